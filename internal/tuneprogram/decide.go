@@ -66,14 +66,16 @@ func (e *engine) decide(best Set) error {
 		finalists = append(finalists, best)
 	}
 	for _, r := range e.candidates() {
-		if one := (Set{r.Setting}); len(finalists) < mostFinalists && !slices.ContainsFunc(finalists, func(s Set) bool { return s.Key() == one.Key() }) {
+		if one := (Set{r.Setting}); len(finalists) < mostFinalists && !slices.ContainsFunc(finalists,
+			func(s Set) bool { return s.Key() == one.Key() }) {
 			finalists = append(finalists, one)
 		}
 	}
 	for _, s := range finalists {
 		c, pairs, err := e.confirm(s)
 		if errors.Is(err, errStarved) {
-			c.Reason = fmt.Sprintf("the budget left no time for %d pairs of fresh processes: they need about %s", earlyPairs, e.confirmTime(s))
+			c.Reason = fmt.Sprintf("the budget left no time for %d pairs of fresh processes: they need about %s",
+				earlyPairs, e.confirmTime(s))
 		} else if err != nil {
 			return err
 		}
@@ -121,6 +123,9 @@ func (e *engine) confirm(s Set) (tune.Confirmation, []pair, error) {
 		}
 		if v, err = judged(g, stage, pairs); err != nil {
 			return c, all, err
+		}
+		if v.ci == [2]float64{} { // so few pairs that the gate gives none
+			_, v.ci = estimate(gainsOf(pairs))
 		}
 		c.Ratio, c.Interval, c.CI95, c.Processes = v.ratio, v.ci, v.ci, c.Processes+2*len(pairs)
 	}
@@ -197,7 +202,8 @@ func (e *engine) recommend(s Set, c tune.Confirmation, pairs []pair) {
 		}
 	}
 	e.p.Patch = s.Lines()
-	r := &tune.Recommended{Knobs: c.Knobs, Command: e.commandWith(s), Ratio: c.Ratio, CI95: c.CI95, TimeRatio: finite(1 / c.Ratio), Processes: c.Processes, Confirmed: true,
+	r := &tune.Recommended{Knobs: c.Knobs, Command: e.commandWith(s), Ratio: c.Ratio, CI95: c.CI95,
+		TimeRatio: finite(1 / c.Ratio), Processes: c.Processes, Confirmed: true,
 		MemoryRatio: medianMemory(base, tuned), PyTorch: s.Lines(), OneTime: map[string]float64{}}
 	if once := mean(startup); once > 0 && s.slow() {
 		r.OneTime["setup_s"] = once
@@ -205,7 +211,8 @@ func (e *engine) recommend(s Set, c tune.Confirmation, pairs []pair) {
 			r.PaybackSteps = math.Ceil(once / saved)
 		}
 	}
-	r.Text = fmt.Sprintf("%s: x%.2f faster (95 %% interval %.2f to %.2f) in %d fresh processes, losses: %s", s.Key(), c.Ratio, c.CI95[0], c.CI95[1], c.Processes, worst.Text())
+	r.Text = fmt.Sprintf("%s: x%.2f faster (95 %% interval %.2f to %.2f) in %d fresh processes, losses: %s",
+		s.Key(), c.Ratio, c.CI95[0], c.CI95[1], c.Processes, worst.Text())
 	if worst.Verdict == tune.Incomparable {
 		r.Text += "; two runs of the program as it is differ as well, so seed it to have its losses compared"
 	}
@@ -259,7 +266,8 @@ func (e *engine) finish(err error) *tune.Result {
 
 // effect is a row of the table. It has a figure from three pairs on.
 func (e *engine) effect(r *row) tune.Effect {
-	f := tune.Effect{Knob: r.Knob, From: r.From, To: r.Value, Verdict: tune.Inconclusive, Pairs: len(r.gains), PyTorch: r.Line, Losses: r.losses}
+	f := tune.Effect{Knob: r.Knob, From: r.From, To: r.Value, Verdict: tune.Inconclusive, Pairs: len(r.gains),
+		PyTorch: r.Line, Losses: r.losses}
 	var plain []int64
 	for _, run := range e.plain {
 		plain = append(plain, run.Memory)
@@ -321,9 +329,11 @@ func (e *engine) conclude() {
 		}
 		c.Text = "nothing recommended: " + strings.Join(parts, "; ")
 	case untried == len(e.rows):
-		c.Text = fmt.Sprintf("nothing recommended: the budget of %s left no time to try any of %d settings", e.Budget, len(e.rows))
+		c.Text = fmt.Sprintf("nothing recommended: the budget of %s left no time to try any of %d settings", e.Budget,
+			len(e.rows))
 	default:
-		c.Text = fmt.Sprintf("nothing recommended: of %d settings that apply, none was faster by more than %.0f %%", len(e.rows), 100*(promising-1))
+		c.Text = fmt.Sprintf("nothing recommended: of %d settings that apply, none was faster by more than %.0f %%",
+			len(e.rows), 100*(promising-1))
 	}
 	if untried > 0 && untried < len(e.rows) {
 		c.Text += fmt.Sprintf("; %d had no time", untried)

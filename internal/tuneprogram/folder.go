@@ -38,8 +38,8 @@ func stampOf(info fs.FileInfo) stamp { return stamp{info.Size(), info.ModTime(),
 const environmentFile = "pyvenv.cfg"
 
 // CopyFolder copies from to a new folder at to: at most limit bytes. Files and folders of link, relative to from,
-// become links to the original, as do virtual environments and .git. The system shares the blocks of files where the file
-// system can (copy_file_range). No hard links are made: a program that writes to one would change the original.
+// become links to the original, as do virtual environments and .git. The system shares the blocks of files where the
+// file system can (copy_file_range). No hard links are made: a program that writes to one would change the original.
 func CopyFolder(from, to string, limit int64, link []string) (*Folder, error) {
 	f := &Folder{from: from, Dir: to, entries: map[string]stamp{}, limit: limit}
 	for _, name := range link {
@@ -118,7 +118,7 @@ func (f *Folder) copyLink(name, to string) error {
 	return os.Symlink(target, to)
 }
 
-func (f *Folder) copyFile(name string) (err error) {
+func (f *Folder) copyFile(name string) error {
 	from, err := outside.OpenRegular(filepath.Join(f.from, filepath.FromSlash(name)), os.O_RDONLY, 0)
 	if err != nil {
 		return err
@@ -133,8 +133,8 @@ func (f *Folder) copyFile(name string) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(to, from)
-	if err = errors.Join(err, to.Close()); err != nil {
+	_, copied := io.Copy(to, from)
+	if err := errors.Join(copied, to.Close()); err != nil {
 		return err
 	}
 	f.entries[name] = stampOf(info)
@@ -191,7 +191,8 @@ func (f *Folder) Restore() error {
 func (f *Folder) again(name string) error {
 	info, err := os.Lstat(filepath.Join(f.from, filepath.FromSlash(name)))
 	if err != nil || info.Mode().IsRegular() && stampOf(info) != f.entries[name] {
-		return gpuprof.Errorf(gpuprof.ErrInput, "%s was changed in %s since tune began", name, f.from).WithFix("start again, and leave the folder alone meanwhile")
+		return gpuprof.Errorf(gpuprof.ErrInput, "%s was changed in %s since tune began", name, f.from).
+			WithFix("start again, and leave the folder alone meanwhile")
 	}
 	path := filepath.Join(f.Dir, filepath.FromSlash(name))
 	if err := os.RemoveAll(path); err != nil {

@@ -36,10 +36,19 @@ type pair struct {
 // gain is the logarithm of how many times faster the tuned program was.
 func (p pair) gain() float64 { return math.Log(p.base.Cost / p.tuned.Cost) }
 
+func gainsOf(pairs []pair) []float64 {
+	out := make([]float64, len(pairs))
+	for i, p := range pairs {
+		out[i] = p.gain()
+	}
+	return out
+}
+
 func blocksOf(pairs []pair) []compare.Block {
 	out := make([]compare.Block, len(pairs))
 	for i, p := range pairs {
-		out[i] = compare.Block{A: gateResult("with the settings", p.tuned), B: gateResult("the program as it is", p.base), BFirst: !p.tunedFirst}
+		out[i] = compare.Block{A: gateResult("with the settings", p.tuned), B: gateResult("the program as it is",
+			p.base), BFirst: !p.tunedFirst}
 	}
 	return out
 }
@@ -56,7 +65,8 @@ type verdict struct {
 // verdictOf reads the one metric of a gate's comparison.
 func verdictOf(c *compare.Comparison, more bool) verdict {
 	m := c.Metrics[0]
-	v := verdict{confirmed: m.Verdict == compare.Regressed, more: more && m.Verdict != compare.Regressed, ratio: finite(float64(m.Ratio)), why: m.Reason}
+	v := verdict{confirmed: m.Verdict == compare.Regressed, more: more && m.Verdict != compare.Regressed,
+		ratio: finite(float64(m.Ratio)), why: m.Reason}
 	v.ci = [2]float64{finite(float64(m.CI95[0])), finite(float64(m.CI95[1]))}
 	return v
 }

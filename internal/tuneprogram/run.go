@@ -84,8 +84,10 @@ func (c *Command) Run(ctx context.Context, s Set, p Plan, limit time.Duration) (
 	}
 	defer scratch.Close()
 	out := filepath.Join(scratch.Dir, "result.json")
-	if err := writeHook(scratch.Dir, hookConfig{Settings: s.hook(), Warm: p.Warm, Steps: p.Steps, Losses: lossesKept, End: true, Out: out}); err != nil {
-		return run, gpuprof.Errorf(nil, "writing the Python hook: %w", err).WithFix("point TMPDIR to a folder that takes files")
+	if err := writeHook(scratch.Dir, hookConfig{Settings: s.hook(), Warm: p.Warm, Steps: p.Steps,
+		Losses: lossesKept, End: true, Out: out}); err != nil {
+		return run, gpuprof.Errorf(nil, "writing the Python hook: %w", err).
+			WithFix("point TMPDIR to a folder that takes files")
 	}
 	words := map[string]string{}
 	for _, from := range []map[string]string{c.Start, s.args()} {
@@ -94,7 +96,8 @@ func (c *Command) Run(ctx context.Context, s Set, p Plan, limit time.Duration) (
 		}
 	}
 	spent := child.Spent{}
-	cmd := child.Command{Args: fill(c.Args, words), Limit: limit, Spent: &spent, Env: append(s.env(), "PYTHONPATH="+pythonPath(scratch.Dir))}
+	cmd := child.Command{Args: fill(c.Args, words), Limit: limit, Spent: &spent, Env: append(s.env(),
+		"PYTHONPATH="+pythonPath(scratch.Dir))}
 	if c.Folder != nil {
 		cmd.Dir = c.Folder.Dir
 	}
@@ -105,7 +108,8 @@ func (c *Command) Run(ctx context.Context, s Set, p Plan, limit time.Duration) (
 		return run, ctx.Err()
 	}
 	if lacking := (*exec.Error)(nil); errors.As(err, &lacking) {
-		return run, gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w", cmd.Args[0], lacking.Err).WithFix("give its full path, or install it")
+		return run, gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w", cmd.Args[0], lacking.Err).
+			WithFix("give its full path, or install it")
 	}
 	c.measured(&run, out, printed, spent, failure(err, said, limit))
 	return run, nil
@@ -212,7 +216,8 @@ func writeHook(dir string, c hookConfig) error {
 	if err != nil {
 		return err
 	}
-	files := map[string][]byte{"config.json": config, "sitecustomize.py": loader, "status": []byte(filepath.Join(dir, "hook.jsonl"))}
+	files := map[string][]byte{"config.json": config, "sitecustomize.py": loader,
+		"status": []byte(filepath.Join(dir, "hook.jsonl"))}
 	modules, err := hookFiles.ReadDir("hook")
 	for _, m := range modules {
 		if err == nil {

@@ -46,7 +46,8 @@ func btoi(b bool) int {
 
 // live: more pairs of it may be worth their time.
 func (r *row) live() bool {
-	return r.failed == "" && r.worse == "" && (len(r.gains) == 0 || r.gain() >= math.Log(hopeless) && (len(r.gains) == 1 || r.gain() > math.Log(promising)))
+	return r.failed == "" && r.worse == "" && (len(r.gains) == 0 || r.gain() >= math.Log(hopeless) &&
+		(len(r.gains) == 1 || r.gain() > math.Log(promising)))
 }
 
 func (r *row) gain() float64 { return mean(r.gains) }
@@ -117,7 +118,8 @@ func (e *engine) sameTraining(s Set, tuned tune.ProgramRun) (tune.LossCheck, err
 		return check, nil
 	}
 	drawn := slices.Clone(s)
-	drawn = append(drawn, Setting{Knob: "fallback_random", Value: "on", Hook: map[string]any{"fallback_random": true}, Slow: true})
+	drawn = append(drawn, Setting{Knob: "fallback_random", Value: "on",
+		Hook: map[string]any{"fallback_random": true}, Slow: true})
 	r, err := e.run(drawn, "comparing losses")
 	if err != nil || r.Failed != "" {
 		return check, err

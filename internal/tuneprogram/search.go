@@ -93,9 +93,11 @@ type row struct {
 // Run searches, and returns what is known so far with the error that ended it.
 func Run(ctx context.Context, o Options) (*tune.Result, error) {
 	e := &engine{Options: o, ctx: ctx, began: o.Now(), times: map[string]time.Duration{}}
-	e.p = &tune.Program{Command: document.MaskCommand(o.Command), CPUs: o.CPUs, Copied: o.Copied, Metric: tune.PerStep, Patch: []string{}, Left: []tune.LeftOut{}, Runs: []tune.ProgramRun{}}
+	e.p = &tune.Program{Command: document.MaskCommand(o.Command), CPUs: o.CPUs, Copied: o.Copied,
+		Metric: tune.PerStep, Patch: []string{}, Left: []tune.LeftOut{}, Runs: []tune.ProgramRun{}}
 	e.out = &tune.Result{
-		Head: document.NewHead(document.Tune, o.Tool), Build: o.Build, Started: o.Now().UTC(), Goal: tune.Throughput, MaxError: o.MaxError, BudgetS: o.Budget.Seconds(), Seed: 1, Only: o.Only,
+		Head: document.NewHead(document.Tune,
+			o.Tool), Build: o.Build, Started: o.Now().UTC(), Goal: tune.Throughput, MaxError: o.MaxError, BudgetS: o.Budget.Seconds(), Seed: 1, Only: o.Only,
 		Confirmations: []tune.Confirmation{}, Effects: []tune.Effect{}, Curves: []tune.Curve{}, Failed: []tune.Failure{}, Claims: []tune.ClaimRow{}, Journal: []tune.Entry{}, Program: e.p,
 	}
 	if o.Resume != nil {
@@ -263,7 +265,8 @@ func (e *engine) prepareWhole(probe tune.ProgramRun) error {
 		e.plain = append(e.plain, r)
 	}
 	e.describe()
-	e.p.Left = append(e.p.Left, tune.LeftOut{Setting: "settings of PyTorch", Reason: "no step of an optimizer of PyTorch was seen: only --try applies"})
+	e.p.Left = append(e.p.Left, tune.LeftOut{Setting: "settings of PyTorch",
+		Reason: "no step of an optimizer of PyTorch was seen: only --try applies"})
 	return e.offerTries()
 }
 
@@ -275,7 +278,9 @@ func (e *engine) offerTries() error {
 	}
 	for _, name := range e.Only {
 		if !slices.ContainsFunc(e.rows, func(r *row) bool { return named(r.Setting, name) }) {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "choosing settings with --only %s: none of that name applies to this program", name).WithFix("its settings are %s", strings.Join(e.names(), ", "))
+			return gpuprof.Errorf(gpuprof.ErrUsage,
+				"choosing settings with --only %s: none of that name applies to this program", name).
+				WithFix("its settings are %s", strings.Join(e.names(), ", "))
 		}
 	}
 	return nil

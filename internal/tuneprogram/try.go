@@ -19,16 +19,20 @@ type Try struct {
 func ParseTry(text string, command []string) (Try, error) {
 	name, values, ok := strings.Cut(text, "=")
 	if !ok || name == "" || values == "" {
-		return Try{}, gpuprof.Errorf(gpuprof.ErrUsage, "reading --try %s: it has no name or no values", text).WithFix("give a variable as --try NAME=V1,V2, or words as --try 'NAME=--flag {V1,V2}' with {NAME} in the command")
+		return Try{}, gpuprof.Errorf(gpuprof.ErrUsage, "reading --try %s: it has no name or no values", text).
+			WithFix("give a variable as --try NAME=V1,V2, or words as --try 'NAME=--flag {V1,V2}' with {NAME} in the command")
 	}
-	t := Try{Name: name, Argument: slices.ContainsFunc(command, func(word string) bool { return strings.Contains(word, "{"+name+"}") })}
+	t := Try{Name: name, Argument: slices.ContainsFunc(command,
+		func(word string) bool { return strings.Contains(word, "{"+name+"}") })}
 	before, rest, braces := strings.Cut(values, "{")
 	inside, after, closed := strings.Cut(rest, "}")
 	switch {
 	case braces && !closed:
-		return Try{}, gpuprof.Errorf(gpuprof.ErrUsage, "reading --try %s: a brace is not closed", text).WithFix("give for example --try 'batch=--batch-size {32,64}'")
+		return Try{}, gpuprof.Errorf(gpuprof.ErrUsage, "reading --try %s: a brace is not closed", text).
+			WithFix("give for example --try 'batch=--batch-size {32,64}'")
 	case braces && !t.Argument:
-		return Try{}, gpuprof.Errorf(gpuprof.ErrUsage, "reading --try %s: the command has no {%s}", text, name).WithFix("write {%s} where the words are to stand", name)
+		return Try{}, gpuprof.Errorf(gpuprof.ErrUsage, "reading --try %s: the command has no {%s}", text, name).
+			WithFix("write {%s} where the words are to stand", name)
 	case !braces:
 		before, inside, after = "", values, ""
 	}
@@ -36,7 +40,9 @@ func ParseTry(text string, command []string) (Try, error) {
 		t.Values = append(t.Values, before+strings.TrimSpace(v)+after)
 	}
 	if t.Argument && len(t.Values) < 2 {
-		return Try{}, gpuprof.Errorf(gpuprof.ErrUsage, "reading --try %s: there is one value, and nothing to compare it with", text).WithFix("give the value of today first, and then others")
+		return Try{}, gpuprof.Errorf(gpuprof.ErrUsage,
+			"reading --try %s: there is one value, and nothing to compare it with", text).
+			WithFix("give the value of today first, and then others")
 	}
 	return t, nil
 }
@@ -53,14 +59,16 @@ func (t Try) start() map[string]string {
 func (t Try) settings(getenv func(string) string) (out []Setting) {
 	if t.Argument {
 		for _, v := range t.Values[1:] {
-			out = append(out, Setting{Knob: t.Name, From: t.Values[0], Value: v, Args: map[string]string{t.Name: v}, Change: Users, Line: "arguments: " + v})
+			out = append(out, Setting{Knob: t.Name, From: t.Values[0], Value: v, Args: map[string]string{t.Name: v},
+				Change: Users, Line: "arguments: " + v})
 		}
 		return out
 	}
 	from := getenv(t.Name)
 	for _, v := range t.Values {
 		if v != from {
-			out = append(out, Setting{Knob: t.Name, From: from, Value: v, Env: []string{t.Name + "=" + v}, Change: Users, Line: "export " + t.Name + "=" + gpuprof.ShellWord(v)})
+			out = append(out, Setting{Knob: t.Name, From: from, Value: v, Env: []string{t.Name + "=" + v}, Change: Users,
+				Line: "export " + t.Name + "=" + gpuprof.ShellWord(v)})
 		}
 	}
 	return out

@@ -81,12 +81,13 @@ func (c *Cmd) Run(a *cli.App) error {
 	}
 	bar := a.NewProgress("tune")
 	t.opts.Progress = func(p tuneprogram.Progress) {
-		bar.Show(measure.Progress{Phase: p.Phase, Note: p.Note, Done: p.Spent.Seconds(), Total: (p.Spent + p.Left).Seconds()})
+		bar.Show(measure.Progress{Phase: p.Phase, Note: p.Note, Done: p.Spent.Seconds(),
+			Total: (p.Spent + p.Left).Seconds()})
 	}
 	r, err := tuneprogram.Run(a.Ctx, t.opts)
 	bar.Close()
-	if err != nil && len(r.Program.Runs) < 2 {
-		return t.interrupted(err, false) // nothing is known
+	if errors.Is(err, gpuprof.ErrUsage) || err != nil && len(r.Program.Runs) < 2 { // there is nothing to print
+		return t.interrupted(err, false)
 	}
 	tuning := a.Documents.Tuning
 	return errors.Join(t.interrupted(err, true), tuning.Show(a, c.Format, r), tuning.Save(a, t.outs, r, "", c.Force))
@@ -104,7 +105,8 @@ func (t *tuning) interrupted(err error, some bool) error {
 	case t.state == "":
 		return e.WithFix("the runs so far are not kept: give -o FILE.json to go on later")
 	}
-	return e.WithFix("the runs so far are in %s: go on with gpuprof tune --resume %s -- and the command", t.state, t.state)
+	return e.WithFix("the runs so far are in %s: go on with gpuprof tune --resume %s -- and the command", t.state,
+		t.state)
 }
 
 // prepare checks the whole command before anything runs.
@@ -114,7 +116,9 @@ func (c *Cmd) prepare(a *cli.App) (*tuning, error) {
 		return nil, err
 	}
 	if c.Budget <= 0 || c.Steps < 0 || c.MaxError <= 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof tune: --budget and --max-error must be above 0, --steps not below").WithFix("give for example --budget 10m --max-error 1%%")
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage,
+			"reading the command line of gpuprof tune: --budget and --max-error must be above 0, --steps not below").
+			WithFix("give for example --budget 10m --max-error 1%%")
 	}
 	o := &t.opts
 	for _, text := range c.Try {
@@ -137,7 +141,8 @@ func (c *Cmd) prepare(a *cli.App) (*tuning, error) {
 	if err := t.earlier(); err != nil {
 		return nil, err
 	}
-	return t, t.files()
+	err := t.files()
+	return t, err
 }
 
 // earlier reads the file of --resume.
@@ -147,14 +152,16 @@ func (t *tuning) earlier() error {
 	}
 	text, err := outside.ReadFound(t.Resume)
 	if err != nil {
-		return outside.Failed("reading tuning result "+t.Resume, err, "give the file that gpuprof tune left", "start again with another -o FILE")
+		return outside.Failed("reading tuning result "+t.Resume, err, "give the file that gpuprof tune left",
+			"start again with another -o FILE")
 	}
 	old, err := tune.Decode(text, t.Resume)
 	if err != nil {
 		return err
 	}
 	refuse := func(why string) error {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "resuming %s: %s", t.Resume, why).WithFix("give the same command and flags, or start a new file with -o")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "resuming %s: %s", t.Resume, why).
+			WithFix("give the same command and flags, or start a new file with -o")
 	}
 	switch {
 	case old.Program == nil:
@@ -198,7 +205,8 @@ func (t *tuning) copyFolder() (done func(), err error) {
 	}
 	scratch, err := child.NewScratch("tune")
 	if err != nil {
-		return nil, gpuprof.Errorf(nil, "making a folder for a copy of the working folder: %w", err).WithFix("check TMPDIR, or use --in-place")
+		return nil, gpuprof.Errorf(nil, "making a folder for a copy of the working folder: %w", err).
+			WithFix("check TMPDIR, or use --in-place")
 	}
 	t.run.Folder, err = tuneprogram.CopyFolder(here, filepath.Join(scratch.Dir, "work"), t.CopyLimit.Bytes(), t.Link)
 	if err != nil {
