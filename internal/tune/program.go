@@ -39,8 +39,7 @@ type Metric string
 // The metrics.
 const (
 	PerStep Metric = "step" // mean seconds of a step, by the optimizer's steps
-	PerRun  Metric = "run"  // seconds of the whole process
-	Printed Metric = "printed"
+	PerRun  Metric = "run"  // seconds of a benchmark result that the program prints, else of the whole process
 )
 
 // LeftOut is a setting that was not tried.
@@ -73,7 +72,8 @@ type HookReport struct {
 	Ended   bool              `json:"ended,omitempty"` // the program came to its end before all steps were made
 	Refused map[string]string `json:"refused,omitempty"`
 	Device  string            `json:"device"`
-	// Batch is the batch size of the first loader that has one. A run with another has its cost scaled to this one's samples.
+	// Batch is the batch size of the first loader that has one. The cost of a run with another is scaled to the
+	// samples of this one.
 	Batch int      `json:"batch,omitempty"`
 	Seen  Observed `json:"seen"`
 }

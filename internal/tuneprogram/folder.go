@@ -48,9 +48,17 @@ func CopyFolder(from, to string, limit int64, link []string) (*Folder, error) {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return nil, fmt.Errorf("making a copy of the working folder: %w", err)
 	}
-	err := fs.WalkDir(outside.Dir(from), ".", func(name string, d fs.DirEntry, err error) error {
+	// The temporary folder may lie in the working folder: the copy is not copied into itself.
+	itself, err := filepath.Rel(from, filepath.Dir(to))
+	if err != nil {
+		itself = ""
+	}
+	err = fs.WalkDir(outside.Dir(from), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || name == "." {
 			return err
+		}
+		if d.IsDir() && name == filepath.ToSlash(itself) {
+			return fs.SkipDir
 		}
 		return f.add(name, d)
 	})

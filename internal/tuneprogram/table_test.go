@@ -153,6 +153,13 @@ func TestFolder(t *testing.T) {
 			t.Errorf("%s leads to %q (%v)", name, target, err)
 		}
 	}
+	inside, err := CopyFolder(from, filepath.Join(from, "temp", "work"), 2000, nil)
+	if err != nil || inside.entries["temp"] != (stamp{}) {
+		t.Errorf("the copy lies in the folder: %v, %v", inside, err)
+	}
+	if err := os.RemoveAll(filepath.Join(from, "temp")); err != nil {
+		t.Fatal(err)
+	}
 	write(to, "train.py", "other code")
 	write(to, "out/checkpoint.pt", "new")
 	if err := os.RemoveAll(filepath.Join(to, "data")); err != nil {
