@@ -41,7 +41,7 @@ GOVULNCHECK_STAMP   := .bin/.govulncheck-$(GOVULNCHECK_VERSION)-$(shell go env G
 # Packages that have benchmarks, found by reading: listing them through the test binaries would compile them all.
 BENCH_PKGS = $(shell grep -rlE --include='*_test.go' '^func Benchmark[A-Z]' . 2>/dev/null | xargs -r -n1 dirname | sort -u)
 
-.PHONY: browser browser-tools build docs docs-tools dist dist-test nocgo cross test race test-times nightly bench fuzz lint fmt lint-tools importrule-test tidy-check kernels inject ptxas sim-asan gorgonia test-torch gpu-bundle recount gallery generated programs vulnerabilities vulnerabilities-tools smoke launchers ci agent foreign-formats python-frameworks clean help
+.PHONY: browser browser-tools build docs docs-tools dist dist-test nocgo cross test race test-times nightly bench fuzz lint fmt lint-tools importrule-test tidy-check kernels inject ptxas sim-asan gorgonia test-torch gpu-bundle recount gallery generated programs vulnerabilities vulnerabilities-tools smoke launchers ci agent foreign-formats python-frameworks tune-programs clean help
 
 build: ## build the binary (BIN=bin/gpuprof)
 	go build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/gpuprof
@@ -156,6 +156,10 @@ agent: build ## a scripted agent that speaks only MCP finds and fixes planted fa
 
 programs: build ## gpuprof run on testdata/programs/table (TORCH_PYTHON=python; ONLY=plain,torch; NIGHTLY=1: every package must be there)
 	scripts/check/programs.py --gpuprof $(BIN) $(if $(TORCH_PYTHON),--python '$(TORCH_PYTHON)') $(if $(ONLY),--only '$(ONLY)') $(if $(NIGHTLY),--need all)
+
+tune-programs: build ## gpuprof tune on programs with planted settings (TORCH_PYTHON=python with PyTorch; BUDGET=5m; NAMES='anomaly plain_mlp')
+	python3 scripts/check/tune_programs.py --killed $(BIN) '$(or $(TORCH_PYTHON),python3)'
+	python3 scripts/check/tune_programs.py --budget $(or $(BUDGET),5m) $(BIN) '$(or $(TORCH_PYTHON),python3)' $(NAMES)
 
 recount: build ## events of the fixtures counted again by a script of its own (FILES='traces or folders': of those)
 	scripts/check/recount.py --gpuprof $(BIN) --self-test $(FILES)

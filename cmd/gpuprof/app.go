@@ -34,6 +34,7 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/run"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/schema"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/tuneprogram"
 	versionverb "github.com/gpuprof/gpuprof/cmd/gpuprof/internal/version"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/outside"
@@ -49,30 +50,31 @@ type grammar struct {
 
 	MaxTokens int `name:"max-tokens" placeholder:"N" help:"With --format brief-json, print at most about N tokens (2000)."`
 
-	RunProgram program.Cmd               `cmd:"" name:"run --" help:"Run your own program and report which setting to change."`
-	Run        run.Cmd                   `cmd:"" help:"Measure a reference workload."`
-	List       list.Cmd                  `cmd:"" help:"List workloads, knobs, presets, devices and the names that explain takes."`
-	Explain    explain.Cmd               `cmd:"" help:"Explain a rule, a warning, a column or a term."`
-	Doctor     doctor.Cmd                `cmd:"" help:"Report what this machine can and cannot measure, and why."`
-	Report     report.Cmd                `cmd:"" help:"Turn run files into reports, pictures and other formats."`
-	Check      check.Cmd                 `cmd:"" help:"Compare a workload with its reference, or with vectors from another program."`
-	Compare    compare.Cmd               `cmd:"" help:"Report what changed between two results, where and why."`
-	Gate       gate.Cmd                  `cmd:"" help:"Decide whether something got slower, for CI."`
-	Bisect     bisect.Cmd                `cmd:"" help:"Find the commit that made a program slower."`
-	Baseline   baseline.Cmd              `cmd:"" help:"Keep sessions of a workload to judge later ones against."`
-	History    history.Cmd               `cmd:"" help:"Show performance over commits, and the change that slipped through."`
-	Fleet      fleet.Cmd                 `cmd:"" help:"Merge what the ranks of a job left, and name the GPU or node that is slow."`
-	Tune       tune.Cmd                  `cmd:"" help:"Measure which knobs to turn, and test the claims of tuning guides."`
-	Analyze    analyze.Cmd               `cmd:"" help:"Report where a recorded program's time went and which setting to change."`
-	Watch      program.WatchCmd          `cmd:"" help:"Show what a program does while it is recorded."`
-	Record     program.RecordCmd         `cmd:"" help:"Record a window of a running program that was started for it."`
-	Pprof      pprof.Cmd                 `cmd:"" help:"Open a run in pprof."`
-	MCP        mcp.Cmd                   `cmd:"" name:"mcp" help:"Serve coding agents over the Model Context Protocol."`
-	Schema     schema.Cmd                `cmd:"" help:"Print the JSON schema of an output."`
-	Version    versionverb.Cmd           `cmd:"" help:"Print the version."`
-	Help       commandline.HelpCmd       `cmd:"" help:"Explain a verb: its flags, with examples."`
-	Completion commandline.CompletionCmd `cmd:"" help:"Print the script that completes gpuprof's command line in a shell."`
-	Complete   completeCmd               `cmd:"" name:"__complete" hidden:""`
+	RunProgram  program.Cmd               `cmd:"" name:"run --" help:"Run your own program and report which setting to change."`
+	Run         run.Cmd                   `cmd:"" help:"Measure a reference workload."`
+	List        list.Cmd                  `cmd:"" help:"List workloads, knobs, presets, devices and the names that explain takes."`
+	Explain     explain.Cmd               `cmd:"" help:"Explain a rule, a warning, a column or a term."`
+	Doctor      doctor.Cmd                `cmd:"" help:"Report what this machine can and cannot measure, and why."`
+	Report      report.Cmd                `cmd:"" help:"Turn run files into reports, pictures and other formats."`
+	Check       check.Cmd                 `cmd:"" help:"Compare a workload with its reference, or with vectors from another program."`
+	Compare     compare.Cmd               `cmd:"" help:"Report what changed between two results, where and why."`
+	Gate        gate.Cmd                  `cmd:"" help:"Decide whether something got slower, for CI."`
+	Bisect      bisect.Cmd                `cmd:"" help:"Find the commit that made a program slower."`
+	Baseline    baseline.Cmd              `cmd:"" help:"Keep sessions of a workload to judge later ones against."`
+	History     history.Cmd               `cmd:"" help:"Show performance over commits, and the change that slipped through."`
+	Fleet       fleet.Cmd                 `cmd:"" help:"Merge what the ranks of a job left, and name the GPU or node that is slow."`
+	TuneProgram tuneprogram.Cmd           `cmd:"" name:"tune --" help:"Try settings on your own program, and report what makes it faster with the same training."`
+	Tune        tune.Cmd                  `cmd:"" help:"Measure which knobs of a reference workload to turn, and test the claims of tuning guides."`
+	Analyze     analyze.Cmd               `cmd:"" help:"Report where a recorded program's time went and which setting to change."`
+	Watch       program.WatchCmd          `cmd:"" help:"Show what a program does while it is recorded."`
+	Record      program.RecordCmd         `cmd:"" help:"Record a window of a running program that was started for it."`
+	Pprof       pprof.Cmd                 `cmd:"" help:"Open a run in pprof."`
+	MCP         mcp.Cmd                   `cmd:"" name:"mcp" help:"Serve coding agents over the Model Context Protocol."`
+	Schema      schema.Cmd                `cmd:"" help:"Print the JSON schema of an output."`
+	Version     versionverb.Cmd           `cmd:"" help:"Print the version."`
+	Help        commandline.HelpCmd       `cmd:"" help:"Explain a verb: its flags, with examples."`
+	Completion  commandline.CompletionCmd `cmd:"" help:"Print the script that completes gpuprof's command line in a shell."`
+	Complete    completeCmd               `cmd:"" name:"__complete" hidden:""`
 }
 
 // runCommand is the whole program: it returns an exit code of cli's table.
@@ -93,7 +95,7 @@ func ownArgs(a *cli.App, args []string) (own []string, dashed bool) {
 	if at := slices.Index(args, "--"); at >= 0 {
 		dashed = true
 		args, a.Rest = commandline.ProgramVerb(args[:at]), args[at+1:]
-		if slices.Contains(args, commandline.RunProgramVerb) && commandline.OnlyHelp(a.Rest) {
+		if slices.ContainsFunc(args, commandline.IsProgramVerb) && commandline.OnlyHelp(a.Rest) {
 			args = append(args, "--help")
 		}
 	} else if own, rest, ok := pprof.SplitArgs(args); ok {
@@ -202,8 +204,9 @@ func parseError(parser *kong.Kong, args []string, err error) error {
 		node = pe.Context.Selected()
 	}
 	if typed, ok := flagInError(err); ok {
-		if n := commandline.NodeOf(parser.Model.Node, commandline.RunProgramVerb); node.Name == "run" && commandline.FindFlag(n, typed) != nil {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s is a flag for a program of your own, which -- introduces", typed).WithFix("write gpuprof run %s … -- CMD, see gpuprof help run --", typed)
+		if n := commandline.NodeOf(parser.Model.Node, node.Name+" --"); n != nil && commandline.FindFlag(n, typed) != nil {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s is a flag for a program of your own, which -- introduces", typed).
+				WithFix("write gpuprof %s %s … -- CMD, see gpuprof help %[1]s --", node.Name, typed)
 		}
 		names := commandline.FlagNames(node)
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s has no flag %s", commandline.Title(node), typed).WithFix("its flags are %s%s", strings.Join(names, " "), gpuprof.DidYouMean(typed, names))

@@ -74,6 +74,7 @@ var verbAlone = regexp.MustCompile(`^gpuprof (run( --)?( --(nsys|cuda) -- …)?|
 // elsewhere are commands that no script runs as they stand, and where the same is tried.
 func elsewhere() map[string]string {
 	inTurn := "a build of main takes minutes; gate_turns.txtar and TestTurns measure against a program that is built"
+	program := "it runs a program for minutes; tune_program.txtar has a budget of one look, TestWholeProgram a whole search"
 	cards := "it needs figures of GPUs, and the simulated driver has none; TestFleetAgain and TestAgainstReference make them"
 	return map[string]string{
 		"gpuprof gate e3nn --against main": inTurn, "gpuprof gate e3nn --plan --against main --device host": inTurn,
@@ -83,6 +84,11 @@ func elsewhere() map[string]string {
 		"gpuprof bisect HEAD~13..main e3nn --device host":                                                          "it builds seven commits; scripts/record/record_commits.sh workload recorded it",
 		"gpuprof tune serving --device host --goal latency --set rate=400 --knob max_batch,max_delay --budget 10m": "it measures for minutes; TestLatencySearch searches by p99 in counted time",
 		"gpuprof tune gridsim --preset naive --device host --budget 8m":                                            "it measures for minutes; tune.txtar searches within a counted budget",
+		"gpuprof tune -- python train.py":                                                                          program,
+		"gpuprof tune --budget 5m -o tune.json -o tune.html -- python train.py":                                    program,
+		"gpuprof tune --try 'batch=--batch-size {32,64,128}' -- python train.py {batch}":                           program,
+		"gpuprof tune --try OMP_NUM_THREADS=1,2,4 -- ./simulation":                                                 program,
+		"gpuprof tune --resume tune.json -- python train.py":                                                       program,
 		"gpuprof run --cuda -- ./simulation":                                                                       "it takes the machine's libcupti, if there is one; recorder.txtar lets the program bring its own, TestCUDAReleases records with each release",
 		"gpuprof run --cuda --idle -- ./server":                                                                    "the same; recorder_steps.txtar arms a program on the simulated driver",
 		"gpuprof fleet check --again":                                                                              cards, "gpuprof fleet check again": cards, "gpuprof fleet -o reference.json": cards, "gpuprof fleet check -o reference.json": cards,

@@ -39,7 +39,7 @@ func helpExamples(t *testing.T) []string {
 	}
 	var out []string
 	for _, verb := range k.Model.Children {
-		if verb.Hidden || slices.Contains([]string{commandline.RunProgramVerb, "watch", "record"}, verb.Name) { // a script test runs programs
+		if verb.Hidden || slices.Contains([]string{commandline.RunProgramVerb, commandline.TuneProgramVerb, "watch", "record"}, verb.Name) { // a script test runs programs
 			continue
 		}
 		n := len(out)

@@ -202,7 +202,7 @@ func TestCountersChangeExactly(t *testing.T) {
 	}
 	shown := trendOf(values, nil) // of a figure without a direction a change is noted and is no alarm
 	shown.Metrics[0].Exact, shown.Metrics[0].undirected = true, true
-	shown.analyse(Options{Watch: true, Threshold: 0.02}.full())
+	shown.analyse(Options{Watch: true, Threshold: 0.02}.fillDefaults())
 	if m := shown.Metrics[0]; len(m.Changes) != 1 || m.Changes[0].Worse || len(m.Alarms) != 0 {
 		t.Errorf("without a direction: %+v %+v", m.Changes, m.Alarms)
 	}

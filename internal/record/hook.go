@@ -17,6 +17,10 @@ import (
 //go:embed hook/*.py
 var hookFiles embed.FS
 
+// PythonLoader is the sitecustomize.py that waits for `import torch` and then loads gpuprof_hook.py from its own
+// folder; it appends what it did to the file that the file "status" beside it names.
+func PythonLoader() ([]byte, error) { return hookFiles.ReadFile("hook/sitecustomize.py") }
+
 // statusName is the hook's account of what it did, one JSON object a line.
 const statusName = "hook.jsonl"
 

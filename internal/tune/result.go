@@ -91,6 +91,8 @@ type Result struct {
 	// of the same name.
 	Peers   []Peer  `json:"peers,omitempty"`
 	Journal []Entry `json:"journal"`
+	// Program is set where the user's own program was tuned, and not a workload.
+	Program *Program `json:"program,omitempty"`
 }
 
 // Peer is what another program took for the same job, as it was recorded.
@@ -181,6 +183,9 @@ type Effect struct {
 	Reason      string     `json:"reason,omitempty"`
 	Pairs       int        `json:"pairs"` // of neighbouring blocks
 	PyTorch     string     `json:"pytorch,omitempty"`
+	// Losses and CPURatio (CPU time per step, setting over the program as it is) are of the user's own program.
+	Losses   *LossCheck `json:"losses,omitempty"`
+	CPURatio float64    `json:"cpu_ratio,omitempty"`
 }
 
 // Curve is the cost over the values of a whole-number knob.
@@ -308,6 +313,9 @@ func Decode(b []byte, name string) (*Result, error) {
 	}
 	if r.SpentS < 0 || r.SpentS > longest || r.BudgetS < 0 || r.BudgetS > longest {
 		return nil, damaged(fmt.Errorf("its budget is %g s, of which %g s are spent", r.BudgetS, r.SpentS))
+	}
+	if !r.Program.soundRuns() {
+		return nil, damaged(fmt.Errorf("one of its runs has figures that no run has"))
 	}
 	for i, entry := range r.Journal {
 		if !entry.Outcome.sound() {

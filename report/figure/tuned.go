@@ -17,9 +17,15 @@ func tuned(id, title, desc string, r *tune.Result) *Figure {
 	if len(r.Claims) > 0 {
 		f.Subject = "claims of tuning guides"
 	}
+	if r.Program != nil {
+		f.Subject = "tuning of " + view.Cut(r.Program.CommandText(), 48)
+	}
 	device := cmp.Or(view.Cut(r.DeviceDoc, 48), view.Cut(r.Device, 24), "unknown device")
 	if r.DeviceDoc != "" && r.DeviceDoc != r.Device {
 		device += " [" + view.Cut(r.Device, 12) + "]"
+	}
+	if r.Program != nil {
+		device = fmt.Sprintf("%d CPUs", r.Program.CPUs)
 	}
 	f.Context = []string{device}
 	f.dated(r.Started)

@@ -20,9 +20,14 @@ func Tune(r *tune.Result) (*Page, error) {
 		return nil, view.ErrNoRun("a tuning result")
 	}
 	p := &Page{Title: tuneTitle(r), Meta: tuneMeta(r), Date: view.Date(r.Started), Badge: tuneBadge(r), Footer: "A setting is recommended only if fresh processes confirmed it.", Tool: toolText(r.Tool), Data: jsonData("tune.json", r)}
-	if len(r.Claims) > 0 {
+	switch {
+	case r.Program != nil:
+		p.Footer = "A set of settings is recommended only if a gate confirmed it in fresh processes with the same training."
+		p.Sections = tunedProgram(r)
+		return p.explained()
+	case len(r.Claims) > 0:
 		p.Sections = claimSections(r)
-	} else {
+	default:
 		p.Sections = append([]Section{conclusion(r), effects(r)}, curves(r)...)
 	}
 	p.Sections = append(p.Sections, notUsable(r), Section{ID: "search", Heading: "Method", In: HTML, Blocks: []Block{search(r)}})
@@ -30,6 +35,9 @@ func Tune(r *tune.Result) (*Page, error) {
 }
 
 func tuneTitle(r *tune.Result) string {
+	if r.Program != nil {
+		return "Tuning " + view.Cut(r.Program.CommandText(), 60)
+	}
 	if len(r.Claims) > 0 || r.Workload == "" {
 		return "Claims of tuning guides"
 	}
@@ -37,6 +45,9 @@ func tuneTitle(r *tune.Result) string {
 }
 
 func tuneMeta(r *tune.Result) []string {
+	if r.Program != nil {
+		return programMeta(r)
+	}
 	device := view.Cut(r.DeviceDoc, 60)
 	if r.Device != "" && r.Device != r.DeviceDoc {
 		device = strings.TrimSpace(device + " [" + view.Cut(r.Device, 16) + "]")

@@ -92,7 +92,7 @@ func behindDashes(node *kong.Node, d int) []Candidate {
 	switch {
 	case node.Name == "pprof":
 		return []Candidate{wantFiles}
-	case TakesRest(node) || node.Name == "run":
+	case TakesRest(node) || hasProgramVerb(node):
 		return []Candidate{wantCommand(d + 1)}
 	}
 	return nil
@@ -134,7 +134,7 @@ func matching(all []Candidate, current string) []Candidate {
 func verbCandidates(node *kong.Node) []Candidate {
 	var out []Candidate
 	for _, n := range node.Children {
-		if !n.Hidden && n.Name != RunProgramVerb {
+		if !n.Hidden && !IsProgramVerb(n.Name) {
 			out = append(out, Candidate{n.Name, n.Help})
 		}
 	}
@@ -159,7 +159,7 @@ func FindFlag(node *kong.Node, word string) (found *kong.Flag) {
 	return found
 }
 
-// flagCandidates are the flags of a verb; of run those for a program of one's own as
+// flagCandidates are the flags of a verb; of run and tune those for a program of one's own as
 // well, until a workload is named.
 func flagCandidates(a *cli.App, node *kong.Node, before []string) []Candidate {
 	var out []Candidate
@@ -170,8 +170,8 @@ func flagCandidates(a *cli.App, node *kong.Node, before []string) []Candidate {
 		}
 	}
 	eachFlag(node, add)
-	if node.Name == "run" && !slices.ContainsFunc(before, a.IsWorkload) {
-		eachFlag(NodeOf(node.Parent, RunProgramVerb), add)
+	if hasProgramVerb(node) && !slices.ContainsFunc(before, a.IsWorkload) {
+		eachFlag(ofProgram(node), add)
 	}
 	return out
 }

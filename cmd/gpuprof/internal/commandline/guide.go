@@ -17,14 +17,11 @@ const guide = `gpuprof shows why a GPU program is slow.
   My training is slow.            gpuprof run -- python train.py
   Did my change make it slower?   gpuprof gate --against main -- python train.py
   Is this GPU healthy?            gpuprof doctor --bench
-  Which settings on this machine? gpuprof tune e3nn
+  Which settings make it faster?  gpuprof tune -- python train.py
   Show it to others.              gpuprof report run.json -o report.html
 
 gpuprof --help lists every verb, gpuprof help VERB shows its flags and examples.
 `
-
-// runProgramUsage is how the command line of a program of one's own is written.
-const runProgramUsage = "run -- CMD"
 
 // HelpCmd is the command line of gpuprof help.
 type HelpCmd struct {
@@ -62,14 +59,16 @@ func HelpWords(words []string) []string {
 
 // PrintHelp is kong's help with a usage line that names what follows --.
 func PrintHelp(o kong.HelpOptions, ctx *kong.Context) error {
-	at := slices.IndexFunc(ctx.Model.Children, func(n *kong.Node) bool { return n.Name == RunProgramVerb })
-	if at >= 0 {
-		n := ctx.Model.Children[at]
-		defer func() { n.Name = RunProgramVerb }()
-		n.Name = runProgramUsage
+	for _, n := range ctx.Model.Children {
+		if !IsProgramVerb(n.Name) {
+			continue
+		}
+		name := n.Name
+		defer func() { n.Name = name }()
+		n.Name += " CMD"
 		if ctx.Selected() == n {
 			o.NoAppSummary = true
-			fmt.Fprintln(ctx.Stdout, "Usage: gpuprof run [flags] -- CMD ARG...")
+			fmt.Fprintf(ctx.Stdout, "Usage: gpuprof %s [flags] -- CMD ARG...\n", strings.TrimSuffix(name, " --"))
 		}
 	}
 	return kong.DefaultHelpPrinter(o, ctx)
@@ -79,7 +78,7 @@ func PrintHelp(o kong.HelpOptions, ctx *kong.Context) error {
 func VerbNames(root *kong.Node) []string {
 	var out []string
 	for _, n := range root.Children {
-		if !n.Hidden && n.Name != RunProgramVerb {
+		if !n.Hidden && !IsProgramVerb(n.Name) {
 			out = append(out, n.Name)
 		}
 	}
@@ -96,7 +95,7 @@ func NoVerb(a *cli.App) error {
 
 // TakesRest reports whether a verb takes what follows --.
 func TakesRest(verb *kong.Node) bool {
-	return slices.Contains([]string{"pprof", "gate", "bisect", "__complete", RunProgramVerb}, verb.Name) || verb.Name == "check" && verb.Parent.Name == "history"
+	return slices.Contains([]string{"pprof", "gate", "bisect", "__complete", RunProgramVerb, TuneProgramVerb}, verb.Name) || verb.Name == "check" && verb.Parent.Name == "history"
 }
 
 // Title is a verb as messages name it, gpuprof for none.

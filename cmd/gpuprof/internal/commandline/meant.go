@@ -81,8 +81,8 @@ func firstWord(node *kong.Node, words []string, at int) (verb string, index int)
 	return "", -1
 }
 
-// takesValue reports whether the word after a flag is its value. The flags of run --
-// count as well where it is run's: that is what may be meant.
+// takesValue reports whether the word after a flag is its value. The flags of run -- and tune --
+// count as well where it is run's or tune's: that is what may be meant.
 func takesValue(node *kong.Node, word string) bool {
 	f := flagMeant(node, word)
 	return f != nil && !f.IsBool()
@@ -90,8 +90,8 @@ func takesValue(node *kong.Node, word string) bool {
 
 func flagMeant(node *kong.Node, word string) *kong.Flag {
 	f := FindFlag(node, word)
-	if f == nil && node.Name == "run" {
-		f = FindFlag(NodeOf(node.Parent, RunProgramVerb), word)
+	if f == nil && hasProgramVerb(node) {
+		f = FindFlag(ofProgram(node), word)
 	}
 	return f
 }
@@ -146,18 +146,29 @@ func OnlyHelp(rest []string) bool {
 	return len(rest) == 1 && (rest[0] == "--help" || rest[0] == "-h")
 }
 
-// RunProgramVerb is `gpuprof run -- CMD`: its own verb inside, since it has
-// its own flags; ProgramVerb puts the name in.
-const RunProgramVerb = "run --"
+// RunProgramVerb is `gpuprof run -- CMD` and TuneProgramVerb `gpuprof tune -- CMD`: verbs of their own inside, since
+// they have their own flags; ProgramVerb puts the names in.
+const (
+	RunProgramVerb  = "run --"
+	TuneProgramVerb = "tune --"
+)
 
-// ProgramVerb turns "run", followed by a command, into RunProgramVerb; so it does behind help.
+// IsProgramVerb reports whether a name is of a verb for a program of the user's own.
+func IsProgramVerb(name string) bool { return name == RunProgramVerb || name == TuneProgramVerb }
+
+// hasProgramVerb reports whether a verb has another one for a program of the user's own, which ofProgram returns.
+func hasProgramVerb(node *kong.Node) bool { return IsProgramVerb(node.Name + " --") }
+
+func ofProgram(node *kong.Node) *kong.Node { return NodeOf(node.Parent, node.Name+" --") }
+
+// ProgramVerb turns "run" or "tune", followed by a command, into RunProgramVerb or TuneProgramVerb; so it does behind help.
 func ProgramVerb(args []string) []string {
 	for i, arg := range args {
 		switch {
 		case arg == "help" && i+1 < len(args):
-		case arg == "run":
+		case IsProgramVerb(arg + " --"):
 			args = slices.Clone(args)
-			args[i] = RunProgramVerb
+			args[i] = arg + " --"
 			return args
 		case len(arg) == 0 || arg[0] != '-':
 			return args

@@ -30,6 +30,9 @@ func (c *Cmd) earlier() (*tune.Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if old.Program != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "resuming %s: it holds the tuning of a program", c.Resume).WithFix("give its command, gpuprof tune --resume %s -- %s", c.Resume, old.Program.CommandText())
+	}
 	if c.Claims && old.Workload != "" {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "resuming %s: it holds a search of %s, no claims", c.Resume, old.Workload).WithFix("leave out --claims, or start a new file with -o")
 	}

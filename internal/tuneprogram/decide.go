@@ -1,0 +1,353 @@
+package tuneprogram
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/tune"
+)
+
+// candidates are the settings that were faster in the mean of their pairs, the best first, one value of each knob.
+func (e *engine) candidates() (out []*row) {
+	for _, r := range e.rows {
+		if r.failed == "" && r.worse == "" && len(r.gains) > 0 && r.gain() > math.Log(promising) {
+			out = append(out, r)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *row) int { return cmp.Compare(b.gain(), a.gain()) })
+	had := map[string]bool{}
+	out = slices.DeleteFunc(out, func(r *row) bool { again := had[r.Knob]; had[r.Knob] = true; return again })
+	return out[:min(len(out), mostCandidates)]
+}
+
+// combine adds the candidates one by one to the best of them: each must be better beside the others. Then each is left
+// out once, since a setting that came early may be of no use beside the later ones.
+func (e *engine) combine() (Set, error) {
+	c := e.candidates()
+	if len(c) == 0 {
+		return nil, nil
+	}
+	best := Set{c[0].Setting}
+	for _, r := range c[1:] {
+		gains, err := e.compare(best, best.with(r.Setting), "combining")
+		if err != nil {
+			return nil, err
+		}
+		if better(gains) {
+			best = best.with(r.Setting)
+		}
+	}
+	if len(best) == 1 {
+		return best, nil
+	}
+	for _, s := range slices.Clone(best)[:len(best)-1] { // the last was just compared with the set without it
+		gains, err := e.compare(best.without(s.Knob), best, "leaving one out")
+		if err != nil {
+			return nil, err
+		}
+		if len(best) > 1 && !better(gains) {
+			best = best.without(s.Knob)
+		}
+	}
+	return best, nil
+}
+
+// decide takes the best set to a gate in fresh pairs, and the best single settings where that does not confirm it.
+func (e *engine) decide(best Set) error {
+	finalists := []Set{}
+	if len(best) > 0 {
+		finalists = append(finalists, best)
+	}
+	for _, r := range e.candidates() {
+		if one := (Set{r.Setting}); len(finalists) < mostFinalists && !slices.ContainsFunc(finalists,
+			func(s Set) bool { return s.Key() == one.Key() }) {
+			finalists = append(finalists, one)
+		}
+	}
+	for _, s := range finalists {
+		c, pairs, err := e.confirm(s)
+		if errors.Is(err, errStarved) {
+			c.Reason = fmt.Sprintf("the budget left no time for %d pairs of fresh processes: they need about %s",
+				earlyPairs, e.confirmTime(s))
+		} else if err != nil {
+			return err
+		}
+		e.out.Confirmations = append(e.out.Confirmations, c)
+		if c.Confirmed {
+			e.recommend(s, c, pairs)
+			return nil
+		}
+	}
+	return nil
+}
+
+const mostFinalists = 2
+
+func (e *engine) confirmTime(s Set) time.Duration {
+	one := cmp.Or(e.times[s.Key()], e.times[""])
+	return (time.Duration(earlyPairs) * (one + e.times[""])).Round(time.Second)
+}
+
+// confirm compares a set with the program as it is by the stages of a gate.
+func (e *engine) confirm(s Set) (tune.Confirmation, []pair, error) {
+	c := tune.Confirmation{Knobs: s.Knobs(), Level: 0.95}
+	g := compare.NewGate(compare.Options{Seed: e.out.Seed, Tool: e.Tool})
+	var all []pair
+	v := verdict{more: true}
+	for stage := 1; stage <= 3 && v.more; stage++ {
+		n := gatePairs
+		for ; stage == 1 && n > earlyPairs && !e.fits(n, n, s); n-- { // fewer have to agree the more
+		}
+		if stage > 1 {
+			n = min(max(g.Useful(), gatePairs), mostPairs)
+		}
+		pairs, err := e.pairs(s, n, uint64(stage))
+		all = append(all, pairs...)
+		if errors.Is(err, errFailed) {
+			c.Reason = "it failed in a fresh process"
+			return c, all, nil
+		}
+		if errors.Is(err, errStarved) && stage > 1 {
+			c.Reason = "not decided: " + v.why + "; the budget left no time for more pairs"
+			return c, all, nil
+		}
+		if err != nil {
+			return c, all, err
+		}
+		if v, err = judged(g, stage, pairs); err != nil {
+			return c, all, err
+		}
+		if v.ci == [2]float64{} { // so few pairs that the gate gives none
+			_, v.ci = estimate(gainsOf(pairs))
+		}
+		c.Ratio, c.Interval, c.CI95, c.Processes = v.ratio, v.ci, v.ci, c.Processes+2*len(pairs)
+	}
+	if c.Confirmed = v.confirmed; !c.Confirmed {
+		c.Reason = cmp.Or(v.why, "it was not faster by more than 2 % in fresh processes")
+		return c, all, nil
+	}
+	return e.lossesHold(s, c, all)
+}
+
+// judged is the verdict of one stage.
+func judged(g *compare.Gate, stage int, pairs []pair) (verdict, error) {
+	var c *compare.Comparison
+	var err error
+	switch stage {
+	case 1:
+		c, err = g.Stage1(blocksOf(pairs))
+	case 2:
+		c, err = g.Stage2(blocksOf(pairs))
+	default:
+		c, err = g.Stage3(blocksOf(pairs))
+	}
+	if err != nil {
+		return verdict{}, err
+	}
+	return verdictOf(c, stage == 1 && len(g.Escalated()) > 0 || stage == 2 && len(g.Doubtful()) > 0), nil
+}
+
+// pairs are fresh pairs of processes; errStarved where the budget has no room for all of them.
+func (e *engine) pairs(s Set, n int, seed uint64) (out []pair, err error) {
+	if !e.fits(n, n, s) {
+		return nil, errStarved
+	}
+	for _, second := range compare.Order(n, seed) {
+		p, err := e.turn(nil, s, !second, "confirming "+s.Key())
+		if err != nil {
+			return out, err
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// lossesHold refuses a confirmed set in whose runs the training is another one.
+func (e *engine) lossesHold(s Set, c tune.Confirmation, pairs []pair) (tune.Confirmation, []pair, error) {
+	if s.changes() == Users {
+		return c, pairs, nil
+	}
+	for _, p := range pairs {
+		check, err := e.sameTraining(s, p.tuned)
+		if err != nil {
+			return c, pairs, err
+		}
+		if check.Verdict == tune.Changed {
+			c.Confirmed, c.Reason = false, "it is faster and changes the training: the losses differ by more than "+e.allowedText(s.changes())
+			return c, pairs, nil
+		}
+	}
+	return c, pairs, nil
+}
+
+// recommend puts a confirmed set into the document.
+func (e *engine) recommend(s Set, c tune.Confirmation, pairs []pair) {
+	var base, tuned []int64
+	var startup []float64
+	worst := tune.LossCheck{}
+	for _, p := range pairs {
+		if p.base.Memory > 0 && p.tuned.Memory > 0 {
+			base, tuned = append(base, p.base.Memory), append(tuned, p.tuned.Memory)
+		}
+		startup = append(startup, p.tuned.StartupS-p.base.StartupS)
+		if check := checkLosses(e.plain[0], p.tuned, e.own, s.changes(), e.MaxError); rank(check) > rank(worst) {
+			worst = check
+		}
+	}
+	e.p.Patch = s.Lines()
+	r := &tune.Recommended{Knobs: c.Knobs, Command: e.commandWith(s), Ratio: c.Ratio, CI95: c.CI95,
+		TimeRatio: finite(1 / c.Ratio), Processes: c.Processes, Confirmed: true,
+		MemoryRatio: medianMemory(base, tuned), PyTorch: s.Lines(), OneTime: map[string]float64{}}
+	if once := mean(startup); once > 0 && s.slow() {
+		r.OneTime["setup_s"] = once
+		if saved := e.plain[0].Cost * (1 - 1/c.Ratio); saved > 0 {
+			r.PaybackSteps = math.Ceil(once / saved)
+		}
+	}
+	r.Text = fmt.Sprintf("%s: x%.2f faster (95 %% interval %.2f to %.2f) in %d fresh processes, losses: %s",
+		s.Key(), c.Ratio, c.CI95[0], c.CI95[1], c.Processes, worst.Text())
+	if worst.Verdict == tune.Incomparable {
+		r.Text += "; two runs of the program as it is differ as well, so seed it to have its losses compared"
+	}
+	e.out.Recommended = r
+	e.out.Conclusion = tune.Conclusion{Verdict: tune.Recommends, Text: r.Text, Command: r.Command}
+}
+
+// commandWith is the command with the variables and words of a set; lines of code are apart.
+func (e *engine) commandWith(s Set) string {
+	var parts []string
+	for _, one := range s {
+		if one.Change == Users {
+			for _, kv := range one.Env {
+				parts = append(parts, gpuprof.ShellWord(kv))
+			}
+		}
+	}
+	words := map[string]string{}
+	for _, t := range e.Tries {
+		for k, v := range t.start() {
+			words[k] = v
+		}
+	}
+	for k, v := range s.args() {
+		words[k] = v
+	}
+	for _, word := range fill(e.p.Command, words) {
+		parts = append(parts, gpuprof.ShellWord(word))
+	}
+	return strings.Join(parts, " ")
+}
+
+// finish completes the document; err is what ended the search.
+func (e *engine) finish(err error) *tune.Result {
+	e.out.SpentS = e.spent().Seconds()
+	e.out.Effects = []tune.Effect{}
+	for _, r := range e.rows {
+		e.out.Effects = append(e.out.Effects, e.effect(r))
+	}
+	e.defaultPoint()
+	if err != nil {
+		e.out.Status, e.out.Reason = gpuprof.Partial, interruptedText(err)
+		return e.out
+	}
+	e.out.Status, e.out.Reason = gpuprof.Complete, ""
+	if e.out.Recommended == nil {
+		e.conclude()
+	}
+	return e.out
+}
+
+// effect is a row of the table. It has a figure from three pairs on.
+func (e *engine) effect(r *row) tune.Effect {
+	f := tune.Effect{Knob: r.Knob, From: r.From, To: r.Value, Verdict: tune.Inconclusive, Pairs: len(r.gains),
+		PyTorch: r.Line, Losses: r.losses}
+	var plain []int64
+	for _, run := range e.plain {
+		plain = append(plain, run.Memory)
+	}
+	f.MemoryRatio = medianMemory(plain, r.memory)
+	switch {
+	case r.failed != "":
+		f.Verdict, f.Reason = tune.Failed, r.failed
+		return f
+	case r.worse != "":
+		f.Verdict, f.Reason = tune.Refused, r.worse
+		return f
+	case len(r.gains) == 0:
+		f.Reason = "the budget left no time for it"
+		return f
+	case len(r.gains) < leastForInterval:
+		f.Reason = "not faster in its first " + pairsText(len(r.gains))
+		if r.gain() > math.Log(promising) {
+			f.Reason = "too few pairs for a figure"
+		}
+		return f
+	}
+	f.Ratio, f.CI95 = estimate(r.gains)
+	f.CPURatio = finite(math.Exp(mean(r.cpu)))
+	switch {
+	case f.CI95[0] > 1:
+		f.Verdict = tune.Faster
+	case f.CI95[1] > 0 && f.CI95[1] < 1:
+		f.Verdict = tune.Slower
+	}
+	return f
+}
+
+func pairsText(n int) string {
+	if n == 1 {
+		return "pair"
+	}
+	return fmt.Sprintf("%d pairs", n)
+}
+
+// conclude says why nothing is recommended.
+func (e *engine) conclude() {
+	c := &e.out.Conclusion
+	c.Verdict, c.Command = tune.Undecided, e.commandWith(nil)
+	untried := 0
+	for _, r := range e.rows {
+		if r.failed == "" && r.worse == "" && len(r.gains) == 0 {
+			untried++
+		}
+	}
+	switch {
+	case len(e.rows) == 0:
+		c.Verdict, c.Text = tune.DefaultBest, "nothing recommended: no setting of the table applies to this program"
+	case len(e.out.Confirmations) > 0:
+		c.Verdict = tune.Unconfirmed
+		var parts []string
+		for _, f := range e.out.Confirmations {
+			parts = append(parts, fmt.Sprintf("%s was not confirmed: %s", words(f.Knobs), f.Reason))
+		}
+		c.Text = "nothing recommended: " + strings.Join(parts, "; ")
+	case untried == len(e.rows):
+		c.Text = fmt.Sprintf("nothing recommended: the budget of %s left no time to try any of %d settings", e.Budget,
+			len(e.rows))
+	default:
+		c.Text = fmt.Sprintf("nothing recommended: of %d settings that apply, none was faster by more than %.0f %%",
+			len(e.rows), 100*(promising-1))
+	}
+	if untried > 0 && untried < len(e.rows) {
+		c.Text += fmt.Sprintf("; %d had no time", untried)
+	}
+	if untried > 0 {
+		c.Text += "; give more with --budget"
+	}
+}
+
+func words(set gpuprof.Settings) string {
+	var out []string
+	for k, v := range set {
+		out = append(out, k+"="+v)
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}

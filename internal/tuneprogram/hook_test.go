@@ -1,0 +1,176 @@
+//go:build !race
+
+// The tests start processes of Python: the race detector finds nothing in them.
+
+package tuneprogram
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuprof/gpuprof/internal/tune"
+)
+
+// told is what testdata/train.py says of itself after each step.
+type told struct {
+	Threads   int      `json:"threads"`
+	Used      [][2]any `json:"used"`
+	Workers   int      `json:"workers"`
+	Collected []bool   `json:"collected"`
+}
+
+// train runs testdata/train.py with the stand-in of PyTorch in a folder of its own.
+func train(t *testing.T, s Set, p Plan, words ...string) (tune.ProgramRun, told, string) {
+	t.Helper()
+	testdata, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PYTHONPATH", filepath.Join(testdata, "fake"))
+	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+	dir := t.TempDir()
+	t.Chdir(dir)
+	c := &Command{Args: append([]string{"python3", filepath.Join(testdata, "train.py")}, words...)}
+	r, err := c.Run(context.Background(), s, p, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said told
+	if text, err := os.ReadFile("told.json"); err == nil {
+		if err := json.Unmarshal(text, &said); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r, said, dir
+}
+
+func setOf(knob, value string, keys map[string]any) Set {
+	return Set{{Knob: knob, Value: value, Hook: keys}}
+}
+
+// TestPlain: a run without settings is measured, its losses are kept, and no handler of the program runs at its end.
+func TestPlain(t *testing.T) {
+	r, _, dir := train(t, nil, Plan{2, 5}, "collect=1", "keep=1", "anomaly=1")
+	if r.Failed != "" || r.Hook == nil || r.Hook.Steps != 5 || r.Cost <= 0 {
+		t.Fatalf("run %+v", r)
+	}
+	if len(r.Losses) != 7 || r.Losses[0] != "0x1.c000000000000p+2" {
+		t.Errorf("losses %v: the first is 0+1+2+3 and 1", r.Losses)
+	}
+	seen := r.Hook.Seen
+	if seen.KeepGrads == 0 || seen.Anomaly == 0 || len(seen.Loaders) != 1 || len(seen.Optimizers) != 1 || seen.Optimizers[0].Foreach != false {
+		t.Errorf("seen %+v", seen)
+	}
+	if sites := seen.Calls["gc.collect"]; len(sites) != 1 {
+		t.Errorf("calls of gc.collect at %v", sites)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "final.pt")); err == nil {
+		t.Error("the program's finally wrote final.pt")
+	}
+	if len(r.Took) != 0 || r.Hook.Batch != 4 || !slices.Equal(seen.Modules, []string{"Net"}) {
+		t.Errorf("took %v, batch %d, modules %v", r.Took, r.Hook.Batch, seen.Modules)
+	}
+}
+
+// TestSettingsTakeHold: each setting changes what the program does, and says so.
+func TestSettingsTakeHold(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		keys  map[string]any
+		words string
+		took  string
+		holds func(told) bool
+	}{
+		{"workers", map[string]any{"num_workers": 2}, "", "loader", func(s told) bool { return s.Workers == 2 }},
+		{"threads", map[string]any{"threads": 1}, "threads=16", "threads", func(s told) bool { return s.Threads == 1 }},
+		{"fused", map[string]any{"fused": true}, "", "fused", func(s told) bool { return s.Used[0] == [2]any{false, true} }},
+		{"foreach", map[string]any{"foreach": true}, "", "foreach", func(s told) bool { return s.Used[0] == [2]any{true, false} }},
+		{"collect", map[string]any{"remove": []string{"gc.collect"}}, "collect=1", "remove gc.collect", func(s told) bool { return s.Collected[0] }},
+		{"anomaly", map[string]any{"anomaly_off": true}, "anomaly=1", "anomaly_off", nil},
+		{"deterministic", map[string]any{"deterministic_off": true}, "deterministic=1", "deterministic_off", nil},
+		{"gradients", map[string]any{"set_to_none": true}, "keep=1", "set_to_none", nil},
+		{"denormal", map[string]any{"flush_denormal": true}, "", "flush_denormal", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, said, _ := train(t, setOf(c.name, "on", c.keys), Plan{1, 3}, strings.Fields(c.words)...)
+			if r.Failed != "" || r.Took[c.took] == 0 {
+				t.Fatalf("failed %q, took %v", r.Failed, r.Took)
+			}
+			if c.holds != nil && !c.holds(said) {
+				t.Errorf("the program saw %+v", said)
+			}
+		})
+	}
+}
+
+// TestRefused: a loader that does not take a setting keeps its own, with the reason.
+func TestRefused(t *testing.T) {
+	r, said, _ := train(t, setOf("num_workers", "2", map[string]any{"num_workers": 2}), Plan{1, 3}, "cannot_be_sent=1")
+	if r.Failed != "" || said.Workers != 0 || !strings.Contains(r.Hook.Refused["loader"], "cannot pickle") {
+		t.Errorf("failed %q, workers %d, refused %v", r.Failed, said.Workers, r.Hook.Refused)
+	}
+}
+
+// TestEnds: a program with fewer steps comes to its own end, and one that raises has failed with its words.
+func TestEnds(t *testing.T) {
+	t.Run("short", func(t *testing.T) {
+		r, _, dir := train(t, nil, Plan{2, 50}, "samples=40")
+		if r.Failed != "" || !r.Hook.Ended || r.Hook.Steps != 8 {
+			t.Errorf("failed %q, %+v", r.Failed, r.Hook)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "final.pt")); err != nil {
+			t.Error("a program that ends by itself runs its finally:", err)
+		}
+	})
+	t.Run("raises", func(t *testing.T) {
+		if r, _, _ := train(t, nil, Plan{2, 50}, "fail=1"); !strings.Contains(r.Failed, "the loss is not finite") {
+			t.Errorf("failed %q", r.Failed)
+		}
+	})
+}
+
+// TestWholeProgram: a search of the stand-in's program finds the call that costs, in a copy of the folder, and leaves
+// the folder as it is. Its clock counts readings, so that no time decides what runs.
+func TestWholeProgram(t *testing.T) {
+	testdata, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PYTHONPATH", filepath.Join(testdata, "fake"))
+	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+	dir := t.TempDir()
+	t.Chdir(dir)
+	text, err := os.ReadFile(filepath.Join(testdata, "train.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("train.py", text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	folder, err := CopyFolder(dir, filepath.Join(t.TempDir(), "work"), 1<<20, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"python3", "train.py", "collect=1"}
+	now := time.Unix(0, 0)
+	r, err := Run(context.Background(), Options{
+		Runner: &Command{Args: args, Folder: folder}, Command: args, Steps: 6, MaxError: 0.01, Budget: time.Hour, CPUs: 2, Copied: true, Only: []string{"gc.collect"},
+		Getenv: os.Getenv, Now: func() time.Time { now = now.Add(time.Second); return now },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Effects) != 1 || r.Effects[0].Losses == nil || r.Effects[0].Losses.Verdict != tune.SameBits {
+		t.Fatalf("effects %+v", r.Effects)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("the folder holds %v (%v) and had train.py alone", entries, err)
+	}
+}

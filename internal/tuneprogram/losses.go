@@ -1,0 +1,84 @@
+package tuneprogram
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/gpuprof/gpuprof/internal/tune"
+)
+
+// deviation is the largest difference of two lists of losses over the size of the first loss, and how many were
+// compared; -1 where one is not finite and the other is. Losses near zero make a share of each loss useless.
+func deviation(a, b []string) (dev float64, compared int) {
+	n := min(len(a), len(b))
+	scale := 0.0
+	for i := range n {
+		x, errX := strconv.ParseFloat(a[i], 64)
+		y, errY := strconv.ParseFloat(b[i], 64)
+		if errX != nil || errY != nil {
+			return -1, n
+		}
+		if i == 0 {
+			scale = math.Abs(x)
+			if scale == 0 {
+				scale = 1
+			}
+		}
+		switch d := math.Abs(x-y) / scale; {
+		case a[i] == b[i] || x == y:
+		case math.IsNaN(d) || math.IsInf(d, 0):
+			return -1, n
+		default:
+			dev = max(dev, d)
+		}
+	}
+	return dev, n
+}
+
+// repeats is how far the plain runs agree with the first of them: what any other run is held to.
+func repeats(plain []tune.ProgramRun, limit float64) tune.LossCheck {
+	out := tune.LossCheck{Verdict: tune.NotChecked}
+	for _, r := range plain[1:] {
+		d, n := deviation(plain[0].Losses, r.Losses)
+		out.Compared = max(out.Compared, n)
+		if d < 0 || out.Deviation < 0 {
+			out.Deviation = -1
+		} else {
+			out.Deviation = max(out.Deviation, d)
+		}
+	}
+	switch {
+	case out.Compared == 0:
+	case out.Deviation == 0:
+		out.Verdict = tune.SameBits
+	case out.Deviation < 0 || out.Deviation > limit:
+		out.Verdict = tune.Incomparable
+	default:
+		out.Verdict = tune.Within
+	}
+	return out
+}
+
+// checkLosses holds the losses of a run with settings to those of a plain run. What must not change the numbers may
+// differ by as much as two plain runs do, and what rounds otherwise by limit.
+func checkLosses(plain, tuned tune.ProgramRun, own tune.LossCheck, changes Change, limit float64) tune.LossCheck {
+	d, n := deviation(plain.Losses, tuned.Losses)
+	out := tune.LossCheck{Compared: n, Deviation: d}
+	allowed := own.Deviation
+	if changes == Rounding {
+		allowed = max(allowed, limit)
+	}
+	switch {
+	case n == 0:
+		out.Verdict = tune.NotChecked
+	case own.Verdict == tune.Incomparable:
+		out.Verdict = tune.Incomparable
+	case d == 0:
+		out.Verdict = tune.SameBits
+	case d > 0 && d <= allowed:
+		out.Verdict = tune.Within
+	default:
+		out.Verdict = tune.Changed
+	}
+	return out
+}

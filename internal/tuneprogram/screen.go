@@ -1,0 +1,218 @@
+package tuneprogram
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/gpuprof/gpuprof/internal/tune"
+)
+
+// screen compares every setting with the program as it is, pass by pass. Each run with a setting lies between two
+// runs of the program as it is. A setting that is clearly slower, fails or changes the training has no second pass.
+// No figure of the screening is shown before a setting has three pairs: single ones show gains where there are none.
+func (e *engine) screen() error {
+	slices.SortStableFunc(e.rows, func(a, b *row) int { return cmp.Compare(btoi(a.Slow), btoi(b.Slow)) })
+	for pass := range passes {
+		live := slices.DeleteFunc(slices.Clone(e.rows), func(r *row) bool { return !r.live() })
+		if len(live) == 0 {
+			return nil
+		}
+		if pass > 0 && !slices.ContainsFunc(live, func(r *row) bool { return r.gain() > math.Log(promising) }) {
+			return nil
+		}
+		before := e.plain[len(e.plain)-1]
+		for _, r := range live {
+			if !e.fits(1, 1+reserve, Set{r.Setting}) {
+				continue // a cheaper one may fit
+			}
+			after, err := e.between(r, before)
+			if err != nil {
+				return err
+			}
+			before = after
+		}
+	}
+	return nil
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// live: more pairs of it may be worth their time.
+func (r *row) live() bool {
+	return r.failed == "" && r.worse == "" && (len(r.gains) == 0 || r.gain() >= math.Log(hopeless) &&
+		(len(r.gains) == 1 || r.gain() > math.Log(promising)))
+}
+
+func (r *row) gain() float64 { return mean(r.gains) }
+
+// between runs a setting and then the program as it is, and takes the ratio to the plain runs on both sides.
+func (e *engine) between(r *row, before tune.ProgramRun) (after tune.ProgramRun, err error) {
+	tuned, err := e.run(Set{r.Setting}, "screening")
+	if err != nil {
+		return before, err
+	}
+	if tuned.Failed != "" {
+		r.failed = tuned.Failed
+		e.tell(Set{r.Setting}, tuned.Failed)
+		return before, nil
+	}
+	if why := e.tookHold(r.Setting, tuned); why != "" {
+		r.failed = why
+		e.tell(Set{r.Setting}, why)
+		return before, nil
+	}
+	if after, err = e.plainRun("screening"); err != nil {
+		return before, err
+	}
+	base := math.Sqrt(before.Cost) * math.Sqrt(after.Cost)
+	r.gains = append(r.gains, math.Log(base/tuned.Cost))
+	if baseCPU := math.Sqrt(before.CPU) * math.Sqrt(after.CPU); baseCPU > 0 && tuned.CPU > 0 {
+		r.cpu = append(r.cpu, math.Log(tuned.CPU/baseCPU))
+	}
+	return after, e.hold(r, tuned)
+}
+
+// hold keeps memory and losses of a run with one setting.
+func (e *engine) hold(r *row, tuned tune.ProgramRun) error {
+	if tuned.Memory > 0 {
+		r.memory = append(r.memory, tuned.Memory)
+	}
+	check, err := e.sameTraining(Set{r.Setting}, tuned)
+	if err != nil {
+		return err
+	}
+	if r.losses == nil || rank(check) > rank(*r.losses) {
+		r.losses = &check
+	}
+	if check.Verdict == tune.Changed && r.Change != Users {
+		r.worse = "it changes the training: the losses differ by more than " + e.allowedText(r.Change)
+	}
+	return nil
+}
+
+// rank orders checks by how much they object.
+func rank(c tune.LossCheck) float64 {
+	order := []tune.Same{tune.NotChecked, tune.SameBits, tune.Within, tune.Incomparable, tune.Changed}
+	return float64(slices.Index(order, c.Verdict)) + math.Min(math.Abs(c.Deviation), 1)/2
+}
+
+func (e *engine) allowedText(c Change) string {
+	if c == Exact {
+		return "those of two runs of the program as it is"
+	}
+	return "--max-error"
+}
+
+// sameTraining compares the losses of a run with those of the program as it is. A compiled model draws other random
+// numbers: where its losses differ, one more run draws them as the program does, which is slower and only compares losses.
+func (e *engine) sameTraining(s Set, tuned tune.ProgramRun) (tune.LossCheck, error) {
+	check := checkLosses(e.plain[0], tuned, e.own, s.changes(), e.MaxError)
+	if check.Verdict != tune.Changed || !s.compiles() || !e.fits(1, reserve, s) {
+		return check, nil
+	}
+	drawn := slices.Clone(s)
+	drawn = append(drawn, Setting{Knob: "fallback_random", Value: "on",
+		Hook: map[string]any{"fallback_random": true}, Slow: true})
+	r, err := e.run(drawn, "comparing losses")
+	if err != nil || r.Failed != "" {
+		return check, err
+	}
+	return checkLosses(e.plain[0], r, e.own, s.changes(), e.MaxError), nil
+}
+
+// plainRun is a run of the program as it is, which must not fail.
+func (e *engine) plainRun(phase string) (tune.ProgramRun, error) {
+	r, err := e.run(nil, phase)
+	if err != nil {
+		return r, err
+	}
+	if r.Failed != "" {
+		return r, e.broken(r)
+	}
+	e.plain = append(e.plain, r)
+	if len(e.plain) <= lossRuns {
+		e.own = repeats(e.plain, e.MaxError)
+		e.p.Losses = e.own
+	}
+	return r, nil
+}
+
+// lossRuns is how many runs of the program as it is are compared with the first.
+const lossRuns = 4
+
+// tookHold is why a setting of the hook did not act in a run; "" where it did.
+func (e *engine) tookHold(s Setting, r tune.ProgramRun) string {
+	if len(s.Hook) == 0 || r.Hook == nil {
+		return ""
+	}
+	for what, why := range r.Hook.Refused {
+		if e.plain[0].Hook.Refused[what] == "" { // else the program has it without settings too
+			return what + ": " + why
+		}
+	}
+	if len(r.Took) == 0 {
+		return "it did not take hold: the program sets it in a way that the hook does not see"
+	}
+	return ""
+}
+
+// compare runs two sets in turns until the gain is clear or the pairs are spent; base is the slower guess.
+func (e *engine) compare(base, tuned Set, phase string) (gains []float64, err error) {
+	for k := range additionPairs {
+		if !e.fits(1, 1+reserve, tuned) {
+			return gains, nil
+		}
+		p, err := e.turn(base, tuned, k%2 == 1, phase)
+		if errors.Is(err, errFailed) {
+			return nil, nil // together they fail
+		}
+		if err != nil {
+			return gains, err
+		}
+		gains = append(gains, p.gain())
+		if better(gains) || k >= 1 && mean(gains) < 0 {
+			break
+		}
+	}
+	return gains, nil
+}
+
+// errFailed is a run with settings that failed; the document has its words.
+var errFailed = errors.New("a run with settings failed")
+
+// turn runs both sides, one after the other.
+func (e *engine) turn(base, tuned Set, tunedFirst bool, phase string) (p pair, err error) {
+	p.tunedFirst = tunedFirst
+	order := []Set{base, tuned}
+	if tunedFirst {
+		slices.Reverse(order)
+	}
+	for _, s := range order {
+		var r tune.ProgramRun
+		if len(s) == 0 {
+			r, err = e.plainRun(phase)
+		} else {
+			r, err = e.run(s, phase)
+		}
+		if err != nil {
+			return p, err
+		}
+		if r.Failed != "" {
+			e.tell(s, r.Failed)
+			return p, errFailed
+		}
+		if s.Key() == tuned.Key() {
+			p.tuned = r
+		} else {
+			p.base = r
+		}
+	}
+	return p, nil
+}

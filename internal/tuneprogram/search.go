@@ -1,0 +1,406 @@
+package tuneprogram
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/tune"
+)
+
+// Options are what a search is told.
+type Options struct {
+	Tool     gpuprof.Tool
+	Runner   Runner
+	Command  []string // for the document
+	Tries    []Try
+	Only     []string // names or knobs of settings; empty: all
+	Skip     []string
+	Steps    int // measured in each run; 0: as many as take a second and a half
+	MaxError float64
+	Budget   time.Duration
+	CPUs     int
+	Copied   bool
+	Getenv   func(string) string
+	Build    string
+	Now      func() time.Time
+	Save     func(*tune.Result) error // after every run
+	Progress func(Progress)
+	Resume   *tune.Result // an earlier search of the same program, whose runs are taken over
+	// Whole is told that the program makes no steps that the hook sees: its runs are timed whole from then on.
+	Whole func()
+}
+
+// Progress is how far a search is.
+type Progress struct {
+	Phase string
+	Note  string
+	Spent time.Duration
+	Left  time.Duration
+}
+
+// The search in numbers.
+const (
+	probeWarm, probeSteps = 4, 8
+	leastWarm             = 8
+	leastSteps, mostSteps = 20, 400
+	window                = 1500 * time.Millisecond // of measured steps
+	mostEpoch             = 400                     // steps of an epoch that is measured whole
+	plainRuns             = 2
+	passes                = 3    // of the screening
+	hopeless              = 0.95 // times faster in its first pair: a setting below it has no second one
+	promising             = 1.03 // times faster in the mean of all pairs
+	mostCandidates        = 4
+	additionPairs         = 5
+	slowRun               = 45 * time.Second // that compiling may take before any run of it was seen
+	reserve               = 2 * earlyPairs   // runs of the shortest confirmation
+	longerThan            = 60 * time.Second // that a run may take beside several times a plain one
+)
+
+// engine is one search.
+type engine struct {
+	Options
+	ctx    context.Context
+	out    *tune.Result
+	p      *tune.Program
+	replay []tune.ProgramRun
+	before time.Duration // spent by the search that is resumed
+	began  time.Time
+	plan   Plan
+	plain  []tune.ProgramRun // of the program as it is, with the plan
+	own    tune.LossCheck
+	rows   []*row
+	times  map[string]time.Duration // of one run, by the key of its settings
+}
+
+// row is one setting and what is known of it.
+type row struct {
+	Setting
+	gains  []float64 // logarithms of how many times faster
+	cpu    []float64 // likewise, of CPU time
+	memory []int64
+	losses *tune.LossCheck
+	failed string
+	worse  string // why it is refused
+}
+
+// Run searches, and returns what is known so far with the error that ended it.
+func Run(ctx context.Context, o Options) (*tune.Result, error) {
+	e := &engine{Options: o, ctx: ctx, began: o.Now(), times: map[string]time.Duration{}}
+	e.p = &tune.Program{Command: document.MaskCommand(o.Command), CPUs: o.CPUs, Copied: o.Copied,
+		Metric: tune.PerStep, Patch: []string{}, Left: []tune.LeftOut{}, Runs: []tune.ProgramRun{}}
+	e.out = &tune.Result{
+		Head: document.NewHead(document.Tune,
+			o.Tool), Build: o.Build, Started: o.Now().UTC(), Goal: tune.Throughput, MaxError: o.MaxError, BudgetS: o.Budget.Seconds(), Seed: 1, Only: o.Only,
+		Confirmations: []tune.Confirmation{}, Effects: []tune.Effect{}, Curves: []tune.Curve{}, Failed: []tune.Failure{}, Claims: []tune.ClaimRow{}, Journal: []tune.Entry{}, Program: e.p,
+	}
+	if o.Resume != nil {
+		e.replay, e.before, e.out.Started = o.Resume.Program.Runs, time.Duration(o.Resume.SpentS*float64(time.Second)), o.Resume.Started
+	}
+	err := e.search()
+	return e.finish(err), err
+}
+
+func (e *engine) search() error {
+	if err := e.prepare(); err != nil {
+		return err
+	}
+	if err := e.screen(); err != nil {
+		return err
+	}
+	best, err := e.combine()
+	if err != nil {
+		return err
+	}
+	return e.decide(best)
+}
+
+// run makes one run, or takes it from the search that is resumed.
+func (e *engine) run(s Set, phase string) (tune.ProgramRun, error) {
+	if err := e.ctx.Err(); err != nil {
+		return tune.ProgramRun{}, err
+	}
+	var r tune.ProgramRun
+	if next, ok := e.replayed(s); ok {
+		r = next
+	} else {
+		if e.Progress != nil {
+			e.Progress(Progress{Phase: phase, Note: s.Key(), Spent: e.spent(), Left: e.Budget - e.spent()})
+		}
+		var err error
+		if r, err = e.Runner.Run(e.ctx, s, e.plan, e.limit(s)); err != nil {
+			return r, err
+		}
+		e.perSample(&r)
+	}
+	e.p.Runs = append(e.p.Runs, r)
+	took := time.Duration(r.Seconds * float64(time.Second))
+	if before, known := e.times[r.Key]; known { // the later ones count more: the load of the machine changes
+		took = (before + took) / 2
+	}
+	e.times[r.Key] = took
+	e.out.SpentS = e.spent().Seconds()
+	if e.Save == nil {
+		return r, nil
+	}
+	e.out.Status, e.out.Reason = gpuprof.Partial, "the search is under way"
+	return r, e.Save(e.out)
+}
+
+// perSample makes the cost of a run with another batch that of as many samples as the program's own batch has.
+func (e *engine) perSample(r *tune.ProgramRun) {
+	if len(e.plain) == 0 || r.Hook == nil || e.plain[0].Hook == nil {
+		return
+	}
+	if was, now := e.plain[0].Hook.Batch, r.Hook.Batch; was > 0 && now > 0 && was != now {
+		share := float64(was) / float64(now)
+		r.Cost, r.CPU = r.Cost*share, r.CPU*share
+	}
+}
+
+// replayed is the next run of the search that is resumed, if it is the one that is needed now.
+func (e *engine) replayed(s Set) (tune.ProgramRun, bool) {
+	n := len(e.p.Runs)
+	if n >= len(e.replay) || e.replay[n].Key != s.Key() || e.replay[n].Plan != [2]int{e.plan.Warm, e.plan.Steps} {
+		e.replay = nil // another way was taken: the rest belongs to the old one
+		return tune.ProgramRun{}, false
+	}
+	return e.replay[n], true
+}
+
+func (e *engine) spent() time.Duration { return e.before + e.Now().Sub(e.began) }
+
+// limit is how long one run may take.
+func (e *engine) limit(s Set) time.Duration {
+	plain, known := e.times[""]
+	if !known {
+		return max(e.Budget, longerThan)
+	}
+	most := 5*plain + longerThan
+	if s.slow() {
+		most += 4 * longerThan
+	}
+	return most
+}
+
+// fits says that runs with these settings, and as many other ones of the program as it is, end within the budget.
+// Runs of the search that is resumed cost nothing.
+func (e *engine) fits(runs, others int, s Set) bool {
+	if len(e.p.Runs)+runs+others <= len(e.replay) {
+		return true
+	}
+	one, known := e.times[s.Key()]
+	if !known {
+		if one = e.times[""]; s.slow() {
+			one += slowRun
+		}
+	}
+	return e.spent()+time.Duration(runs)*one+time.Duration(others)*e.times[""] <= e.Budget
+}
+
+// prepare finds out what the program does, how many steps to measure, and whether its training repeats.
+func (e *engine) prepare() error {
+	e.plan = Plan{probeWarm, probeSteps}
+	probe, err := e.run(nil, "probe")
+	if err != nil {
+		return err
+	}
+	if probe.Hook == nil {
+		return e.prepareWhole(probe)
+	}
+	if probe.Failed != "" {
+		return e.broken(probe)
+	}
+	e.replan(probe)
+	for len(e.plain) < plainRuns {
+		r, err := e.run(nil, "the program as it is")
+		if err != nil {
+			return err
+		}
+		if r.Failed != "" {
+			return e.broken(r)
+		}
+		if e.replan(r) { // it showed an epoch, or its end
+			e.plain = nil
+			continue
+		}
+		e.plain = append(e.plain, r)
+	}
+	h := e.plain[0].Hook
+	e.p.Device, e.p.Threads = h.Device, h.Seen.Threads
+	e.describe()
+	for _, o := range offers(h, e.CPUs) {
+		if o.without != "" {
+			e.p.Left = append(e.p.Left, tune.LeftOut{Setting: o.Name(), Reason: o.without})
+			continue
+		}
+		e.offer(o.Setting)
+	}
+	return e.offerTries()
+}
+
+// prepareWhole is for programs whose steps the hook does not see.
+func (e *engine) prepareWhole(probe tune.ProgramRun) error {
+	if probe.Failed != "" {
+		return e.broken(probe)
+	}
+	if e.Whole != nil {
+		e.Whole()
+	}
+	e.plan, e.p.Metric, e.plain = Plan{}, tune.PerRun, nil
+	for len(e.plain) < plainRuns {
+		r, err := e.run(nil, "the program as it is")
+		if err != nil {
+			return err
+		}
+		if r.Failed != "" {
+			return e.broken(r)
+		}
+		e.plain = append(e.plain, r)
+	}
+	e.describe()
+	e.p.Left = append(e.p.Left, tune.LeftOut{Setting: "settings of PyTorch",
+		Reason: "no step of an optimizer of PyTorch was seen: only --try applies"})
+	return e.offerTries()
+}
+
+func (e *engine) offerTries() error {
+	for _, t := range e.Tries {
+		for _, s := range t.settings(e.Getenv) {
+			e.offer(s)
+		}
+	}
+	for _, name := range e.Only {
+		if !slices.ContainsFunc(e.rows, func(r *row) bool { return named(r.Setting, name) }) {
+			return gpuprof.Errorf(gpuprof.ErrUsage,
+				"choosing settings with --only %s: none of that name applies to this program", name).
+				WithFix("its settings are %s", strings.Join(e.names(), ", "))
+		}
+	}
+	return nil
+}
+
+// names are the settings that apply, and those that were left out.
+func (e *engine) names() (out []string) {
+	for _, r := range e.rows {
+		out = append(out, r.Name())
+	}
+	for _, l := range e.p.Left {
+		out = append(out, l.Setting+" ("+l.Reason+")")
+	}
+	return out
+}
+
+func named(s Setting, name string) bool { return s.Knob == name || s.Name() == name }
+
+// offer takes a setting into the search, unless the user leaves it out.
+func (e *engine) offer(s Setting) {
+	is := func(name string) bool { return named(s, name) }
+	switch {
+	case len(e.Only) > 0 && !slices.ContainsFunc(e.Only, is):
+		e.p.Left = append(e.p.Left, tune.LeftOut{Setting: s.Name(), Reason: "--only does not name it"})
+	case slices.ContainsFunc(e.Skip, is):
+		e.p.Left = append(e.p.Left, tune.LeftOut{Setting: s.Name(), Reason: "--skip names it"})
+	default:
+		e.rows = append(e.rows, &row{Setting: s})
+	}
+}
+
+// broken is the error of a program that fails as it is.
+func (e *engine) broken(r tune.ProgramRun) error {
+	fix := "run it by itself to see why"
+	if e.Copied {
+		fix += "; it ran in a copy of the working folder, and --in-place runs it in the folder itself"
+	}
+	return gpuprof.Errorf(gpuprof.ErrInput, "running the program as it is: %s", r.Failed).WithFix("%s", fix)
+}
+
+// replan chooses the steps to measure from a run, and says whether that is another plan.
+func (e *engine) replan(r tune.ProgramRun) bool {
+	was := e.plan
+	h := r.Hook
+	probed := was == Plan{probeWarm, probeSteps}
+	if h.Ended && h.Steps > 0 && h.Steps <= was.Steps { // it has no more
+		if e.Steps == 0 || h.Steps < e.Steps {
+			e.plan = Plan{was.Warm, h.Steps}
+		}
+		return e.plan != was
+	}
+	if probed {
+		steps := e.Steps
+		if steps == 0 {
+			steps = min(max(int(math.Ceil(window.Seconds()/r.Cost)), leastSteps), mostSteps)
+		}
+		e.plan = Plan{leastWarm, steps}
+	}
+	if epoch := epochOf(&h.Seen); e.Steps == 0 && epoch > 1 && epoch <= mostEpoch && (probed || e.p.Epoch == 0) {
+		// A part of an epoch would leave out, or count twice, what its workers do at its start.
+		e.p.Epoch = epoch
+		up := func(n int) int { return (n + epoch - 1) / epoch * epoch }
+		e.plan = Plan{up(e.plan.Warm), up(e.plan.Steps)}
+	}
+	return e.plan != was
+}
+
+// epochOf is how many steps lie between two starts of the loader that starts most often; 0 unknown.
+func epochOf(seen *tune.Observed) int {
+	starts := map[int][]int{}
+	for _, at := range seen.Epochs {
+		starts[at[0]] = append(starts[at[0]], at[1])
+	}
+	steps := 0
+	for _, at := range starts {
+		if n := len(at); n >= 2 {
+			steps = max(steps, at[n-1]-at[n-2])
+		}
+	}
+	return steps
+}
+
+// describe puts the program as it is into the document.
+func (e *engine) describe() {
+	e.own = repeats(e.plain, e.MaxError)
+	e.p.Losses, e.p.Warm, e.p.Steps = e.own, e.plan.Warm, e.plan.Steps
+	costs := []float64{e.plain[0].Cost, e.plain[1].Cost}
+	e.p.Noise = max(costs[0], costs[1])/min(costs[0], costs[1]) - 1
+	e.defaultPoint()
+}
+
+// defaultPoint is the program as it is, over all its runs.
+func (e *engine) defaultPoint() {
+	var logs []float64
+	for _, r := range e.plain {
+		logs = append(logs, -math.Log(r.Cost))
+	}
+	if len(logs) == 0 {
+		return
+	}
+	perS, ci := estimate(logs)
+	e.out.Unit = "steps/s"
+	if e.p.Metric != tune.PerStep {
+		e.out.Unit = "runs/s"
+	}
+	e.out.Default = &tune.Point{Knobs: gpuprof.Settings{}, Median: perS, CI95: ci}
+}
+
+// errStarved ends a part of the search for which the budget is too short.
+var errStarved = errors.New("the budget is too short")
+
+// tell is a run's failure in the document.
+func (e *engine) tell(s Set, failed string) {
+	e.out.Failed = append(e.out.Failed, tune.Failure{Knobs: s.Knobs(), Error: failed})
+}
+
+// interruptedText is the reason of a search that the user ended.
+func interruptedText(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return "interrupted"
+	}
+	return strings.Join(strings.Fields(fmt.Sprint(err)), " ")
+}

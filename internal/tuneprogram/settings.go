@@ -1,0 +1,116 @@
+package tuneprogram
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Change is what a setting may do to the numbers of the training.
+type Change int
+
+// The changes.
+const (
+	Exact    Change = iota // none: the losses must be those that two plain runs give each other
+	Rounding               // another order of operations or precision: the losses must stay within --max-error
+	Users                  // a value of the user's own: the losses are told, and refuse nothing
+)
+
+// Setting is a row of the table: one value of one knob.
+type Setting struct {
+	Knob, From, Value string
+	Hook              map[string]any    // keys of the hook's settings
+	Env               []string          // NAME=VALUE
+	Args              map[string]string // words in place of {NAME} in the command
+	Change            Change
+	Line              string // of code, that does the same in the program
+	// Slow settings cost many seconds once in each process.
+	Slow bool
+}
+
+// Name is the setting as --only and --skip and the table have it.
+func (s Setting) Name() string { return s.Knob + "=" + s.Value }
+
+// Set is settings that are applied together, each of another knob.
+type Set []Setting
+
+// Key names a set; "" is the program as it is.
+func (s Set) Key() string {
+	names := make([]string, len(s))
+	for i, one := range s {
+		names[i] = one.Name()
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+// Knobs are the values by knob.
+func (s Set) Knobs() gpuprof.Settings {
+	out := gpuprof.Settings{}
+	for _, one := range s {
+		out[one.Knob] = one.Value
+	}
+	return out
+}
+
+// Lines are the lines of code that do the same.
+func (s Set) Lines() (out []string) {
+	for _, one := range s {
+		if one.Line != "" {
+			out = append(out, one.Line)
+		}
+	}
+	return out
+}
+
+// with is the set and one more setting, in place of another value of the same knob.
+func (s Set) with(one Setting) Set { return append(s.without(one.Knob), one) }
+
+func (s Set) without(knob string) Set {
+	return slices.DeleteFunc(slices.Clone(s), func(has Setting) bool { return has.Knob == knob })
+}
+
+// hook merges the hook's keys; lists are joined.
+func (s Set) hook() map[string]any {
+	out := map[string]any{}
+	for _, one := range s {
+		for k, v := range one.Hook {
+			if list, ok := v.([]string); ok {
+				had, _ := out[k].([]string)
+				v = append(slices.Clone(had), list...)
+			}
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func (s Set) env() (out []string) {
+	for _, one := range s {
+		out = append(out, one.Env...)
+	}
+	return out
+}
+
+func (s Set) args() map[string]string {
+	out := map[string]string{}
+	for _, one := range s {
+		maps.Copy(out, one.Args)
+	}
+	return out
+}
+
+// changes is the most that any of the settings may do to the numbers.
+func (s Set) changes() (most Change) {
+	for _, one := range s {
+		most = max(most, one.Change)
+	}
+	return most
+}
+
+func (s Set) slow() bool { return slices.ContainsFunc(s, func(one Setting) bool { return one.Slow }) }
+
+// compiles: the model is compiled, with random numbers of its own.
+func (s Set) compiles() bool { return s.hook()["compile"] != nil }

@@ -1,0 +1,180 @@
+package tuneprogram
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuprof/gpuprof/internal/tune"
+)
+
+// machine is a simulated program on a noisy machine: seconds per step are the product of the gains of its settings and
+// noise. Its clock goes on by the time of each run.
+type machine struct {
+	now     time.Time
+	random  *rand.Rand
+	gains   map[string]float64 // times faster, by the name of a setting; others have no effect
+	changes map[string]bool    // settings that change the losses
+	noise   float64            // standard deviation of the logarithm of a run's cost
+	slow    float64            // share of runs that are slower by half
+	runs    int
+	stop    int // the run during which the user interrupts; 0: never
+	end     context.CancelFunc
+}
+
+func (m *machine) Run(ctx context.Context, s Set, p Plan, _ time.Duration) (tune.ProgramRun, error) {
+	if m.runs++; m.runs == m.stop {
+		m.end()
+		return tune.ProgramRun{}, ctx.Err()
+	}
+	cost := 0.01 * math.Exp(m.noise*m.random.NormFloat64())
+	if m.random.Float64() < m.slow {
+		cost *= 1.5
+	}
+	two := 0
+	loss := "0x1p+00"
+	for _, one := range s {
+		if gain, ok := m.gains[one.Name()]; ok {
+			cost /= gain
+		}
+		if m.changes[one.Name()] {
+			loss = "0x1p+01"
+		}
+	}
+	seconds := 3 + cost*float64(p.Warm+p.Steps)
+	m.now = m.now.Add(time.Duration(seconds * float64(time.Second)))
+	seen := tune.Observed{Threads: 1, MKLDNN: true, KeepGrads: 5, Anomaly: 5, Loaders: []tune.Loader{{Workers: &two}}, Optimizers: []tune.Optimizer{{Tensors: 9}},
+		Calls: map[string]map[string]int{"gc.collect": {"train.py:7": 5}}}
+	r := tune.ProgramRun{Key: s.Key(), Plan: [2]int{p.Warm, p.Steps}, Cost: cost, CPU: cost, Seconds: seconds, Losses: []string{"0x1p+00", loss}, Memory: 1 << 20}
+	r.Hook = &tune.HookReport{Steps: p.Steps, Device: "cpu", Seen: seen}
+	if len(s) > 0 {
+		r.Took = map[string]int{"it": 1}
+	}
+	return r, nil
+}
+
+// search searches on a machine.
+func (m *machine) search(ctx context.Context, seed uint64, budget time.Duration, resume *tune.Result) (*tune.Result, error) {
+	m.random, m.now = rand.New(rand.NewPCG(seed, 1)), time.Unix(0, 0)
+	return Run(ctx, Options{Runner: m, Command: []string{"python", "train.py"}, MaxError: 0.01, Budget: budget, CPUs: 2, Getenv: func(string) string { return "" },
+		Now: func() time.Time { return m.now }, Resume: resume})
+}
+
+func recommended(r *tune.Result) string {
+	if r.Recommended == nil {
+		return ""
+	}
+	return words(r.Recommended.Knobs)
+}
+
+// TestNothingToFind: where no setting has an effect, none is recommended. A wrong confirmation has a chance of about 5 %
+// for a setting that survives the screening; the bound leaves room for as many of 40 as that.
+func TestNothingToFind(t *testing.T) {
+	wrong := 0
+	for seed := range uint64(40) {
+		m := &machine{noise: 0.05, slow: 0.1}
+		r, err := m.search(context.Background(), seed, 10*time.Minute, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := recommended(r); got != "" {
+			wrong++
+			t.Logf("seed %d: %s", seed, r.Conclusion.Text)
+		}
+	}
+	if wrong > 2 {
+		t.Errorf("%d of 40 searches recommended a setting without effect", wrong)
+	}
+}
+
+// TestPlanted: what is planted is found, alone and together, and nothing beside it.
+func TestPlanted(t *testing.T) {
+	for name, gains := range map[string]map[string]float64{
+		"one":    {"gc.collect=removed": 1.4},
+		"two":    {"gc.collect=removed": 1.5, "anomaly_detection=off": 1.4},
+		"loader": {"num_workers=2": 1.9},
+	} {
+		var names []string
+		for k := range gains {
+			names = append(names, k)
+		}
+		slices.Sort(names)
+		found, other := 0, 0
+		const searches = 15
+		for seed := range uint64(searches) {
+			m := &machine{noise: 0.05, gains: gains}
+			r, err := m.search(context.Background(), seed, 10*time.Minute, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch got := recommended(r); got {
+			case strings.Join(names, " "):
+				found++
+			case "":
+			default:
+				other++
+				t.Logf("%s, seed %d: %s", name, seed, r.Conclusion.Text)
+			}
+		}
+		t.Logf("%s: found in %d of %d, another set in %d", name, found, searches, other)
+		if found < searches*4/5 || other > 1 {
+			t.Errorf("%s: found in %d of %d, another set in %d", name, found, searches, other)
+		}
+	}
+}
+
+// TestChangedTraining: a setting that is faster and changes the losses is refused.
+func TestChangedTraining(t *testing.T) {
+	m := &machine{noise: 0.02, gains: map[string]float64{"num_workers=2": 3}, changes: map[string]bool{"num_workers=2": true}}
+	r, err := m.search(context.Background(), 1, 10*time.Minute, nil)
+	if err != nil || r.Recommended != nil {
+		t.Fatalf("recommended %s (%v)", recommended(r), err)
+	}
+	for _, f := range r.Effects {
+		if f.Knob == "num_workers" && (f.Verdict != tune.Refused || f.Losses.Verdict != tune.Changed || !strings.Contains(f.Reason, "changes the training")) {
+			t.Errorf("effect %+v, losses %+v", f, f.Losses)
+		}
+	}
+}
+
+// TestStarved: a budget without room for a confirmation recommends nothing, and says so.
+func TestStarved(t *testing.T) {
+	for _, budget := range []time.Duration{time.Second, 15 * time.Second, 30 * time.Second} {
+		m := &machine{gains: map[string]float64{"gc.collect=removed": 5}}
+		r, err := m.search(context.Background(), 1, budget, nil)
+		if err != nil || r.Recommended != nil || !strings.Contains(r.Conclusion.Text, "--budget") {
+			t.Errorf("budget %s: recommended %q, %q (%v)", budget, recommended(r), r.Conclusion.Text, err)
+		}
+	}
+}
+
+// TestInterruptAndResume: what was measured before Ctrl-C is kept, and the search that goes on makes the runs that are
+// missing and concludes as one that was never interrupted.
+func TestInterruptAndResume(t *testing.T) {
+	gains := map[string]float64{"gc.collect=removed": 2}
+	whole := &machine{gains: gains}
+	want, err := whole.search(context.Background(), 3, 10*time.Minute, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	first := &machine{gains: gains, stop: 9, end: cancel}
+	part, err := first.search(ctx, 3, 10*time.Minute, nil)
+	if !errors.Is(err, context.Canceled) || len(part.Program.Runs) != 8 || part.Reason != "interrupted" || len(part.Effects) == 0 {
+		t.Fatalf("%d runs, reason %q, error %v", len(part.Program.Runs), part.Reason, err)
+	}
+	second := &machine{gains: gains}
+	got, err := second.search(context.Background(), 3, 10*time.Minute, part)
+	if err != nil || recommended(got) != recommended(want) || recommended(got) == "" {
+		t.Errorf("resumed: %q, at once: %q (%v)", recommended(got), recommended(want), err)
+	}
+	if second.runs+8 != whole.runs {
+		t.Errorf("%d runs after 8, and %d at once", second.runs, whole.runs)
+	}
+}

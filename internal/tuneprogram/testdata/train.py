@@ -1,0 +1,58 @@
+"""A training for the stand-in of PyTorch: python train.py [KEY=VALUE...]. What it saw goes to told.json."""
+
+import atexit
+import gc
+import json
+import sys
+
+import torch
+from torch.utils.data import DataLoader
+
+options = dict(word.split("=", 1) for word in sys.argv[1:])
+
+
+class Data(list):
+    pass
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return torch.Tensor(sum(x) + 1.0)
+
+
+def told():
+    with open("told.json", "w") as f:
+        json.dump({"threads": torch.get_num_threads(), "used": optimizer.used, "workers": loader.num_workers, "collected": collected, "ended": ended}, f)
+
+
+collected, ended = [], False
+if options.get("threads"):
+    torch.set_num_threads(int(options["threads"]))
+if options.get("anomaly"):
+    torch.set_anomaly_enabled(True)
+if options.get("deterministic"):
+    torch.use_deterministic_algorithms(True)
+data = Data(range(int(options.get("samples", "4000"))))
+data.cannot_be_sent = options.get("cannot_be_sent") == "1"
+loader = DataLoader(data, 4)
+net, optimizer = Net(), torch.optim.Adam([torch.Tensor() for _ in range(8)], foreach=False)
+if options.get("late") != "1":
+    atexit.register(told)
+with open("started.txt", "a") as f:
+    f.write("run\n")
+try:
+    for _ in range(int(options.get("epochs", "1"))):
+        for batch in loader:
+            net.zero_grad(set_to_none=options.get("keep") != "1")
+            loss = net(batch)
+            loss.value += float(options.get("noise", "0"))
+            loss.backward()
+            optimizer.step()
+            if options.get("collect") == "1":
+                collected.append(gc.collect() is not None)
+            if options.get("fail") == "1":
+                raise RuntimeError("the loss is not finite")
+            told()
+    ended = True
+finally:
+    open("final.pt", "w").close()

@@ -1,0 +1,91 @@
+package tuneprogram
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Try is a setting of the user's own: values of an environment variable, or words in place of {Name} in the
+// command, of which the first are those of the program as it is.
+type Try struct {
+	Name     string
+	Values   []string
+	Argument bool
+}
+
+// ParseTry reads NAME=V1,V2 for a variable, and NAME='--flag {V1,V2}' where the command has {NAME}.
+func ParseTry(text string, command []string) (Try, error) {
+	name, values, ok := strings.Cut(text, "=")
+	if !ok || name == "" || values == "" {
+		return Try{}, gpuprof.Errorf(gpuprof.ErrUsage, "reading --try %s: it has no name or no values", text).
+			WithFix("give a variable as --try NAME=V1,V2, or words as --try 'NAME=--flag {V1,V2}' with {NAME} in the command")
+	}
+	t := Try{Name: name, Argument: slices.ContainsFunc(command,
+		func(word string) bool { return strings.Contains(word, "{"+name+"}") })}
+	before, rest, braces := strings.Cut(values, "{")
+	inside, after, closed := strings.Cut(rest, "}")
+	switch {
+	case braces && !closed:
+		return Try{}, gpuprof.Errorf(gpuprof.ErrUsage, "reading --try %s: a brace is not closed", text).
+			WithFix("give for example --try 'batch=--batch-size {32,64}'")
+	case braces && !t.Argument:
+		return Try{}, gpuprof.Errorf(gpuprof.ErrUsage, "reading --try %s: the command has no {%s}", text, name).
+			WithFix("write {%s} where the words are to stand", name)
+	case !braces:
+		before, inside, after = "", values, ""
+	}
+	for _, v := range strings.Split(inside, ",") {
+		t.Values = append(t.Values, before+strings.TrimSpace(v)+after)
+	}
+	if t.Argument && len(t.Values) < 2 {
+		return Try{}, gpuprof.Errorf(gpuprof.ErrUsage,
+			"reading --try %s: there is one value, and nothing to compare it with", text).
+			WithFix("give the value of today first, and then others")
+	}
+	return t, nil
+}
+
+// start are the words of the program as it is.
+func (t Try) start() map[string]string {
+	if !t.Argument {
+		return nil
+	}
+	return map[string]string{t.Name: t.Values[0]}
+}
+
+// settings are the values to compare with the start; getenv gives a variable's value of today.
+func (t Try) settings(getenv func(string) string) (out []Setting) {
+	if t.Argument {
+		for _, v := range t.Values[1:] {
+			out = append(out, Setting{Knob: t.Name, From: t.Values[0], Value: v, Args: map[string]string{t.Name: v},
+				Change: Users, Line: "arguments: " + v})
+		}
+		return out
+	}
+	from := getenv(t.Name)
+	for _, v := range t.Values {
+		if v != from {
+			out = append(out, Setting{Knob: t.Name, From: from, Value: v, Env: []string{t.Name + "=" + v}, Change: Users,
+				Line: "export " + t.Name + "=" + gpuprof.ShellWord(v)})
+		}
+	}
+	return out
+}
+
+// fill puts words in place of {NAME}: as many arguments as they are where {NAME} stands alone.
+func fill(command []string, words map[string]string) (out []string) {
+	for _, arg := range command {
+		alone, is := words[strings.TrimSuffix(strings.TrimPrefix(arg, "{"), "}")]
+		if is && strings.HasPrefix(arg, "{") && strings.HasSuffix(arg, "}") {
+			out = append(out, strings.Fields(alone)...)
+			continue
+		}
+		for name, v := range words {
+			arg = strings.ReplaceAll(arg, "{"+name+"}", v)
+		}
+		out = append(out, arg)
+	}
+	return out
+}

@@ -1,0 +1,132 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/gpuprof/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/report/figure"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// tunedProgram are the sections of a tuning of the user's own program.
+func tunedProgram(r *tune.Result) []Section {
+	return []Section{programConclusion(r), settings(r), leftOut(r.Program), notUsable(r), {ID: "search", Heading: "Method", In: HTML, Blocks: []Block{programFacts(r)}}}
+}
+
+func programMeta(r *tune.Result) []string {
+	p := r.Program
+	out := []string{view.Plural(p.CPUs, "CPU")}
+	if p.Device != "" && p.Device != "cpu" {
+		out = append(out, view.Cut(p.Device, 20))
+	}
+	return append(out, view.Plural(len(p.Runs), "run"), fmt.Sprintf("%s of %s spent", view.Seconds(r.SpentS), view.Seconds(r.BudgetS)))
+}
+
+// programConclusion is what came of the search, with the lines to change.
+func programConclusion(r *tune.Result) Section {
+	s := Section{ID: "recommended", Heading: "Conclusion", HeadingIn: HTML, Blocks: []Block{statusBanner(tuneBadge(r))}}
+	facts, lead := Lines{}, Lines{Lead: true, In: HTML}
+	add := func(label, value, note string, code bool) {
+		facts.Lines = append(facts.Lines, filled(Line{Label: label, Value: value, Note: note, Code: code})...)
+	}
+	text := cmp.Or(r.Conclusion.Text, "No recommendation: the search did not come to its end.")
+	if rec := r.Recommended; rec != nil {
+		facts.Lines = append(facts.Lines, Line{Label: "recommended", Value: text, In: Terminal})
+		for _, l := range r.Program.Patch {
+			add("change", view.Cut(l, 300), "", true)
+		}
+		lead.Lines = []Line{{Label: "times faster", Value: "x" + view.Factor(rec.Ratio), Note: "95 % " + factorSpan(rec.CI95) + "; " + view.Plural(rec.Processes, "fresh process")}}
+	} else {
+		facts.Lines = append(facts.Lines, Line{Label: "conclusion", Value: text, In: Terminal})
+	}
+	add("command", view.Cut(cmp.Or(r.Conclusion.Command, r.Program.CommandText()), 600), "", true)
+	if d := r.Default; d != nil && view.Finite(d.Median) && d.Median > 0 {
+		note := ""
+		if d.CI95 != [2]float64{} {
+			note = "95 % " + view.PointInterval(d.CI95, r.Unit)
+		}
+		add("as it is", view.Cost(d.Median, r.Unit), note, false)
+	}
+	add("its losses", r.Program.Losses.Text(), ownLosses(r.Program), false)
+	if rec := r.Recommended; rec != nil {
+		add("memory", positive(rec.MemoryRatio, "x%.2f"), "of the peak of the program as it is", false)
+		add("paid once", view.Cut(rec.OneTimeText(), 200), "", false)
+	}
+	s.Blocks = append(s.Blocks, Text{S: text, As: Lead, In: Markdown | HTML}, lead, facts)
+	return s
+}
+
+// ownLosses says what two runs of the program as it is agree in.
+func ownLosses(p *tune.Program) string {
+	switch p.Losses.Verdict {
+	case tune.NotChecked:
+		return "no value was handed to backward"
+	case tune.Incomparable:
+		return "runs of the program as it is differ: seed it to have its losses compared"
+	}
+	return fmt.Sprintf("between runs of the program as it is, %s each", view.Plural(p.Losses.Compared, "value"))
+}
+
+// settings is a row for each setting that applies.
+func settings(r *tune.Result) Section {
+	t := Table{Name: "Table of settings", Noun: "setting", Caption: "Times faster are against the program as it is, measured next to it; losses are compared with its own, memory is the peak over that of the program as it is.",
+		Columns: append(numbers("setting", "from", "to", "times faster", "95 %"), Column{Title: "losses", Left: true}, Column{Title: "memory", Drop: 3}, Column{Title: "CPU time", Drop: 2},
+			Column{Title: "verdict", Left: true}, Column{Title: "line, or reason", Remark: true, Left: true, In: Verbose | HTML | Markdown})}
+	for _, f := range r.Effects {
+		ratio := ratioCells(f.Ratio, f.CI95)
+		if f.Ratio > 0 && f.CI95 == [2]float64{} {
+			ratio[1] = Cell{Text: view.None}
+		}
+		why := cmp.Or(f.Reason, f.PyTorch)
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(f.Knob, 34)}, {Text: orNone(view.Cut(f.From, 24))}, {Text: view.Cut(f.To, 24)}, ratio[0], ratio[1],
+			{Text: orNone(f.Losses.Text()), Tone: lossTone(f.Losses)}, measured(positive(f.MemoryRatio, "x%.2f"), f.MemoryRatio), measured(positive(f.CPURatio, "x%.2f"), f.CPURatio),
+			{Text: view.Cut(string(f.Verdict), 20), Tone: effectTone(f.Verdict)}, {Text: orNone(view.Cut(why, 300))}}})
+	}
+	chart := Chart{ID: "effects", Figure: func() *figure.Figure { return figure.KnobEffects(r) },
+		Note: "One setting by itself, each run between two of the program as it is. Sets that were taken to a gate in fresh processes come first."}
+	return Section{ID: "effects-of-knobs", Heading: "Effect of each setting", Blocks: []Block{chart, t}}
+}
+
+func lossTone(l *tune.LossCheck) Tone {
+	switch {
+	case l == nil:
+		return Plain
+	case l.Verdict == tune.SameBits || l.Verdict == tune.Within:
+		return Good
+	case l.Verdict == tune.Changed:
+		return Bad
+	}
+	return Unsure
+}
+
+func leftOut(p *tune.Program) Section {
+	out := List{Noun: "setting"}
+	for _, l := range p.Left {
+		out.Items = append(out.Items, Item{Label: view.Cut(l.Setting, 60), Text: view.Cut(l.Reason, 200)})
+	}
+	return Section{ID: "left-out", Heading: "Settings that do not apply", HeadingIn: Terminal | Markdown | HTML, In: Verbose | Markdown | HTML, Blocks: []Block{out}}
+}
+
+// programFacts says how the figures came about.
+func programFacts(r *tune.Result) Block {
+	p := r.Program
+	steps := ""
+	if p.Steps > 0 {
+		steps = fmt.Sprintf("%d in each run, after %d that are left out", p.Steps, p.Warm)
+	}
+	folder := "the working folder itself"
+	if p.Copied {
+		folder = "a copy of the working folder, restored before each run"
+	}
+	epoch, threads := "", ""
+	if p.Epoch > 0 {
+		epoch = view.Plural(p.Epoch, "step")
+	}
+	if p.Threads > 0 {
+		threads = fmt.Sprint(p.Threads)
+	}
+	return Lines{Lines: filled(Line{Label: "command", Value: view.Cut(p.CommandText(), 600), Code: true}, Line{Label: "steps", Value: steps}, Line{Label: "epoch", Value: epoch},
+		Line{Label: "threads", Value: threads}, Line{Label: "noise", Value: view.Percent(p.Noise), Note: "between two runs of the program as it is"}, Line{Label: "folder", Value: folder},
+		Line{Label: "loss limit", Value: positive(r.MaxError, "%.2g"), Note: "of the first loss"}, Line{Label: "runs", Value: fmt.Sprint(len(p.Runs))})}
+}
