@@ -11,6 +11,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,8 +76,10 @@ func TestHelpExamples(t *testing.T) {
 	}
 	sixProcesses(t, dir)
 	twoChecks(t, dir)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
+	t.Cleanup(server.Close)
 	for _, example := range helpExamples(t) {
-		args := strings.Fields(example)
+		args := strings.Fields(strings.ReplaceAll(example, "http://localhost:4040", server.URL)) // of a profile store
 		// The examples show what people type; a smaller problem and fewer
 		// samples keep the test short without changing what is exercised.
 		if args[0] == "run" && !strings.Contains(example, "--samples") {
