@@ -41,10 +41,10 @@ func Analysis(a *analyze.Analysis) *Document {
 // stepSentence is the length of the step with its range, or of the recording.
 func stepSentence(a *analyze.Analysis) string {
 	s := &a.Step
-	switch {
-	case s.Count == 0:
+	switch s.Count {
+	case 0:
 		return fmt.Sprintf("No steps were found: the recording window is %s.", gpuprof.FormatNS(s.NS))
-	case s.Count == 1:
+	case 1:
 		return fmt.Sprintf("One step was recorded: %s.", gpuprof.FormatNS(s.NS))
 	}
 	return fmt.Sprintf("The mean of %d steps is %s (%s to %s).", s.Count, gpuprof.FormatNS(s.NS), gpuprof.FormatNS(s.MinNS), gpuprof.FormatNS(s.MaxNS))

@@ -1,6 +1,8 @@
 package brief
 
 import (
+	"slices"
+
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
 )
@@ -66,7 +68,7 @@ func (d *Document) Trim(tokens int) *Document {
 		}
 		l.cut(l.keep)
 	}
-	out.LeftOut = append(left, d.LeftOut...)
+	out.LeftOut = slices.Concat(left, d.LeftOut)
 	return &out
 }
 

@@ -26,7 +26,7 @@ type Turn struct {
 	Serves bool `json:"serves,omitempty"`
 }
 
-// LastLoad, returned as the error of next, ends the turns of RunTurns like io.EOF. A session that serves then takes a
+// LastLoad ends, as the error of next, the turns of RunTurns like io.EOF. A session that serves then takes a
 // load, at a rate in requests per second or, if 0, at the rate of its settings.
 type LastLoad struct {
 	Rate             float64

@@ -59,12 +59,18 @@ func HelpWords(words []string) []string {
 
 // PrintHelp is kong's help with a usage line that names what follows --.
 func PrintHelp(o kong.HelpOptions, ctx *kong.Context) error {
+	names := map[*kong.Node]string{}
+	defer func() {
+		for n, name := range names {
+			n.Name = name
+		}
+	}()
 	for _, n := range ctx.Model.Children {
 		if !IsProgramVerb(n.Name) {
 			continue
 		}
 		name := n.Name
-		defer func() { n.Name = name }()
+		names[n] = name
 		n.Name += " CMD"
 		if ctx.Selected() == n {
 			o.NoAppSummary = true
