@@ -71,7 +71,7 @@ allow workloads/gridsim/a_test.go            workloads/testkit/workloadtest
 deny  workloads/measure/a.go                 workloads/e3nn
 allow workloads/measure/a.go                 probes/events
 deny  workloads/search/a.go                  workloads/e3nn
-allow workloads/search/a.go                  internal/tune
+allow workloads/search/a.go                  internal/tune$
 deny  workloads/advise/a.go                  workloads/collate
 deny  workloads/op/a.go                      workloads/structure
 deny  workloads/so3/a.go                     workloads/op$
