@@ -76,7 +76,9 @@ func elsewhere() map[string]string {
 	inTurn := "a build of main takes minutes; gate_turns.txtar and TestTurns measure against a program that is built"
 	program := "it runs a program for minutes; tune_program.txtar has a budget of one look, TestWholeProgram a whole search"
 	cards := "it needs figures of GPUs, and the simulated driver has none; TestFleetAgain and TestAgainstReference make them"
+	server := "it needs a server of profiles; TestHelpExamples and internal/push have one"
 	return map[string]string{
+		"gpuprof report run.json --push URL": server, "gpuprof analyze trace.json.gz --push URL": server,
 		"gpuprof gate e3nn --against main": inTurn, "gpuprof gate e3nn --plan --against main --device host": inTurn,
 		"gpuprof gate serving --set rate=200 --min-time 6s --against main --budget 15m":                            inTurn,
 		"gpuprof gate e3nn --against main --device host --budget 10m":                                              inTurn,

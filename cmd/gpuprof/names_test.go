@@ -20,8 +20,8 @@ import (
 func general() map[string][]string {
 	return map[string][]string{
 		// Columns, axes, fields and headings.
-		"stage": {"report"}, "sample": {"report", "workloads/measure"}, "metrics": {"report"}, "steps": {"report", "internal/compare", "cmd/gpuprof/internal/mcp"},
-		"threads": {"cmd", "internal/compare"}, "input": {"report"}, "spread": {"report"}, "probes": {"report"},
+		"stage": {"report"}, "sample": {"report", "workloads/measure", "internal/compare/results"}, "metrics": {"report", "internal/compare/results"}, "streams": {"internal/compare/results"}, "epoch": {"report"}, "steps": {"report", "internal/compare", "cmd/gpuprof/internal/mcp"},
+		"threads": {"cmd", "internal/compare", "report"}, "input": {"report"}, "spread": {"report"}, "probes": {"report"},
 		"load": {"report"}, "fill": {"report"}, "blocks": {"report"}, "classes": {"report"}, "batch": {"report"}, "graph": {"report"}, "depth": {"report"}, "flow": {"report"}, "layout": {"report"}, "library": {"report"}, "workers": {"report"},
 		// The verb, and a class of style.
 		"history": {"cmd", "report"}, "grid": {"report"},

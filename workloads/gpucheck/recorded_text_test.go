@@ -43,7 +43,6 @@ func TestRecordedSentences(t *testing.T) {
 	sph := func(run *gpuprof.Run) float64 { return 100 * run.Stage("sph").BoundS / kernel(run, "sph") }
 	least, most := r.loading()
 	for page, sentences := range map[string][]string{
-		"../../README.md": {fmt.Sprintf("%s us; e3nn takes %.1fx as long", us(r.value(csr("mace-large"))), eager("mace-large"))},
 		performancePage: {
 			fmt.Sprintf("%s and %s us, %s and %s times the roofline bound of bytes", us(r.value(csr("mace-large"))), us(r.value(csr("deepaw"))), r.over(csr("mace-large")), r.over(csr("deepaw"))),
 			fmt.Sprintf("e3nn eager takes %.1fx and %.1fx as long", eager("mace-large"), eager("deepaw")),
