@@ -34,10 +34,14 @@ func TestPush(t *testing.T) {
 	const run, trace = "../../testdata/gallery/e3nn-csr.json.gz", "../../testdata/traces/item-fires.json"
 	push := func(status int, args ...string) (string, int) {
 		t.Helper()
+		mu.Lock()
 		code, bodies = status, nil
+		mu.Unlock()
 		cmd := exec.CommandContext(t.Context(), "gpuprof", args...)
 		cmd.Env = append(cmd.Environ(), "GPUPROF_PUSH_TOKEN=s3cret", "NO_PROXY=*")
 		out, _ := cmd.CombinedOutput()
+		mu.Lock() // orders what the server wrote before what the test reads
+		defer mu.Unlock()
 		if strings.Contains(string(out), "s3cret") {
 			t.Errorf("%q says the token: %s", args, out)
 		}
