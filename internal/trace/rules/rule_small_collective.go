@@ -68,7 +68,7 @@ func (c *ruleContext) findSmallCollective() []analyze.Found {
 		gpuprof.FormatBytes(bytes/float64(calls)), kind, analyze.Plural(rows, "row", "rows")))
 	f.Evidence["collectives"] = calls
 	f.Evidence["rows"] = rows
-	f.Evidence["bytes"] = int64(bytes)
+	f.Evidence["collective_bytes"] = int64(bytes)
 	f.Sites = c.listProductSites(func(g int32) bool { return spare[g] != 0 })
 	f.PyTorch = "one collective over a flat buffer in place of one per tensor: torch._utils._flatten_dense_tensors, or with torch.distributed._coalescing_manager around the loop; DistributedDataParallel does it for gradients"
 	f.Caveats = append(f.Caveats, "no computation is launched between them: none is taken to need the result of the one before")
