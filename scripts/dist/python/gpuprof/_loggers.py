@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import sys
 import warnings
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Optional
 
 from ._documents import Analysis
 from ._errors import GpuprofWarning
@@ -75,16 +75,24 @@ def to_known(target: Any, analysis: Analysis, step: int) -> str:
     return ""
 
 
-def to_active(analysis: Analysis, step: int, skip: List[str]) -> List[str]:
-    """Log to the runs that are active in this process: W&B's and MLflow's own idea of one. Nothing is imported for it."""
+def mlflow_run() -> Optional[str]:
+    """The id of MLflow's active run, None without one. Nothing is imported for it."""
+    module = sys.modules.get("mlflow")
+    active = module.active_run() if module is not None else None
+    return active.info.run_id if active is not None else None
+
+
+def to_active(analysis: Analysis, step: int, skip: List[str], earlier: Optional[str]) -> List[str]:
+    """Log to the runs that are active in this process: W&B's and MLflow's own idea of one. earlier is MLflow's run during the
+    training: the Trainer ends it before it tells other callbacks that the training is over. Nothing is imported for it."""
     done: List[str] = []
     module = sys.modules.get("wandb")
     run = getattr(module, "run", None)
     if run is not None and "W&B" not in skip and guarded("W&B", lambda: wandb(run, analysis, step)):
         done.append("W&B")
-    module = sys.modules.get("mlflow")
-    if module is not None and "MLflow" not in skip:
-        active = module.active_run()
-        if active is not None and guarded("MLflow", lambda: mlflow(module.MlflowClient(), active.info.run_id, analysis, step)):
+    run_id = mlflow_run() or earlier
+    if run_id is not None and "MLflow" not in skip:
+        client = sys.modules["mlflow"].MlflowClient
+        if guarded("MLflow", lambda: mlflow(client(), run_id, analysis, step)):
             done.append("MLflow")
     return done

@@ -27,6 +27,7 @@ class Recording:
         self.ranks = ranks
         self.profile: Optional[profile] = None
         self.logged: Optional[List[str]] = None
+        self.mlflow_run: Optional[str] = None  # that was active during the training
 
     def start(self, rank: int, world: int) -> None:
         """The training begins; one that begins again is not recorded again."""
@@ -44,6 +45,7 @@ class Recording:
         """A step of the training has ended; number is how many were made."""
         if self.profile is not None and self.logged is None:
             self.profile.step()
+            self.mlflow_run = self.mlflow_run or _loggers.mlflow_run()
             self.tell(self.profile.poll(), number, log)
 
     def end(self, number: int, log: Log, failed: bool = False) -> None:
@@ -65,5 +67,21 @@ class Recording:
         return self.profile.analysis
 
 
-def log_active(analysis: Analysis, number: int) -> List[str]:
-    return _loggers.to_active(analysis, number, [])
+class Recorded:
+    """The results of a callback's recording, which it keeps in self._recording."""
+
+    _recording: Recording
+
+    @property
+    def analysis(self) -> Analysis:
+        return self._recording.analysis
+
+    @property
+    def recorded(self) -> range:
+        """The steps that were recorded, from 0 on."""
+        return self._recording.profile.recorded if self._recording.profile is not None else range(0)
+
+    @property
+    def logged(self) -> List[str]:
+        """The loggers that have the findings."""
+        return list(self._recording.logged or [])

@@ -8,10 +8,10 @@ from typing import Any, List, Optional, Union
 from . import _loggers
 from ._documents import Analysis
 from ._profile import Steps
-from ._training import Ranks, Recording
+from ._training import Ranks, Recorded, Recording
 
 
-class profile:
+class profile(Recorded):
     """Records steps of a loop, and logs the findings to the accelerator's trackers.
 
         with gpuprof.accelerate.profile(accelerator, steps=range(20, 25)) as p:
@@ -41,20 +41,6 @@ class profile:
         self._number += 1
         self._recording.step(self._number, self._log)
 
-    @property
-    def analysis(self) -> Analysis:
-        return self._recording.analysis
-
-    @property
-    def recorded(self) -> range:
-        """The steps that were recorded, from 0 on."""
-        return self._recording.profile.recorded if self._recording.profile is not None else range(0)
-
-    @property
-    def logged(self) -> List[str]:
-        """The loggers that have the findings."""
-        return list(self._recording.logged or [])
-
     def _log(self, analysis: Analysis, number: int) -> List[str]:
         done: List[str] = []
         for tracker in self._accelerator.trackers:
@@ -64,7 +50,7 @@ class profile:
                     done.append("MLflow")
             else:
                 done += filter(None, [_loggers.to_known(target, analysis, number)])
-        return done + _loggers.to_active(analysis, number, done)
+        return done + _loggers.to_active(analysis, number, done, self._recording.mlflow_run)
 
 
 def _client() -> Any:

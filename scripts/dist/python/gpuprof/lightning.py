@@ -11,7 +11,7 @@ from . import _loggers
 from ._documents import Analysis
 from ._errors import GpuprofError
 from ._profile import Steps
-from ._training import Ranks, Recording
+from ._training import Ranks, Recorded, Recording
 
 
 def _base() -> Any:
@@ -25,7 +25,7 @@ def _base() -> Any:
     raise GpuprofError("importing gpuprof.lightning: Lightning is not installed", "pip install lightning")
 
 
-class GpuprofCallback(_base()):  # type: ignore[misc]
+class GpuprofCallback(Recorded, _base()):  # type: ignore[misc]
     """Records steps of a training, and logs the findings to the trainer's loggers.
 
         Trainer(callbacks=[GpuprofCallback(steps=range(20, 25))])
@@ -38,20 +38,6 @@ class GpuprofCallback(_base()):  # type: ignore[misc]
                  out: Union[str, "os.PathLike[str]"] = "gpuprof-lightning", shapes: bool = False, stacks: bool = False) -> None:
         super().__init__()
         self._recording = Recording(steps, skip, ranks, out, shapes, stacks)
-
-    @property
-    def analysis(self) -> Analysis:
-        return self._recording.analysis
-
-    @property
-    def recorded(self) -> range:
-        """The steps that were recorded, from 0 on."""
-        return self._recording.profile.recorded if self._recording.profile is not None else range(0)
-
-    @property
-    def logged(self) -> List[str]:
-        """The loggers that have the findings."""
-        return list(self._recording.logged or [])
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         self._recording.start(trainer.global_rank, trainer.world_size)
@@ -73,4 +59,4 @@ class GpuprofCallback(_base()):  # type: ignore[misc]
                     done.append("MLflow")
             else:
                 done += filter(None, [_loggers.to_known(logger.experiment, analysis, number)])
-        return done + _loggers.to_active(analysis, number, done)
+        return done + _loggers.to_active(analysis, number, done, self._recording.mlflow_run)

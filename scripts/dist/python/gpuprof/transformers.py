@@ -10,7 +10,7 @@ from . import _loggers
 from ._documents import Analysis
 from ._errors import GpuprofError
 from ._profile import Steps
-from ._training import Ranks, Recording
+from ._training import Ranks, Recorded, Recording
 
 
 def _base() -> Any:
@@ -20,7 +20,7 @@ def _base() -> Any:
         raise GpuprofError("importing gpuprof.transformers: transformers is not installed", "pip install transformers") from e
 
 
-class GpuprofCallback(_base()):  # type: ignore[misc]
+class GpuprofCallback(Recorded, _base()):  # type: ignore[misc]
     """Records steps of a training, and logs the findings to the Trainer's loggers.
 
         Trainer(…, callbacks=[GpuprofCallback(steps=range(20, 25))])
@@ -33,20 +33,6 @@ class GpuprofCallback(_base()):  # type: ignore[misc]
                  out: Union[str, "os.PathLike[str]"] = "gpuprof-trainer", shapes: bool = False, stacks: bool = False) -> None:
         super().__init__()
         self._recording = Recording(steps, skip, ranks, out, shapes, stacks)
-
-    @property
-    def analysis(self) -> Analysis:
-        return self._recording.analysis
-
-    @property
-    def recorded(self) -> range:
-        """The steps that were recorded, from 0 on."""
-        return self._recording.profile.recorded if self._recording.profile is not None else range(0)
-
-    @property
-    def logged(self) -> List[str]:
-        """The loggers that have the findings."""
-        return list(self._recording.logged or [])
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._recording.start(args.process_index, args.world_size)
@@ -61,7 +47,7 @@ class GpuprofCallback(_base()):  # type: ignore[misc]
         done: List[str] = []
         if "tensorboard" in (args.report_to or ()) and _loggers.guarded("TensorBoard", lambda: _to_folder(folder(args), analysis, number)):
             done.append("TensorBoard")
-        return done + _loggers.to_active(analysis, number, done)
+        return done + _loggers.to_active(analysis, number, done, self._recording.mlflow_run)
 
 
 def folder(args: Any) -> str:

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 import warnings
 
@@ -318,6 +319,25 @@ class TestLoggers(Case):
             self.assertEqual(_loggers.to_known(SummaryWriter(), gpuprof.analyze("t.json"), 7), "")
         self.assertEqual([str(w.message) for w in caught], ["logging findings to TensorBoard: OSError: disk full"])
         self.assertEqual(_loggers.to_known(object(), gpuprof.analyze("t.json"), 7), "")
+
+    def test_mlflow_takes_findings_of_a_run_that_has_ended(self):
+        logged = []
+
+        class Client:
+            def log_metric(self, run_id, *_, **__):
+                logged.append(run_id)
+
+            log_text = log_dict = log_metric
+
+        active = types.SimpleNamespace(info=types.SimpleNamespace(run_id="during"))
+        module = types.SimpleNamespace(MlflowClient=Client, active_run=lambda: active)
+        sys.modules["mlflow"] = module
+        self.addCleanup(sys.modules.pop, "mlflow")
+        earlier = _loggers.mlflow_run()
+        module.active_run = lambda: None  # the Trainer has ended it
+        self.assertEqual(_loggers.to_active(gpuprof.analyze("t.json"), 7, [], earlier), ["MLflow"])
+        self.assertEqual(set(logged), {"during"})
+        self.assertEqual(_loggers.to_active(gpuprof.analyze("t.json"), 7, [], None), [])
 
 
 class TestFrameworksMissing(Case):
