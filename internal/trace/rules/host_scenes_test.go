@@ -97,7 +97,7 @@ func TestCauseIsTheOutermostLineOutsideOperators(t *testing.T) {
 	}
 }
 
-// A line that computes and then waits has a finding for each, with the time of its own kind: what is blocked is no more
+// A line that computes and then waits has two findings: one claims the computation, one the wait. The wait is no longer
 // than the clocks of the recorded steps show.
 func TestLineThatComputesAndWaits(t *testing.T) {
 	clocks := model.HostClocks{WallS: 502e-6, CPUS: 300e-6, Blocks: 1}

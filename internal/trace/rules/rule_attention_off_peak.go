@@ -48,18 +48,7 @@ func (c *ruleContext) findAttentionOffPeak() []analyze.Found {
 	if !ok {
 		return nil
 	}
-	slow := map[int32]slowAttention{} // by row of the roofline
-	var worst *slowAttention
-	for i := range r.Operators {
-		a, ok := c.checkAttention(&r.Operators[i], &reach)
-		if !ok {
-			continue
-		}
-		slow[int32(i)] = a
-		if worst == nil { // the operators come by their time above the bound
-			worst = &a
-		}
-	}
+	slow, worst := matchOperators(r, func(o *analyze.RooflineOperator) (slowAttention, bool) { return c.checkAttention(o, &reach) })
 	if worst == nil {
 		return nil
 	}

@@ -86,7 +86,7 @@ func (c *ruleContext) continuesChain(stream []int32, i, lo int, compiled []bool)
 func (c *ruleContext) isPointwise(g int32, compiled []bool) bool {
 	op := &c.t.GPU[g]
 	class := c.x.Class(g)
-	return op.Kind == model.Kernel && (class == model.Elementwise || class == model.Copy) && !compiled[op.Name] && !c.isGraphOp(op) && !c.inMemoryChain[g]
+	return op.Kind == model.Kernel && (class == model.Elementwise || class == model.Copy) && !compiled[op.Name] && !c.isGraphOp(op) && c.fusedBytes[g] == 0
 }
 
 // dropClaimed removes operations that another rule claims: they would not run.

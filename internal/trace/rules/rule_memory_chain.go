@@ -29,7 +29,6 @@ func (c *ruleContext) findMemoryChain() []analyze.Found {
 		return nil
 	}
 	spare := map[int32]float64{}
-	c.inMemoryChain = map[int32]bool{}
 	chains, saved := 0, 0.0
 	for _, d := range c.devices {
 		for _, stream := range c.splitStreams(d) {
@@ -42,17 +41,16 @@ func (c *ruleContext) findMemoryChain() []analyze.Found {
 	}
 	gain := c.takeShares(func(g int32) float64 { return spare[g] })
 	if longestNS(gain)*100 < c.span*chainPercent {
-		c.inMemoryChain = nil // elementwise-chain takes them with the others
-		return nil
+		return nil // elementwise-chain takes them with the others
 	}
+	c.fusedBytes = spare
 	cl := c.claimByDevice(gain)
-	pick := func(g int32) bool { return c.inMemoryChain[g] }
 	f := c.newFinding(cl, fmt.Sprintf("%s in %s write and read again %s per step that one kernel each would keep in registers",
-		analyze.Plural(len(c.inMemoryChain), "kernel", "kernels"), analyze.Plural(chains, "chain", "chains"), gpuprof.FormatBytes(saved/float64(c.steps))))
+		analyze.Plural(len(spare), "kernel", "kernels"), analyze.Plural(chains, "chain", "chains"), gpuprof.FormatBytes(saved/float64(c.steps))))
 	f.Evidence["chains"] = chains
-	f.Evidence["kernels"] = len(c.inMemoryChain)
+	f.Evidence["kernels"] = len(spare)
 	f.Evidence["saved_bytes"] = int64(saved)
-	f.Sites = c.listProductSites(pick)
+	f.Sites = c.listProductSites(func(g int32) bool { return spare[g] > 0 })
 	f.PyTorch = "torch.compile(model), or only of the functions named above: it makes one kernel of operators that go element by element, and of norms with what follows them"
 	f.Caveats = append(f.Caveats, "operators in a row with tensors of one size are taken to work on each other's results; what the backward pass keeps is written all the same")
 	return []analyze.Found{f}
@@ -107,7 +105,6 @@ func (c *ruleContext) markMemoryChains(stream []int32, links map[int32]memoryLin
 				}
 				share := min(sides*l.bytes/l.traffic, 1)
 				spare[g] = share
-				c.inMemoryChain[g] = true
 				saved += share * l.traffic
 			}
 		}

@@ -26,18 +26,7 @@ func (c *ruleContext) findOffPeakGEMM() []analyze.Found {
 	if r == nil || r.Reachable <= 0 || len(c.devices) == 0 || c.isAMD(c.devices[0]) {
 		return nil
 	}
-	odd := map[int32]alignedProduct{} // by row of the roofline
-	var worst *alignedProduct
-	for i := range r.Operators {
-		p, ok := checkAlignment(&r.Operators[i], r.Reachable)
-		if !ok {
-			continue
-		}
-		odd[int32(i)] = p
-		if worst == nil { // the operators come by their time above the bound
-			worst = &p
-		}
-	}
+	odd, worst := matchOperators(r, func(o *analyze.RooflineOperator) (alignedProduct, bool) { return checkAlignment(o, r.Reachable) })
 	if worst == nil {
 		return nil
 	}
@@ -54,6 +43,23 @@ func (c *ruleContext) findOffPeakGEMM() []analyze.Found {
 	f.PyTorch = fmt.Sprintf("pad these sizes to multiples of %d: the layer's features, the vocabulary, the batch (torch.nn.functional.pad, or padding_idx and a mask)", alignedTo[worst.of.Precision])
 	f.Caveats = append(f.Caveats, fmt.Sprintf("the bound is %.0f %% of the peak, which the best public products in bf16 reach on the %s; other causes than the sizes may keep these from it", 100*r.Reachable, r.Device))
 	return []analyze.Found{f}
+}
+
+// matchOperators returns the operators of a roofline that pass a check, by row, and the first of them: the operators
+// come by their time above the bound.
+func matchOperators[T any](r *analyze.Roofline, check func(o *analyze.RooflineOperator) (T, bool)) (rows map[int32]T, worst *T) {
+	rows = map[int32]T{}
+	for i := range r.Operators {
+		match, ok := check(&r.Operators[i])
+		if !ok {
+			continue
+		}
+		rows[int32(i)] = match
+		if worst == nil {
+			worst = &match
+		}
+	}
+	return rows, worst
 }
 
 // checkAlignment returns a matrix product with its unaligned sizes, if it is below the reachable rate.

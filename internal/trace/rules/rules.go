@@ -167,9 +167,10 @@ type ruleContext struct {
 	shapes   map[uint32]string // of operands, by Host.Stack; see formatShapes
 	tf32NS   int64             // claimed by no-tf32
 	copyNS   int64             // claimed by pageable-h2d
-	// inMemoryChain are the operations that memory-bound-chain names: elementwise-chain leaves them out.
-	inMemoryChain map[int32]bool
-	withheld      map[string]model.Spans // by rule, on the device where it is most
+	// fusedBytes has, for each operation that memory-bound-chain names, the share of its bytes that fusion saves:
+	// elementwise-chain leaves these operations out.
+	fusedBytes map[int32]float64
+	withheld   map[string]model.Spans // by rule, on the device where it is most
 	// host is the account of the host thread, nil unknown. hostOutside is the part of its time outside events, and
 	// claimedHost the time that findings claim in a trace without a device.
 	host                     *analyze.HostAccount
