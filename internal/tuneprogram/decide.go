@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 	"time"
+
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
@@ -205,7 +208,7 @@ func (e *engine) recommend(s Set, c tune.Confirmation, pairs []pair) {
 	r := &tune.Recommended{Knobs: c.Knobs, Command: e.commandWith(s), Ratio: c.Ratio, CI95: c.CI95,
 		TimeRatio: finite(1 / c.Ratio), Processes: c.Processes, Confirmed: true,
 		MemoryRatio: medianMemory(base, tuned), PyTorch: s.Lines(), OneTime: map[string]float64{}}
-	if once := mean(startup); once > 0 && s.slow() {
+	if once := stat.Mean(startup, nil); once > 0 && s.slow() {
 		r.OneTime["setup_s"] = once
 		if saved := e.plain[0].Cost * (1 - 1/c.Ratio); saved > 0 {
 			r.PaybackSteps = math.Ceil(once / saved)
@@ -232,13 +235,9 @@ func (e *engine) commandWith(s Set) string {
 	}
 	words := map[string]string{}
 	for _, t := range e.Tries {
-		for k, v := range t.start() {
-			words[k] = v
-		}
+		maps.Copy(words, t.start())
 	}
-	for k, v := range s.args() {
-		words[k] = v
-	}
+	maps.Copy(words, s.args())
 	for _, word := range fill(e.p.Command, words) {
 		parts = append(parts, gpuprof.ShellWord(word))
 	}
@@ -291,7 +290,7 @@ func (e *engine) effect(r *row) tune.Effect {
 		return f
 	}
 	f.Ratio, f.CI95 = estimate(r.gains)
-	f.CPURatio = finite(math.Exp(mean(r.cpu)))
+	f.CPURatio = finite(math.Exp(stat.Mean(r.cpu, nil)))
 	switch {
 	case f.CI95[0] > 1:
 		f.Verdict = tune.Faster

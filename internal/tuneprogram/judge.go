@@ -111,17 +111,6 @@ func better(gains []float64) bool {
 // margin is the gain that is not worth a line of code, as for compare and gate.
 const margin = 0.02
 
-func mean(xs []float64) float64 {
-	if len(xs) == 0 {
-		return 0
-	}
-	sum := 0.0
-	for _, x := range xs {
-		sum += x
-	}
-	return sum / float64(len(xs))
-}
-
 // medianMemory is the ratio of the medians of peaks; 0 unknown.
 func medianMemory(base, tuned []int64) float64 {
 	if len(base) == 0 || len(tuned) == 0 {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
@@ -90,11 +91,8 @@ func (c *Command) Run(ctx context.Context, s Set, p Plan, limit time.Duration) (
 			WithFix("point TMPDIR to a folder that takes files")
 	}
 	words := map[string]string{}
-	for _, from := range []map[string]string{c.Start, s.args()} {
-		for k, v := range from {
-			words[k] = v
-		}
-	}
+	maps.Copy(words, c.Start)
+	maps.Copy(words, s.args())
 	spent := child.Spent{}
 	cmd := child.Command{Args: fill(c.Args, words), Limit: limit, Spent: &spent, Env: append(s.env(),
 		"PYTHONPATH="+pythonPath(scratch.Dir))}

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
@@ -50,7 +52,7 @@ func (r *row) live() bool {
 		(len(r.gains) == 1 || r.gain() > math.Log(promising)))
 }
 
-func (r *row) gain() float64 { return mean(r.gains) }
+func (r *row) gain() float64 { return stat.Mean(r.gains, nil) }
 
 // between runs a setting and then the program as it is, and takes the ratio to the plain runs on both sides.
 func (e *engine) between(r *row, before tune.ProgramRun) (after tune.ProgramRun, err error) {
@@ -177,7 +179,7 @@ func (e *engine) compare(base, tuned Set, phase string) (gains []float64, err er
 			return gains, err
 		}
 		gains = append(gains, p.gain())
-		if better(gains) || k >= 1 && mean(gains) < 0 {
+		if better(gains) || k >= 1 && stat.Mean(gains, nil) < 0 {
 			break
 		}
 	}

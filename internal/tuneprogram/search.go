@@ -219,18 +219,13 @@ func (e *engine) prepare() error {
 	}
 	e.replan(probe)
 	for len(e.plain) < plainRuns {
-		r, err := e.run(nil, "the program as it is")
+		r, err := e.plainRun("the program as it is")
 		if err != nil {
 			return err
 		}
-		if r.Failed != "" {
-			return e.broken(r)
-		}
 		if e.replan(r) { // it showed an epoch, or its end
 			e.plain = nil
-			continue
 		}
-		e.plain = append(e.plain, r)
 	}
 	h := e.plain[0].Hook
 	e.p.Device, e.p.Threads = h.Device, h.Seen.Threads
@@ -255,14 +250,9 @@ func (e *engine) prepareWhole(probe tune.ProgramRun) error {
 	}
 	e.plan, e.p.Metric, e.plain = Plan{}, tune.PerRun, nil
 	for len(e.plain) < plainRuns {
-		r, err := e.run(nil, "the program as it is")
-		if err != nil {
+		if _, err := e.plainRun("the program as it is"); err != nil {
 			return err
 		}
-		if r.Failed != "" {
-			return e.broken(r)
-		}
-		e.plain = append(e.plain, r)
 	}
 	e.describe()
 	e.p.Left = append(e.p.Left, tune.LeftOut{Setting: "settings of PyTorch",

@@ -92,7 +92,7 @@ func TestNothingToFind(t *testing.T) {
 	}
 }
 
-// TestPlanted: what is planted is found, alone and together, and nothing beside it.
+// TestPlanted plants one setting or several with a gain. A search recommends these settings and no others.
 func TestPlanted(t *testing.T) {
 	for name, gains := range map[string]map[string]float64{
 		"one":    {"gc.collect=removed": 1.4},
