@@ -2,6 +2,7 @@ package push
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	resource "go.opentelemetry.io/proto/slim/otlp/resource/v1"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 // otlp is an ExportProfilesServiceRequest, whose fields are those of ProfilesData. OTLP has a profile for each type of
@@ -174,7 +177,7 @@ func (s *Server) partly(answer []byte) error {
 		})
 	})
 	if rejected > 0 {
-		return fmt.Errorf("it rejected %d profiles%s", rejected, refusal("", "text/plain", []byte(why))[len("it answered "):])
+		return errors.New(document.CleanText(fmt.Sprintf("it rejected %d profiles", rejected) + quoteReason([]byte(why))))
 	}
 	return nil
 }

@@ -200,12 +200,24 @@ func (s *Server) service() string {
 
 // refusal is the status, with the first line of an answer that is text.
 func refusal(status, kind string, text []byte) string {
+	said := "it answered " + status
+	if strings.HasPrefix(kind, "text/plain") || strings.HasPrefix(kind, "application/json") {
+		said += quoteReason(text)
+	}
+	return document.CleanText(said)
+}
+
+// mostReason is the most bytes of a server's own words in an error.
+const mostReason = 200
+
+// quoteReason returns ": " and the first line of a server's words, "" without any.
+func quoteReason(text []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
-	if !strings.HasPrefix(kind, "text/plain") && !strings.HasPrefix(kind, "application/json") || line == "" {
-		return document.CleanText("it answered " + status)
+	if line == "" {
+		return ""
 	}
-	if len(line) > 200 {
-		line = strings.ToValidUTF8(line[:200], "") + "…"
+	if len(line) > mostReason {
+		line = strings.ToValidUTF8(line[:mostReason], "") + "…"
 	}
-	return document.CleanText("it answered " + status + ": " + line)
+	return ": " + line
 }
