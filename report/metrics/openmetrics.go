@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
 // families are the metrics by unit, in the order they are written. A family's name ends in its unit.
@@ -67,7 +67,7 @@ func writeOpenMetrics(w io.Writer, figures []figure) error {
 				if family.unit == "" {
 					labels = append(labels, [2]string{"unit", f.unit})
 				}
-				fmt.Fprintf(out, "%s{%s} %s\n", family.name, labelled(labels), strconv.FormatFloat(of.value, 'g', -1, 64))
+				fmt.Fprintf(out, "%s{%s} %s\n", family.name, view.MetricLabels(labels), strconv.FormatFloat(of.value, 'g', -1, 64))
 			}
 		}
 	}
@@ -76,14 +76,4 @@ func writeOpenMetrics(w io.Writer, figures []figure) error {
 		return fmt.Errorf("writing metrics for Prometheus: %w", err)
 	}
 	return nil
-}
-
-func labelled(labels [][2]string) string {
-	var parts []string
-	for _, l := range labels {
-		if l[1] != "" {
-			parts = append(parts, l[0]+`="`+strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(l[1])+`"`)
-		}
-	}
-	return strings.Join(parts, ",")
 }

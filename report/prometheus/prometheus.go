@@ -9,7 +9,6 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/report/internal/view"
@@ -28,13 +27,7 @@ func (f *family) add(labels [][2]string, v float64) {
 	if !view.Finite(v) {
 		return
 	}
-	var parts []string
-	for _, l := range labels {
-		if l[1] != "" {
-			parts = append(parts, l[0]+`="`+escape(l[1])+`"`)
-		}
-	}
-	f.samples = append(f.samples, f.name+"{"+strings.Join(parts, ",")+"} "+strconv.FormatFloat(v, 'g', -1, 64))
+	f.samples = append(f.samples, f.name+"{"+view.MetricLabels(labels)+"} "+strconv.FormatFloat(v, 'g', -1, 64))
 }
 
 func gauge(yes bool) float64 {
@@ -42,11 +35,6 @@ func gauge(yes bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-// escape is a label's value as the format wants it.
-func escape(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s)
 }
 
 // Write writes a report.

@@ -166,3 +166,16 @@ func Plural(n int, noun string) string {
 	}
 	return s + "s"
 }
+
+// MetricLabels writes the labels of a sample in the text formats of Prometheus and OpenMetrics, between its braces. A
+// label without a value is left out.
+func MetricLabels(labels [][2]string) string {
+	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+	var parts []string
+	for _, l := range labels {
+		if l[1] != "" {
+			parts = append(parts, l[0]+`="`+escape.Replace(l[1])+`"`)
+		}
+	}
+	return strings.Join(parts, ",")
+}
