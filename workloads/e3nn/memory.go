@@ -11,7 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// batchRotation returns ceil(5 caches / bytes a step touches) + 1.
+// batchRotation returns how many batches of input a run rotates through: the bytes of five caches over those that a step
+// touches, rounded up, and one more.
 func (s *session) batchRotation(cache int64) int {
 	perEdge := 4 + 4 + 12 + 4*(s.model.LMax+1)*(s.model.LMax+1)
 	if s.goesBack() {

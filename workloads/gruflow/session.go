@@ -89,8 +89,8 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 	return s, nil
 }
 
-// batchRotation returns ceil(5 caches / bytes a step touches) + 1 batches of input, at most 4,096: drawing more would
-// take minutes for a tiny step.
+// batchRotation returns how many batches of input a run rotates through: the bytes of five caches over those that a step
+// touches, rounded up, and one more. They are 4,096 at most: drawing more would take minutes for a tiny step.
 func (s *session) batchRotation(cache int64) int {
 	words := int64(s.shape.T)*int64(s.shape.B)*int64(s.shape.I+s.shape.gates()) + s.parameterWords() + s.stateWords()
 	return min(1<<12, int(math.Ceil(5*float64(cache)/float64(4*words)))+1)

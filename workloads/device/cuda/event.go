@@ -8,9 +8,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Event is a CUDA event with timing. Times between two events are float32 milliseconds: at 16 ms a step of the result
-// is 1 ns, at 1 s 60 ns, and the GPU's own clock ticks at about 0.5 us. So measure from the begin event of the step,
-// never from the start of a run.
+// Event is a CUDA event with timing. The time between two events is a float32 in ms, whose resolution is 1 ns at 16 ms
+// and 60 ns at 1 s; the GPU's own clock has about 0.5 us. Measure from the begin event of the step: a time from the start of
+// the run would be coarser.
 type Event struct {
 	dev    *Device
 	id     int

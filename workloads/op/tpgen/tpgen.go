@@ -95,8 +95,8 @@ func (f Family) cutSpecs() ([]*Spec, error) {
 	return all, nil
 }
 
-// madeRoom is the Family.Room of products generated at run time. Nobody checks the compiler's output for them, so
-// they get a room near the one of the largest family.
+// madeRoom is the Family.Room of products generated at run time. `make ptxas` does not check them, so the value is
+// close to the largest family's.
 const madeRoom = 60
 
 // Made is a kernel, generated at run time for a product that no family has.

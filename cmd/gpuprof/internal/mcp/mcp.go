@@ -77,7 +77,7 @@ func (s *server) serve(served *sdk.Server, in io.ReadCloser, out io.Writer, end 
 	case <-s.ctx.Done():
 		select {
 		case err = <-over:
-		case <-time.After(drainFor): // nobody reads its last answers
+		case <-time.After(drainFor): // the host has stopped reading, so that the last answers cannot be written
 		}
 	}
 	switch {
