@@ -1,0 +1,77 @@
+package gpuprof
+
+import "math"
+
+// Answer opens a document on every surface: terminal, page, Markdown and JSON.
+// The package that judges makes it, so that every surface has the same words.
+type Answer struct {
+	// Verdict is one to four words: "slow: data loader", "regressed", "not decided", "healthy".
+	Verdict string `json:"verdict"`
+	Tone    Tone   `json:"tone"`
+	// Sentence can be repeated without the document: the subject, the number with its
+	// interval and its unit, and the cause.
+	Sentence string `json:"sentence"`
+	// Bar is the one picture: the step by its parts, the memory at the peak, or a ratio.
+	Bar    *Bar    `json:"bar,omitempty"`
+	Action *Action `json:"action,omitempty"`
+}
+
+// Tone is how good the news is. A verdict has one tone on every surface.
+type Tone string
+
+// Tones.
+const (
+	TonePlain  Tone = "plain"  // no judgement: a list, a recording in progress
+	ToneGood   Tone = "good"   // complete, passed, improved
+	ToneUnsure Tone = "unsure" // partial, inconclusive, not comparable
+	ToneBad    Tone = "bad"    // slow, regressed, failed, lost
+)
+
+// Bar is a whole with its parts, or a ratio with its interval; never both.
+type Bar struct {
+	Of   string `json:"of"`   // the whole: "mean step", "peak memory"; or the ratio: "step time, new / old"
+	Unit string `json:"unit"` // base unit of Total and of the parts: "s", "B"; "1" for a ratio
+	// Total is the whole. The parts add up to it, or the rest has no name.
+	Total float64   `json:"total,omitempty"`
+	Parts []BarPart `json:"parts,omitempty"`
+	Ratio *BarRatio `json:"ratio,omitempty"`
+}
+
+// BarPart is one part of a whole, in its unit.
+type BarPart struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+}
+
+// BarRatio is a ratio with its interval. Low and High are zero where no interval is known.
+type BarRatio struct {
+	Value float64 `json:"value"`
+	Low   float64 `json:"low,omitempty"`
+	High  float64 `json:"high,omitempty"`
+}
+
+// Action is the one thing to do next.
+type Action struct {
+	Text string `json:"text"`
+	// Command is one line to be copied, with paths as the user gave them; "" where no
+	// command does it.
+	Command string `json:"command,omitempty"`
+}
+
+// Drawable reports whether a bar has finite figures to draw.
+func (b *Bar) Drawable() bool {
+	if b == nil {
+		return false
+	}
+	if b.Ratio != nil {
+		return isPositive(b.Ratio.Value)
+	}
+	for _, p := range b.Parts {
+		if !(p.Value >= 0) || math.IsInf(p.Value, 0) {
+			return false
+		}
+	}
+	return isPositive(b.Total) && len(b.Parts) > 0
+}
+
+func isPositive(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
