@@ -83,6 +83,10 @@ allow '0 1 3' "$gpuprof" gate old.json run.json --max sync_points=0 --force -o g
 allow 0 "$gpuprof" tune gruflow --device host --preset small --knob sync --budget 2s --force -o tune.json -o tune.html
 allow 0 "$gpuprof" analyze "$traces/dataloader-stall-fires.json" --force -o analysis.json -o analysis.html
 allow 0 "$gpuprof" report run.json --force -o report.html
+# Sampled stacks of a program with a stand-in for torch, for other viewers.
+allow 0 env PYTHONPATH="$traces/../torchstub" PYTHONDONTWRITEBYTECODE=1 "$gpuprof" run --force --quiet -o stacks -- python3 "$here/stacks.py"
+allow 0 "$gpuprof" analyze stacks --force -o stacks.speedscope.json -o stacks.folded
 
 cd "$here"
 node browser.mjs "$chromium" "$work"
+node stacks.mjs "$chromium" "$work/real/stacks.speedscope.json" "$work/real/stacks.folded"
