@@ -118,7 +118,7 @@ func (e *engine) confirm(s Set) (tune.Confirmation, []pair, error) {
 			return c, all, nil
 		}
 		if errors.Is(err, errStarved) && stage > 1 {
-			c.Reason = "not decided: " + v.why + "; the budget left no time for more pairs"
+			c.Reason = uncertainText(v, len(all)) + ", and the budget left no time for more"
 			return c, all, nil
 		}
 		if err != nil {
@@ -133,10 +133,30 @@ func (e *engine) confirm(s Set) (tune.Confirmation, []pair, error) {
 		c.Ratio, c.Interval, c.CI95, c.Processes = v.ratio, v.ci, v.ci, c.Processes+2*len(pairs)
 	}
 	if c.Confirmed = v.confirmed; !c.Confirmed {
-		c.Reason = cmp.Or(v.why, "it was not faster by more than 2 % in fresh processes")
+		c.Reason = uncertainText(v, len(all))
 		return c, all, nil
 	}
 	return e.lossesHold(s, c, all)
+}
+
+// uncertainText gives the reason of a set that a gate does not confirm.
+func uncertainText(v verdict, pairs int) string {
+	if v.ci == [2]float64{} {
+		return fmt.Sprintf("not certain from %s of fresh processes", pairsText(pairs))
+	}
+	text := fmt.Sprintf("x%.2f the speed (95 %% interval %.2f to %.2f) in %s of fresh processes", v.ratio, v.ci[0], v.ci[1], pairsText(pairs))
+	switch {
+	case v.ci[1] < 1+margin:
+		return text + ", no gain of 2 %"
+	case v.ci[0] > 1+margin:
+		text += " is likely a gain, and a recommendation needs p <= 0.001"
+	default:
+		text += " is not certain"
+	}
+	if pairs < gatePairs {
+		text += fmt.Sprintf("; the budget had no time for %d pairs", gatePairs)
+	}
+	return text
 }
 
 // judged is the verdict of one stage.
@@ -283,7 +303,7 @@ func (e *engine) effect(r *row) tune.Effect {
 		f.Reason = "the budget left no time for it"
 		return f
 	case len(r.gains) < leastForInterval:
-		f.Reason = "not faster in its first " + pairsText(len(r.gains))
+		f.Reason = strings.Replace("not faster in its first "+pairsText(len(r.gains)), " 1 pair", " pair", 1)
 		if r.gain() > math.Log(promising) {
 			f.Reason = "too few pairs for a figure"
 		}
@@ -302,7 +322,7 @@ func (e *engine) effect(r *row) tune.Effect {
 
 func pairsText(n int) string {
 	if n == 1 {
-		return "pair"
+		return "1 pair"
 	}
 	return fmt.Sprintf("%d pairs", n)
 }

@@ -59,7 +59,7 @@ const (
 	mostCandidates        = 4
 	additionPairs         = 5
 	slowRun               = 45 * time.Second // that compiling may take before any run of it was seen
-	reserve               = 2 * earlyPairs   // runs of the shortest confirmation
+	reserve               = 2 * gatePairs    // runs of a confirmation that one stage decides
 	longerThan            = 60 * time.Second // that a run may take beside several times a plain one
 )
 

@@ -81,6 +81,10 @@ func (s *session) drawnParameters() (all [][]float64) {
 func (s *session) wholeSteps(ctx context.Context) ([]gpuprof.Check, error) {
 	w := &wholeStep{s: s, ctx: ctx, rng: rand.New(rand.NewPCG(s.seed, 6)), ref: optim.NewReference(s.drawnParameters(), s.set)}
 	if s.isTraining() {
+		// Steps count from the start: where one diverges, the error repeats them all.
+		if err := s.restartParameters(); err != nil {
+			return nil, err
+		}
 		if err := w.ref.Begin(&s.train.step, s.Compute); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,48 @@
+//go:build !race
+
+// Hundreds of sessions in one goroutine: the detector has nothing to find here, and TestChecks has each kind of launch
+// under it.
+
+package gruflow
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/testkit/mutate"
+)
+
+// A launch of a step that is left out, repeated, exchanged with the next one or given another buffer of the same size
+// makes the check fail, or changes no result.
+func TestMutations(t *testing.T) {
+	for _, tt := range []struct {
+		set   string
+		every int // by day
+	}{
+		{"impl=plain,flows=30", 10}, {"impl=fused,layers=2,flows=30", 5}, {"deterministic=off,flows=30", 5},
+		{"pass=train,window=3", 100}, {"pass=train,window=4,checkpoint=2,clip=0.001", 200},
+	} {
+		t.Run(tt.set, func(t *testing.T) {
+			settings := strings.Split(tt.set, ",")
+			if strings.Contains(tt.set, "pass=train") {
+				settings = append(slices.Clone(lessonSize), settings...)
+			}
+			o := mutate.Options{Rounding: 1e-6, Unseen: unseen}
+			if !nightly {
+				o.Every = tt.every
+			}
+			mutate.Run(t, o, func(d device.Device) (workloads.Session, error) {
+				return open(context.Background(), d, resolve(t, "small", settings...))
+			})
+		})
+	}
+}
+
+// unseen: with checkpoint=2 in a window of four, a launch that clears the states of carriers that left may read the
+// energies in place of the levels, and the two steps of the check pass while the loss of later steps changes by 0.9 %.
+// The five kinds of carriers that the check takes then clear as they should, by chance or because none leaves there.
+var unseen = map[string]string{"28 gru_leave: another buffer for argument 2": "open"}
