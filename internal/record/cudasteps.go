@@ -90,7 +90,8 @@ func newStretch(o *Options, dir string) stretch {
 	return stretch{o: o, dir: dir, all: map[string]stepsSeen{}, late: map[string]bool{}, old: map[string]bool{}, look: findSteps, skip: o.Skip}
 }
 
-// isRecorded reports whether every recording has its steps, has ended, or had no step by the end of its window.
+// isRecorded reports whether every recording has its steps, has ended, has no kernel, or had no step by the end of its
+// window.
 func (w *stretch) isRecorded(ctx context.Context, now time.Time) bool {
 	if w.first.IsZero() {
 		if !slices.ContainsFunc(w.files(), hasKernel) {

@@ -21,8 +21,8 @@ const (
 	controlIdle   = "i" // end it
 )
 
-// ArmedFolder returns the folder of a recorder that waits for a window: of itself if it names a folder, else the
-// folder of the process with that id or of one of its children. It returns ErrUsage if no recorder is armed.
+// ArmedFolder returns the folder of a recorder: the argument itself if it is a folder, else the folder of the
+// process with that id or of one of its descendants. It returns ErrUsage if there is none.
 func ArmedFolder(of string) (string, error) {
 	if pid, err := strconv.Atoi(of); err == nil {
 		if dir := folderOf(pid); dir != "" {
@@ -86,7 +86,7 @@ func Window(ctx context.Context, dir string, o *Options) (*Result, error) {
 
 // recordWindow does the work of Window after MayRecord has passed.
 func (w *stretch) recordWindow(ctx context.Context) (*Result, error) {
-	told := sizeOf(filepath.Join(w.dir, cudaStatus))
+	from := sizeOf(filepath.Join(w.dir, cudaStatus))
 	if err := writeControl(w.dir, controlRecord); err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (w *stretch) recordWindow(ctx context.Context) (*Result, error) {
 	if err := writeControl(w.dir, controlIdle); err != nil {
 		return nil, err
 	}
-	return w.collectWindow(context.WithoutCancel(ctx), told)
+	return w.collectWindow(context.WithoutCancel(ctx), from)
 }
 
 // MayRecord returns an error if no window can be recorded in a folder now.
@@ -143,7 +143,7 @@ const closeWithin = 30 * time.Second
 
 // collectWindow waits until the window's recordings are closed and renames them to traces. from is the size of the
 // status file before the window, bytes.
-func (w *stretch) collectWindow(ctx context.Context, told int64) (*Result, error) {
+func (w *stretch) collectWindow(ctx context.Context, from int64) (*Result, error) {
 	until := time.Now().Add(closeWithin)
 	for !w.isClosed() && time.Now().Before(until) {
 		time.Sleep(followEvery / 4)
@@ -152,7 +152,7 @@ func (w *stretch) collectWindow(ctx context.Context, told int64) (*Result, error
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{CUDA: w.processesSince(told, left), Traces: []string{}, Warnings: []gpuprof.Warning{}}
+	r := &Result{CUDA: w.processesSince(from, left), Traces: []string{}, Warnings: []gpuprof.Warning{}}
 	for _, path := range w.files() {
 		if !hasKernel(path) {
 			continue
@@ -176,8 +176,8 @@ func (w *stretch) collectWindow(ctx context.Context, told int64) (*Result, error
 // processesSince reads the processes from the status file, from a byte offset on. If a recording reached the
 // recorder's limit, the next one began before the window ended: processesSince counts its records as left out and
 // removes it.
-func (w *stretch) processesSince(told int64, left map[string]int64) (out []CUDAProcess) {
-	all := readCUDAFrom(w.dir, told)
+func (w *stretch) processesSince(from int64, left map[string]int64) (out []CUDAProcess) {
+	all := readCUDAFrom(w.dir, from)
 	full := map[int]int{} // index in out
 	for i := range all {
 		p := &all[i]

@@ -175,11 +175,11 @@ func (s *Store) open(f Fingerprint, planned []*change) (*change, error) {
 		return slices.ContainsFunc(planned, func(c *change) bool { return c.file.Name == name })
 	}
 	plain := path.Join(Slug(f.Device), f.fileStem())
-	for _, name := range []string{plain, plain + "-" + f.hashRest()} {
+	for _, name := range []string{plain, plain + "-" + f.hash()} {
 		if taken(name) {
 			continue
 		}
-		file := s.filePath(name)
+		file := s.file(name)
 		info, err := os.Stat(file)
 		if errors.Is(err, fs.ErrNotExist) {
 			return &change{file: &Baseline{Head: document.NewHead(document.Baseline, gpuprof.Tool{}), Fingerprint: f, Name: name, Path: file}}, nil
@@ -195,5 +195,5 @@ func (s *Store) open(f Fingerprint, planned []*change) (*change, error) {
 			return &change{file: b, before: len(b.Sessions), was: info}, nil
 		}
 	}
-	return nil, gpuprof.Errorf(gpuprof.ErrInput, "adding %s to the baselines: %s holds another fingerprint under that name", f, s.filePath(plain+"-"+f.hashRest())).WithFix("remove it with gpuprof baseline rm")
+	return nil, gpuprof.Errorf(gpuprof.ErrInput, "adding %s to the baselines: %s holds another fingerprint under that name", f, s.file(plain+"-"+f.hash())).WithFix("remove it with gpuprof baseline rm")
 }

@@ -160,8 +160,8 @@ func (f Fingerprint) String() string {
 // fileStem returns the file's name without its folder and extension.
 func (f Fingerprint) fileStem() string { return Slug(f.Workload) + "-" + Slug(f.Preset) }
 
-// hashRest separates fingerprints with the same device, workload and preset.
-func (f Fingerprint) hashRest() string {
+// hash separates fingerprints with the same device, workload and preset.
+func (f Fingerprint) hash() string {
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%q %q %q", f.DeviceKind, f.Device, f.Mode)
 	for _, k := range slices.Sorted(maps.Keys(f.ModelKnobs)) {

@@ -75,12 +75,12 @@ func Open(dir string) *Store { return &Store{dir: dir, lock: lockFolder} }
 // Path returns the store's folder.
 func (s *Store) Path() string { return s.dir }
 
-func (s *Store) filePath(name string) string {
+func (s *Store) file(name string) string {
 	return filepath.Join(s.dir, filepath.FromSlash(name)+".json")
 }
 
 func (s *Store) load(name string) (*Baseline, error) {
-	b, err := Read(s.filePath(name))
+	b, err := Read(s.file(name))
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +210,7 @@ func (s *Store) Remove(name string) (string, error) {
 }
 
 func (s *Store) removeFile(name, want string) (string, error) {
-	file := s.filePath(want)
+	file := s.file(want)
 	_, err := os.Lstat(file)
 	if err != nil || !filepath.IsLocal(filepath.FromSlash(want)) || path.Clean(want) != want || strings.Count(want, "/") != 1 {
 		b, err := s.Show(name)
