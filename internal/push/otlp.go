@@ -17,18 +17,18 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// otlp is an ExportProfilesServiceRequest, whose fields are those of ProfilesData. OTLP has a profile for each type of
-// sample; they share one dictionary.
-func (s *Server) otlp(p *profile.Profile) (message, error) {
+// encodeOTLP makes an ExportProfilesServiceRequest, whose fields are the fields of ProfilesData. OTLP has a profile
+// for each sample type; they share one dictionary.
+func (s *Server) encodeOTLP(p *profile.Profile) (message, error) {
 	d := newDictionary()
 	stacks, labels := make([]int32, len(p.Sample)), make([][]int32, len(p.Sample))
 	for i, sample := range p.Sample {
-		stacks[i], labels[i] = d.stack(sample), d.labels(sample)
+		stacks[i], labels[i] = d.addStack(sample), d.addLabels(sample)
 	}
 	scope := &profiles.ScopeProfiles{Scope: &common.InstrumentationScope{Name: "gpuprof"}}
 	for k, of := range p.SampleType {
 		out := &profiles.Profile{
-			SampleType:   &profiles.ValueType{TypeStrindex: d.text(of.Type), UnitStrindex: d.text(of.Unit)},
+			SampleType:   &profiles.ValueType{TypeStrindex: d.addText(of.Type), UnitStrindex: d.addText(of.Unit)},
 			TimeUnixNano: uint64(max(p.TimeNanos, 0)), DurationNano: uint64(max(p.DurationNanos, 0)),
 		}
 		for i, sample := range p.Sample {
@@ -43,11 +43,11 @@ func (s *Server) otlp(p *profile.Profile) (message, error) {
 	data := &profiles.ProfilesData{
 		Dictionary: d.out,
 		ResourceProfiles: []*profiles.ResourceProfiles{{
-			Resource:      &resource.Resource{Attributes: []*common.KeyValue{{Key: "service.name", Value: textValue(s.service())}}},
+			Resource:      &resource.Resource{Attributes: []*common.KeyValue{{Key: "service.name", Value: textValue(s.serviceName())}}},
 			ScopeProfiles: []*profiles.ScopeProfiles{scope},
 		}},
 	}
-	// The same profile has the same identity, so that a try that reached the server twice is one profile.
+	// The same profile gets the same identity, so that a repeated request is one profile on the server.
 	plain, err := proto.MarshalOptions{Deterministic: true}.Marshal(data)
 	if err != nil {
 		return message{}, err
@@ -64,7 +64,7 @@ func textValue(s string) *common.AnyValue {
 	return &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: s}}
 }
 
-// dictionary are the tables that the profiles of a message share. Entry 0 of each is empty.
+// dictionary holds the tables that the profiles of a message share. Entry 0 of each is empty.
 type dictionary struct {
 	out        *profiles.ProfilesDictionary
 	texts      map[string]int32
@@ -84,7 +84,7 @@ func newDictionary() *dictionary {
 	}
 }
 
-func (d *dictionary) text(s string) int32 {
+func (d *dictionary) addText(s string) int32 {
 	i, there := d.texts[s]
 	if !there {
 		i = int32(len(d.out.StringTable))
@@ -93,15 +93,15 @@ func (d *dictionary) text(s string) int32 {
 	return i
 }
 
-// stack has its locations from the innermost on, as pprof has them.
-func (d *dictionary) stack(s *profile.Sample) int32 {
+// addStack adds a sample's stack, with its locations from the innermost on, as in pprof.
+func (d *dictionary) addStack(s *profile.Sample) int32 {
 	if len(s.Location) == 0 {
 		return 0
 	}
 	indices := make([]int32, len(s.Location))
 	var key []byte
 	for i, l := range s.Location {
-		indices[i] = d.location(l)
+		indices[i] = d.addLocation(l)
 		key = protowire.AppendVarint(key, uint64(indices[i]))
 	}
 	i, there := d.stacks[string(key)]
@@ -112,12 +112,12 @@ func (d *dictionary) stack(s *profile.Sample) int32 {
 	return i
 }
 
-func (d *dictionary) location(l *profile.Location) int32 {
+func (d *dictionary) addLocation(l *profile.Location) int32 {
 	i, there := d.locations[l]
 	if !there {
 		out := &profiles.Location{Address: l.Address}
 		for _, line := range l.Line {
-			out.Lines = append(out.Lines, &profiles.Line{FunctionIndex: d.function(line.Function), Line: line.Line})
+			out.Lines = append(out.Lines, &profiles.Line{FunctionIndex: d.addFunction(line.Function), Line: line.Line})
 		}
 		i = int32(len(d.out.LocationTable))
 		d.locations[l], d.out.LocationTable = i, append(d.out.LocationTable, out)
@@ -125,7 +125,7 @@ func (d *dictionary) location(l *profile.Location) int32 {
 	return i
 }
 
-func (d *dictionary) function(f *profile.Function) int32 {
+func (d *dictionary) addFunction(f *profile.Function) int32 {
 	if f == nil {
 		return 0
 	}
@@ -133,13 +133,13 @@ func (d *dictionary) function(f *profile.Function) int32 {
 	if !there {
 		i = int32(len(d.out.FunctionTable))
 		d.functions[f] = i
-		d.out.FunctionTable = append(d.out.FunctionTable, &profiles.Function{NameStrindex: d.text(f.Name), SystemNameStrindex: d.text(f.SystemName), FilenameStrindex: d.text(f.Filename), StartLine: f.StartLine})
+		d.out.FunctionTable = append(d.out.FunctionTable, &profiles.Function{NameStrindex: d.addText(f.Name), SystemNameStrindex: d.addText(f.SystemName), FilenameStrindex: d.addText(f.Filename), StartLine: f.StartLine})
 	}
 	return i
 }
 
-// labels are the attributes of a sample: its labels of text.
-func (d *dictionary) labels(s *profile.Sample) (out []int32) {
+// addLabels adds a sample's text labels as attributes.
+func (d *dictionary) addLabels(s *profile.Sample) (out []int32) {
 	for _, key := range slices.Sorted(maps.Keys(s.Label)) {
 		if len(s.Label[key]) == 0 {
 			continue
@@ -149,16 +149,16 @@ func (d *dictionary) labels(s *profile.Sample) (out []int32) {
 		if !there {
 			i = int32(len(d.out.AttributeTable))
 			d.attributes[pair] = i
-			d.out.AttributeTable = append(d.out.AttributeTable, &profiles.KeyValueAndUnit{KeyStrindex: d.text(key), Value: textValue(pair[1])})
+			d.out.AttributeTable = append(d.out.AttributeTable, &profiles.KeyValueAndUnit{KeyStrindex: d.addText(key), Value: textValue(pair[1])})
 		}
 		out = append(out, i)
 	}
 	return out
 }
 
-// partly reads an answer of OTLP to a message that was accepted: field 1 is a partial success, whose field 1 counts
-// the profiles that were rejected and whose field 2 has the reason.
-func (s *Server) partly(answer []byte) error {
+// checkPartial reads OTLP's answer to an accepted message: field 1 is a partial success, whose field 1 counts the
+// rejected profiles and whose field 2 has the reason.
+func (s *Server) checkPartial(answer []byte) error {
 	if s.pyroscope {
 		return nil
 	}
@@ -182,8 +182,8 @@ func (s *Server) partly(answer []byte) error {
 	return nil
 }
 
-// eachField gives the fields of a message: the bytes of those with a length, the number of the others. It ends at what
-// is no field.
+// eachField calls each for the fields of a message: with the bytes of a field with a length, else with its number.
+// It ends at the first malformed field.
 func eachField(text []byte, each func(number protowire.Number, value []byte, count uint64)) {
 	for len(text) > 0 {
 		number, kind, n := protowire.ConsumeTag(text)

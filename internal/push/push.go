@@ -1,5 +1,5 @@
 // Package push sends a profile to a server: to a receiver of OTLP profiles (OpenTelemetry Collector) or to Pyroscope.
-// Credentials come from the environment and are in no message. A try has a time limit, and there are few.
+// Credentials come from the environment and appear in no message. Each of the few attempts has a time limit.
 package push
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// The environment variables of credentials: a bearer token, or a user with a password. The tenant is Pyroscope's
-// (X-Scope-OrgID). The service is the name under which the profile is kept.
+// Environment variables of credentials: a bearer token, or a user with a password. The tenant is Pyroscope's
+// (X-Scope-OrgID). The service is the profile's name on the server.
 const (
 	tokenVariable    = "GPUPROF_PUSH_TOKEN"
 	userVariable     = "GPUPROF_PUSH_USER"
@@ -30,15 +30,15 @@ const (
 	serviceVariable  = "OTEL_SERVICE_NAME"
 )
 
-// The bounds of a push.
+// Limits of a push.
 const (
 	tries        = 3
 	tryTime      = 20 * time.Second
-	longestPause = 10 * time.Second // however long the server asks to wait
+	longestPause = 10 * time.Second // upper limit for the server's Retry-After
 	answerBytes  = 4 << 10
 )
 
-// The kinds of server by the beginning of the scheme, and where each takes profiles.
+// The kinds of server by the beginning of the scheme, with the path of each for profiles.
 const (
 	otlpScheme      = "otlp+"
 	pyroscopeScheme = "pyroscope+"
@@ -46,7 +46,7 @@ const (
 	pyroscopePath   = "/ingest"
 )
 
-// Server is where a profile goes.
+// Server is the receiver of a profile.
 type Server struct {
 	url       *url.URL
 	pyroscope bool
@@ -55,15 +55,15 @@ type Server struct {
 	pause     func(context.Context, time.Duration) error // between tries
 }
 
-// To is the server of otlp+http://host:4318, otlp+https://…, pyroscope+http://host:4040 or pyroscope+https://…; other
-// addresses are ErrUsage.
+// To parses the address of a server: otlp+http://host:4318, otlp+https://…, pyroscope+http://host:4040 or
+// pyroscope+https://…. Other addresses are ErrUsage.
 func To(address string, getenv func(string) string) (*Server, error) {
 	refuse := func(why string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the address to push to: %s", why).WithFix("give otlp+http://HOST:4318 (a receiver of OTLP profiles) or pyroscope+http://HOST:4040, with https where the server has it")
 	}
 	s := &Server{getenv: getenv, pause: sleep, client: &http.Client{
 		Timeout:       tryTime,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // credentials stay with the server that was named
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // credentials go to the named server only
 	}}
 	path := otlpPath
 	plain, otlp := strings.CutPrefix(address, otlpScheme)
@@ -91,7 +91,7 @@ func To(address string, getenv func(string) string) (*Server, error) {
 	return s, nil
 }
 
-// String is the address without what it may hold of credentials.
+// String returns the address without credentials.
 func (s *Server) String() string {
 	return document.CleanText(s.url.Scheme + "://" + s.url.Host + s.url.Path)
 }
@@ -107,11 +107,11 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Send sends a profile. A server that is busy or out of reach is asked again, one that refuses is not.
+// Send sends a profile. It retries a server that is busy or out of reach, but not one that refuses.
 func (s *Server) Send(ctx context.Context, p *profile.Profile) error {
-	encode := s.otlp
+	encode := s.encodeOTLP
 	if s.pyroscope {
-		encode = s.ingest
+		encode = s.encodePyroscope
 	}
 	m, err := encode(p)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *Server) Send(ctx context.Context, p *profile.Profile) error {
 	}
 	var last error
 	for k := range tries {
-		again, wait, err := s.try(ctx, m)
+		again, wait, err := s.sendOnce(ctx, m)
 		if err == nil {
 			return nil
 		}
@@ -139,16 +139,16 @@ func (s *Server) Send(ctx context.Context, p *profile.Profile) error {
 	return gpuprof.Errorf(nil, "pushing the profile to %s: %w", s, last).WithFix("look at the address and the server; its credentials are taken from %s, or %s and %s", tokenVariable, userVariable, passwordVariable)
 }
 
-// message is what one request holds.
+// message is the content of one request.
 type message struct {
 	query url.Values
 	kind  string // Content-Type
 	body  []byte
 }
 
-// try sends the message once. again reports whether another try may succeed, and wait after how long the server asks
-// for it.
-func (s *Server) try(ctx context.Context, m message) (again bool, wait time.Duration, err error) {
+// sendOnce sends the message once. again reports whether a retry may succeed, and wait is the server's requested
+// pause.
+func (s *Server) sendOnce(ctx context.Context, m message) (again bool, wait time.Duration, err error) {
 	u := *s.url
 	u.RawQuery = m.query.Encode()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(m.body))
@@ -161,21 +161,21 @@ func (s *Server) try(ctx context.Context, m message) (again bool, wait time.Dura
 	answer, err := s.client.Do(r)
 	if err != nil {
 		if wrapped, ok := errors.AsType[*url.Error](err); ok {
-			err = wrapped.Err // without the address, which is in the message
+			err = wrapped.Err // without the address, which the message has
 		}
 		return ctx.Err() == nil, 0, err
 	}
 	defer answer.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(answer.Body, answerBytes)) // a cut answer is as good for a message
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, answerBytes)) // a truncated answer is enough for a message
 	if answer.StatusCode >= 200 && answer.StatusCode < 300 {
-		return false, 0, s.partly(text)
+		return false, 0, s.checkPartial(text)
 	}
 	seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After"))
 	switch answer.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		again = true
 	}
-	return again, time.Duration(max(seconds, 0)) * time.Second, errors.New(refusal(answer.Status, answer.Header.Get("Content-Type"), text))
+	return again, time.Duration(max(seconds, 0)) * time.Second, errors.New(describeRefusal(answer.Status, answer.Header.Get("Content-Type"), text))
 }
 
 func (s *Server) authorize(r *http.Request) {
@@ -190,16 +190,16 @@ func (s *Server) authorize(r *http.Request) {
 	}
 }
 
-// service is the name under which the server keeps the profile.
-func (s *Server) service() string {
+// serviceName returns the profile's name on the server.
+func (s *Server) serviceName() string {
 	if name := s.getenv(serviceVariable); name != "" {
 		return name
 	}
 	return "gpuprof"
 }
 
-// refusal is the status, with the first line of an answer that is text.
-func refusal(status, kind string, text []byte) string {
+// describeRefusal formats the status and the first line of a text answer.
+func describeRefusal(status, kind string, text []byte) string {
 	said := "it answered " + status
 	if strings.HasPrefix(kind, "text/plain") || strings.HasPrefix(kind, "application/json") {
 		said += quoteReason(text)
@@ -207,10 +207,10 @@ func refusal(status, kind string, text []byte) string {
 	return document.CleanText(said)
 }
 
-// mostReason is the most bytes of a server's own words in an error.
+// mostReason limits the server's answer in an error, bytes.
 const mostReason = 200
 
-// quoteReason returns ": " and the first line of a server's words, "" without any.
+// quoteReason returns ": " and the first line of a server's answer, "" for an empty one.
 func quoteReason(text []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
 	if line == "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// sampleConfig tells Pyroscope what a type of sample is: it drops those that it has no entry of.
+// sampleConfig describes a sample type to Pyroscope, which drops types without an entry.
 type sampleConfig struct {
 	Units       string `json:"units"`
 	DisplayName string `json:"display-name"`
@@ -20,9 +20,9 @@ type sampleConfig struct {
 	Sampled     bool   `json:"sampled"`
 }
 
-// ingest is a request of Pyroscope's HTTP interface (grafana.com/docs/pyroscope, "Server HTTP API"): the profile as it
-// is, and a table of its types.
-func (s *Server) ingest(p *profile.Profile) (message, error) {
+// encodePyroscope makes a request of Pyroscope's HTTP interface (grafana.com/docs/pyroscope, "Server HTTP API"):
+// the unchanged profile and a table of its sample types.
+func (s *Server) encodePyroscope(p *profile.Profile) (message, error) {
 	types := map[string]sampleConfig{}
 	for _, t := range p.SampleType {
 		types[t.Type] = sampleConfig{Units: t.Unit, DisplayName: t.Type, Aggregation: "sum"}
@@ -49,7 +49,7 @@ func (s *Server) ingest(p *profile.Profile) (message, error) {
 	if err := form.Close(); err != nil {
 		return message{}, err
 	}
-	query := url.Values{"format": {"pprof"}, "name": {plainName(s.service())}, "spyName": {"gpuprof"}}
+	query := url.Values{"format": {"pprof"}, "name": {plainName(s.serviceName())}, "spyName": {"gpuprof"}}
 	if p.TimeNanos > 0 {
 		from := p.TimeNanos / int64(time.Second)
 		until := (p.TimeNanos+max(p.DurationNanos, 0))/int64(time.Second) + 1
@@ -59,5 +59,5 @@ func (s *Server) ingest(p *profile.Profile) (message, error) {
 	return message{query: query, kind: form.FormDataContentType(), body: body.Bytes()}, nil
 }
 
-// plainName is a name without the braces in which Pyroscope looks for labels.
+// plainName replaces the braces in which Pyroscope looks for labels.
 func plainName(name string) string { return strings.NewReplacer("{", "_", "}", "_").Replace(name) }

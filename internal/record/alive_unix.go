@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// alive says that a process is there, a zombie among them.
-func alive(pid int) bool {
+// isAlive reports whether a process exists; a zombie counts as alive.
+func isAlive(pid int) bool {
 	return pid > 0 && !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 }

@@ -1,4 +1,4 @@
 package record
 
-// alive says that a process is there; the recorder is not for Windows.
-func alive(int) bool { return false }
+// isAlive is always false: the recorder is not built for Windows.
+func isAlive(int) bool { return false }

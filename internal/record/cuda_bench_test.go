@@ -28,7 +28,7 @@ func BenchmarkCUDARecord(b *testing.B) {
 				}
 				bed := cudaEnvironment(b)
 				cmd := exec.Command(bed.program, "1000", "200")
-				cmd.Env = in.environment(with(os.Environ(), bed.env))
+				cmd.Env = in.environWithRecorder(setEnviron(os.Environ(), bed.env))
 				if out, err := cmd.CombinedOutput(); err != nil {
 					b.Fatalf("%v\n%s", err, out)
 				}

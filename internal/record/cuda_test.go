@@ -56,7 +56,7 @@ func newCUDA(t *testing.T, release string, args ...string) *testbed {
 	t.Helper()
 	bed := cudaEnvironment(t)
 	b := &testbed{t: t, work: t.TempDir(), dir: t.TempDir()}
-	b.env = with(with(os.Environ(), bed.env), map[string]string{"TEST_UNTIL": filepath.Join(b.dir, cudaStatus)})
+	b.env = setEnviron(setEnviron(os.Environ(), bed.env), map[string]string{"TEST_UNTIL": filepath.Join(b.dir, cudaStatus)})
 	b.options = defaults(b.dir, append([]string{bed.program}, args...)...)
 	b.options.CUDA, b.options.CUPTI, b.options.Nsys = CUDAAlways, sim.CUPTI(t, release), NsysNever
 	return b
@@ -276,7 +276,7 @@ func TestCUDAFaults(t *testing.T) {
 				b.options.CUPTI = sim.CUPTIWithout(t, c.release, c.without)
 			}
 			if c.fault != "" {
-				b.env = with(b.env, map[string]string{"GPUPROF_SIM_CUPTI": "fault=" + c.fault})
+				b.env = setEnviron(b.env, map[string]string{"GPUPROF_SIM_CUPTI": "fault=" + c.fault})
 			}
 			if c.command != "" {
 				b.options.Args = append([]string{"sh", "-c", c.command + ` "$@"`, "sh"}, b.options.Args...)
@@ -338,7 +338,7 @@ func TestCUDAWithoutCUPTI(t *testing.T) {
 	if err := Check(&b.options); err == nil || !strings.Contains(err.Error(), "none.so") {
 		t.Error(err)
 	}
-	b.options.Env = with(b.env, map[string]string{envInjection: os.Args[0]})
+	b.options.Env = setEnviron(b.env, map[string]string{envInjection: os.Args[0]})
 	if err := Check(&b.options); err == nil || !strings.Contains(err.Error(), "another tool that the driver is to load") {
 		t.Error(err)
 	}

@@ -56,7 +56,7 @@ func TestCUDAFullDisk(t *testing.T) {
 		t.Run(room, func(t *testing.T) {
 			t.Parallel()
 			b := newCUDA(t, "12.9", "300", "20")
-			b.env = with(b.env, map[string]string{"LD_PRELOAD": full, "TEST_ROOM": room})
+			b.env = setEnviron(b.env, map[string]string{"LD_PRELOAD": full, "TEST_ROOM": room})
 			b.options.RecorderConfig = "flush_ms=1\n"
 			r := b.run()
 			said := ""
@@ -87,7 +87,7 @@ func TestCUDANoWaits(t *testing.T) {
 			t.Run(release+" "+steps, func(t *testing.T) {
 				t.Parallel()
 				b := newCUDA(t, release, steps, "20")
-				b.env = with(b.env, map[string]string{"LD_PRELOAD": shim})
+				b.env = setEnviron(b.env, map[string]string{"LD_PRELOAD": shim})
 				b.options.RecorderConfig = "flush_ms=1\n"
 				if r := b.run(); r.ExitCode != 0 || b.err != "waited 0 times\n" || len(r.Traces) != 1 {
 					t.Errorf("exit code %d, %q, %v", r.ExitCode, b.err, r.Traces)
@@ -123,7 +123,7 @@ func TestCUDASeveralCUPTI(t *testing.T) {
 			t.Parallel()
 			b := newCUDA(t, "12.9", "10", "20")
 			driver := lookup(b.env, "LD_LIBRARY_PATH")
-			b.env = with(b.env, map[string]string{"TEST_LOAD": c.load, "LD_LIBRARY_PATH": strings.Join([]string{driver, filepath.Dir(lacks), filepath.Dir(good)}, ":")})
+			b.env = setEnviron(b.env, map[string]string{"TEST_LOAD": c.load, "LD_LIBRARY_PATH": strings.Join([]string{driver, filepath.Dir(lacks), filepath.Dir(good)}, ":")})
 			b.options.CUPTI = ""
 			b.options.AskCUPTI = func(path string) (int, error) {
 				return map[string]int{lacks: 28, good: 20}[path], nil // others are the machine's own

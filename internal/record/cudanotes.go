@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// explainCUDA warns of parts that the CUDA recorder did not get, and says what to do.
+// explainCUDA adds a warning with a next step for each part that the CUDA recorder could not record.
 func explainCUDA(o *Options, r *Result) {
 	if len(r.CUDA) == 0 {
 		explainNotLoaded(o, r)
@@ -38,23 +38,23 @@ func explainCUDA(o *Options, r *Result) {
 	}
 }
 
-// explainNotLoaded says why nothing is told of the recorder.
+// explainNotLoaded warns that no process reported to the recorder's status file, with the probable reason.
 func explainNotLoaded(o *Options, r *Result) {
 	if _, err := os.Stat(filepath.Join(o.Dir, cudaStatus)); err == nil { // loaded, and not even a line fitted into its file
 		r.warn("no-space", "the program could not write its recording (no space left in "+o.Dir+"), and went on", "free some space there or choose another folder with -o")
 		for _, path := range recordings(o.Dir) {
-			_ = os.Remove(path) // it says nothing
+			_ = os.Remove(path) // the file holds no event
 		}
 		return
 	}
-	if looksPython(o.Args) && !otherFramework(o.Args) && o.CUDA == CUDAAuto {
+	if looksPython(o.Args) && !importsOtherFramework(o.Args) && o.CUDA == CUDAAuto {
 		explainNoPython(o, r)
 		return
 	}
 	r.warn("recorder-not-loaded", "no process of the program loaded the CUDA recorder, so there is only wall time, memory and processor time: it used no GPU, or it runs where "+o.Dir+" is not visible or its environment is another (sudo, ssh, a container), or it is a set-uid program", "start gpuprof inside the container or on the other machine")
 }
 
-// explainCUDAProcess tells what went wrong in one process.
+// explainCUDAProcess warns of the errors and lost records of one process.
 func explainCUDAProcess(o *Options, r *Result, p *CUDAProcess) {
 	who := fmt.Sprintf("process %d", p.PID)
 	for _, e := range p.Errors {
@@ -72,7 +72,7 @@ func explainCUDAProcess(o *Options, r *Result, p *CUDAProcess) {
 	}
 }
 
-// Codes of CUPTI that say what is wrong.
+// Error codes of CUPTI (CUptiResult) that explainCUDAError gives their own warnings.
 const (
 	cuptiOtherDriver  = 15
 	cuptiNotSupported = 34
@@ -103,14 +103,14 @@ func explainCUDAError(o *Options, r *Result, p *CUDAProcess, who string, e *CUDA
 		}
 		r.warn("cupti-driver", fmt.Sprintf("libcupti %s (%s) does not work with this driver", have, e.CUPTI), fix)
 	case e.Where == "cupti":
-		text, fix := noCUPTI(nil)
+		text, fix := missingCUPTI(nil)
 		r.warn("no-cupti", who+" found no libcupti that works: "+text, fix)
 	default:
 		r.warn("recorder-failed", fmt.Sprintf("the CUDA recorder gave up in %s (%s %s), and the program was not touched", who, e.Where, strings.TrimSpace(fmt.Sprint(e.Text, " ", e.CUPTI))), "")
 	}
 }
 
-// injectionTaken says whose recorder is in the environment already, "" nobody's.
+// injectionTaken returns the library of another tool that CUDA_INJECTION64_PATH names, or "" if there is none.
 func injectionTaken(env []string) string {
 	path := lookup(env, envInjection)
 	if _, err := os.Stat(path); path == "" || err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// runCUDA runs the program with the CUDA recorder in its environment. Where the recorder
-// cannot be written the program runs without it.
+// runCUDA runs the program with the CUDA recorder in its environment. If the recorder cannot be written, the
+// program runs without it.
 func runCUDA(ctx context.Context, o *Options, r *Result, s *signals, cupti []string) error {
 	r.Recorder = ByCUDA
 	in, err := writeInjection(o, cupti)
@@ -24,9 +24,9 @@ func runCUDA(ctx context.Context, o *Options, r *Result, s *signals, cupti []str
 		return runChild(ctx, o, r, s, childOf{args: o.Args, env: o.Env})
 	}
 	defer in.scratch.Close()
-	f := follow(ctx, o, in, s)
-	err = runChild(ctx, o, r, s, childOf{args: o.Args, env: in.environment(o.Env), started: in.started})
-	f.end()
+	f := startFollower(ctx, o, in, s)
+	err = runChild(ctx, o, r, s, childOf{args: o.Args, env: in.environWithRecorder(o.Env), started: in.noteProgram})
+	f.close()
 	if o.Rolling {
 		keepBest(in.dir)
 	}
@@ -35,34 +35,34 @@ func runCUDA(ctx context.Context, o *Options, r *Result, s *signals, cupti []str
 		return err
 	}
 	r.Skip = f.skip
-	left, err := f.limit(ctx)
+	left, err := f.cutToWindow(ctx)
 	if err != nil {
 		r.warn("not-cut", err.Error(), "")
 	}
 	r.CUDA = readCUDA(in.dir)
-	r.takeCUDA(o, left)
+	r.addCUDA(o, left)
 	explainCUDA(o, r)
 	return nil
 }
 
-// followEvery is the pause between two looks at what the recorder has written.
+// followEvery is the pause between two reads of the recorder's files.
 const followEvery = 200 * time.Millisecond
 
-// follower decides, while the program runs, when enough is recorded.
+// follower decides while the program runs when the recording is long enough.
 type follower struct {
 	done chan struct{}
 	wg   sync.WaitGroup
 	stretch
 }
 
-// follow asks for the end of the recording once it has its steps, or WindowAfter and Window
-// have gone by since the first kernel without any.
-func follow(ctx context.Context, o *Options, in *injection, s *signals) *follower {
+// startFollower starts a goroutine that asks the recorder to stop once the requested steps are recorded. In a
+// program without steps it stops WindowAfter + Window after the first kernel.
+func startFollower(ctx context.Context, o *Options, in *injection, s *signals) *follower {
 	f := &follower{done: make(chan struct{}), stretch: newStretch(o, in.dir)}
 	ctx, stop := context.WithCancel(ctx)
 	f.wg.Go(func() {
 		<-f.done
-		stop() // a look at a large recording
+		stop() // cancels the reading of a large recording
 	})
 	f.wg.Go(func() {
 		asked := false
@@ -78,11 +78,11 @@ func follow(ctx context.Context, o *Options, in *injection, s *signals) *followe
 			case o.Rolling:
 				keepNewest(in.dir)
 			case !asked:
-				asked = f.recorded(ctx, time.Now()) && in.stop() == nil
+				asked = f.isRecorded(ctx, time.Now()) && in.requestStop() == nil
 			case !o.StopAfter:
 				return
 			case cudaSettled(readCUDA(in.dir)):
-				s.end(f.done)
+				s.endProgram(f.done)
 				return
 			}
 		}
@@ -90,7 +90,7 @@ func follow(ctx context.Context, o *Options, in *injection, s *signals) *followe
 	return f
 }
 
-func (f *follower) end() {
+func (f *follower) close() {
 	close(f.done)
 	f.wg.Wait()
 }
@@ -106,7 +106,7 @@ const (
 	chunkGraph  = 15
 )
 
-// hasChunk reports whether a recording has a chunk of a type that is asked for. Heads alone are read.
+// hasChunk reports whether a recording has a chunk of a wanted type. It reads the chunk heads alone.
 func hasChunk(path string, wanted func(kind uint16) bool) bool {
 	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {
@@ -128,19 +128,19 @@ func hasChunk(path string, wanted func(kind uint16) bool) bool {
 	}
 }
 
-// hasEnd says that a recording is closed.
+// hasEnd reports whether the recorder has closed a recording.
 func hasEnd(path string) bool {
 	return hasChunk(path, func(kind uint16) bool { return kind == chunkEnd })
 }
 
-// hasKernel says that a recording has work of a device.
+// hasKernel reports whether a recording has kernels or CUDA graphs.
 func hasKernel(path string) bool {
 	return hasChunk(path, func(kind uint16) bool { return kind == chunkKernel || kind == chunkGraph })
 }
 
-// takeCUDA takes over what the recorder wrote; left are the records that were left out, by file. A file without an
-// event is removed.
-func (r *Result) takeCUDA(o *Options, left map[string]int64) {
+// addCUDA renames the recorder's files to traces and lists them. left counts by file the records that were cut off.
+// Files without an event are removed.
+func (r *Result) addCUDA(o *Options, left map[string]int64) {
 	for i := range r.CUDA {
 		p := &r.CUDA[i]
 		if p.File == "" {
@@ -151,12 +151,12 @@ func (r *Result) takeCUDA(o *Options, left map[string]int64) {
 		to := filepath.Join(o.Dir, traceName(path))
 		if err := os.Rename(path, to); err != nil {
 			to = path
-			if taken := takenOver(o.Dir, p.File); taken != "" { // by a window that was recorded in the running program
+			if taken := findRenamed(o.Dir, p.File); taken != "" { // by a window that was recorded in the running program
 				to = taken
 			}
 		}
 		if !hasChunk(to, func(kind uint16) bool { return kind >= chunkKernel && kind <= chunkNVTX || kind == chunkGraph }) {
-			_ = os.Remove(to) // it says nothing
+			_ = os.Remove(to) // the file holds no event
 			p.File = ""
 			continue
 		}
@@ -165,8 +165,8 @@ func (r *Result) takeCUDA(o *Options, left map[string]int64) {
 	}
 }
 
-// takenOver is the recording of a window under the name that it got, "" none.
-func takenOver(dir, file string) string {
+// findRenamed returns the trace to which an earlier window renamed a recording, or "".
+func findRenamed(dir, file string) string {
 	name := strings.TrimSuffix(strings.TrimPrefix(file, "cuda-"), ".gpt")
 	for _, pattern := range []string{"trace-" + name + ".gpt", "trace-" + name + "-rank*.gpt"} {
 		if found := outside.Dir(dir).Glob(pattern); len(found) == 1 {
@@ -176,7 +176,7 @@ func takenOver(dir, file string) string {
 	return ""
 }
 
-// rankOf is the rank that a recording says its process has, "" none.
+// rankOf returns the rank that the head of a recording names, or "".
 func rankOf(path string) string {
 	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {

@@ -12,28 +12,28 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// CUDAProcess is what the recorder tells of one process that started CUDA or used NVTX.
+// CUDAProcess is the recorder's report of one process that started CUDA or used NVTX.
 type CUDAProcess struct {
 	PID int `json:"pid"`
 	// File is its recording's name in the folder, "" none; Bytes its size.
 	File  string `json:"file,omitempty"`
 	Bytes int64  `json:"bytes,omitempty"`
 	CUPTI int    `json:"cupti,omitempty"` // version of CUPTI's interface, 0 none was used
-	Armed bool   `json:"armed,omitempty"` // its recorder waits for windows to be asked for
-	// Ended is why the recording ended: asked, limit, write or exit; "" the process was killed.
+	Armed bool   `json:"armed,omitempty"` // its recorder waits for a request to record
+	// Ended is the reason for the end of the recording: asked, limit, write or exit; "" if the process was killed.
 	Ended   string `json:"ended,omitempty"`
 	Records int64  `json:"records,omitempty"`
-	OwnNS   int64  `json:"own_ns,omitempty"` // that the recorder took to keep them
-	// LeftOut is how many of them, and of NVTX's, begin after the end of the window, and are not in the file.
+	OwnNS   int64  `json:"own_ns,omitempty"` // time spent in the recorder, ns
+	// LeftOut counts the records, of CUPTI and of NVTX, that begin after the window and are not in the file.
 	LeftOut int64 `json:"left_out,omitempty"`
-	// Lost counts what is missing: by CUPTI, for want of a buffer, unwritten, names, NVTX.
+	// Lost counts missing records: dropped by CUPTI, without a buffer, unwritten, names, NVTX.
 	Lost []int64 `json:"lost,omitempty"`
-	// Aside is why nothing was recorded: torch, driver.
+	// Aside is the reason for recording nothing: torch, driver.
 	Aside  string      `json:"aside,omitempty"`
 	Errors []CUDAError `json:"errors,omitempty"`
 }
 
-// CUDAError is what went wrong in the recorder of one process.
+// CUDAError is a failure of the recorder in one process.
 type CUDAError struct {
 	Where string `json:"where"` // write, open, subscribe, symbol, version, buffers, cupti, thread
 	Code  int    `json:"code,omitempty"`
@@ -44,7 +44,7 @@ type CUDAError struct {
 	Version int `json:"version,omitempty"`
 }
 
-// cudaLine is one line of the recorder's file; which fields are set depends on the event.
+// cudaLine is a line of the recorder's status file; the event determines the fields that are set.
 type cudaLine struct {
 	Event   string  `json:"event"`
 	PID     int     `json:"pid"`
@@ -62,10 +62,10 @@ type cudaLine struct {
 	Version int     `json:"version"`
 }
 
-// readCUDA reads what the recorder told. A line that is no JSON is left out.
+// readCUDA reads the recorder's status file and skips lines that are not JSON.
 func readCUDA(dir string) []CUDAProcess { return readCUDAFrom(dir, 0) }
 
-// readCUDAFrom is readCUDA of what follows so many bytes.
+// readCUDAFrom reads the status file from a byte offset on.
 func readCUDAFrom(dir string, from int64) []CUDAProcess {
 	out := []CUDAProcess{}
 	f, err := outside.OpenRegular(filepath.Join(dir, cudaStatus), os.O_RDONLY, 0)
@@ -78,14 +78,14 @@ func readCUDAFrom(dir string, from int64) []CUDAProcess {
 	for lines.Scan() {
 		var l cudaLine
 		if json.Unmarshal(lines.Bytes(), &l) == nil {
-			out = takeCUDA(out, &l)
+			out = applyCUDALine(out, &l)
 		}
 	}
 	return out
 }
 
-// takeCUDA adds a line. A process that becomes another program begins anew with its file.
-func takeCUDA(all []CUDAProcess, l *cudaLine) []CUDAProcess {
+// applyCUDALine applies one status line. A process that execs another program gets a new entry with its new file.
+func applyCUDALine(all []CUDAProcess, l *cudaLine) []CUDAProcess {
 	at := -1
 	for i := range slices.Backward(all) {
 		if all[i].PID == l.PID {
@@ -121,7 +121,7 @@ func takeCUDA(all []CUDAProcess, l *cudaLine) []CUDAProcess {
 	return all
 }
 
-// cudaSettled says that some process was recorded and that no recording goes on.
+// cudaSettled reports whether at least one process was recorded and every recording has ended.
 func cudaSettled(all []CUDAProcess) bool {
 	some := false
 	for i := range all {

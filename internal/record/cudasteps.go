@@ -13,20 +13,20 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/read/cupti"
 )
 
-// growth is how many times as large a recording is when it is looked through again: all looks
-// together read three times what the last one does.
+// growth is the ratio of file sizes between two searches for steps: all searches together read at most three times
+// as much as the last one.
 const growth = 1.5
 
-// seen is what one process's recording shows of its steps so far.
-type seen struct {
-	size   int64 // of the recording when it was looked through
+// stepsSeen summarizes the steps in one process's recording so far.
+type stepsSeen struct {
+	size   int64 // size of the recording when it was read, bytes
 	steps  int
 	period time.Duration // median
-	fresh  bool          // they reach to the end of the recording
+	fresh  bool          // the last step ends near the end of the recording
 }
 
-// lookAt finds the steps in what a process has recorded so far, as gpuprof analyze finds them.
-func lookAt(ctx context.Context, path string) (s seen) {
+// findSteps searches a recording for steps by the same rules as gpuprof analyze.
+func findSteps(ctx context.Context, path string) (s stepsSeen) {
 	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {
 		return s
@@ -51,47 +51,48 @@ func lookAt(ctx context.Context, path string) (s seen) {
 	return s
 }
 
-// leaves is how many steps are left out before those that are wanted: as many as take
-// no longer than Longest, unless all are to be.
-func (o *Options) leaves(period time.Duration) int {
+// stepsToSkip returns how many steps to leave out before the recorded ones: Skip, but no more than fit into Longest
+// unless SkipExact is set.
+func (o *Options) stepsToSkip(period time.Duration) int {
 	if o.SkipExact || period <= 0 {
 		return o.Skip
 	}
-	return min(o.Skip, int(o.longest()/period))
+	return min(o.Skip, int(o.longestRecording()/period))
 }
 
-// leastSteps is how many steps are recorded although they take longer than Longest.
+// leastSteps is the minimum number of recorded steps, even if they take longer than Longest.
 const leastSteps = 3
 
-// enough says that a recording has the steps that were asked for, and with those left out takes
-// as long as a recording without steps: what a program repeats while it starts up is shorter.
-func (s seen) enough(o *Options) bool {
+// hasEnough reports whether a recording has the requested steps and, with the skipped ones, lasts at least Window.
+// The second condition rejects the short loops of a program that starts up.
+func (s stepsSeen) hasEnough(o *Options) bool {
 	if s.steps == 0 || !s.fresh {
 		return false
 	}
-	wanted := max(leastSteps, min(o.Steps, int(o.longest()/max(s.period, 1))))
-	return s.steps >= wanted+max(1, o.leaves(s.period)) && time.Duration(s.steps)*s.period >= o.Window
+	wanted := max(leastSteps, min(o.Steps, int(o.longestRecording()/max(s.period, 1))))
+	return s.steps >= wanted+max(1, o.stepsToSkip(s.period)) && time.Duration(s.steps)*s.period >= o.Window
 }
 
-// stretch follows the recordings of a folder until they have what was asked for.
+// stretch follows the recordings of a folder until they have the requested steps.
 type stretch struct {
 	o     *Options
 	dir   string
-	first time.Time // of a kernel; zero before one
-	all   map[string]seen
-	late  map[string]bool // recordings that showed no steps in time: their window is so long
-	old   map[string]bool // recordings of windows before
-	look  func(ctx context.Context, path string) seen
-	// skip is how many of the first steps are to be left out.
+	first time.Time // time of the first kernel, zero before it
+	all   map[string]stepsSeen
+	late  map[string]bool // recordings without steps by the deadline, to be cut to their window
+	old   map[string]bool // recordings of earlier windows
+	look  func(ctx context.Context, path string) stepsSeen
+	// skip is the number of first steps to leave out.
 	skip int
 }
 
 func newStretch(o *Options, dir string) stretch {
-	return stretch{o: o, dir: dir, all: map[string]seen{}, late: map[string]bool{}, old: map[string]bool{}, look: lookAt, skip: o.Skip}
+	return stretch{o: o, dir: dir, all: map[string]stepsSeen{}, late: map[string]bool{}, old: map[string]bool{}, look: findSteps, skip: o.Skip}
 }
 
-// recorded says that every process that recorded has its steps, or has shown none in time.
-func (w *stretch) recorded(ctx context.Context, now time.Time) bool {
+// isRecorded reports whether every recording has its steps, has ended, has no kernel, or had no step by the end of its
+// window.
+func (w *stretch) isRecorded(ctx context.Context, now time.Time) bool {
 	if w.first.IsZero() {
 		if !slices.ContainsFunc(w.files(), hasKernel) {
 			return false
@@ -106,20 +107,20 @@ func (w *stretch) recorded(ctx context.Context, now time.Time) bool {
 			now := w.lookInTime(ctx, path, s)
 			now.size = size
 			if s = now; s.steps > 0 {
-				w.skip = w.o.leaves(s.period)
+				w.skip = w.o.stepsToSkip(s.period)
 			}
 			w.all[path] = s
 		}
 		ended := hasEnd(path)
 		w.late[path] = s.steps == 0 && age >= w.o.WindowAfter+w.o.Window
-		all = all && (w.late[path] || ended || s.enough(w.o) || !hasKernel(path))
+		all = all && (w.late[path] || ended || s.hasEnough(w.o) || !hasKernel(path))
 	}
 	return all
 }
 
-// lookInTime looks at a recording; where it has shown no steps before, until its window ends: one that grows faster than
-// it is read would outrun its window by all that is written meanwhile.
-func (w *stretch) lookInTime(ctx context.Context, path string, before seen) seen {
+// lookInTime searches a recording for steps. A recording without steps so far gets its window's end as the
+// deadline: a file that grows faster than gpuprof reads it would otherwise outgrow its window.
+func (w *stretch) lookInTime(ctx context.Context, path string, before stepsSeen) stepsSeen {
 	if before.steps == 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithDeadline(ctx, w.first.Add(w.o.WindowAfter+w.o.Window))
@@ -128,9 +129,9 @@ func (w *stretch) lookInTime(ctx context.Context, path string, before seen) seen
 	return w.look(ctx, path)
 }
 
-// limit takes away what the recordings without steps have beyond their window, by the times of their records, and counts
-// it by file. A recording that cannot be cut stays whole.
-func (w *stretch) limit(ctx context.Context) (left map[string]int64, err error) {
+// cutToWindow cuts the recordings without steps to their window, by the times of their records. It returns the
+// number of removed records by file; a recording that cannot be cut keeps all records.
+func (w *stretch) cutToWindow(ctx context.Context) (left map[string]int64, err error) {
 	left = map[string]int64{}
 	var errs []error
 	for path, late := range w.late {
@@ -149,7 +150,7 @@ func (w *stretch) limit(ctx context.Context) (left map[string]int64, err error) 
 	return left, errors.Join(errs...)
 }
 
-// files are the recordings that are followed.
+// files returns the recordings that do not belong to earlier windows.
 func (w *stretch) files() []string {
 	return slices.DeleteFunc(recordings(w.dir), func(path string) bool { return w.old[path] })
 }

@@ -26,7 +26,7 @@ func arm(t *testing.T, release, config string) *armedBed {
 	t.Helper()
 	b := newCUDA(t, release, "1", "20", "until", "0")
 	stop := filepath.Join(b.work, "stop")
-	b.env = with(b.env, map[string]string{"TEST_UNTIL": stop})
+	b.env = setEnviron(b.env, map[string]string{"TEST_UNTIL": stop})
 	b.options.Idle, b.options.RecorderConfig = true, "flush_ms=1\n"+config
 	ended := make(chan *Result, 1)
 	go func() { ended <- b.run() }()
@@ -41,7 +41,7 @@ func arm(t *testing.T, release, config string) *armedBed {
 		return once
 	}}
 	t.Cleanup(func() { a.end() })
-	for !armed(readCUDA(b.dir)) {
+	for !anyArmed(readCUDA(b.dir)) {
 		select {
 		case r := <-ended:
 			t.Fatalf("the program has ended: %+v", r)
@@ -52,7 +52,7 @@ func arm(t *testing.T, release, config string) *armedBed {
 }
 
 // window is one of the armed program that is bounded by time; it begins once read has returned for the first time.
-func (a *armedBed) window(length time.Duration, look func(ctx context.Context, path string) seen) *Result {
+func (a *armedBed) window(length time.Duration, look func(ctx context.Context, path string) stepsSeen) *Result {
 	a.t.Helper()
 	if err := MayRecord(a.dir); err != nil {
 		a.t.Fatal(err)
@@ -64,7 +64,7 @@ func (a *armedBed) window(length time.Duration, look func(ctx context.Context, p
 		w.old[path] = true
 	}
 	w.look = look
-	r, err := w.window(a.t.Context())
+	r, err := w.recordWindow(a.t.Context())
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestCUDAWindowIsBounded(t *testing.T) {
 			t.Parallel()
 			a := arm(t, release, "")
 			behind := 0 // operations that lie after the window, at least
-			r := a.window(length, func(_ context.Context, path string) seen {
+			r := a.window(length, func(_ context.Context, path string) stepsSeen {
 				for behind < 500 {
 					tr := readRecording(t, path)
 					if len(tr.GPU) == 0 {
@@ -105,7 +105,7 @@ func TestCUDAWindowIsBounded(t *testing.T) {
 						}
 					}
 				}
-				return seen{}
+				return stepsSeen{}
 			})
 			tr := recording(t, r)
 			if first, last := began(tr); last > first+int64(length) {
@@ -125,15 +125,15 @@ func TestLookEndsWithTheWindow(t *testing.T) {
 	w := newStretch(o, t.TempDir())
 	w.first = time.Unix(1_700_000_000, 0)
 	asked := 0
-	w.look = func(ctx context.Context, _ string) seen {
+	w.look = func(ctx context.Context, _ string) stepsSeen {
 		until, bounded := ctx.Deadline()
 		if asked++; bounded != (asked == 1) || bounded && !until.Equal(w.first.Add(61*time.Second)) {
 			t.Errorf("look %d ends at %s, bounded %t", asked, until, bounded)
 		}
-		return seen{}
+		return stepsSeen{}
 	}
-	w.lookInTime(t.Context(), "x", seen{})
-	w.lookInTime(t.Context(), "x", seen{steps: 3}) // its window is as long as the steps take
+	w.lookInTime(t.Context(), "x", stepsSeen{})
+	w.lookInTime(t.Context(), "x", stepsSeen{steps: 3}) // its window is as long as the steps take
 	if asked != 2 {
 		t.Errorf("looked %d times", asked)
 	}
@@ -152,7 +152,7 @@ func TestCUDATwoWindows(t *testing.T) {
 				if dir, err := ArmedFolder(a.dir); err != nil || dir != a.dir {
 					t.Fatal(dir, err)
 				}
-				r := a.window(time.Millisecond, func(context.Context, string) seen { return seen{} })
+				r := a.window(time.Millisecond, func(context.Context, string) stepsSeen { return stepsSeen{} })
 				tr := recording(t, r)
 				first, last := began(tr)
 				kernels, _, _, _ := counted(tr)

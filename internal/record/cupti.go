@@ -10,15 +10,14 @@ import (
 	"strings"
 )
 
-// CUPTI is a libcupti of the machine.
+// CUPTI is an installed libcupti.
 type CUPTI struct {
 	Path string
-	// CUDA is the release that it belongs to, 1000 times the major and 10 times the minor
-	// number as the driver counts; 0 unknown.
+	// CUDA is its CUDA release: 1000 * major + 10 * minor, as in the driver's API; 0 if unknown.
 	CUDA int
 }
 
-// Release is the release in words, "12.8"; "" unknown.
+// Release formats the release, such as "12.8"; "" if unknown.
 func (c CUPTI) Release() string {
 	if c.CUDA == 0 {
 		return ""
@@ -26,14 +25,14 @@ func (c CUPTI) Release() string {
 	return fmt.Sprintf("%d.%d", c.CUDA/1000, c.CUDA%1000/10)
 }
 
-// releaseOf is the CUDA release of a version of CUPTI's interface: a number of its own up
-// to 12.9, the release itself from 13.0 on. Of releases with one interface it is the last.
+// releaseOf maps a version of CUPTI's interface to a CUDA release. Interfaces up to 12.9 count on their own; from
+// 13.0 on the version is the release. If several releases share an interface, it returns the last one.
 func releaseOf(version int) int {
 	switch v := version; {
 	case v >= 130000:
 		return v/10000*1000 + v/100%100*10
 	case v < 17:
-		return 0 // older than what the recorder knows
+		return 0 // older than the recorder supports
 	case v == 17:
 		return 11070
 	case v == 18:
@@ -42,16 +41,16 @@ func releaseOf(version int) int {
 	return map[int]int{19: 12010, 20: 12020, 21: 12030, 22: 12040, 23: 12050, 24: 12060, 25: 12070, 26: 12080, 27: 12090, 28: 12090}[version]
 }
 
-// ReleaseOf is the CUDA release in words of a version of CUPTI's interface, "" unknown.
+// ReleaseOf formats the CUDA release of a version of CUPTI's interface; "" if unknown.
 func ReleaseOf(version int) string { return CUPTI{CUDA: releaseOf(version)}.Release() }
 
-// CanCUDA says that the CUDA recorder is there for this system.
+// CanCUDA reports whether this build has the CUDA recorder.
 func CanCUDA() bool { return len(injectLibrary) > 0 }
 
-// FindCUPTI looks for libcupti where CUDA and its Python packages put it, and asks each what it
-// is: ask loads it in a process of its own and returns the version of its interface; nil asks
-// none. Those come first that fit the driver (its CUDA release, 0 unknown) best: the newest that is not newer, then
-// older ones, then newer ones. searched are the folders that were looked in.
+// FindCUPTI searches the folders of CUDA and of its Python packages for libcupti. ask loads a library in a separate
+// process and returns the version of its interface; with nil, FindCUPTI returns every library without its release.
+// driver is the driver's CUDA release, 0 if unknown. The best match comes first: the newest release that is not
+// newer than the driver, then older releases, then newer ones. searched lists the folders.
 func FindCUPTI(env []string, program string, driver int, ask func(path string) (version int, err error)) (found []CUPTI, searched []string) {
 	seen := map[string]bool{}
 	for _, dir := range cuptiFolders(env, program) {
@@ -82,7 +81,7 @@ func FindCUPTI(env []string, program string, driver int, ask func(path string) (
 		switch {
 		case newer(a) != newer(b):
 			return map[bool]int{true: 1, false: -1}[newer(a)]
-		case newer(a): // the closest of those that are too new
+		case newer(a): // the closest of the too new ones
 			return cmp.Compare(a.CUDA, b.CUDA)
 		}
 		return cmp.Compare(b.CUDA, a.CUDA)
@@ -90,14 +89,14 @@ func FindCUPTI(env []string, program string, driver int, ask func(path string) (
 	return found, searched
 }
 
-// cuptiIn are the libraries in a folder, the newest name first.
+// cuptiIn lists the libraries in a folder, the newest name first.
 func cuptiIn(dir string) []string {
 	found, _ := filepath.Glob(filepath.Join(dir, "libcupti.so.*")) // the pattern is well formed
 	slices.SortFunc(found, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(b, a)) })
 	return found
 }
 
-// cuptiFolders are where a libcupti may be.
+// cuptiFolders lists the folders to search for libcupti.
 func cuptiFolders(env []string, program string) (out []string) {
 	each := func(patterns ...string) {
 		for _, p := range patterns {
@@ -137,7 +136,7 @@ func cuptiFolders(env []string, program string) (out []string) {
 	return out
 }
 
-// pythonFolders are the folders of NVIDIA's packages of the Python at a path.
+// pythonFolders lists the folders of NVIDIA's packages for the Python interpreter at a path.
 func pythonFolders(path string) (out []string) {
 	if !isPythonName(path) {
 		return nil
@@ -157,8 +156,8 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// SilentCUPTI is the first libcupti in folders where none answered, "" where they have none. From release 13.3 on one
-// does not answer without a driver.
+// SilentCUPTI returns the first libcupti in the searched folders, or "". A caller uses it when no library returned
+// its version: from release 13.3 on libcupti returns none without a driver.
 func SilentCUPTI(searched []string) string {
 	for _, dir := range searched {
 		if found := cuptiIn(dir); len(found) > 0 {
@@ -168,8 +167,8 @@ func SilentCUPTI(searched []string) string {
 	return ""
 }
 
-// noCUPTI is what a user reads where there is none; searched are the folders.
-func noCUPTI(searched []string) (text, fix string) {
+// missingCUPTI describes a missing libcupti and its fix for the user; searched lists the folders.
+func missingCUPTI(searched []string) (text, fix string) {
 	if path := SilentCUPTI(searched); path != "" {
 		return "no libcupti answers when it is asked for its version: " + path + " does not, as without an NVIDIA driver, or with one that is too old for it",
 			"check the driver with nvidia-smi, or name another libcupti with --cupti PATH"

@@ -17,18 +17,17 @@ import (
 //go:embed hook/*.py
 var hookFiles embed.FS
 
-// PythonLoader is the sitecustomize.py that waits for `import torch` and then loads gpuprof_hook.py from its own
-// folder; it appends what it did to the file that the file "status" beside it names.
+// PythonLoader returns the sitecustomize.py that waits for `import torch` and then loads gpuprof_hook.py from its
+// folder. It appends its events to the file whose path the file "status" in that folder holds.
 func PythonLoader() ([]byte, error) { return hookFiles.ReadFile("hook/sitecustomize.py") }
 
-// statusName is the hook's account of what it did, one JSON object a line.
+// statusName is the hook's event file, one JSON object a line.
 const statusName = "hook.jsonl"
 
-// envHook names the hook's folder, so that a gpuprof run inside another one
-// finds the outer hook and takes its place.
+// envHook names the hook's folder: a nested gpuprof run finds the outer hook by it and replaces that hook.
 const envHook = "GPUPROF_HOOK"
 
-// hookConfig is what the hook reads from config.json.
+// hookConfig is the content of config.json, which the hook reads.
 type hookConfig struct {
 	Out          string  `json:"out"`
 	Status       string  `json:"status"`
@@ -43,15 +42,15 @@ type hookConfig struct {
 	LongestS     float64 `json:"longest_s"`
 }
 
-// hook is the hook as it lies on disk for one run.
+// hook is the Python hook on disk for one run.
 type hook struct {
 	scratch *child.Scratch
 	dir     string // the folder on PYTHONPATH
 	status  string
 }
 
-// writeHook puts the hook into a fresh temporary folder. It stays for as long as the program or
-// one that it started lives, also where gpuprof is killed: those import the hook.
+// writeHook writes the hook into a fresh temporary folder. The folder outlives gpuprof until the program and its
+// children have ended, because they import the hook.
 func writeHook(o *Options) (*hook, error) {
 	out, err := filepath.Abs(o.Dir)
 	if err != nil {
@@ -67,7 +66,7 @@ func writeHook(o *Options) (*hook, error) {
 	h := &hook{scratch: scratch, dir: scratch.Dir, status: filepath.Join(out, statusName)}
 	config, err := json.Marshal(hookConfig{
 		Out: out, Status: h.status, Steps: o.Steps, Skip: o.Skip, SkipExact: o.SkipExact, Shapes: o.Shapes, Stacks: o.Stacks, Memory: o.Memory,
-		WindowS: o.Window.Seconds(), WindowAfterS: o.WindowAfter.Seconds(), LongestS: o.longest().Seconds(),
+		WindowS: o.Window.Seconds(), WindowAfterS: o.WindowAfter.Seconds(), LongestS: o.longestRecording().Seconds(),
 	})
 	if err != nil {
 		scratch.Close()
@@ -93,33 +92,33 @@ func writeHook(o *Options) (*hook, error) {
 	return h, nil
 }
 
-// started notes whose program has the hook.
-func (h *hook) started(pid int) {
+// noteProgram records the process that uses the hook's folder, so that the folder is removed after it.
+func (h *hook) noteProgram(pid int) {
 	if h != nil {
 		_ = h.scratch.Program(pid) // its environment names the folder as well
 	}
 }
 
-// environment is env with the hook first on PYTHONPATH. The hook of an outer
-// gpuprof run is taken off: two profilers cannot record one process.
-func (h *hook) environment(env []string) []string {
+// environWithHook returns env with the hook first on PYTHONPATH. It removes the hook of an outer gpuprof run: two
+// profilers cannot record one process.
+func (h *hook) environWithHook(env []string) []string {
 	outer := lookup(env, envHook)
 	path := h.dir
-	if rest := without(lookup(env, "PYTHONPATH"), outer); rest != "" {
+	if rest := removeFromPath(lookup(env, "PYTHONPATH"), outer); rest != "" {
 		path += string(os.PathListSeparator) + rest
 	}
 	set := map[string]string{envHook: h.dir, "PYTHONPATH": path}
-	// Releases of PyTorch before 2.2 print a line for each stage of a
-	// recording on standard error, which is the program's; 2.15 prints its
-	// tracepoints there, at the level above errors.
+	// Releases of PyTorch before 2.2 print a line per recording stage on standard error, which belongs to the
+	// program; 2.15 prints its tracepoints there, at the level above errors.
 	if lookup(env, "KINETO_LOG_LEVEL") == "" {
 		set["KINETO_LOG_LEVEL"] = "6"
 	}
-	return with(env, set)
+	return setEnviron(env, set)
 }
 
-// tellOuter leaves a line for the gpuprof run around this one.
-func tellOuter(env []string) bool {
+// notifyOuterRun appends a "nested" event for the gpuprof run that started this one. It reports whether there is
+// one.
+func notifyOuterRun(env []string) bool {
 	dir := lookup(env, envHook)
 	if dir == "" {
 		return false
@@ -136,7 +135,7 @@ func tellOuter(env []string) bool {
 	return errors.Join(err, f.Close()) == nil
 }
 
-// lookup is the value of a variable in an environment; the last one counts.
+// lookup returns a variable's value in an environment; the last assignment counts.
 func lookup(env []string, name string) string {
 	for i := len(env) - 1; i >= 0; i-- {
 		if v, ok := strings.CutPrefix(env[i], name+"="); ok {
@@ -146,8 +145,8 @@ func lookup(env []string, name string) string {
 	return ""
 }
 
-// with sets variables in a copy of an environment.
-func with(env []string, set map[string]string) []string {
+// setEnviron returns a copy of an environment with variables replaced or added.
+func setEnviron(env []string, set map[string]string) []string {
 	out := make([]string, 0, len(env)+len(set))
 	for _, e := range env {
 		name, _, _ := strings.Cut(e, "=")
@@ -161,9 +160,8 @@ func with(env []string, set map[string]string) []string {
 	return out
 }
 
-// without takes one folder off a search path. An empty entry, which means the
-// current folder, stays.
-func without(path, dir string) string {
+// removeFromPath removes one folder from a search path. It keeps an empty entry, which means the current folder.
+func removeFromPath(path, dir string) string {
 	if path == "" || dir == "" {
 		return path
 	}

@@ -14,21 +14,21 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// What the recorder reads in the control file of its folder.
+// Commands in the recorder's control file.
 const (
 	controlStop   = "s" // for good
 	controlRecord = "r" // begin a window
 	controlIdle   = "i" // end it
 )
 
-// ArmedFolder is the folder of a recorder that waits for a window: the folder itself, or that of
-// the process with such a number or of one that it started. ErrUsage where none is armed.
+// ArmedFolder returns the folder of a recorder: the argument itself if it is a folder, else the folder of the
+// process with that id or of one of its descendants. It returns ErrUsage if there is none.
 func ArmedFolder(of string) (string, error) {
 	if pid, err := strconv.Atoi(of); err == nil {
 		if dir := folderOf(pid); dir != "" {
 			return dir, nil
 		}
-		if !alive(pid) {
+		if !isAlive(pid) {
 			return "", gpuprof.Errorf(gpuprof.ErrUsage, "finding the recorder of process %s: there is no process %s", of, of).WithFix("give the number of a running one, or the folder that gpuprof run named")
 		}
 		return "", gpuprof.Errorf(gpuprof.ErrUsage, "finding the recorder of process %d: neither it nor a process that it started has one", pid).WithFix("start the program with gpuprof run --cuda --idle -- COMMAND")
@@ -47,10 +47,10 @@ func ArmedFolder(of string) (string, error) {
 	return dir, nil
 }
 
-// folderOf is the folder of the recorder in a process or in one that it started, "" none.
+// folderOf returns the recorder's folder of a process or of one of its descendants, or "".
 func folderOf(pid int) string {
 	proc := fmt.Sprintf("/proc/%d", pid)
-	env, _ := os.ReadFile(proc + "/environ") // none of a process of another user
+	env, _ := os.ReadFile(proc + "/environ") // unreadable for a process of another user
 	for _, v := range strings.Split(string(env), "\x00") {
 		if dir, ok := strings.CutPrefix(v, envCUDA+"="); ok && dir != "" {
 			return dir
@@ -70,10 +70,9 @@ func folderOf(pid int) string {
 	return ""
 }
 
-// Window records a window in the program that is armed in a folder: o has Steps, Skip, Window,
-// WindowAfter and Longest. The result has Traces, under names that no other window has, what the
-// recorder tells of the processes meanwhile, and warnings. When ctx ends the window does, and what was recorded by
-// then is returned.
+// Window records a window in the program that is armed in a folder; o has Steps, Skip, Window, WindowAfter and
+// Longest. The result has Traces under names of their own, the recorder's events during the window, and warnings.
+// When ctx ends, the window ends and Window returns the data recorded so far.
 func Window(ctx context.Context, dir string, o *Options) (*Result, error) {
 	if err := MayRecord(dir); err != nil {
 		return nil, err
@@ -82,28 +81,28 @@ func Window(ctx context.Context, dir string, o *Options) (*Result, error) {
 	for _, path := range append(recordings(dir), finished(dir)...) {
 		w.old[path] = true
 	}
-	return w.window(ctx)
+	return w.recordWindow(ctx)
 }
 
-// window is Window once it is known that one can be recorded.
-func (w *stretch) window(ctx context.Context) (*Result, error) {
-	told := sizeOf(filepath.Join(w.dir, cudaStatus))
-	if err := control(w.dir, controlRecord); err != nil {
+// recordWindow does the work of Window after MayRecord has passed.
+func (w *stretch) recordWindow(ctx context.Context) (*Result, error) {
+	from := sizeOf(filepath.Join(w.dir, cudaStatus))
+	if err := writeControl(w.dir, controlRecord); err != nil {
 		return nil, err
 	}
-	for ctx.Err() == nil && !w.recorded(ctx, time.Now()) && armed(readCUDA(w.dir)) {
+	for ctx.Err() == nil && !w.isRecorded(ctx, time.Now()) && anyArmed(readCUDA(w.dir)) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(followEvery):
 		}
 	}
-	if err := control(w.dir, controlIdle); err != nil {
+	if err := writeControl(w.dir, controlIdle); err != nil {
 		return nil, err
 	}
-	return w.take(context.WithoutCancel(ctx), told)
+	return w.collectWindow(context.WithoutCancel(ctx), from)
 }
 
-// MayRecord says why no window can be recorded in a folder now.
+// MayRecord returns an error if no window can be recorded in a folder now.
 func MayRecord(dir string) error {
 	state, err := outside.ReadFound(filepath.Join(dir, cudaControl))
 	switch all := readCUDA(dir); {
@@ -111,49 +110,49 @@ func MayRecord(dir string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "recording a window in %s: no recorder waits there", dir).WithFix("start the program with gpuprof run --cuda --idle -- COMMAND, and wait until it uses the GPU")
 	case string(state) == controlRecord:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "recording a window in %s: another one is being recorded", dir).WithFix("wait for its end")
-	case !armed(all):
+	case !anyArmed(all):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "recording a window in %s: no process there has an armed recorder", dir).WithFix("start the program with gpuprof run --cuda --idle -- COMMAND, and wait until it uses the GPU")
 	}
 	return nil
 }
 
-// armed says that a process is there whose recorder can record a window.
-func armed(all []CUDAProcess) bool {
+// anyArmed reports whether a running process has a recorder that can record a window.
+func anyArmed(all []CUDAProcess) bool {
 	for i := range all {
-		if p := &all[i]; p.Armed && alive(p.PID) {
+		if p := &all[i]; p.Armed && isAlive(p.PID) {
 			return true
 		}
 	}
 	return false
 }
 
-func control(dir, state string) error {
+func writeControl(dir, state string) error {
 	if err := outside.WriteFile(filepath.Join(dir, cudaControl), []byte(state), 0o600); err != nil {
 		return gpuprof.Errorf(nil, "steering the recorder in %s: %w", dir, err).WithFix("run as the user that runs the program")
 	}
 	return nil
 }
 
-// recordings are those of a folder that are being written, or were not taken over.
+// recordings lists a folder's recordings that are being written or were not yet renamed to traces.
 func recordings(dir string) []string {
 	return outside.Dir(dir).Glob("cuda-*.gpt")
 }
 
-// closeWithin is how long recorders may take to close their files.
+// closeWithin is the recorders' time limit for closing their files.
 const closeWithin = 30 * time.Second
 
-// take waits until the window's recordings are closed, and gives them their names; told is how far the recorder's
-// account went before the window.
-func (w *stretch) take(ctx context.Context, told int64) (*Result, error) {
+// collectWindow waits until the window's recordings are closed and renames them to traces. from is the size of the
+// status file before the window, bytes.
+func (w *stretch) collectWindow(ctx context.Context, from int64) (*Result, error) {
 	until := time.Now().Add(closeWithin)
-	for !w.closed() && time.Now().Before(until) {
+	for !w.isClosed() && time.Now().Before(until) {
 		time.Sleep(followEvery / 4)
 	}
-	left, err := w.limit(ctx)
+	left, err := w.cutToWindow(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{CUDA: w.meanwhile(told, left), Traces: []string{}, Warnings: []gpuprof.Warning{}}
+	r := &Result{CUDA: w.processesSince(from, left), Traces: []string{}, Warnings: []gpuprof.Warning{}}
 	for _, path := range w.files() {
 		if !hasKernel(path) {
 			continue
@@ -174,16 +173,17 @@ func (w *stretch) take(ctx context.Context, told int64) (*Result, error) {
 	return r, ctx.Err()
 }
 
-// meanwhile is what the recorder told of each process since its account had so many bytes. Where a recording reached the
-// recorder's limit the next one began before the window was ended: that one lies after the window, and goes.
-func (w *stretch) meanwhile(told int64, left map[string]int64) (out []CUDAProcess) {
-	all := readCUDAFrom(w.dir, told)
-	full := map[int]int{} // where in out
+// processesSince reads the processes from the status file, from a byte offset on. If a recording reached the
+// recorder's limit, the next one began before the window ended: processesSince counts its records as left out and
+// removes it.
+func (w *stretch) processesSince(from int64, left map[string]int64) (out []CUDAProcess) {
+	all := readCUDAFrom(w.dir, from)
+	full := map[int]int{} // index in out
 	for i := range all {
 		p := &all[i]
 		if first, ok := full[p.PID]; ok && p.File != "" {
 			out[first].LeftOut += p.Records
-			_ = os.Remove(filepath.Join(w.dir, p.File)) // a leftover would be one window more
+			_ = os.Remove(filepath.Join(w.dir, p.File)) // a leftover would count as another window
 			continue
 		}
 		p.LeftOut = left[p.File]
@@ -195,22 +195,22 @@ func (w *stretch) meanwhile(told int64, left map[string]int64) (out []CUDAProces
 	return out
 }
 
-// finished are the recordings of a folder that were taken over.
+// finished lists the traces of a folder.
 func finished(dir string) []string {
 	return outside.Dir(dir).Glob("trace-*.gpt")
 }
 
-// closed says that no process writes a recording of the window any more.
-func (w *stretch) closed() bool {
+// isClosed reports whether no process writes a recording of the window any more.
+func (w *stretch) isClosed() bool {
 	for _, path := range recordings(w.dir) {
-		if !w.old[path] && !hasEnd(path) && alive(pidOf(path)) {
+		if !w.old[path] && !hasEnd(path) && isAlive(pidOf(path)) {
 			return false
 		}
 	}
 	return true
 }
 
-// pidOf is the process that a recording is of, by its name.
+// pidOf parses the process id from a recording's name.
 func pidOf(path string) int {
 	name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "cuda-"), ".gpt")
 	pid, _, _ := strings.Cut(name, "-")
@@ -221,7 +221,7 @@ func pidOf(path string) int {
 	return n
 }
 
-// traceName is what a finished recording is called.
+// traceName returns the file name of a finished recording, with its rank if it has one.
 func traceName(path string) string {
 	name := "trace-" + strings.TrimPrefix(filepath.Base(path), "cuda-")
 	if rank := rankOf(path); rank != "" {
@@ -230,7 +230,7 @@ func traceName(path string) string {
 	return name
 }
 
-// HasRecorder says that the hook or the CUDA recorder has told something in a folder, or may do so.
+// HasRecorder reports whether a folder has a file of the hook or of the CUDA recorder.
 func HasRecorder(dir string) bool {
 	for _, name := range []string{cudaStatus, cudaConfig, statusName} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
@@ -240,7 +240,7 @@ func HasRecorder(dir string) bool {
 	return false
 }
 
-// Gone says that the program of a folder has ended, or records nothing any more.
+// Gone reports whether the program of a folder has ended or records nothing any more.
 func Gone(dir string) bool {
 	there := func(name string) bool {
 		_, err := os.Stat(filepath.Join(dir, name))
@@ -249,18 +249,18 @@ func Gone(dir string) bool {
 	if there(cudaConfig) {
 		all := readCUDA(dir)
 		for i := range all {
-			if p := &all[i]; alive(p.PID) && (p.Ended == "" || p.Armed) {
+			if p := &all[i]; isAlive(p.PID) && (p.Ended == "" || p.Armed) {
 				return false
 			}
 		}
 		return len(all) > 0
 	}
 	if there(cudaStatus) {
-		return true // the recorder's settings are taken away at the end of the program
+		return true // gpuprof removes the recorder's settings at the end of the program
 	}
 	h := ReadHook(dir)
 	for i := range h.Processes {
-		if alive(h.Processes[i].PID) {
+		if isAlive(h.Processes[i].PID) {
 			return false
 		}
 	}

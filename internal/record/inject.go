@@ -13,7 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
-// CUDAUse says when the CUDA recorder records the program.
+// CUDAUse selects the programs that the CUDA recorder records.
 type CUDAUse int
 
 // Values of CUDAUse.
@@ -23,10 +23,10 @@ const (
 	CUDANever
 )
 
-// ProgramsCUPTI given for a path says that the program brings a libcupti itself.
+// ProgramsCUPTI in place of a path means that the program brings its own libcupti.
 const ProgramsCUPTI = "program"
 
-// Names in the folder of a recording: what the recorder reads and writes there.
+// Names of the recorder's files in the folder of a recording.
 const (
 	cudaConfig  = "cuda.config"
 	cudaControl = "cuda.control"
@@ -34,21 +34,21 @@ const (
 	cudaLibrary = "gpuprof-cuda.so"
 )
 
-// Variables of the recorder. The driver and NVTX load what theirs name.
+// Environment variables of the recorder. The CUDA driver and NVTX each load the library that their variable names.
 const (
 	envCUDA       = "GPUPROF_CUDA"
 	envInjection  = "CUDA_INJECTION64_PATH"
 	envInjectNVTX = "NVTX_INJECTION64_PATH"
 )
 
-// injection is the recorder as it lies on disk for one run.
+// injection is the CUDA recorder on disk for one run.
 type injection struct {
 	dir     string // of the recording, absolute
 	library string
 	scratch *child.Scratch // notes what to remove once the program has ended
 }
 
-// writeInjection puts the recorder into the folder of the recording.
+// writeInjection writes the recorder's settings and library into the folder of the recording.
 func writeInjection(o *Options, cupti []string) (*injection, error) {
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
@@ -56,7 +56,7 @@ func writeInjection(o *Options, cupti []string) (*injection, error) {
 	}
 	in := &injection{dir: dir}
 	if in.scratch, err = child.NewScratch("cuda"); err == nil {
-		err = in.scratch.Outlives(in.mark(), filepath.Join(dir, cudaConfig), filepath.Join(dir, cudaControl))
+		err = in.scratch.Outlives(in.environEntry(), filepath.Join(dir, cudaConfig), filepath.Join(dir, cudaControl))
 	}
 	if err != nil {
 		return nil, gpuprof.Errorf(nil, "making a folder for the CUDA recorder: %w", err).WithFix("point TMPDIR to one that takes files")
@@ -85,7 +85,7 @@ func writeInjection(o *Options, cupti []string) (*injection, error) {
 	}
 	err = outside.WriteFile(filepath.Join(dir, cudaConfig), []byte(config.String()), 0o600)
 	if err == nil && o.Rolling {
-		err = control(dir, controlRecord)
+		err = writeControl(dir, controlRecord)
 	}
 	if err == nil {
 		err = in.placeLibrary()
@@ -97,17 +97,17 @@ func writeInjection(o *Options, cupti []string) (*injection, error) {
 	return in, nil
 }
 
-// placeLibrary writes the library where programs may run it: beside the recording, or
-// elsewhere when that is mounted noexec.
+// placeLibrary writes the library into a folder from which programs may execute it: the recording's folder, or
+// another one if that is mounted noexec.
 func (in *injection) placeLibrary() error {
 	var errs []error
-	for _, dir := range append([]string{in.dir}, elsewhere()...) {
+	for _, dir := range append([]string{in.dir}, fallbackFolders()...) {
 		at := dir
 		if dir != in.dir {
 			at = filepath.Join(dir, owner.TempName("gpuprof-cuda", ""))
 		}
 		path := filepath.Join(at, cudaLibrary)
-		err := in.placeAt(at, path)
+		err := in.writeLibrary(at, path)
 		if err == nil {
 			in.library = path
 			return nil
@@ -120,13 +120,13 @@ func (in *injection) placeLibrary() error {
 	return errors.Join(errs...)
 }
 
-// placeAt writes the library into the recording's folder, or into one that is made for it.
-func (in *injection) placeAt(dir, path string) error {
+// writeLibrary writes the library into the recording's folder, or into a new folder outside of it.
+func (in *injection) writeLibrary(dir, path string) error {
 	files := []string{path}
 	if dir != in.dir {
 		files = append(files, dir)
 	}
-	if err := in.scratch.Outlives(in.mark(), files...); err != nil {
+	if err := in.scratch.Outlives(in.environEntry(), files...); err != nil {
 		return err
 	}
 	if dir != in.dir {
@@ -140,11 +140,11 @@ func (in *injection) placeAt(dir, path string) error {
 	return mayMap(path)
 }
 
-// mark is the setting in a program's environment that has its CUDA load the recorder.
-func (in *injection) mark() string { return envCUDA + "=" + in.dir }
+// environEntry returns the environment entry that identifies the programs of this recording.
+func (in *injection) environEntry() string { return envCUDA + "=" + in.dir }
 
-// elsewhere are folders that may allow what the recording's does not.
-func elsewhere() (out []string) {
+// fallbackFolders lists folders that may permit execution if the recording's folder does not.
+func fallbackFolders() (out []string) {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 		out = append(out, dir)
 	}
@@ -154,21 +154,21 @@ func elsewhere() (out []string) {
 	return append(out, "/dev/shm", os.TempDir())
 }
 
-// environment is env with the recorder in it.
-func (in *injection) environment(env []string) []string {
+// environWithRecorder returns env with the recorder's variables.
+func (in *injection) environWithRecorder(env []string) []string {
 	set := map[string]string{envCUDA: in.dir, envInjection: in.library}
 	if lookup(env, envInjectNVTX) == "" {
 		set[envInjectNVTX] = in.library
 	}
-	return with(env, set)
+	return setEnviron(env, set)
 }
 
-// stop asks every process to end its recording.
-func (in *injection) stop() error {
-	return control(in.dir, controlStop)
+// requestStop asks every process to end its recording.
+func (in *injection) requestStop() error {
+	return writeControl(in.dir, controlStop)
 }
 
-// started notes whose program has the recorder.
-func (in *injection) started(pid int) {
+// noteProgram records the process that uses the library, so that its files are removed after it.
+func (in *injection) noteProgram(pid int) {
 	_ = in.scratch.Program(pid) // its environment names the folder as well
 }

@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mayMap reports whether programs may run code from a file there: not where the file
-// system is mounted noexec.
+// mayMap returns an error if programs cannot execute code from a file, as on a file system mounted noexec.
 func mayMap(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package record
 
-// injectLibrary is empty where the recorder is not built for.
+// injectLibrary is empty on systems without the recorder.
 var injectLibrary []byte

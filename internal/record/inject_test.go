@@ -101,10 +101,10 @@ func TestFindCUPTI(t *testing.T) {
 	}
 	// One that is there and does not answer is not said to be missing.
 	none, searched := FindCUPTI(env, "", 0, func(string) (int, error) { return 0, os.ErrInvalid })
-	if text, _ := noCUPTI(searched); len(none) != 0 || !strings.Contains(text, "libcupti.so.12 does not, as without an NVIDIA driver") {
+	if text, _ := missingCUPTI(searched); len(none) != 0 || !strings.Contains(text, "libcupti.so.12 does not, as without an NVIDIA driver") {
 		t.Errorf("%v, %q", none, text)
 	}
-	if text, _ := noCUPTI([]string{t.TempDir()}); !strings.Contains(text, "no libcupti was found (looked in") {
+	if text, _ := missingCUPTI([]string{t.TempDir()}); !strings.Contains(text, "no libcupti was found (looked in") {
 		t.Error(text)
 	}
 	if found, _ := FindCUPTI(nil, "", 0, func(string) (int, error) { return 0, os.ErrInvalid }); len(found) != 0 {

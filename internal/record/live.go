@@ -15,27 +15,27 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/read/cupti"
 )
 
-// LiveStretch is how much of a recording a live view shows: the last half minute.
+// LiveStretch is the length of the recording that a live view shows: the last half minute.
 const LiveStretch = 30 * time.Second
 
-// Live is what a process did in the last stretch of its recording.
+// Live summarizes a process's activity at the end of its recording.
 type Live struct {
 	File  string
 	Rank  int // -1 unknown
 	At    time.Time
-	Over  time.Duration // that the figures are of
-	Ended bool          // the recording did
-	// Steps were found by Source and take StepNS each, the median; none: StepNS is 0.
+	Over  time.Duration // length of the measured span
+	Ended bool          // the recording has ended
+	// StepNS is the median time of the Steps that Source found, ns; 0 without steps.
 	Steps   int
 	StepNS  int64
 	Source  string
 	Devices []LiveDevice
-	// Kernels are the rows by name, the longest first; Copies those of copies and fills.
+	// Kernels and Copies (copies and fills) are rows by name, the longest first.
 	Kernels, Copies []LiveRow
 	Lost            int64 // records, at most
 }
 
-// LiveDevice is the part of the stretch in which a device worked, and in which it waited for launches.
+// LiveDevice is a device's busy share of the span, and the share in which it waited for launches.
 type LiveDevice struct {
 	ID            int
 	Busy, Starved float64 // 0 to 1
@@ -48,8 +48,8 @@ type LiveRow struct {
 	NS, Bytes int64
 }
 
-// LiveOf is what the processes that record into a folder did in the last stretch, by their files:
-// of each process the newest one. A process that has done nothing yet is not among them.
+// LiveOf reads the newest recording of each process in a folder and summarizes its last stretch. It omits processes
+// without activity.
 func LiveOf(ctx context.Context, dir string, stretch time.Duration) ([]Live, error) {
 	var out []Live
 	for _, path := range liveFiles(dir) {
@@ -64,8 +64,7 @@ func LiveOf(ctx context.Context, dir string, stretch time.Duration) ([]Live, err
 	return out, nil
 }
 
-// liveFiles are the recordings of a folder, of each process the newest. Those of a program that
-// has ended have other names.
+// liveFiles lists each process's newest recording in a folder. Recordings of an ended program have other names.
 func liveFiles(dir string) []string {
 	newest := map[string]string{}
 	for _, pattern := range []string{"trace-*.gpt", "cuda-*.gpt"} {
@@ -110,13 +109,13 @@ func liveFile(ctx context.Context, path string, stretch time.Duration) (l Live, 
 		l.Steps, l.StepNS, l.Source = len(took), took[len(took)/2], x.StepSource
 	}
 	for _, d := range x.Devices {
-		l.Devices = append(l.Devices, LiveDevice{ID: t.Devices[d.Device].ID, Busy: part(d.Busy, span), Starved: part(d.Starved, span)})
+		l.Devices = append(l.Devices, LiveDevice{ID: t.Devices[d.Device].ID, Busy: busyShare(d.Busy, span), Starved: busyShare(d.Starved, span)})
 	}
 	l.addRows(t)
 	return l, true, nil
 }
 
-func part(s model.Spans, of model.Span) float64 {
+func busyShare(s model.Spans, of model.Span) float64 {
 	if of.Len() <= 0 {
 		return 0
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// explain warns of parts that are missing from a recording, and says what to do.
-func explain(o *Options, r *Result) {
+// explainHook adds a warning with a next step for each part that the hook could not record.
+func explainHook(o *Options, r *Result) {
 	h := r.Hook
 	for _, e := range h.Errors {
 		r.warn("hook-failed", "the hook failed ("+e+"), and the program was not touched", "")
@@ -22,20 +22,20 @@ func explain(o *Options, r *Result) {
 		explainNoPython(o, r)
 		return
 	case len(h.Processes) == 0 && r.ExitCode != 0:
-		r.warn("no-torch", "the program ended with an error, and no import of torch was seen before, so there is no "+o.product(), "see its own error above")
+		r.warn("no-torch", "the program ended with an error, and no import of torch was seen before, so there is no "+o.outputName(), "see its own error above")
 		return
 	case len(h.Processes) == 0 && len(r.unhooked) > 0:
 		explainUnhooked(o, r)
 		return
 	case len(h.Processes) == 0 && o.Memory:
-		r.warn("no-torch", seenNoTorch(h)+", so there is no snapshot", "leave out --memory: snapshots are of PyTorch's allocator")
+		r.warn("no-torch", describeNoTorch(h)+", so there is no snapshot", "leave out --memory: snapshots are of PyTorch's allocator")
 		return
 	case len(h.Processes) == 0:
 		fix := "record a JAX or CUDA program through CUPTI: gpuprof run --cuda -- " + strings.Join(r.Command, " ")
 		if !CanCUDA() {
 			fix = "install Nsight Systems (nsys) and give --nsys to record a JAX or CUDA program"
 		}
-		r.warn("no-torch", seenNoTorch(h)+", so there is no trace, only wall time, memory and processor time", fix)
+		r.warn("no-torch", describeNoTorch(h)+", so there is no trace, only wall time, memory and processor time", fix)
 		return
 	}
 	for i := range h.Processes {
@@ -44,39 +44,39 @@ func explain(o *Options, r *Result) {
 	if len(r.Traces) == 0 && !h.Nested {
 		explainNoTrace(o, r)
 	}
-	if n := len(r.Traces); n > 1 && noRanks(h) {
+	if n := len(r.Traces); n > 1 && hasNoRanks(h) {
 		r.warn("several-processes", fmt.Sprintf("%d processes were recorded that are no ranks of one job, and are analysed together", n), "for one by itself: gpuprof analyze "+r.Traces[0])
 	}
 }
 
-// seenNoTorch says that no import of torch was seen, and where one would have been.
-func seenNoTorch(h *Hook) string {
+// describeNoTorch states that no import of torch was seen, and in how many processes the hook was loaded.
+func describeNoTorch(h *Hook) string {
 	if h.Loaded == 1 {
 		return "no import of torch was seen in the Python process of the program"
 	}
 	return fmt.Sprintf("no import of torch was seen in the %d Python processes of the program that loaded gpuprof's hook", h.Loaded)
 }
 
-// explainUnhooked names a Python process that ran without the hook: what it did was not seen.
+// explainUnhooked warns of Python processes that ran without the hook and so were not recorded.
 func explainUnhooked(o *Options, r *Result) {
 	ids := slices.Sorted(maps.Keys(r.unhooked))
 	who := fmt.Sprintf("process %d (%s)", ids[0], r.unhooked[ids[0]])
 	if more := len(ids) - 1; more > 0 {
 		who += fmt.Sprintf(" and %d more", more)
 	}
-	r.warn("no-hook", fmt.Sprintf("%s ran with another PYTHONPATH than gpuprof gave the program, so what it did was not recorded, and there is no %s", who, o.product()),
+	r.warn("no-hook", fmt.Sprintf("%s ran with another PYTHONPATH than gpuprof gave the program, so what it did was not recorded, and there is no %s", who, o.outputName()),
 		"keep PYTHONPATH in the environment of what the program starts: put a folder of your own behind it (PYTHONPATH=$PYTHONPATH:DIR)")
 }
 
-// product is what a recording gives.
-func (o *Options) product() string {
+// outputName is the word for a recording's output: snapshot or trace.
+func (o *Options) outputName() string {
 	if o.Memory {
 		return "snapshot"
 	}
 	return "trace"
 }
 
-func noRanks(h *Hook) bool {
+func hasNoRanks(h *Hook) bool {
 	return !slices.ContainsFunc(h.Processes, func(p Process) bool { return p.Rank >= 0 })
 }
 
@@ -86,22 +86,22 @@ func explainNoPython(o *Options, r *Result) {
 		return
 	}
 	if looksPython(o.Args) {
-		r.warn("no-hook", "the program's Python did not load gpuprof's hook, so there is no "+o.product(), "run it without -E, -I and -S, and keep PYTHONPATH in the environment of what it starts")
+		r.warn("no-hook", "the program's Python did not load gpuprof's hook, so there is no "+o.outputName(), "run it without -E, -I and -S, and keep PYTHONPATH in the environment of what it starts")
 		return
 	}
 	fix := "give --cuda to record its CUDA calls and kernels through CUPTI"
 	switch {
-	case !CanCUDA() && !nsysThere():
+	case !CanCUDA() && !hasNsys():
 		fix = "install Nsight Systems (nsys) to record its CUDA calls and kernels"
 	case o.Memory:
 		fix = "leave out --memory: snapshots are of PyTorch's allocator"
-	case nsysThere():
+	case hasNsys():
 		fix = "leave out --no-nsys to record it with Nsight Systems"
 	}
 	r.warn("no-python", "this is no Python program, so there is only wall time, memory and processor time", fix)
 }
 
-// explainProcess tells what went wrong in one process.
+// explainProcess warns of the failures in one process.
 func explainProcess(o *Options, r *Result, p *Process) {
 	who := fmt.Sprintf("process %d", p.PID)
 	if p.Rank >= 0 {
@@ -109,10 +109,10 @@ func explainProcess(o *Options, r *Result, p *Process) {
 	}
 	explainErrors(o, r, p, who)
 	if p.File != "" && !p.Whole && len(p.Errors) == 0 {
-		r.warn("trace-cut", fmt.Sprintf("the %s of %s breaks off after %d bytes", o.product(), who, p.Bytes), "is there space left in "+o.Dir+"?")
+		r.warn("trace-cut", fmt.Sprintf("the %s of %s breaks off after %d bytes", o.outputName(), who, p.Bytes), "is there space left in "+o.Dir+"?")
 	}
 	if p.File == "" && p.Began && p.Recorded == 0 && p.Aside == "" && len(p.Errors) == 0 {
-		r.warn("ended-early", who+" was ended while it was recorded, before its "+o.product()+" could be written", "")
+		r.warn("ended-early", who+" was ended while it was recorded, before its "+o.outputName()+" could be written", "")
 	}
 	explainAside(o, r, p, who)
 	if !o.Memory { // a snapshot has every step up to its end
@@ -120,7 +120,7 @@ func explainProcess(o *Options, r *Result, p *Process) {
 	}
 }
 
-// explainSteps tells what the recorded steps are, and why they are no more.
+// explainSteps warns of recorded steps that are fewer, or of another kind, than requested.
 func explainSteps(o *Options, r *Result, p *Process, who string) {
 	explainBounded(o, r, p, who)
 	if p.File != "" && !p.Complete && !p.Bounded && p.Kind != "window" && p.Recorded < o.Steps {
@@ -142,7 +142,7 @@ func explainSteps(o *Options, r *Result, p *Process, who string) {
 	}
 }
 
-// explainBounded tells of a recording that ended by its time, or by the memory it took.
+// explainBounded warns of a recording that ended early because of its duration or its memory.
 func explainBounded(o *Options, r *Result, p *Process, who string) {
 	memory := gpuprof.FormatBytes(float64(p.Grown))
 	switch {
@@ -152,13 +152,13 @@ func explainBounded(o *Options, r *Result, p *Process, who string) {
 	case p.Grown > 0:
 		r.warn("long-steps", fmt.Sprintf("the recording of %s ended after %d of %d steps, since the memory of the process had grown by %s", who, p.Recorded, o.Steps, memory), "")
 	case p.Recorded == 0:
-		r.warn("long-steps", fmt.Sprintf("the first step that was recorded of %s took longer than %s, so the trace ends within it", who, within*o.longest()), "")
+		r.warn("long-steps", fmt.Sprintf("the first step that was recorded of %s took longer than %s, so the trace ends within it", who, stepFactor*o.longestRecording()), "")
 	default:
-		r.warn("long-steps", fmt.Sprintf("the recording of %s ended after %d of %d steps, since more would have taken it beyond %s", who, p.Recorded, o.Steps, o.longest()), "")
+		r.warn("long-steps", fmt.Sprintf("the recording of %s ended after %d of %d steps, since more would have taken it beyond %s", who, p.Recorded, o.Steps, o.longestRecording()), "")
 	}
 }
 
-// explainAside says why the hook left a process alone.
+// explainAside gives the reason for which the hook did not record a process.
 func explainAside(o *Options, r *Result, p *Process, who string) {
 	switch p.Aside {
 	case "own-profiler":
@@ -174,27 +174,26 @@ func explainAside(o *Options, r *Result, p *Process, who string) {
 	case "own-history":
 		r.warn("own-history", who+" records the history of its memory itself, so gpuprof stood back", "give the snapshot it writes to gpuprof analyze, or take _record_memory_history out")
 	case "many-processes":
-		r.warn("many-processes", fmt.Sprintf("%s was not recorded: %s holds %ss of enough processes", who, o.Dir, o.product()), "")
+		r.warn("many-processes", fmt.Sprintf("%s was not recorded: %s holds %ss of enough processes", who, o.Dir, o.outputName()), "")
 	}
 }
 
-// explainErrors tells what the hook noted: a trace that could not be written,
-// or a fault of its own.
+// explainErrors warns of errors that the hook reported: an unwritten trace, or a fault of the hook.
 func explainErrors(o *Options, r *Result, p *Process, who string) {
 	fix := fmt.Sprintf("free some space in %s or choose another folder with -o", o.Dir)
 	for _, e := range p.Errors {
 		switch what, ok := strings.CutPrefix(e, "export: "); {
 		case ok && p.File == "":
-			r.warn("no-space", fmt.Sprintf("%s could not write its %s (%s), and the program went on", who, o.product(), what), fix)
+			r.warn("no-space", fmt.Sprintf("%s could not write its %s (%s), and the program went on", who, o.outputName(), what), fix)
 		case ok:
-			r.warn("no-space", fmt.Sprintf("%s wrote only part of its %s (%s)", who, o.product(), what), fix)
+			r.warn("no-space", fmt.Sprintf("%s wrote only part of its %s (%s)", who, o.outputName(), what), fix)
 		default:
 			r.warn("hook-failed", fmt.Sprintf("the hook gave up in %s (%s), and the program was not touched", who, e), "")
 		}
 	}
 }
 
-// explainNoTrace says why no process was recorded.
+// explainNoTrace gives the reason for which no process was recorded.
 func explainNoTrace(o *Options, r *Result) {
 	if len(r.Warnings) > 0 {
 		return
@@ -211,7 +210,7 @@ func explainNoTrace(o *Options, r *Result) {
 	}
 	switch {
 	case most.Steps > 0:
-		r.warn("ended-early", fmt.Sprintf("the program ended after %d steps, before the recording began (--skip %d)", most.Steps, o.Skip), retry(r, most.Steps))
+		r.warn("ended-early", fmt.Sprintf("the program ended after %d steps, before the recording began (--skip %d)", most.Steps, o.Skip), suggestRetry(r, most.Steps))
 	case r.Signal != "":
 		r.warn("ended-early", "the program was ended by a signal before the recording began", "lower --skip to record earlier")
 	default:
@@ -220,9 +219,9 @@ func explainNoTrace(o *Options, r *Result) {
 	}
 }
 
-// retry is a command that records a program of so few steps: one that leaves out less. There is none where
-// another run could not see more either.
-func retry(r *Result, steps int) string {
+// suggestRetry returns a command that skips fewer steps, for a program of so few. Below two steps it asks for a
+// longer run instead.
+func suggestRetry(r *Result, steps int) string {
 	if steps < 2 {
 		return "record a run with more steps"
 	}
@@ -230,7 +229,7 @@ func retry(r *Result, steps int) string {
 	return fmt.Sprintf("try gpuprof run --skip %d --steps %d -- %s", skip, max(1, steps-skip-1), strings.Join(r.Command, " "))
 }
 
-// lowerSkip is the fix by a lower --skip; none where no step is left out.
+// lowerSkip suggests a lower --skip; "" if no step is skipped.
 func lowerSkip(o *Options, does string) string {
 	if o.Skip == 0 {
 		return ""

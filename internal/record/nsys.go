@@ -12,19 +12,18 @@ import (
 	"strings"
 )
 
-// inner is the shell text that stands between nsys and the program: it marks
-// that the program is about to run, gives it back the output it would have had
-// (nsys writes its own words to its standard output) and becomes the program.
-// Where descriptors do not reach it through nsys it opens the files by name.
-const inner = `: >"$GPUPROF_STARTED"
+// innerShell is the shell text between nsys and the program: it marks that the program starts, restores the
+// program's output (nsys redirects its standard output) and then execs the program. If nsys closes the descriptors,
+// the script opens the files by name.
+const innerShell = `: >"$GPUPROF_STARTED"
 out=$GPUPROF_OUT
 unset GPUPROF_STARTED GPUPROF_OUT
 if { : >&3; } 2>/dev/null; then exec "$@" >&3 2>&4 3>&- 4>&-; fi
 if { : >>"$out/1" && : >>"$out/2"; } 2>/dev/null; then exec "$@" >>"$out/1" 2>>"$out/2"; fi
 exec "$@"`
 
-// runNsys runs the program under `nsys profile` and exports what it recorded.
-// Where nsys gives up before the program has begun, the program is run by itself.
+// runNsys runs the program under `nsys profile` and exports the report. If nsys ends before the program has begun,
+// runNsys runs the program without it.
 func runNsys(ctx context.Context, o *Options, r *Result, s *signals) error {
 	r.Recorder = ByNsys
 	report := filepath.Join(o.Dir, "report.nsys-rep")
@@ -38,9 +37,9 @@ func runNsys(ctx context.Context, o *Options, r *Result, s *signals) error {
 	under.Log = words
 	args := append([]string{
 		"nsys", "profile", "--trace=cuda,nvtx,osrt", "--sample=none", "--cpuctxsw=none", "--force-overwrite=true",
-		"--output=" + strings.TrimSuffix(report, ".nsys-rep"), "sh", "-c", inner, "sh",
+		"--output=" + strings.TrimSuffix(report, ".nsys-rep"), "sh", "-c", innerShell, "sh",
 	}, o.Args...)
-	env := with(o.Env, map[string]string{
+	env := setEnviron(o.Env, map[string]string{
 		"GPUPROF_STARTED": started,
 		"GPUPROF_OUT":     "/proc/" + strconv.Itoa(os.Getpid()) + "/fd",
 	})
@@ -58,7 +57,7 @@ func runNsys(ctx context.Context, o *Options, r *Result, s *signals) error {
 	return nil
 }
 
-// exportReport makes the SQLite file that gpuprof reads.
+// exportReport exports a report to the SQLite file that gpuprof reads.
 func (r *Result) exportReport(ctx context.Context, o *Options, report, said string) {
 	if _, err := os.Stat(report); err != nil {
 		r.warn("nsys-failed", "nsys left no report ("+lastLine(said)+"), so there is no trace", "try nsys profile by hand")
@@ -78,7 +77,7 @@ func (r *Result) exportReport(ctx context.Context, o *Options, report, said stri
 	r.warn("nsys-failed", "exporting the report of Nsight Systems failed ("+err.Error()+": "+lastLine(string(text))+")", "try nsys export --type sqlite "+report)
 }
 
-// lastLine is the last line of a text that is not empty.
+// lastLine returns the last line of a text, or a placeholder for an empty text.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {

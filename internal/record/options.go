@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Sampler is telemetry of something beside the program, a GPU say: it samples
-// in a goroutine of its own from Start to Stop, which returns tracks by name.
+// Sampler measures telemetry outside of the program, of a GPU for example. It samples in its own goroutine from
+// Start to Stop, which returns tracks by name.
 type Sampler interface {
 	Start(ctx context.Context, every time.Duration)
 	Stop() map[string]gpuprof.Track
@@ -25,7 +25,7 @@ const (
 	DefaultLongest     = time.Minute
 )
 
-// NsysUse says when Nsight Systems records the program.
+// NsysUse selects the programs that Nsight Systems records.
 type NsysUse int
 
 // Values of NsysUse.
@@ -35,17 +35,17 @@ const (
 	NsysNever
 )
 
-// Watched is what becomes of the watch.
+// Watched is a decision of Options.Watch.
 type Watched int
 
 // Values of Watched.
 const (
-	WatchOn     Watched = iota // go on
-	WatchEnough                // enough was seen
-	WatchStop                  // the program is to end
+	WatchOn     Watched = iota // continue
+	WatchEnough                // stop watching
+	WatchStop                  // end the program
 )
 
-// Options say what to run and what to record of it.
+// Options select the program to run and the parts to record.
 type Options struct {
 	Tool  gpuprof.Tool
 	Args  []string // the command; Args[0] is looked up on PATH
@@ -53,54 +53,51 @@ type Options struct {
 	Env   []string // environment of the program; nil is this process's
 	Steps int      // steps to record
 	Skip  int      // steps to leave out before that
-	// SkipExact leaves out all of Skip, however long they take. Otherwise no more
-	// are left out than Longest allows.
+	// SkipExact leaves out all of Skip, however long the steps take. Without it Longest limits the skipped steps
+	// too.
 	SkipExact bool
 	Shapes    bool // record operators' shapes
 	Stacks    bool // record Python stacks; with Memory those of C++ too
-	// Memory records the history of PyTorch's allocator, from the first use of a device
-	// to the last recorded step, in place of a trace. Nsight Systems and the CUDA recorder have no part in it.
+	// Memory records the history of PyTorch's allocator in place of a trace, from the first use of a device to the
+	// last recorded step. It turns Nsight Systems and the CUDA recorder off.
 	Memory bool
-	// Window is recorded once WindowAfter has gone by in a program that shows
-	// no step.
+	// Window is the recorded time in a program without steps; the recording begins after WindowAfter.
 	Window, WindowAfter time.Duration
-	// Longest is what recorded steps take together before the recording ends at
-	// the next whole step; 0 is DefaultLongest. A single step may take ten times it.
+	// Longest limits the recorded steps' total time: the recording ends at the next whole step; 0 means
+	// DefaultLongest. A single step may take ten times as long.
 	Longest time.Duration
 	Nsys    NsysUse
-	// CUDA says when the CUDA recorder records the program, CUPTI with which libcupti: a
-	// path, ProgramsCUPTI, or "" for what FindCUPTI finds. Graphs is "whole" for one record a
-	// graph in place of one a node.
+	// CUDA selects the programs that the CUDA recorder records. CUPTI is the path of a libcupti, ProgramsCUPTI, or
+	// "" for a search by FindCUPTI. Graphs "whole" makes one record per CUDA graph instead of one per node.
 	CUDA   CUDAUse
 	CUPTI  string
 	Graphs string
-	// DriverCUDA is the CUDA release of the driver, 1000 times the major number and 10 times
-	// the minor one; 0 unknown. AskCUPTI returns the version of a libcupti's interface, from a
-	// process of its own; nil asks none.
+	// DriverCUDA is the driver's CUDA release, 1000 * major + 10 * minor; 0 if unknown. AskCUPTI returns the
+	// version of a libcupti's interface, from a separate process; nil skips the question.
 	DriverCUDA int
 	AskCUPTI   func(path string) (int, error)
-	// Idle arms the CUDA recorder: it records when Window asks for it, and not before. Rolling
-	// records as long as the program runs and keeps the end of that, for a view of the running program.
+	// Idle arms the CUDA recorder: it records only when Window asks for it. Rolling records as long as the program
+	// runs and keeps the end of the recording, for a live view.
 	Idle, Rolling bool
-	// RecorderConfig is put before the recorder's settings: lines of "name=number".
+	// RecorderConfig precedes the recorder's settings: lines of "name=number".
 	RecorderConfig string
-	// StopAfter ends the program once the CUDA recorder has ended. Watch does it for the hook.
+	// StopAfter ends the program once the CUDA recorder has ended. With the hook, Watch ends it.
 	StopAfter bool
-	// Stdin, Stdout and Stderr are the program's, handed on as they are.
+	// Stdin, Stdout and Stderr are the program's files; it inherits them unchanged.
 	Stdin, Stdout, Stderr *os.File
-	// Samplers by the prefix of their tracks' names.
+	// Samplers by the prefix of their track names.
 	Samplers map[string]Sampler
-	// Watch is told what the hook has told, whenever that grew while the program runs;
-	// ended is closed when it has ended. nil for no watch.
+	// Watch gets the hook's events whenever their file grew while the program runs; ended is closed at the
+	// program's end. nil turns the watch off.
 	Watch func(h *Hook, ended <-chan struct{}) Watched
-	// Log takes what a helper program (nsys) says; nil drops it.
+	// Log takes the output of a helper program (nsys); nil drops it.
 	Log io.Writer
 }
 
-// within is how many times Longest a single step may take: the hook's WITHIN.
-const within = 10
+// stepFactor limits a single step to this multiple of Longest; the hook has the same value (WITHIN).
+const stepFactor = 10
 
-func (o *Options) longest() time.Duration {
+func (o *Options) longestRecording() time.Duration {
 	if o.Longest <= 0 {
 		return DefaultLongest
 	}

@@ -104,7 +104,7 @@ func TestOverhead(t *testing.T) {
 func TestMiddle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := rapid.SliceOfN(rapid.Float64Range(0, 1e6), 1, 50).Draw(t, "v")
-		m := middle(v)
+		m := trimmedMean(v)
 		below, above := 0, 0
 		for _, x := range v {
 			if x < m-1e-6 {
@@ -167,7 +167,7 @@ func TestLooksPython(t *testing.T) {
 		"import torch\n":                      false,
 		"# import jax\n":                      false,
 	} {
-		if got := otherFramework([]string{"python", write("s.py", text)}); got != want {
+		if got := importsOtherFramework([]string{"python", write("s.py", text)}); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}
@@ -183,7 +183,7 @@ func TestEnvironment(t *testing.T) {
 		{envHook + "=/tmp/old PYTHONPATH=/tmp/old:/a", "/tmp/new:/a"},
 		{envHook + "=/tmp/old PYTHONPATH=/tmp/old", "/tmp/new"},
 	} {
-		env := h.environment(strings.Fields(c.env))
+		env := h.environWithHook(strings.Fields(c.env))
 		if got := lookup(env, "PYTHONPATH"); got != c.want {
 			t.Errorf("%q: PYTHONPATH %q, want %q", c.env, got, c.want)
 		}
@@ -239,11 +239,11 @@ sys.stdin.read()' <&3; kill $!`)
 	tr.cancel()
 	<-tr.done
 	for range 2 {
-		if !tr.sample() {
+		if !tr.sampleTree() {
 			t.Fatal("the tree is gone")
 		}
 	}
-	tracks, peak := tr.stop()
+	tracks, peak := tr.stopSampling()
 	if err := errors.Join(release.Close(), cmd.Wait()); err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestTreeThins(t *testing.T) {
 		tr.times = append(tr.times, float64(i))
 		tr.tracks[0].values = append(tr.tracks[0].values, 0)
 	}
-	tr.thin()
+	tr.thinReadings()
 	if len(tr.times) != capacity/2 || tr.times[1] != 2 || len(tr.tracks[0].values) != capacity/2 {
 		t.Errorf("%d left, the second of %v", len(tr.times), tr.times[1])
 	}
@@ -276,7 +276,7 @@ func TestTreeThins(t *testing.T) {
 // Signals that come before there is a program wait for it.
 func TestEarlySignals(t *testing.T) {
 	s := &signals{}
-	s.pass(os.Interrupt)
+	s.passSignal(os.Interrupt)
 	if front, _ := foreground(); !front && len(s.early) != 1 {
 		t.Errorf("kept %v", s.early)
 	}
@@ -299,7 +299,7 @@ func TestSampleCostIsProcessorTime(t *testing.T) {
 	each := 3 * time.Microsecond
 	tr := &tree{root: os.Getpid(), proc: "/proc", start: time.Now(), page: 4096, buf: make([]byte, 4096), tracks: make([]treeTrack, treeTracks),
 		cpu: func() time.Duration { now += each; return now }}
-	if cost, alive := tr.timed(); !alive || cost != each {
+	if cost, alive := tr.sampleTimed(); !alive || cost != each {
 		t.Errorf("cost %v, alive %v; want %v of processor time", cost, alive, each)
 	}
 	runtime.LockOSThread()
@@ -327,18 +327,18 @@ func TestUnhookedChildIsNamed(t *testing.T) {
 	tr := &tree{proc: proc, buf: make([]byte, 4096), hook: "/tmp/hook", unhooked: map[int]string{}}
 	var sum [treeTracks]float64
 	for _, pid := range []int{10, 11, 12} {
-		tr.read(pid, &sum)
+		tr.readProcess(pid, &sum)
 	}
 	if diff := cmp.Diff(map[int]string{11: "python3.11"}, tr.unhooked); diff != "" {
 		t.Error(diff)
 	}
 	r := &Result{Hook: &Hook{Loaded: 1}, unhooked: tr.unhooked}
-	explain(&Options{Args: []string{"python3"}}, r)
+	explainHook(&Options{Args: []string{"python3"}}, r)
 	if len(r.Warnings) != 1 || r.Warnings[0].Code != "no-hook" || !strings.Contains(r.Warnings[0].Text, "process 11 (python3.11)") {
 		t.Errorf("says %+v", r.Warnings)
 	}
 	write("11", "python3.11", hooked) // it had been seen between fork and exec
-	if tr.read(11, &sum); len(tr.unhooked) > 0 {
+	if tr.readProcess(11, &sum); len(tr.unhooked) > 0 {
 		t.Errorf("%v are said to lack the hook", tr.unhooked)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// What a command is decides who records it, before it runs: running it twice
-// to find out is not for gpuprof to do.
+// The command line alone selects the recorder, before the program runs: gpuprof never runs a program twice to find
+// out.
 
 var (
 	pythonName   = regexp.MustCompile(`^(python|pypy|ipython|jupyter)[0-9.]*t?d?$|^(torchrun|accelerate|deepspeed|lightning|composer|pytest|py\.test|pyinstrument|horovodrun)$`)
@@ -23,15 +23,15 @@ var (
 	importsOther = regexp.MustCompile(`(?m)^\s*(import|from)\s+(jax|flax|cupy|tensorflow|numba\.cuda|pycuda|mxnet|warp|triton)\b`)
 )
 
-// headBytes is how much of a script is looked at.
+// headBytes limits the part of a script that is read.
 const headBytes = 64 << 10
 
-func nsysThere() bool {
+func hasNsys() bool {
 	_, err := exec.LookPath("nsys")
 	return err == nil
 }
 
-// checkCUDA says what stands in the way of the CUDA recorder where it is asked for.
+// checkCUDA returns an error if the user requires the CUDA recorder and it cannot work.
 func checkCUDA(o *Options) error {
 	if o.CUDA != CUDAAlways {
 		return nil
@@ -49,7 +49,7 @@ func checkCUDA(o *Options) error {
 		return nil
 	}
 	if found, searched := findCUPTI(o); len(found) == 0 && o.CUPTI != ProgramsCUPTI {
-		text, fix := noCUPTI(searched)
+		text, fix := missingCUPTI(searched)
 		return gpuprof.Errorf(gpuprof.ErrUsage, "recording CUDA calls: %s", text).WithFix("%s", fix)
 	}
 	return nil
@@ -66,11 +66,10 @@ func findCUPTI(o *Options) ([]CUPTI, []string) {
 	return FindCUPTI(environOf(o), o.Args[0], o.DriverCUDA, o.AskCUPTI)
 }
 
-// useCUDA decides for the CUDA recorder: on demand, or for what is no Python program, or one
-// whose script imports JAX or the like and not torch, where a libcupti is found. cupti are
-// the libraries to try.
+// useCUDA decides whether the CUDA recorder records: on demand, or if a libcupti is found and the program is not
+// Python or its script imports JAX or the like and not torch. cupti lists the libraries to try.
 func useCUDA(o *Options, r *Result) (cupti []string, use bool) {
-	auto := o.CUDA == CUDAAuto && o.Nsys != NsysAlways && len(injectLibrary) > 0 && (!looksPython(o.Args) || otherFramework(o.Args))
+	auto := o.CUDA == CUDAAuto && o.Nsys != NsysAlways && len(injectLibrary) > 0 && (!looksPython(o.Args) || importsOtherFramework(o.Args))
 	if o.Memory || o.CUDA != CUDAAlways && !auto {
 		return nil, false
 	}
@@ -93,15 +92,15 @@ func useCUDA(o *Options, r *Result) (cupti []string, use bool) {
 	for _, c := range found {
 		cupti = append(cupti, c.Path)
 	}
-	if len(found) == 0 && o.CUDA == CUDAAuto && o.DriverCUDA > 0 && !nsysThere() {
-		text, fix := noCUPTI(searched)
+	if len(found) == 0 && o.CUDA == CUDAAuto && o.DriverCUDA > 0 && !hasNsys() {
+		text, fix := missingCUPTI(searched)
 		r.warn("no-cupti", "the program was not recorded on the GPU: "+text, fix)
 	}
 	return cupti, len(found) > 0
 }
 
-// useNsys decides for Nsight Systems: on demand, or for what is no Python
-// program, or one whose script imports JAX or the like and not torch.
+// useNsys decides whether Nsight Systems records: on demand, or if the program is not Python or its script imports
+// JAX or the like and not torch.
 func useNsys(o *Options) bool {
 	switch {
 	case o.Nsys == NsysAlways:
@@ -110,13 +109,13 @@ func useNsys(o *Options) bool {
 		return false
 	}
 	// Under an outer nsys there is nothing to start.
-	if !nsysThere() || lookup(o.Env, "NSYS_PROFILING_SESSION_ID") != "" {
+	if !hasNsys() || lookup(o.Env, "NSYS_PROFILING_SESSION_ID") != "" {
 		return false
 	}
-	return !looksPython(o.Args) || otherFramework(o.Args)
+	return !looksPython(o.Args) || importsOtherFramework(o.Args)
 }
 
-// looksPython says whether a command is, starts or may start Python.
+// looksPython reports whether a command is, starts or may start Python.
 func looksPython(args []string) bool {
 	path, err := exec.LookPath(args[0])
 	if err != nil {
@@ -133,7 +132,7 @@ func looksPython(args []string) bool {
 			return true
 		}
 	}
-	// A script: its first line, or what it calls. Shells name theirs as an argument.
+	// A script: its first line, or the commands in it. Shells get theirs as an argument.
 	for _, p := range append([]string{path}, scriptsIn(args[1:])...) {
 		if head := headOf(p); !isELF(head) && pythonWords.Match(head) {
 			return true
@@ -144,7 +143,7 @@ func looksPython(args []string) bool {
 
 func isPythonName(path string) bool { return pythonName.MatchString(filepath.Base(path)) }
 
-// scriptsIn are the arguments that are files of text.
+// scriptsIn returns the arguments that are shell scripts.
 func scriptsIn(args []string) []string {
 	var out []string
 	for _, a := range args {
@@ -155,9 +154,9 @@ func scriptsIn(args []string) []string {
 	return out
 }
 
-// otherFramework says whether the Python script of a command imports JAX or
-// another user of the GPU, and not torch.
-func otherFramework(args []string) bool {
+// importsOtherFramework reports whether a command's Python script imports JAX or another GPU framework, and not
+// torch.
+func importsOtherFramework(args []string) bool {
 	for _, a := range args {
 		if strings.HasSuffix(a, ".py") {
 			head := headOf(a)

@@ -67,7 +67,7 @@ func newTestbed(t *testing.T, args ...string) *testbed {
 		t.Fatal(err)
 	}
 	b := &testbed{t: t, work: t.TempDir(), dir: t.TempDir()}
-	b.env = with(os.Environ(), map[string]string{"PYTHONPATH": stub, "PYTHONDONTWRITEBYTECODE": "1"})
+	b.env = setEnviron(os.Environ(), map[string]string{"PYTHONPATH": stub, "PYTHONDONTWRITEBYTECODE": "1"})
 	b.options = defaults(b.dir, b.command(args...)...)
 	return b
 }
@@ -309,7 +309,7 @@ func TestSitecustomizeIsChained(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(site, "sitecustomize.py"), []byte(c.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			b.env = with(b.env, map[string]string{"PYTHONPATH": site + ":" + lookup(b.env, "PYTHONPATH")})
+			b.env = setEnviron(b.env, map[string]string{"PYTHONPATH": site + ":" + lookup(b.env, "PYTHONPATH")})
 			r := b.run()
 			if b.out != c.out || !strings.Contains(b.err, c.err) || c.err == "" && b.err != "" {
 				t.Errorf("wrote %q and %q", b.out, b.err)
@@ -333,7 +333,7 @@ func (b *testbed) helper() *exec.Cmd {
 	b.t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, exe, b.options.Args...)
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // of a session of its own
-	cmd.Dir, cmd.Env = b.work, with(b.env, map[string]string{helperEnv: b.dir})
+	cmd.Dir, cmd.Env = b.work, setEnviron(b.env, map[string]string{helperEnv: b.dir})
 	cmd.Stdout, cmd.Stderr = b.file("stdout"), b.file("stderr")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return cmd

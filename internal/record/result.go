@@ -9,41 +9,38 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Result is what is known of a program once it has ended; it is also
-// telemetry.json.
+// Result is the measurement of a program that has ended; telemetry.json stores it.
 type Result struct {
 	gpuprof.Head
 	Command []string  `json:"command"` // as it was given, with secrets masked
 	Started time.Time `json:"started"`
 	WallS   float64   `json:"wall_s"`
-	// ExitCode is what gpuprof ends with: the program's own, or 128 plus the
-	// number of the signal that ended it.
+	// ExitCode is gpuprof's exit code: the program's own, or 128 plus the number of the signal that ended it.
 	ExitCode int    `json:"exit_code"`
-	Signal   string `json:"signal,omitempty"` // that ended it
-	// Stopped says that it was ended because its recording was there, as was asked for.
+	Signal   string `json:"signal,omitempty"` // signal that ended the program
+	// Stopped marks that gpuprof ended the program on request, after its recording was written.
 	Stopped bool `json:"stopped,omitempty"`
-	// PeakBytes is the most resident memory of the largest process; 0 unknown,
-	// which it is for a program smaller than gpuprof itself.
+	// PeakBytes is the largest process's peak resident memory; 0 if unknown, as for a program smaller than gpuprof
+	// itself.
 	PeakBytes int64 `json:"peak_rss_bytes"`
-	// TreePeakBytes is the most that all its processes had together when
-	// sampled, shared pages counted in each; 0 unknown.
+	// TreePeakBytes is the largest sampled sum over all processes, with shared pages counted in each; 0 if unknown.
 	TreePeakBytes int64         `json:"tree_peak_rss_bytes"`
 	CPUs          int           `json:"cpus"`  // that the program may use
 	CPUS          float64       `json:"cpu_s"` // of all processes that were waited for
 	Recorder      string        `json:"recorder"`
 	Traces        []string      `json:"traces"` // files, in the folder of the recording
 	Hook          *Hook         `json:"hook,omitempty"`
-	CUDA          []CUDAProcess `json:"cuda,omitempty"` // what the CUDA recorder tells of each process
-	// Idle says that the recorder was armed, and its traces are windows that were asked for.
+	CUDA          []CUDAProcess `json:"cuda,omitempty"` // the CUDA recorder's reports by process
+	// Idle marks that the recorder was armed and the traces are requested windows.
 	Idle bool `json:"idle,omitempty"`
-	// Skip is how many steps at the beginning of the traces are to be left out: the CUDA
-	// recorder keeps those that --skip names, too.
+	// Skip is the number of steps to leave out at the beginning of the traces: the CUDA recorder also keeps the
+	// steps that --skip names.
 	Skip      int                      `json:"skip,omitempty"`
 	Overhead  *Overhead                `json:"overhead,omitempty"`
 	Telemetry map[string]gpuprof.Track `json:"telemetry"`
 	Warnings  []gpuprof.Warning        `json:"warnings"` // of parts that are missing
 
-	unhooked map[int]string // names of Python processes whose environment does not lead to the hook, by id
+	unhooked map[int]string // names of Python processes whose PYTHONPATH lacks the hook, by process id
 }
 
 // Recorders.
@@ -53,8 +50,8 @@ const (
 	ByCUDA = "cuda"
 )
 
-// Stored is the result as telemetry.json holds it: what lies in the folder dir is
-// named as from there, since where the folder was tells nothing of the program.
+// Stored returns the result for telemetry.json, with paths relative to the folder dir: the folder's own location is
+// not part of the measurement.
 func (r *Result) Stored(dir string) *Result {
 	out := *r
 	out.Traces, out.Warnings = make([]string, len(r.Traces)), make([]gpuprof.Warning, len(r.Warnings))
@@ -73,7 +70,7 @@ func (r *Result) Stored(dir string) *Result {
 	return &out
 }
 
-// warn adds a warning; fix is empty where nothing helps.
+// warn adds a warning; fix is empty if there is no remedy.
 func (r *Result) warn(code, text, fix string) {
 	r.Warnings = append(r.Warnings, gpuprof.Warning{Code: code, Text: text, Fix: fix})
 }

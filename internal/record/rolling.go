@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// rollMB is how much of a process's recording one file holds while the program is watched.
+// rollMB limits one file of a process's rolling recording, MB.
 const rollMB = 64
 
-// byProcess are the recordings of a folder, of each process in the order of their numbers.
-func byProcess(dir string) map[int][]string {
+// groupByProcess returns a folder's recordings by process id, each in the order of their numbers.
+func groupByProcess(dir string) map[int][]string {
 	out := map[int][]string{}
 	for _, path := range recordings(dir) {
 		out[pidOf(path)] = append(out[pidOf(path)], path)
@@ -21,19 +21,18 @@ func byProcess(dir string) map[int][]string {
 	return out
 }
 
-// keepNewest removes, of each process, what is older than the recording before the one that is
-// being written.
+// keepNewest keeps each process's current recording and the one before, and removes older ones.
 func keepNewest(dir string) {
-	for _, files := range byProcess(dir) {
+	for _, files := range groupByProcess(dir) {
 		for _, path := range files[:max(0, len(files)-2)] {
 			_ = os.Remove(path) // a leftover takes room only
 		}
 	}
 }
 
-// keepBest keeps of each process the last recording or, where that had just begun, the one before.
+// keepBest keeps each process's largest recording: the last one, or the one before if the last one had just begun.
 func keepBest(dir string) {
-	for _, files := range byProcess(dir) {
+	for _, files := range groupByProcess(dir) {
 		best := slices.MaxFunc(files, func(a, b string) int { return cmp.Compare(sizeOf(a), sizeOf(b)) })
 		for _, path := range files {
 			if path != best {

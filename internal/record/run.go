@@ -18,9 +18,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Check says what stands in the way of running a command: gpuprof.ErrUsage
-// when there is none, or nothing of that name can be executed, or Nsight
-// Systems is asked for and not there.
+// Check returns gpuprof.ErrUsage if the command cannot run: there is none, it is not executable, or it asks for a
+// recorder that is not installed.
 func Check(o *Options) error {
 	if len(o.Args) == 0 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "running a program: nothing follows --").WithFix("give the command, for example gpuprof run -- python train.py")
@@ -52,10 +51,9 @@ func Check(o *Options) error {
 	return nil
 }
 
-// Run runs the program to its end and returns what is known of it. An error
-// means that it was never started; everything else that goes wrong is among
-// the result's notes. The program gets the signals that this process gets;
-// ctx ends nothing, it only carries values.
+// Run runs the program to its end and returns its measurement. An error means that the program was never started;
+// every later failure is a warning in the result. Run passes on this process's signals; ctx carries values only and
+// its end has no effect.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := Check(&o); err != nil {
 		return nil, err
@@ -67,7 +65,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	ctx = context.WithoutCancel(ctx)
 	r := newResult(&o)
 	caught := catchSignals()
-	defer caught.stop()
+	defer caught.stopCatching()
 	run := runHooked
 	if cupti, ok := useCUDA(&o, r); ok {
 		run = func(ctx context.Context, o *Options, r *Result, s *signals) error {
@@ -87,16 +85,16 @@ func newResult(o *Options) *Result {
 	return &Result{Head: document.NewHead(document.Recording, o.Tool), Command: document.MaskCommand(o.Args), CPUs: min(runtime.NumCPU(), runtime.GOMAXPROCS(0)), Started: time.Now(), Traces: []string{}, Warnings: []gpuprof.Warning{}}
 }
 
-// SoFar is what is known of a program that runs on, by what the hook has told.
+// SoFar returns the result of a running program from the hook's events so far.
 func SoFar(o *Options, h *Hook) *Result {
 	r := newResult(o)
-	r.takeHook(o, h)
+	r.addHook(o, h)
 	document.CleanStrings(&r.Command)
 	return r
 }
 
-// runHooked runs the program with the hook on its path. Where the hook cannot
-// be written the program runs without it: it is worth more than its trace.
+// runHooked runs the program with the hook on PYTHONPATH. If the hook cannot be written, the program runs without
+// it: the program matters more than its trace.
 func runHooked(ctx context.Context, o *Options, r *Result, s *signals) error {
 	r.Recorder = ByHook
 	h, err := writeHook(o)
@@ -106,22 +104,22 @@ func runHooked(ctx context.Context, o *Options, r *Result, s *signals) error {
 		r.warn("no-hook", "the program ran without being recorded: "+reason, fix)
 	} else {
 		defer h.scratch.Close()
-		if tellOuter(env) {
+		if notifyOuterRun(env) {
 			r.warn("inner-run", "this runs inside another gpuprof run, and the inner one records", "")
 		}
-		env = h.environment(env)
+		env = h.environWithHook(env)
 	}
 	status := ""
 	if h != nil {
 		status = h.status
 	}
-	w := watch(o, status, s)
-	child := childOf{args: o.Args, env: env, started: h.started}
+	w := startWatcher(o, status, s)
+	child := childOf{args: o.Args, env: env, started: h.noteProgram}
 	if h != nil {
 		child.hook = h.dir
 	}
 	err = runChild(ctx, o, r, s, child)
-	w.end()
+	w.close()
 	if r.Stopped = s.stopped; err != nil || h == nil {
 		return err
 	}
@@ -129,15 +127,15 @@ func runHooked(ctx context.Context, o *Options, r *Result, s *signals) error {
 	return nil
 }
 
-// readHooked takes over what the hook told.
+// readHooked reads the hook's events into the result.
 func readHooked(o *Options, r *Result, h *hook) {
 	status := readStatus(h.status)
-	r.takeHook(o, &status)
-	sweep(o.Dir)
-	explain(o, r)
+	r.addHook(o, &status)
+	removePartial(o.Dir)
+	explainHook(o, r)
 }
 
-func (r *Result) takeHook(o *Options, h *Hook) {
+func (r *Result) addHook(o *Options, h *Hook) {
 	r.Hook = h
 	for i := range h.Processes {
 		p := &h.Processes[i]
@@ -150,11 +148,11 @@ func (r *Result) takeHook(o *Options, h *Hook) {
 			}
 		}
 	}
-	r.Traces = existing(r.Traces)
+	r.Traces = existingFiles(r.Traces)
 }
 
-// existing leaves out what was replaced or lost since it was told of.
-func existing(paths []string) []string {
+// existingFiles drops paths of empty, removed or repeated files.
+func existingFiles(paths []string) []string {
 	out := []string{}
 	seen := map[string]bool{}
 	for _, p := range paths {
@@ -166,9 +164,8 @@ func existing(paths []string) []string {
 	return out
 }
 
-// sweep takes away traces that a killed process left half written, under the
-// hook's name for them or Kineto's.
-func sweep(dir string) {
+// removePartial removes traces that a killed process left half written, under the hook's or Kineto's name.
+func removePartial(dir string) {
 	for _, pattern := range []string{"trace-*.json.part*", "snapshot-*.pickle.part*"} {
 		for _, p := range outside.Dir(dir).Glob(pattern) {
 			_ = os.Remove(p) // a leftover is only untidy
@@ -184,8 +181,8 @@ type childOf struct {
 	hook      string        // the folder of the Python hook, "" none
 }
 
-// runChild runs one command under telemetry, with signals passed on, and fills
-// in what it cost. The command has no tie to this process: where gpuprof is killed it runs on.
+// runChild runs one command under telemetry, passes signals on, and fills in its resource use. The command does not
+// depend on this process: it continues if gpuprof is killed.
 func runChild(ctx context.Context, o *Options, r *Result, s *signals, c childOf) error {
 	path, err := exec.LookPath(c.args[0])
 	if err != nil {
@@ -193,12 +190,12 @@ func runChild(ctx context.Context, o *Options, r *Result, s *signals, c childOf)
 	}
 	cmd := exec.Command(path)
 	cmd.Args, cmd.Env, cmd.ExtraFiles = c.args, c.env, c.extra
-	// Files are inherited as they are: nothing of this process stands between.
+	// The child inherits the files themselves, without a pipe in between.
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.Stdin, o.Stdout, o.Stderr
 	if c.extra != nil { // a helper around the program; its own words are not the program's
 		cmd.Stdout, cmd.Stderr = o.Log, o.Log
 	}
-	own := ownPeak()
+	own := selfPeak()
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w", c.args[0], unwrapPath(err)).WithFix("check that it is a program for this machine, or put its interpreter before it if it is a script without a first line #!")
@@ -214,14 +211,14 @@ func runChild(ctx context.Context, o *Options, r *Result, s *signals, c childOf)
 	waitErr := cmd.Wait()
 	s.passTo(nil)
 	r.WallS = time.Since(began).Seconds()
-	r.Telemetry, r.TreePeakBytes = t.stop()
+	r.Telemetry, r.TreePeakBytes = t.stopSampling()
 	r.unhooked = t.unhooked
 	for name, g := range o.Samplers {
 		for track, v := range g.Stop() {
 			r.Telemetry[name+track] = v
 		}
 	}
-	r.account(cmd.ProcessState, own)
+	r.fillUsage(cmd.ProcessState, own)
 	var exit *exec.ExitError
 	if waitErr != nil && !errors.As(waitErr, &exit) {
 		r.warn("wait-failed", "waiting for the program: "+waitErr.Error(), "")
@@ -229,10 +226,9 @@ func runChild(ctx context.Context, o *Options, r *Result, s *signals, c childOf)
 	return nil
 }
 
-// account takes over how a process ended and what it used. own is the peak
-// memory of this process when it made the other, bytes: Linux counts that as
-// the child's too, so up to there the child's own is not known.
-func (r *Result) account(state *os.ProcessState, own int64) {
+// fillUsage fills in a process's exit status and resource use. own is this process's peak memory at the start of
+// the child, bytes: Linux counts it as the child's too, so a smaller peak of the child is unknown.
+func (r *Result) fillUsage(state *os.ProcessState, own int64) {
 	if state == nil {
 		r.ExitCode = 1
 		return

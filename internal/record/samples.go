@@ -12,10 +12,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// mostStacks bounds the stacks that are read of a file of samples: the hook takes fewer samples.
+// mostStacks limits the stacks read from a file of samples; the hook takes fewer.
 const mostStacks = 1 << 16
 
-// samplesHead is the first line of a file of samples, as the hook writes it.
+// samplesHead is the first line of the hook's file of samples.
 type samplesHead struct {
 	Version   int     `json:"version"`
 	Recorded  clocks  `json:"recorded"`
@@ -36,7 +36,7 @@ type samplesHead struct {
 	} `json:"facts"`
 }
 
-// sampledStack is one of the lines that follow.
+// sampledStack is one of the following lines.
 type sampledStack struct {
 	Doing  model.Doing `json:"doing"`
 	Callee string      `json:"callee"`
@@ -45,11 +45,11 @@ type sampledStack struct {
 	Frames []int       `json:"frames"`
 }
 
-// clocks are rows of wall, CPU, run delay and CPU of other threads, s, and of voluntary and involuntary
-// context switches, where they were counted.
+// clocks are rows of wall time, CPU time, run delay and CPU time of other threads, s, then counts of voluntary and
+// involuntary context switches, 0 if not counted.
 type clocks [][6]float64
 
-func (c clocks) rows() []model.HostClocks {
+func (c clocks) hostClocks() []model.HostClocks {
 	var out []model.HostClocks
 	for _, v := range c {
 		out = append(out, model.HostClocks{WallS: v[0], CPUS: v[1], DelayS: v[2], OthersS: v[3], Blocks: v[4], Preempted: v[5]})
@@ -65,8 +65,8 @@ func (f *frame) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &[]any{&f.File, &f.Function, &f.Line, &f.Text, &f.Library})
 }
 
-// SamplesOf is what the hook measured of the thread behind a trace of the recording, nil where it measured
-// nothing or its file cannot be read.
+// SamplesOf returns the hook's samples of the thread behind a trace; nil if there are none or their file is
+// unreadable.
 func (r *Result) SamplesOf(trace string) *model.HostSamples {
 	if r.Hook == nil {
 		return nil
@@ -80,11 +80,11 @@ func (r *Result) SamplesOf(trace string) *model.HostSamples {
 	if err != nil {
 		return nil
 	}
-	s.BareS = middle(bareSteps(p))
+	s.BareS = trimmedMean(bareSteps(p))
 	return s
 }
 
-// readSamples reads a file of samples. A file that breaks off gives the stacks up to there.
+// readSamples reads a file of samples. A truncated file gives the stacks up to its end.
 func readSamples(path string) (*model.HostSamples, error) {
 	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {
@@ -97,7 +97,7 @@ func readSamples(path string) (*model.HostSamples, error) {
 	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &head) != nil || head.Version != 1 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading the samples of the host in %s: the first line is not one that gpuprof wrote", path).WithFix("record the program again")
 	}
-	s := &model.HostSamples{Recorded: head.Recorded.rows(), Fetches: head.Loader.rows(), Sampled: head.Sampled.rows(), Samples: head.Samples,
+	s := &model.HostSamples{Recorded: head.Recorded.hostClocks(), Fetches: head.Loader.hostClocks(), Sampled: head.Sampled.hostClocks(), Samples: head.Samples,
 		WaitedS: head.Waited, ThrottledS: head.Throttled,
 		Facts: model.HostFacts{Threads: head.Facts.Threads, CPUs: head.Facts.CPUs, Anomaly: head.Facts.Anomaly, Loader: head.Facts.Loader, Optimizer: head.Facts.Optimizer, Memory: head.Facts.Memory}}
 	for _, v := range head.Frames {

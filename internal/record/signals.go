@@ -7,18 +7,17 @@ import (
 	"syscall"
 )
 
-// signals passes on to a program what this process is sent. None ends this
-// process while it has a program to wait for.
+// signals passes this process's signals on to a program. None ends this process while it waits for the program.
 type signals struct {
 	ch   chan os.Signal
 	done chan struct{}
 
 	mu     sync.Mutex
 	to     *os.Process
-	early  []os.Signal // came before the program was there
+	early  []os.Signal // arrived before the program was started
 	tty    bool        // this process had a terminal when it began
 	passed int
-	// stopped says that this process asked the program to end.
+	// stopped marks that this process asked the program to end.
 	stopped bool
 }
 
@@ -27,28 +26,28 @@ func catchSignals() *signals {
 	_, s.tty = foreground()
 	var wanted []os.Signal
 	for _, sig := range passedOn() {
-		// What was ignored from the start (nohup) is ignored by the program too.
+		// A signal ignored from the start (nohup) stays ignored in the program.
 		if !signal.Ignored(sig) {
 			wanted = append(wanted, sig)
 		}
 	}
 	signal.Notify(s.ch, wanted...)
-	go s.loop()
+	go s.passAll()
 	return s
 }
 
-func (s *signals) loop() {
+func (s *signals) passAll() {
 	for {
 		select {
 		case <-s.done:
 			return
 		case sig := <-s.ch:
-			s.pass(sig)
+			s.passSignal(sig)
 		}
 	}
 }
 
-// passTo names the program; nil when it has ended.
+// passTo sets the program to which signals go; nil after its end.
 func (s *signals) passTo(p *os.Process) {
 	s.mu.Lock()
 	s.to = p
@@ -63,8 +62,8 @@ func (s *signals) passTo(p *os.Process) {
 	}
 }
 
-func (s *signals) pass(sig os.Signal) {
-	if s.fromTerminal(sig) {
+func (s *signals) passSignal(sig os.Signal) {
+	if s.sentByTerminal(sig) {
 		return
 	}
 	s.mu.Lock()
@@ -77,10 +76,9 @@ func (s *signals) pass(sig os.Signal) {
 	_ = s.to.Signal(sig) // it may have ended already
 }
 
-// fromTerminal says that the program has got a signal by itself: a terminal
-// sends Ctrl-C, Ctrl-\ and its own end to every process of its foreground
-// group, and the program is in the group of this process.
-func (s *signals) fromTerminal(sig os.Signal) bool {
+// sentByTerminal reports whether the program got a signal from its terminal already: a terminal sends Ctrl-C, Ctrl-\
+// and its hang-up to every process of its foreground group, which includes the program.
+func (s *signals) sentByTerminal(sig os.Signal) bool {
 	front, terminal := foreground()
 	switch sig {
 	case syscall.SIGINT, syscall.SIGQUIT:
@@ -91,7 +89,7 @@ func (s *signals) fromTerminal(sig os.Signal) bool {
 	return false
 }
 
-func (s *signals) stop() {
+func (s *signals) stopCatching() {
 	signal.Stop(s.ch)
 	close(s.done)
 }

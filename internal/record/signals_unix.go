@@ -9,16 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// passedOn are the signals that ask a program for something.
+// passedOn lists the signals that gpuprof passes on.
 func passedOn() []os.Signal {
 	return []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
 }
 
-// askToEnd asks a program to end.
+// askToEnd is the signal that asks a program to end.
 const askToEnd = syscall.SIGTERM
 
-// foreground says whether this process has a terminal and is in its
-// foreground group.
+// foreground reports whether this process has a terminal and is in its foreground group.
 func foreground() (front, terminal bool) {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDONLY|unix.O_NOCTTY, 0)
 	if err != nil {

@@ -5,11 +5,11 @@ import (
 	"syscall"
 )
 
-// passedOn are the events that a console sends: to every program of it by itself,
-// so this process has only to outlive them.
+// passedOn lists the console's events. The console sends them to every program, so this process only has to survive
+// them.
 func passedOn() []os.Signal { return []os.Signal{os.Interrupt} }
 
-// askToEnd is a signal that no program of this system can be sent: it is ended at once.
+// askToEnd cannot be sent on Windows: the caller kills the program at once.
 const askToEnd = syscall.SIGTERM
 
 func foreground() (front, terminal bool) { return true, true }

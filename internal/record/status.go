@@ -11,45 +11,43 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Process is what the hook tells of one Python process that imported torch.
+// Process is the hook's report of one Python process that imported torch.
 type Process struct {
 	PID   int    `json:"pid"`
 	Torch string `json:"torch"` // version
 	Rank  int    `json:"rank"`  // -1 unknown
-	// Kind is what its steps were counted by: optimizer, zero_grad, backward, module,
-	// loader or window; "" nothing was seen.
+	// Kind is the event that its steps were counted by: optimizer, zero_grad, backward, module, loader or window;
+	// "" if none was seen.
 	Kind     string `json:"kind"`
-	Steps    int    `json:"steps"`    // completed, as far as they were counted
+	Steps    int    `json:"steps"`    // completed, until the counting ended
 	After    int    `json:"after"`    // completed before the recording began
-	Recorded int    `json:"recorded"` // steps in the trace, or so far in the one that is recorded
+	Recorded int    `json:"recorded"` // steps in the trace, or so far in the current one
 	Began    bool   `json:"began"`    // the profiler was started
-	Complete bool   `json:"complete"` // all steps that were asked for are in the trace
-	// Bounded says that the recording ended because it took too long, or, with
-	// Grown, because the process' memory had grown by so many bytes.
+	Complete bool   `json:"complete"` // all requested steps are in the trace
+	// Bounded marks a recording that ended because it took too long or, with Grown, because the process's memory
+	// had grown by so many bytes.
 	Bounded bool  `json:"bounded,omitempty"`
 	Grown   int64 `json:"grown,omitempty"`
-	// Optimizer is the class of the optimizer whose step ends a recorded step,
-	// which was number Place to step of the Optimizers that its thread uses.
+	// Optimizer is the class of the optimizer whose step ends a recorded step; it steps in place Place among the
+	// Optimizers of its thread.
 	Optimizer  string `json:"optimizer,omitempty"`
 	Place      int    `json:"optimizer_place,omitempty"`
 	Optimizers int    `json:"optimizers,omitempty"`
-	// OtherThreads is how many threads made optimizer steps beside the one
-	// whose steps were counted, until the hook left.
+	// OtherThreads counts the threads with optimizer steps other than the counted thread, until the hook left.
 	OtherThreads int `json:"other_threads,omitempty"`
-	// File is the trace's name in the folder, "" none; Bytes its size, and
-	// Whole is false for a trace that broke off.
-	// OOMFile is the snapshot that was written at the first out-of-memory error.
+	// File is the trace's name in the folder, "" for none; Bytes its size, and Whole is false for a truncated
+	// trace. OOMFile is the snapshot written at the first out-of-memory error.
 	File    string  `json:"file,omitempty"`
 	OOMFile string  `json:"oom_file,omitempty"`
 	Bytes   int64   `json:"bytes,omitempty"`
 	Whole   bool    `json:"whole,omitempty"`
-	ExportS float64 `json:"export_s,omitempty"` // what writing it took, s
-	// Samples is the name in the folder of the clocks and stack samples of the thread that makes the steps, ""
-	// none; Sampling says that they are being taken, or are to come.
+	ExportS float64 `json:"export_s,omitempty"` // time for writing the trace, s
+	// Samples is the file in the folder with the clocks and stack samples of the thread that makes the steps, ""
+	// for none. Sampling marks that samples are being taken or are to come.
 	Samples  string `json:"samples,omitempty"`
 	Sampling bool   `json:"-"`
-	// Aside is why nothing was recorded: own-profiler, forked, nsys,
-	// many-processes, no-device, own-history.
+	// Aside is the reason for recording nothing: own-profiler, forked, nsys, many-processes, no-device,
+	// own-history.
 	Aside  string    `json:"aside,omitempty"`
 	Errors []string  `json:"errors,omitempty"`
 	Before []float64 `json:"before_s,omitempty"` // step times, s
@@ -57,17 +55,16 @@ type Process struct {
 	Later  []float64 `json:"after_s,omitempty"`
 }
 
-// Hook is what the hook tells of the whole program.
+// Hook is the hook's report of the whole program.
 type Hook struct {
-	Loaded    int       `json:"python_processes"` // that loaded the hook
+	Loaded    int       `json:"python_processes"` // Python processes that loaded the hook
 	Python    string    `json:"python,omitempty"` // version of the first
 	Nested    bool      `json:"nested,omitempty"` // another gpuprof run recorded inside this one
-	Errors    []string  `json:"errors,omitempty"` // before torch was there
+	Errors    []string  `json:"errors,omitempty"` // before torch was imported
 	Processes []Process `json:"processes"`
 }
 
-// statusLine is one line of the hook's file; which fields are set depends on
-// the event.
+// statusLine is a line of the hook's event file; the event determines the fields that are set.
 type statusLine struct {
 	Event    string    `json:"event"`
 	PID      int       `json:"pid"`
@@ -98,14 +95,14 @@ type statusLine struct {
 	Of           int    `json:"of"`
 }
 
-// maxStatusLine bounds one line; the hook's are a few kilobytes.
+// maxStatusLine limits one line, bytes; the hook writes a few kilobytes.
 const maxStatusLine = 1 << 20
 
-// ReadHook is what the hook has told so far of a program that records into a folder.
+// ReadHook reads the hook's events so far from the folder of a recording.
 func ReadHook(dir string) Hook { return readStatus(filepath.Join(dir, statusName)) }
 
-// readStatus reads the hook's file. A line that is no JSON (the disk was full)
-// is left out; without a file nothing was told.
+// readStatus reads the hook's event file. It skips lines that are not JSON, as after a full disk; without a file
+// the result is empty.
 func readStatus(path string) Hook {
 	h := Hook{Processes: []Process{}}
 	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)
@@ -118,13 +115,13 @@ func readStatus(path string) Hook {
 	for lines.Scan() {
 		var l statusLine
 		if json.Unmarshal(lines.Bytes(), &l) == nil {
-			h.take(&l)
+			h.applyEvent(&l)
 		}
 	}
 	return h
 }
 
-func (h *Hook) take(l *statusLine) {
+func (h *Hook) applyEvent(l *statusLine) {
 	switch l.Event {
 	case "loaded":
 		h.Loaded++
@@ -142,17 +139,17 @@ func (h *Hook) take(l *statusLine) {
 			h.Errors = append(h.Errors, l.Where+": "+l.Text)
 			return
 		}
-		// A process forked from one that had torch begins without a line for it.
+		// A process forked after the import of torch has no "torch" event.
 		h.Processes = append(h.Processes, Process{PID: l.PID, Rank: -1})
 		at = len(h.Processes) - 1
 		if at > 0 {
 			h.Processes[at].Torch = h.Processes[0].Torch
 		}
 	}
-	h.Processes[at].take(l)
+	h.Processes[at].applyEvent(l)
 }
 
-func (p *Process) take(l *statusLine) {
+func (p *Process) applyEvent(l *statusLine) {
 	if l.Rank != nil {
 		p.Rank = *l.Rank
 	}

@@ -14,22 +14,19 @@ import (
 )
 
 const (
-	// sampleEvery is the telemetry's interval at best: often enough to see a
-	// phase of a program, seldom enough to cost it nothing.
+	// sampleEvery is the shortest telemetry interval: it resolves the phases of a program at negligible cost.
 	sampleEvery = 500 * time.Millisecond
-	// sampleCost is the least share of time between two samples: one part in
-	// so many of a processor's time may go into taking them. Time in which the
-	// sampler waited for a processor costs the program nothing.
+	// sampleCost limits the sampling to one part in so many of a processor's time. Time in which the sampler waits
+	// for a processor costs the program nothing.
 	sampleCost = 500
-	// capacity is how many readings a track holds. A longer run keeps every
-	// second reading and goes on at half the rate.
+	// capacity is the number of readings in a track. A longer run keeps every second reading and continues at half
+	// the rate.
 	capacity = 1200
-	// ticksPerS is the unit of times in /proc, fixed at 100 for programs.
+	// ticksPerS is the unit of times in /proc: Linux fixes it at 100 for user programs.
 	ticksPerS = 100
 )
 
-// tree samples a process and its descendants from /proc; where there is no
-// /proc it stays empty.
+// tree samples a process and its descendants from /proc; without /proc it stays empty.
 type tree struct {
 	root   int
 	proc   string
@@ -62,8 +59,7 @@ const (
 	treeTracks
 )
 
-// startTree samples the processes below pid. Of Python processes it keeps those whose environment does not
-// lead to hook, the folder of the Python hook.
+// startTree samples the processes below pid. It notes the Python processes whose environment lacks the folder hook.
 func startTree(ctx context.Context, pid int, hook string) *tree {
 	t := &tree{
 		root: pid, proc: "/proc", start: time.Now(), cpu: threadTime, done: make(chan struct{}),
@@ -71,24 +67,23 @@ func startTree(ctx context.Context, pid int, hook string) *tree {
 		tracks: []treeTrack{{name: "program_cpu_time", unit: "s"}, {name: "program_rss", unit: "B"}, {name: "program_processes", unit: "1"}, {name: "program_threads", unit: "1"}},
 	}
 	ctx, t.cancel = context.WithCancel(ctx)
-	go t.loop(ctx)
+	go t.sampleLoop(ctx)
 	return t
 }
 
-func (t *tree) loop(ctx context.Context) {
+func (t *tree) sampleLoop(ctx context.Context) {
 	defer close(t.done)
-	runtime.LockOSThread() // its processor time is that of a thread
+	runtime.LockOSThread() // threadTime reads the clock of this thread
 	defer runtime.UnlockOSThread()
-	// Short programs deserve more than two readings: the interval grows from a
-	// tenth to its full length.
+	// Short programs get more than two readings: the interval grows from a tenth to its full length.
 	least := sampleEvery / 10
 	for {
-		cost, alive := t.timed()
+		cost, alive := t.sampleTimed()
 		if !alive {
 			return
 		}
 		if len(t.times) >= capacity {
-			t.thin()
+			t.thinReadings()
 			least *= 2
 		}
 		if least < sampleEvery {
@@ -102,16 +97,15 @@ func (t *tree) loop(ctx context.Context) {
 	}
 }
 
-// timed takes a reading and returns the processor time that it took; false
-// when the tree is gone.
-func (t *tree) timed() (cost time.Duration, alive bool) {
+// sampleTimed takes a reading and returns the processor time that it took; false if the tree has ended.
+func (t *tree) sampleTimed() (cost time.Duration, alive bool) {
 	before := t.cpu()
-	alive = t.sample()
+	alive = t.sampleTree()
 	return t.cpu() - before, alive
 }
 
-// stop ends the sampling and returns the tracks and the most memory seen, bytes.
-func (t *tree) stop() (tracks map[string]gpuprof.Track, peak int64) {
+// stopSampling ends the sampling and returns the tracks and the largest memory seen, bytes.
+func (t *tree) stopSampling() (tracks map[string]gpuprof.Track, peak int64) {
 	t.cancel()
 	<-t.done
 	out := map[string]gpuprof.Track{}
@@ -123,16 +117,16 @@ func (t *tree) stop() (tracks map[string]gpuprof.Track, peak int64) {
 	return out, int64(t.peak)
 }
 
-// sample takes one reading of the whole tree; false when it is gone.
-func (t *tree) sample() bool {
+// sampleTree takes one reading of all processes; false if none is left.
+func (t *tree) sampleTree() bool {
 	var sum [treeTracks]float64
 	at := time.Since(t.start).Seconds()
 	todo := []int{t.root}
 	for len(todo) > 0 {
 		pid := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		if t.read(pid, &sum) {
-			todo = t.children(todo, pid)
+		if t.readProcess(pid, &sum) {
+			todo = t.appendChildren(todo, pid)
 		}
 	}
 	if sum[treeProcesses] == 0 {
@@ -146,11 +140,11 @@ func (t *tree) sample() bool {
 	return true
 }
 
-// read adds one process; its times hold those of children it has waited for.
-func (t *tree) read(pid int, sum *[treeTracks]float64) bool {
-	b := t.file(filepath.Join(t.proc, strconv.Itoa(pid), "stat"))
-	// The name, in brackets, may hold anything; fields are counted behind it,
-	// the first there being the third of proc(5).
+// readProcess adds one process to sum; its processor times include children that it has waited for.
+func (t *tree) readProcess(pid int, sum *[treeTracks]float64) bool {
+	b := t.readFile(filepath.Join(t.proc, strconv.Itoa(pid), "stat"))
+	// The name, in brackets, may hold any character: fields are counted behind it, beginning with the third of
+	// proc(5).
 	end := bytes.LastIndexByte(b, ')')
 	if end < 0 {
 		return false
@@ -166,7 +160,7 @@ func (t *tree) read(pid int, sum *[treeTracks]float64) bool {
 		}
 		return v
 	}
-	t.lookAtPython(pid, b[:end])
+	t.checkPython(pid, b[:end])
 	sum[treeCPU] += (field(14) + field(15) + field(16) + field(17)) / ticksPerS
 	sum[treeRSS] += field(24) * t.page
 	sum[treeProcesses]++
@@ -174,11 +168,11 @@ func (t *tree) read(pid int, sum *[treeTracks]float64) bool {
 	return true
 }
 
-// mostUnhooked is how many processes without the hook are kept.
+// mostUnhooked limits the number of noted processes without the hook.
 const mostUnhooked = 16
 
-// lookAtPython keeps a Python process that does not load the hook; head is the beginning of its stat.
-func (t *tree) lookAtPython(pid int, head []byte) {
+// checkPython notes a Python process that does not load the hook; head is the beginning of its stat file.
+func (t *tree) checkPython(pid int, head []byte) {
 	_, name, _ := bytes.Cut(head, []byte("("))
 	if t.hook == "" || !bytes.HasPrefix(name, []byte("python")) || len(t.unhooked) >= mostUnhooked {
 		return
@@ -189,21 +183,21 @@ func (t *tree) lookAtPython(pid int, head []byte) {
 		return
 	}
 	if bytes.Contains(env, []byte("PYTHONPATH="+t.hook)) {
-		delete(t.unhooked, pid) // it was seen before it had its own environment
+		delete(t.unhooked, pid) // the earlier reading saw the environment before exec
 		return
 	}
 	t.unhooked[pid] = python
 }
 
-// children appends a process's children, of all its threads.
-func (t *tree) children(to []int, pid int) []int {
+// appendChildren appends the children of all threads of a process.
+func (t *tree) appendChildren(to []int, pid int) []int {
 	dir := filepath.Join(t.proc, strconv.Itoa(pid), "task")
 	threads, err := os.ReadDir(dir)
 	if err != nil {
 		return to
 	}
 	for _, th := range threads {
-		for _, f := range bytes.Fields(t.file(filepath.Join(dir, th.Name(), "children"))) {
+		for _, f := range bytes.Fields(t.readFile(filepath.Join(dir, th.Name(), "children"))) {
 			if n, err := strconv.Atoi(string(f)); err == nil {
 				to = append(to, n)
 			}
@@ -212,7 +206,7 @@ func (t *tree) children(to []int, pid int) []int {
 	return to
 }
 
-func (t *tree) file(path string) []byte {
+func (t *tree) readFile(path string) []byte {
 	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
@@ -225,8 +219,8 @@ func (t *tree) file(path string) []byte {
 	return t.buf[:n]
 }
 
-// thin keeps every second reading.
-func (t *tree) thin() {
+// thinReadings keeps every second reading.
+func (t *tree) thinReadings() {
 	half := len(t.times) / 2
 	for i := range half {
 		t.times[i] = t.times[2*i]

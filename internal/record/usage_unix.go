@@ -12,8 +12,7 @@ import (
 // rusageThread is Linux' RUSAGE_THREAD, which package syscall lacks.
 const rusageThread = 1
 
-// threadTime is the processor time of the calling thread; 0 where the system
-// does not count it by thread.
+// threadTime returns the processor time of the calling thread; 0 on systems that do not count it by thread.
 func threadTime() time.Duration {
 	var u syscall.Rusage
 	if runtime.GOOS != "linux" || syscall.Getrusage(rusageThread, &u) != nil {
@@ -22,8 +21,8 @@ func threadTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// ownPeak is the most resident memory that this process has had, bytes; 0 unknown.
-func ownPeak() int64 {
+// selfPeak returns this process's peak resident memory, bytes; 0 if unknown.
+func selfPeak() int64 {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0
@@ -31,7 +30,7 @@ func ownPeak() int64 {
 	return rssBytes(&u)
 }
 
-// peakOf is that of a process that has ended.
+// peakOf returns the peak resident memory of an ended process, bytes; 0 if unknown.
 func peakOf(state *os.ProcessState) int64 {
 	if u, ok := state.SysUsage().(*syscall.Rusage); ok {
 		return rssBytes(u)
@@ -41,7 +40,7 @@ func peakOf(state *os.ProcessState) int64 {
 
 func rssBytes(u *syscall.Rusage) int64 {
 	most := int64(u.Maxrss)       //nolint:unconvert // 32 bits wide on 32-bit systems
-	if runtime.GOOS == "darwin" { // there it is bytes, elsewhere KiB
+	if runtime.GOOS == "darwin" { // bytes there, KiB elsewhere
 		return most
 	}
 	return most << 10

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Windows tells no peak memory with a process's end: it is unknown.
+// Windows reports no peak memory at a process's end: it is unknown.
 
-func ownPeak() int64 { return 0 }
+func selfPeak() int64 { return 0 }
 
 func peakOf(*os.ProcessState) int64 { return 0 }
 
-// threadTime is unknown: there is no /proc to sample either.
+// threadTime is 0, which means unknown; Windows has no /proc to sample either.
 func threadTime() time.Duration { return 0 }

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// watchEvery is the pause between two looks at the size of the hook's account.
+	// watchEvery is the pause between two checks of the size of the hook's event file.
 	watchEvery = 250 * time.Millisecond
-	// killAfter is how long a program that was asked to end may take for it.
+	// killAfter is the time that a program has to end by itself after the request.
 	killAfter = 10 * time.Second
 )
 
-// Settled says that some process has its trace and none is about to write one: every
-// recording that began is written or has failed.
+// Settled reports whether at least one process has its trace and no process still has one to write: every recording
+// that began is written or has failed.
 func (h *Hook) Settled() bool {
 	some := false
 	for i := range h.Processes {
@@ -29,20 +29,20 @@ func (h *Hook) Settled() bool {
 	return some
 }
 
-// Accounted says that no samples of a host thread are still to come.
+// Accounted reports whether all samples of host threads have arrived.
 func (h *Hook) Accounted() bool {
 	return !slices.ContainsFunc(h.Processes, func(p Process) bool { return p.Sampling })
 }
 
-// watcher tells Options.Watch what the hook has told, while the program runs.
+// watcher calls Options.Watch with the hook's events while the program runs.
 type watcher struct {
 	done chan struct{}
 	wg   sync.WaitGroup
 }
 
-// watch looks at the hook's account until Watch has seen enough, or end is called.
-// Watch is called from one goroutine, at once and whenever the account grew.
-func watch(o *Options, path string, s *signals) *watcher {
+// startWatcher starts a goroutine that calls Watch at once and whenever the event file grew. It ends when Watch
+// decides so or close is called.
+func startWatcher(o *Options, path string, s *signals) *watcher {
 	w := &watcher{done: make(chan struct{})}
 	if o.Watch == nil {
 		return w
@@ -56,7 +56,7 @@ func watch(o *Options, path string, s *signals) *watcher {
 				switch o.Watch(&h, w.done) {
 				case WatchOn:
 				case WatchStop:
-					s.end(w.done)
+					s.endProgram(w.done)
 					return
 				case WatchEnough:
 					return
@@ -72,7 +72,7 @@ func watch(o *Options, path string, s *signals) *watcher {
 	return w
 }
 
-// sizeOf is a file's size, 0 for none.
+// sizeOf returns a file's size, 0 if there is none.
 func sizeOf(path string) int64 {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -81,15 +81,14 @@ func sizeOf(path string) int64 {
 	return info.Size()
 }
 
-// end waits until Watch is not called any more.
-func (w *watcher) end() {
+// close waits until Watch is not called any more.
+func (w *watcher) close() {
 	close(w.done)
 	w.wg.Wait()
 }
 
-// end asks the program to end, and makes it where it takes too long; ended is closed
-// when it has.
-func (s *signals) end(ended <-chan struct{}) {
+// endProgram asks the program to end and kills it after killAfter; ended is closed when the program has ended.
+func (s *signals) endProgram(ended <-chan struct{}) {
 	s.mu.Lock()
 	p := s.to
 	s.mu.Unlock()

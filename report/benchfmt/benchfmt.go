@@ -4,8 +4,8 @@
 //
 // A step's line carries sec/op, the throughput and the exact counters; a
 // stage's line (/stage=NAME) carries device-sec/op, host-sec/op and
-// exposed-sec/op, units of their own so that stages never mix with steps in
-// a mean. Configuration lines hold only what stays the same from run to run
+// exposed-sec/op, separate units so that stages never mix with steps in
+// a mean. Configuration lines hold only values that are constant from run to run
 // on one machine: benchstat splits its tables where they differ, so dates,
 // load and versions are left out. Settings are in the name.
 package benchfmt
@@ -24,21 +24,20 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Write writes the runs. A run without times has no line; its status is
-// known from run.json.
+// Write writes the runs. A run without times has no line; run.json has its status.
 func Write(w io.Writer, runs []*gpuprof.Run) error {
 	runs = view.Compact(runs)
 	if len(runs) == 0 {
 		return view.ErrNoRun("benchmark lines")
 	}
 	out := benchfmt.NewWriter(w)
-	for _, m := range metadata(runs) {
+	for _, m := range unitMetadata(runs) {
 		if err := out.Write(m); err != nil {
 			return err
 		}
 	}
 	for _, r := range runs {
-		for _, res := range results(r) {
+		for _, res := range resultsOf(r) {
 			if err := out.Write(res); err != nil {
 				return err
 			}
@@ -47,27 +46,27 @@ func Write(w io.Writer, runs []*gpuprof.Run) error {
 	return nil
 }
 
-// metadata says of each throughput unit that more is better.
-func metadata(runs []*gpuprof.Run) []*benchfmt.UnitMetadata {
+// unitMetadata marks each throughput unit as better when higher.
+func unitMetadata(runs []*gpuprof.Run) []*benchfmt.UnitMetadata {
 	var out []*benchfmt.UnitMetadata
 	seen := map[string]bool{}
 	for _, r := range runs {
-		if r.Throughput == nil || !view.HasTimes(r) || seen[unit(r.Throughput.Unit)] {
+		if r.Throughput == nil || !view.HasTimes(r) || seen[unitName(r.Throughput.Unit)] {
 			continue
 		}
-		u := unit(r.Throughput.Unit)
+		u := unitName(r.Throughput.Unit)
 		seen[u] = true
 		out = append(out, &benchfmt.UnitMetadata{UnitMetadataKey: benchfmt.UnitMetadataKey{Unit: u, Key: "better"}, OrigUnit: u, Value: "higher"})
 	}
 	return out
 }
 
-func results(r *gpuprof.Run) []*benchfmt.Result {
+func resultsOf(r *gpuprof.Run) []*benchfmt.Result {
 	if !view.HasTimes(r) {
 		return nil
 	}
 	var out []*benchfmt.Result
-	for p, n := range processes(r) {
+	for p, n := range sampleCounts(r) {
 		if res := stepResult(r, p, n); len(res.Values) > 0 {
 			out = append(out, res)
 		}
@@ -80,8 +79,8 @@ func results(r *gpuprof.Run) []*benchfmt.Result {
 	return out
 }
 
-// processes are the sample counts of the step by process.
-func processes(r *gpuprof.Run) []int {
+// sampleCounts returns the number of samples of the step by process.
+func sampleCounts(r *gpuprof.Run) []int {
 	var out []int
 	if r.Step != nil {
 		for _, run := range r.Step.Runs {
@@ -91,8 +90,8 @@ func processes(r *gpuprof.Run) []int {
 	return out
 }
 
-// median of process p's finite samples; ok is false when it has none.
-func median(s *gpuprof.Series, p int) (v float64, ok bool) {
+// medianOf returns the median of process p's finite samples; ok is false without samples.
+func medianOf(s *gpuprof.Series, p int) (v float64, ok bool) {
 	if s == nil || p >= len(s.Runs) {
 		return 0, false
 	}
@@ -101,23 +100,23 @@ func median(s *gpuprof.Series, p int) (v float64, ok bool) {
 }
 
 func newResult(r *gpuprof.Run, stage string, iters int) *benchfmt.Result {
-	return &benchfmt.Result{Config: config(r), Name: benchfmt.Name(name(r, stage)), Iters: max(iters, 1)}
+	return &benchfmt.Result{Config: configOf(r), Name: benchfmt.Name(benchName(r, stage)), Iters: max(iters, 1)}
 }
 
 func stepResult(r *gpuprof.Run, p, n int) *benchfmt.Result {
 	res := newResult(r, "", n)
 	add := func(v float64, u string) { res.Values = append(res.Values, benchfmt.Value{Value: v, Unit: u}) }
-	if v, ok := median(r.Step, p); ok {
+	if v, ok := medianOf(r.Step, p); ok {
 		add(v, "sec/op")
 	} else {
 		return res
 	}
 	if t := r.Throughput; t != nil {
-		if v, ok := median(t.Series, p); ok {
-			add(v, unit(t.Unit))
+		if v, ok := medianOf(t.Series, p); ok {
+			add(v, unitName(t.Unit))
 		}
 	}
-	if v, ok := median(r.EnergyStep, p); ok {
+	if v, ok := medianOf(r.EnergyStep, p); ok {
 		add(v, "J/op")
 	}
 	if r.PeakMemory > 0 {
@@ -137,15 +136,15 @@ func stageResult(r *gpuprof.Run, s view.Stage, p, n int) *benchfmt.Result {
 		series *gpuprof.Series
 		unit   string
 	}{{s.Device, "device-sec/op"}, {s.Host, "host-sec/op"}, {s.Exposed, "exposed-sec/op"}} {
-		if v, ok := median(m.series, p); ok {
+		if v, ok := medianOf(m.series, p); ok {
 			res.Values = append(res.Values, benchfmt.Value{Value: v, Unit: m.unit})
 		}
 	}
 	return res
 }
 
-// config are the keys that stay the same from run to run on one machine.
-func config(r *gpuprof.Run) []benchfmt.Config {
+// configOf returns the keys that are constant from run to run on one machine.
+func configOf(r *gpuprof.Run) []benchfmt.Config {
 	var out []benchfmt.Config
 	for _, kv := range [][2]string{{"goos", r.Device.OS}, {"goarch", goarch(r)}, {"pkg", "gpuprof/" + r.Workload}, {"cpu", r.Device.CPU}, {"device", r.Device.Name}} {
 		if v := strings.TrimSpace(view.Cut(kv[1], 80)); v != "" {
@@ -155,7 +154,7 @@ func config(r *gpuprof.Run) []benchfmt.Config {
 	return out
 }
 
-// goarch is known for the host device only: a GPU's Arch is its own.
+// goarch returns the architecture of the host device: a GPU's Arch is not a GOARCH.
 func goarch(r *gpuprof.Run) string {
 	if r.Device.Kind == "host" {
 		return r.Device.Arch
@@ -163,29 +162,29 @@ func goarch(r *gpuprof.Run) string {
 	return ""
 }
 
-// name is "E3nn/preset=small/batch=512/…/device=host/mode=steady". The last
-// part never ends in "-N", which the format takes for a number of threads.
-func name(r *gpuprof.Run, stage string) string {
-	parts := []string{exported(r.Workload), "preset=" + word(r.Preset)}
+// benchName formats "E3nn/preset=small/batch=512/…/device=host/mode=steady". The last part never ends in "-N",
+// which the format reads as a number of threads.
+func benchName(r *gpuprof.Run, stage string) string {
+	parts := []string{exportedName(r.Workload), "preset=" + namePart(r.Preset)}
 	for _, k := range slices.Sorted(maps.Keys(r.Knobs)) {
-		parts = append(parts, word(k)+"="+word(r.Knobs[k]))
+		parts = append(parts, namePart(k)+"="+namePart(r.Knobs[k]))
 	}
 	if stage != "" {
-		parts = append(parts, "stage="+word(stage))
+		parts = append(parts, "stage="+namePart(stage))
 	}
-	return strings.Join(append(parts, "device="+word(r.Device.Kind), "mode="+mode(r)), "/")
+	return strings.Join(append(parts, "device="+namePart(r.Device.Kind), "mode="+modeName(r)), "/")
 }
 
-func mode(r *gpuprof.Run) string {
+func modeName(r *gpuprof.Run) string {
 	if slices.Contains(gpuprof.Modes(), r.Mode) {
 		return string(r.Mode)
 	}
 	return "unknown"
 }
 
-// exported makes a benchmark name: the format wants a capital after "Benchmark".
-func exported(s string) string {
-	out := []rune(word(s))
+// exportedName makes a benchmark name: the format wants a capital after "Benchmark".
+func exportedName(s string) string {
+	out := []rune(namePart(s))
 	out[0] = unicode.ToUpper(out[0])
 	if !unicode.IsUpper(out[0]) && !unicode.IsDigit(out[0]) {
 		return "X" + string(out)
@@ -193,8 +192,8 @@ func exported(s string) string {
 	return string(out)
 }
 
-// word keeps a value in one part of a name: no blanks, no slash, no quote.
-func word(s string) string {
+// namePart keeps a value in one part of a name: no blanks, no slash, no quote.
+func namePart(s string) string {
 	s = strings.Map(func(c rune) rune {
 		if c == '/' || c == '=' || c == '"' || unicode.IsSpace(c) || c == unicode.ReplacementChar {
 			return '_'
@@ -207,8 +206,8 @@ func word(s string) string {
 	return s
 }
 
-// unit keeps a throughput unit one word.
-func unit(s string) string {
+// unitName makes one word of a throughput unit.
+func unitName(s string) string {
 	return strings.Map(func(c rune) rune {
 		if unicode.IsSpace(c) || c == '=' {
 			return '_'

@@ -12,10 +12,9 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// WriteComparison writes both sides of a comparison, a line a process and
-// metric, the side as the last part of the name: benchstat -col /side FILE
-// puts them side by side. Of a gate's metrics they are the processes of the
-// stage that decided. A metric whose samples are not known has no lines.
+// WriteComparison writes both sides of a comparison, a line per process and metric, with the side as the last part
+// of the name for benchstat -col /side FILE. A gate's metric has the processes of the stage that decided it. A
+// metric without samples has no lines.
 func WriteComparison(w io.Writer, c *compare.Comparison) error {
 	if c == nil {
 		return view.ErrNoRun("benchmark lines")
@@ -30,7 +29,7 @@ func WriteComparison(w io.Writer, c *compare.Comparison) error {
 		}
 	}
 	for i := range c.Metrics {
-		for _, r := range sides(c, &c.Metrics[i]) {
+		for _, r := range sideResults(c, &c.Metrics[i]) {
 			if err := out.Write(r); err != nil {
 				return err
 			}
@@ -39,7 +38,7 @@ func WriteComparison(w io.Writer, c *compare.Comparison) error {
 	return nil
 }
 
-// unitOf says of a unit, once, which direction is better and whether it counts.
+// unitOf returns a unit's metadata once: its better direction, and whether it is an exact count.
 func unitOf(m *compare.MetricResult, seen map[string]bool) []*benchfmt.UnitMetadata {
 	u := metricUnit(m)
 	if seen[u] || m.Samples == nil {
@@ -59,27 +58,27 @@ func unitOf(m *compare.MetricResult, seen map[string]bool) []*benchfmt.UnitMetad
 	return out
 }
 
-// metricUnit is what benchstat compares by: counters have units of their own, so
-// that none is taken for another's.
+// metricUnit returns the unit by which benchstat compares: each counter has its own unit, so that two are never
+// mixed.
 func metricUnit(m *compare.MetricResult) string {
 	switch {
 	case m.Unit == "s":
 		return "sec/op"
 	case m.Exact:
-		return strings.ReplaceAll(word(m.Name), "_", "-") + "/op"
+		return strings.ReplaceAll(namePart(m.Name), "_", "-") + "/op"
 	case m.Unit == "":
 		return "value"
 	}
-	return unit(m.Unit)
+	return unitName(m.Unit)
 }
 
-func sides(c *compare.Comparison, m *compare.MetricResult) []*benchfmt.Result {
+func sideResults(c *compare.Comparison, m *compare.MetricResult) []*benchfmt.Result {
 	if m.Samples == nil {
 		return nil
 	}
-	parts := []string{exported(m.Name)}
+	parts := []string{exportedName(m.Name)}
 	if c.Workload != "" {
-		parts = []string{exported(c.Workload), "preset=" + word(c.Preset), "metric=" + word(m.Name)}
+		parts = []string{exportedName(c.Workload), "preset=" + namePart(c.Preset), "metric=" + namePart(m.Name)}
 	}
 	var out []*benchfmt.Result
 	for _, side := range []struct {

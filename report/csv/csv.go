@@ -1,7 +1,5 @@
-// Package csv writes runs and histories as rows of comma-separated values, for spreadsheets
-// and data frames. A run has one row for each metric of the step and of each stage, its
-// unit beside it.
-// Figures are in base units and carry every digit.
+// Package csv writes runs and histories as comma-separated values, for spreadsheets and data frames. A run has one row
+// for each metric of the step and of each stage, with its unit. Figures are in base units and carry every digit.
 package csv
 
 import (
@@ -18,9 +16,9 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// head names the columns. The first tells the runs of a sweep apart, counted from 1; stage
-// is empty for the step as a whole; the interval is empty where a metric has none.
-func head() []string {
+// columnNames returns the column names. The first column numbers the runs of a sweep, from 1; stage is empty for
+// the step as a whole; the interval is empty for a metric without one.
+func columnNames() []string {
 	return []string{runfile.CSVMark, "workload", "preset", "device", "mode", "knobs", "status", "stage", "metric", "value", "unit", "ci95_low", "ci95_high", "samples", "processes"}
 }
 
@@ -31,14 +29,14 @@ func Write(w io.Writer, runs []*gpuprof.Run) error {
 		return view.ErrNoRun("comma-separated values")
 	}
 	out := csv.NewWriter(w)
-	if err := out.Write(head()); err != nil {
+	if err := out.Write(columnNames()); err != nil {
 		return err
 	}
 	for i, r := range runs {
-		t := &rows{first: []string{strconv.Itoa(i + 1), r.Workload, r.Preset, view.DeviceName(r), string(r.Mode), knobs(r), view.Status(r)}}
-		t.step(r)
+		t := &rows{first: []string{strconv.Itoa(i + 1), r.Workload, r.Preset, view.DeviceName(r), string(r.Mode), knobText(r), view.Status(r)}}
+		t.addStep(r)
 		for _, s := range view.Stages(r) {
-			t.stage(s)
+			t.addStage(s)
 		}
 		if err := out.WriteAll(t.all); err != nil { // flushes
 			return err
@@ -47,7 +45,7 @@ func Write(w io.Writer, runs []*gpuprof.Run) error {
 	return nil
 }
 
-func knobs(r *gpuprof.Run) string {
+func knobText(r *gpuprof.Run) string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(r.Knobs)) {
 		out = append(out, name+"="+r.Knobs[name])
@@ -55,46 +53,46 @@ func knobs(r *gpuprof.Run) string {
 	return strings.Join(out, " ")
 }
 
-// rows gathers the rows of a run.
+// rows collects the rows of a run.
 type rows struct {
-	first []string // what all rows share
+	first []string // cells that all rows share
 	all   [][]string
 }
 
-func (t *rows) step(r *gpuprof.Run) {
+func (t *rows) addStep(r *gpuprof.Run) {
 	if view.HasTimes(r) {
-		t.series("", "step", "s", r.Step)
-		t.series("", "bare_step", "s", r.BareStep)
-		t.series("", "probed_step", "s", r.ProbedStep)
+		t.addSeries("", "step", "s", r.Step)
+		t.addSeries("", "bare_step", "s", r.BareStep)
+		t.addSeries("", "probed_step", "s", r.ProbedStep)
 		if p := r.Throughput; p != nil {
-			t.series("", "throughput", p.Unit, p.Series)
+			t.addSeries("", "throughput", p.Unit, p.Series)
 		}
-		t.series("", "energy_step", "J", r.EnergyStep)
+		t.addSeries("", "energy_step", "J", r.EnergyStep)
 	}
 	if r.PeakMemory > 0 {
-		t.value("", "peak_memory", "B", float64(r.PeakMemory))
+		t.addValue("", "peak_memory", "B", float64(r.PeakMemory))
 	}
-	t.counters("", r.Counters)
+	t.addCounters("", r.Counters)
 	if r.Requests != nil {
-		t.requests(r.Requests)
+		t.addRequests(r.Requests)
 	}
 }
 
-// requests are what callers saw of a service, by the names that compare gives it, and the rate that it goes with. What a
-// late sender made its own is left out.
-func (t *rows) requests(q *loadtest.Requests) {
+// addRequests adds the callers' figures of a service under their names in package compare, and the request rate. It
+// leaves out the figures that a late sender distorted.
+func (t *rows) addRequests(q *loadtest.Requests) {
 	all := q.Sum()
 	processes := strconv.Itoa(len(q.Processes))
 	for _, p := range q.Latency.Percentiles {
 		var low, high string
 		if p.CI95 != nil {
-			low, high = number(p.CI95[0]), number(p.CI95[1])
+			low, high = formatNumber(p.CI95[0]), formatNumber(p.CI95[1])
 		}
-		t.row("", p.Metric(), number(p.S), "s", low, high, strconv.FormatInt(q.Latency.Count, 10), processes)
+		t.addRow("", p.Metric(), formatNumber(p.S), "s", low, high, strconv.FormatInt(q.Latency.Count, 10), processes)
 	}
 	row := func(metric, unit string, v float64) {
 		if view.Finite(v) {
-			t.row("", metric, number(v), unit, "", "", strconv.FormatInt(all.Scheduled, 10), processes)
+			t.addRow("", metric, formatNumber(v), unit, "", "", strconv.FormatInt(all.Scheduled, 10), processes)
 		}
 	}
 	if q.Rate > 0 {
@@ -106,52 +104,54 @@ func (t *rows) requests(q *loadtest.Requests) {
 	row("refused", "share", float64(all.Refused)/float64(all.Scheduled))
 }
 
-func (t *rows) stage(s view.Stage) {
-	t.series(s.Name, "exposed", "s", s.Exposed)
-	t.series(s.Name, "device", "s", s.Device)
-	t.series(s.Name, "host", "s", s.Host)
+func (t *rows) addStage(s view.Stage) {
+	t.addSeries(s.Name, "exposed", "s", s.Exposed)
+	t.addSeries(s.Name, "device", "s", s.Device)
+	t.addSeries(s.Name, "host", "s", s.Host)
 	if s.BoundS > 0 {
-		t.value(s.Name, "bound", "s", s.BoundS)
+		t.addValue(s.Name, "bound", "s", s.BoundS)
 	}
 	counters := maps.Clone(s.Counters)
-	maps.DeleteFunc(counters, func(_ string, v float64) bool { return v == 0 }) // most stages lack most of them
-	t.counters(s.Name, counters)
+	maps.DeleteFunc(counters, func(_ string, v float64) bool { return v == 0 }) // most stages have few counters
+	t.addCounters(s.Name, counters)
 }
 
-// series is a row of a median with its interval; none for a series without samples.
-func (t *rows) series(stage, metric, unit string, s *gpuprof.Series) {
+// addSeries adds a row of a median with its interval, none for a series without samples.
+func (t *rows) addSeries(stage, metric, unit string, s *gpuprof.Series) {
 	if s = view.Usable(s); s == nil {
 		return
 	}
 	var low, high string
 	if view.Finite(s.CI95[0]) && view.Finite(s.CI95[1]) && s.CI95 != [2]float64{} {
-		low, high = number(s.CI95[0]), number(s.CI95[1])
+		low, high = formatNumber(s.CI95[0]), formatNumber(s.CI95[1])
 	}
-	t.row(stage, metric, number(s.Median), unit, low, high, strconv.Itoa(s.N()), strconv.Itoa(view.Processes(s)))
+	t.addRow(stage, metric, formatNumber(s.Median), unit, low, high, strconv.Itoa(s.N()), strconv.Itoa(view.Processes(s)))
 }
 
-func (t *rows) value(stage, metric, unit string, v float64) {
+func (t *rows) addValue(stage, metric, unit string, v float64) {
 	if view.Finite(v) {
-		t.row(stage, metric, number(v), unit, "", "", "", "")
+		t.addRow(stage, metric, formatNumber(v), unit, "", "", "", "")
 	}
 }
 
-// counters are exact counts per step; those of bytes are in bytes.
-func (t *rows) counters(stage string, all map[string]float64) {
+// addCounters adds exact counts per step; counters of bytes have the unit B.
+func (t *rows) addCounters(stage string, all map[string]float64) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		unit := "1"
 		if strings.HasPrefix(name, "bytes_") {
 			unit = "B"
 		}
-		t.value(stage, name, unit, all[name])
+		t.addValue(stage, name, unit, all[name])
 	}
 }
 
-func (t *rows) row(cells ...string) { t.all = append(t.all, plain(slices.Concat(t.first, cells))) }
+func (t *rows) addRow(cells ...string) {
+	t.all = append(t.all, escapeFormulas(slices.Concat(t.first, cells)))
+}
 
-// plain marks the texts of a row that a spreadsheet would take for a formula; figures
-// begin with a digit or a minus.
-func plain(row []string) []string {
+// escapeFormulas marks the texts of a row that a spreadsheet would read as a formula; figures begin with a digit or
+// a minus.
+func escapeFormulas(row []string) []string {
 	for i, c := range row {
 		if _, err := strconv.ParseFloat(c, 64); err != nil && c != "" && strings.ContainsRune("=+-@\t\r", rune(c[0])) {
 			row[i] = "'" + c
@@ -160,4 +160,4 @@ func plain(row []string) []string {
 	return row
 }
 
-func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+func formatNumber(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }

@@ -13,9 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// History writes a row for each session and metric of a history, by trend and session.
-// The last two columns say whether the session was analysed, and by which ratio the
-// metric changed there, empty for no change.
+// History writes a row for each session and metric of a history, by trend and session. The last two columns mark an
+// analyzed session, and the ratio by which the metric changed there, empty without a change.
 func History(w io.Writer, r *history.Report) error {
 	rows := [][]string{append(strings.Split(runfile.CSVHistoryMark, ","), "unit", "value", "analysed", "change")}
 	for i := range r.Trends {
@@ -24,12 +23,12 @@ func History(w io.Writer, r *history.Report) error {
 			m := &t.Metrics[k]
 			changed := map[int]string{}
 			for _, c := range m.Changes {
-				changed[c.At] = known(c.Ratio)
+				changed[c.At] = finiteText(c.Ratio)
 			}
 			for at, v := range m.Values {
 				s := &t.Sessions[at]
-				if value := known(v); value != "" {
-					rows = append(rows, plain([]string{t.Project, t.Benchmark, s.Class, s.Commit.ID, when(s.Commit.Time), when(s.Started), m.Name, m.Unit, value, strconv.FormatBool(s.LeftOut == ""), changed[at]}))
+				if value := finiteText(v); value != "" {
+					rows = append(rows, escapeFormulas([]string{t.Project, t.Benchmark, s.Class, s.Commit.ID, formatTime(s.Commit.Time), formatTime(s.Started), m.Name, m.Unit, value, strconv.FormatBool(s.LeftOut == ""), changed[at]}))
 				}
 			}
 		}
@@ -37,17 +36,17 @@ func History(w io.Writer, r *history.Report) error {
 	return csv.NewWriter(w).WriteAll(rows) // flushes
 }
 
-func when(t time.Time) string {
+func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
 	return t.UTC().Format(time.RFC3339)
 }
 
-// known is a number, "" where it is none.
-func known(v gpuprof.Number) string {
+// finiteText formats a number, "" for NaN.
+func finiteText(v gpuprof.Number) string {
 	if math.IsNaN(float64(v)) {
 		return ""
 	}
-	return number(float64(v))
+	return formatNumber(float64(v))
 }

@@ -1,6 +1,6 @@
-// Package github tells GitHub Actions about a comparison: annotations, which
-// are lines of a set form on standard output, and the step summary, a Markdown
-// file that the runner names.
+// Package github reports a comparison to GitHub Actions: as annotations, which are
+// workflow commands on standard output, and as the step summary, a Markdown file
+// that the runner names.
 package github
 
 import (
@@ -19,22 +19,21 @@ import (
 )
 
 const (
-	// MaxAnnotations is how many annotations of one level GitHub shows of a
-	// step; the rest is lost, so the first one sums up.
+	// MaxAnnotations is GitHub's limit of annotations per level and step; it drops further ones, so the first one
+	// sums up.
 	MaxAnnotations = 10
-	// MaxSummary is how many bytes GitHub takes as the summary of one step. A
-	// larger one is refused whole.
+	// MaxSummary is GitHub's size limit of a step's summary, bytes. It refuses a larger one as a whole.
 	MaxSummary = 1 << 20
-	// maxMessage keeps an annotation readable; GitHub cuts at 4 KiB.
+	// maxMessage keeps an annotation readable, in runes; GitHub cuts at 4 KiB.
 	maxMessage = 1000
 )
 
-// Active says whether this is a step of GitHub Actions. getenv is os.Getenv.
+// Active reports whether this is a step of GitHub Actions. getenv is os.Getenv.
 func Active(getenv func(string) string) bool {
 	return getenv("GITHUB_ACTIONS") == "true" || getenv("GITHUB_STEP_SUMMARY") != ""
 }
 
-// SummaryPath is the file that takes the step's summary, "" when there is none.
+// SummaryPath returns the file for the step's summary, "" if there is none.
 func SummaryPath(getenv func(string) string) string { return getenv("GITHUB_STEP_SUMMARY") }
 
 // annotation is one workflow command.
@@ -42,14 +41,13 @@ type annotation struct {
 	level, title, text, file, line string
 }
 
-// Annotate writes the annotations of a comparison: none when all is well, else
-// one that sums up and the nine worst. Regressions, broken budgets and failures
-// are errors; what is only inconclusive is a warning.
+// Annotate writes the annotations of a comparison: none without a problem, else one that sums up and the nine
+// worst. Regressions, exceeded budgets and failures are errors; an inconclusive result is a warning.
 func Annotate(w io.Writer, c *compare.Comparison) error {
 	if c == nil {
 		return view.ErrNoRun("annotations")
 	}
-	list := worst(c)
+	list := listWorst(c)
 	if len(list) == 0 && (c.ExitCode == 0 || c.Verdict == compare.Pass || c.Verdict == compare.Improved) {
 		return nil
 	}
@@ -75,12 +73,11 @@ func Annotate(w io.Writer, c *compare.Comparison) error {
 	return nil
 }
 
-// worst are the annotations of single failures, the worst first: what gave no
-// figure, broken budgets with their places, regressions by size, and what is
-// open when nothing failed.
-func worst(c *compare.Comparison) []annotation {
+// listWorst returns the annotations of single failures, the worst first: benchmarks without a figure, exceeded
+// budgets with their call sites, regressions by size. If nothing failed, it returns the undecided results.
+func listWorst(c *compare.Comparison) []annotation {
 	var out, unsure []annotation
-	also, reasons := map[string]int{}, map[int]string{} // how many share a reason; the reason of each of unsure
+	also, reasons := map[string]int{}, map[int]string{} // number of metrics by reason; the reason of each element of unsure
 	for _, f := range c.Failed {
 		out = append(out, annotation{level: "error", title: "failed", text: f})
 	}
@@ -94,7 +91,7 @@ func worst(c *compare.Comparison) []annotation {
 		case b.Over:
 			for j, where := range b.Where {
 				if j == 0 {
-					a.file, a.line = place(where)
+					a.file, a.line = parseSite(where)
 				}
 				if j < 3 {
 					a.text += "\nat " + where
@@ -110,7 +107,7 @@ func worst(c *compare.Comparison) []annotation {
 		case compare.Inconclusive, compare.NotComparable:
 			if r.Reason != "" {
 				if also[r.Reason]++; also[r.Reason] > 1 {
-					continue // one annotation a reason: a driver that differs is the same of every metric
+					continue // one annotation a reason: a different driver concerns every metric
 				}
 			}
 			reasons[len(unsure)] = r.Reason
@@ -128,11 +125,11 @@ func worst(c *compare.Comparison) []annotation {
 	return out
 }
 
-// where is a Python frame, "train.py(41): step", or a "train.py:41".
+// where matches a Python frame, "train.py(41): step", or "train.py:41".
 var where = regexp.MustCompile(`^([^\s:()]+\.\w+)(?:\((\d+)\)|:(\d+))`)
 
-// place is the file and line of a call site, "" when it names none.
-func place(site string) (file, line string) {
+// parseSite returns the file and line of a call site, "" without one.
+func parseSite(site string) (file, line string) {
 	m := where.FindStringSubmatch(site)
 	if m == nil {
 		return "", ""
@@ -140,13 +137,13 @@ func place(site string) (file, line string) {
 	return m[1], cmp.Or(m[2], m[3])
 }
 
-// Escaping as actions/toolkit does it: per cent signs first in either case.
+// Escapes of actions/toolkit: per cent signs first in either case.
 var (
 	data     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-// String is the workflow command, one line.
+// String formats the workflow command, one line.
 func (a annotation) String() string {
 	var props []string
 	for _, kv := range [][2]string{{"file", a.file}, {"line", a.line}, {"title", a.title}} {
@@ -165,10 +162,8 @@ func (a annotation) String() string {
 	return "::" + a.level + " " + strings.Join(props, ",") + "::" + data.Replace(body) + "\n"
 }
 
-// AppendSummary adds Markdown to the summary file at path, below what other
-// programs of the step wrote. render writes it into at most limit bytes, as
-// markdown.Write does; what exceeds the limit all the same is cut at a
-// line, with a note.
+// AppendSummary appends Markdown to the summary file at path, after the output of the step's other programs. render
+// writes at most limit bytes, as markdown.Write does; a longer text is cut at a line, with a note.
 func AppendSummary(path string, render func(w io.Writer, limit int) error) error {
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -178,7 +173,7 @@ func AppendSummary(path string, render func(w io.Writer, limit int) error) error
 	if info, err := f.Stat(); err == nil {
 		room -= int(min(info.Size(), MaxSummary))
 	}
-	text, err := within(room, render)
+	text, err := renderLimited(room, render)
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
@@ -198,11 +193,11 @@ func summaryError(path string, err error) error {
 
 const cutNote = "\n\n(cut: a step's summary takes no more; the JSON output has all of it)\n"
 
-// within renders into room bytes.
-func within(room int, render func(io.Writer, int) error) (string, error) {
+// renderLimited renders at most room bytes.
+func renderLimited(room int, render func(io.Writer, int) error) (string, error) {
 	const least = 1000
 	if room < least {
-		return "", nil // other programs of this step used it up, and one byte too many loses all of it
+		return "", nil // other programs of this step used it up, and one byte too many loses the whole file
 	}
 	var b strings.Builder
 	if err := render(&b, room-least/2); err != nil {

@@ -1,11 +1,11 @@
 // Package junit writes a comparison as JUnit XML, the form in which CI systems
-// take test results: a test case a metric and a budget. A regression and a
-// broken budget are failures, what is inconclusive is skipped, a benchmark
-// that gave no figure is an error.
+// read test results: a test case per metric and per budget. A regression and an
+// exceeded budget are failures, an inconclusive metric is skipped, a benchmark
+// without a figure is an error.
 //
-// No schema of JUnit XML is official. The document keeps to what the two in
-// common use agree on, that of the Ant task (which wants every attribute and
-// a fixed order) and that of Jenkins and Surefire.
+// No schema of JUnit XML is official. The document keeps to the common part of
+// the two schemas in use: the Ant task's (which wants every attribute and a fixed
+// order), and the one of Jenkins and Surefire.
 package junit
 
 import (
@@ -21,12 +21,12 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Limit is the size GitLab takes for a report: 30 MB.
+// Limit is GitLab's size limit for a report: 30 MB.
 const Limit = 30_000_000
 
-// Options say what a comparison does not know of itself.
+// Options add facts that a comparison does not hold.
 type Options struct {
-	Started time.Time // when it was measured; the zero time is 1970
+	Started time.Time // time of the measurement; the zero time is 1970
 	Host    string    // "" is localhost
 	Limit   int       // bytes; 0 is Limit
 }
@@ -74,8 +74,8 @@ type outcome struct {
 	Text    string `xml:",chardata"`
 }
 
-// Write writes the comparison. Cases that find no room within the limit are
-// left out, those that passed first, and a property counts them.
+// Write writes the comparison. It leaves out the cases beyond the limit, passed ones first, and a property counts
+// them.
 func Write(w io.Writer, c *compare.Comparison, o Options) error {
 	if c == nil {
 		return view.ErrNoRun("JUnit XML")
@@ -85,11 +85,11 @@ func Write(w io.Writer, c *compare.Comparison, o Options) error {
 	}
 	s := newSuite(c, o)
 	names := names{}
-	s.metrics(c, names)
-	s.budgets(c, names)
-	s.failed(c, names)
-	s.shrink(o.Limit)
-	s.tally()
+	s.addMetrics(c, names)
+	s.addBudgets(c, names)
+	s.addFailed(c, names)
+	s.shrinkTo(o.Limit)
+	s.countCases()
 	b, err := xml.MarshalIndent(suites{Suite: *s}, "", " ")
 	if err != nil {
 		return fmt.Errorf("writing JUnit XML: %w", err)
@@ -106,7 +106,7 @@ func newSuite(c *compare.Comparison, o Options) *suite {
 		o.Started = time.Unix(0, 0)
 	}
 	s := &suite{
-		Name: clean("gpuprof "+c.Sides, 80), Package: "gpuprof", Host: clean(o.Host, 80),
+		Name: cleanLine("gpuprof "+c.Sides, 80), Package: "gpuprof", Host: cleanLine(o.Host, 80),
 		Timestamp: o.Started.UTC().Format("2006-01-02T15:04:05"), // a zone is not allowed
 	}
 	for _, kv := range [][2]string{
@@ -114,7 +114,7 @@ func newSuite(c *compare.Comparison, o Options) *suite {
 		{"workload", c.Workload}, {"preset", c.Preset}, {"old", c.Old}, {"new", c.New}, {"seed", strconv.FormatUint(c.Seed, 10)}, {"gpuprof", c.Tool.Version},
 	} {
 		if kv[1] != "" {
-			s.Properties = append(s.Properties, property{kv[0], clean(kv[1], 300)})
+			s.Properties = append(s.Properties, property{kv[0], cleanLine(kv[1], 300)})
 		}
 	}
 	s.Out = suiteText(c)
@@ -123,10 +123,10 @@ func newSuite(c *compare.Comparison, o Options) *suite {
 
 const suiteLines = 50
 
-// suiteText is what belongs to no single metric.
+// suiteText returns the text that belongs to no single metric.
 func suiteText(c *compare.Comparison) string {
 	var b strings.Builder
-	line := func(s string) { b.WriteString(clean(s, 1000) + "\n") }
+	line := func(s string) { b.WriteString(cleanLine(s, 1000) + "\n") }
 	line(verdict.Headline(c))
 	line(verdict.Subject(c) + "; " + verdict.How(c))
 	for _, cause := range c.Causes[:min(len(c.Causes), suiteLines)] {
@@ -144,11 +144,11 @@ func suiteText(c *compare.Comparison) string {
 	return b.String()
 }
 
-// names makes every name its own: CI systems merge cases that share one.
+// names makes names unique: CI systems merge cases with the same name.
 type names map[string]bool
 
-func (n names) unique(name string) string {
-	name = clean(name, 400)
+func (n names) makeUnique(name string) string {
+	name = cleanLine(name, 400)
 	if name == "" {
 		name = "unnamed"
 	}
@@ -160,27 +160,27 @@ func (n names) unique(name string) string {
 	return out
 }
 
-func (s *suite) metrics(c *compare.Comparison, n names) {
+func (s *suite) addMetrics(c *compare.Comparison, n names) {
 	for i := range c.Metrics {
 		m := &c.Metrics[i]
-		t := testcase{Name: n.unique(m.Name), Class: "gpuprof.metric", Time: seconds(m)}
+		t := testcase{Name: n.makeUnique(m.Name), Class: "gpuprof.metric", Time: secondsText(m)}
 		r := verdict.RowOf(m)
 		switch m.Verdict {
 		case compare.Regressed:
-			t.Failure = &outcome{clean(short(r), 500), "regressed", clean(r.Sentence(), 2000)}
+			t.Failure = &outcome{cleanLine(failureLine(r), 500), "regressed", cleanLine(r.Sentence(), 2000)}
 		case compare.Inconclusive, compare.NotComparable:
 			why := r.Reason
 			if why == "" {
 				why = "the data at hand show neither a regression nor its absence"
 			}
-			t.Skipped = &outcome{clean(string(m.Verdict)+": "+why, 500), "", clean(r.Sentence(), 2000)}
+			t.Skipped = &outcome{cleanLine(string(m.Verdict)+": "+why, 500), "", cleanLine(r.Sentence(), 2000)}
 		}
 		s.Cases = append(s.Cases, t)
 	}
 }
 
-// short is the failure in the one line that CI systems show.
-func short(r verdict.Row) string {
+// failureLine returns the failure in the one line that CI systems show.
+func failureLine(r verdict.Row) string {
 	if r.Ratio == view.None {
 		return fmt.Sprintf("regressed from %s to %s", r.Old, r.New)
 	}
@@ -190,48 +190,46 @@ func short(r verdict.Row) string {
 	return fmt.Sprintf("regressed %s (95 %% %s), from %s to %s", r.Ratio, r.Interval, r.Old, r.New)
 }
 
-// seconds is the new time where the metric is one: CI systems then draw its
-// history.
-func seconds(m *compare.MetricResult) string {
+// secondsText returns the new value if the metric is a time: CI systems then draw its history.
+func secondsText(m *compare.MetricResult) string {
 	if v := float64(m.New); m.Unit == "s" && view.Finite(v) && v >= 0 {
 		return strconv.FormatFloat(v, 'f', 9, 64)
 	}
 	return "0"
 }
 
-func (s *suite) budgets(c *compare.Comparison, n names) {
+func (s *suite) addBudgets(c *compare.Comparison, n names) {
 	for i := range c.Budgets {
 		b := &c.Budgets[i]
 		text := verdict.BudgetText(b)
-		t := testcase{Name: n.unique("budget " + b.Name), Class: "gpuprof.budget", Time: "0"}
+		t := testcase{Name: n.makeUnique("budget " + b.Name), Class: "gpuprof.budget", Time: "0"}
 		switch {
 		case b.Verdict == compare.Inconclusive:
-			t.Skipped = &outcome{clean(text, 500), "", ""}
+			t.Skipped = &outcome{cleanLine(text, 500), "", ""}
 		case b.Over:
 			body := text
 			for _, where := range b.Where[:min(len(b.Where), suiteLines)] {
-				body += "\nat " + clean(where, 300)
+				body += "\nat " + cleanLine(where, 300)
 			}
-			t.Failure = &outcome{clean(text, 500), "budget", lines(body)}
+			t.Failure = &outcome{cleanLine(text, 500), "budget", cleanLines(body)}
 		}
 		s.Cases = append(s.Cases, t)
 	}
 }
 
-func (s *suite) failed(c *compare.Comparison, n names) {
+func (s *suite) addFailed(c *compare.Comparison, n names) {
 	for _, f := range c.Failed {
-		// "side: name: why", and the case is the benchmark of that name.
+		// "side: name: why": the case is the benchmark of that name.
 		name, why, _ := strings.Cut(f, ": ")
 		if of, rest, ok := strings.Cut(why, ": "); ok && (name == c.Old || name == c.New) {
 			name, why = of, rest
 		}
-		s.Cases = append(s.Cases, testcase{Name: n.unique(name), Class: "gpuprof.run", Time: "0", Error: &outcome{clean(why, 500), "failed", clean(f, 2000)}})
+		s.Cases = append(s.Cases, testcase{Name: n.makeUnique(name), Class: "gpuprof.run", Time: "0", Error: &outcome{cleanLine(why, 500), "failed", cleanLine(f, 2000)}})
 	}
 }
 
-// shrink drops cases until the document fits: first those that passed, then
-// from the end.
-func (s *suite) shrink(limit int) {
+// shrinkTo drops cases until the document fits: first passed ones, then from the end.
+func (s *suite) shrinkTo(limit int) {
 	const frame = 4096 // header, suite and its properties
 	size := frame + 8*len(s.Out)
 	for _, p := range s.Properties {
@@ -239,7 +237,7 @@ func (s *suite) shrink(limit int) {
 	}
 	total := size
 	for i := range s.Cases {
-		total += s.Cases[i].size()
+		total += s.Cases[i].sizeBound()
 	}
 	if total <= limit {
 		return
@@ -248,14 +246,14 @@ func (s *suite) shrink(limit int) {
 	left := 0
 	for _, passed := range []bool{false, true} {
 		for i := range s.Cases {
-			if s.Cases[i].passed() != passed {
+			if s.Cases[i].hasPassed() != passed {
 				continue
 			}
-			if size+s.Cases[i].size() > limit {
+			if size+s.Cases[i].sizeBound() > limit {
 				left++
 				continue
 			}
-			size += s.Cases[i].size()
+			size += s.Cases[i].sizeBound()
 			kept = append(kept, s.Cases[i])
 		}
 	}
@@ -263,11 +261,10 @@ func (s *suite) shrink(limit int) {
 	s.Properties = append(s.Properties, property{"cases_left_out", strconv.Itoa(left)})
 }
 
-func (t *testcase) passed() bool { return t.Failure == nil && t.Error == nil && t.Skipped == nil }
+func (t *testcase) hasPassed() bool { return t.Failure == nil && t.Error == nil && t.Skipped == nil }
 
-// size is an upper bound of the bytes a case takes: escaping makes at most six
-// of one.
-func (t *testcase) size() int {
+// sizeBound returns an upper bound of a case's size, bytes: escaping makes at most six bytes of one.
+func (t *testcase) sizeBound() int {
 	n := 160 + 6*(len(t.Name)+len(t.Class))
 	for _, o := range []*outcome{t.Failure, t.Error, t.Skipped} {
 		if o != nil {
@@ -277,7 +274,7 @@ func (t *testcase) size() int {
 	return n
 }
 
-func (s *suite) tally() {
+func (s *suite) countCases() {
 	s.Tests = len(s.Cases)
 	total := 0.0
 	for i := range s.Cases {
@@ -297,16 +294,16 @@ func (s *suite) tally() {
 	s.Time = strconv.FormatFloat(total, 'f', 3, 64) // more digits are not allowed here
 }
 
-// clean makes text fit for an attribute: one line with single blanks.
-func clean(s string, limit int) string {
+// cleanLine makes a text fit for an attribute: one line with single blanks.
+func cleanLine(s string, limit int) string {
 	return strings.Join(strings.Fields(view.Cut(s, limit)), " ")
 }
 
-// lines is clean for text of several lines.
-func lines(s string) string {
+// cleanLines applies cleanLine to each line of a text.
+func cleanLines(s string) string {
 	var out []string
 	for l := range strings.Lines(s) {
-		out = append(out, clean(l, 2000))
+		out = append(out, cleanLine(l, 2000))
 	}
 	return strings.Join(out, "\n")
 }

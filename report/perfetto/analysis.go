@@ -15,8 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// maxSlices bounds a row; the longest slices are kept and the file stays one
-// that a browser opens.
+// maxSlices limits a row: it keeps the longest slices, so that a browser can open the file.
 const maxSlices = 100_000
 
 // Rows of an input's process.
@@ -26,21 +25,19 @@ const (
 	tidFindings      = 100
 )
 
-// WriteAnalysis writes where the time of the analysed traces went: for each
-// input its steps, a row a device that is busy, starved, queued or unknown at
-// every instant, each gap with what ended it, and a row a finding with the
-// time it claims. xs are the indices of a.Inputs in order; without one, or
-// where it is nil, an input has steps and findings alone.
+// WriteAnalysis writes the breakdown of the analyzed traces' time. Each input has its steps, a row per device that
+// is busy, starved, queued or unknown at every instant, each gap with the event that ended it, and a row per
+// finding with the time that it claims. xs are the indices of a.Inputs in order; an input without an index has
+// steps and findings only.
 //
-// Times count from the first event of all inputs when their recordings
-// overlap, as those of one job's ranks do, else from each input's own first
-// event; base_ns in otherData is what was taken off.
+// Times count from the first event of all inputs if their recordings overlap, as the ranks of one job do, else from
+// each input's own first event; base_ns in otherData is the subtracted time.
 func WriteAnalysis(w io.Writer, a *analyze.Analysis, xs []*analyze.Index) error {
 	if a == nil || len(a.Inputs) == 0 {
 		return fmt.Errorf("writing a Perfetto trace: the analysis has no input")
 	}
 	xs = append(slices.Clone(xs), make([]*analyze.Index, len(a.Inputs))...)[:len(a.Inputs)]
-	base := bases(a, xs)
+	base := baseTimes(a, xs)
 	e := newEncoder(w, []arg{
 		{"kind", document.Timeline},
 		{"schema_version", document.Version(document.Timeline)},
@@ -55,12 +52,12 @@ func WriteAnalysis(w io.Writer, a *analyze.Analysis, xs []*analyze.Index) error 
 	return e.close()
 }
 
-// bases is what to take off the times of each input.
-func bases(a *analyze.Analysis, xs []*analyze.Index) []int64 {
+// baseTimes returns the time to subtract for each input, ns.
+func baseTimes(a *analyze.Analysis, xs []*analyze.Index) []int64 {
 	out := make([]int64, len(a.Inputs))
 	latest, earliestEnd, first := int64(math.MinInt64), int64(math.MaxInt64), int64(math.MaxInt64)
 	for i := range a.Inputs {
-		s := extent(a, xs[i], i)
+		s := inputSpan(a, xs[i], i)
 		out[i] = s.Start
 		latest, earliestEnd, first = max(latest, s.Start), min(earliestEnd, s.End), min(first, s.Start)
 	}
@@ -72,8 +69,8 @@ func bases(a *analyze.Analysis, xs []*analyze.Index) []int64 {
 	return out
 }
 
-// extent is the time an input covers.
-func extent(a *analyze.Analysis, x *analyze.Index, input int) model.Span {
+// inputSpan returns the time that an input covers.
+func inputSpan(a *analyze.Analysis, x *analyze.Index, input int) model.Span {
 	if x != nil {
 		return x.Span
 	}
@@ -123,18 +120,18 @@ func (d *drawing) write() {
 	if in.Rank >= 0 {
 		name = fmt.Sprintf("rank %d: %s", in.Rank, name)
 	}
-	d.e.process(d.pid(), d.input, name, string(in.Kind))
-	d.steps()
+	d.e.nameProcess(d.pid(), d.input, name, string(in.Kind))
+	d.writeSteps()
 	tid := tidDevices
 	if d.x != nil {
 		for _, t := range d.x.Devices {
-			tid = d.rowsOf(tid, deviceName(d.x, t.Device), d.device(t))
+			tid = d.writeRows(tid, deviceName(d.x, t.Device), d.deviceMarks(t))
 		}
 	}
 	tid = max(tid, tidFindings)
 	for i := range d.a.Findings {
 		if f := &d.a.Findings[i]; f.Input == d.input {
-			tid = d.finding(tid, f, d.a.ClaimedBy(i))
+			tid = d.writeFinding(tid, f, d.a.ClaimedBy(i))
 		}
 	}
 }
@@ -150,19 +147,19 @@ func deviceName(x *analyze.Index, device int) string {
 	return fmt.Sprintf("GPU %d: %s", v.ID, view.Cut(v.Name, 60))
 }
 
-// rowsOf writes marks under one name from tid on and returns the next free tid.
-func (d *drawing) rowsOf(tid int, name string, marks []*mark) int {
+// writeRows writes marks under one name from tid on and returns the next free tid.
+func (d *drawing) writeRows(tid int, name string, marks []*mark) int {
 	if dropped := len(marks) - maxSlices; dropped > 0 {
 		slices.SortStableFunc(marks, func(a, b *mark) int { return cmp.Compare(b.Len(), a.Len()) })
 		marks = marks[:maxSlices]
 		name += fmt.Sprintf(" (%d shorter ones left out)", dropped)
 	}
-	split, left := rows(marks)
+	split, left := nestRows(marks)
 	if left > 0 {
 		name += fmt.Sprintf(" (%d that cross others left out)", left)
 	}
 	if len(split) == 0 {
-		d.e.thread(d.pid(), tid, name+" (none)")
+		d.e.nameThread(d.pid(), tid, name+" (none)")
 		return tid + 1
 	}
 	for i, row := range split {
@@ -170,16 +167,16 @@ func (d *drawing) rowsOf(tid int, name string, marks []*mark) int {
 		if i > 0 {
 			title = fmt.Sprintf("%s, overlapping %d", name, i+1)
 		}
-		d.e.thread(d.pid(), tid, title)
+		d.e.nameThread(d.pid(), tid, title)
 		for _, m := range row {
-			d.e.event(&event{ph: 'X', name: m.name, cat: "gpuprof", pid: d.pid(), tid: tid, start: m.Start - d.base, dur: m.Len(), args: m.args})
+			d.e.writeEvent(&event{ph: 'X', name: m.name, cat: "gpuprof", pid: d.pid(), tid: tid, start: m.Start - d.base, dur: m.Len(), args: m.args})
 		}
 		tid++
 	}
 	return tid
 }
 
-func (d *drawing) steps() {
+func (d *drawing) writeSteps() {
 	var marks []*mark
 	for i := range d.a.Steps {
 		s := &d.a.Steps[i]
@@ -197,11 +194,11 @@ func (d *drawing) steps() {
 		}
 		marks = append(marks, m)
 	}
-	d.rowsOf(tidAnalysisSteps, "steps ("+view.Cut(d.a.StepSource, 80)+")", marks)
+	d.writeRows(tidAnalysisSteps, "steps ("+view.Cut(d.a.StepSource, 80)+")", marks)
 }
 
-// device is the row of a device: what it was at every instant of its window.
-func (d *drawing) device(t *analyze.DeviceTime) []*mark {
+// deviceMarks returns the row of a device: its state at every instant of its window.
+func (d *drawing) deviceMarks(t *analyze.DeviceTime) []*mark {
 	var out []*mark
 	for _, s := range t.Busy {
 		out = append(out, &mark{Span: s, name: "busy"})
@@ -220,19 +217,18 @@ func (d *drawing) device(t *analyze.DeviceTime) []*mark {
 			out = append(out, m)
 		}
 	}
-	if len(out) <= maxSlices { // with more, the shortest will go, and words cost time
+	if len(out) <= maxSlices { // with more the shortest go, and names cost time
 		for _, m := range out {
 			if m.name != "busy" {
-				m.args = append(m.args, d.around(t, m.Span)...)
+				m.args = append(m.args, d.gapArgs(t, m.Span)...)
 			}
 		}
 	}
 	return out
 }
 
-// around says what the device did before a gap, what ended it, and from
-// which operator and call that came.
-func (d *drawing) around(t *analyze.DeviceTime, gap model.Span) []arg {
+// gapArgs describes the operations before and after a gap, and the operator and call that launched the latter.
+func (d *drawing) gapArgs(t *analyze.DeviceTime, gap model.Span) []arg {
 	var out []arg
 	ops := d.x.T.GPU
 	next, _ := slices.BinarySearchFunc(t.Ops, gap.End, func(i int32, at int64) int { return cmp.Compare(ops[i].Start, at) })
@@ -242,7 +238,7 @@ func (d *drawing) around(t *analyze.DeviceTime, gap model.Span) []arg {
 			out = append(out, arg{"after", view.Cut(d.x.T.Name(ops[t.Ops[before-1]].Name), textLimit)})
 		}
 	}
-	// A gap's starved part ends where its queued part begins, before the operation.
+	// A gap's starved part ends at the begin of its queued part, before the operation.
 	if next == len(t.Ops) {
 		return out
 	}
@@ -257,8 +253,8 @@ func (d *drawing) around(t *analyze.DeviceTime, gap model.Span) []arg {
 	return out
 }
 
-// finding is a row with the time a finding claims.
-func (d *drawing) finding(tid int, f *gpuprof.Finding, spans []model.Span) int {
+// writeFinding writes a row with the time that a finding claims.
+func (d *drawing) writeFinding(tid int, f *gpuprof.Finding, spans []model.Span) int {
 	args := []arg{{"title", f.Title}, {"severity", f.Severity}, {"change", f.PyTorch}, {"command", f.Command}}
 	first := slices.Clone(args)
 	for _, k := range slices.Sorted(maps.Keys(f.Evidence)) {
@@ -278,9 +274,9 @@ func (d *drawing) finding(tid int, f *gpuprof.Finding, spans []model.Span) int {
 	for i, s := range model.UnionOf(slices.Clone(spans)) {
 		m := &mark{Span: s, name: view.Cut(f.Rule, 60), args: args}
 		if i == 0 {
-			m.args = first // once: it is the same everywhere
+			m.args = first // only once, since all marks share them
 		}
 		marks = append(marks, m)
 	}
-	return d.rowsOf(tid, name, marks)
+	return d.writeRows(tid, name, marks)
 }

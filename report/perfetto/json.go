@@ -23,15 +23,14 @@ type event struct {
 	args       []arg
 }
 
-// encoder writes the object form of the trace event format. Its first keys
-// are those by which gpuprof knows its own files.
+// encoder writes the object form of the trace event format. Its first keys identify the files of gpuprof.
 type encoder struct {
 	w   *bufio.Writer
 	n   int
 	buf []byte
 }
 
-// header is what stands before the events, in order.
+// newEncoder writes header before the events, in order.
 func newEncoder(w io.Writer, header []arg) *encoder {
 	e := &encoder{w: bufio.NewWriterSize(w, 1<<16)}
 	e.buf = append(e.buf, '{')
@@ -46,7 +45,7 @@ func newEncoder(w io.Writer, header []arg) *encoder {
 	return e
 }
 
-// flush hands the buffer on; bufio keeps the first error until close.
+// flush passes the buffer on; bufio keeps the first error until close.
 func (e *encoder) flush() {
 	_, _ = e.w.Write(e.buf)
 	e.buf = e.buf[:0]
@@ -58,7 +57,7 @@ func (e *encoder) close() error {
 	return e.w.Flush()
 }
 
-// appendString writes a JSON string; what is not UTF-8 becomes U+FFFD.
+// appendString appends a JSON string; bytes that are not UTF-8 become U+FFFD.
 func appendString(b []byte, s string) []byte {
 	q, err := json.Marshal(s)
 	if err != nil {
@@ -67,7 +66,7 @@ func appendString(b []byte, s string) []byte {
 	return append(b, q...)
 }
 
-// appendMicros writes ns as microseconds with all three decimals.
+// appendMicros appends ns as microseconds with all three decimals.
 func appendMicros(b []byte, ns int64) []byte {
 	if ns < 0 {
 		b, ns = append(b, '-'), -ns
@@ -77,7 +76,7 @@ func appendMicros(b []byte, ns int64) []byte {
 	return append(b, '.', byte('0'+f/100), byte('0'+f/10%10), byte('0'+f%10))
 }
 
-func (e *encoder) event(v *event) {
+func (e *encoder) writeEvent(v *event) {
 	b := e.buf
 	if e.n++; e.n > 1 {
 		b = append(b, ',')
@@ -126,16 +125,16 @@ func (e *encoder) event(v *event) {
 	e.flush()
 }
 
-// process and thread name a row; order is its place from the top.
-func (e *encoder) process(pid, order int, name, label string) {
-	e.event(&event{ph: 'M', name: "process_name", pid: pid, args: []arg{{"name", name}}})
+// nameProcess names a process; order is its place from the top.
+func (e *encoder) nameProcess(pid, order int, name, label string) {
+	e.writeEvent(&event{ph: 'M', name: "process_name", pid: pid, args: []arg{{"name", name}}})
 	if label != "" {
-		e.event(&event{ph: 'M', name: "process_labels", pid: pid, args: []arg{{"labels", label}}})
+		e.writeEvent(&event{ph: 'M', name: "process_labels", pid: pid, args: []arg{{"labels", label}}})
 	}
-	e.event(&event{ph: 'M', name: "process_sort_index", pid: pid, args: []arg{{"sort_index", order}}})
+	e.writeEvent(&event{ph: 'M', name: "process_sort_index", pid: pid, args: []arg{{"sort_index", order}}})
 }
 
-func (e *encoder) thread(pid, tid int, name string) {
-	e.event(&event{ph: 'M', name: "thread_name", pid: pid, tid: tid, args: []arg{{"name", name}}})
-	e.event(&event{ph: 'M', name: "thread_sort_index", pid: pid, tid: tid, args: []arg{{"sort_index", tid}}})
+func (e *encoder) nameThread(pid, tid int, name string) {
+	e.writeEvent(&event{ph: 'M', name: "thread_name", pid: pid, tid: tid, args: []arg{{"name", name}}})
+	e.writeEvent(&event{ph: 'M', name: "thread_sort_index", pid: pid, tid: tid, args: []arg{{"sort_index", tid}}})
 }

@@ -13,7 +13,7 @@ import (
 type piece struct {
 	gpuprof.Span
 	start, end int64
-	corr       int64  // launch and what it launched share one; 0 none
+	corr       int64  // correlation id shared with the launch; 0 for none
 	launches   *piece // of a device piece: the host piece that launched it
 	tid        int
 }
@@ -23,7 +23,7 @@ func (p *piece) span() (int64, int64) { return p.start, p.end }
 // flows numbers launches and arrows over all runs of a file.
 type flows struct{ corr, arrow int64 }
 
-// layout is a run's pieces by where they go.
+// layout holds a run's pieces by row.
 type layout struct {
 	host    []*piece
 	streams map[string][]*piece // by lane
@@ -32,14 +32,14 @@ type layout struct {
 	end     int64
 }
 
-// arrange turns seconds into ns of the file, the first piece at base.
+// arrange converts seconds to ns of the file, with the first piece at base.
 func arrange(r *gpuprof.Run, base int64) *layout {
 	l := &layout{streams: map[string][]*piece{}, marked: map[string][]*piece{}, end: base}
 	var all []*piece
 	first := int64(0) // the step's begin, unless something began before it
 	for _, s := range r.ExampleStep {
-		start, ok1 := nanos(s.StartS)
-		dur, ok2 := nanos(s.DurS)
+		start, ok1 := secondsToNS(s.StartS)
+		dur, ok2 := secondsToNS(s.DurS)
 		if !ok1 || !ok2 || dur < 0 {
 			continue
 		}
@@ -66,11 +66,10 @@ func arrange(r *gpuprof.Run, base int64) *layout {
 	return l
 }
 
-// link joins host and device pieces of one stage of one step: both come from
-// the same span of the recording. Where one list is shorter its missing ones
-// fell out of the window: host pieces at its beginning, device pieces at its
-// end.
-func (l *layout) link(f *flows) {
+// linkLaunches joins host and device pieces of one stage of one step: both come from the same span of the
+// recording. If one list is shorter, the other pieces are outside of the window: host pieces before it, device
+// pieces after it.
+func (l *layout) linkLaunches(f *flows) {
 	type key struct {
 		stage string
 		step  int

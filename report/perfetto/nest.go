@@ -5,17 +5,16 @@ import (
 	"slices"
 )
 
-// maxRows is more than anybody scrolls through.
+// maxRows limits the rows for overlapping slices.
 const maxRows = 64
 
-// slice is something with a place in time, ns.
+// slice has a begin and an end, ns.
 type slice interface{ span() (start, end int64) }
 
-// rows sorts slices by time and deals them out to as few rows as it finds in
-// which every two of them are apart or one inside the other: the viewer draws
-// what merely overlaps wrongly. Most need one row; what does not fit into
-// maxRows is left out and counted.
-func rows[T slice](v []T) (out [][]T, left int) {
+// nestRows sorts slices by time and distributes them over few rows, in each of which any two slices are disjoint or
+// nested: the viewer draws slices that merely overlap wrongly. Most inputs need one row; left counts the slices
+// beyond maxRows.
+func nestRows[T slice](v []T) (out [][]T, left int) {
 	v = slices.Clone(v)
 	slices.SortStableFunc(v, func(a, b T) int {
 		s1, e1 := a.span()

@@ -1,13 +1,13 @@
 // Package perfetto writes runs and analyses in the trace event format, for
 // ui.perfetto.dev and chrome://tracing.
 //
-// A run's file speaks PyTorch's dialect of the format as well: the stages of
-// the example step are operators (cpu_op) on the host's row and kernels or
-// copies on a stream's, joined by correlation numbers and arrows, and the step
-// itself is a ProfilerStep# range. So what reads a PyTorch trace reads it, gpuprof
-// analyze among them. Kernels come from a separate marked pass, whose times
-// differ from the example step's: they have rows of their own and a category
-// that a reader does not count as the device's work, or it would count twice.
+// A run's file is in PyTorch's dialect of the format: the stages of the example
+// step are operators (cpu_op) on the host's row and kernels or copies on a
+// stream's, joined by correlation numbers and arrows, and the step itself is a
+// ProfilerStep# range. So any reader of a PyTorch trace reads it, gpuprof analyze
+// among them. Kernels come from a separate marked pass, whose times differ from
+// the example step's: they have their own rows and a category that a reader does
+// not count as the device's work, or it would count twice.
 //
 // Times are microseconds with three decimals, that is whole nanoseconds.
 package perfetto
@@ -34,13 +34,12 @@ const (
 	catLaunch     = "ac2g" // arrow from a launch to what it launched
 )
 
-// textLimit bounds names and labels, in runes.
+// textLimit limits names and labels, in runes.
 const textLimit = 200
 
-// Write writes the example steps, the samples and the telemetry of runs. Each run's time
-// begins with the recording of its example step, whose launches come before
-// the step itself; where in the run that was is not recorded.
-// Runs follow each other. A run without times adds its name alone.
+// Write writes the example steps, samples and telemetry of runs, one run after the other. Each run's time begins
+// with the recording of its example step, whose launches precede the step; the step's place in the run is not
+// recorded. A run without times adds its name only.
 func Write(w io.Writer, runs []*gpuprof.Run) error {
 	runs = view.Compact(runs)
 	if len(runs) == 0 {
@@ -52,7 +51,7 @@ func Write(w io.Writer, runs []*gpuprof.Run) error {
 		{"tool", gpuprof.Tool{Name: "gpuprof", Version: runs[0].Tool.Version, Commit: runs[0].Tool.Commit}},
 		{"displayTimeUnit", "ms"},
 		{"otherData", map[string]string{"about": "each run's example step (ProfilerStep) and what of its neighbours was on the device or the host between its launch and its end; kernels are from a separate marked pass; samples and telemetry are of the whole run, from its begin at the same zero"}},
-		{"deviceProperties", devices(runs)},
+		{"deviceProperties", listDevices(runs)},
 	})
 	vary := view.Vary(runs)
 	f := &flows{}
@@ -84,9 +83,8 @@ type device struct {
 	MinorCap *int   `json:"computeMinor,omitempty"`
 }
 
-// devices lists each run's device under the run's own number: two runs'
-// steps are not one device's work.
-func devices(runs []*gpuprof.Run) []device {
+// listDevices lists each run's device under the run's number: the steps of two runs are not one device's work.
+func listDevices(runs []*gpuprof.Run) []device {
 	out := make([]device, len(runs))
 	for i, r := range runs {
 		out[i] = device{ID: i, Name: view.Cut(view.DeviceName(r), textLimit), Memory: max(0, r.Device.Memory)}
@@ -103,12 +101,11 @@ func devices(runs []*gpuprof.Run) []device {
 	return out
 }
 
-// maxSeconds is more than a run lasts; thousands of runs of that length fit
-// behind each other.
+// maxSeconds exceeds the length of any run; thousands of runs of that length fit into the file's times.
 const maxSeconds = 1e6
 
-// nanos converts seconds; ok is false for what is no time.
-func nanos(seconds float64) (ns int64, ok bool) {
+// secondsToNS converts seconds; ok is false for NaN and for values beyond maxSeconds.
+func secondsToNS(seconds float64) (ns int64, ok bool) {
 	if math.IsNaN(seconds) || math.Abs(seconds) > maxSeconds {
 		return 0, false
 	}

@@ -385,7 +385,7 @@ func TestRows(t *testing.T) {
 			start := rapid.Int64Range(0, 50).Draw(t, "start")
 			in = append(in, interval{start, start + rapid.Int64Range(0, 20).Draw(t, "len")})
 		}
-		out, left := rows(in)
+		out, left := nestRows(in)
 		n := 0
 		for _, row := range out {
 			n += len(row)
@@ -405,7 +405,7 @@ func TestRows(t *testing.T) {
 	for i := range int64(200) {
 		crossing = append(crossing, interval{i, i + 1000})
 	}
-	if out, left := rows(crossing); len(out) != maxRows || left != 200-maxRows {
+	if out, left := nestRows(crossing); len(out) != maxRows || left != 200-maxRows {
 		t.Errorf("%d rows, %d left out", len(out), left)
 	}
 }

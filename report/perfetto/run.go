@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Each run has two processes, host and device; these are the rows in them.
+// Each run has two processes, host and device, with these rows.
 const (
 	tidHost    = 1
 	tidSteps   = 900
@@ -22,22 +22,22 @@ const (
 func hostPid(run int) int   { return 2*run + 1 }
 func devicePid(run int) int { return 2*run + 2 }
 
-// writeRun writes a run that begins at base and returns where the next may.
+// writeRun writes a run that begins at base and returns the earliest base of the next.
 func writeRun(e *encoder, f *flows, i int, r *gpuprof.Run, name string, base int64) int64 {
 	cuda := r.Device.Kind == "cuda"
-	e.process(hostPid(i), 2*i, name+": host", "")
+	e.nameProcess(hostPid(i), 2*i, name+": host", "")
 	if !view.HasTimes(r) {
 		return base
 	}
 	l := arrange(r, base)
-	l.link(f)
+	l.linkLaunches(f)
 	title, label := name+": CPU streams (goroutines)", "host device"
 	if cuda {
 		title, label = name+": GPU streams", fmt.Sprintf("GPU %d", i)
 	}
 	left := l.writeHost(e, i, cuda)
 	if len(l.streams)+len(l.marked) > 0 {
-		e.process(devicePid(i), 2*i+1, title, label)
+		e.nameProcess(devicePid(i), 2*i+1, title, label)
 		left += l.writeStreams(e, r, i, cuda)
 		left += l.writeMarked(e, i, cuda)
 		l.writeArrows(e, f, i)
@@ -46,26 +46,26 @@ func writeRun(e *encoder, f *flows, i int, r *gpuprof.Run, name string, base int
 	left += n
 	end = max(end, l.end, writeTelemetry(e, r, i, base))
 	if left > 0 {
-		e.event(&event{ph: 'M', name: "process_labels", pid: hostPid(i), args: []arg{{"labels", fmt.Sprintf("%d spans that cross others left out", left)}}})
+		e.writeEvent(&event{ph: 'M', name: "process_labels", pid: hostPid(i), args: []arg{{"labels", fmt.Sprintf("%d spans that cross others left out", left)}}})
 	}
 	return end + max((end-base)/10, 1000)
 }
 
 func (l *layout) writeHost(e *encoder, run int, cuda bool) (left int) {
 	pid := hostPid(run)
-	// A row of its own: the caller launches a step before it begins. Neighbours
-	// have no range, for only parts of them are here.
+	// The step has its own row because the caller launches it before it begins. Neighboring steps have no range,
+	// since the window has only parts of them.
 	if l.step.end > l.step.start {
-		e.thread(pid, tidSteps, "steps")
-		e.event(&event{ph: 'X', name: fmt.Sprintf("ProfilerStep#%d", run), cat: catAnnotation, pid: pid, tid: tidSteps, start: l.step.start, dur: l.step.end - l.step.start})
+		e.nameThread(pid, tidSteps, "steps")
+		e.writeEvent(&event{ph: 'X', name: fmt.Sprintf("ProfilerStep#%d", run), cat: catAnnotation, pid: pid, tid: tidSteps, start: l.step.start, dur: l.step.end - l.step.start})
 	}
-	split, left := rows(l.host)
+	split, left := nestRows(l.host)
 	for i, row := range split {
 		name := "host thread"
 		if i > 0 {
 			name = fmt.Sprintf("host thread, overlapping %d", i+1)
 		}
-		e.thread(pid, tidHost+i, name)
+		e.nameThread(pid, tidHost+i, name)
 		for _, p := range row {
 			p.tid = tidHost + i
 			l.writeStage(e, p, pid, cuda)
@@ -80,7 +80,7 @@ func (l *layout) writeStage(e *encoder, p *piece, pid int, cuda bool) {
 	if p.corr != 0 {
 		ev.args = append(ev.args, arg{"External id", p.corr})
 	}
-	e.event(&ev)
+	e.writeEvent(&ev)
 	if p.corr == 0 {
 		return
 	}
@@ -88,7 +88,7 @@ func (l *layout) writeStage(e *encoder, p *piece, pid int, cuda bool) {
 	if ev.name = "launch"; cuda {
 		ev.name = "cudaLaunchKernel"
 	}
-	e.event(&ev)
+	e.writeEvent(&ev)
 }
 
 func stageName(p *piece) string {
@@ -101,13 +101,13 @@ func stageName(p *piece) string {
 func (l *layout) writeStreams(e *encoder, r *gpuprof.Run, run int, cuda bool) (left int) {
 	tid := 1
 	for _, lane := range slices.Sorted(maps.Keys(l.streams)) {
-		split, n := rows(l.streams[lane])
+		split, n := nestRows(l.streams[lane])
 		left += n
 		for i, row := range split {
-			e.thread(devicePid(run), tid, streamName(lane, i, cuda))
+			e.nameThread(devicePid(run), tid, streamName(lane, i, cuda))
 			for _, p := range row {
 				p.tid = tid
-				e.event(stageEvent(r, p, run))
+				e.writeEvent(stageEvent(r, p, run))
 			}
 			tid++
 		}
@@ -128,7 +128,7 @@ func streamName(lane string, row int, cuda bool) string {
 	return lane
 }
 
-// stageEvent is a stage's time on its stream: its kernels together, or its copies.
+// stageEvent returns a stage's time on its stream: of its kernels together, or of its copies.
 func stageEvent(r *gpuprof.Run, p *piece, run int) *event {
 	ev := &event{ph: 'X', name: stageName(p), cat: catKernel, pid: devicePid(run), tid: p.tid, start: p.start, dur: p.end - p.start,
 		args: []arg{{"device", run}, {"stream", p.tid}, {"stage", view.Cut(p.Stage, textLimit)}, {"step", p.Step}}}
@@ -144,8 +144,8 @@ func stageEvent(r *gpuprof.Run, p *piece, run int) *event {
 	return ev
 }
 
-// copyName words a stage that only copies as PyTorch's profiler does, with
-// the bytes it copies a step; "" for other stages.
+// copyName returns PyTorch's name for a stage that only copies, with the bytes that it copies per step; "" for
+// other stages.
 func copyName(r *gpuprof.Run, stage string) (string, int64) {
 	c, role := map[string]float64{}, ""
 	if s := r.Stage(stage); s != nil {
@@ -157,7 +157,7 @@ func copyName(r *gpuprof.Run, stage string) (string, int64) {
 	}
 	memory := func(n, pageable float64) string {
 		switch {
-		case !(n > 0): // nothing was counted
+		case !(n > 0): // no bytes were counted
 			return ""
 		case pageable >= n:
 			return "Pageable"
@@ -169,31 +169,31 @@ func copyName(r *gpuprof.Run, stage string) (string, int64) {
 	switch {
 	case h2d > 0 && h2d >= d2h, role == gpuprof.RoleTransfer.String():
 		if m := memory(h2d, c["bytes_h2d_pageable"]); m != "" {
-			return "Memcpy HtoD (" + m + " -> Device)", whole(h2d)
+			return "Memcpy HtoD (" + m + " -> Device)", roundBytes(h2d)
 		}
 		return "Memcpy HtoD", 0
 	case d2h > 0, role == gpuprof.RoleResult.String():
 		if m := memory(d2h, c["bytes_d2h_pageable"]); m != "" {
-			return "Memcpy DtoH (Device -> " + m + ")", whole(d2h)
+			return "Memcpy DtoH (Device -> " + m + ")", roundBytes(d2h)
 		}
 		return "Memcpy DtoH", 0
 	}
 	return "", 0
 }
 
-func whole(v float64) int64 { return int64(min(max(v, 0), 1e17)) }
+func roundBytes(v float64) int64 { return int64(min(max(v, 0), 1e17)) }
 
 // writeMarked writes the kernels of the marked pass.
 func (l *layout) writeMarked(e *encoder, run int, cuda bool) (left int) {
 	tid := tidMarked
 	for _, lane := range slices.Sorted(maps.Keys(l.marked)) {
-		split, n := rows(l.marked[lane])
+		split, n := nestRows(l.marked[lane])
 		left += n
 		for i, row := range split {
-			e.thread(devicePid(run), tid, streamName(lane, i, cuda)+": kernels, marked pass")
+			e.nameThread(devicePid(run), tid, streamName(lane, i, cuda)+": kernels, marked pass")
 			for _, p := range row {
 				p.tid = tid
-				e.event(&event{ph: 'X', name: view.Cut(p.Kernel, textLimit), cat: catMarked, pid: devicePid(run), tid: tid, start: p.start, dur: p.end - p.start,
+				e.writeEvent(&event{ph: 'X', name: view.Cut(p.Kernel, textLimit), cat: catMarked, pid: devicePid(run), tid: tid, start: p.start, dur: p.end - p.start,
 					args: []arg{{"device", run}, {"stage", view.Cut(p.Stage, textLimit)}, {"pass", "marked"}}})
 			}
 			tid++
@@ -202,17 +202,16 @@ func (l *layout) writeMarked(e *encoder, run int, cuda bool) (left int) {
 	return left
 }
 
-// writeArrows draws a launch's arrow to the stage on its stream and to the
-// stage's kernels of the marked pass. An arrow does not point back in time:
-// the marked pass has a clock of its own.
+// writeArrows draws a launch's arrow to the stage on its stream and to the stage's kernels of the marked pass. An
+// arrow never points back in time: the marked pass has its own clock.
 func (l *layout) writeArrows(e *encoder, f *flows, run int) {
 	arrow := func(from, to *piece, cat string) {
 		if from == nil || from.tid == 0 || to.tid == 0 || to.start < from.start {
 			return
 		}
 		f.arrow++
-		e.event(&event{ph: 's', id: f.arrow, name: cat, cat: cat, pid: hostPid(run), tid: from.tid, start: from.start})
-		e.event(&event{ph: 'f', id: f.arrow, name: cat, cat: cat, pid: devicePid(run), tid: to.tid, start: to.start})
+		e.writeEvent(&event{ph: 's', id: f.arrow, name: cat, cat: cat, pid: hostPid(run), tid: from.tid, start: from.start})
+		e.writeEvent(&event{ph: 'f', id: f.arrow, name: cat, cat: cat, pid: devicePid(run), tid: to.tid, start: to.start})
 	}
 	launcher := map[string][]*piece{} // of the example step, by stage
 	for _, lane := range slices.Sorted(maps.Keys(l.streams)) {
@@ -251,14 +250,14 @@ func writeTelemetry(e *encoder, r *gpuprof.Run, run int, base int64) int64 {
 		}
 		var points []point
 		for i := range min(len(t.TimeS), len(t.Value)) {
-			at, ok := nanos(t.TimeS[i])
+			at, ok := secondsToNS(t.TimeS[i])
 			if v := float64(t.Value[i]); ok && at >= 0 && view.Finite(v) {
 				points = append(points, point{base + at, v})
 			}
 		}
 		slices.SortStableFunc(points, func(a, b point) int { return cmp.Compare(a.at, b.at) })
 		for _, p := range points {
-			e.event(&event{ph: 'C', name: title, pid: hostPid(run), start: p.at, args: []arg{{"value", p.value}}})
+			e.writeEvent(&event{ph: 'C', name: title, pid: hostPid(run), start: p.at, args: []arg{{"value", p.value}}})
 			end = max(end, p.at)
 		}
 	}

@@ -24,7 +24,7 @@ func TestSamplesAreAllThere(t *testing.T) {
 			got = append(got, fmt.Sprint(e.Name, e.start, e.end, e.Args["block"], e.Args["flags"]))
 		}
 	}
-	n, lists := [2]int{}, [2][]float64{flat(r.Step), flat(r.BareStep)}
+	n, lists := [2]int{}, [2][]float64{concatRuns(r.Step), concatRuns(r.BareStep)}
 	for i, o := range r.Order {
 		start := int64(math.Round(o.StartS * 1e9))
 		dur := int64(math.Round(lists[o.Side][n[o.Side]] * 1e9))
@@ -61,13 +61,13 @@ func TestSamplesThatDoNotFit(t *testing.T) {
 	long.Order = append(long.Order, gpuprof.Order{Block: 9, StartS: 1})
 	side.Order[0].Side = 7
 	for name, r := range map[string]*gpuprof.Run{"short": short, "long": long, "side": side} {
-		if got := samples(r, 0); got != nil {
+		if got := pairSamples(r, 0); got != nil {
 			t.Errorf("%s: %d samples", name, len(got))
 		}
 	}
 	bad := fixture.One()
 	bad.Order[0].StartS, bad.Step.Runs[0][1] = math.NaN(), -1
-	if got, want := len(samples(bad, 0)), bad.Step.N()+bad.BareStep.N()-2; got != want {
+	if got, want := len(pairSamples(bad, 0)), bad.Step.N()+bad.BareStep.N()-2; got != want {
 		t.Errorf("%d samples, want %d", got, want)
 	}
 }

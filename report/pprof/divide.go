@@ -5,70 +5,70 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// division is a run's figures by stage and process. With several processes
-// counts have a row of their own, the last one.
+// division holds a run's figures by stage and process. With several processes the counts have their own row, the
+// last one.
 type division struct {
 	processes int
-	counted   int // the row that holds the counts
+	counted   int // index of the row with the counts
 	duration  int64
-	step      []values   // of the step's own frame, by row
+	step      []values   // of the step's frame, by row
 	stages    [][]values // by stage of view.Stages and row
 }
 
-func (d *division) rows() int { return max(d.processes, d.counted+1) }
+func (d *division) countRows() int { return max(d.processes, d.counted+1) }
 
-// process is the process of a row, -1 for the counts of all of them.
-func (d *division) process(row int) int {
+// rowProcess returns the process of a row, -1 for the counts of all processes.
+func (d *division) rowProcess(row int) int {
 	if row >= d.processes {
 		return -1
 	}
 	return row
 }
 
-func divide(r *gpuprof.Run) *division {
+func divideRun(r *gpuprof.Run) *division {
 	stages := view.Stages(r)
-	d := &division{processes: processes(r, stages)}
+	d := &division{processes: countProcesses(r, stages)}
 	if d.processes > 1 {
 		d.counted = d.processes
 	}
-	d.step = make([]values, d.rows())
+	d.step = make([]values, d.countRows())
 	period := view.Usable(r.ProbedStep)
 	if period == nil {
 		period = view.Usable(r.Step)
 	}
-	d.duration = nanos(typical(period))
+	d.duration = secondsToNS(typical(period))
 	shares, before := 0.0, int64(0)
 	for _, s := range stages {
-		v := make([]values, d.rows())
-		d.fill(v, deviceTime, nanos(typical(s.Device)), s.Device)
-		d.fill(v, hostTime, nanos(typical(s.Host)), s.Host)
+		v := make([]values, d.countRows())
+		d.fillKind(v, deviceTime, secondsToNS(typical(s.Device)), s.Device)
+		d.fillKind(v, hostTime, secondsToNS(typical(s.Host)), s.Host)
 		shares += s.Share
-		until := min(nanos(shares*typical(period)), d.duration)
-		if shares > 1-1e-9 { // the last one; rounding leaves the step nothing
+		until := min(secondsToNS(shares*typical(period)), d.duration)
+		if shares > 1-1e-9 { // the last stage; rounding leaves the step nothing
 			until = d.duration
 		}
-		d.fill(v, stepTime, until-before, s.Exposed)
+		d.fillKind(v, stepTime, until-before, s.Exposed)
 		before = until
 		c := &v[d.counted]
-		c[bytesMoved] = whole(positive(s.Counters["bytes_read"] + s.Counters["bytes_written"]))
-		c[flops], c[launches] = whole(s.Counters["flops"]), whole(s.Counters["launches"])
+		c[bytesMoved] = roundCount(positiveOrZero(s.Counters["bytes_read"] + s.Counters["bytes_written"]))
+		c[flops], c[launches] = roundCount(s.Counters["flops"]), roundCount(s.Counters["launches"])
 		d.stages = append(d.stages, v)
 	}
-	d.fill(d.step, stepTime, d.duration-before, period) // all of it where no stage has a share
+	d.fillKind(d.step, stepTime, d.duration-before, period) // the whole duration if no stage has a share
 	e := view.Usable(r.EnergyStep)
-	d.fill(d.step, energy, whole(typical(e)*1e6), e)
+	d.fillKind(d.step, energy, roundCount(typical(e)*1e6), e)
 	return d
 }
 
-func (d *division) fill(rows []values, kind int, total int64, s *gpuprof.Series) {
-	for p, v := range d.parts(total, s) {
+func (d *division) fillKind(rows []values, kind int, total int64, s *gpuprof.Series) {
+	for p, v := range d.splitTotal(total, s) {
 		rows[p][kind] = v
 	}
 }
 
-// parts divides a figure among the processes in the ratio of their sums over
-// samples; together they are the figure, to the last unit.
-func (d *division) parts(total int64, s *gpuprof.Series) []int64 {
+// splitTotal divides a figure among the processes in the ratio of their sums over samples; the parts add up
+// exactly.
+func (d *division) splitTotal(total int64, s *gpuprof.Series) []int64 {
 	out := make([]int64, d.processes)
 	sums, all := make([]float64, d.processes), 0.0
 	for p := range out {
@@ -82,7 +82,7 @@ func (d *division) parts(total int64, s *gpuprof.Series) []int64 {
 	before, upTo := int64(0), 0.0
 	for p := range out {
 		upTo += sums[p]
-		until := min(whole(float64(total)*(upTo/all)), total)
+		until := min(roundCount(float64(total)*(upTo/all)), total)
 		if p == len(out)-1 {
 			until = total
 		}
@@ -91,33 +91,32 @@ func (d *division) parts(total int64, s *gpuprof.Series) []int64 {
 	return out
 }
 
-// processes is how many processes gave samples of the step or a stage, at least one.
-func processes(r *gpuprof.Run, stages []view.Stage) int {
+// countProcesses returns the number of processes with samples of the step or a stage, at least one.
+func countProcesses(r *gpuprof.Run, stages []view.Stage) int {
 	n := 1
 	for _, s := range []*gpuprof.Series{r.Step, r.ProbedStep, r.EnergyStep} {
-		n = max(n, lists(s))
+		n = max(n, countRuns(s))
 	}
 	for _, s := range stages {
-		n = max(n, lists(s.Device), lists(s.Host), lists(s.Exposed))
+		n = max(n, countRuns(s.Device), countRuns(s.Host), countRuns(s.Exposed))
 	}
 	return n
 }
 
-func lists(s *gpuprof.Series) int {
+func countRuns(s *gpuprof.Series) int {
 	if s == nil {
 		return 0
 	}
 	return len(s.Runs)
 }
 
-// typical is a series' median; where that is zero but not every sample is, it
-// is the mean, so that what is rare is not lost.
+// typical returns a series' median, or its mean if the median is zero, so that rare events are not lost.
 func typical(s *gpuprof.Series) float64 {
 	switch {
 	case s == nil:
 		return 0
 	case s.Median > 0:
-		return positive(s.Median)
+		return positiveOrZero(s.Median)
 	}
 	sum, n := 0.0, 0
 	for p := range s.Runs {
@@ -127,14 +126,14 @@ func typical(s *gpuprof.Series) float64 {
 	return sum / float64(max(n, 1))
 }
 
-// mean is of process p's samples; what is no positive number counts as zero.
+// mean returns the mean of process p's samples; it counts a value that is not a positive number as zero.
 func mean(s *gpuprof.Series, p int) float64 {
-	if lists(s) <= p || len(s.Runs[p]) == 0 {
+	if countRuns(s) <= p || len(s.Runs[p]) == 0 {
 		return 0
 	}
 	sum := 0.0
 	for _, v := range s.Runs[p] {
-		sum += positive(v)
+		sum += positiveOrZero(v)
 	}
 	return sum / float64(len(s.Runs[p]))
 }

@@ -12,10 +12,9 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// WriteMemory writes a gzip-compressed profile.proto of what was live at each device's
-// peak, or at the moment that was asked for, by the stack that allocated it: inuse_space in bytes and inuse_objects. Labels
-// have the category, and the device where there are several. tool is the version of
-// gpuprof that writes.
+// WriteMemory writes a gzip-compressed profile.proto of the live memory at each device's peak, or at the requested
+// time, by allocating stack: inuse_space in bytes and inuse_objects. Labels have the category, and the device if
+// there are several. tool is the version of gpuprof.
 func WriteMemory(w io.Writer, a *memsnap.Analysis, tool string) error {
 	b := &memoryBuilder{functions: map[[2]string]*profile.Function{}, locations: map[memsnap.Frame]*profile.Location{}, p: &profile.Profile{
 		SampleType:        []*profile.ValueType{{Type: "inuse_objects", Unit: "count"}, {Type: "inuse_space", Unit: "bytes"}},
@@ -52,32 +51,32 @@ func (b *memoryBuilder) add(d *memsnap.Device, several bool) {
 		}
 		for _, f := range d.Replay.S.Stack(h.Stack) {
 			if !f.Machinery() {
-				s.Location = append(s.Location, b.location(f))
+				s.Location = append(s.Location, b.addLocation(f))
 			}
 		}
 		if len(s.Location) == 0 {
-			s.Location = []*profile.Location{b.location(memsnap.Frame{Name: "(no frame: " + h.Category.String() + ")"})}
+			s.Location = []*profile.Location{b.addLocation(memsnap.Frame{Name: "(no frame: " + h.Category.String() + ")"})}
 		}
 		b.p.Sample = append(b.p.Sample, s)
 	}
 }
 
-func (b *memoryBuilder) location(f memsnap.Frame) *profile.Location {
+func (b *memoryBuilder) addLocation(f memsnap.Frame) *profile.Location {
 	if l := b.locations[f]; l != nil {
 		return l
 	}
-	l := &profile.Location{ID: uint64(len(b.p.Location) + 1), Line: []profile.Line{{Function: b.function(f), Line: int64(f.Line)}}}
+	l := &profile.Location{ID: uint64(len(b.p.Location) + 1), Line: []profile.Line{{Function: b.addFunction(f), Line: int64(f.Line)}}}
 	b.locations[f], b.p.Location = l, append(b.p.Location, l)
 	return l
 }
 
-func (b *memoryBuilder) function(f memsnap.Frame) *profile.Function {
+func (b *memoryBuilder) addFunction(f memsnap.Frame) *profile.Function {
 	key := [2]string{f.Name, f.File}
 	if have := b.functions[key]; have != nil {
 		return have
 	}
 	name := f.Name
-	if name == "<module>" { // viewers take it for a template's parameters
+	if name == "<module>" { // viewers read it as a template's parameters
 		name = "module " + filepath.Base(f.File)
 	}
 	have := &profile.Function{ID: uint64(len(b.p.Function) + 1), Name: name, SystemName: name, Filename: f.File}

@@ -1,24 +1,22 @@
-// Package pprof writes runs as a profile that go tool pprof reads: where the
-// time, the bytes and the flops of a step go.
+// Package pprof writes runs as a profile for go tool pprof: the stages and
+// kernels in which a step spends its time, bytes and flops.
 //
-// Values are of one step: the medians that the tables print, so that -top shows
-// the tables' figures and -diff_base takes runs of any number of samples. What
-// fewer than half of the steps have, whose median is zero, has its mean.
-// Several processes share a figure in the ratio of their own; counts are the
-// same in every process and carry no process label. Stacks are step > stage >
-// kernel.
+// Values are of one step: the medians of the printed tables, so that -top shows
+// the tables' figures and -diff_base takes runs of any number of samples. A value
+// whose median is zero, because fewer than half of the steps have it, is the mean.
+// Several processes share a figure in the ratio of their own; counts are the same
+// in every process and carry no process label. Stacks are step > stage > kernel.
 //
 // device_time and host_time overlap, so neither adds up to the step. step_time
-// does: it is the step's median, divided by the stages' shares. Where stages
-// were timed in a pass of their own (Run.ProbedStep) it is that pass's step,
-// and a comment says so. Energy is known of the whole step alone and stays with
-// the step's frame.
+// does: it is the step's median, divided by the stages' shares. If stages were
+// timed in a separate pass (Run.ProbedStep), it is the step of that pass, which a
+// comment notes. Energy is known of the whole step alone and stays with the step's
+// frame.
 //
-// Kernel times come from a separate marked pass and are shorter or longer
-// than in the measured steps. Each kernel gets the part of its stage that its
-// median has of the stage's median; when the parts exceed the stage they are
-// scaled to it, and what they leave stays with the stage itself. So children
-// always sum to the stage.
+// Kernel times come from a separate marked pass and are shorter or longer than in
+// the measured steps. Each kernel gets the part of its stage that its median has
+// of the stage's median. If the parts exceed the stage, they are scaled to it; the
+// remainder stays with the stage itself. So children always sum to the stage.
 package pprof
 
 import (
@@ -37,8 +35,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// The sample types, in the order of a sample's values. Energy is there only
-// where a run has it.
+// The sample types, in the order of a sample's values. Energy is present only if a run has it.
 const (
 	deviceTime = iota
 	hostTime
@@ -52,8 +49,7 @@ const (
 
 type values [nValues]int64
 
-// Write writes a gzip-compressed profile.proto of the runs. A run without
-// times adds nothing but its comment.
+// Write writes a gzip-compressed profile.proto of the runs. A run without times adds only its comment.
 func Write(w io.Writer, runs []*gpuprof.Run) error {
 	p, err := Build(runs)
 	if err != nil {
@@ -73,7 +69,7 @@ func Build(runs []*gpuprof.Run) (*profile.Profile, error) {
 			{Type: "device_time", Unit: "nanoseconds"}, {Type: "host_time", Unit: "nanoseconds"}, {Type: "step_time", Unit: "nanoseconds"},
 			{Type: "bytes", Unit: "bytes"}, {Type: "flops", Unit: "count"}, {Type: "launches", Unit: "count"}, {Type: "energy", Unit: "microjoules"},
 		},
-		// There is no program; its place names the run where pprof shows one.
+		// There is no program: its mapping names the run in pprof's output.
 		Mapping:  []*profile.Mapping{{ID: 1, File: strings.ReplaceAll(view.Subject(runs[0]), "/", " "), HasFunctions: true}},
 		Comments: []string{runfile.Marker + " " + view.Cut(runs[0].Tool.Version, 40)},
 	}}
@@ -84,7 +80,7 @@ func Build(runs []*gpuprof.Run) (*profile.Profile, error) {
 	for _, r := range runs {
 		b.p.Comments = append(b.p.Comments, fingerprint(r)...)
 		if view.HasTimes(r) {
-			b.run(r)
+			b.addRun(r)
 			joules = joules || view.Usable(r.EnergyStep) != nil
 		}
 	}
@@ -101,7 +97,7 @@ func Build(runs []*gpuprof.Run) (*profile.Profile, error) {
 	return b.p, nil
 }
 
-// nameLimit bounds names, in runes.
+// nameLimit limits names, in runes.
 const nameLimit = 200
 
 type builder struct {
@@ -109,9 +105,9 @@ type builder struct {
 	locations map[string]*profile.Location
 }
 
-// frame is the location of a name at one level; the same name at two levels
-// (a stage and its only kernel) is two functions.
-func (b *builder) frame(level, name string) *profile.Location {
+// addFrame returns the location of a name at one level; the same name at two levels (a stage and its only kernel)
+// is two functions.
+func (b *builder) addFrame(level, name string) *profile.Location {
 	name = view.Cut(name, nameLimit)
 	if name == "" {
 		name = "unnamed " + level
@@ -127,40 +123,40 @@ func (b *builder) frame(level, name string) *profile.Location {
 	return loc
 }
 
-func (b *builder) run(r *gpuprof.Run) {
-	d := divide(r)
+func (b *builder) addRun(r *gpuprof.Run) {
+	d := divideRun(r)
 	b.p.DurationNanos += d.duration
-	step := b.frame("step", "step")
+	step := b.addFrame("step", "step")
 	stageNames := map[string]bool{}
 	for _, s := range view.Stages(r) {
 		stageNames[view.Cut(s.Name, nameLimit)] = true
 	}
 	streams := streamsOf(r)
-	for p := range d.rows() {
-		lab := labels(r, d.process(p))
-		b.sample([]*profile.Location{step}, d.step[p], lab)
+	for p := range d.countRows() {
+		lab := labelsOf(r, d.rowProcess(p))
+		b.addSample([]*profile.Location{step}, d.step[p], lab)
 		for i, s := range view.Stages(r) {
 			if on := streams[s.Name]; len(on) > 0 {
 				lab["stream"] = on
 			} else {
 				delete(lab, "stream")
 			}
-			own, stack := d.stages[i][p], []*profile.Location{b.frame("stage", s.Name), step}
-			for _, k := range split(view.Kernels(r, s.Name), s, own) {
+			own, stack := d.stages[i][p], []*profile.Location{b.addFrame("stage", s.Name), step}
+			for _, k := range splitStage(view.Kernels(r, s.Name), s, own) {
 				for j := range own {
 					own[j] -= k.v[j]
 				}
-				if stageNames[view.Cut(k.name, nameLimit)] { // pprof adds up what has one name
+				if stageNames[view.Cut(k.name, nameLimit)] { // pprof sums frames with the same name
 					k.name += " (kernel)"
 				}
-				b.sample(append([]*profile.Location{b.frame("kernel", k.name)}, stack...), k.v, lab)
+				b.addSample(append([]*profile.Location{b.addFrame("kernel", k.name)}, stack...), k.v, lab)
 			}
-			b.sample(stack, own, lab)
+			b.addSample(stack, own, lab)
 		}
 	}
 }
 
-func (b *builder) sample(stack []*profile.Location, v values, lab map[string][]string) {
+func (b *builder) addSample(stack []*profile.Location, v values, lab map[string][]string) {
 	if v != (values{}) {
 		b.p.Sample = append(b.p.Sample, &profile.Sample{Location: stack, Value: slices.Clone(v[:]), Label: maps.Clone(lab)})
 	}
@@ -171,19 +167,18 @@ type kernel struct {
 	v    values
 }
 
-// split gives each kernel its part of a stage's totals (see the package's
-// comment), never more than the stage has left. Host time stays with the
-// stage: a kernel has none.
-func split(kernels []gpuprof.StageResult, s view.Stage, stage values) []kernel {
+// splitStage gives each kernel its part of a stage's totals (see the package's comment), never more than the stage
+// has left. Host time stays with the stage: a kernel has none.
+func splitStage(kernels []gpuprof.StageResult, s view.Stage, stage values) []kernel {
 	var parts [nValues]float64
 	want := make([][nValues]float64, len(kernels))
 	for i, k := range kernels {
 		if d := view.Usable(k.Device); d != nil && s.Device != nil && s.Device.Median > 0 && d.Median > 0 {
 			want[i][deviceTime] = d.Median / s.Device.Median * float64(stage[deviceTime])
 		}
-		want[i][bytesMoved] = positive(k.Counters["bytes_read"] + k.Counters["bytes_written"])
-		want[i][flops] = positive(k.Counters["flops"])
-		want[i][launches] = positive(k.Counters["launches"])
+		want[i][bytesMoved] = positiveOrZero(k.Counters["bytes_read"] + k.Counters["bytes_written"])
+		want[i][flops] = positiveOrZero(k.Counters["flops"])
+		want[i][launches] = positiveOrZero(k.Counters["launches"])
 		for j := range parts {
 			parts[j] += want[i][j]
 		}
@@ -197,7 +192,7 @@ func split(kernels []gpuprof.StageResult, s view.Stage, stage values) []kernel {
 			if parts[j] > float64(stage[j]) {
 				scale = float64(stage[j]) / parts[j]
 			}
-			one.v[j] = min(whole(want[i][j]*scale), left[j])
+			one.v[j] = min(roundCount(want[i][j]*scale), left[j])
 			left[j] -= one.v[j]
 		}
 		out = append(out, one)
@@ -205,19 +200,19 @@ func split(kernels []gpuprof.StageResult, s view.Stage, stage values) []kernel {
 	return out
 }
 
-func positive(v float64) float64 {
+func positiveOrZero(v float64) float64 {
 	if view.Finite(v) && v > 0 {
 		return v
 	}
 	return 0
 }
 
-// whole rounds a count that may not be a number; the bound keeps sums inside int64.
-func whole(v float64) int64 { return int64(math.Round(min(positive(v), 1e17))) }
+// roundCount rounds a count and maps invalid values to 0; the limit keeps sums inside int64.
+func roundCount(v float64) int64 { return int64(math.Round(min(positiveOrZero(v), 1e17))) }
 
-func nanos(seconds float64) int64 { return whole(seconds * 1e9) }
+func secondsToNS(seconds float64) int64 { return roundCount(seconds * 1e9) }
 
-// defaultType is device_time, unless nothing ran on a device.
+// defaultType returns device_time, unless nothing ran on a device.
 func (b *builder) defaultType() string {
 	var device, host int64
 	for _, s := range b.p.Sample {
@@ -229,7 +224,7 @@ func (b *builder) defaultType() string {
 	return b.p.SampleType[deviceTime].Type
 }
 
-// streamsOf are the streams each stage was seen on in the example step.
+// streamsOf lists the streams of each stage in the example step.
 func streamsOf(r *gpuprof.Run) map[string][]string {
 	out := map[string][]string{}
 	for _, s := range r.ExampleStep {
@@ -243,13 +238,13 @@ func streamsOf(r *gpuprof.Run) map[string][]string {
 	return out
 }
 
-// labels of process p, counted from 0; less than 0 is no one process.
-func labels(r *gpuprof.Run, p int) map[string][]string {
+// labelsOf returns the labels of process p, counted from 0; a negative p has no process label.
+func labelsOf(r *gpuprof.Run, p int) map[string][]string {
 	out := map[string][]string{}
 	for k, v := range r.Knobs {
 		out[view.Cut(k, 60)] = []string{view.Cut(v, 200)}
 	}
-	// After the knobs: a knob cannot take these names over.
+	// Set after the knobs, so that a knob cannot take these names over.
 	delete(out, "process")
 	for k, v := range map[string]string{"workload": r.Workload, "preset": r.Preset, "device": r.Device.Name, "mode": string(r.Mode)} {
 		out[k] = []string{view.Cut(v, 200)}

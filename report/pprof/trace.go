@@ -14,11 +14,10 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// WriteTrace writes a gzip-compressed profile.proto of imported traces. Stacks
-// are what the trace nests: Python frames where it has them, ranges, operators,
-// the call that launched, and the kernel. Device time and launches sit on the
-// kernel, host time on each event for what no event inside it covers. tool is
-// the version of gpuprof that writes.
+// WriteTrace writes a gzip-compressed profile.proto of imported traces. Stacks follow the nesting of the trace:
+// Python frames if it has them, ranges, operators, the launching call, and the kernel. Device time and launches
+// belong to the kernel; host time belongs to each event for the part that no inner event covers. tool is the
+// version of gpuprof.
 func WriteTrace(w io.Writer, xs []*analyze.Index, tool string) error {
 	p := &profile.Profile{
 		SampleType: []*profile.ValueType{
@@ -49,8 +48,8 @@ type traceBuilder struct {
 	onDevice  bool
 }
 
-// node is one stack: its caller's and a name. Stacks that occur a million
-// times are one node, so the profile stays as large as the program.
+// node is one stack: its caller's and a name. A stack that occurs a million times is one node, so the profile stays
+// as large as the program.
 type node struct {
 	parent int32 // -1 none
 	name   model.NameID
@@ -59,15 +58,15 @@ type node struct {
 
 type stackValues struct{ device, host, launches int64 }
 
-// A profile lists the frames of every stack. What lies deeper is folded into what is
-// around it, and sooner in a trace with too many frames in all.
+// A profile lists the frames of every stack. Frames deeper than deepFrames fold into their enclosing frame, in a
+// trace with more than mostFrames already from fewFrames on.
 const (
 	deepFrames = analyze.Deepest / 2
 	mostFrames = 16 << 20
 	fewFrames  = 64
 )
 
-// folded are the stacks of a trace, and what was measured in each.
+// folded holds the stacks of a trace, with the figures of each.
 type folded struct {
 	nodes  []node
 	sums   []stackValues
@@ -77,7 +76,7 @@ type folded struct {
 	frames int     // of all stacks
 }
 
-func (f *folded) id(n node) int32 {
+func (f *folded) nodeID(n node) int32 {
 	if k, ok := f.ids[n]; ok {
 		return k
 	}
@@ -90,10 +89,10 @@ func (f *folded) id(n node) int32 {
 	return k
 }
 
-// newFolded folds host events that lie deeper than a limit into what is around them.
+// newFolded folds host events deeper than a limit into their enclosing events.
 func newFolded(x *analyze.Index, limit int) *folded {
 	f := &folded{ids: map[node]int32{}, of: make([]int32, len(x.T.Host))}
-	// Parents come before what they enclose, so one pass resolves every stack.
+	// Parents precede the events inside them, so one pass resolves every stack.
 	for i := range x.T.Host {
 		h := &x.T.Host[i]
 		up := int32(-1)
@@ -102,12 +101,12 @@ func newFolded(x *analyze.Index, limit int) *folded {
 		}
 		f.of[i] = up
 		switch {
-		case h.Kind == model.Step || h.Kind == model.Instant: // a frame a step would split every stack
+		case h.Kind == model.Step || h.Kind == model.Instant: // a frame per step would split every stack
 			continue
 		case up >= 0 && f.depth[up] >= limit:
 			continue
 		}
-		k := f.id(node{up, h.Name, 0})
+		k := f.nodeID(node{up, h.Name, 0})
 		f.of[i] = k
 		f.sums[k].host += h.Dur()
 		if up >= 0 {
@@ -122,7 +121,7 @@ func (b *traceBuilder) add(x *analyze.Index, several bool) {
 	if f.frames > mostFrames {
 		f = newFolded(x, fewFrames)
 	}
-	ids, of := f.id, f.of
+	ids, of := f.nodeID, f.of
 	for i := range x.T.GPU {
 		g := &x.T.GPU[i]
 		up := int32(-1)
@@ -141,14 +140,15 @@ func (b *traceBuilder) add(x *analyze.Index, several bool) {
 		rank = []string{fmt.Sprint(x.T.Rank)}
 	}
 	for k := range f.nodes {
-		b.sample(x, f.nodes, int32(k), f.sums[k], rank)
+		b.addSample(x, f.nodes, int32(k), f.sums[k], rank)
 	}
 }
 
-// addSampled adds the sampled stacks of the host threads, with their time in the mean step of the account, under a
-// value of their own: they are of later steps than the events, so the two do not add up. Without samples there is no such value.
+// addSampled adds the sampled stacks of the host threads under a separate value, with their time in the mean step
+// of the account: the samples are of later steps than the events, so the two values do not add up. Without samples
+// there is no such value.
 func (b *traceBuilder) addSampled(xs []*analyze.Index) {
-	if !slices.ContainsFunc(xs, func(x *analyze.Index) bool { return len(sampled(x)) > 0 }) {
+	if !slices.ContainsFunc(xs, func(x *analyze.Index) bool { return len(sampledStacks(x)) > 0 }) {
 		return
 	}
 	b.p.SampleType = append(b.p.SampleType, &profile.ValueType{Type: "sampled_time", Unit: "nanoseconds"})
@@ -156,13 +156,13 @@ func (b *traceBuilder) addSampled(xs []*analyze.Index) {
 		s.Value = append(s.Value, 0)
 	}
 	for _, x := range xs {
-		for _, st := range sampled(x) {
+		for _, st := range sampledStacks(x) {
 			s := &profile.Sample{Value: []int64{0, 0, 0, st.NS}, Label: map[string][]string{"doing": {string(st.Doing)}}}
 			if len(xs) > 1 && x.T.Rank >= 0 {
 				s.Label["rank"] = []string{fmt.Sprint(x.T.Rank)}
 			}
 			for _, f := range slices.Backward(st.Lines) {
-				s.Location = append(s.Location, b.frame(fmt.Sprintf("%s(%d): %s", f.File, f.Line, f.Function)))
+				s.Location = append(s.Location, b.addFrame(fmt.Sprintf("%s(%d): %s", f.File, f.Line, f.Function)))
 			}
 			b.p.Sample = append(b.p.Sample, s)
 		}
@@ -172,24 +172,24 @@ func (b *traceBuilder) addSampled(xs []*analyze.Index) {
 	}
 }
 
-// sampled are the sampled stacks of a trace, none without an account of the host.
-func sampled(x *analyze.Index) []analyze.HostTree {
+// sampledStacks returns the sampled stacks of a trace, none without an account of the host.
+func sampledStacks(x *analyze.Index) []analyze.HostTree {
 	if a := x.HostAccount(); a != nil {
 		return a.Stacks
 	}
 	return nil
 }
 
-// sample adds a stack, innermost frame first as pprof wants it. Clocks of
-// nested events can disagree by a few nanoseconds; less than nothing is nothing.
-func (b *traceBuilder) sample(x *analyze.Index, nodes []node, k int32, v stackValues, rank []string) {
+// addSample adds a stack, innermost frame first like pprof. Clocks of nested events can disagree by a few
+// nanoseconds, so a negative host time counts as 0.
+func (b *traceBuilder) addSample(x *analyze.Index, nodes []node, k int32, v stackValues, rank []string) {
 	v.host = max(v.host, 0)
 	if v == (stackValues{}) {
 		return
 	}
 	var stack []*profile.Location
 	for at := k; at >= 0; at = nodes[at].parent {
-		stack = append(stack, b.frame(x.T.Name(nodes[at].name)))
+		stack = append(stack, b.addFrame(x.T.Name(nodes[at].name)))
 	}
 	s := &profile.Sample{Location: stack, Value: []int64{v.device, v.host, v.launches}}
 	if d := nodes[k].device; d > 0 {
@@ -204,8 +204,8 @@ func (b *traceBuilder) sample(x *analyze.Index, nodes []node, k int32, v stackVa
 	b.p.Sample = append(b.p.Sample, s)
 }
 
-// frame is a function of a name; a Python frame "file.py(12): f" keeps its file and line.
-func (b *traceBuilder) frame(name string) *profile.Location {
+// addFrame returns the location of a name; a Python frame "file.py(12): f" keeps its file and line.
+func (b *traceBuilder) addFrame(name string) *profile.Location {
 	name = view.Cut(name, 300)
 	f := b.functions[name]
 	if f == nil {

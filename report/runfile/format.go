@@ -1,6 +1,6 @@
 // Package runfile reads and writes the files that hold runs and reports: it
-// knows which extension means which format, refuses to overwrite what
-// gpuprof did not write, and never leaves half a file behind.
+// maps extensions to formats, refuses to overwrite the files of other programs,
+// and never leaves half a file behind.
 package runfile
 
 import (
@@ -18,7 +18,7 @@ type Format struct {
 	Doc  string
 }
 
-// Formats lists every format, in the order help texts print them.
+// Formats lists every format, in the order of help texts.
 func Formats() []Format {
 	return []Format{
 		{".json", "json", "the run itself, every sample"},
@@ -44,8 +44,7 @@ func Formats() []Format {
 	}
 }
 
-// FormatOf is the format that a path's extension means; ErrUsage naming the
-// valid ones when it means none.
+// FormatOf returns the format of a path's extension; ErrUsage, with the valid ones, for any other extension.
 func FormatOf(path string) (Format, error) {
 	name := strings.ToLower(filepath.Base(path))
 	best := Format{}
@@ -57,12 +56,12 @@ func FormatOf(path string) (Format, error) {
 	// A trace in the Perfetto format is not a run, though its name ends like one; nor are stacks.
 	stem := strings.TrimSuffix(name, best.Ext)
 	if best.Ext == "" || best.Name == "json" && (strings.HasSuffix(stem, ".perfetto") || strings.HasSuffix(stem, ".bmf") || strings.HasSuffix(stem, ".speedscope")) {
-		return Format{}, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the format of %s: the extension is not known", path).WithFix("use one of %s", extensions())
+		return Format{}, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the format of %s: the extension is not known", path).WithFix("use one of %s", listExtensions())
 	}
 	return best, nil
 }
 
-func extensions() string {
+func listExtensions() string {
 	var out []string
 	for _, f := range Formats() {
 		out = append(out, f.Ext)
@@ -70,7 +69,7 @@ func extensions() string {
 	return strings.Join(out, " ")
 }
 
-// readable are the extensions Read takes.
-func readable(f Format) bool {
+// isReadable reports whether Read reads a format.
+func isReadable(f Format) bool {
 	return slices.Contains([]string{".json", ".json.gz", ".json.zst"}, f.Ext)
 }

@@ -6,10 +6,9 @@ import (
 	"sync"
 )
 
-// Lines is a writer of text whose lines a build server only shows. GitHub Actions
-// obeys a line that begins with "::", behind any white space, and others obey "##["
-// or "##vso[" anywhere in one: a name that a file brought could stop a log's
-// commands, or set a variable of the job. A blank takes such a sequence apart.
+// Lines is a writer that keeps build servers from executing lines of a text. GitHub Actions executes a line that
+// begins with "::", behind any white space, and others execute "##[" or "##vso[" anywhere in a line: a name from a
+// file could stop a log's commands, or set a variable of the job. Lines inserts a blank into the sequence.
 type Lines struct {
 	mu    sync.Mutex
 	w     io.Writer
@@ -19,17 +18,17 @@ type Lines struct {
 	word  bool // such a letter was just before
 }
 
-// NewLines is Lines on w.
+// NewLines returns a Lines that writes to w.
 func NewLines(w io.Writer) *Lines { return &Lines{w: w, bare: true} }
 
-// Line is a text that a line may begin with.
+// Line returns a text that is safe at the beginning of a line.
 func Line(text string) string {
 	var b strings.Builder
 	_, _ = NewLines(&b).Write([]byte(text)) // a Builder takes everything
 	return b.String()
 }
 
-// Under is the writer below.
+// Under returns the underlying writer.
 func (l *Lines) Under() io.Writer { return l.w }
 
 // Write implements io.Writer.
@@ -43,7 +42,7 @@ func (l *Lines) Write(p []byte) (int, error) {
 			apart = append(append(apart, p[from:i]...), ' ')
 			from = i
 		}
-		l.pass(c)
+		l.trackByte(c)
 	}
 	text := p
 	if apart != nil {
@@ -56,9 +55,9 @@ func (l *Lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// pass takes note of one byte. What is not ASCII may be white space: behind it a
-// line still counts as bare.
-func (l *Lines) pass(c byte) {
+// trackByte updates the state by one byte. A byte that is not ASCII may be white space: the line still counts as
+// bare after it.
+func (l *Lines) trackByte(c byte) {
 	l.colon = l.bare && c == ':'
 	switch {
 	case c == '\n' || c == '\r':

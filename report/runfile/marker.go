@@ -11,29 +11,29 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Every format carries a mark of its own kind by which gpuprof knows its own
-// files again. A file that only mentions the program does not have it.
+// Every format carries its own mark, by which gpuprof recognizes the files that it wrote. A file that only mentions
+// gpuprof lacks the mark.
 
-// Marker is the text of the mark where a format has comments.
+// Marker is the text of the mark in formats with comments.
 const Marker = "written by gpuprof"
 
-// CSVMark is the title of the first column of runs, CSVHistoryMark are the first titles of
-// a history: a .csv is known again by them.
+// CSVMark is the title of the first column of runs, CSVHistoryMark holds the first titles of a history: they mark a
+// .csv.
 const (
 	CSVMark        = "gpuprof_run"
 	CSVHistoryMark = "project,benchmark,class,commit,committed,started,metric"
 )
 
-// SpeedscopeMark begins a file for speedscope: the format has no place for a comment, only for its writer.
+// SpeedscopeMark begins a file for speedscope: the format has no comments, only a field for its writer.
 const SpeedscopeMark = `{"exporter":"gpuprof`
 
-// textMarker is the first line that Write puts into the text formats; the
-// renderers leave it out because they also print to terminals.
+// textMarker returns the first line that Write adds to the text formats; the renderers leave it out because they
+// also print to terminals.
 func textMarker(f Format) string {
 	switch f.Name {
 	case "markdown":
 		return "<!-- " + Marker + " -->\n\n"
-	case "folded": // readers of the format take a line for a stack if it ends in a number
+	case "folded": // readers of the format parse a line as a stack if it ends in a number
 		return "# " + Marker + "\n"
 	case "table", "bench", "prometheus":
 		return "# " + Marker + "\n\n"
@@ -44,8 +44,8 @@ func textMarker(f Format) string {
 // cutTrace begins a trace that was cut out of another.
 const cutTrace = `{"` + document.PartMember + `":`
 
-// recordingMagic begins a recording of the CUDA recorder, partChunk is the type of the first
-// chunk of one that was cut out of another (internal/trace/read/cupti).
+// recordingMagic begins a recording of the CUDA recorder; partChunk is the type of the first chunk of a recording
+// that was cut out of another (internal/trace/read/cupti).
 const (
 	recordingMagic = "gpuprof\x1a"
 	partChunk      = 16
@@ -53,11 +53,11 @@ const (
 
 const headBytes = 8 << 10
 
-// headText is how far the text of a JSON document is looked into: what names its
-// writer comes first.
+// headText limits the part of a JSON document that is searched for its writer, bytes: the writer's name comes
+// first.
 const headText = 64 << 10
 
-// writtenByUs looks for the mark. A file that cannot be parsed is not ours.
+// writtenByUs looks for the mark. A file that cannot be parsed has none.
 func writtenByUs(path string, f Format) (bool, error) {
 	if f.Name == "pprof" {
 		text, err := outside.ReadFound(path)
@@ -67,7 +67,7 @@ func writtenByUs(path string, f Format) (bool, error) {
 		p, err := outside.ParseProfile(text)
 		return err == nil && slices.ContainsFunc(p.Comments, func(c string) bool { return strings.HasPrefix(c, Marker) }), nil
 	}
-	file, err := outside.Found(path, outside.Trace()) // its head is looked at, however large it is
+	file, err := outside.Found(path, outside.Trace()) // only its head is read, however large it is
 	if err != nil {
 		return false, err
 	}
@@ -111,8 +111,7 @@ var (
 	svgMark     = regexp.MustCompile(`^(\s*<\?xml[^>]*\?>)?\s*<!-- ` + Marker + `\b`)
 )
 
-// ourHTML wants the generator element in the head, before anything that
-// could quote it.
+// ourHTML requires the generator element in the head, before any element that could quote it.
 func ourHTML(head []byte) bool {
 	head = htmlComment.ReplaceAll(head, nil)
 	if at := htmlBody.FindIndex(head); at != nil {
@@ -121,10 +120,10 @@ func ourHTML(head []byte) bool {
 	return generator.Match(head)
 }
 
-// ourSVG wants the comment before the root element, as in all our XML.
+// ourSVG requires the comment before the root element, as in all XML of gpuprof.
 func ourSVG(head []byte) bool { return svgMark.Match(head) }
 
-// ourPNG walks the chunks before the picture data for Software=gpuprof.
+// ourPNG searches the chunks before the picture data for Software=gpuprof.
 func ourPNG(head []byte) bool {
 	rest, ok := bytes.CutPrefix(head, []byte("\x89PNG\r\n\x1a\n"))
 	for ok && len(rest) >= 12 {

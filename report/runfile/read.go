@@ -11,10 +11,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Read reads the runs of a .json, .json.gz or .json.zst file, or of a pipe, whatever
-// its name; waiting for it ends with ctx. A file that is not there, or of another extension, is ErrUsage; one that
-// cannot be decoded, that is larger than may be read, or of a newer major version, is
-// ErrInput.
+// Read reads the runs of a .json, .json.gz or .json.zst file, or of a pipe of any name; the end of ctx ends the
+// wait for a pipe. A missing file or another extension is ErrUsage. A file that cannot be decoded, is too large or
+// has a newer major version is ErrInput.
 func Read(ctx context.Context, path string) ([]*gpuprof.Run, error) {
 	text, err := Text(ctx, path)
 	if err != nil {
@@ -23,7 +22,7 @@ func Read(ctx context.Context, path string) ([]*gpuprof.Run, error) {
 	return document.Runs(text, path)
 }
 
-// ReadOwn is Read of a file that this program has just written, however large.
+// ReadOwn reads a file of any size that this program has just written.
 func ReadOwn(path string) ([]*gpuprof.Run, error) {
 	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)
 	var text []byte
@@ -37,8 +36,8 @@ func ReadOwn(path string) ([]*gpuprof.Run, error) {
 	return document.OwnRuns(text, path)
 }
 
-// Text is the text of a .json, .json.gz or .json.zst file, of a run or another
-// document, or of a pipe. Errors are those of Read.
+// Text returns the text of a .json, .json.gz or .json.zst file, of a run or another document, or of a pipe. It
+// returns the same errors as Read.
 func Text(ctx context.Context, path string) ([]byte, error) {
 	l := outside.Document()
 	f, err := outside.Open(ctx, path, l)
@@ -64,9 +63,9 @@ func Text(ctx context.Context, path string) ([]byte, error) {
 	return text, nil
 }
 
-// holdsRuns refuses a name that is no run's.
+// holdsRuns refuses a name that is not a run's.
 func holdsRuns(path string) error {
-	if f, err := FormatOf(path); err == nil && readable(f) {
+	if f, err := FormatOf(path); err == nil && isReadable(f) {
 		return nil
 	}
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading run %s: runs are kept as .json, .json.gz or .json.zst", path).WithFix("give the file written by gpuprof run -o RUN.json")

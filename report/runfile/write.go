@@ -17,10 +17,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
-// Check says before a run whether its result can be written to path: the
-// format is known, the directory takes new files, and what is there already
-// was written by gpuprof or may be replaced by force. It returns ErrUsage
-// otherwise and leaves nothing behind.
+// Check checks before a run that its result can be written to path: the format is known, the directory takes new
+// files, and an existing file was written by gpuprof or force replaces it. It returns ErrUsage otherwise and leaves
+// nothing behind.
 func Check(path string, force bool) error {
 	f, err := FormatOf(path)
 	if err != nil {
@@ -30,7 +29,7 @@ func Check(path string, force bool) error {
 	if err != nil {
 		return err
 	}
-	tmp, err := createBeside(target, 0)
+	tmp, err := createTemp(target, 0)
 	if err != nil {
 		return cannotWrite(path, err)
 	}
@@ -38,22 +37,19 @@ func Check(path string, force bool) error {
 	return errors.Join(tmp.Close(), os.Remove(name))
 }
 
-// Write encodes into a temporary file beside path, flushes it to disk and
-// renames it, so that path holds either what it held before or the whole
-// new file. what ends in .gz (but .pb.gz) or .zst is compressed here; text formats get
-// the line by which a later Write knows them. The errors of encode pass
-// through.
+// Write encodes into a temporary file in the folder of path, flushes it to disk and renames it, so that path has
+// either its old content or the whole new file. It compresses files that end in .gz (but .pb.gz) or .zst, and adds
+// the mark to text formats. Errors of encode pass through.
 func Write(path string, force bool, encode func(io.Writer) error) error {
 	return write(path, force, 0, encode)
 }
 
-// WritePrivate is Write of a file that only its owner may read, whoever could read
-// the one that it replaces.
+// WritePrivate writes a file that only its owner may read, whatever the mode of the replaced file.
 func WritePrivate(path string, force bool, encode func(io.Writer) error) error {
 	return write(path, force, 0o600, encode)
 }
 
-// write is Write; mode 0 is that of the file that is replaced, or the umask's.
+// write implements Write; mode 0 selects the mode of the replaced file, or the umask's.
 func write(path string, force bool, mode fs.FileMode, encode func(io.Writer) error) (err error) {
 	f, err := FormatOf(path)
 	if err != nil {
@@ -66,13 +62,13 @@ func write(path string, force bool, mode fs.FileMode, encode func(io.Writer) err
 	if info, statErr := os.Stat(target); statErr == nil && mode == 0 {
 		mode = info.Mode().Perm()
 	}
-	tmp, err := createBeside(target, mode)
+	tmp, err := createTemp(target, mode)
 	if err != nil {
 		return cannotWrite(path, err)
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, tmp.discard())
+			err = errors.Join(err, tmp.removeTemp())
 		}
 	}()
 	if err := encodeInto(tmp, path, f, encode); err != nil {
@@ -91,8 +87,7 @@ func write(path string, force bool, mode fs.FileMode, encode func(io.Writer) err
 	return nil
 }
 
-// replaceable is the file that path stands for, links followed, once it is
-// clear that it may be written.
+// replaceable follows the links of path and returns the target if it may be written.
 func replaceable(path string, f Format, force bool) (string, error) {
 	target := path
 	if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -127,24 +122,22 @@ func cannotWrite(path string, err error) error {
 
 type tempFile struct{ *os.File }
 
-// discard closes and removes the file. The rename may have failed after
-// Close, so closing twice is no error.
-func (t tempFile) discard() error {
+// removeTemp closes and removes the file. The rename may have failed after Close, so closing twice is no error.
+func (t tempFile) removeTemp() error {
 	if err := t.Close(); err != nil && !errors.Is(err, fs.ErrClosed) {
 		return errors.Join(err, os.Remove(t.Name()))
 	}
 	return os.Remove(t.Name())
 }
 
-// createBeside makes a new hidden file in target's directory. mode 0 is what
-// the user's umask leaves, as for any file a program creates.
-func createBeside(target string, mode fs.FileMode) (tempFile, error) {
+// createTemp makes a new hidden file in target's directory. mode 0 selects the user's umask, as for any new file.
+func createTemp(target string, mode fs.FileMode) (tempFile, error) {
 	owner.Sweep(filepath.Dir(target))
-	// The target's own name is left out: it may be as long as names can be.
+	// The target's name is left out: it may have the maximum length of a name.
 	name := filepath.Join(filepath.Dir(target), owner.TempName(owner.Prefix, ".tmp"))
 	perm := fs.FileMode(0o666)
 	if mode != 0 {
-		perm = mode & 0o600 // until the rest is set: not even for a moment open to others
+		perm = mode & 0o600 // until the rest is set: not even for a moment readable by others
 	}
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
@@ -153,13 +146,13 @@ func createBeside(target string, mode fs.FileMode) (tempFile, error) {
 	t := tempFile{f}
 	if mode != 0 {
 		if err := f.Chmod(mode); err != nil {
-			return tempFile{}, errors.Join(err, t.discard())
+			return tempFile{}, errors.Join(err, t.removeTemp())
 		}
 	}
 	return t, nil
 }
 
-// encodeInto tells a failure to write, which is the disk's, from one to encode.
+// encodeInto separates a write error, which is the disk's, from an error of encode.
 func encodeInto(w io.Writer, path string, f Format, encode func(io.Writer) error) error {
 	kept := &keeper{w: w}
 	switch err := encodeTo(kept, f, encode); {
@@ -171,7 +164,7 @@ func encodeInto(w io.Writer, path string, f Format, encode func(io.Writer) error
 	return nil
 }
 
-// keeper keeps the first error of a writer, which what writes may drop or reword.
+// keeper keeps the first error of a writer, which an encoder may drop or reword.
 type keeper struct {
 	w   io.Writer
 	err error
@@ -202,7 +195,7 @@ func encodeTo(w io.Writer, f Format, encode func(io.Writer) error) error {
 		out = z
 	}
 	var text io.Writer = out
-	if logged(f) {
+	if isLogged(f) {
 		text = NewLines(out)
 	}
 	if err := encode(text); err != nil {
@@ -214,8 +207,8 @@ func encodeTo(w io.Writer, f Format, encode func(io.Writer) error) error {
 	return buf.Flush()
 }
 
-// logged are the formats that people print into the log of a build.
-func logged(f Format) bool {
+// isLogged reports whether people print a format into the log of a build.
+func isLogged(f Format) bool {
 	return slices.Contains([]string{"table", "markdown", "bench", "csv", "junit"}, f.Name)
 }
 
@@ -223,8 +216,8 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// syncDir makes the rename itself durable. Not every file system allows it,
-// and the data is safe under one of the two names either way.
+// syncDir makes the rename itself durable. Not every file system allows it, and the data is safe under one of the
+// two names either way.
 func syncDir(dir string) {
 	if d, err := os.Open(dir); err == nil {
 		_ = d.Sync()

@@ -16,27 +16,26 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Provenance is where sessions come from.
+// Provenance is the origin of sessions.
 type Provenance struct {
 	Now     time.Time
-	Machine string // as its owner calls it
-	Command string // what measured
+	Machine string // the owner's name for it
+	Command string // command that measured
 	Tool    gpuprof.Tool
 }
 
-// Added says what became of one run.
+// Added reports the effect of adding one run.
 type Added struct {
 	Name     string // of the baseline
 	Path     string
-	Sessions int // in it now
+	Sessions int // in it after the addition
 	Dropped  int // pruned
 }
 
-// Add puts runs into the baselines that fit them, each a session, and keeps
-// the latest keep sessions of every file (0 is DefaultKeep). A run that must
-// not become a baseline (partial, invalid, simulated) is ErrInput, and then
-// nothing is written. Runs of too few processes are taken, with a warning, and
-// so are those that differ from the other sessions in what must agree.
+// Add adds each run as a session to the baseline that fits it, and keeps the latest keep sessions of every file (0
+// is DefaultKeep). A run that must not become a baseline (partial, invalid, simulated) is ErrInput, and then
+// nothing is written. Add warns of runs with too few processes and of runs whose environment differs from the other
+// sessions.
 func (s *Store) Add(runs []*gpuprof.Run, p Provenance, keep int) ([]Added, []gpuprof.Warning, error) {
 	if keep < 0 {
 		return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage, "adding to the baselines: %d sessions cannot be kept", keep).WithFix("give 1 or more")
@@ -50,12 +49,12 @@ func (s *Store) Add(runs []*gpuprof.Run, p Provenance, keep int) ([]Added, []gpu
 		return nil, nil, err
 	}
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
-		return nil, nil, cannot("writing", s.dir, err)
+		return nil, nil, wrapError("writing", s.dir, err)
 	}
 	var out []Added
 	warnings := fewProcesses(runs)
-	err = s.locked(func() error {
-		files, err := s.plan(sessions, keep)
+	err = s.holdLock(func() error {
+		files, err := s.planChanges(sessions, keep)
 		if err != nil {
 			return err
 		}
@@ -64,7 +63,7 @@ func (s *Store) Add(runs []*gpuprof.Run, p Provenance, keep int) ([]Added, []gpu
 			if err := s.write(f); err != nil {
 				return err
 			}
-			warnings = append(warnings, f.file.mixed()...)
+			warnings = append(warnings, f.file.warnMixed()...)
 			out = append(out, Added{f.file.Name, f.file.Path, len(f.file.Sessions), f.before + f.added - len(f.file.Sessions)})
 		}
 		return nil
@@ -100,7 +99,7 @@ func newSessions(runs []*gpuprof.Run, p Provenance) ([]fitting, error) {
 func fewProcesses(runs []*gpuprof.Run) []gpuprof.Warning {
 	var out []gpuprof.Warning
 	for _, r := range runs {
-		if n := processes(r.Step); n < compare.MinRuns {
+		if n := countProcesses(r.Step); n < compare.MinRuns {
 			out = append(out, gpuprof.Warning{
 				Code: "few-processes",
 				Text: fmt.Sprintf("the run of %s has %d of the %d processes that a verdict needs, because the samples of one process are not independent", FingerprintOf(r), n, compare.MinRuns),
@@ -111,10 +110,10 @@ func fewProcesses(runs []*gpuprof.Run) []gpuprof.Warning {
 	return out
 }
 
-// mixed warns of sessions that differ in what a gate wants to agree. They share a
-// file on purpose, since a driver is updated and a knob's default changes; but as
-// long as both are in it there is no verdict, whatever is judged.
-func (b *Baseline) mixed() []gpuprof.Warning {
+// warnMixed warns of sessions that differ in a field that a gate wants to agree. They share a file on purpose,
+// since a driver is updated and a knob's default changes. As long as both are in the file, a gate against it gives
+// no verdict.
+func (b *Baseline) warnMixed() []gpuprof.Warning {
 	values := map[string]string{}
 	var differ []string
 	note := func(field, value string) {
@@ -142,16 +141,15 @@ func (b *Baseline) mixed() []gpuprof.Warning {
 	}}
 }
 
-// change is a file as it is to be written.
+// change is a file to be written.
 type change struct {
 	file          *Baseline
 	before, added int
 	was           fs.FileInfo // nil for a new file
 }
 
-// plan makes every change in memory first, so that a run that is refused
-// leaves nothing half done.
-func (s *Store) plan(sessions []fitting, keep int) ([]*change, error) {
+// planChanges makes every change in memory first, so that a refused run leaves nothing half done.
+func (s *Store) planChanges(sessions []fitting, keep int) ([]*change, error) {
 	var out []*change
 	for _, x := range sessions {
 		f := x.Fingerprint
@@ -171,12 +169,12 @@ func (s *Store) plan(sessions []fitting, keep int) ([]*change, error) {
 	return out, nil
 }
 
-// open is the file of a fingerprint, or a new one under a name that is free.
+// open returns the file of a fingerprint, or a new one under a free name.
 func (s *Store) open(f Fingerprint, planned []*change) (*change, error) {
 	taken := func(name string) bool {
 		return slices.ContainsFunc(planned, func(c *change) bool { return c.file.Name == name })
 	}
-	plain := path.Join(Slug(f.Device), f.stem())
+	plain := path.Join(Slug(f.Device), f.fileStem())
 	for _, name := range []string{plain, plain + "-" + f.hash()} {
 		if taken(name) {
 			continue
@@ -187,7 +185,7 @@ func (s *Store) open(f Fingerprint, planned []*change) (*change, error) {
 			return &change{file: &Baseline{Head: document.NewHead(document.Baseline, gpuprof.Tool{}), Fingerprint: f, Name: name, Path: file}}, nil
 		}
 		if err != nil {
-			return nil, cannot("reading", file, err)
+			return nil, wrapError("reading", file, err)
 		}
 		b, err := s.load(name)
 		if err != nil {

@@ -1,24 +1,23 @@
-// Package baseline keeps results to compare with later: several sessions of
-// one workload on one device in one file. How much a session differs from the
-// next cannot be seen inside one of them, so a baseline is worth more with
-// every session in it; package compare says what it makes of them.
+// Package baseline keeps results for later comparisons: several sessions of
+// one workload on one device in one file. The spread between sessions cannot be
+// measured inside one of them, so each further session makes a baseline more
+// useful; package compare uses the spread.
 //
-// A store is a folder, laid out to be read by people and kept under version
-// control:
+// A store is a folder with a layout for people and version control:
 //
 //	<device>/<workload>-<preset>.json
 //
 // A file has a fingerprint (device, workload, preset, mode, the knobs that
-// change what is computed) and a line a session. Runs that share device,
-// workload and preset but not the rest of it get a file of their own, with a
-// hash behind the preset.
+// change the computation) and a line per session. Runs with the same device,
+// workload and preset but another mode or other knobs get their own file, with
+// a hash after the preset.
 //
-// # What is kept of a session
+// # The samples that a session keeps
 //
-// Comparing needs the median of every process and little else, so of each
-// metric and process eleven samples are kept: the median and five quantiles
-// on either side of it, 1/22 to 21/22. Their median is the median of all, to
-// nine digits. A session of fifteen metrics and six processes takes about
+// A comparison needs the median of every process and little else, so a session
+// keeps eleven samples of each metric and process: the median and five quantiles
+// on either side of it, 1/22 to 21/22. Their median is the median of all samples,
+// to nine digits. A session of fifteen metrics and six processes takes about
 // 15 kB, whether a process took ten samples or a million.
 package baseline
 
@@ -39,18 +38,16 @@ import (
 )
 
 const (
-	// DefaultKeep is how many sessions of a file are kept, the latest: twice as
-	// many as estimate the spread between sessions, so that one odd one among
-	// them weighs little and the file stays small.
+	// DefaultKeep is the number of latest sessions that a file keeps: twice as many as estimate the spread between
+	// sessions, so that one outlier weighs little and the file stays small.
 	DefaultKeep = 2 * compare.MinSessions
-	// keepSamples is how many samples of a process are kept; odd, so that one
-	// of them is the median.
+	// keepSamples is the number of samples kept of a process; odd, so that one of them is the median.
 	keepSamples = 11
 )
 
 // Baseline is one file.
 type Baseline struct {
-	gpuprof.Head             // its tool is what wrote the file last
+	gpuprof.Head             // its tool wrote the file last
 	Fingerprint  Fingerprint `json:"fingerprint"`
 	Sessions     []Session   `json:"sessions"` // the earliest first
 
@@ -60,9 +57,8 @@ type Baseline struct {
 	Path string `json:"-"`
 }
 
-// Fingerprint is what a run must share with a baseline to be compared with it.
-// Other fields of the environment (driver, power limit, CPU …) are compared
-// when the verdict is drawn, and named where they differ.
+// Fingerprint holds the fields that a run must share with a baseline for a comparison. Other fields of the
+// environment (driver, power limit, CPU …) are compared for the verdict, and named if they differ.
 type Fingerprint struct {
 	DeviceKind string            `json:"device_kind"`
 	Device     string            `json:"device"`
@@ -72,18 +68,17 @@ type Fingerprint struct {
 	ModelKnobs map[string]string `json:"model_knobs"`
 }
 
-// Session is one run, as it was added.
+// Session is one added run.
 type Session struct {
-	Started time.Time    `json:"started"`        // of the measurement, UTC
-	Added   time.Time    `json:"added,omitzero"` // to a baseline
-	Machine string       `json:"machine"`        // as its owner calls it
-	Command string       `json:"command"`        // what measured it
-	Tool    gpuprof.Tool `json:"tool"`           // what measured: name, version, commit
+	Started time.Time    `json:"started"`        // start of the measurement, UTC
+	Added   time.Time    `json:"added,omitzero"` // time of the addition, UTC
+	Machine string       `json:"machine"`        // the owner's name for it
+	Command string       `json:"command"`        // command that measured
+	Tool    gpuprof.Tool `json:"tool"`           // measuring program: name, version, commit
 
 	Processes int `json:"processes"`
-	Samples   int `json:"samples"` // of the step, before most of them were left out
-	// ExactDigits are the significant digits that the session's exact metrics were
-	// stored with, 0 for all.
+	Samples   int `json:"samples"` // of the step, before their reduction
+	// ExactDigits is the number of significant digits of the session's exact metrics, 0 for all.
 	ExactDigits int `json:"exact_digits,omitempty"`
 
 	Env   map[string]string       `json:"env"`   // must agree
@@ -105,20 +100,21 @@ type Metric struct {
 	Exact          bool        `json:"exact,omitempty"`
 	Undirected     bool        `json:"undirected,omitempty"` // no direction is better
 	Runs           [][]float64 `json:"runs"`
-	// Rate is the requests per second under which callers saw it, 0 for what no rate was set for; UnderLoad says that callers saw it.
+	// Rate is the load of a metric, requests per second; 0 without a set rate. UnderLoad marks a latency or rate
+	// that callers measured.
 	Rate      float64 `json:"rate_per_s,omitempty"`
 	UnderLoad bool    `json:"under_load,omitempty"`
-	// SenderLate: the sender of requests was so late that the figures are its own.
+	// SenderLate marks that the sender of requests was late, so that the figures measure the sender.
 	SenderLate bool `json:"sender_late,omitempty"`
 }
 
-// FingerprintOf is a run's fingerprint.
+// FingerprintOf returns a run's fingerprint.
 func FingerprintOf(r *gpuprof.Run) Fingerprint {
 	f := Fingerprint{DeviceKind: r.Device.Kind, Device: r.Device.Name, Workload: r.Workload, Preset: r.Preset, Mode: string(r.Mode), ModelKnobs: map[string]string{}}
 	for _, k := range r.ModelKnobs {
 		f.ModelKnobs[k] = r.Knobs[k]
 	}
-	if r.Requests != nil { // its metrics have the rate that these made
+	if r.Requests != nil { // each of its metrics has its own rate
 		for _, k := range r.Requests.RateKnobs {
 			delete(f.ModelKnobs, k)
 		}
@@ -126,12 +122,11 @@ func FingerprintOf(r *gpuprof.Run) Fingerprint {
 	return f
 }
 
-// Equal says whether runs of two fingerprints can be compared.
-func (f Fingerprint) Equal(o Fingerprint) bool { return len(f.differences(o)) == 0 }
+// Equal reports whether runs of two fingerprints can be compared.
+func (f Fingerprint) Equal(o Fingerprint) bool { return len(f.listDifferences(o)) == 0 }
 
-// differences names the fields in which two fingerprints differ, each with
-// both values.
-func (f Fingerprint) differences(o Fingerprint) []string {
+// listDifferences names the fields in which two fingerprints differ, each with both values.
+func (f Fingerprint) listDifferences(o Fingerprint) []string {
 	var out []string
 	for _, d := range [][3]string{
 		{"device_kind", f.DeviceKind, o.DeviceKind}, {"device", f.Device, o.Device}, {"workload", f.Workload, o.Workload}, {"preset", f.Preset, o.Preset}, {"mode", f.Mode, o.Mode},
@@ -162,10 +157,10 @@ func (f Fingerprint) String() string {
 	return strings.TrimSpace(f.Workload+" "+f.Preset) + " on " + f.Device
 }
 
-// stem is the file's name without its folder and extension.
-func (f Fingerprint) stem() string { return Slug(f.Workload) + "-" + Slug(f.Preset) }
+// fileStem returns the file's name without its folder and extension.
+func (f Fingerprint) fileStem() string { return Slug(f.Workload) + "-" + Slug(f.Preset) }
 
-// hash tells apart what shares device, workload and preset.
+// hash separates fingerprints with the same device, workload and preset.
 func (f Fingerprint) hash() string {
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%q %q %q", f.DeviceKind, f.Device, f.Mode)
@@ -175,7 +170,7 @@ func (f Fingerprint) hash() string {
 	return fmt.Sprintf("%08x", h.Sum32())
 }
 
-// newSession refuses what must not become a baseline, and thins out the rest.
+// newSession refuses a run that must not become a baseline, and reduces the samples of others.
 func newSession(r *gpuprof.Run, p Provenance) (Session, error) {
 	refuse := func(why, fix string) (Session, error) {
 		return Session{}, gpuprof.Errorf(gpuprof.ErrInput, "adding %s to the baselines: %s", FingerprintOf(r), why).WithFix("%s", fix)
@@ -203,12 +198,12 @@ func newSession(r *gpuprof.Run, p Provenance) (Session, error) {
 	}
 	s := SessionOf(res)
 	s.Started, s.Added, s.Machine, s.Command, s.Tool = r.Started.UTC(), p.Now.UTC(), p.Machine, p.Command, r.Tool
-	s.Processes, s.Samples = processes(r.Step), r.Step.N()
+	s.Processes, s.Samples = countProcesses(r.Step), r.Step.N()
 	return s, nil
 }
 
-// SessionOf is what is kept of a result, whatever program measured it. Processes and
-// Samples are those of the metric that has the most.
+// SessionOf reduces a result of any program to a session. Processes and Samples are the largest numbers over its
+// metrics.
 func SessionOf(res *compare.Result) Session {
 	s := Session{
 		Env: res.Env, Facts: res.Facts, Code: res.Code, Knobs: maps.Collect(maps.All(res.Knobs)), Runs: append([]compare.RunInfo{}, res.RunInfo...),
@@ -221,8 +216,8 @@ func SessionOf(res *compare.Result) Session {
 			if len(run) > 0 {
 				processes, samples = processes+1, samples+len(run)
 			}
-			if !m.Exact { // what compares exactly is kept as it is
-				run = thin(run)
+			if !m.Exact { // exact metrics keep every sample
+				run = reduceSamples(run)
 			}
 			kept.Runs = append(kept.Runs, run)
 		}
@@ -232,7 +227,7 @@ func SessionOf(res *compare.Result) Session {
 	return s
 }
 
-func processes(s *gpuprof.Series) int {
+func countProcesses(s *gpuprof.Series) int {
 	n := 0
 	for _, r := range s.Runs {
 		if len(r) > 0 {
@@ -242,9 +237,9 @@ func processes(s *gpuprof.Series) int {
 	return n
 }
 
-// thin keeps up to eleven samples: the quantiles (i+1/2)/11, of which the
-// middle one is the median. Few samples are kept in their order.
-func thin(samples []float64) []float64 {
+// reduceSamples keeps up to eleven samples: the quantiles (i+1/2)/11, of which the middle one is the median. Few
+// samples stay in their order.
+func reduceSamples(samples []float64) []float64 {
 	if len(samples) <= keepSamples {
 		out := make([]float64, len(samples))
 		for i, v := range samples {
@@ -262,7 +257,7 @@ func thin(samples []float64) []float64 {
 	return out
 }
 
-// Result is the session as package compare judges it.
+// Result converts the session for package compare.
 func (s *Session) Result(name string) *compare.Result {
 	r := &compare.Result{
 		Source: name, Tool: "gpuprof", Status: gpuprof.Complete, Workload: s.Env["workload"], Preset: s.Env["preset"],
@@ -280,7 +275,7 @@ func (s *Session) Result(name string) *compare.Result {
 	return r
 }
 
-// Results are the sessions for compare.CompareStored, the latest last.
+// Results returns the sessions for compare.CompareStored, the latest last.
 func (b *Baseline) Results() []*compare.Result {
 	var out []*compare.Result
 	for i := range b.Sessions {
@@ -289,12 +284,11 @@ func (b *Baseline) Results() []*compare.Result {
 	return out
 }
 
-// add puts a session in its place by date and drops the earliest ones beyond
-// keep. A session that is there already is refused: twice the same would make
-// the spread between sessions look small.
+// add inserts a session by date and drops the earliest ones beyond keep. It refuses a session that is in the file
+// already: the same session twice would make the spread between sessions look small.
 func (b *Baseline) add(s Session, keep int) error {
 	for i := range b.Sessions {
-		if b.Sessions[i].Started.Equal(s.Started) { // whatever its machine was called
+		if b.Sessions[i].Started.Equal(s.Started) { // whatever the name of its machine
 			return gpuprof.Errorf(gpuprof.ErrInput, "adding %s to the baselines: the session of %s is there already", b.Fingerprint, s.Started.Format(time.RFC3339)).WithFix("measure it again to add another")
 		}
 	}
@@ -304,8 +298,7 @@ func (b *Baseline) add(s Session, keep int) error {
 	return nil
 }
 
-// encode writes a line a session, so that version control shows what came and
-// went.
+// encode writes a line per session, so that version control shows additions and removals.
 func (b *Baseline) encode() ([]byte, error) {
 	head := *b
 	head.Sessions = nil
@@ -327,7 +320,7 @@ func (b *Baseline) encode() ([]byte, error) {
 	return []byte(out + "\n ]\n}\n"), nil
 }
 
-// decode reads what encode wrote. name is the file's, for messages.
+// decode reads the text of encode. name is the file's name, for messages.
 func decode(text []byte, name string) (*Baseline, error) {
 	fail := func(err error) (*Baseline, error) {
 		return nil, gpuprof.Unreadable("reading baseline "+name, err, "restore the file, or remove it and add its runs again")
@@ -350,11 +343,11 @@ func decode(text []byte, name string) (*Baseline, error) {
 			b.Sessions[i].ExactDigits = stats.StoredDigits
 		}
 	}
-	b.Version = document.Version(document.Baseline) // as it is in memory, and written again
+	b.Version = document.Version(document.Baseline) // the version in memory, and of the next write
 	return &b, nil
 }
 
-// checkSigns refuses figures below zero, by name.
+// checkSigns returns an error for a figure below zero, by name.
 func (s *Session) checkSigns() error {
 	for _, m := range s.Metrics {
 		for p, samples := range m.Runs {

@@ -376,7 +376,7 @@ func TestNothingIsLostToAnotherProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := s.plan(sessions, 20)
+	plan, err := s.planChanges(sessions, 20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -429,7 +429,7 @@ func TestLayout(t *testing.T) {
 func TestThin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := rapid.SliceOfN(rapid.Float64Range(1e-9, 1e3), 1, 300).Draw(t, "samples")
-		out := thin(in)
+		out := reduceSamples(in)
 		if len(out) > keepSamples || len(out) > len(in) {
 			t.Fatalf("%d of %d samples", len(out), len(in))
 		}

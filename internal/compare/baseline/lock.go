@@ -11,21 +11,20 @@ import (
 )
 
 const (
-	// lockWait is how long a writer waits for the others before it gives up: a change
-	// takes milliseconds, so only a stopped process holds the lock as long.
+	// lockWait is a writer's time limit for the lock: a change takes milliseconds, so only a stopped process holds
+	// it as long.
 	lockWait = 2 * time.Minute
-	// lockPoll is how often a writer looks whether the lock's file is gone, where the
-	// file system has no locks.
+	// lockPoll is the pause between two attempts to create the lock file, on a file system without locks.
 	lockPoll = 5 * time.Millisecond
-	// exclusiveName is the lock's file where the file system has no locks.
+	// exclusiveName is the lock file on a file system without locks.
 	exclusiveName = ".locked"
 )
 
-// locker takes the lock of a store's folder, which is there, and returns what gives it back.
+// locker locks a store's existing folder and returns the function that releases the lock.
 type locker func(dir string) (unlock func(), err error)
 
-// lockFolder is the system's lock, which ends with its process however that ends;
-// where the file system has none, a file that only one process can create.
+// lockFolder takes the system's lock, which ends with its process, whatever its end. On a file system without locks
+// it creates a file that only one process can create.
 func lockFolder(dir string) (func(), error) {
 	type result struct {
 		f   *os.File
@@ -50,15 +49,15 @@ func lockFolder(dir string) (func(), error) {
 		if r.err != nil {
 			return lockExclusively(dir)
 		}
-		return func() { _ = r.f.Close() }, nil // closing gives the lock back
+		return func() { _ = r.f.Close() }, nil // closing releases the lock
 	case <-limit.C:
 		close(given)
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "changing the baselines in %s: another process has been changing them for %v", dir, lockWait).WithFix("end that process, or choose a folder with --dir")
 	}
 }
 
-// lockExclusively is the lock by a file. A process that is killed leaves the file
-// behind, and it is not taken over: which process is gone is not known from another machine.
+// lockExclusively locks by a file. A killed process leaves the file behind and no other process takes the lock
+// over: whether the process still runs cannot be seen from another machine.
 func lockExclusively(dir string) (func(), error) {
 	file := filepath.Join(dir, exclusiveName)
 	for range int(lockWait / lockPoll) {
@@ -67,16 +66,16 @@ func lockExclusively(dir string) (func(), error) {
 			return func() { _ = errors.Join(f.Close(), os.Remove(file)) }, nil
 		}
 		if !errors.Is(err, fs.ErrExist) {
-			return nil, cannot("locking", file, err)
+			return nil, wrapError("locking", file, err)
 		}
 		time.Sleep(lockPoll)
 	}
 	return nil, gpuprof.Errorf(gpuprof.ErrInput, "changing the baselines in %s: %s is there, so another process is changing them", dir, file).WithFix("if none is running, remove that file")
 }
 
-// locked does what changes the store while no other process can, so that it
-// reads what the others wrote and none of it is lost.
-func (s *Store) locked(change func() error) error {
+// holdLock runs a change of the store under the lock, so that the change reads the other processes' writes and
+// loses none.
+func (s *Store) holdLock(change func() error) error {
 	unlock, err := s.lock(s.dir)
 	if err != nil {
 		return err

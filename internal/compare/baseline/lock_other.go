@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// systemLock refuses, and a file is the lock.
+// systemLock always fails, so that the caller locks by a file.
 func systemLock(string) (*os.File, error) { return nil, errors.ErrUnsupported }

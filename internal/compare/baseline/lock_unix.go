@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// systemLock waits for the lock of the folder itself, so that no file stays
-// behind in what is under version control.
+// systemLock waits for the lock of the folder itself, so that no lock file appears under version control.
 func systemLock(dir string) (*os.File, error) {
 	for {
 		f, err := os.Open(dir)
@@ -20,7 +19,7 @@ func systemLock(dir string) (*os.File, error) {
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
 		same := false
 		if err == nil {
-			same, err = sameFolder(f, dir)
+			same, err = isSameFolder(f, dir)
 		}
 		if same {
 			return f, nil
@@ -32,9 +31,9 @@ func systemLock(dir string) (*os.File, error) {
 	}
 }
 
-// sameFolder says whether an open folder is still the one of its path; one that was
-// removed and made again has another lock.
-func sameFolder(f *os.File, path string) (bool, error) {
+// isSameFolder reports whether an open folder still has its path; a folder that was removed and made again has
+// another lock.
+func isSameFolder(f *os.File, path string) (bool, error) {
 	held, err := f.Stat()
 	if err != nil {
 		return false, err

@@ -18,9 +18,8 @@ import (
 // local is the folder of baselines that a project keeps with its source.
 const local = "baselines"
 
-// Dir is where baselines are: the folder asked for, else ./baselines when it
-// is there, else the user's data folder. getenv is os.Getenv. A user without a
-// home has no data folder, which is ErrUsage.
+// Dir returns the folder of baselines: the requested one, else ./baselines if it exists, else the user's data
+// folder. getenv is os.Getenv. A user without a home has no data folder, which is ErrUsage.
 func Dir(asked string, getenv func(string) string) (string, error) {
 	if asked != "" {
 		return asked, nil
@@ -35,9 +34,8 @@ func Dir(asked string, getenv func(string) string) (string, error) {
 	return filepath.Join(dir, "gpuprof", local), nil
 }
 
-// dataDir is where programs of a user keep their data: the XDG base directory
-// specification, and the customs of macOS and Windows. Where the variable that it
-// hangs on holds no absolute path, it is empty.
+// dataDir returns a user's data folder by the XDG base directory specification and the customs of macOS and
+// Windows. dir is empty if variable, on which the folder depends, holds no absolute path.
 func dataDir(getenv func(string) string, system string) (dir, variable string) {
 	under := func(variable string, parts ...string) (string, string) {
 		home := getenv(variable)
@@ -55,26 +53,26 @@ func dataDir(getenv func(string) string, system string) (dir, variable string) {
 	case "darwin":
 		return under("HOME", "Library", "Application Support")
 	}
-	// A relative path in the variable is to be ignored.
+	// The specification ignores a relative path in the variable.
 	if d := getenv("XDG_DATA_HOME"); filepath.IsAbs(d) {
 		return d, "XDG_DATA_HOME"
 	}
 	return under("HOME", ".local", "share")
 }
 
-// Store is a folder of baselines. Any number of processes may read and change it
-// at the same time: readers see whole files, and changes wait for one another.
+// Store is a folder of baselines. Any number of processes may read and change it at the same time: readers see
+// whole files, and changes wait for one another.
 type Store struct {
 	dir  string
 	lock locker
-	// between, where it is set, is called between reading, writing and replacing a file.
+	// between, if set, is called between reading, writing and replacing a file.
 	between func()
 }
 
-// Open is the store in a folder, which need not be there yet.
+// Open returns the store in a folder, which need not exist yet.
 func Open(dir string) *Store { return &Store{dir: dir, lock: lockFolder} }
 
-// Path is the store's folder.
+// Path returns the store's folder.
 func (s *Store) Path() string { return s.dir }
 
 func (s *Store) file(name string) string {
@@ -90,20 +88,19 @@ func (s *Store) load(name string) (*Baseline, error) {
 	return b, nil
 }
 
-// Read reads one baseline by its path, in a store or not. A file that is not
-// there is ErrUsage, one that cannot be used ErrInput.
+// Read reads one baseline by its path, in a store or not. A missing file is ErrUsage, an unusable one ErrInput.
 func Read(file string) (*Baseline, error) {
 	text, err := outside.ReadFound(file)
 	if _, large := errors.AsType[*outside.TooLarge](err); large || outside.Damaged(err) {
 		return nil, gpuprof.Unreadable("reading baseline "+file, err, "write it again with gpuprof baseline add")
 	}
 	if err != nil {
-		return nil, cannot("reading", file, err)
+		return nil, wrapError("reading", file, err)
 	}
 	return Parse(text, file)
 }
 
-// Parse is Read of a text that is there already; file is its path.
+// Parse reads a baseline from a text in memory; file is its path.
 func Parse(text []byte, file string) (*Baseline, error) {
 	b, err := decode(text, file)
 	if err != nil {
@@ -113,13 +110,13 @@ func Parse(text []byte, file string) (*Baseline, error) {
 	return b, nil
 }
 
-func cannot(doing, file string, err error) error {
+func wrapError(doing, file string, err error) error {
 	const choose = "choose a folder with --dir"
 	return gpuprof.Unwritable(doing+" baseline "+file, err, choose, choose)
 }
 
-// List reads every baseline of the store, by name. Files that cannot be read
-// are in broken, and do not hide the others.
+// List reads every baseline of the store, by name. broken has an error for each unreadable file, and the others are
+// still listed.
 func (s *Store) List() (all []*Baseline, broken []error) {
 	folder := outside.Dir(s.dir)
 	err := fs.WalkDir(folder, ".", func(rel string, d fs.DirEntry, err error) error {
@@ -131,7 +128,7 @@ func (s *Store) List() (all []*Baseline, broken []error) {
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil // its last baseline was removed meanwhile
 			}
-			broken = append(broken, cannot("reading", file, err))
+			broken = append(broken, wrapError("reading", file, err))
 			return nil
 		}
 		if d.IsDir() || filepath.Ext(file) != ".json" || strings.Count(rel, "/") != 1 {
@@ -149,14 +146,14 @@ func (s *Store) List() (all []*Baseline, broken []error) {
 		return nil
 	})
 	if err != nil {
-		broken = append(broken, cannot("reading", s.dir, err))
+		broken = append(broken, wrapError("reading", s.dir, err))
 	}
 	slices.SortFunc(all, func(a, b *Baseline) int { return cmp.Compare(a.Name, b.Name) })
 	return all, broken
 }
 
-// Show is the baseline of a name: as List gives it, or without its folder
-// where only one device has it. ErrUsage when there is none.
+// Show returns a baseline by the name that List gives it; a name without folder is enough if only one device has
+// it. ErrUsage without a match.
 func (s *Store) Show(name string) (*Baseline, error) {
 	want := strings.TrimSuffix(filepath.ToSlash(name), ".json")
 	all, broken := s.List()
@@ -175,7 +172,7 @@ func (s *Store) Show(name string) (*Baseline, error) {
 	case len(hits) == 1:
 		return hits[0], nil
 	case len(hits) > 1:
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "looking for baseline %s: %d devices have it", name, len(hits)).WithFix("give %s", either(hits))
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "looking for baseline %s: %d devices have it", name, len(hits)).WithFix("give %s", joinNames(hits))
 	}
 	for _, err := range broken {
 		if strings.Contains(err.Error(), string(filepath.Separator)+filepath.FromSlash(want)+".json:") { // with its folder or without
@@ -188,7 +185,7 @@ func (s *Store) Show(name string) (*Baseline, error) {
 	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "looking for baseline %s: %s has no such one%s", name, s.dir, gpuprof.DidYouMean(name, names)).WithFix("gpuprof baseline list names them")
 }
 
-func either(bs []*Baseline) string {
+func joinNames(bs []*Baseline) string {
 	var out []string
 	for _, b := range bs {
 		out = append(out, b.Name)
@@ -196,8 +193,8 @@ func either(bs []*Baseline) string {
 	return strings.Join(out, " or ")
 }
 
-// Remove deletes a baseline, also one that cannot be read, and its folder when
-// it was the last one in it. It returns the file. ErrUsage when there is none.
+// Remove deletes a baseline, even an unreadable one, and its folder if it becomes empty. It returns the file.
+// ErrUsage without a match.
 func (s *Store) Remove(name string) (string, error) {
 	want := strings.TrimSuffix(filepath.ToSlash(name), ".json")
 	if _, err := os.Stat(s.dir); err != nil {
@@ -205,14 +202,14 @@ func (s *Store) Remove(name string) (string, error) {
 		return "", err
 	}
 	var file string
-	err := s.locked(func() (err error) {
-		file, err = s.remove(name, want)
+	err := s.holdLock(func() (err error) {
+		file, err = s.removeFile(name, want)
 		return err
 	})
 	return file, err
 }
 
-func (s *Store) remove(name, want string) (string, error) {
+func (s *Store) removeFile(name, want string) (string, error) {
 	file := s.file(want)
 	_, err := os.Lstat(file)
 	if err != nil || !filepath.IsLocal(filepath.FromSlash(want)) || path.Clean(want) != want || strings.Count(want, "/") != 1 {
@@ -223,7 +220,7 @@ func (s *Store) remove(name, want string) (string, error) {
 		file = b.Path
 	}
 	if err := os.Remove(file); err != nil {
-		return "", cannot("removing", file, err)
+		return "", wrapError("removing", file, err)
 	}
 	if entries, err := outside.Dir(filepath.Dir(file)).ReadDir("."); err == nil && len(entries) == 0 {
 		_ = os.Remove(filepath.Dir(file)) // an empty folder does no harm
@@ -231,17 +228,17 @@ func (s *Store) remove(name, want string) (string, error) {
 	return file, nil
 }
 
-// ErrNone marks the error of Find that says that no baseline fits.
+// ErrNone marks Find's error if no baseline fits.
 var ErrNone = errors.New("no baseline fits")
 
-// Find is the baseline for a fingerprint. ErrUsage and ErrNone when there is none, naming
-// what the nearest one differs in.
+// Find returns the baseline for a fingerprint. Without one it returns ErrUsage and ErrNone and names the
+// differences of the nearest baseline.
 func (s *Store) Find(f Fingerprint) (*Baseline, error) {
 	all, broken := s.List()
 	var nearest *Baseline
 	least := 0
 	for _, b := range all {
-		d := b.Fingerprint.differences(f)
+		d := b.Fingerprint.listDifferences(f)
 		if len(d) == 0 {
 			return b, nil
 		}
@@ -249,15 +246,15 @@ func (s *Store) Find(f Fingerprint) (*Baseline, error) {
 			nearest, least = b, len(d)
 		}
 	}
-	// A file that cannot be read may be the one.
+	// An unreadable file may be the one.
 	for _, err := range broken {
-		if strings.Contains(err.Error(), string(filepath.Separator)+f.stem()) {
+		if strings.Contains(err.Error(), string(filepath.Separator)+f.fileStem()) {
 			return nil, err
 		}
 	}
 	where := s.dir + " holds none"
 	if nearest != nil {
-		where = "the nearest, " + nearest.Name + ", differs: " + strings.Join(nearest.Fingerprint.differences(f), ", ")
+		where = "the nearest, " + nearest.Name + ", differs: " + strings.Join(nearest.Fingerprint.listDifferences(f), ", ")
 	} else if len(all) > 0 {
 		where = s.dir + " holds none of this workload"
 	}

@@ -9,45 +9,45 @@ import (
 	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
-// write replaces a file whole or not at all: into a temporary file beside it,
-// flushed, renamed. The caller holds the lock; a file that changed all the same
-// (an editor, a checkout) is left alone, because what is in it now would be lost.
+// write replaces a file as a whole or not at all, through a flushed and renamed temporary file in the same folder.
+// The caller holds the lock. If the file changed all the same (by an editor, a checkout), write leaves it alone,
+// because its content would be lost.
 func (s *Store) write(c *change) error {
 	b := c.file
 	text, err := b.encode()
 	if err != nil {
 		return err
 	}
-	s.pause()
+	s.runBetween()
 	dir := filepath.Dir(b.Path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return cannot("writing", b.Path, err)
+		return wrapError("writing", b.Path, err)
 	}
 	owner.Sweep(dir)
 	tmp, err := owner.CreateTemp(dir, ".tmp")
 	if err != nil {
-		return cannot("writing", b.Path, err)
+		return wrapError("writing", b.Path, err)
 	}
 	defer func() { _ = os.Remove(tmp.Name()) }() // gone already after the rename
 	_, err = tmp.Write(text)
 	err = errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close())
 	if err != nil {
-		return cannot("writing", b.Path, err)
+		return wrapError("writing", b.Path, err)
 	}
-	s.pause()
+	s.runBetween()
 	now, statErr := os.Stat(b.Path)
 	same := c.was == nil && statErr != nil || c.was != nil && statErr == nil && os.SameFile(c.was, now) && c.was.ModTime().Equal(now.ModTime()) && c.was.Size() == now.Size()
 	if !same {
 		return gpuprof.Errorf(gpuprof.ErrInput, "writing baseline %s: another program changed it meanwhile", b.Path).WithFix("add the runs again")
 	}
-	s.pause()
+	s.runBetween()
 	if err := os.Rename(tmp.Name(), b.Path); err != nil {
-		return cannot("writing", b.Path, err)
+		return wrapError("writing", b.Path, err)
 	}
 	return nil
 }
 
-func (s *Store) pause() {
+func (s *Store) runBetween() {
 	if s.between != nil {
 		s.between()
 	}

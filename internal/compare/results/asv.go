@@ -11,9 +11,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// airspeed velocity: .asv/results/MACHINE/COMMIT-ENV.json of version 2. A benchmark's row has its columns in the
-// order of result_columns, and in each a list over the product of its parameters. null is a failure, NaN a
-// combination that the benchmark left out; NullNumbers has made null of both.
+// asvFile is a result file of airspeed velocity, version 2: .asv/results/MACHINE/COMMIT-ENV.json. A benchmark's row
+// has its columns in the order of result_columns, each a list over the product of its parameters. null marks a
+// failure, NaN a combination that the benchmark left out; NullNumbers has replaced both by null.
 type asvFile struct {
 	Columns []string                     `json:"result_columns"`
 	Results map[string][]json.RawMessage `json:"results"`
@@ -22,13 +22,13 @@ type asvFile struct {
 	Python  string                       `json:"python"`
 }
 
-// isASV reports whether airspeed velocity wrote it, whose results are an object by benchmark.
+// isASV reports whether airspeed velocity wrote the file. Its results are an object by benchmark.
 func isASV(d jsonValue) bool {
-	return d.has("results") && (d.has("commit_hash") || d.has("result_columns"))
+	return d.hasMembers("results") && (d.hasMembers("commit_hash") || d.hasMembers("result_columns"))
 }
 
-// asvKind is the unit and direction that asv gives a benchmark by the prefix of its name. A track_ benchmark has
-// its unit in another file, and no direction.
+// asvKind returns the unit and direction that asv derives from the prefix of a benchmark's name. A track_ benchmark
+// has its unit in another file, and no direction.
 func asvKind(name string) (unit string, is direction) {
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	for prefix, kind := range map[string]string{"time_": "s", "timeraw_": "s", "mem_": "B", "peakmem_": "B", "Time": "s", "TimeRaw": "s", "Mem": "B", "PeakMem": "B"} {
@@ -40,7 +40,7 @@ func asvKind(name string) (unit string, is direction) {
 }
 
 func readASV(d jsonValue) (*parsed, error) {
-	if !d.has("result_columns") {
+	if !d.hasMembers("result_columns") {
 		return nil, gpuprof.Errorf(nil, "it is of an asv before 0.5, without result_columns").WithFix("convert it with: asv update")
 	}
 	var f asvFile
@@ -51,11 +51,11 @@ func readASV(d jsonValue) (*parsed, error) {
 	p.tool = "asv"
 	for _, key := range []string{"cpu", "arch", "machine"} {
 		if v, ok := f.Params[key]; ok && v != nil {
-			p.hard(key, fmt.Sprint(v))
+			p.setEnv(key, fmt.Sprint(v))
 		}
 	}
-	p.soft("python", f.Python)
-	p.soft("commit", f.Commit)
+	p.setFact("python", f.Python)
+	p.setFact("commit", f.Commit)
 	for _, name := range slices.Sorted(maps.Keys(f.Results)) {
 		row := map[string]json.RawMessage{}
 		for i, raw := range f.Results[name] {
@@ -83,41 +83,41 @@ func (p *parsed) asvRow(name string, row map[string]json.RawMessage, d jsonValue
 		}
 	}
 	if len(values) == 0 {
-		p.fail(name, "asv has no result of it")
+		p.addFailure(name, "asv has no result of it")
 		return nil
 	}
-	if n := combinations(params, len(values)); n != len(values) {
+	if n := countCombinations(params, len(values)); n != len(values) {
 		return fmt.Errorf("it has %d results for %d combinations of parameters", len(values), n)
 	}
 	unit, is := asvKind(name)
 	for i, v := range values {
 		full := name + asvParams(params, i)
 		if v == nil {
-			p.skip(full, "asv has no figure of it: it failed or left itself out")
+			p.addSkip(full, "asv has no figure of it: it failed or left itself out")
 			continue
 		}
 		data := []figure{*v}
 		if i < len(samples) && len(samples[i]) > 0 {
 			data = samples[i]
 		} else if unit == "s" {
-			p.note("no-samples", "asv kept no single samples, only medians", "run it with asv run --record-samples")
+			p.addNote("no-samples", "asv kept no single samples, only medians", "run it with asv run --record-samples")
 		}
 		list := make([]float64, len(data))
 		for k, one := range data {
 			list[k] = one.value
-			if _, err := oneTime(one.value); err != nil && unit == "s" {
+			if _, err := checkTime(one.value); err != nil && unit == "s" {
 				return fmt.Errorf("sample %d %w", k+1, err)
 			}
 		}
-		s := p.at(full, unit)
-		s.better(is)
-		s.run(list...)
+		s := p.seriesFor(full, unit)
+		s.setDirection(is)
+		s.addRun(list...)
 	}
 	return nil
 }
 
-// combinations is the size of the product of all parameters, at most one more than limit.
-func combinations(params [][]string, limit int) int {
+// countCombinations returns the size of the product of all parameters, at most limit + 1.
+func countCombinations(params [][]string, limit int) int {
 	n := 1
 	for _, values := range params {
 		if n *= len(values); n > limit {
@@ -127,7 +127,7 @@ func combinations(params [][]string, limit int) int {
 	return n
 }
 
-// asvParams are the parameters of the i-th combination, the last one changing fastest.
+// asvParams formats the parameters of the i-th combination; the last parameter changes fastest.
 func asvParams(params [][]string, i int) string {
 	if len(params) == 0 {
 		return ""

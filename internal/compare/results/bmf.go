@@ -9,14 +9,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Bencher Metric Format: an object by benchmark of objects by measure, each with a value. The file has neither units
-// nor directions; Bencher's own measures have both (bencher.dev, "Measures").
+// bmfMetric is a value of the Bencher Metric Format: an object by benchmark of objects by measure. The file has
+// neither units nor directions; Bencher's own measures have both (bencher.dev, "Measures").
 type bmfMetric struct {
 	Value figure `json:"value"`
 }
 
-// bmfMeasures are Bencher's own measures by slug: their unit, and what makes base units of it. All but throughput are
-// better when they are less.
+// bmfMeasures lists Bencher's own measures by slug, with the unit and the factor to base units.
 var bmfMeasures = map[string]struct {
 	scale float64
 	unit  string
@@ -30,7 +29,7 @@ var bmfMeasures = map[string]struct {
 	"estimated-cycles": {1, "cycles", lowerBetter},
 }
 
-// isBMF reports whether every member is an object of objects with a value. It stops at the first that is none.
+// isBMF reports whether every member is an object of objects with a value. It stops at the first other member.
 func isBMF(d jsonValue) bool {
 	if len(d.member) == 0 {
 		return false
@@ -47,7 +46,7 @@ func isBMF(d jsonValue) bool {
 	return true
 }
 
-// everyMember reports whether all members of an object pass; with a name, whether none is called so.
+// everyMember reports whether all members of an object pass and none has an excluded name.
 func everyMember(object []byte, pass func(value []byte) bool, not ...string) bool {
 	all := true
 	document.JSONMembers(object, func(key string, value []byte) bool {
@@ -71,13 +70,13 @@ func readBMF(d jsonValue) (*parsed, error) {
 			}
 			v := f[name][slug].Value.value * measure.scale
 			if measure.unit == "s" {
-				if _, err := oneTime(v); err != nil {
+				if _, err := checkTime(v); err != nil {
 					return nil, fmt.Errorf("benchmark %s: the measure %s %w", name, slug, err)
 				}
 			}
-			s := p.at(strings.TrimSuffix(name+":"+slug, ":latency"), measure.unit)
-			s.better(measure.is)
-			s.run(v)
+			s := p.seriesFor(strings.TrimSuffix(name+":"+slug, ":latency"), measure.unit)
+			s.setDirection(measure.is)
+			s.addRun(v)
 		}
 	}
 	return p, nil

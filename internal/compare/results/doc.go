@@ -1,8 +1,8 @@
 // Package results reads files that other benchmark programs, and gpuprof
 // itself, wrote, into the neutral form that package compare judges.
 //
-// The replicate of every verdict is the process, so each format says what one
-// process left behind:
+// The replicate of every verdict is the process, so each format defines the runs
+// and samples that one process left:
 //
 //	gpuprof run.json        its own series: one list of samples a process
 //	Go benchmark lines      every line of one name is a run, as benchstat has it

@@ -172,7 +172,7 @@ func TestForeignIsKnown(t *testing.T) {
 		"ms": {1e-3, "s", lowerBetter}, "ns/iter": {1e-9, "s", lowerBetter}, "ops/sec": {1, "ops/s", higherBetter}, "MB/s": {1, "MB/s", higherBetter},
 		"seconds": {1, "s", lowerBetter}, "KiB": {1024, "B", undirected}, "points": {1, "points", undirected}, "": {1, "", undirected}, "tokens per second": {1, "tokens/s", higherBetter},
 	} {
-		if v, u, is := quantity(1, unit); v != want.value || u != want.unit || is != want.is {
+		if v, u, is := convertQuantity(1, unit); v != want.value || u != want.unit || is != want.is {
 			t.Errorf("%s: %v %s %v", unit, v, u, is)
 		}
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// github-action-benchmark: what it takes as customSmallerIsBetter or customBiggerIsBetter, a list of name, unit and
-// value, and the history that it keeps, data.js. Which of the two a list is stands in the workflow alone. The
-// history has the tool beside each entry.
+// githubBench is an entry of github-action-benchmark: of a list of name, unit and value (customSmallerIsBetter or
+// customBiggerIsBetter), or of the history data.js. Only the workflow file names the direction of a list; the
+// history has the tool in each entry.
 type githubBench struct {
 	Name  string `json:"name"`
 	Unit  string `json:"unit"`
@@ -30,22 +30,22 @@ type githubEntry struct {
 	Bench []githubBench `json:"benches"`
 }
 
-// githubTools have the direction of each tool, as the action itself compares them.
+// githubTools maps each tool to its direction, as the action compares it.
 var githubTools = map[string]direction{
 	"cargo": lowerBetter, "go": lowerBetter, "benchmarkjs": higherBetter, "benchmarkluau": lowerBetter, "pytest": higherBetter,
 	"googlecpp": lowerBetter, "catch2": lowerBetter, "julia": lowerBetter, "jmh": lowerBetter, "benchmarkdotnet": lowerBetter,
 	"customSmallerIsBetter": lowerBetter, "customBiggerIsBetter": higherBetter,
 }
 
-func isGitHub(d jsonValue) bool { return d.has("name", "unit", "value") }
+func isGitHub(d jsonValue) bool { return d.hasMembers("name", "unit", "value") }
 
-func isGitHubData(d jsonValue) bool { return d.has("entries") && d.has("lastUpdate") }
+func isGitHubData(d jsonValue) bool { return d.hasMembers("entries") && d.hasMembers("lastUpdate") }
 
-// githubScript is the statement that data.js begins with.
+// githubScript is the beginning of data.js.
 var githubScript = []byte("window.BENCHMARK_DATA")
 
-// withoutScript is the JSON of data.js; any other text stays as it is.
-func withoutScript(text []byte) []byte {
+// stripScript returns the JSON of data.js, or any other text unchanged.
+func stripScript(text []byte) []byte {
 	body := bytes.TrimLeft(text, " \t\r\n")
 	if !bytes.HasPrefix(body, githubScript) {
 		return text
@@ -64,29 +64,30 @@ func readGitHub(d jsonValue) (*parsed, error) {
 		return nil, err
 	}
 	p := newParsed(FormatGitHub)
-	err := p.github("", &b, undirected, false)
+	err := p.addGitHub("", &b, undirected, false)
 	return p, err
 }
 
-// github adds a figure. A direction that the file declares goes before that of the unit.
-func (p *parsed) github(suite string, b *githubBench, is direction, declared bool) error {
+// addGitHub adds a figure. A direction declared in the file overrides the direction of the unit.
+func (p *parsed) addGitHub(suite string, b *githubBench, is direction, declared bool) error {
 	if b.Name == "" {
 		return fmt.Errorf("a benchmark has no name")
 	}
-	v, unit, of := quantity(b.Value.value, b.Unit)
+	v, unit, of := convertQuantity(b.Value.value, b.Unit)
 	if !declared {
 		is = of
 	}
-	s := p.at(suite+b.Name, unit)
+	s := p.seriesFor(suite+b.Name, unit)
 	if s.unit != unit {
 		return fmt.Errorf("benchmark %s is in %q and in %q", b.Name, s.unit, unit)
 	}
-	s.better(is)
-	s.run(v)
+	s.setDirection(is)
+	s.addRun(v)
 	return nil
 }
 
-// readGitHubData reads the newest commit of each suite. Its entries are runs; those of other commits are left out.
+// readGitHubData reads the newest commit of each suite. Each entry is a run; it leaves out entries of other
+// commits.
 func readGitHubData(d jsonValue) (*parsed, error) {
 	var f struct {
 		Entries map[string]json.RawMessage `json:"entries"`
@@ -119,9 +120,9 @@ func readGitHubData(d jsonValue) (*parsed, error) {
 				return nil, fmt.Errorf("suite %s: %w", suite, err)
 			}
 		}
-		p.soft("commit", newest.Commit.ID)
+		p.setFact("commit", newest.Commit.ID)
 		if left > 0 {
-			p.note("older-entries", fmt.Sprintf("%d older entries of the suite %s are left out; the newest commit is %.12s", left, suite, newest.Commit.ID),
+			p.addNote("older-entries", fmt.Sprintf("%d older entries of the suite %s are left out; the newest commit is %.12s", left, suite, newest.Commit.ID),
 				"give each commit as a file of its own to compare two of them")
 		}
 	}
@@ -133,7 +134,7 @@ func (p *parsed) githubEntry(prefix string, e *githubEntry) error {
 	if !known {
 		return gpuprof.Errorf(nil, "the tool %q has no direction here", e.Tool).WithFix("give a file of a tool that github-action-benchmark has: %s", strings.Join(slices.Sorted(maps.Keys(githubTools)), ", "))
 	}
-	p.hard("tool", e.Tool)
+	p.setEnv("tool", e.Tool)
 	for i := range e.Bench {
 		b := &e.Bench[i]
 		of := is
@@ -143,7 +144,7 @@ func (p *parsed) githubEntry(prefix string, e *githubEntry) error {
 		if _, rate := cutRate(b.Unit); rate && e.Tool == "go" {
 			of = higherBetter // MB/s, which go test prints beside the time
 		}
-		if err := p.github(prefix, b, of, true); err != nil {
+		if err := p.addGitHub(prefix, b, of, true); err != nil {
 			return err
 		}
 	}

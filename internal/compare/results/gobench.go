@@ -22,7 +22,7 @@ type goLine struct {
 	value                 float64
 }
 
-// goFile is what the lines of a file said.
+// goFile collects the lines of a file.
 type goFile struct {
 	lines []goLine
 	units benchfmt.UnitMetadataMap
@@ -30,17 +30,16 @@ type goFile struct {
 	bad   []string // names of benchmarks that failed
 }
 
-// goFacts are the configuration keys that must agree; pkg is part of the
-// identity of a benchmark instead.
+// goFacts are the configuration keys that must agree. pkg is part of a benchmark's identity instead.
 var goFacts = []string{"goos", "goarch", "cpu", "device"}
 
-// hasBenchLine tells Go benchmark output from other text.
+// hasBenchLine reports whether a text has a Go benchmark line.
 func hasBenchLine(text []byte) bool {
 	return bytes.HasPrefix(text, []byte("Benchmark")) || bytes.Contains(text, []byte("\nBenchmark"))
 }
 
-// readGo reads the output of go test -bench, of programs that imitate it, and
-// of gpuprof's own .bench files: every line of one name is a run.
+// readGo reads the output of go test -bench, of programs that imitate it, and of gpuprof's own .bench files: every
+// line of one name is a run.
 func readGo(text []byte, name string) (*parsed, error) {
 	if err := goFits(text, outside.NewRoom()); err != nil {
 		return nil, err
@@ -62,14 +61,14 @@ func readGo(text []byte, name string) (*parsed, error) {
 	}
 	f.units = r.Units()
 	f.bad = goFailures(text)
-	return f.parsed(), nil
+	return f.parseLines(), nil
 }
 
-// figureBytes is what one figure of a line takes, with a name of its own at worst.
+// figureBytes is the memory for one figure of a line, at worst with a name of its own, bytes.
 const figureBytes = 400
 
-// goFits takes what reading the lines needs, before they are read: their figures, and
-// the configuration keys, each of which is kept once.
+// goFits reserves the memory for the lines before they are read: for their figures, and for each configuration key
+// once.
 func goFits(text []byte, room *outside.Room) error {
 	keys := map[string]bool{}
 	for line := range bytes.Lines(text) {
@@ -101,25 +100,25 @@ func (f *goFile) add(rec *benchfmt.Result) error {
 		name = strings.TrimSuffix(name, cpus)
 	}
 	for _, v := range rec.Values {
-		if _, unit := inSeconds(v.Value, v.Unit); unit == "sec/op" {
-			if _, err := oneTime(v.Value); err != nil {
+		if _, unit := convertToSeconds(v.Value, v.Unit); unit == "sec/op" {
+			if _, err := checkTime(v.Value); err != nil {
 				_, line := rec.Pos()
 				return fmt.Errorf("line %d: the time of %s %w", line, name, err)
 			}
 		}
-		value, unit := inSeconds(v.Value, v.Unit)
+		value, unit := convertToSeconds(v.Value, v.Unit)
 		f.lines = append(f.lines, goLine{rec.GetConfig("pkg"), name, cpus, unit, value})
 	}
 	return nil
 }
 
-// secondsOf are the units of time that benchmark lines have besides benchfmt's own, in seconds.
-// benchfmt makes seconds of nanoseconds, but not where they are 0.
+// secondsOf lists units of time that benchfmt does not convert, in seconds. benchfmt converts nanoseconds, except
+// for a value of 0.
 var secondsOf = map[string]float64{"ns/op": 1e-9, "us/op": 1e-6, "µs/op": 1e-6, "μs/op": 1e-6, "ms/op": 1e-3, "s/op": 1}
 
-// inSeconds is a time per operation in seconds, whatever unit it was printed in, so that it is one
-// metric; other quantities stay as they are.
-func inSeconds(value float64, unit string) (float64, string) {
+// convertToSeconds converts a time per operation to seconds, so that all units give one metric. Other quantities
+// stay unchanged.
+func convertToSeconds(value float64, unit string) (float64, string) {
 	if seconds, ok := secondsOf[unit]; ok {
 		return value * seconds, "sec/op"
 	}
@@ -128,7 +127,7 @@ func inSeconds(value float64, unit string) (float64, string) {
 
 var goFailed = regexp.MustCompile(`(?m)^\s*--- FAIL: (Benchmark\S+)`)
 
-// goFailures are the benchmarks that the output reports as failed.
+// goFailures lists the benchmarks that the output reports as failed.
 func goFailures(text []byte) []string {
 	var out []string
 	for _, m := range goFailed.FindAllSubmatch(text, -1) {
@@ -140,17 +139,17 @@ func goFailures(text []byte) []string {
 	return out
 }
 
-func (f *goFile) parsed() *parsed {
+func (f *goFile) parseLines() *parsed {
 	p := newParsed("go-bench")
 	p.tool = "go test"
 	for k, vs := range f.env {
 		for _, v := range vs {
-			p.hard(k, v)
+			p.setEnv(k, v)
 		}
 	}
-	cpus, prefix := f.cpus(), f.ambiguous()
+	cpus, prefix := f.commonCPUs(), f.ambiguousNames()
 	if cpus != "" {
-		p.hard("gomaxprocs", strings.TrimPrefix(cpus, "-"))
+		p.setEnv("gomaxprocs", strings.TrimPrefix(cpus, "-"))
 	}
 	units := map[*series]string{}
 	for _, l := range f.lines {
@@ -164,9 +163,9 @@ func (f *goFile) parsed() *parsed {
 		if l.unit != "sec/op" {
 			name += ":" + l.unit
 		}
-		s := p.at(name, goUnit(l.unit))
+		s := p.seriesFor(name, goUnit(l.unit))
 		s.higher = f.units.GetBetter(l.unit) > 0 || f.units.GetBetter(l.unit) == 0 && higherUnit(l.unit)
-		s.run(l.value)
+		s.addRun(l.value)
 		units[s] = l.unit
 	}
 	for _, s := range p.series {
@@ -174,15 +173,15 @@ func (f *goFile) parsed() *parsed {
 		s.exact, s.counts = f.units.GetAssumption(unit) == benchmath.AssumeExact, goCounts[unit]
 	}
 	for _, name := range f.bad {
-		p.fail(name, "go test reports it as failed")
+		p.addFailure(name, "go test reports it as failed")
 	}
 	return p
 }
 
-// goCounts are units that count.
+// goCounts are units of counters.
 var goCounts = map[string]bool{"allocs/op": true, "launches/op": true, "sync-points/op": true, "bytes-h2d-pageable/op": true, "allocations/op": true}
 
-// goUnit is the unit as gpuprof writes it: device-sec/op is in seconds too.
+// goUnit returns gpuprof's spelling of a unit: device-sec/op is in seconds too.
 func goUnit(unit string) string {
 	if strings.HasSuffix(unit, "sec/op") {
 		return "s"
@@ -190,9 +189,9 @@ func goUnit(unit string) string {
 	return unit
 }
 
-// cpus is the number of threads that every name ends in, "" when they differ:
-// then it stays part of the name.
-func (f *goFile) cpus() string {
+// commonCPUs returns the number of threads that every name ends in, or "" if they differ: then it stays part of the
+// name.
+func (f *goFile) commonCPUs() string {
 	for _, l := range f.lines {
 		if l.cpus != f.lines[0].cpus {
 			return ""
@@ -204,8 +203,8 @@ func (f *goFile) cpus() string {
 	return f.lines[0].cpus
 }
 
-// ambiguous are the names that several packages use.
-func (f *goFile) ambiguous() map[string]bool {
+// ambiguousNames returns the names that several packages use.
+func (f *goFile) ambiguousNames() map[string]bool {
 	pkg, out := map[string]string{}, map[string]bool{}
 	for _, l := range f.lines {
 		if p, ok := pkg[l.name]; ok && p != l.pkg {
@@ -216,9 +215,8 @@ func (f *goFile) ambiguous() map[string]bool {
 	return out
 }
 
-// testEvents is the text inside go test -json output, nil when it is none.
-// Packages run at the same time and their events mix; each is put together
-// again. Lines that are no JSON (build errors) pass.
+// testEvents extracts the text from go test -json output, nil for any other text. Packages run concurrently and
+// their events mix; testEvents sorts them by package. It ignores lines that are not JSON (build errors).
 func testEvents(text []byte) []byte {
 	if !bytes.HasPrefix(text, []byte("{")) || !bytes.Contains(text, []byte(`"Action"`)) {
 		return nil

@@ -13,11 +13,10 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Google Benchmark --benchmark_format=json. Times are in time_unit; the
-// repetitions of one name are samples of one process, and what the library
-// made of them (run_type aggregate) is left out, unless there is nothing else of
-// that name (--benchmark_report_aggregates_only): then the median stands for them.
-// Every number that is no field of the format is a counter of the user's.
+// googleContext is the head of Google Benchmark's --benchmark_format=json. Times are in time_unit. The repetitions
+// of one name are samples of one process. Aggregates (run_type aggregate) are left out unless the file has only
+// them (--benchmark_report_aggregates_only): then the median replaces the samples. Every number outside of the
+// format's fields is a user counter.
 type googleContext struct {
 	Executable string `json:"executable"`
 	CPUs       int    `json:"num_cpus"`
@@ -39,26 +38,26 @@ type googleRow struct {
 	SkipWhy   string `json:"skip_message"`
 }
 
-// name is the benchmark's, without what an aggregate adds to it.
-func (r *googleRow) name() string {
-	if r.aggregate() {
+// benchmarkName returns the benchmark's name without the suffix of an aggregate.
+func (r *googleRow) benchmarkName() string {
+	if r.isAggregate() {
 		return cmp.Or(r.RunName, strings.TrimSuffix(r.Name, "_"+r.Aggregate))
 	}
 	return cmp.Or(r.RunName, r.Name)
 }
 
-// aggregate says that the row is a mean, a median or the like of others.
-func (r *googleRow) aggregate() bool { return r.RunType == "aggregate" || r.Aggregate != "" }
+// isAggregate reports whether the row is a mean, a median or another statistic of rows.
+func (r *googleRow) isAggregate() bool { return r.RunType == "aggregate" || r.Aggregate != "" }
 
 const googleSchema = 1
 
-// googleFields are the members of a row that are no counters.
+// googleFields are the members of a row that are not counters.
 var googleFields = []string{"name", "run_name", "run_type", "aggregate_name", "aggregate_unit", "family_index", "per_family_instance_index",
 	"repetitions", "repetition_index", "threads", "iterations", "real_time", "cpu_time", "time_unit", "label", "error_occurred", "error_message",
 	"skipped", "skip_message", "cpu_coefficient", "real_coefficient", "big_o", "rms"}
 
 func isGoogle(d jsonValue) bool {
-	return d.has("benchmarks", "context")
+	return d.hasMembers("benchmarks", "context")
 }
 
 func readGoogle(d jsonValue) (*parsed, error) {
@@ -75,43 +74,43 @@ func readGoogle(d jsonValue) (*parsed, error) {
 	p := newParsed("google-benchmark")
 	p.tool = "Google Benchmark"
 	if f.Context.CPUs > 0 {
-		p.hard("cpus", strconv.Itoa(f.Context.CPUs))
+		p.setEnv("cpus", strconv.Itoa(f.Context.CPUs))
 	}
-	p.hard("library_build_type", f.Context.Build)
+	p.setEnv("library_build_type", f.Context.Build)
 	once := newParsed("")
 	if err := d.room.Take(rowBytes * int64(len(f.Benchmarks))); err != nil {
 		return nil, err
 	}
 	rows := make([]googleRow, len(f.Benchmarks))
-	repeated := map[string]bool{} // has rows of its own, not only what was made of them
+	repeated := map[string]bool{} // has rows of its own, not only aggregates
 	for i, raw := range f.Benchmarks {
 		if err := (jsonValue{raw: raw, room: d.room}).decode(&rows[i]); err != nil {
 			return nil, fmt.Errorf("benchmark %d: %w", i+1, err)
 		}
-		if !rows[i].aggregate() {
-			repeated[rows[i].name()] = true
+		if !rows[i].isAggregate() {
+			repeated[rows[i].benchmarkName()] = true
 		}
 	}
 	for i, raw := range f.Benchmarks {
-		if row := &rows[i]; row.aggregate() {
-			if row.Aggregate != "median" || repeated[row.name()] {
+		if row := &rows[i]; row.isAggregate() {
+			if row.Aggregate != "median" || repeated[row.benchmarkName()] {
 				continue
 			}
-			p.note("no-samples", "the file has no single repetitions, only medians of them", "run it without --benchmark_report_aggregates_only")
+			p.addNote("no-samples", "the file has no single repetitions, only medians of them", "run it without --benchmark_report_aggregates_only")
 		}
 		if err := readGoogleRow(p, once, &rows[i], jsonValue{raw: raw, room: d.room}, i); err != nil {
 			return nil, err
 		}
 	}
 	for _, s := range once.series {
-		into := p.at(s.name, s.unit)
+		into := p.seriesFor(s.name, s.unit)
 		into.higher, into.counts = s.higher, s.counts
-		into.run(slices.Concat(s.runs...)...)
+		into.addRun(slices.Concat(s.runs...)...)
 	}
 	return p, nil
 }
 
-// What a row, and each series of figures, takes, bytes.
+// Memory for a row and for a series of figures, bytes.
 const (
 	rowBytes    = 512
 	seriesBytes = 512
@@ -119,15 +118,15 @@ const (
 
 // readGoogleRow adds one row's figures to once, one value a list.
 func readGoogleRow(p, once *parsed, row *googleRow, d jsonValue, i int) error {
-	name := row.name()
+	name := row.benchmarkName()
 	switch {
 	case name == "":
 		return fmt.Errorf("benchmark %d has no name", i+1)
 	case row.Error:
-		p.fail(name, row.Message)
+		p.addFailure(name, row.Message)
 		return nil
 	case row.Skipped:
-		p.skip(name, row.SkipWhy)
+		p.addSkip(name, row.SkipWhy)
 		return nil
 	case !row.Real.set && !row.CPU.set:
 		return fmt.Errorf("benchmark %s has no times", name)
@@ -143,17 +142,16 @@ func readGoogleRow(p, once *parsed, row *googleRow, d jsonValue, i int) error {
 		if !t.set {
 			continue
 		}
-		v, err := oneTime(t.value * scale)
+		v, err := checkTime(t.value * scale)
 		if err != nil {
 			return fmt.Errorf("benchmark %s: a time %w", t.name, err)
 		}
-		once.at(t.name, "s").run(v)
+		once.seriesFor(t.name, "s").addRun(v)
 	}
 	return googleCounters(once, name, d)
 }
 
-// googleCounters adds the members that are numbers of the user's, also one that
-// is not finite: Parse names it.
+// googleCounters adds the user's counters. It keeps a counter that is not finite, which Parse then refuses by name.
 func googleCounters(once *parsed, name string, d jsonValue) error {
 	if err := d.open(); err != nil {
 		return err
@@ -177,10 +175,10 @@ func googleCounters(once *parsed, name string, d jsonValue) error {
 			}
 			v = f
 		}
-		s := once.at(name+":"+k, googleUnit(k))
+		s := once.seriesFor(name+":"+k, googleUnit(k))
 		s.higher = higherUnit(k)
 		s.counts = !s.higher
-		s.run(v)
+		s.addRun(v)
 	}
 	return nil
 }

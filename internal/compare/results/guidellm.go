@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// guidellm: a report of benchmarks, one for each load of a sweep. Each has distributions by the status of the
-// requests, of which those of the successful ones are read.
+// guideDistribution is a distribution in guidellm's report. The report has a benchmark for each load of a sweep,
+// with distributions by request status; only the successful requests are read.
 type guideDistribution struct {
 	Successful *guideSummary `json:"successful"`
 }
@@ -36,7 +36,7 @@ type guideBenchmark struct {
 	Metrics map[string]json.RawMessage `json:"metrics"`
 }
 
-// guideMetrics are the distributions that are read, by their member, with the name and unit of their figures.
+// guideMetrics lists the distributions to read, with the name and unit of their figures.
 var guideMetrics = []struct {
 	key, name, unit string
 	scale           float64
@@ -55,9 +55,10 @@ var guideMetrics = []struct {
 	{"output_token_count", "output_token_count", "tokens", 1, undirected},
 }
 
-// isGuideLLM goes before Google Benchmark and NVBench, which have benchmarks too.
+// isGuideLLM reports whether guidellm wrote the file. It precedes the formats of Google Benchmark and NVBench,
+// which have a member "benchmarks" too.
 func isGuideLLM(d jsonValue) bool {
-	if !d.has("benchmarks") || d.has("context") || d.has("devices") || d.has("machine_info") {
+	if !d.hasMembers("benchmarks") || d.hasMembers("context") || d.hasMembers("devices") || d.hasMembers("machine_info") {
 		return false
 	}
 	first, _ := document.JSONValue(bytes.TrimPrefix(d.member["benchmarks"], []byte("[")))
@@ -95,7 +96,7 @@ func readGuideLLM(d jsonValue) (*parsed, error) {
 func guideLoad(b *guideBenchmark) string {
 	for _, s := range []map[string]json.RawMessage{b.Config.Strategy, b.Scheduler.Strategy, b.Args.Strategy} {
 		if s != nil {
-			return loadName("strategy", word(s["type_"]), "rate", word(s["rate"]), "streams", word(s["streams"]), "max_concurrency", word(s["max_concurrency"]))
+			return loadName("strategy", jsonText(s["type_"]), "rate", jsonText(s["rate"]), "streams", jsonText(s["streams"]), "max_concurrency", jsonText(s["max_concurrency"]))
 		}
 	}
 	return ""
@@ -129,9 +130,9 @@ func (p *parsed) guideBenchmark(b *guideBenchmark, d jsonValue) error {
 			if m.unit != "s" {
 				name = m.name + load
 			}
-			into := p.at(name, m.unit)
-			into.better(m.is)
-			into.run(v.value * m.scale)
+			into := p.seriesFor(name, m.unit)
+			into.setDirection(m.is)
+			into.addRun(v.value * m.scale)
 		}
 	}
 	return p.guideRequests(b, load)

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// hyperfine --export-json: one object per command, times in seconds. Every
-// time is that of a fresh process.
+// hyperfineFile is a file of hyperfine --export-json: one object per command, times in seconds, each of a fresh
+// process.
 type hyperfineFile struct {
 	Results []hyperfineCommand `json:"results"`
 }
@@ -28,9 +28,9 @@ type hyperfineCommand struct {
 	ExitCodes  []*int         `json:"exit_codes"`
 }
 
-// named is the command with secrets masked, or the name it was given
-// (--command-name), with its parameters, which such a name need not hold.
-func (c *hyperfineCommand) named() string {
+// displayName returns the command with secrets masked, or its --command-name, followed by the parameters that the
+// name lacks.
+func (c *hyperfineCommand) displayName() string {
 	var missing []string
 	for _, k := range slices.Sorted(maps.Keys(c.Parameters)) {
 		if v := fmt.Sprint(c.Parameters[k]); !strings.Contains(c.Command, v) {
@@ -41,7 +41,7 @@ func (c *hyperfineCommand) named() string {
 }
 
 func isHyperfine(d jsonValue) bool {
-	return d.has("results") && !d.has("schema_version") && !isASV(d)
+	return d.hasMembers("results") && !d.hasMembers("schema_version") && !isASV(d)
 }
 
 func readHyperfine(d jsonValue) (*parsed, error) {
@@ -53,12 +53,12 @@ func readHyperfine(d jsonValue) (*parsed, error) {
 	p.tool = "hyperfine"
 	seen := map[string]int{}
 	for i, r := range f.Results {
-		name := cmp.Or(r.named(), "command "+strconv.Itoa(i+1))
+		name := cmp.Or(r.displayName(), "command "+strconv.Itoa(i+1))
 		if seen[name]++; seen[name] > 1 {
 			name += "#" + strconv.Itoa(seen[name])
 		}
-		if why := badExit(r.ExitCodes); why != "" {
-			p.fail(name, why)
+		if why := describeExit(r.ExitCodes); why != "" {
+			p.addFailure(name, why)
 			continue
 		}
 		if len(r.Times) == 0 {
@@ -66,31 +66,31 @@ func readHyperfine(d jsonValue) (*parsed, error) {
 			if !one.set {
 				return nil, fmt.Errorf("command %q has no times", name)
 			}
-			p.note("no-samples", "the file has no single times of "+name+", only a median, which counts as one run", "export again with hyperfine --export-json")
+			p.addNote("no-samples", "the file has no single times of "+name+", only a median, which counts as one run", "export again with hyperfine --export-json")
 			r.Times = []figure{one}
 		}
-		ts, err := times(r.Times)
+		ts, err := checkTimes(r.Times)
 		if err != nil {
 			return nil, fmt.Errorf("command %q: %w", name, err)
 		}
-		s, zeros := p.at(name, "s"), 0
+		s, zeros := p.seriesFor(name, "s"), 0
 		for _, t := range ts {
-			s.run(t)
+			s.addRun(t)
 			if t == 0 {
 				zeros++
 			}
 		}
 		if zeros > 0 {
-			p.note("zero-times", fmt.Sprintf("%d of %d times of %s are 0: hyperfine subtracts the start of the shell, which took as long", zeros, len(ts), name),
+			p.addNote("zero-times", fmt.Sprintf("%d of %d times of %s are 0: hyperfine subtracts the start of the shell, which took as long", zeros, len(ts), name),
 				"run it without a shell (hyperfine -N), or let the command do more")
 		}
 	}
 	return p, nil
 }
 
-// badExit says how a command failed that was timed all the same
-// (--ignore-failure). A null code is a death by signal.
-func badExit(codes []*int) string {
+// describeExit describes the failure of a command that was timed all the same (--ignore-failure). A null code means
+// death by a signal.
+func describeExit(codes []*int) string {
 	for i, c := range codes {
 		if c == nil {
 			return fmt.Sprintf("run %d was killed by a signal", i+1)
@@ -102,8 +102,8 @@ func badExit(codes []*int) string {
 	return ""
 }
 
-// oneTime refuses what is no time.
-func oneTime(v float64) (float64, error) {
+// checkTime refuses a value that is not finite or is below zero.
+func checkTime(v float64) (float64, error) {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return 0, errors.New("is not a number")

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// JMH -rf json: a list of benchmarks. A fork is a process of its own, so each list of rawData is a run, and its
-// iterations are the samples. In the mode sample an iteration is a histogram, of which the median is a sample.
+// jmhRow is a benchmark of JMH -rf json. A fork is a process, so each list of rawData is a run and its iterations
+// are the samples. In the mode sample an iteration is a histogram, and its median is the sample.
 type jmhRow struct {
 	Version   string               `json:"jmhVersion"`
 	Benchmark string               `json:"benchmark"`
@@ -34,10 +34,10 @@ type jmhMetric struct {
 	Histogram [][][][2]figure `json:"rawDataHistogram"` // by fork and iteration: a value, and how often it was seen
 }
 
-// jmhModes have the direction of each mode of measurement.
+// jmhModes maps each mode of measurement to its direction.
 var jmhModes = map[string]direction{"thrpt": higherBetter, "avgt": lowerBetter, "sample": lowerBetter, "ss": lowerBetter}
 
-func isJMH(d jsonValue) bool { return d.has("benchmark", "mode", "primaryMetric") }
+func isJMH(d jsonValue) bool { return d.hasMembers("benchmark", "mode", "primaryMetric") }
 
 func readJMH(d jsonValue) (*parsed, error) {
 	var row jmhRow
@@ -53,14 +53,14 @@ func readJMH(d jsonValue) (*parsed, error) {
 	}
 	p := newParsed(FormatJMH)
 	p.tool = strings.TrimSpace("JMH " + row.Version)
-	p.soft("jdk", strings.TrimSpace(row.VM+" "+row.JDK))
+	p.setFact("jdk", strings.TrimSpace(row.VM+" "+row.JDK))
 	name := jmhName(&row)
 	if err := p.jmhMetric(name, &row.Primary, is); err != nil {
 		return nil, fmt.Errorf("benchmark %s: %w", name, err)
 	}
 	for _, k := range slices.Sorted(maps.Keys(row.Secondary)) {
 		m := row.Secondary[k]
-		// What a profiler counts has no direction; a method of a group is timed as the group is.
+		// A profiler's count has no direction; a method of a group has the direction of the group.
 		of := undirected
 		if m.Unit == row.Primary.Unit {
 			of = is
@@ -75,7 +75,7 @@ func readJMH(d jsonValue) (*parsed, error) {
 	return p, nil
 }
 
-// jmhName is "package.Class.method[n=10]:avgt"; several threads are in it too.
+// jmhName formats "package.Class.method[n=10]:avgt"; it includes the number of threads if there are several.
 func jmhName(row *jmhRow) string {
 	var params []string
 	for _, k := range slices.Sorted(maps.Keys(row.Params)) {
@@ -91,7 +91,7 @@ func jmhName(row *jmhRow) string {
 	return document.MaskText(name + ":" + row.Mode)
 }
 
-// jmhUnit makes base units of ops/ms, ns/op and the like; other units stay.
+// jmhUnit converts ops/ms, ns/op and the like to base units; other units stay.
 func jmhUnit(unit string) (scale float64, base string) {
 	scales := map[string]float64{"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60, "hr": 3600, "day": 86400}
 	if per, ok := strings.CutPrefix(unit, "ops/"); ok && scales[per] > 0 {
@@ -105,8 +105,8 @@ func jmhUnit(unit string) (scale float64, base string) {
 
 func (p *parsed) jmhMetric(name string, m *jmhMetric, is direction) error {
 	scale, unit := jmhUnit(m.Unit)
-	s := p.at(name, unit)
-	s.better(is)
+	s := p.seriesFor(name, unit)
+	s.setDirection(is)
 	runs := m.Raw
 	if len(m.Histogram) > 0 {
 		runs = nil
@@ -130,16 +130,16 @@ func (p *parsed) jmhMetric(name string, m *jmhMetric, is direction) error {
 		list := make([]float64, len(run))
 		for i, v := range run {
 			list[i] = v.value * scale
-			if _, err := oneTime(list[i]); err != nil && unit == "s" {
+			if _, err := checkTime(list[i]); err != nil && unit == "s" {
 				return fmt.Errorf("sample %d %w", i+1, err)
 			}
 		}
-		s.run(list...)
+		s.addRun(list...)
 	}
 	return nil
 }
 
-// histogramMedian is the value at which half of the counts are reached.
+// histogramMedian returns the value at which the counts reach one half.
 func histogramMedian(bins [][2]figure) (float64, bool) {
 	bins = slices.Clone(bins)
 	slices.SortStableFunc(bins, func(a, b [2]figure) int { return cmp.Compare(a[0].value, b[0].value) })

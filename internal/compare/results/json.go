@@ -14,27 +14,26 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// jsonValue is one JSON value of a file: its raw text, a part of the file's, and, for
-// an object, the members by name.
+// jsonValue is one JSON value of a file: its raw text, which shares the file's memory, and, for an object, the
+// members by name.
 type jsonValue struct {
 	raw    json.RawMessage
 	member map[string]json.RawMessage
-	room   *outside.Room // of the file
+	room   *outside.Room // memory budget of the file
 }
 
-func (d jsonValue) has(names ...string) bool {
+func (d jsonValue) hasMembers(names ...string) bool {
 	return !slices.ContainsFunc(names, func(n string) bool { return d.member[n] == nil })
 }
 
-// What a document and each of its members take while they are listed, bytes.
+// Memory for a document and for each of its members while they are listed, bytes.
 const (
 	documentBytes = 256
 	memberBytes   = 128
 )
 
-// documents splits a file into its JSON values. Arrays are opened: their
-// elements count as documents of the file.
-func documents(text []byte) ([]jsonValue, error) {
+// splitDocuments splits a file into its JSON values. It opens arrays: their elements are documents of the file.
+func splitDocuments(text []byte) ([]jsonValue, error) {
 	var out []jsonValue
 	room := outside.NewRoom()
 	for rest := text; ; {
@@ -43,7 +42,7 @@ func documents(text []byte) ([]jsonValue, error) {
 			return out, nil
 		}
 		if !json.Valid(value) {
-			return nil, syntax(text, len(text)-len(rest)-len(value), json.Unmarshal(value, &struct{}{}))
+			return nil, locateError(text, len(text)-len(rest)-len(value), json.Unmarshal(value, &struct{}{}))
 		}
 		list := []json.RawMessage{value}
 		if value[0] == '[' {
@@ -77,9 +76,8 @@ func (d *jsonValue) open() error {
 	return err
 }
 
-// syntax says where a JSON text breaks, in words; from is where the broken value
-// begins.
-func syntax(text []byte, from int, err error) error {
+// locateError adds the line to a JSON syntax error; from is the offset of the broken value.
+func locateError(text []byte, from int, err error) error {
 	se, ok := errors.AsType[*json.SyntaxError](err)
 	if !ok {
 		return err
@@ -92,7 +90,7 @@ func syntax(text []byte, from int, err error) error {
 	return fmt.Errorf("line %d: %w", line, err)
 }
 
-// decode reads a document into v; where names the format in the error.
+// decode reads a document into v.
 func (d jsonValue) decode(v any) error {
 	if err := document.Fits(d.room, d.raw, v); err != nil {
 		return err
@@ -107,7 +105,7 @@ func (d jsonValue) decode(v any) error {
 	return nil
 }
 
-// figure is a number that may be missing; null and what is no number are NaN.
+// figure is a number that may be missing; null and an empty string give NaN.
 type figure struct {
 	value float64
 	set   bool
@@ -129,11 +127,11 @@ func (f *figure) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// times converts seconds and refuses what is no time: null, not finite, below zero.
-func times(ns []figure) ([]float64, error) {
+// checkTimes returns the values in seconds and refuses null, not finite or negative ones.
+func checkTimes(ns []figure) ([]float64, error) {
 	out := make([]float64, len(ns))
 	for i, n := range ns {
-		v, err := oneTime(n.value)
+		v, err := checkTime(n.value)
 		if err != nil {
 			return nil, fmt.Errorf("sample %d %w", i+1, err)
 		}

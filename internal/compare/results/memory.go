@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 )
 
-// FromMemory is what memory snapshots count: peaks and ends in bytes, all exact. Of
-// several devices the largest of each is taken.
+// FromMemory returns the counts of memory snapshots: peaks and ends in bytes, all exact. Of several devices it
+// takes the largest value of each count.
 func FromMemory(a *memsnap.Analysis) *compare.Result {
 	r := &compare.Result{Tool: "memory", Status: gpuprof.Complete, Env: map[string]string{"format": "memory snapshot"}, Facts: map[string]string{}, Code: map[string]string{}, Knobs: map[string]compare.Knob{}}
 	var paths []string

@@ -7,10 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
-// Process says that all a result holds was measured by one process: the runs
-// of every metric become the samples of one. A gate calls it on what each
-// process of a block wrote, since go test -count or hyperfine repeat inside
-// the command that the gate repeats.
+// Process merges the runs of every metric into the samples of one process. A gate calls it for the output of each
+// process of a block, since go test -count or hyperfine repeat inside the command that the gate repeats.
 func Process(r *compare.Result) *compare.Result {
 	out := *r
 	out.Metrics = slices.Clone(r.Metrics)
@@ -23,11 +21,10 @@ func Process(r *compare.Result) *compare.Result {
 	return &out
 }
 
-// Merge puts results of the same program together, each adding its runs. A
-// metric that one of them lacks has empty lists there, so that the n-th list
-// of every metric is of the same process. Fields that differ are kept side by
-// side, and so differ from the other side's. A count that does not repeat
-// from one to the next stops being exact, unless gpuprof counted it.
+// Merge combines results of the same program, each adding its runs. A metric that one of them lacks gets empty
+// lists there, so that the n-th list of every metric belongs to the same process. Fields that differ keep both
+// values, and so differ from the other side. A count that changes from one result to the next stops being exact,
+// unless gpuprof counted it.
 func Merge(rs ...*compare.Result) (*compare.Result, error) {
 	if len(rs) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "putting results together: there is none").WithFix("give at least one file")
@@ -41,7 +38,7 @@ func Merge(rs ...*compare.Result) (*compare.Result, error) {
 		joinAll(out.Env, r.Env)
 		joinAll(out.Facts, r.Facts)
 		joinAll(out.Code, r.Code)
-		runs := processes(r)
+		runs := countRuns(r)
 		for _, m := range r.Metrics {
 			i, ok := at[m.Name]
 			if !ok {
@@ -55,7 +52,7 @@ func Merge(rs ...*compare.Result) (*compare.Result, error) {
 				return nil, gpuprof.Errorf(gpuprof.ErrInput, "putting results together: %s was measured at %g and at %g requests per second", m.Name, into.Rate, m.Rate).WithFix("measure all at one rate, --set rate=%g", into.Rate)
 			}
 			into.SenderLate = into.SenderLate || m.SenderLate
-			into.Runs = append(padded(into.Runs, total), m.Runs...)
+			into.Runs = append(padRuns(into.Runs, total), m.Runs...)
 			into.Sites = mergeSites(into.Sites, m.Sites)
 		}
 		total += runs
@@ -76,14 +73,14 @@ func Merge(rs ...*compare.Result) (*compare.Result, error) {
 	}
 	for i := range out.Metrics {
 		m := &out.Metrics[i]
-		m.Runs = padded(m.Runs, total)
-		m.Exact = m.Exact && (out.Tool == "gpuprof" || (&series{runs: m.Runs}).steady())
+		m.Runs = padRuns(m.Runs, total)
+		m.Exact = m.Exact && (out.Tool == "gpuprof" || (&series{runs: m.Runs}).isSteady())
 	}
 	return &out, nil
 }
 
-// processes is how many runs a result's fullest metric has.
-func processes(r *compare.Result) int {
+// countRuns returns the largest number of runs of a result's metrics.
+func countRuns(r *compare.Result) int {
 	n := 0
 	for _, m := range r.Metrics {
 		n = max(n, len(m.Runs))
@@ -91,7 +88,7 @@ func processes(r *compare.Result) int {
 	return n
 }
 
-func padded(runs [][]float64, n int) [][]float64 {
+func padRuns(runs [][]float64, n int) [][]float64 {
 	for len(runs) < n {
 		runs = append(runs, nil)
 	}

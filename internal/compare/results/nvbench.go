@@ -16,11 +16,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// NVBench --json or --jsonbin, file version 1: benchmarks, each with a state
-// for every point of its axes, each with tagged summaries. Times are in
-// seconds and, as all named values, written as text. With --jsonbin a summary
-// tagged nv/json/bin:MEASUREMENT names a file of little-endian float32 beside
-// the JSON file that holds every sample.
+// nvbenchFile is a file of NVBench --json or --jsonbin, file version 1: benchmarks, each with a state for every
+// point of its axes, each with tagged summaries. Times are in seconds and, like all named values, written as text.
+// With --jsonbin a summary tagged nv/json/bin:MEASUREMENT names a file of little-endian float32 next to the JSON
+// file with every sample.
 type nvbenchFile struct {
 	Meta struct {
 		Version struct {
@@ -68,9 +67,8 @@ type nvbenchValue struct {
 
 const nvbenchMajor = 1
 
-// nvbenchTimes are the measurements taken from a state, the main one first.
-// Rates (nv/cold/bw/…) are left out: NVBench divides a constant by the mean
-// time, so they say nothing that the time does not.
+// nvbenchTimes are the measurements read from a state, the main one first. Rates (nv/cold/bw/…) are left out:
+// NVBench divides a constant by the mean time, so they add nothing to the time.
 var nvbenchTimes = []struct{ samples, median, mean, suffix string }{
 	{"nv/cold/sample_times", "nv/cold/time/gpu/median", "nv/cold/time/gpu/mean", ""},
 	{"nv/cpu_only/sample_times", "nv/cpu_only/time/cpu/median", "nv/cpu_only/time/cpu/mean", ""},
@@ -79,7 +77,7 @@ var nvbenchTimes = []struct{ samples, median, mean, suffix string }{
 }
 
 func isNVBench(d jsonValue) bool {
-	return d.has("benchmarks") && (d.has("devices") || d.has("meta"))
+	return d.hasMembers("benchmarks") && (d.hasMembers("devices") || d.hasMembers("meta"))
 }
 
 // reader reads a file that another one names.
@@ -112,14 +110,14 @@ func readNVBench(d jsonValue, file string, read reader) (*parsed, error) {
 	return p, nil
 }
 
-// nvbenchSkipped tells a state that the benchmark skipped on purpose from one
-// in which it threw: NVBench notes both as skipped.
+// nvbenchSkipped separates a state that the benchmark skipped on purpose from a state that threw an exception:
+// NVBench notes both as skipped.
 func (p *parsed) nvbenchSkipped(name, why string) {
 	if strings.HasPrefix(why, "Unexpected error") {
-		p.fail(name, why)
+		p.addFailure(name, why)
 		return
 	}
-	p.skip(name, why)
+	p.addSkip(name, why)
 }
 
 func (p *parsed) nvbenchDevice(f *nvbenchFile, st *nvbenchState) {
@@ -127,18 +125,17 @@ func (p *parsed) nvbenchDevice(f *nvbenchFile, st *nvbenchState) {
 		if st.Device == nil || d.ID != *st.Device {
 			continue
 		}
-		p.hard("device", d.Name)
+		p.setEnv("device", d.Name)
 		if d.SM > 0 {
-			p.hard("compute_capability", fmt.Sprintf("%d.%d", d.SM/100, d.SM%100/10))
+			p.setEnv("compute_capability", fmt.Sprintf("%d.%d", d.SM/100, d.SM%100/10))
 		}
 		if d.ECC != nil {
-			p.hard("ecc", map[bool]string{true: "on", false: "off"}[*d.ECC])
+			p.setEnv("ecc", map[bool]string{true: "on", false: "off"}[*d.ECC])
 		}
 	}
 }
 
-// nvbenchName is "bench[Axis=value Other=value]", with the device when the
-// benchmark ran on several.
+// nvbenchName formats "bench[Axis=value Other=value]", with the device if the benchmark ran on several.
 func nvbenchName(bench string, st *nvbenchState, several bool) string {
 	var parts []string
 	for _, a := range st.Axes {
@@ -168,26 +165,26 @@ func (p *parsed) nvbenchState(name string, st *nvbenchState, file string, read r
 			continue
 		}
 		found = true
-		s := p.at(name+m.suffix, "s")
+		s := p.seriesFor(name+m.suffix, "s")
 		if len(s.runs) > 0 {
 			return errors.New("it is there twice with the same axis values")
 		}
-		s.run(samples...)
+		s.addRun(samples...)
 	}
 	if !found {
-		p.fail(name, "the file has no time of it")
+		p.addFailure(name, "the file has no time of it")
 	}
 	return nil
 }
 
-// nvbenchMiddle is the median that newer versions write, or the mean.
+// nvbenchMiddle returns the median that newer versions write, or the mean.
 func nvbenchMiddle(median, mean string, st *nvbenchState) ([]float64, error) {
 	for _, tag := range []string{median, mean} {
-		s := st.summary(tag)
+		s := st.findSummary(tag)
 		if tag == "" || s == nil {
 			continue
 		}
-		v, err := oneTime(s.number("value"))
+		v, err := checkTime(s.valueNumber("value"))
 		if err != nil {
 			return nil, fmt.Errorf("%s %w", tag, err)
 		}
@@ -196,7 +193,7 @@ func nvbenchMiddle(median, mean string, st *nvbenchState) ([]float64, error) {
 	return nil, nil
 }
 
-func (st *nvbenchState) summary(tag string) *nvbenchSummary {
+func (st *nvbenchState) findSummary(tag string) *nvbenchSummary {
 	for i := range st.Summaries {
 		if st.Summaries[i].Tag == tag {
 			return &st.Summaries[i]
@@ -205,8 +202,8 @@ func (st *nvbenchState) summary(tag string) *nvbenchSummary {
 	return nil
 }
 
-// text is a named value as written, "" when there is none.
-func (s *nvbenchSummary) text(name string) string {
+// valueText returns a named value as written, "" if there is none.
+func (s *nvbenchSummary) valueText(name string) string {
 	for _, v := range s.Data {
 		if v.Name == name {
 			switch x := v.Value.(type) {
@@ -220,33 +217,33 @@ func (s *nvbenchSummary) text(name string) string {
 	return ""
 }
 
-func (s *nvbenchSummary) number(name string) float64 {
-	v, err := strconv.ParseFloat(s.text(name), 64)
+func (s *nvbenchSummary) valueNumber(name string) float64 {
+	v, err := strconv.ParseFloat(s.valueText(name), 64)
 	if err != nil {
 		return math.NaN()
 	}
 	return v
 }
 
-// samplesShare is what samples take, as a multiple of their file.
+// samplesShare is the memory for samples, as a multiple of their file's size.
 const samplesShare = 2
 
 // nvbenchSamples reads the sample file of a measurement; nil without one.
 func (p *parsed) nvbenchSamples(measurement string, st *nvbenchState, file string, read reader, room *outside.Room) ([]float64, error) {
-	s := st.summary("nv/json/bin:" + measurement)
-	if measurement == "" || s == nil || s.text("filename") == "" {
+	s := st.findSummary("nv/json/bin:" + measurement)
+	if measurement == "" || s == nil || s.valueText("filename") == "" {
 		return nil, nil
 	}
-	side := s.text("filename")
+	side := s.valueText("filename")
 	raw, err := readSide(file, side, read)
 	if errors.Is(err, fs.ErrNotExist) {
-		p.note("no-samples", "the sample files of "+filepath.Base(file)+" are not beside it: one figure per benchmark stands for its samples", "copy the -bin directory along with the file")
+		p.addNote("no-samples", "the sample files of "+filepath.Base(file)+" are not beside it: one figure per benchmark stands for its samples", "copy the -bin directory along with the file")
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("its sample file %s: %w", side, err)
 	}
-	want, err := strconv.Atoi(s.text("size"))
+	want, err := strconv.Atoi(s.valueText("size"))
 	switch {
 	case len(raw)%4 != 0:
 		return nil, fmt.Errorf("its sample file %s has %d bytes, which is no whole number of float32", side, len(raw))
@@ -261,17 +258,16 @@ func (p *parsed) nvbenchSamples(measurement string, st *nvbenchState, file strin
 	out := make([]float64, len(raw)/4)
 	for i := range out {
 		v := float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])))
-		if out[i], err = oneTime(v); err != nil {
+		if out[i], err = checkTime(v); err != nil {
 			return nil, fmt.Errorf("sample %d of its sample file %s %w", i+1, side, err)
 		}
 	}
 	return out, nil
 }
 
-// readSide reads a file that is named relative to the JSON file. Older
-// versions named it relative to where they ran, or absolutely: then it is
-// looked for by its last two parts beside the JSON file, and nowhere else, so
-// that a file cannot make gpuprof read from elsewhere.
+// readSide reads a file that is named relative to the JSON file. Older versions wrote an absolute name or one
+// relative to their working folder: then readSide takes its last two parts, relative to the JSON file. It reads no
+// other folder, so that a file cannot make gpuprof read from elsewhere.
 func readSide(file, side string, read reader) ([]byte, error) {
 	side = path.Clean(strings.ReplaceAll(side, `\`, "/"))
 	dir := filepath.Dir(file)

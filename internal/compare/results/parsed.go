@@ -11,16 +11,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
-// parsed is what a reader found, before it becomes a compare.Result.
+// parsed holds a reader's figures before they become a compare.Result.
 type parsed struct {
 	format string
 	tool   string // name and version of the program that measured
 	series []*series
 	index  map[string]*series
-	env    map[string]string // what must agree between two sides
-	facts  map[string]string // what may differ, and may explain a change
-	failed []string          // "name: why", of benchmarks that gave no figure
-	notes  []gpuprof.Warning // what the reader of a verdict should know
+	env    map[string]string // fields that must agree between two sides
+	facts  map[string]string // fields that may differ and may explain a change
+	failed []string          // "name: why" of benchmarks without a figure
+	notes  []gpuprof.Warning // warnings for the reader of a verdict
 	noted  map[gpuprof.Warning]bool
 }
 
@@ -28,10 +28,10 @@ type parsed struct {
 type series struct {
 	name, unit string
 	higher     bool // more is better
-	undirected bool // nothing tells which direction is better
+	undirected bool // the format gives no direction
 	exact      bool // compared without statistics
-	counts     bool // a count: exact as long as it is the same in every run
-	guessed    bool // that it is exact is concluded from that
+	counts     bool // a count: exact if it is the same in every run
+	guessed    bool // exact because the count was the same in every run
 	runs       [][]float64
 }
 
@@ -39,8 +39,8 @@ func newParsed(format string) *parsed {
 	return &parsed{format: format, index: map[string]*series{}, env: map[string]string{}, facts: map[string]string{}, noted: map[gpuprof.Warning]bool{}}
 }
 
-// at is the series of a name, made when it is new.
-func (p *parsed) at(name, unit string) *series {
+// seriesFor returns the series of a name and makes it if it is new.
+func (p *parsed) seriesFor(name, unit string) *series {
 	if s := p.index[name]; s != nil {
 		return s
 	}
@@ -50,17 +50,16 @@ func (p *parsed) at(name, unit string) *series {
 	return s
 }
 
-// run appends the samples of one process.
-func (s *series) run(samples ...float64) { s.runs = append(s.runs, samples) }
+// addRun appends the samples of one process.
+func (s *series) addRun(samples ...float64) { s.runs = append(s.runs, samples) }
 
-// hard notes a field that must agree between two sides.
-func (p *parsed) hard(key, value string) { join(p.env, key, value) }
+// setEnv notes a field that must agree between two sides.
+func (p *parsed) setEnv(key, value string) { join(p.env, key, value) }
 
-// soft notes a field that may differ.
-func (p *parsed) soft(key, value string) { join(p.facts, key, value) }
+// setFact notes a field that may differ.
+func (p *parsed) setFact(key, value string) { join(p.facts, key, value) }
 
-// join sets a field. Values that differ within one side are kept side by side,
-// so that they show.
+// join sets a field. Different values within one side are joined, so that they show.
 func join(m map[string]string, key, value string) {
 	value = strings.Join(strings.Fields(value), " ")
 	old, ok := m[key]
@@ -80,56 +79,56 @@ func joinAll(m, others map[string]string) {
 	}
 }
 
-func (p *parsed) note(code, text, fix string) {
+func (p *parsed) addNote(code, text, fix string) {
 	if w := (gpuprof.Warning{Code: code, Text: text, Fix: fix}); !p.noted[w] {
 		p.noted[w] = true
 		p.notes = append(p.notes, w)
 	}
 }
 
-func (p *parsed) fail(name, why string) {
+func (p *parsed) addFailure(name, why string) {
 	why = cmp.Or(why, "it gave no reason")
 	p.failed = append(p.failed, name+": "+why)
 }
 
-// skip notes a benchmark that left itself out on purpose.
-func (p *parsed) skip(name, why string) {
-	p.note("skipped", strings.TrimSuffix(name+" was skipped: "+why, ": "), "a verdict on it needs a figure on both sides")
+// addSkip notes a benchmark that was skipped on purpose.
+func (p *parsed) addSkip(name, why string) {
+	p.addNote("skipped", strings.TrimSuffix(name+" was skipped: "+why, ": "), "a verdict on it needs a figure on both sides")
 }
 
 // merge adds the runs of another document of the same format.
 func (p *parsed) merge(o *parsed) {
 	for _, s := range o.series {
-		into := p.at(s.name, s.unit)
+		into := p.seriesFor(s.name, s.unit)
 		into.higher, into.undirected, into.exact, into.counts = s.higher, s.undirected, s.exact, s.counts
 		into.runs = append(into.runs, s.runs...)
 	}
 	joinAll(p.env, o.env)
 	joinAll(p.facts, o.facts)
 	for _, n := range o.notes {
-		p.note(n.Code, n.Text, n.Fix)
+		p.addNote(n.Code, n.Text, n.Fix)
 	}
 	p.failed = append(p.failed, o.failed...)
 	p.tool = cmp.Or(p.tool, o.tool)
 }
 
-// settle decides, once every run is read, which counts compare exactly.
-func (p *parsed) settle() {
+// settleCounts decides, after every run is read, which counts compare exactly.
+func (p *parsed) settleCounts() {
 	for _, s := range p.series {
-		s.guessed = !s.exact && s.counts && s.steady()
+		s.guessed = !s.exact && s.counts && s.isSteady()
 		s.exact = s.exact || s.guessed
 	}
 }
 
-// steady is one whole value wherever it was read. What is an average that
-// happens to be rounded, as allocs/op is, need not be.
-func (s *series) steady() bool {
+// isSteady reports whether every sample is the same whole number. An average that is rounded, such as allocs/op,
+// need not be one.
+func (s *series) isSteady() bool {
 	all := slices.Concat(s.runs...)
 	return len(all) > 0 && !slices.ContainsFunc(all, func(v float64) bool { return v != all[0] || v != math.Trunc(v) || math.Abs(v) > 1<<53 })
 }
 
-// higherUnit says of a quantity whose direction nobody declared whether its
-// name means a rate, or another figure of which more is better.
+// higherUnit reports whether the name of a quantity without a declared direction means a rate or another figure of
+// which more is better.
 func higherUnit(name string) bool {
 	name = strings.ToLower(name)
 	for _, suffix := range []string{"/s", "/sec", "_per_second", "_per_sec", "_per_s", "persec", "per-second"} {
@@ -139,7 +138,7 @@ func higherUnit(name string) bool {
 	}
 	for _, bad := range []string{"miss", "error", "fail", "drop", "stall", "conflict"} {
 		if strings.Contains(name, bad) {
-			return false // a rate of what nobody wants
+			return false // a rate of failures
 		}
 	}
 	for _, word := range []string{"throughput", "bandwidth", "flops", "rate", "speedup", "efficiency", "occupancy", "utilization"} {
@@ -150,12 +149,11 @@ func higherUnit(name string) bool {
 	return false
 }
 
-// fewSkips is how many skipped benchmarks are named one by one.
+// fewSkips is the number of skipped benchmarks that are named one by one.
 const fewSkips = 3
 
-// warnings are the notes; many skipped benchmarks, as a file of many types and
-// sizes has, become one.
-func (p *parsed) warnings() []gpuprof.Warning {
+// listWarnings returns the notes. Many skipped benchmarks, as in a file of many types and sizes, become one.
+func (p *parsed) listWarnings() []gpuprof.Warning {
 	var out, skips []gpuprof.Warning
 	for _, n := range p.notes {
 		if n.Code == "skipped" {
@@ -170,13 +168,13 @@ func (p *parsed) warnings() []gpuprof.Warning {
 	return append(out, skips...)
 }
 
-// result is what package compare judges.
-func (p *parsed) result(source string) *compare.Result {
+// buildResult converts the figures for package compare.
+func (p *parsed) buildResult(source string) *compare.Result {
 	r := &compare.Result{
-		Source: source, Tool: p.format, Status: gpuprof.Complete, Env: p.env, Facts: p.facts, Failed: p.failed, Warnings: p.warnings(),
+		Source: source, Tool: p.format, Status: gpuprof.Complete, Env: p.env, Facts: p.facts, Failed: p.failed, Warnings: p.listWarnings(),
 		Knobs: map[string]compare.Knob{}, Code: map[string]string{},
 	}
-	// Two formats time different things, even under one name.
+	// Two formats measure different times, even under one name.
 	r.Env["format"] = p.format
 	if p.tool != "" {
 		r.Facts["tool"] = p.tool

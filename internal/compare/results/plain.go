@@ -11,12 +11,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Programs without a benchmark library print lines "name value unit" among others, or one JSON object of numbers.
-// All figures of one name are samples of one process.
+// plainLine matches a line "name value unit" of a program without a benchmark library. All figures of one name are
+// samples of one process.
 
 var plainLine = regexp.MustCompile(`^\s*([A-Za-z_][\w./=+-]*?)[:=]?\s+([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-zµμ][\w/µμ]*)\s*$`)
 
-// plainUnit is a unit of such a figure, with what makes base units of it; a rate "x/s" keeps its name.
+// plainUnit maps a unit of plain figures to its base unit and the factor to it; a rate "x/s" keeps its name.
 func plainUnit(unit string) (scale float64, base string, ok bool) {
 	switch unit {
 	case "s", "sec", "secs", "second", "seconds":
@@ -48,7 +48,7 @@ func plainUnit(unit string) (scale float64, base string, ok bool) {
 	return 0, "", false
 }
 
-// plainFigure is the figure of a line "name value unit".
+// plainFigure parses a line "name value unit".
 func plainFigure(line []byte) (name string, value float64, unit string, ok bool) {
 	m := plainLine.FindSubmatch(line)
 	if m == nil {
@@ -71,7 +71,7 @@ func hasPlainLine(text []byte) bool {
 	return false
 }
 
-// readPlain reads the lines that have a figure; the others are the program's own words.
+// readPlain reads the lines with a figure and skips the program's other output.
 func readPlain(text []byte) *parsed {
 	p, of := newParsed(FormatPlain), map[string][]float64{}
 	for line := range bytes.Lines(text) {
@@ -79,20 +79,20 @@ func readPlain(text []byte) *parsed {
 		if !ok {
 			continue
 		}
-		s := p.at(name, unit)
-		if s.unit != unit { // the first unit of a name stays
-			s = p.at(name+" "+unit, unit)
+		s := p.seriesFor(name, unit)
+		if s.unit != unit { // the first unit keeps the bare name
+			s = p.seriesFor(name+" "+unit, unit)
 		}
 		s.higher = higherUnit(unit)
 		of[s.name] = append(of[s.name], value)
 	}
 	for _, s := range p.series {
-		s.run(of[s.name]...)
+		s.addRun(of[s.name]...)
 	}
 	return p
 }
 
-// isPlain says that a document is an object of numbers.
+// isPlain reports whether a document is an object of numbers.
 func isPlain(d jsonValue) bool {
 	if len(d.member) == 0 {
 		return false
@@ -106,8 +106,8 @@ func isPlain(d jsonValue) bool {
 	return true
 }
 
-// isPlainText says that a text is one JSON object of numbers. Of several, such as a line of JSON for each step of a
-// training, none is a result.
+// isPlainText reports whether a text is one JSON object of numbers. Several objects, such as a line of JSON per
+// training step, are not a result.
 func isPlainText(text []byte) bool {
 	if text[0] != '{' {
 		return false
@@ -116,16 +116,16 @@ func isPlainText(text []byte) bool {
 	if len(bytes.TrimSpace(rest)) > 0 || !json.Valid(value) {
 		return false
 	}
-	docs, err := documents(value)
+	docs, err := splitDocuments(value)
 	return err == nil && len(docs) == 1 && isPlain(docs[0])
 }
 
-// plainSuffix are ends of names that tell a unit.
+// plainSuffix maps ends of names to units.
 var plainSuffix = []struct{ end, unit string }{
 	{"_ns", "ns"}, {"_us", "us"}, {"_ms", "ms"}, {"_s", "s"}, {"_sec", "s"}, {"_seconds", "s"}, {"_bytes", "B"}, {"_mb", "MB"}, {"_mib", "MiB"},
 }
 
-// readPlainJSON reads an object of numbers. The unit is that of the name's end ("load_ms"), else none.
+// readPlainJSON reads an object of numbers. The end of a name ("load_ms") gives the unit, else there is none.
 func readPlainJSON(d jsonValue) (*parsed, error) {
 	var figures map[string]float64
 	if err := d.decode(&figures); err != nil {
@@ -148,9 +148,9 @@ func readPlainJSON(d jsonValue) (*parsed, error) {
 				}
 			}
 		}
-		s := p.at(name, unit)
+		s := p.seriesFor(name, unit)
 		s.higher = higherUnit(name)
-		s.run(value)
+		s.addRun(value)
 	}
 	return p, nil
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// printed are what the known programs print for people, or write as a table,
-// told by one line of it, and how they are asked for a result.
+// printed lists the human-readable outputs of known programs, each with a pattern that recognizes it and the option
+// that writes a result file.
 var printed = []struct {
 	line     *regexp.Regexp
 	is, give string
@@ -20,13 +20,13 @@ var printed = []struct {
 	{regexp.MustCompile(`(?m)^-+ benchmark.*: \d+ tests -+\r?$`), "pytest-benchmark shows", "--benchmark-json FILE"},
 	{regexp.MustCompile(`(?m)^# JMH version: |^Benchmark +(\([\w.]+\) +)*Mode +Cnt +Score`), "JMH shows", "-rf json -rff FILE"},
 	{regexp.MustCompile(`(?m)^=+ Serving Benchmark Result =+\r?$`), "vllm bench serve shows", "--save-result --result-filename FILE"},
-	// A program that prints its JSON may print other words before it.
+	// A program that prints its JSON may print other text before it.
 	{regexp.MustCompile(`(?m)^[\[{]\s*$|^\{"`), "a program printed before its JSON", "the JSON alone, best in a file"},
 }
 
-// otherText says what a text is that is no result, and what to give instead;
-// nil where that cannot be told.
-func otherText(text []byte, name string) error {
+// foreignText returns an error that names a recognized text without a result, and the fix; nil if the text is not
+// recognized.
+func foreignText(text []byte, name string) error {
 	for _, p := range printed {
 		if p.line.Match(text) {
 			return gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: it is what %s", name, p.is).WithFix("give %s (gate: name the file with --result)", p.give)
@@ -35,20 +35,18 @@ func otherText(text []byte, name string) error {
 	return nil
 }
 
-// members of the JSON documents that are known, for one that is broken or that
-// other words stand before.
+// members matches members of the known JSON documents, for a document that is broken or follows other text.
 var members = regexp.MustCompile(`"(schema_version|benchmarks|results)"\s*:`)
 
-// Known says whether a text is a result of a known program, whole or broken, or
-// what such a program shows people instead. What a training program prints, a line
-// of JSON a step perhaps, is neither.
+// Known reports whether a text is a result of a known program, complete or broken, or such a program's
+// human-readable output. The output of a training program, perhaps a line of JSON per step, is neither.
 func Known(text []byte) bool {
-	text = withoutScript(text)
+	text = stripScript(text)
 	body := bytes.TrimLeft(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), " \t\r\n")
 	if len(body) == 0 {
 		return false
 	}
-	for _, p := range printed[:len(printed)-1] { // the last is any JSON behind other words
+	for _, p := range printed[:len(printed)-1] { // the last one matches any JSON after other text
 		if p.line.Match(text) {
 			return true
 		}
@@ -56,11 +54,11 @@ func Known(text []byte) bool {
 	return testEvents(body) != nil || hasBenchLine(text) || members.Match(text) || hasPlainLine(text) || isPlainText(body) || isForeign(body)
 }
 
-// isForeign reports whether a text is nothing but documents of one foreign format.
+// isForeign reports whether a text has documents of one foreign format only.
 func isForeign(body []byte) bool {
 	if body[0] != '{' && body[0] != '[' {
 		return false
 	}
-	docs, err := documents(document.NullNumbers(body))
+	docs, err := splitDocuments(document.NullNumbers(body))
 	return err == nil && kindOf(docs) != ""
 }

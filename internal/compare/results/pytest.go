@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// pytest-benchmark --benchmark-json, or a file of --benchmark-save: times in
-// seconds a round, an average over the round's iterations. stats.data holds
-// the rounds when they were kept.
+// pytestFile is a file of pytest-benchmark --benchmark-json or --benchmark-save: times in seconds per round,
+// averaged over the round's iterations. stats.data has the rounds if they were kept.
 type pytestFile struct {
 	Version string `json:"version"`
 	Machine struct {
@@ -16,7 +15,7 @@ type pytestFile struct {
 		Version string `json:"python_version"`
 		CPU     struct {
 			Brand string `json:"brand_raw"`
-			Old   string `json:"brand"` // as py-cpuinfo called it before 5.0
+			Old   string `json:"brand"` // its name before py-cpuinfo 5.0
 		} `json:"cpu"`
 	} `json:"machine_info"`
 	Benchmarks []struct {
@@ -31,7 +30,7 @@ type pytestFile struct {
 	} `json:"benchmarks"`
 }
 
-func isPytest(d jsonValue) bool { return d.has("benchmarks", "machine_info") }
+func isPytest(d jsonValue) bool { return d.hasMembers("benchmarks", "machine_info") }
 
 func readPytest(d jsonValue) (*parsed, error) {
 	var f pytestFile
@@ -40,16 +39,16 @@ func readPytest(d jsonValue) (*parsed, error) {
 	}
 	p := newParsed("pytest-benchmark")
 	p.tool = "pytest-benchmark " + f.Version
-	p.hard("cpu", f.Machine.CPU.Brand+f.Machine.CPU.Old)
-	p.hard("arch", f.Machine.Machine)
-	p.soft("python", f.Machine.Python+" "+f.Machine.Version)
+	p.setEnv("cpu", f.Machine.CPU.Brand+f.Machine.CPU.Old)
+	p.setEnv("arch", f.Machine.Machine)
+	p.setFact("python", f.Machine.Python+" "+f.Machine.Version)
 	for i, b := range f.Benchmarks {
 		name := cmp.Or(b.FullName, b.Name)
 		if name == "" {
 			return nil, fmt.Errorf("benchmark %d has no name", i+1)
 		}
 		if b.HasError {
-			p.fail(name, "the test failed")
+			p.addFailure(name, "the test failed")
 			continue
 		}
 		if b.Stats == nil {
@@ -62,16 +61,16 @@ func readPytest(d jsonValue) (*parsed, error) {
 				return nil, fmt.Errorf("benchmark %s has neither rounds nor a median", name)
 			}
 			data = []figure{one}
-			p.note("no-samples", "pytest-benchmark kept no single rounds, only medians", "write the file with --benchmark-json FILE, or save with --benchmark-save-data")
+			p.addNote("no-samples", "pytest-benchmark kept no single rounds, only medians", "write the file with --benchmark-json FILE, or save with --benchmark-save-data")
 		}
-		ts, err := times(data)
+		ts, err := checkTimes(data)
 		if err != nil {
 			return nil, fmt.Errorf("benchmark %s: %w", name, err)
 		}
-		if len(p.at(name, "s").runs) > 0 {
+		if len(p.seriesFor(name, "s").runs) > 0 {
 			return nil, fmt.Errorf("benchmark %s is there twice", name)
 		}
-		p.at(name, "s").run(ts...)
+		p.seriesFor(name, "s").addRun(ts...)
 	}
 	return p, nil
 }

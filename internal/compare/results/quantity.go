@@ -2,21 +2,23 @@ package results
 
 import "strings"
 
-// direction is which way is better, as far as a format has it.
+// direction is the better direction of a figure, if the format has one.
 type direction int
 
 const (
-	undirected direction = iota // nothing tells: the figure is shown and not judged
+	undirected direction = iota // unknown: the figure is shown and not judged
 	lowerBetter
 	higherBetter
 )
 
-// better sets which way of a series is better.
-func (s *series) better(d direction) { s.higher, s.undirected = d == higherBetter, d == undirected }
+// setDirection sets the better direction of a series.
+func (s *series) setDirection(d direction) {
+	s.higher, s.undirected = d == higherBetter, d == undirected
+}
 
-// quantity is a figure in base units, with the direction that its unit has: a time is better when it is shorter and
-// a rate when it is higher. Other units have none.
-func quantity(value float64, unit string) (float64, string, direction) {
+// convertQuantity converts a figure to base units. The unit gives the direction: a shorter time and a higher rate
+// are better, other units have no direction.
+func convertQuantity(value float64, unit string) (float64, string, direction) {
 	per, rate := cutRate(unit)
 	if rate {
 		return value, per, higherBetter
@@ -31,7 +33,7 @@ func quantity(value float64, unit string) (float64, string, direction) {
 	return value, unit, undirected
 }
 
-// cutRate tells a rate per second, and writes it as x/s.
+// cutRate recognizes a rate per second and writes it as x/s.
 func cutRate(unit string) (string, bool) {
 	for _, end := range []string{"/s", "/sec", "/second", " / second", " per second"} {
 		if what, ok := strings.CutSuffix(unit, end); ok && what != "" {

@@ -32,13 +32,12 @@ const (
 // OS reads regular files of this machine.
 func OS(name string) ([]byte, error) { return outside.ReadFound(name) }
 
-// Read reads a result file of any format that is known, by what it holds and
-// not by its name, plain, gzip or zstd. read reads it and the sample files it
-// names (OS does). A sweep gives a result a run; every other format one.
+// Read reads a result file of any known format, plain, gzip or zstd; the content determines the format, not the
+// name. read reads it and the sample files it names (OS does). A sweep gives a result per run, every other format
+// one.
 //
-// A file that is not there is ErrUsage. One that is empty, cut, of a newer
-// version, of no known format, too large to be read, or that holds a figure which is
-// no number, is ErrInput, and names it.
+// A missing file is ErrUsage. A file that is empty, truncated, of a newer version, of an unknown format or too
+// large, or has a figure that is not a number, is ErrInput, with its name.
 func Read(path string, read func(string) ([]byte, error)) ([]*compare.Result, string, error) {
 	text, err := read(path)
 	if err != nil {
@@ -47,36 +46,35 @@ func Read(path string, read func(string) ([]byte, error)) ([]*compare.Result, st
 	return Parse(text, path, read)
 }
 
-// Failed words why the text of a result file could not be read.
+// Failed wraps the error of reading a result file, with its fix.
 func Failed(path string, err error) error {
 	return outside.Failed("reading results "+path, err, "give a file that gpuprof run or a benchmark program wrote", "the compressed file is damaged: write it again")
 }
 
-// Parse is Read of a text that is there already, such as the standard output
-// of a command. name is for messages, and for finding sample files, which are
-// looked for beside it.
+// Parse reads a text in memory, such as the standard output of a command. name appears in messages and locates
+// sample files, which must be next to it.
 func Parse(text []byte, name string, read func(string) ([]byte, error)) ([]*compare.Result, string, error) {
 	c, err := sniff(text, name, read)
 	if err != nil {
 		return nil, "", err
 	}
-	out, err := c.results(name)
+	out, err := c.buildResults(name)
 	if err != nil {
 		return nil, "", err
 	}
 	for _, r := range out {
-		if err := finite(r); err != nil {
+		if err := checkFinite(r); err != nil {
 			return nil, "", gpuprof.Errorf(gpuprof.ErrInput, "reading results %s (%s): %w", name, c.format, err).WithFix("measure it again")
 		}
-		clean(r)
+		cleanResult(r)
 	}
 	return out, c.format, nil
 }
 
-func (c *content) results(name string) ([]*compare.Result, error) {
+func (c *content) buildResults(name string) ([]*compare.Result, error) {
 	switch {
 	case c.parsed != nil:
-		return []*compare.Result{c.parsed.result(name)}, nil
+		return []*compare.Result{c.parsed.buildResult(name)}, nil
 	case c.analysis != nil:
 		r, err := FromAnalysis(c.analysis)
 		if err != nil {
@@ -97,9 +95,8 @@ func (c *content) results(name string) ([]*compare.Result, error) {
 	return out, nil
 }
 
-// clean makes every text of a result fit to be shown, whatever format it came from.
-// Metrics whose names become equal get a prime.
-func clean(r *compare.Result) {
+// cleanResult cleans every text of a result for output. Metrics whose names become equal get a prime.
+func cleanResult(r *compare.Result) {
 	document.CleanStrings(r)
 	seen := map[string]bool{}
 	for i := range r.Metrics {
@@ -111,9 +108,9 @@ func clean(r *compare.Result) {
 	}
 }
 
-// finite names the first figure that is no number, whatever format it came from:
-// what cannot be compared must not be left out of a verdict unseen.
-func finite(r *compare.Result) error {
+// checkFinite returns an error for the first figure that is not a finite number: a verdict must not omit it
+// silently.
+func checkFinite(r *compare.Result) error {
 	for _, m := range r.Metrics {
 		for k, run := range m.Runs {
 			for i, v := range run {

@@ -11,10 +11,10 @@ import (
 )
 
 // The files of three programs that load an inference server: vllm bench serve, AIPerf (and GenAI-Perf before it)
-// and guidellm. A file, or an object of it, is one run, and each statistic of it one sample. Figures of different
-// loads have different names, so that they never meet.
+// and guidellm. A file, or an object of it, is one run, and each of its statistics one sample. Figures of different
+// loads have different names, so that they are never compared.
 
-// loadName is "[request_rate=4 max_concurrency=8]", "" of no load.
+// loadName formats "[request_rate=4 max_concurrency=8]"; "" without a load.
 func loadName(pairs ...string) string {
 	var words []string
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -28,8 +28,8 @@ func loadName(pairs ...string) string {
 	return document.MaskText("[" + strings.Join(words, " ") + "]")
 }
 
-// word is a JSON value as text: a number or a string, "" for anything else.
-func word(raw json.RawMessage) string {
+// jsonText returns a JSON number or string as text, "" for any other value.
+func jsonText(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
 		return text
@@ -42,11 +42,11 @@ func word(raw json.RawMessage) string {
 }
 
 func isVLLM(d jsonValue) bool {
-	return d.has("model_id", "num_prompts", "duration", "request_throughput", "completed")
+	return d.hasMembers("model_id", "num_prompts", "duration", "request_throughput", "completed")
 }
 
-// vllmScalars are the figures of vllm bench serve that are no latency. The totals of tokens and the duration are set
-// by the load, and have no direction.
+// vllmScalars are the figures of vllm bench serve other than latencies. The load sets the totals of tokens and the
+// duration, so they have no direction.
 var vllmScalars = []struct {
 	key, unit string
 	is        direction
@@ -60,10 +60,10 @@ var vllmScalars = []struct {
 func readVLLM(d jsonValue) (*parsed, error) {
 	p := newParsed(FormatVLLM)
 	p.tool = "vllm bench serve"
-	p.hard("model", word(d.member["model_id"]))
-	p.hard("backend", firstWord(d, "endpoint_type", "backend"))
-	p.hard("num_prompts", word(d.member["num_prompts"]))
-	load := loadName("request_rate", word(d.member["request_rate"]), "max_concurrency", word(d.member["max_concurrency"]))
+	p.setEnv("model", jsonText(d.member["model_id"]))
+	p.setEnv("backend", firstText(d, "endpoint_type", "backend"))
+	p.setEnv("num_prompts", jsonText(d.member["num_prompts"]))
+	load := loadName("request_rate", jsonText(d.member["request_rate"]), "max_concurrency", jsonText(d.member["max_concurrency"]))
 	for _, s := range vllmScalars {
 		if err := p.servingFigure(strings.TrimSuffix(s.key, ":")+load, s.unit, 1, s.is, d.member[s.key]); err != nil {
 			return nil, err
@@ -85,9 +85,9 @@ func readVLLM(d jsonValue) (*parsed, error) {
 	return p, nil
 }
 
-func firstWord(d jsonValue, keys ...string) string {
+func firstText(d jsonValue, keys ...string) string {
 	for _, k := range keys {
-		if w := word(d.member[k]); w != "" {
+		if w := jsonText(d.member[k]); w != "" {
 			return w
 		}
 	}
@@ -103,24 +103,24 @@ func (p *parsed) servingFigure(name, unit string, scale float64, is direction, r
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	s := p.at(name, unit)
-	s.better(is)
-	s.run(v.value * scale)
+	s := p.seriesFor(name, unit)
+	s.setDirection(is)
+	s.addRun(v.value * scale)
 	return nil
 }
 
 func isAIPerf(d jsonValue) bool {
-	return d.has("request_latency") && (d.has("aiperf_version") || d.has("input_config")) && !d.has("benchmarks")
+	return d.hasMembers("request_latency") && (d.hasMembers("aiperf_version") || d.hasMembers("input_config")) && !d.hasMembers("benchmarks")
 }
 
-// aiperfStatistics are those that are read of a distribution. The mean stands for a figure without one.
+// aiperfStatistics are the statistics to read of a distribution. A figure without a distribution has the mean only.
 var aiperfStatistics = []string{"avg", "p50", "p90", "p95", "p99"}
 
-// aiperfShown are figures in a unit of time or a rate that the load sets: they have no direction.
+// aiperfShown are times or rates that the load sets: they have no direction.
 var aiperfShown = []string{"benchmark_duration", "audio_duration", "min_request_timestamp", "max_response_timestamp", "usage_prompt_audio_seconds", "network_rtt"}
 
-// aiperfMore and aiperfLess are other figures that AIPerf's own metrics mark as better when they are larger, or count
-// what went wrong. Lengths and counts of tokens are those of the load.
+// aiperfMore are other figures that AIPerf marks as better when larger; aiperfLess count failures. The load sets
+// the lengths and counts of tokens, which have no direction.
 var (
 	aiperfMore = []string{"good_request_fraction", "nvidia_performance_per_watt", "nvidia_output_tps_per_watt", "nvidia_goodput_per_watt",
 		"nvidia_output_tokens_per_joule", "amd_performance_per_watt", "amd_output_tps_per_watt", "amd_goodput_per_watt", "amd_output_tokens_per_joule", "rtfx"}
@@ -141,7 +141,7 @@ func aiperfDirection(tag string, of direction) direction {
 
 func readAIPerf(d jsonValue) (*parsed, error) {
 	p := newParsed(FormatAIPerf)
-	p.tool = strings.TrimSpace("AIPerf " + word(d.member["aiperf_version"]))
+	p.tool = strings.TrimSpace("AIPerf " + jsonText(d.member["aiperf_version"]))
 	var info struct {
 		Values map[string]json.RawMessage `json:"variation_values"`
 	}
@@ -152,22 +152,22 @@ func readAIPerf(d jsonValue) (*parsed, error) {
 	}
 	var config map[string]json.RawMessage
 	if raw := d.member["input_config"]; raw != nil && json.Unmarshal(raw, &config) == nil {
-		for _, key := range []string{"phases", "loadgen"} { // what sets the load, by version
+		for _, key := range []string{"phases", "loadgen"} { // members that set the load, by version
 			if raw := config[key]; raw != nil {
-				p.hard(key, document.MaskText(string(raw)))
+				p.setEnv(key, document.MaskText(string(raw)))
 			}
 		}
 	}
 	var pairs []string
 	for _, k := range slices.Sorted(maps.Keys(info.Values)) {
-		pairs = append(pairs, k, word(info.Values[k]))
+		pairs = append(pairs, k, jsonText(info.Values[k]))
 	}
 	load := loadName(pairs...)
-	switch why := word(d.member["incomplete_reason"]); {
+	switch why := jsonText(d.member["incomplete_reason"]); {
 	case why != "":
-		p.fail("the run", "AIPerf did not complete it: "+why)
+		p.addFailure("the run", "AIPerf did not complete it: "+why)
 	case string(d.member["was_cancelled"]) == "true":
-		p.fail("the run", "it was cancelled")
+		p.addFailure("the run", "it was cancelled")
 	}
 	for _, tag := range slices.Sorted(maps.Keys(d.member)) {
 		var m map[string]json.RawMessage
@@ -179,7 +179,7 @@ func readAIPerf(d jsonValue) (*parsed, error) {
 			if m["p50"] != nil {
 				name += "/" + statistic
 			}
-			scale, unit, of := quantity(1, aiperfUnit(word(m["unit"])))
+			scale, unit, of := convertQuantity(1, aiperfUnit(jsonText(m["unit"])))
 			if err := p.servingFigure(name+load, unit, scale, aiperfDirection(tag, of), m[statistic]); err != nil {
 				return nil, err
 			}
@@ -191,7 +191,7 @@ func readAIPerf(d jsonValue) (*parsed, error) {
 	return p, nil
 }
 
-// aiperfUnit drops what a rate is counted by: tokens/sec/user is a rate.
+// aiperfUnit drops the second divisor of a rate: tokens/sec/user becomes a rate of tokens.
 func aiperfUnit(unit string) string {
 	if strings.Contains(unit, "/sec/") {
 		what, _, _ := strings.Cut(unit, "/sec/")

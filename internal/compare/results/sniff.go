@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// content is what a file held, one of the three kinds.
+// content is the content of a file: runs, an analysis or parsed figures.
 type content struct {
 	format   string
 	runs     []*gpuprof.Run
@@ -17,9 +17,9 @@ type content struct {
 	parsed   *parsed
 }
 
-// sniff reads a text of any format that is known.
+// sniff reads a text of any known format.
 func sniff(text []byte, name string, read reader) (*content, error) {
-	text = withoutScript(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")))
+	text = stripScript(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")))
 	body := bytes.TrimLeft(text, " \t\r\n") // errors count lines in the whole text
 	if len(body) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: the file is empty", name).WithFix("run the program that should have written it: it probably failed")
@@ -30,7 +30,7 @@ func sniff(text []byte, name string, read reader) (*content, error) {
 	if body[0] != '{' && body[0] != '[' || !members.Match(body) && hasPlainLine(body) {
 		return parseText(text, name)
 	}
-	docs, err := documents(document.NullNumbers(text))
+	docs, err := splitDocuments(document.NullNumbers(text))
 	if err != nil {
 		return nil, gpuprof.Unreadable("reading results "+name, err, "the file was cut or is not JSON: write it again")
 	}
@@ -41,9 +41,9 @@ func sniff(text []byte, name string, read reader) (*content, error) {
 			if err != nil {
 				return nil, gpuprof.Unreadable(fmt.Sprintf("reading results %s (%s)", name, FormatPlain), err, "write it again")
 			}
-			return finish(p, name)
+			return finishContent(p, name)
 		}
-		return nil, unknown(name, docs)
+		return nil, unknownFormat(name, docs)
 	case FormatRun:
 		return readRuns(docs, name)
 	case FormatAnalysis:
@@ -53,7 +53,7 @@ func sniff(text []byte, name string, read reader) (*content, error) {
 	}
 }
 
-// kindOf is the format all documents share, "" for none or a mixture.
+// kindOf returns the format that all documents share, "" for none or a mixture.
 func kindOf(docs []jsonValue) string {
 	kind := ""
 	for i, d := range docs {
@@ -67,13 +67,13 @@ func kindOf(docs []jsonValue) string {
 }
 
 func kindOfOne(d jsonValue) string {
-	if d.has("schema_version") {
+	if d.hasMembers("schema_version") {
 		head := document.HeadOf(d.raw)
 		switch known := document.Version(head.Kind) != ""; {
 		case head.Kind == document.Analysis:
 			return FormatAnalysis
 		case head.Kind == document.Run, !known && !isAIPerf(d) && gpuprof.MajorOf(head.Version) > gpuprof.MajorOf(document.Version(document.Run)):
-			return FormatRun // decoding it says what a later gpuprof wrote
+			return FormatRun // its decoder reports a later gpuprof's version
 		}
 	}
 	for _, f := range foreign {
@@ -84,37 +84,36 @@ func kindOfOne(d jsonValue) string {
 	return ""
 }
 
-// foreign are the JSON formats of other programs in the order in which they are tried: how one document is told, and
-// how it is read.
+// foreign lists the JSON formats of other programs in the order of the attempts, each with its test and its reader.
 var foreign = []struct {
 	format string
 	is     func(jsonValue) bool
 	read   func(d jsonValue, name string, side reader) (*parsed, error)
 }{
-	{FormatGuideLLM, isGuideLLM, alone(readGuideLLM)},
-	{FormatPytest, isPytest, alone(readPytest)},
-	{FormatGoogle, isGoogle, alone(readGoogle)},
+	{FormatGuideLLM, isGuideLLM, ignoreFiles(readGuideLLM)},
+	{FormatPytest, isPytest, ignoreFiles(readPytest)},
+	{FormatGoogle, isGoogle, ignoreFiles(readGoogle)},
 	{FormatNVBench, isNVBench, readNVBench},
-	{FormatASV, isASV, alone(readASV)},
-	{FormatHyperfine, isHyperfine, alone(readHyperfine)},
-	{FormatJMH, isJMH, alone(readJMH)},
-	{FormatVLLM, isVLLM, alone(readVLLM)},
-	{FormatAIPerf, isAIPerf, alone(readAIPerf)},
-	{FormatGitHub, isGitHub, alone(readGitHub)},
-	{FormatGitHub, isGitHubData, alone(readGitHubData)},
-	{FormatBMF, isBMF, alone(readBMF)},
+	{FormatASV, isASV, ignoreFiles(readASV)},
+	{FormatHyperfine, isHyperfine, ignoreFiles(readHyperfine)},
+	{FormatJMH, isJMH, ignoreFiles(readJMH)},
+	{FormatVLLM, isVLLM, ignoreFiles(readVLLM)},
+	{FormatAIPerf, isAIPerf, ignoreFiles(readAIPerf)},
+	{FormatGitHub, isGitHub, ignoreFiles(readGitHub)},
+	{FormatGitHub, isGitHubData, ignoreFiles(readGitHubData)},
+	{FormatBMF, isBMF, ignoreFiles(readBMF)},
 }
 
-// alone is the reader of a format that names no other files.
-func alone(read func(jsonValue) (*parsed, error)) func(jsonValue, string, reader) (*parsed, error) {
+// ignoreFiles adapts the reader of a format that names no other files.
+func ignoreFiles(read func(jsonValue) (*parsed, error)) func(jsonValue, string, reader) (*parsed, error) {
 	return func(d jsonValue, _ string, _ reader) (*parsed, error) { return read(d) }
 }
 
 const known = "a gpuprof run, Go benchmark lines, the JSON of NVBench, Google Benchmark, pytest-benchmark, hyperfine, asv, JMH, Bencher, github-action-benchmark, " +
 	"vllm bench serve, AIPerf or guidellm, lines \"name value unit\", or a JSON object of numbers"
 
-// unknown says what the file is instead, where that can be told.
-func unknown(name string, docs []jsonValue) error {
+// unknownFormat returns an error that names the actual kind of file if it is recognized.
+func unknownFormat(name string, docs []jsonValue) error {
 	is := "it is none of the formats known"
 	if len(docs) == 0 {
 		is = "it holds no result"
@@ -126,7 +125,7 @@ func unknown(name string, docs []jsonValue) error {
 			is = document.Is(head.Kind)
 		case head.Version != "":
 			is = "it was written by gpuprof but holds no run"
-		case d.has("traceEvents"):
+		case d.hasMembers("traceEvents"):
 			is = "it is a trace; gpuprof analyze reads it, and gate takes it with --max"
 		case kindOf(docs) == "" && kindOfOne(d) != "":
 			is = "it mixes documents of several formats"
@@ -181,10 +180,10 @@ func readForeign(docs []jsonValue, kind, name string, read reader) (*content, er
 		}
 		all.merge(p)
 	}
-	return finish(all, name)
+	return finishContent(all, name)
 }
 
-// readOne reads a document by the first row of its format that fits: a format may have documents of two kinds.
+// readOne reads a document by the first matching row of its format: a format may have documents of two kinds.
 func readOne(d jsonValue, kind, name string, read reader) (*parsed, error) {
 	for _, f := range foreign {
 		if f.format == kind && f.is(d) {
@@ -199,27 +198,27 @@ func parseText(text []byte, name string) (*content, error) {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: it is a database, perhaps an nsys export", name).WithFix("gpuprof analyze reads that, and gate takes it with --max")
 	}
 	if !hasBenchLine(text) {
-		if err := otherText(text, name); err != nil {
+		if err := foreignText(text, name); err != nil {
 			return nil, err
 		}
 		if hasPlainLine(text) {
-			return finish(readPlain(text), name)
+			return finishContent(readPlain(text), name)
 		}
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: it has no line of a Go benchmark, no line \"name value unit\", and is not JSON", name).WithFix("give %s", known)
 	}
 	p, err := readGo(text, name)
 	if err != nil {
-		if other := otherText(text, name); other != nil {
+		if other := foreignText(text, name); other != nil {
 			return nil, other
 		}
 		return nil, gpuprof.Unreadable(fmt.Sprintf("reading results %s (%s)", name, FormatGo), err, "run go test -bench again")
 	}
-	return finish(p, name)
+	return finishContent(p, name)
 }
 
-// finish refuses a file without figures and makes the rest a result.
-func finish(p *parsed, name string) (*content, error) {
-	p.settle()
+// finishContent refuses a file without figures.
+func finishContent(p *parsed, name string) (*content, error) {
+	p.settleCounts()
 	if len(p.series) == 0 {
 		if len(p.failed) > 0 {
 			return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s (%s): every benchmark failed, the first %s", name, p.format, p.failed[0]).WithFix("correct it and run again")

@@ -20,7 +20,7 @@ type traceCount struct {
 	begin []int64              // of the steady steps
 	steps map[string][]float64 // by counter
 	sites map[string]map[string]*gpuprof.Site
-	blind map[string]int // copies by direction whose host memory the trace does not tell
+	blind map[string]int // copies by direction whose host memory kind is not recorded
 }
 
 func countTrace(x *analyze.Index) *traceCount {
@@ -34,17 +34,17 @@ func countTrace(x *analyze.Index) *traceCount {
 	for _, name := range compare.TraceCounters() {
 		c.steps[name] = make([]float64, max(len(c.begin), 1))
 	}
-	c.calls()
+	c.countCalls()
 	for _, d := range x.Devices {
 		for _, g := range d.Ops {
-			c.device(g)
+			c.countDevice(g)
 		}
 	}
 	return c
 }
 
-// add counts n at an instant; host is the event to find the call site of, -1
-// unknown. What lies outside the steady steps is not counted.
+// add counts n at a time; host is the event whose call site counts, -1 if unknown. It ignores times outside of the
+// steady steps.
 func (c *traceCount) add(name string, at int64, n float64, host int32, dur int64) {
 	step := 0
 	if len(c.begin) > 0 {
@@ -79,8 +79,8 @@ func (c *traceCount) add(name string, at int64, n float64, host int32, dur int64
 	s.NS += dur
 }
 
-// calls counts what the host asked for.
-func (c *traceCount) calls() {
+// countCalls counts the host's calls.
+func (c *traceCount) countCalls() {
 	x := c.x
 	for i := range x.T.Host {
 		h, at := &x.T.Host[i], int32(i)
@@ -94,15 +94,14 @@ func (c *traceCount) calls() {
 		case model.CallAlloc:
 			c.add("allocations", h.Start, 1, at, h.Dur())
 		}
-		if h.Kind == model.Op && x.T.Name(h.Name) == "aten::_local_scalar_dense" && c.waits(at) {
+		if h.Kind == model.Op && x.T.Name(h.Name) == "aten::_local_scalar_dense" && c.isBlocking(at) {
 			c.add("item_reads", h.Start, 1, at, h.Dur())
 		}
 	}
 }
 
-// waits says whether an operator waits for a device: reading a tensor of the
-// host does not.
-func (c *traceCount) waits(op int32) bool {
+// isBlocking reports whether an operator waits for a device: reading a tensor in host memory does not.
+func (c *traceCount) isBlocking(op int32) bool {
 	for _, g := range c.x.Launched(op) {
 		if e := &c.x.T.GPU[g]; e.Kind == model.Memcpy && e.Dir == model.D2H {
 			return true
@@ -117,9 +116,8 @@ func (c *traceCount) waits(op int32) bool {
 	return false
 }
 
-// device counts what a device did, at the instant it was asked for where that
-// is known.
-func (c *traceCount) device(g int32) {
+// countDevice counts a device's operation, at the time of its launch if that is known.
+func (c *traceCount) countDevice(g int32) {
 	e := &c.x.T.GPU[g]
 	at, host := e.Start, e.Launch
 	if host >= 0 {
@@ -157,10 +155,10 @@ func (c *traceCount) device(g int32) {
 	}
 }
 
-// maxSites is how many call sites a counter keeps.
+// maxSites limits the call sites of a counter.
 const maxSites = 10
 
-// topSites are the call sites of a counter over several traces, most counts first.
+// topSites returns a counter's call sites over several traces, the largest count first.
 func topSites(counts []*traceCount, name string) []gpuprof.Site {
 	sum := map[string]gpuprof.Site{}
 	for _, c := range counts {
@@ -175,12 +173,10 @@ func topSites(counts []*traceCount, name string) []gpuprof.Site {
 	return out[:min(len(out), maxSites)]
 }
 
-// FromIndexes counts what each steady step of the traces of one job did:
-// synchronisations, launches, copies and their bytes by kind of host memory,
-// reads of single values; and how long each took. For counters a trace (a rank)
-// is a run and a step a sample; a trace without steps is one sample. Of the step
-// times all ranks are one run: they wait for each other. a is the analysis of the
-// same traces and says what they are.
+// FromIndexes counts synchronizations, launches, copies and their bytes by kind of host memory, and reads of single
+// values, in each steady step of a job's traces, and measures the step times. For counters a trace (a rank) is a
+// run and a step a sample; a trace without steps is one sample. The step times of all ranks are one run, because
+// ranks wait for each other. a is the analysis of the same traces.
 func FromIndexes(xs []*analyze.Index, a *analyze.Analysis) (*compare.Result, error) {
 	if len(xs) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "counting what a trace did: there is no trace").WithFix("give one to gate --max")
@@ -209,7 +205,7 @@ func FromIndexes(xs []*analyze.Index, a *analyze.Analysis) (*compare.Result, err
 	return r, nil
 }
 
-// pageableOf is "h2d" of "bytes_h2d_pageable", "" of other counters.
+// pageableOf returns "h2d" for "bytes_h2d_pageable" and "" for other counters.
 func pageableOf(counter string) string {
 	dir, ok := strings.CutSuffix(counter, "_pageable")
 	if !ok {
@@ -218,8 +214,8 @@ func pageableOf(counter string) string {
 	return dir[strings.LastIndexByte(dir, '_')+1:]
 }
 
-// traceBlind warns of copies whose host memory is unknown: counting only the
-// known ones would let a budget pass that may be broken.
+// traceBlind warns of copies whose host memory is unknown: a count of the known ones alone would let an exceeded
+// budget pass.
 func traceBlind(r *compare.Result, blind map[string]int) {
 	for _, dir := range slices.Sorted(maps.Keys(blind)) {
 		if blind[dir] > 0 {
@@ -239,9 +235,8 @@ func counterUnit(name string) string {
 	return "count"
 }
 
-// traceResult is what a comparison has to know of the traces themselves, and
-// their step times. format is the file's: a trace counts each step, an analysis
-// keeps means, and the two do not compare.
+// traceResult returns the traces' environment and step times for a comparison. format names the file: a trace
+// counts each step, an analysis keeps means, and the two do not compare.
 func traceResult(a *analyze.Analysis, format string) *compare.Result {
 	r := &compare.Result{
 		Tool: "trace", Status: gpuprof.Complete, Env: map[string]string{"format": format}, Facts: map[string]string{},
@@ -265,9 +260,8 @@ func traceResult(a *analyze.Analysis, format string) *compare.Result {
 			r.Warnings = append(r.Warnings, gpuprof.Warning{Code: w.Code, Text: w.Text, Fix: "counters are of the whole trace: set budgets for that"})
 		}
 	}
-	// One recording is one process, whatever its number of steps or ranks. Without
-	// steps the metric is there all the same, and has no verdict: else a comparison of
-	// two such traces would pass without a word on time.
+	// One recording is one process, whatever its number of steps or ranks. Without steps the metric is empty and
+	// has no verdict: if it were left out, a comparison of two such traces would pass without a word on time.
 	var steps []float64
 	for _, s := range a.Steps {
 		if !s.Dropped {
@@ -275,7 +269,7 @@ func traceResult(a *analyze.Analysis, format string) *compare.Result {
 		}
 	}
 	if len(steps) == 0 {
-		// Counters are then of the whole recording, and a longer one counts more.
+		// Counters then cover the whole recording, and a longer one counts more.
 		var span int64
 		for _, d := range a.Devices {
 			span = max(span, d.SpanNS)
@@ -286,10 +280,9 @@ func traceResult(a *analyze.Analysis, format string) *compare.Result {
 	return r
 }
 
-// FromAnalysis takes the step times and counters that an analysis keeps, where the
-// trace itself is not at hand: totals over all steps, divided by their number. They
-// need not be whole, and FromIndexes, which looks at every step, is to be
-// preferred. Call sites are those of the findings.
+// FromAnalysis returns the step times and counters of an analysis without its trace: totals over all steps, divided
+// by their number. They need not be whole numbers; FromIndexes, which reads every step, is better. The findings
+// give the call sites.
 func FromAnalysis(a *analyze.Analysis) (*compare.Result, error) {
 	r := traceResult(a, "analysis")
 	steps := float64(max(len(a.Steps), 1))
@@ -325,7 +318,7 @@ func FromAnalysis(a *analyze.Analysis) (*compare.Result, error) {
 	return r, nil
 }
 
-// itemReads is how many single values a step read, as the rule counted them.
+// itemReads returns the number of single values that a step read, from the evidence of the rule.
 func itemReads(a *analyze.Analysis) float64 {
 	most := 0.0
 	for _, f := range a.Findings {
@@ -336,7 +329,7 @@ func itemReads(a *analyze.Analysis) float64 {
 	return most
 }
 
-// findingSites are the places that findings give for a counter.
+// findingSites returns the call sites that findings give for a counter.
 func findingSites(a *analyze.Analysis, counter string) []gpuprof.Site {
 	rules := map[string][]string{
 		"sync_points": {gpuprof.RuleExplicitSync, gpuprof.RuleItem, gpuprof.RuleHiddenSync}, "item_reads": {gpuprof.RuleItem}, "kernels": {gpuprof.RuleLaunchBound},

@@ -1,7 +1,7 @@
 // Command fonts makes report/figure/fonts from the Liberation fonts: the same outlines,
-// widths and kerning, without the instructions for pixel grids, ligatures, names of glyphs
-// and the kerning by classes, which repeats that by pairs: nothing that the figures' renderer
-// uses. The license lets a changed font have any name but Liberation. `go generate` runs it.
+// widths and kerning, without parts that the figures' renderer never uses: instructions
+// for pixel grids, ligatures, names of glyphs, and the kerning by classes, which repeats the
+// kerning by pairs. The license allows a changed font any name but Liberation. `go generate` runs it.
 package main
 
 import (
@@ -33,13 +33,13 @@ func main() {
 	}
 }
 
-// kept are the tables that outlines, widths and kerning need; name, post and glyf are
-// written anew. The formats are those of the OpenType specification, 1.9.
+// kept are the tables that outlines, widths and kerning need; name, post and glyf are rewritten. The formats follow
+// the OpenType specification, 1.9.
 var kept = [...]string{"head", "hhea", "maxp", "OS/2", "hmtx", "cmap", "kern"}
 
 var errShort = errors.New("the font ends early; download the module again")
 
-// strip is a TrueType font without instructions.
+// strip returns a TrueType font without instructions.
 func strip(ttf []byte) (out []byte, err error) {
 	defer func() {
 		if recover() != nil { // an offset outside of the file: every font is checked by its user's test
@@ -59,19 +59,19 @@ func strip(ttf []byte) (out []byte, err error) {
 		}
 	}
 	long := binary.BigEndian.Uint16(font["head"][50:]) == 1
-	font["glyf"], font["loca"] = glyphs(tables["glyf"], tables["loca"], int(binary.BigEndian.Uint16(font["maxp"][4:])), long)
+	font["glyf"], font["loca"] = stripGlyphs(tables["glyf"], tables["loca"], int(binary.BigEndian.Uint16(font["maxp"][4:])), long)
 	binary.BigEndian.PutUint16(font["head"][50:], 1) // offsets of 32 bits
 	clear(font["maxp"][14:28])                       // zones, points, storage, functions and stack of instructions
 	binary.BigEndian.PutUint16(font["maxp"][14:], 1) // the least that is legal
 	post := make([]byte, 32)                         // without the glyphs' names
 	copy(post, tables["post"][:32])                  // italic angle, underline
 	binary.BigEndian.PutUint32(post, 0x00030000)
-	font["post"], font["name"] = post, names(tables["name"])
-	return file(font), nil
+	font["post"], font["name"] = post, renameFont(tables["name"])
+	return assemble(font), nil
 }
 
-// glyphs are outlines without instructions, and where each begins.
-func glyphs(glyf, loca []byte, n int, long bool) (outlines, offsets []byte) {
+// stripGlyphs returns the outlines without instructions, and the offset of each.
+func stripGlyphs(glyf, loca []byte, n int, long bool) (outlines, offsets []byte) {
 	at := func(i int) int {
 		if long {
 			return int(binary.BigEndian.Uint32(loca[4*i:]))
@@ -81,14 +81,14 @@ func glyphs(glyf, loca []byte, n int, long bool) (outlines, offsets []byte) {
 	for i := range n {
 		offsets = binary.BigEndian.AppendUint32(offsets, uint32(len(outlines)))
 		if g := glyf[at(i):at(i+1)]; len(g) > 0 {
-			outlines = append(outlines, outline(g)...)
+			outlines = append(outlines, stripOutline(g)...)
 		}
 	}
 	return outlines, binary.BigEndian.AppendUint32(offsets, uint32(len(outlines)))
 }
 
-// outline is one glyph without instructions.
-func outline(g []byte) []byte {
+// stripOutline returns one glyph without instructions.
+func stripOutline(g []byte) []byte {
 	if contours := int(int16(binary.BigEndian.Uint16(g))); contours >= 0 {
 		ends := 10 + 2*contours
 		n := int(binary.BigEndian.Uint16(g[ends:]))
@@ -117,8 +117,8 @@ func outline(g []byte) []byte {
 	}
 }
 
-// names is a table of names: those of the copyright and license as they are, the font's own changed.
-func names(old []byte) []byte {
+// renameFont returns a table of names with the copyright and license unchanged and the font's names replaced.
+func renameFont(old []byte) []byte {
 	type record struct {
 		id   uint16
 		text []byte
@@ -155,8 +155,8 @@ func names(old []byte) []byte {
 	return append(head, texts...)
 }
 
-// file is a font of these tables, with the sums that the format asks for.
-func file(tables map[string][]byte) []byte {
+// assemble returns a font file of the tables, with the checksums of the format.
+func assemble(tables map[string][]byte) []byte {
 	order := slices.Sorted(maps.Keys(tables))
 	n, log := len(order), 0
 	for 2<<log <= n {

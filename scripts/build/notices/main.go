@@ -19,11 +19,11 @@ import (
 
 const file = "THIRD_PARTY_NOTICES.md"
 
-// programs are what is linked, and what makes files that are compiled in from files of a module.
+// programs lists the linked program, and the generator that compiles a module's files into it.
 var programs = []string{"./cmd/gpuprof", "./scripts/build/fonts"}
 
-// builds are the settings of go list under which other modules are linked: the
-// systems of make cross, with and without cgo, and the other binding of the driver.
+// builds are the settings of go list under which other modules are linked: the systems of make cross, with and
+// without cgo, and the other binding of the driver.
 var builds = [...][]string{
 	{"GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=1"},
 	{"GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=1", "GOFLAGS=-tags=gorgonia"},
@@ -44,11 +44,11 @@ func main() {
 func run() error {
 	all := map[string]*module{}
 	for _, env := range builds {
-		if err := link(all, env); err != nil {
+		if err := addLinked(all, env); err != nil {
 			return err
 		}
 	}
-	text, err := render(all)
+	text, err := renderNotices(all)
 	if err != nil {
 		return err
 	}
@@ -58,13 +58,13 @@ func run() error {
 	return nil
 }
 
-// module is a module that is linked, and the folders of its packages that are.
+// module is a linked module with the folders of its linked packages.
 type module struct {
 	Path, Version, Dir string
 	packages           []string
 }
 
-// listed is what go list says of a package.
+// listed is go list's output for a package.
 type listed struct {
 	Dir    string
 	Module *struct {
@@ -74,8 +74,8 @@ type listed struct {
 	}
 }
 
-// link adds what one build links.
-func link(all map[string]*module, env []string) error {
+// addLinked adds the modules that one build links.
+func addLinked(all map[string]*module, env []string) error {
 	cmd := exec.Command("go", append([]string{"list", "-deps", "-json=Dir,Module"}, programs...)...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = os.Stderr
@@ -111,9 +111,9 @@ func link(all map[string]*module, env []string) error {
 // notice is one license file.
 type notice struct{ name, text string }
 
-// notices are the license files of a module: beside its packages that are linked,
-// in the folders around them, and in a folder of licenses.
-func (m *module) notices() ([]notice, error) {
+// findNotices returns a module's license files: in the folders of its linked packages, in the folders around them,
+// and in a folder of licenses.
+func (m *module) findNotices() ([]notice, error) {
 	dirs := map[string]bool{m.Dir: true}
 	for _, dir := range m.packages {
 		for ; dir != m.Dir && len(dir) > len(m.Dir); dir = filepath.Dir(dir) {
@@ -144,7 +144,7 @@ func (m *module) notices() ([]notice, error) {
 				if err != nil {
 					return nil, err
 				}
-				out = append(out, notice{filepath.ToSlash(rel), tidy(string(text))})
+				out = append(out, notice{filepath.ToSlash(rel), cleanText(string(text))})
 			}
 		}
 	}
@@ -155,7 +155,7 @@ func (m *module) notices() ([]notice, error) {
 	return out, nil
 }
 
-// isNotice knows LICENSE, LICENSE-SIL, GO-LICENSE.txt and the like, but no source.
+// isNotice recognizes LICENSE, LICENSE-SIL, GO-LICENSE.txt and the like, but no source.
 func isNotice(name string) bool {
 	name = strings.ToLower(name)
 	switch filepath.Ext(name) {
@@ -177,8 +177,8 @@ func isFolder(name string) bool {
 	return strings.EqualFold(name, "licenses") || strings.EqualFold(name, "licences")
 }
 
-// tidy has one kind of line end, no trailing blanks and no control characters.
-func tidy(text string) string {
+// cleanText normalizes line ends and removes trailing blanks and control characters.
+func cleanText(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(strings.ToValidUTF8(text, "")) {
 		line = strings.Map(func(r rune) rune {
@@ -200,12 +200,12 @@ links; ` + "`gpuprof version --licenses`" + ` prints it. Do not edit it.
 
 `
 
-// goText is where the standard library's license is taken from: the modules of the
-// Go project come under the same one, and not every Go installation keeps the file.
+// goText is the source of the standard library's license: the modules of the Go project have the same one, and not
+// every Go installation keeps the file.
 const goText = "golang.org/x/sys"
 
-// render prints all notices, each text once.
-func render(all map[string]*module) ([]byte, error) {
+// renderNotices prints all notices, each text once.
+func renderNotices(all map[string]*module) ([]byte, error) {
 	type text struct {
 		text string
 		of   []string
@@ -224,7 +224,7 @@ func render(all map[string]*module) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(head)
 	for _, m := range slices.SortedFunc(maps.Values(all), func(a, b *module) int { return strings.Compare(a.Path, b.Path) }) {
-		found, err := m.notices()
+		found, err := m.findNotices()
 		if err != nil {
 			return nil, err
 		}

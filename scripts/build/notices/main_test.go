@@ -34,7 +34,7 @@ func TestRender(t *testing.T) {
 		"a/two":            {Path: "a/two", Version: "v0.1.0", Dir: two, packages: []string{two}},
 		"golang.org/x/sys": {Path: "golang.org/x/sys", Version: "v9.0.0", Dir: sys, packages: []string{sys}},
 	}
-	got, err := render(all)
+	got, err := renderNotices(all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,12 +90,12 @@ patents
 	}
 	bare := t.TempDir()
 	all["c/bare"] = &module{Path: "c/bare", Version: "v1.0.0", Dir: bare}
-	if _, err := render(all); err == nil || !strings.Contains(err.Error(), "c/bare v1.0.0 has no license file") {
+	if _, err := renderNotices(all); err == nil || !strings.Contains(err.Error(), "c/bare v1.0.0 has no license file") {
 		t.Errorf("a module without a license: %v", err)
 	}
 	delete(all, "c/bare")
 	delete(all, "golang.org/x/sys")
-	if _, err := render(all); err == nil {
+	if _, err := renderNotices(all); err == nil {
 		t.Error("the standard library's license is missing, and nothing says so")
 	}
 }

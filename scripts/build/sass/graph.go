@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// code is the instructions of one kernel and which of them can follow each.
+// code holds the instructions of one kernel and the possible successors of each.
 type code struct {
 	ops   []string // without the predicate
 	after [][]int
@@ -20,7 +20,7 @@ var (
 	labelUsed = regexp.MustCompile(`\.L_x_\d+`)
 )
 
-// read reads the first kernel of what `nvdisasm -c` prints.
+// read parses the first kernel of the output of `nvdisasm -c`.
 func read(r io.Reader) (code, error) {
 	var c code
 	at := map[string]int{}
@@ -31,7 +31,7 @@ func read(r io.Reader) (code, error) {
 		if m := labelLine.FindStringSubmatch(lines.Text()); m != nil {
 			at[m[1]] = len(c.ops)
 		} else if m := opLine.FindStringSubmatch(lines.Text()); m != nil {
-			// Targets of BRX stand in a comment behind the instruction.
+			// A comment behind the instruction lists the targets of BRX.
 			_, targets, _ := strings.Cut(lines.Text(), "BRANCH_TARGETS")
 			c.ops = append(c.ops, strings.TrimSpace(m[2])+" "+targets)
 			predicated = append(predicated, m[1] != "")
@@ -43,7 +43,7 @@ func read(r io.Reader) (code, error) {
 		ends := false
 		switch base, _, _ := strings.Cut(name, "."); base {
 		case "BRA", "BRX", "JMP", "JMX":
-			// `BRA.DIV UR, L` and `BRA P0, L` go on where not all lanes jump.
+			// `BRA.DIV UR, L` and `BRA P0, L` fall through if not all lanes jump.
 			ends = !predicated[i] && (base == "BRX" || base == "JMX" || !strings.Contains(rest, ","))
 			fallthrough
 		case "WARPSYNC", "CALL":
@@ -62,26 +62,26 @@ func read(r io.Reader) (code, error) {
 	return c, lines.Err()
 }
 
-// loop is the instructions of a natural loop, in order.
+// loop holds the instructions of a natural loop, in order.
 type loop struct {
 	head int
 	body []int
 }
 
-// loops are the kernel's natural loops: for every instruction that dominates one
-// that jumps back to it, all that reach the jump without passing it.
-func (c code) loops() []loop {
+// findLoops returns the kernel's natural loops: for every instruction that dominates a jump back to it, all
+// instructions that reach the jump without passing it.
+func (c code) findLoops() []loop {
 	before := make([][]int, len(c.ops))
 	for i, to := range c.after {
 		for _, t := range to {
 			before[t] = append(before[t], i)
 		}
 	}
-	reached := c.reach(-1)
+	reached := c.reachable(-1)
 	bodies := map[int]map[int]bool{}
 	for i, to := range c.after {
 		for _, head := range to {
-			if head > i || !reached[i] || c.reach(head)[i] && head != i {
+			if head > i || !reached[i] || c.reachable(head)[i] && head != i {
 				continue
 			}
 			body := bodies[head]
@@ -112,8 +112,8 @@ func (c code) loops() []loop {
 	return all
 }
 
-// reach is what can be reached from the first instruction without passing wall.
-func (c code) reach(wall int) []bool {
+// reachable marks the instructions that the first one reaches without passing wall.
+func (c code) reachable(wall int) []bool {
 	seen := make([]bool, len(c.ops))
 	for work := []int{0}; len(work) > 0; {
 		n := work[len(work)-1]
@@ -127,8 +127,8 @@ func (c code) reach(wall int) []bool {
 	return seen
 }
 
-// inside reports whether all of l is in outer.
-func (l loop) inside(outer loop) bool {
+// isInside reports whether outer contains all of l.
+func (l loop) isInside(outer loop) bool {
 	_, ok := slices.BinarySearch(outer.body, l.head)
 	return ok && l.head != outer.head
 }

@@ -1,19 +1,17 @@
-// Command sass counts what the generated tensor products (workloads/op/tpgen)
-// execute, in their machine code as nvdisasm prints it:
+// Command sass counts the executed instructions of the generated tensor products (workloads/op/tpgen)
+// in their machine code as nvdisasm prints it:
 //
 //	sass FOLDER [PRESET:LAYER=EDGE+BUILD ...]
 //
-// FOLDER has FAMILY.sass for every family, grad_FAMILY.sass where dw and dy are generated and
-// gradx_FAMILY.sass where dx is, whose layers are called grad:PRESET:LAYER and gradx:PRESET:LAYER. An edge's instructions are those of
-// the innermost loop of each part, once for every warp that has the part; M's
-// are those of the loop around it that lie in no inner one, divided by the edges
-// of a batch. What lies between the two is executed where a row or a batch ends,
-// some of it only at one of them, and is counted by itself. A loop belongs to the part with as many fp32
-// products and sums: a kernel with another number of them than its cells and
-// weights take is an error, and of parts that agree in it the warps of the most
-// count for the longest loop.
+// FOLDER has FAMILY.sass for every family, grad_FAMILY.sass for generated dw and dy, and gradx_FAMILY.sass
+// for generated dx, whose layers are called grad:PRESET:LAYER and gradx:PRESET:LAYER. An edge's instructions
+// are the innermost loop of each part, once for every warp that has the part. M's instructions are in the
+// loop around it but in no inner one, divided by the edges of a batch. The instructions between the two loops
+// run at the end of a row or a batch, some of them only at one of them, and are counted by themselves. A loop
+// belongs to the part with as many fp32 products and sums. A kernel whose number differs from the one that its
+// cells and weights take is an error; among parts with equal numbers the warps of the most count for the longest loop.
 //
-// PRESET:LAYER=EDGE+BUILD fails where that layer takes 10 % more in all.
+// PRESET:LAYER=EDGE+BUILD fails if that layer takes 10 % more in all.
 package main
 
 import (
@@ -35,7 +33,7 @@ func main() {
 	}
 }
 
-// count is warp instructions an edge, and a row.
+// count holds warp instructions per edge, and per row.
 type count struct{ edge, build, row float64 }
 
 func run(args []string) error {
@@ -47,13 +45,13 @@ func run(args []string) error {
 		for _, kind := range []struct {
 			name  string
 			count func(tpgen.Family, string) ([]count, error)
-		}{{"", family}, {"grad:", gradients}, {"gradx:", features}} {
+		}{{"", countFamily}, {"grad:", countGradients}, {"gradx:", countFeatures}} {
 			found, err := kind.count(f, args[0])
 			if err != nil {
 				return fmt.Errorf("counting the instructions of %s%s: %w", kind.name, f.Name, err)
 			}
 			for i, c := range found {
-				// A preset's layers may be in several families.
+				// The layers of a preset may be in several families.
 				name := fmt.Sprintf("%s%s:%d", kind.name, f.Layers[i].Preset, layers[f.Layers[i].Preset]+i+1)
 				sums[name] = c
 				fmt.Printf("sass: %-19s %5.0f + %3.0f instructions per edge, at most %5.0f per row\n", name, c.edge, c.build, c.row)
@@ -63,11 +61,11 @@ func run(args []string) error {
 			layers[l.Preset]++
 		}
 	}
-	return within(args[1:], sums)
+	return checkLimits(args[1:], sums)
 }
 
-// within compares the counts with what was asked for.
-func within(limits []string, sums map[string]count) error {
+// checkLimits compares the counts with the given limits.
+func checkLimits(limits []string, sums map[string]count) error {
 	for _, text := range limits {
 		name, numbers, _ := strings.Cut(text, "=")
 		var want count
@@ -86,18 +84,18 @@ func within(limits []string, sums map[string]count) error {
 	return nil
 }
 
-// part is a part's loops as counted.
+// part holds the counted loops of a part.
 type part struct {
 	math             int // fp32 products and sums of an edge
 	edge, build, row int
 }
 
-// share is a part as the source has it: its fp32 products and sums of an edge, how many
-// of them the compiler may find to be the same as others, and the edges of its batch.
+// share is a part in the source: its fp32 products and sums per edge, the number of them that the compiler may
+// merge with equal ones, and the edges of its batch.
 type share struct{ math, same, batch int }
 
-// family counts every layer of a family.
-func family(f tpgen.Family, folder string) ([]count, error) {
+// countFamily counts every layer of a family.
+func countFamily(f tpgen.Family, folder string) ([]count, error) {
 	_, parts, err := tpgen.Source(f)
 	if err != nil {
 		return nil, err
@@ -119,8 +117,8 @@ func family(f tpgen.Family, folder string) ([]count, error) {
 	})
 }
 
-// gradients counts every layer's dw and dy, if the family has them.
-func gradients(f tpgen.Family, folder string) ([]count, error) {
+// countGradients counts every layer's dw and dy, if the family has them.
+func countGradients(f tpgen.Family, folder string) ([]count, error) {
 	if f.GradRoom == 0 {
 		return nil, nil
 	}
@@ -145,8 +143,8 @@ func gradients(f tpgen.Family, folder string) ([]count, error) {
 	})
 }
 
-// features counts every layer's dx, if the family has it.
-func features(f tpgen.Family, folder string) ([]count, error) {
+// countFeatures counts every layer's dx, if the family has it.
+func countFeatures(f tpgen.Family, folder string) ([]count, error) {
 	if f.XRoom == 0 {
 		return nil, nil
 	}
@@ -171,7 +169,7 @@ func features(f tpgen.Family, folder string) ([]count, error) {
 	})
 }
 
-// layersOf counts every layer of a kernel: warpsOf are the parts of a layer's warps.
+// layersOf counts every layer of a kernel; warpsOf returns the part of each of a layer's warps.
 func layersOf(f tpgen.Family, path string, shares []share, warpsOf func(layer int) ([]int, error)) ([]count, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -182,7 +180,7 @@ func layersOf(f tpgen.Family, path string, shares []share, warpsOf func(layer in
 	if err != nil {
 		return nil, err
 	}
-	found := c.parts()
+	found := c.findParts()
 	if len(found) != len(shares) {
 		return nil, fmt.Errorf("%d loops over edges in the machine code, the source has %d parts", len(found), len(shares))
 	}
@@ -196,7 +194,7 @@ func layersOf(f tpgen.Family, path string, shares []share, warpsOf func(layer in
 		for _, n := range numbers {
 			warps[n]++
 		}
-		one, err := total(shares, found, warps)
+		one, err := matchParts(shares, found, warps)
 		if err != nil {
 			return nil, err
 		}
@@ -205,8 +203,8 @@ func layersOf(f tpgen.Family, path string, shares []share, warpsOf func(layer in
 	return all, nil
 }
 
-// total matches loops with parts and adds them up.
-func total(parts []share, found []part, warps []float64) (count, error) {
+// matchParts matches loops with parts and adds them up.
+func matchParts(parts []share, found []part, warps []float64) (count, error) {
 	order := make([]int, len(parts))
 	for i := range order {
 		order[i] = i
@@ -229,12 +227,12 @@ func total(parts []share, found []part, warps []float64) (count, error) {
 	return sum, nil
 }
 
-// parts are the loops over edges with the loop over batches around each.
-func (c code) parts() []part {
-	loops := c.loops()
+// findParts returns the loops over edges, each with the loop over batches around it.
+func (c code) findParts() []part {
+	loops := c.findLoops()
 	var all []part
 	for _, l := range loops {
-		if slices.ContainsFunc(loops, func(o loop) bool { return o.inside(l) }) {
+		if slices.ContainsFunc(loops, func(o loop) bool { return o.isInside(l) }) {
 			continue
 		}
 		one := part{edge: len(l.body)}
@@ -246,10 +244,10 @@ func (c code) parts() []part {
 		if one.math == 0 { // a copy, or a wait
 			continue
 		}
-		// The widest loop around it is the batches', the widest in that the rows'.
+		// The widest loop around it iterates over batches, the widest inside that one over rows.
 		var around []loop
 		for _, o := range loops {
-			if l.inside(o) {
+			if l.isInside(o) {
 				around = append(around, o)
 			}
 		}

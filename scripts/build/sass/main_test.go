@@ -44,7 +44,7 @@ func TestParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := c.parts()
+	found := c.findParts()
 	// The innermost: 5 instructions and the 2 behind the end. Around it: LDS, the jump past it,
 	// STG and the jump back; around that FMUL, STS and the jump back.
 	want := part{math: 2, edge: 7, build: 3, row: 4}
@@ -64,12 +64,12 @@ func TestTotal(t *testing.T) {
 		found[len(parts)-1-i] = part{math: p.Math(), edge: 10, build: p.Batch, row: 1}
 		warps[i] = 2
 	}
-	got, err := total(shares, found, warps)
+	got, err := matchParts(shares, found, warps)
 	if n := float64(len(parts)); err != nil || got != (count{20 * n, 2 * n, 2 * n}) {
 		t.Errorf("%+v (%v) of %d parts", got, err, len(parts))
 	}
 	found[0].math++
-	if _, err := total(shares, found, warps); err == nil {
+	if _, err := matchParts(shares, found, warps); err == nil {
 		t.Error("a loop with one product more than its part was accepted")
 	}
 }
@@ -77,7 +77,7 @@ func TestTotal(t *testing.T) {
 func TestWithin(t *testing.T) {
 	sums := map[string]count{"a:1": {edge: 100, build: 10}}
 	for text, ok := range map[string]bool{"a:1=100+0": true, "a:1=90+11": true, "a:1=90+9": false, "b:1=900+9": false, "a:1=x": false} {
-		if err := within([]string{text}, sums); (err == nil) != ok {
+		if err := checkLimits([]string{text}, sums); (err == nil) != ok {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

@@ -1,7 +1,7 @@
-// Command plainness counts comments and names that a reader of Go needs twice, by package: comment blocks that make
-// a noun of a question word, that point at a noun without naming it or that let code speak, and functions whose name is one
-// lower-case word or a preposition. `make lint` runs it in the repository's root; it exits 1 where a package has more than
-// the limits and than its line in exceptions.txt. `-update` writes that file anew, and never raises a number in it.
+// Command plainness counts comments and names that a reader of Go needs twice, by package: comment blocks that make a
+// noun of a question word, that point at a noun without naming it or that let code speak, and functions whose name is
+// one lower-case word or a preposition. `make lint` runs it in the repository's root; it exits 1 if a package exceeds
+// both the limits and its line in exceptions.txt. `-update` rewrites that file, and never raises a number in it.
 package main
 
 import (
@@ -28,20 +28,21 @@ type kind struct {
 
 var kinds = [...]kind{{"is-what", 0.02}, {"pointer", 0.02}, {"speaking", 0.02}, {"one-word", 0.20}, {"prepositional", 0.01}}
 
-// The first three count comment blocks, the others functions.
+// The first three kinds count comment blocks, the others functions.
 const commentKinds = 3
 
 // counts are numbers by kind.
 type counts [len(kinds)]int
 
-// room is what a package has.
+// room holds the counts of a package.
 type room struct {
 	blocks, functions int
 	found             counts
 }
 
-// allowed is the number of a kind that the limits leave a package: at least one, since a share of few is none.
-func (r *room) allowed(k int) int {
+// allowance returns the number of a kind that the limits permit in a package, at least one, so that small packages
+// have some.
+func (r *room) allowance(k int) int {
 	of := r.functions
 	if k < commentKinds {
 		of = r.blocks
@@ -70,7 +71,7 @@ func run(root fs.FS, update bool) error {
 	if update {
 		return os.WriteFile(exceptionsFile, []byte(newExceptions(rooms, known)), 0o644)
 	}
-	found := compare(rooms, known)
+	found := compareLimits(rooms, known)
 	for _, f := range found {
 		fmt.Println(f)
 	}
@@ -80,13 +81,13 @@ func run(root fs.FS, update bool) error {
 	return nil
 }
 
-// compare lists what is above its limit, and exceptions without a use.
-func compare(rooms map[string]*room, known map[string]counts) []string {
+// compareLimits lists counts above their limits, and exceptions without a use.
+func compareLimits(rooms map[string]*room, known map[string]counts) []string {
 	var out []string
 	for _, folder := range sortedKeys(rooms) {
 		r := rooms[folder]
 		for k := range kinds {
-			if limit := max(r.allowed(k), known[folder][k]); r.found[k] > limit {
+			if limit := max(r.allowance(k), known[folder][k]); r.found[k] > limit {
 				out = append(out, fmt.Sprintf("%s: %d %s, at most %d", folder, r.found[k], kinds[k].name, limit))
 			}
 		}
@@ -99,7 +100,7 @@ func compare(rooms map[string]*room, known map[string]counts) []string {
 	return out
 }
 
-// newExceptions are the counts above the limits, none above the line that a folder has.
+// newExceptions formats the counts above the limits, none above the folder's existing line.
 func newExceptions(rooms map[string]*room, known map[string]counts) string {
 	var b strings.Builder
 	b.WriteString("# Packages above the limits of scripts/check/plainness, with their counts. Numbers only fall: `go run ./scripts/check/plainness -update`.\n#")
@@ -113,9 +114,9 @@ func newExceptions(rooms map[string]*room, known map[string]counts) string {
 		for k := range kinds {
 			n := r.found[k]
 			if old, ok := known[folder]; ok || len(known) > 0 {
-				n = min(n, max(old[k], r.allowed(k)))
+				n = min(n, max(old[k], r.allowance(k)))
 			}
-			if n <= r.allowed(k) {
+			if n <= r.allowance(k) {
 				n = 0
 			}
 			above = above || n > 0
@@ -181,7 +182,7 @@ func countRooms(root fs.FS) (map[string]*room, error) {
 		if rooms[folder] == nil {
 			rooms[folder] = &room{}
 		}
-		rooms[folder].count(string(text))
+		rooms[folder].addFile(string(text))
 		return nil
 	})
 	return rooms, err
@@ -189,8 +190,8 @@ func countRooms(root fs.FS) (map[string]*room, error) {
 
 var function = regexp.MustCompile(`^func (\([^)]*\) )?([A-Za-z_0-9]+)`)
 
-// count adds the comment blocks and functions of a file.
-func (r *room) count(text string) {
+// addFile adds the comment blocks and functions of a file.
+func (r *room) addFile(text string) {
 	var block []string
 	end := func() {
 		if len(block) > 0 {

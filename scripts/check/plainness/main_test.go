@@ -61,7 +61,7 @@ func TestLimits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if found := compare(rooms, known); len(found) != c.want {
+		if found := compareLimits(rooms, known); len(found) != c.want {
 			t.Errorf("%s: %v", c.name, found)
 		}
 		if (run(root, false) == nil) != (c.want == 0) {

@@ -1,6 +1,6 @@
-// Command prose reports wording that the language rules of CONTRIBUTING.md leave behind: in
-// the string literals of Go, in templates and scripts that are embedded, and in the docs.
-// `make lint` runs it in the repository's root; it exits 1 where it found something.
+// Command prose reports wording against the language rules of CONTRIBUTING.md: in the string
+// literals of Go, in embedded templates and scripts, and in the docs. `make lint` runs it in
+// the repository's root; it exits 1 if it finds some.
 package main
 
 import (
@@ -17,11 +17,11 @@ import (
 	"strings"
 )
 
-// longest is how many words a sentence of the docs may have, what is in brackets aside. The rule is about 20.
+// longest limits the words of a sentence in the docs, without text in brackets. The rule is about 20.
 const longest = 35
 
 func main() {
-	found, err := check(os.DirFS("."))
+	found, err := checkFiles(os.DirFS("."))
 	for _, f := range found {
 		fmt.Println(f)
 	}
@@ -49,8 +49,8 @@ func (p *passage) add(line int, text string) {
 	}
 }
 
-// line is the line of the file of a place in the text.
-func (p *passage) line(offset int) int {
+// lineOf returns the line in the file of an offset in the text.
+func (p *passage) lineOf(offset int) int {
 	i, found := slices.BinarySearchFunc(p.marks, offset, func(m mark, o int) int { return m.offset - o })
 	if !found {
 		i--
@@ -58,8 +58,8 @@ func (p *passage) line(offset int) int {
 	return p.marks[i].line
 }
 
-// check returns what it found as "file:line: …", and exceptions without a use.
-func check(root fs.FS) ([]string, error) {
+// checkFiles returns its findings as "file:line: …", and exceptions without a use.
+func checkFiles(root fs.FS) ([]string, error) {
 	c := checker{used: make([]bool, len(exceptions))}
 	for _, w := range words {
 		c.patterns = append(c.patterns, regexp.MustCompile(w.pattern))
@@ -71,7 +71,7 @@ func check(root fs.FS) ([]string, error) {
 			}
 			return err
 		}
-		read := reader(path)
+		read := extractorOf(path)
 		if read == nil {
 			return nil
 		}
@@ -81,12 +81,12 @@ func check(root fs.FS) ([]string, error) {
 		}
 		passages, err := read(path, source)
 		for i := range passages {
-			c.judge(path, &passages[i])
+			c.judgePassage(path, &passages[i])
 		}
 		if strings.HasSuffix(path, ".go") {
-			c.fixes(path, source)
+			c.checkFixes(path, source)
 		}
-		c.headings(path, source)
+		c.checkHeadings(path, source)
 		return err
 	})
 	for i, e := range exceptions {
@@ -107,11 +107,11 @@ func (c *checker) report(format string, args ...any) {
 	c.found = append(c.found, fmt.Sprintf(format, args...))
 }
 
-// clause is a heading of a document or of a page that begins as a clause does.
+// clause matches a heading of a document or of a page that begins like a clause.
 var clause = regexp.MustCompile(`(?m)^#+ (?:What|Where|Who|Why|Nobody|How many)\b[^?\n]*$|\b(?:Heading|Title): +"(?:What|Where|Who|Why|Nobody|How many)\b[^?"]*"`)
 
-// headings reports headings that are no nouns; a question may stay.
-func (c *checker) headings(path string, source []byte) {
+// checkHeadings reports headings that are not nouns; a question may stay.
+func (c *checker) checkHeadings(path string, source []byte) {
 	if !strings.HasSuffix(path, ".md") && !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 		return
 	}
@@ -120,12 +120,12 @@ func (c *checker) headings(path string, source []byte) {
 	}
 }
 
-// judge looks for words, and for long sentences in prose.
-func (c *checker) judge(path string, p *passage) {
+// judgePassage searches for words, and for long sentences in prose.
+func (c *checker) judgePassage(path string, p *passage) {
 	for i, re := range c.patterns {
 		for _, at := range re.FindAllStringIndex(p.text, -1) {
-			if !c.excused(path, p.text) {
-				c.report("%s:%d: %q: write %s", path, p.line(at[0]), strings.TrimSpace(p.text[at[0]:at[1]]), words[i].better)
+			if !c.isExcused(path, p.text) {
+				c.report("%s:%d: %q: write %s", path, p.lineOf(at[0]), strings.TrimSpace(p.text[at[0]:at[1]]), words[i].better)
 			}
 		}
 	}
@@ -137,19 +137,19 @@ func (c *checker) judge(path string, p *passage) {
 		if m := sentence.FindStringIndex(rest); m != nil {
 			end = m[1]
 		}
-		if n := len(strings.Fields(brackets.ReplaceAllString(rest[:end], ""))); n > longest && !c.excused(path, rest[:end]) {
-			c.report("%s:%d: a sentence of %d words: split it", path, p.line(at), n)
+		if n := len(strings.Fields(brackets.ReplaceAllString(rest[:end], ""))); n > longest && !c.isExcused(path, rest[:end]) {
+			c.report("%s:%d: a sentence of %d words: split it", path, p.lineOf(at), n)
 		}
 		rest, at = rest[end:], at+end
 	}
 }
 
-// fixes reports errors whose format holds what to do about them: that is a field, by WithFix.
-func (c *checker) fixes(path string, source []byte) {
+// checkFixes reports errors whose format holds the fix: the fix belongs to WithFix.
+func (c *checker) checkFixes(path string, source []byte) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, path, source, 0)
 	if err != nil {
-		return // literals has said so
+		return // goStrings has returned the error
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -175,7 +175,7 @@ func (c *checker) fixes(path string, source []byte) {
 	})
 }
 
-// holdsFix says whether a text, or one of the texts that are added up to it, holds "; ".
+// holdsFix reports whether a text, or one of its added parts, holds "; ".
 func holdsFix(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.BinaryExpr:
@@ -187,7 +187,7 @@ func holdsFix(e ast.Expr) bool {
 	return false
 }
 
-func (c *checker) excused(path, text string) bool {
+func (c *checker) isExcused(path, text string) bool {
 	for i, e := range exceptions {
 		if strings.HasPrefix(path, e.file) && strings.Contains(text, e.text) {
 			c.used[i] = true
@@ -197,29 +197,29 @@ func (c *checker) excused(path, text string) bool {
 	return false
 }
 
-// skipped are folders without texts of ours.
+// skipped are folders without texts for users.
 var skipped = map[string]bool{"testdata": true, "bin": true, "dist": true, "gpu-bundle": true, "node_modules": true, "shared": true, "scripts": true}
 
-// reader is how texts are taken from a file; nil if it has none for readers.
-func reader(path string) func(string, []byte) ([]passage, error) {
+// extractorOf returns the function that extracts the texts of a file; nil for a file without texts for readers.
+func extractorOf(path string) func(string, []byte) ([]passage, error) {
 	switch filepath.Ext(path) {
 	case ".go":
 		if !strings.HasSuffix(path, "_test.go") {
-			return literals
+			return goStrings
 		}
 	case ".tmpl", ".js", ".py":
-		return quoted
+		return scriptStrings
 	case ".md":
 		if path != "THIRD_PARTY_NOTICES.md" {
-			return markdown
+			return markdownTexts
 		}
 	}
 	return nil
 }
 
-// literals are the strings of a Go file: what is added up is one text. Those of one word are
-// names; imports are none of ours.
-func literals(path string, source []byte) ([]passage, error) {
+// goStrings returns the strings of a Go file: added strings are one text. One-word strings are names, and imports
+// are left out.
+func goStrings(path string, source []byte) ([]passage, error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, path, source, 0)
 	if err != nil {
@@ -255,7 +255,7 @@ func literals(path string, source []byte) ([]passage, error) {
 		switch n := n.(type) {
 		case *ast.ImportSpec:
 			return false
-		case *ast.Field: // a tag holds texts of its own, help among them
+		case *ast.Field: // a tag holds texts, such as help
 			if n.Tag != nil {
 				for _, value := range quotes.FindAllString(strings.Trim(n.Tag.Value, "`"), -1) {
 					if value = strings.Trim(value, `"`); strings.Contains(value, " ") {
@@ -291,8 +291,8 @@ var (
 	actions = regexp.MustCompile(`\{\{.*?\}\}|<[^>]*>`)
 )
 
-// quoted are the lines of a template, or the strings on the lines of a script.
-func quoted(path string, source []byte) ([]passage, error) {
+// scriptStrings returns the lines of a template, or the strings on the lines of a script.
+func scriptStrings(path string, source []byte) ([]passage, error) {
 	var out []passage
 	for i, l := range strings.Split(string(source), "\n") {
 		texts := []string{actions.ReplaceAllString(l, " ")}
@@ -319,8 +319,8 @@ var (
 	spans  = regexp.MustCompile("`[^`]*`|\\]\\([^)]*\\)")
 )
 
-// markdown are the paragraphs, list items and cells outside fences; code and addresses are masked.
-func markdown(_ string, source []byte) ([]passage, error) {
+// markdownTexts returns the paragraphs, list items and cells outside of fences, with code and addresses masked.
+func markdownTexts(_ string, source []byte) ([]passage, error) {
 	var out []passage
 	fenced, open := false, false
 	for i, l := range strings.Split(string(source), "\n") {

@@ -35,7 +35,7 @@ func TestPlantedSentences(t *testing.T) {
 		"is 2 %: where the CPUs were free":                ": where",
 	}
 	for sentence, words := range planted {
-		found, err := check(fstest.MapFS{
+		found, err := checkFiles(fstest.MapFS{
 			"docs/page.md":         {Data: []byte("# Page\n\n" + strings.Replace(sentence, " ", "\n", 1) + "\n\n```\n" + sentence + "\n```\n")},
 			"README.md":            {Data: []byte("| head |\n|---|\n| cell | " + sentence + " |\n")},
 			"internal/a/a.go":      {Data: []byte("package a\n\nvar x = \"" + strings.Replace(sentence, " ", " \" +\n\t\"", 1) + "\"\n")},
@@ -64,14 +64,14 @@ func TestPlantedSentences(t *testing.T) {
 
 func TestLongSentence(t *testing.T) {
 	long := strings.Repeat("word ", longest+1)
-	found, err := check(fstest.MapFS{"docs/a.md": {Data: []byte("Short.\n\n" + strings.Replace(long, " ", "\n", 3) + "end.\n")}})
+	found, err := checkFiles(fstest.MapFS{"docs/a.md": {Data: []byte("Short.\n\n" + strings.Replace(long, " ", "\n", 3) + "end.\n")}})
 	if err != nil || len(found) == 0 || !strings.HasPrefix(found[0], fmt.Sprintf("docs/a.md:3: a sentence of %d words", longest+2)) {
 		t.Errorf("%q, %v", found, err)
 	}
 }
 
 func TestHeadingsAreNouns(t *testing.T) {
-	found, err := check(fstest.MapFS{
+	found, err := checkFiles(fstest.MapFS{
 		"docs/a.md": {Data: []byte("# Attribution\n\n## Where the change comes from\n\n## Where is it?\n")},
 		"pkg/a.go":  {Data: []byte("package a\n\nvar s = Section{Heading: \"What next\"}\nvar r = Section{Heading: \"Next step\"}\n")},
 	})
@@ -83,7 +83,7 @@ func TestHeadingsAreNouns(t *testing.T) {
 
 // Questions, code, verbs before "a step" and names stay.
 func TestPlainSentences(t *testing.T) {
-	found, err := check(fstest.MapFS{
+	found, err := checkFiles(fstest.MapFS{
 		"docs/a.md":  {Data: []byte("Where does the time of a step go?\n\nSet `anew mend` and [it](anew.md#mend).\n\n- It takes a step, is a step, has a row.\n- times per step\n")},
 		"pkg/a.go":   {Data: []byte("package a\n\nimport _ \"anew\"\n\nvar n = 'a' + 1\nvar s = \"ceiling\"\nvar m = map[string]string{\"far-from-floor\": \"the rule far-from-floor\"}\n")},
 		"pkg/bad.py": {Data: []byte("x = 1  # 1 ms\n")},
@@ -98,7 +98,7 @@ func TestPlainSentences(t *testing.T) {
 func TestFixesAreFields(t *testing.T) {
 	source := "package a\n\nvar a = fmt.Errorf(\"no file; give one\")\nvar b = gpuprof.Errorf(nil, \"no \"+what+\"; give one\", x)\n" +
 		"var c = gpuprof.Errorf(nil, \"%s\", strings.Join(all, \"; \")).WithFix(\"give one; or two\")\nvar d = note(\"one; two\")\n"
-	found, err := check(fstest.MapFS{"pkg/a.go": {Data: []byte(source)}, "pkg/a_test.go": {Data: []byte(source)}})
+	found, err := checkFiles(fstest.MapFS{"pkg/a.go": {Data: []byte(source)}, "pkg/a_test.go": {Data: []byte(source)}})
 	found = slices.DeleteFunc(found, func(f string) bool { return strings.HasPrefix(f, "scripts/check/prose/words.go") })
 	if err != nil || len(found) != 2 || !strings.HasPrefix(found[0], "pkg/a.go:3: ") || !strings.HasPrefix(found[1], "pkg/a.go:4: ") {
 		t.Errorf("%q, %v", found, err)

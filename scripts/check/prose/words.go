@@ -1,9 +1,9 @@
 package main
 
-// word is wording that readers stumble over, as a regular expression, and the better one.
+// word is a wording that slows readers, as a regular expression, and the better one.
 type word struct{ pattern, better string }
 
-// counted are the nouns and units before a rate, each the words that a rate is over.
+// counted matches the nouns and units before a rate, over the words that a rate is divided by.
 const (
 	counted = `(?:%[-+.\d]*[vdsfg]|\b(?:[nuµm]?s|J|W|\d[\d,.]*|once|twice|time|energy|bytes?|flops|copies|reads?|launches|calls?|points?|samples?|` +
 		`values?|probes?|edges?|weights?|atomics?|waits?|syncs?|switches|preemptions|faults|operations|seconds?|joules?|milliseconds|microseconds|` +

@@ -1,6 +1,6 @@
-// Command testplan prints the packages of one of the module's test runs, a line each, for `go test`:
-// `testplan race` those that start goroutines, `testplan nightly` those that have tests with the build tag nightly. It runs in the module's root and reads the sources only.
-// It imports the standard library only.
+// Command testplan prints the packages of one of the module's test runs, a line each, for `go test`: `testplan race`
+// those that start goroutines, `testplan nightly` those with tests under the build tag nightly. It runs in the module's
+// root, reads the sources only, and imports the standard library only.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 )
 
 func main() {
-	keep := map[string]func(source) bool{"race": source.concurrent, "nightly": source.nightly}
+	keep := map[string]func(source) bool{"race": source.isConcurrent, "nightly": source.isNightly}
 	if len(os.Args) != 2 || keep[os.Args[1]] == nil {
 		fmt.Fprintln(os.Stderr, "usage: testplan race|nightly")
 		os.Exit(2)
@@ -27,7 +27,7 @@ func main() {
 		fmt.Fprintf(os.Stderr, "testplan: %v\n", err)
 		os.Exit(1)
 	}
-	for _, p := range packages(sources, keep[os.Args[1]]) {
+	for _, p := range selectPackages(sources, keep[os.Args[1]]) {
 		fmt.Println("./" + p)
 	}
 }
@@ -39,24 +39,25 @@ type source struct {
 	only constraint.Expr // from its //go:build line, nil without one
 }
 
-func (s source) test() bool { return strings.HasSuffix(s.path, "_test.go") }
+func (s source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
 
-// nightly reports whether the tag nightly adds the file to its package.
-func (s source) nightly() bool {
-	return s.only != nil && s.only.Eval(with("nightly")) && !s.only.Eval(with())
+// isNightly reports whether the tag nightly adds the file to its package.
+func (s source) isNightly() bool {
+	return s.only != nil && s.only.Eval(buildTags("nightly")) && !s.only.Eval(buildTags())
 }
 
-// with has the tags of a plain run on Linux, and more.
-func with(more ...string) func(string) bool {
+// buildTags matches the tags of a plain run on Linux, and more.
+func buildTags(more ...string) func(string) bool {
 	on := append([]string{"linux", "amd64", "unix", "cgo", "gc"}, more...)
 	return func(tag string) bool { return slices.Contains(on, tag) || strings.HasPrefix(tag, "go1.") }
 }
 
-// concurrent reports whether the file starts goroutines: it has a go statement, or starts a function by a method Go
-// (sync.WaitGroup, errgroup.Group) or by time.AfterFunc. What only has locks runs under the detector in the tests of those that start
-// goroutines, and by night in its own. A file that the race detector leaves out does not count.
-func (s source) concurrent() bool {
-	if s.only != nil && !s.only.Eval(with("race")) {
+// isConcurrent reports whether the file starts goroutines: it has a go statement, or starts a function by a method
+// Go (sync.WaitGroup, errgroup.Group) or by time.AfterFunc. A package with locks only runs under the detector in
+// the tests of packages that start goroutines, and by night in its own. A file that the race detector leaves out
+// does not count.
+func (s source) isConcurrent() bool {
+	if s.only != nil && !s.only.Eval(buildTags("race")) {
 		return false
 	}
 	found := false
@@ -74,13 +75,13 @@ func (s source) concurrent() bool {
 	return found
 }
 
-// packages are the folders, sorted, that have a file to keep and a test.
-func packages(sources []source, keep func(source) bool) []string {
+// selectPackages returns the folders, sorted, that have a file to keep and a test.
+func selectPackages(sources []source, keep func(source) bool) []string {
 	kept, tested := make(map[string]bool), make(map[string]bool)
 	for _, s := range sources {
 		dir := path.Dir(s.path)
 		kept[dir] = kept[dir] || keep(s)
-		tested[dir] = tested[dir] || s.test()
+		tested[dir] = tested[dir] || s.isTest()
 	}
 	var out []string
 	for dir := range kept {

@@ -45,7 +45,7 @@ func TestConcurrentPackages(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"group", "intest", "statement", "timer"}
-	if got := packages(sources, source.concurrent); !slices.Equal(got, want) {
+	if got := selectPackages(sources, source.isConcurrent); !slices.Equal(got, want) {
 		t.Errorf("under the race detector are %v, want %v", got, want)
 	}
 }
@@ -63,7 +63,7 @@ var (
 // by day.
 func TestEveryTestHasARun(t *testing.T) {
 	sources := module(t)
-	race, night := packages(sources, source.concurrent), packages(sources, source.nightly)
+	race, night := selectPackages(sources, source.isConcurrent), selectPackages(sources, source.isNightly)
 	byDay, nightly := make(map[string]bool), 0
 	texts := make(map[string]string)
 	for _, s := range sources {
@@ -72,7 +72,7 @@ func TestEveryTestHasARun(t *testing.T) {
 			t.Fatal(err)
 		}
 		texts[s.path] = string(text)
-		if s.test() && (s.only == nil || s.only.Eval(with())) {
+		if s.isTest() && (s.only == nil || s.only.Eval(buildTags())) {
 			for _, m := range testName.FindAllStringSubmatch(string(text), -1) {
 				byDay[dirOf(s.path)+" "+m[1]] = true
 			}
@@ -81,14 +81,14 @@ func TestEveryTestHasARun(t *testing.T) {
 	for _, s := range sources {
 		text, dir := texts[s.path], dirOf(s.path)
 		head, _, _ := strings.Cut(text, "\nfunc ")
-		if leftOut.MatchString(head) && s.test() {
+		if leftOut.MatchString(head) && s.isTest() {
 			if !comment.MatchString(head) {
 				t.Errorf("%s does not give the reason why the race detector leaves it out", s.path)
 			}
-		} else if statement.MatchString(text) && !slices.Contains(race, dir) && slices.ContainsFunc(sources, func(o source) bool { return o.test() && dirOf(o.path) == dir }) {
+		} else if statement.MatchString(text) && !slices.Contains(race, dir) && slices.ContainsFunc(sources, func(o source) bool { return o.isTest() && dirOf(o.path) == dir }) {
 			t.Errorf("%s starts goroutines, and make race leaves out its package", s.path)
 		}
-		if !s.nightly() {
+		if !s.isNightly() {
 			continue
 		}
 		if nightly++; !slices.Contains(night, dir) {

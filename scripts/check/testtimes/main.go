@@ -1,7 +1,7 @@
-// Command testtimes prints as a Markdown table how long each package compiles, links and runs its tests, in
-// seconds: `testtimes RUN.json GRAPH.json` reads what `go test -json` and `go test -debug-actiongraph` wrote.
-// Compiling counts what Go did anew for the package itself, nothing where its cache had it; dependencies have rows
-// of their own, and what is outside of the module has one. `make test-times` runs it. It imports the standard library only.
+// Command testtimes prints as a Markdown table the seconds in which each package compiles, links and runs its tests:
+// `testtimes RUN.json GRAPH.json` reads the output of `go test -json` and `go test -debug-actiongraph`. The compile
+// time covers the package itself, 0 if it was cached; dependencies have their own rows, and all other modules share
+// one. `make test-times` runs it. It imports the standard library only.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 const (
 	module  = "github.com/gpuprof/gpuprof"
 	outside = "(other modules)"
-	listed  = 10.0 // seconds from which a package has a row of its own
+	listed  = 10.0 // seconds from which a package has its own row
 )
 
 func main() {
@@ -44,7 +44,7 @@ func run(args []string, out io.Writer) error {
 	return write(out, slices.Collect(maps.Values(rows)))
 }
 
-// readFile adds to rows what read finds in a file.
+// readFile adds to rows the times that read finds in a file.
 func readFile(name string, rows map[string]*row, read func(io.Reader, map[string]*row) error) error {
 	file, err := os.Open(name)
 	if err != nil {
@@ -65,7 +65,7 @@ type row struct {
 	longestS           float64
 }
 
-func (r row) total() float64 { return r.compile + r.link + r.run }
+func (r row) totalS() float64 { return r.compile + r.link + r.run }
 
 func rowOf(rows map[string]*row, pkg string) *row {
 	pkg, _, _ = strings.Cut(pkg, " [") // a variant for a test
@@ -135,7 +135,7 @@ func readGraph(in io.Reader, rows map[string]*row) error {
 	return nil
 }
 
-// write prints the packages that take long, the rest as one row, and the sums.
+// write prints the packages that take long, the others as one row, and the sums.
 func write(out io.Writer, rows []*row) error {
 	slices.SortFunc(rows, func(a, b *row) int { return cmp.Or(cmp.Compare(b.run, a.run), cmp.Compare(a.pkg, b.pkg)) })
 	w := bufio.NewWriter(out)
@@ -146,12 +146,12 @@ func write(out io.Writer, rows []*row) error {
 	rest, sum, few := row{}, row{pkg: "all"}, 0
 	for _, r := range rows {
 		for _, s := range []*row{&sum, &rest} {
-			if s == &rest && r.total() >= listed {
+			if s == &rest && r.totalS() >= listed {
 				continue
 			}
 			s.compile, s.link, s.run = s.compile+r.compile, s.link+r.link, s.run+r.run
 		}
-		if r.total() < listed {
+		if r.totalS() < listed {
 			few++
 			continue
 		}

@@ -1,6 +1,6 @@
-// Command peer times gpuprof's tensor product on inputs another program
-// wrote, for scripts/peer/peer_e3nn.py. It reads one request a line on standard
-// input and answers with one line, so that two programs can take turns.
+// Command peer times gpuprof's tensor product on inputs of another program, for
+// scripts/peer/peer_e3nn.py. It reads one request a line on standard input and
+// answers with one line, so that two programs can take turns.
 //
 //	peer INPUT OUTPUT IMPL LAYOUT THREADS < "run N\n…"
 //
@@ -9,7 +9,7 @@
 // int32; all in mul_ir order. The answer to "run N" is the median seconds of
 // N sums over edges; the result of the last goes to OUTPUT. IMPL is one of the
 // product's, or "backward": its gradients by x, y and w, which go to OUTPUT one after
-// the other. For these INPUT goes on with dout [rows,out] float32 and the edges by
+// the other. For these INPUT continues with dout [rows,out] float32 and the edges by
 // source, colptr [nodes+1] and perm [edges] int32.
 package main
 
@@ -33,8 +33,8 @@ func main() {
 	}
 }
 
-// shape is the convolution of the preset mace-medium.
-func shape() (so3.TensorProduct, error) {
+// tensorProduct returns the convolution of the preset mace-medium.
+func tensorProduct() (so3.TensorProduct, error) {
 	in, err := so3.ParseIrreps("128x0e+128x1o")
 	if err != nil {
 		return so3.TensorProduct{}, err
@@ -52,7 +52,7 @@ func run(args []string) error {
 		return err
 	}
 	defer dev.Close()
-	job, err := bind(dev, args[0], args[2], op.Layout(args[3]))
+	job, err := bindJob(dev, args[0], args[2], op.Layout(args[3]))
 	if err != nil {
 		return err
 	}
@@ -69,14 +69,14 @@ type job struct {
 	out    []result
 }
 
-// result is what the last run left, rows of irreps in the job's layout.
+// result holds the last run's output, rows of irreps in the job's layout.
 type result struct {
 	b   device.Buffer
 	irs so3.Irreps
 }
 
-func bind(dev device.Device, path, impl string, layout op.Layout) (*job, error) {
-	tp, err := shape()
+func bindJob(dev device.Device, path, impl string, layout op.Layout) (*job, error) {
+	tp, err := tensorProduct()
 	if err != nil {
 		return nil, err
 	}
@@ -119,9 +119,9 @@ func bind(dev device.Device, path, impl string, layout op.Layout) (*job, error) 
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
-	reorder(layout, tp.In1, device.Floats(b.X))
+	convertLayout(layout, tp.In1, device.Floats(b.X))
 	if impl == "backward" {
-		reorder(layout, tp.Out, device.Floats(back.DOut))
+		convertLayout(layout, tp.Out, device.Floats(back.DOut))
 		bound, err := op.TensorProductGrad{Product: op.TensorProduct{TP: tp, Layout: layout, Scale: 1}}.Bind(dev, back, nodes, rows, edges)
 		j.ops, j.out = []*op.Bound{bound}, []result{{back.DX, tp.In1}, {back.DY, tp.In2}, {back.DW, so3.Irreps{{Mul: tp.WeightNumel(), Ir: so3.Irrep{P: 1}}}}}
 		return j, err
@@ -137,8 +137,8 @@ func bind(dev device.Device, path, impl string, layout op.Layout) (*job, error) 
 	return j, nil
 }
 
-// reorder takes rows from mul_ir, as they were read, to the layout.
-func reorder(layout op.Layout, irs so3.Irreps, x []float32) {
+// convertLayout converts rows from mul_ir, the order of INPUT, to the layout.
+func convertLayout(layout op.Layout, irs so3.Irreps, x []float32) {
 	row := make([]float32, irs.Dim())
 	for at := 0; at+len(row) <= len(x); at += len(row) {
 		copy(row, x[at:at+len(row)])
@@ -146,7 +146,7 @@ func reorder(layout op.Layout, irs so3.Irreps, x []float32) {
 	}
 }
 
-// run makes the sum over edges and waits for it.
+// run computes the sum over edges and waits for it.
 func (j *job) run() error {
 	for _, b := range j.ops {
 		if err := b.Enqueue(j.stream); err != nil {

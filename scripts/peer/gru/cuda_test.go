@@ -32,14 +32,14 @@ func TestCUDA(t *testing.T) {
 	}
 	defer dev.Close()
 	if args := strings.Fields(os.Getenv(peer)); len(args) == 3 {
-		if err := serve(dev, args[0], args[1], args[2], os.Stdin, os.Stdout); err != nil {
+		if err := serveRequests(dev, args[0], args[1], args[2], os.Stdin, os.Stdout); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
 	in, outs := sample(t), [2]string{filepath.Join(t.TempDir(), "cuda"), filepath.Join(t.TempDir(), "host")}
 	var answers bytes.Buffer
-	if err := serve(dev, in, outs[0], "train", strings.NewReader("run 1\n"), &answers); err != nil {
+	if err := serveRequests(dev, in, outs[0], "train", strings.NewReader("run 1\n"), &answers); err != nil {
 		t.Fatal(err)
 	}
 	if err := run([]string{in, outs[1], "train", "1"}, strings.NewReader("run 1\n"), &answers); err != nil {

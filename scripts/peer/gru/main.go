@@ -6,11 +6,11 @@
 //
 // INPUT holds, little-endian: int32 calls, T, B, I, H, L; then float32 x
 // [T,B,I], h0 [L,B,H] and for every layer weight_ih, weight_hh, bias_ih,
-// bias_hh as torch.nn.GRU has them. One forward is calls runs of T time steps,
+// bias_hh in the order of torch.nn.GRU. One forward is calls runs of T time steps,
 // the state of one carried into the next. The answer to "run N" is the median
 // seconds of N forwards; the last state hn goes to OUTPUT.
 //
-// With backward, INPUT goes on with dout [T,B,H], the cotangent of the output, and a
+// With backward, INPUT continues with dout [T,B,H], the cotangent of the output, and a
 // run is T time steps forward and backward. The gradients go to OUTPUT: of x and h0,
 // then of every layer's parameters in the order above. With train a run ends with a step
 // of Adam, and OUTPUT has the gradients and then the parameters after the first run.
@@ -47,11 +47,11 @@ func run(args []string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer dev.Close()
-	return serve(dev, args[0], args[1], args[2], in, out)
+	return serveRequests(dev, args[0], args[1], args[2], in, out)
 }
 
-// serve answers the requests of in on a device.
-func serve(dev device.Device, input, output, impl string, in io.Reader, out io.Writer) (err error) {
+// serveRequests answers the requests of in on a device.
+func serveRequests(dev device.Device, input, output, impl string, in io.Reader, out io.Writer) (err error) {
 	j, err := read(input, impl == "backward" || impl == "train")
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", input, err)
@@ -104,7 +104,7 @@ type backward struct {
 	trains bool
 }
 
-// rate is the learning rate of train, that of scripts/peer/peer_gru.py.
+// rate is the learning rate of train, the same as in scripts/peer/peer_gru.py.
 const rate = 1e-3
 
 func (f backward) start() error { return f.Set(f.j.x, f.j.h0, f.j.dout, make([]float32, len(f.j.h0))) }
@@ -137,7 +137,7 @@ func (j *job) open(dev device.Device, impl string) (runner, error) {
 	return forward{f, j}, err
 }
 
-// job is what to run.
+// job is the configuration and the inputs of a run.
 type job struct {
 	calls int
 	cfg   gruflow.ForwardConfig

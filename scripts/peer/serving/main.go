@@ -92,7 +92,7 @@ func open(dev device.Device, path string, knobs []string) (*peer, error) {
 	}
 	defer file.Close()
 	r := bufio.NewReader(file)
-	o, err := header(r, path)
+	o, err := readHeader(r, path)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func open(dev device.Device, path string, knobs []string) (*peer, error) {
 		*to = v
 	}
 	images := make([]float32, o.MaxBatch*3*o.Image*o.Image)
-	if err := weights(r, &o); err != nil {
+	if err := readWeights(r, &o); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	if err := binary.Read(r, binary.LittleEndian, images); err != nil {
@@ -121,7 +121,7 @@ func open(dev device.Device, path string, knobs []string) (*peer, error) {
 	return p, p.net.Give(p.stream, 0, images)
 }
 
-func header(r io.Reader, path string) (resnet.Options, error) {
+func readHeader(r io.Reader, path string) (resnet.Options, error) {
 	var size [5]int32
 	if err := binary.Read(r, binary.LittleEndian, &size); err != nil {
 		return resnet.Options{}, fmt.Errorf("reading %s: %w", path, err)
@@ -140,8 +140,8 @@ func header(r io.Reader, path string) (resnet.Options, error) {
 	return resnet.Options{Shape: s, MaxBatch: int(size[3]), Slots: 1}, s.Check()
 }
 
-// weights reads arrays of the sizes that drawn ones have.
-func weights(r io.Reader, o *resnet.Options) error {
+// readWeights reads arrays of the same sizes as generated weights.
+func readWeights(r io.Reader, o *resnet.Options) error {
 	o.Weights = o.DrawWeights(0)
 	for _, l := range o.Weights.Layers {
 		for _, part := range [][]float32{l.Weight, l.Scale, l.Shift, l.Mean, l.Var, l.Bias} {

@@ -8,11 +8,11 @@
 // in and to lmax-1 out, with mul channels each (see network.go). INPUT holds, little-endian: int32 atoms, edges, mul,
 // lmax, functions, hidden; float64 cutoff, lr, clip; then float32 vec [edges,3], the parameters x [atoms,in],
 // w1 [functions,hidden], w2 [hidden,weights], mix and readout [mul], and target [atoms]; int32 src and dst [edges],
-// sorted by dst. All is in mul_ir order; LAYOUT is that of the buffers.
+// sorted by dst. INPUT is in mul_ir order; LAYOUT is the layout of the buffers.
 //
-// A step is forward, loss, backward, clipping and Adam. The answer to "run N" is the median seconds of N steps, each of which
-// goes on from the parameters of the one before. OUTPUT has those of the first step: the loss, the gradients of all parameters before
-// clipping and the parameters after it, float32.
+// A step is forward, loss, backward, clipping and Adam. The answer to "run N" is the median seconds of N steps, each of
+// which continues from the previous parameters. OUTPUT has the first step's loss, the gradients of all parameters
+// before clipping and the parameters after it, float32.
 package main
 
 import (
@@ -47,11 +47,11 @@ func run(args []string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer dev.Close()
-	return serve(dev, args[0], args[1], layout, in, out)
+	return serveRequests(dev, args[0], args[1], layout, in, out)
 }
 
-// serve answers the requests of in on a device.
-func serve(dev device.Device, input, output string, layout op.Layout, in io.Reader, out io.Writer) (err error) {
+// serveRequests answers the requests of in on a device.
+func serveRequests(dev device.Device, input, output string, layout op.Layout, in io.Reader, out io.Writer) (err error) {
 	n, err := read(input)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", input, err)
@@ -61,7 +61,7 @@ func serve(dev device.Device, input, output string, layout op.Layout, in io.Read
 		return err
 	}
 	defer func() { err = errors.Join(err, t.close()) }()
-	first, err := t.first()
+	first, err := t.runFirst()
 	if err == nil {
 		err = peerturns.Write(output, first...)
 	}

@@ -44,7 +44,7 @@ func TestFirstStep(t *testing.T) {
 			}
 			raw = raw[4*len(w):]
 			if !(all > 0 && math.Sqrt(off/all) < 1e-5) { // float32, some twenty operations
-				t.Errorf("%s: array %d of the loss, gradients %v and parameters is %g apart, of norm %g", layout, i, names(), math.Sqrt(off/all), math.Sqrt(all))
+				t.Errorf("%s: array %d of the loss, gradients %v and parameters is %g apart, of norm %g", layout, i, paramNames(), math.Sqrt(off/all), math.Sqrt(all))
 			}
 		}
 	}
@@ -78,7 +78,7 @@ func sample(t *testing.T, h header, change func([]byte) []byte) string {
 	t.Helper()
 	n := &network{header: h}
 	count := 3*int(h.Edges) + int(h.Atoms)
-	if err := n.shape(); err == nil {
+	if err := n.deriveOps(); err == nil {
 		count += int(h.Atoms)*n.in.Dim() + n.mlp.Hidden*(n.mlp.In+n.mlp.Out) + n.linear.WeightNumel() + n.readout.Count
 	}
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -126,7 +126,7 @@ func reference(t *testing.T, n *network) [][]float64 {
 	in, atoms, loss := n.in.Dim(), float64(n.Atoms), 0.0
 	zeros := func(n int) []float64 { return make([]float64, n) }
 	vec, x := op.As[float64](n.vec), p[0]
-	at := starts(n.dst, n.Atoms)
+	at := rowOffsets(n.dst, n.Atoms)
 	for r := range n.Atoms {
 		var y, w, from, basis []float64
 		for e := at[r]; e < at[r+1]; e++ {

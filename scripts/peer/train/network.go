@@ -14,10 +14,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// names are those of the parameters in the order of INPUT and of the optimizer.
-func names() []string { return []string{"x", "w1", "w2", "mix", "readout"} }
+// paramNames are the parameters in the order of INPUT and of the optimizer.
+func paramNames() []string { return []string{"x", "w1", "w2", "mix", "readout"} }
 
-// header is how INPUT begins.
+// header is the beginning of INPUT.
 type header struct {
 	Atoms, Edges, Mul, LMax, Functions, Hidden int32
 	Cutoff, Rate, Clip                         float64
@@ -43,7 +43,8 @@ type network struct {
 	src, dst    []int32
 }
 
-// neighbours is the figure by whose root sums over neighbours are divided, that of the workload e3nn.
+// neighbours is the number of neighbors by whose root sums over neighbors are divided, the same as in the workload
+// e3nn.
 const neighbours = 20
 
 // Limits of INPUT, so that no size overflows.
@@ -52,8 +53,8 @@ const (
 	maxLMax  = 6
 )
 
-// natural has mul channels of every irrep with parity (-1)^l, as spherical harmonics have it.
-func natural(mul, lmax int) so3.Irreps {
+// naturalIrreps returns mul channels of every irrep with parity (-1)^l, the parity of spherical harmonics.
+func naturalIrreps(mul, lmax int) so3.Irreps {
 	var out so3.Irreps
 	for _, h := range so3.HarmonicIrreps(max(0, lmax)) {
 		out = append(out, so3.MulIrrep{Mul: mul, Ir: h.Ir})
@@ -72,7 +73,7 @@ func read(path string) (*network, error) {
 	if err := binary.Read(r, binary.LittleEndian, &n.header); err != nil {
 		return nil, fmt.Errorf("reading sizes: %w", err)
 	}
-	if err := n.shape(); err != nil {
+	if err := n.deriveOps(); err != nil {
 		return nil, err
 	}
 	floats := func(what string, count int) []float32 {
@@ -86,7 +87,7 @@ func read(path string) (*network, error) {
 	}
 	n.vec = floats("vec", 3*int(n.Edges))
 	for i, count := range []int{int(n.Atoms) * n.in.Dim(), n.mlp.In * n.mlp.Hidden, n.mlp.Hidden * n.mlp.Out, n.linear.WeightNumel(), n.readout.Count} {
-		n.params = append(n.params, floats(names()[i], count))
+		n.params = append(n.params, floats(paramNames()[i], count))
 	}
 	n.target = floats("target", int(n.Atoms))
 	n.src, n.dst = make([]int32, n.Edges), make([]int32, n.Edges)
@@ -107,8 +108,8 @@ func read(path string) (*network, error) {
 	return n, nil
 }
 
-// shape derives the operations from the header.
-func (n *network) shape() error {
+// deriveOps derives the operations from the header.
+func (n *network) deriveOps() error {
 	for _, v := range []struct {
 		name      string
 		v         int32
@@ -123,8 +124,8 @@ func (n *network) shape() error {
 		return gpuprof.Errorf(nil, "lr is %g and clip %g", n.Rate, n.Clip).WithFix("give both above 0")
 	}
 	mul, lmax := int(n.Mul), int(n.LMax)
-	n.in = natural(mul, lmax-2)
-	target := natural(mul, lmax-1)
+	n.in = naturalIrreps(mul, lmax-2)
+	target := naturalIrreps(mul, lmax-1)
 	n.product = so3.UVUProduct(n.in, so3.HarmonicIrreps(lmax), target)
 	n.gate = op.Gate{Scalars: target[:1], ActScalars: []string{"silu"}, Gated: target[1:], Normalisation: "e3nn"}
 	before := slices.Clone(n.gate.Scalars)
@@ -154,8 +155,8 @@ func (n *network) checkEdges() error {
 	return nil
 }
 
-// starts is where the edges of every atom start among those that are sorted by ends.
-func starts(ends []int32, atoms int32) []int32 {
+// rowOffsets returns the offset of every atom's edges in a list sorted by ends.
+func rowOffsets(ends []int32, atoms int32) []int32 {
 	out := make([]int32, atoms+1)
 	for _, a := range ends {
 		out[a+1]++
@@ -166,9 +167,9 @@ func starts(ends []int32, atoms int32) []int32 {
 	return out
 }
 
-// arranged is the values of a parameter in another layout. Only those of x, which are features, differ.
-func (n *network) arranged(name string, v []float32, change func(dst, src []float32)) []float32 {
-	if name != names()[0] {
+// changeLayout returns the values of a parameter in another layout. Only x changes, because it holds features.
+func (n *network) changeLayout(name string, v []float32, change func(dst, src []float32)) []float32 {
+	if name != paramNames()[0] {
 		return v
 	}
 	out, dim := make([]float32, len(v)), n.in.Dim()

@@ -39,14 +39,14 @@ func (n *network) open(dev device.Device, layout op.Layout) (t *trainer, err err
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 	t.step = optim.StepOf(gpuprof.Settings{"optimizer": optim.Fused, "lr": number(n.Rate), "clip": number(n.Clip)})
 	var params []optim.Param
-	for i, name := range names() {
-		v := n.arranged(name, n.params[i], func(dst, src []float32) { op.ToLayout(layout, n.in, dst, src) })
+	for i, name := range paramNames() {
+		v := n.changeLayout(name, n.params[i], func(dst, src []float32) { op.ToLayout(layout, n.in, dst, src) })
 		params = append(params, optim.Param{Name: name, Values: v, P: t.mem.Upload(t.stream, name, v)})
 	}
 	if err := errors.Join(t.mem.Err, t.step.Open(&t.mem, t.stream, params)); err != nil {
 		return nil, err
 	}
-	t.bind(dev)
+	t.bindOps(dev)
 	parts, err := t.step.Bind()
 	for _, p := range parts {
 		if p.Ops != nil {
@@ -56,8 +56,8 @@ func (n *network) open(dev device.Device, layout op.Layout) (t *trainer, err err
 	return t, errors.Join(err, t.err, t.mem.Err)
 }
 
-// keep takes an operation that was bound.
-func (t *trainer) keep(b *op.Bound, err error) {
+// addOp adds a bound operation, or keeps the first error.
+func (t *trainer) addOp(b *op.Bound, err error) {
 	if err == nil {
 		t.ops = append(t.ops, b)
 	} else if t.err == nil {
@@ -65,12 +65,12 @@ func (t *trainer) keep(b *op.Bound, err error) {
 	}
 }
 
-func (t *trainer) words(n int) device.Buffer {
+func (t *trainer) allocFloats(n int) device.Buffer {
 	return t.mem.Words("values", int64(n), device.OnDevice)
 }
 
-// index uploads whole numbers, which are words like the others.
-func (t *trainer) index(v []int32) device.Buffer {
+// uploadIndices uploads int32 values bit by bit in a buffer of float32.
+func (t *trainer) uploadIndices(v []int32) device.Buffer {
 	bits := make([]float32, len(v))
 	for i, x := range v {
 		bits[i] = math.Float32frombits(uint32(x))
@@ -78,44 +78,45 @@ func (t *trainer) index(v []int32) device.Buffer {
 	return t.mem.Upload(t.stream, "indices", bits)
 }
 
-// bind binds the network forward and backward. The vectors are given, and so nothing goes back to harmonics and radial functions.
-func (t *trainer) bind(dev device.Device) {
+// bindOps binds the network forward and backward. The vectors are inputs, so no gradient goes to harmonics and
+// radial functions.
+func (t *trainer) bindOps(dev device.Device) {
 	n, e, atoms := t.n, int(t.n.Edges), int(t.n.Atoms)
 	param, grad := func(i int) device.Buffer { return t.step.Params()[i].P }, t.step.Grad
 	x, w1, w2, mix, readout := param(0), param(1), param(2), param(3), param(4)
 	vec, target := t.mem.Upload(t.stream, "vec", n.vec), t.mem.Upload(t.stream, "target", n.target)
 	ends, order := op.BySource(n.src, atoms)
-	src, dst, rowptr, colptr, perm := t.index(n.src), t.index(n.dst), t.index(starts(n.dst, n.Atoms)), t.index(ends), t.index(order)
-	basis, y, a, h, w := t.words(e*n.basis.N), t.words(e*n.sph.Dim()), t.words(e*n.mlp.Hidden), t.words(e*n.mlp.Hidden), t.words(e*n.mlp.Out)
-	mid, pre, out, rho := t.words(atoms*n.product.Out.Dim()), t.words(atoms*n.linear.Out.Dim()), t.words(atoms*n.readout.Width), t.words(atoms)
+	src, dst, rowptr, colptr, perm := t.uploadIndices(n.src), t.uploadIndices(n.dst), t.uploadIndices(rowOffsets(n.dst, n.Atoms)), t.uploadIndices(ends), t.uploadIndices(order)
+	basis, y, a, h, w := t.allocFloats(e*n.basis.N), t.allocFloats(e*n.sph.Dim()), t.allocFloats(e*n.mlp.Hidden), t.allocFloats(e*n.mlp.Hidden), t.allocFloats(e*n.mlp.Out)
+	mid, pre, out, rho := t.allocFloats(atoms*n.product.Out.Dim()), t.allocFloats(atoms*n.linear.Out.Dim()), t.allocFloats(atoms*n.readout.Width), t.allocFloats(atoms)
 	product := op.TensorProduct{TP: n.product, Impl: op.ImplCSR, Layout: t.layout, Scale: float32(1 / math.Sqrt(neighbours))}
-	t.keep(n.basis.Bind(dev, vec, basis, e))
-	t.keep(n.sph.Bind(dev, vec, y, e))
-	t.keep(n.mlp.BindKept(dev, basis, w1, w2, a, h, w, e))
+	t.addOp(n.basis.Bind(dev, vec, basis, e))
+	t.addOp(n.sph.Bind(dev, vec, y, e))
+	t.addOp(n.mlp.BindKept(dev, basis, w1, w2, a, h, w, e))
 	sum, _, err := product.Bind(dev, op.TPBuffers{X: x, Y: y, W: w, Src: src, Dst: dst, RowPtr: rowptr, Out: mid}, atoms, atoms, e)
-	t.keep(sum, err)
-	t.keep(n.linear.Bind(dev, mid, mix, pre, atoms))
-	t.keep(n.gate.Bind(dev, pre, out, atoms))
-	t.keep(n.readout.Bind(dev, out, readout, rho, atoms))
+	t.addOp(sum, err)
+	t.addOp(n.linear.Bind(dev, mid, mix, pre, atoms))
+	t.addOp(n.gate.Bind(dev, pre, out, atoms))
+	t.addOp(n.readout.Bind(dev, out, readout, rho, atoms))
 
-	drho, losses := t.words(atoms), t.words(atoms)
-	t.loss = t.words(1)
-	t.keep(op.Residual{Rows: atoms}.Bind(dev, rho, target, drho, losses))
-	t.keep(op.Sum{N: atoms}.Bind(dev, losses, t.loss))
-	dout, dpre, dmid := t.words(atoms*n.readout.Width), t.words(atoms*n.linear.Out.Dim()), t.words(atoms*n.product.Out.Dim())
-	dw, da := t.words(e*n.mlp.Out), t.words(e*n.mlp.Hidden)
-	t.keep(n.readout.BindGrad(dev, drho, readout, dout, atoms))
-	t.keep(op.GateGrad{Gate: n.gate}.Bind(dev, pre, dout, dpre, atoms))
-	t.keep(op.LinearGrad{Linear: n.linear}.Bind(dev, dpre, mix, dmid, atoms))
-	t.keep(op.TensorProductGrad{Product: product}.Bind(dev, op.TPGradBuffers{X: x, Y: y, W: w, DOut: dmid, Src: src, Dst: dst, ColPtr: colptr, Perm: perm, DX: grad(0), DW: dw}, atoms, atoms, e))
-	t.keep(op.MLPGrad{MLP: n.mlp}.Bind(dev, op.MLPGradBuffers{A: a, W1: w1, W2: w2, DW: dw, DA: da}, e))
-	t.keep(op.MLPWeightGrad{MLP: n.mlp}.Bind(dev, basis, da, h, dw, grad(1), grad(2), e))
-	t.keep(op.LinearWeightGrad{Linear: n.linear}.Bind(dev, mid, dpre, grad(3), atoms))
-	t.keep(n.readout.BindWeightGrad(dev, drho, out, grad(4), atoms))
+	drho, losses := t.allocFloats(atoms), t.allocFloats(atoms)
+	t.loss = t.allocFloats(1)
+	t.addOp(op.Residual{Rows: atoms}.Bind(dev, rho, target, drho, losses))
+	t.addOp(op.Sum{N: atoms}.Bind(dev, losses, t.loss))
+	dout, dpre, dmid := t.allocFloats(atoms*n.readout.Width), t.allocFloats(atoms*n.linear.Out.Dim()), t.allocFloats(atoms*n.product.Out.Dim())
+	dw, da := t.allocFloats(e*n.mlp.Out), t.allocFloats(e*n.mlp.Hidden)
+	t.addOp(n.readout.BindGrad(dev, drho, readout, dout, atoms))
+	t.addOp(op.GateGrad{Gate: n.gate}.Bind(dev, pre, dout, dpre, atoms))
+	t.addOp(op.LinearGrad{Linear: n.linear}.Bind(dev, dpre, mix, dmid, atoms))
+	t.addOp(op.TensorProductGrad{Product: product}.Bind(dev, op.TPGradBuffers{X: x, Y: y, W: w, DOut: dmid, Src: src, Dst: dst, ColPtr: colptr, Perm: perm, DX: grad(0), DW: dw}, atoms, atoms, e))
+	t.addOp(op.MLPGrad{MLP: n.mlp}.Bind(dev, op.MLPGradBuffers{A: a, W1: w1, W2: w2, DW: dw, DA: da}, e))
+	t.addOp(op.MLPWeightGrad{MLP: n.mlp}.Bind(dev, basis, da, h, dw, grad(1), grad(2), e))
+	t.addOp(op.LinearWeightGrad{Linear: n.linear}.Bind(dev, mid, dpre, grad(3), atoms))
+	t.addOp(n.readout.BindWeightGrad(dev, drho, out, grad(4), atoms))
 }
 
-// enqueue enqueues a whole step.
-func (t *trainer) enqueue() error {
+// enqueueStep enqueues a whole step.
+func (t *trainer) enqueueStep() error {
 	for _, all := range [][]*op.Bound{t.ops, t.end} {
 		for _, b := range all {
 			if err := b.Enqueue(t.stream); err != nil {
@@ -128,21 +129,21 @@ func (t *trainer) enqueue() error {
 
 // run makes a whole step and waits for it.
 func (t *trainer) run() error {
-	if err := t.enqueue(); err != nil {
+	if err := t.enqueueStep(); err != nil {
 		return err
 	}
 	return t.stream.Sync()
 }
 
-// first makes the first step and reads its loss, its gradients before clipping and the parameters after it.
-func (t *trainer) first() (all [][]float32, err error) {
+// runFirst makes the first step and reads its loss, its gradients before clipping and the parameters after it.
+func (t *trainer) runFirst() (all [][]float32, err error) {
 	read := func(name string, b device.Buffer, count int) {
 		if err != nil {
 			return
 		}
 		var v []float32
 		if v, err = op.Receive(t.mem.Dev, t.stream, b, 0, count); err == nil {
-			all = append(all, t.n.arranged(name, v, func(dst, src []float32) { op.FromLayout(t.layout, t.n.in, dst, src) }))
+			all = append(all, t.n.changeLayout(name, v, func(dst, src []float32) { op.FromLayout(t.layout, t.n.in, dst, src) }))
 		}
 	}
 	for _, b := range t.ops {

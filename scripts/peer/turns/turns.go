@@ -1,4 +1,4 @@
-// Package peerturns is what the programs that race gpuprof's kernels with others share: a
+// Package peerturns has the common code of the programs that race gpuprof's kernels with others: a
 // script writes a request on a line and waits for the answer, so that two programs take turns.
 package peerturns
 
@@ -18,7 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device/host"
 )
 
-// Open opens the host device with as many threads as a text says.
+// Open opens the host device with a number of threads, given as text.
 func Open(threads string) (*host.Device, error) {
 	n, err := strconv.Atoi(threads)
 	if err != nil {
@@ -39,8 +39,8 @@ func Serve[A any](in io.Reader, out io.Writer, answer func(request string) (A, e
 	return nil
 }
 
-// Time answers every request "run N" of in with the median seconds of N runs. What comes before each, if anything,
-// is not timed.
+// Time answers every request "run N" of in with the median seconds of N runs. before, if any, runs untimed before
+// each.
 func Time(in io.Reader, out io.Writer, before, run func() error) error {
 	return Serve(in, out, func(request string) (float64, error) {
 		n, err := Steps(request)
@@ -86,7 +86,7 @@ func Write(path string, arrays ...[]float32) error {
 	return errors.Join(err, out.Close())
 }
 
-// Steps is N of the request "run N".
+// Steps parses N of the request "run N".
 func Steps(request string) (int, error) {
 	n, err := strconv.Atoi(strings.TrimPrefix(request, "run "))
 	if err != nil {

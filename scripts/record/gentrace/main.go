@@ -1,5 +1,5 @@
 // Command gentrace writes a generated PyTorch profiler trace, for comparing
-// gpuprof analyze with other readers of such files. A file that ends in .db is the
+// gpuprof analyze with other readers of these files. A file that ends in .db is the
 // database that rocprofv3 would have written of the same program.
 package main
 
@@ -21,7 +21,7 @@ func main() {
 	flag.Parse()
 	do := write
 	if strings.HasSuffix(*path, ".db") {
-		do = database
+		do = writeDatabase
 	}
 	if err := do(*path, *size); err != nil {
 		fmt.Fprintf(os.Stderr, "gentrace: %v\n", err)
@@ -40,8 +40,8 @@ func write(path string, size int64) error {
 	return f.Close()
 }
 
-// database writes a rocpd database; path must not exist.
-func database(path string, size int64) error {
+// writeDatabase writes a rocpd database; path must not exist.
+func writeDatabase(path string, size int64) error {
 	var text bytes.Buffer
 	if _, err := tracetest.Write(&text, tracetest.Options{Bytes: size, Seed: 1}); err != nil {
 		return err

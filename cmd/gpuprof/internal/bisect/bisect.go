@@ -1,6 +1,6 @@
-// Package bisect is gpuprof bisect: it finds the commit that made a program slower. A range of commits and
-// a command come in; checkouts, builds and measurements feed the search of internal/bisect, whose state is
-// kept in a file, and its report goes out. It imports cli and judge, and no other verb.
+// Package bisect is gpuprof bisect: it finds the commit that made a program slower. It takes a range of commits and
+// a command, runs checkouts, builds and measurements for the search of internal/bisect, keeps the search's state in
+// a file, and reports. It imports cli and judge, and no other verb.
 package bisect
 
 import (
@@ -43,7 +43,7 @@ type Cmd struct {
 	buildFlags `embed:""`
 }
 
-// buildFlags is how a commit is built and measured: what --resume does again.
+// buildFlags describe the build and the measurement of a commit; --resume repeats both.
 type buildFlags struct {
 	Build          string   `json:"build,omitempty" placeholder:"COMMAND" help:"How to build the program in a checkout, with a shell; without it nothing is built for a command after --, and gpuprof itself is built with Go."`
 	Result         string   `json:"result,omitempty" complete:"file" placeholder:"FILE" help:"File that the command after -- writes its result to, from where it runs; without it its standard output is read."`
@@ -69,7 +69,7 @@ func (Cmd) Help() string {
 
 // Run implements the verb.
 func (c *Cmd) Run(a *cli.App) error {
-	if err := c.fits(a.Rest); err != nil {
+	if err := c.checkArgs(a.Rest); err != nil {
 		return err
 	}
 	outs, err := a.Documents.Bisect.Outputs(c.Output, c.Force)
@@ -87,7 +87,7 @@ func (c *Cmd) Run(a *cli.App) error {
 			return err
 		}
 	}
-	k, err := c.keeper(repo)
+	k, err := c.openKeeper(repo)
 	if err != nil {
 		return err
 	}
@@ -109,20 +109,20 @@ func (c *Cmd) Run(a *cli.App) error {
 	return errors.Join(err, c.report(a, &state.Search, outs))
 }
 
-// report prints and writes a search and gives its exit code.
+// report prints and writes a search and returns its exit code.
 func (c *Cmd) report(a *cli.App, s *bisect.Search, outs []cli.Output) error {
 	k := a.Documents.Bisect
 	if err := errors.Join(k.Show(a, c.Format, s), k.Save(a, outs, s, "", c.Force)); err != nil {
 		return err
 	}
 	if o := s.Outcome; !c.Show && o != nil && len(s.Before) == 0 && (o.Found == bisect.Open || o.Found == bisect.Nothing || o.Found == bisect.Undecided) {
-		return cli.Verdict{Code: cli.ExitInconclusive} // everything has been said
+		return cli.Verdict{Code: cli.ExitInconclusive} // the report has the message already
 	}
 	return nil
 }
 
-// fits refuses what cannot be meant, before anything is looked at.
-func (c *Cmd) fits(rest []string) error {
+// checkArgs refuses contradictory arguments before anything runs.
+func (c *Cmd) checkArgs(rest []string) error {
 	refuse := func(what, fix string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof bisect: %s", what).WithFix("%s", fix)
 	}
@@ -147,21 +147,21 @@ func (c *Cmd) fits(rest []string) error {
 	case len(c.Args) == 2 && len(rest) > 0:
 		return refuse(c.Args[1]+" is a workload, and a command to be measured follows --", "leave one out")
 	}
-	if err := c.fitsHow(len(rest) > 0, kept); err != nil {
+	if err := c.checkUnusedFlags(len(rest) > 0, kept); err != nil {
 		return err
 	}
-	return c.fitsShares()
+	return c.checkShares()
 }
 
-// fitsHow refuses flags that what is measured would leave unused.
-func (c *Cmd) fitsHow(command, kept bool) error {
+// checkUnusedFlags refuses flags that this measurement would not use.
+func (c *Cmd) checkUnusedFlags(command, kept bool) error {
 	refuse := func(flag, why string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof bisect: %s %s", flag, why).WithFix("leave it out")
 	}
 	for _, f := range []struct {
 		flag  string
 		given bool
-		of    string // the command or the workload that it is for
+		of    string // the kind of program that the flag is for
 	}{
 		{"--preset", c.Preset != "", "workload"}, {"--set", len(c.Set) > 0, "workload"}, {"--device", c.Device != "auto", "workload"},
 		{"--result", c.Result != "", "command"}, {"--artifact", c.Artifact != "", "command"}, {"--build", c.Build != "", ""}, {"--keep", len(c.Keep) > 0, ""}, {"--link", len(c.Link) > 0, "command"}, {"--toolchain", c.Toolchain != "", ""},
@@ -182,7 +182,7 @@ func (c *Cmd) fitsHow(command, kept bool) error {
 	return cli.OneSetting(c.Set)
 }
 
-func (c *Cmd) fitsShares() error {
+func (c *Cmd) checkShares() error {
 	for _, f := range []struct {
 		flag       string
 		value      *cli.Share
@@ -198,16 +198,16 @@ func (c *Cmd) fitsShares() error {
 	return nil
 }
 
-// orShare is a flag's share, or what it is without.
-func orShare(s *cli.Share, otherwise float64) float64 {
+// shareOr returns a flag's share, or a default.
+func shareOr(s *cli.Share, otherwise float64) float64 {
 	if s == nil {
 		return otherwise
 	}
 	return float64(*s)
 }
 
-// scatter is by how much builds of equal code differ, and how that is known.
-func (c *Cmd) scatter() (value float64, from string) {
+// assumeScatter returns the spread between builds of equal code and its origin.
+func (c *Cmd) assumeScatter() (value float64, from string) {
 	if c.Scatter != nil {
 		return float64(*c.Scatter), "given"
 	}
@@ -219,10 +219,10 @@ const (
 	defaultBudget  = time.Hour
 )
 
-// fresh is the state of a search that begins.
-func (c *Cmd) fresh(run judge.Children, repo *repository, span commitRange) *searchState {
+// newState returns the state of a new search.
+func (c *Cmd) newState(run judge.Children, repo *repository, span commitRange) *searchState {
 	machine, _ := (&judge.Builds{}).Runner(run.App)
-	scatter, from := c.scatter()
+	scatter, from := c.assumeScatter()
 	st := &searchState{Again: recipe{Command: run.App.Rest, Prefix: repo.prefix, How: c.buildFlags}}
 	if len(c.Args) > 1 {
 		st.Again.Workload = c.Args[1]
@@ -234,7 +234,7 @@ func (c *Cmd) fresh(run judge.Children, repo *repository, span commitRange) *sea
 	st.Search = bisect.Search{
 		Head: document.NewHead(document.Bisect, run.App.Tool), Started: time.Now().UTC().Truncate(time.Second), Status: gpuprof.Partial,
 		Range: document.CleanText(c.Args[0]), Good: span.good, Commits: span.commits, Command: document.MaskCommand(words), Machine: machine, Metric: c.Metric,
-		Options: bisect.Options{Threshold: orShare(c.Threshold, 0.05), Confidence: orShare(c.Confidence, 0.95), Scatter: scatter, ScatterFrom: from,
+		Options: bisect.Options{Threshold: shareOr(c.Threshold, 0.05), Confidence: shareOr(c.Confidence, 0.95), Scatter: scatter, ScatterFrom: from,
 			BudgetS: cmp.Or(c.Budget, defaultBudget).Seconds(), Seed: c.Seed, Faster: c.Faster, All: c.All, AllParents: c.AllParents, Prior: slices.Clone(c.Prior), Keeps: c.Artifact != ""},
 		Builds: []bisect.Build{}, Failed: []bisect.Failure{},
 	}

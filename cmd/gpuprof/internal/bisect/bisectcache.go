@@ -19,8 +19,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
-// artifacts are what builds left, kept by what a build depends on: the tree of the
-// commit, the build command, the artifact's name and the toolchain.
+// artifacts is the cache of build outputs. Its key is everything that a build depends on: the tree of the commit,
+// the build command, the artifact's name and the toolchain.
 type artifacts struct {
 	run       judge.Children
 	how       buildFlags
@@ -48,8 +48,8 @@ func openArtifacts(run judge.Children, how buildFlags) (*artifacts, error) {
 	return a, nil
 }
 
-// entry is the folder of a commit's artifact.
-func (a *artifacts) entry(r *repository, id string) (string, error) {
+// entryFolder returns the folder of a commit's artifact.
+func (a *artifacts) entryFolder(r *repository, id string) (string, error) {
 	tree, err := a.run.Git(r.top, "rev-parse", "--verify", "--quiet", id+"^{tree}")
 	if err != nil {
 		return "", err
@@ -58,9 +58,9 @@ func (a *artifacts) entry(r *repository, id string) (string, error) {
 	return filepath.Join(a.dir, hex.EncodeToString(sum[:16])), nil
 }
 
-// take puts a commit's artifact into a checkout, if it was kept.
-func (a *artifacts) take(r *repository, id, dir string) (bool, error) {
-	entry, err := a.entry(r, id)
+// restoreArtifact copies a commit's cached artifact into a checkout, and reports whether there is one.
+func (a *artifacts) restoreArtifact(r *repository, id, dir string) (bool, error) {
+	entry, err := a.entryFolder(r, id)
 	if err != nil || !exists(entry) {
 		return false, err
 	}
@@ -74,45 +74,45 @@ func (a *artifacts) take(r *repository, id, dir string) (bool, error) {
 		return false, nil
 	}
 	now := time.Now()
-	_ = os.Chtimes(entry, now, now) // used last: a hint for what to remove
+	_ = os.Chtimes(entry, now, now) // the time of the last use, a hint for evict
 	return true, nil
 }
 
-// keep keeps what a build left, and removes what was not used for longest.
-func (a *artifacts) keep(r *repository, id, dir string) error {
+// storeArtifact copies a build's output into the cache, and removes the entries that were not used for longest.
+func (a *artifacts) storeArtifact(r *repository, id, dir string) error {
 	from := filepath.Join(dir, a.how.Artifact)
 	if !exists(from) {
 		return gpuprof.Errorf(gpuprof.ErrInput, "building %.7s: the build left no %s", id, a.how.Artifact).WithFix("correct --artifact")
 	}
-	entry, err := a.entry(r, id)
+	entry, err := a.entryFolder(r, id)
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(a.dir, 0o700); err != nil {
-		return a.unkept(err)
+		return a.cacheError(err)
 	}
 	owner.Sweep(a.dir)
 	tmp, err := owner.MkdirTemp(a.dir, owner.Prefix)
 	if err != nil {
-		return a.unkept(err)
+		return a.cacheError(err)
 	}
 	defer func() { _ = os.RemoveAll(tmp) }()
 	if err := copyAll(from, filepath.Join(tmp, "artifact")); err != nil {
-		return a.unkept(err)
+		return a.cacheError(err)
 	}
 	if err := os.Rename(tmp, entry); err != nil && !exists(entry) {
-		return a.unkept(err)
+		return a.cacheError(err)
 	}
 	a.evict(filepath.Base(entry))
 	return nil
 }
 
-func (a *artifacts) unkept(err error) error {
+func (a *artifacts) cacheError(err error) error {
 	const set = "set XDG_CACHE_HOME to a folder that can be written, or leave --artifact out"
 	return gpuprof.Unwritable("keeping an artifact in "+a.dir, err, set, set)
 }
 
-// evict removes entries beyond the room that there is, the newest stays.
+// evict removes entries beyond the limit; the newest stays.
 func (a *artifacts) evict(newest string) {
 	type kept struct {
 		name string
@@ -120,7 +120,7 @@ func (a *artifacts) evict(newest string) {
 		size int64
 	}
 	var all []kept
-	entries, _ := outside.Dir(a.dir).ReadDir(".") // what cannot be read is not removed
+	entries, _ := outside.Dir(a.dir).ReadDir(".") // an unreadable entry stays
 	sum := int64(0)
 	for _, e := range entries {
 		info, err := e.Info()
@@ -141,8 +141,7 @@ func (a *artifacts) evict(newest string) {
 	}
 }
 
-// sizeOf is how many bytes the files below a folder hold; an entry that is just being
-// removed counts nothing.
+// sizeOf returns the size of the files below a folder, bytes; it ignores an entry that is removed meanwhile.
 func sizeOf(dir string) int64 {
 	sum := int64(0)
 	_ = fs.WalkDir(outside.Dir(dir), ".", func(_ string, d fs.DirEntry, err error) error {
@@ -156,7 +155,7 @@ func sizeOf(dir string) int64 {
 	return sum
 }
 
-// copyAll copies a file, or a folder with all below it: modes and links as they are.
+// copyAll copies a file, or a folder with its content. Modes and links are preserved.
 func copyAll(from, to string) error {
 	folder := outside.Dir(from)
 	return fs.WalkDir(folder, ".", func(name string, d fs.DirEntry, err error) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// mostAlso is how many other metrics are kept of a quartet.
+// mostAlso limits the other metrics kept of a quartet.
 const mostAlso = 60
 
 // Quartet implements bisect.Runner.
@@ -29,40 +29,39 @@ func (r *quartetRunner) Quartet(commit, against int) (q bisect.Quartet, builds [
 	var sides [2]judge.Side
 	for i, at := range [2]struct{ tree, commit int }{{older, against}, {treeCandidate, commit}} {
 		if i == 0 && r.s.Exact {
-			continue // GOOD was counted already
+			continue // GOOD's counter is in s.Check
 		}
 		r.bar.Show(measure.Progress{Phase: "building " + r.s.At(at.commit).Short(), Done: r.s.Spent(), Total: r.s.Options.BudgetS})
 		var b []bisect.Build
-		sides[i], b, err = r.built(at.tree, at.commit)
+		sides[i], b, err = r.buildCommit(at.tree, at.commit)
 		if builds = append(builds, b...); err != nil {
 			return q, builds, err
 		}
 	}
 	r.bar.Show(measure.Progress{Phase: "measuring " + r.s.At(commit).Short(), Done: r.s.Spent(), Total: r.s.Options.BudgetS})
 	if r.s.Exact {
-		q, err = r.count(sides[1], commit)
+		q, err = r.countOnce(sides[1], commit)
 	} else {
-		q, err = r.turns(sides, commit, against)
+		q, err = r.measureQuartet(sides, commit, against)
 	}
 	return q, builds, err
 }
 
-// turns measures older, newer, newer, older; again, at most twice, where samples of one
-// side are flagged.
-func (r *quartetRunner) turns(sides [2]judge.Side, commit, against int) (q bisect.Quartet, err error) {
+// measureQuartet measures older, newer, newer, older. It repeats at most twice if samples of one side are flagged.
+func (r *quartetRunner) measureQuartet(sides [2]judge.Side, commit, against int) (q bisect.Quartet, err error) {
 	places := [2]int{against, commit}
 	for attempt := 0; ; attempt++ {
 		began := r.trees.clock()
 		q = bisect.Quartet{Commit: commit, Against: against, StartS: float64(began.UnixMilli()) / 1000}
 		var got [2][]*compare.Result
 		for k, i := range [4]int{0, 1, 1, 0} {
-			result, v, err := r.once(sides[i], places[i])
+			result, v, err := r.runOnce(sides[i], places[i])
 			if err != nil {
-				return q, r.unfit(places[i], r.trees.clock().Sub(began), err)
+				return q, r.unfitError(places[i], r.trees.clock().Sub(began), err)
 			}
 			q.Values[k], got[i] = gpuprof.Number(v), append(got[i], result)
 		}
-		q.Seconds, q.Also = r.trees.clock().Sub(began).Seconds(), others(got, r.s.Metric)
+		q.Seconds, q.Also = r.trees.clock().Sub(began).Seconds(), listAlso(got, r.s.Metric)
 		again, why := compare.Rerun(compare.Block{A: got[0][0], B: got[1][0], Attempt: attempt})
 		if !again {
 			again, why = compare.Rerun(compare.Block{A: got[0][1], B: got[1][1], Attempt: attempt})
@@ -74,28 +73,28 @@ func (r *quartetRunner) turns(sides [2]judge.Side, commit, against int) (q bisec
 	}
 }
 
-// count runs a commit once for an exact counter.
-func (r *quartetRunner) count(s judge.Side, commit int) (bisect.Quartet, error) {
+// countOnce runs a commit once for an exact counter.
+func (r *quartetRunner) countOnce(s judge.Side, commit int) (bisect.Quartet, error) {
 	began := r.trees.clock()
 	q := bisect.Quartet{Commit: commit, StartS: float64(began.UnixMilli()) / 1000}
-	_, v, err := r.once(s, commit)
+	_, v, err := r.runOnce(s, commit)
 	if err != nil {
-		return q, r.unfit(commit, r.trees.clock().Sub(began), err)
+		return q, r.unfitError(commit, r.trees.clock().Sub(began), err)
 	}
 	old := r.s.Check[0].Values[0]
 	q.Values, q.Seconds = [4]gpuprof.Number{old, gpuprof.Number(v), gpuprof.Number(v), old}, r.trees.clock().Sub(began).Seconds()
 	return q, nil
 }
 
-// A process that fails by chance runs again, so often at most, from the first process of a commit on. Of a
-// commit that never ran, whose program may always fail, the further tries take this part of the budget at most.
+// A process that fails by chance runs again, at most so often, from a commit's first process on. If a commit never
+// ran, its program may always fail: then the further tries take at most this part of the budget.
 const (
 	mostTries    = 5
 	newTriesPart = 0.05
 )
 
-// once runs one process, again where it failed, and gives the metric's median.
-func (r *quartetRunner) once(s judge.Side, commit int) (*compare.Result, float64, error) {
+// runOnce runs one process, again if it failed, and returns the metric's median.
+func (r *quartetRunner) runOnce(s judge.Side, commit int) (*compare.Result, float64, error) {
 	result, err := r.m.Again(s, mostTries, r.s.Ran(commit))
 	if err != nil {
 		return nil, 0, err
@@ -104,7 +103,7 @@ func (r *quartetRunner) once(s judge.Side, commit int) (*compare.Result, float64
 	return result, v, err
 }
 
-// medianOf is the median of a metric in a result of one process.
+// medianOf returns the median of a metric in a result of one process.
 func medianOf(r *compare.Result, name string) (float64, error) {
 	m := r.Metric(name)
 	if m == nil || len(m.Runs) == 0 || len(m.Runs[0]) == 0 {
@@ -120,15 +119,15 @@ func medianOf(r *compare.Result, name string) (float64, error) {
 	return v, nil
 }
 
-// others are the stages and counters of two sides, as they were in the mean of medians.
-func others(got [2][]*compare.Result, metric string) []bisect.Also {
+// listAlso returns the stages and counters of two sides, each the median of its processes' medians.
+func listAlso(got [2][]*compare.Result, metric string) []bisect.Also {
 	var out []bisect.Also
 	for _, m := range got[0][0].Metrics {
 		if m.Name == metric || !m.Exact && !slices.Contains(got[0][0].Stages, m.Name) || len(out) == mostAlso {
 			continue
 		}
-		old, ok1 := middle(got[0], m.Name)
-		now, ok2 := middle(got[1], m.Name)
+		old, ok1 := medianOver(got[0], m.Name)
+		now, ok2 := medianOver(got[1], m.Name)
 		if ok1 && ok2 {
 			out = append(out, bisect.Also{Name: m.Name, Unit: m.Unit, Exact: m.Exact, Old: gpuprof.Number(old), New: gpuprof.Number(now)})
 		}
@@ -136,7 +135,7 @@ func others(got [2][]*compare.Result, metric string) []bisect.Also {
 	return out
 }
 
-func middle(results []*compare.Result, name string) (float64, bool) {
+func medianOver(results []*compare.Result, name string) (float64, bool) {
 	var all []float64
 	for _, r := range results {
 		if m := r.Metric(name); m != nil && len(m.Runs) > 0 && len(m.Runs[0]) > 0 {
@@ -146,22 +145,22 @@ func middle(results []*compare.Result, name string) (float64, bool) {
 	return stats.Median(all), len(all) == len(results)
 }
 
-// checkPairs is how many pairs of processes GOOD and BAD are compared by: nine quartets,
-// which theta and the noise of a quartet are read off.
+// checkPairs is the number of pairs of processes for the comparison of GOOD and BAD: nine quartets, from which
+// theta and the noise of a quartet are estimated.
 const checkPairs = compare.Stage1Blocks + 12
 
-// laterPairs is how many pairs a later stage of that comparison takes at most: what needs
-// more of them cannot be searched for with a few quartets of a commit.
+// laterPairs limits the pairs of a later stage of that comparison: a change that needs more of them cannot be found
+// with a few quartets per commit.
 const laterPairs = 24
 
-// checkEnds measures GOOD against BAD as a gate does. found is false where there is
-// nothing to search; the search then has its outcome.
+// checkEnds measures GOOD against BAD like a gate. found is false if there is nothing to search; the search then
+// has its outcome.
 func (c *Cmd) checkEnds(r *quartetRunner, s *bisect.Search) (found bool, err error) {
 	began := r.trees.clock()
 	var sides [2]judge.Side
 	for i, at := range [2]struct{ tree, commit int }{{treeGood, 0}, {treeCandidate, s.N()}} {
 		var b []bisect.Build
-		if sides[i], b, err = r.built(at.tree, at.commit); err != nil {
+		if sides[i], b, err = r.buildCommit(at.tree, at.commit); err != nil {
 			return false, err
 		}
 		sides[i].Name = [2]string{"GOOD, ", "BAD, "}[i] + sides[i].Name
@@ -171,7 +170,7 @@ func (c *Cmd) checkEnds(r *quartetRunner, s *bisect.Search) (found bool, err err
 	if s.Metric != "" {
 		o.Only = []string{s.Metric}
 	}
-	swap := s.Options.Faster // GOOD slower than BAD is what is looked for then
+	swap := s.Options.Faster // then GOOD has to be the slower one
 	if swap {
 		slices.Reverse(sides[:])
 	}
@@ -181,14 +180,14 @@ func (c *Cmd) checkEnds(r *quartetRunner, s *bisect.Search) (found bool, err err
 	r.run.App.Note("comparing GOOD %s with BAD %s", s.Good.Short(), s.At(s.N()).Short())
 	verdict, blocks, err := g.Judge(o)
 	if err != nil {
-		return false, r.ended(err)
+		return false, r.endsError(err)
 	}
 	r.m.Prints = !r.m.Recorded && !r.m.Whole
-	m := chosen(verdict)
+	m := chooseMetric(verdict)
 	if m != nil && !m.Exact && m.Verdict == compare.Regressed && len(blocks) < checkPairs {
 		more, err := g.Blocks(checkPairs-len(blocks), 1, s.Options.Seed+16)
 		if err != nil {
-			return false, r.ended(err)
+			return false, r.endsError(err)
 		}
 		blocks = append(blocks, more...)
 	}
@@ -200,11 +199,11 @@ func (c *Cmd) checkEnds(r *quartetRunner, s *bisect.Search) (found bool, err err
 	if m != nil && len(blocks) > 0 {
 		c.learnScatter(r, blocks[0].B, m.Name)
 	}
-	return c.begin(s, m, verdict, blocks, r.trees.clock().Sub(g.Began).Seconds(), r.trees.clock().Unix())
+	return c.beginSearch(s, m, verdict, blocks, r.trees.clock().Sub(g.Began).Seconds(), r.trees.clock().Unix())
 }
 
-// ended is the error of an interrupted comparison of the ends, of which nothing is kept.
-func (r *quartetRunner) ended(err error) error {
+// endsError is the error of an interrupted comparison of the ends, which leaves no state.
+func (r *quartetRunner) endsError(err error) error {
 	if errors.Is(err, cli.ErrInterrupted) {
 		fix := "begin again: a search is kept from the end of this comparison on"
 		if len(r.s.Before) > 0 {
@@ -215,9 +214,9 @@ func (r *quartetRunner) ended(err error) error {
 	return err
 }
 
-// chosen is the metric to search with: of those that are slower the one with the least
-// adjusted p, measured ones before counters; where none is slower the one that comes nearest.
-func chosen(c *compare.Comparison) *compare.MetricResult {
+// chooseMetric returns the metric to search with: of the slower ones the one with the least adjusted p, measured
+// ones before counters; if none is slower, the nearest one.
+func chooseMetric(c *compare.Comparison) *compare.MetricResult {
 	var best *compare.MetricResult
 	rank := func(m *compare.MetricResult) [3]float64 {
 		out := [3]float64{1, 0, min(float64(m.P), 1)}
@@ -251,8 +250,8 @@ func chosen(c *compare.Comparison) *compare.MetricResult {
 	return best
 }
 
-// begin fills a search with what the comparison of its ends gave.
-func (c *Cmd) begin(s *bisect.Search, m *compare.MetricResult, verdict *compare.Comparison, blocks []compare.Block, took float64, now int64) (bool, error) {
+// beginSearch fills a search with the comparison of its ends.
+func (c *Cmd) beginSearch(s *bisect.Search, m *compare.MetricResult, verdict *compare.Comparison, blocks []compare.Block, took float64, now int64) (bool, error) {
 	if m == nil {
 		return false, gpuprof.Errorf(gpuprof.ErrInput, "comparing GOOD with BAD: they have no metric in common").WithFix("see what the command prints at both")
 	}
@@ -269,7 +268,7 @@ func (c *Cmd) begin(s *bisect.Search, m *compare.MetricResult, verdict *compare.
 			}
 			q.Values[k] = gpuprof.Number(v)
 		}
-		q.Also = others(results, s.Metric)
+		q.Also = listAlso(results, s.Metric)
 		s.Check = append(s.Check, q)
 	}
 	if m.Verdict == compare.Regressed && quartets > 0 {
@@ -279,13 +278,13 @@ func (c *Cmd) begin(s *bisect.Search, m *compare.MetricResult, verdict *compare.
 	if m.Verdict == compare.Inconclusive {
 		result = bisect.Undecided
 	}
-	s.Outcome = &bisect.Outcome{Found: result, From: 1, To: s.N(), Effect: gpuprof.Number(math.NaN()), P: gpuprof.Number(math.NaN()), Part: gpuprof.Number(math.NaN()), CI95: [2]gpuprof.Number{gpuprof.Number(math.NaN()), gpuprof.Number(math.NaN())}, Why: c.whyNothing(s, m, verdict)}
+	s.Outcome = &bisect.Outcome{Found: result, From: 1, To: s.N(), Effect: gpuprof.Number(math.NaN()), P: gpuprof.Number(math.NaN()), Part: gpuprof.Number(math.NaN()), CI95: [2]gpuprof.Number{gpuprof.Number(math.NaN()), gpuprof.Number(math.NaN())}, Why: c.explainNothing(s, m, verdict)}
 	s.Status, s.Chances = gpuprof.Complete, nil
 	return false, nil
 }
 
-// whyNothing says why nothing is searched.
-func (c *Cmd) whyNothing(s *bisect.Search, m *compare.MetricResult, verdict *compare.Comparison) string {
+// explainNothing gives the reason for which there is nothing to search.
+func (c *Cmd) explainNothing(s *bisect.Search, m *compare.MetricResult, verdict *compare.Comparison) string {
 	word, other := "slower", "faster"
 	back := m.Verdict == compare.Improved || m.Worse() < -s.Options.Threshold
 	if s.Options.Faster {
@@ -293,7 +292,7 @@ func (c *Cmd) whyNothing(s *bisect.Search, m *compare.MetricResult, verdict *com
 	}
 	text := fmt.Sprintf("BAD is not found %s than GOOD by %.3g %%: %s is %s", word, 100*s.Options.Threshold, m.Name, m.Verdict)
 	if m.Verdict == compare.Inconclusive {
-		back = false // the figures do not tell
+		back = false // the figures do not decide it
 		text = fmt.Sprintf("whether BAD is %s than GOOD by %.3g %% in %s", word, 100*s.Options.Threshold, m.Name)
 	}
 	if m.Reason != "" {
@@ -312,8 +311,8 @@ func (c *Cmd) whyNothing(s *bisect.Search, m *compare.MetricResult, verdict *com
 	return text
 }
 
-// learnScatter takes from the store of the environment by how much builds of equal code
-// differ, where commits of this class were measured more than once.
+// learnScatter takes the spread between builds of equal code from the environment's store, if commits of this class
+// were measured more than once.
 func (c *Cmd) learnScatter(r *quartetRunner, of *compare.Result, metric string) {
 	if c.Scatter != nil || os.Getenv(judge.StoreVariable) == "" {
 		return

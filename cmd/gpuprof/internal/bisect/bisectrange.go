@@ -14,10 +14,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// repository is the checkout that a search looks through.
+// repository is the checkout of a search.
 type repository struct {
 	run         judge.Children
-	top, prefix string // the checkout, and the present folder in it
+	top, prefix string // the checkout, and the path of the present folder in it
 	git         string // the folder that all its worktrees share
 }
 
@@ -40,8 +40,8 @@ func openRepository(run judge.Children) (*repository, error) {
 	return r, nil
 }
 
-// commit is the full name of the commit that a revision is.
-func (r *repository) commit(ref string) (string, error) {
+// resolveRevision returns the full name of the commit of a revision.
+func (r *repository) resolveRevision(ref string) (string, error) {
 	id, err := r.run.Revision(r.top, ref)
 	if err == nil || errors.Is(err, cli.ErrInterrupted) {
 		return id, err
@@ -53,19 +53,19 @@ func (r *repository) commit(ref string) (string, error) {
 	return "", gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: %s is no git revision of %s", ref, r.top).WithFix("%s", fix)
 }
 
-// commitRange is what lies between two revisions.
+// commitRange holds the commits between two revisions.
 type commitRange struct {
 	good    bisect.Commit
 	commits []bisect.Commit // oldest first; the last is BAD
 	skipped []int           // places
 }
 
-// between lists the commits of a range.
-func (c *Cmd) between(r *repository, text string) (out commitRange, err error) {
+// listRange lists the commits of a range.
+func (c *Cmd) listRange(r *repository, text string) (out commitRange, err error) {
 	ends := strings.SplitN(text, "..", 2)
 	var ids [2]string
 	for i, ref := range ends {
-		if ids[i], err = r.commit(ref); err != nil {
+		if ids[i], err = r.resolveRevision(ref); err != nil {
 			return out, err
 		}
 	}
@@ -78,35 +78,35 @@ func (c *Cmd) between(r *repository, text string) (out commitRange, err error) {
 		}
 		return out, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: %s is no ancestor of %s", ends[0], ends[1]).WithFix("give the commit that they share (git merge-base %s %s), and GOOD before BAD; a shallow clone needs git fetch --unshallow", ends[0], ends[1])
 	}
-	good, err := r.log("-1", ids[0])
+	good, err := r.readLog("-1", ids[0])
 	if err != nil {
 		return out, err
 	}
 	out.good = good[0]
-	if out.commits, err = c.listed(r, ids, c.Path); err != nil {
+	if out.commits, err = c.listCommits(r, ids, c.Path); err != nil {
 		return out, err
 	}
 	if len(out.commits) == 0 {
-		return out, noCommits("--path", c.Path, r)
+		return out, rangeError("--path", c.Path, r)
 	}
-	if err := c.expect(r, ids, out.commits); err != nil {
+	if err := c.markLikely(r, ids, out.commits); err != nil {
 		return out, err
 	}
-	err = c.leaveOut(r, &out)
+	err = c.markSkipped(r, &out)
 	return out, err
 }
 
-// expect marks the commits that change a path of --prior.
-func (c *Cmd) expect(r *repository, ids [2]string, commits []bisect.Commit) error {
+// markLikely marks the commits that change a path of --prior.
+func (c *Cmd) markLikely(r *repository, ids [2]string, commits []bisect.Commit) error {
 	if len(c.Prior) == 0 {
 		return nil
 	}
-	likely, err := c.listed(r, ids, c.Prior)
+	likely, err := c.listCommits(r, ids, c.Prior)
 	if err != nil {
 		return err
 	}
 	if len(likely) == 0 {
-		return noCommits("--prior", c.Prior, r)
+		return rangeError("--prior", c.Prior, r)
 	}
 	for i := range commits {
 		commits[i].Likely = slices.ContainsFunc(likely, func(x bisect.Commit) bool { return x.ID == commits[i].ID })
@@ -114,23 +114,23 @@ func (c *Cmd) expect(r *repository, ids [2]string, commits []bisect.Commit) erro
 	return nil
 }
 
-func noCommits(flag string, paths []string, r *repository) error {
+func rangeError(flag string, paths []string, r *repository) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: no commit of the range changes %s", strings.Join(paths, ", ")).WithFix("check %s, which is read from %s", flag, r.top)
 }
 
-// listed are the commits after the first and up to the second that change one of the
-// paths, all without any.
-func (c *Cmd) listed(r *repository, ids [2]string, paths []string) ([]bisect.Commit, error) {
+// listCommits lists the commits after the first id up to the second that change one of the paths; without paths
+// all.
+func (c *Cmd) listCommits(r *repository, ids [2]string, paths []string) ([]bisect.Commit, error) {
 	args := []string{"--reverse", "--first-parent", ids[0] + ".." + ids[1]}
 	if len(paths) > 0 {
 		args = append(append(args, "--"), paths...)
 	}
-	return r.log(args...)
+	return r.readLog(args...)
 }
 
-// merged are the commits of the branch that a merge merged, and the one that it began at;
-// none of a merge of more than two.
-func (r *repository) merged(merge string) (good bisect.Commit, commits []bisect.Commit, err error) {
+// listMerged lists the commits of the branch that a merge merged, and the commit at which the branch began. It
+// lists none for a merge of more than two parents.
+func (r *repository) listMerged(merge string) (good bisect.Commit, commits []bisect.Commit, err error) {
 	if _, err := r.run.Revision(r.top, merge+"^3"); err == nil || errors.Is(err, cli.ErrInterrupted) {
 		return good, nil, err
 	}
@@ -142,9 +142,9 @@ func (r *repository) merged(merge string) (good bisect.Commit, commits []bisect.
 		return good, nil, nil // histories that have nothing in common
 	}
 	id := strings.TrimSpace(string(base))
-	began, err := r.log("-1", id)
+	began, err := r.readLog("-1", id)
 	if err == nil {
-		commits, err = r.log("--reverse", "--first-parent", id+".."+merge+"^2")
+		commits, err = r.readLog("--reverse", "--first-parent", id+".."+merge+"^2")
 	}
 	if err != nil || len(began) == 0 {
 		return good, nil, err
@@ -152,8 +152,8 @@ func (r *repository) merged(merge string) (good bisect.Commit, commits []bisect.
 	return began[0], commits, nil
 }
 
-// log reads commits.
-func (r *repository) log(args ...string) ([]bisect.Commit, error) {
+// readLog runs git log and parses the commits.
+func (r *repository) readLog(args ...string) ([]bisect.Commit, error) {
 	out, err := r.run.Git(r.top, slices.Concat([]string{"log", "--no-color", "--no-show-signature", "--format=%H%x09%P%x09%s"}, args)...)
 	if errors.Is(err, cli.ErrInterrupted) {
 		return nil, err
@@ -172,10 +172,10 @@ func (r *repository) log(args ...string) ([]bisect.Commit, error) {
 	return commits, nil
 }
 
-// leaveOut notes the commits of --skip.
-func (c *Cmd) leaveOut(r *repository, out *commitRange) error {
+// markSkipped notes the commits of --skip.
+func (c *Cmd) markSkipped(r *repository, out *commitRange) error {
 	for _, ref := range c.Skip {
-		id, err := r.commit(ref)
+		id, err := r.resolveRevision(ref)
 		if err != nil {
 			return err
 		}
@@ -188,7 +188,7 @@ func (c *Cmd) leaveOut(r *repository, out *commitRange) error {
 	return nil
 }
 
-// exists reports whether a path is there.
+// exists reports whether a path exists.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil

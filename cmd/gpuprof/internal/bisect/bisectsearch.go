@@ -13,26 +13,24 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
-// pauseS is after how long a pause GOOD and BAD are measured again before a search
-// goes on, and pauseQuartets how often.
+// After a pause of pauseS seconds a search first measures GOOD and BAD again, by pauseQuartets quartets.
 const (
 	pauseS        = 24 * 3600.0
 	pauseQuartets = 2
 )
 
-// search begins a search or goes on with the one that is kept. The state is nil where
-// there is nothing to report.
+// search begins a search or continues the kept one. The state is nil if there is nothing to report.
 func (c *Cmd) search(run judge.Children, repo *repository, k *keeper) (state *searchState, err error) {
 	if c.Resume {
-		if state, err = c.resumed(run, k); err != nil {
+		if state, err = c.loadResumed(run, k); err != nil {
 			return nil, err
 		}
 	} else {
-		span, err := c.between(repo, c.Args[0])
+		span, err := c.listRange(repo, c.Args[0])
 		if err != nil {
 			return nil, err
 		}
-		state = c.fresh(run, repo, span)
+		state = c.newState(run, repo, span)
 	}
 	if state.Again.Workload != "" && state.Again.How.Device == "auto" { // one choice for all commits
 		d, err := run.App.ChoosePlainly("auto", "bisect")
@@ -48,13 +46,13 @@ func (c *Cmd) search(run judge.Children, repo *repository, k *keeper) (state *se
 	defer trees.room.Close()
 	r := newQuartetRunner(trees, &state.Search)
 	for {
-		over, err := c.oneSearch(r, k, state)
+		over, err := c.searchRange(r, k, state)
 		if err != nil || over {
-			return c.ended(state, err)
+			return c.stopSearch(state, err)
 		}
-		more, err := c.intoMerge(repo, state)
+		more, err := c.searchMerge(repo, state)
 		if err != nil {
-			return c.ended(state, err)
+			return c.stopSearch(state, err)
 		}
 		if !more && !c.narrow(state) {
 			return state, nil
@@ -65,8 +63,8 @@ func (c *Cmd) search(run judge.Children, repo *repository, k *keeper) (state *se
 	}
 }
 
-// resumed is the search that is kept, where it can go on.
-func (c *Cmd) resumed(run judge.Children, k *keeper) (*searchState, error) {
+// loadResumed loads the kept search if it can continue.
+func (c *Cmd) loadResumed(run judge.Children, k *keeper) (*searchState, error) {
 	state, err := k.load()
 	if err != nil {
 		return nil, err
@@ -74,7 +72,7 @@ func (c *Cmd) resumed(run judge.Children, k *keeper) (*searchState, error) {
 	if err := json.Unmarshal(state.Kept, &state.Again); err != nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading %s: it does not hold how to measure: %w", k.path, err).WithFix("give the file that gpuprof bisect keeps, not one of -o")
 	}
-	if err := c.fitsKept(run, state); err != nil {
+	if err := c.checkKept(run, state); err != nil {
 		return nil, err
 	}
 	if o := state.Outcome; o != nil && o.Found != bisect.Open {
@@ -90,8 +88,8 @@ func (c *Cmd) resumed(run judge.Children, k *keeper) (*searchState, error) {
 	return state, nil
 }
 
-// oneSearch searches one range; over says that there is nothing more to do.
-func (c *Cmd) oneSearch(r *quartetRunner, k *keeper, state *searchState) (over bool, err error) {
+// searchRange searches one range; over reports that the search has ended.
+func (c *Cmd) searchRange(r *quartetRunner, k *keeper, state *searchState) (over bool, err error) {
 	s := &state.Search
 	save := func() error { return k.save(state) }
 	if len(s.Check) == 0 {
@@ -106,7 +104,7 @@ func (c *Cmd) oneSearch(r *quartetRunner, k *keeper, state *searchState) (over b
 	} else {
 		r.m.Prints, r.m.Whole = state.Again.Prints, state.Again.Whole
 		r.m.Recorded = !r.m.Prints && !r.m.Whole
-		if err := c.afterPause(r, s); err != nil {
+		if err := c.repeatEnds(r, s); err != nil {
 			return false, err
 		}
 	}
@@ -122,8 +120,8 @@ func (c *Cmd) oneSearch(r *quartetRunner, k *keeper, state *searchState) (over b
 	return false, s.Run(r, save)
 }
 
-// afterPause measures the ends of the range again where the machine had a day to change.
-func (c *Cmd) afterPause(r *quartetRunner, s *bisect.Search) error {
+// repeatEnds measures the ends of the range again if the machine had a day to change.
+func (c *Cmd) repeatEnds(r *quartetRunner, s *bisect.Search) error {
 	last := 0.0
 	for _, list := range [][]bisect.Quartet{s.Check, s.Quartet} {
 		for _, q := range list {
@@ -145,13 +143,13 @@ func (c *Cmd) afterPause(r *quartetRunner, s *bisect.Search) error {
 	return nil
 }
 
-// narrow makes a search of what a found commit leaves unexplained, where --all asks for it.
+// narrow starts a search for the part of the change that a found commit leaves unexplained, if --all asks for it.
 func (c *Cmd) narrow(state *searchState) bool {
 	o := state.Outcome
 	if !state.Options.All || o == nil || o.Rest == nil || o.Found == bisect.Open {
 		return false
 	}
-	next := following(&state.Search, state.At(o.Rest.From-1), state.Commits[o.Rest.From-1:o.Rest.To])
+	next := nextSearch(&state.Search, state.At(o.Rest.From-1), state.Commits[o.Rest.From-1:o.Rest.To])
 	for _, f := range state.Failed {
 		if f.Commit >= o.Rest.From && f.Commit < o.Rest.To {
 			next.Failed = append(next.Failed, bisect.Failure{Commit: f.Commit - o.Rest.From + 1, Why: f.Why})
@@ -161,9 +159,8 @@ func (c *Cmd) narrow(state *searchState) bool {
 	return true
 }
 
-// following is the search of other commits that comes after one that named a commit, in
-// the time that is left.
-func following(s *bisect.Search, good bisect.Commit, commits []bisect.Commit) bisect.Search {
+// nextSearch returns the search of other commits after a search that named a commit, with the remaining time.
+func nextSearch(s *bisect.Search, good bisect.Commit, commits []bisect.Commit) bisect.Search {
 	next, o := *s, s.Outcome
 	next.Before = append(next.Before, bisect.Earlier{Commit: s.At(o.To), P: o.P, Effect: o.Effect, CI95: o.CI95})
 	next.Good, next.Commits = good, commits
@@ -173,24 +170,24 @@ func following(s *bisect.Search, good bisect.Commit, commits []bisect.Commit) bi
 	return next
 }
 
-// intoMerge makes a search of the branch that a named merge merged, where --all-parents
-// asks for it. The branch is held against the commit that it began at: its commits lack
-// what the other branch got meanwhile, so the two cannot be one range.
-func (c *Cmd) intoMerge(r *repository, state *searchState) (bool, error) {
+// searchMerge starts a search of the branch that a named merge merged, if --all-parents asks for it. The branch is
+// compared with the commit at which it began: its commits lack the other branch's changes, so the two cannot be one
+// range.
+func (c *Cmd) searchMerge(r *repository, state *searchState) (bool, error) {
 	o := state.Outcome
 	if !state.Options.AllParents || o == nil || o.Found != bisect.Culprit || !state.At(o.To).Merge {
 		return false, nil
 	}
-	good, commits, err := r.merged(state.At(o.To).ID)
+	good, commits, err := r.listMerged(state.At(o.To).ID)
 	if err != nil || len(commits) == 0 {
 		return false, err
 	}
-	state.Search = following(&state.Search, good, commits)
+	state.Search = nextSearch(&state.Search, good, commits)
 	return true, nil
 }
 
-// ended is how a search that was cut short is left behind.
-func (c *Cmd) ended(state *searchState, err error) (*searchState, error) {
+// stopSearch returns the state and error of a search that was cut short.
+func (c *Cmd) stopSearch(state *searchState, err error) (*searchState, error) {
 	switch {
 	case err == nil && c.Plan && state.Outcome == nil:
 		return nil, nil
@@ -226,22 +223,22 @@ func newQuartetRunner(trees *workTrees, s *bisect.Search) *quartetRunner {
 	return r
 }
 
-// built puts a commit into a tree. What fails is Unfit, save for GOOD.
-func (r *quartetRunner) built(tree, commit int) (judge.Side, []bisect.Build, error) {
+// buildCommit builds a commit in a tree. A failure is Unfit, except for GOOD and BAD.
+func (r *quartetRunner) buildCommit(tree, commit int) (judge.Side, []bisect.Build, error) {
 	at := r.s.At(commit)
-	built, cached, took, err := r.trees.put(tree, at)
+	built, cached, took, err := r.trees.prepareTree(tree, at)
 	if err != nil {
-		return judge.Side{}, nil, r.unfit(commit, took, err)
+		return judge.Side{}, nil, r.unfitError(commit, took, err)
 	}
-	s, err := r.trees.side(tree, at)
+	s, err := r.trees.makeSide(tree, at)
 	if err != nil || !built {
 		return s, nil, err
 	}
 	return s, []bisect.Build{{Commit: commit, Seconds: took.Seconds(), Cached: cached}}, nil
 }
 
-// unfit is the error of a commit that cannot be measured; of GOOD and BAD it ends the search.
-func (r *quartetRunner) unfit(commit int, took time.Duration, err error) error {
+// unfitError is the error of a commit that cannot be measured; for GOOD and BAD it ends the search.
+func (r *quartetRunner) unfitError(commit int, took time.Duration, err error) error {
 	switch {
 	case errors.Is(err, cli.ErrInterrupted):
 		return err

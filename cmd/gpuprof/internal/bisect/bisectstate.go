@@ -19,17 +19,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// searchState is what is kept of a search: the document, and how to measure again.
+// searchState is the kept state of a search: the document, and the recipe for further measurements.
 type searchState struct {
 	bisect.Search
 	Again recipe `json:"-"`
-	// Kept is Again as JSON: the texts of a document are cleaned when it is read, and a
-	// command must run as it was typed.
+	// Kept is Again as JSON: reading a document cleans its texts, and a command must run exactly as typed.
 	Kept []byte `json:"again"`
 }
 
-// recipe is how the commits of a search are measured. The command is as it was
-// typed, since it runs again: the file is for its owner alone.
+// recipe holds the command and build of a search's commits. The command is unmasked, since it runs again: the file
+// is for its owner alone.
 type recipe struct {
 	Command  []string   `json:"command,omitempty"`
 	Workload string     `json:"workload,omitempty"` // of gpuprof itself
@@ -39,14 +38,14 @@ type recipe struct {
 	How      buildFlags `json:"how"`
 }
 
-// keeper keeps the state of the one search of a repository.
+// keeper keeps the state of a repository's one search.
 type keeper struct {
 	path string
 	lock *os.File
 }
 
-// keeper takes the search of the repository, ErrUsage while another process has it.
-func (c *Cmd) keeper(repo *repository) (*keeper, error) {
+// openKeeper locks the repository's search; ErrUsage while another process holds it.
+func (c *Cmd) openKeeper(repo *repository) (*keeper, error) {
 	k := &keeper{path: c.State}
 	if k.path == "" {
 		k.path = filepath.Join(repo.git, "gpuprof-bisect.json")
@@ -62,14 +61,14 @@ func (c *Cmd) keeper(repo *repository) (*keeper, error) {
 		_ = k.lock.Close()
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "taking the search in %s: another gpuprof bisect is at work in this repository", k.path).WithFix("wait for its end, or give this one a --state FILE of its own")
 	}
-	if err := k.unfinished(c); err != nil {
+	if err := k.refuseUnfinished(c); err != nil {
 		return nil, err
 	}
 	return k, nil
 }
 
-// unfinished refuses to begin a search where the kept one has not ended.
-func (k *keeper) unfinished(c *Cmd) error {
+// refuseUnfinished refuses to begin a search while the kept one has not ended.
+func (k *keeper) refuseUnfinished(c *Cmd) error {
 	if c.Resume {
 		return nil
 	}
@@ -96,7 +95,7 @@ func (k *keeper) cannotWrite(err error) error {
 	return gpuprof.Unwritable("keeping the search in "+k.path, err, "give --state a file that can be written", "free space and go on with gpuprof bisect --resume")
 }
 
-// load reads the state; ErrUsage where there is none.
+// load reads the state; ErrUsage if there is none.
 func (k *keeper) load() (*searchState, error) {
 	text, err := outside.ReadFound(k.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -115,7 +114,7 @@ func (k *keeper) load() (*searchState, error) {
 	return s, nil
 }
 
-// save writes the state as a whole: a reader sees the one before or this one.
+// save replaces the state as a whole: a reader sees the previous or the new one.
 func (k *keeper) save(s *searchState) error {
 	kept, err := json.Marshal(s.Again)
 	s.Kept = kept
@@ -129,8 +128,8 @@ func (k *keeper) save(s *searchState) error {
 	return nil
 }
 
-// fitsKept refuses to go on with a search of another range, command or machine.
-func (c *Cmd) fitsKept(run judge.Children, state *searchState) error {
+// checkKept refuses to continue a search of another range, command or machine.
+func (c *Cmd) checkKept(run judge.Children, state *searchState) error {
 	refuse := func(what, kept, given string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "going on with the search that is kept: its %s is %s, and not %s", what, kept, given).WithFix("leave that out, or begin a search with another --state FILE")
 	}

@@ -14,23 +14,23 @@ import (
 	"github.com/gpuprof/gpuprof/internal/child"
 )
 
-// The checkouts of a search. Their names are equally long: how long a path is can
-// change where a program lies in memory.
+// The checkouts of a search. Their names have equal lengths, since a path's length can change the addresses in a
+// program's memory.
 const (
 	treeGood      = iota
 	treeCandidate // moves from commit to commit
-	treeParent    // of what is measured directly
+	treeParent    // of a commit that is measured directly
 	treeCount
 )
 
-// workTrees are the checkouts of a search and what is built in them.
+// workTrees are the checkouts of a search and their builds.
 type workTrees struct {
 	run   judge.Children
 	repo  *repository
 	room  *child.Scratch
 	again *recipe
 	cache *artifacts        // nil without --artifact
-	at    [treeCount]string // the commit that is built in each; "" where none is
+	at    [treeCount]string // the commit built in each tree; "" without one
 	clock func() time.Time
 }
 
@@ -49,27 +49,27 @@ func newTrees(run judge.Children, repo *repository, again *recipe) (*workTrees, 
 	return t, nil
 }
 
-func (t *workTrees) dir(tree int) string { return filepath.Join(t.room.Dir, "abc"[tree:tree+1]) }
+func (t *workTrees) treeFolder(tree int) string { return filepath.Join(t.room.Dir, "abc"[tree:tree+1]) }
 
-// binary is where gpuprof itself is built to for a workload.
-func (t *workTrees) binary(tree int) string {
+// binaryPath returns the path of the gpuprof that is built for a workload.
+func (t *workTrees) binaryPath(tree int) string {
 	return filepath.Join(t.room.Dir, "gpuprof-"+"abc"[tree:tree+1])
 }
 
-// put checks a commit out into a tree and builds it, where it is not there yet. built
-// says that it was, which took so long, and cached that the artifact was kept.
-func (t *workTrees) put(tree int, commit bisect.Commit) (built, cached bool, took time.Duration, err error) {
+// prepareTree checks a commit out into a tree and builds it, unless the tree has it already. built reports that it
+// did so, in the time took; cached reports that the artifact came from the cache.
+func (t *workTrees) prepareTree(tree int, commit bisect.Commit) (built, cached bool, took time.Duration, err error) {
 	if t.at[tree] == commit.ID {
 		return false, false, 0, nil
 	}
 	began := t.clock()
 	t.at[tree] = ""
-	place := t.place(tree)
+	place := t.placeOf(tree)
 	if err = t.checkOut(tree, commit.ID); err == nil {
 		err = t.run.Link(place, t.again.How.Link)
 	}
 	if err == nil {
-		cached, err = t.build(tree, commit.ID)
+		cached, err = t.buildTree(tree, commit.ID)
 		err = t.run.WithLacking(commit.Short(), &place, err)
 	}
 	took = t.clock().Sub(began)
@@ -81,7 +81,7 @@ func (t *workTrees) put(tree int, commit bisect.Commit) (built, cached bool, too
 
 // checkOut moves a tree to a commit.
 func (t *workTrees) checkOut(tree int, id string) error {
-	dir := t.dir(tree)
+	dir := t.treeFolder(tree)
 	if !exists(dir) {
 		return t.run.Worktree(t.room, t.repo.top, id, dir)
 	}
@@ -120,14 +120,14 @@ func (t *workTrees) clearSubmodules(dir string) error {
 	return nil
 }
 
-// build builds what a tree holds, or takes the artifact that was kept of the commit.
-func (t *workTrees) build(tree int, id string) (cached bool, err error) {
-	if _, err := os.Stat(t.folder(tree)); err != nil {
+// buildTree builds a tree's commit, or restores the commit's artifact from the cache.
+func (t *workTrees) buildTree(tree int, id string) (cached bool, err error) {
+	if _, err := os.Stat(t.runFolder(tree)); err != nil {
 		return false, gpuprof.Errorf(gpuprof.ErrInput, "building %.7s: it has no folder %s, where the command would run", id, t.again.Prefix).WithFix("run bisect in a folder that all commits have")
 	}
-	how, dir := t.again.How, t.folder(tree)
+	how, dir := t.again.How, t.runFolder(tree)
 	if t.cache != nil {
-		if cached, err = t.cache.take(t.repo, id, dir); cached || err != nil {
+		if cached, err = t.cache.restoreArtifact(t.repo, id, dir); cached || err != nil {
 			return cached, err
 		}
 	}
@@ -137,35 +137,35 @@ func (t *workTrees) build(tree int, id string) (cached bool, err error) {
 		}
 	}
 	if t.again.Workload != "" {
-		top := t.dir(tree)
-		if err := t.run.Command(top, "go", "build", "-trimpath", "-buildvcs=false", "-o", t.binary(tree), "./cmd/gpuprof"); err != nil {
+		top := t.treeFolder(tree)
+		if err := t.run.Command(top, "go", "build", "-trimpath", "-buildvcs=false", "-o", t.binaryPath(tree), "./cmd/gpuprof"); err != nil {
 			return false, gpuprof.Errorf(gpuprof.ErrInput, "building gpuprof at %.7s: %w", id, err).WithFix("a workload needs gpuprof's own checkout, other programs go after --")
 		}
 	}
 	if t.cache != nil {
-		return false, t.cache.keep(t.repo, id, dir)
+		return false, t.cache.storeArtifact(t.repo, id, dir)
 	}
 	return false, nil
 }
 
-// folder is where a command runs and is built in a tree.
-func (t *workTrees) folder(tree int) string {
+// runFolder returns the folder of a tree in which a command runs and is built.
+func (t *workTrees) runFolder(tree int) string {
 	if t.again.Workload != "" {
-		return t.dir(tree)
+		return t.treeFolder(tree)
 	}
-	return filepath.Join(t.dir(tree), filepath.FromSlash(t.again.Prefix))
+	return filepath.Join(t.treeFolder(tree), filepath.FromSlash(t.again.Prefix))
 }
 
-// place is where a tree lies beside the user's checkout.
-func (t *workTrees) place(tree int) judge.Place {
-	return judge.Place{Top: t.repo.top, Prefix: t.repo.prefix, Tree: t.dir(tree)}
+// placeOf describes a tree relative to the user's checkout.
+func (t *workTrees) placeOf(tree int) judge.Place {
+	return judge.Place{Top: t.repo.top, Prefix: t.repo.prefix, Tree: t.treeFolder(tree)}
 }
 
-// side is how to run what is built in a tree. The commit is how messages call it.
-func (t *workTrees) side(tree int, commit bisect.Commit) (judge.Side, error) {
+// makeSide returns the side that runs a tree's build. The commit is its name in messages.
+func (t *workTrees) makeSide(tree int, commit bisect.Commit) (judge.Side, error) {
 	if t.again.Workload == "" {
-		c, place := judge.Builds{Result: t.again.How.Result}, t.place(tree)
-		return judge.Side{Name: commit.Short(), Dir: t.folder(tree), Args: t.again.Command, File: c.ResultIn(t.folder(tree)), Made: &place}, nil
+		c, place := judge.Builds{Result: t.again.How.Result}, t.placeOf(tree)
+		return judge.Side{Name: commit.Short(), Dir: t.runFolder(tree), Args: t.again.Command, File: c.ResultIn(t.runFolder(tree)), Made: &place}, nil
 	}
 	how := t.again.How
 	c := judge.Builds{Args: []string{t.again.Workload}, Preset: how.Preset, Set: how.Set, Device: how.Device, MinTime: how.MinTime, Against: commit.Short()}
@@ -173,7 +173,7 @@ func (t *workTrees) side(tree int, commit bisect.Commit) (judge.Side, error) {
 	if err := os.MkdirAll(scratch, 0o700); err != nil {
 		return judge.Side{}, gpuprof.Errorf(nil, "making a folder for a result: %w", err).WithFix("check TMPDIR")
 	}
-	sides, err := c.WorkloadSides(t.run.App, t.binary(tree), t.binary(tree), scratch)
+	sides, err := c.WorkloadSides(t.run.App, t.binaryPath(tree), t.binaryPath(tree), scratch)
 	s := sides[0]
 	s.Turns = nil // older commits cannot take turns
 	return s, err

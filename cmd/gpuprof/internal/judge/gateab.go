@@ -16,7 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare/results"
 )
 
-// Builds are two builds of a program and how each is measured: the present one, and Against.
+// Builds describes two builds of a program and their measurement: the present build, and Against.
 type Builds struct {
 	Args     []string // a workload of gpuprof; none for the command after --
 	Against  string   // a git revision, or a program written as a path
@@ -29,48 +29,48 @@ type Builds struct {
 	Set      []string // KNOB=VALUE
 	Device   string
 	Link     []string          // files of the present checkout that the other one gets by a symbolic link
-	Warnings []gpuprof.Warning // of how the sides were made
+	Warnings []gpuprof.Warning // about the making of the sides
 }
 
-// Side is one build of the program under test and how to run it once.
+// Side is one build of the program under test and the way to run it once.
 type Side struct {
 	Name string // for messages and as the comparison's source
-	Dir  string // where it runs
+	Dir  string // folder in which it runs
 	Args []string
-	File string // what it writes its result to; "" is standard output
-	own  bool   // a gpuprof, whose exit codes mean what ours do
+	File string // file of its result; "" is standard output
+	own  bool   // a gpuprof, whose exit codes mean the same as ours
 	// Made is the checkout that was made for the side, nil for the user's own.
 	Made *Place
-	// turns is how to run it so that it measures when asked, see gpuprof run --blocks-on-stdin; nil
-	// where only a gpuprof could.
+	// Turns is the command that measures on request, see gpuprof run --blocks-on-stdin; nil if the side is not a
+	// gpuprof.
 	Turns []string
 }
 
-// ProcessPairs is the blockSource of any command: each side of a block is one
-// process, and they run one after the other.
+// ProcessPairs is the BlockSource of any command: each side of a block is one process, and they run one after the
+// other.
 type ProcessPairs struct {
 	Run   Children
 	Sides [2]Side
-	// patience is how long the next process may take.
+	// Patience returns the time limit of the next process.
 	Patience func() time.Duration
-	Longest  time.Duration // that any took
+	Longest  time.Duration // longest time of a process so far
 	Budget   time.Duration // for messages
-	// recorded: the command prints no result, and is run under gpuprof run --.
+	// Recorded marks a command that prints no result and runs under gpuprof run --.
 	Recorded bool
-	// Whole: it prints none and has no steps to record either, so that each process is timed as a whole.
+	// Whole marks a command without a result and without steps to record: each process is timed as a whole.
 	Whole  bool
 	spent  child.Spent // by the last process
-	rate   float64     // of requests under load: what the first process took
-	Prints bool        // it is known to print one: a process that does not has failed
-	// Tries is how often a process is run that fails, 0 once. NewTries is how long the further tries of a side may
-	// take that never ran, whose program may always fail.
+	rate   float64     // requests per second of a load, from the first process
+	Prints bool        // the command prints results: a process without one has failed
+	// Tries is the number of runs of a process that fails, 0 means one. NewTries limits the time of further tries
+	// for a side that never ran, whose program may always fail.
 	Tries    int
 	NewTries time.Duration
 	ran      [2]bool
 }
 
-// sides builds what is needed. done removes what was made for it.
-func (c *Builds) sides(run Children) (out [2]Side, done func(), err error) {
+// buildSides builds both sides. done removes their temporary files.
+func (c *Builds) buildSides(run Children) (out [2]Side, done func(), err error) {
 	here, err := os.Getwd()
 	if err != nil {
 		return out, nil, gpuprof.Errorf(nil, "finding the current folder: %w", err).WithFix("change into one that exists")
@@ -98,21 +98,21 @@ func (c *Builds) sides(run Children) (out [2]Side, done func(), err error) {
 	case errors.Is(err, cli.ErrInterrupted):
 		return out, done, err
 	case err != nil:
-		return out, done, noRevision(c.Against, "", err)
+		return out, done, unknownRevision(c.Against, "", err)
 	}
 	tree := filepath.Join(scratch, "tree")
 	if err := run.Worktree(room, top, c.Against, tree); err != nil {
 		return out, done, err
 	}
-	c.alsoProgram(run.App)
-	if run.unchanged(top, c.Against) {
+	c.noteProgram(run.App)
+	if run.isUnchanged(top, c.Against) {
 		c.Warnings = append(c.Warnings, gpuprof.Warning{
 			Code: "same-revision", Text: "this checkout is at " + c.Against + " and changes no file of it: the same program was measured against itself",
 			Fix: "give --against an earlier revision, unless you want to see the noise of this machine",
 		})
 	}
 	place := Place{Top: top, Prefix: prefix, Tree: tree}
-	if err := c.link(run, place); err != nil {
+	if err := c.linkFiles(run, place); err != nil {
 		return out, done, err
 	}
 	there := filepath.Join(tree, filepath.FromSlash(prefix))
@@ -124,8 +124,8 @@ func (c *Builds) sides(run Children) (out [2]Side, done func(), err error) {
 	return out, done, err
 }
 
-// link makes files of the user's visible in the old checkout, and warns where they lead back.
-func (c *Builds) link(run Children, place Place) error {
+// linkFiles makes the user's files visible in the old checkout, and warns if they lead back to the user's checkout.
+func (c *Builds) linkFiles(run Children, place Place) error {
 	if err := run.Link(place, c.Link); err != nil {
 		return err
 	}
@@ -135,8 +135,7 @@ func (c *Builds) link(run Children, place Place) error {
 	return nil
 }
 
-// binarySides: a given binary as the old side. After -- it takes the place of
-// the command's own program.
+// binarySides takes a given binary as the old side. After -- it replaces the command's own program.
 func (c *Builds) binarySides(run Children, binary, here, scratch string) (out [2]Side, err error) {
 	if rest := run.App.Rest; len(rest) > 0 {
 		out[0] = Side{Name: cli.ShownPath(c.Against), Dir: here, Args: append([]string{binary}, rest[1:]...), File: c.ResultIn(here)}
@@ -153,8 +152,7 @@ func (c *Builds) binarySides(run Children, binary, here, scratch string) (out [2
 	return c.WorkloadSides(run.App, binary, exe, scratch)
 }
 
-// treeSides: a checkout of the revision as the old side. folders are where a
-// command runs in either.
+// treeSides takes a checkout of the revision as the old side. A command runs in folders of the two checkouts.
 func (c *Builds) treeSides(run Children, place Place, folders [2]string, scratch string) (out [2]Side, err error) {
 	if rest := run.App.Rest; len(rest) > 0 {
 		for i, name := range []string{c.Against, "this checkout"} {
@@ -182,10 +180,10 @@ func (c *Builds) treeSides(run Children, place Place, folders [2]string, scratch
 	return c.WorkloadSides(run.App, old, now, scratch)
 }
 
-// WorkloadSides are two programs of gpuprof that run the workload, with their results in scratch.
+// WorkloadSides makes two sides of gpuprof programs that run the workload, with their results in scratch.
 func (c *Builds) WorkloadSides(a *cli.App, old, now, scratch string) (out [2]Side, err error) {
 	device := c.Device
-	if device == "auto" { // one choice for both sides, made here and said
+	if device == "auto" { // one choice for both sides, with a note
 		d, err := a.ChoosePlainly(device, "gate")
 		if err != nil {
 			return out, err
@@ -214,7 +212,7 @@ func (c *Builds) WorkloadSides(a *cli.App, old, now, scratch string) (out [2]Sid
 	return out, nil
 }
 
-// ResultIn is the file of the result where the command runs in dir; "" for standard output.
+// ResultIn returns the file of the result for a command that runs in dir; "" for standard output.
 func (c *Builds) ResultIn(dir string) string {
 	if c.Result == "" || filepath.IsAbs(c.Result) {
 		return c.Result
@@ -222,7 +220,7 @@ func (c *Builds) ResultIn(dir string) string {
 	return filepath.Join(dir, c.Result)
 }
 
-// BuildIn builds the program in dir, where a command for that was given.
+// BuildIn builds the program in dir if there is a build command.
 func (c *Builds) BuildIn(run Children, dir string) error {
 	if c.Build == "" {
 		return nil
@@ -230,7 +228,7 @@ func (c *Builds) BuildIn(run Children, dir string) error {
 	return run.Shell(dir, c.Build)
 }
 
-// block implements blockSource.
+// block implements BlockSource.
 func (m *ProcessPairs) block(bFirst bool) (compare.Block, error) {
 	got := [2]*compare.Result{}
 	for _, i := range FirstTo(bFirst) {
@@ -243,8 +241,8 @@ func (m *ProcessPairs) block(bFirst bool) (compare.Block, error) {
 	return compare.Block{A: got[0], B: got[1], BFirst: bFirst}, nil
 }
 
-// Again runs one side until a process gives a result, at most so many times, and once at least. A side that never
-// ran is tried twice at least, and then for NewTries. What the user must correct, or interrupts, ends it.
+// Again runs one side until a process gives a result, at most tries times. A side that never ran gets two tries,
+// and further ones during NewTries. An interrupt, or an error that the user must correct, ends the tries.
 func (m *ProcessPairs) Again(s Side, tries int, ran bool) (r *compare.Result, err error) {
 	began := time.Now()
 	for k := range max(tries, 1) {
@@ -258,7 +256,7 @@ func (m *ProcessPairs) Again(s Side, tries int, ran bool) (r *compare.Result, er
 	return r, err
 }
 
-// Once runs one side in a process of its own and reads what it wrote.
+// Once runs one side in its own process and reads its result.
 func (m *ProcessPairs) Once(s Side) (*compare.Result, error) {
 	if m.Recorded && !m.Whole {
 		return m.record(s)
@@ -270,27 +268,27 @@ func (m *ProcessPairs) Once(s Side) (*compare.Result, error) {
 	if m.rate > 0 {
 		args = append(slices.Clone(args), cli.RequestRate(m.rate)...)
 	}
-	out, err := m.bounded(s, args...)
+	out, err := m.runBounded(s, args...)
 	if err == nil && s.File != "" {
-		out, err = readLeft(s)
+		out, err = readResult(s)
 	}
 	if err != nil {
-		return nil, m.failed(s, err)
+		return nil, m.failSide(s, err)
 	}
 	switch {
 	case m.Whole && results.Known(out):
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: it printed a result, and the process of the other side before it printed none", s.Name).WithFix("run both by themselves to see why")
 	case m.Whole:
-		return m.wholeOf(s), nil
+		return m.processResult(s), nil
 	case s.File == "" && !s.own && !m.Prints && !results.Known(out):
 		return m.recordFirst(s)
 	}
 	return m.resultOf(s, out)
 }
 
-// resultOf reads what a side's last process wrote.
+// resultOf reads the result of a side's last process.
 func (m *ProcessPairs) resultOf(s Side, out []byte) (*compare.Result, error) {
-	found, _, err := results.Parse(out, s.Name, s.beside)
+	found, _, err := results.Parse(out, s.Name, s.readSideFile)
 	if err != nil {
 		return nil, err
 	}
@@ -309,20 +307,20 @@ func (m *ProcessPairs) resultOf(s Side, out []byte) (*compare.Result, error) {
 	r = results.Process(r)
 	r.Source = s.Name
 	m.Prints = true
-	if r.Tool == results.FormatPlain { // others choose how often they repeat their work
+	if r.Tool == results.FormatPlain { // other programs choose their number of repetitions
 		addCPU(r, m.spent.CPU.Seconds())
 	}
 	return r, nil
 }
 
-// beside reads a file that the side's result names (samples of NVBench): next to
-// the result, and never next to the other side's.
-func (s *Side) beside(name string) ([]byte, error) {
+// readSideFile reads a file that the side's result names (samples of NVBench): next to the result, and never next
+// to the other side's.
+func (s *Side) readSideFile(name string) ([]byte, error) {
 	dir := s.Dir
 	if s.File != "" {
 		dir = filepath.Dir(s.File)
 	}
-	rel, err := filepath.Rel(filepath.Dir(s.Name), name) // the reader looks beside the name in its messages
+	rel, err := filepath.Rel(filepath.Dir(s.Name), name) // the reader looks next to the name in its messages
 	if err != nil {
 		return nil, err
 	}

@@ -15,31 +15,32 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// leastLimit is how long a process of a side may take however small the budget: the
-// first block is measured in any case.
+// leastLimit is the shortest time limit of a process, however small the budget: the first block is measured in any
+// case.
 const leastLimit = 10 * time.Second
 
-// LimitOf is how long the next process may take: the rest of the budget, or three
-// times what one took so far.
+// LimitOf returns the time limit of the next process: the remaining budget, or three times the longest process so
+// far.
 func LimitOf(a *cli.App, budget, spent, longest time.Duration) time.Duration {
 	return max(budget-spent, 3*longest, cmp.Or(a.Limit, leastLimit))
 }
 
-// bounded runs a program of a side for what it prints.
-func (m *ProcessPairs) bounded(s Side, args ...string) ([]byte, error) {
+// runBounded runs a program of a side and returns its standard output.
+func (m *ProcessPairs) runBounded(s Side, args ...string) ([]byte, error) {
 	began := time.Now()
 	m.spent = child.Spent{}
-	out, err := m.Run.ran(child.Command{Args: args, Dir: s.Dir, Limit: m.Patience(), Spent: &m.spent})
+	out, err := m.Run.runChild(child.Command{Args: args, Dir: s.Dir, Limit: m.Patience(), Spent: &m.spent})
 	m.Longest = max(m.Longest, time.Since(began))
 	return out, err
 }
 
-// failed is the error of a side's process. It names the side, and what a checkout that was made for it lacks.
-func (m *ProcessPairs) failed(s Side, err error) error {
-	return m.Run.WithLacking(s.Name, s.Made, m.failedSide(s, err))
+// failSide wraps the error of a side's process with the side's name and the files that a checkout made for it
+// lacks.
+func (m *ProcessPairs) failSide(s Side, err error) error {
+	return m.Run.WithLacking(s.Name, s.Made, m.sideError(s, err))
 }
 
-func (m *ProcessPairs) failedSide(s Side, err error) error {
+func (m *ProcessPairs) sideError(s Side, err error) error {
 	exit, ended := errors.AsType[*exec.ExitError](err)
 	switch {
 	case errors.Is(err, cli.ErrInterrupted):
@@ -54,8 +55,8 @@ func (m *ProcessPairs) failedSide(s Side, err error) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed: %w", s.Name, s.Args[0], err).WithFix("run it by itself to see why")
 }
 
-// clearResult removes what an earlier process left: it must not pass for the next
-// one's. A pipe or a device is not the gate's to remove.
+// clearResult removes an earlier process's result, which must not pass for the next one's. It refuses to remove a
+// pipe or a device.
 func clearResult(s Side) error {
 	if s.File == "" {
 		return nil
@@ -70,9 +71,8 @@ func clearResult(s Side) error {
 	return nil
 }
 
-// readLeft reads the result that a process left. What is no plain file is refused
-// without waiting for whoever might write to it.
-func readLeft(s Side) ([]byte, error) {
+// readResult reads the result file of a process. It refuses a pipe without waiting for a writer.
+func readResult(s Side) ([]byte, error) {
 	out, err := outside.ReadFound(s.File)
 	_, irregular := errors.AsType[*outside.Irregular](err)
 	switch {

@@ -16,10 +16,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Children runs the programs that a gate needs: git, builds, the sides. After
-// the first signal the one that is running may end in order; the second does not
-// wait for it. Neither keeps the gate from removing what was made for it: a
-// checkout that stays behind stays in the user's list of worktrees.
+// Children runs the programs of a gate: git, builds, the sides. After the first signal the running program may end
+// in order; the second signal does not wait for it. The gate removes its temporary files in either case: a checkout
+// left behind would stay in the user's list of worktrees.
 type Children struct {
 	App     *cli.App
 	hurry   <-chan struct{} // closed by the second signal
@@ -28,7 +27,7 @@ type Children struct {
 
 // NewChildren counts signals until done is called.
 func NewChildren(a *cli.App) (run Children, done func()) {
-	// The first of them ends a.ctx as well, see main.
+	// The first signal ends a.ctx as well, see main.
 	signals, hurry, over := make(chan os.Signal, 8), make(chan struct{}), make(chan struct{})
 	signal.Notify(signals, cli.EndSignals()...)
 	go func() {
@@ -46,7 +45,7 @@ func NewChildren(a *cli.App) (run Children, done func()) {
 	}
 }
 
-// Shell runs a build command in dir; its error says how to correct --build.
+// Shell runs a build command in dir; its error names the fix of --build.
 func (c Children) Shell(dir, line string) error {
 	if err := c.Command(dir, "sh", "-c", line); err != nil {
 		return gpuprof.Errorf(gpuprof.ErrInput, "building with %q in %s: %w", document.MaskText(line), dir, err).WithFix("correct --build")
@@ -54,20 +53,20 @@ func (c Children) Shell(dir, line string) error {
 	return nil
 }
 
-// Command runs a program for its effect; its words come back in the error.
+// Command runs a program for its effect; the error has the program's message.
 func (c Children) Command(dir string, args ...string) error {
 	_, err := c.Capture(dir, args...)
 	return err
 }
 
-// Capture runs a program for what it prints.
+// Capture runs a program and returns its standard output.
 func (c Children) Capture(dir string, args ...string) ([]byte, error) {
-	return c.ran(child.Command{Args: args, Dir: dir})
+	return c.runChild(child.Command{Args: args, Dir: dir})
 }
 
-// Git runs git in a folder for what it prints, see child.Git.
+// Git runs git in a folder and returns its output, see child.Git.
 func (c Children) Git(dir string, args ...string) ([]byte, error) {
-	return c.ran(child.Git(dir, args...))
+	return c.runChild(child.Git(dir, args...))
 }
 
 // GitDo runs git for its effect.
@@ -76,7 +75,7 @@ func (c Children) GitDo(dir string, args ...string) error {
 	return err
 }
 
-func (c Children) ran(cmd child.Command) ([]byte, error) {
+func (c Children) runChild(cmd child.Command) ([]byte, error) {
 	cmd.Hurry = c.hurry
 	out, words, err := cmd.Run(c.App.Ctx)
 	switch {
@@ -88,15 +87,16 @@ func (c Children) ran(cmd child.Command) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %s of standard output are read at most (%s sets how much memory reading may take, now %s)",
 			err, outside.MemoryText(child.MostOutput()), outside.MemoryVariable, outside.MemoryText(outside.DocumentMemory()))
 	}
-	return out, withWords(err, saidOf(out, words))
+	return out, addMessage(err, failureText(out, words))
 }
 
-// failure is a line by which programs report why they end: a traceback of Python, a panic of Go, a failed assertion of pytest.
+// failure matches a line by which programs report a failure: a traceback of Python, a panic of Go, a failed
+// assertion of pytest.
 var failure = regexp.MustCompile(`(?m)^(Traceback \(most recent call last\)|panic: |E  +\S)`)
 
-// saidOf is the last of what a program said of its failure: standard error, or standard output where only that
-// has a failure, or where the other is empty.
-func saidOf(out []byte, words string) string {
+// failureText returns the end of a program's message: of standard error, or of standard output if only that has a
+// failure or standard error is empty.
+func failureText(out []byte, words string) string {
 	tail := out[max(0, len(out)-4096):]
 	if strings.TrimSpace(words) == "" || failure.Match(tail) && !failure.MatchString(words) {
 		return string(tail)
@@ -104,8 +104,8 @@ func saidOf(out []byte, words string) string {
 	return words
 }
 
-// withWords adds to how a program ended the last of what it said.
-func withWords(err error, words string) error {
+// addMessage adds a program's message to the error of its exit.
+func addMessage(err error, words string) error {
 	text := document.MaskLinks(cli.SentenceOf(words))
 	if err == nil || text == "" {
 		return err

@@ -17,9 +17,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// record runs one side in a process of its own under gpuprof run --, for a program
-// that prints no result: the steps it recorded are the samples. ErrInput where the
-// program failed or no step was recorded.
+// record runs one side in its own process under gpuprof run --, for a program that prints no result: the recorded
+// steps are the samples. ErrInput if the program failed or no step was recorded.
 func (m *ProcessPairs) record(s Side) (*compare.Result, error) {
 	exe, err := cli.OwnProgram()
 	if err != nil {
@@ -31,21 +30,21 @@ func (m *ProcessPairs) record(s Side) (*compare.Result, error) {
 	}
 	defer scratch.Close()
 	into := filepath.Join(scratch.Dir, "recording")
-	_, err = m.bounded(s, append([]string{exe, "run", "-o", into, "--"}, s.Args...)...)
+	_, err = m.runBounded(s, append([]string{exe, "run", "-o", into, "--"}, s.Args...)...)
 	switch exit, ended := errors.AsType[*exec.ExitError](err); {
 	case ended:
 		said := strings.TrimPrefix(strings.TrimPrefix(err.Error(), exit.Error()), ": ")
 		if said != "" {
 			said = ": " + said
 		}
-		err = gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed while it was recorded: exit code %d%s", s.Name, s.Args[0], exit.ExitCode(), said).WithFix("run %s to see why", s.recordedBy())
+		err = gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed while it was recorded: exit code %d%s", s.Name, s.Args[0], exit.ExitCode(), said).WithFix("run %s to see why", s.recordCommand())
 		return nil, m.Run.WithLacking(s.Name, s.Made, err)
 	case err != nil:
-		return nil, m.failed(s, err)
+		return nil, m.failSide(s, err)
 	}
 	analysis := filepath.Join(into, "analysis.json")
 	if _, err := os.Stat(analysis); err != nil {
-		return nil, noSteps(s)
+		return nil, stepsError(s)
 	}
 	found, _, err := results.Read(analysis, results.OS)
 	if err != nil {
@@ -53,57 +52,57 @@ func (m *ProcessPairs) record(s Side) (*compare.Result, error) {
 	}
 	r := results.Process(found[0])
 	if step := r.Metric("step"); step == nil || len(step.Runs[0]) == 0 {
-		return nil, noSteps(s)
+		return nil, stepsError(s)
 	}
 	r.Source = s.Name
 	addCPU(r, recordedCPU(into))
 	return r, nil
 }
 
-// errNoSteps is the cause of noSteps.
+// errNoSteps is the cause of stepsError.
 var errNoSteps = errors.New("gpuprof run -- recorded no steps of it")
 
-func noSteps(s Side) error {
-	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s printed no result of a known format, and %w", s.Name, s.Args[0], errNoSteps).WithFix("name the file it writes with --result, or run %s to see why", s.recordedBy())
+func stepsError(s Side) error {
+	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s printed no result of a known format, and %w", s.Name, s.Args[0], errNoSteps).WithFix("name the file it writes with --result, or run %s to see why", s.recordCommand())
 }
 
-// recordFirst records the first process of a command that prints no result. Where that gives no steps, each
-// process is timed as a whole from here on.
+// recordFirst records the first process of a command that prints no result. Without steps, every later process is
+// timed as a whole.
 func (m *ProcessPairs) recordFirst(s Side) (*compare.Result, error) {
 	spent := m.spent
-	m.announce(s)
+	m.announceRecording(s)
 	r, err := m.record(s)
 	if !errors.Is(err, errNoSteps) {
 		return r, err
 	}
 	m.Whole, m.Recorded, m.spent = true, false, spent
 	m.Run.App.Note("gpuprof run -- recorded no steps of %s: each process is timed as a whole, from its start to its end; --metric cpu judges its CPU time", s.Args[0])
-	return m.wholeOf(s), nil
+	return m.processResult(s), nil
 }
 
-// The metrics of a process as a whole.
+// Metrics of a process as a whole.
 const (
 	wallMetric = "wall"
 	cpuMetric  = "cpu"
 )
 
-// wholeOf is what the last process took.
-func (m *ProcessPairs) wholeOf(s Side) *compare.Result {
+// processResult returns the wall time and CPU time of the last process.
+func (m *ProcessPairs) processResult(s Side) *compare.Result {
 	r := &compare.Result{Source: s.Name, Tool: "process", Status: gpuprof.Complete, Env: map[string]string{"format": "process"}, Facts: map[string]string{}, Knobs: map[string]compare.Knob{}, Code: map[string]string{},
 		Metrics: []compare.MetricData{{Metric: compare.Metric{Name: wallMetric, Unit: "s"}, Runs: [][]float64{{m.spent.Wall.Seconds()}}}}}
 	addCPU(r, m.spent.CPU.Seconds())
 	return r
 }
 
-// addCPU adds the CPU time of a process, which is judged where --metric names it: user and system time of the
-// program and of the descendants that were waited for. A program's own metric of that name stays.
+// addCPU adds the CPU time of a process, which counts if --metric names it: user and system time of the program and
+// of the descendants that were waited for. A program's own metric of that name stays.
 func addCPU(r *compare.Result, seconds float64) {
 	if seconds > 0 && r.Metric(cpuMetric) == nil {
 		r.Metrics = append(r.Metrics, compare.MetricData{Metric: compare.Metric{Name: cpuMetric, Unit: "s", Beside: true}, Runs: [][]float64{{seconds}}})
 	}
 }
 
-// recordedCPU is the CPU time of a recorded program, s, 0 unknown.
+// recordedCPU returns the CPU time of a recorded program, s; 0 if unknown.
 func recordedCPU(folder string) float64 {
 	var told struct {
 		CPUS float64 `json:"cpu_s"`
@@ -115,8 +114,8 @@ func recordedCPU(folder string) float64 {
 	return told.CPUS
 }
 
-// recordedBy is the command that records the program by itself, to be typed.
-func (s Side) recordedBy() string {
+// recordCommand returns the command line that records the program by itself.
+func (s Side) recordCommand() string {
 	words := document.MaskCommand(s.Args)
 	for i := range words {
 		words[i] = gpuprof.ShellWord(words[i])
@@ -128,8 +127,8 @@ func interruptedGate(name string) error {
 	return gpuprof.Errorf(nil, "measuring %s: %w", name, cli.ErrInterrupted).WithFix("run it again: an interrupted gate keeps no result")
 }
 
-// announce says, once, that both sides are recorded from here on.
-func (m *ProcessPairs) announce(s Side) {
+// announceRecording notes once that both sides are recorded from now on.
+func (m *ProcessPairs) announceRecording(s Side) {
 	m.Recorded = true
 	m.Run.App.Note("%s prints no result of a known format: each process of either side is run under gpuprof run --, and the steps recorded of it are its samples", s.Args[0])
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// BlockSource measures a gate's blocks. A block is one process of either build;
-// how the two take turns within it is the source's own affair.
+// BlockSource measures a gate's blocks. A block is one process of either build; the source decides how the two
+// alternate.
 type BlockSource interface {
-	// block measures one; bFirst says that the new side takes the first turn.
+	// block measures one block; with bFirst the new side takes the first turn.
 	block(bFirst bool) (compare.Block, error)
 }
 
-// BlockRun takes blocks from a source for as long as the budget lasts.
+// BlockRun measures blocks from a source as long as the budget lasts.
 type BlockRun struct {
 	App    *cli.App
 	Source BlockSource
@@ -27,20 +27,19 @@ type BlockRun struct {
 	Began  time.Time
 	Budget time.Duration
 	done   int                       // blocks, of all stages
-	Most   int                       // blocks of a later stage; 0 as many as it can use
-	Check  func(compare.Block) error // of the very first block: what could never work ends there
+	Most   int                       // blocks of a later stage; 0 for as many as it can use
+	Check  func(compare.Block) error // checks the very first block for errors that no further block can cure
 }
 
-// JudgeAgainst measures both sides in this job, in blocks of one process each,
-// in the order of statistics: stage 1, where it escalates stage 2, and where
-// processes spread too far for that alone stage 3.
+// JudgeAgainst measures both sides in this job, in blocks of one process each, in the order of statistics: stage 1,
+// stage 2 if stage 1 escalates, and stage 3 if processes spread too much for stage 2 alone.
 func (c *Builds) JudgeAgainst(a *cli.App, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
 	if err := c.Measurable(a, a.Rest); err != nil {
 		return nil, err
 	}
 	run, over := NewChildren(a)
 	defer over()
-	sides, done, err := c.sides(run)
+	sides, done, err := c.buildSides(run)
 	if err != nil {
 		return nil, err
 	}
@@ -54,8 +53,7 @@ func (c *Builds) JudgeAgainst(a *cli.App, o compare.Options, budgets []compare.B
 	return comparison.With(nil, c.Warnings).WithBudgets(newSide(counted), budgets, o)
 }
 
-// CouldWork looks at the first block: a metric or counter that was misspelt must
-// not come to light only when all is measured.
+// CouldWork checks the first block: a misspelt metric or counter must not wait for the end of the measurement.
 func CouldWork(b compare.Block, o compare.Options, budgets []compare.Budget) error {
 	if _, err := compare.NewGate(o).Stage1([]compare.Block{b}); err != nil {
 		return err
@@ -72,8 +70,7 @@ func CouldWork(b compare.Block, o compare.Options, budgets []compare.Budget) err
 	return nil
 }
 
-// Judge measures and judges, stage by stage, as far as the budget goes, and gives
-// the blocks that were counted as well.
+// Judge measures and judges stage by stage within the budget, and returns the counted blocks too.
 func (m *BlockRun) Judge(o compare.Options) (*compare.Comparison, []compare.Block, error) {
 	g := compare.NewGate(o)
 	counted, err := m.Blocks(compare.Stage1Blocks, compare.EarlyBlocks, o.Seed)
@@ -100,7 +97,7 @@ func (m *BlockRun) Judge(o compare.Options) (*compare.Comparison, []compare.Bloc
 		if len(open) == 0 {
 			break
 		}
-		n := m.fitting(g.Useful(), g.StagesLeft())
+		n := m.stageBlocks(g.Useful(), g.StagesLeft())
 		if n < compare.MinRuns {
 			comparison = comparison.WithFirst(m.NoTimeFor(compare.MinRuns))
 			break
@@ -119,9 +116,8 @@ func (m *BlockRun) Judge(o compare.Options) (*compare.Comparison, []compare.Bloc
 	return comparison, counted, nil
 }
 
-// newSide is what the first process of the new side gave, which m.check has seen,
-// with the figures of all of them: a counter that any one had above its budget is
-// above it.
+// newSide returns the new side's result with the runs of all blocks, for the budgets: a counter that exceeds its
+// budget in any process exceeds it.
 func newSide(blocks []compare.Block) *compare.Result {
 	out := *blocks[0].B
 	out.Metrics = slices.Clone(out.Metrics)
@@ -139,9 +135,8 @@ func newSide(blocks []compare.Block) *compare.Result {
 	return &out
 }
 
-// Blocks measures n blocks, repeating those whose samples carry flags. It stops
-// early, and says so by fewer blocks, where the next does not fit into the budget,
-// or not even the least number fits that could decide anything.
+// Blocks measures n blocks and repeats blocks with flagged samples. It returns fewer blocks if the next one, or the
+// least number that could decide anything, does not fit into the budget.
 func (m *BlockRun) Blocks(n, least int, seed uint64) ([]compare.Block, error) {
 	order := compare.Order(n, seed)
 	var out []compare.Block
@@ -168,30 +163,30 @@ func (m *BlockRun) Blocks(n, least int, seed uint64) ([]compare.Block, error) {
 			m.App.Note("measuring block %d again: %s", i+1, why)
 		}
 		m.done++
-		if fit := m.fit(m.Budget); fit < 1 || len(out)+fit < min(n, least) {
+		if fit := m.countFit(m.Budget); fit < 1 || len(out)+fit < min(n, least) {
 			break
 		}
 	}
 	return out, nil
 }
 
-// Each is how long a block took so far, in the mean.
+// Each returns the mean time of a block so far.
 func (m *BlockRun) Each() time.Duration {
 	return m.Clock().Sub(m.Began) / time.Duration(max(m.done, 1))
 }
 
-// fit is how many more blocks end before so much time is spent.
-func (m *BlockRun) fit(budget time.Duration) int {
+// countFit returns how many more blocks end before the budget is spent.
+func (m *BlockRun) countFit(budget time.Duration) int {
 	spent := m.Clock().Sub(m.Began)
 	return int((budget - spent) / max(m.Each(), 1))
 }
 
-// fitting is how many blocks a stage takes: as many as it can use, as far as its
-// part of the time goes. The order of blocks is mirrored, so the number is even.
-// Where only the least number fits, this stage has it, and no later one.
-func (m *BlockRun) fitting(useful, stages int) int {
-	// One block is spare: the next ones may take longer than those before.
-	fit := m.fit(m.Budget - m.Each())
+// stageBlocks returns the number of blocks of a stage: the most that are useful within its part of the time. The
+// number is even, because the order of blocks is mirrored. If only the least number fits, this stage takes it, and
+// no later one.
+func (m *BlockRun) stageBlocks(useful, stages int) int {
+	// One block is spare: the next ones may take longer than the earlier ones.
+	fit := m.countFit(m.Budget - m.Each())
 	n := min(useful, max(fit/stages, min(fit, compare.MinRuns)))
 	if m.Most > 0 {
 		n = min(n, m.Most)
@@ -199,7 +194,7 @@ func (m *BlockRun) fitting(useful, stages int) int {
 	return n - n%2
 }
 
-// NoTimeFor says why n more blocks do not fit into the budget.
+// NoTimeFor explains that n more blocks do not fit into the budget.
 func (m *BlockRun) NoTimeFor(n int) string {
 	spent, need := m.Clock().Sub(m.Began), m.Each()*time.Duration(n)
 	return fmt.Sprintf("give --budget %s: %d more blocks need about %s and %s of %s are spent",

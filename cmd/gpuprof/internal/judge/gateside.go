@@ -13,27 +13,26 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// oldProgram is the full path of the program that --against names, "" where it
-// names a git revision. Only what is written as a path is a program: a file that
-// is called like a revision must never be measured in its place.
+// oldProgram returns the full path of the program that --against names, "" for a git revision. Only a path names a
+// program: a file with the name of a revision must never be measured in its place.
 func (c *Builds) oldProgram() (string, error) {
 	if !writtenAsPath(c.Against) {
 		return "", nil
 	}
-	program, ok := executable(c.Against)
+	program, ok := findExecutable(c.Against)
 	if !ok {
 		return "", gpuprof.Errorf(gpuprof.ErrUsage, "choosing the old side: there is no program %s, and a name that begins so is no git revision", c.Against).WithFix("give the path of a program that can be run, or a branch, tag or commit")
 	}
 	return program, nil
 }
 
-// writtenAsPath: no git revision begins like that.
+// writtenAsPath reports whether a name is a path; no git revision begins like one.
 func writtenAsPath(name string) bool {
 	return filepath.IsAbs(name) || strings.HasPrefix(name, "./") || strings.HasPrefix(name, "../")
 }
 
-// executable is the full path of a program, if it is one.
-func executable(name string) (string, bool) {
+// findExecutable returns the full path of a name that is an executable file.
+func findExecutable(name string) (string, bool) {
 	info, err := os.Stat(name)
 	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
 		return "", false
@@ -42,18 +41,17 @@ func executable(name string) (string, bool) {
 	return full, err == nil
 }
 
-// alsoProgram tells of a program with the name of the revision that is measured.
-func (c *Builds) alsoProgram(a *cli.App) {
-	if _, ok := executable(c.Against); ok {
+// noteProgram notes that a program has the same name as the measured revision.
+func (c *Builds) noteProgram(a *cli.App) {
+	if _, ok := findExecutable(c.Against); ok {
 		a.Note("%s is a git revision and also a program here; the revision is measured; write ./%s for the program", c.Against, c.Against)
 	}
 }
 
-// noRevision is the error of a name that git does not know. top is the checkout,
-// "" where there is none.
-func noRevision(name, top string, cause error) error {
+// unknownRevision is the error for a name that is not a git revision. top is the checkout, "" if there is none.
+func unknownRevision(name, top string, cause error) error {
 	fix := "give a branch, tag or commit (a shallow clone may lack it), or the path of a program, such as ./old"
-	if _, ok := executable(name); ok {
+	if _, ok := findExecutable(name); ok {
 		fix = "fetch it (a shallow clone may lack it), or write ./" + name + " for the program of that name"
 	}
 	if top == "" {
@@ -62,7 +60,7 @@ func noRevision(name, top string, cause error) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "choosing the old side: %s is no git revision of %s", name, top).WithFix("%s", fix)
 }
 
-// Measurable refuses, before anything is built, what could never be measured.
+// Measurable refuses, before anything is built, a setting that cannot be measured.
 func (c *Builds) Measurable(a *cli.App, rest []string) error {
 	way, example := "--against", "--against main"
 	if c.Way != "" {
@@ -79,24 +77,24 @@ func (c *Builds) Measurable(a *cli.App, rest []string) error {
 	if err := cli.OneSetting(c.Set); err != nil {
 		return err
 	}
-	if err := c.ungated(a); err != nil {
+	if err := c.refuseUngated(a); err != nil {
 		return err
 	}
-	// What an earlier process left there is removed before each measurement.
+	// Each measurement removes an earlier process's result first.
 	if info, err := os.Stat(c.Result); c.Result != "" && err == nil && (!info.Mode().IsRegular() || info.Mode()&0o111 != 0) {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring with --result %s: that is a folder, a device or a program and no result", c.Result).WithFix("give the file that the command writes")
 	}
 	return nil
 }
 
-// ungated refuses a setting under which a gate's figures would mean nothing.
-func (c *Builds) ungated(a *cli.App) error {
+// refuseUngated refuses a setting under which a gate's figures would mean nothing.
+func (c *Builds) refuseUngated(a *cli.App) error {
 	if len(c.Args) == 0 {
 		return nil
 	}
 	w := a.WorkloadNamed(c.Args[0])
 	if w == nil {
-		return nil // which another place says
+		return nil // reported elsewhere
 	}
 	for _, k := range w.Knobs() {
 		for _, s := range c.Set {
@@ -108,8 +106,8 @@ func (c *Builds) ungated(a *cli.App) error {
 	return nil
 }
 
-// Runner says whose noise it is: the kind of machine, without its name, and what runs
-// on it. A workload's device is the one that was asked for.
+// Runner identifies the source of the noise: the kind of machine, without its name, and the command. A workload's
+// command has the requested device.
 func (c *Builds) Runner(a *cli.App) (machine, command string) {
 	defer func() { machine, command = document.CleanText(machine), document.CleanText(command) }()
 	machine = strings.TrimSpace(fmt.Sprintf("%s, %d CPUs", cmp.Or(a.CPUModel(), "unknown"), runtime.NumCPU()))

@@ -15,37 +15,35 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// How a pair of processes takes turns. What slows a shared machine down lasts
-// longer than two turns, and so slows both sides down alike.
+// Turns of a pair of processes. A disturbance of a shared machine lasts longer than two turns, and so slows both
+// sides down alike.
 const (
 	TurnTime    = 40 * time.Millisecond
 	warmingTime = 200 * time.Millisecond // of each process alone
-	WarmTurns   = 2                      // of both, which are no samples
+	WarmTurns   = 2                      // of both, not counted as samples
 	LeastTurns  = 10
 	MostTurns   = 400
 
-	// LeastPatience is how long a process may take for its check at least, however
-	// small the budget.
+	// LeastPatience is the shortest time limit of a process for its check, however small the budget.
 	LeastPatience = 2 * time.Minute
 )
 
-// turnPairs is the blockSource of gpuprof's own workloads: a block is one process
-// of each build, both alive, which measure in turn. Builds that cannot do that
-// are measured as any other command is.
+// turnPairs is the BlockSource of gpuprof's own workloads: a block is one running process of each build, which
+// measure in turn. Builds that cannot take turns are measured like any other command.
 type turnPairs struct {
 	run      Children
 	sides    [2]Side
 	minTime  time.Duration           // of each side's turns in a block, added up
 	patience func() <-chan time.Time // for one answer
-	apart    BlockSource             // a process of each side, one after the other
-	warn     func(gpuprof.Warning)   // said once
+	apart    BlockSource             // runs a process of each side one after the other
+	warn     func(gpuprof.Warning)   // called once
 	seed     uint64                  // of the order of turns
 	begun    uint64                  // blocks
-	over     bool                    // it was found that apart is the only way
-	rate     float64                 // of requests under load: what the first process took
+	over     bool                    // only apart works for these sides
+	rate     float64                 // requests per second of a load, from the first process
 }
 
-// Source is how the blocks of two sides are measured.
+// Source returns the source of the two sides' blocks.
 func (c *Builds) Source(run Children, sides [2]Side, seed uint64) BlockSource {
 	began := time.Now()
 	apart := &ProcessPairs{Run: run, Sides: sides, Budget: c.Budget}
@@ -60,37 +58,36 @@ func (c *Builds) Source(run Children, sides [2]Side, seed uint64) BlockSource {
 	}
 }
 
-// block implements blockSource.
+// block implements BlockSource.
 func (t *turnPairs) block(bFirst bool) (compare.Block, error) {
 	if t.over {
 		return t.apart.block(bFirst)
 	}
-	b, err := t.pair(bFirst)
+	b, err := t.measurePair(bFirst)
 	t.begun++
-	cannot, ok := errors.AsType[*noTurns](err)
+	cannot, ok := errors.AsType[*turnsError](err)
 	if !ok || t.begun > 1 {
 		return b, err
 	}
 	t.over = true
-	// Where a side can do neither, this says why.
+	// If a side can do neither, this error has the cause.
 	if b, err = t.apart.block(bFirst); err == nil {
 		t.warn(cannot.Warning)
 	}
 	return b, err
 }
 
-// noTurns is why two processes cannot take turns, where measuring them one after
-// the other may do.
-type noTurns struct {
+// turnsError means that two processes cannot take turns, while measuring them one after the other may work.
+type turnsError struct {
 	gpuprof.Warning
 	cause error
 }
 
-func (e *noTurns) Error() string { return e.cause.Error() }
-func (e *noTurns) Unwrap() error { return e.cause }
+func (e *turnsError) Error() string { return e.cause.Error() }
+func (e *turnsError) Unwrap() error { return e.cause }
 
-// pair measures one block.
-func (t *turnPairs) pair(bFirst bool) (compare.Block, error) {
+// measurePair measures one block.
+func (t *turnPairs) measurePair(bFirst bool) (compare.Block, error) {
 	b := compare.Block{BFirst: bFirst, Aligned: true}
 	var pair [2]*TurnProcess
 	defer func() {
@@ -105,17 +102,17 @@ func (t *turnPairs) pair(bFirst bool) (compare.Block, error) {
 		if pair[i], err = t.run.StartTurns(t.sides[i], t.patience); err != nil {
 			return b, err
 		}
-		if err := t.ready(pair[i], k == 1); err != nil {
+		if err := t.awaitReady(pair[i], k == 1); err != nil {
 			return b, err
 		}
 	}
-	turns, err := t.turns(pair, bFirst)
+	turns, err := t.takeTurns(pair, bFirst)
 	if err != nil {
 		return b, err
 	}
 	var results [2]*compare.Result
 	serve := pair[0].serves && pair[1].serves
-	for _, i := range FirstTo(bFirst) { // a load is taken while the other process is idle
+	for _, i := range FirstTo(bFirst) { // each load runs while the other process is idle
 		p := pair[i]
 		run, err := p.Result(t.lastQuestion(serve))
 		if err != nil {
@@ -136,9 +133,8 @@ func (t *turnPairs) pair(bFirst bool) (compare.Block, error) {
 	return b, nil
 }
 
-// lastQuestion ends the turns of a process. Where both sides serve requests, each takes a load
-// at the rate that the very first process took: a slower build at a share of its own
-// throughput would hide that it is slower.
+// lastQuestion ends the turns of a process. If both sides serve requests, each takes a load at the rate that the
+// very first process took: a slower build at a share of its own throughput would hide its slowdown.
 func (t *turnPairs) lastQuestion(serve bool) string {
 	if !serve {
 		return TurnsEnd
@@ -146,7 +142,7 @@ func (t *turnPairs) lastQuestion(serve bool) string {
 	return fmt.Sprintf("%s %s %s %s", TurnsLoad, strconv.FormatFloat(t.rate, 'g', -1, 64), t.minTime, 4*t.minTime)
 }
 
-// FirstTo is the order of the sides: 0 is the old one.
+// FirstTo returns the order of the sides: 0 is the old one.
 func FirstTo(bFirst bool) [2]int {
 	if bFirst {
 		return [2]int{1, 0}
@@ -154,33 +150,32 @@ func FirstTo(bFirst bool) [2]int {
 	return [2]int{0, 1}
 }
 
-// ready waits until a process can take turns. beside says that the other one is
-// there already.
-func (t *turnPairs) ready(p *TurnProcess, beside bool) error {
+// awaitReady waits until a process can take turns. second marks that the other process is running already.
+func (t *turnPairs) awaitReady(p *TurnProcess, second bool) error {
 	protocol, err := p.Ready()
 	dead, _ := errors.AsType[*DeadError](err)
 	var why, fix string
 	switch {
 	case err == nil && protocol == TurnsProtocol:
 		return nil
-	case err == nil || dead != nil && dead.code() == cli.ExitUsage:
+	case err == nil || dead != nil && dead.exitCode() == cli.ExitUsage:
 		why, fix = "cannot take turns with another process", "give --against a newer revision"
-	case beside && dead != nil && dead.code() == cli.ExitFailed:
+	case second && dead != nil && dead.exitCode() == cli.ExitFailed:
 		why, fix = "could not start beside the other side's process ("+strings.TrimPrefix(cli.SentenceOf(p.Proc.Words()), "gpuprof: ")+")", "leave room on the device for two processes"
 	default:
 		return err
 	}
-	return &noTurns{gpuprof.Warning{
+	return &turnsError{gpuprof.Warning{
 		Code: "no-turns", Fix: fix,
 		Text: fmt.Sprintf("%s %s, so the sides were measured one process after the other, and a shared machine changes more between them", p.name, why),
 	}, errors.Join(err, fmt.Errorf("measuring %s: it %s", p.name, why))}
 }
 
-// turns lets both processes measure, in mirrored pairs of turns, and returns what
-// each turn gave by side, those that warm both up first.
-func (t *turnPairs) turns(pair [2]*TurnProcess, bFirst bool) (out [2][]measure.Turn, err error) {
+// takeTurns lets both processes measure in mirrored pairs of turns, and returns the turns by side, with the warm-up
+// turns first.
+func (t *turnPairs) takeTurns(pair [2]*TurnProcess, bFirst bool) (out [2][]measure.Turn, err error) {
 	order := stats.MirroredOrder(WarmTurns+MostTurns, t.seed+t.begun)
-	for !t.enough(out) {
+	for !t.hasEnough(out) {
 		for _, i := range FirstTo(bFirst != order[len(out[0])]) {
 			turn, err := pair[i].Turn(TurnTime)
 			if err != nil {
@@ -192,10 +187,9 @@ func (t *turnPairs) turns(pair [2]*TurnProcess, bFirst bool) (out [2][]measure.T
 	return out, nil
 }
 
-// enough says that a block may end: each turn has its mirror, there are as many as
-// an interval needs, and both sides have had their time, however slow a busy
-// machine makes a turn.
-func (t *turnPairs) enough(out [2][]measure.Turn) bool {
+// hasEnough reports whether a block may end: each turn has its mirror, there are enough turns for an interval, and
+// both sides have had their time, however slow a busy machine makes a turn.
+func (t *turnPairs) hasEnough(out [2][]measure.Turn) bool {
 	n, seconds := len(out[0])-WarmTurns, 0.0
 	if n < LeastTurns || n%2 == 1 {
 		return false
@@ -208,9 +202,8 @@ func (t *turnPairs) enough(out [2][]measure.Turn) bool {
 	return n >= MostTurns || seconds >= 2*t.minTime.Seconds()
 }
 
-// PerTurn makes each turn one sample, the median of what it gave, so that the
-// same sample of both sides is of neighbouring turns. The first skip turns are
-// left out.
+// PerTurn makes each turn one sample, the median of its samples, so that the same sample of both sides comes from
+// neighboring turns. It leaves out the first skip turns.
 func PerTurn(run *gpuprof.Run, turns []measure.Turn, skip int) (*gpuprof.Run, error) {
 	samples, stages, rates := 0, 0, 0
 	for _, t := range turns {
@@ -249,7 +242,7 @@ func samplesOf(t measure.Turn) int { return t.Samples }
 func stagesOf(t measure.Turn) int  { return t.Stages }
 func ratesOf(t measure.Turn) int   { return t.Rates }
 
-// medians is a series of one process with one sample a turn.
+// medians returns a series of one process with one sample per turn.
 func medians(s *gpuprof.Series, turns []measure.Turn, skip int, count func(measure.Turn) int) *gpuprof.Series {
 	all, out := slices.Concat(s.Runs...), []float64(nil)
 	for i, t := range turns {

@@ -339,7 +339,7 @@ func TestEnoughTurns(t *testing.T) {
 	}{{0.051, 0.051, 2, 40}, {0.06, 0.06, 2, 34}, {0.031, 0.071, 2, 40}, {1, 1, 2, LeastTurns}, {600, 1, 2, LeastTurns}, {1e-6, 1e-6, 2, MostTurns}, {0.04, 0.04, 0.1, LeastTurns}} {
 		p := turnPairs{minTime: time.Duration(tt.minTime * 1e9)}
 		out := [2][]measure.Turn{{{Seconds: 100}, {Seconds: 1}}, {{Seconds: 100}, {Seconds: 1}}} // that warm up
-		for !p.enough(out) {
+		for !p.hasEnough(out) {
 			out[0], out[1] = append(out[0], measure.Turn{Seconds: tt.old}), append(out[1], measure.Turn{Seconds: tt.now})
 		}
 		if got := len(out[0]) - WarmTurns; got != tt.want {

@@ -11,11 +11,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/child"
 )
 
-// errNoRevision is that git would take a text for a flag.
+// errNoRevision means that git would take a text for a flag.
 var errNoRevision = errors.New("it begins with a minus")
 
-// Revision is the full name of the commit that ref is in the repository at dir, "" for the
-// present folder. The error is cli.ErrInterrupted, or says why ref is no commit there.
+// Revision returns the full name of the commit that ref names in the repository at dir, "" for the present folder.
+// The error is cli.ErrInterrupted, or the reason for which ref names no commit.
 func (c Children) Revision(dir, ref string) (string, error) {
 	if strings.HasPrefix(ref, "-") {
 		return "", errNoRevision
@@ -24,15 +24,14 @@ func (c Children) Revision(dir, ref string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// Differs says that a file that git knows is not as in the commit checked out at dir, or
-// that git cannot tell.
+// Differs reports whether a tracked file differs from the commit checked out at dir, or git cannot decide it.
 func (c Children) Differs(dir string) bool {
 	changes, err := c.Git(dir, "--no-optional-locks", "status", "--porcelain", "--untracked-files=no")
 	return err != nil || len(changes) > 0
 }
 
-// Checkout is the one of the present folder, and where in it that folder is. (git knows
-// that also where a symbolic link led here.)
+// Checkout returns the root of the present folder's checkout, and the folder's path in it; git also finds both
+// through a symbolic link.
 func (c Children) Checkout() (top, prefix string, err error) {
 	if top, err = c.GitFolder("--show-toplevel"); err == nil {
 		prefix, err = c.GitFolder("--show-prefix")
@@ -40,29 +39,28 @@ func (c Children) Checkout() (top, prefix string, err error) {
 	return top, prefix, err
 }
 
-// GitFolder asks for one folder, whose name may hold a line break.
+// GitFolder asks git for one folder, whose name may hold a line break.
 func (c Children) GitFolder(flag string) (string, error) {
 	out, err := c.Git("", "rev-parse", flag)
 	return strings.TrimSuffix(string(out), "\n"), err
 }
 
-// unchanged says that the checkout at top is at a revision and differs from it
-// in no file that git knows.
-func (c Children) unchanged(top, ref string) bool {
+// isUnchanged reports whether the checkout at top is at a revision and no tracked file differs from it.
+func (c Children) isUnchanged(top, ref string) bool {
 	head, err := c.Revision(top, "HEAD")
 	commit, err2 := c.Revision(top, ref)
 	return err == nil && err2 == nil && head == commit && !c.Differs(top)
 }
 
-// Worktree checks a revision of the repository at top out into dir, which is in
-// the scratch folder, whose end removes it.
+// Worktree checks a revision of the repository at top out into dir, inside the scratch folder. Closing the scratch
+// folder removes the checkout.
 func (c Children) Worktree(scratch *child.Scratch, top, ref, dir string) error {
 	commit, err := c.Revision(top, ref)
 	if errors.Is(err, cli.ErrInterrupted) {
 		return err
 	}
 	if err != nil {
-		return noRevision(ref, top, err)
+		return unknownRevision(ref, top, err)
 	}
 	if err := scratch.Tree(top, dir); err != nil {
 		return gpuprof.Errorf(nil, "noting the checkout %s: %w", dir, err).WithFix("check TMPDIR")
@@ -73,8 +71,8 @@ func (c Children) Worktree(scratch *child.Scratch, top, ref, dir string) error {
 	return c.Submodules(top, dir)
 }
 
-// Submodules fills the checkout's submodules from those of the present one, as they
-// were at the checkout's revision. What is not there now stays empty in both.
+// Submodules fills the checkout's submodules from the present checkout's, at the commits of the checkout's
+// revision. A submodule that is empty now stays empty in both.
 func (c Children) Submodules(top, tree string) error {
 	list, err := c.Git(tree, "ls-files", "-z", "--stage")
 	if err != nil {

@@ -19,14 +19,14 @@ type LinkFlag struct {
 	Link []string `json:"link,omitempty" sep:"none" complete:"file" placeholder:"PATH" help:"Make this file or folder of your checkout, which git does not have (.venv, data, a built extension), visible in the other checkouts by a symbolic link; may be repeated."`
 }
 
-// Place is a checkout that was made beside the user's.
+// Place is a checkout that was made in addition to the user's.
 type Place struct {
 	Top    string // the user's checkout
 	Prefix string // the present folder in it, with slashes
 	Tree   string // the checkout that was made
 }
 
-// Link makes files of the user's checkout visible in another. Paths are from the present folder.
+// Link makes files of the user's checkout visible in another. Paths are relative to the present folder.
 func (c Children) Link(p Place, paths []string) error {
 	for _, name := range paths {
 		inside := path.Join(p.Prefix, filepath.ToSlash(name))
@@ -41,7 +41,7 @@ func (c Children) Link(p Place, paths []string) error {
 			return refuse("it is not there", "give a file or folder of this checkout")
 		}
 		if _, err := os.Lstat(to); err == nil {
-			continue // git has it at that commit, or it was linked before
+			continue // git has it at that commit, or an earlier link exists
 		}
 		err := os.MkdirAll(filepath.Dir(to), 0o700)
 		if err == nil {
@@ -54,8 +54,8 @@ func (c Children) Link(p Place, paths []string) error {
 	return nil
 }
 
-// EditableInstall is the .pth file of a linked virtual environment that adds a folder of the user's checkout to
-// Python's path, "" for none: with it another checkout imports the user's modules.
+// EditableInstall returns the .pth file of a linked virtual environment that adds a folder of the user's checkout
+// to Python's path, or "": with it another checkout imports the user's modules.
 func EditableInstall(p Place, paths []string) string {
 	for _, name := range paths {
 		venv := filepath.Join(p.Top, filepath.FromSlash(p.Prefix), name)
@@ -74,18 +74,19 @@ func EditableInstall(p Place, paths []string) string {
 	return ""
 }
 
-// EditableWarning tells that both sides may measure the same modules.
+// EditableWarning warns that both sides may measure the same modules.
 func EditableWarning(file string) gpuprof.Warning {
 	return gpuprof.Warning{Code: "editable-install", Text: file + " puts modules of this checkout on Python's path: unless the program finds its own first, the other checkout runs the code of this one",
 		Fix: "let the program's own folder come first, for example with env PYTHONPATH=. before the command"}
 }
 
-// mostLacking is how many files an error lists that a checkout lacks.
+// mostLacking limits the files that an error lists as lacking in a checkout.
 const mostLacking = 4
 
-// lacking lists what the user's checkout has and git does not, and another checkout therefore lacks, from the
-// present folder: what the words of a failed program name first, then virtual environments. named is how many are named.
-func (c Children) lacking(p Place, words string) (all []string, named int) {
+// listLacking lists files of the user's checkout that git does not have, so that another checkout lacks them,
+// relative to the present folder. Files that the words of a failed program name come first, their number is named;
+// then virtual environments.
+func (c Children) listLacking(p Place, words string) (all []string, named int) {
 	out, err := c.Git(p.Top, "--no-optional-locks", "status", "--porcelain", "-z", "--ignored", "--untracked-files=normal")
 	if err != nil {
 		return nil, 0
@@ -123,13 +124,13 @@ func exists(name string) bool {
 	return err == nil
 }
 
-// WithLacking adds to the error of a program that failed in a checkout which files of the user's that checkout lacks.
+// WithLacking adds to the error of a program that failed in a checkout the user's files that the checkout lacks.
 func (c Children) WithLacking(name string, p *Place, err error) error {
 	if p == nil || err == nil || errors.Is(err, cli.ErrInterrupted) {
 		return err
 	}
 	why, fix := gpuprof.FixOf(err)
-	all, named := c.lacking(*p, why)
+	all, named := c.listLacking(*p, why)
 	if len(all) == 0 {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 // StoreVariable is the environment variable that names the store of a history.
 const StoreVariable = "GPUPROF_STORE"
 
-// OpenHistory is the store of that name, or for "" the one that the environment names.
+// OpenHistory opens the store of a name; "" means the store that the environment names.
 func OpenHistory(name string) (*history.Store, error) {
 	name = cmp.Or(name, os.Getenv(StoreVariable))
 	if name == "" {
@@ -33,8 +33,7 @@ func OpenHistory(name string) (*history.Store, error) {
 	return history.NewStore(b, cache), nil
 }
 
-// Order is that of the commits of this checkout's branch; nil where there is no
-// checkout.
+// Order returns the order of the commits of this checkout's branch; nil outside of a checkout.
 func (c Children) Order() history.Order {
 	out, err := c.Git("", "rev-list", "--first-parent", "HEAD")
 	if err != nil {
@@ -43,9 +42,8 @@ func (c Children) Order() history.Order {
 	return history.NewOrder(strings.Fields(string(out)))
 }
 
-// Learn takes the spread between sessions from the store that is named, where it holds
-// enough sessions of the new side's class. A store of the environment that cannot be
-// read is no failure: the spread is then assumed, as it is without one.
+// Learn takes the spread between sessions from the named store, if it has enough sessions of the new side's class.
+// If the environment's store cannot be read, Learn assumes the spread, as without a store.
 func (j *Flags) Learn(a *cli.App, now *compare.Result, o *compare.Options) error {
 	if j.Store == "" && os.Getenv(StoreVariable) == "" || j.SessionSpread != nil {
 		return nil
@@ -64,8 +62,8 @@ func (j *Flags) Learn(a *cli.App, now *compare.Result, o *compare.Options) error
 	return err
 }
 
-// Learned is what a store, "" for that of the environment, teaches about results like
-// one, and the store.
+// Learned returns what a store teaches about results like a given one, and the store; from is "" for the
+// environment's store.
 func (c Children) Learned(from string, like *compare.Result) (out compare.Learned, store *history.Store, err error) {
 	if store, err = OpenHistory(from); err == nil {
 		out, err = store.Learn(c.App.Ctx, like, c.Order())

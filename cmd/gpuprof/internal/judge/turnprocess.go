@@ -17,22 +17,22 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// TurnProcess is a gpuprof of one side that measures a block of steps whenever
-// it is asked to, see gpuprof run --blocks-on-stdin.
+// TurnProcess is a gpuprof of one side that measures a block of steps on each request, see gpuprof run
+// --blocks-on-stdin.
 type TurnProcess struct {
 	name     string
 	run      Children
-	patience func() <-chan time.Time // begins with every question: when an answer is too late
+	patience func() <-chan time.Time // starts with every question and fires at its time limit
 	Proc     *child.Process
-	lines    chan []byte   // what it answers; closed where that ends
-	last     []byte        // of them
-	quit     chan struct{} // closed when nobody reads lines any more
+	lines    chan []byte   // its answers; closed at their end
+	last     []byte        // latest answer
+	quit     chan struct{} // closed when no one reads lines any more
 	end      sync.Once
-	Err      error // how it ended, after bury
-	serves   bool  // it takes a load behind its turns
+	Err      error // error of its exit, set by endProcess
+	serves   bool  // it takes a load after its turns
 }
 
-// maxAnswer bounds a line: a result of some ten thousand samples has 10 MB.
+// maxAnswer limits a line, bytes: a result of some ten thousand samples has 10 MB.
 const maxAnswer = 256 << 20
 
 // StartTurns starts the process of a side; the caller stops it.
@@ -40,18 +40,18 @@ func (c Children) StartTurns(s Side, patience func() <-chan time.Time) (*TurnPro
 	p := &TurnProcess{name: s.Name, run: c, patience: patience, lines: make(chan []byte), quit: make(chan struct{})}
 	run := child.Command{Args: s.Turns, Dir: s.Dir, Hurry: c.hurry}
 	if exe, err := os.Executable(); err == nil && exe == s.Turns[0] {
-		run.Name = os.Args[0] // as this program was called
+		run.Name = os.Args[0] // the name by which this program was called
 	}
 	var err error
 	if p.Proc, err = run.Start(); err != nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: starting %s: %w", s.Name, s.Turns[0], err).WithFix("give --against a program that can be run")
 	}
-	go p.read()
+	go p.readLines()
 	return p, nil
 }
 
-// read hands the process's lines on until it ends.
-func (p *TurnProcess) read() {
+// readLines passes the process's lines on until it ends.
+func (p *TurnProcess) readLines() {
 	lines := bufio.NewScanner(p.Proc.Stdout)
 	lines.Buffer(nil, maxAnswer)
 	for more := true; more && lines.Scan(); {
@@ -64,14 +64,14 @@ func (p *TurnProcess) read() {
 	close(p.lines)
 }
 
-// Stop ends the process and all it started, and returns when it is gone.
+// Stop ends the process and its descendants, and returns after their end.
 func (p *TurnProcess) Stop() {
 	close(p.quit)
-	p.bury()
+	p.endProcess()
 }
 
-// bury ends what there still is of the process.
-func (p *TurnProcess) bury() {
+// endProcess ends the process once and keeps its error.
+func (p *TurnProcess) endProcess() {
 	p.end.Do(func() { p.Err = p.Proc.End() })
 }
 
@@ -81,7 +81,7 @@ func (p *TurnProcess) path() string { return p.Proc.Path }
 func (p *TurnProcess) ask(question string) (TurnAnswer, error) {
 	var a TurnAnswer
 	if question != "" {
-		// A process that is gone says why in its last words.
+		// A process that has ended gives the reason in its last message.
 		_, _ = io.WriteString(p.Proc.Stdin, question+"\n")
 	}
 	select {
@@ -95,40 +95,40 @@ func (p *TurnProcess) ask(question string) (TurnAnswer, error) {
 		return a, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: its process has not answered within the time for the whole measurement and was ended", p.name).WithFix("run %s by itself to see why, or give more %s", p.path(), flag)
 	case line, ok := <-p.lines:
 		if !ok {
-			return a, p.gone()
+			return a, p.exitError()
 		}
 		p.last = line
 		if err := json.Unmarshal(line, &a); err != nil {
-			return a, p.unexpected()
+			return a, p.answerError()
 		}
 		return a, nil
 	}
 }
 
-// unexpected is the error of an answer that is none.
-func (p *TurnProcess) unexpected() error {
+// answerError is the error of a malformed answer.
+func (p *TurnProcess) answerError() error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s answered %.60q when it was asked to take its turn", p.name, p.path(), p.last).WithFix("give a gpuprof to --against")
 }
 
-// gone is why a process ended that was asked for more.
-func (p *TurnProcess) gone() error {
-	p.bury()
+// exitError is the error of a process that ended before its answer.
+func (p *TurnProcess) exitError() error {
+	p.endProcess()
 	if p.run.App.Ctx.Err() != nil {
 		return interruptedGate(p.name)
 	}
 	if p.Err == nil {
 		return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s ended before it had answered", p.name, p.path()).WithFix("run it by itself to see why")
 	}
-	return &DeadError{gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed: %w", p.name, p.path(), withWords(p.Err, p.Proc.Words())).WithFix("run it by itself to see why")}
+	return &DeadError{gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed: %w", p.name, p.path(), addMessage(p.Err, p.Proc.Words())).WithFix("run it by itself to see why")}
 }
 
-// DeadError is a process that ended with an error before it had answered.
+// DeadError is a process that ended with an error before its answer.
 type DeadError struct{ error }
 
 func (e *DeadError) Unwrap() error { return e.error }
 
-// code is its exit code, -1 after a signal.
-func (e *DeadError) code() int {
+// exitCode returns its exit code, -1 after a signal.
+func (e *DeadError) exitCode() int {
 	exit, ok := errors.AsType[*exec.ExitError](e.error)
 	if !ok {
 		return -1
@@ -140,7 +140,7 @@ func (e *DeadError) code() int {
 func (p *TurnProcess) Ready() (protocol int, err error) {
 	a, err := p.ask("")
 	if err == nil && a.Ready == 0 {
-		err = p.unexpected()
+		err = p.answerError()
 	}
 	p.serves = a.Serves
 	return a.Ready, err
@@ -153,20 +153,19 @@ func (p *TurnProcess) Turn(d time.Duration) (measure.Turn, error) {
 	case err != nil:
 		return measure.Turn{}, err
 	case a.Turn == nil || a.Turn.Samples < 1 || a.Turn.Stages < 1 || a.Turn.Rates < 1 || !(a.Turn.Seconds > 0):
-		return measure.Turn{}, p.unexpected()
+		return measure.Turn{}, p.answerError()
 	}
 	return *a.Turn, nil
 }
 
-// Result ends the turns with a last question, TurnsEnd or TurnsLoad, and gives the run that
-// they make.
+// Result ends the turns with a last question, TurnsEnd or TurnsLoad, and returns their run.
 func (p *TurnProcess) Result(question string) (*gpuprof.Run, error) {
 	a, err := p.ask(question)
 	if err != nil {
 		return nil, err
 	}
 	if a.Run == nil {
-		return nil, p.unexpected()
+		return nil, p.answerError()
 	}
 	runs, err := document.Runs(a.Run, p.name)
 	if err != nil {
@@ -175,7 +174,7 @@ func (p *TurnProcess) Result(question string) (*gpuprof.Run, error) {
 	return runs[0], nil
 }
 
-// The protocol of a process that measures blocks on request, over its standard input.
+// Protocol of a process that measures blocks on request, over its standard input.
 const (
 	TurnsFlag     = "--blocks-on-stdin"
 	TurnsProtocol = 2 // 1 had the stages' probe in the step
@@ -183,14 +182,14 @@ const (
 	TurnsLoad     = "serve" // RATE MIN-TIME MAX-TIME
 )
 
-// TurnAnswer is one line of such a process.
+// TurnAnswer is one line of the process.
 type TurnAnswer struct {
 	// Ready is TurnsProtocol, once the check has passed and the steps are warm.
 	Ready  int             `json:"ready,omitempty"`
-	Serves bool            `json:"serves,omitempty"` // beside Ready: TurnsLoad can be asked for
+	Serves bool            `json:"serves,omitempty"` // with Ready: the process accepts TurnsLoad
 	Turn   *measure.Turn   `json:"turn,omitempty"`
 	Run    json.RawMessage `json:"run,omitempty"` // the answer to TurnsEnd and TurnsLoad: a run.json
 }
 
-// OwnDeviceFlag tells a process that takes turns that the others are on other devices.
+// OwnDeviceFlag means to a process that takes turns that the others use other devices.
 const OwnDeviceFlag = "--own-device"

@@ -64,14 +64,14 @@ func (c *RecordCmd) Run(a *cli.App) error {
 		return gpuprof.Errorf(nil, "recording a window in %s: the program launched no kernel meanwhile", c.Dir).WithFix("record again while it works on the GPU, or give a longer --time-window")
 	}
 	a.Note("recorded %s", strings.Join(files, ", "))
-	sayLeftOut(a, r, c.TimeWindow)
+	noteLeftOut(a, r, c.TimeWindow)
 	for _, w := range r.Warnings {
 		a.Note("%s", w.Sentence())
 	}
 	if c.NoAnalyze {
 		return nil
 	}
-	inner := *a // Ctrl-C has ended the window, and not the answer
+	inner := *a // Ctrl-C ended the window, and must not end the analysis
 	ctx, stop := cli.NotifyInterrupt(context.WithoutCancel(a.Ctx))
 	defer stop()
 	inner.Ctx = ctx
@@ -79,7 +79,7 @@ func (c *RecordCmd) Run(a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	(&program{app: a}).sayCUDASteps(indexes)
+	(&program{app: a}).noteCUDASteps(indexes)
 	s := &cli.Study{Analysis: found, Indexes: indexes}
 	return errors.Join(analysis.Show(a, c.Format, s), analysis.Save(a, outs, s, "", c.Force))
 }

@@ -1,6 +1,6 @@
-// Package program has the verbs about a program of the user that is recorded: run --, record and watch.
-// A command or the folder of a recording comes in; the recording, its analysis and the program's exit code
-// go out. The three share what they print of a recording. It imports cli and input, and no other verb.
+// Package program has the verbs about a recorded program of the user: run --, record and watch. A command or the
+// folder of a recording comes in; the recording, its analysis and the program's exit code go out. The three share
+// their output about a recording. It imports cli and input, and no other verb.
 package program
 
 import (
@@ -60,16 +60,16 @@ func (Cmd) Help() string {
 	)
 }
 
-// program is one such command with everything checked.
+// program is one command to run, with everything checked.
 type program struct {
 	*Cmd
 	app     *cli.App
 	options record.Options
 	files   []cli.Output // -o FILE
-	dir     string       // as it is shown
+	dir     string       // as shown to the user
 	lock    *os.File     // the folder, held until this process ends; nil for a fresh one
-	state   string       // of the recording, as it was said last
-	told    []byte       // the answer that was printed, as JSON; nil for none
+	state   string       // of the recording, as noted last
+	printed []byte       // the answer that was printed, as JSON; nil for none
 
 	sink        *cli.RankSink // of a rank of a job; nil for a program alone
 	collectives []analyze.Collectives
@@ -83,21 +83,21 @@ func (c *Cmd) Run(a *cli.App) error {
 	}
 	samplers, done := a.Samplers()
 	p.options.Samplers = samplers
-	p.options.Watch = p.watch
+	p.options.Watch = p.watchRecording
 	noted := a.Noted
 	shown := p.showLive()
 	r, err := record.Run(a.Ctx, p.options)
 	shown()
-	a.Noted = noted // what was told early has scrolled away
+	a.Noted = noted // notes printed early have scrolled away
 	done()
 	if err != nil {
-		_ = os.Remove(p.dir) // made for nothing; where it holds something it stays
+		_ = os.Remove(p.dir) // removes a new empty folder; os.Remove keeps one with files
 		return err
 	}
 	if a.ChildCode = r.ExitCode; r.Stopped {
 		a.ChildCode = cli.ExitOK
 	}
-	// The program has had its say: from here on nothing may cost its exit code.
+	// The program has ended: no later failure may change its exit code.
 	for _, err := range cli.Flatten(p.conclude(r)) {
 		fmt.Fprintf(a.Stderr, "gpuprof: %s\n", cli.Sentence(err))
 	}
@@ -140,7 +140,7 @@ func (c *Cmd) prepare(a *cli.App) (*program, error) {
 	if err := record.Check(&p.options); err != nil {
 		return nil, err
 	}
-	if err := p.place(); err != nil {
+	if err := p.placeOutputs(); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -177,9 +177,9 @@ func (c *Cmd) checkRecorder() error {
 	return nil
 }
 
-// place sorts the -o values into one folder and files, and makes the folder.
-func (p *program) place() error {
-	if is, err := p.asRank(); is || err != nil {
+// placeOutputs sorts the -o values into one folder and files, and makes the folder.
+func (p *program) placeOutputs() error {
+	if is, err := p.setUpRank(); is || err != nil {
 		return err
 	}
 	var files []string
@@ -202,7 +202,7 @@ func (p *program) place() error {
 		p.options.Dir = p.dir
 		return err
 	}
-	// The folder first: it may be where the files go.
+	// The folder first: the files may belong into it.
 	made, err := makeDirs(p.dir)
 	if err == nil {
 		err = p.openDir()
@@ -240,21 +240,21 @@ func (p *program) useFiles(files []string) (err error) {
 		if p.NoAnalyze {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: --no-analyze leaves nothing to write into it", o.Path).WithFix("leave out one of the two")
 		}
-		if p.dir != "" && ofRecording(filepath.Base(o.Path)) && cli.SameFile(filepath.Dir(o.Path), p.dir) {
+		if p.dir != "" && isRecordingFile(filepath.Base(o.Path)) && cli.SameFile(filepath.Dir(o.Path), p.dir) {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: the recording in that folder has a file of that name, and one of both would be lost", o.Path).WithFix("give the analysis another name")
 		}
 	}
 	return nil
 }
 
-// ofRecording reports whether a recording's folder has a file of that name beside
-// the analysis. Some file systems do not tell upper from lower case.
-func ofRecording(name string) bool {
+// isRecordingFile reports whether a recording's folder has a file of that name other than the analysis. Some file
+// systems do not distinguish upper from lower case.
+func isRecordingFile(name string) bool {
 	name = strings.ToLower(name)
 	return name == "telemetry.json" || strings.HasPrefix(name, "trace-") || strings.HasPrefix(name, "snapshot-")
 }
 
-// makeDirs makes a folder and those around it, and says which, innermost first.
+// makeDirs makes a folder and its missing parents, and returns the new ones, innermost first.
 func makeDirs(dir string) (made []string, err error) {
 	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
 		if _, err := os.Lstat(at); err == nil || at == filepath.Dir(at) {
@@ -268,7 +268,7 @@ func makeDirs(dir string) (made []string, err error) {
 	return made, nil
 }
 
-// openDir takes the folder that -o names, which is there.
+// openDir locks the existing folder that -o names.
 func (p *program) openDir() error {
 	var err error
 	if p.lock, err = lockDir(p.dir); err != nil {
@@ -284,8 +284,8 @@ func (p *program) openDir() error {
 	return nil
 }
 
-// clearDir removes an earlier recording's files, which would pass for ranks of
-// this one, and sees that the folder takes files.
+// clearDir removes an earlier recording's files, which would pass for ranks of this one, and checks that the folder
+// takes files.
 func (p *program) clearDir() error {
 	for _, pattern := range []string{"trace-*.json", "trace-*.json.part*", "trace-nsys.sqlite", "trace-*.gpt", "cuda-*.gpt", "cuda.jsonl", "cuda.config", "cuda.control", "gpuprof-cuda.so", "snapshot-*.pickle", "snapshot-*.pickle.part*", "samples-*.jsonl", "hook.jsonl"} {
 		for _, f := range outside.Dir(p.dir).Glob(pattern) {
@@ -302,11 +302,10 @@ func (p *program) clearDir() error {
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
-// maxSameSecond is how many folders of one second are told apart.
+// maxSameSecond limits the number of folders of one second.
 const maxSameSecond = 1000
 
-// freshDir makes a new folder that only its owner may open. Two gpuprof that begin in
-// the same second get one each.
+// freshDir makes a new folder that only its owner may open. Two gpuprof that begin in the same second get one each.
 func freshDir(now time.Time) (string, error) {
 	name := "gpuprof-" + now.Format("20060102-150405")
 	for n := 1; ; n++ {
@@ -329,13 +328,12 @@ func cannotMake(dir string, err error) error {
 		"choose another folder with -o; the program was not started", "the program was not started: name a folder that takes files with -o DIR")
 }
 
-// conclude says what happened, writes telemetry.json and analyses the traces.
-// What lies in the folder is for its owner alone: traces and command lines tell
-// much of a program.
+// conclude summarizes the run, writes telemetry.json and analyzes the traces. The folder's files are for its owner
+// alone: traces and command lines reveal much of a program.
 func (p *program) conclude(r *record.Result) error {
 	ctx, stop := p.interruptible()
 	defer stop()
-	p.summarise(r)
+	p.noteSummary(r)
 	private := append([]string{filepath.Join(p.dir, "report.nsys-rep"), filepath.Join(p.dir, "hook.jsonl"), filepath.Join(p.dir, "cuda.jsonl")}, outside.Dir(p.dir).Glob("samples-*.jsonl")...)
 	for _, t := range append(private, r.Traces...) {
 		_ = os.Chmod(t, 0o600) // a file system without modes has none to set
@@ -345,10 +343,10 @@ func (p *program) conclude(r *record.Result) error {
 	case r.Idle && len(r.Traces) > 0:
 		p.app.Note("%s recorded: gpuprof analyze %s", windowsWere(len(r.Traces)), r.Traces[0])
 	case len(r.Traces) > 0 && !p.NoAnalyze:
-		errs = append(errs, p.analyze(ctx, r))
+		errs = append(errs, p.writeAnalysis(ctx, r))
 	}
 	p.app.Note("everything is in %s", p.dir)
-	return errors.Join(append(errs, p.leave(r))...)
+	return errors.Join(append(errs, p.leaveObject(r))...)
 }
 
 func (p *program) keepTelemetry(r *record.Result) error {
@@ -356,13 +354,13 @@ func (p *program) keepTelemetry(r *record.Result) error {
 	return runfile.WritePrivate(filepath.Join(p.dir, "telemetry.json"), p.Force, func(w io.Writer) error { return cli.WriteJSON(w, stored) })
 }
 
-// interruptible is a context for the analysis: the signals that ended the
-// program have ended the app's.
+// interruptible returns a context for the analysis: the signals that ended the program have ended the app's
+// context.
 func (p *program) interruptible() (context.Context, context.CancelFunc) {
 	return cli.NotifyInterrupt(context.WithoutCancel(p.app.Ctx))
 }
 
-// flagBehind is the error for a flag of gpuprof where the command is expected.
+// flagBehind returns the error for a flag of gpuprof in place of the command.
 func flagBehind(rest []string) error {
 	if len(rest) == 0 || !strings.HasPrefix(rest[0], "-") {
 		return nil

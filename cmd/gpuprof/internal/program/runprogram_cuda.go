@@ -14,10 +14,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// sayCUDA says what the CUDA recorder kept.
-func (p *program) sayCUDA(r *record.Result) {
+// noteCUDA notes how many records the CUDA recorder kept and lost.
+func (p *program) noteCUDA(r *record.Result) {
 	var records, lost int64
-	processes, cupti := map[int]bool{}, 0 // with several windows a process is there several times
+	processes, cupti := map[int]bool{}, 0 // with several windows a process has several entries
 	for _, q := range r.CUDA {
 		if q.File == "" || q.CUPTI == 0 {
 			continue
@@ -40,11 +40,11 @@ func (p *program) sayCUDA(r *record.Result) {
 		text = "recorded CUDA until the program was killed"
 	}
 	p.app.Note("%s (CUPTI %s); lost %s", text, record.ReleaseOf(cupti), cli.Plural(int(lost), "record"))
-	sayLeftOut(p.app, r, p.WindowAfter+p.TimeWindow)
+	noteLeftOut(p.app, r, p.WindowAfter+p.TimeWindow)
 }
 
-// sayLeftOut says how many records lay after a window and were cut off.
-func sayLeftOut(a *cli.App, r *record.Result, window time.Duration) {
+// noteLeftOut notes the number of records that were cut off after a window.
+func noteLeftOut(a *cli.App, r *record.Result, window time.Duration) {
 	n := int64(0)
 	for _, p := range r.CUDA {
 		n += p.LeftOut
@@ -61,8 +61,8 @@ func windowsWere(n int) string {
 	return fmt.Sprintf("%d windows were", n)
 }
 
-// showLive says how an armed program is recorded, and prints tables while the program runs, as
-// --watch asks; end ends that.
+// showLive notes that an armed program waits for a window. With --watch it prints tables while the program runs,
+// until end is called.
 func (p *program) showLive() (end func()) {
 	if p.Idle {
 		p.app.Note("the recorder is armed; record a window with gpuprof record %s", p.dir)
@@ -79,7 +79,7 @@ func (p *program) showLive() (end func()) {
 			return
 		case <-time.After(p.WatchEvery):
 		}
-		_ = w.follow(ctx, p.WatchEvery, false) // the program's recording is read again at its end, and what is wrong with it said then
+		_ = w.showTables(ctx, p.WatchEvery, false) // the recording is read again at its end, with its errors reported then
 	})
 	return func() {
 		stop()
@@ -87,8 +87,8 @@ func (p *program) showLive() (end func()) {
 	}
 }
 
-// sayCUDASteps says which steps the recordings have: of the first that has any.
-func (p *program) sayCUDASteps(indexes []*analyze.Index) {
+// noteCUDASteps notes the steps of the first recording that has any.
+func (p *program) noteCUDASteps(indexes []*analyze.Index) {
 	for _, x := range indexes {
 		if !x.Stepped() {
 			continue

@@ -12,15 +12,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/record"
 )
 
-// watch follows the recording while the program runs. It says on a terminal how far that
-// is, and tells the answer of a program that runs on. Then it ends the program, if that was
-// asked for.
-func (p *program) watch(h *record.Hook, ended <-chan struct{}) record.Watched {
-	p.sayState(h)
+// watchRecording follows the recording while the program runs. It notes the progress on a terminal and prints the
+// analysis of a program that runs on, or ends the program with --stop-after.
+func (p *program) watchRecording(h *record.Hook, ended <-chan struct{}) record.Watched {
+	p.noteState(h)
 	if !h.Settled() {
 		return record.WatchOn
 	}
-	// Other ranks may begin late; a program that ends soon has its answer at its end.
+	// Other ranks may begin late; a program that ends soon gets its analysis at its end.
 	wait := p.EarlyAfter
 	if p.StopAfter {
 		wait = min(wait, time.Second)
@@ -39,19 +38,19 @@ func (p *program) watch(h *record.Hook, ended <-chan struct{}) record.Watched {
 		case p.StopAfter:
 			return record.WatchStop
 		default:
-			p.tellEarly(&now, ended)
+			p.printEarly(&now, ended)
 			return record.WatchEnough
 		}
 	}
 }
 
-// accountWithin is how long an early answer waits for the samples of the host, which come from the steps after
-// the recorded ones: those may be long.
+// accountWithin limits the time that an early analysis waits for the samples of the host, which come from the steps
+// after the recorded ones: those may be long.
 const accountWithin = 20 * time.Second
 
-// sayState says on a terminal, in a line for each, what the recording waits for. Lines and
-// not a bar: the program prints on the same terminal.
-func (p *program) sayState(h *record.Hook) {
+// noteState notes on a terminal each change of the recording's state. It prints lines and not a progress bar,
+// because the program prints on the same terminal.
+func (p *program) noteState(h *record.Hook) {
 	f := cli.FileBehind(p.app.Stderr)
 	if f == nil || !term.IsTerminal(int(f.Fd())) {
 		return
@@ -62,7 +61,7 @@ func (p *program) sayState(h *record.Hook) {
 	}
 }
 
-// stateOf is what the recording waits for.
+// stateOf describes the recording's state.
 func (p *program) stateOf(h *record.Hook) string {
 	state := ""
 	for i := range h.Processes {
@@ -85,9 +84,9 @@ func (p *program) stateOf(h *record.Hook) string {
 	return state
 }
 
-// tellEarly says that the recording is there, and what it says, while the program runs on.
-func (p *program) tellEarly(h *record.Hook, ended <-chan struct{}) {
-	p.sayRecorded(h)
+// printEarly notes that the recording is complete and prints its analysis while the program runs on.
+func (p *program) printEarly(h *record.Hook, ended <-chan struct{}) {
+	p.noteRecorded(h)
 	p.app.Note("the program runs on; its recording is in %s", p.dir)
 	if p.NoAnalyze {
 		return
@@ -96,23 +95,23 @@ func (p *program) tellEarly(h *record.Hook, ended <-chan struct{}) {
 	defer stop()
 	go func() {
 		select {
-		case <-ended: // what follows the program's end has the whole answer
+		case <-ended: // the end of the program prints the whole analysis
 			stop()
 		case <-ctx.Done():
 		}
 	}()
-	// The analysis reads there how many CPUs the program has, and its command.
+	// The analysis reads the program's command and number of CPUs from telemetry.json.
 	r := record.SoFar(&p.options, h)
 	if p.keepTelemetry(r) != nil {
 		return // tried again at the program's end
 	}
 	inner := *p.app
 	inner.Ctx = ctx
-	write, err := p.answer(&inner, r)
+	write, err := p.analyzeRecording(&inner, r)
 	if err != nil {
-		return // said at the program's end
+		return // reported at the program's end
 	}
-	if p.keep(write) != nil || p.print(write) != nil {
+	if p.storeAnalysis(write) != nil || p.printOnce(write) != nil {
 		return // tried again at the program's end
 	}
 	p.app.Note("the whole answer is in %s, and is written again when the program ends", filepath.Join(p.dir, "report.html"))

@@ -43,18 +43,18 @@ func TestMarkInflated(t *testing.T) {
 	} {
 		a, f := &analyze.Analysis{Step: analyze.StepMean{Count: 4, NS: 15_000_000}}, gpuprof.Finding{Rule: c.rule, StepNS: 2_000_000}
 		got := ""
-		if caveat := inflated(&record.Overhead{DuringS: 0.015, Ratio: c.ratio}); caveat != nil {
+		if caveat := inflationCaveats(&record.Overhead{DuringS: 0.015, Ratio: c.ratio}); caveat != nil {
 			got = caveat(a, f)
 		}
 		if got != c.want {
 			t.Errorf("%s at %.2f: %q, want %q", c.rule, c.ratio, got, c.want)
 		}
 	}
-	uneven := inflated(&record.Overhead{BeforeS: 0.001, DuringS: 0.015, AfterS: 0.02, Uneven: true})
+	uneven := inflationCaveats(&record.Overhead{BeforeS: 0.001, DuringS: 0.015, AfterS: 0.02, Uneven: true})
 	if got, want := uneven(&analyze.Analysis{}, gpuprof.Finding{Rule: "item"}), "may be inflated by profiling: steps after the recording took 20 times as long as before, too uneven to say by how much"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if inflated(nil) != nil {
+	if inflationCaveats(nil) != nil {
 		t.Error("marked without a measurement")
 	}
 }

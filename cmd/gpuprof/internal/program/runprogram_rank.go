@@ -18,11 +18,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/record"
 )
 
-// asRank makes this process a rank of a job if a launcher says which one it is and -o
-// names the job's folder or bucket: the recording then gets a folder of its own, since
-// the ranks share what -o names. It reports whether it is one. Errors come before the
-// program is started.
-func (p *program) asRank() (bool, error) {
+// setUpRank makes this process a rank of a job if a launcher sets its rank and -o names the job's folder or bucket:
+// the recording then gets its own folder, since the ranks share the -o folder. It reports whether this process is a
+// rank. Errors come before the program is started.
+func (p *program) setUpRank() (bool, error) {
 	at := slices.IndexFunc(p.Output, cli.IsRankFolder)
 	if at < 0 {
 		return false, nil
@@ -52,8 +51,8 @@ func (p *program) asRank() (bool, error) {
 // recordings is the folder of the ranks' recordings in the folder of a job.
 const recordings = "recording"
 
-// rankDir makes the folder for one rank's recording. An attempt that the launcher does
-// not count, because the job was started again by hand, gets the next free name.
+// rankDir makes the folder for one rank's recording. An attempt that the launcher does not count, because the user
+// restarted the job, gets the next free name.
 func rankDir(job string, p launch.Place) (string, error) {
 	above := filepath.Join(job, recordings)
 	if err := os.MkdirAll(above, 0o755); err != nil {
@@ -75,8 +74,8 @@ func rankDir(job string, p launch.Place) (string, error) {
 	}
 }
 
-// leave writes the object of this rank; it does nothing for a program that is none.
-func (p *program) leave(r *record.Result) error {
+// leaveObject writes the object of this rank; it does nothing for a program outside of a job.
+func (p *program) leaveObject(r *record.Result) error {
 	if p.sink == nil {
 		return nil
 	}

@@ -23,9 +23,9 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// summarise tells in a few lines how the program went. Standard output is the
-// program's: everything of gpuprof's goes to standard error.
-func (p *program) summarise(r *record.Result) {
+// noteSummary summarizes in a few lines how the program ended. Standard output belongs to the program: all output
+// of gpuprof goes to standard error.
+func (p *program) noteSummary(r *record.Result) {
 	a := p.app
 	ended := fmt.Sprintf("ended with exit code %d", r.ExitCode)
 	switch {
@@ -48,9 +48,9 @@ func (p *program) summarise(r *record.Result) {
 	}
 	a.Note("%s %s after %s%s", filepath.Base(r.Command[0]), ended, gpuprof.FormatSeconds(r.WallS), cost)
 	if r.Hook != nil {
-		p.sayRecorded(r.Hook)
+		p.noteRecorded(r.Hook)
 	}
-	p.sayCUDA(r)
+	p.noteCUDA(r)
 	if o := r.Overhead; o != nil {
 		a.Note("%s", p.overheadSentence(o))
 	}
@@ -59,12 +59,12 @@ func (p *program) summarise(r *record.Result) {
 	}
 }
 
-// markNames say by what steps were told apart.
+// markNames names the events by which steps were counted.
 var markNames = map[string]string{
 	"optimizer": "optimizer steps", "zero_grad": "optimizer steps", "backward": "backward passes", "module": "calls of the model", "loader": "batches of the data loader",
 }
 
-func (p *program) sayRecorded(h *record.Hook) {
+func (p *program) noteRecorded(h *record.Hook) {
 	recorded := 0
 	var first *record.Process
 	for i := range h.Processes {
@@ -79,7 +79,7 @@ func (p *program) sayRecorded(h *record.Hook) {
 		return
 	}
 	if p.Memory {
-		p.sayRemembered(first, recorded)
+		p.noteSnapshot(first, recorded)
 		return
 	}
 	what := fmt.Sprintf("recorded %d %s from number %d on", first.Recorded, markNames[first.Kind], first.After+1)
@@ -93,8 +93,8 @@ func (p *program) sayRecorded(h *record.Hook) {
 	p.app.Note("%s (torch %s%s)", what, first.Torch, where)
 }
 
-// sayRemembered says what a snapshot holds.
-func (p *program) sayRemembered(first *record.Process, recorded int) {
+// noteSnapshot notes the time that a memory snapshot covers.
+func (p *program) noteSnapshot(first *record.Process, recorded int) {
 	until := "its end"
 	switch n := first.After + first.Recorded; {
 	case first.File == "":
@@ -109,8 +109,8 @@ func (p *program) sayRemembered(first *record.Process, recorded int) {
 	p.app.Note("recorded the memory of the program from its first use of a GPU to %s (torch %s%s)", until, first.Torch, where)
 }
 
-// overheadSentence says what recording cost, as ratios: the hook's step times
-// are medians on the host, and the analysis below speaks of mean steps.
+// overheadSentence describes the cost of recording as ratios: the hook's step times are trimmed means on the host,
+// and the analysis below has mean steps.
 func (p *program) overheadSentence(o *record.Overhead) string {
 	var text string
 	switch {
@@ -131,8 +131,8 @@ func (p *program) overheadSentence(o *record.Overhead) string {
 	return text
 }
 
-// answer analyses what was recorded; write shows it in a format.
-func (p *program) answer(a *cli.App, r *record.Result) (write func(w io.Writer, format string, s cli.Screen) error, err error) {
+// analyzeRecording analyzes the recording; write renders it in a format.
+func (p *program) analyzeRecording(a *cli.App, r *record.Result) (write func(w io.Writer, format string, s cli.Screen) error, err error) {
 	files := chosenTraces(r)
 	if p.Memory {
 		var ins []*input.File
@@ -144,12 +144,12 @@ func (p *program) answer(a *cli.App, r *record.Result) (write func(w io.Writer, 
 			return a.Documents.Memory.Write(w, format, found, s)
 		}, err
 	}
-	analysis, indexes, err := input.AnalyzeTraces(a, files, inflated(r.Overhead))
+	analysis, indexes, err := input.AnalyzeTraces(a, files, inflationCaveats(r.Overhead))
 	if p.sink != nil && err == nil {
 		p.collectives = analyze.CollectivesOf(indexes)
 	}
 	if r.Recorder == record.ByCUDA && err == nil {
-		p.sayCUDASteps(indexes)
+		p.noteCUDASteps(indexes)
 	}
 	s := &cli.Study{Analysis: analysis, Indexes: indexes}
 	return func(w io.Writer, format string, on cli.Screen) error {
@@ -157,15 +157,15 @@ func (p *program) answer(a *cli.App, r *record.Result) (write func(w io.Writer, 
 	}, err
 }
 
-// analyze reads what was recorded and hands out what it says.
-func (p *program) analyze(ctx context.Context, r *record.Result) error {
+// writeAnalysis analyzes the recording, prints the analysis and writes it to the files.
+func (p *program) writeAnalysis(ctx context.Context, r *record.Result) error {
 	inner := *p.app
 	inner.Ctx = ctx
-	show, err := p.answer(&inner, r)
+	show, err := p.analyzeRecording(&inner, r)
 	if err != nil {
 		return gpuprof.Errorf(nil, "analysing the recording: %w", err).WithFix("analyse it again with gpuprof analyze %s", p.dir)
 	}
-	errs := []error{p.print(show), p.keep(show)}
+	errs := []error{p.printOnce(show), p.storeAnalysis(show)}
 	p.app.Pages = append(p.app.Pages, filepath.Join(p.dir, "report.html"))
 	for _, o := range p.files {
 		write := runfile.Write
@@ -177,25 +177,25 @@ func (p *program) analyze(ctx context.Context, r *record.Result) error {
 	return errors.Join(errs...)
 }
 
-// print writes an answer to the terminal, unless it was printed while the program ran: once is enough.
-func (p *program) print(show func(w io.Writer, format string, s cli.Screen) error) error {
+// printOnce prints an analysis to the terminal, unless the same one was printed while the program ran.
+func (p *program) printOnce(show func(w io.Writer, format string, s cli.Screen) error) error {
 	var found bytes.Buffer
 	if err := show(&found, "json", cli.Screen{}); err != nil {
 		return err
 	}
-	if bytes.Equal(found.Bytes(), p.told) {
+	if bytes.Equal(found.Bytes(), p.printed) {
 		p.app.Note("the answer is the one above")
 		return nil
 	}
-	if err := show(p.app.Stderr, "table", p.screen()); err != nil {
+	if err := show(p.app.Stderr, "table", p.stderrScreen()); err != nil {
 		return err
 	}
-	p.told = found.Bytes()
+	p.printed = found.Bytes()
 	return nil
 }
 
-// keep writes an analysis into the folder of the recording.
-func (p *program) keep(show func(w io.Writer, format string, s cli.Screen) error) error {
+// storeAnalysis writes an analysis into the folder of the recording.
+func (p *program) storeAnalysis(show func(w io.Writer, format string, s cli.Screen) error) error {
 	var errs []error
 	for _, own := range []struct{ name, format string }{{"analysis.json", "json"}, {"report.html", "html"}} {
 		errs = append(errs, runfile.WritePrivate(filepath.Join(p.dir, own.name), p.Force, func(w io.Writer) error { return show(w, own.format, cli.Screen{}) }))
@@ -203,8 +203,8 @@ func (p *program) keep(show func(w io.Writer, format string, s cli.Screen) error
 	return errors.Join(errs...)
 }
 
-// chosenTraces are the ranks' where the job has ranks: other processes of the
-// program (launchers, evaluators) are no part of it and keep their own file.
+// chosenTraces returns the ranks' traces if the job has ranks: other processes of the program (launchers,
+// evaluators) are not part of it and keep their own file.
 func chosenTraces(r *record.Result) []string {
 	var ranks []string
 	for _, t := range r.Traces {
@@ -218,8 +218,8 @@ func chosenTraces(r *record.Result) []string {
 	return r.Traces
 }
 
-// screen is the terminal behind standard error.
-func (p *program) screen() cli.Screen {
+// stderrScreen describes the terminal behind standard error.
+func (p *program) stderrScreen() cli.Screen {
 	s := cli.Screen{Lines: p.app.Screen().Lines, Quiet: p.app.Quiet}
 	f := cli.FileBehind(p.app.Stderr)
 	if f == nil || !term.IsTerminal(int(f.Fd())) {
@@ -233,13 +233,13 @@ func (p *program) screen() cli.Screen {
 	return s
 }
 
-// inflatedFrom is the ratio from which recorded steps count as slowed down;
-// less is within what steps differ by anyway.
+// inflatedFrom is the ratio from which recorded steps count as slowed down; a smaller one is within the usual
+// spread of steps.
 const inflatedFrom = 1.1
 
-// inflated says of findings on the host's time by how much the recording itself made
-// the steps longer.
-func inflated(o *record.Overhead) input.Caveats {
+// inflationCaveats returns the caveat for findings about the host's time: the factor by which the recording itself
+// made the steps longer.
+func inflationCaveats(o *record.Overhead) input.Caveats {
 	if o == nil || o.Ratio < inflatedFrom && !o.Uneven {
 		return nil
 	}

@@ -16,7 +16,7 @@ func TestStateIsForTerminals(t *testing.T) {
 	say := func(quiet bool, to *os.File) {
 		p := &program{Cmd: &Cmd{Steps: 5}, options: record.Options{Skip: 9}, app: &cli.App{Tables: &cli.Tables{}, Stderr: to, Quiet: quiet}}
 		for i := range states {
-			p.sayState(&record.Hook{Processes: states[i : i+1]})
+			p.noteState(&record.Hook{Processes: states[i : i+1]})
 		}
 	}
 	tty, shown := testkit.Terminal(t)

@@ -2,8 +2,8 @@ package program
 
 import "os"
 
-// lockDir opens the folder. Windows locks no folders, so of two gpuprof that are
-// given the same one at once, the second is not told.
+// lockDir opens the folder. Windows locks no folders, so the second of two gpuprof with the same folder gets no
+// error.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {

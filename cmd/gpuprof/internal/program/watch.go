@@ -48,49 +48,49 @@ func (c *WatchCmd) Run(a *cli.App) error {
 	if f := cli.FileBehind(a.Stdout); f != nil && term.IsTerminal(int(f.Fd())) {
 		w.screen = true
 	}
-	return w.follow(a.Ctx, c.Every, c.Once)
+	return w.showTables(a.Ctx, c.Every, c.Once)
 }
 
 // watching shows one folder again and again.
 type watching struct {
 	dir, shown string
 	out        io.Writer
-	screen     bool                                 // each table takes the place of the one before
-	pause      func(time.Duration) <-chan time.Time // a test has a clock of its own
-	whole      bool                                 // it goes on until the context ends
+	screen     bool                                 // each table replaces the previous one
+	pause      func(time.Duration) <-chan time.Time // a test has its own clock
+	whole      bool                                 // it continues until the context ends
 	lines      int                                  // of the last table
 	last       string
 }
 
-// dear is how many times as long as a look the pause behind it is: looking takes processor time
-// that the program may want.
-const dear = 10
+// pauseFactor is the ratio of the pause to the time of a look before it: looking takes processor time from the
+// program.
+const pauseFactor = 10
 
-// follow shows tables until the recordings have ended, or the context has.
-func (w *watching) follow(ctx context.Context, every time.Duration, once bool) error {
+// showTables shows tables until the recordings or the context have ended.
+func (w *watching) showTables(ctx context.Context, every time.Duration, once bool) error {
 	for {
 		began := time.Now()
-		text, ended, err := w.look(ctx)
+		text, ended, err := w.makeTable(ctx)
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
 		if ctx.Err() != nil {
-			return nil // Ctrl-C is how a view is left
+			return nil // Ctrl-C ends a view without an error
 		}
-		w.show(text)
+		w.printTable(text)
 		if once || ended && !w.whole {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-w.pause(max(every, dear*time.Since(began))):
+		case <-w.pause(max(every, pauseFactor*time.Since(began))):
 		}
 	}
 }
 
-// look is the table of now; ended says that nothing more is recorded.
-func (w *watching) look(ctx context.Context) (text string, ended bool, err error) {
+// makeTable returns the current table; ended reports that nothing more is recorded.
+func (w *watching) makeTable(ctx context.Context) (text string, ended bool, err error) {
 	live, err := record.LiveOf(ctx, w.dir, record.LiveStretch)
 	if err != nil {
 		return "", false, err
@@ -102,8 +102,8 @@ func (w *watching) look(ctx context.Context) (text string, ended bool, err error
 	return liveTable(w.shown, live), record.Gone(w.dir), nil
 }
 
-// show prints a table; one that has not changed is not printed again.
-func (w *watching) show(text string) {
+// printTable prints a table if it has changed.
+func (w *watching) printTable(text string) {
 	if text == w.last {
 		return
 	}
@@ -116,14 +116,14 @@ func (w *watching) show(text string) {
 	w.lines, w.last = strings.Count(text, "\n"), text
 }
 
-// liveKernels and liveCopies are how many rows are shown of each.
+// liveKernels and liveCopies limit the rows of each.
 const (
 	liveKernels = 8
 	liveCopies  = 3
 	liveName    = 44
 )
 
-// liveTable is what the processes of a folder did in the last stretch.
+// liveTable formats the activity of a folder's processes in the last stretch.
 func liveTable(dir string, live []record.Live) string {
 	var b strings.Builder
 	for i := range live {
@@ -150,7 +150,7 @@ func liveTable(dir string, live []record.Live) string {
 	return b.String()
 }
 
-// liveRows prints rows by name, the longest first, and what the others take together.
+// liveRows prints rows by name, the longest first, and the sum of the others.
 func liveRows(b *strings.Builder, title string, rows []record.LiveRow, most int, over time.Duration) {
 	if len(rows) == 0 {
 		return
@@ -174,7 +174,7 @@ func liveRow(b *strings.Builder, name string, r record.LiveRow, over time.Durati
 	fmt.Fprintf(b, "  %-*s %9d %10s %6.1f %%\n", liveName, name, r.Count, gpuprof.FormatNS(r.NS), share)
 }
 
-// liveNameOf is a row's name as it fits, with the bytes of copies.
+// liveNameOf returns a row's name, shortened to fit, with the bytes of copies.
 func liveNameOf(r record.LiveRow) string {
 	name := []rune(document.CleanText(r.Name))
 	tail := ""
@@ -187,7 +187,7 @@ func liveNameOf(r record.LiveRow) string {
 	return string(name) + tail
 }
 
-// hookTable is what the hook tells of PyTorch programs before and while it records.
+// hookTable formats the hook's events of PyTorch programs before and during the recording.
 func hookTable(dir string, h *record.Hook) string {
 	if len(h.Processes) == 0 {
 		return cleanPath(dir) + ": no process is recorded yet\n"

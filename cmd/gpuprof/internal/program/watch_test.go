@@ -39,7 +39,7 @@ func TestWatching(t *testing.T) {
 			now <- time.Time{}
 			return now
 		}}
-		if err := w.follow(ctx, time.Minute, false); err != nil {
+		if err := w.showTables(ctx, time.Minute, false); err != nil {
 			t.Fatal(err)
 		}
 		between := "\n"
