@@ -30,7 +30,7 @@ func Diagnosis(d *gpuprof.Diagnosis) (*Page, error) {
 		}
 		why.Items = append(why.Items, Item{Label: l.Name, Text: text, Tone: tone, Lines: filled(Line{Label: "fix", Value: l.Fix})})
 	}
-	answer := gpuprof.Answer{Verdict: "usable", Tone: gpuprof.ToneGood, Sentence: "What gpuprof uses on this machine: " + countText(count) + "."}
+	answer := gpuprof.Answer{Verdict: "usable", Tone: gpuprof.ToneGood, Sentence: "Looked at on this machine: " + countText(count) + "."}
 	if v, bad := d.Vital(); bad {
 		answer = gpuprof.Answer{Verdict: "not usable", Tone: gpuprof.ToneBad, Sentence: v.Name + ": " + v.Reason}
 	}

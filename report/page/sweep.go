@@ -272,7 +272,7 @@ func eachRun(runs []*gpuprof.Run, limit int) Section {
 		if date := view.Date(r.Started); date != "" {
 			about = append(about, date)
 		}
-		s.Blocks = []Block{Text{S: strings.Join(append(about, view.Headline(r)), ", ") + ".", As: Remark}, Text{S: runVerdict(r), In: HTML}}
+		s.Blocks = []Block{Text{S: strings.Join(append(about, view.Headline(r)), ", ") + ".", As: Remark}}
 		s.Sections = runSections(r, id, limit)
 		out.Sections = append(out.Sections, s)
 	}
