@@ -14,7 +14,11 @@ const leastBarShare = 0.005
 func (r *Run) Answer() Answer {
 	switch {
 	case r.Status == Invalid:
-		return Answer{Verdict: "invalid", Tone: ToneBad, Sentence: sentenceOf(r.Reason, "The implementation disagrees with its reference") + "; no times are reported."}
+		text := sentenceOf(r.Reason, "The implementation disagrees with its reference")
+		if !strings.Contains(text, "no times are reported") {
+			text += "; no times are reported"
+		}
+		return Answer{Verdict: "invalid", Tone: ToneBad, Sentence: text + "."}
 	case !r.Step.Usable() && len(r.StageShares()) == 0:
 		return Answer{Verdict: "not measured", Tone: ToneUnsure, Sentence: sentenceOf(r.Reason, "No sample of a step was taken") + "."}
 	}
