@@ -23,7 +23,7 @@ func toolText(t gpuprof.Tool) string {
 // listOf is a list of short texts.
 func listOf(l List, all []string) List {
 	for _, t := range all {
-		l.Items = append(l.Items, Item{Text: view.Cut(t, 600)})
+		l.Items = append(l.Items, Item{Text: t})
 	}
 	return l
 }
@@ -32,7 +32,7 @@ func listOf(l List, all []string) List {
 func warnings(ws []gpuprof.Warning) Section {
 	list := List{Label: "warning", Noun: "warning", Alert: true, Max: maxListed}
 	for _, w := range ws {
-		list.Items = append(list.Items, Item{Label: view.Cut(w.Code, 60), Text: w.Sentence(), Tone: Unsure, About: aboutWarning(w.Code)})
+		list.Items = append(list.Items, Item{Label: w.Code, Text: w.Sentence(), Tone: Unsure, About: aboutWarning(w.Code)})
 	}
 	return warningSection("", Markdown|HTML, list)
 }

@@ -166,7 +166,7 @@ func advice(f gpuprof.Finding) Item {
 	if bytes, ok := number(f.Evidence[gpuprof.EvidenceSavedBytes]); ok && view.Finite(bytes) && bytes > 0 {
 		it.Text += ", reserves up to " + view.SI(bytes, "B") + " less"
 	}
-	for _, line := range []Line{{Label: "evidence", Value: evidenceText(f.Evidence), In: Verbose}, {Label: "try", Value: view.Cut(f.Command, 300), Code: true}, {Label: "PyTorch", Value: view.Cut(f.PyTorch, 300), Code: true, In: Verbose}} {
+	for _, line := range []Line{{Label: "evidence", Value: evidenceText(f.Evidence), In: Verbose}, {Label: "try", Value: f.Command, Code: true}, {Label: "PyTorch", Value: f.PyTorch, Code: true, In: Verbose}} {
 		if line.Value != "" {
 			it.Lines = append(it.Lines, line)
 		}

@@ -28,7 +28,7 @@ const (
 // there is little room.
 func metrics() []metric {
 	return []metric{
-		{Column{Title: "stage", Left: true, Most: 24}, func(s view.Stage) Cell { return Cell{Text: view.Cut(s.Name, 60)} }, kernelName},
+		{Column{Title: "stage", Left: true, Most: 24}, func(s view.Stage) Cell { return Cell{Text: s.Name} }, kernelName},
 		{Column{Title: "exposed"}, func(s view.Stage) Cell { return median(s.Exposed) }, nil},
 		{Column{Title: "share"}, func(s view.Stage) Cell { return amount(view.ShareCell(s), s.Share, "1") }, nil},
 		{Column{Title: "device", Drop: 1, Named: true}, func(s view.Stage) Cell { return median(s.Device) }, func(k gpuprof.StageResult) Cell { return median(view.Usable(k.Device)) }},
@@ -125,7 +125,7 @@ func kernelsOf(r *gpuprof.Run, stages []view.Stage) Block {
 	t := Table{Name: "Table of kernels", In: Markdown, Columns: []Column{{Title: "stage", Left: true}, {Title: "kernel", Left: true}, {Title: "device"}, {Title: "95 % interval"}, {Title: "timed by", Left: true}}}
 	for _, s := range stages {
 		for _, k := range view.Kernels(r, s.Name) {
-			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(s.Name, 60)}, {Text: view.Cut(k.Name, 60)}, median(view.Usable(k.Device)), {Text: view.SeriesInterval(k.Device)}, {Text: kernelMethod(k)}}})
+			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: s.Name}, {Text: k.Name}, median(view.Usable(k.Device)), {Text: view.SeriesInterval(k.Device)}, {Text: kernelMethod(k)}}})
 		}
 	}
 	if len(t.Rows) == 0 {
