@@ -93,7 +93,7 @@ func TestStuckHandle(t *testing.T) {
 			dir := t.TempDir()
 			code, out, words := c.node.run(t, dir, append(strings.Fields("doctor --no-color --within 1s -o gpu.prom"), strings.Fields(c.args)...)...)
 			prom, err := os.ReadFile(filepath.Join(dir, "gpu.prom"))
-			if code != c.code || !strings.Contains(out+words, c.says) || strings.Contains(out, "healthy: no device") || err != nil ||
+			if code != c.code || !strings.Contains(out+words, c.says) || strings.Contains(out, "[healthy] no device") || err != nil ||
 				!strings.Contains(string(prom), "gpuprof_gpu_healthy{node=\"n7\"} 0\n") || !strings.Contains(string(prom), "gpuprof_gpu_checked{node=\"n7\"} 0\n") {
 				t.Errorf("code %d, %v\n%s%s%s", code, err, out, words, prom)
 			}

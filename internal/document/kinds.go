@@ -55,7 +55,8 @@ func kinds() []kind {
 		// are by precision and kind of traffic (Run.CopiesYield). 1.2.0: kind. 1.3.0: the device's clock.
 		// 1.4.0: rules have the ids that they have for traces (gpuprof.Rules). 1.5.0: roles of stages.
 		// 1.6.0: requests. 1.7.0: requests from outside, over HTTP. 1.8.0: the tail of a late sender is left out, checks in virtual time.
-		{Run, "1.8.0", "a run", "gpuprof run", "a file written by gpuprof run", "which gpuprof report, compare and gate take"},
+		// 1.9.0: answer.
+		{Run, "1.9.0", "a run", "gpuprof run", "a file written by gpuprof run", "which gpuprof report, compare and gate take"},
 		// 2.0.0: kind says what the file is, and sides how they were measured, as kind did. 2.1.0: ids of rules, as in a run.
 		{Comparison, "2.1.0", "a comparison", "gpuprof compare or gate", "a file written by gpuprof compare or gate", "which gpuprof report takes"},
 		{Gate, "2.1.0", "a comparison", "gpuprof gate", "a file written by gpuprof gate", "which gpuprof report takes"},
@@ -64,8 +65,8 @@ func kinds() []kind {
 		{Tune, "2.5.0", "a tuning result", "gpuprof tune", "the file that gpuprof tune left, or start again with another -o FILE", "which gpuprof report and tune --resume take"},
 		{Claims, "2.3.0", "a test of claims", "gpuprof tune --claims", "the file that gpuprof tune --claims left", "which gpuprof report and tune --claims --resume take"},
 		// 2.1.0: kind; the line to change in a PyTorch program is "pytorch", which was "knob";
-		// warnings carry their fix apart.
-		{Analysis, "2.1.0", "an analysis", "gpuprof analyze", "a file written by gpuprof analyze -o FILE.json", "which gpuprof report, compare and gate take"},
+		// warnings carry their fix apart. 2.2.0: answer.
+		{Analysis, "2.2.0", "an analysis", "gpuprof analyze", "a file written by gpuprof analyze -o FILE.json", "which gpuprof report, compare and gate take"},
 		{TraceComparison, "2.1.0", "a comparison of traces", "gpuprof analyze --compare", "a file written by gpuprof analyze --compare -o FILE.json", "which gpuprof report takes"},
 		// 1.2.0: the second best of several rounds. 1.3.0: node, time and XIDs. 1.4.0: links between GPUs.
 		// 1.5.0: the sources of faults and their answers, among them XIDs, which were condition.fault; PCI
@@ -88,7 +89,8 @@ func kinds() []kind {
 		{Timeline, "2.1.0", "a timeline", "gpuprof report", "a file written by gpuprof report -o FILE.perfetto.json", "which gpuprof analyze and ui.perfetto.dev take"},
 		{GPUCheck, "1.0.0", "a summary of gpu-check", "gpu-check", "its summary.json", "which gpuprof tune reads from a folder of baselines"},
 		// 1.2.0: the least that other settings can reserve, which of them are exact, and ends of steps.
-		{Memory, "1.2.0", "an analysis of memory", "gpuprof analyze", "a file written by gpuprof analyze SNAPSHOT -o FILE.json", "which gpuprof report takes"},
+		// 1.3.0: answer.
+		{Memory, "1.3.0", "an analysis of memory", "gpuprof analyze", "a file written by gpuprof analyze SNAPSHOT -o FILE.json", "which gpuprof report takes"},
 		{Bisect, "1.0.0", "a bisection", "gpuprof bisect", "a file written by gpuprof bisect -o FILE.json", "which gpuprof report takes"},
 		{Rank, "1.0.0", "an object of a rank", "gpuprof run or doctor --bench -o FOLDER/", "an object of the folder", "which gpuprof fleet reads from its folder"},
 		{Program, "1.0.0", "a rank's program", "gpuprof run -o FOLDER/ -- COMMAND", "an object of the folder", "which gpuprof fleet reads from its folder"},

@@ -34,7 +34,7 @@ func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 	for _, e := range a.Explained {
 		explained = append(explained, Text{S: e.Text})
 	}
-	p := &Page{Title: analysisTitle(a), Meta: cardMeta(a, stepMeta(a)), Footer: traceFooter, Tool: toolText(a.Tool), Data: jsonData("analysis.json", a)}
+	p := &Page{Title: analysisTitle(a), Answer: a.Answer(), Meta: cardMeta(a, stepMeta(a)), Footer: traceFooter, Tool: toolText(a.Tool), Data: jsonData("analysis.json", a)}
 	ranks := Section{In: Terminal | Markdown, Blocks: []Block{rankTable(a)}}
 	p.Sections = []Section{
 		{ID: "findings", Heading: "Suggested changes", HeadingIn: HTML, Blocks: append(append([]Block{findingsLead(a, verdict)}, onPage(explained)...), findings)},
@@ -165,7 +165,7 @@ func accountTable(a *analyze.Analysis) Table {
 			name += " " + d.Name
 		}
 		whole := d.Step.Total()
-		row := Row{Cells: []Cell{{Text: view.Cut(name, 60)}, span(whole), shareOf(d.Step.BusyNS, whole)}}
+		row := Row{Cells: []Cell{{Text: name}, span(whole), shareOf(d.Step.BusyNS, whole)}}
 		for _, part := range d.Step.Idle() {
 			row.Cells = append(row.Cells, shareOf(part.NS, whole))
 		}
@@ -197,7 +197,7 @@ func classTable(a *analyze.Analysis) Table {
 		return t
 	}
 	for _, part := range a.Step.Shown(0) {
-		t.Rows = append(t.Rows, Row{Keep: large(part.NS, a.Step.NS), Cells: []Cell{{Text: part.Name}, span(part.NS), shareOf(part.NS, a.Step.NS), {Text: view.Cut(a.Most(part), 90)}}})
+		t.Rows = append(t.Rows, Row{Keep: large(part.NS, a.Step.NS), Cells: []Cell{{Text: part.Name}, span(part.NS), shareOf(part.NS, a.Step.NS), {Text: a.Most(part)}}})
 	}
 	return t
 }
@@ -261,7 +261,7 @@ func kernelTable(a *analyze.Analysis) Table {
 		whole += k.NS
 	}
 	for _, k := range a.Kernels {
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(k.Name, 90)}, {Text: string(k.Class)}, countCell(k.Count), span(k.NS), shareOf(k.NS, whole), span(k.Median), {Text: view.Cut(k.Operator, 50)}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: k.Name}, {Text: string(k.Class)}, countCell(k.Count), span(k.NS), shareOf(k.NS, whole), span(k.Median), {Text: view.Cut(k.Operator, 50)}}})
 	}
 	return t
 }
@@ -277,7 +277,7 @@ func operatorTable(a *analyze.Analysis) Table {
 		ops = slices.SortedStableFunc(slices.Values(ops), func(x, y analyze.OperatorTime) int { return cmp.Compare(y.StepSelfNS, x.StepSelfNS) })
 	}
 	for _, o := range ops {
-		t.Rows = append(t.Rows, Row{Cells: append([]Cell{{Text: view.Cut(o.Name, 70)}, span(o.StepSelfNS)}, operatorCells(o)...)})
+		t.Rows = append(t.Rows, Row{Cells: append([]Cell{{Text: o.Name}, span(o.StepSelfNS)}, operatorCells(o)...)})
 	}
 	return t
 }
@@ -286,7 +286,7 @@ func moduleTable(a *analyze.Analysis) Table {
 	t := totals("modules", numbers("name", "calls", "device", "host, self", "host", "call site")...)
 	t.Columns[len(t.Columns)-1].Left = true
 	for _, o := range a.Modules {
-		t.Rows = append(t.Rows, Row{Cells: append([]Cell{{Text: view.Cut(o.Name, 70)}}, operatorCells(o)...)})
+		t.Rows = append(t.Rows, Row{Cells: append([]Cell{{Text: o.Name}}, operatorCells(o)...)})
 	}
 	return t
 }
@@ -314,7 +314,7 @@ func copyTable(a *analyze.Analysis) Table {
 func syncTable(a *analyze.Analysis) Table {
 	t := totals("calls", numbers("call", "count", "host time")...)
 	for _, name := range slices.Sorted(maps.Keys(a.Syncs)) {
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(name, 60)}, countCell(a.Syncs[name].Count), span(a.Syncs[name].HostNS)}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: name}, countCell(a.Syncs[name].Count), span(a.Syncs[name].HostNS)}})
 	}
 	return t
 }

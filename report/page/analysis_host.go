@@ -62,7 +62,7 @@ func hostPlaces(a *analyze.Analysis) Table {
 		view.Plural(a.Host.Samples, "sample"), view.Plural(a.Host.Sampled, "step"))
 	for i := range a.Host.Causes {
 		c := &a.Host.Causes[i]
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: hostCauseText(c)}, {Text: c.Kind}, span(c.NS), countCell(c.Count), {Text: view.Cut(c.Inner, 120)}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: hostCauseText(c)}, {Text: c.Kind}, span(c.NS), countCell(c.Count), {Text: c.Inner}}})
 	}
 	return t
 }

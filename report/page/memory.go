@@ -22,7 +22,7 @@ func Memory(a *memsnap.Analysis) (*Page, error) {
 		return nil, view.ErrNoRun("an analysis of memory")
 	}
 	d := &a.Devices[0]
-	p := &Page{Title: "memory of " + memoryInput(a, d.Input), Meta: memoryMeta(a, d), Footer: memoryFooter, Tool: toolText(a.Tool), Data: jsonData("memory.json", a)}
+	p := &Page{Title: "memory of " + memoryInput(a, d.Input), Meta: memoryMeta(a, d), Answer: a.Answer(), Footer: memoryFooter, Tool: toolText(a.Tool), Data: jsonData("memory.json", a)}
 	moment, when := d.Shown()
 	p.Sections = []Section{
 		{ID: "findings", Heading: "Suggested changes", HeadingIn: HTML, Blocks: memoryFindings(a)},
@@ -88,21 +88,25 @@ func memoryLevels(a *memsnap.Analysis, d *memsnap.Device, m *memsnap.Moment, whe
 	if a.Before != nil {
 		lines = append(lines, Line{Label: "before", Value: bytesText(a.Before.Peak), Note: "peak of tensors; " + bytesText(a.Before.PeakReserved) + " reserved"})
 	}
-	return append(lines, filled(Line{Label: "settings", Value: view.Cut(a.Inputs[d.Input].Settings, 200), Spare: true})...)
+	return append(lines, filled(Line{Label: "settings", Value: a.Inputs[d.Input].Settings, Spare: true})...)
 }
 
 func memoryFindings(a *memsnap.Analysis) []Block {
 	if len(a.Findings) == 0 {
-		return []Block{Text{S: "No rule found a change that lowers the peak.", As: Lead}}
+		return nil
 	}
 	list := List{Ordered: true, Noun: "finding", Max: traceFindings}
-	claims := 0
+	claims, answer := 0, a.Answer()
 	for i := range a.Findings {
 		f := &a.Findings[i]
 		if f.ClaimBytes > 0 {
 			claims++
 		}
-		list.Items = append(list.Items, memoryFinding(a, f))
+		item := memoryFinding(a, f)
+		if i == 0 && answer.Action != nil {
+			item.Lines = beyondAnswer(item.Lines)
+		}
+		list.Items = append(list.Items, item)
 	}
 	lead := "The findings claim no bytes."
 	if claims > 0 {
@@ -112,7 +116,7 @@ func memoryFindings(a *memsnap.Analysis) []Block {
 }
 
 func memoryFinding(a *memsnap.Analysis, f *memsnap.Finding) Item {
-	item := Item{Badge: Badge{Text: string(f.Severity), Tone: severityTone(f.Severity)}, Label: view.Cut(f.Rule, 60), Text: view.Cut(f.Title, 600), About: aboutRule(f.Rule)}
+	item := Item{Badge: Badge{Text: string(f.Severity), Tone: severityTone(f.Severity)}, Label: f.Rule, Text: f.Title, About: aboutRule(f.Rule)}
 	if len(a.Devices) > 1 {
 		item.Text += fmt.Sprintf(" (%s, device %d)", memoryInput(a, a.Devices[f.Device].Input), a.Devices[f.Device].ID)
 	}
@@ -120,7 +124,7 @@ func memoryFinding(a *memsnap.Analysis, f *memsnap.Finding) Item {
 	if f.ClaimBytes > 0 {
 		claim = fmt.Sprintf("%s of the peak of %s bytes (%s)", bytesText(f.ClaimBytes), view.Cut(f.Of, 20), view.Percent(f.Share))
 	}
-	item.Lines = filled(Line{Label: "at most", Value: claim}, Line{Label: "change", Value: view.Cut(f.PyTorch, 300), Code: true}, Line{Label: "but", Value: view.Cut(strings.Join(f.Caveats, "; "), 600), In: Markdown | HTML})
+	item.Lines = filled(Line{Label: "at most", Value: claim}, Line{Label: "change", Value: f.PyTorch, Code: true}, Line{Label: "but", Value: strings.Join(f.Caveats, "; "), In: Markdown | HTML})
 	var lines []Line
 	for _, key := range slices.Sorted(maps.Keys(f.Evidence)) {
 		label, text := evidenceOf(key, f.Evidence[key])
@@ -217,7 +221,7 @@ func memoryWhatIf(d *memsnap.Device) []Block {
 		if w.OOM != nil {
 			oom.Text = map[bool]string{true: "yes", false: "no"}[*w.OOM]
 		}
-		cells := []Cell{{Text: view.Cut(w.Setting, 60)}, bytesCell(w.PeakReserved), amount(signedBytes(change), float64(change), "B"), countCell(w.DriverAllocs + w.DriverFrees), oom}
+		cells := []Cell{{Text: w.Setting}, bytesCell(w.PeakReserved), amount(signedBytes(change), float64(change), "B"), countCell(w.DriverAllocs + w.DriverFrees), oom}
 		if len(t.Columns) > len(cells) {
 			cells = slices.Insert(cells, 1, bytesCell(w.LeastReserved))
 		}
@@ -237,7 +241,7 @@ func memorySteps(d *memsnap.Device) Table {
 	t := Table{Name: "Memory of each step", Noun: "step", Max: [3]int{10, 20, 400}, Columns: numbers("step", "peak", "end", "name")}
 	t.Columns[3].Left = true
 	for i, s := range d.Steps {
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: fmt.Sprint(i + 1)}, bytesCell(s.Peak), bytesCell(s.End), {Text: view.Cut(s.Name, 60)}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: fmt.Sprint(i + 1)}, bytesCell(s.Peak), bytesCell(s.End), {Text: s.Name}}})
 	}
 	return t
 }

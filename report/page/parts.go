@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
 // jsonData is a document as it is written to a file of its own.
 func jsonData(name string, v any) Data {
-	return Data{Name: name, Encode: func(w io.Writer) error { return json.NewEncoder(w).Encode(v) }}
+	return Data{Name: name, Encode: func(w io.Writer) error { return json.NewEncoder(w).Encode(document.WithAnswer(v)) }}
 }
 
 func toolText(t gpuprof.Tool) string {
@@ -22,21 +23,16 @@ func toolText(t gpuprof.Tool) string {
 // listOf is a list of short texts.
 func listOf(l List, all []string) List {
 	for _, t := range all {
-		l.Items = append(l.Items, Item{Text: view.Cut(t, 600)})
+		l.Items = append(l.Items, Item{Text: t})
 	}
 	return l
-}
-
-// statusBanner says that a document is not complete.
-func statusBanner(b Badge) Text {
-	return Text{S: b.Headline, As: Banner, Tone: b.Tone, In: HTML}
 }
 
 // warnings is the section of a document's warnings.
 func warnings(ws []gpuprof.Warning) Section {
 	list := List{Label: "warning", Noun: "warning", Alert: true, Max: maxListed}
 	for _, w := range ws {
-		list.Items = append(list.Items, Item{Label: view.Cut(w.Code, 60), Text: w.Sentence(), Tone: Unsure, About: aboutWarning(w.Code)})
+		list.Items = append(list.Items, Item{Label: w.Code, Text: w.Sentence(), Tone: Unsure, About: aboutWarning(w.Code)})
 	}
 	return warningSection("", Markdown|HTML, list)
 }

@@ -83,7 +83,7 @@ func rooflineTable(a *analyze.Analysis, r *analyze.Roofline) Table {
 			above, share = span(o.AboveNS), amount(view.Percent(o.Share()), o.Share(), "1")
 		}
 		t.Rows = append(t.Rows, Row{Cells: []Cell{
-			{Text: view.Cut(o.Name, 50)}, {Text: view.Cut(o.Shapes, shapesWidth)}, amount(fmt.Sprintf("%.4g", o.Calls), o.Calls, "1"), span(o.NS), shareOf(o.NS, r.DeviceNS),
+			{Text: view.Cut(o.Name, 50)}, {Text: o.Shapes}, amount(fmt.Sprintf("%.4g", o.Calls), o.Calls, "1"), span(o.NS), shareOf(o.NS, r.DeviceNS),
 			perSecond(o.FLOPsPerS, "FLOP/s"), perSecond(o.BytesPerS, "B/s"), {Text: o.Bound}, share, above,
 		}})
 	}
@@ -120,7 +120,7 @@ func unmodelledTable(a *analyze.Analysis, r *analyze.Roofline) Table {
 	}
 	t.Columns[2].Left = true
 	for _, u := range r.Unmodelled {
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(u.Name, 60)}, span(u.NS), {Text: u.Reason}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: u.Name}, span(u.NS), {Text: u.Reason}}})
 	}
 	return t
 }

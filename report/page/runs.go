@@ -20,7 +20,7 @@ func Runs(runs []*gpuprof.Run) (*Page, error) {
 	limit := pointLimit(runs)
 	if len(runs) == 1 {
 		r := runs[0]
-		p.Title, p.Meta, p.Date, p.Badge = view.Subject(r), metaOf(r), view.Date(r.Started), badgeOf(r)
+		p.Title, p.Meta, p.Date, p.Answer = view.Subject(r), metaOf(r), view.Date(r.Started), r.Answer()
 		p.Sections = runSections(r, "", limit)
 		return p.explained()
 	}
@@ -38,7 +38,7 @@ func metaOf(r *gpuprof.Run) []string {
 }
 
 func badgeOf(r *gpuprof.Run) Badge {
-	return Badge{Text: view.Status(r), Tone: statusTone(r.Status), Headline: view.Headline(r)}
+	return Badge{Text: view.Status(r), Tone: statusTone(r.Status)}
 }
 
 func statusTone(s gpuprof.Status) Tone {
@@ -68,11 +68,10 @@ func runSections(r *gpuprof.Run, id string, limit int) []Section {
 	warnings := warningSection(id, HTML, warningsOf([]*gpuprof.Run{r}))
 	advice := Section{ID: id + "findings", Heading: "Suggested changes", HeadingIn: HTML, Blocks: findingsOf(r)}
 	out := []Section{
-		in(HTML, Section{Blocks: []Block{banner(r)}}),
-		in(HTML, Section{ID: id + "summary", Heading: "Summary", Blocks: []Block{Text{S: runVerdict(r), As: Lead}, late, refused, lead, Chart{ID: id + "stack", Narrow: true, Figure: func() *figure.Figure { return figure.Shares(r) }}, facts}}),
+		in(HTML, Section{ID: id + "summary", Heading: "Summary", Blocks: []Block{runLead(r), late, refused, lead, Chart{ID: id + "stack", Narrow: true, Figure: func() *figure.Figure { return figure.Shares(r) }}, facts}}),
 		in(HTML, warnings),
 		in(HTML, advice),
-		in(printed, Section{Blocks: []Block{noTimes(r), Text{S: runVerdict(r), As: Lead, In: Terminal}, waitsText(r, Terminal), late, refused, lead, failedChecks(r)}}),
+		in(printed, Section{Blocks: []Block{runLead(r), waitsText(r, Terminal), late, refused, lead, failedChecks(r)}}),
 		in(printed, advice),
 		stagesOf(r, id),
 		requestsOf(r, id),
@@ -83,37 +82,17 @@ func runSections(r *gpuprof.Run, id string, limit int) []Section {
 	return append(out, checksOf(r, id), ladderOf(r, id), energyOf(r, id), Section{In: HTML, Beside: true, Sections: factsOf(r, id)})
 }
 
-// banner says plainly that a run is not whole.
-func banner(r *gpuprof.Run) Block {
-	if r.Status == gpuprof.Complete {
-		return nil
+// runLead is what a reader needs beside the answer: how far the largest stage is from its
+// bound, and how to read a run that was cut short.
+func runLead(r *gpuprof.Run) Block {
+	if !view.HasTimes(r) {
+		return Text{}
 	}
-	return Text{S: view.Headline(r), As: Banner, Tone: statusTone(r.Status)}
-}
-
-func noTimes(r *gpuprof.Run) Block {
-	switch {
-	case view.HasTimes(r):
-		return nil
-	case r.Status == gpuprof.Invalid:
-		return Text{S: "No times are reported: the run is invalid."}
-	}
-	return Text{S: "No times are reported: no sample was measured."}
-}
-
-// runVerdict is the run in a sentence or two.
-func runVerdict(r *gpuprof.Run) string {
-	switch {
-	case r.Status == gpuprof.Invalid:
-		return "The implementation disagrees with its reference, so no times are reported."
-	case !view.HasTimes(r):
-		return "Nothing was measured."
-	}
-	text := whereTimeGoes(view.Stages(r))
+	text := besideBound(view.Stages(r))
 	if r.Status == gpuprof.Partial && r.Reason != loadtest.ReasonGenerator { // that one ran to its end
-		text += "The run was cut short: read the figures as a first impression."
+		text += " The run was cut short: read the figures as a first impression."
 	}
-	return strings.TrimSpace(text)
+	return Text{S: strings.TrimSpace(text), In: Verbose}
 }
 
 // summaryOf is the step and its throughput, and the other figures of the whole
@@ -187,7 +166,7 @@ func advice(f gpuprof.Finding) Item {
 	if bytes, ok := number(f.Evidence[gpuprof.EvidenceSavedBytes]); ok && view.Finite(bytes) && bytes > 0 {
 		it.Text += ", reserves up to " + view.SI(bytes, "B") + " less"
 	}
-	for _, line := range []Line{{Label: "evidence", Value: evidenceText(f.Evidence), In: Verbose}, {Label: "try", Value: view.Cut(f.Command, 300), Code: true}, {Label: "PyTorch", Value: view.Cut(f.PyTorch, 300), Code: true, In: Verbose}} {
+	for _, line := range []Line{{Label: "evidence", Value: evidenceText(f.Evidence), In: Verbose}, {Label: "try", Value: f.Command, Code: true}, {Label: "PyTorch", Value: f.PyTorch, Code: true, In: Verbose}} {
 		if line.Value != "" {
 			it.Lines = append(it.Lines, line)
 		}

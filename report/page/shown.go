@@ -1,6 +1,31 @@
 package page
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// Most characters of a text, by where it stands: the border between builders and writers. A
+// builder cuts a text itself only where its column has less room.
+const (
+	cellText, labelText, longText = 240, 64, 600
+)
+
+func (c Cell) bounded() Cell {
+	c.Text = view.Cut(c.Text, cellText)
+	return c
+}
+
+func (l Line) bounded() Line {
+	l.Label, l.Value, l.Note = view.Cut(l.Label, labelText), view.Cut(l.Value, longText), view.Cut(l.Note, longText)
+	return l
+}
+
+func (it Item) bounded() Item {
+	it.Label, it.Text = view.Cut(it.Label, labelText), view.Cut(it.Text, longText)
+	return it
+}
 
 // HeadingShown says whether a format shows the section's heading.
 func (s Section) HeadingShown(format Where) bool {
@@ -16,6 +41,10 @@ func (s Section) Shown(format Where) []Block {
 	var out []Block
 	for _, b := range s.Blocks {
 		if b != nil && b.Shown().In(format) {
+			if t, ok := b.(Text); ok {
+				t.S = view.Cut(t.S, longText)
+				b = t
+			}
 			out = append(out, b)
 		}
 	}
@@ -51,7 +80,7 @@ func (b Table) For(format Where) (columns []Column, rows []Row, left int) {
 		cells := make([]Cell, len(at))
 		for j, i := range at {
 			if i < len(r.Cells) {
-				cells[j] = r.Cells[i]
+				cells[j] = r.Cells[i].bounded()
 			}
 		}
 		r.Cells = cells
@@ -68,7 +97,7 @@ func (b List) For(format Where) (items []Item, left int) {
 		case b.Max > 0 && format != HTML && len(items) == b.Max:
 			left++
 		default:
-			items = append(items, it)
+			items = append(items, it.bounded())
 		}
 	}
 	return items, left
@@ -79,7 +108,7 @@ func LinesIn(lines []Line, format Where) []Line {
 	var out []Line
 	for _, l := range lines {
 		if l.In.In(format) {
-			out = append(out, l)
+			out = append(out, l.bounded())
 		}
 	}
 	return out

@@ -28,7 +28,7 @@ const (
 // there is little room.
 func metrics() []metric {
 	return []metric{
-		{Column{Title: "stage", Left: true, Most: 24}, func(s view.Stage) Cell { return Cell{Text: view.Cut(s.Name, 60)} }, kernelName},
+		{Column{Title: "stage", Left: true, Most: 24}, func(s view.Stage) Cell { return Cell{Text: s.Name} }, kernelName},
 		{Column{Title: "exposed"}, func(s view.Stage) Cell { return median(s.Exposed) }, nil},
 		{Column{Title: "share"}, func(s view.Stage) Cell { return amount(view.ShareCell(s), s.Share, "1") }, nil},
 		{Column{Title: "device", Drop: 1, Named: true}, func(s view.Stage) Cell { return median(s.Device) }, func(k gpuprof.StageResult) Cell { return median(view.Usable(k.Device)) }},
@@ -125,7 +125,7 @@ func kernelsOf(r *gpuprof.Run, stages []view.Stage) Block {
 	t := Table{Name: "Table of kernels", In: Markdown, Columns: []Column{{Title: "stage", Left: true}, {Title: "kernel", Left: true}, {Title: "device"}, {Title: "95 % interval"}, {Title: "timed by", Left: true}}}
 	for _, s := range stages {
 		for _, k := range view.Kernels(r, s.Name) {
-			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(s.Name, 60)}, {Text: view.Cut(k.Name, 60)}, median(view.Usable(k.Device)), {Text: view.SeriesInterval(k.Device)}, {Text: kernelMethod(k)}}})
+			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: s.Name}, {Text: k.Name}, median(view.Usable(k.Device)), {Text: view.SeriesInterval(k.Device)}, {Text: kernelMethod(k)}}})
 		}
 	}
 	if len(t.Rows) == 0 {
@@ -135,28 +135,17 @@ func kernelsOf(r *gpuprof.Run, stages []view.Stage) Block {
 	return t
 }
 
-// whereTimeGoes names the largest stages, and how far the first is from what
-// the device allows.
-func whereTimeGoes(stages []view.Stage) string {
-	slices.SortStableFunc(stages, func(a, b view.Stage) int { return cmp.Compare(b.Share, a.Share) })
-	var parts []string
-	for _, s := range stages[:min(len(stages), 3)] {
-		if s.Share >= 0.02 {
-			parts = append(parts, view.Cut(s.Name, 40)+" ("+view.Percent(s.Share)+")")
-		}
-	}
-	if len(parts) == 0 {
+// besideBound says how far the largest stage is from what the device allows; "" where no
+// bound is known.
+func besideBound(stages []view.Stage) string {
+	if len(stages) == 0 {
 		return ""
 	}
-	text := "Most of the step goes to " + parts[0]
-	if n := len(parts); n > 1 {
-		text = "The step's time goes to " + strings.Join(parts[:n-1], ", ") + " and " + parts[n-1]
+	top := slices.MaxFunc(stages, func(a, b view.Stage) int { return cmp.Compare(a.Share, b.Share) })
+	if !(top.OfBound > 0 && top.OfBound <= 1) {
+		return ""
 	}
-	text += ". "
-	if top := stages[0]; top.OfBound > 0 && top.OfBound <= 1 {
-		text += fmt.Sprintf("At this device's peak rates the work counted in %s would take %s of the time it does. ", view.Cut(top.Name, 40), ofBound(top))
-	}
-	return text
+	return fmt.Sprintf("At this device's peak rates the work counted in %s would take %s of the time it does.", view.Cut(top.Name, 40), ofBound(top))
 }
 
 // ofBound is how much of the device time the roofline bound explains: "34.9 %".

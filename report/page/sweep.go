@@ -16,6 +16,7 @@ import (
 func sweep(p *Page, runs []*gpuprof.Run, limit int) {
 	head, where := view.SweepHead(runs)
 	p.Title, p.Meta = head, []string{where}
+	p.Answer = sweepAnswer(runs)
 	table, explained := sweepTable(runs)
 	p.Sections = []Section{
 		{Blocks: leadOf(runs)},
@@ -33,15 +34,34 @@ func sweep(p *Page, runs []*gpuprof.Run, limit int) {
 	p.Sections = append(p.Sections, warningSection("", HTML, warningsOf(runs)), eachRun(runs, limit))
 }
 
-// leadOf is what a sweep found: the fastest setting, unless the runs differ in their load alone,
-// and of a service where its latency becomes too long.
-func leadOf(runs []*gpuprof.Run) []Block {
+// sweepAnswer opens a sweep: of a service with the knee, else with the fastest setting.
+func sweepAnswer(runs []*gpuprof.Run) gpuprof.Answer {
+	a := gpuprof.Answer{Verdict: "measured", Tone: gpuprof.TonePlain}
 	curves, only := view.Loads(runs)
-	var out []Block
-	if !only {
-		out = append(out, Text{S: winner(runs), As: Lead})
+	switch {
+	case len(curves) > 0:
+		knee, above := curves[0].Knee()
+		a.Verdict, a.Tone = "no knee", gpuprof.ToneUnsure
+		if knee >= 0 && above < 0 {
+			a.Verdict, a.Tone = fmt.Sprintf("knee at load %.3g", knee), gpuprof.TonePlain
+		}
+		text := curves[0].Text()
+		a.Sentence = strings.ToUpper(text[:1]) + text[1:] + "."
+		if !only {
+			a.Sentence = strings.TrimSpace(a.Sentence + " " + winner(runs))
+		}
+	default:
+		a.Sentence = cmp.Or(winner(runs), "Measured: "+view.Plural(len(runs), "setting")+".")
 	}
-	for _, c := range curves {
+	return a
+}
+
+// leadOf is what a sweep found beside its answer: the knees of further curves, and settings
+// whose sender was late.
+func leadOf(runs []*gpuprof.Run) []Block {
+	curves, _ := view.Loads(runs)
+	var out []Block
+	for _, c := range curves[min(1, len(curves)):] { // the first opens the page
 		out = append(out, Text{S: c.Text() + ".", As: Lead})
 	}
 	if late := lateSettings(runs); late != "" {

@@ -29,6 +29,9 @@ func AnalyzeMemory(a *cli.App, ins []*File, o memsnap.Options) (*memsnap.Analysi
 		found, err = memsnap.Analyze(a.Ctx, all, a.Tool, o)
 		return err
 	})
+	if err == nil {
+		shortenMemory(found, fromHere())
+	}
 	return found, err
 }
 

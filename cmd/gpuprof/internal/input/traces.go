@@ -72,6 +72,7 @@ func AnalyzeInputs(a *cli.App, ins []*File, caveat Caveats) (*analyze.Analysis, 
 	if err != nil {
 		return nil, nil, err
 	}
+	shortenFindings(analysis.Findings, fromHere())
 	return analysis, indexes, nil
 }
 
