@@ -46,9 +46,27 @@ func (b *bench) comparison() *Comparison {
 	}
 	c.Warnings = append(c.Warnings, b.warnings...)
 	c.conclude(b.o)
-	c.Next = append(c.Next, b.next()...)
+	if c.Verdict == Regressed { // what else is open is no part of it
+		c.Next = append(c.Next, c.lookAt()...)
+	} else {
+		c.Next = append(c.Next, b.next()...)
+	}
 	document.CleanStrings(c)
 	return c
+}
+
+// lookAt is where to look for the cause of a regression of the step: the stage that made most of it, and what
+// differs there.
+func (c *Comparison) lookAt() []string {
+	if len(c.Causes) == 0 {
+		return nil
+	}
+	first := &c.Causes[0]
+	text := "look at " + first.Stage + " first: it " + strings.TrimPrefix(first.share(), first.Stage+" ")
+	if knobs := c.knobs(); len(knobs) > 0 {
+		text += ", and " + strings.Join(knobs, ", ") + " differs"
+	}
+	return []string{text}
 }
 
 func (r *Result) label() string { return cmp.Or(r.Source, "result") }
