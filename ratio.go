@@ -72,14 +72,30 @@ func separated(digits string) string {
 	return sign + whole
 }
 
-// FormatInterval prints the 95 % interval of a ratio as changes: "95 % +25.1 % to +32.0 %"; "" without one.
-// From a factor of two on either end is a factor: "95 % x3.900 to x5.600".
-func FormatInterval(low, high float64) string {
+// FormatInterval prints the 95 % interval of a ratio as changes: "95 % +25.1 % to +32.0 %"; of a ratio from two
+// up as factors: "95 % x3.900 to x5.600". "" where there is no interval.
+func FormatInterval(ratio, low, high float64) string {
 	switch {
 	case !isPositive(low) || !isPositive(high):
 		return ""
-	case high >= 2:
+	case ratio >= 2:
 		return "95 % " + FormatRatio(low) + " to " + FormatRatio(high)
 	}
 	return "95 % " + FormatChange(low-1) + " to " + FormatChange(high-1)
+}
+
+// FormatRatioChange prints a ratio as a change with its 95 % interval, where it has one:
+// "+28.5 % (95 % +25.1 % to +32.0 %)", "x4.300 (95 % x3.900 to x5.600)". "" where there is no ratio.
+func FormatRatioChange(ratio, low, high float64) string {
+	if !isPositive(ratio) {
+		return ""
+	}
+	text := FormatChange(ratio - 1)
+	if ratio >= 2 {
+		text = FormatRatio(ratio)
+	}
+	if span := FormatInterval(ratio, low, high); span != "" {
+		text += " (" + span + ")"
+	}
+	return text
 }

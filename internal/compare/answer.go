@@ -95,7 +95,7 @@ func (m *MetricResult) bar() *gpuprof.Bar {
 }
 
 func (m *MetricResult) hasInterval() bool {
-	return gpuprof.FormatInterval(float64(m.CI95[0]), float64(m.CI95[1])) != ""
+	return gpuprof.FormatInterval(float64(m.Ratio), float64(m.CI95[0]), float64(m.CI95[1])) != ""
 }
 
 // changedText is the sentence of a regression or an improvement.
@@ -145,7 +145,7 @@ func (m *MetricResult) change() string {
 		how = map[string]string{"takes": "as long", "is": "as high"}[verb]
 		text = fmt.Sprintf("%s %s %s times %s", m.Name, verb, gpuprof.FormatFactor(ratio), how)
 	}
-	if span := gpuprof.FormatInterval(float64(m.CI95[0]), float64(m.CI95[1])); span != "" {
+	if span := gpuprof.FormatInterval(float64(m.Ratio), float64(m.CI95[0]), float64(m.CI95[1])); span != "" {
 		text += " (" + span + ")"
 	}
 	return fmt.Sprintf("%s: %s, was %s", text, now, old)
@@ -194,7 +194,7 @@ func (c *Comparison) undecidedText(m *MetricResult) string {
 		}
 		return "No metric of these results can be judged, so nothing is decided."
 	}
-	span := gpuprof.FormatInterval(float64(m.CI95[0]), float64(m.CI95[1]))
+	span := gpuprof.FormatInterval(float64(m.Ratio), float64(m.CI95[0]), float64(m.CI95[1]))
 	if span == "" {
 		return fmt.Sprintf("%s is not decided: %s.", m.Name, cmp.Or(m.Reason, "the reason was not recorded"))
 	}
@@ -245,7 +245,7 @@ func (m *MetricResult) notWorse() string {
 		worse = "slower"
 	}
 	text := fmt.Sprintf("%s is not %s by %s or more", m.Name, worse, thresholdText(m.Threshold))
-	if span := gpuprof.FormatInterval(float64(m.CI95[0]), float64(m.CI95[1])); span != "" {
+	if span := gpuprof.FormatInterval(float64(m.Ratio), float64(m.CI95[0]), float64(m.CI95[1])); span != "" {
 		text += " (" + span + ")"
 	} else if m.Reason != "" {
 		return text + ": " + m.Reason
