@@ -58,13 +58,21 @@ type Action struct {
 	Command string `json:"command,omitempty"`
 }
 
+// Finite is the answer without a bar that has no finite figures, which JSON cannot hold.
+func (a Answer) Finite() Answer {
+	if !a.Bar.Drawable() {
+		a.Bar = nil
+	}
+	return a
+}
+
 // Drawable reports whether a bar has finite figures to draw.
 func (b *Bar) Drawable() bool {
 	if b == nil {
 		return false
 	}
 	if b.Ratio != nil {
-		return isPositive(b.Ratio.Value)
+		return isPositive(b.Ratio.Value) && b.Ratio.Low >= 0 && b.Ratio.High >= b.Ratio.Low && !math.IsInf(b.Ratio.High, 0)
 	}
 	for _, p := range b.Parts {
 		if !(p.Value >= 0) || math.IsInf(p.Value, 0) {

@@ -21,6 +21,9 @@ type Head struct {
 	// newer major and tolerates fields that it does not know.
 	Version string `json:"schema_version"`
 	Tool    Tool   `json:"tool"` // what wrote the file
+	// Answered is the answer in a file. Its writer derives it from the document, and no
+	// reader relies on it; nil in a document of a kind, or of a version, without one.
+	Answered *Answer `json:"answer,omitempty"`
 }
 
 // Envelope is the head of a document that embeds it.

@@ -136,9 +136,9 @@ func TestEveryDocumentFitsAScreen(t *testing.T) {
 		})
 	}
 	for name, answer := range map[string]string{
-		"fleet of 512 ranks": "broken: 64 of 512 ranks left no object", "fleet without faults": "even: no rank of 512",
-		"history of 40 benchmarks": "alarm: ", "diagnosis of many things": "30 ok, 30 limited", "check of many stages": "agree with the reference",
-		"check of many cases": "90 of 180 DISAGREE", "health of 8 GPUs": "\nun", "bisect recorded": "culprit ", "memory leak": "1. ", "tuning recorded": "conclusion ",
+		"fleet of 512 ranks": "[broken] 64 of 512 ranks left no object", "fleet without faults": "[even] no rank of 512",
+		"history of 40 benchmarks": "[worse] ", "diagnosis of many things": "30 ok, 30 limited", "check of many stages": "agree with the reference",
+		"check of many cases": "90 of 180 DISAGREE", "health of 8 GPUs": "[un", "bisect recorded": "culprit ", "memory leak": "[", "tuning recorded": "conclusion ",
 	} {
 		p := pages[name]
 		if p == nil {

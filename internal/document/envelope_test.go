@@ -157,7 +157,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		h := document.HeadOf(text)
 		if c := document.CleanText(h.Tool.Name + string(h.Kind) + h.Version); c != h.Tool.Name+string(h.Kind)+h.Version {
-			t.Errorf("%q is not clean", h)
+			t.Errorf("%+v is not clean", h)
 		}
 		var p paper
 		err := document.Decode(text, "x", &p, want)

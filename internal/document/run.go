@@ -12,11 +12,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Encode writes any document as indented JSON.
+// Encode writes any document as indented JSON, with its answer.
 func Encode(w io.Writer, doc any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")
-	if err := e.Encode(doc); err != nil {
+	if err := e.Encode(WithAnswer(doc)); err != nil {
 		return fmt.Errorf("encoding the result as JSON: %w", err)
 	}
 	return nil
@@ -24,9 +24,13 @@ func Encode(w io.Writer, doc any) error {
 
 // EncodeRuns writes one run as an object, several (a sweep) as an array.
 func EncodeRuns(w io.Writer, runs ...*gpuprof.Run) error {
-	var v any = runs
+	all := make([]any, len(runs))
+	for i, r := range runs {
+		all[i] = WithAnswer(r)
+	}
+	var v any = all
 	if len(runs) == 1 {
-		v = runs[0]
+		v = all[0]
 	}
 	b, err := json.Marshal(v)
 	if err != nil {

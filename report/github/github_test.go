@@ -162,7 +162,7 @@ func TestSummary(t *testing.T) {
 			if len(got) >= github.MaxSummary && before < github.MaxSummary {
 				t.Errorf("%s after %d bytes: %d bytes", name, before, len(got))
 			}
-			if before < 700_001 && !bytes.Contains(got[before:], []byte("REGRESSED")) {
+			if before < 700_001 && !bytes.Contains(got[before:], []byte("## ❌ regressed\n")) {
 				t.Errorf("%s after %d bytes: no headline", name, before)
 			}
 			if opened, closed := bytes.Count(got, []byte("<details>")), bytes.Count(got, []byte("</details>")); opened != closed {

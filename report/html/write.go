@@ -21,7 +21,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/page"
 )
 
-//go:embed *.tmpl style.css script.js tables.js timeline.js
+//go:embed *.tmpl style.css answer.css script.js tables.js timeline.js
 var files embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{"pieces": pieces}).ParseFS(files, "*.tmpl"))
@@ -29,7 +29,7 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{"pieces": 
 // pageView is what page.tmpl shows.
 type pageView struct {
 	Title, Tab, Meta, Tool, Policy, Footer string
-	Badge                                  badgeView
+	Answer                                 answerView
 	CSS                                    template.CSS
 	JS, Data, Timeline                     template.JS
 	DataNote, FileName, Beside             string
@@ -41,7 +41,7 @@ const leastContents = 4
 
 // Write writes the page.
 func Write(w io.Writer, p *page.Page) error {
-	v := &pageView{Title: p.Title, Tab: p.Title, Tool: p.Tool, Footer: p.Footer, Badge: markOf(p.Badge)}
+	v := &pageView{Title: p.Title, Tab: p.Title, Tool: p.Tool, Footer: p.Footer, Answer: answerOf(p.Opening())}
 	meta := p.Meta
 	if p.Date != "" {
 		meta = append(meta[:len(meta):len(meta)], p.Date)
@@ -86,9 +86,13 @@ func Write(w io.Writer, p *page.Page) error {
 // dress fills in style, scripts and the policy that allows them; a static page has no
 // script.
 func (v *pageView) dress(static bool) error {
-	css, err := files.ReadFile("style.css")
-	if err != nil {
-		return err
+	var css []byte
+	for _, name := range []string{"style.css", "answer.css"} {
+		more, err := files.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		css = append(css, more...)
 	}
 	css = append(css, figure.CSS()...)
 	var scripts []string

@@ -15,7 +15,7 @@ func TestAnalysis(t *testing.T) {
 	a.Warnings = append(a.Warnings, gpuprof.Warning{Code: "x", Text: "a | b @someone <b>"})
 	p, err := page.Analysis(a, nil)
 	out := noted(t, p, err, 0)
-	for _, want := range []string{"## item-fires.json", "| device |", " item: ", "- measure: `gpuprof run -o NEW -- YOUR COMMAND", "&lt;b&gt;"} {
+	for _, want := range []string{"item-fires.json, mean step", "| device |", " item: ", "- measure: `gpuprof run -o NEW -- YOUR COMMAND", "&lt;b&gt;"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in:\n%s", want, out)
 		}
@@ -30,7 +30,7 @@ func TestTraceComparison(t *testing.T) {
 	now, _ := fixture.Study(t, "dataloader-stall-quiet.json")
 	p, err := page.TraceComparison(rules.Compare(old, now), nil, nil)
 	out := noted(t, p, err, 0)
-	for _, want := range []string{"**the mean step took", "**dataloader-stall, gone**"} {
+	for _, want := range []string{"**The mean step took", "**dataloader-stall, gone**"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in:\n%s", want, out)
 		}

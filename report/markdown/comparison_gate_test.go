@@ -78,7 +78,7 @@ func TestGateLimit(t *testing.T) {
 					t.Errorf("%s at %d: a broken row %q", name, limit, l)
 				}
 			}
-			if !strings.Contains(out, "REGRESSED") {
+			if !strings.Contains(out, "## ❌ regressed\n") {
 				t.Errorf("%s at %d: no headline", name, limit)
 			}
 		}

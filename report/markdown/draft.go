@@ -64,14 +64,16 @@ func (d *draft) choose(limit int) []bool {
 		}
 	}
 	chosen := make([]bool, len(d.parts))
+	short := false // no room for a row that matters: none for the others
 	for _, keep := range []bool{true, false} {
 		full := map[*rowsOf]bool{}
 		for i, p := range d.parts {
 			if !p.row || p.keep != keep {
 				continue
 			}
-			if full[p.of] = full[p.of] || limit > 0 && len(p.s) > room; full[p.of] {
+			if full[p.of] = full[p.of] || short && !keep || limit > 0 && len(p.s) > room; full[p.of] {
 				p.of.left++
+				short = short || keep
 				continue
 			}
 			chosen[i] = true

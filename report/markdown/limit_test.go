@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/report/markdown"
 	"github.com/gpuprof/gpuprof/report/page"
 )
@@ -23,7 +24,7 @@ func long(matter, rest, text int) *page.Page {
 		b.Rows = append(b.Rows, page.Row{Keep: i < matter, Cells: []page.Cell{{Text: fmt.Sprintf("%s-%d|", name, i)}, {Text: "x1.120"}}})
 		folded.Rows = append(folded.Rows, page.Row{Cells: []page.Cell{{Text: fmt.Sprintf("kernel-%d", i)}, {Text: "x1.000"}}})
 	}
-	p := &page.Page{Title: "a | b", Badge: page.Badge{Text: "regressed", Mark: "❌"}, Meta: []string{"six processes"}}
+	p := &page.Page{Title: "a | b", Answer: gpuprof.Answer{Verdict: "regressed", Tone: gpuprof.ToneBad, Sentence: "It is slower."}, Meta: []string{"six processes"}}
 	inner := page.Section{Heading: "inner", Folded: true, Blocks: []page.Block{folded, page.Text{S: strings.Repeat("word ", text)}}}
 	p.Sections = []page.Section{{Blocks: []page.Block{b, page.List{Label: "failed", Items: []page.Item{{Text: "one"}, {Text: "two"}, {Text: "three"}}, Max: 2}}},
 		{Heading: "outer", Folded: true, Sections: []page.Section{inner}}, {Heading: "empty", Blocks: []page.Block{page.Table{}}}}
@@ -46,7 +47,7 @@ func TestLimit(t *testing.T) {
 			if a, b := strings.Count(s, "<details>"), strings.Count(s, "</details>"); a != b {
 				t.Errorf("limit %d: %d details opened, %d closed", limit, a, b)
 			}
-			if !strings.HasPrefix(s, "## ❌ a \\| b\n") {
+			if !strings.HasPrefix(s, "## ❌ regressed\n") {
 				t.Errorf("limit %d: begins with %.40s", limit, s)
 			}
 			shown := strings.Count(s, "regressed-")

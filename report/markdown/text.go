@@ -27,3 +27,13 @@ func code(s string) string {
 	}
 	return fence + s + fence
 }
+
+// fenced is a block of code of one line, which hosts give a button to copy it. Its fence is
+// longer than any run of back-quotes inside.
+func fenced(s string) string {
+	fence := "```"
+	for strings.Contains(s, fence) {
+		fence += "`"
+	}
+	return fence + "sh\n" + s + "\n" + fence
+}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 	"github.com/gpuprof/gpuprof/report/page"
 )
@@ -19,29 +20,41 @@ const CommentLimit = 65_000
 // room are counted, those that matter most are the last to go.
 func Write(w io.Writer, pg *page.Page, limit int) error {
 	d := &draft{}
-	mark := ""
-	if pg.Badge.Mark != "" {
-		mark = pg.Badge.Mark + " "
-	}
-	d.printf("## %s%s\n\n", mark, text(pg.Title))
+	d.answer(pg.Opening())
 	var head []string
-	switch b := pg.Badge; {
-	case b.Headline != "":
-		head = append(head, "**"+text(b.Headline)+"**")
-	case b.Text != "":
-		head = append(head, "**"+text(b.Text)+"**")
-	}
-	for _, m := range pg.Meta {
+	for _, m := range append([]string{pg.Title}, pg.Meta...) {
 		head = append(head, text(m))
 	}
-	if len(head) > 0 {
-		d.printf("%s.\n\n", strings.Join(head, ", "))
-	}
+	d.printf("%s.\n\n", strings.Join(head, ", "))
 	for _, s := range pg.Sections {
 		d.section(s, "###")
 	}
 	_, err := io.WriteString(w, d.within(limit))
 	return err
+}
+
+// answer writes what opens the document: the verdict as its heading, the sentence, the bar
+// as a line of text, and what to do.
+func (d *draft) answer(a gpuprof.Answer) {
+	d.printf("## %s\n\n", strings.TrimSpace(page.SignOf(a.Tone)+" "+text(a.Verdict)))
+	d.printf("**%s**\n\n", text(a.Sentence))
+	if a.Bar != nil {
+		line := text(page.WholeText(a.Bar))
+		var parts []string
+		for _, part := range page.PartsOf(a.Bar) {
+			parts = append(parts, text(part.Name+" "+strings.Replace(part.Text, ", ", " (", 1)+")"))
+		}
+		if len(parts) > 0 {
+			line += ": " + strings.Join(parts, ", ")
+		}
+		d.printf("%s.\n\n", line)
+	}
+	if a.Action != nil {
+		d.printf("%s\n\n", text(a.Action.Text))
+		if a.Action.Command != "" {
+			d.printf("%s\n\n", fenced(a.Action.Command))
+		}
+	}
 }
 
 // section writes what is shown of a section under a heading of a level.

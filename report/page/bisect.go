@@ -17,9 +17,9 @@ func Bisect(s *bisect.Search) (*Page, error) {
 	if s == nil {
 		return nil, view.ErrNoRun("a bisection")
 	}
-	p := &Page{Title: "bisect " + view.Cut(s.Range, 80), Meta: bisectMeta(s), Date: view.Date(s.Started), Badge: bisectBadge(s), Footer: "Each measurement moves the probabilities of the commits; none of them decides alone.", Tool: toolText(s.Tool), Data: jsonData("bisect.json", s)}
+	p := &Page{Title: "bisect " + view.Cut(s.Range, 80), Meta: bisectMeta(s), Date: view.Date(s.Started), Answer: bisectAnswer(s), Footer: "Each measurement moves the probabilities of the commits; none of them decides alone.", Tool: toolText(s.Tool), Data: jsonData("bisect.json", s)}
 	p.Sections = []Section{
-		{ID: "commit", Heading: "Result", HeadingIn: HTML, Blocks: append([]Block{statusBanner(p.Badge)}, bisectResult(s)...)},
+		{ID: "commit", Heading: "Result", HeadingIn: HTML, Blocks: bisectResult(s)},
 		{ID: "probes", Heading: "Measured commits", HeadingIn: Markdown | HTML, Blocks: []Block{probes(s)}},
 		{ID: "posterior", Heading: "Probability of each commit", HeadingIn: Markdown | HTML, Blocks: []Block{
 			Chart{ID: "posterior-chart", Narrow: true, Figure: func() *figure.Figure { return figure.Chances(s) }, Note: "Top: the probability that the change came with a commit. Bottom: the measured commits against GOOD with 95 % intervals; dashed: BAD."}, chances(s)}},
@@ -49,21 +49,21 @@ func changeWith(ratio gpuprof.Number, ci [2]gpuprof.Number) string {
 	return text
 }
 
-func bisectBadge(s *bisect.Search) Badge {
+func bisectAnswer(s *bisect.Search) gpuprof.Answer {
 	o := s.Outcome
 	switch {
 	case o == nil:
-		return Badge{Text: "not ended", Tone: Unsure, Headline: strings.TrimSpace("not ended: " + cmp.Or(view.Cut(s.Reason, 300), "go on with gpuprof bisect --resume"))}
+		return gpuprof.Answer{Verdict: "not ended", Tone: gpuprof.ToneUnsure, Sentence: cmp.Or(s.Reason, "The search did not come to its end; go on with gpuprof bisect --resume.")}
 	case o.Found == bisect.Culprit:
-		return Badge{Text: "commit found", Tone: Good}
+		return gpuprof.Answer{Verdict: "commit found", Tone: gpuprof.ToneGood, Sentence: culpritText(s)}
 	case o.Found == bisect.Range:
-		return Badge{Text: "range found", Tone: Good}
+		return gpuprof.Answer{Verdict: "range found", Tone: gpuprof.ToneGood, Sentence: culpritText(s)}
 	case o.Found == bisect.Undecided:
-		return Badge{Text: "not decided", Tone: Unsure}
+		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: cmp.Or(o.Why, "The measurements decide for no commit.")}
 	case o.Found == bisect.Nothing:
-		return Badge{Text: "nothing to find", Tone: Unsure}
+		return gpuprof.Answer{Verdict: "nothing to find", Tone: gpuprof.ToneUnsure, Sentence: cmp.Or(o.Why, "The two ends of the range do not differ.")}
 	}
-	return Badge{Text: "open", Tone: Unsure, Headline: "open: " + view.Cut(o.Why, 300)}
+	return gpuprof.Answer{Verdict: "open", Tone: gpuprof.ToneUnsure, Sentence: cmp.Or(o.Why, "The search ended before it decided for a commit.")}
 }
 
 // chance prints a probability; none is certain.

@@ -45,7 +45,7 @@ func sentences(t *testing.T, s *bisect.Search) string {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	b.WriteString(strings.Join(append([]string{p.Title, p.Badge.Text, p.Badge.Headline}, p.Meta...), "; ") + "\n")
+	b.WriteString(strings.Join(append([]string{p.Title, p.Answer.Verdict, p.Answer.Sentence}, p.Meta...), "; ") + "\n")
 	for _, sec := range p.Sections {
 		for _, block := range sec.Blocks {
 			switch x := block.(type) {

@@ -24,13 +24,11 @@ func Check(r *gpuprof.CheckReport) (*Page, error) {
 			p.Meta = append(p.Meta, view.Cut(text, 80))
 		}
 	}
-	lead := Text{S: fmt.Sprintf("%d of %d agree with the reference", all-failed, all), As: Lead, Tone: Good}
-	p.Badge = Badge{Text: "passed", Tone: Good}
+	p.Answer = gpuprof.Answer{Verdict: "passed", Tone: gpuprof.ToneGood, Sentence: fmt.Sprintf("%d of %d agree with the reference.", all-failed, all)}
 	if failed > 0 {
-		lead.S, lead.Tone = fmt.Sprintf("%d of %d DISAGREE with the reference", failed, all), Bad
-		p.Badge = Badge{Text: "failed", Tone: Bad}
+		p.Answer = gpuprof.Answer{Verdict: "failed", Tone: gpuprof.ToneBad, Sentence: fmt.Sprintf("%d of %d DISAGREE with the reference.", failed, all)}
 	}
-	p.Sections = []Section{{Blocks: append([]Block{lead}, wholeStep(r.Stages)...)}}
+	p.Sections = []Section{{Blocks: wholeStep(r.Stages)}}
 	if len(r.Stages) > 0 {
 		p.Sections = append(p.Sections, Section{ID: "stages", Blocks: []Block{checkTable(r.Stages)}})
 	}

@@ -47,7 +47,7 @@ func claimSections(r *tune.Result) []Section {
 		parts = append(parts, fmt.Sprintf("%d %s", count[verdict], verdict))
 	}
 	return []Section{
-		{ID: "claims", Heading: "Claims of tuning guides", HeadingIn: HTML, Blocks: []Block{statusBanner(tuneBadge(r)), Text{S: view.Plural(len(r.Claims), "claim") + ": " + strings.Join(parts, ", ") + ".", As: Lead},
+		{ID: "claims", Heading: "Claims of tuning guides", HeadingIn: HTML, Blocks: []Block{Text{S: view.Plural(len(r.Claims), "claim") + ": " + strings.Join(parts, ", ") + ".", As: Lead},
 			Text{S: "A speedup of x2 is twice as fast.", In: Terminal | Markdown}}, Sections: []Section{{Blocks: []Block{Chart{ID: "claims-measured", Figure: func() *figure.Figure { return figure.Claims(r) }}, t}}}},
 		{ID: "claim-notes", Heading: "Claims and their tests", In: Terminal | HTML, Blocks: []Block{notes}},
 	}

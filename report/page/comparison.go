@@ -33,7 +33,7 @@ func Comparison(c *compare.Comparison) (*Page, error) {
 	next := listOf(List{Ordered: true, Noun: "step"}, c.Next)
 	metrics := metricTables(rows)
 	p := &Page{
-		Title: cmp.Or(verdict.Subject(c), "Comparison"), Meta: []string{verdict.How(c)}, Badge: verdictBadge(c),
+		Title: cmp.Or(verdict.Subject(c), "Comparison"), Meta: []string{verdict.How(c)}, Answer: comparisonAnswer(c),
 		Footer: fmt.Sprintf("A ratio is new over old; the replicate of every interval is the process. Exit code %d.", c.ExitCode),
 		Tool:   toolText(c.Tool), Data: jsonData("comparison.json", c),
 	}
@@ -65,16 +65,10 @@ func Comparison(c *compare.Comparison) (*Page, error) {
 
 const overlayNote = "All samples of a metric, the old side as an outline, the new side as an area, each to its own height, from the 1st to the 95th percentile; below them a mark at the median of every process, from which the verdict is drawn. Each row has an axis of its own."
 
-// verdictBadge is the verdict with its sign and colour.
-func verdictBadge(c *compare.Comparison) Badge {
-	b := Badge{Text: string(c.Verdict), Tone: verdictTone(c.Verdict), Headline: verdict.Headline(c), Mark: "✅"}
-	switch c.Verdict {
-	case compare.Regressed:
-		b.Mark = "❌"
-	case compare.Inconclusive, compare.NotComparable:
-		b.Mark = "❔"
-	}
-	return b
+func comparisonAnswer(c *compare.Comparison) gpuprof.Answer {
+	tone := map[Tone]gpuprof.Tone{Good: gpuprof.ToneGood, Unsure: gpuprof.ToneUnsure, Bad: gpuprof.ToneBad, Plain: gpuprof.TonePlain}[verdictTone(c.Verdict)]
+	_, counts, _ := strings.Cut(verdict.Headline(c), ": ")
+	return gpuprof.Answer{Verdict: cmp.Or(string(c.Verdict), "not judged"), Tone: tone, Sentence: cmp.Or(counts, "No metric was compared") + "."}
 }
 
 func verdictTone(v compare.Verdict) Tone {

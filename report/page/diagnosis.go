@@ -30,11 +30,11 @@ func Diagnosis(d *gpuprof.Diagnosis) (*Page, error) {
 		}
 		why.Items = append(why.Items, Item{Label: l.Name, Text: text, Tone: tone, Lines: filled(Line{Label: "fix", Value: l.Fix})})
 	}
-	badge := Badge{Text: countText(count), Tone: Good}
+	answer := gpuprof.Answer{Verdict: "usable", Tone: gpuprof.ToneGood, Sentence: "What gpuprof uses on this machine: " + countText(count) + "."}
 	if v, bad := d.Vital(); bad {
-		badge = Badge{Text: "nothing", Tone: Bad, Headline: "nothing: " + v.Reason}
+		answer = gpuprof.Answer{Verdict: "not usable", Tone: gpuprof.ToneBad, Sentence: v.Name + ": " + v.Reason}
 	}
-	return &Page{Title: "Diagnosis of this machine", Tool: toolText(d.Tool), Badge: badge, Data: jsonData("diagnosis.json", d), Sections: []Section{
+	return &Page{Title: "Diagnosis of this machine", Tool: toolText(d.Tool), Answer: answer, Data: jsonData("diagnosis.json", d), Sections: []Section{
 		{ID: "checks", Blocks: []Block{t}},
 		{ID: "why", Heading: "Reasons and fixes", Blocks: []Block{why}},
 	}}, nil

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/explain"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
@@ -10,9 +11,13 @@ func Explanation(entries []explain.Entry) (*Page, error) {
 	if len(entries) == 0 {
 		return nil, view.ErrNoRun("an explanation")
 	}
-	p := &Page{Title: entries[0].Name, Footer: "gpuprof list rules, warnings, columns and terms name all of them."}
+	p := &Page{Title: entries[0].Name, Answer: explainAnswer(entries), Footer: "gpuprof list rules, warnings, columns and terms name all of them."}
 	for _, e := range entries {
-		s := Section{ID: string(e.Kind), Blocks: []Block{Lines{Lines: explainLines(e.Parts)}}}
+		parts := e.Parts
+		if len(p.Sections) == 0 {
+			parts = parts[1:] // the first opens the page
+		}
+		s := Section{ID: string(e.Kind), Blocks: []Block{Lines{Lines: explainLines(parts)}}}
 		if len(entries) > 1 {
 			s.Heading, s.HeadingIn = "As a "+string(e.Kind)+":", Terminal|HTML
 		}
@@ -20,6 +25,11 @@ func Explanation(entries []explain.Entry) (*Page, error) {
 		p.Sections = append(p.Sections, s)
 	}
 	return p, nil
+}
+
+// explainAnswer opens with what the first entry means.
+func explainAnswer(entries []explain.Entry) gpuprof.Answer {
+	return gpuprof.Answer{Verdict: string(entries[0].Kind), Tone: gpuprof.TonePlain, Sentence: explain.Plain(entries[0].Parts[0].Text)}
 }
 
 func explainLines(parts []explain.Part) []Line {

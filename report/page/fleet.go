@@ -19,10 +19,8 @@ func Fleet(r *fleet.Report) (*Page, error) {
 	if r == nil {
 		return nil, view.ErrNoRun("a fleet report")
 	}
-	tone := map[fleet.Verdict]Tone{fleet.Even: Good, fleet.TooFew: Unsure, fleet.Waited: Unsure}[r.Verdict]
-	if r.Verdict == fleet.Uneven || r.Verdict == fleet.Broken {
-		tone = Bad
-	}
+	tone := map[fleet.Verdict]gpuprof.Tone{fleet.Even: gpuprof.ToneGood, fleet.TooFew: gpuprof.ToneUnsure, fleet.Waited: gpuprof.ToneUnsure,
+		fleet.Uneven: gpuprof.ToneBad, fleet.Broken: gpuprof.ToneBad}[r.Verdict]
 	about := r.Workload
 	if about == "" {
 		about = strings.Join(r.Command, " ")
@@ -32,7 +30,7 @@ func Fleet(r *fleet.Report) (*Page, error) {
 		title = "devices " // of one machine
 	}
 	p := &Page{Title: strings.TrimSpace(title + view.Cut(about, 60)), Meta: fleetMeta(r), Tool: toolText(r.Tool), Data: jsonData("fleet.json", r),
-		Badge:  Badge{Text: string(r.Verdict), Tone: tone, Headline: fmt.Sprintf("%s: %s", r.Verdict, view.Cut(r.Reason, 300))},
+		Answer: gpuprof.Answer{Verdict: string(r.Verdict), Tone: tone, Sentence: r.Reason},
 		Footer: fmt.Sprintf("One in a hundred of the figures that are named is named by chance, over all %s and metrics. Among fewer than %d siblings none is named.", fleetNoun(r), fleet.LeastSiblings)}
 	off := List{Label: "off", Noun: "figure", Max: cmp.Or(r.Top, maxListed)}
 	for _, o := range r.Off {
@@ -40,7 +38,6 @@ func Fleet(r *fleet.Report) (*Page, error) {
 			Line{Label: "cause", Value: view.Cut(o.Cause, 400), Note: notSeen(o.Evidence)}, Line{Label: "fix", Value: view.Cut(o.Fix, 300)})})
 	}
 	p.Sections = []Section{
-		{ID: "verdict", Heading: "Result", HeadingIn: HTML, Blocks: []Block{statusBanner(p.Badge)}},
 		fleetDevices(r),
 		{ID: "off", Heading: "Slow or faulty", Blocks: []Block{off}},
 		fleetStragglers(r),

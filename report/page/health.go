@@ -25,12 +25,10 @@ func Health(r *health.Report) (*Page, error) {
 		}
 		off.Items = append(off.Items, Item{Text: o.Metric + " of " + r.Identity(o.Device) + offText(o), Tone: Bad, Lines: filled(Line{Label: "cause", Value: o.Cause, Note: seen}, Line{Label: "fix", Value: o.Fix})})
 	}
-	tone := map[health.Verdict]Tone{health.Healthy: Good, health.Unknown: Unsure, health.NotChecked: Unsure}[r.Verdict]
-	if r.Verdict == health.Unhealthy || r.Verdict == health.Failed {
-		tone = Bad
-	}
-	return &Page{Title: "Health of " + healthOf(r), Tool: toolText(r.Tool), Data: jsonData("health.json", r), Sections: []Section{
-		{Blocks: []Block{Text{S: fmt.Sprintf("%s: %s", r.Verdict, r.Reason), Tone: tone, As: Lead}}},
+	tone := map[health.Verdict]gpuprof.Tone{health.Healthy: gpuprof.ToneGood, health.Unknown: gpuprof.ToneUnsure, health.NotChecked: gpuprof.ToneUnsure,
+		health.Unhealthy: gpuprof.ToneBad, health.Failed: gpuprof.ToneBad}[r.Verdict]
+	answer := gpuprof.Answer{Verdict: string(r.Verdict), Tone: tone, Sentence: r.Reason}
+	return &Page{Title: "Health of " + healthOf(r), Answer: answer, Tool: toolText(r.Tool), Data: jsonData("health.json", r), Sections: []Section{
 		{ID: "off", Heading: "Slow or faulty", HeadingIn: Markdown | HTML, Blocks: []Block{off}},
 		{ID: "figures", Heading: "Figures", HeadingIn: Markdown | HTML, Blocks: append([]Block{t}, unknown...)},
 		{ID: "links", Heading: "Between the GPUs", HeadingIn: Markdown | HTML, Blocks: healthLinks(r)},

@@ -21,11 +21,10 @@ func History(r *history.Report) (*Page, error) {
 		return nil, view.ErrNoRun("a history")
 	}
 	all := seriesOf(r)
-	p := &Page{Title: "History of " + view.Cut(r.Store, 60), Badge: historyBadge(r), Tool: toolText(r.Tool), Data: jsonData("history.json", r),
+	p := &Page{Title: "History of " + view.Cut(r.Store, 60), Answer: historyAnswer(r), Tool: toolText(r.Tool), Data: jsonData("history.json", r),
 		Meta:   []string{view.Plural(len(r.Trends), "trend"), view.Plural(sessionsIn(r), "session")},
 		Footer: "A change is a proposal: gate --against or bisect decides on fresh data."}
 	p.Sections = []Section{
-		{Blocks: []Block{Text{S: p.Badge.Headline, As: Lead, Tone: p.Badge.Tone, In: HTML}}},
 		alarmSection(r),
 		changeSection(all),
 		{ID: "trends", Heading: "Trends", HeadingIn: Markdown | HTML, Blocks: []Block{trendTable(all)}},
@@ -94,25 +93,28 @@ func sessionsIn(r *history.Report) (n int) {
 	return n
 }
 
-func historyBadge(r *history.Report) Badge {
+func historyAnswer(r *history.Report) gpuprof.Answer {
 	alarms, seen := len(r.Alarms()), 0
 	for _, s := range seriesOf(r) {
 		seen += len(s.m.Seen)
 	}
 	names, _ := r.Unjudged()
+	answer := func(verdict string, tone gpuprof.Tone, format string, args ...any) gpuprof.Answer {
+		return gpuprof.Answer{Verdict: verdict, Tone: tone, Sentence: fmt.Sprintf(format, args...)}
+	}
 	switch {
 	case alarms > 0:
-		return Badge{Text: "worse", Tone: Bad, Headline: fmt.Sprintf("WORSE: %s by %.2g %% or more", view.Plural(alarms, "change"), 100*r.Threshold)}
+		return answer("worse", gpuprof.ToneBad, "%s by %.2g %% or more.", view.Plural(alarms, "change for the worse"), 100*r.Threshold)
 	case len(r.Trends) == 0:
-		return Badge{Text: "empty", Tone: Unsure, Headline: "EMPTY: the store holds no session; add one with gpuprof history add RESULT"}
+		return answer("empty", gpuprof.ToneUnsure, "The store holds no session; add one with gpuprof history add RESULT.")
 	case len(names) == len(r.Trends):
-		return Badge{Text: "too few", Tone: Unsure, Headline: fmt.Sprintf("TOO FEW SESSIONS: a verdict needs %d of one class", history.LeastSessions)}
+		return answer("too few", gpuprof.ToneUnsure, "A verdict needs %d sessions of one class.", history.LeastSessions)
 	case seen > 0:
-		return Badge{Text: "seen", Tone: Unsure, Headline: fmt.Sprintf("SEEN, NOT CERTAIN: %s for the worse by %.2g %% or more; no alarm yet", view.Plural(seen, "change"), 100*r.Threshold)}
+		return answer("seen, not certain", gpuprof.ToneUnsure, "%s by %.2g %% or more, not certain yet: no alarm.", view.Plural(seen, "change for the worse"), 100*r.Threshold)
 	case r.Watched:
-		return Badge{Text: "no alarm", Tone: Good, Headline: fmt.Sprintf("NO ALARM: no level was found to be worse by %.2g %% or more", 100*r.Threshold)}
+		return answer("no alarm", gpuprof.ToneGood, "No level was found to be worse by %.2g %% or more.", 100*r.Threshold)
 	}
-	return Badge{}
+	return answer("not watched", gpuprof.TonePlain, "The history shows %s; none was judged.", view.Plural(sessionsIn(r), "session"))
 }
 
 // trendTable is a row for each metric; those that are no total and did not change are

@@ -31,7 +31,7 @@ func HistorySite(r *history.Report) ([]SitePage, error) {
 		table.Rows[i].Cells[0].Link = siteName(s.t)
 	}
 	index.Sections = []Section{
-		{Blocks: []Block{Text{S: index.Badge.Headline, As: Lead, Tone: index.Badge.Tone}, table}},
+		{Blocks: []Block{table}},
 		{ID: "largest", Heading: "Largest changes", Blocks: []Block{Chart{ID: "trends", Narrow: true, Figure: func() *figure.Figure { return figure.Trends(r) }}}},
 		alarmSection(r), leftOutSection(r), warnings(r.Warnings),
 	}

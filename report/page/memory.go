@@ -22,7 +22,7 @@ func Memory(a *memsnap.Analysis) (*Page, error) {
 		return nil, view.ErrNoRun("an analysis of memory")
 	}
 	d := &a.Devices[0]
-	p := &Page{Title: "memory of " + memoryInput(a, d.Input), Meta: memoryMeta(a, d), Footer: memoryFooter, Tool: toolText(a.Tool), Data: jsonData("memory.json", a)}
+	p := &Page{Title: "memory of " + memoryInput(a, d.Input), Meta: memoryMeta(a, d), Answer: memoryAnswer(a), Footer: memoryFooter, Tool: toolText(a.Tool), Data: jsonData("memory.json", a)}
 	moment, when := d.Shown()
 	p.Sections = []Section{
 		{ID: "findings", Heading: "Suggested changes", HeadingIn: HTML, Blocks: memoryFindings(a)},
@@ -41,6 +41,14 @@ func Memory(a *memsnap.Analysis) (*Page, error) {
 		{ID: "stacks", Heading: "Stacks", In: HTML, Folded: true, Brief: []string{when}, Blocks: []Block{memoryStacks(moment)}},
 	}
 	return p.explained()
+}
+
+func memoryAnswer(a *memsnap.Analysis) gpuprof.Answer {
+	if len(a.Findings) == 0 {
+		return gpuprof.Answer{Verdict: "no change found", Tone: gpuprof.TonePlain, Sentence: "No rule found a change that lowers the peak."}
+	}
+	return gpuprof.Answer{Verdict: string(a.Findings[0].Severity), Tone: gpuprof.ToneUnsure,
+		Sentence: fmt.Sprintf("Tensors take up to %s, and %s are reserved.", bytesText(a.Devices[0].Peak.Requested), bytesText(a.Devices[0].PeakReserved))}
 }
 
 // bytesText prints bytes with binary prefixes, as PyTorch's own messages do.

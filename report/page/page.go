@@ -10,16 +10,17 @@ package page
 import (
 	"io"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/report/figure"
 )
 
-// Page is one document. Its head (title, meta, badge) opens every format; a
-// terminal prints it as one line, "Title, meta, meta, headline", where it fits.
+// Page is one document. Its answer opens every format; title and meta follow, on a
+// terminal as one line, "Title, meta, meta", where it fits.
 type Page struct {
-	Title    string   // what it is about: "e3nn small"
-	Meta     []string // device, mode, samples: short texts
-	Date     string   // HTML only
-	Badge    Badge    // its status or verdict
+	Answer   gpuprof.Answer // required: verdict, tone and sentence are never empty
+	Title    string         // what it is about: "e3nn small"
+	Meta     []string       // device, mode, samples: short texts
+	Date     string         // HTML only
 	Sections []Section
 	Footer   string // HTML only
 
@@ -32,10 +33,8 @@ type Page struct {
 
 // Badge is a status in one or two words.
 type Badge struct {
-	Text     string
-	Tone     Tone
-	Headline string // the status with its reason, for terminals and Markdown; "" for Text
-	Mark     string // a sign before Markdown's title, seen while scrolling: "❌"
+	Text string
+	Tone Tone
 }
 
 // Data is the document itself, which an HTML page embeds and offers to save.

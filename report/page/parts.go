@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
 // jsonData is a document as it is written to a file of its own.
 func jsonData(name string, v any) Data {
-	return Data{Name: name, Encode: func(w io.Writer) error { return json.NewEncoder(w).Encode(v) }}
+	return Data{Name: name, Encode: func(w io.Writer) error { return json.NewEncoder(w).Encode(document.WithAnswer(v)) }}
 }
 
 func toolText(t gpuprof.Tool) string {
@@ -25,11 +26,6 @@ func listOf(l List, all []string) List {
 		l.Items = append(l.Items, Item{Text: view.Cut(t, 600)})
 	}
 	return l
-}
-
-// statusBanner says that a document is not complete.
-func statusBanner(b Badge) Text {
-	return Text{S: b.Headline, As: Banner, Tone: b.Tone, In: HTML}
 }
 
 // warnings is the section of a document's warnings.

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -20,7 +21,7 @@ func Runs(runs []*gpuprof.Run) (*Page, error) {
 	limit := pointLimit(runs)
 	if len(runs) == 1 {
 		r := runs[0]
-		p.Title, p.Meta, p.Date, p.Badge = view.Subject(r), metaOf(r), view.Date(r.Started), badgeOf(r)
+		p.Title, p.Meta, p.Date, p.Answer = view.Subject(r), metaOf(r), view.Date(r.Started), runAnswer(r)
 		p.Sections = runSections(r, "", limit)
 		return p.explained()
 	}
@@ -38,7 +39,25 @@ func metaOf(r *gpuprof.Run) []string {
 }
 
 func badgeOf(r *gpuprof.Run) Badge {
-	return Badge{Text: view.Status(r), Tone: statusTone(r.Status), Headline: view.Headline(r)}
+	return Badge{Text: view.Status(r), Tone: statusTone(r.Status)}
+}
+
+// cutShort is how to read what a run measured that did not come to its end.
+const cutShort = "the run was cut short: read the figures as a first impression."
+
+func runAnswer(r *gpuprof.Run) gpuprof.Answer {
+	tone := map[gpuprof.Status]gpuprof.Tone{gpuprof.Complete: gpuprof.ToneGood, gpuprof.Invalid: gpuprof.ToneBad, gpuprof.Partial: gpuprof.ToneUnsure}[r.Status]
+	sentence := cmp.Or(runVerdict(r), "The run came to its end.")
+	if r.Status != gpuprof.Complete && r.Reason != "" {
+		sentence = strings.ToUpper(r.Reason[:1]) + r.Reason[1:]
+		if r.Reason != loadtest.ReasonGenerator { // that one ran to its end
+			sentence += "; " + cutShort
+		}
+	}
+	if r.Status == gpuprof.Invalid {
+		sentence = cmp.Or(strings.ToUpper(r.Reason[:min(1, len(r.Reason))])+r.Reason[min(1, len(r.Reason)):], "The implementation disagrees with its reference") + "; no times are reported."
+	}
+	return gpuprof.Answer{Verdict: view.Status(r), Tone: cmp.Or(tone, gpuprof.ToneUnsure), Sentence: sentence}
 }
 
 func statusTone(s gpuprof.Status) Tone {
@@ -68,11 +87,10 @@ func runSections(r *gpuprof.Run, id string, limit int) []Section {
 	warnings := warningSection(id, HTML, warningsOf([]*gpuprof.Run{r}))
 	advice := Section{ID: id + "findings", Heading: "Suggested changes", HeadingIn: HTML, Blocks: findingsOf(r)}
 	out := []Section{
-		in(HTML, Section{Blocks: []Block{banner(r)}}),
-		in(HTML, Section{ID: id + "summary", Heading: "Summary", Blocks: []Block{Text{S: runVerdict(r), As: Lead}, late, refused, lead, Chart{ID: id + "stack", Narrow: true, Figure: func() *figure.Figure { return figure.Shares(r) }}, facts}}),
+		in(HTML, Section{ID: id + "summary", Heading: "Summary", Blocks: []Block{late, refused, lead, Chart{ID: id + "stack", Narrow: true, Figure: func() *figure.Figure { return figure.Shares(r) }}, facts}}),
 		in(HTML, warnings),
 		in(HTML, advice),
-		in(printed, Section{Blocks: []Block{noTimes(r), Text{S: runVerdict(r), As: Lead, In: Terminal}, waitsText(r, Terminal), late, refused, lead, failedChecks(r)}}),
+		in(printed, Section{Blocks: []Block{waitsText(r, Terminal), late, refused, lead, failedChecks(r)}}),
 		in(printed, advice),
 		stagesOf(r, id),
 		requestsOf(r, id),
@@ -81,24 +99,6 @@ func runSections(r *gpuprof.Run, id string, limit int) []Section {
 	}
 	out = append(out, charts(r, id, limit)...)
 	return append(out, checksOf(r, id), ladderOf(r, id), energyOf(r, id), Section{In: HTML, Beside: true, Sections: factsOf(r, id)})
-}
-
-// banner says plainly that a run is not whole.
-func banner(r *gpuprof.Run) Block {
-	if r.Status == gpuprof.Complete {
-		return nil
-	}
-	return Text{S: view.Headline(r), As: Banner, Tone: statusTone(r.Status)}
-}
-
-func noTimes(r *gpuprof.Run) Block {
-	switch {
-	case view.HasTimes(r):
-		return nil
-	case r.Status == gpuprof.Invalid:
-		return Text{S: "No times are reported: the run is invalid."}
-	}
-	return Text{S: "No times are reported: no sample was measured."}
 }
 
 // runVerdict is the run in a sentence or two.
@@ -110,9 +110,6 @@ func runVerdict(r *gpuprof.Run) string {
 		return "Nothing was measured."
 	}
 	text := whereTimeGoes(view.Stages(r))
-	if r.Status == gpuprof.Partial && r.Reason != loadtest.ReasonGenerator { // that one ran to its end
-		text += "The run was cut short: read the figures as a first impression."
-	}
 	return strings.TrimSpace(text)
 }
 

@@ -16,6 +16,7 @@ import (
 func sweep(p *Page, runs []*gpuprof.Run, limit int) {
 	head, where := view.SweepHead(runs)
 	p.Title, p.Meta = head, []string{where}
+	p.Answer = gpuprof.Answer{Verdict: "measured", Tone: gpuprof.TonePlain, Sentence: cmp.Or(winner(runs), "Measured: "+view.Plural(len(runs), "setting")+".")}
 	table, explained := sweepTable(runs)
 	p.Sections = []Section{
 		{Blocks: leadOf(runs)},
@@ -36,11 +37,8 @@ func sweep(p *Page, runs []*gpuprof.Run, limit int) {
 // leadOf is what a sweep found: the fastest setting, unless the runs differ in their load alone,
 // and of a service where its latency becomes too long.
 func leadOf(runs []*gpuprof.Run) []Block {
-	curves, only := view.Loads(runs)
+	curves, _ := view.Loads(runs)
 	var out []Block
-	if !only {
-		out = append(out, Text{S: winner(runs), As: Lead})
-	}
 	for _, c := range curves {
 		out = append(out, Text{S: c.Text() + ".", As: Lead})
 	}
@@ -274,7 +272,7 @@ func eachRun(runs []*gpuprof.Run, limit int) Section {
 		if date := view.Date(r.Started); date != "" {
 			about = append(about, date)
 		}
-		s.Blocks = []Block{Text{S: strings.Join(append(about, view.Headline(r)), ", ") + ".", As: Remark}}
+		s.Blocks = []Block{Text{S: strings.Join(append(about, view.Headline(r)), ", ") + ".", As: Remark}, Text{S: runVerdict(r), In: HTML}}
 		s.Sections = runSections(r, id, limit)
 		out.Sections = append(out.Sections, s)
 	}

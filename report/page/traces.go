@@ -33,10 +33,9 @@ func TraceComparison(c *analyze.Comparison, old, now []*analyze.Index) (*Page, e
 			headline += ", " + noise
 		}
 	}
-	p := &Page{Title: analysisTitle(c.Old) + " against " + analysisTitle(c.New), Badge: Badge{Headline: headline}, Footer: traceFooter, Tool: toolText(c.Tool), Data: jsonData("comparison.json", c)}
+	p := &Page{Title: analysisTitle(c.Old) + " against " + analysisTitle(c.New), Answer: gpuprof.Answer{Verdict: "compared", Tone: gpuprof.TonePlain, Sentence: strings.ToUpper(headline[:1]) + headline[1:] + "."}, Footer: traceFooter, Tool: toolText(c.Tool), Data: jsonData("comparison.json", c)}
 	p.Sections = []Section{
-		{ID: "change", Heading: "Changes", HeadingIn: HTML, Blocks: []Block{Text{S: strings.ToUpper(headline[:1]) + headline[1:] + ".", As: Lead, In: HTML},
-			Chart{ID: "waterfall", Figure: func() *figure.Figure { return figure.ClassChanges(c) }}}},
+		{ID: "change", Heading: "Changes", HeadingIn: HTML, Blocks: []Block{Chart{ID: "waterfall", Figure: func() *figure.Figure { return figure.ClassChanges(c) }}}},
 		{ID: "classes", Heading: "By class", HeadingIn: HTML, Blocks: []Block{changeTable("of the "+stepTitle(c.New), c.Classes, classChanges)}},
 		settingChanges(c),
 		{ID: "operators", Heading: "By operator", HeadingIn: HTML, Blocks: []Block{changeTable("operator, "+c.New.PerStep(), c.Operators, operatorRows)}},

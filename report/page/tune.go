@@ -19,7 +19,7 @@ func Tune(r *tune.Result) (*Page, error) {
 	if r == nil {
 		return nil, view.ErrNoRun("a tuning result")
 	}
-	p := &Page{Title: tuneTitle(r), Meta: tuneMeta(r), Date: view.Date(r.Started), Badge: tuneBadge(r), Footer: "A setting is recommended only if fresh processes confirmed it.", Tool: toolText(r.Tool), Data: jsonData("tune.json", r)}
+	p := &Page{Title: tuneTitle(r), Meta: tuneMeta(r), Date: view.Date(r.Started), Answer: tuneAnswer(r), Footer: "A setting is recommended only if fresh processes confirmed it.", Tool: toolText(r.Tool), Data: jsonData("tune.json", r)}
 	switch {
 	case r.Program != nil:
 		p.Footer = "A set of settings is recommended only if a gate confirmed it in fresh processes with the same training."
@@ -59,26 +59,23 @@ func tuneMeta(r *tune.Result) []string {
 	return append(out, fmt.Sprintf("%s of %s spent", view.Seconds(r.SpentS), view.Seconds(r.BudgetS)))
 }
 
-func tuneBadge(r *tune.Result) Badge {
-	b := Badge{Text: view.Cut(string(r.Status), 20), Tone: Unsure}
-	switch r.Status {
-	case gpuprof.Complete:
-		b.Tone = Good
-		return b
-	case "":
-		b.Text = "unknown status"
+func tuneAnswer(r *tune.Result) gpuprof.Answer {
+	sentence := cmp.Or(r.Conclusion.Text, "The search came to its end.")
+	switch {
+	case r.Status == gpuprof.Complete && len(r.Claims) > 0:
+		sentence = "Measured: " + view.Plural(len(r.Claims), "claim") + " of tuning guides."
+		fallthrough
+	case r.Status == gpuprof.Complete:
+		return gpuprof.Answer{Verdict: string(r.Status), Tone: gpuprof.ToneGood, Sentence: sentence}
 	}
-	b.Headline = strings.ToUpper(b.Text) + ": not complete: the search did not come to its end; go on with --resume"
-	if r.Reason != "" {
-		b.Headline = strings.ToUpper(b.Text) + ": " + view.Cut(r.Reason, 300)
-	}
-	return b
+	return gpuprof.Answer{Verdict: cmp.Or(string(r.Status), "unknown status"), Tone: gpuprof.ToneUnsure,
+		Sentence: cmp.Or(r.Reason, "The search did not come to its end; go on with --resume.")}
 }
 
 // conclusion is what came of the search, and what the recommendation costs beside its
 // gain.
 func conclusion(r *tune.Result) Section {
-	s := Section{ID: "recommended", Heading: "Conclusion", HeadingIn: HTML, Blocks: []Block{statusBanner(tuneBadge(r))}}
+	s := Section{ID: "recommended", Heading: "Conclusion", HeadingIn: HTML}
 	rec, c := r.Recommended, r.Conclusion
 	if c.Text == "" {
 		s.Blocks = append(s.Blocks, Text{S: "No recommendation yet; go on with --resume.", As: Lead})

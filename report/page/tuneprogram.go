@@ -25,7 +25,7 @@ func programMeta(r *tune.Result) []string {
 
 // programConclusion is what came of the search, with the lines to change.
 func programConclusion(r *tune.Result) Section {
-	s := Section{ID: "recommended", Heading: "Conclusion", HeadingIn: HTML, Blocks: []Block{statusBanner(tuneBadge(r))}}
+	s := Section{ID: "recommended", Heading: "Conclusion", HeadingIn: HTML}
 	facts, lead := Lines{}, Lines{Lead: true, In: HTML}
 	add := func(label, value, note string, code bool) {
 		facts.Lines = append(facts.Lines, filled(Line{Label: label, Value: value, Note: note, Code: code})...)

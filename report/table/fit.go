@@ -233,8 +233,11 @@ func (p *printer) leftOut() string {
 	for i, noun := range nouns {
 		nouns[i] = view.Plural(count[noun], noun)
 	}
-	if len(nouns) == 0 {
+	switch {
+	case len(nouns) == 0 && p.hint == "":
 		return ""
+	case len(nouns) == 0:
+		nouns, more = []string{"remarks"}, true
 	}
 	text := "left out: " + strings.Join(nouns, ", ") + "; add "
 	if more {

@@ -84,7 +84,7 @@ func TestGateFailuresFirst(t *testing.T) {
 func TestGateColor(t *testing.T) {
 	c := fixture.GateRegressed()
 	colored := gate(t, c, table.Options{Color: true})
-	for _, want := range []string{"\x1b[31mregressed\x1b[0m", "\x1b[33minconclusive\x1b[0m", "\x1b[32mimproved\x1b[0m", "\x1b[31mREGRESSED"} {
+	for _, want := range []string{"\x1b[31mregressed\x1b[0m", "\x1b[33minconclusive\x1b[0m", "\x1b[32mimproved\x1b[0m", "\x1b[31m[regressed]"} {
 		if !strings.Contains(colored, want) {
 			t.Errorf("%q is missing", want)
 		}

@@ -97,7 +97,7 @@ func TestInvalidRunHasNoTimes(t *testing.T) {
 	if err := write(&b, table.Options{}, r); err != nil {
 		t.Fatal(err)
 	}
-	if s := b.String(); strings.Contains(s, "throughput") || strings.Contains(s, "tensor_product  ") || !strings.Contains(s, "No times") {
+	if s := b.String(); strings.Contains(s, "throughput") || strings.Contains(s, "tensor_product  ") || !strings.Contains(s, "no times") {
 		t.Errorf("an invalid run shows times:\n%s", s)
 	}
 }

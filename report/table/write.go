@@ -18,6 +18,7 @@ import (
 type Options struct {
 	Width int  // columns to fit; 0 means 80
 	Color bool // ANSI colour, for what has a tone
+	ASCII bool // bars of ASCII, for a terminal whose locale is not UTF-8
 	// Lines is how many lines are printed at most. What the page marks as Verbose is
 	// left out, then rows, items and sentences of the longest blocks; the last line
 	// counts them. 0 prints everything.
@@ -60,42 +61,25 @@ func Write(w io.Writer, pg *page.Page, o Options) error {
 	return err
 }
 
-// head prints title, meta and status beside each other, as many in a line as fit.
+// head prints the answer, and below it title and meta beside each other, as many in a line
+// as fit.
 func (p *printer) head(pg *page.Page) {
-	status := pg.Badge.Headline
-	if status == "" {
-		status = pg.Badge.Text
-	}
-	parts := append([]string{pg.Title}, pg.Meta...)
-	if status != "" {
-		parts = append(parts, status)
-	}
+	p.answer(pg.Opening())
 	line, used := "", 0
-	flush := func() {
-		if used > 0 {
-			p.line(line)
-		}
-		line, used = "", 0
-	}
-	for i, part := range parts {
-		color := plain
-		if status != "" && i == len(parts)-1 {
-			color = colorOf(pg.Badge.Tone)
-		}
+	for _, part := range append([]string{pg.Title}, pg.Meta...) {
 		n := twwidth.Width(part)
-		if used > 0 && used+2+n > p.o.width() {
-			flush()
-		}
-		if n > p.o.width() {
-			p.hang("", part, plain, color)
+		if used > 0 && used+2+n <= p.o.width() {
+			line, used = line+", "+part, used+2+n
 			continue
 		}
 		if used > 0 {
-			line, used = line+", ", used+2
+			p.hang("", line, plain, plain)
 		}
-		line, used = line+p.paint(color, part), used+n
+		line, used = part, n
 	}
-	flush()
+	if used > 0 {
+		p.hang("", line, plain, plain)
+	}
 }
 
 // section gathers what is shown of a section and of those below it.

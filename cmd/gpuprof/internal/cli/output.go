@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +19,7 @@ type Screen struct {
 	Width        int
 	Lines        int // most that are printed, 0 all
 	Color, Quiet bool
+	ASCII        bool   // the locale is not UTF-8: pictures are of ASCII
 	Plot         string // the content of a picture, "" for the document's own
 	Tokens       int    // most of a brief document, 0 for the usual
 }
@@ -114,11 +117,19 @@ func (k Kind[D]) Write(w io.Writer, format string, doc D, o Screen) error {
 
 // Screen is the terminal behind standard output.
 func (a *App) Screen() Screen {
-	o := Screen{Width: a.Width(), Color: a.color(), Quiet: a.Quiet, Tokens: a.MaxTokens}
+	o := Screen{Width: a.Width(), Color: a.color(), ASCII: asciiLocale(os.Getenv), Quiet: a.Quiet, Tokens: a.MaxTokens}
 	if !a.Verbose {
 		o.Lines = max(briefLines-a.Noted, briefLines/2)
 	}
 	return o
+}
+
+// asciiLocale reports whether the locale of the environment names an encoding other than
+// UTF-8. An environment without a locale is that of a build server, whose log is UTF-8.
+func asciiLocale(getenv func(string) string) bool {
+	locale := cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG"))
+	upper := strings.ToUpper(strings.ReplaceAll(locale, "-", ""))
+	return locale != "" && !strings.Contains(upper, "UTF8")
 }
 
 // briefLines is how many lines of a document are printed without -v, less those of notes

@@ -161,7 +161,7 @@ func withPages[D any](build func(D) (*page.Page, error), limit int, others map[s
 	}
 	for format, write := range map[string]func(io.Writer, *page.Page, cli.Screen) error{
 		"table": func(w io.Writer, p *page.Page, o cli.Screen) error {
-			return table.Write(w, p, table.Options{Width: o.Width, Color: o.Color, Lines: o.Lines, Quiet: o.Quiet})
+			return table.Write(w, p, table.Options{Width: o.Width, Color: o.Color, ASCII: o.ASCII, Lines: o.Lines, Quiet: o.Quiet})
 		},
 		"markdown": func(w io.Writer, p *page.Page, _ cli.Screen) error { return markdown.Write(w, p, limit) },
 		"html":     func(w io.Writer, p *page.Page, _ cli.Screen) error { return html.Write(w, p) },
@@ -236,7 +236,7 @@ func TellGitHub(w io.Writer, c *compare.Comparison, getenv func(string) string) 
 
 // EncodeVerdict writes a comparison as JSON, with the samples of a process in one line.
 func EncodeVerdict(w io.Writer, c *compare.Comparison, _ cli.Screen) error {
-	text, err := json.MarshalIndent(c, "", " ")
+	text, err := json.MarshalIndent(document.WithAnswer(c), "", " ")
 	if err == nil {
 		_, err = w.Write(append(lists.ReplaceAllFunc(text, oneLine), '\n'))
 	}

@@ -1,0 +1,71 @@
+package report_test
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/page"
+	"github.com/gpuprof/gpuprof/report/table"
+)
+
+// TestEveryPageAnswers: every kind of page opens with a verdict, its tone and a sentence.
+func TestEveryPageAnswers(t *testing.T) {
+	tones := map[gpuprof.Tone]bool{gpuprof.TonePlain: true, gpuprof.ToneGood: true, gpuprof.ToneUnsure: true, gpuprof.ToneBad: true}
+	pages := longPages(t)
+	for _, g := range everyDocument(t) {
+		pages[g.name] = g.page
+	}
+	for name, p := range pages {
+		a := p.Answer
+		if strings.TrimSpace(a.Verdict) == "" || len(strings.Fields(a.Verdict)) > 5 {
+			t.Errorf("%s: the verdict %q is not of one to five words", name, a.Verdict)
+		}
+		if !tones[a.Tone] {
+			t.Errorf("%s: the tone is %q", name, a.Tone)
+		}
+		if strings.TrimSpace(a.Sentence) == "" {
+			t.Errorf("%s: no sentence", name)
+		}
+		if a.Bar != nil && !a.Bar.Drawable() {
+			t.Errorf("%s: a bar without figures to draw: %+v", name, a.Bar)
+		}
+	}
+}
+
+// TestAnswerIsNeverLeftOut: however few lines there are, verdict, sentence and the whole
+// command are printed.
+func TestAnswerIsNeverLeftOut(t *testing.T) {
+	command := "gpuprof run -- python " + strings.Repeat("a-folder/", 20) + "train.py"
+	p := &page.Page{Title: "t", Answer: gpuprof.Answer{Verdict: "slow: data loader", Tone: gpuprof.ToneBad, Sentence: "The GPU waits.",
+		Bar:    &gpuprof.Bar{Of: "mean step", Unit: "s", Total: 0.2, Parts: []gpuprof.BarPart{{Name: "busy", Value: 0.15}, {Name: "starved", Value: 0.05}}},
+		Action: &gpuprof.Action{Text: "Give the data loader more workers.", Command: command}}}
+	text := rendered(t, func(w io.Writer) error { return table.Write(w, p, table.Options{Lines: 1}) })
+	for _, want := range []string{"[slow: data loader] The GPU waits.", "busy 150 ms, 75.0 %", "\n   " + command + "\n", "mean step 200 ms"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+}
+
+// TestRatioMarksOne: the line of a ratio marks 1 beside the interval, in ASCII where asked.
+func TestRatioMarksOne(t *testing.T) {
+	for _, c := range []struct {
+		ratio gpuprof.BarRatio
+		want  string
+	}{
+		{gpuprof.BarRatio{Value: 1.285, Low: 1.27, High: 1.3}, "[-o-]"},
+		{gpuprof.BarRatio{Value: 0.5}, "o"},
+		{gpuprof.BarRatio{Value: 1.5, Low: 1e-9, High: 1e9}, "o"},
+	} {
+		p := &page.Page{Answer: gpuprof.Answer{Verdict: "v", Sentence: "s", Bar: &gpuprof.Bar{Of: "new / old", Unit: "1", Ratio: &c.ratio}}}
+		text := rendered(t, func(w io.Writer) error { return table.Write(w, p, table.Options{ASCII: true}) })
+		line := strings.Split(text, "\n")[1]
+		picture, _, _ := strings.Cut(line, "  ")
+		one, point := strings.Index(picture, "1"), strings.Index(picture, "o")
+		if one < 0 || (one < point) != (c.ratio.Value > 1) || !strings.Contains(strings.ReplaceAll(picture, "--", "-"), c.want) {
+			t.Errorf("%+v is drawn as %q", c.ratio, line)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package figure
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// BarPart is a part of an answer's bar: its name, its share of the whole, and its value and
+// share in words.
+type BarPart struct {
+	Name  string
+	Share float64
+	Text  string
+}
+
+// Divided is the bar of an answer, divided by its parts; whole names it.
+func Divided(whole string, parts []BarPart) *Figure {
+	f := &Figure{ID: "answer", Title: whole, Desc: "One bar, divided by its parts."}
+	p := Panel{X: Axis{Max: 1, Bare: true}, Y: rows([]string{""}), Height: 40}
+	at := 0.0
+	for i, part := range parts {
+		tone := toneOf(i)
+		text := part.Name + " " + part.Text
+		p.Marks = append(p.Marks, Mark{Kind: Bar, X0: at, X1: at + part.Share, Y1: 1, Tone: tone, Text: text, Brief: part.Name, Tip: text})
+		f.Legend = append(f.Legend, Entry{Text: text, Tone: tone})
+		at += part.Share
+	}
+	if len(parts) > 0 {
+		f.Panels = []Panel{p}
+	}
+	return f
+}
+
+// Proportion is the ratio of an answer with its interval beside the line at 1; text has it in words.
+func Proportion(text string, r *gpuprof.BarRatio, tone gpuprof.Tone) *Figure {
+	row := ratioRow{name: "", text: "", ratio: r.Value, lo: r.Low, hi: r.High, news: newsOf(tone)}
+	f := &Figure{ID: "answer", Title: text, Desc: "The ratio with its interval."}
+	p := forest([]ratioRow{row}, view.Cut(text, 80))
+	p.Height = 40
+	f.Panels = []Panel{p}
+	return f
+}
+
+// newsOf is the mark of an answer's tone: charts, tables and the answer agree on how good a verdict is.
+func newsOf(t gpuprof.Tone) news {
+	switch t {
+	case gpuprof.ToneGood:
+		return betterNews
+	case gpuprof.ToneBad:
+		return worseNews
+	case gpuprof.ToneUnsure:
+		return unsureNews
+	}
+	return evenNews
+}

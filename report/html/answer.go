@@ -1,0 +1,43 @@
+package html
+
+import (
+	"html/template"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/figure"
+	"github.com/gpuprof/gpuprof/report/page"
+)
+
+// answerView is what opens the page.
+type answerView struct {
+	Badge    badgeView
+	Sentence string
+	Bar      template.HTML
+	Action   *gpuprof.Action
+}
+
+func answerOf(a gpuprof.Answer) answerView {
+	return answerView{Badge: badgeView{toneOf(page.ToneOf(a.Tone)), a.Verdict}, Sentence: a.Sentence, Bar: drawBar(a), Action: a.Action}
+}
+
+// drawBar draws the bar of an answer for a wide screen and for a phone; "" without one.
+func drawBar(a gpuprof.Answer) template.HTML {
+	if a.Bar == nil {
+		return ""
+	}
+	whole := page.WholeText(a.Bar)
+	var f *figure.Figure
+	if a.Bar.Ratio != nil {
+		f = figure.Proportion(whole, a.Bar.Ratio, a.Tone)
+	} else {
+		var parts []figure.BarPart
+		for _, p := range page.PartsOf(a.Bar) {
+			parts = append(parts, figure.BarPart(p))
+		}
+		f = figure.Divided(whole, parts)
+	}
+	if f.Empty() {
+		return ""
+	}
+	return template.HTML("<div class=\"narrow\">" + f.InlineNarrow("answer-narrow") + "</div><div class=\"broad\">" + f.Inline("answer-bar") + "</div>")
+}

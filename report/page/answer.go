@@ -1,0 +1,115 @@
+package page
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// Limits of an answer's texts, characters: a name from a file must not push the rest off
+// the screen.
+const (
+	mostVerdict  = 60
+	mostSentence = 400
+	mostPartName = 40
+	mostCommand  = 2000
+	mostParts    = 5 // of a bar; the smallest are added up
+)
+
+// Opening is the answer as writers show it: with texts of bounded length, and a bar only
+// where there is something to draw. A command beyond the limit is left out, since one
+// that is cut does something else.
+func (p *Page) Opening() gpuprof.Answer {
+	a := p.Answer.Finite()
+	a.Verdict, a.Sentence = view.Cut(a.Verdict, mostVerdict), view.Cut(a.Sentence, mostSentence)
+	if a.Action != nil {
+		do := *a.Action
+		do.Text = view.Cut(do.Text, mostSentence)
+		if len(do.Command) > mostCommand {
+			do.Command = ""
+		}
+		a.Action = &do
+	}
+	return a
+}
+
+// ToneOf is the tone of an answer as pages paint it.
+func ToneOf(t gpuprof.Tone) Tone {
+	switch t {
+	case gpuprof.ToneGood:
+		return Good
+	case gpuprof.ToneUnsure:
+		return Unsure
+	case gpuprof.ToneBad:
+		return Bad
+	}
+	return Plain
+}
+
+// SignOf is the sign of a tone in a heading, seen while scrolling; "" for a plain one.
+func SignOf(t gpuprof.Tone) string {
+	return map[gpuprof.Tone]string{gpuprof.ToneGood: "✅", gpuprof.ToneUnsure: "❔", gpuprof.ToneBad: "❌"}[t]
+}
+
+// BarPart is a part of a bar as it is printed.
+type BarPart struct {
+	Name  string
+	Share float64 // of the whole
+	Text  string  // "60.1 ms, 34.1 %"
+}
+
+// PartsOf are the parts of a bar in its order. Parts of no size are left out, and of more
+// than mostParts the smallest are one, the last.
+func PartsOf(b *gpuprof.Bar) []BarPart {
+	var parts []gpuprof.BarPart
+	for _, part := range b.Parts {
+		if part.Value > 0 {
+			parts = append(parts, part)
+		}
+	}
+	if len(parts) > mostParts {
+		bySize := slices.Clone(parts)
+		slices.SortStableFunc(bySize, func(x, y gpuprof.BarPart) int { return cmp.Compare(y.Value, x.Value) })
+		least, others := bySize[mostParts-2].Value, gpuprof.BarPart{Name: "other"}
+		var kept []gpuprof.BarPart
+		for _, part := range parts {
+			if part.Value >= least && len(kept) < mostParts-1 {
+				kept = append(kept, part)
+			} else {
+				others.Value += part.Value
+			}
+		}
+		parts = append(kept, others)
+	}
+	var out []BarPart
+	for _, part := range parts {
+		share := part.Value / b.Total
+		out = append(out, BarPart{Name: view.Cut(part.Name, mostPartName), Share: share, Text: Quantity(part.Value, b.Unit) + ", " + view.Percent(share)})
+	}
+	return out
+}
+
+// WholeText is what a bar divides, or its ratio: "mean step 176 ms", "step time, new / old
+// x1.285 [1.270, 1.300]".
+func WholeText(b *gpuprof.Bar) string {
+	of := view.Cut(b.Of, mostVerdict)
+	if b.Ratio == nil {
+		return strings.TrimSpace(of + " " + Quantity(b.Total, b.Unit))
+	}
+	text := of + " x" + view.Factor(b.Ratio.Value)
+	if b.Ratio.High > 0 {
+		text += " [" + view.Factor(b.Ratio.Low) + ", " + view.Factor(b.Ratio.High) + "]"
+	}
+	return strings.TrimSpace(text)
+}
+
+// Quantity prints a figure of a bar in the digits that tables have; bytes have binary prefixes.
+func Quantity(v float64, unit string) string {
+	if unit == "B" {
+		return gpuprof.FormatBytes(v)
+	}
+	return view.SI(v, unit)
+}
