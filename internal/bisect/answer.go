@@ -14,7 +14,7 @@ func (s *Search) Answer() gpuprof.Answer {
 	o := s.Outcome
 	if o == nil {
 		return gpuprof.Answer{Verdict: "not ended", Tone: gpuprof.ToneUnsure, Sentence: "The search has not ended: " + cmp.Or(s.Reason, "its measurements are kept") + ".",
-			Action: &gpuprof.Action{Text: "continue the search", Command: "gpuprof bisect --resume"}}
+			Action: &gpuprof.Action{Text: "Continue the search.", Command: "gpuprof bisect --resume"}}
 	}
 	switch o.Found {
 	case Culprit, Range:
@@ -53,7 +53,7 @@ func (s *Search) foundAnswer() gpuprof.Answer {
 	o := s.Outcome
 	c := s.At(o.To)
 	a := gpuprof.Answer{Verdict: "commit found", Tone: gpuprof.ToneGood, Bar: effectBar(s.Metric, o.Effect, o.CI95),
-		Action: &gpuprof.Action{Text: "read the commit", Command: "git show " + c.Short()}}
+		Action: &gpuprof.Action{Text: "Read the commit.", Command: "git show " + c.Short()}}
 	who := c.named()
 	if o.Found == Range {
 		n := o.To - o.From
@@ -97,7 +97,7 @@ func (s *Search) openAnswer() gpuprof.Answer {
 		}
 	}
 	return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: text + ".", Bar: s.bar(),
-		Action: &gpuprof.Action{Text: "continue the search with more time", Command: "gpuprof bisect --resume --budget 4h"}}
+		Action: &gpuprof.Action{Text: "Continue the search with more time.", Command: "gpuprof bisect --resume --budget 4h"}}
 }
 
 func commits(n int) string {

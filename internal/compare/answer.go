@@ -293,14 +293,14 @@ func (b *BudgetResult) keptText() string {
 func (c *Comparison) action() *gpuprof.Action {
 	for i := range c.Findings {
 		if f := &c.Findings[i]; f.Command != "" && f.Knob != "" {
-			return &gpuprof.Action{Text: fmt.Sprintf("try %s=%s instead of %s", f.Knob, f.To, f.From), Command: f.Command}
+			return &gpuprof.Action{Text: fmt.Sprintf("Try %s=%s instead of %s.", f.Knob, f.To, f.From), Command: f.Command}
 		}
 	}
 	switch {
 	case len(c.Failed) > 0:
-		return &gpuprof.Action{Text: "correct what failed, and measure again"}
+		return &gpuprof.Action{Text: "Correct what failed, and measure again."}
 	case len(c.Next) > 0:
-		return &gpuprof.Action{Text: c.Next[0]}
+		return &gpuprof.Action{Text: gpuprof.AsSentence(c.Next[0])}
 	}
 	return nil
 }

@@ -133,3 +133,21 @@ func TestZerosHaveNoRatio(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 }
+
+func TestNoiseAnswers(t *testing.T) {
+	m := compare.MachineNoise{Metrics: []compare.MetricNoise{{Name: "step", Spread: 0.012}}}
+	for name, c := range map[string]struct {
+		p       compare.NoisePlan
+		verdict string
+		tone    gpuprof.Tone
+		text    string
+	}{
+		"quiet":   {compare.NoisePlan{MachineNoise: m, BudgetS: 600, Smallest: 0.031}, "finds 3.1 %", gpuprof.TonePlain, "A gate of 10 min finds slowdowns of 3.1 % and more on this machine; its processes differ by 1.2 %."},
+		"noisy":   {compare.NoisePlan{MachineNoise: m, BudgetS: 60, Smallest: gpuprof.Number(math.NaN())}, "too noisy", gpuprof.ToneUnsure, "No slowdown is found here within 60 s: its processes differ by 1.2 %."},
+		"no time": {compare.NoisePlan{}, "nothing measured", gpuprof.ToneUnsure, "No metric of this program was measured, so the noise is unknown."},
+	} {
+		if a := c.p.Answer(); a.Verdict != c.verdict || a.Tone != c.tone || a.Sentence != c.text {
+			t.Errorf("%s: got %+v", name, a)
+		}
+	}
+}

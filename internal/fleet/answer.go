@@ -26,7 +26,7 @@ func (r *Report) Answer() gpuprof.Answer {
 		a.Verdict = "too few to compare"
 	}
 	if r.Reason != "" {
-		a.Sentence = upperFirst(r.Reason) + "."
+		a.Sentence = gpuprof.AsSentence(r.Reason)
 	}
 	switch {
 	case r.Verdict == Uneven && len(r.Off) > 0:
@@ -36,28 +36,20 @@ func (r *Report) Answer() gpuprof.Answer {
 	case (r.Verdict == Waited || r.Verdict == Uneven) && r.Waiting != nil && len(r.Waiting.Stragglers) > 0:
 		s := &r.Waiting.Stragglers[0]
 		if s.Cause != "" {
-			a.Sentence = upperFirst(r.Reason) + "; " + causeText(s.Cause, s.Evidence) + "."
+			a.Sentence = gpuprof.AsSentence(r.Reason + "; " + causeText(s.Cause, s.Evidence))
 		}
 		a.Bar, a.Action = r.Waiting.bar(s), actionOf(s.Fix)
 	case r.Verdict == Broken && len(r.Problems) > 0:
-		a.Action = &gpuprof.Action{Text: "correct what was left out first: " + r.Problems[0]}
+		a.Action = &gpuprof.Action{Text: gpuprof.AsSentence("correct what was left out first: " + r.Problems[0])}
 	}
 	return a
-}
-
-// upperFirst begins a sentence with a capital letter.
-func upperFirst(text string) string {
-	if text == "" || text[0] < 'a' || text[0] > 'z' {
-		return text
-	}
-	return string(text[0]-'a'+'A') + text[1:]
 }
 
 func actionOf(fix string) *gpuprof.Action {
 	if fix == "" {
 		return nil
 	}
-	return &gpuprof.Action{Text: fix}
+	return &gpuprof.Action{Text: gpuprof.AsSentence(fix)}
 }
 
 // causeText is a cause; the usual one of such figures was not seen there.
@@ -70,7 +62,7 @@ func causeText(cause string, seen bool) string {
 
 // offSentence is the worst figure with its cause, and how many more ranks are off.
 func (r *Report) offSentence(o *Off) string {
-	text := upperFirst(r.OffText(o))
+	text := r.OffText(o)
 	if o.Cause != "" {
 		text += "; " + causeText(o.Cause, o.Evidence)
 	}

@@ -26,12 +26,12 @@ func TestAnswers(t *testing.T) {
 	}{
 		"even": {Report{Verdict: Even, Reason: "no rank of 8 is slower than its siblings"}, "even", gpuprof.ToneGood, "No rank of 8 is slower than its siblings.", false, ""},
 		"uneven": {Report{Verdict: Uneven, Reason: "2 of 8", Off: []Off{off, second}, Metrics: metrics}, "uneven", gpuprof.ToneBad,
-			"Step of rank 3 on n1: 13.0 ms, 30 % worse than the median of 7 siblings (p <0.001); cause: it throttles; 1 more rank is off.", true, "cool it"},
-		"a fault":    {Report{Verdict: Uneven, Off: []Off{fault}, Metrics: metrics}, "uneven", gpuprof.ToneBad, "Xid of gpu1 of rank 3; usual cause: XID 79.", false, ""},
-		"waiting":    {Report{Verdict: Waited, Reason: "the others wait for rank 3", Waiting: waiting}, "waiting", gpuprof.ToneUnsure, "The others wait for rank 3; usual cause: its data loader.", true, "add workers"},
+			"step of rank 3 on n1: 13.0 ms, 30 % worse than the median of 7 siblings (p <0.001); cause: it throttles; 1 more rank is off.", true, "Cool it."},
+		"a fault":    {Report{Verdict: Uneven, Off: []Off{fault}, Metrics: metrics}, "uneven", gpuprof.ToneBad, "xid of gpu1 of rank 3; usual cause: XID 79.", false, ""},
+		"waiting":    {Report{Verdict: Waited, Reason: "the others wait for rank 3", Waiting: waiting}, "waiting", gpuprof.ToneUnsure, "The others wait for rank 3; usual cause: its data loader.", true, "Add workers."},
 		"no step":    {Report{Verdict: Waited, Reason: "the others wait for rank 3", Waiting: unbounded}, "waiting", gpuprof.ToneUnsure, "The others wait for rank 3.", false, ""},
 		"too few":    {Report{Verdict: TooFew, Reason: "there is nothing to compare a rank with"}, "too few to compare", gpuprof.ToneUnsure, "There is nothing to compare a rank with.", false, ""},
-		"broken":     {Report{Verdict: Broken, Reason: "1 rank failed", Problems: []string{"rank 2: exit 1"}}, "broken", gpuprof.ToneBad, "1 rank failed.", false, "correct what was left out first: rank 2: exit 1"},
+		"broken":     {Report{Verdict: Broken, Reason: "1 rank failed", Problems: []string{"rank 2: exit 1"}}, "broken", gpuprof.ToneBad, "1 rank failed.", false, "Correct what was left out first: rank 2: exit 1."},
 		"no reasons": {Report{Verdict: Broken}, "broken", gpuprof.ToneBad, "The reason was not recorded.", false, ""},
 	} {
 		a := c.r.Answer()

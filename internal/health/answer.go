@@ -31,10 +31,10 @@ func (r *Report) Answer() gpuprof.Answer {
 		a.Sentence = r.offSentence(o)
 		a.Bar = o.bar()
 		if o.Fix != "" {
-			a.Action = &gpuprof.Action{Text: o.Fix}
+			a.Action = &gpuprof.Action{Text: gpuprof.AsSentence(o.Fix)}
 		}
 	case r.Verdict == NotChecked || r.Verdict == Unknown:
-		a.Action = &gpuprof.Action{Text: "measure the GPUs and compare them with siblings", Command: "gpuprof doctor --bench"}
+		a.Action = &gpuprof.Action{Text: "Measure the GPUs and compare them with siblings.", Command: "gpuprof doctor --bench"}
 	}
 	return a
 }

@@ -29,10 +29,10 @@ func (r *Report) Answer() gpuprof.Answer {
 		return alarmAnswer(alarms)
 	case len(r.Trends) == 0:
 		return gpuprof.Answer{Verdict: "empty", Tone: gpuprof.ToneUnsure, Sentence: "The store holds no session, so there is nothing to judge.",
-			Action: &gpuprof.Action{Text: "add a result to the store", Command: "gpuprof history add RESULT"}}
+			Action: &gpuprof.Action{Text: "Add a result to the store.", Command: "gpuprof history add RESULT"}}
 	case len(names) == len(r.Trends):
 		return gpuprof.Answer{Verdict: "too few sessions", Tone: gpuprof.ToneUnsure, Sentence: fmt.Sprintf("Nothing is judged yet: %s has %s.", names[0], reasons[0]),
-			Action: &gpuprof.Action{Text: fmt.Sprintf("add results until %d sessions of one machine and setting are there", LeastSessions), Command: "gpuprof history add RESULT"}}
+			Action: &gpuprof.Action{Text: fmt.Sprintf("Add results until %d sessions of one machine and setting are there.", LeastSessions), Command: "gpuprof history add RESULT"}}
 	}
 	if seen, ok := r.firstSeen(); ok {
 		return seen.answer()
@@ -129,9 +129,9 @@ func (s SeenIn) answer() gpuprof.Answer {
 	}
 	text := fmt.Sprintf("%s of %s is worse since %s by %s, seen and not certain yet: %s.", s.Metric.Name, s.Trend.Benchmark, s.Seen.After.Short(), changeText(s.Seen.Ratio, ci), s.Seen.awaited())
 	a := gpuprof.Answer{Verdict: "seen, not certain", Tone: gpuprof.ToneUnsure, Sentence: text, Bar: s.Metric.bar(s.Seen.Ratio, ci)}
-	a.Action = &gpuprof.Action{Text: "measure both sides now instead of waiting", Command: "gpuprof history check --confirm -- COMMAND"}
+	a.Action = &gpuprof.Action{Text: "Measure both sides now instead of waiting.", Command: "gpuprof history check --confirm -- COMMAND"}
 	if before.ID == "" {
-		a.Action = &gpuprof.Action{Text: "add further sessions", Command: "gpuprof history add RESULT"}
+		a.Action = &gpuprof.Action{Text: "Add further sessions.", Command: "gpuprof history add RESULT"}
 	}
 	return a
 }
@@ -187,7 +187,7 @@ func bisectAction(before, after Commit) *gpuprof.Action {
 	if before.ID == "" || after.ID == "" {
 		return nil
 	}
-	return &gpuprof.Action{Text: "find the commit by fresh measurements", Command: "gpuprof bisect " + before.Short() + ".." + after.Short() + " -- COMMAND"}
+	return &gpuprof.Action{Text: "Find the commit by fresh measurements.", Command: "gpuprof bisect " + before.Short() + ".." + after.Short() + " -- COMMAND"}
 }
 
 // judgedText counts what was judged: "24 sessions of 2 trends".
