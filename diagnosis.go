@@ -38,7 +38,7 @@ func (d *Diagnosis) Answer() Answer {
 	a := Answer{Verdict: "limited", Tone: ToneUnsure, Action: fixOf(*first)}
 	if noGPU := d.Missing(first.Name); len(noGPU) > 0 {
 		a.Verdict = "no GPU"
-		text = fmt.Sprintf("This machine measures the CPU and no GPU: %s", cmp.Or(first.Reason, first.Found))
+		text = fmt.Sprintf("This machine measures the CPU and no GPU, for want of the %s: %s", first.Name, cmp.Or(first.Reason, first.Found))
 	}
 	a.Sentence = text + "."
 	return a

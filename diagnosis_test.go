@@ -21,7 +21,7 @@ func TestDiagnosisAnswers(t *testing.T) {
 		text, command string
 	}{
 		"all ok":        {[]gpuprof.CheckLine{host}, "ready", gpuprof.ToneGood, "Everything that was looked at is ok: 1 thing.", ""},
-		"no GPU":        {[]gpuprof.CheckLine{host, load, driver, library}, "no GPU", gpuprof.ToneUnsure, "This machine measures the CPU and no GPU: it is not installed.", "Install it."},
+		"no GPU":        {[]gpuprof.CheckLine{host, load, driver, library}, "no GPU", gpuprof.ToneUnsure, "This machine measures the CPU and no GPU, for want of the gpu driver: it is not installed.", "Install it."},
 		"limited":       {[]gpuprof.CheckLine{host, load}, "limited", gpuprof.ToneUnsure, "1 of 2 things ok; load: other programs use the CPUs.", "Stop them."},
 		"missing first": {[]gpuprof.CheckLine{load, driver}, "limited", gpuprof.ToneUnsure, "None of 2 things ok; gpu driver: it is not installed.", "Install it."},
 		"nothing":       {[]gpuprof.CheckLine{dead, driver, library}, "nothing to measure with", gpuprof.ToneBad, "Nothing can be measured here: device host: no memory.", "Give it some."},

@@ -87,7 +87,7 @@ type CheckLine struct {
 	Vital  bool       `json:"vital"`  // without it nothing can be measured
 	// Because is the line whose reason is that of this one: without a driver there is no GPU, and no library of it.
 	Because string `json:"because,omitempty"`
-	// Detail marks a line that is of interest only where it is not ok.
+	// Detail marks a line of little weight: no measurement fails without it.
 	Detail bool `json:"detail,omitempty"`
 }
 

@@ -57,23 +57,26 @@ func (s *said) add(shown bool, texts ...string) {
 // saidBy is what a page says in a format.
 func saidBy(p *page.Page, in page.Where) *said {
 	s := &said{may: append([]string{p.Date, p.Footer, p.Tool, p.Data.Name, p.Data.Note, p.Title}, p.Meta...)}
-	s.add(true, answerTexts(p)...)
+	s.add(true, answerTexts(p, false)...)
+	s.add(in != page.HTML, answerTexts(p, true)...) // there they are in a picture
 	s.sections(p.Sections, in, true)
 	return s
 }
 
-// answerTexts are the texts of what opens a page.
-func answerTexts(p *page.Page) []string {
+// answerTexts are the texts of what opens a page: of its bar, or the others.
+func answerTexts(p *page.Page, bar bool) (out []string) {
 	a := p.Opening()
-	out := []string{a.Verdict, a.Sentence}
-	if a.Bar != nil {
+	switch {
+	case bar && a.Bar != nil:
 		out = append(out, page.WholeText(a.Bar))
 		for _, part := range page.PartsOf(a.Bar) {
 			out = append(out, part.Name, part.Text)
 		}
-	}
-	if a.Action != nil {
-		out = append(out, a.Action.Text, a.Action.Command)
+	case !bar:
+		out = append(out, a.Verdict, a.Sentence)
+		if a.Action != nil {
+			out = append(out, a.Action.Text, a.Action.Command)
+		}
 	}
 	return out
 }

@@ -70,7 +70,7 @@ func (s *Search) foundAnswer() gpuprof.Answer {
 		text = fmt.Sprintf("%s changed %s; by how much is not certain", who, s.Metric)
 	}
 	if !s.Exact {
-		text += fmt.Sprintf("; probability %s", chance(o.P))
+		text += fmt.Sprintf("; probability %s", FormatChance(o.P))
 	}
 	if st := o.Stage; st != nil && o.StagePart > 0 {
 		text += fmt.Sprintf("; stage %s makes %.0f %% of it", st.Name[strings.LastIndex(st.Name, "/")+1:], 100*min(float64(o.StagePart), 1))
@@ -139,8 +139,8 @@ func changeText(share gpuprof.Number, ci [2]gpuprof.Number) string {
 	return cmp.Or(gpuprof.FormatRatioChange(1+float64(share), 1+float64(ci[0]), 1+float64(ci[1])), "an unknown amount")
 }
 
-// chance prints a probability; none is certain.
-func chance(p gpuprof.Number) string {
+// FormatChance prints a probability; none is certain.
+func FormatChance(p gpuprof.Number) string {
 	if p > 0.9995 {
 		return ">0.999"
 	}

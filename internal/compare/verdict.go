@@ -55,16 +55,17 @@ func (b *bench) comparison() *Comparison {
 	return c
 }
 
-// lookAt is where to look for the cause of a regression of the step: the stage that made most of it, and what
-// differs there.
+// lookAt is where to look for the cause of a regression of the step: the stage that made most of it, and the knob
+// that differs.
 func (c *Comparison) lookAt() []string {
 	if len(c.Causes) == 0 {
 		return nil
 	}
-	first := &c.Causes[0]
-	text := "look at " + first.Stage + " first: it " + strings.TrimPrefix(first.share(), first.Stage+" ")
-	if knobs := c.knobs(); len(knobs) > 0 {
-		text += ", and " + strings.Join(knobs, ", ") + " differs"
+	text := "look at " + c.Causes[0].Stage + " first"
+	for _, d := range c.Differences {
+		if d.Kind == kindKnob && d.Old != "" {
+			return []string{text + ", or set " + d.Field + " back to " + d.Old}
+		}
 	}
 	return []string{text}
 }

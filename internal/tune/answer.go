@@ -88,7 +88,10 @@ func (r *Result) partialAnswer() gpuprof.Answer {
 // recommendedAnswer is the setting with its ratio and interval.
 func (r *Result) recommendedAnswer() gpuprof.Answer {
 	rec := r.Recommended
-	goal := string(cmp.Or(r.Goal, Time))
+	goal := "cost"
+	if slices.Contains(Goals(), r.Goal) {
+		goal = string(r.Goal)
+	}
 	change := gpuprof.FormatRatioChange(rec.Ratio, rec.CI95[0], rec.CI95[1])
 	text := fmt.Sprintf("%s changes %s by %s against the default, confirmed in %s", settingsText(rec.Knobs), goal, cmp.Or(change, "an unknown amount"), processes(rec.Processes))
 	a := gpuprof.Answer{Verdict: "recommended", Tone: gpuprof.ToneGood, Action: &gpuprof.Action{Text: "Run the recommended setting.", Command: r.Conclusion.Command}}
@@ -163,7 +166,7 @@ func (r *Result) claimsAnswer() gpuprof.Answer {
 	}
 	a := gpuprof.Answer{Verdict: fmt.Sprintf("%d of %d confirmed", count[ClaimConfirmed], len(r.Claims)), Tone: gpuprof.TonePlain, Sentence: text + "."}
 	if r.Status != gpuprof.Complete {
-		a.Tone, a.Sentence = gpuprof.ToneUnsure, text+"; the test did not come to its end."
+		a.Tone, a.Sentence = gpuprof.ToneUnsure, text+"; the test did not come to its end: "+strings.TrimSuffix(cmp.Or(r.Reason, "it can be continued"), ".")+"."
 		a.Action = &gpuprof.Action{Text: "Continue it with --resume and the file that it left."}
 	}
 	return a

@@ -43,7 +43,7 @@ func TestAnswers(t *testing.T) {
 		"no words":        {conclude("", ""), "not decided", gpuprof.ToneUnsure, "Nothing is recommended; the reason was not recorded.", "", 0},
 		"claims": {&Result{Status: gpuprof.Complete, Claims: claims}, "1 of 3 confirmed", gpuprof.TonePlain,
 			"3 claims of tuning guides were tested here: 1 confirmed, 1 not measurable here, 1 opposite; the opposite holds of A2.", "", 0},
-		"claims, cut short": {&Result{Status: gpuprof.Partial, Claims: claims[:1]}, "1 of 1 confirmed", gpuprof.ToneUnsure, "1 claim of tuning guides was tested here: 1 confirmed; the test did not come to its end.", "", 0},
+		"claims, cut short": {&Result{Status: gpuprof.Partial, Reason: "the budget ended", Claims: claims[:1]}, "1 of 1 confirmed", gpuprof.ToneUnsure, "1 claim of tuning guides was tested here: 1 confirmed; the test did not come to its end: the budget ended.", "", 0},
 	} {
 		a := c.r.Answer()
 		command, ratio := "", 0.0
