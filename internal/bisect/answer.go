@@ -76,7 +76,7 @@ func (s *Search) foundAnswer() gpuprof.Answer {
 		text += fmt.Sprintf("; stage %s makes %.0f %% of it", st.Name[strings.LastIndex(st.Name, "/")+1:], 100*min(float64(o.StagePart), 1))
 	}
 	if o.Rest != nil && known(o.Part) {
-		text += fmt.Sprintf("; it is %.0f %% of the whole change, and the rest lies elsewhere", 100*float64(o.Part))
+		text += fmt.Sprintf("; it is %.0f %% of the change, and the rest lies elsewhere", 100*float64(o.Part))
 	}
 	a.Sentence = text + "."
 	return a

@@ -38,7 +38,7 @@ func TestAnswers(t *testing.T) {
 		"found": {search(with(func(o *Outcome) { o.Stage, o.StagePart = &Also{Name: "step/gemm"}, 0.9 })), "commit found", gpuprof.ToneGood,
 			`2222222 "two" changed step by +28.5 % (95 % +25.1 % to +32.0 %); probability 0.998; stage gemm makes 90 % of it.`, "git show 2222222", 1.285},
 		"a part of the change": {search(with(func(o *Outcome) { o.Part, o.Rest = 0.4, &Span{3, 3} })), "commit found", gpuprof.ToneGood,
-			`2222222 "two" changed step by +28.5 % (95 % +25.1 % to +32.0 %); probability 0.998; it is 40 % of the whole change, and the rest lies elsewhere.`, "git show 2222222", 1.285},
+			`2222222 "two" changed step by +28.5 % (95 % +25.1 % to +32.0 %); probability 0.998; it is 40 % of the change, and the rest lies elsewhere.`, "git show 2222222", 1.285},
 		"of uncertain size": {search(with(func(o *Outcome) { o.Effect, o.Part, o.P = nan, nan, 1 })), "commit found", gpuprof.ToneGood,
 			`2222222 "two" changed step; by how much is not certain; probability >0.999.`, "git show 2222222", 0},
 		"one that cannot be measured": {search(with(func(o *Outcome) { o.Found, o.From = Range, 1 })), "range found", gpuprof.ToneGood,

@@ -163,7 +163,7 @@ func (c *Cause) share() string {
 func (c *Comparison) knobs() (out []string) {
 	for _, d := range c.Differences {
 		if d.Kind == kindKnob {
-			out = append(out, d.String())
+			out = append(out, fmt.Sprintf("%s %s -> %s", d.Field, cmp.Or(d.Old, "unknown"), cmp.Or(d.New, "unknown")))
 		}
 	}
 	return out
@@ -198,7 +198,7 @@ func (c *Comparison) undecidedText(m *MetricResult) string {
 	if span == "" {
 		return fmt.Sprintf("%s is not decided: %s.", m.Name, cmp.Or(m.Reason, "the reason was not recorded"))
 	}
-	return fmt.Sprintf("%s may have changed or not (%s), so a change of %s is neither shown nor ruled out: %s, was %s.", m.Name, span,
+	return fmt.Sprintf("%s: the change is not known well enough (%s): one of %s is neither shown nor ruled out; %s, was %s.", m.Name, span,
 		thresholdText(m.Threshold), FormatMetric(float64(m.New), m.Unit, m.Exact), FormatMetric(float64(m.Old), m.Unit, m.Exact))
 }
 
@@ -235,7 +235,12 @@ func (c *Comparison) passText(m *MetricResult) (verdict string, tone gpuprof.Ton
 
 // Unconfirmed reports whether a metric was found faster once, and not again.
 func (m *MetricResult) Unconfirmed() bool {
-	return m.Verdict == Same && !m.Exact && float64(m.PBetterAdjusted) <= alpha
+	low, high := float64(m.CI95[0]), float64(m.CI95[1])
+	better := high < 1
+	if m.HigherIsBetter {
+		better = low > 1
+	}
+	return m.Verdict == Same && !m.Exact && better && float64(m.PBetterAdjusted) <= alpha
 }
 
 // notWorse is "step is not slower by 5 % or more (95 % -0.4 % to +1.2 %): 10.1 ms, was 10.0 ms".
@@ -289,10 +294,16 @@ func (b *BudgetResult) keptText() string {
 	return fmt.Sprintf("%s is %s of at most %s", b.Name, FormatMetric(float64(b.Value), b.Unit, true), FormatMetric(b.Max, b.Unit, true))
 }
 
+// isPlainCommand reports whether a command of a document may be offered for copying: one of gpuprof, without
+// signs that mean something else to a shell, a page or a comment.
+func isPlainCommand(command string) bool {
+	return strings.HasPrefix(command, "gpuprof ") && !strings.ContainsAny(command, "<>|&;`$@") && !strings.Contains(command, "://")
+}
+
 // action is the one thing to do next: a change with its command, what failed, where to look, or what would decide.
 func (c *Comparison) action() *gpuprof.Action {
 	for i := range c.Findings {
-		if f := &c.Findings[i]; f.Command != "" && f.Knob != "" {
+		if f := &c.Findings[i]; f.Knob != "" && isPlainCommand(f.Command) {
 			return &gpuprof.Action{Text: fmt.Sprintf("Try %s=%s instead of %s.", f.Knob, f.To, f.From), Command: f.Command}
 		}
 	}

@@ -93,13 +93,13 @@ func (r *Result) recommendedAnswer() gpuprof.Answer {
 		goal = string(r.Goal)
 	}
 	change := gpuprof.FormatRatioChange(rec.Ratio, rec.CI95[0], rec.CI95[1])
-	text := fmt.Sprintf("%s changes %s by %s against the default, confirmed in %s", settingsText(rec.Knobs), goal, cmp.Or(change, "an unknown amount"), processes(rec.Processes))
+	text := fmt.Sprintf("%s changes %s by %s against the default%s", settingsText(rec.Knobs), goal, cmp.Or(change, "an unknown amount"), confirmedIn(rec.Processes))
 	a := gpuprof.Answer{Verdict: "recommended", Tone: gpuprof.ToneGood, Action: &gpuprof.Action{Text: "Run the recommended setting.", Command: r.Conclusion.Command}}
 	of := goal + ", recommended / default"
 	if p := r.Program; p != nil {
 		of = "speed, recommended / as it is"
-		text = fmt.Sprintf("%s makes the program %s times as fast (%s), confirmed in %s; losses: %s", settingsText(rec.Knobs), gpuprof.FormatFactor(rec.Ratio),
-			cmp.Or(gpuprof.FormatInterval(2, rec.CI95[0], rec.CI95[1]), "without an interval"), processes(rec.Processes), p.Losses.Text())
+		text = fmt.Sprintf("%s makes the program %s times as fast (%s)%s; losses: %s", settingsText(rec.Knobs), gpuprof.FormatFactor(rec.Ratio),
+			cmp.Or(gpuprof.FormatInterval(2, rec.CI95[0], rec.CI95[1]), "without an interval"), confirmedIn(rec.Processes), p.Losses.Text())
 		if len(p.Patch) > 0 {
 			a.Action.Text = "Change the program: " + strings.Join(p.Patch, "; ")
 		}
@@ -118,11 +118,15 @@ func (r *Result) recommendedAnswer() gpuprof.Answer {
 	return a
 }
 
-func processes(n int) string {
-	if n == 1 {
-		return "1 fresh process"
+// confirmedIn counts the fresh processes that confirmed a setting; "" where the file does not.
+func confirmedIn(n int) string {
+	switch {
+	case n < 1:
+		return ""
+	case n == 1:
+		return ", confirmed in 1 fresh process"
 	}
-	return fmt.Sprintf("%d fresh processes", n)
+	return fmt.Sprintf(", confirmed in %d fresh processes", n)
 }
 
 func settingsText(set gpuprof.Settings) string {

@@ -34,7 +34,7 @@ func Comparison(c *compare.Comparison) (*Page, error) {
 	next := listOf(List{Ordered: true, Noun: "step"}, furtherSteps(c, answer))
 	metrics := metricTables(rows)
 	p := &Page{
-		Title: cmp.Or(verdict.Subject(c), "Comparison"), Meta: slices.DeleteFunc([]string{verdict.How(c), verdict.Counts(c)}, func(text string) bool { return text == "" }), Answer: answer,
+		Title: cmp.Or(verdict.Subject(c), "Comparison"), Meta: []string{verdict.How(c)}, Answer: answer,
 		Footer: fmt.Sprintf("A ratio is new over old; the replicate of every interval is the process. Exit code %d.", c.ExitCode),
 		Tool:   toolText(c.Tool), Data: jsonData("comparison.json", c),
 	}
@@ -44,6 +44,7 @@ func Comparison(c *compare.Comparison) (*Page, error) {
 		unsure, why = why, unsure
 	}
 	p.Sections = []Section{
+		counts(c),
 		{ID: "next", Heading: "Further steps", In: HTML, Blocks: []Block{next}},
 		{ID: "failed", Heading: "Failed", HeadingIn: HTML, Blocks: []Block{listOf(List{Label: "failed", Noun: "failure", Max: maxListed}, c.Failed)}},
 		unsure,
@@ -64,6 +65,14 @@ func Comparison(c *compare.Comparison) (*Page, error) {
 }
 
 const overlayNote = "All samples of a metric, the old side as an outline, the new side as an area, each to its own height, from the 1st to the 95th percentile; below them a mark at the median of every process, from which the verdict is drawn. Each row has an axis of its own."
+
+// counts is how many metrics have each verdict, where there are several.
+func counts(c *compare.Comparison) Section {
+	if len(c.Metrics)+len(c.Budgets) < 2 {
+		return Section{}
+	}
+	return Section{In: Verbose, Blocks: []Block{Text{S: verdict.Counts(c) + "."}}}
+}
 
 // verdictTone paints a verdict in the tone that it has everywhere.
 func verdictTone(v compare.Verdict) Tone { return ToneOf(v.Tone()) }
@@ -157,8 +166,7 @@ func budgets(c *compare.Comparison) []Block {
 
 // origin attributes the change of the step to its stages.
 func origin(c *compare.Comparison, rows []verdict.Row) Section {
-	// The metrics below are medians, so the heading says of what these are shares.
-	s := Section{ID: "attribution", Heading: "Attribution of the mean step", HeadingIn: Terminal | Markdown | HTML}
+	s := Section{ID: "attribution", Heading: "Attribution of the step", HeadingIn: Terminal | Markdown | HTML}
 	list := List{Noun: "stage", Max: maxListed}
 	for _, cause := range c.Causes {
 		list.Items = append(list.Items, Item{Text: verdict.CauseText(cause)})
@@ -166,10 +174,6 @@ func origin(c *compare.Comparison, rows []verdict.Row) Section {
 	if len(list.Items) > 0 {
 		s.Blocks = []Block{Chart{ID: "waterfall", Figure: func() *figure.Figure { return figure.Waterfall(c) },
 			Note: "A bar for each stage that made at least 1 % of the change. " + verdict.AttributionNote}, list}
-		if a := c.Attribution; a != nil && view.Finite(float64(a.Old)) && view.Finite(float64(a.New)) {
-			// Where the chart is missing, the shares would seem to be of the medians below.
-			s.Blocks = append(s.Blocks, Text{S: fmt.Sprintf("step %s to %s, means over the middle half of the samples; the metrics are medians", view.Seconds(float64(a.Old)), view.Seconds(float64(a.New))), In: Terminal | Verbose | Markdown})
-		}
 		return s
 	}
 	timed := slices.ContainsFunc(rows, func(r verdict.Row) bool { return r.Name == "step" && !r.Of.Exact })

@@ -92,7 +92,7 @@ func TestBriefAnswersFirst(t *testing.T) {
 	}
 	for name, want := range map[string][]string{
 		"trace item-fires.json": {"\n1. ", "  measure   ", "of the mean step", "left out:"},
-		"gate regressed":        {"[regressed]", "failed: ", "budget: ", "metric ", "left out:"},
+		"gate regressed":        {"[regressed]", "its budget of 0 B", "failed: ", "metric ", "left out:"},
 		"run one":               {"The step's time goes to", "step  ", "throughput  ", "finding 1: ", "stage ", "tensor_product", "left out:"},
 	} {
 		p := pages[name]

@@ -302,7 +302,7 @@ func BudgetText(b *compare.BudgetResult) string {
 }
 
 // AttributionNote tells how the parts of a change are measured.
-const AttributionNote = "Shares are of means over the middle half of the samples, which add up; the times divide the change of the step by them."
+const AttributionNote = "Shares are of means over the middle half of the samples, which add up."
 
 // CauseText says how much of the step's change one stage made.
 func CauseText(cause compare.Cause) string {
