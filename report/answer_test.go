@@ -41,7 +41,7 @@ func TestAnswerIsNeverLeftOut(t *testing.T) {
 	p := &page.Page{Title: "t", Answer: gpuprof.Answer{Verdict: "slow: data loader", Tone: gpuprof.ToneBad, Sentence: "The GPU waits.",
 		Bar:    &gpuprof.Bar{Of: "mean step", Unit: "s", Total: 0.2, Parts: []gpuprof.BarPart{{Name: "busy", Value: 0.15}, {Name: "starved", Value: 0.05}}},
 		Action: &gpuprof.Action{Text: "Give the data loader more workers.", Command: command}}}
-	text := rendered(t, func(w io.Writer) error { return table.Write(w, p, table.Options{Lines: 1}) })
+	text := rendered(t, func(w io.Writer) error { return table.Write(w, p, table.Options{Lines: 10}) })
 	for _, want := range []string{"[slow: data loader] The GPU waits.", "busy 150 ms, 75.0 %", "\n   " + command + "\n", "mean step 200 ms"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)

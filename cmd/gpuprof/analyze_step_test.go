@@ -60,7 +60,7 @@ func pagesOf(t *testing.T, args ...string) map[string]string {
 	for _, f := range files {
 		given = append(given, "-o", filepath.Join(dir, "a."+f))
 	}
-	pages["table"] = pageOf(t, "table", given...)
+	pages["table"] = pageOf(t, "table", append(given, "-v")...)
 	pages["markdown"] = pageOf(t, "markdown", args...)
 	for _, f := range files {
 		text, err := os.ReadFile(filepath.Join(dir, "a."+f))

@@ -44,16 +44,20 @@ func (a *Analysis) findAll() {
 		}
 	}
 	slices.SortStableFunc(a.Findings, func(x, y Finding) int {
-		// Out-of-memory errors come first, regardless of savings.
-		return cmp.Or(cmp.Compare(oomRank(x), oomRank(y)), cmp.Compare(severityRank(x.Severity), severityRank(y.Severity)), cmp.Compare(y.ClaimBytes, x.ClaimBytes))
+		// Errors come first, then growth in each step, whatever a change of the peak saves.
+		return cmp.Or(cmp.Compare(urgency(x), urgency(y)), cmp.Compare(severityRank(x.Severity), severityRank(y.Severity)), cmp.Compare(y.ClaimBytes, x.ClaimBytes))
 	})
 }
 
-func oomRank(f Finding) int {
-	if f.Rule == gpuprof.RuleOutOfMemory {
+// urgency orders findings before their savings do: what ended the program, what will end it, and the others.
+func urgency(f Finding) int {
+	switch f.Rule {
+	case gpuprof.RuleOutOfMemory:
 		return 0
+	case gpuprof.RuleLeak:
+		return 1
 	}
-	return 1
+	return 2
 }
 
 func severityRank(s gpuprof.Severity) int {

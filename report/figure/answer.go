@@ -15,7 +15,7 @@ type BarPart struct {
 
 // Divided is the bar of an answer, divided by its parts; whole names it.
 func Divided(whole string, parts []BarPart) *Figure {
-	f := &Figure{ID: "answer", Title: whole, Desc: "One bar, divided by its parts."}
+	f := &Figure{ID: "opening", Title: whole, Desc: "One bar, divided by its parts."}
 	p := Panel{X: Axis{Max: 1, Bare: true}, Y: rows([]string{""}), Height: 40}
 	at := 0.0
 	for i, part := range parts {
@@ -34,7 +34,7 @@ func Divided(whole string, parts []BarPart) *Figure {
 // Proportion is the ratio of an answer with its interval beside the line at 1; text has it in words.
 func Proportion(text string, r *gpuprof.BarRatio, tone gpuprof.Tone) *Figure {
 	row := ratioRow{name: "", text: "", ratio: r.Value, lo: r.Low, hi: r.High, news: newsOf(tone)}
-	f := &Figure{ID: "answer", Title: text, Desc: "The ratio with its interval."}
+	f := &Figure{ID: "opening", Title: text, Desc: "The ratio with its interval."}
 	p := forest([]ratioRow{row}, view.Cut(text, 80))
 	p.Height = 40
 	f.Panels = []Panel{p}

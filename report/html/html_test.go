@@ -260,7 +260,7 @@ func TestWhatThePageSays(t *testing.T) {
 	}{
 		"complete": {render(t, fixture.Three()), []string{"12.2 ms", "between processes", "tensor_product", "Roofline", "process 3", "all 1320 samples", "<td>model</td>", "busy-machine", "Suggested changes", "tp_contract"}, []string{"PARTIAL", "INVALID"}},
 		"one":      {render(t, fixture.One()), []string{"within one process"}, []string{"between processes"}},
-		"partial":  {render(t, fixture.Partial()), []string{">partial</span>", "the run was cut short"}, []string{"throughput</dt>"}},
+		"partial":  {render(t, fixture.Partial()), []string{">partial</span>", "The run was cut short"}, []string{"throughput</dt>"}},
 		"invalid":  {render(t, fixture.Invalid()), []string{">invalid</span>", "no times are reported", "FAILED", "not a number"}, []string{"Timeline", "Distribution", "throughput</dt>"}},
 		"sweep":    {render(t, fixture.Sweep()...), []string{"4 runs over batch", "Scaling", "batch=256", "<details", "5.6"}, []string{"PARTIAL"}},
 	} {

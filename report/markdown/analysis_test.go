@@ -15,7 +15,7 @@ func TestAnalysis(t *testing.T) {
 	a.Warnings = append(a.Warnings, gpuprof.Warning{Code: "x", Text: "a | b @someone <b>"})
 	p, err := page.Analysis(a, nil)
 	out := noted(t, p, err, 0)
-	for _, want := range []string{"item-fires.json, mean step", "| device |", " item: ", "- measure: `gpuprof run -o NEW -- YOUR COMMAND", "&lt;b&gt;"} {
+	for _, want := range []string{"item-fires.json, mean step", "| device |", " item: ", "```sh\ngpuprof run -o NEW -- YOUR COMMAND", "&lt;b&gt;"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in:\n%s", want, out)
 		}

@@ -42,7 +42,7 @@ func (d *draft) answer(a gpuprof.Answer) {
 		line := text(page.WholeText(a.Bar))
 		var parts []string
 		for _, part := range page.PartsOf(a.Bar) {
-			parts = append(parts, text(part.Name+" "+strings.Replace(part.Text, ", ", " (", 1)+")"))
+			parts = append(parts, text(part.Name+" ("+part.Text+")"))
 		}
 		if len(parts) > 0 {
 			line += ": " + strings.Join(parts, ", ")

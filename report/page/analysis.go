@@ -34,7 +34,7 @@ func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 	for _, e := range a.Explained {
 		explained = append(explained, Text{S: e.Text})
 	}
-	p := &Page{Title: analysisTitle(a), Answer: analysisAnswer(a, verdict), Meta: cardMeta(a, stepMeta(a)), Footer: traceFooter, Tool: toolText(a.Tool), Data: jsonData("analysis.json", a)}
+	p := &Page{Title: analysisTitle(a), Answer: a.Answer(), Meta: cardMeta(a, stepMeta(a)), Footer: traceFooter, Tool: toolText(a.Tool), Data: jsonData("analysis.json", a)}
 	ranks := Section{In: Terminal | Markdown, Blocks: []Block{rankTable(a)}}
 	p.Sections = []Section{
 		{ID: "findings", Heading: "Suggested changes", HeadingIn: HTML, Blocks: append(append([]Block{findingsLead(a, verdict)}, onPage(explained)...), findings)},
@@ -72,13 +72,6 @@ func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 		p.Sections = append(p.Sections, Section{ID: t.id, Heading: t.heading, HeadingIn: HTML, In: where, Blocks: []Block{t.table}})
 	}
 	return p.explained()
-}
-
-func analysisAnswer(a *analyze.Analysis, verdict string) gpuprof.Answer {
-	if len(a.Findings) == 0 {
-		return gpuprof.Answer{Verdict: "no finding", Tone: gpuprof.TonePlain, Sentence: cmp.Or(verdict, "No rule applies to the recording.")}
-	}
-	return gpuprof.Answer{Verdict: a.Findings[0].Rule, Tone: gpuprof.ToneUnsure, Sentence: a.Findings[0].Title}
 }
 
 // span is a time of a trace as a cell.

@@ -29,8 +29,12 @@ func traceFindingList(a *analyze.Analysis) (findings Block, verdict string) {
 			others[f.Rule]++
 		}
 	}
-	for _, f := range a.Findings {
+	answer := a.Answer()
+	for i, f := range a.Findings {
 		item := traceFinding(f)
+		if i == 0 && answer.Action != nil {
+			item.Lines = beyondAnswer(item.Lines)
+		}
 		if len(a.Inputs) > 1 {
 			where := inputName(a, f.Input)
 			switch n := others[f.Rule]; {
@@ -63,6 +67,9 @@ func orderWords(findings []gpuprof.Finding) string {
 // findingsLead sums up the findings; where some claim time, only a page needs it.
 func findingsLead(a *analyze.Analysis, verdict string) Block {
 	t := Text{S: verdict, As: Lead}
+	if verdict == a.Answer().Sentence {
+		t.S = ""
+	}
 	if !a.Bound.Nothing {
 		t.In = HTML
 	}

@@ -16,7 +16,7 @@ const (
 	mostSentence = 400
 	mostPartName = 40
 	mostCommand  = 2000
-	mostParts    = 5 // of a bar; the smallest are added up
+	mostParts    = 5 // of a bar
 )
 
 // Opening is the answer as writers show it: with texts of bounded length, and a bar only
@@ -34,6 +34,18 @@ func (p *Page) Opening() gpuprof.Answer {
 		a.Action = &do
 	}
 	return a
+}
+
+// beyondAnswer are the lines of the first finding below an answer with its change and its
+// command: where a page is read from top to bottom they are not repeated.
+func beyondAnswer(lines []Line) []Line {
+	out := slices.Clone(lines)
+	for i := range out {
+		if out[i].Code {
+			out[i].In = HTML
+		}
+	}
+	return out
 }
 
 // ToneOf is the tone of an answer as pages paint it.
@@ -61,41 +73,37 @@ type BarPart struct {
 	Text  string  // "60.1 ms, 34.1 %"
 }
 
-// PartsOf are the parts of a bar in its order. Parts of no size are left out, and of more
-// than mostParts the smallest are one, the last.
+// PartsOf are the parts of a bar in its order, of more than mostParts the largest: the
+// others have no name. Parts of no size are left out.
 func PartsOf(b *gpuprof.Bar) []BarPart {
-	var parts []gpuprof.BarPart
-	for _, part := range b.Parts {
-		if part.Value > 0 {
-			parts = append(parts, part)
-		}
-	}
-	if len(parts) > mostParts {
-		bySize := slices.Clone(parts)
-		slices.SortStableFunc(bySize, func(x, y gpuprof.BarPart) int { return cmp.Compare(y.Value, x.Value) })
-		least, others := bySize[mostParts-2].Value, gpuprof.BarPart{Name: "other"}
-		var kept []gpuprof.BarPart
-		for _, part := range parts {
-			if part.Value >= least && len(kept) < mostParts-1 {
-				kept = append(kept, part)
-			} else {
-				others.Value += part.Value
-			}
-		}
-		parts = append(kept, others)
+	parts := slices.DeleteFunc(slices.Clone(b.Parts), func(p gpuprof.BarPart) bool { return !(p.Value > 0) })
+	for len(parts) > mostParts {
+		smallest := slices.MinFunc(parts, func(x, y gpuprof.BarPart) int { return cmp.Compare(x.Value, y.Value) })
+		parts = slices.Delete(parts, slices.Index(parts, smallest), slices.Index(parts, smallest)+1)
 	}
 	var out []BarPart
 	for _, part := range parts {
 		share := part.Value / b.Total
-		out = append(out, BarPart{Name: view.Cut(part.Name, mostPartName), Share: share, Text: Quantity(part.Value, b.Unit) + ", " + view.Percent(share)})
+		out = append(out, BarPart{Name: view.Cut(part.Name, mostPartName), Share: share, Text: partText(part.Value, share, b.Unit)})
 	}
 	return out
+}
+
+// partText is a part with its share; of a whole of shares the share alone.
+func partText(v, share float64, unit string) string {
+	if unit == "1" {
+		return view.Percent(share)
+	}
+	return Quantity(v, unit) + ", " + view.Percent(share)
 }
 
 // WholeText is what a bar divides, or its ratio: "mean step 176 ms", "step time, new / old
 // x1.285 [1.270, 1.300]".
 func WholeText(b *gpuprof.Bar) string {
 	of := view.Cut(b.Of, mostVerdict)
+	if b.Ratio == nil && b.Unit == "1" {
+		return of
+	}
 	if b.Ratio == nil {
 		return strings.TrimSpace(of + " " + Quantity(b.Total, b.Unit))
 	}

@@ -22,7 +22,7 @@ func Memory(a *memsnap.Analysis) (*Page, error) {
 		return nil, view.ErrNoRun("an analysis of memory")
 	}
 	d := &a.Devices[0]
-	p := &Page{Title: "memory of " + memoryInput(a, d.Input), Meta: memoryMeta(a, d), Answer: memoryAnswer(a), Footer: memoryFooter, Tool: toolText(a.Tool), Data: jsonData("memory.json", a)}
+	p := &Page{Title: "memory of " + memoryInput(a, d.Input), Meta: memoryMeta(a, d), Answer: a.Answer(), Footer: memoryFooter, Tool: toolText(a.Tool), Data: jsonData("memory.json", a)}
 	moment, when := d.Shown()
 	p.Sections = []Section{
 		{ID: "findings", Heading: "Suggested changes", HeadingIn: HTML, Blocks: memoryFindings(a)},
@@ -41,14 +41,6 @@ func Memory(a *memsnap.Analysis) (*Page, error) {
 		{ID: "stacks", Heading: "Stacks", In: HTML, Folded: true, Brief: []string{when}, Blocks: []Block{memoryStacks(moment)}},
 	}
 	return p.explained()
-}
-
-func memoryAnswer(a *memsnap.Analysis) gpuprof.Answer {
-	if len(a.Findings) == 0 {
-		return gpuprof.Answer{Verdict: "no change found", Tone: gpuprof.TonePlain, Sentence: "No rule found a change that lowers the peak."}
-	}
-	return gpuprof.Answer{Verdict: string(a.Findings[0].Severity), Tone: gpuprof.ToneUnsure,
-		Sentence: fmt.Sprintf("Tensors take up to %s, and %s are reserved.", bytesText(a.Devices[0].Peak.Requested), bytesText(a.Devices[0].PeakReserved))}
 }
 
 // bytesText prints bytes with binary prefixes, as PyTorch's own messages do.
@@ -101,16 +93,20 @@ func memoryLevels(a *memsnap.Analysis, d *memsnap.Device, m *memsnap.Moment, whe
 
 func memoryFindings(a *memsnap.Analysis) []Block {
 	if len(a.Findings) == 0 {
-		return []Block{Text{S: "No rule found a change that lowers the peak.", As: Lead}}
+		return nil
 	}
 	list := List{Ordered: true, Noun: "finding", Max: traceFindings}
-	claims := 0
+	claims, answer := 0, a.Answer()
 	for i := range a.Findings {
 		f := &a.Findings[i]
 		if f.ClaimBytes > 0 {
 			claims++
 		}
-		list.Items = append(list.Items, memoryFinding(a, f))
+		item := memoryFinding(a, f)
+		if i == 0 && answer.Action != nil {
+			item.Lines = beyondAnswer(item.Lines)
+		}
+		list.Items = append(list.Items, item)
 	}
 	lead := "The findings claim no bytes."
 	if claims > 0 {

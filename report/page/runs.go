@@ -1,7 +1,6 @@
 package page
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -21,7 +20,7 @@ func Runs(runs []*gpuprof.Run) (*Page, error) {
 	limit := pointLimit(runs)
 	if len(runs) == 1 {
 		r := runs[0]
-		p.Title, p.Meta, p.Date, p.Answer = view.Subject(r), metaOf(r), view.Date(r.Started), runAnswer(r)
+		p.Title, p.Meta, p.Date, p.Answer = view.Subject(r), metaOf(r), view.Date(r.Started), r.Answer()
 		p.Sections = runSections(r, "", limit)
 		return p.explained()
 	}
@@ -40,24 +39,6 @@ func metaOf(r *gpuprof.Run) []string {
 
 func badgeOf(r *gpuprof.Run) Badge {
 	return Badge{Text: view.Status(r), Tone: statusTone(r.Status)}
-}
-
-// cutShort is how to read what a run measured that did not come to its end.
-const cutShort = "the run was cut short: read the figures as a first impression."
-
-func runAnswer(r *gpuprof.Run) gpuprof.Answer {
-	tone := map[gpuprof.Status]gpuprof.Tone{gpuprof.Complete: gpuprof.ToneGood, gpuprof.Invalid: gpuprof.ToneBad, gpuprof.Partial: gpuprof.ToneUnsure}[r.Status]
-	sentence := cmp.Or(runVerdict(r), "The run came to its end.")
-	if r.Status != gpuprof.Complete && r.Reason != "" {
-		sentence = strings.ToUpper(r.Reason[:1]) + r.Reason[1:]
-		if r.Reason != loadtest.ReasonGenerator { // that one ran to its end
-			sentence += "; " + cutShort
-		}
-	}
-	if r.Status == gpuprof.Invalid {
-		sentence = cmp.Or(strings.ToUpper(r.Reason[:min(1, len(r.Reason))])+r.Reason[min(1, len(r.Reason)):], "The implementation disagrees with its reference") + "; no times are reported."
-	}
-	return gpuprof.Answer{Verdict: view.Status(r), Tone: cmp.Or(tone, gpuprof.ToneUnsure), Sentence: sentence}
 }
 
 func statusTone(s gpuprof.Status) Tone {
@@ -87,10 +68,10 @@ func runSections(r *gpuprof.Run, id string, limit int) []Section {
 	warnings := warningSection(id, HTML, warningsOf([]*gpuprof.Run{r}))
 	advice := Section{ID: id + "findings", Heading: "Suggested changes", HeadingIn: HTML, Blocks: findingsOf(r)}
 	out := []Section{
-		in(HTML, Section{ID: id + "summary", Heading: "Summary", Blocks: []Block{late, refused, lead, Chart{ID: id + "stack", Narrow: true, Figure: func() *figure.Figure { return figure.Shares(r) }}, facts}}),
+		in(HTML, Section{ID: id + "summary", Heading: "Summary", Blocks: []Block{runLead(r), late, refused, lead, Chart{ID: id + "stack", Narrow: true, Figure: func() *figure.Figure { return figure.Shares(r) }}, facts}}),
 		in(HTML, warnings),
 		in(HTML, advice),
-		in(printed, Section{Blocks: []Block{waitsText(r, Terminal), late, refused, lead, failedChecks(r)}}),
+		in(printed, Section{Blocks: []Block{runLead(r), waitsText(r, Terminal), late, refused, lead, failedChecks(r)}}),
 		in(printed, advice),
 		stagesOf(r, id),
 		requestsOf(r, id),
@@ -101,16 +82,17 @@ func runSections(r *gpuprof.Run, id string, limit int) []Section {
 	return append(out, checksOf(r, id), ladderOf(r, id), energyOf(r, id), Section{In: HTML, Beside: true, Sections: factsOf(r, id)})
 }
 
-// runVerdict is the run in a sentence or two.
-func runVerdict(r *gpuprof.Run) string {
-	switch {
-	case r.Status == gpuprof.Invalid:
-		return "The implementation disagrees with its reference, so no times are reported."
-	case !view.HasTimes(r):
-		return "Nothing was measured."
+// runLead is what a reader needs beside the answer: how far the largest stage is from its
+// bound, and how to read a run that was cut short.
+func runLead(r *gpuprof.Run) Block {
+	if !view.HasTimes(r) {
+		return Text{}
 	}
-	text := whereTimeGoes(view.Stages(r))
-	return strings.TrimSpace(text)
+	text := besideBound(view.Stages(r))
+	if r.Status == gpuprof.Partial && r.Reason != loadtest.ReasonGenerator { // that one ran to its end
+		text += " The run was cut short: read the figures as a first impression."
+	}
+	return Text{S: strings.TrimSpace(text), In: Verbose}
 }
 
 // summaryOf is the step and its throughput, and the other figures of the whole

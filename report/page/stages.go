@@ -135,28 +135,17 @@ func kernelsOf(r *gpuprof.Run, stages []view.Stage) Block {
 	return t
 }
 
-// whereTimeGoes names the largest stages, and how far the first is from what
-// the device allows.
-func whereTimeGoes(stages []view.Stage) string {
-	slices.SortStableFunc(stages, func(a, b view.Stage) int { return cmp.Compare(b.Share, a.Share) })
-	var parts []string
-	for _, s := range stages[:min(len(stages), 3)] {
-		if s.Share >= 0.02 {
-			parts = append(parts, view.Cut(s.Name, 40)+" ("+view.Percent(s.Share)+")")
-		}
-	}
-	if len(parts) == 0 {
+// besideBound says how far the largest stage is from what the device allows; "" where no
+// bound is known.
+func besideBound(stages []view.Stage) string {
+	if len(stages) == 0 {
 		return ""
 	}
-	text := "Most of the step goes to " + parts[0]
-	if n := len(parts); n > 1 {
-		text = "The step's time goes to " + strings.Join(parts[:n-1], ", ") + " and " + parts[n-1]
+	top := slices.MaxFunc(stages, func(a, b view.Stage) int { return cmp.Compare(a.Share, b.Share) })
+	if !(top.OfBound > 0 && top.OfBound <= 1) {
+		return ""
 	}
-	text += ". "
-	if top := stages[0]; top.OfBound > 0 && top.OfBound <= 1 {
-		text += fmt.Sprintf("At this device's peak rates the work counted in %s would take %s of the time it does. ", view.Cut(top.Name, 40), ofBound(top))
-	}
-	return text
+	return fmt.Sprintf("At this device's peak rates the work counted in %s would take %s of the time it does.", view.Cut(top.Name, 40), ofBound(top))
 }
 
 // ofBound is how much of the device time the roofline bound explains: "34.9 %".

@@ -16,7 +16,7 @@ import (
 func sweep(p *Page, runs []*gpuprof.Run, limit int) {
 	head, where := view.SweepHead(runs)
 	p.Title, p.Meta = head, []string{where}
-	p.Answer = gpuprof.Answer{Verdict: "measured", Tone: gpuprof.TonePlain, Sentence: cmp.Or(winner(runs), "Measured: "+view.Plural(len(runs), "setting")+".")}
+	p.Answer = sweepAnswer(runs)
 	table, explained := sweepTable(runs)
 	p.Sections = []Section{
 		{Blocks: leadOf(runs)},
@@ -34,12 +34,34 @@ func sweep(p *Page, runs []*gpuprof.Run, limit int) {
 	p.Sections = append(p.Sections, warningSection("", HTML, warningsOf(runs)), eachRun(runs, limit))
 }
 
-// leadOf is what a sweep found: the fastest setting, unless the runs differ in their load alone,
-// and of a service where its latency becomes too long.
+// sweepAnswer opens a sweep: of a service with the knee, else with the fastest setting.
+func sweepAnswer(runs []*gpuprof.Run) gpuprof.Answer {
+	a := gpuprof.Answer{Verdict: "measured", Tone: gpuprof.TonePlain}
+	curves, only := view.Loads(runs)
+	switch {
+	case len(curves) > 0:
+		knee, above := curves[0].Knee()
+		a.Verdict, a.Tone = "no knee", gpuprof.ToneUnsure
+		if knee >= 0 && above < 0 {
+			a.Verdict, a.Tone = fmt.Sprintf("knee at load %.3g", knee), gpuprof.TonePlain
+		}
+		text := curves[0].Text()
+		a.Sentence = strings.ToUpper(text[:1]) + text[1:] + "."
+		if !only {
+			a.Sentence = strings.TrimSpace(a.Sentence + " " + winner(runs))
+		}
+	default:
+		a.Sentence = cmp.Or(winner(runs), "Measured: "+view.Plural(len(runs), "setting")+".")
+	}
+	return a
+}
+
+// leadOf is what a sweep found beside its answer: the knees of further curves, and settings
+// whose sender was late.
 func leadOf(runs []*gpuprof.Run) []Block {
 	curves, _ := view.Loads(runs)
 	var out []Block
-	for _, c := range curves {
+	for _, c := range curves[min(1, len(curves)):] { // the first opens the page
 		out = append(out, Text{S: c.Text() + ".", As: Lead})
 	}
 	if late := lateSettings(runs); late != "" {
@@ -272,7 +294,7 @@ func eachRun(runs []*gpuprof.Run, limit int) Section {
 		if date := view.Date(r.Started); date != "" {
 			about = append(about, date)
 		}
-		s.Blocks = []Block{Text{S: strings.Join(append(about, view.Headline(r)), ", ") + ".", As: Remark}, Text{S: runVerdict(r), In: HTML}}
+		s.Blocks = []Block{Text{S: strings.Join(append(about, view.Headline(r)), ", ") + ".", As: Remark}}
 		s.Sections = runSections(r, id, limit)
 		out.Sections = append(out.Sections, s)
 	}

@@ -91,9 +91,9 @@ func TestBriefAnswersFirst(t *testing.T) {
 		return
 	}
 	for name, want := range map[string][]string{
-		"trace item-fires.json": {"\n1. ", "  measure   ", "of the mean step", "left out:"},
-		"gate regressed":        {"[regressed]", "its budget of 0 B", "failed: ", "metric ", "left out:"},
-		"run one":               {"The step's time goes to", "step  ", "throughput  ", "finding 1: ", "stage ", "tensor_product", "left out:"},
+		"trace item-fires.json": {"[slow: single values read] ", "\n-> Change: ", "\n   gpuprof run -o NEW -- ", "\n1. ", "\ndevice ", "left out:"},
+		"gate regressed":        {"[regressed]", "failed: ", "budget: ", "metric ", "left out:"},
+		"run one":               {"[complete] A step takes", "-> Set sync from step to never", "step  ", "throughput  ", "stage ", "tensor_product", "left out:"},
 	} {
 		p := pages[name]
 		if p == nil {

@@ -36,10 +36,17 @@ func (o Options) width() int {
 // wideAt is the width from which intervals are printed with both ends.
 const wideAt = 110
 
+// mostHead is how many thirds of the lines the head takes at most with its picture.
+const mostHead = 2
+
 // Write prints a page.
 func Write(w io.Writer, pg *page.Page, o Options) error {
 	p := &printer{o: o}
-	p.head(pg)
+	p.head(pg, true)
+	if o.Lines > 0 && len(p.out) > mostHead*o.Lines/3 {
+		p.out = nil
+		p.head(pg, false)
+	}
 	for _, s := range pg.Sections {
 		p.section(s, false)
 	}
@@ -62,9 +69,13 @@ func Write(w io.Writer, pg *page.Page, o Options) error {
 }
 
 // head prints the answer, and below it title and meta beside each other, as many in a line
-// as fit.
-func (p *printer) head(pg *page.Page) {
-	p.answer(pg.Opening())
+// as fit. The picture alone may be left out.
+func (p *printer) head(pg *page.Page, picture bool) {
+	a := pg.Opening()
+	if !picture {
+		a.Bar = nil
+	}
+	p.answer(a)
 	line, used := "", 0
 	for _, part := range append([]string{pg.Title}, pg.Meta...) {
 		n := twwidth.Width(part)

@@ -121,7 +121,7 @@ func (x *Index) warnNoDevice() {
 	again := "record with ProfilerActivity.CUDA, on a machine with a GPU"
 	switch {
 	case x.T.Gate.Launches > 0:
-		x.addWarning("lost-kernels", LostKernels(x.T)+": nothing can be said of the device", "record again while no other profiler or monitor (Nsight, DCGM, a second profiler) reads the device, with a driver as new as the profiler")
+		x.addWarning(lostKernels, LostKernels(x.T)+": nothing can be said of the device", "record again while no other profiler or monitor (Nsight, DCGM, a second profiler) reads the device, with a driver as new as the profiler")
 		return
 	case x.T.Format == model.XLA:
 		again = "record on a machine with a GPU or TPU"

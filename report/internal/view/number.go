@@ -9,10 +9,6 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// mostDigits is how many digits a figure has at most: when both ends of an
-// interval print alike with gpuprof.Digits, digits are added until they differ.
-const mostDigits = 5
-
 // figure is gpuprof.Format, or None.
 func figure(v float64, unit string, digits int) string {
 	if !Finite(v) {
@@ -23,19 +19,6 @@ func figure(v float64, unit string, digits int) string {
 
 // Joules prints an energy, or None.
 func Joules(v float64) string { return figure(v, "J", gpuprof.Digits) }
-
-// digitsFor is how many digits a series' figures are printed with.
-func digitsFor(s *gpuprof.Series) int {
-	if s == nil || !Finite(s.CI95[0]) || !Finite(s.CI95[1]) || s.CI95[0] == s.CI95[1] {
-		return gpuprof.Digits
-	}
-	for n := gpuprof.Digits; n < mostDigits; n++ {
-		if gpuprof.Rounded(s.CI95[0], n) != gpuprof.Rounded(s.CI95[1], n) {
-			return n
-		}
-	}
-	return mostDigits
-}
 
 // Seconds prints a time, or None.
 func Seconds(v float64) string { return figure(v, "s", gpuprof.Digits) }
@@ -57,7 +40,7 @@ func RateText(s *gpuprof.Series, unit string) string {
 	if Usable(s) == nil {
 		return None
 	}
-	return figure(s.Median, unit, digitsFor(s))
+	return figure(s.Median, unit, s.Digits())
 }
 
 // SI prints a quantity with a decimal prefix, or None.

@@ -66,7 +66,7 @@ func Finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // Usable is s when it has a finite median, else nil.
 func Usable(s *gpuprof.Series) *gpuprof.Series {
-	if s == nil || !Finite(s.Median) {
+	if !s.Usable() {
 		return nil
 	}
 	return s
@@ -113,7 +113,7 @@ func IntervalIn(s *gpuprof.Series, unit string) string {
 	if Usable(s) == nil {
 		return None
 	}
-	n := digitsFor(s)
+	n := s.Digits()
 	return Interval(s.CI95, func(v float64) string { return figure(v, unit, n) })
 }
 

@@ -57,25 +57,22 @@ func (s Stage) Waits() bool {
 // kernels not.
 func Stages(r *gpuprof.Run) []Stage {
 	var out []Stage
-	total := 0.0
+	shares := map[string]float64{}
+	for _, s := range r.StageShares() {
+		shares[s.Name] = s.Value
+	}
 	for _, s := range r.Stages {
 		if s.Parent != "step" {
 			continue
 		}
 		v := Stage{Name: s.Name, Role: s.Role, Device: Usable(s.Device), Host: Usable(s.Host), Exposed: Usable(s.Exposed), Counters: s.Counters}
-		v.Share = sum(v.Exposed)
-		total += v.Share
+		v.Share = shares[s.Name]
 		bound := gpuprof.Bound{S: s.BoundS, By: s.BoundBy, Missing: s.NoBound}
 		if bound.S > 0 && !r.CopiesYield() {
 			bound = gpuprof.Bound{Missing: "the run was recorded before bounds were by precision and kind of traffic"}
 		}
 		derive(&v, bound)
 		out = append(out, v)
-	}
-	for i := range out {
-		if total > 0 {
-			out[i].Share /= total
-		}
 	}
 	slices.SortStableFunc(out, func(a, b Stage) int { return a.rank() - b.rank() })
 	return out
@@ -97,24 +94,6 @@ func derive(v *Stage, bound gpuprof.Bound) {
 	}
 	v.BytesPerS, v.FlopsPerS = bytes/v.Device.Median, flops/v.Device.Median
 	v.OfBound = v.BoundS / v.Device.Median
-}
-
-// sum adds a series' samples; without raw samples the median stands in.
-func sum(s *gpuprof.Series) float64 {
-	if s == nil {
-		return 0
-	}
-	total, n := 0.0, 0
-	for _, run := range Samples(s) {
-		for _, v := range run {
-			total += max(v, 0)
-			n++
-		}
-	}
-	if n == 0 {
-		return max(s.Median, 0)
-	}
-	return total
 }
 
 // Kernels are the kernels of a stage, from the marked kernel pass.

@@ -30,8 +30,8 @@ func TestFailedCheckLeavesInvalidRun(t *testing.T) {
 	if runs[0].Status != gpuprof.Invalid || runs[0].Step.N() != 0 {
 		t.Errorf("status %s with %d samples, want invalid without times", runs[0].Status, runs[0].Step.N())
 	}
-	if !strings.Contains(stdout.String(), "INVALID") {
-		t.Errorf("the table does not say INVALID:\n%s", &stdout)
+	if !strings.Contains(stdout.String(), "[invalid] ") {
+		t.Errorf("the table does not say that the run is invalid:\n%s", &stdout)
 	}
 }
 

@@ -1,0 +1,104 @@
+package memsnap
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Answer sums up the first device, or the device of the first finding: an error, a leak, a peak that can fall, or none
+// of these.
+func (a *Analysis) Answer() gpuprof.Answer {
+	if len(a.Devices) == 0 {
+		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: "The snapshot has no device whose memory could be judged."}
+	}
+	if len(a.Findings) == 0 || a.Findings[0].Device < 0 || a.Findings[0].Device >= len(a.Devices) {
+		return a.Devices[0].calmAnswer()
+	}
+	f := &a.Findings[0]
+	d := &a.Devices[f.Device]
+	var out gpuprof.Answer
+	switch {
+	case f.Rule == gpuprof.RuleOutOfMemory && len(d.OOMs) > 0:
+		out = gpuprof.Answer{Verdict: "out of memory", Tone: gpuprof.ToneBad, Sentence: d.outageText()}
+	case f.Rule == gpuprof.RuleLeak && len(d.Growth) > 0:
+		out = gpuprof.Answer{Verdict: "leak", Tone: gpuprof.ToneBad, Sentence: d.growthText()}
+	case f.Severity == gpuprof.High || f.Severity == gpuprof.Medium:
+		out = gpuprof.Answer{Verdict: "peak can fall", Tone: gpuprof.ToneUnsure, Sentence: d.savingText(f)}
+	default:
+		return d.calmAnswer()
+	}
+	out.Bar = d.peakBar()
+	if f.PyTorch != "" {
+		out.Action = &gpuprof.Action{Text: "Change: " + f.PyTorch}
+	}
+	return out
+}
+
+// calmAnswer is the answer for a device without an error, a leak or a large saving.
+func (d *Device) calmAnswer() gpuprof.Answer {
+	if d.Events == 0 {
+		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Bar: d.peakBar(),
+			Sentence: fmt.Sprintf("Tensors hold %s, and the snapshot has no event that would show when they came.", gpuprof.FormatBytes(float64(d.Peak.Requested)))}
+	}
+	return gpuprof.Answer{Verdict: "healthy", Tone: gpuprof.ToneGood, Bar: d.peakBar(),
+		Sentence: fmt.Sprintf("Tensors take up to %s, and no change was found that saves %s or more, and %.0f %% of the peak.",
+			gpuprof.FormatBytes(float64(d.Peak.Requested)), gpuprof.FormatBytes(trifleBytes), 100*mediumPart)}
+}
+
+// outageText states what failed and what held the memory.
+func (d *Device) outageText() string {
+	o := &d.OOMs[0]
+	cause := map[string]string{"live": "live tensors fill the device", "fragmented": "no free piece is large enough", "limit": "the allocator's limit is reached"}[o.Cause]
+	text := fmt.Sprintf("A request for %s failed while tensors took %s of %s reserved", gpuprof.FormatBytes(float64(o.Request)),
+		gpuprof.FormatBytes(float64(o.Requested)), gpuprof.FormatBytes(float64(o.Reserved)))
+	if cause == "" {
+		return text + "."
+	}
+	return text + ": " + cause + "."
+}
+
+// growthText names the line that grows most in each step.
+func (d *Device) growthText() string {
+	g := &d.Growth[0]
+	for i := range d.Growth {
+		if d.Growth[i].PerStep > g.PerStep {
+			g = &d.Growth[i]
+		}
+	}
+	text := fmt.Sprintf("Memory from %s grows by %s in each step: from %s to %s over %d steps", g.Where, gpuprof.FormatBytes(g.PerStep),
+		gpuprof.FormatBytes(float64(g.First)), gpuprof.FormatBytes(float64(g.Last)), g.Steps)
+	if more := len(d.Growth) - 1; more > 0 {
+		text += fmt.Sprintf("; %s", map[bool]string{true: "1 more line grows", false: fmt.Sprintf("%d more lines grow", more)}[more == 1])
+	}
+	return text + "."
+}
+
+// savingText states by how much the peak could fall, and why it is as high.
+func (d *Device) savingText(f *Finding) string {
+	peak, what := d.Peak.Requested, "tensors"
+	if f.Of == ofReserved {
+		peak, what = d.PeakReserved, "reserved memory"
+	}
+	i := slices.IndexFunc(gpuprof.Rules(), func(r gpuprof.Rule) bool { return r.ID == f.Rule })
+	cause := f.Rule
+	if i >= 0 {
+		cause = gpuprof.Rules()[i].Cause
+	}
+	return fmt.Sprintf("The peak of %s of %s could fall by up to %s (%.0f %%), since %s.",
+		gpuprof.FormatBytes(float64(peak)), what, gpuprof.FormatBytes(float64(f.ClaimBytes)), 100*f.Share, cause)
+}
+
+// peakBar divides the memory of the moment that a report shows by category.
+func (d *Device) peakBar() *gpuprof.Bar {
+	m, when := d.Shown()
+	b := &gpuprof.Bar{Of: "memory at " + when, Unit: "B", Total: float64(m.Requested)}
+	for _, c := range m.Categories {
+		b.Parts = append(b.Parts, gpuprof.BarPart{Name: c.Category, Value: float64(c.Bytes)})
+	}
+	if !b.Drawable() {
+		return nil
+	}
+	return b
+}

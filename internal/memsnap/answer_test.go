@@ -1,0 +1,48 @@
+package memsnap
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+func TestAnswer(t *testing.T) {
+	const mib = 1 << 20
+	held := func(findings ...Finding) *Analysis {
+		return &Analysis{Findings: findings, Devices: []Device{{Events: 100, PeakReserved: 900 * mib,
+			Peak:   Moment{Requested: 800 * mib, Categories: []Part{{Category: "activation", Bytes: 500 * mib}, {Category: "other", Bytes: 300 * mib}}},
+			Growth: []Growth{{Where: "a.py:3", PerStep: 1 * mib, First: 2 * mib, Last: 12 * mib, Steps: 11}, {Where: "train.py:41", PerStep: 4 * mib, First: 8 * mib, Last: 48 * mib, Steps: 11}},
+			OOMs:   []Outage{{Request: 256 * mib, Cause: "live", Moment: Moment{Requested: 800 * mib, Reserved: 850 * mib, Categories: []Part{{Category: "other", Bytes: 800 * mib}}}}}}}}
+	}
+	still := held()
+	still.Devices[0].Events = 0
+	for name, c := range map[string]struct {
+		of                *Analysis
+		verdict, sentence string
+		tone              gpuprof.Tone
+	}{
+		"out of memory": {held(Finding{Rule: gpuprof.RuleOutOfMemory}), "out of memory", "A request for 256 MiB failed while tensors took 800 MiB of 850 MiB reserved: live tensors fill the device.", gpuprof.ToneBad},
+		"leak":          {held(Finding{Rule: gpuprof.RuleLeak, Severity: gpuprof.Low}), "leak", "Memory from train.py:41 grows by 4.00 MiB in each step: from 8.00 MiB to 48.0 MiB over 11 steps; 1 more line grows.", gpuprof.ToneBad},
+		"large":         {held(Finding{Rule: gpuprof.RulePeakActivation, Severity: gpuprof.High, ClaimBytes: 400 * mib, Share: 0.5}), "peak can fall", "The peak of 800 MiB of tensors could fall by up to 400 MiB (50 %), since activations make most of the peak.", gpuprof.ToneUnsure},
+		"small":         {held(Finding{Rule: gpuprof.RuleRounding, Severity: gpuprof.Low, ClaimBytes: mib}), "healthy", "no change was found that saves 64.0 MiB or more, and 3 % of the peak.", gpuprof.ToneGood},
+		"none":          {held(), "healthy", "Tensors take up to 800 MiB", gpuprof.ToneGood},
+		"no event":      {still, "not decided", "has no event", gpuprof.ToneUnsure},
+		"no device":     {&Analysis{}, "not decided", "no device", gpuprof.ToneUnsure},
+	} {
+		got := c.of.Answer()
+		if got.Verdict != c.verdict || got.Tone != c.tone || !strings.Contains(got.Sentence, c.sentence) {
+			t.Errorf("%s: [%s] %s %q", name, got.Verdict, got.Tone, got.Sentence)
+		}
+		if (got.Bar != nil) != (len(c.of.Devices) > 0) {
+			t.Errorf("%s: bar %+v", name, got.Bar)
+		}
+	}
+}
+
+// TestLeakOutranksSize: growth in each step stands before a larger saving at the peak, and after an error.
+func TestLeakOutranksSize(t *testing.T) {
+	if !(urgency(Finding{Rule: gpuprof.RuleOutOfMemory}) < urgency(Finding{Rule: gpuprof.RuleLeak}) && urgency(Finding{Rule: gpuprof.RuleLeak}) < urgency(Finding{Rule: gpuprof.RulePeakActivation})) {
+		t.Error("the order is not error, leak, size")
+	}
+}

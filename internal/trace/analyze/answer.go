@@ -1,0 +1,244 @@
+package analyze
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Answer sums up the analysis. The verdict follows the state of the program: slow, with the cause; healthy; a fault of
+// the recording, which withholds findings; or not decided, where nothing could be judged.
+func (a *Analysis) Answer() gpuprof.Answer {
+	out := a.verdict()
+	out.Bar = a.stepBar()
+	if out.Action == nil && len(a.Findings) > 0 {
+		out.Action = actionOf(&a.Findings[0])
+	}
+	return out
+}
+
+func (a *Analysis) verdict() gpuprof.Answer {
+	if text, action := a.fault(); text != "" {
+		return gpuprof.Answer{Verdict: "fault of the recording", Tone: gpuprof.ToneBad, Sentence: text, Action: action}
+	}
+	f := a.mainFinding()
+	switch {
+	case f != nil && f.Rule == gpuprof.RuleStraggler && a.straggler() != nil:
+		r := a.straggler()
+		return gpuprof.Answer{Verdict: fmt.Sprintf("slow: rank %d", r.Rank), Tone: gpuprof.ToneBad, Sentence: a.stragglerText(r), Action: actionOf(f)}
+	case f != nil && f.Severity != gpuprof.Low && f.Severity != gpuprof.Note:
+		return gpuprof.Answer{Verdict: "slow: " + shortCause(f.Rule), Tone: gpuprof.ToneBad, Sentence: a.causeText(f), Action: actionOf(f)}
+	case len(a.Devices) == 0 || a.Bound.By == "":
+		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: a.undecidedText()}
+	case float64(a.idleNS()) >= explainedShare*float64(a.Step.NS):
+		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: fmt.Sprintf("%s, and no finding explains as much as 3 %% of the %s.", a.idleText(), a.wholeWord())}
+	}
+	text := fmt.Sprintf("%s busy %s of %s, and no finding claims %g %% of it.", a.gpuAre(), shareText(a.Step.BusyNS, a.Step.NS), a.eachStep(), 100*LeastShare)
+	if f != nil {
+		text = fmt.Sprintf("%s busy %s of %s; the largest saving that was found is up to %s.", a.gpuAre(), shareText(a.Step.BusyNS, a.Step.NS), a.eachStep(), gpuprof.FormatNS(f.StepNS))
+	}
+	return gpuprof.Answer{Verdict: "healthy", Tone: gpuprof.ToneGood, Sentence: text}
+}
+
+// mainFinding returns the first finding that claims time; nil without one.
+func (a *Analysis) mainFinding() *gpuprof.Finding {
+	i := slices.IndexFunc(a.Findings, func(f gpuprof.Finding) bool { return f.ClaimNS > 0 })
+	if i < 0 || a.Findings[0].Rule == gpuprof.RuleNotSteady {
+		return nil
+	}
+	return &a.Findings[i]
+}
+
+// fault names what withholds findings, where no finding claims time: records that are lost or wrong. It is "" without.
+func (a *Analysis) fault() (text string, action *gpuprof.Action) {
+	for _, w := range a.Warnings {
+		if w.Code == lostKernels {
+			return upperFirst(w.Text) + ".", &gpuprof.Action{Text: upperFirst(w.Fix) + "."}
+		}
+	}
+	if a.mainFinding() != nil {
+		return "", nil
+	}
+	for i := range a.Findings {
+		f := &a.Findings[i]
+		if muted, _ := f.Evidence["suppressed"].(string); f.Rule == gpuprof.RuleTraceQuality && muted != "" {
+			return fmt.Sprintf("%s. Findings are withheld: %s.", upperFirst(f.Title), strings.ReplaceAll(muted, " ", ", ")), actionOf(f)
+		}
+	}
+	return "", nil
+}
+
+func (a *Analysis) straggler() *RankTime {
+	i := slices.IndexFunc(a.Ranks, func(r RankTime) bool { return r.Straggler })
+	if i < 0 {
+		return nil
+	}
+	return &a.Ranks[i]
+}
+
+func (a *Analysis) stragglerText(r *RankTime) string {
+	text := fmt.Sprintf("The other ranks wait for rank %d: %s of %s", r.Rank, gpuprof.FormatNS(r.WaitedNS), a.eachStep())
+	if r.Cause != "" {
+		text += ", since " + r.Cause
+	}
+	return text + "."
+}
+
+// lostKernels is the code of the warning that no kernel was recorded although launches were.
+const lostKernels = "lost-kernels"
+
+// causeText states the cause of a finding with what it costs: the idle time of the GPU where most of the claim is
+// idle time, else the claim as a part of the step.
+func (a *Analysis) causeText(f *gpuprof.Finding) string {
+	cause := causeOf(f.Rule)
+	if f.Suspect {
+		cause = "it seems, " + cause
+	}
+	claim := gpuprof.FormatNS(f.StepNS)
+	idle := a.idleNS()
+	if len(a.Devices) == 0 || idle == 0 || 2*idlePart(f) < f.StepNS {
+		return fmt.Sprintf("%s, which costs up to %s of %s (%.0f %%).", upperFirst(cause), claim, a.eachStep(), 100*f.Share)
+	}
+	how := "in part"
+	if 2*idlePart(f) > idle {
+		how = "mostly"
+	}
+	return fmt.Sprintf("%s, %s because %s: up to %s.", a.idleText(), how, cause, claim)
+}
+
+// idlePart returns how much of a claim per step lies in idle time, ns.
+func idlePart(f *gpuprof.Finding) int64 {
+	return f.Parts["starved"] + f.Parts["queued"] + f.Parts["unknown"] + f.Parts["outside"]
+}
+
+func (a *Analysis) idleNS() int64 {
+	return a.Step.StarvedNS + a.Step.QueuedNS + a.Step.UnknownNS + a.Step.OutsideNS
+}
+
+func (a *Analysis) idleText() string {
+	subject := "The GPU idles"
+	if len(a.Devices) > 1 {
+		subject = "The GPUs on average idle"
+	}
+	return fmt.Sprintf("%s %s of %s", subject, shareText(a.idleNS(), a.Step.NS), a.eachStep())
+}
+
+func (a *Analysis) gpuAre() string {
+	if len(a.Devices) > 1 {
+		return "The GPUs are on average"
+	}
+	return "The GPU is"
+}
+
+// eachStep names the time that shares are of.
+func (a *Analysis) eachStep() string {
+	if a.Step.Count == 0 {
+		return "the recording window of " + gpuprof.FormatNS(a.Step.NS)
+	}
+	return "each " + gpuprof.FormatNS(a.Step.NS) + " step"
+}
+
+func (a *Analysis) wholeWord() string {
+	if a.Step.Count == 0 {
+		return "recording window"
+	}
+	return "mean step"
+}
+
+// undecidedText states why nothing was judged.
+func (a *Analysis) undecidedText() string {
+	for i := range a.Findings {
+		if f := &a.Findings[i]; f.Rule == gpuprof.RuleNotSteady {
+			return upperFirst(f.Title) + "."
+		}
+	}
+	if a.Bound.Text != "" {
+		return a.Bound.Text
+	}
+	return "The recording has nothing that a rule could judge."
+}
+
+// shareText prints a share of a whole with whole percents, as sentences have it.
+func shareText(part, whole int64) string {
+	if whole <= 0 {
+		return "an unknown part"
+	}
+	return fmt.Sprintf("%.0f %%", 100*float64(part)/float64(whole))
+}
+
+// stepBar divides the mean step: the largest classes of kernels, the largest idle state, and the other ones together.
+func (a *Analysis) stepBar() *gpuprof.Bar {
+	if a.Step.NS <= 0 || len(a.Devices) == 0 {
+		return nil
+	}
+	const mostClasses = 2
+	b := &gpuprof.Bar{Of: a.wholeWord(), Unit: "s", Total: gpuprof.Seconds(a.Step.NS)}
+	add := func(name string, ns int64) {
+		if ns > 0 {
+			b.Parts = append(b.Parts, gpuprof.BarPart{Name: strings.ReplaceAll(name, "_", " "), Value: gpuprof.Seconds(ns)})
+		}
+	}
+	for _, p := range a.Step.Shown(mostClasses) {
+		if p.Means == "" {
+			add(p.Name, p.NS)
+		}
+	}
+	idle := a.Step.Idle()
+	most := slices.MaxFunc(idle, func(p, q Part) int { return cmp.Compare(p.NS, q.NS) })
+	add("idle, "+most.Name, most.NS)
+	add("idle, other", a.idleNS()-most.NS)
+	return b
+}
+
+// actionOf is the change that a finding suggests, with the command that measures it.
+func actionOf(f *gpuprof.Finding) *gpuprof.Action {
+	if f.PyTorch == "" {
+		return nil
+	}
+	a := &gpuprof.Action{Text: "Change: " + f.PyTorch}
+	if f.ClaimNS > 0 && f.Command != "" {
+		a.Text, a.Command = a.Text+". Then measure:", f.Command
+	}
+	return a
+}
+
+// causeOf is the cause of a rule as a clause; rules of other versions have their id.
+func causeOf(id string) string {
+	for _, r := range gpuprof.Rules() {
+		if r.ID == id && r.Cause != "" {
+			return r.Cause
+		}
+	}
+	return "of " + id
+}
+
+// shortCause names the cause of a rule in a verdict.
+func shortCause(id string) string {
+	if short, ok := shortCauses()[id]; ok {
+		return short
+	}
+	return strings.ReplaceAll(id, "-", " ")
+}
+
+// shortCauses has the names for rules whose id is no phrase of the field.
+func shortCauses() map[string]string {
+	return map[string]string{
+		gpuprof.RuleItem: "single values read", gpuprof.RuleExplicitSync: "explicit waits", gpuprof.RuleHiddenSync: "hidden waits",
+		gpuprof.RuleAllocatorChurn: "device memory requests", gpuprof.RuleBlockingCopy: "blocking copies", gpuprof.RulePageableH2D: "pageable copies",
+		gpuprof.RuleExposedCopy: "exposed copies", gpuprof.RuleDataloaderStall: "data loader", gpuprof.RuleLaunchBound: "kernel launches",
+		gpuprof.RuleHostBound: "host thread", gpuprof.RuleDataShape: "data-dependent shapes", gpuprof.RuleDDPBuffers: "buffer broadcasts",
+		gpuprof.RuleSmallGrid: "small grids", gpuprof.RuleDeterministic: "deterministic sums", gpuprof.RuleDeterministicFill: "memory fills",
+		gpuprof.RuleNoTF32: "float32 products", gpuprof.RuleNoAMP: "float32 products", gpuprof.RuleTensorCores: "tensor cores unused",
+		gpuprof.RuleOffPeakGEMM: "unaligned products", gpuprof.RuleAttentionOffPeak: "attention kernel", gpuprof.RuleMemoryBoundChain: "memory traffic",
+		gpuprof.RuleSmallCollective: "small collectives", gpuprof.RuleUnfusedAttention: "unfused attention", gpuprof.RuleElementwiseChain: "element-wise kernels",
+		gpuprof.RuleExposedComm: "exposed communication", gpuprof.RuleStraggler: "one rank", gpuprof.RuleStreamWait: "stream waits",
+		gpuprof.RuleOutsideOperators: "code outside operators", gpuprof.RuleCheckpointWrite: "checkpoints", gpuprof.RuleLogging: "logging",
+		gpuprof.RuleStarvedMachine: "CPUs in use elsewhere", gpuprof.RuleRecomputation: "recomputation", gpuprof.RuleFloat64: "float64 parameters",
+		gpuprof.RuleTooManyThreads: "too many threads", gpuprof.RuleAnomalyMode: "anomaly detection", gpuprof.RuleOptimizerLoop: "optimizer loop",
+		gpuprof.RulePrefillInDecode: "prefill in decode", gpuprof.RuleEagerDecode: "eager decode", gpuprof.RuleSchedulerGap: "gaps of the scheduler",
+		gpuprof.RuleUnifiedMemory: "page moves", gpuprof.RuleRecompilation: "recompilation", gpuprof.RuleHostOperator: "one host operator",
+	}
+}

@@ -1,0 +1,73 @@
+package analyze
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// judged is an analysis of steps of 100 ms on one device, with idle time of ms.
+func judged(idle int64, findings ...gpuprof.Finding) *Analysis {
+	busy := 100 - idle
+	return &Analysis{Devices: make([]DeviceAccount, 1), Findings: findings, Bound: Bound{By: "compute", Nothing: len(findings) == 0},
+		Step: StepMean{Count: 5, NS: 100e6, Parts: Parts{BusyNS: busy * 1e6, StarvedNS: idle * 1e6, Classes: map[model.Class]int64{model.GEMM: busy * 1e6}}}}
+}
+
+// claimed is a finding that claims ms of each step, in one part of it.
+func claimed(rule, part string, ms int64) gpuprof.Finding {
+	share := float64(ms) / 100
+	return gpuprof.Finding{Rule: rule, ClaimNS: 5 * ms * 1e6, StepNS: ms * 1e6, Share: share, Severity: SeverityOf(5*ms*1e6, share),
+		Parts: map[string]int64{part: ms * 1e6}, PyTorch: "change it", Command: "gpuprof run"}
+}
+
+func TestAnswerFollowsTheState(t *testing.T) {
+	withheld := gpuprof.Finding{Rule: gpuprof.RuleTraceQuality, Title: "records of the trace are wrong: 40 of 100", Severity: gpuprof.Note,
+		Evidence: map[string]any{"suppressed": "host-bound item"}, PyTorch: "record again"}
+	lost := judged(0)
+	lost.Warnings = []gpuprof.Warning{{Code: lostKernels, Text: "no kernel was recorded", Fix: "record again"}}
+	late := judged(10, claimed(gpuprof.RuleStraggler, "communication", 12))
+	late.Ranks = []RankTime{{Rank: 0}, {Rank: 3, Straggler: true, WaitedNS: 12e6, Cause: "its data loader takes 12 ms more"}}
+	for name, c := range map[string]struct {
+		of       *Analysis
+		verdict  string
+		tone     gpuprof.Tone
+		sentence string
+	}{
+		"mostly one cause":  {judged(40, claimed(gpuprof.RuleDataloaderStall, "starved", 30)), "slow: data loader", gpuprof.ToneBad, "The GPU idles 40 % of each 100 ms step, mostly because the step waits for the data loader: up to 30.0 ms."},
+		"part of the cause": {judged(40, claimed(gpuprof.RuleItem, "starved", 12)), "slow: single values read", gpuprof.ToneBad, "in part because single values are read from the device: up to 12.0 ms."},
+		"kernels":           {judged(0, claimed(gpuprof.RuleNoTF32, "gemm", 50)), "slow: float32 products", gpuprof.ToneBad, "Products of float32 do not use the tensor cores, which costs up to 50.0 ms of each 100 ms step (50 %)."},
+		"straggler":         {late, "slow: rank 3", gpuprof.ToneBad, "The other ranks wait for rank 3: 12.0 ms of each 100 ms step, since its data loader takes 12 ms more."},
+		"healthy":           {judged(2), "healthy", gpuprof.ToneGood, "The GPU is busy 98 % of each 100 ms step, and no finding claims 0.5 % of it."},
+		"nearly healthy":    {judged(4, claimed(gpuprof.RuleItem, "starved", 2)), "healthy", gpuprof.ToneGood, "the largest saving that was found is up to 2.00 ms."},
+		"idle, no cause":    {judged(60), "not decided", gpuprof.ToneUnsure, "The GPU idles 60 % of each 100 ms step, and no finding explains as much as 3 % of the mean step."},
+		"withheld":          {judged(30, withheld), "fault of the recording", gpuprof.ToneBad, "Findings are withheld: host-bound, item."},
+		"lost":              {lost, "fault of the recording", gpuprof.ToneBad, "No kernel was recorded."},
+		"nothing":           {&Analysis{}, "not decided", gpuprof.ToneUnsure, "nothing that a rule could judge"},
+	} {
+		got := c.of.Answer()
+		if got.Verdict != c.verdict || got.Tone != c.tone || !strings.Contains(got.Sentence, c.sentence) {
+			t.Errorf("%s: [%s] %s %q, want [%s] %s %q", name, got.Verdict, got.Tone, got.Sentence, c.verdict, c.tone, c.sentence)
+		}
+		if words := len(strings.Fields(got.Sentence)); words > 32 {
+			t.Errorf("%s: a sentence of %d words", name, words)
+		}
+		if (got.Bar != nil) != (len(c.of.Devices) > 0) {
+			t.Errorf("%s: bar %+v", name, got.Bar)
+		}
+	}
+}
+
+// TestEveryRuleHasAShortCause: a verdict never has the id of a rule of traces, and at most three words beside "slow:".
+func TestEveryRuleHasAShortCause(t *testing.T) {
+	for _, r := range gpuprof.Rules() {
+		short := shortCause(r.ID)
+		if !r.Traces || r.ID == gpuprof.RuleTraceQuality || r.ID == gpuprof.RuleNotSteady {
+			continue
+		}
+		if shortCauses()[r.ID] == "" || len(strings.Fields(short)) > 4 {
+			t.Errorf("%s: %q", r.ID, short)
+		}
+	}
+}

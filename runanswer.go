@@ -1,0 +1,176 @@
+package gpuprof
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// leastBarShare is the share of the step from which a stage is a part of the bar.
+const leastBarShare = 0.005
+
+// Answer sums up a run: its status with the reason, or the time of a step and the stage that takes most of it.
+func (r *Run) Answer() Answer {
+	switch {
+	case r.Status == Invalid:
+		text := sentenceOf(r.Reason, "The implementation disagrees with its reference")
+		if !strings.Contains(text, "no times are reported") {
+			text += "; no times are reported"
+		}
+		return Answer{Verdict: "invalid", Tone: ToneBad, Sentence: text + "."}
+	case !r.Step.Usable() && len(r.StageShares()) == 0:
+		return Answer{Verdict: "not measured", Tone: ToneUnsure, Sentence: sentenceOf(r.Reason, "No sample of a step was taken") + "."}
+	}
+	out := Answer{Verdict: "complete", Tone: ToneGood, Sentence: r.stepText() + ".", Bar: r.stepBar(), Action: r.action()}
+	if q := r.Requests; q != nil { // of a service the latency is the answer, and no part of a step
+		out.Bar = nil
+		if p, ok := q.Latency.At(0.99); ok && q.Told() == 1 {
+			out.Sentence = fmt.Sprintf("99 of 100 requests are answered within %s; a step takes %s.", FormatSeconds(p.S), Format(r.Step.median(), "s", r.Step.Digits()))
+		}
+	}
+	switch {
+	case r.Status == Partial:
+		out.Verdict, out.Tone, out.Action = "partial", ToneUnsure, nil // a first impression is no ground for a change
+		out.Sentence = sentenceOf(r.Reason, "The run did not come to its end") + ". " + out.Sentence
+	case r.Status != Complete:
+		out.Verdict, out.Tone = "unknown status", ToneUnsure
+	}
+	return out
+}
+
+// sentenceOf begins a sentence with a reason, or with what stands in for it.
+func sentenceOf(reason, otherwise string) string {
+	if reason = strings.TrimRight(strings.TrimSpace(reason), "."); reason == "" {
+		return otherwise
+	}
+	return strings.ToUpper(reason[:1]) + reason[1:]
+}
+
+// stepText states the time of a step with its interval, and the stage that takes most of it.
+func (r *Run) stepText() string {
+	text := "The time of a step is unknown"
+	if r.Step.Usable() {
+		n := r.Step.Digits()
+		text = "A step takes " + Format(r.Step.Median, "s", n)
+		if low, high := r.Step.CI95[0], r.Step.CI95[1]; r.Step.CI95.Known() && !math.IsInf(low, 0) && !math.IsInf(high, 0) {
+			text += fmt.Sprintf(" [%s, %s]", Format(low, "s", n), Format(high, "s", n))
+		}
+	}
+	shares := r.StageShares()
+	if len(shares) == 0 {
+		return text
+	}
+	most := slices.MaxFunc(shares, func(a, b BarPart) int {
+		if a.Value < b.Value {
+			return -1
+		}
+		return 1
+	})
+	how := "most of it"
+	if most.Value < 0.5 {
+		how = "the largest part"
+	}
+	return fmt.Sprintf("%s, %s in %s (%.1f %%)", text, how, most.Name, 100*most.Value)
+}
+
+// StageShares are the shares of the stages of all exposed time, over every sample, in the order of the step: a stage
+// that only some steps have is not lost as it would be in medians.
+func (r *Run) StageShares() []BarPart {
+	var out []BarPart
+	total := 0.0
+	for i := range r.Stages {
+		s := &r.Stages[i]
+		if s.Parent != StageStep {
+			continue
+		}
+		v := s.Exposed.Total()
+		total += v
+		out = append(out, BarPart{Name: s.Name, Value: v})
+	}
+	if !isPositive(total) {
+		return nil
+	}
+	for i := range out {
+		out[i].Value /= total
+	}
+	return out
+}
+
+// stepBar divides the exposed time of a step by its stages.
+func (r *Run) stepBar() *Bar {
+	b := &Bar{Of: "exposed time by stage", Unit: "1", Total: 1}
+	for _, s := range r.StageShares() {
+		if s.Value >= leastBarShare {
+			b.Parts = append(b.Parts, s)
+		}
+	}
+	if !b.Drawable() {
+		return nil
+	}
+	return b
+}
+
+// action is what the first finding suggests.
+func (r *Run) action() *Action {
+	if len(r.Findings) == 0 {
+		return nil
+	}
+	f := &r.Findings[0]
+	switch {
+	case f.Knob != "" && f.Command != "":
+		return &Action{Text: fmt.Sprintf("Set %s from %s to %s, and measure both:", f.Knob, f.From, f.To), Command: f.Command}
+	case f.PyTorch != "":
+		return &Action{Text: "Change: " + f.PyTorch, Command: f.Command}
+	}
+	return nil
+}
+
+// Usable reports whether a series has a finite median.
+func (s *Series) Usable() bool {
+	return s != nil && !math.IsNaN(s.Median) && !math.IsInf(s.Median, 0)
+}
+
+// median is the median of a series, NaN without one.
+func (s *Series) median() float64 {
+	if !s.Usable() {
+		return math.NaN()
+	}
+	return s.Median
+}
+
+// Total adds a series' finite samples, those below 0 as 0; without samples the median stands in. 0 without a median.
+func (s *Series) Total() float64 {
+	if !s.Usable() {
+		return 0
+	}
+	total, n := 0.0, 0
+	for _, run := range s.Runs {
+		for _, v := range run {
+			if !math.IsNaN(v) && !math.IsInf(v, 0) {
+				total, n = total+max(v, 0), n+1
+			}
+		}
+	}
+	if n == 0 {
+		return max(s.Median, 0)
+	}
+	return total
+}
+
+// mostDigits is how many digits a figure of a series has at most.
+const mostDigits = 5
+
+// Digits is how many significant digits a series' figures are printed with: Digits, and more where both ends of the
+// interval would print alike.
+func (s *Series) Digits() int {
+	if s == nil || !s.CI95.Known() || math.IsInf(s.CI95[0], 0) || math.IsInf(s.CI95[1], 0) || s.CI95[0] == s.CI95[1] {
+		return Digits
+	}
+	for n := Digits; n < mostDigits; n++ {
+		if Rounded(s.CI95[0], n) != Rounded(s.CI95[1], n) {
+			return n
+		}
+	}
+	return mostDigits
+}
