@@ -60,7 +60,7 @@ func (r *CheckReport) Answer() Answer {
 	name, off := r.worst()
 	switch {
 	case all == 0:
-		return Answer{Verdict: "nothing checked", Tone: ToneUnsure, Sentence: "Nothing was compared with a reference."}
+		return Answer{Verdict: "nothing checked", Tone: ToneUnsure, Sentence: "No result was compared with a reference."}
 	case failed > 0:
 		return Answer{Verdict: "failed", Tone: ToneBad, Sentence: fmt.Sprintf("%d of %d comparisons with the reference disagree; the worst is %s: %s.", failed, all, name, off)}
 	case all == 1:

@@ -25,7 +25,7 @@ func (d *Diagnosis) Vital() (missing CheckLine, any bool) {
 // Answer is what this machine can measure, and the first thing that keeps it from more.
 func (d *Diagnosis) Answer() Answer {
 	if v, bad := d.Vital(); bad {
-		return Answer{Verdict: "nothing to measure with", Tone: ToneBad, Sentence: fmt.Sprintf("Nothing can be measured here: %s: %s.", v.Name, cmp.Or(v.Reason, "it is missing")), Action: fixOf(v)}
+		return Answer{Verdict: "nothing to measure with", Tone: ToneBad, Sentence: fmt.Sprintf("No measurement is possible here: %s: %s.", v.Name, cmp.Or(v.Reason, "it is missing")), Action: fixOf(v)}
 	}
 	first := d.first()
 	switch {

@@ -24,7 +24,7 @@ func TestDiagnosisAnswers(t *testing.T) {
 		"no GPU":        {[]gpuprof.CheckLine{host, load, driver, library}, "no GPU", gpuprof.ToneUnsure, "This machine measures the CPU and no GPU, for want of the gpu driver: it is not installed.", "Install it."},
 		"limited":       {[]gpuprof.CheckLine{host, load}, "limited", gpuprof.ToneUnsure, "1 of 2 things ok; load: other programs use the CPUs.", "Stop them."},
 		"missing first": {[]gpuprof.CheckLine{load, driver}, "limited", gpuprof.ToneUnsure, "None of 2 things ok; gpu driver: it is not installed.", "Install it."},
-		"nothing":       {[]gpuprof.CheckLine{dead, driver, library}, "nothing to measure with", gpuprof.ToneBad, "Nothing can be measured here: device host: no memory.", "Give it some."},
+		"nothing":       {[]gpuprof.CheckLine{dead, driver, library}, "nothing to measure with", gpuprof.ToneBad, "No measurement is possible here: device host: no memory.", "Give it some."},
 		"empty":         {nil, "not looked at", gpuprof.ToneUnsure, "Nothing was looked at.", ""},
 	} {
 		a := (&gpuprof.Diagnosis{Checks: c.lines}).Answer()
@@ -51,7 +51,7 @@ func TestCheckAnswers(t *testing.T) {
 		"all":          {gpuprof.CheckReport{Stages: []gpuprof.Check{good, good}}, "passed", gpuprof.ToneGood, "All 2 comparisons with the reference agree; the nearest to its tolerance is gemm: relative error 1e-07, tolerance 1e-05."},
 		"one failed":   {gpuprof.CheckReport{Stages: []gpuprof.Check{good, bad}}, "failed", gpuprof.ToneBad, "1 of 2 comparisons with the reference disagree; the worst is gate: relative error 0.0003, tolerance 1e-05."},
 		"not a number": {gpuprof.CheckReport{Stages: []gpuprof.Check{bad}, Cases: []gpuprof.CaseResult{nan}}, "failed", gpuprof.ToneBad, "2 of 2 comparisons with the reference disagree; the worst is tensor product, case 3: the result is not a number, tolerance 1e-05."},
-		"empty":        {gpuprof.CheckReport{}, "nothing checked", gpuprof.ToneUnsure, "Nothing was compared with a reference."},
+		"empty":        {gpuprof.CheckReport{}, "nothing checked", gpuprof.ToneUnsure, "No result was compared with a reference."},
 	} {
 		if a := c.r.Answer(); a.Verdict != c.verdict || a.Tone != c.tone || a.Sentence != c.text {
 			t.Errorf("%s: got %+v", name, a)

@@ -165,7 +165,7 @@ func (p *NoisePlan) Answer() gpuprof.Answer {
 		return gpuprof.Answer{Verdict: "nothing measured", Tone: gpuprof.ToneUnsure, Sentence: "No metric of this program was measured, so the noise is unknown."}
 	case !(p.Smallest > 0) || math.IsInf(float64(p.Smallest), 0):
 		return gpuprof.Answer{Verdict: "too noisy", Tone: gpuprof.ToneUnsure, Sentence: fmt.Sprintf("No slowdown is found here within %s: %s.", budget, scatter),
-			Action: &gpuprof.Action{Text: "Give the gate more time with --budget, or measure on a quieter machine."}}
+			Action: &gpuprof.Action{Text: "Give the gate more time with --budget, or measure on an idle machine."}}
 	}
 	least := gpuprof.FormatPercent(float64(p.Smallest), 2)
 	return gpuprof.Answer{Verdict: "finds " + least, Tone: gpuprof.TonePlain, Sentence: fmt.Sprintf("A gate of %s finds slowdowns of %s and more on this machine; %s.", budget, least, scatter)}

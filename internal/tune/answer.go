@@ -68,10 +68,10 @@ func (r *Result) Answer() gpuprof.Answer {
 		a.Verdict = "not decided"
 	}
 	if a.Sentence == "" {
-		a.Sentence = "Nothing is recommended; the reason was not recorded."
+		a.Sentence = "No setting is recommended; the reason was not recorded."
 	}
 	if a.Tone == gpuprof.ToneUnsure {
-		a.Action = &gpuprof.Action{Text: "Give the search more time with --budget, or measure on a quieter machine."}
+		a.Action = &gpuprof.Action{Text: "Give the search more time with --budget, or measure on an idle machine."}
 		if c.Verdict == NothingFits {
 			a.Action.Text = "Raise the limit, or start from a smaller setting."
 		}

@@ -40,7 +40,7 @@ func TestAnswers(t *testing.T) {
 		"nothing fits":    {conclude(NothingFits, "no recommendation: the default is above a limit"), "nothing fits", gpuprof.ToneUnsure, "No recommendation: the default is above a limit.", "", 0},
 		"partial":         {&Result{Status: gpuprof.Partial, Reason: "interrupted"}, "not ended", gpuprof.ToneUnsure, "The search did not come to its end, so nothing is recommended: interrupted.", "", 0},
 		"empty":           {&Result{}, "not ended", gpuprof.ToneUnsure, "The search did not come to its end, so nothing is recommended: it can be continued.", "", 0},
-		"no words":        {conclude("", ""), "not decided", gpuprof.ToneUnsure, "Nothing is recommended; the reason was not recorded.", "", 0},
+		"no words":        {conclude("", ""), "not decided", gpuprof.ToneUnsure, "No setting is recommended; the reason was not recorded.", "", 0},
 		"claims": {&Result{Status: gpuprof.Complete, Claims: claims}, "1 of 3 confirmed", gpuprof.TonePlain,
 			"3 claims of tuning guides were tested here: 1 confirmed, 1 not measurable here, 1 opposite; the opposite holds of A2.", "", 0},
 		"claims, cut short": {&Result{Status: gpuprof.Partial, Reason: "the budget ended", Claims: claims[:1]}, "1 of 1 confirmed", gpuprof.ToneUnsure, "1 claim of tuning guides was tested here: 1 confirmed; the test did not come to its end: the budget ended.", "", 0},
