@@ -1,5 +1,10 @@
 package gpuprof
 
+import (
+	"fmt"
+	"math"
+)
+
 // Check is the comparison of one stage with its reference.
 type Check struct {
 	Stage string `json:"stage"`
@@ -47,4 +52,44 @@ type CaseResult struct {
 	RelativeError Number  `json:"relative_error"`
 	Tolerance     float64 `json:"tolerance"`
 	Pass          bool    `json:"pass"`
+}
+
+// Answer is whether every comparison agrees with its reference, and the worst one.
+func (r *CheckReport) Answer() Answer {
+	failed, all := r.Failed()
+	name, off := r.worst()
+	switch {
+	case all == 0:
+		return Answer{Verdict: "nothing checked", Tone: ToneUnsure, Sentence: "No result was compared with a reference."}
+	case failed > 0:
+		return Answer{Verdict: "failed", Tone: ToneBad, Sentence: fmt.Sprintf("%d of %d comparisons with the reference disagree; the worst is %s: %s.", failed, all, name, off)}
+	case all == 1:
+		return Answer{Verdict: "passed", Tone: ToneGood, Sentence: fmt.Sprintf("%s agrees with its reference: %s.", name, off)}
+	}
+	return Answer{Verdict: "passed", Tone: ToneGood, Sentence: fmt.Sprintf("All %d comparisons with the reference agree; the nearest to its tolerance is %s: %s.", all, name, off)}
+}
+
+// worst is the comparison with the largest error over its tolerance; one that is not a number is the worst there is.
+func (r *CheckReport) worst() (name, off string) {
+	most := math.Inf(-1)
+	take := func(who string, e Number, tolerance float64) {
+		over := float64(e) / tolerance
+		if math.IsNaN(over) {
+			over = math.Inf(1)
+		}
+		if over > most {
+			most, name = over, who
+			off = fmt.Sprintf("relative error %.2g, tolerance %.2g", float64(e), tolerance)
+			if math.IsNaN(float64(e)) {
+				off = fmt.Sprintf("the result is not a number, tolerance %.2g", tolerance)
+			}
+		}
+	}
+	for _, c := range r.Stages {
+		take(c.Stage, c.RelativeError, c.Tolerance)
+	}
+	for _, c := range r.Cases {
+		take(fmt.Sprintf("%s, case %d", c.Kind, c.Index), c.RelativeError, c.Tolerance)
+	}
+	return name, off
 }

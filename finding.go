@@ -85,22 +85,10 @@ type CheckLine struct {
 	Reason string     `json:"reason"` // why it is not ok; empty when it is
 	Fix    string     `json:"fix"`    // what to do about it
 	Vital  bool       `json:"vital"`  // without it nothing can be measured
-}
-
-// Diagnosis is what gpuprof doctor found out about the machine and its devices.
-type Diagnosis struct {
-	Head
-	Checks []CheckLine `json:"checks"`
-}
-
-// Vital is the first thing without which nothing can be measured and which is missing.
-func (d *Diagnosis) Vital() (missing CheckLine, any bool) {
-	for _, l := range d.Checks {
-		if l.Vital && l.State == Missing {
-			return l, true
-		}
-	}
-	return CheckLine{}, false
+	// Because is the line whose reason is that of this one: without a driver there is no GPU, and no library of it.
+	Because string `json:"because,omitempty"`
+	// Detail marks a line of little weight: no measurement fails without it.
+	Detail bool `json:"detail,omitempty"`
 }
 
 // FailedCheck is the line of a thing that is missing because of a failure.

@@ -25,7 +25,7 @@ var numeral = regexp.MustCompile(`\d+(?:\.\d+)?(?:e[-+]?\d+)?`)
 func bag(texts ...string) map[string]int {
 	out := map[string]int{}
 	for _, t := range texts {
-		for _, n := range numeral.FindAllString(t, -1) {
+		for _, n := range numeral.FindAllString(grouped.ReplaceAllString(t, "$1$2"), -1) {
 			out[n]++
 		}
 	}

@@ -273,14 +273,14 @@ func (t *truth) derived(v float64) bool {
 
 var (
 	stamp   = regexp.MustCompile(`95.%|float(?:32|64)|\d{4}-\d\d-\d\d(?: \d\d:\d\d UTC)?`)
-	grouped = regexp.MustCompile("([0-9])\u202f")
+	grouped = regexp.MustCompile("([0-9])[\u202f,]([0-9])")
 	unitOf  = regexp.MustCompile(`^(?:(?: to |-)[-+]?[\d.]+)? ?([A-Za-z%]+)`)
 )
 
 // unsaid are the numbers of a text, of two digits or more, that neither a mark's extents nor
 // the document has.
 func (t *truth) unsaid(text string, extents []float64) (out []string) {
-	text = grouped.ReplaceAllString(stamp.ReplaceAllString(text, ""), "$1")
+	text = grouped.ReplaceAllString(stamp.ReplaceAllString(text, ""), "$1$2")
 	for _, at := range numeral.FindAllStringIndex(text, -1) {
 		n, unit := text[at[0]:at[1]], ""
 		if m := unitOf.FindStringSubmatch(text[at[1]:]); m != nil {
@@ -373,6 +373,8 @@ func unfounded(p *page.Page, t *truth) (out []string) {
 var madeUp = map[string]string{
 	"21": "metrics less those with another verdict", "0.044": "the calibrated cost of spans as a share of the step", "52.0": "share by which a step became shorter", "0.999": "bound of a probability",
 	"6.1": "the posterior's interval", "9.7": "the posterior's interval", "183": "seconds of builds and measurements",
+	"53.0": "interval of a step's change, from the variation of the steps", "51.0": "the same", "0.480": "the step's ratio", "0.470": "its interval", "0.490": "its interval",
+	"1.079": "a commit's change as a ratio", "1.061": "its interval", "1.097": "its interval", "12.8": "the step less what a rank costs",
 	"5721028": "a part of a commit's id", "1.55": "sum of the least bytes",
 }
 
@@ -383,7 +385,7 @@ func measuredAnew(section string) bool { return section == "probes" }
 // spells says whether a number of a cell's text is its value, or the change that a ratio is.
 func spells(c page.Cell) bool {
 	bound := strings.ContainsAny(c.Text, "<>") || !numeral.MatchString(c.Text)
-	text := grouped.ReplaceAllString(c.Text, "$1")
+	text := grouped.ReplaceAllString(c.Text, "$1$2")
 	for _, at := range numeral.FindAllStringIndex(text, -1) {
 		unit := ""
 		if m := unitOf.FindStringSubmatch(text[at[1]:]); m != nil {

@@ -99,7 +99,7 @@ func longPages(t *testing.T) map[string]*page.Page {
 
 // TestEveryDocumentFitsAScreen: a document of any kind and length is printed on a terminal
 // of 24 rows at 80 columns, its answer with it, and what is left out is counted. (What
-// doctor and explain say is printed whole all the same, by the table of outputs.)
+// explain says is printed whole all the same, by the table of outputs.)
 func TestEveryDocumentFitsAScreen(t *testing.T) {
 	pages := longPages(t)
 	for _, g := range everyDocument(t) {
@@ -136,9 +136,9 @@ func TestEveryDocumentFitsAScreen(t *testing.T) {
 		})
 	}
 	for name, answer := range map[string]string{
-		"fleet of 512 ranks": "[broken] 64 of 512 ranks left no object", "fleet without faults": "[even] no rank of 512",
-		"history of 40 benchmarks": "[worse] ", "diagnosis of many things": "30 ok, 30 limited", "check of many stages": "agree with the reference",
-		"check of many cases": "90 of 180 DISAGREE", "health of 8 GPUs": "[un", "bisect recorded": "culprit ", "memory leak": "[", "tuning recorded": "conclusion ",
+		"fleet of 512 ranks": "[broken] 64 of 512 ranks left no object", "fleet without faults": "[even] No rank of 512",
+		"history of 40 benchmarks": "[worse] ", "diagnosis of many things": "[", "check of many stages": "with the reference agree",
+		"check of many cases": "90 of 180 comparisons with the reference disagree", "health of 8 GPUs": "[un", "bisect recorded": "[commit found] ", "memory leak": "[", "tuning recorded": "[",
 	} {
 		p := pages[name]
 		if p == nil {

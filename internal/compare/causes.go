@@ -22,7 +22,8 @@ const (
 // causes attributes the change of the total to its stages. The exposed times
 // of a sample's stages add up to its step period, so over the same samples the
 // means add up too: each run is the mean of the samples whose period is in its
-// middle half, which spikes cannot move, and each side the mean of its runs.
+// middle half, which spikes cannot move, and each side the mean of its runs. The
+// shares of these means divide the change of the metric.
 func causes(b *bench) ([]Cause, *Attribution) {
 	out := []Cause{}
 	total := b.entry(b.new.Total)
@@ -40,18 +41,19 @@ func causes(b *bench) ([]Cause, *Attribution) {
 	if !ok1 || !ok2 {
 		return out, nil
 	}
-	sum := Attribution{Old: gpuprof.Number(floats.Sum(before)), New: gpuprof.Number(floats.Sum(after))}
-	change := float64(sum.New - sum.Old)
-	if change == 0 || notFinite(change) {
+	change := floats.Sum(after) - floats.Sum(before)
+	sum := Attribution{Old: total.result.Old, New: total.result.New}
+	scale := float64(sum.New-sum.Old) / change // to the change of the metric, so that a change has one size
+	if !(scale > 0) || math.IsInf(scale, 0) {
 		return out, nil
 	}
 	why := explain(b.diffs)
 	for i, s := range stages {
 		d := after[i] - before[i]
 		if share := d / change; math.Abs(share) >= leastCause {
-			out = append(out, Cause{Stage: strings.TrimPrefix(s, "step/"), ShareOfChange: share, ExplainedBy: why, Change: gpuprof.Number(d)})
+			out = append(out, Cause{Stage: strings.TrimPrefix(s, "step/"), ShareOfChange: share, ExplainedBy: why, Change: gpuprof.Number(scale * d)})
 		} else {
-			sum.Rest += gpuprof.Number(d)
+			sum.Rest += gpuprof.Number(scale * d)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Cause) int { return cmp.Compare(b.ShareOfChange, a.ShareOfChange) })

@@ -178,9 +178,9 @@ func TestSmallStages(t *testing.T) {
 		want     compare.Verdict
 		reason   string
 	}{
-		{6e-6, 12e-6, compare.Same, "too little to judge"},
-		{0, 0, compare.Same, "too little to judge"},
-		{0, 6e-6, compare.Same, "too little to judge"},
+		{6e-6, 12e-6, compare.TooSmall, "too little to judge"},
+		{0, 0, compare.TooSmall, "too little to judge"},
+		{0, 6e-6, compare.TooSmall, "too little to judge"},
 		{6e-6, 9e-4, compare.Regressed, "judged from 5 %"},
 		{9e-4, 0, compare.Improved, "judged from 5 %"},
 		{9e-4, 9e-4, compare.Same, ""},

@@ -152,6 +152,9 @@ const (
 	NotComparable Verdict = "not comparable"
 	// Same is Pass of one metric.
 	Same Verdict = "same"
+	// TooSmall is a metric below its floor on both sides, such as a stage of less than 5 % of the step: it is
+	// not judged, whatever its ratio.
+	TooSmall Verdict = "too small"
 	// Gone is a stage that the new side does not have, where a knob that differs
 	// explains it: there is nothing to test, and nothing is wrong. Its part of
 	// the step's change is among the causes.
@@ -250,7 +253,7 @@ type MetricResult struct {
 	// PBetter is the mirrored one, of "not better than the equivalence margin".
 	PBetter         gpuprof.Number `json:"p_better"`
 	PBetterAdjusted gpuprof.Number `json:"p_better_adjusted"`
-	Verdict         Verdict        `json:"verdict"` // regressed, improved, same, inconclusive, gone, added, explains
+	Verdict         Verdict        `json:"verdict"` // regressed, improved, same, too small, inconclusive, not comparable, gone, added, explains
 	// MDE is the least slowdown that data like these would find (90 % of the
 	// time), as a share: 0.05 is 5 %.
 	MDE    gpuprof.Number `json:"mde"`
@@ -302,10 +305,9 @@ type Difference struct {
 	Allowed bool `json:"allowed,omitempty"`
 }
 
-// Attribution is what the causes are parts of: the step of either side as the sum
-// of its stages, in the unit of the step. Old, the changes of all causes and Rest
-// add up to New. It is a sum of means, since medians do not add up, so it differs
-// from the median of the metric "step".
+// Attribution is the change of the step that the causes are parts of. Old and New are those of the metric,
+// in its unit, and Old, the changes of all causes and Rest add up to New. Each part has its share of the change
+// of the sum of the stages' means, since medians do not add up.
 type Attribution struct {
 	Old  gpuprof.Number `json:"old"`
 	New  gpuprof.Number `json:"new"`

@@ -254,13 +254,14 @@ func (e *entry) enough(one bool) {
 	case !one && (a < MinRuns || b < MinRuns):
 		e.block(blameRuns, fmt.Sprintf("%s on the old side and %d on the new one; a verdict needs %d per side, each a process of its own, because the samples of one process are not independent", plural(a, "run"), b, MinRuns))
 	case e.floored: // its reason is there already
-		e.result.Verdict = Same
+		e.result.Verdict = TooSmall
 	case zeros:
 		e.result.Verdict, e.result.Reason = Same, "zero on both sides"
 	case !e.paired && sameMedians(e.old, e.new):
 		e.result.Verdict, e.result.Reason = Same, oneMeasurement
 	case e.zero:
 		e.block(blameData, "it holds zeros, and a ratio to zero has no meaning")
+		e.result.Ratio = nan // that of the medians would stand beside the reason
 	}
 }
 

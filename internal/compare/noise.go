@@ -2,6 +2,7 @@ package compare
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
@@ -149,4 +150,23 @@ func (m *MachineNoise) Smallest(seconds float64) float64 {
 func usefulBlocks(noise stats.Noise, delta, limit float64, family int) float64 {
 	need := 1.5 * noise.Blocks(limit, delta, alpha/float64(max(family, 1)), power)
 	return 2 * math.Ceil(max(need, Stage2Blocks)/2)
+}
+
+// Answer is the smallest slowdown that a gate finds on this machine within the budget.
+func (p *NoisePlan) Answer() gpuprof.Answer {
+	budget := Lasting(p.BudgetS)
+	worst := 0.0
+	for _, m := range p.Metrics {
+		worst = max(worst, m.Spread)
+	}
+	scatter := fmt.Sprintf("its processes differ by %s", gpuprof.FormatPercent(math.Expm1(worst), 2))
+	switch {
+	case len(p.Metrics) == 0:
+		return gpuprof.Answer{Verdict: "nothing measured", Tone: gpuprof.ToneUnsure, Sentence: "No metric of this program was measured, so the noise is unknown."}
+	case !(p.Smallest > 0) || math.IsInf(float64(p.Smallest), 0):
+		return gpuprof.Answer{Verdict: "too noisy", Tone: gpuprof.ToneUnsure, Sentence: fmt.Sprintf("No slowdown is found here within %s: %s.", budget, scatter),
+			Action: &gpuprof.Action{Text: "Give the gate more time with --budget, or measure on an idle machine."}}
+	}
+	least := gpuprof.FormatPercent(float64(p.Smallest), 2)
+	return gpuprof.Answer{Verdict: "finds " + least, Tone: gpuprof.TonePlain, Sentence: fmt.Sprintf("A gate of %s finds slowdowns of %s and more on this machine; %s.", budget, least, scatter)}
 }

@@ -91,7 +91,7 @@ func TestRefused(t *testing.T) {
 		want     compare.Verdict
 	}{
 		{[]int64{0}, []int64{0}, compare.Same}, {[]int64{0}, []int64{100, 103, 98}, compare.Regressed}, {[]int64{100, 103, 98}, []int64{0}, compare.Improved},
-		{[]int64{100, 103, 98}, []int64{200, 203, 201}, compare.Regressed}, {[]int64{0}, []int64{1, 0, 0, 0, 0, 0}, compare.Same}, {[]int64{1, 2}, []int64{0, 1, 2, 3}, compare.Same},
+		{[]int64{100, 103, 98}, []int64{200, 203, 201}, compare.Regressed}, {[]int64{0}, []int64{1, 0, 0, 0, 0, 0}, compare.TooSmall}, {[]int64{1, 2}, []int64{0, 1, 2, 3}, compare.TooSmall},
 	} {
 		r, err := compare.Compare(refuses(c.old...), refuses(c.now...), compare.Options{SessionSpread: 0.001})
 		if err != nil {

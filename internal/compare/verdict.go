@@ -46,9 +46,28 @@ func (b *bench) comparison() *Comparison {
 	}
 	c.Warnings = append(c.Warnings, b.warnings...)
 	c.conclude(b.o)
-	c.Next = append(c.Next, b.next()...)
+	if c.Verdict == Regressed { // what else is open is no part of it
+		c.Next = append(c.Next, c.lookAt()...)
+	} else {
+		c.Next = append(c.Next, b.next()...)
+	}
 	document.CleanStrings(c)
 	return c
+}
+
+// lookAt is where to look for the cause of a regression of the step: the stage that made most of it, and the knob
+// that differs.
+func (c *Comparison) lookAt() []string {
+	if len(c.Causes) == 0 {
+		return nil
+	}
+	text := "look at " + c.Causes[0].Stage + " first"
+	for _, d := range c.Differences {
+		if d.Kind == kindKnob && d.Old != "" {
+			return []string{text + ", or set " + d.Field + " back to " + d.Old}
+		}
+	}
+	return []string{text}
 }
 
 func (r *Result) label() string { return cmp.Or(r.Source, "result") }

@@ -105,7 +105,9 @@ func decodeIn(room *outside.Room, text []byte, name string, v Enveloped, want []
 	if err := decodeJSON(text, v, room); err != nil {
 		return of(want[0]).damaged(name, err)
 	}
-	if e := v.Envelope(); of(e.Kind).version == "" {
+	e := v.Envelope()
+	e.Answered = nil // it is derived again where it is shown
+	if of(e.Kind).version == "" {
 		e.Kind = h.Kind // of an early file
 	}
 	return nil

@@ -57,33 +57,34 @@ func kinds() []kind {
 		// 1.6.0: requests. 1.7.0: requests from outside, over HTTP. 1.8.0: the tail of a late sender is left out, checks in virtual time.
 		// 1.9.0: answer.
 		{Run, "1.9.0", "a run", "gpuprof run", "a file written by gpuprof run", "which gpuprof report, compare and gate take"},
+		// The latest minor version of each kind that opens with an answer brought the member answer.
 		// 2.0.0: kind says what the file is, and sides how they were measured, as kind did. 2.1.0: ids of rules, as in a run.
-		{Comparison, "2.1.0", "a comparison", "gpuprof compare or gate", "a file written by gpuprof compare or gate", "which gpuprof report takes"},
-		{Gate, "2.1.0", "a comparison", "gpuprof gate", "a file written by gpuprof gate", "which gpuprof report takes"},
+		{Comparison, "2.2.0", "a comparison", "gpuprof compare or gate", "a file written by gpuprof compare or gate", "which gpuprof report takes"},
+		{Gate, "2.2.0", "a comparison", "gpuprof gate", "a file written by gpuprof gate", "which gpuprof report takes"},
 		// 2.1.0: ids of rules, as in a run. 2.2.0: the goal latency with its rate. 2.3.0: what callers saw beside it, and the driver.
 		// 2.4.0: how late requests were sent. 2.5.0: the user's own program.
-		{Tune, "2.5.0", "a tuning result", "gpuprof tune", "the file that gpuprof tune left, or start again with another -o FILE", "which gpuprof report and tune --resume take"},
-		{Claims, "2.3.0", "a test of claims", "gpuprof tune --claims", "the file that gpuprof tune --claims left", "which gpuprof report and tune --claims --resume take"},
+		{Tune, "2.6.0", "a tuning result", "gpuprof tune", "the file that gpuprof tune left, or start again with another -o FILE", "which gpuprof report and tune --resume take"},
+		{Claims, "2.4.0", "a test of claims", "gpuprof tune --claims", "the file that gpuprof tune --claims left", "which gpuprof report and tune --claims --resume take"},
 		// 2.1.0: kind; the line to change in a PyTorch program is "pytorch", which was "knob";
 		// warnings carry their fix apart. 2.2.0: answer.
 		{Analysis, "2.2.0", "an analysis", "gpuprof analyze", "a file written by gpuprof analyze -o FILE.json", "which gpuprof report, compare and gate take"},
-		{TraceComparison, "2.1.0", "a comparison of traces", "gpuprof analyze --compare", "a file written by gpuprof analyze --compare -o FILE.json", "which gpuprof report takes"},
+		{TraceComparison, "2.2.0", "a comparison of traces", "gpuprof analyze --compare", "a file written by gpuprof analyze --compare -o FILE.json", "which gpuprof report takes"},
 		// 1.2.0: the second best of several rounds. 1.3.0: node, time and XIDs. 1.4.0: links between GPUs.
 		// 1.5.0: the sources of faults and their answers, among them XIDs, which were condition.fault; PCI
 		// addresses; the verdict "not checked".
-		{Health, "1.5.0", "a health report", "gpuprof doctor --bench", "what gpuprof doctor --bench --format json prints", "which gpuprof report takes"},
-		{Diagnosis, "1.0.0", "a diagnosis", "gpuprof doctor", "what gpuprof doctor --format json prints", "which gpuprof report takes"},
+		{Health, "1.6.0", "a health report", "gpuprof doctor --bench", "what gpuprof doctor --bench --format json prints", "which gpuprof report takes"},
+		{Diagnosis, "1.1.0", "a diagnosis", "gpuprof doctor", "what gpuprof doctor --format json prints", "which gpuprof report takes"},
 		{Ranges, "1.0.0", "a table of ranges", "hand for gpuprof", "the file that came with this gpuprof", "which gpuprof doctor --bench takes"},
 		// 1.1.0 keeps every digit of what is compared exactly; 1.0.0 rounded it like the times. 1.2.0: the rate of requests.
 		// 1.3.0: metrics of which no direction is better.
 		{Baseline, "1.3.0", "a stored baseline", "gpuprof baseline add", "the file as it was stored, or remove it and add its runs again", "which stands for the old side only (gpuprof gate BASELINE NEW, gate auto NEW, run --baseline)"},
-		{History, "1.0.0", "a history", "gpuprof history", "a file written by gpuprof history -o FILE.json", "which gpuprof report takes"},
+		{History, "1.1.0", "a history", "gpuprof history", "a file written by gpuprof history -o FILE.json", "which gpuprof report takes"},
 		{Session, "1.0.0", "a stored session", "gpuprof history add", "an object of the store, or add its result again", "which gpuprof history reads from its store"},
 		{Pack, "1.0.0", "a pack of sessions", "gpuprof history pack", "an object of the store", "which gpuprof history reads from its store"},
 		{Class, "1.0.0", "a class of sessions", "gpuprof history add", "an object of the store", "which gpuprof history reads from its store"},
 		// 1.2.0: workload, preset and device. 1.3.0: checks in virtual time.
-		{Check, "1.3.0", "a check", "gpuprof check", "what gpuprof check --format json prints", "which gpuprof report takes"},
-		{Noise, "1.1.0", "a measurement of noise", "gpuprof gate --aa", "what gpuprof gate --aa keeps", "which gpuprof gate --plan reads from its cache"},
+		{Check, "1.4.0", "a check", "gpuprof check", "what gpuprof check --format json prints", "which gpuprof report takes"},
+		{Noise, "1.2.0", "a measurement of noise", "gpuprof gate --aa", "what gpuprof gate --aa keeps", "which gpuprof gate --plan reads from its cache"},
 		// 1.2.0: warnings, each with its fix, which were notes.
 		{Recording, "1.4.0", "a recording", "gpuprof run -- COMMAND", "the telemetry.json of gpuprof run -- COMMAND", "which gpuprof analyze reads beside its traces"},
 		{Timeline, "2.1.0", "a timeline", "gpuprof report", "a file written by gpuprof report -o FILE.perfetto.json", "which gpuprof analyze and ui.perfetto.dev take"},
@@ -91,11 +92,11 @@ func kinds() []kind {
 		// 1.2.0: the least that other settings can reserve, which of them are exact, and ends of steps.
 		// 1.3.0: answer.
 		{Memory, "1.3.0", "an analysis of memory", "gpuprof analyze", "a file written by gpuprof analyze SNAPSHOT -o FILE.json", "which gpuprof report takes"},
-		{Bisect, "1.0.0", "a bisection", "gpuprof bisect", "a file written by gpuprof bisect -o FILE.json", "which gpuprof report takes"},
+		{Bisect, "1.1.0", "a bisection", "gpuprof bisect", "a file written by gpuprof bisect -o FILE.json", "which gpuprof report takes"},
 		{Rank, "1.0.0", "an object of a rank", "gpuprof run or doctor --bench -o FOLDER/", "an object of the folder", "which gpuprof fleet reads from its folder"},
 		{Program, "1.0.0", "a rank's program", "gpuprof run -o FOLDER/ -- COMMAND", "an object of the folder", "which gpuprof fleet reads from its folder"},
 		// 1.1.0: programs and stragglers. 1.2.0: what GPUs reach, for doctor --bench --against. 1.3.0: devices of one machine.
-		{Fleet, "1.3.0", "a fleet report", "gpuprof fleet", "what gpuprof fleet --format json prints", "which gpuprof report takes"},
+		{Fleet, "1.4.0", "a fleet report", "gpuprof fleet", "what gpuprof fleet --format json prints", "which gpuprof report takes"},
 		{Brief, "1.0.0", "a brief document", "gpuprof --format brief-json", "the whole document (--format json)", "which coding agents read"},
 	}
 }

@@ -78,7 +78,7 @@ func (d *Document) warnings(all []gpuprof.Warning) {
 // Traces trims a comparison of two analyses.
 func Traces(c *analyze.Comparison) *Document {
 	d := newDocument(c.Head)
-	d.Summary = c.Headline() + "."
+	d.Summary = short(c.Answer().Sentence, longText)
 	for _, side := range []*analyze.Analysis{c.Old, c.New} {
 		if side != nil && len(side.Inputs) > 0 {
 			d.inputs(side.Inputs[0].Path)

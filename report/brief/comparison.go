@@ -19,7 +19,7 @@ func Comparison(c *compare.Comparison) *Document {
 	}
 	code := c.ExitCode
 	d.Verdict, d.ExitCode = string(c.Verdict), &code
-	d.Summary = short(fmt.Sprintf("%s. %s: %s.", verdict.Headline(c), verdict.Subject(c), verdict.How(c)), longText)
+	d.Summary = short(fmt.Sprintf("%s %s: %s.", c.Answer().Sentence, verdict.Subject(c), verdict.How(c)), longText)
 	for _, b := range c.Budgets {
 		d.Metrics = append(d.Metrics, budgetOf(&b))
 	}

@@ -19,10 +19,7 @@ func Diagnosis(g *gpuprof.Diagnosis) *Document {
 		d.Checks = append(d.Checks, Check{Name: short(l.Name, placeText), State: string(l.State), Found: short(l.Found, shortText), Reason: short(l.Reason, longText), Fix: short(l.Fix, longText)})
 	}
 	slices.SortStableFunc(d.Checks, func(a, b Check) int { return okLast(a) - okLast(b) })
-	d.Summary = fmt.Sprintf("%d checks are ok, %d limited and %d missing.", count[gpuprof.OK], count[gpuprof.Limited], count[gpuprof.Missing])
-	if l, bad := g.Vital(); bad {
-		d.Summary += " Nothing can be measured: " + short(l.Name+": "+l.Reason, longText) + "."
-	}
+	d.Summary = short(g.Answer().Sentence, longText) + fmt.Sprintf(" %d checks are ok, %d limited and %d missing.", count[gpuprof.OK], count[gpuprof.Limited], count[gpuprof.Missing])
 	return d
 }
 
@@ -37,7 +34,7 @@ func okLast(c Check) int {
 func Health(r *health.Report) *Document {
 	d := newDocument(r.Head)
 	code := r.ExitCode
-	d.Verdict, d.ExitCode, d.Summary = string(r.Verdict), &code, short(r.Reason, longText)
+	d.Verdict, d.ExitCode, d.Summary = string(r.Verdict), &code, short(r.Answer().Sentence, longText)
 	for _, o := range r.Off {
 		d.Checks = append(d.Checks, Check{Name: short(o.Device+" "+o.Metric, placeText), State: "off", Found: offText(&o), Reason: short(o.Cause, longText), Fix: short(o.Fix, longText)})
 	}

@@ -156,7 +156,7 @@ func Effects(c *compare.Comparison) *Figure {
 			common = common && (threshold == 0 || m.Threshold == threshold)
 			threshold = max(threshold, m.Threshold)
 		}
-		row := ratioRow{name: r.Name, ratio: float64(m.Ratio), lo: float64(m.CI95[0]), hi: float64(m.CI95[1]), news: verdictNews(r.Verdict), text: fromTo(r) + string(r.Verdict)}
+		row := ratioRow{name: r.Name, ratio: float64(m.Ratio), lo: float64(m.CI95[0]), hi: float64(m.CI95[1]), news: newsOf(r.Verdict.Tone()), text: fromTo(r) + string(r.Verdict)}
 		if row.drawn() {
 			row.text = withInterval(r.Ratio, r.Interval) + ", " + row.text
 		}
@@ -202,18 +202,6 @@ func withInterval(ratio, interval string) string {
 		return ratio
 	}
 	return ratio + " (" + interval + ")"
-}
-
-func verdictNews(v compare.Verdict) news {
-	switch v {
-	case compare.Regressed:
-		return worseNews
-	case compare.Improved:
-		return betterNews
-	case compare.Inconclusive, compare.NotComparable:
-		return unsureNews
-	}
-	return evenNews
 }
 
 const maxOverlays = 16
@@ -270,7 +258,7 @@ func overlayPanel(o verdict.Overlay) Panel {
 		for i, v := range s.of.Medians {
 			wide := (o.Hi - o.Lo) * 0.0025
 			p.Marks = append(p.Marks, Mark{Kind: Bar, X0: v - wide, X1: v + wide, Y0: s.at - 0.09, Y1: s.at + 0.09, Tone: s.tone,
-				Tip: fmt.Sprintf("%s, %s, process %d: median %s of %s", view.Cut(m.Name, 60), s.name, i+1, verdict.Figure(v, m.Unit, false), view.Plural(s.of.Counts[i], "sample"))})
+				Tip: fmt.Sprintf("%s, %s, process %d: median %s of %s", view.Cut(m.Name, 60), s.name, i+1, compare.FormatMetric(v, view.Cut(m.Unit, 24), false), view.Plural(s.of.Counts[i], "sample"))})
 		}
 	}
 	return p

@@ -57,7 +57,7 @@ func KnobEffects(r *tune.Result) *Figure {
 	f := tuned("effects", "Effect of each knob on "+what, "For each setting "+what+" over that of the default, with its interval, on logarithms.", r)
 	all := confirmed(r)
 	for _, e := range r.Effects {
-		row := ratioRow{name: view.Cut(e.Knob, 30) + ": " + view.Cut(e.From, 24) + " to " + view.Cut(e.To, 24), ratio: e.Ratio, lo: e.CI95[0], hi: e.CI95[1], news: effectNews(e.Verdict), text: string(e.Verdict)}
+		row := ratioRow{name: view.Cut(e.Knob, 30) + ": " + view.Cut(e.From, 24) + " to " + view.Cut(e.To, 24), ratio: e.Ratio, lo: e.CI95[0], hi: e.CI95[1], news: newsOf(e.Verdict.Tone()), text: string(e.Verdict)}
 		switch {
 		case row.drawn():
 			row.text = ratioText(row) + ", " + row.text
@@ -126,21 +126,9 @@ func orDefault(s gpuprof.Settings) string { return cmp.Or(view.Cut(view.Pairs(s)
 // ratioText prints a ratio with its interval, three digits behind the point.
 func ratioText(r ratioRow) string {
 	if !r.ranged() {
-		return "x" + view.Factor(r.ratio)
+		return gpuprof.FormatRatio(r.ratio)
 	}
-	return "x" + view.Factor(r.ratio) + " (" + view.Factor(r.lo) + " to " + view.Factor(r.hi) + ")"
-}
-
-func effectNews(v tune.Verdict) news {
-	switch {
-	case v.Better():
-		return betterNews
-	case v == tune.Slower || v == tune.More || v == tune.Failed || v == tune.Refused:
-		return worseNews
-	case v == tune.None:
-		return evenNews
-	}
-	return unsureNews
+	return gpuprof.FormatRatio(r.ratio) + " (" + gpuprof.FormatFactor(r.lo) + " to " + gpuprof.FormatFactor(r.hi) + ")"
 }
 
 // Claims is the speedup of each claim of a tuning guide that has one.
@@ -153,7 +141,7 @@ func Claims(r *tune.Result) *Figure {
 			left++
 			continue
 		}
-		row := ratioRow{name: view.Cut(c.ID, 24) + ": " + c.Claim, ratio: c.Measured, lo: c.CI95[0], hi: c.CI95[1], news: claimNews(c.Verdict)}
+		row := ratioRow{name: view.Cut(c.ID, 24) + ": " + c.Claim, ratio: c.Measured, lo: c.CI95[0], hi: c.CI95[1], news: newsOf(tune.ClaimTone(c.Verdict))}
 		row.text = ratioText(row) + ", guide: " + view.Cut(c.Figure, 24) + ", " + view.Cut(c.Verdict, 24)
 		all = append(all, row)
 	}
@@ -170,18 +158,6 @@ func Claims(r *tune.Result) *Figure {
 	f.Legend = []Entry{betterNews.legend("confirmed"), evenNews.legend("smaller than claimed, or none"), worseNews.legend("opposite"), unsureNews.legend("anything else")}
 	f.Panels = []Panel{forest(all, "speedup, 95 % interval; x2 is twice as fast", 1)}
 	return f
-}
-
-func claimNews(verdict string) news {
-	switch verdict {
-	case "confirmed":
-		return betterNews
-	case "smaller", "none":
-		return evenNews
-	case "opposite":
-		return worseNews
-	}
-	return unsureNews
 }
 
 const maxCurves = 6

@@ -82,11 +82,11 @@ func TestWhatATunePageSays(t *testing.T) {
 		want []string
 		not  []string
 	}{
-		"search": {tunePage(tuned()), []string{"x0.712", "paired blocks in 6 fresh processes", "confirmed: batch=512, sync=never", "gpuprof run e3nn --set batch=512 --set sync=never", "Effect of each knob", "knee at 512", "12.4 us per probe",
+		"search": {tunePage(tuned()), []string{"x0.712", "confirmed in 6 fresh processes", "confirmed: batch=512, sync=never", "gpuprof run e3nn --set batch=512 --set sync=never", "Effect of each knob", "knee at 512", "12.4 us per probe",
 			"<strong>batch=8192</strong>: out of memory", "saved again after 31 steps", "tensor_product: e3nn takes", ">x0.8<", "us per probe", "it would take 3.1 GiB"}, []string{"Claims of tuning guides", "PARTIAL", "The data of this report is embedded"}},
-		"claims":       {tunePage(claimed()), []string{"partial", "the budget ended", "4 claims: 2 confirmed, 1 not measurable here, 1 smaller", "x1.120", "58.0 % (of the largest stage)", "sync points 1 -> 0"}, []string{"Recommendation", "Effect of each knob"}},
-		"default best": {tunePage(&tune.Result{Conclusion: tune.Conclusion{Verdict: tune.DefaultBest, Text: "the default is best"}}), []string{"the default is best"}, []string{"x1.000"}},
-		"nothing yet":  {tunePage(&tune.Result{Status: gpuprof.Partial}), []string{"No recommendation yet", "did not come to its end"}, nil},
+		"claims":       {tunePage(claimed()), []string{"2 of 4 confirmed", "the budget ended", "4 claims of tuning guides were tested here: 2 confirmed, 1 not measurable here, 1 smaller", "x1.120", "58.0 % (of the largest stage)", "sync points 1 -> 0"}, []string{"Recommendation", "Effect of each knob"}},
+		"default best": {tunePage(&tune.Result{Status: gpuprof.Complete, Conclusion: tune.Conclusion{Verdict: tune.DefaultBest, Text: "the default is best"}}), []string{"The default is best."}, []string{"x1.000"}},
+		"nothing yet":  {tunePage(&tune.Result{Status: gpuprof.Partial}), []string{"nothing is recommended", "did not come to its end"}, nil},
 	} {
 		says(t, name, written(t, c.page), c.want, c.not)
 	}

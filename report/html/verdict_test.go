@@ -96,12 +96,12 @@ func TestWhatAVerdictPageSays(t *testing.T) {
 		want []string
 		not  []string
 	}{
-		"compared": {compared(t), []string{"REGRESSED", "tensor_product: ", "of the change", "knob impl unfused -> fused", "Differences in setup", ">Knobs<", ">Environment<", "6.2.0-made-up", "Distributions of both sides",
+		"compared": {compared(t), []string{"regressed", "tensor_product: ", "of the change", "knob impl unfused -> fused", "Differences in setup", ">Knobs<", ">Environment<", "6.2.0-made-up", "Distributions of both sides",
 			`class="fg outline"`, `class="t0 area"`, ", process 6: median ", "old: old.json", "new: new.json", "step time (ms)", ">+20 %<", "Environment that is the same"}, []string{"Inconclusive:"}},
-		"regressed": {fixture.GateRegressed(), []string{"REGRESSED: 4 of 9", "x1.130", "95 % 1.107 to 1.153", "not whole", "the rest: +", "4800000 B of at most 0 B", "stage h2d", "the process ended with exit code 4", "pin the clock", "yes; allowed to differ"}, []string{"Distributions", "explained_by="}},
-		"passed":    {same, []string{"PASS: 2 of 2", "not large or not sure enough"}, []string{"Inconclusive", "From the step before"}},
+		"regressed": {fixture.GateRegressed(), []string{"4 of 9 metrics regressed", "x1.130", "4 of 9 metrics regressed", "the rest: +", "4,800,000 B of at most 0 B", "stage h2d", "the process ended with exit code 4", "pin the clock", "yes; allowed to differ"}, []string{"Distributions", "explained_by="}},
+		"passed":    {same, []string{"the same holds for 1 more metric", "not large or not sure enough"}, []string{"Inconclusive", "From the step before"}},
 		"zero":      {up, []string{">0 %<", ">+10 %<"}, []string{"-0 %"}},
-		"unsure":    {fixture.GateUnsure(), []string{"the data at hand cannot tell", "a verdict needs 6", "gpuprof run e3nn <code>--runs</code> 6"}, nil},
+		"unsure":    {fixture.GateUnsure(), []string{"neither shown nor ruled out", "a verdict needs 6", "gpuprof run e3nn <code>--runs</code> 6"}, nil},
 		"many":      {fixture.GateMany(500, 40), []string{"not listed: 160 metrics"}, nil},
 	} {
 		says(t, name, written(t, verdictPage(c.of)), c.want, c.not)

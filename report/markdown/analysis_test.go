@@ -30,7 +30,7 @@ func TestTraceComparison(t *testing.T) {
 	now, _ := fixture.Study(t, "dataloader-stall-quiet.json")
 	p, err := page.TraceComparison(rules.Compare(old, now), nil, nil)
 	out := noted(t, p, err, 0)
-	for _, want := range []string{"**The mean step took", "**dataloader-stall, gone**"} {
+	for _, want := range []string{"**The mean step is", "**dataloader-stall, gone**"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in:\n%s", want, out)
 		}

@@ -107,9 +107,9 @@ func WholeText(b *gpuprof.Bar) string {
 	if b.Ratio == nil {
 		return strings.TrimSpace(of + " " + Quantity(b.Total, b.Unit))
 	}
-	text := of + " x" + view.Factor(b.Ratio.Value)
+	text := of + " " + gpuprof.FormatRatio(b.Ratio.Value)
 	if b.Ratio.High > 0 {
-		text += " [" + view.Factor(b.Ratio.Low) + ", " + view.Factor(b.Ratio.High) + "]"
+		text += " [" + gpuprof.FormatFactor(b.Ratio.Low) + ", " + gpuprof.FormatFactor(b.Ratio.High) + "]"
 	}
 	return strings.TrimSpace(text)
 }

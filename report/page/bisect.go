@@ -1,12 +1,12 @@
 package page
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/bisect"
+	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
@@ -17,7 +17,7 @@ func Bisect(s *bisect.Search) (*Page, error) {
 	if s == nil {
 		return nil, view.ErrNoRun("a bisection")
 	}
-	p := &Page{Title: "bisect " + view.Cut(s.Range, 80), Meta: bisectMeta(s), Date: view.Date(s.Started), Answer: bisectAnswer(s), Footer: "Each measurement moves the probabilities of the commits; none of them decides alone.", Tool: toolText(s.Tool), Data: jsonData("bisect.json", s)}
+	p := &Page{Title: "bisect " + view.Cut(s.Range, 80), Meta: bisectMeta(s), Date: view.Date(s.Started), Answer: s.Answer(), Footer: "Each measurement moves the probabilities of the commits; none of them decides alone.", Tool: toolText(s.Tool), Data: jsonData("bisect.json", s)}
 	p.Sections = []Section{
 		{ID: "commit", Heading: "Result", HeadingIn: HTML, Blocks: bisectResult(s)},
 		{ID: "probes", Heading: "Measured commits", HeadingIn: Markdown | HTML, Blocks: []Block{probes(s)}},
@@ -49,41 +49,7 @@ func changeWith(ratio gpuprof.Number, ci [2]gpuprof.Number) string {
 	return text
 }
 
-func bisectAnswer(s *bisect.Search) gpuprof.Answer {
-	o := s.Outcome
-	switch {
-	case o == nil:
-		return gpuprof.Answer{Verdict: "not ended", Tone: gpuprof.ToneUnsure, Sentence: cmp.Or(s.Reason, "The search did not come to its end; go on with gpuprof bisect --resume.")}
-	case o.Found == bisect.Culprit:
-		return gpuprof.Answer{Verdict: "commit found", Tone: gpuprof.ToneGood, Sentence: culpritText(s)}
-	case o.Found == bisect.Range:
-		return gpuprof.Answer{Verdict: "range found", Tone: gpuprof.ToneGood, Sentence: culpritText(s)}
-	case o.Found == bisect.Undecided:
-		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: cmp.Or(o.Why, "The measurements decide for no commit.")}
-	case o.Found == bisect.Nothing:
-		return gpuprof.Answer{Verdict: "nothing to find", Tone: gpuprof.ToneUnsure, Sentence: cmp.Or(o.Why, "The two ends of the range do not differ.")}
-	}
-	return gpuprof.Answer{Verdict: "open", Tone: gpuprof.ToneUnsure, Sentence: cmp.Or(o.Why, "The search ended before it decided for a commit.")}
-}
-
-// chance prints a probability; none is certain.
-func chance(p gpuprof.Number) string {
-	switch {
-	case p > 0.9995:
-		return ">0.999"
-	case p < 0.0005:
-		return "<0.001"
-	}
-	return fmt.Sprintf("%.3f", float64(p))
-}
-
-// commitName is a commit as a person looks for it: its name and its subject.
-func commitName(s *bisect.Search, m int) string {
-	c := s.At(m)
-	return c.Short() + ` "` + view.Cut(c.Subject, 72) + `"`
-}
-
-// bisectResult is what the search came to, in sentences.
+// bisectResult is what the answer leaves out: commits of earlier searches, the commits that remain, and facts.
 func bisectResult(s *bisect.Search) []Block {
 	o := s.Outcome
 	if o == nil {
@@ -91,42 +57,15 @@ func bisectResult(s *bisect.Search) []Block {
 	}
 	var out []Block
 	for _, e := range s.Before {
-		out = append(out, Text{S: fmt.Sprintf("culprit %s %q (P %s), its parent against it %s", e.Commit.Short(), view.Cut(e.Commit.Subject, 72), chance(e.P), changeWith(e.Effect, e.CI95)), As: Lead})
+		out = append(out, Text{S: fmt.Sprintf("culprit %s %q (P %s), its parent against it %s", e.Commit.Short(), view.Cut(e.Commit.Subject, 72), bisect.FormatChance(e.P), changeWith(e.Effect, e.CI95)), As: Lead})
 	}
 	switch o.Found {
 	case bisect.Nothing, bisect.Undecided:
-		what := "nothing to find"
-		if o.Found == bisect.Undecided {
-			what = "not decided"
-		}
-		if n := len(s.Before); n > 0 && s.Before[n-1].Commit.Merge {
-			what += " in the merged branch alone"
-		} else if n > 0 {
-			what += " in the rest"
-		}
-		return append(out, Text{S: what + ": " + view.Cut(o.Why, 600), As: Lead, Tone: Unsure})
+		return out
 	case bisect.Open:
-		out = append(out, Text{S: fmt.Sprintf("open: %s; the smallest set of commits with %g %%: %s", o.Why, 100*s.Options.Confidence, spansText(s, o.Set)), As: Lead, Tone: Unsure})
-	default:
-		out = append(out, Text{S: culpritText(s), As: Lead, Tone: Good})
+		out = append(out, Text{S: fmt.Sprintf("the smallest set of commits with %g %%: %s", 100*s.Options.Confidence, spansText(s, o.Set)), As: Lead, Tone: Unsure})
 	}
 	return append(out, Lines{Lines: bisectFacts(s)})
-}
-
-func culpritText(s *bisect.Search) string {
-	o := s.Outcome
-	head := "culprit " + commitName(s, o.To)
-	if o.Found == bisect.Range {
-		head = fmt.Sprintf("culprit %s or one of the %s before it, which cannot be measured", commitName(s, o.To), view.Plural(o.To-o.From, "commit"))
-	}
-	head += fmt.Sprintf(" (P %s), its parent against it %s", chance(o.P), changeWith(o.Effect, o.CI95))
-	switch {
-	case !view.Finite(float64(o.Part)):
-		return head
-	case o.Rest != nil:
-		return head + fmt.Sprintf(": %.0f %% of the change", 100*float64(o.Part))
-	}
-	return head + ": all of the change"
 }
 
 // spansText names parts of the range by their first and last commit.
@@ -160,7 +99,7 @@ func bisectFacts(s *bisect.Search) []Line {
 	}
 	var counters []string
 	for _, c := range o.Also {
-		counters = append(counters, fmt.Sprintf("%s %.10g -> %.10g", view.Cut(c.Name, 60), float64(c.Old), float64(c.New)))
+		counters = append(counters, fmt.Sprintf("%s %s -> %s", view.Cut(c.Name, 60), compare.FormatMetric(float64(c.Old), c.Unit, true), compare.FormatMetric(float64(c.New), c.Unit, true)))
 	}
 	lines = append(lines, filled(Line{Label: "counters", Value: view.Cut(strings.Join(counters, ", "), 300)})...)
 	if o.Drift != 0 {
@@ -168,12 +107,12 @@ func bisectFacts(s *bisect.Search) []Line {
 	}
 	cost := Line{Label: "cost", Value: costText(s)}
 	if o.Found == bisect.Open {
-		return append(lines, Line{Label: "next", Value: "gpuprof bisect --resume --budget 4h", Code: true}, cost)
+		return append(lines, cost)
 	}
 	if m := s.At(o.To).Short(); s.At(o.To).Merge {
 		lines = append(lines, Line{Label: "next", Value: fmt.Sprintf("gpuprof bisect $(git merge-base %s^1 %s^2)..%s^2", m, m, m), Code: true, Note: "the commit is a merge, and this searches the merged branch, " + asBefore})
 	}
-	return append(lines, Line{Label: "next", Value: "git show " + s.At(o.To).Short(), Code: true}, cost)
+	return append(lines, cost)
 }
 
 // asBefore stands behind a command that is to be completed.
@@ -217,7 +156,7 @@ func probes(s *bisect.Search) Table {
 			name += " on " + s.At(m.Against).Short()
 		}
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: fmt.Sprint(i + 1)}, {Text: name}, {Text: fmt.Sprint(m.Quartets)},
-			{Text: changeWith(m.Ratio, m.CI95), Value: float64(m.Ratio), Unit: "1"}, {Text: chance(m.P), Value: float64(m.P), Unit: "1"}, {Text: view.Cut(s.At(m.Commit).Subject, 72)}}})
+			{Text: changeWith(m.Ratio, m.CI95), Value: float64(m.Ratio), Unit: "1"}, {Text: bisect.FormatChance(m.P), Value: float64(m.P), Unit: "1"}, {Text: view.Cut(s.At(m.Commit).Subject, 72)}}})
 	}
 	return t
 }

@@ -45,6 +45,10 @@ func sentences(t *testing.T, s *bisect.Search) string {
 		t.Fatal(err)
 	}
 	var b strings.Builder
+	b.WriteString(p.Answer.Verdict + ": " + p.Answer.Sentence + "\n")
+	if p.Answer.Action != nil {
+		b.WriteString(p.Answer.Action.Command + "\n")
+	}
 	b.WriteString(strings.Join(append([]string{p.Title, p.Answer.Verdict, p.Answer.Sentence}, p.Meta...), "; ") + "\n")
 	for _, sec := range p.Sections {
 		for _, block := range sec.Blocks {
@@ -84,7 +88,7 @@ func TestBisectSaysWhatItCameTo(t *testing.T) {
 		}
 	}
 	s := searched()
-	holds(s, "bisect v1..main", "12 commits", "step +6.2 % (", `culprit 0000007 "change 7" (P >0.999)`, "its parent against it +6.2 %", ": all of the change",
+	holds(s, "bisect v1..main", "12 commits", "step +6.2 % (", `0000007 "change 7" changed step by +6.2 %`, "probability >0.999",
 		"stage gemm +12.0 %, 97 % of the change", "launches 40 -> 41", "2 builds, 17 quartets", "not measurable: 1 (does not compile), 0 of them in the result", "git show 0000007", "gpuprof bisect $(git merge-base 0000007^1 0000007^2)..0000007^2",
 		"0000007 on 0000006", "0000003: does not compile")
 
@@ -94,10 +98,10 @@ func TestBisectSaysWhatItCameTo(t *testing.T) {
 
 	*s.Outcome = whole
 	s.Outcome.Found, s.Outcome.From = bisect.Range, 5
-	holds(s, "or one of the 2 commits before it, which cannot be measured")
+	holds(s, "or one of 2 commits before it that cannot be measured")
 
 	s.Outcome = &bisect.Outcome{Found: bisect.Open, From: 5, To: 7, Why: "the budget ended", Set: []bisect.Span{{From: 5, To: 7}, {From: 9, To: 9}}}
-	holds(s, "open: the budget ended; the smallest set of commits with 95 %: 0000005 to 0000007 (3), 0000009", "gpuprof bisect --resume")
+	holds(s, "The commit is not decided: the budget ended", "the smallest set of commits with 95 %: 0000005 to 0000007 (3), 0000009", "gpuprof bisect --resume")
 
 	s.Outcome = &bisect.Outcome{Found: bisect.Nothing, Why: "BAD is not slower"}
 	holds(s, "nothing to find: BAD is not slower")

@@ -2,9 +2,6 @@ package page
 
 import (
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/figure"
@@ -18,10 +15,8 @@ func claimSections(r *tune.Result) []Section {
 		Columns: []Column{{Title: "id", Left: true}, {Title: "claim", Left: true, Remark: true, In: Markdown | HTML}, {Title: "guide's figure", Left: true, Drop: 1, Most: 34}, {Title: "measured", Most: 34}, {Title: "95 % interval", Narrow: "95 %"},
 			{Title: "verdict", Left: true}, {Title: "why", Left: true, Remark: true, In: Markdown | HTML}}}
 	notes := List{Noun: "claim"}
-	count := map[string]int{}
 	for _, c := range r.Claims {
 		verdict := view.Cut(c.Verdict, 40)
-		count[verdict]++
 		id, claim := view.Cut(c.ID, 24), view.Cut(c.Claim, 160)
 		value, interval := Cell{Text: view.None}, Cell{Text: view.None}
 		switch {
@@ -33,7 +28,7 @@ func claimSections(r *tune.Result) []Section {
 			value = Cell{Text: fmt.Sprintf("%s (%s)", view.Percent(c.Measured), view.Cut(c.What, 60)), Narrow: view.Percent(c.Measured), Value: c.Measured, Unit: "1"}
 			interval = intervalCell(view.Interval(c.CI95, view.Percent))
 		}
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: id}, {Text: claim}, {Text: orNone(view.Cut(c.Figure, 60))}, value, interval, {Text: verdict, Tone: claimTone(c.Verdict)}, {Text: orNone(view.Cut(c.Reason, 300))}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: id}, {Text: claim}, {Text: orNone(view.Cut(c.Figure, 60))}, value, interval, {Text: verdict, Tone: ToneOf(tune.ClaimTone(c.Verdict))}, {Text: orNone(view.Cut(c.Reason, 300))}}})
 		note := Item{Label: id, Text: claim + " (" + view.Cut(c.Guide, 80) + ")"}
 		for _, text := range append([]string{c.AB, c.Reason}, c.Details...) {
 			if text != "" {
@@ -42,23 +37,9 @@ func claimSections(r *tune.Result) []Section {
 		}
 		notes.Items = append(notes.Items, note)
 	}
-	var parts []string
-	for _, verdict := range slices.Sorted(maps.Keys(count)) {
-		parts = append(parts, fmt.Sprintf("%d %s", count[verdict], verdict))
-	}
 	return []Section{
-		{ID: "claims", Heading: "Claims of tuning guides", HeadingIn: HTML, Blocks: []Block{Text{S: view.Plural(len(r.Claims), "claim") + ": " + strings.Join(parts, ", ") + ".", As: Lead},
+		{ID: "claims", Heading: "Claims of tuning guides", HeadingIn: HTML, Blocks: []Block{
 			Text{S: "A speedup of x2 is twice as fast.", In: Terminal | Markdown}}, Sections: []Section{{Blocks: []Block{Chart{ID: "claims-measured", Figure: func() *figure.Figure { return figure.Claims(r) }}, t}}}},
 		{ID: "claim-notes", Heading: "Claims and their tests", In: Terminal | HTML, Blocks: []Block{notes}},
 	}
-}
-
-func claimTone(verdict string) Tone {
-	switch verdict {
-	case "confirmed":
-		return Good
-	case "opposite":
-		return Bad
-	}
-	return Plain
 }

@@ -30,10 +30,11 @@ func Comparison(c *compare.Comparison) (*Page, error) {
 		return nil, view.ErrNoRun("a comparison")
 	}
 	rows := verdict.Rows(c)
-	next := listOf(List{Ordered: true, Noun: "step"}, c.Next)
+	answer := c.Answer()
+	next := listOf(List{Ordered: true, Noun: "step"}, furtherSteps(c, answer))
 	metrics := metricTables(rows)
 	p := &Page{
-		Title: cmp.Or(verdict.Subject(c), "Comparison"), Meta: []string{verdict.How(c)}, Answer: comparisonAnswer(c),
+		Title: cmp.Or(verdict.Subject(c), "Comparison"), Meta: []string{verdict.How(c)}, Answer: answer,
 		Footer: fmt.Sprintf("A ratio is new over old; the replicate of every interval is the process. Exit code %d.", c.ExitCode),
 		Tool:   toolText(c.Tool), Data: jsonData("comparison.json", c),
 	}
@@ -43,8 +44,8 @@ func Comparison(c *compare.Comparison) (*Page, error) {
 		unsure, why = why, unsure
 	}
 	p.Sections = []Section{
-		{ID: "verdict", Heading: "Verdict", In: HTML, Blocks: []Block{verdictBanner(c), Text{S: verdict.Headline(c) + ".", As: Lead}, leadLines(rows)}},
-		{ID: "next", Heading: "Next step", In: HTML, Blocks: []Block{next}},
+		counts(c),
+		{ID: "next", Heading: "Further steps", In: HTML, Blocks: []Block{next}},
 		{ID: "failed", Heading: "Failed", HeadingIn: HTML, Blocks: []Block{listOf(List{Label: "failed", Noun: "failure", Max: maxListed}, c.Failed)}},
 		unsure,
 		{ID: "budgets", Heading: "Budgets", HeadingIn: HTML, Blocks: budgets(c)},
@@ -57,7 +58,7 @@ func Comparison(c *compare.Comparison) (*Page, error) {
 		{ID: "distributions", Heading: "Distributions", Blocks: []Block{Chart{ID: "overlay", Figure: func() *figure.Figure { return figure.Overlay(c) }, Note: overlayNote}}},
 		differences(c),
 		warnings(c.Warnings),
-		{Heading: "Next step", HeadingIn: Terminal | Markdown, In: Terminal | Markdown, Blocks: []Block{next}},
+		{Heading: "Further steps", HeadingIn: Terminal | Markdown, In: Terminal | Markdown, Blocks: []Block{next}},
 		{In: Markdown, Blocks: []Block{Text{S: fmt.Sprintf("Exit code %d.", c.ExitCode)}}},
 	}
 	return p.explained()
@@ -65,52 +66,20 @@ func Comparison(c *compare.Comparison) (*Page, error) {
 
 const overlayNote = "All samples of a metric, the old side as an outline, the new side as an area, each to its own height, from the 1st to the 95th percentile; below them a mark at the median of every process, from which the verdict is drawn. Each row has an axis of its own."
 
-func comparisonAnswer(c *compare.Comparison) gpuprof.Answer {
-	tone := map[Tone]gpuprof.Tone{Good: gpuprof.ToneGood, Unsure: gpuprof.ToneUnsure, Bad: gpuprof.ToneBad, Plain: gpuprof.TonePlain}[verdictTone(c.Verdict)]
-	_, counts, _ := strings.Cut(verdict.Headline(c), ": ")
-	return gpuprof.Answer{Verdict: cmp.Or(string(c.Verdict), "not judged"), Tone: tone, Sentence: cmp.Or(counts, "No metric was compared") + "."}
+// counts is how many metrics have each verdict, where there are several.
+func counts(c *compare.Comparison) Section {
+	if len(c.Metrics)+len(c.Budgets) < 2 {
+		return Section{}
+	}
+	return Section{In: Verbose, Blocks: []Block{Text{S: verdict.Counts(c) + "."}}}
 }
 
-func verdictTone(v compare.Verdict) Tone {
-	switch v {
-	case compare.Regressed:
-		return Bad
-	case compare.Inconclusive, compare.NotComparable:
-		return Unsure
-	case compare.Improved, compare.Pass:
-		return Good
-	}
-	return Plain
-}
+// verdictTone paints a verdict in the tone that it has everywhere.
+func verdictTone(v compare.Verdict) Tone { return ToneOf(v.Tone()) }
 
-func verdictBanner(c *compare.Comparison) Block {
-	switch {
-	case len(c.Failed) > 0:
-		return Text{S: "Something gave no figure; the comparison is not whole.", As: Banner, Tone: Bad}
-	case c.Verdict == compare.NotComparable:
-		return Text{S: "Not comparable: the two sides are not the same measurement. This is no pass and no regression.", As: Banner, Tone: Unsure}
-	case c.Verdict == compare.Inconclusive:
-		return Text{S: "Inconclusive: the data at hand cannot tell. This is no pass and no regression.", As: Banner, Tone: Unsure}
-	}
-	return nil
-}
-
-// leadLines are the ratios of the whole step.
-func leadLines(rows []verdict.Row) Block {
-	out := Lines{Lead: true}
-	for _, name := range []string{"step", "throughput"} {
-		for _, r := range rows {
-			if r.Name != name || r.Ratio == view.None {
-				continue
-			}
-			note := r.Old + " to " + r.New + "; " + string(r.Verdict)
-			if r.Interval != view.None {
-				note = "95 % " + r.Interval + "; " + note
-			}
-			out.Lines = append(out.Lines, Line{Label: name, Value: r.Ratio, Note: note})
-		}
-	}
-	return out
+// furtherSteps are the next steps beside the one of the answer.
+func furtherSteps(c *compare.Comparison, a gpuprof.Answer) []string {
+	return slices.DeleteFunc(slices.Clone(c.Next), func(step string) bool { return a.Action != nil && gpuprof.AsSentence(step) == a.Action.Text })
 }
 
 // metricTables are the metrics, what failed first. Markdown folds those that are
@@ -123,7 +92,7 @@ func metricTables(rows []verdict.Row) []Block {
 	same := t
 	for _, r := range rows {
 		row := metricRow(r)
-		if r.Verdict == compare.Same {
+		if r.Verdict == compare.Same || r.Verdict == compare.TooSmall {
 			same.Rows = append(same.Rows, row)
 			row.In, row.Keep = Terminal|HTML, false
 			if r.Name != "step" {
@@ -167,7 +136,7 @@ func reasons(rows []verdict.Row) []Block {
 		if len(of) > 1 {
 			item.Label = fmt.Sprintf("%s and %d more", of[0], len(of)-1)
 		}
-		if r.Verdict == compare.Same {
+		if r.Verdict == compare.Same || r.Verdict == compare.TooSmall {
 			same.Items = append(same.Items, item)
 			continue
 		}
@@ -197,8 +166,7 @@ func budgets(c *compare.Comparison) []Block {
 
 // origin attributes the change of the step to its stages.
 func origin(c *compare.Comparison, rows []verdict.Row) Section {
-	// The metrics below are medians, so the heading says of what these are shares.
-	s := Section{ID: "attribution", Heading: "Attribution of the mean step", HeadingIn: Terminal | Markdown | HTML}
+	s := Section{ID: "attribution", Heading: "Attribution of the step", HeadingIn: Terminal | Markdown | HTML}
 	list := List{Noun: "stage", Max: maxListed}
 	for _, cause := range c.Causes {
 		list.Items = append(list.Items, Item{Text: verdict.CauseText(cause)})
@@ -206,10 +174,6 @@ func origin(c *compare.Comparison, rows []verdict.Row) Section {
 	if len(list.Items) > 0 {
 		s.Blocks = []Block{Chart{ID: "waterfall", Figure: func() *figure.Figure { return figure.Waterfall(c) },
 			Note: "A bar for each stage that made at least 1 % of the change. " + verdict.AttributionNote}, list}
-		if a := c.Attribution; a != nil && view.Finite(float64(a.Old)) && view.Finite(float64(a.New)) {
-			// Where the chart is missing, the shares would seem to be of the medians below.
-			s.Blocks = append(s.Blocks, Text{S: fmt.Sprintf("step %s to %s, means over the middle half of the samples; the metrics are medians", view.Seconds(float64(a.Old)), view.Seconds(float64(a.New))), In: Terminal | Verbose | Markdown})
-		}
 		return s
 	}
 	timed := slices.ContainsFunc(rows, func(r verdict.Row) bool { return r.Name == "step" && !r.Of.Exact })

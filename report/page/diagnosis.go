@@ -9,18 +9,31 @@ import (
 )
 
 // Diagnosis is the page of gpuprof doctor: a row for each thing that was looked at, and
-// why those that are missing or limited are so.
+// why those that are missing or limited are so. A terminal has one line for what is missing because of
+// another thing, and one for the details.
 func Diagnosis(d *gpuprof.Diagnosis) (*Page, error) {
 	if d == nil || len(d.Checks) == 0 {
 		return nil, view.ErrNoRun("a diagnosis")
 	}
+	answer := d.Answer()
 	t := Table{Name: "Table of what was looked at", Noun: "thing", Columns: []Column{{Title: "what", Left: true}, {Title: "state", Left: true}, {Title: "found", Left: true, Remark: true}}}
 	why := List{Noun: "thing"}
 	count := map[gpuprof.CheckState]int{}
+	details := map[gpuprof.CheckState][]string{}
 	for _, l := range d.Checks {
 		count[l.State]++
 		tone := checkTone(l)
-		t.Rows = append(t.Rows, Row{Cells: []Cell{words(l.Name), {Text: string(l.State), Tone: tone}, words(l.Found)}})
+		row := Row{Keep: l.State != gpuprof.OK, Cells: []Cell{words(l.Name), {Text: string(l.State), Tone: tone}, words(l.Found)}}
+		if l.Because != "" || l.Detail {
+			row.In = Verbose
+		}
+		if l.Detail {
+			details[l.State] = append(details[l.State], l.Name)
+		}
+		t.Rows = append(t.Rows, row)
+		if names := d.Missing(l.Name); len(names) > 0 {
+			t.Rows = append(t.Rows, Row{Sub: true, In: Terminal, Cells: []Cell{words("and so"), {Text: string(gpuprof.Missing), Tone: Unsure}, words(strings.Join(names, ", "))}})
+		}
 		if l.Reason == "" && l.Fix == "" {
 			continue
 		}
@@ -28,13 +41,19 @@ func Diagnosis(d *gpuprof.Diagnosis) (*Page, error) {
 		if text == "" {
 			text = l.Found
 		}
-		why.Items = append(why.Items, Item{Label: l.Name, Text: text, Tone: tone, Lines: filled(Line{Label: "fix", Value: l.Fix})})
+		item := Item{Label: l.Name, Text: text, Tone: tone, Lines: filled(Line{Label: "fix", Value: l.Fix})}
+		said := answer.Action != nil && answer.Action.Text == gpuprof.AsSentence(l.Fix)
+		if row.In != 0 || said {
+			item.In = Verbose
+		}
+		why.Items = append(why.Items, item)
 	}
-	answer := gpuprof.Answer{Verdict: "usable", Tone: gpuprof.ToneGood, Sentence: "Looked at on this machine: " + countText(count) + "."}
-	if v, bad := d.Vital(); bad {
-		answer = gpuprof.Answer{Verdict: "not usable", Tone: gpuprof.ToneBad, Sentence: v.Name + ": " + v.Reason}
+	for _, state := range []gpuprof.CheckState{gpuprof.OK, gpuprof.Limited, gpuprof.Missing} {
+		if names := details[state]; len(names) > 0 {
+			t.Rows = append(t.Rows, Row{In: Terminal, Cells: []Cell{words("details"), {Text: string(state), Tone: checkTone(gpuprof.CheckLine{State: state})}, words(strings.Join(names, ", "))}})
+		}
 	}
-	return &Page{Title: "Diagnosis of this machine", Tool: toolText(d.Tool), Answer: answer, Data: jsonData("diagnosis.json", d), Sections: []Section{
+	return &Page{Title: "Diagnosis of this machine", Meta: []string{countText(count)}, Tool: toolText(d.Tool), Answer: answer, Data: jsonData("diagnosis.json", d), Sections: []Section{
 		{ID: "checks", Blocks: []Block{t}},
 		{ID: "why", Heading: "Reasons and fixes", Blocks: []Block{why}},
 	}}, nil

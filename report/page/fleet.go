@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/fleet"
+	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
@@ -19,8 +20,6 @@ func Fleet(r *fleet.Report) (*Page, error) {
 	if r == nil {
 		return nil, view.ErrNoRun("a fleet report")
 	}
-	tone := map[fleet.Verdict]gpuprof.Tone{fleet.Even: gpuprof.ToneGood, fleet.TooFew: gpuprof.ToneUnsure, fleet.Waited: gpuprof.ToneUnsure,
-		fleet.Uneven: gpuprof.ToneBad, fleet.Broken: gpuprof.ToneBad}[r.Verdict]
 	about := r.Workload
 	if about == "" {
 		about = strings.Join(r.Command, " ")
@@ -30,11 +29,11 @@ func Fleet(r *fleet.Report) (*Page, error) {
 		title = "devices " // of one machine
 	}
 	p := &Page{Title: strings.TrimSpace(title + view.Cut(about, 60)), Meta: fleetMeta(r), Tool: toolText(r.Tool), Data: jsonData("fleet.json", r),
-		Answer: gpuprof.Answer{Verdict: string(r.Verdict), Tone: tone, Sentence: r.Reason},
+		Answer: r.Answer(),
 		Footer: fmt.Sprintf("One in a hundred of the figures that are named is named by chance, over all %s and metrics. Among fewer than %d siblings none is named.", fleetNoun(r), fleet.LeastSiblings)}
 	off := List{Label: "off", Noun: "figure", Max: cmp.Or(r.Top, maxListed)}
 	for _, o := range r.Off {
-		off.Items = append(off.Items, Item{Text: fleetOff(r, o), Tone: Bad, Lines: filled(
+		off.Items = append(off.Items, Item{Text: r.OffText(&o), Tone: Bad, Lines: filled(
 			Line{Label: "cause", Value: view.Cut(o.Cause, 400), Note: notSeen(o.Evidence)}, Line{Label: "fix", Value: view.Cut(o.Fix, 300)})})
 	}
 	p.Sections = []Section{
@@ -73,46 +72,6 @@ func notSeen(evidence bool) string {
 		return ""
 	}
 	return "not seen there"
-}
-
-// fleetOff is what is off, where, by how much, and how rarely chance does that.
-func fleetOff(r *fleet.Report, o fleet.Off) string {
-	text := o.Metric + " of " + fleetPlace(r, o.Rank, o.Node, o.Device)
-	if !view.Finite(float64(o.Value)) {
-		return text
-	}
-	text += fmt.Sprintf(": %s, %s worse than ", healthFigure(float64(o.Value), o.Unit), gpuprof.FormatPercent(float64(o.Worse), 2))
-	if o.Siblings == 0 {
-		return text + "it should be"
-	}
-	text += fmt.Sprintf("the median of %d siblings", o.Siblings)
-	if o.P < 1 { // earlier reports named figures of too few siblings, which have none
-		text += " (p " + smallP(float64(o.P)) + ")"
-	}
-	return text
-}
-
-// smallP prints a probability of chance, which no model knows below one in a million.
-func smallP(p float64) string {
-	if p < 1e-6 {
-		return "<1e-6"
-	}
-	return fmt.Sprintf("%.1g", p)
-}
-
-// fleetPlace is a rank, or a GPU of it, by the names that help to find it.
-func fleetPlace(r *fleet.Report, rank int, node, device string) string {
-	if r.Devices != nil { // each is a rank by itself
-		return view.Cut(device, 24)
-	}
-	text := fmt.Sprint("rank ", rank)
-	if device != "" {
-		text = device + " of " + text
-	}
-	if node != "" {
-		text += " on " + view.Cut(fleet.NodeText(node), 40)
-	}
-	return text
 }
 
 // fleetStragglers is which rank the others wait for, and where the step of each goes.
@@ -195,9 +154,9 @@ func fleetMetrics(r *fleet.Report) Table {
 		var worst Cell
 		if len(m.Slowest) > 0 {
 			s := m.Slowest[0]
-			worst = Cell{Text: fleetPlace(r, s.Rank, s.Node, s.Device) + " (" + gpuprof.FormatChange(notBelow(float64(s.Worse))) + ")"}
+			worst = Cell{Text: r.Place(s.Rank, s.Node, s.Device) + " (" + gpuprof.FormatChange(notBelow(float64(s.Worse))) + ")"}
 		}
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(m.Name, 60)}, {Text: fmt.Sprint(m.Count)}, {Text: healthFigure(float64(m.Median), m.Unit), Value: float64(m.Median), Unit: m.Unit},
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(m.Name, 60)}, {Text: fmt.Sprint(m.Count)}, {Text: health.FormatFigure(float64(m.Median), m.Unit), Value: float64(m.Median), Unit: m.Unit},
 			shareCell(m.WithinNodes), shareCell(m.BetweenNodes), worst}})
 	}
 	return t

@@ -25,10 +25,7 @@ func Health(r *health.Report) (*Page, error) {
 		}
 		off.Items = append(off.Items, Item{Text: o.Metric + " of " + r.Identity(o.Device) + offText(o), Tone: Bad, Lines: filled(Line{Label: "cause", Value: o.Cause, Note: seen}, Line{Label: "fix", Value: o.Fix})})
 	}
-	tone := map[health.Verdict]gpuprof.Tone{health.Healthy: gpuprof.ToneGood, health.Unknown: gpuprof.ToneUnsure, health.NotChecked: gpuprof.ToneUnsure,
-		health.Unhealthy: gpuprof.ToneBad, health.Failed: gpuprof.ToneBad}[r.Verdict]
-	answer := gpuprof.Answer{Verdict: string(r.Verdict), Tone: tone, Sentence: r.Reason}
-	return &Page{Title: "Health of " + healthOf(r), Answer: answer, Tool: toolText(r.Tool), Data: jsonData("health.json", r), Sections: []Section{
+	return &Page{Title: "Health of " + healthOf(r), Answer: r.Answer(), Tool: toolText(r.Tool), Data: jsonData("health.json", r), Sections: []Section{
 		{ID: "off", Heading: "Slow or faulty", HeadingIn: Markdown | HTML, Blocks: []Block{off}},
 		{ID: "figures", Heading: "Figures", HeadingIn: Markdown | HTML, Blocks: append([]Block{t}, unknown...)},
 		{ID: "links", Heading: "Between the GPUs", HeadingIn: Markdown | HTML, Blocks: healthLinks(r)},
@@ -88,7 +85,7 @@ func healthTable(r *health.Report) (t Table, unknown []Block) {
 			m, ok := r.Devices[i].Metric(metric)
 			cell := Cell{Text: "unknown"}
 			if ok {
-				any, cell = true, Cell{Text: healthFigure(float64(m.Value), health.Unit(metric)), Value: float64(m.Value), Unit: health.Unit(metric)}
+				any, cell = true, Cell{Text: health.FormatFigure(float64(m.Value), health.Unit(metric)), Value: float64(m.Value), Unit: health.Unit(metric)}
 			}
 			if m.Why != "" {
 				why = m.Why
@@ -147,9 +144,9 @@ func linkCell(links []health.Link, from, to string) Cell {
 		case !(v > 0):
 			return Cell{Text: "unknown"}
 		case l.Direct:
-			return Cell{Text: healthFigure(v, "B/s"), Value: v, Unit: "B/s"}
+			return Cell{Text: health.FormatFigure(v, "B/s"), Value: v, Unit: "B/s"}
 		default:
-			return Cell{Text: healthFigure(v, "B/s") + " *", Value: v, Unit: "B/s"}
+			return Cell{Text: health.FormatFigure(v, "B/s") + " *", Value: v, Unit: "B/s"}
 		}
 	}
 	return Cell{Text: "-"}
@@ -160,16 +157,5 @@ func offText(o health.Off) string {
 	if math.IsNaN(float64(o.Value)) {
 		return ""
 	}
-	against := map[string]string{"siblings": "median of its siblings", "range": "limit of the shipped range", "itself": "its own maximum", "reference": "median of the reference"}[o.Against]
-	return fmt.Sprintf(": %s, %s %s (%s worse)", healthFigure(float64(o.Value), o.Unit), against, healthFigure(float64(o.Expected), o.Unit), gpuprof.FormatPercent(float64(o.Worse), 2))
-}
-
-func healthFigure(v float64, unit string) string {
-	switch unit {
-	case "s":
-		return gpuprof.FormatSeconds(v)
-	case "C", "W", "lanes":
-		return fmt.Sprintf("%.4g %s", v, unit)
-	}
-	return gpuprof.FormatSI(v, unit)
+	return fmt.Sprintf(": %s, %s %s (%s worse)", health.FormatFigure(float64(o.Value), o.Unit), o.Expectation(), health.FormatFigure(float64(o.Expected), o.Unit), gpuprof.FormatPercent(float64(o.Worse), 2))
 }

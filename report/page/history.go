@@ -21,7 +21,7 @@ func History(r *history.Report) (*Page, error) {
 		return nil, view.ErrNoRun("a history")
 	}
 	all := seriesOf(r)
-	p := &Page{Title: "History of " + view.Cut(r.Store, 60), Answer: historyAnswer(r), Tool: toolText(r.Tool), Data: jsonData("history.json", r),
+	p := &Page{Title: "History of " + view.Cut(r.Store, 60), Answer: r.Answer(), Tool: toolText(r.Tool), Data: jsonData("history.json", r),
 		Meta:   []string{view.Plural(len(r.Trends), "trend"), view.Plural(sessionsIn(r), "session")},
 		Footer: "A change is a proposal: gate --against or bisect decides on fresh data."}
 	p.Sections = []Section{
@@ -68,22 +68,9 @@ func (s series) name() string {
 func (s series) now() Cell {
 	if n := len(s.m.Levels); n > 0 {
 		v := float64(s.m.Levels[n-1].Value)
-		return amount(quantity(v, s.m.Unit), v, s.m.Unit)
+		return amount(s.m.FormatValue(gpuprof.Number(v)), v, s.m.Unit)
 	}
 	return Cell{Text: view.None}
-}
-
-// quantity is a figure in the unit of its metric.
-func quantity(v float64, unit string) string {
-	switch {
-	case !view.Finite(v):
-		return view.None
-	case unit == "count" || unit == "":
-		return gpuprof.Significant(v, 9)
-	case unit == "B":
-		return gpuprof.FormatBytes(v)
-	}
-	return view.SI(v, unit)
 }
 
 func sessionsIn(r *history.Report) (n int) {
@@ -91,30 +78,6 @@ func sessionsIn(r *history.Report) (n int) {
 		n += len(r.Trends[i].Sessions)
 	}
 	return n
-}
-
-func historyAnswer(r *history.Report) gpuprof.Answer {
-	alarms, seen := len(r.Alarms()), 0
-	for _, s := range seriesOf(r) {
-		seen += len(s.m.Seen)
-	}
-	names, _ := r.Unjudged()
-	answer := func(verdict string, tone gpuprof.Tone, format string, args ...any) gpuprof.Answer {
-		return gpuprof.Answer{Verdict: verdict, Tone: tone, Sentence: fmt.Sprintf(format, args...)}
-	}
-	switch {
-	case alarms > 0:
-		return answer("worse", gpuprof.ToneBad, "%s by %.2g %% or more.", view.Plural(alarms, "change for the worse"), 100*r.Threshold)
-	case len(r.Trends) == 0:
-		return answer("empty", gpuprof.ToneUnsure, "The store holds no session; add one with gpuprof history add RESULT.")
-	case len(names) == len(r.Trends):
-		return answer("too few", gpuprof.ToneUnsure, "A verdict needs %d sessions of one class.", history.LeastSessions)
-	case seen > 0:
-		return answer("seen, not certain", gpuprof.ToneUnsure, "%s by %.2g %% or more, not certain yet: no alarm.", view.Plural(seen, "change for the worse"), 100*r.Threshold)
-	case r.Watched:
-		return answer("no alarm", gpuprof.ToneGood, "No level was found to be worse by %.2g %% or more.", 100*r.Threshold)
-	}
-	return answer("not watched", gpuprof.TonePlain, "The history shows %s; none was judged.", view.Plural(sessionsIn(r), "session"))
 }
 
 // trendTable is a row for each metric; those that are no total and did not change are
@@ -164,14 +127,12 @@ func onlyMetric(t *history.Trend) bool {
 	return !slices.ContainsFunc(t.Metrics, func(m history.Metric) bool { return m.Total })
 }
 
+// changeTone paints a change in its tone; one of the machine is faint.
 func changeTone(c *history.Change) Tone {
-	switch {
-	case c.Cause == history.FromMachine:
+	if c.Cause == history.FromMachine {
 		return Faint
-	case c.Worse:
-		return Bad
 	}
-	return Good
+	return ToneOf(c.Tone())
 }
 
 // changedBy is how far a change went: "+5.2 %", or both values of a counter that was 0.
@@ -204,13 +165,13 @@ func changeItem(s series, c *history.Change) Item {
 		facts = append(facts, fmt.Sprintf("95 %% %s to %s", view.Change(float64(c.CI95[0])-1), view.Change(float64(c.CI95[1])-1)))
 	}
 	if p := float64(c.P); !math.IsNaN(p) {
-		facts = append(facts, fmt.Sprintf("p %.2g", p))
+		facts = append(facts, "p "+gpuprof.FormatP(p))
 	}
 	facts = append(facts, fmt.Sprintf("%s before, %d after", view.Plural(c.SessionsBefore, "session"), c.SessionsAfter))
 	if n := len(c.Commits) - 1; n > 0 {
 		facts = append(facts, fmt.Sprintf("place: one of %d commits", n+1))
 	}
-	it := Item{Text: text + " (" + strings.Join(facts, ", ") + ")", Tone: changeTone(c), Lines: []Line{{Label: "levels", Value: quantity(float64(c.Old), s.m.Unit) + " -> " + quantity(float64(c.New), s.m.Unit)}, {Label: "cause", Value: causeText(c)}}}
+	it := Item{Text: text + " (" + strings.Join(facts, ", ") + ")", Tone: changeTone(c), Lines: []Line{{Label: "levels", Value: s.m.FormatValue(c.Old) + " -> " + s.m.FormatValue(c.New)}, {Label: "cause", Value: causeText(c)}}}
 	if c.Before.ID != "" && c.Cause != history.FromMachine {
 		it.Lines = append(it.Lines, Line{Label: "next", Value: nextOf(c), Code: true})
 	}
@@ -238,7 +199,7 @@ func causeText(c *history.Change) string {
 func alarmSection(r *history.Report) Section {
 	list := List{Label: "alarm", Noun: "alarm"}
 	for _, a := range r.Alarms() {
-		by := quantity(float64(a.Alarm.Old), a.Metric.Unit) + " -> " + quantity(float64(a.Alarm.Now), a.Metric.Unit)
+		by := a.Metric.FormatValue(a.Alarm.Old) + " -> " + a.Metric.FormatValue(a.Alarm.Now)
 		if ratio := float64(a.Alarm.Ratio); view.Finite(ratio) {
 			by += " (" + view.Change(ratio-1) + ")"
 		}

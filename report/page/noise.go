@@ -25,13 +25,7 @@ func Noise(n *compare.NoisePlan) (*Page, error) {
 		plans.Rows = append(plans.Rows, Row{Cells: []Cell{words(fmt.Sprintf("%.3g %% (--threshold %.3g%%)", 100*g.Threshold, 100*g.Threshold)),
 			amount(fmt.Sprintf("%.0f", float64(g.Blocks)), float64(g.Blocks), "1"), words(compare.Lasting(float64(g.Seconds)))}})
 	}
-	budget := compare.Lasting(n.BudgetS)
-	answer := gpuprof.Answer{Verdict: "measured", Tone: gpuprof.TonePlain,
-		Sentence: fmt.Sprintf("The smallest slowdown found within --budget %s is %s.", budget, gpuprof.FormatPercent(float64(n.Smallest), 2))}
-	if !(n.Smallest > 0) {
-		answer = gpuprof.Answer{Verdict: "budget too short", Tone: gpuprof.ToneUnsure, Sentence: "No slowdown is found within --budget " + budget + ": give it more time."}
-	}
-	return &Page{Title: "noise of " + view.Cut(n.Command, 200), Answer: answer, Tool: toolText(n.Tool), Data: jsonData("noise.json", n),
+	return &Page{Title: "noise of " + view.Cut(n.Command, 200), Answer: n.Answer(), Tool: toolText(n.Tool), Data: jsonData("noise.json", n),
 		Meta: []string{view.Cut(n.Machine, 100), fmt.Sprintf("%s of processes, %s per pair", view.Plural(n.Blocks, "pair"), compare.Lasting(n.BlockSeconds)), "measured " + view.Cut(n.MeasuredAt, 40)},
 		Sections: []Section{
 			{ID: "noise", Heading: "Noise", HeadingIn: Markdown | HTML, Blocks: []Block{spread}},

@@ -1,10 +1,8 @@
 package page
 
 import (
-	"fmt"
 	"strings"
 
-	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/internal/view"
@@ -26,14 +24,7 @@ func TraceComparison(c *analyze.Comparison, old, now []*analyze.Index) (*Page, e
 	if len(c.Findings) == 0 {
 		outcomes.Items = []Item{{Text: "No finding on either side."}}
 	}
-	headline := c.Headline()
-	if c.Comparable() {
-		headline += ": " + changeText(c.StepOldNS, c.StepNewNS)
-		if noise := c.NoiseText(); noise != "" {
-			headline += ", " + noise
-		}
-	}
-	p := &Page{Title: analysisTitle(c.Old) + " against " + analysisTitle(c.New), Answer: gpuprof.Answer{Verdict: "compared", Tone: gpuprof.TonePlain, Sentence: strings.ToUpper(headline[:1]) + headline[1:] + "."}, Footer: traceFooter, Tool: toolText(c.Tool), Data: jsonData("comparison.json", c)}
+	p := &Page{Title: analysisTitle(c.Old) + " against " + analysisTitle(c.New), Answer: c.Answer(), Footer: traceFooter, Tool: toolText(c.Tool), Data: jsonData("comparison.json", c)}
 	p.Sections = []Section{
 		{ID: "change", Heading: "Changes", HeadingIn: HTML, Blocks: []Block{Chart{ID: "waterfall", Figure: func() *figure.Figure { return figure.ClassChanges(c) }}}},
 		{ID: "classes", Heading: "By class", HeadingIn: HTML, Blocks: []Block{changeTable("of the "+stepTitle(c.New), c.Classes, classChanges)}},
@@ -80,18 +71,6 @@ func boundsTable(c *analyze.Comparison) Table {
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(b.Name, 50)}, {Text: view.Cut(b.Shapes, shapesWidth)}, span(b.OldNS), span(b.NewNS), changeCell(b.OldNS, b.NewNS), share(b.OldShare), share(b.NewShare)}})
 	}
 	return t
-}
-
-func changeText(old, now int64) string {
-	if old <= 0 || now <= 0 || old == now {
-		return "no change"
-	}
-	word := "less"
-	if now > old {
-		word = "more"
-	}
-	change := max(now-old, old-now)
-	return fmt.Sprintf("%s %s (%s)", gpuprof.FormatNS(change), word, view.Percent(float64(change)/float64(old)))
 }
 
 func changeTable(title string, changes []analyze.Change, rows int) Table {

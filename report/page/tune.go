@@ -19,7 +19,7 @@ func Tune(r *tune.Result) (*Page, error) {
 	if r == nil {
 		return nil, view.ErrNoRun("a tuning result")
 	}
-	p := &Page{Title: tuneTitle(r), Meta: tuneMeta(r), Date: view.Date(r.Started), Answer: tuneAnswer(r), Footer: "A setting is recommended only if fresh processes confirmed it.", Tool: toolText(r.Tool), Data: jsonData("tune.json", r)}
+	p := &Page{Title: tuneTitle(r), Meta: tuneMeta(r), Date: view.Date(r.Started), Answer: r.Answer(), Footer: "A setting is recommended only if fresh processes confirmed it.", Tool: toolText(r.Tool), Data: jsonData("tune.json", r)}
 	switch {
 	case r.Program != nil:
 		p.Footer = "A set of settings is recommended only if a gate confirmed it in fresh processes with the same training."
@@ -59,44 +59,24 @@ func tuneMeta(r *tune.Result) []string {
 	return append(out, fmt.Sprintf("%s of %s spent", view.Seconds(r.SpentS), view.Seconds(r.BudgetS)))
 }
 
-func tuneAnswer(r *tune.Result) gpuprof.Answer {
-	sentence := cmp.Or(r.Conclusion.Text, "The search came to its end.")
-	switch {
-	case r.Status == gpuprof.Complete && len(r.Claims) > 0:
-		sentence = "Measured: " + view.Plural(len(r.Claims), "claim") + " of tuning guides."
-		fallthrough
-	case r.Status == gpuprof.Complete:
-		return gpuprof.Answer{Verdict: string(r.Status), Tone: gpuprof.ToneGood, Sentence: sentence}
-	}
-	return gpuprof.Answer{Verdict: cmp.Or(string(r.Status), "unknown status"), Tone: gpuprof.ToneUnsure,
-		Sentence: cmp.Or(r.Reason, "The search did not come to its end; go on with --resume.")}
-}
-
 // conclusion is what came of the search, and what the recommendation costs beside its
 // gain.
 func conclusion(r *tune.Result) Section {
 	s := Section{ID: "recommended", Heading: "Conclusion", HeadingIn: HTML}
 	rec, c := r.Recommended, r.Conclusion
 	if c.Text == "" {
-		s.Blocks = append(s.Blocks, Text{S: "No recommendation yet; go on with --resume.", As: Lead})
 		return s
 	}
-	head, command := "conclusion", "the default"
-	if rec != nil {
-		head, command = "recommended", "command"
+	facts := Lines{}
+	if rec == nil { // the answer has the first clauses, and the command of what is recommended
+		facts.Lines = filled(Line{Label: "conclusion", Value: c.Text}, Line{Label: "the default", Value: view.Cut(c.Command, 600), Code: true})
 	}
-	lead := Lines{Lead: true, In: HTML}
-	facts := Lines{Lines: filled(Line{Label: head, Value: c.Text, In: Terminal}, Line{Label: command, Value: view.Cut(c.Command, 600), Code: true})}
 	add := func(label, value, note string) {
 		facts.Lines = append(facts.Lines, filled(Line{Label: label, Value: value, Note: note})...)
 	}
 	if rec != nil {
 		for _, l := range rec.PyTorch {
 			facts.Lines = append(facts.Lines, Line{Label: "in PyTorch", Value: view.Cut(l, 300), Code: true})
-		}
-		if rec.Ratio > 0 && view.Finite(rec.Ratio) {
-			lead.Lines = []Line{{Label: view.Cut(string(r.Goal), 20) + ", recommended over default", Value: "x" + view.Factor(rec.Ratio),
-				Note: "95 % " + factorSpan(rec.CI95) + "; paired blocks in " + view.Plural(rec.Processes, "fresh process")}}
 		}
 	}
 	if d := r.Default; d != nil && view.Finite(d.Median) && d.Median > 0 {
@@ -124,7 +104,7 @@ func conclusion(r *tune.Result) Section {
 		once, saved, _ := strings.Cut(rec.OneTimeText(), "; ")
 		add("paid once", view.Cut(once, 200), view.Cut(saved, 100))
 	}
-	s.Blocks = append(s.Blocks, Text{S: c.Text, As: Lead, In: Markdown | HTML}, lead, facts)
+	s.Blocks = append(s.Blocks, facts)
 	return s
 }
 
@@ -136,14 +116,14 @@ func positive(v float64, format string) string {
 	return ""
 }
 
-func factorSpan(ci [2]float64) string { return view.Interval(ci, view.Factor) }
+func factorSpan(ci [2]float64) string { return view.Interval(ci, gpuprof.FormatFactor) }
 
 // ratioCells are a ratio and its interval.
 func ratioCells(ratio float64, ci [2]float64) [2]Cell {
 	if !(ratio > 0) || !view.Finite(ratio) {
 		return [2]Cell{{Text: view.None}, {Text: view.None}}
 	}
-	return [2]Cell{amount("x"+view.Factor(ratio), ratio, "1"), intervalCell(factorSpan(ci))}
+	return [2]Cell{amount(gpuprof.FormatRatio(ratio), ratio, "1"), intervalCell(factorSpan(ci))}
 }
 
 // intervalCell is an interval with both ends.
@@ -187,17 +167,8 @@ func measured(text string, v float64) Cell {
 	return Cell{Text: text, Value: v, Unit: "1"}
 }
 
-func effectTone(v tune.Verdict) Tone {
-	switch {
-	case v.Better():
-		return Good
-	case v == tune.Slower || v == tune.More || v == tune.Failed:
-		return Bad
-	case v == tune.Inconclusive || v == tune.Refused:
-		return Unsure
-	}
-	return Plain
-}
+// effectTone paints a verdict in the tone that it has everywhere.
+func effectTone(v tune.Verdict) Tone { return ToneOf(v.Tone()) }
 
 func curves(r *tune.Result) (out []Section) {
 	for i, c := range r.Curves {

@@ -26,21 +26,18 @@ func programMeta(r *tune.Result) []string {
 // programConclusion is what came of the search, with the lines to change.
 func programConclusion(r *tune.Result) Section {
 	s := Section{ID: "recommended", Heading: "Conclusion", HeadingIn: HTML}
-	facts, lead := Lines{}, Lines{Lead: true, In: HTML}
+	facts := Lines{}
 	add := func(label, value, note string, code bool) {
 		facts.Lines = append(facts.Lines, filled(Line{Label: label, Value: value, Note: note, Code: code})...)
 	}
-	text := cmp.Or(r.Conclusion.Text, "No recommendation: the search did not come to its end.")
 	if rec := r.Recommended; rec != nil {
-		facts.Lines = append(facts.Lines, Line{Label: "recommended", Value: text, In: Terminal})
 		for _, l := range r.Program.Patch {
 			add("change", view.Cut(l, 300), "", true)
 		}
-		lead.Lines = []Line{{Label: "times faster", Value: "x" + view.Factor(rec.Ratio), Note: "95 % " + factorSpan(rec.CI95) + "; " + view.Plural(rec.Processes, "fresh process")}}
 	} else {
-		facts.Lines = append(facts.Lines, Line{Label: "conclusion", Value: text, In: Terminal})
+		add("conclusion", r.Conclusion.Text, "", false)
+		add("command", view.Cut(cmp.Or(r.Conclusion.Command, r.Program.CommandText()), 600), "", true)
 	}
-	add("command", view.Cut(cmp.Or(r.Conclusion.Command, r.Program.CommandText()), 600), "", true)
 	if d := r.Default; d != nil && view.Finite(d.Median) && d.Median > 0 {
 		note := ""
 		if d.CI95 != [2]float64{} {
@@ -53,7 +50,7 @@ func programConclusion(r *tune.Result) Section {
 		add("memory", positive(rec.MemoryRatio, "x%.2f"), "of the peak of the program as it is", false)
 		add("paid once", view.Cut(rec.OneTimeText(), 200), "", false)
 	}
-	s.Blocks = append(s.Blocks, Text{S: text, As: Lead, In: Markdown | HTML}, lead, facts)
+	s.Blocks = append(s.Blocks, facts)
 	return s
 }
 

@@ -50,6 +50,9 @@ func TestGateFits(t *testing.T) {
 			out := gate(t, c, table.Options{Width: width})
 			for l := range strings.Lines(out) {
 				l = strings.TrimSuffix(l, "\n")
+				if a := c.Answer().Action; a != nil && strings.TrimSpace(l) == strings.TrimSpace(a.Command) {
+					continue // one line, so that it can be copied
+				}
 				if w := twwidth.Width(l); w > width {
 					t.Errorf("%s: %d columns of %d: %s", name, w, width, l)
 				}
@@ -76,7 +79,7 @@ func TestGateFailuresFirst(t *testing.T) {
 		t.Error("what is left out is not counted")
 	}
 	brief := gate(t, fixture.GateMany(5000, 256), table.Options{Lines: 23})
-	if rows := strings.Count(brief, "  regressed  "); rows < 5 || strings.Contains(brief, "size=0/") || !strings.Contains(brief, fmt.Sprintf("left out: %d metrics", 5000-rows)) {
+	if rows := strings.Count(brief, "  regressed  "); rows < 5 || strings.Contains(brief, "size=0/") || !strings.Contains(brief, fmt.Sprintf(" %d metrics", 5000-rows)) {
 		t.Errorf("what is the same is shown, or is not counted:\n%s", brief)
 	}
 }

@@ -39,7 +39,7 @@ func TestTuneProgram(t *testing.T) {
 	r.Recommended, r.Conclusion = nil, tune.Conclusion{}
 	r.Status, r.Reason = gpuprof.Partial, "interrupted"
 	out := tuneText(t, r, table.Options{Width: 80})
-	for _, want := range []string{"[partial]", "interrupted", "did not come to its end"} {
+	for _, want := range []string{"[not ended]", "interrupted", "did not come to its end"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -20,11 +20,11 @@ import (
 
 // The verdicts on a claim.
 const (
-	confirmed     = "confirmed"
-	smaller       = "smaller"
+	confirmed     = tune.ClaimConfirmed
+	smaller       = tune.ClaimSmaller
 	larger        = "larger" // of a share alone
-	noEffect      = "none"
-	opposite      = "opposite"
+	noEffect      = tune.ClaimNone
+	opposite      = tune.ClaimOpposite
 	open          = "inconclusive"
 	notMeasurable = "not measurable here"
 )

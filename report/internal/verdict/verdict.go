@@ -64,6 +64,8 @@ func rank(v compare.Verdict) int {
 		return 3
 	case compare.Explains:
 		return 4
+	case compare.TooSmall:
+		return 6
 	}
 	return 5
 }
@@ -85,7 +87,7 @@ func RowOf(m *compare.MetricResult) Row {
 		Ratio: view.None, Interval: view.None, P: view.None, MDE: view.None,
 	}
 	if v := float64(m.Ratio); view.Finite(v) {
-		r.Ratio = "x" + ratio(v)
+		r.Ratio = gpuprof.FormatRatio(v)
 	}
 	if lo, hi := float64(m.CI95[0]), float64(m.CI95[1]); view.Finite(lo) && view.Finite(hi) {
 		r.Interval = bound(lo) + " to " + bound(hi)
@@ -95,7 +97,7 @@ func RowOf(m *compare.MetricResult) Row {
 		p = float64(m.P)
 	}
 	if view.Finite(p) {
-		r.P = pValue(p)
+		r.P = gpuprof.FormatP(p)
 	}
 	if v := float64(m.MDE); view.Finite(v) {
 		r.MDE = view.Percent(v)
@@ -106,22 +108,6 @@ func RowOf(m *compare.MetricResult) Row {
 	return r
 }
 
-// ratio has three digits after the point: a threshold of 5 % asks for tenths
-// of a percent. Ratios far from one need fewer.
-func ratio(v float64) string {
-	switch {
-	case v >= 1e9:
-		return strconv.FormatFloat(v, 'e', 1, 64)
-	case v >= 100:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case v >= 10:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	case v < 0.0005 && v > 0:
-		return strconv.FormatFloat(v, 'e', 1, 64)
-	}
-	return strconv.FormatFloat(v, 'f', 3, 64)
-}
-
 // farthest is the ratio beyond which the end of an interval bounds nothing.
 const farthest = 1e6
 
@@ -129,53 +115,20 @@ const farthest = 1e6
 func bound(v float64) string {
 	switch {
 	case v > farthest:
-		return ">" + ratio(farthest)
+		return ">" + gpuprof.FormatFactor(farthest)
 	case v < 1/farthest:
 		return "<0.001"
 	}
-	return ratio(v)
+	return gpuprof.FormatFactor(v)
 }
 
-func pValue(p float64) string {
-	if p < 0.001 {
-		return "<0.001"
-	}
-	return strconv.FormatFloat(p, 'f', 3, 64)
-}
-
-// Figure prints a value in its unit. A count prints whole.
+// Figure prints a value in its unit; view.None where there is none.
 func Figure(v float64, unit string, exact bool) string {
 	if !view.Finite(v) {
 		return view.None
 	}
-	unit = view.Cut(unit, 24)
-	switch {
-	case unit == "s":
-		return view.Seconds(v)
-	case exact && unit == "B":
-		return count(v) + " B"
-	case exact:
-		return strings.TrimSpace(count(v) + " " + strings.TrimSuffix(unit, "count"))
-	case unit == "B", unit == "B/op":
-		return gpuprof.FormatBytes(v) + strings.TrimPrefix(unit, "B")
-	case unit == "" || unit == "count":
-		return plain(v)
-	}
-	return view.SI(v, unit)
+	return compare.FormatMetric(v, view.Cut(unit, 24), exact)
 }
-
-// count prints a whole number with all its digits, others with three behind the point.
-func count(v float64) string {
-	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	}
-	if a := math.Abs(v); a >= 1000 && a < 1e15 { // a mean of counts
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	}
-	return plain(v)
-}
-
-func plain(v float64) string { return strconv.FormatFloat(v, 'g', 5, 64) }
 
 // Narrow is old and new where room is scarce: the old one leaves its unit to the
 // new one, and a rate leaves out of what: "45.8 k/s" of the throughput.
@@ -195,6 +148,7 @@ func (r Row) Narrow() (old, now string) {
 type Tally struct {
 	Metrics, Regressed, Inconclusive, Improved, Same int
 	Gone, Added                                      int // stages of one side only
+	TooSmall                                         int // below the floor on both sides
 	Explains                                         int // measured, and no part of the verdict
 	NotComparable                                    int
 	Budgets, Over, Unknown                           int // budgets: all, broken, not judged
@@ -217,6 +171,8 @@ func Count(c *compare.Comparison) Tally {
 			t.Gone++
 		case compare.Added:
 			t.Added++
+		case compare.TooSmall:
+			t.TooSmall++
 		case compare.Explains:
 			t.Explains++
 		default:
@@ -237,10 +193,18 @@ func Count(c *compare.Comparison) Tally {
 // Word is a verdict as people read it in capitals: what a log is searched for.
 func Word(v compare.Verdict) string { return strings.ToUpper(string(v)) }
 
-// Headline is the verdict in one sentence.
+// Headline is the verdict with the counts behind it.
 func Headline(c *compare.Comparison) string {
+	if counts := Counts(c); counts != "" {
+		return Word(c.Verdict) + ": " + counts
+	}
+	return Word(c.Verdict)
+}
+
+// Counts is how many metrics and budgets have each verdict, and how much failed; "" where there are none.
+func Counts(c *compare.Comparison) string {
 	t := Count(c)
-	var parts []string
+	var parts, all []string
 	add := func(n int, what string) {
 		switch {
 		case n > 0 && len(parts) == 0:
@@ -256,21 +220,18 @@ func Headline(c *compare.Comparison) string {
 	add(t.Gone, "gone")
 	add(t.Added, "added")
 	add(t.Same, "the same")
+	add(t.TooSmall, "too small to judge")
 	add(t.Explains, "for explanation only")
-	out := Word(c.Verdict)
 	if t.Metrics > 0 {
-		out += ": " + strings.Join(parts, ", ")
+		all = append(all, strings.Join(parts, ", "))
 	}
 	if t.Budgets > 0 {
-		out += fmt.Sprintf("; %d of %s kept", t.Budgets-t.Over-t.Unknown, view.Plural(t.Budgets, "budget"))
-		if t.Metrics == 0 {
-			out = strings.Replace(out, "; ", ": ", 1)
-		}
+		all = append(all, fmt.Sprintf("%d of %s kept", t.Budgets-t.Over-t.Unknown, view.Plural(t.Budgets, "budget")))
 	}
 	if n := len(c.Failed); n > 0 {
-		out += "; " + view.Plural(n, "benchmark") + " failed"
+		all = append(all, view.Plural(n, "benchmark")+" failed")
 	}
-	return out
+	return strings.Join(all, "; ")
 }
 
 // Subject is what was compared: "e3nn small, old.json against new.json".
@@ -340,8 +301,8 @@ func BudgetText(b *compare.BudgetResult) string {
 	return s
 }
 
-// AttributionNote says what the step of an attribution is.
-const AttributionNote = "Stages and step are means over the middle half of the samples, which add up."
+// AttributionNote tells how the parts of a change are measured.
+const AttributionNote = "Shares are of means over the middle half of the samples, which add up."
 
 // CauseText says how much of the step's change one stage made.
 func CauseText(cause compare.Cause) string {

@@ -109,17 +109,6 @@ func Rate(v float64) string {
 // Times prints a ratio as a factor: "1.90".
 func Times(v float64) string { return gpuprof.Significant(v, gpuprof.Digits) }
 
-// Factor prints a ratio with three digits behind the point: "1.755".
-func Factor(v float64) string {
-	switch {
-	case !Finite(v):
-		return None
-	case v >= 1000 || v < 0.001 && v > 0:
-		return fmt.Sprintf("%.3g", v)
-	}
-	return fmt.Sprintf("%.3f", v)
-}
-
 // Change prints a share as a change: "+5.3 %".
 func Change(share float64) string {
 	if !Finite(share) {

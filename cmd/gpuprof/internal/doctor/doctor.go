@@ -104,7 +104,23 @@ func diagnose(a *cli.App, machine *Machine) []gpuprof.CheckLine {
 	if l, ok := examineCUPTI(a); ok && record.CanCUDA() {
 		lines = append(lines, l)
 	}
-	return append(lines, gpus...)
+	return group(append(lines, gpus...))
+}
+
+// group notes which lines are missing because another one is, and which are details as long as they are ok.
+func group(lines []gpuprof.CheckLine) []gpuprof.CheckLine {
+	needDriver := []string{"gpu nodes", "gpu", "gpu devices", "gpu telemetry", "gpu kernels", "cuBLAS", "cuDNN", "NVRTC", "cupti"}
+	details := []string{"command", "cpu quota", "cpu frequency", "clock", "timer", "cpu energy (RAPL)", "perf events"}
+	const driver = "gpu driver"
+	noDriver := slices.ContainsFunc(lines, func(l gpuprof.CheckLine) bool { return l.Name == driver && l.State == gpuprof.Missing })
+	for i := range lines {
+		l := &lines[i]
+		if noDriver && l.State == gpuprof.Missing && slices.Contains(needDriver, l.Name) {
+			l.Because = driver
+		}
+		l.Detail = slices.Contains(details, l.Name)
+	}
+	return lines
 }
 
 func examineDevice(k cli.Device) gpuprof.CheckLine {

@@ -82,7 +82,7 @@ func schemaOf[T any](kinds []gpuprof.DocumentKind) ([]byte, error) {
 		reflect.TypeFor[gpuprof.Settings](): {Types: []string{"null", "object"}, AdditionalProperties: &jsonschema.Schema{Type: "string"}},
 		reflect.TypeFor[gpuprof.Status]():   {Type: "string", Enum: []any{gpuprof.Complete, gpuprof.Partial, gpuprof.Invalid}},
 		reflect.TypeFor[tune.Goal]():        {Type: "string", Enum: enumOf(tune.Goals())},
-		reflect.TypeFor[compare.Verdict]():  {Type: "string", Enum: []any{compare.Pass, compare.Same, compare.Regressed, compare.Improved, compare.NotComparable, compare.Inconclusive, compare.Gone, compare.Added, compare.Explains}},
+		reflect.TypeFor[compare.Verdict]():  {Type: "string", Enum: []any{compare.Pass, compare.Same, compare.TooSmall, compare.Regressed, compare.Improved, compare.NotComparable, compare.Inconclusive, compare.Gone, compare.Added, compare.Explains}},
 	}})
 	if err != nil {
 		return nil, gpuprof.Errorf(nil, "deriving the schema of %s: %w", title, err).WithFix("this is a fault in gpuprof, please report it")

@@ -1,0 +1,117 @@
+package gpuprof
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
+
+// Diagnosis is what gpuprof doctor found out about the machine and its devices.
+type Diagnosis struct {
+	Head
+	Checks []CheckLine `json:"checks"`
+}
+
+// Vital is the first thing without which nothing can be measured and which is missing.
+func (d *Diagnosis) Vital() (missing CheckLine, any bool) {
+	for _, l := range d.Checks {
+		if l.Vital && l.State == Missing {
+			return l, true
+		}
+	}
+	return CheckLine{}, false
+}
+
+// Answer is what this machine can measure, and the first thing that keeps it from more.
+func (d *Diagnosis) Answer() Answer {
+	if v, bad := d.Vital(); bad {
+		return Answer{Verdict: "nothing to measure with", Tone: ToneBad, Sentence: fmt.Sprintf("No measurement is possible here: %s: %s.", v.Name, cmp.Or(v.Reason, "it is missing")), Action: fixOf(v)}
+	}
+	first := d.first()
+	switch {
+	case len(d.Checks) == 0:
+		return Answer{Verdict: "not looked at", Tone: ToneUnsure, Sentence: "Nothing was looked at."}
+	case first == nil:
+		return Answer{Verdict: "ready", Tone: ToneGood, Sentence: fmt.Sprintf("Everything that was looked at is ok: %s.", checks(len(d.Checks)))}
+	}
+	text := fmt.Sprintf("%s of %s ok; %s: %s", number(d.count(OK)), checks(len(d.Checks)), first.Name, cmp.Or(first.Reason, first.Found))
+	a := Answer{Verdict: "limited", Tone: ToneUnsure, Action: fixOf(*first)}
+	if noGPU := d.Missing(first.Name); len(noGPU) > 0 {
+		a.Verdict = "no GPU"
+		text = fmt.Sprintf("This machine measures the CPU and no GPU, for want of the %s: %s", first.Name, cmp.Or(first.Reason, first.Found))
+	}
+	a.Sentence = text + "."
+	return a
+}
+
+// Missing names the lines that are missing because of another one.
+func (d *Diagnosis) Missing(because string) (names []string) {
+	for _, l := range d.Checks {
+		if l.Because == because && because != "" {
+			names = append(names, l.Name)
+		}
+	}
+	return names
+}
+
+// first is the line that keeps the machine from most: one that others are missing for, else the first that is
+// missing, else the first that is limited; nil where all are ok.
+func (d *Diagnosis) first() *CheckLine {
+	var missing, limited *CheckLine
+	for i := range d.Checks {
+		l := &d.Checks[i]
+		switch {
+		case len(d.Missing(l.Name)) > 0:
+			return l
+		case l.State == Missing && missing == nil && l.Because == "":
+			missing = l
+		case l.State == Limited && limited == nil:
+			limited = l
+		}
+	}
+	return cmp.Or(missing, limited)
+}
+
+func (d *Diagnosis) count(state CheckState) (n int) {
+	for _, l := range d.Checks {
+		if l.State == state {
+			n++
+		}
+	}
+	return n
+}
+
+func checks(n int) string {
+	if n == 1 {
+		return "1 thing"
+	}
+	return fmt.Sprintf("%d things", n)
+}
+
+func number(n int) string {
+	if n == 0 {
+		return "None"
+	}
+	return fmt.Sprint(n)
+}
+
+func fixOf(l CheckLine) *Action {
+	if l.Fix == "" {
+		return nil
+	}
+	return &Action{Text: AsSentence(l.Fix)}
+}
+
+// AsSentence begins a text with a capital letter and ends it with a point.
+func AsSentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	if text[0] >= 'a' && text[0] <= 'z' {
+		text = strings.ToUpper(text[:1]) + text[1:]
+	}
+	if !strings.ContainsAny(text[len(text)-1:], ".!?") {
+		text += "."
+	}
+	return text
+}

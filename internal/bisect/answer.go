@@ -1,0 +1,148 @@
+package bisect
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Answer is the commit that was found, or why none was.
+func (s *Search) Answer() gpuprof.Answer {
+	o := s.Outcome
+	if o == nil {
+		return gpuprof.Answer{Verdict: "not ended", Tone: gpuprof.ToneUnsure, Sentence: "The search has not ended: " + cmp.Or(s.Reason, "its measurements are kept") + ".",
+			Action: &gpuprof.Action{Text: "Continue the search.", Command: "gpuprof bisect --resume"}}
+	}
+	switch o.Found {
+	case Culprit, Range:
+		return s.foundAnswer()
+	case Undecided:
+		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: s.where() + "It is not decided " + cmp.Or(o.Why, "whether BAD is worse than GOOD") + ".", Bar: s.bar()}
+	case Nothing:
+		return gpuprof.Answer{Verdict: "nothing to find", Tone: gpuprof.ToneUnsure, Sentence: s.where() + cmp.Or(o.Why, "BAD is not found to be worse than GOOD") + ".", Bar: s.bar()}
+	}
+	return s.openAnswer()
+}
+
+// where names the part of the range that a later search was about: an earlier one had found a commit.
+func (s *Search) where() string {
+	n := len(s.Before)
+	switch {
+	case n == 0:
+		return ""
+	case s.Before[n-1].Commit.Merge:
+		return s.earlier() + " In the merged branch alone: "
+	}
+	return s.earlier() + " In the rest: "
+}
+
+// earlier is the commit that a search of the wider range found.
+func (s *Search) earlier() string {
+	e := &s.Before[len(s.Before)-1]
+	return fmt.Sprintf("%s was found before, %s.", e.Commit.named(), changeText(e.Effect, e.CI95))
+}
+
+// named is a commit as people look for it: its id and subject.
+func (c Commit) named() string { return c.Short() + ` "` + c.Subject + `"` }
+
+// foundAnswer names the commit, or the range, with its own change and the stage that made it.
+func (s *Search) foundAnswer() gpuprof.Answer {
+	o := s.Outcome
+	c := s.At(o.To)
+	a := gpuprof.Answer{Verdict: "commit found", Tone: gpuprof.ToneGood, Bar: effectBar(s.Metric, o.Effect, o.CI95),
+		Action: &gpuprof.Action{Text: "Read the commit.", Command: "git show " + c.Short()}}
+	who := c.named()
+	if o.Found == Range {
+		n := o.To - o.From
+		a.Verdict, who = "range found", fmt.Sprintf("%s, or one of %d commits before it that cannot be measured,", who, n)
+		if n == 1 {
+			who = fmt.Sprintf("%s, or the commit before it that cannot be measured,", who[:strings.LastIndex(who, ", or one of")])
+		}
+	}
+	text := fmt.Sprintf("%s changed %s by %s", who, s.Metric, changeText(o.Effect, o.CI95))
+	switch {
+	case s.Exact && len(o.Also) > 0:
+		text = fmt.Sprintf("%s changed %s from %s to %s", who, s.Metric, gpuprof.FormatCount(float64(o.Also[0].Old)), gpuprof.FormatCount(float64(o.Also[0].New)))
+	case !known(o.Effect):
+		text = fmt.Sprintf("%s changed %s; by how much is not certain", who, s.Metric)
+	}
+	if !s.Exact {
+		text += fmt.Sprintf("; probability %s", FormatChance(o.P))
+	}
+	if st := o.Stage; st != nil && o.StagePart > 0 {
+		text += fmt.Sprintf("; stage %s makes %.0f %% of it", st.Name[strings.LastIndex(st.Name, "/")+1:], 100*min(float64(o.StagePart), 1))
+	}
+	if o.Rest != nil && known(o.Part) {
+		text += fmt.Sprintf("; it is %.0f %% of the change, and the rest lies elsewhere", 100*float64(o.Part))
+	}
+	a.Sentence = text + "."
+	return a
+}
+
+// openAnswer is how far a search came that named no commit.
+func (s *Search) openAnswer() gpuprof.Answer {
+	o := s.Outcome
+	n := 0
+	for _, r := range o.Set {
+		n += r.To - r.From + 1
+	}
+	text := fmt.Sprintf("The commit is not decided: %s", cmp.Or(o.Why, "the search ended early"))
+	if n > 0 {
+		text += fmt.Sprintf(", and %s contain the change with %.3g %% probability", commits(n), 100*s.Options.Confidence)
+		if s.Exact {
+			text = strings.Replace(text, fmt.Sprintf(" with %.3g %% probability", 100*s.Options.Confidence), "", 1)
+		}
+	}
+	return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: text + ".", Bar: s.bar(),
+		Action: &gpuprof.Action{Text: "Continue the search with more time.", Command: "gpuprof bisect --resume --budget 4h"}}
+}
+
+func commits(n int) string {
+	if n == 1 {
+		return "1 commit"
+	}
+	return fmt.Sprintf("%d commits", n)
+}
+
+// bar is BAD over GOOD, nil where that was not measured.
+func (s *Search) bar() *gpuprof.Bar {
+	w := s.Whole()
+	if w.Quartets == 0 {
+		return nil
+	}
+	b := effectBar(s.Metric, w.Ratio, w.CI95)
+	if b != nil {
+		b.Of = s.Metric + ", BAD / GOOD"
+	}
+	return b
+}
+
+// effectBar is the bar of a change that is a share.
+func effectBar(metric string, share gpuprof.Number, ci [2]gpuprof.Number) *gpuprof.Bar {
+	b := &gpuprof.Bar{Of: metric + ", after / before", Unit: "1", Ratio: &gpuprof.BarRatio{Value: 1 + float64(share)}}
+	if low, high := 1+float64(ci[0]), 1+float64(ci[1]); gpuprof.FormatInterval(1, low, high) != "" {
+		b.Ratio.Low, b.Ratio.High = low, high
+	}
+	if !b.Drawable() {
+		return nil
+	}
+	return b
+}
+
+func known(n gpuprof.Number) bool { return !math.IsNaN(float64(n)) && !math.IsInf(float64(n), 0) }
+
+// changeText is a change that is a share, with its interval: "+28.5 % (95 % +25.1 % to +32.0 %)".
+func changeText(share gpuprof.Number, ci [2]gpuprof.Number) string {
+	return cmp.Or(gpuprof.FormatRatioChange(1+float64(share), 1+float64(ci[0]), 1+float64(ci[1])), "an unknown amount")
+}
+
+// FormatChance prints a probability; none is certain.
+func FormatChance(p gpuprof.Number) string {
+	if p > 0.9995 {
+		return ">0.999"
+	}
+	return gpuprof.FormatP(float64(p))
+}

@@ -1,0 +1,317 @@
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Tone is how good the news of a verdict is, on every surface.
+func (v Verdict) Tone() gpuprof.Tone {
+	switch v {
+	case Regressed:
+		return gpuprof.ToneBad
+	case Inconclusive, NotComparable:
+		return gpuprof.ToneUnsure
+	case Improved, Pass:
+		return gpuprof.ToneGood
+	}
+	return gpuprof.TonePlain
+}
+
+// Answer is the verdict with its number, the interval, the cause, and what to do.
+func (c *Comparison) Answer() gpuprof.Answer {
+	a := gpuprof.Answer{Verdict: string(c.Verdict), Tone: c.Verdict.Tone(), Action: c.action()}
+	m := c.leading()
+	switch {
+	case len(c.Failed) > 0 && c.Verdict != Regressed:
+		a.Verdict, a.Tone = "failed", gpuprof.ToneBad
+		a.Sentence = fmt.Sprintf("%s gave no figure, so nothing is decided: %s.", plural(len(c.Failed), "benchmark"), c.Failed[0])
+	case c.Verdict == NotComparable:
+		a.Sentence = "The two sides are not the same measurement, so there is no verdict: " + c.mismatch(m) + "."
+	case c.Verdict == Inconclusive:
+		a.Verdict, a.Sentence = "not decided", c.undecidedText(m)
+	case c.Verdict == Regressed || c.Verdict == Improved:
+		a.Sentence = c.changedText(m)
+	default:
+		a.Verdict, a.Tone, a.Sentence = c.passText(m)
+	}
+	if m != nil {
+		a.Bar = m.bar()
+	}
+	return a
+}
+
+// leading is the metric that the answer is about: of those with the verdict that decides the total step,
+// else the one that changed most; nil where only budgets decide or there are no metrics.
+func (c *Comparison) leading() *MetricResult {
+	deciding := c.Verdict
+	if deciding == Pass {
+		deciding = Same
+	}
+	var best *MetricResult
+	for i := range c.Metrics {
+		m := &c.Metrics[i]
+		switch {
+		case m.Verdict != deciding:
+		case m.Name == totalMetric:
+			return m
+		case best == nil || m.moved() > best.moved():
+			best = m
+		}
+	}
+	return best
+}
+
+// totalMetric is the sum of the stages in results of gpuprof.
+const totalMetric = "step"
+
+// moved is the size of a change, a logarithm; from zero, or to it, it is the largest.
+func (m *MetricResult) moved() float64 {
+	by := math.Abs(math.Log(float64(m.Ratio)))
+	if math.IsNaN(by) {
+		if m.Old != m.New && m.Exact {
+			return math.Inf(1)
+		}
+		return -1
+	}
+	return by
+}
+
+// bar is the ratio with its interval, nil where there is no ratio.
+func (m *MetricResult) bar() *gpuprof.Bar {
+	b := &gpuprof.Bar{Of: m.Name + ", new / old", Unit: "1", Ratio: &gpuprof.BarRatio{Value: float64(m.Ratio)}}
+	if m.hasInterval() {
+		b.Ratio.Low, b.Ratio.High = float64(m.CI95[0]), float64(m.CI95[1])
+	}
+	if !b.Drawable() {
+		return nil
+	}
+	return b
+}
+
+func (m *MetricResult) hasInterval() bool {
+	return gpuprof.FormatInterval(float64(m.Ratio), float64(m.CI95[0]), float64(m.CI95[1])) != ""
+}
+
+// changedText is the sentence of a regression or an improvement.
+func (c *Comparison) changedText(m *MetricResult) string {
+	if m == nil {
+		return c.overBudget()
+	}
+	text := m.change()
+	if m.Name == totalMetric && len(c.Causes) > 0 {
+		text += "; " + c.Causes[0].share()
+	}
+	if knobs := c.knobs(); len(knobs) == 1 {
+		text += fmt.Sprintf(", with %s", knobs[0])
+	}
+	verb := "regressed"
+	if c.Verdict == Improved {
+		verb = "improved"
+	}
+	if more := c.Count(c.Verdict) - 1; more > 0 {
+		text += fmt.Sprintf("; %s %s too", plural(more, "more metric"), verb)
+	}
+	if over := c.over(); over != nil {
+		text += "; " + over.overText()
+	}
+	return text + "."
+}
+
+// change is "step takes 28.5 % longer (95 % +25.1 % to +32.0 %): 12.9 ms, was 10.0 ms".
+func (m *MetricResult) change() string {
+	now, old := FormatMetric(float64(m.New), m.Unit, m.Exact), FormatMetric(float64(m.Old), m.Unit, m.Exact)
+	ratio := float64(m.Ratio)
+	if math.IsNaN(ratio) || !(ratio > 0) || math.IsInf(ratio, 0) {
+		return fmt.Sprintf("%s is %s, was %s", m.Name, now, old)
+	}
+	size, more := gpuprof.FormatPercent(math.Abs(ratio-1), gpuprof.Digits), ratio > 1
+	verb, how := "is", "lower"
+	switch {
+	case m.Unit == "s" && more:
+		verb, how = "takes", "longer"
+	case m.Unit == "s":
+		verb, how = "takes", "less time"
+	case more:
+		how = "higher"
+	}
+	text := fmt.Sprintf("%s %s %s %s", m.Name, verb, size, how)
+	if ratio >= 2 {
+		how = map[string]string{"takes": "as long", "is": "as high"}[verb]
+		text = fmt.Sprintf("%s %s %s times %s", m.Name, verb, gpuprof.FormatFactor(ratio), how)
+	}
+	if span := gpuprof.FormatInterval(float64(m.Ratio), float64(m.CI95[0]), float64(m.CI95[1])); span != "" {
+		text += " (" + span + ")"
+	}
+	return fmt.Sprintf("%s: %s, was %s", text, now, old)
+}
+
+// share is "gemm makes 92 % of the change".
+func (c *Cause) share() string {
+	if !(c.ShareOfChange > 0) || c.ShareOfChange > 1.005 { // the stages' changes cancel in the step's
+		return c.Stage + " changed most"
+	}
+	return fmt.Sprintf("%s makes %.0f %% of the change", c.Stage, 100*c.ShareOfChange)
+}
+
+// knobs are the knobs that differ and that may have made a change.
+func (c *Comparison) knobs() (out []string) {
+	for _, d := range c.Differences {
+		if d.Kind == kindKnob {
+			out = append(out, fmt.Sprintf("%s %s -> %s", d.Field, cmp.Or(d.Old, "unknown"), cmp.Or(d.New, "unknown")))
+		}
+	}
+	return out
+}
+
+// mismatch is why the sides do not compare.
+func (c *Comparison) mismatch(m *MetricResult) string {
+	if no := refused(c.Differences); len(no) > 0 {
+		text := no[0].String()
+		if more := len(no) - 1; more > 0 {
+			text += fmt.Sprintf(" and %s", plural(more, "more field"))
+		}
+		return text
+	}
+	if m == nil {
+		return "the reason was not recorded"
+	}
+	return m.Name + ": " + cmp.Or(m.Reason, "the reason was not recorded")
+}
+
+// undecidedText is the sentence of data that do not decide.
+func (c *Comparison) undecidedText(m *MetricResult) string {
+	if m == nil {
+		for i := range c.Budgets {
+			if b := &c.Budgets[i]; b.Verdict == Inconclusive {
+				return fmt.Sprintf("The budget of %s is not judged: %s.", b.Name, cmp.Or(b.Reason, "it was not counted"))
+			}
+		}
+		return "No metric of these results can be judged, so nothing is decided."
+	}
+	span := gpuprof.FormatInterval(float64(m.Ratio), float64(m.CI95[0]), float64(m.CI95[1]))
+	if span == "" {
+		return fmt.Sprintf("%s is not decided: %s.", m.Name, cmp.Or(m.Reason, "the reason was not recorded"))
+	}
+	return fmt.Sprintf("%s: the change is not known well enough (%s): one of %s is neither shown nor ruled out; %s, was %s.", m.Name, span,
+		thresholdText(m.Threshold), FormatMetric(float64(m.New), m.Unit, m.Exact), FormatMetric(float64(m.Old), m.Unit, m.Exact))
+}
+
+// passText is the answer of a comparison without a change for the worse: only what was judged is called so.
+func (c *Comparison) passText(m *MetricResult) (verdict string, tone gpuprof.Tone, text string) {
+	verdict, tone = string(Pass), gpuprof.ToneGood
+	if i := slices.IndexFunc(c.Metrics, func(m MetricResult) bool { return m.Unconfirmed() }); i >= 0 && (m == nil || m.Name != totalMetric || m.Unconfirmed()) {
+		if m == nil || !m.Unconfirmed() {
+			m = &c.Metrics[i]
+		}
+		return "improved, not certain", tone, m.change() + "; that it is faster was not confirmed, that it is not slower was."
+	}
+	judged := c.Count(Same)
+	switch {
+	case judged > 0 && !slices.ContainsFunc(c.Metrics, func(m MetricResult) bool { return m.Reason != oneMeasurement }):
+		return "same measurement", gpuprof.TonePlain, "Both sides hold the same samples: they are one measurement, so nothing can have changed."
+	case judged == 0 && len(c.Budgets) > 0:
+		return verdict, tone, fmt.Sprintf("%s: %s.", budgetsKept(len(c.Budgets)), c.Budgets[0].keptText())
+	case m == nil:
+		return "nothing judged", gpuprof.TonePlain, "No metric of these results is large enough to be judged."
+	case m.Exact:
+		text = fmt.Sprintf("%s did not change: %s is %s on both sides", plural(judged, "counter"), m.Name, FormatMetric(float64(m.New), m.Unit, true))
+	default:
+		text = m.notWorse()
+		if judged > 1 {
+			text += "; the same holds for " + plural(judged-1, "more metric")
+		}
+	}
+	if len(c.Budgets) > 0 {
+		text += "; " + strings.ToLower(budgetsKept(len(c.Budgets)))
+	}
+	return verdict, tone, text + "."
+}
+
+// Unconfirmed reports whether a metric was found faster once, and not again.
+func (m *MetricResult) Unconfirmed() bool {
+	low, high := float64(m.CI95[0]), float64(m.CI95[1])
+	better := high < 1
+	if m.HigherIsBetter {
+		better = low > 1
+	}
+	return m.Verdict == Same && !m.Exact && better && float64(m.PBetterAdjusted) <= alpha
+}
+
+// notWorse is "step is not slower by 5 % or more (95 % -0.4 % to +1.2 %): 10.1 ms, was 10.0 ms".
+func (m *MetricResult) notWorse() string {
+	worse := "worse"
+	if m.Unit == "s" {
+		worse = "slower"
+	}
+	text := fmt.Sprintf("%s is not %s by %s or more", m.Name, worse, thresholdText(m.Threshold))
+	if span := gpuprof.FormatInterval(float64(m.Ratio), float64(m.CI95[0]), float64(m.CI95[1])); span != "" {
+		text += " (" + span + ")"
+	} else if m.Reason != "" {
+		return text + ": " + m.Reason
+	}
+	return fmt.Sprintf("%s: %s, was %s", text, FormatMetric(float64(m.New), m.Unit, m.Exact), FormatMetric(float64(m.Old), m.Unit, m.Exact))
+}
+
+// thresholdText is a threshold as it is typed: "5 %".
+func thresholdText(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
+
+func budgetsKept(n int) string {
+	if n == 1 {
+		return "The budget is kept"
+	}
+	return fmt.Sprintf("All %d budgets are kept", n)
+}
+
+// over is the first budget that is broken, nil without one.
+func (c *Comparison) over() *BudgetResult {
+	for i := range c.Budgets {
+		if c.Budgets[i].Over {
+			return &c.Budgets[i]
+		}
+	}
+	return nil
+}
+
+func (c *Comparison) overBudget() string {
+	b := c.over()
+	if b == nil {
+		return "A budget is broken; which one was not recorded."
+	}
+	return b.overText() + "."
+}
+
+func (b *BudgetResult) overText() string {
+	return fmt.Sprintf("%s is %s, above its budget of %s", b.Name, FormatMetric(float64(b.Value), b.Unit, true), FormatMetric(b.Max, b.Unit, true))
+}
+
+func (b *BudgetResult) keptText() string {
+	return fmt.Sprintf("%s is %s of at most %s", b.Name, FormatMetric(float64(b.Value), b.Unit, true), FormatMetric(b.Max, b.Unit, true))
+}
+
+// isPlainCommand reports whether a command of a document may be offered for copying: one of gpuprof, without
+// signs that mean something else to a shell, a page or a comment.
+func isPlainCommand(command string) bool {
+	return strings.HasPrefix(command, "gpuprof ") && !strings.ContainsAny(command, "<>|&;`$@") && !strings.Contains(command, "://")
+}
+
+// action is the one thing to do next: a change with its command, what failed, where to look, or what would decide.
+func (c *Comparison) action() *gpuprof.Action {
+	for i := range c.Findings {
+		if f := &c.Findings[i]; f.Knob != "" && isPlainCommand(f.Command) {
+			return &gpuprof.Action{Text: fmt.Sprintf("Try %s=%s instead of %s.", f.Knob, f.To, f.From), Command: f.Command}
+		}
+	}
+	switch {
+	case len(c.Failed) > 0:
+		return &gpuprof.Action{Text: "Correct what failed, and measure again."}
+	case len(c.Next) > 0:
+		return &gpuprof.Action{Text: gpuprof.AsSentence(c.Next[0])}
+	}
+	return nil
+}

@@ -1,0 +1,28 @@
+package compare
+
+import (
+	"math"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// FormatMetric prints a value of a metric in its unit: times and sizes scaled, counts whole and with separators.
+// "unknown" of one that is not finite.
+func FormatMetric(v float64, unit string, exact bool) string {
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return "unknown"
+	case unit == "s":
+		return gpuprof.FormatSeconds(v)
+	case exact && unit == "B":
+		return gpuprof.FormatCount(v) + " B"
+	case exact:
+		return strings.TrimSpace(gpuprof.FormatCount(v) + " " + strings.TrimSuffix(unit, "count"))
+	case unit == "B", unit == "B/op":
+		return gpuprof.FormatBytes(v) + strings.TrimPrefix(unit, "B")
+	case unit == "" || unit == "count":
+		return gpuprof.Significant(v, 5)
+	}
+	return gpuprof.FormatSI(v, unit)
+}

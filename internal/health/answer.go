@@ -1,0 +1,126 @@
+package health
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Tone is how good the news of a verdict is, on every surface.
+func (v Verdict) Tone() gpuprof.Tone {
+	switch v {
+	case Healthy:
+		return gpuprof.ToneGood
+	case NotChecked, Unknown:
+		return gpuprof.ToneUnsure
+	}
+	return gpuprof.ToneBad
+}
+
+// Answer is how healthy the GPUs are, the worst figure first.
+func (r *Report) Answer() gpuprof.Answer {
+	a := gpuprof.Answer{Verdict: string(r.Verdict), Tone: r.Verdict.Tone(), Sentence: r.gpus() + ": " + r.Reason + "."}
+	if r.Reason == "" {
+		a.Sentence = r.gpus() + ": the reason was not recorded."
+	}
+	switch {
+	case r.Verdict == Unhealthy && len(r.Off) > 0:
+		o := r.worst()
+		a.Sentence = r.offSentence(o)
+		a.Bar = o.bar()
+		if o.Fix != "" {
+			a.Action = &gpuprof.Action{Text: gpuprof.AsSentence(o.Fix)}
+		}
+	case r.Verdict == NotChecked || r.Verdict == Unknown:
+		a.Action = &gpuprof.Action{Text: "Measure the GPUs and compare them with siblings.", Command: "gpuprof doctor --bench"}
+	}
+	return a
+}
+
+// gpus counts the GPUs; a machine that was only asked for its reports may have an unknown number.
+func (r *Report) gpus() string {
+	for i := range r.Devices {
+		if r.Devices[i].Device == AllGPUs {
+			return "GPUs"
+		}
+	}
+	if len(r.Devices) == 1 {
+		return "1 GPU"
+	}
+	return fmt.Sprintf("%d GPUs", len(r.Devices))
+}
+
+// worst is what is off by most; a fault that a device reports comes before any figure.
+func (r *Report) worst() *Off {
+	top := &r.Off[0]
+	for i := range r.Off[1:] {
+		o := &r.Off[i+1]
+		if o.severity() > top.severity() {
+			top = o
+		}
+	}
+	return top
+}
+
+func (o *Off) severity() float64 {
+	if math.IsNaN(float64(o.Value)) {
+		return math.Inf(1)
+	}
+	return float64(o.Worse)
+}
+
+// offSentence is "gpu1: copy is 1.20 TB/s, 45 % worse than the median of its siblings, 2.20 TB/s; memory errors: …".
+func (r *Report) offSentence(o *Off) string {
+	text := r.Identity(o.Device) + ": "
+	if math.IsNaN(float64(o.Value)) {
+		text += o.Metric + ": " + o.Cause
+	} else {
+		text += fmt.Sprintf("%s is %s, %s worse than %s, %s", o.Metric, FormatFigure(float64(o.Value), o.Unit), gpuprof.FormatPercent(float64(o.Worse), 2), o.Expectation(), FormatFigure(float64(o.Expected), o.Unit))
+		if o.Cause != "" && o.Evidence {
+			text += "; " + o.Cause
+		}
+	}
+	if more := len(r.Off) - 1; more == 1 {
+		text += "; 1 more figure is off"
+	} else if more > 1 {
+		text += fmt.Sprintf("; %d more figures are off", more)
+	}
+	return strings.TrimSuffix(text, ".") + "."
+}
+
+// Expectation names what a figure was compared with.
+func (o *Off) Expectation() string {
+	switch o.Against {
+	case "siblings":
+		return "the median of its siblings"
+	case "range":
+		return "the limit of the shipped range"
+	case "itself":
+		return "its own maximum"
+	case "reference":
+		return "the median of the reference"
+	}
+	return "expected"
+}
+
+// bar is the figure over what was expected, nil where it is no ratio.
+func (o *Off) bar() *gpuprof.Bar {
+	b := &gpuprof.Bar{Of: o.Metric + ", " + o.Device + " / expected", Unit: "1", Ratio: &gpuprof.BarRatio{Value: float64(o.Value) / float64(o.Expected)}}
+	if !b.Drawable() {
+		return nil
+	}
+	return b
+}
+
+// FormatFigure prints a figure of a GPU in its unit.
+func FormatFigure(v float64, unit string) string {
+	switch unit {
+	case "s":
+		return gpuprof.FormatSeconds(v)
+	case "C", "W", "lanes":
+		return fmt.Sprintf("%.4g %s", v, unit)
+	}
+	return gpuprof.FormatSI(v, unit)
+}

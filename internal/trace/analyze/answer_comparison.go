@@ -1,0 +1,84 @@
+package analyze
+
+import (
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Answer is by how much the mean step changed, with the interval that the variation of the steps gives, and what
+// changed most.
+func (c *Comparison) Answer() gpuprof.Answer {
+	switch {
+	case !c.Comparable():
+		return gpuprof.Answer{Verdict: "not comparable", Tone: gpuprof.ToneUnsure, Sentence: gpuprof.AsSentence(c.Headline()),
+			Action: &gpuprof.Action{Text: "Record both sides with the same marks of steps."}}
+	case c.Old.Step.Count == 0:
+		return gpuprof.Answer{Verdict: "windows compared", Tone: gpuprof.TonePlain, Sentence: gpuprof.AsSentence(c.Headline() + "; without steps a change is not judged"), Bar: c.bar()}
+	case c.StepOldNS == c.StepNewNS:
+		return gpuprof.Answer{Verdict: "no change", Tone: gpuprof.TonePlain, Sentence: fmt.Sprintf("The mean step is %s on both sides.", gpuprof.FormatNS(c.StepNewNS))}
+	}
+	a := gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Bar: c.bar()}
+	half, ok := c.StepNoise()
+	change := c.StepNewNS - c.StepOldNS
+	switch {
+	case !ok:
+		a.Sentence = c.changeSentence("; one step on a side does not tell that from noise")
+		a.Action = &gpuprof.Action{Text: "Record more steps of both sides."}
+		return a
+	case abs(change) <= half:
+		a.Verdict = "no change shown"
+		a.Sentence = c.changeSentence("; that is within the noise of the steps")
+		a.Action = &gpuprof.Action{Text: "Record more steps, or let gpuprof gate measure both sides in one job."}
+		return a
+	case change < 0:
+		a.Verdict, a.Tone = "faster", gpuprof.ToneGood
+	default:
+		a.Verdict, a.Tone = "slower", gpuprof.ToneBad
+	}
+	a.Sentence = c.changeSentence(c.largestChange())
+	return a
+}
+
+// ratios are the step's ratio and its interval, zeros where there is none.
+func (c *Comparison) ratios() (ratio, low, high float64) {
+	old, now := float64(c.StepOldNS), float64(c.StepNewNS)
+	if half, ok := c.StepNoise(); ok && float64(half) < now {
+		low, high = (now-float64(half))/old, (now+float64(half))/old
+	}
+	return now / old, low, high
+}
+
+// changeSentence is "The mean step takes -45.6 % (95 % …): 14.7 ms, was 27.0 ms" with what follows.
+func (c *Comparison) changeSentence(more string) string {
+	ratio, low, high := c.ratios()
+	return fmt.Sprintf("The mean step is %s, was %s: %s%s.", gpuprof.FormatNS(c.StepNewNS), gpuprof.FormatNS(c.StepOldNS), gpuprof.FormatRatioChange(ratio, low, high), more)
+}
+
+// largestChange names the part of the step that changed most in the direction of the step.
+func (c *Comparison) largestChange() string {
+	change := c.StepNewNS - c.StepOldNS
+	for _, part := range c.Classes {
+		if by := part.NewNS - part.OldNS; by < 0 == (change < 0) && by != 0 {
+			sign := "+"
+			if by < 0 {
+				sign = "-"
+			}
+			return fmt.Sprintf("; %s changed most, by %s%s", part.Name, sign, gpuprof.FormatNS(abs(by)))
+		}
+	}
+	return ""
+}
+
+// bar is the step's ratio, nil without steps on both sides to compare.
+func (c *Comparison) bar() *gpuprof.Bar {
+	ratio, low, high := c.ratios()
+	b := &gpuprof.Bar{Of: "mean step, new / old", Unit: "1", Ratio: &gpuprof.BarRatio{Value: ratio, Low: low, High: high}}
+	if c.Old.Step.Count == 0 {
+		b.Of = "recording window, new / old"
+	}
+	if !b.Drawable() {
+		return nil
+	}
+	return b
+}

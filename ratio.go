@@ -1,0 +1,101 @@
+package gpuprof
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// FormatRatio prints a ratio as a factor: "x1.285". Tenths of a percent show next to one;
+// ratios far from one need fewer digits. "unknown" of one that is not finite.
+func FormatRatio(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return "unknown"
+	}
+	return "x" + FormatFactor(v)
+}
+
+// FormatFactor is FormatRatio without its sign, for the ends of an interval and for axes.
+func FormatFactor(v float64) string {
+	switch a := math.Abs(v); {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return "unknown"
+	case a >= 1e9, a < 0.0005 && a > 0:
+		return strconv.FormatFloat(v, 'e', 1, 64)
+	case a >= 100:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case a >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 3, 64)
+}
+
+// FormatP prints a probability of chance: "0.012". Below one in a thousand no model of noise holds.
+func FormatP(p float64) string {
+	switch {
+	case math.IsNaN(p):
+		return "unknown"
+	case p < 0.001:
+		return "<0.001"
+	}
+	return strconv.FormatFloat(p, 'f', 3, 64)
+}
+
+// FormatCount prints a count with separators: "1,234,567". A mean of counts has up to five digits, from a
+// thousand up one behind the point.
+func FormatCount(v float64) string {
+	const most = 1e15
+	switch a := math.Abs(v); {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return "unknown"
+	case v == math.Trunc(v) && a < most:
+		return separated(strconv.FormatFloat(v, 'f', 0, 64))
+	case a >= 1000 && a < most:
+		return separated(strconv.FormatFloat(v, 'f', 1, 64))
+	}
+	return strconv.FormatFloat(v, 'g', 5, 64)
+}
+
+// separated puts commas between groups of three digits before the point.
+func separated(digits string) string {
+	whole, rest, point := strings.Cut(digits, ".")
+	sign := ""
+	if strings.HasPrefix(whole, "-") {
+		sign, whole = "-", whole[1:]
+	}
+	for at := len(whole) - 3; at > 0; at -= 3 {
+		whole = whole[:at] + "," + whole[at:]
+	}
+	if point {
+		whole += "." + rest
+	}
+	return sign + whole
+}
+
+// FormatInterval prints the 95 % interval of a ratio as changes: "95 % +25.1 % to +32.0 %"; of a ratio from two
+// up as factors: "95 % x3.900 to x5.600". "" where there is no interval.
+func FormatInterval(ratio, low, high float64) string {
+	switch {
+	case !isPositive(low) || !isPositive(high):
+		return ""
+	case ratio >= 2:
+		return "95 % " + FormatRatio(low) + " to " + FormatRatio(high)
+	}
+	return "95 % " + FormatChange(low-1) + " to " + FormatChange(high-1)
+}
+
+// FormatRatioChange prints a ratio as a change with its 95 % interval, where it has one:
+// "+28.5 % (95 % +25.1 % to +32.0 %)", "x4.300 (95 % x3.900 to x5.600)". "" where there is no ratio.
+func FormatRatioChange(ratio, low, high float64) string {
+	if !isPositive(ratio) {
+		return ""
+	}
+	text := FormatChange(ratio - 1)
+	if ratio >= 2 {
+		text = FormatRatio(ratio)
+	}
+	if span := FormatInterval(ratio, low, high); span != "" {
+		text += " (" + span + ")"
+	}
+	return text
+}
