@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,6 +32,13 @@ type blockView struct {
 	Chart    template.HTML
 	Note     string // above a chart, or below a timeline
 	Timeline bool
+	Live     *liveView
+}
+
+// liveView is a chart that can be zoomed: its data, and the script that draws it.
+type liveView struct {
+	ID, Kind, Name string
+	Data           template.JS
 }
 
 type badgeView struct{ Class, Text string }
@@ -84,8 +92,26 @@ type itemView struct {
 // tree turns sections into what the templates show.
 type tree struct {
 	timeline template.JS
-	beside   bool // inside columns
+	pictures []string // scripts of the pictures that can be zoomed
+	static   bool     // a page without scripts
+	beside   bool     // inside columns
 	err      error
+}
+
+// picture adds the script of a picture, each once.
+func (t *tree) picture(script string) {
+	if !slices.Contains(t.pictures, script) {
+		t.pictures = append(t.pictures, script)
+	}
+}
+
+// embedded is data for a script; it escapes <, > and &, so no name can end the element.
+func (t *tree) embedded(data any) template.JS {
+	text, err := json.Marshal(data)
+	if err != nil {
+		t.err = err
+	}
+	return template.JS(text)
 }
 
 // toneOf is the class of a tone.
@@ -151,17 +177,27 @@ func (t *tree) block(b page.Block) (out blockView, ok bool) {
 		if b.Narrow && chart != "" {
 			chart = "<div class=\"narrow\">" + drawn.InlineNarrow(b.ID+"-narrow") + "</div><div class=\"broad\">" + chart + "</div>"
 		}
-		return blockView{Chart: template.HTML(chart), Note: b.Note}, chart != ""
+		return blockView{Chart: template.HTML(chart), Note: b.Note, Live: t.live(b)}, chart != ""
 	case page.Timeline:
 		drawn, note := b.Draw()
-		data, err := json.Marshal(drawn) // escapes <, > and &, so no name can end the element
-		if err != nil {
-			t.err = err
-		}
-		t.timeline = template.JS(data)
+		t.timeline = t.embedded(drawn)
+		t.picture("timeline.js")
 		return blockView{Timeline: true, Note: note}, true
 	}
 	return blockView{}, false
+}
+
+// live is what a script draws instead of a chart; nil for a chart that stands still.
+func (t *tree) live(b page.Chart) *liveView {
+	if b.Live == nil || t.static {
+		return nil
+	}
+	data := b.Live()
+	if data == nil {
+		return nil
+	}
+	t.picture(string(b.Kind) + ".js")
+	return &liveView{ID: b.ID, Kind: string(b.Kind), Name: b.Name, Data: t.embedded(data)}
 }
 
 func textOf(b page.Text) *textView {

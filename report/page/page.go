@@ -221,7 +221,9 @@ type Item struct {
 	// About is the rule or warning that the item is one of, "rule-item", to which HTML links;
 	// ID is where the text about one stands.
 	About, ID string
-	In        Where
+	// Place is the number of a finding, from 1, among those that the timeline of the page shows; 0 has none.
+	Place int
+	In    Where
 }
 
 // Chart is a figure, HTML only. Figure is called when it is drawn; nil is no
@@ -231,7 +233,21 @@ type Chart struct {
 	Figure func() *figure.Figure
 	Note   string // the paragraph above it
 	Narrow bool   // laid out anew for a phone, where other figures are scrolled
+	// Live is the data of the same picture for a script that zooms it, nil for a picture that stands still; Kind
+	// names the script. Name is what a reader who hears the page is told.
+	Live func() any
+	Kind PictureKind
+	Name string
 }
+
+// PictureKind is a kind of picture that a script zooms.
+type PictureKind string
+
+// Kinds of pictures.
+const (
+	Flame       PictureKind = "flame"  // calls below their callers: a FlameData
+	MemoryTrace PictureKind = "memory" // allocations over events
+)
 
 // Timeline is the picture of a trace that can be zoomed, HTML only and once in a
 // page. Draw gives what timeline.js reads, and the note below the picture; it is called
