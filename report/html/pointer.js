@@ -10,7 +10,7 @@ gpuprof.point = function (v, p) {
     gpuprof.current = v;
     canvas.focus({ preventScroll: true });
     canvas.setPointerCapture(e.pointerId);
-    var at = place(e), moves = e.shiftKey || e.button === 1 || (e.pointerType === "touch" && !v.selects);
+    var at = place(e), moves = !p.sums || e.shiftKey || e.button === 1 || (e.pointerType === "touch" && !v.selects);
     down.set(e.pointerId, at);
     drag = down.size === 1 ? { x: at.x, value: v.value(at.x), moves: moves, far: false } : { pinch: apart(), from: v.from, to: v.to, far: true };
   });

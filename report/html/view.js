@@ -2,7 +2,7 @@
 // for names), height(), draw(g, view), at(x, y), tell(item), range(item), find(text), sums(from, to), move(rows, items).
 gpuprof.view = function (root, p) {
   "use strict";
-  var canvas = root.querySelector("canvas"), tip = root.querySelector(".tip"), stack = null, queued = false;
+  var canvas = root.querySelector("canvas[id]"), tip = root.querySelector(".tip"), stack = null, queued = false;
   var v = { from: 0, to: p.span, selection: null, hits: [], hit: -1, chosen: null, canvas: canvas, root: root };
   v.redraw = function () { if (!queued) { queued = true; requestAnimationFrame(draw); } };
   v.scale = function () { return (canvas.clientWidth - p.left - 4) / (v.to - v.from); };
@@ -89,7 +89,7 @@ gpuprof.view = function (root, p) {
   gpuprof.controls(v, p);
   window.addEventListener("resize", v.redraw);
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", v.redraw);
-  root.hidden = false;
+  root.hidden = false; root.classList.add("drawn");
   if (!gpuprof.current) gpuprof.current = v;
   draw();
   return v;

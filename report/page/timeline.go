@@ -36,7 +36,7 @@ type timelineData struct {
 	Kernels []bool        `json:"kernels"` // the kind is of kernels
 	Rows    []timelineRow `json:"rows"`
 	Finds   []foundPlaces `json:"finds,omitempty"`
-	// Stacks are lists of frames, the outermost first, by the stacks of the rows.
+	// Stacks are lists of frames, the innermost first, by the stacks of the rows.
 	Stacks [][]int  `json:"stacks,omitempty"`
 	Frames []string `json:"frames,omitempty"`
 }
@@ -159,7 +159,7 @@ func (s *stackTable) of(frames []string) int {
 	if len(frames) == 0 {
 		return 0
 	}
-	frames = frames[max(0, len(frames)-maxFrames):]
+	frames = frames[:min(len(frames), maxFrames)]
 	var list []int
 	for _, f := range frames {
 		list = append(list, s.frames.of(view.CutPlace(f, 120)))

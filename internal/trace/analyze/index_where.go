@@ -102,7 +102,7 @@ func (x *Index) moduleOf(host int32) int32 {
 	return x.mod[host]
 }
 
-// Frames returns the Python frames that enclose a host event, the outermost first: recorded as events of their own, or
+// Frames returns the Python frames that enclose a host event, the innermost first: recorded as events of their own, or
 // as the stack of the nearest event that has one. It returns nil for a recording without stacks.
 func (x *Index) Frames(host int32) []string {
 	var out []string
@@ -112,9 +112,8 @@ func (x *Index) Frames(host int32) []string {
 			out = append(out, x.T.Name(e.Name))
 		}
 	}
-	slices.Reverse(out)
 	for h := host; h >= 0 && len(out) == 0; h = x.parent[h] {
-		for _, f := range strings.Split(x.T.StackOf(&x.T.Host[h]), ";") {
+		for _, f := range slices.Backward(strings.Split(x.T.StackOf(&x.T.Host[h]), ";")) {
 			if f = strings.TrimSpace(f); isFrame(f) {
 				out = append(out, f)
 			}
