@@ -38,9 +38,10 @@ var gpuprof = (function () {
     g.save(); g.beginPath(); g.rect(x, y, w - 2, h); g.clip();
     g.fillStyle = ink; g.textAlign = "left"; g.fillText(text, x + 4, y + h / 2); g.restore();
   }
-  // ticks are round values in a range, about as many as asked for.
-  function ticks(from, to, most) {
-    var span = to - from, step = Math.pow(10, Math.floor(Math.log10(span / most))), out = [];
+  // ticks are round values in a range, about as many as asked for; of bytes in KiB, MiB and so on.
+  function ticks(from, to, most, ofBytes) {
+    var span = to - from, unit = ofBytes && span > most ? Math.pow(1024, Math.floor(Math.log(span / most) / Math.log(1024))) : 1, out = [];
+    var step = unit * Math.pow(10, Math.floor(Math.log10(span / most / unit)));
     [5, 2].some(function (k) { if (span / (step * k) >= most) { step *= k; return true; } return false; });
     for (var t = Math.ceil(from / step) * step; t <= to; t += step) out.push(t);
     return out;
@@ -49,7 +50,7 @@ var gpuprof = (function () {
   function axis(g, v, o) {
     var w = v.canvas.clientWidth, most = w < 600 ? 2 : 4;
     g.fillStyle = color("soft"); g.strokeStyle = color("line"); g.textAlign = "center";
-    ticks(v.from, v.to, most).forEach(function (t) {
+    ticks(v.from, v.to, most, o.text === bytes).forEach(function (t) {
       var x = v.x(t);
       g.beginPath(); g.moveTo(x, o.top - 4); g.lineTo(x, o.h); g.stroke();
       if (x > o.left + 20 && x < w - 30) g.fillText(o.text(t), x, 9);
@@ -72,5 +73,5 @@ var gpuprof = (function () {
     t.appendChild(body);
     return t;
   }
-  return { color: color, time: time, bytes: bytes, element: element, data: data, prepare: prepare, label: label, axis: axis, table: table };
+  return { color: color, time: time, bytes: bytes, element: element, data: data, prepare: prepare, label: label, ticks: ticks, axis: axis, table: table };
 })();

@@ -57,13 +57,11 @@ document.querySelectorAll('.view[data-view="memory"]').forEach(function (root) {
     flush(columns);
   }
   function scale(g, w) {
-    var unit = Math.pow(1024, Math.floor(Math.log(most) / Math.log(1024))), step = Math.pow(10, Math.floor(Math.log10(most / unit / 3)));
-    [5, 2].some(function (k) { if (most / unit / (step * k) >= 3) { step *= k; return true; } return false; });
     g.textAlign = "right"; g.strokeStyle = gpuprof.color("line");
-    for (var t = 0; t * unit <= most; t += step) {
-      g.fillStyle = gpuprof.color("soft"); g.fillText(gpuprof.bytes(t * unit), left - 6, y(t * unit));
-      g.beginPath(); g.moveTo(left, y(t * unit)); g.lineTo(w - 4, y(t * unit)); g.stroke();
-    }
+    gpuprof.ticks(0, most, 3, true).forEach(function (t) {
+      g.fillStyle = gpuprof.color("soft"); g.fillText(gpuprof.bytes(t), left - 6, y(t));
+      g.beginPath(); g.moveTo(left, y(t)); g.lineTo(w - 4, y(t)); g.stroke();
+    });
   }
   function line(g, v, values, tone) {
     g.save(); g.beginPath(); g.rect(left, 0, v.canvas.clientWidth - left, height()); g.clip();
@@ -133,10 +131,9 @@ document.querySelectorAll('.view[data-view="memory"]').forEach(function (root) {
   function legend() {
     var p = gpuprof.element("p", { "class": "meta legend" });
     data.kinds.forEach(function (k, i) {
-      var c = gpuprof.element("canvas", { width: 12, height: 12, "aria-hidden": "true", "class": "swatch" });
-      p.appendChild(c); p.append(" " + k + "   ");
-      paint(); window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
-      function paint() { var g = c.getContext("2d"); g.fillStyle = gpuprof.color(data.tones[i]); g.fillRect(0, 0, 12, 12); }
+      var box = gpuprof.element("span", { "class": "swatch" });
+      box.style.background = "var(--" + data.tones[i] + ")";
+      p.appendChild(box); p.append(" " + k + "   ");
     });
     p.append("lines: live tensors, and reserved memory above them" + (data.steps ? "; dashed: ends of steps" : ""));
     root.prepend(p);

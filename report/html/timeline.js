@@ -38,7 +38,7 @@
           last = Math.floor(x0); lastTone = tone; x1 = x0 + 0.7;
         }
         g.fillStyle = tones[tone]; g.fillRect(x0, y + 2, x1 - x0 - (x1 - x0 > 3 ? 0.5 : 0), rowHeight - 4);
-        if (x1 - x0 > 46) gpuprof.label(g, name(row, i), Math.max(x0, left), y, x1 - Math.max(x0, left), rowHeight, inks[tone]);
+        if (x1 - x0 > 34) gpuprof.label(g, name(row, i), Math.max(x0, left), y, x1 - Math.max(x0, left), rowHeight, inks[tone]);
       }
       if (v.chosen && v.chosen.row === row) {
         g.strokeStyle = fg; g.lineWidth = 2;

@@ -90,6 +90,8 @@ gpuprof.view = function (root, p) {
   window.addEventListener("resize", v.redraw);
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", v.redraw);
   root.hidden = false; root.classList.add("drawn");
+  gpuprof.views = gpuprof.views || {};
+  gpuprof.views[root.id] = v;
   if (!gpuprof.current) gpuprof.current = v;
   draw();
   return v;

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { chromium } from "playwright-core";
 import axe from "axe-core";
 import * as drawn from "./drawn.mjs";
+import * as views from "./views.mjs";
 
 const [executablePath, folder, pattern = ""] = process.argv.slice(2);
 const maxBytes = 2_000_000;
@@ -76,7 +77,7 @@ async function look(page, colorScheme) {
   for (const v of found.violations) expect(false, name, `axe ${v.id}: ${v.help}; ${v.nodes.slice(0, 2).map((n) => n.html.slice(0, 160)).join(" | ")}`);
   expect(found.violations.length === 0, name, "accessibility");
 
-  for (const [what, width, media] of [["1024 px", 1024, "screen"], ["print", 760, "print"]]) {
+  for (const [what, width, media] of [["1400 px", 1400, "screen"], ["1024 px", 1024, "screen"], ["420 px", 420, "screen"], ["print", 760, "print"]]) {
     await tab.setViewportSize({ width, height: 900 });
     await tab.emulateMedia({ media, colorScheme });
     const wide = await tab.evaluate(() => ({ page: document.documentElement.scrollWidth, room: document.documentElement.clientWidth,
@@ -92,8 +93,34 @@ async function look(page, colorScheme) {
     const file = page.kind === "real" ? JSON.parse(readFileSync(page.path.replace("report.html", "run.html").replace(/html$/, "json"), "utf8")) : null;
     await drawn.check(tab, page.file, data, file, (ok, what) => expect(ok, page.name, what));
     await tables(tab, name);
+    await pictures(tab, page, data);
+    await commands(tab, name);
   }
   await context.close();
+}
+
+// pictures zooms, searches and selects in every picture that can be zoomed.
+async function pictures(tab, page, data) {
+  const told = (ok, what) => expect(ok, page.name, what);
+  await views.every(tab, told);
+  if (/memory/.test(page.file)) {
+    await views.memory(tab, data, told);
+    await views.flame(tab, "calls-chart", told);
+  }
+  if (/analysis-host/.test(page.file)) await views.flame(tab, "host-calls", told);
+  if (/analysis/.test(page.file)) await views.touch(browser, page.path, told);
+}
+
+// commands: each is one line, however narrow the page, and a click selects the whole of it.
+async function commands(tab, name) {
+  await tab.setViewportSize({ width: 420, height: 900 });
+  const broken = await tab.evaluate(() => [...document.querySelectorAll("dd > code, p > code:only-child")].filter((c) => c.checkVisibility()).filter((c) => {
+    const s = getSelection();
+    s.selectAllChildren(c);
+    return s.toString().includes("\n") || s.toString() !== c.textContent;
+  }).map((c) => c.textContent.slice(0, 80)));
+  expect(broken.length === 0, name, `commands that are broken where they are copied: ${broken.slice(0, 2).join(" | ")}`);
+  await tab.setViewportSize({ width: 1280, height: 900 });
 }
 
 // tables sorts every table by its last column of figures, and searches in those that can be.
@@ -137,7 +164,7 @@ async function keyboard(tab, page, name, colorScheme) {
   const stuck = await tab.evaluate(() => [...document.querySelectorAll(".scroll, button, summary, canvas")].filter((e) => e.checkVisibility() && e.tabIndex < 0).length);
   expect(stuck === 0, name, `${stuck} parts cannot be reached with the keyboard`);
   if (colorScheme !== "light") return;
-  const fold = tab.locator("details > summary").first();
+  const fold = tab.locator("main details > summary").first();
   if (await fold.count()) {
     const open = () => fold.evaluate((s) => s.parentElement.open);
     const before = await open();
