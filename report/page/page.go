@@ -130,8 +130,9 @@ type Line struct {
 	Value string
 	Note  string
 	Tone  Tone
-	Code  bool // the value is to be typed
-	Spare bool // the first to go where a terminal is short of lines
+	Code  bool   // the value is to be typed
+	Link  string // HTML only: the page that the value leads to
+	Spare bool   // the first to go where a terminal is short of lines
 	In    Where
 }
 
