@@ -62,7 +62,7 @@ func otherKinds(t testing.TB) map[string]func(io.Writer) error {
 	add("fleet", p, err)
 	p, err = page.Fleet(fixture.Straggling())
 	add("fleet-straggling", p, err)
-	p, err = page.Check(&gpuprof.CheckReport{Workload: "e3nn", Preset: "small", Device: "host", Stages: fixture.One().Checks, Cases: fixture.Cases()})
+	p, err = page.Check(&gpuprof.CheckReport{Head: document.NewHead(document.Check, gpuprof.Tool{}), Workload: "e3nn", Preset: "small", Device: "host", Stages: fixture.One().Checks, Cases: fixture.Cases()})
 	add("check", p, err)
 	p, err = page.Diagnosis(fixture.Diagnosis())
 	add("diagnosis", p, err)
