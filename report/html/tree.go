@@ -35,7 +35,7 @@ type blockView struct {
 	Live     *liveView
 }
 
-// liveView is a chart that can be zoomed: its data, and the script that draws it.
+// liveView has the data of a chart that a script draws.
 type liveView struct {
 	ID, Kind, Name string
 	Data           template.JS
@@ -92,21 +92,21 @@ type itemView struct {
 // tree turns sections into what the templates show.
 type tree struct {
 	timeline template.JS
-	pictures []string // scripts of the pictures that can be zoomed
+	pictures []string // scripts that draw
 	static   bool     // a page without scripts
 	beside   bool     // inside columns
 	err      error
 }
 
-// picture adds the script of a picture, each once.
-func (t *tree) picture(script string) {
+// addScript adds the script of a picture, each once.
+func (t *tree) addScript(script string) {
 	if !slices.Contains(t.pictures, script) {
 		t.pictures = append(t.pictures, script)
 	}
 }
 
-// embedded is data for a script; it escapes <, > and &, so no name can end the element.
-func (t *tree) embedded(data any) template.JS {
+// encodeData encodes data for a script. It escapes <, > and &, so no name can end the element.
+func (t *tree) encodeData(data any) template.JS {
 	text, err := json.Marshal(data)
 	if err != nil {
 		t.err = err
@@ -177,18 +177,18 @@ func (t *tree) block(b page.Block) (out blockView, ok bool) {
 		if b.Narrow && chart != "" {
 			chart = "<div class=\"narrow\">" + drawn.InlineNarrow(b.ID+"-narrow") + "</div><div class=\"broad\">" + chart + "</div>"
 		}
-		return blockView{Chart: template.HTML(chart), Note: b.Note, Live: t.live(b)}, chart != ""
+		return blockView{Chart: template.HTML(chart), Note: b.Note, Live: t.liveChart(b)}, chart != ""
 	case page.Timeline:
 		drawn, note := b.Draw()
-		t.timeline = t.embedded(drawn)
-		t.picture("timeline.js")
+		t.timeline = t.encodeData(drawn)
+		t.addScript("timeline.js")
 		return blockView{Timeline: true, Note: note}, true
 	}
 	return blockView{}, false
 }
 
-// live is what a script draws instead of a chart; nil for a chart that stands still.
-func (t *tree) live(b page.Chart) *liveView {
+// liveChart returns the data of a chart that a script draws, nil for another chart.
+func (t *tree) liveChart(b page.Chart) *liveView {
 	if b.Live == nil || t.static {
 		return nil
 	}
@@ -196,8 +196,8 @@ func (t *tree) live(b page.Chart) *liveView {
 	if data == nil {
 		return nil
 	}
-	t.picture(string(b.Kind) + ".js")
-	return &liveView{ID: b.ID, Kind: string(b.Kind), Name: b.Name, Data: t.embedded(data)}
+	t.addScript(string(b.Kind) + ".js")
+	return &liveView{ID: b.ID, Kind: string(b.Kind), Name: b.Name, Data: t.encodeData(data)}
 }
 
 func textOf(b page.Text) *textView {

@@ -6,18 +6,18 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// FlameData is calls below their callers, for flame.js.
+// FlameData has calls below their callers, for flame.js.
 type FlameData struct {
 	Unit  string   `json:"unit"` // "ns" or "B"
-	Of    string   `json:"of"`   // what the width of all is
+	Of    string   `json:"of"`   // the whole: "mean step"
 	Span  int64    `json:"span"`
 	Names []string `json:"names"`
-	// Calls are four numbers each: depth, start, width, name; a caller stands before its callees.
+	// Calls has four numbers for each call: depth, start, width, name. A caller comes before its callees.
 	Calls []int64 `json:"calls"`
 	Left  int     `json:"left,omitempty"` // narrower calls that are not in the picture
 }
 
-// Calls narrower than this part of the whole are no part of a page.
+// A page leaves out calls narrower than this part of the whole.
 const leastFlame = 10_000
 
 // add adds a call, or counts one that is too narrow.
@@ -26,10 +26,10 @@ func (d *FlameData) add(names *numbered, where string, depth int, from, to int64
 		d.Left++
 		return
 	}
-	d.Calls = append(d.Calls, int64(depth), from, to-from, int64(names.of(view.CutPlace(where, 160))))
+	d.Calls = append(d.Calls, int64(depth), from, to-from, int64(names.idOf(view.CutPlace(where, 160))))
 }
 
-// hostFlame is the sampled stacks of the host thread in the mean step; nil without samples.
+// hostFlame returns the sampled stacks of the host thread in the mean step, nil without samples.
 func hostFlame(h *analyze.HostAccount) any {
 	calls := h.Calls()
 	if len(calls) == 0 {
@@ -50,7 +50,7 @@ func hostFlame(h *analyze.HostAccount) any {
 	return d
 }
 
-// memoryFlame is the stacks that hold memory at the moment of the report; nil without stacks.
+// memoryFlame returns the stacks that hold memory at the moment of the report, nil without stacks.
 func memoryFlame(m *memsnap.Moment) any {
 	if len(m.Calls) == 0 {
 		return nil

@@ -41,10 +41,10 @@ func History(r *history.Report) (*Page, error) {
 	return p, nil
 }
 
-// mostCommits is how many commits a page lists, the latest.
+// mostCommits limits the commits of a page to the latest.
 const mostCommits = 100
 
-// commitSection lists the latest commits with what changed at each.
+// commitSection lists the latest commits with the changes at each.
 func commitSection(all []series) Section {
 	type entry struct {
 		commit   history.Commit
@@ -261,7 +261,7 @@ func changeItem(s series, c *history.Change) Item {
 	return it
 }
 
-// commitText is a commit with its subject and its author, where the store has them.
+// commitText returns a commit with its subject and its author, if the store has them.
 func commitText(c history.Commit) string {
 	text := c.Short()
 	if c.Subject != "" {

@@ -8,15 +8,15 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// mostLives is how many allocations a page shows one by one, the largest.
+// mostLives limits the allocations of a page to the largest.
 const mostLives = 3000
 
-// memoryTraceData is the allocations of a device over its events, for memory.js.
+// memoryTraceData has the allocations of a device over its events, for memory.js.
 type memoryTraceData struct {
 	Events int      `json:"events"`
 	Kinds  []string `json:"kinds"`
 	Tones  []string `json:"tones"` // CSS variables, by category
-	// Lives are five numbers for each allocation: event (as the difference to the one before), events until it is
+	// Lives has five numbers for each allocation: event (as the difference to the one before), events until it is
 	// freed, bytes, category, stack from 1 (0 none). The first event is -1: before the recording.
 	Lives  []int64  `json:"lives"`
 	Others int      `json:"others,omitempty"` // smaller allocations, and their bytes
@@ -33,7 +33,7 @@ type memoryTraceData struct {
 	OOMs      []int   `json:"ooms,omitempty"`
 }
 
-// memoryTrace is nil for an analysis that was read from a file, which has no allocations.
+// memoryTrace returns nil for an analysis from a file, which has no allocations.
 func memoryTrace(d *memsnap.Device) any {
 	lives, others, bytes := d.Lives(mostLives)
 	if len(lives) == 0 || len(d.Series.Event) == 0 {
@@ -41,7 +41,7 @@ func memoryTrace(d *memsnap.Device) any {
 	}
 	out := &memoryTraceData{Events: d.Events, Others: others, Bytes: bytes, Event: d.Series.Event, Requested: d.Series.Requested, Reserved: d.Series.Reserved,
 		Peak: d.Peak.Event, PeakBytes: d.Peak.Requested, Lives: []int64{}, Kinds: []string{}, Tones: []string{}}
-	for i, k := range d.Series.Kinds { // the tones of the picture that stands still
+	for i, k := range d.Series.Kinds { // the tones of the figure
 		tone := "rest"
 		if i < view.MaxTones {
 			tone = fmt.Sprintf("t%d", i)
@@ -56,7 +56,7 @@ func memoryTrace(d *memsnap.Device) any {
 			kind = len(out.Kinds)
 			out.Kinds, out.Tones = append(out.Kinds, l.Category.String()), append(out.Tones, "rest")
 		}
-		out.Lives = append(out.Lives, int64(l.Born-last), int64(l.Done-l.Born), l.Bytes, int64(kind), int64(stacks.of(d.StackOf(l))))
+		out.Lives = append(out.Lives, int64(l.Born-last), int64(l.Done-l.Born), l.Bytes, int64(kind), int64(stacks.idOf(d.StackOf(l))))
 		last = l.Born
 	}
 	out.Stacks, out.Frames = stacks.all, stacks.frames.all

@@ -222,7 +222,7 @@ type Item struct {
 	// About is the rule or warning that the item is one of, "rule-item", to which HTML links;
 	// ID is where the text about one stands.
 	About, ID string
-	// Place is the number of a finding, from 1, among those that the timeline of the page shows; 0 has none.
+	// Place numbers the findings that the timeline of the page shows, from 1; 0 has none.
 	Place int
 	In    Where
 }
@@ -234,14 +234,14 @@ type Chart struct {
 	Figure func() *figure.Figure
 	Note   string // the paragraph above it
 	Narrow bool   // laid out anew for a phone, where other figures are scrolled
-	// Live is the data of the same picture for a script that zooms it, nil for a picture that stands still; Kind
-	// names the script. Name is what a reader who hears the page is told.
+	// Live returns the data of the same picture for a script that zooms it; nil has no script. Kind names the script,
+	// Name the picture for a screen reader.
 	Live func() any
 	Kind PictureKind
 	Name string
 }
 
-// PictureKind is a kind of picture that a script zooms.
+// PictureKind names the script of a picture.
 type PictureKind string
 
 // Kinds of pictures.

@@ -36,7 +36,7 @@ type timelineData struct {
 	Kernels []bool        `json:"kernels"` // the kind is of kernels
 	Rows    []timelineRow `json:"rows"`
 	Finds   []foundPlaces `json:"finds,omitempty"`
-	// Stacks are lists of frames, the innermost first, by the stacks of the rows.
+	// Stacks has lists of frames, the innermost first, by the stacks of the rows.
 	Stacks [][]int  `json:"stacks,omitempty"`
 	Frames []string `json:"frames,omitempty"`
 }
@@ -52,7 +52,7 @@ type timelineRow struct {
 	Stacks []int   `json:"stacks,omitempty"` // by box, from 1; 0 none
 }
 
-// foundPlaces are the longest places that a finding claims, in order: starts and lengths in ns.
+// foundPlaces has the longest places that a finding claims, in order: starts and lengths in ns.
 type foundPlaces struct {
 	Rule  string  `json:"rule"`
 	Of    int     `json:"of"` // all places
@@ -106,12 +106,12 @@ func drawTimeline(a *analyze.Analysis, xs []*analyze.Index) (timelineData, strin
 	return d, note
 }
 
-// rowData is a row as timeline.js reads it.
+// rowData encodes a row for timeline.js.
 func rowData(r boxRow, names *numbered, stacks *stackTable, x *analyze.Index) timelineRow {
 	row := timelineRow{Name: view.Cut(r.name, 40), Boxes: []int64{}, Sums: r.sums, Hidden: r.hidden}
 	last, stacked := int64(0), false
 	for _, b := range r.boxes {
-		row.Boxes = append(row.Boxes, b.from-last, b.to-b.from, int64(b.kind), int64(names.of(b.name)), int64(b.count))
+		row.Boxes = append(row.Boxes, b.from-last, b.to-b.from, int64(b.kind), int64(names.idOf(b.name)), int64(b.count))
 		last = b.from
 		if r.sums != "" && b.count > 1 {
 			row.Mix = append(row.Mix, int64(len(b.parts)))
@@ -121,7 +121,7 @@ func rowData(r boxRow, names *numbered, stacks *stackTable, x *analyze.Index) ti
 		}
 		stack := 0
 		if b.host > 0 {
-			stack = stacks.of(x.Frames(b.host - 1))
+			stack = stacks.idOf(x.Frames(b.host - 1))
 		}
 		row.Stacks, stacked = append(row.Stacks, stack), stacked || stack > 0
 	}
@@ -131,13 +131,13 @@ func rowData(r boxRow, names *numbered, stacks *stackTable, x *analyze.Index) ti
 	return row
 }
 
-// numbered are texts by the order of their first use.
+// numbered has texts in the order of their first use.
 type numbered struct {
 	at  map[string]int
 	all []string
 }
 
-func (n *numbered) of(text string) int {
+func (n *numbered) idOf(text string) int {
 	id, ok := n.at[text]
 	if !ok {
 		id = len(n.all)
@@ -154,15 +154,15 @@ type stackTable struct {
 	frames numbered
 }
 
-// of is the number of a stack from 1; 0 for none, and for one beyond the limit.
-func (s *stackTable) of(frames []string) int {
+// idOf returns the number of a stack from 1; 0 for none, and for one beyond the limit.
+func (s *stackTable) idOf(frames []string) int {
 	if len(frames) == 0 {
 		return 0
 	}
 	frames = frames[:min(len(frames), maxFrames)]
 	var list []int
 	for _, f := range frames {
-		list = append(list, s.frames.of(view.CutPlace(f, 120)))
+		list = append(list, s.frames.idOf(view.CutPlace(f, 120)))
 	}
 	key := fmt.Sprint(list)
 	id, ok := s.at[key]
@@ -194,12 +194,12 @@ type claimed struct {
 	spans []model.Span
 }
 
-// hasPlace says whether a finding claims time that the timeline can show.
+// hasPlace reports whether a finding claims time that the timeline can show.
 func hasPlace(a *analyze.Analysis, xs []*analyze.Index, finding int) bool {
 	return len(a.ClaimedBy(finding)) > 0 && a.Findings[finding].Input < len(xs)
 }
 
-// placesOf are the places of the findings that have one, in the order of the findings.
+// placesOf returns the places of findings, in the order of the findings.
 func placesOf(a *analyze.Analysis, xs []*analyze.Index) []foundPlaces {
 	var out []foundPlaces
 	for i := range a.Findings {

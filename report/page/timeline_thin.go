@@ -12,7 +12,7 @@ type box struct {
 	parts    []part
 }
 
-// part is what the operations of one kind add up to in a box of several.
+// part has the sums of one kind of operations in a box.
 type part struct {
 	kind, count int
 	ns          int64
@@ -78,7 +78,7 @@ func (r *rowBuilder) push(n int, b box) {
 		}
 		return
 	}
-	b.measure()
+	b.setLongest()
 	m := &r.merges[n]
 	if m.open {
 		if m.box.join(&b, resolution(n+1)) {
@@ -103,15 +103,15 @@ func (r *rowBuilder) row(name, sums string) boxRow {
 	return boxRow{name: name, sums: sums, boxes: r.out, times: len(r.merges), hidden: r.hidden}
 }
 
-// measure fills in the length of a box that was never joined.
-func (b *box) measure() {
+// setLongest sets the length of a box of one operation.
+func (b *box) setLongest() {
 	if b.longest == 0 {
 		b.longest = b.to - b.from
 	}
 }
 
-// own is the time of a box's operations.
-func (b *box) own() int64 {
+// opTime returns the time of the operations of a box, ns.
+func (b *box) opTime() int64 {
 	if b.ns == 0 {
 		return b.to - b.from
 	}
@@ -125,10 +125,10 @@ func (b *box) join(next *box, res int64) bool {
 		return false
 	}
 	if b.parts == nil {
-		b.parts = []part{{b.kind, b.count, b.own()}}
+		b.parts = []part{{b.kind, b.count, b.opTime()}}
 	}
 	if next.parts == nil {
-		b.addPart(part{next.kind, next.count, next.own()})
+		b.addPart(part{next.kind, next.count, next.opTime()})
 	}
 	for _, p := range next.parts {
 		b.addPart(p)
@@ -177,7 +177,7 @@ func thin(rows []boxRow) int64 {
 func merge(v []box, res int64) []box {
 	out := v[:0]
 	for _, b := range v {
-		b.measure()
+		b.setLongest()
 		if n := len(out); n == 0 || !out[n-1].join(&b, res) {
 			out = append(out, b)
 		}

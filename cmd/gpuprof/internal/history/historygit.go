@@ -49,7 +49,7 @@ func measuredCommit(c judge.Children, given string) (out history.Commit, err err
 		return out, err
 	}
 	if text, err := c.Git("", "show", "--no-patch", "--format=%ct%x00%an%x00%s", out.ID); err == nil {
-		describe(&out, string(text))
+		fillCommit(&out, string(text))
 		if remote, err := c.Git("", "config", "--get", "remote.origin.url"); err == nil {
 			out.URL = history.CommitURL(strings.TrimSpace(string(remote)), out.ID)
 		}
@@ -57,8 +57,8 @@ func measuredCommit(c judge.Children, given string) (out history.Commit, err err
 	return out, nil
 }
 
-// describe fills in the time, the author and the subject, separated by zero bytes.
-func describe(c *history.Commit, text string) {
+// fillCommit sets the time, the author and the subject from a text with zero bytes between them.
+func fillCommit(c *history.Commit, text string) {
 	parts := strings.SplitN(strings.TrimSpace(text), "\x00", 3)
 	if s, err := strconv.ParseInt(parts[0], 10, 64); err == nil {
 		c.Time = time.Unix(s, 0).UTC()
