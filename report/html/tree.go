@@ -55,10 +55,32 @@ type linesView struct {
 
 type tableView struct {
 	Name, Caption, Class, Folded, More string
-	Columns                            []page.Column
+	Columns                            []columnView
 	Rows                               []rowView
 	Headed                             bool // a column has a title
 	Plain                              bool // narrow enough not to scroll
+}
+
+// columnView is a column with its class.
+type columnView struct {
+	page.Column
+	Class string
+}
+
+// classOf is the class of a column's cells. A phone leaves out the later columns of a table until they are asked for:
+// those that a narrow terminal leaves out, and those that only a page has.
+func classOf(c page.Column, words bool) string {
+	class := ""
+	switch {
+	case c.Remark:
+		class = "remark"
+	case c.Left && !words:
+		class = "left"
+	}
+	if c.Drop > 1 || c.Wide || c.In&^page.Verbose == page.HTML {
+		class += " later"
+	}
+	return strings.TrimSpace(class)
 }
 
 type rowView struct {
@@ -68,10 +90,9 @@ type rowView struct {
 
 type cellView struct {
 	page.Cell
-	Remark bool
-	Left   bool   // words in a table of figures
-	Full   string // of a name that may be cut
-	Sort   string // the figure that a table is sorted by, "" for the text
+	Class string
+	Full  string // of a name that may be cut
+	Sort  string // the figure that a table is sorted by, "" for the text
 }
 
 // cutName is from how many bytes a name may be cut by the width of its column.
@@ -215,7 +236,7 @@ func textOf(b page.Text) *textView {
 
 func tableOf(b page.Table) *tableView {
 	columns, rows, left := b.For(page.HTML)
-	g := &tableView{Name: b.Name, Caption: b.Caption, Folded: b.Folded, Columns: columns}
+	g := &tableView{Name: b.Name, Caption: b.Caption, Folded: b.Folded}
 	if g.Caption == "" {
 		g.Caption = b.Name
 	}
@@ -227,6 +248,12 @@ func tableOf(b page.Table) *tableView {
 		words = words && c.Left
 		g.Headed = g.Headed || c.Title != ""
 	}
+	for i, c := range columns {
+		g.Columns = append(g.Columns, columnView{c, classOf(c, false)})
+		if i == 0 {
+			g.Columns[0].Class = strings.TrimSpace(strings.TrimSuffix(g.Columns[0].Class, "later"))
+		}
+	}
 	for _, r := range rows {
 		row := rowView{}
 		switch {
@@ -236,7 +263,7 @@ func tableOf(b page.Table) *tableView {
 			row.Class = "failed"
 		}
 		for i, c := range r.Cells {
-			cell := cellView{Cell: c, Remark: columns[i].Remark, Left: columns[i].Left && !words}
+			cell := cellView{Cell: c, Class: classOf(columns[i], words)}
 			if c.Unit != "" && !math.IsNaN(c.Value) && !math.IsInf(c.Value, 0) {
 				cell.Sort = strconv.FormatFloat(c.Value, 'g', 6, 64)
 			}

@@ -94,7 +94,7 @@ async function look(page, colorScheme) {
     await drawn.check(tab, page.file, data, file, (ok, what) => expect(ok, page.name, what));
     await tables(tab, name);
     await pictures(tab, page, data);
-    await commands(tab, name);
+    await phone(tab, page, name);
   }
   await context.close();
 }
@@ -111,14 +111,28 @@ async function pictures(tab, page, data) {
   if (/analysis/.test(page.file)) await views.touch(browser, page.path, told);
 }
 
-// commands: each is one line, however narrow the page, and a click selects the whole of it.
-async function commands(tab, name) {
+// phone: commands are one line, however narrow the page, and a click selects the whole of one. Tables have the columns
+// of the answer first, and the others after a press.
+async function phone(tab, page, name) {
   await tab.setViewportSize({ width: 420, height: 900 });
   const broken = await tab.evaluate(() => [...document.querySelectorAll("dd > code, p > code:only-child")].filter((c) => c.checkVisibility()).filter((c) => {
     const s = getSelection();
     s.selectAllChildren(c);
     return s.toString().includes("\n") || s.toString() !== c.textContent;
   }).map((c) => c.textContent.slice(0, 80)));
+  const tables = await tab.evaluate(() => [...document.querySelectorAll("table.brief")].filter((t) => t.checkVisibility()).flatMap((t) => {
+    const seen = () => [...t.querySelectorAll(".later")].filter((c) => c.checkVisibility()).length, press = t.closest(".scroll").previousElementSibling.querySelector(".more"), out = [];
+    if (seen()) out.push("shows its later columns");
+    press.click();
+    if (!seen()) out.push("keeps its later columns hidden");
+    press.click();
+    return out.map((o) => `${t.caption.textContent.slice(0, 40)} ${o}`);
+  }));
+  expect(tables.length === 0, name, tables.slice(0, 3).join("; "));
+  if (/comparison-gate/.test(page.file)) {
+    const right = await tab.evaluate(() => [...document.querySelectorAll('[aria-label="Table of metrics"] thead th')].find((th) => th.textContent.trim() === "verdict").getBoundingClientRect().right);
+    expect(right <= 420, name, `the verdicts end at ${right} px of 420`);
+  }
   expect(broken.length === 0, name, `commands that are broken where they are copied: ${broken.slice(0, 2).join(" | ")}`);
   await tab.setViewportSize({ width: 1280, height: 900 });
 }
