@@ -80,8 +80,8 @@
     // A phone has the columns of the answer first; the others are one press away.
     var later = table.querySelectorAll("th.later").length;
     if (later) {
-      table.classList.add("brief");
-      var more = button("All columns", "All columns of " + name, function (b) { b.setAttribute("aria-pressed", String(!table.classList.toggle("brief"))); });
+      table.classList.add("answer-first");
+      var more = button("All columns", "All columns of " + name, function (b) { b.setAttribute("aria-pressed", String(!table.classList.toggle("answer-first"))); });
       more.className = "more"; more.setAttribute("aria-pressed", "false");
       tools.appendChild(more);
       if (table.tBodies[0].rows.length < 3) tools.classList.add("narrow"); // nothing else is in it

@@ -120,7 +120,7 @@ async function phone(tab, page, name) {
     s.selectAllChildren(c);
     return s.toString().includes("\n") || s.toString() !== c.textContent;
   }).map((c) => c.textContent.slice(0, 80)));
-  const tables = await tab.evaluate(() => [...document.querySelectorAll("table.brief")].filter((t) => t.checkVisibility()).flatMap((t) => {
+  const tables = await tab.evaluate(() => [...document.querySelectorAll("table.answer-first")].filter((t) => t.checkVisibility()).flatMap((t) => {
     const seen = () => [...t.querySelectorAll(".later")].filter((c) => c.checkVisibility()).length, press = t.closest(".scroll").previousElementSibling.querySelector(".more"), out = [];
     if (seen()) out.push("shows its later columns");
     press.click();
