@@ -1,7 +1,7 @@
 // Looks at gpuprof's HTML pages in a headless Chromium: node browser.mjs CHROMIUM FOLDER [PATTERN],
 // where FOLDER/made-up and FOLDER/real hold the pages. PATTERN picks some of them.
 // It exits 1 when a check fails.
-import { readFileSync, readdirSync, statSync } from "node:fs";
+import { existsSync, readFileSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 import axe from "axe-core";
@@ -44,6 +44,7 @@ try {
     expect(statSync(page.path).size < maxBytes, page.name, `${statSync(page.path).size} bytes, 2 MB is the limit`);
     for (const colorScheme of ["light", "dark"]) await look(page, colorScheme);
   }
+  if (existsSync(join(folder, "large"))) await large(join(folder, "large", "trace.html"));
 } finally {
   await browser.close();
 }
@@ -53,6 +54,22 @@ paints.sort((a, b) => b.ms - a.ms);
 console.log(`first contentful paint, slowest of ${paints.length}: ${paints.slice(0, 3).map((p) => `${p.ms.toFixed(0)} ms ${p.name}`).join(", ")} (not a criterion here)`);
 console.log(`${checks} checks on ${pages.length} pages, ${failures} failed`);
 process.exit(failures ? 1 : 0);
+
+// large prints how long the page of a 54 MB trace takes to load, the best of three, and uses its pictures.
+async function large(path) {
+  const page = { kind: "large", file: "trace.html", name: "large/trace.html", path }, tab = await browser.newPage({ viewport: { width: 1280, height: 900 } }), times = [];
+  tab.on("request", (r) => expect(r.url() === "file://" + path, page.name, `it asks for ${r.url().slice(0, 200)}`));
+  tab.on("pageerror", (e) => expect(false, page.name, `script error: ${e}`));
+  for (let i = 0; i < 3; i++) {
+    await tab.goto("file://" + path);
+    times.push(await tab.evaluate(() => performance.getEntriesByType("navigation")[0].loadEventEnd));
+  }
+  const script = await tab.evaluate(() => [...document.scripts].filter((s) => !s.type).reduce((n, s) => n + s.textContent.length, 0));
+  expect(script < 150_000, page.name, `${script} bytes of script, 150 kB is the limit`);
+  console.log(`load of the page of a 54 MB trace: ${Math.min(...times).toFixed(0)} ms, ${(statSync(path).size / 1000).toFixed(0)} kB with ${(script / 1000).toFixed(0)} kB of script (not a criterion here)`);
+  await views.every(tab, (ok, what) => expect(ok, page.name, what));
+  await tab.close();
+}
 
 // look opens one page in one colour scheme and checks all that every page must hold to.
 async function look(page, colorScheme) {

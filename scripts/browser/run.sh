@@ -84,5 +84,11 @@ allow 0 "$gpuprof" tune gruflow --device host --preset small --knob sync --budge
 allow 0 "$gpuprof" analyze "$traces/dataloader-stall-fires.json" --force -o analysis.json -o analysis.html
 allow 0 "$gpuprof" report run.json --force -o report.html
 
+# A page of a large trace, whose load is printed.
+mkdir -p "$work/large"
+(cd "$here/../.." && go run ./scripts/record/gentrace -bytes 54000000 -o "$work/large/trace.json")
+allow 0 "$gpuprof" analyze "$work/large/trace.json" --force -o "$work/large/trace.html"
+rm "$work/large/trace.json"
+
 cd "$here"
 node browser.mjs "$chromium" "$work"
