@@ -82,6 +82,7 @@ allow '0 3' "$gpuprof" compare old.json run.json --force -o comparison.json -o c
 allow '0 1 3' "$gpuprof" gate old.json run.json --max sync_points=0 --force -o gate.json -o gate.html
 allow 0 "$gpuprof" tune gruflow --device host --preset small --knob sync --budget 2s --force -o tune.json -o tune.html
 allow 0 "$gpuprof" analyze "$traces/dataloader-stall-fires.json" --force -o analysis.json -o analysis.html
+allow 0 "$gpuprof" analyze "$traces/hidden-sync-fires.json" --force -o analysis-stacks.json -o analysis-stacks.html
 allow 0 "$gpuprof" report run.json --force -o report.html
 
 # A page of a large trace, whose load is printed.
