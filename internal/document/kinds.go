@@ -78,8 +78,9 @@ func kinds() []kind {
 		// 1.1.0 keeps every digit of what is compared exactly; 1.0.0 rounded it like the times. 1.2.0: the rate of requests.
 		// 1.3.0: metrics of which no direction is better.
 		{Baseline, "1.3.0", "a stored baseline", "gpuprof baseline add", "the file as it was stored, or remove it and add its runs again", "which stands for the old side only (gpuprof gate BASELINE NEW, gate auto NEW, run --baseline)"},
+		// 1.1.0 of both: subject, author and page of a commit; the answer of a history.
 		{History, "1.1.0", "a history", "gpuprof history", "a file written by gpuprof history -o FILE.json", "which gpuprof report takes"},
-		{Session, "1.0.0", "a stored session", "gpuprof history add", "an object of the store, or add its result again", "which gpuprof history reads from its store"},
+		{Session, "1.1.0", "a stored session", "gpuprof history add", "an object of the store, or add its result again", "which gpuprof history reads from its store"},
 		{Pack, "1.0.0", "a pack of sessions", "gpuprof history pack", "an object of the store", "which gpuprof history reads from its store"},
 		{Class, "1.0.0", "a class of sessions", "gpuprof history add", "an object of the store", "which gpuprof history reads from its store"},
 		// 1.2.0: workload, preset and device. 1.3.0: checks in virtual time.

@@ -31,6 +31,11 @@ type Commit struct {
 	Time   time.Time `json:"time,omitzero"`
 	Branch string    `json:"branch,omitempty"`
 	Dirty  bool      `json:"dirty,omitempty"` // files differed from the commit
+	// Subject is the first line of its message, Author the author's name, URL its page where the remote has one.
+	// Sessions before schema 1.1 have none of them.
+	Subject string `json:"subject,omitempty"`
+	Author  string `json:"author,omitempty"`
+	URL     string `json:"url,omitempty"`
 }
 
 // Short returns the commit as in names of objects: twelve digits, or "unknown".

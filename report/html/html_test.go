@@ -80,7 +80,7 @@ var quoted = regexp.MustCompile(` title="[^"]*"`)
 // TestHostileTextStaysText: markup in names reaches the page as text only.
 func TestHostileTextStaysText(t *testing.T) {
 	for name, page := range pages(t) {
-		if n := strings.Count(page, "<script"); n != strings.Count(page, "</script>") || n < 1 || n > 3 {
+		if n := strings.Count(page, "<script"); n != strings.Count(page, "</script>") || (n < 1 && !strings.HasPrefix(name, "site-")) || n > 5 {
 			t.Errorf("%s: %d scripts", name, n)
 		}
 		for _, bad := range []string{"<script>alert", "<img", "\x00", "\x1b"} {

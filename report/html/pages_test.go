@@ -3,6 +3,7 @@ package html_test
 import (
 	"flag"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -31,6 +32,7 @@ func documents(t testing.TB) map[string]func(io.Writer) error {
 	}
 	a, xs := fixture.Study(t, "dataloader-stall-fires.json")
 	out["analysis"] = func(w io.Writer) error { return writePage(w)(page.Analysis(a, xs)) }
+	maps.Copy(out, otherKinds(t))
 	return out
 }
 

@@ -77,8 +77,17 @@
       input.addEventListener("input", function () { search(table, input.value); });
       tools.appendChild(input);
     }
-    if (table.tBodies[0].rows.length < 3) return; // nothing to gather
-    tools.appendChild(button("Copy", "Copy " + name, function (b) { copy(text(table), b); }));
+    // A phone has the columns of the answer first; the others are one press away.
+    var later = table.querySelectorAll("th.later").length;
+    if (later) {
+      table.classList.add("answer-first");
+      var more = button("All columns", "All columns of " + name, function (b) { b.setAttribute("aria-pressed", String(!table.classList.toggle("answer-first"))); });
+      more.className = "more"; more.setAttribute("aria-pressed", "false");
+      tools.appendChild(more);
+      if (table.tBodies[0].rows.length < 3) tools.classList.add("narrow"); // nothing else is in it
+    }
+    if (table.tBodies[0].rows.length < 3 && !later) return; // nothing to gather
+    if (table.tBodies[0].rows.length > 2) tools.appendChild(button("Copy", "Copy " + name, function (b) { copy(text(table), b); }));
     var scroll = table.parentNode.classList.contains("scroll") ? table.parentNode : table;
     scroll.parentNode.insertBefore(tools, scroll);
   });

@@ -1,127 +1,302 @@
+// The timeline of a trace: a row for each stream, the host's calls, idle states and claims, over time in ns.
 (function () {
   "use strict";
-  var source = document.getElementById("timeline-data"), canvas = document.getElementById("tl");
-  if (!source || !canvas) return;
-  var data = JSON.parse(source.textContent), tip = document.getElementById("tl-tip");
-  document.getElementById("timeline-view").hidden = false;
-  var rowHeight = 22, left = 150, top = 22, from = 0, to = data.span, hover = null, cursor = { row: 0, i: -1 };
+  var root = document.getElementById("timeline-view"),
+    data = gpuprof.data("timeline-data");
+  if (!root || !data) return;
+  var rowHeight = 22,
+    top = 22,
+    left = Math.min(150, Math.round(root.clientWidth * 0.25) || 150);
+  data.rows.forEach(unpack);
   // Starts come as differences; sums and the end of every box are made once.
-  data.rows.forEach(function (row) {
-    var b = row.boxes, n = b.length / 5, at = 0;
-    row.n = n; row.start = new Float64Array(n); row.end = new Float64Array(n);
-    for (var i = 0; i < n; i++) { at += b[5 * i]; row.start[i] = at; row.end[i] = at + b[5 * i + 1]; }
-  });
-  function color(name) { return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim(); }
-  function unit(ns) {
-    var a = Math.abs(ns);
-    if (a >= 1e9) return (ns / 1e9).toPrecision(4) + " s";
-    if (a >= 1e6) return (ns / 1e6).toPrecision(4) + " ms";
-    if (a >= 1e3) return (ns / 1e3).toPrecision(4) + " us";
-    return Math.round(ns) + " ns";
+  function unpack(row, r) {
+    var b = row.boxes,
+      n = b.length / 5,
+      at = 0,
+      m = 0;
+    row.n = n;
+    row.at = r;
+    row.start = new Float64Array(n);
+    row.end = new Float64Array(n);
+    row.parts = new Array(n);
+    for (var i = 0; i < n; i++) {
+      at += b[5 * i];
+      row.start[i] = at;
+      row.end[i] = at + b[5 * i + 1];
+      if (b[5 * i + 4] < 2 || !row.mix) continue;
+      row.parts[i] = m;
+      m += 1 + 3 * row.mix[m];
+    }
   }
-  function first(row, t) { // first box that ends after t
-    var lo = 0, hi = row.n;
-    while (lo < hi) { var m = (lo + hi) >> 1; if (row.end[m] <= t) lo = m + 1; else hi = m; }
+  function first(row, t) {
+    // first box that ends after t
+    var lo = 0,
+      hi = row.n;
+    while (lo < hi) {
+      var m = (lo + hi) >> 1;
+      if (row.end[m] <= t) lo = m + 1;
+      else hi = m;
+    }
     return lo;
   }
-  function draw() {
-    var w = canvas.clientWidth, h = top + data.rows.length * rowHeight + 6, dpr = window.devicePixelRatio || 1;
-    canvas.style.height = h + "px";
-    if (canvas.width !== Math.round(w * dpr)) canvas.width = Math.round(w * dpr);
-    if (canvas.height !== Math.round(h * dpr)) canvas.height = Math.round(h * dpr);
-    var g = canvas.getContext("2d"), fg = color("fg"), soft = color("soft"), line = color("line"), tones = data.tones.map(color);
-    g.setTransform(dpr, 0, 0, dpr, 0, 0); g.clearRect(0, 0, w, h);
-    g.font = "12px system-ui, sans-serif"; g.textBaseline = "middle";
-    var scale = (w - left - 4) / (to - from), span = to - from, step = Math.pow(10, Math.floor(Math.log10(span / 4)));
-    [5, 2].some(function (k) { if (span / (step * k) >= 4) { step *= k; return true; } });
-    g.fillStyle = soft; g.strokeStyle = line; g.textAlign = "center";
-    for (var t = Math.ceil(from / step) * step; t <= to; t += step) {
-      var tx = left + (t - from) * scale;
-      g.beginPath(); g.moveTo(tx, top - 4); g.lineTo(tx, h); g.stroke();
-      if (tx > left + 20 && tx < w - 30) g.fillText(unit(t), tx, 9);
-    }
+  function name(row, i) {
+    return data.names[row.boxes[5 * i + 3]];
+  }
+
+  function draw(g, v) {
+    var w = v.canvas.clientWidth,
+      h = height(),
+      scale = v.scale(),
+      fg = gpuprof.color("fg"),
+      tones = data.tones.map(gpuprof.color),
+      inks = data.ink.map(gpuprof.color);
+    gpuprof.axis(g, v, { left: left, top: top, h: h, text: gpuprof.time });
     data.rows.forEach(function (row, r) {
-      var y = top + r * rowHeight, b = row.boxes;
-      g.textAlign = "left"; g.fillStyle = fg;
-      g.save(); g.beginPath(); g.rect(0, y, left - 8, rowHeight); g.clip(); g.fillText(row.name, 2, y + rowHeight / 2); g.restore();
-      g.save(); g.beginPath(); g.rect(left, y, w - left, rowHeight); g.clip();
-      var last = -1, lastTone = -1;
-      for (var i = first(row, from); i < row.n && row.start[i] < to; i++) {
-        var x0 = left + (row.start[i] - from) * scale, x1 = left + (row.end[i] - from) * scale, tone = b[5 * i + 2];
-        if (x1 - x0 < 0.7) { // narrower than a pixel: one mark a pixel is enough
+      var y = top + r * rowHeight,
+        b = row.boxes;
+      g.textAlign = "left";
+      g.fillStyle = fg;
+      g.save();
+      g.beginPath();
+      g.rect(0, y, left - 8, rowHeight);
+      g.clip();
+      g.fillText(row.name, 2, y + rowHeight / 2);
+      g.restore();
+      g.save();
+      g.beginPath();
+      g.rect(left, y, w - left, rowHeight);
+      g.clip();
+      var last = -1,
+        lastTone = -1;
+      for (var i = first(row, v.from); i < row.n && row.start[i] < v.to; i++) {
+        var x0 = left + (row.start[i] - v.from) * scale,
+          x1 = left + (row.end[i] - v.from) * scale,
+          tone = b[5 * i + 2];
+        if (x1 - x0 < 0.7) {
+          // narrower than a pixel: one mark a pixel is enough
           if (Math.floor(x0) === last && tone === lastTone) continue;
-          last = Math.floor(x0); lastTone = tone; x1 = x0 + 0.7;
+          last = Math.floor(x0);
+          lastTone = tone;
+          x1 = x0 + 0.7;
         }
-        g.fillStyle = tones[tone]; g.fillRect(x0, y + 2, x1 - x0 - (x1 - x0 > 3 ? 0.5 : 0), rowHeight - 4);
-        if (x1 - x0 > 46) {
-          g.save(); g.beginPath(); g.rect(x0, y, x1 - x0 - 2, rowHeight); g.clip();
-          g.fillStyle = color(data.ink[tone]); g.fillText(data.names[b[5 * i + 3]], Math.max(x0, left) + 4, y + rowHeight / 2); g.restore();
-        }
+        g.fillStyle = tones[tone];
+        g.fillRect(x0, y + 2, x1 - x0 - (x1 - x0 > 3 ? 0.5 : 0), rowHeight - 4);
+        if (x1 - x0 > 34)
+          gpuprof.label(g, name(row, i), Math.max(x0, left), y, x1 - Math.max(x0, left), rowHeight, inks[tone]);
       }
-      if (r === cursor.row && cursor.i >= 0) { // the operation that the keys have chosen
-        g.strokeStyle = fg; g.lineWidth = 2;
-        g.strokeRect(left + (row.start[cursor.i] - from) * scale, y + 1, Math.max((row.end[cursor.i] - row.start[cursor.i]) * scale, 2), rowHeight - 2);
+      if (v.chosen && v.chosen.row === row) {
+        g.strokeStyle = fg;
+        g.lineWidth = 2;
+        g.strokeRect(
+          left + (row.start[v.chosen.i] - v.from) * scale,
+          y + 1,
+          Math.max((row.end[v.chosen.i] - row.start[v.chosen.i]) * scale, 2),
+          rowHeight - 2,
+        );
         g.lineWidth = 1;
       }
       g.restore();
     });
   }
-  var queued = false;
-  function redraw() { if (!queued) { queued = true; requestAnimationFrame(function () { queued = false; draw(); }); } }
-  function view(a, b) {
-    var width = Math.min(Math.max(b - a, 100), data.span);
-    from = Math.min(Math.max(a, 0), data.span - width); to = from + width; redraw();
+  function height() {
+    return top + data.rows.length * rowHeight + 6;
   }
-  function zoom(f, at) { if (at === undefined) at = (from + to) / 2; view(at - (at - from) * f, at + (to - at) * f); }
-  function pan(share) { var d = (to - from) * share; view(from + d, to + d); }
-  function timeAt(x) { return from + (x - left) / (canvas.clientWidth - left - 4) * (to - from); }
-  function tell(row, i) {
-    var b = row.boxes, k = b[5 * i + 4];
-    tip.textContent = row.name + ": " + (k > 1 ? k + " operations, most of them " : "") + data.names[b[5 * i + 3]] + ", " + data.labels[b[5 * i + 2]] + ", " + unit(row.end[i] - row.start[i]) + " from " + unit(row.start[i]);
+  function at(x, y, v) {
+    var row = data.rows[Math.floor((y - top) / rowHeight)],
+      t = v.value(x),
+      slack = 1 / v.scale();
+    if (!row || x < left) return null;
+    var i = first(row, t - slack);
+    return i < row.n && row.start[i] <= t + slack ? { row: row, i: i } : null;
   }
-  // choose moves the keys' choice to another row, or by operations of its row.
-  function choose(rows, operations) {
-    if (!data.rows.length) return;
-    var before = data.rows[cursor.row], at = cursor.i < 0 ? from : before.start[cursor.i];
-    cursor.row = Math.min(Math.max(cursor.row + rows, 0), data.rows.length - 1);
-    var row = data.rows[cursor.row];
-    if (!row.n) { cursor.i = -1; tip.textContent = row.name + ": nothing"; redraw(); return; }
-    cursor.i = operations && cursor.i >= 0 ? Math.min(Math.max(cursor.i + operations, 0), row.n - 1) : Math.min(first(row, at), row.n - 1);
-    tell(row, cursor.i);
-    var a = row.start[cursor.i], b = row.end[cursor.i];
-    if (b < from || a > to) view(a - (to - from) / 2, a + (to - from) / 2); else redraw();
+  function tell(item) {
+    var row = item.row,
+      i = item.i,
+      b = row.boxes,
+      k = b[5 * i + 4],
+      stack = row.stacks && row.stacks[i];
+    var text =
+      row.name +
+      ": " +
+      (k > 1 ? k + " operations, the longest of them " : "") +
+      name(row, i) +
+      ", " +
+      data.labels[b[5 * i + 2]] +
+      ", " +
+      gpuprof.time(row.end[i] - row.start[i]) +
+      " from " +
+      gpuprof.time(row.start[i]);
+    return {
+      text: text,
+      stack: stack
+        ? data.stacks[stack - 1].map(function (f) {
+            return data.frames[f];
+          })
+        : [],
+    };
   }
-  function describe(e) {
-    var box = canvas.getBoundingClientRect(), row = data.rows[Math.floor((e.clientY - box.top - top) / rowHeight)], t = timeAt(e.clientX - box.left);
-    var slack = (to - from) / canvas.clientWidth;
-    if (row) {
-      var i = first(row, t - slack);
-      if (i < row.n && row.start[i] <= t + slack) {
-        tell(row, i);
-        return;
+  function range(item) {
+    return [item.row.start[item.i], item.row.end[item.i]];
+  }
+  function move(rows, items, v) {
+    if (!data.rows.length) return undefined;
+    var was = v.chosen,
+      r = was ? was.row.at + rows : 0;
+    var row = data.rows[Math.min(Math.max(r, 0), data.rows.length - 1)];
+    if (!row.n) return undefined;
+    if (was && items) return { row: row, i: Math.min(Math.max(was.i + items, 0), row.n - 1) };
+    return { row: row, i: Math.min(first(row, was ? was.row.start[was.i] : v.from), row.n - 1) };
+  }
+
+  var most = 5000; // places that a search leads through
+  function find(text) {
+    var hits = [],
+      all = 0;
+    var ids = data.names.map(function (n) {
+      return n.toLowerCase().indexOf(text) >= 0;
+    });
+    data.rows.forEach(function (row) {
+      for (var i = 0; i < row.n; i++) {
+        if (!ids[row.boxes[5 * i + 3]]) continue;
+        all++;
+        if (hits.length < most) hits.push(hitOf(row, i));
       }
-    }
-    tip.textContent = "\u00a0";
+    });
+    hits.sort(function (a, b) {
+      return a.range[0] - b.range[0];
+    });
+    return { hits: hits, note: all > most ? ", of " + all : "" };
   }
-  canvas.addEventListener("mousemove", function (e) {
-    if (hover !== null) { var d = (hover - e.clientX) / (canvas.clientWidth - left) * (to - from); hover = e.clientX; view(from + d, to + d); } else describe(e);
+  function hitOf(row, i) {
+    return { range: [row.start[i], row.end[i]], y: top + row.at * rowHeight, h: rowHeight, item: { row: row, i: i } };
+  }
+
+  // sums adds up the operations of the streams in a range, by kind, and the idle states. A box of several operations
+  // that the range cuts counts by the share of it inside.
+  function sums(a, b) {
+    var by = {},
+      cut = false,
+      hidden = 0,
+      total = { ns: 0, count: 0, kernels: 0 };
+    function add(kind, ns, count, device) {
+      var s = (by[kind] = by[kind] || { kind: kind, ns: 0, count: 0, device: device });
+      s.ns += ns;
+      s.count += count;
+      if (!device) return;
+      total.ns += ns;
+      total.count += count;
+      if (data.kernels[kind]) total.kernels += count;
+    }
+    data.rows.forEach(function (row) {
+      if (row.sums !== "stream" && row.sums !== "idle") return;
+      var device = row.sums === "stream";
+      hidden += row.hidden || 0;
+      for (var i = first(row, a); i < row.n && row.start[i] < b; i++) {
+        var inside = (Math.min(row.end[i], b) - Math.max(row.start[i], a)) / (row.end[i] - row.start[i]),
+          m = row.parts[i];
+        if (m === undefined) {
+          add(row.boxes[5 * i + 2], inside * (row.end[i] - row.start[i]), 1, device);
+          continue;
+        }
+        if (inside < 1) cut = true;
+        for (var k = 0; k < row.mix[m]; k++) {
+          var q = m + 1 + 3 * k,
+            share = inside < 1 ? inside : 1;
+          add(row.mix[q], row.mix[q + 1] * share, row.mix[q + 2] * share, device);
+        }
+      }
+    });
+    var rows = Object.keys(by).map(function (k) {
+      return by[k];
+    });
+    rows.sort(function (x, y) {
+      return y.device - x.device || y.ns - x.ns;
+    });
+    rows = merged(rows).map(function (s) {
+      return line(s.label, s.ns, s.count, b - a);
+    });
+    rows.push(line("all operations", total.ns, total.count, b - a));
+    return {
+      caption:
+        "Selected: " +
+        gpuprof.time(b - a) +
+        " from " +
+        gpuprof.time(a) +
+        ", " +
+        Math.round(total.kernels) +
+        " kernels" +
+        (cut ? ", about" : ""),
+      head: ["kind", "time", "share of the range", "number"],
+      rows: rows,
+      note:
+        (cut ? "The range cuts neighbours that are drawn as one, which count by their share. " : "") +
+        (hidden ? hidden + " operations without a length, or below others of their stream, are left out. " : "") +
+        "Times of all streams and devices are added.",
+    };
+  }
+  // merged adds up kinds of one label: kernels of a class, and its copies and fills.
+  function merged(rows) {
+    var out = [];
+    rows.forEach(function (s) {
+      var label = (s.device ? "" : "idle: ") + data.labels[s.kind],
+        was = out.find(function (o) {
+          return o.label === label;
+        });
+      if (was) {
+        was.ns += s.ns;
+        was.count += s.count;
+      } else out.push({ label: label, ns: s.ns, count: s.count });
+    });
+    return out;
+  }
+  function line(label, ns, count, whole) {
+    return [
+      label,
+      { text: gpuprof.time(ns), v: Math.round(ns) },
+      ((100 * ns) / whole).toFixed(1) + " %",
+      { text: String(Math.round(count)), v: Math.round(count) },
+    ];
+  }
+
+  var v = gpuprof.view(root, {
+    name: "Timeline",
+    span: data.span,
+    least: 100,
+    left: left,
+    top: top,
+    stacks: !!data.stacks,
+    height: height,
+    draw: draw,
+    at: at,
+    tell: tell,
+    range: range,
+    move: move,
+    find: find,
+    sums: sums,
   });
-  canvas.addEventListener("mousedown", function (e) { hover = e.clientX; canvas.focus(); });
-  window.addEventListener("mouseup", function () { hover = null; });
-  canvas.addEventListener("dblclick", function (e) { zoom(0.4, timeAt(e.clientX - canvas.getBoundingClientRect().left)); });
-  canvas.addEventListener("wheel", function (e) {
-    if (!e.ctrlKey) return; // the page scrolls
-    e.preventDefault(); zoom(e.deltaY > 0 ? 1.25 : 0.8, timeAt(e.clientX - canvas.getBoundingClientRect().left));
-  }, { passive: false });
-  canvas.addEventListener("keydown", function (e) {
-    var keys = { ArrowLeft: function () { pan(-0.2); }, ArrowRight: function () { pan(0.2); }, "+": function () { zoom(0.5); }, "=": function () { zoom(0.5); }, "-": function () { zoom(2); }, Home: function () { view(0, data.span); },
-      ArrowUp: function () { choose(-1, 0); }, ArrowDown: function () { choose(1, 0); }, ",": function () { choose(0, -1); }, ".": function () { choose(0, 1); } };
-    if (keys[e.key]) { keys[e.key](); e.preventDefault(); }
+  gpuprof.timeline = v;
+  // A finding leads to the places where its time is, the longest first.
+  document.querySelectorAll("a[data-find]").forEach(function (a) {
+    a.addEventListener("click", function (e) {
+      var f = data.finds[Number(a.dataset.find) - 1],
+        at = 0,
+        hits = [];
+      if (!f) return;
+      for (var i = 0; i < f.spans.length; i += 2) {
+        hits.push({ range: [f.spans[i], f.spans[i] + f.spans[i + 1]] });
+        if (f.spans[i + 1] > f.spans[2 * at + 1]) at = hits.length - 1;
+      }
+      e.preventDefault();
+      v.jump(hits, at);
+      v.tell(null);
+      root.querySelector(".tip").textContent =
+        f.rule +
+        ": " +
+        (f.of > hits.length ? "the longest " + hits.length + " of " : "") +
+        f.of +
+        " places, the longest in view; n and p lead to the others";
+      root.scrollIntoView({ block: "start" });
+      v.canvas.focus({ preventScroll: true });
+    });
   });
-  [["in", function () { zoom(0.5); }], ["out", function () { zoom(2); }], ["left", function () { pan(-0.4); }], ["right", function () { pan(0.4); }], ["all", function () { view(0, data.span); }]].forEach(function (b) {
-    document.getElementById("tl-" + b[0]).addEventListener("click", b[1]);
-  });
-  window.addEventListener("resize", redraw);
-  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-  draw();
 })();

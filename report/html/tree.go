@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,6 +32,13 @@ type blockView struct {
 	Chart    template.HTML
 	Note     string // above a chart, or below a timeline
 	Timeline bool
+	Live     *liveView
+}
+
+// liveView has the data of a chart that a script draws.
+type liveView struct {
+	ID, Kind, Name string
+	Data           template.JS
 }
 
 type badgeView struct{ Class, Text string }
@@ -47,10 +55,32 @@ type linesView struct {
 
 type tableView struct {
 	Name, Caption, Class, Folded, More string
-	Columns                            []page.Column
+	Columns                            []columnView
 	Rows                               []rowView
 	Headed                             bool // a column has a title
 	Plain                              bool // narrow enough not to scroll
+}
+
+// columnView is a column with its class.
+type columnView struct {
+	page.Column
+	Class string
+}
+
+// classOf is the class of a column's cells. A phone leaves out the later columns of a table until they are asked for:
+// those that a narrow terminal leaves out, and those that only a page has.
+func classOf(c page.Column, words bool) string {
+	class := ""
+	switch {
+	case c.Remark:
+		class = "remark"
+	case c.Left && !words:
+		class = "left"
+	}
+	if c.Drop > 1 || c.Wide || c.In&^page.Verbose == page.HTML {
+		class += " later"
+	}
+	return strings.TrimSpace(class)
 }
 
 type rowView struct {
@@ -60,10 +90,9 @@ type rowView struct {
 
 type cellView struct {
 	page.Cell
-	Remark bool
-	Left   bool   // words in a table of figures
-	Full   string // of a name that may be cut
-	Sort   string // the figure that a table is sorted by, "" for the text
+	Class string
+	Full  string // of a name that may be cut
+	Sort  string // the figure that a table is sorted by, "" for the text
 }
 
 // cutName is from how many bytes a name may be cut by the width of its column.
@@ -84,8 +113,26 @@ type itemView struct {
 // tree turns sections into what the templates show.
 type tree struct {
 	timeline template.JS
-	beside   bool // inside columns
+	pictures []string // scripts that draw
+	static   bool     // a page without scripts
+	beside   bool     // inside columns
 	err      error
+}
+
+// addScript adds the script of a picture, each once.
+func (t *tree) addScript(script string) {
+	if !slices.Contains(t.pictures, script) {
+		t.pictures = append(t.pictures, script)
+	}
+}
+
+// encodeData encodes data for a script. It escapes <, > and &, so no name can end the element.
+func (t *tree) encodeData(data any) template.JS {
+	text, err := json.Marshal(data)
+	if err != nil {
+		t.err = err
+	}
+	return template.JS(text)
 }
 
 // toneOf is the class of a tone.
@@ -151,17 +198,27 @@ func (t *tree) block(b page.Block) (out blockView, ok bool) {
 		if b.Narrow && chart != "" {
 			chart = "<div class=\"narrow\">" + drawn.InlineNarrow(b.ID+"-narrow") + "</div><div class=\"broad\">" + chart + "</div>"
 		}
-		return blockView{Chart: template.HTML(chart), Note: b.Note}, chart != ""
+		return blockView{Chart: template.HTML(chart), Note: b.Note, Live: t.liveChart(b)}, chart != ""
 	case page.Timeline:
 		drawn, note := b.Draw()
-		data, err := json.Marshal(drawn) // escapes <, > and &, so no name can end the element
-		if err != nil {
-			t.err = err
-		}
-		t.timeline = template.JS(data)
+		t.timeline = t.encodeData(drawn)
+		t.addScript("timeline.js")
 		return blockView{Timeline: true, Note: note}, true
 	}
 	return blockView{}, false
+}
+
+// liveChart returns the data of a chart that a script draws, nil for another chart.
+func (t *tree) liveChart(b page.Chart) *liveView {
+	if b.Live == nil || t.static {
+		return nil
+	}
+	data := b.Live()
+	if data == nil {
+		return nil
+	}
+	t.addScript(string(b.Kind) + ".js")
+	return &liveView{ID: b.ID, Kind: string(b.Kind), Name: b.Name, Data: t.encodeData(data)}
 }
 
 func textOf(b page.Text) *textView {
@@ -179,7 +236,7 @@ func textOf(b page.Text) *textView {
 
 func tableOf(b page.Table) *tableView {
 	columns, rows, left := b.For(page.HTML)
-	g := &tableView{Name: b.Name, Caption: b.Caption, Folded: b.Folded, Columns: columns}
+	g := &tableView{Name: b.Name, Caption: b.Caption, Folded: b.Folded}
 	if g.Caption == "" {
 		g.Caption = b.Name
 	}
@@ -191,6 +248,12 @@ func tableOf(b page.Table) *tableView {
 		words = words && c.Left
 		g.Headed = g.Headed || c.Title != ""
 	}
+	for i, c := range columns {
+		g.Columns = append(g.Columns, columnView{c, classOf(c, false)})
+		if i == 0 {
+			g.Columns[0].Class = strings.TrimSpace(strings.TrimSuffix(g.Columns[0].Class, "later"))
+		}
+	}
 	for _, r := range rows {
 		row := rowView{}
 		switch {
@@ -200,7 +263,7 @@ func tableOf(b page.Table) *tableView {
 			row.Class = "failed"
 		}
 		for i, c := range r.Cells {
-			cell := cellView{Cell: c, Remark: columns[i].Remark, Left: columns[i].Left && !words}
+			cell := cellView{Cell: c, Class: classOf(columns[i], words)}
 			if c.Unit != "" && !math.IsNaN(c.Value) && !math.IsInf(c.Value, 0) {
 				cell.Sort = strconv.FormatFloat(c.Value, 'g', 6, 64)
 			}

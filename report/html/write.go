@@ -21,7 +21,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/page"
 )
 
-//go:embed *.tmpl style.css answer.css script.js tables.js timeline.js
+//go:embed *.tmpl *.css *.js
 var files embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{"pieces": pieces}).ParseFS(files, "*.tmpl"))
@@ -34,6 +34,7 @@ type pageView struct {
 	JS, Data, Timeline                     template.JS
 	DataNote, FileName, Beside             string
 	Sections, Contents                     []sectionView
+	pictures                               []string // scripts of the pictures that can be zoomed
 }
 
 // leastContents is how many sections a page has before it lists them at its top.
@@ -50,7 +51,7 @@ func Write(w io.Writer, p *page.Page) error {
 	if len(p.Meta) > 0 {
 		v.Tab += ", " + p.Meta[0]
 	}
-	t := &tree{}
+	t := &tree{static: p.Static}
 	for _, s := range p.Sections {
 		v.Sections = append(v.Sections, t.section(s, 2)...)
 	}
@@ -65,7 +66,7 @@ func Write(w io.Writer, p *page.Page) error {
 	if len(v.Contents) < leastContents {
 		v.Contents = nil
 	}
-	v.Timeline = t.timeline
+	v.Timeline, v.pictures = t.timeline, t.pictures
 	if p.Static {
 		v.DataNote, v.Beside = "The data of these pages:", p.Data.Name
 	} else {
@@ -99,8 +100,8 @@ func (v *pageView) dress(static bool) error {
 	if !static {
 		scripts = []string{"script.js", "tables.js"}
 	}
-	if v.Timeline != "" {
-		scripts = append(scripts, "timeline.js")
+	if len(v.pictures) > 0 {
+		scripts = append(append(scripts, "canvas.js", "view.js", "pointer.js", "controls.js"), v.pictures...)
 	}
 	var js []byte
 	for _, name := range scripts {

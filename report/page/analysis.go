@@ -29,7 +29,7 @@ func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 	if a == nil {
 		return nil, view.ErrNoRun("an analysis")
 	}
-	findings, verdict := traceFindingList(a)
+	findings, verdict := traceFindingList(a, xs)
 	var explained []Block
 	for _, e := range a.Explained {
 		explained = append(explained, Text{S: e.Text})

@@ -12,7 +12,7 @@ import (
 
 // traceFindingList is a finding for each rule where it claims most: the ranks of one
 // job mostly share their problems. A page has the others too.
-func traceFindingList(a *analyze.Analysis) (findings Block, verdict string) {
+func traceFindingList(a *analyze.Analysis, xs []*analyze.Index) (findings Block, verdict string) {
 	if len(a.Findings) == 0 {
 		return nil, a.Bound.Text
 	}
@@ -29,11 +29,15 @@ func traceFindingList(a *analyze.Analysis) (findings Block, verdict string) {
 			others[f.Rule]++
 		}
 	}
-	answer := a.Answer()
+	answer, places := a.Answer(), 0
 	for i, f := range a.Findings {
 		item := traceFinding(f)
 		if i == 0 && answer.Action != nil {
 			item.Lines = beyondAnswer(item.Lines)
+		}
+		if hasPlace(a, xs, i) {
+			places++
+			item.Place = places
 		}
 		if len(a.Inputs) > 1 {
 			where := inputName(a, f.Input)

@@ -72,7 +72,8 @@ func hostCalls(a *analyze.Analysis) []Block {
 	if a.Host == nil || len(a.Host.Stacks) == 0 {
 		return nil
 	}
-	return []Block{Chart{ID: "host-calls", Figure: func() *figure.Figure { return figure.HostCalls(a) }, Narrow: true}}
+	return []Block{Chart{ID: "host-calls", Figure: func() *figure.Figure { return figure.HostCalls(a) }, Narrow: true,
+		Live: func() any { return hostFlame(a.Host) }, Kind: Flame, Name: "Host thread by call"}}
 }
 
 // hostStacks is the sampled stacks with most time.

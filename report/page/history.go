@@ -36,8 +36,54 @@ func History(r *history.Report) (*Page, error) {
 				Chart{ID: fmt.Sprintf("t%d", i), Narrow: true, Figure: func() *figure.Figure { return figure.Trend(s.t, s.m) }}}})
 		}
 	}
-	p.Sections = append(p.Sections, warnings(r.Warnings))
+	p.Sections = append(p.Sections, commitSection(all), warnings(r.Warnings))
 	return p, nil
+}
+
+// mostCommits limits the commits of a page to the latest.
+const mostCommits = 100
+
+// commitSection lists the latest commits with the changes at each.
+func commitSection(all []series) Section {
+	type entry struct {
+		commit   history.Commit
+		sessions int
+		changes  []string
+	}
+	at := map[string]*entry{}
+	var list []*entry
+	for i, s := range all {
+		if !slices.ContainsFunc(all[:i], func(o series) bool { return o.t == s.t }) {
+			for _, session := range s.t.Sessions {
+				c := session.Commit
+				e := at[c.Short()]
+				if e == nil {
+					e = &entry{commit: c}
+					at[c.Short()] = e
+					list = append(list, e)
+				}
+				e.sessions++
+			}
+		}
+		for k := range s.m.Changes {
+			if e := at[s.m.Changes[k].After.Short()]; e != nil {
+				e.changes = append(e.changes, s.name()+" "+changedBy(&s.m.Changes[k]))
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *entry) int { return b.commit.Time.Compare(a.commit.Time) })
+	t := Table{Name: "Table of commits", Noun: "commit", In: HTML, Columns: wordColumns("commit", "subject", "author", "committed", "sessions", "changes"),
+		Max: [3]int{0, 0, mostCommits}, More: "%d earlier commits are in the data."}
+	for _, e := range list {
+		committed := view.None
+		if !e.commit.Time.IsZero() {
+			committed = e.commit.Time.UTC().Format("2006-01-02 15:04")
+		}
+		row := texts(e.commit.Short(), view.Cut(e.commit.Subject, 80), view.Cut(e.commit.Author, 40), committed, fmt.Sprint(e.sessions), strings.Join(e.changes[:min(len(e.changes), 5)], "; "))
+		row.Cells[0].Link = e.commit.URL
+		t.Rows = append(t.Rows, row)
+	}
+	return Section{ID: "commits", Heading: "Commits", In: HTML, Blocks: []Block{t}}
 }
 
 // series is a metric of a trend.
@@ -171,11 +217,23 @@ func changeItem(s series, c *history.Change) Item {
 	if n := len(c.Commits) - 1; n > 0 {
 		facts = append(facts, fmt.Sprintf("place: one of %d commits", n+1))
 	}
-	it := Item{Text: text + " (" + strings.Join(facts, ", ") + ")", Tone: changeTone(c), Lines: []Line{{Label: "levels", Value: s.m.FormatValue(c.Old) + " -> " + s.m.FormatValue(c.New)}, {Label: "cause", Value: causeText(c)}}}
+	it := Item{Text: text + " (" + strings.Join(facts, ", ") + ")", Tone: changeTone(c), Lines: []Line{{Label: "commit", Value: commitText(c.After), Link: c.After.URL, In: Markdown | HTML}, {Label: "levels", Value: s.m.FormatValue(c.Old) + " -> " + s.m.FormatValue(c.New)}, {Label: "cause", Value: causeText(c)}}}
 	if c.Before.ID != "" && c.Cause != history.FromMachine {
 		it.Lines = append(it.Lines, Line{Label: "next", Value: nextOf(c), Code: true})
 	}
 	return it
+}
+
+// commitText returns a commit with its subject and its author, if the store has them.
+func commitText(c history.Commit) string {
+	text := c.Short()
+	if c.Subject != "" {
+		text += " " + view.Cut(c.Subject, 80)
+	}
+	if c.Author != "" {
+		text += ", by " + view.Cut(c.Author, 40)
+	}
+	return text
 }
 
 // nextOf is the command that finds the commit of a change on fresh data.

@@ -80,7 +80,7 @@ func sessionSection(r *history.Report) Section {
 	out := Section{ID: "sessions", Heading: "Sessions"}
 	for i := range r.Trends {
 		t := &r.Trends[i]
-		table := Table{Name: fmt.Sprintf("Table of sessions %d", i+1), Noun: "session", Folded: "Latest sessions", Columns: wordColumns("commit", "committed", "measured", "class", "machine", "remark")}
+		table := Table{Name: fmt.Sprintf("Table of sessions %d", i+1), Noun: "session", Folded: "Latest sessions", Columns: wordColumns("commit", "subject", "author", "committed", "measured", "class", "machine", "remark")}
 		for k := len(t.Sessions) - 1; k >= max(0, len(t.Sessions)-mostSessions); k-- {
 			s := &t.Sessions[k]
 			committed := view.None
@@ -91,7 +91,9 @@ func sessionSection(r *history.Report) Section {
 			if s.OffBranch && remark == "" {
 				remark = "its commit is not on this branch"
 			}
-			table.Rows = append(table.Rows, texts(s.Commit.Short(), committed, s.Started.UTC().Format("2006-01-02 15:04"), s.Class, deviceAt(t, k), remark))
+			row := texts(s.Commit.Short(), view.Cut(s.Commit.Subject, 80), view.Cut(s.Commit.Author, 40), committed, s.Started.UTC().Format("2006-01-02 15:04"), s.Class, deviceAt(t, k), remark)
+			row.Cells[0].Link = s.Commit.URL
+			table.Rows = append(table.Rows, row)
 		}
 		out.Blocks = append(out.Blocks, table)
 	}

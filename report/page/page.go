@@ -129,8 +129,9 @@ type Line struct {
 	Value string
 	Note  string
 	Tone  Tone
-	Code  bool // the value is to be typed
-	Spare bool // the first to go where a terminal is short of lines
+	Code  bool   // the value is to be typed
+	Link  string // HTML only: the page that the value leads to
+	Spare bool   // the first to go where a terminal is short of lines
 	In    Where
 }
 
@@ -220,7 +221,9 @@ type Item struct {
 	// About is the rule or warning that the item is one of, "rule-item", to which HTML links;
 	// ID is where the text about one stands.
 	About, ID string
-	In        Where
+	// Place numbers the findings that the timeline of the page shows, from 1; 0 has none.
+	Place int
+	In    Where
 }
 
 // Chart is a figure, HTML only. Figure is called when it is drawn; nil is no
@@ -230,7 +233,21 @@ type Chart struct {
 	Figure func() *figure.Figure
 	Note   string // the paragraph above it
 	Narrow bool   // laid out anew for a phone, where other figures are scrolled
+	// Live returns the data of the same picture for a script that zooms it; nil has no script. Kind names the script,
+	// Name the picture for a screen reader.
+	Live func() any
+	Kind PictureKind
+	Name string
 }
+
+// PictureKind names the script of a picture.
+type PictureKind string
+
+// Kinds of pictures.
+const (
+	Flame       PictureKind = "flame"  // calls below their callers: a FlameData
+	MemoryTrace PictureKind = "memory" // allocations over events
+)
 
 // Timeline is the picture of a trace that can be zoomed, HTML only and once in a
 // page. Draw gives what timeline.js reads, and the note below the picture; it is called

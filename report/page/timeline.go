@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -17,36 +18,46 @@ import (
 const (
 	maxBoxes = 30_000
 	maxRows  = 40
+	// mostPlaces limits the places of a finding, maxStacks the stacks of a page.
+	mostPlaces = 500
+	maxStacks  = 3000
+	maxFrames  = 40
 )
 
 // timelineData is what timeline.js draws. Boxes are five numbers each: start
-// (as the difference to the one before) and length in ns, tone, name, how
+// (as the difference to the one before) and length in ns, kind, name, how
 // many operations it stands for.
 type timelineData struct {
-	Span   int64         `json:"span"`
-	Names  []string      `json:"names"`
-	Tones  []string      `json:"tones"` // CSS variables
-	Ink    []string      `json:"ink"`
-	Labels []string      `json:"labels"`
-	Rows   []timelineRow `json:"rows"`
+	Span    int64         `json:"span"`
+	Names   []string      `json:"names"`
+	Tones   []string      `json:"tones"` // CSS variables, by kind
+	Ink     []string      `json:"ink"`
+	Labels  []string      `json:"labels"`
+	Kernels []bool        `json:"kernels"` // the kind is of kernels
+	Rows    []timelineRow `json:"rows"`
+	Finds   []foundPlaces `json:"finds,omitempty"`
+	// Stacks has lists of frames, the innermost first, by the stacks of the rows.
+	Stacks [][]int  `json:"stacks,omitempty"`
+	Frames []string `json:"frames,omitempty"`
 }
 
 type timelineRow struct {
 	Name  string  `json:"name"`
 	Boxes []int64 `json:"boxes"`
+	// Sums is "stream" or "idle" where a selection adds up the boxes. Mix has for each box of several operations
+	// the number of kinds in it, and for each kind its number, own time in ns, and count.
+	Sums   string  `json:"sums,omitempty"`
+	Mix    []int64 `json:"mix,omitempty"`
+	Hidden int     `json:"hidden,omitempty"`
+	Stacks []int   `json:"stacks,omitempty"` // by box, from 1; 0 none
 }
 
-// states of an idle device, after the tones of classes.
-const (
-	toneRest = iota + view.MaxTones
-	toneStarved
-	toneQueued
-	toneUnknown
-	toneStep
-	toneHost
-	toneWait
-	toneCount
-)
+// foundPlaces has the longest places that a finding claims, in order: starts and lengths in ns.
+type foundPlaces struct {
+	Rule  string  `json:"rule"`
+	Of    int     `json:"of"` // all places
+	Spans []int64 `json:"spans"`
+}
 
 // timelineOf is the timeline of all inputs; nil where they have nothing to draw.
 func timelineOf(a *analyze.Analysis, xs []*analyze.Index) Block {
@@ -60,7 +71,6 @@ func timelineOf(a *analyze.Analysis, xs []*analyze.Index) Block {
 
 // drawTimeline lays out every input's rows and thins them to what a page can hold.
 func drawTimeline(a *analyze.Analysis, xs []*analyze.Index) (timelineData, string) {
-	tones := view.ClassTones()
 	var rows []boxRow
 	var span int64
 	for i, x := range xs {
@@ -68,7 +78,10 @@ func drawTimeline(a *analyze.Analysis, xs []*analyze.Index) (timelineData, strin
 		if len(xs) > 1 {
 			prefix = inputName(a, i) + " "
 		}
-		rows = append(rows, rowsOf(x, claimsOf(a, i), prefix, tones)...)
+		for _, r := range rowsOf(x, claimsOf(a, i), prefix) {
+			r.input = i
+			rows = append(rows, r)
+		}
 		span = max(span, x.Span.Len())
 	}
 	rows = rows[:min(len(rows), maxRows)]
@@ -76,25 +89,92 @@ func drawTimeline(a *analyze.Analysis, xs []*analyze.Index) (timelineData, strin
 	if resolution := thin(rows); resolution > 0 {
 		note = fmt.Sprintf("Neighbours that together last less than %s are drawn as one; the tables hold every operation.", gpuprof.FormatNS(resolution))
 	}
-	d := timelineData{Span: span, Names: []string{}}
-	d.Tones, d.Ink, d.Labels = toneNames(tones)
-	ids := map[string]int64{}
-	for _, r := range rows {
-		row := timelineRow{Name: view.Cut(r.name, 40), Boxes: []int64{}}
-		last := int64(0)
-		for _, b := range r.boxes {
-			id, ok := ids[b.name]
-			if !ok {
-				id = int64(len(d.Names))
-				ids[b.name] = id
-				d.Names = append(d.Names, view.Cut(b.name, 90))
-			}
-			row.Boxes = append(row.Boxes, b.from-last, b.to-b.from, int64(b.tone), id, int64(b.count))
-			last = b.from
-		}
-		d.Rows = append(d.Rows, row)
+	d := timelineData{Span: span, Names: []string{}, Finds: placesOf(a, xs)}
+	for _, k := range boxKinds() {
+		d.Tones, d.Ink, d.Labels, d.Kernels = append(d.Tones, k.tone), append(d.Ink, k.ink), append(d.Labels, k.label), append(d.Kernels, k.kernel)
 	}
+	names := numbered{at: map[string]int{}}
+	stacks := &stackTable{at: map[string]int{}, frames: numbered{at: map[string]int{}}}
+	for _, r := range rows {
+		d.Rows = append(d.Rows, rowData(r, &names, stacks, xs[r.input]))
+	}
+	d.Names = append(d.Names, names.all...)
+	for i, n := range d.Names {
+		d.Names[i] = view.Cut(n, 90)
+	}
+	d.Stacks, d.Frames = stacks.all, stacks.frames.all
 	return d, note
+}
+
+// rowData encodes a row for timeline.js.
+func rowData(r boxRow, names *numbered, stacks *stackTable, x *analyze.Index) timelineRow {
+	row := timelineRow{Name: view.Cut(r.name, 40), Boxes: []int64{}, Sums: r.sums, Hidden: r.hidden}
+	last, stacked := int64(0), false
+	for _, b := range r.boxes {
+		row.Boxes = append(row.Boxes, b.from-last, b.to-b.from, int64(b.kind), int64(names.idOf(b.name)), int64(b.count))
+		last = b.from
+		if r.sums != "" && b.count > 1 {
+			row.Mix = append(row.Mix, int64(len(b.parts)))
+			for _, p := range b.parts {
+				row.Mix = append(row.Mix, int64(p.kind), p.ns, int64(p.count))
+			}
+		}
+		stack := 0
+		if b.host > 0 {
+			stack = stacks.idOf(x.Frames(b.host - 1))
+		}
+		row.Stacks, stacked = append(row.Stacks, stack), stacked || stack > 0
+	}
+	if !stacked {
+		row.Stacks = nil
+	}
+	return row
+}
+
+// numbered has texts in the order of their first use.
+type numbered struct {
+	at  map[string]int
+	all []string
+}
+
+func (n *numbered) idOf(text string) int {
+	id, ok := n.at[text]
+	if !ok {
+		id = len(n.all)
+		n.at[text] = id
+		n.all = append(n.all, text)
+	}
+	return id
+}
+
+// stackTable has the stacks of a page, each once.
+type stackTable struct {
+	at     map[string]int
+	all    [][]int
+	frames numbered
+}
+
+// idOf returns the number of a stack from 1; 0 for none, and for one beyond the limit.
+func (s *stackTable) idOf(frames []string) int {
+	if len(frames) == 0 {
+		return 0
+	}
+	frames = frames[:min(len(frames), maxFrames)]
+	var list []int
+	for _, f := range frames {
+		list = append(list, s.frames.idOf(view.CutPlace(f, 120)))
+	}
+	key := fmt.Sprint(list)
+	id, ok := s.at[key]
+	if !ok {
+		if len(s.all) == maxStacks {
+			return 0
+		}
+		s.all = append(s.all, list)
+		id = len(s.all)
+		s.at[key] = id
+	}
+	return id
 }
 
 // claimsOf are the findings of an input that say where the time is that they claim.
@@ -114,19 +194,27 @@ type claimed struct {
 	spans []model.Span
 }
 
-func toneNames(tones map[model.Class]int) (vars, ink, labels []string) {
-	vars, ink, labels = make([]string, toneCount), make([]string, toneCount), make([]string, toneCount)
-	for i := range view.MaxTones {
-		vars[i], ink[i] = fmt.Sprintf("t%d", i), fmt.Sprintf("o%d", i)
-	}
-	for class, tone := range tones {
-		if tone < view.MaxTones {
-			labels[tone] = string(class)
+// hasPlace reports whether a finding claims time that the timeline can show.
+func hasPlace(a *analyze.Analysis, xs []*analyze.Index, finding int) bool {
+	return len(a.ClaimedBy(finding)) > 0 && a.Findings[finding].Input < len(xs)
+}
+
+// placesOf returns the places of findings, in the order of the findings.
+func placesOf(a *analyze.Analysis, xs []*analyze.Index) []foundPlaces {
+	var out []foundPlaces
+	for i := range a.Findings {
+		if !hasPlace(a, xs, i) {
+			continue
 		}
+		f, spans, origin := &a.Findings[i], slices.Clone(a.ClaimedBy(i)), xs[a.Findings[i].Input].Span.Start
+		p := foundPlaces{Rule: f.Rule, Of: len(spans)}
+		slices.SortStableFunc(spans, func(x, y model.Span) int { return cmp.Compare(y.Len(), x.Len()) })
+		spans = spans[:min(len(spans), mostPlaces)]
+		slices.SortFunc(spans, func(x, y model.Span) int { return cmp.Compare(x.Start, y.Start) })
+		for _, s := range spans {
+			p.Spans = append(p.Spans, s.Start-origin, s.Len())
+		}
+		out = append(out, p)
 	}
-	for tone, v := range map[int][3]string{toneRest: {"rest", "orest", "other classes"}, toneStarved: {"bad", "bg", "starved"}, toneQueued: {"warn", "bg", "queued"},
-		toneUnknown: {"soft", "bg", "launch unknown"}, toneStep: {"line", "fg", "step"}, toneHost: {"host", "fg", "host"}, toneWait: {"wait", "bg", "host waits"}} {
-		vars[tone], ink[tone], labels[tone] = v[0], v[1], v[2]
-	}
-	return vars, ink, labels
+	return out
 }

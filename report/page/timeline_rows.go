@@ -7,42 +7,41 @@ import (
 
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
-	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
 // rowsOf are the rows of one input: steps, the host's ranges and calls, then
 // for each device its idle states and its streams, then what findings claim. Times are
 // from the start of the recording.
-func rowsOf(x *analyze.Index, claims []claimed, prefix string, tones map[model.Class]int) []boxRow {
+func rowsOf(x *analyze.Index, claims []claimed, prefix string) []boxRow {
 	origin := x.Span.Start
 	var out []boxRow
-	add := func(name string, r *rowBuilder) {
-		if row := r.row(prefix + name); len(row.boxes) > 0 {
+	add := func(name, sums string, r *rowBuilder) {
+		if row := r.row(prefix+name, sums); len(row.boxes) > 0 {
 			out = append(out, row)
 		}
 	}
 	var steps rowBuilder
 	for _, s := range x.Steps {
-		steps.push(0, box{from: s.Host.Start - origin, to: s.Host.End - origin, tone: toneStep, name: s.Name, count: 1})
+		steps.push(0, box{from: s.Host.Start - origin, to: s.Host.End - origin, kind: kindStep, name: s.Name, count: 1})
 	}
-	add("steps", &steps)
+	add("steps", "", &steps)
 	ranges, calls := hostRows(x, origin)
-	add("host", ranges)
-	add("host calls", calls)
+	add("host", "", ranges)
+	add("host calls", "", calls)
 	for _, d := range x.Devices {
 		device := fmt.Sprintf("device %d", x.T.Devices[d.Device].ID)
-		add(device+" idle", idleRow(d, origin))
-		streams := streamRows(x, d, origin, tones)
+		add(device+" idle", "idle", idleRow(d, origin))
+		streams := streamRows(x, d, origin)
 		for _, s := range slices.Sorted(maps.Keys(streams)) {
-			add(fmt.Sprintf("%s stream %d", device, s), streams[s])
+			add(fmt.Sprintf("%s stream %d", device, s), "stream", streams[s])
 		}
 	}
 	for _, f := range claims {
 		var r rowBuilder
 		for _, s := range f.spans {
-			r.push(0, box{from: s.Start - origin, to: s.End - origin, tone: toneStarved, name: f.rule, count: 1})
+			r.push(0, box{from: s.Start - origin, to: s.End - origin, kind: kindClaim, name: f.rule, count: 1})
 		}
-		add(f.rule, &r)
+		add(f.rule, "", &r)
 	}
 	return out
 }
@@ -56,11 +55,11 @@ func hostRows(x *analyze.Index, origin int64) (ranges, calls *rowBuilder) {
 		if h.Lane != x.Main || h.End <= h.Start {
 			continue
 		}
-		b := box{from: h.Start - origin, to: h.End - origin, name: x.T.Name(h.Name), count: 1, tone: toneHost}
+		b := box{from: h.Start - origin, to: h.End - origin, name: x.T.Name(h.Name), count: 1, kind: kindHost, host: int32(i) + 1}
 		switch h.Kind {
 		case model.API:
 			if x.Call(int32(i)) == model.CallSync {
-				b.tone = toneWait
+				b.kind = kindWait
 			}
 			calls.add(b)
 		case model.Op, model.Annotation:
@@ -89,9 +88,9 @@ func drawsHost(x *analyze.Index) bool {
 func idleRow(d *analyze.DeviceTime, origin int64) *rowBuilder {
 	states := []struct {
 		spans model.Spans
-		tone  int
+		kind  int
 		name  string
-	}{{d.Starved, toneStarved, "starved"}, {d.Queued, toneQueued, "queued"}, {d.Unknown, toneUnknown, "unknown"}}
+	}{{d.Starved, kindStarved, "starved"}, {d.Queued, kindQueued, "queued"}, {d.Unknown, kindUnknown, "unknown"}}
 	r := &rowBuilder{}
 	for {
 		next := -1
@@ -104,26 +103,26 @@ func idleRow(d *analyze.DeviceTime, origin int64) *rowBuilder {
 			return r
 		}
 		s := &states[next]
-		r.add(box{from: s.spans[0].Start - origin, to: s.spans[0].End - origin, tone: s.tone, name: s.name, count: 1})
+		r.add(box{from: s.spans[0].Start - origin, to: s.spans[0].End - origin, kind: s.kind, name: s.name, count: 1})
 		s.spans = s.spans[1:]
 	}
 }
 
 // streamRows are the operations of a device, by stream.
-func streamRows(x *analyze.Index, d *analyze.DeviceTime, origin int64, tones map[model.Class]int) map[int64]*rowBuilder {
-	out := map[int64]*rowBuilder{}
+func streamRows(x *analyze.Index, d *analyze.DeviceTime, origin int64) map[int64]*rowBuilder {
+	out, kinds := map[int64]*rowBuilder{}, kindsOfClasses()
 	for _, g := range d.Ops {
 		e := &x.T.GPU[g]
-		tone, ok := tones[x.Class(g)]
-		if !ok || tone >= view.MaxTones {
-			tone = toneRest
+		kind := kinds[x.Class(g)]
+		if e.Kind == model.Kernel {
+			kind++
 		}
 		r := out[e.Stream]
 		if r == nil {
 			r = &rowBuilder{}
 			out[e.Stream] = r
 		}
-		r.add(box{from: e.Start - origin, to: e.End - origin, tone: tone, name: x.T.Name(e.Name), count: 1})
+		r.add(box{from: e.Start - origin, to: e.End - origin, kind: kind, name: x.T.Name(e.Name), count: 1, host: e.Launch + 1})
 	}
 	return out
 }

@@ -2,8 +2,8 @@ package page
 
 import (
 	"bytes"
+	"reflect"
 	"runtime"
-	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -53,23 +53,23 @@ func TestRowsAreThinnedAsTheyGrow(t *testing.T) {
 			var all []box
 			at := int64(0)
 			for i := range n {
-				b := box{from: at + next(apart), tone: i % 7, name: string(rune('a' + next(26))), count: 1}
+				b := box{from: at + next(apart), kind: i % 7, name: string(rune('a' + next(26))), count: 1}
 				b.to = b.from + 1 + next(longest)
-				at = b.to
+				at, b.ns = b.to, b.to-b.from
 				all = append(all, b)
 				r.add(b)
 				if len(r.out) > maxBoxes {
 					rt.Fatalf("a row holds %d boxes", len(r.out))
 				}
 			}
-			whole, rows = append(whole, all), append(rows, r.row("row"))
+			whole, rows = append(whole, all), append(rows, r.row("row", "stream"))
 		}
 		want, wantRes := thinnedWhole(whole)
 		if got := thin(rows); got != wantRes {
 			rt.Fatalf("the resolution is %d, not %d", got, wantRes)
 		}
 		for i := range want {
-			if !slices.Equal(rows[i].boxes, want[i]) {
+			if !reflect.DeepEqual(rows[i].boxes, want[i]) {
 				rt.Fatalf("row %d has %d boxes, not these %d", i, len(rows[i].boxes), len(want[i]))
 			}
 		}

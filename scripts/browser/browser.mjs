@@ -1,11 +1,12 @@
 // Looks at gpuprof's HTML pages in a headless Chromium: node browser.mjs CHROMIUM FOLDER [PATTERN],
 // where FOLDER/made-up and FOLDER/real hold the pages. PATTERN picks some of them.
 // It exits 1 when a check fails.
-import { readFileSync, readdirSync, statSync } from "node:fs";
+import { existsSync, readFileSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 import axe from "axe-core";
 import * as drawn from "./drawn.mjs";
+import * as views from "./views.mjs";
 
 const [executablePath, folder, pattern = ""] = process.argv.slice(2);
 const maxBytes = 2_000_000;
@@ -43,6 +44,7 @@ try {
     expect(statSync(page.path).size < maxBytes, page.name, `${statSync(page.path).size} bytes, 2 MB is the limit`);
     for (const colorScheme of ["light", "dark"]) await look(page, colorScheme);
   }
+  if (existsSync(join(folder, "large"))) await large(join(folder, "large", "trace.html"));
 } finally {
   await browser.close();
 }
@@ -52,6 +54,22 @@ paints.sort((a, b) => b.ms - a.ms);
 console.log(`first contentful paint, slowest of ${paints.length}: ${paints.slice(0, 3).map((p) => `${p.ms.toFixed(0)} ms ${p.name}`).join(", ")} (not a criterion here)`);
 console.log(`${checks} checks on ${pages.length} pages, ${failures} failed`);
 process.exit(failures ? 1 : 0);
+
+// large prints how long the page of a 54 MB trace takes to load, the best of three, and uses its pictures.
+async function large(path) {
+  const page = { kind: "large", file: "trace.html", name: "large/trace.html", path }, tab = await browser.newPage({ viewport: { width: 1280, height: 900 } }), times = [];
+  tab.on("request", (r) => expect(r.url() === "file://" + path, page.name, `it asks for ${r.url().slice(0, 200)}`));
+  tab.on("pageerror", (e) => expect(false, page.name, `script error: ${e}`));
+  for (let i = 0; i < 3; i++) {
+    await tab.goto("file://" + path);
+    times.push(await tab.evaluate(() => performance.getEntriesByType("navigation")[0].loadEventEnd));
+  }
+  const script = await tab.evaluate(() => [...document.scripts].filter((s) => !s.type).reduce((n, s) => n + s.textContent.length, 0));
+  expect(script < 150_000, page.name, `${script} bytes of script, 150 kB is the limit`);
+  console.log(`load of the page of a 54 MB trace: ${Math.min(...times).toFixed(0)} ms, ${(statSync(path).size / 1000).toFixed(0)} kB with ${(script / 1000).toFixed(0)} kB of script (not a criterion here)`);
+  await views.every(tab, (ok, what) => expect(ok, page.name, what));
+  await tab.close();
+}
 
 // look opens one page in one colour scheme and checks all that every page must hold to.
 async function look(page, colorScheme) {
@@ -76,7 +94,7 @@ async function look(page, colorScheme) {
   for (const v of found.violations) expect(false, name, `axe ${v.id}: ${v.help}; ${v.nodes.slice(0, 2).map((n) => n.html.slice(0, 160)).join(" | ")}`);
   expect(found.violations.length === 0, name, "accessibility");
 
-  for (const [what, width, media] of [["1024 px", 1024, "screen"], ["print", 760, "print"]]) {
+  for (const [what, width, media] of [["1400 px", 1400, "screen"], ["1024 px", 1024, "screen"], ["420 px", 420, "screen"], ["print", 760, "print"]]) {
     await tab.setViewportSize({ width, height: 900 });
     await tab.emulateMedia({ media, colorScheme });
     const wide = await tab.evaluate(() => ({ page: document.documentElement.scrollWidth, room: document.documentElement.clientWidth,
@@ -92,8 +110,48 @@ async function look(page, colorScheme) {
     const file = page.kind === "real" ? JSON.parse(readFileSync(page.path.replace("report.html", "run.html").replace(/html$/, "json"), "utf8")) : null;
     await drawn.check(tab, page.file, data, file, (ok, what) => expect(ok, page.name, what));
     await tables(tab, name);
+    await pictures(tab, page, data);
+    await phone(tab, page, name);
   }
   await context.close();
+}
+
+// pictures zooms, searches and selects in every picture that can be zoomed.
+async function pictures(tab, page, data) {
+  const told = (ok, what) => expect(ok, page.name, what);
+  await views.every(tab, told);
+  if (/memory/.test(page.file)) {
+    await views.memory(tab, data, told);
+    await views.flame(tab, "calls-chart", told);
+  }
+  if (/analysis-host/.test(page.file)) await views.flame(tab, "host-calls", told);
+  if (/analysis/.test(page.file)) await views.touch(browser, page.path, told);
+}
+
+// phone: commands are one line, however narrow the page, and a click selects the whole of one. Tables have the columns
+// of the answer first, and the others after a press.
+async function phone(tab, page, name) {
+  await tab.setViewportSize({ width: 420, height: 900 });
+  const broken = await tab.evaluate(() => [...document.querySelectorAll("dd > code, p > code:only-child")].filter((c) => c.checkVisibility()).filter((c) => {
+    const s = getSelection();
+    s.selectAllChildren(c);
+    return s.toString().includes("\n") || s.toString() !== c.textContent;
+  }).map((c) => c.textContent.slice(0, 80)));
+  const tables = await tab.evaluate(() => [...document.querySelectorAll("table.answer-first")].filter((t) => t.checkVisibility()).flatMap((t) => {
+    const seen = () => [...t.querySelectorAll(".later")].filter((c) => c.checkVisibility()).length, press = t.closest(".scroll").previousElementSibling.querySelector(".more"), out = [];
+    if (seen()) out.push("shows its later columns");
+    press.click();
+    if (!seen()) out.push("keeps its later columns hidden");
+    press.click();
+    return out.map((o) => `${t.caption.textContent.slice(0, 40)} ${o}`);
+  }));
+  expect(tables.length === 0, name, tables.slice(0, 3).join("; "));
+  if (/comparison-gate/.test(page.file)) {
+    const right = await tab.evaluate(() => [...document.querySelectorAll('[aria-label="Table of metrics"] thead th')].find((th) => th.textContent.trim() === "verdict").getBoundingClientRect().right);
+    expect(right <= 420, name, `the verdicts end at ${right} px of 420`);
+  }
+  expect(broken.length === 0, name, `commands that are broken where they are copied: ${broken.slice(0, 2).join(" | ")}`);
+  await tab.setViewportSize({ width: 1280, height: 900 });
 }
 
 // tables sorts every table by its last column of figures, and searches in those that can be.
@@ -137,7 +195,7 @@ async function keyboard(tab, page, name, colorScheme) {
   const stuck = await tab.evaluate(() => [...document.querySelectorAll(".scroll, button, summary, canvas")].filter((e) => e.checkVisibility() && e.tabIndex < 0).length);
   expect(stuck === 0, name, `${stuck} parts cannot be reached with the keyboard`);
   if (colorScheme !== "light") return;
-  const fold = tab.locator("details > summary").first();
+  const fold = tab.locator("main details > summary").first();
   if (await fold.count()) {
     const open = () => fold.evaluate((s) => s.parentElement.open);
     const before = await open();

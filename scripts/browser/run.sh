@@ -82,10 +82,17 @@ allow '0 3' "$gpuprof" compare old.json run.json --force -o comparison.json -o c
 allow '0 1 3' "$gpuprof" gate old.json run.json --max sync_points=0 --force -o gate.json -o gate.html
 allow 0 "$gpuprof" tune gruflow --device host --preset small --knob sync --budget 2s --force -o tune.json -o tune.html
 allow 0 "$gpuprof" analyze "$traces/dataloader-stall-fires.json" --force -o analysis.json -o analysis.html
+allow 0 "$gpuprof" analyze "$traces/hidden-sync-fires.json" --force -o analysis-stacks.json -o analysis-stacks.html
 allow 0 "$gpuprof" report run.json --force -o report.html
 # Sampled stacks of a program with a stand-in for torch, for other viewers.
 allow 0 env PYTHONPATH="$traces/../torchstub" PYTHONDONTWRITEBYTECODE=1 "$gpuprof" run --force --quiet -o stacks -- python3 "$here/stacks.py"
 allow 0 "$gpuprof" analyze stacks --force -o stacks.speedscope.json -o stacks.folded
+
+# A page of a large trace, whose load is printed.
+mkdir -p "$work/large"
+(cd "$here/../.." && go run ./scripts/record/gentrace -bytes 54000000 -o "$work/large/trace.json")
+allow 0 "$gpuprof" analyze "$work/large/trace.json" --force -o "$work/large/trace.html"
+rm "$work/large/trace.json"
 
 cd "$here"
 node browser.mjs "$chromium" "$work"

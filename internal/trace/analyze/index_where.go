@@ -101,3 +101,23 @@ func (x *Index) moduleOf(host int32) int32 {
 	}
 	return x.mod[host]
 }
+
+// Frames returns the Python frames that enclose a host event, the innermost first: recorded as events of their own, or
+// as the stack of the nearest event that has one. It returns nil for a recording without stacks.
+func (x *Index) Frames(host int32) []string {
+	var out []string
+	for h := host; h >= 0; h = x.parent[h] {
+		e := &x.T.Host[h]
+		if e.Kind == model.Python && x.Info[e.Name].Flags&nameFrame != 0 {
+			out = append(out, x.T.Name(e.Name))
+		}
+	}
+	for h := host; h >= 0 && len(out) == 0; h = x.parent[h] {
+		for _, f := range slices.Backward(strings.Split(x.T.StackOf(&x.T.Host[h]), ";")) {
+			if f = strings.TrimSpace(f); isFrame(f) {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}

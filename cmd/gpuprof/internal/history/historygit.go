@@ -48,12 +48,24 @@ func measuredCommit(c judge.Children, given string) (out history.Commit, err err
 	} else if out.ID, err = commitOf(c, given); err != nil {
 		return out, err
 	}
-	if text, err := c.Git("", "show", "--no-patch", "--format=%ct", out.ID); err == nil {
-		if s, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil {
-			out.Time = time.Unix(s, 0).UTC()
+	if text, err := c.Git("", "show", "--no-patch", "--format=%ct%x00%an%x00%s", out.ID); err == nil {
+		fillCommit(&out, string(text))
+		if remote, err := c.Git("", "config", "--get", "remote.origin.url"); err == nil {
+			out.URL = history.CommitURL(strings.TrimSpace(string(remote)), out.ID)
 		}
 	}
 	return out, nil
+}
+
+// fillCommit sets the time, the author and the subject from a text with zero bytes between them.
+func fillCommit(c *history.Commit, text string) {
+	parts := strings.SplitN(strings.TrimSpace(text), "\x00", 3)
+	if s, err := strconv.ParseInt(parts[0], 10, 64); err == nil {
+		c.Time = time.Unix(s, 0).UTC()
+	}
+	if len(parts) == 3 {
+		c.Author, c.Subject = parts[1], parts[2]
+	}
 }
 
 // projectName is that of the repository this checkout was cloned from, or of its
