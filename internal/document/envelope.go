@@ -105,9 +105,11 @@ func decodeIn(room *outside.Room, text []byte, name string, v Enveloped, want []
 	if err := decodeJSON(text, v, room); err != nil {
 		return of(want[0]).damaged(name, err)
 	}
-	if e := v.Envelope(); of(e.Kind).version == "" {
+	e := v.Envelope()
+	if of(e.Kind).version == "" {
 		e.Kind = h.Kind // of an early file
 	}
+	e.Answered = nil // the answer is derived from the document, and not taken from a file
 	return nil
 }
 
