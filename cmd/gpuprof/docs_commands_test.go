@@ -77,8 +77,11 @@ func elsewhere() map[string]string {
 	program := "it runs a program for minutes; tune_program.txtar has a budget of one look, TestWholeProgram a whole search"
 	cards := "it needs figures of GPUs, and the simulated driver has none; TestFleetAgain and TestAgainstReference make them"
 	server := "it needs a server of profiles; TestHelpExamples and internal/push have one"
+	shown := "an answer shows it, in which the reader puts the program; record.txtar and analyze.txtar run such commands with one"
 	return map[string]string{
-		"gpuprof report run.json --push URL": server, "gpuprof analyze trace.json.gz --push URL": server,
+		"gpuprof run -o recorded -- YOUR COMMAND": shown, "gpuprof analyze --compare testdata/traces/h200/dataloader-planted.json.gz NEW": shown,
+		"gpuprof run e3nn --preset deepaw --device cuda --set precision=fp32,tf32": "an answer shows it, recorded on a GPU; cuda.txtar sets the precision on the simulated driver",
+		"gpuprof report run.json --push URL":                                       server, "gpuprof analyze trace.json.gz --push URL": server,
 		"gpuprof gate e3nn --against main": inTurn, "gpuprof gate e3nn --plan --against main --device host": inTurn,
 		"gpuprof gate serving --set rate=200 --min-time 6s --against main --budget 15m":                            inTurn,
 		"gpuprof gate e3nn --against main --device host --budget 10m":                                              inTurn,

@@ -106,10 +106,10 @@ func decodeIn(room *outside.Room, text []byte, name string, v Enveloped, want []
 		return of(want[0]).damaged(name, err)
 	}
 	e := v.Envelope()
-	e.Answered = nil // it is derived again where it is shown
 	if of(e.Kind).version == "" {
 		e.Kind = h.Kind // of an early file
 	}
+	e.Answered = nil // the answer is derived from the document, and not taken from a file
 	return nil
 }
 

@@ -59,9 +59,9 @@ async function inside(tab, expect) {
 }
 
 async function run(tab, r, file, expect) {
-  const title = await tab.locator("h1").textContent();
+  const title = await tab.locator("header.top").textContent();
   expect(title.includes(r.workload) && title.includes(r.preset) && title.includes(r.status), `the title ${title} lacks workload, preset or status`);
-  if (r.status !== "complete") expect((await tab.locator(".banner").textContent()).includes(r.status.toUpperCase()), "the page does not say plainly that the run is not whole");
+  if (r.status !== "complete") expect((await tab.locator("h1 .badge").textContent()).includes(r.status), "the page does not say plainly that the run is not whole");
   expect((await cells(tab, '[aria-labelledby="knobs"] tbody tr')).every(([name, value]) => r.knobs[name] === value), "a knob is not the run's");
   expect((await tab.locator('[aria-labelledby="checks"] tbody tr').count()) === r.checks.length, "the checks are not the run's");
   if (r.status === "invalid") {
