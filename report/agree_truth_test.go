@@ -374,7 +374,7 @@ func unfounded(p *page.Page, t *truth) (out []string) {
 // when it is shown, and of what.
 var madeUp = map[string]string{
 	"11": "metrics less those with another verdict", "21": "the same", "0.044": "the calibrated cost of spans as a share of the step", "52.0": "share by which a step became shorter", "0.999": "bound of a probability",
-	"6.1": "the posterior's interval", "9.7": "the posterior's interval", "183": "seconds of builds and measurements",
+	"183":  "seconds of builds and measurements",
 	"53.0": "interval of a step's change, from the variation of the steps", "51.0": "the same", "0.480": "the step's ratio", "0.470": "its interval", "0.490": "its interval",
 	"12.8":    "the step less what a rank costs",
 	"5721028": "a part of a commit's id", "1.55": "sum of the least bytes",
