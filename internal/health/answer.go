@@ -22,7 +22,10 @@ func (v Verdict) Tone() gpuprof.Tone {
 // Answer is how healthy the GPUs are, the worst figure first.
 func (r *Report) Answer() gpuprof.Answer {
 	a := gpuprof.Answer{Verdict: string(r.Verdict), Tone: r.Verdict.Tone(), Sentence: r.gpus() + ": " + r.Reason + "."}
-	if r.Reason == "" {
+	switch {
+	case r.Reason != "" && r.gpus() == allGPUs:
+		a.Sentence = r.Reason + "."
+	case r.Reason == "":
 		a.Sentence = r.gpus() + ": the reason was not recorded."
 	}
 	switch {
@@ -43,7 +46,7 @@ func (r *Report) Answer() gpuprof.Answer {
 func (r *Report) gpus() string {
 	for i := range r.Devices {
 		if r.Devices[i].Device == AllGPUs {
-			return "GPUs"
+			return allGPUs
 		}
 	}
 	if len(r.Devices) == 1 {
@@ -51,6 +54,9 @@ func (r *Report) gpus() string {
 	}
 	return fmt.Sprintf("%d GPUs", len(r.Devices))
 }
+
+// allGPUs stands for GPUs of an unknown number.
+const allGPUs = "GPUs"
 
 // worst is what is off by most; a fault that a device reports comes before any figure.
 func (r *Report) worst() *Off {

@@ -93,7 +93,7 @@ func Documents(tool gpuprof.Tool) cli.Documents {
 		Health: cli.Kind[*health.Report]{What: "the health of GPUs", Prints: []string{"table", "json", "brief-json", "markdown"}, Writers: withBrief(always(brief.Health), whole(withPages(page.Health, 0, map[string]cli.Writer[*health.Report]{
 			"prometheus": func(w io.Writer, r *health.Report, _ cli.Screen) error { return prometheus.Write(w, r) },
 		})))},
-		Diagnosis:   cli.Kind[*gpuprof.Diagnosis]{What: "a diagnosis", Prints: []string{"table", "json", "brief-json", "markdown"}, Writers: withBrief(always(brief.Diagnosis), withPages(page.Diagnosis, 0, nil))},
+		Diagnosis:   cli.Kind[*gpuprof.Diagnosis]{What: "a diagnosis", Prints: []string{"table", "json", "brief-json", "markdown"}, Writers: withBrief(always(brief.Diagnosis), wideInFull(withPages(page.Diagnosis, 0, nil)))},
 		Check:       cli.Kind[*gpuprof.CheckReport]{What: "a check", Prints: []string{"table", "json", "markdown"}, Writers: withPages(page.Check, 0, nil)},
 		Noise:       cli.Kind[*compare.NoisePlan]{What: "a measurement of noise", Prints: []string{"table", "json", "markdown"}, Writers: withPages(page.Noise, 0, nil)},
 		Explanation: cli.Kind[[]explain.Entry]{What: "an explanation", Prints: []string{"table", "json", "brief-json"}, Writers: withBrief(explanations(tool), withPages(page.Explanation, 0, nil))},
@@ -182,6 +182,18 @@ func whole[D any](formats map[string]cli.Writer[D]) map[string]cli.Writer[D] {
 	write := formats["table"]
 	formats["table"] = func(w io.Writer, doc D, o cli.Screen) error {
 		o.Width, o.Lines = 1<<16, 0
+		return write(w, doc, o)
+	}
+	return formats
+}
+
+// wideInFull prints tables however wide they are where every row is printed: nothing is cut then.
+func wideInFull[D any](formats map[string]cli.Writer[D]) map[string]cli.Writer[D] {
+	write := formats["table"]
+	formats["table"] = func(w io.Writer, doc D, o cli.Screen) error {
+		if o.Lines == 0 {
+			o.Width = 1 << 16
+		}
 		return write(w, doc, o)
 	}
 	return formats
