@@ -10,7 +10,7 @@ func Explanation(entries []explain.Entry) (*Page, error) {
 	if len(entries) == 0 {
 		return nil, view.ErrNoRun("an explanation")
 	}
-	p := &Page{Title: entries[0].Name, Footer: "gpuprof list rules, warnings, columns and terms name all of them."}
+	p := &Page{Title: entries[0].Name, Footer: "gpuprof explain list rules, warnings, columns and terms name all of them."}
 	for _, e := range entries {
 		s := Section{ID: string(e.Kind), Blocks: []Block{Lines{Lines: explainLines(e.Parts)}}}
 		if len(entries) > 1 {

@@ -3,7 +3,7 @@
 
     make build && scripts/gpucheck/unpack.py results.tar.gz
 
-Runs become sessions of the baselines that fit them (gpuprof baseline add); the runs themselves, the sweeps and the
+Runs become sessions of the baselines that fit them (gpuprof history baseline add); the runs themselves, the sweeps and the
 summary are kept beside those under gpu-check/. Every file is written with its provenance (device, driver, date, version, checksum) in the README beside it. Dry and
 simulated results, runs that were cut short and runs whose check failed are refused.
 """

@@ -202,7 +202,7 @@ func (w *told) window(r *rig, program string) {
 		timeBatch(r, null)
 		select {
 		case err := <-ended:
-			r.t.Fatalf("gpuprof record ended before its window began: %v: %s", err, out.String())
+			r.t.Fatalf("gpuprof run record ended before its window began: %v: %s", err, out.String())
 		default:
 		}
 	}
@@ -212,7 +212,7 @@ func (w *told) window(r *rig, program string) {
 	}
 	r.ok(cmd.Process.Signal(os.Interrupt))
 	if err := <-ended; err != nil && cmd.ProcessState.ExitCode() != exitInterrupted {
-		r.t.Fatalf("gpuprof record: %v: %s", err, out.String())
+		r.t.Fatalf("gpuprof run record: %v: %s", err, out.String())
 	}
 	w.InWindow = int64(len(all) * 3 / 4 * batchLaunches)
 	w.Recording = cost(all[len(all)/4:]) // kinds of records are switched on one after the other at the begin

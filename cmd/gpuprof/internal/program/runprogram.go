@@ -37,7 +37,7 @@ type Cmd struct {
 	Cuda        *bool         `negatable:"" help:"Record CUDA calls, kernels and copies through CUPTI, or never; without the flag: programs that are not PyTorch, where a libcupti is found."`
 	Cupti       string        `placeholder:"PATH" complete:"file" help:"Use this libcupti; program: the one that the program brings."`
 	Graphs      string        `default:"node" enum:"node,whole" placeholder:"HOW" help:"Record of CUDA graphs every node, or each graph as a whole, which costs less: node or whole (node)."`
-	Idle        bool          `help:"Arm the CUDA recorder and record nothing until gpuprof record asks for a window."`
+	Idle        bool          `help:"Arm the CUDA recorder and record nothing until gpuprof run record asks for a window."`
 	Watch       bool          `help:"Show on standard error what the program does while it runs: GPU busy, time of a step, kernels and copies of the last 30 s."`
 	WatchEvery  time.Duration `default:"5s" hidden:""` // the pause between two tables of --watch: the program prints on the same terminal
 	StopAfter   bool          `help:"End the program once its steps are recorded; the exit code is then 0."`
