@@ -111,11 +111,14 @@ func ownArgs(a *cli.App, root *kong.Node, args []string) (own []string, dashed b
 // spelled gives the words as the grammar has them, and tells the person of a verb's new spelling.
 func spelled(a *cli.App, root *kong.Node, words []string) []string {
 	words, renamed := commandline.Current(root, words)
-	if renamed != nil && !slices.Contains(words, "--quiet") {
+	if renamed != nil && !quiet(words) {
 		a.Note("%s", renamed.Notice())
 	}
 	return commandline.Joined(root, words)
 }
+
+// quiet reports whether words ask for results and errors only; it is asked before they are parsed.
+func quiet(words []string) bool { return slices.Contains(words, "--quiet") }
 
 // dispatch parses the command line and runs its verb.
 func dispatch(a *cli.App, args []string, machine *doctor.Machine) error {
@@ -125,6 +128,11 @@ func dispatch(a *cli.App, args []string, machine *doctor.Machine) error {
 		return err
 	}
 	args, dashed := ownArgs(a, parser.Model.Node, args)
+	if !dashed {
+		if args, err = withVerb(a, parser.Model.Node, args); err != nil {
+			return err
+		}
+	}
 	if err := checkFirst(a, parser.Model.Node, args, dashed); err != nil {
 		return err
 	}

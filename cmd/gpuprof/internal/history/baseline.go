@@ -54,6 +54,10 @@ func (c *BaselineAddCmd) Run(a *cli.App, b *BaselineCmd) error {
 	}
 	var runs []*gpuprof.Run
 	for _, path := range c.Runs {
+		if input.IsRecording(path) {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "adding %s to the baselines: it is a recording, and baselines are of runs", path).
+				WithFix("gpuprof history add %s keeps a recording", gpuprof.ShellWord(path))
+		}
 		r, err := runfile.Read(a.Ctx, path)
 		if err != nil {
 			return err
