@@ -120,52 +120,66 @@ func spelled(a *cli.App, root *kong.Node, words []string) []string {
 // quiet reports whether words ask for results and errors only; it is asked before they are parsed.
 func quiet(words []string) bool { return slices.Contains(words, "--quiet") }
 
-// dispatch parses the command line and runs its verb.
-func dispatch(a *cli.App, args []string, machine *doctor.Machine) error {
-	var c grammar
-	parser, exited, err := newParser(a, &c)
+// line is a command line that was read.
+type line struct {
+	grammar
+	verb *kong.Context // nil where its help was printed
+}
+
+// parse reads a command line and checks what can be checked without running its verb.
+func parse(a *cli.App, args []string) (*line, error) {
+	l := &line{}
+	parser, exited, err := newParser(a, &l.grammar)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	args, dashed := ownArgs(a, parser.Model.Node, args)
+	root := parser.Model.Node
+	args, dashed := ownArgs(a, root, args)
 	if !dashed {
-		if args, err = withVerb(a, parser.Model.Node, args); err != nil {
-			return err
+		if args, err = withVerb(a, root, args); err != nil {
+			return nil, err
 		}
 	}
-	if err := checkFirst(a, parser.Model.Node, args, dashed); err != nil {
-		return err
+	if err := checkFirst(a, root, args, dashed); err != nil {
+		return nil, err
 	}
-	short, more := commandline.TakeRepeats(parser.Model.Node, args)
+	short, more := commandline.TakeRepeats(root, args)
 	kctx, err := parser.Parse(short)
 	if *exited { // --help has been printed
-		return nil
+		return l, nil
 	}
 	if err != nil {
-		return parseError(parser, args, err)
+		return nil, parseError(parser, args, err)
 	}
 	more.Add()
-	verb := kctx.Selected()
-	if dashed && !commandline.TakesRest(verb) {
-		return restError(verb.Name)
+	if dashed && !commandline.TakesRest(kctx.Selected()) {
+		return nil, restError(kctx.Selected().Name)
 	}
 	for _, check := range []func(*kong.Context) error{noneEmpty, func(k *kong.Context) error { return checkChoices(a, k) }, commandline.StandardInput} {
 		if err := check(kctx); err != nil {
-			return err
+			return nil, err
 		}
+	}
+	l.verb = kctx
+	a.MaxTokens, err = tokensOf(l.MaxTokens, formatAsked(args))
+	return l, err
+}
+
+// dispatch parses the command line and runs its verb.
+func dispatch(a *cli.App, args []string, machine *doctor.Machine) error {
+	l, err := parse(a, args)
+	if err != nil || l.verb == nil {
+		return err
 	}
 	if err := outside.CheckMemorySetting(); err != nil {
 		return err
 	}
-	if a.MaxTokens, err = tokensOf(c.MaxTokens, formatAsked(args)); err != nil {
-		return err
-	}
-	a.Quiet, a.Verbose, a.NoColor = c.Quiet, c.Verbose, c.NoColor || os.Getenv("NO_COLOR") != ""
-	if verb.Name != "__complete" { // it answers while somebody types
+	a.Quiet, a.Verbose, a.NoColor = l.Quiet, l.Verbose, l.NoColor || os.Getenv("NO_COLOR") != ""
+	if l.verb.Selected().Name != "__complete" { // it answers while somebody types
 		child.Sweep(a.Ctx, os.TempDir())
 	}
-	err = kctx.Run(a, machine, &mcp.Texts{Schemas: schema.Schemas})
-	if c.Open && (err == nil || len(a.Pages) > 0) { // what failed has said why there is no report
+	err = l.verb.Run(a, machine, &mcp.Texts{Schemas: schema.Schemas})
+	if l.Open && (err == nil || len(a.Pages) > 0) { // what failed has said why there is no report
 		err = errors.Join(err, openReport(a))
 	}
 	return err

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -188,6 +189,9 @@ func (p *program) place() error {
 			files = append(files, path)
 			continue
 		}
+		if err := p.refuseSuffix(path); err != nil {
+			return err
+		}
 		if p.dir != "" {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: -o names two folders, %s and this one", path, p.dir).WithFix("give one folder, and files with a known extension")
 		}
@@ -224,6 +228,24 @@ func (p *program) place() error {
 	}
 	p.options.Dir = p.dir
 	return nil
+}
+
+// suffix is the extension of a file; a version or a date at the end of a folder's name is none.
+var suffix = regexp.MustCompile(`\.[A-Za-z][A-Za-z0-9_]*$`)
+
+// refuseSuffix refuses a name with the suffix of a file that no writer has: a folder of that name was not meant. A
+// folder that is there, or has a slash behind it, was.
+func (p *program) refuseSuffix(path string) error {
+	if strings.HasSuffix(path, "/") || cli.IsDir(path) || !suffix.MatchString(filepath.Base(path)) {
+		return nil
+	}
+	kind := p.app.Documents.Analysis.Outputs
+	if p.Memory {
+		kind = p.app.Documents.Memory.Outputs
+	}
+	_, err := kind([]string{path}, p.Force)
+	reason, fix := gpuprof.FixOf(err)
+	return gpuprof.Errorf(gpuprof.ErrUsage, "%s", reason).WithFix("%s; a folder of this name is -o %s/", fix, path)
 }
 
 // useFiles checks the files that -o names.

@@ -28,7 +28,7 @@ func reporters(a *cli.App) map[gpuprof.DocumentKind]reporter {
 	return map[gpuprof.DocumentKind]reporter{
 		document.Comparison: comparison, document.Gate: comparison, document.Tune: tuning, document.Claims: tuning,
 		document.Bisect: reporterOf(t.Bisect, bisect.Decode), document.History: reporterOf(t.History, history.Decode),
-		document.Memory: reporterOf(t.Memory.Without("pprof"), memsnap.Decode), // the stacks are not in the file
+		document.Memory: reporterOf(t.Memory.Without(ofRecording()...), memsnap.Decode), // the stacks are not in the file
 		document.Analysis: reporterOf(analysis, func(text []byte, path string) (*cli.Study, error) {
 			a, err := analyze.Decode(text, path)
 			if err == nil {
