@@ -84,7 +84,9 @@ func TestWrongInputs(t *testing.T) {
 			code := gpuprofRan(t, &stdout, &stderr, args...)
 			text := strings.TrimSuffix(stderr.String(), "\n")
 			lines := strings.Split(text, "\n")
-			lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "gpuprof: measuring on ") || strings.HasPrefix(l, "gpuprof: warning: ") })
+			lines = slices.DeleteFunc(lines, func(l string) bool {
+				return strings.HasPrefix(l, "gpuprof: measuring on ") || strings.HasPrefix(l, "gpuprof: warning: ")
+			})
 			if code != cli.ExitUsage && code != cli.ExitFailed || len(lines) != 1 || !strings.HasPrefix(lines[0], "gpuprof: ") || stdout.Len() > 0 {
 				t.Errorf("%s, %s: exit code %d, standard output %q, standard error %s", name, kind, code, &stdout, text)
 				continue
