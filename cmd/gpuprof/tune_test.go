@@ -24,7 +24,7 @@ func fits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: fits SCHEMA FILE")
 	}
-	ts.Check(ts.Exec("gpuprof", "schema", args[0]))
+	ts.Check(ts.Exec("gpuprof", "explain", "schema", args[0]))
 	var s jsonschema.Schema
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &s))
 	r, err := s.Resolve(nil)

@@ -127,7 +127,7 @@ def add_sessions(gpuprof, root, kept, summary, machine):
         for name, content in sorted(runs.items()):
             paths.append(pathlib.Path(tmp) / pathlib.PurePath(name).name)
             paths[-1].write_bytes(content)
-        argv = [str(gpuprof), "baseline", "add", "--dir", str(root / "baselines"), "--machine", machine or summary["device"]["name"], "--command", "gpu-check, part runs", *map(str, paths)]
+        argv = [str(gpuprof), "history", "baseline", "add", "--dir", str(root / "baselines"), "--machine", machine or summary["device"]["name"], "--command", "gpu-check, part runs", *map(str, paths)]
         out = subprocess.run(argv)
     if out.returncode:
         sys.exit(f"unpack: {gpuprof} baseline add: exit code {out.returncode}; the runs lie in gpu-check/runs, add them by hand")

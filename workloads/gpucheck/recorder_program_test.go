@@ -191,7 +191,7 @@ func (w *told) window(r *rig, program string) {
 	}
 	w.Idle = launchCost(r)
 	// Nothing is taken for a step, and the window ends when it is interrupted.
-	cmd := exec.Command(program, "--quiet", "record", dir, "--no-analyze", "--steps", "1000000000", "--time-window", "10m")
+	cmd := exec.Command(program, "--quiet", "run", "record", dir, "--no-analyze", "--steps", "1000000000", "--time-window", "10m")
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.Env = plain(os.Environ())
