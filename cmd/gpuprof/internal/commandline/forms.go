@@ -86,7 +86,8 @@ func hasProgramVerb(node *kong.Node) bool { return IsProgramVerb(node.Name + " -
 
 func ofProgram(node *kong.Node) *kong.Node { return NodeOf(node.Parent, node.Name+" --") }
 
-// ProgramVerb turns "run" or "tune", followed by a command, into RunProgramVerb or TuneProgramVerb; so it does behind help.
+// ProgramVerb turns "run" or "tune", followed by a command, into RunProgramVerb or TuneProgramVerb; so it does behind
+// help.
 func ProgramVerb(args []string) []string {
 	for i, arg := range args {
 		switch {

@@ -62,7 +62,8 @@ func addProgramFlags(verb *kong.Node) {
 // printVerbs prints the five jobs, the verbs, the flags that all verbs have, and the exit codes.
 func printVerbs(w io.Writer, root *kong.Node) error {
 	out := &strings.Builder{}
-	fmt.Fprint(out, "gpuprof shows why a GPU program is slow, and whether a change made it slower.\n\nUsage: gpuprof VERB [flags], or gpuprof FILE... [flags]\n\n", jobs, "\nVerbs:\n")
+	fmt.Fprint(out, "gpuprof shows why a GPU program is slow, and whether a change made it slower.\n\n"+
+		"Usage: gpuprof VERB [flags], or gpuprof FILE... [flags]\n\n", jobs, "\nVerbs:\n")
 	columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, n := range root.Children {
 		if isListed(n) && n.Name != "help" && n.Name != "version" {

@@ -51,7 +51,8 @@ func AnalysisIn(dir string) (string, error) {
 		return "", gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it is a directory without %s", dir, analysisFile).
 			WithFix("give a file, or the folder that gpuprof run -- CMD left")
 	}
-	return "", gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: the recording was not analyzed", dir).WithFix("gpuprof analyze %s analyzes it", gpuprof.ShellWord(dir))
+	return "", gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: the recording was not analyzed", dir).
+		WithFix("gpuprof analyze %s analyzes it", gpuprof.ShellWord(dir))
 }
 
 // openFolder finds the recordings in a folder, which are the ranks of one job.

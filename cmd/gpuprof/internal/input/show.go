@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -41,7 +42,8 @@ const (
 )
 
 // taken lists what gpuprof FILE takes, for errors.
-const taken = "gpuprof FILE takes recordings, memory snapshots, results, the JSON of gpuprof, and the folder of a recording, a job or a history"
+const taken = "gpuprof FILE takes recordings, memory snapshots, results, the JSON of gpuprof, " +
+	"and the folder of a recording, a job or a history"
 
 // Show finds the command for the files that stand in place of a verb: what the first of them is decides, and the
 // others must be of the same kind. The error is ErrUsage, or ErrInput for a file whose kind cannot be told.
@@ -55,7 +57,9 @@ func Show(ctx context.Context, paths []string) (Shown, error) {
 		what = append(what, kind)
 	}
 	if i := slices.IndexFunc(what, func(kind string) bool { return !together(what[0], kind) }); i > 0 {
-		return Shown{}, gpuprof.Errorf(gpuprof.ErrUsage, "showing %s and %s: the first is %s and the second %s", paths[0], paths[i], what[0], what[i]).WithFix("give them one after the other")
+		both := fmt.Sprintf("the first is %s and the second %s", what[0], what[i])
+		return Shown{}, gpuprof.Errorf(gpuprof.ErrUsage, "showing %s and %s: %s", paths[0], paths[i], both).
+			WithFix("give them one after the other")
 	}
 	args, err := verbFor(what[0], paths)
 	return Shown{What: what[0], Args: args}, err
@@ -94,7 +98,8 @@ func verbFor(kind string, paths []string) ([]string, error) {
 		}
 	}
 	if several {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "showing %d files: %s is %s, and only one is shown at a time", len(paths), paths[0], kind).WithFix("give it alone")
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "showing %d files: %s is %s, and only one is shown at a time", len(paths), paths[0], kind).
+			WithFix("give it alone")
 	}
 	switch kind {
 	case aProfile:
@@ -104,7 +109,8 @@ func verbFor(kind string, paths []string) ([]string, error) {
 	case baselines:
 		return with("history", "baseline", "list", "--dir")
 	case aBenchmark, aBaseline:
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "showing %s: it is %s, which is compared with another", paths[0], kind).WithFix("gpuprof compare %s NEW compares two", gpuprof.ShellWord(paths[0]))
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "showing %s: it is %s, which is compared with another", paths[0], kind).
+			WithFix("gpuprof compare %s NEW compares two", gpuprof.ShellWord(paths[0]))
 	}
 	return with("report")
 }
@@ -114,13 +120,16 @@ func kindOf(ctx context.Context, path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", gpuprof.Errorf(gpuprof.ErrUsage, "showing %s: there is no such file, and no verb of this name", path).WithFix("give an existing file, or see gpuprof --help for the verbs")
+		return "", gpuprof.Errorf(gpuprof.ErrUsage, "showing %s: there is no such file, and no verb of this name", path).
+			WithFix("give an existing file, or see gpuprof --help for the verbs")
 	case err != nil:
-		return "", gpuprof.Errorf(gpuprof.ErrUsage, "showing %s: %w", path, errors.Unwrap(err)).WithFix("give a readable file")
+		return "", gpuprof.Errorf(gpuprof.ErrUsage, "showing %s: %w", path, errors.Unwrap(err)).
+			WithFix("give a readable file")
 	case info.IsDir():
 		return kindOfFolder(ctx, path)
 	case !info.Mode().IsRegular():
-		return "", gpuprof.Errorf(gpuprof.ErrUsage, "showing %s: it is no regular file, and its kind cannot be told without reading it", path).WithFix("name the verb, such as gpuprof analyze %s", gpuprof.ShellWord(path))
+		return "", gpuprof.Errorf(gpuprof.ErrUsage, "showing %s: it is no regular file, and its kind cannot be told without reading it", path).
+			WithFix("name the verb, such as gpuprof analyze %s", gpuprof.ShellWord(path))
 	case strings.HasSuffix(path, ".pb.gz") || strings.HasSuffix(path, ".pprof"):
 		return aProfile, nil
 	}
@@ -145,8 +154,11 @@ func (in *File) kindOfDocument() (string, error) {
 	if err != nil {
 		return "", outside.Failed("showing "+in.Path, err, "give an existing file", "write it again")
 	}
-	shows := []gpuprof.DocumentKind{document.Run, document.Comparison, document.Gate, document.Tune, document.Claims, document.Bisect, document.History,
-		document.Memory, document.Analysis, document.TraceComparison, document.Health, document.Fleet, document.Check, document.Diagnosis}
+	shows := []gpuprof.DocumentKind{
+		document.Run, document.Comparison, document.Gate, document.Tune, document.Claims, document.Bisect, document.History,
+		document.Memory, document.Analysis, document.TraceComparison, document.Health, document.Fleet, document.Check,
+		document.Diagnosis,
+	}
 	head := document.HeadOf(text)
 	switch {
 	case slices.Contains(shows, head.Kind):
@@ -154,7 +166,8 @@ func (in *File) kindOfDocument() (string, error) {
 	case head.Kind == document.Baseline:
 		return aBaseline, nil
 	case head.Kind != "" && head.Version != "" && document.A(head.Kind) != "":
-		return "", gpuprof.Errorf(gpuprof.ErrUsage, "showing %s: %s", in.Path, document.Is(head.Kind)).WithFix("%s", taken)
+		return "", gpuprof.Errorf(gpuprof.ErrUsage, "showing %s: %s", in.Path, document.Is(head.Kind)).
+			WithFix("%s", taken)
 	}
 	if _, format, err := results.Parse(text, in.Path, results.OS); err == nil && format != "" {
 		return aBenchmark, nil
@@ -162,7 +175,8 @@ func (in *File) kindOfDocument() (string, error) {
 	if foreign != nil {
 		return "", foreign
 	}
-	return "", gpuprof.Errorf(gpuprof.ErrInput, "showing %s: it was taken for %s, which gpuprof does not read", in.Path, takenFor(text)).WithFix("%s", taken)
+	return "", gpuprof.Errorf(gpuprof.ErrInput, "showing %s: it was taken for %s, which gpuprof does not read", in.Path, takenFor(text)).
+		WithFix("%s", taken)
 }
 
 // takenFor names what a text looks like.
@@ -216,5 +230,6 @@ func kindOfFolder(ctx context.Context, dir string) (string, error) {
 	if _, err := os.Stat(filepath.Join(dir, cli.RunFile)); err == nil {
 		hint = "gpuprof report " + gpuprof.ShellWord(filepath.Join(dir, cli.RunFile)) + " shows the run in it; " + taken
 	}
-	return "", gpuprof.Errorf(gpuprof.ErrUsage, "showing %s: it is a directory that holds no recording, no job and no history", dir).WithFix("%s", hint)
+	return "", gpuprof.Errorf(gpuprof.ErrUsage, "showing %s: it is a directory that holds no recording, no job and no history", dir).
+		WithFix("%s", hint)
 }
