@@ -18,7 +18,7 @@ type Check struct {
 	Virtual bool `json:"virtual,omitempty"`
 }
 
-// CheckReport is what gpuprof check says of a workload on a device: cases where vectors of
+// CheckReport is what gpuprof run --check says of a workload on a device: cases where vectors of
 // another program were given, the stages otherwise.
 type CheckReport struct {
 	Head

@@ -15,12 +15,10 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/analyze"
-	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/baseline"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/check"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/commandline"
-	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/doctor"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/explain"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/fleet"
@@ -44,37 +42,39 @@ import (
 // grammar is the command line: one struct a verb.
 type grammar struct {
 	Quiet   bool `help:"Print results and errors only."`
-	Verbose bool `short:"v" help:"Print everything: every row, the evidence and the warnings."`
+	Verbose bool `short:"v" help:"Print every row, the evidence and the warnings."`
 	Open    bool `help:"Open the HTML report that is written, in a browser."`
 	NoColor bool `help:"Print without colour (NO_COLOR does the same)."`
 
-	MaxTokens int `name:"max-tokens" placeholder:"N" help:"With --format brief-json, print at most about N tokens (2000)."`
+	MaxTokens int `name:"max-tokens" placeholder:"N" help:"Tokens of --format brief-json, at most about N (2000)."`
 
-	RunProgram  program.Cmd               `cmd:"" name:"run --" help:"Run your own program and report which setting to change."`
-	Run         run.Cmd                   `cmd:"" help:"Measure a reference workload."`
-	List        list.Cmd                  `cmd:"" help:"List workloads, knobs, presets, devices and the names that explain takes."`
-	Explain     explain.Cmd               `cmd:"" help:"Explain a rule, a warning, a column or a term."`
-	Doctor      doctor.Cmd                `cmd:"" help:"Report what this machine can and cannot measure, and why."`
-	Report      report.Cmd                `cmd:"" help:"Turn run files into reports, pictures and other formats."`
-	Check       check.Cmd                 `cmd:"" help:"Compare a workload with its reference, or with vectors from another program."`
-	Compare     compare.Cmd               `cmd:"" help:"Report what changed between two results, where and why."`
-	Gate        gate.Cmd                  `cmd:"" help:"Decide whether something got slower, for CI."`
-	Bisect      bisect.Cmd                `cmd:"" help:"Find the commit that made a program slower."`
-	Baseline    baseline.Cmd              `cmd:"" help:"Keep sessions of a workload to judge later ones against."`
-	History     history.Cmd               `cmd:"" help:"Show performance over commits, and the change that slipped through."`
-	Fleet       fleet.Cmd                 `cmd:"" help:"Merge what the ranks of a job left, and name the GPU or node that is slow."`
-	TuneProgram tuneprogram.Cmd           `cmd:"" name:"tune --" help:"Try settings on your own program, and report what makes it faster with the same training."`
-	Tune        tune.Cmd                  `cmd:"" help:"Measure which knobs of a reference workload to turn, and test the claims of tuning guides."`
-	Analyze     analyze.Cmd               `cmd:"" help:"Report where a recorded program's time went and which setting to change."`
-	Watch       program.WatchCmd          `cmd:"" help:"Show what a program does while it is recorded."`
-	Record      program.RecordCmd         `cmd:"" help:"Record a window of a running program that was started for it."`
-	Pprof       pprof.Cmd                 `cmd:"" help:"Open a run in pprof."`
-	MCP         mcp.Cmd                   `cmd:"" name:"mcp" help:"Serve coding agents over the Model Context Protocol."`
-	Schema      schema.Cmd                `cmd:"" help:"Print the JSON schema of an output."`
-	Version     versionverb.Cmd           `cmd:"" help:"Print the version."`
-	Help        commandline.HelpCmd       `cmd:"" help:"Explain a verb: its flags, with examples."`
-	Completion  commandline.CompletionCmd `cmd:"" help:"Print the script that completes gpuprof's command line in a shell."`
-	Complete    completeCmd               `cmd:"" name:"__complete" hidden:""`
+	RunProgram  program.Cmd     `cmd:"" name:"run --" help:"Run your own program and report which setting to change."`
+	Run         run.Cmd         `cmd:"" help:"Record your own program (run -- CMD), or measure a workload."`
+	Analyze     analyze.Cmd     `cmd:"" help:"Report where the time or memory of a recording went, and why."`
+	TuneProgram tuneprogram.Cmd `cmd:"" name:"tune --" help:"Try settings on your own program, and report what makes it faster with the same training."`
+	Tune        tune.Cmd        `cmd:"" help:"Measure which settings of a program or workload to change."`
+	Gate        gate.Cmd        `cmd:"" help:"Decide whether something got slower, for CI."`
+	Compare     gate.CompareCmd `cmd:"" help:"Report what changed between two results, where and why."`
+	Bisect      bisect.Cmd      `cmd:"" help:"Find the commit that made a program slower."`
+	History     history.Cmd     `cmd:"" help:"Show performance over commits; keep baselines."`
+	Fleet       fleet.Cmd       `cmd:"" help:"Merge the results of a job's ranks, and name the slow GPU or node."`
+	Doctor      doctor.Cmd      `cmd:"" help:"Report what this machine can and cannot measure, and why."`
+	Report      report.Cmd      `cmd:"" help:"Turn stored results into reports, pictures and other formats."`
+	Pprof       pprof.Cmd       `cmd:"" help:"Open a run or a recording in pprof."`
+	Explain     explain.Cmd     `cmd:"" help:"Explain a rule or a term; list names; print JSON schemas."`
+	MCP         mcp.Cmd         `cmd:"" name:"mcp" help:"Serve coding agents over the Model Context Protocol."`
+
+	Completion commandline.CompletionCmd `cmd:"" help:"Print the completion script of a shell."`
+	Version    versionverb.Cmd           `cmd:"" help:"Print the version."`
+	Help       commandline.HelpCmd       `cmd:"" help:"Explain a verb: its flags, with examples."`
+	Complete   completeCmd               `cmd:"" name:"__complete" hidden:""`
+
+	// Forms of run and explain, see commandline.Joined.
+	Check  check.Cmd         `cmd:"" name:"run --check" help:"Compare a workload with its reference, or with vectors from another program."`
+	Watch  program.WatchCmd  `cmd:"" name:"run watch" help:"Show what a program does while it is recorded."`
+	Record program.RecordCmd `cmd:"" name:"run record" help:"Record a window of a running program that was started for it."`
+	List   list.Cmd          `cmd:"" name:"explain list" help:"List workloads, knobs, presets, devices, rules, warnings, columns or terms."`
+	Schema schema.Cmd        `cmd:"" name:"explain schema" help:"Print the JSON schema of an output."`
 }
 
 // runCommand is the whole program: it returns an exit code of cli's table.
@@ -90,11 +90,12 @@ func runCommand(ctx context.Context, w *wiring, args []string, stdout, stderr io
 }
 
 // ownArgs splits the command line into gpuprof's own arguments and the rest behind "--", which the
-// verb passes on.
-func ownArgs(a *cli.App, args []string) (own []string, dashed bool) {
+// verb passes on. Verbs of an earlier version get their new spelling, and forms of a verb one name.
+func ownArgs(a *cli.App, root *kong.Node, args []string) (own []string, dashed bool) {
 	if at := slices.Index(args, "--"); at >= 0 {
 		dashed = true
-		args, a.Rest = commandline.ProgramVerb(args[:at]), args[at+1:]
+		before := spelled(a, root, args[:at])
+		args, a.Rest = commandline.ProgramVerb(before), args[at+1:]
 		if slices.ContainsFunc(args, commandline.IsProgramVerb) && commandline.OnlyHelp(a.Rest) {
 			args = append(args, "--help")
 		}
@@ -104,50 +105,81 @@ func ownArgs(a *cli.App, args []string) (own []string, dashed bool) {
 	if len(args) == 1 && slices.Contains([]string{"--version", "-v", "-V"}, args[0]) {
 		args = []string{"version"}
 	}
-	return commandline.HelpWords(args), dashed
+	return spelled(a, root, commandline.HelpWords(args)), dashed
+}
+
+// spelled gives the words as the grammar has them, and tells the person of a verb's new spelling.
+func spelled(a *cli.App, root *kong.Node, words []string) []string {
+	words, renamed := commandline.Current(root, words)
+	if renamed != nil && !quiet(words) {
+		a.Note("%s", renamed.Notice())
+	}
+	return commandline.Joined(root, words)
+}
+
+// quiet reports whether words ask for results and errors only; it is asked before they are parsed.
+func quiet(words []string) bool { return slices.Contains(words, "--quiet") }
+
+// line is a command line that was read.
+type line struct {
+	grammar
+	verb *kong.Context // nil where its help was printed
+}
+
+// parse reads a command line and checks what can be checked without running its verb.
+func parse(a *cli.App, args []string) (*line, error) {
+	l := &line{}
+	parser, exited, err := newParser(a, &l.grammar)
+	if err != nil {
+		return nil, err
+	}
+	root := parser.Model.Node
+	args, dashed := ownArgs(a, root, args)
+	if !dashed {
+		if args, err = withVerb(a, root, args); err != nil {
+			return nil, err
+		}
+	}
+	if err := checkFirst(a, root, args, dashed); err != nil {
+		return nil, err
+	}
+	short, more := commandline.TakeRepeats(root, args)
+	kctx, err := parser.Parse(short)
+	if *exited { // --help has been printed
+		return l, nil
+	}
+	if err != nil {
+		return nil, parseError(parser, args, err)
+	}
+	more.Add()
+	if dashed && !commandline.TakesRest(kctx.Selected()) {
+		return nil, restError(kctx.Selected().Name)
+	}
+	for _, check := range []func(*kong.Context) error{noneEmpty, func(k *kong.Context) error { return checkChoices(a, k) }, commandline.StandardInput} {
+		if err := check(kctx); err != nil {
+			return nil, err
+		}
+	}
+	l.verb = kctx
+	a.MaxTokens, err = tokensOf(l.MaxTokens, formatAsked(args))
+	return l, err
 }
 
 // dispatch parses the command line and runs its verb.
 func dispatch(a *cli.App, args []string, machine *doctor.Machine) error {
-	args, dashed := ownArgs(a, args)
-	var c grammar
-	parser, exited, err := newParser(a, &c)
-	if err != nil {
+	l, err := parse(a, args)
+	if err != nil || l.verb == nil {
 		return err
-	}
-	if err := checkFirst(a, parser.Model.Node, args, dashed); err != nil {
-		return err
-	}
-	short, more := commandline.TakeRepeats(parser.Model.Node, args)
-	kctx, err := parser.Parse(short)
-	if *exited { // --help has been printed
-		return nil
-	}
-	if err != nil {
-		return parseError(parser, args, err)
-	}
-	more.Add()
-	verb := kctx.Selected()
-	if dashed && !commandline.TakesRest(verb) {
-		return restError(verb.Name)
-	}
-	for _, check := range []func(*kong.Context) error{noneEmpty, func(k *kong.Context) error { return checkChoices(a, k) }, commandline.StandardInput} {
-		if err := check(kctx); err != nil {
-			return err
-		}
 	}
 	if err := outside.CheckMemorySetting(); err != nil {
 		return err
 	}
-	if a.MaxTokens, err = tokensOf(c.MaxTokens, formatAsked(args)); err != nil {
-		return err
-	}
-	a.Quiet, a.Verbose, a.NoColor = c.Quiet, c.Verbose, c.NoColor || os.Getenv("NO_COLOR") != ""
-	if verb.Name != "__complete" { // it answers while somebody types
+	a.Quiet, a.Verbose, a.NoColor = l.Quiet, l.Verbose, l.NoColor || os.Getenv("NO_COLOR") != ""
+	if l.verb.Selected().Name != "__complete" { // it answers while somebody types
 		child.Sweep(a.Ctx, os.TempDir())
 	}
-	err = kctx.Run(a, machine, &mcp.Texts{Schemas: schema.Schemas})
-	if c.Open && (err == nil || len(a.Pages) > 0) { // what failed has said why there is no report
+	err = l.verb.Run(a, machine, &mcp.Texts{Schemas: schema.Schemas})
+	if l.Open && (err == nil || len(a.Pages) > 0) { // what failed has said why there is no report
 		err = errors.Join(err, openReport(a))
 	}
 	return err
@@ -171,7 +203,7 @@ func newParser(a *cli.App, c *grammar) (k *kong.Kong, exited *bool, err error) {
 	exited = new(bool)
 	k, err = kong.New(c,
 		kong.Name("gpuprof"),
-		kong.Description("Shows why a GPU program is slow, and whether a change made it slower.\n\n"+cli.ExitHelp()),
+		kong.Description("Shows why a GPU program is slow, and whether a change made it slower."),
 		kong.PostBuild(func(k *kong.Kong) error { return fillHelp(k.Model.Node, helpLists(a)) }),
 		kong.Writers(a.Stdout, a.Stderr),
 		kong.Help(commandline.PrintHelp),

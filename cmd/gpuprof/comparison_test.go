@@ -154,7 +154,7 @@ func TestKnobThatClosesTheGap(t *testing.T) {
 	old, now, store := filepath.Join(dir, "old.json"), filepath.Join(dir, "new.json"), filepath.Join(dir, "store")
 	madeRun(t, old, "off", 1e-3)
 	madeRun(t, now, "on", 1.5e-3)
-	if code := gpuprofRan(t, io.Discard, io.Discard, "baseline", "add", old, "--dir", store); code != 0 {
+	if code := gpuprofRan(t, io.Discard, io.Discard, "history", "baseline", "add", old, "--dir", store); code != 0 {
 		t.Fatalf("adding the baseline: exit %d", code)
 	}
 	for _, args := range [][]string{

@@ -69,7 +69,7 @@ var placeholders = strings.NewReplacer("WORKLOAD", "e3nn", "--vectors FILE", "--
 	"bisect GOOD..BAD -- CMD", "bisect v1.4..main --build ./build.sh -- ./bench", "bisect v1.4..main -- ./bench", "bisect v1.4..main --build ./build.sh -- ./bench")
 
 // verbAlone is a verb that a sentence speaks of, not a command to type.
-var verbAlone = regexp.MustCompile(`^gpuprof (run( --)?( --(nsys|cuda) -- …)?|analyze|gate|compare|report|check( \w+ --vectors)?|tune( --claims)?|baseline add|doctor)$`)
+var verbAlone = regexp.MustCompile(`^gpuprof (FILE…?|profile|run( --)?( --(nsys|cuda) -- …)?|analyze|gate|compare|report|run --check( \w+ --vectors)?|run (watch|record) DIR|tune( --claims)?|history baseline add|doctor)$`)
 
 // elsewhere are commands that no script runs as they stand, and where the same is tried.
 func elsewhere() map[string]string {

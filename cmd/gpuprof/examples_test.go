@@ -40,7 +40,7 @@ func helpExamples(t *testing.T) []string {
 	}
 	var out []string
 	for _, verb := range k.Model.Children {
-		if verb.Hidden || slices.Contains([]string{commandline.RunProgramVerb, commandline.TuneProgramVerb, "watch", "record"}, verb.Name) { // a script test runs programs
+		if verb.Hidden || slices.Contains([]string{commandline.RunProgramVerb, commandline.TuneProgramVerb, "run watch", "run record"}, verb.Name) { // a script test runs programs
 			continue
 		}
 		n := len(out)
@@ -82,13 +82,15 @@ func TestHelpExamples(t *testing.T) {
 		args := strings.Fields(strings.ReplaceAll(example, "http://localhost:4040", server.URL)) // of a profile store
 		// The examples show what people type; a smaller problem and fewer
 		// samples keep the test short without changing what is exercised.
-		if args[0] == "run" && !strings.Contains(example, "--samples") {
+		checks := strings.HasPrefix(example, "run --check")
+		measures := args[0] == "run" && !checks
+		if measures && !strings.Contains(example, "--samples") {
 			args = append(args, "--samples", "10")
 		}
-		if args[0] == "run" { // the automatic one goes on while a machine is noisy
+		if measures { // the automatic one goes on while a machine is noisy
 			args = append(args, "--warmup", "5")
 		}
-		if args[0] == "run" || args[0] == "check" && !strings.Contains(example, "--vectors") {
+		if measures || checks && !strings.Contains(example, "--vectors") {
 			args = append(args, "--set", "batch=4", "--set", "edges=40")
 		}
 		t.Run(example, func(t *testing.T) {
@@ -115,7 +117,7 @@ func sixProcesses(t *testing.T, dir string) {
 	for _, args := range [][]string{
 		{"run", "e3nn", "--set", "batch=4", "--set", "edges=40", "--warmup", "5", "--samples", "10", "--runs", "6", "-o", "old.json", "-o", "new.json"},
 		{"run", "e3nn", "--set", "batch=4", "--set", "edges=40", "--warmup", "5", "--samples", "10", "--runs", "6", "-o", "six.json", "-o", "job/"},
-		{"baseline", "add", "old.json"},
+		{"history", "baseline", "add", "old.json"},
 	} {
 		cmd := selfCommand(t, dir, args...)
 		cmd.Env = append(cmd.Env, "GPUPROF_RANK=0", "GPUPROF_WORLD=1")

@@ -304,8 +304,8 @@ func hostileDocuments(t *testing.T) map[string]hostileDocument {
 			harmless(t, []int{cli.ExitOK, cli.ExitInconclusive}, verdictFormats, "compare", path, old)
 			harmless(t, []int{cli.ExitOK, cli.ExitRegression, cli.ExitInconclusive, cli.ExitFailed, cli.ExitUsage}, verdictFormats, "gate", old, path)
 			store := filepath.Join(t.TempDir(), "store")
-			harmless(t, []int{cli.ExitOK, cli.ExitFailed}, nil, "baseline", "--dir", store, "add", path, "--machine", poison, "--command", poison)
-			harmless(t, []int{cli.ExitOK}, nil, "baseline", "--dir", store, "list")
+			harmless(t, []int{cli.ExitOK, cli.ExitFailed}, nil, "history", "baseline", "--dir", store, "add", path, "--machine", poison, "--command", poison)
+			harmless(t, []int{cli.ExitOK}, nil, "history", "baseline", "--dir", store, "list")
 			harmless(t, []int{cli.ExitUsage, cli.ExitOK, cli.ExitInconclusive, cli.ExitRegression}, nil, "gate", "auto", path, "--dir", store)
 		}},
 		"comparison": {made([]int{cli.ExitOK, cli.ExitInconclusive}, "comparison.json", "compare", old, now), func() any { return &compare.Comparison{} },
@@ -321,9 +321,9 @@ func hostileDocuments(t *testing.T) map[string]hostileDocument {
 			}
 			copyFile(t, path, filepath.Join(folder, "::error::x.json"))
 			copyFile(t, path, filepath.Join(folder, "known.json"))
-			harmless(t, []int{cli.ExitOK}, nil, "baseline", "--dir", store, "list")
-			harmless(t, []int{cli.ExitOK}, nil, "baseline", "--dir", store, "list", "--format", "json")
-			harmless(t, []int{cli.ExitOK}, nil, "baseline", "--dir", store, "show", "known")
+			harmless(t, []int{cli.ExitOK}, nil, "history", "baseline", "--dir", store, "list")
+			harmless(t, []int{cli.ExitOK}, nil, "history", "baseline", "--dir", store, "list", "--format", "json")
+			harmless(t, []int{cli.ExitOK}, nil, "history", "baseline", "--dir", store, "show", "known")
 			harmless(t, []int{cli.ExitUsage}, nil, "gate", "auto", old, "--dir", store)
 			harmless(t, []int{cli.ExitOK, cli.ExitRegression, cli.ExitInconclusive, cli.ExitUsage}, verdictFormats, "gate", path, old)
 		}},
@@ -455,8 +455,8 @@ func TestHostileNames(t *testing.T) {
 	for _, args := range [][]string{
 		{name}, {"report", file}, {"report", name + ".json"}, {"report", name}, {"compare", file, file}, {"gate", file, file}, {"gate", name}, {"analyze", file}, {"analyze", name}, {"analyze", dir},
 		{"run", name}, {"run", "gruflow", "--set", name}, {"run", "gruflow", "--preset", name}, {"run", "gruflow", "--device", name}, {"run", "gruflow", "-o", name}, {"run", "--" + name},
-		{"list", name}, {"check", "gruflow", "--vectors", file}, {"check", "gruflow", "--vectors", name}, {"tune", name}, {"tune", "gruflow", "--knob", name}, {"tune", "--resume", file},
-		{"baseline", "--dir", dir, "add", file}, {"baseline", "--dir", dir, "show", name}, {"baseline", "--dir", dir, "rm", name}, {"pprof", file}, {"pprof", name, "-top"}, {"schema", name}, {"completion", name},
+		{"explain", "list", name}, {"run", "--check", "gruflow", "--vectors", file}, {"run", "--check", "gruflow", "--vectors", name}, {"tune", name}, {"tune", "gruflow", "--knob", name}, {"tune", "--resume", file},
+		{"history", "baseline", "--dir", dir, "add", file}, {"history", "baseline", "--dir", dir, "show", name}, {"history", "baseline", "--dir", dir, "rm", name}, {"pprof", file}, {"pprof", name, "-top"}, {"explain", "schema", name}, {"completion", name},
 		{"gate", "gruflow", "--against", name}, {"gate", "gruflow", "--against", "./" + name}, {"gate", file, file, "--threshold", name}, {"gate", file, "--max", name}, {"run", "--", name}, {"doctor", "--device", name},
 		{"gate", "--aa", "--budget", "1m", "--", "sh", "-c", "printf '\\033[31m\\n::error::x\\n##[error]\\n' >&2; exit 3"},
 	} {
@@ -468,7 +468,7 @@ func TestHostileNames(t *testing.T) {
 func storedBaseline(t *testing.T, path string) string {
 	t.Helper()
 	store := filepath.Join(t.TempDir(), "store")
-	harmless(t, []int{cli.ExitOK}, nil, "baseline", "--dir", store, "add", path)
+	harmless(t, []int{cli.ExitOK}, nil, "history", "baseline", "--dir", store, "add", path)
 	found, err := filepath.Glob(filepath.Join(store, "*", "*.json"))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("%v %v", found, err)

@@ -115,7 +115,7 @@ func TestPeakMemory(t *testing.T) {
 		"Go lines":         {[]string{"compare", small, b("c.gz", ``, "BenchmarkA 1 2 ns/op 3 B/op 4 a/op\n", ``, much)}, cli.ExitFailed},
 		"baseline":         {[]string{"gate", b("b.json.gz", `{"schema_version":"1.0.0","kind": "baseline","sessions":[{}`, `,{}`, `]}`, much), small}, cli.ExitFailed},
 		"zero":             {[]string{"gate", "/dev/zero", small}, cli.ExitFailed},
-		"vectors":          {[]string{"check", "e3nn", "--device", "host", "--vectors", b("v.gz", `{"cases":[{"kind":"x","x":[0`, `,0`, `]}]}`, much)}, cli.ExitFailed},
+		"vectors":          {[]string{"run", "--check", "e3nn", "--device", "host", "--vectors", b("v.gz", `{"cases":[{"kind":"x","x":[0`, `,0`, `]}]}`, much)}, cli.ExitFailed},
 		"profile":          {[]string{"pprof", b("p.pb.gz", ``, "\x12\x00", ``, much), "-top"}, cli.ExitFailed},
 		"resume":           {[]string{"tune", "e3nn", "--device", "host", "--resume", "/dev/zero"}, cli.ExitUsage}, // it is to be written again, so a device is not even read
 		"a trace of zeros": {[]string{"analyze", "/dev/zero"}, cli.ExitFailed},

@@ -166,7 +166,7 @@ func TestNothingChangesAgainstItsOwnBaseline(t *testing.T) {
 		}
 		store := t.TempDir()
 		var words strings.Builder
-		if code := gpuprofRan(t, io.Discard, &words, "baseline", "add", f.path, "--dir", store); code != cli.ExitOK {
+		if code := gpuprofRan(t, io.Discard, &words, "history", "baseline", "add", f.path, "--dir", store); code != cli.ExitOK {
 			continue // simulated, or without times
 		}
 		n++

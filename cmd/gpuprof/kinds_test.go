@@ -80,7 +80,7 @@ func TestWrongAndNewerDocuments(t *testing.T) {
 		{[]string{"compare", "FILE", csr}, takes(document.Analysis, document.Baseline)},
 		{[]string{"gate", "FILE", "--max", "sync_points=9"}, takes(document.Analysis)},
 		{[]string{"tune", "--resume", "FILE"}, takes(document.Tune, document.Claims)},
-		{[]string{"baseline", "add", "FILE", "--dir", filepath.Join(dir, "store")}, nil},
+		{[]string{"history", "baseline", "add", "FILE", "--dir", filepath.Join(dir, "store")}, nil},
 		{[]string{"pprof", "FILE", "-top"}, nil},
 	} {
 		for kind, path := range paths {
@@ -128,7 +128,7 @@ func TestEarlyFilesAreRead(t *testing.T) {
 	for _, args := range [][]string{
 		{"report", csr}, {"report", filepath.Join(top, "testdata", "gallery", "tune.json.gz")},
 		{"compare", filepath.Join(top, "baselines", "amd-epyc", "e3nn-small.json"), csr},
-		{"baseline", "list", "--dir", filepath.Join(top, "baselines"), "--format", "json"},
+		{"history", "baseline", "list", "--dir", filepath.Join(top, "baselines"), "--format", "json"},
 	} {
 		if code, said := refused(t, args, ""); code == cli.ExitFailed || strings.Contains(said, "reading") {
 			t.Errorf("%v: exit %d, %s", args, code, said)

@@ -73,7 +73,7 @@ func TestFiguresThatAreNoNumbers(t *testing.T) {
 			verbs := [][]string{{"gate", bad, good}, {"report", bad}}
 			if v == "null" || v == "NaN" {
 				verbs = append(verbs, []string{"gate", good, bad}, []string{"compare", good, bad}, []string{"compare", bad, good}, []string{"gate", bad, "--max", "launches=100"},
-					[]string{"baseline", "add", bad, "--dir", dir}, []string{"gate", "auto", bad, "--dir", dir}, []string{"report", bad, "-o", filepath.Join(dir, "x.html")})
+					[]string{"history", "baseline", "add", bad, "--dir", dir}, []string{"gate", "auto", bad, "--dir", dir}, []string{"report", bad, "-o", filepath.Join(dir, "x.html")})
 			}
 			for _, args := range verbs {
 				failsNaming(t, c.field, args...)

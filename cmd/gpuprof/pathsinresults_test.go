@@ -66,7 +66,7 @@ func TestResultsNameNoHome(t *testing.T) {
 		}
 	}
 	store := "store"
-	if code := runCommand(t.Context(), &wired, []string{"baseline", "--dir", store, "add", old, "--command", "train --api-key S3CRET https://me:S3CRET@host/"}, &bytes.Buffer{}, &bytes.Buffer{}); code != cli.ExitOK {
+	if code := runCommand(t.Context(), &wired, []string{"history", "baseline", "--dir", store, "add", old, "--command", "train --api-key S3CRET https://me:S3CRET@host/"}, &bytes.Buffer{}, &bytes.Buffer{}); code != cli.ExitOK {
 		t.Fatalf("exit code %d", code)
 	}
 	found, err := filepath.Glob(filepath.Join(store, "*", "*.json"))

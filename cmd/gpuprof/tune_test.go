@@ -19,12 +19,12 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/search"
 )
 
-// fits runs `fits SCHEMA FILE`: the file is what gpuprof schema says it is.
+// fits runs `fits SCHEMA FILE`: the file is what gpuprof explain schema says it is.
 func fits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: fits SCHEMA FILE")
 	}
-	ts.Check(ts.Exec("gpuprof", "schema", args[0]))
+	ts.Check(ts.Exec("gpuprof", "explain", "schema", args[0]))
 	var s jsonschema.Schema
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &s))
 	r, err := s.Resolve(nil)

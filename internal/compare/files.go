@@ -150,7 +150,7 @@ func timeline(old, new *Result) []bool {
 // Counters compare with the latest session. Errors as for Compare.
 func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, error) {
 	if len(sessions) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "comparing with a baseline: it holds no session").WithFix("add one with gpuprof baseline add RUN")
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "comparing with a baseline: it holds no session").WithFix("add one with gpuprof history baseline add RUN")
 	}
 	if err := present(slices.Concat(sessions, []*Result{new})...); err != nil {
 		return nil, err
@@ -207,7 +207,7 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 	decide(b.testable(), 0, b.assumed && b.spread > 0)
 	if n := len(sessions); b.assumed {
 		b.warn("session-spread-assumed", fmt.Sprintf("the baseline holds %s, so a spread between sessions of %s is assumed", plural(n, "session"), b.spreadText()),
-			fmt.Sprintf("add %s with gpuprof baseline add, set --session-spread, or measure both sides in one job with gate --against", plural(max(1, MinSessions-n), "more session")))
+			fmt.Sprintf("add %s with gpuprof history baseline add, set --session-spread, or measure both sides in one job with gate --against", plural(max(1, MinSessions-n), "more session")))
 	}
 	b.warnOneMeasurement()
 	return b.comparison(), nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -155,7 +156,20 @@ func syntaxOf(text []byte) error {
 	if json.Valid(text) {
 		return nil
 	}
-	return json.Unmarshal(text, &struct{}{})
+	return PlainSyntax(json.Unmarshal(text, &struct{}{}))
+}
+
+// PlainSyntax words an error of JSON's syntax for a person: the place from which on a text is no JSON. Other errors
+// stay as they are.
+func PlainSyntax(err error) error {
+	syntax, is := errors.AsType[*json.SyntaxError](err)
+	switch {
+	case !is:
+		return err
+	case syntax.Offset <= 1:
+		return errors.New("it is no JSON")
+	}
+	return fmt.Errorf("it is no JSON from byte %d on", syntax.Offset)
 }
 
 // damaged is the error of a document that cannot be decoded.

@@ -156,7 +156,7 @@ func Find(name string) ([]Entry, error) {
 			meant = fmt.Sprintf(" (did you mean %q?)", names[i])
 		}
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "explaining %q: there is no rule, warning, column or term of this name", name).
-			WithFix("gpuprof list rules, warnings, columns or terms lists them%s", meant)
+			WithFix("gpuprof explain list rules, warnings, columns or terms lists them%s", meant)
 	}
 	return out, nil
 }

@@ -66,7 +66,7 @@ func gatherOnce(ctx context.Context, b bucket.Bucket, known map[string]*Object) 
 	found := make([]*Object, len(names))
 	errs := make([]error, len(names))
 	parallelFor(len(names), func(i int) {
-		if !isObject(names[i]) {
+		if !IsObject(names[i]) {
 			return
 		}
 		if found[i] = known[names[i]]; found[i] == nil {
@@ -106,9 +106,9 @@ func parallelFor(n int, do func(i int)) {
 	workers.Wait()
 }
 
-// isObject reports whether a name has the form kind/object. The ranks' recordings are in deeper folders, whose traces
+// IsObject reports whether a name has the form kind/object. The ranks' recordings are in deeper folders, whose traces
 // may end like an object.
-func isObject(name string) bool {
+func IsObject(name string) bool {
 	return strings.Count(name, "/") == 1 && objectName.MatchString(path.Base(name))
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/bucket"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // Store is a bucket of sessions:
@@ -51,6 +52,11 @@ func (s *Store) compress(text []byte) ([]byte, error) {
 
 // String returns the store's name as the user gave it.
 func (s *Store) String() string { return s.bucket.String() }
+
+// IsStore reports whether a folder holds a series of sessions.
+func IsStore(dir string) bool {
+	return len(outside.Dir(dir).Glob(path.Join(root, "*", "*", "*"))) > 0
+}
 
 // Added is the outcome of adding one result.
 type Added struct {

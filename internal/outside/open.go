@@ -233,6 +233,9 @@ func (f *File) readAllOf(err error) ([]byte, error) {
 // x.json". The error is ErrUsage if the file does not exist or cannot be opened, and ErrInput for invalid content.
 // missing is the fix for a missing file, damaged the fix for broken compression.
 func Failed(doing string, err error, missing, damaged string) error {
+	if whole, is := errors.AsType[*gpuprof.Error](err); is && whole.Fix != "" { // it names its own action and fix
+		return err
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "%s: there is no such file%w", doing, Silent{err}).WithFix("%s", missing)

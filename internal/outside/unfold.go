@@ -173,8 +173,13 @@ func (c *limitedReader) markDamage(err error) error {
 // damage is an error of decompression.
 type damage struct{ err error }
 
-// Error returns the decompressor's text.
-func (d *damage) Error() string { return d.err.Error() }
+// Error returns the decompressor's text, or that the data ends too early.
+func (d *damage) Error() string {
+	if errors.Is(d.err, io.ErrUnexpectedEOF) {
+		return "the compressed data ends too early"
+	}
+	return d.err.Error()
+}
 
 // Unwrap returns the decompressor's error.
 func (d *damage) Unwrap() error { return d.err }

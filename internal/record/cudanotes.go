@@ -25,7 +25,7 @@ func explainCUDA(o *Options, r *Result) {
 	switch {
 	case len(r.Traces) > 0 || len(r.Warnings) > 0:
 	case o.Idle:
-		r.warn("no-window", "the program ended before a window was recorded in it", "run gpuprof record "+o.Dir+" while it runs")
+		r.warn("no-window", "the program ended before a window was recorded in it", "run gpuprof run record "+o.Dir+" while it runs")
 	case aside > 0:
 		r.warn("recorder-aside", "the program uses PyTorch, which has a profiler of its own, so the CUDA recorder stood back", "leave out --no-cuda and --cuda to record it by the hook")
 	case cut:

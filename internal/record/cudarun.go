@@ -73,7 +73,7 @@ func startFollower(ctx context.Context, o *Options, in *injection, s *signals) *
 			case <-time.After(followEvery):
 			}
 			switch {
-			case o.Idle: // gpuprof record asks
+			case o.Idle: // gpuprof run record asks
 				return
 			case o.Rolling:
 				keepNewest(in.dir)

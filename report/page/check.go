@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Check is the page of gpuprof check: a row for each stage; with vectors a row for each
+// Check is the page of gpuprof run --check: a row for each stage; with vectors a row for each
 // kind, precision and tolerance, and every case that failed.
 func Check(r *gpuprof.CheckReport) (*Page, error) {
 	if r == nil {

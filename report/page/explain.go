@@ -11,7 +11,7 @@ func Explanation(entries []explain.Entry) (*Page, error) {
 	if len(entries) == 0 {
 		return nil, view.ErrNoRun("an explanation")
 	}
-	p := &Page{Title: entries[0].Name, Answer: explainAnswer(entries), Footer: "gpuprof list rules, warnings, columns and terms name all of them."}
+	p := &Page{Title: entries[0].Name, Answer: explainAnswer(entries), Footer: "gpuprof explain list rules, warnings, columns and terms name all of them."}
 	for _, e := range entries {
 		parts := e.Parts
 		if len(p.Sections) == 0 {

@@ -38,8 +38,8 @@ func Formats() []Format {
 		{".prom", "prometheus", "metrics for Prometheus's node exporter"},
 		{".perfetto.json.gz", "perfetto", "trace for ui.perfetto.dev"},
 		{".perfetto.json", "perfetto", "the same, not compressed"},
-		{".speedscope.json", "speedscope", "sampled stacks for speedscope.app"},
-		{".folded", "folded", "sampled stacks for flamegraph.pl, a stack and its microseconds a line"},
+		{".speedscope.json", "speedscope", "stacks for speedscope.app: sampled, or of memory"},
+		{".folded", "folded", "the same for flamegraph.pl: a stack and its microseconds or bytes a line"},
 		{".gpt", "recording", "a part of a recording of the CUDA recorder"},
 	}
 }

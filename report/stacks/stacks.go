@@ -1,5 +1,6 @@
-// Package stacks writes the sampled stacks of the host threads of analysed traces: for speedscope.app, and folded
-// for flamegraph.pl and its like. A stack's weight is its time in the mean step of the host account.
+// Package stacks writes the sampled stacks of the host threads of analysed traces, and the stacks that hold memory in
+// snapshots: for speedscope.app, and folded for flamegraph.pl and its like. A sampled stack's weight is its time in the
+// mean step of the host account, one of memory its bytes.
 package stacks
 
 import (
@@ -46,6 +47,9 @@ func threadsOf(xs []*analyze.Index) ([]thread, error) {
 
 // frameName is a frame as other tools group it: the function, with its file and line.
 func frameName(f model.HostFrame) string {
+	if f.File == "" {
+		return view.Cut(f.Function, 120)
+	}
 	return view.Cut(f.Function, 120) + " (" + view.CutPlace(f.File, 120) + fmt.Sprintf(":%d)", f.Line)
 }
 
@@ -57,18 +61,23 @@ func WriteFolded(w io.Writer, xs []*analyze.Index) error {
 	if err != nil {
 		return err
 	}
+	return writeFolded(w, threads, len(xs) > 1, 1000)
+}
+
+// writeFolded writes the threads, named where several, with weights divided by unit.
+func writeFolded(w io.Writer, threads []thread, several bool, unit int64) error {
 	for _, t := range threads {
 		sum, before := int64(0), int64(0)
 		for _, tree := range t.trees {
 			sum += tree.NS
-			us := (sum + 500) / 1000
-			weight := us - before
-			before = us
+			whole := (sum + unit/2) / unit
+			weight := whole - before
+			before = whole
 			if weight == 0 {
 				continue
 			}
 			var frames []string
-			if len(xs) > 1 {
+			if several {
 				frames = append(frames, t.name)
 			}
 			for _, f := range tree.Lines {
@@ -120,10 +129,15 @@ func WriteSpeedscope(w io.Writer, xs []*analyze.Index, tool string) error {
 	if err != nil {
 		return err
 	}
-	file := scopeFile{Exporter: strings.TrimSpace("gpuprof " + view.Cut(tool, 40)), Schema: "https://www.speedscope.app/file-format-schema.json", Name: "host thread, mean step"}
+	return writeScopes(w, threads, "host thread, mean step", "nanoseconds", tool)
+}
+
+// writeScopes writes a profile for each thread with weights in a unit of speedscope.
+func writeScopes(w io.Writer, threads []thread, name, unit, tool string) error {
+	file := scopeFile{Exporter: strings.TrimSpace("gpuprof " + view.Cut(tool, 40)), Schema: "https://www.speedscope.app/file-format-schema.json", Name: name}
 	at := map[scopeFrame]int{}
 	for _, t := range threads {
-		p := scope{Type: "sampled", Name: t.name, Unit: "nanoseconds"}
+		p := scope{Type: "sampled", Name: t.name, Unit: unit}
 		for _, tree := range t.trees {
 			stack := make([]int, 0, len(tree.Lines))
 			for _, f := range tree.Lines {

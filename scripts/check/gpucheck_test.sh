@@ -35,7 +35,7 @@ echo "gpucheck: dry run of gpu-record in $((SECONDS - started)) s"
 GPUCHECK_SUMMARY=$scratch/record/summary.json go test -count=1 -timeout 100s -run 'TestSummaryFollowsItsSchema' ./workloads/gpucheck
 # What it records is taken as baselines.
 gunzip -c "$scratch/bundle/bin/gpuprof.gz" >"$scratch/gpuprof" && chmod +x "$scratch/gpuprof"
-"$scratch/gpuprof" baseline add "$scratch"/record/baselines/*.json.gz --dir "$scratch/baselines" --machine test --command gpu-record >"$scratch/added.txt" 2>&1 &&
+"$scratch/gpuprof" history baseline add "$scratch"/record/baselines/*.json.gz --dir "$scratch/baselines" --machine test --command gpu-record >"$scratch/added.txt" 2>&1 &&
   grep -q 'e3nn-small.json: 1 session' "$scratch/added.txt" ||
   { echo "gpucheck: the runs of gpu-record were not taken as baselines: $(cat "$scratch/added.txt")" >&2; exit 1; }
 

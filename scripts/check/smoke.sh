@@ -70,12 +70,12 @@ EOF
 verb report run.json -o again.html
 [ -s again.html ] || fail 'report left no again.html'
 
-verb schema run >schema.json
+verb explain schema run >schema.json
 python3 -c 'import json,sys; s = json.load(open(sys.argv[1])); assert "schema_version" in s["$defs"]["run"]["properties"]' schema.json ||
-  fail 'schema run does not print a JSON schema of run.json'
+  fail 'explain schema run does not print a JSON schema of run.json'
 
-verb check e3nn
-verb list >/dev/null
+verb run --check e3nn
+verb explain list >/dev/null
 verb doctor >/dev/null
 
 refused 2 run no-such-workload

@@ -78,7 +78,7 @@ def workload_checks(t):
             wanted = [v for v in wanted if v != "cudnn" or t.device != "host" and t.finds("cuDNN")]
             out += [t.check(f"{workload}-{knob}-{v}", workload, f"{knob}={v}") for v in t.choices(workload, knob, wanted)]
     for workload in ("e3nn", "gruflow"):
-        out.append(t.verb(f"{workload}-vectors", "check", workload, "--device", t.device, "--vectors", str(data / f"{workload}-vectors.json"), "--format", "json",
+        out.append(t.verb(f"{workload}-vectors", "run", "--check", workload, "--device", t.device, "--vectors", str(data / f"{workload}-vectors.json"), "--format", "json",
                           stdout=f"checks/{workload}-vectors.json"))
     for c in out:
         c.limit = t.pick(20, 0)

@@ -75,7 +75,7 @@ class Table:
     def check(self, name, workload, *sets, preset="small", extra=()):
         """A comparison of every stage with float64, on inputs of a seed of its own."""
         self.seed += 1
-        argv = ["check", workload, "--device", self.device, "--preset", preset, "--seed", str(self.seed), "--format", "json", *extra, *self.settings(workload, *sets)]
+        argv = ["run", "--check", workload, "--device", self.device, "--preset", preset, "--seed", str(self.seed), "--format", "json", *extra, *self.settings(workload, *sets)]
         return self.verb(name, *argv, stdout=f"checks/{name}.json")
 
     def run(self, folder, name, workload, preset, *sets, seconds=5.0, energy=False, processes=1, **more):

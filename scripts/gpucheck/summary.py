@@ -75,7 +75,7 @@ def device(runs, folder):
         d = r["device"]
         return {"kind": d.get("kind"), "name": d.get("name"), "arch": d.get("arch"), "cores": d.get("cores"), "cpu": d.get("cpu"), "kernel": d.get("kernel"),
                 "facts": d.get("facts", {})}
-    try:  # no run was asked for: what gpuprof list devices said
+    try:  # no run was asked for: what gpuprof explain list devices said
         listed = json.loads((folder / "devices.json").read_text())["devices"]
     except (OSError, ValueError, KeyError, TypeError):
         return {}

@@ -3,7 +3,7 @@
 
     make build && scripts/gpucheck/unpack.py results.tar.gz
 
-Runs become sessions of the baselines that fit them (gpuprof baseline add); the runs themselves, the sweeps and the
+Runs become sessions of the baselines that fit them (gpuprof history baseline add); the runs themselves, the sweeps and the
 summary are kept beside those under gpu-check/. Every file is written with its provenance (device, driver, date, version, checksum) in the README beside it. Dry and
 simulated results, runs that were cut short and runs whose check failed are refused.
 """
@@ -127,7 +127,7 @@ def add_sessions(gpuprof, root, kept, summary, machine):
         for name, content in sorted(runs.items()):
             paths.append(pathlib.Path(tmp) / pathlib.PurePath(name).name)
             paths[-1].write_bytes(content)
-        argv = [str(gpuprof), "baseline", "add", "--dir", str(root / "baselines"), "--machine", machine or summary["device"]["name"], "--command", "gpu-check, part runs", *map(str, paths)]
+        argv = [str(gpuprof), "history", "baseline", "add", "--dir", str(root / "baselines"), "--machine", machine or summary["device"]["name"], "--command", "gpu-check, part runs", *map(str, paths)]
         out = subprocess.run(argv)
     if out.returncode:
         sys.exit(f"unpack: {gpuprof} baseline add: exit code {out.returncode}; the runs lie in gpu-check/runs, add them by hand")

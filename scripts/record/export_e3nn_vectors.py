@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Export reference vectors from e3nn (0.5 or newer) for `gpuprof check e3nn --vectors FILE.json`.
+"""Export reference vectors from e3nn (0.5 or newer) for `gpuprof run --check e3nn --vectors FILE.json`.
 
     python3 -m venv venv && venv/bin/pip install torch e3nn
     venv/bin/python scripts/record/export_e3nn_vectors.py vectors.json [--seed N]

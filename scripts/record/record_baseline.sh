@@ -28,6 +28,6 @@ for ((i = 1; i <= sessions; i++)); do
     command="gpuprof ${run[*]}"
     echo "--> session $i of $sessions: $command" >&2
     "$scratch/gpuprof" "${run[@]}" --quiet -o "$scratch/session.json" --force
-    "$scratch/gpuprof" baseline add "$scratch/session.json" --dir baselines --machine "$machine" --command "$command"
+    "$scratch/gpuprof" history baseline add "$scratch/session.json" --dir baselines --machine "$machine" --command "$command"
   done
 done

@@ -191,7 +191,7 @@ func (w *told) window(r *rig, program string) {
 	}
 	w.Idle = launchCost(r)
 	// Nothing is taken for a step, and the window ends when it is interrupted.
-	cmd := exec.Command(program, "--quiet", "record", dir, "--no-analyze", "--steps", "1000000000", "--time-window", "10m")
+	cmd := exec.Command(program, "--quiet", "run", "record", dir, "--no-analyze", "--steps", "1000000000", "--time-window", "10m")
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.Env = plain(os.Environ())
@@ -202,7 +202,7 @@ func (w *told) window(r *rig, program string) {
 		timeBatch(r, null)
 		select {
 		case err := <-ended:
-			r.t.Fatalf("gpuprof record ended before its window began: %v: %s", err, out.String())
+			r.t.Fatalf("gpuprof run record ended before its window began: %v: %s", err, out.String())
 		default:
 		}
 	}
@@ -212,7 +212,7 @@ func (w *told) window(r *rig, program string) {
 	}
 	r.ok(cmd.Process.Signal(os.Interrupt))
 	if err := <-ended; err != nil && cmd.ProcessState.ExitCode() != exitInterrupted {
-		r.t.Fatalf("gpuprof record: %v: %s", err, out.String())
+		r.t.Fatalf("gpuprof run record: %v: %s", err, out.String())
 	}
 	w.InWindow = int64(len(all) * 3 / 4 * batchLaunches)
 	w.Recording = cost(all[len(all)/4:]) // kinds of records are switched on one after the other at the begin

@@ -27,7 +27,7 @@ func Vectors[C any](ctx context.Context, file []byte, name, fields string, kind 
 		Cases []json.RawMessage `json:"cases"`
 	}
 	if err := decodeJSON(file, &doc); err != nil {
-		return nil, gpuprof.Unreadable("reading vectors "+name, err, form+" as JSON, which has no NaN and no Infinity")
+		return nil, gpuprof.Unreadable("reading vectors "+name, document.PlainSyntax(err), form+" as JSON, which has no NaN and no Infinity")
 	}
 	if len(doc.Cases) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading vectors %s: it holds no cases", name).WithFix(form)

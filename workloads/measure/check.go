@@ -66,7 +66,7 @@ func checkError(plan Plan, checks []gpuprof.Check) error {
 	}
 	for _, c := range checks {
 		if !c.Pass {
-			return gpuprof.Errorf(gpuprof.ErrCheck, "checking %s: stage %s differs from the float64 reference by %.3g (allowed %.3g), so no times are reported", plan.Workload.Name(), c.Stage, float64(c.RelativeError), c.Tolerance).WithFix("run gpuprof check %s to see every stage", plan.Workload.Name())
+			return gpuprof.Errorf(gpuprof.ErrCheck, "checking %s: stage %s differs from the float64 reference by %.3g (allowed %.3g), so no times are reported", plan.Workload.Name(), c.Stage, float64(c.RelativeError), c.Tolerance).WithFix("run gpuprof run --check %s to see every stage", plan.Workload.Name())
 		}
 	}
 	return nil

@@ -137,7 +137,7 @@ func (b *Baseline) warnMixed() []gpuprof.Warning {
 	return []gpuprof.Warning{{
 		Code: "mixed-sessions",
 		Text: fmt.Sprintf("the sessions of %s differ in %s, and no gate against them gives a verdict", b.Name, strings.Join(differ, ", ")),
-		Fix:  "keep what differs in a folder of its own (--dir), or remove the baseline with gpuprof baseline rm and add what belongs together",
+		Fix:  "keep what differs in a folder of its own (--dir), or remove the baseline with gpuprof history baseline rm and add what belongs together",
 	}}
 }
 
@@ -195,5 +195,5 @@ func (s *Store) open(f Fingerprint, planned []*change) (*change, error) {
 			return &change{file: b, before: len(b.Sessions), was: info}, nil
 		}
 	}
-	return nil, gpuprof.Errorf(gpuprof.ErrInput, "adding %s to the baselines: %s holds another fingerprint under that name", f, s.file(plain+"-"+f.hash())).WithFix("remove it with gpuprof baseline rm")
+	return nil, gpuprof.Errorf(gpuprof.ErrInput, "adding %s to the baselines: %s holds another fingerprint under that name", f, s.file(plain+"-"+f.hash())).WithFix("remove it with gpuprof history baseline rm")
 }

@@ -315,7 +315,7 @@ func TestBrokenFiles(t *testing.T) {
 		"cut":     {string(good[:len(good)/2]), "unexpected end"},
 		"empty":   {"", "the file is empty"},
 		"other":   {`{"schema_version":"1.0.0","workload":"e3nn"}`, "it is a run"},
-		"no-kind": {`{}`, "was not written by gpuprof baseline add"},
+		"no-kind": {`{}`, "was not written by gpuprof history baseline add"},
 		"bare":    {`{"schema_version":"1.0.0","kind":"baseline","sessions":[]}`, "holds no session"},
 		"hollow":  {`{"schema_version":"1.0.0","kind":"baseline","sessions":[{}]}`, "session 1 holds no metric"},
 	} {

@@ -92,7 +92,7 @@ func (s *Store) load(name string) (*Baseline, error) {
 func Read(file string) (*Baseline, error) {
 	text, err := outside.ReadFound(file)
 	if _, large := errors.AsType[*outside.TooLarge](err); large || outside.Damaged(err) {
-		return nil, gpuprof.Unreadable("reading baseline "+file, err, "write it again with gpuprof baseline add")
+		return nil, gpuprof.Unreadable("reading baseline "+file, err, "write it again with gpuprof history baseline add")
 	}
 	if err != nil {
 		return nil, wrapError("reading", file, err)
@@ -180,9 +180,9 @@ func (s *Store) Show(name string) (*Baseline, error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "looking for baseline %s: %s holds none", name, s.dir).WithFix("add one with gpuprof baseline add RUN.json")
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "looking for baseline %s: %s holds none", name, s.dir).WithFix("add one with gpuprof history baseline add RUN.json")
 	}
-	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "looking for baseline %s: %s has no such one%s", name, s.dir, gpuprof.DidYouMean(name, names)).WithFix("gpuprof baseline list names them")
+	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "looking for baseline %s: %s has no such one%s", name, s.dir, gpuprof.DidYouMean(name, names)).WithFix("gpuprof history baseline list names them")
 }
 
 func joinNames(bs []*Baseline) string {
@@ -258,5 +258,5 @@ func (s *Store) Find(f Fingerprint) (*Baseline, error) {
 	} else if len(all) > 0 {
 		where = s.dir + " holds none of this workload"
 	}
-	return nil, gpuprof.Errorf(errors.Join(gpuprof.ErrUsage, ErrNone), "looking for a baseline of %s: %s", f, where).WithFix("add one with gpuprof baseline add RUN.json")
+	return nil, gpuprof.Errorf(errors.Join(gpuprof.ErrUsage, ErrNone), "looking for a baseline of %s: %s", f, where).WithFix("add one with gpuprof history baseline add RUN.json")
 }

@@ -23,7 +23,7 @@ func main() {
 func run() error {
 	var b strings.Builder
 	b.WriteString("# Rules, warnings, columns and terms\n\n" +
-		"`gpuprof explain NAME` prints one of these texts, `gpuprof list rules` (`warnings`, `columns`, `terms`) the names. HTML reports hold those of\n" +
+		"`gpuprof explain NAME` prints one of these texts, `gpuprof explain list rules` (`warnings`, `columns`, `terms`) the names. HTML reports hold those of\n" +
 		"their own findings and warnings. This page is made from the same text (`go generate ./internal/explain`).\n")
 	for _, kind := range explain.Kinds() {
 		entries, err := explain.All(kind)

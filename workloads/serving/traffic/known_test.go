@@ -312,7 +312,7 @@ func TestOverloadWithoutABound(t *testing.T) {
 	}
 }
 
-// What gpuprof check says of the service passes.
+// What gpuprof run --check says of the service passes.
 func TestKnownAnswers(t *testing.T) {
 	answers, err := KnownAnswers(context.Background())
 	if err != nil || len(answers) != 9 {

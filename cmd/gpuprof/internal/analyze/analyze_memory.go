@@ -9,7 +9,6 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
 	"github.com/gpuprof/gpuprof/internal/memsnap"
-	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // openFirst opens the first file, to tell a memory snapshot from a trace. It is nil where
@@ -45,15 +44,13 @@ func (c *Cmd) memoryOnly() error {
 func withSnapshots(paths []string, compared bool) ([]string, error) {
 	var out []string
 	for _, path := range paths {
-		found := outside.Dir(path).Glob("snapshot-*.pickle")
+		found, err := input.SnapshotsIn(path)
 		if len(found) == 0 || compared && len(found) > 1 {
 			found = nil
 			out = append(out, path)
 		}
-		for _, file := range found {
-			if err := input.CheckFound(file); err != nil {
-				return nil, err
-			}
+		if err != nil {
+			return nil, err
 		}
 		out = append(out, found...)
 	}

@@ -1,4 +1,4 @@
-// Package check is gpuprof check: it compares each stage of a workload with its reference, or with vectors of
+// Package check is gpuprof run --check: it compares each stage of a workload with its reference, or with vectors of
 // another program. Flags come in, a report goes to the terminal and to files. It imports cli, and no other
 // verb.
 package check
@@ -27,10 +27,10 @@ type Cmd struct {
 // Help implements kong.HelpProvider.
 func (Cmd) Help() string {
 	return "Exits 4 when a comparison fails.\n\n" + cli.Examples(
-		"gpuprof check e3nn",
-		"gpuprof check e3nn --set impl=csr --seed 7 --format json",
-		"gpuprof check e3nn --vectors vectors.json",
-		"gpuprof check e3nn -o check.html",
+		"gpuprof run --check e3nn",
+		"gpuprof run --check e3nn --set impl=csr --seed 7 --format json",
+		"gpuprof run --check e3nn --vectors vectors.json",
+		"gpuprof run --check e3nn -o check.html",
 	)
 }
 

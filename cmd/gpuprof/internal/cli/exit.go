@@ -3,35 +3,20 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/gpuprof/gpuprof"
 )
 
-// The exit codes.
+// The exit codes. Where several apply the first of 130, 2, 4, 1, 3, 0 wins: a command that was both wrong and unlucky
+// reports that it was wrong.
 const (
-	ExitOK           = 0
-	ExitRegression   = 1
-	ExitUsage        = 2
-	ExitInconclusive = 3
-	ExitFailed       = 4
-	ExitInterrupted  = 130
+	ExitOK           = 0   // success
+	ExitRegression   = 1   // a regression was found
+	ExitUsage        = 2   // the command cannot work: unknown name, bad value, missing input, unwritable output
+	ExitInconclusive = 3   // the comparison is inconclusive, or its sides are not comparable
+	ExitFailed       = 4   // the workload, the device or the input failed
+	ExitInterrupted  = 130 // interrupted; the measurements so far are kept
 )
-
-// exitTable lists every code, the one that wins first: a command that was
-// both wrong and unlucky reports that it was wrong.
-var exitTable = []struct {
-	code    int
-	meaning string
-}{
-	{ExitInterrupted, "interrupted; the measurements so far are kept"},
-	{ExitUsage, "the command cannot work: unknown name, bad value, missing input, unwritable output"},
-	{ExitFailed, "the workload, the device or the input failed"},
-	{ExitRegression, "a regression was found"},
-	{ExitInconclusive, "the comparison is inconclusive, or its sides are not comparable"},
-	{ExitOK, "success"},
-}
 
 // ExitCode maps an error, or several joined, to the code that wins.
 func ExitCode(err error) int {
@@ -65,14 +50,10 @@ type Verdict struct {
 
 func (v Verdict) Error() string { return v.Text }
 
-// ExitHelp is the table as the top-level help prints it.
+// ExitHelp has the codes as the top-level help prints them.
 func ExitHelp() string {
-	var b strings.Builder
-	b.WriteString("Exit codes, in order of precedence:\n\n")
-	for _, e := range exitTable {
-		fmt.Fprintf(&b, "    %3d  %s\n", e.code, e.meaning)
-	}
-	return b.String()
+	return "Exit codes: 0 success, 1 a regression was found, 2 the command cannot work,\n" +
+		"3 inconclusive, 4 the workload, device or input failed, 130 interrupted.\n"
 }
 
 // ErrInterrupted is context.Canceled in plain words.

@@ -22,7 +22,7 @@ func ParseSets(flags []string) ([]Axis, error) {
 	for _, f := range flags {
 		knob, list, ok := strings.Cut(f, "=")
 		if !ok || knob == "" {
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s: expected knob=value", f).WithFix("write --set KNOB=VALUE, see gpuprof list knobs")
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s: expected knob=value", f).WithFix("write --set KNOB=VALUE, see gpuprof explain list knobs")
 		}
 		if given[knob] {
 			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s: knob %s is set twice", f, knob).WithFix("give its values in one flag, --set %s=A,B", knob)

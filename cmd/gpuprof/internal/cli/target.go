@@ -15,10 +15,10 @@ import (
 
 // TargetFlags is what run and check work on: the flags they share.
 type TargetFlags struct {
-	Workload string   `arg:"" optional:"" complete:"workload" help:"Name of the workload, see gpuprof list."`
+	Workload string   `arg:"" optional:"" complete:"workload" help:"Name of the workload, see gpuprof explain list."`
 	Device   string   `default:"auto" complete:"device" placeholder:"NAME" help:"auto, host, cuda or cuda:N."`
-	Preset   string   `complete:"preset" placeholder:"NAME" help:"Named set of knob values, see gpuprof list presets."`
-	Set      []string `sep:"none" complete:"knob" placeholder:"KNOB=VALUE[,VALUE]" help:"Set a knob, see gpuprof list knobs; for run, several values make a sweep."`
+	Preset   string   `complete:"preset" placeholder:"NAME" help:"Named set of knob values, see gpuprof explain list presets."`
+	Set      []string `sep:"none" complete:"knob" placeholder:"KNOB=VALUE[,VALUE]" help:"Set a knob, see gpuprof explain list knobs; for run, several values make a sweep."`
 	Seed     uint64   `default:"1" placeholder:"N" help:"Seed of inputs and weights (1)."`
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// ListKinds are the lists that gpuprof list takes.
+// ListKinds are the lists that gpuprof explain list takes.
 func ListKinds() []string {
 	return []string{"workloads", "knobs", "presets", "devices", "baselines", "rules", "warnings", "columns", "terms"}
 }

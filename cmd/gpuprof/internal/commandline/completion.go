@@ -55,6 +55,11 @@ func wantCommand(n int) Candidate { return Candidate{":command", strconv.Itoa(n)
 func Complete(a *cli.App, root *kong.Node, words []string) []Candidate {
 	last := len(words) - 1
 	before, current := words[:last], words[last]
+	if !slices.Contains(before, "--") { // the shell counts the words before it
+		before, _ = Current(root, before)
+		before = Joined(root, before)
+		last = len(before)
+	}
 	node, at := nodeIn(root, before)
 	if node.Name == "help" {
 		verb, _ := nodeIn(root, before[at:])
@@ -79,6 +84,9 @@ func Complete(a *cli.App, root *kong.Node, words []string) []Candidate {
 	}
 	if p := positional(node, before[at:]); p != nil {
 		values := valuesOf(a, p, before, current)
+		if len(before[at:]) == 0 {
+			values = append(values, formsOf(root, node.Name)...)
+		}
 		if node.Name == "run" {
 			values = append(values, Candidate{"--", "the command of a program of your own follows"})
 		}
@@ -134,7 +142,7 @@ func matching(all []Candidate, current string) []Candidate {
 func verbCandidates(node *kong.Node) []Candidate {
 	var out []Candidate
 	for _, n := range node.Children {
-		if !n.Hidden && !IsProgramVerb(n.Name) {
+		if isListed(n) {
 			out = append(out, Candidate{n.Name, n.Help})
 		}
 	}

@@ -11,26 +11,25 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
-// guide is what gpuprof prints without a verb: the five jobs of the README, one command each.
-const guide = `gpuprof shows why a GPU program is slow.
-
-  My training is slow.            gpuprof run -- python train.py
+// jobs are those of the README, one command each.
+const jobs = `  My training is slow.            gpuprof run -- python train.py
   Did my change make it slower?   gpuprof gate --against main -- python train.py
   Is this GPU healthy?            gpuprof doctor --bench
   Which settings make it faster?  gpuprof tune -- python train.py
   Show it to others.              gpuprof report run.json -o report.html
-
-gpuprof --help lists every verb, gpuprof help VERB shows its flags and examples.
 `
+
+// guide is printed where no verb was given.
+const guide = "gpuprof shows why a GPU program is slow.\n\n" + jobs + "\ngpuprof --help lists every verb, gpuprof help VERB shows its flags and examples.\n"
 
 // HelpCmd is the command line of gpuprof help.
 type HelpCmd struct {
-	Verb []string `arg:"" optional:"" name:"verb" complete:"verb" help:"The verb, such as run or baseline add; run -- is the one for a program of your own."`
+	Verb []string `arg:"" optional:"" name:"verb" complete:"verb" help:"The verb, such as run or history add; run -- is the one for a program of your own."`
 }
 
 // Help implements kong.HelpProvider.
 func (HelpCmd) Help() string {
-	return "gpuprof VERB --help prints the same.\n\n" + cli.Examples("gpuprof help", "gpuprof help run", "gpuprof help baseline add")
+	return "gpuprof VERB --help prints the same.\n\n" + cli.Examples("gpuprof help", "gpuprof help run", "gpuprof help history baseline")
 }
 
 // Run implements the verb; dispatch has turned "help VERB" into "VERB --help".
@@ -57,34 +56,11 @@ func HelpWords(words []string) []string {
 	return append(slices.Clone(rest), "--help")
 }
 
-// PrintHelp is kong's help with a usage line that names what follows --.
-func PrintHelp(o kong.HelpOptions, ctx *kong.Context) error {
-	names := map[*kong.Node]string{}
-	defer func() {
-		for n, name := range names {
-			n.Name = name
-		}
-	}()
-	for _, n := range ctx.Model.Children {
-		if !IsProgramVerb(n.Name) {
-			continue
-		}
-		name := n.Name
-		names[n] = name
-		n.Name += " CMD"
-		if ctx.Selected() == n {
-			o.NoAppSummary = true
-			fmt.Fprintf(ctx.Stdout, "Usage: gpuprof %s [flags] -- CMD ARG...\n", strings.TrimSuffix(name, " --"))
-		}
-	}
-	return kong.DefaultHelpPrinter(o, ctx)
-}
-
 // VerbNames are the verbs that people type as one word.
 func VerbNames(root *kong.Node) []string {
 	var out []string
 	for _, n := range root.Children {
-		if !n.Hidden && !IsProgramVerb(n.Name) {
+		if isListed(n) {
 			out = append(out, n.Name)
 		}
 	}

@@ -145,34 +145,3 @@ func isFile(path string) bool {
 func OnlyHelp(rest []string) bool {
 	return len(rest) == 1 && (rest[0] == "--help" || rest[0] == "-h")
 }
-
-// RunProgramVerb is `gpuprof run -- CMD` and TuneProgramVerb `gpuprof tune -- CMD`: verbs of their own inside, since
-// they have their own flags; ProgramVerb puts the names in.
-const (
-	RunProgramVerb  = "run --"
-	TuneProgramVerb = "tune --"
-)
-
-// IsProgramVerb reports whether a name is of a verb for a program of the user's own.
-func IsProgramVerb(name string) bool { return name == RunProgramVerb || name == TuneProgramVerb }
-
-// hasProgramVerb reports whether a verb has another one for a program of the user's own, which ofProgram returns.
-func hasProgramVerb(node *kong.Node) bool { return IsProgramVerb(node.Name + " --") }
-
-func ofProgram(node *kong.Node) *kong.Node { return NodeOf(node.Parent, node.Name+" --") }
-
-// ProgramVerb turns "run" or "tune", followed by a command, into RunProgramVerb or TuneProgramVerb; so it does behind help.
-func ProgramVerb(args []string) []string {
-	for i, arg := range args {
-		switch {
-		case arg == "help" && i+1 < len(args):
-		case IsProgramVerb(arg + " --"):
-			args = slices.Clone(args)
-			args[i] = arg + " --"
-			return args
-		case len(arg) == 0 || arg[0] != '-':
-			return args
-		}
-	}
-	return args
-}

@@ -21,7 +21,7 @@ type Cmd struct {
 
 // Help implements kong.HelpProvider.
 func (Cmd) Help() string {
-	return "gpuprof list rules, warnings, columns or terms lists the names.\n\n" +
+	return "gpuprof explain list rules, warnings, columns or terms lists the names.\n\n" +
 		cli.Examples("gpuprof explain explicit-sync", "gpuprof explain not-settled", "gpuprof explain 95 % interval", "gpuprof explain exposed time --format json")
 }
 
@@ -47,5 +47,5 @@ func explainedByList(a *cli.App, name string) error {
 	if has == nil {
 		return nil
 	}
-	return gpuprof.Errorf(gpuprof.ErrUsage, "explaining %q: it is a knob of %s", name, strings.Join(has, ", ")).WithFix("gpuprof list knobs %s says what it does", has[0])
+	return gpuprof.Errorf(gpuprof.ErrUsage, "explaining %q: it is a knob of %s", name, strings.Join(has, ", ")).WithFix("gpuprof explain list knobs %s says what it does", has[0])
 }

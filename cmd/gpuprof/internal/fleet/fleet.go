@@ -144,6 +144,10 @@ func tracesInstead(ctx context.Context, dir string) error {
 	if strings.Contains(dir, "://") {
 		return nil
 	}
+	if input.IsRecording(dir) {
+		return gpuprof.Errorf(gpuprof.ErrInput, "merging %s: it is one recording, and no job whose ranks left an object each", dir).
+			WithFix("gpuprof analyze %s shows it and compares the ranks in it; gpuprof run -o JOB/ -- CMD, started as every rank, leaves a job", gpuprof.ShellWord(dir))
+	}
 	files, err := input.TracesIn(dir)
 	if err != nil {
 		return nil // it holds none; what it lacks is an object

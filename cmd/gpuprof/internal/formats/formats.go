@@ -84,6 +84,10 @@ func Documents(tool gpuprof.Tool) cli.Documents {
 			"pprof": func(w io.Writer, a *memsnap.Analysis, _ cli.Screen) error {
 				return pprof.WriteMemory(w, a, tool.Version)
 			},
+			"speedscope": func(w io.Writer, a *memsnap.Analysis, _ cli.Screen) error {
+				return stacks.WriteMemorySpeedscope(w, a, tool.Version)
+			},
+			"folded": func(w io.Writer, a *memsnap.Analysis, _ cli.Screen) error { return stacks.WriteMemoryFolded(w, a) },
 		})))},
 		History: cli.Kind[*history.Report]{What: "a history", Prints: []string{"table", "json", "markdown", "csv"}, Writers: withPages(page.History, markdown.CommentLimit, withPictures(figure.OfHistory, map[string]cli.Writer[*history.Report]{
 			"csv": func(w io.Writer, r *history.Report, _ cli.Screen) error { return csv.History(w, r) },

@@ -1,5 +1,5 @@
-// Package gate is gpuprof gate: it decides for CI whether something became slower. Results, a trace or
-// two builds come in; a comparison goes to the terminal, to files and to GitHub, and the verdict becomes
+// Package gate is gpuprof gate and gpuprof compare: one judgement whether something became slower, for CI with an exit
+// code and for people without one. Results, a trace or two builds come in; a comparison goes to the terminal, to files and to GitHub, and the verdict becomes
 // the exit code. It imports cli, input and judge, and no other verb.
 package gate
 
@@ -13,8 +13,6 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
 	"github.com/gpuprof/gpuprof/internal/compare"
-	"github.com/gpuprof/gpuprof/internal/compare/results"
-	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // Cmd is the command line of the verb.
@@ -32,7 +30,7 @@ type Cmd struct {
 	Preset         string        `placeholder:"NAME" help:"Preset of the workload for --against."`
 	Set            []string      `sep:"none" placeholder:"KNOB=VALUE" help:"Knob of the workload for --against; may be repeated."`
 	Device         string        `default:"auto" placeholder:"NAME" help:"Device of the workload for --against; never falls back by itself."`
-	Dir            string        `placeholder:"FOLDER" help:"Folder of the baselines, as for gpuprof baseline."`
+	Dir            string        `placeholder:"FOLDER" help:"Folder of the baselines, as for gpuprof history baseline."`
 	judge.LinkFlag `embed:""`
 	judge.Flags    `embed:""`
 }
@@ -103,7 +101,7 @@ func (c *Cmd) judge(a *cli.App, o compare.Options, budgets []compare.Budget) (*c
 		}
 		return compare.CheckBudgets(r, budgets, o)
 	case len(c.Args) == 2:
-		return c.judgeFiles(a, o, budgets)
+		return (&files{old: c.Args[0], now: c.Args[1], dir: c.Dir, flags: &c.Flags, budgets: budgets}).judge(a, o)
 	}
 	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: give OLD and NEW, or one file with --max NAME=N, or a workload with --against").WithFix("see gpuprof gate --help")
 }
@@ -162,43 +160,6 @@ func (c *Cmd) fits(command bool) error {
 		return refuse(c.Args[0], "is a workload or a file, and a command to be judged follows --")
 	}
 	return nil
-}
-
-func (c *Cmd) judgeFiles(a *cli.App, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
-	defer input.LimitHeap(outside.DocumentMemory())()
-	in, err := input.OpenFile(a.Ctx, c.Args[1])
-	if err != nil {
-		return nil, results.Failed(c.Args[1], err)
-	}
-	defer in.Close()
-	now, err := in.Result(a)
-	if err != nil {
-		return nil, err
-	}
-	// A misspelt counter is told whatever is wrong with the old side.
-	if err := compare.ValidateBudgets(now, budgets); err != nil {
-		return nil, err
-	}
-	old := &input.OldSide{}
-	if c.Args[0] == "auto" {
-		run, err := in.Run()
-		if err != nil {
-			return nil, err
-		}
-		if old.Sessions, err = input.StoredFit(run, c.Dir); err != nil {
-			return nil, err
-		}
-	} else if old, err = input.ReadOld(a, c.Args[0]); err != nil {
-		return nil, err
-	}
-	if err := c.Learn(a, now, &o); err != nil {
-		return nil, err
-	}
-	comparison, err := old.Against(a, now, o)
-	if err != nil {
-		return nil, err
-	}
-	return comparison.WithBudgets(now, budgets, o)
 }
 
 func readBudgets(texts []string) ([]compare.Budget, error) {

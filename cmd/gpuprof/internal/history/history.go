@@ -1,5 +1,5 @@
 // Package history is gpuprof history: it adds sessions to a store, shows trends, and decides whether
-// something became slower over the last sessions. Results and a store come in; a report goes to the
+// something became slower over the last sessions; it also keeps baselines in a folder. Results and a store come in; a report goes to the
 // terminal, to files or to a site. It imports cli, input and judge, and no other verb.
 package history
 
@@ -28,6 +28,8 @@ type Cmd struct {
 	Check CheckCmd `cmd:"" help:"Decide whether something became slower over the last sessions, for CI."`
 	Pack  PackCmd  `cmd:"" help:"Write the sessions of each old month into one object."`
 	Prune PruneCmd `cmd:"" help:"List what need not be kept; with --yes remove it."`
+
+	Baseline BaselineCmd `cmd:"" help:"Keep sessions of a workload in a folder, to judge later ones against."`
 }
 
 // Help implements kong.HelpProvider.
@@ -36,6 +38,7 @@ func (Cmd) Help() string {
 		"gpuprof history add six.json --store perf",
 		"gpuprof history --store perf",
 		"gpuprof history --store perf -o trend.png",
+		"gpuprof history baseline add six.json",
 	)
 }
 

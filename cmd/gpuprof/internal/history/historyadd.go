@@ -20,7 +20,7 @@ import (
 
 // AddCmd is the command line of gpuprof history add.
 type AddCmd struct {
-	Results   []string `arg:"" name:"result" sep:"none" complete:"file" help:"Results: whatever gpuprof compare reads. Each file is a session."`
+	Results   []string `arg:"" name:"result" sep:"none" complete:"file" help:"Results: whatever gpuprof compare reads. Each file, and each folder of gpuprof run -- CMD, is a session."`
 	Benchmark string   `placeholder:"NAME" help:"Call the benchmark so; without it by its workload and preset, or by the format of the file."`
 	Commit    string   `placeholder:"COMMIT" help:"Commit that was measured; without it the one that is checked out here."`
 	Sentinel  []string `sep:"none" complete:"file" placeholder:"FILE" help:"Result of a benchmark whose code never changes, measured in the same job; may be repeated."`
@@ -84,7 +84,7 @@ func (c *AddCmd) sentinel(a *cli.App) (*compare.Result, error) {
 // addResult adds the sessions of one file.
 func addResult(a *cli.App, store *history.Store, path string, sentinel *compare.Result, o history.Origin) error {
 	o.Written = time.Now()
-	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+	if info, err := os.Stat(path); err == nil && (info.Mode().IsRegular() || info.IsDir()) {
 		o.Written = info.ModTime()
 	}
 	found, err := readResults(a, path)

@@ -66,7 +66,7 @@ func ListBaselines(a *cli.App, dir, format, workload string) error {
 		rows = append(rows, []string{x.Name, strconv.Itoa(len(x.Sessions)), last.Started.Format(time.DateOnly), cmp.Or(last.Machine, "-")})
 	}
 	if len(all) == 0 {
-		a.Note("no baseline in %s; add one with gpuprof baseline add RUN", store.Path())
+		a.Note("no baseline in %s; add one with gpuprof history baseline add RUN", store.Path())
 		return errors.Join(broken...)
 	}
 	return errors.Join(append([]error{cli.Columns(a.Stdout, rows)}, broken...)...)

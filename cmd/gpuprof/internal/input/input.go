@@ -45,7 +45,8 @@ type File struct {
 	IsTrace  bool          // it is a trace or a snapshot, or begins as a JSON trace does
 	text     []byte        // the whole of a document, once it was asked for
 	whole    bool
-	err      error // of reading it
+	err      error    // of reading it
+	folder   []string // the recordings, where Path is a folder of them
 }
 
 // What is looked at of a file, bytes: as it is stored, and of its text.
@@ -54,9 +55,13 @@ const (
 	headText   = 64 << 10
 )
 
-// OpenFile opens a file and finds its format by its first bytes. The caller closes it.
+// OpenFile opens a file and finds its format by its first bytes, or finds the recordings in a folder. The caller
+// closes it.
 func OpenFile(ctx context.Context, path string) (*File, error) {
 	in := &File{Path: path}
+	if cli.IsDir(path) {
+		return in, in.openFolder()
+	}
 	if err := in.open(ctx); err != nil {
 		return nil, err
 	}
@@ -80,7 +85,12 @@ func (in *File) open(ctx context.Context) (err error) {
 }
 
 // Close implements io.Closer.
-func (in *File) Close() error { return in.File.Close() }
+func (in *File) Close() error {
+	if in.File == nil { // of a folder
+		return nil
+	}
+	return in.File.Close()
+}
 
 // document is the whole text of what is no trace.
 func (in *File) document() ([]byte, error) {
@@ -114,6 +124,9 @@ func (in *File) Result(a *cli.App) (*compare.Result, error) {
 
 // Results are those of every run in the file, or the counters and step times of a trace.
 func (in *File) Results(a *cli.App) ([]*compare.Result, error) {
+	if in.folder != nil {
+		return in.folderResult(a)
+	}
 	var err error
 	if !in.IsTrace {
 		var found []*compare.Result

@@ -93,7 +93,7 @@ func UnlessEnded(ctx context.Context, do func() error) error {
 // where `gpuprof run --` did not record the trace.
 func recordingOf(path string) (model.Program, *model.HostSamples) {
 	dir := filepath.Dir(path)
-	text, err := outside.ReadFound(filepath.Join(dir, "telemetry.json"))
+	text, err := outside.ReadFound(filepath.Join(dir, recordingFile))
 	var r record.Result
 	if err != nil || document.Decode(text, path, &r, document.Recording) != nil {
 		return model.Program{}, nil
@@ -140,14 +140,18 @@ func TracesIn(dir string) ([]string, error) {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: %w", dir, err).WithFix("give a readable folder")
 	}
 	var out []string
+	recorded := IsRecording(dir)
 	for _, e := range entries {
 		name := e.Name()
+		if recorded && strings.Contains(name, ".json") && !strings.HasPrefix(name, "trace-") { // results that -o put there
+			continue
+		}
 		// JAX and TensorFlow leave the same recording twice, the other time with less.
 		if stem, ok := strings.CutSuffix(name, ".trace.json.gz"); ok && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == stem+".xplane.pb" }) {
 			continue
 		}
 		// gpuprof's own results lie beside the traces they were made from.
-		if slices.Contains([]string{"analysis.json", "run.json", "telemetry.json"}, name) || e.IsDir() {
+		if slices.Contains([]string{analysisFile, cli.RunFile, recordingFile}, name) || e.IsDir() {
 			continue
 		}
 		for _, ext := range []string{".json", ".json.gz", ".json.zst", ".sqlite", "_results.db", ".xplane.pb", ".gpt"} {
@@ -164,8 +168,8 @@ func TracesIn(dir string) ([]string, error) {
 	if run := lastProfile(dir); len(out) == 0 && run != "" {
 		return TracesIn(run)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "telemetry.json")); len(out) == 0 && err == nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: it is a recording without a trace", dir).WithFix("the warnings in %s say why; record the program again with gpuprof run -- CMD", filepath.Join(dir, "telemetry.json"))
+	if len(out) == 0 && recorded {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: it is a recording without a trace", dir).WithFix("the warnings in %s say why; record the program again with gpuprof run -- CMD", filepath.Join(dir, recordingFile))
 	}
 	if len(out) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: no file in it ends in .json, .json.gz, .sqlite, _results.db, .xplane.pb or .gpt", dir).WithFix("name the folder that the profiler wrote to")

@@ -1,4 +1,4 @@
-// Package list is gpuprof list: it prints workloads, presets, knobs, devices, baselines and the names that
+// Package list is gpuprof explain list: it prints workloads, presets, knobs, devices, baselines and the names that
 // explain takes, as a table or as JSON. It imports cli and input, and no other verb.
 package list
 
@@ -26,7 +26,7 @@ type Cmd struct {
 
 // Help implements kong.HelpProvider.
 func (Cmd) Help() string {
-	return cli.Examples("gpuprof list", "gpuprof list knobs e3nn", "gpuprof list presets", "gpuprof list devices --format json", "gpuprof list rules")
+	return cli.Examples("gpuprof explain list", "gpuprof explain list knobs e3nn", "gpuprof explain list presets", "gpuprof explain list devices --format json", "gpuprof explain list rules")
 }
 
 // listing is what list prints as JSON; parts that were not asked for are left

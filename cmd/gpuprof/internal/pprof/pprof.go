@@ -32,7 +32,7 @@ import (
 
 // Cmd is the command line of the verb.
 type Cmd struct {
-	File string `arg:"" name:"run" complete:"file" help:"Run file, or a profile (.pb.gz)."`
+	File string `arg:"" name:"run" complete:"file" help:"Run file, recording, folder of gpuprof run -- CMD, or profile (.pb.gz)."`
 }
 
 // Help implements kong.HelpProvider.
@@ -115,14 +115,60 @@ func readProfile(a *cli.App, path string) (*profile.Profile, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	if err := a.Documents.Run.Write(&b, "pprof", runs, cli.Screen{}); err != nil {
+	err = a.Documents.Run.Write(&b, "pprof", runs, cli.Screen{})
+	return parsedProfile(path, &b, err)
+}
+
+// parsedProfile reads the profile that was written of a file; err is the error of writing it.
+func parsedProfile(path string, b *bytes.Buffer, err error) (*profile.Profile, error) {
+	if err != nil {
 		return nil, err
 	}
-	p, err := profile.Parse(&b)
+	p, err := profile.Parse(b)
 	if err != nil {
 		return nil, gpuprof.Errorf(nil, "converting %s to a profile: %w", path, err).WithFix("this is a fault in gpuprof, please report it")
 	}
 	return cleanProfile(p), nil
+}
+
+// isRecording reports whether a path is a folder, or a file that begins as a recording does. A pipe is left as it is:
+// it can be read once.
+func isRecording(a *cli.App, path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || info.IsDir() || !info.Mode().IsRegular() {
+		return err == nil && info.IsDir()
+	}
+	in, err := input.OpenFile(a.Ctx, path)
+	if err != nil {
+		return false
+	}
+	defer in.Close()
+	return in.IsTrace
+}
+
+// recordedProfile analyzes a recording and converts it to a profile.
+func recordedProfile(a *cli.App, path string) (*profile.Profile, error) {
+	files := []string{path}
+	if cli.IsDir(path) {
+		found, err := input.SnapshotsIn(path)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) > 0 {
+			files = found
+		}
+	}
+	var b bytes.Buffer
+	found, indexes, err := input.AnalyzeRecordings(a, files)
+	switch {
+	case err != nil:
+		return nil, err
+	case found != nil:
+		err = a.Documents.Memory.Write(&b, "pprof", found, cli.Screen{})
+	default:
+		err = a.Documents.Analysis.Write(&b, "pprof", &cli.Study{Indexes: indexes}, cli.Screen{})
+	}
+	return parsedProfile(path, &b, err)
 }
 
 // isProfile reports whether a file is a profile by its name.
@@ -133,7 +179,11 @@ func isProfile(path string) bool {
 // openProfile is what can be shown of a file: a run converted, or a profile.
 func openProfile(a *cli.App, path string) (*profile.Profile, error) {
 	defer input.LimitHeap(outside.DocumentMemory())()
-	if !isProfile(path) {
+	switch {
+	case isProfile(path):
+	case isRecording(a, path):
+		return recordedProfile(a, path)
+	default:
 		return readProfile(a, path)
 	}
 	p, err := outside.ReadProfile(a.Ctx, path)

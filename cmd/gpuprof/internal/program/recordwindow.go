@@ -12,7 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/record"
 )
 
-// RecordCmd is the command line of gpuprof record.
+// RecordCmd is the command line of gpuprof run record.
 type RecordCmd struct {
 	Dir        string        `arg:"" name:"dir" sep:"none" complete:"file" help:"Folder that gpuprof run --cuda --idle named, or the number of the program's process."`
 	Steps      int           `default:"5" placeholder:"N" help:"Record N steps (5)."`
@@ -26,8 +26,8 @@ type RecordCmd struct {
 // Help implements kong.HelpProvider.
 func (RecordCmd) Help() string {
 	return "Records a window of a program that gpuprof run --cuda --idle has started, without restarting it, and analyses it. Ctrl-C ends the window; the program runs on.\n\n" + cli.Examples(
-		"gpuprof record gpuprof-20260102-150405",
-		"gpuprof record 4711 --time-window 5s -o window.html",
+		"gpuprof run record gpuprof-20260102-150405",
+		"gpuprof run record 4711 --time-window 5s -o window.html",
 	)
 }
 

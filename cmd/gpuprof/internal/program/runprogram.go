@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -37,7 +38,7 @@ type Cmd struct {
 	Cuda        *bool         `negatable:"" help:"Record CUDA calls, kernels and copies through CUPTI, or never; without the flag: programs that are not PyTorch, where a libcupti is found."`
 	Cupti       string        `placeholder:"PATH" complete:"file" help:"Use this libcupti; program: the one that the program brings."`
 	Graphs      string        `default:"node" enum:"node,whole" placeholder:"HOW" help:"Record of CUDA graphs every node, or each graph as a whole, which costs less: node or whole (node)."`
-	Idle        bool          `help:"Arm the CUDA recorder and record nothing until gpuprof record asks for a window."`
+	Idle        bool          `help:"Arm the CUDA recorder and record nothing until gpuprof run record asks for a window."`
 	Watch       bool          `help:"Show on standard error what the program does while it runs: GPU busy, time of a step, kernels and copies of the last 30 s."`
 	WatchEvery  time.Duration `default:"5s" hidden:""` // the pause between two tables of --watch: the program prints on the same terminal
 	StopAfter   bool          `help:"End the program once its steps are recorded; the exit code is then 0."`
@@ -188,6 +189,9 @@ func (p *program) placeOutputs() error {
 			files = append(files, path)
 			continue
 		}
+		if err := p.refuseSuffix(path); err != nil {
+			return err
+		}
 		if p.dir != "" {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: -o names two folders, %s and this one", path, p.dir).WithFix("give one folder, and files with a known extension")
 		}
@@ -224,6 +228,24 @@ func (p *program) placeOutputs() error {
 	}
 	p.options.Dir = p.dir
 	return nil
+}
+
+// suffix is the extension of a file; a version or a date at the end of a folder's name is none.
+var suffix = regexp.MustCompile(`\.[A-Za-z][A-Za-z0-9_]*$`)
+
+// refuseSuffix refuses a name with the suffix of a file that no writer has: a folder of that name was not meant. A
+// folder that is there, or has a slash behind it, was.
+func (p *program) refuseSuffix(path string) error {
+	if strings.HasSuffix(path, "/") || cli.IsDir(path) || !suffix.MatchString(filepath.Base(path)) {
+		return nil
+	}
+	kind := p.app.Documents.Analysis.Outputs
+	if p.Memory {
+		kind = p.app.Documents.Memory.Outputs
+	}
+	_, err := kind([]string{path}, p.Force)
+	reason, fix := gpuprof.FixOf(err)
+	return gpuprof.Errorf(gpuprof.ErrUsage, "%s", reason).WithFix("%s; a folder of this name is -o %s/", fix, path)
 }
 
 // useFiles checks the files that -o names.

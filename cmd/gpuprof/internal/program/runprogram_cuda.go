@@ -65,7 +65,7 @@ func windowsWere(n int) string {
 // until end is called.
 func (p *program) showLive() (end func()) {
 	if p.Idle {
-		p.app.Note("the recorder is armed; record a window with gpuprof record %s", p.dir)
+		p.app.Note("the recorder is armed; record a window with gpuprof run record %s", p.dir)
 	}
 	if !p.Watch {
 		return func() {}

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/record"
 )
 
-// WatchCmd is the command line of gpuprof watch.
+// WatchCmd is the command line of gpuprof run watch.
 type WatchCmd struct {
 	Dir   string        `arg:"" sep:"none" complete:"file" help:"Folder of a program that gpuprof run records, or the number of its process."`
 	Every time.Duration `default:"2s" placeholder:"TIME" help:"Time between two looks (2s)."`
@@ -27,8 +27,8 @@ type WatchCmd struct {
 // Help implements kong.HelpProvider.
 func (WatchCmd) Help() string {
 	return "Shows what a program does while gpuprof run records it: how long the GPU works and waits, the time of a step, the kernels and copies of the last 30 seconds. It ends with the recording.\n\n" + cli.Examples(
-		"gpuprof watch gpuprof-20260102-150405",
-		"gpuprof watch --once 4711",
+		"gpuprof run watch gpuprof-20260102-150405",
+		"gpuprof run watch --once 4711",
 	)
 }
 

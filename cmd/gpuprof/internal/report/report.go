@@ -5,6 +5,7 @@ package report
 import (
 	"bytes"
 	"errors"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
@@ -16,7 +17,7 @@ import (
 
 // Cmd is the command line of the verb.
 type Cmd struct {
-	Runs   []string `arg:"" name:"run" sep:"none" complete:"file" help:"Run files; several make one report, as a sweep does. Or one comparison, tuning result or analysis, as JSON."`
+	Runs   []string `arg:"" name:"run" sep:"none" complete:"file" help:"Run files; several make one report, as a sweep does. Or one comparison, tuning result or analysis, as JSON, or the folder of gpuprof run -- CMD."`
 	Output []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension; may be repeated. Without it the report is printed. A run can be written as ${runFiles}."`
 	Plot   string   `complete:"plot" placeholder:"KIND" help:"Content of pictures: ${plots}."`
 	Format string   `default:"table" formats:"run" placeholder:"FORMAT" help:"Format to print without -o: ${runFormats}."`
@@ -36,6 +37,25 @@ func (Cmd) Help() string {
 	)
 }
 
+// inFolder is the analysis in the folder of a recording. What shows the recording itself is refused: gpuprof analyze
+// reads that.
+func (c *Cmd) inFolder(dir string) (string, error) {
+	path, err := input.AnalysisIn(dir)
+	if err != nil {
+		return "", err
+	}
+	for _, out := range c.Output {
+		if f, err := runfile.FormatOf(out); err == nil && slices.Contains(ofRecording(), f.Name) {
+			return "", gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: the analysis in %s does not hold the recording", out, dir).
+				WithFix("gpuprof analyze %s -o %s writes it", gpuprof.ShellWord(dir), gpuprof.ShellWord(out))
+		}
+	}
+	return path, nil
+}
+
+// ofRecording are the formats that show a recording, which an analysis does not hold.
+func ofRecording() []string { return []string{"pprof", "perfetto", "speedscope", "folded"} }
+
 // isChromeTrace says whether a text begins like a profiler's, which is no document of gpuprof.
 func isChromeTrace(text []byte) bool {
 	return document.HeadOf(text).Version == "" && bytes.Contains(text[:min(len(text), 1<<16)], []byte(`"traceEvents"`))
@@ -49,7 +69,14 @@ func (c *Cmd) Run(a *cli.App) error {
 	}
 	var runs []*gpuprof.Run
 	var errs []error
-	for _, path := range c.Runs {
+	for i, path := range c.Runs {
+		if cli.IsDir(path) {
+			var err error
+			if path, err = c.inFolder(path); err != nil {
+				return err
+			}
+			c.Runs[i] = path
+		}
 		text, err := runfile.Text(a.Ctx, path)
 		kind := document.HeadOf(text).Kind
 		if report := reporters(a)[kind]; report != nil {

@@ -38,12 +38,14 @@ type Cmd struct {
 	NoEnergy bool `help:"Leave out the energy pass, which takes a GPU about seven seconds beyond --max-time."`
 
 	Baseline    string `complete:"file" placeholder:"FILE|auto" help:"Also compare with this result or stored baseline, or with the stored one that fits (auto); a verdict needs --runs 6 and leaves the exit code alone, gate exits by it."`
-	BaselineDir string `complete:"file" placeholder:"FOLDER" help:"Folder for --baseline auto, see gpuprof baseline path."`
+	BaselineDir string `complete:"file" placeholder:"FOLDER" help:"Folder for --baseline auto, see gpuprof history baseline path."`
 
 	Format    string   `default:"table" formats:"run" placeholder:"FORMAT" help:"Format to print: ${runFormats}."`
 	NoClobber bool     `name:"no-clobber" help:"Refuse to replace a file; without it the run.json of the run before becomes run.previous.json."`
 	Output    []string `short:"o" sep:"none" complete:"file" placeholder:"FILE|DIR/" help:"Write FILE, in the format of its extension: ${runFiles}; or, as a rank of a job, an object for gpuprof fleet into DIR/ or s3://bucket/prefix; may be repeated. Without it: run.json and report.html."`
 	Force     bool     `help:"Replace files that gpuprof did not write."`
+
+	Check bool `help:"Compare each stage with its reference instead, see gpuprof help run --check."`
 
 	// ProcessOut makes this process one of --runs: it writes its run there
 	// and prints nothing.
@@ -58,7 +60,7 @@ type Cmd struct {
 
 // Help implements kong.HelpProvider.
 func (Cmd) Help() string {
-	return "Prints a table of the step's stages and leaves run.json and report.html in the current directory. A program of your own is profiled by gpuprof run -- CMD, see gpuprof help run --. With --devices it compares the GPUs of this machine and writes devices.json and devices.html instead.\n\n" + cli.Examples(
+	return "gpuprof run -- CMD records a few steps of your own program; run watch and run record look at one that gpuprof runs already. With a WORKLOAD it prints a table of the step's stages and leaves run.json and report.html in the current directory. With --devices it compares the GPUs of this machine and writes devices.json and devices.html instead.\n\n" + cli.Examples(
 		"gpuprof run e3nn",
 		"gpuprof run e3nn --preset small --set impl=unfused,csr --max-time 1s -o sweep.json",
 		"gpuprof run e3nn --set sync=step --samples 10 -o run.json -o stages.png",

@@ -141,7 +141,7 @@ func devicesNamed(values []string, all []cli.Device, noGPU string) ([]cli.Device
 		number := strings.TrimPrefix(v, "cuda:")
 		n, err := strconv.ParseUint(number, 10, 16)
 		if err != nil {
-			return refused(gpuprof.ErrUsage, fmt.Sprintf("%q is no number of a GPU", v), "give CUDA's numbers, such as --devices 0,1, or all; gpuprof list devices shows them")
+			return refused(gpuprof.ErrUsage, fmt.Sprintf("%q is no number of a GPU", v), "give CUDA's numbers, such as --devices 0,1, or all; gpuprof explain list devices shows them")
 		}
 		name := fmt.Sprint("cuda:", n)
 		i := slices.Index(names, name)

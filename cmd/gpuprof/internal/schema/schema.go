@@ -1,4 +1,4 @@
-// Package schema is gpuprof schema: the name of an output comes in, and the JSON schema of that output goes to
+// Package schema is gpuprof explain schema: the name of an output comes in, and the JSON schema of that output goes to
 // standard output. It imports cli, and no other verb.
 package schema
 
@@ -34,7 +34,7 @@ type Cmd struct {
 
 // Help implements kong.HelpProvider.
 func (Cmd) Help() string {
-	return cli.Examples("gpuprof schema", "gpuprof schema check", "gpuprof schema analysis", "gpuprof schema comparison", "gpuprof schema tune", "gpuprof schema health")
+	return cli.Examples("gpuprof explain schema", "gpuprof explain schema check", "gpuprof explain schema analysis", "gpuprof explain schema comparison", "gpuprof explain schema tune", "gpuprof explain schema health")
 }
 
 // Schemas make the schema of each output.

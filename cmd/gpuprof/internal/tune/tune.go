@@ -28,9 +28,9 @@ import (
 
 // Cmd is the command line of the verb.
 type Cmd struct {
-	Workload  string         `arg:"" optional:"" complete:"workload" help:"Name of the workload, see gpuprof list."`
+	Workload  string         `arg:"" optional:"" complete:"workload" help:"Name of the workload, see gpuprof explain list."`
 	Device    string         `default:"auto" complete:"device" placeholder:"NAME" help:"auto (the first GPU, otherwise the host, and why), host, cuda or cuda:N."`
-	Preset    string         `complete:"preset" placeholder:"NAME" help:"Named set of knob values, see gpuprof list presets."`
+	Preset    string         `complete:"preset" placeholder:"NAME" help:"Named set of knob values, see gpuprof explain list presets."`
 	Set       []string       `sep:"none" complete:"knob" placeholder:"KNOB=VALUE" help:"Start from this value; the knob is turned only where --knob names it; may be repeated."`
 	Knob      []string       `placeholder:"A,B" help:"Turn only these knobs (all tuning knobs; model knobs never)."`
 	Budget    *time.Duration `placeholder:"TIME" help:"Time for all measurements (5m; with --claims 8m)."`

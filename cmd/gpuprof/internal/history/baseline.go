@@ -1,7 +1,4 @@
-// Package baseline is gpuprof baseline: it adds, lists, shows and removes stored sessions of a workload,
-// by which later ones are judged. Run files come in, lines of text or JSON go out. It imports cli and
-// input, and no other verb.
-package baseline
+package history
 
 import (
 	"cmp"
@@ -19,28 +16,29 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// Cmd is the command line of the verb.
-type Cmd struct {
+// BaselineCmd is the command line of gpuprof history baseline: it adds, lists, shows and removes stored sessions
+// of a workload, by which later ones are judged.
+type BaselineCmd struct {
 	Dir string `complete:"file" placeholder:"FOLDER" help:"Folder of the baselines (./baselines if it exists, else the user's data folder)."`
 
-	Add  AddCmd  `cmd:"" help:"Add runs to the baselines that fit them, each as a session."`
-	List ListCmd `cmd:"" help:"List the baselines."`
-	Show ShowCmd `cmd:"" help:"Show the sessions of one."`
-	Rm   RmCmd   `cmd:"" help:"Remove one."`
-	Path PathCmd `cmd:"" help:"Print the folder."`
+	Add  BaselineAddCmd  `cmd:"" help:"Add runs to the baselines that fit them, each as a session."`
+	List BaselineListCmd `cmd:"" help:"List the baselines."`
+	Show BaselineShowCmd `cmd:"" help:"Show the sessions of one."`
+	Rm   BaselineRmCmd   `cmd:"" help:"Remove one."`
+	Path BaselinePathCmd `cmd:"" help:"Print the folder."`
 }
 
 // Help implements kong.HelpProvider.
-func (Cmd) Help() string {
+func (BaselineCmd) Help() string {
 	return "A baseline holds sessions of one workload on one device; gpuprof gate auto RUN judges against the one that fits.\n\n" + cli.Examples(
-		"gpuprof baseline add six.json",
-		"gpuprof baseline list",
-		"gpuprof baseline path",
+		"gpuprof history baseline add six.json",
+		"gpuprof history baseline list",
+		"gpuprof history baseline path",
 	)
 }
 
-// AddCmd is the command line of gpuprof baseline add.
-type AddCmd struct {
+// BaselineAddCmd is the command line of gpuprof history baseline add.
+type BaselineAddCmd struct {
 	Runs    []string `arg:"" name:"run" sep:"none" complete:"file" help:"Run files, each measured with --runs 6."`
 	Machine string   `placeholder:"NAME" help:"Name this machine in the baseline; without it the baseline names none."`
 	Command string   `placeholder:"TEXT" help:"Command that measured the runs, for readers of the baseline."`
@@ -48,7 +46,7 @@ type AddCmd struct {
 }
 
 // Run implements the verb.
-func (c *AddCmd) Run(a *cli.App, b *Cmd) error {
+func (c *BaselineAddCmd) Run(a *cli.App, b *BaselineCmd) error {
 	defer input.LimitHeap(outside.DocumentMemory())()
 	store, err := b.store()
 	if err != nil {
@@ -56,6 +54,10 @@ func (c *AddCmd) Run(a *cli.App, b *Cmd) error {
 	}
 	var runs []*gpuprof.Run
 	for _, path := range c.Runs {
+		if input.IsRecording(path) {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "adding %s to the baselines: it is a recording, and baselines are of runs", path).
+				WithFix("gpuprof history add %s keeps a recording", gpuprof.ShellWord(path))
+		}
 		r, err := runfile.Read(a.Ctx, path)
 		if err != nil {
 			return err
@@ -65,7 +67,7 @@ func (c *AddCmd) Run(a *cli.App, b *Cmd) error {
 	p := baseline.Provenance{Now: time.Now().UTC(), Machine: document.CleanText(c.Machine), Command: document.CleanText(document.MaskText(c.Command)), Tool: a.Tool}
 	added, warnings, err := store.Add(runs, p, c.Keep)
 	for _, x := range added {
-		fmt.Fprintf(a.Stdout, "%s: %s%s\n", document.CleanText(x.Path), cli.Plural(x.Sessions, "session"), dropped(x.Dropped))
+		fmt.Fprintf(a.Stdout, "%s: %s%s\n", document.CleanText(x.Path), cli.Plural(x.Sessions, "session"), olderLeftOut(x.Dropped))
 	}
 	for _, w := range warnings {
 		a.Note("warning: %s; %s", w.Text, w.Fix)
@@ -73,33 +75,33 @@ func (c *AddCmd) Run(a *cli.App, b *Cmd) error {
 	return err
 }
 
-func dropped(n int) string {
+func olderLeftOut(n int) string {
 	if n == 0 {
 		return ""
 	}
 	return ", " + cli.Plural(n, "older one") + " left out"
 }
 
-func (b *Cmd) store() (*baseline.Store, error) { return input.OpenStore(b.Dir) }
+func (b *BaselineCmd) store() (*baseline.Store, error) { return input.OpenStore(b.Dir) }
 
-// ListCmd is the command line of gpuprof baseline list.
-type ListCmd struct {
+// BaselineListCmd is the command line of gpuprof history baseline list.
+type BaselineListCmd struct {
 	Format string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"Format to print: table or json."`
 }
 
 // Run implements the verb.
-func (c *ListCmd) Run(a *cli.App, b *Cmd) error {
+func (c *BaselineListCmd) Run(a *cli.App, b *BaselineCmd) error {
 	return input.ListBaselines(a, b.Dir, c.Format, "")
 }
 
-// ShowCmd is the command line of gpuprof baseline show.
-type ShowCmd struct {
-	Name   string `arg:"" help:"Name of the baseline, see gpuprof baseline list."`
+// BaselineShowCmd is the command line of gpuprof history baseline show.
+type BaselineShowCmd struct {
+	Name   string `arg:"" help:"Name of the baseline, see gpuprof history baseline list."`
 	Format string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"Format to print: table or json."`
 }
 
 // Run implements the verb.
-func (c *ShowCmd) Run(a *cli.App, b *Cmd) error {
+func (c *BaselineShowCmd) Run(a *cli.App, b *BaselineCmd) error {
 	store, err := b.store()
 	if err != nil {
 		return err
@@ -123,13 +125,13 @@ func (c *ShowCmd) Run(a *cli.App, b *Cmd) error {
 	return cli.Columns(a.Stdout, rows)
 }
 
-// RmCmd is the command line of gpuprof baseline rm.
-type RmCmd struct {
-	Name string `arg:"" help:"Name of the baseline, see gpuprof baseline list."`
+// BaselineRmCmd is the command line of gpuprof history baseline rm.
+type BaselineRmCmd struct {
+	Name string `arg:"" help:"Name of the baseline, see gpuprof history baseline list."`
 }
 
 // Run implements the verb.
-func (c *RmCmd) Run(a *cli.App, b *Cmd) error {
+func (c *BaselineRmCmd) Run(a *cli.App, b *BaselineCmd) error {
 	store, err := b.store()
 	if err != nil {
 		return err
@@ -141,11 +143,11 @@ func (c *RmCmd) Run(a *cli.App, b *Cmd) error {
 	return err
 }
 
-// PathCmd is the command line of gpuprof baseline path.
-type PathCmd struct{}
+// BaselinePathCmd is the command line of gpuprof history baseline path.
+type BaselinePathCmd struct{}
 
 // Run implements the verb.
-func (PathCmd) Run(a *cli.App, b *Cmd) error {
+func (BaselinePathCmd) Run(a *cli.App, b *BaselineCmd) error {
 	store, err := b.store()
 	if err != nil {
 		return err

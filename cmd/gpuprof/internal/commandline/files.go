@@ -1,0 +1,80 @@
+package commandline
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// showing are the verbs whose flags may stand beside files without a verb.
+func showing() []string { return []string{"analyze", "report", "compare", "fleet", "history", "pprof"} }
+
+// FilesMeant divides a command line without a verb into the files and the flags around them. ok is false where the
+// first word is a verb, a program to run, or no name of a file.
+func FilesMeant(root *kong.Node, words []string) (files, flags []string, ok bool) {
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		if !strings.HasPrefix(w, "-") {
+			files = append(files, w)
+			continue
+		}
+		flags = append(flags, w)
+		if f := flagOfShowing(root, w); f != nil && !f.IsBool() && i+1 < len(words) {
+			i++
+			flags = append(flags, words[i])
+		}
+	}
+	if len(files) == 0 {
+		return nil, nil, false
+	}
+	verb, at := firstWord(root, words, 0)
+	if verb != "" || at >= 0 && isVerb(root, words[at]) || isVerb(root, files[0]) {
+		return nil, nil, false
+	}
+	return files, flags, namesFile(files)
+}
+
+// isVerb reports whether a word is a verb, a hidden one too.
+func isVerb(root *kong.Node, word string) bool {
+	return slices.ContainsFunc(root.Children, func(n *kong.Node) bool { return n.Name == word })
+}
+
+// flagOfShowing is the flag that a word names in one of the verbs that show files; nil for none.
+func flagOfShowing(root *kong.Node, word string) *kong.Flag {
+	if f := FindFlag(root, word); f != nil {
+		return f
+	}
+	for _, verb := range showing() {
+		n := NodeOf(root, verb)
+		if n != nil && n.DefaultCmd != nil {
+			n = n.DefaultCmd
+		}
+		if n == nil {
+			continue
+		}
+		if f := FindFlag(n, word); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// namesFile reports whether the words are names of files and no program with its arguments: the first is there, or
+// looks like the path of a file that is missing.
+func namesFile(words []string) bool {
+	name := words[0]
+	info, err := os.Stat(name)
+	known := slices.Contains(readable(), strings.ToLower(filepath.Ext(name)))
+	if err != nil {
+		return (known || strings.ContainsRune(name, filepath.Separator)) && commandIn(words) == nil
+	}
+	return known || info.IsDir() || commandIn(words) == nil
+}
+
+// readable are the extensions of files that gpuprof shows.
+func readable() []string {
+	return []string{".json", ".gz", ".zst", ".sqlite", ".db", ".pb", ".gpt", ".pickle", ".pprof", ".xml", ".txt"}
+}

@@ -1,0 +1,58 @@
+package gate
+
+import (
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/compare/results"
+	"github.com/gpuprof/gpuprof/internal/outside"
+)
+
+// files are two stored results to judge.
+type files struct {
+	old, now string // paths; old may be autoBaseline
+	dir      string // of the baselines, empty for the usual folder
+	flags    *judge.Flags
+	budgets  []compare.Budget
+}
+
+// autoBaseline stands for the stored baseline that fits the new result.
+const autoBaseline = "auto"
+
+// judge reads both sides and compares them. A misspelt counter is reported whatever is wrong with the old side.
+func (f *files) judge(a *cli.App, o compare.Options) (*compare.Comparison, error) {
+	defer input.LimitHeap(outside.DocumentMemory())()
+	in, err := input.OpenFile(a.Ctx, f.now)
+	if err != nil {
+		return nil, results.Failed(f.now, err)
+	}
+	defer in.Close()
+	now, err := in.Result(a)
+	if err != nil {
+		return nil, err
+	}
+	if err := compare.ValidateBudgets(now, f.budgets); err != nil {
+		return nil, err
+	}
+	old := &input.OldSide{}
+	if f.old == autoBaseline {
+		run, err := in.Run()
+		if err != nil {
+			return nil, err
+		}
+		if old.Sessions, err = input.StoredFit(run, f.dir); err != nil {
+			return nil, err
+		}
+	} else if old, err = input.ReadOld(a, f.old); err != nil {
+		return nil, err
+	}
+	if err := f.flags.Learn(a, now, &o); err != nil {
+		return nil, err
+	}
+	comparison, err := old.Against(a, now, o)
+	if err != nil || !o.Judge {
+		return comparison, err
+	}
+	return comparison.WithBudgets(now, f.budgets, o)
+}

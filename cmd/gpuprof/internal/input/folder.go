@@ -1,0 +1,122 @@
+package input
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/compare/results"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/memsnap"
+	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+)
+
+// Files of the folder that gpuprof run -- CMD leaves.
+const (
+	recordingFile = "telemetry.json"
+	analysisFile  = "analysis.json"
+)
+
+// IsRecording reports whether a path is the folder that gpuprof run -- CMD left.
+func IsRecording(path string) bool {
+	if !cli.IsDir(path) {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(path, recordingFile))
+	return err == nil
+}
+
+// SnapshotsIn are the memory snapshots in a folder that gpuprof run --memory left, none for another path. The error
+// is ErrUsage where one is no regular file.
+func SnapshotsIn(path string) ([]string, error) {
+	found := outside.Dir(path).Glob("snapshot-*.pickle")
+	for _, file := range found {
+		if err := CheckFound(file); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// AnalysisIn is the analysis in the folder of a recording. The error is ErrUsage and names the verb that makes one.
+func AnalysisIn(dir string) (string, error) {
+	path := filepath.Join(dir, analysisFile)
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	if !IsRecording(dir) {
+		return "", gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it is a directory without %s", dir, analysisFile).
+			WithFix("give a file, or the folder that gpuprof run -- CMD left")
+	}
+	return "", gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: the recording was not analyzed", dir).
+		WithFix("gpuprof analyze %s analyzes it", gpuprof.ShellWord(dir))
+}
+
+// openFolder finds the recordings in a folder, which are the ranks of one job.
+func (in *File) openFolder() (err error) {
+	in.IsTrace = true
+	if in.folder, err = SnapshotsIn(in.Path); err != nil {
+		return err
+	}
+	if in.Memory = len(in.folder) > 0; !in.Memory {
+		in.folder, err = TracesIn(in.Path)
+	}
+	return err
+}
+
+// folderResult is the result of the recordings in a folder.
+func (in *File) folderResult(a *cli.App) ([]*compare.Result, error) {
+	if in.Memory {
+		found, err := AnalyzeMemoryFiles(a, in.folder)
+		if err != nil {
+			return nil, err
+		}
+		return []*compare.Result{results.FromMemory(found)}, nil
+	}
+	analysis, indexes, err := AnalyzeTraces(a, in.folder, nil)
+	if err != nil {
+		return nil, err
+	}
+	r, err := results.FromIndexes(indexes, analysis)
+	if err != nil {
+		return nil, err
+	}
+	r.Source = document.CleanText(cli.ShownPath(in.Path))
+	return []*compare.Result{r}, nil
+}
+
+// AnalyzeMemoryFiles is AnalyzeMemory of closed files.
+func AnalyzeMemoryFiles(a *cli.App, paths []string) (*memsnap.Analysis, error) {
+	var ins []*File
+	for _, path := range paths {
+		in, err := OpenFile(a.Ctx, path)
+		if err != nil {
+			return nil, outside.Failed("reading memory snapshot "+path, err, "record one as docs/memory.md shows", "record it again")
+		}
+		defer in.Close()
+		ins = append(ins, in)
+	}
+	return AnalyzeMemory(a, ins, memsnap.Options{})
+}
+
+// AnalyzeRecordings analyzes memory snapshots, of which memory is then the analysis, or traces.
+func AnalyzeRecordings(a *cli.App, paths []string) (memory *memsnap.Analysis, traces []*analyze.Index, err error) {
+	if !cli.IsDir(paths[0]) {
+		in, err := OpenFile(a.Ctx, paths[0])
+		if err != nil {
+			return nil, nil, outside.Failed("reading "+paths[0], err, "give an existing file", "record it again")
+		}
+		if err := in.Close(); err != nil {
+			return nil, nil, err
+		}
+		if in.Memory {
+			memory, err = AnalyzeMemoryFiles(a, paths)
+			return memory, nil, err
+		}
+	}
+	_, traces, err = AnalyzeTraces(a, paths, nil)
+	return nil, traces, err
+}

@@ -1,0 +1,56 @@
+package stacks
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/gpuprof/gpuprof/internal/memsnap"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// WriteMemoryFolded writes a line for each stack that holds memory at the peak, or at the moment that was asked for:
+// its frames from the outermost on, and bytes. Of several devices the first frame is the device.
+func WriteMemoryFolded(w io.Writer, a *memsnap.Analysis) error {
+	return writeFolded(w, holders(a), len(a.Devices) > 1, 1)
+}
+
+// WriteMemorySpeedscope writes a profile for each device, weights in bytes. tool is the version of gpuprof that writes.
+func WriteMemorySpeedscope(w io.Writer, a *memsnap.Analysis, tool string) error {
+	return writeScopes(w, holders(a), "memory of live tensors", "bytes", tool)
+}
+
+// holders are the stacks of live memory of each device, as threads whose weights are bytes.
+func holders(a *memsnap.Analysis) []thread {
+	var out []thread
+	for i := range a.Devices {
+		d := &a.Devices[i]
+		m := &d.Peak
+		if d.At != nil {
+			m = &d.At.Moment
+		}
+		t := thread{name: fmt.Sprintf("device %d of file %d", d.ID, d.Input+1)}
+		for _, h := range m.Stacks {
+			t.trees = append(t.trees, analyze.HostTree{NS: h.Bytes, Lines: framesOf(d, h)})
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// framesOf are the frames of a stack from the outermost on, without those of the allocator; its category where there
+// is none.
+func framesOf(d *memsnap.Device, h memsnap.Held) []model.HostFrame {
+	var out []model.HostFrame
+	for _, f := range d.Replay.S.Stack(h.Stack) {
+		if !f.Machinery() {
+			out = append(out, model.HostFrame{Function: f.Name, File: f.File, Line: int(f.Line)})
+		}
+	}
+	if len(out) == 0 {
+		return []model.HostFrame{{Function: "(no frame: " + h.Category.String() + ")"}}
+	}
+	slices.Reverse(out)
+	return out
+}
