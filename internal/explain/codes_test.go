@@ -61,7 +61,7 @@ func codesAt(file string, n ast.Node) []ast.Expr {
 	switch n := n.(type) {
 	case *ast.CallExpr:
 		name := called(n.Fun)
-		if len(n.Args) > 1 && (name == "warn" || name == "addWarning" || name == "Warn" || name == "note" && strings.Contains(file, "/results/")) {
+		if len(n.Args) > 1 && (name == "warn" || name == "addWarning" || name == "Warn" || name == "addNote" && strings.Contains(file, "/results/")) {
 			return n.Args[:1]
 		}
 	case *ast.CompositeLit:
