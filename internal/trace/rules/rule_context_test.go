@@ -196,6 +196,24 @@ func TestHostBoundNamesOperatorsThatComputeOnTheHost(t *testing.T) {
 	}
 }
 
+// A wait after every kernel exposes the latency of each launch: the host does not launch ahead of the device.
+func TestHostBoundNamesTheWaitsBetweenLaunches(t *testing.T) {
+	a, _ := analyse(t, act(4, func(s *scene) {
+		for range 12 {
+			c := s.call("cudaLaunchKernel", callTime)
+			s.now -= callTime // the kernel begins long after its launch began
+			s.now += us
+			s.gpu(sceneEvent{kind: model.Kernel, name: bf16gemm, corr: c, stream: 7, blocks: 4096}, 40*us)
+			s.wait("cudaThreadSynchronize")
+		}
+	}).trace())
+	f := mustFind(t, a, "host-bound")
+	evidence(t, f, map[string]any{"starved_ns": int64(0)})
+	if !strings.Contains(f.Title, "begin after their launch") || !strings.Contains(f.PyTorch, "remove the waits between launches (cudaThreadSynchronize)") {
+		t.Errorf("%s: change is %q", f.Title, f.PyTorch)
+	}
+}
+
 // Communication is shown as what is exposed, and how much is hidden.
 func TestHiddenCommunication(t *testing.T) {
 	a, _ := analyse(t, act(3, func(s *scene) {

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -47,6 +48,9 @@ func (c *ruleContext) findHostBound() []analyze.Found {
 	at := c.sumGapActivity(d, starved)
 	sites := at.topPlaces()
 	what := "the device waits for the host"
+	if starved.Total() == 0 {
+		what = "the device waits for operations to begin after their launch, because the host does not launch ahead of it"
+	}
 	if len(sites) > 0 {
 		word := "longest"
 		if 2*sites[0].NS >= at.totalNS() {
@@ -69,6 +73,10 @@ func (c *ruleContext) findHostBound() []analyze.Found {
 	f.Evidence["idle_percent"] = percent(c.sumIdle(d), c.span)
 	f.Sites = sites
 	f.PyTorch = c.adviseHost(at)
+	if calls := c.listSyncNames(); starved.Total() == 0 && len(calls) > 0 {
+		f.PyTorch = "remove the waits between launches (" + strings.Join(calls, ", ") + "): launches ahead of the device hide their latency behind its work"
+		f.AnyProgram = true
+	}
 	f.Caveats = append(f.Caveats, "the claim is all time in which the device waits for a launch and that no other finding claims: some of the host's work cannot be hidden")
 	return []analyze.Found{f}
 }
@@ -126,6 +134,17 @@ func (c *ruleContext) adviseHost(at *gapSites) string {
 		return "less Python at the places named above: logging, metrics and checks out of the loop, loops over tensors as one operator; torch.compile(model)"
 	}
 	return "less Python between operators: logging, metrics and checks out of the loop, loops over tensors as one operator; torch.compile(model); record once with with_stack=True to see the lines"
+}
+
+// listSyncNames returns the names of the synchronization calls of the steady part.
+func (c *ruleContext) listSyncNames() []string {
+	names := map[string]bool{}
+	for i := range c.stalls {
+		if s := &c.stalls[i]; s.isSync() {
+			names[apiSuffix.ReplaceAllString(c.t.Name(c.t.Host[s.host].Name), "")] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
 }
 
 // findHostComputing returns whether an operator computes on the host: it is long, and calls no runtime of a device.
