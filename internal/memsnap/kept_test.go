@@ -138,6 +138,7 @@ func TestSoftmaxKept(t *testing.T) {
 	}{
 		"attention":     {calls("at::_softmax", "/home/u/attn.py:attend"), back, "F.scaled_dot_product_attention("},
 		"math form":     {calls("at::_softmax", "at::_scaled_dot_product_attention_math", "/home/u/attn.py:attend"), back, "sdpa_kernel"},
+		"own attention": {calls("at::_softmax", "/home/u/model.py:scaled_dot_product_attention"), back, "F.scaled_dot_product_attention("},
 		"loss":          {calls("at::log_softmax", "/home/u/train.py:loss"), back, "in chunks of the batch"},
 		"elsewhere":     {calls("at::_softmax", "/home/u/gate.py:route"), back, "checkpoint"},
 		"forward alone": {calls("at::_softmax", "/home/u/attn.py:attend"), calls("c10::TensorImpl::release"), ""},

@@ -73,7 +73,7 @@ func (c *ruleContext) findHostBound() []analyze.Found {
 	f.Evidence["idle_percent"] = percent(c.sumIdle(d), c.span)
 	f.Sites = sites
 	f.PyTorch = c.adviseHost(at)
-	if calls := c.listSyncNames(); starved.Total() == 0 && len(calls) > 0 {
+	if calls, n := c.listSyncNames(); starved.Total() == 0 && 2*n >= len(gaps) {
 		f.PyTorch = "remove the waits between launches (" + strings.Join(calls, ", ") + "): launches ahead of the device hide their latency behind its work"
 		f.AnyProgram = true
 	}
@@ -136,15 +136,17 @@ func (c *ruleContext) adviseHost(at *gapSites) string {
 	return "less Python between operators: logging, metrics and checks out of the loop, loops over tensors as one operator; torch.compile(model); record once with with_stack=True to see the lines"
 }
 
-// listSyncNames returns the names of the synchronization calls of the steady part.
-func (c *ruleContext) listSyncNames() []string {
+// listSyncNames returns the names of the synchronization calls of the steady part, without those of reads and copies,
+// and counts the calls.
+func (c *ruleContext) listSyncNames() (list []string, calls int) {
 	names := map[string]bool{}
 	for i := range c.stalls {
-		if s := &c.stalls[i]; s.isSync() {
+		if s := &c.stalls[i]; s.isSync() && s.owner < 0 && !s.ends && !c.isInCopy(s.host) {
 			names[apiSuffix.ReplaceAllString(c.t.Name(c.t.Host[s.host].Name), "")] = true
+			calls++
 		}
 	}
-	return slices.Sorted(maps.Keys(names))
+	return slices.Sorted(maps.Keys(names)), calls
 }
 
 // findHostComputing returns whether an operator computes on the host: it is long, and calls no runtime of a device.
