@@ -156,6 +156,36 @@ func TestSoftmaxKept(t *testing.T) {
 	}
 }
 
+// Inference has no backward pass and no steps: the matrices of its attention are temporaries.
+func TestAttentionTemporary(t *testing.T) {
+	for name, c := range map[string]struct {
+		stack *memtest.List
+		bytes int64
+		found bool
+	}{
+		"own attention":       {calls("at::_softmax", "/home/u/model.py:scaled_dot_product_attention"), 100 * mib, true},
+		"PyTorch's attention": {calls("at::_softmax", "at::_scaled_dot_product_attention_math", "/home/u/attn.py:attend"), 100 * mib, false},
+		"another softmax":     {calls("at::_softmax", "/home/u/gate.py:route"), 100 * mib, false},
+		"a small matrix":      {calls("at::_softmax", "/home/u/attn.py:attend"), 10 * mib, false},
+	} {
+		r := memtest.New(2, 15)
+		r.Alloc(400*mib, frames("/home/u/net.py:build"))
+		for range 4 {
+			scores := r.Alloc(c.bytes, c.stack)
+			result := r.Alloc(c.bytes, c.stack)
+			r.Free(scores, calls("c10::TensorImpl::release"))
+			r.Free(result, calls("c10::TensorImpl::release"))
+		}
+		f := ruleOf(t, r, gpuprof.RuleLargeTemporary)
+		switch {
+		case (f != nil) != c.found:
+			t.Errorf("%s: %+v", name, f)
+		case f != nil && (f.ClaimBytes != 2*c.bytes || !strings.Contains(f.PyTorch, "F.scaled_dot_product_attention(")):
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
 // Casts that autocast drops at its end are found where they add to the peak: those that the backward pass needs in
 // any case are not.
 func TestAutocastKept(t *testing.T) {
