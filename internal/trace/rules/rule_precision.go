@@ -66,7 +66,7 @@ func (c *ruleContext) getTF32Rate(d *ruleDevice) int64 {
 	return tensorGain
 }
 
-// isSmallChip reports whether a compute capability is that of the chips with small tensor cores: GA10x, AD10x, GB20x.
+// isSmallChip reports whether chips of a compute capability have small tensor cores: GA10x, AD10x, GB20x.
 func isSmallChip(capability int) bool {
 	return capability == 86 || capability == 89 || capability >= 120
 }
