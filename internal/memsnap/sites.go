@@ -115,7 +115,7 @@ func newTraits(stack []Frame) traits {
 	return t
 }
 
-// attentionOperator is part of the names of PyTorch's functions for attention.
+// attentionOperator: PyTorch's functions for attention have it in their names.
 const attentionOperator = "scaled_dot_product_attention"
 
 // frameTraits maps parts of function names, and of file names, to traits.

@@ -116,7 +116,8 @@ func (x *Index) firstBatchBefore(until int64) bool {
 }
 
 // lateInit returns the time of calls after the first launch that take as long as only initialization does while the
-// devices are idle; of launches each that loads the code of its kernel (see listLoads). If these calls take most of the recording up to their end, all of that time is start-up.
+// devices are idle; of launches each that loads the code of its kernel (see listLoads). If these calls take most of the
+// recording up to their end, all of that time is start-up.
 func (x *Index) lateInit(after int64) model.Spans {
 	calls := map[model.NameID]model.Spans{}
 	for i := range x.T.Host {

@@ -17,8 +17,8 @@ const (
 	// and idlePercent the idle share of the device from which on half a percent suffices.
 	idlePercent = 15
 
-	// hostComputesNS is the length from which on an operator without a call of the runtime computes on the host. One
-	// that only describes a tensor (a view, a transpose) takes a few us, ten times that under a profiler.
+	// hostComputesNS bounds operators that only describe a tensor (a view, a transpose): these take a few us, ten times
+	// that under a profiler. A longer one without a call of the runtime computes on the host.
 	hostComputesNS = 200_000
 )
 

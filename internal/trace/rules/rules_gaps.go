@@ -23,7 +23,7 @@ type gapSites struct {
 	gaps                      int
 	longest                   int64
 	inOps, inCalls, elsewhere int64
-	// computing is, by operator that computes on the host, the time in it.
+	// computing has the time in each operator that computes on the host.
 	computing map[model.NameID]int64
 	// inner is by place the time by Python frame, for frames other than the place.
 	inner map[string]map[model.NameID]int64
