@@ -292,7 +292,7 @@ const (
 
 func findLargeTemporary(c *ruleInput) (Finding, bool) {
 	if len(c.r.phases) == 0 {
-		return Finding{}, false
+		return findAttentionTemporary(c)
 	}
 	step := float64(c.r.phases[len(c.r.phases)-1].Last) / float64(len(c.r.phases))
 	var largest *allocation

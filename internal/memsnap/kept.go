@@ -78,6 +78,32 @@ func findSoftmaxKept(c *ruleInput) (Finding, bool) {
 	return f, true
 }
 
+// findAttentionTemporary finds softmax of attention without a fused kernel in a recording without steps, where no
+// backward pass reads it: its operations hold whole matrices of scores at once.
+func findAttentionTemporary(c *ruleInput) (Finding, bool) {
+	belongs := func(a *allocation) bool {
+		t := c.a.traitsOf(a)
+		return a.born != never && a.done != never && t.softmax && t.attention && !t.sdpa && !t.vocabulary && !c.isKeptForBackward(a)
+	}
+	sites, held := c.peakSites(belongs)
+	if float64(held) < temporaryPart*float64(c.Peak.Requested) {
+		return Finding{}, false
+	}
+	claim := c.claimBytes(func(a *allocation, _ Category) uint32 {
+		if belongs(a) {
+			return a.born
+		}
+		return never
+	})
+	if !c.isRelevant(claim) {
+		return Finding{}, false
+	}
+	return Finding{Rule: gpuprof.RuleLargeTemporary, Of: ofRequested, ClaimBytes: claim, Sites: sites,
+		Title:    fmt.Sprintf("The softmax of attention holds %s of temporaries at the peak of %s.", bytesText(held), bytesText(c.Peak.Requested)),
+		Evidence: map[string]any{"softmax_bytes_at_peak": held},
+		PyTorch:  "F.scaled_dot_product_attention(q, k, v)  # its fused forms keep no matrix; is_causal=True where the mask is causal"}, true
+}
+
 // findAutocastKept finds casts of weights that live until the end of an autocast block.
 func findAutocastKept(c *ruleInput) (Finding, bool) {
 	belongs := func(a *allocation) bool {

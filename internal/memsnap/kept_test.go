@@ -138,6 +138,7 @@ func TestSoftmaxKept(t *testing.T) {
 	}{
 		"attention":     {calls("at::_softmax", "/home/u/attn.py:attend"), back, "F.scaled_dot_product_attention("},
 		"math form":     {calls("at::_softmax", "at::_scaled_dot_product_attention_math", "/home/u/attn.py:attend"), back, "sdpa_kernel"},
+		"own attention": {calls("at::_softmax", "/home/u/model.py:scaled_dot_product_attention"), back, "F.scaled_dot_product_attention("},
 		"loss":          {calls("at::log_softmax", "/home/u/train.py:loss"), back, "in chunks of the batch"},
 		"elsewhere":     {calls("at::_softmax", "/home/u/gate.py:route"), back, "checkpoint"},
 		"forward alone": {calls("at::_softmax", "/home/u/attn.py:attend"), calls("c10::TensorImpl::release"), ""},
@@ -150,6 +151,36 @@ func TestSoftmaxKept(t *testing.T) {
 		case (f != nil) != (c.change != ""):
 			t.Errorf("%s: %+v", name, f)
 		case f != nil && (!strings.Contains(f.PyTorch, c.change) || f.ClaimBytes < 350*mib || f.ClaimBytes > 400*mib):
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
+// Inference has no backward pass and no steps: the matrices of its attention are temporaries.
+func TestAttentionTemporary(t *testing.T) {
+	for name, c := range map[string]struct {
+		stack *memtest.List
+		bytes int64
+		found bool
+	}{
+		"own attention":       {calls("at::_softmax", "/home/u/model.py:scaled_dot_product_attention"), 100 * mib, true},
+		"PyTorch's attention": {calls("at::_softmax", "at::_scaled_dot_product_attention_math", "/home/u/attn.py:attend"), 100 * mib, false},
+		"another softmax":     {calls("at::_softmax", "/home/u/gate.py:route"), 100 * mib, false},
+		"a small matrix":      {calls("at::_softmax", "/home/u/attn.py:attend"), 10 * mib, false},
+	} {
+		r := memtest.New(2, 15)
+		r.Alloc(400*mib, frames("/home/u/net.py:build"))
+		for range 4 {
+			scores := r.Alloc(c.bytes, c.stack)
+			result := r.Alloc(c.bytes, c.stack)
+			r.Free(scores, calls("c10::TensorImpl::release"))
+			r.Free(result, calls("c10::TensorImpl::release"))
+		}
+		f := ruleOf(t, r, gpuprof.RuleLargeTemporary)
+		switch {
+		case (f != nil) != c.found:
+			t.Errorf("%s: %+v", name, f)
+		case f != nil && (f.ClaimBytes != 2*c.bytes || !strings.Contains(f.PyTorch, "F.scaled_dot_product_attention(")):
 			t.Errorf("%s: %+v", name, f)
 		}
 	}

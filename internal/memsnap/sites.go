@@ -105,11 +105,18 @@ func newTraits(stack []Frame) traits {
 				*p.of(&t) = true
 			}
 		}
+		// PyTorch's own attention has no Python frame: one of that name is the program's implementation.
+		if strings.Contains(f.Name, attentionOperator) {
+			t.attention, t.sdpa = true, t.sdpa || !strings.HasSuffix(f.File, ".py")
+		}
 		builds = builds || f.Name == "__init__" || f.Name == "_apply" || f.Name == "load_state_dict"
 	}
 	t.module = t.module && !builds
 	return t
 }
+
+// attentionOperator: PyTorch's functions for attention have it in their names.
+const attentionOperator = "scaled_dot_product_attention"
 
 // frameTraits maps parts of function names, and of file names, to traits.
 var frameTraits = []struct {
@@ -129,7 +136,6 @@ var frameTraits = []struct {
 	{"Attention", true, func(t *traits) *bool { return &t.attention }},
 	{"log_softmax", false, func(t *traits) *bool { return &t.vocabulary }},
 	{"cross_entropy", false, func(t *traits) *bool { return &t.vocabulary }},
-	{"scaled_dot_product_attention", false, func(t *traits) *bool { return &t.sdpa }},
 	{"cached_cast", false, func(t *traits) *bool { return &t.cast }},
 	{"autocast::clear_cache", false, func(t *traits) *bool { return &t.clearsCasts }},
 	{"clear_autocast_cache", false, func(t *traits) *bool { return &t.clearsCasts }},

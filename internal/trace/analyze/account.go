@@ -140,6 +140,9 @@ func LostKernels(t *model.Trace) string {
 			break
 		}
 	}
+	if t.Gate.Launches == 1 {
+		return fmt.Sprintf("1 launch was recorded on %s and not the kernel that it started: the records of the device were lost", on)
+	}
 	return fmt.Sprintf("%s on %s and none of the kernels they started: the records of the device were lost", Plural(t.Gate.Launches, "launch was recorded", "launches were recorded"), on)
 }
 

@@ -116,7 +116,8 @@ func (x *Index) firstBatchBefore(until int64) bool {
 }
 
 // lateInit returns the time of calls after the first launch that take as long as only initialization does while the
-// devices are idle. If these calls take most of the recording up to their end, all of that time is start-up.
+// devices are idle; of launches each that loads the code of its kernel (see listLoads). If these calls take most of the
+// recording up to their end, all of that time is start-up.
 func (x *Index) lateInit(after int64) model.Spans {
 	calls := map[model.NameID]model.Spans{}
 	for i := range x.T.Host {
@@ -130,7 +131,7 @@ func (x *Index) lateInit(after int64) model.Spans {
 			calls[h.Name] = append(calls[h.Name], model.Span{Start: h.Start, End: h.End})
 		}
 	}
-	var all model.Spans
+	all := x.listLoads(after)
 	for _, c := range calls {
 		if len(c) <= mostInitCalls {
 			all = append(all, c...)
@@ -151,6 +152,28 @@ func (x *Index) lateInit(after int64) model.Spans {
 		}
 	}
 	return all
+}
+
+// listLoads returns the launches after the first one that load code: the first of their kernel, as long as other calls
+// that initialize. ROCm loads the code of every kernel so, one by one.
+func (x *Index) listLoads(after int64) model.Spans {
+	first := map[model.NameID]int32{}
+	for i := range x.T.GPU {
+		op := &x.T.GPU[i]
+		if op.Kind != model.Kernel || op.Launch < 0 {
+			continue
+		}
+		if l, seen := first[op.Name]; !seen || x.T.Host[op.Launch].Start < x.T.Host[l].Start {
+			first[op.Name] = op.Launch
+		}
+	}
+	var loads model.Spans
+	for _, l := range first {
+		if h := &x.T.Host[l]; h.Start >= after && h.Dur() >= initCallNS && x.Info[h.Name].call == model.CallLaunch {
+			loads = append(loads, model.Span{Start: h.Start, End: h.End})
+		}
+	}
+	return loads
 }
 
 // captureSpans returns the time in which threads record CUDA graphs and instantiate them.

@@ -38,7 +38,7 @@ func (p *Parts) Idle() []Part {
 	return []Part{
 		{"starved", p.StarvedNS, "idle: the host had not launched the next operation"},
 		{"queued", p.QueuedNS, "idle: the next operation was launched and had not begun"},
-		{"unknown", p.UnknownNS, "idle: the trace lacks the launch of the next operation"},
+		{"unknown", p.UnknownNS, "idle: the trace has no launch of the next operation"},
 		{"outside", p.OutsideNS, "before the first and after the last operation"},
 	}
 }

@@ -88,5 +88,6 @@ func (x *Index) findTrailing() {
 }
 
 func isDeviceSync(name string) bool {
-	return strings.Contains(name, "DeviceSynchronize") || strings.Contains(name, "CtxSynchronize")
+	return strings.Contains(name, "DeviceSynchronize") || strings.Contains(name, "CtxSynchronize") ||
+		strings.Contains(name, "ThreadSynchronize") // its name before CUDA 4
 }

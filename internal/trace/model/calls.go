@@ -13,7 +13,7 @@ const (
 	CallGraph  // starts a graph of kernels
 	CallCopy
 	CallFill
-	CallSync // {cuda,cu,hip}{Stream,Device,Event,Ctx}Synchronize
+	CallSync // {cuda,cu,hip}{Stream,Device,Event,Ctx,Thread}Synchronize
 	CallAlloc
 	CallFree
 	CallWaitEvent // makes a stream wait for an event: {cuda,cu,hip}StreamWaitEvent

@@ -165,6 +165,55 @@ func TestHostBoundNamesThePlace(t *testing.T) {
 	}
 }
 
+// An operator that computes on the host is to compute on the device; one that launches, or is short, is not called so.
+func TestHostBoundNamesOperatorsThatComputeOnTheHost(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		work     func(s *scene)
+		computes bool
+	}{
+		{"random numbers", func(s *scene) {
+			s.in("aten::randn", func() { s.in("aten::normal_", func() { s.work(900 * us) }) })
+		}, true},
+		{"views", func(s *scene) {
+			for range 9 {
+				s.in("aten::view", func() { s.work(100 * us) })
+			}
+		}, false},
+		{"an operator that allocates", func(s *scene) {
+			s.in("aten::empty", func() { s.work(850 * us); s.call("cudaHostRegister", 50*us) })
+		}, false},
+	} {
+		a, _ := analyse(t, act(4, func(s *scene) {
+			s.op("aten::conv2d", bf16gemm, 100*us)
+			c.work(s)
+			s.products(1, 100*us)
+		}).trace())
+		f := mustFind(t, a, "host-bound")
+		if got := strings.HasPrefix(f.PyTorch, "aten::normal_ computes on the host: make its tensors on the device"); got != c.computes {
+			t.Errorf("%s: change is %q", c.name, f.PyTorch)
+		}
+	}
+}
+
+// A wait after every kernel exposes the latency of each launch: the host does not launch ahead of the device.
+func TestHostBoundNamesTheWaitsBetweenLaunches(t *testing.T) {
+	a, _ := analyse(t, act(4, func(s *scene) {
+		for range 12 {
+			c := s.call("cudaLaunchKernel", callTime)
+			s.now -= callTime // the kernel begins long after its launch began
+			s.now += us
+			s.gpu(sceneEvent{kind: model.Kernel, name: bf16gemm, corr: c, stream: 7, blocks: 4096}, 40*us)
+			s.wait("cudaThreadSynchronize")
+		}
+	}).trace())
+	f := mustFind(t, a, "host-bound")
+	evidence(t, f, map[string]any{"starved_ns": int64(0)})
+	if !strings.Contains(f.Title, "begin after their launch") || !strings.Contains(f.PyTorch, "remove the waits between launches (cudaThreadSynchronize)") {
+		t.Errorf("%s: change is %q", f.Title, f.PyTorch)
+	}
+}
+
 // Communication is shown as what is exposed, and how much is hidden.
 func TestHiddenCommunication(t *testing.T) {
 	a, _ := analyse(t, act(3, func(s *scene) {

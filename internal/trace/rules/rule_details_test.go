@@ -87,17 +87,49 @@ func TestCopiesAreClaimedOnce(t *testing.T) {
 func TestTF32AndAMPShareTheProducts(t *testing.T) {
 	s := act(3, func(s *scene) {
 		s.op("aten::mm", sgemm, 800*us)
-		s.op("aten::conv2d", "ampere_scudnn_128x64_relu_xregs_large_nn_v1", 400*us)
-		s.op("aten::mm", tf32gemm, 200*us)
+		s.op("aten::mm", sgemm, 400*us)
+		s.op("aten::conv2d", tf32conv, 200*us)
 	})
 	a, _ := analyse(t, s.trace())
 	no32, amp := mustFind(t, a, "no-tf32"), mustFind(t, a, "no-amp")
-	evidence(t, no32, map[string]any{"gemm_ns": 2 * 800 * us, "conv_ns": 2 * 400 * us, "tf32_ns": 2 * 200 * us})
+	evidence(t, no32, map[string]any{"kernels": 4, "gemm_ns": 2 * 1200 * us, "conv_ns": int64(0), "tf32_ns": 2 * 200 * us})
 	if no32.ClaimNS != 2*1050*us { // seven eighths of 1,200
 		t.Errorf("no-tf32 claims %d ns", no32.ClaimNS)
 	}
 	if amp.ClaimNS != 2*100*us { // half of the products in TF32 is left
 		t.Errorf("no-amp claims %d ns", amp.ClaimNS)
+	}
+}
+
+// Convolutions in TF32 show that it is allowed for them: no line can allow it again for those in FP32, and 16 bits are
+// the change that is left.
+func TestNoTF32IsQuietWhereTF32IsAllowed(t *testing.T) {
+	convs := func(s *scene) {
+		s.op("aten::conv2d", simtConv, 800*us)
+		s.op("aten::conv2d", tf32conv, 200*us)
+	}
+	a, _ := analyse(t, act(3, convs).trace())
+	if f := find(a, "no-tf32"); f != nil {
+		t.Errorf("no-tf32: %s", f.Title)
+	}
+	if f := mustFind(t, a, "no-amp"); f.ClaimNS != 2*(700+100)*us {
+		t.Errorf("no-amp claims %d ns", f.ClaimNS)
+	}
+	a, _ = analyse(t, act(3, func(s *scene) { convs(s); s.op("aten::mm", sgemm, 400*us) }).trace())
+	f := mustFind(t, a, "no-tf32")
+	if f.ClaimNS != 2*350*us || f.Evidence["kernels"] != 2 || strings.Contains(f.PyTorch, "cudnn") {
+		t.Errorf("no-tf32 claims %d ns of %v kernels: %s", f.ClaimNS, f.Evidence["kernels"], f.PyTorch)
+	}
+}
+
+// TF32 has at most twice the rate of FP32 on the smaller chips, 16 bits four times.
+func TestSmallTensorCoresClaimLess(t *testing.T) {
+	s := act(3, func(s *scene) { s.op("aten::mm", sgemm, 800*us) })
+	s.device.Name, s.device.Minor = "NVIDIA RTX 4090", 9
+	a, _ := analyse(t, s.trace())
+	no32, amp := mustFind(t, a, "no-tf32"), mustFind(t, a, "no-amp")
+	if no32.ClaimNS != 2*400*us || amp.ClaimNS != 2*200*us {
+		t.Errorf("no-tf32 claims %d ns, no-amp %d ns", no32.ClaimNS, amp.ClaimNS)
 	}
 }
 

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -15,6 +16,10 @@ const (
 	hostPercent = 5
 	// and idlePercent the idle share of the device from which on half a percent suffices.
 	idlePercent = 15
+
+	// hostComputesNS bounds operators that only describe a tensor (a view, a transpose): these take a few us, ten times
+	// that under a profiler. A longer one without a call of the runtime computes on the host.
+	hostComputesNS = 200_000
 )
 
 // findHostBound: the device waits for launches, and no earlier rule explains it. It claims all remaining starved
@@ -43,6 +48,9 @@ func (c *ruleContext) findHostBound() []analyze.Found {
 	at := c.sumGapActivity(d, starved)
 	sites := at.topPlaces()
 	what := "the device waits for the host"
+	if starved.Total() == 0 {
+		what = "the device waits for operations to begin after their launch, because the host does not launch ahead of it"
+	}
 	if len(sites) > 0 {
 		word := "longest"
 		if 2*sites[0].NS >= at.totalNS() {
@@ -65,6 +73,10 @@ func (c *ruleContext) findHostBound() []analyze.Found {
 	f.Evidence["idle_percent"] = percent(c.sumIdle(d), c.span)
 	f.Sites = sites
 	f.PyTorch = c.adviseHost(at)
+	if calls, n := c.listSyncNames(); starved.Total() == 0 && 2*n >= len(gaps) {
+		f.PyTorch = "remove the waits between launches (" + strings.Join(calls, ", ") + "): launches ahead of the device hide their latency behind its work"
+		f.AnyProgram = true
+	}
 	f.Caveats = append(f.Caveats, "the claim is all time in which the device waits for a launch and that no other finding claims: some of the host's work cannot be hidden")
 	return []analyze.Found{f}
 }
@@ -89,7 +101,7 @@ func (c *ruleContext) describeUnknownIdle(d *ruleDevice, when model.Spans) analy
 
 // findMostUnknown returns the device that is idle longest before work without a known launch, and that time.
 func (c *ruleContext) findMostUnknown() (*ruleDevice, model.Spans) {
-	return c.findMostOf(func(d *ruleDevice) model.Spans { return d.Unknown.And(c.x.Steady) })
+	return c.findMostOf(func(d *ruleDevice) model.Spans { return c.lackLaunch(d).And(c.x.Steady) })
 }
 
 // findMostStarved returns the device that starves most, and that time, less the claimed time.
@@ -110,7 +122,10 @@ func (c *ruleContext) findMostOf(of func(*ruleDevice) model.Spans) (best *ruleDe
 // adviseHost returns the change for the host activity during the gaps.
 func (c *ruleContext) adviseHost(at *gapSites) string {
 	const graphs = `torch.compile(model, mode="reduce-overhead") or CUDA graphs, and fewer, larger operators (batched, torch._foreach_*)`
+	op, ns := at.findComputing()
 	switch {
+	case 2*ns >= at.totalNS() && ns > 0:
+		return fmt.Sprintf("%s computes on the host: make its tensors on the device (device=\"cuda\", or device=x.device), or compute them once before the loop or in the workers of a DataLoader", op)
 	case at.inCalls > at.inOps && at.inCalls > at.elsewhere:
 		return "avoid the calls named above in the loop: allocate, load modules and register memory once before it"
 	case at.inOps >= at.elsewhere:
@@ -119,4 +134,43 @@ func (c *ruleContext) adviseHost(at *gapSites) string {
 		return "less Python at the places named above: logging, metrics and checks out of the loop, loops over tensors as one operator; torch.compile(model)"
 	}
 	return "less Python between operators: logging, metrics and checks out of the loop, loops over tensors as one operator; torch.compile(model); record once with with_stack=True to see the lines"
+}
+
+// listSyncNames returns the names of the synchronization calls of the steady part, without those of reads and copies,
+// and counts the calls.
+func (c *ruleContext) listSyncNames() (list []string, calls int) {
+	names := map[string]bool{}
+	for i := range c.stalls {
+		if s := &c.stalls[i]; s.isSync() && s.owner < 0 && !s.ends && !c.isInCopy(s.host) {
+			names[apiSuffix.ReplaceAllString(c.t.Name(c.t.Host[s.host].Name), "")] = true
+			calls++
+		}
+	}
+	return slices.Sorted(maps.Keys(names)), calls
+}
+
+// findHostComputing returns whether an operator computes on the host: it is long, and calls no runtime of a device.
+func (c *ruleContext) findHostComputing() func(op int32) bool {
+	calls := make([]bool, len(c.t.Host))
+	for i := range c.t.Host {
+		if c.t.Host[i].Kind != model.API {
+			continue
+		}
+		for h := c.x.Parent(int32(i)); h >= 0 && !calls[h]; h = c.x.Parent(h) {
+			calls[h] = true
+		}
+	}
+	return func(op int32) bool { return !calls[op] && c.t.Host[op].Dur() >= hostComputesNS }
+}
+
+// findComputing returns the operator that computes longest on the host during the gaps, and the time of all of them.
+func (g *gapSites) findComputing() (name string, ns int64) {
+	most := int64(0)
+	for id, n := range g.computing {
+		ns += n
+		if s := g.c.t.Name(id); n > most || n == most && s < name {
+			name, most = s, n
+		}
+	}
+	return name, ns
 }

@@ -116,6 +116,7 @@ func TestMarksOf(t *testing.T) {
 		"cuCtxSynchronize":               markSync,
 		"cuStreamSynchronize":            markSync,
 		"hipDeviceSynchronize":           markSync,
+		"cudaThreadSynchronize_v3020":    markSync,
 		"cudaEventSynchronize":           markSync,
 		"cudaEventQuery":                 0,
 		"cudaStreamWaitEvent":            0,

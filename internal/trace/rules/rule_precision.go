@@ -19,6 +19,9 @@ const (
 	tensorGain = 8
 	// From TF32 to 16 bits the rate doubles and the bytes halve.
 	halfGain = 2
+	// The smaller chips (compute capability 8.6, 8.9 and 12) have at most twice the rate with TF32 (L40S: 183 against
+	// 91.6 TF/s; RTX 4090: 82.6 against 82.6) and four times with 16 bits (L40S: 362; RTX 4090: 165).
+	smallTF32Gain, smallHalfGain = 2, 4
 )
 
 // isAMD reports whether a device is from AMD: by its name, else by the calls of HIP's runtime, since some recordings
@@ -43,6 +46,8 @@ var instinct = regexp.MustCompile(`MI([1-9]\d\d)`)
 func (c *ruleContext) getHalfRate(d *ruleDevice) int64 {
 	m := instinct.FindStringSubmatch(d.props.Name)
 	switch {
+	case isSmallChip(c.getCapability(d)):
+		return smallHalfGain
 	case c.getCapability(d) >= 70:
 		return tensorGain
 	case m == nil || !c.isAMD(d):
@@ -51,6 +56,19 @@ func (c *ruleContext) getHalfRate(d *ruleDevice) int64 {
 		return tensorGain
 	}
 	return 4
+}
+
+// getTF32Rate returns the largest ratio of the rates of TF32 and FP32 products.
+func (c *ruleContext) getTF32Rate(d *ruleDevice) int64 {
+	if isSmallChip(c.getCapability(d)) {
+		return smallTF32Gain
+	}
+	return tensorGain
+}
+
+// isSmallChip reports whether chips of a compute capability have small tensor cores: GA10x, AD10x, GB20x.
+func isSmallChip(capability int) bool {
+	return capability == 86 || capability == 89 || capability >= 120
 }
 
 // products adds up the matrix products of the steady part by kind and precision.
@@ -94,43 +112,78 @@ func (c *ruleContext) isProduct(g int32, precs ...precision) bool {
 	return (m.kind == matmulGEMM || m.kind == matmulConv) && slices.Contains(precs, m.prec)
 }
 
-// findNoTF32: FP32 products on the ordinary cores of a device that has TF32 (compute capability 8.0). It claims at
-// most seven eighths of their exclusive time.
+// findNoTF32: FP32 products on the ordinary cores of a device that has TF32 (compute capability 8.0), if no product of
+// their kind uses it: PyTorch allows TF32 for matrix products and for convolutions apart. It claims at most seven
+// eighths of their exclusive time, half on chips with small tensor cores.
 func (c *ruleContext) findNoTF32() []analyze.Found {
 	able := func(d *ruleDevice) bool { return c.getCapability(d) >= 80 }
 	p := c.sumProducts(able)
-	if p.precisionNS(precFP32) == 0 {
+	refused := func(kind matmulKind) bool {
+		return p.ns[matmul{kind, precFP32}] > 0 && p.ns[matmul{kind, precTF32}] == 0
+	}
+	gemm, conv := refused(matmulGEMM), refused(matmulConv)
+	if !gemm && !conv {
 		return nil
 	}
-	pick := func(g int32) bool { return c.isProduct(g, precFP32) }
+	pick := func(g int32) bool {
+		m := c.getMatmul(&c.t.GPU[g])
+		return m.prec == precFP32 && (m.kind == matmulGEMM && gemm || m.kind == matmulConv && conv)
+	}
 	exposed := c.exclusiveByDevice(pick)
+	best := int64(smallTF32Gain)
 	cl := c.claimGPU(func(d *ruleDevice) model.Spans {
 		if !able(d) {
 			return nil
 		}
-		e := exposed[d.Device]
-		return e.First(e.Total() * (tensorGain - 1) / tensorGain)
+		e, rate := exposed[d.Device], c.getTF32Rate(d)
+		best = max(best, rate)
+		return e.First(e.Total() * (rate - 1) / rate)
 	})
 	c.tf32NS = cl.ns
-	f := c.newFinding(cl, fmt.Sprintf("FP32 matrix products run on the ordinary cores for %s although the device has TF32", c.formatPerStep(c.runningTime(pick))))
-	f.Evidence["kernels"] = p.count[precFP32]
+	f := c.newFinding(cl, fmt.Sprintf("FP32 %s run on the ordinary cores for %s although the device has TF32", nameProducts(gemm, conv), c.formatPerStep(c.runningTime(pick))))
+	kernels := 0
+	c.eachSteadyOp(pick, func(*ruleDevice, int32, *model.GPU) { kernels++ })
+	f.Evidence["kernels"] = kernels
 	f.Evidence["gemm_ns"] = p.ns[matmul{matmulGEMM, precFP32}]
 	f.Evidence["conv_ns"] = p.ns[matmul{matmulConv, precFP32}]
 	f.Evidence["tf32_ns"] = p.precisionNS(precTF32)
 	f.Evidence["exposed_ns"] = longestNS(exposed)
 	f.Sites = c.listGPUSites(pick)
-	f.PyTorch = `torch.set_float32_matmul_precision("high"); torch.backends.cudnn.allow_tf32 = True`
-	f.Caveats = append(f.Caveats, "TF32 keeps 10 bits of the significand: check the result against FP32; the bound is the ratio of peak rates (8), products limited by memory gain less")
+	f.PyTorch = adviseTF32(gemm, conv)
+	f.Caveats = append(f.Caveats, fmt.Sprintf("TF32 keeps 10 bits of the significand: check the result against FP32; the bound is the ratio of peak rates (%d), products limited by memory gain less", best))
 	if p.precisionNS(precTF32) > 0 {
-		f.Caveats = append(f.Caveats, "other products of this trace use TF32 already: it is allowed, and for these shapes the library may still choose the ordinary cores")
+		f.Caveats = append(f.Caveats, "other products of this trace use TF32 already: PyTorch allows it for matrix products and for convolutions apart")
 	}
 	f.Caveats = append(f.Caveats, c.getArchCaveat()...)
 	return []analyze.Found{f}
 }
 
+// nameProducts names the kinds of products, of which there is one at least.
+func nameProducts(gemm, conv bool) string {
+	switch {
+	case !conv:
+		return "matrix products"
+	case !gemm:
+		return "convolutions"
+	}
+	return "matrix products and convolutions"
+}
+
+// adviseTF32 returns the lines that allow TF32 for the kinds of products.
+func adviseTF32(gemm, conv bool) string {
+	const forGEMM, forConv = `torch.set_float32_matmul_precision("high")`, "torch.backends.cudnn.allow_tf32 = True"
+	switch {
+	case !conv:
+		return forGEMM
+	case !gemm:
+		return forConv
+	}
+	return forGEMM + "; " + forConv
+}
+
 // findNoAMP: FP32 products and none in 16 bits on tensor cores, on a device that has them (compute capability 7.0, or
-// AMD Instinct MI100 and later). It claims at most seven eighths (MI100 and MI200: three quarters) of the time of
-// products on the ordinary cores and half of the time of TF32 products, less the claim of no-tf32.
+// AMD Instinct MI100 and later). It claims at most seven eighths (MI100, MI200 and NVIDIA's chips with small tensor
+// cores: three quarters) of the time of products on the ordinary cores and half of the time of TF32 products, less the claim of no-tf32.
 func (c *ruleContext) findNoAMP() []analyze.Found {
 	able := func(d *ruleDevice) bool { return c.getHalfRate(d) > 0 }
 	p := c.sumProducts(able)

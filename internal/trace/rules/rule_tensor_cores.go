@@ -12,7 +12,8 @@ import (
 
 // findTensorCores: a program that computes in 16 bits on tensor cores, or is meant to, but runs part of its products
 // on the ordinary cores: 16-bit operands whose sizes the tensor cores do not accept, and products left in FP32. It
-// claims at most seven eighths of the exclusive time of these products, less the claims of earlier rules.
+// claims at most seven eighths of the exclusive time of these products (three quarters on chips with small tensor
+// cores), less the claims of earlier rules.
 func (c *ruleContext) findTensorCores() []analyze.Found {
 	// Names of AMD's kernels do not show the cores that compute FP32.
 	able := func(d *ruleDevice) bool { return c.getCapability(d) >= 70 }
@@ -22,13 +23,14 @@ func (c *ruleContext) findTensorCores() []analyze.Found {
 		return nil
 	}
 	pick := func(g int32) bool { return c.isProduct(g, precHalfSIMT, precFP32) }
-	exposed := c.exclusiveByDevice(pick)
+	exposed, best := c.exclusiveByDevice(pick), int64(smallHalfGain)
 	cl := c.claimGPU(func(d *ruleDevice) model.Spans {
 		if !able(d) {
 			return nil
 		}
-		free := exposed[d.Device].Minus(c.l.Claimed(d.Device))
-		return free.First(free.Total() * (tensorGain - 1) / tensorGain)
+		free, rate := exposed[d.Device].Minus(c.l.Claimed(d.Device)), c.getHalfRate(d)
+		best = max(best, rate)
+		return free.First(free.Total() * (rate - 1) / rate)
 	})
 	share := percent(half, half+odd+full)
 	f := c.newFinding(cl, fmt.Sprintf("matrix products and convolutions use tensor cores for %.0f %% of their own time and the ordinary cores for the rest (%s)", share, c.formatPerStep(c.runningTime(pick))))
@@ -42,7 +44,7 @@ func (c *ruleContext) findTensorCores() []analyze.Found {
 	if odd == 0 {
 		f.PyTorch = `put the products named above inside torch.autocast("cuda", dtype=torch.bfloat16): they run in FP32`
 	}
-	f.Caveats = append(f.Caveats, "the bound is the ratio of peak rates (8): products limited by memory gain less, and padding computes more")
+	f.Caveats = append(f.Caveats, fmt.Sprintf("the bound is the ratio of peak rates (%d): products limited by memory gain less, and padding computes more", best))
 	f.Caveats = append(f.Caveats, c.getArchCaveat()...)
 	return []analyze.Found{f}
 }

@@ -36,7 +36,7 @@ func (c *ruleContext) measureQuality() traceQuality {
 	c.countLaunches(&q)
 	for _, d := range c.devices {
 		d.doubt = model.UnionOf(d.doubt)
-		u, s := d.Unknown.TotalAnd(d.steady), d.steady.Total()
+		u, s := c.lackLaunch(d).TotalAnd(d.steady), d.steady.Total()
 		if q.span == 0 || u*q.span > q.unknown*s {
 			q.unknown, q.span = u, s
 		}
@@ -47,6 +47,22 @@ func (c *ruleContext) measureQuality() traceQuality {
 	q.lost = c.t.Lost*droppedLimit > c.t.Lost+int64(c.t.Events)
 	q.linksBroken = len(c.devices) > 0 && (q.lost || q.dropped*droppedLimit > q.launches)
 	return q
+}
+
+// lackLaunch returns the idle time of a device before operations whose launch is missing. Pages of unified memory move
+// without a launch, when a processor touches them.
+func (c *ruleContext) lackLaunch(d *ruleDevice) model.Spans {
+	migrates := func(g int32) bool { return c.t.GPU[g].Memory == model.Migrated }
+	if !slices.ContainsFunc(d.Ops, migrates) {
+		return d.Unknown
+	}
+	var lacking model.Spans
+	for _, gap := range d.Unknown {
+		if i := firstOp(c.t, d.Ops, gap.End); i == len(d.Ops) || !migrates(d.Ops[i]) {
+			lacking = append(lacking, gap)
+		}
+	}
+	return lacking
 }
 
 // findLinkedLaunches marks the host events with recorded launches, and returns the start of the last of them.

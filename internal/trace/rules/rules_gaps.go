@@ -23,6 +23,8 @@ type gapSites struct {
 	gaps                      int
 	longest                   int64
 	inOps, inCalls, elsewhere int64
+	// computing has the time in each operator that computes on the host.
+	computing map[model.NameID]int64
 	// inner is by place the time by Python frame, for frames other than the place.
 	inner map[string]map[model.NameID]int64
 	last  map[string]int // by place, the gap that was counted last
@@ -33,8 +35,10 @@ func (g *gapSites) totalNS() int64 { return g.inOps + g.inCalls + g.elsewhere }
 
 // sumGapActivity sums the activity, during each gap, of the thread whose launch ended the gap.
 func (c *ruleContext) sumGapActivity(d *ruleDevice, gaps model.Spans) *gapSites {
-	out := &gapSites{sites: c.newSites("gap"), gaps: len(gaps), inner: map[string]map[model.NameID]int64{}, last: map[string]int{}}
+	out := &gapSites{sites: c.newSites("gap"), gaps: len(gaps), inner: map[string]map[model.NameID]int64{}, last: map[string]int{},
+		computing: map[model.NameID]int64{}}
 	least := longSpanLimit(gaps, longestGaps)
+	computes := c.findHostComputing()
 	seen, pieces := 0, 0
 	for _, gap := range gaps {
 		if out.longest = max(out.longest, gap.Len()); gap.Len() < least || seen == longestGaps || pieces == gapPieces {
@@ -51,6 +55,9 @@ func (c *ruleContext) sumGapActivity(d *ruleDevice, gaps model.Spans) *gapSites 
 			switch {
 			case in >= 0 && c.x.Op(in) >= 0:
 				out.inOps += ns
+				if op := c.x.Op(in); computes(op) {
+					out.computing[c.t.Host[op].Name] += ns
+				}
 			case in >= 0 && c.t.Host[in].Kind == model.API:
 				out.inCalls += ns
 			default:

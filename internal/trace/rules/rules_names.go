@@ -39,7 +39,7 @@ const (
 // Function names carry a version or a stream suffix in some profilers.
 var (
 	apiSuffix = regexp.MustCompile(`(_v\d+|_ptsz|_ptds|_spt)+$`)
-	syncCall  = regexp.MustCompile(`^(cuda|cu|hip)(Stream|Device|Event|Ctx)Synchronize$`)
+	syncCall  = regexp.MustCompile(`^(cuda|cu|hip)(Stream|Device|Event|Ctx|Thread)Synchronize$`)
 	allocCall = regexp.MustCompile(`^(cudaMalloc|hipMalloc|cuMemAlloc|cuMemCreate|hipExtMallocWithFlags)(Pitch|3D|Managed|Array)?$`)
 	freeCall  = regexp.MustCompile(`^(cudaFree|hipFree|cuMemFree|cuMemRelease)(Array)?$`)
 	// Kernel launches of both vendors and their variants (LaunchKernelExC,

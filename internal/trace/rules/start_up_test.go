@@ -32,18 +32,34 @@ func sceneFirstBatch(loader string, fetches int) *scene {
 	return s.end()
 }
 
+// A recording of one pass whose launches take 30 ms each, of other kernels every time or of the same.
+func sceneLoads(name func(i int) string, beside int64) *scene {
+	s := newScene()
+	s.copy(7, model.H2D, model.Pageable, 4096, 4*us, true)
+	s.kernel(addKernel, 4*us)
+	for i := range 6 {
+		c := s.call("hipLaunchKernel", 30*ms)
+		s.gpu(sceneEvent{kind: model.Kernel, name: name(i), corr: c, stream: 7, blocks: 4096}, beside)
+	}
+	s.products(20, 200*us)
+	return s.end()
+}
+
 func TestStartUpWithoutSteps(t *testing.T) {
 	for name, c := range map[string]struct {
 		scene *scene
 		ns    int64 // of start-up, at least; 0: none
 		says  string
 	}{
-		"calls after the first launch": {sceneColdPass(3000*ms, 900*ms), 3900 * ms, "loading modules"},
-		"calls that repeat":            {sceneColdPass(300*ms, 300*ms, 300*ms), 0, ""},
-		"calls of ordinary length":     {sceneColdPass(20*ms, 20*ms), 0, ""},
-		"the first batch of workers":   {sceneFirstBatch("MultiProcessing", 1), 900 * ms, "first batch of a data loader"},
-		"several batches":              {sceneFirstBatch("MultiProcessing", 3), 0, ""},
-		"a loader without workers":     {sceneFirstBatch("SingleProcess", 1), 0, ""},
+		"calls after the first launch":  {sceneColdPass(3000*ms, 900*ms), 3900 * ms, "loading modules"},
+		"calls that repeat":             {sceneColdPass(300*ms, 300*ms, 300*ms), 0, ""},
+		"first launches that load code": {sceneLoads(func(i int) string { return "kernel" + string(rune('a'+i)) }, 200*us), 180 * ms, "loading modules"},
+		"long launches of one kernel":   {sceneLoads(func(int) string { return addKernel }, 200*us), 0, ""},
+		"long launches beside work":     {sceneLoads(func(i int) string { return "kernel" + string(rune('a'+i)) }, 60*ms), 0, ""},
+		"calls of ordinary length":      {sceneColdPass(20*ms, 20*ms), 0, ""},
+		"the first batch of workers":    {sceneFirstBatch("MultiProcessing", 1), 900 * ms, "first batch of a data loader"},
+		"several batches":               {sceneFirstBatch("MultiProcessing", 3), 0, ""},
+		"a loader without workers":      {sceneFirstBatch("SingleProcess", 1), 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, x := analyse(t, c.scene.trace())

@@ -41,3 +41,27 @@ func TestUnifiedMemory(t *testing.T) {
 		t.Errorf("copies are %v", a.Copies)
 	}
 }
+
+// Pages that the host touches move back without a launch: the recording lacks nothing, and the wait before each move is
+// no wait for a launch.
+func TestMigrationsLackNoLaunch(t *testing.T) {
+	s := newScene()
+	s.repeat(3, func() {
+		s.kernel(sgemm, 200*us)
+		s.wait("cudaStreamSynchronize")
+		for range 8 {
+			s.work(100 * us)
+			s.add(sceneEvent{kind: model.Memcpy, name: "Memcpy DtoH (unified memory)", start: s.now, end: s.now + 20*us, stream: -1,
+				bytes: 1 << 16, dir: model.D2H, memory: model.Migrated})
+			s.work(20 * us)
+		}
+	}).end()
+	a, _ := analyse(t, s.trace())
+	mustFind(t, a, gpuprof.RuleUnifiedMemory)
+	if f := find(a, gpuprof.RuleTraceQuality); f != nil {
+		t.Errorf("trace-quality: %s", f.Title)
+	}
+	if f := find(a, gpuprof.RuleHostBound); f != nil && f.Evidence["unknown_ns"] != nil {
+		t.Errorf("host-bound: %s", f.Title)
+	}
+}

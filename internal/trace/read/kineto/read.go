@@ -199,5 +199,5 @@ func (m *merger) describeEmptyArray(failed bool) string {
 	case m.phased == 0:
 		return "the elements of its array are no trace events;"
 	}
-	return fmt.Sprintf("none of its %d events is an operator, a runtime call or a device operation of PyTorch's profiler;", m.t.Events)
+	return fmt.Sprintf("none of its %d events has a category of torch.profiler's operators, runtime calls or device operations (an export of torch.autograd.profiler without Kineto has none);", m.t.Events)
 }
