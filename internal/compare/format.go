@@ -2,6 +2,7 @@ package compare
 
 import (
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
@@ -22,7 +23,7 @@ func FormatMetric(v float64, unit string, exact bool) string {
 	case unit == "B", unit == "B/op":
 		return gpuprof.FormatBytes(v) + strings.TrimPrefix(unit, "B")
 	case unit == "" || unit == "count":
-		return gpuprof.Significant(v, 5)
+		return strconv.FormatFloat(v, 'g', 5, 64)
 	}
 	return gpuprof.FormatSI(v, unit)
 }

@@ -18,7 +18,7 @@ func TestFigure(t *testing.T) {
 		exact bool
 		want  string
 	}{
-		{0.0123, "s", false, "12.3 ms"}, {51800, "probes/s", false, "51.8 kprobes/s"}, {1 << 20, "B", false, "1.00 MiB"}, {4800000, "B", true, "4800000 B"},
+		{0.0123, "s", false, "12.3 ms"}, {51800, "probes/s", false, "51.8 kprobes/s"}, {1 << 20, "B", false, "1.00 MiB"}, {4800000, "B", true, "4,800,000 B"},
 		{118, "count", true, "118"}, {2.5, "count", true, "2.5"}, {0.412, "J", false, "412 mJ"}, {41, "allocs/op", true, "41 allocs/op"}, {52224, "B/op", false, "51.0 KiB/op"},
 		{math.NaN(), "s", false, "-"}, {math.Inf(1), "B", true, "-"}, {12.5, "", false, "12.5"}, {1e300, "count", true, "1e+300"},
 	} {
