@@ -36,7 +36,7 @@ func (Cmd) Help() string {
 
 // Run implements the verb.
 func (c *Cmd) Run(a *cli.App) error {
-	t, err := c.Resolve(a, "check")
+	t, err := c.Resolve(a, "run --check")
 	if err != nil {
 		return err
 	}

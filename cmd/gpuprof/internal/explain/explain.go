@@ -36,8 +36,12 @@ func (c *Cmd) Run(a *cli.App) error {
 	return a.Documents.Explanation.Show(a, c.Format, entries)
 }
 
-// explainedByList says where a knob's text is; nil where no workload has a knob of this name.
+// explainedByList is the error for a name that gpuprof explain list takes: a list, a workload or a knob; nil for
+// another.
 func explainedByList(a *cli.App, name string) error {
+	if slices.Contains(cli.ListKinds(), name) || a.IsWorkload(name) {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "explaining %q: it is no single rule, warning, column or term", name).WithFix("gpuprof explain list %s lists it", name)
+	}
 	var has []string
 	for _, w := range a.Workloads() {
 		if slices.ContainsFunc(w.Knobs(), func(k workloads.Knob) bool { return k.Name == name }) {

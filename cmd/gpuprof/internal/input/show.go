@@ -119,6 +119,9 @@ func verbFor(kind string, paths []string) ([]string, error) {
 func kindOf(ctx context.Context, path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
+	case cli.IsBucket(path):
+		return "", gpuprof.Errorf(gpuprof.ErrUsage, "showing %s: a bucket may hold a job or a history", path).
+			WithFix("gpuprof fleet %[1]s shows a job, gpuprof history --store %[1]s a history", path)
 	case errors.Is(err, fs.ErrNotExist):
 		return "", gpuprof.Errorf(gpuprof.ErrUsage, "showing %s: there is no such file, and no verb of this name", path).
 			WithFix("give an existing file, or see gpuprof --help for the verbs")

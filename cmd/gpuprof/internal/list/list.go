@@ -76,7 +76,7 @@ func (c *Cmd) Run(a *cli.App) error {
 	}
 	chosen := a.Workloads()
 	if only != "" {
-		w, err := a.FindWorkload(only, "list")
+		w, err := a.FindWorkload(only, "explain list")
 		if err != nil {
 			return err
 		}
