@@ -54,22 +54,31 @@ func (d *Diagnosis) Missing(because string) (names []string) {
 	return names
 }
 
-// first is the line that keeps the machine from most: one that others are missing for, else the first that is
-// missing, else the first that is limited; nil where all are ok.
+// first returns the line that keeps the machine from most, nil where all are ok: one that others are missing for, then
+// the devices, then what else is missing or limited, and last what needs nothing to be done.
 func (d *Diagnosis) first() *CheckLine {
-	var missing, limited *CheckLine
-	for i := range d.Checks {
-		l := &d.Checks[i]
+	rank := func(l *CheckLine) int {
 		switch {
+		case l.State == OK || l.Because != "":
+			return 0
 		case len(d.Missing(l.Name)) > 0:
-			return l
-		case l.State == Missing && missing == nil && l.Because == "":
-			missing = l
-		case l.State == Limited && limited == nil:
-			limited = l
+			return 5
+		case strings.HasPrefix(l.Fix, "none needed"):
+			return 1
+		case l.Name == "gpu devices":
+			return 4
+		case l.State == Missing:
+			return 3
+		}
+		return 2
+	}
+	var top *CheckLine
+	for i := range d.Checks {
+		if l := &d.Checks[i]; rank(l) > 0 && (top == nil || rank(l) > rank(top)) {
+			top = l
 		}
 	}
-	return cmp.Or(missing, limited)
+	return top
 }
 
 func (d *Diagnosis) count(state CheckState) (n int) {
@@ -96,7 +105,7 @@ func number(n int) string {
 }
 
 func fixOf(l CheckLine) *Action {
-	if l.Fix == "" {
+	if l.Fix == "" || strings.HasPrefix(l.Fix, "none needed") {
 		return nil
 	}
 	return &Action{Text: AsSentence(l.Fix)}

@@ -103,7 +103,7 @@ func TestBisectOfBranches(t *testing.T) {
 				t.Errorf("before: %+v", s.Before)
 			}
 			if tt.culprit == "merge" && tt.merge {
-				if s.Outcome.Found != bisect.Nothing || !strings.Contains(string(said), "nothing to find in the merged branch alone") {
+				if s.Outcome.Found != bisect.Nothing || !strings.Contains(string(said), "[nothing to find]") || !strings.Contains(string(said), "In the merged branch alone") {
 					t.Errorf("found %s\n%s", s.Outcome.Found, said)
 				}
 				return

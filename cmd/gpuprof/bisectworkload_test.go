@@ -139,7 +139,7 @@ func TestBisectOfAWorkload(t *testing.T) {
 			if len(o.Also) != 1 || o.Also[0].Name != "launches" || o.Also[0].New-o.Also[0].Old != 1 {
 				t.Errorf("counters %+v", o.Also)
 			}
-			for _, want := range []string{`culprit `, `"commit 10"`, "tensor_product +1", "launches 8 -> 9"} {
+			for _, want := range []string{"range found", `"commit 10"`, "tensor_product +1", "launches 8 -> 9"} {
 				if !strings.Contains(said, want) {
 					t.Errorf("%q is missing in:\n%s", want, said)
 				}

@@ -131,7 +131,7 @@ func TestAgainstReference(t *testing.T) {
 		copies float64
 		code   int
 		says   string
-	}{{4e12, cli.ExitOK, "every figure is within its limits"}, {3.6e12, cli.ExitRegression, "3.60 TB/s, median of the reference 4.00 TB/s (10 %"}} {
+	}{{4e12, cli.ExitOK, "every figure is within its limits"}, {3.6e12, cli.ExitRegression, "3.60 TB/s, 10 % worse than the median of the reference, 4.00 TB/s"}} {
 		out.Reset()
 		c := &doctor.Cmd{Format: "table", Against: "reference.json"}
 		a := &cli.App{Tables: wired.tables(), Ctx: t.Context(), Stdout: &out, Stderr: &out}

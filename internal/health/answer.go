@@ -36,7 +36,7 @@ func (r *Report) Answer() gpuprof.Answer {
 		if o.Fix != "" {
 			a.Action = &gpuprof.Action{Text: gpuprof.AsSentence(o.Fix)}
 		}
-	case r.Verdict == NotChecked || r.Verdict == Unknown:
+	case r.Verdict == NotChecked:
 		a.Action = &gpuprof.Action{Text: "Measure the GPUs and compare them with siblings.", Command: "gpuprof doctor --bench"}
 	}
 	return a
