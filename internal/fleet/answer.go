@@ -38,7 +38,7 @@ func (r *Report) Answer() gpuprof.Answer {
 		if s.Cause != "" {
 			a.Sentence = gpuprof.AsSentence(r.Reason + "; " + causeText(s.Cause, s.Evidence))
 		}
-		a.Bar, a.Action = r.Waiting.bar(s), actionOf(s.Fix)
+		a.Bar, a.Action = waitingBar(s), actionOf(s.Fix)
 	case r.Verdict == Broken && len(r.Problems) > 0:
 		a.Action = &gpuprof.Action{Text: gpuprof.AsSentence("correct what was left out first: " + r.Problems[0])}
 	}
@@ -127,13 +127,14 @@ func (r *Report) offBar(o *Off) *gpuprof.Bar {
 	return nil
 }
 
-// bar is the recorded step with the part that ends where the rank is as fast as its siblings.
-func (w *Waiting) bar(s *Straggler) *gpuprof.Bar {
-	cost, step := float64(s.CostS), float64(w.StepS)
+// waitingBar returns the mean step with the part that ends where the rank is as fast as its siblings.
+func waitingBar(s *Straggler) *gpuprof.Bar {
+	cost := float64(s.CostS)
+	step := cost / float64(s.Share) // the share is of the mean step of the replay
 	if !(cost <= step) {
 		return nil
 	}
-	b := &gpuprof.Bar{Of: "median step", Unit: "s", Total: step, Parts: []gpuprof.BarPart{{Name: "waiting for " + RanksText(s.Ranks), Value: cost}, {Name: "the rest", Value: step - cost}}}
+	b := &gpuprof.Bar{Of: "mean step", Unit: "s", Total: step, Parts: []gpuprof.BarPart{{Name: "waiting for " + RanksText(s.Ranks), Value: cost}, {Name: "the rest", Value: step - cost}}}
 	if !b.Drawable() {
 		return nil
 	}

@@ -100,7 +100,7 @@ func (a *Analysis) causeText(f *gpuprof.Finding) string {
 	claim := gpuprof.FormatNS(f.StepNS)
 	idle := a.idleNS()
 	if len(a.Devices) == 0 || idle == 0 || 2*idlePart(f) < f.StepNS {
-		return fmt.Sprintf("%s, which costs up to %s of %s (%.0f %%).", upperFirst(cause), claim, a.eachStep(), 100*f.Share)
+		return fmt.Sprintf("%s, which costs up to %s of %s (%.0f %%).", upperFirst(cause), claim, a.eachStep(), 100*float64(f.StepNS)/float64(max(a.Step.NS, 1)))
 	}
 	how := "in part"
 	if 2*idlePart(f) > idle {
