@@ -90,7 +90,7 @@ func runCommand(ctx context.Context, w *wiring, args []string, stdout, stderr io
 }
 
 // ownArgs splits the command line into gpuprof's own arguments and the rest behind "--", which the
-// verb passes on. Verbs of an earlier version get their new spelling, and forms of a verb one name.
+// verb passes on. Renamed verbs get their new spelling, and forms of a verb one name.
 func ownArgs(a *cli.App, root *kong.Node, args []string) (own []string, dashed bool) {
 	if at := slices.Index(args, "--"); at >= 0 {
 		dashed = true
@@ -108,7 +108,7 @@ func ownArgs(a *cli.App, root *kong.Node, args []string) (own []string, dashed b
 	return spelled(a, root, commandline.HelpWords(args)), dashed
 }
 
-// spelled gives the words as the grammar has them, and tells the person of a verb's new spelling.
+// spelled returns the words in the grammar's spelling, and notes the new spelling of a renamed verb.
 func spelled(a *cli.App, root *kong.Node, words []string) []string {
 	words, renamed := commandline.Current(root, words)
 	if renamed != nil && !quiet(words) {
@@ -117,7 +117,7 @@ func spelled(a *cli.App, root *kong.Node, words []string) []string {
 	return commandline.Joined(root, words)
 }
 
-// quiet reports whether words ask for results and errors only; it is asked before they are parsed.
+// quiet reports whether the words have --quiet. It runs before they are parsed.
 func quiet(words []string) bool { return slices.Contains(words, "--quiet") }
 
 // line is a command line that was read.
@@ -136,7 +136,7 @@ func parse(a *cli.App, args []string) (*line, error) {
 	root := parser.Model.Node
 	args, dashed := ownArgs(a, root, args)
 	if !dashed {
-		if args, err = withVerb(a, root, args); err != nil {
+		if args, err = insertVerb(a, root, args); err != nil {
 			return nil, err
 		}
 	}
@@ -179,7 +179,7 @@ func dispatch(a *cli.App, args []string, machine *doctor.Machine) error {
 		child.Sweep(a.Ctx, os.TempDir())
 	}
 	err = l.verb.Run(a, machine, &mcp.Texts{Schemas: schema.Schemas})
-	if l.Open && (err == nil || len(a.Pages) > 0) { // what failed has said why there is no report
+	if l.Open && (err == nil || len(a.Pages) > 0) { // the error gave the reason already
 		err = errors.Join(err, openReport(a))
 	}
 	return err
@@ -319,7 +319,8 @@ func checkChoices(a *cli.App, kctx *kong.Context) error {
 	return nil
 }
 
-// helpLists replaces the names of lists in help texts, such as ${plots}, by the lists. Given to kong as variables, they would
+// helpLists replaces the names of lists in help texts, such as ${plots}, by the lists. Given to kong as variables,
+// they would
 // be interpolated again for each of several hundred flags, which takes longer than all else that a command does at its start.
 func helpLists(a *cli.App) *strings.Replacer {
 	lists := []string{

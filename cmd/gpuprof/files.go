@@ -11,9 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
 )
 
-// withVerb puts the verb that shows them before files that stand alone, and tells the person the command. Other
-// command lines stay as they are.
-func withVerb(a *cli.App, root *kong.Node, words []string) ([]string, error) {
+// insertVerb inserts a verb before files without one, and notes the command. It changes no other command line.
+func insertVerb(a *cli.App, root *kong.Node, words []string) ([]string, error) {
 	files, flags, ok := commandline.FilesMeant(root, words)
 	if !ok {
 		return words, nil

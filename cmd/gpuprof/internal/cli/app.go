@@ -17,7 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// App is what a verb works with.
+// App holds the state that every verb uses.
 type App struct {
 	*Tables
 	Ctx            context.Context
@@ -35,7 +35,7 @@ type App struct {
 // narrowest is the width of the terminal that documents are cut for, in columns.
 const narrowest = 80
 
-// Note tells the person at the terminal something beside the data.
+// Note prints a line on standard error for the user.
 func (a *App) Note(format string, args ...any) {
 	if !a.Quiet {
 		text := "gpuprof: " + document.CleanText(fmt.Sprintf(format, args...))

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// Screen is what a document is laid out for.
+// Screen describes the output that a document is laid out for.
 type Screen struct {
 	Width        int
 	Lines        int // most that are printed, 0 all
@@ -125,7 +125,7 @@ func (a *App) Screen() Screen {
 }
 
 // asciiLocale reports whether the locale of the environment names an encoding other than
-// UTF-8. An environment without a locale is that of a build server, whose log is UTF-8.
+// UTF-8. A build server sets no locale, and its log is UTF-8.
 func asciiLocale(getenv func(string) string) bool {
 	locale := cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG"))
 	upper := strings.ToUpper(strings.ReplaceAll(locale, "-", ""))

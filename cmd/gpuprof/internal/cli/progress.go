@@ -11,8 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// Progress is one line on the terminal that says what is going on. Off a
-// terminal it is silent.
+// Progress shows the current work in one line of a terminal. Without a terminal it prints nothing.
 type Progress struct {
 	bar   *progressbar.ProgressBar
 	label string

@@ -16,7 +16,7 @@ import (
 // FleetWords are how errors speak of the folder or bucket of a job.
 func FleetWords(give string) bucket.Words { return bucket.Words{What: "folder of the job", Give: give} }
 
-// RankSink is where this process of a job leaves its object.
+// RankSink stores the object of this process of a job.
 type RankSink struct {
 	App     *App
 	Place   launch.Place

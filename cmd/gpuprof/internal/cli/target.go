@@ -13,7 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// TargetFlags is what run and check work on: the flags they share.
+// TargetFlags are the flags that run and check share.
 type TargetFlags struct {
 	Workload string   `arg:"" optional:"" complete:"workload" help:"Name of the workload, see gpuprof explain list."`
 	Device   string   `default:"auto" complete:"device" placeholder:"NAME" help:"auto, host, cuda or cuda:N."`

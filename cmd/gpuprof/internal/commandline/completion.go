@@ -179,7 +179,7 @@ func flagCandidates(a *cli.App, node *kong.Node, before []string) []Candidate {
 	}
 	eachFlag(node, add)
 	if hasProgramVerb(node) && !slices.ContainsFunc(before, a.IsWorkload) {
-		eachFlag(ofProgram(node), add)
+		eachFlag(programVerbOf(node), add)
 	}
 	return out
 }

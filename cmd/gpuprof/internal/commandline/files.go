@@ -9,8 +9,10 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// showing are the verbs whose flags may stand beside files without a verb.
-func showing() []string { return []string{"analyze", "report", "compare", "fleet", "history", "pprof"} }
+// showingVerbs lists the verbs whose flags are accepted with files without a verb.
+func showingVerbs() []string {
+	return []string{"analyze", "report", "compare", "fleet", "history", "pprof"}
+}
 
 // FilesMeant divides a command line without a verb into the files and the flags around them. ok is false where the
 // first word is a verb, a program to run, or no name of a file.
@@ -37,17 +39,17 @@ func FilesMeant(root *kong.Node, words []string) (files, flags []string, ok bool
 	return files, flags, namesFile(files)
 }
 
-// isVerb reports whether a word is a verb, a hidden one too.
+// isVerb reports whether a word is a visible or hidden verb.
 func isVerb(root *kong.Node, word string) bool {
 	return slices.ContainsFunc(root.Children, func(n *kong.Node) bool { return n.Name == word })
 }
 
-// flagOfShowing is the flag that a word names in one of the verbs that show files; nil for none.
+// flagOfShowing returns the flag of a verb that shows files by its word, nil for none.
 func flagOfShowing(root *kong.Node, word string) *kong.Flag {
 	if f := FindFlag(root, word); f != nil {
 		return f
 	}
-	for _, verb := range showing() {
+	for _, verb := range showingVerbs() {
 		n := NodeOf(root, verb)
 		if n != nil && n.DefaultCmd != nil {
 			n = n.DefaultCmd

@@ -19,8 +19,8 @@ const (
 	schemaForm      = "explain schema"
 )
 
-// forms are those whose second word stands on the command line, unlike that of a program behind --.
-func forms() []string { return []string{checkForm, watchForm, recordForm, listForm, schemaForm} }
+// formNames lists the forms whose second word is typed, unlike that of a program after --.
+func formNames() []string { return []string{checkForm, watchForm, recordForm, listForm, schemaForm} }
 
 // IsForm reports whether a command is a form of another verb, which lists and completion leave out.
 func IsForm(name string) bool { return strings.Contains(name, " ") }
@@ -31,22 +31,22 @@ func isListed(n *kong.Node) bool { return !n.Hidden && !IsForm(n.Name) }
 // Renamed is a verb of an earlier version, and the words that replace it.
 type Renamed struct{ Old, New string }
 
-// renames are the verbs of earlier versions. They work, with a line that names the new spelling, for two minor
+// renamedVerbs lists the verbs of earlier versions. They work, with a line that names the new spelling, for two minor
 // versions; docs/cli.md lists them.
-func renames() []Renamed {
+func renamedVerbs() []Renamed {
 	return []Renamed{
 		{"baseline", "history baseline"}, {"check", checkForm}, {"watch", watchForm},
 		{"record", recordForm}, {"list", listForm}, {"schema", schemaForm},
 	}
 }
 
-// Current gives the words with the new spelling of a verb of an earlier version; renamed is nil where there is none.
+// Current returns the words with the new spelling of a renamed verb; renamed is nil for other verbs.
 func Current(root *kong.Node, words []string) (now []string, renamed *Renamed) {
 	_, at := firstWord(root, words, 0)
 	if at < 0 {
 		return words, nil
 	}
-	for _, r := range renames() {
+	for _, r := range renamedVerbs() {
 		if words[at] == r.Old {
 			return slices.Concat(words[:at], strings.Fields(r.New), words[at+1:]), &r
 		}
@@ -62,7 +62,7 @@ func Joined(root *kong.Node, words []string) []string {
 		return words
 	}
 	_, next := firstWord(NodeOf(root, verb), words, at+1)
-	for _, form := range forms() {
+	for _, form := range formNames() {
 		of, second, _ := strings.Cut(form, " ")
 		where := next
 		if strings.HasPrefix(second, "-") {
@@ -78,13 +78,13 @@ func Joined(root *kong.Node, words []string) []string {
 	return words
 }
 
-// IsProgramVerb reports whether a name is of a verb for a program of the user's own.
+// IsProgramVerb reports whether a verb runs the user's own program.
 func IsProgramVerb(name string) bool { return name == RunProgramVerb || name == TuneProgramVerb }
 
-// hasProgramVerb reports whether a verb has another one for a program of the user's own, which ofProgram returns.
+// hasProgramVerb reports whether a verb has a form for the user's own program; programVerbOf returns it.
 func hasProgramVerb(node *kong.Node) bool { return IsProgramVerb(node.Name + " --") }
 
-func ofProgram(node *kong.Node) *kong.Node { return NodeOf(node.Parent, node.Name+" --") }
+func programVerbOf(node *kong.Node) *kong.Node { return NodeOf(node.Parent, node.Name+" --") }
 
 // ProgramVerb turns "run" or "tune", followed by a command, into RunProgramVerb or TuneProgramVerb; so it does behind
 // help.
@@ -108,10 +108,10 @@ func (r *Renamed) Notice() string {
 	return "gpuprof " + r.Old + " is now gpuprof " + r.New + "; the old spelling works for two more minor versions"
 }
 
-// formsOf are the candidates that complete a verb with forms.
+// formsOf returns the candidates that complete a verb with forms.
 func formsOf(root *kong.Node, verb string) []Candidate {
 	var out []Candidate
-	for _, form := range forms() {
+	for _, form := range formNames() {
 		of, second, _ := strings.Cut(form, " ")
 		if n := NodeOf(root, form); of == verb && n != nil && !strings.HasPrefix(second, "-") {
 			out = append(out, Candidate{second, n.Help})

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
-// jobs are those of the README, one command each.
+// jobs lists the jobs of the README, one command each.
 const jobs = `  My training is slow.            gpuprof run -- python train.py
   Did my change make it slower?   gpuprof gate --against main -- python train.py
   Is this GPU healthy?            gpuprof doctor --bench
@@ -35,8 +35,7 @@ func (HelpCmd) Help() string {
 // Run implements the verb; dispatch has turned "help VERB" into "VERB --help".
 func (HelpCmd) Run(*cli.App) error { return nil }
 
-// HelpWords turns "help VERB" into "VERB --help". Other words stay as they are, and
-// so does a word that is no verb, whose error is parse's.
+// HelpWords turns "help VERB" into "VERB --help". It changes no other words: parse refuses a word that is no verb.
 func HelpWords(words []string) []string {
 	at := slices.IndexFunc(words, func(w string) bool { return !strings.HasPrefix(w, "-") })
 	if at < 0 || words[at] != "help" {

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
-// PrintHelp prints the help of gpuprof in 40 rows of 80 columns, and that of a verb as kong does. The help of run and
-// tune has the flags for a program of the user's own too.
+// PrintHelp prints the help of gpuprof in 40 rows of 80 columns, and the help of a verb in kong's form. Run and tune
+// list their flags for the user's own program too.
 func PrintHelp(o kong.HelpOptions, ctx *kong.Context) error {
 	verb := ctx.Selected()
 	switch {
@@ -32,7 +32,7 @@ func PrintHelp(o kong.HelpOptions, ctx *kong.Context) error {
 // usagesOf has a line for each form of a verb.
 func usagesOf(root *kong.Node, verb string) string {
 	lines := []string{verb + " [flags] -- CMD ARG...", verb + " WORKLOAD [flags]"}
-	for _, form := range forms() {
+	for _, form := range formNames() {
 		if of, _, _ := strings.Cut(form, " "); of == verb {
 			lines = append(lines, form+" "+strings.ToUpper(NodeOf(root, form).Positional[0].Name)+" [flags]")
 		}
@@ -54,7 +54,7 @@ func addProgramFlags(verb *kong.Node) {
 			}
 		}
 	}
-	add(ofProgram(verb).Flags, program)
+	add(programVerbOf(verb).Flags, program)
 	add(verb.Flags, workload)
 	verb.Flags = both
 }

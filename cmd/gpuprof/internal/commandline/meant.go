@@ -54,7 +54,7 @@ func ProgramMeant(a *cli.App, root *kong.Node, words []string) error {
 	return nil
 }
 
-// missingDashes proposes the command with -- before the program; more is what else may be meant.
+// missingDashes proposes the command with -- before the program; more lists other proposals.
 func missingDashes(why string, before, command []string, more string) error {
 	line := slices.Concat([]string{"gpuprof"}, before, []string{"--"}, command)
 	for i := range line {
@@ -91,7 +91,7 @@ func takesValue(node *kong.Node, word string) bool {
 func flagMeant(node *kong.Node, word string) *kong.Flag {
 	f := FindFlag(node, word)
 	if f == nil && hasProgramVerb(node) {
-		f = FindFlag(ofProgram(node), word)
+		f = FindFlag(programVerbOf(node), word)
 	}
 	return f
 }

@@ -104,11 +104,11 @@ func diagnose(a *cli.App, machine *Machine) []gpuprof.CheckLine {
 	if l, ok := examineCUPTI(a); ok && record.CanCUDA() {
 		lines = append(lines, l)
 	}
-	return group(append(lines, gpus...))
+	return groupByCause(append(lines, gpus...))
 }
 
-// group notes which lines are missing because another one is, and which are details as long as they are ok.
-func group(lines []gpuprof.CheckLine) []gpuprof.CheckLine {
+// groupByCause marks lines that are missing because of another line, and details that matter only if they are missing.
+func groupByCause(lines []gpuprof.CheckLine) []gpuprof.CheckLine {
 	needDriver := []string{"gpu nodes", "gpu", "gpu devices", "gpu telemetry", "gpu kernels", "cuBLAS", "cuDNN", "NVRTC", "cupti"}
 	details := []string{"command", "cpu quota", "cpu frequency", "clock", "timer", "cpu energy (RAPL)", "perf events"}
 	const driver = "gpu driver"

@@ -41,7 +41,8 @@ func pathLine(self string) gpuprof.CheckLine {
 	return l
 }
 
-// starts reports whether file is the script that a wheel puts beside this program: the program itself has there the name
+// starts reports whether file is the script that a wheel puts beside this program: the program itself has there the
+// name
 // that no other package takes.
 func starts(file, self string) bool {
 	if whole, err := filepath.EvalSymlinks(file); err == nil {

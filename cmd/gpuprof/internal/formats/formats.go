@@ -93,7 +93,7 @@ func Documents(tool gpuprof.Tool) cli.Documents {
 			"csv": func(w io.Writer, r *history.Report, _ cli.Screen) error { return csv.History(w, r) },
 		}))},
 		Fleet: cli.Kind[*fleet.Report]{What: "a fleet report", Prints: []string{"table", "json", "markdown"}, Writers: withPages(page.Fleet, 0, withPictures(figure.OfFleet, map[string]cli.Writer[*fleet.Report]{}))},
-		// Both are of doctor, so they have the same formats.
+		// Both come from doctor and have the same formats.
 		Health: cli.Kind[*health.Report]{What: "the health of GPUs", Prints: []string{"table", "json", "brief-json", "markdown"}, Writers: withBrief(always(brief.Health), whole(withPages(page.Health, 0, map[string]cli.Writer[*health.Report]{
 			"prometheus": func(w io.Writer, r *health.Report, _ cli.Screen) error { return prometheus.Write(w, r) },
 		})))},
@@ -261,8 +261,7 @@ func EncodeVerdict(w io.Writer, c *compare.Comparison, _ cli.Screen) error {
 	return nil
 }
 
-// lists are those of numbers, indented: no text of JSON holds a line break, so
-// that none is taken for one.
+// lists matches indented lists of numbers. Texts of JSON hold no line break, so it matches none of them.
 var lists = regexp.MustCompile(`\[\n *(?:(?:null|[-+.0-9eE]+),?\n *)+\]`)
 
 // oneLine prints a process's samples in one line, not one a line.

@@ -34,7 +34,7 @@ func (c *CompareCmd) Run(a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	comparison, err := (&files{old: c.Old, now: c.New, flags: &c.Flags}).judge(a, o)
+	comparison, err := (&files{old: c.Old, now: c.New, flags: &c.Flags}).judgeFiles(a, o)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// files are two stored results to judge.
+// files holds the paths of two stored results.
 type files struct {
 	old, now string // paths; old may be autoBaseline
 	dir      string // of the baselines, empty for the usual folder
@@ -17,11 +17,11 @@ type files struct {
 	budgets  []compare.Budget
 }
 
-// autoBaseline stands for the stored baseline that fits the new result.
+// autoBaseline selects the stored baseline that fits the new result.
 const autoBaseline = "auto"
 
-// judge reads both sides and compares them. A misspelt counter is reported whatever is wrong with the old side.
-func (f *files) judge(a *cli.App, o compare.Options) (*compare.Comparison, error) {
+// judgeFiles reads both sides and compares them. A misspelt counter is reported whatever is wrong with the old side.
+func (f *files) judgeFiles(a *cli.App, o compare.Options) (*compare.Comparison, error) {
 	defer input.LimitHeap(outside.DocumentMemory())()
 	in, err := input.OpenFile(a.Ctx, f.now)
 	if err != nil {

@@ -101,7 +101,7 @@ func (c *Cmd) judge(a *cli.App, o compare.Options, budgets []compare.Budget) (*c
 		}
 		return compare.CheckBudgets(r, budgets, o)
 	case len(c.Args) == 2:
-		return (&files{old: c.Args[0], now: c.Args[1], dir: c.Dir, flags: &c.Flags, budgets: budgets}).judge(a, o)
+		return (&files{old: c.Args[0], now: c.Args[1], dir: c.Dir, flags: &c.Flags, budgets: budgets}).judgeFiles(a, o)
 	}
 	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: give OLD and NEW, or one file with --max NAME=N, or a workload with --against").WithFix("see gpuprof gate --help")
 }

@@ -29,7 +29,7 @@ func IsRecording(path string) bool {
 	return err == nil
 }
 
-// SnapshotsIn are the memory snapshots in a folder that gpuprof run --memory left, none for another path. The error
+// SnapshotsIn returns the memory snapshots in a folder that gpuprof run --memory left, none for another path. The error
 // is ErrUsage where one is no regular file.
 func SnapshotsIn(path string) ([]string, error) {
 	found := outside.Dir(path).Glob("snapshot-*.pickle")
@@ -41,7 +41,8 @@ func SnapshotsIn(path string) ([]string, error) {
 	return found, nil
 }
 
-// AnalysisIn is the analysis in the folder of a recording. The error is ErrUsage and names the verb that makes one.
+// AnalysisIn returns the path of the analysis in a recording's folder. The error is ErrUsage and names the verb that
+// makes one.
 func AnalysisIn(dir string) (string, error) {
 	path := filepath.Join(dir, analysisFile)
 	if _, err := os.Stat(path); err == nil {
@@ -67,7 +68,7 @@ func (in *File) openFolder() (err error) {
 	return err
 }
 
-// folderResult is the result of the recordings in a folder.
+// folderResult returns the result of the recordings in a folder.
 func (in *File) folderResult(a *cli.App) ([]*compare.Result, error) {
 	if in.Memory {
 		found, err := AnalyzeMemoryFiles(a, in.folder)

@@ -92,7 +92,7 @@ func (in *File) Close() error {
 	return in.File.Close()
 }
 
-// document is the whole text of what is no trace.
+// document returns the whole text of a file that is no trace.
 func (in *File) document() ([]byte, error) {
 	if !in.whole {
 		in.text, in.err = in.File.Bytes(outside.Document())
@@ -122,7 +122,7 @@ func (in *File) Result(a *cli.App) (*compare.Result, error) {
 	return found[0], nil
 }
 
-// Results are those of every run in the file, or the counters and step times of a trace.
+// Results returns every run in the file, or the counters and step times of a trace.
 func (in *File) Results(a *cli.App) ([]*compare.Result, error) {
 	if in.folder != nil {
 		return in.folderResult(a)

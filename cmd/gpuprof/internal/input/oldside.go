@@ -13,7 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/advise"
 )
 
-// OldSide is what a result is compared with: another, or a stored baseline's sessions.
+// OldSide is the old side of a comparison: a result, or the sessions of a stored baseline.
 type OldSide struct {
 	result   *compare.Result
 	Sessions []*compare.Result
@@ -73,8 +73,7 @@ func compareFiles(a *cli.App, old, now *compare.Result, o compare.Options) (*com
 	return c.With(againstBaseline(a, c, old, now), nil), nil
 }
 
-// againstBaseline is what would close the gap, with commands that leave out what
-// the preset says anyway.
+// againstBaseline returns findings that would close the gap; their commands omit settings of the preset.
 func againstBaseline(a *cli.App, c *compare.Comparison, old, now *compare.Result) []gpuprof.Finding {
 	o := advise.Options{}
 	if w, err := a.FindWorkload(now.Workload, "compare"); err == nil {

@@ -41,11 +41,11 @@ const (
 	baselines  = "a folder of baselines"
 )
 
-// taken lists what gpuprof FILE takes, for errors.
+// taken lists the files that gpuprof FILE takes, for errors.
 const taken = "gpuprof FILE takes recordings, memory snapshots, results, the JSON of gpuprof, " +
 	"and the folder of a recording, a job or a history"
 
-// Show finds the command for the files that stand in place of a verb: what the first of them is decides, and the
+// Show finds the command for files without a verb: the kind of the first one decides, and the
 // others must be of the same kind. The error is ErrUsage, or ErrInput for a file whose kind cannot be told.
 func Show(ctx context.Context, paths []string) (Shown, error) {
 	var what []string
@@ -73,7 +73,7 @@ func together(a, b string) bool {
 	return a == b || isResult(a) && isResult(b)
 }
 
-// verbFor are the words of the command for files of a kind.
+// verbFor returns the words of the command for files of a kind.
 func verbFor(kind string, paths []string) ([]string, error) {
 	with := func(words ...string) ([]string, error) { return append(words, paths...), nil }
 	several := len(paths) > 1
@@ -115,7 +115,7 @@ func verbFor(kind string, paths []string) ([]string, error) {
 	return with("report")
 }
 
-// kindOf is the kind of a file or folder, with its article.
+// kindOf returns the kind of a file or folder, with its article.
 func kindOf(ctx context.Context, path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -150,7 +150,7 @@ func kindOf(ctx context.Context, path string) (string, error) {
 	return in.kindOfDocument()
 }
 
-// kindOfDocument is the kind of a file that is no recording.
+// kindOfDocument returns the kind of a file that is no recording.
 func (in *File) kindOfDocument() (string, error) {
 	foreign := in.foreign() // it looks at the beginning of a file that was not read yet
 	text, err := in.document()
@@ -182,7 +182,7 @@ func (in *File) kindOfDocument() (string, error) {
 		WithFix("%s", taken)
 }
 
-// takenFor names what a text looks like.
+// takenFor names the kind of text by its beginning.
 func takenFor(text []byte) string {
 	trimmed := bytes.TrimSpace(text)
 	switch {
@@ -203,7 +203,7 @@ func isJob(dir string) bool {
 	})
 }
 
-// kindOfFolder is the kind of a folder.
+// kindOfFolder returns the kind of a folder.
 func kindOfFolder(ctx context.Context, dir string) (string, error) {
 	snapshots, err := SnapshotsIn(dir)
 	switch {

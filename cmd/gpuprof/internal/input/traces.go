@@ -21,7 +21,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/rules"
 )
 
-// Caveats are what limits findings for reasons outside the trace, see analyze.Options.
+// Caveats limit findings for reasons outside the trace, see analyze.Options.
 type Caveats func(a *analyze.Analysis, f gpuprof.Finding) string
 
 // AnalyzeTraces reads the files of one job and analyses them together. A file
@@ -150,7 +150,7 @@ func TracesIn(dir string) ([]string, error) {
 		if stem, ok := strings.CutSuffix(name, ".trace.json.gz"); ok && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == stem+".xplane.pb" }) {
 			continue
 		}
-		// gpuprof's own results lie beside the traces they were made from.
+		// gpuprof's own results are in the folder of their traces.
 		if slices.Contains([]string{analysisFile, cli.RunFile, recordingFile}, name) || e.IsDir() {
 			continue
 		}

@@ -48,7 +48,7 @@ func (Cmd) Help() string {
 
 // Run implements the verb.
 func (c *Cmd) Run(a *cli.App) error {
-	// Looked at here first: pprof would say only that it found no profile.
+	// Checked here first: the error of pprof would only be that it found no profile.
 	p, err := openProfile(a, c.File)
 	if err != nil {
 		return err
@@ -131,8 +131,8 @@ func parsedProfile(path string, b *bytes.Buffer, err error) (*profile.Profile, e
 	return cleanProfile(p), nil
 }
 
-// isRecording reports whether a path is a folder, or a file that begins as a recording does. A pipe is left as it is:
-// it can be read once.
+// isRecording reports whether a path is a folder, or a file that begins as a recording does. It does not read a pipe,
+// which can be read once.
 func isRecording(a *cli.App, path string) bool {
 	info, err := os.Stat(path)
 	if err != nil || info.IsDir() || !info.Mode().IsRegular() {
@@ -176,7 +176,7 @@ func isProfile(path string) bool {
 	return strings.HasSuffix(path, ".pb.gz") || strings.HasSuffix(path, ".pprof")
 }
 
-// openProfile is what can be shown of a file: a run converted, or a profile.
+// openProfile opens a profile, or a run converted to one.
 func openProfile(a *cli.App, path string) (*profile.Profile, error) {
 	defer input.LimitHeap(outside.DocumentMemory())()
 	switch {

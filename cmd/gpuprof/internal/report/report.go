@@ -37,15 +37,15 @@ func (Cmd) Help() string {
 	)
 }
 
-// inFolder is the analysis in the folder of a recording. What shows the recording itself is refused: gpuprof analyze
-// reads that.
-func (c *Cmd) inFolder(dir string) (string, error) {
+// findAnalysis returns the analysis in the folder of a recording. It refuses formats of the recording itself, which gpuprof analyze
+// writes.
+func (c *Cmd) findAnalysis(dir string) (string, error) {
 	path, err := input.AnalysisIn(dir)
 	if err != nil {
 		return "", err
 	}
 	for _, out := range c.Output {
-		if f, err := runfile.FormatOf(out); err == nil && slices.Contains(ofRecording(), f.Name) {
+		if f, err := runfile.FormatOf(out); err == nil && slices.Contains(recordingFormats(), f.Name) {
 			return "", gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: the analysis in %s does not hold the recording", out, dir).
 				WithFix("gpuprof analyze %s -o %s writes it", gpuprof.ShellWord(dir), gpuprof.ShellWord(out))
 		}
@@ -53,8 +53,8 @@ func (c *Cmd) inFolder(dir string) (string, error) {
 	return path, nil
 }
 
-// ofRecording are the formats that show a recording, which an analysis does not hold.
-func ofRecording() []string { return []string{"pprof", "perfetto", "speedscope", "folded"} }
+// recordingFormats are the formats that show a recording, which an analysis does not hold.
+func recordingFormats() []string { return []string{"pprof", "perfetto", "speedscope", "folded"} }
 
 // isChromeTrace says whether a text begins like a profiler's, which is no document of gpuprof.
 func isChromeTrace(text []byte) bool {
@@ -72,7 +72,7 @@ func (c *Cmd) Run(a *cli.App) error {
 	for i, path := range c.Runs {
 		if cli.IsDir(path) {
 			var err error
-			if path, err = c.inFolder(path); err != nil {
+			if path, err = c.findAnalysis(path); err != nil {
 				return err
 			}
 			c.Runs[i] = path

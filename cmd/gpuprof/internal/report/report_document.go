@@ -24,11 +24,11 @@ type reporter func(c *Cmd, a *cli.App, text []byte, what string) error
 func reporters(a *cli.App) map[gpuprof.DocumentKind]reporter {
 	t := a.Documents
 	comparison, tuning := reporterOf(t.Comparison, compare.Decode), reporterOf(t.Tuning, tune.Decode)
-	analysis := t.Analysis.Without(ofRecording()...) // they show the trace itself, which is not in the file
+	analysis := t.Analysis.Without(recordingFormats()...) // they show the trace itself, which is not in the file
 	return map[gpuprof.DocumentKind]reporter{
 		document.Comparison: comparison, document.Gate: comparison, document.Tune: tuning, document.Claims: tuning,
 		document.Bisect: reporterOf(t.Bisect, bisect.Decode), document.History: reporterOf(t.History, history.Decode),
-		document.Memory: reporterOf(t.Memory.Without(ofRecording()...), memsnap.Decode), // the stacks are not in the file
+		document.Memory: reporterOf(t.Memory.Without(recordingFormats()...), memsnap.Decode), // the stacks are not in the file
 		document.Analysis: reporterOf(analysis, func(text []byte, path string) (*cli.Study, error) {
 			a, err := analyze.Decode(text, path)
 			if err == nil {
