@@ -16,7 +16,7 @@ type Answer struct {
 	Action *Action `json:"action,omitempty"`
 }
 
-// Tone is how good the news is. A verdict has one tone on every surface.
+// Tone rates the news: good, bad, ... A verdict has one tone on every surface.
 type Tone string
 
 // Tones.

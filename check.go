@@ -13,13 +13,13 @@ type Check struct {
 	Tolerance     float64 `json:"tolerance"`
 	Pass          bool    `json:"pass"`
 	Rows          string  `json:"rows,omitempty"` // "all 512" or "66 of 3000"
-	// Virtual says that a mean in virtual time was compared with theory: its error is that of a finite
-	// simulation of the method, and none of what the settings compute.
+	// Virtual marks a comparison of a mean in virtual time with theory: its error comes from a finite simulation of
+	// the method, not from the arithmetic of the settings.
 	Virtual bool `json:"virtual,omitempty"`
 }
 
-// CheckReport is what gpuprof run --check says of a workload on a device: cases where vectors of
-// another program were given, the stages otherwise.
+// CheckReport holds the results of gpuprof run --check for a workload on a device: cases where vectors of another
+// program were given, the stages otherwise.
 type CheckReport struct {
 	Head
 	Workload string       `json:"workload"`
@@ -29,7 +29,7 @@ type CheckReport struct {
 	Stages   []Check      `json:"stages,omitempty"`
 }
 
-// Failed is how many of the comparisons disagree with the reference, and of how many.
+// Failed counts the comparisons that disagree with the reference, and all comparisons.
 func (r *CheckReport) Failed() (failed, all int) {
 	for _, c := range r.Cases {
 		if !c.Pass {
@@ -54,7 +54,7 @@ type CaseResult struct {
 	Pass          bool    `json:"pass"`
 }
 
-// Answer is whether every comparison agrees with its reference, and the worst one.
+// Answer reports whether every comparison agrees with its reference, and names the worst one.
 func (r *CheckReport) Answer() Answer {
 	failed, all := r.Failed()
 	name, off := r.worst()

@@ -17,8 +17,7 @@ type Cost struct {
 	TF32 int64 `json:"tf32,omitempty"`
 	BF16 int64 `json:"bf16,omitempty"`
 	FP16 int64 `json:"fp16,omitempty"`
-	// Sequence is how many launches wait each for the one before, as the time
-	// steps of a recurrence do.
+	// Sequence counts the launches that each wait for the one before, like the time steps of a recurrence.
 	Sequence int64 `json:"sequence,omitempty"`
 }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Diagnosis is what gpuprof doctor found out about the machine and its devices.
+// Diagnosis holds the findings of gpuprof doctor about the machine and its devices.
 type Diagnosis struct {
 	Head
 	Checks []CheckLine `json:"checks"`
@@ -22,7 +22,7 @@ func (d *Diagnosis) Vital() (missing CheckLine, any bool) {
 	return CheckLine{}, false
 }
 
-// Answer is what this machine can measure, and the first thing that keeps it from more.
+// Answer states the measurements that this machine allows, and the first obstacle to more.
 func (d *Diagnosis) Answer() Answer {
 	if v, bad := d.Vital(); bad {
 		return Answer{Verdict: "nothing to measure with", Tone: ToneBad, Sentence: fmt.Sprintf("No measurement is possible here: %s: %s.", v.Name, cmp.Or(v.Reason, "it is missing")), Action: fixOf(v)}

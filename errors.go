@@ -53,18 +53,17 @@ func Errorf(kind error, format string, args ...any) *Error {
 	return &Error{Kind: kind, Err: fmt.Errorf(format, args...)}
 }
 
-// Unfit says why a call cannot use an argument, and what to do about it; the zero value
-// is nothing.
+// Unfit is the reason for which a call cannot use an argument, and its fix; the zero value means that there is none.
 type Unfit struct{ Why, Fix string }
 
-// Of is the error, ErrUsage, of such a call. The format, as fmt.Errorf's, ends where the
-// reason follows: "copying %d bytes: the source".
+// Of returns the error of the call, ErrUsage. The format, as fmt.Errorf's, ends where the reason follows: "copying
+// %d bytes: the source".
 func (u Unfit) Of(format string, args ...any) error {
 	return &Error{Kind: ErrUsage, Err: fmt.Errorf(format+" %s", append(args, u.Why)...), Fix: u.Fix}
 }
 
-// FixOf is what to do about a failure, by the outermost error that says it, and
-// the failure's text without it. fix is empty where none says it.
+// FixOf splits a failure's text into the reason and the fix of the outermost error that has one. fix is empty if
+// none has.
 func FixOf(err error) (reason, fix string) {
 	reason = err.Error()
 	for e, ok := errors.AsType[*Error](err); ok; e, ok = errors.AsType[*Error](e.Err) {
@@ -75,8 +74,8 @@ func FixOf(err error) (reason, fix string) {
 	return reason, ""
 }
 
-// Unreadable is the ErrInput of a file whose content cannot be used: what was being
-// done, the cause, and what to do about it. A cause that has a fix says it itself.
+// Unreadable returns the ErrInput of a file whose content cannot be used: the action, the cause and the fix. A cause
+// with a fix of its own keeps that fix.
 func Unreadable(doing string, err error, fix string) error {
 	if _, own := errors.AsType[interface {
 		error

@@ -26,7 +26,7 @@ type Finding struct {
 	ClaimNS int64   `json:"claim_ns,omitempty"`
 	StepNS  int64   `json:"claim_step_ns,omitempty"`
 	Share   float64 `json:"claim_share,omitempty"` // of the steady time of a trace
-	// Parts divides StepNS by the part of the step that it lies in, a class or an idle state; of a trace's.
+	// Parts divides StepNS by the part of the step that it falls in, a class or an idle state; only a trace has it.
 	Parts map[string]int64 `json:"claim_parts,omitempty"`
 
 	Evidence map[string]any `json:"evidence"`            // counts and times
@@ -67,7 +67,7 @@ type Site struct {
 	NS    int64   `json:"ns,omitempty"` // spent there; 0 unknown
 }
 
-// CheckState says how far a thing can be measured.
+// CheckState grades how well something can be measured.
 type CheckState string
 
 // The states of a CheckLine.
@@ -77,7 +77,7 @@ const (
 	Missing CheckState = "missing"
 )
 
-// CheckLine is what one look at the machine or at a device found.
+// CheckLine is the result of one check of the machine or of a device.
 type CheckLine struct {
 	Name   string     `json:"name"`
 	State  CheckState `json:"state"`
@@ -85,7 +85,7 @@ type CheckLine struct {
 	Reason string     `json:"reason"` // why it is not ok; empty when it is
 	Fix    string     `json:"fix"`    // what to do about it
 	Vital  bool       `json:"vital"`  // without it nothing can be measured
-	// Because is the line whose reason is that of this one: without a driver there is no GPU, and no library of it.
+	// Because names the line with the same cause: without a driver there is neither a GPU nor a GPU library.
 	Because string `json:"because,omitempty"`
 	// Detail marks a line of little weight: no measurement fails without it.
 	Detail bool `json:"detail,omitempty"`

@@ -72,8 +72,8 @@ func separated(digits string) string {
 	return sign + whole
 }
 
-// FormatInterval prints the 95 % interval of a ratio as changes: "95 % +25.1 % to +32.0 %"; of a ratio from two
-// up as factors: "95 % x3.900 to x5.600". "" where there is no interval.
+// FormatInterval prints the 95 % interval of a ratio as changes: "95 % +25.1 % to +32.0 %"; of a ratio from two up
+// as factors: "95 % x3.900 to x5.600". It returns "" without an interval.
 func FormatInterval(ratio, low, high float64) string {
 	switch {
 	case !isPositive(low) || !isPositive(high):
@@ -84,8 +84,8 @@ func FormatInterval(ratio, low, high float64) string {
 	return "95 % " + FormatChange(low-1) + " to " + FormatChange(high-1)
 }
 
-// FormatRatioChange prints a ratio as a change with its 95 % interval, where it has one:
-// "+28.5 % (95 % +25.1 % to +32.0 %)", "x4.300 (95 % x3.900 to x5.600)". "" where there is no ratio.
+// FormatRatioChange prints a ratio as a change, with its 95 % interval if it has one: "+28.5 % (95 % +25.1 % to
+// +32.0 %)", "x4.300 (95 % x3.900 to x5.600)". It returns "" without a ratio.
 func FormatRatioChange(ratio, low, high float64) string {
 	if !isPositive(ratio) {
 		return ""

@@ -97,8 +97,8 @@ func (c Ceilings) Bound(least Cost, cacheBytes int64) Bound {
 	return out
 }
 
-// bytes is the least time of a cost's traffic: what is read and written alike is
-// a copy, the rest is reads or writes alone.
+// bytes returns the least time in seconds of a cost's traffic. Bytes that are both read and written count as a copy,
+// the remainder as reads or writes alone. missing is the reason if a peak rate is unknown.
 func (c Ceilings) bytes(least Cost, cacheBytes int64) (seconds float64, missing string) {
 	all := least.Bytes()
 	if all <= 0 {
@@ -127,8 +127,8 @@ func (c Ceilings) bytes(least Cost, cacheBytes int64) (seconds float64, missing 
 	return seconds, ""
 }
 
-// Beside holds the bound against the time measured. One that is longer than that
-// is wrong about something, so it is withheld and the reason says by how much.
+// Beside checks the bound against the measured time in seconds. A bound longer than the measurement is wrong: Beside
+// then withholds it, and Missing gives the excess.
 func (b Bound) Beside(measured float64) Bound {
 	if b.S <= 0 || !(measured > 0) || b.S <= measured {
 		return b

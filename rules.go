@@ -1,7 +1,6 @@
 package gpuprof
 
-// The ids of the rules, as they stand in Finding.Rule. One cause has one id, for runs of
-// the workloads and for traces.
+// The ids of the rules, as in Finding.Rule. One cause has one id, for runs of the workloads and for traces.
 const (
 	RuleMeasured          = "measured"
 	RuleBaseline          = "against-baseline"
@@ -200,8 +199,7 @@ func RuleNow(id, to string) string {
 	return id
 }
 
-// RenameRule gives a finding of an earlier version the present id of its rule, and
-// says whether that is another.
+// RenameRule gives a finding of an earlier version the present id of its rule, and reports whether the id changed.
 func (f *Finding) RenameRule() (changed bool) {
 	was := f.Rule
 	f.Rule = RuleNow(was, f.To)

@@ -11,14 +11,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
-// DocumentKind says what a file holds; package internal/document lists the kinds.
+// DocumentKind names the kind of a file; package internal/document lists the kinds.
 type DocumentKind string
 
 // Head is the envelope: the first members of every file that gpuprof writes.
 type Head struct {
 	Kind DocumentKind `json:"kind"`
-	// Version is of the schema of this kind, by semantic versioning: a reader refuses a
-	// newer major and tolerates fields that it does not know.
+	// Version is the schema version of this kind, by semantic versioning: a reader refuses a newer major version and
+	// ignores unknown fields.
 	Version string `json:"schema_version"`
 	Tool    Tool   `json:"tool"` // what wrote the file
 	// Answered is the answer in a file. Its writer derives it from the document, and no
@@ -29,7 +29,7 @@ type Head struct {
 // Envelope is the head of a document that embeds it.
 func (h *Head) Envelope() *Head { return h }
 
-// MajorOf is the major number of a version, -1 for what is no version.
+// MajorOf returns the major number of a version, -1 if the text is no version.
 func MajorOf(version string) int { return numberOf(version, 0) }
 
 // MinorOf is the minor number of a version, -1 where it has none.
@@ -47,7 +47,7 @@ func numberOf(version string, part int) int {
 	return max(n, -1) // a number beyond all is the largest
 }
 
-// Status says how much of a run can be believed.
+// Status grades how complete and valid a run is.
 type Status string
 
 const (
@@ -98,16 +98,16 @@ type Run struct {
 	Warnings    []Warning          `json:"warnings"`
 	Findings    []Finding          `json:"findings"`
 
-	// DeviceClockHz is the device's clock when the last sample was taken: the SM clock
-	// of a GPU, that of a CPU on the host; 0 is unknown.
+	// DeviceClockHz is the clock of the device at the last sample: the SM clock of a GPU, the core clock of a CPU on
+	// the host; 0 is unknown.
 	DeviceClockHz float64 `json:"device_clock_hz,omitempty"`
 
-	// Renewed: the run is of a schema before 1.1, and its exposed times were computed
-	// again when it was read, by the present rule (see CopiesYield).
+	// Renewed marks a run with a schema before 1.1 whose exposed times were computed again by the present rule when
+	// the file was read (see CopiesYield).
 	Renewed bool `json:"-"`
 }
 
-// Tool says what wrote the file.
+// Tool identifies the program that wrote the file.
 type Tool struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
@@ -154,8 +154,8 @@ func (s *Series) N() int {
 	return n
 }
 
-// StageResult is what was measured of one stage, per step. Series that do
-// not apply are nil: a wait has no device time.
+// StageResult holds the measurements of one stage, per step. Series that do not apply are nil: a wait has no device
+// time.
 type StageResult struct {
 	Name   string `json:"name"`
 	Parent string `json:"parent"` // "step", or a stage for kernels
@@ -169,14 +169,14 @@ type StageResult struct {
 	Host     *Series            `json:"host"`
 	Exposed  *Series            `json:"exposed"`
 	Counters map[string]float64 `json:"counters"`
-	// BoundS is the stage's roofline bound in seconds (Ceilings.Bound), for its
-	// minimum of work in this formulation; 0 when there is none. BoundBy says what
-	// bounds it, NoBound why there is no bound where work is counted.
+	// BoundS is the stage's roofline bound in seconds (Ceilings.Bound), for its minimum of work in this formulation;
+	// 0 without a bound. BoundBy names the limiting resource, NoBound the reason for a missing bound of counted
+	// work.
 	BoundS  float64 `json:"floor_s"`
 	BoundBy string  `json:"bound_by,omitempty"`
 	NoBound string  `json:"no_bound,omitempty"`
-	// Method says how a kernel too short for a pair of events was timed
-	// (MethodSlope); it is empty where Device is the time between two events.
+	// Method names the way in which a kernel too short for a pair of events was timed (MethodSlope). It is empty if
+	// Device is the time between two events.
 	Method string `json:"method,omitempty"`
 }
 
@@ -191,26 +191,26 @@ type Ratio struct {
 	CI95  Interval `json:"ci95"`
 }
 
-// ProbeCost is what recording the spans of a step takes at most, by calibration:
-// twice what a row of spans takes, the caller's clock reads and the stream's
-// event records one after the other. On the host it bounds the overhead.
+// ProbeCost is an upper limit for the cost of recording the spans of a step, by calibration: twice the cost of a row
+// of spans, with the caller's clock reads and the stream's event records one after the other. On the host it bounds
+// the overhead.
 type ProbeCost struct {
 	Spans       float64 `json:"spans"`        // of a step, DeviceSpans among them
 	DeviceSpans float64 `json:"device_spans"` // those with events on a stream
 	Seconds     float64 `json:"seconds"`      // of a step
 }
 
-// Another says how far the median step of another process may lie from this
-// one's: 95 % of processes lie within a factor of 1 + Share, up or down.
+// Another bounds the difference between the median steps of two processes: 95 % of other processes are within a
+// factor of 1 + Share of this one, up or down.
 type Another struct {
 	Share     float64 `json:"share"`
 	Processes int     `json:"processes"` // that it rests on
-	// Same says that they ran this program with these settings; else they ran
-	// other settings or builds on this machine.
+	// Same: these processes ran this program with these settings; otherwise they ran other settings or builds on
+	// this machine.
 	Same bool `json:"same_settings"`
 }
 
-// ProbeLimit is what probes may cost, as a share of the step.
+// ProbeLimit returns the limit for the cost of probes, as a share of the step.
 func (e Env) ProbeLimit() float64 {
 	if e.Kind == "cuda" {
 		return 0.01
@@ -224,13 +224,12 @@ type Rung struct {
 	Probe string `json:"probe"` // "step events", "stage events", "kernel events", "telemetry"
 	Over  string `json:"over"`  // "nothing", or an earlier probe
 	Ratio
-	// Apart says that the probe was left out of the timing passes because it
-	// may cost more than the limit.
+	// Apart: the timing passes left the probe out because it may cost more than the limit.
 	Apart bool `json:"apart"`
 }
 
-// Energy is the energy pass: steps run for some seconds while the device's
-// energy counter is watched. Powers are of the whole device, in watts.
+// Energy holds the results of the energy pass, which runs steps for some seconds and watches the device's energy
+// counter. Powers cover the whole device, in watts.
 type Energy struct {
 	GrossStepJ float64 `json:"gross_step_j"` // CounterW times the time of a step
 	NetStepJ   Number  `json:"net_step_j"`   // the same less IdleW; null when that is unknown
@@ -268,15 +267,15 @@ type Track struct {
 	Value []Number  `json:"value"`
 }
 
-// Side tells instrumented from bare samples in Order. Where stage events cost
-// too much (Run.ProbedStep is set), Step was measured without them; its samples
-// are side 0 all the same, and those of ProbedStep stand in no list.
+// The values of Order.Side separate instrumented samples from bare ones. If stage events cost too much
+// (Run.ProbedStep is set), Step was measured without them: its samples are still side 0, and no list has the samples
+// of ProbedStep.
 const (
 	SideProbed = 0
 	SideBare   = 1
 )
 
-// Order is when a sample was taken. In JSON it is [block, side, start_s].
+// Order is the position of a sample in time. In JSON it is [block, side, start_s].
 type Order struct {
 	Block  int
 	Side   int // SideProbed or SideBare
@@ -301,7 +300,7 @@ func (o *Order) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// WithFindings is the run with more findings; the run itself stays as it is.
+// WithFindings returns a copy of the run with more findings. It does not change the run itself.
 func (r *Run) WithFindings(more ...Finding) *Run {
 	out := *r
 	out.Findings = append(slices.Clip(r.Findings), more...)
@@ -318,17 +317,16 @@ func (r *Run) Stage(name string) *StageResult {
 	return nil
 }
 
-// CopiesYield reports whether the run's exposed times are by the rule that stages
-// of kernels own an instant before copies do, and its roofline bounds by the
-// precision and traffic of each stage: since schema 1.1. Before, a copy beside
-// a kernel could be counted as exposed, and a bound be another precision's.
+// CopiesYield reports whether the run has schema 1.1 or later. From then on stages of kernels own an instant before
+// copies do, and each stage has the roofline bound of its own precision and traffic. Before, a copy during a kernel
+// could count as exposed, and a bound could be for another precision.
 func (r *Run) CopiesYield() bool {
 	major, minor := MajorOf(r.Version), MinorOf(r.Version)
 	return minor >= 0 && (major != 1 || minor >= 1)
 }
 
-// Simulated reports whether the device was a stand-in for a GPU: its times say
-// nothing about any device, and no baseline may hold them.
+// Simulated reports whether the device was a stand-in for a GPU. Its times hold for no device, and no baseline may
+// contain them.
 func (r *Run) Simulated() bool { return r.Device.DeviceInfo["simulated"] == "true" }
 
 // Failed lists the checks that did not pass.

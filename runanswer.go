@@ -39,7 +39,7 @@ func (r *Run) Answer() Answer {
 	return out
 }
 
-// sentenceOf begins a sentence with a reason, or with what stands in for it.
+// sentenceOf begins a sentence with a reason, or returns otherwise without a reason.
 func sentenceOf(reason, otherwise string) string {
 	if reason = strings.TrimRight(strings.TrimSpace(reason), "."); reason == "" {
 		return otherwise
@@ -74,8 +74,8 @@ func (r *Run) stepText() string {
 	return fmt.Sprintf("%s, %s in %s (%.1f %%)", text, how, most.Name, 100*most.Value)
 }
 
-// StageShares are the shares of the stages of all exposed time, over every sample, in the order of the step: a stage
-// that only some steps have is not lost as it would be in medians.
+// StageShares returns the shares of the stages in all exposed time, over every sample, in the order of the step. A
+// stage that only some steps have keeps its share; in medians it would be lost.
 func (r *Run) StageShares() []BarPart {
 	var out []BarPart
 	total := 0.0
@@ -111,7 +111,7 @@ func (r *Run) stepBar() *Bar {
 	return b
 }
 
-// action is what the first finding suggests.
+// action returns the suggestion of the first finding.
 func (r *Run) action() *Action {
 	if len(r.Findings) == 0 {
 		return nil
@@ -139,7 +139,8 @@ func (s *Series) median() float64 {
 	return s.Median
 }
 
-// Total adds a series' finite samples, those below 0 as 0; without samples the median stands in. 0 without a median.
+// Total adds a series' finite samples, those below 0 as 0. It uses the median if there are no samples, and returns 0
+// without a median.
 func (s *Series) Total() float64 {
 	if !s.Usable() {
 		return 0
@@ -158,11 +159,11 @@ func (s *Series) Total() float64 {
 	return total
 }
 
-// mostDigits is how many digits a figure of a series has at most.
+// mostDigits limits the significant digits of a series' figure.
 const mostDigits = 5
 
-// Digits is how many significant digits a series' figures are printed with: Digits, and more where both ends of the
-// interval would print alike.
+// Digits returns the number of significant digits to print a series' figures with: Digits, or more if both ends of
+// the interval would print alike.
 func (s *Series) Digits() int {
 	if s == nil || !s.CI95.Known() || math.IsInf(s.CI95[0], 0) || math.IsInf(s.CI95[1], 0) || s.CI95[0] == s.CI95[1] {
 		return Digits

@@ -1,6 +1,6 @@
 package gpuprof
 
-// StageKind says which clock a stage runs on.
+// StageKind selects the clock that times a stage.
 type StageKind uint8
 
 const (
@@ -12,10 +12,9 @@ const (
 	WaitStage
 )
 
-// StageRole says what a stage does for the step. It decides which of two device
-// stages that overlap owns an instant (a copy beside a kernel is hidden), and it is
-// how the advice knows a stage, whatever its name. A workload has at most one stage
-// of each role but RoleCompute.
+// StageRole is the part that a stage plays in the step. It decides which of two overlapping device stages owns an
+// instant (a copy during a kernel is hidden), and the advice recognises a stage by it, whatever its name. A workload
+// has at most one stage of each role except RoleCompute.
 type StageRole uint8
 
 const (
@@ -49,7 +48,7 @@ func (r StageRole) String() string {
 	return names[r]
 }
 
-// Copies says that a device stage only copies between host and device.
+// Copies reports whether a device stage only copies between host and device.
 func (r StageRole) Copies() bool { return r == RoleTransfer || r == RoleResult }
 
 // WholeStep begins the names of checks that compare what steps leave with float64 from the
@@ -82,7 +81,7 @@ const (
 	InputBestSetting  = "replayed_setting"
 	InputBestPeak     = "replayed_setting_peak_bytes"
 
-	// Bytes of the device in which windows of steps stay recorded for a way back, and those of one.
+	// Device bytes in which windows of steps stay recorded for a backward pass, and the bytes of one window.
 	InputRecorded       = "recorded_bytes"
 	InputRecordedWindow = "recorded_window_bytes"
 )
@@ -94,14 +93,13 @@ type Stage struct {
 	Name string
 	Kind StageKind
 	Role StageRole
-	// Try is what to run, and PyTorch what to change, where the stage holds the
-	// step back and no knob of the workload acts on it.
+	// Try is a command to run, and PyTorch a change to make, if the stage limits the step and no knob of the
+	// workload acts on it.
 	Try, PyTorch string
-	// TimedAlone says that recordings of other programs (gpu-check) time this
-	// stage by itself too.
+	// TimedAlone: recordings of other programs (gpu-check) time this stage by itself too.
 	TimedAlone bool
 	MaxSpans   int // most Begin/End pairs in one step (layers, item reads)
-	// Parts is what one step launches in this stage, with its cost by count.
+	// Parts lists the launches of one step in this stage, with their cost by count.
 	Parts []Part
 	// Minimum is the least any implementation must compute and move for this
 	// stage: every input read once, every output written once.

@@ -31,7 +31,7 @@ func (n *Number) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*float64)(n))
 }
 
-// Interval is the two ends of an interval; both are NaN where there is none, and JSON has null.
+// Interval holds the two ends of an interval. Without an interval both are NaN, and null in JSON.
 type Interval [2]float64
 
 // NoInterval is the Interval of figures that give none.
@@ -60,8 +60,8 @@ func (i *Interval) UnmarshalJSON(b []byte) error {
 // Values inside gpuprof are in base units (seconds, bytes, hertz, joules).
 // The functions below scale them for people, and only for printing.
 
-// Digits is how many significant digits a figure is printed with: as many as a
-// median with an interval of about one percent carries.
+// Digits is the number of significant digits of a printed figure: as many as a median with an interval of about one
+// percent carries.
 const Digits = 3
 
 // FormatSeconds prints a time: "12.3 ms", or "unknown" of one that is not finite.
@@ -112,8 +112,8 @@ func scaled(v float64, digits int, scales []scale) string {
 	return Significant(v/last.size, digits) + " " + last.unit
 }
 
-// MostShare is the largest share that FormatPercent and FormatChange print as it is. A larger
-// one comes from data that bound nothing.
+// MostShare is the largest share that FormatPercent and FormatChange print in full. A larger one comes from data
+// that bound nothing.
 const MostShare = 9.99
 
 // FormatPercent prints a share of 0 or more with the given number of significant digits: "3.1 %"

@@ -39,7 +39,7 @@ func Unwritable(doing string, err error, other, otherwise string) error {
 	return Errorf(ErrUsage, "%s: %w", doing, cause).WithFix("%s", otherwise)
 }
 
-// isFull also knows the two numbers that Windows has for it (winerror.h).
+// isFull also accepts the two error numbers of Windows for a full disk (winerror.h).
 func isFull(err error) bool {
 	const handleDiskFull, diskFull = syscall.Errno(39), syscall.Errno(112)
 	return errors.Is(err, syscall.ENOSPC) ||

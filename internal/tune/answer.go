@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Tone is how good the news of a verdict is, on every surface.
+// Tone rates the news of a verdict, on every surface.
 func (v Verdict) Tone() gpuprof.Tone {
 	switch v {
 	case Faster, Less:
@@ -23,7 +23,7 @@ func (v Verdict) Tone() gpuprof.Tone {
 	return gpuprof.TonePlain
 }
 
-// The verdicts of claims: by how much the measured effect is that of the guide.
+// The verdicts of claims, by the ratio of the measured effect to the effect in the guide.
 const (
 	ClaimConfirmed = "confirmed"
 	ClaimSmaller   = "smaller"
@@ -31,7 +31,7 @@ const (
 	ClaimOpposite  = "opposite"
 )
 
-// ClaimTone is how good the news of a claim's verdict is, on every surface.
+// ClaimTone rates the news of a claim's verdict, on every surface.
 func ClaimTone(verdict string) gpuprof.Tone {
 	switch verdict {
 	case ClaimConfirmed:
@@ -44,7 +44,7 @@ func ClaimTone(verdict string) gpuprof.Tone {
 	return gpuprof.ToneUnsure
 }
 
-// Answer is what to set and what it gains, or why nothing is recommended.
+// Answer states the setting to use and its gain, or the reason why nothing is recommended.
 func (r *Result) Answer() gpuprof.Answer {
 	c := r.Conclusion
 	a := gpuprof.Answer{Tone: gpuprof.ToneUnsure, Sentence: firstClauses(c.Text)}
@@ -79,10 +79,14 @@ func (r *Result) Answer() gpuprof.Answer {
 	return a
 }
 
-// partialAnswer is that of a search that did not come to its end.
+// partialAnswer returns the answer of an unfinished search.
 func (r *Result) partialAnswer() gpuprof.Answer {
-	return gpuprof.Answer{Verdict: "not ended", Tone: gpuprof.ToneUnsure, Sentence: fmt.Sprintf("The search did not come to its end, so nothing is recommended: %s.", strings.TrimSuffix(cmp.Or(r.Reason, "it can be continued"), ".")),
-		Action: &gpuprof.Action{Text: "Continue it with --resume and the file that it left."}}
+	return gpuprof.Answer{
+		Verdict: "not ended", Tone: gpuprof.ToneUnsure,
+		Sentence: fmt.Sprintf("The search did not come to its end, so nothing is recommended: %s.",
+			strings.TrimSuffix(cmp.Or(r.Reason, "it can be continued"), ".")),
+		Action: &gpuprof.Action{Text: "Continue it with --resume and the file that it left."},
+	}
 }
 
 // recommendedAnswer is the setting with its ratio and interval.
@@ -93,13 +97,19 @@ func (r *Result) recommendedAnswer() gpuprof.Answer {
 		goal = string(r.Goal)
 	}
 	change := gpuprof.FormatRatioChange(rec.Ratio, rec.CI95[0], rec.CI95[1])
-	text := fmt.Sprintf("%s changes %s by %s against the default%s", settingsText(rec.Knobs), goal, cmp.Or(change, "an unknown amount"), confirmedIn(rec.Processes))
-	a := gpuprof.Answer{Verdict: "recommended", Tone: gpuprof.ToneGood, Action: &gpuprof.Action{Text: "Run the recommended setting.", Command: r.Conclusion.Command}}
+	text := fmt.Sprintf("%s changes %s by %s against the default%s", settingsText(rec.Knobs), goal,
+		cmp.Or(change, "an unknown amount"), confirmedIn(rec.Processes))
+	a := gpuprof.Answer{
+		Verdict: "recommended", Tone: gpuprof.ToneGood,
+		Action: &gpuprof.Action{Text: "Run the recommended setting.", Command: r.Conclusion.Command},
+	}
 	of := goal + ", recommended / default"
 	if p := r.Program; p != nil {
 		of = "speed, recommended / as it is"
-		text = fmt.Sprintf("%s makes the program %s times as fast (%s)%s; losses: %s", settingsText(rec.Knobs), gpuprof.FormatFactor(rec.Ratio),
-			cmp.Or(gpuprof.FormatInterval(2, rec.CI95[0], rec.CI95[1]), "without an interval"), confirmedIn(rec.Processes), p.Losses.Text())
+		text = fmt.Sprintf("%s makes the program %s times as fast (%s)%s; losses: %s",
+			settingsText(rec.Knobs), gpuprof.FormatFactor(rec.Ratio),
+			cmp.Or(gpuprof.FormatInterval(2, rec.CI95[0], rec.CI95[1]), "without an interval"),
+			confirmedIn(rec.Processes), p.Losses.Text())
 		if len(p.Patch) > 0 {
 			a.Action.Text = "Change the program: " + strings.Join(p.Patch, "; ")
 		}
@@ -168,9 +178,13 @@ func (r *Result) claimsAnswer() gpuprof.Answer {
 	if opposite != "" {
 		text += "; the opposite holds of " + opposite
 	}
-	a := gpuprof.Answer{Verdict: fmt.Sprintf("%d of %d confirmed", count[ClaimConfirmed], len(r.Claims)), Tone: gpuprof.TonePlain, Sentence: text + "."}
+	a := gpuprof.Answer{
+		Verdict: fmt.Sprintf("%d of %d confirmed", count[ClaimConfirmed], len(r.Claims)),
+		Tone:    gpuprof.TonePlain, Sentence: text + ".",
+	}
 	if r.Status != gpuprof.Complete {
-		a.Tone, a.Sentence = gpuprof.ToneUnsure, text+"; the test did not come to its end: "+strings.TrimSuffix(cmp.Or(r.Reason, "it can be continued"), ".")+"."
+		reason := strings.TrimSuffix(cmp.Or(r.Reason, "it can be continued"), ".")
+		a.Tone, a.Sentence = gpuprof.ToneUnsure, text+"; the test did not come to its end: "+reason+"."
 		a.Action = &gpuprof.Action{Text: "Continue it with --resume and the file that it left."}
 	}
 	return a

@@ -6,26 +6,26 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Program is what a tuning of the user's own program has beside the rest of a Result: tune -- COMMAND.
-// Ratios are of steps (or whole runs) per second, setting over the program as it is.
+// Program holds the part of a Result that only a tuning of the user's own program has: tune -- COMMAND. Ratios are
+// of steps (or whole runs) per second, setting over the unchanged program.
 type Program struct {
 	Command []string `json:"command"` // with its secrets masked
 	Metric  Metric   `json:"metric"`
 	// Warm steps are left out and Steps are measured in each process; 0 where whole runs are timed.
 	Warm  int `json:"warm_steps"`
 	Steps int `json:"steps"`
-	// Epoch is how many steps an epoch of the loader has, where whole epochs are measured; else 0.
+	// Epoch counts the steps of an epoch of the loader if whole epochs are measured; else 0.
 	Epoch int `json:"epoch_steps,omitempty"`
-	// Noise is the share by which two runs of the program as it is differ.
+	// Noise is the share by which two runs of the unchanged program differ.
 	Noise   float64 `json:"noise"`
 	Device  string  `json:"device,omitempty"` // kind of device of the parameters: "cpu", "cuda"
 	Threads int     `json:"threads,omitempty"`
 	CPUs    int     `json:"cpus"`
 	// Copied: the runs had a copy of the working folder. Otherwise they wrote into it.
 	Copied bool `json:"copied"`
-	// Losses is how far two runs of the program as it is agree.
+	// Losses measures the agreement between runs of the unchanged program.
 	Losses LossCheck `json:"losses"`
-	// Patch has the lines to change, of what is recommended.
+	// Patch lists the lines to change in the program for the recommended setting.
 	Patch []string `json:"patch"`
 	// Left are settings that were not tried, each with its reason.
 	Left []LeftOut `json:"left_out"`
@@ -33,7 +33,7 @@ type Program struct {
 	Runs []ProgramRun `json:"runs"`
 }
 
-// Metric is what a run of the program is timed by.
+// Metric selects the time by which runs of the program compare.
 type Metric string
 
 // The metrics.
@@ -50,7 +50,7 @@ type LeftOut struct {
 
 // ProgramRun is one process of the program.
 type ProgramRun struct {
-	// Key names the settings, "" for the program as it is, and Plan the steps that were asked for.
+	// Key names the settings, "" for the unchanged program, and Plan the requested steps.
 	Key  string `json:"key"`
 	Plan [2]int `json:"plan"` // steps left out, steps measured
 	// Cost is in seconds per step, or per run; 0 where the run failed.
@@ -66,7 +66,7 @@ type ProgramRun struct {
 	Took   map[string]int `json:"took,omitempty"`   // how often each setting took hold
 }
 
-// HookReport is what the hook tells of the program.
+// HookReport is the report of the hook about the program.
 type HookReport struct {
 	Steps   int               `json:"steps"`
 	Ended   bool              `json:"ended,omitempty"` // the program came to its end before all steps were made
@@ -78,7 +78,7 @@ type HookReport struct {
 	Seen  Observed `json:"seen"`
 }
 
-// Observed is what the program does that decides which settings make sense.
+// Observed holds the facts of the program that decide which settings make sense.
 type Observed struct {
 	Loaders    []Loader                  `json:"loaders"`
 	Epochs     [][2]int                  `json:"epochs"` // number of the loader, steps made before
@@ -118,10 +118,10 @@ type Optimizer struct {
 	Sparse  bool   `json:"sparse"`
 }
 
-// Same says how a training compares with another.
+// Same grades how closely a training agrees with another.
 type Same string
 
-// What a comparison of losses can say.
+// The results of a comparison of losses.
 const (
 	SameBits     Same = "same bits"
 	Within       Same = "within limit" // differs by no more than --max-error, or than two plain runs do
@@ -149,7 +149,7 @@ func (l *LossCheck) Text() string {
 	return string(l.Verdict)
 }
 
-// soundRuns says that the runs read from a file have the form of measured ones.
+// soundRuns reports whether the runs read from a file have the form of measured ones.
 func (p *Program) soundRuns() bool {
 	if p == nil {
 		return true

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Goal is what tune makes better.
+// Goal is the quantity that tune improves.
 type Goal string
 
 // The goals. Time is seconds per unit of work; Throughput its inverse; Energy
@@ -31,7 +31,7 @@ const (
 // Goals are all of them.
 func Goals() []Goal { return []Goal{Time, Throughput, Energy, Memory, Latency} }
 
-// Verdict says what turning a knob does.
+// Verdict is the effect of changing a knob.
 type Verdict string
 
 // The verdicts of a measurement. Less and More stand for Faster and Slower
@@ -47,8 +47,7 @@ const (
 	Failed       Verdict = "failed"       // out of memory, a failed check, a lost launch
 )
 
-// Result is what tune found, and everything it measured: the file that it can
-// be resumed from.
+// Result holds the outcome of tune with all measurements; a search can resume from its file.
 type Result struct {
 	gpuprof.Head
 	Build    string         `json:"build,omitempty"` // SHA-256 of the program; empty where unknown
@@ -57,7 +56,7 @@ type Result struct {
 	Started  time.Time      `json:"started"`
 	Workload string         `json:"workload,omitempty"`
 	Preset   string         `json:"preset,omitempty"`
-	// Set is what the user fixed beside the preset; tune does not turn it.
+	// Set holds the settings that the user fixed in addition to the preset; tune does not change them.
 	Set       gpuprof.Settings `json:"set,omitempty"`
 	Device    string           `json:"device"`           // as --device takes it
 	DeviceDoc string           `json:"device_name"`      // the device's own name
@@ -70,16 +69,16 @@ type Result struct {
 	MaxMemory int64            `json:"max_memory_bytes,omitempty"`
 	BudgetS   float64          `json:"budget_s"`
 	SpentS    float64          `json:"spent_s"`
-	// Rate is that of requests per second where the goal is latency, fixed once by the start.
+	// Rate is the number of requests per second if the goal is latency; the start measurement fixes it once.
 	Rate float64 `json:"rate_per_s,omitempty"`
 
 	Default *Point `json:"default"`
-	// Recommended is nil unless fresh processes confirmed a setting. Conclusion
-	// says in words what came of the search, whatever it was.
+	// Recommended is nil unless fresh processes confirmed a setting. Conclusion summarises the search in words in
+	// every case.
 	Recommended *Recommended `json:"recommended"`
 	Conclusion  Conclusion   `json:"conclusion"`
-	// Findings are what the figures of the start say of its knobs: those were
-	// tried first. Nil: the start was not measured so.
+	// Findings are hints from the figures of the start about its knobs; tune tried those knobs first. Nil: the start
+	// was not measured so.
 	Findings []Hint `json:"findings,omitempty"`
 	// Confirmations are the settings taken to fresh processes, with what came of it.
 	Confirmations []Confirmation `json:"confirmations"`
@@ -95,7 +94,7 @@ type Result struct {
 	Program *Program `json:"program,omitempty"`
 }
 
-// Peer is what another program took for the same job, as it was recorded.
+// Peer is the recorded figure of another program for the same job.
 type Peer struct {
 	Name     string  `json:"name"`     // the other program: "e3nn", "torch.nn.GRU"
 	Figure   string  `json:"figure"`   // what was timed: "tensor_product/deepaw/csr"
@@ -112,17 +111,16 @@ type Point struct {
 	CI95   [2]float64       `json:"ci95"` // zero where there were too few figures for one
 }
 
-// Recommended is what to run instead of the default, confirmed in fresh
-// processes. Knobs holds only what is turned.
+// Recommended is the setting to run instead of the default, confirmed in fresh processes. Knobs holds only the
+// changed knobs.
 type Recommended struct {
 	Knobs   gpuprof.Settings `json:"knobs"`
 	Command string           `json:"command"`
 	Ratio   float64          `json:"ratio"` // of the goal, recommended over default
 	CI95    [2]float64       `json:"ci95"`
-	// TimeRatio is of seconds per unit of work, whatever the goal; 0 where it
-	// was not measured.
+	// TimeRatio compares seconds per unit of work, whatever the goal; 0 if it was not measured.
 	TimeRatio float64 `json:"time_ratio,omitempty"`
-	// Processes is how many fresh processes Ratio comes from.
+	// Processes counts the fresh processes behind Ratio.
 	Processes    int                `json:"processes"`
 	Confirmed    bool               `json:"confirmed"` // always: for readers of the file
 	Text         string             `json:"text"`
@@ -142,7 +140,7 @@ const (
 	NothingFits = "nothing_fits" // neither the default nor anything else keeps to the limits
 )
 
-// Conclusion is what came of a search. It is empty while the search is not finished.
+// Conclusion is the result of a search. It is empty while the search is not finished.
 type Conclusion struct {
 	Verdict string `json:"verdict"`
 	Text    string `json:"text"`
@@ -152,8 +150,8 @@ type Conclusion struct {
 // Confirmation is a setting taken to fresh processes.
 type Confirmation struct {
 	Knobs gpuprof.Settings `json:"knobs"`
-	// Ratio is of the goal over the default's, the mean over processes; 0 where
-	// there were too few. Interval is the one that decides, two-sided at Level.
+	// Ratio divides the goal of the setting by the goal of the default, the mean over processes; 0 if there were too
+	// few. Interval decides, two-sided at Level.
 	Ratio     float64    `json:"ratio"`
 	Interval  [2]float64 `json:"interval"`
 	Level     float64    `json:"level"`
@@ -183,7 +181,8 @@ type Effect struct {
 	Reason      string     `json:"reason,omitempty"`
 	Pairs       int        `json:"pairs"` // of neighbouring blocks
 	PyTorch     string     `json:"pytorch,omitempty"`
-	// Losses and CPURatio (CPU time per step, setting over the program as it is) are of the user's own program.
+	// Losses and CPURatio (CPU time per step, setting over the unchanged program) belong to tunings of the user's
+	// own program.
 	Losses   *LossCheck `json:"losses,omitempty"`
 	CPURatio float64    `json:"cpu_ratio,omitempty"`
 }
@@ -193,12 +192,12 @@ type Curve struct {
 	Knob   string       `json:"knob"`
 	Unit   string       `json:"unit"`
 	Points []CurvePoint `json:"points"`
-	// Knee is the smallest value within 5 % of the best; past it there is
-	// little to gain. Empty where the intervals are too wide to tell.
+	// Knee is the smallest value within 5 % of the best; past it there is little to gain. It is empty if the
+	// intervals are too wide to decide.
 	Knee string `json:"knee"`
 }
 
-// KneeText says in words where the knee is.
+// KneeText names the knee in words.
 func (c Curve) KneeText() string {
 	if c.Knee == "" {
 		return "no knee can be named, the intervals are too wide; give more time with --budget"
@@ -241,7 +240,7 @@ type Entry struct {
 	Outcome *Outcome `json:"outcome"`
 }
 
-// Outcome is what comparing settings B with A gave.
+// Outcome is the result of comparing settings B with A.
 type Outcome struct {
 	// A and B hold the cost in the goal's unit: one list a block (or, in fresh
 	// processes, a process); TimeA and TimeB the seconds per unit of work.
@@ -261,7 +260,7 @@ type Outcome struct {
 	CountA  map[string]float64 `json:"count_a,omitempty"`    // per step
 	CountB  map[string]float64 `json:"count_b,omitempty"`
 
-	// Sittings is how often both sides were opened for these blocks; 0: once.
+	// Sittings counts how often both sides were opened for these blocks; 0: once.
 	Sittings int `json:"sittings,omitempty"`
 
 	Verdict Verdict `json:"verdict,omitempty"` // Refused or Failed; else empty
@@ -269,17 +268,17 @@ type Outcome struct {
 	Seconds float64 `json:"seconds"` // that the measurement took
 
 	Rate float64 `json:"rate_per_s,omitempty"` // of requests, where the goal is latency
-	// What callers saw beside the goal, where it is latency.
+	// Latency and goodput that callers measured, if the goal is latency.
 	SeenA *Seen `json:"seen_a,omitempty"`
 	SeenB *Seen `json:"seen_b,omitempty"`
 }
 
-// Seen is what callers of a service saw in each block: the median latency in s, of all scheduled requests, and the
-// answers in time per second.
+// Seen holds the figures that callers of a service measured in each block: the median latency in s, of all scheduled
+// requests, and the answers in time per second.
 type Seen struct {
 	P50S    []float64 `json:"p50_s"`
 	Goodput []float64 `json:"goodput_per_s"`
-	// SenderLate is how many of the blocks had a sender so late that their tail is its own.
+	// SenderLate counts the blocks whose tail came from a late sender.
 	SenderLate int `json:"sender_late,omitempty"`
 }
 
@@ -325,8 +324,8 @@ func Decode(b []byte, name string) (*Result, error) {
 	return r, nil
 }
 
-// before2 takes over a result of schema 1: it called recommended what no fresh
-// process had confirmed, and had no conclusion beside that.
+// before2 converts a result of schema 1: it called recommended a setting that no fresh process had confirmed, and
+// had no conclusion.
 func (r *Result) before2() {
 	rec := r.Recommended
 	if rec == nil {
@@ -338,8 +337,7 @@ func (r *Result) before2() {
 	}
 }
 
-// IntervalText says what the intervals of Effects are of. Before schema 2 each was
-// of its row alone.
+// IntervalText names the coverage of the intervals of Effects. Before schema 2 each interval covered its row alone.
 func (r *Result) IntervalText() string {
 	if gpuprof.MajorOf(r.Version) == 1 {
 		return "95 %"
@@ -350,9 +348,8 @@ func (r *Result) IntervalText() string {
 // longest is a time that no search takes, in seconds: 30 years.
 const longest = 1e9
 
-// sound says that an outcome read from a file has the form of a measured one:
-// a verdict that a measurement can end with, and the blocks of both sides in
-// pairs, with a figure above zero each at least. Nil is sound too; it is no
+// sound reports whether an outcome read from a file has the form of a measured one: a verdict that a measurement can
+// end with, and the blocks of both sides in pairs, each with figures above zero. Nil is sound too; it is no
 // measurement.
 func (o *Outcome) sound() bool {
 	if o == nil {

@@ -17,8 +17,7 @@ type Hint struct {
 	ClaimS float64          `json:"claim_s"`
 }
 
-// RenameRule gives a hint of an earlier version the present id of its rule, and says
-// whether that is another.
+// RenameRule gives a hint of an earlier version the present id of its rule, and reports whether the id changed.
 func (h *Hint) RenameRule() (changed bool) {
 	was := h.Rule
 	for _, knob := range slices.Sorted(maps.Keys(h.Knobs)) {
@@ -28,8 +27,8 @@ func (h *Hint) RenameRule() (changed bool) {
 	return h.Rule != was
 }
 
-// PeerLines puts the recorded figures of other programs beside gpuprof's own of
-// the same recording, a sentence each.
+// PeerLines compares the recorded figures of other programs with gpuprof's own from the same recording, a sentence
+// each.
 func (r *Result) PeerLines() []string {
 	var out []string
 	for _, p := range r.Peers {
@@ -43,9 +42,8 @@ func (r *Result) PeerLines() []string {
 	return out
 }
 
-// OneTimeText says what a setting costs once and after how many steps that is
-// saved again; empty where it costs nothing. The time of setting up holds the
-// other costs.
+// OneTimeText describes the one-time cost of a setting and the number of steps that repay it; empty without a cost.
+// The set-up time includes the other costs.
 func (r *Recommended) OneTimeText() string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(r.OneTime)) {
