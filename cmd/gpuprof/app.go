@@ -319,9 +319,8 @@ func checkChoices(a *cli.App, kctx *kong.Context) error {
 	return nil
 }
 
-// helpLists replaces the names of lists in help texts, such as ${plots}, by the lists. Given to kong as variables,
-// they would
-// be interpolated again for each of several hundred flags, which takes longer than all else that a command does at its start.
+// helpLists replaces the names of lists in help texts, such as ${plots}, by the lists. Given to kong as variables, they
+// would be interpolated again for each of several hundred flags, which takes longer than the rest of a command's start.
 func helpLists(a *cli.App) *strings.Replacer {
 	lists := []string{
 		"${plots}", a.PlotsText(""),

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/page"
 )
 
-// answerView is what opens the page.
+// answerView holds the answer that opens the page.
 type answerView struct {
 	Badge    badgeView
 	Sentence string
@@ -17,7 +17,8 @@ type answerView struct {
 }
 
 func answerOf(a gpuprof.Answer) answerView {
-	return answerView{Badge: badgeView{toneOf(page.ToneOf(a.Tone)), a.Verdict}, Sentence: a.Sentence, Bar: drawBar(a), Action: a.Action}
+	badge := badgeView{toneOf(page.ToneOf(a.Tone)), a.Verdict}
+	return answerView{Badge: badge, Sentence: a.Sentence, Bar: drawBar(a), Action: a.Action}
 }
 
 // drawBar draws the bar of an answer for a wide screen and for a phone; "" without one.
@@ -39,5 +40,6 @@ func drawBar(a gpuprof.Answer) template.HTML {
 	if f.Empty() {
 		return ""
 	}
-	return template.HTML("<div class=\"narrow\">" + f.InlineNarrow("answer-narrow") + "</div><div class=\"broad\">" + f.Inline("answer-bar") + "</div>")
+	narrow, broad := f.InlineNarrow("answer-narrow"), f.Inline("answer-bar")
+	return template.HTML("<div class=\"narrow\">" + narrow + "</div><div class=\"broad\">" + broad + "</div>")
 }

@@ -91,12 +91,12 @@ func TestHostileTextStaysText(t *testing.T) {
 	}
 }
 
-var policy = regexp.MustCompile(`style-src &#39;sha256-([^&]+)&#39;; script-src &#39;sha256-([^&]+)&#39;`)
+var contentPolicy = regexp.MustCompile(`style-src &#39;sha256-([^&]+)&#39;; script-src &#39;sha256-([^&]+)&#39;`)
 
 // TestPolicyMatches: a browser refuses style and script whose hash differs.
 func TestPolicyMatches(t *testing.T) {
 	page := render(t, fixture.One())
-	m := policy.FindStringSubmatch(strings.ReplaceAll(page, "&#43;", "+"))
+	m := contentPolicy.FindStringSubmatch(strings.ReplaceAll(page, "&#43;", "+"))
 	if m == nil {
 		t.Fatal("the page has no policy")
 	}

@@ -9,8 +9,8 @@ type piece struct {
 	Code bool
 }
 
-// pieces sets flags apart and keeps a percent sign with its number.
-func pieces(text string) []piece {
+// splitFlags splits a text into flags of the command line and other text, and keeps a percent sign with its number.
+func splitFlags(text string) []piece {
 	var out []piece
 	var plain strings.Builder
 	flush := func() {

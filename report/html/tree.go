@@ -142,12 +142,12 @@ func toneOf(t page.Tone) string {
 
 func markOf(b page.Badge) badgeView { return badgeView{toneOf(b.Tone), b.Text} }
 
-// section is empty for a section of which nothing is shown.
-func (t *tree) section(s page.Section, level int) []sectionView {
+// buildSection returns one view of a section, none if a page shows no part of it.
+func (t *tree) buildSection(s page.Section, level int) []sectionView {
 	if !s.In.In(page.HTML) {
 		return nil
 	}
-	out := sectionView{Level: level, Beside: s.Beside, Blocks: t.blocks(s.Shown(page.HTML))}
+	out := sectionView{Level: level, Beside: s.Beside, Blocks: t.buildBlocks(s.Shown(page.HTML))}
 	defer func(was bool) { t.beside = was }(t.beside)
 	t.beside = t.beside || s.Beside
 	if s.HeadingShown(page.HTML) {
@@ -155,7 +155,7 @@ func (t *tree) section(s page.Section, level int) []sectionView {
 		level++
 	}
 	for _, sub := range s.Sections {
-		out.Sections = append(out.Sections, t.section(sub, level)...)
+		out.Sections = append(out.Sections, t.buildSection(sub, level)...)
 	}
 	if len(out.Blocks)+len(out.Sections) == 0 {
 		return nil
@@ -163,17 +163,17 @@ func (t *tree) section(s page.Section, level int) []sectionView {
 	return []sectionView{out}
 }
 
-func (t *tree) blocks(blocks []page.Block) []blockView {
+func (t *tree) buildBlocks(blocks []page.Block) []blockView {
 	var out []blockView
 	for _, b := range blocks {
-		if v, ok := t.block(b); ok {
+		if v, ok := t.buildBlock(b); ok {
 			out = append(out, v)
 		}
 	}
 	return out
 }
 
-func (t *tree) block(b page.Block) (out blockView, ok bool) {
+func (t *tree) buildBlock(b page.Block) (out blockView, ok bool) {
 	switch b := b.(type) {
 	case page.Text:
 		return blockView{Text: textOf(b)}, b.S != ""
@@ -187,7 +187,7 @@ func (t *tree) block(b page.Block) (out blockView, ok bool) {
 		}
 		return blockView{Table: g}, len(g.Rows) > 0
 	case page.List:
-		l := t.list(b)
+		l := t.buildList(b)
 		return blockView{List: l}, len(l.Items) > 0
 	case page.Chart:
 		if b.Figure == nil {
@@ -284,7 +284,7 @@ func tableOf(b page.Table) *tableView {
 	return g
 }
 
-func (t *tree) list(b page.List) *listView {
+func (t *tree) buildList(b page.List) *listView {
 	out := &listView{Class: "outcomes", Ordered: b.Ordered}
 	switch {
 	case b.Ordered:
@@ -294,7 +294,7 @@ func (t *tree) list(b page.List) *listView {
 	}
 	shown, _ := b.For(page.HTML)
 	for _, it := range shown {
-		v := itemView{Item: it, Mark: markOf(it.Badge), Open: t.blocks(page.Section{Blocks: it.More}.Shown(page.HTML))}
+		v := itemView{Item: it, Mark: markOf(it.Badge), Open: t.buildBlocks(page.Section{Blocks: it.More}.Shown(page.HTML))}
 		v.Lines = page.LinesIn(it.Lines, page.HTML)
 		out.Items = append(out.Items, v)
 	}

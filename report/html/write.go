@@ -24,9 +24,9 @@ import (
 //go:embed *.tmpl *.css *.js
 var files embed.FS
 
-var templates = template.Must(template.New("").Funcs(template.FuncMap{"pieces": pieces}).ParseFS(files, "*.tmpl"))
+var templates = template.Must(template.New("").Funcs(template.FuncMap{"pieces": splitFlags}).ParseFS(files, "*.tmpl"))
 
-// pageView is what page.tmpl shows.
+// pageView holds the data of page.tmpl.
 type pageView struct {
 	Title, Tab, Meta, Tool, Policy, Footer string
 	Answer                                 answerView
@@ -37,7 +37,7 @@ type pageView struct {
 	pictures                               []string // scripts of the pictures that can be zoomed
 }
 
-// leastContents is how many sections a page has before it lists them at its top.
+// leastContents counts the sections from which a page lists them at its top.
 const leastContents = 4
 
 // Write writes the page.
@@ -53,7 +53,7 @@ func Write(w io.Writer, p *page.Page) error {
 	}
 	t := &tree{static: p.Static}
 	for _, s := range p.Sections {
-		v.Sections = append(v.Sections, t.section(s, 2)...)
+		v.Sections = append(v.Sections, t.buildSection(s, 2)...)
 	}
 	if t.err != nil {
 		return t.err
@@ -70,9 +70,9 @@ func Write(w io.Writer, p *page.Page) error {
 	if p.Static {
 		v.DataNote, v.Beside = "The data of these pages:", p.Data.Name
 	} else {
-		v.embed(p.Data)
+		v.embedData(p.Data)
 	}
-	if err := v.dress(p.Static); err != nil {
+	if err := v.addStyle(p.Static); err != nil {
 		return err
 	}
 	// Into memory first: a template that fails must not leave half a page.
@@ -84,9 +84,8 @@ func Write(w io.Writer, p *page.Page) error {
 	return err
 }
 
-// dress fills in style, scripts and the policy that allows them; a static page has no
-// script.
-func (v *pageView) dress(static bool) error {
+// addStyle adds the style, the scripts and the policy that allows them; a static page has no script.
+func (v *pageView) addStyle(static bool) error {
 	var css []byte
 	for _, name := range []string{"style.css", "answer.css"} {
 		more, err := files.ReadFile(name)
@@ -111,13 +110,13 @@ func (v *pageView) dress(static bool) error {
 		}
 		js = append(append(js, more...), '\n')
 	}
-	v.CSS, v.JS, v.Policy = template.CSS(css), template.JS(js), policy(css, js)
+	v.CSS, v.JS, v.Policy = template.CSS(css), template.JS(js), contentPolicy(css, js)
 	return nil
 }
 
-// policy allows this page's own style and script and nothing else, so that a
-// hostile name that found a way into the page could still do nothing.
-func policy(css, js []byte) string {
+// contentPolicy returns a content security policy for this page's own style and script only: injected markup could run
+// nothing.
+func contentPolicy(css, js []byte) string {
 	hash := func(b []byte) string {
 		sum := sha256.Sum256(b)
 		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
@@ -125,14 +124,14 @@ func policy(css, js []byte) string {
 	return "default-src 'none'; style-src " + hash(css) + "; script-src " + hash(js) + "; base-uri 'none'; form-action 'none'"
 }
 
-// maxDataBytes is how much of the document a page carries, packed where need be.
+// maxDataBytes limits the document in a page, in bytes, after packing where that applies.
 const maxDataBytes = 1_250_000
 
 // HasData reports whether there is something to save.
 func (v *pageView) HasData() bool { return v.Data != "" }
 
-// embed puts the document into the page, or says why the page does not hold it.
-func (v *pageView) embed(d page.Data) {
+// embedData puts the document into the page, or a note with the reason for its absence.
+func (v *pageView) embedData(d page.Data) {
 	if d.Encode == nil {
 		v.DataNote = "The data is not in this page."
 		return
@@ -144,7 +143,7 @@ func (v *pageView) embed(d page.Data) {
 	}
 	text, name, how := b.String(), d.Name, ""
 	if d.Pack || len(text) > maxDataBytes/2 {
-		text, name, how = pack(b.Bytes()), name+".gz", " (gzip in base64)"
+		text, name, how = packData(b.Bytes()), name+".gz", " (gzip in base64)"
 	}
 	if len(text) > maxDataBytes {
 		v.DataNote = fmt.Sprintf("The data is not in this page: it would take %s. Keep %s beside it.", gpuprof.FormatBytes(float64(len(text))), d.Name)
@@ -158,8 +157,8 @@ func (v *pageView) embed(d page.Data) {
 	}
 }
 
-// pack wraps gzip data in a JSON object that names its encoding.
-func pack(text []byte) string {
+// packData compresses data by gzip and wraps it in a JSON object that names the encoding.
+func packData(text []byte) string {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	// Writing to memory cannot fail.

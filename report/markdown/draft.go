@@ -5,37 +5,36 @@ import (
 	"strings"
 )
 
-// draft is a document in parts, so that a limit can leave out whole rows.
+// draft is a document in parts, so that a limit can drop whole rows.
 type draft struct{ parts []part }
 
-// part is a piece of text: a row of a table, what else belongs to one, or what
-// always stays.
+// part is a piece of text: a row of a table, another piece of a table, or text that no limit drops as a row.
 type part struct {
 	s         string
 	of        *rowsOf
 	row, keep bool
 }
 
-// rowsOf is a table: how many of its rows are shown, and which part its rows end at.
+// rowsOf holds a table's counts of shown and dropped rows, and the index of the part after its last row.
 type rowsOf struct{ shown, left, end int }
 
-func (d *draft) printf(format string, args ...any) { d.of(nil, format, args...) }
+func (d *draft) printf(format string, args ...any) { d.addPart(nil, format, args...) }
 
-func (d *draft) of(t *rowsOf, format string, args ...any) {
+func (d *draft) addPart(t *rowsOf, format string, args ...any) {
 	d.parts = append(d.parts, part{s: fmt.Sprintf(format, args...), of: t})
 }
 
-// within is the text in at most limit bytes; 0 is no limit. Rows go first, those
-// that matter last, then whole lines from the end.
-func (d *draft) within(limit int) string {
-	rows := d.choose(limit)
+// limitText returns the text in at most limit bytes; 0 is no limit. It drops rows without keep first, then rows with
+// keep, then whole lines from the end.
+func (d *draft) limitText(limit int) string {
+	rows := d.chooseRows(limit)
 	var b strings.Builder
 	for i, p := range d.parts {
 		if p.of != nil && i == p.of.end && p.of.left > 0 {
 			if p.of.shown > 0 {
 				b.WriteString("\n")
 			}
-			b.WriteString(noRoom(p.of.left))
+			b.WriteString(countOmitted(p.of.left))
 			if p.of.shown > 0 {
 				continue // the line that ends the table
 			}
@@ -50,8 +49,9 @@ func (d *draft) within(limit int) string {
 	return b.String()
 }
 
-// choose says which parts are rows that find room, and counts those of each table.
-func (d *draft) choose(limit int) []bool {
+// chooseRows reports by part whether it is a row that fits into limit bytes, and counts shown and dropped rows by
+// table.
+func (d *draft) chooseRows(limit int) []bool {
 	room := limit
 	seen := map[*rowsOf]bool{}
 	for _, p := range d.parts {
@@ -60,11 +60,11 @@ func (d *draft) choose(limit int) []bool {
 		}
 		if p.of != nil && !seen[p.of] {
 			seen[p.of] = true
-			room -= len(noRoom(1_000_000))
+			room -= len(countOmitted(1_000_000))
 		}
 	}
 	chosen := make([]bool, len(d.parts))
-	short := false // no room for a row that matters: none for the others
+	short := false // a row with keep did not fit: drop all rows without keep
 	for _, keep := range []bool{true, false} {
 		full := map[*rowsOf]bool{}
 		for i, p := range d.parts {
@@ -84,7 +84,7 @@ func (d *draft) choose(limit int) []bool {
 	return chosen
 }
 
-// cutLines keeps whole lines up to a limit and says that it did.
+// cutLines keeps whole lines up to limit bytes, closes open details and appends a note about the cut.
 func cutLines(s string, limit int) string {
 	const note, end = "\n\n(cut: the rest found no room)\n", "\n</details>\n"
 	room := limit - len(note)

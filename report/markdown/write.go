@@ -12,37 +12,37 @@ import (
 	"github.com/gpuprof/gpuprof/report/page"
 )
 
-// CommentLimit is what a comment on GitHub takes: 65,536 characters. A little
-// less leaves room for what a script puts around it.
+// CommentLimit limits a comment on GitHub, in bytes. GitHub accepts 65,536 characters; the difference leaves room for
+// text that a script adds.
 const CommentLimit = 65_000
 
-// Write writes a page of at most limit bytes; 0 is no limit. Rows that find no
-// room are counted, those that matter most are the last to go.
+// Write writes a page of at most limit bytes; 0 is no limit. It counts the rows that do not fit, and drops the most
+// important ones last.
 func Write(w io.Writer, pg *page.Page, limit int) error {
 	d := &draft{}
-	d.answer(pg.Opening())
+	d.writeAnswer(pg.Opening())
 	var head []string
 	for _, m := range append([]string{pg.Title}, pg.Meta...) {
-		head = append(head, text(m))
+		head = append(head, escapeText(m))
 	}
 	d.printf("%s.\n\n", strings.Join(head, ", "))
 	for _, s := range pg.Sections {
-		d.section(s, "###")
+		d.writeSection(s, "###")
 	}
-	_, err := io.WriteString(w, d.within(limit))
+	_, err := io.WriteString(w, d.limitText(limit))
 	return err
 }
 
-// answer writes what opens the document: the verdict as its heading, the sentence, the bar
-// as a line of text, and what to do.
-func (d *draft) answer(a gpuprof.Answer) {
-	d.printf("## %s\n\n", strings.TrimSpace(page.SignOf(a.Tone)+" "+text(a.Verdict)))
-	d.printf("**%s**\n\n", text(a.Sentence))
+// writeAnswer writes the answer that opens the document: the verdict as its heading, the sentence, the bar as a line of
+// text, and the action.
+func (d *draft) writeAnswer(a gpuprof.Answer) {
+	d.printf("## %s\n\n", strings.TrimSpace(page.SignOf(a.Tone)+" "+escapeText(a.Verdict)))
+	d.printf("**%s**\n\n", escapeText(a.Sentence))
 	if a.Bar != nil {
-		line := text(page.WholeText(a.Bar))
+		line := escapeText(page.WholeText(a.Bar))
 		var parts []string
 		for _, part := range page.PartsOf(a.Bar) {
-			parts = append(parts, text(part.Name+" ("+part.Text+")"))
+			parts = append(parts, escapeText(part.Name+" ("+part.Text+")"))
 		}
 		if len(parts) > 0 {
 			line += ": " + strings.Join(parts, ", ")
@@ -50,15 +50,15 @@ func (d *draft) answer(a gpuprof.Answer) {
 		d.printf("%s.\n\n", line)
 	}
 	if a.Action != nil {
-		d.printf("%s\n\n", text(a.Action.Text))
+		d.printf("%s\n\n", escapeText(a.Action.Text))
 		if a.Action.Command != "" {
-			d.printf("%s\n\n", fenced(a.Action.Command))
+			d.printf("%s\n\n", codeBlock(a.Action.Command))
 		}
 	}
 }
 
-// section writes what is shown of a section under a heading of a level.
-func (d *draft) section(s page.Section, level string) {
+// writeSection writes Markdown's blocks of a section under a heading of a level.
+func (d *draft) writeSection(s page.Section, level string) {
 	if !s.In.In(page.Markdown) {
 		return
 	}
@@ -69,13 +69,13 @@ func (d *draft) section(s page.Section, level string) {
 		if s.Folded {
 			d.printf("<details><summary>%s</summary>\n\n", mention.Replace(strings.Join(append([]string{s.Heading}, s.Brief...), ", ")))
 		} else {
-			d.printf("%s %s\n\n", level, text(s.Heading))
+			d.printf("%s %s\n\n", level, escapeText(s.Heading))
 		}
 	}
 	head := len(d.parts)
-	d.blocks(s.Shown(page.Markdown))
+	d.writeBlocks(s.Shown(page.Markdown))
 	for _, sub := range s.Sections {
-		d.section(sub, below)
+		d.writeSection(sub, below)
 	}
 	switch {
 	case len(d.parts) == head:
@@ -85,48 +85,48 @@ func (d *draft) section(s page.Section, level string) {
 	}
 }
 
-func (d *draft) blocks(blocks []page.Block) {
+func (d *draft) writeBlocks(blocks []page.Block) {
 	var lines []page.Line
 	for _, b := range blocks {
 		if l, ok := b.(page.Lines); ok { // neighbours are one table
 			lines = append(lines, page.LinesIn(l.Lines, page.Markdown)...)
 			continue
 		}
-		d.lines(lines)
+		d.writeLines(lines)
 		lines = nil
 		switch b := b.(type) {
 		case page.Text:
-			d.text(b)
+			d.writeText(b)
 		case page.Table:
-			d.rows(b)
+			d.writeTable(b)
 		case page.List:
-			d.items(b)
+			d.writeItems(b)
 		}
 	}
-	d.lines(lines)
+	d.writeLines(lines)
 }
 
-func (d *draft) text(b page.Text) {
+func (d *draft) writeText(b page.Text) {
 	switch {
 	case b.Code:
-		d.printf("%s\n\n", code(b.S))
+		d.printf("%s\n\n", inlineCode(b.S))
 	case b.As == page.Lead || b.As == page.Banner:
-		d.printf("**%s**\n\n", text(b.S))
+		d.printf("**%s**\n\n", escapeText(b.S))
 	default:
-		d.printf("%s\n\n", text(b.S))
+		d.printf("%s\n\n", escapeText(b.S))
 	}
 }
 
-// lines are a table, or a list where something is to be typed: a bar would end
-// a cell in the middle of it.
-func (d *draft) lines(lines []page.Line) {
+// writeLines writes labelled values as a table, or as a list if one of them is a command: a bar in a command would end
+// the cell.
+func (d *draft) writeLines(lines []page.Line) {
 	if len(lines) == 0 {
 		return
 	}
 	for _, l := range lines {
 		if l.Code {
 			for _, l := range lines {
-				d.labelled("- ", l)
+				d.writeLabelled("- ", l)
 			}
 			d.printf("\n")
 			return
@@ -136,22 +136,22 @@ func (d *draft) lines(lines []page.Line) {
 	for _, l := range lines {
 		t.Rows = append(t.Rows, page.Row{Keep: true, Cells: []page.Cell{{Text: l.Label}, {Text: l.Value}, {Text: l.Note}}})
 	}
-	d.rows(t)
+	d.writeTable(t)
 }
 
-// labelled is one line of a list.
-func (d *draft) labelled(mark string, l page.Line) {
-	value := text(l.Value)
+// writeLabelled writes one labelled value as a line of a list.
+func (d *draft) writeLabelled(mark string, l page.Line) {
+	value := escapeText(l.Value)
 	if l.Code {
-		value = code(l.Value)
+		value = inlineCode(l.Value)
 	}
 	if l.Note != "" {
-		value += " (" + text(l.Note) + ")"
+		value += " (" + escapeText(l.Note) + ")"
 	}
-	d.printf("%s%s: %s\n", mark, text(l.Label), value)
+	d.printf("%s%s: %s\n", mark, escapeText(l.Label), value)
 }
 
-func (d *draft) items(l page.List) {
+func (d *draft) writeItems(l page.List) {
 	items, left := l.For(page.Markdown)
 	if len(items) == 0 {
 		return
@@ -167,23 +167,23 @@ func (d *draft) items(l page.List) {
 		}
 		switch {
 		case it.Badge.Text != "":
-			mark += "**" + text(it.Badge.Text) + "** "
+			mark += "**" + escapeText(it.Badge.Text) + "** "
 			if label != "" {
-				mark += text(label) + ": "
+				mark += escapeText(label) + ": "
 			}
 		case label != "":
-			mark += "**" + text(label) + "**: "
+			mark += "**" + escapeText(label) + "**: "
 		}
-		d.printf("%s%s\n", mark, text(it.Text))
+		d.printf("%s%s\n", mark, escapeText(it.Text))
 		inner := "  - "
 		if l.Ordered {
 			inner = "   - "
 		}
 		for _, line := range page.LinesIn(it.Lines, page.Markdown) {
-			d.labelled(inner, line)
+			d.writeLabelled(inner, line)
 		}
 		for _, sub := range it.Sub {
-			d.printf("%s%s\n", inner, text(sub))
+			d.printf("%s%s\n", inner, escapeText(sub))
 		}
 	}
 	if left > 0 {
@@ -192,53 +192,53 @@ func (d *draft) items(l page.List) {
 	d.printf("\n")
 }
 
-// rows writes a table; those that are folded away need a click.
-func (d *draft) rows(b page.Table) {
+// writeTable writes a table, inside details if it is folded.
+func (d *draft) writeTable(b page.Table) {
 	columns, rows, left := b.For(page.Markdown)
 	if len(rows) == 0 {
 		return
 	}
 	t := &rowsOf{}
 	if b.Folded != "" {
-		d.of(t, "<details><summary>%s</summary>\n\n", mention.Replace(b.Folded))
+		d.addPart(t, "<details><summary>%s</summary>\n\n", mention.Replace(b.Folded))
 	}
 	var legends []string
 	titles, marks := make([]page.Cell, len(columns)), make([]string, len(columns))
 	for i, c := range columns {
 		titles[i].Text, marks[i] = c.Title, "---:"
 		if c.Legend != "" {
-			legends = append(legends, text(c.Legend))
+			legends = append(legends, escapeText(c.Legend))
 		}
 		if c.Left {
 			marks[i] = ":---"
 		}
 	}
-	d.of(t, "%s| %s |\n", row(titles), strings.Join(marks, " | "))
+	d.addPart(t, "%s| %s |\n", formatRow(titles), strings.Join(marks, " | "))
 	for _, r := range rows {
-		d.parts = append(d.parts, part{row(r.Cells), t, true, r.Keep})
+		d.parts = append(d.parts, part{formatRow(r.Cells), t, true, r.Keep})
 	}
 	t.end = len(d.parts)
-	d.of(t, "\n")
+	d.addPart(t, "\n")
 	if len(legends) > 0 {
-		d.of(t, "%s.\n\n", strings.Join(legends, "; "))
+		d.addPart(t, "%s.\n\n", strings.Join(legends, "; "))
 	}
 	if left > 0 && b.More != "" {
-		d.of(t, "%s.\n\n", text(fmt.Sprintf(b.More, left)))
+		d.addPart(t, "%s.\n\n", escapeText(fmt.Sprintf(b.More, left)))
 	}
 	if b.Folded != "" {
-		d.of(t, "</details>\n\n")
+		d.addPart(t, "</details>\n\n")
 	}
 }
 
-func row(cells []page.Cell) string {
+func formatRow(cells []page.Cell) string {
 	out := make([]string, len(cells))
 	for i, c := range cells {
-		out[i] = text(c.Text)
+		out[i] = escapeText(c.Text)
 	}
 	return "| " + strings.Join(out, " | ") + " |\n"
 }
 
-// noRoom says how many rows a limit left out.
-func noRoom(n int) string {
+// countOmitted returns the line that counts n dropped rows.
+func countOmitted(n int) string {
 	return view.Plural(n, "row") + " not listed for want of room; --format json has all.\n\n"
 }

@@ -10,59 +10,58 @@ import (
 	"github.com/gpuprof/gpuprof/report/page"
 )
 
-// barColumns is how many columns a bar takes where there is room.
+// barColumns limits the width of a bar, in columns.
 const barColumns = 60
 
-// fills paint the parts of a bar, and signs a ratio: its two ends, the line between them,
-// the point and what is empty. The mark of 1 is the digit.
+// signs holds the characters of a picture: fills for the parts of a bar; for a ratio its interval's ends, the line
+// between them, the ratio's point and the background. The ratio 1 is marked by its digit.
 type signs struct {
 	fills                         []rune
 	left, right, line, point, gap rune
 }
 
-func (p *printer) signs() signs {
+func (p *printer) barSigns() signs {
 	if p.o.ASCII {
 		return signs{[]rune("#=+-."), '[', ']', '-', 'o', '.'}
 	}
 	return signs{[]rune("█▓▒░·"), '├', '┤', '─', '●', '·'}
 }
 
-// answer prints what opens the document: verdict and sentence, the bar, and what to do.
-// None of it is left out for want of lines. A command is one line, however long, so that
-// it can be copied.
-func (p *printer) answer(a gpuprof.Answer) {
+// writeAnswer prints the answer that opens the document: verdict, sentence, bar and action. The line limit omits none
+// of them. A command keeps to one line of any length, so that a user can copy it.
+func (p *printer) writeAnswer(a gpuprof.Answer) {
 	badge := "[" + a.Verdict + "] "
-	for i, l := range fold(badge+a.Sentence, p.o.width()) {
+	for i, l := range wrapText(badge+a.Sentence, p.o.lineWidth()) {
 		if rest, ok := strings.CutPrefix(l, strings.TrimSpace(badge)); i == 0 && ok {
-			l = p.paint(colorOf(page.ToneOf(a.Tone)), strings.TrimSpace(badge)) + rest
+			l = p.colorText(colorOf(page.ToneOf(a.Tone)), strings.TrimSpace(badge)) + rest
 		}
-		p.line(l)
+		p.appendLine(l)
 	}
 	if a.Bar != nil {
-		p.bar(a.Bar)
+		p.writeBar(a.Bar)
 	}
 	if a.Action == nil {
 		return
 	}
-	p.hang("-> ", a.Action.Text, plain, plain)
+	p.writeHanging("-> ", a.Action.Text, plain, plain)
 	if a.Action.Command != "" {
-		p.line("   " + a.Action.Command)
+		p.appendLine("   " + a.Action.Command)
 	}
 }
 
-// bar prints the bar with its whole behind it, and the legend below.
-func (p *printer) bar(b *gpuprof.Bar) {
+// writeBar prints the bar, its total to the right, and the legend below.
+func (p *printer) writeBar(b *gpuprof.Bar) {
 	text := page.WholeText(b)
-	room := min(barColumns, p.o.width()-twwidth.Width(text)-2)
+	room := min(barColumns, p.o.lineWidth()-twwidth.Width(text)-2)
 	if room < barColumns/3 {
-		p.hang("", text, plain, plain)
-		room, text = min(barColumns, p.o.width()), ""
+		p.writeHanging("", text, plain, plain)
+		room, text = min(barColumns, p.o.lineWidth()), ""
 	}
 	if b.Ratio != nil {
-		p.line(p.ratio(b.Ratio, room) + "  " + text)
+		p.appendLine(p.drawRatio(b.Ratio, room) + "  " + text)
 		return
 	}
-	parts, fills := page.PartsOf(b), p.signs().fills
+	parts, fills := page.PartsOf(b), p.barSigns().fills
 	var line strings.Builder
 	at, end := 0, 0.0
 	for i, part := range parts {
@@ -71,28 +70,28 @@ func (p *printer) bar(b *gpuprof.Bar) {
 		line.WriteString(strings.Repeat(string(fills[i]), max(to-at, 0)))
 		at = max(at, to)
 	}
-	p.line(padded(line.String(), room) + "  " + text)
+	p.appendLine(padRight(line.String(), room) + "  " + text)
 	var legend string
 	for i, part := range parts {
 		entry := string(fills[i]) + " " + part.Name + " " + part.Text
 		switch {
 		case legend == "":
 			legend = entry
-		case twwidth.Width(legend)+3+twwidth.Width(entry) <= p.o.width():
+		case twwidth.Width(legend)+3+twwidth.Width(entry) <= p.o.lineWidth():
 			legend += "   " + entry
 		default:
-			p.hang("", legend, plain, plain)
+			p.writeHanging("", legend, plain, plain)
 			legend = entry
 		}
 	}
 	if legend != "" {
-		p.line(short(legend, p.o.width()))
+		p.appendLine(cutToWidth(legend, p.o.lineWidth()))
 	}
 }
 
-// ratio is a line of room columns with a ratio, its interval and the place of 1, on a
-// logarithmic scale, where twice and half are equally far from 1.
-func (p *printer) ratio(r *gpuprof.BarRatio, room int) string {
+// drawRatio returns a line of room columns with a ratio, its interval and the position of 1. The scale is
+// logarithmic: 2 and 1/2 have the same distance from 1.
+func (p *printer) drawRatio(r *gpuprof.BarRatio, room int) string {
 	low, high := r.Value, r.Value
 	if r.High > 0 {
 		low, high = min(low, max(r.Low, r.Value/mostReach)), max(high, min(r.High, r.Value*mostReach))
@@ -104,7 +103,7 @@ func (p *printer) ratio(r *gpuprof.BarRatio, room int) string {
 		share := (math.Log(v) - from) / (to - from)
 		return min(max(int(share*float64(room-1)+0.5), 0), room-1)
 	}
-	s := p.signs()
+	s := p.barSigns()
 	line := []rune(strings.Repeat(string(s.gap), room))
 	if r.High > 0 {
 		for i := place(low); i <= place(high); i++ {
@@ -117,6 +116,6 @@ func (p *printer) ratio(r *gpuprof.BarRatio, room int) string {
 	return string(line)
 }
 
-// mostReach is how many times the ratio an interval's end is drawn at most: an interval
-// that is known badly must not squeeze the rest to a point.
+// mostReach limits how far an interval's end is drawn, as a multiple of the ratio: a wide interval must not squeeze the
+// other marks to a point.
 const mostReach = 4

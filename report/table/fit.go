@@ -9,20 +9,20 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// part is what is printed of a section.
+// part holds a section's heading and printable blocks.
 type part struct {
 	heading []string
 	blocks  []*block
 }
 
-// block is what is printed of a block of a page: units, any of which may be left out,
-// between lines that stay as long as one of them does.
+// block holds the printable lines of a page's block: units that can be dropped one by one, between lines above and
+// below that stay while at least one unit does.
 type block struct {
 	above, below []string
 	units        []unit
-	fold         func(text string) []string // makes lines of sentences; nil where units are lines
-	noun         string                     // what a unit is, to count those that are left out
-	table        bool                       // its rows outlast texts
+	fold         func(text string) []string // wraps sentences into lines; nil if the units have lines
+	noun         string                     // noun for counting the dropped units
+	table        bool                       // its rows are dropped after texts
 
 	least int  // fewest units that are kept while another block has more
 	first bool // the first unit is the answer, and is never left out
@@ -32,18 +32,18 @@ type block struct {
 // unit is a row, an item, a labelled figure or a sentence.
 type unit struct {
 	lines []string
-	most  []string // with what is printed where there is room, nil for the same
-	hint  string   // that, for the line that counts what is left out
-	text  string   // of a sentence
-	keep  bool     // matters more: left out after the others
-	size  float64  // of those that matter alike the smallest is left out first
-	gone  bool     // left out
+	most  []string // lines including the spare ones, nil if the unit has none
+	hint  string   // command among the spare lines, printed with the count of dropped units
+	text  string   // text of a sentence
+	keep  bool     // important: dropped after the other units
+	size  float64  // rank among equally important units; the smallest is dropped first
+	gone  bool     // dropped
 }
 
-func (s *part) lines() []string {
+func (s *part) joinLines() []string {
 	var out []string
 	for _, b := range s.blocks {
-		out = append(out, b.lines()...)
+		out = append(out, b.joinLines()...)
 	}
 	if len(out) == 0 {
 		return nil
@@ -51,7 +51,7 @@ func (s *part) lines() []string {
 	return append(append([]string{""}, s.heading...), out...)
 }
 
-func (b *block) lines() []string {
+func (b *block) joinLines() []string {
 	var lines, texts []string
 	shown := 0
 	for _, u := range b.units {
@@ -71,8 +71,8 @@ func (b *block) lines() []string {
 	return append(append(append([]string{}, b.above...), lines...), b.below...)
 }
 
-// shown counts the units that are printed.
-func (b *block) shown() int {
+// countShown counts the units that are printed.
+func (b *block) countShown() int {
 	n := 0
 	for _, u := range b.units {
 		if !u.gone {
@@ -82,22 +82,22 @@ func (b *block) shown() int {
 	return n
 }
 
-// light says whether a unit is left that matters less than others.
-func (b *block) light() bool {
+// hasMinorUnit reports whether the block still prints a unit without keep.
+func (b *block) hasMinorUnit() bool {
 	return slices.ContainsFunc(b.units, func(u unit) bool { return !u.gone && !u.keep })
 }
 
-// clear leaves out the whole block.
-func (b *block) clear() {
+// dropAll drops the whole block.
+func (b *block) dropAll() {
 	for i := range b.units {
 		b.units[i].gone = true
 	}
 	b.above, b.below = nil, nil
 }
 
-// shed leaves out one unit of those that matter less while there are any: the smallest, the
-// last of equal ones.
-func (b *block) shed() {
+// dropUnit drops the smallest unit without keep, or the smallest of all if every unit has keep. Of equal units it
+// drops the last.
+func (b *block) dropUnit() {
 	for _, keep := range []bool{false, true} {
 		var least *unit
 		for i := len(b.units) - 1; i >= 0; i-- {
@@ -112,34 +112,33 @@ func (b *block) shed() {
 	}
 }
 
-// fit leaves out units until the parts take room lines, with the line that counts them.
-// The answer is what stands above the first table: of it the first items stay, while
-// tables keep rows, and blocks below go.
-func (p *printer) fit(room int) {
+// fitLines drops units until the parts and the line that counts the dropped units fit into room lines. Blocks above the
+// first table are the answer: their first items stay, tables keep rows, and blocks below the tables go first.
+func (p *printer) fitLines(room int) {
 	for {
 		n := 0
-		if text := p.leftOut(); text != "" {
-			n = len(fold(text, p.o.width()))
+		if text := p.describeOmitted(); text != "" {
+			n = len(wrapText(text, p.o.lineWidth()))
 		}
 		for _, s := range p.parts {
-			n += len(s.lines())
+			n += len(s.joinLines())
 		}
-		if n <= room || !p.shorten() {
+		if n <= room || !p.dropNext() {
 			return
 		}
 	}
 }
 
-// shorten leaves out one unit or block, false if nothing is left.
-func (p *printer) shorten() bool {
-	if p.spare() {
+// dropNext drops one unit or block, and returns false if none is left to drop.
+func (p *printer) dropNext() bool {
+	if p.dropSpareLines() {
 		return true
 	}
 	var answer, tables, rest []*block
 	for _, s := range p.parts {
 		for _, b := range s.blocks {
 			switch {
-			case len(b.lines()) == 0:
+			case len(b.joinLines()) == 0:
 			case b.table:
 				tables = append(tables, b)
 			case len(tables) == 0:
@@ -152,13 +151,13 @@ func (p *printer) shorten() bool {
 	// What the answer begins with stays: a count of findings that are left out is no answer.
 	free := slices.DeleteFunc(slices.Clone(answer), func(b *block) bool { return b.first })
 	texts := slices.Concat(answer, rest)
-	long := func(b *block) bool { return b.shown() > b.least }
-	return shed(texts, long) || shed(tables, func(b *block) bool { return long(b) && b.light() }) || clearLast(rest) ||
-		shed(tables, long) || len(answer) > 1 && clearLast(free) || clearLast(tables) || clearLast(free) || cutFirst(answer)
+	long := func(b *block) bool { return b.countShown() > b.least }
+	return dropFromLongest(texts, long) || dropFromLongest(tables, func(b *block) bool { return long(b) && b.hasMinorUnit() }) || clearLast(rest) ||
+		dropFromLongest(tables, long) || len(answer) > 1 && clearLast(free) || clearLast(tables) || clearLast(free) || cutFirst(answer)
 }
 
-// spare leaves out what is for room that is not there, false if there is none of it.
-func (p *printer) spare() (any bool) {
+// dropSpareLines drops every unit's spare lines, and returns false if no unit has any.
+func (p *printer) dropSpareLines() (any bool) {
 	for _, s := range p.parts {
 		for _, b := range s.blocks {
 			for i := range b.units {
@@ -171,18 +170,18 @@ func (p *printer) spare() (any bool) {
 	return any
 }
 
-// shed leaves out a unit of the longest block for which can says that it may.
-func shed(blocks []*block, can func(*block) bool) bool {
+// dropFromLongest drops a unit of the longest block that can permits, and returns false if can permits none.
+func dropFromLongest(blocks []*block, can func(*block) bool) bool {
 	var longest *block
 	for _, b := range blocks {
-		if can(b) && (longest == nil || len(b.lines()) >= len(longest.lines())) {
+		if can(b) && (longest == nil || len(b.joinLines()) >= len(longest.joinLines())) {
 			longest = b
 		}
 	}
 	if longest == nil {
 		return false
 	}
-	longest.shed()
+	longest.dropUnit()
 	return true
 }
 
@@ -206,12 +205,12 @@ func clearLast(blocks []*block) bool {
 	if len(blocks) == 0 {
 		return false
 	}
-	blocks[len(blocks)-1].clear()
+	blocks[len(blocks)-1].dropAll()
 	return true
 }
 
-// leftOut counts what is left out, by kind; "" where that is nothing.
-func (p *printer) leftOut() string {
+// describeOmitted returns the sentence that counts the dropped units by noun, "" if nothing was dropped.
+func (p *printer) describeOmitted() string {
 	if p.o.Lines == 0 || p.o.Quiet {
 		return ""
 	}
@@ -219,7 +218,7 @@ func (p *printer) leftOut() string {
 	count, more := map[string]int{}, false // more: -v prints some of them
 	for _, s := range p.parts {
 		for _, b := range s.blocks {
-			n := len(b.units) - b.shown() + b.left
+			n := len(b.units) - b.countShown() + b.left
 			if n == 0 || b.noun == "" {
 				continue
 			}
@@ -245,14 +244,14 @@ func (p *printer) leftOut() string {
 	}
 	text += "-o report.html"
 	// The hint takes no line from the answer.
-	if hinted := text + "; " + p.hint; p.hint != "" && len(fold(hinted, p.o.width())) == len(fold(text, p.o.width())) {
+	if hinted := text + "; " + p.hint; p.hint != "" && len(wrapText(hinted, p.o.lineWidth())) == len(wrapText(text, p.o.lineWidth())) {
 		return hinted
 	}
 	return text
 }
 
-// sentences are the sentences of a text.
-func sentences(text string) []string {
+// splitSentences splits a text into sentences.
+func splitSentences(text string) []string {
 	var out []string
 	for {
 		at := sentenceEnd(text)
@@ -263,8 +262,7 @@ func sentences(text string) []string {
 	}
 }
 
-// sentenceEnd is the index behind the first full stop that a blank and a capital
-// follow, -1 without one.
+// sentenceEnd returns the index after the first full stop that a blank and a capital follow, -1 if the text has none.
 func sentenceEnd(text string) int {
 	for i := 0; ; {
 		at := strings.Index(text[i:], ". ")

@@ -23,36 +23,36 @@ type placed struct {
 	width  int
 }
 
-// rows is a table with the columns that fit. Below it stand what the columns are
-// and which found no room; that is for -v too.
-func (p *printer) rows(b page.Table) *block {
+// buildTable lays out a table with the columns that fit. Without a line limit it adds a legend below, which explains
+// columns and names those that did not fit.
+func (p *printer) buildTable(b page.Table) *block {
 	columns, rows, left := b.For(page.Terminal)
 	out := &block{noun: b.Noun, table: true, least: leastRows, left: left}
 	if len(rows) > 0 {
-		all := p.place(columns, rows)
-		shown := fitting(all, p.o.width())
-		lines := p.grid(shown, len(rows)+1)
+		all := p.placeColumns(columns, rows)
+		shown := fitColumns(all, p.o.lineWidth())
+		lines := p.renderGrid(shown, len(rows)+1)
 		out.above = lines[:1]
 		for i, r := range rows {
-			out.units = append(out.units, unit{lines: lines[i+1 : i+2], keep: r.Keep, size: r.Size, gone: p.brief(r.In)})
+			out.units = append(out.units, unit{lines: lines[i+1 : i+2], keep: r.Keep, size: r.Size, gone: p.omitsVerbose(r.In)})
 		}
 		if p.o.Lines == 0 {
-			out.below = p.capture(func() { p.legend(all, shown) })
+			out.below = p.captureLines(func() { p.writeLegend(all, shown) })
 		}
 	}
 	if left > 0 && b.More != "" && p.o.Lines == 0 {
-		out.below = append(out.below, p.capture(func() { p.hang("", fmt.Sprintf(b.More, left), plain, plain) })...)
+		out.below = append(out.below, p.captureLines(func() { p.writeHanging("", fmt.Sprintf(b.More, left), plain, plain) })...)
 	}
 	return out
 }
 
-// leastRows is how many rows a table keeps while another block has more.
+// leastRows counts the rows that a table keeps while another block can still lose units.
 const leastRows = 4
 
-// place is the columns with their texts at this width. Those that say nothing
-// are left out, except the first.
-func (p *printer) place(columns []page.Column, rows []page.Row) []placed {
-	narrow := p.o.width() < wideAt
+// placeColumns returns the columns with their texts at this width. It drops columns without a value in any row, but
+// never the first column.
+func (p *printer) placeColumns(columns []page.Column, rows []page.Row) []placed {
+	narrow := p.o.lineWidth() < wideAt
 	var out []placed
 	for i, c := range columns {
 		if c.Wide && narrow {
@@ -82,16 +82,16 @@ func (p *printer) place(columns []page.Column, rows []page.Row) []placed {
 
 func (l *placed) add(text, color string) {
 	if l.Most > 0 {
-		text = short(text, l.Most)
+		text = cutToWidth(text, l.Most)
 	}
 	l.texts, l.colors = append(l.texts, text), append(l.colors, color)
 	l.width = max(l.width, twwidth.Width(text))
 }
 
-// grid is placed columns, n lines with the titles.
-func (p *printer) grid(columns []placed, n int) []string {
+// renderGrid renders columns as n lines, the first with the titles.
+func (p *printer) renderGrid(columns []placed, n int) []string {
 	var out strings.Builder
-	t := tablewriter.NewTable(&out, tablewriter.WithRenderer(renderer.NewBlueprint(rendition())), tablewriter.WithConfig(gridConfig(columns)))
+	t := tablewriter.NewTable(&out, tablewriter.WithRenderer(renderer.NewBlueprint(gridRendition())), tablewriter.WithConfig(gridConfig(columns)))
 	for i := range n {
 		line := make([]string, len(columns))
 		for j, c := range columns {
@@ -99,7 +99,7 @@ func (p *printer) grid(columns []placed, n int) []string {
 			if c.Left {
 				text = view.LeftToRight(text)
 			}
-			line[j] = p.paint(c.colors[i], text)
+			line[j] = p.colorText(c.colors[i], text)
 		}
 		if i == 0 {
 			t.Header(line)
@@ -117,9 +117,9 @@ func (p *printer) grid(columns []placed, n int) []string {
 	return lines
 }
 
-// rendition is two blanks between columns and no lines: what reads best in a log and
-// survives a copy into a message.
-func rendition() tw.Rendition {
+// gridRendition configures two blanks between columns and no rules: such text reads well in a log and survives a copy
+// into a message.
+func gridRendition() tw.Rendition {
 	return tw.Rendition{
 		Borders: tw.BorderNone,
 		Settings: tw.Settings{
@@ -146,14 +146,13 @@ func gridConfig(columns []placed) tablewriter.Config {
 	return tablewriter.Config{Header: cell, Row: cell}
 }
 
-// legend says what the columns are that do not say so themselves, and which
-// found no room.
-func (p *printer) legend(all, shown []placed) {
+// writeLegend explains the columns that have a legend, and names the columns that did not fit.
+func (p *printer) writeLegend(all, shown []placed) {
 	need, there := -2, map[string]bool{}
 	for _, c := range shown {
 		there[c.Title] = true
 		if c.Legend != "" {
-			p.hang("", c.Legend, plain, plain)
+			p.writeHanging("", c.Legend, plain, plain)
 		}
 	}
 	var missing []string
@@ -164,18 +163,18 @@ func (p *printer) legend(all, shown []placed) {
 		}
 	}
 	if len(missing) > 0 {
-		p.hang("", fmt.Sprintf("no room for %s: all of it needs %d columns", strings.Join(missing, ", "), need), plain, plain)
+		p.writeHanging("", fmt.Sprintf("no room for %s: all of it needs %d columns", strings.Join(missing, ", "), need), plain, plain)
 	}
 }
 
-// fitting narrows the columns that may be narrowed, then drops the least
-// important until the rest fits. The widest is cut as a last resort.
-func fitting(all []placed, room int) []placed {
+// fitColumns drops the least important columns until the others fit at their least widths, then narrows these to room.
+// If no column may be dropped, it cuts the widest ones.
+func fitColumns(all []placed, room int) []placed {
 	out := slices.Clone(all)
 	for {
 		least, worst := -2, 0
 		for i, c := range out {
-			least += c.least() + 2
+			least += c.leastWidth() + 2
 			if c.Drop > out[worst].Drop {
 				worst = i
 			}
@@ -184,25 +183,25 @@ func fitting(all []placed, room int) []placed {
 			out = slices.Delete(out, worst, worst+1)
 			continue
 		}
-		squeeze(out, room, placed.least)
-		squeeze(out, room, func(c placed) int { return min(c.width, cutTo) })
+		narrowColumns(out, room, placed.leastWidth)
+		narrowColumns(out, room, func(c placed) int { return min(c.width, cutTo) })
 		return out
 	}
 }
 
-// cutTo is what a column keeps when all else fails.
+// cutTo limits the cut of a column as the last resort, in columns of text.
 const cutTo = 8
 
-// least is how narrow the column may become before another is dropped.
-func (l placed) least() int {
+// leastWidth returns the width below which another column is dropped first, in columns of text.
+func (l placed) leastWidth() int {
 	if l.Least > 0 {
 		return min(l.width, l.Least)
 	}
 	return l.width
 }
 
-// squeeze cuts the widest columns until all fit, none below its least width.
-func squeeze(columns []placed, room int, least func(placed) int) {
+// narrowColumns cuts the widest columns until all fit, none below its least width.
+func narrowColumns(columns []placed, room int, least func(placed) int) {
 	for {
 		excess, widest := -2-room, -1
 		for i, c := range columns {
@@ -218,7 +217,7 @@ func squeeze(columns []placed, room int, least func(placed) int) {
 		c.width = max(c.width-excess, least(*c))
 		c.texts = slices.Clone(c.texts)
 		for i, text := range c.texts {
-			c.texts[i] = short(text, c.width)
+			c.texts[i] = cutToWidth(text, c.width)
 		}
 	}
 }

@@ -29,20 +29,19 @@ func colorOf(t page.Tone) string {
 	return plain
 }
 
-// printer gathers the lines; they are written once, so that a failure to lay
-// out leaves nothing half-written.
+// printer gathers the lines, which Write writes at once: an error of the layout leaves no half-written output.
 type printer struct {
 	o     Options
 	out   []string
 	parts []*part
-	hint  string // what was left out of an item first, for the last line
+	hint  string // command among the first dropped spare lines, for the last line
 	err   error
 }
 
-func (p *printer) line(s string) { p.out = append(p.out, strings.TrimRight(s, " ")) }
+func (p *printer) appendLine(s string) { p.out = append(p.out, strings.TrimRight(s, " ")) }
 
-// capture is the lines that write prints, kept apart.
-func (p *printer) capture(write func()) []string {
+// captureLines returns the lines that write prints, without adding them to the output.
+func (p *printer) captureLines(write func()) []string {
 	before := p.out
 	p.out = nil
 	write()
@@ -51,37 +50,36 @@ func (p *printer) capture(write func()) []string {
 	return out
 }
 
-func (p *printer) paint(color, s string) string {
+func (p *printer) colorText(color, s string) string {
 	if !p.o.Color || color == plain {
 		return s
 	}
 	return color + s + reset
 }
 
-// hang prints text behind a head, continued under the text, within the width.
-func (p *printer) hang(head, text, headColor, textColor string) {
+// writeHanging prints a head and a text, wrapped to the width with a hanging indent.
+func (p *printer) writeHanging(head, text, headColor, textColor string) {
 	indent := twwidth.Width(head)
-	for i, l := range fold(text, max(p.o.width()-indent, 20)) {
+	for i, l := range wrapText(text, max(p.o.lineWidth()-indent, 20)) {
 		before := strings.Repeat(" ", indent)
 		if i == 0 {
-			before = p.paint(headColor, head)
+			before = p.colorText(headColor, head)
 		}
-		p.line(before + p.paint(textColor, l))
+		p.appendLine(before + p.colorText(textColor, l))
 	}
 }
 
-// padded fills text up to a width.
-func padded(s string, width int) string {
+// padRight pads text with blanks to a width, in columns.
+func padRight(s string, width int) string {
 	return s + strings.Repeat(" ", max(width-twwidth.Width(s), 0))
 }
 
-// fold breaks text at blanks into lines of at most room columns, not between
-// a number and its unit; a longer word is cut, so that a hostile label cannot
-// widen the report.
-func fold(text string, room int) []string {
+// wrapText breaks text at blanks into lines of at most room columns, never between a number and its unit. It cuts a
+// longer word, so that a hostile label cannot widen the report.
+func wrapText(text string, room int) []string {
 	var out []string
 	cur := ""
-	for _, word := range glued(text) {
+	for _, word := range splitWords(text) {
 		for twwidth.Width(word) > room {
 			if cur != "" {
 				out, cur = append(out, cur), ""
@@ -105,8 +103,8 @@ func fold(text string, room int) []string {
 	return out
 }
 
-// glued is the words of a text, a number together with its unit.
-func glued(text string) []string {
+// splitWords splits a text into words, and keeps a number and its unit together.
+func splitWords(text string) []string {
 	var out []string
 	for _, w := range strings.Fields(text) {
 		n := len(out)
@@ -129,7 +127,7 @@ func isUnit(s string) bool {
 	return strings.HasSuffix(s, "/s")
 }
 
-// cutAt is the longest prefix of s that fits room columns, one rune at least.
+// cutAt returns the longest prefix of s that fits room columns, at least one rune.
 func cutAt(s string, room int) string {
 	end := 0
 	for i, c := range s {
@@ -142,8 +140,8 @@ func cutAt(s string, room int) string {
 	return s[:end]
 }
 
-// short cuts text at a width.
-func short(s string, room int) string {
+// cutToWidth cuts text to room columns and marks a cut by an ellipsis.
+func cutToWidth(s string, room int) string {
 	if twwidth.Width(s) <= room {
 		return s
 	}

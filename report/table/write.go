@@ -19,14 +19,13 @@ type Options struct {
 	Width int  // columns to fit; 0 means 80
 	Color bool // ANSI colour, for what has a tone
 	ASCII bool // bars of ASCII, for a terminal whose locale is not UTF-8
-	// Lines is how many lines are printed at most. What the page marks as Verbose is
-	// left out, then rows, items and sentences of the longest blocks; the last line
-	// counts them. 0 prints everything.
+	// Lines limits the lines that are printed; 0 prints everything. Parts marked as Verbose are dropped first, then rows,
+	// items and sentences of the longest blocks; the last line counts them.
 	Lines int
 	Quiet bool // no warnings and no count of what is left out
 }
 
-func (o Options) width() int {
+func (o Options) lineWidth() int {
 	if o.Width <= 0 {
 		return 80
 	}
@@ -36,30 +35,30 @@ func (o Options) width() int {
 // wideAt is the width from which intervals are printed with both ends.
 const wideAt = 110
 
-// mostHead is how many thirds of the lines the head takes at most with its picture.
+// mostHead limits the head with its picture, in thirds of the lines.
 const mostHead = 2
 
 // Write prints a page.
 func Write(w io.Writer, pg *page.Page, o Options) error {
 	p := &printer{o: o}
-	p.head(pg, true)
+	p.writeHead(pg, true)
 	if o.Lines > 0 && len(p.out) > mostHead*o.Lines/3 {
 		p.out = nil
-		p.head(pg, false)
+		p.writeHead(pg, false)
 	}
 	for _, s := range pg.Sections {
-		p.section(s, false)
+		p.addSection(s, false)
 	}
 	if o.Lines > 0 {
-		p.fit(o.Lines - len(p.out))
+		p.fitLines(o.Lines - len(p.out))
 	}
 	for _, s := range p.parts {
-		for _, l := range s.lines() {
-			p.line(l)
+		for _, l := range s.joinLines() {
+			p.appendLine(l)
 		}
 	}
-	if text := p.leftOut(); text != "" {
-		p.hang("", text, plain, plain)
+	if text := p.describeOmitted(); text != "" {
+		p.writeHanging("", text, plain, plain)
 	}
 	if p.err != nil {
 		return p.err
@@ -68,128 +67,130 @@ func Write(w io.Writer, pg *page.Page, o Options) error {
 	return err
 }
 
-// head prints the answer, and below it title and meta beside each other, as many in a line
-// as fit. The picture alone may be left out.
-func (p *printer) head(pg *page.Page, picture bool) {
+// writeHead prints the answer, and below it title and meta, joined by commas and wrapped to the width. picture includes
+// the answer's bar.
+func (p *printer) writeHead(pg *page.Page, picture bool) {
 	a := pg.Opening()
 	if !picture {
 		a.Bar = nil
 	}
-	p.answer(a)
+	p.writeAnswer(a)
 	line, used := "", 0
 	for _, part := range append([]string{pg.Title}, pg.Meta...) {
 		n := twwidth.Width(part)
-		if used > 0 && used+2+n <= p.o.width() {
+		if used > 0 && used+2+n <= p.o.lineWidth() {
 			line, used = line+", "+part, used+2+n
 			continue
 		}
 		if used > 0 {
-			p.hang("", line, plain, plain)
+			p.writeHanging("", line, plain, plain)
 		}
 		line, used = part, n
 	}
 	if used > 0 {
-		p.hang("", line, plain, plain)
+		p.writeHanging("", line, plain, plain)
 	}
 }
 
-// section gathers what is shown of a section and of those below it.
-func (p *printer) section(s page.Section, verbose bool) {
+// addSection gathers the terminal's blocks of a section and of its subsections.
+func (p *printer) addSection(s page.Section, verbose bool) {
 	if !s.In.In(page.Terminal) {
 		return
 	}
 	verbose = verbose || s.In&page.Verbose != 0
 	out := part{}
 	if s.HeadingShown(page.Terminal) {
-		out.heading = p.capture(func() { p.hang("", s.Heading, plain, plain) })
+		out.heading = p.captureLines(func() { p.writeHanging("", s.Heading, plain, plain) })
 	}
 	for _, b := range s.Shown(page.Terminal) {
-		if n := p.block(b, verbose || b.Shown()&page.Verbose != 0); n != nil {
+		if n := p.buildBlock(b, verbose || b.Shown()&page.Verbose != 0); n != nil {
 			out.blocks = append(out.blocks, n)
 		}
 	}
 	p.parts = append(p.parts, &out)
 	for _, sub := range s.Sections {
-		p.section(sub, verbose)
+		p.addSection(sub, verbose)
 	}
 }
 
-// brief says whether a part of a block is left out because it is for -v.
-func (p *printer) brief(in page.Where) bool { return p.o.Lines > 0 && in&page.Verbose != 0 }
+// omitsVerbose reports whether a part of a block is dropped because only -v prints it.
+func (p *printer) omitsVerbose(in page.Where) bool { return p.o.Lines > 0 && in&page.Verbose != 0 }
 
-// block is what is printed of a block; of one for -v only the count, where that was
-// not asked for.
-func (p *printer) block(b page.Block, verbose bool) *block {
+// buildBlock lays out a block, nil for one that a terminal does not print. With a line limit, a verbose block keeps
+// only its count of units.
+func (p *printer) buildBlock(b page.Block, verbose bool) *block {
 	var out *block
 	switch b := b.(type) {
 	case page.Text:
 		if b.S == "" {
 			return nil
 		}
-		out = p.text(b)
+		out = p.buildText(b)
 	case page.Lines:
 		out = &block{noun: "figure", least: 1}
 		for _, l := range page.LinesIn(b.Lines, page.Terminal) {
-			out.units = append(out.units, unit{lines: p.capture(func() { p.labelled(l, labelWidth) }), gone: p.brief(l.In)})
+			out.units = append(out.units, unit{lines: p.captureLines(func() { p.writeLabelled(l, labelWidth) }), gone: p.omitsVerbose(l.In)})
 		}
 		if b.Lead {
 			out.least = len(out.units)
 		}
 	case page.Table:
-		out = p.rows(b)
+		out = p.buildTable(b)
 	case page.List:
 		if p.o.Quiet && b.Alert {
 			return nil
 		}
-		out = p.items(b)
+		out = p.buildList(b)
 	default:
 		return nil
 	}
 	if verbose && p.o.Lines > 0 {
-		out.clear()
+		out.dropAll()
 	}
 	return out
 }
 
-// text is a paragraph; what is left out of one are its last sentences.
-func (p *printer) text(b page.Text) *block {
+// buildText lays out a paragraph, which loses its last sentences first.
+func (p *printer) buildText(b page.Text) *block {
 	out := &block{noun: "sentence", least: 1}
-	for _, s := range sentences(b.S) {
+	for _, s := range splitSentences(b.S) {
 		out.units = append(out.units, unit{text: s})
 	}
-	out.fold = func(s string) []string { return p.capture(func() { p.hang("", s, plain, colorOf(b.Tone)) }) }
+	out.fold = func(s string) []string {
+		return p.captureLines(func() { p.writeHanging("", s, plain, colorOf(b.Tone)) })
+	}
 	return out
 }
 
 // labelWidth is the room of a label, with the blanks after it.
 const labelWidth = 16
 
-func (p *printer) labelled(l page.Line, room int) {
+func (p *printer) writeLabelled(l page.Line, room int) {
 	text := l.Value
 	if l.Note != "" {
 		text += "  (" + l.Note + ")"
 	}
-	p.hang(padded(l.Label+" ", room), text, plain, colorOf(l.Tone))
+	p.writeHanging(padRight(l.Label+" ", room), text, plain, colorOf(l.Tone))
 }
 
-func (p *printer) items(l page.List) *block {
+func (p *printer) buildList(l page.List) *block {
 	items, left := l.For(page.Terminal)
 	out := &block{noun: l.Noun, least: 1, left: left, first: l.Ordered && l.Label == "" && l.Noun == "finding"}
 	for i, it := range items {
-		u := unit{lines: p.capture(func() { p.item(l, it, i+1, false) }), gone: p.brief(it.In)}
+		u := unit{lines: p.captureLines(func() { p.writeItem(l, it, i+1, false) }), gone: p.omitsVerbose(it.In)}
 		if at := slices.IndexFunc(it.Lines, func(line page.Line) bool { return line.Spare }); at >= 0 && !p.o.Quiet {
 			u.hint = hintOf(it.Lines)
-			u.most = p.capture(func() { p.item(l, it, i+1, true) })
+			u.most = p.captureLines(func() { p.writeItem(l, it, i+1, true) })
 		}
 		out.units = append(out.units, u)
 	}
 	if left > 0 && p.o.Lines == 0 {
-		out.below = p.capture(func() { p.hang("", view.Plural(left, l.Noun)+" more in --format json", plain, plain) })
+		out.below = p.captureLines(func() { p.writeHanging("", view.Plural(left, l.Noun)+" more in --format json", plain, plain) })
 	}
 	return out
 }
 
-// hintOf is the command among the lines for which there has to be room, "" none.
+// hintOf returns the command among an item's spare lines, "" if they have none.
 func hintOf(lines []page.Line) string {
 	at := slices.IndexFunc(lines, func(line page.Line) bool { return line.Spare && line.Code })
 	if at < 0 {
@@ -198,8 +199,8 @@ func hintOf(lines []page.Line) string {
 	return lines[at].Value
 }
 
-// item prints an item; spare adds the lines for which there has to be room.
-func (p *printer) item(l page.List, it page.Item, number int, spare bool) {
+// writeItem prints an item; spare adds the lines that are dropped first.
+func (p *printer) writeItem(l page.List, it page.Item, number int, spare bool) {
 	head := ""
 	switch {
 	case l.Ordered && l.Label != "":
@@ -214,20 +215,20 @@ func (p *printer) item(l page.List, it page.Item, number int, spare bool) {
 		text = it.Label + ": " + text
 	}
 	if it.Badge.Text != "" {
-		text = p.paint(colorOf(it.Badge.Tone), it.Badge.Text) + " " + text
+		text = p.colorText(colorOf(it.Badge.Tone), it.Badge.Text) + " " + text
 	}
 	if l.Label != "" {
-		p.hang(head, text, colorOf(it.Tone), plain)
+		p.writeHanging(head, text, colorOf(it.Tone), plain)
 	} else {
-		p.hang(head, text, plain, colorOf(it.Tone))
+		p.writeHanging(head, text, plain, colorOf(it.Tone))
 	}
 	for _, line := range page.LinesIn(it.Lines, page.Terminal) {
-		if !p.brief(line.In) && (spare || !line.Spare) {
+		if !p.omitsVerbose(line.In) && (spare || !line.Spare) {
 			line.Label = "  " + line.Label
-			p.labelled(line, len("  evidence  "))
+			p.writeLabelled(line, len("  evidence  "))
 		}
 	}
 	for _, sub := range it.Sub {
-		p.hang(strings.Repeat(" ", twwidth.Width(head))+"- ", sub, plain, plain)
+		p.writeHanging(strings.Repeat(" ", twwidth.Width(head))+"- ", sub, plain, plain)
 	}
 }

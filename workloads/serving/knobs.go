@@ -236,6 +236,8 @@ func streamsKnob() workloads.Knob {
 func graphKnob() workloads.Knob {
 	k := loop.GraphKnob("launch the network's kernels one by one, or capture them once for every size of a batch and replay; needs pad=on, which bounds the sizes")
 	k.Answers[0].When = gpuprof.Settings{"graph": "off", "pad": "on"}
+	// A vendor library replays a graph on the stream of its capture alone.
+	k.Answers[0].Unless = gpuprof.Settings{"streams": streamsNew}
 	return k
 }
 

@@ -35,7 +35,7 @@ func Overlays(c *compare.Comparison) []Overlay {
 		if m.Exact || m.Samples == nil {
 			continue
 		}
-		old, now := samples(m.Samples.Old), samples(m.Samples.New)
+		old, now := finiteSamples(m.Samples.Old), finiteSamples(m.Samples.New)
 		lo, hi, ok := overlayRange(old, now)
 		if !ok {
 			continue
@@ -45,8 +45,8 @@ func Overlays(c *compare.Comparison) []Overlay {
 	return out
 }
 
-// samples are the samples that are numbers, one list a process.
-func samples(s compare.Samples) [][]float64 { return view.Samples(&gpuprof.Series{Runs: s}) }
+// finiteSamples returns the finite samples, one list a process.
+func finiteSamples(s compare.Samples) [][]float64 { return view.Samples(&gpuprof.Series{Runs: s}) }
 
 func sideOf(runs [][]float64, lo, hi float64) OverlaySide {
 	s := OverlaySide{Bins: view.Histogram(slices.Concat(runs...), lo, hi, overlayBins, false), Medians: stats.Medians(runs...)}

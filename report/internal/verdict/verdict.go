@@ -1,6 +1,6 @@
 // Package verdict holds what every report of a comparison shares: the wording
 // of verdicts, figures and causes, and the order in which metrics are listed.
-// It decides what is said; the renderers decide how it looks.
+// It decides the wording; the renderers decide the layout.
 package verdict
 
 import (
@@ -28,31 +28,29 @@ type Row struct {
 	Of             *compare.MetricResult
 }
 
-// Rows lists the metrics, what failed first: regressions, then what is
-// inconclusive, then improvements, then stages of one side only, then the rest.
-// Within one verdict the larger change comes first, but what did not change keeps
-// its order.
+// Rows lists the metrics by verdict: regressions, inconclusive ones, improvements, stages of one side only, then the
+// others. Within one verdict the larger change comes first; unchanged metrics keep their order.
 func Rows(c *compare.Comparison) []Row {
 	out := make([]Row, len(c.Metrics))
 	for i := range c.Metrics {
 		out[i] = RowOf(&c.Metrics[i])
 	}
 	slices.SortStableFunc(out, func(a, b Row) int {
-		if r := cmp.Compare(rank(a.Verdict), rank(b.Verdict)); r != 0 {
+		if r := cmp.Compare(verdictRank(a.Verdict), verdictRank(b.Verdict)); r != 0 {
 			return r
 		}
 		switch a.Verdict {
 		case compare.Regressed:
-			return cmp.Compare(worse(b.Of), worse(a.Of))
+			return cmp.Compare(worseRatio(b.Of), worseRatio(a.Of))
 		case compare.Improved:
-			return cmp.Compare(worse(a.Of), worse(b.Of))
+			return cmp.Compare(worseRatio(a.Of), worseRatio(b.Of))
 		}
 		return 0
 	})
 	return out
 }
 
-func rank(v compare.Verdict) int {
+func verdictRank(v compare.Verdict) int {
 	switch v {
 	case compare.Regressed:
 		return 0
@@ -70,8 +68,8 @@ func rank(v compare.Verdict) int {
 	return 5
 }
 
-// worse is for sorting: a change that has no ratio (from zero) is the largest.
-func worse(m *compare.MetricResult) float64 {
+// worseRatio returns the slowdown for sorting: a change without a ratio (from zero) sorts as the largest.
+func worseRatio(m *compare.MetricResult) float64 {
 	v := m.Worse()
 	if math.IsNaN(v) {
 		return math.Inf(1)
@@ -79,7 +77,7 @@ func worse(m *compare.MetricResult) float64 {
 	return v
 }
 
-// RowOf is one metric, ready to print.
+// RowOf formats one metric.
 func RowOf(m *compare.MetricResult) Row {
 	r := Row{
 		Name: m.Name, Verdict: m.Verdict, Reason: m.Reason, Of: m,
@@ -90,7 +88,7 @@ func RowOf(m *compare.MetricResult) Row {
 		r.Ratio = gpuprof.FormatRatio(v)
 	}
 	if lo, hi := float64(m.CI95[0]), float64(m.CI95[1]); view.Finite(lo) && view.Finite(hi) {
-		r.Interval = bound(lo) + " to " + bound(hi)
+		r.Interval = formatBound(lo) + " to " + formatBound(hi)
 	}
 	p := float64(m.PAdjusted)
 	if !view.Finite(p) {
@@ -108,11 +106,11 @@ func RowOf(m *compare.MetricResult) Row {
 	return r
 }
 
-// farthest is the ratio beyond which the end of an interval bounds nothing.
+// farthest is the ratio beyond which an end of an interval bounds nothing.
 const farthest = 1e6
 
-// bound is one end of an interval of a ratio.
-func bound(v float64) string {
+// formatBound formats one end of a ratio's interval.
+func formatBound(v float64) string {
 	switch {
 	case v > farthest:
 		return ">" + gpuprof.FormatFactor(farthest)
@@ -122,7 +120,7 @@ func bound(v float64) string {
 	return gpuprof.FormatFactor(v)
 }
 
-// Figure prints a value in its unit; view.None where there is none.
+// Figure formats a value in its unit, view.None for a value that is not finite.
 func Figure(v float64, unit string, exact bool) string {
 	if !view.Finite(v) {
 		return view.None
@@ -201,7 +199,7 @@ func Headline(c *compare.Comparison) string {
 	return Word(c.Verdict)
 }
 
-// Counts is how many metrics and budgets have each verdict, and how much failed; "" where there are none.
+// Counts returns the numbers of metrics and budgets by verdict and of failed benchmarks, "" without any.
 func Counts(c *compare.Comparison) string {
 	t := Count(c)
 	var parts, all []string
@@ -234,7 +232,7 @@ func Counts(c *compare.Comparison) string {
 	return strings.Join(all, "; ")
 }
 
-// Subject is what was compared: "e3nn small, old.json against new.json".
+// Subject names the workload and the two sides: "e3nn small, old.json against new.json".
 func Subject(c *compare.Comparison) string {
 	sides := view.CutPlace(c.New, 60)
 	if c.Old != "" {
@@ -246,7 +244,7 @@ func Subject(c *compare.Comparison) string {
 	return sides
 }
 
-// How is how the verdict came about: threshold, session spread, stages.
+// How describes the method behind the verdict: threshold, sides, stages, session spread.
 func How(c *compare.Comparison) string {
 	parts := []string{"threshold " + view.Percent(c.Threshold)}
 	switch c.Sides {
@@ -269,7 +267,7 @@ func How(c *compare.Comparison) string {
 	return strings.Join(parts, "; ")
 }
 
-// Sentence says of one metric what happened.
+// Sentence describes the change of one metric.
 func (r Row) Sentence() string {
 	s := r.Name + " " + string(r.Verdict) + ": " + r.Old + " to " + r.New
 	if r.Ratio != view.None {
@@ -284,7 +282,7 @@ func (r Row) Sentence() string {
 	return s
 }
 
-// BudgetText says of one budget whether it held, and where it broke.
+// BudgetText describes one budget: its value, its limit and whether the value keeps to it.
 func BudgetText(b *compare.BudgetResult) string {
 	s := view.Cut(b.Name, 80) + ": " + Figure(float64(b.Value), b.Unit, true) + " of at most " + Figure(b.Max, b.Unit, true)
 	switch {
@@ -301,10 +299,10 @@ func BudgetText(b *compare.BudgetResult) string {
 	return s
 }
 
-// AttributionNote tells how the parts of a change are measured.
+// AttributionNote explains the estimator behind CauseText.
 const AttributionNote = "Shares are of means over the middle half of the samples, which add up."
 
-// CauseText says how much of the step's change one stage made.
+// CauseText describes the share of the step's change that one stage made.
 func CauseText(cause compare.Cause) string {
 	s := view.Cut(cause.Stage, 60) + ": " + signedPercent(cause.ShareOfChange) + " of the change"
 	if v := float64(cause.Change); view.Finite(v) && v != 0 {
@@ -330,7 +328,7 @@ func signedPercent(v float64) string {
 	return strconv.FormatFloat(v*100, 'f', 0, 64) + " %"
 }
 
-// Known is a recorded value, or that there is none.
+// Known returns a recorded value, "unknown" for an empty one.
 func Known(s string) string {
 	if s == "" {
 		return "unknown"
@@ -338,7 +336,7 @@ func Known(s string) string {
 	return view.Cut(s, 120)
 }
 
-// DifferenceText says what is not the same on both sides.
+// DifferenceText describes a field that differs between the sides.
 func DifferenceText(d compare.Difference) string {
 	s := view.Cut(d.Field, 60) + ": " + Known(d.Old) + " -> " + Known(d.New)
 	switch {
