@@ -79,6 +79,7 @@ func elsewhere() map[string]string {
 	server := "it needs a server of profiles; TestHelpExamples and internal/push have one"
 	shown := "an answer shows it, in which the reader puts the program; record.txtar and analyze.txtar run such commands with one"
 	return map[string]string{
+		"gpuprof run e3nn --preset small --device host --set impl=unfused,csr": "a comparison suggests it; sweep.txtar sweeps over impl", "gpuprof bisect 94c644ab28f7..2d848d419486 -- COMMAND": "a history of another repository suggests it; bisect.txtar searches the commits of a script",
 		"gpuprof run -o recorded -- YOUR COMMAND": shown, "gpuprof analyze --compare testdata/traces/h200/dataloader-planted.json.gz NEW": shown,
 		"gpuprof run e3nn --preset deepaw --device cuda --set precision=fp32,tf32": "an answer shows it, recorded on a GPU; cuda.txtar sets the precision on the simulated driver",
 		"gpuprof report run.json --push URL":                                       server, "gpuprof analyze trace.json.gz --push URL": server,
