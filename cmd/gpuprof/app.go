@@ -123,7 +123,7 @@ func quiet(words []string) bool { return slices.Contains(words, "--quiet") }
 // line is a command line that was read.
 type line struct {
 	grammar
-	verb *kong.Context // nil where its help was printed
+	verb *kong.Context // nil after its help was printed
 }
 
 // parse reads a command line and checks what can be checked without running its verb.

@@ -42,7 +42,8 @@ func TestAnswer(t *testing.T) {
 
 // TestLeakOutranksSize: growth in each step stands before a larger saving at the peak, and after an error.
 func TestLeakOutranksSize(t *testing.T) {
-	if !(urgency(Finding{Rule: gpuprof.RuleOutOfMemory}) < urgency(Finding{Rule: gpuprof.RuleLeak}) && urgency(Finding{Rule: gpuprof.RuleLeak}) < urgency(Finding{Rule: gpuprof.RulePeakActivation})) {
+	of := func(rule string) int { return urgency(Finding{Rule: rule}) }
+	if of(gpuprof.RuleOutOfMemory) >= of(gpuprof.RuleLeak) || of(gpuprof.RuleLeak) >= of(gpuprof.RulePeakActivation) {
 		t.Error("the order is not error, leak, size")
 	}
 }

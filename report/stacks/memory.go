@@ -45,7 +45,7 @@ func framesOf(d *memsnap.Device, h memsnap.Held) []model.HostFrame {
 	var out []model.HostFrame
 	for _, f := range d.Replay.S.Stack(h.Stack) {
 		if !f.Machinery() {
-			out = append(out, model.HostFrame{Function: f.Name, File: f.File, Line: int(f.Line)})
+			out = append(out, model.HostFrame{Function: f.Name, File: f.File, Line: f.Line})
 		}
 	}
 	if len(out) == 0 {

@@ -92,12 +92,16 @@ func (in *File) folderResult(a *cli.App) ([]*compare.Result, error) {
 // AnalyzeMemoryFiles is AnalyzeMemory of closed files.
 func AnalyzeMemoryFiles(a *cli.App, paths []string) (*memsnap.Analysis, error) {
 	var ins []*File
+	defer func() {
+		for _, in := range ins {
+			_ = in.Close() // read only
+		}
+	}()
 	for _, path := range paths {
 		in, err := OpenFile(a.Ctx, path)
 		if err != nil {
 			return nil, outside.Failed("reading memory snapshot "+path, err, "record one as docs/memory.md shows", "record it again")
 		}
-		defer in.Close()
 		ins = append(ins, in)
 	}
 	return AnalyzeMemory(a, ins, memsnap.Options{})

@@ -60,7 +60,8 @@ const (
 func OpenFile(ctx context.Context, path string) (*File, error) {
 	in := &File{Path: path}
 	if cli.IsDir(path) {
-		return in, in.openFolder()
+		err := in.openFolder()
+		return in, err
 	}
 	if err := in.open(ctx); err != nil {
 		return nil, err
