@@ -103,7 +103,7 @@ func pairEntries(old, new *Result, o Options, paired bool) ([]*entry, error) {
 	return out, nil
 }
 
-// isGuessed says that a metric was taken for exact on one side only, by its values.
+// isGuessed reports whether a metric was taken for exact on one side only, by its values.
 func isGuessed(a, b *MetricData) bool { return a.Exact != b.Exact && (a.Guessed || b.Guessed) }
 
 func indexByName(r *Result) map[string]*MetricData {

@@ -213,8 +213,8 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 	return b.newComparison(), nil
 }
 
-// warnOneMeasurement says that a measurement was compared with itself, which
-// somebody who gave one file twice did not mean.
+// warnOneMeasurement warns that both sides are the same measurement; a user who gave one file twice did not intend
+// that.
 func (b *bench) warnOneMeasurement() {
 	for _, e := range b.entries {
 		if e.result.Reason == oneMeasurement {

@@ -17,7 +17,7 @@ import (
 // prefixes too (power_limit_w, application_sm_clock_hz).
 var hardFacts = []string{"driver", "cuda", "compute_capability", "mig", "ecc", "power_limit", "application_", "clock_lock", "locked_", "simulated"}
 
-// codeFacts say which code ran, not where.
+// codeFacts identify the code that ran, not the place where it ran.
 var codeFacts = []string{"ptx_hash", "binding"}
 
 // FromRun makes a Result of a gpuprof run. Its metrics are step, step/<stage>

@@ -274,7 +274,7 @@ func decideVerdicts(tested []*entry, untested int, clear bool) {
 	}
 }
 
-// blockUndecided blocks a metric of which the data tell too little.
+// blockUndecided blocks a metric whose data allow no decision.
 func (e *entry) blockUndecided() {
 	why := fmt.Sprintf("the data allow anything from %s to %s; they could show a change of %s",
 		gpuprof.FormatChange(math.Expm1(e.effect.Lower(passLevel))), gpuprof.FormatChange(math.Expm1(e.effect.Upper(passLevel))), gpuprof.FormatPercent(float64(e.result.MDE), 2))

@@ -43,7 +43,7 @@ func (b *bench) spreadEntries() {
 	}
 }
 
-// tellLearned says where the spread comes from that is not assumed.
+// tellLearned reports the source of a spread that is not assumed.
 func (b *bench) tellLearned() {
 	least, most := 0.0, 0.0
 	for _, e := range b.testableEntries() {

@@ -93,7 +93,7 @@ func (b *bench) suggestSteadier(open []*entry) []string {
 	return nil
 }
 
-// moreProcesses says how the program that measured gets enough runs.
+// moreProcesses explains how the program that measured gets enough runs.
 func (b *bench) moreProcesses() string {
 	if b.kind == kindGate {
 		return fmt.Sprintf("give the gate more time (--budget), so that all %d blocks are measured", MinRuns)
@@ -125,8 +125,7 @@ func manyRuns(n float64) string {
 // mostRuns limits the number of runs a side that a hint suggests.
 const mostRuns = 100
 
-// moreRuns says how many runs the noisiest metric would take, and where its
-// noise comes from.
+// moreRuns estimates the number of runs that the noisiest metric needs, and names the source of its noise.
 func (b *bench) moreRuns(es []*entry) string {
 	worst, need := es[0], 0.0
 	for _, e := range es {
@@ -186,8 +185,8 @@ func blockPace(runs []RunInfo) float64 {
 	return (runs[len(runs)-1].StartS - runs[0].StartS) / float64(len(runs)-1)
 }
 
-// runsNeeded is how many runs a side bring the minimum detectable effect down
-// to the threshold; +Inf when the session term alone exceeds it.
+// runsNeeded returns the number of runs a side that lower the minimum detectable effect to the threshold; +Inf when
+// the session term alone exceeds it.
 func (b *bench) runsNeeded(e *entry) float64 {
 	if !e.ok || e.effect.SE == 0 {
 		return 0

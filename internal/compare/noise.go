@@ -11,8 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// MachineNoise is what blocks of one program against itself (A/A) show of a
-// machine: how its processes scatter, and so which slowdowns a gate can find.
+// MachineNoise holds the results of blocks of one program against itself (A/A) on a machine: the scatter of its
+// processes, and so the slowdowns that a gate can find.
 type MachineNoise struct {
 	gpuprof.Head
 	Machine      string        `json:"machine"` // filled by the caller

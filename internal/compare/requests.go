@@ -99,7 +99,7 @@ func checkGated(o Options, sides ...*Result) error {
 	return nil
 }
 
-// rateMismatch says that the sides were measured under different loads, and what to do.
+// rateMismatch explains that the sides were measured under different loads, with the fix.
 func rateMismatch(old, now *MetricData) string {
 	if old == nil || now == nil || old.Rate == now.Rate {
 		return ""
