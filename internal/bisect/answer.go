@@ -13,16 +13,19 @@ import (
 func (s *Search) Answer() gpuprof.Answer {
 	o := s.Outcome
 	if o == nil {
-		return gpuprof.Answer{Verdict: "not ended", Tone: gpuprof.ToneUnsure, Sentence: "The search has not ended: " + cmp.Or(s.Reason, "its measurements are kept") + ".",
-			Action: &gpuprof.Action{Text: "Continue the search.", Command: "gpuprof bisect --resume"}}
+		return gpuprof.Answer{Verdict: "not ended", Tone: gpuprof.ToneUnsure,
+			Sentence: "The search has not ended: " + cmp.Or(s.Reason, "its measurements are kept") + ".",
+			Action:   &gpuprof.Action{Text: "Continue the search.", Command: "gpuprof bisect --resume"}}
 	}
 	switch o.Found {
 	case Culprit, Range:
 		return s.foundAnswer()
 	case Undecided:
-		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: s.where() + "It is not decided " + cmp.Or(o.Why, "whether BAD is worse than GOOD") + ".", Bar: s.bar()}
+		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Bar: s.bar(),
+			Sentence: s.where() + "It is not decided " + cmp.Or(o.Why, "whether BAD is worse than GOOD") + "."}
 	case Nothing:
-		return gpuprof.Answer{Verdict: "nothing to find", Tone: gpuprof.ToneUnsure, Sentence: s.where() + cmp.Or(o.Why, "BAD is not found to be worse than GOOD") + ".", Bar: s.bar()}
+		return gpuprof.Answer{Verdict: "nothing to find", Tone: gpuprof.ToneUnsure, Bar: s.bar(),
+			Sentence: s.where() + cmp.Or(o.Why, "BAD is not found to be worse than GOOD") + "."}
 	}
 	return s.openAnswer()
 }
@@ -59,13 +62,15 @@ func (s *Search) foundAnswer() gpuprof.Answer {
 		n := o.To - o.From
 		a.Verdict, who = "range found", fmt.Sprintf("%s, or one of %d commits before it that cannot be measured,", who, n)
 		if n == 1 {
-			who = fmt.Sprintf("%s, or the commit before it that cannot be measured,", who[:strings.LastIndex(who, ", or one of")])
+			who = fmt.Sprintf("%s, or the commit before it that cannot be measured,",
+				who[:strings.LastIndex(who, ", or one of")])
 		}
 	}
 	text := fmt.Sprintf("%s changed %s by %s", who, s.Metric, changeText(o.Effect, o.CI95))
 	switch {
 	case s.Exact && len(o.Also) > 0:
-		text = fmt.Sprintf("%s changed %s from %s to %s", who, s.Metric, gpuprof.FormatCount(float64(o.Also[0].Old)), gpuprof.FormatCount(float64(o.Also[0].New)))
+		text = fmt.Sprintf("%s changed %s from %s to %s", who, s.Metric,
+			gpuprof.FormatCount(float64(o.Also[0].Old)), gpuprof.FormatCount(float64(o.Also[0].New)))
 	case !known(o.Effect):
 		text = fmt.Sprintf("%s changed %s; by how much is not certain", who, s.Metric)
 	}
@@ -73,7 +78,8 @@ func (s *Search) foundAnswer() gpuprof.Answer {
 		text += fmt.Sprintf("; probability %s", FormatChance(o.P))
 	}
 	if st := o.Stage; st != nil && o.StagePart > 0 {
-		text += fmt.Sprintf("; stage %s makes %.0f %% of it", st.Name[strings.LastIndex(st.Name, "/")+1:], 100*min(float64(o.StagePart), 1))
+		text += fmt.Sprintf("; stage %s makes %.0f %% of it",
+			st.Name[strings.LastIndex(st.Name, "/")+1:], 100*min(float64(o.StagePart), 1))
 	}
 	if o.Rest != nil && known(o.Part) {
 		text += fmt.Sprintf("; it is %.0f %% of the change, and the rest lies elsewhere", 100*float64(o.Part))
@@ -82,7 +88,7 @@ func (s *Search) foundAnswer() gpuprof.Answer {
 	return a
 }
 
-// openAnswer is how far a search came that named no commit.
+// openAnswer reports the progress of a search that named no commit.
 func (s *Search) openAnswer() gpuprof.Answer {
 	o := s.Outcome
 	n := 0

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Tone is how good the news of a verdict is, on every surface.
+// Tone rates the news of a verdict, on every surface.
 func (v Verdict) Tone() gpuprof.Tone {
 	switch v {
 	case Regressed:
@@ -25,14 +25,14 @@ func (v Verdict) Tone() gpuprof.Tone {
 
 // Answer is the verdict with its number, the interval, the cause, and what to do.
 func (c *Comparison) Answer() gpuprof.Answer {
-	a := gpuprof.Answer{Verdict: string(c.Verdict), Tone: c.Verdict.Tone(), Action: c.action()}
-	m := c.leading()
+	a := gpuprof.Answer{Verdict: string(c.Verdict), Tone: c.Verdict.Tone(), Action: c.suggestAction()}
+	m := c.leadingMetric()
 	switch {
 	case len(c.Failed) > 0 && c.Verdict != Regressed:
 		a.Verdict, a.Tone = "failed", gpuprof.ToneBad
-		a.Sentence = fmt.Sprintf("%s gave no figure, so nothing is decided: %s.", plural(len(c.Failed), "benchmark"), c.Failed[0])
+		a.Sentence = fmt.Sprintf("%s gave no figure, so nothing is decided: %s.", formatPlural(len(c.Failed), "benchmark"), c.Failed[0])
 	case c.Verdict == NotComparable:
-		a.Sentence = "The two sides are not the same measurement, so there is no verdict: " + c.mismatch(m) + "."
+		a.Sentence = "The two sides are not the same measurement, so there is no verdict: " + c.mismatchReason(m) + "."
 	case c.Verdict == Inconclusive:
 		a.Verdict, a.Sentence = "not decided", c.undecidedText(m)
 	case c.Verdict == Regressed || c.Verdict == Improved:
@@ -41,14 +41,14 @@ func (c *Comparison) Answer() gpuprof.Answer {
 		a.Verdict, a.Tone, a.Sentence = c.passText(m)
 	}
 	if m != nil {
-		a.Bar = m.bar()
+		a.Bar = m.ratioBar()
 	}
 	return a
 }
 
-// leading is the metric that the answer is about: of those with the verdict that decides the total step,
+// leadingMetric is the metric that the answer is about: of those with the verdict that decides the total step,
 // else the one that changed most; nil where only budgets decide or there are no metrics.
-func (c *Comparison) leading() *MetricResult {
+func (c *Comparison) leadingMetric() *MetricResult {
 	deciding := c.Verdict
 	if deciding == Pass {
 		deciding = Same
@@ -60,7 +60,7 @@ func (c *Comparison) leading() *MetricResult {
 		case m.Verdict != deciding:
 		case m.Name == totalMetric:
 			return m
-		case best == nil || m.moved() > best.moved():
+		case best == nil || m.changeSize() > best.changeSize():
 			best = m
 		}
 	}
@@ -70,8 +70,8 @@ func (c *Comparison) leading() *MetricResult {
 // totalMetric is the sum of the stages in results of gpuprof.
 const totalMetric = "step"
 
-// moved is the size of a change, a logarithm; from zero, or to it, it is the largest.
-func (m *MetricResult) moved() float64 {
+// changeSize is the size of a change, a logarithm; from zero, or to it, it is the largest.
+func (m *MetricResult) changeSize() float64 {
 	by := math.Abs(math.Log(float64(m.Ratio)))
 	if math.IsNaN(by) {
 		if m.Old != m.New && m.Exact {
@@ -82,8 +82,8 @@ func (m *MetricResult) moved() float64 {
 	return by
 }
 
-// bar is the ratio with its interval, nil where there is no ratio.
-func (m *MetricResult) bar() *gpuprof.Bar {
+// ratioBar draws the ratio with its interval; nil without a ratio.
+func (m *MetricResult) ratioBar() *gpuprof.Bar {
 	b := &gpuprof.Bar{Of: m.Name + ", new / old", Unit: "1", Ratio: &gpuprof.BarRatio{Value: float64(m.Ratio)}}
 	if m.hasInterval() {
 		b.Ratio.Low, b.Ratio.High = float64(m.CI95[0]), float64(m.CI95[1])
@@ -101,13 +101,13 @@ func (m *MetricResult) hasInterval() bool {
 // changedText is the sentence of a regression or an improvement.
 func (c *Comparison) changedText(m *MetricResult) string {
 	if m == nil {
-		return c.overBudget()
+		return c.brokenText()
 	}
-	text := m.change()
+	text := m.changeText()
 	if m.Name == totalMetric && len(c.Causes) > 0 {
-		text += "; " + c.Causes[0].share()
+		text += "; " + c.Causes[0].shareText()
 	}
-	if knobs := c.knobs(); len(knobs) == 1 {
+	if knobs := c.changedKnobs(); len(knobs) == 1 {
 		text += fmt.Sprintf(", with %s", knobs[0])
 	}
 	verb := "regressed"
@@ -115,16 +115,16 @@ func (c *Comparison) changedText(m *MetricResult) string {
 		verb = "improved"
 	}
 	if more := c.Count(c.Verdict) - 1; more > 0 {
-		text += fmt.Sprintf("; %s %s too", plural(more, "more metric"), verb)
+		text += fmt.Sprintf("; %s %s too", formatPlural(more, "more metric"), verb)
 	}
-	if over := c.over(); over != nil {
-		text += "; " + over.overText()
+	if over := c.brokenBudget(); over != nil {
+		text += "; " + over.excessText()
 	}
 	return text + "."
 }
 
-// change is "step takes 28.5 % longer (95 % +25.1 % to +32.0 %): 12.9 ms, was 10.0 ms".
-func (m *MetricResult) change() string {
+// changeText is "step takes 28.5 % longer (95 % +25.1 % to +32.0 %): 12.9 ms, was 10.0 ms".
+func (m *MetricResult) changeText() string {
 	now, old := FormatMetric(float64(m.New), m.Unit, m.Exact), FormatMetric(float64(m.Old), m.Unit, m.Exact)
 	ratio := float64(m.Ratio)
 	if math.IsNaN(ratio) || !(ratio > 0) || math.IsInf(ratio, 0) {
@@ -151,16 +151,16 @@ func (m *MetricResult) change() string {
 	return fmt.Sprintf("%s: %s, was %s", text, now, old)
 }
 
-// share is "gemm makes 92 % of the change".
-func (c *Cause) share() string {
+// shareText is "gemm makes 92 % of the change".
+func (c *Cause) shareText() string {
 	if !(c.ShareOfChange > 0) || c.ShareOfChange > 1.005 { // the stages' changes cancel in the step's
 		return c.Stage + " changed most"
 	}
 	return fmt.Sprintf("%s makes %.0f %% of the change", c.Stage, 100*c.ShareOfChange)
 }
 
-// knobs are the knobs that differ and that may have made a change.
-func (c *Comparison) knobs() (out []string) {
+// changedKnobs are the knobs that differ and that may have made a change.
+func (c *Comparison) changedKnobs() (out []string) {
 	for _, d := range c.Differences {
 		if d.Kind == kindKnob {
 			out = append(out, fmt.Sprintf("%s %s -> %s", d.Field, cmp.Or(d.Old, "unknown"), cmp.Or(d.New, "unknown")))
@@ -169,12 +169,12 @@ func (c *Comparison) knobs() (out []string) {
 	return out
 }
 
-// mismatch is why the sides do not compare.
-func (c *Comparison) mismatch(m *MetricResult) string {
-	if no := refused(c.Differences); len(no) > 0 {
+// mismatchReason is why the sides do not compare.
+func (c *Comparison) mismatchReason(m *MetricResult) string {
+	if no := refusedFields(c.Differences); len(no) > 0 {
 		text := no[0].String()
 		if more := len(no) - 1; more > 0 {
-			text += fmt.Sprintf(" and %s", plural(more, "more field"))
+			text += fmt.Sprintf(" and %s", formatPlural(more, "more field"))
 		}
 		return text
 	}
@@ -209,22 +209,22 @@ func (c *Comparison) passText(m *MetricResult) (verdict string, tone gpuprof.Ton
 		if m == nil || !m.Unconfirmed() {
 			m = &c.Metrics[i]
 		}
-		return "improved, not certain", tone, m.change() + "; that it is faster was not confirmed, that it is not slower was."
+		return "improved, not certain", tone, m.changeText() + "; that it is faster was not confirmed, that it is not slower was."
 	}
 	judged := c.Count(Same)
 	switch {
 	case judged > 0 && !slices.ContainsFunc(c.Metrics, func(m MetricResult) bool { return m.Reason != oneMeasurement }):
 		return "same measurement", gpuprof.TonePlain, "Both sides hold the same samples: they are one measurement, so nothing can have changed."
 	case judged == 0 && len(c.Budgets) > 0:
-		return verdict, tone, fmt.Sprintf("%s: %s.", budgetsKept(len(c.Budgets)), c.Budgets[0].keptText())
+		return verdict, tone, fmt.Sprintf("%s: %s.", budgetsKept(len(c.Budgets)), c.Budgets[0].heldText())
 	case m == nil:
 		return "nothing judged", gpuprof.TonePlain, "No metric of these results is large enough to be judged."
 	case m.Exact:
-		text = fmt.Sprintf("%s did not change: %s is %s on both sides", plural(judged, "counter"), m.Name, FormatMetric(float64(m.New), m.Unit, true))
+		text = fmt.Sprintf("%s did not change: %s is %s on both sides", formatPlural(judged, "counter"), m.Name, FormatMetric(float64(m.New), m.Unit, true))
 	default:
 		text = m.notWorse()
 		if judged > 1 {
-			text += "; the same holds for " + plural(judged-1, "more metric")
+			text += "; the same holds for " + formatPlural(judged-1, "more metric")
 		}
 	}
 	if len(c.Budgets) > 0 {
@@ -258,7 +258,7 @@ func (m *MetricResult) notWorse() string {
 	return fmt.Sprintf("%s: %s, was %s", text, FormatMetric(float64(m.New), m.Unit, m.Exact), FormatMetric(float64(m.Old), m.Unit, m.Exact))
 }
 
-// thresholdText is a threshold as it is typed: "5 %".
+// thresholdText formats a threshold in the form of the command line: "5 %".
 func thresholdText(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
 
 func budgetsKept(n int) string {
@@ -268,8 +268,8 @@ func budgetsKept(n int) string {
 	return fmt.Sprintf("All %d budgets are kept", n)
 }
 
-// over is the first budget that is broken, nil without one.
-func (c *Comparison) over() *BudgetResult {
+// brokenBudget is the first budget that is broken, nil without one.
+func (c *Comparison) brokenBudget() *BudgetResult {
 	for i := range c.Budgets {
 		if c.Budgets[i].Over {
 			return &c.Budgets[i]
@@ -278,19 +278,19 @@ func (c *Comparison) over() *BudgetResult {
 	return nil
 }
 
-func (c *Comparison) overBudget() string {
-	b := c.over()
+func (c *Comparison) brokenText() string {
+	b := c.brokenBudget()
 	if b == nil {
 		return "A budget is broken; which one was not recorded."
 	}
-	return b.overText() + "."
+	return b.excessText() + "."
 }
 
-func (b *BudgetResult) overText() string {
+func (b *BudgetResult) excessText() string {
 	return fmt.Sprintf("%s is %s, above its budget of %s", b.Name, FormatMetric(float64(b.Value), b.Unit, true), FormatMetric(b.Max, b.Unit, true))
 }
 
-func (b *BudgetResult) keptText() string {
+func (b *BudgetResult) heldText() string {
 	return fmt.Sprintf("%s is %s of at most %s", b.Name, FormatMetric(float64(b.Value), b.Unit, true), FormatMetric(b.Max, b.Unit, true))
 }
 
@@ -300,8 +300,8 @@ func isPlainCommand(command string) bool {
 	return strings.HasPrefix(command, "gpuprof ") && !strings.ContainsAny(command, "<>|&;`$@") && !strings.Contains(command, "://")
 }
 
-// action is the one thing to do next: a change with its command, what failed, where to look, or what would decide.
-func (c *Comparison) action() *gpuprof.Action {
+// suggestAction is the one thing to do next: a change with its command, what failed, where to look, or what would decide.
+func (c *Comparison) suggestAction() *gpuprof.Action {
 	for i := range c.Findings {
 		if f := &c.Findings[i]; f.Knob != "" && isPlainCommand(f.Command) {
 			return &gpuprof.Action{Text: fmt.Sprintf("Try %s=%s instead of %s.", f.Knob, f.To, f.From), Command: f.Command}

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// maxSites is how many call sites of a budget that failed are named.
+// maxSites limits the number of call sites that a failed budget names.
 const maxSites = 5
 
 // CheckBudgets holds the counters of one result against limits. There are no
@@ -29,8 +29,8 @@ func CheckBudgets(r *Result, budgets []Budget, o Options) (*Comparison, error) {
 	o.Judge = true
 	c := &Comparison{
 		Head: headOf(kindBudget, o.Tool), Sides: kindBudget, New: r.Source, Workload: r.Workload, Preset: r.Preset,
-		Threshold: o.full().Threshold, Seed: o.Seed, Metrics: []MetricResult{}, Differences: []Difference{}, Causes: []Cause{},
-		Warnings: ofCounters(r), Next: []string{}, Fingerprints: Fingerprints{New: fingerprintOf(r)},
+		Threshold: o.fillDefaults().Threshold, Seed: o.Seed, Metrics: []MetricResult{}, Differences: []Difference{}, Causes: []Cause{},
+		Warnings: counterWarnings(r), Next: []string{}, Fingerprints: Fingerprints{New: fingerprintOf(r)},
 	}
 	c.Failed = failedOf(r)
 	return c.WithBudgets(r, budgets, o)
@@ -45,7 +45,7 @@ func (c *Comparison) WithBudgets(r *Result, budgets []Budget, o Options) (*Compa
 	out := *c
 	c = &out
 	c.Next, c.Budgets = slices.Clip(c.Next), slices.Clip(c.Budgets)
-	by := byName(r)
+	by := indexByName(r)
 	for _, b := range budgets {
 		res := checkBudget(by[b.Name], b)
 		switch {
@@ -70,7 +70,7 @@ func (c *Comparison) WithBudgets(r *Result, budgets []Budget, o Options) (*Compa
 // like r, whatever else is wrong with them: a name that is no counter, a figure
 // that is not exact, a limit that is no count.
 func ValidateBudgets(r *Result, budgets []Budget) error {
-	by := byName(r)
+	by := indexByName(r)
 	names := knownCounters(r)
 	for _, b := range budgets {
 		m := by[b.Name]
@@ -85,14 +85,14 @@ func ValidateBudgets(r *Result, budgets []Budget) error {
 		case m == nil && len(names) == 0:
 			return refuse(r.label()+" has no counters", "compare its times with --threshold")
 		case m == nil && !slices.Contains(names, b.Name) && !r.failedIn(b.Name):
-			return refuse("there is no such counter", "choose one of "+some(names))
+			return refuse("there is no such counter", "choose one of "+listSome(names))
 		}
 	}
 	return nil
 }
 
-// some lists names; where there are many, the first.
-func some(names []string) string {
+// listSome lists names; where there are many, the first.
+func listSome(names []string) string {
 	const most = 24
 	if more := len(names) - most; more > 0 {
 		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", more)
@@ -175,9 +175,9 @@ func checkBudget(m *MetricData, b Budget) BudgetResult {
 	return res
 }
 
-// ofCounters are the warnings that bear on exact counters; how noisy the times
+// counterWarnings are the warnings that bear on exact counters; how noisy the times
 // of the same run were does not.
-func ofCounters(r *Result) []gpuprof.Warning {
+func counterWarnings(r *Result) []gpuprof.Warning {
 	all := sideWarnings("", r.Warnings)
 	if r.Tool != "gpuprof" {
 		return all

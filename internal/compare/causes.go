@@ -19,14 +19,14 @@ const (
 	leastChange = 0.005 // of the step: less is not worth attributing
 )
 
-// causes attributes the change of the total to its stages. The exposed times
+// findCauses attributes the change of the total to its stages. The exposed times
 // of a sample's stages add up to its step period, so over the same samples the
 // means add up too: each run is the mean of the samples whose period is in its
 // middle half, which spikes cannot move, and each side the mean of its runs. The
 // shares of these means divide the change of the metric.
-func causes(b *bench) ([]Cause, *Attribution) {
+func findCauses(b *bench) ([]Cause, *Attribution) {
 	out := []Cause{}
-	total := b.entry(b.new.Total)
+	total := b.findEntry(b.new.Total)
 	if total == nil || b.old.Total != b.new.Total || !b.attributable(total) {
 		return out, nil
 	}
@@ -47,7 +47,7 @@ func causes(b *bench) ([]Cause, *Attribution) {
 	if !(scale > 0) || math.IsInf(scale, 0) {
 		return out, nil
 	}
-	why := explain(b.diffs)
+	why := explainDifferences(b.diffs)
 	for i, s := range stages {
 		d := after[i] - before[i]
 		if share := d / change; math.Abs(share) >= leastCause {
@@ -81,7 +81,7 @@ func (b *bench) attributable(total *entry) bool {
 	})
 }
 
-func (b *bench) entry(name string) *entry {
+func (b *bench) findEntry(name string) *entry {
 	for _, e := range b.entries {
 		if e.Name == name && name != "" {
 			return e
@@ -95,7 +95,7 @@ func (b *bench) entry(name string) *entry {
 // of the same samples. The period of a sample is the sum of its stages: the
 // total itself may have been measured in passes without stage events.
 func stageMeans(r *Result, stages []string) (means []float64, ok bool) {
-	by := byName(r)
+	by := indexByName(r)
 	runs := 0
 	for _, s := range r.Stages {
 		if by[s] != nil {
@@ -161,10 +161,9 @@ func middleHalf(x []float64) []int {
 	return order[cut : len(x)-cut]
 }
 
-// explain names what may have made a change: knobs first, then the
-// environment, then the code. Several of the first kind that differs cannot be
-// told apart by these data, and the text says so.
-func explain(diffs []Difference) string {
+// explainDifferences names possible reasons for a change: knobs first, then the environment, then the code. These data cannot
+// separate several reasons of the first kind that differs, and the text then lists them all as possible.
+func explainDifferences(diffs []Difference) string {
 	for _, kind := range []string{kindKnob, kindEnvironment, kindCode} {
 		var names []string
 		for _, d := range diffs {
@@ -183,15 +182,15 @@ func explain(diffs []Difference) string {
 	return "nothing recorded differs"
 }
 
-// whole reports whether the measurement ended as it was meant to.
-func (r *Result) whole() bool { return r.Status == gpuprof.Complete || r.Status == "" }
+// isComplete reports whether the measurement ended as it was meant to.
+func (r *Result) isComplete() bool { return r.Status == gpuprof.Complete || r.Status == "" }
 
 // addedMetrics settles the metrics that only the new side has: a benchmark that was added has
 // nothing to be slower than. A stage is no benchmark of its own, sides without a common metric
 // have not been compared, and what an old side that is not whole lacks may have been lost.
 func (b *bench) addedMetrics() {
 	common := func(e *entry) bool { return e.sides[0] != nil && e.sides[1] != nil }
-	if !b.old.whole() || len(refused(b.diffs)) > 0 || !slices.ContainsFunc(b.entries, common) {
+	if !b.old.isComplete() || len(refusedFields(b.diffs)) > 0 || !slices.ContainsFunc(b.entries, common) {
 		return
 	}
 	for _, e := range b.entries {
@@ -208,7 +207,7 @@ func (b *bench) addedMetrics() {
 func (b *bench) oneSided() {
 	b.addedMetrics()
 	knobs := slices.ContainsFunc(b.diffs, func(d Difference) bool { return d.Kind == kindKnob })
-	if !knobs || len(refused(b.diffs)) > 0 || !b.old.whole() || !b.new.whole() {
+	if !knobs || len(refusedFields(b.diffs)) > 0 || !b.old.isComplete() || !b.new.isComplete() {
 		return
 	}
 	for _, e := range b.entries {
@@ -226,6 +225,6 @@ func (b *bench) oneSided() {
 			share = fmt.Sprintf(", %s of its step", gpuprof.FormatPercent(float64(value)/stats.MedianOfRuns(total.Runs), 2))
 		}
 		e.blocked, e.blame = "", blameNone
-		e.result.Reason = fmt.Sprintf("only on the %s side%s; explained by %s", side, share, explain(b.diffs))
+		e.result.Reason = fmt.Sprintf("only on the %s side%s; explained by %s", side, share, explainDifferences(b.diffs))
 	}
 }

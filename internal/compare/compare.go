@@ -50,7 +50,7 @@ type MetricData struct {
 	// failed to measure this metric has an empty list or is left out. Values
 	// that are NaN or infinite make the metric inconclusive.
 	Runs [][]float64
-	// Sites are where a counter was counted, the most first; nil when unknown.
+	// Sites are the places that were counted, the most frequent first; nil when unknown.
 	Sites []gpuprof.Site
 	// Rate is the requests per second under which it was measured; 0 for none. Figures of
 	// different rates do not compare.
@@ -62,7 +62,7 @@ type MetricData struct {
 	SenderLate bool
 }
 
-// Median is the median of the medians of the runs, NaN where there is none.
+// Median returns the median of the medians of the runs, NaN without runs.
 func (m *MetricData) Median() float64 { return stats.MedianOfRuns(m.Runs) }
 
 // Knob is a setting of what was measured.
@@ -120,7 +120,7 @@ type Result struct {
 	Failed   []string
 	Warnings []gpuprof.Warning
 
-	// Ungated is why a gate must not judge it, "" where it may.
+	// Ungated is the reason why a gate must not judge it, "" if it may.
 	Ungated string
 }
 
@@ -199,7 +199,7 @@ type Comparison struct {
 	Findings []gpuprof.Finding `json:"findings,omitempty"`
 	Failed   []string          `json:"failed,omitempty"` // what gave no figure: exit code 4
 	Warnings []gpuprof.Warning `json:"warnings"`
-	// Next says what to do about an inconclusive verdict, most useful first.
+	// Next lists the steps that can settle an inconclusive verdict, most useful first.
 	Next []string `json:"next"`
 
 	// Order is every process in the order they ran.
@@ -274,7 +274,7 @@ type MetricResult struct {
 	Samples        *SideSamples   `json:"samples,omitempty"`   // of the stage that decided
 }
 
-// StageEvidence is what an earlier stage of a gate saw of a metric.
+// StageEvidence is the evidence of an earlier stage of a gate for a metric.
 type StageEvidence struct {
 	Ratio gpuprof.Number    `json:"ratio"`
 	CI95  [2]gpuprof.Number `json:"ci95"`
@@ -334,7 +334,7 @@ type Budget struct {
 	Max  float64
 }
 
-// BudgetResult says whether one held.
+// BudgetResult is the result of one budget.
 type BudgetResult struct {
 	Name  string         `json:"name"`
 	Unit  string         `json:"unit"`

@@ -23,13 +23,13 @@ func (b *bench) endEarly(boot *stats.Bootstrap) (slower []*entry) {
 			continue
 		}
 		family = append(family, e)
-		worse, better = append(worse, e.beyondDoubt(boot, e.sign())), append(better, e.beyondDoubt(boot, -e.sign()))
+		worse, better = append(worse, e.beyondDoubt(boot, e.worseSign())), append(better, e.beyondDoubt(boot, -e.worseSign()))
 	}
 	worse, better = stats.Holm(worse), stats.Holm(better)
 	for i, e := range family {
 		r := &e.result
 		switch {
-		case min(worse[i], better[i]) <= earlyAlpha && e.rhythm(b.order) <= trendAlpha:
+		case min(worse[i], better[i]) <= earlyAlpha && e.rhythmPValue(b.order) <= trendAlpha:
 			continue
 		case worse[i] <= earlyAlpha:
 			r.PAdjusted, r.Verdict = gpuprof.Number(worse[i]), Regressed
@@ -45,13 +45,13 @@ func (b *bench) endEarly(boot *stats.Bootstrap) (slower []*entry) {
 	return slower
 }
 
-// rhythm is the p-value of "no rhythm" in the processes of both sides in the order of time;
+// rhythmPValue is the p-value of "no rhythm" in the processes of both sides in the order of time;
 // processes that take turns share what the machine does.
-func (e *entry) rhythm(order []bool) float64 {
+func (e *entry) rhythmPValue(order []bool) float64 {
 	if e.blocks.TakesTurns() {
 		return 1
 	}
-	return stats.FindRhythm(inOrder(e.blocks.Deviations(), order))
+	return stats.FindRhythm(interleaveRuns(e.blocks.Deviations(), order))
 }
 
 // beyondDoubt is the p-value of endEarly for more (sign 1) or less (-1). A block
@@ -71,16 +71,16 @@ func (e *entry) beyondDoubt(boot *stats.Bootstrap, sign float64) float64 {
 	return mean.PNotAbove(delta)
 }
 
-// confirm gives Improved to what the stage before found faster and this one, whose
+// confirmFaster gives Improved to what the stage before found faster and this one, whose
 // entries are now, finds faster again: the mirrored rule at level alpha, by Holm over
 // these. In final it takes the place of its evidence of the stage before. The rest
 // stays what that evidence made it, Same, and says that it was not found again.
-func (g *Gate) confirm(final []*entry, now map[string]*entry) (again []*entry) {
+func (g *Gate) confirmFaster(final []*entry, now map[string]*entry) (again []*entry) {
 	p := make([]float64, len(g.faster))
 	for i, first := range g.faster {
 		p[i] = math.NaN()
 		if second := now[first.Name]; second != nil && second.ok && second.blocked == "" && !second.decidedEarly() {
-			second.inherit(first)
+			second.inheritEvidence(first)
 			p[i] = second.mirrored()
 		}
 	}
@@ -88,7 +88,7 @@ func (g *Gate) confirm(final []*entry, now map[string]*entry) (again []*entry) {
 		first := g.faster[i]
 		stage := g.last.stages
 		if !(adjusted <= alpha) {
-			first.unconfirmed(fmt.Sprintf("faster in stage %d, but stage %d did not find it again, so that is not confirmed", stage, stage+1))
+			first.passUnconfirmed(fmt.Sprintf("faster in stage %d, but stage %d did not find it again, so that is not confirmed", stage, stage+1))
 			continue
 		}
 		second := now[first.Name]
@@ -99,5 +99,5 @@ func (g *Gate) confirm(final []*entry, now map[string]*entry) (again []*entry) {
 	return again
 }
 
-// unconfirmed passes a metric that may be faster, and says why it is not improved.
-func (e *entry) unconfirmed(why string) { e.result.Verdict, e.result.Reason = Same, why }
+// passUnconfirmed passes a metric that may be faster, and says why it is not improved.
+func (e *entry) passUnconfirmed(why string) { e.result.Verdict, e.result.Reason = Same, why }

@@ -20,14 +20,14 @@ const (
 
 // Differences lists what is not the same about two results: knobs first, then what must
 // agree of their machines.
-func Differences(old, new *Result) []Difference { return differences(old, new, Options{}) }
+func Differences(old, new *Result) []Difference { return listDifferences(old, new, Options{}) }
 
-// differences lists what is not the same on both sides: knobs first, hard
+// listDifferences lists what is not the same on both sides: knobs first, hard
 // fields before the others.
-func differences(old, new *Result, o Options) []Difference {
+func listDifferences(old, new *Result, o Options) []Difference {
 	out := []Difference{}
 	add := func(kind string, hard bool, a, b map[string]string) {
-		for _, field := range keys(a, b) {
+		for _, field := range sortedKeys(a, b) {
 			if a[field] != b[field] {
 				d := Difference{Field: field, Old: a[field], New: b[field], Hard: hard, Kind: kind}
 				d.Allowed = hard && slices.Contains(o.AllowMismatch, field)
@@ -66,15 +66,15 @@ func kindRank(d Difference) int {
 	return rank
 }
 
-// keys are those of both maps, sorted.
-func keys(a, b map[string]string) []string {
+// sortedKeys returns the keys of both maps, sorted.
+func sortedKeys(a, b map[string]string) []string {
 	all := maps.Collect(maps.All(a))
 	maps.Copy(all, b)
 	return slices.Sorted(maps.Keys(all))
 }
 
-// refused are the hard differences that nobody allowed.
-func refused(diffs []Difference) []Difference {
+// refusedFields are the hard differences that nobody allowed.
+func refusedFields(diffs []Difference) []Difference {
 	var out []Difference
 	for _, d := range diffs {
 		if d.Hard && !d.Allowed {
@@ -112,8 +112,8 @@ func (b *bench) checkAllowed() error {
 	return nil
 }
 
-// refusal says which fields forbid a verdict.
-func refusal(diffs []Difference) string {
+// refusalText names the fields that forbid a verdict.
+func refusalText(diffs []Difference) string {
 	var parts []string
 	for _, d := range diffs {
 		parts = append(parts, d.String())
@@ -130,18 +130,18 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s %s -> %s", name, cmp.Or(d.Old, "unknown"), cmp.Or(d.New, "unknown"))
 }
 
-// joined makes one Result of several of the same side: the processes of a
+// joinParts makes one Result of several of the same side: the processes of a
 // gate's blocks, or a baseline's sessions. Runs[k] of a metric are all samples
 // of parts[k], because one process is one run however many lines it printed.
 // Where parts disagree on a field its values are joined, so that it differs
 // from the other side and is named.
-func joined(parts []*Result) *Result {
+func joinParts(parts []*Result) *Result {
 	first := parts[0]
 	out := *first
-	out.Env, out.Facts, out.Code = merged(parts, func(r *Result) map[string]string { return r.Env }),
-		merged(parts, func(r *Result) map[string]string { return r.Facts }), merged(parts, func(r *Result) map[string]string { return r.Code })
+	out.Env, out.Facts, out.Code = mergeFields(parts, func(r *Result) map[string]string { return r.Env }),
+		mergeFields(parts, func(r *Result) map[string]string { return r.Facts }), mergeFields(parts, func(r *Result) map[string]string { return r.Code })
 	out.Knobs = map[string]Knob{}
-	values := merged(parts, func(r *Result) map[string]string {
+	values := mergeFields(parts, func(r *Result) map[string]string {
 		m := map[string]string{}
 		for name, k := range r.Knobs {
 			m[name] = k.Value
@@ -167,7 +167,7 @@ func joined(parts []*Result) *Result {
 			out.Metrics[i].Runs[k] = slices.Concat(m.Runs...)
 			out.Metrics[i].SenderLate = out.Metrics[i].SenderLate || m.SenderLate
 		}
-		out.RunInfo = append(out.RunInfo, overall(r.RunInfo))
+		out.RunInfo = append(out.RunInfo, mergeRunInfo(r.RunInfo))
 		for _, f := range r.Failed {
 			if !slices.Contains(out.Failed, f) {
 				out.Failed = append(out.Failed, f)
@@ -184,19 +184,19 @@ func joined(parts []*Result) *Result {
 	}
 	for i := range out.Metrics {
 		if m := &out.Metrics[i]; m.Guessed {
-			m.Exact = repeats(m.Runs)
+			m.Exact = areAllEqual(m.Runs)
 		}
 	}
 	return &out
 }
 
-// repeats says that all values are the same.
-func repeats(runs [][]float64) bool {
+// areAllEqual reports whether all values are the same.
+func areAllEqual(runs [][]float64) bool {
 	c, ok := stats.CountOf(slices.Concat(runs...))
 	return ok && c.Steady
 }
 
-func merged(parts []*Result, fields func(*Result) map[string]string) map[string]string {
+func mergeFields(parts []*Result, fields func(*Result) map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, r := range parts {
 		for key, value := range fields(r) {
@@ -210,8 +210,8 @@ func merged(parts []*Result, fields func(*Result) map[string]string) map[string]
 	return out
 }
 
-// overall is one entry for all runs of a result.
-func overall(infos []RunInfo) RunInfo {
+// mergeRunInfo is one entry for all runs of a result.
+func mergeRunInfo(infos []RunInfo) RunInfo {
 	var out RunInfo
 	for _, i := range infos {
 		out.StartS = cmp.Or(out.StartS, i.StartS)

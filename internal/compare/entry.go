@@ -57,10 +57,10 @@ const (
 	blameSender   // requests were sent late
 )
 
-// entries pairs the metrics of both sides, in the old side's order, then what
+// pairEntries pairs the metrics of both sides, in the old side's order, then what
 // only the new side has. Exact ones come with their verdict.
-func entries(old, new *Result, o Options, paired bool) ([]*entry, error) {
-	oldBy, newBy := byName(old), byName(new)
+func pairEntries(old, new *Result, o Options, paired bool) ([]*entry, error) {
+	oldBy, newBy := indexByName(old), indexByName(new)
 	names := make([]string, 0, len(old.Metrics))
 	for _, m := range old.Metrics {
 		names = append(names, m.Name)
@@ -88,14 +88,14 @@ func entries(old, new *Result, o Options, paired bool) ([]*entry, error) {
 				break
 			}
 		}
-		if a, b := e.sides[0], e.sides[1]; a != nil && b != nil && guessed(a, b) {
+		if a, b := e.sides[0], e.sides[1]; a != nil && b != nil && isGuessed(a, b) {
 			e.Exact = false
 		}
-		e.fill(paired)
+		e.fillSides(paired)
 		switch {
 		case stages[name] && floor > 0:
 			e.applyFloor(floor, StageFloor, "step")
-		case name == refusedMetric && e.underLoad() && (e.positive[0] || e.positive[1]):
+		case name == refusedMetric && e.isUnderLoad() && (e.positive[0] || e.positive[1]):
 			e.applyFloor(refusedFloor, refusedFloor, "requests")
 		}
 		out[i] = e
@@ -103,10 +103,10 @@ func entries(old, new *Result, o Options, paired bool) ([]*entry, error) {
 	return out, nil
 }
 
-// guessed says that a metric was taken for exact on one side only, by its values.
-func guessed(a, b *MetricData) bool { return a.Exact != b.Exact && (a.Guessed || b.Guessed) }
+// isGuessed reports whether a metric was taken for exact on one side only, by its values.
+func isGuessed(a, b *MetricData) bool { return a.Exact != b.Exact && (a.Guessed || b.Guessed) }
 
-func byName(r *Result) map[string]*MetricData {
+func indexByName(r *Result) map[string]*MetricData {
 	out := make(map[string]*MetricData, len(r.Metrics))
 	for i := range r.Metrics {
 		out[r.Metrics[i].Name] = &r.Metrics[i]
@@ -127,9 +127,9 @@ func stageFloor(old, new *Result) float64 {
 	return 0
 }
 
-// fill notes the figures and whatever forbids to test them. In paired data a
+// fillSides notes the figures and whatever forbids to test them. In paired data a
 // run that is missing leaves its block without a partner.
-func (e *entry) fill(paired bool) {
+func (e *entry) fillSides(paired bool) {
 	e.result = MetricResult{
 		Name: e.Name, Unit: e.Unit, HigherIsBetter: e.HigherIsBetter, Exact: e.Exact, Threshold: e.margins.Threshold, Verdict: Inconclusive,
 		Old: nan, New: nan, Ratio: nan, CI95: [2]gpuprof.Number{nan, nan}, P: nan, PAdjusted: nan, PBetter: nan, PBetterAdjusted: nan, MDE: nan,
@@ -137,12 +137,12 @@ func (e *entry) fill(paired bool) {
 	for s, name := range []string{"old", "new"} {
 		m := e.sides[s]
 		if m == nil {
-			e.block(blameData, fmt.Sprintf("the %s side does not have this metric", name))
+			e.blockVerdict(blameData, fmt.Sprintf("the %s side does not have this metric", name))
 			continue
 		}
-		kept := e.usable(m, s, name, paired)
+		kept := e.usableRuns(m, s, name, paired)
 		if len(kept) == 0 {
-			e.block(blameData, fmt.Sprintf("the %s side has no samples of it", name))
+			e.blockVerdict(blameData, fmt.Sprintf("the %s side has no samples of it", name))
 		}
 		e.result.Runs[s] = len(kept)
 		if s == 0 {
@@ -151,43 +151,43 @@ func (e *entry) fill(paired bool) {
 			e.new, e.result.New = kept, gpuprof.Number(stats.MedianOfRuns(kept))
 		}
 	}
-	if a, b := e.sides[0], e.sides[1]; a != nil && b != nil && (a.Unit != b.Unit || a.HigherIsBetter != b.HigherIsBetter || a.Exact != b.Exact && !guessed(a, b)) {
+	if a, b := e.sides[0], e.sides[1]; a != nil && b != nil && (a.Unit != b.Unit || a.HigherIsBetter != b.HigherIsBetter || a.Exact != b.Exact && !isGuessed(a, b)) {
 		e.unlike = true
-		e.block(blameData, fmt.Sprintf("it is in %q on the old side and in %q on the new one, and not the same kind of figure", a.Unit, b.Unit))
+		e.blockVerdict(blameData, fmt.Sprintf("it is in %q on the old side and in %q on the new one, and not the same kind of figure", a.Unit, b.Unit))
 	}
-	if why := otherRate(e.sides[0], e.sides[1]); why != "" {
-		e.block(blameRate, why)
+	if why := rateMismatch(e.sides[0], e.sides[1]); why != "" {
+		e.blockVerdict(blameRate, why)
 	}
 	if !e.unlike && (e.result.Old > 0 || e.result.Old < 0) {
 		e.result.Ratio = e.result.New / e.result.Old
 	}
 }
 
-// usable are the runs of a side that measured the metric, and are its own.
-func (e *entry) usable(m *MetricData, side int, name string, paired bool) [][]float64 {
+// usableRuns are the runs of a side that measured the metric, and are its own.
+func (e *entry) usableRuns(m *MetricData, side int, name string, paired bool) [][]float64 {
 	if m.SenderLate && !paired {
-		e.block(blameSender, fmt.Sprintf("the sender of the %s side's requests was late, and this is its own", name))
+		e.blockVerdict(blameSender, fmt.Sprintf("the sender of the %s side's requests was late, and this is its own", name))
 		return nil
 	}
 	kept := make([][]float64, 0, len(m.Runs))
 	for k, run := range m.Runs {
 		if len(run) == 0 {
 			if paired {
-				e.block(blameData, fmt.Sprintf("run %d of the %s side did not measure it", k+1, name))
+				e.blockVerdict(blameData, fmt.Sprintf("run %d of the %s side did not measure it", k+1, name))
 			}
 			continue
 		}
 		kept = append(kept, run)
-		if i, why := e.scan(run, side); why != "" {
-			e.block(blameData, fmt.Sprintf("sample %d of run %d of the %s side is %s", i+1, k+1, name, why))
+		if i, why := e.scanRun(run, side); why != "" {
+			e.blockVerdict(blameData, fmt.Sprintf("sample %d of run %d of the %s side is %s", i+1, k+1, name, why))
 		}
 	}
 	return kept
 }
 
-// scan looks at the samples of a run of one side, and finds the first that
+// scanRun looks at the samples of a run of one side, and finds the first that
 // leaves nothing to test.
-func (e *entry) scan(run []float64, side int) (at int, why string) {
+func (e *entry) scanRun(run []float64, side int) (at int, why string) {
 	for i, v := range run {
 		switch {
 		case v > 0 && v <= math.MaxFloat64:
@@ -205,8 +205,8 @@ func (e *entry) scan(run []float64, side int) (at int, why string) {
 
 func notFinite(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }
 
-// block gives a reason against a verdict; the first one stays.
-func (e *entry) block(b blame, why string) {
+// blockVerdict gives a reason against a verdict; the first one stays.
+func (e *entry) blockVerdict(b blame, why string) {
 	if e.blocked == "" {
 		e.blocked, e.blame = why, b
 	}
@@ -225,12 +225,12 @@ func (e *entry) applyFloor(floor, share float64, of string) {
 	case e.raised:
 		e.result.Reason = fmt.Sprintf("judged from %.0f %% of the %s up", 100*share, of)
 	}
-	e.old, e.new, e.floor = raise(e.old, floor), raise(e.new, floor), floor
+	e.old, e.new, e.floor = raiseToFloor(e.old, floor), raiseToFloor(e.new, floor), floor
 	e.zero = false
 }
 
-// raise lifts samples to the floor; a NaN stays one.
-func raise(runs [][]float64, floor float64) [][]float64 {
+// raiseToFloor lifts samples to the floor; a NaN stays one.
+func raiseToFloor(runs [][]float64, floor float64) [][]float64 {
 	out := make([][]float64, len(runs))
 	for i, r := range runs {
 		out[i] = make([]float64, len(r))
@@ -241,9 +241,9 @@ func raise(runs [][]float64, floor float64) [][]float64 {
 	return out
 }
 
-// enough blocks what has too few runs, and settles what is zero on both sides and
+// requireRuns blocks what has too few runs, and settles what is zero on both sides and
 // what is one measurement, see oneSource.
-func (e *entry) enough(one bool) {
+func (e *entry) requireRuns(one bool) {
 	if e.blocked != "" {
 		return
 	}
@@ -252,15 +252,15 @@ func (e *entry) enough(one bool) {
 	case one && !zeros:
 		e.result.Verdict, e.result.Reason = Same, oneMeasurement
 	case !one && (a < MinRuns || b < MinRuns):
-		e.block(blameRuns, fmt.Sprintf("%s on the old side and %d on the new one; a verdict needs %d per side, each a process of its own, because the samples of one process are not independent", plural(a, "run"), b, MinRuns))
+		e.blockVerdict(blameRuns, fmt.Sprintf("%s on the old side and %d on the new one; a verdict needs %d per side, each a process of its own, because the samples of one process are not independent", formatPlural(a, "run"), b, MinRuns))
 	case e.floored: // its reason is there already
 		e.result.Verdict = TooSmall
 	case zeros:
 		e.result.Verdict, e.result.Reason = Same, "zero on both sides"
-	case !e.paired && sameMedians(e.old, e.new):
+	case !e.paired && haveEqualMedians(e.old, e.new):
 		e.result.Verdict, e.result.Reason = Same, oneMeasurement
 	case e.zero:
-		e.block(blameData, "it holds zeros, and a ratio to zero has no meaning")
+		e.blockVerdict(blameData, "it holds zeros, and a ratio to zero has no meaning")
 		e.result.Ratio = nan // that of the medians would stand beside the reason
 	}
 }
@@ -272,17 +272,17 @@ const oneMeasurement = "both sides hold the same samples: they are one measureme
 // of every process is the same. Then no process is missing for a verdict.
 func oneSource(entries []*entry) bool {
 	for _, e := range entries {
-		if e.sides[0] == nil || e.sides[1] == nil || !sameMedians(e.sides[0].Runs, e.sides[1].Runs) {
+		if e.sides[0] == nil || e.sides[1] == nil || !haveEqualMedians(e.sides[0].Runs, e.sides[1].Runs) {
 			return false
 		}
 	}
 	return len(entries) > 0
 }
 
-// sameMedians says that every process has the same median on both sides, as far as
+// haveEqualMedians says that every process has the same median on both sides, as far as
 // the digits of a stored baseline tell. Two measurements never agree so; the test
 // would take the noise of one for that of two.
-func sameMedians(a, b [][]float64) bool {
+func haveEqualMedians(a, b [][]float64) bool {
 	const apart = 1e-8 // half a unit of the last of stats.StoredDigits, on either side
 	return slices.EqualFunc(a, b, func(x, y []float64) bool {
 		p, q := stats.Median(x), stats.Median(y)
@@ -290,11 +290,11 @@ func sameMedians(a, b [][]float64) bool {
 	})
 }
 
-// decidedEarly says that the verdict needs no test.
+// decidedEarly reports whether the verdict needs no test.
 func (e *entry) decidedEarly() bool { return e.result.Verdict != Inconclusive }
 
-// sign is +1 where more is worse, -1 where more is better.
-func (e *entry) sign() float64 {
+// worseSign is +1 where more is worse, -1 where more is better.
+func (e *entry) worseSign() float64 {
 	if e.HigherIsBetter {
 		return -1
 	}
@@ -344,13 +344,13 @@ func (e *entry) set(effect stats.Effect, ok bool) {
 		return // the effect is that of raised samples: the ratio as measured stays, and has no interval
 	}
 	r.Ratio = gpuprof.Number(math.Exp(effect.Theta))
-	e.columns()
+	e.fillColumns()
 	r.CI95 = [2]gpuprof.Number{gpuprof.Number(math.Exp(effect.Lower(0.975))), gpuprof.Number(math.Exp(effect.Upper(0.975)))}
 }
 
-// columns moves the centres of both sides to those whose ratio was estimated, about their own
+// fillColumns moves the centres of both sides to those whose ratio was estimated, about their own
 // geometric mean: the medians of runs that the ranks or the mean of blocks compare have another.
-func (e *entry) columns() {
+func (e *entry) fillColumns() {
 	r := &e.result
 	middle, half := math.Sqrt(float64(r.Old))*math.Sqrt(float64(r.New)), math.Sqrt(float64(r.Ratio))
 	if middle > 0 && !math.IsInf(middle, 0) && half > 0 && !math.IsInf(half, 0) {

@@ -13,11 +13,11 @@ func (e *entry) exactVerdict() {
 	if e.blocked != "" {
 		return
 	}
-	was, now := e.counts()
+	was, now := e.exactCounts()
 	a, ok1 := stats.CountOf(was)
 	b, ok2 := stats.CountOf(now)
 	if !ok1 || !ok2 {
-		e.block(blameData, "a side has no value of it")
+		e.blockVerdict(blameData, "a side has no value of it")
 		return
 	}
 	r := &e.result
@@ -33,7 +33,7 @@ func (e *entry) exactVerdict() {
 	}
 	switch {
 	case !certain:
-		e.block(blameCounter, fmt.Sprintf("the counter is not exact: %g to %g on the old side, %g to %g on the new one", a.Lo, a.Hi, b.Lo, b.Hi))
+		e.blockVerdict(blameCounter, fmt.Sprintf("the counter is not exact: %g to %g on the old side, %g to %g on the new one", a.Lo, a.Hi, b.Lo, b.Hi))
 	case sign > 0:
 		r.Verdict = Regressed
 	case sign < 0:
@@ -43,9 +43,9 @@ func (e *entry) exactVerdict() {
 	}
 }
 
-// counts are the sorted values of a counter on both sides, to the digits that the
+// exactCounts are the sorted values of a counter on both sides, to the digits that the
 // side which was stored with fewer has.
-func (e *entry) counts() (old, now []float64) {
+func (e *entry) exactCounts() (old, now []float64) {
 	digits := 0
 	for _, m := range e.sides {
 		if m.Digits > 0 && (digits == 0 || m.Digits < digits) {

@@ -16,18 +16,18 @@ func alikeStages(old, new *Result) (o, n *Result, left bool) {
 	if len(old.Stages) == 0 || len(new.Stages) == 0 || old.Code[exposedRule] == new.Code[exposedRule] {
 		return old, new, false
 	}
-	return stageless(old), stageless(new), true
+	return dropStages(old), dropStages(new), true
 }
 
-func stageless(r *Result) *Result {
+func dropStages(r *Result) *Result {
 	out := *r
 	out.Stages = nil
 	out.Metrics = slices.DeleteFunc(slices.Clone(r.Metrics), func(m MetricData) bool { return slices.Contains(r.Stages, m.Name) })
 	return &out
 }
 
-// warnStages says that the stages were left out.
+// warnStages warns that the comparison leaves the stages out.
 func (b *bench) warnStages() {
-	b.warn("stages-not-compared", "the exposed times of the stages are not compared: one side was recorded before a copy beside a kernel was counted as hidden",
+	b.addWarning("stages-not-compared", "the exposed times of the stages are not compared: one side was recorded before a copy beside a kernel was counted as hidden",
 		"record the older side again; the step itself is compared as before")
 }

@@ -21,10 +21,10 @@ import (
 // a side without metrics. Everything else that stands in the way of a verdict is in
 // the Comparison.
 func Compare(old, new *Result, o Options) (*Comparison, error) {
-	if err := present(old, new); err != nil {
+	if err := requireMetrics(old, new); err != nil {
 		return nil, err
 	}
-	b, err := lay(kindFiles, old, new, o)
+	b, err := newBench(kindFiles, old, new, o)
 	if err == nil {
 		err = b.checkAllowed()
 	}
@@ -32,30 +32,30 @@ func Compare(old, new *Result, o Options) (*Comparison, error) {
 		return nil, err
 	}
 	b.setSpreads()
-	b.order = timeline(old, new)
+	b.order = runOrder(old, new)
 	runsOf := func(e *entry) [][][]float64 { return [][][]float64{e.old} }
 	b.findTrends()
 	b.findAlike(runsOf)
-	level := alpha / float64(max(1, len(b.testable())))
-	b.measure(func(e *entry) (stats.Effect, bool) {
-		return e.unpaired(runsOf(e), level, stats.Spread{Sigma: e.session, Nu: math.Inf(1)})
+	level := alpha / float64(max(1, len(b.testableEntries())))
+	b.measureEffects(func(e *entry) (stats.Effect, bool) {
+		return e.estimateUnpaired(runsOf(e), level, stats.Spread{Sigma: e.session, Nu: math.Inf(1)})
 	})
 	b.allowForTrends()
-	decide(b.testable(), 0, b.assumed && b.spread > 0)
+	decideVerdicts(b.testableEntries(), 0, b.assumed && b.spread > 0)
 	b.warnOneMeasurement()
-	return b.comparison(), nil
+	return b.newComparison(), nil
 }
 
 // findAlike tests whether runs depend on those before them, by Holm over all metrics. Runs of
 // both sides that took turns share what they depend on.
 func (b *bench) findAlike(sessions func(*entry) [][][]float64) {
-	tested := b.testable()
+	tested := b.testableEntries()
 	if !stats.CheckOrder(b.order).Separate {
 		return
 	}
 	p := make([]float64, len(tested))
 	for i, e := range tested {
-		e.alike = stats.Neighbours(append(e.levelled(sessions(e)), e.levelled([][][]float64{e.new})...)...)
+		e.alike = stats.Neighbours(append(e.levelSessions(sessions(e)), e.levelSessions([][][]float64{e.new})...)...)
 		p[i] = e.alike.P
 	}
 	for i, adjusted := range stats.Holm(p) {
@@ -63,21 +63,21 @@ func (b *bench) findAlike(sessions func(*entry) [][][]float64) {
 	}
 }
 
-// unpaired is the change against the runs of sessions, by the rule that suits the noise and can
+// estimateUnpaired is the change against the runs of sessions, by the rule that suits the noise and can
 // reach the level.
-func (e *entry) unpaired(sessions [][][]float64, level float64, spread stats.Spread) (effect stats.Effect, ok bool) {
+func (e *entry) estimateUnpaired(sessions [][][]float64, level float64, spread stats.Spread) (effect stats.Effect, ok bool) {
 	delta, _ := e.limits()
 	if len(stats.LogMedians(e.new)) == 0 {
 		return stats.Effect{}, false
 	}
-	effect, rule, ok := stats.Unpaired(e.levelled(sessions), e.levelled([][][]float64{e.new})[0], spread, e.alike, delta, level)
-	e.tell(rule)
+	effect, rule, ok := stats.Unpaired(e.levelSessions(sessions), e.levelSessions([][][]float64{e.new})[0], spread, e.alike, delta, level)
+	e.nameRule(rule)
 	return effect, ok
 }
 
-// levelled are the logarithms of the medians of sessions' runs, without their drift: each keeps
+// levelSessions are the logarithms of the medians of sessions' runs, without their drift: each keeps
 // its mean.
-func (e *entry) levelled(sessions [][][]float64) (out [][]float64) {
+func (e *entry) levelSessions(sessions [][][]float64) (out [][]float64) {
 	for _, runs := range sessions {
 		logs := stats.LogMedians(runs)
 		for i := range logs {
@@ -90,7 +90,7 @@ func (e *entry) levelled(sessions [][][]float64) (out [][]float64) {
 	return out
 }
 
-func present(sides ...*Result) error {
+func requireMetrics(sides ...*Result) error {
 	for i, r := range sides {
 		name := []string{"old", "new"}[min(i, 1)]
 		if r == nil {
@@ -103,9 +103,9 @@ func present(sides ...*Result) error {
 	return nil
 }
 
-// timeline is the runs of both sides in the order they were taken, true for
+// runOrder is the runs of both sides in the order they were taken, true for
 // the new side. Without times all of the old side came first.
-func timeline(old, new *Result) []bool {
+func runOrder(old, new *Result) []bool {
 	type run struct {
 		at    float64
 		isNew bool
@@ -152,11 +152,11 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 	if len(sessions) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "comparing with a baseline: it holds no session").WithFix("add one with gpuprof history baseline add RUN")
 	}
-	if err := present(slices.Concat(sessions, []*Result{new})...); err != nil {
+	if err := requireMetrics(slices.Concat(sessions, []*Result{new})...); err != nil {
 		return nil, err
 	}
-	old, bySession := pooled(atRateOf(sessions, new))
-	b, err := lay(kindBaseline, old, new, o)
+	old, bySession := poolSessions(filterByRate(sessions, new))
+	b, err := newBench(kindBaseline, old, new, o)
 	if err == nil {
 		err = b.checkAllowed()
 	}
@@ -166,13 +166,13 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 	runsOf := func(e *entry) [][][]float64 {
 		runs := bySession[e.Name]
 		if e.floor > 0 {
-			runs = raised(runs, e.floor)
+			runs = raiseSessions(runs, e.floor)
 		}
 		return runs
 	}
 	few := len(sessions) < MinSessions
 	b.spreadEntries()
-	for _, e := range b.testable() { // a stage that takes no time has no spread either
+	for _, e := range b.testableEntries() { // a stage that takes no time has no spread either
 		centres := sessionCentres(runsOf(e))
 		if sigma := stats.SessionSpread(centres).Sigma; sigma > b.spread {
 			b.spread = sigma
@@ -183,15 +183,15 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 			e.session, e.assumed = 0, false // its own sessions show it
 		}
 	}
-	if few && len(b.testable()) == 0 {
+	if few && len(b.testableEntries()) == 0 {
 		b.spread, b.assumed = o.spread(), true
 	}
 	b.tellLearned()
-	b.order = timeline(old, new)
+	b.order = runOrder(old, new)
 	b.findTrends()
 	b.findAlike(runsOf)
-	level := alpha / float64(max(1, len(b.testable())))
-	b.measure(func(e *entry) (stats.Effect, bool) {
+	level := alpha / float64(max(1, len(b.testableEntries())))
+	b.measureEffects(func(e *entry) (stats.Effect, bool) {
 		runs := runsOf(e)
 		centres := sessionCentres(runs)
 		spread := stats.SessionSpread(centres)
@@ -202,44 +202,44 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 			}
 			spread = stats.Spread{Sigma: sigma, Nu: math.Inf(1)}
 		}
-		return e.unpaired(runs, level, spread)
+		return e.estimateUnpaired(runs, level, spread)
 	})
-	decide(b.testable(), 0, b.assumed && b.spread > 0)
+	decideVerdicts(b.testableEntries(), 0, b.assumed && b.spread > 0)
 	if n := len(sessions); b.assumed {
-		b.warn("session-spread-assumed", fmt.Sprintf("the baseline holds %s, so a spread between sessions of %s is assumed", plural(n, "session"), b.spreadText()),
-			fmt.Sprintf("add %s with gpuprof history baseline add, set --session-spread, or measure both sides in one job with gate --against", plural(max(1, MinSessions-n), "more session")))
+		b.addWarning("session-spread-assumed", fmt.Sprintf("the baseline holds %s, so a spread between sessions of %s is assumed", formatPlural(n, "session"), b.spreadText()),
+			fmt.Sprintf("add %s with gpuprof history baseline add, set --session-spread, or measure both sides in one job with gate --against", formatPlural(max(1, MinSessions-n), "more session")))
 	}
 	b.warnOneMeasurement()
-	return b.comparison(), nil
+	return b.newComparison(), nil
 }
 
-// warnOneMeasurement says that a measurement was compared with itself, which
-// somebody who gave one file twice did not mean.
+// warnOneMeasurement warns that both sides are the same measurement; a user who gave one file twice did not intend
+// that.
 func (b *bench) warnOneMeasurement() {
 	for _, e := range b.entries {
 		if e.result.Reason == oneMeasurement {
-			b.warn("same-measurement", "the two sides hold the same samples: one measurement is compared with itself", "give a second measurement as NEW")
+			b.addWarning("same-measurement", "the two sides hold the same samples: one measurement is compared with itself", "give a second measurement as NEW")
 			return
 		}
 	}
 }
 
-// pooled is one Result of a baseline's sessions: their runs one after the
+// poolSessions is one Result of a baseline's sessions: their runs one after the
 // other, counters of the latest; and each metric's runs by session.
-func pooled(sessions []*Result) (*Result, map[string][][][]float64) {
+func poolSessions(sessions []*Result) (*Result, map[string][][][]float64) {
 	latest := sessions[len(sessions)-1]
-	out := joined(sessions)
+	out := joinParts(sessions)
 	out.Source, out.Tool, out.Stages, out.Total = latest.Source, latest.Tool, latest.Stages, latest.Total
 	out.Code = latest.Code
 	out.RunInfo = nil
 	for i := range out.Metrics {
 		out.Metrics[i].Runs = nil
 	}
-	mine, by := byName(out), map[string][][][]float64{}
+	mine, by := indexByName(out), map[string][][][]float64{}
 	for _, s := range sessions {
 		out.RunInfo = append(out.RunInfo, s.RunInfo...)
 		if s.Code[exposedRule] != latest.Code[exposedRule] {
-			s = stageless(s)
+			s = dropStages(s)
 		}
 		for _, d := range s.Metrics {
 			by[d.Name] = append(by[d.Name], d.Runs)
@@ -270,10 +270,10 @@ func sessionCentres(sessions [][][]float64) []float64 {
 	return out
 }
 
-func raised(sessions [][][]float64, floor float64) [][][]float64 {
+func raiseSessions(sessions [][][]float64, floor float64) [][][]float64 {
 	out := make([][][]float64, len(sessions))
 	for i, runs := range sessions {
-		out[i] = raise(runs, floor)
+		out[i] = raiseToFloor(runs, floor)
 	}
 	return out
 }

@@ -17,7 +17,7 @@ import (
 // prefixes too (power_limit_w, application_sm_clock_hz).
 var hardFacts = []string{"driver", "cuda", "compute_capability", "mig", "ecc", "power_limit", "application_", "clock_lock", "locked_", "simulated"}
 
-// codeFacts say which code ran, not where.
+// codeFacts identify the code that ran, not the place where it ran.
 var codeFacts = []string{"ptx_hash", "binding"}
 
 // FromRun makes a Result of a gpuprof run. Its metrics are step, step/<stage>
@@ -39,29 +39,29 @@ func FromRun(r *gpuprof.Run) (*Result, error) {
 	for name, value := range r.Knobs {
 		out.Knobs[name] = Knob{Value: value, Model: slices.Contains(r.ModelKnobs, name)}
 	}
-	out.Env, out.Facts, out.Code = fingerprint(r)
-	out.series("step", r.Step, false)
+	out.Env, out.Facts, out.Code = splitFingerprint(r)
+	out.addSeries("step", r.Step, false)
 	if r.Step != nil {
 		for i := range r.Stages {
 			s := &r.Stages[i]
 			if s.Parent != "step" || s.Exposed == nil || out.Metric("step/"+s.Name) != nil {
 				continue
 			}
-			out.series("step/"+s.Name, s.Exposed, false)
+			out.addSeries("step/"+s.Name, s.Exposed, false)
 			out.Stages = append(out.Stages, "step/"+s.Name)
 		}
 		out.Total = "step"
 	}
 	if r.Throughput != nil {
-		out.series("throughput", r.Throughput.Series, true)
+		out.addSeries("throughput", r.Throughput.Series, true)
 	}
 	if r.PeakMemory > 0 {
-		out.exact("peak_memory", "B", float64(r.PeakMemory))
+		out.addExact("peak_memory", "B", float64(r.PeakMemory))
 	}
-	out.series("energy_step", r.EnergyStep, false)
-	out.requests(r.Requests)
+	out.addSeries("energy_step", r.EnergyStep, false)
+	out.addRequests(r.Requests)
 	for _, name := range slices.Sorted(maps.Keys(r.Counters)) {
-		out.exact(name, counterUnit(name), r.Counters[name])
+		out.addExact(name, counterUnit(name), r.Counters[name])
 		out.Metric(name).Sites = stageSites(r, name)
 	}
 	if r.Status == gpuprof.Invalid {
@@ -97,14 +97,14 @@ func invalidReason(r *gpuprof.Run) string {
 	return r.Workload + ": the run is marked invalid"
 }
 
-func (r *Result) series(name string, s *gpuprof.Series, higher bool) {
+func (r *Result) addSeries(name string, s *gpuprof.Series, higher bool) {
 	if s.N() == 0 {
 		return
 	}
 	r.Metrics = append(r.Metrics, MetricData{Metric: Metric{Name: name, Unit: s.Unit, HigherIsBetter: higher}, Runs: s.Runs})
 }
 
-func (r *Result) exact(name, unit string, value float64) {
+func (r *Result) addExact(name, unit string, value float64) {
 	if r.Metric(name) == nil {
 		r.Metrics = append(r.Metrics, MetricData{Metric: Metric{Name: name, Unit: unit, Exact: true}, Runs: [][]float64{{value}}})
 	}
@@ -132,10 +132,10 @@ func counterUnit(name string) string {
 	return "count"
 }
 
-// fingerprint sorts what is known of the surroundings by what a difference
+// splitFingerprint sorts what is known of the surroundings by what a difference
 // means: no comparison, a possible cause, or another program. A load average
 // is left out: it differs always.
-func fingerprint(r *gpuprof.Run) (env, facts, code map[string]string) {
+func splitFingerprint(r *gpuprof.Run) (env, facts, code map[string]string) {
 	d := &r.Device
 	env, facts, code = map[string]string{}, map[string]string{}, map[string]string{}
 	put := func(into map[string]string, key, value string) {
@@ -160,11 +160,11 @@ func fingerprint(r *gpuprof.Run) (env, facts, code map[string]string) {
 	put(env, "device", d.Name)
 	put(env, "arch", d.Arch)
 	put(env, "cpu", d.CPU)
-	put(env, "cpu_cores", count(float64(d.CPUCores)))
+	put(env, "cpu_cores", formatCount(float64(d.CPUCores)))
 	put(env, "os", d.OS)
-	put(facts, "device_cores", count(float64(d.Cores)))
-	put(facts, "cpu_quota", count(d.CPUQuota))
-	put(facts, "memory_bytes", count(float64(d.Memory)))
+	put(facts, "device_cores", formatCount(float64(d.Cores)))
+	put(facts, "cpu_quota", formatCount(d.CPUQuota))
+	put(facts, "memory_bytes", formatCount(float64(d.Memory)))
 	put(facts, "kernel", d.Kernel)
 	put(facts, "governor", d.Governor)
 	put(facts, "seed", strconv.FormatUint(r.Seed, 10))
@@ -181,8 +181,8 @@ func hasPrefix(key string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(key, p) })
 }
 
-// count is a number as text, "" for an unknown zero.
-func count(v float64) string {
+// formatCount is a number as text, "" for an unknown zero.
+func formatCount(v float64) string {
 	if v == 0 || math.IsNaN(v) {
 		return ""
 	}

@@ -40,8 +40,8 @@ func Rerun(b Block) (again bool, why string) {
 		name string
 		r    *Result
 	}{{"old", b.A}, {"new", b.B}} {
-		if i := overall(side.r.RunInfo); i.Flagged > flaggedLimit {
-			return true, fmt.Sprintf("%.0f %% of the %s side's samples are flagged %s", 100*i.Flagged, side.name, list(i.Codes))
+		if i := mergeRunInfo(side.r.RunInfo); i.Flagged > flaggedLimit {
+			return true, fmt.Sprintf("%.0f %% of the %s side's samples are flagged %s", 100*i.Flagged, side.name, joinCodes(i.Codes))
 		}
 	}
 	return false, ""
@@ -86,7 +86,7 @@ func NewGate(o Options) *Gate {
 	return &Gate{o: o, boot: o.bootstrap()}
 }
 
-// Pace tells the gate how long a block took in the mean, in seconds.
+// Pace sets the mean duration of a block in the gate, in seconds.
 func (g *Gate) Pace(seconds float64) { g.o.BlockSeconds = seconds }
 
 // Escalated names the metrics that need stage 2.
@@ -104,7 +104,7 @@ func metricNames(es []*entry) []string {
 // escalated; otherwise the escalated metrics are inconclusive in it until
 // Stage2 has seen fresh blocks. Errors as for Compare.
 func (g *Gate) Stage1(blocks []Block) (*Comparison, error) {
-	b, err := g.lay(blocks, g.o, func(*entry) bool { return true })
+	b, err := g.layBlocks(blocks, g.o, func(*entry) bool { return true })
 	if err == nil {
 		err = b.checkAllowed()
 	}
@@ -114,10 +114,10 @@ func (g *Gate) Stage1(blocks []Block) (*Comparison, error) {
 	b.stages = 1
 	ended := b.endEarly(g.boot)
 	g.last = b
-	g.up, g.faster = escalate(b.testable())
+	g.up, g.faster = escalateEntries(b.testableEntries())
 	why, reason := blameStage2, "stage 1 cannot rule a slowdown out, and stage 2 has not been measured"
 	if len(ended) > 0 {
-		why, reason = blameEarly, fmt.Sprintf("not decided: the gate ended when stage 1 had found %s slower", names(ended))
+		why, reason = blameEarly, fmt.Sprintf("not decided: the gate ended when stage 1 had found %s slower", listNames(ended))
 	}
 	for _, e := range g.up {
 		if e.blame != blameTrend {
@@ -128,7 +128,7 @@ func (g *Gate) Stage1(blocks []Block) (*Comparison, error) {
 	if len(ended) > 0 {
 		g.up, g.faster = nil, nil
 	}
-	return b.comparison(), nil
+	return b.newComparison(), nil
 }
 
 // Useful is how many blocks stage 2 (or 3) can use: so many that a slowdown of
@@ -147,8 +147,8 @@ func (g *Gate) Useful() int {
 	return int(min(need, mostBlocks))
 }
 
-// lay prepares the blocks of one stage, and the metrics to keep of them.
-func (g *Gate) lay(blocks []Block, o Options, keep func(*entry) bool) (*bench, error) {
+// layBlocks prepares the blocks of one stage, and the metrics to keep of them.
+func (g *Gate) layBlocks(blocks []Block, o Options, keep func(*entry) bool) (*bench, error) {
 	if len(blocks) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: there are no blocks").WithFix("measure at least %d", Stage1Blocks)
 	}
@@ -159,11 +159,11 @@ func (g *Gate) lay(blocks []Block, o Options, keep func(*entry) bool) (*bench, e
 		}
 		as, bs = append(as, b.A), append(bs, b.B)
 	}
-	old, new := joined(as), joined(bs)
-	if err := present(old, new); err != nil {
+	old, new := joinParts(as), joinParts(bs)
+	if err := requireMetrics(old, new); err != nil {
 		return nil, err
 	}
-	b, err := lay(kindGate, old, new, o)
+	b, err := newBench(kindGate, old, new, o)
 	if err != nil {
 		return nil, err
 	}
@@ -173,15 +173,15 @@ func (g *Gate) lay(blocks []Block, o Options, keep func(*entry) bool) (*bench, e
 		b.order = append(b.order, blk.BFirst, !blk.BFirst)
 		aligned = append(aligned, blk.Aligned)
 	}
-	b.measure(func(e *entry) (stats.Effect, bool) { return e.estimate(g.boot, aligned) })
-	b.explain(g.o)
+	b.measureEffects(func(e *entry) (stats.Effect, bool) { return e.estimateEffect(g.boot, aligned) })
+	b.explainStages(g.o)
 	b.findTrends()
 	b.allowForTrends()
 	return b, nil
 }
 
-// estimate is the change by the rule that suits the noise.
-func (e *entry) estimate(boot *stats.Bootstrap, aligned []bool) (effect stats.Effect, ok bool) {
+// estimateEffect is the change by the rule that suits the noise.
+func (e *entry) estimateEffect(boot *stats.Bootstrap, aligned []bool) (effect stats.Effect, ok bool) {
 	delta, _ := e.limits()
 	if len(e.old) != len(aligned) {
 		return stats.Effect{}, false // a run that measured nothing leaves its block without a partner
@@ -190,42 +190,42 @@ func (e *entry) estimate(boot *stats.Bootstrap, aligned []bool) (effect stats.Ef
 		return stats.Effect{}, false
 	}
 	e.noise = e.blocks.Noise(delta)
-	e.tell(e.noise.Rule)
+	e.nameRule(e.noise.Rule)
 	if by := e.blocks.Centre(); by != "" {
 		e.result.Estimator = string(e.noise.Rule) + " of " + by
 	}
 	return e.blocks.Estimate(e.noise.Rule, boot)
 }
 
-// tell names a rule in the result that is not the mean.
-func (e *entry) tell(rule stats.Rule) {
+// nameRule names a rule in the result that is not the mean.
+func (e *entry) nameRule(rule stats.Rule) {
 	if rule != stats.PairedMean {
 		e.result.Estimator = string(rule)
 	}
 }
 
-// explain takes the judgement from the metrics that explain the total.
-func (b *bench) explain(o Options) {
+// explainStages takes the judgement from the metrics that explain the total.
+func (b *bench) explainStages(o Options) {
 	for _, e := range b.entries {
 		if e.Beside && len(o.Only) == 0 && !e.decidedEarly() && !slices.ContainsFunc(o.Metrics, func(m MarginsFor) bool { return m.Metric == e.Name }) {
-			e.explains()
+			e.excludeFromJudgement()
 		}
 	}
-	total := b.entry(b.new.Total)
+	total := b.findEntry(b.new.Total)
 	if total == nil || b.old.Total != b.new.Total || total.Exact || len(o.Only) > 0 {
 		return
 	}
 	for _, e := range b.entries {
 		named := slices.ContainsFunc(o.Metrics, func(m MarginsFor) bool { return !strings.Contains(m.Metric, "*") && m.Metric == e.Name })
-		if e == total || e.Exact || e.decidedEarly() || named || e.underLoad() {
+		if e == total || e.Exact || e.decidedEarly() || named || e.isUnderLoad() {
 			continue
 		}
-		e.explains()
+		e.excludeFromJudgement()
 	}
 }
 
-// explains takes an entry out of the judgement.
-func (e *entry) explains() {
+// excludeFromJudgement takes an entry out of the judgement.
+func (e *entry) excludeFromJudgement() {
 	e.result.Verdict = Explains
 	e.result.Reason = cmp.Or(e.blocked, e.result.Reason)
 	e.blocked, e.blame = "", blameNone
@@ -234,14 +234,14 @@ func (e *entry) explains() {
 // StagesLeft is among how many stages the time that is left is to be divided: two
 // where what stage 2 finds would have to be found once more.
 func (g *Gate) StagesLeft() int {
-	if len(g.doubt) == 0 && slices.ContainsFunc(g.up, (*entry).scattered) {
+	if len(g.doubt) == 0 && slices.ContainsFunc(g.up, (*entry).isScattered) {
 		return 2
 	}
 	return 1
 }
 
-// scattered says that processes of one side differ by more than the threshold.
-func (e *entry) scattered() bool {
+// isScattered reports whether processes of one side differ by more than the threshold.
+func (e *entry) isScattered() bool {
 	_, limit := e.limits()
 	return e.noise.Spread > limit
 }
@@ -262,17 +262,17 @@ func (g *Gate) Stage2(blocks []Block) (*Comparison, error) {
 	g.faster = nil
 	for _, e := range slices.Concat(family, again) {
 		switch {
-		case !e.scattered():
+		case !e.isScattered():
 		case e.result.Verdict == Improved:
-			e.unconfirmed(fmt.Sprintf("faster in stage 2, but processes of one side differ by %s: an improvement must then be found once more, and a gate measures no fresh blocks for an improvement alone", gpuprof.FormatPercent(math.Expm1(e.noise.Spread), 2)))
+			e.passUnconfirmed(fmt.Sprintf("faster in stage 2, but processes of one side differ by %s: an improvement must then be found once more, and a gate measures no fresh blocks for an improvement alone", gpuprof.FormatPercent(math.Expm1(e.noise.Spread), 2)))
 			g.faster = append(g.faster, e)
 		case e.result.Verdict == Regressed:
 			e.result.Verdict = Inconclusive
-			e.block(blameStage2, fmt.Sprintf("stage 2 found it slower, but here processes of one side differ by %s, and stage 3 has not been measured", gpuprof.FormatPercent(math.Expm1(e.noise.Spread), 2)))
+			e.blockVerdict(blameStage2, fmt.Sprintf("stage 2 found it slower, but here processes of one side differ by %s, and stage 3 has not been measured", gpuprof.FormatPercent(math.Expm1(e.noise.Spread), 2)))
 			g.doubt = append(g.doubt, e)
 		}
 	}
-	return b.comparison(), nil
+	return b.newComparison(), nil
 }
 
 // Doubtful names the metrics that need stage 3.
@@ -291,10 +291,10 @@ func (g *Gate) Stage3(blocks []Block) (*Comparison, error) {
 	for _, e := range family {
 		if v := e.result.Verdict; v == Same || v == Improved {
 			e.result.Verdict = Inconclusive
-			e.block(blameNoise, fmt.Sprintf("stage 2 found it slower and stage 3 did not; here processes of one side differ by %s", gpuprof.FormatPercent(math.Expm1(e.noise.Spread), 2)))
+			e.blockVerdict(blameNoise, fmt.Sprintf("stage 2 found it slower and stage 3 did not; here processes of one side differ by %s", gpuprof.FormatPercent(math.Expm1(e.noise.Spread), 2)))
 		}
 	}
-	return b.comparison(), nil
+	return b.newComparison(), nil
 }
 
 // next decides on the metrics that the stage before left open. Its bench holds
@@ -308,7 +308,7 @@ func (g *Gate) next(blocks []Block, open []*entry) (b *bench, family, again []*e
 		isOpen[e.Name] = true
 	}
 	faster := metricNames(g.faster)
-	b, err = g.lay(blocks, o, func(e *entry) bool { return e.Exact || isOpen[e.Name] || slices.Contains(faster, e.Name) })
+	b, err = g.layBlocks(blocks, o, func(e *entry) bool { return e.Exact || isOpen[e.Name] || slices.Contains(faster, e.Name) })
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -329,26 +329,26 @@ func (g *Gate) next(blocks []Block, open []*entry) (b *bench, family, again []*e
 			continue
 		case second == nil:
 			second = &entry{Metric: first.Metric}
-			second.fill(true)
+			second.fillSides(true)
 			second.blocked, second.blame = fmt.Sprintf("stage %d did not measure it", before.stages+1), blameData
 		}
-		second.inherit(first)
+		second.inheritEvidence(first)
 		final[i] = second
 		family = append(family, second)
 	}
 	decideFamily(family)
-	again = g.confirm(final, now)
+	again = g.confirmFaster(final, now)
 	b.entries, b.stages = final, before.stages+1
-	b.earlier = slices.Concat(before.earlier, turns(before.order, before.stages, before.old, before.new))
+	b.earlier = slices.Concat(before.earlier, listTurns(before.order, before.stages, before.old, before.new))
 	b.warnings = append(b.warnings, before.warnings...)
 	b.warnings = slices.CompactFunc(b.warnings, func(x, y gpuprof.Warning) bool { return x == y })
-	b.old.Failed, b.new.Failed = union(before.old.Failed, b.old.Failed), union(before.new.Failed, b.new.Failed)
+	b.old.Failed, b.new.Failed = unionStrings(before.old.Failed, b.old.Failed), unionStrings(before.new.Failed, b.new.Failed)
 	g.last = b
 	return b, family, again, nil
 }
 
-// inherit takes from the stage before what a stage does not measure.
-func (e *entry) inherit(first *entry) {
+// inheritEvidence takes from the stage before what a stage does not measure.
+func (e *entry) inheritEvidence(first *entry) {
 	e.margins = first.margins
 	e.result.Threshold = first.margins.Threshold
 	e.result.Escalated = true
@@ -378,10 +378,10 @@ func decideFamily(family []*entry) {
 			untested++
 		}
 	}
-	decide(tested, untested, false)
+	decideVerdicts(tested, untested, false)
 }
 
-func union(a, b []string) []string {
+func unionStrings(a, b []string) []string {
 	out := slices.Clone(a)
 	for _, s := range b {
 		if !slices.Contains(out, s) {

@@ -27,24 +27,24 @@ type bench struct {
 	stages   int // of a gate
 }
 
-// lay puts two sides on the bench. Metrics that cannot have a verdict know why
+// newBench puts two sides on the bench. Metrics that cannot have a verdict know why
 // when it returns, and exact ones have theirs.
-func lay(kind string, old, new *Result, o Options) (*bench, error) {
-	if err := errors.Join(o.Validate(), gated(o, old, new)); err != nil {
+func newBench(kind string, old, new *Result, o Options) (*bench, error) {
+	if err := errors.Join(o.Validate(), checkGated(o, old, new)); err != nil {
 		return nil, err
 	}
 	old, new, left := alikeStages(old, new)
-	b := &bench{o: o, kind: kind, old: old, new: new, diffs: differences(old, new, o)}
+	b := &bench{o: o, kind: kind, old: old, new: new, diffs: listDifferences(old, new, o)}
 	if left {
 		b.warnStages()
 	}
 	var err error
-	if b.entries, err = entries(old, new, o, kind == kindGate); err != nil {
+	if b.entries, err = pairEntries(old, new, o, kind == kindGate); err != nil {
 		return nil, err
 	}
 	b.blockAll()
 	b.oneSided()
-	b.undirected()
+	b.settleUndirected()
 	one := kind != kindGate && oneSource(b.entries)
 	for _, e := range b.entries {
 		switch {
@@ -52,14 +52,14 @@ func lay(kind string, old, new *Result, o Options) (*bench, error) {
 		case e.Exact:
 			e.exactVerdict()
 		default:
-			e.enough(one)
+			e.requireRuns(one)
 		}
 	}
 	return b, nil
 }
 
-// undirected takes the metrics out of the judgement that both sides have and of which no direction is better.
-func (b *bench) undirected() {
+// settleUndirected takes the metrics out of the judgement that both sides have and of which no direction is better.
+func (b *bench) settleUndirected() {
 	for _, e := range b.entries {
 		if e.sides[0] == nil || e.sides[1] == nil || !e.sides[0].Undirected && !e.sides[1].Undirected {
 			continue
@@ -68,7 +68,7 @@ func (b *bench) undirected() {
 			continue // that has to be put right first
 		}
 		e.blocked, e.result.Reason = "", noDirection
-		e.explains()
+		e.excludeFromJudgement()
 	}
 }
 
@@ -95,17 +95,17 @@ func headOf(sides string, by gpuprof.Tool) gpuprof.Head {
 func (b *bench) blockAll() {
 	every := func(why blame, text string) {
 		for _, e := range b.entries {
-			e.block(why, text)
+			e.blockVerdict(why, text)
 		}
 	}
-	if no := refused(b.diffs); len(no) > 0 {
+	if no := refusedFields(b.diffs); len(no) > 0 {
 		for _, e := range b.entries { // whatever else is wrong with it
-			e.blocked, e.blame = refusal(no), blameMismatch
+			e.blocked, e.blame = refusalText(no), blameMismatch
 		}
 	}
 	for _, d := range b.diffs {
 		if d.Allowed {
-			b.warn("mismatch-allowed", "the sides differ in "+d.String(), "trust the verdict as far as that field does not matter")
+			b.addWarning("mismatch-allowed", "the sides differ in "+d.String(), "trust the verdict as far as that field does not matter")
 		}
 	}
 	for i, r := range []*Result{b.old, b.new} {
@@ -125,29 +125,29 @@ func (b *bench) blockAll() {
 // but when one side was disturbed and the other was not, the difference says
 // nothing about the program.
 func (b *bench) blockFlagged() {
-	x, y := overall(b.old.RunInfo), overall(b.new.RunInfo)
+	x, y := mergeRunInfo(b.old.RunInfo), mergeRunInfo(b.new.RunInfo)
 	codes := slices.Compact(slices.Sorted(slices.Values(slices.Concat(x.Codes, y.Codes))))
 	if math.Abs(x.Flagged-y.Flagged) > flaggedApart {
-		why := fmt.Sprintf("%.0f %% of the old side's samples are flagged %s, and %.0f %% of the new side's", 100*x.Flagged, list(codes), 100*y.Flagged)
+		why := fmt.Sprintf("%.0f %% of the old side's samples are flagged %s, and %.0f %% of the new side's", 100*x.Flagged, joinCodes(codes), 100*y.Flagged)
 		for _, e := range b.entries {
 			if !e.Exact {
-				e.block(blameFlags, why)
+				e.blockVerdict(blameFlags, why)
 			}
 		}
 		return
 	}
 	if max(x.Flagged, y.Flagged) > flaggedLimit {
-		b.warn("flagged-samples", fmt.Sprintf("%.0f %% of the old side's samples and %.0f %% of the new side's are flagged %s", 100*x.Flagged, 100*y.Flagged, list(codes)),
+		b.addWarning("flagged-samples", fmt.Sprintf("%.0f %% of the old side's samples and %.0f %% of the new side's are flagged %s", 100*x.Flagged, 100*y.Flagged, joinCodes(codes)),
 			"find what disturbs the machine; the verdict holds for this disturbed state")
 	}
 }
 
-func (b *bench) warn(code, text, fix string) {
+func (b *bench) addWarning(code, text, fix string) {
 	b.warnings = append(b.warnings, gpuprof.Warning{Code: code, Text: text, Fix: fix})
 }
 
-// testable are the metrics that a statistical test is to decide.
-func (b *bench) testable() []*entry {
+// testableEntries are the metrics that a statistical test is to decide.
+func (b *bench) testableEntries() []*entry {
 	var out []*entry
 	for _, e := range b.entries {
 		if !e.Exact && e.blocked == "" && !e.decidedEarly() {
@@ -157,16 +157,16 @@ func (b *bench) testable() []*entry {
 	return out
 }
 
-// measure gives every metric that can have one its effect, also those without
+// measureEffects gives every metric that can have one its effect, also those without
 // a verdict: the figures are worth seeing.
-func (b *bench) measure(effect func(*entry) (stats.Effect, bool)) {
+func (b *bench) measureEffects(effect func(*entry) (stats.Effect, bool)) {
 	for _, e := range b.entries {
 		if e.Exact || e.decidedEarly() {
 			continue
 		}
 		e.set(effect(e))
 		if !e.ok {
-			e.block(blameData, "its figures leave nothing to test")
+			e.blockVerdict(blameData, "its figures leave nothing to test")
 		}
 	}
 }
@@ -174,13 +174,13 @@ func (b *bench) measure(effect func(*entry) (stats.Effect, bool)) {
 // findTrends notes the drift of the metrics that have one. Over many metrics chance makes
 // trends, hence Holm; and a drift counts from where it can make half of the equivalence margin.
 func (b *bench) findTrends() {
-	tested := b.testable()
+	tested := b.testableEntries()
 	if len(tested) == 0 || stats.CheckOrder(b.order).Shift == 0 {
 		return // no drift can show in the difference
 	}
 	trends, p := make([]stats.Trend, len(tested)), make([]float64, len(tested))
 	for i, e := range tested {
-		trends[i] = e.trend(b.order)
+		trends[i] = e.estimateDrift(b.order)
 		p[i] = trends[i].P
 	}
 	for i, adjusted := range stats.Holm(p) {
@@ -194,7 +194,7 @@ func (b *bench) findTrends() {
 // allowForTrends widens the intervals of metrics that drift by the difference that the order of
 // the runs makes of the drift.
 func (b *bench) allowForTrends() {
-	for _, e := range b.testable() {
+	for _, e := range b.testableEntries() {
 		bias := math.Abs(e.drift.Bias)
 		if bias == 0 {
 			continue
@@ -209,18 +209,18 @@ func (b *bench) allowForTrends() {
 	}
 }
 
-// trend is the drift over the runs of both sides in the order they were taken.
-func (e *entry) trend(order []bool) stats.Trend {
-	logs := inOrder([2][]float64{stats.LogMedians(e.old), stats.LogMedians(e.new)}, order)
+// estimateDrift is the drift over the runs of both sides in the order they were taken.
+func (e *entry) estimateDrift(order []bool) stats.Trend {
+	logs := interleaveRuns([2][]float64{stats.LogMedians(e.old), stats.LogMedians(e.new)}, order)
 	if logs == nil {
 		return stats.Trend{P: 1}
 	}
 	return stats.FindTrend(logs, order)
 }
 
-// inOrder puts the runs of both sides in the order they were taken, true for the new side; nil
+// interleaveRuns puts the runs of both sides in the order they were taken, true for the new side; nil
 // where they do not fit it.
-func inOrder(sides [2][]float64, order []bool) []float64 {
+func interleaveRuns(sides [2][]float64, order []bool) []float64 {
 	out := make([]float64, 0, len(order))
 	for _, isNew := range order {
 		from := &sides[0]
@@ -238,13 +238,13 @@ func inOrder(sides [2][]float64, order []bool) []float64 {
 	return out
 }
 
-// decide gives the tested metrics their verdict: Holm over all of them.
+// decideVerdicts gives the tested metrics their verdict: Holm over all of them.
 // clear asks of a change that its size too be shown to exceed the threshold:
 // between sessions the error is assumed rather than measured, and a change of
 // just the threshold is not to be told from it.
 //
 // untested metrics belong to the family too: Holm counts them.
-func decide(tested []*entry, untested int, clear bool) {
+func decideVerdicts(tested []*entry, untested int, clear bool) {
 	p, mirrored := make([]float64, len(tested)+untested), make([]float64, len(tested)+untested)
 	for i := range p {
 		p[i], mirrored[i] = math.NaN(), math.NaN()
@@ -269,28 +269,28 @@ func decide(tested []*entry, untested int, clear bool) {
 		case w.Upper(passLevel) <= limit:
 			e.result.Verdict = Same
 		default:
-			e.undecided()
+			e.blockUndecided()
 		}
 	}
 }
 
-// undecided blocks a metric of which the data tell too little.
-func (e *entry) undecided() {
+// blockUndecided blocks a metric whose data allow no decision.
+func (e *entry) blockUndecided() {
 	why := fmt.Sprintf("the data allow anything from %s to %s; they could show a change of %s",
 		gpuprof.FormatChange(math.Expm1(e.effect.Lower(passLevel))), gpuprof.FormatChange(math.Expm1(e.effect.Upper(passLevel))), gpuprof.FormatPercent(float64(e.result.MDE), 2))
 	if e.blame == blameTrend {
-		e.block(blameTrend, joinReasons(why, e.result.Reason))
+		e.blockVerdict(blameTrend, joinReasons(why, e.result.Reason))
 		return
 	}
-	if modes := e.modes(); modes != "" {
-		e.block(blameModes, joinReasons(why, modes))
+	if modes := e.modesText(); modes != "" {
+		e.blockVerdict(blameModes, joinReasons(why, modes))
 		return
 	}
-	e.block(blameNoise, why)
+	e.blockVerdict(blameNoise, why)
 }
 
-// modes names the two times that processes of a side take, where they take one of two.
-func (e *entry) modes() string {
+// modesText names the two times that processes of a side take, where they take one of two.
+func (e *entry) modesText() string {
 	delta, _ := e.limits()
 	for i, runs := range [][][]float64{e.old, e.new} {
 		m, ok := stats.FindModes(stats.LogMedians(runs), delta)
@@ -311,10 +311,10 @@ func joinReasons(first, second string) string {
 	return first + "; " + second
 }
 
-// escalate is the first stage of a gate: it passes what is clearly no slower,
+// escalateEntries is the first stage of a gate: it passes what is clearly no slower,
 // and gives the rest to fresh data. faster is what passed and is faster by the
 // mirrored rule among all metrics of the stage: Same, until it is found again.
-func escalate(tested []*entry) (up, faster []*entry) {
+func escalateEntries(tested []*entry) (up, faster []*entry) {
 	mirrored := make([]float64, len(tested))
 	for i, e := range tested {
 		mirrored[i] = e.mirrored()
@@ -328,7 +328,7 @@ func escalate(tested []*entry) (up, faster []*entry) {
 			e.result.Escalated = true
 			up = append(up, e)
 		case mirrored[i] <= alpha:
-			e.unconfirmed("faster in stage 1, but not confirmed: an improvement must be found again, and a gate measures no fresh blocks for an improvement alone")
+			e.passUnconfirmed("faster in stage 1, but not confirmed: an improvement must be found again, and a gate measures no fresh blocks for an improvement alone")
 			faster = append(faster, e)
 		default:
 			e.result.Verdict = Same

@@ -24,7 +24,7 @@ func (o Options) spreadOf(metric string) (sigma float64, assumed bool) {
 // setSpreads gives the comparison the largest spread between sessions of its tested metrics.
 func (b *bench) setSpreads() {
 	b.spreadEntries()
-	tested := b.testable()
+	tested := b.testableEntries()
 	b.spread, b.assumed = 0, len(tested) == 0
 	if len(tested) == 0 {
 		b.spread = b.o.spread()
@@ -43,10 +43,10 @@ func (b *bench) spreadEntries() {
 	}
 }
 
-// tellLearned says where the spread comes from that is not assumed.
+// tellLearned reports the source of a spread that is not assumed.
 func (b *bench) tellLearned() {
 	least, most := 0.0, 0.0
-	for _, e := range b.testable() {
+	for _, e := range b.testableEntries() {
 		if e.assumed {
 			continue
 		}
@@ -62,11 +62,11 @@ func (b *bench) tellLearned() {
 	if least < most {
 		text = gpuprof.FormatPercent(least, 2) + " to " + text
 	}
-	b.warn("session-spread-learned", "the spread between sessions, "+text+", is that of "+b.o.Learned.From, "set --session-spread to use another")
+	b.addWarning("session-spread-learned", "the spread between sessions, "+text+", is that of "+b.o.Learned.From, "set --session-spread to use another")
 }
 
-// between says of a metric's spread between sessions where it comes from.
-func (e *entry) between() string {
+// spreadSource says of a metric's spread between sessions where it comes from.
+func (e *entry) spreadSource() string {
 	if e.assumed {
 		return "assumed between sessions"
 	}

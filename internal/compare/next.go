@@ -36,7 +36,7 @@ func (b *bench) next() []string {
 	}
 	say(blameMismatch, func([]*entry) string {
 		var fields []string
-		for _, d := range refused(b.diffs) {
+		for _, d := range refusedFields(b.diffs) {
 			fields = append(fields, d.Field)
 		}
 		if slices.Contains(fields, "format") {
@@ -53,9 +53,9 @@ func (b *bench) next() []string {
 	say(blameStatus, func([]*entry) string { return "measure the side again that was not finished" })
 	say(blameRuns, func([]*entry) string { return b.moreProcesses() })
 	say(blameFlags, func([]*entry) string {
-		x, y := overall(b.old.RunInfo), overall(b.new.RunInfo)
+		x, y := mergeRunInfo(b.old.RunInfo), mergeRunInfo(b.new.RunInfo)
 		codes := slices.Compact(slices.Sorted(slices.Values(slices.Concat(x.Codes, y.Codes))))
-		return fmt.Sprintf("measure again on a machine that is not disturbed (%s): let it cool, stop other work, or lock the clocks", list(codes))
+		return fmt.Sprintf("measure again on a machine that is not disturbed (%s): let it cool, stop other work, or lock the clocks", joinCodes(codes))
 	})
 	say(blameTrend, func([]*entry) string {
 		return "measure A and B in turn (gate --against does), or warm up longer, so that a drift does not look like a difference"
@@ -64,24 +64,24 @@ func (b *bench) next() []string {
 		if !slices.ContainsFunc(b.entries, func(e *entry) bool { return e.sides[0] != nil && e.sides[1] != nil }) {
 			return "give the benchmarks the same names on both sides (hyperfine: --command-name): the sides have no metric in common"
 		}
-		return fmt.Sprintf("look at why there are no usable figures of %s, or leave it out with --metric", names(es))
+		return fmt.Sprintf("look at why there are no usable figures of %s, or leave it out with --metric", listNames(es))
 	})
 	say(blameCounter, func(es []*entry) string {
-		return fmt.Sprintf("find out why %s differs from run to run; an exact counter should not", names(es))
+		return fmt.Sprintf("find out why %s differs from run to run; an exact counter should not", listNames(es))
 	})
 	say(blameStage2, func(es []*entry) string {
-		return fmt.Sprintf("give the gate more time (--budget): %s needs at least %d more blocks%s", names(es), MinRuns, b.lasting(MinRuns))
+		return fmt.Sprintf("give the gate more time (--budget): %s needs at least %d more blocks%s", listNames(es), MinRuns, b.durationText(MinRuns))
 	})
 	say(blameModes, func(es []*entry) string {
-		return fmt.Sprintf("find out what decides between the two modes of %s (placement in memory, the core or clock that a process gets), and fix it on both sides", names(es))
+		return fmt.Sprintf("find out what decides between the two modes of %s (placement in memory, the core or clock that a process gets), and fix it on both sides", listNames(es))
 	})
 	say(blameNoise, b.moreRuns)
-	return append(out, b.steadier(slices.Concat(by[blameNoise], by[blameModes], by[blameStage2], by[blameTrend]))...)
+	return append(out, b.suggestSteadier(slices.Concat(by[blameNoise], by[blameModes], by[blameStage2], by[blameTrend]))...)
 }
 
-// steadier offers a metric that stands beside those that are open, where it shows a change of the threshold and
+// suggestSteadier offers a metric that stands beside those that are open, where it shows a change of the threshold and
 // they do not: CPU time under the load of other programs.
-func (b *bench) steadier(open []*entry) []string {
+func (b *bench) suggestSteadier(open []*entry) []string {
 	if len(open) == 0 || slices.ContainsFunc(open, func(e *entry) bool { return !(e.result.MDE > gpuprof.Number(e.margins.Threshold)) }) {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (b *bench) steadier(open []*entry) []string {
 	return nil
 }
 
-// moreProcesses says how the program that measured gets enough runs.
+// moreProcesses explains how the program that measured gets enough runs.
 func (b *bench) moreProcesses() string {
 	if b.kind == kindGate {
 		return fmt.Sprintf("give the gate more time (--budget), so that all %d blocks are measured", MinRuns)
@@ -122,11 +122,10 @@ func manyRuns(n float64) string {
 	return fmt.Sprintf("some %.0f runs", n)
 }
 
-// mostRuns is how many runs a side anyone would wait for.
+// mostRuns limits the number of runs a side that a hint suggests.
 const mostRuns = 100
 
-// moreRuns says how many runs the noisiest metric would take, and where its
-// noise comes from.
+// moreRuns estimates the number of runs that the noisiest metric needs, and names the source of its noise.
 func (b *bench) moreRuns(es []*entry) string {
 	worst, need := es[0], 0.0
 	for _, e := range es {
@@ -135,28 +134,28 @@ func (b *bench) moreRuns(es []*entry) string {
 		}
 	}
 	have := min(len(worst.old), len(worst.new))
-	source := b.noise(worst)
+	source := b.largestNoise(worst)
 	switch {
 	case math.IsInf(need, 1):
-		text := fmt.Sprintf("%s: the %s %s alone hides a change of %g %%, and more runs do not reduce that; measure both sides in one job (gpuprof gate --against), or set a larger --threshold", worst.Name, b.spreadText(), worst.between(), 100*worst.margins.Threshold)
+		text := fmt.Sprintf("%s: the %s %s alone hides a change of %g %%, and more runs do not reduce that; measure both sides in one job (gpuprof gate --against), or set a larger --threshold", worst.Name, b.spreadText(), worst.spreadSource(), 100*worst.margins.Threshold)
 		if !strings.Contains(source, "between sessions") {
 			text += "; besides, " + source
 		}
 		return text
 	case need > mostRuns:
-		return fmt.Sprintf("%s: %s; stop other work on the machine or measure elsewhere (as it is, %s per side would be needed to find %g %%%s)", worst.Name, source, manyRuns(need), 100*worst.margins.Threshold, b.lasting(need))
+		return fmt.Sprintf("%s: %s; stop other work on the machine or measure elsewhere (as it is, %s per side would be needed to find %g %%%s)", worst.Name, source, manyRuns(need), 100*worst.margins.Threshold, b.durationText(need))
 	case need <= float64(have):
 		return fmt.Sprintf("%s: the change is close to the threshold of %g %%; decide whether it is acceptable, or set another --threshold (%s)", worst.Name, 100*worst.margins.Threshold, source)
 	}
-	return fmt.Sprintf("about %.0f runs per side instead of %d would find a change of %g %% in %s%s (%s)", need, have, 100*worst.margins.Threshold, worst.Name, b.lasting(need), source)
+	return fmt.Sprintf("about %.0f runs per side instead of %d would find a change of %g %% in %s%s (%s)", need, have, 100*worst.margins.Threshold, worst.Name, b.durationText(need), source)
 }
 
-// lasting is ", about 2.5 h" for n runs a side at the pace of those measured; ""
+// durationText is ", about 2.5 h" for n runs a side at the pace of those measured; ""
 // where that is unknown.
-func (b *bench) lasting(n float64) string {
+func (b *bench) durationText(n float64) string {
 	each := b.o.BlockSeconds
 	if b.kind != kindGate {
-		each = pace(b.old.RunInfo) + pace(b.new.RunInfo)
+		each = blockPace(b.old.RunInfo) + blockPace(b.new.RunInfo)
 	}
 	if !(n*each > 0) || math.IsInf(n, 0) {
 		return ""
@@ -178,16 +177,16 @@ func Lasting(s float64) string {
 	return fmt.Sprintf("%.0f days", min(s/86400, 1000))
 }
 
-// pace is the time in seconds from one run to the next; 0 when unknown.
-func pace(runs []RunInfo) float64 {
+// blockPace is the time in seconds from one run to the next; 0 when unknown.
+func blockPace(runs []RunInfo) float64 {
 	if len(runs) < 2 || runs[0].StartS == 0 || runs[len(runs)-1].StartS <= runs[0].StartS {
 		return 0
 	}
 	return (runs[len(runs)-1].StartS - runs[0].StartS) / float64(len(runs)-1)
 }
 
-// runsNeeded is how many runs a side bring the minimum detectable effect down
-// to the threshold; +Inf when the session term alone exceeds it.
+// runsNeeded returns the number of runs a side that lower the minimum detectable effect to the threshold; +Inf when
+// the session term alone exceeds it.
 func (b *bench) runsNeeded(e *entry) float64 {
 	if !e.ok || e.effect.SE == 0 {
 		return 0
@@ -206,9 +205,9 @@ func (b *bench) runsNeeded(e *entry) float64 {
 	return math.Inf(1)
 }
 
-// noise says which part of the error is the largest: the spread
+// largestNoise says which part of the error is the largest: the spread
 // between sessions, the spread between processes, or that of samples.
-func (b *bench) noise(e *entry) string {
+func (b *bench) largestNoise(e *entry) string {
 	between, within, runs := 0.0, 0.0, 0.0
 	for _, side := range [][][]float64{e.old, e.new} {
 		logs := stats.LogMedians(side)
@@ -229,15 +228,15 @@ func (b *bench) noise(e *entry) string {
 	n := float64(max(1, min(len(e.old), len(e.new))))
 	switch {
 	case b.spread*b.spread > between/n:
-		return fmt.Sprintf("most of the noise is the %s %s", b.spreadText(), e.between())
+		return fmt.Sprintf("most of the noise is the %s %s", b.spreadText(), e.spreadSource())
 	case within > between/2:
 		return fmt.Sprintf("most of the noise is between the samples of one process, %s of its median: longer runs help", gpuprof.FormatPercent(math.Sqrt(within), 2))
 	}
 	return fmt.Sprintf("most of the noise is between processes, %s: more runs help, longer ones do not", gpuprof.FormatPercent(math.Expm1(math.Sqrt(between)), 2))
 }
 
-// names lists metrics, the first few by name.
-func names(es []*entry) string {
+// listNames lists metrics, the first few by name.
+func listNames(es []*entry) string {
 	const most = 3
 	text := strings.Join(metricNames(es[:min(len(es), most)]), ", ")
 	if len(es) > most {

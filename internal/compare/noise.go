@@ -11,8 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// MachineNoise is what blocks of one program against itself (A/A) show of a
-// machine: how its processes scatter, and so which slowdowns a gate can find.
+// MachineNoise holds the results of blocks of one program against itself (A/A) on a machine: the scatter of its
+// processes, and so the slowdowns that a gate can find.
 type MachineNoise struct {
 	gpuprof.Head
 	Machine      string        `json:"machine"` // filled by the caller
@@ -67,13 +67,13 @@ type MetricNoise struct {
 // where there is nothing that a gate would test.
 func MeasureNoise(blocks []Block, o Options) (*MachineNoise, error) {
 	g := NewGate(o)
-	b, err := g.lay(blocks, g.o, func(*entry) bool { return true })
+	b, err := g.layBlocks(blocks, g.o, func(*entry) bool { return true })
 	if err != nil {
 		return nil, err
 	}
 	out := &MachineNoise{Head: document.NewHead(document.Noise, o.Tool), Blocks: len(blocks), BlockSeconds: o.BlockSeconds}
 	why := ""
-	for _, e := range b.testable() {
+	for _, e := range b.testableEntries() {
 		if e.ok {
 			out.Metrics = append(out.Metrics, MetricNoise{
 				Name: e.Name, Unit: e.Unit, Median: gpuprof.Number(stats.MedianOfRuns(slices.Concat(e.old, e.new))),
@@ -90,7 +90,7 @@ func MeasureNoise(blocks []Block, o Options) (*MachineNoise, error) {
 	return out, nil
 }
 
-// PlannedGate is what finding a slowdown takes on a machine.
+// PlannedGate holds the cost of finding a slowdown on a machine.
 type PlannedGate struct {
 	Threshold float64        `json:"threshold"` // the slowdown, a share: what --threshold is to be
 	Metric    string         `json:"metric"`    // the one that takes the most
@@ -103,7 +103,7 @@ type PlannedGate struct {
 // is hardest to judge: stage 1, as many as Gate.Useful gives, and those once more
 // where a finding is confirmed. Most unchanged programs take stage 1 alone.
 func (m *MachineNoise) Plan(threshold float64) PlannedGate {
-	limits := Margins{Threshold: threshold}.full()
+	limits := Margins{Threshold: threshold}.fillDefaults()
 	out := PlannedGate{Threshold: threshold}
 	for _, n := range m.Metrics {
 		need := n.blocks(limits, len(m.Metrics))

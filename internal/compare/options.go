@@ -22,10 +22,10 @@ const (
 	// EarlyBlocks is the fewest with which stage 1 can end a gate, where the time
 	// allows no more.
 	EarlyBlocks = 3
-	// MaxReruns is how often a block whose samples were flagged is repeated.
+	// MaxReruns limits the repetitions of a block whose samples were flagged.
 	MaxReruns = 2
-	// MinSessions is how many sessions of a stored baseline estimate the spread
-	// between sessions; with fewer it is assumed.
+	// MinSessions is the least number of sessions of a stored baseline that estimates the spread between sessions;
+	// with fewer the spread is assumed.
 	MinSessions = 10
 
 	// StageFloor is a share of the step: a stage that takes less is noise of the clock.
@@ -46,7 +46,7 @@ const (
 	flaggedApart     = 0.10  // shares further apart than this: no verdict
 )
 
-// Margins are what a metric may change by, as shares (0.05 is 5 %).
+// Margins limit the change of a metric, as shares (0.05 is 5 %).
 type Margins struct {
 	Threshold   float64 // a slowdown of this size must be found
 	Equivalence float64 // one of this size does not matter; 0: 0.4 of Threshold
@@ -82,8 +82,8 @@ type Options struct {
 	// Resamples is a bootstrap to share between gates, made with the Seed; nil
 	// makes one for each.
 	Resamples *stats.Bootstrap
-	// BlockSeconds is how long one block of a gate took, for saying how long more
-	// of them would take; 0 is unknown. Gate.Pace sets it between stages.
+	// BlockSeconds is the duration of one block of a gate, in seconds; the estimates of further time use it. 0 is
+	// unknown. Gate.Pace sets it between stages.
 	BlockSeconds float64
 	Tool         gpuprof.Tool
 }
@@ -95,10 +95,10 @@ func (o Options) Validate() error {
 		if m.Metric != "" {
 			name += " " + m.Metric
 		}
-		if bad(m.Threshold) || bad(m.Equivalence) || m.Metric != "" && m.Threshold <= 0 {
+		if isBadShare(m.Threshold) || isBadShare(m.Equivalence) || m.Metric != "" && m.Threshold <= 0 {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "setting %s: %g is no share above 0 and up to 10", name, m.Threshold).WithFix("give a percentage such as 5%%")
 		}
-		if full := m.full(); full.Equivalence >= full.Threshold {
+		if full := m.fillDefaults(); full.Equivalence >= full.Threshold {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "setting %s: the equivalence margin %g is not below the threshold %g", name, full.Equivalence, full.Threshold).WithFix("give a smaller one")
 		}
 	}
@@ -111,10 +111,10 @@ func (o Options) Validate() error {
 	return nil
 }
 
-func bad(share float64) bool { return !(share >= 0 && share <= 10) }
+func isBadShare(share float64) bool { return !(share >= 0 && share <= 10) }
 
-// full replaces what is not set.
-func (m Margins) full() Margins {
+// fillDefaults replaces what is not set.
+func (m Margins) fillDefaults() Margins {
 	m.Threshold = cmp.Or(m.Threshold, defaultThreshold)
 	m.Equivalence = cmp.Or(m.Equivalence, equivalenceShare*m.Threshold)
 	return m
@@ -128,7 +128,7 @@ func (o Options) margins(metric string) Margins {
 			m = f.Margins
 		}
 	}
-	return m.full()
+	return m.fillDefaults()
 }
 
 func (o Options) spread() float64 {

@@ -82,18 +82,18 @@ type Fingerprint struct {
 	Knobs map[string]Knob   `json:"knobs"`
 }
 
-// Fingerprints are those of both sides; budgets have a new side only.
+// Fingerprints holds the fingerprints of both sides; budgets have a new side only.
 type Fingerprints struct {
 	Old *Fingerprint `json:"old,omitempty"`
 	New *Fingerprint `json:"new,omitempty"`
 }
 
 func fingerprintOf(r *Result) *Fingerprint {
-	return &Fingerprint{Tool: r.Tool, Env: filled(r.Env), Facts: filled(r.Facts), Code: filled(r.Code), Knobs: filled(r.Knobs)}
+	return &Fingerprint{Tool: r.Tool, Env: orEmpty(r.Env), Facts: orEmpty(r.Facts), Code: orEmpty(r.Code), Knobs: orEmpty(r.Knobs)}
 }
 
-// filled is an empty map for nil: the JSON has {} where nothing is known.
-func filled[V any](m map[string]V) map[string]V {
+// orEmpty is an empty map for nil: the JSON has {} where nothing is known.
+func orEmpty[V any](m map[string]V) map[string]V {
 	if m == nil {
 		return map[string]V{}
 	}
@@ -112,8 +112,8 @@ func (e *entry) samples() *SideSamples {
 	return s
 }
 
-// turns writes an order of runs down, true for the new side.
-func turns(order []bool, stage int, old, new *Result) []Turn {
+// listTurns writes an order of runs down, true for the new side.
+func listTurns(order []bool, stage int, old, new *Result) []Turn {
 	out := make([]Turn, 0, len(order))
 	next := map[bool]int{}
 	for _, isNew := range order {

@@ -16,9 +16,9 @@ const (
 	refusedFloor = 0.01
 )
 
-// requests adds what callers saw of a service, one figure a process, each with the rate that
+// addRequests adds what callers saw of a service, one figure a process, each with the rate that
 // it was measured at. The knobs that the rate was made of say no more than it.
-func (r *Result) requests(q *loadtest.Requests) {
+func (r *Result) addRequests(q *loadtest.Requests) {
 	if q == nil {
 		return
 	}
@@ -63,9 +63,9 @@ func (r *Result) Rate() float64 {
 	return 0
 }
 
-// atRateOf leaves out of stored sessions what callers saw at another rate than that of new, or than that of the latest
+// filterByRate leaves out of stored sessions what callers saw at another rate than that of new, or than that of the latest
 // session where none has the rate of new: those differ for another reason than time and noise.
-func atRateOf(sessions []*Result, new *Result) []*Result {
+func filterByRate(sessions []*Result, new *Result) []*Result {
 	rate, found := new.Rate(), false
 	for _, s := range sessions {
 		found = found || s.Rate() == rate
@@ -84,13 +84,13 @@ func atRateOf(sessions []*Result, new *Result) []*Result {
 	return out
 }
 
-// underLoad says that callers of a service saw the metric.
-func (e *entry) underLoad() bool {
+// isUnderLoad reports whether callers of a service measured the metric.
+func (e *entry) isUnderLoad() bool {
 	return e.sides[0] != nil && e.sides[0].UnderLoad || e.sides[1] != nil && e.sides[1].UnderLoad
 }
 
-// gated refuses sides that a gate must not judge.
-func gated(o Options, sides ...*Result) error {
+// checkGated refuses sides that a gate must not judge.
+func checkGated(o Options, sides ...*Result) error {
 	for _, r := range sides {
 		if o.Judge && r.Ungated != "" {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "gating %s: %s", r.Source, r.Ungated).WithFix("let a full queue refuse requests and measure again, or use gpuprof compare")
@@ -99,8 +99,8 @@ func gated(o Options, sides ...*Result) error {
 	return nil
 }
 
-// otherRate says that the sides were measured under different loads, and what to do.
-func otherRate(old, now *MetricData) string {
+// rateMismatch explains that the sides were measured under different loads, with the fix.
+func rateMismatch(old, now *MetricData) string {
 	if old == nil || now == nil || old.Rate == now.Rate {
 		return ""
 	}

@@ -19,15 +19,15 @@ const (
 	exitFailed       = 4
 )
 
-// comparison writes the outcome down.
-func (b *bench) comparison() *Comparison {
+// newComparison writes the outcome down.
+func (b *bench) newComparison() *Comparison {
 	c := &Comparison{
 		Head: headOf(b.kind, b.o.Tool), Sides: b.kind, Old: b.old.Source, New: b.new.Source,
 		Workload: cmp.Or(b.new.Workload, b.old.Workload), Preset: cmp.Or(b.new.Preset, b.old.Preset),
-		Threshold: b.o.full().Threshold, SessionSpread: b.spread, SpreadAssumed: b.assumed, Seed: b.o.Seed, Stages: b.stages,
+		Threshold: b.o.fillDefaults().Threshold, SessionSpread: b.spread, SpreadAssumed: b.assumed, Seed: b.o.Seed, Stages: b.stages,
 		Metrics: make([]MetricResult, len(b.entries)), Differences: b.diffs, Warnings: []gpuprof.Warning{}, Next: []string{},
 	}
-	c.Order = slices.Concat(b.earlier, turns(b.order, b.stages, b.old, b.new))
+	c.Order = slices.Concat(b.earlier, listTurns(b.order, b.stages, b.old, b.new))
 	c.Fingerprints = Fingerprints{fingerprintOf(b.old), fingerprintOf(b.new)}
 	for i, e := range b.entries {
 		c.Metrics[i] = e.result
@@ -39,7 +39,7 @@ func (b *bench) comparison() *Comparison {
 			}
 		}
 	}
-	c.Causes, c.Attribution = causes(b)
+	c.Causes, c.Attribution = findCauses(b)
 	for i, side := range []*Result{b.old, b.new} {
 		c.Failed = append(c.Failed, failedOf(side)...)
 		c.Warnings = append(c.Warnings, sideWarnings([]string{"old", "new"}[i]+" side: ", side.Warnings)...)
@@ -114,7 +114,7 @@ func (c *Comparison) exitCode(o Options) int {
 	return exitPass
 }
 
-// Count is how many metrics have a verdict.
+// Count returns the number of metrics with a verdict.
 func (c *Comparison) Count(v Verdict) int {
 	n := 0
 	for _, m := range c.Metrics {
@@ -125,8 +125,8 @@ func (c *Comparison) Count(v Verdict) int {
 	return n
 }
 
-// list is "a, b or none".
-func list(codes []string) string {
+// joinCodes is "a, b or none".
+func joinCodes(codes []string) string {
 	if len(codes) == 0 {
 		return "(for no recorded reason)"
 	}
@@ -158,8 +158,8 @@ func sideWarnings(side string, all []gpuprof.Warning) []gpuprof.Warning {
 	return out
 }
 
-// plural is a count with its noun.
-func plural(n int, noun string) string {
+// formatPlural is a count with its noun.
+func formatPlural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

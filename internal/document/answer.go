@@ -12,9 +12,9 @@ type answered interface {
 	Answer() gpuprof.Answer
 }
 
-// WithAnswer is a copy of a document with its answer in the envelope, as JSON has it. A
-// document without an answer is returned as it is. The answer is derived from the
-// document at each writing; one that was read from a file is not trusted.
+// WithAnswer returns a copy of a document with its answer in the envelope, as JSON has it. A document without an
+// answer comes back unchanged. The answer is derived from the document at each writing; an answer read from a file
+// is not trusted.
 func WithAnswer(doc any) any {
 	if _, ok := doc.(answered); !ok || reflect.ValueOf(doc).IsNil() {
 		return doc

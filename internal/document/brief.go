@@ -11,5 +11,5 @@ const (
 	BytesPerToken = 3
 )
 
-// Tokens is how many tokens a text of so many bytes takes, by that estimate.
+// Tokens estimates the number of tokens of a text of so many bytes.
 func Tokens(bytes int) int { return (bytes + BytesPerToken - 1) / BytesPerToken }

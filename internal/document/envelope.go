@@ -43,7 +43,7 @@ func earlyFiles() []early {
 	}
 }
 
-// mostHead is how long a member of the envelope may be, bytes.
+// mostHead limits the length of a member of the envelope, in bytes.
 const mostHead = 4 << 10
 
 // HeadOf reads the envelope of a JSON text, that of the first document of a list;
@@ -148,7 +148,7 @@ func Accept(text []byte, name string, want ...gpuprof.DocumentKind) (gpuprof.Hea
 	return refuse("give "+first.give, "it names no kind of document and was not written by %s", first.writer)
 }
 
-// syntaxOf is what is wrong with a text as JSON.
+// syntaxOf describes the error of a text as JSON.
 func syntaxOf(text []byte) error {
 	if !json.Valid(text) {
 		text = NullNumbers(text)

@@ -106,8 +106,7 @@ func jsonString(b []byte, i int) int {
 	return -1
 }
 
-// jsonValue is the place after the value that begins at i, -1 where there is none
-// or it has no end.
+// jsonValue returns the place after the value that begins at i, -1 without a value or its end.
 func jsonValue(b []byte, i int) int {
 	if i >= len(b) {
 		return -1
@@ -163,7 +162,7 @@ func jsonKey(quoted []byte) string {
 	return string(quoted[1 : len(quoted)-1])
 }
 
-// elementBytes is what one element of a list of parts takes while the list grows.
+// elementBytes is the memory of one element of a list of parts while the list grows, in bytes.
 const elementBytes = 64
 
 // JSONList lists the elements of a JSON array, as parts of text. The error is the

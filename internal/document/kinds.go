@@ -32,7 +32,7 @@ const (
 	Brief           gpuprof.DocumentKind = "brief" // what is left of another document, for an agent
 )
 
-// kind is what is known of one kind of document.
+// kind holds the properties of one kind of document.
 type kind struct {
 	name gpuprof.DocumentKind
 	// version is what this gpuprof writes, by semantic versioning: a reader refuses a
@@ -102,7 +102,7 @@ func kinds() []kind {
 	}
 }
 
-// of is the kind of a name; one without a version where there is no such kind.
+// of returns the kind of a name; one without a version if there is no such kind.
 func of(name gpuprof.DocumentKind) kind {
 	for _, k := range kinds() {
 		if k.name == name {
@@ -112,8 +112,7 @@ func of(name gpuprof.DocumentKind) kind {
 	return kind{name: name}
 }
 
-// Version is the schema version that this gpuprof writes; empty where there is no
-// such kind.
+// Version returns the schema version that this gpuprof writes; empty if there is no such kind.
 func Version(name gpuprof.DocumentKind) string { return of(name).version }
 
 // NewHead is the head of a document that is made now.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// masked stands for a value that is not for others.
+// masked replaces a value that is not for others.
 const masked = "***"
 
 // MaskCommand is a command line as it may be stored and shown. "***" stands for the
@@ -147,8 +147,7 @@ var (
 	number   = regexp.MustCompile(`^[0-9][0-9_.,eE+-]*[kKMG]?$`)
 )
 
-// secretName says whether the value that has this name is secret. A count
-// ("--max-tokens 512") is none.
+// secretName reports whether the value with this name is secret. A count ("--max-tokens 512") is none.
 func secretName(name, value string) bool {
 	name = strings.ToLower(name)
 	words := strings.FieldsFunc(name, func(c rune) bool { return c < 'a' || c > 'z' })

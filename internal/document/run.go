@@ -40,8 +40,7 @@ func EncodeRuns(w io.Writer, runs ...*gpuprof.Run) error {
 	return err
 }
 
-// Runs reads what EncodeRuns wrote. name is the file's, for errors, which are those of
-// Decode.
+// Runs reads the output of EncodeRuns. name is the file's, for errors, which are the errors of Decode.
 func Runs(text []byte, name string) ([]*gpuprof.Run, error) { return runs(text, name, outside.NewRoom) }
 
 // OwnRuns is Runs of a text that this program has just written, however long.

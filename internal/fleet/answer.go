@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/health"
 )
 
-// Tone is how good the news of a verdict is, on every surface.
+// Tone rates the news of a verdict, on every surface.
 func (v Verdict) Tone() gpuprof.Tone {
 	switch v {
 	case Even:
@@ -86,7 +86,8 @@ func (r *Report) OffText(o *Off) string {
 	if v := float64(o.Value); math.IsNaN(v) || math.IsInf(v, 0) {
 		return text
 	}
-	text += fmt.Sprintf(": %s, %s worse than ", health.FormatFigure(float64(o.Value), o.Unit), gpuprof.FormatPercent(float64(o.Worse), 2))
+	text += fmt.Sprintf(": %s, %s worse than ", health.FormatFigure(float64(o.Value), o.Unit),
+		gpuprof.FormatPercent(float64(o.Worse), 2))
 	if o.Siblings == 0 {
 		return text + "it should be"
 	}
@@ -119,7 +120,8 @@ func (r *Report) offBar(o *Off) *gpuprof.Bar {
 		if m.Name != o.Metric {
 			continue
 		}
-		b := &gpuprof.Bar{Of: o.Metric + ", " + r.Place(o.Rank, o.Node, o.Device) + " / median", Unit: "1", Ratio: &gpuprof.BarRatio{Value: float64(o.Value / m.Median)}}
+		b := &gpuprof.Bar{Of: o.Metric + ", " + r.Place(o.Rank, o.Node, o.Device) + " / median", Unit: "1",
+			Ratio: &gpuprof.BarRatio{Value: float64(o.Value / m.Median)}}
 		if b.Drawable() {
 			return b
 		}
@@ -127,6 +129,7 @@ func (r *Report) offBar(o *Off) *gpuprof.Bar {
 	return nil
 }
 
+<<<<<<< HEAD
 // waitingBar returns the mean step with the part that ends where the rank is as fast as its siblings.
 func waitingBar(s *Straggler) *gpuprof.Bar {
 	cost := float64(s.CostS)
@@ -135,6 +138,17 @@ func waitingBar(s *Straggler) *gpuprof.Bar {
 		return nil
 	}
 	b := &gpuprof.Bar{Of: "mean step", Unit: "s", Total: step, Parts: []gpuprof.BarPart{{Name: "waiting for " + RanksText(s.Ranks), Value: cost}, {Name: "the rest", Value: step - cost}}}
+=======
+// bar draws the recorded step, with the part that ends if the rank is as fast as its siblings.
+func (w *Waiting) bar(s *Straggler) *gpuprof.Bar {
+	cost, step := float64(s.CostS), float64(w.StepS)
+	if !(cost <= step) {
+		return nil
+	}
+	b := &gpuprof.Bar{Of: "median step", Unit: "s", Total: step, Parts: []gpuprof.BarPart{
+		{Name: "waiting for " + RanksText(s.Ranks), Value: cost}, {Name: "the rest", Value: step - cost},
+	}}
+>>>>>>> h/wa
 	if !b.Drawable() {
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Tone is how good the news of a verdict is, on every surface.
+// Tone rates the news of a verdict, on every surface.
 func (v Verdict) Tone() gpuprof.Tone {
 	switch v {
 	case Healthy:
@@ -19,7 +19,7 @@ func (v Verdict) Tone() gpuprof.Tone {
 	return gpuprof.ToneBad
 }
 
-// Answer is how healthy the GPUs are, the worst figure first.
+// Answer states the health of the GPUs, the worst figure first.
 func (r *Report) Answer() gpuprof.Answer {
 	a := gpuprof.Answer{Verdict: string(r.Verdict), Tone: r.Verdict.Tone(), Sentence: r.gpus() + ": " + r.Reason + "."}
 	switch {
@@ -36,8 +36,15 @@ func (r *Report) Answer() gpuprof.Answer {
 		if o.Fix != "" {
 			a.Action = &gpuprof.Action{Text: gpuprof.AsSentence(o.Fix)}
 		}
+<<<<<<< HEAD
 	case r.Verdict == NotChecked:
 		a.Action = &gpuprof.Action{Text: "Measure the GPUs and compare them with siblings.", Command: "gpuprof doctor --bench"}
+=======
+	case r.Verdict == NotChecked || r.Verdict == Unknown:
+		a.Action = &gpuprof.Action{
+			Text: "Measure the GPUs and compare them with siblings.", Command: "gpuprof doctor --bench",
+		}
+>>>>>>> h/wa
 	}
 	return a
 }
@@ -55,10 +62,10 @@ func (r *Report) gpus() string {
 	return fmt.Sprintf("%d GPUs", len(r.Devices))
 }
 
-// allGPUs stands for GPUs of an unknown number.
+// allGPUs names GPUs of an unknown number.
 const allGPUs = "GPUs"
 
-// worst is what is off by most; a fault that a device reports comes before any figure.
+// worst finds the largest deviation; a fault that a device reports comes before any figure.
 func (r *Report) worst() *Off {
 	top := &r.Off[0]
 	for i := range r.Off[1:] {
@@ -83,7 +90,9 @@ func (r *Report) offSentence(o *Off) string {
 	if math.IsNaN(float64(o.Value)) {
 		text += o.Metric + ": " + o.Cause
 	} else {
-		text += fmt.Sprintf("%s is %s, %s worse than %s, %s", o.Metric, FormatFigure(float64(o.Value), o.Unit), gpuprof.FormatPercent(float64(o.Worse), 2), o.Expectation(), FormatFigure(float64(o.Expected), o.Unit))
+		text += fmt.Sprintf("%s is %s, %s worse than %s, %s",
+			o.Metric, FormatFigure(float64(o.Value), o.Unit), gpuprof.FormatPercent(float64(o.Worse), 2),
+			o.Expectation(), FormatFigure(float64(o.Expected), o.Unit))
 		if o.Cause != "" && o.Evidence {
 			text += "; " + o.Cause
 		}
@@ -113,7 +122,8 @@ func (o *Off) Expectation() string {
 
 // bar is the figure over what was expected, nil where it is no ratio.
 func (o *Off) bar() *gpuprof.Bar {
-	b := &gpuprof.Bar{Of: o.Metric + ", " + o.Device + " / expected", Unit: "1", Ratio: &gpuprof.BarRatio{Value: float64(o.Value) / float64(o.Expected)}}
+	b := &gpuprof.Bar{Of: o.Metric + ", " + o.Device + " / expected", Unit: "1",
+		Ratio: &gpuprof.BarRatio{Value: float64(o.Value) / float64(o.Expected)}}
 	if !b.Drawable() {
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Tone is how good the news of a change is, on every surface.
+// Tone rates the news of a change, on every surface.
 func (c *Change) Tone() gpuprof.Tone {
 	switch {
 	case c.Cause == FromMachine:
@@ -19,7 +19,7 @@ func (c *Change) Tone() gpuprof.Tone {
 	return gpuprof.ToneGood
 }
 
-// Answer is what the sessions of a store show: an alarm, a change that is not certain yet, or how much was judged.
+// Answer states the result of a store: an alarm, a change that is not certain yet, or the number of judged sessions.
 func (r *Report) Answer() gpuprof.Answer {
 	names, reasons := r.Unjudged()
 	limit := fmt.Sprintf("%.3g %%", 100*r.Threshold)
@@ -28,11 +28,16 @@ func (r *Report) Answer() gpuprof.Answer {
 	case len(alarms) > 0:
 		return alarmAnswer(alarms)
 	case len(r.Trends) == 0:
-		return gpuprof.Answer{Verdict: "empty", Tone: gpuprof.ToneUnsure, Sentence: "The store holds no session, so there is nothing to judge.",
-			Action: &gpuprof.Action{Text: "Add a result to the store.", Command: "gpuprof history add RESULT"}}
+		return gpuprof.Answer{Verdict: "empty", Tone: gpuprof.ToneUnsure,
+			Sentence: "The store holds no session, so there is nothing to judge.",
+			Action:   &gpuprof.Action{Text: "Add a result to the store.", Command: "gpuprof history add RESULT"}}
 	case len(names) == len(r.Trends):
-		return gpuprof.Answer{Verdict: "too few sessions", Tone: gpuprof.ToneUnsure, Sentence: fmt.Sprintf("Nothing is judged yet: %s has %s.", names[0], reasons[0]),
-			Action: &gpuprof.Action{Text: fmt.Sprintf("Add results until %d sessions of one machine and setting are there.", LeastSessions), Command: "gpuprof history add RESULT"}}
+		return gpuprof.Answer{Verdict: "too few sessions", Tone: gpuprof.ToneUnsure,
+			Sentence: fmt.Sprintf("Nothing is judged yet: %s has %s.", names[0], reasons[0]),
+			Action: &gpuprof.Action{
+				Text:    fmt.Sprintf("Add results until %d sessions of one machine and setting are there.", LeastSessions),
+				Command: "gpuprof history add RESULT",
+			}}
 	}
 	if seen, ok := r.firstSeen(); ok {
 		return seen.answer()
@@ -48,7 +53,7 @@ func (r *Report) Answer() gpuprof.Answer {
 	return r.shownAnswer(unjudged)
 }
 
-// alarmAnswer is the largest alarm, that of the whole step first.
+// alarmAnswer reports the largest alarm, an alarm of the whole step first.
 func alarmAnswer(alarms []Raised) gpuprof.Answer {
 	top := &alarms[0]
 	for i := range alarms {
@@ -65,7 +70,8 @@ func alarmAnswer(alarms []Raised) gpuprof.Answer {
 	}
 	m := top.Metric
 	ci, cause := top.interval()
-	text := fmt.Sprintf("%s of %s is worse since %s: %s, was %s", m.Name, top.Trend.Benchmark, top.Alarm.After.Short(), m.FormatValue(top.Alarm.Now), m.FormatValue(top.Alarm.Old))
+	text := fmt.Sprintf("%s of %s is worse since %s: %s, was %s", m.Name, top.Trend.Benchmark, top.Alarm.After.Short(),
+		m.FormatValue(top.Alarm.Now), m.FormatValue(top.Alarm.Old))
 	if by := changeText(top.Alarm.Ratio, ci); by != "" {
 		text += ", " + by
 	}
@@ -82,8 +88,8 @@ func alarmAnswer(alarms []Raised) gpuprof.Answer {
 		Action: bisectAction(top.Alarm.Before, top.Alarm.After)}
 }
 
-// interval is that of the change between the levels of an alarm, and its cause; none where other changes lie
-// between these levels.
+// interval returns the interval and the cause of the change between the levels of an alarm; none if other changes
+// happened between these levels.
 func (a *Raised) interval() (ci [2]gpuprof.Number, cause Cause) {
 	for _, c := range a.Metric.Changes {
 		if c.At == a.Alarm.At && c.Old == a.Alarm.Old && c.New == a.Alarm.Now {
@@ -100,13 +106,14 @@ type SeenIn struct {
 	Seen   Seen
 }
 
-// firstSeen is the largest change that is seen and not certain, that of the whole step first.
+// firstSeen finds the largest change that is seen and not certain, a change of the whole step first.
 func (r *Report) firstSeen() (top SeenIn, ok bool) {
 	for t := range r.Trends {
 		for k := range r.Trends[t].Metrics {
 			m := &r.Trends[t].Metrics[k]
 			for _, s := range m.Seen {
-				better := !ok || m.Total && !top.Metric.Total || m.Total == top.Metric.Total && changeSize(s.Ratio) > changeSize(top.Seen.Ratio)
+				better := !ok || m.Total && !top.Metric.Total ||
+					m.Total == top.Metric.Total && changeSize(s.Ratio) > changeSize(top.Seen.Ratio)
 				if better {
 					top, ok = SeenIn{&r.Trends[t], m, s}, true
 				}
@@ -127,16 +134,21 @@ func (s SeenIn) answer() gpuprof.Answer {
 			}
 		}
 	}
-	text := fmt.Sprintf("%s of %s is worse since %s by %s, seen and not certain yet: %s.", s.Metric.Name, s.Trend.Benchmark, s.Seen.After.Short(), changeText(s.Seen.Ratio, ci), s.Seen.awaited())
-	a := gpuprof.Answer{Verdict: "seen, not certain", Tone: gpuprof.ToneUnsure, Sentence: text, Bar: s.Metric.bar(s.Seen.Ratio, ci)}
-	a.Action = &gpuprof.Action{Text: "Measure both sides now instead of waiting.", Command: "gpuprof history check --confirm -- COMMAND"}
+	text := fmt.Sprintf("%s of %s is worse since %s by %s, seen and not certain yet: %s.",
+		s.Metric.Name, s.Trend.Benchmark, s.Seen.After.Short(), changeText(s.Seen.Ratio, ci), s.Seen.awaited())
+	a := gpuprof.Answer{Verdict: "seen, not certain", Tone: gpuprof.ToneUnsure, Sentence: text,
+		Bar: s.Metric.bar(s.Seen.Ratio, ci)}
+	a.Action = &gpuprof.Action{
+		Text:    "Measure both sides now instead of waiting.",
+		Command: "gpuprof history check --confirm -- COMMAND",
+	}
 	if before.ID == "" {
 		a.Action = &gpuprof.Action{Text: "Add further sessions.", Command: "gpuprof history add RESULT"}
 	}
 	return a
 }
 
-// awaited is how many further sessions make a change certain, if they are like those since.
+// awaited counts the further sessions that make a change certain if they resemble the sessions since.
 func (s Seen) awaited() string {
 	switch s.Sessions {
 	case 0:
@@ -156,26 +168,30 @@ func (r *Report) shownAnswer(unjudged string) gpuprof.Answer {
 		for k := range r.Trends[t].Metrics {
 			m := &r.Trends[t].Metrics[k]
 			changes += len(m.Changes)
-			if n := len(m.Changes); n > 0 && (last == nil || m.Total && !of.Metric.Total || m.Total == of.Metric.Total && changeSize(m.Changes[n-1].Ratio) > changeSize(last.Ratio)) {
+			if n := len(m.Changes); n > 0 && (last == nil || m.Total && !of.Metric.Total ||
+				m.Total == of.Metric.Total && changeSize(m.Changes[n-1].Ratio) > changeSize(last.Ratio)) {
 				last, of = &m.Changes[n-1], SeenIn{Trend: &r.Trends[t], Metric: m}
 			}
 		}
 	}
 	if last == nil {
-		return gpuprof.Answer{Verdict: "no change found", Tone: gpuprof.TonePlain, Sentence: fmt.Sprintf("No metric was found to change its level, in %s%s.", r.judgedText(), unjudged)}
+		return gpuprof.Answer{Verdict: "no change found", Tone: gpuprof.TonePlain,
+			Sentence: fmt.Sprintf("No metric was found to change its level, in %s%s.", r.judgedText(), unjudged)}
 	}
 	verdict := "1 change"
 	if changes > 1 {
 		verdict = fmt.Sprintf("%d changes", changes)
 	}
-	text := fmt.Sprintf("%s of %s changed at %s: %s, was %s", of.Metric.Name, of.Trend.Benchmark, last.After.Short(), of.Metric.FormatValue(last.New), of.Metric.FormatValue(last.Old))
+	text := fmt.Sprintf("%s of %s changed at %s: %s, was %s", of.Metric.Name, of.Trend.Benchmark, last.After.Short(),
+		of.Metric.FormatValue(last.New), of.Metric.FormatValue(last.Old))
 	if by := changeText(last.Ratio, last.CI95); by != "" {
 		text += ", " + by
 	}
 	if last.Cause != "" {
 		text += "; the cause is " + string(last.Cause)
 	}
-	a := gpuprof.Answer{Verdict: verdict, Tone: last.Tone(), Sentence: text + ".", Bar: of.Metric.bar(last.Ratio, last.CI95)}
+	a := gpuprof.Answer{Verdict: verdict, Tone: last.Tone(), Sentence: text + ".",
+		Bar: of.Metric.bar(last.Ratio, last.CI95)}
 	if last.Worse && last.Cause != FromMachine {
 		a.Action = bisectAction(last.Before, last.After)
 	}
@@ -187,7 +203,10 @@ func bisectAction(before, after Commit) *gpuprof.Action {
 	if before.ID == "" || after.ID == "" {
 		return nil
 	}
-	return &gpuprof.Action{Text: "Find the commit by fresh measurements.", Command: "gpuprof bisect " + before.Short() + ".." + after.Short() + " -- COMMAND"}
+	return &gpuprof.Action{
+		Text:    "Find the commit by fresh measurements.",
+		Command: "gpuprof bisect " + before.Short() + ".." + after.Short() + " -- COMMAND",
+	}
 }
 
 // judgedText counts what was judged: "24 sessions of 2 trends".

@@ -327,7 +327,7 @@ func pairsText(n int) string {
 	return fmt.Sprintf("%d pairs", n)
 }
 
-// conclude says why nothing is recommended.
+// conclude records the reason why nothing is recommended.
 func (e *engine) conclude() {
 	c := &e.out.Conclusion
 	c.Verdict, c.Command = tune.Undecided, e.commandWith(nil)

@@ -53,7 +53,7 @@ func blocksOf(pairs []pair) []compare.Block {
 	return out
 }
 
-// verdict is what a stage of the gate concluded.
+// verdict is the conclusion of a stage of the gate.
 type verdict struct {
 	confirmed bool
 	more      bool // another stage can decide

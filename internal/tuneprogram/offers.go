@@ -118,7 +118,7 @@ func loaders(seen *tune.Observed, gpu bool, cpus int) (out []offer) {
 			Hook: map[string]any{"pin_memory": true}, Line: "DataLoader(..., pin_memory=True)"}))
 }
 
-// restarts is how often a loader began once more.
+// restarts counts how often a loader began once more.
 func restarts(seen *tune.Observed) (n int) {
 	had := map[int]bool{}
 	for _, e := range seen.Epochs {

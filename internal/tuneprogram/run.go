@@ -29,10 +29,10 @@ import (
 //go:embed hook/*.py
 var hookFiles embed.FS
 
-// lossesKept is how many values handed to backward are compared.
+// lossesKept limits the compared values handed to backward.
 const lossesKept = 64
 
-// Plan is how many steps a run leaves out and how many it measures.
+// Plan holds the number of steps that a run leaves out and the number that it measures.
 type Plan struct{ Warm, Steps int }
 
 // Runner runs the program once with settings. What the program cannot do is in the run's Failed; an error is what makes
@@ -50,7 +50,7 @@ type Command struct {
 	Whole bool
 }
 
-// hookConfig is what the hook reads from config.json.
+// hookConfig is the content of config.json, which the hook reads.
 type hookConfig struct {
 	Settings map[string]any `json:"settings"`
 	Warm     int            `json:"warm"`
@@ -60,7 +60,7 @@ type hookConfig struct {
 	Out      string         `json:"out"`
 }
 
-// hookResult is what the hook writes.
+// hookResult is the file that the hook writes.
 type hookResult struct {
 	tune.HookReport
 	Window  float64        `json:"window_s"`
@@ -174,7 +174,8 @@ func printedCost(text []byte) (seconds float64, ok bool) {
 	return 0, false
 }
 
-// failure is why a process failed, with the last line that it wrote to standard error; "" where it did not.
+// failure returns the reason why a process failed, with the last line that it wrote to standard error; "" if it did
+// not fail.
 func failure(err error, said string, limit time.Duration) string {
 	if err == nil {
 		return ""
@@ -193,7 +194,7 @@ func failure(err error, said string, limit time.Duration) string {
 	return why
 }
 
-// longestWords is how much of a program's last line is kept, bytes.
+// longestWords limits the kept part of a program's last line, bytes.
 const longestWords = 300
 
 // pythonPath is the search path of Python with the hook's folder first.

@@ -129,7 +129,7 @@ func (e *engine) sameTraining(s Set, tuned tune.ProgramRun) (tune.LossCheck, err
 	return checkLosses(e.plain[0], r, e.own, s.changes(), e.MaxError), nil
 }
 
-// plainRun is a run of the program as it is, which must not fail.
+// plainRun runs the unchanged program, which must not fail.
 func (e *engine) plainRun(phase string) (tune.ProgramRun, error) {
 	r, err := e.run(nil, phase)
 	if err != nil {
@@ -146,10 +146,10 @@ func (e *engine) plainRun(phase string) (tune.ProgramRun, error) {
 	return r, nil
 }
 
-// lossRuns is how many runs of the program as it is are compared with the first.
+// lossRuns limits the runs of the unchanged program whose losses compare with the first run's.
 const lossRuns = 4
 
-// tookHold is why a setting of the hook did not act in a run; "" where it did.
+// tookHold returns the reason why a setting of the hook did not act in a run; "" if it acted.
 func (e *engine) tookHold(s Setting, r tune.ProgramRun) string {
 	if len(s.Hook) == 0 || r.Hook == nil {
 		return ""

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// Options are what a search is told.
+// Options are the inputs of a search.
 type Options struct {
 	Tool     gpuprof.Tool
 	Runner   Runner
@@ -37,7 +37,7 @@ type Options struct {
 	Whole func()
 }
 
-// Progress is how far a search is.
+// Progress describes the state of a search.
 type Progress struct {
 	Phase string
 	Note  string
@@ -79,7 +79,7 @@ type engine struct {
 	times  map[string]time.Duration // of one run, by the key of its settings
 }
 
-// row is one setting and what is known of it.
+// row holds one setting with its results so far.
 type row struct {
 	Setting
 	gains  []float64 // logarithms of how many times faster
@@ -176,7 +176,7 @@ func (e *engine) replayed(s Set) (tune.ProgramRun, bool) {
 
 func (e *engine) spent() time.Duration { return e.before + e.Now().Sub(e.began) }
 
-// limit is how long one run may take.
+// limit returns the longest time for one run.
 func (e *engine) limit(s Set) time.Duration {
 	plain, known := e.times[""]
 	if !known {
@@ -302,7 +302,7 @@ func (e *engine) offer(s Setting) {
 	}
 }
 
-// broken is the error of a program that fails as it is.
+// broken returns the error for a program that fails without settings.
 func (e *engine) broken(r tune.ProgramRun) error {
 	fix := "run it by itself to see why"
 	if e.Copied {
@@ -311,7 +311,7 @@ func (e *engine) broken(r tune.ProgramRun) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "running the program as it is: %s", r.Failed).WithFix("%s", fix)
 }
 
-// replan chooses the steps to measure from a run, and says whether that is another plan.
+// replan chooses the steps to measure from a run, and reports whether the plan changed.
 func (e *engine) replan(r tune.ProgramRun) bool {
 	was := e.plan
 	h := r.Hook
@@ -338,7 +338,7 @@ func (e *engine) replan(r tune.ProgramRun) bool {
 	return e.plan != was
 }
 
-// epochOf is how many steps lie between two starts of the loader that starts most often; 0 unknown.
+// epochOf returns the number of steps between two starts of the loader that starts most often; 0 unknown.
 func epochOf(seen *tune.Observed) int {
 	starts := map[int][]int{}
 	for _, at := range seen.Epochs {
@@ -353,7 +353,7 @@ func epochOf(seen *tune.Observed) int {
 	return steps
 }
 
-// describe puts the program as it is into the document.
+// describe writes the properties of the unchanged program into the document.
 func (e *engine) describe() {
 	e.own = repeats(e.plain, e.MaxError)
 	e.p.Losses, e.p.Warm, e.p.Steps = e.own, e.plan.Warm, e.plan.Steps
@@ -362,7 +362,7 @@ func (e *engine) describe() {
 	e.defaultPoint()
 }
 
-// defaultPoint is the program as it is, over all its runs.
+// defaultPoint records the cost of the unchanged program, over all its runs.
 func (e *engine) defaultPoint() {
 	var logs []float64
 	for _, r := range e.plain {
@@ -382,7 +382,7 @@ func (e *engine) defaultPoint() {
 // errStarved ends a part of the search for which the budget is too short.
 var errStarved = errors.New("the budget is too short")
 
-// tell is a run's failure in the document.
+// tell records a run's failure in the document.
 func (e *engine) tell(s Set, failed string) {
 	e.out.Failed = append(e.out.Failed, tune.Failure{Knobs: s.Knobs(), Error: failed})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Change is what a setting may do to the numbers of the training.
+// Change is the effect that a setting may have on the numbers of the training.
 type Change int
 
 // The changes.
@@ -36,7 +36,7 @@ func (s Setting) Name() string { return s.Knob + "=" + s.Value }
 // Set is settings that are applied together, each of another knob.
 type Set []Setting
 
-// Key names a set; "" is the program as it is.
+// Key names a set; "" is the unchanged program.
 func (s Set) Key() string {
 	names := make([]string, len(s))
 	for i, one := range s {

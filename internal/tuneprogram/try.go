@@ -47,7 +47,7 @@ func ParseTry(text string, command []string) (Try, error) {
 	return t, nil
 }
 
-// start are the words of the program as it is.
+// start returns the words of the unchanged program.
 func (t Try) start() map[string]string {
 	if !t.Argument {
 		return nil

@@ -34,7 +34,7 @@ func (a *Analysis) verdict() gpuprof.Answer {
 	case len(a.Devices) == 0 || a.Bound.By == "":
 		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: a.undecidedText()}
 	case float64(a.idleNS()) >= explainedShare*float64(a.Step.NS):
-		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: fmt.Sprintf("%s, and no finding explains as much as 3 %% of the %s.", a.idleText(), a.wholeWord())}
+		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: fmt.Sprintf("%s, and no finding explains as much as 3 %% of the %s.", a.idleText(), a.nameWhole())}
 	}
 	text := fmt.Sprintf("%s busy %s of %s, and no finding claims %g %% of it.", a.gpuAre(), shareText(a.Step.BusyNS, a.Step.NS), a.eachStep(), 100*LeastShare)
 	if f != nil {
@@ -133,7 +133,7 @@ func (a *Analysis) gpuAre() string {
 	return "The GPU is"
 }
 
-// eachStep names the time that shares are of.
+// eachStep names the time to which shares refer.
 func (a *Analysis) eachStep() string {
 	if a.Step.Count == 0 {
 		return "the recording window of " + gpuprof.FormatNS(a.Step.NS)
@@ -141,7 +141,7 @@ func (a *Analysis) eachStep() string {
 	return "each " + gpuprof.FormatNS(a.Step.NS) + " step"
 }
 
-func (a *Analysis) wholeWord() string {
+func (a *Analysis) nameWhole() string {
 	if a.Step.Count == 0 {
 		return "recording window"
 	}
@@ -175,7 +175,7 @@ func (a *Analysis) stepBar() *gpuprof.Bar {
 		return nil
 	}
 	const mostClasses = 2
-	b := &gpuprof.Bar{Of: a.wholeWord(), Unit: "s", Total: gpuprof.Seconds(a.Step.NS)}
+	b := &gpuprof.Bar{Of: a.nameWhole(), Unit: "s", Total: gpuprof.Seconds(a.Step.NS)}
 	add := func(name string, ns int64) {
 		if ns > 0 {
 			b.Parts = append(b.Parts, gpuprof.BarPart{Name: strings.ReplaceAll(name, "_", " "), Value: gpuprof.Seconds(ns)})

@@ -127,19 +127,19 @@ func (v *queueContext) reasonOf(g int32, q model.Span) (kind, example string) {
 		return "for the driver to stage pageable memory", "before " + t.Name(op.Name)
 	}
 	if v.before >= 0 && t.GPU[v.before].Stream != op.Stream {
-		return v.afterText(v.before, op.Stream), ""
+		return v.describeWait(v.before, op.Stream), ""
 	}
 	if text := v.concurrentWork(q); text != "" {
 		return text, ""
 	}
 	if v.before >= 0 && v.x.Class(v.before).Communicates() {
-		return v.afterText(v.before, op.Stream), ""
+		return v.describeWait(v.before, op.Stream), ""
 	}
 	return "for a reason that is not in the trace", before
 }
 
-// afterText describes a wait that follows an operation of some stream.
-func (v *queueContext) afterText(g int32, stream int64) string {
+// describeWait describes a wait that follows an operation of some stream.
+func (v *queueContext) describeWait(g int32, stream int64) string {
 	return fmt.Sprintf("on stream %d after %s", stream, v.describeOp(g))
 }
 
