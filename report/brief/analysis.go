@@ -17,8 +17,8 @@ func Analysis(a *analyze.Analysis) *Document {
 	for _, in := range a.Inputs {
 		paths = append(paths, in.Path)
 	}
-	d.inputs(paths...)
-	d.Summary = stepSentence(a) + " " + short(a.Bound.Text, longText)
+	d.addInputs(paths...)
+	d.Summary = stepSentence(a) + " " + cutText(a.Bound.Text, longText)
 	if len(a.Findings) == 0 {
 		d.Summary = strings.TrimSpace(d.Summary) + " There are no findings."
 	}
@@ -26,14 +26,14 @@ func Analysis(a *analyze.Analysis) *Document {
 		d.Findings = append(d.Findings, traceFinding(a, &a.Findings[i]))
 	}
 	for _, e := range a.Explained {
-		d.Explained = append(d.Explained, short(e.Text, longText))
+		d.Explained = append(d.Explained, cutText(e.Text, longText))
 	}
-	d.warnings(a.Warnings)
+	d.addWarnings(a.Warnings)
 	for _, t := range []struct {
 		what string
 		n    int
 	}{{"steps", len(a.Steps)}, {"devices", len(a.Devices)}, {"kernels", len(a.Kernels)}, {"operators", len(a.Operators)}, {"modules", len(a.Modules)}, {"ranks", len(a.Ranks)}} {
-		d.skipped(t.what, t.n)
+		d.countSkipped(t.what, t.n)
 	}
 	return d
 }
@@ -52,7 +52,7 @@ func stepSentence(a *analyze.Analysis) string {
 
 func traceFinding(a *analyze.Analysis, f *gpuprof.Finding) Finding {
 	out := findingOf(f)
-	out.saving(f.PerStepS(), "s per step")
+	out.setSaving(f.PerStepS(), "s per step")
 	if a.Step.Count == 0 {
 		out.Unit = "s"
 	}
@@ -61,27 +61,27 @@ func traceFinding(a *analyze.Analysis, f *gpuprof.Finding) Finding {
 
 // findingOf is a finding of a trace or of a run, without its claim.
 func findingOf(f *gpuprof.Finding) Finding {
-	out := Finding{ID: f.Rule, Severity: f.Severity, Suspected: f.Suspect, Title: short(f.Title, longText), Share: f.Share,
-		Change: short(f.PyTorch, longText), Verify: short(f.Command, longText), Caveats: cut(f.Caveats, shortText)}
+	out := Finding{ID: f.Rule, Severity: f.Severity, Suspected: f.Suspect, Title: cutText(f.Title, longText), Share: f.Share,
+		Change: cutText(f.PyTorch, longText), Verify: cutText(f.Command, longText), Caveats: cutTexts(f.Caveats, shortText)}
 	for _, s := range f.Sites[:min(len(f.Sites), mostInputs)] {
-		out.Where = append(out.Where, place(s.Where, placeText))
+		out.Where = append(out.Where, cutPlace(s.Where, placeText))
 	}
 	return out
 }
 
-func (d *Document) warnings(all []gpuprof.Warning) {
+func (d *Document) addWarnings(all []gpuprof.Warning) {
 	for _, w := range all {
-		d.Warnings = append(d.Warnings, gpuprof.Warning{Code: w.Code, Text: short(w.Text, longText), Fix: short(w.Fix, shortText)})
+		d.Warnings = append(d.Warnings, gpuprof.Warning{Code: w.Code, Text: cutText(w.Text, longText), Fix: cutText(w.Fix, shortText)})
 	}
 }
 
 // Traces trims a comparison of two analyses.
 func Traces(c *analyze.Comparison) *Document {
 	d := newDocument(c.Head)
-	d.Summary = short(c.Answer().Sentence, longText)
+	d.Summary = cutText(c.Answer().Sentence, longText)
 	for _, side := range []*analyze.Analysis{c.Old, c.New} {
 		if side != nil && len(side.Inputs) > 0 {
-			d.inputs(side.Inputs[0].Path)
+			d.addInputs(side.Inputs[0].Path)
 		}
 	}
 	for i := range c.Findings {
@@ -97,19 +97,19 @@ func Traces(c *analyze.Comparison) *Document {
 		return cmp.Compare(max(y.NewNS-y.OldNS, y.OldNS-y.NewNS), max(x.NewNS-x.OldNS, x.OldNS-x.NewNS))
 	})
 	for _, s := range changed {
-		d.Metrics = append(d.Metrics, Metric{Name: s.Name, Unit: "s per step", Old: figure(gpuprof.Seconds(s.OldNS)), New: figure(gpuprof.Seconds(s.NewNS)),
-			Interval: [2]gpuprof.Number{unknown(), unknown()}})
+		d.Metrics = append(d.Metrics, Metric{Name: s.Name, Unit: "s per step", Old: optionalNumber(gpuprof.Seconds(s.OldNS)), New: optionalNumber(gpuprof.Seconds(s.NewNS)),
+			Interval: [2]gpuprof.Number{unknownNumber(), unknownNumber()}})
 	}
-	d.warnings(c.Warnings)
-	d.skipped("operators", len(c.Operators))
-	d.skipped("settings", len(c.Settings))
-	d.skipped("bounds", len(c.Bounds))
+	d.addWarnings(c.Warnings)
+	d.countSkipped("operators", len(c.Operators))
+	d.countSkipped("settings", len(c.Settings))
+	d.countSkipped("bounds", len(c.Bounds))
 	return d
 }
 
 func outcomeOf(f *analyze.FindingChange) Outcome {
-	out := Outcome{ID: f.Rule, Outcome: f.Outcome, CameTrue: f.CameTrue, Text: short(f.Statement, longText),
-		Delivered: unknown(), Interval: [2]gpuprof.Number{unknown(), unknown()}}
+	out := Outcome{ID: f.Rule, Outcome: f.Outcome, CameTrue: f.CameTrue, Text: cutText(f.Statement, longText),
+		Delivered: unknownNumber(), Interval: [2]gpuprof.Number{unknownNumber(), unknownNumber()}}
 	if f.LowNS != nil && f.HighNS != nil {
 		out.Delivered = gpuprof.Number(gpuprof.Seconds(f.DeliveredNS))
 		out.Interval = [2]gpuprof.Number{gpuprof.Number(gpuprof.Seconds(*f.LowNS)), gpuprof.Number(gpuprof.Seconds(*f.HighNS))}

@@ -1,5 +1,5 @@
 // Package brief trims a document of gpuprof to a number of tokens, for agents that read it in a language model: the
-// answer, the findings with their change and the command that verifies it, and a count of what is left out. Each
+// answer, the findings with their change and the command that verifies it, and counts of the omitted items. Each
 // builder is a pure function of a document; Write trims and encodes.
 package brief
 
@@ -16,7 +16,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Document is what is left of another document. Its lists begin with what matters most; LeftOut counts the rest.
+// Document is the trimmed form of another document. The most important items come first in its lists; LeftOut counts
+// the others.
 type Document struct {
 	gpuprof.Head
 	Of       gpuprof.DocumentKind `json:"of"`                  // the kind of the whole document
@@ -57,14 +58,14 @@ type Finding struct {
 	Caveats  []string          `json:"caveats,omitempty"`
 }
 
-// Outcome is what became of a finding after a change.
+// Outcome compares a finding before and after a change.
 type Outcome struct {
 	ID       string `json:"id"`
 	Outcome  string `json:"outcome"`   // "gone", "smaller", "unchanged", "larger", "new"
 	CameTrue string `json:"came_true"` // "yes", "partly", "no", "not tried", "unknown"
 	Text     string `json:"text"`
-	// Delivered is how much shorter the parts of the step became that the finding spoke of, seconds per step, with
-	// its 95 % interval; null where it is unknown.
+	// Delivered is the time by which the finding's parts of the step became shorter, seconds per step, with its 95 %
+	// interval; null if it is unknown.
 	Delivered gpuprof.Number    `json:"delivered_s"`
 	Interval  [2]gpuprof.Number `json:"interval"`
 }
@@ -78,13 +79,13 @@ type Metric struct {
 	New     *gpuprof.Number `json:"new,omitempty"`
 	Ratio   *gpuprof.Number `json:"ratio,omitempty"` // new over old
 	Verdict string          `json:"verdict,omitempty"`
-	// Interval is the 95 % interval of Ratio where there is one, else of Value; null where there is none.
+	// Interval is the 95 % interval of Ratio, or of Value without a ratio; null without an interval.
 	Interval [2]gpuprof.Number `json:"interval"`
 	MDE      *gpuprof.Number   `json:"mde,omitempty"` // the least slowdown that such data would find, a share
 	Reason   string            `json:"reason,omitempty"`
 }
 
-// Check is a thing that was looked at.
+// Check is the result of one check.
 type Check struct {
 	Name   string `json:"name"`
 	State  string `json:"state"`
@@ -100,7 +101,7 @@ type Explanation struct {
 	Texts []string `json:"texts"` // "change: …"
 }
 
-// LeftOut counts what a list of the whole document has beside what is here.
+// LeftOut counts the items that a list of the whole document has and this one omits.
 type LeftOut struct {
 	What  string `json:"what"`
 	Count int    `json:"count"`
@@ -113,7 +114,7 @@ const (
 	placeText = 120
 )
 
-// newDocument is the head of what is left of a document.
+// newDocument sets the head of the trimmed document.
 func newDocument(of gpuprof.Head) *Document {
 	return &Document{
 		Head: document.NewHead(document.Brief, of.Tool), Of: of.Kind, Findings: []Finding{},
@@ -121,70 +122,70 @@ func newDocument(of gpuprof.Head) *Document {
 	}
 }
 
-// unknown is a figure that does not exist.
-func unknown() gpuprof.Number { return gpuprof.Number(math.NaN()) }
+// unknownNumber replaces a figure that does not exist.
+func unknownNumber() gpuprof.Number { return gpuprof.Number(math.NaN()) }
 
-// figure is an optional figure.
-func figure(v float64) *gpuprof.Number { n := gpuprof.Number(v); return &n }
+// optionalNumber is an optional figure.
+func optionalNumber(v float64) *gpuprof.Number { n := gpuprof.Number(v); return &n }
 
-// saving sets the claim of a finding and the interval of the saving; 0 claims nothing.
-func (f *Finding) saving(claim float64, unit string) {
-	f.Claim, f.Unit, f.Interval = unknown(), unit, [2]gpuprof.Number{unknown(), unknown()}
+// setSaving sets the claim of a finding and the interval of the saving; 0 claims nothing.
+func (f *Finding) setSaving(claim float64, unit string) {
+	f.Claim, f.Unit, f.Interval = unknownNumber(), unit, [2]gpuprof.Number{unknownNumber(), unknownNumber()}
 	if claim > 0 {
 		f.Claim, f.Interval = gpuprof.Number(claim), [2]gpuprof.Number{0, gpuprof.Number(claim)}
 	}
 }
 
-// skipped notes a list that is never here.
-func (d *Document) skipped(what string, n int) {
+// countSkipped counts a list that the trimmed document never has.
+func (d *Document) countSkipped(what string, n int) {
 	if n > 0 {
 		d.LeftOut = append(d.LeftOut, LeftOut{What: what, Count: n})
 	}
 }
 
-// mostInputs is how many files are named.
+// mostInputs limits the files that are named.
 const mostInputs = 3
 
-func (d *Document) inputs(paths ...string) {
+func (d *Document) addInputs(paths ...string) {
 	for i, p := range paths {
 		if i == mostInputs {
-			d.skipped("inputs", len(paths)-mostInputs)
+			d.countSkipped("inputs", len(paths)-mostInputs)
 			return
 		}
-		d.Inputs = append(d.Inputs, place(p, placeText))
+		d.Inputs = append(d.Inputs, cutPlace(p, placeText))
 	}
 }
 
-// short is the beginning of a text that takes at most about limit bytes as JSON.
-func short(s string, limit int) string { return shortest(s, limit, view.Cut) }
+// cutText cuts the end of a text, to about limit bytes as JSON.
+func cutText(s string, limit int) string { return cutToBytes(s, limit, view.Cut) }
 
-// place is the end of a place in a program, likewise.
-func place(s string, limit int) string { return shortest(s, limit, view.CutPlace) }
+// cutPlace cuts the front of a place in a program, to about limit bytes as JSON.
+func cutPlace(s string, limit int) string { return cutToBytes(s, limit, view.CutPlace) }
 
 // least is the fewest characters that a text is cut to.
 const least = 8
 
-func shortest(s string, limit int, cut func(s string, runes int) string) string {
+func cutToBytes(s string, limit int, cut func(s string, runes int) string) string {
 	for runes := limit; ; runes = runes * 3 / 4 {
 		t := cut(s, max(runes, least))
-		if text, err := encode(t); err != nil || len(text) <= limit || runes <= least {
+		if text, err := encodeJSON(t); err != nil || len(text) <= limit || runes <= least {
 			return t
 		}
 	}
 }
 
-// cut shortens each text.
-func cut(texts []string, limit int) []string {
+// cutTexts cuts the end of each text.
+func cutTexts(texts []string, limit int) []string {
 	var out []string
 	for _, t := range texts {
-		out = append(out, short(t, limit))
+		out = append(out, cutText(t, limit))
 	}
 	return out
 }
 
 // Write writes a document of at most about so many tokens, 0 for document.DefaultTokens, in one line.
 func Write(w io.Writer, d *Document, tokens int) error {
-	text, err := encode(d.Trim(cmp.Or(tokens, document.DefaultTokens)))
+	text, err := encodeJSON(d.Trim(cmp.Or(tokens, document.DefaultTokens)))
 	if err == nil {
 		_, err = w.Write(append(text, '\n'))
 	}
@@ -194,8 +195,8 @@ func Write(w io.Writer, d *Document, tokens int) error {
 	return nil
 }
 
-// encode is JSON in one line, in which <, > and & stay what they are.
-func encode(v any) ([]byte, error) {
+// encodeJSON encodes JSON in one line, without escapes of <, > and &.
+func encodeJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

@@ -13,13 +13,13 @@ import (
 func Comparison(c *compare.Comparison) *Document {
 	d := newDocument(c.Head)
 	if c.Old != "" {
-		d.inputs(c.Old, c.New)
+		d.addInputs(c.Old, c.New)
 	} else {
-		d.inputs(c.New)
+		d.addInputs(c.New)
 	}
 	code := c.ExitCode
 	d.Verdict, d.ExitCode = string(c.Verdict), &code
-	d.Summary = short(fmt.Sprintf("%s %s: %s.", c.Answer().Sentence, verdict.Subject(c), verdict.How(c)), longText)
+	d.Summary = cutText(fmt.Sprintf("%s %s: %s.", c.Answer().Sentence, verdict.Subject(c), verdict.How(c)), longText)
 	for _, b := range c.Budgets {
 		d.Metrics = append(d.Metrics, budgetOf(&b))
 	}
@@ -28,14 +28,14 @@ func Comparison(c *compare.Comparison) *Document {
 	}
 	for i := range c.Findings {
 		f := findingOf(&c.Findings[i])
-		f.saving(c.Findings[i].PerStepS(), "s per step")
-		f.settings(&c.Findings[i])
+		f.setSaving(c.Findings[i].PerStepS(), "s per step")
+		f.setKnob(&c.Findings[i])
 		d.Findings = append(d.Findings, f)
 	}
-	d.warnings(c.Warnings)
-	d.Next = cut(append(failedOf(c), c.Next...), longText)
-	d.skipped("differences", len(c.Differences))
-	d.skipped("causes", len(c.Causes))
+	d.addWarnings(c.Warnings)
+	d.Next = cutTexts(append(failedOf(c), c.Next...), longText)
+	d.countSkipped("differences", len(c.Differences))
+	d.countSkipped("causes", len(c.Causes))
 	return d
 }
 
@@ -49,8 +49,8 @@ func failedOf(c *compare.Comparison) []string {
 }
 
 func metricOf(m *compare.MetricResult) Metric {
-	out := Metric{Name: short(m.Name, placeText), Unit: m.Unit, Old: &m.Old, New: &m.New, Ratio: &m.Ratio, Interval: m.CI95,
-		Verdict: string(m.Verdict), Reason: short(m.Reason, longText)}
+	out := Metric{Name: cutText(m.Name, placeText), Unit: m.Unit, Old: &m.Old, New: &m.New, Ratio: &m.Ratio, Interval: m.CI95,
+		Verdict: string(m.Verdict), Reason: cutText(m.Reason, longText)}
 	if view.Finite(float64(m.MDE)) {
 		out.MDE = &m.MDE
 	}
@@ -58,6 +58,6 @@ func metricOf(m *compare.MetricResult) Metric {
 }
 
 func budgetOf(b *compare.BudgetResult) Metric {
-	return Metric{Name: short(b.Name, placeText), Unit: b.Unit, Value: &b.Value, Verdict: string(b.Verdict),
-		Interval: [2]gpuprof.Number{unknown(), unknown()}, Reason: short(fmt.Sprintf("the budget is %g. %s", b.Max, b.Reason), longText)}
+	return Metric{Name: cutText(b.Name, placeText), Unit: b.Unit, Value: &b.Value, Verdict: string(b.Verdict),
+		Interval: [2]gpuprof.Number{unknownNumber(), unknownNumber()}, Reason: cutText(fmt.Sprintf("the budget is %g. %s", b.Max, b.Reason), longText)}
 }

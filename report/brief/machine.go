@@ -10,16 +10,16 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Diagnosis trims what doctor found on this machine: what is missing or limited first.
+// Diagnosis trims the checks of doctor on this machine: missing and limited ones come first.
 func Diagnosis(g *gpuprof.Diagnosis) *Document {
 	d := newDocument(g.Head)
 	count := map[gpuprof.CheckState]int{}
 	for _, l := range g.Checks {
 		count[l.State]++
-		d.Checks = append(d.Checks, Check{Name: short(l.Name, placeText), State: string(l.State), Found: short(l.Found, shortText), Reason: short(l.Reason, longText), Fix: short(l.Fix, longText)})
+		d.Checks = append(d.Checks, Check{Name: cutText(l.Name, placeText), State: string(l.State), Found: cutText(l.Found, shortText), Reason: cutText(l.Reason, longText), Fix: cutText(l.Fix, longText)})
 	}
 	slices.SortStableFunc(d.Checks, func(a, b Check) int { return okLast(a) - okLast(b) })
-	d.Summary = short(g.Answer().Sentence, longText) + fmt.Sprintf(" %d checks are ok, %d limited and %d missing.", count[gpuprof.OK], count[gpuprof.Limited], count[gpuprof.Missing])
+	d.Summary = cutText(g.Answer().Sentence, longText) + fmt.Sprintf(" %d checks are ok, %d limited and %d missing.", count[gpuprof.OK], count[gpuprof.Limited], count[gpuprof.Missing])
 	return d
 }
 
@@ -30,32 +30,32 @@ func okLast(c Check) int {
 	return 0
 }
 
-// Health trims a report on the health of GPUs: what is wrong with each, and what was not checked.
+// Health trims a report on the health of GPUs: the deviations of each, and the checks that were not made.
 func Health(r *health.Report) *Document {
 	d := newDocument(r.Head)
 	code := r.ExitCode
-	d.Verdict, d.ExitCode, d.Summary = string(r.Verdict), &code, short(r.Answer().Sentence, longText)
+	d.Verdict, d.ExitCode, d.Summary = string(r.Verdict), &code, cutText(r.Answer().Sentence, longText)
 	for _, o := range r.Off {
-		d.Checks = append(d.Checks, Check{Name: short(o.Device+" "+o.Metric, placeText), State: "off", Found: offText(&o), Reason: short(o.Cause, longText), Fix: short(o.Fix, longText)})
+		d.Checks = append(d.Checks, Check{Name: cutText(o.Device+" "+o.Metric, placeText), State: "off", Found: offText(&o), Reason: cutText(o.Cause, longText), Fix: cutText(o.Fix, longText)})
 	}
 	for i := range r.Devices {
 		c := &r.Devices[i]
 		if c.Error != "" {
-			d.Checks = append(d.Checks, Check{Name: short(c.Device, placeText), State: "failed", Reason: short(c.Error, longText)})
+			d.Checks = append(d.Checks, Check{Name: cutText(c.Device, placeText), State: "failed", Reason: cutText(c.Error, longText)})
 		}
 		for _, s := range c.Sources {
 			if s.Answer != health.NoFault {
-				d.Checks = append(d.Checks, Check{Name: short(c.Device+" "+s.Name, placeText), State: string(s.Answer), Reason: short(s.Text, longText), Fix: short(s.Fix, longText)})
+				d.Checks = append(d.Checks, Check{Name: cutText(c.Device+" "+s.Name, placeText), State: string(s.Answer), Reason: cutText(s.Text, longText), Fix: cutText(s.Fix, longText)})
 			}
 		}
-		d.skipped("metrics of "+short(c.Device, 60), len(c.Metrics))
+		d.countSkipped("metrics of "+cutText(c.Device, 60), len(c.Metrics))
 		if i == mostInputs {
-			d.skipped("devices", len(r.Devices)-i-1)
+			d.countSkipped("devices", len(r.Devices)-i-1)
 			break
 		}
 	}
-	d.Next = cut(r.Notes, longText)
-	d.skipped("links", len(r.Links))
+	d.Next = cutTexts(r.Notes, longText)
+	d.countSkipped("links", len(r.Links))
 	return d
 }
 
@@ -78,7 +78,7 @@ func Explanations(entries []explain.Entry) *Document {
 		}
 		d.Explanations = append(d.Explanations, out)
 		if i == 0 {
-			d.Summary = short(explain.Plain(e.Brief()), longText) + "."
+			d.Summary = cutText(explain.Plain(e.Brief()), longText) + "."
 		}
 	}
 	return d

@@ -18,11 +18,11 @@ func Memory(a *memsnap.Analysis) (*Document, error) {
 	for _, in := range a.Inputs {
 		paths = append(paths, in.Path)
 	}
-	d.inputs(paths...)
+	d.addInputs(paths...)
 	first := &a.Devices[0]
 	moment, when := first.Shown()
 	d.Summary = fmt.Sprintf("Device %d: peak %s of tensors, %s reserved; at %s tensors hold %s.", first.ID,
-		bytesText(first.Peak.Requested), bytesText(first.PeakReserved), short(when, shortText), bytesText(moment.Requested))
+		bytesText(first.Peak.Requested), bytesText(first.PeakReserved), cutText(when, shortText), bytesText(moment.Requested))
 	if n := len(first.OOMs); n > 0 {
 		d.Summary += fmt.Sprintf(" A request of %s failed; the device had %s free.", bytesText(first.OOMs[0].Request), bytesText(first.OOMs[0].DeviceFree))
 	}
@@ -33,41 +33,41 @@ func Memory(a *memsnap.Analysis) (*Document, error) {
 		d.Findings = append(d.Findings, memoryFinding(a, &a.Findings[i]))
 	}
 	d.memoryMetrics(a, moment)
-	d.warnings(a.Warnings)
-	d.skipped("devices", len(a.Devices)-1)
-	d.skipped("blocks", len(moment.Blocks))
-	d.skipped("steps", len(first.Steps))
-	d.skipped("other settings", len(first.WhatIf))
+	d.addWarnings(a.Warnings)
+	d.countSkipped("devices", len(a.Devices)-1)
+	d.countSkipped("blocks", len(moment.Blocks))
+	d.countSkipped("steps", len(first.Steps))
+	d.countSkipped("other settings", len(first.WhatIf))
 	return d, nil
 }
 
 // memoryMetrics are the changes of a comparison, or else the lines that hold the memory.
 func (d *Document) memoryMetrics(a *memsnap.Analysis, m *memsnap.Moment) {
-	none := [2]gpuprof.Number{unknown(), unknown()}
+	none := [2]gpuprof.Number{unknownNumber(), unknownNumber()}
 	if a.Before != nil {
-		d.Metrics = append(d.Metrics, Metric{Name: "peak of tensors", Unit: "B", Old: figure(float64(a.Before.Peak)), New: figure(float64(a.Devices[0].Peak.Requested)), Interval: none})
+		d.Metrics = append(d.Metrics, Metric{Name: "peak of tensors", Unit: "B", Old: optionalNumber(float64(a.Before.Peak)), New: optionalNumber(float64(a.Devices[0].Peak.Requested)), Interval: none})
 		for _, c := range a.Before.Changes {
-			d.Metrics = append(d.Metrics, Metric{Name: place(c.Where, placeText), Unit: "B", Old: figure(float64(c.Before)), New: figure(float64(c.After)), Interval: none})
+			d.Metrics = append(d.Metrics, Metric{Name: cutPlace(c.Where, placeText), Unit: "B", Old: optionalNumber(float64(c.Before)), New: optionalNumber(float64(c.After)), Interval: none})
 		}
 		return
 	}
 	for _, s := range m.Sites {
-		d.Metrics = append(d.Metrics, Metric{Name: place(s.Where, placeText) + " (" + s.Category + ")", Unit: "B", Value: figure(float64(s.Bytes)), Interval: none})
+		d.Metrics = append(d.Metrics, Metric{Name: cutPlace(s.Where, placeText) + " (" + s.Category + ")", Unit: "B", Value: optionalNumber(float64(s.Bytes)), Interval: none})
 	}
 }
 
 func memoryFinding(a *memsnap.Analysis, f *memsnap.Finding) Finding {
-	out := Finding{ID: f.Rule, Severity: f.Severity, Title: short(f.Title, longText), Share: f.Share, Change: short(f.PyTorch, longText), Caveats: cut(f.Caveats, shortText)}
-	out.saving(float64(f.ClaimBytes), "bytes")
+	out := Finding{ID: f.Rule, Severity: f.Severity, Title: cutText(f.Title, longText), Share: f.Share, Change: cutText(f.PyTorch, longText), Caveats: cutTexts(f.Caveats, shortText)}
+	out.setSaving(float64(f.ClaimBytes), "bytes")
 	for _, s := range f.Sites[:min(len(f.Sites), mostInputs)] {
-		out.Where = append(out.Where, place(s.Where, placeText))
+		out.Where = append(out.Where, cutPlace(s.Where, placeText))
 	}
 	in := &a.Inputs[a.Devices[f.Device].Input]
 	path := in.Path
 	if in.Opens != "" {
 		path = in.Opens
 	}
-	out.Verify = short("gpuprof run --memory -o changed -- COMMAND && gpuprof analyze --compare "+gpuprof.ShellWord(path)+" changed", longText)
+	out.Verify = cutText("gpuprof run --memory -o changed -- COMMAND && gpuprof analyze --compare "+gpuprof.ShellWord(path)+" changed", longText)
 	return out
 }
 

@@ -23,7 +23,7 @@ func Runs(runs []*gpuprof.Run) (*Document, error) {
 		d.run(r, len(runs) > 1)
 	}
 	d.Summary = strings.Join(texts, " ")
-	d.skipped("summaries of runs", len(runs)-mostInputs)
+	d.countSkipped("summaries of runs", len(runs)-mostInputs)
 	return d, nil
 }
 
@@ -31,30 +31,30 @@ func Runs(runs []*gpuprof.Run) (*Document, error) {
 func (d *Document) run(r *gpuprof.Run, several bool) {
 	of := ""
 	if several {
-		of = " of " + short(r.Workload+" "+r.Preset+" "+settingsText(r), placeText)
+		of = " of " + cutText(r.Workload+" "+r.Preset+" "+settingsText(r), placeText)
 	}
 	for i := range r.Findings {
 		f := findingOf(&r.Findings[i])
-		f.saving(r.Findings[i].PerStepS(), "s per step")
-		f.settings(&r.Findings[i])
+		f.setSaving(r.Findings[i].PerStepS(), "s per step")
+		f.setKnob(&r.Findings[i])
 		d.Findings = append(d.Findings, f)
 	}
 	d.Metrics = append(d.Metrics, seriesMetric("step"+of, r.Step)...)
 	stages := 0
 	for i := range r.Stages {
 		if s := &r.Stages[i]; s.Parent == "step" {
-			d.Metrics = append(d.Metrics, seriesMetric("step/"+short(s.Name, shortText)+of, s.Exposed)...)
+			d.Metrics = append(d.Metrics, seriesMetric("step/"+cutText(s.Name, shortText)+of, s.Exposed)...)
 			continue
 		}
 		stages++
 	}
-	d.warnings(r.Warnings)
-	d.skipped("kernels"+of, stages)
-	d.skipped("counters"+of, len(r.Counters))
+	d.addWarnings(r.Warnings)
+	d.countSkipped("kernels"+of, stages)
+	d.countSkipped("counters"+of, len(r.Counters))
 }
 
-// settings completes a finding of a workload, whose change is a knob.
-func (f *Finding) settings(of *gpuprof.Finding) {
+// setKnob completes a finding of a workload, whose change is a knob.
+func (f *Finding) setKnob(of *gpuprof.Finding) {
 	if of.Knob == "" {
 		return
 	}
@@ -81,12 +81,12 @@ func seriesMetric(name string, s *gpuprof.Series) []Metric {
 	if view.Usable(s) == nil {
 		return nil
 	}
-	return []Metric{{Name: name, Unit: s.Unit, Value: figure(s.Median), Interval: [2]gpuprof.Number{gpuprof.Number(s.CI95[0]), gpuprof.Number(s.CI95[1])}}}
+	return []Metric{{Name: name, Unit: s.Unit, Value: optionalNumber(s.Median), Interval: [2]gpuprof.Number{gpuprof.Number(s.CI95[0]), gpuprof.Number(s.CI95[1])}}}
 }
 
 // runSentence is the run and its step with the interval of the median.
 func runSentence(r *gpuprof.Run) string {
-	what := fmt.Sprintf("%s %s on %s: %s", r.Workload, r.Preset, short(r.Device.Name, 60), r.Status)
+	what := fmt.Sprintf("%s %s on %s: %s", r.Workload, r.Preset, cutText(r.Device.Name, 60), r.Status)
 	if r.Reason != "" {
 		what += " (" + r.Reason + ")"
 	}
@@ -96,5 +96,5 @@ func runSentence(r *gpuprof.Run) string {
 			what += fmt.Sprintf(" (95 %% interval %s to %s)", gpuprof.FormatSeconds(s.CI95[0]), gpuprof.FormatSeconds(s.CI95[1]))
 		}
 	}
-	return short(what, longText/2) + "."
+	return cutText(what, longText/2) + "."
 }

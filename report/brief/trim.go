@@ -20,7 +20,7 @@ type list struct {
 func listOf[T any](name string, items *[]T, share float64) *list {
 	l := &list{name: name, share: share, cut: func(n int) { *items = (*items)[:n:n] }}
 	for i := range *items {
-		text, err := encode((*items)[i])
+		text, err := encodeJSON((*items)[i])
 		if err != nil { // no type of this package fails
 			text = nil
 		}
@@ -29,9 +29,9 @@ func listOf[T any](name string, items *[]T, share float64) *list {
 	return l
 }
 
-// take keeps the next items as long as they fit and returns the bytes that are left. With limit only so many bytes
-// are for this list.
-func (l *list) take(room, limit int) int {
+// keepItems keeps the next items while they fit into room and limit, and returns the bytes that remain of room. limit
+// bounds this list alone, in bytes.
+func (l *list) keepItems(room, limit int) int {
 	for l.keep < len(l.sizes) && l.sizes[l.keep] <= min(room, limit) {
 		room -= l.sizes[l.keep]
 		limit -= l.sizes[l.keep]
@@ -56,10 +56,10 @@ func (d *Document) Trim(tokens int) *Document {
 	}
 	room := tokens*document.BytesPerToken - d.headBytes(lists)
 	for _, l := range lists {
-		room = l.take(room, int(l.share*float64(room)))
+		room = l.keepItems(room, int(l.share*float64(room)))
 	}
 	for _, l := range lists {
-		room = l.take(room, room)
+		room = l.keepItems(room, room)
 	}
 	left := []LeftOut{}
 	for _, l := range lists {
@@ -72,7 +72,7 @@ func (d *Document) Trim(tokens int) *Document {
 	return &out
 }
 
-// headBytes is what a document takes without the items of its lists, each counted as left out.
+// headBytes returns the bytes of a document without the items of its lists, each counted as left out.
 func (d *Document) headBytes(lists []*list) int {
 	head := *d
 	head.Findings, head.Outcomes, head.Metrics, head.Checks = []Finding{}, nil, nil, nil
@@ -86,7 +86,7 @@ func (d *Document) headBytes(lists []*list) int {
 		}
 	}
 	head.LeftOut = append(head.LeftOut, d.LeftOut...)
-	text, err := encode(&head)
+	text, err := encodeJSON(&head)
 	if err != nil { // no type of this package fails
 		return names
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// analysed names the traces and the devices; a trace has no date.
-func analysed(id, title, desc string, a *analyze.Analysis) *Figure {
+// newAnalysisFigure names the traces and the devices; a trace has no date.
+func newAnalysisFigure(id, title, desc string, a *analyze.Analysis) *Figure {
 	return &Figure{ID: id, Title: title, Desc: desc, Subject: traceName(a), Tool: a.Tool.Version, Context: []string{deviceNames(a), "steps by " + view.Cut(a.StepSource, 40)}}
 }
 
@@ -49,16 +49,16 @@ type part struct {
 	ns   int64
 }
 
-func (p part) seconds() float64 { return gpuprof.Seconds(p.ns) }
+func (p part) durationSeconds() float64 { return gpuprof.Seconds(p.ns) }
 
-// text is a part with its share of a whole: "1.50 ms, 48.0 %".
-func (p part) text(whole int64) string {
+// formatShare formats a part with its share of a whole, in ns: "1.50 ms, 48.0 %".
+func (p part) formatShare(whole int64) string {
 	return gpuprof.FormatNS(p.ns) + ", " + view.Percent(float64(p.ns)/float64(whole))
 }
 
-// parted are the parts of a device's time: the classes with a tone of their own,
-// the longest first, all others together, and the idle states.
-func parted(classes map[model.Class]int64, idle []analyze.Part, tones map[model.Class]int) []part {
+// splitParts splits a device's time: the classes with a tone of their own, the longest first, all others together, and
+// the idle states.
+func splitParts(classes map[model.Class]int64, idle []analyze.Part, tones map[model.Class]int) []part {
 	order := model.Classes()
 	slices.SortStableFunc(order, func(a, b model.Class) int { return cmp.Compare(classes[b], classes[a]) })
 	var out []part
@@ -78,18 +78,17 @@ func parted(classes map[model.Class]int64, idle []analyze.Part, tones map[model.
 	return slices.DeleteFunc(out, func(p part) bool { return p.ns <= 0 })
 }
 
-// Accounts is where the time of the mean device went, the longest part first, and
-// below it a bar for each device.
+// Accounts draws the parts of the mean device's time, the longest first, and below them a bar for each device.
 func Accounts(a *analyze.Analysis) *Figure {
-	f := analysed("stages", "Device time", "A bar for each part of the mean step, the longest first; below it one divided bar for each device.", a)
+	f := newAnalysisFigure("stages", "Device time", "A bar for each part of the mean step, the longest first; below it one divided bar for each device.", a)
 	whole := a.Step.NS
 	tones := view.ClassTones()
-	parts := parted(a.Step.Classes, a.Step.Idle(), tones)
+	parts := splitParts(a.Step.Classes, a.Step.Idle(), tones)
 	if whole <= 0 || len(parts) == 0 || len(a.Devices) == 0 {
-		return f.without("no device time is in the trace")
+		return f.setLacking("no device time is in the trace")
 	}
 	slices.SortStableFunc(parts, func(x, y part) int { return cmp.Compare(y.ns, x.ns) })
-	p := Panel{Height: 24 * float64(len(parts)), X: seconds("time", parts[0].seconds())}
+	p := Panel{Height: 24 * float64(len(parts)), X: secondsAxis("time", parts[0].durationSeconds())}
 	p.X.Label += " of the mean step of " + gpuprof.FormatNS(whole)
 	if a.Step.Count == 0 {
 		p.X.Label = strings.Replace(p.X.Label, "mean step", "recording window", 1)
@@ -100,13 +99,13 @@ func Accounts(a *analyze.Analysis) *Figure {
 	var names []string
 	for i, part := range parts {
 		names = append(names, strings.ReplaceAll(part.name, "_", " "))
-		p.Marks = append(p.Marks, Mark{Kind: Bar, X1: part.seconds(), Y0: float64(i) + 0.12, Y1: float64(i) + 0.88, Tone: part.tone, Place: After,
-			Text: part.text(whole), Tip: names[i] + ": " + part.text(whole)})
+		p.Marks = append(p.Marks, Mark{Kind: Bar, X1: part.durationSeconds(), Y0: float64(i) + 0.12, Y1: float64(i) + 0.88, Tone: part.tone, Place: After,
+			Text: part.formatShare(whole), Tip: names[i] + ": " + part.formatShare(whole)})
 	}
-	p.Y = rows(names)
+	p.Y = rowAxis(names)
 	f.Panels = []Panel{p, devicePanel(a, tones)}
 	if len(a.Findings) > 0 && a.Findings[0].ClaimNS > 0 {
-		f.remark("first finding: " + view.Cut(a.Findings[0].Title, 160))
+		f.addRemark("first finding: " + view.Cut(a.Findings[0].Title, 160))
 	}
 	return f
 }
@@ -119,23 +118,23 @@ func devicePanel(a *analyze.Analysis, tones map[model.Class]int) Panel {
 		d := &a.Devices[i]
 		whole := d.Step.Total()
 		names = append(names, deviceLabel(a, d))
-		p.RowNotes = append(p.RowNotes, "busy "+share(d.Step.BusyNS, whole)+" of "+gpuprof.FormatNS(whole))
+		p.RowNotes = append(p.RowNotes, "busy "+formatRatio(d.Step.BusyNS, whole)+" of "+gpuprof.FormatNS(whole))
 		at := 0.0
-		for _, part := range parted(d.Step.Classes, d.Step.Idle(), tones) {
+		for _, part := range splitParts(d.Step.Classes, d.Step.Idle(), tones) {
 			if whole <= 0 {
 				break
 			}
 			wide := float64(part.ns) / float64(whole)
 			p.Marks = append(p.Marks, Mark{Kind: Bar, X0: at, X1: at + wide, Y0: float64(i) + 0.1, Y1: float64(i) + 0.9, Tone: part.tone, Text: part.name + " " + view.Percent(wide), Brief: part.name,
-				Tip: names[i] + ", " + part.name + ": " + part.text(whole)})
+				Tip: names[i] + ", " + part.name + ": " + part.formatShare(whole)})
 			at += wide
 		}
 	}
-	p.Y = rows(names)
+	p.Y = rowAxis(names)
 	return p
 }
 
-func share(part, whole int64) string {
+func formatRatio(part, whole int64) string {
 	if whole <= 0 || part == 0 {
 		return view.None
 	}
@@ -168,7 +167,7 @@ const maxSteps = 120
 
 // Steps is one column for each step, divided by what its device did.
 func Steps(a *analyze.Analysis) *Figure {
-	f := analysed("timeline", "Time of each step", "A column for each step, divided by class, starved, queued, unknown and the rest.", a)
+	f := newAnalysisFigure("timeline", "Time of each step", "A column for each step, divided by class, starved, queued, unknown and the rest.", a)
 	var all []analyze.StepTime
 	for _, s := range a.Steps {
 		if s.DurNS > 0 {
@@ -176,26 +175,26 @@ func Steps(a *analyze.Analysis) *Figure {
 		}
 	}
 	if len(all) == 0 {
-		return f.without("no step is in the trace")
+		return f.setLacking("no step is in the trace")
 	}
 	stride := (len(all) + maxSteps - 1) / maxSteps
 	if stride > 1 {
-		f.note(fmt.Sprintf("one step of every %d is drawn", stride))
+		f.addNote(fmt.Sprintf("one step of every %d is drawn", stride))
 	}
 	tones := view.ClassTones()
 	longest, n := int64(0), 0
 	for i := 0; i < len(all); i += stride {
 		longest, n = max(longest, all[i].DurNS), n+1
 	}
-	p := Panel{Height: 260, Y: seconds("step time", gpuprof.Seconds(longest)*1.05), X: Axis{Min: -0.7, Max: float64(n) - 0.3, Label: "step"}}
+	p := Panel{Height: 260, Y: secondsAxis("step time", gpuprof.Seconds(longest)*1.05), X: Axis{Min: -0.7, Max: float64(n) - 0.3, Label: "step"}}
 	used := map[string]bool{}
 	for k := range n {
 		s := &all[k*stride]
 		bottom := 0.0
 		for _, part := range stepParts(s, tones) {
-			top := min(bottom+part.seconds(), p.Y.Max)
+			top := min(bottom+part.durationSeconds(), p.Y.Max)
 			p.Marks = append(p.Marks, Mark{Kind: Bar, X0: float64(k) - 0.42, X1: float64(k) + 0.42, Y0: bottom, Y1: top, Tone: part.tone,
-				Tip: view.Cut(s.Name, 40) + " of " + gpuprof.FormatNS(s.DurNS) + ", " + part.name + ": " + part.text(s.DurNS)})
+				Tip: view.Cut(s.Name, 40) + " of " + gpuprof.FormatNS(s.DurNS) + ", " + part.name + ": " + part.formatShare(s.DurNS)})
 			if bottom = top; !used[part.name] {
 				used[part.name] = true
 				f.Legend = append(f.Legend, Entry{Text: strings.ReplaceAll(part.name, "_", " "), Tone: part.tone})
@@ -205,10 +204,10 @@ func Steps(a *analyze.Analysis) *Figure {
 	}
 	f.Panels = []Panel{p}
 	if a.Step.Count > 0 {
-		f.remark(fmt.Sprintf("mean %s, %s to %s", gpuprof.FormatNS(a.Step.NS), gpuprof.FormatNS(a.Step.MinNS), gpuprof.FormatNS(a.Step.MaxNS)))
+		f.addRemark(fmt.Sprintf("mean %s, %s to %s", gpuprof.FormatNS(a.Step.NS), gpuprof.FormatNS(a.Step.MinNS), gpuprof.FormatNS(a.Step.MaxNS)))
 	}
 	if slices.ContainsFunc(all, func(s analyze.StepTime) bool { return s.Dropped }) {
-		f.note("the first step is no part of the findings")
+		f.addNote("the first step is no part of the findings")
 	}
 	return f
 }
@@ -228,7 +227,7 @@ func stepParts(s *analyze.StepTime, tones map[model.Class]int) []part {
 	} else {
 		idle := analyze.Parts{StarvedNS: s.StarvedNS, QueuedNS: s.QueuedNS, UnknownNS: s.UnknownNS}
 		idle.OutsideNS = max(s.DurNS-s.BusyNS-s.StarvedNS-s.QueuedNS-s.UnknownNS, 0)
-		out = parted(s.Classes, idle.Idle(), tones)
+		out = splitParts(s.Classes, idle.Idle(), tones)
 	}
 	return slices.DeleteFunc(out, func(p part) bool { return p.ns <= 0 })
 }
@@ -238,8 +237,8 @@ const (
 	maxDevices      = 8
 )
 
-// Traces are an analysis and the traces it is of, nil where those are not at hand. Name
-// tells it from another's, "" where there is only one.
+// Traces are an analysis and its traces, nil without them. Name distinguishes it from another analysis, "" for a single
+// one.
 type Traces struct {
 	Name string
 	Of   *analyze.Analysis
@@ -250,7 +249,7 @@ type Traces struct {
 // divided by what it did. Several stand below each other on one axis of time, each from
 // its own beginning.
 func Overview(all ...Traces) *Figure {
-	f := analysed("overview", "The whole trace at a glance", "Columns of equal time from left to right; each shows how much of it the device was busy, by class, starved, queued or unknown.", all[0].Of)
+	f := newAnalysisFigure("overview", "The whole trace at a glance", "Columns of equal time from left to right; each shows how much of it the device was busy, by class, starved, queued or unknown.", all[0].Of)
 	if len(all) > 1 {
 		f.Subject += " against " + traceName(all[1].Of)
 	}
@@ -282,12 +281,12 @@ func Overview(all ...Traces) *Figure {
 		}
 	}
 	if f.Empty() {
-		return f.without("it shows the trace itself, which is not in the file: gpuprof analyze TRACE --plot overview -o overview.png")
+		return f.setLacking("it shows the trace itself, which is not in the file: gpuprof analyze TRACE --plot overview -o overview.png")
 	}
 	last := &f.Panels[len(f.Panels)-1].X
 	last.Bare, last.Label = false, last.Label+", "+gpuprof.FormatNS(longest)+" in all"
 	if devices > maxDevices {
-		f.note(fmt.Sprintf("the first %d of %d devices", maxDevices, devices))
+		f.addNote(fmt.Sprintf("the first %d of %d devices", maxDevices, devices))
 	}
 	return f
 }
@@ -299,7 +298,7 @@ func BothOverviews(c *analyze.Comparison, old, now []*analyze.Index) *Figure {
 
 // overviewPanel is a device's columns: for each part one mark of many boxes.
 func overviewPanel(f *Figure, x *analyze.Index, d *analyze.DeviceTime, longest int64, tones map[model.Class]int, used map[string]bool) Panel {
-	p := Panel{Height: 46, Y: Axis{Max: 1, Bare: true}, X: seconds("time", gpuprof.Seconds(longest))}
+	p := Panel{Height: 46, Y: Axis{Max: 1, Bare: true}, X: secondsAxis("time", gpuprof.Seconds(longest))}
 	p.X.Bare = true
 	boxes := map[string]*Mark{}
 	var order []string
@@ -308,7 +307,7 @@ func overviewPanel(f *Figure, x *analyze.Index, d *analyze.DeviceTime, longest i
 		idle := analyze.Parts{StarvedNS: d.Starved.Within(win).Total(), QueuedNS: d.Queued.Within(win).Total(), UnknownNS: d.Unknown.Within(win).Total()}
 		at := 1.0
 		x0, x1 := gpuprof.Seconds(longest*k/overviewColumns), gpuprof.Seconds(longest*(k+1)/overviewColumns)
-		for _, part := range parted(d.ClassesIn(win), idle.Idle(), tones) {
+		for _, part := range splitParts(d.ClassesIn(win), idle.Idle(), tones) {
 			m := boxes[part.name]
 			if m == nil {
 				m = &Mark{Kind: Boxes, Tone: part.tone}
@@ -334,7 +333,7 @@ func overviewPanel(f *Figure, x *analyze.Index, d *analyze.DeviceTime, longest i
 func ClassChanges(c *analyze.Comparison) *Figure {
 	f := &Figure{ID: "waterfall", Title: "Change of the step", Desc: "A bar for each class of work: how much it made the step longer or shorter.", Tool: c.Tool.Version}
 	if c.Old == nil || c.New == nil || !c.Comparable() {
-		return f.without("one of the traces has no steps")
+		return f.setLacking("one of the traces has no steps")
 	}
 	f.Subject, f.Context = traceName(c.Old)+" against "+traceName(c.New), []string{c.Headline(), deviceNames(c.New)}
 	rest := c.StepNewNS - c.StepOldNS
@@ -346,8 +345,8 @@ func ClassChanges(c *analyze.Comparison) *Figure {
 		}
 	}
 	if len(bars) == 0 {
-		return f.without("nothing changed")
+		return f.setLacking("nothing changed")
 	}
-	f.falls("mean step time", gpuprof.Seconds(c.StepOldNS), gpuprof.Seconds(c.StepNewNS), bars, gpuprof.Seconds(rest))
+	f.addFalls("mean step time", gpuprof.Seconds(c.StepOldNS), gpuprof.Seconds(c.StepNewNS), bars, gpuprof.Seconds(rest))
 	return f
 }

@@ -16,12 +16,13 @@ type BarPart struct {
 // Divided is the bar of an answer, divided by its parts; whole names it.
 func Divided(whole string, parts []BarPart) *Figure {
 	f := &Figure{ID: "opening", Title: whole, Desc: "One bar, divided by its parts."}
-	p := Panel{X: Axis{Max: 1, Bare: true}, Y: rows([]string{""}), Height: 40}
+	p := Panel{X: Axis{Max: 1, Bare: true}, Y: rowAxis([]string{""}), Height: 40}
 	at := 0.0
 	for i, part := range parts {
 		tone := toneOf(i)
 		text := part.Name + " " + part.Text
-		p.Marks = append(p.Marks, Mark{Kind: Bar, X0: at, X1: at + part.Share, Y1: 1, Tone: tone, Text: text, Brief: part.Name, Tip: text})
+		bar := Mark{Kind: Bar, X0: at, X1: at + part.Share, Y1: 1, Tone: tone, Text: text, Brief: part.Name, Tip: text}
+		p.Marks = append(p.Marks, bar)
 		f.Legend = append(f.Legend, Entry{Text: text, Tone: tone})
 		at += part.Share
 	}
@@ -31,11 +32,11 @@ func Divided(whole string, parts []BarPart) *Figure {
 	return f
 }
 
-// Proportion is the ratio of an answer with its interval beside the line at 1; text has it in words.
+// Proportion draws the ratio of an answer with its interval and a line at 1; text describes it.
 func Proportion(text string, r *gpuprof.BarRatio, tone gpuprof.Tone) *Figure {
 	row := ratioRow{name: "", text: "", ratio: r.Value, lo: r.Low, hi: r.High, news: newsOf(tone)}
 	f := &Figure{ID: "opening", Title: text, Desc: "The ratio with its interval."}
-	p := forest([]ratioRow{row}, view.Cut(text, 80))
+	p := forestPanel([]ratioRow{row}, view.Cut(text, 80))
 	p.Height = 40
 	f.Panels = []Panel{p}
 	return f

@@ -8,16 +8,16 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// mostChances is how many commits have a tooltip each.
+// mostChances limits the commits with a tooltip each.
 const mostChances = 400
 
 // Chances is the posterior over the commits of a search, over what was measured of them.
 func Chances(s *bisect.Search) *Figure {
 	f := &Figure{ID: "posterior", Title: "Probability that a commit is the cause", Desc: "The probability of each commit, and the change of the measured ones against the first.", Tool: s.Tool.Version, Subject: "bisect " + view.Cut(s.Range, 60)}
 	f.Context = []string{view.Cut(s.Machine, 60)}
-	f.dated(s.Started)
+	f.setDate(s.Started)
 	if len(s.Chances) == 0 {
-		return f.without("nothing was searched")
+		return f.setLacking("nothing was searched")
 	}
 	f.Panels = []Panel{chancePanel(s)}
 	if p, ok := levelPanel(s); ok {
@@ -55,7 +55,7 @@ func chancePanel(s *bisect.Search) Panel {
 	return p
 }
 
-// levelPanel is what was measured of each commit against GOOD, with its interval.
+// levelPanel draws the measured level of each commit against GOOD, with its interval.
 func levelPanel(s *bisect.Search) (Panel, bool) {
 	p := Panel{Height: 150, X: commitAxis(s), Y: Axis{Unit: 0.01, Label: "change against GOOD (%)"}}
 	widen := func(values ...gpuprof.Number) {

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// compared says what was compared, with what verdict, where and when.
-func compared(id, title, desc string, c *compare.Comparison) *Figure {
+// newComparisonFigure names the sides of a comparison, its verdict, device and date.
+func newComparisonFigure(id, title, desc string, c *compare.Comparison) *Figure {
 	short := compare.Comparison{Workload: c.Workload, Preset: c.Preset, Old: sideName(c, c.Old), New: sideName(c, c.New)}
 	f := &Figure{ID: id, Title: title, Desc: desc, Subject: verdict.Subject(&short), Tool: c.Tool.Version}
 	if fp := c.Fingerprints.New; fp != nil && fp.Env["device"] != "" {
@@ -25,7 +25,7 @@ func compared(id, title, desc string, c *compare.Comparison) *Figure {
 		last = max(last, t.StartS)
 	}
 	if last > 0 && last < 1e11 {
-		f.dated(time.Unix(int64(last), 0))
+		f.setDate(time.Unix(int64(last), 0))
 	}
 	f.Context = append(f.Context, verdict.Headline(c))
 	return f
@@ -42,10 +42,10 @@ func sideName(c *compare.Comparison, name string) string {
 // Waterfall leads from the old step to the new one, a bar for each stage that
 // made at least 1 % of the change.
 func Waterfall(c *compare.Comparison) *Figure {
-	f := compared("waterfall", "Change of the step", "A bar for each stage: how much it made the step longer or shorter.", c)
+	f := newComparisonFigure("waterfall", "Change of the step", "A bar for each stage: how much it made the step longer or shorter.", c)
 	a := c.Attribution
 	if len(c.Causes) == 0 || a == nil || !view.Finite(float64(a.New-a.Old)) {
-		return f.without("the change of the step was not attributed to stages, because it is too small or only one side has stages")
+		return f.setLacking("the change of the step was not attributed to stages, because it is too small or only one side has stages")
 	}
 	rest := float64(a.Rest)
 	var falls []fall
@@ -60,14 +60,14 @@ func Waterfall(c *compare.Comparison) *Figure {
 		}
 	}
 	if falls == nil {
-		return f.without("the contributions of the stages are not numbers")
+		return f.setLacking("the contributions of the stages are not numbers")
 	}
-	f.falls("step time", float64(a.Old), float64(a.New), falls, rest)
+	f.addFalls("step time", float64(a.Old), float64(a.New), falls, rest)
 	if why := c.Causes[0].ExplainedBy; why != "" {
-		f.remark("explained by: " + view.Cut(why, 120))
+		f.addRemark("explained by: " + view.Cut(why, 120))
 	}
-	f.remark(verdict.How(c))
-	f.remark(strings.ToLower(verdict.AttributionNote[:1]) + strings.TrimSuffix(verdict.AttributionNote[1:], "."))
+	f.addRemark(verdict.How(c))
+	f.addRemark(strings.ToLower(verdict.AttributionNote[:1]) + strings.TrimSuffix(verdict.AttributionNote[1:], "."))
 	return f
 }
 
@@ -78,9 +78,8 @@ type fall struct {
 	more  string // after the change
 }
 
-// falls draws a waterfall from one time to another, the bars in the order given
-// and what they leave over under "the rest".
-func (f *Figure) falls(label string, before, after float64, bars []fall, rest float64) {
+// addFalls draws a waterfall from one time to another: the bars in the order given, and their remainder as "the rest".
+func (f *Figure) addFalls(label string, before, after float64, bars []fall, rest float64) {
 	if view.Finite(rest) && math.Abs(rest) > 1e-9*max(before, after) {
 		bars = append(bars, fall{"the rest", rest, ""})
 	}
@@ -94,7 +93,7 @@ func (f *Figure) falls(label string, before, after float64, bars []fall, rest fl
 	if !(hi > lo) {
 		lo, hi = 0.9*before, 1.1*before
 	}
-	p.X = seconds(label, hi)
+	p.X = secondsAxis(label, hi)
 	if p.X.Min = lo; lo > 0 {
 		p.X.Label += ", the axis does not begin at zero"
 	}
@@ -120,7 +119,7 @@ func (f *Figure) falls(label string, before, after float64, bars []fall, rest fl
 		at += b.delta
 	}
 	row("after", lo, after, Rest, fmt.Sprintf("%s, %s, x%.3f", view.Seconds(after), signedSeconds(after-before), after/before))
-	p.Y = rows(names)
+	p.Y = rowAxis(names)
 	f.Legend = []Entry{{Text: "slower", Tone: Slower}, {Text: "faster", Tone: Faster}, {Text: "the whole step", Tone: Rest}}
 	f.Panels = []Panel{p}
 }
@@ -142,7 +141,7 @@ func changeShare(v float64) string {
 // Effects is every metric's ratio of new to old with its interval, what failed
 // first.
 func Effects(c *compare.Comparison) *Figure {
-	f := compared("effects", "New over old", "For each metric the ratio of new to old with its 95 % interval, on logarithms.", c)
+	f := newComparisonFigure("effects", "New over old", "For each metric the ratio of new to old with its 95 % interval, on logarithms.", c)
 	var all []ratioRow
 	equal := 0
 	threshold, common := 0.0, true
@@ -156,36 +155,36 @@ func Effects(c *compare.Comparison) *Figure {
 			common = common && (threshold == 0 || m.Threshold == threshold)
 			threshold = max(threshold, m.Threshold)
 		}
-		row := ratioRow{name: r.Name, ratio: float64(m.Ratio), lo: float64(m.CI95[0]), hi: float64(m.CI95[1]), news: newsOf(r.Verdict.Tone()), text: fromTo(r) + string(r.Verdict)}
-		if row.drawn() {
-			row.text = withInterval(r.Ratio, r.Interval) + ", " + row.text
+		row := ratioRow{name: r.Name, ratio: float64(m.Ratio), lo: float64(m.CI95[0]), hi: float64(m.CI95[1]), news: newsOf(r.Verdict.Tone()), text: changeText(r) + string(r.Verdict)}
+		if row.hasRatio() {
+			row.text = joinInterval(r.Ratio, r.Interval) + ", " + row.text
 		}
 		all = append(all, row)
 	}
-	if !slices.ContainsFunc(all, ratioRow.drawn) {
-		return f.without("no metric has a ratio")
+	if !slices.ContainsFunc(all, ratioRow.hasRatio) {
+		return f.setLacking("no metric has a ratio")
 	}
 	if len(all) > mostRows {
-		f.note(fmt.Sprintf("the first %d of %d metrics, what failed first", mostRows, len(all)))
+		f.addNote(fmt.Sprintf("the first %d of %d metrics, what failed first", mostRows, len(all)))
 		all = all[:mostRows]
 	}
 	if equal > 0 {
-		f.note(view.Plural(equal, "exact counter") + " the same on both sides")
+		f.addNote(view.Plural(equal, "exact counter") + " the same on both sides")
 	}
 	var guides []float64
 	if common && threshold > 0 {
 		guides = []float64{1 + threshold, 1 / (1 + threshold)}
-		f.remark("dashed: the threshold either way")
+		f.addRemark("dashed: the threshold either way")
 	}
-	f.note("throughput is better above 1, all else below")
-	f.remark(verdict.How(c))
-	f.Legend = []Entry{worseNews.legend("regressed"), betterNews.legend("improved"), evenNews.legend("the same"), unsureNews.legend("inconclusive")}
-	f.Panels = []Panel{forest(all, "new over old, 95 % interval", guides...)}
+	f.addNote("throughput is better above 1, all else below")
+	f.addRemark(verdict.How(c))
+	f.Legend = []Entry{worseNews.legendEntry("regressed"), betterNews.legendEntry("improved"), evenNews.legendEntry("the same"), unsureNews.legendEntry("inconclusive")}
+	f.Panels = []Panel{forestPanel(all, "new over old, 95 % interval", guides...)}
 	return f
 }
 
-// fromTo is both sides of a metric, or the one that has it.
-func fromTo(r verdict.Row) string {
+// changeText formats both sides of a metric, or the only one.
+func changeText(r verdict.Row) string {
 	switch {
 	case r.Old == view.None && r.New == view.None:
 		return ""
@@ -197,7 +196,7 @@ func fromTo(r verdict.Row) string {
 	return r.Old + " to " + r.New + ", "
 }
 
-func withInterval(ratio, interval string) string {
+func joinInterval(ratio, interval string) string {
 	if interval == view.None || interval == "" {
 		return ratio
 	}
@@ -210,19 +209,19 @@ const maxOverlays = 16
 // axis of its own: the old side as an outline over the new side's area, and below
 // them the median of every process.
 func Overlay(c *compare.Comparison) *Figure {
-	f := compared("distribution", "Distributions of both sides",
+	f := newComparisonFigure("distribution", "Distributions of both sides",
 		"For each metric the samples of the old side as an outline over those of the new side as an area, with the median of every process below.", c)
 	all := verdict.Overlays(c)
 	if len(all) == 0 {
-		return f.without("the comparison holds no samples")
+		return f.setLacking("the comparison holds no samples")
 	}
 	for _, o := range all[:min(len(all), maxOverlays)] {
 		f.Panels = append(f.Panels, overlayPanel(o))
 	}
 	f.Legend = []Entry{{Text: "old: " + view.Cut(orSide(c.Old, "the old side"), 60), Tone: Ink, Form: Stroke}, {Text: "new: " + view.Cut(orSide(c.New, "the new side"), 60), Tone: "t0", Form: Filled}}
-	f.remark("from the 1st to the 95th percentile, each side to its own height; marks: the median of every process")
+	f.addRemark("from the 1st to the 95th percentile, each side to its own height; marks: the median of every process")
 	if n := len(all) - maxOverlays; n > 0 {
-		f.note(view.Plural(n, "more metric") + " in the data")
+		f.addNote(view.Plural(n, "more metric") + " in the data")
 	}
 	return f
 }
@@ -238,7 +237,7 @@ func orSide(name, otherwise string) string {
 func overlayPanel(o verdict.Overlay) Panel {
 	const oldAt, newAt = -0.25, -0.6
 	m := o.Row.Of
-	p := Panel{Name: o.Row.Name, Right: []string{withInterval(o.Row.Ratio, o.Row.Interval), o.Row.Old + " to " + o.Row.New}, Height: 84,
+	p := Panel{Name: o.Row.Name, Right: []string{joinInterval(o.Row.Ratio, o.Row.Interval), o.Row.Old + " to " + o.Row.New}, Height: 84,
 		Y: Axis{Min: -0.75, Max: 1, Ticks: []Tick{{oldAt, "old"}, {newAt, "new"}}}, X: Axis{Min: o.Lo, Max: o.Hi}}
 	unit := view.Cut(m.Unit, 12)
 	if m.Unit == "s" {
@@ -254,7 +253,7 @@ func overlayPanel(o verdict.Overlay) Panel {
 		form Form
 	}{{"new", o.New, newAt, "t0", Area, Filled}, {"old", o.Old, oldAt, Ink, Line, Outline}}
 	for _, s := range sides {
-		p.Marks = append(p.Marks, Mark{Kind: s.kind, Tone: s.tone, Form: s.form, Points: hill(s.of.Bins, o.Lo, o.Hi)})
+		p.Marks = append(p.Marks, Mark{Kind: s.kind, Tone: s.tone, Form: s.form, Points: normalizedSteps(s.of.Bins, o.Lo, o.Hi)})
 		for i, v := range s.of.Medians {
 			wide := (o.Hi - o.Lo) * 0.0025
 			p.Marks = append(p.Marks, Mark{Kind: Bar, X0: v - wide, X1: v + wide, Y0: s.at - 0.09, Y1: s.at + 0.09, Tone: s.tone,
@@ -264,9 +263,8 @@ func overlayPanel(o verdict.Overlay) Panel {
 	return p
 }
 
-// hill is a histogram as steps, its tallest bin 1 high, without the empty bins at
-// its ends.
-func hill(bins []int, lo, hi float64) [][2]float64 {
+// normalizedSteps outlines a histogram as steps, its tallest bin 1 high, without the empty bins at its ends.
+func normalizedSteps(bins []int, lo, hi float64) [][2]float64 {
 	most, first, last := 0, -1, -1
 	for i, n := range bins {
 		if most = max(most, n); n > 0 {

@@ -11,19 +11,18 @@ import (
 // MostSamples are drawn of one series where nothing asks for fewer.
 const MostSamples = 2000
 
-// Distribution is a row for the step and each stage: every sample in the order
-// taken, process after process, so that drift shows, and beside them a histogram
-// of each process, so that two humps show. At most limit samples of a row are
-// drawn, the extremes among them.
+// Distribution draws a row for the step and each stage: every sample in the order taken, process after process, so that
+// drift shows, and a histogram of each process, so that two humps show. It draws at most limit samples of a row, the
+// extremes among them.
 func Distribution(r *gpuprof.Run, limit int) *Figure {
-	f := ofRun("distribution", "Distribution of samples about each median",
+	f := newRunFigure("distribution", "Distribution of samples about each median",
 		"For the step and each stage: every sample as a dot in the order they were taken, process after process, and a histogram of each process.", r)
 	spreads := view.Spreads(r, limit)
 	if len(spreads) == 0 {
-		return f.lacking(r, "no samples were kept")
+		return f.setRunLacking(r, "no samples were kept")
 	}
 	if n := len(spreads); n > maxRows {
-		f.note(fmt.Sprintf("the first %d of %d rows", maxRows, n))
+		f.addNote(fmt.Sprintf("the first %d of %d rows", maxRows, n))
 		spreads = spreads[:maxRows]
 	}
 	kept, total := 0, 0
@@ -43,15 +42,15 @@ func Distribution(r *gpuprof.Run, limit int) *Figure {
 		f.Legend = append(f.Legend, Entry{Text: text, Tone: processTone(i)})
 	}
 	if kept == total {
-		f.note(fmt.Sprintf("all %d samples are drawn", total))
+		f.addNote(fmt.Sprintf("all %d samples are drawn", total))
 	} else {
-		f.note(fmt.Sprintf("%d of %d samples are drawn, evenly spaced in time, with the extremes", kept, total))
+		f.addNote(fmt.Sprintf("%d of %d samples are drawn, evenly spaced in time, with the extremes", kept, total))
 	}
-	f.note("samples beyond the range of a row are drawn at its edge and counted")
+	f.addNote("samples beyond the range of a row are drawn at its edge and counted")
 	return f
 }
 
-// spreadPanel is one row: samples, and histograms beside them.
+// spreadPanel is one row: samples, and their histograms to the right.
 func spreadPanel(s view.Spread, first, last bool) Panel {
 	p := Panel{Name: view.Cut(s.Name, 40), Height: 58, X: Axis{Max: float64(max(len(s.Process), 1)), Bare: !last, Ticks: []Tick{}},
 		Y: Axis{Min: s.Lo, Max: s.Hi, Ticks: []Tick{{s.Hi, percentMark(s.Hi)}, {0, ""}, {s.Lo, percentMark(s.Lo)}}}}
@@ -78,7 +77,7 @@ func spreadPanel(s view.Spread, first, last bool) Panel {
 			m.Points = append(m.Points, [2]float64{float64(i) + 0.02 + 0.96*(float64(k)+0.5)/float64(len(run)), v})
 		}
 		p.Marks = append(p.Marks, m)
-		side.Marks = append(side.Marks, Mark{Kind: Line, Tone: processTone(i), Form: Outline, Points: outline(s.Bins[i], s.Lo, s.Hi)})
+		side.Marks = append(side.Marks, Mark{Kind: Line, Tone: processTone(i), Form: Outline, Points: sidewaysSteps(s.Bins[i], s.Lo, s.Hi)})
 	}
 	name := view.Cut(s.Name, 40)
 	if view.Finite(s.P05) && view.Finite(s.P95) {
@@ -95,8 +94,8 @@ func spreadPanel(s view.Spread, first, last bool) Panel {
 	return p
 }
 
-// outline is a histogram that grows to the right over a Y axis from lo to hi.
-func outline(bins []int, lo, hi float64) [][2]float64 {
+// sidewaysSteps outlines a histogram that grows to the right over a Y axis from lo to hi.
+func sidewaysSteps(bins []int, lo, hi float64) [][2]float64 {
 	out := [][2]float64{{0, lo}}
 	for i, n := range bins {
 		for _, edge := range []int{i, i + 1} {

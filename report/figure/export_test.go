@@ -34,7 +34,7 @@ func (f *Figure) Dump() string {
 }
 
 func (a *Axis) dump() string {
-	return fmt.Sprintf("scale %d from %.6g to %.6g per %.6g %q names %q", a.Scale, a.Min, a.Max, a.unit(), a.Label, a.Names)
+	return fmt.Sprintf("scale %d from %.6g to %.6g per %.6g %q names %q", a.Scale, a.Min, a.Max, a.unitSize(), a.Label, a.Names)
 }
 
 func (m *Mark) dump() string {
@@ -52,14 +52,14 @@ func (m *Mark) dump() string {
 // Overlaps are the texts of a figure that lie over each other or beyond its edge,
 // by the fonts that PNG is written in. A height of 0 is the figure in a page.
 func (f *Figure) Overlaps(w, h float64) (out []string) {
-	d := f.layout(w, h, h > 0)
+	d := f.layOut(w, h, h > 0)
 	var all []shape
 	var boxes []box
-	for _, s := range d.shapes() {
+	for _, s := range d.listShapes() {
 		if s.kind != textShape {
 			continue
 		}
-		face := face(s.size, s.size > textSize)
+		face := fontFace(s.size, s.size > textSize)
 		wide := float64(face.Width(s.text))
 		x := s.x - wide*float64(s.anchor+1)/2
 		b := box{x, s.y - s.size*0.72, x + wide, s.y + s.size*0.15}
@@ -67,7 +67,7 @@ func (f *Figure) Overlaps(w, h float64) (out []string) {
 			out = append(out, "beyond the edge: "+s.text)
 		}
 		for i, o := range boxes {
-			if b.hits(o) {
+			if b.overlaps(o) {
 				out = append(out, all[i].text+" | "+s.text)
 			}
 		}
@@ -78,9 +78,9 @@ func (f *Figure) Overlaps(w, h float64) (out []string) {
 
 // Bars are the rectangles with a tooltip: their middle, and their colour.
 func (f *Figure) Bars(w, h float64) (at [][2]float64, colours []string) {
-	for _, s := range f.layout(w, h, true).shapes() {
+	for _, s := range f.layOut(w, h, true).listShapes() {
 		if s.kind == rectShape && s.tip != "" && s.form == "" && s.w > 3 && s.h > 3 {
-			at, colours = append(at, [2]float64{s.x + 1.5, s.y + 1.5}), append(colours, hex(s.tone.light()))
+			at, colours = append(at, [2]float64{s.x + 1.5, s.y + 1.5}), append(colours, hexColor(s.tone.lightColor()))
 		}
 	}
 	return at, colours

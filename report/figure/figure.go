@@ -12,12 +12,12 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Figure is one chart: panels under a title and a legend. The figures in it are
-// in base units; an axis says what its ticks are divided by.
+// Figure is one chart: panels under a title and a legend. Its figures are in base units; an axis has the divisor of its
+// ticks.
 type Figure struct {
 	ID    string // what --plot calls it: "stages", "roofline"
 	Title string
-	// Desc says in words what the chart shows, for readers who do not see it.
+	// Desc describes the chart for readers who do not see it.
 	Desc   string
 	Legend []Entry
 	Panels []Panel // from the top down
@@ -31,8 +31,8 @@ type Figure struct {
 	Remarks []string
 	Tool    string // the version that made the document
 
-	// Lacks says why the document cannot give this figure; Notice is drawn in
-	// place of the panels: the reason, or that the run has no times.
+	// Lacks is the reason why the document cannot give this figure. Notice replaces the panels: the reason, or that the
+	// run has no times.
 	Lacks  string
 	Notice string
 }
@@ -40,8 +40,8 @@ type Figure struct {
 // Empty reports whether there is nothing to draw.
 func (f *Figure) Empty() bool { return len(f.Panels) == 0 }
 
-// without is a figure that the document cannot give, and why.
-func (f *Figure) without(why string) *Figure {
+// setLacking marks a figure that the document cannot give, with the reason.
+func (f *Figure) setLacking(why string) *Figure {
 	f.Panels, f.Legend = nil, nil
 	f.Lacks, f.Notice = why, strings.ToUpper(why[:1])+why[1:]+"."
 	return f
@@ -68,10 +68,10 @@ type Panel struct {
 	Side      *Panel // right of it, over the same Y axis
 }
 
-// Scale is how an axis spaces its values.
+// Scale maps an axis's values to positions.
 type Scale int
 
-// Scales. Row i of Rows lies between i and i+1, the first one at the top.
+// Scales. Row i of Rows extends from i to i+1, the first one at the top.
 const (
 	Linear Scale = iota
 	Log
@@ -96,7 +96,7 @@ type Tick struct {
 	Label string
 }
 
-// Kind is what a mark looks like.
+// Kind is the drawn form of a mark.
 type Kind int
 
 // Kinds of marks.
@@ -129,7 +129,7 @@ type Mark struct {
 	Place          Place
 }
 
-// Place is where a mark's text goes.
+// Place is the position of a mark's text.
 type Place int
 
 // Places.
@@ -140,7 +140,7 @@ const (
 	Left                // ends at the mark, above it
 )
 
-// Shape is that of a Dot.
+// Shape is the form of a Dot.
 type Shape int
 
 // Shapes.
@@ -150,20 +150,20 @@ const (
 	Ring
 )
 
-// rows is the Y axis of a panel of rows.
-func rows(names []string) Axis { return Axis{Scale: Rows, Max: float64(len(names)), Names: names} }
+// rowAxis is the Y axis of a panel of rows.
+func rowAxis(names []string) Axis { return Axis{Scale: Rows, Max: float64(len(names)), Names: names} }
 
-// seconds is an axis of times up to most, from zero.
-func seconds(label string, most float64) Axis {
+// secondsAxis is an axis of times from zero up to most, in seconds.
+func secondsAxis(label string, most float64) Axis {
 	unit, name := view.Scale(most)
 	return Axis{Max: most, Unit: unit, Label: label + " (" + name + ")"}
 }
 
-// remark adds to what a file of its own says below the panels.
-func (f *Figure) remark(s string) { f.Remarks = append(f.Remarks, s) }
+// addRemark adds a text below the panels of a file of its own.
+func (f *Figure) addRemark(s string) { f.Remarks = append(f.Remarks, s) }
 
-// note adds to what is said below the panels everywhere.
-func (f *Figure) note(s string) { f.Notes = append(f.Notes, s) }
+// addNote adds a text below the panels, in pages and in files.
+func (f *Figure) addNote(s string) { f.Notes = append(f.Notes, s) }
 
 const mostSpoken = 40 // marks that the description names
 

@@ -11,20 +11,19 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// mostRanks is how many ranks a chart has rows for.
+// mostRanks limits the rows of a chart, one a rank.
 const mostRanks = 24
 
-// RankTimes is where the step of each rank goes between and in collectives, with what a
-// straggler costs.
+// RankTimes divides the step of each rank into work, idle time and waits in collectives, with the cost of a straggler.
 func RankTimes(r *fleet.Report) *Figure {
 	f := &Figure{ID: "stragglers", Title: "Own time and waits of each rank", Tool: r.Tool.Version, Subject: "fleet " + view.Cut(strings.Join(r.Command, " "), 60),
 		Desc:    "For each rank of the job the time per step in which it works, does nothing and waits for the other ranks. The rank that the others wait for waits least.",
 		Context: []string{view.Plural(r.World, "rank"), view.Plural(len(r.Nodes), "node")}}
 	w := r.Waiting
 	if w == nil || len(w.Rows) == 0 {
-		return f.without("no two ranks with collectives were recorded")
+		return f.setLacking("no two ranks with collectives were recorded")
 	}
-	shown := shownRanks(w)
+	shown := selectRanks(w)
 	p := Panel{}
 	most := 0.0
 	var names []string
@@ -53,19 +52,18 @@ func RankTimes(r *fleet.Report) *Figure {
 		}
 		most = max(most, at)
 	}
-	p.Y, p.X = rows(names), seconds("time per step", most)
+	p.Y, p.X = rowAxis(names), secondsAxis("time per step", most)
 	p.Height = 22 * float64(len(names))
 	f.Panels = []Panel{p}
 	f.Legend = []Entry{{Text: "works", Tone: "t0"}, {Text: "does nothing", Tone: Starved}, {Text: "waits for other ranks", Tone: "wait"}}
 	if more := w.Ranks - len(shown); more > 0 {
-		f.note(fmt.Sprintf("not drawn: %s", view.Plural(more, "other rank")))
+		f.addNote(fmt.Sprintf("not drawn: %s", view.Plural(more, "other rank")))
 	}
 	return f
 }
 
-// shownRanks are the ranks that a chart has room for: those that wait least, in the order
-// of their numbers.
-func shownRanks(w *fleet.Waiting) []fleet.RankWait {
+// selectRanks returns the ranks that fit into a chart: those with the shortest waits, in the order of their numbers.
+func selectRanks(w *fleet.Waiting) []fleet.RankWait {
 	out := slices.Clone(w.Rows)
 	if len(out) <= mostRanks {
 		return out

@@ -6,15 +6,14 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// ratioRow is a row of a forest plot: a ratio with its interval, and what is said
-// of it. A row without a ratio has its text only.
+// ratioRow is a row of a forest plot: a ratio with its interval and text. A row without a ratio has only its text.
 type ratioRow struct {
 	name, text    string
 	ratio, lo, hi float64
 	news          news
 }
 
-// news is how good a ratio is, in a tone and a shape.
+// news classifies a ratio from good to bad, by a tone and a shape.
 type news struct {
 	tone  Tone
 	shape Shape
@@ -27,22 +26,22 @@ var (
 	unsureNews = news{Ink, Ring}
 )
 
-func (n news) legend(text string) Entry {
+func (n news) legendEntry(text string) Entry {
 	return Entry{Text: text, Tone: n.tone, Dot: true, Shape: n.shape}
 }
 
-func (r ratioRow) drawn() bool { return view.Finite(r.ratio) && r.ratio > 0 }
+func (r ratioRow) hasRatio() bool { return view.Finite(r.ratio) && r.ratio > 0 }
 
-func (r ratioRow) ranged() bool {
-	return r.drawn() && view.Finite(r.lo) && view.Finite(r.hi) && r.lo > 0 && r.hi >= r.lo
+func (r ratioRow) hasInterval() bool {
+	return r.hasRatio() && view.Finite(r.lo) && view.Finite(r.hi) && r.lo > 0 && r.hi >= r.lo
 }
 
 // mostRows are drawn of a forest; a table has the others.
 const mostRows = 40
 
-// forest is rows from the top down over a logarithmic axis, where twice and half
-// are equally far from one, with dashed guides at some ratios.
-func forest(all []ratioRow, label string, guides ...float64) Panel {
+// forestPanel draws rows from the top down over a logarithmic axis, where 2 and 1/2 have the same distance from 1, with
+// dashed guides at some ratios.
+func forestPanel(all []ratioRow, label string, guides ...float64) Panel {
 	p := Panel{Height: 24 * float64(len(all)), X: Axis{Scale: Log, Changes: true, Label: label}}
 	p.X.Min, p.X.Max = forestRange(all, guides)
 	p.Marks = []Mark{{Kind: Rule, X0: 1, Tone: Ink, Form: Hair}}
@@ -55,14 +54,14 @@ func forest(all []ratioRow, label string, guides ...float64) Panel {
 	for i, r := range all {
 		names, p.RowNotes = append(names, r.name), append(p.RowNotes, r.text)
 		y := float64(i) + 0.5
-		if r.ranged() {
+		if r.hasInterval() {
 			p.Marks = append(p.Marks, Mark{Kind: Range, X0: r.lo, X1: r.hi, Y0: y, Y1: y, Tone: r.news.tone})
 		}
-		if r.drawn() {
+		if r.hasRatio() {
 			p.Marks = append(p.Marks, Mark{Kind: Dot, X0: r.ratio, Y0: y, Tone: r.news.tone, Shape: r.news.shape, Tip: view.Cut(r.name, 60) + ": " + r.text})
 		}
 	}
-	p.Y = rows(names)
+	p.Y = rowAxis(names)
 	return p
 }
 
@@ -84,13 +83,13 @@ func forestRange(all []ratioRow, guides []float64) (least, most float64) {
 		}
 	}
 	for _, r := range all {
-		if r.drawn() {
+		if r.hasRatio() {
 			lo, hi = min(lo, r.ratio), max(hi, r.ratio)
 		}
 	}
 	least, most = lo, hi
 	for _, r := range all {
-		if r.ranged() {
+		if r.hasInterval() {
 			least, most = min(least, max(r.lo, lo/intervalReach)), max(most, min(r.hi, hi*intervalReach))
 		}
 	}

@@ -36,13 +36,13 @@ func Trends(r *history.Report) *Figure {
 	slices.SortStableFunc(all, func(a, b drawn) int { return cmp.Compare(b.by, a.by) })
 	for i, d := range all {
 		if i == mostTrends {
-			f.note(fmt.Sprintf("not drawn, but in the data: %d more", len(all)-mostTrends))
+			f.addNote(fmt.Sprintf("not drawn, but in the data: %d more", len(all)-mostTrends))
 			break
 		}
-		f.trend(d.t, d.m)
+		f.addTrend(d.t, d.m)
 	}
 	if len(f.Panels) == 0 {
-		return f.without("the store holds no session that can be drawn")
+		return f.setLacking("the store holds no session that can be drawn")
 	}
 	return f
 }
@@ -51,15 +51,15 @@ func Trends(r *history.Report) *Figure {
 func Trend(t *history.Trend, m *history.Metric) *Figure {
 	f := &Figure{ID: "trend", Title: view.Cut(t.Benchmark+", "+m.Name, 80),
 		Desc: "The figure of every session in the order of commits, the level between changes, and the changes."}
-	f.trend(t, m)
+	f.addTrend(t, m)
 	if len(f.Panels) == 0 {
-		return f.without("no session has this metric")
+		return f.setLacking("no session has this metric")
 	}
 	return f
 }
 
-// trend adds the panel of a metric, and that of the sentinel where there is one.
-func (f *Figure) trend(t *history.Trend, m *history.Metric) {
+// addTrend adds the panel of a metric, and the sentinel's panel if the trend has a sentinel.
+func (f *Figure) addTrend(t *history.Trend, m *history.Metric) {
 	p, ok := f.trendPanel(t, m)
 	if !ok {
 		return
@@ -111,8 +111,8 @@ func commitTicks(t *history.Trend) []Tick {
 	return out
 }
 
-// legend adds an entry once.
-func (f *Figure) legend(e Entry) {
+// addEntry adds an entry to the legend once.
+func (f *Figure) addEntry(e Entry) {
 	if !slices.Contains(f.Legend, e) {
 		f.Legend = append(f.Legend, e)
 	}
@@ -122,7 +122,7 @@ func (f *Figure) legend(e Entry) {
 func (f *Figure) classMarks(t *history.Trend) (out []Mark) {
 	for _, c := range t.Classes[min(1, len(t.Classes)):] {
 		out = append(out, Mark{Kind: Rule, X0: float64(c.First) - 0.5, Tone: Soft, Form: Hair, Tip: "another class: " + c.Class + " " + view.Cut(c.Device, 60)})
-		f.legend(Entry{Text: "another machine or setting", Tone: Soft, Form: Outline})
+		f.addEntry(Entry{Text: "another machine or setting", Tone: Soft, Form: Outline})
 	}
 	return out
 }
@@ -155,13 +155,13 @@ func (f *Figure) sessionMarks(t *history.Trend, m *history.Metric, y Axis) []Mar
 	}{{used, "session"}, {left, "session that is not analysed: its commit is unknown"}, {outside, "session outside the picture"}} {
 		if len(s.m.Points) > 0 {
 			out = append(out, s.m)
-			f.legend(Entry{Text: s.text, Tone: s.m.Tone, Dot: true})
+			f.addEntry(Entry{Text: s.text, Tone: s.m.Tone, Dot: true})
 		}
 	}
 	for _, l := range m.Levels {
 		v := float64(l.Value)
 		out = append(out, Mark{Kind: Line, Tone: "t0", Form: Stroke, Points: [][2]float64{{float64(l.First) - 0.4, v}, {float64(l.Last) + 0.4, v}}, Tip: "level of " + view.Plural(l.N, "session")})
-		f.legend(Entry{Text: "level: the median between changes", Tone: "t0", Form: Stroke})
+		f.addEntry(Entry{Text: "level: the median between changes", Tone: "t0", Form: Stroke})
 	}
 	return out
 }
@@ -181,7 +181,7 @@ func (f *Figure) changeMarks(m *history.Metric) (out []Mark) {
 			size = view.Change(r - 1)
 		}
 		out = append(out, Mark{Kind: Rule, X0: float64(c.At) - 0.5, Tone: tone, Form: Dashed, Tip: size + " at " + c.After.Short() + " (" + string(c.Cause) + ")"})
-		f.legend(Entry{Text: text, Tone: tone, Form: Dashed})
+		f.addEntry(Entry{Text: text, Tone: tone, Form: Dashed})
 	}
 	return out
 }

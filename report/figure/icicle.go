@@ -8,23 +8,23 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// call is a frame of an icicle: how deep it stands, and from where to where it reaches.
+// call is a frame of an icicle: its depth, its start and its end.
 type call struct {
 	where    string // "train.py:41 in step"
 	depth    int
 	from, to int64
 }
 
-// icicle draws frames below their callers, each as wide as what it and its callees take; most is the width of all.
-// amount writes a width for tooltips. The X axis is left to the caller.
-func icicle(calls []call, amount func(int64) string) (p Panel, most float64) {
+// iciclePanel draws frames below their callers, each as wide as its own and its callees' amount; most is the sum of
+// all. amount formats a width for tooltips. The caller sets the X axis.
+func iciclePanel(calls []call, amount func(int64) string) (p Panel, most float64) {
 	deepest := 0
 	for _, c := range calls {
 		deepest, most = max(deepest, c.depth), max(most, float64(c.to))
 		p.Marks = append(p.Marks, Mark{Kind: Bar, X0: float64(c.from), X1: float64(c.to), Y0: float64(c.depth) + 0.05, Y1: float64(c.depth) + 0.95, Tone: toneOf(c.depth % 2),
 			Text: view.CutPlace(c.where, 60), Brief: calledIn(c.where), Tip: view.CutPlace(c.where, 100) + ": " + amount(c.to-c.from)})
 	}
-	p.Y = rows(make([]string, deepest+1))
+	p.Y = rowAxis(make([]string, deepest+1))
 	p.Y.Bare = true
 	p.Height = 22 * float64(deepest+1)
 	return p, most
@@ -47,9 +47,9 @@ const (
 // HostCalls is an icicle of the sampled stacks of the host thread, the outermost frame at the top, over the time of
 // the mean step, or of the window of a program without steps. Outer frames that enclose all samples are left out but the innermost of them.
 func HostCalls(a *analyze.Analysis) *Figure {
-	f := analysed("calls", "Host thread by call", "The frames of the sampled stacks of the host thread, the outermost at the top: each is as wide as its time and its callees' in the mean step or the recording window.", a)
+	f := newAnalysisFigure("calls", "Host thread by call", "The frames of the sampled stacks of the host thread, the outermost at the top: each is as wide as its time and its callees' in the mean step or the recording window.", a)
 	if a.Host == nil || len(a.Host.Stacks) == 0 {
-		return f.without("no sampled stack is beside the trace")
+		return f.setLacking("no sampled stack is beside the trace")
 	}
 	all := a.Host.Calls()
 	outer := 0 // frames around all samples
@@ -68,7 +68,7 @@ func HostCalls(a *analyze.Analysis) *Figure {
 			calls = append(calls, call{c.Where, c.Depth - outer, c.From, c.To})
 		}
 	}
-	p, most := icicle(calls, gpuprof.FormatNS)
+	p, most := iciclePanel(calls, gpuprof.FormatNS)
 	for i := range p.Marks { // an axis of times is in seconds
 		p.Marks[i].X0, p.Marks[i].X1 = p.Marks[i].X0/1e9, p.Marks[i].X1/1e9
 	}
@@ -76,20 +76,20 @@ func HostCalls(a *analyze.Analysis) *Figure {
 	if a.Host.Steps == 0 {
 		of = "recording window"
 	}
-	p.X = seconds("time in the "+of, most/1e9)
+	p.X = secondsAxis("time in the "+of, most/1e9)
 	f.Panels = []Panel{p}
 	if a.Host.BareNS > 0 {
 		of += " of those neither recorded nor sampled, " + gpuprof.FormatNS(a.Host.BareNS)
 	}
-	f.note(view.Plural(a.Host.Samples, "sample") + " of the stack, scaled to the " + of)
+	f.addNote(view.Plural(a.Host.Samples, "sample") + " of the stack, scaled to the " + of)
 	if outer > 0 {
-		f.note("not drawn: " + view.Plural(outer, "frame") + " around all samples")
+		f.addNote("not drawn: " + view.Plural(outer, "frame") + " around all samples")
 	}
 	if narrow > 0 {
-		f.note("not drawn: " + view.Plural(narrow, "frame") + " of less than 0.2 % of the step")
+		f.addNote("not drawn: " + view.Plural(narrow, "frame") + " of less than 0.2 % of the step")
 	}
 	if deep > 0 {
-		f.note("not drawn: " + view.Plural(deep, "frame") + " below more than 31 others")
+		f.addNote("not drawn: " + view.Plural(deep, "frame") + " below more than 31 others")
 	}
 	return f
 }

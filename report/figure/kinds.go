@@ -23,7 +23,7 @@ type kind[D any] struct {
 
 // The figures of each document, the one that is drawn unasked first.
 
-func ofRuns() []kind[[]*gpuprof.Run] {
+func runKinds() []kind[[]*gpuprof.Run] {
 	first := func(draw func(*gpuprof.Run) *Figure) func([]*gpuprof.Run) *Figure {
 		return func(runs []*gpuprof.Run) *Figure { return draw(runs[0]).oneOf(runs) }
 	}
@@ -35,17 +35,17 @@ func ofRuns() []kind[[]*gpuprof.Run] {
 	}
 }
 
-func ofComparison() []kind[*compare.Comparison] {
+func comparisonKinds() []kind[*compare.Comparison] {
 	return []kind[*compare.Comparison]{{"waterfall", Waterfall}, {"effects", Effects}, {"distribution", Overlay}}
 }
 
-func ofTuning() []kind[*tune.Result] {
+func tuningKinds() []kind[*tune.Result] {
 	return []kind[*tune.Result]{{"effects", KnobEffects}, {"scaling", Curves}}
 }
 
-func ofClaims() []kind[*tune.Result] { return []kind[*tune.Result]{{"effects", Claims}} }
+func claimKinds() []kind[*tune.Result] { return []kind[*tune.Result]{{"effects", Claims}} }
 
-func ofAnalysis() []kind[Traces] {
+func analysisKinds() []kind[Traces] {
 	return []kind[Traces]{
 		{"stages", func(t Traces) *Figure { return Accounts(t.Of) }}, {"timeline", func(t Traces) *Figure { return Steps(t.Of) }},
 		{"overview", func(t Traces) *Figure { return Overview(t) }}, {"roofline", func(t Traces) *Figure { return TraceRoofline(t.Of) }},
@@ -53,26 +53,26 @@ func ofAnalysis() []kind[Traces] {
 	}
 }
 
-func ofHistory() []kind[*history.Report] { return []kind[*history.Report]{{"trend", Trends}} }
+func historyKinds() []kind[*history.Report] { return []kind[*history.Report]{{"trend", Trends}} }
 
-// sides are a comparison, and the traces before and after where they are at hand.
+// sides are a comparison, and the traces before and after, nil without them.
 type sides struct {
 	c        *analyze.Comparison
 	old, now []*analyze.Index
 }
 
-func ofTraces() []kind[sides] {
+func traceKinds() []kind[sides] {
 	return []kind[sides]{
 		{"waterfall", func(s sides) *Figure { return ClassChanges(s.c) }},
 		{"overview", func(s sides) *Figure { return BothOverviews(s.c, s.old, s.now) }},
 	}
 }
 
-func ofBisect() []kind[*bisect.Search] { return []kind[*bisect.Search]{{"posterior", Chances}} }
+func bisectKinds() []kind[*bisect.Search] { return []kind[*bisect.Search]{{"posterior", Chances}} }
 
-func ofFleet() []kind[*fleet.Report] { return []kind[*fleet.Report]{{"stragglers", RankTimes}} }
+func fleetKinds() []kind[*fleet.Report] { return []kind[*fleet.Report]{{"stragglers", RankTimes}} }
 
-func ofMemories() []kind[*memsnap.Analysis] {
+func memoryKinds() []kind[*memsnap.Analysis] {
 	return []kind[*memsnap.Analysis]{{"memory", MemoryOverTime}, {"sites", MemorySites}, {"calls", MemoryCalls}, {"map", MemoryMap}}
 }
 
@@ -82,17 +82,17 @@ type document struct {
 	names         []string
 }
 
-func documents() []document {
+func documentTable() []document {
 	return []document{
-		{"a run", "gpuprof run WORKLOAD -o run.json", namesOf(ofRuns())},
-		{"a comparison", "gpuprof compare OLD NEW -o NAME.png", namesOf(ofComparison())},
-		{"a tuning result", "gpuprof tune WORKLOAD -o NAME.png", namesOf(ofTuning())},
-		{"an analysis", "gpuprof analyze TRACE --plot NAME -o NAME.png", namesOf(ofAnalysis())},
-		{"a comparison of traces", "gpuprof analyze --compare OLD NEW --plot NAME -o NAME.png", namesOf(ofTraces())},
-		{"a bisection", "gpuprof bisect GOOD..BAD -o NAME.png -- CMD", namesOf(ofBisect())},
-		{"an analysis of memory", "gpuprof analyze SNAPSHOT --plot NAME -o NAME.png", namesOf(ofMemories())},
-		{"a history", "gpuprof history -o NAME.png", namesOf(ofHistory())},
-		{"a fleet report", "gpuprof fleet DIR -o NAME.png", namesOf(ofFleet())},
+		{"a run", "gpuprof run WORKLOAD -o run.json", namesOf(runKinds())},
+		{"a comparison", "gpuprof compare OLD NEW -o NAME.png", namesOf(comparisonKinds())},
+		{"a tuning result", "gpuprof tune WORKLOAD -o NAME.png", namesOf(tuningKinds())},
+		{"an analysis", "gpuprof analyze TRACE --plot NAME -o NAME.png", namesOf(analysisKinds())},
+		{"a comparison of traces", "gpuprof analyze --compare OLD NEW --plot NAME -o NAME.png", namesOf(traceKinds())},
+		{"a bisection", "gpuprof bisect GOOD..BAD -o NAME.png -- CMD", namesOf(bisectKinds())},
+		{"an analysis of memory", "gpuprof analyze SNAPSHOT --plot NAME -o NAME.png", namesOf(memoryKinds())},
+		{"a history", "gpuprof history -o NAME.png", namesOf(historyKinds())},
+		{"a fleet report", "gpuprof fleet DIR -o NAME.png", namesOf(fleetKinds())},
 	}
 }
 
@@ -104,11 +104,10 @@ func namesOf[D any](kinds []kind[D]) []string {
 	return out
 }
 
-// Kinds lists every figure, those of a run first; which of them a document has
-// depends on what it is.
+// Kinds lists every figure, a run's first. A document has some of them.
 func Kinds() []string {
 	var out []string
-	for _, d := range documents() {
+	for _, d := range documentTable() {
 		for _, n := range d.names {
 			if !slices.Contains(out, n) {
 				out = append(out, n)
@@ -118,11 +117,10 @@ func Kinds() []string {
 	return out
 }
 
-// KindsText lists the figures by the document that has them, for a help text; all
-// of them, or those of one document ("an analysis").
+// KindsText lists the figures by document for a help text: all of them, or the figures of one document ("an analysis").
 func KindsText(what string) string {
 	var parts []string
-	for _, d := range documents() {
+	for _, d := range documentTable() {
 		if what != "" && what != d.what {
 			continue
 		}
@@ -131,11 +129,11 @@ func KindsText(what string) string {
 	return strings.Join(parts, "; ")
 }
 
-// owner says which document has a figure, and how to come by one.
-func owner(name string) string {
+// findOwner names the document that has a figure, and the command that makes it.
+func findOwner(name string) string {
 	var has []string
 	command := ""
-	for _, d := range documents() {
+	for _, d := range documentTable() {
 		if slices.Contains(d.names, name) {
 			if has = append(has, d.what); command == "" {
 				command = strings.ReplaceAll(d.command, "NAME", name)
@@ -162,57 +160,57 @@ func OfRuns(runs []*gpuprof.Run, want string) (*Figure, error) {
 	default: // what a run is comes first, even when it has no times
 		return Stages(runs[0]).oneOf(runs), nil
 	}
-	return pick("a run", ofRuns(), runs, len(runs) == 0, want)
+	return drawNamed("a run", runKinds(), runs, len(runs) == 0, want)
 }
 
 // OfComparison is OfRuns for a comparison: the waterfall where the step's change
 // could be attributed, else the ratio of each metric.
 func OfComparison(c *compare.Comparison, want string) (*Figure, error) {
-	return pick("a comparison", ofComparison(), c, c == nil, want)
+	return drawNamed("a comparison", comparisonKinds(), c, c == nil, want)
 }
 
 // OfTuning is OfRuns for a tuning result: the effect of each knob, or each claim.
 func OfTuning(r *tune.Result, want string) (*Figure, error) {
 	if r != nil && len(r.Claims) > 0 {
-		return pick("a tuning result", ofClaims(), r, false, want)
+		return drawNamed("a tuning result", claimKinds(), r, false, want)
 	}
-	return pick("a tuning result", ofTuning(), r, r == nil, want)
+	return drawNamed("a tuning result", tuningKinds(), r, r == nil, want)
 }
 
 // OfAnalysis is OfRuns for an analysis: where the devices' time went. xs may be
 // empty: then it has no overview.
 func OfAnalysis(a *analyze.Analysis, xs []*analyze.Index, want string) (*Figure, error) {
-	return pick("an analysis", ofAnalysis(), Traces{Of: a, Xs: xs}, a == nil, want)
+	return drawNamed("an analysis", analysisKinds(), Traces{Of: a, Xs: xs}, a == nil, want)
 }
 
 // OfTraces is OfRuns for a comparison of traces. Without the traces, old and now, it has no overview.
 func OfTraces(c *analyze.Comparison, old, now []*analyze.Index, want string) (*Figure, error) {
-	return pick("a comparison of traces", ofTraces(), sides{c, old, now}, c == nil, want)
+	return drawNamed("a comparison of traces", traceKinds(), sides{c, old, now}, c == nil, want)
 }
 
 // OfBisect is OfRuns for a search for a commit: the probability of each commit.
 func OfBisect(s *bisect.Search, want string) (*Figure, error) {
-	return pick("a bisection", ofBisect(), s, s == nil, want)
+	return drawNamed("a bisection", bisectKinds(), s, s == nil, want)
 }
 
 // OfMemory is OfRuns for an analysis of memory: the memory over time.
 func OfMemory(a *memsnap.Analysis, want string) (*Figure, error) {
-	return pick("an analysis of memory", ofMemories(), a, a == nil, want)
+	return drawNamed("an analysis of memory", memoryKinds(), a, a == nil, want)
 }
 
 // OfHistory is OfRuns for a history: its trends.
 func OfHistory(r *history.Report, want string) (*Figure, error) {
-	return pick("a history", ofHistory(), r, r == nil, want)
+	return drawNamed("a history", historyKinds(), r, r == nil, want)
 }
 
 // OfFleet is OfRuns for what the ranks of a job left: what they wait for each other.
 func OfFleet(r *fleet.Report, want string) (*Figure, error) {
-	return pick("a fleet report", ofFleet(), r, r == nil, want)
+	return drawNamed("a fleet report", fleetKinds(), r, r == nil, want)
 }
 
-// pick draws the asked figure of a document that is called what ("a run"); "" is
-// the first that has something to show, else the first. none says that there is no document.
-func pick[D any](what string, kinds []kind[D], doc D, none bool, want string) (*Figure, error) {
+// drawNamed draws the figure want of a document with the name what ("a run"); "" draws the first that has something to
+// show, else the first. none marks a missing document.
+func drawNamed[D any](what string, kinds []kind[D], doc D, none bool, want string) (*Figure, error) {
 	if none {
 		return nil, view.ErrNoRun("a picture")
 	}
@@ -225,20 +223,20 @@ func pick[D any](what string, kinds []kind[D], doc D, none bool, want string) (*
 		case f.Lacks == "":
 			return f, nil
 		case want != "":
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "drawing %s: %s", want, f.Lacks).WithFix("%s", instead(kinds, doc, what))
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "drawing %s: %s", want, f.Lacks).WithFix("%s", listDrawable(kinds, doc, what))
 		}
 	}
 	switch {
 	case want == "":
 		return kinds[0].draw(doc), nil
 	case slices.Contains(Kinds(), want):
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "drawing %s: %s has none, %s", want, what, owner(want)).WithFix("%s", instead(kinds, doc, what))
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "drawing %s: %s has none, %s", want, what, findOwner(want)).WithFix("%s", listDrawable(kinds, doc, what))
 	}
 	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "drawing %s: there is no such picture", view.Cut(want, 40)).WithFix("use --plot %s%s", strings.Join(Kinds(), ", "), gpuprof.DidYouMean(want, Kinds()))
 }
 
-// instead says which figures of a document have something in them.
-func instead[D any](kinds []kind[D], doc D, what string) string {
+// listDrawable names the figures of a document that have something to show.
+func listDrawable[D any](kinds []kind[D], doc D, what string) string {
 	var names []string
 	for _, k := range kinds {
 		if k.draw(doc).Lacks == "" {

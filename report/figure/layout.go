@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// The width of a figure in a page. A file of its own is as many units wide as
-// it is points.
+// pageWidth is the width of a figure in a page. A file of its own has one unit a point.
 const pageWidth = 960.0
 
 // narrowWidth is the width of a figure on a phone.
@@ -70,8 +69,8 @@ const (
 
 func (d *drawing) add(layer int, s shape) { d.layers[layer] = append(d.layers[layer], s) }
 
-// shapes are all, the hindmost first.
-func (d *drawing) shapes() []shape {
+// listShapes lists the shapes, the hindmost first.
+func (d *drawing) listShapes() []shape {
 	var out []shape
 	for _, l := range d.layers {
 		out = append(out, l...)
@@ -79,11 +78,10 @@ func (d *drawing) shapes() []shape {
 	return out
 }
 
-// text writes where no other text is, moved inside the drawing; false where
-// there is no room.
-func (d *drawing) text(x, y float64, anchor int, tone Tone, class, s string) bool {
-	s = d.clip(s, textSize, d.w)
-	w := d.width(s, textSize)
+// addText writes a text, moved inside the drawing; it returns false if another text is in its place.
+func (d *drawing) addText(x, y float64, anchor int, tone Tone, class, s string) bool {
+	s = d.clipText(s, textSize, d.w)
+	w := d.textWidth(s, textSize)
 	left := x - w*float64(anchor+1)/2
 	moved := min(max(left, 0), max(d.w-w, 0))
 	b := box{moved - 2, y - textSize*0.8, moved + w + 2, y + textSize*0.2}
@@ -91,7 +89,7 @@ func (d *drawing) text(x, y float64, anchor int, tone Tone, class, s string) boo
 		return false
 	}
 	for _, t := range d.taken {
-		if b.hits(t) {
+		if b.overlaps(t) {
 			return false
 		}
 	}
@@ -100,23 +98,23 @@ func (d *drawing) text(x, y float64, anchor int, tone Tone, class, s string) boo
 	return true
 }
 
-// layout places everything for a width and a height, 0 being as high as it
-// needs. alone is a file of its own, with a head, a margin and all remarks.
-func (f *Figure) layout(w, h float64, alone bool) *drawing {
+// layOut places everything for a width and a height in units; height 0 takes as much as the panels need. alone lays out
+// a file of its own, with a head, a margin and all remarks.
+func (f *Figure) layOut(w, h float64, alone bool) *drawing {
 	d := &drawing{ems: anyFont, w: w, h: h}
 	top := 0.0
 	notes := f.Notes
 	if alone {
 		d.ems, d.margin = namedFont, 12
 		notes = append(append([]string{}, f.Notes...), f.Remarks...)
-		top = d.head(f)
+		top = d.addHead(f)
 	}
 	margin := d.margin
-	top = d.legend(f.Legend, top)
+	top = d.addLegend(f.Legend, top)
 	panels := f.Panels
 	if h > 0 {
 		var left string
-		if panels, left = fitting(panels, h-top-margin-noteRow*float64(len(d.noteLines(notes, w)))); left != "" {
+		if panels, left = fitPanels(panels, h-top-margin-noteRow*float64(len(d.noteLines(notes, w)))); left != "" {
 			notes = append([]string{left}, notes...)
 		}
 	}
@@ -126,15 +124,15 @@ func (f *Figure) layout(w, h float64, alone bool) *drawing {
 	case h > 0 && (bottom-top < leastArea || w-2*margin < leastArea):
 		return d // the title says what it would be
 	case f.Notice != "" && alone:
-		d.notice(f.Notice, w/2, (top+bottom)/2, w*0.8)
+		d.addNotice(f.Notice, w/2, (top+bottom)/2, w*0.8)
 	case h > 0:
-		d.slack = max(0, bottom-d.panels(f, panels, margin, w-margin, top, bottom))
+		d.slack = max(0, bottom-d.addPanels(f, panels, margin, w-margin, top, bottom))
 	default:
-		bottom = d.panels(f, panels, margin, w-margin, top, 0)
+		bottom = d.addPanels(f, panels, margin, w-margin, top, 0)
 		d.h = bottom + noteRow*float64(len(lines))
 	}
 	for i, l := range lines {
-		d.text(margin, bottom+noteRow*float64(i+1)-3, -1, Soft, "", l)
+		d.addText(margin, bottom+noteRow*float64(i+1)-3, -1, Soft, "", l)
 	}
 	return d
 }
@@ -143,34 +141,34 @@ func (d *drawing) noteLines(notes []string, w float64) []string {
 	if len(notes) == 0 {
 		return nil
 	}
-	return d.wrap(strings.Join(notes, "; "), w, 4)
+	return d.wrapText(strings.Join(notes, "; "), w, 4)
 }
 
-// head writes title and context, and returns where the rest begins.
-func (d *drawing) head(f *Figure) float64 {
+// addHead writes title and context, and returns the y below them.
+func (d *drawing) addHead(f *Figure) float64 {
 	margin := d.margin
 	title := f.Title
 	if f.Subject != "" {
 		title = f.Subject + ": " + strings.ToLower(title[:1]) + title[1:]
 	}
 	room := d.w - 2*margin
-	d.add(above, shape{kind: textShape, x: margin, y: margin + titleSize*0.85, anchor: -1, tone: Ink, text: d.clip(title, titleSize, room), size: titleSize})
+	d.add(above, shape{kind: textShape, x: margin, y: margin + titleSize*0.85, anchor: -1, tone: Ink, text: d.clipText(title, titleSize, room), size: titleSize})
 	y := margin + titleSize + 2
 	if context := strings.Join(f.Context, " · "); context != "" {
 		y += lineRoom
-		d.text(margin, y, -1, Soft, "", d.clip(context, textSize, room))
+		d.addText(margin, y, -1, Soft, "", d.clipText(context, textSize, room))
 	}
 	return y + 10
 }
 
-func (d *drawing) notice(s string, x, y, room float64) {
-	for i, l := range d.wrap(s, room, 8) {
-		d.text(x, y+float64(i)*20, 0, Ink, "", l)
+func (d *drawing) addNotice(s string, x, y, room float64) {
+	for i, l := range d.wrapText(s, room, 8) {
+		d.addText(x, y+float64(i)*20, 0, Ink, "", l)
 	}
 }
 
-// legend writes the entries in rows and returns where the rest begins.
-func (d *drawing) legend(entries []Entry, y float64) float64 {
+// addLegend writes the entries in rows, and returns the y below them.
+func (d *drawing) addLegend(entries []Entry, y float64) float64 {
 	x0, x1 := d.margin, d.w-d.margin
 	if len(entries) == 0 {
 		return y
@@ -178,19 +176,19 @@ func (d *drawing) legend(entries []Entry, y float64) float64 {
 	x := x0
 	y += legendRow / 2
 	for _, e := range entries {
-		label := d.clip(e.Text, textSize, max(x1-x0-18, 1))
-		w := 18 + d.width(label, textSize) + 18
+		label := d.clipText(e.Text, textSize, max(x1-x0-18, 1))
+		w := 18 + d.textWidth(label, textSize) + 18
 		if x > x0 && x+w-18 > x1 {
 			x, y = x0, y+legendRow
 		}
-		d.swatch(e, x, y)
-		d.text(x+18, y+4, -1, Ink, "", label)
+		d.addSwatch(e, x, y)
+		d.addText(x+18, y+4, -1, Ink, "", label)
 		x += w
 	}
 	return y + legendRow/2 + 4
 }
 
-func (d *drawing) swatch(e Entry, x, y float64) {
+func (d *drawing) addSwatch(e Entry, x, y float64) {
 	switch {
 	case e.Dot:
 		d.add(marks, dotShape(x+6, y, 5, e.Tone, e.Shape))
@@ -201,19 +199,18 @@ func (d *drawing) swatch(e Entry, x, y float64) {
 	}
 }
 
-// fitting leaves out the rows and panels that a height has no room for, and says
-// how many.
-func fitting(all []Panel, room float64) (out []Panel, left string) {
+// fitPanels drops the rows and panels that do not fit into a height, and counts them in left.
+func fitPanels(all []Panel, room float64) (out []Panel, left string) {
 	out = all
-	for len(out) > 1 && spread(out, room) < leastPanels {
-		out = withoutLast(out)
+	for len(out) > 1 && stretchFactor(out, room) < leastPanels {
+		out = dropLast(out)
 	}
 	if n := len(all) - len(out); n > 0 {
 		return out, fmt.Sprintf("%d more rows found no room", n)
 	}
 	for i := range out {
 		p := &out[i]
-		high := min(spread(out, room), mostStretch) * p.Height
+		high := min(stretchFactor(out, room), mostStretch) * p.Height
 		if n := len(p.Y.Names); p.Y.Scale == Rows && high/float64(max(n, 1)) < leastPitch {
 			keep := max(int(high/leastPitch), 1)
 			if keep < n {
@@ -226,9 +223,8 @@ func fitting(all []Panel, room float64) (out []Panel, left string) {
 	return out, left
 }
 
-// withoutLast drops the last panel, whose X axis the one before it takes over where
-// they share it.
-func withoutLast(panels []Panel) []Panel {
+// dropLast drops the last panel. The panel above takes over a shared X axis.
+func dropLast(panels []Panel) []Panel {
 	n := len(panels) - 1
 	out, last := append([]Panel{}, panels[:n]...), &panels[n]
 	p := &out[n-1]
@@ -258,8 +254,8 @@ func (p *Panel) firstRows(n int) Panel {
 	return out
 }
 
-// around is what stands above and below a panel's area.
-func (p *Panel) around() (over, under float64) {
+// marginAround returns the margins above and below a panel's area, in units.
+func (p *Panel) marginAround() (over, under float64) {
 	over, under = 6, 8
 	if p.Title != "" || p.Y.Label != "" {
 		over = 22
@@ -273,30 +269,29 @@ func (p *Panel) around() (over, under float64) {
 	return over, under
 }
 
-// spread is by how much the areas of panels are stretched to fill a room.
-func spread(panels []Panel, room float64) float64 {
+// stretchFactor returns the factor by which the areas of panels grow to fill room units.
+func stretchFactor(panels []Panel, room float64) float64 {
 	area := 1e-9
 	for i := range panels {
-		over, under := panels[i].around()
+		over, under := panels[i].marginAround()
 		room -= over + under
 		area += panels[i].Height
 	}
 	return room / area
 }
 
-// panels places the panels between top and bottom (0: as high as they are) and
-// returns where they end.
-func (d *drawing) panels(f *Figure, panels []Panel, x0, x1, top, bottom float64) float64 {
+// addPanels places the panels between top and bottom and returns their end; bottom 0 keeps their own heights.
+func (d *drawing) addPanels(f *Figure, panels []Panel, x0, x1, top, bottom float64) float64 {
 	stretch := 1.0
 	if bottom > 0 {
-		stretch = spread(panels, bottom-top)
+		stretch = stretchFactor(panels, bottom-top)
 	}
 	room := d.roomBeside(panels, x1-x0)
-	left, right := x0+room.left(), x1-room.right
+	left, right := x0+room.leftWidth(), x1-room.right
 	y, first, last := top, 0.0, 0.0
 	for i := range panels {
 		p := &panels[i]
-		over, under := p.around()
+		over, under := p.marginAround()
 		h := p.Height * stretch
 		if p.Y.Scale == Rows {
 			h = p.Height * min(stretch, mostStretch)
@@ -308,58 +303,57 @@ func (d *drawing) panels(f *Figure, panels []Panel, x0, x1, top, bottom float64)
 			first = y + over
 		}
 		last = y + over + h
-		d.place(p, room, x0, left, right, y+over, last)
+		d.placePanel(p, room, x0, left, right, y+over, last)
 		y = last + under
 	}
 	if len(panels) > 0 {
-		at := panels[0].X.at(left, right)
+		at := panels[0].X.scaleTo(left, right)
 		for _, m := range f.Behind {
-			d.band(m, at, left, right, first-6, last)
+			d.addBand(m, at, left, right, first-6, last)
 		}
 	}
 	return y
 }
 
-// place draws a panel in its area, and the one beside it.
-func (d *drawing) place(p *Panel, room besides, x0, left, right, top, bottom float64) {
+// placePanel draws a panel in its area, and its side panel.
+func (d *drawing) placePanel(p *Panel, room besides, x0, left, right, top, bottom float64) {
 	end := right
 	if p.Side != nil {
 		end = left + (right-left)*0.72
 		side := *p.Side
 		side.Y = p.Y
 		side.Y.Ticks, side.Y.Label, side.Y.Names = []Tick{}, "", nil
-		d.panel(&side, end+14, right, top, bottom)
+		d.addPanel(&side, end+14, right, top, bottom)
 	}
-	d.panel(p, left, end, top, bottom)
+	d.addPanel(p, left, end, top, bottom)
 	mid := (top + bottom) / 2
 	if p.Name != "" {
 		y := mid + 4
 		if p.Sub != "" {
 			y -= lineRoom / 2
 		}
-		d.text(x0, y, -1, Ink, "", d.clip(p.Name, textSize, room.names))
-		d.text(x0, y+lineRoom, -1, Soft, "", d.clip(p.Sub, textSize, room.names))
+		d.addText(x0, y, -1, Ink, "", d.clipText(p.Name, textSize, room.names))
+		d.addText(x0, y+lineRoom, -1, Soft, "", d.clipText(p.Sub, textSize, room.names))
 	}
-	over, under := p.around() // more lines would take the room of the next panel's first, which says the most
+	over, under := p.marginAround() // more lines would take the room of the next panel's first, which says the most
 	beside := p.Right[:min(len(p.Right), max(1, int((bottom-top+over+under)/lineRoom)))]
 	for i, l := range beside {
 		tone := Soft
 		if i == 0 {
 			tone = Ink
 		}
-		d.text(right+12, mid+4+lineRoom*(float64(i)-float64(len(beside)-1)/2), -1, tone, "", d.clip(l, textSize, room.right-12))
+		d.addText(right+12, mid+4+lineRoom*(float64(i)-float64(len(beside)-1)/2), -1, tone, "", d.clipText(l, textSize, room.right-12))
 	}
-	at := p.Y.at(bottom, top)
+	at := p.Y.scaleTo(bottom, top)
 	for i, l := range p.RowNotes {
-		d.text(right+12, at(float64(i)+0.5)+4, -1, Ink, "", d.clip(l, textSize, room.right-12))
+		d.addText(right+12, at(float64(i)+0.5)+4, -1, Ink, "", d.clipText(l, textSize, room.right-12))
 	}
 }
 
-// besides is the room that texts beside the panels take, the same for all so
-// that their axes line up.
+// besides are the widths of the texts left and right of the panels, the same for all panels so that their axes line up.
 type besides struct{ names, ticks, right float64 }
 
-func (b besides) left() float64 {
+func (b besides) leftWidth() float64 {
 	if b.names > 0 {
 		return b.names + 10 + b.ticks
 	}
@@ -370,18 +364,18 @@ func (d *drawing) roomBeside(panels []Panel, w float64) besides {
 	b := besides{right: 14}
 	for i := range panels {
 		p := &panels[i]
-		b.names = max(b.names, min(d.width(p.Name, textSize), w*0.2), min(d.width(p.Sub, textSize), w*0.2))
+		b.names = max(b.names, min(d.textWidth(p.Name, textSize), w*0.2), min(d.textWidth(p.Sub, textSize), w*0.2))
 		for _, n := range p.Y.Names {
-			b.ticks = max(b.ticks, min(d.width(n, textSize), w*0.28)+10)
+			b.ticks = max(b.ticks, min(d.textWidth(n, textSize), w*0.28)+10)
 		}
 		if p.Y.Scale != Rows && !p.Y.Bare {
 			for _, t := range p.Y.ticksOf(p.Height, 40) {
-				b.ticks = max(b.ticks, min(d.width(t.Label, textSize), w*0.2)+10)
+				b.ticks = max(b.ticks, min(d.textWidth(t.Label, textSize), w*0.2)+10)
 			}
 		}
 		for _, s := range [][]string{p.Right, p.RowNotes} {
 			for _, l := range s {
-				b.right = max(b.right, min(d.width(l, textSize)+14, w*0.44))
+				b.right = max(b.right, min(d.textWidth(l, textSize)+14, w*0.44))
 			}
 		}
 	}

@@ -11,15 +11,15 @@ import (
 // LatencyOverLoad is the latency of a service by its load, with the knee: the largest load
 // under which 99 of 100 requests are answered in time.
 func LatencyOverLoad(runs []*gpuprof.Run) *Figure {
-	f := ofRun("load", "Latency over load",
+	f := newRunFigure("load", "Latency over load",
 		"The latency within which a share of the answers came, by the load: the rate over the throughput at saturation of the same run. Vertical lines mark the knee, the horizontal one the time within which an answer is of use.", runs[0])
 	curves, _ := view.Loads(runs)
 	if curves == nil {
-		return f.without("fewer than two runs served requests at a rate, so sweep the load of a service first: gpuprof run " + view.Cut(runs[0].Workload, 40) + " --set KNOB=A,B,C -o sweep.json")
+		return f.setLacking("fewer than two runs served requests at a rate, so sweep the load of a service first: gpuprof run " + view.Cut(runs[0].Workload, 40) + " --set KNOB=A,B,C -o sweep.json")
 	}
 	head, where := view.SweepHead(runs)
 	f.Subject, f.Context = head, []string{where, view.Plural(len(runs), "run")}
-	f.dated(runs[0].Started)
+	f.setDate(runs[0].Started)
 	shares := []float64{0.5, 0.99}
 	if len(curves) == 1 {
 		shares = []float64{0.5, 0.9, 0.99, 0.999}
@@ -50,10 +50,10 @@ func LatencyOverLoad(runs []*gpuprof.Run) *Figure {
 	if !ok {
 		for _, c := range curves {
 			if len(c.Points) == 0 {
-				return f.lacking(runs[0], c.Text())
+				return f.setRunLacking(runs[0], c.Text())
 			}
 		}
-		return f.lacking(runs[0], "no percentile of the latency was measured")
+		return f.setRunLacking(runs[0], "no percentile of the latency was measured")
 	}
 	for i, c := range curves {
 		if c.SLO >= p.Y.Min && c.SLO <= p.Y.Max && (i == 0 || c.SLO != curves[0].SLO) {
@@ -62,7 +62,7 @@ func LatencyOverLoad(runs []*gpuprof.Run) *Figure {
 		if knee, _ := c.Knee(); knee >= 0 {
 			p.Marks = append(p.Marks, Mark{Kind: Rule, X0: knee, Y0: p.Y.Max, Tone: Soft, Form: Dashed, Text: "knee at " + fmt.Sprintf("%.3g", knee), Tip: c.Text()})
 		}
-		f.note(c.Text())
+		f.addNote(c.Text())
 	}
 	f.Panels = append(f.Panels, p)
 	return f

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// ofMemory is a figure about the device with the largest peak.
-func ofMemory(id, title, desc string, a *memsnap.Analysis) *Figure {
+// newMemoryFigure is a figure about the device with the largest peak.
+func newMemoryFigure(id, title, desc string, a *memsnap.Analysis) *Figure {
 	f := &Figure{ID: id, Title: title, Desc: desc, Tool: a.Tool.Version}
 	if len(a.Devices) > 0 {
 		d := &a.Devices[0]
@@ -35,12 +35,11 @@ func bytesAxis(label string, most float64) Axis {
 	return Axis{Max: max(most, 1), Unit: unit, Label: label + " (" + name + ")"}
 }
 
-// MemoryOverTime is the memory of live tensors by category, and what is reserved, over
-// the events of the recording.
+// MemoryOverTime draws the live tensors' bytes by category, and the reserved bytes, over the events of the recording.
 func MemoryOverTime(a *memsnap.Analysis) *Figure {
-	f := ofMemory("memory", "Memory over time", "The bytes of live tensors by category and the reserved bytes over the events of the recording.", a)
+	f := newMemoryFigure("memory", "Memory over time", "The bytes of live tensors by category and the reserved bytes over the events of the recording.", a)
 	if len(a.Devices) == 0 || len(a.Devices[0].Series.Event) == 0 {
-		return f.without("the snapshot has no events")
+		return f.setLacking("the snapshot has no events")
 	}
 	d := &a.Devices[0]
 	s := &d.Series
@@ -83,7 +82,7 @@ func MemoryOverTime(a *memsnap.Analysis) *Figure {
 	return f
 }
 
-// mostStepMarks is how many ends of steps a chart shows: more stand for nothing.
+// mostStepMarks limits the ends of steps in a chart: more are illegible.
 const mostStepMarks = 60
 
 // stepMarks are lines at the ends of steps.
@@ -102,14 +101,14 @@ func stepMarks(f *Figure, d *memsnap.Device) (out []Mark) {
 	return out
 }
 
-// mostMemorySites is how many lines a chart names.
+// mostMemorySites limits the lines that a chart names.
 const mostMemorySites = 16
 
-// MemorySites is what each line of the program holds at the peak.
+// MemorySites draws the bytes that each line of the program holds at the peak.
 func MemorySites(a *memsnap.Analysis) *Figure {
-	f := ofMemory("sites", "Memory at the peak by line", "For each line of the program the bytes that its tensors hold at the peak, by category.", a)
+	f := newMemoryFigure("sites", "Memory at the peak by line", "For each line of the program the bytes that its tensors hold at the peak, by category.", a)
 	if len(a.Devices) == 0 {
-		return f.without("nothing was live at the peak")
+		return f.setLacking("nothing was live at the peak")
 	}
 	d := &a.Devices[0]
 	m := &d.Peak
@@ -118,7 +117,7 @@ func MemorySites(a *memsnap.Analysis) *Figure {
 		f.Title = "Memory by line at " + view.Cut(d.At.Name, 60)
 	}
 	if len(m.Sites) == 0 {
-		return f.without("nothing was live at the peak")
+		return f.setLacking("nothing was live at the peak")
 	}
 	tones := kindTones(d)
 	var names []string
@@ -139,12 +138,12 @@ func MemorySites(a *memsnap.Analysis) *Figure {
 			f.Legend = append(f.Legend, Entry{Text: s.Category, Tone: tone})
 		}
 	}
-	p.Y = rows(names)
+	p.Y = rowAxis(names)
 	p.X = bytesAxis("bytes at the peak", most)
 	p.Height = 22 * float64(len(names))
 	f.Panels = []Panel{p}
 	if more := len(m.Sites) + m.MoreSites - len(shown); more > 0 {
-		f.note(fmt.Sprintf("not drawn: %s", view.Plural(more, "other line")))
+		f.addNote(fmt.Sprintf("not drawn: %s", view.Plural(more, "other line")))
 	}
 	return f
 }

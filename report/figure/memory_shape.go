@@ -20,35 +20,35 @@ func kindTones(d *memsnap.Device) map[string]Tone {
 // MemoryCalls is an icicle of the stacks that hold memory at the moment of the report,
 // the outermost frame at the top.
 func MemoryCalls(a *memsnap.Analysis) *Figure {
-	f := ofMemory("calls", "Memory by call", "The frames of the stacks that hold memory, the outermost at the top: each is as wide as the bytes that it and its callees allocated.", a)
+	f := newMemoryFigure("calls", "Memory by call", "The frames of the stacks that hold memory, the outermost at the top: each is as wide as the bytes that it and its callees allocated.", a)
 	if len(a.Devices) == 0 {
-		return f.without("nothing was live")
+		return f.setLacking("nothing was live")
 	}
 	m, when := a.Devices[0].Shown()
 	if len(m.Calls) == 0 {
-		return f.without("no live memory has a stack")
+		return f.setLacking("no live memory has a stack")
 	}
 	f.Title = "Memory by call at " + view.Cut(when, 60)
 	calls := make([]call, 0, len(m.Calls))
 	for _, c := range m.Calls {
 		calls = append(calls, call{c.Where, c.Depth, c.From, c.To})
 	}
-	p, most := icicle(calls, func(bytes int64) string { return gpuprof.FormatBytes(float64(bytes)) })
+	p, most := iciclePanel(calls, func(bytes int64) string { return gpuprof.FormatBytes(float64(bytes)) })
 	p.X = bytesAxis("bytes", most)
 	f.Panels = []Panel{p}
 	return f
 }
 
-// MemoryMap is the largest segments with what is live in each.
+// MemoryMap draws the largest segments with their live memory.
 func MemoryMap(a *memsnap.Analysis) *Figure {
-	f := ofMemory("map", "Segments", "The largest segments that the allocator holds, a row for each: live memory by category, and free memory between it.", a)
+	f := newMemoryFigure("map", "Segments", "The largest segments that the allocator holds, a row for each: live memory by category, and free memory between it.", a)
 	if len(a.Devices) == 0 {
-		return f.without("nothing was reserved")
+		return f.setLacking("nothing was reserved")
 	}
 	d := &a.Devices[0]
 	m, when := d.Shown()
 	if len(m.Segments) == 0 {
-		return f.without("nothing was reserved")
+		return f.setLacking("nothing was reserved")
 	}
 	f.Title = "Segments at " + view.Cut(when, 60)
 	tones := kindTones(d)
@@ -79,10 +79,10 @@ func MemoryMap(a *memsnap.Analysis) *Figure {
 		f.Legend = append(f.Legend, Entry{Text: k, Tone: byKind[k].Tone})
 	}
 	f.Legend = append(f.Legend, Entry{Text: "free", Tone: Rest})
-	p.Y = rows(names)
+	p.Y = rowAxis(names)
 	f.Panels = []Panel{p}
 	if m.MoreSegments > 0 {
-		f.note("not drawn: " + view.Plural(m.MoreSegments, "smaller segment"))
+		f.addNote("not drawn: " + view.Plural(m.MoreSegments, "smaller segment"))
 	}
 	return f
 }

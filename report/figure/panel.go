@@ -6,9 +6,9 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// at places the values of an axis between two ends; what lies beyond is placed
-// at the end.
-func (a *Axis) at(from, to float64) func(float64) float64 {
+// scaleTo returns a function from an axis's values to positions between two ends; it places values beyond the axis at
+// the end.
+func (a *Axis) scaleTo(from, to float64) func(float64) float64 {
 	f := func(v float64) float64 { return v }
 	if a.Scale == Log {
 		f = math.Log
@@ -29,8 +29,8 @@ func (a *Axis) at(from, to float64) func(float64) float64 {
 	}
 }
 
-// holds reports whether a value lies on the axis.
-func (a *Axis) holds(v float64) bool { return v >= a.Min && v <= a.Max }
+// hasValue reports whether a value is on the axis.
+func (a *Axis) hasValue(v float64) bool { return v >= a.Min && v <= a.Max }
 
 // frame is a panel with its place.
 type frame struct {
@@ -46,20 +46,20 @@ type nearText struct {
 	text string
 }
 
-// panel draws axes and marks between the corners of a panel's area.
-func (d *drawing) panel(p *Panel, x0, x1, y0, y1 float64) {
+// addPanel draws axes and marks between the corners of a panel's area.
+func (d *drawing) addPanel(p *Panel, x0, x1, y0, y1 float64) {
 	own := *p
-	own.X.Max = p.stretched(d.ems, x1-x0)
-	f := &frame{drawing: d, p: &own, x0: x0, x1: x1, y0: y0, y1: y1, x: own.X.at(x0, x1), y: own.Y.at(y1, y0)}
-	f.axes()
+	own.X.Max = p.xAxisEnd(d.ems, x1-x0)
+	f := &frame{drawing: d, p: &own, x0: x0, x1: x1, y0: y0, y1: y1, x: own.X.scaleTo(x0, x1), y: own.Y.scaleTo(y1, y0)}
+	f.drawAxes()
 	for i := range own.Marks {
-		f.mark(&own.Marks[i])
+		f.drawMark(&own.Marks[i])
 	}
 	f.placeNear()
 }
 
-// stretched is the end of the X axis that leaves room for the texts after marks.
-func (p *Panel) stretched(e ems, w float64) float64 {
+// xAxisEnd returns an end of the X axis that leaves room for the texts after marks.
+func (p *Panel) xAxisEnd(e ems, w float64) float64 {
 	most := p.X.Max
 	if p.X.Scale != Linear {
 		return most
@@ -69,7 +69,7 @@ func (p *Panel) stretched(e ems, w float64) float64 {
 			continue
 		}
 		v := max(m.X0, m.X1)
-		room := max(w-e.width(m.Text, textSize)-10, 0.35*w)
+		room := max(w-e.textWidth(m.Text, textSize)-10, 0.35*w)
 		if end := p.X.Min + (v-p.X.Min)*w/room; view.Finite(end) {
 			most = max(most, end)
 		}
@@ -77,32 +77,32 @@ func (p *Panel) stretched(e ems, w float64) float64 {
 	return most
 }
 
-func (f *frame) axes() {
+func (f *frame) drawAxes() {
 	p := f.p
 	var grid [][]point
 	if !p.X.Bare {
 		grid = append(grid, []point{{f.x0, f.y1}, {f.x1, f.y1}})
 		for _, t := range p.X.ticksOf(f.x1-f.x0, 75) {
-			if !p.X.holds(t.At) {
+			if !p.X.hasValue(t.At) {
 				continue
 			}
-			if x := f.x(t.At); t.Label == "" || f.text(x, f.y1+16, 0, Soft, "axis", t.Label) {
+			if x := f.x(t.At); t.Label == "" || f.addText(x, f.y1+16, 0, Soft, "axis", t.Label) {
 				grid = append(grid, []point{{x, f.y0}, {x, f.y1 + 4}})
 			}
 		}
 		if p.X.Label != "" {
-			f.text((f.x0+f.x1)/2, f.y1+16+lineRoom, 0, Soft, "axis-label", f.clip(p.X.Label, textSize, f.w-20))
+			f.addText((f.x0+f.x1)/2, f.y1+16+lineRoom, 0, Soft, "axis-label", f.clipText(p.X.Label, textSize, f.w-20))
 		}
 	}
 	if !p.Y.Bare && p.Y.Scale != Rows {
 		for _, t := range p.Y.ticksOf(f.y1-f.y0, 40) {
-			if y := f.y(t.At); t.Label == "" || f.text(f.x0-6, y+4, 1, Soft, "axis", t.Label) {
+			if y := f.y(t.At); t.Label == "" || f.addText(f.x0-6, y+4, 1, Soft, "axis", t.Label) {
 				grid = append(grid, []point{{f.x0, y}, {f.x1, y}})
 			}
 		}
 	}
 	for i, n := range p.Y.Names {
-		f.text(f.x0-10, f.y(float64(i)+0.5)+4, 1, Ink, "", f.clip(n, textSize, f.x0-10-f.margin+0.5))
+		f.addText(f.x0-10, f.y(float64(i)+0.5)+4, 1, Ink, "", f.clipText(n, textSize, f.x0-10-f.margin+0.5))
 	}
 	if grid != nil {
 		f.add(rulers, shape{kind: pathShape, lines: grid, tone: Faint, form: Hair})
@@ -112,26 +112,26 @@ func (f *frame) axes() {
 		if p.Title == "" {
 			x, tone, class = max(f.x0-70, f.margin), Soft, "axis-label"
 		}
-		f.text(x, f.y0-8, -1, tone, class, title)
+		f.addText(x, f.y0-8, -1, tone, class, title)
 	}
 }
 
-func (f *frame) mark(m *Mark) {
+func (f *frame) drawMark(m *Mark) {
 	switch m.Kind {
 	case Bar:
-		f.bar(m)
+		f.drawBar(m)
 	case Boxes:
-		f.boxes(m)
+		f.drawBoxes(m)
 	case Line, Area, Samples, Flags:
-		f.path(m)
+		f.drawPath(m)
 	case Dot:
-		f.dot(m)
+		f.drawDot(m)
 	case Range:
-		f.interval(m)
+		f.drawInterval(m)
 	case Rule:
-		f.rule(m)
+		f.drawRule(m)
 	case Band:
-		f.band(*m, f.x, f.x0, f.x1, f.y0, f.y1)
+		f.addBand(*m, f.x, f.x0, f.x1, f.y0, f.y1)
 	}
 	if m.Text == "" || m.Kind == Bar && m.Place == Inside || m.Kind == Rule {
 		return
@@ -142,17 +142,17 @@ func (f *frame) mark(m *Mark) {
 	}
 	switch m.Place {
 	case After:
-		f.text(x+6, y+4, -1, Ink, "", f.clip(m.Text, textSize, max(f.x1-x, 0)))
+		f.addText(x+6, y+4, -1, Ink, "", f.clipText(m.Text, textSize, max(f.x1-x, 0)))
 	case Left:
-		f.text(x-8, y-7, 1, Ink, "", m.Text)
+		f.addText(x-8, y-7, 1, Ink, "", m.Text)
 	case Near:
 		f.near = append(f.near, nearText{point{x, y}, m.Text})
 	case Inside:
-		f.text(x, y+4, 0, Ink, "", m.Text)
+		f.addText(x, y+4, 0, Ink, "", m.Text)
 	}
 }
 
-func (f *frame) bar(m *Mark) {
+func (f *frame) drawBar(m *Mark) {
 	x0, x1 := f.x(min(m.X0, m.X1)), f.x(max(m.X0, m.X1))
 	y0, y1 := f.y(m.Y0), f.y(m.Y1)
 	if y0 > y1 {
@@ -166,20 +166,20 @@ func (f *frame) bar(m *Mark) {
 	if m.Place != Inside || m.Text == "" || y1-y0 < leastPitch {
 		return
 	}
-	text := f.fits(m.Text, x1-x0-8)
+	text := f.fitLabel(m.Text, x1-x0-8)
 	if text != m.Text && m.Brief != "" {
-		text = f.fits(m.Brief, x1-x0-8)
+		text = f.fitLabel(m.Brief, x1-x0-8)
 	}
 	if text != "" {
-		tone := m.Tone.on()
+		tone := m.Tone.contrastTone()
 		if m.Form == Pale {
 			tone = Ink
 		}
-		f.text((x0+x1)/2, (y0+y1)/2+4, 0, tone, "", text)
+		f.addText((x0+x1)/2, (y0+y1)/2+4, 0, tone, "", text)
 	}
 }
 
-func (f *frame) boxes(m *Mark) {
+func (f *frame) drawBoxes(m *Mark) {
 	var lines [][]point
 	for i := 0; i+1 < len(m.Points); i += 2 {
 		a, b := m.Points[i], m.Points[i+1]
@@ -188,7 +188,7 @@ func (f *frame) boxes(m *Mark) {
 	f.add(marks, shape{kind: boxesShape, lines: lines, tone: m.Tone, form: m.Form, tip: m.Tip})
 }
 
-func (f *frame) path(m *Mark) {
+func (f *frame) drawPath(m *Mark) {
 	s := shape{kind: pathShape, tone: m.Tone, form: m.Form, tip: m.Tip, closed: m.Kind == Area}
 	var cur []point
 	flush := func() {
@@ -234,7 +234,7 @@ func dotShape(x, y, r float64, tone Tone, of Shape) shape {
 	return shape{kind: circleShape, x: x, y: y, w: r, tone: tone}
 }
 
-func (f *frame) dot(m *Mark) {
+func (f *frame) drawDot(m *Mark) {
 	r := bigDot
 	if m.Small {
 		r = smallDot
@@ -245,9 +245,8 @@ func (f *frame) dot(m *Mark) {
 	f.add(above, s)
 }
 
-// interval draws a line between two ends, with a bar across an end that lies on
-// the axis and an arrow at one that goes on beyond it.
-func (f *frame) interval(m *Mark) {
+// drawInterval draws a line between two ends, with a bar across an end on the axis and an arrow at an end beyond it.
+func (f *frame) drawInterval(m *Mark) {
 	across := m.Y0 == m.Y1
 	s := shape{kind: pathShape, tone: m.Tone, form: Whisker, tip: m.Tip}
 	a, b := point{f.x(m.X0), f.y(m.Y0)}, point{f.x(m.X1), f.y(m.Y1)}
@@ -264,7 +263,7 @@ func (f *frame) interval(m *Mark) {
 			}
 			return point{end.x + aside, end.y + along}
 		}
-		if axis.holds(v) {
+		if axis.hasValue(v) {
 			s.lines = append(s.lines, []point{turn(0, -4), turn(0, 4)})
 		} else {
 			s.lines = append(s.lines, []point{turn(6*way, -4), turn(0, 0), turn(6*way, 4)})
@@ -273,7 +272,7 @@ func (f *frame) interval(m *Mark) {
 	f.add(marks, s)
 }
 
-func (f *frame) rule(m *Mark) {
+func (f *frame) drawRule(m *Mark) {
 	line := []point{{f.x(m.X0), f.y0}, {f.x(m.X0), f.y1}}
 	if m.Across {
 		line = []point{{f.x0, f.y(m.Y0)}, {f.x1, f.y(m.Y0)}}
@@ -286,10 +285,10 @@ func (f *frame) rule(m *Mark) {
 	if !m.Across && f.y(m.Y0) < (f.y0+f.y1)/2 { // what it points at is up there
 		y = f.y1 - 6
 	}
-	f.text(line[0].x+6, y, -1, Ink, "", m.Text)
+	f.addText(line[0].x+6, y, -1, Ink, "", m.Text)
 }
 
-func (d *drawing) band(m Mark, at func(float64) float64, left, right, top, bottom float64) {
+func (d *drawing) addBand(m Mark, at func(float64) float64, left, right, top, bottom float64) {
 	x0 := at(m.X0)
 	x1 := max(at(m.X1), x0+1)
 	if m.X1 < m.X0 || x0 >= right || x1 <= left {
@@ -306,11 +305,11 @@ func (f *frame) placeNear() {
 		f.taken = append(f.taken, own)
 	}
 	for _, n := range f.near {
-		text := f.clip(n.text, textSize, 180)
-		w := f.width(text, textSize)
+		text := f.clipText(n.text, textSize, 180)
+		w := f.textWidth(text, textSize)
 		for _, off := range []point{{10, 4}, {-10 - w, 4}, {6, -10}, {6, 18}, {-6 - w, -10}, {-6 - w, 18}, {-w / 2, -20}, {-w / 2, 28}} {
 			x, y := n.at.x+off.x, n.at.y+off.y
-			if x >= f.x0 && x+w <= f.x1 && y > f.y0 && y < f.y1 && f.text(x, y, -1, Ink, "", text) {
+			if x >= f.x0 && x+w <= f.x1 && y > f.y0 && y < f.y1 && f.addText(x, y, -1, Ink, "", text) {
 				break
 			}
 		}

@@ -26,9 +26,8 @@ const (
 
 const dpi = 96
 
-// Write writes the figure as a file of its own: "svg", or "png" of width x height
-// pixels (0: the default) that says which program wrote it. SVG names its font
-// and does not embed it. A size out of range is ErrUsage.
+// Write writes the figure as a file of its own: "svg", or "png" of width x height pixels (0: the default) with the
+// program's name in its metadata. SVG names its font and does not embed it. A size out of range is ErrUsage.
 func (f *Figure) Write(w io.Writer, format string, width, height int) error {
 	if width == 0 {
 		width = DefaultWidth
@@ -42,30 +41,30 @@ func (f *Figure) Write(w io.Writer, format string, width, height int) error {
 	}
 	x, y := float64(width)*vg.Inch.Points()/dpi, float64(height)*vg.Inch.Points()/dpi
 	if asNeeded {
-		y -= math.Floor(f.layout(x, y, true).slack*dpi/vg.Inch.Points()) * vg.Inch.Points() / dpi
+		y -= math.Floor(f.layOut(x, y, true).slack*dpi/vg.Inch.Points()) * vg.Inch.Points() / dpi
 	}
 	if format == "svg" {
 		return f.svgFile(w, x, y)
 	}
 	var b bytes.Buffer
-	if _, err := (vgimg.PngCanvas{Canvas: f.pixels(x, y)}).WriteTo(&b); err != nil {
+	if _, err := (vgimg.PngCanvas{Canvas: f.drawPixels(x, y)}).WriteTo(&b); err != nil {
 		return fmt.Errorf("encoding the picture: %w", err)
 	}
-	_, err := w.Write(markPNG(b.Bytes(), "gpuprof "+ascii(f.Tool)))
+	_, err := w.Write(markPNG(b.Bytes(), "gpuprof "+keepASCII(f.Tool)))
 	return err
 }
 
-// Pixels is what a PNG of width x height pixels holds.
+// Pixels draws the content of a PNG of width x height pixels.
 func (f *Figure) Pixels(width, height int) image.Image {
-	return f.pixels(float64(width)*vg.Inch.Points()/dpi, float64(height)*vg.Inch.Points()/dpi).Image()
+	return f.drawPixels(float64(width)*vg.Inch.Points()/dpi, float64(height)*vg.Inch.Points()/dpi).Image()
 }
 
-// pixels draws the shapes; vg counts from the bottom.
-func (f *Figure) pixels(w, h float64) *vgimg.Canvas {
+// drawPixels draws the shapes; vg counts y from the bottom.
+func (f *Figure) drawPixels(w, h float64) *vgimg.Canvas {
 	c := vgimg.NewWith(vgimg.UseWH(vg.Length(w), vg.Length(h)), vgimg.UseDPI(dpi), vgimg.UseBackgroundColor(color.White))
 	p := &pen{c, h}
-	for _, s := range f.layout(w, h, true).shapes() {
-		p.draw(&s)
+	for _, s := range f.layOut(w, h, true).listShapes() {
+		p.drawShape(&s)
 	}
 	return c
 }
@@ -75,36 +74,38 @@ type pen struct {
 	h float64
 }
 
-func (p *pen) at(x, y float64) vg.Point { return vg.Point{X: vg.Length(x), Y: vg.Length(p.h - y)} }
+func (p *pen) pagePoint(x, y float64) vg.Point {
+	return vg.Point{X: vg.Length(x), Y: vg.Length(p.h - y)}
+}
 
-func (p *pen) draw(s *shape) {
-	c, m := s.tone.light(), s.form.manner()
+func (p *pen) drawShape(s *shape) {
+	c, m := s.tone.lightColor(), s.form.findManner()
 	c.A = uint8(math.Round(255 * m.opacity))
 	p.SetColor(c)
 	switch s.kind {
 	case textShape:
-		at := p.at(s.x, s.y)
-		face := face(s.size, s.size > textSize)
+		at := p.pagePoint(s.x, s.y)
+		face := fontFace(s.size, s.size > textSize)
 		at.X -= face.Width(s.text) * vg.Length(s.anchor+1) / 2
 		p.FillString(face, at, s.text)
 	case circleShape:
-		p.Fill(p.circle(s.x, s.y, s.w))
+		p.Fill(p.circlePath(s.x, s.y, s.w))
 		if s.ring {
 			p.SetColor(color.White)
-			p.Fill(p.circle(s.x, s.y, s.w-2))
+			p.Fill(p.circlePath(s.x, s.y, s.w-2))
 		}
 	case rectShape:
-		p.Fill(p.corners(s.x, s.y, s.x+s.w, s.y+s.h))
+		p.Fill(p.cornerPath(s.x, s.y, s.x+s.w, s.y+s.h))
 	case boxesShape:
 		for _, l := range s.lines {
-			p.Fill(p.corners(l[0].x, l[0].y, l[1].x, l[1].y))
+			p.Fill(p.cornerPath(l[0].x, l[0].y, l[1].x, l[1].y))
 		}
 	case pathShape:
-		p.path(s, m)
+		p.drawPath(s, m)
 	}
 }
 
-func (p *pen) path(s *shape, m manner) {
+func (p *pen) drawPath(s *shape, m manner) {
 	p.SetLineWidth(vg.Length(m.stroke))
 	p.SetLineDash(nil, 0)
 	if m.dash > 0 {
@@ -112,13 +113,13 @@ func (p *pen) path(s *shape, m manner) {
 	}
 	for _, l := range s.lines {
 		if m.roundedDotted {
-			p.Fill(p.circle(l[0].x, l[0].y, m.stroke/2))
+			p.Fill(p.circlePath(l[0].x, l[0].y, m.stroke/2))
 			continue
 		}
 		var path vg.Path
-		path.Move(p.at(l[0].x, l[0].y))
+		path.Move(p.pagePoint(l[0].x, l[0].y))
 		for _, v := range l[1:] {
-			path.Line(p.at(v.x, v.y))
+			path.Line(p.pagePoint(v.x, v.y))
 		}
 		if s.closed {
 			path.Close()
@@ -131,18 +132,18 @@ func (p *pen) path(s *shape, m manner) {
 	}
 }
 
-func (p *pen) corners(x0, y0, x1, y1 float64) (path vg.Path) {
-	path.Move(p.at(x0, y0))
-	path.Line(p.at(x1, y0))
-	path.Line(p.at(x1, y1))
-	path.Line(p.at(x0, y1))
+func (p *pen) cornerPath(x0, y0, x1, y1 float64) (path vg.Path) {
+	path.Move(p.pagePoint(x0, y0))
+	path.Line(p.pagePoint(x1, y0))
+	path.Line(p.pagePoint(x1, y1))
+	path.Line(p.pagePoint(x0, y1))
 	path.Close()
 	return path
 }
 
-func (p *pen) circle(x, y, r float64) (path vg.Path) {
-	path.Move(p.at(x+r, y))
-	path.Arc(p.at(x, y), vg.Length(r), 0, 2*math.Pi)
+func (p *pen) circlePath(x, y, r float64) (path vg.Path) {
+	path.Move(p.pagePoint(x+r, y))
+	path.Arc(p.pagePoint(x, y), vg.Length(r), 0, 2*math.Pi)
 	path.Close()
 	return path
 }
@@ -158,8 +159,8 @@ func markPNG(png []byte, software string) []byte {
 	return bytes.Join([][]byte{png[:head], chunk, png[head:]}, nil)
 }
 
-// ascii keeps a version fit for a tEXt chunk, which is Latin-1 on one line.
-func ascii(s string) string {
+// keepASCII keeps a version fit for a tEXt chunk, which is Latin-1 on one line.
+func keepASCII(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c < 0x20 || c > 0x7e {
 			return '?'

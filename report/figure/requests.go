@@ -12,21 +12,21 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Requests is what callers saw of a service under load: the latency by percentile, latency
-// and queue over time, and the sizes of batches.
+// Requests draws the callers' view of a service under load: the latency by percentile, latency and queue over time, and
+// the sizes of batches.
 func Requests(r *gpuprof.Run) *Figure {
-	f := ofRun("requests", "Requests under load",
+	f := newRunFigure("requests", "Requests under load",
 		"The latency within which each share of the requests was answered, on an axis of percentiles; p50 and p99 of each part of the load over time; the requests that waited; the sizes of batches.", r)
 	q := r.Requests
 	if q == nil {
-		return f.lacking(r, "the run served no requests")
+		return f.setRunLacking(r, "the run served no requests")
 	}
 	if q.Latency.Count == 0 {
-		return f.lacking(r, "no request was answered")
+		return f.setRunLacking(r, "no request was answered")
 	}
 	curves, fault := percentilePanel(q)
 	if fault != nil {
-		return f.without("its histograms cannot be read: " + fault.Error())
+		return f.setLacking("its histograms cannot be read: " + fault.Error())
 	}
 	f.Panels = append(f.Panels, curves)
 	if q.Told() > 0 {
@@ -40,15 +40,15 @@ func Requests(r *gpuprof.Run) *Figure {
 	}
 	if q.SenderLate != "" {
 		f.Legend = append(f.Legend, Entry{Text: "delay of the sender", Tone: "p1", Form: Stroke})
-		f.note(q.SenderLate + ": latencies that are its own are left out")
+		f.addNote(q.SenderLate + ": latencies that are its own are left out")
 	}
-	f.Panels = append(f.Panels, overTime(q)...)
+	f.Panels = append(f.Panels, timePanels(q)...)
 	f.Panels = append(f.Panels, batchPanel(q))
 	switch q.Waits {
 	case loadtest.WaitsRoom:
-		f.note("the sender waited for room in the queue: the time for which it was held back is in the latency, and not in what it sees itself")
+		f.addNote("the sender waited for room in the queue: the time for which it was held back is in the latency, and not in what it sees itself")
 	case loadtest.WaitsAnswer:
-		f.note("each caller waits for its answer before it sends again, so that a slow service is asked less often: these latencies hide how long requests on a schedule would have taken")
+		f.addNote("each caller waits for its answer before it sends again, so that a slow service is asked less often: these latencies hide how long requests on a schedule would have taken")
 	}
 	return f
 }
@@ -125,23 +125,22 @@ func percentilePanel(q *loadtest.Requests) (Panel, error) {
 	}
 	most = max(most, 1)
 	p.X = Axis{Max: most, Label: "share of the requests answered within", Ticks: shareTicks(most)}
-	p.Y = titled(&p, "latency by percentile", longest)
+	p.Y = titleAxis(&p, "latency by percentile", longest)
 	if q.SLO > 0 && q.SLO <= p.Y.Max {
 		p.Marks = append(p.Marks, Mark{Kind: Rule, Y0: q.SLO, Across: true, Tone: Ink, Form: Dashed, Tip: "answers of use come within " + view.Seconds(q.SLO)})
 	}
 	return p, nil
 }
 
-// titled is an axis of times up to most, named above its panel.
-func titled(p *Panel, title string, most float64) Axis {
-	y := seconds(title, max(most*1.05, 1e-6))
+// titleAxis is an axis of times up to most, in seconds, with its name above the panel.
+func titleAxis(p *Panel, title string, most float64) Axis {
+	y := secondsAxis(title, max(most*1.05, 1e-6))
 	p.Title, y.Label = y.Label, ""
 	return y
 }
 
-// overTime is latency and queue by the blocks of the first process, the others' having their
-// own time.
-func overTime(q *loadtest.Requests) []Panel {
+// timePanels draw latency and queue by the blocks of the first process, since other processes have their own time.
+func timePanels(q *loadtest.Requests) []Panel {
 	lat := Panel{Height: 92}
 	queue := Panel{Title: "requests that waited when a batch began: mean (thick) and most (thin) of each part", Height: 62}
 	forms := []Form{Stroke, Outline}
@@ -179,16 +178,16 @@ func overTime(q *loadtest.Requests) []Panel {
 	if len(shares) == 1 {
 		title = "latency over time, p50 of each part"
 	}
-	lat.Y, queue.Y = titled(&lat, title, longest), Axis{Max: max(deepest*1.05, 1)}
-	lat.Marks, queue.Marks = pointed(lats), pointed(waits)
+	lat.Y, queue.Y = titleAxis(&lat, title, longest), Axis{Max: max(deepest*1.05, 1)}
+	lat.Marks, queue.Marks = addPoints(lats), addPoints(waits)
 	if len(lats) == 0 {
 		return []Panel{queue}
 	}
 	return []Panel{lat, queue}
 }
 
-// pointed adds the points of lines that have few.
-func pointed(lines []Mark) []Mark {
+// addPoints adds the points of lines that have few.
+func addPoints(lines []Mark) []Mark {
 	for _, m := range slices.Clone(lines) {
 		if len(m.Points) < 40 {
 			m.Kind, m.Form = Samples, Points

@@ -11,10 +11,10 @@ import (
 // Roofline is the measured peak rates with a point for each counted stage and,
 // smaller, for each of its kernels.
 func Roofline(r *gpuprof.Run) *Figure {
-	f := ofRun("roofline", "Roofline", "Flop rate over arithmetic intensity on logarithms, under the peak rates measured on this device.", r)
+	f := newRunFigure("roofline", "Roofline", "Flop rate over arithmetic intensity on logarithms, under the peak rates measured on this device.", r)
 	roof := view.Roofline(r)
 	if len(roof.Points) == 0 {
-		return f.lacking(r, "no stage counts both flops and bytes with a device time")
+		return f.setRunLacking(r, "no stage counts both flops and bytes with a device time")
 	}
 	stages := len(roof.Points)
 	kernels := kernelPoints(r)
@@ -26,10 +26,10 @@ func Roofline(r *gpuprof.Run) *Figure {
 	p.Y = Axis{Scale: Log, Label: "flop/s (counted over median device time)"}
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = roof.Range()
 	if roof.FlopsPerS > 0 {
-		p.Marks = ceilings(roof, p.X, p.Y)
-		f.note("peak rates measured on this device: " + roof.Peaks())
+		p.Marks = ceilingMarks(roof, p.X, p.Y)
+		f.addNote("peak rates measured on this device: " + roof.Peaks())
 	} else {
-		f.note("the peak rates of this device were not measured")
+		f.addNote("the peak rates of this device were not measured")
 	}
 	tones := view.Tones(r)
 	for i, pt := range roof.Points {
@@ -44,7 +44,7 @@ func Roofline(r *gpuprof.Run) *Figure {
 		p.Marks = append(p.Marks, m)
 	}
 	if len(kernels) > 0 {
-		f.note("large points are stages, small ones their kernels")
+		f.addNote("large points are stages, small ones their kernels")
 	}
 	f.Panels = []Panel{p}
 	return f
@@ -69,8 +69,8 @@ func kernelPoints(r *gpuprof.Run) []kernelPoint {
 	return out
 }
 
-// ceilings are the lines of the copy's and the products' peak rates.
-func ceilings(roof view.Roof, x, y Axis) []Mark {
+// ceilingMarks are the lines of the copy's and the products' peak rates.
+func ceilingMarks(roof view.Roof, x, y Axis) []Mark {
 	ridge := roof.FlopsPerS / roof.BytesPerS
 	left := max(x.Min, y.Min/roof.BytesPerS)
 	mid := math.Sqrt(left * ridge)

@@ -7,15 +7,15 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// mostRoofPoints is how many operators the picture has, those with most time above their bound.
+// mostRoofPoints limits the operators in the picture to those with most time above their bound.
 const mostRoofPoints = 24
 
 // TraceRoofline is the data sheet's peak rates with a point for each operator that counts FLOPs and bytes.
 func TraceRoofline(a *analyze.Analysis) *Figure {
-	f := analysed("roofline", "Roofline", "FLOP rate of operators over their arithmetic intensity, under the data sheet's dense peak rates.", a)
+	f := newAnalysisFigure("roofline", "Roofline", "FLOP rate of operators over their arithmetic intensity, under the data sheet's dense peak rates.", a)
 	r := a.Roofline
 	if r == nil {
-		return f.without("no operator was recorded with its shapes (record_shapes=True)")
+		return f.setLacking("no operator was recorded with its shapes (record_shapes=True)")
 	}
 	roof := view.Roof{BytesPerS: r.BytesPerS, FlopsPerS: r.FLOPsPerS["fp32"]}
 	used := map[string]bool{}
@@ -28,7 +28,7 @@ func TraceRoofline(a *analyze.Analysis) *Figure {
 		roof.Points = append(roof.Points, view.RoofPoint{Name: view.Cut(o.Name, 24), Intensity: o.FLOPs / o.Bytes, FlopsPerS: o.FLOPsPerS})
 	}
 	if len(roof.Points) == 0 {
-		return f.without("no operator counts both FLOPs and bytes")
+		return f.setLacking("no operator counts both FLOPs and bytes")
 	}
 	for _, p := range []string{"tf32", "16-bit", "fp8"} {
 		if rate := r.FLOPsPerS[p]; used[p] && rate > 0 {
@@ -38,10 +38,10 @@ func TraceRoofline(a *analyze.Analysis) *Figure {
 	p := Panel{Height: 400, X: Axis{Scale: Log, Label: "arithmetic intensity (FLOP per byte, from the recorded shapes)"}, Y: Axis{Scale: Log, Label: "FLOP/s (over device time)"}}
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = roof.Range()
 	if roof.FlopsPerS > 0 && roof.BytesPerS > 0 {
-		p.Marks = ceilings(roof, p.X, p.Y)
-		f.note("dense peak rates of the " + r.Document)
+		p.Marks = ceilingMarks(roof, p.X, p.Y)
+		f.addNote("dense peak rates of the " + r.Document)
 	} else {
-		f.note("the peak rates of this device are not in the table")
+		f.addNote("the peak rates of this device are not in the table")
 	}
 	names := map[string]bool{}
 	for _, pt := range roof.Points {

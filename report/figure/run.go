@@ -14,28 +14,27 @@ import (
 // More rows than these a figure cannot label.
 const maxRows = 24
 
-// ofRun has the run's subject, device, mode, date, and its status where that is
-// not complete.
-func ofRun(id, title, desc string, r *gpuprof.Run) *Figure {
+// newRunFigure has the run's subject, device, mode, date, and the status of an incomplete run.
+func newRunFigure(id, title, desc string, r *gpuprof.Run) *Figure {
 	f := &Figure{ID: id, Title: title, Desc: desc, Subject: view.Subject(r), Tool: r.Tool.Version, Context: []string{view.DeviceName(r)}}
 	if how := view.HowMeasured(r); how != "" {
 		f.Context = append(f.Context, how)
 	}
-	f.dated(r.Started)
+	f.setDate(r.Started)
 	if r.Status != gpuprof.Complete {
 		f.Context = append(f.Context, strings.ToUpper(view.Status(r)))
 	}
 	return f
 }
 
-// dated adds when the document was made, where that is known.
-func (f *Figure) dated(t time.Time) {
+// setDate adds the date of the document, if it is known.
+func (f *Figure) setDate(t time.Time) {
 	if d := view.Date(t); d != "" {
 		f.Context = append(f.Context, d)
 	}
 }
 
-// oneOf says which of several runs the figure is of.
+// oneOf names the figure's run if there are several.
 func (f *Figure) oneOf(runs []*gpuprof.Run) *Figure {
 	if len(runs) > 1 {
 		s := fmt.Sprintf("run 1 of %d", len(runs))
@@ -47,14 +46,14 @@ func (f *Figure) oneOf(runs []*gpuprof.Run) *Figure {
 	return f
 }
 
-// lacking is a figure that the run cannot give; why goes on from "drawing
-// roofline: …". A run without times says that instead, and is drawn so.
-func (f *Figure) lacking(r *gpuprof.Run, why string) *Figure {
+// setRunLacking marks a figure that the run cannot give; why completes "drawing roofline: …". A run without times gets
+// a notice of that instead.
+func (f *Figure) setRunLacking(r *gpuprof.Run, why string) *Figure {
 	if !view.HasTimes(r) {
 		f.Notice = "No times: " + view.Headline(r)
 		return f
 	}
-	return f.without(why)
+	return f.setLacking(why)
 }
 
 // leastShare of the step has a bar of its own.
@@ -62,13 +61,13 @@ const leastShare = 0.0005
 
 // Shares is one bar of the stages' exposed shares of the step.
 func Shares(r *gpuprof.Run) *Figure {
-	f := ofRun("shares", "Exposed share of each stage", "One bar, divided by how much of the step is exposed time of each stage.", r)
+	f := newRunFigure("shares", "Exposed share of each stage", "One bar, divided by how much of the step is exposed time of each stage.", r)
 	stages := view.Stages(r)
 	if !view.HasTimes(r) || len(stages) == 0 {
-		return f.lacking(r, "no stage was measured")
+		return f.setRunLacking(r, "no stage was measured")
 	}
 	tones := view.Tones(r)
-	p := Panel{X: Axis{Max: 1, Bare: true}, Y: rows([]string{""}), Height: 46}
+	p := Panel{X: Axis{Max: 1, Bare: true}, Y: rowAxis([]string{""}), Height: 46}
 	at, rest := 0.0, 0.0
 	for _, s := range stages {
 		if !(s.Share >= leastShare) {
@@ -88,7 +87,7 @@ func Shares(r *gpuprof.Run) *Figure {
 		p.Marks = append(p.Marks, Mark{Kind: Bar, X0: at, X1: 1, Y1: 1, Tone: Rest, Tip: "stages below 0.05 % each: " + view.Percent(rest)})
 	}
 	if p.Marks == nil {
-		return f.without("no stage has exposed time")
+		return f.setLacking("no stage has exposed time")
 	}
 	f.Panels = []Panel{p}
 	return f
@@ -97,18 +96,18 @@ func Shares(r *gpuprof.Run) *Figure {
 // Stages is the exposed time of each stage, the longest first: the parts that add up to
 // the step.
 func Stages(r *gpuprof.Run) *Figure {
-	f := ofRun("stages", "Exposed time by stage", "For each stage the time of the step that is its alone, with its interval, the longest first.", r)
+	f := newRunFigure("stages", "Exposed time by stage", "For each stage the time of the step that is its alone, with its interval, the longest first.", r)
 	all := view.Stages(r)
 	if !view.HasTimes(r) || len(all) == 0 {
-		return f.lacking(r, "no stage was measured")
+		return f.setRunLacking(r, "no stage was measured")
 	}
 	all = slices.DeleteFunc(all, func(s view.Stage) bool { return s.Exposed == nil || s.Exposed.Median <= 0 })
 	if len(all) == 0 {
-		return f.without("no stage has exposed time")
+		return f.setLacking("no stage has exposed time")
 	}
 	slices.SortStableFunc(all, func(a, b view.Stage) int { return cmp.Compare(b.Exposed.Median, a.Exposed.Median) })
 	if len(all) > maxRows {
-		f.note(fmt.Sprintf("the longest %d of %d stages", maxRows, len(all)))
+		f.addNote(fmt.Sprintf("the longest %d of %d stages", maxRows, len(all)))
 		all = all[:maxRows]
 	}
 	var names []string
@@ -119,7 +118,7 @@ func Stages(r *gpuprof.Run) *Figure {
 			longest = max(longest, s.Exposed.CI95[1])
 		}
 	}
-	p := Panel{Y: rows(names), Height: 26 * float64(len(all)), X: seconds("median exposed time per step", longest)}
+	p := Panel{Y: rowAxis(names), Height: 26 * float64(len(all)), X: secondsAxis("median exposed time per step", longest)}
 	p.X.Label += ", whiskers: 95 % interval, " + view.IntervalScope(r.Step)
 	tones := view.Tones(r)
 	for i, s := range all {
@@ -142,14 +141,14 @@ const mostSpans = 1500
 
 // Timeline is the example step: a lane for the host and one for each stream.
 func Timeline(r *gpuprof.Run) *Figure {
-	f := ofRun("timeline", "Timeline of the example step", "One lane for the host and one for each stream; spans that lie above each other in time overlap.", r)
+	f := newRunFigure("timeline", "Timeline of the example step", "One lane for the host and one for each stream; spans that lie above each other in time overlap.", r)
 	lanes, from, to, left := view.Timeline(r, mostSpans)
 	if len(lanes) == 0 || r.Status == gpuprof.Invalid {
-		return f.lacking(r, "the run holds no example step")
+		return f.setRunLacking(r, "the run holds no example step")
 	}
 	lanes = lanes[:min(len(lanes), maxRows)]
 	tones, used, names := view.Tones(r), map[string]bool{}, []string{}
-	p := Panel{Height: 40 * float64(len(lanes)), X: seconds("time since the step began", to-from)}
+	p := Panel{Height: 40 * float64(len(lanes)), X: secondsAxis("time since the step began", to-from)}
 	p.X.Min, p.X.Max = from, to
 	if from > 0 && from < 0.02*to { // the first tick is 0
 		p.X.Min = 0
@@ -166,11 +165,11 @@ func Timeline(r *gpuprof.Run) *Figure {
 			p.Marks = append(p.Marks, m)
 		}
 	}
-	p.Y = rows(names)
+	p.Y = rowAxis(names)
 	f.Legend, f.Panels = stageLegend(tones, used), []Panel{p}
-	f.note("paler: the steps before and after; kernels come from a separate marked pass")
+	f.addNote("paler: the steps before and after; kernels come from a separate marked pass")
 	if left > 0 {
-		f.note(fmt.Sprintf("the %d shortest spans are left out", left))
+		f.addNote(fmt.Sprintf("the %d shortest spans are left out", left))
 	}
 	return f
 }

@@ -16,18 +16,18 @@ func Scaling(runs []*gpuprof.Run) *Figure {
 	if knob != "" {
 		title += " over " + view.Cut(knob, 40)
 	}
-	f := ofRun("scaling", title, "Step time and throughput for each value, with intervals.", runs[0])
+	f := newRunFigure("scaling", title, "Step time and throughput for each value, with intervals.", runs[0])
 	if len(runs) < 2 {
-		return f.without("there is one run and nothing to compare it with, so sweep a knob first: gpuprof run " + view.Cut(runs[0].Workload, 40) + " --set KNOB=A,B,C -o sweep.json")
+		return f.setLacking("there is one run and nothing to compare it with, so sweep a knob first: gpuprof run " + view.Cut(runs[0].Workload, 40) + " --set KNOB=A,B,C -o sweep.json")
 	}
 	head, where := view.SweepHead(runs)
 	if strings.HasPrefix(head, "several") {
 		f.Subject = head
 	}
 	f.Context = []string{where, view.Plural(len(runs), "run")}
-	f.dated(runs[0].Started)
+	f.setDate(runs[0].Started)
 	if !ok {
-		return f.lacking(runs[0], "the runs do not differ in any setting, or none has times")
+		return f.setRunLacking(runs[0], "the runs do not differ in any setting, or none has times")
 	}
 	for i, c := range curves {
 		if c.Label != "" {
@@ -111,7 +111,7 @@ func curvePanel(knob, label, unit string, numeric bool, curves []curve) (p Panel
 	}
 	seen := map[float64]bool{}
 	for _, c := range curves {
-		p.Marks = append(p.Marks, c.marks()...)
+		p.Marks = append(p.Marks, c.curveMarks()...)
 		for _, pt := range c.points {
 			if !seen[pt.x] {
 				seen[pt.x], p.X.Ticks = true, append(p.X.Ticks, Tick{pt.x, view.Cut(pt.value, 16)})
@@ -121,8 +121,8 @@ func curvePanel(knob, label, unit string, numeric bool, curves []curve) (p Panel
 	return p, true
 }
 
-// marks are the curve's line, then its intervals and points over it.
-func (c curve) marks() []Mark {
+// curveMarks are the curve's line, then its intervals and points over it.
+func (c curve) curveMarks() []Mark {
 	line := Mark{Kind: Line, Tone: c.tone, Form: Stroke}
 	var ranges, dots []Mark
 	for _, pt := range c.points {

@@ -13,43 +13,41 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// Inline is the figure as an element of a page, whose colours are classes of CSS
-// so that light, dark and print each have their own. id is unique in the page. It
-// is empty where there is nothing to draw.
+// Inline returns the figure as an element of a page, with CSS classes for colours, so that light, dark and print each
+// have their own. id is unique in the page. It is empty for a figure without panels.
 func (f *Figure) Inline(id string) string {
-	return f.inline(id, "figure", pageWidth)
+	return f.writeInline(id, "figure", pageWidth)
 }
 
-// InlineNarrow is the figure as Inline has it, laid out for the width of a phone.
-// What stands beside its rows has no room there.
+// InlineNarrow is Inline for the width of a phone, without the notes of rows, which do not fit there.
 func (f *Figure) InlineNarrow(id string) string {
 	slim := *f
 	slim.Panels = slices.Clone(f.Panels)
 	for i := range slim.Panels {
 		slim.Panels[i].RowNotes = nil
 	}
-	return slim.inline(id, "figure slim", narrowWidth)
+	return slim.writeInline(id, "figure slim", narrowWidth)
 }
 
-func (f *Figure) inline(id, class string, width float64) string {
+func (f *Figure) writeInline(id, class string, width float64) string {
 	if f.Empty() {
 		return ""
 	}
-	d := f.layout(width, 0, false)
+	d := f.layOut(width, 0, false)
 	s := &svg{}
-	id = quoted(id)
-	fmt.Fprintf(s, "<div class=\"scroll\" role=\"region\" aria-label=\"%s\" tabindex=\"0\">\n", quoted(f.Title))
-	fmt.Fprintf(s, "<svg class=\"%s\" viewBox=\"0 0 %s %s\" role=\"img\" aria-labelledby=\"%s-t %s-d\">\n", class, number(d.w), number(d.h), id, id)
-	fmt.Fprintf(s, "<title id=\"%s-t\">%s</title>\n<desc id=\"%s-d\">%s</desc>\n", id, quoted(f.Title), id, quoted(f.Words()))
-	for _, shape := range d.shapes() {
-		s.shape(shape, shape.classes())
+	id = quoteText(id)
+	fmt.Fprintf(s, "<div class=\"scroll\" role=\"region\" aria-label=\"%s\" tabindex=\"0\">\n", quoteText(f.Title))
+	fmt.Fprintf(s, "<svg class=\"%s\" viewBox=\"0 0 %s %s\" role=\"img\" aria-labelledby=\"%s-t %s-d\">\n", class, formatNumber(d.w), formatNumber(d.h), id, id)
+	fmt.Fprintf(s, "<title id=\"%s-t\">%s</title>\n<desc id=\"%s-d\">%s</desc>\n", id, quoteText(f.Title), id, quoteText(f.Words()))
+	for _, shape := range d.listShapes() {
+		s.writeShape(shape, shape.cssClasses())
 	}
 	s.WriteString("</svg>\n</div>")
 	return s.String()
 }
 
-// classes are a shape's tone and form, and what it is found by.
-func (s *shape) classes() string {
+// cssClasses are a shape's tone and form, and the names by which scripts find it.
+func (s *shape) cssClasses() string {
 	names := []string{string(s.tone), string(s.form), s.class}
 	if s.kind == textShape && s.tone == Ink { // the colour of text that has no class
 		names[0] = ""
@@ -63,49 +61,48 @@ func (s *shape) classes() string {
 	return ` class="` + strings.Join(strings.Fields(strings.Join(names, " ")), " ") + `"`
 }
 
-// svgFile writes a file of its own, as many points wide and high as it is units. It
-// looks the same under a Content-Security-Policy that allows nothing: no script, no
-// style and no reference to anything outside; colours are attributes.
+// svgFile writes a file of its own, one unit a point. It looks the same under a Content-Security-Policy that allows
+// nothing: no script, no style and no reference to anything outside; colours are attributes.
 func (f *Figure) svgFile(w io.Writer, width, height float64) error {
-	d := f.layout(width, height, true)
+	d := f.layOut(width, height, true)
 	s := &svg{}
 	s.WriteString("<?xml version=\"1.0\"?>\n<!-- " + runfile.Marker + " -->\n")
 	fmt.Fprintf(s, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%spt\" height=\"%spt\" viewBox=\"0 0 %s %s\" role=\"img\" font-family=\"Liberation Sans, Arial, sans-serif\" font-size=\"12\">\n",
-		number(d.w), number(d.h), number(d.w), number(d.h))
-	fmt.Fprintf(s, "<title>%s</title>\n<desc>%s</desc>\n<rect x=\"0\" y=\"0\" width=\"%s\" height=\"%s\" fill=\"#ffffff\"/>\n", quoted(f.Title), quoted(f.Words()), number(d.w), number(d.h))
-	for _, shape := range d.shapes() {
-		s.shape(shape, shape.attributes())
+		formatNumber(d.w), formatNumber(d.h), formatNumber(d.w), formatNumber(d.h))
+	fmt.Fprintf(s, "<title>%s</title>\n<desc>%s</desc>\n<rect x=\"0\" y=\"0\" width=\"%s\" height=\"%s\" fill=\"#ffffff\"/>\n", quoteText(f.Title), quoteText(f.Words()), formatNumber(d.w), formatNumber(d.h))
+	for _, shape := range d.listShapes() {
+		s.writeShape(shape, shape.svgAttributes())
 	}
 	s.WriteString("</svg>\n")
 	_, err := io.WriteString(w, s.String())
 	return err
 }
 
-// attributes are a shape's tone and form as colours on light ground.
-func (s *shape) attributes() string {
-	c, m := hex(s.tone.light()), s.form.manner()
+// svgAttributes are a shape's tone and form as colours on light ground.
+func (s *shape) svgAttributes() string {
+	c, m := hexColor(s.tone.lightColor()), s.form.findManner()
 	switch {
 	case s.kind == textShape && s.size > textSize:
-		return attributes("fill", c, "font-size", number(s.size), "font-weight", "bold")
+		return joinAttributes("fill", c, "font-size", formatNumber(s.size), "font-weight", "bold")
 	case s.ring:
-		return attributes("fill", "#ffffff", "stroke", c, "stroke-width", "2")
+		return joinAttributes("fill", "#ffffff", "stroke", c, "stroke-width", "2")
 	case m.stroke == 0 && m.opacity < 1:
-		return attributes("fill", c, "fill-opacity", fmt.Sprint(m.opacity))
+		return joinAttributes("fill", c, "fill-opacity", fmt.Sprint(m.opacity))
 	case m.stroke == 0:
-		return attributes("fill", c)
+		return joinAttributes("fill", c)
 	}
-	out := attributes("fill", "none", "stroke", c, "stroke-width", number(m.stroke))
+	out := joinAttributes("fill", "none", "stroke", c, "stroke-width", formatNumber(m.stroke))
 	if m.dash > 0 {
-		out += attributes("stroke-dasharray", number(m.dash)+" "+number(m.dash))
+		out += joinAttributes("stroke-dasharray", formatNumber(m.dash)+" "+formatNumber(m.dash))
 	}
 	if m.roundedDotted {
-		out += attributes("stroke-linecap", "round", "stroke-opacity", fmt.Sprint(m.opacity))
+		out += joinAttributes("stroke-linecap", "round", "stroke-opacity", fmt.Sprint(m.opacity))
 	}
 	return out
 }
 
-// attributes are names and values in turns.
-func attributes(pairs ...string) string {
+// joinAttributes joins alternating names and values.
+func joinAttributes(pairs ...string) string {
 	var b strings.Builder
 	for i := 0; i < len(pairs); i += 2 {
 		b.WriteString(" " + pairs[i] + `="` + pairs[i+1] + `"`)
@@ -113,12 +110,12 @@ func attributes(pairs ...string) string {
 	return b.String()
 }
 
-func hex(c color.NRGBA) string { return fmt.Sprintf("#%02x%02x%02x", c.R, c.G, c.B) }
+func hexColor(c color.NRGBA) string { return fmt.Sprintf("#%02x%02x%02x", c.R, c.G, c.B) }
 
 // svg writes primitives with the paint they are given.
 type svg struct{ strings.Builder }
 
-func (b *svg) shape(s shape, paint string) {
+func (b *svg) writeShape(s shape, paint string) {
 	name, end := "rect", "/>\n"
 	switch s.kind {
 	case circleShape:
@@ -131,33 +128,33 @@ func (b *svg) shape(s shape, paint string) {
 	b.WriteString("<" + name + paint)
 	switch s.kind {
 	case rectShape:
-		b.WriteString(` x="` + number(s.x) + `" y="` + number(s.y) + `" width="` + number(s.w) + `" height="` + number(s.h) + `"`)
+		b.WriteString(` x="` + formatNumber(s.x) + `" y="` + formatNumber(s.y) + `" width="` + formatNumber(s.w) + `" height="` + formatNumber(s.h) + `"`)
 	case circleShape:
-		b.WriteString(` cx="` + number(s.x) + `" cy="` + number(s.y) + `" r="` + number(s.w) + `"`)
+		b.WriteString(` cx="` + formatNumber(s.x) + `" cy="` + formatNumber(s.y) + `" r="` + formatNumber(s.w) + `"`)
 	case pathShape, boxesShape:
 		b.WriteString(` d="`)
 		for _, l := range s.lines {
-			b.line(l, s.kind, s.closed)
+			b.writeLine(l, s.kind, s.closed)
 		}
 		b.WriteString(`"`)
 	case textShape:
-		b.WriteString(` x="` + number(s.x) + `" y="` + number(s.y) + `"`)
+		b.WriteString(` x="` + formatNumber(s.x) + `" y="` + formatNumber(s.y) + `"`)
 		if a := [3]string{"", "middle", "end"}[s.anchor+1]; a != "" {
 			b.WriteString(` text-anchor="` + a + `"`)
 		}
-		end = ">" + quoted(s.text) + "</text>\n"
+		end = ">" + quoteText(s.text) + "</text>\n"
 	}
 	if s.tip != "" && s.kind != textShape {
-		end = "><title>" + quoted(s.tip) + "</title></" + name + ">\n"
+		end = "><title>" + quoteText(s.tip) + "</title></" + name + ">\n"
 	}
 	b.WriteString(end)
 }
 
-// line writes a part of a path; a point alone is a dot, two corners a box.
-func (b *svg) line(l []point, kind shapeKind, closed bool) {
-	b.WriteString("M" + number(l[0].x) + " " + number(l[0].y))
+// writeLine writes a part of a path; a point alone is a dot, two corners are a box.
+func (b *svg) writeLine(l []point, kind shapeKind, closed bool) {
+	b.WriteString("M" + formatNumber(l[0].x) + " " + formatNumber(l[0].y))
 	if kind == boxesShape {
-		b.WriteString("H" + number(l[1].x) + "V" + number(l[1].y) + "H" + number(l[0].x) + "z")
+		b.WriteString("H" + formatNumber(l[1].x) + "V" + formatNumber(l[1].y) + "H" + formatNumber(l[0].x) + "z")
 		return
 	}
 	last := l[0]
@@ -166,11 +163,11 @@ func (b *svg) line(l []point, kind shapeKind, closed bool) {
 		case p == last && len(l) == 2:
 			b.WriteString("h0")
 		case p.x == last.x:
-			b.WriteString("V" + number(p.y))
+			b.WriteString("V" + formatNumber(p.y))
 		case p.y == last.y:
-			b.WriteString("H" + number(p.x))
+			b.WriteString("H" + formatNumber(p.x))
 		default:
-			b.WriteString("L" + number(p.x) + " " + number(p.y))
+			b.WriteString("L" + formatNumber(p.x) + " " + formatNumber(p.y))
 		}
 		last = p
 	}
@@ -179,11 +176,11 @@ func (b *svg) line(l []point, kind shapeKind, closed bool) {
 	}
 }
 
-// number prints a coordinate: a tenth of a unit is enough.
-func number(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10+0, 'f', -1, 64) }
+// formatNumber prints a coordinate, rounded to a tenth of a unit.
+func formatNumber(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10+0, 'f', -1, 64) }
 
-// quoted is a text as XML holds it, between tags and in attributes.
-func quoted(s string) string {
+// quoteText escapes a text for XML, between tags and in attributes.
+func quoteText(s string) string {
 	var b strings.Builder
 	_ = xml.EscapeText(&b, []byte(s)) // a Builder does not fail
 	return b.String()

@@ -13,11 +13,11 @@ import (
 // Telemetry is the quantities watched during the run one below the other, over
 // the blocks in which samples were taken, with what disturbed them.
 func Telemetry(r *gpuprof.Run) *Figure {
-	f := ofRun("telemetry", "Telemetry during the run",
+	f := newRunFigure("telemetry", "Telemetry during the run",
 		"For each quantity its readings over the time of the run, from the least to the most, with the blocks of samples behind them and marks at disturbed samples.", r)
 	w := view.Telemetry(r)
 	if len(w.Tracks) == 0 {
-		return f.lacking(r, "no telemetry was recorded")
+		return f.setRunLacking(r, "no telemetry was recorded")
 	}
 	time := Axis{Min: w.From, Max: w.To, Bare: true}
 	for i, t := range w.Tracks {
@@ -29,12 +29,12 @@ func Telemetry(r *gpuprof.Run) *Figure {
 		f.Panels = append(f.Panels, p)
 	}
 	f.Legend = []Entry{{Text: "reading", Tone: "p0", Form: Stroke}}
-	f.watched(w)
+	f.addBands(w)
 	return f
 }
 
-// watched draws the bands and flags behind the panels.
-func (f *Figure) watched(w view.Watched) {
+// addBands draws the bands and flags behind the panels.
+func (f *Figure) addBands(w view.Watched) {
 	sides := map[bool]Tone{false: "t5", true: Rest}
 	said := map[bool]bool{}
 	for _, b := range w.Blocks {
@@ -60,7 +60,7 @@ func (f *Figure) watched(w view.Watched) {
 		f.Legend = append(f.Legend, Entry{Text: "flagged sample: " + view.Cut(strings.Join(w.Codes, ", "), 80) + " (" + strconv.Itoa(w.FlaggedCount) + ")", Tone: "t3"})
 	}
 	if w.Left > 0 {
-		f.note(fmt.Sprintf("not drawn, but in the data: %d more", w.Left))
+		f.addNote(fmt.Sprintf("not drawn, but in the data: %d more", w.Left))
 	}
 }
 
@@ -68,7 +68,7 @@ func (f *Figure) watched(w view.Watched) {
 func trackPanel(t view.WatchedTrack) Panel {
 	p := Panel{Title: t.Title, Height: 62}
 	lo, hi := t.Least, t.Most
-	p.Y = Axis{Min: lo, Max: hi, Ticks: []Tick{{hi, reading(hi)}, {lo, reading(lo)}}}
+	p.Y = Axis{Min: lo, Max: hi, Ticks: []Tick{{hi, formatReading(hi)}, {lo, formatReading(lo)}}}
 	if hi-lo <= 1e-3*math.Abs(hi) { // what stands still is a line in the middle
 		around := max(0.05*math.Abs(hi), 1e-9)
 		p.Y.Min, p.Y.Max = lo-around, hi+around
@@ -86,8 +86,8 @@ func trackPanel(t view.WatchedTrack) Panel {
 	return p
 }
 
-// reading prints a reading with the digits an axis needs.
-func reading(v float64) string {
+// formatReading prints a reading with the digits that an axis needs.
+func formatReading(v float64) string {
 	if math.Abs(v) >= 100 && math.Abs(v) < 1e5 {
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	}

@@ -20,8 +20,8 @@ const (
 	lineRoom  = 16.0 // from one baseline to the next
 )
 
-// face is the font that text is measured with and PNG is written in.
-func face(size float64, bold bool) font.Face {
+// fontFace is the font that measures texts and writes PNG.
+func fontFace(size float64, bold bool) font.Face {
 	f := font.Font{Typeface: "gpuprof", Variant: "Sans"}
 	if bold {
 		f.Weight = xfont.WeightBold
@@ -42,13 +42,13 @@ var (
 // faces are the two fonts of a figure.
 var faces = sync.OnceValue(func() *font.Cache {
 	return font.NewCache(font.Collection{
-		ownFont(xfont.WeightNormal, regularTTF),
-		ownFont(xfont.WeightBold, boldTTF),
+		embeddedFont(xfont.WeightNormal, regularTTF),
+		embeddedFont(xfont.WeightBold, boldTTF),
 	})
 })
 
-// ownFont is a font that is compiled in. One that cannot be read shows in every test of a figure.
-func ownFont(weight xfont.Weight, file []byte) font.Face {
+// embeddedFont parses a compiled-in font. It panics on a broken one, which every test of a figure would show.
+func embeddedFont(weight xfont.Weight, file []byte) font.Face {
 	f, err := opentype.Parse(file)
 	if err != nil {
 		panic(fmt.Errorf("reading a font of the program's own: %w", err))
@@ -58,15 +58,14 @@ func ownFont(weight xfont.Weight, file []byte) font.Face {
 
 // advances are the widths of ASCII at size 1; other letters are measured one by one.
 var advances = sync.OnceValue(func() (out [128]float64) {
-	f := face(1000, false)
+	f := fontFace(1000, false)
 	for c := 32; c < 127; c++ {
 		out[c] = float64(f.Width(string(rune(c)))) / 1000
 	}
 	return out
 })
 
-// ems is how wide letters are, over those of the font that files name. Pages are
-// read in whatever font there is.
+// ems is the width of letters relative to the font that files name. Pages are read in any font of the reader.
 type ems float64
 
 const (
@@ -74,9 +73,9 @@ const (
 	anyFont   ems = 1.16
 )
 
-// width of a text in the layout's units. Letters that the font lacks count as
-// wide as those of East Asian scripts, which take a whole size.
-func (e ems) width(s string, size float64) float64 {
+// textWidth measures a text in the layout's units. Letters that the font lacks count as a full size, the width of East
+// Asian scripts.
+func (e ems) textWidth(s string, size float64) float64 {
 	w, narrow := 0.0, advances()
 	for _, c := range s {
 		switch {
@@ -96,15 +95,15 @@ func (e ems) width(s string, size float64) float64 {
 	return w * size * float64(e)
 }
 
-// clip cuts a text to a width with an ellipsis; nothing where no letter stays.
-func (e ems) clip(s string, size, room float64) string {
-	if e.width(s, size) <= room {
+// clipText cuts a text to a width with an ellipsis; it returns "" if no letter fits.
+func (e ems) clipText(s string, size, room float64) string {
+	if e.textWidth(s, size) <= room {
 		return s
 	}
-	room -= e.width("…", size)
+	room -= e.textWidth("…", size)
 	w := 0.0
 	for i, c := range s {
-		if w += e.width(string(c), size); w > room {
+		if w += e.textWidth(string(c), size); w > room {
 			if i == 0 {
 				return ""
 			}
@@ -114,22 +113,21 @@ func (e ems) clip(s string, size, room float64) string {
 	return s
 }
 
-// fits cuts a label to a width; nothing when too little of it would stay to
-// tell what it was.
-func (e ems) fits(s string, room float64) string {
-	out := e.clip(s, textSize, room)
+// fitLabel cuts a label to a width; it returns "" if the remainder would not identify the label.
+func (e ems) fitLabel(s string, room float64) string {
+	out := e.clipText(s, textSize, room)
 	if n := utf8.RuneCountInString(out); out != s && (n < 6 || 3*n < 2*utf8.RuneCountInString(s)) {
 		return ""
 	}
 	return out
 }
 
-// wrap breaks a text into at most most lines of a width.
-func (e ems) wrap(s string, room float64, most int) []string {
+// wrapText breaks a text into at most most lines of a width.
+func (e ems) wrapText(s string, room float64, most int) []string {
 	var out []string
 	cur := ""
 	for _, w := range strings.Fields(s) {
-		if cur != "" && e.width(cur+" "+w, textSize) > room {
+		if cur != "" && e.textWidth(cur+" "+w, textSize) > room {
 			out, cur = append(out, cur), ""
 		}
 		cur = strings.TrimSpace(cur + " " + w)
@@ -140,7 +138,7 @@ func (e ems) wrap(s string, room float64, most int) []string {
 		out[most-1] += " …"
 	}
 	for i := range out {
-		out[i] = e.clip(out[i], textSize, room)
+		out[i] = e.clipText(out[i], textSize, room)
 	}
 	return out
 }
@@ -148,4 +146,4 @@ func (e ems) wrap(s string, room float64, most int) []string {
 // box is a rectangle that a text takes.
 type box struct{ x0, y0, x1, y1 float64 }
 
-func (b box) hits(o box) bool { return b.x0 < o.x1 && o.x0 < b.x1 && b.y0 < o.y1 && o.y0 < b.y1 }
+func (b box) overlaps(o box) bool { return b.x0 < o.x1 && o.x0 < b.x1 && b.y0 < o.y1 && o.y0 < b.y1 }

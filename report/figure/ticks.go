@@ -14,26 +14,26 @@ func (a *Axis) ticksOf(long, each float64) []Tick {
 	case a.Scale == Log && a.Changes:
 		return changeTicks(a.Min, a.Max, most)
 	case a.Scale == Log:
-		return decadeTicks(a.Min, a.Max, a.unit(), most)
+		return decadeTicks(a.Min, a.Max, a.unitSize(), most)
 	}
 	var out []Tick
-	all := steps(a.Min/a.unit(), a.Max/a.unit(), most)
+	all := stepTicks(a.Min/a.unitSize(), a.Max/a.unitSize(), most)
 	for _, v := range all {
-		out = append(out, Tick{v * a.unit(), tickText(v, all)})
+		out = append(out, Tick{v * a.unitSize(), tickText(v, all)})
 	}
 	return out
 }
 
-func (a *Axis) unit() float64 {
+func (a *Axis) unitSize() float64 {
 	if a.Unit > 0 {
 		return a.Unit
 	}
 	return 1
 }
 
-// steps are at most most multiples of 1, 2 or 5 between lo and hi, and more where those would be
-// fewer than two: one number alone gives an axis no scale.
-func steps(lo, hi float64, most int) []float64 {
+// stepTicks are at most most multiples of 1, 2 or 5 between lo and hi, and more if these would be fewer than two: one
+// number alone gives an axis no scale.
+func stepTicks(lo, hi float64, most int) []float64 {
 	span := hi - lo
 	if !(span > 0) || math.IsInf(span, 0) || span < 1e-12*math.Abs(hi) {
 		return nil
@@ -43,14 +43,14 @@ func steps(lo, hi float64, most int) []float64 {
 	for at < len(factors)-1 && span/(unit*factors[at]) > float64(most) {
 		at++
 	}
-	out := multiples(lo, hi, unit*factors[at])
+	out := multiplesOf(lo, hi, unit*factors[at])
 	if len(out) < 2 {
-		out = multiples(lo, hi, unit*factors[at-1])
+		out = multiplesOf(lo, hi, unit*factors[at-1])
 	}
 	return out
 }
 
-func multiples(lo, hi, step float64) []float64 {
+func multiplesOf(lo, hi, step float64) []float64 {
 	var out []float64
 	for k := math.Ceil(lo/step - 1e-9); k*step <= hi+step*1e-9 && len(out) < 30; k++ {
 		out = append(out, k*step+0) // +0: the ceiling of a little below nothing is minus nothing
@@ -68,7 +68,7 @@ func tickText(v float64, all []float64) string {
 		return "0"
 	}
 	if math.Abs(v) >= 10000 {
-		return si(v)
+		return formatSI(v)
 	}
 	if step < 1e-9 {
 		return strconv.FormatFloat(v, 'g', 4, 64)
@@ -92,7 +92,7 @@ func decadeTicks(lo, hi, unit float64, most int) []Tick {
 	for e := math.Floor(math.Log10(lo)); e <= math.Log10(hi) && len(out) < 40; e += every {
 		for _, m := range between {
 			if v := m * math.Pow(10, e); v >= lo*0.999 && v <= hi*1.001 {
-				out = append(out, Tick{v * unit, si(v)})
+				out = append(out, Tick{v * unit, formatSI(v)})
 			}
 		}
 	}
@@ -106,7 +106,7 @@ func changeTicks(lo, hi float64, most int) []Tick {
 	}
 	var out []Tick
 	if hi/lo < 1.8 {
-		for _, v := range steps((lo-1)*100, (hi-1)*100, most) {
+		for _, v := range stepTicks((lo-1)*100, (hi-1)*100, most) {
 			text := strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64) + " %"
 			if v > 0 {
 				text = "+" + text
@@ -127,8 +127,8 @@ func changeTicks(lo, hi float64, most int) []Tick {
 	return out
 }
 
-// si prints a tick with a decimal prefix: "0.01", "100", "10 G".
-func si(v float64) string {
+// formatSI prints a tick with a decimal prefix: "0.01", "100", "10 G".
+func formatSI(v float64) string {
 	for _, s := range []struct {
 		size float64
 		name string

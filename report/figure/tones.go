@@ -8,11 +8,11 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Tone is what a mark stands for; each has a colour on light and on dark ground.
+// Tone is the meaning of a mark's colour; each has a colour on light and on dark ground.
 type Tone string
 
-// Tones. The first six are Okabe and Ito's palette, which readers with any kind
-// of colour vision can tell apart; yellow comes late because it is faint on white.
+// Tones. The first six are Okabe and Ito's palette, which readers with any kind of colour vision can distinguish;
+// yellow comes late because it is faint on white.
 const (
 	Rest    Tone = "rest" // of stages or classes without a colour of their own
 	Ink     Tone = "fg"
@@ -33,7 +33,7 @@ func toneOf(i int) Tone {
 	return Tone(fmt.Sprintf("t%d", i))
 }
 
-// processTone is that of the i-th process.
+// processTone returns the tone of the i-th process.
 func processTone(i int) Tone { return Tone(fmt.Sprintf("p%d", i%3)) }
 
 // paint is a colour on light and on dark ground.
@@ -42,9 +42,8 @@ type paint struct {
 	light, dark uint32
 }
 
-// paints are the colours of figures and of what pages draw themselves; o0 is for
-// text on t0.
-func paints() []paint {
+// paintTable has the colours of figures and of the pictures that pages draw themselves; o0 is for text on t0.
+func paintTable() []paint {
 	return []paint{
 		{"bg", 0xffffff, 0x14171b}, {"fg", 0x1f2328, 0xe3e6ea}, {"soft", 0x59616b, 0xa0a8b2}, {"line", 0xdfe3e8, 0x30363d},
 		{"t0", 0x0072b2, 0x4a9fd8}, {"t1", 0xe69f00, 0xe0a63a}, {"t2", 0x009e73, 0x2bb58c}, {"t3", 0xd55e00, 0xe27a3f},
@@ -60,17 +59,17 @@ func paints() []paint {
 	}
 }
 
-// on is the tone of text inside a bar of a tone.
-func (t Tone) on() Tone {
+// contrastTone returns the tone of text inside a bar of a tone.
+func (t Tone) contrastTone() Tone {
 	if t == Rest || len(t) >= 2 && t[0] == 't' && t[1] >= '0' && t[1] <= '9' {
 		return "o" + Tone(strings.TrimPrefix(string(t), "t"))
 	}
 	return Ground
 }
 
-// light is a tone's colour where the ground is white.
-func (t Tone) light() color.NRGBA {
-	for _, p := range paints() {
+// lightColor returns a tone's colour on white ground.
+func (t Tone) lightColor() color.NRGBA {
+	for _, p := range paintTable() {
 		if p.name == string(t) {
 			return color.NRGBA{uint8(p.light >> 16), uint8(p.light >> 8), uint8(p.light), 0xff}
 		}
@@ -78,7 +77,7 @@ func (t Tone) light() color.NRGBA {
 	return color.NRGBA{A: 0xff}
 }
 
-// Form is how a shape is painted in its tone.
+// Form is the way that a shape is painted in its tone.
 type Form string
 
 // Forms. The zero value is filled.
@@ -95,7 +94,7 @@ const (
 	Dots    Form = "dot" // larger points, where there are few
 )
 
-// manner is what a form does with its tone.
+// manner has the drawing parameters of a form.
 type manner struct {
 	form          Form
 	stroke        float64 // width of the line; 0 is filled
@@ -104,7 +103,7 @@ type manner struct {
 	roundedDotted bool
 }
 
-func manners() []manner {
+func mannerTable() []manner {
 	return []manner{
 		{"", 0, 0, 1, false}, {Pale, 0, 0, 0.3, false}, {Behind, 0, 0, 0.26, false}, {Filled, 0, 0, 0.35, false},
 		{Stroke, 2, 0, 1, false}, {Outline, 1.4, 0, 1, false}, {Whisker, 1.5, 0, 1, false}, {Hair, 1, 0, 1, false},
@@ -112,8 +111,8 @@ func manners() []manner {
 	}
 }
 
-func (f Form) manner() manner {
-	all := manners()
+func (f Form) findManner() manner {
+	all := mannerTable()
 	for _, m := range all {
 		if m.form == f {
 			return m
@@ -126,12 +125,12 @@ func (f Form) manner() manner {
 // ground as variables of the page.
 func CSS() string {
 	var light, dark, tones, forms strings.Builder
-	for _, p := range paints() {
+	for _, p := range paintTable() {
 		fmt.Fprintf(&light, " --%s: #%06x;", p.name, p.light)
 		fmt.Fprintf(&dark, " --%s: #%06x;", p.name, p.dark)
 		fmt.Fprintf(&tones, ".figure .%s { --c: var(--%s); }\n", p.name, p.name)
 	}
-	for _, m := range manners() {
+	for _, m := range mannerTable() {
 		at := ".figure ." + string(m.form)
 		switch {
 		case m.form == "":

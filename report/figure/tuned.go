@@ -11,8 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// tuned has the device, the date, and the status where it is not complete.
-func tuned(id, title, desc string, r *tune.Result) *Figure {
+// newTuningFigure has the device, the date, and the status of an incomplete result.
+func newTuningFigure(id, title, desc string, r *tune.Result) *Figure {
 	f := &Figure{ID: id, Title: title, Desc: desc, Tool: r.Tool.Version, Subject: strings.TrimSpace("tuning of " + view.Cut(r.Workload, 40) + " " + view.Cut(r.Preset, 24))}
 	if len(r.Claims) > 0 {
 		f.Subject = "claims of tuning guides"
@@ -28,14 +28,14 @@ func tuned(id, title, desc string, r *tune.Result) *Figure {
 		device = fmt.Sprintf("%d CPUs", r.Program.CPUs)
 	}
 	f.Context = []string{device}
-	f.dated(r.Started)
+	f.setDate(r.Started)
 	if r.Status != gpuprof.Complete {
 		f.Context = append(f.Context, strings.ToUpper(view.Cut(string(r.Status), 20))+": "+view.Cut(r.Reason, 100))
 	}
 	return f
 }
 
-// goalText is what a ratio is of, and which way is better.
+// goalText names the quantity of a ratio, and the better direction.
 func goalText(r *tune.Result) (what, better string) {
 	switch r.Goal {
 	case tune.Throughput:
@@ -54,68 +54,67 @@ func goalText(r *tune.Result) (what, better string) {
 // first.
 func KnobEffects(r *tune.Result) *Figure {
 	what, better := goalText(r)
-	f := tuned("effects", "Effect of each knob on "+what, "For each setting "+what+" over that of the default, with its interval, on logarithms.", r)
-	all := confirmed(r)
+	f := newTuningFigure("effects", "Effect of each knob on "+what, "For each setting "+what+" over that of the default, with its interval, on logarithms.", r)
+	all := confirmedRows(r)
 	for _, e := range r.Effects {
 		row := ratioRow{name: view.Cut(e.Knob, 30) + ": " + view.Cut(e.From, 24) + " to " + view.Cut(e.To, 24), ratio: e.Ratio, lo: e.CI95[0], hi: e.CI95[1], news: newsOf(e.Verdict.Tone()), text: string(e.Verdict)}
 		switch {
-		case row.drawn():
+		case row.hasRatio():
 			row.text = ratioText(row) + ", " + row.text
 		case e.Reason != "":
 			row.text += ": " + view.Cut(e.Reason, 120)
 		}
 		all = append(all, row)
 	}
-	if !slices.ContainsFunc(all, ratioRow.drawn) {
-		return f.without("no knob's effect was measured yet")
+	if !slices.ContainsFunc(all, ratioRow.hasRatio) {
+		return f.setLacking("no knob's effect was measured yet")
 	}
 	slices.SortStableFunc(all, func(a, b ratioRow) int { // unmeasured settings come last
-		return cmp.Compare(undrawn(a), undrawn(b))
+		return cmp.Compare(countUndrawn(a), countUndrawn(b))
 	})
 	if rec := r.Recommended; rec != nil && len(rec.Knobs) > 0 {
-		f.remark("recommended: " + view.Cut(rec.Command, 160))
+		f.addRemark("recommended: " + view.Cut(rec.Command, 160))
 	} else if r.Conclusion.Text != "" {
-		f.remark(view.Cut(r.Conclusion.Text, 200))
+		f.addRemark(view.Cut(r.Conclusion.Text, 200))
 	}
 	if len(all) > mostRows {
-		f.note(fmt.Sprintf("the first %d of %d settings", mostRows, len(all)))
+		f.addNote(fmt.Sprintf("the first %d of %d settings", mostRows, len(all)))
 		all = all[:mostRows]
 	}
-	f.Legend = []Entry{betterNews.legend("better"), worseNews.legend("worse, failed or refused"), evenNews.legend("no effect: within 2 %, the dashed lines"), unsureNews.legend("undecided")}
-	f.Panels = []Panel{forest(all, what+" over the default's, "+r.IntervalText()+" interval; "+better, 0.98, 1.02)}
+	f.Legend = []Entry{betterNews.legendEntry("better"), worseNews.legendEntry("worse, failed or refused"), evenNews.legendEntry("no effect: within 2 %, the dashed lines"), unsureNews.legendEntry("undecided")}
+	f.Panels = []Panel{forestPanel(all, what+" over the default's, "+r.IntervalText()+" interval; "+better, 0.98, 1.02)}
 	return f
 }
 
-func undrawn(r ratioRow) int {
-	if r.drawn() {
+func countUndrawn(r ratioRow) int {
+	if r.hasRatio() {
 		return 0
 	}
 	return 1
 }
 
-// confirmed are the settings that were taken to fresh processes, with the
-// interval that decides.
-func confirmed(r *tune.Result) []ratioRow {
+// confirmedRows are the settings measured in fresh processes, with the deciding interval.
+func confirmedRows(r *tune.Result) []ratioRow {
 	var out []ratioRow
 	for _, c := range r.Confirmations {
 		row := ratioRow{name: "not confirmed: " + orDefault(c.Knobs), ratio: c.Ratio, lo: c.Interval[0], hi: c.Interval[1], news: unsureNews}
 		if c.Confirmed {
 			row.name, row.news = "confirmed: "+orDefault(c.Knobs), betterNews
 		}
-		row.text = inProcesses(row, c.Processes)
+		row.text = processText(row, c.Processes)
 		out = append(out, row)
 	}
 	if rec := r.Recommended; out == nil && rec != nil && len(rec.Knobs) > 0 {
 		row := ratioRow{name: "recommended: " + orDefault(rec.Knobs), ratio: rec.Ratio, lo: rec.CI95[0], hi: rec.CI95[1], news: betterNews}
-		row.text = inProcesses(row, rec.Processes)
+		row.text = processText(row, rec.Processes)
 		out = append(out, row)
 	}
 	return out
 }
 
-func inProcesses(r ratioRow, n int) string {
+func processText(r ratioRow, n int) string {
 	text := "in " + view.Plural(n, "fresh process")
-	if r.drawn() {
+	if r.hasRatio() {
 		return ratioText(r) + ", " + text
 	}
 	return text
@@ -125,7 +124,7 @@ func orDefault(s gpuprof.Settings) string { return cmp.Or(view.Cut(view.Pairs(s)
 
 // ratioText prints a ratio with its interval, three digits behind the point.
 func ratioText(r ratioRow) string {
-	if !r.ranged() {
+	if !r.hasInterval() {
 		return gpuprof.FormatRatio(r.ratio)
 	}
 	return gpuprof.FormatRatio(r.ratio) + " (" + gpuprof.FormatFactor(r.lo) + " to " + gpuprof.FormatFactor(r.hi) + ")"
@@ -133,7 +132,7 @@ func ratioText(r ratioRow) string {
 
 // Claims is the speedup of each claim of a tuning guide that has one.
 func Claims(r *tune.Result) *Figure {
-	f := tuned("effects", "Claims measured as a speedup", "For each claim of a guide the measured speedup with its interval, on logarithms.", r)
+	f := newTuningFigure("effects", "Claims measured as a speedup", "For each claim of a guide the measured speedup with its interval, on logarithms.", r)
 	var all []ratioRow
 	left := 0
 	for _, c := range r.Claims {
@@ -145,18 +144,18 @@ func Claims(r *tune.Result) *Figure {
 		row.text = ratioText(row) + ", guide: " + view.Cut(c.Figure, 24) + ", " + view.Cut(c.Verdict, 24)
 		all = append(all, row)
 	}
-	if !slices.ContainsFunc(all, ratioRow.drawn) {
-		return f.without("no claim's speedup was measured yet")
+	if !slices.ContainsFunc(all, ratioRow.hasRatio) {
+		return f.setLacking("no claim's speedup was measured yet")
 	}
 	if left > 0 {
-		f.note(view.Plural(left, "claim") + " without a speedup not drawn: not measured here, or a share")
+		f.addNote(view.Plural(left, "claim") + " without a speedup not drawn: not measured here, or a share")
 	}
 	if len(all) > mostRows {
-		f.note(fmt.Sprintf("the first %d of %d", mostRows, len(all)))
+		f.addNote(fmt.Sprintf("the first %d of %d", mostRows, len(all)))
 		all = all[:mostRows]
 	}
-	f.Legend = []Entry{betterNews.legend("confirmed"), evenNews.legend("smaller than claimed, or none"), worseNews.legend("opposite"), unsureNews.legend("anything else")}
-	f.Panels = []Panel{forest(all, "speedup, 95 % interval; x2 is twice as fast", 1)}
+	f.Legend = []Entry{betterNews.legendEntry("confirmed"), evenNews.legendEntry("smaller than claimed, or none"), worseNews.legendEntry("opposite"), unsureNews.legendEntry("anything else")}
+	f.Panels = []Panel{forestPanel(all, "speedup, 95 % interval; x2 is twice as fast", 1)}
 	return f
 }
 
@@ -169,7 +168,7 @@ func Curves(r *tune.Result) *Figure {
 	if len(r.Curves) == 1 {
 		over = view.Cut(r.Curves[0].Knob, 30)
 	}
-	f := tuned("scaling", strings.ToUpper(what[:1])+what[1:]+" over "+over, "The cost at each value of a knob, with intervals and the knee.", r)
+	f := newTuningFigure("scaling", strings.ToUpper(what[:1])+what[1:]+" over "+over, "The cost at each value of a knob, with intervals and the knee.", r)
 	left := 0
 	for _, c := range r.Curves {
 		p, ok := knobPanel(c)
@@ -182,22 +181,22 @@ func Curves(r *tune.Result) *Figure {
 		}
 	}
 	if f.Empty() {
-		return f.without("no knob with a whole number was tried at three values")
+		return f.setLacking("no knob with a whole number was tried at three values")
 	}
 	if left > 0 {
-		f.note(view.Plural(left, "more curve") + " in the result")
+		f.addNote(view.Plural(left, "more curve") + " in the result")
 	}
-	f.note("knee: the smallest value within 5 % of the best")
+	f.addNote("knee: the smallest value within 5 % of the best")
 	return f
 }
 
 // Curve is one of the Curves, for the section of its knob in a page.
 func Curve(r *tune.Result, i int) *Figure {
 	c := r.Curves[i]
-	f := tuned(fmt.Sprintf("scaling-%d", i), "Cost over "+view.Cut(c.Knob, 40), "The cost at each value of the knob, with intervals and the knee.", r)
+	f := newTuningFigure(fmt.Sprintf("scaling-%d", i), "Cost over "+view.Cut(c.Knob, 40), "The cost at each value of the knob, with intervals and the knee.", r)
 	p, ok := knobPanel(c)
 	if !ok {
-		return f.without("the knob was tried at fewer than two values")
+		return f.setLacking("the knob was tried at fewer than two values")
 	}
 	f.Panels = []Panel{p}
 	return f

@@ -19,7 +19,7 @@ type bmfValue struct {
 
 // WriteBMF writes the figures of runs.
 func WriteBMF(w io.Writer, runs []*gpuprof.Run) error {
-	figures, err := ofRuns(runs)
+	figures, err := runFigures(runs)
 	if err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func WriteBMF(w io.Writer, runs []*gpuprof.Run) error {
 
 // WriteComparisonBMF writes the figures of the new side.
 func WriteComparisonBMF(w io.Writer, c *compare.Comparison) error {
-	figures, err := ofComparison(c)
+	figures, err := comparisonFigures(c)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func writeBMF(w io.Writer, figures []figure) error {
 		if out[name] == nil {
 			out[name] = map[string]bmfValue{}
 		}
-		slug, scale := measure(f.unit)
+		slug, scale := measureOf(f.unit)
 		out[name][slug] = bmfValue{f.value * scale, f.low * scale, f.high * scale}
 	}
 	text, err := json.MarshalIndent(out, "", " ")
@@ -63,8 +63,8 @@ func writeBMF(w io.Writer, figures []figure) error {
 	return nil
 }
 
-// measure is Bencher's slug of a unit, and what makes its unit of it: its latency is in nanoseconds.
-func measure(unit string) (slug string, scale float64) {
+// measureOf returns Bencher's slug of a unit, and the factor to Bencher's unit: its latency is in nanoseconds.
+func measureOf(unit string) (slug string, scale float64) {
 	switch {
 	case unit == "s":
 		return "latency", 1e9

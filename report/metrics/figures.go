@@ -20,8 +20,8 @@ type figure struct {
 	value, low, high        float64
 }
 
-// ofRuns are the figures of the runs that have times.
-func ofRuns(runs []*gpuprof.Run) ([]figure, error) {
+// runFigures are the figures of the runs that have times.
+func runFigures(runs []*gpuprof.Run) ([]figure, error) {
 	var out []figure
 	for _, run := range view.Compact(runs) {
 		if !view.HasTimes(run) || view.Usable(run.Step) == nil {
@@ -32,7 +32,7 @@ func ofRuns(runs []*gpuprof.Run) ([]figure, error) {
 			return nil, err
 		}
 		for _, m := range r.Metrics {
-			out = add(out, figure{benchmark: benchmark(run), metric: m.Name, unit: m.Unit, value: m.Median()}, m.Runs)
+			out = add(out, figure{benchmark: benchmarkName(run), metric: m.Name, unit: m.Unit, value: m.Median()}, m.Runs)
 		}
 	}
 	if len(out) == 0 {
@@ -41,14 +41,14 @@ func ofRuns(runs []*gpuprof.Run) ([]figure, error) {
 	return out, nil
 }
 
-// ofComparison are the figures of the new side.
-func ofComparison(c *compare.Comparison) ([]figure, error) {
+// comparisonFigures are the figures of the new side.
+func comparisonFigures(c *compare.Comparison) ([]figure, error) {
 	if c == nil {
 		return nil, view.ErrNoRun("metrics")
 	}
 	name := ""
 	if c.Workload != "" {
-		name = word(c.Workload) + "/preset=" + word(c.Preset)
+		name = nameWord(c.Workload) + "/preset=" + nameWord(c.Preset)
 	}
 	var out []figure
 	for i := range c.Metrics {
@@ -78,17 +78,17 @@ func add(to []figure, f figure, runs [][]float64) []figure {
 	return append(to, f)
 }
 
-// benchmark is "e3nn/preset=small/batch=512/device=host/mode=steady".
-func benchmark(r *gpuprof.Run) string {
-	parts := []string{word(r.Workload), "preset=" + word(r.Preset)}
+// benchmarkName formats a run's settings: "e3nn/preset=small/batch=512/device=host/mode=steady".
+func benchmarkName(r *gpuprof.Run) string {
+	parts := []string{nameWord(r.Workload), "preset=" + nameWord(r.Preset)}
 	for _, k := range slices.Sorted(maps.Keys(r.Knobs)) {
-		parts = append(parts, word(k)+"="+word(r.Knobs[k]))
+		parts = append(parts, nameWord(k)+"="+nameWord(r.Knobs[k]))
 	}
-	return strings.Join(append(parts, "device="+word(r.Device.Kind), "mode="+word(string(r.Mode))), "/")
+	return strings.Join(append(parts, "device="+nameWord(r.Device.Kind), "mode="+nameWord(string(r.Mode))), "/")
 }
 
-// word is a value in one part of a name.
-func word(s string) string {
+// nameWord formats a value as a part of a name: slashes become underscores, "" becomes "none".
+func nameWord(s string) string {
 	if s = strings.ReplaceAll(view.Cut(s, 60), "/", "_"); s == "" {
 		return "none"
 	}

@@ -21,7 +21,7 @@ var families = []struct{ unit, name, ends, help string }{
 
 // WriteOpenMetrics writes the figures of runs as OpenMetrics 1.0 text.
 func WriteOpenMetrics(w io.Writer, runs []*gpuprof.Run) error {
-	figures, err := ofRuns(runs)
+	figures, err := runFigures(runs)
 	if err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func WriteOpenMetrics(w io.Writer, runs []*gpuprof.Run) error {
 
 // WriteComparisonOpenMetrics writes the figures of the new side.
 func WriteComparisonOpenMetrics(w io.Writer, c *compare.Comparison) error {
-	figures, err := ofComparison(c)
+	figures, err := comparisonFigures(c)
 	if err != nil {
 		return err
 	}

@@ -5,11 +5,11 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// allocatorLine is what the workload's own allocator had reserved and in use, by its
-// series; false where it has none.
+// allocatorLine returns the peaks of the workload's own allocator, reserved and in use; false for a workload without
+// them.
 func allocatorLine(r *gpuprof.Run) (Line, bool) {
 	figure := func(name string) (float64, bool) {
-		v, ok := number(r.Input[name])
+		v, ok := parseNumber(r.Input[name])
 		return v, ok && view.Finite(v) && v >= 0
 	}
 	reserved, ok1 := figure("memory_reserved_peak")

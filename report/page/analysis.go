@@ -23,8 +23,8 @@ const (
 
 const traceFooter = "Claims are upper bounds from the spans of the trace."
 
-// Analysis is what a trace says: where the devices' time went and what to change.
-// The indexes, one an input, give the timeline; without them it is left out.
+// Analysis builds the page of a trace: the parts of the devices' time and the suggested changes. The indexes, one an
+// input, give the timeline; without them it is left out.
 func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 	if a == nil {
 		return nil, view.ErrNoRun("an analysis")
@@ -37,7 +37,7 @@ func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 	p := &Page{Title: analysisTitle(a), Answer: a.Answer(), Meta: cardMeta(a, stepMeta(a)), Footer: traceFooter, Tool: toolText(a.Tool), Data: jsonData("analysis.json", a)}
 	ranks := Section{In: Terminal | Markdown, Blocks: []Block{rankTable(a)}}
 	p.Sections = []Section{
-		{ID: "findings", Heading: "Suggested changes", HeadingIn: HTML, Blocks: append(append([]Block{findingsLead(a, verdict)}, onPage(explained)...), findings)},
+		{ID: "findings", Heading: "Suggested changes", HeadingIn: HTML, Blocks: append(append([]Block{findingsLead(a, verdict)}, onlyOnPage(explained)...), findings)},
 		{In: Terminal | Markdown, Blocks: []Block{accountTable(a)}},
 		{In: Terminal | Markdown, Blocks: []Block{classTable(a)}},
 		{In: Terminal | Markdown, Blocks: []Block{phaseTable(a)}},
@@ -45,7 +45,7 @@ func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 		{In: Terminal | Markdown | Verbose, Blocks: rooflineBlocks(a)},
 		{In: Terminal | Markdown, Blocks: explained},
 		ranks,
-		warnings(a.Warnings),
+		warningList(a.Warnings),
 		{ID: "device-time", Heading: "Device time", In: HTML, Blocks: append(accountCharts(a), accountTable(a), classTable(a), phaseTable(a))},
 		{ID: "roofline", Heading: "Roofline", In: HTML, Blocks: rooflineCharts(a)},
 		{ID: "host", Heading: "Host thread", In: HTML, Blocks: append([]Block{hostTable(a), hostPlaces(a)}, append(hostCalls(a), hostStacks(a))...)},
@@ -71,23 +71,25 @@ func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 		}
 		p.Sections = append(p.Sections, Section{ID: t.id, Heading: t.heading, HeadingIn: HTML, In: where, Blocks: []Block{t.table}})
 	}
-	return p.explained()
+	return p.addExplanations()
 }
 
-// span is a time of a trace as a cell.
-func span(v int64) Cell { return Cell{Text: gpuprof.FormatNS(v), Value: gpuprof.Seconds(v), Unit: "s"} }
+// nsCell holds a time of a trace, given in ns.
+func nsCell(v int64) Cell {
+	return Cell{Text: gpuprof.FormatNS(v), Value: gpuprof.Seconds(v), Unit: "s"}
+}
 
 func shareOf(part, whole int64) Cell {
 	if whole <= 0 || part == 0 {
 		return Cell{Text: view.None}
 	}
 	v := float64(part) / float64(whole)
-	return amount(view.Percent(v), v, "1")
+	return amountCell(view.Percent(v), v, "1")
 }
 
 func countCell(n int) Cell { return Cell{Text: fmt.Sprint(n), Value: float64(n), Unit: "1"} }
 
-// titleWidth is how many characters a title has at most: the line of a narrow screen.
+// titleWidth limits a title, in characters: the line of a narrow screen.
 const titleWidth = 80
 
 // analysisTitle names the files, of many the first.
@@ -108,7 +110,7 @@ func analysisTitle(a *analyze.Analysis) string {
 	return strings.Join(names, between)
 }
 
-// stepMeta says how long the mean step is, of how many, and how they were found.
+// stepMeta describes the mean step: its length, the number of steps, and the marks that bound them.
 func stepMeta(a *analyze.Analysis) []string {
 	if a.Step.Count == 0 {
 		return []string{"recording window " + gpuprof.FormatNS(a.Step.NS) + " (no steps found)"}
@@ -124,7 +126,7 @@ func stepMeta(a *analyze.Analysis) []string {
 	return []string{step, view.Plural(a.Step.Count, "step") + " (" + source + ")"}
 }
 
-// cardMeta adds what the recording is of.
+// cardMeta adds the description of the recording.
 func cardMeta(a *analyze.Analysis, meta []string) []string {
 	if a.Recording == nil || a.Recording.Text == "" {
 		return meta
@@ -140,7 +142,7 @@ func stepTitle(a *analyze.Analysis) string {
 	return "mean step"
 }
 
-// inputName tells the inputs of one job apart.
+// inputName distinguishes the inputs of one job: by rank, else by the number of the file.
 func inputName(a *analyze.Analysis, input int) string {
 	if input < len(a.Inputs) && a.Inputs[input].Rank >= 0 {
 		return fmt.Sprintf("rank %d", a.Inputs[input].Rank)
@@ -165,7 +167,7 @@ func accountTable(a *analyze.Analysis) Table {
 			name += " " + d.Name
 		}
 		whole := d.Step.Total()
-		row := Row{Cells: []Cell{{Text: name}, span(whole), shareOf(d.Step.BusyNS, whole)}}
+		row := Row{Cells: []Cell{{Text: name}, nsCell(whole), shareOf(d.Step.BusyNS, whole)}}
 		for _, part := range d.Step.Idle() {
 			row.Cells = append(row.Cells, shareOf(part.NS, whole))
 		}
@@ -189,15 +191,15 @@ func accountCharts(a *analyze.Analysis) []Block {
 	return []Block{Chart{ID: "accounts", Figure: func() *figure.Figure { return figure.Accounts(a) }, Note: note, Narrow: true}}
 }
 
-// classTable is what the mean step is made of, with the kernel that took most of each
-// class. The rows add up to the step.
+// classTable has a row for each part of the mean step, with the kernel that took most of each class. The rows add up to
+// the step.
 func classTable(a *analyze.Analysis) Table {
 	t := Table{Name: "Parts of the " + stepTitle(a), Noun: "part", Columns: []Column{{Title: "of the " + stepTitle(a), Left: true}, {Title: "time"}, {Title: "share"}, {Title: "most of it", Left: true, Remark: true, Drop: 1, Least: 20}}}
 	if len(a.Devices) == 0 {
 		return t
 	}
 	for _, part := range a.Step.Shown(0) {
-		t.Rows = append(t.Rows, Row{Keep: large(part.NS, a.Step.NS), Cells: []Cell{{Text: part.Name}, span(part.NS), shareOf(part.NS, a.Step.NS), {Text: a.Most(part)}}})
+		t.Rows = append(t.Rows, Row{Keep: isLarge(part.NS, a.Step.NS), Cells: []Cell{{Text: part.Name}, nsCell(part.NS), shareOf(part.NS, a.Step.NS), {Text: a.Most(part)}}})
 	}
 	return t
 }
@@ -209,16 +211,16 @@ func phaseTable(a *analyze.Analysis) Table {
 		return t
 	}
 	for _, p := range a.Recording.Phases {
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: p.Name}, span(p.NS)}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: p.Name}, nsCell(p.NS)}})
 	}
 	if n := a.Recording.BeforeNS; n > 0 {
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: "unknown: work from before the recording"}, span(n)}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: "unknown: work from before the recording"}, nsCell(n)}})
 	}
 	return t
 }
 
-// large says of a part of a step whether a terminal short of lines keeps it.
-func large(part, whole int64) bool { return whole > 0 && float64(part) >= largeShare*float64(whole) }
+// isLarge reports whether a terminal short of lines keeps a part of a step.
+func isLarge(part, whole int64) bool { return whole > 0 && float64(part) >= largeShare*float64(whole) }
 
 // largeShare is the share of a step from which a part is large.
 const largeShare = 0.01
@@ -229,7 +231,7 @@ func stepNote(a *analyze.Analysis) string {
 
 func rankTable(a *analyze.Analysis) Table {
 	t := Table{Noun: "rank", Caption: "Times " + a.PerStep() + ". Communication is exposed where nothing is computed. The rank that waits least in it is the one the others wait for.",
-		Columns: append(numbers("rank", stepTitle(a), "compute", "communication", "exposed", "idle"), Column{Left: true})}
+		Columns: append(numberColumns("rank", stepTitle(a), "compute", "communication", "exposed", "idle"), Column{Left: true})}
 	if len(a.Ranks) < 2 {
 		return t
 	}
@@ -241,35 +243,35 @@ func rankTable(a *analyze.Analysis) Table {
 				note += ": " + view.Cut(r.Cause, 200)
 			}
 		}
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: fmt.Sprint(r.Rank)}, span(r.StepNS), span(r.ComputeNS), span(r.CommNS), span(r.ExposedCommNS), span(r.IdleNS), {Text: note}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: fmt.Sprint(r.Rank)}, nsCell(r.StepNS), nsCell(r.ComputeNS), nsCell(r.CommNS), nsCell(r.ExposedCommNS), nsCell(r.IdleNS), {Text: note}}})
 	}
 	return t
 }
 
-// wholeRecording says what the tables of kernels and calls are sums of.
+// wholeRecording explains the sums in the tables of kernels and calls.
 const wholeRecording = "Totals of the whole recording, all steps and streams."
 
-func totals(what string, columns ...Column) Table {
+func totalsTable(what string, columns ...Column) Table {
 	return Table{Noun: strings.TrimSuffix(what, "s"), Caption: wholeRecording, Columns: columns, Max: [3]int{0, 0, traceRows}, More: "%d more " + what + " are in the data.", In: HTML}
 }
 
 func kernelTable(a *analyze.Analysis) Table {
-	t := totals("kernels", append(numbers("name", "class", "count", "time", "share", "median"), Column{Title: "operator", Left: true})...)
+	t := totalsTable("kernels", append(numberColumns("name", "class", "count", "time", "share", "median"), Column{Title: "operator", Left: true})...)
 	t.Columns[1].Left = true
 	var whole int64
 	for _, k := range a.Kernels {
 		whole += k.NS
 	}
 	for _, k := range a.Kernels {
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: k.Name}, {Text: string(k.Class)}, countCell(k.Count), span(k.NS), shareOf(k.NS, whole), span(k.Median), {Text: view.Cut(k.Operator, 50)}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: k.Name}, {Text: string(k.Class)}, countCell(k.Count), nsCell(k.NS), shareOf(k.NS, whole), nsCell(k.Median), {Text: view.Cut(k.Operator, 50)}}})
 	}
 	return t
 }
 
-// operatorTable lists operators by device time. Where no device was recorded it
-// stands in for the classes, by the host's own time.
+// operatorTable lists operators by device time. Without a recorded device it replaces the classes, sorted by the host's
+// own time.
 func operatorTable(a *analyze.Analysis) Table {
-	t := totals("operators", append(numbers("operator", "self, "+a.PerStep()), onlyHTML(numbers("calls", "device", "host, self", "host", "call site"))...)...)
+	t := totalsTable("operators", append(numberColumns("operator", "self, "+a.PerStep()), onlyHTML(numberColumns("calls", "device", "host, self", "host", "call site"))...)...)
 	t.Columns[len(t.Columns)-1].Left = true
 	ops := a.Operators
 	if len(a.Devices) == 0 {
@@ -277,13 +279,13 @@ func operatorTable(a *analyze.Analysis) Table {
 		ops = slices.SortedStableFunc(slices.Values(ops), func(x, y analyze.OperatorTime) int { return cmp.Compare(y.StepSelfNS, x.StepSelfNS) })
 	}
 	for _, o := range ops {
-		t.Rows = append(t.Rows, Row{Cells: append([]Cell{{Text: o.Name}, span(o.StepSelfNS)}, operatorCells(o)...)})
+		t.Rows = append(t.Rows, Row{Cells: append([]Cell{{Text: o.Name}, nsCell(o.StepSelfNS)}, operatorCells(o)...)})
 	}
 	return t
 }
 
 func moduleTable(a *analyze.Analysis) Table {
-	t := totals("modules", numbers("name", "calls", "device", "host, self", "host", "call site")...)
+	t := totalsTable("modules", numberColumns("name", "calls", "device", "host, self", "host", "call site")...)
 	t.Columns[len(t.Columns)-1].Left = true
 	for _, o := range a.Modules {
 		t.Rows = append(t.Rows, Row{Cells: append([]Cell{{Text: o.Name}}, operatorCells(o)...)})
@@ -292,11 +294,11 @@ func moduleTable(a *analyze.Analysis) Table {
 }
 
 func operatorCells(o analyze.OperatorTime) []Cell {
-	return []Cell{countCell(o.Count), span(o.GPUNS), span(o.SelfNS), span(o.HostNS), {Text: view.CutPlace(o.Where, 60)}}
+	return []Cell{countCell(o.Count), nsCell(o.GPUNS), nsCell(o.SelfNS), nsCell(o.HostNS), {Text: view.CutPlace(o.Where, 60)}}
 }
 
 func copyTable(a *analyze.Analysis) Table {
-	t := totals("kinds", numbers("kind", "count", "bytes", "on the device", "in the host's calls", "rate")...)
+	t := totalsTable("kinds", numberColumns("kind", "count", "bytes", "on the device", "in the host's calls", "rate")...)
 	for _, name := range slices.Sorted(maps.Keys(a.Copies)) {
 		c := a.Copies[name]
 		if c.Count == 0 {
@@ -306,21 +308,21 @@ func copyTable(a *analyze.Analysis) Table {
 		if c.GPUNS > 0 {
 			rate = view.SI(float64(c.Bytes)/float64(c.GPUNS)*1e9, "B/s")
 		}
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: strings.ReplaceAll(name, "_", " ")}, countCell(c.Count), {Text: view.SI(float64(c.Bytes), "B")}, span(c.GPUNS), span(c.HostNS), {Text: rate}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: strings.ReplaceAll(name, "_", " ")}, countCell(c.Count), {Text: view.SI(float64(c.Bytes), "B")}, nsCell(c.GPUNS), nsCell(c.HostNS), {Text: rate}}})
 	}
 	return t
 }
 
 func syncTable(a *analyze.Analysis) Table {
-	t := totals("calls", numbers("call", "count", "host time")...)
+	t := totalsTable("calls", numberColumns("call", "count", "host time")...)
 	for _, name := range slices.Sorted(maps.Keys(a.Syncs)) {
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: name}, countCell(a.Syncs[name].Count), span(a.Syncs[name].HostNS)}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: name}, countCell(a.Syncs[name].Count), nsCell(a.Syncs[name].HostNS)}})
 	}
 	return t
 }
 
 func inputTable(a *analyze.Analysis) Table {
-	t := Table{Columns: numbers("file", "kind", "events", "rank"), In: HTML}
+	t := Table{Columns: numberColumns("file", "kind", "events", "rank"), In: HTML}
 	for _, in := range a.Inputs {
 		rank := view.None
 		if in.Rank >= 0 {
@@ -330,7 +332,7 @@ func inputTable(a *analyze.Analysis) Table {
 		if in.Truncated {
 			name += " (ends early)"
 		}
-		t.Rows = append(t.Rows, texts(name, string(in.Kind), fmt.Sprint(in.Events), rank))
+		t.Rows = append(t.Rows, textRow(name, string(in.Kind), fmt.Sprint(in.Events), rank))
 	}
 	return t
 }

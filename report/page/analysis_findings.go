@@ -58,7 +58,7 @@ func traceFindingList(a *analyze.Analysis, xs []*analyze.Index) (findings Block,
 	return list, verdict
 }
 
-// orderWords says in which order findings stand.
+// orderWords describes the order of the findings.
 func orderWords(findings []gpuprof.Finding) string {
 	for i := 1; i < len(findings); i++ {
 		if findings[i].ClaimNS > findings[0].ClaimNS {
@@ -89,18 +89,18 @@ func traceFinding(f gpuprof.Finding) Item {
 	if f.ClaimNS == 0 {
 		command = "" // there is no time to measure
 	}
-	item.Lines = filled(Line{Label: "at", Value: siteText(f.Sites), In: Terminal | Markdown}, Line{Label: "change", Value: f.PyTorch, Code: true}, Line{Label: "measure", Value: command, Code: true},
+	item.Lines = dropEmpty(Line{Label: "at", Value: siteText(f.Sites), In: Terminal | Markdown}, Line{Label: "change", Value: f.PyTorch, Code: true}, Line{Label: "measure", Value: command, Code: true},
 		Line{Label: "but", Value: strings.Join(f.Caveats, "; "), Spare: true})
 	item.More, item.MoreText = []Block{Lines{Lines: evidenceLines(f.Evidence)}}, "evidence: totals over all steps"
 	if len(f.Sites) > 0 {
 		item.MoreText = "evidence and call sites: totals over all steps"
-		t := Table{Name: "Call sites", Columns: numbers("site", "count", "time")}
+		t := Table{Name: "Call sites", Columns: numberColumns("site", "count", "time")}
 		for _, s := range f.Sites {
 			times := Cell{Text: view.None} // of a sampled place
 			if s.Count > 0 {
 				times = Cell{Text: siteCount(s), Value: s.Count, Unit: "1"}
 			}
-			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.CutPlace(s.Where, 120)}, times, span(s.NS)}})
+			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.CutPlace(s.Where, 120)}, times, nsCell(s.NS)}})
 		}
 		item.More = append(item.More, t)
 	}
@@ -117,7 +117,7 @@ func severityTone(s gpuprof.Severity) Tone {
 	return Faint
 }
 
-// siteCount is how many of what was counted at a place.
+// siteCount formats the number of operations counted at a place.
 func siteCount(s gpuprof.Site) string {
 	of := cmp.Or(s.Of, "time")
 	if s.Count != 1 {

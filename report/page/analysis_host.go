@@ -9,10 +9,10 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// hostPlaceRows is how many places outside operators a terminal and Markdown show.
+// hostPlaceRows limits the places outside operators on a terminal and in Markdown.
 const hostPlaceRows = 5
 
-// hostTable is where the host thread's time goes in the mean step. The rows add up to it.
+// hostTable has a row for each part of the host thread's time in the mean step. The rows add up to the step.
 func hostTable(a *analyze.Analysis) Table {
 	t := Table{Name: "Parts of the host thread's " + stepTitle(a), Noun: "part", Caption: "Sizes are of recorded steps, in which no stack is sampled; they add up to the " + stepTitle(a) + ".",
 		Columns: []Column{{Title: "host thread", Left: true}, {Title: "time"}, {Title: "share"}, {Title: "most of it", Left: true, Remark: true, Drop: 1, Least: 20}}}
@@ -20,7 +20,7 @@ func hostTable(a *analyze.Analysis) Table {
 		return t
 	}
 	for _, part := range a.Host.Parts {
-		t.Rows = append(t.Rows, Row{Keep: large(part.NS, a.Host.NS), Cells: []Cell{{Text: part.Name}, span(part.NS), shareOf(part.NS, a.Host.NS), {Text: hostMost(a.Host, part.Name)}}})
+		t.Rows = append(t.Rows, Row{Keep: isLarge(part.NS, a.Host.NS), Cells: []Cell{{Text: part.Name}, nsCell(part.NS), shareOf(part.NS, a.Host.NS), {Text: hostMost(a.Host, part.Name)}}})
 	}
 	return t
 }
@@ -62,7 +62,7 @@ func hostPlaces(a *analyze.Analysis) Table {
 		view.Plural(a.Host.Samples, "sample"), view.Plural(a.Host.Sampled, "step"))
 	for i := range a.Host.Causes {
 		c := &a.Host.Causes[i]
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: hostCauseText(c)}, {Text: c.Kind}, span(c.NS), countCell(c.Count), {Text: c.Inner}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: hostCauseText(c)}, {Text: c.Kind}, nsCell(c.NS), countCell(c.Count), {Text: c.Inner}}})
 	}
 	return t
 }
@@ -89,7 +89,7 @@ func hostStacks(a *analyze.Analysis) Table {
 	}
 	for _, s := range a.Host.Stacks {
 		frames := s.Frames[max(0, len(s.Frames)-6):]
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: strings.Join(frames, " > ")}, span(s.NS), shareOf(s.NS, whole)}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: strings.Join(frames, " > ")}, nsCell(s.NS), shareOf(s.NS, whole)}})
 	}
 	return t
 }

@@ -19,9 +19,8 @@ const (
 	mostParts    = 5 // of a bar
 )
 
-// Opening is the answer as writers show it: with texts of bounded length, and a bar only
-// where there is something to draw. A command beyond the limit is left out, since one
-// that is cut does something else.
+// Opening returns the answer with texts of bounded length, and a bar only if it has parts or a ratio to draw. It drops
+// a command beyond the limit, since a cut command would do something else.
 func (p *Page) Opening() gpuprof.Answer {
 	a := p.Answer.Finite()
 	a.Verdict, a.Sentence = view.Cut(a.Verdict, mostVerdict), view.Cut(a.Sentence, mostSentence)
@@ -66,7 +65,7 @@ func SignOf(t gpuprof.Tone) string {
 	return map[gpuprof.Tone]string{gpuprof.ToneGood: "✅", gpuprof.ToneUnsure: "❔", gpuprof.ToneBad: "❌"}[t]
 }
 
-// BarPart is a part of a bar as it is printed.
+// BarPart is a printable part of a bar.
 type BarPart struct {
 	Name  string
 	Share float64 // of the whole
@@ -84,7 +83,8 @@ func PartsOf(b *gpuprof.Bar) []BarPart {
 	var out []BarPart
 	for _, part := range parts {
 		share := part.Value / b.Total
-		out = append(out, BarPart{Name: view.Cut(part.Name, mostPartName), Share: share, Text: partText(part.Value, share, b.Unit)})
+		name, text := view.Cut(part.Name, mostPartName), partText(part.Value, share, b.Unit)
+		out = append(out, BarPart{Name: name, Share: share, Text: text})
 	}
 	return out
 }
@@ -97,8 +97,7 @@ func partText(v, share float64, unit string) string {
 	return Quantity(v, unit) + ", " + view.Percent(share)
 }
 
-// WholeText is what a bar divides, or its ratio: "mean step 176 ms", "step time, new / old
-// x1.285 [1.270, 1.300]".
+// WholeText names a bar's total, or its ratio: "mean step 176 ms", "step time, new / old x1.285 [1.270, 1.300]".
 func WholeText(b *gpuprof.Bar) string {
 	of := view.Cut(b.Of, mostVerdict)
 	if b.Ratio == nil && b.Unit == "1" {

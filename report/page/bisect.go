@@ -20,10 +20,10 @@ func Bisect(s *bisect.Search) (*Page, error) {
 	p := &Page{Title: "bisect " + view.Cut(s.Range, 80), Meta: bisectMeta(s), Date: view.Date(s.Started), Answer: s.Answer(), Footer: "Each measurement moves the probabilities of the commits; none of them decides alone.", Tool: toolText(s.Tool), Data: jsonData("bisect.json", s)}
 	p.Sections = []Section{
 		{ID: "commit", Heading: "Result", HeadingIn: HTML, Blocks: bisectResult(s)},
-		{ID: "probes", Heading: "Measured commits", HeadingIn: Markdown | HTML, Blocks: []Block{probes(s)}},
+		{ID: "probes", Heading: "Measured commits", HeadingIn: Markdown | HTML, Blocks: []Block{probeTable(s)}},
 		{ID: "posterior", Heading: "Probability of each commit", HeadingIn: Markdown | HTML, Blocks: []Block{
-			Chart{ID: "posterior-chart", Narrow: true, Figure: func() *figure.Figure { return figure.Chances(s) }, Note: "Top: the probability that the change came with a commit. Bottom: the measured commits against GOOD with 95 % intervals; dashed: BAD."}, chances(s)}},
-		{ID: "unusable", Heading: "Commits that cannot be measured", HeadingIn: Markdown | HTML, In: Verbose, Blocks: []Block{unusable(s)}},
+			Chart{ID: "posterior-chart", Narrow: true, Figure: func() *figure.Figure { return figure.Chances(s) }, Note: "Top: the probability that the change came with a commit. Bottom: the measured commits against GOOD with 95 % intervals; dashed: BAD."}, chanceTable(s)}},
+		{ID: "unusable", Heading: "Commits that cannot be measured", HeadingIn: Markdown | HTML, In: Verbose, Blocks: []Block{unusableList(s)}},
 		{ID: "method", Heading: "Method", HeadingIn: HTML, Blocks: []Block{bisectMethod(s)}},
 	}
 	return p, nil
@@ -49,7 +49,7 @@ func changeWith(ratio gpuprof.Number, ci [2]gpuprof.Number) string {
 	return text
 }
 
-// bisectResult is what the answer leaves out: commits of earlier searches, the commits that remain, and facts.
+// bisectResult lists details that the answer omits: commits of earlier searches, the commits that remain, and facts.
 func bisectResult(s *bisect.Search) []Block {
 	o := s.Outcome
 	if o == nil {
@@ -101,7 +101,7 @@ func bisectFacts(s *bisect.Search) []Line {
 	for _, c := range o.Also {
 		counters = append(counters, fmt.Sprintf("%s %s -> %s", view.Cut(c.Name, 60), compare.FormatMetric(float64(c.Old), c.Unit, true), compare.FormatMetric(float64(c.New), c.Unit, true)))
 	}
-	lines = append(lines, filled(Line{Label: "counters", Value: view.Cut(strings.Join(counters, ", "), 300)})...)
+	lines = append(lines, dropEmpty(Line{Label: "counters", Value: view.Cut(strings.Join(counters, ", "), 300)})...)
 	if o.Drift != 0 {
 		lines = append(lines, Line{Label: "drift", Value: fmt.Sprintf("GOOD itself drifted by %s over the search, more than the change that was looked for", gpuprof.FormatChange(float64(o.Drift))), Tone: Unsure})
 	}
@@ -115,7 +115,7 @@ func bisectFacts(s *bisect.Search) []Line {
 	return append(lines, cost)
 }
 
-// asBefore stands behind a command that is to be completed.
+// asBefore follows a command that the user has to complete.
 const asBefore = "with the options and the command of this search"
 
 func costText(s *bisect.Search) string {
@@ -138,7 +138,7 @@ func costText(s *bisect.Search) string {
 	return text
 }
 
-// measurementOf is what one measurement is.
+// measurementOf names the unit of one measurement.
 func measurementOf(s *bisect.Search) string {
 	if s.Exact {
 		return "process"
@@ -146,8 +146,8 @@ func measurementOf(s *bisect.Search) string {
 	return "quartet"
 }
 
-// probes is a row for each pair of commits that was measured.
-func probes(s *bisect.Search) Table {
+// probeTable has a row for each measured pair of commits.
+func probeTable(s *bisect.Search) Table {
 	t := Table{Name: "Table of measured commits", Noun: "measured commit", Max: [3]int{12, 40, 0}, Columns: []Column{
 		{Title: "probe"}, {Title: "commit", Left: true}, {Title: measurementOf(s) + "s"}, {Title: "change", Left: true}, {Title: "P(here or before)"}, {Title: "subject", Left: true, Drop: 1, Most: 60}}}
 	for i, m := range s.Measured() {
@@ -161,8 +161,8 @@ func probes(s *bisect.Search) Table {
 	return t
 }
 
-// chances is a row for each commit that is not excluded.
-func chances(s *bisect.Search) Table {
+// chanceTable has a row for each commit that is not excluded.
+func chanceTable(s *bisect.Search) Table {
 	t := Table{Name: "Table of probabilities", Noun: "commit", Max: [3]int{40, 40, 200}, In: Verbose, Columns: []Column{{Title: "commit", Left: true}, {Title: "probability"}, {Title: "subject", Left: true, Drop: 1, Most: 60}}}
 	for i, c := range s.Chances {
 		if c < 0.0005 {
@@ -174,7 +174,7 @@ func chances(s *bisect.Search) Table {
 	return t
 }
 
-func unusable(s *bisect.Search) List {
+func unusableList(s *bisect.Search) List {
 	l := List{Noun: "commit", Label: "not measurable"}
 	for _, f := range s.Failed {
 		l.Items = append(l.Items, Item{Text: s.At(f.Commit).Short() + ": " + view.Cut(f.Why, 300)})
@@ -182,7 +182,7 @@ func unusable(s *bisect.Search) List {
 	return l
 }
 
-// bisectMethod is how the search was made, small.
+// bisectMethod describes the method of the search, in small print.
 func bisectMethod(s *bisect.Search) Block {
 	if s.Exact || s.Outcome != nil && (s.Outcome.Found == bisect.Nothing || s.Outcome.Found == bisect.Undecided) {
 		return Text{}

@@ -23,7 +23,7 @@ func Check(r *gpuprof.CheckReport) (*Page, error) {
 			p.Meta = append(p.Meta, view.Cut(text, 80))
 		}
 	}
-	p.Sections = []Section{{Blocks: wholeStep(r.Stages)}}
+	p.Sections = []Section{{Blocks: stepChecks(r.Stages)}}
 	if len(r.Stages) > 0 {
 		p.Sections = append(p.Sections, Section{ID: "stages", Blocks: []Block{checkTable(r.Stages)}})
 	}
@@ -33,8 +33,8 @@ func Check(r *gpuprof.CheckReport) (*Page, error) {
 	return p, nil
 }
 
-// wholeStep is the sentence about what was compared, for checks that have the whole step.
-func wholeStep(checks []gpuprof.Check) []Block {
+// stepChecks explains the comparison, for checks that include the whole step.
+func stepChecks(checks []gpuprof.Check) []Block {
 	for _, c := range checks {
 		if strings.HasPrefix(c.Stage, gpuprof.WholeStep) {
 			return []Block{Text{S: fmt.Sprintf("Compared: each stage from its own inputs, and the whole step "+
@@ -53,7 +53,7 @@ func checkTable(checks []gpuprof.Check) Table {
 		if c.Virtual {
 			rows = "in virtual time"
 		}
-		row := Row{Cells: []Cell{words(view.Cut(c.Stage, 60)), amount(errorText(c.RelativeError), float64(c.RelativeError), "1"), tolerance(c.Tolerance), words(rows), words("passed")}}
+		row := Row{Cells: []Cell{wordsCell(view.Cut(c.Stage, 60)), amountCell(errorText(c.RelativeError), float64(c.RelativeError), "1"), toleranceCell(c.Tolerance), wordsCell(rows), wordsCell("passed")}}
 		if !c.Pass {
 			row.Tone, row.Keep, row.Cells[4].Text = Bad, true, "FAILED"
 		}
@@ -62,7 +62,7 @@ func checkTable(checks []gpuprof.Check) Table {
 	return t
 }
 
-func tolerance(v float64) Cell { return amount(fmt.Sprintf("%.2g", v), v, "1") }
+func toleranceCell(v float64) Cell { return amountCell(fmt.Sprintf("%.2g", v), v, "1") }
 
 // kindTable is a row for each kind, precision and tolerance of cases.
 func kindTable(cases []gpuprof.CaseResult) Table {
@@ -95,7 +95,7 @@ func kindTable(cases []gpuprof.CaseResult) Table {
 	t := Table{Name: "Table of vectors", Noun: "kind", Columns: []Column{{Title: "kind", Left: true}, {Title: "arithmetic", Left: true}, {Title: "cases"}, {Title: "failed"}, {Title: "worst error"}, {Title: "tolerance"}, {Title: "result"}}}
 	for _, k := range order {
 		s := sums[k]
-		row := Row{Cells: []Cell{words(view.Cut(k.kind, 60)), words(view.Cut(k.precision, 20)), whole(s.n), whole(s.failed), amount(errorText(s.worst), float64(s.worst), "1"), tolerance(k.tolerance), words("passed")}}
+		row := Row{Cells: []Cell{wordsCell(view.Cut(k.kind, 60)), wordsCell(view.Cut(k.precision, 20)), integerCell(s.n), integerCell(s.failed), amountCell(errorText(s.worst), float64(s.worst), "1"), toleranceCell(k.tolerance), wordsCell("passed")}}
 		if s.failed > 0 {
 			row.Tone, row.Keep, row.Cells[6].Text = Bad, true, "FAILED"
 		}
@@ -109,10 +109,10 @@ func failedCases(cases []gpuprof.CaseResult) Table {
 	t := Table{Name: "Table of failed cases", Noun: "case", Columns: []Column{{Title: "failed kind", Left: true}, {Title: "case"}, {Title: "arithmetic", Left: true}, {Title: "error"}, {Title: "tolerance"}}}
 	for _, c := range cases {
 		if !c.Pass {
-			t.Rows = append(t.Rows, Row{Keep: true, Cells: []Cell{words(view.Cut(c.Kind, 60)), words(strconv.Itoa(c.Index)), words(view.Cut(c.Precision, 20)), amount(errorText(c.RelativeError), float64(c.RelativeError), "1"), tolerance(c.Tolerance)}})
+			t.Rows = append(t.Rows, Row{Keep: true, Cells: []Cell{wordsCell(view.Cut(c.Kind, 60)), wordsCell(strconv.Itoa(c.Index)), wordsCell(view.Cut(c.Precision, 20)), amountCell(errorText(c.RelativeError), float64(c.RelativeError), "1"), toleranceCell(c.Tolerance)}})
 		}
 	}
 	return t
 }
 
-func whole(n int) Cell { return amount(strconv.Itoa(n), float64(n), "1") }
+func integerCell(n int) Cell { return amountCell(strconv.Itoa(n), float64(n), "1") }

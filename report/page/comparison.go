@@ -14,8 +14,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Most that is listed of a comparison. A table of a thousand rows that say "same"
-// hides the one that does not; what failed may have five times as many.
+// Limits of the lists of a comparison. A table of a thousand unchanged metrics hides the one that changed; a list of
+// failures may be five times as long.
 const (
 	maxMetrics     = 60
 	maxListed      = 20
@@ -38,36 +38,36 @@ func Comparison(c *compare.Comparison) (*Page, error) {
 		Footer: fmt.Sprintf("A ratio is new over old; the replicate of every interval is the process. Exit code %d.", c.ExitCode),
 		Tool:   toolText(c.Tool), Data: jsonData("comparison.json", c),
 	}
-	why := Section{ID: "reasons", Heading: "Reasons", HeadingIn: HTML, Blocks: reasons(rows)}
+	why := Section{ID: "reasons", Heading: "Reasons", HeadingIn: HTML, Blocks: reasonBlocks(rows)}
 	unsure := Section{} // the reason is the answer where the data cannot tell
 	if c.Verdict.Open() {
 		unsure, why = why, unsure
 	}
 	p.Sections = []Section{
-		counts(c),
+		countSection(c),
 		{ID: "next", Heading: "Further steps", In: HTML, Blocks: []Block{next}},
 		{ID: "failed", Heading: "Failed", HeadingIn: HTML, Blocks: []Block{listOf(List{Label: "failed", Noun: "failure", Max: maxListed}, c.Failed)}},
 		unsure,
-		{ID: "budgets", Heading: "Budgets", HeadingIn: HTML, Blocks: budgets(c)},
-		origin(c, rows),
-		{ID: "findings", Heading: suggestionsTitle(c), HeadingIn: Terminal | Markdown | HTML, Blocks: []Block{suggestions(c)}},
+		{ID: "budgets", Heading: "Budgets", HeadingIn: HTML, Blocks: budgetBlocks(c)},
+		originSection(c, rows),
+		{ID: "findings", Heading: suggestionsTitle(c), HeadingIn: Terminal | Markdown | HTML, Blocks: []Block{suggestionBlock(c)}},
 		{In: Terminal | Markdown, Blocks: metrics},
 		why,
 		{ID: "metrics", Heading: "Metrics", In: HTML, Blocks: append([]Block{
 			Chart{ID: "effects", Figure: func() *figure.Figure { return figure.Effects(c) }, Note: "A row for each metric: the ratio of new to old with its 95 % interval. Dashed: the threshold."}}, metrics...)},
 		{ID: "distributions", Heading: "Distributions", Blocks: []Block{Chart{ID: "overlay", Figure: func() *figure.Figure { return figure.Overlay(c) }, Note: overlayNote}}},
-		differences(c),
-		warnings(c.Warnings),
+		differenceSection(c),
+		warningList(c.Warnings),
 		{Heading: "Further steps", HeadingIn: Terminal | Markdown, In: Terminal | Markdown, Blocks: []Block{next}},
 		{In: Markdown, Blocks: []Block{Text{S: fmt.Sprintf("Exit code %d.", c.ExitCode)}}},
 	}
-	return p.explained()
+	return p.addExplanations()
 }
 
 const overlayNote = "All samples of a metric, the old side as an outline, the new side as an area, each to its own height, from the 1st to the 95th percentile; below them a mark at the median of every process, from which the verdict is drawn. Each row has an axis of its own."
 
-// counts is how many metrics have each verdict, where there are several.
-func counts(c *compare.Comparison) Section {
+// countSection counts the metrics by verdict; empty for a single metric or budget.
+func countSection(c *compare.Comparison) Section {
 	if len(c.Metrics)+len(c.Budgets) < 2 {
 		return Section{}
 	}
@@ -77,7 +77,7 @@ func counts(c *compare.Comparison) Section {
 // verdictTone paints a verdict in the tone that it has everywhere.
 func verdictTone(v compare.Verdict) Tone { return ToneOf(v.Tone()) }
 
-// furtherSteps are the next steps beside the one of the answer.
+// furtherSteps lists the next steps without the answer's action.
 func furtherSteps(c *compare.Comparison, a gpuprof.Answer) []string {
 	return slices.DeleteFunc(slices.Clone(c.Next), func(step string) bool { return a.Action != nil && gpuprof.AsSentence(step) == a.Action.Text })
 }
@@ -108,19 +108,19 @@ func metricTables(rows []verdict.Row) []Block {
 func metricRow(r verdict.Row) Row {
 	m := r.Of
 	unit := cmp.Or(m.Unit, "1")
-	old, now := amount(r.Old, float64(m.Old), unit), amount(r.New, float64(m.New), unit)
+	old, now := amountCell(r.Old, float64(m.Old), unit), amountCell(r.New, float64(m.New), unit)
 	old.Narrow, now.Narrow = r.Narrow()
 	row := Row{Keep: true, Cells: []Cell{
-		{Text: view.Cut(r.Name, 200)}, old, now, amount(r.Ratio, float64(m.Ratio), "1"), intervalCell(r.Interval), {Text: r.P},
-		{Text: fmt.Sprintf("%d and %d", m.Runs[0], m.Runs[1])}, {Text: string(r.Verdict), Tone: verdictTone(r.Verdict)}, amount(r.MDE, float64(m.MDE), "1")}}
+		{Text: view.Cut(r.Name, 200)}, old, now, amountCell(r.Ratio, float64(m.Ratio), "1"), intervalCell(r.Interval), {Text: r.P},
+		{Text: fmt.Sprintf("%d and %d", m.Runs[0], m.Runs[1])}, {Text: string(r.Verdict), Tone: verdictTone(r.Verdict)}, amountCell(r.MDE, float64(m.MDE), "1")}}
 	if r.Verdict == compare.Regressed {
 		row.Tone = Bad
 	}
 	return row
 }
 
-// reasons says once each what verdicts need said, with the metrics it is about.
-func reasons(rows []verdict.Row) []Block {
+// reasonBlocks lists each reason once, with the metrics that it applies to.
+func reasonBlocks(rows []verdict.Row) []Block {
 	loud, same := List{Noun: "reason", Max: maxListed}, List{Noun: "reason", Max: maxListed, In: Terminal | Verbose}
 	names := map[string][]string{}
 	for _, r := range rows {
@@ -145,8 +145,8 @@ func reasons(rows []verdict.Row) []Block {
 	return []Block{loud, same}
 }
 
-// budgets lists those that are broken or not known, then those that were kept.
-func budgets(c *compare.Comparison) []Block {
+// budgetBlocks lists budgets that are broken or not known, then budgets that were kept.
+func budgetBlocks(c *compare.Comparison) []Block {
 	broken := List{Label: "budget", Noun: "budget", Max: maxListed}
 	kept := List{Label: "budget", Noun: "budget", Max: maxListed}
 	for i := range c.Budgets {
@@ -164,8 +164,8 @@ func budgets(c *compare.Comparison) []Block {
 	return []Block{broken, kept}
 }
 
-// origin attributes the change of the step to its stages.
-func origin(c *compare.Comparison, rows []verdict.Row) Section {
+// originSection attributes the change of the step to its stages.
+func originSection(c *compare.Comparison, rows []verdict.Row) Section {
 	s := Section{ID: "attribution", Heading: "Attribution of the step", HeadingIn: Terminal | Markdown | HTML}
 	list := List{Noun: "stage", Max: maxListed}
 	for _, cause := range c.Causes {
@@ -183,8 +183,8 @@ func origin(c *compare.Comparison, rows []verdict.Row) Section {
 	return s
 }
 
-// suggestions are what would close the gap, or explains the change.
-func suggestions(c *compare.Comparison) Block {
+// suggestionBlock lists the changes that would close the gap, or the causes that explain it.
+func suggestionBlock(c *compare.Comparison) Block {
 	out := List{Ordered: true, Noun: "suggestion", Max: maxSuggestions}
 	for _, f := range c.Findings {
 		why, _ := f.Evidence["explained_by"].(string)
@@ -200,15 +200,15 @@ func suggestions(c *compare.Comparison) Block {
 		case claims:
 			change = "saves up to " + view.Seconds(f.ClaimS) + " per step"
 		}
-		item.Lines = filled(Line{Label: "change", Value: change}, Line{Label: "evidence", Value: view.Cut(evidenceText(rest), 600), In: HTML},
+		item.Lines = dropEmpty(Line{Label: "change", Value: change}, Line{Label: "evidence", Value: view.Cut(evidenceText(rest), 600), In: HTML},
 			Line{Label: "try", Value: view.Cut(f.Command, 2000), Code: true}, Line{Label: "PyTorch", Value: view.Cut(f.PyTorch, 300), Code: true, In: Verbose})
 		out.Items = append(out.Items, item)
 	}
 	return out
 }
 
-// suggestionsTitle is what the suggestions are about: a gap that knobs would close,
-// or a change that is only explained: it was for the better, or no knob made it.
+// suggestionsTitle names the list: suggested changes for a gap that knobs would close, else an explanation of a change
+// for the better or without a knob.
 func suggestionsTitle(c *compare.Comparison) string {
 	if slices.ContainsFunc(c.Findings, func(f gpuprof.Finding) bool { return f.Knob != "" && f.ClaimS > 0 }) {
 		return "Suggested changes"
@@ -216,9 +216,9 @@ func suggestionsTitle(c *compare.Comparison) string {
 	return "Explanation"
 }
 
-// differences is what is not the same on both sides; a page has it by kind, and on
-// request what is the same.
-func differences(c *compare.Comparison) Section {
+// differenceSection lists the fields that differ between the sides. HTML has a table for each kind of field, and folds
+// the fields that agree.
+func differenceSection(c *compare.Comparison) Section {
 	s := Section{ID: "differences", Heading: "Differences in setup", HeadingIn: Terminal | Markdown | HTML}
 	list := List{Noun: "field", Max: maxListed, In: Terminal | Markdown}
 	kinds := []string{"knob", "environment", "code", ""}
@@ -243,7 +243,7 @@ func differences(c *compare.Comparison) Section {
 		if t == nil {
 			t = tables[""]
 		}
-		t.Rows = append(t.Rows, texts(view.Cut(d.Field, 60), verdict.Known(d.Old), verdict.Known(d.New), must))
+		t.Rows = append(t.Rows, textRow(view.Cut(d.Field, 60), verdict.Known(d.Old), verdict.Known(d.New), must))
 	}
 	s.Blocks = []Block{list}
 	for _, kind := range kinds {
@@ -256,13 +256,12 @@ func differences(c *compare.Comparison) Section {
 	default:
 		s.Blocks = append(s.Blocks, Text{S: "No recorded field differs.", In: HTML})
 	}
-	s.Blocks = append(s.Blocks, alike(c)...)
+	s.Blocks = append(s.Blocks, alikeTables(c)...)
 	return s
 }
 
-// alike is the environment and the knobs that both sides share, for readers who
-// ask what was measured on.
-func alike(c *compare.Comparison) (out []Block) {
+// alikeTables list the environment and the knobs that both sides share, for readers who ask for the measured machine.
+func alikeTables(c *compare.Comparison) (out []Block) {
 	old, now := c.Fingerprints.Old, c.Fingerprints.New
 	if now == nil {
 		return nil
@@ -284,7 +283,7 @@ func alike(c *compare.Comparison) (out []Block) {
 		t := Table{Name: part.name, Folded: part.name, In: HTML, Columns: wordColumns("field", "value")}
 		for _, field := range slices.Sorted(maps.Keys(part.b)) {
 			if value, has := part.a[field]; has && value == part.b[field] {
-				t.Rows = append(t.Rows, texts(view.Cut(field, 60), view.Cut(value, 160)))
+				t.Rows = append(t.Rows, textRow(view.Cut(field, 60), view.Cut(value, 160)))
 			}
 		}
 		out = append(out, t)

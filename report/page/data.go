@@ -10,10 +10,9 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// How much raw data a page carries, by the number of samples over all series.
-// Up to plainSamples it is JSON that can be read in the page's source; up to
-// packedSamples it is packed, about 12 bytes per sample; beyond that every series is
-// thinned to fit, and the page says so: the run.json beside it has the rest.
+// Limits of the raw data in a page, in samples over all series. Up to plainSamples a page has JSON that can be read in
+// its source; up to packedSamples packed JSON, about 12 bytes per sample. Beyond these it thins every series, and names
+// the run.json with all samples.
 const (
 	plainSamples  = 20_000
 	packedSamples = 80_000
@@ -34,15 +33,15 @@ func dataOf(runs []*gpuprof.Run) Data {
 	d.Encode = func(w io.Writer) error {
 		var kept []*gpuprof.Run
 		for _, r := range runs {
-			kept = append(kept, thinned(r, stride))
+			kept = append(kept, thinRun(r, stride))
 		}
 		return document.EncodeRuns(w, kept...)
 	}
 	return d
 }
 
-// pointLimit is how many samples of one series are drawn, so that all charts
-// of the page together stay within a few hundred kilobytes.
+// pointLimit limits the samples drawn of one series, so that all charts of the page together stay within a few hundred
+// kilobytes.
 func pointLimit(runs []*gpuprof.Run) int {
 	const all, most, least = 24_000, 2000, 50
 	series := 0
@@ -78,9 +77,9 @@ func countSamples(r *gpuprof.Run) int {
 	return n
 }
 
-// thinned copies a run with every stride-th sample of each series. The copy
-// warns of itself, so that it cannot pass for the whole.
-func thinned(r *gpuprof.Run, stride int) *gpuprof.Run {
+// thinRun copies a run with every stride-th sample of each series. The copy has a warning, so that it cannot pass for
+// the whole run.
+func thinRun(r *gpuprof.Run, stride int) *gpuprof.Run {
 	out := *r
 	out.Stages = slices.Clone(r.Stages)
 	if r.Throughput != nil {
@@ -94,21 +93,21 @@ func thinned(r *gpuprof.Run, stride int) *gpuprof.Run {
 		c := **s
 		c.Runs = make([][]float64, len((*s).Runs))
 		for i, run := range (*s).Runs {
-			c.Runs[i] = every(run, stride)
+			c.Runs[i] = everyNth(run, stride)
 		}
 		*s = &c
 	})
-	out.Order, out.Flags = every(r.Order, stride), every(r.Flags, stride)
+	out.Order, out.Flags = everyNth(r.Order, stride), everyNth(r.Flags, stride)
 	out.Telemetry = map[string]gpuprof.Track{}
 	for name, t := range r.Telemetry {
-		out.Telemetry[name] = gpuprof.Track{Unit: t.Unit, TimeS: every(t.TimeS, stride), Value: every(t.Value, stride)}
+		out.Telemetry[name] = gpuprof.Track{Unit: t.Unit, TimeS: everyNth(t.TimeS, stride), Value: everyNth(t.Value, stride)}
 	}
 	out.Warnings = append(slices.Clone(r.Warnings), gpuprof.Warning{Code: "thinned",
 		Text: fmt.Sprintf("this copy holds one sample of every %d; the summaries are of all", stride), Fix: "use the run.json that the report was made from"})
 	return &out
 }
 
-func every[T any](xs []T, stride int) []T {
+func everyNth[T any](xs []T, stride int) []T {
 	var out []T
 	for i := 0; i < len(xs); i += stride {
 		out = append(out, xs[i])

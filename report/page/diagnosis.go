@@ -8,9 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Diagnosis is the page of gpuprof doctor: a row for each thing that was looked at, and
-// why those that are missing or limited are so. A terminal has one line for what is missing because of
-// another thing, and one for the details.
+// Diagnosis builds the page of gpuprof doctor: a row for each check, and the reasons of missing and limited ones. A
+// terminal has one line for checks that miss because of another check, and one for the details.
 func Diagnosis(d *gpuprof.Diagnosis) (*Page, error) {
 	if d == nil || len(d.Checks) == 0 {
 		return nil, view.ErrNoRun("a diagnosis")
@@ -23,7 +22,7 @@ func Diagnosis(d *gpuprof.Diagnosis) (*Page, error) {
 	for _, l := range d.Checks {
 		count[l.State]++
 		tone := checkTone(l)
-		row := Row{Keep: l.State != gpuprof.OK, Cells: []Cell{words(l.Name), {Text: string(l.State), Tone: tone}, words(l.Found)}}
+		row := Row{Keep: l.State != gpuprof.OK, Cells: []Cell{wordsCell(l.Name), {Text: string(l.State), Tone: tone}, wordsCell(l.Found)}}
 		if l.Because != "" || l.Detail {
 			row.In = Verbose
 		}
@@ -32,7 +31,7 @@ func Diagnosis(d *gpuprof.Diagnosis) (*Page, error) {
 		}
 		t.Rows = append(t.Rows, row)
 		if names := d.Missing(l.Name); len(names) > 0 {
-			t.Rows = append(t.Rows, Row{Sub: true, In: Terminal, Cells: []Cell{words("and so"), {Text: string(gpuprof.Missing), Tone: Unsure}, words(strings.Join(names, ", "))}})
+			t.Rows = append(t.Rows, Row{Sub: true, In: Terminal, Cells: []Cell{wordsCell("and so"), {Text: string(gpuprof.Missing), Tone: Unsure}, wordsCell(strings.Join(names, ", "))}})
 		}
 		if l.Reason == "" && l.Fix == "" {
 			continue
@@ -41,7 +40,7 @@ func Diagnosis(d *gpuprof.Diagnosis) (*Page, error) {
 		if text == "" {
 			text = l.Found
 		}
-		item := Item{Label: l.Name, Text: text, Tone: tone, Lines: filled(Line{Label: "fix", Value: l.Fix})}
+		item := Item{Label: l.Name, Text: text, Tone: tone, Lines: dropEmpty(Line{Label: "fix", Value: l.Fix})}
 		said := answer.Action != nil && answer.Action.Text == gpuprof.AsSentence(l.Fix)
 		if row.In != 0 || said {
 			item.In = Verbose
@@ -50,7 +49,7 @@ func Diagnosis(d *gpuprof.Diagnosis) (*Page, error) {
 	}
 	for _, state := range []gpuprof.CheckState{gpuprof.OK, gpuprof.Limited, gpuprof.Missing} {
 		if names := details[state]; len(names) > 0 {
-			t.Rows = append(t.Rows, Row{In: Terminal, Cells: []Cell{words("details"), {Text: string(state), Tone: checkTone(gpuprof.CheckLine{State: state})}, words(strings.Join(names, ", "))}})
+			t.Rows = append(t.Rows, Row{In: Terminal, Cells: []Cell{wordsCell("details"), {Text: string(state), Tone: checkTone(gpuprof.CheckLine{State: state})}, wordsCell(strings.Join(names, ", "))}})
 		}
 	}
 	return &Page{Title: "Diagnosis of this machine", Meta: []string{countText(count)}, Tool: toolText(d.Tool), Answer: answer, Data: jsonData("diagnosis.json", d), Sections: []Section{
@@ -69,7 +68,7 @@ func checkTone(l gpuprof.CheckLine) Tone {
 	return Unsure
 }
 
-// countText is how many things are in which state: "11 ok, 1 limited, 6 missing".
+// countText counts checks by state: "11 ok, 1 limited, 6 missing".
 func countText(count map[gpuprof.CheckState]int) string {
 	var parts []string
 	for _, s := range []gpuprof.CheckState{gpuprof.OK, gpuprof.Limited, gpuprof.Missing} {

@@ -15,8 +15,8 @@ type unit struct {
 	text   func(float64) string
 }
 
-// units has the longer ending first.
-func units() []unit {
+// unitTable lists units by the ending of a name, longer endings first.
+func unitTable() []unit {
 	return []unit{
 		{"_bytes_per_s", func(v float64) string { return view.SI(v, "B/s") }},
 		{"_flops_per_s", func(v float64) string { return view.SI(v, "flop/s") }},
@@ -33,14 +33,14 @@ func units() []unit {
 // The key names its unit: the endings above, or bytes_ and share_ in front.
 func evidenceOf(key string, v any) (label, text string) {
 	words := func(s string) string { return view.Cut(strings.ReplaceAll(s, "_", " "), 60) }
-	x, ok := number(v)
+	x, ok := parseNumber(v)
 	if !ok {
 		return words(key), view.Cut(fmt.Sprint(v), 200)
 	}
 	if !view.Finite(x) {
 		return words(key), "unknown"
 	}
-	for _, u := range units() {
+	for _, u := range unitTable() {
 		if name, has := strings.CutSuffix(key, u.ending); has && name != "" {
 			return words(name), u.text(x)
 		}
@@ -54,7 +54,7 @@ func evidenceOf(key string, v any) (label, text string) {
 	return words(key), view.Cut(view.Value(x), 40)
 }
 
-func number(v any) (float64, bool) {
+func parseNumber(v any) (float64, bool) {
 	switch n := v.(type) {
 	case int:
 		return float64(n), true

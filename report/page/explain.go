@@ -44,9 +44,9 @@ func explainLines(parts []explain.Part) []Line {
 func aboutRule(id string) string      { return string(explain.Rule) + "-" + id }
 func aboutWarning(code string) string { return string(explain.Warning) + "-" + code }
 
-// explained adds the texts about the page's rules and warnings at its end, for the
-// links of HTML; a terminal is told once how to ask for one.
-func (p *Page) explained() (*Page, error) {
+// addExplanations appends the texts about the page's rules and warnings, to which HTML links. A terminal prints the
+// command for one of them once.
+func (p *Page) addExplanations() (*Page, error) {
 	all, err := explain.All(explain.Rule, explain.Warning)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (p *Page) explained() (*Page, error) {
 	for _, e := range all {
 		w.known[string(e.Kind)+"-"+e.Name] = e
 	}
-	w.sections(p.Sections, true)
+	w.walkSections(p.Sections, true)
 	p.Sections = append(p.Sections, Section{ID: "explanations", Heading: "Rules and warnings of this page", In: HTML, Blocks: []Block{w.texts}})
 	return p, nil
 }
@@ -68,20 +68,20 @@ type aboutWalk struct {
 	texts List
 }
 
-// sections walks a page's sections; terminal says whether one prints what is around them.
-func (w *aboutWalk) sections(all []Section, terminal bool) {
+// walkSections walks a page's sections; terminal reports whether a terminal prints the enclosing section.
+func (w *aboutWalk) walkSections(all []Section, terminal bool) {
 	for _, s := range all {
 		terminal := terminal && s.In.In(Terminal)
 		for _, b := range s.Blocks {
 			if l, ok := b.(List); ok {
-				w.items(l.Items, terminal && l.In.In(Terminal))
+				w.walkItems(l.Items, terminal && l.In.In(Terminal))
 			}
 		}
-		w.sections(s.Sections, terminal)
+		w.walkSections(s.Sections, terminal)
 	}
 }
 
-func (w *aboutWalk) items(items []Item, terminal bool) {
+func (w *aboutWalk) walkItems(items []Item, terminal bool) {
 	for i := range items {
 		it := &items[i]
 		if it.About == "" {

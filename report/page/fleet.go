@@ -14,8 +14,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Fleet is what the ranks of a job came to: what is off and why, a row for each figure
-// over all of them, and what was left out.
+// Fleet builds the page of a job's ranks: the outliers and their causes, a row for each figure over all ranks, and the
+// ranks that the report leaves out.
 func Fleet(r *fleet.Report) (*Page, error) {
 	if r == nil {
 		return nil, view.ErrNoRun("a fleet report")
@@ -33,7 +33,7 @@ func Fleet(r *fleet.Report) (*Page, error) {
 		Footer: fmt.Sprintf("One in a hundred of the figures that are named is named by chance, over all %s and metrics. Among fewer than %d siblings none is named.", fleetNoun(r), fleet.LeastSiblings)}
 	off := List{Label: "off", Noun: "figure", Max: cmp.Or(r.Top, maxListed)}
 	for _, o := range r.Off {
-		off.Items = append(off.Items, Item{Text: r.OffText(&o), Tone: Bad, Lines: filled(
+		off.Items = append(off.Items, Item{Text: r.OffText(&o), Tone: Bad, Lines: dropEmpty(
 			Line{Label: "cause", Value: view.Cut(o.Cause, 400), Note: notSeen(o.Evidence)}, Line{Label: "fix", Value: view.Cut(o.Fix, 300)})})
 	}
 	p.Sections = []Section{
@@ -47,7 +47,7 @@ func Fleet(r *fleet.Report) (*Page, error) {
 	return p, nil
 }
 
-// fleetNoun is what the report compares.
+// fleetNoun names the things that the report compares.
 func fleetNoun(r *fleet.Report) string {
 	if r.Devices != nil {
 		return "devices"
@@ -66,7 +66,7 @@ func fleetMeta(r *fleet.Report) []string {
 	return append(out, view.Cut(r.Launcher, 30))
 }
 
-// notSeen says of a cause that it was not seen.
+// notSeen returns a note for a cause without evidence.
 func notSeen(evidence bool) string {
 	if evidence {
 		return ""
@@ -83,7 +83,7 @@ func fleetStragglers(r *fleet.Report) Section {
 	list := List{Label: "straggler", Noun: "rank", Max: cmp.Or(r.Top, maxListed)}
 	for i := range w.Stragglers {
 		s := &w.Stragglers[i]
-		list.Items = append(list.Items, Item{Text: stragglerText(s, w), Tone: Bad, Lines: filled(
+		list.Items = append(list.Items, Item{Text: stragglerText(s, w), Tone: Bad, Lines: dropEmpty(
 			Line{Label: "cause", Value: view.Cut(s.Cause, 400), Note: notSeen(s.Evidence)}, Line{Label: "fix", Value: view.Cut(s.Fix, 300)})})
 	}
 	blocks := []Block{list}
@@ -101,7 +101,7 @@ func fleetStragglers(r *fleet.Report) Section {
 	return Section{ID: "stragglers", Heading: "Ranks that others wait for", HeadingIn: Markdown | HTML, Blocks: blocks}
 }
 
-// stragglerText says who is waited for, at what cost, where and in how many steps.
+// stragglerText describes the rank that others wait for: its cost, its collective, and its share of steps.
 func stragglerText(s *fleet.Straggler, w *fleet.Waiting) string {
 	who, costs, it, takes := fmt.Sprint("rank ", s.Ranks[0]), "costs", "it", "it takes"
 	if len(s.Ranks) > 1 {
@@ -142,7 +142,8 @@ func waitTable(r *fleet.Report) Table {
 	return t
 }
 
-// fleetMetrics is a row for each figure; the few that are asked for are those with the slowest rank.
+// fleetMetrics has a row for each figure. With a limit of rows the figures with the largest deviation of their slowest
+// rank come first.
 func fleetMetrics(r *fleet.Report) Table {
 	t := Table{Name: "Table of figures over all " + fleetNoun(r), Noun: "figure", Max: topRows(r), More: "%d more in -o NAME.html", Columns: []Column{
 		{Title: "figure", Left: true}, {Title: "of"}, {Title: "median"}, {Title: "within nodes", Drop: 2}, {Title: "between nodes", Drop: 1}, {Title: "slowest", Left: true, Most: 60}}}

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// fleetDevices is how devices of one machine did together and each alone; an empty
-// section where the ranks of the report are no devices.
+// fleetDevices compares the devices of one machine together and each alone; an empty section for ranks that are no
+// devices.
 func fleetDevices(r *fleet.Report) Section {
 	d := r.Devices
 	if d == nil {
@@ -23,20 +23,20 @@ func fleetDevices(r *fleet.Report) Section {
 		{Title: "clock", Drop: 1}, {Title: "clock alone", Drop: 2}}}
 	for i := range d.Rows {
 		row := &d.Rows[i]
-		cells := []Cell{words(view.Cut(row.Device, 24)), words(cmp.Or(view.Cut(row.Name, 40), view.None))}
+		cells := []Cell{wordsCell(view.Cut(row.Device, 24)), wordsCell(cmp.Or(view.Cut(row.Name, 40), view.None))}
 		if row.Shared == nil || row.Alone == nil {
 			cells = append(cells, Cell{Text: "failed", Tone: Bad})
 			for len(cells) < len(t.Columns) {
-				cells = append(cells, words(view.None))
+				cells = append(cells, wordsCell(view.None))
 			}
 		} else {
-			cells = append(cells, reachedCell(float64(row.Shared.StepS), "s"), words(reachedInterval(row.Shared)), reachedCell(float64(row.Alone.StepS), "s"), timesCell(row.Slowdown),
+			cells = append(cells, reachedCell(float64(row.Shared.StepS), "s"), wordsCell(reachedInterval(row.Shared)), reachedCell(float64(row.Alone.StepS), "s"), timesCell(row.Slowdown),
 				rateCell(float64(row.Shared.Rate), d.Unit), reachedCell(float64(row.Shared.Clock), "Hz"), reachedCell(float64(row.Alone.Clock), "Hz"))
 		}
 		t.Rows = append(t.Rows, Row{Cells: cells})
 	}
 	return Section{ID: "devices", Heading: "Devices", HeadingIn: Markdown | HTML, Blocks: []Block{
-		Lines{Lead: true, Lines: filled(
+		Lines{Lead: true, Lines: dropEmpty(
 			Line{Label: "skew", Value: skewText(d), Note: ratioNote(d.Skew)},
 			Line{Label: "scaling", Value: scalingText(d), Note: ratioNote(d.Scaling)},
 			Line{Label: "driver", Value: view.Cut(driversOf(d), 60), In: Verbose})},
@@ -44,7 +44,7 @@ func fleetDevices(r *fleet.Report) Section {
 		Text{S: fmt.Sprintf("Step times are medians of %s, in each of which all devices measured together once and each alone once. Intervals are within one process for each device.", view.Plural(d.Rounds, "round"))}}}
 }
 
-// driversOf are the versions of the driver: one, or that of each device.
+// driversOf lists the versions of the driver: one for all devices, or one for each device.
 func driversOf(d *fleet.Devices) string {
 	var all []string
 	for i := range d.Rows {
@@ -55,7 +55,7 @@ func driversOf(d *fleet.Devices) string {
 	return strings.Join(all, ", ")
 }
 
-// skewText says how much longer the step of the slowest device is than the median one.
+// skewText gives the ratio of the slowest device's step to the devices' median.
 func skewText(d *fleet.Devices) string {
 	if d.Skew == nil {
 		return ""
@@ -63,7 +63,7 @@ func skewText(d *fleet.Devices) string {
 	return fmt.Sprintf("the step of %s takes %s times the devices' median", view.Cut(d.Slowest, 24), view.Times(d.Skew.Ratio))
 }
 
-// scalingText says what is left of the throughput of each alone.
+// scalingText gives the joint throughput as a share of the sum that the devices reach alone.
 func scalingText(d *fleet.Devices) string {
 	if d.Scaling == nil {
 		return ""
@@ -81,27 +81,27 @@ func ratioNote(r *gpuprof.Ratio) string {
 
 func reachedCell(v float64, unit string) Cell {
 	if !view.Finite(v) {
-		return words(view.None)
+		return wordsCell(view.None)
 	}
 	text := view.SI(v, unit)
 	if unit == "s" {
 		text = view.Seconds(v)
 	}
-	return amount(text, v, unit)
+	return amountCell(text, v, unit)
 }
 
 func rateCell(v float64, unit string) Cell {
 	if !view.Finite(v) {
-		return words(view.None)
+		return wordsCell(view.None)
 	}
-	return amount(view.SI(v, view.Cut(unit, 24)), v, unit)
+	return amountCell(view.SI(v, view.Cut(unit, 24)), v, unit)
 }
 
 func timesCell(r *gpuprof.Ratio) Cell {
 	if r == nil || !view.Finite(r.Ratio) {
-		return words(view.None)
+		return wordsCell(view.None)
 	}
-	return amount(view.Times(r.Ratio), r.Ratio, "1")
+	return amountCell(view.Times(r.Ratio), r.Ratio, "1")
 }
 
 // reachedInterval is the 95 % interval of a step.

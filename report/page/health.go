@@ -10,8 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Health is how healthy the GPUs of a machine are: a row for each metric and a column
-// for each device, what is off, what else is to be known, and the verdict.
+// Health builds the page on a machine's GPUs: a row for each metric, a column for each device, deviations, remarks and
+// the verdict.
 func Health(r *health.Report) (*Page, error) {
 	if r == nil {
 		return nil, view.ErrNoRun("a health report")
@@ -23,7 +23,7 @@ func Health(r *health.Report) (*Page, error) {
 		if !o.Evidence {
 			seen = "not seen on the device"
 		}
-		off.Items = append(off.Items, Item{Text: o.Metric + " of " + r.Identity(o.Device) + offText(o), Tone: Bad, Lines: filled(Line{Label: "cause", Value: o.Cause, Note: seen}, Line{Label: "fix", Value: o.Fix})})
+		off.Items = append(off.Items, Item{Text: o.Metric + " of " + r.Identity(o.Device) + offText(o), Tone: Bad, Lines: dropEmpty(Line{Label: "cause", Value: o.Cause, Note: seen}, Line{Label: "fix", Value: o.Fix})})
 	}
 	return &Page{Title: "Health of " + healthOf(r), Answer: r.Answer(), Tool: toolText(r.Tool), Data: jsonData("health.json", r), Sections: []Section{
 		{ID: "off", Heading: "Slow or faulty", HeadingIn: Markdown | HTML, Blocks: []Block{off}},
@@ -152,7 +152,7 @@ func linkCell(links []health.Link, from, to string) Cell {
 	return Cell{Text: "-"}
 }
 
-// offText is the figures of what is off, where there are any.
+// offText formats the figures of a deviation, "" without figures.
 func offText(o health.Off) string {
 	if math.IsNaN(float64(o.Value)) {
 		return ""

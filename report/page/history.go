@@ -32,11 +32,11 @@ func History(r *history.Report) (*Page, error) {
 	}
 	for i, s := range all {
 		if s.m.Total || len(s.m.Changes) > 0 {
-			p.Sections = append(p.Sections, Section{ID: fmt.Sprintf("trend%d", i), Heading: s.name(), In: HTML, Blocks: []Block{
+			p.Sections = append(p.Sections, Section{ID: fmt.Sprintf("trend%d", i), Heading: s.fullName(), In: HTML, Blocks: []Block{
 				Chart{ID: fmt.Sprintf("t%d", i), Narrow: true, Figure: func() *figure.Figure { return figure.Trend(s.t, s.m) }}}})
 		}
 	}
-	p.Sections = append(p.Sections, commitSection(all), warnings(r.Warnings))
+	p.Sections = append(p.Sections, commitSection(all), warningList(r.Warnings))
 	return p, nil
 }
 
@@ -67,7 +67,7 @@ func commitSection(all []series) Section {
 		}
 		for k := range s.m.Changes {
 			if e := at[s.m.Changes[k].After.Short()]; e != nil {
-				e.changes = append(e.changes, s.name()+" "+changedBy(&s.m.Changes[k]))
+				e.changes = append(e.changes, s.fullName()+" "+changedBy(&s.m.Changes[k]))
 			}
 		}
 	}
@@ -79,7 +79,7 @@ func commitSection(all []series) Section {
 		if !e.commit.Time.IsZero() {
 			committed = e.commit.Time.UTC().Format("2006-01-02 15:04")
 		}
-		row := texts(e.commit.Short(), view.Cut(e.commit.Subject, 80), view.Cut(e.commit.Author, 40), committed, fmt.Sprint(e.sessions), strings.Join(e.changes[:min(len(e.changes), 5)], "; "))
+		row := textRow(e.commit.Short(), view.Cut(e.commit.Subject, 80), view.Cut(e.commit.Author, 40), committed, fmt.Sprint(e.sessions), strings.Join(e.changes[:min(len(e.changes), 5)], "; "))
 		row.Cells[0].Link = e.commit.URL
 		t.Rows = append(t.Rows, row)
 	}
@@ -92,7 +92,7 @@ type series struct {
 	m *history.Metric
 }
 
-// seriesOf lists those of all trends, what changed most first.
+// seriesOf lists the series of all trends, the largest change first.
 func seriesOf(r *history.Report) []series {
 	var out []series
 	for i := range r.Trends {
@@ -106,15 +106,15 @@ func seriesOf(r *history.Report) []series {
 	return out
 }
 
-func (s series) name() string {
+func (s series) fullName() string {
 	return view.Cut(s.t.Benchmark, 60) + " " + view.Cut(s.m.Name, 60)
 }
 
-// now is the level of the latest sessions.
-func (s series) now() Cell {
+// currentCell holds the level of the latest sessions.
+func (s series) currentCell() Cell {
 	if n := len(s.m.Levels); n > 0 {
 		v := float64(s.m.Levels[n-1].Value)
-		return amount(s.m.FormatValue(gpuprof.Number(v)), v, s.m.Unit)
+		return amountCell(s.m.FormatValue(gpuprof.Number(v)), v, s.m.Unit)
 	}
 	return Cell{Text: view.None}
 }
@@ -134,12 +134,12 @@ func trendTable(all []series) Table {
 		{Title: "sessions", Drop: 1}, {Title: "last change", Left: true}, {Title: "at", Left: true, Drop: 3}, {Title: "cause", Left: true, Drop: 2}, {Title: "session spread", Drop: 4, Wide: true},
 	}}
 	for _, s := range all {
-		row := Row{Cells: []Cell{{Text: view.Cut(s.t.Benchmark, 60)}, {Text: view.Cut(s.m.Name, 60)}, s.now(), {Text: trendLine(s.t, s.m)},
+		row := Row{Cells: []Cell{{Text: view.Cut(s.t.Benchmark, 60)}, {Text: view.Cut(s.m.Name, 60)}, s.currentCell(), {Text: trendLine(s.t, s.m)},
 			{Text: fmt.Sprint(len(s.t.Sessions)), Value: float64(len(s.t.Sessions)), Unit: "1"}, {Text: view.None}, {Text: view.None}, {Text: view.None}, spreadCell(s.m)}}
 		if n := len(s.m.Changes); n > 0 {
 			c := &s.m.Changes[n-1]
 			row.Cells[5] = Cell{Text: changedBy(c), Value: float64(c.Ratio), Unit: "1", Tone: changeTone(c)}
-			row.Cells[6], row.Cells[7] = words(c.After.Short()), words(string(c.Cause))
+			row.Cells[6], row.Cells[7] = wordsCell(c.After.Short()), wordsCell(string(c.Cause))
 			row.Keep = true
 		} else {
 			if !s.m.Total && !onlyMetric(s.t) {
@@ -154,8 +154,8 @@ func trendTable(all []series) Table {
 	return t
 }
 
-// spreadCell is how far sessions scatter about their level, and how much of that lies
-// between commits, where some were measured again.
+// spreadCell holds the scatter of sessions about their level, and the share of it between commits if some commits were
+// measured again.
 func spreadCell(m *history.Metric) Cell {
 	v := float64(m.Spread)
 	if !view.Finite(v) {
@@ -165,10 +165,10 @@ func spreadCell(m *history.Metric) Cell {
 	if scatter, ok := history.Scatter(m); ok {
 		text += fmt.Sprintf(" (%s between commits)", gpuprof.FormatPercent(scatter, 2))
 	}
-	return amount(text, v, "1")
+	return amountCell(text, v, "1")
 }
 
-// onlyMetric says that no metric of a trend is the total of others: all are shown.
+// onlyMetric reports whether no metric of a trend is the total of others: a page then shows all of them.
 func onlyMetric(t *history.Trend) bool {
 	return !slices.ContainsFunc(t.Metrics, func(m history.Metric) bool { return m.Total })
 }
@@ -181,7 +181,7 @@ func changeTone(c *history.Change) Tone {
 	return ToneOf(c.Tone())
 }
 
-// changedBy is how far a change went: "+5.2 %", or both values of a counter that was 0.
+// changedBy formats a change: "+5.2 %", or both values of a counter that was 0.
 func changedBy(c *history.Change) string {
 	ratio := float64(c.Ratio)
 	if !view.Finite(ratio) || !(ratio > 0) {
@@ -190,7 +190,7 @@ func changedBy(c *history.Change) string {
 	return view.Change(ratio - 1)
 }
 
-// changeSection is every change, with what is known of it.
+// changeSection lists every change with its details.
 func changeSection(all []series) Section {
 	list := List{Label: "change", Noun: "change", Max: 10}
 	for _, s := range all {
@@ -202,7 +202,7 @@ func changeSection(all []series) Section {
 }
 
 func changeItem(s series, c *history.Change) Item {
-	text := fmt.Sprintf("%s %s at %s", s.name(), changedBy(c), c.After.Short())
+	text := fmt.Sprintf("%s %s at %s", s.fullName(), changedBy(c), c.After.Short())
 	if !c.After.Time.IsZero() {
 		text += " of " + c.After.Time.UTC().Format("2006-01-02")
 	}
@@ -253,7 +253,7 @@ func causeText(c *history.Change) string {
 	return "code or machine: no sentinel ran beside it (history add --sentinel)"
 }
 
-// alarmSection is what a build should fail for.
+// alarmSection lists the alarms, for which a build should fail.
 func alarmSection(r *history.Report) Section {
 	list := List{Label: "alarm", Noun: "alarm"}
 	for _, a := range r.Alarms() {
@@ -261,7 +261,7 @@ func alarmSection(r *history.Report) Section {
 		if ratio := float64(a.Alarm.Ratio); view.Finite(ratio) {
 			by += " (" + view.Change(ratio-1) + ")"
 		}
-		list.Items = append(list.Items, Item{Text: fmt.Sprintf("%s is worse than before %s: %s", series{a.Trend, a.Metric}.name(), a.Alarm.After.Short(), by), Tone: Bad})
+		list.Items = append(list.Items, Item{Text: fmt.Sprintf("%s is worse than before %s: %s", series{a.Trend, a.Metric}.fullName(), a.Alarm.After.Short(), by), Tone: Bad})
 	}
 	for _, s := range seriesOf(r) {
 		for _, c := range s.m.Seen {
@@ -269,13 +269,13 @@ func alarmSection(r *history.Report) Section {
 			if c.Sessions == 0 {
 				more = "more sessions are needed than those that were tried"
 			}
-			list.Items = append(list.Items, Item{Text: fmt.Sprintf("seen, not certain: %s is worse since %s: %s (p %.2g); %s, history check --confirm measures at once", s.name(), c.After.Short(), view.Change(float64(c.Ratio)-1), float64(c.P), more), Tone: Unsure})
+			list.Items = append(list.Items, Item{Text: fmt.Sprintf("seen, not certain: %s is worse since %s: %s (p %.2g); %s, history check --confirm measures at once", s.fullName(), c.After.Short(), view.Change(float64(c.Ratio)-1), float64(c.P), more), Tone: Unsure})
 		}
 	}
 	return Section{ID: "alarms", Heading: "Alarms", HeadingIn: Markdown | HTML, Blocks: []Block{list}}
 }
 
-// leftOutSection says which sessions are shown and not analysed.
+// leftOutSection names the sessions that are shown and not analysed.
 func leftOutSection(r *history.Report) Section {
 	count := map[string]int{}
 	for i := range r.Trends {

@@ -33,10 +33,10 @@ func HistorySite(r *history.Report) ([]SitePage, error) {
 	index.Sections = []Section{
 		{Blocks: []Block{table}},
 		{ID: "largest", Heading: "Largest changes", Blocks: []Block{Chart{ID: "trends", Narrow: true, Figure: func() *figure.Figure { return figure.Trends(r) }}}},
-		alarmSection(r), leftOutSection(r), warnings(r.Warnings),
+		alarmSection(r), leftOutSection(r), warningList(r.Warnings),
 	}
 	out := []SitePage{{"index.html", index}}
-	for _, part := range byBenchmark(r) {
+	for _, part := range splitByBenchmark(r) {
 		p, err := History(part)
 		if err != nil {
 			return nil, err
@@ -54,8 +54,8 @@ func HistorySite(r *history.Report) ([]SitePage, error) {
 // siteName is the file of a trend's benchmark. Neither name holds two dashes running.
 func siteName(t *history.Trend) string { return t.Project + "--" + t.Benchmark + ".html" }
 
-// byBenchmark are reports of one benchmark each.
-func byBenchmark(r *history.Report) []*history.Report {
+// splitByBenchmark returns a report for each benchmark.
+func splitByBenchmark(r *history.Report) []*history.Report {
 	var out []*history.Report
 	at := map[string]int{}
 	for _, t := range r.Trends {
@@ -72,7 +72,7 @@ func byBenchmark(r *history.Report) []*history.Report {
 	return out
 }
 
-// mostSessions is how many sessions a page lists, the latest.
+// mostSessions limits the sessions that a page lists; it lists the latest.
 const mostSessions = 100
 
 // sessionSection is the latest sessions of each trend.
@@ -91,7 +91,7 @@ func sessionSection(r *history.Report) Section {
 			if s.OffBranch && remark == "" {
 				remark = "its commit is not on this branch"
 			}
-			row := texts(s.Commit.Short(), view.Cut(s.Commit.Subject, 80), view.Cut(s.Commit.Author, 40), committed, s.Started.UTC().Format("2006-01-02 15:04"), s.Class, deviceAt(t, k), remark)
+			row := textRow(s.Commit.Short(), view.Cut(s.Commit.Subject, 80), view.Cut(s.Commit.Author, 40), committed, s.Started.UTC().Format("2006-01-02 15:04"), s.Class, deviceAt(t, k), remark)
 			row.Cells[0].Link = s.Commit.URL
 			table.Rows = append(table.Rows, row)
 		}

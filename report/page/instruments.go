@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// charts are the pictures of a run, HTML only.
-func charts(r *gpuprof.Run, id string, limit int) []Section {
+// chartSections are the pictures of a run, HTML only.
+func chartSections(r *gpuprof.Run, id string, limit int) []Section {
 	chart := func(name, heading, kind, note string, draw func(*gpuprof.Run) *figure.Figure) Section {
 		return Section{ID: id + name, Heading: heading, In: HTML, Blocks: []Block{Chart{ID: id + kind, Note: note, Figure: func() *figure.Figure { return draw(r) }}}}
 	}
@@ -43,7 +43,7 @@ func checksOf(r *gpuprof.Run, id string) Section {
 	return s
 }
 
-// ladderOf is what each probe costs.
+// ladderOf tabulates the cost of each probe.
 func ladderOf(r *gpuprof.Run, id string) Section {
 	t := Table{Name: "Table of probes", Caption: "A step with the probe over the same step with only what stands under over.",
 		Columns: []Column{{Title: "probe", Left: true}, {Title: "over"}, {Title: "step with it"}, {Title: "95 % interval"}, {Title: "used in"}}}
@@ -52,8 +52,8 @@ func ladderOf(r *gpuprof.Run, id string) Section {
 		if l.Apart {
 			where = "a pass of its own: it may cost too much"
 		}
-		t.Rows = append(t.Rows, Row{Cells: []Cell{words(view.Cut(l.Probe, 40)), words(view.Cut(l.Over, 40)),
-			amount("x"+factor4(l.Ratio.Ratio), l.Ratio.Ratio, "1"), words(view.Interval(l.CI95, factor4)), words(where)}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{wordsCell(view.Cut(l.Probe, 40)), wordsCell(view.Cut(l.Over, 40)),
+			amountCell("x"+factor4(l.Ratio.Ratio), l.Ratio.Ratio, "1"), wordsCell(view.Interval(l.CI95, factor4)), wordsCell(where)}})
 	}
 	return Section{ID: id + "probes", Heading: "Probe overhead", In: HTML, Blocks: []Block{t}}
 }
@@ -66,7 +66,7 @@ func factor4(v float64) string {
 	return fmt.Sprintf("%.4f", v)
 }
 
-// energyOf is what the energy pass saw.
+// energyOf tabulates the measurements of the energy pass.
 func energyOf(r *gpuprof.Run, id string) Section {
 	s := Section{ID: id + "energy", Heading: "Energy", In: HTML}
 	e := r.Energy
@@ -111,22 +111,22 @@ func factsOf(r *gpuprof.Run, id string) []Section {
 		if view.ModelKnob(r, k) {
 			kind = "model"
 		}
-		knobs.Rows = append(knobs.Rows, Row{Cells: []Cell{words(view.Cut(k, 40)), words(view.Cut(r.Knobs[k], 200)), words(kind)}})
+		knobs.Rows = append(knobs.Rows, Row{Cells: []Cell{wordsCell(view.Cut(k, 40)), wordsCell(view.Cut(r.Knobs[k], 200)), wordsCell(kind)}})
 	}
 	return []Section{
 		{ID: id + "knobs", Heading: "Knobs", Blocks: []Block{knobs}},
-		{ID: id + "environment", Heading: "Environment", Blocks: []Block{pairs("Device and machine.", environment(r))}},
-		{ID: id + "counters", Heading: "Counters", Blocks: []Block{pairs("Exact counts of one step.", mapped(r.Counters, counter))}},
+		{ID: id + "environment", Heading: "Environment", Blocks: []Block{pairTable("Device and machine.", environmentPairs(r))}},
+		{ID: id + "counters", Heading: "Counters", Blocks: []Block{pairTable("Exact counts of one step.", mapPairs(r.Counters, formatCounter))}},
 		{ID: id + "input", Heading: "Input and instruments", Blocks: []Block{
-			pairs("Input.", mapped(r.Input, func(_ string, v any) string { return view.Value(v) })),
-			pairs("Cost of the instruments, measured in this run.", mapped(r.Calibration, func(_ string, v float64) string { return view.Seconds(v) })),
+			pairTable("Input.", mapPairs(r.Input, func(_ string, v any) string { return view.Value(v) })),
+			pairTable("Cost of the instruments, measured in this run.", mapPairs(r.Calibration, func(_ string, v float64) string { return view.Seconds(v) })),
 		}},
 	}
 }
 
 type pair struct{ name, value string }
 
-func mapped[V any](m map[string]V, format func(string, V) string) []pair {
+func mapPairs[V any](m map[string]V, format func(string, V) string) []pair {
 	var out []pair
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		out = append(out, pair{view.Cut(k, 40), format(k, m[k])})
@@ -134,16 +134,16 @@ func mapped[V any](m map[string]V, format func(string, V) string) []pair {
 	return out
 }
 
-// pairs is a table of names and values, without a head.
-func pairs(caption string, ps []pair) Table {
+// pairTable lists names and values, without a head.
+func pairTable(caption string, ps []pair) Table {
 	t := Table{Name: strings.TrimSuffix(caption, "."), Caption: caption, Columns: []Column{{Left: true}, {Left: true}}}
 	for _, p := range ps {
-		t.Rows = append(t.Rows, Row{Cells: []Cell{words(p.name), words(p.value)}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{wordsCell(p.name), wordsCell(p.value)}})
 	}
 	return t
 }
 
-func environment(r *gpuprof.Run) []pair {
+func environmentPairs(r *gpuprof.Run) []pair {
 	d := r.Device
 	var out []pair
 	add := func(name, value string) {
@@ -182,12 +182,12 @@ func environment(r *gpuprof.Run) []pair {
 	return out
 }
 
-// counter prints a count exactly, bytes and times beside it in a unit.
-func counter(name string, v float64) string {
+// formatCounter prints a count exactly, bytes and times also in a unit.
+func formatCounter(name string, v float64) string {
 	if !view.Finite(v) {
 		return "unknown"
 	}
-	text := grouped(v)
+	text := groupDigits(v)
 	switch {
 	case strings.HasPrefix(name, "bytes") && v >= 1024:
 		text += " (" + gpuprof.FormatBytes(v) + ")"
@@ -197,9 +197,8 @@ func counter(name string, v float64) string {
 	return text
 }
 
-// grouped prints a number with thin gaps between thousands, rounded to three digits
-// behind the point.
-func grouped(v float64) string {
+// groupDigits prints a number with thin gaps between thousands, rounded to three digits after the point.
+func groupDigits(v float64) string {
 	s := strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64)
 	whole, frac, has := strings.Cut(s, ".")
 	sign := ""

@@ -15,8 +15,8 @@ import (
 
 const memoryFooter = "Claims are upper bounds from the replay of the snapshot, each by itself: they are not a sum."
 
-// Memory is what memory snapshots say: the lines that hold the memory at the peak, or at
-// an out-of-memory error, and what to change.
+// Memory builds the page of memory snapshots: the lines that hold the memory at the peak or at an out-of-memory error,
+// and suggested changes.
 func Memory(a *memsnap.Analysis) (*Page, error) {
 	if a == nil || len(a.Devices) == 0 {
 		return nil, view.ErrNoRun("an analysis of memory")
@@ -37,12 +37,12 @@ func Memory(a *memsnap.Analysis) (*Page, error) {
 		{ID: "blocks", Heading: "Largest blocks", HeadingIn: Markdown | HTML, In: Verbose, Blocks: []Block{memoryBlocks(moment, when)}},
 		{ID: "what-if", Heading: "Other settings", HeadingIn: Markdown | HTML, Blocks: memoryWhatIf(d)},
 		memoryChanges(a),
-		warnings(a.Warnings),
+		warningList(a.Warnings),
 		{ID: "steps", Heading: "Steps", HeadingIn: Markdown | HTML, In: Verbose, Blocks: []Block{memorySteps(d)}},
 		{ID: "devices", Heading: "Devices", HeadingIn: Markdown | HTML, Blocks: []Block{memoryDevices(a)}},
 		{ID: "stacks", Heading: "Stacks", In: HTML, Folded: true, Brief: []string{when}, Blocks: []Block{memoryStacks(moment)}},
 	}
-	return p.explained()
+	return p.addExplanations()
 }
 
 // bytesText prints bytes with binary prefixes, as PyTorch's own messages do.
@@ -52,7 +52,7 @@ func bytesCell(n int64) Cell {
 	if n == 0 {
 		return Cell{Text: view.None}
 	}
-	return amount(bytesText(n), float64(n), "B")
+	return amountCell(bytesText(n), float64(n), "B")
 }
 
 func memoryInput(a *memsnap.Analysis, i int) string {
@@ -71,7 +71,7 @@ func memoryMeta(a *memsnap.Analysis, d *memsnap.Device) []string {
 	return append(out, "peak "+bytesText(d.Peak.Requested)+" of tensors, "+bytesText(d.PeakReserved)+" reserved")
 }
 
-// memoryLevels are the bytes of one moment, from what tensors asked for to what is reserved.
+// memoryLevels lists the bytes of one moment, from the tensors' requests to the reserved memory.
 func memoryLevels(a *memsnap.Analysis, d *memsnap.Device, m *memsnap.Moment, when string) []Line {
 	at := "at " + when
 	if m.Step > 0 {
@@ -90,7 +90,7 @@ func memoryLevels(a *memsnap.Analysis, d *memsnap.Device, m *memsnap.Moment, whe
 	if a.Before != nil {
 		lines = append(lines, Line{Label: "before", Value: bytesText(a.Before.Peak), Note: "peak of tensors; " + bytesText(a.Before.PeakReserved) + " reserved"})
 	}
-	return append(lines, filled(Line{Label: "settings", Value: a.Inputs[d.Input].Settings, Spare: true})...)
+	return append(lines, dropEmpty(Line{Label: "settings", Value: a.Inputs[d.Input].Settings, Spare: true})...)
 }
 
 func memoryFindings(a *memsnap.Analysis) []Block {
@@ -126,11 +126,11 @@ func memoryFinding(a *memsnap.Analysis, f *memsnap.Finding) Item {
 	if f.ClaimBytes > 0 {
 		claim = fmt.Sprintf("%s of the peak of %s bytes (%s)", bytesText(f.ClaimBytes), view.Cut(f.Of, 20), view.Percent(f.Share))
 	}
-	item.Lines = filled(Line{Label: "at most", Value: claim}, Line{Label: "change", Value: f.PyTorch, Code: true}, Line{Label: "but", Value: strings.Join(f.Caveats, "; "), In: Markdown | HTML})
+	item.Lines = dropEmpty(Line{Label: "at most", Value: claim}, Line{Label: "change", Value: f.PyTorch, Code: true}, Line{Label: "but", Value: strings.Join(f.Caveats, "; "), In: Markdown | HTML})
 	var lines []Line
 	for _, key := range slices.Sorted(maps.Keys(f.Evidence)) {
 		label, text := evidenceOf(key, f.Evidence[key])
-		if v, ok := number(f.Evidence[key]); ok && slices.Contains(strings.Split(key, "_"), "bytes") {
+		if v, ok := parseNumber(f.Evidence[key]); ok && slices.Contains(strings.Split(key, "_"), "bytes") {
 			label, text = strings.ReplaceAll(label, "bytes ", ""), bytesText(int64(v))
 		}
 		lines = append(lines, Line{Label: label, Value: text})
@@ -143,7 +143,7 @@ func memoryFinding(a *memsnap.Analysis, f *memsnap.Finding) Item {
 }
 
 func memoryCategories(m *memsnap.Moment, when string) Table {
-	t := Table{Name: "Memory by category at " + when, Noun: "kind", Columns: numbers("category", "bytes", "share", "blocks")}
+	t := Table{Name: "Memory by category at " + when, Noun: "kind", Columns: numberColumns("category", "bytes", "share", "blocks")}
 	for _, c := range m.Categories {
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(c.Category, 40)}, bytesCell(c.Bytes), shareOf(c.Bytes, m.Requested), countCell(c.Blocks)}})
 	}
@@ -170,12 +170,12 @@ func memoryBlocks(m *memsnap.Moment, when string) Table {
 		if b.Step > 0 {
 			step = countCell(b.Step)
 		}
-		t.Rows = append(t.Rows, Row{Cells: []Cell{whereCell(b.Where), bytesCell(b.Bytes), countCell(b.Blocks), step, life, {Text: view.Cut(b.Category, 40)}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{placeCell(b.Where), bytesCell(b.Bytes), countCell(b.Blocks), step, life, {Text: view.Cut(b.Category, 40)}}})
 	}
 	return t
 }
 
-// siteTable is a row for each line of the program; whole is what shares are of, 0 none.
+// siteTable has a row for each line of the program. Shares are relative to whole, in bytes; 0 prints none.
 func siteTable(name string, sites []memsnap.SiteBytes, whole int64) Table {
 	t := Table{Name: name, Noun: "line", Columns: []Column{{Title: "line", Left: true, Most: 60, Least: 20}, {Title: "bytes"}, {Title: "share"}, {Title: "blocks", Drop: 2}, {Title: "from step", Drop: 3}, {Title: "category", Left: true, Drop: 1}}}
 	for _, s := range sites {
@@ -183,13 +183,13 @@ func siteTable(name string, sites []memsnap.SiteBytes, whole int64) Table {
 		if s.Step > 0 {
 			step = countCell(s.Step)
 		}
-		t.Rows = append(t.Rows, Row{Cells: []Cell{whereCell(s.Where), bytesCell(s.Bytes), shareOf(s.Bytes, whole), countCell(s.Blocks), step, {Text: view.Cut(s.Category, 40)}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{placeCell(s.Where), bytesCell(s.Bytes), shareOf(s.Bytes, whole), countCell(s.Blocks), step, {Text: view.Cut(s.Category, 40)}}})
 	}
 	return t
 }
 
-// whereCell is a line of the program; where room is scarce without its folders.
-func whereCell(where string) Cell {
+// placeCell names a line of the program, without its folders on a narrow terminal.
+func placeCell(where string) Cell {
 	return Cell{Text: view.CutPlace(where, 100), Narrow: view.CutPlace(filepath.Base(where), 60)}
 }
 
@@ -197,8 +197,8 @@ func memoryChanges(a *memsnap.Analysis) Section {
 	t := Table{Name: "Changes at the peak by line", Noun: "line", Max: [3]int{10, 20, 100}, Columns: []Column{{Title: "line", Left: true, Most: 60, Least: 20}, {Title: "before"}, {Title: "after"}, {Title: "change"}, {Title: "category", Left: true, Drop: 1}}}
 	if a.Before != nil {
 		for _, c := range a.Before.Changes {
-			change := amount(signedBytes(c.After-c.Before), float64(c.After-c.Before), "B")
-			t.Rows = append(t.Rows, Row{Cells: []Cell{whereCell(c.Where), bytesCell(c.Before), bytesCell(c.After), change, {Text: view.Cut(c.Category, 40)}}})
+			change := amountCell(signedBytes(c.After-c.Before), float64(c.After-c.Before), "B")
+			t.Rows = append(t.Rows, Row{Cells: []Cell{placeCell(c.Where), bytesCell(c.Before), bytesCell(c.After), change, {Text: view.Cut(c.Category, 40)}}})
 		}
 	}
 	return Section{ID: "changes", Heading: "Changes at the peak", HeadingIn: Markdown | HTML, Blocks: []Block{t}}
@@ -223,7 +223,7 @@ func memoryWhatIf(d *memsnap.Device) []Block {
 		if w.OOM != nil {
 			oom.Text = map[bool]string{true: "yes", false: "no"}[*w.OOM]
 		}
-		cells := []Cell{{Text: w.Setting}, bytesCell(w.PeakReserved), amount(signedBytes(change), float64(change), "B"), countCell(w.DriverAllocs + w.DriverFrees), oom}
+		cells := []Cell{{Text: w.Setting}, bytesCell(w.PeakReserved), amountCell(signedBytes(change), float64(change), "B"), countCell(w.DriverAllocs + w.DriverFrees), oom}
 		if len(t.Columns) > len(cells) {
 			cells = slices.Insert(cells, 1, bytesCell(w.LeastReserved))
 		}
@@ -240,7 +240,7 @@ func signedBytes(n int64) string {
 }
 
 func memorySteps(d *memsnap.Device) Table {
-	t := Table{Name: "Memory of each step", Noun: "step", Max: [3]int{10, 20, 400}, Columns: numbers("step", "peak", "end", "name")}
+	t := Table{Name: "Memory of each step", Noun: "step", Max: [3]int{10, 20, 400}, Columns: numberColumns("step", "peak", "end", "name")}
 	t.Columns[3].Left = true
 	for i, s := range d.Steps {
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: fmt.Sprint(i + 1)}, bytesCell(s.Peak), bytesCell(s.End), {Text: s.Name}}})

@@ -9,21 +9,21 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Noise is how the processes of a machine scatter, and how many pairs of them a gate takes
-// to find a slowdown.
+// Noise builds the page on the scatter between a machine's processes, with the number of pairs that a gate needs for a
+// slowdown.
 func Noise(n *compare.NoisePlan) (*Page, error) {
 	if n == nil {
 		return nil, view.ErrNoRun("a measurement of noise")
 	}
-	spread := Table{Name: "Table of noise", Noun: "metric", Columns: append(numbers("metric", "spread between processes", "slow processes"), Column{Title: "estimated by", Left: true})}
+	spread := Table{Name: "Table of noise", Noun: "metric", Columns: append(numberColumns("metric", "spread between processes", "slow processes"), Column{Title: "estimated by", Left: true})}
 	for _, m := range n.Metrics {
-		spread.Rows = append(spread.Rows, Row{Cells: []Cell{words(view.Cut(m.Name, 60)), amount(gpuprof.FormatPercent(math.Expm1(m.Spread), 2), m.Spread, "1"),
-			amount(fmt.Sprintf("%.0f %%", 100*m.SlowShare), m.SlowShare, "1"), words(string(m.Estimator))}})
+		spread.Rows = append(spread.Rows, Row{Cells: []Cell{wordsCell(view.Cut(m.Name, 60)), amountCell(gpuprof.FormatPercent(math.Expm1(m.Spread), 2), m.Spread, "1"),
+			amountCell(fmt.Sprintf("%.0f %%", 100*m.SlowShare), m.SlowShare, "1"), wordsCell(string(m.Estimator))}})
 	}
-	plans := Table{Name: "Table of plans", Noun: "slowdown", Columns: numbers("slowdown", "pairs", "time")}
+	plans := Table{Name: "Table of plans", Noun: "slowdown", Columns: numberColumns("slowdown", "pairs", "time")}
 	for _, g := range n.Plans {
-		plans.Rows = append(plans.Rows, Row{Cells: []Cell{words(fmt.Sprintf("%.3g %% (--threshold %.3g%%)", 100*g.Threshold, 100*g.Threshold)),
-			amount(fmt.Sprintf("%.0f", float64(g.Blocks)), float64(g.Blocks), "1"), words(compare.Lasting(float64(g.Seconds)))}})
+		plans.Rows = append(plans.Rows, Row{Cells: []Cell{wordsCell(fmt.Sprintf("%.3g %% (--threshold %.3g%%)", 100*g.Threshold, 100*g.Threshold)),
+			amountCell(fmt.Sprintf("%.0f", float64(g.Blocks)), float64(g.Blocks), "1"), wordsCell(compare.Lasting(float64(g.Seconds)))}})
 	}
 	return &Page{Title: "noise of " + view.Cut(n.Command, 200), Answer: n.Answer(), Tool: toolText(n.Tool), Data: jsonData("noise.json", n),
 		Meta: []string{view.Cut(n.Machine, 100), fmt.Sprintf("%s of processes, %s per pair", view.Plural(n.Blocks, "pair"), compare.Lasting(n.BlockSeconds)), "measured " + view.Cut(n.MeasuredAt, 40)},

@@ -28,19 +28,19 @@ func (n notice) Head() string {
 	return n.Code + " in " + n.Where
 }
 
-// maxEach is how many runs are listed with what their warning said.
+// maxEach limits the runs that are listed with the differing part of their warning.
 const maxEach = 12
 
-// given is one warning as one process gave it.
+// given is one process's warning.
 type given struct{ run, process, text string }
 
-func (g given) label() string { return strings.TrimSpace(g.run + " " + g.process) }
+func (g given) processLabel() string { return strings.TrimSpace(g.run + " " + g.process) }
 
 var ofProcess = regexp.MustCompile(`^(process \d+): `)
 
-// notices are the warnings of several runs, those with the same code and the
-// same advice together: a list that repeats itself is not read.
-func notices(runs []*gpuprof.Run) []notice {
+// groupNotices lists the warnings of several runs, and joins those with equal code and advice: readers skip a list that
+// repeats itself.
+func groupNotices(runs []*gpuprof.Run) []notice {
 	var order []gpuprof.Warning
 	groups := map[gpuprof.Warning][]given{}
 	for i, r := range runs {
@@ -80,20 +80,20 @@ func newNotice(key gpuprof.Warning, all []given, runs []*gpuprof.Run) notice {
 	var labels []string
 	for i, g := range all {
 		texts[i] = g.text
-		if l := g.label(); l != "" && !slices.Contains(labels, l) {
+		if l := g.processLabel(); l != "" && !slices.Contains(labels, l) {
 			labels = append(labels, l)
 		}
 	}
-	text, parts := shared(texts)
-	n.Text, n.Where = text, where(all, runs)
+	text, parts := sharedText(texts)
+	n.Text, n.Where = text, countWarned(all, runs)
 	switch {
 	case parts == nil && len(labels) == 1:
 		n.Where = labels[0]
 	case parts == nil && len(labels) > 1 && len(labels) <= maxEach:
-		n.Where += " (" + listed(labels) + ")"
+		n.Where += " (" + joinLabels(labels) + ")"
 	}
 	for i, part := range parts[:min(len(parts), maxEach)] {
-		if l := all[i].label(); l != "" {
+		if l := all[i].processLabel(); l != "" {
 			part = l + ": " + part
 		}
 		n.Each = append(n.Each, part)
@@ -104,8 +104,8 @@ func newNotice(key gpuprof.Warning, all []given, runs []*gpuprof.Run) notice {
 	return n
 }
 
-// listed joins settings, a name that all share once: "batch=64, 128, 256".
-func listed(labels []string) string {
+// joinLabels joins settings, and writes a name common to all once: "batch=64, 128, 256".
+func joinLabels(labels []string) string {
 	name, _, _ := strings.Cut(labels[0], "=")
 	short := slices.Clone(labels)
 	for i, l := range labels {
@@ -119,8 +119,8 @@ func listed(labels []string) string {
 	return strings.Join(short, ", ")
 }
 
-// where counts the runs, or the processes of the only run, that warned.
-func where(all []given, runs []*gpuprof.Run) string {
+// countWarned counts the runs with the warning, or the processes of a single run.
+func countWarned(all []given, runs []*gpuprof.Run) string {
 	had := map[string]bool{}
 	if len(runs) > 1 {
 		for _, g := range all {
@@ -137,9 +137,9 @@ func where(all []given, runs []*gpuprof.Run) string {
 	return ""
 }
 
-// shared is the text that all share and, when they are not the same, what
-// each has in the place of the ellipsis.
-func shared(texts []string) (string, []string) {
+// sharedText returns the words that all texts share, with an ellipsis for their differences, and the differing words of
+// each text; nil for equal texts.
+func sharedText(texts []string) (string, []string) {
 	words := make([][]string, len(texts))
 	for i, t := range texts {
 		words[i] = strings.Fields(t)
@@ -149,8 +149,8 @@ func shared(texts []string) (string, []string) {
 	same := true
 	for _, w := range words[1:] {
 		same = same && slices.Equal(w, first)
-		head = min(head, common(first, w, false))
-		tail = min(tail, common(first, w, true))
+		head = min(head, countCommon(first, w, false))
+		tail = min(tail, countCommon(first, w, true))
 	}
 	if same {
 		return strings.Join(first, " "), nil
@@ -169,7 +169,7 @@ func shared(texts []string) (string, []string) {
 		mark = word[len(strings.TrimRight(word, ";,.:")):]
 		tail--
 	}
-	from, to, ok := closing(words, head, tail, least)
+	from, to, ok := closeBrackets(words, head, tail, least)
 	if !ok {
 		return "", texts
 	}
@@ -185,7 +185,7 @@ func shared(texts []string) (string, []string) {
 	return strings.Join(shared, " "), parts
 }
 
-// isUnit says that a word is the unit of the number before it, or no word.
+// isUnit reports whether a word is the unit of the number before it, or has no letter and no digit.
 func isUnit(word string) bool {
 	return slices.Contains([]string{"ns", "us", "ms", "s", "B", "KiB", "MiB", "GiB"}, word) || !strings.ContainsFunc(word, isWord)
 }
@@ -195,15 +195,15 @@ func isWord(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) }
 // brackets come in pairs; a quote of either kind ends itself.
 const brackets, quotes = "()[]{}", "\"`"
 
-// closing takes as few words as possible from what all share, head in front and tail
-// behind, those behind first, until no part has half a pair. A text that has one as a
-// whole does not count. It is not ok when fewer than least words would be left.
-func closing(words [][]string, head, tail, least int) (from, to int, ok bool) {
-	words = slices.DeleteFunc(slices.Clone(words), halved)
+// closeBrackets shortens the common head and tail of texts, by as few words as possible and the tail first, until no
+// differing part has half a pair. It ignores a text with half a pair as a whole. ok is false if fewer than least common
+// words would remain.
+func closeBrackets(words [][]string, head, tail, least int) (from, to int, ok bool) {
+	words = slices.DeleteFunc(slices.Clone(words), hasHalfPair)
 	for cut := 0; cut == 0 || cut <= head+tail-least; cut++ {
 		for back := min(cut, tail); back >= max(0, cut-head); back-- {
 			from, to = head-(cut-back), tail-back
-			if !slices.ContainsFunc(words, func(w []string) bool { return halved(w[from : len(w)-to]) }) {
+			if !slices.ContainsFunc(words, func(w []string) bool { return hasHalfPair(w[from : len(w)-to]) }) {
 				return from, to, true
 			}
 		}
@@ -211,9 +211,9 @@ func closing(words [][]string, head, tail, least int) (from, to int, ok bool) {
 	return 0, 0, false
 }
 
-// halved says whether words have half a pair: brackets of one kind that are not as many
-// as those that close them, or an odd number of quotes of one kind.
-func halved(words []string) bool {
+// hasHalfPair reports whether words have unequal numbers of opening and closing brackets of one kind, or an odd number
+// of quotes of one kind.
+func hasHalfPair(words []string) bool {
 	text := strings.Join(words, " ")
 	for i := 0; i < len(brackets); i += 2 {
 		if strings.Count(text, brackets[i:i+1]) != strings.Count(text, brackets[i+1:i+2]) {
@@ -223,8 +223,8 @@ func halved(words []string) bool {
 	return strings.Count(text, quotes[:1])%2+strings.Count(text, quotes[1:])%2 > 0
 }
 
-// common counts the words that a and b share at the front, or at the back.
-func common(a, b []string, back bool) int {
+// countCommon counts the words that a and b share at the front, or at the back.
+func countCommon(a, b []string, back bool) int {
 	for n := range min(len(a), len(b)) {
 		x, y := n, n
 		if back {

@@ -74,7 +74,7 @@ func TestNoticesGroup(t *testing.T) {
 		"nothing in common": {[]*gpuprof.Run{warned("64", 1, gpuprof.Warning{Code: "a", Text: "one thing"}), warned("128", 1, gpuprof.Warning{Code: "a", Text: "another matter"})},
 			[]notice{{Code: "a", Where: "2 of 2 runs", Each: []string{"batch=64: one thing", "batch=128: another matter"}}}},
 	} {
-		if d := cmp.Diff(c.want, notices(c.runs)); d != "" {
+		if d := cmp.Diff(c.want, groupNotices(c.runs)); d != "" {
 			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
 	}
@@ -92,7 +92,7 @@ func TestNoticesLoseNoText(t *testing.T) {
 			said = append(said, text)
 			runs = append(runs, warned(fmt.Sprint(i), 1, gpuprof.Warning{Code: "x", Text: text}))
 		}
-		n := notices(runs)[0]
+		n := groupNotices(runs)[0]
 		if len(n.Each) == 0 {
 			if slices.ContainsFunc(said, func(s string) bool { return s != n.Text }) {
 				t.Fatalf("%q for %q", n.Text, said)

@@ -1,10 +1,8 @@
-// Package page holds what a person reads of a document, independent of the
-// format it is read in: a Page is built once for each kind of document and
-// written by report/table, report/markdown and report/html.
+// Package page holds the readable content of a document, independent of the output format: a builder makes a Page for
+// each kind of document, and report/table, report/markdown and report/html write it.
 //
-// The builders of this package decide what is shown and in which words and
-// digits; a writer decides how that looks. A new field of a document is one
-// edit in its builder.
+// The builders of this package decide the selection, the words and the digits; a writer decides the layout. A new field
+// of a document is one edit in its builder.
 package page
 
 import (
@@ -24,7 +22,7 @@ type Page struct {
 	Sections []Section
 	Footer   string // HTML only
 
-	// Static pages have no script, and their data is a file beside them: Data.Name.
+	// Static pages have no script, and a file next to the page has their data: Data.Name.
 	Static bool
 
 	Tool string // name and version of the program that made the document: "gpuprof 1.2"
@@ -45,7 +43,7 @@ type Data struct {
 	Pack   bool   // compressed even where it is small
 }
 
-// Tone is how good the news is. A terminal paints it, a page has a class for it.
+// Tone classifies news from good to bad. A terminal paints it, a page has a class for it.
 type Tone int
 
 // Tones.
@@ -70,7 +68,7 @@ const (
 	Verbose
 )
 
-// In says whether something for w is shown in a format.
+// In reports whether a format shows an element with the formats w.
 func (w Where) In(format Where) bool { return w&^Verbose == 0 || w&format != 0 }
 
 // Section is a heading with blocks below it. Formats leave out a section of
@@ -81,12 +79,11 @@ type Section struct {
 	HeadingIn Where // zero: Markdown and HTML
 	In        Where
 	Blocks    []Block
-	// Folded sections are closed at first, where a format can, with Badge and
-	// Brief beside the heading.
+	// Folded sections are closed at first, where a format can, with Badge and Brief next to the heading.
 	Folded bool
 	Badge  Badge
 	Brief  []string
-	// Sections stand below the blocks: one level down where there is a heading.
+	// Sections follow the blocks, one level down if the section has a heading.
 	Sections []Section
 	// Beside sets its Sections in columns where a page has room.
 	Beside bool
@@ -95,7 +92,7 @@ type Section struct {
 // Block is one of Text, Lines, Table, List, Chart and Timeline.
 type Block interface{ Shown() Where }
 
-// Style is what a text is for.
+// Style classifies a text by its purpose.
 type Style int
 
 // Styles.
@@ -142,8 +139,8 @@ type Table struct {
 	Caption string // HTML only; "" for the name
 	Columns []Column
 	Rows    []Row
-	// Max is how many rows a format shows: terminal, Markdown, HTML; of Keep rows
-	// five times as many; 0 is all. More counts the rest: "%d more in --format json".
+	// Max limits the rows by format: terminal, Markdown, HTML; of Keep rows to five times as many; 0 shows all. More
+	// counts the other rows: "%d more in --format json".
 	Max  [3]int
 	More string
 	// Folded is the summary of a table that is closed at first where a format can.
@@ -151,8 +148,7 @@ type Table struct {
 	In     Where
 }
 
-// Column is a column's title and how it behaves. On a terminal a column none of
-// whose cells says anything is left out.
+// Column is a column's title and layout. A terminal drops a column without a value in any cell.
 type Column struct {
 	Title string
 	// Narrow is the title on a terminal narrower than 110 columns, where the
@@ -160,12 +156,11 @@ type Column struct {
 	Narrow string
 	Wide   bool // a terminal narrower than 110 columns leaves it out
 	Left   bool // words; figures are set to the right
-	// Drop is how early a terminal drops the column for want of room: the highest
-	// goes first, 0 stays.
+	// Drop ranks the columns that a terminal drops if the table is too wide: the highest goes first, 0 stays.
 	Drop  int
 	Named bool // when dropped, it is named below the table
-	// Most is how many columns of a terminal a cell may take, 0 any; Least how
-	// narrow the column may become before one is dropped, 0 is not at all.
+	// Most limits a cell's width in columns of a terminal, 0 does not. Least limits how far the column narrows before
+	// another one is dropped; 0 forbids narrowing.
 	Most, Least int
 	Legend      string // below the table where the column is shown, not in HTML
 	Remark      bool   // holds a remark that may be long
@@ -184,8 +179,7 @@ type Row struct {
 	In   Where
 }
 
-// Cell is a text, or a figure as it is printed. Formats print Text alone;
-// tests and data formats read Value.
+// Cell is a text, or a formatted figure. Formats print Text alone; tests and data formats read Value.
 type Cell struct {
 	Text   string
 	Value  float64 // the figure in base units
@@ -218,8 +212,8 @@ type Item struct {
 	// More is shown on request, in HTML only, under MoreText.
 	More     []Block
 	MoreText string
-	// About is the rule or warning that the item is one of, "rule-item", to which HTML links;
-	// ID is where the text about one stands.
+	// About names the rule or warning behind the item, "rule-item", to which HTML links; ID is the anchor of an item that
+	// explains one.
 	About, ID string
 	// Place numbers the findings that the timeline of the page shows, from 1; 0 has none.
 	Place int

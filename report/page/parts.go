@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// jsonData is a document as it is written to a file of its own.
+// jsonData encodes a document as a file of its own.
 func jsonData(name string, v any) Data {
 	return Data{Name: name, Encode: func(w io.Writer) error { return json.NewEncoder(w).Encode(document.WithAnswer(v)) }}
 }
@@ -28,8 +28,8 @@ func listOf(l List, all []string) List {
 	return l
 }
 
-// warnings is the section of a document's warnings.
-func warnings(ws []gpuprof.Warning) Section {
+// warningList is the section of a document's warnings.
+func warningList(ws []gpuprof.Warning) Section {
 	list := List{Label: "warning", Noun: "warning", Alert: true, Max: maxListed}
 	for _, w := range ws {
 		list.Items = append(list.Items, Item{Label: w.Code, Text: w.Sentence(), Tone: Unsure, About: aboutWarning(w.Code)})
@@ -42,8 +42,8 @@ func warningSection(id string, headingIn Where, list List) Section {
 	return Section{ID: id + "warnings", Heading: "Warnings", HeadingIn: headingIn, In: Verbose, Folded: true, Brief: []string{view.Plural(len(list.Items), "warning")}, Blocks: []Block{list}}
 }
 
-// numbers are columns of figures after one of names.
-func numbers(titles ...string) []Column {
+// numberColumns are columns of figures after one of names.
+func numberColumns(titles ...string) []Column {
 	out := make([]Column, len(titles))
 	for i, t := range titles {
 		out[i] = Column{Title: t, Left: i == 0}
@@ -52,7 +52,7 @@ func numbers(titles ...string) []Column {
 }
 
 func wordColumns(titles ...string) []Column {
-	out := numbers(titles...)
+	out := numberColumns(titles...)
 	for i := range out {
 		out[i].Left = true
 	}
@@ -67,7 +67,7 @@ func onlyHTML(columns []Column) []Column {
 	return out
 }
 
-func texts(cells ...string) Row {
+func textRow(cells ...string) Row {
 	var r Row
 	for _, c := range cells {
 		r.Cells = append(r.Cells, Cell{Text: c})
@@ -75,13 +75,13 @@ func texts(cells ...string) Row {
 	return r
 }
 
-// filled leaves out lines that say nothing.
-func filled(lines ...Line) []Line {
+// dropEmpty drops lines without a value.
+func dropEmpty(lines ...Line) []Line {
 	return slices.DeleteFunc(lines, func(l Line) bool { return l.Value == "" })
 }
 
-// onPage shows paragraphs in HTML only.
-func onPage(blocks []Block) []Block {
+// onlyOnPage limits paragraphs to HTML.
+func onlyOnPage(blocks []Block) []Block {
 	var out []Block
 	for _, b := range blocks {
 		if t, ok := b.(Text); ok {

@@ -20,8 +20,8 @@ type point struct {
 	Status     string
 }
 
-// pointsOf are the rows of a sweep and the names of what differs. Repeats of
-// one setting are told apart by their number.
+// pointsOf returns the rows of a sweep and the names of the settings that differ. A number distinguishes repeats of one
+// setting.
 func pointsOf(runs []*gpuprof.Run) (names []string, list []point) {
 	names = view.Vary(runs)
 	for i, r := range runs {
@@ -59,7 +59,7 @@ func checkCell(r *gpuprof.Run) string {
 	return fmt.Sprintf("%d passed", len(r.Checks))
 }
 
-// sweepIntervals says what the intervals of the runs' steps cover.
+// sweepIntervals names the scope of the intervals of the runs' steps.
 func sweepIntervals(runs []*gpuprof.Run) string {
 	step := runs[0].Step
 	kind := view.IntervalName(step) + ", " + view.IntervalScope(step)
@@ -76,12 +76,11 @@ const (
 	leastShare = 0.01
 )
 
-// sharesText says what shares are.
+// sharesText defines the shares.
 const sharesText = "Exposed share of each stage: the part of the step that is its alone"
 
-// sharesOfRuns say why one setting of a sweep is faster than another: for every run
-// the exposed share of each stage that matters in one of them, the largest
-// first. Both are empty where no run has stages.
+// sharesOfRuns explains why one setting of a sweep is faster than another: for every run the exposed share of each
+// stage that matters in one of them, the largest first. Both are empty if no run has stages.
 func sharesOfRuns(runs []*gpuprof.Run) (stages []string, rows [][]string) {
 	most := map[string]float64{}
 	byRun := make([]map[string]view.Stage, len(runs))

@@ -8,9 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// probed is the step of the pass that timed the stages, where that is not the
-// step's own.
-func probed(r *gpuprof.Run) (Line, bool) {
+// probeLine gives the step of the pass that timed the stages, if it differs from the step's own pass.
+func probeLine(r *gpuprof.Run) (Line, bool) {
 	if view.Usable(r.ProbedStep) == nil {
 		return Line{}, false
 	}
@@ -21,16 +20,15 @@ func probed(r *gpuprof.Run) (Line, bool) {
 // nothing worth a figure.
 const notMeasurable = 0.1
 
-// probeOverhead is what stage events cost: measured against bare steps, or by
-// calibration where that interval is too wide to tell and the calibrated bound
-// is below its upper end.
+// probeOverhead gives the cost of stage events: measured against bare steps, or by calibration if that interval is too
+// wide and the calibrated bound is below its upper end.
 func probeOverhead(r *gpuprof.Run) (Line, bool) {
 	o := r.Overhead
 	if o == nil || !view.Finite(o.Ratio) {
 		return Line{}, false
 	}
-	value, note := overhead(o)
-	if bound, how, ok := calibrated(r); ok && aboutZero(o) && o.CI95[1]-1 > r.Device.ProbeLimit() && bound < o.CI95[1]-1 {
+	value, note := overheadText(o)
+	if bound, how, ok := calibratedBound(r); ok && aboutZero(o) && o.CI95[1]-1 > r.Device.ProbeLimit() && bound < o.CI95[1]-1 {
 		value, note = "at most "+view.Percent2(bound)+" by calibration", how+"; "+note
 	}
 	if view.Usable(r.ProbedStep) != nil {
@@ -39,10 +37,10 @@ func probeOverhead(r *gpuprof.Run) (Line, bool) {
 	return Line{Label: "probe overhead", Value: value, Note: note}, true
 }
 
-// calibrated is the cost of a step's spans by calibration, as a share of the
-// bare step. It is an upper bound on the host only: a GPU's events cost more
-// than their recording, because kernels no longer follow one another at once.
-func calibrated(r *gpuprof.Run) (share float64, how string, ok bool) {
+// calibratedBound returns the cost of a step's spans by calibration, as a share of the bare step. It is an upper bound
+// on the host only: a GPU's events cost more than their recording, because kernels no longer follow one another at
+// once.
+func calibratedBound(r *gpuprof.Run) (share float64, how string, ok bool) {
 	c, step := r.ProbeCost, view.Usable(r.BareStep)
 	if view.Usable(r.ProbedStep) != nil || step == nil {
 		step = view.Usable(r.Step)
@@ -55,27 +53,27 @@ func calibrated(r *gpuprof.Run) (share float64, how string, ok bool) {
 
 func aboutZero(o *gpuprof.Ratio) bool { return o.CI95[0] <= 1 && o.CI95[1] >= 1 }
 
-// overhead words a measured cost. An interval about zero is no finding of a
-// speed-up: it bounds how much the probe can cost, unless it is too wide.
-func overhead(o *gpuprof.Ratio) (value, note string) {
+// overheadText describes a measured cost. An interval about zero is no finding of a speed-up: it bounds how much the
+// probe can cost, unless it is too wide.
+func overheadText(o *gpuprof.Ratio) (value, note string) {
 	lo, hi := o.CI95[0]-1, o.CI95[1]-1
 	if !view.Finite(lo) || !view.Finite(hi) {
-		return signed(o.Ratio - 1), "no interval; against bare steps"
+		return signedText(o.Ratio - 1), "no interval; against bare steps"
 	}
-	note = "95 % " + view.Interval([2]float64{lo, hi}, signed) + ", against bare steps"
+	note = "95 % " + view.Interval([2]float64{lo, hi}, signedText) + ", against bare steps"
 	switch {
 	case aboutZero(o) && hi > notMeasurable:
 		return "not measurable", note
 	case aboutZero(o):
 		return "at most " + view.Percent2(hi), note
 	case hi < 0:
-		return signed(o.Ratio - 1), note + ", which were the slower ones"
+		return signedText(o.Ratio - 1), note + ", which were the slower ones"
 	}
-	return signed(o.Ratio - 1), note
+	return signedText(o.Ratio - 1), note
 }
 
-// anotherProcess says how far another process may differ from the runs' own, as
-// far as this machine has shown it: of several runs, the one that says most.
+// anotherProcess bounds the difference between another process and the runs' own, by earlier processes on this machine:
+// of several runs it takes the largest share.
 func anotherProcess(runs ...*gpuprof.Run) string {
 	var most *gpuprof.Another
 	for _, r := range runs {
@@ -93,15 +91,15 @@ func anotherProcess(runs ...*gpuprof.Run) string {
 	return "another process may differ by about " + view.Percent2(most.Share) + " (" + by + ")"
 }
 
-// ladder says what each probe costs beside what was there before it.
-func ladder(r *gpuprof.Run) (Line, bool) {
+// ladderLine gives the cost of each probe relative to a step without it.
+func ladderLine(r *gpuprof.Run) (Line, bool) {
 	var parts []string
 	apart := false
 	for _, g := range r.Ladder {
 		if !view.Finite(g.Ratio.Ratio) {
 			continue
 		}
-		value, _ := overhead(&g.Ratio)
+		value, _ := overheadText(&g.Ratio)
 		text := view.Cut(g.Probe, 24) + ": " + value
 		if g.Apart {
 			apart = true
@@ -116,8 +114,7 @@ func ladder(r *gpuprof.Run) (Line, bool) {
 	return Line{Label: "cost of probes", Value: strings.Join(parts, "; "), Note: note}, len(parts) > 0
 }
 
-// energyLine is the energy of a step. Without a valid pass it says why there
-// is no figure.
+// energyLine gives the energy of a step, or the reason why no valid pass measured it.
 func energyLine(r *gpuprof.Run) (Line, bool) {
 	e := view.Usable(r.EnergyStep)
 	pass := r.Energy
@@ -131,7 +128,7 @@ func energyLine(r *gpuprof.Run) (Line, bool) {
 		}
 		return Line{Label: "energy", Value: "unknown", Note: why}, true
 	case pass == nil:
-		return Line{Label: "energy", Value: view.RateText(e, "J") + " per step", Note: withKind(e, "J")}, true
+		return Line{Label: "energy", Value: view.RateText(e, "J") + " per step", Note: describeInterval(e, "J")}, true
 	}
 	notes := []string{"gross, " + view.SI(pass.CounterW, "W") + " by the energy counter"}
 	if v := float64(pass.InstantW); view.Finite(v) {
@@ -142,12 +139,12 @@ func energyLine(r *gpuprof.Run) (Line, bool) {
 		notes = append(notes, view.Joules(v)+" without the "+view.SI(float64(pass.IdleW), "W")+" of an idle device")
 	}
 	if e.N() > 1 {
-		notes = append(notes, withKind(e, "J"))
+		notes = append(notes, describeInterval(e, "J"))
 	}
 	return Line{Label: "energy", Value: view.RateText(e, "J") + " per step", Note: strings.Join(notes, "; ")}, true
 }
 
-// maxShort is how many short kernels the summary names.
+// maxShort limits the short kernels that the summary names.
 const maxShort = 4
 
 // shortKernels names the kernels that were too short to be timed between two
@@ -169,7 +166,7 @@ func shortKernels(r *gpuprof.Run) (Line, bool) {
 	return Line{Label: "short kernels", Value: text, Note: "too short for a pair of events: timed by replaying a step's launches, with their inputs in the cache"}, true
 }
 
-// kernelMethod says how a kernel was timed.
+// kernelMethod names the method by which a kernel was timed.
 func kernelMethod(k gpuprof.StageResult) string {
 	if k.Method == gpuprof.MethodSlope {
 		return "replayed"

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// requestsOf is what callers saw of a service under load.
+// requestsOf gives the callers' view of a service under load.
 func requestsOf(r *gpuprof.Run, id string) Section {
 	q := r.Requests
 	if q == nil {
@@ -41,11 +41,11 @@ func requestsOf(r *gpuprof.Run, id string) Section {
 	return out
 }
 
-// fewAnswered is the share of requests without an answer from which the run says so above
-// everything else: p99 is then of a load that the service did not take.
+// fewAnswered is the share of requests without an answer from which a warning opens the run: its p99 then belongs to a
+// lower load than the one that was sent.
 const fewAnswered = 0.01
 
-// noneText says that there was no request to measure.
+// noneText explains why a run has no request to measure.
 func noneText(q *loadtest.Requests) string {
 	if q.From == loadtest.FromFirstByte {
 		return "no request came while the run listened"
@@ -53,8 +53,8 @@ func noneText(q *loadtest.Requests) string {
 	return "no request was sent after the warm-up of the load"
 }
 
-// answeredText says how many requests the latencies are not of; nil where nearly all were answered.
-// A terminal short of lines leaves out the figures of the load before its percentiles.
+// answeredText counts the requests without a latency; nil if nearly all were answered. A terminal short of lines drops
+// the figures of the load before its percentiles.
 func answeredText(r *gpuprof.Run, in Where) Block {
 	if r.Requests == nil {
 		return nil
@@ -78,8 +78,8 @@ func answeredText(r *gpuprof.Run, in Where) Block {
 	return Text{S: fmt.Sprintf("%s of the requests were %s: the latencies are those of the others.", view.Percent(float64(missing)/float64(t.Scheduled)), how), Tone: Unsure, In: in}
 }
 
-// lateText says that the sender is part of the latencies: who reads only the percentiles takes
-// its tail for the service's; nil where it was in time.
+// lateText warns that a late sender is part of the latencies: a reader of only the percentiles would blame the service
+// for their tail. It returns nil for a sender in time.
 func lateText(r *gpuprof.Run, in Where) Block {
 	if r.Requests == nil || r.Requests.Told() == 1 {
 		return nil
@@ -91,8 +91,8 @@ func lateText(r *gpuprof.Run, in Where) Block {
 	return Text{S: text, Tone: Unsure, In: in}
 }
 
-// waitsText says above the percentiles that they are of a sender that waits; nil where it does
-// not. A terminal short of lines leaves out what stands below its tables.
+// waitsText warns above the percentiles that their sender waits; nil for one that does not. A terminal short of lines
+// drops texts below its tables.
 func waitsText(r *gpuprof.Run, in Where) Block {
 	if r.Requests == nil || r.Requests.Waits == "" {
 		return nil
@@ -134,7 +134,7 @@ func rateText(q *loadtest.Requests) string {
 	case q.Rate > 0 && q.Throughput > 0:
 		share := strconv.FormatFloat(q.Rate/q.Throughput, 'f', 2, 64)
 		if q.Rate < 0.1*q.Throughput {
-			share = sci(q.Rate / q.Throughput)
+			share = formatSci(q.Rate / q.Throughput)
 		}
 		return fmt.Sprintf("%s at %s per second, %s of the throughput", text, strconv.FormatFloat(q.Rate, 'g', 4, 64), share)
 	case q.Rate > 0:
@@ -158,7 +158,7 @@ func batchText(t loadtest.Served) string {
 	return fmt.Sprintf("%.3g requests in the mean, at most %d", float64(requests)/float64(batches), len(t.Batches))
 }
 
-// hidesText says what the latencies of a sender that waits leave out.
+// hidesText describes the time that the latencies of a waiting sender omit.
 func hidesText(q *loadtest.Requests) string {
 	switch q.Waits {
 	case loadtest.WaitsRoom:
@@ -169,8 +169,8 @@ func hidesText(q *loadtest.Requests) string {
 	return ""
 }
 
-// scheduleText says what the requests on a schedule are that stand beside those of callers that wait; o is nil where
-// they were not measured. throughput is that of the steps, in requests per second.
+// scheduleText explains the column of requests on a schedule, next to the latencies of callers that wait; o is nil if
+// the run did not measure it. throughput is in requests per second of the steps.
 func scheduleText(o *loadtest.Requests, throughput float64) string {
 	if o == nil {
 		return "Requests on a schedule would wait longer: measure them with --set arrivals=gamma."
@@ -214,21 +214,21 @@ func latencyTable(q *loadtest.Requests) Table {
 		return t
 	}
 	row := func(name string, of func(*loadtest.LatencySummary) (loadtest.Percentile, bool)) {
-		r := Row{Cells: []Cell{words(name)}}
+		r := Row{Cells: []Cell{wordsCell(name)}}
 		for i, l := range kinds {
 			p, known := of(l)
 			switch {
 			case !known && i == 0:
 				return
 			case !known:
-				r.Cells = append(r.Cells, words(view.None))
+				r.Cells = append(r.Cells, wordsCell(view.None))
 			default:
-				r.Cells = append(r.Cells, amount(view.Seconds(p.S), p.S, "s"))
+				r.Cells = append(r.Cells, amountCell(view.Seconds(p.S), p.S, "s"))
 			}
 			if i == 0 && p.CI95 != nil {
-				r.Cells = append(r.Cells, words(view.Interval(*p.CI95, view.Seconds)))
+				r.Cells = append(r.Cells, wordsCell(view.Interval(*p.CI95, view.Seconds)))
 			} else if i == 0 {
-				r.Cells = append(r.Cells, words(view.None))
+				r.Cells = append(r.Cells, wordsCell(view.None))
 			}
 		}
 		t.Rows = append(t.Rows, r)
@@ -249,7 +249,7 @@ func latencyTable(q *loadtest.Requests) Table {
 	return t
 }
 
-// lateColumn is what lies between the begin of a latency and the queue.
+// lateColumn titles the time between the start of a latency and the queue.
 func lateColumn(q *loadtest.Requests) Column {
 	if q.From == loadtest.FromFirstByte {
 		return Column{Title: "receiving", Drop: 250}
@@ -257,7 +257,7 @@ func lateColumn(q *loadtest.Requests) Column {
 	return Column{Title: "sent late", Drop: 250}
 }
 
-// outsideLines say what is known of callers from outside, and how their answers were checked.
+// outsideLines describe callers from outside, and the checks of their answers.
 func outsideLines(q *loadtest.Requests) []Line {
 	var out []Line
 	rejected, gone := map[string]int64{}, int64(0)

@@ -14,7 +14,7 @@ import (
 const (
 	roofRows       = 5
 	unmodelledRows = 3
-	// shapesWidth is how many characters of shapes a row has, so that its figures stay on the page.
+	// shapesWidth limits the shapes in a row, in characters, so that its figures stay on the page.
 	shapesWidth = 30
 )
 
@@ -36,7 +36,7 @@ func rooflineCharts(a *analyze.Analysis) []Block {
 	return append(blocks, Chart{ID: "roofline", Figure: func() *figure.Figure { return figure.TraceRoofline(a) }})
 }
 
-// rooflineLead tells how much of the device's time has a model, and the utilisation of the step.
+// rooflineLead gives the share of the device's time with a cost model, and the utilisation of the step.
 func rooflineLead(a *analyze.Analysis, r *analyze.Roofline) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Operators with a cost model take %s of the device's time.", view.Percent(float64(r.ModelledNS)/float64(r.DeviceNS)))
@@ -73,17 +73,17 @@ func rooflineTable(a *analyze.Analysis, r *analyze.Roofline) Table {
 		Name: "Operators against their bounds", Noun: "row", Max: [3]int{roofRows, traceRows, traceRows}, More: "%d more operators in --format json",
 		Caption: "Per step, most time above the bound first. The bound is the longest of arithmetic, memory traffic and launches at peak rates.",
 	}
-	t.Columns = numbers("operator, "+a.PerStep(), "shapes", "calls", "time", "share", "FLOP/s", "memory", "bound", "of the bound", "above it")
+	t.Columns = numberColumns("operator, "+a.PerStep(), "shapes", "calls", "time", "share", "FLOP/s", "memory", "bound", "of the bound", "above it")
 	t.Columns[1].Left, t.Columns[1].Drop, t.Columns[1].Most, t.Columns[7].Left = true, 1, 40, true
 	t.Columns[2].Drop, t.Columns[4].Drop, t.Columns[6].Drop = 3, 2, 4
 	for i := range r.Operators {
 		o := &r.Operators[i]
 		above, share := Cell{Text: view.None}, Cell{Text: view.None}
 		if o.BoundNS > 0 {
-			above, share = span(o.AboveNS), amount(view.Percent(o.Share()), o.Share(), "1")
+			above, share = nsCell(o.AboveNS), amountCell(view.Percent(o.Share()), o.Share(), "1")
 		}
 		t.Rows = append(t.Rows, Row{Cells: []Cell{
-			{Text: view.Cut(o.Name, 50)}, {Text: o.Shapes}, amount(fmt.Sprintf("%.4g", o.Calls), o.Calls, "1"), span(o.NS), shareOf(o.NS, r.DeviceNS),
+			{Text: view.Cut(o.Name, 50)}, {Text: o.Shapes}, amountCell(fmt.Sprintf("%.4g", o.Calls), o.Calls, "1"), nsCell(o.NS), shareOf(o.NS, r.DeviceNS),
 			perSecond(o.FLOPsPerS, "FLOP/s"), perSecond(o.BytesPerS, "B/s"), {Text: o.Bound}, share, above,
 		}})
 	}
@@ -95,19 +95,19 @@ func perSecond(v float64, unit string) Cell {
 	if v <= 0 {
 		return Cell{Text: view.None}
 	}
-	return amount(view.SI(v, unit), v, unit)
+	return amountCell(view.SI(v, unit), v, unit)
 }
 
 func collectiveTable(a *analyze.Analysis, r *analyze.Roofline) Table {
 	t := Table{
 		Name: "Collectives by size", Noun: "row", Max: [3]int{unmodelledRows, traceRows, traceRows}, More: "%d more in --format json",
 		Caption: "Bandwidth of the shortest call, which waited least for other ranks. The bus bandwidth is what a link carries (nccl-tests).",
-		Columns: numbers("collective, "+a.PerStep(), "ranks", "size", "calls", "time", "shortest", "algorithm", "bus"),
+		Columns: numberColumns("collective, "+a.PerStep(), "ranks", "size", "calls", "time", "shortest", "algorithm", "bus"),
 	}
 	for _, c := range r.Collectives {
 		t.Rows = append(t.Rows, Row{Cells: []Cell{
-			{Text: c.Kind}, countCell(c.Ranks), {Text: view.SI(float64(c.Bytes), "B")}, amount(fmt.Sprintf("%.4g", c.Calls), c.Calls, "1"), span(c.NS),
-			span(c.ShortestNS), perSecond(c.AlgorithmBytesPerS, "B/s"), perSecond(c.BusBytesPerS, "B/s"),
+			{Text: c.Kind}, countCell(c.Ranks), {Text: view.SI(float64(c.Bytes), "B")}, amountCell(fmt.Sprintf("%.4g", c.Calls), c.Calls, "1"), nsCell(c.NS),
+			nsCell(c.ShortestNS), perSecond(c.AlgorithmBytesPerS, "B/s"), perSecond(c.BusBytesPerS, "B/s"),
 		}})
 	}
 	return t
@@ -116,11 +116,11 @@ func collectiveTable(a *analyze.Analysis, r *analyze.Roofline) Table {
 func unmodelledTable(a *analyze.Analysis, r *analyze.Roofline) Table {
 	t := Table{
 		Name: "Device time without a cost model", Noun: "row", Max: [3]int{unmodelledRows, traceRows, traceRows}, More: "%d more in --format json",
-		Columns: numbers("without a model, "+a.PerStep(), "time", "reason"),
+		Columns: numberColumns("without a model, "+a.PerStep(), "time", "reason"),
 	}
 	t.Columns[2].Left = true
 	for _, u := range r.Unmodelled {
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: u.Name}, span(u.NS), {Text: u.Reason}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: u.Name}, nsCell(u.NS), {Text: u.Reason}}})
 	}
 	return t
 }

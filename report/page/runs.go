@@ -22,10 +22,10 @@ func Runs(runs []*gpuprof.Run) (*Page, error) {
 		r := runs[0]
 		p.Title, p.Meta, p.Date, p.Answer = view.Subject(r), metaOf(r), view.Date(r.Started), r.Answer()
 		p.Sections = runSections(r, "", limit)
-		return p.explained()
+		return p.addExplanations()
 	}
-	sweep(p, runs, limit)
-	return p.explained()
+	buildSweep(p, runs, limit)
+	return p.addExplanations()
 }
 
 // metaOf is the device and how it was measured.
@@ -51,44 +51,43 @@ func statusTone(s gpuprof.Status) Tone {
 	return Unsure
 }
 
-// in is a section for certain formats.
-func in(where Where, s Section) Section {
+// showIn limits a section to certain formats.
+func showIn(where Where, s Section) Section {
 	s.In = where
 	return s
 }
 
-// printed is where a page is read from top to bottom and its end is seen first:
-// there the figures of the step follow the stages.
+// printed are the formats that a reader sees from the end: they print the step's figures after the stages.
 const printed = Terminal | Markdown
 
-// runSections is what is shown of a run; id comes before the ids of its sections.
+// runSections builds the sections of a run; id is the prefix of their ids.
 func runSections(r *gpuprof.Run, id string, limit int) []Section {
 	lead, facts := summaryOf(r)
 	refused, late := answeredText(r, HTML|Terminal), lateText(r, HTML|Terminal)
 	warnings := warningSection(id, HTML, warningsOf([]*gpuprof.Run{r}))
 	advice := Section{ID: id + "findings", Heading: "Suggested changes", HeadingIn: HTML, Blocks: findingsOf(r)}
 	out := []Section{
-		in(HTML, Section{ID: id + "summary", Heading: "Summary", Blocks: []Block{runLead(r), late, refused, lead, Chart{ID: id + "stack", Narrow: true, Figure: func() *figure.Figure { return figure.Shares(r) }}, facts}}),
-		in(HTML, warnings),
-		in(HTML, advice),
-		in(printed, Section{Blocks: []Block{runLead(r), waitsText(r, Terminal), late, refused, lead, failedChecks(r)}}),
-		in(printed, advice),
+		showIn(HTML, Section{ID: id + "summary", Heading: "Summary", Blocks: []Block{runLead(r), late, refused, lead, Chart{ID: id + "stack", Narrow: true, Figure: func() *figure.Figure { return figure.Shares(r) }}, facts}}),
+		showIn(HTML, warnings),
+		showIn(HTML, advice),
+		showIn(printed, Section{Blocks: []Block{runLead(r), waitsText(r, Terminal), late, refused, lead, failedChecks(r)}}),
+		showIn(printed, advice),
 		stagesOf(r, id),
 		requestsOf(r, id),
-		in(printed, Section{Blocks: []Block{facts}}),
-		in(printed|Verbose, warnings),
+		showIn(printed, Section{Blocks: []Block{facts}}),
+		showIn(printed|Verbose, warnings),
 	}
-	out = append(out, charts(r, id, limit)...)
+	out = append(out, chartSections(r, id, limit)...)
 	return append(out, checksOf(r, id), ladderOf(r, id), energyOf(r, id), Section{In: HTML, Beside: true, Sections: factsOf(r, id)})
 }
 
-// runLead is what a reader needs beside the answer: how far the largest stage is from its
-// bound, and how to read a run that was cut short.
+// runLead complements the answer: the distance of the largest stage from its bound, and how to read a run that was cut
+// short.
 func runLead(r *gpuprof.Run) Block {
 	if !view.HasTimes(r) {
 		return Text{}
 	}
-	text := besideBound(view.Stages(r))
+	text := boundText(view.Stages(r))
 	if r.Status == gpuprof.Partial && r.Reason != loadtest.ReasonGenerator { // that one ran to its end
 		text += " The run was cut short: read the figures as a first impression."
 	}
@@ -99,7 +98,7 @@ func runLead(r *gpuprof.Run) Block {
 // step with the checks.
 func summaryOf(r *gpuprof.Run) (lead, facts Lines) {
 	lead = Lines{Lead: true}
-	for _, l := range summary(r) {
+	for _, l := range summaryLines(r) {
 		if l.Label == "step" || l.Label == "throughput" {
 			lead.Lines = append(lead.Lines, l)
 		} else {
@@ -117,7 +116,7 @@ func checkLine(r *gpuprof.Run) Line {
 
 func failedChecks(r *gpuprof.Run) List {
 	l := List{Label: "check failed", Noun: "failed check", In: printed}
-	for _, f := range failures(r) {
+	for _, f := range failureTexts(r) {
 		l.Items = append(l.Items, Item{Text: f, Tone: Bad})
 	}
 	return l
@@ -126,7 +125,7 @@ func failedChecks(r *gpuprof.Run) List {
 // warningsOf are the warnings of several runs, each kind once.
 func warningsOf(runs []*gpuprof.Run) List {
 	l := List{Label: "warning", Noun: "warning", Alert: true}
-	for _, n := range notices(runs) {
+	for _, n := range groupNotices(runs) {
 		text := n.Text
 		if text != "" && n.Fix != "" {
 			text += "; "
@@ -136,13 +135,13 @@ func warningsOf(runs []*gpuprof.Run) List {
 	return l
 }
 
-// mostFindings is how many findings a report prints; more are noise.
+// mostFindings limits the findings of a report; more are noise.
 const mostFindings = 5
 
 func findingsOf(r *gpuprof.Run) []Block {
 	l := List{Ordered: true, Label: "finding", Noun: "finding"}
 	for _, f := range r.Findings[:min(len(r.Findings), mostFindings)] {
-		l.Items = append(l.Items, advice(f))
+		l.Items = append(l.Items, adviceItem(f))
 	}
 	out := []Block{l}
 	if n := len(r.Findings) - mostFindings; n > 0 {
@@ -151,8 +150,8 @@ func findingsOf(r *gpuprof.Run) []Block {
 	return out
 }
 
-// advice is a finding in words.
-func advice(f gpuprof.Finding) Item {
+// adviceItem describes a finding.
+func adviceItem(f gpuprof.Finding) Item {
 	it := Item{Text: view.Cut(f.Rule, 40), About: aboutRule(f.Rule)}
 	if f.Stage != "" {
 		it.Text += " in " + view.Cut(f.Stage, 32)
@@ -163,7 +162,7 @@ func advice(f gpuprof.Finding) Item {
 	if view.Finite(f.ClaimS) && f.ClaimS > 0 {
 		it.Text += ", saves up to " + view.Seconds(f.ClaimS) + " per step"
 	}
-	if bytes, ok := number(f.Evidence[gpuprof.EvidenceSavedBytes]); ok && view.Finite(bytes) && bytes > 0 {
+	if bytes, ok := parseNumber(f.Evidence[gpuprof.EvidenceSavedBytes]); ok && view.Finite(bytes) && bytes > 0 {
 		it.Text += ", reserves up to " + view.SI(bytes, "B") + " less"
 	}
 	for _, line := range []Line{{Label: "evidence", Value: evidenceText(f.Evidence), In: Verbose}, {Label: "try", Value: f.Command, Code: true}, {Label: "PyTorch", Value: f.PyTorch, Code: true, In: Verbose}} {

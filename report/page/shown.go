@@ -6,28 +6,28 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Most characters of a text, by where it stands: the border between builders and writers. A
-// builder cuts a text itself only where its column has less room.
+// Limits of texts in characters, by their position. Writers apply them; a builder cuts a text itself only if its column
+// has less room.
 const (
 	cellText, labelText, longText = 240, 64, 600
 )
 
-func (c Cell) bounded() Cell {
+func (c Cell) limitTexts() Cell {
 	c.Text = view.Cut(c.Text, cellText)
 	return c
 }
 
-func (l Line) bounded() Line {
+func (l Line) limitTexts() Line {
 	l.Label, l.Value, l.Note = view.Cut(l.Label, labelText), view.Cut(l.Value, longText), view.Cut(l.Note, longText)
 	return l
 }
 
-func (it Item) bounded() Item {
+func (it Item) limitTexts() Item {
 	it.Label, it.Text = view.Cut(it.Label, labelText), view.Cut(it.Text, longText)
 	return it
 }
 
-// HeadingShown says whether a format shows the section's heading.
+// HeadingShown reports whether a format shows the section's heading.
 func (s Section) HeadingShown(format Where) bool {
 	in := s.HeadingIn
 	if in == 0 {
@@ -51,7 +51,7 @@ func (s Section) Shown(format Where) []Block {
 	return out
 }
 
-// keepFactor is how many times as many rows that matter a table shows as others.
+// keepFactor multiplies a table's limit for rows with Keep.
 const keepFactor = 5
 
 // For is the table as a format shows it: its columns, its rows with their cells,
@@ -80,7 +80,7 @@ func (b Table) For(format Where) (columns []Column, rows []Row, left int) {
 		cells := make([]Cell, len(at))
 		for j, i := range at {
 			if i < len(r.Cells) {
-				cells[j] = r.Cells[i].bounded()
+				cells[j] = r.Cells[i].limitTexts()
 			}
 		}
 		r.Cells = cells
@@ -97,7 +97,7 @@ func (b List) For(format Where) (items []Item, left int) {
 		case b.Max > 0 && format != HTML && len(items) == b.Max:
 			left++
 		default:
-			items = append(items, it.bounded())
+			items = append(items, it.limitTexts())
 		}
 	}
 	return items, left
@@ -108,7 +108,7 @@ func LinesIn(lines []Line, format Where) []Line {
 	var out []Line
 	for _, l := range lines {
 		if l.In.In(format) {
-			out = append(out, l.bounded())
+			out = append(out, l.limitTexts())
 		}
 	}
 	return out

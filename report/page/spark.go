@@ -8,14 +8,12 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// sparkBars are the heights of a sparkline; the first is an empty bin, so that
-// one sample is seen beside none.
+// sparkBars are the heights of a sparkline; the first is an empty bin, so that one sample differs from none.
 const sparkBars = "▁▂▃▄▅▆▇█"
 
-// spark draws the distribution of a series' samples as a histogram of so many
-// bins, from its 2nd to its 98th percentile; what lies beyond is in the end
-// bins. None without samples that differ, and with too few to have a shape.
-func spark(s *gpuprof.Series, bins int) string {
+// drawSpark draws the distribution of a series' samples as a histogram of so many bins, from its 2nd to its 98th
+// percentile; the end bins hold the samples beyond. It returns view.None for equal samples and for too few.
+func drawSpark(s *gpuprof.Series, bins int) string {
 	const fewest = 5
 	all := slices.Concat(view.Samples(s)...)
 	if len(all) < fewest {
@@ -37,9 +35,9 @@ func spark(s *gpuprof.Series, bins int) string {
 	return string(out)
 }
 
-// typical is the time of a stage whose distribution is shown: the device's,
-// else the host's, else the exposed one; nil when it has none or never happens.
-func typical(s view.Stage) *gpuprof.Series {
+// stageSeries returns the times behind a stage's distribution: the device's, else the host's, else the exposed ones;
+// nil for a stage without times.
+func stageSeries(s view.Stage) *gpuprof.Series {
 	for _, v := range []*gpuprof.Series{s.Device, s.Host, s.Exposed} {
 		if v != nil && v.Median > 0 {
 			return v

@@ -26,11 +26,11 @@ func TestSpark(t *testing.T) {
 		"not numbers":    {[][]float64{{math.NaN(), math.Inf(1), 1, 1, 1, 1, 1}}, view.None},
 		"nothing at all": {nil, view.None},
 	} {
-		if got := spark(&gpuprof.Series{Runs: c.runs}, 6); got != c.want {
+		if got := drawSpark(&gpuprof.Series{Runs: c.runs}, 6); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
-	if got := spark(nil, 6); got != view.None {
+	if got := drawSpark(nil, 6); got != view.None {
 		t.Error(got)
 	}
 }
@@ -46,7 +46,7 @@ func many(a, b float64, n int) (out []float64) {
 func TestSparkIsABar(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bins := rapid.IntRange(1, 20).Draw(t, "bins")
-		s := spark(&gpuprof.Series{Runs: [][]float64{rapid.SliceOf(rapid.Float64()).Draw(t, "samples")}}, bins)
+		s := drawSpark(&gpuprof.Series{Runs: [][]float64{rapid.SliceOf(rapid.Float64()).Draw(t, "samples")}}, bins)
 		if s != view.None && (utf8.RuneCountInString(s) != bins || !strings.Contains(s, "█")) {
 			t.Fatalf("%q of %d bins", s, bins)
 		}

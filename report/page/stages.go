@@ -23,36 +23,35 @@ const (
 	manyBins = 12
 )
 
-// metrics are the columns of the stage table. They answer first where the step's
-// time goes, then how well each stage uses the device; rates go first where
-// there is little room.
-func metrics() []metric {
+// stageMetrics are the columns of the stage table. They show first the parts of the step's time, then each stage's use
+// of the device; a narrow terminal drops rates first.
+func stageMetrics() []metric {
 	return []metric{
 		{Column{Title: "stage", Left: true, Most: 24}, func(s view.Stage) Cell { return Cell{Text: s.Name} }, kernelName},
-		{Column{Title: "exposed"}, func(s view.Stage) Cell { return median(s.Exposed) }, nil},
-		{Column{Title: "share"}, func(s view.Stage) Cell { return amount(view.ShareCell(s), s.Share, "1") }, nil},
-		{Column{Title: "device", Drop: 1, Named: true}, func(s view.Stage) Cell { return median(s.Device) }, func(k gpuprof.StageResult) Cell { return median(view.Usable(k.Device)) }},
+		{Column{Title: "exposed"}, func(s view.Stage) Cell { return medianCell(s.Exposed) }, nil},
+		{Column{Title: "share"}, func(s view.Stage) Cell { return amountCell(view.ShareCell(s), s.Share, "1") }, nil},
+		{Column{Title: "device", Drop: 1, Named: true}, func(s view.Stage) Cell { return medianCell(s.Device) }, func(k gpuprof.StageResult) Cell { return medianCell(view.Usable(k.Device)) }},
 		{Column{Title: "95 % interval", Narrow: "+/-", Drop: 2, Named: true}, func(s view.Stage) Cell {
 			return Cell{Text: view.SeriesInterval(s.Device), Narrow: view.HalfWidth(s.Device)}
 		}, nil},
-		{Column{Title: "host", Drop: 5, Named: true}, func(s view.Stage) Cell { return median(s.Host) }, nil},
-		{Column{Title: "GB/s", Drop: 6, Named: true}, func(s view.Stage) Cell { return amount(view.Rate(s.BytesPerS), s.BytesPerS/1e9, "GB/s") }, nil},
-		{Column{Title: "GF/s", Drop: 7, Named: true}, func(s view.Stage) Cell { return amount(view.Rate(s.FlopsPerS), s.FlopsPerS/1e9, "GF/s") }, nil},
-		{Column{Title: "bound time", In: HTML}, func(s view.Stage) Cell { return seconds(s.BoundS) }, nil},
+		{Column{Title: "host", Drop: 5, Named: true}, func(s view.Stage) Cell { return medianCell(s.Host) }, nil},
+		{Column{Title: "GB/s", Drop: 6, Named: true}, func(s view.Stage) Cell { return amountCell(view.Rate(s.BytesPerS), s.BytesPerS/1e9, "GB/s") }, nil},
+		{Column{Title: "GF/s", Drop: 7, Named: true}, func(s view.Stage) Cell { return amountCell(view.Rate(s.FlopsPerS), s.FlopsPerS/1e9, "GF/s") }, nil},
+		{Column{Title: "bound time", In: HTML}, func(s view.Stage) Cell { return secondsCell(s.BoundS) }, nil},
 		{Column{Title: "bound", Drop: 4, Named: true, Legend: "bound: the stage's roofline bound over its device time"},
-			func(s view.Stage) Cell { return amount(ofBound(s), s.OfBound, "1") }, nil},
+			func(s view.Stage) Cell { return amountCell(boundShare(s), s.OfBound, "1") }, nil},
 		{Column{Title: "spread", Left: true, Drop: 3, Named: true, In: printed, Legend: "spread: samples of the device's time (else the host's), 2nd to 98th percentile"},
 			func(s view.Stage) Cell {
-				return Cell{Text: spark(typical(s), manyBins), Narrow: spark(typical(s), fewBins)}
+				return Cell{Text: drawSpark(stageSeries(s), manyBins), Narrow: drawSpark(stageSeries(s), fewBins)}
 			}, nil},
-		{Column{Title: "p05 to p95", Wide: true, Drop: 8, Named: true, In: printed}, func(s view.Stage) Cell { return Cell{Text: rangeOf(typical(s))} }, nil},
+		{Column{Title: "p05 to p95", Wide: true, Drop: 8, Named: true, In: printed}, func(s view.Stage) Cell { return Cell{Text: rangeOf(stageSeries(s))} }, nil},
 	}
 }
 
 // keptShare is the share of a step from which a terminal short of lines keeps a stage.
 const keptShare = 0.02
 
-// kernelName says how a kernel was timed where that was not between two events.
+// kernelName holds the name of a kernel, with a note if its method was not timing between two events.
 func kernelName(k gpuprof.StageResult) Cell {
 	return Cell{Text: view.Cut(k.Name, 40), Note: methodText(k.Method)}
 }
@@ -73,7 +72,7 @@ func stagesOf(r *gpuprof.Run, id string) Section {
 	}
 	t := Table{Name: "Table of stages", Noun: "stage", Caption: "Medians per step. Exposed is a stage's own part of the period, share its part of all exposed time; device is the time between its events, host the host thread's time inside it. " +
 		"The bound time is the roofline bound: the least time that the work counted in this formulation takes at this device's peak rates; bound is that over the device time. Kernels, indented, come from a separate marked pass."}
-	columns := metrics()
+	columns := stageMetrics()
 	for _, m := range columns {
 		t.Columns = append(t.Columns, m.Column)
 	}
@@ -100,14 +99,14 @@ func stagesOf(r *gpuprof.Run, id string) Section {
 		}
 	}
 	s.Blocks = []Block{Text{S: stageNote(r), In: HTML}, t}
-	for _, why := range noBounds(stages) {
+	for _, why := range missingBounds(stages) {
 		s.Blocks = append(s.Blocks, Text{S: why, As: Remark, In: Verbose})
 	}
 	s.Blocks = append(s.Blocks, kernelsOf(r, stages))
 	return s
 }
 
-// stageNote says in which pass stages were timed, and how short kernels were.
+// stageNote names the pass that timed the stages, and the limits on timing short kernels.
 func stageNote(r *gpuprof.Run) string {
 	var notes []string
 	if p := view.Usable(r.ProbedStep); p != nil {
@@ -125,7 +124,7 @@ func kernelsOf(r *gpuprof.Run, stages []view.Stage) Block {
 	t := Table{Name: "Table of kernels", In: Markdown, Columns: []Column{{Title: "stage", Left: true}, {Title: "kernel", Left: true}, {Title: "device"}, {Title: "95 % interval"}, {Title: "timed by", Left: true}}}
 	for _, s := range stages {
 		for _, k := range view.Kernels(r, s.Name) {
-			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: s.Name}, {Text: k.Name}, median(view.Usable(k.Device)), {Text: view.SeriesInterval(k.Device)}, {Text: kernelMethod(k)}}})
+			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: s.Name}, {Text: k.Name}, medianCell(view.Usable(k.Device)), {Text: view.SeriesInterval(k.Device)}, {Text: kernelMethod(k)}}})
 		}
 	}
 	if len(t.Rows) == 0 {
@@ -135,9 +134,8 @@ func kernelsOf(r *gpuprof.Run, stages []view.Stage) Block {
 	return t
 }
 
-// besideBound says how far the largest stage is from what the device allows; "" where no
-// bound is known.
-func besideBound(stages []view.Stage) string {
+// boundText gives the distance of the largest stage from its roofline bound; "" without a known bound.
+func boundText(stages []view.Stage) string {
 	if len(stages) == 0 {
 		return ""
 	}
@@ -145,19 +143,19 @@ func besideBound(stages []view.Stage) string {
 	if !(top.OfBound > 0 && top.OfBound <= 1) {
 		return ""
 	}
-	return fmt.Sprintf("At this device's peak rates the work counted in %s would take %s of the time it does.", view.Cut(top.Name, 40), ofBound(top))
+	return fmt.Sprintf("At this device's peak rates the work counted in %s would take %s of the time it does.", view.Cut(top.Name, 40), boundShare(top))
 }
 
-// ofBound is how much of the device time the roofline bound explains: "34.9 %".
-func ofBound(s view.Stage) string {
+// boundShare gives the share of the device time that the roofline bound explains: "34.9 %".
+func boundShare(s view.Stage) string {
 	if s.OfBound <= 0 {
 		return view.None
 	}
 	return view.Percent(s.OfBound)
 }
 
-// noBounds says which stages have no roofline bound, and why, a line a reason.
-func noBounds(stages []view.Stage) []string {
+// missingBounds names the stages without a roofline bound, a line for each reason.
+func missingBounds(stages []view.Stage) []string {
 	var reasons []string
 	of := map[string][]string{}
 	for _, s := range stages {

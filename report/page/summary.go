@@ -10,9 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// summary lists the figures of the whole step. What was not measured is left
-// out rather than listed as missing.
-func summary(r *gpuprof.Run) []Line {
+// summaryLines lists the figures of the whole step, without those that were not measured.
+func summaryLines(r *gpuprof.Run) []Line {
 	if !view.HasTimes(r) {
 		return nil
 	}
@@ -25,17 +24,17 @@ func summary(r *gpuprof.Run) []Line {
 		}
 	}
 	if s := view.Usable(r.Step); s != nil {
-		note := withKind(s, "s")
+		note := describeInterval(s, "s")
 		if view.Processes(s) == 1 { // the interval of several says it
 			note += "; " + anotherProcess(r)
 		}
 		add("step", view.Median(s), note)
 	}
 	if t := r.Throughput; t != nil && view.Usable(t.Series) != nil {
-		add("throughput", view.RateText(t.Series, view.Cut(t.Unit, 24)), withKind(t.Series, view.Cut(t.Unit, 24)))
+		add("throughput", view.RateText(t.Series, view.Cut(t.Unit, 24)), describeInterval(t.Series, view.Cut(t.Unit, 24)))
 	}
 	whole := "the step"
-	if l, ok := probed(r); ok {
+	if l, ok := probeLine(r); ok {
 		out, whole = append(out, l), "the "+l.Label
 	}
 	for _, s := range view.Stages(r) {
@@ -50,9 +49,9 @@ func summary(r *gpuprof.Run) []Line {
 		}
 	}
 	detail(probeOverhead(r))
-	detail(ladder(r))
+	detail(ladderLine(r))
 	detail(shortKernels(r))
-	if v, n, ok := blocked(r); ok {
+	if v, n, ok := blockedTime(r); ok {
 		add("blocked host", view.Seconds(v)+" per step", n)
 	}
 	if l, ok := leastLatency(r); ok {
@@ -82,8 +81,8 @@ func leastLatency(r *gpuprof.Run) (Line, bool) {
 	return l, true
 }
 
-// withKind is an interval with what it covers: "95 % 12.3 to 12.4 ms, between processes".
-func withKind(s *gpuprof.Series, unit string) string {
+// describeInterval formats an interval with its scope: "95 % 12.3 to 12.4 ms, between processes".
+func describeInterval(s *gpuprof.Series, unit string) string {
 	interval := view.IntervalIn(s, unit)
 	switch {
 	case view.Alike(s):
@@ -94,7 +93,7 @@ func withKind(s *gpuprof.Series, unit string) string {
 	return view.IntervalName(s) + " " + interval + ", " + view.IntervalScope(s)
 }
 
-func signed(v float64) string {
+func signedText(v float64) string {
 	s := view.Percent2(v)
 	if v > 0 {
 		return "+" + s
@@ -102,10 +101,9 @@ func signed(v float64) string {
 	return s
 }
 
-// blocked is the caller's time inside waits, what it waited for, and the
-// number of sync points. The meter's own count is exact; the wait stages
-// stand in without it.
-func blocked(r *gpuprof.Run) (seconds float64, note string, ok bool) {
+// blockedTime returns the caller's time in waits, in seconds, with the awaited stages and the number of sync points.
+// The meter's own count is exact; without it the sum of the wait stages replaces it.
+func blockedTime(r *gpuprof.Run) (seconds float64, note string, ok bool) {
 	ns, counted := r.Counters["blocked_ns"]
 	seconds = ns * 1e-9
 	var waits []view.Stage
@@ -141,7 +139,7 @@ func trimZeros(v float64) string {
 	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(v, 'f', 2, 64), "0"), ".")
 }
 
-// checkSummary is one line on all checks: the worst error beside its tolerance.
+// checkSummary is one line on all checks, with the worst error and its tolerance.
 func checkSummary(r *gpuprof.Run) string {
 	if len(r.Checks) == 0 {
 		return "none recorded: the figures were not compared with a reference"
@@ -149,7 +147,7 @@ func checkSummary(r *gpuprof.Run) string {
 	failed := len(r.Failed())
 	worst, at := -1.0, gpuprof.Check{}
 	for _, c := range r.Checks {
-		if v := nearness(c); v > worst && (!c.Virtual || !c.Pass) { // in virtual time it is of none of the run's numbers
+		if v := toleranceShare(c); v > worst && (!c.Virtual || !c.Pass) { // in virtual time it is of none of the run's numbers
 			worst, at = v, c
 		}
 	}
@@ -159,15 +157,14 @@ func checkSummary(r *gpuprof.Run) string {
 	case worst == 0:
 		text += "; no error in any"
 	default:
-		text += fmt.Sprintf("; worst relative error %s in %s, tolerance %s", errorText(at.RelativeError), view.Cut(at.Stage, 32), sci(at.Tolerance))
+		text += fmt.Sprintf("; worst relative error %s in %s, tolerance %s", errorText(at.RelativeError), view.Cut(at.Stage, 32), formatSci(at.Tolerance))
 	}
 	return text
 }
 
-// nearness is a check's error as a part of its own tolerance, since stages
-// may differ in theirs. No error where none is allowed is nothing; what is
-// not a number is worse than any number.
-func nearness(c gpuprof.Check) float64 {
+// toleranceShare returns a check's error as a share of its own tolerance, since stages may differ in theirs. Zero error
+// under zero tolerance counts as 0; NaN counts as worse than any number.
+func toleranceShare(c gpuprof.Check) float64 {
 	e := float64(c.RelativeError)
 	v := e / c.Tolerance
 	switch {
@@ -179,15 +176,15 @@ func nearness(c gpuprof.Check) float64 {
 	return v
 }
 
-// failures has one sentence a failed check.
-func failures(r *gpuprof.Run) []string {
+// failureTexts has one sentence for each failed check.
+func failureTexts(r *gpuprof.Run) []string {
 	var out []string
 	for _, c := range r.Failed() {
 		rows := ""
 		if c.Rows != "" {
 			rows = " (rows checked: " + view.Cut(c.Rows, 32) + ")"
 		}
-		out = append(out, fmt.Sprintf("%s: relative error %s is not within %s%s", view.Cut(c.Stage, 32), errorText(c.RelativeError), sci(c.Tolerance), rows))
+		out = append(out, fmt.Sprintf("%s: relative error %s is not within %s%s", view.Cut(c.Stage, 32), errorText(c.RelativeError), formatSci(c.Tolerance), rows))
 	}
 	return out
 }
@@ -197,10 +194,10 @@ func errorText(n gpuprof.Number) string {
 	if !view.Finite(float64(n)) {
 		return "not a number"
 	}
-	return sci(float64(n))
+	return formatSci(float64(n))
 }
 
-func sci(v float64) string {
+func formatSci(v float64) string {
 	if v == 0 {
 		return "0"
 	}

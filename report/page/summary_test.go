@@ -32,10 +32,10 @@ func TestLeastLatency(t *testing.T) {
 		r := fixture.One()
 		r.Requests = &loadtest.Requests{FloorS: 3.4e-3}
 		r.Device.Kind = kind
-		if !slices.ContainsFunc(summary(r), func(l Line) bool {
+		if !slices.ContainsFunc(summaryLines(r), func(l Line) bool {
 			return l.Label == "least latency" && l.Value == "3.40 ms" && strings.Contains(l.Note, want)
 		}) {
-			t.Errorf("%s: %+v", kind, summary(r))
+			t.Errorf("%s: %+v", kind, summaryLines(r))
 		}
 	}
 }
@@ -78,7 +78,7 @@ func TestExactStagesAreNotTheWorst(t *testing.T) {
 func TestBlockedHostTime(t *testing.T) {
 	r := fixture.One()
 	find := func() Line {
-		for _, l := range summary(r) {
+		for _, l := range summaryLines(r) {
 			if l.Label == "blocked host" {
 				return l
 			}
@@ -104,7 +104,7 @@ func TestOverheadReadsAsABound(t *testing.T) {
 		"below":      {gpuprof.Ratio{Ratio: 0.97, CI95: [2]float64{0.96, 0.98}}, "-3.0 %", "95 % -4.0 to -2.0 %, against bare steps, which were the slower ones"},
 	} {
 		r := &gpuprof.Run{Status: gpuprof.Complete, Step: &gpuprof.Series{Median: 1, Runs: [][]float64{{1}}}, Overhead: &c.ratio}
-		for _, l := range summary(r) {
+		for _, l := range summaryLines(r) {
 			if l.Label == "probe overhead" && (l.Value != c.value || l.Note != c.note) {
 				t.Errorf("%s: %q, %q", name, l.Value, l.Note)
 			}
@@ -132,7 +132,7 @@ func TestOverheadByCalibration(t *testing.T) {
 	} {
 		r := &gpuprof.Run{Status: gpuprof.Complete, Device: gpuprof.Env{Kind: c.kind}, Overhead: &c.ratio, ProbeCost: c.cost,
 			Step: &gpuprof.Series{Median: 8.2e-3, Runs: [][]float64{{8.2e-3}}}, BareStep: &gpuprof.Series{Median: 8e-3, Runs: [][]float64{{8e-3}}}}
-		for _, l := range summary(r) {
+		for _, l := range summaryLines(r) {
 			if l.Label == "probe overhead" && (l.Value != c.value || l.Note != c.note) {
 				t.Errorf("%s: %q, %q", name, l.Value, l.Note)
 			}
@@ -150,12 +150,12 @@ func TestAnotherProcessIsSaid(t *testing.T) {
 		"within one process; another process may differ by about 41 % (12 earlier processes of other settings)": {Share: 0.41, Processes: 12},
 	} {
 		r := &gpuprof.Run{Status: gpuprof.Complete, Step: one, Another: a}
-		if got := summary(r)[0].Note; !strings.HasSuffix(got, want) {
+		if got := summaryLines(r)[0].Note; !strings.HasSuffix(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
 	several := &gpuprof.Run{Status: gpuprof.Complete, Step: &gpuprof.Series{Median: 1, CI95: [2]float64{0.9, 1.1}, Runs: [][]float64{{1}, {1}}}, Another: &gpuprof.Another{Share: 0.1, Processes: 6}}
-	if got := summary(several)[0].Note; !strings.HasSuffix(got, ", between processes") {
+	if got := summaryLines(several)[0].Note; !strings.HasSuffix(got, ", between processes") {
 		t.Errorf("several processes: %q", got)
 	}
 }
@@ -164,7 +164,7 @@ func TestAnotherProcessIsSaid(t *testing.T) {
 func TestLinesOfAGPU(t *testing.T) {
 	lines := func(r *gpuprof.Run) map[string]string {
 		out := map[string]string{}
-		for _, l := range summary(r) {
+		for _, l := range summaryLines(r) {
 			out[l.Label] = l.Value + "  (" + l.Note + ")"
 		}
 		return out

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// sweep fills the page of several runs.
-func sweep(p *Page, runs []*gpuprof.Run, limit int) {
+// buildSweep fills the page of several runs.
+func buildSweep(p *Page, runs []*gpuprof.Run, limit int) {
 	head, where := view.SweepHead(runs)
 	p.Title, p.Meta = head, []string{where}
 	p.Answer = sweepAnswer(runs)
@@ -23,10 +23,10 @@ func sweep(p *Page, runs []*gpuprof.Run, limit int) {
 		{ID: "sweep", Heading: "Sweep", HeadingIn: HTML, Blocks: []Block{table}},
 		{In: printed | Verbose, Blocks: []Block{explained}},
 		{ID: "shares", Heading: "Shares of the stages", HeadingIn: HTML, In: Verbose, Blocks: sharesOf(runs)},
-		in(HTML, Section{ID: "scaling", Heading: "Scaling", Blocks: []Block{Chart{ID: "scaling-chart", Figure: func() *figure.Figure { return figure.Scaling(runs) }}}}),
+		showIn(HTML, Section{ID: "scaling", Heading: "Scaling", Blocks: []Block{Chart{ID: "scaling-chart", Figure: func() *figure.Figure { return figure.Scaling(runs) }}}}),
 	}
 	if loads, _ := view.Loads(runs); loads != nil {
-		p.Sections = append(p.Sections, in(HTML, Section{ID: "load", Heading: "Latency over load", Blocks: []Block{Chart{ID: "load-chart", Figure: func() *figure.Figure { return figure.LatencyOverLoad(runs) }}}}))
+		p.Sections = append(p.Sections, showIn(HTML, Section{ID: "load", Heading: "Latency over load", Blocks: []Block{Chart{ID: "load-chart", Figure: func() *figure.Figure { return figure.LatencyOverLoad(runs) }}}}))
 	}
 	for _, r := range runs {
 		p.Sections = append(p.Sections, troubleOf(r, runs))
@@ -48,16 +48,15 @@ func sweepAnswer(runs []*gpuprof.Run) gpuprof.Answer {
 		text := curves[0].Text()
 		a.Sentence = strings.ToUpper(text[:1]) + text[1:] + "."
 		if !only {
-			a.Sentence = strings.TrimSpace(a.Sentence + " " + winner(runs))
+			a.Sentence = strings.TrimSpace(a.Sentence + " " + winnerText(runs))
 		}
 	default:
-		a.Sentence = cmp.Or(winner(runs), "Measured: "+view.Plural(len(runs), "setting")+".")
+		a.Sentence = cmp.Or(winnerText(runs), "Measured: "+view.Plural(len(runs), "setting")+".")
 	}
 	return a
 }
 
-// leadOf is what a sweep found beside its answer: the knees of further curves, and settings
-// whose sender was late.
+// leadOf complements the answer of a sweep: the knees of further curves, and settings whose sender was late.
 func leadOf(runs []*gpuprof.Run) []Block {
 	curves, _ := view.Loads(runs)
 	var out []Block
@@ -81,13 +80,12 @@ func lateSettings(runs []*gpuprof.Run) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("generator-late: the sender of the requests was late with %s, so the latencies there that are its own are left out.", listed(names))
+	return fmt.Sprintf("generator-late: the sender of the requests was late with %s, so the latencies there that are its own are left out.", joinLabels(names))
 }
 
-// winner names the setting with the highest throughput, or where work is not counted
-// with the shortest step, and says whether its interval is apart from the next one's;
-// "" with fewer than two settings that were measured.
-func winner(runs []*gpuprof.Run) string {
+// winnerText names the setting with the highest throughput, or the shortest step if work is not counted, and whether
+// its interval overlaps the next one's; "" with fewer than two measured settings.
+func winnerText(runs []*gpuprof.Run) string {
 	_, points := pointsOf(runs)
 	counted := true
 	for _, p := range points {
@@ -133,8 +131,8 @@ func winner(runs []*gpuprof.Run) string {
 	return text + "overlaps its own: neither is shown to be faster."
 }
 
-// rateInterval is the interval of a throughput, no narrower than its step's: the rates are of a few spans of the run, and
-// three that happen to agree have a narrow one where single steps differ twofold.
+// rateInterval returns the interval of a throughput, no narrower than its step's: a rate has few spans of the run, and
+// three that agree by chance have a narrow interval while single steps differ twofold.
 func rateInterval(rate, step *gpuprof.Series) [2]float64 {
 	ci, steps := rate.CI95, step.CI95
 	if ci == [2]float64{} || steps == [2]float64{} {
@@ -168,17 +166,17 @@ func sweepTable(runs []*gpuprof.Run) (Table, Block) {
 	}
 	for i, p := range points {
 		row := Row{Cells: settingCells(p)}
-		rate, ratio, status := words(view.None), words(view.None), words(p.Status)
+		rate, ratio, status := wordsCell(view.None), wordsCell(view.None), wordsCell(p.Status)
 		if p.Throughput != nil {
-			rate = amount(view.RateText(p.Throughput.Series, view.Cut(p.Throughput.Unit, 24)), p.Throughput.Series.Median, p.Throughput.Unit)
+			rate = amountCell(view.RateText(p.Throughput.Series, view.Cut(p.Throughput.Unit, 24)), p.Throughput.Series.Median, p.Throughput.Unit)
 		}
 		if p.Ratio > 0 {
-			ratio = amount(view.Times(p.Ratio), p.Ratio, "1")
+			ratio = amountCell(view.Times(p.Ratio), p.Ratio, "1")
 		}
 		if runs[i].Status != gpuprof.Complete {
 			status.Tone = statusTone(runs[i].Status)
 		}
-		row.Cells = append(row.Cells, medianOrZero(p.Step), words(view.SeriesInterval(p.Step)), rate, ratio, words(p.Checks), status)
+		row.Cells = append(row.Cells, medianOrZero(p.Step), wordsCell(view.SeriesInterval(p.Step)), rate, ratio, wordsCell(p.Checks), status)
 		if serves {
 			row.Cells = append(row.Cells, servedCells(runs[i].Requests)...)
 		}
@@ -192,18 +190,18 @@ func sweepTable(runs []*gpuprof.Run) (Table, Block) {
 
 // servedCells are p50, p99 and the share in time of requests; q may be nil.
 func servedCells(q *loadtest.Requests) []Cell {
-	out := []Cell{words(view.None), words(view.None), words(view.None)}
+	out := []Cell{wordsCell(view.None), wordsCell(view.None), wordsCell(view.None)}
 	if q == nil {
 		return out
 	}
 	for i, share := range []float64{0.5, 0.99} {
 		if p, ok := q.Latency.At(share); ok {
-			out[i] = amount(view.Seconds(p.S), p.S, "s")
+			out[i] = amountCell(view.Seconds(p.S), p.S, "s")
 		}
 	}
 	if sum := q.Sum(); sum.Scheduled > sum.Open && q.Told() > 0 {
 		share := float64(sum.InTime) / float64(sum.Scheduled-sum.Open)
-		out[2] = amount(view.Percent(share), share, "1")
+		out[2] = amountCell(view.Percent(share), share, "1")
 	}
 	return out
 }
@@ -211,12 +209,12 @@ func servedCells(q *loadtest.Requests) []Cell {
 // medianOrZero is the median of a step, which is measured even where it is zero.
 func medianOrZero(s *gpuprof.Series) Cell {
 	if s == nil {
-		return words(view.None)
+		return wordsCell(view.None)
 	}
-	return amount(view.Median(s), s.Median, "s")
+	return amountCell(view.Median(s), s.Median, "s")
 }
 
-// settingColumns are what differs between the runs of a sweep.
+// settingColumns are the settings that differ between the runs of a sweep.
 func settingColumns(names []string, named bool) []Column {
 	var out []Column
 	for i, n := range names {
@@ -228,12 +226,12 @@ func settingColumns(names []string, named bool) []Column {
 func settingCells(p point) []Cell {
 	var out []Cell
 	for _, s := range p.Setting {
-		out = append(out, words(s))
+		out = append(out, wordsCell(s))
 	}
 	return out
 }
 
-// sharesOf say why one setting is faster than another.
+// sharesOf tabulates the shares of the stages, which explain why one setting is faster than another.
 func sharesOf(runs []*gpuprof.Run) []Block {
 	stages, rows := sharesOfRuns(runs)
 	if len(stages) == 0 {
@@ -247,14 +245,14 @@ func sharesOf(runs []*gpuprof.Run) []Block {
 	for i, p := range points {
 		row := Row{Cells: settingCells(p)}
 		for _, share := range rows[i] {
-			row.Cells = append(row.Cells, words(share))
+			row.Cells = append(row.Cells, wordsCell(share))
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	return []Block{Text{S: sharesText + ".", In: printed}, t}
 }
 
-// troubleOf is what must not be missed of one run of a sweep.
+// troubleOf reports an incomplete run or a failed check of a sweep.
 func troubleOf(r *gpuprof.Run, runs []*gpuprof.Run) Section {
 	failed := len(r.Failed()) > 0
 	if r.Status == gpuprof.Complete && !failed {

@@ -26,7 +26,7 @@ func TestWinnerIsShown(t *testing.T) {
 			r.Throughput.Series = &gpuprof.Series{Median: rate, CI95: [2]float64{rate * c.rates[i][0], rate * c.rates[i][1]}}
 			r.Step = &gpuprof.Series{Median: step, CI95: [2]float64{step * c.steps[i][0], step * c.steps[i][1]}}
 		}
-		if got := winner(runs); !strings.Contains(got, c.want) {
+		if got := winnerText(runs); !strings.Contains(got, c.want) {
 			t.Errorf("rates %v, steps %v: %q, want %q", c.rates, c.steps, got, c.want)
 		}
 	}

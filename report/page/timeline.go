@@ -11,10 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// A page stays light with maxBoxes boxes over all rows. Beyond that the
-// shortest neighbours of a row are merged: a million kernels become the
-// boxes that a screen could show, and what zooming in can still tell apart
-// is said below the picture.
+// Limits of a timeline over all rows, so that a page stays light. Beyond maxBoxes the shortest neighbours of a row are
+// merged, down to the boxes that a screen can show; a note below the picture gives the resolution of the zoom.
 const (
 	maxBoxes = 30_000
 	maxRows  = 40
@@ -24,9 +22,8 @@ const (
 	maxFrames  = 40
 )
 
-// timelineData is what timeline.js draws. Boxes are five numbers each: start
-// (as the difference to the one before) and length in ns, kind, name, how
-// many operations it stands for.
+// timelineData is the input of timeline.js. A box is five numbers: start (relative to the box before) and length in ns,
+// kind, name, number of operations.
 type timelineData struct {
 	Span    int64         `json:"span"`
 	Names   []string      `json:"names"`
@@ -86,7 +83,7 @@ func drawTimeline(a *analyze.Analysis, xs []*analyze.Index) (timelineData, strin
 	}
 	rows = rows[:min(len(rows), maxRows)]
 	note := "Every operation is in the timeline."
-	if resolution := thin(rows); resolution > 0 {
+	if resolution := thinRows(rows); resolution > 0 {
 		note = fmt.Sprintf("Neighbours that together last less than %s are drawn as one; the tables hold every operation.", gpuprof.FormatNS(resolution))
 	}
 	d := timelineData{Span: span, Names: []string{}, Finds: placesOf(a, xs)}
@@ -177,7 +174,7 @@ func (s *stackTable) idOf(frames []string) int {
 	return id
 }
 
-// claimsOf are the findings of an input that say where the time is that they claim.
+// claimsOf lists the findings of an input with the time that they claim.
 func claimsOf(a *analyze.Analysis, input int) []claimed {
 	var out []claimed
 	for i, spans := range a.Claimed {
@@ -188,7 +185,7 @@ func claimsOf(a *analyze.Analysis, input int) []claimed {
 	return out
 }
 
-// claimed is where the time is that a rule's finding claims.
+// claimed has the spans of time that a rule's finding claims.
 type claimed struct {
 	rule  string
 	spans []model.Span

@@ -16,13 +16,13 @@ func rowsOf(x *analyze.Index, claims []claimed, prefix string) []boxRow {
 	origin := x.Span.Start
 	var out []boxRow
 	add := func(name, sums string, r *rowBuilder) {
-		if row := r.row(prefix+name, sums); len(row.boxes) > 0 {
+		if row := r.buildRow(prefix+name, sums); len(row.boxes) > 0 {
 			out = append(out, row)
 		}
 	}
 	var steps rowBuilder
 	for _, s := range x.Steps {
-		steps.push(0, box{from: s.Host.Start - origin, to: s.Host.End - origin, kind: kindStep, name: s.Name, count: 1})
+		steps.pushMerged(0, box{from: s.Host.Start - origin, to: s.Host.End - origin, kind: kindStep, name: s.Name, count: 1})
 	}
 	add("steps", "", &steps)
 	ranges, calls := hostRows(x, origin)
@@ -39,7 +39,7 @@ func rowsOf(x *analyze.Index, claims []claimed, prefix string) []boxRow {
 	for _, f := range claims {
 		var r rowBuilder
 		for _, s := range f.spans {
-			r.push(0, box{from: s.Start - origin, to: s.End - origin, kind: kindClaim, name: f.rule, count: 1})
+			r.pushMerged(0, box{from: s.Start - origin, to: s.End - origin, kind: kindClaim, name: f.rule, count: 1})
 		}
 		add(f.rule, "", &r)
 	}
@@ -63,7 +63,7 @@ func hostRows(x *analyze.Index, origin int64) (ranges, calls *rowBuilder) {
 			}
 			calls.add(b)
 		case model.Op, model.Annotation:
-			if outermost(x, int32(i)) {
+			if isOutermost(x, int32(i)) {
 				ranges.add(b)
 			}
 		}
@@ -71,20 +71,20 @@ func hostRows(x *analyze.Index, origin int64) (ranges, calls *rowBuilder) {
 	return ranges, calls
 }
 
-// outermost says that a host event lies in no operator and no range.
-func outermost(x *analyze.Index, host int32) bool {
+// isOutermost reports whether a host event is inside no operator and no range.
+func isOutermost(x *analyze.Index, host int32) bool {
 	return x.Up(host, func(o *model.Host) bool { return o.Kind == model.Op || o.Kind == model.Annotation }) < 0
 }
 
-// drawsHost says whether hostRows has a box.
+// drawsHost reports whether hostRows has a box.
 func drawsHost(x *analyze.Index) bool {
 	return slices.ContainsFunc(x.T.Host, func(h model.Host) bool {
 		return h.Lane == x.Main && h.End > h.Start && (h.Kind == model.API || h.Kind == model.Op || h.Kind == model.Annotation)
 	})
 }
 
-// idleRow is what a device does while it is idle. The states are disjoint, so the next
-// box is the earliest of the next of each.
+// idleRow shows the idle states of a device. The states are disjoint, so the next box is the earliest of the states'
+// next spans.
 func idleRow(d *analyze.DeviceTime, origin int64) *rowBuilder {
 	states := []struct {
 		spans model.Spans

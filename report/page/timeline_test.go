@@ -21,12 +21,12 @@ func thinnedWhole(rows [][]box) ([][]box, int64) {
 		total := 0
 		for i := range rows {
 			if n > 0 {
-				rows[i] = merge(rows[i], resolution(n))
+				rows[i] = merge(rows[i], mergeLimit(n))
 			}
 			total += len(rows[i])
 		}
 		if total <= maxBoxes {
-			return rows, resolution(n)
+			return rows, mergeLimit(n)
 		}
 	}
 }
@@ -62,10 +62,10 @@ func TestRowsAreThinnedAsTheyGrow(t *testing.T) {
 					rt.Fatalf("a row holds %d boxes", len(r.out))
 				}
 			}
-			whole, rows = append(whole, all), append(rows, r.row("row", "stream"))
+			whole, rows = append(whole, all), append(rows, r.buildRow("row", "stream"))
 		}
 		want, wantRes := thinnedWhole(whole)
-		if got := thin(rows); got != wantRes {
+		if got := thinRows(rows); got != wantRes {
 			rt.Fatalf("the resolution is %d, not %d", got, wantRes)
 		}
 		for i := range want {

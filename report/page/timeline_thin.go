@@ -1,6 +1,6 @@
 package page
 
-// box is an operation, or several beside each other.
+// box is an operation, or several neighbours.
 type box struct {
 	from, to int64
 	kind     int // index into the kinds of the timeline
@@ -29,17 +29,16 @@ type boxRow struct {
 	input  int // index of the input
 }
 
-// resolution is the time, ns, that what is merged the n-th time is shorter than.
-func resolution(n int) int64 {
+// mergeLimit returns the limit in ns below which boxes are merged the n-th time.
+func mergeLimit(n int) int64 {
 	if n == 0 {
 		return 0
 	}
 	return 500 << (n - 1)
 }
 
-// rowBuilder makes a row of boxes that come in the order of their starts. It holds no
-// more than a page can: where there are more, neighbours are merged, as often as they
-// would have been if all had been held.
+// rowBuilder makes a row of boxes that come in the order of their starts. It holds at most maxBoxes: beyond that it
+// merges neighbours, with the same result as merging after all boxes have come.
 type rowBuilder struct {
 	last   int64 // the end of the last box
 	hidden int
@@ -53,8 +52,8 @@ type joined struct {
 	open bool
 }
 
-// add adds a box, or of one that begins before the last has ended what is behind it: calls
-// nest only in damaged traces, and a row holds one thing at a time.
+// add adds a box, without the part that overlaps the last one: calls nest only in damaged traces, and a row shows one
+// operation at a time.
 func (r *rowBuilder) add(b box) {
 	b.ns = b.to - b.from
 	b.from = max(b.from, r.last)
@@ -63,17 +62,17 @@ func (r *rowBuilder) add(b box) {
 		return
 	}
 	r.last = b.to
-	r.push(0, b)
+	r.pushMerged(0, b)
 }
 
-// push gives a box to a merge, or behind the last one to the row.
-func (r *rowBuilder) push(n int, b box) {
+// pushMerged adds a box to the n-th merge, or to the row if there is no such merge.
+func (r *rowBuilder) pushMerged(n int, b box) {
 	if n == len(r.merges) {
 		if r.out = append(r.out, b); len(r.out) > maxBoxes {
 			all := r.out
 			r.out, r.merges = make([]box, 0, maxBoxes+1), append(r.merges, joined{})
 			for _, b := range all {
-				r.push(n, b)
+				r.pushMerged(n, b)
 			}
 		}
 		return
@@ -81,23 +80,23 @@ func (r *rowBuilder) push(n int, b box) {
 	b.setLongest()
 	m := &r.merges[n]
 	if m.open {
-		if m.box.join(&b, resolution(n+1)) {
+		if m.box.joinNext(&b, mergeLimit(n+1)) {
 			return
 		}
 		closed := m.box
 		m.box = b
-		r.push(n+1, closed)
+		r.pushMerged(n+1, closed)
 		return
 	}
 	m.box, m.open = b, true
 }
 
-// row is what was added.
-func (r *rowBuilder) row(name, sums string) boxRow {
+// buildRow returns the row of all added boxes.
+func (r *rowBuilder) buildRow(name, sums string) boxRow {
 	for n := 0; n < len(r.merges); n++ { // the last may make one more
 		if m := &r.merges[n]; m.open {
 			m.open = false
-			r.push(n+1, m.box)
+			r.pushMerged(n+1, m.box)
 		}
 	}
 	return boxRow{name: name, sums: sums, boxes: r.out, times: len(r.merges), hidden: r.hidden}
@@ -118,9 +117,9 @@ func (b *box) opTime() int64 {
 	return b.ns
 }
 
-// join joins a box with the next where both together are shorter than res and close. The
-// whole has the kind and name of the longest operation in it.
-func (b *box) join(next *box, res int64) bool {
+// joinNext joins a box with the next one, if both together and the gap between them are shorter than res, in ns. The
+// result has the kind and name of its longest operation.
+func (b *box) joinNext(next *box, res int64) bool {
 	if next.to-b.from >= res || next.from-b.to >= res {
 		return false
 	}
@@ -151,9 +150,8 @@ func (b *box) addPart(p part) {
 	b.parts = append(b.parts, p)
 }
 
-// thin merges neighbours until all rows together hold at most maxBoxes. It returns the
-// resolution.
-func thin(rows []boxRow) int64 {
+// thinRows merges neighbours until all rows together hold at most maxBoxes. It returns the resolution in ns.
+func thinRows(rows []boxRow) int64 {
 	times := 0
 	for i := range rows {
 		times = max(times, rows[i].times)
@@ -163,12 +161,12 @@ func thin(rows []boxRow) int64 {
 		for i := range rows {
 			for r := &rows[i]; r.times < times; {
 				r.times++
-				r.boxes = merge(r.boxes, resolution(r.times))
+				r.boxes = merge(r.boxes, mergeLimit(r.times))
 			}
 			total += len(rows[i].boxes)
 		}
 		if total <= maxBoxes {
-			return resolution(times)
+			return mergeLimit(times)
 		}
 	}
 }
@@ -178,7 +176,7 @@ func merge(v []box, res int64) []box {
 	out := v[:0]
 	for _, b := range v {
 		b.setLongest()
-		if n := len(out); n == 0 || !out[n-1].join(&b, res) {
+		if n := len(out); n == 0 || !out[n-1].joinNext(&b, res) {
 			out = append(out, b)
 		}
 	}

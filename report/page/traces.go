@@ -11,8 +11,8 @@ import (
 // classChanges is every class and every idle state, so that they add up.
 const classChanges = 18
 
-// TraceComparison is what changed between two analyses of one program. The indexes, one an
-// input of either side, give the traces on one axis of time; without them it is left out.
+// TraceComparison builds the page on the change between two analyses of one program. The indexes, one an input of
+// either side, give the traces on one axis of time; without them it is left out.
 func TraceComparison(c *analyze.Comparison, old, now []*analyze.Index) (*Page, error) {
 	if c == nil {
 		return nil, view.ErrNoRun("a comparison of traces")
@@ -32,17 +32,17 @@ func TraceComparison(c *analyze.Comparison, old, now []*analyze.Index) (*Page, e
 		{ID: "operators", Heading: "By operator", HeadingIn: HTML, Blocks: []Block{changeTable("operator, "+c.New.PerStep(), c.Operators, operatorRows)}},
 		{ID: "bounds", Heading: "Against the bounds", HeadingIn: HTML, Blocks: []Block{boundsTable(c)}},
 		{ID: "outcomes", Heading: "Findings", HeadingIn: HTML, Blocks: []Block{outcomes}},
-		warnings(c.Warnings),
+		warningList(c.Warnings),
 	}
 	if len(old) > 0 && len(now) > 0 {
 		p.Sections = append(p.Sections, Section{ID: "both", Heading: "Both traces on one axis of time", In: HTML,
 			Blocks: []Block{Chart{ID: "overview", Figure: func() *figure.Figure { return figure.BothOverviews(c, old, now) },
 				Note: "Each trace from its own beginning; columns of equal time, divided by what the device did."}}})
 	}
-	return p.explained()
+	return p.addExplanations()
 }
 
-// settingChanges lists what the program does otherwise after the change, as far as both recordings show it.
+// settingChanges lists the program's settings that changed, if both recordings show them.
 func settingChanges(c *analyze.Comparison) Section {
 	if len(c.Settings) == 0 {
 		return Section{}
@@ -58,17 +58,17 @@ func settingChanges(c *analyze.Comparison) Section {
 func boundsTable(c *analyze.Comparison) Table {
 	t := Table{
 		Name: "Operators against their bounds", Noun: "row", Max: [3]int{roofRows, traceRows, traceRows}, More: "%d more in --format json",
-		Columns: numbers("against its bound", "shapes", "before", "after", "change", "of the bound before", "of the bound after"),
+		Columns: numberColumns("against its bound", "shapes", "before", "after", "change", "of the bound before", "of the bound after"),
 	}
 	t.Columns[1].Left, t.Columns[1].Drop, t.Columns[1].Most = true, 1, 40
 	share := func(v float64) Cell {
 		if v <= 0 {
 			return Cell{Text: view.None}
 		}
-		return amount(view.Percent(v), v, "1")
+		return amountCell(view.Percent(v), v, "1")
 	}
 	for _, b := range c.Bounds {
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(b.Name, 50)}, {Text: view.Cut(b.Shapes, shapesWidth)}, span(b.OldNS), span(b.NewNS), changeCell(b.OldNS, b.NewNS), share(b.OldShare), share(b.NewShare)}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(b.Name, 50)}, {Text: view.Cut(b.Shapes, shapesWidth)}, nsCell(b.OldNS), nsCell(b.NewNS), changeCell(b.OldNS, b.NewNS), share(b.OldShare), share(b.NewShare)}})
 	}
 	return t
 }
@@ -78,15 +78,15 @@ func changeTable(title string, changes []analyze.Change, rows int) Table {
 	if !strings.HasPrefix(title, "of ") {
 		name = "Times by " + title
 	}
-	t := Table{Name: name, Noun: "row", Columns: numbers(title, "before", "after", "change"), Max: [3]int{rows, max(rows, 20), traceRows}, More: "%d more in --format json"}
+	t := Table{Name: name, Noun: "row", Columns: numberColumns(title, "before", "after", "change"), Max: [3]int{rows, max(rows, 20), traceRows}, More: "%d more in --format json"}
 	for _, c := range changes {
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(c.Name, 70)}, span(c.OldNS), span(c.NewNS), changeCell(c.OldNS, c.NewNS)}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(c.Name, 70)}, nsCell(c.OldNS), nsCell(c.NewNS), changeCell(c.OldNS, c.NewNS)}})
 	}
 	return t
 }
 
 func changeCell(old, now int64) Cell {
-	change := span(now - old)
+	change := nsCell(now - old)
 	if now > old {
 		change.Text = "+" + change.Text
 	}

@@ -6,20 +6,19 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Signs of a trend line beside its bars.
+// Signs of a trend line between its bars.
 const (
 	changeSign  = '|'
 	classSign   = '¦'
 	outsideSign = '!'
 )
 
-// trendColumns is how many columns a trend line takes, the signs not counted.
+// trendColumns limits a trend line's bars, in columns, the signs not counted.
 const trendColumns = 32
 
-// trendLine draws the latest sessions of a metric as bars, from the 2nd to the 98th
-// percentile; of more sessions than columns a bar is the median of several. A sign
-// marks a change, a boundary of class, and a bar that lies outside by more than half
-// of the range.
+// trendLine draws the latest sessions of a metric as bars, from the 2nd to the 98th percentile; of more sessions than
+// columns a bar is the median of several. A sign marks a change, a boundary of class, and a bar outside the range by
+// more than half of it.
 func trendLine(t *history.Trend, m *history.Metric) string {
 	per := (len(m.Values) + trendColumns - 1) / trendColumns
 	lo, hi, ok := m.Range()

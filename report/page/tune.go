@@ -12,9 +12,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Tune is what tuning found: the recommendation with its command and the lines to
-// change, a row for each knob and value, curves, and what failed. A result of claims
-// shows those.
+// Tune builds the page of a tuning: the recommendation with its command and the lines to change, a row for each knob
+// and value, curves, and failures. A result of claims shows the claims instead.
 func Tune(r *tune.Result) (*Page, error) {
 	if r == nil {
 		return nil, view.ErrNoRun("a tuning result")
@@ -24,14 +23,14 @@ func Tune(r *tune.Result) (*Page, error) {
 	case r.Program != nil:
 		p.Footer = "A set of settings is recommended only if a gate confirmed it in fresh processes with the same training."
 		p.Sections = tunedProgram(r)
-		return p.explained()
+		return p.addExplanations()
 	case len(r.Claims) > 0:
 		p.Sections = claimSections(r)
 	default:
-		p.Sections = append([]Section{conclusion(r), effects(r)}, curves(r)...)
+		p.Sections = append([]Section{conclusionSection(r), effectSection(r)}, curveSections(r)...)
 	}
-	p.Sections = append(p.Sections, notUsable(r), Section{ID: "search", Heading: "Method", In: HTML, Blocks: []Block{search(r)}})
-	return p.explained()
+	p.Sections = append(p.Sections, notUsable(r), Section{ID: "search", Heading: "Method", In: HTML, Blocks: []Block{searchFacts(r)}})
+	return p.addExplanations()
 }
 
 func tuneTitle(r *tune.Result) string {
@@ -59,9 +58,8 @@ func tuneMeta(r *tune.Result) []string {
 	return append(out, fmt.Sprintf("%s of %s spent", view.Seconds(r.SpentS), view.Seconds(r.BudgetS)))
 }
 
-// conclusion is what came of the search, and what the recommendation costs beside its
-// gain.
-func conclusion(r *tune.Result) Section {
+// conclusionSection gives the result of the search, and the recommendation's gain and cost.
+func conclusionSection(r *tune.Result) Section {
 	s := Section{ID: "recommended", Heading: "Conclusion", HeadingIn: HTML}
 	rec, c := r.Recommended, r.Conclusion
 	if c.Text == "" {
@@ -69,10 +67,10 @@ func conclusion(r *tune.Result) Section {
 	}
 	facts := Lines{}
 	if rec == nil { // the answer has the first clauses, and the command of what is recommended
-		facts.Lines = filled(Line{Label: "conclusion", Value: c.Text}, Line{Label: "the default", Value: view.Cut(c.Command, 600), Code: true})
+		facts.Lines = dropEmpty(Line{Label: "conclusion", Value: c.Text}, Line{Label: "the default", Value: view.Cut(c.Command, 600), Code: true})
 	}
 	add := func(label, value, note string) {
-		facts.Lines = append(facts.Lines, filled(Line{Label: label, Value: value, Note: note})...)
+		facts.Lines = append(facts.Lines, dropEmpty(Line{Label: label, Value: value, Note: note})...)
 	}
 	if rec != nil {
 		for _, l := range rec.PyTorch {
@@ -96,11 +94,11 @@ func conclusion(r *tune.Result) Section {
 		add("beside it", view.Cut(t, 300), "")
 	}
 	if rec != nil {
-		add("error", positive(rec.Error, "%.2g"), "relative, against float64")
+		add("error", formatPositive(rec.Error, "%.2g"), "relative, against float64")
 		if r.Goal != tune.Time && r.Goal != tune.Throughput {
-			add("time", positive(rec.TimeRatio, "x%.3f"), "of the default's")
+			add("time", formatPositive(rec.TimeRatio, "x%.3f"), "of the default's")
 		}
-		add("memory", positive(rec.MemoryRatio, "x%.2f"), "of the default's peak")
+		add("memory", formatPositive(rec.MemoryRatio, "x%.2f"), "of the default's peak")
 		once, saved, _ := strings.Cut(rec.OneTimeText(), "; ")
 		add("paid once", view.Cut(once, 200), view.Cut(saved, 100))
 	}
@@ -108,8 +106,8 @@ func conclusion(r *tune.Result) Section {
 	return s
 }
 
-// positive prints a figure that was measured; "" where none was.
-func positive(v float64, format string) string {
+// formatPositive prints a measured figure, "" without one.
+func formatPositive(v float64, format string) string {
 	if v > 0 && view.Finite(v) {
 		return fmt.Sprintf(format, v)
 	}
@@ -123,7 +121,7 @@ func ratioCells(ratio float64, ci [2]float64) [2]Cell {
 	if !(ratio > 0) || !view.Finite(ratio) {
 		return [2]Cell{{Text: view.None}, {Text: view.None}}
 	}
-	return [2]Cell{amount(gpuprof.FormatRatio(ratio), ratio, "1"), intervalCell(factorSpan(ci))}
+	return [2]Cell{amountCell(gpuprof.FormatRatio(ratio), ratio, "1"), intervalCell(factorSpan(ci))}
 }
 
 // intervalCell is an interval with both ends.
@@ -131,11 +129,11 @@ func intervalCell(text string) Cell {
 	return Cell{Text: text, Narrow: strings.Replace(text, " to ", "-", 1)}
 }
 
-// effects is a row for each knob and value.
-func effects(r *tune.Result) Section {
+// effectSection has a row for each knob and value.
+func effectSection(r *tune.Result) Section {
 	goal := view.Cut(string(r.Goal), 20)
 	t := Table{Name: "Table of effects", Noun: "setting", Caption: "Error is the largest relative error against float64, memory the peak over that of the default.",
-		Columns: append(numbers("knob", "from", "to", goal+" ratio", r.IntervalText()), Column{Title: "error", Drop: 2}, Column{Title: "memory", Drop: 3}, Column{Title: "verdict", Left: true},
+		Columns: append(numberColumns("knob", "from", "to", goal+" ratio", r.IntervalText()), Column{Title: "error", Drop: 2}, Column{Title: "memory", Drop: 3}, Column{Title: "verdict", Left: true},
 			Column{Title: "reason, or PyTorch line", Remark: true, Left: true, In: HTML})}
 	t.Columns[4].Narrow = "95 %"
 	var starved []string
@@ -146,7 +144,7 @@ func effects(r *tune.Result) Section {
 			why = f.PyTorch
 		}
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(f.Knob, 30)}, {Text: view.Cut(f.From, 24)}, {Text: view.Cut(f.To, 24)}, ratio[0], ratio[1],
-			measured(positive(f.Error, "%.1e"), f.Error), measured(positive(f.MemoryRatio, "x%.2f"), f.MemoryRatio),
+			measuredCell(formatPositive(f.Error, "%.1e"), f.Error), measuredCell(formatPositive(f.MemoryRatio, "x%.2f"), f.MemoryRatio),
 			{Text: view.Cut(string(f.Verdict), 20), Tone: effectTone(f.Verdict)}, {Text: orNone(view.Cut(why, 300))}}})
 		if f.Reason != "" && f.Verdict == tune.Inconclusive {
 			starved = append(starved, view.Cut(f.Knob, 30)+"="+view.Cut(f.To, 24))
@@ -160,7 +158,7 @@ func effects(r *tune.Result) Section {
 	return s
 }
 
-func measured(text string, v float64) Cell {
+func measuredCell(text string, v float64) Cell {
 	if text == "" {
 		return Cell{Text: view.None}
 	}
@@ -170,7 +168,7 @@ func measured(text string, v float64) Cell {
 // effectTone paints a verdict in the tone that it has everywhere.
 func effectTone(v tune.Verdict) Tone { return ToneOf(v.Tone()) }
 
-func curves(r *tune.Result) (out []Section) {
+func curveSections(r *tune.Result) (out []Section) {
 	for i, c := range r.Curves {
 		knob, id := view.Cut(c.Knob, 40), fmt.Sprintf("curve%d", i)
 		base, work, _ := strings.Cut(c.Unit, " per ")
@@ -206,13 +204,13 @@ func notUsable(r *tune.Result) Section {
 	return Section{ID: "failed", Heading: "Not usable here", HeadingIn: Terminal | Markdown | HTML, Blocks: []Block{out}}
 }
 
-// search says how the figures came about.
-func search(r *tune.Result) Block {
+// searchFacts describe the method behind the figures.
+func searchFacts(r *tune.Result) Block {
 	memory := ""
 	if r.MaxMemory > 0 {
 		memory = gpuprof.FormatBytes(float64(r.MaxMemory))
 	}
-	return Lines{Lines: filled(Line{Label: "device", Value: view.Cut(r.DeviceDoc, 80)}, Line{Label: "driver", Value: view.Cut(r.Driver, 40)}, Line{Label: "fixed", Value: view.Cut(view.Pairs(r.Set), 300)},
-		Line{Label: "turned only", Value: view.Cut(strings.Join(r.Only, ", "), 300)}, Line{Label: "error limit", Value: positive(r.MaxError, "%.2g"), Note: "relative, against float64"},
+	return Lines{Lines: dropEmpty(Line{Label: "device", Value: view.Cut(r.DeviceDoc, 80)}, Line{Label: "driver", Value: view.Cut(r.Driver, 40)}, Line{Label: "fixed", Value: view.Cut(view.Pairs(r.Set), 300)},
+		Line{Label: "turned only", Value: view.Cut(strings.Join(r.Only, ", "), 300)}, Line{Label: "error limit", Value: formatPositive(r.MaxError, "%.2g"), Note: "relative, against float64"},
 		Line{Label: "memory limit", Value: memory}, Line{Label: "seed", Value: fmt.Sprint(r.Seed)}, Line{Label: "measurements", Value: fmt.Sprint(len(r.Journal))})}
 }

@@ -11,7 +11,7 @@ import (
 
 // tunedProgram are the sections of a tuning of the user's own program.
 func tunedProgram(r *tune.Result) []Section {
-	return []Section{programConclusion(r), settings(r), leftOut(r.Program), notUsable(r), {ID: "search", Heading: "Method", In: HTML, Blocks: []Block{programFacts(r)}}}
+	return []Section{programConclusion(r), settingSection(r), leftOut(r.Program), notUsable(r), {ID: "search", Heading: "Method", In: HTML, Blocks: []Block{programFacts(r)}}}
 }
 
 func programMeta(r *tune.Result) []string {
@@ -23,12 +23,12 @@ func programMeta(r *tune.Result) []string {
 	return append(out, view.Plural(len(p.Runs), "run"), fmt.Sprintf("%s of %s spent", view.Seconds(r.SpentS), view.Seconds(r.BudgetS)))
 }
 
-// programConclusion is what came of the search, with the lines to change.
+// programConclusion gives the result of the search, with the lines to change.
 func programConclusion(r *tune.Result) Section {
 	s := Section{ID: "recommended", Heading: "Conclusion", HeadingIn: HTML}
 	facts := Lines{}
 	add := func(label, value, note string, code bool) {
-		facts.Lines = append(facts.Lines, filled(Line{Label: label, Value: value, Note: note, Code: code})...)
+		facts.Lines = append(facts.Lines, dropEmpty(Line{Label: label, Value: value, Note: note, Code: code})...)
 	}
 	if rec := r.Recommended; rec != nil {
 		for _, l := range r.Program.Patch {
@@ -45,17 +45,17 @@ func programConclusion(r *tune.Result) Section {
 		}
 		add("as it is", view.Cost(d.Median, r.Unit), note, false)
 	}
-	add("its losses", r.Program.Losses.Text(), ownLosses(r.Program), false)
+	add("its losses", r.Program.Losses.Text(), unchangedLosses(r.Program), false)
 	if rec := r.Recommended; rec != nil {
-		add("memory", positive(rec.MemoryRatio, "x%.2f"), "of the peak of the program as it is", false)
+		add("memory", formatPositive(rec.MemoryRatio, "x%.2f"), "of the peak of the program as it is", false)
 		add("paid once", view.Cut(rec.OneTimeText(), 200), "", false)
 	}
 	s.Blocks = append(s.Blocks, facts)
 	return s
 }
 
-// ownLosses says what two runs of the program as it is agree in.
-func ownLosses(p *tune.Program) string {
+// unchangedLosses describes how far the losses of two runs of the unchanged program agree.
+func unchangedLosses(p *tune.Program) string {
 	switch p.Losses.Verdict {
 	case tune.NotChecked:
 		return "no value was handed to backward"
@@ -65,10 +65,10 @@ func ownLosses(p *tune.Program) string {
 	return fmt.Sprintf("between runs of the program as it is, %s each", view.Plural(p.Losses.Compared, "value"))
 }
 
-// settings is a row for each setting that applies.
-func settings(r *tune.Result) Section {
+// settingSection has a row for each setting that applies.
+func settingSection(r *tune.Result) Section {
 	t := Table{Name: "Table of settings", Noun: "setting", Caption: "Times faster are against the program as it is, measured next to it; losses are compared with its own, memory is the peak over that of the program as it is.",
-		Columns: append(numbers("setting", "from", "to", "times faster", "95 %"), Column{Title: "losses", Left: true}, Column{Title: "memory", Drop: 3}, Column{Title: "CPU time", Drop: 2},
+		Columns: append(numberColumns("setting", "from", "to", "times faster", "95 %"), Column{Title: "losses", Left: true}, Column{Title: "memory", Drop: 3}, Column{Title: "CPU time", Drop: 2},
 			Column{Title: "verdict", Left: true}, Column{Title: "line, or reason", Remark: true, Left: true, In: Verbose | HTML | Markdown})}
 	for _, f := range r.Effects {
 		ratio := ratioCells(f.Ratio, f.CI95)
@@ -77,7 +77,7 @@ func settings(r *tune.Result) Section {
 		}
 		why := cmp.Or(f.Reason, f.PyTorch)
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(f.Knob, 34)}, {Text: orNone(view.Cut(f.From, 24))}, {Text: view.Cut(f.To, 24)}, ratio[0], ratio[1],
-			{Text: orNone(f.Losses.Text()), Tone: lossTone(f.Losses)}, measured(positive(f.MemoryRatio, "x%.2f"), f.MemoryRatio), measured(positive(f.CPURatio, "x%.2f"), f.CPURatio),
+			{Text: orNone(f.Losses.Text()), Tone: lossTone(f.Losses)}, measuredCell(formatPositive(f.MemoryRatio, "x%.2f"), f.MemoryRatio), measuredCell(formatPositive(f.CPURatio, "x%.2f"), f.CPURatio),
 			{Text: view.Cut(string(f.Verdict), 20), Tone: effectTone(f.Verdict)}, {Text: orNone(view.Cut(why, 300))}}})
 	}
 	chart := Chart{ID: "effects", Figure: func() *figure.Figure { return figure.KnobEffects(r) },
@@ -105,7 +105,7 @@ func leftOut(p *tune.Program) Section {
 	return Section{ID: "left-out", Heading: "Settings that do not apply", HeadingIn: Terminal | Markdown | HTML, In: Verbose | Markdown | HTML, Blocks: []Block{out}}
 }
 
-// programFacts says how the figures came about.
+// programFacts describe the method behind the figures.
 func programFacts(r *tune.Result) Block {
 	p := r.Program
 	steps := ""
@@ -123,7 +123,7 @@ func programFacts(r *tune.Result) Block {
 	if p.Threads > 0 {
 		threads = fmt.Sprint(p.Threads)
 	}
-	return Lines{Lines: filled(Line{Label: "command", Value: view.Cut(p.CommandText(), 600), Code: true}, Line{Label: "steps", Value: steps}, Line{Label: "epoch", Value: epoch},
+	return Lines{Lines: dropEmpty(Line{Label: "command", Value: view.Cut(p.CommandText(), 600), Code: true}, Line{Label: "steps", Value: steps}, Line{Label: "epoch", Value: epoch},
 		Line{Label: "threads", Value: threads}, Line{Label: "noise", Value: view.Percent(p.Noise), Note: "between two runs of the program as it is"}, Line{Label: "folder", Value: folder},
-		Line{Label: "loss limit", Value: positive(r.MaxError, "%.2g"), Note: "of the first loss"}, Line{Label: "runs", Value: fmt.Sprint(len(p.Runs))})}
+		Line{Label: "loss limit", Value: formatPositive(r.MaxError, "%.2g"), Note: "of the first loss"}, Line{Label: "runs", Value: fmt.Sprint(len(p.Runs))})}
 }

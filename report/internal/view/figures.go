@@ -26,11 +26,9 @@ type Span struct {
 	Count       int  // how many spans it stands for, when more than one
 }
 
-// Timeline is the example step: its lanes, host first, kernels below their
-// stream, and the window that holds the step itself. What the step did before
-// it began (launches ahead of the device, copies ahead) is left out or cut,
-// except a copy that reaches in, and neighbouring steps are cut to the window. No more than limit
-// spans are kept, the longest ones; left is how many were not.
+// Timeline returns the example step: its lanes, host first, kernels below their stream, and the window of the step
+// itself. It drops or cuts spans before the step (launches ahead of the device, copies ahead), except a copy that
+// extends into it, and cuts neighbouring steps to the window. It keeps the longest limit spans; left counts the others.
 func Timeline(r *gpuprof.Run, limit int) (lanes []Lane, from, to float64, left int) {
 	var spans []gpuprof.Span
 	from, to = math.Inf(1), math.Inf(-1)
@@ -74,15 +72,15 @@ func Timeline(r *gpuprof.Run, limit int) (lanes []Lane, from, to float64, left i
 		l.Spans = append(l.Spans, Span{Cut(label, 60), s.Stage, max(s.StartS, from), min(s.StartS+s.DurS, to), s.Step != 0, 1})
 	}
 	for i := range lanes {
-		lanes[i].Spans = joined(lanes[i].Spans, (to-from)/1000)
+		lanes[i].Spans = joinShort(lanes[i].Spans, (to-from)/1000)
 	}
 	slices.SortStableFunc(lanes, func(a, b Lane) int { return strings.Compare(laneKey(a.Name), laneKey(b.Name)) })
 	return lanes, from, to, left
 }
 
-// joined puts runs of spans of one stage that are each too short to see, such
-// as the reads of single items, into one that says how many it is.
-func joined(spans []Span, tiny float64) []Span {
+// joinShort joins runs of spans of one stage that are each too short to see, such as the reads of single items, into
+// one span with their count.
+func joinShort(spans []Span, tiny float64) []Span {
 	var out []Span
 	for _, s := range spans {
 		if n := len(out) - 1; n >= 0 && s.To-s.From < tiny {
@@ -98,7 +96,7 @@ func joined(spans []Span, tiny float64) []Span {
 	return out
 }
 
-// Label is the span's name with how many it stands for.
+// Label is the span's name with its count.
 func (s Span) Label() string {
 	if s.Count > 1 {
 		return fmt.Sprintf("%d x %s", s.Count, s.Name)
@@ -142,7 +140,7 @@ func Roofline(r *gpuprof.Run) Roof {
 	var out Roof
 	if c := r.Ceilings; Finite(c.CopyBytesPerS) && Finite(c.FlopsPerS) && c.CopyBytesPerS > 0 && c.FlopsPerS > 0 {
 		out.BytesPerS, out.FlopsPerS = c.CopyBytesPerS, c.FlopsPerS
-		// A run that rounds says to which precision as the value of one of its knobs.
+		// A run that rounds has the precision as the value of one of its knobs.
 		rounding := slices.Collect(maps.Values(r.Knobs))
 		for _, l := range []RoofLine{{"tf32", c.TF32FlopsPerS}, {"bf16", c.BF16FlopsPerS}, {"fp16", c.FP16FlopsPerS}} {
 			if slices.Contains(rounding, l.Name) && Finite(l.FlopsPerS) && l.FlopsPerS > 0 {
@@ -167,7 +165,7 @@ func (r Roof) At(intensity float64) float64 { return min(r.FlopsPerS, r.BytesPer
 // With is the roof of another precision over the same bytes.
 func (r Roof) With(l RoofLine) Roof { return Roof{BytesPerS: r.BytesPerS, FlopsPerS: l.FlopsPerS} }
 
-// Peaks says the peak rates in a row: "copy 20 GB/s, float32 matrix product 70 Gflop/s".
+// Peaks lists the peak rates: "copy 20 GB/s, float32 matrix product 70 Gflop/s".
 func (r Roof) Peaks() string {
 	out := "copy " + SI(r.BytesPerS, "B/s") + ", float32 matrix product " + SI(r.FlopsPerS, "flop/s")
 	for _, l := range r.Also {

@@ -14,7 +14,7 @@ import (
 // kneeShare is the share of the requests that must be answered within the SLO.
 const kneeShare = 0.99
 
-// LoadCurve is a service under several loads, the rest of its settings fixed.
+// LoadCurve is a service under several loads, its other settings fixed.
 type LoadCurve struct {
 	Label  string
 	SLO    float64 // s; 0 where the runs have several
@@ -28,9 +28,8 @@ type LoadPoint struct {
 	Requests *loadtest.Requests
 }
 
-// Keeps says whether 99 of 100 requests that came were answered within the SLO. Refused and
-// failed requests were not: a service must not look fast by what it refuses. known is false
-// where too few came to tell.
+// Keeps reports whether 99 of 100 requests that came were answered within the SLO. Refused and failed requests count as
+// unanswered: refusals must not make a service look fast. known is false if too few requests came for a verdict.
 func (p LoadPoint) Keeps() (keeps, known bool) {
 	if !latency.Enough(kneeShare, p.Requests.Latency.Count) {
 		return false, false
@@ -39,8 +38,8 @@ func (p LoadPoint) Keeps() (keeps, known bool) {
 	return float64(sum.InTime) >= kneeShare*float64(sum.Scheduled-sum.Open), true
 }
 
-// senders says that a late sender may be why answers were not in time.
-func (p LoadPoint) senders() bool {
+// hasLateSender reports whether a late sender may have delayed the answers.
+func (p LoadPoint) hasLateSender() bool {
 	keeps, known := p.Keeps()
 	return p.Requests.Told() == 0 || p.Requests.Told() < 1 && known && !keeps
 }
@@ -65,7 +64,7 @@ func (c LoadCurve) Knee() (knee, above float64) {
 	return knee, above
 }
 
-// Text says where the knee is.
+// Text describes the knee.
 func (c LoadCurve) Text() string {
 	name := ""
 	if c.Label != "" {
@@ -82,13 +81,13 @@ func (c LoadCurve) Text() string {
 		if len(c.Points) == 0 {
 			return name + "no knee: at every load the sender was late"
 		}
-		return name + c.where() + "; left out: load " + strings.Join(late, ", ") + ", where the sender was late"
+		return name + c.kneeText() + "; left out: load " + strings.Join(late, ", ") + ", where the sender was late"
 	}
-	return name + c.where()
+	return name + c.kneeText()
 }
 
-// where is the knee of the points in words.
-func (c LoadCurve) where() string {
+// kneeText describes the knee of the points.
+func (c LoadCurve) kneeText() string {
 	within := "99 of 100 requests within " + Seconds(c.SLO)
 	knee, above := c.Knee()
 	switch {
@@ -107,9 +106,9 @@ func (c LoadCurve) where() string {
 	return fmt.Sprintf("knee at load %.3g, the largest with %s", knee, within)
 }
 
-// Loads splits runs that served requests at a rate into curves over the load: nil where fewer
-// than two loads were measured. A run whose late
-// sender may be why its answers were not in time has no point. only says that the runs differ in nothing but their load.
+// Loads splits runs that served requests at a rate into curves over the load: nil for fewer than two measured loads. A
+// run whose late sender may have delayed the answers has no point. only reports that the runs differ in nothing but
+// their load.
 func Loads(runs []*gpuprof.Run) (curves []LoadCurve, only bool) {
 	var rateKnobs []string
 	served := false
@@ -139,7 +138,7 @@ func Loads(runs []*gpuprof.Run) (curves []LoadCurve, only bool) {
 			c.SLO = 0
 		}
 		p := LoadPoint{q.Rate / q.Throughput, q}
-		if p.senders() {
+		if p.hasLateSender() {
 			c.Late = append(c.Late, p.Load)
 			continue
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// figure is gpuprof.Format, or None.
-func figure(v float64, unit string, digits int) string {
+// formatFigure is gpuprof.Format, or None for a value that is not finite.
+func formatFigure(v float64, unit string, digits int) string {
 	if !Finite(v) {
 		return None
 	}
@@ -18,10 +18,10 @@ func figure(v float64, unit string, digits int) string {
 }
 
 // Joules prints an energy, or None.
-func Joules(v float64) string { return figure(v, "J", gpuprof.Digits) }
+func Joules(v float64) string { return formatFigure(v, "J", gpuprof.Digits) }
 
 // Seconds prints a time, or None.
-func Seconds(v float64) string { return figure(v, "s", gpuprof.Digits) }
+func Seconds(v float64) string { return formatFigure(v, "s", gpuprof.Digits) }
 
 // Median prints the median of a series of seconds, or None.
 func Median(s *gpuprof.Series) string { return RateText(s, "s") }
@@ -40,13 +40,13 @@ func RateText(s *gpuprof.Series, unit string) string {
 	if Usable(s) == nil {
 		return None
 	}
-	return figure(s.Median, unit, s.Digits())
+	return formatFigure(s.Median, unit, s.Digits())
 }
 
 // SI prints a quantity with a decimal prefix, or None.
-func SI(v float64, unit string) string { return figure(v, unit, gpuprof.Digits) }
+func SI(v float64, unit string) string { return formatFigure(v, unit, gpuprof.Digits) }
 
-// mostPercent is the largest share that prints as it is: of 16 cores 1,600 % are an ordinary load.
+// mostPercent is the largest share that prints in full: of 16 cores 1,600 % are an ordinary load.
 const mostPercent = 9999.99
 
 // Percent prints a share with one digit after the point: "63.1 %". What is
@@ -120,7 +120,7 @@ func Change(share float64) string {
 	return fmt.Sprintf("%+.1f %%", 100*share)
 }
 
-// Date prints a time, "" where there is none.
+// Date prints a time, "" for the zero time.
 func Date(t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -28,7 +28,7 @@ type Spread struct {
 	Slowest float64 // of all samples, in seconds
 }
 
-// spreadBins is how many bins a histogram of a Spread has.
+// spreadBins is the number of bins in a histogram of a Spread.
 const spreadBins = 20
 
 // Spreads are the distributions of the step and its stages, each of at most
@@ -38,7 +38,7 @@ func Spreads(r *gpuprof.Run, limit int) (out []Spread) {
 		return nil
 	}
 	add := func(name, source string, s *gpuprof.Series) {
-		if sp, ok := spread(name, source, s, limit); ok {
+		if sp, ok := newSpread(name, source, s, limit); ok {
 			out = append(out, sp)
 		}
 	}
@@ -56,8 +56,8 @@ func Spreads(r *gpuprof.Run, limit int) (out []Spread) {
 	return out
 }
 
-// count finds the range of a row and counts its samples.
-func (sp *Spread) count() {
+// countSamples finds the range of a row and counts its samples.
+func (sp *Spread) countSamples() {
 	lo, hi, _ := stats.Between(0.03, 0.97, sp.Process...)
 	medians := stats.Medians(sp.Process...) // a process that is apart as a whole stays in sight
 	lo, hi = min(lo, slices.Min(medians)), max(hi, slices.Max(medians))
@@ -87,7 +87,7 @@ func Histogram(vs []float64, lo, hi float64, bins int, edges bool) []int {
 	return out
 }
 
-func spread(name, source string, s *gpuprof.Series, limit int) (Spread, bool) {
+func newSpread(name, source string, s *gpuprof.Series, limit int) (Spread, bool) {
 	runs := Samples(s)
 	if Usable(s) == nil || s.Median <= 0 || len(runs) == 0 {
 		return Spread{}, false
@@ -104,12 +104,12 @@ func spread(name, source string, s *gpuprof.Series, limit int) (Spread, bool) {
 		sp.Kept += len(rel)
 		sp.Process = append(sp.Process, rel)
 	}
-	sp.count()
+	sp.countSamples()
 	return sp, true
 }
 
-// Thin keeps at most limit values, evenly spaced, and always the extremes,
-// which are what a reader looks for; one value stays at least.
+// Thin keeps at most limit values, evenly spaced, and always the extremes, which a reader looks for; it keeps at least
+// one value.
 func Thin(xs []float64, limit int) []float64 {
 	if len(xs) <= max(limit, 1) {
 		return xs
@@ -174,7 +174,7 @@ func ClassTones() map[model.Class]int {
 	return out
 }
 
-// MaxTones is how many stages or classes have a colour of their own.
+// MaxTones limits the stages or classes with a colour of their own.
 const MaxTones = 12
 
 // Scale picks the unit for values up to max seconds: the divisor and its name.

@@ -77,12 +77,12 @@ func knownTracks() []known {
 	}
 }
 
-// Telemetry is what was watched during a run; without tracks nothing was. A
-// quantity that is never anything but zero is left out.
+// Telemetry collects the quantities sampled during a run; the result has no tracks without samples. It drops a quantity
+// that is always zero.
 func Telemetry(r *gpuprof.Run) Watched {
 	w := Watched{From: math.Inf(1), To: math.Inf(-1)}
 	for _, k := range tracksOf(r) {
-		t := k.track(r.Telemetry[k.name])
+		t := k.scaleTrack(r.Telemetry[k.name])
 		if !slices.ContainsFunc(t.Value, func(v float64) bool { return Finite(v) && v != 0 }) {
 			continue
 		}
@@ -96,8 +96,8 @@ func Telemetry(r *gpuprof.Run) Watched {
 	if !(w.To > w.From) {
 		return Watched{}
 	}
-	w.Throttled = throttled(r)
-	w.blocks(r)
+	w.Throttled = throttledSpans(r)
+	w.findBlocks(r)
 	return w
 }
 
@@ -117,8 +117,8 @@ func tracksOf(r *gpuprof.Run) []known {
 	return out
 }
 
-// track scales the readings and thins them so that no peak is lost.
-func (k known) track(t gpuprof.Track) WatchedTrack {
+// scaleTrack scales the readings and thins them so that no peak is lost.
+func (k known) scaleTrack(t gpuprof.Track) WatchedTrack {
 	out := WatchedTrack{Title: k.title, Least: math.Inf(1), Most: math.Inf(-1)}
 	for i := range min(len(t.TimeS), len(t.Value)) {
 		at, v := t.TimeS[i], float64(t.Value[i])
@@ -138,7 +138,7 @@ func (k known) track(t gpuprof.Track) WatchedTrack {
 		}
 		out.TimeS, out.Value = append(out.TimeS, at), append(out.Value, v)
 	}
-	keep := peaks(out.Value, maxReadings)
+	keep := thinPeaks(out.Value, maxReadings)
 	for i, at := range keep {
 		out.TimeS[i], out.Value[i] = out.TimeS[at], out.Value[at]
 	}
@@ -146,9 +146,9 @@ func (k known) track(t gpuprof.Track) WatchedTrack {
 	return out
 }
 
-// peaks are the indices of at most about most values, in order: all, or the least,
-// the most and the first gap of every stretch.
-func peaks(v []float64, most int) []int {
+// thinPeaks returns the indices of at most about most values, in order: all, or the least, the most and the first gap
+// of every part.
+func thinPeaks(v []float64, most int) []int {
 	var out []int
 	if len(v) <= most {
 		for i := range v {
@@ -182,9 +182,9 @@ func peaks(v []float64, most int) []int {
 	return out
 }
 
-// blocks finds the spans of the blocks of samples, and the flagged samples. The
-// last sample of a block ends where the next block begins, where that is near.
-func (w *Watched) blocks(r *gpuprof.Run) {
+// findBlocks finds the spans of the blocks of samples, and the flagged samples. The last sample of a block ends at the
+// start of the next block, if that is near.
+func (w *Watched) findBlocks(r *gpuprof.Run) {
 	codes := map[string]bool{}
 	for i := 0; i < len(r.Order); {
 		from := i
@@ -213,9 +213,8 @@ func (w *Watched) blocks(r *gpuprof.Run) {
 	w.Codes = slices.Sorted(maps.Keys(codes))
 }
 
-// throttled are the times between two readings in which a counter of throttling
-// went up.
-func throttled(r *gpuprof.Run) [][2]float64 {
+// throttledSpans are the times between two readings in which a counter of throttling increased.
+func throttledSpans(r *gpuprof.Run) [][2]float64 {
 	var out [][2]float64
 	for _, name := range slices.Sorted(maps.Keys(r.Telemetry)) {
 		t := r.Telemetry[name]

@@ -1,6 +1,5 @@
-// Package view holds what every report of a run shares: the derived figures
-// (shares, rates, bounds) and their wording.
-// It decides what is said; the renderers decide how it looks.
+// Package view holds the figures (shares, rates, bounds) and the wording that every report of a run shares. It decides
+// the wording; the renderers decide the layout.
 package view
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// None stands for a figure that does not apply or is not a number.
+// None replaces a figure that does not apply or is not a number.
 const None = "-"
 
 // Cut ends a text after limit runes with an ellipsis; limit 0 is no limit. Texts are
@@ -31,8 +30,8 @@ func Cut(s string, limit int) string {
 	return s
 }
 
-// CutPlace is Cut for a place in a program: of a path it is the front that goes, at a
-// separator where there is one, and the file and the line stay.
+// CutPlace is Cut for a place in a program: it cuts the front of a path, at a separator if possible, and keeps the file
+// and the line.
 func CutPlace(s string, limit int) string {
 	n := utf8.RuneCountInString(s)
 	if limit <= 0 || n <= limit || !strings.ContainsAny(s, `/\`) {
@@ -114,10 +113,10 @@ func IntervalIn(s *gpuprof.Series, unit string) string {
 		return None
 	}
 	n := s.Digits()
-	return Interval(s.CI95, func(v float64) string { return figure(v, unit, n) })
+	return Interval(s.CI95, func(v float64) string { return formatFigure(v, unit, n) })
 }
 
-// Processes is how many processes gave samples.
+// Processes counts the processes with samples.
 func Processes(s *gpuprof.Series) int {
 	if s == nil {
 		return 0
@@ -135,8 +134,8 @@ func Processes(s *gpuprof.Series) int {
 // fewer a series carries the range seen.
 const fewest = 6
 
-// IntervalName is what the interval of a series is: of 95 %, or a range. One
-// process says nothing about how the next one would differ.
+// IntervalName names the kind of a series' interval: 95 %, or a range. The samples of one process do not bound the
+// difference to the next one.
 func IntervalName(s *gpuprof.Series) string {
 	if Processes(s) == 1 && s.N() < fewest {
 		return "range"
@@ -147,7 +146,7 @@ func IntervalName(s *gpuprof.Series) string {
 // Alike reports whether a series has no interval because its samples are too much alike.
 func Alike(s *gpuprof.Series) bool { return Usable(s) != nil && !s.CI95.Known() }
 
-// IntervalScope is what the interval of a series covers.
+// IntervalScope names the scope of a series' interval.
 func IntervalScope(s *gpuprof.Series) string {
 	if Processes(s) > 1 {
 		return "between processes"

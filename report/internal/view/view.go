@@ -14,8 +14,8 @@ import (
 type Stage struct {
 	Name, Role            string          // Role as StageResult has it
 	Device, Host, Exposed *gpuprof.Series // nil when it does not apply
-	// Share is the stage's part of all exposed time, over every sample: a
-	// stage that only some steps have is not lost as it would be in medians.
+	// Share is the stage's part of all exposed time, over every sample: medians would lose a stage that only some steps
+	// have.
 	Share float64
 	// BytesPerS and FlopsPerS are counted work over the median device time;
 	// zero when nothing is counted.
@@ -27,8 +27,8 @@ type Stage struct {
 	Counters             map[string]float64
 }
 
-// Ranks order the rows of a step: its work first, then what the host did
-// beside it, then its waits, then what belongs to no stage.
+// Ranks order the rows of a step: its work first, then the host's launches, then its waits, then time outside of all
+// stages.
 const (
 	rankWork = iota
 	rankLaunch
@@ -36,7 +36,7 @@ const (
 	rankGap
 )
 
-func (s Stage) rank() int {
+func (s Stage) rowRank() int {
 	switch {
 	case s.Name == gpuprof.StageLaunch:
 		return rankLaunch
@@ -48,7 +48,7 @@ func (s Stage) rank() int {
 	return rankWork
 }
 
-// Waits says whether the host thread waits for the device in the stage.
+// Waits reports whether the host thread waits for the device in the stage.
 func (s Stage) Waits() bool {
 	return s.Role == gpuprof.RoleSync.String() || s.Role == gpuprof.RoleSlot.String()
 }
@@ -71,14 +71,14 @@ func Stages(r *gpuprof.Run) []Stage {
 		if bound.S > 0 && !r.CopiesYield() {
 			bound = gpuprof.Bound{Missing: "the run was recorded before bounds were by precision and kind of traffic"}
 		}
-		derive(&v, bound)
+		deriveRates(&v, bound)
 		out = append(out, v)
 	}
-	slices.SortStableFunc(out, func(a, b Stage) int { return a.rank() - b.rank() })
+	slices.SortStableFunc(out, func(a, b Stage) int { return a.rowRank() - b.rowRank() })
 	return out
 }
 
-func derive(v *Stage, bound gpuprof.Bound) {
+func deriveRates(v *Stage, bound gpuprof.Bound) {
 	bytes, flops := v.Counters["bytes_read"]+v.Counters["bytes_written"], v.Counters["flops"]
 	if bytes > 0 && flops > 0 {
 		v.Intensity = flops / bytes
@@ -191,7 +191,7 @@ func Tool(r *gpuprof.Run) string {
 	return strings.TrimSpace("gpuprof " + Cut(r.Tool.Version, 40))
 }
 
-// ModelKnob reports whether a knob changes what is computed.
+// ModelKnob reports whether a knob changes the computed result.
 func ModelKnob(r *gpuprof.Run, name string) bool { return slices.Contains(r.ModelKnobs, name) }
 
 // Vary lists what differs between runs: knob names, then preset, device,
@@ -250,7 +250,7 @@ func Compact(runs []*gpuprof.Run) []*gpuprof.Run {
 	return slices.DeleteFunc(slices.Clone(runs), func(r *gpuprof.Run) bool { return r == nil })
 }
 
-// ErrNoRun is what a renderer returns when it is given nothing to render.
+// ErrNoRun is the error of a renderer without a document to render.
 func ErrNoRun(what string) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "writing %s: there is no run to show", what).WithFix("give a file written by gpuprof run")
 }
@@ -269,7 +269,7 @@ func Value(v any) string {
 	return Cut(fmt.Sprint(v), 60)
 }
 
-// SweepHead says what was swept, and where.
+// SweepHead names the swept settings, and the device with its mode.
 func SweepHead(runs []*gpuprof.Run) (head, where string) {
 	vary := Vary(runs)
 	head = Subject(runs[0])
@@ -313,8 +313,7 @@ func Pairs[V any](m map[string]V) string {
 	return strings.Join(parts, ", ")
 }
 
-// ApartNote says what exposed times and shares add up to where that is not the
-// step; "" where it is.
+// ApartNote explains the sum of exposed times and shares if it is not the step; "" if it is.
 func ApartNote(r *gpuprof.Run) string {
 	if Usable(r.ProbedStep) == nil {
 		return ""
