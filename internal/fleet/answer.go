@@ -129,26 +129,16 @@ func (r *Report) offBar(o *Off) *gpuprof.Bar {
 	return nil
 }
 
-<<<<<<< HEAD
-// waitingBar returns the mean step with the part that ends where the rank is as fast as its siblings.
+// waitingBar draws the mean step, with the part that ends if the rank is as fast as its siblings.
 func waitingBar(s *Straggler) *gpuprof.Bar {
 	cost := float64(s.CostS)
 	step := cost / float64(s.Share) // the share is of the mean step of the replay
 	if !(cost <= step) {
 		return nil
 	}
-	b := &gpuprof.Bar{Of: "mean step", Unit: "s", Total: step, Parts: []gpuprof.BarPart{{Name: "waiting for " + RanksText(s.Ranks), Value: cost}, {Name: "the rest", Value: step - cost}}}
-=======
-// bar draws the recorded step, with the part that ends if the rank is as fast as its siblings.
-func (w *Waiting) bar(s *Straggler) *gpuprof.Bar {
-	cost, step := float64(s.CostS), float64(w.StepS)
-	if !(cost <= step) {
-		return nil
-	}
-	b := &gpuprof.Bar{Of: "median step", Unit: "s", Total: step, Parts: []gpuprof.BarPart{
+	b := &gpuprof.Bar{Of: "mean step", Unit: "s", Total: step, Parts: []gpuprof.BarPart{
 		{Name: "waiting for " + RanksText(s.Ranks), Value: cost}, {Name: "the rest", Value: step - cost},
 	}}
->>>>>>> h/wa
 	if !b.Drawable() {
 		return nil
 	}

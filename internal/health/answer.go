@@ -36,15 +36,10 @@ func (r *Report) Answer() gpuprof.Answer {
 		if o.Fix != "" {
 			a.Action = &gpuprof.Action{Text: gpuprof.AsSentence(o.Fix)}
 		}
-<<<<<<< HEAD
 	case r.Verdict == NotChecked:
-		a.Action = &gpuprof.Action{Text: "Measure the GPUs and compare them with siblings.", Command: "gpuprof doctor --bench"}
-=======
-	case r.Verdict == NotChecked || r.Verdict == Unknown:
 		a.Action = &gpuprof.Action{
 			Text: "Measure the GPUs and compare them with siblings.", Command: "gpuprof doctor --bench",
 		}
->>>>>>> h/wa
 	}
 	return a
 }
