@@ -129,7 +129,7 @@ func titles(t *testing.T) map[string]bool {
 					add(n.Value)
 				}
 			case *ast.CallExpr:
-				if name := called(n.Fun); name == "numbers" || name == "wordColumns" {
+				if name := called(n.Fun); name == "numberColumns" || name == "wordColumns" {
 					for _, a := range n.Args {
 						add(a)
 					}
