@@ -38,6 +38,11 @@ func Proportion(text string, r *gpuprof.BarRatio, tone gpuprof.Tone) *Figure {
 	f := &Figure{ID: "opening", Title: text, Desc: "The ratio with its interval."}
 	p := forestPanel([]ratioRow{row}, view.Cut(text, 80))
 	p.Height = 40
+	for i := range p.Marks {
+		if p.Marks[i].Kind == Dot {
+			p.Marks[i].Tip = text // the row has no name: the heading is its name
+		}
+	}
 	f.Panels = []Panel{p}
 	return f
 }
