@@ -320,7 +320,7 @@ func checkChoices(a *cli.App, kctx *kong.Context) error {
 }
 
 // helpLists replaces the names of lists in help texts, such as ${plots}, by the lists. Given to kong as variables, they
-// would be interpolated again for each of several hundred flags, which takes longer than the rest of a command's start.
+// would be interpolated again for each of several hundred flags, which takes longer than everything else at the start of a command.
 func helpLists(a *cli.App) *strings.Replacer {
 	lists := []string{
 		"${plots}", a.PlotsText(""),
