@@ -45,17 +45,24 @@ func (f *fakeInstruments) Start(context.Context, time.Duration) {
 				return
 			case <-time.After(time.Millisecond):
 			}
-			f.mu.Lock()
-			if f.active {
-				f.readings = append(f.readings, time.Since(f.start).Seconds())
-			}
-			f.mu.Unlock()
+			f.read()
 		}
 	}()
 }
 func (f *fakeInstruments) set(v bool) { f.mu.Lock(); f.active = v; f.mu.Unlock() }
 func (f *fakeInstruments) Pause()     { f.set(false) }
-func (f *fakeInstruments) Resume()    { f.set(true) }
+
+// Resume reads at once: on a busy machine the next tick may come after a short phase.
+func (f *fakeInstruments) Resume() { f.set(true); f.read() }
+
+func (f *fakeInstruments) read() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.active {
+		f.readings = append(f.readings, time.Since(f.start).Seconds())
+	}
+}
+
 func (f *fakeInstruments) Throttles() map[string]float64 {
 	f.throttle += 2
 	return map[string]float64{"power-cap": f.throttle}
