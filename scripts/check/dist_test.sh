@@ -168,7 +168,7 @@ ln -s "$scratch/venv/bin/gpuprof" "$scratch/link"
 for command in "$scratch/venv/bin/gpuprof-cli" "$scratch/link"; do
   env -i "$command" version | grep -q '^gpuprof ' || fail "$command does not start the program"
 done
-PATH=$scratch/venv/bin:$PATH gpuprof doctor | grep -A2 '^command' | grep -q 'which starts this program' || fail 'doctor does not know the command of the wheel'
+PATH=$scratch/venv/bin:$PATH gpuprof doctor -v | grep -A2 '^command' | grep -q 'which starts this program' || fail 'doctor does not know the command of the wheel'
 
 echo '--> Python package of the wheel'
 (cd "$scratch/here/data" && env -i PATH="$PATH" "$scratch/venv/bin/python" -c '

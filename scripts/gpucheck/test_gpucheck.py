@@ -480,7 +480,7 @@ class Unpacking(Folder):
         self.assertTrue((base / "summary.json").exists())
         asked = (self.dir / "asked").read_text().splitlines()
         self.assertEqual(len(asked), 2)
-        self.assertRegex(asked[0], r"^baseline add --dir \S+/root/baselines --machine NVIDIA H200 .*e3nn-deepaw.json.gz .*gruflow-energyflow.json.gz$")
+        self.assertRegex(asked[0], r"^history baseline add --dir \S+/root/baselines --machine NVIDIA H200 .*e3nn-deepaw.json.gz .*gruflow-energyflow.json.gz$")
         readme = (base / "README.md").read_text()
         self.assertEqual(readme.count("`runs/e3nn-deepaw.json.gz`"), 1)
         for word in ("NVIDIA H200", "580 / 13.0", "v1 (abc)", "2026-01-02"):

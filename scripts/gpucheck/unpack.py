@@ -130,7 +130,7 @@ def add_sessions(gpuprof, root, kept, summary, machine):
         argv = [str(gpuprof), "history", "baseline", "add", "--dir", str(root / "baselines"), "--machine", machine or summary["device"]["name"], "--command", "gpu-check, part runs", *map(str, paths)]
         out = subprocess.run(argv)
     if out.returncode:
-        sys.exit(f"unpack: {gpuprof} baseline add: exit code {out.returncode}; the runs lie in gpu-check/runs, add them by hand")
+        sys.exit(f"unpack: {gpuprof} history baseline add: exit code {out.returncode}; the runs lie in gpu-check/runs, add them by hand")
 
 
 def main():
