@@ -58,11 +58,39 @@ type Action struct {
 	Command string `json:"command,omitempty"`
 }
 
+// RatioBar draws a ratio with its interval, if low and high are finite and above 0. It is nil without a finite ratio
+// above 0.
+func RatioBar(of string, ratio, low, high float64) *Bar {
+	b := &Bar{Of: of, Unit: "1", Ratio: &BarRatio{Value: ratio}}
+	if isPositive(low) && isPositive(high) {
+		b.Ratio.Low, b.Ratio.High = low, high
+	}
+	return b.orNil()
+}
+
+// WholeBar draws a whole, in a base unit, with its parts. It is nil without finite figures.
+func WholeBar(of, unit string, total float64, parts []BarPart) *Bar {
+	return (&Bar{Of: of, Unit: unit, Total: total, Parts: parts}).orNil()
+}
+
+func (b *Bar) orNil() *Bar {
+	if !b.Drawable() {
+		return nil
+	}
+	return b
+}
+
+// FixAction makes an action of the fix of a warning or a fault; nil without a fix.
+func FixAction(fix string) *Action {
+	if fix == "" {
+		return nil
+	}
+	return &Action{Text: AsSentence(fix)}
+}
+
 // Finite is the answer without a bar that has no finite figures, which JSON cannot hold.
 func (a Answer) Finite() Answer {
-	if !a.Bar.Drawable() {
-		a.Bar = nil
-	}
+	a.Bar = a.Bar.orNil()
 	return a
 }
 

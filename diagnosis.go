@@ -32,9 +32,9 @@ func (d *Diagnosis) Answer() Answer {
 	case len(d.Checks) == 0:
 		return Answer{Verdict: "not looked at", Tone: ToneUnsure, Sentence: "Nothing was looked at."}
 	case first == nil:
-		return Answer{Verdict: "ready", Tone: ToneGood, Sentence: fmt.Sprintf("Everything that was looked at is ok: %s.", checks(len(d.Checks)))}
+		return Answer{Verdict: "ready", Tone: ToneGood, Sentence: fmt.Sprintf("Everything that was looked at is ok: %s.", Plural(len(d.Checks), "thing"))}
 	}
-	text := fmt.Sprintf("%s of %s ok; %s: %s", number(d.count(OK)), checks(len(d.Checks)), first.Name, cmp.Or(first.Reason, first.Found))
+	text := fmt.Sprintf("%s of %s ok; %s: %s", number(d.count(OK)), Plural(len(d.Checks), "thing"), first.Name, cmp.Or(first.Reason, first.Found))
 	a := Answer{Verdict: "limited", Tone: ToneUnsure, Action: fixOf(*first)}
 	if noGPU := d.Missing(first.Name); len(noGPU) > 0 {
 		a.Verdict = "no GPU"
@@ -90,13 +90,6 @@ func (d *Diagnosis) count(state CheckState) (n int) {
 	return n
 }
 
-func checks(n int) string {
-	if n == 1 {
-		return "1 thing"
-	}
-	return fmt.Sprintf("%d things", n)
-}
-
 func number(n int) string {
 	if n == 0 {
 		return "None"
@@ -105,10 +98,10 @@ func number(n int) string {
 }
 
 func fixOf(l CheckLine) *Action {
-	if l.Fix == "" || strings.HasPrefix(l.Fix, "none needed") {
+	if strings.HasPrefix(l.Fix, "none needed") {
 		return nil
 	}
-	return &Action{Text: AsSentence(l.Fix)}
+	return FixAction(l.Fix)
 }
 
 // AsSentence begins a text with a capital letter and ends it with a point.

@@ -99,16 +99,13 @@ func (r *Run) StageShares() []BarPart {
 
 // stepBar divides the exposed time of a step by its stages.
 func (r *Run) stepBar() *Bar {
-	b := &Bar{Of: "exposed time by stage", Unit: "1", Total: 1}
+	var parts []BarPart
 	for _, s := range r.StageShares() {
 		if s.Value >= leastBarShare {
-			b.Parts = append(b.Parts, s)
+			parts = append(parts, s)
 		}
 	}
-	if !b.Drawable() {
-		return nil
-	}
-	return b
+	return WholeBar("exposed time by stage", "1", 1, parts)
 }
 
 // action returns the suggestion of the first finding.

@@ -2,6 +2,7 @@ package gpuprof
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -48,6 +49,18 @@ func editDistance(a, b string) int {
 		prev = cur
 	}
 	return prev[len(rb)]
+}
+
+// Plural prints a count with its noun: "1 sample", "2 samples", "2 processes".
+func Plural(n int, noun string) string {
+	s := strconv.Itoa(n) + " " + noun
+	switch {
+	case n == 1:
+		return s
+	case strings.HasSuffix(noun, "s"):
+		return s + "es"
+	}
+	return s + "s"
 }
 
 // ShellWord is a word as a command that people paste writes it, safe for a POSIX shell.

@@ -55,16 +55,16 @@ func (c Commit) named() string { return c.Short() + ` "` + c.Subject + `"` }
 func (s *Search) foundAnswer() gpuprof.Answer {
 	o := s.Outcome
 	c := s.At(o.To)
-	a := gpuprof.Answer{Verdict: "commit found", Tone: gpuprof.ToneGood, Bar: effectBar(s.Metric, o.Effect, o.CI95),
+	a := gpuprof.Answer{Verdict: "commit found", Tone: gpuprof.ToneGood, Bar: effectBar(s.Metric+", after / before", o.Effect, o.CI95),
 		Action: &gpuprof.Action{Text: "Read the commit.", Command: "git show " + c.Short()}}
 	who := c.named()
 	if o.Found == Range {
 		n := o.To - o.From
-		a.Verdict, who = "range found", fmt.Sprintf("%s, or one of %d commits before it that cannot be measured,", who, n)
+		others := fmt.Sprintf("one of %d commits before it", n)
 		if n == 1 {
-			who = fmt.Sprintf("%s, or the commit before it that cannot be measured,",
-				who[:strings.LastIndex(who, ", or one of")])
+			others = "the commit before it"
 		}
+		a.Verdict, who = "range found", fmt.Sprintf("%s, or %s that cannot be measured,", who, others)
 	}
 	text := fmt.Sprintf("%s changed %s by %s", who, s.Metric, changeText(o.Effect, o.CI95))
 	switch {
@@ -97,20 +97,13 @@ func (s *Search) openAnswer() gpuprof.Answer {
 	}
 	text := fmt.Sprintf("The commit is not decided: %s", cmp.Or(o.Why, "the search ended early"))
 	if n > 0 {
-		text += fmt.Sprintf(", and %s contain the change with %.3g %% probability", commits(n), 100*s.Options.Confidence)
-		if s.Exact {
-			text = strings.Replace(text, fmt.Sprintf(" with %.3g %% probability", 100*s.Options.Confidence), "", 1)
+		text += fmt.Sprintf(", and %s contain the change", gpuprof.Plural(n, "commit"))
+		if !s.Exact {
+			text += fmt.Sprintf(" with %.3g %% probability", 100*s.Options.Confidence)
 		}
 	}
 	return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: text + ".", Bar: s.bar(),
 		Action: &gpuprof.Action{Text: "Continue the search with more time.", Command: "gpuprof bisect --resume --budget 4h"}}
-}
-
-func commits(n int) string {
-	if n == 1 {
-		return "1 commit"
-	}
-	return fmt.Sprintf("%d commits", n)
 }
 
 // bar is BAD over GOOD, nil where that was not measured.
@@ -119,23 +112,12 @@ func (s *Search) bar() *gpuprof.Bar {
 	if w.Quartets == 0 {
 		return nil
 	}
-	b := effectBar(s.Metric, w.Ratio, w.CI95)
-	if b != nil {
-		b.Of = s.Metric + ", BAD / GOOD"
-	}
-	return b
+	return effectBar(s.Metric+", BAD / GOOD", w.Ratio, w.CI95)
 }
 
 // effectBar is the bar of a change that is a share.
-func effectBar(metric string, share gpuprof.Number, ci [2]gpuprof.Number) *gpuprof.Bar {
-	b := &gpuprof.Bar{Of: metric + ", after / before", Unit: "1", Ratio: &gpuprof.BarRatio{Value: 1 + float64(share)}}
-	if low, high := 1+float64(ci[0]), 1+float64(ci[1]); gpuprof.FormatInterval(1, low, high) != "" {
-		b.Ratio.Low, b.Ratio.High = low, high
-	}
-	if !b.Drawable() {
-		return nil
-	}
-	return b
+func effectBar(of string, share gpuprof.Number, ci [2]gpuprof.Number) *gpuprof.Bar {
+	return gpuprof.RatioBar(of, 1+float64(share), 1+float64(ci[0]), 1+float64(ci[1]))
 }
 
 func known(n gpuprof.Number) bool { return !math.IsNaN(float64(n)) && !math.IsInf(float64(n), 0) }

@@ -30,7 +30,7 @@ func (c *Comparison) Answer() gpuprof.Answer {
 	switch {
 	case len(c.Failed) > 0 && c.Verdict != Regressed:
 		a.Verdict, a.Tone = "failed", gpuprof.ToneBad
-		a.Sentence = fmt.Sprintf("%s gave no figure, so nothing is decided: %s.", formatPlural(len(c.Failed), "benchmark"), c.Failed[0])
+		a.Sentence = fmt.Sprintf("%s gave no figure, so nothing is decided: %s.", gpuprof.Plural(len(c.Failed), "benchmark"), c.Failed[0])
 	case c.Verdict == NotComparable:
 		a.Sentence = "The two sides are not the same measurement, so there is no verdict: " + c.mismatchReason(m) + "."
 	case c.Verdict == Inconclusive:
@@ -84,18 +84,12 @@ func (m *MetricResult) changeSize() float64 {
 
 // ratioBar draws the ratio with its interval; nil without a ratio.
 func (m *MetricResult) ratioBar() *gpuprof.Bar {
-	b := &gpuprof.Bar{Of: m.Name + ", new / old", Unit: "1", Ratio: &gpuprof.BarRatio{Value: float64(m.Ratio)}}
-	if m.hasInterval() {
-		b.Ratio.Low, b.Ratio.High = float64(m.CI95[0]), float64(m.CI95[1])
-	}
-	if !b.Drawable() {
-		return nil
-	}
-	return b
+	return gpuprof.RatioBar(m.Name+", new / old", float64(m.Ratio), float64(m.CI95[0]), float64(m.CI95[1]))
 }
 
-func (m *MetricResult) hasInterval() bool {
-	return gpuprof.FormatInterval(float64(m.Ratio), float64(m.CI95[0]), float64(m.CI95[1])) != ""
+// formatInterval prints the interval of the ratio; "" without one.
+func (m *MetricResult) formatInterval() string {
+	return gpuprof.FormatInterval(float64(m.Ratio), float64(m.CI95[0]), float64(m.CI95[1]))
 }
 
 // changedText is the sentence of a regression or an improvement.
@@ -115,7 +109,7 @@ func (c *Comparison) changedText(m *MetricResult) string {
 		verb = "improved"
 	}
 	if more := c.Count(c.Verdict) - 1; more > 0 {
-		text += fmt.Sprintf("; %s %s too", formatPlural(more, "more metric"), verb)
+		text += fmt.Sprintf("; %s %s too", gpuprof.Plural(more, "more metric"), verb)
 	}
 	if over := c.brokenBudget(); over != nil {
 		text += "; " + over.excessText()
@@ -145,7 +139,7 @@ func (m *MetricResult) changeText() string {
 		how = map[string]string{"takes": "as long", "is": "as high"}[verb]
 		text = fmt.Sprintf("%s %s %s times %s", m.Name, verb, gpuprof.FormatFactor(ratio), how)
 	}
-	if span := gpuprof.FormatInterval(float64(m.Ratio), float64(m.CI95[0]), float64(m.CI95[1])); span != "" {
+	if span := m.formatInterval(); span != "" {
 		text += " (" + span + ")"
 	}
 	return fmt.Sprintf("%s: %s, was %s", text, now, old)
@@ -174,7 +168,7 @@ func (c *Comparison) mismatchReason(m *MetricResult) string {
 	if no := refusedFields(c.Differences); len(no) > 0 {
 		text := no[0].String()
 		if more := len(no) - 1; more > 0 {
-			text += fmt.Sprintf(" and %s", formatPlural(more, "more field"))
+			text += fmt.Sprintf(" and %s", gpuprof.Plural(more, "more field"))
 		}
 		return text
 	}
@@ -194,7 +188,7 @@ func (c *Comparison) undecidedText(m *MetricResult) string {
 		}
 		return "No metric of these results can be judged, so nothing is decided."
 	}
-	span := gpuprof.FormatInterval(float64(m.Ratio), float64(m.CI95[0]), float64(m.CI95[1]))
+	span := m.formatInterval()
 	if span == "" {
 		return fmt.Sprintf("%s is not decided: %s.", m.Name, cmp.Or(m.Reason, "the reason was not recorded"))
 	}
@@ -202,7 +196,7 @@ func (c *Comparison) undecidedText(m *MetricResult) string {
 		thresholdText(m.Threshold), FormatMetric(float64(m.New), m.Unit, m.Exact), FormatMetric(float64(m.Old), m.Unit, m.Exact))
 }
 
-// passText is the answer of a comparison without a change for the worse: only what was judged is called so.
+// passText words a comparison without a regression. It names only metrics and budgets that were judged.
 func (c *Comparison) passText(m *MetricResult) (verdict string, tone gpuprof.Tone, text string) {
 	verdict, tone = string(Pass), gpuprof.ToneGood
 	if i := slices.IndexFunc(c.Metrics, func(m MetricResult) bool { return m.Unconfirmed() }); i >= 0 && (m == nil || m.Name != totalMetric || m.Unconfirmed()) {
@@ -220,11 +214,11 @@ func (c *Comparison) passText(m *MetricResult) (verdict string, tone gpuprof.Ton
 	case m == nil:
 		return "nothing judged", gpuprof.TonePlain, "No metric of these results is large enough to be judged."
 	case m.Exact:
-		text = fmt.Sprintf("%s did not change: %s is %s on both sides", formatPlural(judged, "counter"), m.Name, FormatMetric(float64(m.New), m.Unit, true))
+		text = fmt.Sprintf("%s did not change: %s is %s on both sides", gpuprof.Plural(judged, "counter"), m.Name, FormatMetric(float64(m.New), m.Unit, true))
 	default:
 		text = m.notWorse()
 		if judged > 1 {
-			text += "; the same holds for " + formatPlural(judged-1, "more metric")
+			text += "; the same holds for " + gpuprof.Plural(judged-1, "more metric")
 		}
 	}
 	if len(c.Budgets) > 0 {
@@ -250,7 +244,7 @@ func (m *MetricResult) notWorse() string {
 		worse = "slower"
 	}
 	text := fmt.Sprintf("%s is not %s by %s or more", m.Name, worse, thresholdText(m.Threshold))
-	if span := gpuprof.FormatInterval(float64(m.Ratio), float64(m.CI95[0]), float64(m.CI95[1])); span != "" {
+	if span := m.formatInterval(); span != "" {
 		text += " (" + span + ")"
 	} else if m.Reason != "" {
 		return text + ": " + m.Reason

@@ -73,7 +73,7 @@ func sortedKeys(a, b map[string]string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// refusedFields are the hard differences that nobody allowed.
+// refusedFields returns the differences that forbid a comparison and that no flag allows.
 func refusedFields(diffs []Difference) []Difference {
 	var out []Difference
 	for _, d := range diffs {

@@ -252,7 +252,7 @@ func (e *entry) requireRuns(one bool) {
 	case one && !zeros:
 		e.result.Verdict, e.result.Reason = Same, oneMeasurement
 	case !one && (a < MinRuns || b < MinRuns):
-		e.blockVerdict(blameRuns, fmt.Sprintf("%s on the old side and %d on the new one; a verdict needs %d per side, each a process of its own, because the samples of one process are not independent", formatPlural(a, "run"), b, MinRuns))
+		e.blockVerdict(blameRuns, fmt.Sprintf("%s on the old side and %d on the new one; a verdict needs %d per side, each a process of its own, because the samples of one process are not independent", gpuprof.Plural(a, "run"), b, MinRuns))
 	case e.floored: // its reason is there already
 		e.result.Verdict = TooSmall
 	case zeros:

@@ -206,8 +206,8 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 	})
 	decideVerdicts(b.testableEntries(), 0, b.assumed && b.spread > 0)
 	if n := len(sessions); b.assumed {
-		b.addWarning("session-spread-assumed", fmt.Sprintf("the baseline holds %s, so a spread between sessions of %s is assumed", formatPlural(n, "session"), b.spreadText()),
-			fmt.Sprintf("add %s with gpuprof history baseline add, set --session-spread, or measure both sides in one job with gate --against", formatPlural(max(1, MinSessions-n), "more session")))
+		b.addWarning("session-spread-assumed", fmt.Sprintf("the baseline holds %s, so a spread between sessions of %s is assumed", gpuprof.Plural(n, "session"), b.spreadText()),
+			fmt.Sprintf("add %s with gpuprof history baseline add, set --session-spread, or measure both sides in one job with gate --against", gpuprof.Plural(max(1, MinSessions-n), "more session")))
 	}
 	b.warnOneMeasurement()
 	return b.newComparison(), nil

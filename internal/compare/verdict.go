@@ -158,14 +158,6 @@ func sideWarnings(side string, all []gpuprof.Warning) []gpuprof.Warning {
 	return out
 }
 
-// formatPlural is a count with its noun.
-func formatPlural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // failedOf is what failed on a side, "side: name: why", each once with how often
 // it did: a benchmark that fails in one process mostly fails in all.
 func failedOf(r *Result) []string {

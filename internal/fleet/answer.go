@@ -32,24 +32,17 @@ func (r *Report) Answer() gpuprof.Answer {
 	case r.Verdict == Uneven && len(r.Off) > 0:
 		o := r.Off[0]
 		a.Sentence = r.offSentence(&o)
-		a.Bar, a.Action = r.offBar(&o), actionOf(o.Fix)
+		a.Bar, a.Action = r.offBar(&o), gpuprof.FixAction(o.Fix)
 	case (r.Verdict == Waited || r.Verdict == Uneven) && r.Waiting != nil && len(r.Waiting.Stragglers) > 0:
 		s := &r.Waiting.Stragglers[0]
 		if s.Cause != "" {
 			a.Sentence = gpuprof.AsSentence(r.Reason + "; " + causeText(s.Cause, s.Evidence))
 		}
-		a.Bar, a.Action = waitingBar(s), actionOf(s.Fix)
+		a.Bar, a.Action = waitingBar(s), gpuprof.FixAction(s.Fix)
 	case r.Verdict == Broken && len(r.Problems) > 0:
 		a.Action = &gpuprof.Action{Text: gpuprof.AsSentence("correct what was left out first: " + r.Problems[0])}
 	}
 	return a
-}
-
-func actionOf(fix string) *gpuprof.Action {
-	if fix == "" {
-		return nil
-	}
-	return &gpuprof.Action{Text: gpuprof.AsSentence(fix)}
 }
 
 // causeText is a cause; the usual one of such figures was not seen there.
@@ -117,13 +110,9 @@ func (r *Report) Place(rank int, node, device string) string {
 func (r *Report) offBar(o *Off) *gpuprof.Bar {
 	for i := range r.Metrics {
 		m := &r.Metrics[i]
-		if m.Name != o.Metric {
-			continue
-		}
-		b := &gpuprof.Bar{Of: o.Metric + ", " + r.Place(o.Rank, o.Node, o.Device) + " / median", Unit: "1",
-			Ratio: &gpuprof.BarRatio{Value: float64(o.Value / m.Median)}}
-		if b.Drawable() {
-			return b
+		if m.Name == o.Metric {
+			of := o.Metric + ", " + r.Place(o.Rank, o.Node, o.Device) + " / median"
+			return gpuprof.RatioBar(of, float64(o.Value/m.Median), 0, 0)
 		}
 	}
 	return nil
@@ -136,11 +125,7 @@ func waitingBar(s *Straggler) *gpuprof.Bar {
 	if !(cost <= step) {
 		return nil
 	}
-	b := &gpuprof.Bar{Of: "mean step", Unit: "s", Total: step, Parts: []gpuprof.BarPart{
+	return gpuprof.WholeBar("mean step", "s", step, []gpuprof.BarPart{
 		{Name: "waiting for " + RanksText(s.Ranks), Value: cost}, {Name: "the rest", Value: step - cost},
-	}}
-	if !b.Drawable() {
-		return nil
-	}
-	return b
+	})
 }

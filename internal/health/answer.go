@@ -33,9 +33,7 @@ func (r *Report) Answer() gpuprof.Answer {
 		o := r.worst()
 		a.Sentence = r.offSentence(o)
 		a.Bar = o.bar()
-		if o.Fix != "" {
-			a.Action = &gpuprof.Action{Text: gpuprof.AsSentence(o.Fix)}
-		}
+		a.Action = gpuprof.FixAction(o.Fix)
 	case r.Verdict == NotChecked:
 		a.Action = &gpuprof.Action{
 			Text: "Measure the GPUs and compare them with siblings.", Command: "gpuprof doctor --bench",
@@ -51,10 +49,7 @@ func (r *Report) gpus() string {
 			return allGPUs
 		}
 	}
-	if len(r.Devices) == 1 {
-		return "1 GPU"
-	}
-	return fmt.Sprintf("%d GPUs", len(r.Devices))
+	return gpuprof.Plural(len(r.Devices), "GPU")
 }
 
 // allGPUs names GPUs of an unknown number.
@@ -117,12 +112,7 @@ func (o *Off) Expectation() string {
 
 // bar is the figure over what was expected, nil where it is no ratio.
 func (o *Off) bar() *gpuprof.Bar {
-	b := &gpuprof.Bar{Of: o.Metric + ", " + o.Device + " / expected", Unit: "1",
-		Ratio: &gpuprof.BarRatio{Value: float64(o.Value) / float64(o.Expected)}}
-	if !b.Drawable() {
-		return nil
-	}
-	return b
+	return gpuprof.RatioBar(o.Metric+", "+o.Device+" / expected", float64(o.Value)/float64(o.Expected), 0, 0)
 }
 
 // FormatFigure prints a figure of a GPU in its unit.

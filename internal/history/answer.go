@@ -44,7 +44,7 @@ func (r *Report) Answer() gpuprof.Answer {
 	}
 	unjudged := ""
 	if len(names) > 0 {
-		unjudged = fmt.Sprintf("; %d of %s not judged", len(names), trends(len(r.Trends)))
+		unjudged = fmt.Sprintf("; %d of %s not judged", len(names), gpuprof.Plural(len(r.Trends), "trend"))
 	}
 	if r.Watched {
 		return gpuprof.Answer{Verdict: "no alarm", Tone: gpuprof.ToneGood,
@@ -219,18 +219,7 @@ func (r *Report) judgedText() string {
 			}
 		}
 	}
-	sessions := fmt.Sprintf("%d sessions", n)
-	if n == 1 {
-		sessions = "1 session"
-	}
-	return sessions + " of " + trends(len(r.Trends))
-}
-
-func trends(n int) string {
-	if n == 1 {
-		return "1 trend"
-	}
-	return fmt.Sprintf("%d trends", n)
+	return gpuprof.Plural(n, "session") + " of " + gpuprof.Plural(len(r.Trends), "trend")
 }
 
 // changeSize is the size of a change, a logarithm; a change from or to zero is the largest.
@@ -248,14 +237,7 @@ func changeText(ratio gpuprof.Number, ci [2]gpuprof.Number) string {
 
 // bar is a ratio with its interval, nil without one.
 func (m *Metric) bar(ratio gpuprof.Number, ci [2]gpuprof.Number) *gpuprof.Bar {
-	b := &gpuprof.Bar{Of: m.Name + ", new level / old", Unit: "1", Ratio: &gpuprof.BarRatio{Value: float64(ratio)}}
-	if gpuprof.FormatInterval(float64(ratio), float64(ci[0]), float64(ci[1])) != "" {
-		b.Ratio.Low, b.Ratio.High = float64(ci[0]), float64(ci[1])
-	}
-	if !b.Drawable() {
-		return nil
-	}
-	return b
+	return gpuprof.RatioBar(m.Name+", new level / old", float64(ratio), float64(ci[0]), float64(ci[1]))
 }
 
 // FormatValue prints a value in the metric's unit: counts with separators, sizes in binary units.

@@ -93,12 +93,9 @@ func (d *Device) savingText(f *Finding) string {
 // peakBar divides the memory of the moment that a report shows by category.
 func (d *Device) peakBar() *gpuprof.Bar {
 	m, when := d.Shown()
-	b := &gpuprof.Bar{Of: "memory at " + when, Unit: "B", Total: float64(m.Requested)}
+	var parts []gpuprof.BarPart
 	for _, c := range m.Categories {
-		b.Parts = append(b.Parts, gpuprof.BarPart{Name: c.Category, Value: float64(c.Bytes)})
+		parts = append(parts, gpuprof.BarPart{Name: c.Category, Value: float64(c.Bytes)})
 	}
-	if !b.Drawable() {
-		return nil
-	}
-	return b
+	return gpuprof.WholeBar("memory at "+when, "B", float64(m.Requested), parts)
 }

@@ -83,10 +83,18 @@ func (r *Result) Answer() gpuprof.Answer {
 func (r *Result) partialAnswer() gpuprof.Answer {
 	return gpuprof.Answer{
 		Verdict: "not ended", Tone: gpuprof.ToneUnsure,
-		Sentence: fmt.Sprintf("The search did not come to its end, so nothing is recommended: %s.",
-			strings.TrimSuffix(cmp.Or(r.Reason, "it can be continued"), ".")),
-		Action: &gpuprof.Action{Text: "Continue it with --resume and the file that it left."},
+		Sentence: fmt.Sprintf("The search did not come to its end, so nothing is recommended: %s.", r.endReason()),
+		Action:   resumeAction(),
 	}
+}
+
+// endReason returns the reason for which a search ended early.
+func (r *Result) endReason() string {
+	return strings.TrimSuffix(cmp.Or(r.Reason, "it can be continued"), ".")
+}
+
+func resumeAction() *gpuprof.Action {
+	return &gpuprof.Action{Text: "Continue it with --resume and the file that it left."}
 }
 
 // recommendedAnswer is the setting with its ratio and interval.
@@ -118,25 +126,16 @@ func (r *Result) recommendedAnswer() gpuprof.Answer {
 	if r.Status != gpuprof.Complete {
 		a.Sentence = text + "; the search did not come to its end."
 	}
-	a.Bar = &gpuprof.Bar{Of: of, Unit: "1", Ratio: &gpuprof.BarRatio{Value: rec.Ratio}}
-	if gpuprof.FormatInterval(rec.Ratio, rec.CI95[0], rec.CI95[1]) != "" {
-		a.Bar.Ratio.Low, a.Bar.Ratio.High = rec.CI95[0], rec.CI95[1]
-	}
-	if !a.Bar.Drawable() {
-		a.Bar = nil
-	}
+	a.Bar = gpuprof.RatioBar(of, rec.Ratio, rec.CI95[0], rec.CI95[1])
 	return a
 }
 
 // confirmedIn counts the fresh processes that confirmed a setting; "" where the file does not.
 func confirmedIn(n int) string {
-	switch {
-	case n < 1:
+	if n < 1 {
 		return ""
-	case n == 1:
-		return ", confirmed in 1 fresh process"
 	}
-	return fmt.Sprintf(", confirmed in %d fresh processes", n)
+	return ", confirmed in " + gpuprof.Plural(n, "fresh process")
 }
 
 func settingsText(set gpuprof.Settings) string {
@@ -183,9 +182,8 @@ func (r *Result) claimsAnswer() gpuprof.Answer {
 		Tone:    gpuprof.TonePlain, Sentence: text + ".",
 	}
 	if r.Status != gpuprof.Complete {
-		reason := strings.TrimSuffix(cmp.Or(r.Reason, "it can be continued"), ".")
-		a.Tone, a.Sentence = gpuprof.ToneUnsure, text+"; the test did not come to its end: "+reason+"."
-		a.Action = &gpuprof.Action{Text: "Continue it with --resume and the file that it left."}
+		a.Tone, a.Sentence = gpuprof.ToneUnsure, text+"; the test did not come to its end: "+r.endReason()+"."
+		a.Action = resumeAction()
 	}
 	return a
 }

@@ -142,9 +142,9 @@ func (e *engine) confirm(s Set) (tune.Confirmation, []pair, error) {
 // uncertainText gives the reason of a set that a gate does not confirm.
 func uncertainText(v verdict, pairs int) string {
 	if v.ci == [2]float64{} {
-		return fmt.Sprintf("not certain from %s of fresh processes", pairsText(pairs))
+		return fmt.Sprintf("not certain from %s of fresh processes", gpuprof.Plural(pairs, "pair"))
 	}
-	text := fmt.Sprintf("x%.2f the speed (95 %% interval %.2f to %.2f) in %s of fresh processes", v.ratio, v.ci[0], v.ci[1], pairsText(pairs))
+	text := fmt.Sprintf("x%.2f the speed (95 %% interval %.2f to %.2f) in %s of fresh processes", v.ratio, v.ci[0], v.ci[1], gpuprof.Plural(pairs, "pair"))
 	switch {
 	case v.ci[1] < 1+margin:
 		return text + ", no gain of 2 %"
@@ -303,7 +303,7 @@ func (e *engine) effect(r *row) tune.Effect {
 		f.Reason = "the budget left no time for it"
 		return f
 	case len(r.gains) < leastForInterval:
-		f.Reason = strings.Replace("not faster in its first "+pairsText(len(r.gains)), " 1 pair", " pair", 1)
+		f.Reason = strings.Replace("not faster in its first "+gpuprof.Plural(len(r.gains), "pair"), " 1 pair", " pair", 1)
 		if r.gain() > math.Log(promising) {
 			f.Reason = "too few pairs for a figure"
 		}
@@ -318,13 +318,6 @@ func (e *engine) effect(r *row) tune.Effect {
 		f.Verdict = tune.Slower
 	}
 	return f
-}
-
-func pairsText(n int) string {
-	if n == 1 {
-		return "1 pair"
-	}
-	return fmt.Sprintf("%d pairs", n)
 }
 
 // conclude records the reason why nothing is recommended.

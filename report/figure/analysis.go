@@ -24,7 +24,7 @@ func traceName(a *analyze.Analysis) string {
 	}
 	name := view.Cut(filepath.Base(a.Inputs[0].Path), 60)
 	if n := len(a.Inputs) - 1; n > 0 {
-		name += " and " + view.Plural(n, "more trace")
+		name += " and " + gpuprof.Plural(n, "more trace")
 	}
 	return name
 }

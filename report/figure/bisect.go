@@ -76,7 +76,7 @@ func levelPanel(s *bisect.Search) (Panel, bool) {
 		if view.Finite(float64(m.CI95[0])) {
 			p.Marks = append(p.Marks, Mark{Kind: Range, X0: at, X1: at, Y0: float64(m.CI95[0]), Y1: float64(m.CI95[1]), Tone: Ink})
 		}
-		p.Marks = append(p.Marks, Mark{Kind: Dot, X0: at, Y0: float64(m.Ratio), Tone: "t1", Tip: fmt.Sprintf("%d, %s: %s in %s", m.Commit, s.At(m.Commit).Short(), view.Change(float64(m.Ratio)), view.Plural(m.Quartets, "quartet"))})
+		p.Marks = append(p.Marks, Mark{Kind: Dot, X0: at, Y0: float64(m.Ratio), Tone: "t1", Tip: fmt.Sprintf("%d, %s: %s in %s", m.Commit, s.At(m.Commit).Short(), view.Change(float64(m.Ratio)), gpuprof.Plural(m.Quartets, "quartet"))})
 	}
 	if len(p.Marks) == 0 {
 		return p, false

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/report/internal/verdict"
 	"github.com/gpuprof/gpuprof/report/internal/view"
@@ -169,7 +170,7 @@ func Effects(c *compare.Comparison) *Figure {
 		all = all[:mostRows]
 	}
 	if equal > 0 {
-		f.addNote(view.Plural(equal, "exact counter") + " the same on both sides")
+		f.addNote(gpuprof.Plural(equal, "exact counter") + " the same on both sides")
 	}
 	var guides []float64
 	if common && threshold > 0 {
@@ -221,7 +222,7 @@ func Overlay(c *compare.Comparison) *Figure {
 	f.Legend = []Entry{{Text: "old: " + view.Cut(orSide(c.Old, "the old side"), 60), Tone: Ink, Form: Stroke}, {Text: "new: " + view.Cut(orSide(c.New, "the new side"), 60), Tone: "t0", Form: Filled}}
 	f.addRemark("from the 1st to the 95th percentile, each side to its own height; marks: the median of every process")
 	if n := len(all) - maxOverlays; n > 0 {
-		f.addNote(view.Plural(n, "more metric") + " in the data")
+		f.addNote(gpuprof.Plural(n, "more metric") + " in the data")
 	}
 	return f
 }
@@ -257,7 +258,7 @@ func overlayPanel(o verdict.Overlay) Panel {
 		for i, v := range s.of.Medians {
 			wide := (o.Hi - o.Lo) * 0.0025
 			p.Marks = append(p.Marks, Mark{Kind: Bar, X0: v - wide, X1: v + wide, Y0: s.at - 0.09, Y1: s.at + 0.09, Tone: s.tone,
-				Tip: fmt.Sprintf("%s, %s, process %d: median %s of %s", view.Cut(m.Name, 60), s.name, i+1, compare.FormatMetric(v, view.Cut(m.Unit, 24), false), view.Plural(s.of.Counts[i], "sample"))})
+				Tip: fmt.Sprintf("%s, %s, process %d: median %s of %s", view.Cut(m.Name, 60), s.name, i+1, compare.FormatMetric(v, view.Cut(m.Unit, 24), false), gpuprof.Plural(s.of.Counts[i], "sample"))})
 		}
 	}
 	return p

@@ -18,7 +18,7 @@ const mostRanks = 24
 func RankTimes(r *fleet.Report) *Figure {
 	f := &Figure{ID: "stragglers", Title: "Own time and waits of each rank", Tool: r.Tool.Version, Subject: "fleet " + view.Cut(strings.Join(r.Command, " "), 60),
 		Desc:    "For each rank of the job the time per step in which it works, does nothing and waits for the other ranks. The rank that the others wait for waits least.",
-		Context: []string{view.Plural(r.World, "rank"), view.Plural(len(r.Nodes), "node")}}
+		Context: []string{gpuprof.Plural(r.World, "rank"), gpuprof.Plural(len(r.Nodes), "node")}}
 	w := r.Waiting
 	if w == nil || len(w.Rows) == 0 {
 		return f.setLacking("no two ranks with collectives were recorded")
@@ -57,7 +57,7 @@ func RankTimes(r *fleet.Report) *Figure {
 	f.Panels = []Panel{p}
 	f.Legend = []Entry{{Text: "works", Tone: "t0"}, {Text: "does nothing", Tone: Starved}, {Text: "waits for other ranks", Tone: "wait"}}
 	if more := w.Ranks - len(shown); more > 0 {
-		f.addNote(fmt.Sprintf("not drawn: %s", view.Plural(more, "other rank")))
+		f.addNote(fmt.Sprintf("not drawn: %s", gpuprof.Plural(more, "other rank")))
 	}
 	return f
 }

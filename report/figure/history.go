@@ -160,7 +160,7 @@ func (f *Figure) sessionMarks(t *history.Trend, m *history.Metric, y Axis) []Mar
 	}
 	for _, l := range m.Levels {
 		v := float64(l.Value)
-		out = append(out, Mark{Kind: Line, Tone: "t0", Form: Stroke, Points: [][2]float64{{float64(l.First) - 0.4, v}, {float64(l.Last) + 0.4, v}}, Tip: "level of " + view.Plural(l.N, "session")})
+		out = append(out, Mark{Kind: Line, Tone: "t0", Form: Stroke, Points: [][2]float64{{float64(l.First) - 0.4, v}, {float64(l.Last) + 0.4, v}}, Tip: "level of " + gpuprof.Plural(l.N, "session")})
 		f.addEntry(Entry{Text: "level: the median between changes", Tone: "t0", Form: Stroke})
 	}
 	return out

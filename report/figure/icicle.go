@@ -81,15 +81,15 @@ func HostCalls(a *analyze.Analysis) *Figure {
 	if a.Host.BareNS > 0 {
 		of += " of those neither recorded nor sampled, " + gpuprof.FormatNS(a.Host.BareNS)
 	}
-	f.addNote(view.Plural(a.Host.Samples, "sample") + " of the stack, scaled to the " + of)
+	f.addNote(gpuprof.Plural(a.Host.Samples, "sample") + " of the stack, scaled to the " + of)
 	if outer > 0 {
-		f.addNote("not drawn: " + view.Plural(outer, "frame") + " around all samples")
+		f.addNote("not drawn: " + gpuprof.Plural(outer, "frame") + " around all samples")
 	}
 	if narrow > 0 {
-		f.addNote("not drawn: " + view.Plural(narrow, "frame") + " of less than 0.2 % of the step")
+		f.addNote("not drawn: " + gpuprof.Plural(narrow, "frame") + " of less than 0.2 % of the step")
 	}
 	if deep > 0 {
-		f.addNote("not drawn: " + view.Plural(deep, "frame") + " below more than 31 others")
+		f.addNote("not drawn: " + gpuprof.Plural(deep, "frame") + " below more than 31 others")
 	}
 	return f
 }

@@ -18,7 +18,7 @@ func LatencyOverLoad(runs []*gpuprof.Run) *Figure {
 		return f.setLacking("fewer than two runs served requests at a rate, so sweep the load of a service first: gpuprof run " + view.Cut(runs[0].Workload, 40) + " --set KNOB=A,B,C -o sweep.json")
 	}
 	head, where := view.SweepHead(runs)
-	f.Subject, f.Context = head, []string{where, view.Plural(len(runs), "run")}
+	f.Subject, f.Context = head, []string{where, gpuprof.Plural(len(runs), "run")}
 	f.setDate(runs[0].Started)
 	shares := []float64{0.5, 0.99}
 	if len(curves) == 1 {

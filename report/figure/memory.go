@@ -15,7 +15,7 @@ func newMemoryFigure(id, title, desc string, a *memsnap.Analysis) *Figure {
 	if len(a.Devices) > 0 {
 		d := &a.Devices[0]
 		f.Subject = "memory of " + view.CutPlace(a.Inputs[d.Input].Path, 60)
-		f.Context = []string{fmt.Sprintf("device %d", d.ID), view.Plural(d.Events, "event")}
+		f.Context = []string{fmt.Sprintf("device %d", d.ID), gpuprof.Plural(d.Events, "event")}
 	}
 	return f
 }
@@ -132,7 +132,7 @@ func MemorySites(a *memsnap.Analysis) *Figure {
 		}
 		text := gpuprof.FormatBytes(float64(s.Bytes))
 		p.Marks = append(p.Marks, Mark{Kind: Bar, X1: float64(s.Bytes), Y0: float64(i) + 0.15, Y1: float64(i) + 0.85, Tone: tone, Text: text, Place: After,
-			Tip: fmt.Sprintf("%s: %s in %s, %s", view.CutPlace(s.Where, 100), text, view.Plural(s.Blocks, "block"), s.Category)})
+			Tip: fmt.Sprintf("%s: %s in %s, %s", view.CutPlace(s.Where, 100), text, gpuprof.Plural(s.Blocks, "block"), s.Category)})
 		most = max(most, float64(s.Bytes))
 		if !slices.ContainsFunc(f.Legend, func(e Entry) bool { return e.Text == s.Category }) {
 			f.Legend = append(f.Legend, Entry{Text: s.Category, Tone: tone})
@@ -143,7 +143,7 @@ func MemorySites(a *memsnap.Analysis) *Figure {
 	p.Height = 22 * float64(len(names))
 	f.Panels = []Panel{p}
 	if more := len(m.Sites) + m.MoreSites - len(shown); more > 0 {
-		f.addNote(fmt.Sprintf("not drawn: %s", view.Plural(more, "other line")))
+		f.addNote(fmt.Sprintf("not drawn: %s", gpuprof.Plural(more, "other line")))
 	}
 	return f
 }

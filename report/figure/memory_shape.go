@@ -82,7 +82,7 @@ func MemoryMap(a *memsnap.Analysis) *Figure {
 	p.Y = rowAxis(names)
 	f.Panels = []Panel{p}
 	if m.MoreSegments > 0 {
-		f.addNote("not drawn: " + view.Plural(m.MoreSegments, "smaller segment"))
+		f.addNote("not drawn: " + gpuprof.Plural(m.MoreSegments, "smaller segment"))
 	}
 	return f
 }

@@ -24,7 +24,7 @@ func Scaling(runs []*gpuprof.Run) *Figure {
 	if strings.HasPrefix(head, "several") {
 		f.Subject = head
 	}
-	f.Context = []string{where, view.Plural(len(runs), "run")}
+	f.Context = []string{where, gpuprof.Plural(len(runs), "run")}
 	f.setDate(runs[0].Started)
 	if !ok {
 		return f.setRunLacking(runs[0], "the runs do not differ in any setting, or none has times")

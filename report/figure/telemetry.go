@@ -39,7 +39,7 @@ func (f *Figure) addBands(w view.Watched) {
 	said := map[bool]bool{}
 	for _, b := range w.Blocks {
 		what := map[bool]string{false: "with probes", true: "bare"}[b.Bare]
-		f.Behind = append(f.Behind, Mark{Kind: Band, X0: b.From, X1: b.To, Tone: sides[b.Bare], Tip: fmt.Sprintf("block %d, %s: %s", b.Number, what, view.Plural(b.Samples, "sample"))})
+		f.Behind = append(f.Behind, Mark{Kind: Band, X0: b.From, X1: b.To, Tone: sides[b.Bare], Tip: fmt.Sprintf("block %d, %s: %s", b.Number, what, gpuprof.Plural(b.Samples, "sample"))})
 		if !said[b.Bare] {
 			said[b.Bare] = true
 			f.Legend = append(f.Legend, Entry{Text: map[bool]string{false: "samples with probes were taken", true: "bare samples were taken"}[b.Bare], Tone: sides[b.Bare], Form: Behind})

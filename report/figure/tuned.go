@@ -113,7 +113,7 @@ func confirmedRows(r *tune.Result) []ratioRow {
 }
 
 func processText(r ratioRow, n int) string {
-	text := "in " + view.Plural(n, "fresh process")
+	text := "in " + gpuprof.Plural(n, "fresh process")
 	if r.hasRatio() {
 		return ratioText(r) + ", " + text
 	}
@@ -148,7 +148,7 @@ func Claims(r *tune.Result) *Figure {
 		return f.setLacking("no claim's speedup was measured yet")
 	}
 	if left > 0 {
-		f.addNote(view.Plural(left, "claim") + " without a speedup not drawn: not measured here, or a share")
+		f.addNote(gpuprof.Plural(left, "claim") + " without a speedup not drawn: not measured here, or a share")
 	}
 	if len(all) > mostRows {
 		f.addNote(fmt.Sprintf("the first %d of %d", mostRows, len(all)))
@@ -184,7 +184,7 @@ func Curves(r *tune.Result) *Figure {
 		return f.setLacking("no knob with a whole number was tried at three values")
 	}
 	if left > 0 {
-		f.addNote(view.Plural(left, "more curve") + " in the result")
+		f.addNote(gpuprof.Plural(left, "more curve") + " in the result")
 	}
 	f.addNote("knee: the smallest value within 5 % of the best")
 	return f

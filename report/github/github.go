@@ -116,7 +116,7 @@ func listWorst(c *compare.Comparison) []annotation {
 	}
 	for i, reason := range reasons {
 		if n := also[reason] - 1; n > 0 {
-			unsure[i].text += "; so are " + view.Plural(n, "metric") + " more"
+			unsure[i].text += "; so are " + gpuprof.Plural(n, "metric") + " more"
 		}
 	}
 	if len(out) == 0 {

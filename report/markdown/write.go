@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/report/internal/view"
 	"github.com/gpuprof/gpuprof/report/page"
 )
 
@@ -240,5 +239,5 @@ func formatRow(cells []page.Cell) string {
 
 // countOmitted returns the line that counts n dropped rows.
 func countOmitted(n int) string {
-	return view.Plural(n, "row") + " not listed for want of room; --format json has all.\n\n"
+	return gpuprof.Plural(n, "row") + " not listed for want of room; --format json has all.\n\n"
 }

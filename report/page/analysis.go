@@ -123,7 +123,7 @@ func stepMeta(a *analyze.Analysis) []string {
 	if slices.ContainsFunc(a.Steps, func(s analyze.StepTime) bool { return s.Dropped }) {
 		source += ", the first left out"
 	}
-	return []string{step, view.Plural(a.Step.Count, "step") + " (" + source + ")"}
+	return []string{step, gpuprof.Plural(a.Step.Count, "step") + " (" + source + ")"}
 }
 
 // cardMeta adds the description of the recording.

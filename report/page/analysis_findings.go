@@ -53,7 +53,7 @@ func traceFindingList(a *analyze.Analysis, xs []*analyze.Index) (findings Block,
 	}
 	verdict = a.Bound.Text + " The rest is worth knowing."
 	if claims > 0 && !a.Bound.Nothing {
-		verdict = view.Plural(claims, "change") + " could save time, " + orderWords(a.Findings) + ". Each is an upper bound, and no nanosecond is claimed twice."
+		verdict = gpuprof.Plural(claims, "change") + " could save time, " + orderWords(a.Findings) + ". Each is an upper bound, and no nanosecond is claimed twice."
 	}
 	return list, verdict
 }
@@ -140,7 +140,7 @@ func siteText(sites []gpuprof.Site) string {
 	}
 	text := view.CutPlace(sites[0].Where, 60) + " (" + siteCount(sites[0]) + ")"
 	if more := len(sites) - 1; more > 0 {
-		text += " and " + view.Plural(more, "other place")
+		text += " and " + gpuprof.Plural(more, "other place")
 	}
 	return text
 }

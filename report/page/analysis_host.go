@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/internal/view"
@@ -59,7 +60,7 @@ func hostPlaces(a *analyze.Analysis) Table {
 		return t
 	}
 	t.Caption = fmt.Sprintf("%s of the host thread's stack in %s after the recorded ones. A line stands for all that it calls, where nearly all of that is outside operators.",
-		view.Plural(a.Host.Samples, "sample"), view.Plural(a.Host.Sampled, "step"))
+		gpuprof.Plural(a.Host.Samples, "sample"), gpuprof.Plural(a.Host.Sampled, "step"))
 	for i := range a.Host.Causes {
 		c := &a.Host.Causes[i]
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: hostCauseText(c)}, {Text: c.Kind}, nsCell(c.NS), countCell(c.Count), {Text: c.Inner}}})

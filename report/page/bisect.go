@@ -30,7 +30,7 @@ func Bisect(s *bisect.Search) (*Page, error) {
 }
 
 func bisectMeta(s *bisect.Search) []string {
-	out := []string{view.Plural(s.N(), "commit")}
+	out := []string{gpuprof.Plural(s.N(), "commit")}
 	if w := s.Whole(); w.Quartets > 0 {
 		out = append(out, view.Cut(s.Metric, 60)+" "+changeWith(w.Ratio, w.CI95))
 	}
@@ -87,7 +87,7 @@ func bisectFacts(s *bisect.Search) []Line {
 	var lines []Line // where lines are few the last go first
 	if o.Rest != nil {
 		rest := fmt.Sprintf("%s..%s", s.At(o.Rest.From-1).Short(), s.At(o.Rest.To).Short())
-		lines = append(lines, Line{Label: "rest", Value: fmt.Sprintf("the rest of the change lies in %s: %s", rest, view.Plural(o.Rest.To-o.Rest.From+1, "commit"))},
+		lines = append(lines, Line{Label: "rest", Value: fmt.Sprintf("the rest of the change lies in %s: %s", rest, gpuprof.Plural(o.Rest.To-o.Rest.From+1, "commit"))},
 			Line{Label: "next", Value: "gpuprof bisect " + rest, Code: true, Note: asBefore})
 	}
 	if st := o.Stage; st != nil {
@@ -125,7 +125,7 @@ func costText(s *bisect.Search) string {
 			builds++
 		}
 	}
-	text := fmt.Sprintf("%s, %s, %s", view.Plural(builds, "build"), view.Plural(len(s.Check)+len(s.Quartet), measurementOf(s)), view.Seconds(s.Spent()))
+	text := fmt.Sprintf("%s, %s, %s", gpuprof.Plural(builds, "build"), gpuprof.Plural(len(s.Check)+len(s.Quartet), measurementOf(s)), view.Seconds(s.Spent()))
 	if n := len(s.Failed); n > 0 {
 		inside := 0
 		for _, f := range s.Failed {

@@ -101,7 +101,7 @@ func metricTables(rows []verdict.Row) []Block {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	same.Folded, same.In = view.Plural(len(same.Rows), "metric")+" the same", Markdown
+	same.Folded, same.In = gpuprof.Plural(len(same.Rows), "metric")+" the same", Markdown
 	return []Block{t, same}
 }
 

@@ -57,11 +57,11 @@ func fleetNoun(r *fleet.Report) string {
 
 func fleetMeta(r *fleet.Report) []string {
 	if r.Devices != nil {
-		return []string{view.Plural(r.World, "device")}
+		return []string{gpuprof.Plural(r.World, "device")}
 	}
-	out := []string{view.Plural(r.World, "rank"), view.Plural(len(r.Nodes), "node")}
+	out := []string{gpuprof.Plural(r.World, "rank"), gpuprof.Plural(len(r.Nodes), "node")}
 	if r.GPUs > 0 {
-		out = append(out, view.Plural(r.GPUs, "GPU"))
+		out = append(out, gpuprof.Plural(r.GPUs, "GPU"))
 	}
 	return append(out, view.Cut(r.Launcher, 30))
 }
@@ -91,11 +91,11 @@ func fleetStragglers(r *fleet.Report) Section {
 		blocks = append(blocks, Text{S: "No rank is called a straggler: " + view.Cut(w.Unclaimed, 400) + "."})
 	} else {
 		blocks = append(blocks, Text{S: fmt.Sprintf("%s, %s and %s were matched. A replay of the recorded times gives a median step of %s; %s were recorded. Ranks that all took their siblings' median would make it up to %s shorter.",
-			view.Plural(w.Ranks, "rank"), view.Plural(w.Steps, "step"), view.Plural(w.Collectives, "collective"), gpuprof.FormatSeconds(float64(w.ReplayedS)), gpuprof.FormatSeconds(float64(w.StepS)), gpuprof.FormatSeconds(float64(w.EvenS)))})
+			gpuprof.Plural(w.Ranks, "rank"), gpuprof.Plural(w.Steps, "step"), gpuprof.Plural(w.Collectives, "collective"), gpuprof.FormatSeconds(float64(w.ReplayedS)), gpuprof.FormatSeconds(float64(w.StepS)), gpuprof.FormatSeconds(float64(w.EvenS)))})
 	}
 	blocks = append(blocks, waitTable(r))
 	if more := w.Ranks - len(w.Rows); more > 0 {
-		blocks = append(blocks, Text{S: fmt.Sprintf("%s that wait longer have no row.", view.Plural(more, "rank"))})
+		blocks = append(blocks, Text{S: fmt.Sprintf("%s that wait longer have no row.", gpuprof.Plural(more, "rank"))})
 	}
 	blocks = append(blocks, Chart{ID: "ranks", Narrow: true, Figure: func() *figure.Figure { return figure.RankTimes(r) }})
 	return Section{ID: "stragglers", Heading: "Ranks that others wait for", HeadingIn: Markdown | HTML, Blocks: blocks}
@@ -114,7 +114,7 @@ func stragglerText(s *fleet.Straggler, w *fleet.Waiting) string {
 	if s.Collective != "" {
 		text += fmt.Sprintf(": the others wait for %s %s per step at the %s", it, gpuprof.FormatSeconds(float64(s.WaitS)), view.Cut(s.Collective, 120))
 	}
-	return text + fmt.Sprintf("; %s more than the others in %.0f %% of %s", takes, 100*float64(s.LastIn), view.Plural(w.Steps, "step"))
+	return text + fmt.Sprintf("; %s more than the others in %.0f %% of %s", takes, 100*float64(s.LastIn), gpuprof.Plural(w.Steps, "step"))
 }
 
 // topRows are the rows of a table on a terminal, in Markdown and in HTML, which has all.

@@ -41,7 +41,7 @@ func fleetDevices(r *fleet.Report) Section {
 			Line{Label: "scaling", Value: scalingText(d), Note: ratioNote(d.Scaling)},
 			Line{Label: "driver", Value: view.Cut(driversOf(d), 60), In: Verbose})},
 		t,
-		Text{S: fmt.Sprintf("Step times are medians of %s, in each of which all devices measured together once and each alone once. Intervals are within one process for each device.", view.Plural(d.Rounds, "round"))}}}
+		Text{S: fmt.Sprintf("Step times are medians of %s, in each of which all devices measured together once and each alone once. Intervals are within one process for each device.", gpuprof.Plural(d.Rounds, "round"))}}}
 }
 
 // driversOf lists the versions of the driver: one for all devices, or one for each device.

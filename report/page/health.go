@@ -35,7 +35,7 @@ func Health(r *health.Report) (*Page, error) {
 
 // healthOf counts the GPUs of a node; where none was found, their number is unknown.
 func healthOf(r *health.Report) string {
-	text := view.Plural(len(r.Devices), "GPU")
+	text := gpuprof.Plural(len(r.Devices), "GPU")
 	if slices.ContainsFunc(r.Devices, func(c health.Card) bool { return c.Device == health.AllGPUs }) {
 		text = "the GPUs"
 	}

@@ -22,7 +22,7 @@ func History(r *history.Report) (*Page, error) {
 	}
 	all := seriesOf(r)
 	p := &Page{Title: "History of " + view.Cut(r.Store, 60), Answer: r.Answer(), Tool: toolText(r.Tool), Data: jsonData("history.json", r),
-		Meta:   []string{view.Plural(len(r.Trends), "trend"), view.Plural(sessionsIn(r), "session")},
+		Meta:   []string{gpuprof.Plural(len(r.Trends), "trend"), gpuprof.Plural(sessionsIn(r), "session")},
 		Footer: "A change is a proposal: gate --against or bisect decides on fresh data."}
 	p.Sections = []Section{
 		alarmSection(r),
@@ -213,7 +213,7 @@ func changeItem(s series, c *history.Change) Item {
 	if p := float64(c.P); !math.IsNaN(p) {
 		facts = append(facts, "p "+gpuprof.FormatP(p))
 	}
-	facts = append(facts, fmt.Sprintf("%s before, %d after", view.Plural(c.SessionsBefore, "session"), c.SessionsAfter))
+	facts = append(facts, fmt.Sprintf("%s before, %d after", gpuprof.Plural(c.SessionsBefore, "session"), c.SessionsAfter))
 	if n := len(c.Commits) - 1; n > 0 {
 		facts = append(facts, fmt.Sprintf("place: one of %d commits", n+1))
 	}
@@ -265,7 +265,7 @@ func alarmSection(r *history.Report) Section {
 	}
 	for _, s := range seriesOf(r) {
 		for _, c := range s.m.Seen {
-			more := fmt.Sprintf("about %s like those since would raise the alarm", view.Plural(c.Sessions, "more session"))
+			more := fmt.Sprintf("about %s like those since would raise the alarm", gpuprof.Plural(c.Sessions, "more session"))
 			if c.Sessions == 0 {
 				more = "more sessions are needed than those that were tried"
 			}
@@ -290,7 +290,7 @@ func leftOutSection(r *history.Report) Section {
 	}
 	list := List{Label: "note", Noun: "note"}
 	for _, why := range slices.Sorted(maps.Keys(count)) {
-		text := view.Plural(count[why], "session")
+		text := gpuprof.Plural(count[why], "session")
 		if strings.HasPrefix(why, "their") {
 			text += ": " + why
 		} else {

@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/history"
 	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/internal/view"
@@ -43,7 +44,7 @@ func HistorySite(r *history.Report) ([]SitePage, error) {
 		}
 		t := &part.Trends[0]
 		p.Title = "History of " + view.Cut(t.Benchmark, 60)
-		p.Meta = []string{view.Cut(t.Project, 60), view.Plural(sessionsIn(part), "session")}
+		p.Meta = []string{view.Cut(t.Project, 60), gpuprof.Plural(sessionsIn(part), "session")}
 		p.Static, p.Data = true, Data{Name: SiteData}
 		p.Sections = append(p.Sections, sessionSection(part))
 		out = append(out, SitePage{siteName(t), p})

@@ -58,15 +58,15 @@ func bytesCell(n int64) Cell {
 func memoryInput(a *memsnap.Analysis, i int) string {
 	name := view.CutPlace(filepath.Base(a.Inputs[i].Path), 60)
 	if more := len(a.Inputs) - 1; more > 0 {
-		name += " and " + view.Plural(more, "other file")
+		name += " and " + gpuprof.Plural(more, "other file")
 	}
 	return name
 }
 
 func memoryMeta(a *memsnap.Analysis, d *memsnap.Device) []string {
-	out := []string{fmt.Sprintf("device %d", d.ID), view.Plural(d.Events, "event")}
+	out := []string{fmt.Sprintf("device %d", d.ID), gpuprof.Plural(d.Events, "event")}
 	if n := len(d.Steps); n > 0 {
-		out = append(out, view.Plural(n, "step"))
+		out = append(out, gpuprof.Plural(n, "step"))
 	}
 	return append(out, "peak "+bytesText(d.Peak.Requested)+" of tensors, "+bytesText(d.PeakReserved)+" reserved")
 }
@@ -112,7 +112,7 @@ func memoryFindings(a *memsnap.Analysis) []Block {
 	}
 	lead := "The findings claim no bytes."
 	if claims > 0 {
-		lead = view.Plural(claims, "change") + " could lower a peak, each by at most what it says. They are not a sum."
+		lead = gpuprof.Plural(claims, "change") + " could lower a peak, each by at most what it says. They are not a sum."
 	}
 	return []Block{Text{S: lead, As: Lead, In: HTML}, list}
 }
@@ -154,7 +154,7 @@ func memorySites(m *memsnap.Moment, when string) Table {
 	t := siteTable("Memory by line at "+when, m.Sites, m.Requested)
 	t.Max = [3]int{10, 20, 100}
 	if m.MoreSites > 0 {
-		t.Caption = fmt.Sprintf("%s; %s hold less", t.Name, view.Plural(m.MoreSites, "other line"))
+		t.Caption = fmt.Sprintf("%s; %s hold less", t.Name, gpuprof.Plural(m.MoreSites, "other line"))
 	}
 	return t
 }

@@ -26,7 +26,7 @@ func Noise(n *compare.NoisePlan) (*Page, error) {
 			amountCell(fmt.Sprintf("%.0f", float64(g.Blocks)), float64(g.Blocks), "1"), wordsCell(compare.Lasting(float64(g.Seconds)))}})
 	}
 	return &Page{Title: "noise of " + view.Cut(n.Command, 200), Answer: n.Answer(), Tool: toolText(n.Tool), Data: jsonData("noise.json", n),
-		Meta: []string{view.Cut(n.Machine, 100), fmt.Sprintf("%s of processes, %s per pair", view.Plural(n.Blocks, "pair"), compare.Lasting(n.BlockSeconds)), "measured " + view.Cut(n.MeasuredAt, 40)},
+		Meta: []string{view.Cut(n.Machine, 100), fmt.Sprintf("%s of processes, %s per pair", gpuprof.Plural(n.Blocks, "pair"), compare.Lasting(n.BlockSeconds)), "measured " + view.Cut(n.MeasuredAt, 40)},
 		Sections: []Section{
 			{ID: "noise", Heading: "Noise", HeadingIn: Markdown | HTML, Blocks: []Block{spread}},
 			{ID: "plans", Heading: "Length of a gate", HeadingIn: Markdown | HTML, Blocks: []Block{plans}},

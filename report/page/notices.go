@@ -126,13 +126,13 @@ func countWarned(all []given, runs []*gpuprof.Run) string {
 		for _, g := range all {
 			had[g.run] = true
 		}
-		return fmt.Sprintf("%d of %s", len(had), view.Plural(len(runs), "run"))
+		return fmt.Sprintf("%d of %s", len(had), gpuprof.Plural(len(runs), "run"))
 	}
 	for _, g := range all {
 		had[g.process] = true
 	}
 	if n := view.Processes(runs[0].Step); n > 1 && !had[""] {
-		return fmt.Sprintf("%d of %s", len(had), view.Plural(n, "process"))
+		return fmt.Sprintf("%d of %s", len(had), gpuprof.Plural(n, "process"))
 	}
 	return ""
 }

@@ -39,7 +39,7 @@ func warningList(ws []gpuprof.Warning) Section {
 
 // warningSection is a section of warnings, closed at first where a format can, under their number.
 func warningSection(id string, headingIn Where, list List) Section {
-	return Section{ID: id + "warnings", Heading: "Warnings", HeadingIn: headingIn, In: Verbose, Folded: true, Brief: []string{view.Plural(len(list.Items), "warning")}, Blocks: []Block{list}}
+	return Section{ID: id + "warnings", Heading: "Warnings", HeadingIn: headingIn, In: Verbose, Folded: true, Brief: []string{gpuprof.Plural(len(list.Items), "warning")}, Blocks: []Block{list}}
 }
 
 // numberColumns are columns of figures after one of names.

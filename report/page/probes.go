@@ -84,7 +84,7 @@ func anotherProcess(runs ...*gpuprof.Run) string {
 	if most == nil {
 		return "how far another process may differ is unknown: --runs 6 measures it"
 	}
-	by := view.Plural(most.Processes, "earlier process")
+	by := gpuprof.Plural(most.Processes, "earlier process")
 	if !most.Same {
 		by += " of other settings"
 	}
@@ -134,7 +134,7 @@ func energyLine(r *gpuprof.Run) (Line, bool) {
 	if v := float64(pass.InstantW); view.Finite(v) {
 		notes[0] += " and " + view.SI(v, "W") + " by instant power"
 	}
-	notes[0] += fmt.Sprintf(" over %s and %s", view.Seconds(pass.Seconds), view.Plural(pass.Steps, "step"))
+	notes[0] += fmt.Sprintf(" over %s and %s", view.Seconds(pass.Seconds), gpuprof.Plural(pass.Steps, "step"))
 	if v := float64(pass.NetStepJ); view.Finite(v) {
 		notes = append(notes, view.Joules(v)+" without the "+view.SI(float64(pass.IdleW), "W")+" of an idle device")
 	}

@@ -60,7 +60,7 @@ func rooflineLead(a *analyze.Analysis, r *analyze.Roofline) string {
 		}
 	}
 	if r.Unlisted > 0 {
-		fmt.Fprintf(&b, " %s of other shapes, %s %s, are not listed.", view.Plural(r.Unlisted, "operator"), gpuprof.FormatNS(r.UnlistedNS), a.PerStep())
+		fmt.Fprintf(&b, " %s of other shapes, %s %s, are not listed.", gpuprof.Plural(r.Unlisted, "operator"), gpuprof.FormatNS(r.UnlistedNS), a.PerStep())
 	}
 	if r.Assumed {
 		b.WriteString(" The recording has no strides: operands are taken as dense.")

@@ -130,7 +130,7 @@ func kernelsOf(r *gpuprof.Run, stages []view.Stage) Block {
 	if len(t.Rows) == 0 {
 		return nil
 	}
-	t.Folded = view.Plural(len(t.Rows), "kernel") + ", from a pass of their own"
+	t.Folded = gpuprof.Plural(len(t.Rows), "kernel") + ", from a pass of their own"
 	return t
 }
 

@@ -51,7 +51,7 @@ func sweepAnswer(runs []*gpuprof.Run) gpuprof.Answer {
 			a.Sentence = strings.TrimSpace(a.Sentence + " " + winnerText(runs))
 		}
 	default:
-		a.Sentence = cmp.Or(winnerText(runs), "Measured: "+view.Plural(len(runs), "setting")+".")
+		a.Sentence = cmp.Or(winnerText(runs), "Measured: "+gpuprof.Plural(len(runs), "setting")+".")
 	}
 	return a
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/internal/view"
@@ -16,11 +17,11 @@ func tunedProgram(r *tune.Result) []Section {
 
 func programMeta(r *tune.Result) []string {
 	p := r.Program
-	out := []string{view.Plural(p.CPUs, "CPU")}
+	out := []string{gpuprof.Plural(p.CPUs, "CPU")}
 	if p.Device != "" && p.Device != "cpu" {
 		out = append(out, view.Cut(p.Device, 20))
 	}
-	return append(out, view.Plural(len(p.Runs), "run"), fmt.Sprintf("%s of %s spent", view.Seconds(r.SpentS), view.Seconds(r.BudgetS)))
+	return append(out, gpuprof.Plural(len(p.Runs), "run"), fmt.Sprintf("%s of %s spent", view.Seconds(r.SpentS), view.Seconds(r.BudgetS)))
 }
 
 // programConclusion gives the result of the search, with the lines to change.
@@ -62,7 +63,7 @@ func unchangedLosses(p *tune.Program) string {
 	case tune.Incomparable:
 		return "runs of the program as it is differ: seed it to have its losses compared"
 	}
-	return fmt.Sprintf("between runs of the program as it is, %s each", view.Plural(p.Losses.Compared, "value"))
+	return fmt.Sprintf("between runs of the program as it is, %s each", gpuprof.Plural(p.Losses.Compared, "value"))
 }
 
 // settingSection has a row for each setting that applies.
@@ -118,7 +119,7 @@ func programFacts(r *tune.Result) Block {
 	}
 	epoch, threads := "", ""
 	if p.Epoch > 0 {
-		epoch = view.Plural(p.Epoch, "step")
+		epoch = gpuprof.Plural(p.Epoch, "step")
 	}
 	if p.Threads > 0 {
 		threads = fmt.Sprint(p.Threads)

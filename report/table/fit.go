@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/gpuprof/gpuprof/report/internal/view"
+	"github.com/gpuprof/gpuprof"
 )
 
 // part holds a section's heading and printable blocks.
@@ -230,7 +230,7 @@ func (p *printer) describeOmitted() string {
 		}
 	}
 	for i, noun := range nouns {
-		nouns[i] = view.Plural(count[noun], noun)
+		nouns[i] = gpuprof.Plural(count[noun], noun)
 	}
 	switch {
 	case len(nouns) == 0 && p.hint == "":

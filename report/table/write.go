@@ -10,7 +10,7 @@ import (
 
 	"github.com/olekukonko/tablewriter/pkg/twwidth"
 
-	"github.com/gpuprof/gpuprof/report/internal/view"
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/report/page"
 )
 
@@ -185,7 +185,7 @@ func (p *printer) buildList(l page.List) *block {
 		out.units = append(out.units, u)
 	}
 	if left > 0 && p.o.Lines == 0 {
-		out.below = p.captureLines(func() { p.writeHanging("", view.Plural(left, l.Noun)+" more in --format json", plain, plain) })
+		out.below = p.captureLines(func() { p.writeHanging("", gpuprof.Plural(left, l.Noun)+" more in --format json", plain, plain) })
 	}
 	return out
 }

@@ -72,13 +72,10 @@ func (c *Comparison) largestChange() string {
 
 // bar is the step's ratio, nil without steps on both sides to compare.
 func (c *Comparison) bar() *gpuprof.Bar {
-	ratio, low, high := c.ratios()
-	b := &gpuprof.Bar{Of: "mean step, new / old", Unit: "1", Ratio: &gpuprof.BarRatio{Value: ratio, Low: low, High: high}}
+	of := "mean step, new / old"
 	if c.Old.Step.Count == 0 {
-		b.Of = "recording window, new / old"
+		of = "recording window, new / old"
 	}
-	if !b.Drawable() {
-		return nil
-	}
-	return b
+	ratio, low, high := c.ratios()
+	return gpuprof.RatioBar(of, ratio, low, high)
 }

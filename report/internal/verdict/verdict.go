@@ -206,7 +206,7 @@ func Counts(c *compare.Comparison) string {
 	add := func(n int, what string) {
 		switch {
 		case n > 0 && len(parts) == 0:
-			parts = append(parts, fmt.Sprintf("%d of %s %s", n, view.Plural(t.Metrics, "metric"), what))
+			parts = append(parts, fmt.Sprintf("%d of %s %s", n, gpuprof.Plural(t.Metrics, "metric"), what))
 		case n > 0:
 			parts = append(parts, strconv.Itoa(n)+" "+what)
 		}
@@ -224,10 +224,10 @@ func Counts(c *compare.Comparison) string {
 		all = append(all, strings.Join(parts, ", "))
 	}
 	if t.Budgets > 0 {
-		all = append(all, fmt.Sprintf("%d of %s kept", t.Budgets-t.Over-t.Unknown, view.Plural(t.Budgets, "budget")))
+		all = append(all, fmt.Sprintf("%d of %s kept", t.Budgets-t.Over-t.Unknown, gpuprof.Plural(t.Budgets, "budget")))
 	}
 	if n := len(c.Failed); n > 0 {
-		all = append(all, view.Plural(n, "benchmark")+" failed")
+		all = append(all, gpuprof.Plural(n, "benchmark")+" failed")
 	}
 	return strings.Join(all, "; ")
 }
@@ -249,7 +249,7 @@ func How(c *compare.Comparison) string {
 	parts := []string{"threshold " + view.Percent(c.Threshold)}
 	switch c.Sides {
 	case "gate":
-		parts = append(parts, "both sides in one job, "+view.Plural(max(c.Stages, 1), "stage"))
+		parts = append(parts, "both sides in one job, "+gpuprof.Plural(max(c.Stages, 1), "stage"))
 	case "files":
 		parts = append(parts, "two files by their runs")
 	case "baseline":

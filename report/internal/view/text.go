@@ -4,7 +4,6 @@ package view
 
 import (
 	"math"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -152,18 +151,6 @@ func IntervalScope(s *gpuprof.Series) string {
 		return "between processes"
 	}
 	return "within one process"
-}
-
-// Plural prints a count with its noun: "1 sample", "2 samples".
-func Plural(n int, noun string) string {
-	s := strconv.Itoa(n) + " " + noun
-	if n == 1 {
-		return s
-	}
-	if strings.HasSuffix(noun, "s") {
-		return s + "es"
-	}
-	return s + "s"
 }
 
 // MetricLabels writes the labels of a sample in the text formats of Prometheus and OpenMetrics, between its braces. A

@@ -179,11 +179,11 @@ func SampleCount(r *gpuprof.Run) string {
 	if len(sizes) == 0 {
 		return "no samples"
 	}
-	n := Plural(len(sizes), "process")
+	n := gpuprof.Plural(len(sizes), "process")
 	if slices.Min(sizes) == slices.Max(sizes) {
-		return Plural(sizes[0], "sample") + " x " + n
+		return gpuprof.Plural(sizes[0], "sample") + " x " + n
 	}
-	return Plural(r.Step.N(), "sample") + " over " + n
+	return gpuprof.Plural(r.Step.N(), "sample") + " over " + n
 }
 
 // Tool is the program's name and version.
@@ -276,7 +276,7 @@ func SweepHead(runs []*gpuprof.Run) (head, where string) {
 	if slices.Contains(vary, "preset") || slices.Contains(vary, "workload") {
 		head = "several workloads or presets"
 	}
-	head += ": " + Plural(len(runs), "run")
+	head += ": " + gpuprof.Plural(len(runs), "run")
 	if len(vary) == 0 {
 		head += " at the same setting"
 	} else {

@@ -111,7 +111,7 @@ func (c *Cmd) searchRange(r *quartetRunner, k *keeper, state *searchState) (over
 	if c.Plan {
 		p := s.Expect()
 		r.run.App.Note("expected: %s, %s, about %s; %.0f %% of such searches name a commit within the budget; go on with gpuprof bisect --resume",
-			cli.Plural(int(p.Builds+0.5), "build"), cli.Plural(int(p.Quartets+0.5), "quartet"), compare.Lasting(p.Seconds), 100*p.Ended)
+			gpuprof.Plural(int(p.Builds+0.5), "build"), gpuprof.Plural(int(p.Quartets+0.5), "quartet"), compare.Lasting(p.Seconds), 100*p.Ended)
 		return true, nil
 	}
 	bar := r.run.App.NewProgress("bisect")

@@ -11,14 +11,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Plural is a number with its noun: 1 step, 2 steps.
-func Plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // Sentence keeps an error on one line, whatever the names and texts in it hold.
 func Sentence(err error) string { return SentenceOf(err.Error()) }
 

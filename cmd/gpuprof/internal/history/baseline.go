@@ -67,7 +67,7 @@ func (c *BaselineAddCmd) Run(a *cli.App, b *BaselineCmd) error {
 	p := baseline.Provenance{Now: time.Now().UTC(), Machine: document.CleanText(c.Machine), Command: document.CleanText(document.MaskText(c.Command)), Tool: a.Tool}
 	added, warnings, err := store.Add(runs, p, c.Keep)
 	for _, x := range added {
-		fmt.Fprintf(a.Stdout, "%s: %s%s\n", document.CleanText(x.Path), cli.Plural(x.Sessions, "session"), olderLeftOut(x.Dropped))
+		fmt.Fprintf(a.Stdout, "%s: %s%s\n", document.CleanText(x.Path), gpuprof.Plural(x.Sessions, "session"), olderLeftOut(x.Dropped))
 	}
 	for _, w := range warnings {
 		a.Note("warning: %s; %s", w.Text, w.Fix)
@@ -79,7 +79,7 @@ func olderLeftOut(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return ", " + cli.Plural(n, "older one") + " left out"
+	return ", " + gpuprof.Plural(n, "older one") + " left out"
 }
 
 func (b *BaselineCmd) store() (*baseline.Store, error) { return input.OpenStore(b.Dir) }

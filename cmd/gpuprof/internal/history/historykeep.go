@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
 	"github.com/gpuprof/gpuprof/internal/history"
@@ -25,7 +26,7 @@ func (PackCmd) Run(a *cli.App, h *Cmd) error {
 	}
 	packed, skipped, err := store.Pack(a.Ctx, history.Filter{Project: h.Project}, time.Now())
 	for _, p := range packed {
-		fmt.Fprintf(a.Stdout, "%s: %s\n", p.Name, cli.Plural(p.Sessions, "session"))
+		fmt.Fprintf(a.Stdout, "%s: %s\n", p.Name, gpuprof.Plural(p.Sessions, "session"))
 	}
 	tellSkipped(a, skipped)
 	if err == nil && len(packed) == 0 {
@@ -72,9 +73,9 @@ func (c *PruneCmd) Run(a *cli.App, h *Cmd) error {
 	switch {
 	case err != nil:
 	case c.Yes:
-		a.Note("removed %s", cli.Plural(len(pruned), "object"))
+		a.Note("removed %s", gpuprof.Plural(len(pruned), "object"))
 	case len(pruned) > 0:
-		a.Note("nothing was removed; --yes removes %s", cli.Plural(len(pruned), "object"))
+		a.Note("nothing was removed; --yes removes %s", gpuprof.Plural(len(pruned), "object"))
 	default:
 		a.Note("there is nothing to remove")
 	}

@@ -102,7 +102,7 @@ func (m *BlockRun) Judge(o compare.Options) (*compare.Comparison, []compare.Bloc
 			comparison = comparison.WithFirst(m.NoTimeFor(compare.MinRuns))
 			break
 		}
-		m.App.Note(more.why, cli.Plural(len(open), "metric"), strings.Join(open[:min(len(open), 3)], ", "), n, compare.Lasting(float64(n)*m.Each().Seconds()))
+		m.App.Note(more.why, gpuprof.Plural(len(open), "metric"), strings.Join(open[:min(len(open), 3)], ", "), n, compare.Lasting(float64(n)*m.Each().Seconds()))
 		fresh, err := m.Blocks(n, compare.MinRuns, o.Seed+uint64(comparison.Stages))
 		if err != nil {
 			return nil, nil, err

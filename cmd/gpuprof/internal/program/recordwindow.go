@@ -51,7 +51,7 @@ func (c *RecordCmd) Run(a *cli.App) error {
 	if err := record.MayRecord(dir); err != nil {
 		return err
 	}
-	a.Note("recording %s, or %s without any; Ctrl-C ends the window", cli.Plural(c.Steps, "step"), gpuprof.FormatSeconds(c.TimeWindow.Seconds()))
+	a.Note("recording %s, or %s without any; Ctrl-C ends the window", gpuprof.Plural(c.Steps, "step"), gpuprof.FormatSeconds(c.TimeWindow.Seconds()))
 	r, err := record.Window(a.Ctx, dir, &record.Options{Dir: dir, Idle: true, Steps: c.Steps, WindowAfter: c.TimeWindow})
 	if err != nil {
 		return err

@@ -32,14 +32,14 @@ func (p *program) noteCUDA(r *record.Result) {
 	if n == 0 {
 		return
 	}
-	text := fmt.Sprintf("recorded %s of CUDA", cli.Plural(int(records), "record"))
+	text := fmt.Sprintf("recorded %s of CUDA", gpuprof.Plural(int(records), "record"))
 	if n > 1 {
 		text += fmt.Sprintf(" in %d processes", n)
 	}
 	if records == 0 {
 		text = "recorded CUDA until the program was killed"
 	}
-	p.app.Note("%s (CUPTI %s); lost %s", text, record.ReleaseOf(cupti), cli.Plural(int(lost), "record"))
+	p.app.Note("%s (CUPTI %s); lost %s", text, record.ReleaseOf(cupti), gpuprof.Plural(int(lost), "record"))
 	noteLeftOut(p.app, r, p.WindowAfter+p.TimeWindow)
 }
 
@@ -50,7 +50,7 @@ func noteLeftOut(a *cli.App, r *record.Result, window time.Duration) {
 		n += p.LeftOut
 	}
 	if n > 0 {
-		a.Note("left out %s after the window of %s, which were written before the recorder stopped", cli.Plural(int(n), "record"), gpuprof.FormatSeconds(window.Seconds()))
+		a.Note("left out %s after the window of %s, which were written before the recorder stopped", gpuprof.Plural(int(n), "record"), gpuprof.FormatSeconds(window.Seconds()))
 	}
 }
 
@@ -104,9 +104,9 @@ func (p *program) noteCUDASteps(indexes []*analyze.Index) {
 			continue
 		}
 		slices.Sort(took)
-		what := cli.Plural(len(took), "step") + " (" + x.StepSource + ")"
+		what := gpuprof.Plural(len(took), "step") + " (" + x.StepSource + ")"
 		if x.StepLaunches > 0 {
-			what = fmt.Sprintf("%s of %d launches (found by %s)", cli.Plural(len(took), "repeat"), x.StepLaunches, x.StepSource)
+			what = fmt.Sprintf("%s of %d launches (found by %s)", gpuprof.Plural(len(took), "repeat"), x.StepLaunches, x.StepSource)
 		}
 		p.app.Note("recorded %s from second %.1f on, %s each (median)", what, gpuprof.Seconds(first-x.Span.Start), gpuprof.FormatNS(took[len(took)/2]))
 		return

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/record"
 )
@@ -73,7 +74,7 @@ func (p *program) stateOf(h *record.Hook) string {
 		case q.Began && q.Recorded > 0:
 			state = fmt.Sprintf("recording step %d of %d", min(q.Recorded+1, p.Steps), p.Steps)
 		case q.Began:
-			state = fmt.Sprintf("recording %s", cli.Plural(p.Steps, "step"))
+			state = fmt.Sprintf("recording %s", gpuprof.Plural(p.Steps, "step"))
 		case state == "" && q.Aside == "":
 			state = fmt.Sprintf("waiting for step %d", p.options.Skip+1)
 		}

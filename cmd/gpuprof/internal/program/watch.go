@@ -200,9 +200,9 @@ func hookTable(dir string, h *record.Hook) string {
 		case p.Aside != "":
 			state = "not recorded (" + p.Aside + ")"
 		case p.File != "":
-			state = fmt.Sprintf("recorded %s in %s", cli.Plural(p.Recorded, "step"), p.File)
+			state = fmt.Sprintf("recorded %s in %s", gpuprof.Plural(p.Recorded, "step"), p.File)
 		case p.Began && p.Recorded > 0:
-			state = fmt.Sprintf("recording, %s so far", cli.Plural(p.Recorded, "step"))
+			state = fmt.Sprintf("recording, %s so far", gpuprof.Plural(p.Recorded, "step"))
 		case p.Began:
 			state = "recording"
 		}
