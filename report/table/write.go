@@ -165,8 +165,16 @@ func (p *printer) buildText(b page.Text) *block {
 // labelWidth is the room of a label, with the blanks after it.
 const labelWidth = 16
 
+// writeLabelled prints a line with its label. A command stays on one line, however long, so that a copy of it runs.
 func (p *printer) writeLabelled(l page.Line, room int) {
 	text := l.Value
+	if l.Code && strings.HasPrefix(text, "gpuprof ") {
+		p.appendLine(padRight(l.Label+" ", room) + p.colorText(colorOf(l.Tone), text))
+		if l.Note != "" {
+			p.writeHanging(padRight("", room), "("+l.Note+")", plain, colorOf(l.Tone))
+		}
+		return
+	}
 	if l.Note != "" {
 		text += "  (" + l.Note + ")"
 	}
