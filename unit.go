@@ -90,14 +90,20 @@ func Format(v float64, unit string, digits int) string {
 	return scaled(v, digits, []scale{{1e12, "T" + unit}, {1e9, "G" + unit}, {1e6, "M" + unit}, {1e3, "k" + unit}, {1, unit}})
 }
 
+// IsFinite reports whether v is neither infinite nor a NaN.
+func IsFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// Unknown is the text of a figure that is not a number.
+const Unknown = "unknown"
+
 type scale struct {
 	size float64
 	unit string
 }
 
 func scaled(v float64, digits int, scales []scale) string {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return "unknown"
+	if !IsFinite(v) {
+		return Unknown
 	}
 	last := scales[len(scales)-1]
 	if v == 0 {
@@ -121,7 +127,7 @@ const MostShare = 9.99
 func FormatPercent(share float64, digits int) string {
 	switch {
 	case math.IsNaN(share):
-		return "unknown"
+		return Unknown
 	case share > MostShare:
 		return ">999 %"
 	case share > 0 && share < 5e-5:
@@ -135,7 +141,7 @@ func FormatPercent(share float64, digits int) string {
 func FormatChange(change float64) string {
 	switch {
 	case math.IsNaN(change):
-		return "unknown"
+		return Unknown
 	case change > MostShare:
 		return "above +999 %"
 	case change < -0.999:

@@ -96,7 +96,7 @@ func traceFinding(f gpuprof.Finding) Item {
 		item.MoreText = "evidence and call sites: totals over all steps"
 		t := Table{Name: "Call sites", Columns: numberColumns("site", "count", "time")}
 		for _, s := range f.Sites {
-			times := Cell{Text: view.None} // of a sampled place
+			times := Cell{} // of a sampled place
 			if s.Count > 0 {
 				times = Cell{Text: siteCount(s), Value: s.Count, Unit: "1"}
 			}

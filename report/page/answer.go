@@ -118,5 +118,5 @@ func Quantity(v float64, unit string) string {
 	if unit == "B" {
 		return gpuprof.FormatBytes(v)
 	}
-	return view.SI(v, unit)
+	return gpuprof.FormatSI(v, unit)
 }

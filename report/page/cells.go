@@ -19,7 +19,7 @@ func amountCell(text string, v float64, unit string) Cell {
 // medianCell holds the median of a series of seconds; view.None without a series.
 func medianCell(s *gpuprof.Series) Cell {
 	if s == nil {
-		return Cell{Text: view.None}
+		return Cell{}
 	}
 	return amountCell(view.Cell(s), s.Median, "s")
 }
@@ -27,7 +27,7 @@ func medianCell(s *gpuprof.Series) Cell {
 // secondsCell holds a time in seconds; view.None for an unknown one.
 func secondsCell(v float64) Cell {
 	if !(v > 0) {
-		return Cell{Text: view.None}
+		return Cell{}
 	}
-	return amountCell(view.Seconds(v), v, "s")
+	return amountCell(gpuprof.FormatSeconds(v), v, "s")
 }

@@ -117,7 +117,8 @@ func TestFleetDevices(t *testing.T) {
 					lines = append(lines, l.Label+": "+l.Value+" ("+l.Note+")")
 				}
 			case page.Table:
-				for _, r := range b.Rows {
+				_, printed, _ := b.For(page.Terminal)
+				for _, r := range printed {
 					var cells []string
 					for _, c := range r.Cells {
 						cells = append(cells, c.Text)

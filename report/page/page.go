@@ -163,7 +163,7 @@ type Column struct {
 	// another one is dropped; 0 forbids narrowing.
 	Most, Least int
 	Legend      string // below the table where the column is shown, not in HTML
-	Remark      bool   // holds a remark that may be long
+	Remark      bool   // holds a remark that may be long; an empty one stays empty, other empty cells print "-"
 	In          Where
 }
 

@@ -201,7 +201,7 @@ func splitStage(kernels []gpuprof.StageResult, s view.Stage, stage values) []ker
 }
 
 func positiveOrZero(v float64) float64 {
-	if view.Finite(v) && v > 0 {
+	if gpuprof.IsFinite(v) && v > 0 {
 		return v
 	}
 	return 0

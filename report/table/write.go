@@ -75,8 +75,9 @@ func (p *printer) writeHead(pg *page.Page, picture bool) {
 		a.Bar = nil
 	}
 	p.writeAnswer(a)
+	title, meta := pg.Head()
 	line, used := "", 0
-	for _, part := range append([]string{pg.Title}, pg.Meta...) {
+	for _, part := range append([]string{title}, meta...) {
 		n := twwidth.Width(part)
 		if used > 0 && used+2+n <= p.o.lineWidth() {
 			line, used = line+", "+part, used+2+n
