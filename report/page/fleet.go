@@ -130,7 +130,7 @@ func waitTable(r *fleet.Report) Table {
 	t := Table{Name: "Table of the step of each rank", Noun: "rank", Max: topRows(r), More: "%d more in -o NAME.html", Columns: []Column{
 		{Title: "rank"}, {Title: "node", Left: true, Most: 40, Drop: 2}, {Title: "works"}, {Title: "does nothing"}, {Title: "waits for ranks"}, {Title: "more than siblings", Drop: 1}}}
 	time := func(v gpuprof.Number) Cell {
-		return Cell{Text: gpuprof.FormatSeconds(float64(v)), Value: float64(v), Unit: "s"}
+		return amountCell(gpuprof.FormatSeconds(float64(v)), float64(v), "s")
 	}
 	rows := r.Waiting.Rows
 	if len(rows) > t.Max[0] {

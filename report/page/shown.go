@@ -4,7 +4,6 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
@@ -97,7 +96,7 @@ func (b Table) For(format Where) (columns []Column, rows []Row, left int) {
 			if i < len(r.Cells) {
 				cells[j] = r.Cells[i].limitTexts()
 			}
-			if t := cells[j].Text; (t == "" || t == gpuprof.Unknown) && !columns[j].Remark {
+			if cells[j].Text == "" && !columns[j].Remark {
 				cells[j].Text = view.None
 			}
 		}
