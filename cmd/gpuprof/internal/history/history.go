@@ -85,7 +85,7 @@ func (c *ShowCmd) Run(a *cli.App, h *Cmd) error {
 	return nil
 }
 
-// report reads the store, and prints and writes what it says.
+// report reads the store, and prints and writes its report.
 func (c *trends) report(a *cli.App, h *Cmd, watch bool) (*history.Report, error) {
 	defer input.LimitHeap(outside.DocumentMemory())()
 	files, sites := c.divided()
@@ -117,7 +117,7 @@ func (c *trends) report(a *cli.App, h *Cmd, watch bool) (*history.Report, error)
 	return r, errors.Join(errs...)
 }
 
-// options are those of the command line, with the order of this checkout.
+// options returns the options from the command line, with the commit order of this checkout.
 func (c *trends) options(a *cli.App, project string) (history.Options, error) {
 	o := history.Options{Filter: history.Filter{Project: project, Benchmark: c.Benchmark, Class: c.Class}, Metrics: c.Metric, Last: c.Last, Tool: a.Tool}
 	if c.Last < history.LeastSessions {
