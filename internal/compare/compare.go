@@ -139,7 +139,7 @@ func (r *Result) Metric(name string) *MetricData {
 type Verdict string
 
 const (
-	// Pass is shown not to be slower than the threshold; Same for one metric.
+	// Pass: shown not to be slower than the threshold. For one metric this verdict is Same.
 	Pass Verdict = "pass"
 	// Regressed is shown to be slower than the equivalence margin.
 	Regressed Verdict = "regressed"

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// bench is one comparison being made: what every way in shares.
+// bench is one comparison in progress: the state that Compare, CompareStored and the gate share.
 type bench struct {
 	o        Options
 	kind     string
@@ -27,8 +27,8 @@ type bench struct {
 	stages   int // of a gate
 }
 
-// newBench puts two sides on the bench. Metrics that cannot have a verdict know why
-// when it returns, and exact ones have theirs.
+// newBench pairs the metrics of two sides. On return, metrics that cannot have a verdict have the reason, and exact
+// metrics have their verdict.
 func newBench(kind string, old, new *Result, o Options) (*bench, error) {
 	if err := errors.Join(o.Validate(), checkGated(o, old, new)); err != nil {
 		return nil, err

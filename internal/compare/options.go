@@ -88,7 +88,7 @@ type Options struct {
 	Tool         gpuprof.Tool
 }
 
-// Validate names the option that cannot be meant.
+// Validate returns an error for an option that is out of its range.
 func (o Options) Validate() error {
 	for _, m := range append([]MarginsFor{{"", o.Margins}}, o.Metrics...) {
 		name := "--threshold"

@@ -192,7 +192,7 @@ func (e *engine) pairs(s Set, n int, seed uint64) (out []pair, err error) {
 	return out, nil
 }
 
-// lossesHold refuses a confirmed set in whose runs the training is another one.
+// lossesHold rejects a confirmed set if the losses of its runs show another training.
 func (e *engine) lossesHold(s Set, c tune.Confirmation, pairs []pair) (tune.Confirmation, []pair, error) {
 	if s.changes() == Users {
 		return c, pairs, nil
