@@ -40,7 +40,7 @@ func (r *Report) Answer() gpuprof.Answer {
 		}
 		a.Bar, a.Action = waitingBar(s), gpuprof.FixAction(s.Fix)
 	case r.Verdict == Broken && len(r.Problems) > 0:
-		a.Action = &gpuprof.Action{Text: gpuprof.AsSentence("first correct the inputs that were left out: " + r.Problems[0])}
+		a.Action = &gpuprof.Action{Text: gpuprof.AsSentence("correct what was left out first: " + r.Problems[0])}
 	}
 	return a
 }

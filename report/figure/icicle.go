@@ -49,7 +49,7 @@ const (
 func HostCalls(a *analyze.Analysis) *Figure {
 	f := newAnalysisFigure("calls", "Host thread by call", "The frames of the sampled stacks of the host thread, the outermost at the top: each is as wide as its time and its callees' in the mean step or the recording window.", a)
 	if a.Host == nil || len(a.Host.Stacks) == 0 {
-		return f.setLacking("the trace has no sampled stacks")
+		return f.setLacking("no sampled stack is beside the trace")
 	}
 	all := a.Host.Calls()
 	outer := 0 // frames around all samples

@@ -171,7 +171,7 @@ func (s *suite) addMetrics(c *compare.Comparison, n names) {
 		case compare.Inconclusive, compare.NotComparable:
 			why := r.Reason
 			if why == "" {
-				why = "the data show neither a regression nor its absence"
+				why = "the data at hand show neither a regression nor its absence"
 			}
 			t.Skipped = &outcome{cleanLine(string(m.Verdict)+": "+why, 500), "", cleanLine(r.Sentence(), 2000)}
 		}

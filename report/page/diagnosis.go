@@ -15,7 +15,7 @@ func Diagnosis(d *gpuprof.Diagnosis) (*Page, error) {
 		return nil, view.ErrNoRun("a diagnosis")
 	}
 	answer := d.Answer()
-	t := Table{Name: "Table of the checked parts", Noun: "thing", Columns: []Column{{Title: "what", Left: true}, {Title: "state", Left: true}, {Title: "found", Left: true, Remark: true}}}
+	t := Table{Name: "Table of what was looked at", Noun: "thing", Columns: []Column{{Title: "what", Left: true}, {Title: "state", Left: true}, {Title: "found", Left: true, Remark: true}}}
 	why := List{Noun: "thing"}
 	count := map[gpuprof.CheckState]int{}
 	details := map[gpuprof.CheckState][]string{}

@@ -41,7 +41,7 @@ func rooflineLead(a *analyze.Analysis, r *analyze.Roofline) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Operators with a cost model take %s of the device's time.", view.Percent(float64(r.ModelledNS)/float64(r.DeviceNS)))
 	if r.Device == "" {
-		b.WriteString(" The device is in no table of peak rates: no bound is shown.")
+		b.WriteString(" The device is in no table of peak rates: no bound is told.")
 	} else {
 		fmt.Fprintf(&b, " Bounds are the dense peak rates of the %s (%s).", r.Device, r.Document)
 	}

@@ -184,7 +184,7 @@ func (b *bench) newMatrix(bytes int) (device.Buffer, error) {
 // prepareLoad makes the memory of the fastest product again.
 func (b *bench) prepareLoad() error {
 	if b.load == nil {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "no product could be measured").WithFix("see the reasons next to the figures")
+		return gpuprof.Errorf(gpuprof.ErrDevice, "no product could be measured").WithFix("see the reasons beside the figures")
 	}
 	k := ownKind()
 	for _, l := range libraryKinds() {

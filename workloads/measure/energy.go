@@ -242,7 +242,7 @@ func (r *runner) addEnergy(w *wattmeter, idle, stepS float64, steps int) {
 	case math.IsNaN(apart):
 		e.Reason = "there is no instant power to check the counter against"
 	case apart > energyApart:
-		e.Reason = fmt.Sprintf("the counter shows %.1f W and the instant power %.1f W, %.1f %% apart (%.0f %% allowed)", power, float64(e.InstantW), 100*apart, 100*energyApart)
+		e.Reason = fmt.Sprintf("the counter says %.1f W and the instant power %.1f W, %.1f %% apart (%.0f %% allowed)", power, float64(e.InstantW), 100*apart, 100*energyApart)
 	default:
 		e.Valid = true
 	}

@@ -163,7 +163,7 @@ func (r *runner) beginResult(input map[string]any) {
 	}
 	r.addFacts()
 	if r.run.Simulated() {
-		r.warn("simulated", "the device is a simulated driver on the CPU, so no time in this result applies to a GPU", "measure on a GPU; a simulated run cannot be a baseline")
+		r.warn("simulated", "the device is a simulated driver on the CPU, so no time in this result says anything about a GPU", "measure on a GPU; a simulated run cannot be a baseline")
 	}
 }
 

@@ -27,7 +27,7 @@ func Diverged(workload string, steps int, restart func() error, again func(n int
 		case err != nil:
 			return err
 		case stage != "":
-			return gpuprof.Errorf(gpuprof.ErrCheck, "training %s: the loss is not finite, and the first stage with such an output is %s", workload, stage).WithFix("use a smaller --set lr, or precision=fp32")
+			return gpuprof.Errorf(gpuprof.ErrCheck, "training %s: the loss is not finite, and the first output that is not is that of stage %s", workload, stage).WithFix("use a smaller --set lr, or precision=fp32")
 		}
 	}
 	return gpuprof.Errorf(gpuprof.ErrCheck, "training %s: a loss was not finite, and the same steps again have finite ones", workload).WithFix("use deterministic=on, and look for faults of the device's memory")

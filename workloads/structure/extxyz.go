@@ -137,7 +137,7 @@ func applyCell(l *lineReader, c *Crystal, pairs map[string]string) error {
 		}
 	}
 	if !hasLattice && c.Periodic != [3]bool{} {
-		return l.errorf(`add Lattice="ax ay az bx by bz cx cy cz" or set pbc="F F F"`, "pbc is periodic but Lattice is missing")
+		return l.errorf(`add Lattice="ax ay az bx by bz cx cy cz" or set pbc="F F F"`, "pbc says periodic but there is no Lattice")
 	}
 	for k := range c.Lattice {
 		if !c.Periodic[k] {

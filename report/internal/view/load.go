@@ -71,7 +71,7 @@ func (c LoadCurve) Text() string {
 		name = c.Label + ": "
 	}
 	if c.SLO <= 0 {
-		return name + "no knee: the runs have several values of slo"
+		return name + "no knee: the runs have several values of what is in time"
 	}
 	if len(c.Late) > 0 {
 		late := make([]string, len(c.Late))

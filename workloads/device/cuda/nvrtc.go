@@ -97,7 +97,7 @@ func (c *nvrtc) startLibrary(lib uintptr, path string) error {
 	}
 	var major, minor int32
 	if r := c.versionOf(&major, &minor); r != 0 {
-		return fmt.Errorf("%s does not report its version: %s", path, c.errorString(r))
+		return fmt.Errorf("%s does not say its version: %s", path, c.errorString(r))
 	}
 	c.path, c.version = path, fmt.Sprintf("%d.%d", major, minor)
 	return nil

@@ -276,7 +276,7 @@ func readError(err error, slowest time.Duration) (int, error) {
 	case errors.As(err, new(net.Error)), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return closedEarly, unreadable("send it whole", "its connection ended within its body")
 	}
-	return http.StatusBadRequest, unreadable("send a body that matches its headers", "its body cannot be read: %.80s", err.Error())
+	return http.StatusBadRequest, unreadable("send the body as its headers say", "its body cannot be read: %.80s", err.Error())
 }
 
 // sendAnswer waits until the call is over and writes its outcome.
@@ -320,7 +320,7 @@ func (s *Server) sendUnserved(w http.ResponseWriter) {
 	failed := s.failed
 	s.mu.Unlock()
 	if failed {
-		s.fail(w, http.StatusInternalServerError, gpuprof.Errorf(gpuprof.ErrDevice, "serving a request: the device failed, which ended the run").WithFix("read the messages of the run"))
+		s.fail(w, http.StatusInternalServerError, gpuprof.Errorf(gpuprof.ErrDevice, "serving a request: the device failed, which ended the run").WithFix("look at what the run says"))
 		return
 	}
 	s.fail(w, http.StatusServiceUnavailable, errEnded)
