@@ -186,8 +186,8 @@ func Rules() []Rule {
 	}
 }
 
-// RuleNow is the present id of a rule, of whatever version id is; to is the setting
-// that its finding suggests. An id of no version stays.
+// RuleNow returns the present id of a rule for the id of any version; to is the setting that its finding suggests. It
+// returns an unknown id unchanged.
 func RuleNow(id, to string) string {
 	for _, r := range Rules() {
 		for _, was := range r.Was {

@@ -238,7 +238,7 @@ func ParseLimit(text string, bytes bool) (float64, error) {
 	return v, nil
 }
 
-// sizeIn is a size in bytes, whatever it is.
+// sizeIn parses a size in bytes, such as "2 GiB"; it accepts negative numbers too.
 func sizeIn(text string) (float64, error) {
 	lower, unit := strings.ToLower(strings.TrimSpace(text)), 1.0
 	for _, u := range []struct {

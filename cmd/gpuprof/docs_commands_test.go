@@ -18,7 +18,7 @@ var inlineCommand = regexp.MustCompile("`(?:[^`]*[|(] ?)?(gpuprof [^`]+)`")
 // step of a workflow, a condition of a shell.
 var launched = regexp.MustCompile(`^(?:srun|mpirun|torchrun|run:|- run:|- if .*; then|-|source <\() ?(?:-\S+ (?:[0-9]+ )?)*(gpuprof [^;)]+)`)
 
-// documentedCommands are those of code blocks and those between backquotes.
+// documentedCommands returns the commands in code blocks and between backquotes.
 func documentedCommands(t *testing.T) (out []documented) {
 	t.Helper()
 	pages, err := filepath.Glob("../../docs/*.md")

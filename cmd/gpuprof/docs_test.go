@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestDocumentedGates: every command of docs/ci.md is run by a script, as it
-// stands there.
+// TestDocumentedGates: a script runs every command of docs/ci.md, unchanged.
 func TestDocumentedGates(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/ci.md")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// leastTried is how many rules must have had something to say.
+// leastTried is the number of rules that must have reported a finding.
 const leastTried = 8
 
 // With any settings that a device takes, whatever is found: the command that is

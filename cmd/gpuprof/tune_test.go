@@ -19,7 +19,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/search"
 )
 
-// fits runs `fits SCHEMA FILE`: the file is what gpuprof explain schema says it is.
+// fits runs `fits SCHEMA FILE`: the file matches the schema that gpuprof explain schema prints.
 func fits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: fits SCHEMA FILE")

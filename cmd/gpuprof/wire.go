@@ -24,8 +24,8 @@ import (
 // The tables of this file are the only place that names concrete workloads,
 // devices and formats.
 
-// wiring names the libraries, folders and workloads of this process. The zero value is the
-// machine as it is; gpuprof's own tests set the fields.
+// wiring names the libraries, folders and workloads of this process. The zero value names the machine's own;
+// gpuprof's tests set the fields.
 type wiring struct {
 	driver   string               // library that stands in for the driver
 	root     string               // folder that holds /proc, /sys, /dev/kmsg and /usr; "" for the machine's
@@ -36,7 +36,7 @@ type wiring struct {
 	limit    time.Duration        // least time of a gate's process; 0 for the usual
 }
 
-// tables hands the verbs what is concrete.
+// tables gives the verbs the concrete devices, workloads, probes and formats.
 func (w *wiring) tables() *cli.Tables {
 	tool := cli.ToolOf(version, commit)
 	return &cli.Tables{
@@ -56,8 +56,7 @@ func (w *wiring) allWorkloads() []workloads.Workload {
 	return append([]workloads.Workload{e3nn.New(), gruflow.New(), collate.New(), gridsim.New(), serving.New()}, w.more...)
 }
 
-// worked says that this process is a worker of the collate workload and has
-// done its work.
+// worked reports whether this process was started as a worker of the collate workload; if so, its work is done.
 func worked() bool { return collate.WorkerMain() }
 
 // devices lists what can be measured on here: the host, then every GPU the
@@ -118,7 +117,7 @@ func (w *wiring) findDriver() machine.Driver {
 	return machine.Driver{Path: d.Path, CUDA: d.CUDA, Err: err, Absent: cuda.Absent(err)}
 }
 
-// noGPU says in one clause why no GPU is used; empty when one can be.
+// noGPU returns the reason why no GPU is used, as one clause; empty if a GPU is usable.
 func (w *wiring) noGPU() string {
 	if err := w.whyNoGPU(); err != nil {
 		return cli.Sentence(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Answer is the commit that was found, or why none was.
+// Answer names the commit that was found, or gives the reason why none was.
 func (s *Search) Answer() gpuprof.Answer {
 	o := s.Outcome
 	if o == nil {

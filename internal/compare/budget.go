@@ -36,8 +36,8 @@ func CheckBudgets(r *Result, budgets []Budget, o Options) (*Comparison, error) {
 	return c.WithBudgets(r, budgets, o)
 }
 
-// WithBudgets is the comparison with limits on counters of the new side, and with the
-// verdict and exit code that they make; the comparison itself stays as it is.
+// WithBudgets returns a copy of the comparison that also holds the new side's counters to limits, with the verdict
+// and exit code that follow.
 func (c *Comparison) WithBudgets(r *Result, budgets []Budget, o Options) (*Comparison, error) {
 	if err := ValidateBudgets(r, budgets); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (c *Comparison) WithBudgets(r *Result, budgets []Budget, o Options) (*Compa
 		case res.Verdict == Inconclusive:
 			c.Next = append(c.Next, "give a result that counts "+b.Name)
 		case res.Verdict == Same && r.Status == gpuprof.Partial:
-			// Over the limit is over; what is missing could only add to it.
+			// A value above its limit fails even if the result is partial: the missing part can only add to it.
 			res.Verdict, res.Reason = Inconclusive, fmt.Sprintf("%g so far, but the result is not whole: %s", float64(res.Value), cmp.Or(r.Reason, "the reason is unknown"))
 			if again := "measure or record it again to the end"; !slices.Contains(c.Next, again) {
 				c.Next = append(c.Next, again)
@@ -119,7 +119,7 @@ func knownCounters(r *Result) []string {
 	return slices.Compact(out)
 }
 
-// failedIn says that a counter is of a benchmark that gave no figure.
+// failedIn reports whether the counter belongs to a benchmark that failed.
 func (r *Result) failedIn(counter string) bool {
 	return slices.ContainsFunc(r.Failed, func(f string) bool {
 		name, _, _ := strings.Cut(f, ": ")

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// jsonCheck walks a valid JSON text beside the type that it is decoded into: it adds
-// up the memory that this takes and finds numbers that are none.
+// jsonCheck walks a valid JSON text in parallel with the Go type that receives it: it counts the memory that decoding
+// takes and finds words such as NaN in place of numbers.
 type jsonCheck struct {
 	numbers  bool // look at numbers
 	room     *outside.Room
@@ -34,8 +34,8 @@ func newJSONCheck(room *outside.Room, numbers bool) *jsonCheck {
 	return &jsonCheck{numbers: numbers, room: room, fields: map[reflect.Type]map[string]reflect.Type{}, pointers: map[reflect.Type]bool{}}
 }
 
-// What decoding makes beside the values themselves. A slice that grows is there
-// twice for a moment, and has a quarter more room than it needs (growth, in quarters).
+// Memory that decoding takes in addition to the values. While a slice grows, the old and the new array exist at once,
+// and the new one has a quarter more room than needed (growth, in quarters).
 const (
 	growth      = 9
 	mapBytes    = 64 // of a map
@@ -70,7 +70,7 @@ func (c *jsonCheck) below(s step, raw []byte, t reflect.Type) error {
 	return err
 }
 
-// value walks one value. What is wrong with it otherwise is json.Unmarshal's to say.
+// value walks one value. It leaves other errors of the text to json.Unmarshal.
 func (c *jsonCheck) value(raw []byte, t reflect.Type) error {
 	raw = bytes.TrimSpace(raw)
 	null := string(raw) == "null"
@@ -144,7 +144,7 @@ func (c *jsonCheck) hasPointers(t reflect.Type) bool {
 	return is
 }
 
-// number is where the walk ends.
+// number ends the walk at a number.
 func (c *jsonCheck) number(raw []byte) error {
 	if !c.numbers || len(raw) == 0 {
 		return nil
@@ -258,8 +258,8 @@ func (c *jsonCheck) any(raw []byte, t reflect.Type) error {
 	return nil
 }
 
-// Fits takes from room what decoding a JSON text into v needs, before it is decoded;
-// an outside.TooLarge when there is not so much. A nil room is that of one file.
+// Fits takes from room the memory that decoding a JSON text into v needs, before it is decoded; the error is an
+// outside.TooLarge if room has less. A nil room is a fresh one, as for one file.
 func Fits(room *outside.Room, text []byte, v any) error {
 	if room == nil {
 		room = outside.NewRoom()

@@ -10,11 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// CleanText makes text from outside fit for one line of a terminal, of a log and of
-// a report: white space of any kind that breaks a line becomes a blank; bytes that
-// are not UTF-8, control characters and format characters (those that reorder text
-// among them) become U+FFFD; and the commands that build servers look for anywhere
-// in a line ("##[", "##vso[") are taken apart by a blank. What is clean stays as it is.
+// CleanText makes text of other origin fit for one line of a terminal, of a log and of a report: white space that
+// breaks a line becomes a blank; bytes that are not UTF-8, control characters and format characters (which may
+// reorder text) become U+FFFD; and a blank breaks up the commands that build servers look for anywhere in a line
+// ("##[", "##vso["). Clean text is returned unchanged.
 func CleanText(s string) string {
 	if !plainText(s) {
 		s = strings.Map(cleanRune, s)
@@ -25,7 +24,7 @@ func CleanText(s string) string {
 	return s
 }
 
-// logCommand is what Azure Pipelines, GitHub Actions and TeamCity obey inside a line.
+// logCommand matches the commands that Azure Pipelines, GitHub Actions and TeamCity obey inside a line.
 var logCommand = regexp.MustCompile(`(##[A-Za-z]*)\[`)
 
 // plainText holds for printable ASCII, which most names are.
@@ -85,8 +84,8 @@ func (c *cleaner) text(t reflect.Type) bool {
 	return has
 }
 
-// renamed is a part of a document that names a rule, and says whether a file of an
-// earlier version called it otherwise (gpuprof.Rules).
+// renamed is a part of a document that names a rule. RenameRule replaces the name that an earlier version used
+// (gpuprof.Rules) and reports whether it did.
 type renamed interface{ RenameRule() bool }
 
 func held(f reflect.StructField) bool { return f.IsExported() || f.Anonymous }

@@ -131,7 +131,7 @@ func (s *Store) readSession(ctx context.Context, name string) ([]byte, error) {
 		return nil, err
 	}
 	if r, ok := parseRef(name); !ok || shortHash(text) != r.hash {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading %s: its content is not what was written", name).WithFix("add its result again")
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading %s: its content differs from the bytes written", name).WithFix("add its result again")
 	}
 	return text, nil
 }
@@ -159,4 +159,4 @@ func (s *Store) writePack(ctx context.Context, folder string, names []string, te
 	return name, nil
 }
 
-var errPack = errors.New("it does not hold what was written")
+var errPack = errors.New("it does not hold the bytes written")

@@ -59,7 +59,7 @@ func unflushed(dir string) *bucket.Folder {
 	return &bucket.Folder{Dir: dir, Flush: func(*os.File) error { return nil }}
 }
 
-// fileOf is where a folder keeps an object.
+// fileOf returns the file of an object in a folder.
 func fileOf(b *bucket.Folder, name string) string {
 	return filepath.Join(b.Dir, filepath.FromSlash(name))
 }

@@ -30,8 +30,8 @@ func (e *engine) candidates() (out []*row) {
 	return out[:min(len(out), mostCandidates)]
 }
 
-// combine adds the candidates one by one to the best of them: each must be better beside the others. Then each is left
-// out once, since a setting that came early may be of no use beside the later ones.
+// combine adds the candidates one by one to the best set: each must improve on the set before it. Then each is left
+// out once, since a later setting may have made an early one useless.
 func (e *engine) combine() (Set, error) {
 	c := e.candidates()
 	if len(c) == 0 {
@@ -98,7 +98,7 @@ func (e *engine) confirmTime(s Set) time.Duration {
 	return (time.Duration(earlyPairs) * (one + e.times[""])).Round(time.Second)
 }
 
-// confirm compares a set with the program as it is by the stages of a gate.
+// confirm compares a set with the unchanged program by the stages of a gate.
 func (e *engine) confirm(s Set) (tune.Confirmation, []pair, error) {
 	c := tune.Confirmation{Knobs: s.Knobs(), Level: 0.95}
 	g := compare.NewGate(compare.Options{Seed: e.out.Seed, Tool: e.Tool})
@@ -192,7 +192,7 @@ func (e *engine) pairs(s Set, n int, seed uint64) (out []pair, err error) {
 	return out, nil
 }
 
-// lossesHold refuses a confirmed set in whose runs the training is another one.
+// lossesHold rejects a confirmed set if the losses of its runs show another training.
 func (e *engine) lossesHold(s Set, c tune.Confirmation, pairs []pair) (tune.Confirmation, []pair, error) {
 	if s.changes() == Users {
 		return c, pairs, nil
@@ -264,7 +264,7 @@ func (e *engine) commandWith(s Set) string {
 	return strings.Join(parts, " ")
 }
 
-// finish completes the document; err is what ended the search.
+// finish completes the document; err is the error that ended the search.
 func (e *engine) finish(err error) *tune.Result {
 	e.out.SpentS = e.spent().Seconds()
 	e.out.Effects = []tune.Effect{}

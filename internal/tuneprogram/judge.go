@@ -11,7 +11,7 @@ import (
 )
 
 // The confirmation is a gate (compare.Gate) with the sides exchanged: the tuned program is the old side, and the
-// program as it is must be found slower. So a gain has the evidence that a regression needs, by the same stages.
+// unchanged program must be found slower. So a gain has the evidence that a regression needs, by the same stages.
 const (
 	gatePairs  = compare.Stage1Blocks // of the first stage, and at least of each further one
 	earlyPairs = compare.EarlyBlocks  // of the first stage where the budget has no room for more
@@ -78,8 +78,8 @@ func finite(v float64) float64 {
 	return v
 }
 
-// estimate is how many times faster pairs show a setting, with the 95 % interval of this ratio alone (Student's t over
-// the logarithms); zero interval for fewer than three.
+// estimate returns the speedup that pairs show for a setting, with the 95 % interval of this ratio alone (Student's t
+// over the logarithms); zero interval for fewer than three pairs.
 func estimate(gains []float64) (ratio float64, ci [2]float64) {
 	if len(gains) == 0 {
 		return 0, ci
@@ -92,7 +92,8 @@ func estimate(gains []float64) (ratio float64, ci [2]float64) {
 }
 
 const (
-	// leastForInterval: with one degree of freedom an interval is as wide as the world.
+	// leastForInterval is the number of pairs that an interval needs: with one degree of freedom it is too wide for
+	// any use.
 	leastForInterval = 3
 	widest           = 20.0 // half an interval, in logarithms, that is still worth printing
 )

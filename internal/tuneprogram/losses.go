@@ -35,7 +35,8 @@ func deviation(a, b []string) (dev float64, compared int) {
 	return dev, n
 }
 
-// repeats is how far the plain runs agree with the first of them: what any other run is held to.
+// repeats returns the largest deviation of the other plain runs' losses from the first run's: the tolerance for every
+// other run.
 func repeats(plain []tune.ProgramRun, limit float64) tune.LossCheck {
 	out := tune.LossCheck{Verdict: tune.NotChecked}
 	for _, r := range plain[1:] {
@@ -59,8 +60,8 @@ func repeats(plain []tune.ProgramRun, limit float64) tune.LossCheck {
 	return out
 }
 
-// checkLosses holds the losses of a run with settings to those of a plain run. What must not change the numbers may
-// differ by as much as two plain runs do, and what rounds otherwise by limit.
+// checkLosses compares the losses of a run with settings to a plain run's losses. Settings that must not change the
+// numbers may differ by the deviation of two plain runs, settings that round differently by limit.
 func checkLosses(plain, tuned tune.ProgramRun, own tune.LossCheck, changes Change, limit float64) tune.LossCheck {
 	d, n := deviation(plain.Losses, tuned.Losses)
 	out := tune.LossCheck{Compared: n, Deviation: d}

@@ -35,8 +35,8 @@ const lossesKept = 64
 // Plan holds the number of steps that a run leaves out and the number that it measures.
 type Plan struct{ Warm, Steps int }
 
-// Runner runs the program once with settings. What the program cannot do is in the run's Failed; an error is what makes
-// every further run pointless.
+// Runner runs the program once with settings. The run's Failed holds a failure of the program; an error makes every
+// further run pointless.
 type Runner interface {
 	Run(ctx context.Context, s Set, p Plan, limit time.Duration) (tune.ProgramRun, error)
 }

@@ -11,9 +11,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// screen compares every setting with the program as it is, pass by pass. Each run with a setting lies between two
-// runs of the program as it is. A setting that is clearly slower, fails or changes the training has no second pass.
-// No figure of the screening is shown before a setting has three pairs: single ones show gains where there are none.
+// screen compares every setting with the unchanged program, pass by pass. A run of the unchanged program precedes and
+// follows each run with a setting. A setting that is clearly slower, fails or changes the training has no second
+// pass. The screening shows no figure for a setting with fewer than three pairs: single pairs show gains that do not
+// exist.
 func (e *engine) screen() error {
 	slices.SortStableFunc(e.rows, func(a, b *row) int { return cmp.Compare(btoi(a.Slow), btoi(b.Slow)) })
 	for pass := range passes {
@@ -54,7 +55,7 @@ func (r *row) live() bool {
 
 func (r *row) gain() float64 { return stat.Mean(r.gains, nil) }
 
-// between runs a setting and then the program as it is, and takes the ratio to the plain runs on both sides.
+// between runs a setting and then the unchanged program, and computes the ratio to the plain runs on both sides.
 func (e *engine) between(r *row, before tune.ProgramRun) (after tune.ProgramRun, err error) {
 	tuned, err := e.run(Set{r.Setting}, "screening")
 	if err != nil {
@@ -112,8 +113,9 @@ func (e *engine) allowedText(c Change) string {
 	return "--max-error"
 }
 
-// sameTraining compares the losses of a run with those of the program as it is. A compiled model draws other random
-// numbers: where its losses differ, one more run draws them as the program does, which is slower and only compares losses.
+// sameTraining compares the losses of a run with those of the unchanged program. A compiled model draws other random
+// numbers: if its losses differ, one more run draws the program's random numbers. That run is slower and serves only
+// to compare losses.
 func (e *engine) sameTraining(s Set, tuned tune.ProgramRun) (tune.LossCheck, error) {
 	check := checkLosses(e.plain[0], tuned, e.own, s.changes(), e.MaxError)
 	if check.Verdict != tune.Changed || !s.compiles() || !e.fits(1, reserve, s) {

@@ -33,7 +33,8 @@ type Options struct {
 	Save     func(*tune.Result) error // after every run
 	Progress func(Progress)
 	Resume   *tune.Result // an earlier search of the same program, whose runs are taken over
-	// Whole is told that the program makes no steps that the hook sees: its runs are timed whole from then on.
+	// Whole is called if the program makes no steps that the hook can see: from then on its runs are timed as a
+	// whole.
 	Whole func()
 }
 
@@ -90,7 +91,7 @@ type row struct {
 	worse  string // why it is refused
 }
 
-// Run searches, and returns what is known so far with the error that ended it.
+// Run searches. With an error that ended the search it returns the results so far.
 func Run(ctx context.Context, o Options) (*tune.Result, error) {
 	e := &engine{Options: o, ctx: ctx, began: o.Now(), times: map[string]time.Duration{}}
 	e.p = &tune.Program{Command: document.MaskCommand(o.Command), CPUs: o.CPUs, Copied: o.Copied,
@@ -153,7 +154,7 @@ func (e *engine) run(s Set, phase string) (tune.ProgramRun, error) {
 	return r, e.Save(e.out)
 }
 
-// perSample makes the cost of a run with another batch that of as many samples as the program's own batch has.
+// perSample scales the cost of a run with another batch size to the number of samples in the program's own batch.
 func (e *engine) perSample(r *tune.ProgramRun) {
 	if len(e.plain) == 0 || r.Hook == nil || e.plain[0].Hook == nil {
 		return
@@ -189,8 +190,8 @@ func (e *engine) limit(s Set) time.Duration {
 	return most
 }
 
-// fits says that runs with these settings, and as many other ones of the program as it is, end within the budget.
-// Runs of the search that is resumed cost nothing.
+// fits reports whether runs with these settings, and others runs of the unchanged program, end within the budget.
+// Runs of the resumed search cost nothing.
 func (e *engine) fits(runs, others int, s Set) bool {
 	if len(e.p.Runs)+runs+others <= len(e.replay) {
 		return true
@@ -382,7 +383,7 @@ func (e *engine) defaultPoint() {
 // errStarved ends a part of the search for which the budget is too short.
 var errStarved = errors.New("the budget is too short")
 
-// tell records a run's failure in the document.
+// tell adds a run's failure to the document.
 func (e *engine) tell(s Set, failed string) {
 	e.out.Failed = append(e.out.Failed, tune.Failure{Knobs: s.Knobs(), Error: failed})
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Try is a setting of the user's own: values of an environment variable, or words in place of {Name} in the
-// command, of which the first are those of the program as it is.
+// Try is a setting of the user's own: values of an environment variable, or words that replace {Name} in the command.
+// The first value belongs to the unchanged program.
 type Try struct {
 	Name     string
 	Values   []string
@@ -74,7 +74,7 @@ func (t Try) settings(getenv func(string) string) (out []Setting) {
 	return out
 }
 
-// fill puts words in place of {NAME}: as many arguments as they are where {NAME} stands alone.
+// fill replaces {NAME} with its words: an argument that is only {NAME} becomes one argument per word.
 func fill(command []string, words map[string]string) (out []string) {
 	for _, arg := range command {
 		alone, is := words[strings.TrimSuffix(strings.TrimPrefix(arg, "{"), "}")]

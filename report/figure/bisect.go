@@ -11,7 +11,7 @@ import (
 // mostChances limits the commits with a tooltip each.
 const mostChances = 400
 
-// Chances is the posterior over the commits of a search, over what was measured of them.
+// Chances draws the probability of each commit of a search above the commits' measured changes.
 func Chances(s *bisect.Search) *Figure {
 	f := &Figure{ID: "posterior", Title: "Probability that a commit is the cause", Desc: "The probability of each commit, and the change of the measured ones against the first.", Tool: s.Tool.Version, Subject: "bisect " + view.Cut(s.Range, 60)}
 	f.Context = []string{view.Cut(s.Machine, 60)}

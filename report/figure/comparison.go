@@ -139,8 +139,7 @@ func changeShare(v float64) string {
 	return fmt.Sprintf("%.0f %%", math.Round(v*100)+0) // +0 makes nothing of minus nothing
 }
 
-// Effects is every metric's ratio of new to old with its interval, what failed
-// first.
+// Effects draws every metric's ratio of new to old with its interval, failures first.
 func Effects(c *compare.Comparison) *Figure {
 	f := newComparisonFigure("effects", "New over old", "For each metric the ratio of new to old with its 95 % interval, on logarithms.", c)
 	var all []ratioRow

@@ -74,7 +74,7 @@ func (f *Figure) addTrend(t *history.Trend, m *history.Metric) {
 	}
 }
 
-// trendPanel has the unit as the end of a title.
+// trendPanel builds the panel of a metric; its title ends with the unit.
 func (f *Figure) trendPanel(t *history.Trend, m *history.Metric) (p Panel, ok bool) {
 	lo, hi, ok := m.Range()
 	if !ok {
@@ -127,7 +127,7 @@ func (f *Figure) classMarks(t *history.Trend) (out []Mark) {
 	return out
 }
 
-// sessionMarks are the sessions, those that are not analysed apart, and the levels.
+// sessionMarks draws the sessions, those without an analysis apart, and the levels.
 func (f *Figure) sessionMarks(t *history.Trend, m *history.Metric, y Axis) []Mark {
 	const few = 120
 	form := Points

@@ -204,7 +204,7 @@ func classTable(a *analyze.Analysis) Table {
 	return t
 }
 
-// phaseTable is the time of the recording that no step has.
+// phaseTable splits the time of the recording outside of steps.
 func phaseTable(a *analyze.Analysis) Table {
 	t := Table{Name: "Phases of the recording", Noun: "phase", Columns: []Column{{Title: "not in the " + stepTitle(a), Left: true}, {Title: "time"}}}
 	if a.Recording == nil {

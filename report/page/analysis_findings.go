@@ -10,8 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// traceFindingList is a finding for each rule where it claims most: the ranks of one
-// job mostly share their problems. A page has the others too.
+// traceFindingList lists each rule's finding with the largest claim: the ranks of one job mostly share their
+// problems. A page lists the others too.
 func traceFindingList(a *analyze.Analysis, xs []*analyze.Index) (findings Block, verdict string) {
 	if len(a.Findings) == 0 {
 		return nil, a.Bound.Text

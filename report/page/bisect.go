@@ -11,8 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Bisect is a search for a commit: the commits that were measured, what the search
-// came to and what it took, and the probability of every commit.
+// Bisect builds the page of a search for a commit: the measured commits, the result and cost of the search, and the
+// probability of every commit.
 func Bisect(s *bisect.Search) (*Page, error) {
 	if s == nil {
 		return nil, view.ErrNoRun("a bisection")

@@ -23,8 +23,8 @@ const (
 	maxSuggestions = 5
 )
 
-// Comparison is the verdict of compare and gate: a row for each metric, what failed
-// first, then where the change comes from, what differs and what to do next.
+// Comparison builds the page of compare and gate: a row for each metric, failures first, then the source of the
+// change, the differences between the sides and the next steps.
 func Comparison(c *compare.Comparison) (*Page, error) {
 	if c == nil {
 		return nil, view.ErrNoRun("a comparison")
@@ -82,8 +82,7 @@ func furtherSteps(c *compare.Comparison, a gpuprof.Answer) []string {
 	return slices.DeleteFunc(slices.Clone(c.Next), func(step string) bool { return a.Action != nil && gpuprof.AsSentence(step) == a.Action.Text })
 }
 
-// metricTables are the metrics, what failed first. Markdown folds those that are
-// the same.
+// metricTables lists the metrics, failures first. Markdown folds the metrics with the verdict same.
 func metricTables(rows []verdict.Row) []Block {
 	t := Table{Name: "Table of metrics", Noun: "metric", Max: [3]int{maxMetrics, 0, 5 * maxMetrics}, More: "not listed: %d metrics; --format json has every metric",
 		Caption: "Medians of the run medians; p is one-sided, of not being worse than the equivalence margin, adjusted where several were tested. MDE is the least slowdown that data like these would find.",

@@ -74,7 +74,7 @@ func notSeen(evidence bool) string {
 	return "not seen there"
 }
 
-// fleetStragglers is which rank the others wait for, and where the step of each goes.
+// fleetStragglers names the rank that the others wait for, and splits the step of each rank.
 func fleetStragglers(r *fleet.Report) Section {
 	w := r.Waiting
 	if w == nil {
@@ -163,7 +163,7 @@ func fleetMetrics(r *fleet.Report) Table {
 	return t
 }
 
-// slowestBy is by which share the slowest rank of a figure is worse than its siblings.
+// slowestBy returns the share by which the slowest rank of a figure is worse than its siblings.
 func slowestBy(m *fleet.Metric) float64 {
 	if len(m.Slowest) == 0 {
 		return math.Inf(-1)
@@ -171,7 +171,7 @@ func slowestBy(m *fleet.Metric) float64 {
 	return float64(m.Slowest[0].Worse)
 }
 
-// notBelow is a share, 0 where rounding has it a little below.
+// notBelow returns a share, 0 if rounding made it slightly negative.
 func notBelow(share float64) float64 {
 	if math.Abs(share) < 0.0005 {
 		return 0

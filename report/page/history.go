@@ -126,8 +126,7 @@ func sessionsIn(r *history.Report) (n int) {
 	return n
 }
 
-// trendTable is a row for each metric; those that are no total and did not change are
-// for -v.
+// trendTable builds a row for each metric; without -v only totals and metrics that changed.
 func trendTable(all []series) Table {
 	t := Table{Name: "Table of trends", Noun: "trend", Columns: []Column{
 		{Title: "benchmark", Left: true, Most: 34, Least: 12}, {Title: "metric", Left: true, Most: 24, Least: 8}, {Title: "now"}, {Title: "trend", Left: true},

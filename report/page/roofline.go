@@ -27,7 +27,7 @@ func rooflineBlocks(a *analyze.Analysis) []Block {
 	return []Block{Text{S: rooflineLead(a, r)}, rooflineTable(a, r), unmodelledTable(a, r), collectiveTable(a, r)}
 }
 
-// rooflineCharts are the same with the picture.
+// rooflineCharts returns the blocks of rooflineBlocks and the chart.
 func rooflineCharts(a *analyze.Analysis) []Block {
 	blocks := rooflineBlocks(a)
 	if blocks == nil {

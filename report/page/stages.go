@@ -63,8 +63,8 @@ func methodText(method string) string {
 	return method
 }
 
-// stagesOf is the table of stages. A page has the kernels in it, Markdown has
-// them in a table of their own, and a terminal has the gap below it.
+// stagesOf builds the table of stages. HTML adds a row per kernel, Markdown a separate table of kernels, and a
+// terminal prints the gap below the table.
 func stagesOf(r *gpuprof.Run, id string) Section {
 	s := Section{ID: id + "stages", Heading: "Stages", HeadingIn: HTML}
 	if !view.HasTimes(r) {

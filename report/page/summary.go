@@ -68,7 +68,7 @@ func summaryLines(r *gpuprof.Run) []Line {
 	return out
 }
 
-// leastLatency is below what any caller of a service can see.
+// leastLatency returns the line about the lower bound of every request's latency.
 func leastLatency(r *gpuprof.Run) (Line, bool) {
 	q := r.Requests
 	if q == nil || !(q.FloorS > 0) {

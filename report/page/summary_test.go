@@ -26,7 +26,7 @@ func TestWorstCheckIsTheOneNearestItsTolerance(t *testing.T) {
 	}
 }
 
-// The least latency stands beside the steps' figures, on a GPU without its copies.
+// The least latency is printed with the step's figures, on a GPU without its copies.
 func TestLeastLatency(t *testing.T) {
 	for kind, want := range map[string]string{"host": "copied and answered", "cuda": "without its copies"} {
 		r := fixture.One()

@@ -152,7 +152,7 @@ func unitOf(points []point) string {
 	return ""
 }
 
-// sweepTable is a row for each run, and what its figures are.
+// sweepTable builds a row for each run, and the block that explains its figures.
 func sweepTable(runs []*gpuprof.Run) (Table, Block) {
 	names, points := pointsOf(runs)
 	t := Table{Name: "Table of the sweep", Noun: "setting", Caption: "One row for each setting. Intervals: " + sweepIntervals(runs) + `. "x first" is the step's median over the first row's.`, Columns: settingColumns(names, true)}

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
 )
 
-// The generated products are those of the presets, all of them and in their order.
+// The generated products are the products of the presets, all of them and in their order.
 func TestPresetsAreGenerated(t *testing.T) {
 	var own, generated []string
 	for _, p := range New().Presets() {
@@ -173,7 +173,7 @@ func TestTensorCoresAreCounted(t *testing.T) {
 	}
 }
 
-// Columns of no weight are nobody's work: the roofline bound is that of the host's run.
+// Columns without a weight count as no work: the roofline bound equals the host run's.
 func TestPaddingIsNoWork(t *testing.T) {
 	radial := func(d device.Device) gpuprof.Cost {
 		s := openOn(t, d, "deepaw", "batch=2", "edges=4", "library=off")

@@ -340,7 +340,7 @@ func TestAutotuneReports(t *testing.T) {
 	}
 }
 
-// What a session said it needs is what it takes, for every way to compute.
+// A session takes the memory that it announced, for every way to compute.
 func TestNeedIsEnough(t *testing.T) {
 	for _, set := range []string{"impl=csr", "impl=csr+mlp", "impl=fused", "impl=unfused", "precision=bf16", "autotune=on", "layout=mul_ir,impl=csr+mlp", "impl=csr+mlp,autotune=on", "impl=csr+mlp,precision=tf32x3",
 		"pass=forces", "pass=forces,impl=csr+mlp,layout=mul_ir", "pass=forces,impl=unfused,recompute=all", "pass=forces,precision=fp16,recompute=weights",

@@ -38,9 +38,8 @@ type refSums struct {
 	pull func(energy float64) float64
 }
 
-// refValues are the values of a row on its way: of every edge radial functions,
-// harmonics and weights, of the row what follows their sum. product is
-// without the factor of the sum, which a TensorProduct has in float32.
+// refValues holds the intermediate values of a row: radial functions, harmonics and weights of every edge, and the
+// row's values after the sum. product lacks the factor of the sum, which a TensorProduct holds in float32.
 type refValues struct {
 	product    op.TensorProduct
 	b, y, w    [][]float64

@@ -29,7 +29,7 @@ func knownCluster(t *testing.T, envelope bool) *network {
 	return n
 }
 
-// firstGradients are those of the energy by x, w1, w2, mix and readout.
+// firstGradients returns the gradients of the energy by x, w1, w2, mix and readout.
 func firstGradients(t *testing.T, n *network) []float64 {
 	t.Helper()
 	c, in := n.c, n.layer.In.Dim()

@@ -75,7 +75,7 @@ func (t *trainer) stepGroups(x, dout, dx device.Buffer) []group {
 	}
 	forward.once = []launch{t.launch(&trainForwardKernel, forward.minimum, []any{x, t.h0, t.w, t.y, t.hn, t.kept})}
 	back.once = []launch{t.launch(&trainBackKernel, back.minimum, []any{t.y, dout, t.h0, t.dhn, t.w, t.kept, dx, t.dh0})}
-	// It only adds.
+	// The library only adds to gradients, so they are zeroed first.
 	grads.once = []launch{u.net.launch(&fillKernel, int(t.words), fillCost(int(t.words)), t.dw, int(t.words), float32(0)),
 		t.launch(&trainGradientsKernel, grads.minimum, []any{x, t.h0, t.y, t.kept, t.dw})}
 	for l := range s.L {

@@ -141,7 +141,7 @@ func TestCUDANamesItsLibraries(t *testing.T) {
 	}
 }
 
-// plainDevice hides what a device offers beside device.Device.
+// plainDevice hides the further interfaces of a device, so that only device.Device remains.
 type plainDevice struct{ device.Device }
 
 // A device that has the library but does not hand out its GRU gets our own

@@ -209,7 +209,7 @@ func (s *session) newNet(info device.Info) *gru {
 	return &gru{s: s.shape, impl: s.impl, prec: s.prec, cores: info.Cores, vendor: chooseVendor(info, s.set, s.impl)}
 }
 
-// drawBatches draws the inputs that the steps use in turn.
+// drawBatches draws the inputs that the steps use one after the other.
 func (s *session) drawBatches() {
 	n := s.inputWords()
 	s.inputs = s.mem.Words("the inputs", int64(s.batches)*n, device.Pinned)

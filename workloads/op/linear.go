@@ -46,9 +46,9 @@ const (
 	sliceInts, tileInts, kindInts = 4, 2, 12
 )
 
-// linearShape is a linear_shape in linear.cu: the features that a thread reads of a slice, the values of a slice, and
-// the most threads across a tile. Narrow tiles have many rows, so their slices are shorter: the part that a thread
-// reads of one must fit its registers.
+// linearShape is a linear_shape in linear.cu. each: features that a thread reads per slice; length: values per slice;
+// beside: most threads across a tile. Narrow tiles have many rows and so shorter slices, since a thread's part must
+// fit its registers.
 type linearShape struct{ each, length, beside int }
 
 var linearShapes = [...]linearShape{{9, 16, 16}, {16, 16, 12}, {25, 16, 7}, {32, 16, 4}, {21, 8, 3}}

@@ -200,7 +200,7 @@ func cudaSources(t *testing.T) map[string]string {
 	return texts
 }
 
-// generatedName is what .gitignore has of tpgen's files.
+// generatedName matches tpgen's files that .gitignore names.
 var generatedName = regexp.MustCompile(`^tensorproduct_(gen|gengrad|gengradx|mma)_\w+\.cu$`)
 
 func generatedFiles(t *testing.T) []tpgen.File {
@@ -221,8 +221,7 @@ func ptxOf(name string) (string, error) {
 	return ptx.Text(&device.Kernel{Name: name, PTX: string(packed)})
 }
 
-// The PTX beside every source was made from it as it is, and from the headers
-// as they are. A failure means: run make kernels.
+// The PTX of every source was made from the present source and headers. A failure means: run make kernels.
 func TestPTXIsFresh(t *testing.T) {
 	registered := regexp.MustCompile(`(?m)^GPUPROF_KERNEL\((\w+)\)`)
 	sources := cudaSources(t)

@@ -27,10 +27,10 @@ var (
 	tpGradDeepawPTX string
 )
 
-// The kernels of the generated gradients: the arguments of tpGradKernel without the number of items, then plan,
-// partial, edges, segment. An item is a segment of edges, on CUDA one warp's part of one. There dy, table and
-// constants are not read: every warp writes its share of dy to partial, and tpGradDYKernel adds them. The host writes
-// dy.
+// The kernels of the generated gradients. Arguments: those of tpGradKernel without the number of items, then plan,
+// partial, edges, segment. An item is a segment of edges; on CUDA, the part of a segment for one warp. On CUDA dy,
+// table and constants are not read: every warp writes its share of dy to partial, and tpGradDYKernel adds the shares.
+// The host writes dy.
 var (
 	tpGradSmallKernel         = device.Kernel{Name: "tp_grad_small", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradSmallPTX, Threads: 32, PerBlock: 1}
 	tpGradMaceMediumKernel    = device.Kernel{Name: "tp_grad_mace_medium", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradMaceMediumPTX, Threads: 32, PerBlock: 1}

@@ -20,9 +20,6 @@ var tpGradPTX string
 // each omitted if its buffer is nil. With M_ik = A sum_j C_ijk y_j of a path, A its coefficient times Scale, and dz =
 // dout of the edge's row,
 //
-// each left out where its buffer is nil. With M_ik = A sum_j C_ijk y_j of a path,
-// A its coefficient times Scale, and dz = dout of the edge's row,
-//
 //	dw_u = sum_ik x_ui M_ik dz_uk,  dx_ui = sum over the edges from x of w_u sum_k M_ik dz_uk,
 //	dy_j = A sum_ik C_ijk T_ik with T_ik = sum_u w_u x_ui dz_uk
 //

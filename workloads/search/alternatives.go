@@ -15,18 +15,15 @@ import (
 // Change is one knob turned to one value.
 type Change struct{ Knob, From, To string }
 
-// Alternatives lists what can be tried instead of base: of every tuning knob
-// (or of only those named), each other value; of whole-number knobs a quarter,
-// half, double and four times the value. Model knobs are never among them, nor
-// are knobs in fixed that only does not name: what is in both is where the
-// search starts. Every knob has one value before any has a second, those next to
-// where it is first; the order of knobs is drawn from seed and the same for the same
-// seed. Unknown and model knobs in only are ErrUsage.
+// Alternatives lists the changes to try from base: each other value of every tuning knob, or of those in only; of
+// whole-number knobs a quarter, half, double and four times the value. It leaves out model knobs, and knobs in fixed
+// unless only names them: a knob in both starts at its fixed value. The first round has one value of every knob, the
+// one next to the start; seed draws the order of knobs. Unknown and model knobs in only are ErrUsage.
 func Alternatives(w workloads.Workload, base gpuprof.Settings, only []string, fixed gpuprof.Settings, seed uint64) ([]Change, error) {
 	return alternatives(w, tune.Time, base, only, fixed, seed)
 }
 
-// alternatives are those of a goal: under load more knobs act than on a step.
+// alternatives lists the changes for a goal: more knobs act under load than on a step.
 func alternatives(w workloads.Workload, g tune.Goal, base gpuprof.Settings, only []string, fixed gpuprof.Settings, seed uint64) ([]Change, error) {
 	if err := checkOnly(w, only); err != nil {
 		return nil, err
@@ -59,7 +56,7 @@ func alternatives(w workloads.Workload, g tune.Goal, base gpuprof.Settings, only
 	return out, nil
 }
 
-// turned says that a knob may be turned at all.
+// turned reports whether the search may turn a knob.
 func turned(k workloads.Knob, only []string, fixed gpuprof.Settings) bool {
 	_, isFixed := fixed[k.Name]
 	named := slices.Contains(only, k.Name)

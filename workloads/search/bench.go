@@ -34,7 +34,7 @@ func (s Side) key() string {
 	return strings.Join(parts, " ")
 }
 
-// Limits are what a comparison may take and what B must keep to.
+// Limits bound a comparison's time, and B's error and memory.
 type Limits struct {
 	Goal      tune.Goal
 	Time      time.Duration // of the whole comparison, set-up included
@@ -51,8 +51,8 @@ type Limits struct {
 	Sitting bool
 }
 
-// Bench compares two settings. What B cannot do is in the Outcome; an error is
-// what makes every further comparison pointless: A fails, or ctx ended.
+// Bench compares two settings. The Outcome holds a failure of B; an error makes every further comparison pointless: A
+// fails, or ctx ended.
 type Bench interface {
 	Compare(ctx context.Context, a, b Side, l Limits) (*tune.Outcome, error)
 }
@@ -63,10 +63,10 @@ type Bench interface {
 // one.
 type InProcess struct {
 	Open func() (device.Device, error)
-	// EnergyJ reads the device's energy counter; nil where there is none.
+	// EnergyJ reads the device's energy counter; nil without one.
 	EnergyJ func() (joules float64, ok bool)
 
-	// Now tells Limits.Time; nil: time.Now.
+	// Now is the clock for Limits.Time; nil: time.Now.
 	Now func() time.Time
 
 	energyBlock time.Duration // 0: what a GPU's counter needs
@@ -79,7 +79,7 @@ type InProcess struct {
 	checked map[string]float64
 }
 
-// Close ends what is still open.
+// Close closes the open sessions and the device.
 func (p *InProcess) Close() error {
 	err := p.release()
 	if p.shared != nil {
@@ -215,7 +215,7 @@ func (p *InProcess) device() (d device.Device, own bool, err error) {
 	return d, false, nil
 }
 
-// extra is what B pays once and A does not.
+// extra returns the one-time costs, in seconds, that B has and A does not.
 func extra(a, b map[string]float64) map[string]float64 {
 	out := map[string]float64{}
 	for k, v := range b {

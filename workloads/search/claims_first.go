@@ -16,7 +16,7 @@ import (
 // firstAnswer is the entry of a run's input with the time to its first answer, in s.
 const firstAnswer = "first_request_s"
 
-// mostFirst is how many pairs of processes a claim of the first answer takes.
+// mostFirst limits the pairs of processes for a claim of the first answer.
 const mostFirst = 6
 
 // firstRuns measures the time to the first answer: what a process loads it loads once, so each

@@ -35,11 +35,9 @@ const (
 	beyondTool = "a tool at the level of the driver cannot measure it"
 )
 
-// RunClaims tests every claim that the device can, and a comparison of a
-// setting with itself. find gives a workload by name, nil where there is none.
-// Fresh, where it is set, measures whole runs; it is given the complete
-// settings of the claim. The result is not nil once it began; when ctx ends it
-// is partial and can be resumed.
+// RunClaims tests every claim that the device can test, and a comparison of a setting with itself. find returns a
+// workload by name, nil without one. fresh measures whole runs of the claim's complete settings; it may be nil. Once
+// the test has begun, the result is not nil; if ctx ends, it is partial and can be resumed.
 func RunClaims(ctx context.Context, o Options, find func(name string) workloads.Workload, fresh func(ctx context.Context, w workloads.Workload, preset string, set gpuprof.Settings, limit time.Duration) (*gpuprof.Run, error)) (*tune.Result, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -115,7 +113,7 @@ func (c *claimRunner) all(claims []guides.Claim) error {
 	return nil
 }
 
-// details are the comparisons beside the first that this device is asked for.
+// details lists the further comparisons of a claim that apply to this device.
 func (c *claimRunner) details(k guides.Claim) []guides.AB {
 	var out []guides.AB
 	for i, ab := range k.AB {
@@ -126,7 +124,7 @@ func (c *claimRunner) details(k guides.Claim) []guides.AB {
 	return out
 }
 
-// on says that a comparison is for this kind of device.
+// on reports whether a comparison applies to this kind of device.
 func (c *claimRunner) on(ab guides.AB) bool {
 	return ab.On == "" || ab.On == "host" == (c.Device == "host")
 }
@@ -136,12 +134,12 @@ func (c *claimRunner) deciding(k guides.Claim) int {
 	return max(0, slices.IndexFunc(k.AB, c.on))
 }
 
-// timeless says that times of a claim mean nothing on this device.
+// timeless reports whether times of a claim mean nothing on this device.
 func (c *claimRunner) timeless(k guides.Claim) bool {
 	return k.Run == guides.Exactly && c.Device == "host"
 }
 
-// cannot says why a claim is not measured on this device; empty when it is.
+// cannot returns the reason why a claim cannot be tested on this device; empty if it can.
 func (c *claimRunner) cannot(k guides.Claim) string {
 	host := c.Device == "host"
 	switch {
@@ -164,9 +162,8 @@ func (c *claimRunner) cannot(k guides.Claim) string {
 	return ""
 }
 
-// sittings is how often both sides of what decides a claim are opened anew:
-// where a session's buffers come to lie moves its times by more than the
-// blocks of one sitting show.
+// sittings is the number of times that both sides of the deciding comparison are opened anew: the addresses of a
+// session's buffers move its times by more than the blocks of one session show.
 const sittings = 4
 
 // first measures what decides a claim.
@@ -286,7 +283,8 @@ func (c *claimRunner) detailText(o *tune.Outcome, timeless bool) string {
 	return strings.Join(parts, "; ")
 }
 
-// seenText is what callers saw beside the p99, medians over the blocks, and in how many the sender was late.
+// seenText lists the latencies of callers other than the p99, medians over the blocks, and the number of blocks with
+// a late sender.
 func seenText(a, b *tune.Seen) string {
 	if a == nil || b == nil || len(a.P50S) == 0 || len(b.P50S) == 0 {
 		return ""
@@ -352,8 +350,8 @@ func (c *claimRunner) pair(id string, sitting int, ab guides.AB, limit time.Dura
 	return o, err
 }
 
-// judgeClaim compares a speedup with what the guide promises. No effect is a
-// finding like any other: the interval must be narrow enough to say it.
+// judgeClaim compares a speedup with the guide's promise. "No effect" needs evidence too: an interval that is narrow
+// enough.
 func judgeClaim(k guides.Claim, ci [2]float64) (verdict, reason string) {
 	want := k.Speedup
 	switch {
@@ -380,11 +378,10 @@ func judgeClaim(k guides.Claim, ci [2]float64) (verdict, reason string) {
 	return open, fmt.Sprintf("the interval holds both no effect and the x%.3g that the guide promises; give more time with --budget", want)
 }
 
-// leastOnce is what a cost paid once must come to, in seconds, to be worth a word.
+// leastOnce is the smallest one-time cost worth printing, in seconds.
 const leastOnce = 1e-4
 
-// counts says what the two sides ask of the device in a step, where it differs,
-// and what the second pays once.
+// counts lists the counts per step in which the two sides differ, and the second side's one-time costs.
 func counts(o *tune.Outcome) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(o.CountA)) {

@@ -77,8 +77,8 @@ func overhead(o *tune.Outcome, r *gpuprof.Run) {
 	o.Unit = "steps with probes over steps without"
 }
 
-// shares keeps the share of the guide's largest stage, sample by sample, and
-// says whether the stages add up to the wall clock.
+// shares adds the share of the guide's largest stage, per sample, and a note on whether the stages add up to the wall
+// clock.
 func shares(o *tune.Outcome, r *gpuprof.Run, guide []guides.StageShare) {
 	want := guide[0].Stage
 	var top []float64
@@ -136,7 +136,7 @@ func besideGuide(means map[string]float64, total float64, guide []guides.StageSh
 	return strings.Join(parts, ", ")
 }
 
-// near is how far, as a factor, a share may be from the guide's.
+// near is the largest accepted ratio between a share and the guide's.
 const near = 1.1
 
 // shareVerdict compares the share of the guide's largest stage with the
@@ -168,7 +168,7 @@ func saved(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
 	beside(row, o, time)
 }
 
-// beside adds what a row whose figure is counted says of time and of other counts.
+// beside adds the effect on time, and on other counts, to a row whose figure is a count.
 func beside(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
 	if time.ok {
 		row.Details = append(row.Details, fmt.Sprintf("time: x%.3f (%.3f to %.3f)", 1/time.ratio, 1/time.ci[1], 1/time.ci[0]))

@@ -13,9 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// combine searches combinations from the best single change on. Every step is
-// a comparison with the best so far, so that a knob counts for what it does
-// beside the others, not for what it did alone.
+// combine searches combinations, starting from the best single change. Every step is a comparison with the best set
+// so far, so that a knob counts by its effect in the set, not alone.
 func (e *engine) combine() ([]Change, error) {
 	ranked := ranking(e.alts)
 	var best []Change
@@ -29,7 +28,7 @@ func (e *engine) combine() ([]Change, error) {
 // data of its own: the search need not be sure.
 const perhaps = 0.1
 
-// promising says that a change looks better by what matters.
+// promising reports whether a change looks better by at least the equivalence margin.
 func promising(a alternative) bool {
 	return a.d.ok && a.d.ratio <= 1-equivalence && a.d.pBetter() <= perhaps
 }
@@ -97,8 +96,8 @@ func rank(a alternative) float64 {
 	return a.d.ratio
 }
 
-// dear is what a comparison takes here, in seconds, however little time it is
-// given: to open, check and warm up, and a few blocks. 0 where none was made.
+// dear returns the time that a comparison takes whatever its limit: to open, check and warm up, and a few blocks. 0
+// before the first comparison.
 func (e *engine) dear() float64 {
 	var seconds []float64
 	for _, entry := range e.out.Journal {
@@ -170,8 +169,7 @@ func (e *engine) add(ranked []alternative, best []Change) ([]Change, error) {
 	return best, nil
 }
 
-// drop takes out what no longer helps beside the others: fewer changes are
-// easier to believe and to keep.
+// drop removes changes that do not help within the set: fewer changes are easier to trust and to maintain.
 func (e *engine) drop(_ []alternative, best []Change) ([]Change, error) {
 	for i := 0; i < len(best) && len(best) > 1; {
 		without := slices.Delete(slices.Clone(best), i, i+1)
@@ -188,8 +186,8 @@ func (e *engine) drop(_ []alternative, best []Change) ([]Change, error) {
 	return best, nil
 }
 
-// addAll tries every change that is left beside the best so far, also those
-// that did nothing alone, until a whole round finds nothing.
+// addAll tries every remaining change on top of the best set, also those without an effect alone, until a whole round
+// finds none.
 func (e *engine) addAll(ranked []alternative, best []Change) ([]Change, error) {
 	for found := len(best) > 0; found; {
 		found = false
@@ -209,7 +207,7 @@ func (e *engine) addAll(ranked []alternative, best []Change) ([]Change, error) {
 	return best, nil
 }
 
-// mostPaired is how many changes that do nothing alone are tried two by two.
+// mostPaired limits the changes without an effect alone that are tried in pairs.
 const mostPaired = 5
 
 // pairs tries two changes at once that help only together.

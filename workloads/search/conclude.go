@@ -10,8 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// conclude says why nothing is recommended. Every sentence is made from the
-// verdicts of the table and of the confirmations, so that none contradicts them.
+// conclude gives the reason for an empty recommendation. It makes every sentence from the verdicts of the table and
+// of the confirmations, so that none contradicts them.
 func (e *engine) conclude() {
 	c := &e.out.Conclusion
 	if e.over != "" && len(e.out.Confirmations) == 0 { // no command either: that of the default is above a limit
@@ -50,7 +50,7 @@ func (e *engine) unconfirmed() string {
 	return "no recommendation: " + strings.Join(parts, "; ")
 }
 
-// confirmationText says what became of one confirmation.
+// confirmationText describes the result of one confirmation.
 func confirmationText(c tune.Confirmation, g tune.Goal, saw string) string {
 	text := describe(c.Knobs) + saw + " was not confirmed"
 	if c.Confirmed {
@@ -75,7 +75,7 @@ func processes(n int) string {
 	return fmt.Sprintf("%d fresh processes", n)
 }
 
-// saw is what the table says of the changes of a setting.
+// saw quotes the table on the changes of a setting.
 func (e *engine) saw(set gpuprof.Settings) string {
 	var parts []string
 	for _, f := range e.out.Effects {
@@ -142,9 +142,8 @@ func (e *engine) count(v tune.Verdict) int {
 	return n
 }
 
-// moreTime says what budget would do: to look at every change once and to confirm
-// one, by what comparisons and processes took here. Where this budget held that,
-// the noise is what is left.
+// moreTime names the budget that could change the result: to look at every change once and to confirm one, by the
+// times of this search's comparisons and processes. If this budget was as large, noise is the remaining cause.
 func (e *engine) moreTime() string {
 	look := max(e.dear(), 0.5)
 	screen := float64(len(e.out.Effects)) * look / (screenUntil - findingsShare)
@@ -177,8 +176,7 @@ func spell(d time.Duration) string {
 	return s
 }
 
-// nothingFits is what is said where the default is above a limit and nothing
-// was found that keeps to it.
+// nothingFits is the conclusion if the default is above a limit and no setting was found within it.
 func (e *engine) nothingFits() string {
 	text := "no recommendation: the default is above a limit (" + e.over + "), and no setting was shown to keep to all of them"
 	least := int64(math.MaxInt64)

@@ -132,8 +132,7 @@ func (e *engine) confirm(f []Change) (tune.Confirmation, *tune.Outcome, error) {
 	return c, sum, nil
 }
 
-// concludeOn states what the processes said of a finalist, with the interval
-// that decides.
+// concludeOn states the result of the processes for a finalist, with the interval that decides.
 func (e *engine) concludeOn(f []Change, c *tune.Confirmation, sum *tune.Outcome, logs, times []float64, alpha float64) {
 	c.Processes, c.Level = len(logs), 1-2*alpha
 	d, t := newDrawn(meanOf(logs, 0)), newDrawn(meanOf(times, 0))
@@ -160,9 +159,8 @@ func (e *engine) concludeOn(f []Change, c *tune.Confirmation, sum *tune.Outcome,
 	}
 }
 
-// accepted says that a setting is to be recommended: it keeps to the limits and
-// is better than the default beyond chance and by what matters, or the default
-// does not keep to the limits.
+// accepted reports whether to recommend a setting: it is within the limits, and it is better than the default,
+// significantly and by the equivalence margin, or the default is not within the limits.
 func (e *engine) accepted(f []Change, d drawn, o *tune.Outcome, alpha float64) bool {
 	if !d.ok {
 		return false
@@ -174,15 +172,14 @@ func (e *engine) accepted(f []Change, d drawn, o *tune.Outcome, alpha float64) b
 	return e.over != "" || d.ratio <= 1-equivalence && d.pBetter() <= alpha
 }
 
-// refused says which limit side B of an outcome is above; empty where it keeps
-// to them.
+// refused names the limit that side B of an outcome exceeds; empty for none.
 func (e *engine) refused(o *tune.Outcome) string {
 	measured := &tune.Outcome{Error: o.Error, MemoryB: o.MemoryB}
 	e.limits().refuses(measured)
 	return measured.Reason
 }
 
-// processTime is what one of the processes that are left may take for itself.
+// processTime returns the time that one of the remaining processes may take.
 func (e *engine) processTime(left int) time.Duration {
 	return min(mostProcess, max(leastProcess, e.opening()+time.Second, e.left(1)/time.Duration(left)-e.overhead))
 }
@@ -198,7 +195,7 @@ func (e *engine) needs(k int, limit time.Duration) time.Duration {
 	return time.Duration(max(1, leastProcesses-k)) * (limit + e.overhead)
 }
 
-// starved says that the budget holds no further process.
+// starved gives the reason if the budget holds no further process; empty otherwise.
 func (e *engine) starved(k int, limit time.Duration) string {
 	if e.Fresh == nil {
 		return "no fresh process can be started here"
@@ -214,7 +211,7 @@ func (e *engine) processKey(k int, set gpuprof.Settings) string {
 	return fmt.Sprintf("process %d | %s | %s", k+1, e.side(e.base).key(), e.side(set).key())
 }
 
-// known says that a process is in the journal already.
+// known reports whether the journal has a process already.
 func (e *engine) known(k int, set gpuprof.Settings) bool {
 	return e.journal[e.processKey(k, set)] != nil
 }

@@ -14,8 +14,8 @@ import (
 // 2 % as for compare and gate.
 const equivalence = 0.02
 
-// fewestPairs is what a ratio within one process needs: with one degree of
-// freedom an interval is as wide as the world.
+// fewestPairs is the number of pairs that a ratio within one process needs: with one degree of freedom its interval
+// is too wide for any use.
 const fewestPairs = 3
 
 // seedOfDraws makes intervals reproducible; it has nothing to do with the
@@ -30,7 +30,7 @@ const (
 	// sitting to the next, in logarithms: where buffers come to lie. It is the
 	// spread of the sittings of the row a/a of --claims, on the host.
 	sittingSpread = 0.01
-	// confidence is what the intervals of a table leave out.
+	// confidence is the error rate of the intervals of a table.
 	confidence = 0.05
 )
 
@@ -62,7 +62,7 @@ func (d drawn) at(alpha float64) [2]float64 {
 // pBetter is the one-sided p-value of "B costs as much as A, or more".
 func (d drawn) pBetter() float64 { return d.e.Negate().PNotAbove(0) }
 
-// p is the two-sided p-value of "B costs as much as A"; NaN where there is none.
+// p returns the two-sided p-value of "B costs as much as A"; NaN without a ratio.
 func (d drawn) p() float64 {
 	if !d.ok {
 		return math.NaN()
@@ -101,11 +101,10 @@ func logRatios(a, b [][]float64) []float64 {
 	return logs
 }
 
-// meanOf is the trimmed mean of logs: a share trim of them is left out at either
-// end. Its error is that of the winsorized values, with Student's t of one less
-// than the values left (Tukey and McLaughlin, Sankhya A 25, 1963; Yuen,
-// Biometrika 61, 1974). With trim 0 it is the mean with the usual t. Fewer than
-// fewestPairs values, or one that is not finite, give an effect that is not OK.
+// meanOf returns the trimmed mean of logs, without a share trim of them at either end. Its error comes from the
+// winsorized values, with Student's t of one less than the remaining values (Tukey and McLaughlin, Sankhya A 25,
+// 1963; Yuen, Biometrika 61, 1974). With trim 0 it is the mean with the usual t. Fewer than fewestPairs values, or
+// one that is not finite, give an effect that is not OK.
 func meanOf(logs []float64, trim float64) stats.Effect {
 	x := slices.Sorted(slices.Values(logs))
 	n := len(x)
@@ -133,7 +132,7 @@ func seen(bs *stats.Bootstrap, o *tune.Outcome) drawn {
 	return newDrawn(e)
 }
 
-// single says that every block has one figure.
+// single reports whether every block has one figure.
 func single(blocks [][]float64) bool {
 	return !slices.ContainsFunc(blocks, func(b []float64) bool { return len(b) != 1 })
 }
@@ -174,9 +173,8 @@ func (d drawn) judgeBy(g tune.Goal, ci [2]float64) tune.Verdict {
 	return tune.Inconclusive
 }
 
-// together gives each of a table of ratios the interval at which its verdict
-// holds with all the others', 95 % for the whole table (Holm, Scand. J. Statist.
-// 6, 1979): an interval leaves out 1 where Holm's test says so, and only there.
+// together returns for each ratio of a table the interval at which its verdict holds together with all the others, 95
+// % for the whole table (Holm, Scand. J. Statist. 6, 1979): an interval excludes 1 exactly if Holm's test rejects.
 func together(table []drawn) (ci [][2]float64, p []float64) {
 	ps := make([]float64, 0, len(table))
 	for _, d := range table {
@@ -203,8 +201,7 @@ func together(table []drawn) (ci [][2]float64, p []float64) {
 	return ci, p
 }
 
-// shown turns a ratio of costs into the ratio of the goal's own unit: that of
-// throughput goes the other way.
+// shown turns a ratio of costs into a ratio of the goal's own unit: throughput is the inverse of a cost.
 func shown(g tune.Goal, ratio float64, ci [2]float64) (float64, [2]float64) {
 	if g != tune.Throughput || ratio == 0 {
 		return ratio, ci

@@ -14,10 +14,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// hints measures the start and keeps what its findings say, unless a search that
-// is resumed did so, or the budget is too small for it. Findings are of time: for
-// memory they say nothing. A start that cannot be measured so gives none: the search then
-// has the knobs in their own order.
+// hints measures the start and stores the knobs that its findings name, unless a resumed search did so, or the budget
+// is too small. Findings are about time and so do not apply to the goal memory. Without findings the search uses the
+// knobs in their own order.
 func (e *engine) hints() error {
 	limit := min(mostFindings, time.Duration(findingsShare*float64(e.Budget)))
 	if e.Findings == nil || e.Goal == tune.Memory || e.out.Findings != nil || limit < leastFindings || e.left(findingsShare) <= 0 {
@@ -73,13 +72,12 @@ func inOrder(w workloads.Workload, changes []Change, found []tune.Hint, base gpu
 	return append(first, rest...)
 }
 
-// named says that a finding asks for this very change.
+// named reports whether a finding asks for this very change.
 func (e *engine) named(c Change) bool {
 	return slices.ContainsFunc(e.out.Findings, func(h tune.Hint) bool { return h.Knobs[c.Knob] == c.To })
 }
 
-// held says which findings speak of knobs that this search may not turn; empty
-// where there is none.
+// held lists the findings that name knobs which this search may not turn; empty for none.
 func (e *engine) held() string {
 	var parts, knobs []string
 	for _, h := range e.out.Findings {

@@ -9,13 +9,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// limits are what a setting must keep to, whatever it is compared with.
+// limits returns the limits of a setting, common to all comparisons.
 func (e *engine) limits() Limits {
 	return Limits{Goal: e.Goal, Rate: e.out.Rate, MaxError: e.MaxError, MaxMemory: e.MaxMemory, Seed: e.Seed}
 }
 
-// exceeded says which limit the default itself is above, as far as something
-// was compared with it; empty where it keeps to them.
+// exceeded names the limit that the default itself exceeds in the comparisons so far; empty for none.
 func (e *engine) exceeded(alts []alternative) string {
 	for _, a := range alts {
 		if a.out == nil {
@@ -41,8 +40,8 @@ func (e *engine) fit(alts []alternative) ([]Change, error) {
 	return e.improve(ranked, best, []phase{e.addAll, e.pairs, e.drop})
 }
 
-// firstFit is the fastest change that keeps to the limits by itself; where none
-// does, as few as it takes of those that come closest.
+// firstFit returns the fastest change that alone is within the limits; without one, the fewest changes, those that
+// come closest first.
 func (e *engine) firstFit(ranked []alternative) ([]Change, error) {
 	var above []alternative
 	for _, a := range ranked {
@@ -87,8 +86,7 @@ func (e *engine) firstFit(ranked []alternative) ([]Change, error) {
 	return nil, nil
 }
 
-// excess is how far a setting is above the limits, as the largest ratio to one
-// of them; 0 where that was not measured or it keeps to both.
+// excess returns the largest ratio of a setting to its limits; 0 if it is within both, or not measured.
 func (e *engine) excess(o *tune.Outcome) float64 {
 	x := 0.0
 	if e.MaxMemory > 0 {

@@ -15,7 +15,7 @@ import (
 // is a load of its own with a warm-up, long enough for its percentile.
 const (
 	latencyShare = 0.99
-	// latencyRequests are those of a block: twice what ten beyond the percentile take.
+	// latencyRequests is the number of requests in a block: twice the number with ten beyond the percentile.
 	latencyRequests = 2000
 	// loadShare of a block is behind its warm-up at least (serving: a fourth warms up at most).
 	loadShare = 0.75
@@ -91,9 +91,9 @@ type tooFew struct{ error }
 
 func (e *tooFew) Unwrap() error { return e.error }
 
-// answeredWithin is the time within which a share of all scheduled requests was answered, in s.
-// A request that was refused or failed never is: a service must not look fast by what it
-// refuses. An error says why there is no such time.
+// answeredWithin returns the time in s within which a share of all scheduled requests was answered. A refused or
+// failed request counts as never answered: a service must not look fast by refusing. The error gives the reason for a
+// missing time.
 func answeredWithin(q *loadtest.Requests, share float64) (float64, error) {
 	total := q.Sum()
 	if total.Scheduled == 0 || !latency.Enough(share, total.Scheduled) {

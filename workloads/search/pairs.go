@@ -65,8 +65,7 @@ func (p *InProcess) blocks(ctx context.Context, a, b *bench, l Limits, spent fun
 	return nil
 }
 
-// enough says that the comparison is over: after whole mirrored couples, unless
-// they are far too dear.
+// enough reports whether the comparison is over: after whole mirrored pairs, unless they take far too long.
 func enough(bs *stats.Bootstrap, pairs int, spent time.Duration, l Limits, out *tune.Outcome) bool {
 	most := cmp.Or(l.Most, 2*l.Time)
 	if pairs%2 == 1 && spent < most {
@@ -89,13 +88,13 @@ func halfWidth(d drawn) float64 {
 	return math.Log(d.ci[1]/d.ci[0]) / 2
 }
 
-// hopeless says that B is so much worse that its exact cost is of no use.
+// hopeless reports whether B is so much worse that its exact cost is of no use.
 func hopeless(bs *stats.Bootstrap, out *tune.Outcome) bool {
 	d := ratioOf(bs, out.A, out.B)
 	return d.ok && d.at(surely)[0] > clearlyWorse
 }
 
-// settled says that more pairs would not change the verdict.
+// settled reports whether more pairs could not change the verdict.
 func settled(bs *stats.Bootstrap, out *tune.Outcome) bool {
 	d := ratioOf(bs, out.A, out.B)
 	if !d.ok {
@@ -148,12 +147,12 @@ func (p *InProcess) blockCost(ctx context.Context, s *bench, g tune.Goal, target
 	return seconds, seconds, nil
 }
 
-// NoEnergy is the error of the goal energy where there is no counter to read.
+// NoEnergy is the error of the goal energy on a device without an energy counter.
 func NoEnergy() error {
 	return gpuprof.Errorf(gpuprof.ErrDevice, "tuning for energy: this device has no energy counter that can be read").WithFix("use --goal time")
 }
 
-// sideError says whose step failed.
+// sideError names the side whose step failed.
 type sideError struct {
 	side *bench
 	err  error

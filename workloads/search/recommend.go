@@ -16,7 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// nearBest is how far from the best the knee of a curve may be.
+// nearBest is the largest ratio of the cost at the knee of a curve to the best cost.
 const nearBest = 1.05
 
 // recommend states a setting that fresh processes confirmed.
@@ -37,7 +37,7 @@ func (e *engine) recommend(f []Change, c tune.Confirmation, o *tune.Outcome) {
 	e.out.Conclusion = tune.Conclusion{Verdict: tune.Recommends, Text: r.Text, Command: r.Command}
 }
 
-// sentence says in one line how sure the recommendation is.
+// sentence states in one line the evidence for the recommendation.
 func (e *engine) sentence(r *tune.Recommended) string {
 	how := fmt.Sprintf("confirmed by paired blocks in %d fresh processes", r.Processes)
 	if e.Goal != tune.Time && e.Goal != tune.Throughput && r.TimeRatio > 0 {
@@ -49,8 +49,8 @@ func (e *engine) sentence(r *tune.Recommended) string {
 	return fmt.Sprintf("%s: %s x%.3f (95 %% interval %.3f to %.3f) against the default, %s", describe(r.Knobs), e.Goal, r.Ratio, r.CI95[0], r.CI95[1], how)
 }
 
-// payback is after how many steps what is paid once has been saved. The time
-// of setting up holds every other one-time cost.
+// payback returns the number of steps after which the saving exceeds the one-time cost. The setup time holds every
+// other one-time cost.
 func payback(once map[string]float64, o *tune.Outcome) float64 {
 	paid, whole := once["setup_s"]
 	if !whole {
@@ -76,7 +76,7 @@ func (e *engine) command(set gpuprof.Settings) string {
 	return strings.Join(parts, " ")
 }
 
-// finish sorts and completes the result; err is what ended the search.
+// finish sorts and completes the result; err is the error that ended the search.
 func (e *engine) finish(err error) {
 	e.out.Unit = e.unit()
 	e.out.Failed = causes(e.out.Failed)
@@ -94,7 +94,7 @@ func (e *engine) finish(err error) {
 	e.curves()
 }
 
-// reasonOf says in one line what cut a search short.
+// reasonOf states in one line the reason for a search that was cut short.
 func reasonOf(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return "interrupted"
@@ -164,9 +164,8 @@ func (e *engine) curves() {
 	}
 }
 
-// knee is the smallest value whose cost is within 5 % of the best; empty where
-// the costs are not known well enough to say. They are known by their ratio to
-// the cost at from, whose own interval therefore does not matter.
+// knee returns the smallest value whose cost is within 5 % of the best; empty if the intervals are too wide. Costs
+// are ratios to the cost at from, whose own interval therefore does not matter.
 func knee(g tune.Goal, points []tune.CurvePoint, from string) string {
 	loose := func(p tune.CurvePoint) bool { return p.Value != from && loose(p) }
 	cost := func(p tune.CurvePoint) float64 {
@@ -188,5 +187,5 @@ func knee(g tune.Goal, points []tune.CurvePoint, from string) string {
 	return ""
 }
 
-// loose says that an interval is too wide to tell 5 % apart.
+// loose reports whether an interval is too wide to separate costs that differ by 5 %.
 func loose(p tune.CurvePoint) bool { return !(p.CI95[1] <= nearBest*nearBest*p.CI95[0]) }

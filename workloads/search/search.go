@@ -13,7 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// alternative is a change with what screening said of it.
+// alternative is a change with its result from the screening.
 type alternative struct {
 	Change
 	out *tune.Outcome
@@ -21,7 +21,7 @@ type alternative struct {
 	v   tune.Verdict
 }
 
-// search is the whole of it: find what is better, and confirm it.
+// search runs all phases: it finds better settings, and confirms them.
 func (e *engine) search(changes []Change) error {
 	best, err := e.find(changes)
 	e.effects() // also of a search that was cut short
@@ -31,8 +31,8 @@ func (e *engine) search(changes []Change) error {
 	return e.decide(best)
 }
 
-// find screens the changes and searches their combinations. Where nothing
-// better was seen, the time that this leaves goes to what is undecided.
+// find screens the changes and searches their combinations. If nothing looks better, it spends the remaining time on
+// undecided changes.
 func (e *engine) find(changes []Change) ([]Change, error) {
 	if err := e.screen(changes); err != nil {
 		return nil, err
@@ -74,9 +74,9 @@ func (e *engine) screen(changes []Change) error {
 	return nil
 }
 
-// firstLook is the time for the first look at change i: its share of what is
-// left, and beyond it what as few blocks as tell anything take. Half of the time is
-// for what findings name, and those may take that of the whole search.
+// firstLook returns the time for the first look at change i: its share of the remaining time, at least the fewest
+// blocks that give a result. Half of the time is for changes that findings name; those may use the time of the whole
+// search.
 func (e *engine) firstLook(changes []Change, i int) Limits {
 	named := 0
 	for _, c := range changes[i:] {
@@ -93,9 +93,8 @@ func (e *engine) firstLook(changes []Change, i int) Limits {
 	return l
 }
 
-// refine spends time on what is not decided and might be worth having, the
-// most promising first: its blocks are added to those of screening. What
-// screening had no time for is measured now, before anything is measured again.
+// refine spends time on undecided changes that might be better, the most promising first: it adds blocks to those of
+// the screening. Changes that the screening had no time for come before any that has a measurement.
 func (e *engine) refine(until float64) error {
 	for range mostRefined {
 		var undecided []int
@@ -154,8 +153,7 @@ func poolOutcomes(o *tune.Outcome, more *tune.Outcome) *tune.Outcome {
 	return &p
 }
 
-// level is what one of as many comparisons as there are changes may leave out: so
-// many are made that some would look better by chance.
+// level returns the error rate of one comparison among all changes: with so many, some would look better by chance.
 func (e *engine) level() float64 { return confidence / float64(max(1, len(e.alts))) }
 
 // weigh judges one comparison.
@@ -208,7 +206,7 @@ func (e *engine) effect(a alternative, ci [2]float64, p float64) {
 	e.out.Effects = append(e.out.Effects, f)
 }
 
-// reason says why a row has no figure; empty where it has one.
+// reason returns the reason for a row without a figure; empty if it has one.
 func (a alternative) reason() string {
 	switch {
 	case a.out == nil:

@@ -79,8 +79,8 @@ func (p *InProcess) open(ctx context.Context, side Side) (_ *bench, err error) {
 	return s, nil
 }
 
-// oneTimeNames are the entries of a session's input that are seconds paid once.
-// Other times there are of every batch.
+// oneTimeNames lists the entries of a session's input that are one-time costs in seconds. The other times are per
+// batch.
 func oneTimeNames() []string { return []string{"autotune_s", "graph_setup_s", "host_memory_s"} }
 
 // oneTimeOf reads them.
@@ -94,7 +94,7 @@ func oneTimeOf(in map[string]any) map[string]float64 {
 	return out
 }
 
-// readInput takes one-time costs from what the session says of itself.
+// readInput takes one-time costs from the session's description of its input.
 func (s *bench) readInput(in map[string]any) {
 	maps.Copy(s.oneTime, oneTimeOf(in))
 	if n, ok := in["batches_ahead"].(int); ok {
@@ -136,7 +136,7 @@ func (s *bench) check(ctx context.Context) error {
 	return s.main.Sync()
 }
 
-// warm runs until a block is as long as it will be: the first one also loads.
+// warm runs until the length of a block is known: the first step also loads kernels and data.
 func (s *bench) warm() error {
 	s.stepS = 0
 	for range 3 {

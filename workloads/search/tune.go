@@ -5,12 +5,11 @@
 // nothing that the fresh processes did not confirm. In comes a workload with its
 // device, out goes the document of package tune. It imports no concrete workload.
 //
-// The package reads top down: tune.go is the search from start to end,
-// alternatives.go and findings.go list what is tried, search.go and combine.go the order;
-// bench.go measures two settings in turns (session.go opens one, pairs.go decides
-// when it is enough, block.go times one row of steps), effect.go estimates their
-// ratio; confirm.go does so in fresh processes, conclude.go words the result.
-// claims_run.go tests the rules of published tuning guides (package guides).
+// The package reads top down: tune.go is the search from start to end, alternatives.go and findings.go list the
+// changes to try, search.go and combine.go set their order; bench.go measures two settings in turns (session.go opens
+// one, pairs.go decides when to stop, block.go times one row of steps), effect.go estimates their ratio; confirm.go
+// does so in fresh processes, conclude.go words the result. claims_run.go tests the rules of published tuning guides
+// (package guides).
 package search
 
 import (
@@ -28,7 +27,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// Options say what to tune.
+// Options describe the search: its target, limits and ways to measure.
 type Options struct {
 	Workload  workloads.Workload
 	Preset    string
@@ -51,11 +50,11 @@ type Options struct {
 	Peers fs.FS
 
 	Bench Bench
-	// Fresh compares two settings by paired blocks in a process of its own; its
-	// error is that of the process. Nil: nothing is confirmed.
+	// Fresh compares two settings by paired blocks in a process of its own, and returns the process's error. Nil:
+	// nothing is confirmed.
 	Fresh func(ctx context.Context, a, b Side, l Limits) (*tune.Outcome, error)
-	// Findings measures the start in about limit and says which knobs its figures
-	// speak of; they are tried first. Nil: there is nothing to go by.
+	// Findings measures the start in about limit and returns the knobs that its findings name; they are tried first.
+	// Nil: no findings.
 	Findings func(ctx context.Context, limit time.Duration) ([]tune.Hint, error)
 	// Resume is an earlier result that was cut short; its measurements are not
 	// made again and its time counts.
@@ -66,7 +65,7 @@ type Options struct {
 	Now      func() time.Time // nil: time.Now
 }
 
-// Progress says where tune is.
+// Progress is the state of a running search.
 type Progress struct {
 	Phase string // screening, searching, confirming, claims
 	Done  float64
@@ -85,7 +84,7 @@ const (
 	leastFindings = time.Second
 )
 
-// How often what is not decided is measured again, and for how long at least.
+// Rounds in which undecided changes are measured again, and the least time for each.
 const (
 	mostRefined = 3
 	leastRefine = 2 * time.Second
@@ -102,18 +101,17 @@ type engine struct {
 	began   time.Time
 	prior   float64 // seconds spent before a resume
 	round   int     // of measuring again what was undecided
-	// over says which limit the default itself is above; empty where it keeps to them.
+	// over names the limit that the default itself exceeds; empty for none.
 	over string
-	// overhead is what a fresh process took beyond the time it was given: its
-	// start and its end. What it will be is not known before the first.
+	// overhead is the time of a fresh process beyond its limit: its start and its end. It is unknown before the first
+	// process.
 	overhead time.Duration
 	alts     []alternative // every change, in the order in which they are tried
 }
 
-// Run searches. The result is not nil once the options are sound, also when
-// ctx ends: then its status is partial, the error is that of the context, and
-// it can be resumed. A default that cannot be measured is an error, and one that
-// cannot have the goal is ErrUsage, without a result.
+// Run searches. With sound options the result is not nil, even if ctx ends: then its status is partial, the error is
+// the context's, and the search can be resumed. A default that cannot be measured is an error, and one that cannot
+// have the goal is ErrUsage, without a result.
 func Run(ctx context.Context, o Options) (*tune.Result, error) {
 	e, err := newEngine(ctx, o)
 	if err != nil {
@@ -208,9 +206,8 @@ func sameSearch(old, now *tune.Result) error {
 	return nil
 }
 
-// sameBuild says that one program measured both. A working tree is built again
-// and again at one commit, so that only a hash tells; where one side has none,
-// the commit must do.
+// sameBuild reports whether one program measured both. A working tree is built many times at one commit, so only a
+// hash identifies a build; if one side has no hash, the commit must do.
 func sameBuild(old, now *tune.Result) bool {
 	return old.Tool.Commit == now.Tool.Commit && (old.Build == "" || now.Build == "" || old.Build == now.Build)
 }
@@ -226,7 +223,7 @@ func builtAs(r *tune.Result) string {
 
 func (e *engine) spent() float64 { return e.prior + e.Now().Sub(e.began).Seconds() }
 
-// left is what remains of the budget until a share of it is spent.
+// left returns the remaining time of the budget until a share of it is spent.
 func (e *engine) left(share float64) time.Duration {
 	return time.Duration((share*e.Budget.Seconds() - e.spent()) * float64(time.Second))
 }
@@ -254,8 +251,7 @@ func (e *engine) report(phase, note string) {
 	e.Progress(Progress{phase, e.spent(), e.Budget.Seconds(), max(0, e.left(1)), note})
 }
 
-// errSpent says that the time for a comparison is over; it is not an error of
-// the search.
+// errSpent ends a comparison whose time is over; it is not an error of the search.
 var errSpent = errors.New("the budget is spent")
 
 // compare measures b against a, or looks it up.
@@ -274,8 +270,7 @@ func (e *engine) side(set gpuprof.Settings) Side {
 	return Side{Workload: e.Workload, Preset: e.Preset, Knobs: set}
 }
 
-// limitsOf are the limits of one comparison; turn tells those of the same two
-// settings apart.
+// limitsOf returns the limits of one comparison; turn separates repeated comparisons of the same two settings.
 func (e *engine) limitsOf(limit time.Duration, pairs, turn int) Limits {
 	l := e.limits()
 	l.Time, l.Pairs, l.Seed = limit, pairs, e.Seed+uint64(turn)
@@ -309,7 +304,7 @@ func (e *engine) once(phase, key, note string, limit time.Duration, measure func
 	return o, e.save()
 }
 
-// difference is what b sets otherwise than a.
+// difference returns the settings of b that differ from a.
 func difference(a, b gpuprof.Settings) gpuprof.Settings {
 	out := gpuprof.Settings{}
 	for k, v := range b {

@@ -76,7 +76,7 @@ func TestAnswersDiffer(t *testing.T) {
 	}
 }
 
-// An image that the service confuses with another is seen, and so is what is not a number.
+// The check finds an image that the service confuses with another, and a value that is not a number.
 func TestWrongLogits(t *testing.T) {
 	s := openOn(t, workloadtest.Host(t, host.Options{}), "small", "max_batch=4", "depth=1")
 	n := s.net.(*residual)
@@ -122,7 +122,7 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// The floor is that of the network, in its precision.
+// The roofline bound is the network's, in its precision.
 func TestFloors(t *testing.T) {
 	d := workloadtest.Host(t, host.Options{})
 	for precision, flops := range map[string]int64{"fp32": 2 * 4 * 809280, "bf16": 2 * 4 * 809280, "int8": 0} {

@@ -223,7 +223,7 @@ func (d *Device) loadModule(ptx, doing string) (*module, error) {
 		code, _, _ = machinecode.For(ptx, d.is.Arch)
 	}
 	if len(code) > 0 && d.takesCode {
-		// An older driver may not know the format: it has a compiler.
+		// An older driver may not know the format, but it can compile the PTX.
 		switch r := d.drv.ModuleLoad(&m.h, &code[0], new(jit)); {
 		case r == success:
 			if !made {

@@ -108,7 +108,7 @@ func parts(t *testing.T, f Family) []*Part {
 	return all
 }
 
-// mace-large's weights are aligned as they lie; those of deepaw's third layer take 54 columns more.
+// mace-large's weights are aligned without padding; the weights of deepaw's third layer take 54 columns more.
 func TestColumns(t *testing.T) {
 	families := Families()
 	for i, want := range map[int]Columns{2: {Stride: 2176}, 5: {Stride: 3292}} {

@@ -74,7 +74,7 @@ func (n *Net) Check(ctx context.Context, s device.Stream, slot int, ids []int) (
 	return append(c.stageChecks(), logits), nil
 }
 
-// poisonSlot poisons the slot and gives it the images.
+// poisonSlot fills the slot with NaN and then writes its images.
 func (c *checker) poisonSlot() error {
 	sl := &c.n.slots[c.slot]
 	for _, b := range append(sl.act[:], sl.raw, sl.cols, sl.q, sl.sums, sl.most) {

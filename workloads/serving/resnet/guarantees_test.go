@@ -85,7 +85,7 @@ func TestCheckFindsAnotherImage(t *testing.T) {
 	}
 }
 
-// Memory is what Open takes, to the byte.
+// Open takes the counted memory, to the byte.
 func TestMemoryIsCounted(t *testing.T) {
 	for _, o := range []Options{
 		{Shape: Small()}, {Shape: odd(), Precision: INT8, Impl: Im2col, Layout: NCHW, Preprocess: OnDevice}, {Shape: stemmed(), BN: Apart, Impl: Direct}, {Shape: odd(), Precision: INT8, BN: Apart},

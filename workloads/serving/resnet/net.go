@@ -359,7 +359,7 @@ func (n *Net) Image(i int) []byte {
 // Fill writes image i into dst as Input has it: its bytes, or prepared on the host.
 func (n *Net) Fill(dst []byte, i int) { n.FillImage(dst, n.Image(i)) }
 
-// FillImage does so with an image [source,source,3] of others.
+// FillImage does the same with the caller's own image [source,source,3].
 func (n *Net) FillImage(dst, image []byte) {
 	if n.o.Preprocess == OnDevice {
 		copy(dst, image)

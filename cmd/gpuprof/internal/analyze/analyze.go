@@ -85,14 +85,13 @@ func (c *Cmd) Run(a *cli.App) error {
 	return errors.Join(analysis.Show(a, c.Format, s), savedPart(analysis, c.cuts()).Save(a, outs, s, c.Plot, c.Force), analysis.SendTo(a, server, s))
 }
 
-// showsTraces says whether an output of a comparison shows the traces themselves, beside
-// what was found in them.
+// showsTraces reports whether an output of a comparison shows the traces themselves as well as the findings.
 func showsTraces(o cli.Output) bool {
 	return slices.Contains([]string{"html", "png", "svg"}, o.Format.Name)
 }
 
-// study analyses what was given; keep says whether the traces of a comparison, which may
-// be large, are needed after that. first is the first file, where it is open.
+// study analyses the given traces. keep holds the traces of a comparison, which may be large, in memory afterwards.
+// first is the first file, if it is open.
 func (c *Cmd) study(a *cli.App, first *input.File, keep bool) (*cli.Study, error) {
 	if c.cuts() {
 		return c.cutStudy(a)

@@ -22,7 +22,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// cuts says that a part of the trace is asked for.
+// cuts reports whether the user asked for a part of the trace.
 func (c *Cmd) cuts() bool { return c.Steps != "" || c.Window != "" }
 
 // checkCut refuses what cannot be cut out.

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 )
 
-// openFirst opens the first file, to tell a memory snapshot from a trace. It is nil where
-// that is a folder or cannot be opened, which reading it explains. A part is cut from
-// plain files alone, so that a pipe stays as it is.
+// openFirst opens the first file, to distinguish a memory snapshot from a trace. It returns nil for a folder, and for
+// a file that cannot be opened: reading it later gives the error. A part is cut from plain files alone, so that a
+// pipe stays unread.
 func (c *Cmd) openFirst(a *cli.App) (in *input.File, err error) {
 	if c.Traces, err = withSnapshots(c.Traces, c.Compare); err != nil {
 		return nil, err

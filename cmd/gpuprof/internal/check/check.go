@@ -107,7 +107,7 @@ func (c *Cmd) checkVectors(a *cli.App, t *cli.Target, dev device.Device, file []
 	return r, err
 }
 
-// tell prints and writes what was compared; the error is that of a comparison that failed.
+// tell prints and writes the report of the comparison; the error reports a comparison that failed.
 func (c *Cmd) tell(a *cli.App, r *gpuprof.CheckReport, outs []cli.Output) error {
 	document.CleanStrings(r) // kinds of cases are the file's words
 	a.Verbose = true         // a failed case is not left out

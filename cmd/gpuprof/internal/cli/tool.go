@@ -61,9 +61,8 @@ func BuildHash() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// CheckCache is where passed checks are remembered and the build they are
-// remembered for. Without a place or a hash both are empty, and every run
-// checks again.
+// CheckCache returns the folder that stores passed checks, and the hash of the build for which they passed. Without a
+// folder or a hash both are empty, and every run checks again.
 func CheckCache() (dir, build string) {
 	dir, err := CacheDir()
 	build = BuildHash()

@@ -68,7 +68,7 @@ func (c *Cmd) Run(a *cli.App, machine *Machine) error {
 	return c.look(a, machine)
 }
 
-// look says what this machine can measure; the error is that nothing can be.
+// look reports the devices and probes that work on this machine; the error means that none does.
 func (c *Cmd) look(a *cli.App, machine *Machine) error {
 	k := a.Documents.Diagnosis
 	if i := slices.IndexFunc(c.Output, cli.IsRankFolder); i >= 0 {
@@ -89,8 +89,8 @@ func (c *Cmd) look(a *cli.App, machine *Machine) error {
 	return nil
 }
 
-// diagnose opens every device of this build and adds what the machine says. The
-// GPUs are looked at before any is opened: who uses them then is somebody else.
+// diagnose opens every device of this build and adds the machine's own reports. It examines the GPUs before it opens
+// any, so that the processes on a GPU are others.
 func diagnose(a *cli.App, machine *Machine) []gpuprof.CheckLine {
 	gpus := machine.ExamineGPUs()
 	var lines []gpuprof.CheckLine

@@ -64,12 +64,12 @@ func (c *Cmd) bench(a *cli.App, machine *Machine) error {
 // betweenRounds is the time from one round to the next: what disturbs a GPU lasts.
 const betweenRounds = time.Minute
 
-// Measured is what a round of doctor --bench found.
+// Measured is the result of one round of doctor --bench.
 type Measured struct {
 	Cards  []health.Card
 	links  []health.Link
 	reduce *health.AllReduce
-	// reference is what a fleet reaches, nil without --against.
+	// reference holds the rates of a fleet, nil without --against.
 	Reference *fleet.Report
 }
 
@@ -106,7 +106,7 @@ func (c *Cmd) measureOnce(a *cli.App, machine *Machine, last bool) (m Measured, 
 	sight, err := machine.GPUs()
 	defer func() { _ = sight.Close() }() // the measurement is over and reports its own failures
 	if err != nil {
-		// Without a GPU to measure, a fault that the machine tells of is the reason.
+		// Without a GPU to measure, a fault that the machine reports is the reason.
 		m.Cards = sight.Accounts(a.Ctx, nil, len(c.Device) == 0)
 		if slices.ContainsFunc(m.Cards, func(c health.Card) bool { return c.Faulty() }) {
 			return m, nil
@@ -204,7 +204,7 @@ func verdictOf(report *health.Report, sink *cli.RankSink) error {
 	case health.NotChecked:
 		return cli.Verdict{Code: cli.ExitInconclusive, Text: fmt.Sprintf("checking the GPUs: not checked: %s; run as root on the node itself, or check these GPUs by other means", report.Reason)}
 	case health.Unknown:
-		// One GPU on each node has nothing beside it: gpuprof fleet compares the nodes.
+		// With one GPU per node there is no second one to compare with: gpuprof fleet compares the nodes.
 		if sink != nil {
 			return nil
 		}
@@ -224,10 +224,9 @@ func verdictOf(report *health.Report, sink *cli.RankSink) error {
 	return nil
 }
 
-// chooseGPUs turns names into positions among the GPUs this process sees and
-// UUIDs of those it does not see. A name is CUDA's index, with or without
-// "cuda:", a UUID or the beginning of one, or what NVML knows: the name of a
-// MIG instance, "0:1", a PCI bus id. No name means every GPU.
+// chooseGPUs turns names into indexes of the GPUs that this process sees, and UUIDs of the others. A name is CUDA's
+// index, with or without "cuda:", a UUID or the beginning of one, or a name of NVML's: a MIG instance, "0:1", a PCI
+// bus id. No name means every GPU.
 func chooseGPUs(view gpuNames, names []string) (here []int, away []string, err error) {
 	shown := view.Shown()
 	if len(names) == 0 {
@@ -305,8 +304,8 @@ func notShown(shown []GPUName, name string, err error) error {
 	return gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: CUDA shows this process %s", name, strings.Join(names, ", ")).WithFix("choose one of them")
 }
 
-// benchElsewhere measures a GPU or MIG instance in a process that sees nothing
-// else: CUDA shows a process one MIG instance at most, the one it was told.
+// benchElsewhere measures a GPU or MIG instance in a process that sees nothing else: CUDA shows a process at most the
+// one MIG instance that CUDA_VISIBLE_DEVICES names.
 func benchElsewhere(ctx context.Context, uuid string) []health.Card {
 	exe, err := cli.OwnProgram()
 	if err != nil {
@@ -354,7 +353,7 @@ type benchProgress struct {
 	done, total int
 }
 
-// phasesOf is how many phases devicebench.Run tells of for each device.
+// phasesOf is the number of phases that devicebench.Run reports for each device.
 const phasesOf = 6
 
 func newBenchProgress(a *cli.App, here, away int) *benchProgress {

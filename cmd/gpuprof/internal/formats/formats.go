@@ -1,6 +1,6 @@
-// Package formats has the table of what is written as what: for each kind of document its formats on
-// standard output and in files. Results come in; text, pages, pictures and profiles go to a writer. It
-// alone names the packages of report. It imports cli, and no verb, workload or device.
+// Package formats has the table of output formats: for each kind of document its formats on standard output and in
+// files. Results come in; text, pages, pictures and profiles go to a writer. It alone names the packages of report.
+// It imports cli, and no verb, workload or device.
 package formats
 
 import (
@@ -154,8 +154,8 @@ func withPictures[D any](draw func(doc D, plot string) (*figure.Figure, error), 
 	return others
 }
 
-// withPages adds the formats of what a page is built of, and the document's own JSON where
-// others has none; limit is how many bytes Markdown may take, 0 any.
+// withPages adds the formats that are made from a page, and the document's own JSON if others has none; limit is the
+// maximum size of Markdown in bytes, 0 for any.
 func withPages[D any](build func(D) (*page.Page, error), limit int, others map[string]cli.Writer[D]) map[string]cli.Writer[D] {
 	if others == nil {
 		others = map[string]cli.Writer[D]{}
@@ -191,7 +191,7 @@ func whole[D any](formats map[string]cli.Writer[D]) map[string]cli.Writer[D] {
 	return formats
 }
 
-// wideInFull prints tables however wide they are where every row is printed: nothing is cut then.
+// wideInFull prints tables at full width where every row is printed, so that no cell is cut.
 func wideInFull[D any](formats map[string]cli.Writer[D]) map[string]cli.Writer[D] {
 	write := formats["table"]
 	formats["table"] = func(w io.Writer, doc D, o cli.Screen) error {
@@ -267,9 +267,8 @@ var lists = regexp.MustCompile(`\[\n *(?:(?:null|[-+.0-9eE]+),?\n *)+\]`)
 // oneLine prints a process's samples in one line, not one a line.
 func oneLine(list []byte) []byte { return bytes.Join(bytes.Fields(list), nil) }
 
-// startedAt is when the first process of a comparison was measured, for JUnit. The
-// zero time where no result says so: today's would make other bytes of the same
-// input.
+// startedAt returns the start time of a comparison's first process, for JUnit. Without a known start it is the zero
+// time: the current time would make other bytes of the same input.
 func startedAt(c *compare.Comparison) time.Time {
 	first := math.Inf(1)
 	for _, t := range c.Order {
@@ -287,5 +286,5 @@ func startedAt(c *compare.Comparison) time.Time {
 // stages, and any other document what it is made for.
 func PlotKinds() []string { return figure.Kinds() }
 
-// PlotsText says which document has which of them; of is one kind of document, or "".
+// PlotsText lists the plots of each document; of is one kind of document, or "" for all.
 func PlotsText(of string) string { return figure.KindsText(of) }

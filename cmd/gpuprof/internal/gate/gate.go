@@ -35,7 +35,7 @@ type Cmd struct {
 	judge.Flags    `embed:""`
 }
 
-// builds are what --against, --aa and --plan measure.
+// builds describes the builds that --against, --aa and --plan measure.
 func (c *Cmd) builds() *judge.Builds {
 	b := &judge.Builds{Args: c.Args, Against: c.Against, Build: c.Build, Result: c.Result, Budget: c.Budget, MinTime: c.MinTime, Preset: c.Preset, Set: c.Set, Device: c.Device, Link: c.Link}
 	switch {

@@ -21,8 +21,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// noiseBlocks is how many pairs gate --aa measures where the budget allows: 48
-// processes show a share of slow ones to about 5 points.
+// noiseBlocks is the number of pairs that gate --aa measures if the budget allows: 48 processes show a share of slow
+// ones to about 5 points.
 const noiseBlocks = 24
 
 // measureNoise is gate --aa: the program of this side against itself.
@@ -64,7 +64,7 @@ func noise(m *judge.BlockRun, o compare.Options) (*compare.MachineNoise, error) 
 	return compare.MeasureNoise(blocks, o)
 }
 
-// planGate is gate --plan: what the noise kept by --aa says.
+// planGate is gate --plan: a plan from the noise that --aa stored.
 func (c *Cmd) planGate(a *cli.App, o compare.Options) error {
 	b := c.builds()
 	if err := b.Measurable(a, a.Rest); err != nil {
@@ -108,8 +108,7 @@ func sameSides(c *judge.Builds, run judge.Children) (out [2]judge.Side, done fun
 	return out, done, err
 }
 
-// NoiseFile is where a runner's noise is kept; the name says nothing of the
-// command, which may hold what is not for others.
+// NoiseFile returns the file for a runner's noise. Its name does not show the command, which may hold secrets.
 func NoiseFile(machine, command string) (string, error) {
 	dir, err := cli.CacheDir()
 	if err != nil {
@@ -141,7 +140,7 @@ func keepNoise(n *compare.MachineNoise) error {
 	return nil
 }
 
-// keptNoise reads it; ErrUsage where there is none that can be read.
+// keptNoise reads it; ErrUsage if the file is missing or unreadable.
 func keptNoise(machine, command string) (*compare.MachineNoise, error) {
 	refuse := func(why string) (*compare.MachineNoise, error) {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "planning the gate: %s on this machine", why).WithFix("measure it with the same command line and --aa instead of --plan and --against")

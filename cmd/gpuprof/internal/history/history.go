@@ -1,6 +1,6 @@
-// Package history is gpuprof history: it adds sessions to a store, shows trends, and decides whether
-// something became slower over the last sessions; it also keeps baselines in a folder. Results and a store come in; a report goes to the
-// terminal, to files or to a site. It imports cli, input and judge, and no other verb.
+// Package history is the verb gpuprof history: it adds sessions to a store, shows trends, and decides whether a
+// benchmark became slower over the last sessions; it also keeps baselines in a folder. Results and a store come in; a
+// report goes to the terminal, to files or to a site. It imports cli, input and judge, and no other verb.
 package history
 
 import (
@@ -42,10 +42,10 @@ func (Cmd) Help() string {
 	)
 }
 
-// open is the store that the command line or the environment names.
+// open opens the store that the command line or the environment names.
 func (h *Cmd) open() (*history.Store, error) { return judge.OpenHistory(h.Store) }
 
-// trends are the flags of what reads a store.
+// trends holds the flags of the commands that read a store.
 type trends struct {
 	Benchmark string     `arg:"" optional:"" help:"Benchmark to show, as gpuprof history names it; without it all."`
 	Metric    []string   `sep:"none" placeholder:"GLOB" help:"Only these metrics; may be repeated."`
@@ -85,7 +85,7 @@ func (c *ShowCmd) Run(a *cli.App, h *Cmd) error {
 	return nil
 }
 
-// report reads the store, and prints and writes what it says.
+// report reads the store, and prints and writes its report.
 func (c *trends) report(a *cli.App, h *Cmd, watch bool) (*history.Report, error) {
 	defer input.LimitHeap(outside.DocumentMemory())()
 	files, sites := c.divided()
@@ -117,7 +117,7 @@ func (c *trends) report(a *cli.App, h *Cmd, watch bool) (*history.Report, error)
 	return r, errors.Join(errs...)
 }
 
-// options are those of the command line, with the order of this checkout.
+// options returns the options from the command line, with the commit order of this checkout.
 func (c *trends) options(a *cli.App, project string) (history.Options, error) {
 	o := history.Options{Filter: history.Filter{Project: project, Benchmark: c.Benchmark, Class: c.Class}, Metrics: c.Metric, Last: c.Last, Tool: a.Tool}
 	if c.Last < history.LeastSessions {
@@ -139,7 +139,7 @@ func (c *trends) options(a *cli.App, project string) (history.Options, error) {
 	return o, err
 }
 
-// divided are the files and the folders among the outputs.
+// divided splits the outputs into files and folders.
 func (c *trends) divided() (files, sites []string) {
 	for _, o := range c.Output {
 		info, err := os.Stat(o)

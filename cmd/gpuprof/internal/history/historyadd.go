@@ -109,8 +109,7 @@ func addResult(a *cli.App, store *history.Store, path string, sentinel *compare.
 	return nil
 }
 
-// readResults reads every result of a file, those of a sweep too, or the counters and
-// step times of a trace.
+// readResults reads every result of a file, each point of a sweep, or the counters and step times of a trace.
 func readResults(a *cli.App, path string) ([]*compare.Result, error) {
 	in, err := input.OpenFile(a.Ctx, path)
 	if err != nil {

@@ -29,8 +29,7 @@ func (Cmd) Help() string {
 	return cli.Examples("gpuprof explain list", "gpuprof explain list knobs e3nn", "gpuprof explain list presets", "gpuprof explain list devices --format json", "gpuprof explain list rules")
 }
 
-// listing is what list prints as JSON; parts that were not asked for are left
-// out.
+// listing is the document that list prints as JSON, without the parts that the user did not ask for.
 type listing struct {
 	Workloads []workloadEntry `json:"workloads,omitempty"`
 	Presets   []presetEntry   `json:"presets,omitempty"`
@@ -96,7 +95,7 @@ func (c *Cmd) Run(a *cli.App) error {
 	return l.print(a.Stdout)
 }
 
-// explained are the lists of what explain knows, by kind.
+// explained returns the lists of explain's entries, by kind.
 func (l *listing) explained() map[explain.Kind]*[]explain.Entry {
 	return map[explain.Kind]*[]explain.Entry{explain.Rule: &l.Rules, explain.Warning: &l.Warnings, explain.Column: &l.Columns, explain.Term: &l.Terms}
 }
@@ -201,8 +200,7 @@ func (l listing) presetRows() [][]string {
 	return rows
 }
 
-// knobRows gives a knob several lines, since what it accepts and does would
-// not fit beside each other.
+// knobRows gives a knob several lines, since its values and its effect do not fit on one.
 func (l listing) knobRows() [][]string {
 	rows := [][]string{{"WORKLOAD", "KNOB", "DEFAULT", "KIND", "ACCEPTS, WHAT IT DOES, IN PRESETS"}}
 	for _, e := range l.Knobs {

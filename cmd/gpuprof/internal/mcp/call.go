@@ -19,15 +19,15 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// ended is how a process of this program ended.
+// ended holds the exit code and outputs of a process of this program.
 type ended struct {
 	out   string // standard output
 	words string // the last of standard error
 	code  int
 }
 
-// run starts this program with a command line in a folder ("" is the server's) and waits for its end, or limit (0 is
-// none). The error says that it gave no exit code: it was ended, or did not start.
+// run starts this program with a command line in a folder ("": the server's) and waits for its end, or limit (0:
+// none). The error means that there is no exit code: the process was killed, or did not start.
 func (s *server) run(ctx context.Context, folder string, limit time.Duration, args ...string) (ended, error) {
 	if folder != "" && !cli.IsDir(folder) {
 		return ended{}, gpuprof.Errorf(gpuprof.ErrUsage, "working in %s: it is no folder", folder).WithFix("give a folder that exists")
@@ -136,7 +136,7 @@ func brief(verb string, tokens int) []string {
 	return args
 }
 
-// flag adds --name=value where there is a value.
+// flag adds --name=value if the value is not empty.
 func flag(args []string, name, value string) []string {
 	if value == "" {
 		return args

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
-// told is the error of an answer.
+// told returns the error in an answer.
 func told(t *testing.T, r *sdk.CallToolResult) cli.Complaint {
 	t.Helper()
 	var said struct{ Error cli.Complaint }

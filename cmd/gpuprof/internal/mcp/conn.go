@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/child"
 )
 
-// drainFor is how long calls may take to end what they started, once the session ends.
+// drainFor limits the time in which calls end their processes after the end of the session.
 const drainFor = 4 * child.Patience
 
 // transport is one whose end of the input ends what calls have started, and is passed on when they are answered.

@@ -28,7 +28,7 @@ func (Cmd) Help() string {
 		cli.Examples("gpuprof mcp")
 }
 
-// Texts are what the server publishes beside its tools.
+// Texts are the documents that the server publishes in addition to its tools.
 type Texts struct {
 	Schemas func() map[string]func() ([]byte, error) // JSON schemas by the name of the output
 }

@@ -31,7 +31,7 @@ type programIn struct {
 	where
 }
 
-// program is how a command went.
+// program describes the end of a command and its recording.
 type program struct {
 	Recording string   `json:"recording"` // the folder
 	ExitCode  int      `json:"exit_code"`
@@ -46,7 +46,7 @@ const (
 	failedKept = 900
 	notesKept  = 6
 	noteKept   = 200
-	// leastForProgram is the smallest limit of tokens: what is told of the program and an analysis fit.
+	// leastForProgram is the smallest limit of tokens: the description of the program and an analysis fit.
 	leastForProgram = 1400
 	usualLimit      = 30 * time.Minute
 )

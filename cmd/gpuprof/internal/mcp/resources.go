@@ -66,7 +66,7 @@ func ruleText(e *explain.Entry) string {
 	return b.String()
 }
 
-// document is a whole document: of a file that gpuprof wrote as it is, of a recording what analyze finds.
+// document returns a whole document: a file that gpuprof wrote, unchanged; for a recording, the analysis.
 func (s *server) document(ctx context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 	file, err := url.PathUnescape(strings.TrimPrefix(r.Params.URI, documents))
 	if err != nil || file == "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// findOld looks for what --baseline names before anything is measured. Where none of
-// the stored ones fits, the run goes on without, and a note says so.
+// findOld looks up the --baseline before the measurement. If no stored baseline fits, the run continues without one,
+// and a note reports it.
 func (s *session) findOld() (err error) {
 	s.olds = make([]*input.OldSide, len(s.plans))
 	if s.Baseline == "" {

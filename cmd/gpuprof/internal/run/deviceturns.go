@@ -156,8 +156,8 @@ func (s *session) rounds(devices []*deviceTurn, show func(measure.Progress)) {
 	}
 }
 
-// enoughRounds says that the rounds may end: there are as many as were asked for, or as an
-// interval takes and both kinds of turn had their time, or the time is over.
+// enoughRounds reports whether the rounds may end: the requested number is done, or enough for an interval with both
+// kinds of turn at their full time, or the time is over.
 func (s *session) enoughRounds(d *deviceTurn, spent time.Duration) bool {
 	n, seconds := len(d.turns)/2-judge.WarmTurns, 0.0
 	if s.Samples > 0 {
@@ -203,7 +203,7 @@ func (d *deviceTurn) sorted(rounds int) fleet.DeviceRun {
 	return out
 }
 
-// why is why a device failed, in the words of its process; nil where it did not.
+// why returns the failure of a device, in the words of its process; nil without one.
 func (d *deviceTurn) why() error {
 	if dead, ok := errors.AsType[*judge.DeadError](d.err); ok && d.TurnProcess != nil && dead != nil {
 		return cli.ProcessError(d.TurnProcess.Err, cmp.Or(d.Proc.Words(), d.err.Error()))

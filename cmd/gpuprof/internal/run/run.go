@@ -164,7 +164,7 @@ func (s *session) leave(runs []*gpuprof.Run) error {
 	return s.sink.Leave(document.Run, text.Bytes())
 }
 
-// advise gives the runs with what their figures say about their knobs.
+// advise adds to the runs the advice that follows from their figures.
 func (s *session) advise(runs []*gpuprof.Run) []*gpuprof.Run {
 	o := advise.Options{Workload: s.aim.Workload}
 	if base, err := workloads.Resolve(s.aim.Workload, s.aim.Preset, nil); err == nil {
@@ -261,8 +261,8 @@ func (c *Cmd) checkNumbers(w measure.Warmup) error {
 	return nil
 }
 
-// measureAll measures every point of the sweep. A point that fails is kept as
-// far as it got and the others go on; an interrupt ends all.
+// measureAll measures every point of the sweep. A point that fails is stored with the figures it has, and the others
+// continue; an interrupt ends all.
 func (s *session) measureAll() ([]*gpuprof.Run, error) {
 	var runs []*gpuprof.Run
 	var errs []error

@@ -172,7 +172,7 @@ func (c *Cmd) prepare(a *cli.App) (*tuning, error) {
 	return t, err
 }
 
-// checked checks what is measured: all but the files.
+// checked checks the workload, the device and the settings; it leaves the files to files.
 func (c *Cmd) checked(a *cli.App) (*tuning, error) {
 	t := &tuning{Cmd: c, app: a}
 	if err := c.checkTune(); err != nil {
@@ -222,8 +222,8 @@ func (c *Cmd) checkTune() error {
 	return nil
 }
 
-// target finds workload, device and settings. Names are checked first: what is
-// misspelt is that on every machine, and before anything is written.
+// target finds workload, device and settings. It checks names first: a misspelt name is wrong on every machine, and
+// must be reported before anything is written.
 func (t *tuning) target() error {
 	t.opts.Set = gpuprof.Settings{}
 	if !t.Claims {
@@ -274,8 +274,7 @@ func (t *tuning) describeDevice() error {
 	return dev.Close()
 }
 
-// files decides what is written. The state is one of the outputs, or where none was asked
-// for a file of the user's cache.
+// files chooses the output files. The state is one of the outputs, or without any a file of the user's cache.
 func (t *tuning) files() error {
 	paths := t.Output
 	t.state = t.Resume
@@ -304,8 +303,8 @@ func (t *tuning) files() error {
 	return nil
 }
 
-// cachedState is a new file of the user's cache for the state of a search that has no
-// .json output; an interrupted search goes on from it.
+// cachedState returns a new file of the user's cache for the state of a search without a .json output, so that an
+// interrupted search can resume.
 func cachedState() (string, error) {
 	dir, err := cli.CacheDir()
 	if err != nil {

@@ -89,7 +89,7 @@ func (t *tuning) pairArgs(a, b search.Side, l search.Limits, file string) []stri
 	return args
 }
 
-// pair is such a process.
+// pair is the entry point of such a process.
 func (c *Cmd) pair(a *cli.App) error {
 	// Ctrl-C reaches every process of the terminal; this one leaves it to its
 	// parent, which passes the request on as SIGTERM.
@@ -129,8 +129,8 @@ func (c *Cmd) pair(a *cli.App) error {
 	return runfile.Write(c.PairOut, true, func(w io.Writer) error { return json.NewEncoder(w).Encode(o) })
 }
 
-// findings measures the start in a process of its own, as run does, and says
-// which knobs its findings would turn: those that claim most first.
+// findings measures the start in a process of its own, as run does, and returns the knobs that its findings would
+// turn: the largest claim first.
 func (t *tuning) findings(ctx context.Context, limit time.Duration) ([]tune.Hint, error) {
 	run, err := t.whole(ctx, t.opts.Workload, t.opts.Preset, t.opts.Set, limit)
 	if run == nil {

@@ -175,7 +175,7 @@ func (t *tuning) earlier() error {
 	return nil
 }
 
-// files decides what is written; the first JSON file is kept up to date.
+// files chooses the output files; the first JSON file is kept up to date during the search.
 func (t *tuning) files() error {
 	paths := t.Output
 	t.state = t.Resume
