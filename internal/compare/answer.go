@@ -40,7 +40,7 @@ func (c *Comparison) Answer() gpuprof.Answer {
 	default:
 		a.Verdict, a.Tone, a.Sentence = c.passText(m)
 	}
-	if m != nil {
+	if m != nil && c.Verdict != NotComparable { // a ratio of two different measurements has no meaning
 		a.Bar = m.ratioBar()
 	}
 	return a
