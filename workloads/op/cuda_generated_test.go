@@ -69,7 +69,7 @@ func TestCUDAGeneratedIsBitIdentical(t *testing.T) {
 			tp.Segment = 16
 			conv := g.convolution(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{0, 20, 1}, 9))
 			var first []float64
-			for run := range 100 {
+			for run := range repeats(t) {
 				if run > 0 && !cudatest.Installed(t) {
 					sim.Set(t, sim.Library(t), fmt.Sprintf("order=shuffle:%d", run))
 				}

@@ -221,7 +221,7 @@ func TestCUDAGeneratedGradientIsBitIdentical(t *testing.T) {
 			gradient := l.gradient(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{0, 20, 1}, 9), false)
 			gradient.launches(t, c.kernel, "tp_grad_dy", c.xKernel, "tp_grad_sum")
 			var first []float64
-			for run := range 100 {
+			for run := range repeats(t) {
 				if run > 0 && !cudatest.Installed(t) {
 					sim.Set(t, sim.Library(t), fmt.Sprintf("order=shuffle:%d", run))
 				}

@@ -25,6 +25,15 @@ type gpu struct {
 	rnd *rand.Rand
 }
 
+// repeats is how often a kernel must give the same bits: a hundred times on a GPU and by night, by day twenty times on
+// the simulator.
+func repeats(t testing.TB) int {
+	if nightly || cudatest.Installed(t) {
+		return 100
+	}
+	return 20
+}
+
 func newGPU(t testing.TB) *gpu {
 	t.Helper()
 	lib, simulated := cudatest.Driver(t, "") // with its cuBLAS
