@@ -78,6 +78,10 @@ func (e *engine) between(r *row, before tune.ProgramRun) (after tune.ProgramRun,
 	if baseCPU := math.Sqrt(before.CPU) * math.Sqrt(after.CPU); baseCPU > 0 && tuned.CPU > 0 {
 		r.cpu = append(r.cpu, math.Log(tuned.CPU/baseCPU))
 	}
+	r.startup = append(r.startup, tuned.StartupS-(before.StartupS+after.StartupS)/2)
+	if tuned.Hook != nil {
+		r.graphs = [2]int{tuned.Hook.Seen.Graphs, tuned.Hook.Seen.GraphBreaks}
+	}
 	return after, e.hold(r, tuned)
 }
 

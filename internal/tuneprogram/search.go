@@ -32,6 +32,8 @@ type Options struct {
 	Now      func() time.Time
 	Save     func(*tune.Result) error // after every run
 	Progress func(Progress)
+	// Findings records the program once and returns the findings of the recording; nil: none.
+	Findings func(ctx context.Context) ([]Finding, error)
 	Resume   *tune.Result // an earlier search of the same program, whose runs are taken over
 	// Whole is told that the program makes no steps that the hook sees: its runs are timed whole from then on.
 	Whole func()
@@ -48,8 +50,8 @@ type Progress struct {
 // The search in numbers.
 const (
 	probeWarm, probeSteps = 4, 8
-	leastWarm             = 8
-	leastSteps, mostSteps = 20, 400
+	leastWarm, mostWarm   = 4, 8 // steps that are left out, as many as take a second
+	leastSteps, mostSteps = 8, 400
 	window                = 1500 * time.Millisecond // of measured steps
 	mostEpoch             = 400                     // steps of an epoch that is measured whole
 	plainRuns             = 2
@@ -76,6 +78,7 @@ type engine struct {
 	plain  []tune.ProgramRun // of the program as it is, with the plan
 	own    tune.LossCheck
 	rows   []*row
+	found  []Finding                // of the recording
 	times  map[string]time.Duration // of one run, by the key of its settings
 }
 
@@ -88,10 +91,21 @@ type row struct {
 	losses *tune.LossCheck
 	failed string
 	worse  string // why it is refused
+	// startup has the seconds before the first step beyond those of the program as it is, graphs the graphs and graph
+	// breaks of a compiled model.
+	startup []float64
+	graphs  [2]int
 }
 
 // Run searches, and returns what is known so far with the error that ended it.
 func Run(ctx context.Context, o Options) (*tune.Result, error) {
+	e := newEngine(ctx, o)
+	err := e.search()
+	return e.finish(err), err
+}
+
+// newEngine is a search that has not begun, with an empty document.
+func newEngine(ctx context.Context, o Options) *engine {
 	e := &engine{Options: o, ctx: ctx, began: o.Now(), times: map[string]time.Duration{}}
 	e.p = &tune.Program{Command: document.MaskCommand(o.Command), CPUs: o.CPUs, Copied: o.Copied,
 		Metric: tune.PerStep, Patch: []string{}, Left: []tune.LeftOut{}, Runs: []tune.ProgramRun{}}
@@ -102,15 +116,16 @@ func Run(ctx context.Context, o Options) (*tune.Result, error) {
 	}
 	if o.Resume != nil {
 		e.replay, e.before, e.out.Started = o.Resume.Program.Runs, time.Duration(o.Resume.SpentS*float64(time.Second)), o.Resume.Started
+		e.found = foundBefore(o.Resume.Program.Findings)
 	}
-	err := e.search()
-	return e.finish(err), err
+	return e
 }
 
 func (e *engine) search() error {
 	if err := e.prepare(); err != nil {
 		return err
 	}
+	e.askFindings()
 	if err := e.screen(); err != nil {
 		return err
 	}
@@ -240,6 +255,9 @@ func (e *engine) prepare() error {
 	return e.offerTries()
 }
 
+// wholeSettings stands for the table where none of its settings applies.
+const wholeSettings = "settings of PyTorch"
+
 // prepareWhole is for programs whose steps the hook does not see.
 func (e *engine) prepareWhole(probe tune.ProgramRun) error {
 	if probe.Failed != "" {
@@ -255,7 +273,7 @@ func (e *engine) prepareWhole(probe tune.ProgramRun) error {
 		}
 	}
 	e.describe()
-	e.p.Left = append(e.p.Left, tune.LeftOut{Setting: "settings of PyTorch",
+	e.p.Left = append(e.p.Left, tune.LeftOut{Setting: wholeSettings,
 		Reason: "no step of an optimizer of PyTorch was seen: only --try applies"})
 	return e.offerTries()
 }
@@ -327,7 +345,7 @@ func (e *engine) replan(r tune.ProgramRun) bool {
 		if steps == 0 {
 			steps = min(max(int(math.Ceil(window.Seconds()/r.Cost)), leastSteps), mostSteps)
 		}
-		e.plan = Plan{leastWarm, steps}
+		e.plan = Plan{min(max(int(math.Ceil(1/r.Cost)), leastWarm), mostWarm), steps}
 	}
 	if epoch := epochOf(&h.Seen); e.Steps == 0 && epoch > 1 && epoch <= mostEpoch && (probed || e.p.Epoch == 0) {
 		// A part of an epoch would leave out, or count twice, what its workers do at its start.

@@ -16,7 +16,7 @@ func claimSections(r *tune.Result) []Section {
 	notes := List{Noun: "claim"}
 	for _, c := range r.Claims {
 		verdict := view.Cut(c.Verdict, 40)
-		id, claim := view.Cut(c.ID, 24), view.Cut(c.Claim, 160)
+		id, claim := view.Cut(c.ID, 40), view.Cut(c.Claim, 160)
 		value, interval := Cell{Text: view.None}, Cell{Text: view.None}
 		switch {
 		case c.CI95 == [2]float64{}:
