@@ -26,12 +26,15 @@ import time
 HERE = pathlib.Path(__file__).resolve().parents[2]
 SEED = HERE / "testdata/programs/seed"
 BLOCK = 0.2  # seconds of a block
-LEAST_BLOCKS, MARGIN, SITTING = 12, 0.02, 0.01
+SITTINGS, LEAST_PAIRS, MARGIN = 5, 4, 0.02
 
 
-def row(guide, promise, flag, a, b, least=0.0, work="", common=""):
-    """One promise: the values of a flag, the least speedup promised, and the flag by whose value the cost is divided."""
-    return {"guide": guide, "promise": promise, "flag": flag, "a": a, "b": b, "least": least, "work": work, "common": common}
+def row(guide, promise, flag, a, b, least=0.0, work="", common="", cost=False):
+    """One promise: the values of a flag, the least speedup promised, and the flag by whose value the cost is divided.
+
+    cost: the guide promises no speedup, and the row shows what the change costs.
+    """
+    return {"guide": guide, "promise": promise, "flag": flag, "a": a, "b": b, "least": least, "work": work, "common": common, "cost": cost}
 
 
 # The rows of each command: the first word is the program.
@@ -44,9 +47,9 @@ COMMANDS = {
         row("PyTorch, not the guides", "fused optimizer: faster", "optimizer", "loop", "fused"),
         row("Energy Flow", "torch.compile: 20-35 %", "compile", "off", "on", 1.2),
         row("DeePAW", "a larger batch: 10-20 %", "batch", "32", "128", 1.1, work="batch"),
-        row("RxVision", "the profiler: what watching costs", "profile", "off", "on", common="--episode 20"),
-        row("RxVision", "the profiler with profile_memory", "profile", "off", "memory", common="--episode 20"),
-        row("RxVision", "the profiler with with_stack", "profile", "off", "stack", common="--episode 20"),
+        row("RxVision", "the profiler: what watching costs", "profile", "off", "on", common="--episode 20", cost=True),
+        row("RxVision", "the profiler with profile_memory", "profile", "off", "memory", common="--episode 20", cost=True),
+        row("RxVision", "the profiler with with_stack", "profile", "off", "stack", common="--episode 20", cost=True),
     ],
     "grid.py": [
         row("none", "no change: the error of the method", "view", "eager", "eager"),
@@ -79,7 +82,7 @@ COMMANDS = {
         row("RxVision", "channels_last in training: faster", "layout", "nchw", "nhwc"),
         row("PyTorch, not the guides", "scaled_dot_product_attention: faster", "attention", "loop", "sdpa"),
         row("pharmagen, RxVision", "mixed precision (bfloat16): 1.5-3x", "amp", "off", "bf16", 1.5),
-        row("RxVision, pharmagen", "recomputing activations saves memory, for time", "recompute", "off", "on"),
+        row("RxVision, pharmagen", "recomputing activations saves memory, for time", "recompute", "off", "on", cost=True),
         row("Energy Flow, Aetheria, DeePAW", "torch.compile: 20-35 %", "compile", "off", "on", 1.2),
         row("RxVision", "DistributedDataParallel, gloo, two ranks: faster", "ranks", "1", "2"),
     ],
@@ -96,7 +99,7 @@ COMMANDS = {
     ],
 }
 # What gpuprof tune --claims tries on a program from outside.
-TUNED = {"gru_flow.py": "num_workers,prefetch_factor", "images.py": "num_workers,prefetch_factor", "tabular.py": "num_workers,prefetch_factor"}
+TUNED = {"gru_flow.py": "num_workers", "images.py": "num_workers", "tabular.py": "num_workers"}
 # Promises that no CPU can show; their rows wait for a GPU.
 WAITING = (
     ("Energy Flow", "synchronize before reading memory metrics blocks every step"),
@@ -139,37 +142,43 @@ class Side:
         return max(1, round(BLOCK / (min(self.block(1)[1], self.block(2)[1]) * self.unit)))
 
 
-def student(p, freedom):
-    """The quantile of Student's t by the expansion of Cornish and Fisher: good to 1 % from 5 degrees of freedom on."""
-    z = statistics.NormalDist().inv_cdf(p)
-    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+def student(freedom):
+    """The two-sided 95 % quantile of Student's t."""
+    return {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365}[freedom]
 
 
-def trimmed(logs):
-    """The 20 % trimmed mean with the interval of Tukey and McLaughlin, widened for the one sitting."""
-    xs, cut = sorted(logs), len(logs) // 5
-    kept = len(xs) - 2 * cut
-    mean = statistics.fmean(xs[cut : len(xs) - cut])
-    winsorized = [xs[cut]] * cut + xs[cut : len(xs) - cut] + [xs[-cut - 1]] * cut
-    error = statistics.stdev(winsorized) * math.sqrt(len(xs)) / kept
-    half = student(0.975, kept - 1) * error + SITTING
+def interval(logs):
+    """The mean of the sittings as a ratio, with the interval of Student's t."""
+    mean, half = statistics.fmean(logs), student(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
     return math.exp(mean), [math.exp(mean - half), math.exp(mean + half)]
 
 
-def compare(module, words, row, seconds):
-    """Both sides in turns: ABBA, AB and BA are each a pair. CPU time decides, but for several ranks."""
+def sitting(module, words, row, seconds):
+    """Both sides opened anew and run in turns: ABBA. The medians over pairs of the logarithms of wall and CPU time."""
     sides = [Side(module, [*words, *row["common"].split(), "--" + row["flag"], row[side]], row["work"]) for side in "ab"]
     counts, pairs, deadline = [s.count() for s in sides], [], time.perf_counter() + seconds
-    while len(pairs) < LEAST_BLOCKS or time.perf_counter() < deadline:
+    while len(pairs) < LEAST_PAIRS or len(pairs) % 2 or time.perf_counter() < deadline:
         order = [0, 1] if len(pairs) % 2 == 0 else [1, 0]
         cost = {i: sides[i].block(counts[i]) for i in order}
         pairs.append([math.log(a / b) for a, b in zip(cost[0], cost[1])])
-    wall, cpu = (trimmed(logs) for logs in zip(*pairs))
-    ratio, ci = wall if row["flag"] == "ranks" else cpu
-    out = {"ratio": ratio, "ci95": ci, "wall": wall, "pairs": len(pairs), "first_s": [s.first for s in sides]}
+    for s in sides:
+        s.steps.close()
     if row["flag"] == "compile":
         counters = importlib.import_module("torch._dynamo.utils").counters
-        out["graphs"] = [counters["stats"].get("unique_graphs", 0), sum(counters["graph_break"].values())]
+        graphs = [counters["stats"].get("unique_graphs", 0), sum(counters["graph_break"].values())]
+    else:
+        graphs = None
+    return [statistics.median(logs) for logs in zip(*pairs)], len(pairs), [s.first for s in sides], graphs
+
+
+def compare(module, words, row, seconds):
+    """All sittings of a row. CPU time decides, but for several ranks, which have one sitting and no interval."""
+    runs = [sitting(module, words, row, seconds / SITTINGS) for _ in range(1 if row["flag"] == "ranks" else SITTINGS)]
+    wall, cpu = (interval(logs) if len(logs) > 1 else (math.exp(logs[0]), [0, 0]) for logs in zip(*(r[0] for r in runs)))
+    ratio, ci = wall if row["flag"] == "ranks" else cpu
+    out = {"ratio": ratio, "ci95": ci, "wall": wall, "pairs": sum(r[1] for r in runs), "first_s": runs[0][2]}
+    if runs[0][3]:
+        out["graphs"] = runs[0][3]
     return out
 
 
@@ -248,6 +257,8 @@ def error_of(kept, command):
 def verdict(ci, least, error=0.0):
     """As gpuprof tune --claims judges; the error of equal sides widens the interval."""
     ci = [ci[0] * math.exp(-error), ci[1] * math.exp(error)]
+    if not ci[1]:
+        return "one sitting"
     if ci[0] >= 1 - MARGIN and ci[1] <= 1 + MARGIN:
         return "none"
     if ci[1] < 1:
@@ -273,7 +284,8 @@ def beside(found):
 def shown_verdict(r, found, error):
     if r["a"] == r["b"]:
         return "off by %.0f %%" % (100 * math.expm1(error)) if error else "holds 1"
-    return verdict(found["ci95"], r["least"], error)
+    found = verdict(found["ci95"], r["least"], error)
+    return "costs" if r["cost"] and found == "opposite" else found
 
 
 def rows_of(kept, command):
@@ -286,7 +298,7 @@ def rows_of(kept, command):
         elif "failed" in found:
             yield line(r["guide"], r["promise"], change, "-", "-", "failed", found["failed"].replace("|", "/"))
         else:
-            yield line(r["guide"], r["promise"], change, "x%.2f" % found["ratio"], "%.2f to %.2f" % tuple(found["ci95"]), shown_verdict(r, found, error), beside(found))
+            yield line(r["guide"], r["promise"], change, "x%.2f" % found["ratio"], "%.2f to %.2f" % tuple(found["ci95"]) if found["ci95"][1] else "-", shown_verdict(r, found, error), beside(found))
     tuned = kept.get("tuned")
     for r in tuned["document"]["claims"] if tuned else ():
         if r["id"] == "a/a" or r["verdict"].startswith("not "):
