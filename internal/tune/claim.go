@@ -32,6 +32,8 @@ type Promise struct {
 // claimMargin is the effect that counts as none, either way.
 const claimMargin = 0.02
 
+const moreTime = "; give more time with --budget"
+
 // Judge compares the interval of a speedup with the promise. No effect is a finding like any other: the interval must
 // be narrow enough to show it.
 func (p Promise) Judge(ci [2]float64) (verdict, reason string) {
@@ -42,7 +44,8 @@ func (p Promise) Judge(ci [2]float64) (verdict, reason string) {
 	case ci[0] >= 1-claimMargin && ci[1] <= 1+claimMargin:
 		return ClaimNone, "within 2 % either way"
 	case p.Null && (ci[0] > 1 || ci[1] < 1):
-		return ClaimOpposite, "both sides are equal, so the method is off by this much here, and the other rows may be too; measure again on an idle machine"
+		return ClaimOpposite, "both sides are equal, so the method is off by this much here, and the other rows may " +
+			"be too; measure again on an idle machine"
 	case ci[1] < 1:
 		return ClaimOpposite, "the recommended setting is slower here"
 	case ci[0] > 1 && want > 0 && ci[1] < want:
@@ -50,14 +53,15 @@ func (p Promise) Judge(ci [2]float64) (verdict, reason string) {
 	case ci[0] > 1:
 		return ClaimConfirmed, ""
 	case p.Placebo:
-		return ClaimOpen, "the interval holds no effect, as expected, but more than 2 % either way too; give more time with --budget"
+		return ClaimOpen, "the interval holds no effect, as expected, but more than 2 % either way too" + moreTime
 	case want > 0 && ci[1] < want:
-		return ClaimOpen, fmt.Sprintf("less than the x%.3g that the guide promises, but the interval is too wide to say that there is no effect; give more time with --budget", want)
+		return ClaimOpen, fmt.Sprintf("less than the x%.3g that the guide promises, but the interval is too wide to say "+
+			"that there is no effect", want) + moreTime
 	}
 	if want == 0 {
-		return ClaimOpen, "the interval holds no effect, but more than 2 % beside it too; give more time with --budget"
+		return ClaimOpen, "the interval holds no effect, but more than 2 % beside it too" + moreTime
 	}
-	return ClaimOpen, fmt.Sprintf("the interval holds both no effect and the x%.3g that the guide promises; give more time with --budget", want)
+	return ClaimOpen, fmt.Sprintf("the interval holds both no effect and the x%.3g that the guide promises", want) + moreTime
 }
 
 // ClaimTone rates the news of a claim's verdict, on every surface.

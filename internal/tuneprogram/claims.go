@@ -24,8 +24,8 @@ type Claim struct {
 // claimPairs limits the pairs of runs per setting.
 const claimPairs = 6
 
-// null is the setting that changes nothing: its interval shows the error of the method.
-func null() Claim {
+// nullClaim is the setting that changes nothing: its interval shows the error of the method.
+func nullClaim() Claim {
 	return Claim{Promise: tune.Promise{ID: "a/a", Guide: "none", Claim: "no change: the error of the method itself",
 		Figure: "x1", Placebo: true, Null: true}, Settings: []string{"a/a"}}
 }
@@ -34,7 +34,7 @@ func null() Claim {
 func RunClaims(ctx context.Context, o Options, claims []Claim) (*tune.Result, error) {
 	e := newEngine(ctx, o)
 	e.out.Head = document.NewHead(document.Claims, o.Tool)
-	claims = append([]Claim{null()}, claims...)
+	claims = append([]Claim{nullClaim()}, claims...)
 	err := e.prepare()
 	if err == nil {
 		e.keepClaimed(claims)
@@ -54,15 +54,15 @@ func RunClaims(ctx context.Context, o Options, claims []Claim) (*tune.Result, er
 	return r, err
 }
 
-// keepClaimed leaves the settings that a claim names and those of --try, after the one that changes nothing.
+// keepClaimed leaves the settings that a claim or --try names, after the one that changes nothing.
 func (e *engine) keepClaimed(claims []Claim) {
 	e.rows = slices.DeleteFunc(e.rows, func(r *row) bool {
-		return r.Change != Users && !slices.ContainsFunc(claims, func(c Claim) bool { return c.tests(r.Setting) })
+		return r.Change != Users && !slices.ContainsFunc(claims, func(c Claim) bool { return c.testsSetting(r.Setting) })
 	})
 	e.rows = append([]*row{{Setting: Setting{Knob: "a/a", From: "as it is", Value: "as it is"}}}, e.rows...)
 }
 
-func (c Claim) tests(s Setting) bool {
+func (c Claim) testsSetting(s Setting) bool {
 	return slices.ContainsFunc(c.Settings, func(name string) bool { return named(s, name) })
 }
 
@@ -88,12 +88,12 @@ func (e *engine) screenClaims() error {
 // claimRows are the rows of one claim: one per setting that applies, or one with the reason why none does.
 func (e *engine) claimRows(c Claim) (out []tune.ClaimRow) {
 	for _, r := range e.rows {
-		if c.tests(r.Setting) {
+		if c.testsSetting(r.Setting) {
 			out = append(out, e.claimRow(c, r))
 		}
 	}
 	if len(out) > 1 {
-		for i, r := range slices.DeleteFunc(slices.Clone(e.rows), func(r *row) bool { return !c.tests(r.Setting) }) {
+		for i, r := range slices.DeleteFunc(slices.Clone(e.rows), func(r *row) bool { return !c.testsSetting(r.Setting) }) {
 			out[i].ID += " " + r.Name()
 		}
 	}
@@ -147,7 +147,7 @@ func (e *engine) claimRow(c Claim, r *row) tune.ClaimRow {
 	return out
 }
 
-// claimDetails are the sentences beside a setting's speedup.
+// claimDetails are the details of a setting's speedup.
 func (r *row) claimDetails() (out []string) {
 	if n := len(r.gains); n > 0 {
 		out = append(out, fmt.Sprintf("%s of fresh processes in turns", gpuprof.Plural(n, "pair")))

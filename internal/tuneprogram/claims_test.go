@@ -11,22 +11,22 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// options are those of a search on the machine, whose clock begins at zero.
-func (m *machine) options(seed uint64, budget time.Duration) Options {
+// searchOptions are those of a search on the machine, whose clock begins at zero.
+func (m *machine) searchOptions(seed uint64, budget time.Duration) Options {
 	m.random, m.now = rand.New(rand.NewPCG(seed, 1)), time.Unix(0, 0)
 	return Options{Runner: m, Command: []string{"python", "train.py"}, MaxError: 0.01, Budget: budget, CPUs: 2,
 		Getenv: func(string) string { return "" }, Now: func() time.Time { return m.now }}
 }
 
-func promise(id string, speedup float64, settings ...string) Claim {
+func guidePromise(id string, speedup float64, settings ...string) Claim {
 	return Claim{Promise: tune.Promise{ID: id, Guide: "a guide", Claim: "it is faster", Figure: "10 %", Speedup: speedup}, Settings: settings}
 }
 
 func testedClaims() []Claim {
-	reversed := promise("collect", 0, "gc.collect")
+	reversed := guidePromise("collect", 0, "gc.collect")
 	reversed.Reversed = true
-	return []Claim{promise("loader", 1.1, "num_workers"), promise("anomaly", 2, "anomaly_detection"), promise("zeros", 1.1, "set_to_none"), reversed,
-		promise("rounds", 0, "fused"), promise("tf32", 8, "tf32"), promise("sync", 0, "torch.cuda.synchronize")}
+	return []Claim{guidePromise("loader", 1.1, "num_workers"), guidePromise("anomaly", 2, "anomaly_detection"), guidePromise("zeros", 1.1, "set_to_none"), reversed,
+		guidePromise("rounds", 0, "fused"), guidePromise("tf32", 8, "tf32"), guidePromise("sync", 0, "torch.cuda.synchronize")}
 }
 
 // TestClaims: each verdict comes from the gain that the machine has; a setting that the program cannot take has the
@@ -34,7 +34,7 @@ func testedClaims() []Claim {
 func TestClaims(t *testing.T) {
 	m := &machine{noise: 0.002, gains: map[string]float64{"num_workers=2": 1.5, "anomaly_detection=off": 1.3, "gc.collect=removed": 2, "fused=True": 3},
 		changes: map[string]bool{"fused=True": true}}
-	r, err := RunClaims(context.Background(), m.options(1, time.Hour), testedClaims())
+	r, err := RunClaims(context.Background(), m.searchOptions(1, time.Hour), testedClaims())
 	if err != nil || r.Kind != document.Claims || r.Recommended != nil || r.Conclusion.Text != "" {
 		t.Fatalf("kind %s, recommended %v, %q (%v)", r.Kind, r.Recommended, r.Conclusion.Text, err)
 	}
@@ -62,7 +62,7 @@ func TestClaims(t *testing.T) {
 // has no verdict. The values of --try are rows too.
 func TestClaimsOnShortBudget(t *testing.T) {
 	m := &machine{gains: map[string]float64{"num_workers=2": 1.5}}
-	o := m.options(1, 75*time.Second)
+	o := m.searchOptions(1, 75*time.Second)
 	o.Tries = []Try{{Name: "CHUNK", Values: []string{"8"}}}
 	r, err := RunClaims(context.Background(), o, testedClaims())
 	if err != nil {
@@ -80,10 +80,10 @@ func TestClaimsOnShortBudget(t *testing.T) {
 	}
 }
 
-// TestFindingGains: a finding is tried first, and stands beside the gain of the setting that removes its cause.
+// TestFindingGains: a finding is tried first, and its claim is compared with the gain of the setting that removes its cause.
 func TestFindingGains(t *testing.T) {
 	m := &machine{noise: 0.002, gains: map[string]float64{"num_workers=2": 2, "fused=True": 1.5, "anomaly_detection=off": 1.2, "set_to_none=True": 1.5}}
-	o := m.options(1, time.Hour)
+	o := m.searchOptions(1, time.Hour)
 	asked := 0
 	o.Findings = func(context.Context) ([]Finding, error) {
 		asked++
@@ -106,7 +106,7 @@ func TestFindingGains(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("no rows for %v", want)
 	}
-	resumed := foundBefore(r.Program.Findings)
+	resumed := earlierFindings(r.Program.Findings)
 	if len(resumed) != 4 || resumed[0].Rule != "dataloader-stall" || resumed[0].Share != 0.5 {
 		t.Errorf("the findings of the search that is resumed: %v", resumed)
 	}
@@ -115,7 +115,7 @@ func TestFindingGains(t *testing.T) {
 // TestRecordingFails: a program that cannot be recorded is tuned all the same, with the reason.
 func TestRecordingFails(t *testing.T) {
 	m := &machine{noise: 0.002, gains: map[string]float64{"gc.collect=removed": 2}}
-	o := m.options(1, time.Hour)
+	o := m.searchOptions(1, time.Hour)
 	o.Findings = func(context.Context) ([]Finding, error) { return nil, errStarved }
 	r, err := Run(context.Background(), o)
 	if err != nil || recommended(r) != "gc.collect=removed" {

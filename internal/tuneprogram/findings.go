@@ -13,8 +13,8 @@ type Finding struct {
 	Share float64 // of the step that it claims, 0 to 1; 0: it claims no time
 }
 
-// remedies returns the settings that remove the cause of a rule's finding.
-func remedies(rule string) []string {
+// settingsAgainst returns the settings that remove the cause of a rule's finding.
+func settingsAgainst(rule string) []string {
 	switch rule {
 	case gpuprof.RuleDataloaderStall, gpuprof.RuleCollateBound:
 		return []string{"num_workers", "persistent_workers", "prefetch_factor"}
@@ -65,7 +65,7 @@ func (e *engine) askFindings() {
 	}
 	first := func(r *row) int {
 		for i, f := range e.found {
-			if slices.Contains(remedies(f.Rule), r.Knob) {
+			if slices.Contains(settingsAgainst(f.Rule), r.Knob) {
 				return i
 			}
 		}
@@ -75,8 +75,8 @@ func (e *engine) askFindings() {
 	e.p.Findings = e.findingGains()
 }
 
-// foundBefore are the findings of the search that is resumed; not nil.
-func foundBefore(gains []tune.FindingGain) []Finding {
+// earlierFindings are the findings of the search that is resumed; not nil.
+func earlierFindings(gains []tune.FindingGain) []Finding {
 	out := []Finding{}
 	for _, g := range gains {
 		if !slices.ContainsFunc(out, func(f Finding) bool { return f.Rule == g.Rule }) {
@@ -90,20 +90,20 @@ func foundBefore(gains []tune.FindingGain) []Finding {
 	return out
 }
 
-// findingGains puts each finding of the recording beside the gain of the settings that remove its cause.
+// findingGains pairs each finding of the recording with the gain of the settings that remove its cause.
 func (e *engine) findingGains() (out []tune.FindingGain) {
 	for _, f := range e.found {
 		for _, r := range e.rows {
-			if slices.Contains(remedies(f.Rule), r.Knob) {
-				out = append(out, r.beside(f))
+			if slices.Contains(settingsAgainst(f.Rule), r.Knob) {
+				out = append(out, r.compareClaim(f))
 			}
 		}
 	}
 	return out
 }
 
-// beside compares a finding's claim with the gain of one setting.
-func (r *row) beside(f Finding) tune.FindingGain {
+// compareClaim compares a finding's claim with the gain of one setting.
+func (r *row) compareClaim(f Finding) tune.FindingGain {
 	g := tune.FindingGain{Rule: f.Rule, Setting: r.Name(), Verdict: tune.NotMeasured}
 	if f.Share > 0 && f.Share < 1 {
 		g.Claim = 1 / (1 - f.Share)

@@ -25,7 +25,7 @@ type Folder struct {
 	bytes     int64
 }
 
-// stamp is by what a changed file is told.
+// stamp holds the properties by which a changed file is found.
 type stamp struct {
 	size int64
 	at   time.Time

@@ -50,8 +50,8 @@ type Command struct {
 	Whole bool
 }
 
-// Words is the command line of the unchanged program.
-func (c *Command) Words() []string { return fill(c.Args, c.Start) }
+// CommandLine is the command line of the unchanged program.
+func (c *Command) CommandLine() []string { return fill(c.Args, c.Start) }
 
 // hookConfig is the content of config.json, which the hook reads.
 type hookConfig struct {

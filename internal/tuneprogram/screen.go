@@ -26,7 +26,7 @@ func (e *engine) screen() error {
 		}
 		before := e.plain[len(e.plain)-1]
 		for _, r := range live {
-			if !e.fits(1, 1+reserve, Set{r.Setting}) {
+			if !e.fits(1, 1+e.reservedRuns(), Set{r.Setting}) {
 				continue // a cheaper one may fit
 			}
 			after, err := e.between(r, before)
@@ -37,6 +37,17 @@ func (e *engine) screen() error {
 		}
 	}
 	return nil
+}
+
+// reservedRuns is the number of runs that the screening leaves to the confirmation: of one stage, or of the fewest pairs
+// while no setting is promising.
+func (e *engine) reservedRuns() int {
+	for _, r := range e.rows {
+		if r.failed == "" && r.worse == "" && len(r.gains) > 0 && r.gain() > math.Log(promising) {
+			return reserve
+		}
+	}
+	return 2 * earlyPairs
 }
 
 func btoi(b bool) int {

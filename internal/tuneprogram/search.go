@@ -91,8 +91,8 @@ type row struct {
 	losses *tune.LossCheck
 	failed string
 	worse  string // why it is refused
-	// startup has the seconds before the first step beyond those of the program as it is, graphs the graphs and graph
-	// breaks of a compiled model.
+	// startup has the seconds before the first step beyond the unchanged program's, graphs the graphs and graph breaks
+	// of a compiled model.
 	startup []float64
 	graphs  [2]int
 }
@@ -116,7 +116,7 @@ func newEngine(ctx context.Context, o Options) *engine {
 	}
 	if o.Resume != nil {
 		e.replay, e.before, e.out.Started = o.Resume.Program.Runs, time.Duration(o.Resume.SpentS*float64(time.Second)), o.Resume.Started
-		e.found = foundBefore(o.Resume.Program.Findings)
+		e.found = earlierFindings(o.Resume.Program.Findings)
 	}
 	return e
 }
@@ -204,7 +204,7 @@ func (e *engine) limit(s Set) time.Duration {
 	return most
 }
 
-// fits says that runs with these settings, and as many other ones of the program as it is, end within the budget.
+// fits reports whether runs with these settings, and other ones of the unchanged program, end within the budget.
 // Runs of the search that is resumed cost nothing.
 func (e *engine) fits(runs, others int, s Set) bool {
 	if len(e.p.Runs)+runs+others <= len(e.replay) {
@@ -255,7 +255,7 @@ func (e *engine) prepare() error {
 	return e.offerTries()
 }
 
-// wholeSettings stands for the table where none of its settings applies.
+// wholeSettings names the whole table, where none of its settings applies.
 const wholeSettings = "settings of PyTorch"
 
 // prepareWhole is for programs whose steps the hook does not see.
@@ -327,48 +327,6 @@ func (e *engine) broken(r tune.ProgramRun) error {
 		fix += "; it ran in a copy of the working folder, and --in-place runs it in the folder itself"
 	}
 	return gpuprof.Errorf(gpuprof.ErrInput, "running the program as it is: %s", r.Failed).WithFix("%s", fix)
-}
-
-// replan chooses the steps to measure from a run, and reports whether the plan changed.
-func (e *engine) replan(r tune.ProgramRun) bool {
-	was := e.plan
-	h := r.Hook
-	probed := was == Plan{probeWarm, probeSteps}
-	if h.Ended && h.Steps > 0 && h.Steps <= was.Steps { // it has no more
-		if e.Steps == 0 || h.Steps < e.Steps {
-			e.plan = Plan{was.Warm, h.Steps}
-		}
-		return e.plan != was
-	}
-	if probed {
-		steps := e.Steps
-		if steps == 0 {
-			steps = min(max(int(math.Ceil(window.Seconds()/r.Cost)), leastSteps), mostSteps)
-		}
-		e.plan = Plan{min(max(int(math.Ceil(1/r.Cost)), leastWarm), mostWarm), steps}
-	}
-	if epoch := epochOf(&h.Seen); e.Steps == 0 && epoch > 1 && epoch <= mostEpoch && (probed || e.p.Epoch == 0) {
-		// A part of an epoch would leave out, or count twice, what its workers do at its start.
-		e.p.Epoch = epoch
-		up := func(n int) int { return (n + epoch - 1) / epoch * epoch }
-		e.plan = Plan{up(e.plan.Warm), up(e.plan.Steps)}
-	}
-	return e.plan != was
-}
-
-// epochOf returns the number of steps between two starts of the loader that starts most often; 0 unknown.
-func epochOf(seen *tune.Observed) int {
-	starts := map[int][]int{}
-	for _, at := range seen.Epochs {
-		starts[at[0]] = append(starts[at[0]], at[1])
-	}
-	steps := 0
-	for _, at := range starts {
-		if n := len(at); n >= 2 {
-			steps = max(steps, at[n-1]-at[n-2])
-		}
-	}
-	return steps
 }
 
 // describe writes the properties of the unchanged program into the document.

@@ -60,7 +60,7 @@ func (m *machine) Run(ctx context.Context, s Set, p Plan, _ time.Duration) (tune
 
 // search searches on a machine.
 func (m *machine) search(ctx context.Context, seed uint64, budget time.Duration, resume *tune.Result) (*tune.Result, error) {
-	o := m.options(seed, budget)
+	o := m.searchOptions(seed, budget)
 	o.Resume = resume
 	return Run(ctx, o)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/guides"
 )
 
-// promises are the claims of guides that settings test on the user's program.
-func promises() (out []tuneprogram.Claim) {
+// guideClaims are the claims of guides that settings test on the user's program.
+func guideClaims() (out []tuneprogram.Claim) {
 	for _, k := range guides.Claims() {
 		if len(k.Program) > 0 {
 			out = append(out, tuneprogram.Claim{Promise: tune.Promise{ID: k.ID, Guide: k.Guide, Claim: k.Claim,
@@ -26,8 +26,8 @@ func promises() (out []tuneprogram.Claim) {
 	return out
 }
 
-// findings records a few steps of the unchanged program, as gpuprof run does, and reads the findings.
-func (t *tuning) findings(ctx context.Context) ([]tuneprogram.Finding, error) {
+// recordFindings records a few steps of the unchanged program, as gpuprof run does, and reads the findings.
+func (t *tuning) recordFindings(ctx context.Context) ([]tuneprogram.Finding, error) {
 	exe, err := cli.OwnProgram()
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (t *tuning) findings(ctx context.Context) ([]tuneprogram.Finding, error) {
 	defer scratch.Close()
 	file := filepath.Join(scratch.Dir, "analysis.json")
 	cmd := child.Command{Name: os.Args[0], Args: append([]string{exe, "run", "--quiet", "--stop-after", "-o",
-		filepath.Join(scratch.Dir, "recording"), "-o", file, "--"}, t.run.Words()...)}
+		filepath.Join(scratch.Dir, "recording"), "-o", file, "--"}, t.run.CommandLine()...)}
 	if t.run.Folder != nil {
 		cmd.Dir = t.run.Folder.Dir
 		if err := t.run.Folder.Restore(); err != nil {

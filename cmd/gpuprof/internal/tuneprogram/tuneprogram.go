@@ -86,7 +86,7 @@ func (c *Cmd) Run(a *cli.App) error {
 		bar.Show(measure.Progress{Phase: p.Phase, Note: p.Note, Done: p.Spent.Seconds(),
 			Total: (p.Spent + p.Left).Seconds()})
 	}
-	r, err := t.search()
+	r, err := t.runSearch()
 	bar.Close()
 	if errors.Is(err, gpuprof.ErrUsage) || err != nil && len(r.Program.Runs) < 2 { // there is nothing to print
 		return t.interrupted(err, false)
@@ -95,11 +95,11 @@ func (c *Cmd) Run(a *cli.App) error {
 	return errors.Join(t.interrupted(err, true), tuning.Show(a, c.Format, r), tuning.Save(a, t.outs, r, "", c.Force))
 }
 
-func (t *tuning) search() (*tune.Result, error) {
+func (t *tuning) runSearch() (*tune.Result, error) {
 	if t.Claims {
-		return tuneprogram.RunClaims(t.app.Ctx, t.opts, promises())
+		return tuneprogram.RunClaims(t.app.Ctx, t.opts, guideClaims())
 	}
-	t.opts.Findings = t.findings
+	t.opts.Findings = t.recordFindings
 	return tuneprogram.Run(t.app.Ctx, t.opts)
 }
 
