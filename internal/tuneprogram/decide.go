@@ -271,6 +271,7 @@ func (e *engine) finish(err error) *tune.Result {
 	for _, r := range e.rows {
 		e.out.Effects = append(e.out.Effects, e.effect(r))
 	}
+	e.p.Findings = e.findingGains()
 	e.defaultPoint()
 	if err != nil {
 		e.out.Status, e.out.Reason = gpuprof.Partial, interruptedText(err)

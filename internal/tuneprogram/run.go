@@ -50,6 +50,9 @@ type Command struct {
 	Whole bool
 }
 
+// CommandLine is the command line of the unchanged program.
+func (c *Command) CommandLine() []string { return fill(c.Args, c.Start) }
+
 // hookConfig is the content of config.json, which the hook reads.
 type hookConfig struct {
 	Settings map[string]any `json:"settings"`

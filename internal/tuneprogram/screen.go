@@ -27,7 +27,7 @@ func (e *engine) screen() error {
 		}
 		before := e.plain[len(e.plain)-1]
 		for _, r := range live {
-			if !e.fits(1, 1+reserve, Set{r.Setting}) {
+			if !e.fits(1, 1+e.reservedRuns(), Set{r.Setting}) {
 				continue // a cheaper one may fit
 			}
 			after, err := e.between(r, before)
@@ -38,6 +38,17 @@ func (e *engine) screen() error {
 		}
 	}
 	return nil
+}
+
+// reservedRuns is the number of runs that the screening leaves to the confirmation: of one stage, or of the fewest pairs
+// while no setting is promising.
+func (e *engine) reservedRuns() int {
+	for _, r := range e.rows {
+		if r.failed == "" && r.worse == "" && len(r.gains) > 0 && r.gain() > math.Log(promising) {
+			return reserve
+		}
+	}
+	return 2 * earlyPairs
 }
 
 func btoi(b bool) int {
@@ -78,6 +89,10 @@ func (e *engine) between(r *row, before tune.ProgramRun) (after tune.ProgramRun,
 	r.gains = append(r.gains, math.Log(base/tuned.Cost))
 	if baseCPU := math.Sqrt(before.CPU) * math.Sqrt(after.CPU); baseCPU > 0 && tuned.CPU > 0 {
 		r.cpu = append(r.cpu, math.Log(tuned.CPU/baseCPU))
+	}
+	r.startup = append(r.startup, tuned.StartupS-(before.StartupS+after.StartupS)/2)
+	if tuned.Hook != nil {
+		r.graphs = [2]int{tuned.Hook.Seen.Graphs, tuned.Hook.Seen.GraphBreaks}
 	}
 	return after, e.hold(r, tuned)
 }

@@ -32,6 +32,8 @@ type Options struct {
 	Now      func() time.Time
 	Save     func(*tune.Result) error // after every run
 	Progress func(Progress)
+	// Findings records the program once and returns the findings of the recording; nil: none.
+	Findings func(ctx context.Context) ([]Finding, error)
 	Resume   *tune.Result // an earlier search of the same program, whose runs are taken over
 	// Whole is called if the program makes no steps that the hook can see: from then on its runs are timed as a
 	// whole.
@@ -49,8 +51,8 @@ type Progress struct {
 // The search in numbers.
 const (
 	probeWarm, probeSteps = 4, 8
-	leastWarm             = 8
-	leastSteps, mostSteps = 20, 400
+	leastWarm, mostWarm   = 4, 8 // steps that are left out, as many as take a second
+	leastSteps, mostSteps = 8, 400
 	window                = 1500 * time.Millisecond // of measured steps
 	mostEpoch             = 400                     // steps of an epoch that is measured whole
 	plainRuns             = 2
@@ -77,6 +79,7 @@ type engine struct {
 	plain  []tune.ProgramRun // of the program as it is, with the plan
 	own    tune.LossCheck
 	rows   []*row
+	found  []Finding                // of the recording
 	times  map[string]time.Duration // of one run, by the key of its settings
 }
 
@@ -89,10 +92,21 @@ type row struct {
 	losses *tune.LossCheck
 	failed string
 	worse  string // why it is refused
+	// startup has the seconds before the first step beyond the unchanged program's, graphs the graphs and graph breaks
+	// of a compiled model.
+	startup []float64
+	graphs  [2]int
 }
 
 // Run searches. With an error that ended the search it returns the results so far.
 func Run(ctx context.Context, o Options) (*tune.Result, error) {
+	e := newEngine(ctx, o)
+	err := e.search()
+	return e.finish(err), err
+}
+
+// newEngine is a search that has not begun, with an empty document.
+func newEngine(ctx context.Context, o Options) *engine {
 	e := &engine{Options: o, ctx: ctx, began: o.Now(), times: map[string]time.Duration{}}
 	e.p = &tune.Program{Command: document.MaskCommand(o.Command), CPUs: o.CPUs, Copied: o.Copied,
 		Metric: tune.PerStep, Patch: []string{}, Left: []tune.LeftOut{}, Runs: []tune.ProgramRun{}}
@@ -103,15 +117,16 @@ func Run(ctx context.Context, o Options) (*tune.Result, error) {
 	}
 	if o.Resume != nil {
 		e.replay, e.before, e.out.Started = o.Resume.Program.Runs, time.Duration(o.Resume.SpentS*float64(time.Second)), o.Resume.Started
+		e.found = earlierFindings(o.Resume.Program.Findings)
 	}
-	err := e.search()
-	return e.finish(err), err
+	return e
 }
 
 func (e *engine) search() error {
 	if err := e.prepare(); err != nil {
 		return err
 	}
+	e.askFindings()
 	if err := e.screen(); err != nil {
 		return err
 	}
@@ -241,6 +256,9 @@ func (e *engine) prepare() error {
 	return e.offerTries()
 }
 
+// wholeSettings names the whole table, where none of its settings applies.
+const wholeSettings = "settings of PyTorch"
+
 // prepareWhole is for programs whose steps the hook does not see.
 func (e *engine) prepareWhole(probe tune.ProgramRun) error {
 	if probe.Failed != "" {
@@ -256,7 +274,7 @@ func (e *engine) prepareWhole(probe tune.ProgramRun) error {
 		}
 	}
 	e.describe()
-	e.p.Left = append(e.p.Left, tune.LeftOut{Setting: "settings of PyTorch",
+	e.p.Left = append(e.p.Left, tune.LeftOut{Setting: wholeSettings,
 		Reason: "no step of an optimizer of PyTorch was seen: only --try applies"})
 	return e.offerTries()
 }
@@ -310,48 +328,6 @@ func (e *engine) broken(r tune.ProgramRun) error {
 		fix += "; it ran in a copy of the working folder, and --in-place runs it in the folder itself"
 	}
 	return gpuprof.Errorf(gpuprof.ErrInput, "running the program as it is: %s", r.Failed).WithFix("%s", fix)
-}
-
-// replan chooses the steps to measure from a run, and reports whether the plan changed.
-func (e *engine) replan(r tune.ProgramRun) bool {
-	was := e.plan
-	h := r.Hook
-	probed := was == Plan{probeWarm, probeSteps}
-	if h.Ended && h.Steps > 0 && h.Steps <= was.Steps { // it has no more
-		if e.Steps == 0 || h.Steps < e.Steps {
-			e.plan = Plan{was.Warm, h.Steps}
-		}
-		return e.plan != was
-	}
-	if probed {
-		steps := e.Steps
-		if steps == 0 {
-			steps = min(max(int(math.Ceil(window.Seconds()/r.Cost)), leastSteps), mostSteps)
-		}
-		e.plan = Plan{leastWarm, steps}
-	}
-	if epoch := epochOf(&h.Seen); e.Steps == 0 && epoch > 1 && epoch <= mostEpoch && (probed || e.p.Epoch == 0) {
-		// A part of an epoch would leave out, or count twice, what its workers do at its start.
-		e.p.Epoch = epoch
-		up := func(n int) int { return (n + epoch - 1) / epoch * epoch }
-		e.plan = Plan{up(e.plan.Warm), up(e.plan.Steps)}
-	}
-	return e.plan != was
-}
-
-// epochOf returns the number of steps between two starts of the loader that starts most often; 0 unknown.
-func epochOf(seen *tune.Observed) int {
-	starts := map[int][]int{}
-	for _, at := range seen.Epochs {
-		starts[at[0]] = append(starts[at[0]], at[1])
-	}
-	steps := 0
-	for _, at := range starts {
-		if n := len(at); n >= 2 {
-			steps = max(steps, at[n-1]-at[n-2])
-		}
-	}
-	return steps
 }
 
 // describe writes the properties of the unchanged program into the document.

@@ -34,6 +34,9 @@ func Tune(r *tune.Result) (*Page, error) {
 }
 
 func tuneTitle(r *tune.Result) string {
+	if r.Program != nil && len(r.Claims) > 0 {
+		return "Claims of tuning guides on " + r.Program.CommandText()
+	}
 	if r.Program != nil {
 		return "Tuning " + r.Program.CommandText()
 	}

@@ -12,7 +12,31 @@ import (
 
 // tunedProgram are the sections of a tuning of the user's own program.
 func tunedProgram(r *tune.Result) []Section {
-	return []Section{programConclusion(r), settingSection(r), leftOut(r.Program), notUsable(r), {ID: "search", Heading: "Method", In: HTML, Blocks: []Block{programFacts(r)}}}
+	first := []Section{programConclusion(r), settingSection(r)}
+	if len(r.Claims) > 0 {
+		first = claimSections(r)
+	}
+	return append(first, claimedSection(r.Program), leftOut(r.Program), notUsable(r),
+		Section{ID: "search", Heading: "Method", In: HTML, Blocks: []Block{programFacts(r)}})
+}
+
+// claimedSection puts the findings of the recording beside the measured gains.
+func claimedSection(p *tune.Program) Section {
+	if len(p.Findings) == 0 {
+		return Section{}
+	}
+	t := Table{Name: "Table of findings", Noun: "finding",
+		Caption: "A finding's claim is the largest speedup that it allows; the gain was measured with the setting that removes its cause.",
+		Columns: append(numberColumns("finding", "setting", "claim", "times faster", "95 %"),
+			Column{Title: "verdict", Left: true})}
+	for _, f := range p.Findings {
+		gain := ratioCells(f.Gain, f.CI95)
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: f.Rule}, {Text: f.Setting},
+			measuredCell(formatPositive(f.Claim, "x%.2f"), f.Claim),
+			gain[0], gain[1], {Text: string(f.Verdict)}}})
+	}
+	return Section{ID: "claims-and-gains", Heading: "Claims beside gains", HeadingIn: Terminal | Markdown | HTML,
+		Blocks: []Block{t}}
 }
 
 func programMeta(r *tune.Result) []string {

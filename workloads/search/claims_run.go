@@ -25,8 +25,8 @@ const (
 	larger        = "larger" // of a share alone
 	noEffect      = tune.ClaimNone
 	opposite      = tune.ClaimOpposite
-	open          = "inconclusive"
-	notMeasurable = "not measurable here"
+	open          = tune.ClaimOpen
+	notMeasurable = tune.ClaimNotMeasurable
 )
 
 // Why a row is not measured.
@@ -350,32 +350,9 @@ func (c *claimRunner) pair(id string, sitting int, ab guides.AB, limit time.Dura
 	return o, err
 }
 
-// judgeClaim compares a speedup with the guide's promise. "No effect" needs evidence too: an interval that is narrow
-// enough.
+// judgeClaim compares a speedup with the speedup that the guide promises.
 func judgeClaim(k guides.Claim, ci [2]float64) (verdict, reason string) {
-	want := k.Speedup
-	switch {
-	case ci[0] >= 1-equivalence && ci[1] <= 1+equivalence && k.Placebo:
-		return noEffect, "within 2 % either way, as expected"
-	case ci[0] >= 1-equivalence && ci[1] <= 1+equivalence:
-		return noEffect, "within 2 % either way"
-	case k.Null && (ci[0] > 1 || ci[1] < 1):
-		return opposite, "both sides are equal, so the method is off by this much here, and the other rows may be too; measure again on an idle machine"
-	case ci[1] < 1:
-		return opposite, "the recommended setting is slower here"
-	case ci[0] > 1 && want > 0 && ci[1] < want:
-		return smaller, fmt.Sprintf("the guide promises x%.3g", want)
-	case ci[0] > 1:
-		return confirmed, ""
-	case k.Placebo:
-		return open, "the interval holds no effect, as expected, but more than 2 % either way too; give more time with --budget"
-	case want > 0 && ci[1] < want:
-		return open, fmt.Sprintf("less than the x%.3g that the guide promises, but the interval is too wide to say that there is no effect; give more time with --budget", want)
-	}
-	if want == 0 {
-		return open, "the interval holds no effect, but more than 2 % beside it too; give more time with --budget"
-	}
-	return open, fmt.Sprintf("the interval holds both no effect and the x%.3g that the guide promises; give more time with --budget", want)
+	return tune.Promise{Speedup: k.Speedup, Placebo: k.Placebo, Null: k.Null}.Judge(ci)
 }
 
 // leastOnce is the smallest one-time cost worth printing, in seconds.
