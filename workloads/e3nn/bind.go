@@ -12,8 +12,7 @@ import (
 )
 
 // The stages of a step, in order. The step has scatter only where the tensor product leaves the sum over neighbours to
-// it, loss to optimizer only with a backward pass, force_loss to radial_bwd2 only with a loss on forces. With a launch
-// graph all device work is one stage, graph, instead of radial to optimizer: from outside, its parts are
+// it, and loss to optimizer only with a backward pass. With a launch graph all device work is one stage, graph, instead of radial to optimizer: from outside, its parts are
 // indistinguishable.
 const (
 	stCollate = iota
@@ -30,14 +29,6 @@ const (
 	stRadialBack
 	stSphBack
 	stForces
-	stForceLoss
-	stEdgeTangent
-	stRadialTangent
-	stProductTangent
-	stLinearGateTangent
-	stLinearGateSecond
-	stProductSecond
-	stRadialSecond
 	stGrads
 	stClip
 	stOptimizer
@@ -52,8 +43,7 @@ const (
 func allStages() []gpuprof.Stage {
 	return append([]gpuprof.Stage{loop.Host(), loop.Transfer(), {Name: "radial"}, {Name: "sph"}, {Name: "tensor_product", TimedAlone: true},
 		{Name: "scatter"}, {Name: "linear_gate"}, {Name: "loss"}, {Name: "recompute"}, {Name: "linear_gate_bwd"}, {Name: "tensor_product_bwd"},
-		{Name: "radial_bwd"}, {Name: "sph_bwd"}, {Name: "forces"}, {Name: "force_loss"}, {Name: "edge_tangent"}, {Name: "radial_tangent"}, {Name: "tensor_product_tangent"},
-		{Name: "linear_gate_tangent"}, {Name: "linear_gate_bwd2"}, {Name: "tensor_product_bwd2"}, {Name: "radial_bwd2"}, {Name: "grads"}, {Name: "clip"}, {Name: "optimizer"}, {Name: "graph"}, loop.Result()}, loop.Waits()...)
+		{Name: "radial_bwd"}, {Name: "sph_bwd"}, {Name: "forces"}, {Name: "grads"}, {Name: "clip"}, {Name: "optimizer"}, {Name: "graph"}, loop.Result()}, loop.Waits()...)
 }
 
 // bindSlots makes the operations of both slots and the list of stages.

@@ -251,15 +251,11 @@ func (c *checker) poisonShared(so *stageOps) error {
 		return op.Poison(s.dev, s.Compute, s.transientBuffers()...)
 	case stRadialBack, stGrads:
 		spoilt := s.transientBuffers()
-		switch b := s.back.of[so.layer]; {
-		case !s.computesForces() && so.stage == stRadialBack: // the gradients of weights come from there
+		if !s.computesForces() && so.stage == stRadialBack { // the gradients of weights come from there
 			return nil
-		case !s.goesBackTwice():
-			spoilt = append(spoilt, b.dout, b.dpre, b.dmid, b.dw, b.da)
-		case so.stage == stGrads:
-			spoilt = append(spoilt, s.pull.layerBuffers()...)
 		}
-		return op.Poison(s.dev, s.Compute, spoilt...)
+		b := s.back.of[so.layer]
+		return op.Poison(s.dev, s.Compute, append(spoilt, b.dout, b.dpre, b.dmid, b.dw, b.da)...)
 	}
 	return nil
 }
@@ -336,7 +332,7 @@ func (c *checker) stageChecks() []gpuprof.Check {
 		switch st {
 		case stCollate, stH2D, stD2H:
 			tol = 0 // the same bits
-		case stSph, stLinearGateBack, stProductBack, stSphBack, stForces, stForceLoss, stEdgeTangent, stProductTangent, stLinearGateTangent, stLinearGateSecond, stProductSecond, stClip, stOptimizer: // from the stage's own inputs
+		case stSph, stLinearGateBack, stProductBack, stSphBack, stForces, stClip, stOptimizer: // from the stage's own inputs
 			tol = fp32Tolerance
 		case stGraph:
 			if c.s.goesBack() {

@@ -66,7 +66,7 @@ func (Workload) Knobs() []workloads.Knob {
 
 // productStages returns the stages of the MLP's matrix products, forwards and backwards.
 func productStages() []string {
-	return []string{"radial", "recompute", "radial_bwd", "radial_tangent", "radial_bwd2", "graph"}
+	return []string{"radial", "recompute", "radial_bwd", "graph"}
 }
 
 // precisionKnob returns the knob precision. In a step without a backward pass the first layer is computed with the
@@ -114,8 +114,7 @@ func implKnob() workloads.Knob {
 func layoutKnob() workloads.Knob {
 	k := workloads.Choice("layout", "memory order of features within an irrep: ir_mul (channels contiguous) or mul_ir (e3nn's)", "ir_mul", "mul_ir")
 	k.Acts = []string{
-		"tensor_product", "linear_gate", "scatter", "recompute", "linear_gate_bwd", "tensor_product_bwd",
-		"linear_gate_tangent", "tensor_product_tangent", "linear_gate_bwd2", "tensor_product_bwd2", "grads", "graph",
+		"tensor_product", "linear_gate", "scatter", "recompute", "linear_gate_bwd", "tensor_product_bwd", "grads", "graph",
 	}
 	k.Advice = map[string]string{workloads.AnyValue: "store features in the order the kernel reads them (for convolutions memory_format=torch.channels_last)"}
 	k.PyTorch = map[string]string{"ir_mul": "cuequivariance_torch layout: cue.ir_mul", "mul_ir": "cuequivariance_torch layout: cue.mul_ir"}

@@ -56,7 +56,6 @@ type session struct {
 	layers           []layerBuffers
 	params           params
 	train            training
-	pull             pullBuffers
 }
 
 // slot is one batch in flight: host memory the caller fills (pinned or, with

@@ -15,7 +15,7 @@ import (
 // Tolerance of forces in float32: some twenty operations follow each other.
 const forcesTolerance = 1e-5
 
-// network is a case of kind forces or forces_grad: one layer as a preset has them, its readout, and
+// network is a case of kind forces or train_step: one layer as a preset has them, its readout, and
 // the atoms with their edges.
 type network struct {
 	c        *vectorCase
@@ -39,16 +39,16 @@ func (v *vectorRunner) runForces(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	wide, err := n.reference(nil)
+	wide, err := n.reference()
 	if err != nil {
 		return nil, err
 	}
-	energy, err := v.runBound(1, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) { return n.bindNetwork(v, a, out, nil, nil) })
+	energy, err := v.runBound(1, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) { return n.bindNetwork(v, a, out, nil) })
 	if err != nil {
 		return nil, err
 	}
 	pulls, err := v.runBound(3*n.atoms, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
-		return n.bindNetwork(v, a, a.Words("the energy", 1, device.OnDevice), out, nil)
+		return n.bindNetwork(v, a, a.Words("the energy", 1, device.OnDevice), out)
 	})
 	if err != nil {
 		return nil, err
@@ -143,9 +143,9 @@ func (n *network) connectEdges() error {
 	return nil
 }
 
-// edgeVector returns an edge's vector in float64 for positions p, or its derivative for the positions' derivatives p.
-func (n *network) edgeVector(e int, p []float64) []float64 {
-	v := make([]float64, 3)
+// edgeVector returns an edge's vector in float64.
+func (n *network) edgeVector(e int) []float64 {
+	p, v := n.c.Positions, make([]float64, 3)
 	for k := range v {
 		v[k] = p[3*int(n.src[e])+k] - p[3*int(n.dst[e])+k]
 	}
@@ -158,23 +158,14 @@ func (n *network) refNet() *refNet {
 	return &refNet{layer: n.layer, basis: n.basis, sph: n.sph, mlp: n.mlp, readout: n.readout(), w1: c.W1, w2: c.W2, mix: c.Mix, factors: c.Readout}
 }
 
-// reference returns the energy and its gradient by every position; with dir, a vector per position, the gradients of
-// its slope along dir by x, w1, w2, mix and readout follow.
-func (n *network) reference(dir []float64) ([]float64, error) {
-	c := n.c
-	out, in := make([]float64, 1+3*n.atoms), n.layer.In.Dim()
-	net := n.refNet()
-	gx := make([]float64, len(c.X))
-	second := &refGrads{w1: make([]float64, len(c.W1)), w2: make([]float64, len(c.W2)), mix: make([]float64, len(c.Mix)), readout: make([]float64, len(c.Readout))}
+// reference returns the energy and its gradient by every position.
+func (n *network) reference() ([]float64, error) {
+	out, in, net := make([]float64, 1+3*n.atoms), n.layer.In.Dim(), n.refNet()
 	for r := range n.atoms {
 		row, to := refRow{}, refSums{}
-		second.x = nil
 		for e := n.rowptr[r]; e < n.rowptr[r+1]; e++ {
 			at := int(n.src[e]) * in
-			row.vec, row.x = append(row.vec, n.edgeVector(int(e), c.Positions)), append(row.x, c.X[at:at+in])
-			if dir != nil {
-				row.dir, second.x, to.second = append(row.dir, n.edgeVector(int(e), dir)), append(second.x, gx[at:at+in]), second
-			}
+			row.vec, row.x = append(row.vec, n.edgeVector(int(e))), append(row.x, n.c.X[at:at+in])
 		}
 		if err := net.addRow(row, &to); err != nil {
 			return nil, err
@@ -188,15 +179,11 @@ func (n *network) reference(dir []float64) ([]float64, error) {
 			}
 		}
 	}
-	if dir == nil {
-		return out, nil
-	}
-	return slices.Concat(out, gx, second.w1, second.w2, second.mix, second.readout), nil
+	return out, nil
 }
 
-// bindNetwork binds the network on the device: forward, backward if forces are wanted, and on to the gradients of
-// forces if these are wanted.
-func (n *network) bindNetwork(v *vectorRunner, a *op.Arena, energy, forces device.Buffer, grads *layerGrads) ([]*op.Bound, error) {
+// bindNetwork binds the network on the device: forward, and backward if forces are wanted.
+func (n *network) bindNetwork(v *vectorRunner, a *op.Arena, energy, forces device.Buffer) ([]*op.Bound, error) {
 	var params []device.Buffer
 	for _, p := range n.parameters() {
 		params = append(params, v.upload(a, p))
@@ -205,9 +192,6 @@ func (n *network) bindNetwork(v *vectorRunner, a *op.Arena, energy, forces devic
 	d.addBound(op.Sum{N: n.atoms}.Bind(v.dev, d.rho, energy))
 	if forces != nil {
 		d.bindForces(forces)
-	}
-	if grads != nil {
-		d.bindSecond(grads)
 	}
 	if d.err != nil {
 		return nil, errors.Join(d.err, d.close())

@@ -17,8 +17,8 @@ type MLPGrad struct {
 }
 
 // MLPGradBuffers are the arguments of MLPGrad; BindKept has written A. DA [E,Hidden] receives da. Without DB the
-// operation ends there, which is enough for training. DH [E,Hidden], if not nil, receives dh for MLPSecond.
-type MLPGradBuffers struct{ A, W1, W2, DW, DH, DA, DB device.Buffer }
+// operation ends there, which is enough for training.
+type MLPGradBuffers struct{ A, W1, W2, DW, DA, DB device.Buffer }
 
 // BindKept binds an MLP for a later backward pass, from b [E,In]: a [E,Hidden] is the hidden layer before its
 // activation, h after it. Without w it ends there.
@@ -96,17 +96,9 @@ func (g MLPGrad) Bind(dev device.Device, b MLPGradBuffers, edgeCap int) (*Bound,
 		k.failUsage("", "%w", err)
 	}
 	toHidden, toBasis := g.gemmLayers()
-	dh := b.DH
-	if dh == nil {
-		dh = b.DA
-	}
-	minimum := k.addGemm(toHidden, b.DW, k.addFlip(b.W2, matrix{0, m.Hidden, m.Out}), dh)
+	minimum := k.addGemm(toHidden, b.DW, k.addFlip(b.W2, matrix{0, m.Hidden, m.Out}), b.DA)
 	slope := rate{perEdge: moveCost(m.Hidden*(act.flops+5), 2*m.Hidden, m.Hidden)}
-	if b.DH == nil {
-		k.addLaunch(&actGradKernel, items{perEdge: m.Hidden}, slope, b.A, b.DA, itemCount{}, act.id, float32(c))
-	} else {
-		k.addLaunch(&actTangentKernel, items{perEdge: m.Hidden}, slope, b.A, dh, b.DA, itemCount{}, act.id, float32(c))
-	}
+	k.addLaunch(&actGradKernel, items{perEdge: m.Hidden}, slope, b.A, b.DA, itemCount{}, act.id, float32(c))
 	slope.perEdge.BytesRead = int64(m.Hidden) * floatBytes // dh is still in registers
 	if b.DB == nil {
 		k.b.minimum = minimum.add(slope)
