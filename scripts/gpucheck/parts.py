@@ -41,27 +41,23 @@ def kernels(t):
 TRAINING = {"e3nn": [("forces", "pass=forces"), ("train", "pass=train", "batch=128"), ("train-again", "pass=train", "recompute=all", "batch=128")],
             "gruflow": [("train", "pass=train", "flows=66"), ("train-bf16", "pass=train", "precision=bf16", "flows=66"), ("train-again", "pass=train", "checkpoint=3", "flows=66", "depth=10")]}
 CHOICES = {"gridsim": {"impl": ["fused", "gemm", "split"], "precision": ["tf32", "bf16", "fp16"], "law": ["diffuse", "walk"]},
-           "serving": {"impl": ["cudnn", "implicit", "im2col", "direct"], "layout": ["nchw"], "bn": ["fused", "apart"], "precision": ["tf32", "bf16", "fp16", "int8"],
+           "serving": {"impl": ["cudnn", "implicit", "im2col", "direct"], "layout": ["nchw"], "bn": ["fused", "apart"], "precision": ["tf32", "bf16", "fp16"],
                        "preprocess": ["device"]}}
 
 def workload_checks(t):
     data = t.args.bundle / "data"
-    out = [t.check(f"e3nn-{impl.replace('+', '-')}", "e3nn", f"impl={impl}")
-           for impl in t.choices("e3nn", "impl", ["csr", "fused", "unfused", "csr+mlp"])]
+    out = [t.check(f"e3nn-{impl}", "e3nn", f"impl={impl}")
+           for impl in t.choices("e3nn", "impl", ["csr", "fused", "unfused"])]
     for workload in ("e3nn", "gruflow"):
         out += [t.check(f"{workload}-{p}", workload, f"precision={p}") for p in t.choices(workload, "precision", ["tf32", "tf32x3", "bf16", "fp16"])]
     # Without cuDNN there is nothing to check of it; the part doctor says that it is missing.
-    impls = ["plain", "fused", "persistent"] + (["cudnn"] if t.device != "host" and t.finds("cuDNN") else [])
+    impls = ["plain", "fused"] + (["cudnn"] if t.device != "host" and t.finds("cuDNN") else [])
     out += [t.check(f"gruflow-{impl}", "gruflow", f"impl={impl}") for impl in t.choices("gruflow", "impl", impls)]
     out.append(t.check("collate", "collate"))
     # The ways back, and what makes values again for them.
     for workload, passes in TRAINING.items():
         for name, *sets in passes:
             out.append(t.check(f"{workload}-{name}", workload, *sets))
-    # csr+mlp makes its weights on the tensor cores, at the presets that have a kernel of it.
-    if t.choices("e3nn", "impl", ["csr+mlp"]):
-        for p, preset in t.pick([("tf32x3", "mace-large"), ("tf32x3", "deepaw"), ("tf32", "mace-large")], [("tf32x3", "small"), ("tf32", "small")]):
-            out.append(t.check(f"e3nn-csr-mlp-{p}-{preset}", "e3nn", "impl=csr+mlp", f"precision={p}", *t.pick(["edges=4000"], []), preset=preset))
     # The generated products have presets of their own; their first edges are enough here.
     for preset in t.pick(["mace-medium", "deepaw"], []):
         out.append(t.check(f"e3nn-{preset}", "e3nn", "edges=4000", preset=preset))
@@ -200,26 +196,18 @@ def swept(t, workload, preset, knob, values, *sets):
     values = t.choices(workload, knob, values)
     return [t.run("sweeps", f"{workload}-{preset}-{knob}", workload, t.pick(preset, "small"), f"{knob}=" + ",".join(values), *sets, seconds=2)] if len(values) > 1 else []
 
-def weights_inside(t, preset, *sets):
-    """Weights made inside the product, neither written nor read, the second layer on the tensor cores."""
-    precise = t.choices("e3nn", "precision", ["tf32x3", "tf32"])
-    return swept(t, "e3nn", preset, "impl", ["csr", "csr+mlp"], "precision=" + ",".join(precise), *sets) if precise else []
-
 def sweeps(t):
     """What has no figure yet first: launches one by one and as graphs."""
     out = swept(t, "e3nn", "mace-large", "graph", ["off", "on"]) + swept(t, "gruflow", "energyflow", "graph", ["off", "on"])
     # The fastest step that is as accurate as fp32, and the copy of its result beside the next one.
     precise = t.choices("e3nn", "precision", ["fp32", "tf32x3"])
     out += swept(t, "e3nn", "mace-large", "streams", ["2", "3"], *(["precision=" + ",".join(precise)] if precise else []))
-    # Its step is predicted with results copied beside the next one.
-    out += weights_inside(t, "mace-large", *(f"streams={v}" for v in t.choices("e3nn", "streams", ["3"])))
     out += swept(t, "gruflow", "energyflow", "precision", ["fp32", "tf32", "bf16"])  # those of the peer
     return t.part("sweeps", 100, out, least=10)
 
 def size_sweeps(t):
     """Those of gpu-record."""
     out = swept(t, "e3nn", "deepaw", "precision", ["fp32", "tf32", "tf32x3", "bf16", "fp16"]) + swept(t, "gruflow", "energyflow", "precision", ["fp32", "tf32", "tf32x3", "bf16", "fp16"])
-    out += weights_inside(t, "deepaw")
     for preset, batches in (("deepaw", "750,1500,3000,6000"), ("mace-medium", "250,500,1000")):
         out.append(t.run("sweeps", f"e3nn-{preset}-batch", "e3nn", t.pick(preset, "small"), "batch=" + t.pick(batches, "2,4"), seconds=2))
     return out

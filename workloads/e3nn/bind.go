@@ -87,16 +87,11 @@ func (s *session) bindSlots(ctx context.Context) error {
 	return nil
 }
 
-// bindMLP binds a layer's radial MLP, or the part of it that the tensor product does not compute.
+// bindMLP binds a layer's radial MLP.
 func (s *session) bindMLP(i int) (*op.Bound, error) {
 	b, k := s.layers[i], s.work[i]
-	switch {
-	case s.goesBack() && s.hiddenOnly():
-		return s.mlps[i].BindKept(s.dev, s.basis, b.w1, b.w2, k.a, k.h, nil, s.edges)
-	case s.goesBack():
+	if s.goesBack() {
 		return s.mlps[i].BindKept(s.dev, s.basis, b.w1, b.w2, k.a, k.h, k.w, s.edges)
-	case s.hiddenOnly():
-		return s.radialOf(i).BindHidden(s.dev, s.slots[0].dev.vec, b.w1, k.h, s.edges)
 	}
 	return s.radialOf(i).Bind(s.dev, s.slots[0].dev.vec, b.w1, b.w2, k.w, s.edges)
 }
@@ -104,9 +99,6 @@ func (s *session) bindMLP(i int) (*op.Bound, error) {
 func (s *session) bindProduct(i int) (product, scatter *op.Bound, err error) {
 	b, e := s.layers[i], s.slots[0].dev
 	bufs := op.TPBuffers{X: b.x, Y: s.harmonics, W: s.work[i].w, Src: e.src, Dst: e.dst, RowPtr: e.rowptr, Out: s.work[i].mid}
-	if s.hiddenOnly() {
-		bufs.W, bufs.H, bufs.W2 = nil, s.work[i].h, b.w2
-	}
 	return s.products[i].Bind(s.dev, bufs, len(s.in.crystal.Positions), s.rows, s.edges)
 }
 

@@ -149,21 +149,17 @@ func (s *session) bindLayerBack(i int) error {
 
 // bindAgain binds the recomputation of a layer's discarded values.
 func (s *session) bindAgain(i int) ([]*op.Bound, error) {
-	var again []*op.Bound
-	if s.set["recompute"] == recomputeAll {
-		again = append(again, s.again[i]...)
-		if !s.hiddenOnly() { // the MLP has made the weights
-			return again, nil
-		}
-	}
-	if s.keepsWeights() {
-		return again, nil
+	switch s.set["recompute"] {
+	case recomputeOff:
+		return nil, nil
+	case recomputeAll:
+		return s.again[i], nil
 	}
 	weights, err := s.keepBound(s.mlps[i].BindWeights(s.dev, s.work[i].h, s.layers[i].w2, s.work[i].w, s.edges))
 	if err != nil {
 		return nil, err
 	}
-	return append(again, weights), nil
+	return []*op.Bound{weights}, nil
 }
 
 // isFirstBack reports whether the backward pass starts at the layer.
@@ -194,11 +190,9 @@ func (s *session) backScratch(e int64) (words, scratch int64) {
 		words += int64(l.readout().Count)
 		scratch += op.GateGrad{Gate: l.Gate}.Scratch() + op.LinearGrad{Linear: l.Linear}.Scratch(s.rows) +
 			s.productWays()*s.productGrad(i).Scratch(atoms, s.rows, int(e), s.computesForces(), !s.computesForces(), s.dev.Info().Kind)
-		again := int64(0)
-		if !s.keepsWeights() && (s.hiddenOnly() || s.set["recompute"] != recomputeAll) {
-			again = s.mlps[i].WeightsScratch(int(e))
+		if s.set["recompute"] == recomputeWeights {
+			scratch += s.mlps[i].WeightsScratch(int(e))
 		}
-		scratch += again
 		if s.computesForces() {
 			scratch += s.mlpGrad(i).Scratch(int(e))
 		} else {

@@ -260,13 +260,9 @@ func (c *checker) poisonShared(so *stageOps) error {
 	return nil
 }
 
-// checkRadial compares the MLP's outputs for the edges from lo on: weights, or the hidden layer where it stops there.
+// checkRadial compares the MLP's weights for the edges from lo on.
 func (c *checker) checkRadial(layer, lo int, ref *layerReference) error {
-	k := c.s.work[layer]
-	if c.s.hiddenOnly() {
-		return c.compareBuffer(stRadial, k.h, lo*mlpHidden, ref.hidden)
-	}
-	return c.compareBuffer(stRadial, k.w, lo*c.s.columns(layer), op.Arrange(c.s.products[layer], ref.w))
+	return c.compareBuffer(stRadial, c.s.work[layer].w, lo*c.s.columns(layer), op.Arrange(c.s.products[layer], ref.w))
 }
 
 // copyBack checks the result's way home, bit for bit.

@@ -80,9 +80,7 @@ func (s *session) writes(so *stageOps, edges int) []written {
 	some := func(n int, of ...device.Buffer) written { return written{n, of} }
 	whole := func(of ...device.Buffer) written { return written{0, of} }
 	radial, again := []written{some(edges*basisSize, s.basis)}, []written{some(edges*mlpHidden, k.a, k.h), some(edges*nw, k.w)}
-	if radial = append(radial, again...); s.hiddenOnly() {
-		radial = radial[:2]
-	}
+	radial = append(radial, again...)
 	product := some(rows, k.mid)
 	if messages := so.ops[0][0].Output(); messages != nil && so.stage == stProduct {
 		product = some(edges*l.TP.Out.Dim(), messages)

@@ -62,7 +62,7 @@ func (s *session) keepsValues() bool { return s.goesBack() && s.set["recompute"]
 
 // keepsWeights reports whether the weights of every layer stay until the backward pass.
 func (s *session) keepsWeights() bool {
-	return s.set["recompute"] == recomputeOff && !s.hiddenOnly()
+	return s.set["recompute"] == recomputeOff
 }
 
 // readout is the addition of a backward pass to the model: it makes a value of every row from its even scalars, rho_r
@@ -154,15 +154,11 @@ func (s *session) requests(e int64) []request {
 	keeps := s.keepsValues()
 	each(keeps && s.isTraining(), "summed messages", func(l layer) int64 { return rows * int64(l.TP.Out.Dim()) }, rows*w.mid, func(i int) *device.Buffer { return &s.work[i].mid })
 	hidden := func(layer) int64 { return e * mlpHidden }
-	if back || s.hiddenOnly() {
-		each(keeps, "hidden layers", hidden, e*mlpHidden, func(i int) *device.Buffer { return &s.work[i].h })
-	}
 	if back {
+		each(keeps, "hidden layers", hidden, e*mlpHidden, func(i int) *device.Buffer { return &s.work[i].h })
 		each(keeps, "hidden layers", hidden, e*mlpHidden, func(i int) *device.Buffer { return &s.work[i].a })
 	}
-	if back || !s.hiddenOnly() {
-		each(back && s.keepsWeights(), "tensor-product weights", func(l layer) int64 { return e * int64(l.TP.WeightNumel()) }, e*w.weights, func(i int) *device.Buffer { return &s.work[i].w })
-	}
+	each(back && s.keepsWeights(), "tensor-product weights", func(l layer) int64 { return e * int64(l.TP.WeightNumel()) }, e*w.weights, func(i int) *device.Buffer { return &s.work[i].w })
 	each(keeps, "mixed messages", func(l layer) int64 { return rows * int64(l.Linear.Out.Dim()) }, rows*w.linear, func(i int) *device.Buffer { return &s.work[i].pre })
 	if !back {
 		return list
@@ -235,7 +231,7 @@ func (s *session) transientBuffers() []device.Buffer {
 	if k.a != nil && !keeps {
 		list = append(list, k.a)
 	}
-	if k.w != nil && (!back || !s.keepsWeights()) {
+	if !back || !s.keepsWeights() {
 		list = append(list, k.w)
 	}
 	return list

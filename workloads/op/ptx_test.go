@@ -31,11 +31,10 @@ func allKernels() []*device.Kernel {
 		&gatherKernel, &outerKernel, &contractKernel, &weightKernel,
 		&actApplyKernel, &actGradKernel, &addKernel, &flipKernel, &gateGradKernel, &basisGradKernel, &sphGradKernel,
 		&positionsKernel, &readoutKernel, &readoutGradKernel, &sumKernel, &residualKernel, &tpGradKernel, &tpGradXKernel, &tpGradSumKernel, &weightGradKernel, &weightSumKernel, &roundKernel,
-		&tpFusedKernel, &tpCSRKernel, &tpCSRMLPKernel, &tpFixupKernel,
+		&tpFusedKernel, &tpCSRKernel, &tpFixupKernel,
 		&tpSmallKernel, &tpMaceMediumKernel, &tpMaceLargeKernel, &tpNequipLipsKernel, &tpDeepawNaturalKernel, &tpDeepawKernel,
 		&tpGradSmallKernel, &tpGradMaceMediumKernel, &tpGradMaceLargeKernel, &tpGradNequipLipsKernel, &tpGradDeepawNaturalKernel, &tpGradDeepawKernel, &tpGradDYKernel,
 		&tpGradXSmallKernel, &tpGradXMaceMediumKernel, &tpGradXMaceLargeKernel,
-		&tpMMASmallKernel, &tpMMAMaceLargeKernel,
 	}
 	for _, precision := range []string{FP32, TF32, BF16, FP16} {
 		all = append(all, gemmLibKernels[precision])
@@ -126,8 +125,8 @@ func TestKernelLiterals(t *testing.T) {
 			t.Errorf("csr has %d threads per block in one place and 128 in another", threads)
 		}
 	}
-	for impl, k := range map[string]*device.Kernel{ImplCSR: &tpCSRKernel, ImplFused: &tpFusedKernel, ImplCSRMLP: &tpCSRMLPKernel} {
-		if got, want := entriesOf(textOf(t, k))[k.Name].threads, (TensorProduct{Impl: impl}).mostThreads(); got != want {
+	for _, k := range []*device.Kernel{&tpCSRKernel, &tpFusedKernel} {
+		if got, want := entriesOf(textOf(t, k))[k.Name].threads, maxTPThreads; got != want {
 			t.Errorf("%s is compiled for %d threads, the binding allows %d", k.Name, got, want)
 		}
 	}
@@ -201,7 +200,7 @@ func cudaSources(t *testing.T) map[string]string {
 }
 
 // generatedName is what .gitignore has of tpgen's files.
-var generatedName = regexp.MustCompile(`^tensorproduct_(gen|gengrad|gengradx|mma)_\w+\.cu$`)
+var generatedName = regexp.MustCompile(`^tensorproduct_(gen|gengrad|gengradx)_\w+\.cu$`)
 
 func generatedFiles(t *testing.T) []tpgen.File {
 	t.Helper()
