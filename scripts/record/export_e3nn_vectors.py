@@ -314,26 +314,34 @@ def grad_cases():
     networks = [("1x0e+1x1o", 1, "1x0e+1x1o", "gaussian", 4, 4.0, False, 3, cluster[:3]),
                 ("3x0e+2x1o", 2, "2x0e+2x1o+1x2e", "bessel", 8, 3.0, True, 16, cluster),
                 ("2x0o+3x0e+2x1o+2x1e", 2, "2x0o+2x0e+1x1o+1x2e", "gaussian", 10, 3.5, False, 8, cluster)]
-    return cases + [forces(*n) for n in networks]
+    return cases, [forces(*n) for n in networks]
 
 
 def build_cases():
-    return (wigner_cases() + harmonics_cases() + one_path_cases() + shared_slot_cases() + convolution_cases()
-            + gate_cases() + grad_cases())
+    cases = wigner_cases() + harmonics_cases() + one_path_cases() + shared_slot_cases() + convolution_cases() + gate_cases()
+    gradients, networks = grad_cases()
+    return cases + gradients, networks
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("output", help="JSON file to write")
+    parser.add_argument("--forces", help="JSON file to write the cases of kind forces to, which the tests read")
     parser.add_argument("--seed", type=int, default=20261121, help="seed of the random inputs")
     args = parser.parse_args()
     torch.manual_seed(args.seed)
-    cases = build_cases()
+    cases, networks = build_cases()
+    write(args.output, cases)
+    if args.forces:
+        write(args.forces, networks)
+
+
+def write(path, cases):
     lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
-    with open(args.output, "w") as f:
+    with open(path, "w") as f:
         f.write('{"cases":[\n' + lines + "\n]}\n")
     counts = {kind: sum(case["kind"] == kind for case in cases) for kind in sorted({case["kind"] for case in cases})}
-    print(f"wrote {len(cases)} cases to {args.output}: {counts}")
+    print(f"wrote {len(cases)} cases to {path}: {counts}")
 
 
 if __name__ == "__main__":

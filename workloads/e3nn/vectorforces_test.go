@@ -1,6 +1,7 @@
 package e3nn
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
@@ -15,10 +17,42 @@ import (
 // Tolerance of forces in float32: some twenty operations follow each other.
 const forcesTolerance = 1e-5
 
-// network is a case of kind forces or train_step: one layer as a preset has them, its readout, and
-// the atoms with their edges.
+// networkCase is a case of kind forces or train_step, in a file of this project's own tests: one layer with its readout,
+// as no other program has it. The heads of scripts/record/export_e3nn_vectors.py and export_e3nn_steps.py describe the
+// files. lmax, x and irreps_out are as in a product's case, basis to envelope as in one of radial functions.
+type networkCase struct {
+	vectorCase
+	stepCase
+	IrrepsIn  string `json:"irreps_in"`
+	Hidden    int    `json:"hidden"`
+	Positions array  `json:"positions"`
+	Src       array  `json:"src"`
+	Dst       array  `json:"dst"`
+	W1        array  `json:"w1"`
+	W2        array  `json:"w2"`
+	Mix       array  `json:"mix"`
+	Readout   array  `json:"readout"`
+}
+
+// checkNetworks compares the cases of a file.
+func checkNetworks(d device.Device, file []byte) ([]gpuprof.CaseResult, error) {
+	stream, err := d.NewStream("vectors")
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Close()
+	v := &vectorRunner{dev: d, stream: stream}
+	return loop.Vectors(context.Background(), file, "networks.json", "this file", func(c *networkCase) string { return c.Kind }, func(c *networkCase) ([]gpuprof.CaseResult, error) {
+		if c.Kind == "forces" {
+			return v.runForces(c)
+		}
+		return v.trainStep(c)
+	})
+}
+
+// network is a case with its layer and index.
 type network struct {
-	c        *vectorCase
+	c        *networkCase
 	layer    layer
 	mlp      op.MLP
 	basis    op.Basis
@@ -31,7 +65,7 @@ type network struct {
 }
 
 // runForces compares the energy and its gradient by every position.
-func (v *vectorRunner) runForces(c *vectorCase) ([]gpuprof.CaseResult, error) {
+func (v *vectorRunner) runForces(c *networkCase) ([]gpuprof.CaseResult, error) {
 	n, err := c.newNetwork()
 	if err == nil {
 		err = checkLength("out", c.Out, 1+3*n.atoms)
@@ -62,7 +96,7 @@ func (v *vectorRunner) runForces(c *vectorCase) ([]gpuprof.CaseResult, error) {
 }
 
 // newNetwork checks a case and makes its layer and index.
-func (c *vectorCase) newNetwork() (*network, error) {
+func (c *networkCase) newNetwork() (*network, error) {
 	n := &network{c: c}
 	in, err := irrepsOf("irreps_in", c.IrrepsIn)
 	if err != nil {

@@ -34,7 +34,7 @@ type stepResult struct {
 }
 
 // trainStep compares the loss, the gradients of all parameters and the parameters after clipping and a step of Adam.
-func (v *vectorRunner) trainStep(c *vectorCase) ([]gpuprof.CaseResult, error) {
+func (v *vectorRunner) trainStep(c *networkCase) ([]gpuprof.CaseResult, error) {
 	n, err := c.newNetwork()
 	if err != nil {
 		return nil, err
