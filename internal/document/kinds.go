@@ -17,7 +17,6 @@ const (
 	Baseline        gpuprof.DocumentKind = "baseline"
 	History         gpuprof.DocumentKind = "history" // trends and changes of a store
 	Session         gpuprof.DocumentKind = "session" // an object of a store
-	Pack            gpuprof.DocumentKind = "pack"    // the head of a month of sessions
 	Class           gpuprof.DocumentKind = "class"   // what the sessions of a series have in common
 	Check           gpuprof.DocumentKind = "check"
 	Noise           gpuprof.DocumentKind = "noise"
@@ -82,7 +81,6 @@ func kinds() []kind {
 		// 1.1.0 of both: subject, author and page of a commit; the answer of a history.
 		{History, "1.1.0", "a history", "gpuprof history", "a file written by gpuprof history -o FILE.json", "which gpuprof report takes"},
 		{Session, "1.1.0", "a stored session", "gpuprof history add", "an object of the store, or add its result again", "which gpuprof history reads from its store"},
-		{Pack, "1.0.0", "a pack of sessions", "gpuprof history pack", "an object of the store", "which gpuprof history reads from its store"},
 		{Class, "1.0.0", "a class of sessions", "gpuprof history add", "an object of the store", "which gpuprof history reads from its store"},
 		// 1.2.0: workload, preset and device. 1.3.0: checks in virtual time.
 		{Check, "1.4.0", "a check", "gpuprof run --check", "what gpuprof run --check --format json prints", "which gpuprof report takes"},

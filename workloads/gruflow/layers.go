@@ -56,12 +56,7 @@ func (g *gru) bindLayers(x device.Buffer) []group {
 		if g.seq != nil {
 			gr.take = append(gr.take, g.seq[l])
 		}
-		switch g.impl {
-		case implPersistent:
-			g.bindPersistent(&gr, l, in)
-		default:
-			g.bindStepped(&gr, l, in)
-		}
+		g.bindStepped(&gr, l, in)
 		// A sequence lives until the next layer has read it; the last one's
 		// is the result.
 		if g.seq != nil && l > 0 {
@@ -94,9 +89,7 @@ func (g *gru) layerMinimum(l int) gpuprof.Cost {
 	if g.vendor || g.lib != nil { // our own kernels round, and compute in float32
 		c = c.In(g.prec.String(), products)
 	}
-	// A launch a time step at least, each after the one before. A layer in one
-	// launch has no such bound that could be measured.
-	if g.lib == nil && g.impl != implPersistent {
+	if g.lib == nil { // a launch a time step at least, each after the one before
 		c.Sequence = int64(s.T)
 	}
 	if l == 0 {
@@ -106,25 +99,6 @@ func (g *gru) layerMinimum(l int) gpuprof.Cost {
 		c.BytesWritten += 4 * rows * h
 	}
 	return c
-}
-
-// bindPersistent binds a layer as one launch.
-func (g *gru) bindPersistent(gr *group, l int, in source) {
-	s, b := g.s, g.layers[l]
-	k, tile := s.inputWidth(l), g.tile
-	if tile == 0 {
-		tile = pickPersistentTile(s.B, g.cores)
-	}
-	scratch := g.reserve("gates", int64(s.B)*int64(scratchRow(k, s.H, g.prec)))
-	gr.take, gr.give = append(gr.take, scratch), append(gr.give, scratch)
-	out, has := any(g.h), 0
-	if g.seq != nil {
-		out, has = any(g.seq[l]), 1
-	}
-	rows := s.T * s.B
-	cost := gemmCost(rows, k, s.gates(), g.prec).Add(gemmCost(rows, s.H, s.gates(), g.prec)).Add(cellCost(rows*s.H, 0, has == 1))
-	gr.once = append(gr.once, g.launch(&persistentKernel, ceilDiv(s.B, tile), cost,
-		in.arg, b.wi, b.bi, b.wh, b.bh, g.h, out, scratch, ceilDiv(s.B, tile), s.B, k, s.H, s.T, in.at, l*s.B*s.H, has, int(g.prec), tile))
 }
 
 // bindStepped binds a layer as launches: the input's product for all time steps at once, then for each step the

@@ -192,7 +192,7 @@ func (s *session) allocateNet() {
 	}
 	maker, ok := s.mem.Dev.(device.GRUMaker)
 	if !ok {
-		s.mem.Err = gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: it does not offer the library's GRU", info.Name).WithFix("use fused, plain or persistent")
+		s.mem.Err = gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: it does not offer the library's GRU", info.Name).WithFix("use fused or plain")
 		return
 	}
 	other := *s.net

@@ -155,7 +155,9 @@ func TestCUDAGeneratedGradientRows(t *testing.T) {
 		want []float64
 	}{{"dx", c.dx, dx}, {"dy", c.dy, dy}, {"dw", c.dw, dw}} {
 		for j := range sum.want {
-			sum.want[j] += float64(c.before[i][j])
+			if i < 2 { // dw is overwritten
+				sum.want[j] += float64(c.before[i][j])
+			}
 		}
 		near(t, "added "+sum.what, l.read(sum.got, len(sum.want)), sum.want, 1e-5)
 	}

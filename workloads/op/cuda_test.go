@@ -374,9 +374,8 @@ func TestCUDARefusals(t *testing.T) {
 	g := newGPU(t)
 	tp := TensorProduct{TP: uvu(t, "2x0e", "0e", "0e"), Impl: ImplCSR, Layout: IrMul}
 	for want, change := range map[string]func(*TensorProduct){
-		"use a multiple of 32": func(t *TensorProduct) { t.Threads = 33 },
-		"hidden layer of 1 to": func(t *TensorProduct) { t.Impl = ImplCSRMLP },
-		"use impl=csr":         func(t *TensorProduct) { t.Impl, t.Hidden = ImplCSRMLP, 5000 },
+		"use a multiple of 32":      func(t *TensorProduct) { t.Threads = 33 },
+		"use unfused, fused or csr": func(t *TensorProduct) { t.Impl = "csr+mlp" },
 	} {
 		bad := tp
 		change(&bad)

@@ -22,29 +22,6 @@ func actGradHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func actTangentHost(a *device.Args, lo, hi int) {
-	x, d, out, act, c := a.Floats(0)[lo:hi], a.Floats(1)[lo:hi], a.Floats(2)[lo:hi], a.Int(4), a.F32(5)
-	if act == actSilu {
-		copy(out, d)
-		siluGrad(x, out, c)
-		return
-	}
-	for i, v := range x {
-		out[i] = float32(float64(d[i]) * float64(c) * activationSlope(act, float64(v)))
-	}
-}
-
-func actSecondHost(a *device.Args, lo, hi int) {
-	x, dx, back, d, act, c := a.Floats(0)[lo:hi], a.Floats(1)[lo:hi], a.Floats(2)[lo:hi], a.Floats(3)[lo:hi], a.Int(5), a.F32(6)
-	if act == actSilu {
-		siluSecond(x, dx, back, d, c)
-		return
-	}
-	for i, v := range x {
-		d[i] = float32(float64(c) * (activationSlope(act, float64(v))*float64(d[i]) + activationCurvature(act, float64(v))*float64(dx[i])*float64(back[i])))
-	}
-}
-
 // siluRun is the number of values processed at a time.
 const siluRun = 512
 
@@ -57,18 +34,6 @@ func siluGrad(x, d []float32, c float32) {
 			d[i] *= c * (q + s[i]*(1-q))
 		}
 		x, d = x[n:], d[n:]
-	}
-}
-
-// siluSecond also uses the second derivative q (1-q) (2 + v (1-2q)).
-func siluSecond(x, dx, back, d []float32, c float32) {
-	var q, s [siluRun]float32
-	for len(x) > 0 {
-		n := siluOf(x, &q, &s)
-		for i, q := range q[:n] {
-			d[i] = c * ((q+s[i]*(1-q))*d[i] + (1-q)*(2*q+s[i]*(1-2*q))*dx[i]*back[i])
-		}
-		x, dx, back, d = x[n:], dx[n:], back[n:], d[n:]
 	}
 }
 

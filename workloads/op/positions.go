@@ -48,21 +48,3 @@ func (p Positions) Bind(dev device.Device, b PositionsBuffers, edgeCap int) (*Bo
 	}
 	return b2, err
 }
-
-// positionsGradKernel: v, src, dst, colptr, u, n, atoms. One item is one edge.
-var positionsGradKernel = device.Kernel{Name: "positions_grad", Sig: "bbbbbii", Host: positionsGradHost, Grain: 1 << 10, PTX: positionsPTX, Threads: 256, PerBlock: 256}
-
-// BindGrad binds the backward pass for up to edgeCap edges: from v [Points,3], the cotangent of Out, it computes the
-// cotangent of F, u [E,3] = v of an edge's destination - v of its source.
-func (p Positions) BindGrad(dev device.Device, v, src, dst, colptr, u device.Buffer, edgeCap int) (*Bound, error) {
-	k := newBinder(dev, "positions backwards", edgeCap)
-	e := int64(edgeCap)
-	k.checkBuffer("v", v, 3*int64(p.Points))
-	k.checkBuffer("src", src, e)
-	k.checkBuffer("dst", dst, e)
-	k.checkBuffer("colptr", colptr, int64(p.Atoms)+2)
-	k.checkBuffer("u", u, 3*e)
-	k.b.minimum = rate{fixed: moveCost(0, 3*p.Points+1, 0), perEdge: moveCost(3, 2, 3)}
-	k.addLaunch(&positionsGradKernel, items{perEdge: 1}, rate{fixed: moveCost(0, 1, 0), perEdge: moveCost(3, 8, 3)}, v, src, dst, colptr, u, itemCount{}, p.Atoms)
-	return k.finishBinding()
-}

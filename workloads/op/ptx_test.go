@@ -29,13 +29,12 @@ func allKernels() []*device.Kernel {
 		&basisKernel, &sphKernel, &fillKernel, &transposeKernel, &gateKernel, &linearKernel,
 		&scatterAtomicKernel, &scatterSortedKernel, &scaleKernel, &packLeftKernel, &packRightKernel, &radialKernel, &gemmKernel, &gemm64Kernel, &actInplaceKernel,
 		&gatherKernel, &outerKernel, &contractKernel, &weightKernel,
-		&actApplyKernel, &actGradKernel, &actTangentKernel, &actSecondKernel, &addKernel, &flipKernel, &gateGradKernel, &gateTangentKernel, &gateSecondKernel, &basisGradKernel, &basisTangentKernel, &sphGradKernel, &sphTangentKernel,
-		&positionsKernel, &positionsGradKernel, &readoutKernel, &readoutGradKernel, &sumKernel, &residualKernel, &tpGradKernel, &tpGradXKernel, &tpGradSumKernel, &weightGradKernel, &weightSumKernel, &roundKernel,
-		&tpFusedKernel, &tpCSRKernel, &tpCSRMLPKernel, &tpFixupKernel,
+		&actApplyKernel, &actGradKernel, &addKernel, &flipKernel, &gateGradKernel, &basisGradKernel, &sphGradKernel,
+		&positionsKernel, &readoutKernel, &readoutGradKernel, &sumKernel, &residualKernel, &tpGradKernel, &tpGradXKernel, &tpGradSumKernel, &weightGradKernel, &weightSumKernel, &roundKernel,
+		&tpFusedKernel, &tpCSRKernel, &tpFixupKernel,
 		&tpSmallKernel, &tpMaceMediumKernel, &tpMaceLargeKernel, &tpNequipLipsKernel, &tpDeepawNaturalKernel, &tpDeepawKernel,
 		&tpGradSmallKernel, &tpGradMaceMediumKernel, &tpGradMaceLargeKernel, &tpGradNequipLipsKernel, &tpGradDeepawNaturalKernel, &tpGradDeepawKernel, &tpGradDYKernel,
 		&tpGradXSmallKernel, &tpGradXMaceMediumKernel, &tpGradXMaceLargeKernel,
-		&tpMMASmallKernel, &tpMMAMaceLargeKernel,
 	}
 	for _, precision := range []string{FP32, TF32, BF16, FP16} {
 		all = append(all, gemmLibKernels[precision])
@@ -126,8 +125,8 @@ func TestKernelLiterals(t *testing.T) {
 			t.Errorf("csr has %d threads per block in one place and 128 in another", threads)
 		}
 	}
-	for impl, k := range map[string]*device.Kernel{ImplCSR: &tpCSRKernel, ImplFused: &tpFusedKernel, ImplCSRMLP: &tpCSRMLPKernel} {
-		if got, want := entriesOf(textOf(t, k))[k.Name].threads, (TensorProduct{Impl: impl}).mostThreads(); got != want {
+	for _, k := range []*device.Kernel{&tpCSRKernel, &tpFusedKernel} {
+		if got, want := entriesOf(textOf(t, k))[k.Name].threads, maxTPThreads; got != want {
 			t.Errorf("%s is compiled for %d threads, the binding allows %d", k.Name, got, want)
 		}
 	}
@@ -200,8 +199,8 @@ func cudaSources(t *testing.T) map[string]string {
 	return texts
 }
 
-// generatedName matches tpgen's files that .gitignore names.
-var generatedName = regexp.MustCompile(`^tensorproduct_(gen|gengrad|gengradx|mma)_\w+\.cu$`)
+// generatedName matches the files of tpgen that .gitignore names.
+var generatedName = regexp.MustCompile(`^tensorproduct_(gen|gengrad|gengradx)_\w+\.cu$`)
 
 func generatedFiles(t *testing.T) []tpgen.File {
 	t.Helper()

@@ -45,15 +45,6 @@ func (r Radial) Scratch(edgeCap int) int64 {
 	return n * floatBytes
 }
 
-// BindHidden binds the first layer alone, vec [E,3], w1 [In,Hidden] -> h
-// [E,Hidden], for a tensor product that fuses the second in (impl csr+mlp).
-func (r Radial) BindHidden(dev device.Device, vec, w1, h device.Buffer, edgeCap int) (*Bound, error) {
-	k := newBinder(dev, "radial functions and hidden layer", edgeCap)
-	k.checkBuffer("h", h, int64(edgeCap)*int64(r.MLP.Hidden))
-	k.b.minimum = k.addRadial(r, packingOf(FP32, r.MLP.Hidden), vec, w1, h)
-	return k.finishBinding()
-}
-
 // Bind binds the operation for up to edgeCap edges.
 func (r Radial) Bind(dev device.Device, vec, w1, w2, w device.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "radial functions and MLP", edgeCap)

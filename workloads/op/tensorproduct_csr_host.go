@@ -31,7 +31,7 @@ func tpCSRHost(a *device.Args, lo, hi int) {
 	}
 	v.readSizes(plan)
 	for c := lo; c < hi; c++ {
-		v.runItem(c, edges, segment, nil)
+		v.runItem(c, edges, segment)
 	}
 }
 
@@ -40,38 +40,29 @@ func (v *csrView) readSizes(plan []int32) {
 	v.path = int(plan[planPaths])
 }
 
-// runItem stops at rowPtr[rows] = edges at the latest. q makes the weights of csr+mlp and is nil otherwise. It is not
-// a field of v because the matrix product lets its operands escape, and v's scratch must stay on the stack.
-func (v *csrView) runItem(c, edges, segment int, q *mlpView) {
+// runItem stops at rowPtr[rows] = edges at the latest.
+func (v *csrView) runItem(c, edges, segment int) {
 	first, end := c*segment, min((c+1)*segment, edges)
 	partial := v.partial[c*v.outDim:][:v.outDim]
 	r := int(v.dst[first])
 	if start := int(v.rowPtr[r]); start < first {
 		// The row began earlier; one of its further segments may start here.
 		if at := start + (first-start+segment-1)/segment*segment; at < min(end, int(v.rowPtr[r+1])) {
-			v.sumSegment(at, min(at+segment, int(v.rowPtr[r+1])), partial, q)
+			v.sumSegment(at, min(at+segment, int(v.rowPtr[r+1])), partial)
 		}
 		r++
 	}
 	for ; int(v.rowPtr[r]) < end; r++ {
 		from, to := int(v.rowPtr[r]), int(v.rowPtr[r+1])
 		if from < to {
-			v.sumSegment(from, min(to, from+segment), v.out[r*v.outDim:(r+1)*v.outDim], q)
+			v.sumSegment(from, min(to, from+segment), v.out[r*v.outDim:(r+1)*v.outDim])
 		}
 	}
 }
 
 // sumSegment writes the sum over the edges [from, to) to row.
-func (v *csrView) sumSegment(from, to int, row []float32, q *mlpView) {
+func (v *csrView) sumSegment(from, to int, row []float32) {
 	clear(row)
-	if q != nil {
-		if q.byEdge {
-			v.segmentMMA(from, to, row, q)
-		} else {
-			v.segmentMLP(from, to, row, q)
-		}
-		return
-	}
 	for e := from; e < to; e++ {
 		x := v.x[int(v.src[e])*v.inDim:][:v.inDim]
 		y := v.y[e*v.shDim:][:v.shDim]

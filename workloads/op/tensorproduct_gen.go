@@ -66,15 +66,12 @@ var generatedProducts = sync.OnceValues(func() (map[string]generatedProduct, err
 	return all, nil
 })
 
-// madeKernel and madeMMA are the Name of every kernel that Compile makes.
-const (
-	madeKernel = "tp_csr_compiled"
-	madeMMA    = "tp_mma_compiled"
-)
+// madeKernel is the Name of every kernel that Compile makes.
+const madeKernel = "tp_csr_compiled"
 
 // The headers of all generated kernels.
 //
-//go:embed op.cuh tensorproduct.cuh tensorproduct_gen.cuh tensorproduct_mma.cuh tensorproduct_grad.cuh tensorproduct_gengrad.cuh tensorproduct_gengradx.cuh
+//go:embed op.cuh tensorproduct.cuh tensorproduct_gen.cuh tensorproduct_grad.cuh tensorproduct_gengrad.cuh tensorproduct_gengradx.cuh
 var generatedHeaders embed.FS
 
 // compileGenerated returns the PTX of a generated source.
@@ -94,8 +91,8 @@ func compileGenerated(compiler device.KernelCompiler, text string) (string, erro
 	return compiler.Compile(src)
 }
 
-// Compile makes a generated kernel for csr, and for csr+mlp on the tensor cores, if the product is in no list and the
-// device compiles at run time; otherwise it returns the product unchanged. It takes seconds the first time on a
+// Compile makes a generated kernel for csr if the product is in no list and the device compiles at run time; otherwise
+// it returns the product unchanged. It takes seconds the first time on a
 // machine. After an error csr runs on the general kernel.
 func (t TensorProduct) Compile(dev device.Device) (TensorProduct, error) {
 	compiler, ok := dev.(device.KernelCompiler)
@@ -103,17 +100,6 @@ func (t TensorProduct) Compile(dev device.Device) (TensorProduct, error) {
 		return t, nil
 	}
 	if _, err := compiler.Compiler(); err != nil {
-		return t, err
-	}
-	if t.usesTensorCores() {
-		m, err := tpgen.MakeMMA(t.TP)
-		if err != nil {
-			return t, gpuprof.Errorf(gpuprof.ErrUsage, "generating a tensor product: %w", err)
-		}
-		ptx, err := compileGenerated(compiler, m.Source)
-		if err == nil {
-			t.madeMMA = &mmaProduct{&device.Kernel{Name: madeMMA, Sig: tpMMASmallKernel.Sig, Host: tpMMAHost, PTX: ptx, Entry: m.Kernel, Threads: warpLanes, PerBlock: 1}, m.Warps}
-		}
 		return t, err
 	}
 	m, err := tpgen.Make(t.TP)
@@ -129,10 +115,6 @@ func (t TensorProduct) Compile(dev device.Device) (TensorProduct, error) {
 
 // needsCompile reports whether Compile would make a kernel for the product.
 func (t TensorProduct) needsCompile() bool {
-	if t.usesTensorCores() {
-		_, known := t.mmaProduct()
-		return !known && t.mmaDepth()
-	}
 	_, known := t.findGenerated()
 	return !known && t.Impl == ImplCSR
 }
@@ -212,11 +194,6 @@ func (t TensorProduct) KernelName() string {
 		return contractKernel.Name
 	case ImplFused:
 		return tpFusedKernel.Name
-	case ImplCSRMLP:
-		if m, ok := t.mmaProduct(); ok {
-			return m.kernel.Name
-		}
-		return tpCSRMLPKernel.Name
 	}
 	if g, ok := t.generatedProduct(); ok {
 		return g.kernel.Name

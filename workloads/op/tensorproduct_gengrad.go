@@ -97,18 +97,9 @@ func (t TensorProduct) usesOwnOrder() bool {
 	return stride == t.TP.WeightNumel() && slices.Equal(at, t.TP.WeightOffsets())
 }
 
-// generatedGrad returns the generated kernel for dw and dy. No generated kernel adds to an existing dw: the check
-// would cost every edge an eighth of its instructions.
-func (t TensorProductGrad) generatedGrad() (generatedGrad, bool) {
-	if t.AddW {
-		return generatedGrad{}, false
-	}
-	return t.Product.generatedGrad()
-}
-
 // KernelName returns the kernel that computes dw and dy on a device with blocks of threads (CUDA).
 func (t TensorProductGrad) KernelName() string {
-	if g, ok := t.generatedGrad(); ok {
+	if g, ok := t.Product.generatedGrad(); ok {
 		return g.kernel.Name
 	}
 	return tpGradKernel.Name

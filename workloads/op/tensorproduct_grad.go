@@ -28,8 +28,8 @@ var tpGradPTX string
 // number of threads. The paths must be such that csr takes them. Product.Impl is ignored.
 type TensorProductGrad struct {
 	Product TensorProduct
-	// AddY, AddW and AddX add to the existing dy, dw or dx.
-	AddY, AddW, AddX bool
+	// AddY and AddX add to the existing dy or dx.
+	AddY, AddX bool
 }
 
 // TPGradBuffers are the arguments of TensorProductGrad: the arguments of the product, and for dx the edges by source,
@@ -37,7 +37,7 @@ type TensorProductGrad struct {
 type TPGradBuffers struct{ X, Y, W, DOut, Src, Dst, ColPtr, Perm, DX, DY, DW device.Buffer }
 
 // Both kernels compute in ir_mul. tpGradKernel: x, y, w, dout, src, dst, dw, dy, plan, constants, what (bits gradW,
-// gradY, gradAddY, gradAddW), n; one item is one edge, on CUDA a warp. tpGradXKernel: y, w, dout, dst, colptr, perm,
+// gradY, gradAddY), n; one item is one edge, on CUDA a warp. tpGradXKernel: y, w, dout, dst, colptr, perm,
 // partial, plan, constants, n, nodes; an item is a segment of a node's edges, on CUDA one tile of it. Segment j of
 // node a, of tpGradSegment edges, has the number colptr[a]/tpGradSegment + a + j, and writes that row of partial.
 // tpGradSumKernel: colptr, partial, dx, n, nodes, width, add; an item is a node.
@@ -51,7 +51,6 @@ const (
 	gradW = 1 << iota
 	gradY
 	gradAddY
-	gradAddW
 )
 
 const (
@@ -232,13 +231,8 @@ func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers
 	var own rate
 	if dw != nil {
 		what |= gradW
-		read := 0
-		if t.AddW {
-			what |= gradAddW
-			read = numel
-		}
 		k.checkBuffer("dw", dw, e*int64(numel))
-		own.perEdge = own.perEdge.Add(moveCost(plan.flopsW, read, numel))
+		own.perEdge = own.perEdge.Add(moveCost(plan.flopsW, 0, numel))
 	} else {
 		dw = b.W
 	}
@@ -256,7 +250,7 @@ func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers
 	}
 	// Every edge reads a row of dz and one of x.
 	cost := own.add(rate{perEdge: moveCost(plan.flopsQ, p.TP.In1.Dim()+p.TP.Out.Dim()+sh+numel+2, 0)})
-	if g, ok := t.generatedGrad(); ok && k.isTiled() {
+	if g, ok := t.Product.generatedGrad(); ok && k.isTiled() {
 		k.tpGradGenerated(t, g, cost, x, b.W, dout, ints, constants, b, dw, dy, what)
 		return own
 	}
@@ -321,7 +315,7 @@ func (t TensorProductGrad) Scratch(nodes, rows, edgeCap int, dy, dx bool, kind s
 	if p.Layout == MulIr {
 		n += max(int64(nodes)*in, 1) + max(int64(rows)*out, 1) + int64(4*len(p.TP.In1)) + int64(4*len(p.TP.Out))
 	}
-	if g, ok := t.generatedGrad(); ok && kind != "host" {
+	if g, ok := t.Product.generatedGrad(); ok && kind != "host" {
 		n += g.scratchWords(p, edgeCap, dy)
 	}
 	if g, ok := p.generatedGradX(); ok && dx && kind != "host" {

@@ -40,7 +40,7 @@ func tpGradHost(a *device.Args, lo, hi int) {
 	v.read(plan, a.Floats(9))
 	x, y, w, dout, src, dst, dw, dy := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), a.Ints(4), a.Ints(5), a.Floats(6), a.Floats(7)
 	in, sh, numel, out := int(plan[backIn]), int(plan[backSh]), int(plan[backNumel]), int(plan[backOut])
-	var beside [uChunk]float32 // results that are unwanted, or added
+	var beside [uChunk]float32 // unwanted results
 	for e := lo; e < hi; e++ {
 		xe, ye, we, ze := x[int(src[e])*in:][:in], y[e*sh:][:sh], w[e*numel:][:numel], dout[int(dst[e])*out:][:out]
 		back := dy[e*sh:][:sh]
@@ -57,13 +57,10 @@ func tpGradHost(a *device.Args, lo, hi int) {
 				n := min(uChunk, mul-u)
 				at := int(path[2]) + u
 				to := beside[:n]
-				if what&(gradW|gradAddW) == gradW {
+				if what&gradW != 0 {
 					to = dw[e*numel+at:][:n]
 				}
 				vec.Pairs(to, we[at:], xe[int(path[0])+u:], mul, ze[int(path[3])+u:], mul, n, cells, m, t)
-				if what&gradAddW != 0 {
-					vec.Axpy(1, to, dw[e*numel+at:][:n])
-				}
 			}
 			if what&gradY != 0 {
 				v.contractBack(cells, t, back[path[1]:])

@@ -2,7 +2,6 @@ package resnet
 
 import (
 	"strings"
-	"unsafe"
 
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
@@ -23,21 +22,10 @@ var (
 	// The operand written out: cols [batch,pixels,K] in nhwc, [batch,K,pixels] in nchw.
 	// Buffers: x, cols.
 	im2colKernel = newKernel("resnet_im2col", "bbiiiiiiii", im2colHost, 1)
-	// Sums of products of bytes as int32. Buffers: x, w, sums.
-	convInt8Kernel   = newKernel("resnet_conv_int8", "bbbiiiiiiii", convInt8Host, 1)
-	directInt8Kernel = newKernel("resnet_direct_int8", "bbbiiiiiiii", directInt8Host, 1)
-	im2colInt8Kernel = newKernel("resnet_im2col_int8", "bbiiiiiiii", im2colInt8Host, 1)
 
 	// y = relu(scale x + shift + res) in place. Buffers: x, scale, shift, res; channels,
 	// pixels, flags. One item is one value, as in the kernels below.
 	normKernel = newKernel(NormKernel, "bbbbiii", normHost, 2048)
-	// The largest |x| of a batch; most must be 0 before. Buffers: x, most.
-	mostKernel = newKernel("resnet_most", "bb", mostHost, 4096)
-	// q = clamp(round(x 127/most), +-127), half to even. Buffers: x, most, q.
-	quantKernel = newKernel("resnet_quantise", "bbb", quantHost, 4096)
-	// y = relu(scale (sum most/127 weight) + shift + res). Buffers: sums, most, weight,
-	// scale, shift, res, out; channels, pixels, flags.
-	dequantKernel = newKernel("resnet_dequantise", "bbbbbbbiii", dequantHost, 2048)
 	// y = relu(scale y16 + shift + res) from a library's result in 16 bits; on CUDA alone. Buffers: y16, scale, shift,
 	// res, out; channels, pixels, flags.
 	widenKernel = newKernel("resnet_widen", "bbbbbiii", nil, 2048)
@@ -100,10 +88,4 @@ func residual(a *device.Args, i, flags int) []float32 {
 		return nil
 	}
 	return a.Floats(i)
-}
-
-// bytesOf returns argument i's memory as signed bytes.
-func bytesOf(a *device.Args, i int) []int8 {
-	v := a.Bufs[i].Bytes()
-	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(v))), len(v))
 }

@@ -109,10 +109,6 @@ func (p *planner) convolve(c conv, w layerBuffers) {
 	o := p.n.o
 	first, last := p.epilogues(c, w)
 	x, out := p.slot.act[c.src], p.slot.act[c.dst]
-	if o.Precision == INT8 {
-		p.int8(c, w, first, x, out)
-		return
-	}
 	precision := 0
 	for i, name := range precisionNames {
 		if name == o.Precision {
@@ -241,36 +237,6 @@ func (p *planner) addNorm(c conv, e epilogue, x device.Buffer) {
 	cost := wordCost(2*n, reads, n)
 	cost.fixed.BytesRead = 8 * int64(c.out)
 	p.add(&normKernel, items{image: n}, -1, cost, x, e.scale, e.shift, e.res, c.out, c.pixels(), e.flags)
-}
-
-// int8 adds the launches over bytes: the batch's scale, its bytes, their product and the conversion back.
-func (p *planner) int8(c conv, w layerBuffers, e epilogue, x, out device.Buffer) {
-	in, n := c.in*c.size*c.size, c.out*c.pixels()
-	s, o := p.slot, p.n.o
-	p.add(&fillKernel, items{fixed: 1}, -1, rate{fixed: gpuprof.Cost{BytesWritten: 4}}, s.most, 0)
-	p.add(&mostKernel, items{image: in}, -1, wordCost(in, in, 0), x, s.most)
-	p.add(&quantKernel, items{image: in}, -1, rate{image: gpuprof.Cost{Flops: 2 * int64(in), BytesRead: 4 * int64(in), BytesWritten: int64(in)}}, x, s.most, s.q)
-	operand, product, cost := s.q, c, convCost(c, 1)
-	kernel := p.n.kernelOf(c, &convInt8Kernel)
-	cost.image.BytesWritten += 4 * int64(n)
-	switch {
-	case o.wayOf(c) == Implicit:
-	case o.wayOf(c) == Direct:
-		kernel = p.n.kernelOf(c, &directInt8Kernel)
-	default:
-		all := int64(c.depth() * c.pixels())
-		p.add(&im2colInt8Kernel, items{image: c.outSize}, 2, rate{image: gpuprof.Cost{BytesRead: int64(in), BytesWritten: all}}, geometryArgs(c, e.flags, s.q, s.cols)...)
-		operand, product = s.cols, c.afterIm2col()
-		cost.image.BytesRead += all - int64(in)
-	}
-	p.add(kernel, p.n.convItems(c), 3, cost, geometryArgs(product, e.flags, operand, w.weight, s.sums)...)
-	reads := n
-	if e.flags&flagRes != 0 {
-		reads += n
-	}
-	last := wordCost(4*n, reads, n)
-	last.fixed.BytesRead = 12 * int64(c.out)
-	p.add(&dequantKernel, items{image: n}, -1, last, s.sums, s.most, w.steps, e.scale, e.shift, e.res, out, c.out, c.pixels(), e.flags)
 }
 
 var vendorKernels = [...]device.Kernel{{Name: "gemm_fp32", Sig: "bbbiif", Lib: "gemm_fp32"}, {Name: "gemm_tf32", Sig: "bbbiif", Lib: "gemm_tf32"}}

@@ -1,10 +1,6 @@
 package resnet
 
 import (
-	"math"
-	"sync/atomic"
-	"unsafe"
-
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
@@ -16,7 +12,7 @@ func directHost(a *device.Args, lo, hi int) {
 	s := takeScratch()
 	x, w, scale, shift, res, out := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), residual(a, 4, g.flags), a.Floats(5)
 	eachBand(g, lo, hi, func(image, i0, i1 int) {
-		operand := gather(s, g, x, image, i0, i1, roundedCopy(g.rounds()))
+		operand := s.gather(g, x, image, i0, i1, roundedCopy(g.rounds()))
 		if !g.isNCHW() {
 			s.directPixels(g, operand, w, scale, shift, res, out, image, i0, i1)
 			return
@@ -70,14 +66,7 @@ func (s *scratch) directPixels(g geometry, x, w, scale, shift, res, out []float3
 }
 
 func im2colHost(a *device.Args, lo, hi int) {
-	im2col(readGeometry(a, 2), a.Floats(0), a.Floats(1), lo, hi)
-}
-
-func im2colInt8Host(a *device.Args, lo, hi int) {
-	im2col(readGeometry(a, 2), bytesOf(a, 0), bytesOf(a, 1), lo, hi)
-}
-
-func im2col[T int8 | float32](g geometry, x, cols []T, lo, hi int) {
+	g, x, cols := readGeometry(a, 2), a.Floats(0), a.Floats(1)
 	for ; lo < hi; lo++ {
 		image, i := lo/g.outSize, lo%g.outSize
 		for j := range g.outSize {
@@ -90,7 +79,7 @@ func im2col[T int8 | float32](g geometry, x, cols []T, lo, hi int) {
 	}
 }
 
-func im2colPixel[T int8 | float32](g geometry, x, cols []T, image, i, j int) {
+func im2colPixel(g geometry, x, cols []float32, image, i, j int) {
 	to := cols[((image*g.outSize+i)*g.outSize+j)*g.depth():][:g.depth()]
 	for tap := range g.k * g.k {
 		y, at := i*g.stride+tap/g.k-g.pad(), j*g.stride+tap%g.k-g.pad()
@@ -103,11 +92,11 @@ func im2colPixel[T int8 | float32](g geometry, x, cols []T, image, i, j int) {
 	}
 }
 
-func im2colPlanes[T int8 | float32](g geometry, x, cols []T, image, i, j int) {
+func im2colPlanes(g geometry, x, cols []float32, image, i, j int) {
 	for k := range g.depth() {
 		c, r, q := k/(g.k*g.k), k/g.k%g.k, k%g.k
 		y, at := i*g.stride+r-g.pad(), j*g.stride+q-g.pad()
-		var v T
+		var v float32
 		if y >= 0 && y < g.size && at >= 0 && at < g.size {
 			v = x[((image*g.in+c)*g.size+y)*g.size+at]
 		}
@@ -166,72 +155,6 @@ func finishRow(x, res, scale, shift []float32, least float32) {
 	for i, v := range x {
 		x[i] = max(v*scale[i]+shift[i]+res[i], least)
 	}
-}
-
-func dequantHost(a *device.Args, lo, hi int) {
-	sums, weight, scale, shift, out, flags := a.Ints(0), a.Floats(2), a.Floats(3), a.Floats(4), a.Floats(6), a.Int(9)
-	res, least, unit := residual(a, 5, flags), geometry{flags: flags}.least(), a.Floats(1)[0]/127
-	eachRun(lo, hi, a.Int(7), a.Int(8), flags, func(lo, hi, ch int) {
-		row, from := out[lo:hi], sums[lo:hi]
-		var added []float32
-		if res != nil {
-			added = res[lo:hi]
-		}
-		if flags&flagNCHW != 0 {
-			for i, v := range from {
-				row[i] = float32(v) * (unit * weight[ch])
-			}
-			finishOutputs(row, row, added, 0, scale[ch], shift[ch], least)
-			return
-		}
-		steps := weight[ch:][:len(row)]
-		for i, v := range from {
-			row[i] = float32(v) * (unit * steps[i])
-		}
-		finishRow(row, added, scale[ch:], shift[ch:], least)
-	})
-}
-
-// mostHost keeps the largest |x|; not a number is larger than any. Bits of numbers that are
-// not negative are in the order of the numbers.
-func mostHost(a *device.Args, lo, hi int) {
-	var most uint32
-	for _, v := range a.Floats(0)[lo:hi] {
-		most = max(most, math.Float32bits(v)&^(1<<31))
-	}
-	at := (*uint32)(unsafe.Pointer(unsafe.SliceData(a.Bufs[1].Bytes())))
-	for {
-		was := atomic.LoadUint32(at)
-		if most <= was || atomic.CompareAndSwapUint32(at, was, most) {
-			return
-		}
-	}
-}
-
-func quantHost(a *device.Args, lo, hi int) {
-	inverse := inverseOf(a.Floats(1)[0])
-	q := bytesOf(a, 2)[lo:hi]
-	for i, v := range a.Floats(0)[lo:hi] {
-		q[i] = quantise(float32(v * inverse)) // rounded before the sum in it
-	}
-}
-
-// inverseOf returns the number of steps per unit: 127/most, 0 for a batch of zeros.
-func inverseOf(most float32) float32 {
-	if most == 0 {
-		return 0
-	}
-	return 127 / most
-}
-
-// quantise rounds to nearest, ties to even, within +-127: a float32 of 1.5 2^23 more has the integer in its last bits.
-// NaN becomes -127, and multiplying by the scale, also NaN, restores NaN.
-func quantise(v float32) int8 {
-	const shift, bits = 3 << 22, 0x4b400000
-	if !(v > -127) {
-		return -127
-	}
-	return int8(int32(math.Float32bits(min(v, 127)+shift) - bits))
 }
 
 func poolHost(a *device.Args, lo, hi int) {

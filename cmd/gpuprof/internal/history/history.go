@@ -26,7 +26,6 @@ type Cmd struct {
 	Show  ShowCmd  `cmd:"" default:"withargs" help:"Show the trend of every benchmark, and where it changed."`
 	Add   AddCmd   `cmd:"" help:"Add results to the store, each as a session."`
 	Check CheckCmd `cmd:"" help:"Decide whether something became slower over the last sessions, for CI."`
-	Pack  PackCmd  `cmd:"" help:"Write the sessions of each old month into one object."`
 	Prune PruneCmd `cmd:"" help:"List what need not be kept; with --yes remove it."`
 
 	Baseline BaselineCmd `cmd:"" help:"Keep sessions of a workload in a folder, to judge later ones against."`

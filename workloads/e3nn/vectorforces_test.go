@@ -1,6 +1,7 @@
 package e3nn
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
@@ -15,10 +17,42 @@ import (
 // Tolerance of forces in float32: some twenty operations follow each other.
 const forcesTolerance = 1e-5
 
-// network is a case of kind forces or forces_grad: one layer as a preset has them, its readout, and
-// the atoms with their edges.
+// networkCase is a case of kind forces or train_step, in a file of this project's own tests: one layer with its readout,
+// as no other program has it. The heads of scripts/record/export_e3nn_vectors.py and export_e3nn_steps.py describe the
+// files. lmax, x and irreps_out are as in a product's case, basis to envelope as in one of radial functions.
+type networkCase struct {
+	vectorCase
+	stepCase
+	IrrepsIn  string `json:"irreps_in"`
+	Hidden    int    `json:"hidden"`
+	Positions array  `json:"positions"`
+	Src       array  `json:"src"`
+	Dst       array  `json:"dst"`
+	W1        array  `json:"w1"`
+	W2        array  `json:"w2"`
+	Mix       array  `json:"mix"`
+	Readout   array  `json:"readout"`
+}
+
+// checkNetworks compares the cases of a file.
+func checkNetworks(d device.Device, file []byte) ([]gpuprof.CaseResult, error) {
+	stream, err := d.NewStream("vectors")
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Close()
+	v := &vectorRunner{dev: d, stream: stream}
+	return loop.Vectors(context.Background(), file, "networks.json", "this file", func(c *networkCase) string { return c.Kind }, func(c *networkCase) ([]gpuprof.CaseResult, error) {
+		if c.Kind == "forces" {
+			return v.runForces(c)
+		}
+		return v.trainStep(c)
+	})
+}
+
+// network is a case with its layer and index.
 type network struct {
-	c        *vectorCase
+	c        *networkCase
 	layer    layer
 	mlp      op.MLP
 	basis    op.Basis
@@ -31,7 +65,7 @@ type network struct {
 }
 
 // runForces compares the energy and its gradient by every position.
-func (v *vectorRunner) runForces(c *vectorCase) ([]gpuprof.CaseResult, error) {
+func (v *vectorRunner) runForces(c *networkCase) ([]gpuprof.CaseResult, error) {
 	n, err := c.newNetwork()
 	if err == nil {
 		err = checkLength("out", c.Out, 1+3*n.atoms)
@@ -39,16 +73,16 @@ func (v *vectorRunner) runForces(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	wide, err := n.reference(nil)
+	wide, err := n.reference()
 	if err != nil {
 		return nil, err
 	}
-	energy, err := v.runBound(1, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) { return n.bindNetwork(v, a, out, nil, nil) })
+	energy, err := v.runBound(1, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) { return n.bindNetwork(v, a, out, nil) })
 	if err != nil {
 		return nil, err
 	}
 	pulls, err := v.runBound(3*n.atoms, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
-		return n.bindNetwork(v, a, a.Words("the energy", 1, device.OnDevice), out, nil)
+		return n.bindNetwork(v, a, a.Words("the energy", 1, device.OnDevice), out)
 	})
 	if err != nil {
 		return nil, err
@@ -62,7 +96,7 @@ func (v *vectorRunner) runForces(c *vectorCase) ([]gpuprof.CaseResult, error) {
 }
 
 // newNetwork checks a case and makes its layer and index.
-func (c *vectorCase) newNetwork() (*network, error) {
+func (c *networkCase) newNetwork() (*network, error) {
 	n := &network{c: c}
 	in, err := irrepsOf("irreps_in", c.IrrepsIn)
 	if err != nil {
@@ -143,9 +177,9 @@ func (n *network) connectEdges() error {
 	return nil
 }
 
-// edgeVector returns an edge's vector in float64 for positions p, or its derivative for the positions' derivatives p.
-func (n *network) edgeVector(e int, p []float64) []float64 {
-	v := make([]float64, 3)
+// edgeVector returns an edge's vector in float64.
+func (n *network) edgeVector(e int) []float64 {
+	p, v := n.c.Positions, make([]float64, 3)
 	for k := range v {
 		v[k] = p[3*int(n.src[e])+k] - p[3*int(n.dst[e])+k]
 	}
@@ -158,23 +192,14 @@ func (n *network) refNet() *refNet {
 	return &refNet{layer: n.layer, basis: n.basis, sph: n.sph, mlp: n.mlp, readout: n.readout(), w1: c.W1, w2: c.W2, mix: c.Mix, factors: c.Readout}
 }
 
-// reference returns the energy and its gradient by every position; with dir, a vector per position, the gradients of
-// its slope along dir by x, w1, w2, mix and readout follow.
-func (n *network) reference(dir []float64) ([]float64, error) {
-	c := n.c
-	out, in := make([]float64, 1+3*n.atoms), n.layer.In.Dim()
-	net := n.refNet()
-	gx := make([]float64, len(c.X))
-	second := &refGrads{w1: make([]float64, len(c.W1)), w2: make([]float64, len(c.W2)), mix: make([]float64, len(c.Mix)), readout: make([]float64, len(c.Readout))}
+// reference returns the energy and its gradient by every position.
+func (n *network) reference() ([]float64, error) {
+	out, in, net := make([]float64, 1+3*n.atoms), n.layer.In.Dim(), n.refNet()
 	for r := range n.atoms {
 		row, to := refRow{}, refSums{}
-		second.x = nil
 		for e := n.rowptr[r]; e < n.rowptr[r+1]; e++ {
 			at := int(n.src[e]) * in
-			row.vec, row.x = append(row.vec, n.edgeVector(int(e), c.Positions)), append(row.x, c.X[at:at+in])
-			if dir != nil {
-				row.dir, second.x, to.second = append(row.dir, n.edgeVector(int(e), dir)), append(second.x, gx[at:at+in]), second
-			}
+			row.vec, row.x = append(row.vec, n.edgeVector(int(e))), append(row.x, n.c.X[at:at+in])
 		}
 		if err := net.addRow(row, &to); err != nil {
 			return nil, err
@@ -188,15 +213,11 @@ func (n *network) reference(dir []float64) ([]float64, error) {
 			}
 		}
 	}
-	if dir == nil {
-		return out, nil
-	}
-	return slices.Concat(out, gx, second.w1, second.w2, second.mix, second.readout), nil
+	return out, nil
 }
 
-// bindNetwork binds the network on the device: forward, backward if forces are wanted, and on to the gradients of
-// forces if these are wanted.
-func (n *network) bindNetwork(v *vectorRunner, a *op.Arena, energy, forces device.Buffer, grads *layerGrads) ([]*op.Bound, error) {
+// bindNetwork binds the network on the device: forward, and backward if forces are wanted.
+func (n *network) bindNetwork(v *vectorRunner, a *op.Arena, energy, forces device.Buffer) ([]*op.Bound, error) {
 	var params []device.Buffer
 	for _, p := range n.parameters() {
 		params = append(params, v.upload(a, p))
@@ -205,9 +226,6 @@ func (n *network) bindNetwork(v *vectorRunner, a *op.Arena, energy, forces devic
 	d.addBound(op.Sum{N: n.atoms}.Bind(v.dev, d.rho, energy))
 	if forces != nil {
 		d.bindForces(forces)
-	}
-	if grads != nil {
-		d.bindSecond(grads)
 	}
 	if d.err != nil {
 		return nil, errors.Join(d.err, d.close())

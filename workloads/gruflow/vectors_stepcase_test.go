@@ -2,6 +2,7 @@ package gruflow
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -16,11 +17,29 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// kindStep are the cases of whole steps of training.
+// kindStep are the cases of whole steps of training, in a file of this project's own tests: no other program has
+// carriers. x is [window, T, B, input], of which column 0 is not read (it is the energy). All that the step starts from
+// is float32. The format is that of scripts/record/export_gru_vectors.py.
 const kindStep = "gru_train_step"
 
-// stepCase holds the fields of a case of kind gru_train_step besides x, h0 and weights: the carriers' state, their
-// targets, and the results of the step.
+// trainCase is such a case: a GRU with its inputs, and the step.
+type trainCase struct {
+	vectorCase
+	stepCase
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *trainCase) UnmarshalJSON(b []byte) error {
+	return errors.Join(json.Unmarshal(b, &c.vectorCase), json.Unmarshal(b, &c.stepCase))
+}
+
+// checkSteps compares the cases of a file.
+func checkSteps(d device.Device, file []byte) ([]gpuprof.CaseResult, error) {
+	return loop.Vectors(context.Background(), file, "steps.json", "this file", func(c *trainCase) string { return c.Kind },
+		func(c *trainCase) ([]gpuprof.CaseResult, error) { return c.runStep(d) })
+}
+
+// stepCase holds the fields of a step besides x, h0 and weights: the carriers' state, their targets, and the results.
 type stepCase struct {
 	Depth     int     `json:"depth"`
 	Rate      float64 `json:"lr"`
@@ -46,7 +65,7 @@ type trainedStep struct {
 }
 
 // runStep compares the loss, the gradients of all parameters before clipping, and the parameters after a step of Adam.
-func (c *vectorCase) runStep(d device.Device) ([]gpuprof.CaseResult, error) {
+func (c *trainCase) runStep(d device.Device) ([]gpuprof.CaseResult, error) {
 	s, p, err := c.stepShape()
 	if err != nil {
 		return nil, err
@@ -79,7 +98,7 @@ func parameterSizes(s shape) (names []string, shapes [][]int) {
 }
 
 // stepShape checks a case and returns its shape and parameters.
-func (c *vectorCase) stepShape() (s shape, p params, err error) {
+func (c *trainCase) stepShape() (s shape, p params, err error) {
 	dims := c.X.shape
 	if len(dims) != 4 {
 		return s, p, gpuprof.Errorf(nil, "x has %d axes", len(dims)).WithFix("give [window][steps][flows][input_size]")
@@ -124,7 +143,7 @@ func (c *vectorCase) stepShape() (s shape, p params, err error) {
 }
 
 // inputsAreSingle reports whether all inputs of the step are float32.
-func (c *vectorCase) inputsAreSingle() bool {
+func (c *trainCase) inputsAreSingle() bool {
 	all := []tensor{c.X, c.H0, c.Energy, c.Place, c.Source, c.Target, c.Projected, c.Shift}
 	for _, t := range c.Weights {
 		all = append(all, t)
@@ -135,7 +154,7 @@ func (c *vectorCase) inputsAreSingle() bool {
 }
 
 // stepParams returns the parameters in the reference's form.
-func (c *vectorCase) stepParams(s shape) (p params, err error) {
+func (c *trainCase) stepParams(s shape) (p params, err error) {
 	layers, err := c.layersOf(s)
 	if err != nil {
 		return p, err
@@ -148,7 +167,7 @@ func (c *vectorCase) stepParams(s shape) (p params, err error) {
 }
 
 // startState returns the initial state of a case's carriers.
-func (c *vectorCase) startState() state {
+func (c *trainCase) startState() state {
 	st := state{h: op.As[float32](c.H0.data), energy: op.As[float32](c.Energy.data), place: op.As[float32](c.Place.data)}
 	for _, v := range c.Level.data {
 		st.level = append(st.level, int32(v))
@@ -157,7 +176,7 @@ func (c *vectorCase) startState() state {
 }
 
 // refStep computes the whole step in float64.
-func (c *vectorCase) refStep(s shape, p params) (out trainedStep) {
+func (c *trainCase) refStep(s shape, p params) (out trainedStep) {
 	st, fields := c.startState(), op.As[float32](c.X.data)
 	dose, place := make([]float64, s.D), make([]float64, 0, 2*s.B)
 	var trips []trip
@@ -197,7 +216,7 @@ func (c *vectorCase) refStep(s shape, p params) (out trainedStep) {
 }
 
 // stepOn runs the step as the workload does, from the case's numbers in place of drawn ones.
-func (c *vectorCase) stepOn(d device.Device, s shape, p params) (out trainedStep, err error) {
+func (c *trainCase) stepOn(d device.Device, s shape, p params) (out trainedStep, err error) {
 	set := gpuprof.Settings{"pass": optim.Train, "window": strconv.Itoa(c.window), "lr": strconv.FormatFloat(c.Rate, 'g', -1, 64), "clip": strconv.FormatFloat(c.Clip, 'g', -1, 64)}
 	for knob, n := range map[string]int{"flows": s.B, "input": s.I, "hidden": s.H, "layers": s.L, "depth": s.D, "steps": s.T} {
 		set[knob] = strconv.Itoa(n)
@@ -218,7 +237,7 @@ func (c *vectorCase) stepOn(d device.Device, s shape, p params) (out trainedStep
 }
 
 // startFrom replaces the drawn values by the values of a case.
-func (s *session) startFrom(c *vectorCase, p params) error {
+func (s *session) startFrom(c *trainCase, p params) error {
 	for l, q := range p.layers { // the optimizer has the same arrays
 		to := s.params.layers[l]
 		copy(to.wi, q.wi)
@@ -276,7 +295,7 @@ func (s *session) oneStep() (out trainedStep, err error) {
 }
 
 // worstStep compares every array that the case gives, all of which it has to; the worst counts.
-func (c *vectorCase) worstStep(s shape, got trainedStep) (worst gpuprof.CaseResult, err error) {
+func (c *trainCase) worstStep(s shape, got trainedStep) (worst gpuprof.CaseResult, err error) {
 	names, shapes := parameterSizes(s)
 	pairs := []gradPair{{"loss", []float64{*c.Loss}, []float64{got.loss}}}
 	for i, name := range names {

@@ -17,12 +17,12 @@ type deviceNet struct {
 	ops []*op.Bound
 	err error
 
-	product                                 op.TensorProduct
-	at, x, w1, w2, mix, factors             device.Buffer
-	srcs, dsts, rows, columns, order        device.Buffer
-	radial, y, hidden, h, w, mid, pre, out  device.Buffer
-	rho, drho                               device.Buffer
-	dout, dpre, dmid, dw, dy, dh, da, dbase device.Buffer
+	product                                op.TensorProduct
+	at, x, w1, w2, mix, factors            device.Buffer
+	srcs, dsts, rows, columns, order       device.Buffer
+	radial, y, hidden, h, w, mid, pre, out device.Buffer
+	rho, drho                              device.Buffer
+	dout, dpre, dmid, dw, dy, da, dbase    device.Buffer
 }
 
 // addBound appends a bound operation, or keeps the first error.
@@ -54,7 +54,7 @@ func (n *network) bindForward(v *vectorRunner, mem *op.Arena, params []device.Bu
 	l, e := n.layer, len(n.src)
 	var vec []float64
 	for i := range e {
-		vec = append(vec, n.edgeVector(i, n.c.Positions)...)
+		vec = append(vec, n.edgeVector(i)...)
 	}
 	d.at, d.srcs, d.dsts, d.rows, d.columns, d.order = v.upload(mem, vec), v.uploadIndex(mem, n.src), v.uploadIndex(mem, n.dst), v.uploadIndex(mem, n.rowptr), v.uploadIndex(mem, n.colptr), v.uploadIndex(mem, n.perm)
 	d.radial, d.y, d.hidden, d.h, d.w = d.newWords(e*n.basis.N), d.newWords(e*n.sph.Dim()), d.newWords(e*n.mlp.Hidden), d.newWords(e*n.mlp.Hidden), d.newWords(e*n.mlp.Out)
@@ -74,7 +74,7 @@ func (n *network) bindForward(v *vectorRunner, mem *op.Arena, params []device.Bu
 func (d *deviceNet) bindBack(drho, dx device.Buffer) {
 	l, e, dev := d.layer, len(d.src), d.v.dev
 	d.drho, d.dout, d.dpre, d.dmid = drho, d.newWords(d.atoms*l.Out.Dim()), d.newWords(d.atoms*l.Linear.Out.Dim()), d.newWords(d.atoms*l.TP.Out.Dim())
-	d.dw, d.dy, d.dh, d.da, d.dbase = d.newWords(e*d.mlp.Out), d.newWords(e*d.sph.Dim()), d.newWords(e*d.mlp.Hidden), d.newWords(e*d.mlp.Hidden), d.newWords(e*d.basis.N)
+	d.dw, d.dy, d.da, d.dbase = d.newWords(e*d.mlp.Out), d.newWords(e*d.sph.Dim()), d.newWords(e*d.mlp.Hidden), d.newWords(e*d.basis.N)
 	d.addBound(d.readout().BindGrad(dev, drho, d.factors, d.dout, d.atoms))
 	d.addBound(op.GateGrad{Gate: l.Gate}.Bind(dev, d.pre, d.dout, d.dpre, d.atoms))
 	d.addBound(op.LinearGrad{Linear: l.Linear}.Bind(dev, d.dpre, d.mix, d.dmid, d.atoms))
@@ -83,5 +83,5 @@ func (d *deviceNet) bindBack(drho, dx device.Buffer) {
 		bufs.ColPtr, bufs.Perm = d.columns, d.order
 	}
 	d.addBound(op.TensorProductGrad{Product: d.product}.Bind(dev, bufs, d.atoms, d.atoms, e))
-	d.addBound(op.MLPGrad{MLP: d.mlp}.Bind(dev, op.MLPGradBuffers{A: d.hidden, W1: d.w1, W2: d.w2, DW: d.dw, DH: d.dh, DA: d.da, DB: d.dbase}, e))
+	d.addBound(op.MLPGrad{MLP: d.mlp}.Bind(dev, op.MLPGradBuffers{A: d.hidden, W1: d.w1, W2: d.w2, DW: d.dw, DA: d.da, DB: d.dbase}, e))
 }

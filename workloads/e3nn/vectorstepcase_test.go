@@ -34,7 +34,7 @@ type stepResult struct {
 }
 
 // trainStep compares the loss, the gradients of all parameters and the parameters after clipping and a step of Adam.
-func (v *vectorRunner) trainStep(c *vectorCase) ([]gpuprof.CaseResult, error) {
+func (v *vectorRunner) trainStep(c *networkCase) ([]gpuprof.CaseResult, error) {
 	n, err := c.newNetwork()
 	if err != nil {
 		return nil, err
@@ -106,9 +106,9 @@ func (n *network) refStep() (out stepResult, err error) {
 		row, g := refRow{}, &refGrads{w1: out.grads[1], w2: out.grads[2], mix: out.grads[3], readout: out.grads[4]}
 		for e := n.rowptr[r]; e < n.rowptr[r+1]; e++ {
 			at := int(n.src[e]) * in
-			row.vec, row.x, g.x = append(row.vec, n.edgeVector(int(e), n.c.Positions)), append(row.x, n.c.X[at:at+in]), append(g.x, out.grads[0][at:at+in])
+			row.vec, row.x, g.x = append(row.vec, n.edgeVector(int(e))), append(row.x, n.c.X[at:at+in]), append(g.x, out.grads[0][at:at+in])
 		}
-		err := net.addRow(row, &refSums{first: g, pull: func(rho float64) float64 {
+		err := net.addRow(row, &refSums{grads: g, pull: func(rho float64) float64 {
 			off := rho - n.c.Target[r]
 			out.loss += off * off / 2 / float64(n.atoms)
 			return off / float64(n.atoms)
