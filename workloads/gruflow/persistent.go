@@ -18,7 +18,7 @@ var persistentPTX string
 // Arguments: x, wi, bi, wh, bh, h, out, scratch, n, B, K, H, T, xAt, hAt,
 // hasOut, precision, tile; scratch has scratchRow floats a carrier. One item
 // is tile carriers.
-var persistentKernel = device.Kernel{Name: "gru_persistent", Sig: "bbbbbbbbiiiiiiiiii", Host: persistentHost, PTX: persistentPTX, Threads: 256, PerBlock: 1}
+var persistentKernel = device.Typed[gruPersistentArgs](device.Kernel{Name: "gru_persistent", Host: persistentHost, PTX: persistentPTX, Threads: 256, PerBlock: 1})
 
 // scratchRow returns the size of a carrier's scratch: gx and gh, and its rounded inputs.
 func scratchRow(k, h int, p precision) int {

@@ -4,19 +4,20 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-func persistentHost(a *device.Args, lo, hi int) {
-	batch, k, n, steps, tile := a.Int(9), a.Int(10), a.Int(11), a.Int(12), a.Int(17)
-	x, h, prec := a.Floats(0)[a.Int(13):], a.Floats(5)[a.Int(14):], precision(a.Int(16))
-	wi, bi, wh, bh := a.Floats(1), a.Floats(2), a.Floats(3), a.Floats(4)
+func persistentHost(args *device.Args, lo, hi int) {
+	a := device.View[gruPersistentView](args)
+	batch, k, n, steps, tile := a.B.Int(), a.K.Int(), a.H.Int(), a.T.Int(), a.tile.Int()
+	x, h, prec := a.x.Floats()[a.xAt.Int():], a.h.Floats()[a.hAt.Int():], precision(a.precision.Int())
+	wi, bi, wh, bh := a.wi.Floats(), a.bi.Floats(), a.wh.Floats(), a.bh.Floats()
 	var out []float32
-	if a.Int(15) != 0 {
-		out = a.Floats(6)
+	if a.hasOut.Int() != 0 {
+		out = a.out.Floats()
 	}
 	row := scratchRow(k, n, prec)
 	for band := lo; band < hi; band++ {
 		r0 := band * tile
 		size := min(tile, batch-r0)
-		scratch := a.Floats(7)[r0*row : (r0+size)*row]
+		scratch := a.scratch.Floats()[r0*row : (r0+size)*row]
 		gx, gh, rounded := scratch[:3*n*size], scratch[3*n*size:6*n*size], scratch[6*n*size:]
 		state := h[r0*n : (r0+size)*n]
 		for t := range steps {

@@ -12,8 +12,8 @@ import (
 // its change is 0.
 type BasisTangent struct{ Basis Basis }
 
-// basisTangentKernel: vec, u, out, n, N, kind, envelope, cutoff. One item is one edge.
-var basisTangentKernel = device.Kernel{Name: "basis_tangent", Sig: "bbbiiiif", Host: basisTangentHost, Grain: 64, PTX: basisGradPTX, Threads: 128, PerBlock: 128}
+// basisTangentKernel: one item is one edge.
+var basisTangentKernel = device.Typed[basisTangentArgs](device.Kernel{Name: "basis_tangent", Host: basisTangentHost, Grain: 64, PTX: basisGradPTX, Threads: 128, PerBlock: 128})
 
 // Bind binds the operation for up to edgeCap edges.
 func (g BasisTangent) Bind(dev device.Device, vec, u, out device.Buffer, edgeCap int) (*Bound, error) {
@@ -33,6 +33,9 @@ func (g BasisTangent) Bind(dev device.Device, vec, u, out device.Buffer, edgeCap
 	// A product per function replaces the two operations that add a term, and n.u costs 6.
 	flops := s.gradFlops() - s.N + 6
 	k.b.minimum = rate{perEdge: moveCost(flops, 6, s.N).In("fp64", int64(flops))} // double on either device
-	k.addLaunch(&basisTangentKernel, items{perEdge: 1}, k.b.minimum, vec, u, out, itemCount{}, s.N, kind, envelope, float32(s.Cutoff))
+	k.addLaunch(&basisTangentKernel, items{perEdge: 1}, k.b.minimum, basisTangentArgs{
+		vec: vec, u: u, out: out, count: itemCount{}, functions: s.N, kind: kind, envelope: envelope,
+		cutoff: float32(s.Cutoff),
+	})
 	return k.finishBinding()
 }

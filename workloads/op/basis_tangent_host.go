@@ -6,9 +6,10 @@ import (
 
 // basisTangentHost works in float64 between the float32 input and output, as
 // basisHost does.
-func basisTangentHost(a *device.Args, lo, hi int) {
-	n, kind, envelope, cutoff := a.Int(4), a.Int(5), a.Int(6) != 0, float64(a.F32(7))
-	vec, u, out := a.Floats(0), a.Floats(1), a.Floats(2)
+func basisTangentHost(args *device.Args, lo, hi int) {
+	a := device.View[basisTangentView](args)
+	n, kind, envelope, cutoff := a.functions.Int(), a.kind.Int(), a.envelope.Int() != 0, float64(a.cutoff.F32())
+	vec, u, out := a.vec.Floats(), a.u.Floats(), a.out.Floats()
 	for e := lo; e < hi; e++ {
 		v, w, row := vec[3*e:3*e+3], u[3*e:3*e+3], out[e*n:(e+1)*n]
 		s := slopesOf(v, kind, envelope, cutoff)

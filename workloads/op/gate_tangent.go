@@ -21,8 +21,8 @@ type GateSecond struct{ Gate Gate }
 // Runs, constants and the arguments after them match gateKernel. gateTangentKernel: x, dx, out, runs, constants, n,
 // in dim, out dim, number of runs; gateSecondKernel: x, dx, dout, grad and the same. One item is one row.
 var (
-	gateTangentKernel = device.Kernel{Name: "gate_tangent", Sig: "bbbbbiiii", Host: gateTangentHost, Grain: 16, PTX: gateGradPTX, Threads: 256, PerBlock: 1}
-	gateSecondKernel  = device.Kernel{Name: "gate_second", Sig: "bbbbbbiiii", Host: gateSecondHost, Grain: 16, PTX: gateGradPTX, Threads: 256, PerBlock: 1}
+	gateTangentKernel = device.Typed[gateTangentArgs](device.Kernel{Name: "gate_tangent", Host: gateTangentHost, Grain: 16, PTX: gateGradPTX, Threads: 256, PerBlock: 1})
+	gateSecondKernel  = device.Typed[gateSecondArgs](device.Kernel{Name: "gate_second", Host: gateSecondHost, Grain: 16, PTX: gateGradPTX, Threads: 256, PerBlock: 1})
 )
 
 // Bind binds the operation to rows rows.
@@ -35,7 +35,10 @@ func (g GateTangent) Bind(dev device.Device, x, dx, out device.Buffer, rows int)
 	k.checkBuffer("out", out, int64(rows)*int64(to))
 	table, constants := k.uploadInts(runs.table), k.uploadFloats(runs.constants)
 	k.b.minimum = rate{fixed: moveCost(rows*runs.gradFlops(), 2*rows*in, rows*to)}
-	k.addLaunch(&gateTangentKernel, items{fixed: rows}, k.b.minimum, x, dx, out, table, constants, itemCount{}, in, to, len(runs.constants))
+	k.addLaunch(&gateTangentKernel, items{fixed: rows}, k.b.minimum, gateTangentArgs{
+		x: x, dx: dx, out: out, table: table, constants: constants, count: itemCount{}, inDim: in, outDim: to,
+		runs: len(runs.constants),
+	})
 	return k.finishBinding()
 }
 
@@ -50,7 +53,10 @@ func (g GateSecond) Bind(dev device.Device, x, dx, dout, grad device.Buffer, row
 	k.checkBuffer("grad", grad, int64(rows)*int64(in))
 	table, constants := k.uploadInts(runs.table), k.uploadFloats(runs.constants)
 	k.b.minimum = rate{fixed: moveCost(rows*runs.secondFlops(), rows*(2*in+out), rows*in)}
-	k.addLaunch(&gateSecondKernel, items{fixed: rows}, k.b.minimum, x, dx, dout, grad, table, constants, itemCount{}, in, out, len(runs.constants))
+	k.addLaunch(&gateSecondKernel, items{fixed: rows}, k.b.minimum, gateSecondArgs{
+		x: x, dx: dx, dout: dout, grad: grad, table: table, constants: constants, count: itemCount{}, inDim: in,
+		outDim: out, runs: len(runs.constants),
+	})
 	return k.finishBinding()
 }
 

@@ -4,9 +4,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-func gateTangentHost(a *device.Args, lo, hi int) {
-	x, dx, out, table, constants := a.Floats(0), a.Floats(1), a.Floats(2), a.Ints(3), a.Floats(4)
-	inDim, outDim, runs := a.Int(6), a.Int(7), a.Int(8)
+func gateTangentHost(args *device.Args, lo, hi int) {
+	a := device.View[gateTangentView](args)
+	x, dx, out, table, constants := a.x.Floats(), a.dx.Floats(), a.out.Floats(), a.table.Ints(), a.constants.Floats()
+	inDim, outDim, runs := a.inDim.Int(), a.outDim.Int(), a.runs.Int()
 	for r := lo; r < hi; r++ {
 		for i := range runs {
 			gateTangentRun(table[i*runInts:(i+1)*runInts], constants[i], x[r*inDim:(r+1)*inDim], dx[r*inDim:(r+1)*inDim], out[r*outDim:(r+1)*outDim])
@@ -32,9 +33,10 @@ func gateTangentRun(t []int32, c float32, x, dx, out []float32) {
 	}
 }
 
-func gateSecondHost(a *device.Args, lo, hi int) {
-	x, dx, dout, grad, table, constants := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), a.Ints(4), a.Floats(5)
-	inDim, outDim, runs := a.Int(7), a.Int(8), a.Int(9)
+func gateSecondHost(args *device.Args, lo, hi int) {
+	a := device.View[gateSecondView](args)
+	x, dx, dout, grad, table, constants := a.x.Floats(), a.dx.Floats(), a.dout.Floats(), a.grad.Floats(), a.table.Ints(), a.constants.Floats()
+	inDim, outDim, runs := a.inDim.Int(), a.outDim.Int(), a.runs.Int()
 	for r := lo; r < hi; r++ {
 		in, out := r*inDim, r*outDim
 		for i := range runs {

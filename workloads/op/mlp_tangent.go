@@ -29,7 +29,9 @@ func (g MLPTangent) Bind(dev device.Device, b MLPTangentBuffers, edgeCap int) (*
 	k.checkBuffer("dh", b.DH, int64(edgeCap)*int64(m.Hidden))
 	minimum := k.addGemm(first, b.DB, b.W1, b.DA)
 	slope := rate{perEdge: moveCost(m.Hidden*(act.flops+5), 2*m.Hidden, m.Hidden)}
-	k.addLaunch(&actTangentKernel, items{perEdge: m.Hidden}, slope, b.A, b.DA, b.DH, itemCount{}, act.id, float32(c))
+	k.addLaunch(&actTangentKernel, items{perEdge: m.Hidden}, slope, actTangentArgs{
+		x: b.A, d: b.DA, out: b.DH, count: itemCount{}, act: act.id, c: float32(c),
+	})
 	slope.perEdge.BytesRead = int64(m.Hidden) * floatBytes // da is still in registers
 	last := k.addGemm(second, b.DH, b.W2, b.DW)
 	last.perEdge.BytesRead -= int64(m.Hidden) * floatBytes // likewise dh
@@ -69,7 +71,9 @@ func (g MLPSecond) Bind(dev device.Device, b MLPSecondBuffers, edgeCap int) (*Bo
 	minimum := k.addGemm(toHidden, b.GW, k.addFlip(b.W2, matrix{0, m.Hidden, m.Out}), b.GA)
 	// Both derivatives come from one exponential; three products and a sum follow.
 	bend := rate{perEdge: moveCost(m.Hidden*(act.flops+13), 4*m.Hidden, m.Hidden)}
-	k.addLaunch(&actSecondKernel, items{perEdge: m.Hidden}, bend, b.A, b.DA, b.GDH, b.GA, itemCount{}, act.id, float32(c))
+	k.addLaunch(&actSecondKernel, items{perEdge: m.Hidden}, bend, actSecondArgs{
+		x: b.A, dx: b.DA, back: b.GDH, d: b.GA, count: itemCount{}, act: act.id, c: float32(c),
+	})
 	bend.perEdge.BytesRead = 3 * int64(m.Hidden) * floatBytes // gh is still in registers
 	bend.perEdge.BytesWritten = 0
 	k.b.minimum = minimum.add(bend)

@@ -12,8 +12,8 @@ import (
 // with the gradients of SphGrad. The zero vector has no direction: its change is 0.
 type SphTangent struct{ Sph Sph }
 
-// sphTangentKernel: vec, u, out, n, lmax. One item is one edge.
-var sphTangentKernel = device.Kernel{Name: "sph_tangent", Sig: "bbbii", Host: sphTangentHost, Grain: 64, PTX: sphGradPTX, Threads: 128, PerBlock: 128}
+// sphTangentKernel: one item is one edge.
+var sphTangentKernel = device.Typed[sphTangentArgs](device.Kernel{Name: "sph_tangent", Host: sphTangentHost, Grain: 64, PTX: sphGradPTX, Threads: 128, PerBlock: 128})
 
 // Bind binds the operation for up to edgeCap edges.
 func (g SphTangent) Bind(dev device.Device, vec, u, out device.Buffer, edgeCap int) (*Bound, error) {
@@ -28,6 +28,8 @@ func (g SphTangent) Bind(dev device.Device, vec, u, out device.Buffer, edgeCap i
 	k.checkBuffer("out", out, int64(s.Dim())*e)
 	flops := s.gradFlops()
 	k.b.minimum = rate{perEdge: moveCost(flops, 6, s.Dim()).In("fp64", int64(flops))} // double on either device
-	k.addLaunch(&sphTangentKernel, items{perEdge: 1}, k.b.minimum, vec, u, out, itemCount{}, s.LMax)
+	k.addLaunch(&sphTangentKernel, items{perEdge: 1}, k.b.minimum, sphTangentArgs{
+		vec: vec, u: u, out: out, count: itemCount{}, lmax: s.LMax,
+	})
 	return k.finishBinding()
 }

@@ -6,10 +6,11 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-func sphTangentHost(a *device.Args, lo, hi int) {
-	lmax := a.Int(4)
+func sphTangentHost(args *device.Args, lo, hi int) {
+	a := device.View[sphTangentView](args)
+	lmax := a.lmax.Int()
 	dim := (lmax + 1) * (lmax + 1)
-	vec, u, out := a.Floats(0), a.Floats(1), a.Floats(2)
+	vec, u, out := a.vec.Floats(), a.u.Floats(), a.out.Floats()
 	for e := lo; e < hi; e++ {
 		sphTangentOne(lmax, vec[3*e:3*e+3], u[3*e:3*e+3], out[e*dim:(e+1)*dim])
 	}

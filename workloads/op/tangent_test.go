@@ -15,8 +15,13 @@ func TestActivationTangents(t *testing.T) {
 		for _, act := range activations {
 			out, grad := l.floats(nans(n)), l.floats(d)
 			k := newBinder(l.dev, "test", n)
-			k.addLaunch(&actTangentKernel, items{perEdge: 1}, rate{}, l.floats(x), l.floats(dx), out, itemCount{}, act.id, float32(act.exact))
-			k.addLaunch(&actSecondKernel, items{perEdge: 1}, rate{}, l.floats(x), l.floats(dx), l.floats(b), grad, itemCount{}, act.id, float32(act.exact))
+			k.addLaunch(&actTangentKernel, items{perEdge: 1}, rate{}, actTangentArgs{
+				x: l.floats(x), d: l.floats(dx), out: out, count: itemCount{}, act: act.id, c: float32(act.exact),
+			})
+			k.addLaunch(&actSecondKernel, items{perEdge: 1}, rate{}, actSecondArgs{
+				x: l.floats(x), dx: l.floats(dx), back: l.floats(b), d: grad, count: itemCount{}, act: act.id,
+				c: float32(act.exact),
+			})
 			l.run(l.must(k.finishBinding()))
 			change, bend := make([]float64, n), make([]float64, n)
 			for i, v := range x {

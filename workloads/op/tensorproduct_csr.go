@@ -28,9 +28,9 @@ var tpCSRMLPPTX string
 // row: it zeroes rows without edges and adds the further segments of long rows
 // in order.
 var (
-	tpCSRKernel    = device.Kernel{Name: "tp_csr", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpCSRPTX, Threads: 128, PerBlock: 1}
-	tpCSRMLPKernel = device.Kernel{Name: "tp_csr_mlp", Sig: "bbbbbbbbbbbbbiiif", Host: tpCSRMLPHost, PTX: tpCSRMLPPTX, Threads: 96, PerBlock: 1}
-	tpFixupKernel  = device.Kernel{Name: "tp_csr_fixup", Sig: "bbbiii", Host: tpFixupHost, Grain: 64, PTX: tpCSRPTX, Threads: 128, PerBlock: 1}
+	tpCSRKernel    = device.Typed[tpCsrArgs](device.Kernel{Name: "tp_csr", Host: tpCSRHost, PTX: tpCSRPTX, Threads: 128, PerBlock: 1})
+	tpCSRMLPKernel = device.Typed[tpCsrMlpArgs](device.Kernel{Name: "tp_csr_mlp", Host: tpCSRMLPHost, PTX: tpCSRMLPPTX, Threads: 96, PerBlock: 1})
+	tpFixupKernel  = device.Typed[tpCsrFixupArgs](device.Kernel{Name: "tp_csr_fixup", Host: tpFixupHost, Grain: 64, PTX: tpCSRPTX, Threads: 128, PerBlock: 1})
 )
 
 // SlowestToCompile returns the kernel that tests a driver's compiler: compiling it takes seconds unless the driver
@@ -71,22 +71,33 @@ func (k *binder) addCSR(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, 
 	}
 	switch {
 	case t.usesTensorCores():
-		k.launchMMA(t, plan, cost, x, b.Y, b.H, b.W2, b.Src, b.Dst, b.RowPtr, out, partial, table, constants, cut)
+		k.launchMMA(t, plan, cost, tpmKernelArgs{
+			x: x, y: b.Y, h: b.H, w2: b.W2, src: b.Src, dst: b.Dst, rowptr: b.RowPtr, out: out, partial: partial,
+			table: table, constants: constants, plan: cut,
+		})
 	case t.Impl == ImplCSRMLP:
 		work := k.allocateScratch(int64(t.segmentCount(k.b.capacity)) * mlpWork)
-		k.addLaunch(plan.shapeKernel(&tpCSRMLPKernel), segments, cost, x, b.Y, b.H, b.W2, b.Src, b.Dst, b.RowPtr, out, partial, table, constants, cut, work,
-			edgeCount{}, t.segmentLength(), t.Hidden, t.wScale())
+		k.addLaunch(plan.shapeKernel(&tpCSRMLPKernel), segments, cost, tpCsrMlpArgs{
+			x: x, y: b.Y, h: b.H, w2: b.W2, src: b.Src, dst: b.Dst, rowptr: b.RowPtr, out: out, partial: partial,
+			table: table, constants: constants, plan: cut, work: work, edges: edgeCount{},
+			segment: t.segmentLength(), hidden: t.Hidden, wScale: t.wScale(),
+		})
 	default:
 		kernel := &tpCSRKernel
 		if plan.kernel != nil && k.isTiled() {
 			kernel = plan.kernel
 		}
-		k.addLaunch(plan.shapeKernel(kernel), segments, cost, x, b.Y, b.W, b.Src, b.Dst, b.RowPtr, out, partial, table, constants, cut,
-			edgeCount{}, t.segmentLength())
+		k.addLaunch(plan.shapeKernel(kernel), segments, cost, tpCsrArgs{
+			x: x, y: b.Y, w: b.W, src: b.Src, dst: b.Dst, rowptr: b.RowPtr, out: out, partial: partial, table: table,
+			constants: constants, plan: cut, edges: edgeCount{}, segment: t.segmentLength(),
+		})
 	}
 	// By count a fix-up reads the index; long or empty rows come on top.
 	k.addLaunch(&tpFixupKernel, items{fixed: rows}, rate{fixed: moveCost(0, rows+1, 0)},
-		b.RowPtr, out, partial, itemCount{}, outDim, t.segmentLength())
+		tpCsrFixupArgs{
+			rowptr: b.RowPtr, out: out, partial: partial, count: itemCount{}, outDim: outDim,
+			segment: t.segmentLength(),
+		})
 	if t.Layout == MulIr {
 		k.addTranspose(Transpose{Irreps: t.TP.Out, ToMulIr: true}, out, b.Out, rows)
 	}

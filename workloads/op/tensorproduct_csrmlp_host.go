@@ -20,14 +20,15 @@ type mlpView struct {
 	byEdge, tf32 bool
 }
 
-func tpCSRMLPHost(a *device.Args, lo, hi int) {
+func tpCSRMLPHost(args *device.Args, lo, hi int) {
+	a := device.View[tpCsrMlpView](args)
 	var scratch csrScratch
-	q := mlpView{h: a.Floats(2), w2: a.Floats(3), hidden: a.Int(15), scale: a.F32(16)}
-	plan, work, edges, segment := a.Ints(11), a.Floats(12), a.Int(13), a.Int(14)
+	q := mlpView{h: a.h.Floats(), w2: a.w2.Floats(), hidden: a.hidden.Int(), scale: a.wScale.F32()}
+	plan, work, edges, segment := a.plan.Ints(), a.work.Floats(), a.edges.Int(), a.segment.Int()
 	v := csrView{
-		tpView: makeTPView(a.Ints(9), a.Floats(10), plan),
-		x:      a.Floats(0), y: a.Floats(1), src: a.Ints(4), dst: a.Ints(5), rowPtr: a.Ints(6),
-		out: a.Floats(7), partial: a.Floats(8), scratch: &scratch,
+		tpView: makeTPView(a.table.Ints(), a.constants.Floats(), plan),
+		x:      a.x.Floats(), y: a.y.Floats(), src: a.src.Ints(), dst: a.dst.Ints(), rowPtr: a.rowptr.Ints(),
+		out: a.out.Floats(), partial: a.partial.Floats(), scratch: &scratch,
 	}
 	v.readSizes(plan)
 	for c := lo; c < hi; c++ {

@@ -25,8 +25,8 @@ var (
 // the weights, 1 for three products of TF32. The host reads table, constants and the plan's header, CUDA the plan.
 // One item is one segment, see tpCSRKernel; on CUDA one part of the output of as many segments as a block has warps.
 var (
-	tpMMASmallKernel     = device.Kernel{Name: "tp_mma_small", Sig: "bbbbbbbbbbbbiiifi", Host: tpMMAHost, PTX: tpMMASmallPTX, Threads: 256, PerBlock: 1}
-	tpMMAMaceLargeKernel = device.Kernel{Name: "tp_mma_mace_large", Sig: "bbbbbbbbbbbbiiifi", Host: tpMMAHost, PTX: tpMMAMaceLargePTX, Threads: 256, PerBlock: 1}
+	tpMMASmallKernel     = device.Typed[tpmKernelArgs](device.Kernel{Name: "tp_mma_small", Host: tpMMAHost, PTX: tpMMASmallPTX, Threads: 256, PerBlock: 1})
+	tpMMAMaceLargeKernel = device.Typed[tpmKernelArgs](device.Kernel{Name: "tp_mma_mace_large", Host: tpMMAHost, PTX: tpMMAMaceLargePTX, Threads: 256, PerBlock: 1})
 )
 
 var mmaKernels = map[string]*device.Kernel{
@@ -196,7 +196,7 @@ func (t TensorProduct) mmaPlan(tab tpTable, m mmaProduct) tpPlan {
 }
 
 // launchMMA appends the kernel that computes the weights on the tensor cores.
-func (k *binder) launchMMA(t TensorProduct, plan tpPlan, cost rate, args ...any) {
+func (k *binder) launchMMA(t TensorProduct, plan tpPlan, cost rate, a tpmKernelArgs) {
 	segments := items{perEdge: 1, per: t.segmentLength()}
 	kernel := tpMMASmallKernel // the host device takes every product
 	kernel.Name = tpCSRMLPKernel.Name
@@ -219,5 +219,6 @@ func (k *binder) launchMMA(t TensorProduct, plan tpPlan, cost rate, args ...any)
 	if t.Precision == TF32x3 {
 		split = 1
 	}
-	k.addLaunch(&kernel, segments, cost, append(args, edgeCount{}, t.segmentLength(), t.Hidden, t.wScale(), split)...)
+	a.edges, a.segment, a.hidden, a.scale, a.split = edgeCount{}, t.segmentLength(), t.Hidden, t.wScale(), split
+	k.addLaunch(&kernel, segments, cost, a)
 }

@@ -7,14 +7,15 @@ import (
 
 // tpMMAHost rounds h and w2 to TF32 as the kernel does; three products of TF32 are here the float32 product that they
 // represent.
-func tpMMAHost(a *device.Args, lo, hi int) {
+func tpMMAHost(args *device.Args, lo, hi int) {
+	a := device.View[tpmKernelView](args)
 	var scratch csrScratch
-	q := mlpView{h: a.Floats(2), w2: a.Floats(3), hidden: a.Int(14), scale: a.F32(15), byEdge: true, tf32: a.Int(16) == 0}
-	plan, edges, segment := a.Ints(11), a.Int(12), a.Int(13)
+	q := mlpView{h: a.h.Floats(), w2: a.w2.Floats(), hidden: a.hidden.Int(), scale: a.scale.F32(), byEdge: true, tf32: a.split.Int() == 0}
+	plan, edges, segment := a.plan.Ints(), a.edges.Int(), a.segment.Int()
 	v := csrView{
-		tpView: makeTPView(a.Ints(9), a.Floats(10), plan),
-		x:      a.Floats(0), y: a.Floats(1), src: a.Ints(4), dst: a.Ints(5), rowPtr: a.Ints(6),
-		out: a.Floats(7), partial: a.Floats(8), scratch: &scratch,
+		tpView: makeTPView(a.table.Ints(), a.constants.Floats(), plan),
+		x:      a.x.Floats(), y: a.y.Floats(), src: a.src.Ints(), dst: a.dst.Ints(), rowPtr: a.rowptr.Ints(),
+		out: a.out.Floats(), partial: a.partial.Floats(), scratch: &scratch,
 	}
 	v.readSizes(plan)
 	for c := lo; c < hi; c++ {

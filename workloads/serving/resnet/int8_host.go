@@ -11,10 +11,11 @@ const exactDepth = 1040
 
 // convInt8Host multiplies bytes as float32, in pieces whose sums are exact, and adds the
 // pieces as int32.
-func convInt8Host(a *device.Args, lo, hi int) {
-	g := readGeometry(a, 3)
+func convInt8Host(args *device.Args, lo, hi int) {
+	a := device.View[resnetConvInt8View](args)
+	g := int8Geometry(a)
 	s := takeScratch()
-	x, w, out := bytesOf(a, 0), bytesOf(a, 1), a.Ints(2)
+	x, w, out := bytesOf(a.x), bytesOf(a.w), a.sums.Ints()
 	weights := widenBytes(s, w, g)
 	eachBand(g, lo, hi, func(image, i0, i1 int) {
 		operand := gather(s, g, x, image, i0, i1, widenRow)
@@ -115,9 +116,10 @@ func (s *scratch) planesInt8(g geometry, x, w []float32, out []int32, image, i0,
 }
 
 // directInt8Host sums one output after the other.
-func directInt8Host(a *device.Args, lo, hi int) {
-	g := readGeometry(a, 3)
-	x, w, out := bytesOf(a, 0), bytesOf(a, 1), a.Ints(2)
+func directInt8Host(args *device.Args, lo, hi int) {
+	a := device.View[resnetConvInt8View](args)
+	g := int8Geometry(a)
+	x, w, out := bytesOf(a.x), bytesOf(a.w), a.sums.Ints()
 	for ; lo < hi; lo++ {
 		image, i := lo/g.outSize, lo%g.outSize
 		for j := range g.outSize {
