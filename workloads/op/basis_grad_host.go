@@ -7,9 +7,10 @@ import (
 )
 
 // basisGradHost computes in float64 between the float32 input and output, as basisHost does.
-func basisGradHost(a *device.Args, lo, hi int) {
-	n, kind, envelope, cutoff := a.Int(4), a.Int(5), a.Int(6) != 0, float64(a.F32(7))
-	vec, db, g := a.Floats(0), a.Floats(1), a.Floats(2)
+func basisGradHost(args *device.Args, lo, hi int) {
+	a := device.View[basisGradView](args)
+	n, kind, envelope, cutoff := a.functions.Int(), a.kind.Int(), a.envelope.Int() != 0, float64(a.cutoff.F32())
+	vec, db, g := a.vec.Floats(), a.db.Floats(), a.g.Floats()
 	for e := lo; e < hi; e++ {
 		s := slopesOf(vec[3*e:3*e+3], kind, envelope, cutoff)
 		g[e] = float32(s.sumSlopes(n, db[e*n:(e+1)*n]))

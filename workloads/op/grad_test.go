@@ -70,9 +70,15 @@ func TestPointwise(t *testing.T) {
 			out, d := l.floats(nans(n)), l.normal(n)
 			g := l.floats(d)
 			k := newBinder(l.dev, "test", n)
-			k.addLaunch(&actApplyKernel, items{perEdge: 1}, rate{}, l.floats(x), out, itemCount{}, act.id, float32(act.exact))
-			k.addLaunch(&actGradKernel, items{perEdge: 1}, rate{}, l.floats(x), g, itemCount{}, act.id, float32(act.exact))
-			k.addLaunch(&addKernel, items{perEdge: 1}, rate{}, l.floats(x), out, itemCount{})
+			k.addLaunch(&actApplyKernel, items{perEdge: 1}, rate{}, actApplyArgs{
+				x: l.floats(x), out: out, count: itemCount{}, act: act.id, c: float32(act.exact),
+			})
+			k.addLaunch(&actGradKernel, items{perEdge: 1}, rate{}, actGradArgs{
+				x: l.floats(x), d: g, count: itemCount{}, act: act.id, c: float32(act.exact),
+			})
+			k.addLaunch(&addKernel, items{perEdge: 1}, rate{}, addArgs{
+				x: l.floats(x), out: out, count: itemCount{},
+			})
 			l.run(l.must(k.finishBinding()))
 			value, slope := make([]float64, n), make([]float64, n)
 			for i, v := range x {

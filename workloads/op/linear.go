@@ -32,7 +32,7 @@ type Linear struct {
 // linearKernel computes in ir_mul: x, w, out, pairs, coefficients, plan, rows, in dim, out dim, number of pairs, add,
 // slices of the plan. A pair is six integers: offset in x, in out, in w, mul_in, mul_out, d. One item is one row; on
 // CUDA one tile (see linearPlan).
-var linearKernel = device.Kernel{Name: "linear", Sig: "bbbbbbiiiiii", Host: linearHost, Grain: 8, PTX: linearPTX, Threads: 128, PerBlock: 1}
+var linearKernel = device.Typed[linearArgs](device.Kernel{Name: "linear", Host: linearHost, Grain: 8, PTX: linearPTX, Threads: 128, PerBlock: 1})
 
 const (
 	pairInts = 6
@@ -251,7 +251,10 @@ func (k *binder) addMixing(m mixing, x, w, out device.Buffer, rows int) {
 		work.fixed, kernel.SharedBytes = p.tiles, p.most
 	}
 	k.addLaunch(&kernel, work, rate{fixed: m.cost},
-		x, w, out, t, c, cut, rows, m.in.Dim(), m.out.Dim(), len(m.coefficients), add, p.slices)
+		linearArgs{
+			x: x, w: w, out: out, table: t, coefficients: c, plan: cut, rows: rows, inDim: m.in.Dim(),
+			outDim: m.out.Dim(), pairs: len(m.coefficients), add: add, slices: p.slices,
+		})
 }
 
 // scratchBytes returns the bytes of the tables.

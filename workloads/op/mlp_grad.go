@@ -35,7 +35,9 @@ func (m MLP) BindKept(dev device.Device, b, w1, w2, a, h, w device.Buffer, edgeC
 	minimum := k.addGemm(first, b, w1, a)
 	k.checkBuffer("h", h, int64(edgeCap)*int64(m.Hidden))
 	apply := rate{perEdge: moveCost(m.Hidden*(act.flops+1), m.Hidden, m.Hidden)}
-	k.addLaunch(&actApplyKernel, items{perEdge: m.Hidden}, apply, a, h, itemCount{}, act.id, float32(c))
+	k.addLaunch(&actApplyKernel, items{perEdge: m.Hidden}, apply, actApplyArgs{
+		x: a, out: h, count: itemCount{}, act: act.id, c: float32(c),
+	})
 	apply.perEdge.BytesRead = 0 // a fused implementation still has a in registers
 	k.checkPositive("Out", m.Out)
 	last := k.addGemm(second, h, w2, w)
@@ -90,7 +92,9 @@ func (g MLPGrad) Bind(dev device.Device, b MLPGradBuffers, edgeCap int) (*Bound,
 	toHidden, toBasis := g.gemmLayers()
 	minimum := k.addGemm(toHidden, b.DW, k.addFlip(b.W2, matrix{0, m.Hidden, m.Out}), b.DA)
 	slope := rate{perEdge: moveCost(m.Hidden*(act.flops+5), 2*m.Hidden, m.Hidden)}
-	k.addLaunch(&actGradKernel, items{perEdge: m.Hidden}, slope, b.A, b.DA, itemCount{}, act.id, float32(c))
+	k.addLaunch(&actGradKernel, items{perEdge: m.Hidden}, slope, actGradArgs{
+		x: b.A, d: b.DA, count: itemCount{}, act: act.id, c: float32(c),
+	})
 	slope.perEdge.BytesRead = int64(m.Hidden) * floatBytes // dh is still in registers
 	if b.DB == nil {
 		k.b.minimum = minimum.add(slope)
@@ -105,7 +109,9 @@ func (g MLPGrad) Bind(dev device.Device, b MLPGradBuffers, edgeCap int) (*Bound,
 	last := k.addGemm(toBasis, b.DA, k.addFlip(b.W1, matrix{0, m.In, m.Hidden}), db)
 	last.perEdge.BytesRead = 0 // likewise da
 	if g.Add {
-		k.addLaunch(&addKernel, items{perEdge: m.In}, rate{perEdge: moveCost(m.In, 2*m.In, m.In)}, db, b.DB, itemCount{})
+		k.addLaunch(&addKernel, items{perEdge: m.In}, rate{perEdge: moveCost(m.In, 2*m.In, m.In)}, addArgs{
+			x: db, out: b.DB, count: itemCount{},
+		})
 		last.perEdge = last.perEdge.Add(moveCost(m.In, m.In, 0))
 	}
 	k.b.minimum = minimum.add(slope).add(last)

@@ -14,10 +14,10 @@ var pointwisePTX string
 // table, n; an item is a row of the source, four integers: its start, the place of its first value, the number of
 // values, the distance between their places.
 var (
-	actApplyKernel = device.Kernel{Name: "act_apply", Sig: "bbiif", Host: actApplyHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
-	actGradKernel  = device.Kernel{Name: "act_grad", Sig: "bbiif", Host: actGradHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
-	addKernel      = device.Kernel{Name: "add", Sig: "bbi", Host: addHost, Grain: 1 << 14, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
-	flipKernel     = device.Kernel{Name: "flip", Sig: "bbbi", Host: flipHost, Grain: 16, PTX: pointwisePTX, Threads: 128, PerBlock: 1}
+	actApplyKernel = device.Typed[actApplyArgs](device.Kernel{Name: "act_apply", Host: actApplyHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024})
+	actGradKernel  = device.Typed[actGradArgs](device.Kernel{Name: "act_grad", Host: actGradHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024})
+	addKernel      = device.Typed[addArgs](device.Kernel{Name: "add", Host: addHost, Grain: 1 << 14, PTX: pointwisePTX, Threads: 256, PerBlock: 1024})
+	flipKernel     = device.Typed[flipArgs](device.Kernel{Name: "flip", Host: flipHost, Grain: 16, PTX: pointwisePTX, Threads: 128, PerBlock: 1})
 )
 
 const flipInts = 4
@@ -37,7 +37,9 @@ func (k *binder) addFlip(src device.Buffer, all ...matrix) device.Buffer {
 	}
 	out := k.allocateScratch(int64(n))
 	rows := k.uploadInts(table)
-	k.addLaunch(&flipKernel, items{fixed: len(table) / flipInts}, rate{fixed: moveCost(0, n, n)}, src, out, rows, itemCount{})
+	k.addLaunch(&flipKernel, items{fixed: len(table) / flipInts}, rate{fixed: moveCost(0, n, n)}, flipArgs{
+		src: src, out: out, table: rows, count: itemCount{},
+	})
 	return out
 }
 

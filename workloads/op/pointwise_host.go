@@ -5,14 +5,16 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-func actApplyHost(a *device.Args, lo, hi int) {
-	out := a.Floats(1)[lo:hi]
-	copy(out, a.Floats(0)[lo:hi])
-	activateAll(a.Int(3), a.F32(4), out)
+func actApplyHost(args *device.Args, lo, hi int) {
+	a := device.View[actApplyView](args)
+	out := a.out.Floats()[lo:hi]
+	copy(out, a.x.Floats()[lo:hi])
+	activateAll(a.act.Int(), a.c.F32(), out)
 }
 
-func actGradHost(a *device.Args, lo, hi int) {
-	x, d, act, c := a.Floats(0)[lo:hi], a.Floats(1)[lo:hi], a.Int(3), a.F32(4)
+func actGradHost(args *device.Args, lo, hi int) {
+	a := device.View[actGradView](args)
+	x, d, act, c := a.x.Floats()[lo:hi], a.d.Floats()[lo:hi], a.act.Int(), a.c.F32()
 	if act == actSilu {
 		siluGrad(x, d, c)
 		return
@@ -51,12 +53,14 @@ func siluOf(x []float32, q, s *[siluRun]float32) int {
 	return n
 }
 
-func addHost(a *device.Args, lo, hi int) {
-	vec.Axpy(1, a.Floats(0)[lo:hi], a.Floats(1)[lo:hi])
+func addHost(args *device.Args, lo, hi int) {
+	a := device.View[addView](args)
+	vec.Axpy(1, a.x.Floats()[lo:hi], a.out.Floats()[lo:hi])
 }
 
-func flipHost(a *device.Args, lo, hi int) {
-	src, out, table := a.Floats(0), a.Floats(1), a.Ints(2)
+func flipHost(args *device.Args, lo, hi int) {
+	a := device.View[flipView](args)
+	src, out, table := a.src.Floats(), a.out.Floats(), a.table.Ints()
 	for r := lo; r < hi; r++ {
 		t := table[flipInts*r:]
 		at, stride := int(t[1]), int(t[3])

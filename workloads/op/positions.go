@@ -23,8 +23,8 @@ type Positions struct{ Points, Atoms, Rows int }
 // the start of every source's edges in Perm [E], which lists them by source, and last the point of row 0.
 type PositionsBuffers struct{ F, RowPtr, ColPtr, Perm, Out device.Buffer }
 
-// positionsKernel: f, rowptr, colptr, perm, out, n, atoms, rows. One item is one point, on CUDA a block.
-var positionsKernel = device.Kernel{Name: "positions", Sig: "bbbbbiii", Host: positionsHost, Grain: 1, PTX: positionsPTX, Threads: 128, PerBlock: 1}
+// positionsKernel: one item is one point, on CUDA a block.
+var positionsKernel = device.Typed[positionsArgs](device.Kernel{Name: "positions", Host: positionsHost, Grain: 1, PTX: positionsPTX, Threads: 128, PerBlock: 1})
 
 // Bind binds the operation for up to edgeCap edges.
 func (p Positions) Bind(dev device.Device, b PositionsBuffers, edgeCap int) (*Bound, error) {
@@ -41,7 +41,10 @@ func (p Positions) Bind(dev device.Device, b PositionsBuffers, edgeCap int) (*Bo
 	// Every edge is added at both of its ends.
 	k.b.minimum = rate{fixed: moveCost(0, p.Rows+p.Atoms+3, 3*p.Points), perEdge: moveCost(6, 3+1, 0).In("fp64", 6)}
 	k.addLaunch(&positionsKernel, items{fixed: p.Points}, rate{fixed: k.b.minimum.fixed, perEdge: moveCost(6, 6+1, 0).In("fp64", 6)},
-		b.F, b.RowPtr, b.ColPtr, b.Perm, b.Out, itemCount{}, p.Atoms, p.Rows)
+		positionsArgs{
+			f: b.F, rowptr: b.RowPtr, colptr: b.ColPtr, perm: b.Perm, out: b.Out, count: itemCount{}, atoms: p.Atoms,
+			rows: p.Rows,
+		})
 	b2, err := k.finishBinding()
 	if err == nil {
 		b2.overEdges = true // true for the counts: the pointers determine which edges exist

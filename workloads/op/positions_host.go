@@ -4,9 +4,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-func positionsHost(a *device.Args, lo, hi int) {
-	f, rowPtr, colPtr, perm, out := a.Floats(0), a.Ints(1), a.Ints(2), a.Ints(3), a.Floats(4)
-	atoms, rows := a.Int(6), a.Int(7)
+func positionsHost(args *device.Args, lo, hi int) {
+	a := device.View[positionsView](args)
+	f, rowPtr, colPtr, perm, out := a.f.Floats(), a.rowptr.Ints(), a.colptr.Ints(), a.perm.Ints(), a.out.Floats()
+	atoms, rows := a.atoms.Int(), a.rows.Int()
 	first := int(colPtr[atoms+1])
 	for i := lo; i < hi; i++ {
 		var x, y, z float64

@@ -149,6 +149,11 @@ func kernelLiterals(t *testing.T) []string {
 			t.Fatal(err)
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok {
+				if f, ok := call.Fun.(*ast.Ident); ok && f.Name == "libraryProduct" {
+					found = append(found, "gemm_lib_"+strings.ToLower(call.Args[0].(*ast.Ident).Name))
+				}
+			}
 			lit, ok := n.(*ast.CompositeLit)
 			if !ok {
 				return true
@@ -157,13 +162,16 @@ func kernelLiterals(t *testing.T) []string {
 			for _, e := range lit.Elts {
 				if kv, ok := e.(*ast.KeyValueExpr); ok {
 					if key, ok := kv.Key.(*ast.Ident); ok {
+						if key.Name == "PTX" {
+							fields["PTX"] = "given"
+						}
 						if v, ok := kv.Value.(*ast.BasicLit); ok {
 							fields[key.Name], _ = strconv.Unquote(v.Value)
 						}
 					}
 				}
 			}
-			if fields["Sig"] != "" {
+			if fields["Name"] != "" && fields["PTX"] != "" {
 				entry := fields["Entry"]
 				if entry == "" {
 					entry = fields["Name"]

@@ -25,7 +25,7 @@ type Radial struct {
 
 // radialKernel: vec, w1, h, n, functions, kind, envelope, cutoff, hidden, hidden
 // with padding, form of h (see packing), scale, c of silu. One item is one edge.
-var radialKernel = device.Kernel{Name: "radial", Sig: "bbbiiiifiiiff", Host: radialHost, Grain: 8, PTX: radialPTX, Threads: 128, PerBlock: 128}
+var radialKernel = device.Typed[radialArgs](device.Kernel{Name: "radial", Host: radialHost, Grain: 8, PTX: radialPTX, Threads: 128, PerBlock: 128})
 
 const (
 	radialEdges     = 128 // of a block
@@ -109,6 +109,9 @@ func (k *binder) addRadial(r Radial, p packing, vec, w1, h device.Buffer) rate {
 	cost.perEdge.BytesWritten = int64(p.productDepth()) * p.bytes
 	kernel := radialKernel
 	kernel.SharedBytes = shared
-	k.addLaunch(&kernel, items{perEdge: 1}, cost, vec, w1, h, itemCount{}, s.N, kind, envelope, float32(s.Cutoff), m.Hidden, p.inner, p.form, first.Scale, float32(c))
+	k.addLaunch(&kernel, items{perEdge: 1}, cost, radialArgs{
+		vec: vec, w1: w1, h: h, count: itemCount{}, functions: s.N, kind: kind, envelope: envelope,
+		cutoff: float32(s.Cutoff), hidden: m.Hidden, inner: p.inner, form: p.form, scale: first.Scale, c: float32(c),
+	})
 	return cost
 }

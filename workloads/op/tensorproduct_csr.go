@@ -22,8 +22,8 @@ var tpCSRPTX string
 // row: it zeroes rows without edges and adds the further segments of long rows
 // in order.
 var (
-	tpCSRKernel   = device.Kernel{Name: "tp_csr", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpCSRPTX, Threads: 128, PerBlock: 1}
-	tpFixupKernel = device.Kernel{Name: "tp_csr_fixup", Sig: "bbbiii", Host: tpFixupHost, Grain: 64, PTX: tpCSRPTX, Threads: 128, PerBlock: 1}
+	tpCSRKernel   = device.Typed[tpCsrArgs](device.Kernel{Name: "tp_csr", Host: tpCSRHost, PTX: tpCSRPTX, Threads: 128, PerBlock: 1})
+	tpFixupKernel = device.Typed[tpCsrFixupArgs](device.Kernel{Name: "tp_csr_fixup", Host: tpFixupHost, Grain: 64, PTX: tpCSRPTX, Threads: 128, PerBlock: 1})
 )
 
 // SlowestToCompile returns the kernel that tests a driver's compiler: compiling it takes seconds unless the driver
@@ -63,11 +63,16 @@ func (k *binder) addCSR(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, 
 	if plan.kernel != nil && k.isTiled() {
 		kernel = plan.kernel
 	}
-	k.addLaunch(plan.shapeKernel(kernel), segments, cost, x, b.Y, b.W, b.Src, b.Dst, b.RowPtr, out, partial, table, constants, cut,
-		edgeCount{}, t.segmentLength())
+	k.addLaunch(plan.shapeKernel(kernel), segments, cost, tpCsrArgs{
+		x: x, y: b.Y, w: b.W, src: b.Src, dst: b.Dst, rowptr: b.RowPtr, out: out, partial: partial, table: table,
+		constants: constants, plan: cut, edges: edgeCount{}, segment: t.segmentLength(),
+	})
 	// By count a fix-up reads the index; long or empty rows come on top.
 	k.addLaunch(&tpFixupKernel, items{fixed: rows}, rate{fixed: moveCost(0, rows+1, 0)},
-		b.RowPtr, out, partial, itemCount{}, outDim, t.segmentLength())
+		tpCsrFixupArgs{
+			rowptr: b.RowPtr, out: out, partial: partial, count: itemCount{}, outDim: outDim,
+			segment: t.segmentLength(),
+		})
 	if t.Layout == MulIr {
 		k.addTranspose(Transpose{Irreps: t.TP.Out, ToMulIr: true}, out, b.Out, rows)
 	}

@@ -21,13 +21,14 @@ type csrScratch struct {
 	row [maxComponents * uChunk]float32
 }
 
-func tpCSRHost(a *device.Args, lo, hi int) {
+func tpCSRHost(args *device.Args, lo, hi int) {
+	a := device.View[tpCsrView](args)
 	var scratch csrScratch
-	plan, edges, segment := a.Ints(10), a.Int(11), a.Int(12)
+	plan, edges, segment := a.plan.Ints(), a.edges.Int(), a.segment.Int()
 	v := csrView{
-		tpView: makeTPView(a.Ints(8), a.Floats(9), plan),
-		x:      a.Floats(0), y: a.Floats(1), w: a.Floats(2), src: a.Ints(3), dst: a.Ints(4), rowPtr: a.Ints(5),
-		out: a.Floats(6), partial: a.Floats(7), scratch: &scratch,
+		tpView: makeTPView(a.table.Ints(), a.constants.Floats(), plan),
+		x:      a.x.Floats(), y: a.y.Floats(), w: a.w.Floats(), src: a.src.Ints(), dst: a.dst.Ints(), rowPtr: a.rowptr.Ints(),
+		out: a.out.Floats(), partial: a.partial.Floats(), scratch: &scratch,
 	}
 	v.readSizes(plan)
 	for c := lo; c < hi; c++ {
@@ -126,9 +127,10 @@ func (v *csrView) contractPath(cells []int32, y, m []float32) {
 	}
 }
 
-func tpFixupHost(a *device.Args, lo, hi int) {
-	rowPtr, out, partial := a.Ints(0), a.Floats(1), a.Floats(2)
-	outDim, segment := a.Int(4), a.Int(5)
+func tpFixupHost(args *device.Args, lo, hi int) {
+	a := device.View[tpCsrFixupView](args)
+	rowPtr, out, partial := a.rowptr.Ints(), a.out.Floats(), a.partial.Floats()
+	outDim, segment := a.outDim.Int(), a.segment.Int()
 	for r := lo; r < hi; r++ {
 		from, to := int(rowPtr[r]), int(rowPtr[r+1])
 		row := out[r*outDim : (r+1)*outDim]

@@ -30,12 +30,12 @@ var (
 // The kernels of the generated products have the arguments of tpCSRKernel and its host kernel, and process the same
 // edges per item; on CUDA an item is one warp's part of one segment, and table and constants are not read.
 var (
-	tpSmallKernel         = device.Kernel{Name: "tp_csr_small", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpSmallPTX, Threads: 32, PerBlock: 1}
-	tpMaceMediumKernel    = device.Kernel{Name: "tp_csr_mace_medium", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpMaceMediumPTX, Threads: 32, PerBlock: 1}
-	tpMaceLargeKernel     = device.Kernel{Name: "tp_csr_mace_large", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpMaceLargePTX, Threads: 32, PerBlock: 1}
-	tpNequipLipsKernel    = device.Kernel{Name: "tp_csr_nequip_lips", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpNequipLipsPTX, Threads: 32, PerBlock: 1}
-	tpDeepawNaturalKernel = device.Kernel{Name: "tp_csr_deepaw_natural", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpDeepawNaturalPTX, Threads: 32, PerBlock: 1}
-	tpDeepawKernel        = device.Kernel{Name: "tp_csr_deepaw", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpDeepawPTX, Threads: 32, PerBlock: 1}
+	tpSmallKernel         = device.Typed[tpgKernelArgs](device.Kernel{Name: "tp_csr_small", Host: tpCSRHost, PTX: tpSmallPTX, Threads: 32, PerBlock: 1})
+	tpMaceMediumKernel    = device.Typed[tpgKernelArgs](device.Kernel{Name: "tp_csr_mace_medium", Host: tpCSRHost, PTX: tpMaceMediumPTX, Threads: 32, PerBlock: 1})
+	tpMaceLargeKernel     = device.Typed[tpgKernelArgs](device.Kernel{Name: "tp_csr_mace_large", Host: tpCSRHost, PTX: tpMaceLargePTX, Threads: 32, PerBlock: 1})
+	tpNequipLipsKernel    = device.Typed[tpgKernelArgs](device.Kernel{Name: "tp_csr_nequip_lips", Host: tpCSRHost, PTX: tpNequipLipsPTX, Threads: 32, PerBlock: 1})
+	tpDeepawNaturalKernel = device.Typed[tpgKernelArgs](device.Kernel{Name: "tp_csr_deepaw_natural", Host: tpCSRHost, PTX: tpDeepawNaturalPTX, Threads: 32, PerBlock: 1})
+	tpDeepawKernel        = device.Typed[tpgKernelArgs](device.Kernel{Name: "tp_csr_deepaw", Host: tpCSRHost, PTX: tpDeepawPTX, Threads: 32, PerBlock: 1})
 )
 
 // generatedKernels maps families to their kernels.
@@ -108,7 +108,8 @@ func (t TensorProduct) Compile(dev device.Device) (TensorProduct, error) {
 	}
 	ptx, err := compileGenerated(compiler, m.Source)
 	if err == nil {
-		t.made = &generatedProduct{&device.Kernel{Name: madeKernel, Sig: tpCSRKernel.Sig, Host: tpCSRHost, PTX: ptx, Entry: m.Kernel, Threads: warpLanes, PerBlock: 1}, m.Plan}
+		kernel := device.Typed[tpgKernelArgs](device.Kernel{Name: madeKernel, Host: tpCSRHost, PTX: ptx, Entry: m.Kernel, Threads: warpLanes, PerBlock: 1})
+		t.made = &generatedProduct{&kernel, m.Plan}
 	}
 	return t, err
 }

@@ -42,9 +42,9 @@ type TPGradBuffers struct{ X, Y, W, DOut, Src, Dst, ColPtr, Perm, DX, DY, DW dev
 // node a, of tpGradSegment edges, has the number colptr[a]/tpGradSegment + a + j, and writes that row of partial.
 // tpGradSumKernel: colptr, partial, dx, n, nodes, width, add; an item is a node.
 var (
-	tpGradKernel    = device.Kernel{Name: "tp_grad", Sig: "bbbbbbbbbbii", Host: tpGradHost, Grain: 4, PTX: tpGradPTX, Threads: tpGradThreads, PerBlock: tpGradThreads / warpLanes}
-	tpGradXKernel   = device.Kernel{Name: "tp_grad_x", Sig: "bbbbbbbbbii", Host: tpGradXHost, PTX: tpGradPTX, Threads: tpGradThreads, PerBlock: tpGradThreads / warpLanes}
-	tpGradSumKernel = device.Kernel{Name: "tp_grad_sum", Sig: "bbbiiii", Host: tpGradSumHost, Grain: 8, PTX: tpGradPTX, Threads: 128, PerBlock: 1}
+	tpGradKernel    = device.Typed[tpGradArgs](device.Kernel{Name: "tp_grad", Host: tpGradHost, Grain: 4, PTX: tpGradPTX, Threads: tpGradThreads, PerBlock: tpGradThreads / warpLanes})
+	tpGradXKernel   = device.Typed[tpGradXArgs](device.Kernel{Name: "tp_grad_x", Host: tpGradXHost, PTX: tpGradPTX, Threads: tpGradThreads, PerBlock: tpGradThreads / warpLanes})
+	tpGradSumKernel = device.Typed[tpGradSumArgs](device.Kernel{Name: "tp_grad_sum", Host: tpGradSumHost, Grain: 8, PTX: tpGradPTX, Threads: 128, PerBlock: 1})
 )
 
 const (
@@ -254,7 +254,10 @@ func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers
 		k.tpGradGenerated(t, g, cost, x, b.W, dout, ints, constants, b, dw, dy, what)
 		return own
 	}
-	k.addLaunch(plan.shapeKernel(&tpGradKernel), items{perEdge: 1}, cost, x, b.Y, b.W, dout, b.Src, b.Dst, dw, dy, ints, constants, what, itemCount{})
+	k.addLaunch(plan.shapeKernel(&tpGradKernel), items{perEdge: 1}, cost, tpGradArgs{
+		x: x, y: b.Y, w: b.W, dout: dout, src: b.Src, dst: b.Dst, dw: dw, dy: dy, plan: ints, constants: constants,
+		what: what, count: itemCount{},
+	})
 	return own
 }
 
@@ -282,14 +285,22 @@ func (k *binder) tpGradX(t TensorProductGrad, plan backPlan, b TPGradBuffers, do
 	cost := rate{fixed: moveCost(0, nodes+1, int(slots)*in), perEdge: moveCost(plan.flopsQ+plan.flopsX, p.TP.Out.Dim()+p.TP.In2.Dim()+p.TP.WeightNumel()+2, 0)}
 	if g, ok := p.generatedGradX(); ok && k.isTiled() {
 		work.times = len(g.plan.Warps)
-		k.addLaunch(g.shapeKernel(), work, cost, b.Y, b.W, dout, b.Dst, b.ColPtr, b.Perm, partial, ints, constants, itemCount{}, nodes, k.uploadInts(p.generatedGradXPlan(g)))
+		k.addLaunch(g.shapeKernel(), work, cost, tpxKernelArgs{
+			y: b.Y, w: b.W, dout: dout, dst: b.Dst, colptr: b.ColPtr, perm: b.Perm, partial: partial, table: ints,
+			constants: constants, count: itemCount{}, nodes: nodes, plan: k.uploadInts(p.generatedGradXPlan(g)),
+		})
 	} else {
-		k.addLaunch(plan.shapeKernel(&tpGradXKernel), work, cost, b.Y, b.W, dout, b.Dst, b.ColPtr, b.Perm, partial, ints, constants, itemCount{}, nodes)
+		k.addLaunch(plan.shapeKernel(&tpGradXKernel), work, cost, tpGradXArgs{
+			y: b.Y, w: b.W, dout: dout, dst: b.Dst, colptr: b.ColPtr, perm: b.Perm, partial: partial, plan: ints,
+			constants: constants, count: itemCount{}, nodes: nodes,
+		})
 	}
 	if p.Layout == MulIr { // the last launch adds
 		add, read = 0, 0
 	}
-	k.addLaunch(&tpGradSumKernel, items{fixed: nodes}, rate{fixed: moveCost(int(slots)*in+read, int(slots)*in+nodes+1+read, nodes*in)}, b.ColPtr, partial, dx, itemCount{}, nodes, in, add)
+	k.addLaunch(&tpGradSumKernel, items{fixed: nodes}, rate{fixed: moveCost(int(slots)*in+read, int(slots)*in+nodes+1+read, nodes*in)}, tpGradSumArgs{
+		colptr: b.ColPtr, partial: partial, dx: dx, count: itemCount{}, nodes: nodes, width: in, add: add,
+	})
 	if p.Layout == MulIr {
 		k.addTranspose(Transpose{Irreps: p.TP.In1, ToMulIr: true, Accumulate: t.AddX}, dx, b.DX, nodes)
 	}

@@ -61,7 +61,9 @@ func (f *kernelFunc) enqueue(s streamHandle, n int, a *device.Args) Result {
 		return f.lib.enqueue(s, n, a)
 	}
 	l := f.dev.frame
-	copy(l.vals[:f.params], a.Bits[:f.params])
+	for i := range f.params {
+		l.vals[i] = a[i].Bits
+	}
 	l.vals[f.params] = uint64(n)
 	l.fn, l.stream, l.threads, l.bytes, l.params = f.h, s, f.threads, f.shared, f.params+1
 	l.blocks = uint32(min((int64(n)+f.perBlock-1)/f.perBlock, f.mostBlocks))

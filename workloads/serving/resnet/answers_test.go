@@ -76,18 +76,22 @@ type convBench struct {
 
 func (k convBench) float32(kernel *device.Kernel, x, w []float32) []float32 {
 	k.t.Helper()
-	return k.run(kernel, 6, func(n *Net, s device.Stream) []any {
+	return k.run(kernel, func(n *Net, s device.Stream, out device.Buffer) any {
 		ones, zeros := make([]float32, paddedChannels(k.c.out)), make([]float32, paddedChannels(k.c.out))
 		for i := range ones {
 			ones[i] = 1
 		}
 		b0 := n.mem.Upload(s, "zeros", zeros)
-		return []any{n.mem.Upload(s, "x", x), n.mem.Upload(s, "w", w), n.mem.Upload(s, "ones", ones), b0, b0}
+		c := k.c
+		return resnetConvArgs{
+			x: n.mem.Upload(s, "x", x), w: n.mem.Upload(s, "w", w), scale: n.mem.Upload(s, "ones", ones), shift: b0, res: b0, out: out,
+			batch: batchCount{}, in: c.in, channels: c.out, k: c.k, stride: c.stride, size: c.size, outSize: c.outSize, flags: k.flags,
+		}
 	})
 }
 
-// run is a kernel's output; given are its buffers before it, and batch the argument behind all of them.
-func (k convBench) run(kernel *device.Kernel, batch int, given func(n *Net, s device.Stream) []any) []float32 {
+// run is a kernel's output; given makes its arguments.
+func (k convBench) run(kernel *device.Kernel, given func(n *Net, s device.Stream, out device.Buffer) any) []float32 {
 	k.t.Helper()
 	s, err := k.d.NewStream("main")
 	if err != nil {
@@ -102,9 +106,8 @@ func (k convBench) run(kernel *device.Kernel, batch int, given func(n *Net, s de
 		}
 	}()
 	p := &planner{n: n}
-	buffers := given(n, s)
 	out := n.mem.Upload(s, "out", make([]float32, k.c.out*k.c.pixels()))
-	l := p.add(kernel, items{image: k.c.outSize}, batch, rate{}, geometryArgs(k.c, k.flags, append(buffers, out)...)...)
+	l := p.add(kernel, items{image: k.c.outSize}, rate{}, given(n, s, out))
 	if n.mem.Err != nil || n.binder.Err != nil {
 		k.t.Fatal(n.mem.Err, n.binder.Err)
 	}

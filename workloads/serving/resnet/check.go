@@ -83,8 +83,9 @@ func (c *checker) poisonSlot() error {
 			return err
 		}
 		var a device.Args
-		a.SetBuf(0, b)
-		a.SetInt(1, poisonWord)
+		v := device.View[resnetFillView](&a)
+		v.out.Set(b, 0)
+		v.word.Set(poisonWord)
 		if err := c.s.Launch(fn, b.Len()/4, &a); err != nil {
 			return err
 		}

@@ -48,10 +48,11 @@ func grow[T any](v []T, n int) []T {
 	return v[:n]
 }
 
-func convHost(a *device.Args, lo, hi int) {
-	g := readGeometry(a, 6)
+func convHost(args *device.Args, lo, hi int) {
+	a := device.View[resnetConvView](args)
+	g := convGeometry(a)
 	s := takeScratch()
-	x, w, scale, shift, res, out := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), residual(a, 4, g.flags), a.Floats(5)
+	x, w, scale, shift, res, out := a.x.Floats(), a.w.Floats(), a.scale.Floats(), a.shift.Floats(), residual(a.res, g.flags), a.out.Floats()
 	eachBand(g, lo, hi, func(image, i0, i1 int) {
 		operand := s.gather(g, x, image, i0, i1, roundedCopy(g.rounds()))
 		if g.isNCHW() {

@@ -7,10 +7,11 @@ import (
 
 // directHost computes outputs one by one: in nhwc all channels of a pixel, in nchw a row of
 // pixels of a channel, a product with a weight at a time.
-func directHost(a *device.Args, lo, hi int) {
-	g := readGeometry(a, 6)
+func directHost(args *device.Args, lo, hi int) {
+	a := device.View[resnetConvView](args)
+	g := convGeometry(a)
 	s := takeScratch()
-	x, w, scale, shift, res, out := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), residual(a, 4, g.flags), a.Floats(5)
+	x, w, scale, shift, res, out := a.x.Floats(), a.w.Floats(), a.scale.Floats(), a.shift.Floats(), residual(a.res, g.flags), a.out.Floats()
 	eachBand(g, lo, hi, func(image, i0, i1 int) {
 		operand := s.gather(g, x, image, i0, i1, roundedCopy(g.rounds()))
 		if !g.isNCHW() {
@@ -65,8 +66,9 @@ func (s *scratch) directPixels(g geometry, x, w, scale, shift, res, out []float3
 	}
 }
 
-func im2colHost(a *device.Args, lo, hi int) {
-	g, x, cols := readGeometry(a, 2), a.Floats(0), a.Floats(1)
+func im2colHost(args *device.Args, lo, hi int) {
+	a := device.View[resnetIm2colView](args)
+	g, x, cols := im2colGeometry(a), a.x.Floats(), a.cols.Floats()
 	for ; lo < hi; lo++ {
 		image, i := lo/g.outSize, lo%g.outSize
 		for j := range g.outSize {
@@ -126,10 +128,11 @@ func eachRun(lo, hi, channels, pixels, flags int, run func(lo, hi, channel int))
 	}
 }
 
-func normHost(a *device.Args, lo, hi int) {
-	x, scale, shift, flags := a.Floats(0), a.Floats(1), a.Floats(2), a.Int(6)
-	res, least := residual(a, 3, flags), geometry{flags: flags}.least()
-	eachRun(lo, hi, a.Int(4), a.Int(5), flags, func(lo, hi, ch int) {
+func normHost(args *device.Args, lo, hi int) {
+	a := device.View[resnetNormView](args)
+	x, scale, shift, flags := a.x.Floats(), a.scale.Floats(), a.shift.Floats(), a.flags.Int()
+	res, least := residual(a.res, flags), geometry{flags: flags}.least()
+	eachRun(lo, hi, a.channels.Int(), a.pixels.Int(), flags, func(lo, hi, ch int) {
 		var added []float32
 		if res != nil {
 			added = res[lo:hi]
@@ -157,9 +160,10 @@ func finishRow(x, res, scale, shift []float32, least float32) {
 	}
 }
 
-func poolHost(a *device.Args, lo, hi int) {
-	x, out, channels, size, outSize := a.Floats(0), a.Floats(1), a.Int(2), a.Int(3), a.Int(4)
-	nchw := a.Int(5)&flagNCHW != 0
+func poolHost(args *device.Args, lo, hi int) {
+	a := device.View[resnetPoolView](args)
+	x, out, channels, size, outSize := a.x.Floats(), a.out.Floats(), a.channels.Int(), a.size.Int(), a.outSize.Int()
+	nchw := a.flags.Int()&flagNCHW != 0
 	plane := outSize * outSize
 	for n := lo; n < hi; n++ {
 		image, ch, p := n/(plane*channels), n%channels, n/channels%plane
@@ -181,10 +185,11 @@ func poolHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func meanHost(a *device.Args, lo, hi int) {
-	x, out, channels, pixels := a.Floats(0), a.Floats(1), a.Int(2), a.Int(3)
+func meanHost(args *device.Args, lo, hi int) {
+	a := device.View[resnetMeanView](args)
+	x, out, channels, pixels := a.x.Floats(), a.out.Floats(), a.channels.Int(), a.pixels.Int()
 	base, step := func(n int) int { return n/channels*channels*pixels + n%channels }, channels
-	if a.Int(4)&flagNCHW != 0 {
+	if a.flags.Int()&flagNCHW != 0 {
 		base, step = func(n int) int { return n * pixels }, 1
 	}
 	for n := lo; n < hi; n++ {
@@ -196,9 +201,10 @@ func meanHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func prepareHost(a *device.Args, lo, hi int) {
-	images, out := a.Bufs[0].Bytes(), a.Floats(1)
-	source, size, resized, crop, nhwc := a.Int(2), a.Int(3), a.Int(4), a.Int(5), a.Int(6)&flagNCHW == 0
+func prepareHost(args *device.Args, lo, hi int) {
+	a := device.View[resnetPrepareView](args)
+	images, out := a.images.Bytes(), a.out.Floats()
+	source, size, resized, crop, nhwc := a.source.Int(), a.size.Int(), a.resized.Int(), a.crop.Int(), a.flags.Int()&flagNCHW == 0
 	for lo < hi {
 		image, i := lo/size, lo%size
 		next := min(size, i+hi-lo)
@@ -207,8 +213,9 @@ func prepareHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func fillHost(a *device.Args, lo, hi int) {
-	v, word := a.Ints(0)[lo:hi], int32(a.Int(1))
+func fillHost(args *device.Args, lo, hi int) {
+	a := device.View[resnetFillView](args)
+	v, word := a.out.Ints()[lo:hi], int32(a.word.Int())
 	for i := range v {
 		v[i] = word
 	}
