@@ -55,6 +55,10 @@ const (
 	RulePrefillInDecode   = "prefill-in-decode"
 	RuleEagerDecode       = "eager-decode"
 	RuleSchedulerGap      = "scheduler-gap"
+	RuleDecodeBytes       = "decode-bytes"
+	RuleDecodeAllReduce   = "decode-allreduce"
+	RuleExpertImbalance   = "expert-imbalance"
+	RulePipelineBubble    = "pipeline-bubble"
 	RuleRecompilation     = "recompilation"
 	RuleUnifiedMemory     = "unified-memory"
 
@@ -158,6 +162,10 @@ func Rules() []Rule {
 		traces(RuleTraceQuality, "the trace is incomplete"),
 		traces(RuleNotSteady, "most of the recording is not the program's steady work"),
 		traces(RulePrefillInDecode, "steps with prefill lengthen the decode of running requests"),
+		traces(RuleDecodeBytes, "decode reads all weights for few tokens"),
+		traces(RuleDecodeAllReduce, "decode sums activations across ranks in every layer"),
+		traces(RuleExpertImbalance, "the experts of one rank get more tokens than the others"),
+		traces(RulePipelineBubble, "a stage of the pipeline waits for another one"),
 		traces(RuleEagerDecode, "decode launches its kernels one at a time"),
 		traces(RuleSchedulerGap, "the device is idle between steps of an engine"),
 		traces(RuleUnifiedMemory, "the driver moves pages of unified memory while kernels need them"),

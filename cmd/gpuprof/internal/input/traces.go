@@ -66,7 +66,7 @@ func AnalyzeInputs(a *cli.App, ins []*File, caveat Caveats) (*analyze.Analysis, 
 			}
 			indexes = append(indexes, x)
 		}
-		analysis, err = analyze.SummariseIndexes(a.Ctx, indexes, analyze.Options{Rules: rules.Rules, Waits: fleet.Waits, Job: rules.Straggler, Tool: a.Tool, Caveat: caveat})
+		analysis, err = analyze.SummariseIndexes(a.Ctx, indexes, analyze.Options{Rules: rules.Rules, Waits: fleet.Waits, Job: rules.Job, Tool: a.Tool, Caveat: caveat})
 		return err
 	})
 	if err != nil {
