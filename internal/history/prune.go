@@ -52,7 +52,11 @@ func (s *Store) Prune(ctx context.Context, o Options, keep time.Duration, now ti
 				continue
 			}
 		}
-		out = append(out, Pruned{r.name, "its commit has another session, and no change is near"})
+		why := "its commit has another session, and no change is near"
+		if r.commit == unknownCommit {
+			why = "its commit is unknown, and no change is near"
+		}
+		out = append(out, Pruned{r.name, why})
 	}
 	return out, append(in.skipped, skipped...), errors.Join(errs...)
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // The stages of a step, in order. The step has scatter only where the tensor product leaves the sum over neighbours to
-// it, and loss to optimizer only with a backward pass. With a launch graph all device work is one stage, graph, instead of radial to optimizer: from outside, its parts are
-// indistinguishable.
+// it, and loss to optimizer only with a backward pass. With a launch graph all device work is one stage, graph, instead
+// of radial to optimizer: from outside, its parts are indistinguishable.
 const (
 	stCollate = iota
 	stH2D

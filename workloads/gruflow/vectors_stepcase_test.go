@@ -17,12 +17,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// kindStep are the cases of whole steps of training, in a file of this project's own tests: no other program has
-// carriers. x is [window, T, B, input], of which column 0 is not read (it is the energy). All that the step starts from
-// is float32. The format is that of scripts/record/export_gru_vectors.py.
-const kindStep = "gru_train_step"
-
-// trainCase is such a case: a GRU with its inputs, and the step.
+// trainCase is a case of kind gru_train_step, a whole step of training, in a file of this project's own tests: no other
+// program has carriers. x is [window, T, B, input], of which column 0 is not read (it is the energy). All that the step
+// starts from is float32. The format is that of scripts/record/export_gru_vectors.py.
 type trainCase struct {
 	vectorCase
 	stepCase

@@ -10,9 +10,9 @@ import (
 var pointwisePTX string
 
 // Operations on single values, one item each: an activation into another buffer (x, out, n, act, c: out = c*phi(x));
-// its backward pass in place (x, d, n, act, c: d *= c*phi'(x)); a sum in place (x, out, n: out += x). flipKernel transposes matrices: src, out,
-// table, n; an item is a row of the source, four integers: its start, the place of its first value, the number of
-// values, the distance between their places.
+// its backward pass in place (x, d, n, act, c: d *= c*phi'(x)); a sum in place (x, out, n: out += x). flipKernel
+// transposes matrices: src, out, table, n; an item is a row of the source, four integers: its start, the place of its
+// first value, the number of values, the distance between their places.
 var (
 	actApplyKernel = device.Typed[actApplyArgs](device.Kernel{Name: "act_apply", Host: actApplyHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024})
 	actGradKernel  = device.Typed[actGradArgs](device.Kernel{Name: "act_grad", Host: actGradHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024})

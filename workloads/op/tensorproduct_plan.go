@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof/workloads/device"
-	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
 // tpPlan is a tensor product cut into warps and tiles for CUDA: the output values that every thread of a block owns,
@@ -371,6 +370,3 @@ func (t TensorProduct) planFor(tab tpTable) (tpPlan, error) {
 	}
 	return t.makePlan(tab, shape)
 }
-
-// largestM is the number of floats of the widest M; a warp takes at least one.
-var largestM = triple{l1: so3.MaxL, l3: so3.MaxL}.floatCount()
