@@ -46,12 +46,12 @@ var settings = []struct {
 	sets     []string
 }{
 	{e3nn.New(), "batch=12,library=off", []string{
-		"pass=forward", "pass=forces", "pass=train", "pass=train-forces", "impl=csr+mlp", "impl=fused", "impl=unfused", "impl=unfused,deterministic=on",
+		"pass=forward", "pass=forces", "pass=train", "impl=fused", "impl=unfused", "impl=unfused,deterministic=on",
 		"layout=mul_ir", "mul=6", "impl=fused,pass=train", "impl=unfused,pass=train,layout=mul_ir", "precision=tf32", "precision=bf16,pass=train",
-		"precision=tf32,impl=csr+mlp", "precision=fp16", "graph=on", "recompute=all,pass=train", "recompute=weights,pass=train", "points=atoms,structure=hfo2", "basis=bessel,pass=forces", "lmax=3,mul=4",
+		"precision=fp16", "graph=on", "recompute=all,pass=train", "recompute=weights,pass=train", "points=atoms,structure=hfo2", "basis=bessel,pass=forces", "lmax=3,mul=4",
 	}},
 	{gruflow.New(), "flows=30,library=off", []string{
-		"impl=fused", "impl=plain", "impl=persistent", "deterministic=off", "precision=tf32", "precision=bf16,impl=plain", "precision=fp16,impl=persistent",
+		"impl=fused", "impl=plain", "deterministic=off", "precision=tf32", "precision=bf16,impl=plain", "precision=fp16,impl=fused",
 		"graph=on", "steps=3,layers=3", "fill=on", "tape=saved",
 		"pass=train,window=3,hidden=9,input=5", "pass=train,window=4,checkpoint=2,hidden=9", "pass=train,window=4,precision=bf16,hidden=16", "pass=train,window=3,graph=on,hidden=9",
 	}},
