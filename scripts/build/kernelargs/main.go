@@ -40,7 +40,7 @@ var (
 func main() {
 	var errs []error
 	for _, dir := range os.Args[1:] {
-		text, err := generate(dir)
+		text, err := generateFile(dir)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, "kernels_gen.go"), text, 0o644)
 		}
@@ -52,8 +52,8 @@ func main() {
 	}
 }
 
-// generate returns the text of a folder's kernels_gen.go. The folder has the name of its package.
-func generate(dir string) ([]byte, error) {
+// generateFile returns the text of a folder's kernels_gen.go. The folder has the name of its package.
+func generateFile(dir string) ([]byte, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -73,22 +73,22 @@ func generate(dir string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		found, err := parse(filepath.Base(f), string(text))
+		found, err := parseKernels(filepath.Base(f), string(text))
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, found...)
 	}
-	text, err := write(filepath.Base(dir), all)
+	text, err := writeFile(filepath.Base(dir), all)
 	if err != nil {
 		return nil, fmt.Errorf("writing the arguments of the kernels in %s: %w", dir, err)
 	}
 	return text, nil
 }
 
-// parse finds the kernels of a file. A macro without parameters is replaced where a list has it; a macro that defines a
+// parseKernels finds the kernels of a file. A macro without parameters is replaced where a list has it; a macro that defines a
 // kernel gives the list of all kernels made with it.
-func parse(file, text string) ([]kernel, error) {
+func parseKernels(file, text string) ([]kernel, error) {
 	text = comment.ReplaceAllString(strings.ReplaceAll(text, "\\\n", " "), "")
 	constants, macros := map[string]string{}, map[string]string{}
 	for _, d := range define.FindAllStringSubmatch(text, -1) {
@@ -137,8 +137,8 @@ func readParam(text string) (param, error) {
 	return param{map[string]string{"int": "I", "float": "F"}[m[1]], m[2]}, nil
 }
 
-// camel is a C name as Go writes it.
-func camel(name string) string {
+// camelCase is a C name as Go writes it.
+func camelCase(name string) string {
 	parts := strings.Split(name, "_")
 	for i, p := range parts {
 		if i > 0 && p != "" {
@@ -151,8 +151,8 @@ func camel(name string) string {
 	return strings.Join(parts, "") + "Of"
 }
 
-// write is the Go text of a folder's kernels. Kernels with equal lists share the struct of the first.
-func write(pkg string, kernels []kernel) ([]byte, error) {
+// writeFile is the Go text of a folder's kernels. Kernels with equal lists share the struct of the first.
+func writeFile(pkg string, kernels []kernel) ([]byte, error) {
 	byList := map[string][]kernel{}
 	for _, k := range kernels {
 		key := fmt.Sprint(k.params)
@@ -164,10 +164,10 @@ func write(pkg string, kernels []kernel) ([]byte, error) {
 	b.WriteString("import \"github.com/gpuprof/gpuprof/workloads/device\"\n\n")
 	b.WriteString("// Args are the arguments of a launch, and a View has them as the kernel's host code reads them.\ntype (\n")
 	for _, list := range lists {
-		name := camel(list[0].name)
-		fmt.Fprintf(&types, "\n// %sParams are the parameters of %s.\ntype %sParams[B, I, F any] struct {\n%s}\n", name, names(list), name, fields(list[0].params))
+		name := camelCase(list[0].name)
+		fmt.Fprintf(&types, "\n// %sParams are the parameters of %s.\ntype %sParams[B, I, F any] struct {\n%s}\n", name, kernelNames(list), name, fieldNames(list[0].params))
 		for _, k := range list {
-			n := camel(k.name)
+			n := camelCase(k.name)
 			fmt.Fprintf(&b, "\t%sArgs = %sParams[device.Ref, device.Num, device.Real]\n", n, name)
 			if n == name {
 				fmt.Fprintf(&b, "\t%sView = %sParams[device.Mem, device.Int32, device.Float32]\n", n, name)
@@ -179,7 +179,7 @@ func write(pkg string, kernels []kernel) ([]byte, error) {
 	return format.Source(b.Bytes())
 }
 
-func names(list []kernel) string {
+func kernelNames(list []kernel) string {
 	var out []string
 	for _, k := range list {
 		out = append(out, k.name)
@@ -187,12 +187,12 @@ func names(list []kernel) string {
 	return strings.Join(out, ", ") + " (" + list[0].file + ")"
 }
 
-// fields lists parameters in order, those of one kind that follow each other on one line.
-func fields(params []param) string {
+// fieldNames lists parameters in order, those of one kind that follow each other on one line.
+func fieldNames(params []param) string {
 	var b strings.Builder
 	width := 0
 	for i, p := range params {
-		n := camel(p.name)
+		n := camelCase(p.name)
 		switch {
 		case i > 0 && params[i-1].kind == p.kind && width+len(n) < 90:
 			fmt.Fprintf(&b, ", %s", n)

@@ -20,7 +20,7 @@ func TestFilesAreFresh(t *testing.T) {
 	}
 	for _, dir := range strings.Fields(string(line[1])) {
 		dir = filepath.Join("../../../workloads/device", dir)
-		want, err := generate(dir)
+		want, err := generateFile(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,14 +44,14 @@ extern "C" __global__ void __launch_bounds__(256, 2) scale_by(const float *__res
                                                             WIDTH, float by, int n) {}
 OF(negate, -)
 `
-	all, err := parse("a.cu", text)
+	all, err := parseKernels("a.cu", text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(all) != 2 || all[0].name != "of" || all[1].name != "scale_by" {
 		t.Fatalf("kernels %v", all)
 	}
-	got, err := write("a", all)
+	got, err := writeFile("a", all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,13 +64,13 @@ OF(negate, -)
 
 // Kernels with equal lists share a struct, and kernels with other names of parameters do not.
 func TestSharedLists(t *testing.T) {
-	all, err := parse("a.cu", `extern "C" __global__ void a(float *x, int n) {}
+	all, err := parseKernels("a.cu", `extern "C" __global__ void a(float *x, int n) {}
 extern "C" __global__ void b(float *x, int n) {}
 extern "C" __global__ void c(float *y, int n) {}`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := write("p", all)
+	got, err := writeFile("p", all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestParseRefuses(t *testing.T) {
 		"a number of items":  {`extern "C" __global__ void k(int n, float *x) {}`, "its last parameter, x, is not the number of items"},
 		"a nameless pointer": {`extern "C" __global__ void k(float *, int n) {}`, `parameter "float *" is no pointer`},
 	} {
-		if _, err := parse("a.cu", tt.text); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := parseKernels("a.cu", tt.text); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: error %v, want %q", name, err, tt.want)
 		}
 	}

@@ -74,7 +74,7 @@ func (ShowCmd) Help() string {
 
 // Run implements the verb.
 func (c *ShowCmd) Run(a *cli.App, h *Cmd) error {
-	r, err := c.report(a, h, c.FailOnChange)
+	r, err := c.makeReport(a, h, c.FailOnChange)
 	if err != nil {
 		return err
 	}
@@ -85,9 +85,9 @@ func (c *ShowCmd) Run(a *cli.App, h *Cmd) error {
 }
 
 // report reads the store, and prints and writes its report.
-func (c *trends) report(a *cli.App, h *Cmd, watch bool) (*history.Report, error) {
+func (c *trends) makeReport(a *cli.App, h *Cmd, watch bool) (*history.Report, error) {
 	defer input.LimitHeap(outside.DocumentMemory())()
-	files, sites := c.divided()
+	files, sites := c.splitOutputs()
 	doc := a.Documents.History
 	outs, err := doc.Outputs(files, c.Force)
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *trends) report(a *cli.App, h *Cmd, watch bool) (*history.Report, error)
 	if err != nil {
 		return nil, err
 	}
-	o, err := c.options(a, h.Project)
+	o, err := c.buildOptions(a, h.Project)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (c *trends) report(a *cli.App, h *Cmd, watch bool) (*history.Report, error)
 }
 
 // options returns the options from the command line, with the commit order of this checkout.
-func (c *trends) options(a *cli.App, project string) (history.Options, error) {
+func (c *trends) buildOptions(a *cli.App, project string) (history.Options, error) {
 	o := history.Options{Filter: history.Filter{Project: project, Benchmark: c.Benchmark, Class: c.Class}, Metrics: c.Metric, Last: c.Last, Tool: a.Tool}
 	if c.Last < history.LeastSessions {
 		return o, gpuprof.Errorf(gpuprof.ErrUsage, "reading --last %d: nothing can be said about fewer than %d sessions", c.Last, history.LeastSessions).WithFix("give %d or more", history.LeastSessions)
@@ -138,8 +138,8 @@ func (c *trends) options(a *cli.App, project string) (history.Options, error) {
 	return o, err
 }
 
-// divided splits the outputs into files and folders.
-func (c *trends) divided() (files, sites []string) {
+// splitOutputs splits the outputs into files and folders.
+func (c *trends) splitOutputs() (files, sites []string) {
 	for _, o := range c.Output {
 		info, err := os.Stat(o)
 		if strings.HasSuffix(o, "/") || err == nil && info.IsDir() {

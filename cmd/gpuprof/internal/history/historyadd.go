@@ -41,7 +41,7 @@ func (c *AddCmd) Run(a *cli.App, h *Cmd) error {
 	if err != nil {
 		return err
 	}
-	sentinel, err := c.sentinel(a)
+	sentinel, err := c.measureSentinel(a)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (c *AddCmd) Run(a *cli.App, h *Cmd) error {
 }
 
 // sentinel is the result of all files of --sentinel together, nil without any.
-func (c *AddCmd) sentinel(a *cli.App) (*compare.Result, error) {
+func (c *AddCmd) measureSentinel(a *cli.App) (*compare.Result, error) {
 	var all []*compare.Result
 	for _, path := range c.Sentinel {
 		found, err := readResults(a, path)
