@@ -89,9 +89,9 @@ func runCommand(ctx context.Context, w *wiring, args []string, stdout, stderr io
 	return code
 }
 
-// ownArgs splits the command line into gpuprof's own arguments and the rest behind "--", which the
+// splitArgs splits the command line into gpuprof's own arguments and the rest behind "--", which the
 // verb passes on. Renamed verbs get their new spelling, and forms of a verb one name.
-func ownArgs(a *cli.App, root *kong.Node, args []string) (own []string, dashed bool) {
+func splitArgs(a *cli.App, root *kong.Node, args []string) (own []string, dashed bool) {
 	if at := slices.Index(args, "--"); at >= 0 {
 		dashed = true
 		before := spelled(a, root, args[:at])
@@ -134,7 +134,7 @@ func parse(a *cli.App, args []string) (*line, error) {
 		return nil, err
 	}
 	root := parser.Model.Node
-	args, dashed := ownArgs(a, root, args)
+	args, dashed := splitArgs(a, root, args)
 	if !dashed {
 		if args, err = insertVerb(a, root, args); err != nil {
 			return nil, err

@@ -30,7 +30,7 @@ func TestFindingCommandsRun(t *testing.T) {
 	}
 	tried := map[string]bool{}
 	try := func(r *rapid.T) {
-		w := rapid.SampledFrom(wired.allWorkloads()).Draw(r, "workload")
+		w := rapid.SampledFrom(wired.listWorkloads()).Draw(r, "workload")
 		info := rapid.SampledFrom(devices).Draw(r, "device")
 		preset := rapid.SampledFrom(w.Presets()).Draw(r, "preset").Name
 		set := gpuprof.Settings{}

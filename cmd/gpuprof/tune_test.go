@@ -102,7 +102,7 @@ func TestTuneSchema(t *testing.T) {
 
 // Whatever tune recommends, there is a line for it in a PyTorch program.
 func TestEveryTuningKnobHasAPyTorchLine(t *testing.T) {
-	for _, w := range wired.allWorkloads() {
+	for _, w := range wired.listWorkloads() {
 		for _, p := range w.Presets() {
 			base, err := workloads.Resolve(w, p.Name, nil)
 			if err != nil {

@@ -40,7 +40,7 @@ type wiring struct {
 func (w *wiring) tables() *cli.Tables {
 	tool := cli.ToolOf(version, commit)
 	return &cli.Tables{
-		Workloads: w.allWorkloads, Devices: w.devices, NoGPU: w.noGPU, Instruments: w.instrumentsOf, Samplers: programSamplers,
+		Workloads: w.listWorkloads, Devices: w.devices, NoGPU: w.missingGPUReason, Instruments: w.instrumentsOf, Samplers: programSamplers,
 		DriverCUDA: w.driverCUDA, AskCUPTI: asksCUPTI(), Documents: formats.Documents(tool), Site: formats.Site, TellGitHub: formats.TellGitHub,
 		Plots: formats.PlotKinds(), PlotsText: formats.PlotsText, CPUModel: machine.This().CPUModel, Tool: tool, Clock: w.clock, Recorder: w.recorder, Limit: w.limit,
 	}
@@ -51,8 +51,8 @@ func (w *wiring) machine() *doctor.Machine {
 	return &doctor.Machine{Examine: w.examineMachine, ExamineGPUs: w.examineGPUs, Faults: w.machineAccounts, KernelLog: w.readKernelLog, GPUs: w.lookAtGPUs}
 }
 
-// allWorkloads lists every workload in the order they are shown.
-func (w *wiring) allWorkloads() []workloads.Workload {
+// listWorkloads lists every workload in the order they are shown.
+func (w *wiring) listWorkloads() []workloads.Workload {
 	return append([]workloads.Workload{e3nn.New(), gruflow.New(), collate.New(), gridsim.New(), serving.New()}, w.more...)
 }
 
@@ -108,7 +108,7 @@ func (w *wiring) openHost() (device.Device, error) {
 
 // examineMachine looks at everything but the devices.
 func (w *wiring) examineMachine() []gpuprof.CheckLine {
-	return machine.This().Examine(w.findDriver(), w.whyNoGPU())
+	return machine.This().Examine(w.findDriver(), w.missingGPUError())
 }
 
 // findDriver loads the driver's library: only that shows that it can be used.
@@ -117,16 +117,16 @@ func (w *wiring) findDriver() machine.Driver {
 	return machine.Driver{Path: d.Path, CUDA: d.CUDA, Err: err, Absent: cuda.Absent(err)}
 }
 
-// noGPU returns the reason why no GPU is used, as one clause; empty if a GPU is usable.
-func (w *wiring) noGPU() string {
-	if err := w.whyNoGPU(); err != nil {
+// missingGPUReason returns the reason why no GPU is used, as one clause; empty if a GPU is usable.
+func (w *wiring) missingGPUReason() string {
+	if err := w.missingGPUError(); err != nil {
 		return cli.Sentence(err)
 	}
 	return ""
 }
 
-// whyNoGPU is nil when a GPU can be used.
-func (w *wiring) whyNoGPU() error {
+// missingGPUError is nil when a GPU can be used.
+func (w *wiring) missingGPUError() error {
 	_, err := cuda.Probe(w.cudaOptions())
 	// The error of an installed driver is closer to the cause than a missing device node.
 	if cuda.Absent(err) && w.driver == "" {

@@ -29,7 +29,7 @@ func decodeJSON(text []byte, v any, room *outside.Room) error {
 			return json.Unmarshal(text, v) // and it says where the text breaks
 		}
 	}
-	if err := newJSONCheck(room, true).value(looked, reflect.TypeOf(v)); err != nil {
+	if err := newJSONCheck(room, true).checkValue(looked, reflect.TypeOf(v)); err != nil {
 		return err
 	}
 	err := json.Unmarshal(text, v)

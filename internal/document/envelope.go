@@ -102,10 +102,10 @@ func decodeIn(room *outside.Room, text []byte, name string, v Enveloped, want []
 		return err
 	}
 	if err := decodeJSON(text, v, room); err != nil {
-		return of(want[0]).damaged(name, err)
+		return kindOf(want[0]).damagedError(name, err)
 	}
 	e := v.Envelope()
-	if of(e.Kind).version == "" {
+	if kindOf(e.Kind).version == "" {
 		e.Kind = h.Kind // of an early file
 	}
 	e.Answered = nil // the answer is derived from the document, and not taken from a file
@@ -120,12 +120,12 @@ func Accept(text []byte, name string, want ...gpuprof.DocumentKind) (gpuprof.Hea
 	if slices.Contains(want, h.Kind) && h.Version != "" && !newer(h.Kind) {
 		return h, nil
 	}
-	first := of(want[0])
+	first := kindOf(want[0])
 	if len(bytes.TrimSpace(text)) == 0 {
 		return h, gpuprof.Errorf(gpuprof.ErrInput, "reading %s %s: the file is empty", first.noun(), name).WithFix("give %s", first.give)
 	}
 	if err := syntaxOf(text); err != nil {
-		return h, first.damaged(name, err)
+		return h, first.damagedError(name, err)
 	}
 	refuse := func(fix, format string, args ...any) (gpuprof.Head, error) {
 		return h, gpuprof.Errorf(gpuprof.ErrInput, "reading %s %s: %s", first.noun(), name, fmt.Sprintf(format, args...)).WithFix("%s", fix)
@@ -169,8 +169,8 @@ func PlainSyntax(err error) error {
 	return fmt.Errorf("it is no JSON from byte %d on", syntax.Offset)
 }
 
-// damaged is the error of a document that cannot be decoded.
-func (k kind) damaged(name string, err error) error {
+// damagedError is the error of a document that cannot be decoded.
+func (k kind) damagedError(name string, err error) error {
 	return gpuprof.Unreadable("reading "+k.noun()+" "+name, err, "the file is damaged or not JSON: give "+k.give)
 }
 

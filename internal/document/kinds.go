@@ -101,8 +101,8 @@ func kinds() []kind {
 	}
 }
 
-// of returns the kind of a name; one without a version if there is no such kind.
-func of(name gpuprof.DocumentKind) kind {
+// kindOf returns the kind of a name; one without a version if there is no such kind.
+func kindOf(name gpuprof.DocumentKind) kind {
 	for _, k := range kinds() {
 		if k.name == name {
 			return k
@@ -112,7 +112,7 @@ func of(name gpuprof.DocumentKind) kind {
 }
 
 // Version returns the schema version that this gpuprof writes; empty if there is no such kind.
-func Version(name gpuprof.DocumentKind) string { return of(name).version }
+func Version(name gpuprof.DocumentKind) string { return kindOf(name).version }
 
 // NewHead is the head of a document that is made now.
 func NewHead(name gpuprof.DocumentKind, by gpuprof.Tool) gpuprof.Head {
@@ -120,10 +120,10 @@ func NewHead(name gpuprof.DocumentKind, by gpuprof.Tool) gpuprof.Head {
 }
 
 // A names the kind with its article: "a run".
-func A(name gpuprof.DocumentKind) string { return of(name).a }
+func A(name gpuprof.DocumentKind) string { return kindOf(name).a }
 
 // Is describes a file of the kind, and the verb that takes it: "it is a comparison, which gpuprof report takes".
 func Is(name gpuprof.DocumentKind) string {
-	k := of(name)
+	k := kindOf(name)
 	return "it is " + k.a + ", " + k.reader
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// bench measures the GPUs, prints the report and returns its verdict.
-func (c *Cmd) bench(a *cli.App, machine *Machine) error {
+// measureGPUs measures the GPUs, prints the report and returns its verdict.
+func (c *Cmd) measureGPUs(a *cli.App, machine *Machine) error {
 	ranges, err := ShippedRanges()
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (c *Cmd) Reference(a *cli.App) (*fleet.Report, error) {
 // measureOnce measures every GPU that was chosen, and in the last round the ways between
 // them.
 func (c *Cmd) measureOnce(a *cli.App, machine *Machine, last bool) (m Measured, err error) {
-	if c.apart() {
+	if c.usesProcess() {
 		m.Cards = c.lookApart(a.Ctx, machine)
 		if a.Ctx.Err() != nil {
 			return m, cli.ErrInterrupted
@@ -141,17 +141,17 @@ func (c *Cmd) measureOnce(a *cli.App, machine *Machine, last bool) (m Measured, 
 	if late := func() bool { return time.Since(began) > c.Within-spare }; c.Quick {
 		options = devicebench.Quick(late)
 	}
-	options.Progress = bar.phase
+	options.Progress = bar.showPhase
 	m.Cards = devicebench.Run(a.Ctx, targets, options)
 	if last && !c.Quick && a.Ctx.Err() == nil && len(here) > 1 {
-		bar.phase("all", "links")
+		bar.showPhase("all", "links")
 		m.links, m.reduce = sight.Between(a.Ctx, here, linkBytes)
 	}
 	for _, uuid := range away {
 		if a.Ctx.Err() != nil {
 			break
 		}
-		bar.phase(uuid, "in a process of its own")
+		bar.showPhase(uuid, "in a process of its own")
 		m.Cards = append(m.Cards, benchElsewhere(a.Ctx, uuid)...)
 	}
 	bar.close()
@@ -175,11 +175,11 @@ func (c *Cmd) Conclude(a *cli.App, m Measured, ranges *health.Ranges, outs []cli
 	}
 	report.Notes = append(report.Notes, notes...)
 	report.Links, report.AllReduce = m.links, m.reduce
-	return c.tell(a, report, outs, sink)
+	return c.writeReport(a, report, outs, sink)
 }
 
-// tell prints and writes a report, and turns its verdict into an exit code.
-func (c *Cmd) tell(a *cli.App, report *health.Report, outs []cli.Output, sink *cli.RankSink) error {
+// writeReport prints and writes a report, and turns its verdict into an exit code.
+func (c *Cmd) writeReport(a *cli.App, report *health.Report, outs []cli.Output, sink *cli.RankSink) error {
 	if report.Node = cli.NodeName(); report.Measured.IsZero() {
 		report.Measured = time.Now().UTC().Truncate(time.Second)
 	}
@@ -360,7 +360,7 @@ func newBenchProgress(a *cli.App, here, away int) *benchProgress {
 	return &benchProgress{bar: a.NewProgress("doctor"), total: here*phasesOf + away + min(here/2, 1)}
 }
 
-func (p *benchProgress) phase(device, phase string) {
+func (p *benchProgress) showPhase(device, phase string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.bar.Show(measure.Progress{Phase: phase, Note: device, Done: float64(p.done), Total: float64(p.total)})

@@ -27,11 +27,11 @@ const (
 	spare = 5 * time.Second
 )
 
-// apart reports whether the GPUs are looked at by another process.
-func (c *Cmd) apart() bool { return !c.Here && (c.Quick || c.Check || c.Within > 0) }
+// usesProcess reports whether the GPUs are looked at by another process.
+func (c *Cmd) usesProcess() bool { return !c.Here && (c.Quick || c.Check || c.Within > 0) }
 
-// limit returns the time limit of the checking process.
-func (c *Cmd) limit() time.Duration {
+// timeLimit returns the time limit of the checking process.
+func (c *Cmd) timeLimit() time.Duration {
 	switch {
 	case c.Within > 0:
 		return c.Within
@@ -76,7 +76,7 @@ func (c *Cmd) lookApart(ctx context.Context, machine *Machine) []health.Card {
 	if err != nil {
 		return FailedCard(health.AllGPUs, gpuprof.Errorf(nil, "finding gpuprof's own program: %w", err).WithFix("start it by its path"))
 	}
-	args := []string{exe, "doctor", "--here", "--format", "json", "--quiet", "--within", c.limit().String()}
+	args := []string{exe, "doctor", "--here", "--format", "json", "--quiet", "--within", c.timeLimit().String()}
 	for flag, on := range map[string]bool{"--bench": c.Bench, "--quick": c.Quick, "--check": c.Check} {
 		if on {
 			args = append(args, flag)
@@ -88,7 +88,7 @@ func (c *Cmd) lookApart(ctx context.Context, machine *Machine) []health.Card {
 	for _, d := range c.Device {
 		args = append(args, "--device", d)
 	}
-	cards := cardsWithin(ctx, child.Command{Args: args, Name: os.Args[0], Limit: c.limit(), Leave: leaveAfter})
+	cards := cardsWithin(ctx, child.Command{Args: args, Name: os.Args[0], Limit: c.timeLimit(), Leave: leaveAfter})
 	if len(cards) == 1 && cards[0].Device == health.AllGPUs {
 		cards = machine.KernelLog(cards) // which takes no driver, and may tell of the GPU that hangs
 	}
@@ -133,7 +133,7 @@ func (c *Cmd) check(a *cli.App, machine *Machine) error {
 	} else {
 		cards = c.lookApart(a.Ctx, machine)
 	}
-	return c.tell(a, health.JudgeAccounts(cards, a.Tool), outs, nil)
+	return c.writeReport(a, health.JudgeAccounts(cards, a.Tool), outs, nil)
 }
 
 // usedBy are the cards of devices that other programs use, without a measurement; nil

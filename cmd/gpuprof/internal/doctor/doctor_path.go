@@ -25,7 +25,7 @@ func pathLine(self string) gpuprof.CheckLine {
 	case cli.SameFile(self, file):
 		l.Found = "gpuprof is this program, " + file
 		return l
-	case starts(file, self):
+	case isStartScript(file, self):
 		l.Found = fmt.Sprintf("gpuprof is %s, which starts this program, %s", file, self)
 		return l
 	}
@@ -41,9 +41,9 @@ func pathLine(self string) gpuprof.CheckLine {
 	return l
 }
 
-// starts reports whether file is the script that a wheel installs next to this program; there the program itself has
+// isStartScript reports whether file is the script that a wheel installs next to this program; there the program itself has
 // the name that no other package takes.
-func starts(file, self string) bool {
+func isStartScript(file, self string) bool {
 	if whole, err := filepath.EvalSymlinks(file); err == nil {
 		file = whole
 	}

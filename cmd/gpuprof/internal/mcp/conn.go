@@ -43,7 +43,7 @@ func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	m, err := c.Connection.Read(ctx)
 	if err != nil {
 		c.end()
-		c.drain(ctx)
+		c.drainCalls(ctx)
 		return m, err
 	}
 	if r, ok := m.(*jsonrpc.Request); ok && r.IsCall() {
@@ -52,8 +52,8 @@ func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	return m, nil
 }
 
-// drain waits until all requests are answered. One that was cancelled has no answer that somebody waits for.
-func (c *connection) drain(ctx context.Context) {
+// drainCalls waits until all requests are answered. One that was cancelled has no answer that somebody waits for.
+func (c *connection) drainCalls(ctx context.Context) {
 	answered := make(chan struct{})
 	go func() {
 		c.open.Wait()

@@ -44,9 +44,9 @@ func (s *session) findOld() (err error) {
 	return nil
 }
 
-// against compares what run measured with --baseline. What cannot be compared
+// compareBaselines compares what run measured with --baseline. What cannot be compared
 // is an error; the others are compared all the same.
-func (s *session) against(runs []*gpuprof.Run) ([]*compare.Comparison, error) {
+func (s *session) compareBaselines(runs []*gpuprof.Run) ([]*compare.Comparison, error) {
 	out := make([]*compare.Comparison, len(runs))
 	if len(s.olds) == 0 { // no baseline was asked for
 		return out, nil
@@ -79,9 +79,9 @@ func (s *session) againstOne(r *gpuprof.Run, old *input.OldSide) (*compare.Compa
 	return old.Against(s.app, now, o)
 }
 
-// withFindings gives the runs with what would close the gap among their findings,
+// addFindings gives the runs with what would close the gap among their findings,
 // unless one of them names that knob for that stage already: the time is claimed once.
-func withFindings(runs []*gpuprof.Run, comparisons []*compare.Comparison) []*gpuprof.Run {
+func addFindings(runs []*gpuprof.Run, comparisons []*compare.Comparison) []*gpuprof.Run {
 	out := slices.Clone(runs)
 	for i, c := range comparisons {
 		if c == nil {

@@ -58,7 +58,7 @@ func (c *Cmd) runDevices(a *cli.App) error {
 		return err
 	}
 	for _, d := range kinds {
-		if err := honoured(s.aim, d); err != nil {
+		if err := checkHonoured(s.aim, d); err != nil {
 			return err
 		}
 	}
@@ -79,9 +79,9 @@ func (c *Cmd) runDevices(a *cli.App) error {
 	return errors.Join(errors.Join(failed...), doc.Show(a, c.Format, r), doc.Save(a, outs, r, "", c.Force))
 }
 
-// honoured returns an error if a device that opens cannot honour a setting. For a device that does not open, its own
+// checkHonoured returns an error if a device that opens cannot honour a setting. For a device that does not open, its own
 // process gives the reason.
-func honoured(t *cli.Target, kind cli.Device) error {
+func checkHonoured(t *cli.Target, kind cli.Device) error {
 	d, err := kind.Open()
 	if err != nil {
 		return nil

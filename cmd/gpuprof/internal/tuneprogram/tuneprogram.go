@@ -89,10 +89,10 @@ func (c *Cmd) Run(a *cli.App) error {
 	r, err := t.runSearch()
 	bar.Close()
 	if errors.Is(err, gpuprof.ErrUsage) || err != nil && len(r.Program.Runs) < 2 { // there is nothing to print
-		return t.interrupted(err, false)
+		return t.interruptError(err, false)
 	}
 	tuning := a.Documents.Tuning
-	return errors.Join(t.interrupted(err, true), tuning.Show(a, c.Format, r), tuning.Save(a, t.outs, r, "", c.Force))
+	return errors.Join(t.interruptError(err, true), tuning.Show(a, c.Format, r), tuning.Save(a, t.outs, r, "", c.Force))
 }
 
 func (t *tuning) runSearch() (*tune.Result, error) {
@@ -103,8 +103,8 @@ func (t *tuning) runSearch() (*tune.Result, error) {
 	return tuneprogram.Run(t.app.Ctx, t.opts)
 }
 
-// interrupted is the one sentence for Ctrl-C; other errors stay.
-func (t *tuning) interrupted(err error, some bool) error {
+// interruptError is the one sentence for Ctrl-C; other errors stay.
+func (t *tuning) interruptError(err error, some bool) error {
 	if t.app.Ctx.Err() == nil {
 		return err
 	}
@@ -148,15 +148,15 @@ func (c *Cmd) prepare(a *cli.App) (*tuning, error) {
 	if a.Clock != nil {
 		o.Now = a.Clock
 	}
-	if err := t.earlier(); err != nil {
+	if err := t.readEarlier(); err != nil {
 		return nil, err
 	}
-	err := t.files()
+	err := t.chooseFiles()
 	return t, err
 }
 
-// earlier reads the file of --resume.
-func (t *tuning) earlier() error {
+// readEarlier reads the file of --resume.
+func (t *tuning) readEarlier() error {
 	if t.Resume == "" {
 		return nil
 	}
@@ -187,8 +187,8 @@ func (t *tuning) earlier() error {
 	return nil
 }
 
-// files chooses the output files; the first JSON file is kept up to date during the search.
-func (t *tuning) files() error {
+// chooseFiles chooses the output files; the first JSON file is kept up to date during the search.
+func (t *tuning) chooseFiles() error {
 	paths := t.Output
 	t.state = t.Resume
 	for _, p := range paths {
