@@ -20,24 +20,24 @@ type Change struct{ Knob, From, To string }
 // unless only names them: a knob in both starts at its fixed value. The first round has one value of every knob, the
 // one next to the start; seed draws the order of knobs. Unknown and model knobs in only are ErrUsage.
 func Alternatives(w workloads.Workload, base gpuprof.Settings, only []string, fixed gpuprof.Settings, seed uint64) ([]Change, error) {
-	return alternatives(w, tune.Time, base, only, fixed, seed)
+	return listAlternatives(w, tune.Time, base, only, fixed, seed)
 }
 
-// alternatives lists the changes for a goal: more knobs act under load than on a step.
-func alternatives(w workloads.Workload, g tune.Goal, base gpuprof.Settings, only []string, fixed gpuprof.Settings, seed uint64) ([]Change, error) {
+// listAlternatives lists the changes for a goal: more knobs act under load than on a step.
+func listAlternatives(w workloads.Workload, g tune.Goal, base gpuprof.Settings, only []string, fixed gpuprof.Settings, seed uint64) ([]Change, error) {
 	if err := checkOnly(w, only); err != nil {
 		return nil, err
 	}
 	var byKnob [][]Change
 	for _, k := range w.Knobs() {
-		if !turned(k, only, fixed) {
+		if !isTunable(k, only, fixed) {
 			continue
 		}
 		if g == tune.Latency && len(k.TryUnderLoad) > 0 {
 			k.Try = k.TryUnderLoad
 		}
 		var of []Change
-		for _, v := range values(k, base[k.Name]) {
+		for _, v := range alternativeValues(k, base[k.Name]) {
 			of = append(of, Change{k.Name, base[k.Name], v})
 		}
 		byKnob = append(byKnob, of)
@@ -56,8 +56,8 @@ func alternatives(w workloads.Workload, g tune.Goal, base gpuprof.Settings, only
 	return out, nil
 }
 
-// turned reports whether the search may turn a knob.
-func turned(k workloads.Knob, only []string, fixed gpuprof.Settings) bool {
+// isTunable reports whether the search may turn a knob.
+func isTunable(k workloads.Knob, only []string, fixed gpuprof.Settings) bool {
 	_, isFixed := fixed[k.Name]
 	named := slices.Contains(only, k.Name)
 	return !k.Model && !k.NamesFile && (!isFixed || named) && (len(only) == 0 || named)
@@ -82,8 +82,8 @@ func checkOnly(w workloads.Workload, only []string) error {
 	return nil
 }
 
-// values are the other values of one knob that the knob accepts.
-func values(k workloads.Knob, from string) []string {
+// alternativeValues are the other values of one knob that the knob accepts.
+func alternativeValues(k workloads.Knob, from string) []string {
 	special := k.Try != nil
 	if special && len(k.Try) == 0 {
 		return nil

@@ -45,16 +45,16 @@ func RunClaims(ctx context.Context, o Options, find func(name string) workloads.
 	o.Goal, o.Workload = tune.Time, nil
 	e := &engine{Options: o, ctx: ctx, out: newResult(o), journal: map[string]*tune.Outcome{}, bs: stats.NewBootstrap(seedOfDraws, 0), began: o.Now()}
 	e.out.Started, e.out.Unit = o.Now().UTC().Round(time.Millisecond), "speedup"
-	if err := e.resume(); err != nil {
+	if err := e.resumeSearch(); err != nil {
 		return nil, err
 	}
 	c := &claimRunner{engine: e, find: find, run: fresh}
-	err := c.all(append([]guides.Claim{guides.Null()}, guides.Claims()...))
+	err := c.testClaims(append([]guides.Claim{guides.Null()}, guides.Claims()...))
 	e.out.Status, e.out.Reason = gpuprof.Complete, ""
 	if err != nil {
 		e.out.Status, e.out.Reason = gpuprof.Partial, reasonOf(err)
 	}
-	return e.done(err)
+	return e.finishSearch(err)
 }
 
 type claimRunner struct {
@@ -63,14 +63,14 @@ type claimRunner struct {
 	run  func(ctx context.Context, w workloads.Workload, preset string, set gpuprof.Settings, limit time.Duration) (*gpuprof.Run, error)
 }
 
-// all measures what decides each claim first and details after that, so that
+// testClaims measures what decides each claim first and details after that, so that
 // a short budget costs details, not rows.
-func (c *claimRunner) all(claims []guides.Claim) error {
+func (c *claimRunner) testClaims(claims []guides.Claim) error {
 	rows := make([]tune.ClaimRow, len(claims))
 	var measured []int
 	for i, k := range claims {
 		rows[i] = tune.ClaimRow{ID: k.ID, Guide: k.Guide, Claim: k.Claim, Figure: k.Figure, AB: c.describeAB(k)}
-		if why := c.cannot(k); why != "" {
+		if why := c.untestableReason(k); why != "" {
 			rows[i].Verdict, rows[i].Reason = notMeasurable, why
 			rows[i].Details = slices.Clone(k.Notes)
 			continue
@@ -81,8 +81,8 @@ func (c *claimRunner) all(claims []guides.Claim) error {
 	c.out.Claims = rows
 	const firstShare = 0.75
 	for n, i := range measured {
-		limit := c.left(firstShare) / time.Duration(len(measured)-n)
-		if err := c.first(claims[i], &rows[i], limit); err != nil {
+		limit := c.timeLeft(firstShare) / time.Duration(len(measured)-n)
+		if err := c.testFirst(claims[i], &rows[i], limit); err != nil {
 			return err
 		}
 	}
@@ -91,14 +91,14 @@ func (c *claimRunner) all(claims []guides.Claim) error {
 		rows[i].Details = append(rows[i].Details, claims[i].Notes...)
 	}
 	for _, i := range measured {
-		details += len(c.details(claims[i]))
+		details += len(c.listDetails(claims[i]))
 	}
 	for _, i := range measured {
 		without := 0
-		for _, ab := range c.details(claims[i]) {
-			limit := c.left(1) / time.Duration(details)
+		for _, ab := range c.listDetails(claims[i]) {
+			limit := c.timeLeft(1) / time.Duration(details)
 			details--
-			done, err := c.detail(claims[i], ab, &rows[i], limit)
+			done, err := c.testDetail(claims[i], ab, &rows[i], limit)
 			if err != nil {
 				return err
 			}
@@ -113,34 +113,34 @@ func (c *claimRunner) all(claims []guides.Claim) error {
 	return nil
 }
 
-// details lists the further comparisons of a claim that apply to this device.
-func (c *claimRunner) details(k guides.Claim) []guides.AB {
+// listDetails lists the further comparisons of a claim that apply to this device.
+func (c *claimRunner) listDetails(k guides.Claim) []guides.AB {
 	var out []guides.AB
 	for i, ab := range k.AB {
-		if (i != c.deciding(k) || c.timeless(k)) && c.on(ab) {
+		if (i != c.decidingIndex(k) || c.ignoresTimes(k)) && c.isForDevice(ab) {
 			out = append(out, ab)
 		}
 	}
 	return out
 }
 
-// on reports whether a comparison applies to this kind of device.
-func (c *claimRunner) on(ab guides.AB) bool {
+// isForDevice reports whether a comparison applies to this kind of device.
+func (c *claimRunner) isForDevice(ab guides.AB) bool {
 	return ab.On == "" || ab.On == "host" == (c.Device == "host")
 }
 
-// deciding is the place of the comparison that decides a claim here.
-func (c *claimRunner) deciding(k guides.Claim) int {
-	return max(0, slices.IndexFunc(k.AB, c.on))
+// decidingIndex is the place of the comparison that decides a claim here.
+func (c *claimRunner) decidingIndex(k guides.Claim) int {
+	return max(0, slices.IndexFunc(k.AB, c.isForDevice))
 }
 
-// timeless reports whether times of a claim mean nothing on this device.
-func (c *claimRunner) timeless(k guides.Claim) bool {
+// ignoresTimes reports whether times of a claim mean nothing on this device.
+func (c *claimRunner) ignoresTimes(k guides.Claim) bool {
 	return k.Run == guides.Exactly && c.Device == "host"
 }
 
-// cannot returns the reason why a claim cannot be tested on this device; empty if it can.
-func (c *claimRunner) cannot(k guides.Claim) string {
+// untestableReason returns the reason why a claim cannot be tested on this device; empty if it can.
+func (c *claimRunner) untestableReason(k guides.Claim) string {
 	host := c.Device == "host"
 	switch {
 	case k.Not == guides.BeyondTool:
@@ -155,7 +155,7 @@ func (c *claimRunner) cannot(k guides.Claim) string {
 		return "it needs a whole run in a process of its own"
 	}
 	for _, ab := range k.AB {
-		if c.program(ab.Workload) == nil {
+		if c.findWorkload(ab.Workload) == nil {
 			return fmt.Sprintf("workload %s is not in this program", ab.Workload)
 		}
 	}
@@ -166,19 +166,19 @@ func (c *claimRunner) cannot(k guides.Claim) string {
 // session's buffers move its times by more than the blocks of one session show.
 const sittings = 4
 
-// first measures what decides a claim.
-func (c *claimRunner) first(k guides.Claim, row *tune.ClaimRow, limit time.Duration) error {
-	if c.timeless(k) {
+// testFirst measures what decides a claim.
+func (c *claimRunner) testFirst(k guides.Claim, row *tune.ClaimRow, limit time.Duration) error {
+	if c.ignoresTimes(k) {
 		row.Verdict, row.Reason = notMeasurable, needsGPU+": the host device rounds inputs and multiplies in fp32; errors and bytes are below"
 		return nil
 	}
 	if k.Run == guides.Share || k.Run == guides.Overhead {
-		return c.wholeRun(k, row, limit)
+		return c.testWholeRun(k, row, limit)
 	}
 	if k.Run == guides.First {
 		return c.firstRuns(k, row, limit)
 	}
-	o, err := c.sit(k, limit)
+	o, err := c.measureSittings(k, limit)
 	if o == nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (c *claimRunner) first(k guides.Claim, row *tune.ClaimRow, limit time.Durat
 	d := ratioOf(c.bs, o.A, o.B)
 	switch {
 	case k.Run == guides.Transfers && o.CountA["copies"] > 0:
-		saved(row, o, d)
+		addSaving(row, o, d)
 		return nil
 	case k.Run == guides.Memory && o.MemoryA > 0:
 		smallerPeak(row, o, d)
@@ -201,20 +201,20 @@ func (c *claimRunner) first(k guides.Claim, row *tune.ClaimRow, limit time.Durat
 	}
 	row.Measured, row.CI95 = 1/d.ratio, [2]float64{1 / d.ci[1], 1 / d.ci[0]}
 	row.Verdict, row.Reason = judgeClaim(k, row.CI95)
-	if text := counts(o); text != "" {
+	if text := countsText(o); text != "" {
 		row.Details = append(row.Details, "a step: "+text)
 	}
 	return nil
 }
 
-// sit compares the sides of a claim in several sittings. Each is a block of
+// measureSittings compares the sides of a claim in several sittings. Each is a block of
 // the outcome; nil when there was time for none.
-func (c *claimRunner) sit(k guides.Claim, limit time.Duration) (*tune.Outcome, error) {
+func (c *claimRunner) measureSittings(k guides.Claim, limit time.Duration) (*tune.Outcome, error) {
 	var sat []*tune.Outcome
 	began := c.spent()
 	for n := range sittings {
 		left := limit - time.Duration((c.spent()-began)*float64(time.Second))
-		o, err := c.pair(k.ID, n+1, k.AB[c.deciding(k)], left/time.Duration(sittings-n))
+		o, err := c.measurePair(k.ID, n+1, k.AB[c.decidingIndex(k)], left/time.Duration(sittings-n))
 		if err != nil || o != nil && o.Verdict != "" {
 			return o, err
 		}
@@ -243,13 +243,13 @@ func (c *claimRunner) sit(k guides.Claim, limit time.Duration) (*tune.Outcome, e
 	return &all, nil
 }
 
-// detail adds one more comparison to a claim's row, of one sitting; false where no time was left.
-func (c *claimRunner) detail(k guides.Claim, ab guides.AB, row *tune.ClaimRow, limit time.Duration) (done bool, err error) {
-	o, err := c.pair(row.ID, 0, ab, limit)
+// testDetail adds one more comparison to a claim's row, of one sitting; false where no time was left.
+func (c *claimRunner) testDetail(k guides.Claim, ab guides.AB, row *tune.ClaimRow, limit time.Duration) (done bool, err error) {
+	o, err := c.measurePair(row.ID, 0, ab, limit)
 	if o == nil {
 		return false, err
 	}
-	text := c.detailText(o, c.timeless(k))
+	text := c.detailText(o, c.ignoresTimes(k))
 	if ab.Latency && o.Verdict == "" {
 		text = fmt.Sprintf("p99 at %.4g requests/s ", o.Rate) + text
 	}
@@ -274,18 +274,18 @@ func (c *claimRunner) detailText(o *tune.Outcome, timeless bool) string {
 	default:
 		parts = append(parts, fmt.Sprintf("x%.3f (%.3f to %.3f)", 1/d.ratio, 1/d.ci[1], 1/d.ci[0]))
 	}
-	if text := seenText(o.SeenA, o.SeenB); text != "" {
+	if text := callersText(o.SeenA, o.SeenB); text != "" {
 		parts = append(parts, text)
 	}
-	if text := counts(o); text != "" {
+	if text := countsText(o); text != "" {
 		parts = append(parts, text)
 	}
 	return strings.Join(parts, "; ")
 }
 
-// seenText lists the latencies of callers other than the p99, medians over the blocks, and the number of blocks with
+// callersText lists the latencies of callers other than the p99, medians over the blocks, and the number of blocks with
 // a late sender.
-func seenText(a, b *tune.Seen) string {
+func callersText(a, b *tune.Seen) string {
 	if a == nil || b == nil || len(a.P50S) == 0 || len(b.P50S) == 0 {
 		return ""
 	}
@@ -307,8 +307,8 @@ func limitText(e float64) string {
 	return "above the guides' 1 %"
 }
 
-// program finds a workload, or one of the small programs that only claims need.
-func (c *claimRunner) program(name string) workloads.Workload {
+// findWorkload finds a workload, or one of the small programs that only claims need.
+func (c *claimRunner) findWorkload(name string) workloads.Workload {
 	for _, w := range guides.Programs() {
 		if w.Name() == name {
 			return w
@@ -317,11 +317,11 @@ func (c *claimRunner) program(name string) workloads.Workload {
 	return c.find(name)
 }
 
-// pair runs one comparison, the n-th sitting of several or, with 0, one by
+// measurePair runs one comparison, the n-th sitting of several or, with 0, one by
 // itself; the outcome is nil when there was no time or the search was
 // interrupted (then with an error).
-func (c *claimRunner) pair(id string, sitting int, ab guides.AB, limit time.Duration) (*tune.Outcome, error) {
-	w := c.program(ab.Workload)
+func (c *claimRunner) measurePair(id string, sitting int, ab guides.AB, limit time.Duration) (*tune.Outcome, error) {
+	w := c.findWorkload(ab.Workload)
 	a, err := workloads.Resolve(w, ab.Preset, ab.A)
 	if err != nil {
 		return nil, err
@@ -335,7 +335,7 @@ func (c *claimRunner) pair(id string, sitting int, ab guides.AB, limit time.Dura
 	if ab.Latency {
 		goal = tune.Latency
 	}
-	o, err := c.once("claims", fmt.Sprintf("%s %d | %s | %s", id, sitting, sa.key(), sb.key()), id+" "+describe(difference(a, b)), limit, func() (*tune.Outcome, error) {
+	o, err := c.measureOnce("claims", fmt.Sprintf("%s %d | %s | %s", id, sitting, sa.key(), sb.key()), id+" "+describeSettings(changedSettings(a, b)), limit, func() (*tune.Outcome, error) {
 		o, err := c.Bench.Compare(c.ctx, sa, sb, Limits{Goal: goal, Time: limit, Seed: c.Seed + uint64(sitting), Sitting: sitting > 0})
 		if err != nil && c.ctx.Err() == nil { // the habit itself cannot be run here
 			o = &tune.Outcome{}
@@ -358,8 +358,8 @@ func judgeClaim(k guides.Claim, ci [2]float64) (verdict, reason string) {
 // leastOnce is the smallest one-time cost worth printing, in seconds.
 const leastOnce = 1e-4
 
-// counts lists the counts per step in which the two sides differ, and the second side's one-time costs.
-func counts(o *tune.Outcome) string {
+// countsText lists the counts per step in which the two sides differ, and the second side's one-time costs.
+func countsText(o *tune.Outcome) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(o.CountA)) {
 		a, b := o.CountA[k], o.CountB[k]

@@ -48,7 +48,7 @@ func (p *InProcess) load(ctx context.Context, s *bench, rate float64) (float64, 
 
 // serve has the session take a load.
 func (s *bench) serve(ctx context.Context, rate float64, most time.Duration) (*loadtest.Requests, error) {
-	server, err := s.server()
+	server, err := s.openServer()
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (s *bench) serve(ctx context.Context, rate float64, most time.Duration) (*l
 	return q, ctx.Err()
 }
 
-func (s *bench) server() (workloads.Server, error) {
+func (s *bench) openServer() (workloads.Server, error) {
 	server, ok := s.sess.(workloads.Server)
 	if !ok {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "tuning for latency: %s serves no requests", s.side.Workload.Name()).WithFix("use --goal time")
@@ -75,7 +75,7 @@ func (s *bench) server() (workloads.Server, error) {
 // rateOf is the rate of every block of a search: what the settings of the start ask for, by the
 // throughput that it was measured to have.
 func (p *InProcess) rateOf(ctx context.Context, a *bench) (float64, error) {
-	if _, err := a.server(); err != nil || p.rate > 0 {
+	if _, err := a.openServer(); err != nil || p.rate > 0 {
 		return p.rate, err
 	}
 	q, err := a.serve(ctx, 0, 50*time.Millisecond)

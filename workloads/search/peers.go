@@ -48,12 +48,12 @@ func FindPeers(baselines fs.FS, device string, w workloads.Workload, preset stri
 		if err != nil || document.Decode(b, name, &r, document.GPUCheck) != nil || r.Dry || r.Device.Name != device {
 			continue
 		}
-		out = append(out, r.of(w, preset)...)
+		out = append(out, r.peersFor(w, preset)...)
 	}
 	return out
 }
 
-func (r *recorded) of(w workloads.Workload, preset string) []tune.Peer {
+func (r *recorded) peersFor(w workloads.Workload, preset string) []tune.Peer {
 	prefixes := []string{"run/" + w.Name() + "-" + preset + "/"}
 	for _, st := range w.Stages() {
 		if st.TimedAlone {

@@ -117,22 +117,22 @@ func Run(ctx context.Context, o Options) (*tune.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	changes, err := alternatives(o.Workload, o.Goal, e.base, o.Only, o.Set, o.Seed)
+	changes, err := listAlternatives(o.Workload, o.Goal, e.base, o.Only, o.Set, o.Seed)
 	if err != nil {
 		return nil, err
 	}
 	if len(changes) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "tuning %s: no knob is left to turn", o.Workload.Name()).WithFix("leave out --knob or --set")
 	}
-	err = e.hints()
+	err = e.readHints()
 	if err == nil {
-		err = e.search(inOrder(o.Workload, changes, e.out.Findings, e.base))
+		err = e.search(orderChanges(o.Workload, changes, e.out.Findings, e.base))
 	}
 	if errors.Is(err, gpuprof.ErrUsage) && len(e.out.Journal) == 0 {
 		return nil, err // the start does not have the goal: more time would not help
 	}
 	e.finish(err)
-	return e.done(err)
+	return e.finishSearch(err)
 }
 
 func newEngine(ctx context.Context, o Options) (*engine, error) {
@@ -146,7 +146,7 @@ func newEngine(ctx context.Context, o Options) (*engine, error) {
 	e := &engine{Options: o, ctx: ctx, base: base, journal: map[string]*tune.Outcome{}, bs: stats.NewBootstrap(seedOfDraws, 0), began: o.Now()}
 	e.out = newResult(o)
 	e.out.Started = o.Now().UTC().Round(time.Millisecond)
-	if err := e.resume(); err != nil {
+	if err := e.resumeSearch(); err != nil {
 		return nil, err
 	}
 	return e, nil
@@ -167,13 +167,13 @@ func newResult(o Options) *tune.Result {
 	return r
 }
 
-// resume takes over what an earlier search measured.
-func (e *engine) resume() error {
+// resumeSearch takes over what an earlier search measured.
+func (e *engine) resumeSearch() error {
 	old := e.Resume
 	if old == nil {
 		return nil
 	}
-	if err := sameSearch(old, e.out); err != nil {
+	if err := checkSearch(old, e.out); err != nil {
 		return err
 	}
 	e.prior, e.out.Started, e.out.Findings, e.out.Rate = old.SpentS, old.Started, old.Findings, old.Rate
@@ -187,15 +187,15 @@ func (e *engine) resume() error {
 	return nil
 }
 
-// sameSearch refuses to go on with measurements of something else.
-func sameSearch(old, now *tune.Result) error {
-	if !sameBuild(old, now) {
+// checkSearch refuses to go on with measurements of something else.
+func checkSearch(old, now *tune.Result) error {
+	if !isOneBuild(old, now) {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "resuming the search: %s measured it, and this is %s", builtAs(old), builtAs(now)).WithFix("resume with that one, or start a new file with -o")
 	}
 	for _, f := range []struct{ name, old, now string }{
 		{"workload", old.Workload, now.Workload}, {"preset", old.Preset, now.Preset}, {"device", old.DeviceDoc, now.DeviceDoc},
 		{"goal", string(old.Goal), string(now.Goal)}, {"seed", fmt.Sprint(old.Seed), fmt.Sprint(now.Seed)},
-		{"settings", describe(old.Set), describe(now.Set)}, {"knobs", fmt.Sprint(old.Only), fmt.Sprint(now.Only)},
+		{"settings", describeSettings(old.Set), describeSettings(now.Set)}, {"knobs", fmt.Sprint(old.Only), fmt.Sprint(now.Only)},
 		{"max-error", fmt.Sprint(old.MaxError), fmt.Sprint(now.MaxError)}, {"max-memory", fmt.Sprint(old.MaxMemory), fmt.Sprint(now.MaxMemory)},
 		{"driver", cmp.Or(old.Driver, now.Driver), cmp.Or(now.Driver, old.Driver)}, // which files before schema 2.3 do not name
 	} {
@@ -206,9 +206,9 @@ func sameSearch(old, now *tune.Result) error {
 	return nil
 }
 
-// sameBuild reports whether one program measured both. A working tree is built many times at one commit, so only a
+// isOneBuild reports whether one program measured both. A working tree is built many times at one commit, so only a
 // hash identifies a build; if one side has no hash, the commit must do.
-func sameBuild(old, now *tune.Result) bool {
+func isOneBuild(old, now *tune.Result) bool {
 	return old.Tool.Commit == now.Tool.Commit && (old.Build == "" || now.Build == "" || old.Build == now.Build)
 }
 
@@ -223,13 +223,13 @@ func builtAs(r *tune.Result) string {
 
 func (e *engine) spent() float64 { return e.prior + e.Now().Sub(e.began).Seconds() }
 
-// left returns the remaining time of the budget until a share of it is spent.
-func (e *engine) left(share float64) time.Duration {
+// timeLeft returns the remaining time of the budget until a share of it is spent.
+func (e *engine) timeLeft(share float64) time.Duration {
 	return time.Duration((share*e.Budget.Seconds() - e.spent()) * float64(time.Second))
 }
 
-// done saves the result for the last time and returns it, with err.
-func (e *engine) done(err error) (*tune.Result, error) {
+// finishSearch saves the result for the last time and returns it, with err.
+func (e *engine) finishSearch(err error) (*tune.Result, error) {
 	err = errors.Join(err, e.save())
 	document.CleanStrings(e.out) // also where nothing is saved
 	return e.out, err
@@ -244,11 +244,11 @@ func (e *engine) save() error {
 	return e.Save(e.out)
 }
 
-func (e *engine) report(phase, note string) {
+func (e *engine) reportProgress(phase, note string) {
 	if e.Progress == nil {
 		return
 	}
-	e.Progress(Progress{phase, e.spent(), e.Budget.Seconds(), max(0, e.left(1)), note})
+	e.Progress(Progress{phase, e.spent(), e.Budget.Seconds(), max(0, e.timeLeft(1)), note})
 }
 
 // errSpent ends a comparison whose time is over; it is not an error of the search.
@@ -261,7 +261,7 @@ func (e *engine) compare(phase string, a, b gpuprof.Settings, limit time.Duratio
 
 func (e *engine) compareBy(phase string, a, b gpuprof.Settings, l Limits) (*tune.Outcome, error) {
 	sa, sb := e.side(a), e.side(b)
-	return e.once(phase, sa.key()+" | "+sb.key(), describe(difference(a, b)), l.Time, func() (*tune.Outcome, error) {
+	return e.measureOnce(phase, sa.key()+" | "+sb.key(), describeSettings(changedSettings(a, b)), l.Time, func() (*tune.Outcome, error) {
 		return e.Bench.Compare(e.ctx, sa, sb, l)
 	})
 }
@@ -277,8 +277,8 @@ func (e *engine) limitsOf(limit time.Duration, pairs, turn int) Limits {
 	return l
 }
 
-// once makes a measurement that is not in the journal and keeps it there.
-func (e *engine) once(phase, key, note string, limit time.Duration, measure func() (*tune.Outcome, error)) (*tune.Outcome, error) {
+// measureOnce makes a measurement that is not in the journal and keeps it there.
+func (e *engine) measureOnce(phase, key, note string, limit time.Duration, measure func() (*tune.Outcome, error)) (*tune.Outcome, error) {
 	if o := e.journal[key]; o != nil {
 		return o, nil
 	}
@@ -288,7 +288,7 @@ func (e *engine) once(phase, key, note string, limit time.Duration, measure func
 	if limit <= 0 {
 		return nil, errSpent
 	}
-	e.report(phase, note)
+	e.reportProgress(phase, note)
 	o, err := measure()
 	if err != nil {
 		return nil, err
@@ -304,8 +304,8 @@ func (e *engine) once(phase, key, note string, limit time.Duration, measure func
 	return o, e.save()
 }
 
-// difference returns the settings of b that differ from a.
-func difference(a, b gpuprof.Settings) gpuprof.Settings {
+// changedSettings returns the settings of b that differ from a.
+func changedSettings(a, b gpuprof.Settings) gpuprof.Settings {
 	out := gpuprof.Settings{}
 	for k, v := range b {
 		if a[k] != v {
