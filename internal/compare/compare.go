@@ -139,16 +139,16 @@ func (r *Result) Metric(name string) *MetricData {
 type Verdict string
 
 const (
-	// Pass: shown not to be slower than the threshold. For one metric this verdict is Same.
+	// Pass means shown not to be slower than the threshold. For one metric this verdict is Same.
 	Pass Verdict = "pass"
 	// Regressed is shown to be slower than the equivalence margin.
 	Regressed Verdict = "regressed"
 	// Improved is shown to be faster than the mirrored margin; in a gate beyond
 	// doubt, or by a stage of fresh blocks.
 	Improved Verdict = "improved"
-	// Inconclusive: the data shows neither a regression nor its absence.
+	// Inconclusive means that the data shows neither a regression nor its absence.
 	Inconclusive Verdict = "inconclusive"
-	// NotComparable: the sides are different measurements (hard facts, load or unit differ), so that more data would
+	// NotComparable means that the sides are different measurements (hard facts, load or unit differ), so that more data would
 	// not help.
 	NotComparable Verdict = "not comparable"
 	// Same is Pass of one metric.

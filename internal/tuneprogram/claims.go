@@ -35,12 +35,12 @@ func RunClaims(ctx context.Context, o Options, claims []Claim) (*tune.Result, er
 	e := newEngine(ctx, o)
 	e.out.Head = document.NewHead(document.Claims, o.Tool)
 	claims = append([]Claim{nullClaim()}, claims...)
-	err := e.prepare()
+	err := e.prepareSearch()
 	if err == nil {
 		e.keepClaimed(claims)
 		err = e.screenClaims()
 	}
-	r := e.finish(err)
+	r := e.finishResult(err)
 	r.Unit, r.Conclusion = "speedup", tune.Conclusion{}
 	for _, c := range claims {
 		r.Claims = append(r.Claims, e.claimRows(c)...)
@@ -63,7 +63,7 @@ func (e *engine) keepClaimed(claims []Claim) {
 }
 
 func (c Claim) testsSetting(s Setting) bool {
-	return slices.ContainsFunc(c.Settings, func(name string) bool { return named(s, name) })
+	return slices.ContainsFunc(c.Settings, func(name string) bool { return isNamed(s, name) })
 }
 
 // screenClaims measures the settings in rounds, so that a short budget costs pairs and not settings. A setting that
@@ -72,10 +72,10 @@ func (e *engine) screenClaims() error {
 	for range claimPairs {
 		before := e.plain[len(e.plain)-1]
 		for _, r := range e.rows {
-			if r.failed != "" || !e.fits(1, 1, Set{r.Setting}) {
+			if r.failed != "" || !e.fitsBudget(1, 1, Set{r.Setting}) {
 				continue
 			}
-			after, err := e.between(r, before)
+			after, err := e.measureBetween(r, before)
 			if err != nil {
 				return err
 			}
@@ -129,7 +129,7 @@ func (e *engine) claimRow(c Claim, r *row) tune.ClaimRow {
 			gains[i] = -gains[i]
 		}
 	}
-	ratio, ci := estimate(gains)
+	ratio, ci := estimateRatio(gains)
 	switch {
 	case r.failed != "":
 		out.Verdict, out.Reason = tune.ClaimFailed, r.failed
@@ -155,7 +155,7 @@ func (r *row) claimDetails() (out []string) {
 	if r.losses != nil {
 		out = append(out, "losses: "+r.losses.Text())
 	}
-	if cpu := finite(math.Exp(stat.Mean(r.cpu, nil))); len(r.cpu) > 0 && cpu > 0 {
+	if cpu := finiteOrZero(math.Exp(stat.Mean(r.cpu, nil))); len(r.cpu) > 0 && cpu > 0 {
 		out = append(out, fmt.Sprintf("CPU time of the main process x%.2f", cpu))
 	}
 	if r.Slow && len(r.startup) > 0 {

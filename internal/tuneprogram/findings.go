@@ -55,7 +55,7 @@ const recordings = 24
 func (e *engine) askFindings() {
 	if e.Findings != nil && e.found == nil && e.p.Metric == tune.PerStep && e.Budget >= recordings*e.times[""] {
 		if e.Progress != nil {
-			e.Progress(Progress{Phase: "recording", Spent: e.spent(), Left: e.Budget - e.spent()})
+			e.Progress(Progress{Phase: "recording", Spent: e.timeSpent(), Left: e.Budget - e.timeSpent()})
 		}
 		var err error
 		if e.found, err = e.Findings(e.ctx); err != nil {
@@ -109,7 +109,7 @@ func (r *row) compareClaim(f Finding) tune.FindingGain {
 		g.Claim = 1 / (1 - f.Share)
 	}
 	if len(r.gains) >= leastForInterval {
-		g.Gain, g.CI95 = estimate(r.gains)
+		g.Gain, g.CI95 = estimateRatio(r.gains)
 	}
 	switch {
 	case g.CI95 == [2]float64{}:

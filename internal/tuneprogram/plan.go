@@ -6,8 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// replan chooses the steps to measure from a run, and reports whether the plan changed.
-func (e *engine) replan(r tune.ProgramRun) bool {
+// shortenPlan chooses the steps to measure from a run, and reports whether the plan changed.
+func (e *engine) shortenPlan(r tune.ProgramRun) bool {
 	was := e.plan
 	h := r.Hook
 	probed := was == Plan{probeWarm, probeSteps}

@@ -101,8 +101,8 @@ type row struct {
 // Run searches. With an error that ended the search it returns the results so far.
 func Run(ctx context.Context, o Options) (*tune.Result, error) {
 	e := newEngine(ctx, o)
-	err := e.search()
-	return e.finish(err), err
+	err := e.runSearch()
+	return e.finishResult(err), err
 }
 
 // newEngine is a search that has not begun, with an empty document.
@@ -122,35 +122,35 @@ func newEngine(ctx context.Context, o Options) *engine {
 	return e
 }
 
-func (e *engine) search() error {
-	if err := e.prepare(); err != nil {
+func (e *engine) runSearch() error {
+	if err := e.prepareSearch(); err != nil {
 		return err
 	}
 	e.askFindings()
-	if err := e.screen(); err != nil {
+	if err := e.screenSettings(); err != nil {
 		return err
 	}
-	best, err := e.combine()
+	best, err := e.combineSettings()
 	if err != nil {
 		return err
 	}
-	return e.decide(best)
+	return e.decideSet(best)
 }
 
-// run makes one run, or takes it from the search that is resumed.
-func (e *engine) run(s Set, phase string) (tune.ProgramRun, error) {
+// runProgram makes one run, or takes it from the search that is resumed.
+func (e *engine) runProgram(s Set, phase string) (tune.ProgramRun, error) {
 	if err := e.ctx.Err(); err != nil {
 		return tune.ProgramRun{}, err
 	}
 	var r tune.ProgramRun
-	if next, ok := e.replayed(s); ok {
+	if next, ok := e.replayRun(s); ok {
 		r = next
 	} else {
 		if e.Progress != nil {
-			e.Progress(Progress{Phase: phase, Note: s.Key(), Spent: e.spent(), Left: e.Budget - e.spent()})
+			e.Progress(Progress{Phase: phase, Note: s.Key(), Spent: e.timeSpent(), Left: e.Budget - e.timeSpent()})
 		}
 		var err error
-		if r, err = e.Runner.Run(e.ctx, s, e.plan, e.limit(s)); err != nil {
+		if r, err = e.Runner.Run(e.ctx, s, e.plan, e.timeLimit(s)); err != nil {
 			return r, err
 		}
 		e.perSample(&r)
@@ -161,7 +161,7 @@ func (e *engine) run(s Set, phase string) (tune.ProgramRun, error) {
 		took = (before + took) / 2
 	}
 	e.times[r.Key] = took
-	e.out.SpentS = e.spent().Seconds()
+	e.out.SpentS = e.timeSpent().Seconds()
 	if e.Save == nil {
 		return r, nil
 	}
@@ -180,8 +180,8 @@ func (e *engine) perSample(r *tune.ProgramRun) {
 	}
 }
 
-// replayed is the next run of the search that is resumed, if it is the one that is needed now.
-func (e *engine) replayed(s Set) (tune.ProgramRun, bool) {
+// replayRun is the next run of the search that is resumed, if it is the one that is needed now.
+func (e *engine) replayRun(s Set) (tune.ProgramRun, bool) {
 	n := len(e.p.Runs)
 	if n >= len(e.replay) || e.replay[n].Key != s.Key() || e.replay[n].Plan != [2]int{e.plan.Warm, e.plan.Steps} {
 		e.replay = nil // another way was taken: the rest belongs to the old one
@@ -190,40 +190,40 @@ func (e *engine) replayed(s Set) (tune.ProgramRun, bool) {
 	return e.replay[n], true
 }
 
-func (e *engine) spent() time.Duration { return e.before + e.Now().Sub(e.began) }
+func (e *engine) timeSpent() time.Duration { return e.before + e.Now().Sub(e.began) }
 
-// limit returns the longest time for one run.
-func (e *engine) limit(s Set) time.Duration {
+// timeLimit returns the longest time for one run.
+func (e *engine) timeLimit(s Set) time.Duration {
 	plain, known := e.times[""]
 	if !known {
 		return max(e.Budget, longerThan)
 	}
 	most := 5*plain + longerThan
-	if s.slow() {
+	if s.isSlow() {
 		most += 4 * longerThan
 	}
 	return most
 }
 
-// fits reports whether runs with these settings, and others runs of the unchanged program, end within the budget.
+// fitsBudget reports whether runs with these settings, and others runs of the unchanged program, end within the budget.
 // Runs of the resumed search cost nothing.
-func (e *engine) fits(runs, others int, s Set) bool {
+func (e *engine) fitsBudget(runs, others int, s Set) bool {
 	if len(e.p.Runs)+runs+others <= len(e.replay) {
 		return true
 	}
 	one, known := e.times[s.Key()]
 	if !known {
-		if one = e.times[""]; s.slow() {
+		if one = e.times[""]; s.isSlow() {
 			one += slowRun
 		}
 	}
-	return e.spent()+time.Duration(runs)*one+time.Duration(others)*e.times[""] <= e.Budget
+	return e.timeSpent()+time.Duration(runs)*one+time.Duration(others)*e.times[""] <= e.Budget
 }
 
-// prepare finds out what the program does, how many steps to measure, and whether its training repeats.
-func (e *engine) prepare() error {
+// prepareSearch finds out what the program does, how many steps to measure, and whether its training repeats.
+func (e *engine) prepareSearch() error {
 	e.plan = Plan{probeWarm, probeSteps}
-	probe, err := e.run(nil, "probe")
+	probe, err := e.runProgram(nil, "probe")
 	if err != nil {
 		return err
 	}
@@ -231,27 +231,27 @@ func (e *engine) prepare() error {
 		return e.prepareWhole(probe)
 	}
 	if probe.Failed != "" {
-		return e.broken(probe)
+		return e.brokenError(probe)
 	}
-	e.replan(probe)
+	e.shortenPlan(probe)
 	for len(e.plain) < plainRuns {
 		r, err := e.plainRun("the program as it is")
 		if err != nil {
 			return err
 		}
-		if e.replan(r) { // it showed an epoch, or its end
+		if e.shortenPlan(r) { // it showed an epoch, or its end
 			e.plain = nil
 		}
 	}
 	h := e.plain[0].Hook
 	e.p.Device, e.p.Threads = h.Device, h.Seen.Threads
-	e.describe()
-	for _, o := range offers(h, e.CPUs) {
+	e.describeProgram()
+	for _, o := range listOffers(h, e.CPUs) {
 		if o.without != "" {
 			e.p.Left = append(e.p.Left, tune.LeftOut{Setting: o.Name(), Reason: o.without})
 			continue
 		}
-		e.offer(o.Setting)
+		e.addOffer(o.Setting)
 	}
 	return e.offerTries()
 }
@@ -262,7 +262,7 @@ const wholeSettings = "settings of PyTorch"
 // prepareWhole is for programs whose steps the hook does not see.
 func (e *engine) prepareWhole(probe tune.ProgramRun) error {
 	if probe.Failed != "" {
-		return e.broken(probe)
+		return e.brokenError(probe)
 	}
 	if e.Whole != nil {
 		e.Whole()
@@ -273,7 +273,7 @@ func (e *engine) prepareWhole(probe tune.ProgramRun) error {
 			return err
 		}
 	}
-	e.describe()
+	e.describeProgram()
 	e.p.Left = append(e.p.Left, tune.LeftOut{Setting: wholeSettings,
 		Reason: "no step of an optimizer of PyTorch was seen: only --try applies"})
 	return e.offerTries()
@@ -281,22 +281,22 @@ func (e *engine) prepareWhole(probe tune.ProgramRun) error {
 
 func (e *engine) offerTries() error {
 	for _, t := range e.Tries {
-		for _, s := range t.settings(e.Getenv) {
-			e.offer(s)
+		for _, s := range t.listSettings(e.Getenv) {
+			e.addOffer(s)
 		}
 	}
 	for _, name := range e.Only {
-		if !slices.ContainsFunc(e.rows, func(r *row) bool { return named(r.Setting, name) }) {
+		if !slices.ContainsFunc(e.rows, func(r *row) bool { return isNamed(r.Setting, name) }) {
 			return gpuprof.Errorf(gpuprof.ErrUsage,
 				"choosing settings with --only %s: none of that name applies to this program", name).
-				WithFix("its settings are %s", strings.Join(e.names(), ", "))
+				WithFix("its settings are %s", strings.Join(e.tryNames(), ", "))
 		}
 	}
 	return nil
 }
 
-// names are the settings that apply, and those that were left out.
-func (e *engine) names() (out []string) {
+// tryNames are the settings that apply, and those that were left out.
+func (e *engine) tryNames() (out []string) {
 	for _, r := range e.rows {
 		out = append(out, r.Name())
 	}
@@ -306,11 +306,11 @@ func (e *engine) names() (out []string) {
 	return out
 }
 
-func named(s Setting, name string) bool { return s.Knob == name || s.Name() == name }
+func isNamed(s Setting, name string) bool { return s.Knob == name || s.Name() == name }
 
-// offer takes a setting into the search, unless the user leaves it out.
-func (e *engine) offer(s Setting) {
-	is := func(name string) bool { return named(s, name) }
+// addOffer takes a setting into the search, unless the user leaves it out.
+func (e *engine) addOffer(s Setting) {
+	is := func(name string) bool { return isNamed(s, name) }
 	switch {
 	case len(e.Only) > 0 && !slices.ContainsFunc(e.Only, is):
 		e.p.Left = append(e.p.Left, tune.LeftOut{Setting: s.Name(), Reason: "--only does not name it"})
@@ -321,8 +321,8 @@ func (e *engine) offer(s Setting) {
 	}
 }
 
-// broken returns the error for a program that fails without settings.
-func (e *engine) broken(r tune.ProgramRun) error {
+// brokenError returns the error for a program that fails without settings.
+func (e *engine) brokenError(r tune.ProgramRun) error {
 	fix := "run it by itself to see why"
 	if e.Copied {
 		fix += "; it ran in a copy of the working folder, and --in-place runs it in the folder itself"
@@ -330,17 +330,17 @@ func (e *engine) broken(r tune.ProgramRun) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "running the program as it is: %s", r.Failed).WithFix("%s", fix)
 }
 
-// describe writes the properties of the unchanged program into the document.
-func (e *engine) describe() {
-	e.own = repeats(e.plain, e.MaxError)
+// describeProgram writes the properties of the unchanged program into the document.
+func (e *engine) describeProgram() {
+	e.own = checkRepeats(e.plain, e.MaxError)
 	e.p.Losses, e.p.Warm, e.p.Steps = e.own, e.plan.Warm, e.plan.Steps
 	costs := []float64{e.plain[0].Cost, e.plain[1].Cost}
 	e.p.Noise = max(costs[0], costs[1])/min(costs[0], costs[1]) - 1
-	e.defaultPoint()
+	e.setDefault()
 }
 
-// defaultPoint records the cost of the unchanged program, over all its runs.
-func (e *engine) defaultPoint() {
+// setDefault records the cost of the unchanged program, over all its runs.
+func (e *engine) setDefault() {
 	var logs []float64
 	for _, r := range e.plain {
 		logs = append(logs, -math.Log(r.Cost))
@@ -348,7 +348,7 @@ func (e *engine) defaultPoint() {
 	if len(logs) == 0 {
 		return
 	}
-	perS, ci := estimate(logs)
+	perS, ci := estimateRatio(logs)
 	e.out.Unit = "steps/s"
 	if e.p.Metric != tune.PerStep {
 		e.out.Unit = "runs/s"
@@ -359,8 +359,8 @@ func (e *engine) defaultPoint() {
 // errStarved ends a part of the search for which the budget is too short.
 var errStarved = errors.New("the budget is too short")
 
-// tell adds a run's failure to the document.
-func (e *engine) tell(s Set, failed string) {
+// reportProgress adds a run's failure to the document.
+func (e *engine) reportProgress(s Set, failed string) {
 	e.out.Failed = append(e.out.Failed, tune.Failure{Knobs: s.Knobs(), Error: failed})
 }
 

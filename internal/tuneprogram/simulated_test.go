@@ -69,7 +69,7 @@ func recommended(r *tune.Result) string {
 	if r.Recommended == nil {
 		return ""
 	}
-	return words(r.Recommended.Knobs)
+	return settingWords(r.Recommended.Knobs)
 }
 
 // TestNothingToFind: where no setting has an effect, none is recommended. A wrong confirmation has a chance of about 5 %

@@ -33,8 +33,8 @@ func (a *Args) SetInt(i int, v int) { a[i].Bits = uint64(uint32(int32(v))) }
 // SetF32 makes argument i a float32.
 func (a *Args) SetF32(i int, v float32) { a[i].Bits = uint64(math.Float32bits(v)) }
 
-// The kinds of argument as a kernel's host code reads them (host device only).
 type (
+	// Mem, like Int32 and Float32, is an argument as a kernel's host code reads it (host device only).
 	Mem     struct{ Arg }
 	Int32   struct{ Arg }
 	Float32 struct{ Arg }
@@ -87,9 +87,9 @@ func viewAs[T float32 | int32](v []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(v))), len(v)/4)
 }
 
-// The kinds of argument as a launch gives them: a Buffer, an int or a float32, or a value that the caller of List
-// resolves when the launch runs. All three have the layout of any.
 type (
+	// Ref is an argument as a launch gives it, a Buffer; Num is an int, and Real a float32. Each may be a value that
+	// the caller of List resolves when the launch runs. All three have the layout of any.
 	Ref  any
 	Num  any
 	Real any

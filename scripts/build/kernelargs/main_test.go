@@ -19,7 +19,7 @@ func TestFilesAreFresh(t *testing.T) {
 		t.Fatal("workloads/device/args.go has no line that generates the files")
 	}
 	for _, dir := range strings.Fields(string(line[1])) {
-		dir = filepath.Join("../../../workloads/device", dir)
+		dir = filepath.Join("..", "..", "..", "workloads", "device", dir)
 		want, err := generateFile(dir)
 		if err != nil {
 			t.Fatal(err)

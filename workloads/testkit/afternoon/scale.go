@@ -39,20 +39,20 @@ func scaleHost(args *device.Args, lo, hi int) {
 	}
 }
 
-type Workload struct{}
+type scaleWorkload struct{}
 
-func (Workload) Name() string { return "scale" }
-func (Workload) Doc() string  { return "numbers times a factor" }
-func (Workload) Presets() []workloads.Preset {
+func (scaleWorkload) Name() string { return "scale" }
+func (scaleWorkload) Doc() string  { return "numbers times a factor" }
+func (scaleWorkload) Presets() []workloads.Preset {
 	return []workloads.Preset{{Name: "small", Doc: "4,096 numbers"}}
 }
-func (Workload) Refuse(device.Info, gpuprof.Settings) error { return nil }
-func (Workload) Knobs() []workloads.Knob {
+func (scaleWorkload) Refuse(device.Info, gpuprof.Settings) error { return nil }
+func (scaleWorkload) Knobs() []workloads.Knob {
 	return []workloads.Knob{workloads.IntKnob("count", "numbers per step", 4096, 1, 1<<24).AsModel()}
 }
 
 const h2d, scale, d2h, wait = 0, 1, 2, 3 // the stages, in the order of the step
-func (Workload) Stages() []gpuprof.Stage {
+func (scaleWorkload) Stages() []gpuprof.Stage {
 	return []gpuprof.Stage{
 		{Name: "h2d", Role: gpuprof.RoleTransfer, MaxSpans: 1}, {Name: "scale", MaxSpans: 1},
 		{Name: "d2h", Role: gpuprof.RoleResult, MaxSpans: 1}, {Name: "sync", Kind: gpuprof.WaitStage, Role: gpuprof.RoleSync, MaxSpans: 1},
@@ -69,7 +69,7 @@ type session struct {
 	in, out, x, y device.Buffer // the first two on the host
 }
 
-func (w Workload) Open(_ context.Context, d device.Device, c workloads.Config) (workloads.Session, error) {
+func (w scaleWorkload) Open(_ context.Context, d device.Device, c workloads.Config) (workloads.Session, error) {
 	s := &session{Pace: loop.Pace{SyncAt: wait}, n: c.Knobs.Int("count"), stages: w.Stages(), mem: op.Arena{Dev: d}}
 	s.in, s.out = s.mem.Words("numbers", int64(s.n), device.Pinned), s.mem.Words("results", int64(s.n), device.Pinned)
 	s.x, s.y = s.mem.Words("numbers", int64(s.n), device.OnDevice), s.mem.Words("results", int64(s.n), device.OnDevice)

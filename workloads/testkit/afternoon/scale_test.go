@@ -21,7 +21,7 @@ func TestRuns(t *testing.T) {
 		"simulated": func() device.Device { return workloadtest.Simulated(t, true) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := Workload{}.Open(context.Background(), open(), workloadtest.Config(t, Workload{}, "small", "count=1000"))
+			s, err := scaleWorkload{}.Open(context.Background(), open(), workloadtest.Config(t, scaleWorkload{}, "small", "count=1000"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -38,7 +38,7 @@ func TestRuns(t *testing.T) {
 
 // The check fails for a kernel that multiplies by another factor.
 func TestCheckFails(t *testing.T) {
-	s, err := Workload{}.Open(context.Background(), workloadtest.Host(t, host.Options{Threads: 1}), workloadtest.Config(t, Workload{}, "small"))
+	s, err := scaleWorkload{}.Open(context.Background(), workloadtest.Host(t, host.Options{Threads: 1}), workloadtest.Config(t, scaleWorkload{}, "small"))
 	if err != nil {
 		t.Fatal(err)
 	}
