@@ -106,11 +106,12 @@ func parse(kind Kind, text string) ([]Entry, error) {
 // setParts sets the parts in the order of titles.
 func (e *Entry) setParts(fields map[string]string) error {
 	if e.Kind == Rule {
-		i := slices.IndexFunc(gpuprof.Rules(), func(r gpuprof.Rule) bool { return r.ID == e.Name })
+		known := gpuprof.Rules()
+		i := slices.IndexFunc(known, func(r gpuprof.Rule) bool { return r.ID == e.Name })
 		if i < 0 {
 			return fmt.Errorf("reading the texts about rules: there is no rule %s", e.Name)
 		}
-		fields["cause"] = gpuprof.Rules()[i].Cause
+		fields["cause"] = known[i].Cause
 	}
 	for _, t := range titles {
 		text, has := fields[t.field]

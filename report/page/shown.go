@@ -10,7 +10,7 @@ import (
 // Limits of texts in characters, by their position. They are applied here, where writers ask for a page's parts; a
 // builder cuts nothing.
 const (
-	cellText, labelText, headText, longText = 240, 64, 160, 600
+	cellText, labelText, headText, longText, detailText = 240, 64, 160, 600, 2000
 )
 
 // Head returns the title and the meta texts of a page.
@@ -35,7 +35,7 @@ func (it Item) limitTexts() Item {
 	it.Label, it.Text = view.Cut(it.Label, labelText), view.Cut(it.Text, longText)
 	it.Sub = slices.Clone(it.Sub)
 	for i, s := range it.Sub {
-		it.Sub[i] = view.Cut(s, longText)
+		it.Sub[i] = view.Cut(s, detailText)
 	}
 	return it
 }

@@ -35,7 +35,7 @@ func claimedSection(p *tune.Program) Section {
 			measuredCell(formatPositive(f.Claim, "x%.2f"), f.Claim),
 			gain[0], gain[1], {Text: string(f.Verdict)}}})
 	}
-	return Section{ID: "claims-and-gains", Heading: "Claims beside gains", HeadingIn: Terminal | Markdown | HTML,
+	return Section{ID: "claims-and-gains", Heading: "Claims and gains", HeadingIn: Terminal | Markdown | HTML,
 		Blocks: []Block{t}}
 }
 

@@ -52,7 +52,7 @@ func TestClaimsBesideGains(t *testing.T) {
 	r.Program.Findings = []tune.FindingGain{{Rule: "dataloader-stall", Setting: "num_workers=2", Claim: 2.5, Gain: 1.95, CI95: [2]float64{1.6, 2.3}, Verdict: tune.OverClaimed},
 		{Rule: "optimizer-loop", Setting: "fused=True", Verdict: tune.NotMeasured}}
 	out := tuneText(t, r, table.Options{Width: 160})
-	for _, want := range []string{"Claims beside gains", "dataloader-stall", "x2.50", "x1.950", "over-claimed", "optimizer-loop", "not measured"} {
+	for _, want := range []string{"Claims and gains", "dataloader-stall", "x2.50", "x1.950", "over-claimed", "optimizer-loop", "not measured"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
