@@ -132,7 +132,7 @@ func (d *draft) writeLines(lines []page.Line) {
 			return
 		}
 	}
-	t := page.Table{Columns: []page.Column{{Title: "figure", Left: true}, {Title: "value", Left: true}, {Title: "remark", Left: true, Remark: true}}}
+	t := page.Table{Columns: []page.Column{{Title: "figure", Left: true}, {Title: "value", Left: true, Remark: true}, {Title: "remark", Left: true, Remark: true}}}
 	for _, l := range lines {
 		t.Rows = append(t.Rows, page.Row{Keep: true, Cells: []page.Cell{{Text: l.Label}, {Text: l.Value}, {Text: l.Note}}})
 	}

@@ -21,8 +21,8 @@ func (p *Page) Head() (title string, meta []string) {
 	return view.Cut(p.Title, headText), meta
 }
 
-func (c Cell) limitTexts() Cell {
-	c.Text = view.Cut(c.Text, cellText)
+func (c Cell) limitTexts(most int) Cell {
+	c.Text = view.Cut(c.Text, most)
 	return c
 }
 
@@ -64,6 +64,13 @@ func (s Section) Shown(format Where) []Block {
 	return out
 }
 
+func (c Column) textLimit() int {
+	if c.Remark {
+		return longText
+	}
+	return cellText
+}
+
 // keepFactor multiplies a table's limit for rows with Keep.
 const keepFactor = 5
 
@@ -94,7 +101,7 @@ func (b Table) For(format Where) (columns []Column, rows []Row, left int) {
 		cells := make([]Cell, len(at))
 		for j, i := range at {
 			if i < len(r.Cells) {
-				cells[j] = r.Cells[i].limitTexts()
+				cells[j] = r.Cells[i].limitTexts(columns[j].textLimit())
 			}
 			if cells[j].Text == "" && !columns[j].Remark {
 				cells[j].Text = view.None
