@@ -190,7 +190,7 @@ func sweepTable(runs []*gpuprof.Run) (Table, Block) {
 
 // servedCells are p50, p99 and the share in time of requests; q may be nil.
 func servedCells(q *loadtest.Requests) []Cell {
-	out := []Cell{Cell{}, Cell{}, Cell{}}
+	out := []Cell{{}, {}, {}}
 	if q == nil {
 		return out
 	}

@@ -34,9 +34,11 @@ func (a *Args) SetInt(i int, v int) { a[i].Bits = uint64(uint32(int32(v))) }
 func (a *Args) SetF32(i int, v float32) { a[i].Bits = uint64(math.Float32bits(v)) }
 
 type (
-	// Mem, like Int32 and Float32, is an argument as a kernel's host code reads it (host device only).
-	Mem     struct{ Arg }
-	Int32   struct{ Arg }
+	// Mem is a buffer as a kernel's host code reads it (host device only).
+	Mem struct{ Arg }
+	// Int32 is an integer as a kernel's host code reads it.
+	Int32 struct{ Arg }
+	// Float32 is a number as a kernel's host code reads it.
 	Float32 struct{ Arg }
 )
 
@@ -88,10 +90,12 @@ func viewAs[T float32 | int32](v []byte) []T {
 }
 
 type (
-	// Ref is an argument as a launch gives it, a Buffer; Num is an int, and Real a float32. Each may be a value that
-	// the caller of List resolves when the launch runs. All three have the layout of any.
-	Ref  any
-	Num  any
+	// Ref is a Buffer as a launch gives it. Like Num and Real it may be a value that the caller of List resolves when
+	// the launch runs, and has the layout of any.
+	Ref any
+	// Num is an int as a launch gives it.
+	Num any
+	// Real is a float32 as a launch gives it.
 	Real any
 )
 
