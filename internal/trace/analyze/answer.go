@@ -37,7 +37,11 @@ func (a *Analysis) verdict() gpuprof.Answer {
 	case len(a.Devices) == 0 || a.Bound.By == "":
 		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: a.undecidedText()}
 	case float64(a.idleNS()) >= explainedShare*float64(a.Step.NS):
-		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: fmt.Sprintf("%s, and no finding explains as much as 3 %% of the %s.", a.idleText(), a.nameWhole())}
+		text := fmt.Sprintf("%s, and no finding explains as much as 3 %% of the %s.", a.idleText(), a.nameWhole())
+		if f != nil {
+			text += fmt.Sprintf(" The largest saving that was found is up to %s: %s.", gpuprof.FormatNS(f.StepNS), causeOf(f.Rule))
+		}
+		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: text}
 	}
 	text := fmt.Sprintf("%s busy %s of %s, and no finding claims %g %% of it.", a.gpuAre(), shareText(a.Step.BusyNS, a.Step.NS), a.eachStep(), 100*LeastShare)
 	if f != nil {

@@ -425,3 +425,26 @@ func TestSmallGrids(t *testing.T) {
 		})
 	}
 }
+
+// An allocation from a pool is a finding if the pool asks the driver for memory: such a call takes long.
+func TestPoolThatAsksTheDriver(t *testing.T) {
+	for _, c := range []struct {
+		took  int64
+		finds bool
+	}{{3 * us, false}, {90 * us, true}} {
+		s := newScene()
+		a, _ := analyse(t, s.repeat(3, func() {
+			s.products(2, 40*us)
+			s.wait("cudaStreamSynchronize")
+			s.call("cudaMallocAsync", c.took)
+			s.products(1, 40*us)
+		}).end().trace())
+		f := find(a, "allocator-churn")
+		if (f != nil) != c.finds {
+			t.Errorf("calls of %d ns: the findings are %+v", c.took, a.Findings)
+		}
+		if f != nil && (f.StepNS > c.took+10*us || !strings.HasPrefix(f.Title, "the memory pool asks the driver for memory in ")) {
+			t.Errorf("claims %d ns: %s", f.StepNS, f.Title)
+		}
+	}
+}
