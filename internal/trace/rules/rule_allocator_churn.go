@@ -91,7 +91,9 @@ func (c *ruleContext) findAllocatorChurn() []analyze.Found {
 	}
 	f.Sites = s.topSites()
 	f.PyTorch = "remove torch.cuda.empty_cache() from the loop; for varying shapes PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad to few sizes"
-	f.Caveats = append(f.Caveats, "a release waits for all work on the device, and the host is slower after it: the claim is the idle time this causes, at most the time of the calls")
+	if frees > 0 {
+		f.Caveats = append(f.Caveats, "a release waits for all work on the device, and the host is slower after it: the claim is the idle time this causes, at most the time of the calls")
+	}
 	return []analyze.Found{f}
 }
 
