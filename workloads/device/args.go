@@ -28,10 +28,13 @@ func (a *Args) SetBuf(i int, b Buffer) { a[i] = Arg{b.Addr(), b} }
 func (a *Args) SetBufAt(i int, b Buffer, at int64) { a[i] = Arg{b.Addr() + uint64(at), b} }
 
 // SetInt makes argument i a 32-bit integer.
-func (a *Args) SetInt(i int, v int) { a[i].Bits = uint64(uint32(int32(v))) }
+func (a *Args) SetInt(i int, v int) { a[i].Bits = intBits(v) }
 
 // SetF32 makes argument i a float32.
-func (a *Args) SetF32(i int, v float32) { a[i].Bits = uint64(math.Float32bits(v)) }
+func (a *Args) SetF32(i int, v float32) { a[i].Bits = floatBits(v) }
+
+func intBits(v int) uint64       { return uint64(uint32(int32(v))) }
+func floatBits(v float32) uint64 { return uint64(math.Float32bits(v)) }
 
 type (
 	// Mem is a buffer as a kernel's host code reads it (host device only).
@@ -46,10 +49,10 @@ type (
 func (a *Mem) Set(b Buffer, at int64) { a.Arg = Arg{b.Addr() + uint64(at), b} }
 
 // Set makes the argument v.
-func (a *Int32) Set(v int) { a.Bits = uint64(uint32(int32(v))) }
+func (a *Int32) Set(v int) { a.Bits = intBits(v) }
 
 // Set makes the argument v.
-func (a *Float32) Set(v float32) { a.Bits = uint64(math.Float32bits(v)) }
+func (a *Float32) Set(v float32) { a.Bits = floatBits(v) }
 
 // Int returns the value.
 func (a Int32) Int() int { return int(int32(uint32(a.Bits))) }
