@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/gpuprof/gpuprof"
@@ -49,7 +48,7 @@ func findExpertImbalance(indexes []*analyze.Index) []analyze.Found {
 	if float64(most.ns) < leastImbalance*float64(mean) || float64(most.ns) < leastExperts*float64(most.step) {
 		return nil
 	}
-	change := cmp.Or(adviseEngineOf(indexes[most.input], gpuprof.RuleExpertImbalance), engineFlags[plainPyTorch][gpuprof.RuleExpertImbalance])
+	change := adviseParallelism(indexes[most.input], gpuprof.RuleExpertImbalance)
 	f := analyze.Found{Finding: gpuprof.Finding{
 		Rule: gpuprof.RuleExpertImbalance, Input: most.input, Severity: gpuprof.Note, PyTorch: change,
 		Title: fmt.Sprintf("products of experts take %s per step on rank %d, %.1f times the mean of %d ranks (%s)",

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
@@ -24,7 +23,7 @@ func (c *ruleContext) findPipelineBubble() []analyze.Found {
 	cl := c.claimGPU(func(d *ruleDevice) model.Spans { return exposed[d.Device] })
 	f := c.newFinding(cl, fmt.Sprintf("a stage of the pipeline computes nothing while it sends or receives, %.0f %% of %s",
 		c.percentOfStep(alone), c.nameWhole()))
-	f.PyTorch = cmp.Or(c.adviseEngine(c.rule.id), engineFlags[plainPyTorch][c.rule.id])
+	f.PyTorch = adviseParallelism(c.x, c.rule.id)
 	f.Evidence["collective"] = string(analyze.SendReceiveCalls)
 	f.Evidence["kernels"], f.Evidence["exposed_ns"], f.Evidence["exposed_percent"] = kernels, alone.Total(), c.percentOfStep(alone)
 	f.Caveats = append(f.Caveats, "twice the micro-batches halve the bubble; the transfer itself remains")

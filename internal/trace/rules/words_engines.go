@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"cmp"
+
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
@@ -66,6 +68,11 @@ var engineFlags = map[string]adviceTable{
 		gpuprof.RulePipelineBubble:  "more micro-batches (n_microbatches), and an interleaved schedule (torch.distributed.pipelining.ScheduleInterleaved1F1B)",
 		gpuprof.RuleExpertImbalance: "a load-balancing loss on the router, or a capacity per expert",
 	},
+}
+
+// adviseParallelism returns the change of a rule about jobs of several ranks: the engine's own, else PyTorch's.
+func adviseParallelism(x *analyze.Index, rule string) string {
+	return cmp.Or(adviseEngineOf(x, rule), engineFlags[plainPyTorch][rule])
 }
 
 // adviseEngine returns the change of a rule in the engine's settings, "" unknown.
