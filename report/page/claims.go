@@ -27,7 +27,7 @@ func claimSections(r *tune.Result) []Section {
 			value = Cell{Text: fmt.Sprintf("%s (%s)", view.Percent(c.Measured), c.What), Narrow: view.Percent(c.Measured), Value: c.Measured, Unit: "1"}
 			interval = intervalCell(view.Interval(c.CI95, view.Percent))
 		}
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: id}, {Text: claim}, {Text: orNone(c.Figure)}, value, interval, {Text: verdict, Tone: ToneOf(tune.ClaimTone(c.Verdict))}, {Text: orNone(c.Reason)}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: id}, {Text: claim}, {Text: c.Figure}, value, interval, {Text: verdict, Tone: ToneOf(tune.ClaimTone(c.Verdict))}, {Text: orNone(c.Reason)}}})
 		note := Item{Label: id, Text: claim + " (" + c.Guide + ")"}
 		for _, text := range append([]string{c.AB, c.Reason}, c.Details...) {
 			if text != "" {

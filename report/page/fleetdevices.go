@@ -1,7 +1,6 @@
 package page
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,7 +22,7 @@ func fleetDevices(r *fleet.Report) Section {
 		{Title: "clock", Drop: 1}, {Title: "clock alone", Drop: 2}}}
 	for i := range d.Rows {
 		row := &d.Rows[i]
-		cells := []Cell{wordsCell(row.Device), wordsCell(cmp.Or(row.Name, view.None))}
+		cells := []Cell{wordsCell(row.Device), wordsCell(row.Name)}
 		if row.Shared == nil || row.Alone == nil {
 			cells = append(cells, Cell{Text: "failed", Tone: Bad})
 			for len(cells) < len(t.Columns) {

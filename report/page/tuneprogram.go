@@ -101,8 +101,8 @@ func settingSection(r *tune.Result) Section {
 			ratio[1] = Cell{}
 		}
 		why := cmp.Or(f.Reason, f.PyTorch)
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: f.Knob}, {Text: orNone(f.From)}, {Text: f.To}, ratio[0], ratio[1],
-			{Text: orNone(f.Losses.Text()), Tone: lossTone(f.Losses)}, measuredCell(formatPositive(f.MemoryRatio, "x%.2f"), f.MemoryRatio), measuredCell(formatPositive(f.CPURatio, "x%.2f"), f.CPURatio),
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: f.Knob}, {Text: f.From}, {Text: f.To}, ratio[0], ratio[1],
+			{Text: f.Losses.Text(), Tone: lossTone(f.Losses)}, measuredCell(formatPositive(f.MemoryRatio, "x%.2f"), f.MemoryRatio), measuredCell(formatPositive(f.CPURatio, "x%.2f"), f.CPURatio),
 			{Text: string(f.Verdict), Tone: effectTone(f.Verdict)}, {Text: orNone(why)}}})
 	}
 	chart := Chart{ID: "effects", Figure: func() *figure.Figure { return figure.KnobEffects(r) },
