@@ -16,7 +16,7 @@ type Number float64
 // MarshalJSON implements json.Marshaler.
 func (n Number) MarshalJSON() ([]byte, error) {
 	f := float64(n)
-	if math.IsNaN(f) || math.IsInf(f, 0) {
+	if !IsFinite(f) {
 		return []byte("null"), nil
 	}
 	return json.Marshal(f)
@@ -154,7 +154,7 @@ func FormatChange(change float64) string {
 // tiny or huge; up to 15 digits before the point are never rounded away. "0" when v is not finite.
 func Significant(v float64, n int) string {
 	r := Rounded(v, n)
-	if r == 0 || math.IsNaN(r) || math.IsInf(r, 0) {
+	if r == 0 || !IsFinite(r) {
 		return "0"
 	}
 	// The addend lifts logarithms of powers of ten that come out just below.
@@ -262,7 +262,7 @@ func ParseShare(text string) (float64, error) {
 	v, err := strconv.ParseFloat(number, 64)
 	const fix = "give a share such as 5%% or 0.05"
 	switch {
-	case err != nil || math.IsNaN(v) || math.IsInf(v, 0):
+	case err != nil || !IsFinite(v):
 		return 0, Errorf(ErrUsage, "%q is not a number", text).WithFix(fix)
 	case v < 0:
 		return 0, Errorf(ErrUsage, "%s is below 0", text).WithFix(fix)

@@ -78,7 +78,7 @@ func ValidateBudgets(r *Result, budgets []Budget) error {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "setting --max %s=%g: %s", b.Name, b.Max, why).WithFix("%s%s", fix, gpuprof.DidYouMean(b.Name, names))
 		}
 		switch {
-		case notFinite(b.Max) || b.Max < 0:
+		case !gpuprof.IsFinite(b.Max) || b.Max < 0:
 			return gpuprof.Errorf(gpuprof.ErrUsage, "setting --max %s=%g: the limit is no count", b.Name, b.Max).WithFix("give a number of 0 or more")
 		case m != nil && !m.Exact:
 			return refuse(b.Name+" is measured, not counted, and a limit on it would alarm by chance", "compare it with --threshold, or choose a counter")
@@ -158,7 +158,7 @@ func checkBudget(m *MetricData, b Budget) BudgetResult {
 	case len(values) == 0:
 		res.Reason = "the result does not have this counter"
 		return res
-	case slices.ContainsFunc(values, notFinite):
+	case slices.ContainsFunc(values, func(v float64) bool { return !gpuprof.IsFinite(v) }):
 		res.Reason = "the counter is not a number"
 		return res
 	}

@@ -66,13 +66,13 @@ func findCauses(b *bench) ([]Cause, *Attribution) {
 func (b *bench) attributable(total *entry) bool {
 	r := &total.result
 	ratio := float64(r.Ratio)
-	if notFinite(ratio) || math.Abs(ratio-1) < leastChange {
+	if !gpuprof.IsFinite(ratio) || math.Abs(ratio-1) < leastChange {
 		return false
 	}
 	if r.Verdict == Regressed || r.Verdict == Improved || r.CI95[0] > 1 || r.CI95[1] < 1 {
 		return true
 	}
-	if _, limit := total.limits(); notFinite(float64(r.CI95[0])) && total.blame == blameRuns {
+	if _, limit := total.limits(); !gpuprof.IsFinite(float64(r.CI95[0])) && total.blame == blameRuns {
 		return math.Abs(math.Log(ratio)) > limit
 	}
 	return slices.ContainsFunc(b.entries, func(e *entry) bool {

@@ -194,7 +194,7 @@ func (e *entry) scanRun(run []float64, side int) (at int, why string) {
 			e.positive[side] = true
 		case v == 0:
 			e.zero = true
-		case notFinite(v):
+		case !gpuprof.IsFinite(v):
 			return i, fmt.Sprint(v)
 		case !e.Exact:
 			return i, "negative, and there is no ratio"
@@ -202,8 +202,6 @@ func (e *entry) scanRun(run []float64, side int) (at int, why string) {
 	}
 	return 0, ""
 }
-
-func notFinite(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }
 
 // blockVerdict gives a reason against a verdict; the first one stays.
 func (e *entry) blockVerdict(b blame, why string) {

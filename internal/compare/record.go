@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // Samples are one side's samples of a metric in its unit, one list a run (a
@@ -24,7 +26,7 @@ func (s Samples) MarshalJSON() ([]byte, error) {
 			if j > 0 {
 				out = append(out, ',')
 			}
-			if notFinite(v) {
+			if !gpuprof.IsFinite(v) {
 				out = append(out, "null"...)
 				continue
 			}

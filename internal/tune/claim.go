@@ -76,3 +76,11 @@ func ClaimTone(verdict string) gpuprof.Tone {
 	}
 	return gpuprof.ToneUnsure
 }
+
+// FiniteOrZero keeps figures that JSON cannot hold out of a result.
+func FiniteOrZero(v float64) float64 {
+	if !gpuprof.IsFinite(v) {
+		return 0
+	}
+	return v
+}

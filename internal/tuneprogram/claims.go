@@ -87,15 +87,13 @@ func (e *engine) screenClaims() error {
 
 // claimRows are the rows of one claim: one per setting that applies, or one with the reason why none does.
 func (e *engine) claimRows(c Claim) (out []tune.ClaimRow) {
-	for _, r := range e.rows {
-		if c.testsSetting(r.Setting) {
-			out = append(out, e.claimRow(c, r))
+	tested := slices.DeleteFunc(slices.Clone(e.rows), func(r *row) bool { return !c.testsSetting(r.Setting) })
+	for _, r := range tested {
+		one := e.claimRow(c, r)
+		if len(tested) > 1 {
+			one.ID += " " + r.Name()
 		}
-	}
-	if len(out) > 1 {
-		for i, r := range slices.DeleteFunc(slices.Clone(e.rows), func(r *row) bool { return !c.testsSetting(r.Setting) }) {
-			out[i].ID += " " + r.Name()
-		}
+		out = append(out, one)
 	}
 	if len(out) > 0 {
 		return out
@@ -155,7 +153,7 @@ func (r *row) claimDetails() (out []string) {
 	if r.losses != nil {
 		out = append(out, "losses: "+r.losses.Text())
 	}
-	if cpu := finiteOrZero(math.Exp(stat.Mean(r.cpu, nil))); len(r.cpu) > 0 && cpu > 0 {
+	if cpu := tune.FiniteOrZero(math.Exp(stat.Mean(r.cpu, nil))); len(r.cpu) > 0 && cpu > 0 {
 		out = append(out, fmt.Sprintf("CPU time of the main process x%.2f", cpu))
 	}
 	if r.Slow && len(r.startup) > 0 {

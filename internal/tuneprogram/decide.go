@@ -226,7 +226,7 @@ func (e *engine) recommendSet(s Set, c tune.Confirmation, pairs []pair) {
 	}
 	e.p.Patch = s.Lines()
 	r := &tune.Recommended{Knobs: c.Knobs, Command: e.commandWith(s), Ratio: c.Ratio, CI95: c.CI95,
-		TimeRatio: finiteOrZero(1 / c.Ratio), Processes: c.Processes, Confirmed: true,
+		TimeRatio: tune.FiniteOrZero(1 / c.Ratio), Processes: c.Processes, Confirmed: true,
 		MemoryRatio: medianMemory(base, tuned), PyTorch: s.Lines(), OneTime: map[string]float64{}}
 	if once := stat.Mean(startup, nil); once > 0 && s.isSlow() {
 		r.OneTime["setup_s"] = once
@@ -311,7 +311,7 @@ func (e *engine) makeEffect(r *row) tune.Effect {
 		return f
 	}
 	f.Ratio, f.CI95 = estimateRatio(r.gains)
-	f.CPURatio = finiteOrZero(math.Exp(stat.Mean(r.cpu, nil)))
+	f.CPURatio = tune.FiniteOrZero(math.Exp(stat.Mean(r.cpu, nil)))
 	switch {
 	case f.CI95[0] > 1:
 		f.Verdict = tune.Faster

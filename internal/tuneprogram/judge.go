@@ -65,16 +65,8 @@ type verdict struct {
 func verdictOf(c *compare.Comparison, more bool) verdict {
 	m := c.Metrics[0]
 	v := verdict{confirmed: m.Verdict == compare.Regressed, more: more && m.Verdict != compare.Regressed,
-		ratio: finiteOrZero(float64(m.Ratio))}
-	v.ci = [2]float64{finiteOrZero(float64(m.CI95[0])), finiteOrZero(float64(m.CI95[1]))}
-	return v
-}
-
-// finiteOrZero keeps what JSON cannot hold out of the result.
-func finiteOrZero(v float64) float64 {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return 0
-	}
+		ratio: tune.FiniteOrZero(float64(m.Ratio))}
+	v.ci = [2]float64{tune.FiniteOrZero(float64(m.CI95[0])), tune.FiniteOrZero(float64(m.CI95[1]))}
 	return v
 }
 

@@ -278,7 +278,7 @@ func (s *runContext) finding(a advice, claim float64) gpuprof.Finding {
 	// JSON cannot represent NaN and infinities, and they are no evidence.
 	maps.DeleteFunc(f.Evidence, func(_ string, v any) bool {
 		x, ok := v.(float64)
-		return ok && (math.IsNaN(x) || math.IsInf(x, 0))
+		return ok && !gpuprof.IsFinite(x)
 	})
 	if claim > 0 {
 		f.Evidence["share_of_step"] = claim / s.step

@@ -113,7 +113,7 @@ func addShares(o *tune.Outcome, r *gpuprof.Run, guide []guides.StageShare) {
 		}
 	}
 	sum := stats.Summarise("", ratios)
-	o.B, o.Unit = [][]float64{{sum.Median, finiteOrZero(sum.CI95[0]), finiteOrZero(sum.CI95[1])}}, "share of "+want
+	o.B, o.Unit = [][]float64{{sum.Median, tune.FiniteOrZero(sum.CI95[0]), tune.FiniteOrZero(sum.CI95[1])}}, "share of "+want
 	period := cmp.Or(r.ProbedStep, r.Step)
 	o.Reason = fmt.Sprintf("%s; they add up to %.1f %% of the step's wall clock", compareShares(means, total, guide), 100*total/stat.Mean(period.Runs[0], nil))
 }

@@ -143,7 +143,7 @@ func (e *engine) concludeOn(f []Change, c *tune.Confirmation, sum *tune.Outcome,
 		return
 	}
 	c.Ratio, c.Interval = goalRatio(e.Goal, d.ratio, d.interval(2*alpha))
-	c.TimeRatio = finiteOrZero(t.ratio)
+	c.TimeRatio = tune.FiniteOrZero(t.ratio)
 	_, c.CI95 = goalRatio(e.Goal, d.ratio, d.ci)
 	switch {
 	case len(logs) < leastProcesses:

@@ -209,14 +209,6 @@ func goalRatio(g tune.Goal, ratio float64, ci [2]float64) (float64, [2]float64) 
 	return 1 / ratio, [2]float64{1 / ci[1], 1 / ci[0]}
 }
 
-// finiteOrZero keeps what JSON cannot hold out of the result.
-func finiteOrZero(v float64) float64 {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return 0
-	}
-	return v
-}
-
 // fewestBlocks is from when on the smallest and the largest of so many figures
 // are an interval of 95 % for their median.
 const fewestBlocks = 6
@@ -251,7 +243,7 @@ func medianOf(g tune.Goal, blocks [][]float64) (float64, [2]float64) {
 	}
 	s := stats.Summarise("", runs...)
 	if n < least {
-		return finiteOrZero(s.Median), [2]float64{}
+		return tune.FiniteOrZero(s.Median), [2]float64{}
 	}
-	return finiteOrZero(s.Median), [2]float64{finiteOrZero(s.CI95[0]), finiteOrZero(s.CI95[1])}
+	return tune.FiniteOrZero(s.Median), [2]float64{tune.FiniteOrZero(s.CI95[0]), tune.FiniteOrZero(s.CI95[1])}
 }

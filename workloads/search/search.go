@@ -195,7 +195,7 @@ func (e *engine) addEffect(a alternative, ci [2]float64, p float64) {
 	}
 	if a.d.ok {
 		f.Ratio, f.CI95 = goalRatio(e.Goal, a.d.ratio, ci)
-		f.CI95 = [2]float64{finiteOrZero(f.CI95[0]), finiteOrZero(f.CI95[1])}
+		f.CI95 = [2]float64{tune.FiniteOrZero(f.CI95[0]), tune.FiniteOrZero(f.CI95[1])}
 		_, f.Own = goalRatio(e.Goal, a.d.ratio, a.d.ci)
 		f.P = p
 		if t := ratioOf(e.bs, a.out.TimeA, a.out.TimeB); t.ok {

@@ -266,7 +266,7 @@ func (n *residual) decodeRequest(dst, request []byte) { n.net.FillImage(dst, req
 // isPlausible accepts every finite answer: the image is unknown.
 func (n *residual) isPlausible(_, answer []byte) bool {
 	for k := range n.opt.Classes {
-		if v := float64(math.Float32frombits(binary.NativeEndian.Uint32(answer[4*k:]))); math.IsNaN(v) || math.IsInf(v, 0) {
+		if v := float64(math.Float32frombits(binary.NativeEndian.Uint32(answer[4*k:]))); !gpuprof.IsFinite(v) {
 			return false
 		}
 	}
