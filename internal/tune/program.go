@@ -89,6 +89,16 @@ type ProgramRun struct {
 	Hook   *HookReport    `json:"hook,omitempty"`
 	Failed string         `json:"failed,omitempty"` // why, its last words
 	Took   map[string]int `json:"took,omitempty"`   // how often each setting took hold
+	// Blocks has the settings that this process switched on and off between its steps.
+	Blocks []Switched `json:"blocks,omitempty"`
+}
+
+// Switched is a setting that one process switched on and off.
+type Switched struct {
+	Name string `json:"name"`
+	Took int    `json:"took"` // how often it took hold
+	// Seconds has the time of the steps without the setting and of as many with it, by block.
+	Seconds [][2]float64 `json:"seconds"`
 }
 
 // HookReport is the report of the hook about the program.

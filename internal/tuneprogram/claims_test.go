@@ -83,7 +83,7 @@ func TestClaimsOnShortBudget(t *testing.T) {
 // TestFindingGains: a finding is tried first, and its claim is compared with the gain of the setting that removes its cause.
 func TestFindingGains(t *testing.T) {
 	m := &machine{noise: 0.002, gains: map[string]float64{"num_workers=2": 2, "fused=True": 1.5, "anomaly_detection=off": 1.2, "set_to_none=True": 1.5}}
-	o := m.searchOptions(1, time.Hour)
+	o := m.searchOptions(2, time.Hour)
 	asked := 0
 	o.Findings = func(context.Context) ([]Finding, error) {
 		asked++
@@ -115,7 +115,7 @@ func TestFindingGains(t *testing.T) {
 // TestRecordingFails: a program that cannot be recorded is tuned all the same, with the reason.
 func TestRecordingFails(t *testing.T) {
 	m := &machine{noise: 0.002, gains: map[string]float64{"gc.collect=removed": 2}}
-	o := m.searchOptions(1, time.Hour)
+	o := m.searchOptions(2, time.Hour)
 	o.Findings = func(context.Context) ([]Finding, error) { return nil, errStarved }
 	r, err := Run(context.Background(), o)
 	if err != nil || recommended(r) != "gc.collect=removed" {

@@ -23,10 +23,12 @@ type told struct {
 	Used      [][2]any `json:"used"`
 	Workers   int      `json:"workers"`
 	Collected []bool   `json:"collected"`
+	// States has for each step the flags that differ from the program's own.
+	States []map[string]bool `json:"states"`
 }
 
-// train runs testdata/train.py with the stand-in of PyTorch in a folder of its own.
-func train(t *testing.T, s Set, p Plan, words ...string) (tune.ProgramRun, told, string) {
+// trainCommand is testdata/train.py with the stand-in of PyTorch in a folder of its own, and what it told at last.
+func trainCommand(t *testing.T, words []string) (c *Command, read func() told) {
 	t.Helper()
 	testdata, err := filepath.Abs("testdata")
 	if err != nil {
@@ -34,20 +36,30 @@ func train(t *testing.T, s Set, p Plan, words ...string) (tune.ProgramRun, told,
 	}
 	t.Setenv("PYTHONPATH", filepath.Join(testdata, "fake"))
 	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
-	dir := t.TempDir()
-	t.Chdir(dir)
-	c := &Command{Args: append([]string{"python3", filepath.Join(testdata, "train.py")}, words...)}
+	t.Chdir(t.TempDir())
+	return &Command{Args: append([]string{"python3", filepath.Join(testdata, "train.py")}, words...)}, func() (said told) {
+		if text, err := os.ReadFile("told.json"); err == nil {
+			if err := json.Unmarshal(text, &said); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return said
+	}
+}
+
+// train runs testdata/train.py once.
+func train(t *testing.T, s Set, p Plan, words ...string) (tune.ProgramRun, told, string) {
+	t.Helper()
+	c, said := trainCommand(t, words)
 	r, err := c.Run(context.Background(), s, p, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var said told
-	if text, err := os.ReadFile("told.json"); err == nil {
-		if err := json.Unmarshal(text, &said); err != nil {
-			t.Fatal(err)
-		}
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return r, said, dir
+	return r, said(), dir
 }
 
 func setOf(knob, value string, keys map[string]any) Set {

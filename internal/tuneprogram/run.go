@@ -39,6 +39,8 @@ type Plan struct{ Warm, Steps int }
 // further run pointless.
 type Runner interface {
 	Run(ctx context.Context, s Set, p Plan, limit time.Duration) (tune.ProgramRun, error)
+	// Switch runs it once and switches each setting on and off in blocks between its steps.
+	Switch(ctx context.Context, c Cells, warm int, limit time.Duration) (tune.ProgramRun, error)
 }
 
 // Command is the user's program.
@@ -61,6 +63,7 @@ type hookConfig struct {
 	Losses   int            `json:"losses"`
 	End      bool           `json:"end"`
 	Out      string         `json:"out"`
+	Blocks   *blockConfig   `json:"blocks,omitempty"`
 }
 
 // hookResult is the file that the hook writes.
@@ -72,25 +75,40 @@ type hookResult struct {
 	Losses  []string       `json:"losses"`
 	Memory  int64          `json:"memory_bytes"`
 	Applied map[string]int `json:"applied"`
+
+	Blocks []tune.Switched `json:"blocks"`
 }
 
 // Run implements Runner.
 func (c *Command) Run(ctx context.Context, s Set, p Plan, limit time.Duration) (tune.ProgramRun, error) {
 	run := tune.ProgramRun{Key: s.Key(), Plan: [2]int{p.Warm, p.Steps}}
+	err := c.runHooked(ctx, &run, s, hookConfig{Settings: s.hookSettings()}, limit)
+	return run, err
+}
+
+// Switch implements Runner.
+func (c *Command) Switch(ctx context.Context, cells Cells, warm int, limit time.Duration) (tune.ProgramRun, error) {
+	run := tune.ProgramRun{Key: cells.Key(), Plan: [2]int{warm, cells.countSteps()}}
+	err := c.runHooked(ctx, &run, nil, hookConfig{Settings: map[string]any{}, Blocks: cells.config()}, limit)
+	return run, err
+}
+
+// runHooked runs the program with the hook and reads the measurement into run.
+func (c *Command) runHooked(ctx context.Context, run *tune.ProgramRun, s Set, config hookConfig, limit time.Duration) error {
 	if c.Folder != nil {
 		if err := c.Folder.Restore(); err != nil {
-			return run, err
+			return err
 		}
 	}
 	scratch, err := child.NewScratch("tune")
 	if err != nil {
-		return run, gpuprof.Errorf(nil, "making a folder for a run: %w", err).WithFix("check TMPDIR")
+		return gpuprof.Errorf(nil, "making a folder for a run: %w", err).WithFix("check TMPDIR")
 	}
 	defer scratch.Close()
 	out := filepath.Join(scratch.Dir, "result.json")
-	if err := writeHook(scratch.Dir, hookConfig{Settings: s.hookSettings(), Warm: p.Warm, Steps: p.Steps,
-		Losses: lossesKept, End: true, Out: out}); err != nil {
-		return run, gpuprof.Errorf(nil, "writing the Python hook: %w", err).
+	config.Warm, config.Steps, config.Losses, config.End, config.Out = run.Plan[0], run.Plan[1], lossesKept, true, out
+	if err := writeHook(scratch.Dir, config); err != nil {
+		return gpuprof.Errorf(nil, "writing the Python hook: %w", err).
 			WithFix("point TMPDIR to a folder that takes files")
 	}
 	words := map[string]string{}
@@ -106,14 +124,14 @@ func (c *Command) Run(ctx context.Context, s Set, p Plan, limit time.Duration) (
 	printed, said, err := cmd.Run(ctx)
 	run.Seconds = time.Since(began).Seconds()
 	if ctx.Err() != nil {
-		return run, ctx.Err()
+		return ctx.Err()
 	}
 	if lacking := (*exec.Error)(nil); errors.As(err, &lacking) {
-		return run, gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w", cmd.Args[0], lacking.Err).
+		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w", cmd.Args[0], lacking.Err).
 			WithFix("give its full path, or install it")
 	}
-	c.readMeasurement(&run, out, printed, spent, failureText(err, said, limit))
-	return run, nil
+	c.readMeasurement(run, out, printed, spent, failureText(err, said, limit))
+	return nil
 }
 
 // readMeasurement takes the figures of a run from what it left: the hook's result, a printed one, or the times of the process.
@@ -127,6 +145,7 @@ func (c *Command) readMeasurement(run *tune.ProgramRun, file string, printed []b
 			return
 		}
 		run.Hook, run.Took, run.Losses, run.Memory, run.StartupS = &h.HookReport, h.Applied, h.Losses, h.Memory, h.Startup
+		run.Blocks = h.Blocks
 		if !c.Whole {
 			fromSteps(run, &h, failed)
 			return

@@ -16,7 +16,9 @@ import (
 // pass. The screening shows no figure for a setting with fewer than three pairs: single pairs show gains that do not
 // exist.
 func (e *engine) screenSettings() error {
-	slices.SortStableFunc(e.rows, func(a, b *row) int { return cmp.Compare(btoi(a.Slow), btoi(b.Slow)) })
+	slices.SortStableFunc(e.rows, func(a, b *row) int {
+		return cmp.Or(cmp.Compare(btoi(a.Slow), btoi(b.Slow)), cmp.Compare(btoi(a.undecided), btoi(b.undecided)))
+	})
 	for pass := range passes {
 		live := slices.DeleteFunc(slices.Clone(e.rows), func(r *row) bool { return !r.isLive() })
 		if len(live) == 0 {
@@ -60,6 +62,9 @@ func btoi(b bool) int {
 
 // isLive reports whether more pairs of it may be worth their time.
 func (r *row) isLive() bool {
+	if r.switched {
+		return r.failed == "" && r.worse == "" && r.losses == nil && r.meanGain() > math.Log(promising)
+	}
 	return r.failed == "" && r.worse == "" && (len(r.gains) == 0 || r.meanGain() >= math.Log(hopeless) &&
 		(len(r.gains) == 1 || r.meanGain() > math.Log(promising)))
 }
@@ -85,8 +90,9 @@ func (e *engine) measureBetween(r *row, before tune.ProgramRun) (after tune.Prog
 	if after, err = e.plainRun("screening"); err != nil {
 		return before, err
 	}
-	base := math.Sqrt(before.Cost) * math.Sqrt(after.Cost)
-	r.gains = append(r.gains, math.Log(base/tuned.Cost))
+	if base := math.Sqrt(before.Cost) * math.Sqrt(after.Cost); !r.switched {
+		r.gains = append(r.gains, math.Log(base/tuned.Cost))
+	}
 	if baseCPU := math.Sqrt(before.CPU) * math.Sqrt(after.CPU); baseCPU > 0 && tuned.CPU > 0 {
 		r.cpu = append(r.cpu, math.Log(tuned.CPU/baseCPU))
 	}

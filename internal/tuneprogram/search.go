@@ -86,12 +86,15 @@ type engine struct {
 // row holds one setting with its results so far.
 type row struct {
 	Setting
-	gains  []float64 // logarithms of how many times faster
-	cpu    []float64 // likewise, of CPU time
-	memory []int64
-	losses *tune.LossCheck
-	failed string
-	worse  string // why it is refused
+	gains []float64 // logarithms of how many times faster
+	// switched: the gains are of blocks within one process, and not of pairs of processes.
+	// undecided: the blocks show a gain that may be noise.
+	switched, undecided bool
+	cpu                 []float64 // likewise, of CPU time
+	memory              []int64
+	losses              *tune.LossCheck
+	failed              string
+	worse               string // why it is refused
 	// startup has the seconds before the first step beyond the unchanged program's, graphs the graphs and graph breaks
 	// of a compiled model.
 	startup []float64
@@ -127,6 +130,9 @@ func (e *engine) runSearch() error {
 		return err
 	}
 	e.askFindings()
+	if err := e.switchSettings(); err != nil {
+		return err
+	}
 	if err := e.screenSettings(); err != nil {
 		return err
 	}
@@ -137,23 +143,29 @@ func (e *engine) runSearch() error {
 	return e.decideSet(best)
 }
 
-// runProgram makes one run, or takes it from the search that is resumed.
+// runProgram makes one run with settings.
 func (e *engine) runProgram(s Set, phase string) (tune.ProgramRun, error) {
+	return e.runOnce(s.Key(), e.plan, phase, func() (tune.ProgramRun, error) {
+		r, err := e.Runner.Run(e.ctx, s, e.plan, e.timeLimit(s))
+		e.perSample(&r)
+		return r, err
+	})
+}
+
+// runOnce makes one run, or takes it from the search that is resumed.
+func (e *engine) runOnce(key string, plan Plan, phase string, run func() (tune.ProgramRun, error)) (tune.ProgramRun, error) {
 	if err := e.ctx.Err(); err != nil {
 		return tune.ProgramRun{}, err
 	}
-	var r tune.ProgramRun
-	if next, ok := e.replayRun(s); ok {
-		r = next
-	} else {
+	r, ok := e.replayRun(key, plan)
+	if !ok {
 		if e.Progress != nil {
-			e.Progress(Progress{Phase: phase, Note: s.Key(), Spent: e.timeSpent(), Left: e.Budget - e.timeSpent()})
+			e.Progress(Progress{Phase: phase, Note: key, Spent: e.timeSpent(), Left: e.Budget - e.timeSpent()})
 		}
 		var err error
-		if r, err = e.Runner.Run(e.ctx, s, e.plan, e.timeLimit(s)); err != nil {
+		if r, err = run(); err != nil {
 			return r, err
 		}
-		e.perSample(&r)
 	}
 	e.p.Runs = append(e.p.Runs, r)
 	took := time.Duration(r.Seconds * float64(time.Second))
@@ -181,9 +193,9 @@ func (e *engine) perSample(r *tune.ProgramRun) {
 }
 
 // replayRun is the next run of the search that is resumed, if it is the one that is needed now.
-func (e *engine) replayRun(s Set) (tune.ProgramRun, bool) {
+func (e *engine) replayRun(key string, plan Plan) (tune.ProgramRun, bool) {
 	n := len(e.p.Runs)
-	if n >= len(e.replay) || e.replay[n].Key != s.Key() || e.replay[n].Plan != [2]int{e.plan.Warm, e.plan.Steps} {
+	if n >= len(e.replay) || e.replay[n].Key != key || e.replay[n].Plan != [2]int{plan.Warm, plan.Steps} {
 		e.replay = nil // another way was taken: the rest belongs to the old one
 		return tune.ProgramRun{}, false
 	}

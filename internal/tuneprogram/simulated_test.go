@@ -58,6 +58,35 @@ func (m *machine) Run(ctx context.Context, s Set, p Plan, _ time.Duration) (tune
 	return r, nil
 }
 
+// Switch times blocks of each setting; every side of a block has the noise of a run.
+func (m *machine) Switch(ctx context.Context, c Cells, warm int, _ time.Duration) (tune.ProgramRun, error) {
+	if m.runs++; m.runs == m.stop {
+		m.end()
+		return tune.ProgramRun{}, ctx.Err()
+	}
+	r := tune.ProgramRun{Key: c.Key(), Plan: [2]int{warm, c.countSteps()}, Cost: 0.01, Hook: &tune.HookReport{Device: "cpu"}}
+	r.Seconds = 3 + r.Cost*float64(warm+c.countSteps())
+	m.now = m.now.Add(time.Duration(r.Seconds * float64(time.Second)))
+	for _, s := range c.Settings {
+		b := tune.Switched{Name: s.Name(), Took: 1}
+		for range c.Blocks {
+			sides := [2]float64{}
+			for i := range sides {
+				sides[i] = 0.01 * float64(2*c.Steps) * math.Exp(m.noise*m.random.NormFloat64())
+				if m.random.Float64() < m.slow {
+					sides[i] *= 1.5
+				}
+			}
+			if gain, ok := m.gains[s.Name()]; ok {
+				sides[1] /= gain
+			}
+			b.Seconds = append(b.Seconds, sides)
+		}
+		r.Blocks = append(r.Blocks, b)
+	}
+	return r, nil
+}
+
 // search searches on a machine.
 func (m *machine) search(ctx context.Context, seed uint64, budget time.Duration, resume *tune.Result) (*tune.Result, error) {
 	o := m.searchOptions(seed, budget)

@@ -52,6 +52,7 @@ class Hook:
         self.first = self.start = self.cpu = self.last = 0.0
         self.longest = 0.0
         self.done = False
+        self.blocks = None  # settings that are switched within this process
         self.batch = 0  # of the first loader that has one
         self.losses = []
         self.applied = {}  # setting -> how often it took hold
@@ -108,6 +109,11 @@ class Hook:
             return
         self.borders += 1
         warm, steps = self.config["warm"], self.config["steps"]
+        if self.blocks is not None and self.borders > warm:
+            self.last = time.perf_counter()
+            if not self.blocks.border():
+                self.finish(self.last)
+            return
         at_border = self.borders in (warm, warm + steps)
         if at_border:
             self.synchronize()
@@ -118,6 +124,8 @@ class Hook:
         if self.borders == warm:
             self.start, self.cpu = now, time.process_time()
             self.settings.training_began()
+            if self.blocks is not None and not self.blocks.start():
+                self.finish(now)
         elif self.borders == warm + steps:
             self.finish(now)
 
@@ -150,6 +158,7 @@ class Hook:
             "startup_s": self.first - self.began, "losses": self.numbers(), "applied": self.applied,
             "refused": self.refused, "seen": self.seen, "memory_bytes": memory(self.torch), "ended": ended,
             "device": self.settings.device, "batch": self.batch,
+            "blocks": self.blocks.result() if self.blocks is not None else [],
         }
         part = self.config["out"] + ".part"
         with open(part, "w", encoding="utf-8") as f:
@@ -207,6 +216,8 @@ def install(torch, here, waiter):
     for what, function in hook.settings.all():
         hook.guarded(what, function)
     hook.guarded("losses", hook.keep_losses)
+    if hook.config.get("blocks"):
+        hook.blocks = part("gpuprof_blocks").Blocks(hook, hook.config["blocks"])
     atexit.register(hook.ended)
 
     def border(optimizer, *_):

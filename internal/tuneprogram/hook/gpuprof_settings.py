@@ -1,7 +1,8 @@
 """How each setting is applied, and what the program does that decides which settings make sense.
 
 A setting is a key of config.json's "settings"; without its key a wrapper only counts. Each one that took
-hold is counted in hook.applied, and each that could not is in hook.refused with its reason.
+hold is counted in hook.applied, and each that could not is in hook.refused with its reason. Most
+can be switched between two steps (gpuprof_blocks.py): what the program asked for comes back when such a setting is off.
 """
 
 import functools
@@ -24,6 +25,8 @@ class Settings:
         self.removable = removable
         self.device = "cpu"
         self.undo_call = None
+        self.switches = []  # each puts a flag in the state that the settings and the program ask for
+        self.own = {}  # id of a parameter group -> its own foreach and fused
         cuda = getattr(self.torch, "cuda", None)
         self.wait = getattr(cuda, "synchronize", lambda: None)
 
@@ -33,6 +36,12 @@ class Settings:
             ("calls", self.calls), ("loader", self.loader), ("flags", self.flags), ("optimizer", self.optimizer),
             ("zero_grad", self.zero_grad), ("model", self.model),
         )
+
+    def switch(self, settings):
+        """Applies other settings from the next step on."""
+        self.set = settings
+        for apply in self.switches:
+            apply()
 
     # -- calls that can be removed -----------------------------------------------
 
@@ -47,7 +56,6 @@ class Settings:
         """Counts the calls from outside PyTorch by place, and leaves them out where that is asked for."""
         hook, original = self.hook, getattr(owner, name)
         sites = hook.seen["calls"].setdefault(full, {})
-        remove = full in self.set.get("remove", ())
         inside = os.path.dirname(os.path.abspath(getattr(self.torch, "__file__", None) or "/nowhere"))
 
         @functools.wraps(original)
@@ -59,7 +67,7 @@ class Settings:
             at = "%s:%d" % (os.path.relpath(path) if path.startswith(os.getcwd()) else path, code.f_lineno)
             if hook.borders > 0 and (at in sites or len(sites) < 20):
                 sites[at] = sites.get(at, 0) + 1
-            if not remove:
+            if full not in self.set.get("remove", ()):
                 return original(*args, **kwargs)
             hook.took("remove " + full)
             return 0 if full == "gc.collect" else None
@@ -133,69 +141,74 @@ class Settings:
     # -- flags ----------------------------------------------------------------
 
     def flags(self):
-        torch, hook, s = self.torch, self.hook, self.set
-        if "threads" in s:
-            set_threads = torch.set_num_threads
-            if torch.get_num_threads() != s["threads"]:
-                hook.took("threads")
-            set_threads(s["threads"])
+        torch = self.torch
+        anomaly = getattr(torch, "is_anomaly_enabled", lambda: False)
+        self.overrule(torch, "set_num_threads", torch.get_num_threads, "threads")
+        self.overrule(torch, "set_anomaly_enabled", anomaly, "anomaly_off", False)
+        mode = getattr(torch.autograd, "anomaly_mode", None)  # its classes may have taken the function by name
+        if hasattr(mode, "set_anomaly_enabled"):
+            mode.set_anomaly_enabled = torch.set_anomaly_enabled
+        self.overrule(torch, "use_deterministic_algorithms", torch.are_deterministic_algorithms_enabled, "deterministic_off", False)
+        self.overrule(torch._C, "_set_mkldnn_enabled", torch._C._get_mkldnn_enabled, "mkldnn_on", True)
+        if hasattr(torch, "set_float32_matmul_precision"):
+            self.overrule(torch, "set_float32_matmul_precision", torch.get_float32_matmul_precision, "tf32", "high")
+        self.assign(torch.backends.cudnn, "allow_tf32", "tf32")
+        self.assign(torch.backends.cudnn, "benchmark", "cudnn_benchmark")
+        if self.set.get("flush_denormal") and torch.set_flush_denormal(True):
+            self.hook.took("flush_denormal")
 
-            def set_num_threads(n):
-                if n != s["threads"]:
-                    hook.took("threads")
+    def overrule(self, owner, name, state, setting, value=None):
+        """Has a function set the value of a setting while that is on, and what the program asked for while it is off.
 
-            torch.set_num_threads = set_num_threads
-        if s.get("anomaly_off"):
-            self.anomaly_off()
-        if s.get("deterministic_off"):
-            self.overrule(torch, "use_deterministic_algorithms", "deterministic_off", False)
-        if s.get("flush_denormal") and torch.set_flush_denormal(True):
-            hook.took("flush_denormal")
-        if s.get("mkldnn_on"):
-            self.overrule(torch._C, "_set_mkldnn_enabled", "mkldnn_on", True)
-        if s.get("cudnn_benchmark"):
-            torch.backends.cudnn.benchmark = True
-            hook.took("cudnn_benchmark")
-        if s.get("tf32"):
-            torch.set_float32_matmul_precision("high")
-            torch.backends.cudnn.allow_tf32 = True
-            hook.took("tf32")
+        Without `value` the setting has it.
+        """
+        hook, original, asked = self.hook, getattr(owner, name), {}
 
-    def overrule(self, owner, name, setting, value):
-        """Has a function of one argument always set the same value."""
-        hook, original = self.hook, getattr(owner, name)
+        def wanted():
+            return self.set[setting] if value is None else value
 
         @functools.wraps(original)
         def overruled(mode, *args, **kwargs):
-            if bool(mode) != value:
+            asked["args"], asked["kwargs"] = (mode, *args), kwargs
+            if not self.set.get(setting):
+                return original(mode, *args, **kwargs)
+            if mode != wanted():
                 hook.took(setting)
-            return original(value, *args, **kwargs)
+            return original(wanted(), *args, **kwargs)
+
+        def apply():
+            now = state() if asked or self.set.get(setting) else None
+            if self.set.get(setting):
+                asked.setdefault("args", (now,))
+                if now != wanted():
+                    hook.took(setting)
+                    original(wanted())
+            elif asked and now != asked["args"][0]:
+                original(*asked["args"], **asked.get("kwargs", {}))
 
         setattr(owner, name, overruled)
+        self.switches.append(apply)
+        apply()
 
-    def anomaly_off(self):
-        hook, torch = self.hook, self.torch
-        original = torch.set_anomaly_enabled
+    def assign(self, owner, name, setting):
+        """The same for an attribute that is True while the setting is on."""
+        asked = []
 
-        def set_anomaly_enabled(mode, check_nan=True):
-            if mode:
-                hook.took("anomaly_off")
-            return original(False, check_nan)
+        def apply():
+            if self.set.get(setting) and not asked:
+                asked.append(getattr(owner, name, False))
+                setattr(owner, name, True)
+                self.hook.took(setting)
+            elif not self.set.get(setting) and asked:
+                setattr(owner, name, asked.pop())
 
-        torch.set_anomaly_enabled = set_anomaly_enabled
-        mode = getattr(torch.autograd, "anomaly_mode", None)  # its classes may have taken the function by name
-        if hasattr(mode, "set_anomaly_enabled"):
-            mode.set_anomaly_enabled = set_anomaly_enabled
+        self.switches.append(apply)
+        apply()
 
     # -- optimizer --------------------------------------------------------------
 
     def optimizer(self):
         hook, torch = self.hook, self.torch
-        want = {k: self.set[k] for k in ("foreach", "fused") if k in self.set}
-        if want.get("fused"):
-            want["foreach"] = False
-        elif want.get("foreach"):
-            want["fused"] = False
         seen = set()
 
         def before_step(optimizer, *_):
@@ -204,16 +217,25 @@ class Settings:
             if id(optimizer) not in seen:
                 seen.add(id(optimizer))
                 hook.guarded("optimizers", self.note_optimizer, optimizer)
-            # At every step: load_state_dict brings the saved values back.
-            for group in optimizer.param_groups if want else ():
-                for k, v in want.items():
-                    if k not in group:
-                        hook.refused[k] = "%s has no %s" % (type(optimizer).__name__, k)
-                    elif group[k] is not v:
-                        group[k] = v
-                        hook.took(k)
+            want = implementation(self.set)
+            if want or self.own:
+                for group in optimizer.param_groups:
+                    self.implement(optimizer, group, want)
 
         importlib.import_module("torch.optim.optimizer").register_optimizer_step_pre_hook(before_step)
+
+    def implement(self, optimizer, group, want):
+        """Before every step: load_state_dict brings the saved values back."""
+        if not want:
+            group.update(self.own.pop(id(group), {}))
+            return
+        for k, v in want.items():
+            if k not in group:
+                self.hook.refused[k] = "%s has no %s" % (type(optimizer).__name__, k)
+            elif group[k] is not v:
+                self.own.setdefault(id(group), {}).setdefault(k, group[k])
+                group[k] = v
+                self.hook.took(k)
 
     def note_optimizer(self, optimizer):
         seen = self.hook.seen
@@ -354,6 +376,16 @@ class Settings:
                         total += v.numel()
                         found += int(((v > 0) & (v < torch.finfo(v.dtype).tiny)).sum())
         return found / max(total, 1)
+
+
+def implementation(settings):
+    """The values of an optimizer's groups for a setting: one implementation excludes the other."""
+    want = {k: settings[k] for k in ("foreach", "fused") if k in settings}
+    if want.get("fused"):
+        want["foreach"] = False
+    elif want.get("foreach"):
+        want["fused"] = False
+    return want
 
 
 def change(arguments, keys, values):

@@ -22,14 +22,25 @@ class Net(torch.nn.Module):
 
 def told():
     with open("told.json", "w") as f:
-        json.dump({"threads": torch.get_num_threads(), "used": optimizer.used, "workers": loader.num_workers, "collected": collected, "ended": ended}, f)
+        json.dump({"threads": torch.get_num_threads(), "used": optimizer.used, "workers": loader.num_workers, "collected": collected, "ended": ended, "states": states}, f)
 
 
-collected, ended = [], False
+def state():
+    """The flags that differ from those of this program with all its options."""
+    return {
+        "threads": torch.get_num_threads() == 1, "anomaly": not torch.is_anomaly_enabled(),
+        "deterministic": not torch.are_deterministic_algorithms_enabled(),
+        "mkldnn": torch._C._get_mkldnn_enabled(), "benchmark": torch.backends.cudnn.benchmark,
+    }
+
+
+collected, ended, states = [], False, []
 if options.get("threads"):
     torch.set_num_threads(int(options["threads"]))
 if options.get("anomaly"):
     torch.set_anomaly_enabled(True)
+if options.get("mkldnn"):
+    torch._C._set_mkldnn_enabled(options["mkldnn"] == "1")
 if options.get("deterministic"):
     torch.use_deterministic_algorithms(True)
 data = Data(range(int(options.get("samples", "4000"))))
@@ -52,6 +63,7 @@ try:
                 collected.append(gc.collect() is not None)
             if options.get("fail") == "1":
                 raise RuntimeError("the loss is not finite")
+            states.append(state())
             told()
     ended = True
 finally:

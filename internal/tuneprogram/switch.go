@@ -1,0 +1,130 @@
+package tuneprogram
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gpuprof/gpuprof/internal/tune"
+)
+
+// switchable are the keys of the hook that it can switch between two steps. A loader, a compiled model and the
+// memory format of a module stay for the process.
+var switchable = [...]string{"remove", "anomaly_off", "set_to_none", "deterministic_off", "mkldnn_on", "cudnn_benchmark",
+	"tf32", "threads", "foreach", "fused"}
+
+// Cells describes the blocks of one process: every setting is off for Steps steps, on for 2 Steps and off for Steps
+// again, Blocks times, the settings in turns. One step behind each switch is not timed.
+type Cells struct {
+	Settings      []Setting
+	Steps, Blocks int
+}
+
+// blockConfig is the hook's form of Cells.
+type blockConfig struct {
+	Settings []blockSetting `json:"settings"`
+	Steps    int            `json:"steps"`
+	Count    int            `json:"count"`
+}
+
+type blockSetting struct {
+	Name string         `json:"name"`
+	Hook map[string]any `json:"hook"`
+}
+
+// Key names the run in the document.
+func (c Cells) Key() string {
+	names := make([]string, len(c.Settings))
+	for i, s := range c.Settings {
+		names[i] = s.Name()
+	}
+	return "switched in one process: " + strings.Join(names, ", ")
+}
+
+// countSteps is the number of steps that the blocks take, stepsOfBlock that of one block of every setting.
+func (c Cells) countSteps() int   { return c.Blocks * c.stepsOfBlock() }
+func (c Cells) stepsOfBlock() int { return len(c.Settings) * (4*c.Steps + 3) }
+
+func (c Cells) config() *blockConfig {
+	out := &blockConfig{Steps: c.Steps, Count: c.Blocks}
+	for _, s := range c.Settings {
+		out.Settings = append(out.Settings, blockSetting{s.Name(), s.Hook})
+	}
+	return out
+}
+
+// The blocks in numbers.
+const (
+	cellTime                    = 50 * time.Millisecond // of the steps on one side between two switches
+	leastCell, mostCell         = 2, 50                 // steps
+	mostBlocks                  = 10
+	leastBlocks                 = 4    // that decide something
+	shareOfBudget       float64 = 0.15 // that the blocks may take
+)
+
+// switchSettings compares the settings that one process can switch between its steps: many pairs of neighbouring
+// steps cost less than two fresh processes. A setting with a clear gain needs one fresh pair for its losses, one
+// without a gain needs none. What looks faster and may be noise is screened in fresh pairs, after all others.
+func (e *engine) switchSettings() error {
+	rows := slices.DeleteFunc(slices.Clone(e.rows), func(r *row) bool { return !e.canSwitch(r.Setting) })
+	if len(rows) == 0 || e.p.Metric != tune.PerStep {
+		return nil
+	}
+	step := e.plain[len(e.plain)-1].Cost
+	c := Cells{Steps: min(max(int(math.Ceil(cellTime.Seconds()/step)), leastCell), mostCell)}
+	for _, r := range rows {
+		c.Settings = append(c.Settings, r.Setting)
+	}
+	c.Blocks = min(mostBlocks, int(shareOfBudget*e.Budget.Seconds()/(step*float64(c.stepsOfBlock()))))
+	if h := e.plain[0].Hook; h.Ended { // it has no more steps than those
+		c.Blocks = min(c.Blocks, e.plan.Steps/c.stepsOfBlock())
+	}
+	if c.Blocks < leastBlocks || !e.fitsBudget(1, earlyPairs, nil) {
+		return nil
+	}
+	took := time.Duration(step * float64(c.countSteps()) * float64(time.Second))
+	plan := Plan{e.plan.Warm, c.countSteps()}
+	r, err := e.runOnce(c.Key(), plan, "comparing in one process", func() (tune.ProgramRun, error) {
+		return e.Runner.Switch(e.ctx, c, plan.Warm, e.timeLimit(nil)+3*took)
+	})
+	if err != nil || r.Failed != "" { // a setting that fails is found by its own run
+		return err
+	}
+	for _, b := range r.Blocks {
+		if i := slices.IndexFunc(rows, func(r *row) bool { return r.Name() == b.Name }); i >= 0 {
+			rows[i].useBlocks(b)
+		}
+	}
+	return nil
+}
+
+// canSwitch reports whether the hook can switch a setting within a process. The state of a fused optimizer is on the
+// GPU and cannot be exchanged there.
+func (e *engine) canSwitch(s Setting) bool {
+	for key := range s.Hook {
+		if !slices.Contains(switchable[:], key) || key == "fused" && e.p.Device == "cuda" {
+			return false
+		}
+	}
+	return len(s.Hook) > 0 && len(s.Args) == 0
+}
+
+// useBlocks takes over the gains of blocks, unless they leave open whether a setting that looks faster is.
+func (r *row) useBlocks(b tune.Switched) {
+	if b.Took == 0 || len(b.Seconds) < leastBlocks {
+		return
+	}
+	gains := make([]float64, 0, len(b.Seconds))
+	for _, s := range b.Seconds {
+		if s[0] > 0 && s[1] > 0 {
+			gains = append(gains, math.Log(s[0]/s[1]))
+		}
+	}
+	r.undecided = true
+	if isBetter(gains) || stat.Mean(gains, nil) <= math.Log(promising) {
+		r.gains, r.switched, r.undecided = gains, true, false
+	}
+}
