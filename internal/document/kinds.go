@@ -62,8 +62,8 @@ func kinds() []kind {
 		{Gate, "2.2.0", "a comparison", "gpuprof gate", "a file written by gpuprof gate", "which gpuprof report takes"},
 		// 2.1.0: ids of rules, as in a run. 2.2.0: the goal latency with its rate. 2.3.0: latencies of the callers as
 		// well, and the driver. 2.4.0: how late requests were sent. 2.5.0: the user's own program.
-		// Tune 2.7.0: the findings of a recording beside the gains. Claims 2.5.0: claims on the user's own program.
-		{Tune, "2.7.0", "a tuning result", "gpuprof tune", "the file that gpuprof tune left, or start again with another -o FILE", "which gpuprof report and tune --resume take"},
+		// Tune 2.8.0: settings that one process switched. Claims 2.5.0: claims on the user's own program.
+		{Tune, "2.8.0", "a tuning result", "gpuprof tune", "the file that gpuprof tune left, or start again with another -o FILE", "which gpuprof report and tune --resume take"},
 		{Claims, "2.5.0", "a test of claims", "gpuprof tune --claims", "the file that gpuprof tune --claims left", "which gpuprof report and tune --claims --resume take"},
 		// 2.1.0: kind; the line to change in a PyTorch program is "pytorch", which was "knob";
 		// warnings carry their fix apart. 2.2.0: answer.

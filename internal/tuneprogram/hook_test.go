@@ -103,7 +103,7 @@ func TestSettingsTakeHold(t *testing.T) {
 		{"threads", map[string]any{"threads": 1}, "threads=16", "threads", func(s told) bool { return s.Threads == 1 }},
 		{"fused", map[string]any{"fused": true}, "", "fused", func(s told) bool { return s.Used[0] == [2]any{false, true} }},
 		{"foreach", map[string]any{"foreach": true}, "", "foreach", func(s told) bool { return s.Used[0] == [2]any{true, false} }},
-		{"collect", map[string]any{"remove": []string{"gc.collect"}}, "collect=1", "remove gc.collect", func(s told) bool { return s.Collected[0] }},
+		{"collect", map[string]any{"remove": []string{"gc.collect"}}, "collect=1", "remove gc.collect", func(s told) bool { return !s.Collected[0] }},
 		{"anomaly", map[string]any{"anomaly_off": true}, "anomaly=1", "anomaly_off", nil},
 		{"deterministic", map[string]any{"deterministic_off": true}, "deterministic=1", "deterministic_off", nil},
 		{"gradients", map[string]any{"set_to_none": true}, "keep=1", "set_to_none", nil},

@@ -89,7 +89,7 @@ func (c *Command) Run(ctx context.Context, s Set, p Plan, limit time.Duration) (
 // Switch implements Runner.
 func (c *Command) Switch(ctx context.Context, cells Cells, warm int, limit time.Duration) (tune.ProgramRun, error) {
 	run := tune.ProgramRun{Key: cells.Key(), Plan: [2]int{warm, cells.countSteps()}}
-	err := c.runHooked(ctx, &run, nil, hookConfig{Settings: map[string]any{}, Blocks: cells.config()}, limit)
+	err := c.runHooked(ctx, &run, cells.Base, hookConfig{Settings: cells.Base.hookSettings(), Blocks: cells.config()}, limit)
 	return run, err
 }
 

@@ -188,8 +188,12 @@ func (e *engine) tookHold(s Setting, r tune.ProgramRun) string {
 	return ""
 }
 
-// compareSets runs two sets in turns until the gain is clear or the pairs are spent; base is the slower guess.
+// compareSets runs two sets in turns until the gain is clear or the pairs are spent; base is the slower guess. Sets
+// that differ by what one process can switch need no pairs.
 func (e *engine) compareSets(base, tuned Set, phase string) (gains []float64, err error) {
+	if gains, err = e.switchedGains(base, tuned, phase); err != nil || gains != nil {
+		return gains, err
+	}
 	for k := range additionPairs {
 		if !e.fitsBudget(1, 1+reserve, tuned) {
 			return gains, nil

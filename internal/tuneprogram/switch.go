@@ -17,8 +17,10 @@ var switchable = [...]string{"remove", "anomaly_off", "set_to_none", "determinis
 	"tf32", "threads", "foreach", "fused"}
 
 // Cells describes the blocks of one process: every setting is off for Steps steps, on for 2 Steps and off for Steps
-// again, Blocks times, the settings in turns. One step behind each switch is not timed.
+// again, Blocks times, the settings in turns. One step behind each switch is not timed. Both sides have the settings
+// of Base.
 type Cells struct {
+	Base          Set
 	Settings      []Setting
 	Steps, Blocks int
 }
@@ -41,7 +43,11 @@ func (c Cells) Key() string {
 	for i, s := range c.Settings {
 		names[i] = s.Name()
 	}
-	return "switched in one process: " + strings.Join(names, ", ")
+	key := "switched in one process: " + strings.Join(names, ", ")
+	if len(c.Base) > 0 {
+		key += " beside " + c.Base.Key()
+	}
+	return key
 }
 
 // countSteps is the number of steps that the blocks take, stepsOfBlock that of one block of every setting.
@@ -51,7 +57,7 @@ func (c Cells) stepsOfBlock() int { return len(c.Settings) * (4*c.Steps + 3) }
 func (c Cells) config() *blockConfig {
 	out := &blockConfig{Steps: c.Steps, Count: c.Blocks}
 	for _, s := range c.Settings {
-		out.Settings = append(out.Settings, blockSetting{s.Name(), s.Hook})
+		out.Settings = append(out.Settings, blockSetting{s.Name(), c.Base.addSetting(s).hookSettings()})
 	}
 	return out
 }
@@ -73,24 +79,12 @@ func (e *engine) switchSettings() error {
 	if len(rows) == 0 || e.p.Metric != tune.PerStep {
 		return nil
 	}
-	step := e.plain[len(e.plain)-1].Cost
-	c := Cells{Steps: min(max(int(math.Ceil(cellTime.Seconds()/step)), leastCell), mostCell)}
+	c := Cells{}
 	for _, r := range rows {
 		c.Settings = append(c.Settings, r.Setting)
 	}
-	c.Blocks = min(mostBlocks, int(shareOfBudget*e.Budget.Seconds()/(step*float64(c.stepsOfBlock()))))
-	if h := e.plain[0].Hook; h.Ended { // it has no more steps than those
-		c.Blocks = min(c.Blocks, e.plan.Steps/c.stepsOfBlock())
-	}
-	if c.Blocks < leastBlocks || !e.fitsBudget(1, earlyPairs, nil) {
-		return nil
-	}
-	took := time.Duration(step * float64(c.countSteps()) * float64(time.Second))
-	plan := Plan{e.plan.Warm, c.countSteps()}
-	r, err := e.runOnce(c.Key(), plan, "comparing in one process", func() (tune.ProgramRun, error) {
-		return e.Runner.Switch(e.ctx, c, plan.Warm, e.timeLimit(nil)+3*took)
-	})
-	if err != nil || r.Failed != "" { // a setting that fails is found by its own run
+	r, err := e.runCells(c, "comparing in one process")
+	if err != nil {
 		return err
 	}
 	for _, b := range r.Blocks {
@@ -99,6 +93,41 @@ func (e *engine) switchSettings() error {
 		}
 	}
 	return nil
+}
+
+// runCells runs as many blocks as the program and the budget have room for: none is no failure. A setting with which
+// the program fails is found by a run of its own.
+func (e *engine) runCells(c Cells, phase string) (r tune.ProgramRun, err error) {
+	step := e.plain[len(e.plain)-1].Cost
+	c.Steps = min(max(int(math.Ceil(cellTime.Seconds()/step)), leastCell), mostCell)
+	c.Blocks = min(mostBlocks, int(shareOfBudget*e.Budget.Seconds()/(step*float64(c.stepsOfBlock()))))
+	if h := e.plain[0].Hook; h.Ended { // it has no more steps than those
+		c.Blocks = min(c.Blocks, e.plan.Steps/c.stepsOfBlock())
+	}
+	if c.Blocks < leastBlocks || !e.fitsBudget(1, earlyPairs, c.Base) {
+		return r, nil
+	}
+	took := time.Duration(step * float64(c.countSteps()) * float64(time.Second))
+	plan := Plan{e.plan.Warm, c.countSteps()}
+	return e.runOnce(c.Key(), plan, phase, func() (tune.ProgramRun, error) {
+		return e.Runner.Switch(e.ctx, c, plan.Warm, e.timeLimit(c.Base)+3*took)
+	})
+}
+
+// switchedGains are the gains of a set over another with one setting less, by blocks of one process; nil where they
+// need fresh processes.
+func (e *engine) switchedGains(base, tuned Set, phase string) ([]float64, error) {
+	more := slices.DeleteFunc(slices.Clone(tuned), func(s Setting) bool {
+		return slices.ContainsFunc(base, func(had Setting) bool { return had.Name() == s.Name() })
+	})
+	if len(more) != 1 || len(tuned) != len(base)+1 || !e.canSwitch(more[0]) || e.p.Metric != tune.PerStep {
+		return nil, nil
+	}
+	r, err := e.runCells(Cells{Base: base, Settings: more}, phase)
+	if err != nil || len(r.Blocks) == 0 {
+		return nil, err
+	}
+	return gainsOfBlocks(r.Blocks[0]), nil
 }
 
 // canSwitch reports whether the hook can switch a setting within a process. The state of a fused optimizer is on the
@@ -114,17 +143,25 @@ func (e *engine) canSwitch(s Setting) bool {
 
 // useBlocks takes over the gains of blocks, unless they leave open whether a setting that looks faster is.
 func (r *row) useBlocks(b tune.Switched) {
-	if b.Took == 0 || len(b.Seconds) < leastBlocks {
+	gains := gainsOfBlocks(b)
+	if r.undecided = len(gains) > 0; !r.undecided {
 		return
 	}
-	gains := make([]float64, 0, len(b.Seconds))
+	if isBetter(gains) || stat.Mean(gains, nil) <= math.Log(promising) {
+		r.gains, r.switched, r.undecided = gains, true, false
+	}
+}
+
+// gainsOfBlocks are logarithms of how many times faster a setting was; nil where there are too few, or it never took
+// hold.
+func gainsOfBlocks(b tune.Switched) (gains []float64) {
 	for _, s := range b.Seconds {
 		if s[0] > 0 && s[1] > 0 {
 			gains = append(gains, math.Log(s[0]/s[1]))
 		}
 	}
-	r.undecided = true
-	if isBetter(gains) || stat.Mean(gains, nil) <= math.Log(promising) {
-		r.gains, r.switched, r.undecided = gains, true, false
+	if b.Took == 0 || len(gains) < leastBlocks {
+		return nil
 	}
+	return gains
 }

@@ -100,8 +100,18 @@ func TestSwitchEach(t *testing.T) {
 			t.Errorf("%s was switched on for %d steps: %v", name, on[name], on)
 		}
 	}
-	if removed := len(run.said.Collected) - len(slices.DeleteFunc(slices.Clone(run.said.Collected), func(v bool) bool { return v })); removed == 0 {
-		t.Error("gc.collect was never called: it comes back while its setting is off")
+	if off := slices.Index(run.said.Collected, false); off < 0 || !slices.Contains(run.said.Collected[off:], true) {
+		t.Errorf("gc.collect collects again while its setting is off: %v", run.said.Collected)
+	}
+}
+
+// TestSwitchBeside: a set that both sides have is on from the start, off and on.
+func TestSwitchBeside(t *testing.T) {
+	c := Cells{Base: setOf("gc.collect", "removed", map[string]any{"remove": []string{"gc.collect"}}), Steps: 1, Blocks: 4,
+		Settings: []Setting{switched("fused", "True", map[string]any{"fused": true})}}
+	run := switchTrain(t, c, 2, "collect=1")
+	if run.blocks["fused=True"] != 4 || run.took["fused=True"] == 0 || slices.Contains(run.said.Collected, true) {
+		t.Errorf("run %+v", run)
 	}
 }
 

@@ -13,6 +13,7 @@ class Blocks:
         self.hook = hook
         self.names = [one["name"] for one in config["settings"]]
         self.settings = [one["hook"] for one in config["settings"]]
+        self.off = dict(hook.set)  # of both sides
         self.steps = config["steps"]
         self.cells = self.order(config["count"])
         self.cell = None
@@ -34,11 +35,11 @@ class Blocks:
     def advance(self):
         self.cell = next(self.cells, None)
         if self.cell is None:
-            self.hook.settings.switch({})
+            self.hook.settings.switch(self.off)
             return False
         _, which, on, _ = self.cell
         self.made, self.taken = 0, sum(self.hook.applied.values())
-        self.hook.settings.switch(self.settings[which] if on else {})
+        self.hook.settings.switch(self.settings[which] if on else self.off)
         return True
 
     def border(self):

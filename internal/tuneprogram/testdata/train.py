@@ -34,6 +34,15 @@ def state():
     }
 
 
+def collects():
+    """Whether a call of gc.collect() collects."""
+    ran = []
+    gc.callbacks.append(lambda phase, info: ran.append(phase))
+    gc.collect()
+    gc.callbacks.pop()
+    return len(ran) > 0
+
+
 collected, ended, states = [], False, []
 if options.get("threads"):
     torch.set_num_threads(int(options["threads"]))
@@ -60,7 +69,7 @@ try:
             loss.backward()
             optimizer.step()
             if options.get("collect") == "1":
-                collected.append(gc.collect() is not None)
+                collected.append(collects())
             if options.get("fail") == "1":
                 raise RuntimeError("the loss is not finite")
             states.append(state())
