@@ -106,8 +106,8 @@ type work struct {
 	pre  device.Buffer // before the gate
 }
 
-// backBuffers are the cotangents and what a step that goes back ends with. Layers share those of a layer; dy and db are
-// summed over layers.
+// backBuffers has the cotangents and the results of a backward pass. All layers share the buffers of one layer; dy and
+// db are summed over layers.
 type backBuffers struct {
 	rho, energy, drho        device.Buffer // [rows], [1], [rows]
 	losses                   device.Buffer // of rows, in training
