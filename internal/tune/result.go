@@ -28,7 +28,7 @@ const (
 	Latency Goal = "latency"
 )
 
-// Goals are all of them.
+// Goals lists all goals.
 func Goals() []Goal { return []Goal{Time, Throughput, Energy, Memory, Latency} }
 
 // Verdict is the effect of changing a knob.

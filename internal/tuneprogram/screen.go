@@ -58,7 +58,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// isLive reports whether more pairs of it may be worth their time.
+// isLive reports whether further pairs of a setting may be worth their time.
 func (r *row) isLive() bool {
 	return r.failed == "" && r.worse == "" && (len(r.gains) == 0 || r.meanGain() >= math.Log(hopeless) &&
 		(len(r.gains) == 1 || r.meanGain() > math.Log(promising)))
@@ -115,7 +115,7 @@ func (e *engine) checkRow(r *row, tuned tune.ProgramRun) error {
 	return nil
 }
 
-// rankOf orders checks by how much they object.
+// rankOf orders checks of the losses by how strongly they speak against a setting.
 func rankOf(c tune.LossCheck) float64 {
 	order := []tune.Same{tune.NotChecked, tune.SameBits, tune.Within, tune.Incomparable, tune.Changed}
 	return float64(slices.Index(order, c.Verdict)) + math.Min(math.Abs(c.Deviation), 1)/2

@@ -24,7 +24,7 @@ type crew struct {
 	_     [48]byte
 
 	chunk int
-	// The loop; only the caller writes them, while no helper is in it.
+	// The loop's bounds and body. Only the caller writes them, while no helper is inside.
 	number, rows int
 	enough       int64
 	do           func(lo, hi int) int

@@ -54,7 +54,6 @@ func microOf(set gpuprof.Settings) int {
 // isTraining reports whether a step ends with new parameters.
 func (s *session) isTraining() bool { return optim.Trains(s.set) }
 
-// computesForces reports whether a step computes forces.
 func (s *session) computesForces() bool { return s.set["pass"] == passForces }
 
 // keepsValues reports whether the layers' values stay until the backward pass.
@@ -115,7 +114,7 @@ type backBuffers struct {
 	dy, db, slope, f, forces device.Buffer
 }
 
-// layerBack are the cotangents of a layer.
+// layerBack has the cotangents of a layer's results.
 type layerBack struct{ dout, dpre, dmid, dw, da device.Buffer }
 
 // request is device memory that the session takes.

@@ -68,7 +68,7 @@ type recording struct {
 	partial       scratchRef        // of the metrics
 }
 
-// newRecording describes it; nothing is allocated.
+// newRecording plans a recording and allocates no memory.
 func newRecording(set gpuprof.Settings, net *gru) *recording {
 	r := &recording{window: windowOf(set), every: levelsKept(set)}
 	r.u = newUnroll(net, r.every)
