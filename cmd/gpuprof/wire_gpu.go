@@ -247,7 +247,7 @@ type gpuSight struct {
 	noTelemetry error
 }
 
-// lookAtGPUs fails only where neither shows a GPU; NVML may be open then, too.
+// lookAtGPUs finds GPUs through CUDA and NVML. It fails only if both find none; NVML may be open even then.
 func (w *wiring) lookAtGPUs() (doctor.GPUs, error) {
 	s := &gpuSight{w: w}
 	if s.lib, s.noTelemetry = nvml.Open(); s.noTelemetry == nil {

@@ -163,7 +163,8 @@ func (e *engine) plainRun(phase string) (tune.ProgramRun, error) {
 	return r, nil
 }
 
-// lossRuns limits the runs of the unchanged program whose losses compare with the first run's.
+// lossRuns is the largest number of runs of the unchanged program of which the losses are compared with those of the
+// first run.
 const lossRuns = 4
 
 // tookHold returns the reason why a setting of the hook did not act in a run; "" if it acted.
