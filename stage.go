@@ -39,7 +39,7 @@ const (
 	RoleStaging
 )
 
-// String is the role as StageResult.Role holds it.
+// String returns the role's name in StageResult.Role.
 func (r StageRole) String() string {
 	names := [...]string{"compute", "transfer", "result", "sync", "slot", "input", "sample", "collate", "staging"}
 	if int(r) >= len(names) {

@@ -89,7 +89,7 @@ type Observer interface {
 
 // Joiner is a session whose main stream does not wait for all that its steps enqueue.
 type Joiner interface {
-	// Join makes the main stream wait for it. It allocates nothing.
+	// Join makes the main stream wait for all enqueued work of the session. It allocates nothing.
 	Join() error
 }
 

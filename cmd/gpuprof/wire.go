@@ -46,7 +46,7 @@ func (w *wiring) tables() *cli.Tables {
 	}
 }
 
-// machine hands doctor what it examines.
+// machine returns the functions with which doctor examines the machine.
 func (w *wiring) machine() *doctor.Machine {
 	return &doctor.Machine{Examine: w.examineMachine, ExamineGPUs: w.examineGPUs, Faults: w.machineAccounts, KernelLog: w.readKernelLog, GPUs: w.lookAtGPUs}
 }

@@ -43,8 +43,8 @@ func (w *wiring) examineGPUs() []gpuprof.CheckLine {
 	return append(append([]gpuprof.CheckLine{w.examineCUDA(), telemetry, w.examineKernels()}, w.examineLibraries()...), lines...)
 }
 
-// instrumentsOf are NVML's of a CUDA device, and what closes them; nil where
-// there are none, which doctor explains.
+// instrumentsOf returns the NVML instruments of a CUDA device, and a function that closes them. It returns nil for
+// other devices and without NVML; doctor shows the reason.
 func (w *wiring) instrumentsOf(dev device.Device) (in measure.Instruments, done func()) {
 	nothing := func() {}
 	gpu, ok := dev.(*cuda.Device)
@@ -247,7 +247,7 @@ type gpuSight struct {
 	noTelemetry error
 }
 
-// lookAtGPUs fails only where neither shows a GPU; NVML may be open then, too.
+// lookAtGPUs finds GPUs through CUDA and NVML. It fails only if both find none; NVML may be open even then.
 func (w *wiring) lookAtGPUs() (doctor.GPUs, error) {
 	s := &gpuSight{w: w}
 	if s.lib, s.noTelemetry = nvml.Open(); s.noTelemetry == nil {

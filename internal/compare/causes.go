@@ -160,8 +160,9 @@ func middleHalf(x []float64) []int {
 	return order[cut : len(x)-cut]
 }
 
-// explainDifferences names possible reasons for a change: knobs first, then the environment, then the code. These data cannot
-// separate several reasons of the first kind that differs, and the text then lists them all as possible.
+// explainDifferences names possible reasons for a change: the differing knobs, else the differing environment, else
+// the code. The data cannot separate several knobs, or several fields of the environment; the text then lists all of
+// them as possible.
 func explainDifferences(diffs []Difference) string {
 	for _, kind := range []string{kindKnob, kindEnvironment, kindCode} {
 		var names []string

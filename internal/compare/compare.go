@@ -57,7 +57,8 @@ type MetricData struct {
 	// Rate is the requests per second under which it was measured; 0 for none. Figures of
 	// different rates do not compare.
 	Rate float64
-	// UnderLoad: callers of a service saw it. It is no part of the step.
+	// UnderLoad marks a metric that the callers of a service saw, such as a latency. Such a metric is not a part of the
+	// step.
 	UnderLoad bool
 	// SenderLate: the load generator sent requests so late that the figures measure the generator. Only sides
 	// measured in turns compare by them, since the generator may be equally late on both.

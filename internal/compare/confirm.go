@@ -54,8 +54,8 @@ func (e *entry) rhythmPValue(order []bool) float64 {
 	return stats.FindRhythm(interleaveRuns(e.blocks.Deviations(), order))
 }
 
-// beyondDoubt is the p-value of endEarly for more (sign 1) or less (-1). A block
-// that disagrees settles it, and the test is saved.
+// beyondDoubt returns the p-value of endEarly's test for a larger value (sign 1) or a smaller one (-1). It returns 1
+// without a test if a block is within the limit.
 func (e *entry) beyondDoubt(boot *stats.Bootstrap, sign float64) float64 {
 	delta, limit := e.limits()
 	if slices.ContainsFunc(e.blocks.Ratios, func(d float64) bool { return sign*d <= limit }) {

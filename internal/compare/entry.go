@@ -163,7 +163,8 @@ func (e *entry) fillSides(paired bool) {
 	}
 }
 
-// usableRuns are the runs of a side that measured the metric, and are its own.
+// usableRuns returns the runs of a side that measured the metric. If the load generator sent late it returns none,
+// unless the sides are paired.
 func (e *entry) usableRuns(m *MetricData, side int, name string, paired bool) [][]float64 {
 	if m.SenderLate && !paired {
 		e.blockVerdict(blameSender, fmt.Sprintf("the sender of the %s side's requests was late, and this is its own", name))

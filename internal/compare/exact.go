@@ -43,8 +43,8 @@ func (e *entry) exactVerdict() {
 	}
 }
 
-// exactCounts are the sorted values of a counter on both sides, to the digits that the
-// side which was stored with fewer has.
+// exactCounts returns the sorted values of a counter on both sides, rounded to the digits of the side that was stored
+// with fewer.
 func (e *entry) exactCounts() (old, now []float64) {
 	digits := 0
 	for _, m := range e.sides {

@@ -83,7 +83,7 @@ const (
 	kindBudget   = "budget"
 )
 
-// headOf is the head of a comparison of such sides.
+// headOf returns the head of a comparison document; sides is Comparison.Sides.
 func headOf(sides string, by gpuprof.Tool) gpuprof.Head {
 	if sides == kindGate {
 		return document.NewHead(document.Gate, by)
@@ -91,7 +91,8 @@ func headOf(sides string, by gpuprof.Tool) gpuprof.Head {
 	return document.NewHead(document.Comparison, by)
 }
 
-// blockAll finds what forbids any verdict, and any verdict on times.
+// blockAll blocks the verdicts of all metrics if the sides are not comparable or incomplete, and the verdicts on times
+// if one side was throttled more.
 func (b *bench) blockAll() {
 	every := func(why blame, text string) {
 		for _, e := range b.entries {

@@ -8,7 +8,7 @@ type Learned struct {
 	From string // "41 sessions of s3://perf/gpuprof"
 	// Spread is a standard deviation by metric, a share; a metric without an entry gets the assumed spread.
 	Spread map[string]float64
-	// Scatter is the part of it by which commits differ for no reason, where that is known.
+	// Scatter is the part of Spread between builds of equal code, by metric, where this part was measured.
 	Scatter map[string]float64
 }
 

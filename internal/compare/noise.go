@@ -58,7 +58,7 @@ type MetricNoise struct {
 	Spread float64 `json:"spread"`
 	// SlowShare is the share of processes that are outliers, 0 to 1.
 	SlowShare float64 `json:"slow_share"`
-	// Estimator is by what rule a gate judges under such noise.
+	// Estimator is the rule by which a gate judges under such noise.
 	Estimator stats.Rule `json:"estimator"`
 }
 

@@ -21,7 +21,7 @@ type early struct {
 	is     gpuprof.DocumentKind
 }
 
-// earlyFiles is the table of them; the first row that fits holds.
+// earlyFiles is the table of early files; the first row that fits a file applies.
 func earlyFiles() []early {
 	return []early{
 		{"files", "", Comparison},

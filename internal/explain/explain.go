@@ -27,7 +27,7 @@ const (
 	Term    Kind = "term"
 )
 
-// Kinds lists them in the order of documents.
+// Kinds lists the kinds in the order of documents.
 func Kinds() []Kind { return []Kind{Rule, Warning, Column, Term} }
 
 // Entry is the text about one thing.

@@ -112,7 +112,6 @@ func failureText(err error) string {
 	return document.CleanText(err.Error())
 }
 
-// summariseBlocks summarises the blocks of one kind.
 func summariseBlocks(run *gpuprof.Run, clocks []float64) *Reached {
 	out := &Reached{steps: slices.Concat(run.Step.Runs...), rates: slices.Concat(run.Throughput.Series.Runs...), Clock: gpuprof.Number(knownMedian(clocks))}
 	s := stats.Summarise("s", out.steps)

@@ -254,7 +254,6 @@ func (r *Report) noteUndecided(j *judged, who string) {
 	}
 }
 
-// evenReason returns the reason of the verdict Even.
 func (r *Report) evenReason(who, others string) string {
 	switch r.unsure {
 	case 0:

@@ -66,7 +66,6 @@ func (t *tally) metricRow(name, unit string) (Metric, bool) {
 		Slowest: t.rows[:min(slowest, len(t.rows))]}, true
 }
 
-// rankResult is the result of one rank.
 type rankResult struct {
 	from *Object
 	*compare.Result

@@ -104,7 +104,8 @@ func (m *Metric) exceedsThreshold(old, now, threshold float64) bool {
 	return now > old && now >= old*(1+threshold)
 }
 
-// firstAfter returns the index of the first session after a commit; 0 for all.
+// firstAfter returns the index of the first session after a commit, or 0, that is every session, if the commit is
+// empty or older than all sessions.
 func (t *Trend) firstAfter(commit string, order Order) int {
 	rank, ranked := order[Commit{ID: commit}.Short()]
 	for i := len(t.Sessions) - 1; i >= 0 && commit != ""; i-- {

@@ -41,7 +41,7 @@ func NewStore(b bucket.Bucket, cache string) *Store {
 	return &Store{bucket: b, cache: cache, compressor: sync.OnceValues(bucket.NewCompressor)}
 }
 
-// compress compresses with zstd.
+// compress compresses text with zstd.
 func (s *Store) compress(text []byte) ([]byte, error) {
 	z, err := s.compressor()
 	if err != nil {

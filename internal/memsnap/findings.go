@@ -94,7 +94,6 @@ func (f Finding) weighSeverity(d *Device) Finding {
 	return f
 }
 
-// ruleInput is the input of a rule.
 type ruleInput struct {
 	*Device
 	r     *Replay

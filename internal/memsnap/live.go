@@ -44,7 +44,6 @@ func (l *liveRows) find(addr uint64) (at int, found bool) {
 	return at, false
 }
 
-// rowAt returns the row in a slot.
 func (l *liveRows) rowAt(at int) int { return int(l.slots[at].after - 1) }
 
 // set adds an address.

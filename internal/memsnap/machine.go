@@ -156,7 +156,6 @@ func (m *machine) run() error {
 	}
 }
 
-// executeOpcode executes one opcode.
 func (m *machine) executeOpcode(op byte) error {
 	switch op {
 	case '(':
@@ -198,7 +197,6 @@ func (m *machine) executeOpcode(op byte) error {
 
 func (m *machine) push(k valueKind, v uint64) { m.stack = append(m.stack, value{k, v}) }
 
-// pushContainer pushes an empty container.
 func (m *machine) pushContainer(dict bool) error {
 	i := len(m.open)
 	if n := len(m.spare); n > 0 {

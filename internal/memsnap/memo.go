@@ -78,7 +78,6 @@ func (m *machine) renumber(at int, w uint32) {
 	}
 }
 
-// memoEntry returns a memo entry.
 func (m *machine) memoEntry(at int) uint32 {
 	if c := m.memo.chunks[at/chunk]; c != nil {
 		return c[at%chunk]

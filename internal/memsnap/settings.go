@@ -147,8 +147,8 @@ func (c *ruleInput) addServing(f *Finding) bool {
 	return true
 }
 
-// findSettingInert finds settings without which the allocator makes the same driver calls. The check passes without
-// modelling garbage_collection_threshold, so that setting returned nothing.
+// findSettingInert finds settings that change no call to the driver. garbage_collection_threshold is one of them if
+// the replay matches the recording, since the replay does not model that setting.
 func findSettingInert(c *ruleInput) (Finding, bool) {
 	if !c.Check.Passed || len(c.WhatIf) == 0 || !c.WhatIf[0].Exact {
 		return Finding{}, false

@@ -154,7 +154,6 @@ const (
 // tracePart is the part of the columns that belongs to one device.
 type tracePart struct{ first, last, allocs, lastAlloc int }
 
-// originOf returns the origin of an allocation.
 func (s *Snapshot) originOf(a *allocation) *origin { return &s.origins[a.from] }
 
 // Devices returns the number of devices with traces or segments in the file.

@@ -86,7 +86,6 @@ func (r *Replay) recordedUpTo(last int) (peak int64, allocs, frees int) {
 	return peak, allocs, frees
 }
 
-// settingReplayer replays settings.
 type settingReplayer struct {
 	r       *Replay
 	b       *budget

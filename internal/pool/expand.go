@@ -81,7 +81,6 @@ func (p *Pool) mapHole(b *Block, bytes int64) (*Block, error) {
 	return b, nil
 }
 
-// addHole adds a hole.
 func (p *Pool) addHole(b *Block) {
 	b.hole, b.idle = true, false
 	b.of.holes.insert(b)

@@ -26,7 +26,7 @@ var (
 // Order is the choice among idle blocks of equal size, the least first.
 type Order uint8
 
-// The orders of PyTorch's versions.
+// The choice among idle blocks of equal size, by PyTorch version.
 const (
 	BySegment Order = iota // from 2.13: the number of the segment, then the address
 	ByBlock                // 2.12: the number of the block

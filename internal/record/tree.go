@@ -16,8 +16,8 @@ import (
 const (
 	// sampleEvery is the shortest telemetry interval: it resolves the phases of a program at negligible cost.
 	sampleEvery = 500 * time.Millisecond
-	// sampleCost limits the sampling to one part in so many of a processor's time. Time in which the sampler waits
-	// for a processor costs the program nothing.
+	// sampleCost limits the sampling to 1/sampleCost of a processor's time. Time in which the sampler waits for a
+	// processor costs the program nothing.
 	sampleCost = 500
 	// capacity is the number of readings in a track. A longer run keeps every second reading and continues at half
 	// the rate.

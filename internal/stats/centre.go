@@ -71,5 +71,5 @@ func hasTwoLevels(runs [][]float64, slack float64) bool {
 	return 2*found >= len(runs)
 }
 
-// meanDistance returns the mean distance from the median.
+// meanDistance returns the mean distance of values from their median.
 func meanDistance(xs []float64) float64 { return distanceSum(xs) / float64(len(xs)) }

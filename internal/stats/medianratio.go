@@ -135,7 +135,6 @@ func (d *pooledMedian) median(picks []int) float64 {
 	return d.values[g-1] + (d.values[g]-d.values[g-1])*(middle-below)/(upTo-below)
 }
 
-// blockSample is a sample with the index of its block.
 type blockSample struct {
 	value float64
 	block int

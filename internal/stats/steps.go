@@ -336,7 +336,7 @@ func (s *stepFinder) locateChange(at int) (first, last int) {
 	return first, last
 }
 
-// distanceSum returns the sum of the distances from the median.
+// distanceSum returns the sum of the distances from x's median.
 func distanceSum(x []float64) (sum float64) {
 	centre := Median(x)
 	for _, v := range x {

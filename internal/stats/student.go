@@ -9,8 +9,8 @@ import (
 // gonum's StudentsT loses digits near the median and for many degrees of freedom: at 1e15 its 97.5 % point is 3.23
 // instead of 1.96 (TestStudentOfLibrary).
 
-// Degrees of freedom from which Student's t is computed from the normal distribution: by Hill's expansion to 1e-13,
-// and to the last digit.
+// Degrees of freedom from which Student's t is approximated by the normal distribution: with Hill's expansion, whose
+// error is below 1e-13, and without it, where the two are equal in float64.
 const (
 	normalLike = 1e4
 	normal     = 1e100

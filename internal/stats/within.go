@@ -32,10 +32,10 @@ const (
 //     8 blocks (Schmeiser, Operations Research 30, 1982), which extends beyond the
 //     observed samples if they are few.
 //
-// The data determine the length of a block: K is 32, 16, 8 and 5, if 8 samples are left for each of the 5 (otherwise
-// down to 3), and the widest interval counts. If the variance still grows with the length, K is 4 and 3 too: blocks
-// must be longer than the correlation of samples (Politis and White, Econometric Reviews 23, 2004). The work is of
-// the order of one sort of the samples.
+// The interval is the widest over the lengths of blocks. The number of blocks K is 32, 16, 8 and 5, where blocks have
+// two samples or more. With fewer than 40 samples K goes further down, to an eighth of the samples, at least 3. If the
+// variance still grows with the block's length, K is 4 and 3 too: blocks must be longer than the correlation of
+// samples (Politis and White, Econometric Reviews 23, 2004). The work is of the order of one sort of the samples.
 func withinInterval(x, sorted []float64, median float64) (lo, hi float64) {
 	n := len(x)
 	if n < fewestSamples {

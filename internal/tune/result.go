@@ -28,7 +28,7 @@ const (
 	Latency Goal = "latency"
 )
 
-// Goals are all of them.
+// Goals lists all goals.
 func Goals() []Goal { return []Goal{Time, Throughput, Energy, Memory, Latency} }
 
 // Verdict is the effect of changing a knob.
@@ -80,7 +80,7 @@ type Result struct {
 	// Findings are hints from the figures of the start about its knobs; tune tried those knobs first. Nil: the start
 	// was not measured so.
 	Findings []Hint `json:"findings,omitempty"`
-	// Confirmations are the settings taken to fresh processes, with what came of it.
+	// Confirmations are the settings measured again in fresh processes, with their results.
 	Confirmations []Confirmation `json:"confirmations"`
 	Effects       []Effect       `json:"effects"`
 	Curves        []Curve        `json:"curves"`

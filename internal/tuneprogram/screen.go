@@ -60,7 +60,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// isLive reports whether more pairs of it may be worth their time.
+// isLive reports whether further pairs of a setting may be worth their time.
 func (r *row) isLive() bool {
 	if r.switched {
 		return r.failed == "" && r.worse == "" && r.losses == nil && r.meanGain() > math.Log(promising)
@@ -121,7 +121,7 @@ func (e *engine) checkRow(r *row, tuned tune.ProgramRun) error {
 	return nil
 }
 
-// rankOf orders checks by how much they object.
+// rankOf orders checks of the losses by how strongly they speak against a setting.
 func rankOf(c tune.LossCheck) float64 {
 	order := []tune.Same{tune.NotChecked, tune.SameBits, tune.Within, tune.Incomparable, tune.Changed}
 	return float64(slices.Index(order, c.Verdict)) + math.Min(math.Abs(c.Deviation), 1)/2
@@ -169,7 +169,8 @@ func (e *engine) plainRun(phase string) (tune.ProgramRun, error) {
 	return r, nil
 }
 
-// lossRuns limits the runs of the unchanged program whose losses compare with the first run's.
+// lossRuns is the largest number of runs of the unchanged program of which the losses are compared with those of the
+// first run.
 const lossRuns = 4
 
 // tookHold returns the reason why a setting of the hook did not act in a run; "" if it acted.

@@ -66,7 +66,6 @@ const (
 	longerThan            = 60 * time.Second // that a run may take beside several times a plain one
 )
 
-// engine is one search.
 type engine struct {
 	Options
 	ctx    context.Context

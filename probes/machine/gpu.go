@@ -94,7 +94,7 @@ func (g GPU) Fix() string {
 	return ""
 }
 
-// failedLine returns the driver's own reason why it cannot be used.
+// failedLine returns the driver's reason for being unusable.
 func (g GPU) failedLine() gpuprof.CheckLine { return gpuprof.FailedCheck(driverName, g.Driver.Err) }
 
 // driverName is the name of driverLine.

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Telemetry is the quantities watched during the run one below the other, over
-// the blocks in which samples were taken, with what disturbed them.
+// Telemetry draws the quantities measured during the run below each other, over the blocks in which samples were
+// taken, with the disturbances marked.
 func Telemetry(r *gpuprof.Run) *Figure {
 	f := newRunFigure("telemetry", "Telemetry during the run",
 		"For each quantity its readings over the time of the run, from the least to the most, with the blocks of samples behind them and marks at disturbed samples.", r)

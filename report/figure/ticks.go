@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// ticksOf are the labelled places of an axis that is so many units long.
+// ticksOf returns the labelled ticks of an axis of long pixels, about one tick per each pixels.
 func (a *Axis) ticksOf(long, each float64) []Tick {
 	most := int(min(max(long/each, 2), 9))
 	switch {

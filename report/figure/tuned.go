@@ -130,7 +130,7 @@ func ratioText(r ratioRow) string {
 	return gpuprof.FormatRatio(r.ratio) + " (" + gpuprof.FormatFactor(r.lo) + " to " + gpuprof.FormatFactor(r.hi) + ")"
 }
 
-// Claims is the speedup of each claim of a tuning guide that has one.
+// Claims draws the measured speedup of each claim of a tuning guide for which a speedup was measured.
 func Claims(r *tune.Result) *Figure {
 	f := newTuningFigure("effects", "Claims measured as a speedup", "For each claim of a guide the measured speedup with its interval, on logarithms.", r)
 	var all []ratioRow

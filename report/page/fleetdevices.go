@@ -70,7 +70,6 @@ func scalingText(d *fleet.Devices) string {
 	return fmt.Sprintf("together %s of the throughput that they have alone", view.Percent(d.Scaling.Ratio))
 }
 
-// ratioNote is the interval of a ratio.
 func ratioNote(r *gpuprof.Ratio) string {
 	if r == nil || !gpuprof.IsFinite(r.CI95[0]) || !gpuprof.IsFinite(r.CI95[1]) {
 		return ""

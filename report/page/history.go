@@ -14,8 +14,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// History is a program over its commits: a row for each benchmark and metric with its
-// trend, the changes, and what comes next.
+// History is the page of a program over its commits: alarms, changes, a row with the trend of each benchmark and
+// metric, and the latest commits.
 func History(r *history.Report) (*Page, error) {
 	if r == nil {
 		return nil, view.ErrNoRun("a history")

@@ -101,7 +101,6 @@ func sessionSection(r *history.Report) Section {
 	return out
 }
 
-// deviceAt is the device of a session.
 func deviceAt(t *history.Trend, session int) string {
 	for _, c := range t.Classes {
 		if session >= c.First && session <= c.Last {

@@ -69,8 +69,8 @@ func sweepIntervals(runs []*gpuprof.Run) string {
 	return kind
 }
 
-// What the table of a sweep's stages shows: at most so many, and none that is
-// below the share in every run.
+// The table of a sweep's stages shows at most mostShares stages, none with a smaller share than leastShare in every
+// run.
 const (
 	mostShares = 7
 	leastShare = 0.01

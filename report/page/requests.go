@@ -188,8 +188,8 @@ func scheduleText(o *loadtest.Requests, throughput float64) string {
 	return text + "."
 }
 
-// latencyTable is a row for the mean, each percentile and the largest, and a column for each
-// kind of time. With a late sender the rows that are its own are left out.
+// latencyTable has a row for the mean, each percentile and the largest latency, and a column for each kind of time. If
+// the load generator sent late, rows that its delay may have caused are left out.
 func latencyTable(q *loadtest.Requests) Table {
 	t := Table{Name: "Table of latencies", Noun: "percentile", Caption: latencyCaption(q),
 		Columns: []Column{{Title: "percentile", Left: true}, {Title: "latency"}, {Title: "95 % interval", Drop: 300}}}

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Rows of the operators against their bounds, and of what has no cost model.
+// Limits of the rows: operators against their bounds, and kernels without a cost model or collectives by size.
 const (
 	roofRows       = 5
 	unmodelledRows = 3

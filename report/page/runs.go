@@ -28,7 +28,7 @@ func Runs(runs []*gpuprof.Run) (*Page, error) {
 	return p.addExplanations()
 }
 
-// metaOf is the device and how it was measured.
+// metaOf returns the device's name and the way of measuring.
 func metaOf(r *gpuprof.Run) []string {
 	meta := []string{view.DeviceName(r)}
 	if how := view.HowMeasured(r); how != "" {

@@ -76,7 +76,7 @@ func isOutermost(x *analyze.Index, host int32) bool {
 	return x.Up(host, func(o *model.Host) bool { return o.Kind == model.Op || o.Kind == model.Annotation }) < 0
 }
 
-// drawsHost reports whether hostRows has a box.
+// drawsHost reports whether the main thread has an operator, range or call that hostRows draws.
 func drawsHost(x *analyze.Index) bool {
 	return slices.ContainsFunc(x.T.Host, func(h model.Host) bool {
 		return h.Lane == x.Main && h.End > h.Start && (h.Kind == model.API || h.Kind == model.Op || h.Kind == model.Annotation)

@@ -119,7 +119,6 @@ func formatPositive(v float64, format string) string {
 
 func factorSpan(ci [2]float64) string { return view.Interval(ci, gpuprof.FormatFactor) }
 
-// ratioCells are a ratio and its interval.
 func ratioCells(ratio float64, ci [2]float64) [2]Cell {
 	if !(ratio > 0) || !gpuprof.IsFinite(ratio) {
 		return [2]Cell{{}, {}}

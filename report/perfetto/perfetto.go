@@ -73,7 +73,6 @@ func runName(r *gpuprof.Run, vary []string) string {
 	return view.Cut(name, textLimit)
 }
 
-// device is an entry of deviceProperties.
 type device struct {
 	ID       int    `json:"id"`
 	Name     string `json:"name"`

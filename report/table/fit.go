@@ -82,7 +82,8 @@ func (b *block) countShown() int {
 	return n
 }
 
-// hasMinorUnit reports whether the block still prints a unit without keep.
+// hasMinorUnit reports whether the block still prints a minor unit, one that may be dropped before others: keep is
+// false.
 func (b *block) hasMinorUnit() bool {
 	return slices.ContainsFunc(b.units, func(u unit) bool { return !u.gone && !u.keep })
 }

@@ -137,8 +137,9 @@ func (s *runContext) loadingPeriod() float64 {
 	return (sample + collate) / workers
 }
 
-// displacedGain returns the seconds of a gain that the workers consume: while one thread does the avoidable work, they
-// have the host device's other CPUs. Without that work they compete with the kernels, and n CPUs share it.
+// displacedGain returns the part of a gain, in seconds, that loader workers take up. While one thread does avoidable
+// work, the workers use the other CPUs of the host device. Without that work the kernels and workers compete for all n
+// CPUs.
 func (s *runContext) displacedGain(gain float64) float64 {
 	n := s.cpus()
 	if s.cuda() || n <= 1 || s.figure(gpuprof.InputWorkers) <= 0 {

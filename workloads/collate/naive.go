@@ -28,8 +28,8 @@ func (l *naiveLists) boxSample(i int, s *sample, reuse bool) {
 	}
 }
 
-// assemble appends the boxed samples to the batch's lists and stores those. The short cut takes the lists of a single
-// sample unchanged.
+// assemble appends the boxed samples to the batch's lists, and writes the lists into the batch's arrays. With r.Short,
+// the lists of a single sample are written without a copy.
 func (l *naiveLists) assemble(b *batch, samples []sample, stride sizes, r *recipe) {
 	writeCounts(b.intField(fCounts), samples)
 	short := r.Short && len(samples) == 1

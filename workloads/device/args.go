@@ -45,7 +45,7 @@ type (
 	Float32 struct{ Arg }
 )
 
-// Set makes the argument memory from byte at of b on.
+// Set makes the argument the memory of b from byte offset at.
 func (a *Mem) Set(b Buffer, at int64) { a.Arg = Arg{b.Addr() + uint64(at), b} }
 
 // Set makes the argument v.

@@ -244,7 +244,7 @@ func (b *bench) measureAlone() error {
 	if len(b.target.CPUs) > 0 {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		// Where the thread may not move, it measures from where it is.
+		// A thread that may not move to these processors measures on its current one.
 		defer pin(b.target.CPUs)()
 	}
 	for _, phase := range []struct {

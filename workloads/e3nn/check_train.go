@@ -163,7 +163,7 @@ func (c *checker) checkFeatures(so *stageOps) error {
 	return nil
 }
 
-// featuresOf adds the share of one edge, of weights w, of its source's gradient.
+// featuresOf adds to the gradient of a source's features the contribution of edge e, whose path weights are w.
 func (c *checker) featuresOf(layer, e, row int, w, to []float64) error {
 	s := c.s
 	sh, mid := (s.model.LMax+1)*(s.model.LMax+1), s.model.Layers[layer].TP.Out.Dim()

@@ -24,7 +24,7 @@ type crew struct {
 	_     [48]byte
 
 	chunk int
-	// The loop; only the caller writes them, while no helper is in it.
+	// The loop's bounds and body. Only the caller writes them, while no helper is inside.
 	number, rows int
 	enough       int64
 	do           func(lo, hi int) int
@@ -58,8 +58,8 @@ func (c *crew) close() {
 	c.ended.Wait()
 }
 
-// run does all rows, in chunks taken in order, or as many as needed for the results of do to reach enough: it skips
-// only rows after those that it did, and the rows done reach enough.
+// run does rows in order, in chunks taken by several threads, until all rows are done or the sum of the results of do
+// reaches enough. Rows that are left out follow all rows done.
 func (c *crew) run(rows int, enough int64, do func(lo, hi int) int) {
 	c.open(rows, enough, do)
 	c.wakeHelpers()

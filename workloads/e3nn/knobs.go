@@ -82,7 +82,6 @@ func precisionKnob() workloads.Knob {
 // streamsThree is the value of streams that copies results during the next step.
 const streamsThree = "3"
 
-// streamsKnob returns the knob streams.
 func streamsKnob() workloads.Knob {
 	k := loop.StreamsKnob("2 copies batches on a stream beside the one that computes, 1 on the same; 3 also copies results on a third stream, beside the next step")
 	k.Values = append(k.Values, streamsThree)

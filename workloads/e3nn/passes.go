@@ -54,7 +54,6 @@ func microOf(set gpuprof.Settings) int {
 // isTraining reports whether a step ends with new parameters.
 func (s *session) isTraining() bool { return optim.Trains(s.set) }
 
-// computesForces reports whether a step computes forces.
 func (s *session) computesForces() bool { return s.set["pass"] == passForces }
 
 // keepsValues reports whether the layers' values stay until the backward pass.
@@ -106,8 +105,8 @@ type work struct {
 	pre  device.Buffer // before the gate
 }
 
-// backBuffers are the cotangents and what a step that goes back ends with. Layers share those of a layer; dy and db are
-// summed over layers.
+// backBuffers has the cotangents and the results of a backward pass. All layers share the buffers of one layer; dy and
+// db are summed over layers.
 type backBuffers struct {
 	rho, energy, drho        device.Buffer // [rows], [1], [rows]
 	losses                   device.Buffer // of rows, in training
@@ -115,7 +114,7 @@ type backBuffers struct {
 	dy, db, slope, f, forces device.Buffer
 }
 
-// layerBack are the cotangents of a layer.
+// layerBack has the cotangents of a layer's results.
 type layerBack struct{ dout, dpre, dmid, dw, da device.Buffer }
 
 // request is device memory that the session takes.

@@ -315,7 +315,7 @@ func (v *vectorRunner) runBound(n int, bind func(*op.Arena, device.Buffer) ([]*o
 	return res, nil
 }
 
-// asFloats carries integers through a float32 buffer unchanged.
+// asFloats returns floats with the bit patterns of the integers, to carry them through a float32 buffer.
 func asFloats(x []int32) []float32 {
 	out := make([]float32, len(x))
 	for i, v := range x {

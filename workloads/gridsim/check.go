@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	// tolerance of float32 arithmetic against float64, an operation at a time: an
-	// update differs by 6e-8.
+	// tolerance of float32 results against float64, for one operation. The measured difference of an update is 6e-8.
 	tolerance = 1e-5
 	// Cells checked where all of them would take over a second, in addition to the corners and edgeCells of each edge.
 	sampledCells = 64
@@ -43,7 +42,7 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	return c.stageChecks(), ctx.Err()
 }
 
-// result is the comparison of what one operation wrote.
+// result compares the values that one operation wrote with the reference.
 type result struct {
 	op.ErrorNorm
 	tolerance float64

@@ -9,7 +9,7 @@ import (
 // scratch is one thread's memory in the host's kernels for the values that a GPU keeps in registers.
 type scratch struct{ a, b []float32 }
 
-// spare keeps scratch from launch to launch: as many as threads were ever at work.
+// spare keeps scratch between launches, one for each thread that ever ran at once.
 var spare = make(chan *scratch, 1024)
 
 // takeScratch returns na and nb values of undefined content.

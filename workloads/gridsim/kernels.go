@@ -40,7 +40,7 @@ var (
 	mapsKernel = cellKernel[gridMapsArgs]("grid_maps", mapsHost)
 	// A region from cell (0,0) on. One item is one cell of the region.
 	cropKernel = cellKernel[gridCropArgs]("grid_crop", cropHost)
-	// NaN for a check. One item is one value.
+	// poisonKernel overwrites values with NaN, so that a check finds those that no kernel wrote. One item is one value.
 	poisonKernel = cellKernel[gridPoisonArgs]("grid_poison", poisonHost)
 )
 

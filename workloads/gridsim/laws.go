@@ -319,7 +319,8 @@ func (p part) updateOperation(kernel *device.Kernel, to blockID, normalise bool)
 	return o
 }
 
-// gemmOperations writes the network's input once and ends in one kernel.
+// gemmOperations returns the operations of a step with separate matrix products. The network's input is written once,
+// and the last kernel both updates and normalises the state.
 func (p part) gemmOperations() []operation {
 	s, sh := p.s, p.s.shape
 	return []operation{

@@ -42,7 +42,7 @@ type widened struct {
 	a, b [narrowSide * narrowInner]float32
 }
 
-// spare keeps them from call to call: as many as threads were ever at work.
+// spare keeps the memory of threads between calls, one for each thread that ever ran at once.
 var spare = make(chan *widened, 1024)
 
 func takeWidened() *widened {

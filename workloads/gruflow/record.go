@@ -35,7 +35,7 @@ func windowsKnob() workloads.Knob {
 // recordsForward reports whether a pass records activations for a backward pass.
 func recordsForward(set gpuprof.Settings) bool { return isTraining(set) || set["tape"] == tapeSaved }
 
-// refuseRecording refuses impossible records.
+// refuseRecording refuses settings of tape and windows_kept that the other settings rule out, with ErrUsage.
 func refuseRecording(set gpuprof.Settings) error {
 	usage := func(format string, args ...any) *gpuprof.Error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, format, args...)
@@ -68,7 +68,7 @@ type recording struct {
 	partial       scratchRef        // of the metrics
 }
 
-// newRecording describes it; nothing is allocated.
+// newRecording plans a recording and allocates no memory.
 func newRecording(set gpuprof.Settings, net *gru) *recording {
 	r := &recording{window: windowOf(set), every: levelsKept(set)}
 	r.u = newUnroll(net, r.every)

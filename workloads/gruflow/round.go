@@ -25,7 +25,7 @@ const (
 // roundKernel rounds the input of a product: to tf32, which stays float32, or to 16 bits. One item is one value.
 var roundKernel = device.Typed[gruRoundArgs](device.Kernel{Name: "gru_round", Host: roundHost, Grain: 4096, PTX: roundPTX, Threads: 256, PerBlock: 1024})
 
-// widenKernel is the way back from 16 bits.
+// widenKernel converts 16-bit values to float32.
 var widenKernel = device.Typed[gruWidenArgs](device.Kernel{Name: "gru_widen", Host: widenHost, Grain: 4096, PTX: roundPTX, Threads: 256, PerBlock: 1024})
 
 func roundCost(n int, p precision) gpuprof.Cost {

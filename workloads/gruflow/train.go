@@ -23,7 +23,6 @@ const (
 // maxWindow bounds the levels of a step, like maxDepth the levels of a carrier.
 const maxWindow = 4096
 
-// trainKnobs returns the knobs of pass=train.
 func trainKnobs() []workloads.Knob {
 	pass := workloads.Choice("pass", "what a step computes: forward (one level) or train (window levels, their back-propagation and an optimizer step)", passForward, optim.Train).AsModel()
 	window := countKnob("window", "levels of a step of pass=train: depth (as many as a carrier passes) or K; the carriers go on from step to step, and no gradient does", windowDepth, maxWindow).AsModel()
@@ -123,7 +122,7 @@ type training struct {
 	done                                  int // steps since the start
 }
 
-// newTraining describes it; nothing is allocated.
+// newTraining plans the training state and allocates no memory.
 func newTraining(set gpuprof.Settings, r *recording) *training {
 	return &training{recording: r, step: optim.StepOf(set)}
 }

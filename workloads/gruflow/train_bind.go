@@ -203,7 +203,7 @@ func (s *session) lossGroup(micro int) group {
 	return g
 }
 
-// levelUp returns a level backward.
+// levelUp returns the launches of the backward pass of level j, in micro-batch micro.
 func (s *session) levelUp(sl *slot, micro, j int) (all []group) {
 	t, sh := s.train, s.shape
 	x, slot, ago := s.levelInput(sl, micro, j)

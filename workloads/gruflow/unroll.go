@@ -260,7 +260,7 @@ func (u *unroll) leaveLaunch(l, slot, ago int, level device.Buffer, h loop.View)
 	})
 }
 
-// restoreLaunch recomputes those states.
+// restoreLaunch recomputes the states that leaveLaunch cleared.
 func (u *unroll) restoreLaunch(l, slot, ago int, level device.Buffer) launch {
 	s := u.net.s
 	return u.net.launch(&restoreKernel, s.B*s.H, restoreCost(s, u.net.prec), gruRestoreArgs{

@@ -40,7 +40,7 @@ func (a *Arena) Words(what string, n int64, p device.Place) device.Buffer {
 	return a.Bytes(what, int(n)*floatBytes, p)
 }
 
-// Upload allocates device memory and fills it with v.
+// Upload allocates device memory and enqueues a copy of v to it on stream s.
 func (a *Arena) Upload(s device.Stream, what string, v []float32) device.Buffer {
 	dst := a.Words(what, int64(len(v)), device.OnDevice)
 	if a.Err != nil {

@@ -112,9 +112,9 @@ type linearPlan struct {
 	slices, tiles, kinds, most int // most bytes of shared memory
 }
 
-// makePlan cuts the rows into tiles. The slowest tiles come first, so that short ones fill the end. But some of the
-// short ones come before them: their multiprocessors are the first with room for another tile, one each. Otherwise
-// the last tiles would go two at a time to the multiprocessors that finish first.
+// makePlan cuts the rows into tiles, those of most work first, so that short tiles fill the end of the launch. The
+// shortest linearEarly percent come before the others: they end first, and each of their multiprocessors takes one
+// further tile. Otherwise the last tiles would go in pairs to the multiprocessors that finish first.
 func (m mixing) makePlan(rows int) linearPlan {
 	var p linearPlan
 	var kinds []int32

@@ -44,7 +44,6 @@ var generatedKernels = map[string]*device.Kernel{
 	"nequip_lips": &tpNequipLipsKernel, "deepaw_natural": &tpDeepawNaturalKernel, "deepaw": &tpDeepawKernel,
 }
 
-// generatedProduct is a product with a generated kernel.
 type generatedProduct struct {
 	kernel *device.Kernel
 	plan   *tpgen.Plan

@@ -297,7 +297,7 @@ func callersText(a, b *tune.Seen) string {
 	return text
 }
 
-// largestError is the limit that the guides set on what a precision may cost.
+// largestError is the largest relative error against float64 that the guides accept for a lower precision.
 const largestError = 0.01
 
 func limitText(e float64) string {

@@ -67,7 +67,7 @@ func rankAlternatives(alts []alternative) []alternative {
 	return ranked
 }
 
-// phase makes the best so far better, if it can.
+// phase tries to improve best, the best changes found so far, and returns the better ones.
 type phase func(ranked []alternative, best []Change) ([]Change, error)
 
 // improveBest takes the best so far through phases of the search.

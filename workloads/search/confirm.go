@@ -184,7 +184,7 @@ func (e *engine) processTime(left int) time.Duration {
 	return min(mostProcess, max(leastProcess, e.openingTime()+time.Second, e.timeLeft(1)/time.Duration(left)-e.overhead))
 }
 
-// openingTime is about what it takes to open both sides of a comparison.
+// openingTime estimates the time that opening both sides of a comparison takes.
 func (e *engine) openingTime() time.Duration {
 	return time.Duration(e.comparisonSeconds() / 2 * float64(time.Second))
 }

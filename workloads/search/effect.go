@@ -209,8 +209,7 @@ func goalRatio(g tune.Goal, ratio float64, ci [2]float64) (float64, [2]float64) 
 	return 1 / ratio, [2]float64{1 / ci[1], 1 / ci[0]}
 }
 
-// fewestBlocks is from when on the smallest and the largest of so many figures
-// are an interval of 95 % for their median.
+// fewestBlocks is the least number of blocks whose smallest and largest figures are a 95 % interval of their median.
 const fewestBlocks = 6
 
 // medianOf is the median with its interval, in the goal's own unit: over the

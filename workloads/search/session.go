@@ -83,7 +83,7 @@ func (p *InProcess) open(ctx context.Context, side Side) (_ *bench, err error) {
 // batch.
 func oneTimeNames() []string { return []string{"autotune_s", "graph_setup_s", "host_memory_s"} }
 
-// oneTimeOf reads them.
+// oneTimeOf reads the one-time costs, in seconds.
 func oneTimeOf(in map[string]any) map[string]float64 {
 	out := map[string]float64{}
 	for _, k := range oneTimeNames() {

@@ -17,7 +17,7 @@ func traceOf(set gpuprof.Settings) (string, bool) {
 	return strings.CutPrefix(set["arrivals"], arriveTrace)
 }
 
-// readTrace reads a schedule.
+// readTrace reads the arrival times of the requests, as offsets from the start of the load; see traffic.ParseTrace.
 func readTrace(ctx context.Context, file string) ([]time.Duration, error) {
 	text, err := outside.ReadAll(ctx, file)
 	if err != nil {

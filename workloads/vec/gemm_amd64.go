@@ -55,7 +55,8 @@ func gemm(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb 
 	}
 }
 
-// gemmT packs a block of a in tiles of mr columns, so that all columns of b pass over it.
+// gemmT computes c += alpha aT b, with a [k,rows], b [k,n] and c [rows,n] in rows of lda, ldb and ldc elements. It
+// packs a block of a into work in tiles of mr columns, so that all columns of b use each packed block.
 func gemmT(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, work []float32) {
 	if !fast {
 		gemmTGeneric(rows, n, k, alpha, a, lda, b, ldb, c, ldc, work)

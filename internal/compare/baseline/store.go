@@ -246,7 +246,7 @@ func (s *Store) Find(f Fingerprint) (*Baseline, error) {
 			nearest, least = b, len(d)
 		}
 	}
-	// An unreadable file may be the one.
+	// The baseline of this fingerprint may be in an unreadable file.
 	for _, err := range broken {
 		if strings.Contains(err.Error(), string(filepath.Separator)+f.fileStem()) {
 			return nil, err

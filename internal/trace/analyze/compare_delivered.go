@@ -88,7 +88,7 @@ func partsSum(a *Analysis, parts []string) (ns int64) {
 	return ns
 }
 
-// stepSums returns the time of these parts in each step that counts, ns.
+// stepSums returns for each counted step the sum of the given parts, ns.
 func stepSums(a *Analysis, parts []string) []float64 {
 	var out []float64
 	for i := range a.Steps {

@@ -46,7 +46,7 @@ const (
 	roundingNS = 1000 // ns
 	// seamless: ranges with gaps of less than this part of their period follow one another directly.
 	seamless = 50
-	// restGap: a gap so many times the usual one, and longer than a step, is a rest.
+	// restGap: a gap longer than restGap median gaps and longer than a step belongs to no step.
 	restGap = 4
 )
 
@@ -254,7 +254,7 @@ func (x *Index) annotatedSteps(launches map[uint32]int) bool {
 	return false
 }
 
-// mostSources limits the ranges that are tried.
+// mostSources limits how many repeating ranges annotatedSteps tries as the source of the steps.
 const mostSources = 4
 
 // acceptSteps keeps the steps that were taken if they cover enough of the devices' work, and removes them otherwise.

@@ -55,7 +55,6 @@ type recordGate struct {
 	calls []Call // by NameID
 }
 
-// countsOf returns the counts of a device.
 func (g *Gate) countsOf(device uint16) *GateCount {
 	for len(g.Devices) <= int(device) {
 		g.Devices = append(g.Devices, GateCount{})

@@ -344,7 +344,8 @@ func precisionOfType(t string) string {
 	return ""
 }
 
-// launchNS returns the time of a kernel without work, ns: the recording's own quickest, 0 if all of its kernels work.
+// launchNS returns the time of an empty kernel, ns: the fastest kernels of the recording. It returns 0 if even those
+// are too long to be empty.
 func (c *counter) launchNS() int64 {
 	if len(c.durations) == 0 {
 		return 0

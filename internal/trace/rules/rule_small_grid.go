@@ -10,7 +10,7 @@ import (
 const (
 	// mostlyIdle is the part of the device that kernels fill, below which the saving of a full device is claimed.
 	mostlyIdle = 0.5
-	// notFull is the part below which they are a finding at all.
+	// notFull is the largest part of the device that kernels fill to be reported.
 	notFull = 0.8
 	// mostOfStep is the least part of the step that such kernels take for a claim; oneKernel is the share of that
 	// time from which on a single kernel is named.

@@ -11,11 +11,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// droppedLimit: idle time is unreliable if more than one kernel launch in so many has no kernel: a missing kernel
-// makes a busy device look starved. The same holds for lost records of all kinds.
+// droppedLimit: idle time is unreliable if more than 1/droppedLimit of the kernel launches have no kernel: a missing
+// kernel makes a busy device look starved. The same holds for lost records of all kinds.
 const droppedLimit = 100
 
-// cutOffShare: one launch in so many may be queued as a recording ends.
+// cutOffShare: up to 1/cutOffShare of the launches may be queued as a recording ends.
 const cutOffShare = 10
 
 // traceQuality has the defects of a trace that limit the rules.

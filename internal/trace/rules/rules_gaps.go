@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// Host activity is evaluated in so many of the longest gaps, and in so many pieces of them: the cost does not
-	// grow with the trace.
+	// Bounds of the evaluated host activity, which keep the cost independent of the trace's length: the longest gaps
+	// evaluated, and the pieces into which host events divide them.
 	longestGaps = 4096
 	gapPieces   = 1 << 15
 )

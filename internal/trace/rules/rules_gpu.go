@@ -111,7 +111,6 @@ func (c *ruleContext) takeShares(share func(g int32) float64) map[int]model.Span
 	return out
 }
 
-// claimByDevice claims spans by device.
 func (c *ruleContext) claimByDevice(by map[int]model.Spans) claim {
 	return c.claimGPU(func(d *ruleDevice) model.Spans { return by[d.Device] })
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Watched is a run's telemetry, worded and scaled, in the order of what explains
-// a step's time best. Times are seconds since the run began.
+// Watched has a run's telemetry in the units of its titles. Tracks are in order of how well they explain a step's
+// time. Times are seconds since the run began.
 type Watched struct {
 	Tracks       []WatchedTrack
 	From, To     float64 // that the readings cover

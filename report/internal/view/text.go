@@ -141,7 +141,7 @@ func IntervalName(s *gpuprof.Series) string {
 // Alike reports whether a series has no interval because its samples are too much alike.
 func Alike(s *gpuprof.Series) bool { return Usable(s) != nil && !s.CI95.Known() }
 
-// IntervalScope names the scope of a series' interval.
+// IntervalScope returns the variation that a series' interval covers: "between processes", or "within one process".
 func IntervalScope(s *gpuprof.Series) string {
 	if Processes(s) > 1 {
 		return "between processes"

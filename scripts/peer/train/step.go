@@ -115,7 +115,6 @@ func (t *trainer) bindOps(dev device.Device) {
 	t.addOp(n.readout.BindWeightGrad(dev, drho, out, grad(4), atoms))
 }
 
-// enqueueStep enqueues a whole step.
 func (t *trainer) enqueueStep() error {
 	for _, all := range [][]*op.Bound{t.ops, t.end} {
 		for _, b := range all {

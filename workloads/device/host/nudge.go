@@ -13,7 +13,8 @@ type nudge struct {
 	ended sync.WaitGroup
 }
 
-// nudgers bounds how many wake-ups in a row get help before one of the goroutines here has run.
+// nudgers is the number of goroutines that nudge wakes, and so the number of pushes in a row that take effect before
+// one of the goroutines ran.
 const nudgers = 4
 
 func newNudge() *nudge {

@@ -134,7 +134,6 @@ func checkGenerable(tp so3.TensorProduct) error {
 	return nil
 }
 
-// allPaths returns the paths of all parts.
 func (s *Spec) allPaths() (all []*path) {
 	for _, p := range s.Parts {
 		all = append(all, p.paths...)

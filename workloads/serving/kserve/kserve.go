@@ -20,9 +20,9 @@ const (
 	Float32 = "FP32"
 )
 
-// Limits of a request's body in bytes: the part without numbers, and each number as JSON. The second allows a float64
-// with all its digits on a line of its own that seven brackets indent by four spaces each, or a color with its share
-// of the lines of the brackets about a pixel.
+// Limits of a request's body in bytes: the part without numbers, and the text of one number in JSON. A number's text
+// may be a float64 with all its digits, on a line of its own at seven levels of four spaces. The brackets of a pixel
+// are counted with its three colors.
 const (
 	mostEnvelope   = 64 << 10
 	mostNumberText = 64

@@ -100,7 +100,6 @@ func (r *reader) close() {
 	}
 }
 
-// readNumber reads one number and stores it.
 func (r *reader) readNumber() error {
 	begin := r.at
 	for r.at < len(r.text) && isNumeric(r.text[r.at]) {

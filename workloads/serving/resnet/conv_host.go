@@ -17,7 +17,7 @@ type scratch struct {
 	ones, zeros [16]float32
 }
 
-// spare keeps them from call to call: as many as threads were ever at work.
+// spare keeps scratch between calls, one for each thread that ever ran at once.
 var spare = make(chan *scratch, 1024)
 
 func takeScratch() *scratch {

@@ -101,7 +101,6 @@ func (a *Account) advance(now time.Duration) {
 	a.last = now
 }
 
-// recordEnd records the end of a request.
 func (a *Account) recordEnd(r *Request, how Outcome, now time.Duration) {
 	a.advance(now)
 	a.inside--

@@ -19,7 +19,7 @@ type Virtual struct {
 	// Stall is a stretch of time in which nothing is done; a batch that falls into it ends
 	// with it.
 	Stall [2]time.Duration
-	// Fails decides by a batch's number whether it fails; nil means never.
+	// Fails reports whether a batch fails, by its number; nil: no batch fails.
 	Fails func(batch int) bool
 
 	now    time.Duration

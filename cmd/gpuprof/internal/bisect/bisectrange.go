@@ -60,7 +60,6 @@ type commitRange struct {
 	skipped []int           // places
 }
 
-// listRange lists the commits of a range.
 func (c *Cmd) listRange(r *repository, text string) (out commitRange, err error) {
 	ends := strings.SplitN(text, "..", 2)
 	var ids [2]string
@@ -188,7 +187,6 @@ func (c *Cmd) markSkipped(r *repository, out *commitRange) error {
 	return nil
 }
 
-// exists reports whether a path exists.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil

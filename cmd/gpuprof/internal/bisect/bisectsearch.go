@@ -63,7 +63,7 @@ func (c *Cmd) search(run judge.Children, repo *repository, k *keeper) (state *se
 	}
 }
 
-// loadResumed loads the kept search if it can continue.
+// loadResumed loads the kept search and refuses one that ended or was measured differently.
 func (c *Cmd) loadResumed(run judge.Children, k *keeper) (*searchState, error) {
 	state, err := k.load()
 	if err != nil {

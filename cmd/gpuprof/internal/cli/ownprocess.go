@@ -37,7 +37,7 @@ func RequestRate(rate float64) []string {
 // the same kind.
 func ProcessError(err error, text string) error {
 	text = strings.TrimPrefix(SentenceOf(text), "gpuprof: ")
-	// With --format json it is an object.
+	// With --format json the process prints its error as an object.
 	var said struct{ Error Complaint }
 	if json.Unmarshal([]byte(text), &said) == nil && said.Error.Message != "" {
 		text = said.Error.Message

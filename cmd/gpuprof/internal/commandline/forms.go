@@ -86,8 +86,7 @@ func hasProgramVerb(node *kong.Node) bool { return IsProgramVerb(node.Name + " -
 
 func programVerbOf(node *kong.Node) *kong.Node { return NodeOf(node.Parent, node.Name+" --") }
 
-// ProgramVerb turns "run" or "tune", followed by a command, into RunProgramVerb or TuneProgramVerb; so it does behind
-// help.
+// ProgramVerb replaces "run" or "tune" by RunProgramVerb or TuneProgramVerb if the words before it are flags, or help.
 func ProgramVerb(args []string) []string {
 	for i, arg := range args {
 		switch {

@@ -79,7 +79,7 @@ func TakesRest(verb *kong.Node) bool {
 	return slices.Contains([]string{"pprof", "gate", "bisect", "__complete", RunProgramVerb, TuneProgramVerb}, verb.Name) || verb.Name == "check" && verb.Parent.Name == "history"
 }
 
-// Title is a verb as messages name it, gpuprof for none.
+// Title returns the name of a verb in messages, gpuprof for the program itself.
 func Title(n *kong.Node) string {
 	if n.Type == kong.ApplicationNode {
 		return "gpuprof"

@@ -314,7 +314,7 @@ func benchElsewhere(ctx context.Context, uuid string) []health.Card {
 	return benchBy(ctx, child.Command{Args: []string{exe, "doctor", "--bench", "--format", "json", "--device", "0", "--quiet"}, Name: os.Args[0]}, uuid)
 }
 
-// benchBy runs the command that measures what it sees of uuid.
+// benchBy runs a command that measures the GPU or MIG instance of a UUID; the process sees no other.
 func benchBy(ctx context.Context, cmd child.Command, uuid string) []health.Card {
 	cmd.Env = append(cmd.Env, "CUDA_VISIBLE_DEVICES="+uuid)
 	out, words, runErr := cmd.Run(ctx)

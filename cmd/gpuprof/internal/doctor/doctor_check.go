@@ -119,7 +119,8 @@ func cardsWithin(ctx context.Context, cmd child.Command) []health.Card {
 	return FailedCard(health.AllGPUs, runErr)
 }
 
-// check judges the reports of devices and system about themselves.
+// check writes a health report from the faults that the GPUs, the driver and the kernel's log report, without a
+// benchmark.
 func (c *Cmd) check(a *cli.App, machine *Machine) error {
 	outs, err := a.Documents.Health.Outputs(c.Output, c.Force)
 	if err != nil {

@@ -51,7 +51,7 @@ func (c *Cmd) measureNoise(a *cli.App, o compare.Options) error {
 	return c.printNoise(a, n, o)
 }
 
-// measureNoiseOf takes blocks and measures how they scatter.
+// measureNoiseOf measures blocks of one program against itself and returns the scatter between them.
 func measureNoiseOf(m *judge.BlockRun, o compare.Options) (*compare.MachineNoise, error) {
 	blocks, err := m.Blocks(noiseBlocks, compare.MinRuns, o.Seed)
 	if err != nil {
@@ -140,7 +140,8 @@ func keepNoise(n *compare.MachineNoise) error {
 	return nil
 }
 
-// readNoise reads it; ErrUsage if the file is missing or unreadable.
+// readNoise reads the noise that gate --aa measured on a machine with a command line; ErrUsage without a readable
+// file.
 func readNoise(machine, command string) (*compare.MachineNoise, error) {
 	refuse := func(why string) (*compare.MachineNoise, error) {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "planning the gate: %s on this machine", why).WithFix("measure it with the same command line and --aa instead of --plan and --against")
@@ -163,7 +164,7 @@ func readNoise(machine, command string) (*compare.MachineNoise, error) {
 	return n, nil
 }
 
-// printNoise prints the noise and what it means for gates.
+// printNoise prints the noise and the smallest change that gates find under such noise.
 func (c *Cmd) printNoise(a *cli.App, n *compare.MachineNoise, o compare.Options) error {
 	return a.Documents.Noise.Show(a, c.Format, n.Planned(c.Budget.Seconds(), o.Threshold))
 }

@@ -68,7 +68,6 @@ func (in *File) openFolder() (err error) {
 	return err
 }
 
-// folderResult returns the result of the recordings in a folder.
 func (in *File) folderResult(a *cli.App) ([]*compare.Result, error) {
 	if in.Memory {
 		found, err := AnalyzeMemoryFiles(a, in.folder)

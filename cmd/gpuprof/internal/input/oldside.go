@@ -56,7 +56,7 @@ func ReadOld(a *cli.App, path string) (*OldSide, error) {
 	return &OldSide{result: r}, nil
 }
 
-// Against compares a result with it.
+// Against compares a new result with the old side.
 func (s *OldSide) Against(a *cli.App, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
 	if s.Sessions != nil {
 		return compareStored(a, s.Sessions, now, o)

@@ -203,7 +203,6 @@ func isJob(dir string) bool {
 	})
 }
 
-// kindOfFolder returns the kind of a folder.
 func kindOfFolder(ctx context.Context, dir string) (string, error) {
 	snapshots, err := SnapshotsIn(dir)
 	switch {

@@ -146,7 +146,7 @@ func TracesIn(dir string) ([]string, error) {
 		if recorded && strings.Contains(name, ".json") && !strings.HasPrefix(name, "trace-") { // results that -o put there
 			continue
 		}
-		// JAX and TensorFlow leave the same recording twice, the other time with less.
+		// JAX and TensorFlow write each recording twice; the .trace.json.gz has less than the .xplane.pb.
 		if stem, ok := strings.CutSuffix(name, ".trace.json.gz"); ok && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == stem+".xplane.pb" }) {
 			continue
 		}

@@ -185,7 +185,7 @@ func (m *BlockRun) countFit(budget time.Duration) int {
 // number is even, because the order of blocks is mirrored. If only the least number fits, this stage takes it, and
 // no later one.
 func (m *BlockRun) stageBlocks(useful, stages int) int {
-	// One block is spare: the next ones may take longer than the earlier ones.
+	// The time of one block is kept as a reserve, since later blocks may take longer than the earlier ones.
 	fit := m.countFit(m.Budget - m.Each())
 	n := min(useful, max(fit/stages, min(fit, compare.MinRuns)))
 	if m.Most > 0 {

@@ -242,7 +242,8 @@ func samplesOf(t measure.Turn) int { return t.Samples }
 func stagesOf(t measure.Turn) int  { return t.Stages }
 func ratesOf(t measure.Turn) int   { return t.Rates }
 
-// medians returns a series of one process with one sample per turn.
+// medians returns a series of one process: the median of each turn's samples, without the first skip turns. count
+// returns how many of s's samples belong to a turn.
 func medians(s *gpuprof.Series, turns []measure.Turn, skip int, count func(measure.Turn) int) *gpuprof.Series {
 	all, out := slices.Concat(s.Runs...), []float64(nil)
 	for i, t := range turns {

@@ -105,7 +105,6 @@ func (p *TurnProcess) ask(question string) (TurnAnswer, error) {
 	}
 }
 
-// answerError is the error of a malformed answer.
 func (p *TurnProcess) answerError() error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s answered %.60q when it was asked to take its turn", p.name, p.path(), p.last).WithFix("give a gpuprof to --against")
 }

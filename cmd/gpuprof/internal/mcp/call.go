@@ -176,7 +176,6 @@ func fileArgs(all []string) []string {
 	return out
 }
 
-// checkCommand checks the command of a tool.
 func checkCommand(words []string) error {
 	switch {
 	case len(words) == 0 || words[0] == "":

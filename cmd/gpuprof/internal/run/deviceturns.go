@@ -174,7 +174,7 @@ func (s *session) enoughRounds(d *deviceTurn, spent time.Duration) bool {
 	return n >= judge.LeastTurns && n%2 == 0 && (n >= judge.MostTurns || seconds >= s.MinTime.Seconds())
 }
 
-// splitTurns parts what a device gave in so many rounds by the kind of turn.
+// splitTurns splits a device's results of the given number of rounds by the kind of turn.
 func (d *deviceTurn) splitTurns(rounds int) fleet.DeviceRun {
 	out := fleet.DeviceRun{Device: d.device, Failed: d.failureOf()}
 	if out.Failed != nil {

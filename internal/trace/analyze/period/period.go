@@ -178,8 +178,9 @@ func (s *sequence) medianPause(r nameRun) float64 {
 // longest is the largest number of names in a run.
 const longest = 21
 
-// eachLevel calls level for runs of 1, 2, 3, 5, 8, 13 and 21 names, with the places of each run that occurs often
-// enough, in the order of their first places. A run is identified by two shorter ones.
+// eachLevel calls level for runs of 1, 2, 3, 5, 8, 13 and 21 launches, with the start positions of each run of names
+// that occurs more than minRepeats times. Runs are in the order of their first position. A run's id is made of the ids
+// of two shorter runs, so that comparing runs costs the same at every length.
 func (s *sequence) eachLevel(level func(places func(yield func([]int32)))) {
 	names := make([]int32, len(s.all))
 	for i := range s.all {

@@ -48,7 +48,6 @@ func (r *reader) takeNames(k chunk) {
 	}
 }
 
-// internText returns the id of a text.
 func (r *reader) internText(s string) model.NameID {
 	id, ok := r.ids[s]
 	if !ok {

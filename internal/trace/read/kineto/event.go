@@ -98,7 +98,8 @@ const (
 	fCollectiveSeq
 )
 
-// parseEvent parses the event whose brace is at i into p.ev and returns the place after it, or -1 with p.st set.
+// parseEvent parses the event whose brace is at i into p.ev and returns the index after the event. It returns -1 at
+// malformed input or at the end of the window; p.st then has the reason, malformed or incomplete.
 func (p *parser) parseEvent(i int) int {
 	b := p.b
 	p.ev = event{}

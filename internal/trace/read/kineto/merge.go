@@ -237,7 +237,6 @@ func (m *merger) addTexts(t *batch) *localNumbers {
 	return l
 }
 
-// addBatch adds a batch.
 func (m *merger) addBatch(t *batch) {
 	l := m.addTexts(t)
 	m.t.Events += t.events

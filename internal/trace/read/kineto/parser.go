@@ -52,9 +52,9 @@ func newParser(id int) *parser {
 	return &parser{names: newInterner(), stacks: newInterner(), lanes: map[laneKey]uint32{}, out: &batch{parser: id}}
 }
 
-// isGuarded reports whether so much of the window was scanned without a result that the parser searches the end of
-// each event before parsing it, which bounds the work on hostile files. It depends on the window alone: a trace must
-// not depend on the distribution of blocks among parsers.
+// isGuarded reports whether the parser must find the end of an event before parsing it. It does so after the parser
+// scanned more than twice the window's bytes without a complete event, which bounds the work on hostile files. The
+// result depends on the window alone: a trace must not depend on how its blocks are divided among parsers.
 func (p *parser) isGuarded() bool { return p.vain > 2*len(p.b) }
 
 // parseEvents parses elements of the array of events from i on. It stops at the array's end, at the window's end, or

@@ -61,7 +61,6 @@ func cleanName(s string) string {
 	return strings.Clone(strings.ToValidUTF8(strings.TrimRight(s, "\x00"), "\ufffd"))
 }
 
-// internText returns the id of a text.
 func (n *names) internText(s string) model.NameID {
 	if id, ok := n.byText[s]; ok {
 		return id

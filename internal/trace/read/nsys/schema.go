@@ -126,7 +126,8 @@ func directionOf(kind string) model.Direction {
 	return model.NoCopy
 }
 
-// hostMemory returns the kind of memory at a copy's host end. Managed memory is neither.
+// hostMemory returns the kind of memory at a copy's host end: pageable, pinned, or unknown for others such as managed
+// memory.
 func hostMemory(kind string) model.HostMemory {
 	switch kind {
 	case "PAGEABLE":

@@ -59,7 +59,7 @@ func (r *reader) readCallchains(ctx context.Context, table string, c columns) er
 	})
 }
 
-// resolveStacks writes the stacks as text, equal ones once.
+// resolveStacks writes the stacks as text, and gives equal stacks one id.
 func (r *reader) resolveStacks() {
 	byText := map[string]uint32{}
 	final := make([]uint32, len(r.stacks.frames)+1)
