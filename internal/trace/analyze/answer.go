@@ -21,6 +21,11 @@ func (a *Analysis) Answer() gpuprof.Answer {
 }
 
 func (a *Analysis) verdict() gpuprof.Answer {
+	for _, w := range a.Warnings {
+		if w.Code == FailedLaunches && a.hasNoKernel() {
+			return gpuprof.Answer{Verdict: "fault of the program", Tone: gpuprof.ToneBad, Sentence: upperFirst(w.Text) + ".", Action: &gpuprof.Action{Text: upperFirst(w.Fix) + "."}}
+		}
+	}
 	decode := a.decodeFinding()
 	if text, action := a.fault(decode != nil); text != "" {
 		return gpuprof.Answer{Verdict: "fault of the recording", Tone: gpuprof.ToneBad, Sentence: text, Action: action}
@@ -30,6 +35,10 @@ func (a *Analysis) verdict() gpuprof.Answer {
 	case f != nil && f.Rule == gpuprof.RuleStraggler && a.straggler() != nil:
 		r := a.straggler()
 		return gpuprof.Answer{Verdict: fmt.Sprintf("slow: rank %d", r.Rank), Tone: gpuprof.ToneBad, Sentence: a.stragglerText(r), Action: actionOf(f)}
+	case len(a.Findings) > 0 && a.Findings[0].Rule == gpuprof.RuleOneKernel:
+		return gpuprof.Answer{Verdict: "bound by one kernel", Tone: gpuprof.ToneUnsure, Sentence: a.Findings[0].Title + ".", Action: actionOf(&a.Findings[0])}
+	case f != nil && f.Rule == gpuprof.RuleUnifiedMemory && f.Severity == gpuprof.Low:
+		return gpuprof.Answer{Verdict: "slow: " + shortCause(f.Rule), Tone: gpuprof.ToneBad, Sentence: upperFirst(f.Title) + ".", Action: actionOf(f)}
 	case f != nil && f.Severity != gpuprof.Low && f.Severity != gpuprof.Note:
 		return gpuprof.Answer{Verdict: "slow: " + shortCause(f.Rule), Tone: gpuprof.ToneBad, Sentence: a.causeText(f), Action: actionOf(f)}
 	case decode != nil:
@@ -92,6 +101,10 @@ func (a *Analysis) fault(bounded bool) (text string, action *gpuprof.Action) {
 	return "", nil
 }
 
+func (a *Analysis) hasNoKernel() bool {
+	return !slices.ContainsFunc(a.Devices, func(d DeviceAccount) bool { return d.Kernels > 0 })
+}
+
 func (a *Analysis) straggler() *RankTime {
 	i := slices.IndexFunc(a.Ranks, func(r RankTime) bool { return r.Straggler })
 	if i < 0 {
@@ -111,21 +124,27 @@ func (a *Analysis) stragglerText(r *RankTime) string {
 // lostKernels is the code of the warning that no kernel was recorded although launches were.
 const lostKernels = "lost-kernels"
 
+// FailedLaunches is the code of the warning that launches of kernels returned an error.
+const FailedLaunches = "failed-launches"
+
 // causeText states the cause of a finding with what it costs: the idle time of the GPU where most of the claim is
 // idle time, else the claim as a part of the step.
 func (a *Analysis) causeText(f *gpuprof.Finding) string {
-	cause := causeOf(f.Rule)
+	cause, seems := causeOf(f.Rule), ""
 	if f.Suspect {
-		cause = "it seems, " + cause
+		seems = "it seems, "
 	}
 	claim := gpuprof.FormatNS(f.StepNS)
 	idle := a.idleNS()
 	if len(a.Devices) == 0 || idle == 0 || 2*idlePart(f) < f.StepNS {
-		return fmt.Sprintf("%s, which costs up to %s of %s (%.0f %%).", upperFirst(cause), claim, a.eachStep(), 100*float64(f.StepNS)/float64(max(a.Step.NS, 1)))
+		return fmt.Sprintf("%s, which costs up to %s of %s (%.0f %%).", upperFirst(seems+cause), claim, a.eachStep(), 100*float64(f.StepNS)/float64(max(a.Step.NS, 1)))
 	}
 	how := "in part"
 	if 2*idlePart(f) > idle {
 		how = "mostly"
+	}
+	if seems != "" {
+		how += ", it seems,"
 	}
 	return fmt.Sprintf("%s, %s because %s: up to %s.", a.idleText(), how, cause, claim)
 }
@@ -261,6 +280,6 @@ func shortCauses() map[string]string {
 		gpuprof.RuleTooManyThreads: "too many threads", gpuprof.RuleAnomalyMode: "anomaly detection", gpuprof.RuleOptimizerLoop: "optimizer loop",
 		gpuprof.RuleDecodeBytes: "weights read", gpuprof.RuleDecodeAllReduce: "all-reduces", gpuprof.RulePipelineBubble: "pipeline bubble",
 		gpuprof.RuleExpertImbalance: "uneven experts", gpuprof.RulePrefillInDecode: "prefill in decode", gpuprof.RuleEagerDecode: "eager decode", gpuprof.RuleSchedulerGap: "gaps of the scheduler",
-		gpuprof.RuleUnifiedMemory: "page moves", gpuprof.RuleRecompilation: "recompilation", gpuprof.RuleHostOperator: "one host operator",
+		gpuprof.RuleUnifiedMemory: "page moves", gpuprof.RuleRecompilation: "recompilation", gpuprof.RuleHostOperator: "one host operator", gpuprof.RuleOneKernel: "one kernel",
 	}
 }

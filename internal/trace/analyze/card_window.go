@@ -319,6 +319,11 @@ func (x *Index) Unjudged() bool {
 	if x.Recording.Kind == CommunicationOnly || x.Recording.Kind == StartUpOnly {
 		return true
 	}
+	if slices.ContainsFunc(x.T.Warnings, func(w gpuprof.Warning) bool { return w.Code == FailedLaunches }) {
+		if kernels, _, _ := x.countKernels(); kernels == 0 {
+			return true
+		}
+	}
 	return !x.Stepped() && len(x.T.GPU) > 0 && x.PhasesFirst() && x.phaseSpans().Total()*unjudged > x.Span.Len()*(unjudged-1)
 }
 
