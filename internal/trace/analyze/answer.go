@@ -14,17 +14,15 @@ import (
 func (a *Analysis) Answer() gpuprof.Answer {
 	out := a.verdict()
 	out.Bar = a.stepBar()
-	if out.Action == nil && len(a.Findings) > 0 {
+	if out.Action == nil && len(a.Findings) > 0 && (out.Tone != gpuprof.ToneGood || a.Findings[0].Rule != gpuprof.RuleTraceQuality) {
 		out.Action = actionOf(&a.Findings[0])
 	}
 	return out
 }
 
 func (a *Analysis) verdict() gpuprof.Answer {
-	for _, w := range a.Warnings {
-		if w.Code == FailedLaunches && a.hasNoKernel() {
-			return gpuprof.Answer{Verdict: "fault of the program", Tone: gpuprof.ToneBad, Sentence: upperFirst(w.Text) + ".", Action: &gpuprof.Action{Text: upperFirst(w.Fix) + "."}}
-		}
+	if out := a.stated(); out.Verdict != "" {
+		return out
 	}
 	decode := a.decodeFinding()
 	if text, action := a.fault(decode != nil); text != "" {
@@ -35,8 +33,6 @@ func (a *Analysis) verdict() gpuprof.Answer {
 	case f != nil && f.Rule == gpuprof.RuleStraggler && a.straggler() != nil:
 		r := a.straggler()
 		return gpuprof.Answer{Verdict: fmt.Sprintf("slow: rank %d", r.Rank), Tone: gpuprof.ToneBad, Sentence: a.stragglerText(r), Action: actionOf(f)}
-	case len(a.Findings) > 0 && a.Findings[0].Rule == gpuprof.RuleOneKernel:
-		return gpuprof.Answer{Verdict: "bound by one kernel", Tone: gpuprof.ToneUnsure, Sentence: a.Findings[0].Title + ".", Action: actionOf(&a.Findings[0])}
 	case f != nil && f.Rule == gpuprof.RuleUnifiedMemory && f.Severity == gpuprof.Low:
 		return gpuprof.Answer{Verdict: "slow: " + shortCause(f.Rule), Tone: gpuprof.ToneBad, Sentence: upperFirst(f.Title) + ".", Action: actionOf(f)}
 	case f != nil && f.Severity != gpuprof.Low && f.Severity != gpuprof.Note:
@@ -101,8 +97,25 @@ func (a *Analysis) fault(bounded bool) (text string, action *gpuprof.Action) {
 	return "", nil
 }
 
-func (a *Analysis) hasNoKernel() bool {
-	return !slices.ContainsFunc(a.Devices, func(d DeviceAccount) bool { return d.Kernels > 0 })
+// stated is the verdict of facts that come before every claim: launches that failed, a recording that is mostly
+// start-up, and one kernel that is most of the work. Its verdict is empty without them.
+func (a *Analysis) stated() gpuprof.Answer {
+	kernels := slices.ContainsFunc(a.Devices, func(d DeviceAccount) bool { return d.Kernels > 0 })
+	for _, w := range a.Warnings {
+		if w.Code == FailedLaunches && !kernels {
+			return gpuprof.Answer{Verdict: "fault of the program", Tone: gpuprof.ToneBad, Sentence: upperFirst(w.Text) + ".", Action: &gpuprof.Action{Text: upperFirst(w.Fix) + "."}}
+		}
+	}
+	if len(a.Findings) == 0 || len(a.Devices) == 0 {
+		return gpuprof.Answer{}
+	}
+	switch f := &a.Findings[0]; f.Rule {
+	case gpuprof.RuleNotSteady:
+		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: upperFirst(f.Title) + "."}
+	case gpuprof.RuleOneKernel:
+		return gpuprof.Answer{Verdict: "bound by one kernel", Tone: gpuprof.ToneUnsure, Sentence: f.Title + "."}
+	}
+	return gpuprof.Answer{}
 }
 
 func (a *Analysis) straggler() *RankTime {

@@ -196,6 +196,7 @@ type ruleDevice struct {
 	withheld model.Spans
 	// faulty: too many of its records fail the gate, so its idle time is unknown.
 	faulty bool
+	decode *decodeWork // see sumDecode
 }
 
 func newRuleContext(x *analyze.Index, l *analyze.Ledger) *ruleContext {
