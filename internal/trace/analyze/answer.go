@@ -102,7 +102,7 @@ func (a *Analysis) fault(bounded bool) (text string, action *gpuprof.Action) {
 func (a *Analysis) stated() gpuprof.Answer {
 	kernels := slices.ContainsFunc(a.Devices, func(d DeviceAccount) bool { return d.Kernels > 0 })
 	for _, w := range a.Warnings {
-		if w.Code == FailedLaunches && !kernels {
+		if w.Code == failedLaunches && !kernels {
 			return gpuprof.Answer{Verdict: "fault of the program", Tone: gpuprof.ToneBad, Sentence: upperFirst(w.Text) + ".", Action: &gpuprof.Action{Text: upperFirst(w.Fix) + "."}}
 		}
 	}
@@ -137,8 +137,8 @@ func (a *Analysis) stragglerText(r *RankTime) string {
 // lostKernels is the code of the warning that no kernel was recorded although launches were.
 const lostKernels = "lost-kernels"
 
-// FailedLaunches is the code of the warning that launches of kernels returned an error.
-const FailedLaunches = "failed-launches"
+// failedLaunches is the code of the warning that launches of kernels returned an error.
+const failedLaunches = "failed-launches"
 
 // causeText states the cause of a finding with what it costs: the idle time of the GPU where most of the claim is
 // idle time, else the claim as a part of the step.

@@ -38,7 +38,7 @@ func TestAnswerFollowsTheState(t *testing.T) {
 	moves.Severity, moves.Title = gpuprof.Low, "the driver moves pages for 9.00 ms"
 	pages := judged(80, moves)
 	failed := judged(80, claimed(gpuprof.RuleItem, "starved", 12))
-	failed.Warnings = []gpuprof.Warning{{Code: FailedLaunches, Text: "2 launches failed", Fix: "compile again"}}
+	failed.Warnings = []gpuprof.Warning{{Code: failedLaunches, Text: "2 launches failed", Fix: "compile again"}}
 	for name, c := range map[string]struct {
 		of       *Analysis
 		verdict  string

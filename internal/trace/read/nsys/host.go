@@ -63,7 +63,7 @@ func (r *reader) warnFailedLaunches() {
 		text += " " + cause
 		fix += "; compile for this device and driver (nvcc -arch=native), or install a driver as new as the toolkit"
 	}
-	r.t.Warn(analyze.FailedLaunches, text+"), and their kernels did not run", fix)
+	r.t.Warn("failed-launches", text+"), and their kernels did not run", fix)
 }
 
 // readRanges reads NVTX: push/pop ranges nest within their thread, start/end ranges need not, marks have no length.
