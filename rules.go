@@ -52,6 +52,7 @@ const (
 	RuleAnomalyMode       = "anomaly-mode"
 	RuleOptimizerLoop     = "optimizer-loop"
 	RuleHostOperator      = "host-operator"
+	RuleOneKernel         = "one-kernel"
 	RulePrefillInDecode   = "prefill-in-decode"
 	RuleEagerDecode       = "eager-decode"
 	RuleSchedulerGap      = "scheduler-gap"
@@ -172,6 +173,7 @@ func Rules() []Rule {
 		traces(RuleSchedulerGap, "the device is idle between steps of an engine"),
 		traces(RuleUnifiedMemory, "the driver moves pages of unified memory while kernels need them"),
 		traces(RuleRecompilation, "the program compiles after its first step"),
+		traces(RuleOneKernel, "one kernel of the program takes most of the device's time"),
 		traces(RuleHostOperator, "one operator or range takes most of the host's time"),
 
 		memory(RuleOutOfMemory, "a request for device memory failed"),
@@ -179,7 +181,7 @@ func Rules() []Rule {
 		memory(RuleGradientHeld, "gradients of the step before are held during the forward pass"),
 		memory(RuleGradUnused, "a forward pass keeps its results for a backward pass that does not come"),
 		memory(RuleSoftmaxKept, "the result of a softmax is kept for the backward pass"),
-		memory(RuleAutocastKept, "autocast keeps its casts of the weights"),
+		memory(RuleAutocastKept, "casts by autocast are kept"),
 		memory(RulePeakActivation, "activations make most of the peak"),
 		memory(RuleLargeTemporary, "one short-lived block makes the peak"),
 		memory(RuleOptimizerState, "the state of the optimizer takes a large part of the peak"),

@@ -104,17 +104,20 @@ func findAttentionTemporary(c *ruleInput) (Finding, bool) {
 		PyTorch:  "F.scaled_dot_product_attention(q, k, v)  # its fused forms keep no matrix; is_causal=True where the mask is causal"}, true
 }
 
-// findAutocastKept finds casts of weights that live until the end of an autocast block.
+// findAutocastKept finds casts that live until the end of an autocast block, or of a recording without a backward pass.
 func findAutocastKept(c *ruleInput) (Finding, bool) {
+	backwards := c.backwardStarts()
 	belongs := func(a *allocation) bool {
 		from := c.r.S.originOf(a)
-		return a.born != never && a.asked != never && c.r.Freed && c.a.traits[from.stack].cast && c.a.traits[from.freedBy].clearsCasts
+		if a.born == never || !c.a.traits[from.stack].cast {
+			return false
+		}
+		return a.asked != never && c.r.Freed && c.a.traits[from.freedBy].clearsCasts || a.asked == never && len(backwards) == 0
 	}
 	sites, held := c.peakSites(belongs)
 	if !c.isRelevant(held) {
 		return Finding{}, false
 	}
-	backwards := c.backwardStarts()
 	claim := c.claimBytes(func(a *allocation, _ Category) uint32 {
 		if !belongs(a) {
 			return never
@@ -137,8 +140,14 @@ func findAutocastKept(c *ruleInput) (Finding, bool) {
 		Evidence: map[string]any{"cast_bytes_at_peak": held},
 		PyTorch:  "loss.backward()  # after the with torch.autocast(...) block, not in it",
 		Caveats:  []string{"with cache_enabled=False a weight that several layers share is cast for each"}}
+	_, left := c.peakSites(func(a *allocation) bool { return belongs(a) && a.asked == never })
 	if len(backwards) == 0 {
 		f.PyTorch = "torch.autocast(\"cuda\", cache_enabled=False)  # or torch.inference_mode() around it, under which no cast is kept"
+	}
+	if 2*left > held {
+		f.Title = fmt.Sprintf("Casts of autocast take %s and are kept until the recording ends, without a backward pass.", bytesText(held))
+		f.PyTorch = "with torch.inference_mode():  # around a forward pass that no backward pass follows: no cast is kept"
+		f.Caveats = []string{"a backward pass after the end of the recording would read casts of activations"}
 	}
 	return f, true
 }

@@ -193,11 +193,14 @@ func TestAutocastKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		backward bool
 		late     int64 // bytes of a temporary of the backward pass, where the peak is
+		kept     bool  // the recording ends in the block
 		claim    int64
 	}{
-		"no backward pass":                         {false, 0, 400 * mib},
-		"the peak lies before the backward pass":   {true, 0, 0},
-		"the peak lies at the backward pass's end": {true, 300 * mib, 300 * mib},
+		"no backward pass":                         {false, 0, false, 400 * mib},
+		"the recording ends in the block":          {false, 0, true, 400 * mib},
+		"it ends in the block, after the backward": {true, 0, true, 0},
+		"the peak lies before the backward pass":   {true, 0, false, 0},
+		"the peak lies at the backward pass's end": {true, 300 * mib, false, 300 * mib},
 	} {
 		r := memtest.New(2, 15)
 		r.Alloc(100*mib, frames("/home/u/net.py:build"))
@@ -211,7 +214,9 @@ func TestAutocastKept(t *testing.T) {
 			r.Free(r.Alloc(mib+c.late, frames(engine...)), frames(engine...))
 		}
 		for _, b := range casts {
-			r.Free(b, end)
+			if !c.kept {
+				r.Free(b, end)
+			}
 		}
 		f := ruleOf(t, r, gpuprof.RuleAutocastKept)
 		switch {

@@ -14,13 +14,16 @@ import (
 func (a *Analysis) Answer() gpuprof.Answer {
 	out := a.verdict()
 	out.Bar = a.stepBar()
-	if out.Action == nil && len(a.Findings) > 0 {
+	if out.Action == nil && len(a.Findings) > 0 && (out.Tone != gpuprof.ToneGood || a.Findings[0].Rule != gpuprof.RuleTraceQuality) {
 		out.Action = actionOf(&a.Findings[0])
 	}
 	return out
 }
 
 func (a *Analysis) verdict() gpuprof.Answer {
+	if out := a.stated(); out.Verdict != "" {
+		return out
+	}
 	decode := a.decodeFinding()
 	if text, action := a.fault(decode != nil); text != "" {
 		return gpuprof.Answer{Verdict: "fault of the recording", Tone: gpuprof.ToneBad, Sentence: text, Action: action}
@@ -30,6 +33,8 @@ func (a *Analysis) verdict() gpuprof.Answer {
 	case f != nil && f.Rule == gpuprof.RuleStraggler && a.straggler() != nil:
 		r := a.straggler()
 		return gpuprof.Answer{Verdict: fmt.Sprintf("slow: rank %d", r.Rank), Tone: gpuprof.ToneBad, Sentence: a.stragglerText(r), Action: actionOf(f)}
+	case f != nil && f.Rule == gpuprof.RuleUnifiedMemory && f.Severity == gpuprof.Low:
+		return gpuprof.Answer{Verdict: "slow: " + shortCause(f.Rule), Tone: gpuprof.ToneBad, Sentence: upperFirst(f.Title) + ".", Action: actionOf(f)}
 	case f != nil && f.Severity != gpuprof.Low && f.Severity != gpuprof.Note:
 		return gpuprof.Answer{Verdict: "slow: " + shortCause(f.Rule), Tone: gpuprof.ToneBad, Sentence: a.causeText(f), Action: actionOf(f)}
 	case decode != nil:
@@ -92,6 +97,27 @@ func (a *Analysis) fault(bounded bool) (text string, action *gpuprof.Action) {
 	return "", nil
 }
 
+// stated is the verdict of facts that come before every claim: launches that failed, a recording that is mostly
+// start-up, and one kernel that is most of the work. Its verdict is empty without them.
+func (a *Analysis) stated() gpuprof.Answer {
+	kernels := slices.ContainsFunc(a.Devices, func(d DeviceAccount) bool { return d.Kernels > 0 })
+	for _, w := range a.Warnings {
+		if w.Code == failedLaunches && !kernels {
+			return gpuprof.Answer{Verdict: "fault of the program", Tone: gpuprof.ToneBad, Sentence: upperFirst(w.Text) + ".", Action: &gpuprof.Action{Text: upperFirst(w.Fix) + "."}}
+		}
+	}
+	if len(a.Findings) == 0 || len(a.Devices) == 0 {
+		return gpuprof.Answer{}
+	}
+	switch f := &a.Findings[0]; f.Rule {
+	case gpuprof.RuleNotSteady:
+		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: upperFirst(f.Title) + "."}
+	case gpuprof.RuleOneKernel:
+		return gpuprof.Answer{Verdict: "bound by one kernel", Tone: gpuprof.ToneUnsure, Sentence: f.Title + "."}
+	}
+	return gpuprof.Answer{}
+}
+
 func (a *Analysis) straggler() *RankTime {
 	i := slices.IndexFunc(a.Ranks, func(r RankTime) bool { return r.Straggler })
 	if i < 0 {
@@ -111,21 +137,27 @@ func (a *Analysis) stragglerText(r *RankTime) string {
 // lostKernels is the code of the warning that no kernel was recorded although launches were.
 const lostKernels = "lost-kernels"
 
+// failedLaunches is the code of the warning that launches of kernels returned an error.
+const failedLaunches = "failed-launches"
+
 // causeText states the cause of a finding with what it costs: the idle time of the GPU where most of the claim is
 // idle time, else the claim as a part of the step.
 func (a *Analysis) causeText(f *gpuprof.Finding) string {
-	cause := causeOf(f.Rule)
+	cause, seems := causeOf(f.Rule), ""
 	if f.Suspect {
-		cause = "it seems, " + cause
+		seems = "it seems, "
 	}
 	claim := gpuprof.FormatNS(f.StepNS)
 	idle := a.idleNS()
 	if len(a.Devices) == 0 || idle == 0 || 2*idlePart(f) < f.StepNS {
-		return fmt.Sprintf("%s, which costs up to %s of %s (%.0f %%).", upperFirst(cause), claim, a.eachStep(), 100*float64(f.StepNS)/float64(max(a.Step.NS, 1)))
+		return fmt.Sprintf("%s, which costs up to %s of %s (%.0f %%).", upperFirst(seems+cause), claim, a.eachStep(), 100*float64(f.StepNS)/float64(max(a.Step.NS, 1)))
 	}
 	how := "in part"
 	if 2*idlePart(f) > idle {
 		how = "mostly"
+	}
+	if seems != "" {
+		how += ", it seems,"
 	}
 	return fmt.Sprintf("%s, %s because %s: up to %s.", a.idleText(), how, cause, claim)
 }
@@ -261,6 +293,6 @@ func shortCauses() map[string]string {
 		gpuprof.RuleTooManyThreads: "too many threads", gpuprof.RuleAnomalyMode: "anomaly detection", gpuprof.RuleOptimizerLoop: "optimizer loop",
 		gpuprof.RuleDecodeBytes: "weights read", gpuprof.RuleDecodeAllReduce: "all-reduces", gpuprof.RulePipelineBubble: "pipeline bubble",
 		gpuprof.RuleExpertImbalance: "uneven experts", gpuprof.RulePrefillInDecode: "prefill in decode", gpuprof.RuleEagerDecode: "eager decode", gpuprof.RuleSchedulerGap: "gaps of the scheduler",
-		gpuprof.RuleUnifiedMemory: "page moves", gpuprof.RuleRecompilation: "recompilation", gpuprof.RuleHostOperator: "one host operator",
+		gpuprof.RuleUnifiedMemory: "page moves", gpuprof.RuleRecompilation: "recompilation", gpuprof.RuleHostOperator: "one host operator", gpuprof.RuleOneKernel: "one kernel",
 	}
 }

@@ -29,6 +29,16 @@ func TestAnswerFollowsTheState(t *testing.T) {
 	lost.Warnings = []gpuprof.Warning{{Code: lostKernels, Text: "no kernel was recorded", Fix: "record again"}}
 	late := judged(10, claimed(gpuprof.RuleStraggler, "communication", 12))
 	late.Ranks = []RankTime{{Rank: 0}, {Rank: 3, Straggler: true, WaitedNS: 12e6, Cause: "its data loader takes 12 ms more"}}
+	note := func(rule, title string) gpuprof.Finding {
+		return gpuprof.Finding{Rule: rule, Severity: gpuprof.Note, Title: title}
+	}
+	starting := judged(60, note(gpuprof.RuleNotSteady, "1.20 s of the 1.30 s recorded are start-up"), claimed(gpuprof.RuleItem, "starved", 12))
+	one := judged(20, note(gpuprof.RuleOneKernel, "solve takes 90 % of the work"), claimed(gpuprof.RuleStreamWait, "queued", 12))
+	moves := claimed(gpuprof.RuleUnifiedMemory, "copy", 1)
+	moves.Severity, moves.Title = gpuprof.Low, "the driver moves pages for 9.00 ms"
+	pages := judged(80, moves)
+	failed := judged(80, claimed(gpuprof.RuleItem, "starved", 12))
+	failed.Warnings = []gpuprof.Warning{{Code: failedLaunches, Text: "2 launches failed", Fix: "compile again"}}
 	for name, c := range map[string]struct {
 		of       *Analysis
 		verdict  string
@@ -44,6 +54,10 @@ func TestAnswerFollowsTheState(t *testing.T) {
 		"idle, no cause":    {judged(60), "not decided", gpuprof.ToneUnsure, "The GPU idles 60 % of each 100 ms step, and no finding explains as much as 3 % of the mean step."},
 		"withheld":          {judged(30, withheld), "fault of the recording", gpuprof.ToneBad, "Findings are withheld: host-bound, item."},
 		"lost":              {lost, "fault of the recording", gpuprof.ToneBad, "No kernel was recorded."},
+		"start-up":          {starting, "not decided", gpuprof.ToneUnsure, "1.20 s of the 1.30 s recorded are start-up."},
+		"one kernel":        {one, "bound by one kernel", gpuprof.ToneUnsure, "solve takes 90 % of the work."},
+		"pages":             {pages, "slow: page moves", gpuprof.ToneBad, "The driver moves pages for 9.00 ms."},
+		"failed launches":   {failed, "fault of the program", gpuprof.ToneBad, "2 launches failed."},
 		"nothing":           {&Analysis{}, "not decided", gpuprof.ToneUnsure, "nothing that a rule could judge"},
 	} {
 		got := c.of.Answer()

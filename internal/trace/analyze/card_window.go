@@ -319,6 +319,11 @@ func (x *Index) Unjudged() bool {
 	if x.Recording.Kind == CommunicationOnly || x.Recording.Kind == StartUpOnly {
 		return true
 	}
+	if slices.ContainsFunc(x.T.Warnings, func(w gpuprof.Warning) bool { return w.Code == failedLaunches }) {
+		if kernels, _, _ := x.countKernels(); kernels == 0 {
+			return true
+		}
+	}
 	return !x.Stepped() && len(x.T.GPU) > 0 && x.PhasesFirst() && x.phaseSpans().Total()*unjudged > x.Span.Len()*(unjudged-1)
 }
 
@@ -335,6 +340,12 @@ const nativeUnjudged = 20
 // unjudged: nothing is claimed of a recording with less than one part in unjudged of steady work.
 const unjudged = 10
 
+// isMostlyPhases reports whether ranges of the program were taken as steps, one of them counts, and phases are nearly
+// the whole recording: it is a test of parts, each of which runs for the first time.
+func (x *Index) isMostlyPhases() bool {
+	return strings.HasPrefix(x.StepSource, "annotation ") && x.SteadySteps() == 1 && x.phaseSpans().Total()*unjudged > x.Span.Len()*(unjudged-1)
+}
+
 // NotSteady returns a sentence about a recording that is mostly not steady work, and the fix; "" for other
 // recordings.
 func (x *Index) NotSteady() (what, fix string) {
@@ -342,7 +353,7 @@ func (x *Index) NotSteady() (what, fix string) {
 	if r.Kind == CommunicationOnly {
 		return "the records of devices are of communication alone: what else the devices did is not in the recording, so nothing can be said of exposed communication or idle time", "record kernels and copies, too: without a filter on names or categories"
 	}
-	if x.Stepped() || len(x.T.GPU) == 0 {
+	if x.Stepped() && !x.isMostlyPhases() || len(x.T.GPU) == 0 {
 		return "", ""
 	}
 	var most Phase

@@ -131,6 +131,13 @@ type GPU struct {
 // Dur returns the event's length in ns.
 func (g *GPU) Dur() int64 { return g.End - g.Start }
 
+// KernelResources are the largest resources of the launches of a kernel; 0 unknown or none.
+type KernelResources struct {
+	Registers   int64 // per thread
+	SharedBytes int64 // per block
+	LocalBytes  int64 // per thread, in device memory: spilled registers and arrays
+}
+
 // Lane is a host thread.
 type Lane struct {
 	Process int32
@@ -241,6 +248,8 @@ type Trace struct {
 	Memory []MemoryEvent
 	Waits  []StreamWait // none where the profiler did not record them
 	Faults PageFaults   // of unified memory; 0 where the profiler did not record them
+	// Resources of kernels by name; nil where the profiler did not record them.
+	Resources map[NameID]KernelResources
 	// Collectives describe communication kernels, in any order.
 	Collectives []Collective
 	// Stacks are the texts attached to events, by Host.Stack: a call stack, outermost frame first, frames separated

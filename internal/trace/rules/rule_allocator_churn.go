@@ -82,6 +82,7 @@ func (c *ruleContext) findAllocatorChurn() []analyze.Found {
 	f := c.newFinding(cl, fmt.Sprintf("%s in %d steps (%s, %s, %s)", what, len(steps),
 		analyze.Plural(mallocs+pooled, "allocation", "allocations"), analyze.Plural(frees, "release", "releases"), c.formatPerStep(model.UnionOf(when))))
 	f.First = each
+	f.Suspect = pooled > mallocs // a call takes as long where the host thread was preempted in it
 	f.Evidence["mallocs"] = mallocs + pooled
 	f.Evidence["frees"] = frees
 	f.Evidence["steps_with_calls"] = len(steps)

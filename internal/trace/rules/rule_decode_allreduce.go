@@ -16,36 +16,17 @@ const leastAllReduce = 0.1
 func (c *ruleContext) findDecodeAllReduce() []analyze.Found {
 	for _, d := range c.devices {
 		w := c.sumDecode(d)
-		if w == nil {
-			continue
-		}
-		var ns, nccl int64
-		calls := 0
-		for _, g := range d.Ops {
-			op := &c.t.GPU[g]
-			if !c.isComm(g) || op.Launch < 0 || c.x.CollectiveOf(g) != analyze.AllReduceCalls {
-				continue
-			}
-			if k := c.x.StepAt(c.t.Host[op.Launch].Start); k < 0 || c.x.Steps[k].Dropped || !c.x.Steps[k].OnlyDecode() {
-				continue
-			}
-			calls++
-			ns += op.Dur()
-			if isNCCL(c.t.Name(op.Name)) {
-				nccl += op.Dur()
-			}
-		}
-		if float64(ns) < leastAllReduce*float64(w.window) {
+		if w == nil || float64(w.reduceNS) < leastAllReduce*float64(w.window) {
 			continue
 		}
 		f := c.newEngineFinding(claim{device: -1}, fmt.Sprintf("all-reduces of tensor parallelism take %.0f %% of decode: %s per step",
-			percent(ns, w.window), analyze.Plural(calls/w.steps, "call", "calls")))
+			percent(w.reduceNS, w.window), analyze.Plural(w.allReduces/w.steps, "call", "calls")))
 		by := "kernels of the engine"
-		if 2*nccl > ns {
+		if 2*w.ncclNS > w.reduceNS {
 			by = "NCCL or RCCL"
 			f.Title += ", by NCCL or RCCL, which take longer than the engines' own kernels for small sums"
 		}
-		f.Evidence["allreduce_percent"], f.Evidence["calls"], f.Evidence["by"] = percent(ns, w.window), calls, by
+		f.Evidence["allreduce_percent"], f.Evidence["calls"], f.Evidence["by"] = percent(w.reduceNS, w.window), w.allReduces, by
 		f.Caveats = append(f.Caveats, "no time claimed: an all-reduce also waits for the slowest rank, and the traces of all ranks show it")
 		return []analyze.Found{f}
 	}

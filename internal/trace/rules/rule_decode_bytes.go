@@ -60,12 +60,15 @@ type decodeWork struct {
 	products        map[model.NameID]int64
 	rows            map[int32]int64 // products by row of the roofline, -1 none
 	graph           int64           // products that a graph replays, ns
+	// allReduces are the sums across ranks: calls, ns, and the ns of those by NCCL or RCCL.
+	allReduces       int
+	reduceNS, ncclNS int64
 }
 
-// sumDecode adds up the decode steps of a device; nil without any.
+// sumDecode adds up the decode steps of a device, once; nil without any.
 func (c *ruleContext) sumDecode(d *ruleDevice) *decodeWork {
-	if c.x.Recording.Serving == "" {
-		return nil
+	if c.x.Recording.Serving == "" || d.decode != nil {
+		return d.decode
 	}
 	w := &decodeWork{by: map[model.Class]int64{}, products: map[model.NameID]int64{}, rows: map[int32]int64{}}
 	var tokens, context []int64
@@ -91,6 +94,7 @@ func (c *ruleContext) sumDecode(d *ruleDevice) *decodeWork {
 		}
 		class := c.x.Class(g)
 		w.by[class] += op.Dur()
+		w.addAllReduce(c, g, op)
 		if class != model.GEMM && class != model.MoEGEMM {
 			continue
 		}
@@ -104,7 +108,20 @@ func (c *ruleContext) sumDecode(d *ruleDevice) *decodeWork {
 			w.graph += op.Dur()
 		}
 	}
+	d.decode = w
 	return w
+}
+
+// addAllReduce adds an operation if it sums across ranks.
+func (w *decodeWork) addAllReduce(c *ruleContext, g int32, op *model.GPU) {
+	if !c.isComm(g) || c.x.CollectiveOf(g) != analyze.AllReduceCalls {
+		return
+	}
+	w.allReduces++
+	w.reduceNS += op.Dur()
+	if isNCCL(c.t.Name(op.Name)) {
+		w.ncclNS += op.Dur()
+	}
 }
 
 // countBytes returns the bytes that the products of a mean decode step read and write, and the time of those whose

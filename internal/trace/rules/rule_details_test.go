@@ -369,7 +369,7 @@ func TestRuleIDs(t *testing.T) {
 	want := strings.Fields("straggler expert-imbalance not-steady decode-bytes allocator-churn dataloader-stall hidden-sync blocking-copy explicit-sync item data-dependent-shape pageable-h2d unified-memory exposed-copy ddp-buffers eager-decode launch-bound " +
 		"no-tf32 no-amp tensor-cores off-peak-gemm deterministic deterministic-fill unfused-attention attention-off-peak memory-bound-chain elementwise-chain small-collective pipeline-bubble exposed-comm host-bound " +
 		"checkpoint-write logging outside-operators recomputation starved-machine float64-parameters too-many-threads anomaly-mode optimizer-loop " +
-		"stream-wait small-grid prefill-in-decode decode-allreduce scheduler-gap recompilation host-operator trace-quality")
+		"stream-wait small-grid one-kernel prefill-in-decode decode-allreduce scheduler-gap recompilation host-operator trace-quality")
 	if got := rules.RuleIDs(); !slices.Equal(got, want) {
 		t.Errorf("rules are %v", got)
 	}

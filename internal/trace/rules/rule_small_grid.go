@@ -105,6 +105,15 @@ func (c *ruleContext) findSmallGrid() []analyze.Found {
 	return nil
 }
 
+// longKernel is the mean length from which on more launches instead of more blocks are no explanation of a small grid.
+const longKernel = 100_000 // ns
+
+// isLongAlone reports whether long kernels with few blocks are most of the work of a device that otherwise idles: a
+// program of one pass has its start and its end around them.
+func (c *ruleContext) isLongAlone(d *ruleDevice, l *gridLoad) bool {
+	return c.x.Recording.Kind == analyze.OnePass && l.few > 0 && l.under >= longKernel*int64(l.few) && float64(l.under) >= mostOfStep*float64(d.Busy.TotalAnd(d.steady))
+}
+
 // isSerialGrid reports whether a kernel runs in one thread.
 func isSerialGrid(op *model.GPU) bool { return op.Blocks == 1 && op.Threads == 1 }
 
@@ -130,7 +139,7 @@ func (l *gridLoad) add(op *model.GPU, full float64) {
 func (c *ruleContext) describeGrids(d *ruleDevice, l *gridLoad, kernel func(g int32) bool) analyze.Found {
 	cl := claim{device: -1}
 	full := l.weighted / float64(l.ns)
-	if full < mostlyIdle && float64(l.under) >= mostOfStep*float64(c.span) {
+	if full < mostlyIdle && (float64(l.under) >= mostOfStep*float64(c.span) || c.isLongAlone(d, l)) {
 		cl = c.claimGPU(func(on *ruleDevice) model.Spans {
 			var spans []model.Span
 			warp := on.warpSize()

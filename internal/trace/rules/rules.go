@@ -73,6 +73,7 @@ func ruleTable() []rule {
 		{id: gpuprof.RuleOptimizerLoop, notes: true, find: (*ruleContext).findOptimizerLoop},
 		{id: gpuprof.RuleStreamWait, alone: true, find: (*ruleContext).findStreamWait},
 		{id: gpuprof.RuleSmallGrid, notes: true, whole: true, find: (*ruleContext).findSmallGrid},
+		{id: gpuprof.RuleOneKernel, notes: true, whole: true, find: (*ruleContext).findOneKernel},
 		{id: gpuprof.RulePrefillInDecode, notes: true, find: (*ruleContext).findPrefillInDecode},
 		{id: gpuprof.RuleDecodeAllReduce, notes: true, find: (*ruleContext).findDecodeAllReduce},
 		{id: gpuprof.RuleSchedulerGap, host: true, notes: true, find: (*ruleContext).findSchedulerGap},
@@ -127,7 +128,7 @@ func Rules(x *analyze.Index, l *analyze.Ledger) []analyze.Found {
 			if line := c.adviseEngine(f.Rule); !f.AnyProgram && line != "" && x.ServesRequests() {
 				f.PyTorch = line
 			} else if !f.AnyProgram {
-				f.PyTorch = changeFor(x.Recording.Program, f.Rule, f.PyTorch)
+				f.PyTorch = changeFor(x.Recording.Program, x.Recording.Kind, f.Rule, f.PyTorch)
 			}
 			if f.ClaimNS > 0 || c.isWorthReading(&f) {
 				out = append(out, f)
@@ -195,6 +196,7 @@ type ruleDevice struct {
 	withheld model.Spans
 	// faulty: too many of its records fail the gate, so its idle time is unknown.
 	faulty bool
+	decode *decodeWork // see sumDecode
 }
 
 func newRuleContext(x *analyze.Index, l *analyze.Ledger) *ruleContext {

@@ -99,8 +99,8 @@ func TestRulesFireAndStayQuiet(t *testing.T) {
 // The same from the files, through the reader.
 func TestRulesOnFiles(t *testing.T) {
 	for _, c := range ruleScenes() {
-		if c.fires().host != nil || c.rule == gpuprof.RuleUnifiedMemory {
-			continue // samples of the host, and migrations, are no part of a file of Kineto
+		if fires := c.fires(); fires.host != nil || fires.native || c.rule == gpuprof.RuleUnifiedMemory {
+			continue // samples of the host, programs in C++ and migrations are no part of a file of Kineto
 		}
 		t.Run(c.rule, func(t *testing.T) {
 			fires, _ := analyse(t, sceneFile(t, c.rule+"-fires.json", c.fires()))

@@ -22,6 +22,7 @@ type scene struct {
 	on     uint16 // device that what is launched goes to
 	events []sceneEvent
 	host   *model.HostSamples // of the host, nil none
+	native bool               // a program of C++, recorded by nsys
 }
 
 type sceneEvent struct {
@@ -67,6 +68,9 @@ func (s *scene) add(e sceneEvent) int {
 // step acts out one step.
 func (s *scene) step(body func()) {
 	i := s.add(sceneEvent{kind: model.Step, name: fmt.Sprintf("ProfilerStep#%d", s.steps), start: s.now})
+	if s.native {
+		s.events[i].kind, s.events[i].name = model.Annotation, fmt.Sprintf("iteration %d", s.steps)
+	}
 	s.steps++
 	s.now += us
 	body()
@@ -176,6 +180,9 @@ func (s *scene) end() *scene {
 // trace is the record as a finished trace.
 func (s *scene) trace() *model.Trace {
 	t := &model.Trace{Path: "scene.json", Format: model.Kineto, Rank: -1, Events: len(s.events)}
+	if s.native {
+		t.Format = model.Nsys
+	}
 	names, lanes := map[string]model.NameID{}, map[int64]uint32{}
 	nameOf := func(name string) model.NameID {
 		id, ok := names[name]

@@ -112,6 +112,7 @@ func ruleScenes() []ruleScene {
 		// 84 of 108 multiprocessors for 3 times 100 us
 		{rule: "small-grid", claim: 2 * 233_334, fires: sceneGrid(24), quiet: sceneGrid(1080)},
 		// claim nothing
+		{rule: "one-kernel", claim: 0, fires: sceneOneKernel("main_46_gpu"), quiet: sceneOneKernel("cutlass::Kernel")},
 		{rule: "prefill-in-decode", claim: 0, fires: sceneServing(7, true, true), quiet: sceneServing(5, true, false)},
 		{rule: "decode-allreduce", claim: 0, fires: sceneAllReduce(sumKernel, 40*us), quiet: sceneAllReduce(sumKernel, 5*us)},
 		{rule: "scheduler-gap", claim: 0, fires: sceneServingPause(500 * us), quiet: sceneServingPause(10 * us)},
@@ -254,6 +255,18 @@ func sceneGrid(blocks int64) func() *scene {
 			for range 3 {
 				s.in("aten::mm", func() { s.kernelOn(7, bf16gemm, 100*us, blocks) })
 			}
+		}).end()
+	}
+}
+
+// A program of OpenACC with a long kernel, by its name, beside a short one.
+func sceneOneKernel(name string) func() *scene {
+	return func() *scene {
+		s := newScene()
+		s.native = true
+		return s.repeat(4, func() {
+			s.kernelOn(7, "main_12_gpu", 20*us, 1080)
+			s.kernelOn(7, name, 400*us, 1080)
 		}).end()
 	}
 }

@@ -10,9 +10,12 @@ const noChange = "no change is known for this kind of program"
 
 // changeFor returns the advice for a finding in the terms of the program's framework; own is the rule's advice for
 // PyTorch.
-func changeFor(p analyze.Program, rule, own string) string {
+func changeFor(p analyze.Program, kind analyze.Kind, rule, own string) string {
 	if rule == gpuprof.RuleNotSteady || p == analyze.PyTorch {
 		return own
+	}
+	if line := onePassWords[rule]; line != "" && kind == analyze.OnePass && (p == analyze.CUDA || p == analyze.HIP) {
+		return line
 	}
 	for _, table := range adviceTables(p) {
 		if line := table[rule]; line != "" {

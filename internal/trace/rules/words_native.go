@@ -29,6 +29,12 @@ var cudaWords = adviceTable{
 	gpuprof.RuleDeterministicFill: "fill only what is read before it is written",
 }
 
+// onePassWords are for a program in C++ that makes one pass: a graph serves work that is launched again.
+var onePassWords = adviceTable{
+	gpuprof.RuleHostBound:   "less work on the host between launches, or on another thread beside the device",
+	gpuprof.RuleLaunchBound: "fewer, larger kernels: fuse those that run one after the other; launch all of them before the host waits",
+}
+
 // hipWords are for a program that calls HIP itself.
 var hipWords = adviceTable{
 	gpuprof.RuleHostBound:        "less work on the host between launches, or on another thread; the step as one graph (hipStreamBeginCapture, hipGraphLaunch)",

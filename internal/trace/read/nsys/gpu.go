@@ -40,13 +40,21 @@ func graphSQL(c columns) string {
 
 func (r *reader) readKernels(ctx context.Context, table string, c columns) error {
 	sel := append(commonColumns(c), "COALESCE("+c.firstColumn("demangledName", "name")+","+c.firstColumn("shortName")+","+c.firstColumn("mangledName")+")",
-		productSQL(c, "gridX", "gridY", "gridZ"), productSQL(c, "blockX", "blockY", "blockZ"), graphSQL(c))
+		productSQL(c, "gridX", "gridY", "gridZ"), productSQL(c, "blockX", "blockY", "blockZ"), graphSQL(c), c.firstColumn("registersPerThread"),
+		"COALESCE("+c.firstColumn("staticSharedMemory")+",0)+COALESCE("+c.firstColumn("dynamicSharedMemory")+",0)", c.firstColumn("localMemoryPerThread"))
+	r.t.Resources = map[model.NameID]model.KernelResources{}
 	return r.readEvents(ctx, table, c, "", sel, func(start, end int64, v []any) {
 		g := r.newOperation(model.Kernel, start, end, v)
 		g.Name = r.names.nameID(v[nCommon], kernelName)
 		g.Blocks = max(0, integerOrZero(v[nCommon+1]))
 		g.Threads = int32(max(0, min(integerOrZero(v[nCommon+2]), math.MaxInt32)))
 		g.Graph = integerOrZero(v[nCommon+3]) != 0
+		was := r.t.Resources[g.Name]
+		now := model.KernelResources{Registers: max(was.Registers, integerOrZero(v[nCommon+4])),
+			SharedBytes: max(was.SharedBytes, integerOrZero(v[nCommon+5])), LocalBytes: max(was.LocalBytes, integerOrZero(v[nCommon+6]))}
+		if now != was {
+			r.t.Resources[g.Name] = now
+		}
 		r.addGPU(g)
 	})
 }

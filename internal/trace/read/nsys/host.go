@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
@@ -20,12 +21,14 @@ func (r *reader) readCalls(ctx context.Context, table string, c columns) error {
 	failed := 0
 	sel := []string{c.firstColumn("globalTid"), c.firstColumn("correlationId"), c.firstColumn("nameId", "name"), c.firstColumn("returnValue"), c.firstColumn("callchainId")}
 	err := r.readEvents(ctx, table, c, "", sel, func(start, end int64, v []any) {
-		h := model.Host{Start: start, End: r.clampEnd(start, end), Kind: model.API,
-			Lane: r.laneOf(integerOrZero(v[0])), Corr: integerOrZero(v[1]), Name: r.names.nameID(v[2], apiName)}
+		form := apiName
 		// A query returns cudaErrorNotReady (600) while work is running.
 		if code := integerOrZero(v[3]); code != 0 && code != 600 {
 			failed++
+			form, r.failedWith = failedName, code
 		}
+		h := model.Host{Start: start, End: r.clampEnd(start, end), Kind: model.API,
+			Lane: r.laneOf(integerOrZero(v[0])), Corr: integerOrZero(v[1]), Name: r.names.nameID(v[2], form)}
 		if id, ok := parseInteger(v[4]); ok {
 			h.Stack = r.stacks.slotOf(id)
 		}
@@ -35,6 +38,32 @@ func (r *reader) readCalls(ctx context.Context, table string, c columns) error {
 		r.t.Warn("failed-calls", fmt.Sprintf("%d CUDA calls returned an error", failed), "")
 	}
 	return err
+}
+
+// launchErrors are the errors of a launch whose cause is in the build of a program, by their number.
+func launchErrors() map[int64]string {
+	return map[int64]string{98: "cudaErrorInvalidDeviceFunction", 209: "cudaErrorNoKernelImageForDevice", 222: "cudaErrorUnsupportedPtxVersion"}
+}
+
+// warnFailedLaunches warns of launches that returned an error: their kernels never ran.
+func (r *reader) warnFailedLaunches() {
+	name, known := r.names.byText[failedLaunch]
+	if !known {
+		return
+	}
+	failed := 0
+	for i := range r.t.Host {
+		if r.t.Host[i].Name == name {
+			failed++
+		}
+	}
+	text := fmt.Sprintf("%s returned an error (%d", analyze.Plural(failed, "launch of a kernel", "launches of kernels"), r.failedWith)
+	fix := "check what each launch returns (cudaGetLastError)"
+	if cause := launchErrors()[r.failedWith]; cause != "" {
+		text += " " + cause
+		fix += "; compile for this device and driver (nvcc -arch=native), or install a driver as new as the toolkit"
+	}
+	r.t.Warn("failed-launches", text+"), and their kernels did not run", fix)
 }
 
 // readRanges reads NVTX: push/pop ranges nest within their thread, start/end ranges need not, marks have no length.

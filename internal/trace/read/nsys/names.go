@@ -16,6 +16,7 @@ const (
 	plainName nameForm = iota
 	kernelName
 	apiName
+	failedName // of a call that returned an error
 	rangeName
 )
 
@@ -49,6 +50,9 @@ type pending struct {
 func newNames(t *model.Trace) names {
 	return names{t: t, byText: map[string]model.NameID{}, byRef: map[ref]model.NameID{}, found: map[int64]string{}}
 }
+
+// failedLaunch is the name of a launch that returned an error.
+const failedLaunch = "launch that failed"
 
 // maxName exceeds the longest template instance worth keeping, bytes.
 const maxName = 8192
@@ -119,8 +123,11 @@ func (n *names) parseRange(s string) (model.NameID, int64, model.Kind) {
 
 // formName converts a string to a name, by the kind of its event.
 func formName(s string, f nameForm) string {
-	if f == apiName {
+	if f == apiName || f == failedName {
 		s = analyze.PlainCall(s)
+	}
+	if f == failedName && strings.Contains(s, "LaunchKernel") { // no kernel belongs to it
+		s = failedLaunch
 	}
 	if s == "" {
 		return "unnamed"
@@ -186,6 +193,14 @@ func (r *reader) resolveNames() {
 			g.Name = n.pending[g.Name&^pendingBit].name
 		}
 	}
+	resources := make(map[model.NameID]model.KernelResources, len(r.t.Resources))
+	for name, of := range r.t.Resources {
+		if name&pendingBit != 0 {
+			name = n.pending[name&^pendingBit].name
+		}
+		resources[name] = of
+	}
+	r.t.Resources = resources
 	r.resolveStacks()
 }
 

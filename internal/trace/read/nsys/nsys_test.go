@@ -144,6 +144,7 @@ func TestParts(t *testing.T) {
 		{"no event type", []string{"DELETE FROM NVTX_EVENTS WHERE eventType=75", "ALTER TABLE NVTX_EVENTS DROP COLUMN eventType"}, 7, 5, 5, nil},
 		{"no text column", []string{"ALTER TABLE NVTX_EVENTS DROP COLUMN text"}, 7, 5, 5, nil},
 		{"failed call", []string{"UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET returnValue = 2 WHERE correlationId = 13", "UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET returnValue = 600 WHERE correlationId = 12"}, 7, 5, 5, []string{"failed-calls"}},
+		{"failed launches", []string{"UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET returnValue = 222 WHERE nameId IN (SELECT id FROM StringIds WHERE value LIKE 'cudaLaunchKernel%')", "DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL"}, 7, 3, 3, []string{"failed-calls", "failed-launches"}},
 		{"backwards", []string{"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = 1 WHERE correlationId = 11"}, 7, 5, 5, nil},
 		{"text where numbers belong", []string{"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET gridX = 'wide', streamId = 'main', deviceId = x'00ff'", "UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET start = 'early' WHERE correlationId = 10"}, 7, 4, 4, []string{"bad-times"}},
 		{"names in place", []string{"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET demangledName = 'my kernel'"}, 7, 5, 5, nil},

@@ -18,6 +18,8 @@ type reader struct {
 
 	names names
 	lanes map[int64]uint32 // by globalTid
+	// failedWith is the error of the last call that failed, 0 none.
+	failedWith int64
 	// firstLane is the first thread seen of a process.
 	firstLane map[int32]uint32
 	devices   map[int64]uint16 // by GPU id
@@ -314,6 +316,7 @@ func (r *reader) addWarnings() {
 	for i := range t.Host {
 		kinds[t.Host[i].Kind]++
 	}
+	r.warnFailedLaunches()
 	if len(t.GPU) == 0 {
 		t.Warn("no-device", "no device operation was recorded", to.record+", and let the recording cover work on the GPU")
 	} else if kinds[model.API] == 0 {

@@ -1,0 +1,94 @@
+package rules_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// The kernel, its launches and resources; a command that profiles it; and the first place, before waits that no other
+// rule explains.
+func TestOneKernel(t *testing.T) {
+	in := sceneOneKernel("void lab::solve<float>(float*)")().trace()
+	for id, name := range in.Names {
+		if strings.Contains(name, "solve") {
+			in.Resources = map[model.NameID]model.KernelResources{model.NameID(id): {Registers: 255, LocalBytes: 512}}
+		}
+	}
+	a, _ := analyse(t, in)
+	f := mustFind(t, a, gpuprof.RuleOneKernel)
+	evidence(t, f, map[string]any{"kernel": "lab::solve", "launches": 2, "kernel_ns": 800 * us, "registers_per_thread": int64(255), "local_bytes_per_thread": int64(512)})
+	if want := "lab::solve takes 95 % of the work of the device: 400 us per step in 2 launches of 1080 blocks of 256 threads, with 512 B of local memory per thread"; f.Title != want {
+		t.Errorf("%q, want %q", f.Title, want)
+	}
+	if want := "ncu --set full --kernel-name regex:solve --launch-skip 1 --launch-count 1 YOUR COMMAND"; !strings.HasSuffix(f.PyTorch, want) {
+		t.Errorf("%q, want %q", f.PyTorch, want)
+	}
+	if got := a.Answer(); got.Verdict != "bound by one kernel" {
+		t.Errorf("[%s] %s", got.Verdict, got.Sentence)
+	}
+	in.Devices[0].Name = "AMD Instinct MI300X"
+	a, _ = analyse(t, in)
+	if f := mustFind(t, a, gpuprof.RuleOneKernel); !strings.Contains(f.PyTorch, "rocprof-compute profile --name NEW --kernel solve -- YOUR COMMAND") {
+		t.Errorf("%q", f.PyTorch)
+	}
+}
+
+// Two kernels are named together. A kernel that waits for pages, and one of a few blocks, have rules of their own.
+func TestOneKernelOfTwo(t *testing.T) {
+	scene := func(blocks, moved int64) *model.Trace {
+		s := newScene()
+		s.native = true
+		return s.repeat(3, func() {
+			s.kernelOn(7, "first_12_gpu", 200*us, blocks)
+			s.kernelOn(7, "second_15_gpu", 190*us, blocks)
+			s.kernelOn(7, "third_17_gpu", 60*us, 1080)
+			if moved > 0 {
+				s.add(sceneEvent{kind: model.Memcpy, name: "Memcpy HtoD (unified memory)", start: s.free[7] - 100*us, end: s.free[7] - 100*us + moved, stream: -1, dir: model.H2D, memory: model.Migrated})
+			}
+			s.wait("cudaStreamSynchronize")
+		}).end().trace()
+	}
+	a, _ := analyse(t, scene(1080, 0))
+	if f := mustFind(t, a, gpuprof.RuleOneKernel); !strings.HasPrefix(f.Title, "first_12_gpu and second_15_gpu take 87 % of the work of the device") {
+		t.Errorf("%q", f.Title)
+	}
+	for name, in := range map[string]*model.Trace{"pages": scene(1080, 50*us), "few blocks": scene(8, 0)} {
+		a, _ := analyse(t, in)
+		if f := find(a, gpuprof.RuleOneKernel); f != nil {
+			t.Errorf("%s: %s", name, f.Title)
+		}
+	}
+}
+
+// A program of one pass idles before and after its kernel, which is most of the work of the device: the claim is what
+// the kernel leaves of the device. No graph serves launches that come once.
+func TestOnePass(t *testing.T) {
+	s := newScene()
+	s.native = true
+	s.work(4000 * us)
+	s.kernelOn(7, "add(int, float *, float *)", 1080*us, 1)
+	s.wait("cudaDeviceSynchronize")
+	s.work(6000 * us)
+	s.copy(7, model.D2H, model.Pinned, 1<<20, 100*us, true)
+	a, _ := analyse(t, s.end().trace())
+	f := mustFind(t, a, gpuprof.RuleSmallGrid)
+	if f.ClaimNS != 1070*us {
+		t.Errorf("claims %d: %s", f.ClaimNS, f.Title)
+	}
+	s = newScene()
+	s.native = true
+	for range 40 {
+		s.kernelOn(7, string(rune('a'+s.corr%23))+"(float *)", 2*us, 1080)
+		s.work(20 * us)
+	}
+	a, _ = analyse(t, s.end().trace())
+	for _, rule := range []string{gpuprof.RuleLaunchBound, gpuprof.RuleHostBound} {
+		if f := find(a, rule); f != nil && strings.Contains(strings.ToLower(f.PyTorch), "graph") {
+			t.Errorf("%s: %s", rule, f.PyTorch)
+		}
+	}
+	mustFind(t, a, gpuprof.RuleLaunchBound)
+}

@@ -1,0 +1,162 @@
+package rules
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+const (
+	// mostOfWork is the share of a device's work from which on one kernel is named, and mostOfTwo that of two.
+	mostOfWork = 0.5
+	mostOfTwo  = 0.8
+	// leastOfSpan is the share of the step that they take at least.
+	leastOfSpan = 0.05
+	// mostAside is the share of the step, beside the starts of launched kernels, that other findings may claim where
+	// the kernel comes first.
+	mostAside = 0.1
+)
+
+// libraryKernel matches kernels whose source is not the program's.
+var libraryKernel = regexp.MustCompile(`cutlass|cublas|cudnn|nccl|rocblas|\b(cub|thrust|at|c10)::|^(volta|turing|ampere|sm\d+|Cijk)_`)
+
+// kernelSum adds up the launches of one kernel.
+type kernelSum struct {
+	name     model.NameID
+	ns       int64
+	launches int
+	like     *model.GPU // the longest launch
+}
+
+// findOneKernel: one or two kernels of a program in C++, Fortran or the like take most of the work of a device, and
+// fill it. It claims nothing: the recording does not show how much faster they can be. A profiler of kernels does, so
+// the change is its command. Kernels that wait for pages of unified memory, or use a part of the device, have rules of
+// their own.
+func (c *ruleContext) findOneKernel() []analyze.Found {
+	if c.x.ServesRequests() {
+		return nil
+	}
+	switch c.x.Recording.Program {
+	case analyze.CUDA, analyze.HIP, analyze.OpenACC, analyze.OpenMP, analyze.Julia, analyze.CuPyNumba, analyze.Triton:
+	default:
+		return nil
+	}
+	for _, d := range c.devices {
+		kernels, work, moved := c.sumKernels(d)
+		if len(kernels) == 0 || float64(moved) >= leastMigration*float64(c.span) {
+			continue
+		}
+		top, ns := kernels[:1], kernels[0].ns
+		if float64(ns) < mostOfWork*float64(work) && len(kernels) > 1 {
+			top, ns = kernels[:2], ns+kernels[1].ns
+		}
+		if share := []float64{mostOfWork, mostOfTwo}[len(top)-1]; float64(ns) < share*float64(work) || float64(ns) < leastOfSpan*float64(c.span) {
+			continue
+		}
+		k := &kernels[0]
+		if libraryKernel.MatchString(c.t.Name(k.name)) || d.gridFill(k.like, d.warpSize()) < notFull {
+			continue
+		}
+		return []analyze.Found{c.describeKernel(d, top, ns, work)}
+	}
+	return nil
+}
+
+// sumKernels returns the kernels of a device in the steady steps, the longest first, with the time of all its
+// operations, and that of migrations of unified memory, ns.
+func (c *ruleContext) sumKernels(d *ruleDevice) (out []kernelSum, work, moved int64) {
+	at := map[model.NameID]int{}
+	for i, g := range d.Ops {
+		op := &c.t.GPU[g]
+		if !d.mine[i] {
+			continue
+		}
+		work += op.Dur()
+		if op.Memory == model.Migrated {
+			moved += op.Dur()
+		}
+		if op.Kind != model.Kernel || op.Graph {
+			continue
+		}
+		k, seen := at[op.Name]
+		if !seen {
+			k = len(out)
+			at[op.Name], out = k, append(out, kernelSum{name: op.Name, like: op})
+		}
+		out[k].ns += op.Dur()
+		out[k].launches++
+		if op.Dur() > out[k].like.Dur() {
+			out[k].like = op
+		}
+	}
+	slices.SortStableFunc(out, func(a, b kernelSum) int { return cmp.Compare(b.ns, a.ns) })
+	return out, work, moved
+}
+
+// describeKernel makes the finding about the kernels at the top of a device.
+func (c *ruleContext) describeKernel(d *ruleDevice, top []kernelSum, ns, work int64) analyze.Found {
+	k := &top[0]
+	name := analyze.ShortName(c.t.Name(k.name))
+	what := fmt.Sprintf("%s takes %.0f %% of the work of the device: %s in %s", name, percent(k.ns, work), c.formatMean(k.ns),
+		analyze.Plural(k.launches, "launch", "launches"))
+	if len(top) > 1 {
+		what = fmt.Sprintf("%s and %s take %.0f %% of the work of the device, the first %s in %s", name, analyze.ShortName(c.t.Name(top[1].name)), percent(ns, work),
+			c.formatMean(k.ns), analyze.Plural(k.launches, "launch", "launches"))
+	}
+	if k.like.Blocks > 0 && k.like.Threads > 0 {
+		what += fmt.Sprintf(" of %s of %s", analyze.Plural(int(k.like.Blocks), "block", "blocks"), analyze.Plural(int(k.like.Threads), "thread", "threads"))
+	}
+	r := c.t.Resources[k.name]
+	if r.LocalBytes > 0 {
+		what += fmt.Sprintf(", with %s of local memory per thread", gpuprof.FormatBytes(float64(r.LocalBytes)))
+	}
+	f := c.newFinding(claim{device: -1}, what)
+	claimed := c.l.Claimed(d.Device)
+	f.First = k.ns > claimed.Total() && float64(claimed.Minus(d.Queued).Total()) < mostAside*float64(c.span)
+	f.Evidence["kernel"], f.Evidence["launches"], f.Evidence["kernel_ns"] = name, k.launches, k.ns
+	f.Evidence["work_percent"] = percent(ns, work)
+	f.Evidence["blocks"], f.Evidence["threads_per_block"], f.Evidence["multiprocessors"] = k.like.Blocks, int64(k.like.Threads), d.props.SMs
+	if r != (model.KernelResources{}) {
+		f.Evidence["registers_per_thread"], f.Evidence["shared_bytes_per_block"], f.Evidence["local_bytes_per_thread"] = r.Registers, r.SharedBytes, r.LocalBytes
+	}
+	s := c.newSites("kernel")
+	c.eachSteadyOp(func(g int32) bool { return c.t.GPU[g].Name == k.name }, func(_ *ruleDevice, g int32, op *model.GPU) { s.addGPU(g, op.Dur()) })
+	f.Sites = s.topSites()
+	f.PyTorch, f.AnyProgram = "look into the kernel: "+kernelCommand(name, k.launches, d.props.AMD()), true
+	f.Caveats = append(f.Caveats, "no time claimed: the recording does not show how far the kernel is from the limits of the device; a profiler of kernels does")
+	return f
+}
+
+// formatMean prints a time of all steps, in ns, as its mean.
+func (c *ruleContext) formatMean(ns int64) string {
+	if !c.hasSteps() {
+		return gpuprof.FormatNS(ns)
+	}
+	return gpuprof.FormatNS(ns/c.steps) + " per step"
+}
+
+// kernelCommand returns the command that profiles one launch of a kernel: the second one, where there are several, as
+// the first may load code.
+func kernelCommand(name string, launches int, amd bool) string {
+	name = name[strings.LastIndex(name, "::")+1:]
+	pattern := strings.Map(func(r rune) rune {
+		if r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
+			return r
+		}
+		return '.' // any character, in a regular expression
+	}, strings.Trim(name, ":.…"))
+	if amd {
+		return "rocprof-compute profile --name NEW --kernel " + pattern + " -- YOUR COMMAND"
+	}
+	skip := ""
+	if launches > 1 {
+		skip = "--launch-skip 1 "
+	}
+	return "ncu --set full --kernel-name regex:" + pattern + " " + skip + "--launch-count 1 YOUR COMMAND"
+}
