@@ -50,7 +50,9 @@ var models = addSimpleModels(map[string]model{
 	"aten::_scaled_dot_product_efficient_attention_backward":     {attentionBackward(11), 1, counter + ": five products"},
 	"aten::_scaled_dot_product_cudnn_attention_backward":         {attentionBackward(13), 1, counter + ": five products"},
 
-	// flash_attn_interface.py of FlashAttention 2.7: the forward and the backward pass of joined sequences.
+	// flash_attn_interface.py of FlashAttention 2.7: batches, and sequences that are joined.
+	"flash_attn::_flash_attn_forward":         {flashAttention, 0, joinedSource},
+	"flash_attn::_flash_attn_backward":        {flashAttentionBackward, 1, joinedSource + ", five products"},
 	"flash_attn::_flash_attn_varlen_forward":  {joinedAttention, 0, joinedSource},
 	"flash_attn::_flash_attn_varlen_backward": {joinedAttentionBackward, 1, joinedSource + ", five products"},
 	// Their arguments have no lengths: those are in the engine's own metadata, or in values of tensors.

@@ -110,6 +110,17 @@ func TestJoinedAttention(t *testing.T) {
 	if got, reason := opcost.Of(backward, a, 0); reason != "" || got.FLOPs != 2.5*count([][2]int{{4, 4}, {4, 4}, {4, 4}}, true) || got.Recomputed != got.FLOPs/5 {
 		t.Errorf("backward: %+v %q", got, reason)
 	}
+	types = `[` + strings.Repeat(q+",", 3) + `"Scalar","Scalar","Scalar","Scalar","Scalar"]`
+	a, _ = opcost.Parse(args(`[[2,6,8,16],[2,10,2,16],[2,10,2,16],[],[],[],[],[]]`, types, "", `["","","","0.","0.25","True","-1","-1"]`))
+	if got, reason := opcost.Of("flash_attn::_flash_attn_forward", a, 0); reason != "" || got.FLOPs != count([][2]int{{6, 10}, {6, 10}}, true) || got.Bytes != bytes(12, 20) {
+		t.Errorf("a batch: %+v %q", got, reason)
+	}
+	types = `[` + strings.Repeat(q+",", 5) + `"float",` + strings.Repeat(q+",", 3) + `"Scalar","Scalar","Scalar","Scalar","Scalar"]`
+	dims = `[[2,6,8,16],[2,6,8,16],[2,6,2,16],[2,6,2,16],[2,6,8,16],[2,8,6],[2,6,8,16],[2,6,2,16],[2,6,2,16],[],[],[],[],[]]`
+	a, _ = opcost.Parse(args(dims, types, "", `["","","","","","","","","","0.","0.25","True","-1","-1"]`))
+	if got, reason := opcost.Of("flash_attn::_flash_attn_backward", a, 0); reason != "" || got.FLOPs != 2.5*count([][2]int{{6, 6}, {6, 6}}, true) {
+		t.Errorf("its backward pass: %+v %q", got, reason)
+	}
 	a, _ = opcost.Parse(args(`[[64,8,16]]`, `[`+q+`]`, "", ""))
 	if _, reason := opcost.Of("vllm::unified_attention_with_output", a, 0); reason != opcost.NoLengths {
 		t.Errorf("attention of an engine: %q", reason)
