@@ -58,7 +58,7 @@ func joined(tokens, keyTokens, sequences, queries, keys int, causal string, page
 	}
 	types := `["c10::BFloat16","c10::BFloat16","c10::BFloat16","int","int","Scalar","Scalar","Scalar","Scalar","Scalar","Scalar","Scalar","Scalar","","Scalar",` + table + `]`
 	dims := fmt.Sprintf(`[[%d,8,16],[%d,2,16],[%[2]d,2,16],[%d],[%[3]d],[],[],[],[],[],[],[],[],[],[],[]]`, tokens, keyTokens, sequences+1)
-	values := fmt.Sprintf(`["","","","","","%d","%d","0.","0.25","%s","-1","-1","0.","","False",""]`, queries, keys, causal)
+	values := fmt.Sprintf(`["","","","","","%d","%d","0.","0.25",%q,"-1","-1","0.","","False",""]`, queries, keys, causal)
 	return args(dims, types, "", values)
 }
 
