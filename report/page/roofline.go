@@ -44,6 +44,9 @@ func rooflineLead(a *analyze.Analysis, r *analyze.Roofline) string {
 		b.WriteString(" The device is in no table of peak rates: no bound is told.")
 	} else {
 		fmt.Fprintf(&b, " Bounds are the dense peak rates of the %s (%s).", r.Device, r.Document)
+		if r.Reachable > 0 {
+			fmt.Fprintf(&b, " The best public matrix products reach %s of the 16-bit peak.", view.Percent(r.Reachable))
+		}
 	}
 	if r.HFU == 0 && r.StepFLOPs > 0 && r.Device != "" {
 		fmt.Fprintf(&b, " HFU and MFU are unknown: the FLOPs of %s of the time in matrix products, convolutions and attention are.", view.Percent(r.ProductsCounted))

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
@@ -61,6 +62,9 @@ func boundsTable(c *analyze.Comparison) Table {
 		Columns: numberColumns("against its bound", "shapes", "before", "after", "change", "of the bound before", "of the bound after"),
 	}
 	t.Columns[1].Left, t.Columns[1].Drop, t.Columns[1].Most = true, 1, 40
+	if old, now := c.BoundShares(); old > 0 {
+		t.Caption = fmt.Sprintf("The operators with a bound on both sides reach %s of it before, %s after.", view.Percent(old), view.Percent(now))
+	}
 	share := func(v float64) Cell {
 		if v <= 0 {
 			return Cell{}

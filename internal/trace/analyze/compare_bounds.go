@@ -2,10 +2,16 @@ package analyze
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 )
 
-// boundChanges pairs the operators of two rooflines by name and shapes; nil if a side has no roofline.
+// backends are the parts of operators' names by which PyTorch tells apart the libraries behind one operator: those of
+// NVIDIA and of AMD, and the kernels of attention.
+var backends = regexp.MustCompile(`(cudnn|miopen|native|flash|efficient)_(attention|batch_norm)`)
+
+// boundChanges pairs the operators of two rooflines by their name without the library, and their shapes; nil if a side
+// has no roofline.
 func boundChanges(before, after *Roofline) []BoundChange {
 	if before == nil || after == nil {
 		return nil
@@ -13,7 +19,7 @@ func boundChanges(before, after *Roofline) []BoundChange {
 	type key struct{ name, shapes string }
 	by := map[key]*BoundChange{}
 	at := func(o *RooflineOperator) *BoundChange {
-		k := key{o.Name, o.Shapes}
+		k := key{backends.ReplaceAllString(o.Name, "$2"), o.Shapes}
 		if by[k] == nil {
 			by[k] = &BoundChange{Name: o.Name, Shapes: o.Shapes}
 		}
@@ -47,4 +53,20 @@ func addBound(ns *int64, share *float64, o *RooflineOperator) {
 	if known && *ns > 0 {
 		*share = bound / float64(*ns)
 	}
+}
+
+// BoundShares returns the share of the bounds in the time on either side, of the operators that have a bound on both;
+// 0 without any.
+func (c *Comparison) BoundShares() (old, now float64) {
+	var oldNS, newNS float64
+	for _, b := range c.Bounds {
+		if b.OldShare > 0 && b.NewShare > 0 {
+			old, oldNS = old+b.OldShare*float64(b.OldNS), oldNS+float64(b.OldNS)
+			now, newNS = now+b.NewShare*float64(b.NewNS), newNS+float64(b.NewNS)
+		}
+	}
+	if oldNS == 0 || newNS == 0 {
+		return 0, 0
+	}
+	return old / oldNS, now / newNS
 }

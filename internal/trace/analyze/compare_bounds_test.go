@@ -6,6 +6,26 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// Operators of NVIDIA's and AMD's libraries are one operator; the backward pass is another.
+func TestBoundChangesAcrossLibraries(t *testing.T) {
+	of := func(attention, norm string, ns int64) *Roofline {
+		return &Roofline{Operators: []RooflineOperator{
+			{Name: "aten::_scaled_dot_product_" + attention + "_attention", Shapes: "[8]", NS: 4 * ns, BoundNS: ns},
+			{Name: "aten::_scaled_dot_product_" + attention + "_attention_backward", Shapes: "[8]", NS: 2 * ns, BoundNS: ns},
+			{Name: norm, Shapes: "[8]", NS: ns, BoundNS: ns}, {Name: "aten::native_layer_norm", Shapes: "[8]", NS: ns, BoundNS: ns},
+		}}
+	}
+	want := []BoundChange{
+		{"aten::_scaled_dot_product_efficient_attention", "[8]", 400, 40, 0.25, 0.25},
+		{"aten::_scaled_dot_product_efficient_attention_backward", "[8]", 200, 20, 0.5, 0.5},
+		{"aten::cudnn_batch_norm", "[8]", 100, 10, 1, 1},
+		{"aten::native_layer_norm", "[8]", 100, 10, 1, 1},
+	}
+	if diff := cmp.Diff(want, boundChanges(of("efficient", "aten::cudnn_batch_norm", 100), of("flash", "aten::miopen_batch_norm", 10))); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // Operators are matched by name and shapes; calls that differ in strides add up, and lose the share where one has no bound.
 func TestBoundChanges(t *testing.T) {
 	before := &Roofline{Operators: []RooflineOperator{
@@ -20,6 +40,10 @@ func TestBoundChanges(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, boundChanges(before, after)); diff != "" {
 		t.Error(diff)
+	}
+	c := Comparison{Bounds: want}
+	if old, now := c.BoundShares(); old != 0.25 || now != 0.5 { // of aten::mm, which both sides have
+		t.Errorf("the operators reach %v and %v of their bounds", old, now)
 	}
 	if boundChanges(before, nil) != nil {
 		t.Error("a side without shapes is compared")

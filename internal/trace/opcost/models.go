@@ -50,6 +50,17 @@ var models = addSimpleModels(map[string]model{
 	"aten::_scaled_dot_product_efficient_attention_backward":     {attentionBackward(11), 1, counter + ": five products"},
 	"aten::_scaled_dot_product_cudnn_attention_backward":         {attentionBackward(13), 1, counter + ": five products"},
 
+	// flash_attn_interface.py of FlashAttention 2.7: batches, and sequences that are joined.
+	"flash_attn::_flash_attn_forward":         {flashAttention, 0, joinedSource},
+	"flash_attn::_flash_attn_backward":        {flashAttentionBackward, 1, joinedSource + ", five products"},
+	"flash_attn::_flash_attn_varlen_forward":  {joinedAttention, 0, joinedSource},
+	"flash_attn::_flash_attn_varlen_backward": {joinedAttentionBackward, 1, joinedSource + ", five products"},
+	// Their arguments have no lengths: those are in the engine's own metadata, or in values of tensors.
+	"vllm::unified_attention":                 {pagedAttention, 0, pagedSource},
+	"vllm::unified_attention_with_output":     {pagedAttention, 0, pagedSource},
+	"vllm::unified_mla_attention":             {pagedAttention, 0, pagedSource},
+	"vllm::unified_mla_attention_with_output": {pagedAttention, 0, pagedSource},
+
 	"aten::native_layer_norm":                          {layerNorm(2, 3, 2), 0, traffic},
 	"aten::native_layer_norm_backward":                 {layerNormBackward, 0, traffic},
 	"aten::_fused_rms_norm":                            {layerNorm(2, -1, 1), 0, traffic},

@@ -1,6 +1,7 @@
 package opcost_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -45,6 +46,84 @@ func TestCosts(t *testing.T) {
 				t.Errorf("%+v %q, want %v FLOPs, %v bytes, %q", got, reason, c.flops, c.bytes, c.reason)
 			}
 		})
+	}
+}
+
+// joined is an attention of 8 query heads, 2 heads of keys and a head of 16: its sequences have the given numbers of
+// tokens, and the longest of each side are queries and keys.
+func joined(tokens, keyTokens, sequences, queries, keys int, causal string, paged bool) string {
+	table := `""`
+	if paged {
+		table = `"int"`
+	}
+	types := `["c10::BFloat16","c10::BFloat16","c10::BFloat16","int","int","Scalar","Scalar","Scalar","Scalar","Scalar","Scalar","Scalar","Scalar","","Scalar",` + table + `]`
+	dims := fmt.Sprintf(`[[%d,8,16],[%d,2,16],[%[2]d,2,16],[%d],[%[3]d],[],[],[],[],[],[],[],[],[],[],[]]`, tokens, keyTokens, sequences+1)
+	values := fmt.Sprintf(`["","","","","","%d","%d","0.","0.25",%q,"-1","-1","0.","","False",""]`, queries, keys, causal)
+	return args(dims, types, "", values)
+}
+
+// Sequences that are joined: by arithmetic over each sequence, where their lengths follow from the arguments.
+func TestJoinedAttention(t *testing.T) {
+	const forward, backward = "flash_attn::_flash_attn_varlen_forward", "flash_attn::_flash_attn_varlen_backward"
+	count := func(lengths [][2]int, causal bool) float64 { // scores, one by one
+		n := 0
+		for _, l := range lengths {
+			for q := range l[0] {
+				for k := range l[1] {
+					if !causal || k-q <= l[1]-l[0] {
+						n++
+					}
+				}
+			}
+		}
+		return float64(n) * 8 * 2 * (16 + 16)
+	}
+	bytes := func(tokens, keys int) float64 { return float64(2*(2*tokens*8*16+2*keys*2*16) + 4*tokens*8) }
+	for _, c := range []struct {
+		name, args   string
+		flops, bytes float64
+		reason       opcost.Reason
+	}{
+		{"one sequence", joined(12, 20, 1, 12, 20, "False", false), count([][2]int{{12, 20}}, false), bytes(12, 20), ""},
+		{"one causal sequence", joined(12, 20, 1, 12, 20, "True", false), count([][2]int{{12, 20}}, true), bytes(12, 20), ""},
+		{"three of one length, causal", joined(21, 21, 3, 7, 7, "True", false), count([][2]int{{7, 7}, {7, 7}, {7, 7}}, true), bytes(21, 21), ""},
+		{"decode: a query each, and keys of any length", joined(3, 30, 3, 1, 17, "True", false), count([][2]int{{1, 5}, {1, 17}, {1, 8}}, true), bytes(3, 30), ""},
+		{"queries of one length, keys of any", joined(8, 30, 2, 4, 19, "False", false), count([][2]int{{4, 19}, {4, 11}}, false), bytes(8, 30), ""},
+		{"queries of one length, keys of any, causal", joined(8, 30, 2, 4, 19, "True", false), 0, 0, opcost.NoLengths},
+		{"sequences of several lengths", joined(20, 20, 3, 9, 9, "False", false), 0, 0, opcost.NoLengths},
+		{"keys in pages", joined(12, 20, 1, 12, 20, "False", true), 0, 0, opcost.NoLengths},
+		{"a window", strings.Replace(joined(12, 12, 1, 12, 12, "True", false), `"-1","-1"`, `"4","0"`, 1), 0, 0, opcost.NoLengths},
+		{"no values", strings.Split(joined(12, 12, 1, 12, 12, "True", false), opcost.Separator)[0], 0, 0, opcost.NoShapes},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a, _ := opcost.Parse(c.args)
+			got, reason := opcost.Of(forward, a, 0)
+			if reason != c.reason || got.FLOPs != c.flops || got.Bytes != c.bytes {
+				t.Errorf("%+v %q, want %v FLOPs, %v bytes, %q", got, reason, c.flops, c.bytes, c.reason)
+			}
+		})
+	}
+	q, v := `"c10::BFloat16"`, `"int"`
+	types := `[` + strings.Repeat(q+",", 5) + `"float",` + strings.Repeat(q+",", 3) + v + "," + v + strings.Repeat(`,"Scalar"`, 7) + `]`
+	dims := `[[12,8,16],[12,8,16],[12,2,16],[12,2,16],[12,8,16],[8,12],[12,8,16],[12,2,16],[12,2,16],[4],[4],[],[],[],[],[],[],[]]`
+	a, _ := opcost.Parse(args(dims, types, "", `["","","","","","","","","","","","4","4","0.","0.25","True","-1","-1"]`))
+	if got, reason := opcost.Of(backward, a, 0); reason != "" || got.FLOPs != 2.5*count([][2]int{{4, 4}, {4, 4}, {4, 4}}, true) || got.Recomputed != got.FLOPs/5 {
+		t.Errorf("backward: %+v %q", got, reason)
+	}
+	types = `[` + strings.Repeat(q+",", 3) + `"Scalar","Scalar","Scalar","Scalar","Scalar"]`
+	a, _ = opcost.Parse(args(`[[2,6,8,16],[2,10,2,16],[2,10,2,16],[],[],[],[],[]]`, types, "", `["","","","0.","0.25","True","-1","-1"]`))
+	if got, reason := opcost.Of("flash_attn::_flash_attn_forward", a, 0); reason != "" || got.FLOPs != count([][2]int{{6, 10}, {6, 10}}, true) || got.Bytes != bytes(12, 20) {
+		t.Errorf("a batch: %+v %q", got, reason)
+	}
+	types = `[` + strings.Repeat(q+",", 5) + `"float",` + strings.Repeat(q+",", 3) + `"Scalar","Scalar","Scalar","Scalar","Scalar"]`
+	dims = `[[2,6,8,16],[2,6,8,16],[2,6,2,16],[2,6,2,16],[2,6,8,16],[2,8,6],[2,6,8,16],[2,6,2,16],[2,6,2,16],[],[],[],[],[]]`
+	a, _ = opcost.Parse(args(dims, types, "", `["","","","","","","","","","0.","0.25","True","-1","-1"]`))
+	if got, reason := opcost.Of("flash_attn::_flash_attn_backward", a, 0); reason != "" || got.FLOPs != 2.5*count([][2]int{{6, 6}, {6, 6}}, true) {
+		t.Errorf("its backward pass: %+v %q", got, reason)
+	}
+	a, _ = opcost.Parse(args(`[[64,8,16]]`, `[`+q+`]`, "", ""))
+	if _, reason := opcost.Of("vllm::unified_attention_with_output", a, 0); reason != opcost.NoLengths {
+		t.Errorf("attention of an engine: %q", reason)
 	}
 }
 

@@ -35,7 +35,7 @@ const (
 type sums struct {
 	ns, kernels int64
 	products    int64 // ns in kernels that are products
-	calls       map[int32]struct{}
+	calls       int64
 	by          map[model.NameID]int64
 }
 
@@ -47,7 +47,7 @@ func Of(x *analyze.Index, precision func(kernel model.NameID) string) *analyze.R
 	if d == nil || !slices.ContainsFunc(x.T.Stacks, withArgs) {
 		return nil
 	}
-	c := counter{x: x, precisionOf: precision, ids: map[analyze.RooflineKey]int32{}, others: map[uncosted]int64{}, groups: make([]int32, len(x.T.GPU))}
+	c := counter{x: x, precisionOf: precision, ids: map[analyze.RooflineKey]int32{}, others: map[uncosted]int64{}, groups: make([]int32, len(x.T.GPU)), seen: make([]bool, len(x.T.Host))}
 	for _, name := range x.T.Names {
 		c.known = append(c.known, opcost.Known(name))
 	}
@@ -83,6 +83,7 @@ type counter struct {
 	keys          []analyze.RooflineKey // by id
 	sums          []sums                // by id
 	groups        []int32               // by place in Trace.GPU: id plus one
+	seen          []bool                // by place in Trace.Host: its call is counted
 	others        map[uncosted]int64
 	durations     []int64
 	all, withArgs int64
@@ -124,7 +125,10 @@ func (c *counter) addDevice(d *analyze.DeviceTime, counts bool) {
 			s.products += op.Dur()
 		}
 		s.kernels++
-		s.calls[h] = struct{}{}
+		if !c.seen[h] { // the call's first kernel
+			c.seen[h] = true
+			s.calls++
+		}
 		s.by[op.Name] += op.Dur()
 	}
 }
@@ -157,7 +161,7 @@ func (c *counter) numberOf(k analyze.RooflineKey) int32 {
 		id = int32(len(c.keys))
 		c.ids[k] = id
 		c.keys = append(c.keys, k)
-		c.sums = append(c.sums, sums{calls: map[int32]struct{}{}, by: map[model.NameID]int64{}})
+		c.sums = append(c.sums, sums{by: map[model.NameID]int64{}})
 	}
 	return id
 }
@@ -312,7 +316,7 @@ func (c *counter) longestKernel(by map[model.NameID]int64, ok func(kernel model.
 
 func (c *counter) newOperator(s *sums, name, kernel string, args opcost.Args, cost opcost.Cost, steps float64) analyze.RooflineOperator {
 	o := analyze.RooflineOperator{
-		Name: name, Shapes: args.Shapes(), Kernel: kernel, Calls: float64(len(s.calls)) / steps, NS: int64(float64(s.ns) / steps),
+		Name: name, Shapes: args.Shapes(), Kernel: kernel, Calls: float64(s.calls) / steps, NS: int64(float64(s.ns) / steps),
 		FLOPs: cost.FLOPs, Bytes: cost.Bytes,
 	}
 	if o.NS > 0 {

@@ -1,9 +1,15 @@
 package roofline_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"io"
+	"io/fs"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -319,4 +325,58 @@ func TestNoShapes(t *testing.T) {
 			t.Errorf("%s: %+v", name, x.Roofline)
 		}
 	}
+}
+
+// No operator of a recording takes less time than a bound that is told: such a bound is withheld.
+func TestNoOperatorBelowItsBound(t *testing.T) {
+	recordings, bounded := 0, 0
+	err := filepath.WalkDir("../../../testdata/traces", func(path string, _ fs.DirEntry, err error) error {
+		plain, zipped := strings.HasSuffix(path, ".json"), strings.HasSuffix(path, ".json.gz")
+		if err != nil || !plain && !zipped {
+			return err
+		}
+		text := unpack(t, path, zipped)
+		if !bytes.Contains(text, []byte(`"Input Dims"`)) {
+			return nil
+		}
+		tr, err := kineto.Read(t.Context(), bytes.NewReader(text), path, 0)
+		if err != nil {
+			return err
+		}
+		x, err := analyze.NewIndex(t.Context(), tr)
+		if err != nil {
+			return err
+		}
+		if rules.Rules(x, x.NewLedger()); x.Roofline == nil {
+			return nil
+		}
+		recordings++
+		for _, o := range x.Roofline.Operators {
+			if o.BoundNS > 0 {
+				bounded++
+			}
+			if o.BoundNS > o.NS || o.Share() > 1 || o.AboveNS < 0 || o.BoundNS > 0 && (o.Bound == analyze.BoundExceeded || o.Bound == analyze.BoundInCache) {
+				t.Errorf("%s: %+v", path, o)
+			}
+		}
+		return nil
+	})
+	if err != nil || recordings < 8 || bounded < 20 {
+		t.Errorf("%v: %d operators with a bound in %d recordings", err, bounded, recordings)
+	}
+}
+
+func unpack(t *testing.T, path string, zipped bool) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err == nil && zipped {
+		var z *gzip.Reader
+		if z, err = gzip.NewReader(bytes.NewReader(text)); err == nil {
+			text, err = io.ReadAll(z)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }

@@ -13,34 +13,57 @@ var alignedTo = map[string]int64{"16-bit": 8, "tf32": 4, "fp8": 16, "int8": 16}
 
 // alignedProduct compares a matrix product with its bound.
 type alignedProduct struct {
-	of  *analyze.RooflineOperator
-	odd []string // "N = 3238"
-	// spare is the share of its time above the time of the best public kernels of the device.
+	of   *analyze.RooflineOperator
+	odd  []string // "N = 3238"
+	grid productGrid
+	// spare is the share of its time above the time of the best public kernels of the device; for aligned sizes at
+	// most what the last wave leaves free.
 	spare float64
 }
 
-// findOffPeakGEMM: products on the tensor cores that reach less of the peak than good kernels, and whose sizes are no
-// multiples of the tensor cores' access size. It claims the time above the reachable rate.
+// describe returns the cause, the change that is known for it, and causes without a known change.
+func (p *alignedProduct) describe() (cause, change string, others []string) {
+	reasons := p.grid.reasons()
+	unit := alignedTo[p.of.Precision]
+	if len(p.odd) > 0 {
+		return fmt.Sprintf("with sizes that are no multiples of %d (%s: %s)", unit, p.of.Name, strings.Join(p.odd, ", ")),
+			fmt.Sprintf("pad these sizes to multiples of %d: the layer's features, the vocabulary, the batch (torch.nn.functional.pad, or padding_idx and a mask)", unit), reasons
+	}
+	full := (p.grid.waves() - 1) * p.grid.sms
+	return fmt.Sprintf("with a last round of tiles that leaves multiprocessors free (%s: %s)", p.of.Name, reasons[0]),
+		fmt.Sprintf("choose the batch or the layer's features so that the tiles fill whole rounds: %d or %d tiles of %dx%d for %d",
+			full, full+p.grid.sms, p.grid.rows, p.grid.columns, p.grid.blocks), reasons[1:]
+}
+
+// findOffPeakGEMM: products on the tensor cores that reach less of the peak than good kernels, whose sizes are no
+// multiples of the tensor cores' access size, or whose tiles leave multiprocessors free at the end. It claims the time
+// above the reachable rate, of the latter at most what the last wave leaves free.
 func (c *ruleContext) findOffPeakGEMM() []analyze.Found {
 	r := c.x.Roofline
 	if r == nil || r.Reachable <= 0 || len(c.devices) == 0 || c.isAMD(c.devices[0]) {
 		return nil
 	}
-	odd, worst := matchOperators(r, func(o *analyze.RooflineOperator) (alignedProduct, bool) { return checkAlignment(o, r.Reachable) })
+	grids := c.readGrids(r)
+	odd, worst := matchOperators(r, func(o *analyze.RooflineOperator) (alignedProduct, bool) {
+		return checkProduct(o, grids[o], r.Reachable)
+	})
 	if worst == nil {
 		return nil
 	}
 	pick := func(g int32) bool { _, ok := odd[r.Rows[g]]; return ok }
 	cl := c.claimByDevice(c.takeShares(func(g int32) float64 { return odd[r.Rows[g]].spare }))
 	share := 100 * worst.of.Share()
-	f := c.newFinding(cl, fmt.Sprintf("matrix products run at %.0f %% of the %s peak with sizes that are no multiples of %d (%s: %s)",
-		share, worst.of.Precision, alignedTo[worst.of.Precision], worst.of.Name, strings.Join(worst.odd, ", ")))
+	cause, change, others := worst.describe()
+	f := c.newFinding(cl, fmt.Sprintf("matrix products run at %.0f %% of the %s peak %s", share, worst.of.Precision, cause))
 	f.Evidence["products"] = len(odd)
 	f.Evidence["tflop_per_s"] = worst.of.FLOPs * worst.of.Calls / float64(worst.of.NS) / 1e3
 	f.Evidence["peak_percent"] = share
 	f.Evidence["reachable_percent"] = 100 * r.Reachable
 	f.Sites = c.listProductSites(pick)
-	f.PyTorch = fmt.Sprintf("pad these sizes to multiples of %d: the layer's features, the vocabulary, the batch (torch.nn.functional.pad, or padding_idx and a mask)", alignedTo[worst.of.Precision])
+	f.PyTorch = change
+	if len(others) > 0 {
+		f.Caveats = append(f.Caveats, "other causes: "+strings.Join(others, "; "))
+	}
 	f.Caveats = append(f.Caveats, fmt.Sprintf("the bound is %.0f %% of the peak, which the best public products in bf16 reach on the %s; other causes than the sizes may keep these from it", 100*r.Reachable, r.Device))
 	return []analyze.Found{f}
 }
@@ -62,17 +85,21 @@ func matchOperators[T any](r *analyze.Roofline, check func(o *analyze.RooflineOp
 	return rows, worst
 }
 
-// checkAlignment returns a matrix product with its unaligned sizes, if it is below the reachable rate.
-func checkAlignment(o *analyze.RooflineOperator, reachable float64) (alignedProduct, bool) {
+// checkProduct returns a matrix product with its causes, if it is below the reachable rate.
+func checkProduct(o *analyze.RooflineOperator, grid productGrid, reachable float64) (alignedProduct, bool) {
 	unit := alignedTo[o.Precision]
 	if o.Bound != "compute" || unit == 0 || o.NS <= 0 || len(o.Product) != 3 {
 		return alignedProduct{}, false
 	}
-	p := alignedProduct{of: o, spare: 1 - float64(o.BoundNS)/reachable/float64(o.NS)}
+	p := alignedProduct{of: o, grid: grid, spare: 1 - float64(o.BoundNS)/reachable/float64(o.NS)}
 	for i, name := range []string{"M", "N", "K"} {
 		if n := o.Product[i]; n%unit != 0 {
 			p.odd = append(p.odd, fmt.Sprintf("%s = %d", name, n))
 		}
 	}
-	return p, len(p.odd) > 0 && p.spare > 0
+	if len(p.odd) == 0 {
+		p.spare = min(p.spare, grid.waveLoss())
+		return p, p.spare > 0 && grid.waveLoss() >= leastWaveLoss
+	}
+	return p, p.spare > 0
 }

@@ -1,0 +1,87 @@
+package opcost
+
+const (
+	joinedSource = "flash_attn_interface.py: queries of one length times the tokens of all keys"
+	pagedSource  = "none: the lengths of the sequences decide"
+)
+
+// pagedAttention has no cost: no argument of the operator has the lengths of the sequences in the cache.
+func pagedAttention(c *call) (flops, bytes float64) {
+	c.noLengths = true
+	return 0, 0
+}
+
+// joinedAttention counts the attention of sequences that are joined to [tokens, heads, head]. Arguments: q, k, v, the
+// ends of the sequences of q and k, whose values no recording has, and the longest sequence of each.
+func joinedAttention(c *call) (flops, bytes float64) {
+	if c.hasTensor(15) || c.hasTensor(17) { // block_table: keys in pages; seqused_k: a part of the keys
+		return pagedAttention(c)
+	}
+	q, k, v := c.dims(0, 3), c.dims(1, 3), c.dims(2, 3)
+	scores := c.joinedScores(q, k, 3, 9)
+	result := float64(q[0] * q[1])
+	flops = 2 * scores * float64(q[2]+v[2])
+	return flops, c.readBytes(0) + c.readBytes(1) + c.readBytes(2) + result*float64(v[2])*c.elementSize(0) + result*logSumExp
+}
+
+// joinedAttentionBackward: five products, one of which computes the scores again. Arguments: gradient of the output,
+// q, k, v, the output, its row sums, dq, dk, dv, the ends of the sequences, the longest ones.
+func joinedAttentionBackward(c *call) (flops, bytes float64) {
+	q, k, v := c.dims(1, 3), c.dims(2, 3), c.dims(3, 3)
+	scores := c.joinedScores(q, k, 9, 15)
+	result := float64(q[0] * q[1])
+	c.recomputed = 2 * scores * float64(q[2])
+	flops = 2 * scores * float64(3*q[2]+2*v[2])
+	bytes = c.readBytes(0) + 2*(c.readBytes(1)+c.readBytes(2)+c.readBytes(3)) + result*float64(v[2])*c.elementSize(1) + result*logSumExp
+	return flops, bytes
+}
+
+// flashAttention counts q, k and v of [batch, tokens, heads, head].
+func flashAttention(c *call) (flops, bytes float64) {
+	q, v := c.dims(0, 4), c.dims(2, 4)
+	result := float64(q[0] * q[1] * q[2])
+	flops = 2 * c.flashScores(q, c.dims(1, 4), 5) * float64(q[3]+v[3])
+	return flops, c.readBytes(0) + c.readBytes(1) + c.readBytes(2) + result*float64(v[3])*c.elementSize(0) + result*logSumExp
+}
+
+// flashAttentionBackward is flashAttention's joinedAttentionBackward.
+func flashAttentionBackward(c *call) (flops, bytes float64) {
+	q, v := c.dims(1, 4), c.dims(3, 4)
+	scores := c.flashScores(q, c.dims(2, 4), 11)
+	result := float64(q[0] * q[1] * q[2])
+	c.recomputed = 2 * scores * float64(q[3])
+	flops = 2 * scores * float64(3*q[3]+2*v[3])
+	bytes = c.readBytes(0) + 2*(c.readBytes(1)+c.readBytes(2)+c.readBytes(3)) + result*float64(v[3])*c.elementSize(1) + result*logSumExp
+	return flops, bytes
+}
+
+func (c *call) flashScores(q, k []int64, causal int) float64 {
+	return float64(q[2]) * c.maskedScores(q[0], q[1], k[1], q[0]*q[1], k[0]*k[1], causal)
+}
+
+// joinedScores returns the number of scores of all heads. ends is the first of the arguments cu_seqlens_q,
+// cu_seqlens_k, max_seqlen_q, max_seqlen_k; causal the first of causal, window_size_left, window_size_right. The
+// lengths follow where all sequences of q are as long as the longest: the scores are then this length times the tokens
+// of all keys. A causal mask, aligned to the last key, removes n(n-1)/2 of a sequence of n queries with n keys or more;
+// that each has so many follows for n = 1, and where all sequences of k have one length too.
+func (c *call) joinedScores(q, k []int64, ends, causal int) float64 {
+	return float64(q[1]) * c.maskedScores(c.dims(ends, 1)[0]-1, c.requireInteger(ends+2), c.requireInteger(ends+3), q[0], k[0], causal)
+}
+
+// maskedScores returns the scores of a head: of so many sequences with at most so many queries and keys, and the tokens
+// of all their queries and keys.
+func (c *call) maskedScores(sequences, queries, keys, tokens, keyTokens int64, causal int) float64 {
+	left, right := c.requireInteger(causal+1), c.requireInteger(causal+2)
+	masked := c.flag(causal)
+	window := left >= 0 || right >= 0 && (right > 0 || !masked)
+	even := sequences > 0 && keys >= queries && keyTokens == sequences*keys
+	if sequences <= 0 || window || tokens != sequences*queries || masked && queries != 1 && !even {
+		c.noLengths = !c.missing && !c.bad
+		return 0
+	}
+	scores := float64(queries) * float64(keyTokens)
+	if masked {
+		scores -= float64(sequences) * float64(queries) * float64(queries-1) / 2
+	}
+	return scores
+}

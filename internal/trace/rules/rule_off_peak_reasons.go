@@ -1,0 +1,104 @@
+package rules
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+)
+
+// leastWaveLoss is the part of the multiprocessors' time that the last wave of tiles leaves free, from which on it is a
+// cause of its own.
+const leastWaveLoss = 0.1
+
+// tileSize matches the tile of a product in the name of a kernel of cuBLAS or CUTLASS: 128x256.
+var tileSize = regexp.MustCompile(`(?:_|tilesize)(\d{2,3})x(\d{2,3})[x_]`)
+
+// productGrid describes how a kernel divides a product among the multiprocessors.
+type productGrid struct {
+	rows, columns int64 // of a tile
+	blocks, sms   int64
+	sumsNS, sums  int64   // time and number of the kernels that add up the parts of a product divided along K
+	fill          float64 // the part of the tiles that the product fills
+}
+
+// waves returns the number of rounds in which the multiprocessors compute all tiles.
+func (g *productGrid) waves() int64 { return (g.blocks + g.sms - 1) / g.sms }
+
+// waveLoss returns the part of the multiprocessors' time that the last wave leaves free, 0 unknown: some compute one
+// tile more than others (wave quantization in NVIDIA's Matrix Multiplication Background User's Guide). Products of one
+// wave are small-grid's.
+func (g *productGrid) waveLoss() float64 {
+	if g.blocks <= g.sms || g.sms == 0 {
+		return 0
+	}
+	return 1 - float64(g.blocks)/float64(g.waves()*g.sms)
+}
+
+// reasons lists the causes that keep a product from the peak, with their figures.
+func (g *productGrid) reasons() []string {
+	var out []string
+	if loss := g.waveLoss(); loss >= leastWaveLoss {
+		out = append(out, fmt.Sprintf("%d tiles of %dx%d on %d multiprocessors need %d rounds, %.0f %% of which stay empty",
+			g.blocks, g.rows, g.columns, g.sms, g.waves(), 100*loss))
+	}
+	if g.fill > 0 && g.fill < 1-leastWaveLoss {
+		out = append(out, fmt.Sprintf("the sizes fill %.0f %% of the tiles of %dx%d", 100*g.fill, g.rows, g.columns))
+	}
+	if g.sums > 0 {
+		out = append(out, "split-K adds up its parts in a kernel of "+gpuprof.FormatNS(g.sumsNS/g.sums))
+	}
+	return out
+}
+
+// readGrids returns the grids of the products in the steady part, by operator. A kernel's tiles count only
+// where its grid has one block for each: persistent kernels and batches have other grids.
+func (c *ruleContext) readGrids(r *analyze.Roofline) map[*analyze.RooflineOperator]productGrid {
+	out := map[*analyze.RooflineOperator]productGrid{}
+	for _, d := range c.devices {
+		for _, g := range d.Ops {
+			op := &c.t.GPU[g]
+			if r.Rows[g] < 0 || !c.x.Steady.Contains(op.Start) {
+				continue
+			}
+			o := &r.Operators[r.Rows[g]]
+			if len(o.Product) != 3 {
+				continue
+			}
+			grid, name := out[o], c.t.Name(op.Name)
+			if isSplitSum(name) {
+				grid.sumsNS, grid.sums = grid.sumsNS+op.Dur(), grid.sums+1
+			} else if rows, columns, ok := tilesOf(name, o.Product, op.Blocks); ok && grid.blocks == 0 {
+				grid.rows, grid.columns, grid.blocks, grid.sms = rows, columns, op.Blocks, int64(d.props.SMs)
+				grid.fill = float64(o.Product[0]) * float64(o.Product[1]) / (float64(op.Blocks) * float64(rows) * float64(columns))
+			}
+			out[o] = grid
+		}
+	}
+	return out
+}
+
+// isSplitSum reports kernels that add up the parts of a product divided along K.
+func isSplitSum(kernel string) bool {
+	return strings.Contains(kernel, "splitKreduce") || strings.Contains(kernel, "SplitKReduce") || strings.Contains(kernel, "splitk_reduce")
+}
+
+// tilesOf returns the tile of a kernel by its name, where so many tiles as the grid has blocks cover M and N. cuBLAS
+// computes the products of row-major matrices transposed.
+func tilesOf(kernel string, product []int64, blocks int64) (rows, columns int64, ok bool) {
+	m := tileSize.FindStringSubmatch(kernel)
+	if m == nil || blocks <= 0 {
+		return 0, 0, false
+	}
+	a, _ := strconv.ParseInt(m[1], 10, 64)
+	b, _ := strconv.ParseInt(m[2], 10, 64)
+	for _, t := range [][2]int64{{a, b}, {b, a}} {
+		if t[0] > 0 && t[1] > 0 && ((product[0]-1)/t[0]+1)*((product[1]-1)/t[1]+1) == blocks {
+			return t[0], t[1], true
+		}
+	}
+	return 0, 0, false
+}
