@@ -73,6 +73,8 @@ type Documents struct {
 	Check       Kind[*gpuprof.CheckReport]
 	Diagnosis   Kind[*gpuprof.Diagnosis]
 	Noise       Kind[*compare.NoisePlan]
+	// Opening is an answer alone: the first screen of a recording in progress, which has no document.
+	Opening Kind[gpuprof.Answer]
 }
 
 // Formats are the values of --format by kind of document, and its extensions.

@@ -101,6 +101,7 @@ func Documents(tool gpuprof.Tool) cli.Documents {
 		Check:       cli.Kind[*gpuprof.CheckReport]{What: "a check", Prints: []string{"table", "json", "markdown"}, Writers: addPages(page.Check, 0, nil)},
 		Noise:       cli.Kind[*compare.NoisePlan]{What: "a measurement of noise", Prints: []string{"table", "json", "markdown"}, Writers: addPages(page.Noise, 0, nil)},
 		Explanation: cli.Kind[[]explain.Entry]{What: "an explanation", Prints: []string{"table", "json", "brief-json"}, Writers: addBrief(explanations(tool), addPages(page.Explanation, 0, nil))},
+		Opening:     cli.Kind[gpuprof.Answer]{What: "a recording in progress", Writers: addPages(pageOfAnswer, 0, nil)},
 	}
 }
 
@@ -129,6 +130,8 @@ func explanations(tool gpuprof.Tool) func([]explain.Entry) (*brief.Document, err
 		return d, nil
 	}
 }
+
+func pageOfAnswer(a gpuprof.Answer) (*page.Page, error) { return &page.Page{Answer: a}, nil }
 
 func briefStudy(s *cli.Study) *brief.Document {
 	if s.Comparison != nil {
