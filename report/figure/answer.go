@@ -11,6 +11,7 @@ type BarPart struct {
 	Name  string
 	Share float64
 	Text  string
+	Place int // of a stage in the step, which decides its tone; -1 for a part with a tone by name
 }
 
 // Divided is the bar of an answer, divided by its parts; whole names it.
@@ -18,8 +19,11 @@ func Divided(whole string, parts []BarPart) *Figure {
 	f := &Figure{ID: "opening", Title: whole, Desc: "One bar, divided by its parts."}
 	p := Panel{X: Axis{Max: 1, Bare: true}, Y: rowAxis([]string{""}), Height: 40}
 	at := 0.0
-	for i, part := range parts {
-		tone := toneOf(i)
+	for _, part := range parts {
+		tone := toneOf(part.Place)
+		if part.Place < 0 {
+			tone = partTone(part.Name)
+		}
 		text := part.Name + " " + part.Text
 		bar := Mark{Kind: Bar, X0: at, X1: at + part.Share, Y1: 1, Tone: tone, Text: text, Brief: part.Name, Tip: text}
 		p.Marks = append(p.Marks, bar)

@@ -66,7 +66,7 @@ type watching struct {
 func newWatching(a *cli.App, dir, shown string, out io.Writer) *watching {
 	screen := a.Screen()
 	return &watching{dir: dir, shown: shown, out: out, pause: time.After, opening: func(w io.Writer, answer gpuprof.Answer) error {
-		return a.Documents.Opening.Write(w, "table", answer, screen)
+		return a.Opening(w, answer, screen)
 	}}
 }
 
