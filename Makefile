@@ -41,7 +41,7 @@ GOVULNCHECK_STAMP   := .bin/.govulncheck-$(GOVULNCHECK_VERSION)-$(shell go env G
 # Packages that have benchmarks, found by reading: listing them through the test binaries would compile them all.
 BENCH_PKGS = $(shell grep -rlE --include='*_test.go' '^func Benchmark[A-Z]' . 2>/dev/null | xargs -r -n1 dirname | sort -u)
 
-.PHONY: browser browser-tools build docs docs-tools dist dist-test nocgo cross test race test-times nightly bench fuzz lint fmt lint-tools importrule-test tidy-check kernels inject ptxas sim-asan gorgonia test-torch gpu-bundle recount gallery generated programs vulnerabilities vulnerabilities-tools smoke launchers ci agent foreign-formats python-frameworks tune-programs seed-claims clean help
+.PHONY: browser browser-tools build docs docs-tools dist dist-test nocgo cross test race test-times nightly bench fuzz lint fmt lint-tools importrule-test tidy-check kernels inject ptxas sim-asan gorgonia test-torch gpu-bundle recount gallery generated programs vulnerabilities vulnerabilities-tools smoke launchers ci agent foreign-formats flamegraph python-frameworks tune-programs seed-claims clean help
 
 build: ## build the binary (BIN=bin/gpuprof)
 	go build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/gpuprof
@@ -170,6 +170,9 @@ recount: build ## events of the fixtures counted again by a script of its own (F
 
 foreign-formats: build ## files that other benchmark programs write here, read by compare (installs them: pip, Maven, apt-get as root)
 	scripts/check/foreign_formats.sh $(BIN)
+
+flamegraph: build ## folded stacks drawn by flamegraph.pl, with every byte of them (needs perl; installs Debian's libdevel-nytprof-perl as root)
+	scripts/check/flamegraph.sh $(BIN)
 
 gpu-bundle: ## everything a GPU machine without Go needs, in gpu-bundle/
 	VERSION='$(VERSION)' COMMIT='$(COMMIT)' scripts/build/gpu_bundle.sh

@@ -7,9 +7,6 @@ import (
 	"strings"
 )
 
-// leastBarShare is the share of the step from which a stage is a part of the bar.
-const leastBarShare = 0.005
-
 // Answer sums up a run: its status with the reason, or the time of a step and the stage that takes most of it.
 func (r *Run) Answer() Answer {
 	switch {
@@ -99,13 +96,7 @@ func (r *Run) StageShares() []BarPart {
 
 // stepBar divides the exposed time of a step by its stages.
 func (r *Run) stepBar() *Bar {
-	var parts []BarPart
-	for _, s := range r.StageShares() {
-		if s.Value >= leastBarShare {
-			parts = append(parts, s)
-		}
-	}
-	return WholeBar("exposed time by stage", "1", 1, parts)
+	return WholeBar("exposed time by stage", "1", 1, r.StageShares())
 }
 
 // action returns the suggestion of the first finding.

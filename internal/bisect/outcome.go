@@ -213,7 +213,7 @@ func (s *Search) driftOfGood() gpuprof.Number {
 		}
 	}
 	t := stats.FindTrend(logs, last)
-	whole := t.Slope * float64(len(logs)-1)
+	whole := t.At(len(logs)-1) - t.At(0)
 	if t.P >= 0.01 || math.Abs(whole) <= math.Abs(s.estimateModel().theta) {
 		return 0
 	}

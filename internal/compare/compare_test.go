@@ -498,6 +498,31 @@ func TestFilesProperties(t *testing.T) {
 	})
 }
 
+// All of A before all of B, in a session whose level changes once, inside a side: a step, which widens the interval.
+func TestStep(t *testing.T) {
+	rng := rand.New(rand.NewPCG(61, 1))
+	for at, word := range map[int]string{4: "run 5 of 12", 8: "run 9 of 12"} {
+		for change, want := range map[float64]compare.Verdict{1: compare.Inconclusive, 1.5: compare.Regressed, 0.5: compare.Improved} {
+			runs := noisy(rng, 12, 10, 1, 0.001)
+			for i := range runs {
+				for j := range runs[i] {
+					if i >= at {
+						runs[i][j] *= 1.08
+					}
+				}
+			}
+			g := files(t, result("old", timed("x", runs[:6])), result("new", timed("x", scaledRuns(runs[6:], change))), judged(compare.Options{}))
+			m := metric(t, g, "x")
+			if m.Verdict != want || !strings.Contains(m.Reason, "its level changes by +") || !strings.Contains(m.Reason, word) || strings.Contains(m.Reason, "drifts") {
+				t.Errorf("step at %d, times %g: %s %q", at, change, m.Verdict, m.Reason)
+			}
+			if lo, hi := float64(m.CI95[0]), float64(m.CI95[1]); !(lo < change && change < hi) {
+				t.Errorf("step at %d, times %g: 95 %% %g to %g", at, change, lo, hi)
+			}
+		}
+	}
+}
+
 // All of A before all of B, in a session that drifts.
 func TestTrend(t *testing.T) {
 	rng := rand.New(rand.NewPCG(60, 1))

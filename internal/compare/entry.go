@@ -22,6 +22,7 @@ type entry struct {
 	ok      bool          // effect can be tested
 	noise   stats.Noise   // of a gate's blocks
 	drift   stats.Trend   // of the runs, where it makes a difference
+	trended [2][]float64  // what it makes of the logarithm of each side's runs
 	alike   stats.Alike   // of runs that did not take turns
 	session float64       // spread between sessions, a share
 	assumed bool          // that is only assumed

@@ -52,7 +52,7 @@ func (b *bench) findAlike(sessions func(*entry) [][][]float64) {
 	}
 	p := make([]float64, len(tested))
 	for i, e := range tested {
-		e.alike = stats.Neighbours(append(e.levelSessions(sessions(e)), e.levelSessions([][][]float64{e.new})...)...)
+		e.alike = stats.Neighbours(append(e.levelSessions(0, sessions(e)), e.levelSessions(1, [][][]float64{e.new})...)...)
 		p[i] = e.alike.P
 	}
 	for i, adjusted := range stats.Holm(p) {
@@ -67,18 +67,24 @@ func (e *entry) estimateUnpaired(sessions [][][]float64, level float64, spread s
 	if len(stats.LogMedians(e.new)) == 0 {
 		return stats.Effect{}, false
 	}
-	effect, rule, ok := stats.Unpaired(e.levelSessions(sessions), e.levelSessions([][][]float64{e.new})[0], spread, e.alike, delta, level)
+	effect, rule, ok := stats.Unpaired(e.levelSessions(0, sessions), e.levelSessions(1, [][][]float64{e.new})[0], spread, e.alike, delta, level)
 	e.nameRule(rule)
 	return effect, ok
 }
 
-// levelSessions are the logarithms of the medians of sessions' runs, without their drift: each keeps
-// its mean.
-func (e *entry) levelSessions(sessions [][][]float64) (out [][]float64) {
+// levelSessions are the logarithms of the medians of a side's sessions, without what a drift or a step makes of their
+// runs: each keeps its mean.
+func (e *entry) levelSessions(side int, sessions [][][]float64) (out [][]float64) {
 	for _, runs := range sessions {
 		logs := stats.LogMedians(runs)
-		for i := range logs {
-			logs[i] -= e.drift.Slope * (float64(i) - float64(len(logs)-1)/2)
+		if parts := e.trended[side]; len(parts) == len(logs) {
+			mean := 0.0
+			for _, x := range parts {
+				mean += x / float64(len(parts))
+			}
+			for i := range logs {
+				logs[i] -= parts[i] - mean
+			}
 		}
 		if len(logs) > 0 {
 			out = append(out, logs)

@@ -171,7 +171,7 @@ func (b *bench) measureEffects(effect func(*entry) (stats.Effect, bool)) {
 	}
 }
 
-// findTrends notes the drift of the metrics that have one. Over many metrics chance makes
+// findTrends notes the drift, or the step, of the metrics that have one. Over many metrics chance makes
 // trends, hence Holm; and a drift counts from where it can make half of the equivalence margin.
 func (b *bench) findTrends() {
 	tested := b.testableEntries()
@@ -187,12 +187,19 @@ func (b *bench) findTrends() {
 		delta, _ := tested[i].limits()
 		if adjusted <= trendAlpha && math.Abs(trends[i].Bias) > delta/2 {
 			tested[i].drift = trends[i]
+			for k, isNew := range b.order {
+				side := 0
+				if isNew {
+					side = 1
+				}
+				tested[i].trended[side] = append(tested[i].trended[side], trends[i].At(k))
+			}
 		}
 	}
 }
 
-// allowForTrends widens the intervals of metrics that drift by the difference that the order of
-// the runs makes of the drift.
+// allowForTrends widens the intervals of metrics that drift or step by the difference that the order of the runs makes
+// of that.
 func (b *bench) allowForTrends() {
 	for _, e := range b.testableEntries() {
 		bias := math.Abs(e.drift.Bias)
@@ -203,8 +210,11 @@ func (b *bench) allowForTrends() {
 		wider.Bias = bias
 		e.set(wider, e.ok)
 		e.blame = blameTrend
-		why := fmt.Sprintf("it drifts by %s per run, from which the order of the runs can make a difference of %s: the interval is wider by that",
-			gpuprof.FormatChange(math.Expm1(e.drift.Slope)), gpuprof.FormatPercent(math.Expm1(bias), 2))
+		moves := "it drifts by " + gpuprof.FormatChange(math.Expm1(e.drift.Slope)) + " per run"
+		if k := e.drift.Step; k > 0 {
+			moves = fmt.Sprintf("its level changes by %s at run %d of %d", gpuprof.FormatChange(math.Expm1(e.drift.Height)), k+1, len(b.order))
+		}
+		why := fmt.Sprintf("%s, from which the order of the runs can make a difference of %s: the interval is wider by that", moves, gpuprof.FormatPercent(math.Expm1(bias), 2))
 		e.result.Reason = joinReasons(e.result.Reason, why)
 	}
 }

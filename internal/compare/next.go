@@ -57,7 +57,7 @@ func (b *bench) next() []string {
 		return fmt.Sprintf("measure again on a machine that is not disturbed (%s): let it cool, stop other work, or lock the clocks", joinCodes(codes))
 	})
 	say(blameTrend, func([]*entry) string {
-		return "measure A and B in turn (gate --against does), or warm up longer, so that a drift does not look like a difference"
+		return "measure A and B in turn (gate --against does), or warm up longer, so that a drift or a step does not look like a difference"
 	})
 	say(blameData, func(es []*entry) string {
 		if !slices.ContainsFunc(b.entries, func(e *entry) bool { return e.sides[0] != nil && e.sides[1] != nil }) {

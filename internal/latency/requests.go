@@ -78,14 +78,17 @@ func summariseField(r *loadtest.Requests, of func(*loadtest.Served) *loadtest.Re
 	return &sum, nil
 }
 
+// leastBeyond is the time beyond a percentile that its interval needs, in relaxation times.
+const leastBeyond = 4
+
 // dropUncertain removes the interval of a percentile that only few excursions of the queue exceed. An excursion lasts
-// about one relaxation time. For M/D/1, half of the intervals cover the percentile if a fifth of that time exceeds
-// it; nine tenths do with two such times.
+// about one relaxation time. For M/D/1 at a load of 0.9, 88 % of the intervals cover p99 where two or three such times
+// exceed it, 91 % with four; half of them cover a percentile with a fifth of one time.
 func dropUncertain(sum *loadtest.LatencySummary, r *loadtest.Requests) {
 	if !(r.Throughput > 0) || r.Rate == 0 {
 		return
 	}
-	least := 2 * Relaxation(r.Throughput, r.Rate)
+	least := leastBeyond * Relaxation(r.Throughput, r.Rate)
 	for i := range sum.Percentiles {
 		if p := &sum.Percentiles[i]; (1-p.Share)*r.Processes[0].Seconds < least {
 			p.CI95 = nil

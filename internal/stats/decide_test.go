@@ -297,6 +297,35 @@ func TestFindTrend(t *testing.T) {
 	if d := stats.FindTrend(logs(0.01, 0, 0.001), order); d.P > 1e-6 || math.Abs(d.Bias-0.06) > 0.003 {
 		t.Errorf("a drift of 1 %% a run: %+v", d)
 	}
+	for _, at := range []int{2, 3, 4, 6, 8, 9, 10} {
+		x := logs(0, 0.3, 0.001)
+		for i := at; i < 12; i++ {
+			x[i] += 0.08
+		}
+		d := stats.FindTrend(x, order)
+		if at == 6 { // the border of the sides
+			if d.Step != 0 && d.P <= 0.01 {
+				t.Errorf("a step between the sides is one inside a side: %+v", d)
+			}
+			continue
+		}
+		want := 0.08 * (1 - float64(max(6-at, 0))/6)
+		if at > 6 {
+			want = 0.08 * float64(12-at) / 6
+		}
+		if d.Step != at || math.Abs(d.Height-0.08) > 0.002 || math.Abs(d.Bias-want) > 0.003 {
+			t.Errorf("a step at run %d: %+v, want a bias of %g", at, d, want)
+		}
+	}
+	stepped := 0
+	for range 1000 {
+		if stats.FindTrend(logs(0.004, 0, 0.003), order).Step != 0 {
+			stepped++
+		}
+	}
+	if stepped > 20 { // a drift of one standard deviation a run
+		t.Errorf("a drift is taken for a step %d times of 1,000", stepped)
+	}
 	alarms := 0
 	for range 1000 {
 		if stats.FindTrend(logs(0, 0.2, 0.01), order).P <= 0.05 {

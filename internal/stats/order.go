@@ -86,20 +86,90 @@ func FindRhythm(x []float64) float64 {
 	return float64(notBelow) / (draws + 1)
 }
 
-// Trend describes the drift of a quantity over the runs of both sides.
+// Trend describes a change of level over the runs of both sides: a drift, or a step where Step is not 0.
 type Trend struct {
-	Slope float64 // change of the logarithm from one run to the next
+	Slope float64 // of a drift: change of the logarithm from one run to the next
 	P     float64 // two-sided, of "no drift"; 1 if it cannot be tested
-	// Bias is the part of the difference of the sides due to drift: half of the whole drift if all of A came before
-	// all of B, zero if as many blocks begin with A as with B.
+	// Bias is the part of the difference of the sides due to the change: of a drift half of the whole if all of A came
+	// before all of B, zero if as many blocks begin with A as with B.
 	Bias float64
+	// Step is the first run, from 0, of the second level of a step, and Height the change of the logarithm there.
+	Step   int
+	Height float64
+}
+
+// stepRatio is the largest ratio of the residuals of a step to those of a drift at which a trend is a step: a step has a
+// free place, and so fits chance better.
+const stepRatio = 0.25
+
+// stepShare is the part of the level of FindTrend's test that finds steps; the other part finds drifts (Bonferroni).
+const stepShare = 0.25
+
+// At returns the part of run i, from 0 in the order of measurement, that is due to the trend.
+func (t Trend) At(i int) float64 {
+	switch {
+	case t.Step == 0:
+		return t.Slope * float64(i)
+	case i >= t.Step:
+		return t.Height
+	}
+	return 0
 }
 
 // FindTrend tests for a drift in logs, the log medians of runs in the order of measurement; sideB marks the runs of
 // side B. The trend is the common slope of both sides (analysis of covariance: Fisher 1932), so a step between the
-// sides is no drift. Fewer than five runs, or one side only, give P = 1.
+// sides is no drift. A drift that a step inside a side explains better is that step. Fewer than five runs, or one side
+// only, give P = 1.
 func FindTrend(logs []float64, sideB []bool) Trend {
 	n := len(logs)
+	if countB := countTrue(sideB); n < 5 || countB == 0 || countB == n {
+		return Trend{P: 1}
+	}
+	line := fitCovariate(logs, sideB, func(i int) float64 { return float64(i) })
+	if line.sxx == 0 || math.IsNaN(line.slope) || math.IsInf(line.slope, 0) {
+		return Trend{P: 1}
+	}
+	t := Trend{Slope: line.slope, P: min(1, line.pValue(n)/(1-stepShare)), Bias: line.bias}
+	least := stepRatio * line.rest
+	for k := 1; k < n; k++ {
+		step := fitCovariate(logs, sideB, func(i int) float64 { return float64(min(max(i-k+1, 0), 1)) })
+		if step.sxx > 1 && step.rest < least { // a level of one run, whose sum is below 1, is an outlier
+			least = step.rest
+			p := float64(n-1) * step.pValue(n) / stepShare // of n - 1 places
+			t = Trend{Step: k, Height: step.slope, Bias: step.bias, P: min(1, line.pValue(n)/(1-stepShare), p)}
+		}
+	}
+	return t
+}
+
+func countTrue(all []bool) (n int) {
+	for _, b := range all {
+		if b {
+			n++
+		}
+	}
+	return n
+}
+
+// covariate is a fit of logs by a mean for each side and a common slope over x.
+type covariate struct {
+	slope, bias float64 // bias is what the slope makes of the difference of the sides
+	sxx, rest   float64 // sums of squares within the sides: of x, and of the residuals
+}
+
+// pValue is the two-sided p-value of "no slope" over n runs of two sides.
+func (c covariate) pValue(n int) float64 {
+	nu := float64(n - 3)
+	switch {
+	case c.rest > 0:
+		return 2 * tSurvival(nu, math.Abs(c.slope)/math.Sqrt(c.rest/nu/c.sxx))
+	case c.slope != 0:
+		return 0
+	}
+	return 1
+}
+
+func fitCovariate(logs []float64, sideB []bool, x func(i int) float64) covariate {
 	var count, meanX, meanY [2]float64
 	side := func(i int) int {
 		if sideB[i] {
@@ -110,11 +180,8 @@ func FindTrend(logs []float64, sideB []bool) Trend {
 	for i, y := range logs {
 		s := side(i)
 		count[s]++
-		meanX[s] += float64(i)
+		meanX[s] += x(i)
 		meanY[s] += y
-	}
-	if n < 5 || count[0] == 0 || count[1] == 0 {
-		return Trend{P: 1}
 	}
 	for s := range count {
 		meanX[s] /= count[s]
@@ -122,21 +189,11 @@ func FindTrend(logs []float64, sideB []bool) Trend {
 	}
 	var sxx, sxy, syy float64
 	for i, y := range logs {
-		dx, dy := float64(i)-meanX[side(i)], y-meanY[side(i)]
+		dx, dy := x(i)-meanX[side(i)], y-meanY[side(i)]
 		sxx, sxy, syy = sxx+dx*dx, sxy+dx*dy, syy+dy*dy
 	}
 	slope := sxy / sxx
-	t := Trend{Slope: slope, P: 1, Bias: slope * (meanX[1] - meanX[0])}
-	nu := float64(n - 3)
-	switch rest := max(0, syy-slope*sxy); {
-	case sxx == 0 || math.IsNaN(slope) || math.IsInf(slope, 0):
-		return Trend{P: 1}
-	case rest > 0:
-		t.P = 2 * tSurvival(nu, math.Abs(slope)/math.Sqrt(rest/nu/sxx))
-	case slope != 0:
-		t.P = 0
-	}
-	return t
+	return covariate{slope: slope, bias: slope * (meanX[1] - meanX[0]), sxx: sxx, rest: max(0, syy-slope*sxy)}
 }
 
 // OrderCheck describes the effect of the order of runs.

@@ -72,8 +72,7 @@ func splitParts(classes map[model.Class]int64, idle []analyze.Part, tones map[mo
 	}
 	out = append(out, rest)
 	for _, p := range idle {
-		tone := map[string]Tone{"starved": Starved, "queued": Queued, "unknown": Soft, "outside": Faint}[p.Name]
-		out = append(out, part{p.Name, tone, p.NS})
+		out = append(out, part{p.Name, partTone(p.Name), p.NS})
 	}
 	return slices.DeleteFunc(out, func(p part) bool { return p.ns <= 0 })
 }

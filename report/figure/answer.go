@@ -11,6 +11,22 @@ type BarPart struct {
 	Name  string
 	Share float64
 	Text  string
+	Place int // of a stage in the step, which decides its tone; -1 for a part with a tone by name
+}
+
+// tone is the tone of a part: of loads by their news, of stages by their place, of others by their name.
+func (p BarPart) tone() Tone {
+	switch {
+	case p.Name == "in time":
+		return Faster
+	case p.Name == "too late":
+		return Slower
+	case p.Name == "not measured":
+		return Rest
+	case p.Place < 0:
+		return partTone(p.Name)
+	}
+	return toneOf(p.Place)
 }
 
 // Divided is the bar of an answer, divided by its parts; whole names it.
@@ -18,8 +34,8 @@ func Divided(whole string, parts []BarPart) *Figure {
 	f := &Figure{ID: "opening", Title: whole, Desc: "One bar, divided by its parts."}
 	p := Panel{X: Axis{Max: 1, Bare: true}, Y: rowAxis([]string{""}), Height: 40}
 	at := 0.0
-	for i, part := range parts {
-		tone := toneOf(i)
+	for _, part := range parts {
+		tone := part.tone()
 		text := part.Name + " " + part.Text
 		bar := Mark{Kind: Bar, X0: at, X1: at + part.Share, Y1: 1, Tone: tone, Text: text, Brief: part.Name, Tip: text}
 		p.Marks = append(p.Marks, bar)

@@ -37,10 +37,9 @@ func RankTimes(r *fleet.Report) *Figure {
 		for _, part := range []struct {
 			name  string
 			value float64
-			tone  Tone
-		}{{"works", float64(row.WorkS), "t0"}, {"does nothing", float64(row.IdleS), Starved}, {"waits for other ranks", float64(row.WaitS), "wait"}} {
+		}{{"works", float64(row.WorkS)}, {"does nothing", float64(row.IdleS)}, {"waits for other ranks", float64(row.WaitS)}} {
 			if part.value > 0 {
-				p.Marks = append(p.Marks, Mark{Kind: Bar, X0: at, X1: at + part.value, Y0: float64(i) + 0.15, Y1: float64(i) + 0.85, Tone: part.tone,
+				p.Marks = append(p.Marks, Mark{Kind: Bar, X0: at, X1: at + part.value, Y0: float64(i) + 0.15, Y1: float64(i) + 0.85, Tone: partTone(part.name),
 					Tip: fmt.Sprintf("%s %s for %s per step", name, part.name, gpuprof.FormatSeconds(part.value))})
 			}
 			at += part.value
@@ -55,7 +54,9 @@ func RankTimes(r *fleet.Report) *Figure {
 	p.Y, p.X = rowAxis(names), secondsAxis("time per step", most)
 	p.Height = 22 * float64(len(names))
 	f.Panels = []Panel{p}
-	f.Legend = []Entry{{Text: "works", Tone: "t0"}, {Text: "does nothing", Tone: Starved}, {Text: "waits for other ranks", Tone: "wait"}}
+	for _, name := range []string{"works", "does nothing", "waits for other ranks"} {
+		f.Legend = append(f.Legend, Entry{Text: name, Tone: partTone(name)})
+	}
 	if more := w.Ranks - len(shown); more > 0 {
 		f.addNote(fmt.Sprintf("not drawn: %s", gpuprof.Plural(more, "other rank")))
 	}

@@ -47,8 +47,9 @@ func MemoryOverTime(a *memsnap.Analysis) *Figure {
 	p := Panel{Height: 260, X: Axis{Max: float64(max(d.Events, 1)), Label: "event of the allocator"}, Y: bytesAxis("bytes", 1.05*float64(most))}
 	at := func(column int) float64 { return float64(column*d.Events) / float64(len(s.Event)) }
 	floor := make([]float64, len(s.Event))
-	for i, k := range s.Kinds {
-		m := Mark{Kind: Boxes, Tone: toneOf(i)}
+	tones := kindTones(d)
+	for _, k := range s.Kinds {
+		m := Mark{Kind: Boxes, Tone: tones[k.Category]}
 		for c, bytes := range k.Bytes {
 			top := floor[c] + float64(bytes)
 			if bytes > 0 {
@@ -57,7 +58,7 @@ func MemoryOverTime(a *memsnap.Analysis) *Figure {
 			floor[c] = top
 		}
 		p.Marks = append(p.Marks, m)
-		f.Legend = append(f.Legend, Entry{Text: k.Category, Tone: toneOf(i)})
+		f.Legend = append(f.Legend, Entry{Text: k.Category, Tone: tones[k.Category]})
 	}
 	reserved := Mark{Kind: Line, Tone: Ink, Form: Outline}
 	for c, bytes := range s.Reserved {

@@ -11,8 +11,8 @@ import (
 // kindTones are the tones of the categories, the same in every figure of a device.
 func kindTones(d *memsnap.Device) map[string]Tone {
 	tones := map[string]Tone{}
-	for i, k := range d.Series.Kinds {
-		tones[k.Category] = toneOf(i)
+	for _, k := range d.Series.Kinds {
+		tones[k.Category] = partTone(k.Category)
 	}
 	return tones
 }

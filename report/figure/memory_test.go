@@ -45,7 +45,7 @@ func TestMemoryFigures(t *testing.T) {
 		t.Errorf("%+v, %v", f, err)
 	}
 	f, err = OfMemory(a, "map")
-	if m := f.Panels[0].Marks; err != nil || len(m) != 2 || m[1].Points[0][0] != 1<<20 || m[1].Points[1][0] != 6<<20 || m[1].Tone != toneOf(1) || f.Notes[0] != "not drawn: 3 smaller segments" {
+	if m := f.Panels[0].Marks; err != nil || len(m) != 2 || m[1].Points[0][0] != 1<<20 || m[1].Points[1][0] != 6<<20 || m[1].Tone != partTone("activation") || f.Notes[0] != "not drawn: 3 smaller segments" {
 		t.Errorf("%+v, %v", f, err)
 	}
 	for _, x := range []*memsnap.Analysis{{}, {Inputs: []memsnap.Input{{}}, Devices: make([]memsnap.Device, 1)}} {

@@ -3,8 +3,11 @@ package figure
 import (
 	"fmt"
 	"image/color"
+	"slices"
 	"strings"
 
+	"github.com/gpuprof/gpuprof/internal/memsnap"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
@@ -31,6 +34,35 @@ func toneOf(i int) Tone {
 		return Rest
 	}
 	return Tone(fmt.Sprintf("t%d", i))
+}
+
+// partTone is the tone of a part of GPU time or of memory, by its name, in the bar of an answer and in charts alike; the
+// stages of a run have the tone of their place in the step (view.Tones).
+func partTone(name string) Tone {
+	name = partKey(name)
+	switch {
+	case name == "starved", name == "does_nothing", name == "waits_for_launches":
+		return Starved
+	case name == "queued":
+		return Queued
+	case name == "unknown":
+		return Soft
+	case name == "outside":
+		return Faint
+	case name == "busy", name == "works":
+		return toneOf(0)
+	case strings.HasPrefix(name, "wait"): // for other ranks
+		return "wait"
+	}
+	if t, ok := view.ClassTones()[model.Class(name)]; ok {
+		return toneOf(t)
+	}
+	return toneOf(slices.IndexFunc(memsnap.Categories(), func(c memsnap.Category) bool { return partKey(c.String()) == name }))
+}
+
+// partKey is the name of a part as tables of tones have it.
+func partKey(name string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(name, "idle, "), " ", "_")
 }
 
 // processTone returns the tone of the i-th process.

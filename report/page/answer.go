@@ -19,6 +19,9 @@ const (
 	mostParts    = 5 // of a bar
 )
 
+// leastStage is the share of the step from which a stage is a part of the bar.
+const leastStage = 0.005
+
 // Opening returns the answer with texts of bounded length, and a bar only if it has parts or a ratio to draw. It drops
 // a command beyond the limit, since a cut command would do something else.
 func (p *Page) Opening() gpuprof.Answer {
@@ -70,12 +73,19 @@ type BarPart struct {
 	Name  string
 	Share float64 // of the whole
 	Text  string  // "60.1 ms, 34.1 %"
+	Place int     // of a stage in the step, without the gap, from 0; -1 for other parts, which have a tone by name
 }
 
 // PartsOf are the parts of a bar in its order, of more than mostParts the largest: the
 // others have no name. Parts of no size are left out.
 func PartsOf(b *gpuprof.Bar) []BarPart {
-	parts := slices.DeleteFunc(slices.Clone(b.Parts), func(p gpuprof.BarPart) bool { return !(p.Value > 0) })
+	places := map[string]int{}
+	for _, p := range b.Parts {
+		if p.Name != gpuprof.StageGap {
+			places[p.Name] = len(places)
+		}
+	}
+	parts := slices.DeleteFunc(slices.Clone(b.Parts), func(p gpuprof.BarPart) bool { return !(p.Value > 0) || b.Unit == "1" && p.Value < leastStage })
 	for len(parts) > mostParts {
 		smallest := slices.MinFunc(parts, func(x, y gpuprof.BarPart) int { return cmp.Compare(x.Value, y.Value) })
 		parts = slices.Delete(parts, slices.Index(parts, smallest), slices.Index(parts, smallest)+1)
@@ -84,7 +94,11 @@ func PartsOf(b *gpuprof.Bar) []BarPart {
 	for _, part := range parts {
 		share := part.Value / b.Total
 		name, text := view.Cut(part.Name, mostPartName), partText(part.Value, share, b.Unit)
-		out = append(out, BarPart{Name: name, Share: share, Text: text})
+		place, staged := places[part.Name]
+		if !staged || b.Unit != "1" {
+			place = -1
+		}
+		out = append(out, BarPart{Name: name, Share: share, Text: text, Place: place})
 	}
 	return out
 }

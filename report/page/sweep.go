@@ -18,15 +18,17 @@ func buildSweep(p *Page, runs []*gpuprof.Run, limit int) {
 	p.Title, p.Meta = head, []string{where}
 	p.Answer = sweepAnswer(runs)
 	table, explained := sweepTable(runs)
+	var load Section // the picture of the knee stands above the table
+	if loads, _ := view.Loads(runs); loads != nil {
+		load = showIn(HTML, Section{ID: "load", Heading: "Latency over load", Blocks: []Block{Chart{ID: "load-chart", Figure: func() *figure.Figure { return figure.LatencyOverLoad(runs) }}}})
+	}
 	p.Sections = []Section{
 		{Blocks: leadOf(runs)},
+		load,
 		{ID: "sweep", Heading: "Sweep", HeadingIn: HTML, Blocks: []Block{table}},
 		{In: printed | Verbose, Blocks: []Block{explained}},
 		{ID: "shares", Heading: "Shares of the stages", HeadingIn: HTML, In: Verbose, Blocks: sharesOf(runs)},
 		showIn(HTML, Section{ID: "scaling", Heading: "Scaling", Blocks: []Block{Chart{ID: "scaling-chart", Figure: func() *figure.Figure { return figure.Scaling(runs) }}}}),
-	}
-	if loads, _ := view.Loads(runs); loads != nil {
-		p.Sections = append(p.Sections, showIn(HTML, Section{ID: "load", Heading: "Latency over load", Blocks: []Block{Chart{ID: "load-chart", Figure: func() *figure.Figure { return figure.LatencyOverLoad(runs) }}}}))
 	}
 	for _, r := range runs {
 		p.Sections = append(p.Sections, troubleOf(r, runs))
@@ -45,6 +47,7 @@ func sweepAnswer(runs []*gpuprof.Run) gpuprof.Answer {
 		if knee >= 0 && above < 0 {
 			a.Verdict, a.Tone = fmt.Sprintf("knee at load %.3g", knee), gpuprof.TonePlain
 		}
+		a.Bar = curves[0].Bar()
 		text := curves[0].Text()
 		a.Sentence = strings.ToUpper(text[:1]) + text[1:] + "."
 		if !only {

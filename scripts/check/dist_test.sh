@@ -155,6 +155,16 @@ for file in gpuprof.rb recipe.yaml; do
   grep -q "$sum" "$dist/$file" || fail "$file has another checksum than the archive"
 done
 if command -v ruby >/dev/null; then ruby -c "$dist/gpuprof.rb" >/dev/null || fail 'the formula is no Ruby'; else echo 'dist: NOT CHECKED: ruby is missing, so the syntax of the formula was not checked' >&2; fi
+# rattler-build's own parser renders the recipe for this machine. brew style needs Homebrew itself, which is not checked.
+if python3 -m venv "$scratch/conda" && "$scratch/conda/bin/python" -m pip install -q --disable-pip-version-check py-rattler-build==0.73.0 >"$scratch/conda.txt" 2>&1; then
+  "$scratch/conda/bin/python" -c '
+import pathlib, sys
+import rattler_build as rb
+made = rb.Stage0Recipe.from_yaml(pathlib.Path(sys.argv[1]).read_text()).render(rb.VariantConfig(), rb.RenderConfig())
+assert len(made) == 1, made' "$dist/recipe.yaml" || fail 'rattler-build refuses the recipe'
+else
+  echo "dist: NOT CHECKED: pip has no py-rattler-build, so the conda recipe was not rendered ($(tail -n1 "$scratch/conda.txt"))" >&2
+fi
 
 echo '--> wheel, installed by pip into a fresh environment'
 python3 -m venv "$scratch/venv"

@@ -64,6 +64,28 @@ func (c LoadCurve) Knee() (knee, above float64) {
 	return knee, above
 }
 
+// Bar draws the knee on the loads from 0 to saturation, which is load 1: those with answers in time, those between the
+// knee and the next load measured, and those above. It is nil where Knee has none or two answers.
+func (c LoadCurve) Bar() *gpuprof.Bar {
+	knee, above := c.Knee()
+	if knee <= 0 || above >= 0 {
+		return nil
+	}
+	most, next := max(1, c.Points[len(c.Points)-1].Load), 0.0
+	for _, p := range c.Points {
+		if _, known := p.Keeps(); known && p.Load > knee && next == 0 {
+			next = p.Load
+		}
+	}
+	parts := []gpuprof.BarPart{{Name: "in time", Value: knee / most}}
+	if next > 0 {
+		parts = append(parts, gpuprof.BarPart{Name: "not measured", Value: (next - knee) / most}, gpuprof.BarPart{Name: "too late", Value: (most - next) / most})
+	} else {
+		parts = append(parts, gpuprof.BarPart{Name: "not measured", Value: (most - knee) / most})
+	}
+	return gpuprof.WholeBar(fmt.Sprintf("load from 0 to %.3g", most), "1", 1, parts)
+}
+
 // Text describes the knee.
 func (c LoadCurve) Text() string {
 	name := ""

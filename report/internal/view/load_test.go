@@ -1,6 +1,7 @@
 package view_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -51,6 +52,9 @@ func TestKnee(t *testing.T) {
 		knee, above := curves[0].Knee()
 		if knee != c.knee || above != c.above || !strings.Contains(curves[0].Text(), c.text) {
 			t.Errorf("%s: knee %g, above %g, %q", name, knee, above, curves[0].Text())
+		}
+		if b := curves[0].Bar(); (b != nil) != (knee > 0 && above < 0) || b != nil && (math.Abs(b.Parts[0].Value*b.Total-knee) > 1e-9 || !b.Drawable()) {
+			t.Errorf("%s: knee %g has the bar %+v", name, knee, b)
 		}
 	}
 }

@@ -130,46 +130,61 @@ func TestFixedService(t *testing.T) {
 	}
 }
 
-// Of 95 % intervals of M/D/1 some 95 % hold the true percentile, in loads as short as the rule allows: 20 blocks of 1,000
-// requests behind 20 relaxation times. 120 intervals tell that to 2 %, and those of so few blocks may be a little short,
-// hence 90 %. One of p99.9 would hold it in three of four loads, and is not given.
+// Of 95 % intervals of M/D/1 some 95 % hold the true percentile, in loads as short as the rules allow: at 0.7 20 blocks of
+// 1,000 requests behind 20 relaxation times, at 0.9 400 such times and a few more. 120 intervals tell that to 2 %, and those of so few
+// blocks may be a little short, hence 90 %. One of p99.9 would hold it in three of four loads, and is not given; nor is
+// one of p99 at 0.9 in the 200 relaxation times of a load without --min-time, where 88 % would hold it.
 func TestIntervals(t *testing.T) {
-	const rho, service = 0.7, 5 * ms
-	trials := 40
-	if nightly {
-		trials = 120
-	}
-	rate := rho / service.Seconds()
-	relax := latency.Relaxation(1/service.Seconds(), rate)
-	warm, stretch := 20*relax, 20*1000/rate
-	want, held := []float64{0.729751, 3.077087, 6.485499}, [3]int{}
-	for trial := range trials {
-		s := sim{times: Draw(int(rate*(warm+stretch)), rate, 1, uint64(trial)), warm: time.Duration(1e9 * warm), batcher: Batcher{MaxBatch: 1}, world: Virtual{Time: func(int) time.Duration { return service }}}
-		served, err := s.run(t).Served(time.Duration(1e10 * relax))
-		if err != nil {
-			t.Fatal(err)
+	const service = 5 * ms
+	for _, c := range []struct {
+		rho, times float64 // times is the stretch in relaxation times; 0 is 20 blocks of 1,000 requests
+		want       []float64
+		trials     [2]int // by day, by night
+		given      int    // percentiles with an interval
+	}{
+		{0.7, 0, []float64{0.729751, 3.077087, 6.485499}, [2]int{40, 120}, 3},
+		{0.9, 405, []float64{3.013048, 10.782505, 21.898237}, [2]int{20, 250}, 3},
+		{0.9, 200, []float64{3.013048, 10.782505, 21.898237}, [2]int{10, 120}, 2},
+	} {
+		trials := c.trials[0]
+		if nightly {
+			trials = c.trials[1]
 		}
-		q := loadtest.Requests{Rate: rate, Throughput: 1 / service.Seconds(), Processes: []loadtest.Served{served}}
-		if err := latency.Summarise(&q, 1); err != nil {
-			t.Fatal(err)
+		rate := c.rho / service.Seconds()
+		relax := latency.Relaxation(1/service.Seconds(), rate)
+		warm, stretch := 20*relax, c.times*relax
+		if stretch == 0 {
+			stretch = 20 * 1000 / rate
 		}
-		for k, p := range q.Latency.Percentiles {
-			switch {
-			case k == len(want):
-				if p.CI95 != nil {
-					t.Fatalf("p%g has an interval: %v", 100*p.Share, *p.CI95)
+		var held [3]int
+		for trial := range trials {
+			s := sim{times: Draw(int(rate*(warm+stretch)), rate, 1, uint64(trial)), warm: time.Duration(1e9 * warm), batcher: Batcher{MaxBatch: 1}, world: Virtual{Time: func(int) time.Duration { return service }}}
+			served, err := s.run(t).Served(time.Duration(1e10 * relax))
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := loadtest.Requests{Rate: rate, Throughput: 1 / service.Seconds(), Processes: []loadtest.Served{served}}
+			if err := latency.Summarise(&q, 1); err != nil {
+				t.Fatal(err)
+			}
+			for k, p := range q.Latency.Percentiles {
+				if (p.CI95 != nil) != (k < c.given) {
+					t.Fatalf("load %g over %g relaxation times: the interval of p%g is %v", c.rho, stretch/relax, 100*p.Share, p.CI95)
 				}
-			case p.CI95 == nil:
-				t.Fatalf("p%g has no interval", 100*p.Share)
-			// A histogram's value is up to 0.1 % above.
-			case p.CI95[0] <= 1.001*service.Seconds()*(1+want[k]) && service.Seconds()*(1+want[k]) <= p.CI95[1]:
-				held[k]++
+				// A histogram's value is up to 0.1 % above.
+				if k < c.given && p.CI95[0] <= 1.001*service.Seconds()*(1+c.want[k]) && service.Seconds()*(1+c.want[k]) <= p.CI95[1] {
+					held[k]++
+				}
 			}
 		}
-	}
-	for k, n := range held {
-		if n < trials*90/100 {
-			t.Errorf("%d of %d intervals of percentile %d hold it", n, trials, k)
+		for k, n := range held[:c.given] {
+			least := trials * 90 / 100
+			if trials < 40 { // so few intervals tell it to 7 %
+				least = trials * 80 / 100
+			}
+			if n < least {
+				t.Errorf("load %g: %d of %d intervals of percentile %d hold it", c.rho, n, trials, k)
+			}
 		}
 	}
 }

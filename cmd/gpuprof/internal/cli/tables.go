@@ -30,7 +30,8 @@ type Tables struct {
 	DriverCUDA  func() int                                                // CUDA release of the driver, 12080 for 12.8; 0 without one
 	AskCUPTI    func(path string) (int, error)                            // version of a libcupti; nil where none can be loaded
 	Documents   Documents
-	Site        func(*history.Report) ([]SiteFile, error) // static pages of a history
+	Site        func(*history.Report) ([]SiteFile, error)           // static pages of a history
+	Opening     func(w io.Writer, a gpuprof.Answer, o Screen) error // an answer alone, of a recording in progress
 	TellGitHub  func(w io.Writer, c *compare.Comparison, getenv func(string) string) error
 	Plots       []string               // values of --plot
 	PlotsText   func(of string) string // which kind of document, or any, has which of them

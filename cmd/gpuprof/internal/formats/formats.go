@@ -165,7 +165,7 @@ func addPages[D any](build func(D) (*page.Page, error), limit int, others map[st
 	}
 	for format, write := range map[string]func(io.Writer, *page.Page, cli.Screen) error{
 		"table": func(w io.Writer, p *page.Page, o cli.Screen) error {
-			return table.Write(w, p, table.Options{Width: o.Width, Color: o.Color, ASCII: o.ASCII, Lines: o.Lines, Quiet: o.Quiet})
+			return table.Write(w, p, tableOptions(o))
 		},
 		"markdown": func(w io.Writer, p *page.Page, _ cli.Screen) error { return markdown.Write(w, p, limit) },
 		"html":     func(w io.Writer, p *page.Page, _ cli.Screen) error { return html.Write(w, p) },
@@ -214,6 +214,15 @@ func Site(r *history.Report) ([]cli.SiteFile, error) {
 		out = append(out, cli.SiteFile{Name: p.Name, Write: func(w io.Writer) error { return html.Write(w, p.Page) }})
 	}
 	return append(out, cli.SiteFile{Name: page.SiteData, Write: func(w io.Writer) error { return cli.WriteJSON(w, r) }}), nil
+}
+
+// Opening writes an answer alone, the first screen of a recording in progress.
+func Opening(w io.Writer, a gpuprof.Answer, o cli.Screen) error {
+	return table.Write(w, &page.Page{Answer: a}, tableOptions(o))
+}
+
+func tableOptions(o cli.Screen) table.Options {
+	return table.Options{Width: o.Width, Color: o.Color, ASCII: o.ASCII, Lines: o.Lines, Quiet: o.Quiet}
 }
 
 func pageOfStudy(s *cli.Study) (*page.Page, error) {

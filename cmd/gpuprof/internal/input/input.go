@@ -7,9 +7,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
@@ -39,6 +42,7 @@ type File struct {
 	Path     string
 	File     *outside.File // nil until it is opened
 	Database bool          // it begins as an SQLite database does
+	report   bool          // it is a report of Nsight Systems, which nsys exports
 	xla      bool          // it begins as the traces of JAX do
 	cuda     bool          // it begins as the recordings of the CUDA recorder do
 	Memory   bool          // it begins as the pickles of memory snapshots do
@@ -78,10 +82,11 @@ func (in *File) open(ctx context.Context) (err error) {
 		return errors.Join(err, in.File.Close())
 	}
 	in.Database = nsys.Sniff(head)
+	in.report = nsys.IsReport(head, in.Path)
 	in.cuda = !in.Database && cupti.Sniff(in.File.Text().Peek(headText))
 	in.xla = !in.Database && !in.cuda && xla.IsTrace(in.File.Text().Peek(headText))
 	in.Memory = !in.Database && !in.cuda && !in.xla && memsnap.IsPickle(in.File.Text().Peek(headText))
-	in.IsTrace = in.Database || in.cuda || in.xla || in.Memory || kineto.IsTrace(in.File.Text().Peek(headText))
+	in.IsTrace = in.Database || in.report || in.cuda || in.xla || in.Memory || kineto.IsTrace(in.File.Text().Peek(headText))
 	return nil
 }
 
@@ -211,6 +216,9 @@ func ReadTrace(ctx context.Context, in *File, room int64) (*model.Trace, error) 
 		}
 		defer in.Close()
 	}
+	if in.report {
+		return readReport(ctx, in, room)
+	}
 	if err := in.foreign(); err != nil {
 		return nil, err
 	}
@@ -241,18 +249,44 @@ func readXLA(ctx context.Context, in *File, room int64) (*model.Trace, error) {
 
 // foreign is the error of a file of another kind, which is called by its name.
 func (in *File) foreign() error {
-	head, err := in.File.Head(headStored)
-	if err != nil || in.whole || in.Database || in.cuda || in.xla {
+	if in.whole || in.Database || in.cuda || in.xla {
 		return nil // reading it says what is wrong
-	}
-	if nsys.IsReport(head, in.Path) {
-		return nsys.ReportError(in.Path)
 	}
 	text := in.File.Text().Peek(headText)
 	if h := document.HeadOf(text); h.Kind != "" && h.Version != "" {
 		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: it is a file that gpuprof wrote, and no trace", in.Path).WithFix("gpuprof report %s shows it", gpuprof.ShellWord(in.Path))
 	}
 	return kineto.Foreign(text, in.Path)
+}
+
+// readReport has nsys export a report of Nsight Systems into a scratch folder, and reads the export. Without nsys on
+// the PATH the error names the command for a machine that has it.
+func readReport(ctx context.Context, in *File, room int64) (*model.Trace, error) {
+	if _, err := exec.LookPath("nsys"); err != nil {
+		return nil, nsys.ReportError(in.Path)
+	}
+	scratch, err := child.NewScratch("trace")
+	if err != nil {
+		return nil, gpuprof.Errorf(nil, "making a folder for the export of %s: %w", in.Path, err).WithFix("check TMPDIR")
+	}
+	defer scratch.Close()
+	path, stored := in.Path, filepath.Join(scratch.Dir, "trace.sqlite")
+	if !in.File.Plain() {
+		path = filepath.Join(scratch.Dir, "report.nsys-rep")
+		if err := in.File.CopyTo(path); err != nil {
+			return nil, gpuprof.Unreadable("reading trace "+in.Path, err, "give the report itself, or a TMPDIR with room for it")
+		}
+	}
+	_, words, err := child.Command{Args: []string{"nsys", "export", "--type", "sqlite", "--force-overwrite=true", "--output", stored, path}}.Run(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("reading trace %s: %w", in.Path, context.Cause(ctx))
+	case err != nil:
+		lines := strings.Split(strings.TrimSpace(words), "\n")
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: nsys export failed: %w (%s)", in.Path, err, document.CleanText(lines[len(lines)-1])).
+			WithFix("export it with the version of nsys that recorded it, and give the .sqlite file")
+	}
+	return nsys.Read(ctx, stored, in.Path, room)
 }
 
 // readPiped reads a database that comes through a pipe: SQLite reads here and there,

@@ -71,7 +71,8 @@ func (p *program) showLive() (end func()) {
 		return func() {}
 	}
 	ctx, stop := context.WithCancel(p.app.Ctx)
-	w := &watching{dir: p.dir, shown: p.dir, out: p.app.Stderr, whole: true, pause: time.After}
+	w := newWatching(p.app, p.dir, p.dir, p.app.Stderr)
+	w.whole = true
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		select {

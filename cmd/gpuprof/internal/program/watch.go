@@ -44,7 +44,7 @@ func (c *WatchCmd) Run(a *cli.App) error {
 	if !record.HasRecorder(dir) {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "watching %s: no recorder of gpuprof run has written there", c.Dir).WithFix("name the folder of a program that gpuprof run records")
 	}
-	w := &watching{dir: dir, shown: c.Dir, out: a.Stdout, pause: time.After}
+	w := newWatching(a, dir, c.Dir, a.Stdout)
 	if f := cli.FileBehind(a.Stdout); f != nil && term.IsTerminal(int(f.Fd())) {
 		w.screen = true
 	}
@@ -60,6 +60,14 @@ type watching struct {
 	whole      bool                                 // it continues until the context ends
 	lines      int                                  // of the last table
 	last       string
+	opening    func(w io.Writer, a gpuprof.Answer) error // writes the answer above a table
+}
+
+func newWatching(a *cli.App, dir, shown string, out io.Writer) *watching {
+	screen := a.Screen()
+	return &watching{dir: dir, shown: shown, out: out, pause: time.After, opening: func(w io.Writer, answer gpuprof.Answer) error {
+		return a.Opening(w, answer, screen)
+	}}
 }
 
 // pauseFactor is the ratio of the pause to the time of a look before it: looking takes processor time from the
@@ -95,11 +103,16 @@ func (w *watching) makeTable(ctx context.Context) (text string, ended bool, err 
 	if err != nil {
 		return "", false, err
 	}
-	if len(live) == 0 {
-		state := record.ReadHook(w.dir)
-		return hookTable(w.shown, &state), record.Gone(w.dir), nil
+	state, gone := record.ReadHook(w.dir), record.Gone(w.dir)
+	var b strings.Builder
+	if err := w.opening(&b, record.AnswerLive(w.shown, live, &state, gone)); err != nil {
+		return "", false, err
 	}
-	return liveTable(w.shown, live), record.Gone(w.dir), nil
+	b.WriteByte('\n')
+	if len(live) == 0 {
+		return b.String() + hookTable(w.shown, &state), gone, nil
+	}
+	return b.String() + liveTable(w.shown, live), gone, nil
 }
 
 // printTable prints a table if it has changed.

@@ -3,12 +3,15 @@ package program
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/record"
 )
 
@@ -28,7 +31,11 @@ func TestWatching(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var pauses []time.Duration
 		tell(states[0]...)
-		w := &watching{dir: dir, shown: "job", out: &out, screen: screen, pause: func(d time.Duration) <-chan time.Time {
+		opening := func(w io.Writer, a gpuprof.Answer) error {
+			_, err := fmt.Fprintf(w, "[%s] %s\n", a.Verdict, a.Sentence)
+			return err
+		}
+		w := &watching{dir: dir, shown: "job", out: &out, screen: screen, opening: opening, pause: func(d time.Duration) <-chan time.Time {
 			pauses = append(pauses, d)
 			if len(pauses) == len(states) {
 				stop()
@@ -44,10 +51,11 @@ func TestWatching(t *testing.T) {
 		}
 		between := "\n"
 		if screen {
-			between = "\x1b[1A\x1b[J"
+			between = "\x1b[3A\x1b[J"
 		}
 		head := "job, process 1, rank 0 (PyTorch): "
-		want := strings.Join([]string{head + "waiting for steady steps\n", head + "recording\n", head + "recording, 2 steps so far\n"}, between)
+		one := "[recording] 1 process is recorded.\n\n" + head
+		want := strings.Join([]string{"[recording] 1 process waits for steady steps.\n\n" + head + "waiting for steady steps\n", one + "recording\n", one + "recording, 2 steps so far\n"}, between)
 		if out.String() != want || len(pauses) != 4 || pauses[0] < time.Minute {
 			t.Errorf("screen %t: %q, want %q; paused %v", screen, out.String(), want, pauses)
 		}

@@ -1,0 +1,41 @@
+package record
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// A view of a recording opens with the GPU that waits longest, and judges nothing; a command is there once it works.
+func TestAnswerLive(t *testing.T) {
+	busy := Live{Over: 30 * time.Second, Steps: 311, StepNS: 96_300_000, Devices: []LiveDevice{{ID: 0, Busy: 1}}}
+	waits := Live{Over: 30 * time.Second, Devices: []LiveDevice{{ID: 3, Busy: 0.5, Starved: 0.25}}}
+	some := &Hook{Processes: []Process{{Began: true}, {Began: true}, {File: "t", Began: true}, {Aside: "not rank 0"}, {}}}
+	for name, c := range map[string]struct {
+		live     []Live
+		h        *Hook
+		gone     bool
+		sentence string
+		parts    int
+		command  bool
+	}{
+		"two processes": {[]Live{busy, waits}, &Hook{}, false, "GPU 3 works for 50.0 % of the last 30.0 s and waits for launches for 25.0 %; no step is found yet.", 3, false},
+		"steps":         {[]Live{busy}, &Hook{}, true, "GPU 0 works for 100 % of the last 30.0 s and waits for launches for 0 %; a step takes 96.3 ms (median of 311).", 3, true},
+		"no GPU":        {[]Live{{Over: time.Second}}, &Hook{}, false, "No GPU has worked in the last 1.00 s; no step is found yet.", 0, false},
+		"nothing":       {nil, &Hook{}, false, "No process is recorded yet.", 0, false},
+		"hook":          {nil, some, false, "2 processes are recorded, 1 process has its recording, 1 process waits for steady steps and 1 process is not recorded.", 0, false},
+	} {
+		a := AnswerLive("a job", c.live, c.h, c.gone)
+		if a.Tone != gpuprof.TonePlain || a.Sentence != c.sentence || !strings.HasPrefix(a.Verdict, "recording") {
+			t.Errorf("%s: %+v", name, a)
+		}
+		if got := a.Bar != nil && len(a.Bar.Parts) == c.parts && a.Bar.Drawable(); got != (c.parts > 0) {
+			t.Errorf("%s: bar %+v", name, a.Bar)
+		}
+		if got := a.Action.Command == "gpuprof analyze 'a job'"; got != c.command {
+			t.Errorf("%s: action %+v", name, a.Action)
+		}
+	}
+}
