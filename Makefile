@@ -41,7 +41,7 @@ GOVULNCHECK_STAMP   := .bin/.govulncheck-$(GOVULNCHECK_VERSION)-$(shell go env G
 # Packages that have benchmarks, found by reading: listing them through the test binaries would compile them all.
 BENCH_PKGS = $(shell grep -rlE --include='*_test.go' '^func Benchmark[A-Z]' . 2>/dev/null | xargs -r -n1 dirname | sort -u)
 
-.PHONY: browser browser-tools build docs docs-tools dist dist-test nocgo cross test race test-times nightly bench fuzz lint fmt lint-tools importrule-test tidy-check kernels inject ptxas sim-asan gorgonia test-torch gpu-bundle recount gallery generated programs vulnerabilities vulnerabilities-tools smoke launchers ci agent foreign-formats python-frameworks tune-programs clean help
+.PHONY: browser browser-tools build docs docs-tools dist dist-test nocgo cross test race test-times nightly bench fuzz lint fmt lint-tools importrule-test tidy-check kernels inject ptxas sim-asan gorgonia test-torch gpu-bundle recount gallery generated programs vulnerabilities vulnerabilities-tools smoke launchers ci agent foreign-formats python-frameworks tune-programs seed-claims clean help
 
 build: ## build the binary (BIN=bin/gpuprof)
 	go build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/gpuprof
@@ -160,6 +160,10 @@ programs: build ## gpuprof run on testdata/programs/table (TORCH_PYTHON=python; 
 tune-programs: build ## gpuprof tune on programs with planted settings (TORCH_PYTHON=python with PyTorch; BUDGET=5m; NAMES='anomaly plain_mlp')
 	python3 scripts/check/tune_programs.py --killed $(BIN) '$(or $(TORCH_PYTHON),python3)'
 	python3 scripts/check/tune_programs.py --budget $(or $(BUDGET),5m) $(BIN) '$(or $(TORCH_PYTHON),python3)' $(NAMES)
+
+seed-claims: ## the promises of tuning guides on five PyTorch programs, and docs/guides-on-pytorch.md (TORCH_PYTHON=python with PyTorch; NAMES='grid.py')
+	'$(or $(TORCH_PYTHON),python3)' scripts/check/seed_claims.py measure --folder $(CURDIR)/bin/seed-claims $(NAMES)
+	python3 scripts/check/seed_claims.py table --folder $(CURDIR)/bin/seed-claims -o docs/guides-on-pytorch.md
 
 recount: build ## events of the fixtures counted again by a script of its own (FILES='traces or folders': of those)
 	scripts/check/recount.py --gpuprof $(BIN) --self-test $(FILES)

@@ -69,7 +69,7 @@ func (r *CheckReport) Answer() Answer {
 	return Answer{Verdict: "passed", Tone: ToneGood, Sentence: fmt.Sprintf("All %d comparisons with the reference agree; the nearest to its tolerance is %s: %s.", all, name, off)}
 }
 
-// worst is the comparison with the largest error over its tolerance; one that is not a number is the worst there is.
+// worst returns the comparison with the largest error over its tolerance; NaN counts as the largest.
 func (r *CheckReport) worst() (name, off string) {
 	most := math.Inf(-1)
 	take := func(who string, e Number, tolerance float64) {

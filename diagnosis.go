@@ -12,7 +12,7 @@ type Diagnosis struct {
 	Checks []CheckLine `json:"checks"`
 }
 
-// Vital is the first thing without which nothing can be measured and which is missing.
+// Vital returns the first missing thing without which no measurement is possible.
 func (d *Diagnosis) Vital() (missing CheckLine, any bool) {
 	for _, l := range d.Checks {
 		if l.Vital && l.State == Missing {

@@ -45,7 +45,7 @@ func (f *Finding) PerStepS() float64 {
 	return f.ClaimS
 }
 
-// Seconds is a time of a trace or between two events, in nanoseconds, as a run has it.
+// Seconds converts a trace's time in nanoseconds to seconds, the unit of a run.
 func Seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
 // Severity orders findings for people, by the share of the step that they claim.
@@ -91,7 +91,7 @@ type CheckLine struct {
 	Detail bool `json:"detail,omitempty"`
 }
 
-// FailedCheck is the line of a thing that is missing because of a failure.
+// FailedCheck returns the line about a thing that is missing because of a failure.
 func FailedCheck(name string, err error) CheckLine {
 	reason, fix := FixOf(err)
 	if fix == "" {

@@ -9,7 +9,7 @@ import (
 // FormatRatio prints a ratio as a factor: "x1.285". Tenths of a percent show next to one;
 // ratios far from one need fewer digits. "unknown" of one that is not finite.
 func FormatRatio(v float64) string {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
+	if !IsFinite(v) {
 		return "unknown"
 	}
 	return "x" + FormatFactor(v)
@@ -18,7 +18,7 @@ func FormatRatio(v float64) string {
 // FormatFactor is FormatRatio without its sign, for the ends of an interval and for axes.
 func FormatFactor(v float64) string {
 	switch a := math.Abs(v); {
-	case math.IsNaN(v) || math.IsInf(v, 0):
+	case !IsFinite(v):
 		return "unknown"
 	case a >= 1e9, a < 0.0005 && a > 0:
 		return strconv.FormatFloat(v, 'e', 1, 64)
@@ -46,7 +46,7 @@ func FormatP(p float64) string {
 func FormatCount(v float64) string {
 	const most = 1e15
 	switch a := math.Abs(v); {
-	case math.IsNaN(v) || math.IsInf(v, 0):
+	case !IsFinite(v):
 		return "unknown"
 	case v == math.Trunc(v) && a < most:
 		return separated(strconv.FormatFloat(v, 'f', 0, 64))

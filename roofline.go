@@ -24,8 +24,8 @@ type Ceilings struct {
 	LaunchS float64 `json:"launch_s,omitempty"`
 }
 
-// Best is the better of both of every rate. What is no rate of a machine (NaN,
-// negative, infinite) counts as not measured.
+// Best returns the better value of every rate. A value that is no rate (NaN, negative, infinite) counts as not
+// measured.
 func (c Ceilings) Best(o Ceilings) Ceilings {
 	real := func(v float64) float64 {
 		if v > 0 && v <= math.MaxFloat64 {

@@ -55,6 +55,10 @@ const (
 	RulePrefillInDecode   = "prefill-in-decode"
 	RuleEagerDecode       = "eager-decode"
 	RuleSchedulerGap      = "scheduler-gap"
+	RuleDecodeBytes       = "decode-bytes"
+	RuleDecodeAllReduce   = "decode-allreduce"
+	RuleExpertImbalance   = "expert-imbalance"
+	RulePipelineBubble    = "pipeline-bubble"
 	RuleRecompilation     = "recompilation"
 	RuleUnifiedMemory     = "unified-memory"
 
@@ -94,6 +98,11 @@ type FormerRule struct {
 	To string // the setting that the finding suggests; empty: any
 }
 
+// sharedRule is a rule for runs and for traces.
+func sharedRule(id, cause string, was ...FormerRule) Rule {
+	return Rule{ID: id, Runs: true, Traces: true, Cause: cause, Was: was}
+}
+
 // Rules is the vocabulary of findings, of runs, of traces and of memory snapshots.
 func Rules() []Rule {
 	runs := func(id, cause string, was ...FormerRule) Rule {
@@ -101,23 +110,20 @@ func Rules() []Rule {
 	}
 	memory := func(id, cause string) Rule { return Rule{ID: id, Memory: true, Cause: cause} }
 	traces := func(id, cause string) Rule { return Rule{ID: id, Traces: true, Cause: cause} }
-	both := func(id, cause string, was ...FormerRule) Rule {
-		return Rule{ID: id, Runs: true, Traces: true, Cause: cause, Was: was}
-	}
 	once := func(id string) FormerRule { return FormerRule{ID: id} }
 	return []Rule{
-		both(RuleItem, "single values are read from the device", once("item-reads")),
-		both(RuleExplicitSync, "the program waits for the device by a call of its own", once("sync")),
-		both(RuleBlockingCopy, "the host thread waits until a copy is done", once("blocking-copies")),
-		both(RulePageableH2D, "copies to the device read pageable memory", once("pageable-copies")),
-		both(RuleExposedCopy, "copies run while no kernel does", once("transfer-share")),
-		both(RuleDataloaderStall, "the step waits for the data loader", once("starved-device")),
-		both(RuleLaunchBound, "kernels are shorter than their launches"),
-		both(RuleAllocatorChurn, "device memory is freed and requested again in every step", once("pool-trim")),
-		both(RuleDeterministic, "sums in a fixed order take longer", once("deterministic-cost")),
-		both(RuleDeterministicFill, "memory is filled before it is written"),
-		both(RuleNoTF32, "products of float32 do not use the tensor cores", FormerRule{"precision-headroom", "tf32"}),
-		both(RuleNoAMP, "products are computed in float32 and not in 16 bits", once("precision-headroom")),
+		sharedRule(RuleItem, "single values are read from the device", once("item-reads")),
+		sharedRule(RuleExplicitSync, "the program waits for the device by a call of its own", once("sync")),
+		sharedRule(RuleBlockingCopy, "the host thread waits until a copy is done", once("blocking-copies")),
+		sharedRule(RulePageableH2D, "copies to the device read pageable memory", once("pageable-copies")),
+		sharedRule(RuleExposedCopy, "copies run while no kernel does", once("transfer-share")),
+		sharedRule(RuleDataloaderStall, "the step waits for the data loader", once("starved-device")),
+		sharedRule(RuleLaunchBound, "kernels are shorter than their launches"),
+		sharedRule(RuleAllocatorChurn, "device memory is freed and requested again in every step", once("pool-trim")),
+		sharedRule(RuleDeterministic, "sums in a fixed order take longer", once("deterministic-cost")),
+		sharedRule(RuleDeterministicFill, "memory is filled before it is written"),
+		sharedRule(RuleNoTF32, "products of float32 do not use the tensor cores", FormerRule{"precision-headroom", "tf32"}),
+		sharedRule(RuleNoAMP, "products are computed in float32 and not in 16 bits", once("precision-headroom")),
 
 		runs(RuleMeasured, "a sweep measured a faster setting"),
 		runs(RuleBaseline, "the baseline had another setting, environment or code"),
@@ -158,6 +164,10 @@ func Rules() []Rule {
 		traces(RuleTraceQuality, "the trace is incomplete"),
 		traces(RuleNotSteady, "most of the recording is not the program's steady work"),
 		traces(RulePrefillInDecode, "steps with prefill lengthen the decode of running requests"),
+		traces(RuleDecodeBytes, "decode reads all weights for few tokens"),
+		traces(RuleDecodeAllReduce, "decode sums activations across ranks in every layer"),
+		traces(RuleExpertImbalance, "the experts of one rank get more tokens than the others"),
+		traces(RulePipelineBubble, "a stage of the pipeline waits for another one"),
 		traces(RuleEagerDecode, "decode launches its kernels one at a time"),
 		traces(RuleSchedulerGap, "the device is idle between steps of an engine"),
 		traces(RuleUnifiedMemory, "the driver moves pages of unified memory while kernels need them"),
@@ -186,8 +196,8 @@ func Rules() []Rule {
 	}
 }
 
-// RuleNow is the present id of a rule, of whatever version id is; to is the setting
-// that its finding suggests. An id of no version stays.
+// RuleNow returns the present id of a rule for the id of any version; to is the setting that its finding suggests. It
+// returns an unknown id unchanged.
 func RuleNow(id, to string) string {
 	for _, r := range Rules() {
 		for _, was := range r.Was {

@@ -125,7 +125,7 @@ func (r *Run) action() *Action {
 
 // Usable reports whether a series has a finite median.
 func (s *Series) Usable() bool {
-	return s != nil && !math.IsNaN(s.Median) && !math.IsInf(s.Median, 0)
+	return s != nil && IsFinite(s.Median)
 }
 
 // median is the median of a series, NaN without one.
@@ -145,7 +145,7 @@ func (s *Series) Total() float64 {
 	total, n := 0.0, 0
 	for _, run := range s.Runs {
 		for _, v := range run {
-			if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			if IsFinite(v) {
 				total, n = total+max(v, 0), n+1
 			}
 		}

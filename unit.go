@@ -16,7 +16,7 @@ type Number float64
 // MarshalJSON implements json.Marshaler.
 func (n Number) MarshalJSON() ([]byte, error) {
 	f := float64(n)
-	if math.IsNaN(f) || math.IsInf(f, 0) {
+	if !IsFinite(f) {
 		return []byte("null"), nil
 	}
 	return json.Marshal(f)
@@ -90,14 +90,20 @@ func Format(v float64, unit string, digits int) string {
 	return scaled(v, digits, []scale{{1e12, "T" + unit}, {1e9, "G" + unit}, {1e6, "M" + unit}, {1e3, "k" + unit}, {1, unit}})
 }
 
+// IsFinite reports whether v is neither infinite nor a NaN.
+func IsFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// Unknown is the text of a figure that is not a number.
+const Unknown = "unknown"
+
 type scale struct {
 	size float64
 	unit string
 }
 
 func scaled(v float64, digits int, scales []scale) string {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return "unknown"
+	if !IsFinite(v) {
+		return Unknown
 	}
 	last := scales[len(scales)-1]
 	if v == 0 {
@@ -121,7 +127,7 @@ const MostShare = 9.99
 func FormatPercent(share float64, digits int) string {
 	switch {
 	case math.IsNaN(share):
-		return "unknown"
+		return Unknown
 	case share > MostShare:
 		return ">999 %"
 	case share > 0 && share < 5e-5:
@@ -135,7 +141,7 @@ func FormatPercent(share float64, digits int) string {
 func FormatChange(change float64) string {
 	switch {
 	case math.IsNaN(change):
-		return "unknown"
+		return Unknown
 	case change > MostShare:
 		return "above +999 %"
 	case change < -0.999:
@@ -148,7 +154,7 @@ func FormatChange(change float64) string {
 // tiny or huge; up to 15 digits before the point are never rounded away. "0" when v is not finite.
 func Significant(v float64, n int) string {
 	r := Rounded(v, n)
-	if r == 0 || math.IsNaN(r) || math.IsInf(r, 0) {
+	if r == 0 || !IsFinite(r) {
 		return "0"
 	}
 	// The addend lifts logarithms of powers of ten that come out just below.
@@ -232,7 +238,7 @@ func ParseLimit(text string, bytes bool) (float64, error) {
 	return v, nil
 }
 
-// sizeIn is a size in bytes, whatever it is.
+// sizeIn parses a size in bytes, such as "2 GiB"; it accepts negative numbers too.
 func sizeIn(text string) (float64, error) {
 	lower, unit := strings.ToLower(strings.TrimSpace(text)), 1.0
 	for _, u := range []struct {
@@ -256,7 +262,7 @@ func ParseShare(text string) (float64, error) {
 	v, err := strconv.ParseFloat(number, 64)
 	const fix = "give a share such as 5%% or 0.05"
 	switch {
-	case err != nil || math.IsNaN(v) || math.IsInf(v, 0):
+	case err != nil || !IsFinite(v):
 		return 0, Errorf(ErrUsage, "%q is not a number", text).WithFix(fix)
 	case v < 0:
 		return 0, Errorf(ErrUsage, "%s is below 0", text).WithFix(fix)

@@ -48,7 +48,7 @@ func (p printed) figures() map[string]figures {
 	return map[string]figures{"table": ofTable(p.table), "narrow": ofTable(p.narrow), "markdown": ofMarkdown(p.markdown), "html": ofHTML(p.html)}
 }
 
-// comparisons are those of the gallery's runs, and made-up ones.
+// comparisons returns the comparisons of the gallery's runs, and synthetic ones.
 func comparisons(t *testing.T) map[string]*compare.Comparison {
 	t.Helper()
 	out := map[string]*compare.Comparison{

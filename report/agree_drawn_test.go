@@ -160,7 +160,7 @@ func extents(p *figure.Panel, m *figure.Mark) []float64 {
 	return out
 }
 
-// coordinates are what a mark says by its place, on the axes that hold data.
+// coordinates returns the values that a mark shows by its position, on the axes that hold data.
 func (g *guarded) coordinates(name string, p *figure.Panel, m *figure.Mark) (out []float64) {
 	s, special := shape[g.document+" "+name]
 	onX, onY := p.X.Scale != figure.Rows && (!special || s.x), p.Y.Scale != figure.Rows && (!special || s.y)

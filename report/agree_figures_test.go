@@ -11,8 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/figure"
 )
 
-// What figures say, in their tooltips and beside their rows, by the column of the
-// table that says it too. Groups are the row and what stands in the columns.
+// Texts of figures, in their tooltips and at their rows, by the column of the table that has the same number. Groups
+// are the row and the cells of the columns.
 var figureTexts = map[string][]struct {
 	text    *regexp.Regexp
 	columns []string
@@ -56,7 +56,7 @@ func ofFigure(kind string, f *figure.Figure) figures {
 	return out
 }
 
-// figuresOfRun are the figures of a run that say what its tables say.
+// figuresOfRun returns the figures of a run that repeat numbers of its tables.
 func figuresOfRun(r *gpuprof.Run) map[string]figures {
 	return map[string]figures{
 		"stages": ofFigure("stages", figure.Stages(r)), "shares": ofFigure("shares", figure.Shares(r)),
@@ -81,7 +81,7 @@ func TestFiguresAreRead(t *testing.T) {
 	if got := ofFigure("accounts", figure.Accounts(a)); len(got) < 6 {
 		t.Errorf("accounts: only %d figures are read: %v", len(got), got)
 	}
-	// Every bar, dot and row says its number.
+	// Every bar, dot and row shows its number.
 	for _, f := range []*figure.Figure{figure.Stages(r), figure.Shares(r), figure.Roofline(r), figure.Effects(c), figure.Waterfall(c), figure.Accounts(a), figure.Steps(a)} {
 		for _, p := range f.Panels {
 			for _, m := range p.Marks {

@@ -54,7 +54,7 @@ func (s *said) add(shown bool, texts ...string) {
 	}
 }
 
-// saidBy is what a page says in a format.
+// saidBy returns the texts of a page in a format.
 func saidBy(p *page.Page, in page.Where) *said {
 	s := &said{may: append([]string{p.Date, p.Footer, p.Tool, p.Data.Name, p.Data.Note, p.Title}, p.Meta...)}
 	s.add(true, answerTexts(p, false)...)
@@ -144,7 +144,7 @@ func (s *said) table(b page.Table, in page.Where, shown bool) {
 
 var unread = regexp.MustCompile(`(?s)<svg.*?</svg>|<script.*?</script>|<style.*?</style>|<head>.*?</head>`)
 
-// noRoom is what a terminal says of columns that it leaves out.
+// noRoom matches a terminal's note about columns that it leaves out.
 var noRoom = regexp.MustCompile(`no room for .* columns`)
 
 // printedText is what a reader sees of a format, without pictures.

@@ -137,8 +137,7 @@ func TestTheGuardFindsAChangedNumber(t *testing.T) {
 // itself, whose events no document holds: the golden figures alone have it.
 var without = map[string][]string{"a run telemetry": {"text"}, "an analysis overview": {"text", "place"}, "a comparison of traces overview": {"text", "place"}}
 
-// wrote says whether a value is a number of the document as it is written, in seconds or in
-// nanoseconds.
+// wrote reports whether a value is a number of the document, in seconds or in nanoseconds.
 func (t *truth) wrote(v float64) bool {
 	_, ok := slices.BinarySearch(t.written, v)
 	_, ns := slices.BinarySearch(t.written, math.Round(v*1e9))

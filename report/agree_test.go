@@ -68,8 +68,7 @@ func TestRunsReadTheSameEverywhere(t *testing.T) {
 
 var benchLine = regexp.MustCompile(`(?m)^Benchmark(\S+) \d+ (.*)$`)
 
-// benchFile wants benchstat's file to hold the times that the table prints: a figure
-// lies among those of its processes.
+// benchFile checks that benchstat's file holds the printed times: a figure is within the range of its processes.
 func benchFile(t *testing.T, name string, r *gpuprof.Run, printed figures) {
 	t.Helper()
 	times := map[[2]string][]float64{}

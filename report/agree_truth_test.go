@@ -45,7 +45,7 @@ func (t *truth) sort() {
 	t.scalars = slices.DeleteFunc(slices.Compact(t.scalars), func(v float64) bool { return v == 0 })
 }
 
-// with adds what a page says: a figure beside it is to say the same.
+// with adds the numbers of a page: a figure of the page must be among them.
 func (t *truth) with(p *page.Page) *truth {
 	out := &truth{all: slices.Clone(t.all), scalars: slices.Clone(t.scalars), written: t.written, words: bag(saidBy(p, page.HTML).may...), samples: t.samples}
 	for n := range t.words {
@@ -182,7 +182,7 @@ func (t *truth) served(v map[string]any) {
 	}
 }
 
-// numbers are those of a list.
+// numbers returns the numbers of a list.
 func numbers(list []any) (out []float64) {
 	for _, e := range list {
 		if v, ok := e.(float64); ok {
@@ -308,7 +308,7 @@ func (t *truth) unsaid(text string, extents []float64) (out []string) {
 // scales are what a number is divided by before it is printed.
 var scales = []float64{1, 1e-9, 1e-6, 1e-3, 1e3, 1e6, 1e9, 1e12, 0.01, 1 << 10, 1 << 20, 1 << 30}
 
-// scalesOf are those of a unit; nanoseconds of a document are printed as seconds too.
+// scalesOf returns the scales of a unit; nanoseconds of a document are printed as seconds too.
 func scalesOf(unit string) []float64 {
 	if s, ok := map[string]float64{"%": 0.01, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[unit]; ok {
 		return []float64{s}

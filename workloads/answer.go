@@ -107,7 +107,7 @@ func LineFor(lines map[string]string, value string) string {
 	return strings.ReplaceAll(lines[AnyValue], "%s", strings.TrimPrefix(value, "every:"))
 }
 
-// FindKnob looks a workload's knob up by name; false without such a knob, or without a workload.
+// FindKnob looks a workload's knob up by name; false if the workload is nil or has no such knob.
 func FindKnob(w Workload, name string) (Knob, bool) {
 	if w == nil {
 		return Knob{}, false

@@ -45,8 +45,8 @@ type Preset struct {
 	Name string
 	Doc  string
 	Set  gpuprof.Settings // over the knobs' own defaults
-	// DefaultOn are the kinds of device ("host", "cuda") whose default is this preset. Without such a preset the first
-	// one is the default.
+	// DefaultOn lists the kinds of device ("host", "cuda") for which this preset is the default. A device that no
+	// preset names gets the first preset.
 	DefaultOn []string
 }
 

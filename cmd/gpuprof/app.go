@@ -89,9 +89,9 @@ func runCommand(ctx context.Context, w *wiring, args []string, stdout, stderr io
 	return code
 }
 
-// ownArgs splits the command line into gpuprof's own arguments and the rest behind "--", which the
+// splitArgs splits the command line into gpuprof's own arguments and the rest behind "--", which the
 // verb passes on. Renamed verbs get their new spelling, and forms of a verb one name.
-func ownArgs(a *cli.App, root *kong.Node, args []string) (own []string, dashed bool) {
+func splitArgs(a *cli.App, root *kong.Node, args []string) (own []string, dashed bool) {
 	if at := slices.Index(args, "--"); at >= 0 {
 		dashed = true
 		before := spelled(a, root, args[:at])
@@ -134,7 +134,7 @@ func parse(a *cli.App, args []string) (*line, error) {
 		return nil, err
 	}
 	root := parser.Model.Node
-	args, dashed := ownArgs(a, root, args)
+	args, dashed := splitArgs(a, root, args)
 	if !dashed {
 		if args, err = insertVerb(a, root, args); err != nil {
 			return nil, err
@@ -185,8 +185,7 @@ func dispatch(a *cli.App, args []string, machine *doctor.Machine) error {
 	return err
 }
 
-// checkFirst refuses what stands where it cannot: no verb at all, a program without
-// -- before it, a flag behind it.
+// checkFirst refuses a command line without a verb, a program without -- before it, and a flag after it.
 func checkFirst(a *cli.App, root *kong.Node, args []string, dashed bool) error {
 	switch {
 	case len(args) == 0 && !dashed:
@@ -337,7 +336,7 @@ func helpLists(a *cli.App) *strings.Replacer {
 	return strings.NewReplacer(lists...)
 }
 
-// fillHelp applies lists to the help of a command, its flags and its arguments, and to those of the commands below it.
+// fillHelp applies lists to the help of a command, its flags and its arguments, and to its subcommands.
 func fillHelp(command *kong.Node, lists *strings.Replacer) error {
 	return kong.Visit(command, func(part kong.Visitable, next kong.Next) error {
 		switch part := part.(type) {
@@ -350,10 +349,9 @@ func fillHelp(command *kong.Node, lists *strings.Replacer) error {
 	})
 }
 
-// completeCmd is what the scripts call: after "--" come the words typed after
-// gpuprof, the unfinished one last. It prints one candidate a line, a tab and
-// what it is; ":files" asks the shell for file names, ":command" N for what completes
-// the words behind the first N.
+// completeCmd answers the shell's completion scripts: after "--" come the words typed after gpuprof, the unfinished
+// one last. It prints one candidate per line, a tab and a description; ":files" asks the shell for file names,
+// ":command" N for the completion of the words after the first N.
 type completeCmd struct{}
 
 // Run implements the hidden verb.

@@ -18,7 +18,7 @@ var inlineCommand = regexp.MustCompile("`(?:[^`]*[|(] ?)?(gpuprof [^`]+)`")
 // step of a workflow, a condition of a shell.
 var launched = regexp.MustCompile(`^(?:srun|mpirun|torchrun|run:|- run:|- if .*; then|-|source <\() ?(?:-\S+ (?:[0-9]+ )?)*(gpuprof [^;)]+)`)
 
-// documentedCommands are those of code blocks and those between backquotes.
+// documentedCommands returns the commands in code blocks and between backquotes.
 func documentedCommands(t *testing.T) (out []documented) {
 	t.Helper()
 	pages, err := filepath.Glob("../../docs/*.md")
@@ -94,6 +94,7 @@ func elsewhere() map[string]string {
 		"gpuprof tune --budget 5m -o tune.json -o tune.html -- python train.py":                                    program,
 		"gpuprof tune --try 'batch=--batch-size {32,64,128}' -- python train.py {batch}":                           program,
 		"gpuprof tune --try OMP_NUM_THREADS=1,2,4 -- ./simulation":                                                 program,
+		"gpuprof tune --claims -- python train.py":                                                                 program,
 		"gpuprof tune --resume tune.json -- python train.py":                                                       program,
 		"gpuprof run --cuda -- ./simulation":                                                                       "it takes the machine's libcupti, if there is one; recorder.txtar lets the program bring its own, TestCUDAReleases records with each release",
 		"gpuprof run --cuda --idle -- ./server":                                                                    "the same; recorder_steps.txtar arms a program on the simulated driver",

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestDocumentedGates: every command of docs/ci.md is run by a script, as it
-// stands there.
+// TestDocumentedGates: a script runs every command of docs/ci.md, unchanged.
 func TestDocumentedGates(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/ci.md")
 	if err != nil {
@@ -38,7 +37,7 @@ func TestDocumentedGates(t *testing.T) {
 
 // TestDocsListKnobsAndPresets: the tables of a workload's page are the code's.
 func TestDocsListKnobsAndPresets(t *testing.T) {
-	for _, w := range wired.allWorkloads() {
+	for _, w := range wired.listWorkloads() {
 		page := "docs/" + w.Name() + ".md"
 		text, err := os.ReadFile("../../" + page)
 		if err != nil {
@@ -67,7 +66,7 @@ func TestDocsListKnobsAndPresets(t *testing.T) {
 // to tune are knobs of the workload named in the same command.
 func TestDocumentedKnobsExist(t *testing.T) {
 	known := map[string]bool{}
-	for _, w := range wired.allWorkloads() {
+	for _, w := range wired.listWorkloads() {
 		for _, k := range w.Knobs() {
 			known[w.Name()+" "+k.Name] = true
 		}

@@ -85,7 +85,7 @@ func (r *recording) known() bool {
 	return hi-lo <= 0.3*median
 }
 
-// findings are those of the run that the recording is about.
+// findings returns the findings of the recorded run.
 func (r *recording) findings(o advise.Options) []gpuprof.Finding {
 	o.Workload = wired.workloadNamed(r.Runs[0].Workload)
 	return advise.Findings(r.Runs, o)[0]

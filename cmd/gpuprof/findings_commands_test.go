@@ -17,7 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// leastTried is how many rules must have had something to say.
+// leastTried is the number of rules that must have reported a finding.
 const leastTried = 8
 
 // With any settings that a device takes, whatever is found: the command that is
@@ -30,7 +30,7 @@ func TestFindingCommandsRun(t *testing.T) {
 	}
 	tried := map[string]bool{}
 	try := func(r *rapid.T) {
-		w := rapid.SampledFrom(wired.allWorkloads()).Draw(r, "workload")
+		w := rapid.SampledFrom(wired.listWorkloads()).Draw(r, "workload")
 		info := rapid.SampledFrom(devices).Draw(r, "device")
 		preset := rapid.SampledFrom(w.Presets()).Draw(r, "preset").Name
 		set := gpuprof.Settings{}

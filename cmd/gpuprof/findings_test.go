@@ -16,8 +16,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/advise"
 )
 
-// boundWithin is how far a bound may be above the gain measured. Below it may be as
-// far as the gain itself is not known: no further than the interval of the gain.
+// boundWithin limits the ratio of a bound to the measured gain. A bound may be below the gain by no more than the
+// gain's interval.
 const boundWithin = 1.35
 
 // leastKnown is how many recorded gains must be above zero beyond their interval:

@@ -102,7 +102,7 @@ func TestRecorderOnAFullDisk(t *testing.T) {
 	}
 }
 
-// kernelsIn is how many kernels a recording has.
+// kernelsIn counts the kernels of a recording.
 func kernelsIn(t *testing.T, path string) (kernels int) {
 	t.Helper()
 	f, err := os.Open(path)

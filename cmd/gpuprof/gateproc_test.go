@@ -30,7 +30,7 @@ func TestGateInterruptedTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// It says that it runs and that it was asked to end, and goes on.
+	// It reports that it runs and that it was asked to end, and continues.
 	script := "#!/bin/sh\ntrap '' INT\ntrap 'echo asked >../says' TERM\nexec 3<../holds\necho runs >../says\nread x <&3\nread x <&3\n"
 	if err := os.WriteFile(filepath.Join(repo, "bench"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)

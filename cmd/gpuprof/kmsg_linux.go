@@ -13,8 +13,8 @@ const (
 	kernelRecord  = 8 << 10  // the longest line of it
 )
 
-// kernelLog is the kernel's log since boot, as far as it is kept: a line each. It does not
-// wait for more. file is /dev/kmsg.
+// kernelLog returns the lines of the kernel's log since boot that the ring buffer still holds. It does not wait for
+// more. file is /dev/kmsg.
 func kernelLog(file string) (string, error) {
 	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

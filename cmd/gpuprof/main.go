@@ -1,5 +1,5 @@
-// Command gpuprof measures deep-learning workloads stage by stage, on a GPU
-// or on the CPU, and says how far each figure can be believed.
+// Command gpuprof measures deep-learning workloads stage by stage, on a GPU or on the CPU, and gives each figure with
+// its uncertainty.
 package main
 
 import (

@@ -76,7 +76,7 @@ func gitIn(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// arguments are those of a call.
+// arguments are the arguments of a call.
 type arguments map[string]any
 
 // answer calls a tool and gives its text, which keeps its limit of tokens.

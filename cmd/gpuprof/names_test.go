@@ -98,7 +98,7 @@ func literal(n ast.Node) (string, bool) {
 // declared are the names that workloads give, with what they name.
 func declared() map[string]string {
 	names := map[string]string{}
-	for _, w := range wired.allWorkloads() {
+	for _, w := range wired.listWorkloads() {
 		names[w.Name()] = "a workload"
 		for _, st := range w.Stages() {
 			names[st.Name] = "a stage of " + w.Name()
@@ -113,7 +113,7 @@ func declared() map[string]string {
 // A value is spelled in one way, whether it was typed or is a knob's own: compare and gate take
 // two spellings for two settings.
 func TestKnobsSpellTheirValuesOnce(t *testing.T) {
-	for _, w := range wired.allWorkloads() {
+	for _, w := range wired.listWorkloads() {
 		for _, k := range w.Knobs() {
 			if got, err := k.Canonical(k.Default); err != nil || got != k.Default {
 				t.Errorf("%s: %s=%s is spelled %q where it is typed, %v", w.Name(), k.Name, k.Default, got, err)

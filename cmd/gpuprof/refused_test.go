@@ -81,8 +81,8 @@ func TestMisspeltCounters(t *testing.T) {
 	}
 }
 
-// A comparison without a verdict shows the figures as they were measured: a ratio
-// is that of the two sides and lies in its interval, or there is none.
+// A comparison without a verdict shows the measured figures: a ratio is the ratio of the two sides and inside its
+// interval, or missing.
 func TestRefusedComparisonsInventNothing(t *testing.T) {
 	t.Parallel()
 	gallery := filepath.Join("..", "..", "testdata", "gallery")

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/search"
 )
 
-// fits runs `fits SCHEMA FILE`: the file is what gpuprof explain schema says it is.
+// fits runs `fits SCHEMA FILE`: the file matches the schema that gpuprof explain schema prints.
 func fits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: fits SCHEMA FILE")
@@ -102,7 +102,7 @@ func TestTuneSchema(t *testing.T) {
 
 // Whatever tune recommends, there is a line for it in a PyTorch program.
 func TestEveryTuningKnobHasAPyTorchLine(t *testing.T) {
-	for _, w := range wired.allWorkloads() {
+	for _, w := range wired.listWorkloads() {
 		for _, p := range w.Presets() {
 			base, err := workloads.Resolve(w, p.Name, nil)
 			if err != nil {

@@ -24,8 +24,8 @@ import (
 // The tables of this file are the only place that names concrete workloads,
 // devices and formats.
 
-// wiring names the libraries, folders and workloads of this process. The zero value is the
-// machine as it is; gpuprof's own tests set the fields.
+// wiring names the libraries, folders and workloads of this process. The zero value names the machine's own;
+// gpuprof's tests set the fields.
 type wiring struct {
 	driver   string               // library that stands in for the driver
 	root     string               // folder that holds /proc, /sys, /dev/kmsg and /usr; "" for the machine's
@@ -36,11 +36,11 @@ type wiring struct {
 	limit    time.Duration        // least time of a gate's process; 0 for the usual
 }
 
-// tables hands the verbs what is concrete.
+// tables gives the verbs the concrete devices, workloads, probes and formats.
 func (w *wiring) tables() *cli.Tables {
 	tool := cli.ToolOf(version, commit)
 	return &cli.Tables{
-		Workloads: w.allWorkloads, Devices: w.devices, NoGPU: w.noGPU, Instruments: w.instrumentsOf, Samplers: programSamplers,
+		Workloads: w.listWorkloads, Devices: w.devices, NoGPU: w.missingGPUReason, Instruments: w.instrumentsOf, Samplers: programSamplers,
 		DriverCUDA: w.driverCUDA, AskCUPTI: asksCUPTI(), Documents: formats.Documents(tool), Site: formats.Site, TellGitHub: formats.TellGitHub,
 		Plots: formats.PlotKinds(), PlotsText: formats.PlotsText, CPUModel: machine.This().CPUModel, Tool: tool, Clock: w.clock, Recorder: w.recorder, Limit: w.limit,
 	}
@@ -51,13 +51,12 @@ func (w *wiring) machine() *doctor.Machine {
 	return &doctor.Machine{Examine: w.examineMachine, ExamineGPUs: w.examineGPUs, Faults: w.machineAccounts, KernelLog: w.readKernelLog, GPUs: w.lookAtGPUs}
 }
 
-// allWorkloads lists every workload in the order they are shown.
-func (w *wiring) allWorkloads() []workloads.Workload {
+// listWorkloads lists every workload in the order they are shown.
+func (w *wiring) listWorkloads() []workloads.Workload {
 	return append([]workloads.Workload{e3nn.New(), gruflow.New(), collate.New(), gridsim.New(), serving.New()}, w.more...)
 }
 
-// worked says that this process is a worker of the collate workload and has
-// done its work.
+// worked reports whether this process was started as a worker of the collate workload; if so, its work is done.
 func worked() bool { return collate.WorkerMain() }
 
 // devices lists what can be measured on here: the host, then every GPU the
@@ -109,7 +108,7 @@ func (w *wiring) openHost() (device.Device, error) {
 
 // examineMachine looks at everything but the devices.
 func (w *wiring) examineMachine() []gpuprof.CheckLine {
-	return machine.This().Examine(w.findDriver(), w.whyNoGPU())
+	return machine.This().Examine(w.findDriver(), w.missingGPUError())
 }
 
 // findDriver loads the driver's library: only that shows that it can be used.
@@ -118,16 +117,16 @@ func (w *wiring) findDriver() machine.Driver {
 	return machine.Driver{Path: d.Path, CUDA: d.CUDA, Err: err, Absent: cuda.Absent(err)}
 }
 
-// noGPU says in one clause why no GPU is used; empty when one can be.
-func (w *wiring) noGPU() string {
-	if err := w.whyNoGPU(); err != nil {
+// missingGPUReason returns the reason why no GPU is used, as one clause; empty if a GPU is usable.
+func (w *wiring) missingGPUReason() string {
+	if err := w.missingGPUError(); err != nil {
 		return cli.Sentence(err)
 	}
 	return ""
 }
 
-// whyNoGPU is nil when a GPU can be used.
-func (w *wiring) whyNoGPU() error {
+// missingGPUError is nil when a GPU can be used.
+func (w *wiring) missingGPUError() error {
 	_, err := cuda.Probe(w.cudaOptions())
 	// The error of an installed driver is closer to the cause than a missing device node.
 	if cuda.Absent(err) && w.driver == "" {

@@ -18,10 +18,10 @@ import (
 // interface: a library that does not fit this machine may end the process that loads it.
 const envAsk = "GPUPROF_ASK_CUPTI"
 
-// askWithin is how long that may take.
+// askWithin limits the time of the process that loads a libcupti.
 const askWithin = 10 * time.Second
 
-// answered says that this process was started to ask a libcupti, and has printed the answer.
+// answered reports whether this process was started to load a libcupti; if so, it has printed the answer.
 func answered(getenv func(string) string, w io.Writer) bool {
 	path := getenv(envAsk)
 	if path == "" {
@@ -80,7 +80,7 @@ func askCUPTI(path string) (int, error) {
 	return v, nil
 }
 
-// driverCUDA is the CUDA release of the driver as it counts, 12080 for 12.8; 0 where there is none.
+// driverCUDA returns the CUDA release of the driver in CUDA's own numbers, 12080 for 12.8; 0 without a driver.
 func (w *wiring) driverCUDA() int {
 	major, minor, _ := strings.Cut(w.findDriver().CUDA, ".")
 	a, err1 := strconv.Atoi(major)

@@ -25,9 +25,8 @@ import (
 // This file is wire.go's part about GPUs: it names the CUDA device and NVML for
 // doctor.
 
-// examineGPUs says of the CUDA device, its libraries, telemetry and every GPU
-// how they stand. It asks NVML before it opens a device, so that whoever is on
-// a GPU then is somebody else.
+// examineGPUs reports the state of the CUDA device, its libraries, telemetry and every GPU. It asks NVML before it
+// opens a device, so that every process that NVML lists is another one.
 func (w *wiring) examineGPUs() []gpuprof.CheckLine {
 	telemetry, lib := examineTelemetry()
 	var lines []gpuprof.CheckLine
@@ -123,8 +122,8 @@ func (w *wiring) examineCUDA() gpuprof.CheckLine {
 	return l
 }
 
-// examineKernels loads the kernel that takes a driver's compiler longest, on the first
-// GPU, and says where the driver keeps the result.
+// examineKernels loads the kernel that takes a driver's compiler longest, on the first GPU, and reports the place of
+// the driver's code cache.
 func (w *wiring) examineKernels() gpuprof.CheckLine {
 	before := cuda.FindCodeCache()
 	first, err := w.loadSlowest()
@@ -134,15 +133,15 @@ func (w *wiring) examineKernels() gpuprof.CheckLine {
 	return kernelLine(op.SlowestToCompile().Name, first, before, cuda.FindCodeCache())
 }
 
-// firstLoad is how the first use of a kernel went.
+// firstLoad describes the first use of a kernel.
 type firstLoad struct {
 	took      time.Duration
 	carried   bool // as machine code of the program's
 	simulated bool
 }
 
-// kernelLine says how long the first use of a kernel took and why. A folder of the driver's
-// that grew was compiled into.
+// kernelLine reports the time of the first use of a kernel, and the reason for it. If the driver's cache folder grew,
+// the driver compiled the kernel.
 func kernelLine(name string, first firstLoad, before, cache cuda.CodeCache) gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: "gpu kernels", State: gpuprof.OK}
 	took := gpuprof.FormatSeconds(first.took.Seconds())
@@ -188,7 +187,7 @@ func (w *wiring) loadSlowest() (firstLoad, error) {
 	return firstLoad{took, n > 0, list[0].Simulated}, nil
 }
 
-// vendorLibraries are what comes with PyTorch and what replaces it.
+// vendorLibraries lists the libraries that come with PyTorch, and gpuprof's substitute for each.
 var vendorLibraries = []struct{ name, key, fallback string }{
 	{"cuBLAS", "cublas", "matrix products run on gpuprof's own float32 kernels, which round to TF32, bf16 and fp16 and are no faster for it"},
 	{"cuDNN", "cudnn", "recurrent layers and convolutions run on gpuprof's own float32 kernels"},
@@ -238,13 +237,13 @@ func (w *wiring) cudaLibraries() (found map[string]string, lacks map[string]erro
 	return d.Libraries(), d.MissingLibraries(), nil
 }
 
-// gpuSight is what CUDA and NVML show of the GPUs, opened for a benchmark.
+// gpuSight holds the GPUs that CUDA and NVML show, opened for a benchmark.
 type gpuSight struct {
 	w       *wiring
 	visible []cuda.DeviceInfo // to CUDA in this process
 	all     []nvml.DeviceInfo // to NVML; nil where it cannot be opened
 	lib     *nvml.Library
-	// noTelemetry is why lib is nil.
+	// noTelemetry is the reason for a nil lib.
 	noTelemetry error
 }
 
@@ -264,8 +263,8 @@ func (w *wiring) lookAtGPUs() (doctor.GPUs, error) {
 // Close closes NVML.
 func (s *gpuSight) Close() error { return s.lib.Close() }
 
-// Hidden are the UUIDs of GPUs and MIG instances that a process can use when
-// told to, and that this one does not see: CUDA shows one MIG instance at most.
+// Hidden lists the UUIDs of GPUs and MIG instances that CUDA does not show this process, and would show one that
+// names them: CUDA shows one MIG instance at most.
 func (s *gpuSight) Hidden() []string {
 	if _, told := os.LookupEnv("CUDA_VISIBLE_DEVICES"); told {
 		return nil // Hidden on purpose
@@ -291,7 +290,7 @@ func (s *gpuSight) Hidden() []string {
 	return out
 }
 
-// Shown is what this process sees, for choosing.
+// Shown lists the GPUs that this process sees, to choose from.
 func (s *gpuSight) Shown() []doctor.GPUName {
 	var out []doctor.GPUName
 	for _, v := range s.visible {
@@ -334,7 +333,7 @@ func (s *gpuSight) Target(index int) (devicebench.Target, error) {
 	return t, nil
 }
 
-// condition is what explains a GPU's speed.
+// condition collects the state that explains a GPU's speed.
 func condition(d nvml.DeviceInfo, mig bool) health.Condition {
 	whole := func(n gpuprof.Number) int {
 		if !nvml.Known(n) {

@@ -18,15 +18,15 @@ import (
 	"github.com/gpuprof/gpuprof/probes/nvml"
 )
 
-// What the machine itself tells of its GPUs, without a measurement: NVML's counters and
-// answers, the driver's recovery action, and the kernel's log.
+// Faults of GPUs that need no measurement: NVML's counters and answers, the driver's recovery action, and the
+// kernel's log.
 
 // machineRoot is the folder that holds /proc, /sys, /dev/kmsg and /usr.
 func (w *wiring) machineRoot() string { return cmp.Or(w.root, "/") }
 
-// accounts are a card for every GPU that NVML or the kernel's log tells of, with the answers
-// of the sources. Where NVML lists no GPU, the first is AllGPUs with the reason. of has the
-// place of a card by the UUID of the GPU and of its MIG instances.
+// accounts returns a card for every GPU that NVML or the kernel's log mentions, with the answers of the sources. If
+// NVML lists no GPU, the first is AllGPUs with the reason. of maps the UUIDs of a GPU and of its MIG instances to the
+// index of its card.
 func (w *wiring) accounts(ctx context.Context, lib *nvml.Library, noNVML error) (cards []health.Card, of map[string]int) {
 	of = map[string]int{}
 	devices, located := lib.Devices(), nvml.Locate(w.machineRoot())
@@ -61,7 +61,7 @@ func (w *wiring) machineAccounts(ctx context.Context) ([]health.Card, error) {
 	return cards, lib.Close()
 }
 
-// readKernelLog adds what the kernel's log tells of the GPUs.
+// readKernelLog adds the GPU faults in the kernel's log.
 func (w *wiring) readKernelLog(cards []health.Card) []health.Card {
 	text, err := kernelLog(filepath.Join(w.machineRoot(), "dev", "kmsg"))
 	why := ""
@@ -71,7 +71,7 @@ func (w *wiring) readKernelLog(cards []health.Card) []health.Card {
 	return health.AskLog(cards, health.ReadLog(text), why)
 }
 
-// accountOf is what NVML tells of a GPU.
+// accountOf makes the card of a GPU from NVML's answers.
 func accountOf(d nvml.DeviceInfo) health.Card {
 	c := health.Card{Device: fmt.Sprint("gpu", d.Index), Name: d.Name, UUID: d.UUID, PCI: health.PCIAddress(d.PCI),
 		Condition: condition(d, d.MIG == nvml.On)}
@@ -117,9 +117,8 @@ func accountOf(d nvml.DeviceInfo) health.Card {
 	return c
 }
 
-// Accounts gives every measured card what the machine tells of its GPU, which may differ
-// from what it told before the measurement. Further GPUs that are faulty or not checked have
-// cards of their own, unless only some GPUs were asked for.
+// Accounts adds the machine's reports about its GPU to every measured card; they may have changed since the
+// measurement. Further GPUs that are faulty or not checked get cards of their own, unless the user named GPUs.
 func (s *gpuSight) Accounts(ctx context.Context, cards []health.Card, everyGPU bool) []health.Card {
 	all, of := s.w.accounts(ctx, s.lib, s.noTelemetry)
 	used := map[int]bool{}
@@ -182,7 +181,7 @@ const (
 	nvidiaSMIAnswers = 1 << 16 // bytes
 )
 
-// nvidiaSMIPlaces are where drivers and containers keep it. A prolog has no PATH.
+// nvidiaSMIPlaces lists the folders in which drivers and containers install nvidia-smi. A prolog has no PATH.
 var nvidiaSMIPlaces = [...]string{"usr/bin", "usr/local/bin", "usr/local/nvidia/bin", "opt/nvidia/bin",
 	"run/nvidia/driver/usr/bin", "run/current-system/sw/bin", "usr/lib/wsl/lib"}
 
@@ -202,7 +201,7 @@ func (w *wiring) askNVIDIASMI(ctx context.Context, devices []nvml.DeviceInfo) {
 		if info, err := os.Stat(file); err != nil || info.IsDir() {
 			continue
 		}
-		// A failure leaves the actions unknown, which the report says.
+		// A failure leaves the actions unknown, and the report shows them as unknown.
 		out, _, _ := child.Command{Args: []string{file, "--query-gpu=pci.bus_id,gpu_recovery_action", "--format=csv,noheader"},
 			Limit: nvidiaSMIWithin, Leave: nvidiaSMIWithin, Most: nvidiaSMIAnswers}.Run(ctx)
 		known := readRecoveryActions(string(out))

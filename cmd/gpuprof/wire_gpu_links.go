@@ -14,7 +14,7 @@ import (
 
 // This file is wire_gpu.go's part about several GPUs at once.
 
-// linkTries is how often each way is measured.
+// linkTries is the number of measurements of each direction.
 const linkTries = 5
 
 // Between measures the ways between the GPUs at those positions and a sum over all of

@@ -3,13 +3,12 @@ package bisect
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
 )
 
-// Answer is the commit that was found, or why none was.
+// Answer names the commit that was found, or gives the reason why none was.
 func (s *Search) Answer() gpuprof.Answer {
 	o := s.Outcome
 	if o == nil {
@@ -71,7 +70,7 @@ func (s *Search) foundAnswer() gpuprof.Answer {
 	case s.Exact && len(o.Also) > 0:
 		text = fmt.Sprintf("%s changed %s from %s to %s", who, s.Metric,
 			gpuprof.FormatCount(float64(o.Also[0].Old)), gpuprof.FormatCount(float64(o.Also[0].New)))
-	case !known(o.Effect):
+	case !gpuprof.IsFinite(float64(o.Effect)):
 		text = fmt.Sprintf("%s changed %s; by how much is not certain", who, s.Metric)
 	}
 	if !s.Exact {
@@ -81,7 +80,7 @@ func (s *Search) foundAnswer() gpuprof.Answer {
 		text += fmt.Sprintf("; stage %s makes %.0f %% of it",
 			st.Name[strings.LastIndex(st.Name, "/")+1:], 100*min(float64(o.StagePart), 1))
 	}
-	if o.Rest != nil && known(o.Part) {
+	if o.Rest != nil && gpuprof.IsFinite(float64(o.Part)) {
 		text += fmt.Sprintf("; it is %.0f %% of the change, and the rest lies elsewhere", 100*float64(o.Part))
 	}
 	a.Sentence = text + "."
@@ -119,8 +118,6 @@ func (s *Search) bar() *gpuprof.Bar {
 func effectBar(of string, share gpuprof.Number, ci [2]gpuprof.Number) *gpuprof.Bar {
 	return gpuprof.RatioBar(of, 1+float64(share), 1+float64(ci[0]), 1+float64(ci[1]))
 }
-
-func known(n gpuprof.Number) bool { return !math.IsNaN(float64(n)) && !math.IsInf(float64(n), 0) }
 
 // changeText is a change that is a share, with its interval: "+28.5 % (95 % +25.1 % to +32.0 %)".
 func changeText(share gpuprof.Number, ci [2]gpuprof.Number) string {

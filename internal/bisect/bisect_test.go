@@ -159,7 +159,7 @@ func measured(rng *rand.Rand) *Search {
 	return s
 }
 
-// The posterior is that of brute force over every commit and every point of the change.
+// The posterior equals brute force over every commit and every point of the change.
 func TestPosteriorIsBruteForce(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
@@ -344,7 +344,7 @@ func (c counting) Quartet(commit, against int) (Quartet, []Build, error) {
 	return q, nil, nil
 }
 
-// Of two culprits the one that is named explains a part, and the other lies in what is left.
+// With two culprits the named one explains a part of the change, and the other is in the remaining commits.
 func TestTwoCulprits(t *testing.T) {
 	t.Parallel()
 	parts, searches := 0, 0

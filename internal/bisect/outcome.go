@@ -85,7 +85,7 @@ func (s *Search) openReason() string {
 	if s.Spent() >= s.Options.BudgetS {
 		return "the budget ended"
 	}
-	return "no commit that can be measured tells more"
+	return "no measurable commit adds information"
 }
 
 // likeliest returns the commit with the largest probability, together with the unmeasurable ones before it.

@@ -223,7 +223,7 @@ func (s *Search) Validate(name string) error {
 			in(q.Against)
 			ok = ok && q.Against < q.Commit
 			for _, v := range q.Values {
-				ok = ok && !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) && (s.Exact || v > 0)
+				ok = ok && gpuprof.IsFinite(float64(v)) && (s.Exact || v > 0)
 			}
 		}
 	}

@@ -15,7 +15,7 @@ func store() Words { return Words{What: "store", Give: "with --store"} }
 
 func TestBucketFolder(t *testing.T) { bucketLaws(t, &Folder{Dir: t.TempDir(), Words: store()}) }
 
-// bucketLaws are what every bucket does.
+// bucketLaws checks the properties common to all buckets.
 func bucketLaws(t *testing.T, b Bucket) {
 	t.Helper()
 	ctx := t.Context()

@@ -40,7 +40,7 @@ func (c *Comparison) Answer() gpuprof.Answer {
 	default:
 		a.Verdict, a.Tone, a.Sentence = c.passText(m)
 	}
-	if m != nil {
+	if m != nil && c.Verdict != NotComparable { // a ratio of two different measurements has no meaning
 		a.Bar = m.ratioBar()
 	}
 	return a
@@ -163,7 +163,7 @@ func (c *Comparison) changedKnobs() (out []string) {
 	return out
 }
 
-// mismatchReason is why the sides do not compare.
+// mismatchReason returns the first difference that keeps the sides from being compared, and the number of others.
 func (c *Comparison) mismatchReason(m *MetricResult) string {
 	if no := refusedFields(c.Differences); len(no) > 0 {
 		text := no[0].String()

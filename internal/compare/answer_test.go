@@ -80,7 +80,7 @@ func TestAnswers(t *testing.T) {
 			"not decided", gpuprof.ToneUnsure, "The budget of launches is not judged: it was not counted.", 0},
 		"another driver": {compare.Comparison{Verdict: compare.NotComparable, Metrics: []compare.MetricResult{ratioOf("step", compare.NotComparable, 0.01, 1.2, nan, nan)},
 			Differences: []compare.Difference{{Kind: "environment", Field: "driver", Old: "550", New: "560", Hard: true}, {Kind: "code", Field: "commit", Old: "a", New: "b"}}},
-			"not comparable", gpuprof.ToneUnsure, "The two sides are not the same measurement, so there is no verdict: driver 550 -> 560.", 1.2},
+			"not comparable", gpuprof.ToneUnsure, "The two sides are not the same measurement, so there is no verdict: driver 550 -> 560.", 0},
 		"another rate": {compare.Comparison{Verdict: compare.NotComparable, Metrics: []compare.MetricResult{rateApart}},
 			"not comparable", gpuprof.ToneUnsure, "The two sides are not the same measurement, so there is no verdict: p99: requests came at 10/s and at 20/s.", 0},
 		"failed": {compare.Comparison{Verdict: compare.Inconclusive, Failed: []string{"new: BenchmarkX: exit status 2"}},

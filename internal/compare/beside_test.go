@@ -26,7 +26,7 @@ func besideBlocks(n int, wall float64) []Block {
 	return out
 }
 
-// CPU time stands beside wall time, is judged where it is asked for, and is offered where wall time cannot be judged.
+// CPU time is printed with wall time, judged if --metric names it, and proposed if wall time cannot be judged.
 func TestBesideIsJudgedWhenNamed(t *testing.T) {
 	c, err := NewGate(Options{}).Stage1(besideBlocks(Stage1Blocks, 0.2))
 	if err != nil {

@@ -36,8 +36,8 @@ func CheckBudgets(r *Result, budgets []Budget, o Options) (*Comparison, error) {
 	return c.WithBudgets(r, budgets, o)
 }
 
-// WithBudgets is the comparison with limits on counters of the new side, and with the
-// verdict and exit code that they make; the comparison itself stays as it is.
+// WithBudgets returns a copy of the comparison that also holds the new side's counters to limits, with the verdict
+// and exit code that follow.
 func (c *Comparison) WithBudgets(r *Result, budgets []Budget, o Options) (*Comparison, error) {
 	if err := ValidateBudgets(r, budgets); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (c *Comparison) WithBudgets(r *Result, budgets []Budget, o Options) (*Compa
 		case res.Verdict == Inconclusive:
 			c.Next = append(c.Next, "give a result that counts "+b.Name)
 		case res.Verdict == Same && r.Status == gpuprof.Partial:
-			// Over the limit is over; what is missing could only add to it.
+			// A value above its limit fails even if the result is partial: the missing part can only add to it.
 			res.Verdict, res.Reason = Inconclusive, fmt.Sprintf("%g so far, but the result is not whole: %s", float64(res.Value), cmp.Or(r.Reason, "the reason is unknown"))
 			if again := "measure or record it again to the end"; !slices.Contains(c.Next, again) {
 				c.Next = append(c.Next, again)
@@ -78,7 +78,7 @@ func ValidateBudgets(r *Result, budgets []Budget) error {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "setting --max %s=%g: %s", b.Name, b.Max, why).WithFix("%s%s", fix, gpuprof.DidYouMean(b.Name, names))
 		}
 		switch {
-		case notFinite(b.Max) || b.Max < 0:
+		case !gpuprof.IsFinite(b.Max) || b.Max < 0:
 			return gpuprof.Errorf(gpuprof.ErrUsage, "setting --max %s=%g: the limit is no count", b.Name, b.Max).WithFix("give a number of 0 or more")
 		case m != nil && !m.Exact:
 			return refuse(b.Name+" is measured, not counted, and a limit on it would alarm by chance", "compare it with --threshold, or choose a counter")
@@ -119,7 +119,7 @@ func knownCounters(r *Result) []string {
 	return slices.Compact(out)
 }
 
-// failedIn says that a counter is of a benchmark that gave no figure.
+// failedIn reports whether the counter belongs to a benchmark that failed.
 func (r *Result) failedIn(counter string) bool {
 	return slices.ContainsFunc(r.Failed, func(f string) bool {
 		name, _, _ := strings.Cut(f, ": ")
@@ -158,7 +158,7 @@ func checkBudget(m *MetricData, b Budget) BudgetResult {
 	case len(values) == 0:
 		res.Reason = "the result does not have this counter"
 		return res
-	case slices.ContainsFunc(values, notFinite):
+	case slices.ContainsFunc(values, func(v float64) bool { return !gpuprof.IsFinite(v) }):
 		res.Reason = "the counter is not a number"
 		return res
 	}

@@ -60,20 +60,19 @@ func findCauses(b *bench) ([]Cause, *Attribution) {
 	return out, &sum
 }
 
-// attributable says that the total changed: its interval leaves 1 out, or it
-// moved and a stage was found to have changed. Of a run a side there is no
-// interval and no verdict, but people ask all the same where a difference that
-// would matter comes from.
+// attributable reports whether the change of the total is worth splitting into stages: its interval excludes 1, or it
+// moved and a stage changed too. With one run per side there is neither interval nor verdict, but the user still
+// wants the causes of a difference above leastChange.
 func (b *bench) attributable(total *entry) bool {
 	r := &total.result
 	ratio := float64(r.Ratio)
-	if notFinite(ratio) || math.Abs(ratio-1) < leastChange {
+	if !gpuprof.IsFinite(ratio) || math.Abs(ratio-1) < leastChange {
 		return false
 	}
 	if r.Verdict == Regressed || r.Verdict == Improved || r.CI95[0] > 1 || r.CI95[1] < 1 {
 		return true
 	}
-	if _, limit := total.limits(); notFinite(float64(r.CI95[0])) && total.blame == blameRuns {
+	if _, limit := total.limits(); !gpuprof.IsFinite(float64(r.CI95[0])) && total.blame == blameRuns {
 		return math.Abs(math.Log(ratio)) > limit
 	}
 	return slices.ContainsFunc(b.entries, func(e *entry) bool {
@@ -182,7 +181,7 @@ func explainDifferences(diffs []Difference) string {
 	return "nothing recorded differs"
 }
 
-// isComplete reports whether the measurement ended as it was meant to.
+// isComplete reports whether the measurement ended normally.
 func (r *Result) isComplete() bool { return r.Status == gpuprof.Complete || r.Status == "" }
 
 // addedMetrics settles the metrics that only the new side has: a benchmark that was added has
@@ -201,9 +200,8 @@ func (b *bench) addedMetrics() {
 	}
 }
 
-// oneSided settles the stages that one side only has where the sides differ in
-// a knob, which then is why: another implementation has other stages. With
-// equal knobs a missing stage stays inconclusive, since something was lost.
+// oneSided settles the stages of only one side if the sides differ in a knob: another implementation has other
+// stages. With equal knobs a missing stage stays inconclusive, since data was lost.
 func (b *bench) oneSided() {
 	b.addedMetrics()
 	knobs := slices.ContainsFunc(b.diffs, func(d Difference) bool { return d.Kind == kindKnob })

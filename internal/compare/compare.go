@@ -23,7 +23,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// Metric names a quantity and says how it compares.
+// Metric names a quantity and states how to compare it.
 type Metric struct {
 	Name           string // "step", "step/gemm", "BenchmarkX/n=3 ns/op"; unique in a Result
 	Unit           string // "s", "B", "probes/s", "count"
@@ -31,15 +31,17 @@ type Metric struct {
 	// Exact quantities (bytes, launches, copies, sync points, allocations) have
 	// no noise: any change is a change. Each run then holds the counts it saw.
 	Exact bool
-	// Guessed: that it is exact was read off the values, which were whole and the
-	// same, and not declared. It holds as long as they stay so, on either side.
+	// Guessed: exactness was inferred from the values, which were whole and equal, not declared. It holds while the
+	// values of both sides are so.
 	Guessed bool
-	// Digits are the significant digits that an exact value was stored with, where
-	// those are not all: more of them say nothing. 0 is all.
+	// Digits is the number of significant digits that an exact value was stored with; further digits carry no
+	// information. 0: all digits were stored.
 	Digits int
-	// Undirected: its file does not say which direction is better. It is kept and shown, and is no part of a verdict.
+	// Undirected: the file does not state which direction is better. The metric is stored and shown, and has no part
+	// in a verdict.
 	Undirected bool
-	// Beside: it stands beside what the program reports, and is judged only where --metric names it.
+	// Beside: gpuprof measures it in addition to the figures that the program reports; it is judged only if --metric
+	// names it.
 	Beside bool
 }
 
@@ -57,8 +59,8 @@ type MetricData struct {
 	Rate float64
 	// UnderLoad: callers of a service saw it. It is no part of the step.
 	UnderLoad bool
-	// SenderLate: the sender of requests was so late that the figures are its own. Only sides that
-	// were measured in turns, where it may be as late on both, compare by them.
+	// SenderLate: the load generator sent requests so late that the figures measure the generator. Only sides
+	// measured in turns compare by them, since the generator may be equally late on both.
 	SenderLate bool
 }
 
@@ -68,25 +70,25 @@ func (m *MetricData) Median() float64 { return stats.MedianOfRuns(m.Runs) }
 // Knob is a setting of what was measured.
 type Knob struct {
 	Value string `json:"value"`
-	// Model knobs change what is computed: they must agree between two sides.
-	// The others are tuning knobs: compare explains by them, a gate names them.
+	// Model knobs change the computation, so both sides must agree in them. The others are tuning knobs: compare
+	// explains changes by them, a gate names them.
 	Model bool `json:"model,omitempty"`
 }
 
-// RunInfo says when and how well one run was measured.
+// RunInfo holds the time and the quality of one run.
 type RunInfo struct {
 	StartS  float64  `json:"start_s"`         // Unix time in seconds of the first sample; 0 when unknown
 	Flagged float64  `json:"flagged"`         // share of the samples that carry a flag, 0 to 1
 	Codes   []string `json:"codes,omitempty"` // the reason codes of those flags, sorted, once each
 }
 
-// Result is what one side brings to a comparison: a gpuprof run (FromRun), or
-// a file of another benchmark program (package results).
+// Result is one side of a comparison: a gpuprof run (FromRun), or a file of another benchmark program (package
+// results).
 type Result struct {
 	Source string // the file or command it came from, as messages should name it
 	Tool   string // what measured: "gpuprof", "go-bench", "nvbench", …
-	// Status is complete unless part of the measurement is missing. An invalid
-	// or partial result gives no verdict but inconclusive; Reason says why.
+	// Status is complete unless part of the measurement is missing. An invalid or partial result always gives the
+	// verdict inconclusive; Reason gives the cause.
 	Status gpuprof.Status
 	Reason string
 
@@ -101,8 +103,7 @@ type Result struct {
 	// Facts are the environment fields that may differ and are then shown as a
 	// possible cause: kernel, governor, pcie, …
 	Facts map[string]string
-	// Code says which program was measured, and by what: version, commit, go,
-	// ptx_hash, … It is expected to differ.
+	// Code identifies the measured program: version, commit, go, ptx_hash, … It is expected to differ.
 	Code  map[string]string
 	Knobs map[string]Knob
 
@@ -138,17 +139,17 @@ func (r *Result) Metric(name string) *MetricData {
 type Verdict string
 
 const (
-	// Pass is shown not to be slower than the threshold; Same for one metric.
+	// Pass means shown not to be slower than the threshold. For one metric this verdict is Same.
 	Pass Verdict = "pass"
 	// Regressed is shown to be slower than the equivalence margin.
 	Regressed Verdict = "regressed"
 	// Improved is shown to be faster than the mirrored margin; in a gate beyond
 	// doubt, or by a stage of fresh blocks.
 	Improved Verdict = "improved"
-	// Inconclusive is neither: the data at hand cannot tell.
+	// Inconclusive means that the data shows neither a regression nor its absence.
 	Inconclusive Verdict = "inconclusive"
-	// NotComparable is of sides that are not the same measurement (hard facts, load or unit differ), so that
-	// no further data would tell.
+	// NotComparable means that the sides are different measurements (hard facts, load or unit differ), so that more data would
+	// not help.
 	NotComparable Verdict = "not comparable"
 	// Same is Pass of one metric.
 	Same Verdict = "same"
@@ -173,16 +174,16 @@ func (v Verdict) Open() bool { return v == Inconclusive || v == NotComparable }
 // made once and never changed; the same input and seed give the same bytes.
 type Comparison struct {
 	gpuprof.Head
-	// Sides is how they were measured: "gate" (A and B in one job), "files",
-	// "baseline" or "budget". The head's kind is gate or comparison accordingly.
+	// Sides names the way of measuring: "gate" (A and B in one job), "files", "baseline" or "budget". The head's kind
+	// is gate or comparison accordingly.
 	Sides     string  `json:"sides"`
 	Old       string  `json:"old"` // Source of each side
 	New       string  `json:"new"`
 	Verdict   Verdict `json:"verdict"` // pass, regressed, not comparable, inconclusive or improved
 	ExitCode  int     `json:"exit_code"`
 	Threshold float64 `json:"threshold"` // 0.05 is 5 %
-	// SessionSpread is the standard deviation between sessions, as a logarithm
-	// (0.01 is about 1 %); 0 where both sides are of one job.
+	// SessionSpread is the standard deviation between sessions, as a logarithm (0.01 is about 1 %); 0 if both sides
+	// come from one job.
 	SessionSpread float64 `json:"session_spread,omitempty"`
 	SpreadAssumed bool    `json:"session_spread_assumed,omitempty"` // not estimated from sessions
 	Seed          uint64  `json:"seed"`
@@ -195,7 +196,7 @@ type Comparison struct {
 	Differences []Difference   `json:"differences"`
 	Causes      []Cause        `json:"causes"`
 	Attribution *Attribution   `json:"attribution,omitempty"` // where there are causes
-	// Findings say what would close the gap.
+	// Findings propose changes that would close the gap.
 	Findings []gpuprof.Finding `json:"findings,omitempty"`
 	Failed   []string          `json:"failed,omitempty"` // what gave no figure: exit code 4
 	Warnings []gpuprof.Warning `json:"warnings"`
@@ -207,15 +208,14 @@ type Comparison struct {
 	Fingerprints Fingerprints `json:"fingerprint"`
 }
 
-// With is the comparison with findings that would close the gap, and with warnings
-// from measuring; the comparison itself stays as it is.
+// With returns a copy of the comparison with more findings and warnings.
 func (c *Comparison) With(findings []gpuprof.Finding, warnings []gpuprof.Warning) *Comparison {
 	out := *c
 	out.Findings, out.Warnings = append(slices.Clip(c.Findings), findings...), append(slices.Clip(c.Warnings), warnings...)
 	return &out
 }
 
-// WithFirst is the comparison with a first next step; the comparison itself stays as it is.
+// WithFirst returns a copy of the comparison with a new first next step.
 func (c *Comparison) WithFirst(next string) *Comparison {
 	out := *c
 	out.Next = append([]string{next}, c.Next...)
@@ -259,9 +259,8 @@ type MetricResult struct {
 	MDE    gpuprof.Number `json:"mde"`
 	Reason string         `json:"reason,omitempty"` // one sentence, where the verdict needs one
 
-	// Estimator is how the ratio and its interval came about where it was not by
-	// the mean over runs: "ranks" or "signed ranks" where there are outliers, " of means" or
-	// " of trimmed means" where these stand for a process, and not its median.
+	// Estimator names the estimator of the ratio unless that was the mean over runs: "ranks" or "signed ranks" if
+	// there are outliers; " of means" or " of trimmed means" if these, and not the median, represent a process.
 	Estimator string `json:"estimator,omitempty"`
 
 	HigherIsBetter bool           `json:"higher_is_better,omitempty"`
@@ -284,8 +283,8 @@ type StageEvidence struct {
 	Samples *SideSamples `json:"samples,omitempty"`
 }
 
-// Worse is how much worse New is than Old as a share (0.05 is 5 % worse),
-// whichever direction is better; NaN when there is no ratio.
+// Worse returns the slowdown of New against Old as a share (0.05: 5 % worse), for either direction of the metric; NaN
+// without a ratio.
 func (m *MetricResult) Worse() float64 {
 	if m.HigherIsBetter {
 		return 1/float64(m.Ratio) - 1
@@ -305,9 +304,9 @@ type Difference struct {
 	Allowed bool `json:"allowed,omitempty"`
 }
 
-// Attribution is the change of the step that the causes are parts of. Old and New are those of the metric,
-// in its unit, and Old, the changes of all causes and Rest add up to New. Each part has its share of the change
-// of the sum of the stages' means, since medians do not add up.
+// Attribution splits the change of the step into its causes. Old and New are the metric's values in its unit; Old,
+// the changes of all causes and Rest add up to New. A part's share of the change is its share of the change of the
+// sum of the stages' means, since medians do not add up.
 type Attribution struct {
 	Old  gpuprof.Number `json:"old"`
 	New  gpuprof.Number `json:"new"`

@@ -71,10 +71,9 @@ func (e *entry) beyondDoubt(boot *stats.Bootstrap, sign float64) float64 {
 	return mean.PNotAbove(delta)
 }
 
-// confirmFaster gives Improved to what the stage before found faster and this one, whose
-// entries are now, finds faster again: the mirrored rule at level alpha, by Holm over
-// these. In final it takes the place of its evidence of the stage before. The rest
-// stays what that evidence made it, Same, and says that it was not found again.
+// confirmFaster gives the verdict Improved to the metrics that the previous stage found faster and that now, the
+// entries of this stage, confirms: the mirrored rule at level alpha, by Holm over these metrics. In final the
+// confirmed entry replaces the previous one. The others stay Same, with the missing confirmation as their reason.
 func (g *Gate) confirmFaster(final []*entry, now map[string]*entry) (again []*entry) {
 	p := make([]float64, len(g.faster))
 	for i, first := range g.faster {
@@ -99,5 +98,5 @@ func (g *Gate) confirmFaster(final []*entry, now map[string]*entry) (again []*en
 	return again
 }
 
-// passUnconfirmed passes a metric that may be faster, and says why it is not improved.
+// passUnconfirmed passes a metric that may be faster, with the reason why its verdict is not Improved.
 func (e *entry) passUnconfirmed(why string) { e.result.Verdict, e.result.Reason = Same, why }

@@ -18,12 +18,11 @@ const (
 	kindCode        = "code"
 )
 
-// Differences lists what is not the same about two results: knobs first, then what must
-// agree of their machines.
+// Differences lists the fields in which two results differ: knobs first, then the facts of their machines that must
+// agree.
 func Differences(old, new *Result) []Difference { return listDifferences(old, new, Options{}) }
 
-// listDifferences lists what is not the same on both sides: knobs first, hard
-// fields before the others.
+// listDifferences lists the fields that differ: knobs first, hard fields before the others.
 func listDifferences(old, new *Result, o Options) []Difference {
 	out := []Difference{}
 	add := func(kind string, hard bool, a, b map[string]string) {

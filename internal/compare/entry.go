@@ -15,7 +15,7 @@ type entry struct {
 	margins  Margins
 	old, new [][]float64 // what the statistics see: empty runs dropped, floor applied
 	sides    [2]*MetricData
-	// blocked is why there can be no verdict, whatever the figures say.
+	// blocked is the reason why the metric gets no verdict, whatever its figures.
 	blocked string
 	blame   blame
 	effect  stats.Effect  // log(new/old), positive means more
@@ -37,7 +37,7 @@ type entry struct {
 	result   MetricResult
 }
 
-// blame says what kind of shortcoming made a metric inconclusive, for Next.
+// blame classifies the shortcoming that made a metric inconclusive, for Next.
 type blame int
 
 const (
@@ -194,7 +194,7 @@ func (e *entry) scanRun(run []float64, side int) (at int, why string) {
 			e.positive[side] = true
 		case v == 0:
 			e.zero = true
-		case notFinite(v):
+		case !gpuprof.IsFinite(v):
 			return i, fmt.Sprint(v)
 		case !e.Exact:
 			return i, "negative, and there is no ratio"
@@ -202,8 +202,6 @@ func (e *entry) scanRun(run []float64, side int) (at int, why string) {
 	}
 	return 0, ""
 }
-
-func notFinite(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }
 
 // blockVerdict gives a reason against a verdict; the first one stays.
 func (e *entry) blockVerdict(b blame, why string) {
@@ -241,8 +239,8 @@ func raiseToFloor(runs [][]float64, floor float64) [][]float64 {
 	return out
 }
 
-// requireRuns blocks what has too few runs, and settles what is zero on both sides and
-// what is one measurement, see oneSource.
+// requireRuns blocks metrics with too few runs. It settles metrics that are zero on both sides, and sides that hold
+// one measurement twice (oneSource).
 func (e *entry) requireRuns(one bool) {
 	if e.blocked != "" {
 		return
@@ -268,8 +266,8 @@ func (e *entry) requireRuns(one bool) {
 // oneMeasurement is the reason of a metric whose samples are the same on both sides.
 const oneMeasurement = "both sides hold the same samples: they are one measurement, and nothing can have changed"
 
-// oneSource says that the two sides are one measurement given twice: every figure
-// of every process is the same. Then no process is missing for a verdict.
+// oneSource reports whether the two sides are one measurement given twice: every figure of every process is equal.
+// Then a verdict needs no more processes.
 func oneSource(entries []*entry) bool {
 	for _, e := range entries {
 		if e.sides[0] == nil || e.sides[1] == nil || !haveEqualMedians(e.sides[0].Runs, e.sides[1].Runs) {
@@ -279,9 +277,8 @@ func oneSource(entries []*entry) bool {
 	return len(entries) > 0
 }
 
-// haveEqualMedians says that every process has the same median on both sides, as far as
-// the digits of a stored baseline tell. Two measurements never agree so; the test
-// would take the noise of one for that of two.
+// haveEqualMedians reports whether every process has the same median on both sides, within the digits of a stored
+// baseline. Two measurements never agree to all digits; the test would count the noise of one measurement twice.
 func haveEqualMedians(a, b [][]float64) bool {
 	const apart = 1e-8 // half a unit of the last of stats.StoredDigits, on either side
 	return slices.EqualFunc(a, b, func(x, y []float64) bool {
@@ -316,7 +313,7 @@ func (e *entry) limits() (delta, threshold float64) {
 	return math.Log1p(e.margins.Equivalence), math.Log1p(e.margins.Threshold)
 }
 
-// p is of "not worse than the equivalence margin"; mirrored of "not better".
+// p returns the p-value of the hypothesis "worse by more than the equivalence margin"; mirrored, of "better by more".
 func (e *entry) p() float64 {
 	delta, _ := e.limits()
 	return e.worse().PNotAbove(delta)
@@ -327,7 +324,7 @@ func (e *entry) mirrored() float64 {
 	return e.worse().Negate().PNotAbove(delta)
 }
 
-// set takes an effect in, and writes down what it says.
+// set stores an effect and fills the result's figures from it.
 func (e *entry) set(effect stats.Effect, ok bool) {
 	e.effect, e.ok = effect, ok && effect.OK()
 	if !e.ok {

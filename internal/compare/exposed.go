@@ -2,9 +2,8 @@ package compare
 
 import "slices"
 
-// exposedRule is the code fact that says by which rule a run shares out instants
-// that two stages cover. Runs before schema 1.1 lack it: there the first stage
-// in step order owned a copy's overlap with a kernel.
+// exposedRule is the code fact that names the rule by which a run assigns instants that two stages cover. Runs before
+// schema 1.1 lack it: there the first stage in step order owned the overlap of a copy with a kernel.
 const (
 	exposedRule  = "exposed_time"
 	computeFirst = "compute before copies"

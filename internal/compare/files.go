@@ -10,16 +10,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// Compare judges two result files by their runs: Student's t on run medians,
-// unpaired, with a session term on each side, because what changed between the
-// two sessions (clocks, heat, neighbours) cannot be seen inside either. That
-// term is assumed, 1 % unless Options.Learned or Options.SessionSpread says
-// otherwise: with 1 % an unchanged program then passes a 5 % threshold, a change of 12 % is found, and
-// one of 5 % is inconclusive. Measure both in one job (Gate) to do better.
+// Compare judges two result files by their runs: Student's t on run medians, unpaired, with a session term on each
+// side. The data of one session cannot show a change between the sessions (clocks, heat, neighbours). The term is 1 %
+// unless Options.Learned or Options.SessionSpread replaces it: with 1 % an unchanged program passes a 5 % threshold,
+// a change of 12 % is found, and one of 5 % is inconclusive. Measuring both in one job (Gate) finds smaller changes.
 //
-// The error is ErrUsage for options that fit no metric or field and ErrInput for
-// a side without metrics. Everything else that stands in the way of a verdict is in
-// the Comparison.
+// The error is ErrUsage for options that fit no metric or field, and ErrInput for a side without metrics. Every other
+// obstacle to a verdict is part of the Comparison.
 func Compare(old, new *Result, o Options) (*Comparison, error) {
 	if err := requireMetrics(old, new); err != nil {
 		return nil, err
@@ -141,13 +138,11 @@ func runOrder(old, new *Result) []bool {
 	return out
 }
 
-// CompareStored judges a result against a stored baseline of several sessions,
-// the latest last. With ten sessions or more the spread between sessions is
-// estimated from them, and the verdict is that of a t prediction interval over
-// session medians. With fewer it is the largest of what they show and
-// Options.SessionSpread (1 %), and the Comparison says that it was assumed; or of
-// what they show and Options.Learned.
-// Counters compare with the latest session. Errors as for Compare.
+// CompareStored judges a result against a stored baseline of several sessions, the latest last. From ten sessions on,
+// the spread between sessions is estimated from them, and the verdict uses a t prediction interval over session
+// medians. With fewer, the spread is the larger of the sessions' own and Options.SessionSpread (1 %), marked as
+// assumed; or of the sessions' own and Options.Learned. Counters compare with the latest session. Errors as for
+// Compare.
 func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, error) {
 	if len(sessions) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "comparing with a baseline: it holds no session").WithFix("add one with gpuprof history baseline add RUN")

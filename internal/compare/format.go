@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"math"
 	"strconv"
 	"strings"
 
@@ -12,7 +11,7 @@ import (
 // "unknown" of one that is not finite.
 func FormatMetric(v float64, unit string, exact bool) string {
 	switch {
-	case math.IsNaN(v) || math.IsInf(v, 0):
+	case !gpuprof.IsFinite(v):
 		return "unknown"
 	case unit == "s":
 		return gpuprof.FormatSeconds(v)

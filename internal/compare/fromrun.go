@@ -20,11 +20,10 @@ var hardFacts = []string{"driver", "cuda", "compute_capability", "mig", "ecc", "
 // codeFacts identify the code that ran, not the place where it ran.
 var codeFacts = []string{"ptx_hash", "binding"}
 
-// FromRun makes a Result of a gpuprof run. Its metrics are step, step/<stage>
-// (the stages' exposed times, which add up to the step), throughput,
-// peak_memory, energy_step, those of requests under load and, exact, the step's counters. An invalid run
-// (a check failed) has no times and becomes a Result that failed. ErrInput for
-// a run that holds nothing to compare.
+// FromRun makes a Result of a gpuprof run. Its metrics are step, step/<stage> (the stages' exposed times, which add
+// up to the step), throughput, peak_memory, energy_step, the latencies of requests under load and, exact, the step's
+// counters. An invalid run (a check failed) has no times and becomes a Result that failed. ErrInput for a run that
+// holds nothing to compare.
 func FromRun(r *gpuprof.Run) (*Result, error) {
 	if r == nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "comparing runs: there is no run").WithFix("give a file written by gpuprof run")
@@ -132,9 +131,8 @@ func counterUnit(name string) string {
 	return "count"
 }
 
-// splitFingerprint sorts what is known of the surroundings by what a difference
-// means: no comparison, a possible cause, or another program. A load average
-// is left out: it differs always.
+// splitFingerprint sorts the facts about a run by the effect of a difference: no comparison, a possible cause, or
+// another program. It leaves out the load average, which always differs.
 func splitFingerprint(r *gpuprof.Run) (env, facts, code map[string]string) {
 	d := &r.Device
 	env, facts, code = map[string]string{}, map[string]string{}, map[string]string{}

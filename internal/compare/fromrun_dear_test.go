@@ -35,7 +35,7 @@ func TestOldProbedStepIsNotCompared(t *testing.T) {
 	if len(got.RunInfo) != 1 {
 		t.Errorf("%d processes", len(got.RunInfo))
 	}
-	// Within the limit, and where it cannot be told, the step is as recorded.
+	// Within the limit, and where the interval does not decide, the step is the recorded one.
 	for _, ci := range [][2]float64{{0.999, 1.004}, {0.88, 1.51}} {
 		old.Overhead.CI95 = ci
 		if m := fromRun(t, old).Metric("step"); stats.Median(m.Runs[0]) != 6.12e-6 {

@@ -17,21 +17,18 @@ type Block struct {
 	A, B    *Result
 	BFirst  bool // the order in which they ran
 	Attempt int  // how often the block was measured before: 0, 1, 2
-	// Aligned says that both processes ran at the same time and took turns:
-	// sample i of a metric of A and sample i of B come from the same turn (ABBA).
-	// The block then counts by the median of log(b_i/a_i), in which what slowed
-	// both down cancels, and not by the ratio of the two medians.
+	// Aligned: both processes ran at the same time and took turns, so that sample i of a metric of A and sample i of
+	// B come from the same turn (ABBA). The block then counts by the median of log(b_i/a_i), in which a slowdown of
+	// both cancels, and not by the ratio of the two medians.
 	Aligned bool
 }
 
-// Order says for each of n blocks whether B runs first: at random, half of every
-// six. Give stage 2 another seed.
+// Order returns for each of n blocks whether B runs first: at random, half of every six. Stage 2 needs another seed.
 func Order(n int, seed uint64) []bool { return stats.BalancedOrder(n, seed) }
 
-// Rerun says that a block is to be measured again, because more than a tenth
-// of the samples of one side carry a flag, and why. A block is repeated at most
-// twice; what is still flagged then is kept, and Stage1 and Stage2 judge by
-// how the two sides differ in it.
+// Rerun reports whether to measure a block again, and the reason: more than a tenth of the samples of one side carry
+// a flag. A block is repeated at most twice. A block that is still flagged then is used, and Stage1 and Stage2 judge
+// by the difference between its sides.
 func Rerun(b Block) (again bool, why string) {
 	if b.Attempt >= MaxReruns || b.A == nil || b.B == nil {
 		return false, ""
@@ -49,12 +46,11 @@ func Rerun(b Block) (again bool, why string) {
 
 // Gate judges A against B from blocks measured in one job, group-sequentially.
 //
-// Stage 1, of Stage1Blocks, passes what is clearly no slower, ends with a
-// regression that is beyond doubt (level earlyAlpha, every block agreeing), and
-// escalates the rest. Stage 2 decides on that at level alpha, from fresh blocks
-// alone: as many as Useful says and the time allows, at least MinRuns. The stages
-// are not pooled: a metric escalated because of a chance excursion would carry it
-// into the decision. How a change is estimated is chosen by stats.Choose.
+// Stage 1, of Stage1Blocks, passes metrics that are clearly no slower, ends with a regression that is beyond doubt
+// (level earlyAlpha, every block agreeing), and escalates the other metrics. Stage 2 decides on those at level alpha,
+// from fresh blocks alone: the number that Useful returns and the time allows, at least MinRuns. The stages are not
+// pooled: a metric escalated because of a chance excursion would carry it into the decision. stats.Choose selects the
+// estimator of a change.
 //
 // The margins were chosen for machines whose processes agree to a percent or
 // two. Where the middle of them spreads by more than the threshold itself, a
@@ -131,9 +127,8 @@ func (g *Gate) Stage1(blocks []Block) (*Comparison, error) {
 	return b.newComparison(), nil
 }
 
-// Useful is how many blocks stage 2 (or 3) can use: so many that a slowdown of
-// the threshold would be found with the power that the minimum detectable effect
-// is given for, under the noise of the stage before.
+// Useful returns the number of blocks that stage 2 (or 3) can use: enough to find a slowdown of the threshold with
+// the power of the minimum detectable effect, under the noise of the previous stage.
 func (g *Gate) Useful() int {
 	open := g.up
 	if len(g.doubt) > 0 {
@@ -278,8 +273,7 @@ func (g *Gate) Stage2(blocks []Block) (*Comparison, error) {
 // Doubtful names the metrics that need stage 3.
 func (g *Gate) Doubtful() []string { return metricNames(g.doubt) }
 
-// Stage3 decides on the doubtful metrics: what it does not find slower again
-// stays inconclusive, whatever else it says.
+// Stage3 decides on the doubtful metrics: a metric that it does not find slower again stays inconclusive.
 func (g *Gate) Stage3(blocks []Block) (*Comparison, error) {
 	if len(g.doubt) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: stage 3 came where nothing is doubtful").WithFix("take the comparison of the stage before")
@@ -297,9 +291,8 @@ func (g *Gate) Stage3(blocks []Block) (*Comparison, error) {
 	return b.newComparison(), nil
 }
 
-// next decides on the metrics that the stage before left open. Its bench holds
-// all metrics: those with their new evidence, the others as they were. again are
-// the improvements of the stage before that it confirms.
+// next decides on the metrics that the previous stage left open. Its bench holds all metrics: the open ones with
+// their new evidence, the others unchanged. again lists the improvements of the previous stage that it confirms.
 func (g *Gate) next(blocks []Block, open []*entry) (b *bench, family, again []*entry, err error) {
 	o := g.o
 	o.Metrics, o.Only = nil, nil // stage 1 has checked them; margins come from its entries

@@ -26,8 +26,8 @@ func (s stageOf) measure(rng *rand.Rand) []compare.Block {
 	return blocksOf(s.blocks, at(1, 1), at(s.x, s.other))
 }
 
-// A gate says improved only of what is beyond doubt, or was found again in fresh
-// blocks; what is not confirmed passes with a sentence, and asks for no blocks.
+// A gate gives improved only to changes beyond doubt, or found again in fresh blocks. A change that is not confirmed
+// passes with a sentence, and asks for no blocks.
 func TestGateConfirmsImprovements(t *testing.T) {
 	const few, later, unsure = 3, compare.Stage2Blocks, 1.045
 	for name, c := range map[string]struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// bench is one comparison being made: what every way in shares.
+// bench is one comparison in progress: the state that Compare, CompareStored and the gate share.
 type bench struct {
 	o        Options
 	kind     string
@@ -27,8 +27,8 @@ type bench struct {
 	stages   int // of a gate
 }
 
-// newBench puts two sides on the bench. Metrics that cannot have a verdict know why
-// when it returns, and exact ones have theirs.
+// newBench pairs the metrics of two sides. On return, metrics that cannot have a verdict have the reason, and exact
+// metrics have their verdict.
 func newBench(kind string, old, new *Result, o Options) (*bench, error) {
 	if err := errors.Join(o.Validate(), checkGated(o, old, new)); err != nil {
 		return nil, err
@@ -120,10 +120,9 @@ func (b *bench) blockAll() {
 	b.blockFlagged()
 }
 
-// blockFlagged applies the rule about throttled samples. They are kept,
-// because a change that draws more power throttles more and is slower by it;
-// but when one side was disturbed and the other was not, the difference says
-// nothing about the program.
+// blockFlagged applies the rule about throttled samples. They are kept, because a change that draws more power
+// throttles more and is slower by it. If only one side was disturbed, the difference is no evidence about the
+// program.
 func (b *bench) blockFlagged() {
 	x, y := mergeRunInfo(b.old.RunInfo), mergeRunInfo(b.new.RunInfo)
 	codes := slices.Compact(slices.Sorted(slices.Values(slices.Concat(x.Codes, y.Codes))))
@@ -238,10 +237,9 @@ func interleaveRuns(sides [2][]float64, order []bool) []float64 {
 	return out
 }
 
-// decideVerdicts gives the tested metrics their verdict: Holm over all of them.
-// clear asks of a change that its size too be shown to exceed the threshold:
-// between sessions the error is assumed rather than measured, and a change of
-// just the threshold is not to be told from it.
+// decideVerdicts gives the tested metrics their verdict: Holm over all of them. With clear, the size of a change must
+// be shown to exceed the threshold too: between sessions the error is assumed, not measured, and cannot be separated
+// from a change of just the threshold.
 //
 // untested metrics belong to the family too: Holm counts them.
 func decideVerdicts(tested []*entry, untested int, clear bool) {
@@ -311,9 +309,9 @@ func joinReasons(first, second string) string {
 	return first + "; " + second
 }
 
-// escalateEntries is the first stage of a gate: it passes what is clearly no slower,
-// and gives the rest to fresh data. faster is what passed and is faster by the
-// mirrored rule among all metrics of the stage: Same, until it is found again.
+// escalateEntries is the first stage of a gate: it passes metrics that are clearly no slower, and escalates the
+// others to fresh data. faster lists the metrics that passed and are faster by the mirrored rule: their verdict is
+// Same until a stage confirms them.
 func escalateEntries(tested []*entry) (up, faster []*entry) {
 	mirrored := make([]float64, len(tested))
 	for i, e := range tested {

@@ -6,7 +6,7 @@ import "github.com/gpuprof/gpuprof"
 // that is assumed.
 type Learned struct {
 	From string // "41 sessions of s3://perf/gpuprof"
-	// Spread is a standard deviation by metric, a share; what is not in it is assumed.
+	// Spread is a standard deviation by metric, a share; a metric without an entry gets the assumed spread.
 	Spread map[string]float64
 	// Scatter is the part of it by which commits differ for no reason, where that is known.
 	Scatter map[string]float64
@@ -65,7 +65,7 @@ func (b *bench) tellLearned() {
 	b.addWarning("session-spread-learned", "the spread between sessions, "+text+", is that of "+b.o.Learned.From, "set --session-spread to use another")
 }
 
-// spreadSource says of a metric's spread between sessions where it comes from.
+// spreadSource names the origin of a metric's spread between sessions.
 func (e *entry) spreadSource() string {
 	if e.assumed {
 		return "assumed between sessions"

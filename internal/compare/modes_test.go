@@ -20,7 +20,7 @@ func TestTwoModesAreNamed(t *testing.T) {
 	}
 }
 
-// The columns of a row have the ratio that stands beside them, by whatever rule it was estimated.
+// The ratio of a row is the ratio of the columns next to it, whatever rule estimated it.
 func TestColumnsHaveTheRatio(t *testing.T) {
 	rules := map[string]bool{}
 	for _, m := range noiseModels() {

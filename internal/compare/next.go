@@ -12,8 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// next says what would settle an inconclusive verdict, what matters most
-// first.
+// next lists the steps that would settle an inconclusive verdict, the most important first.
 func (b *bench) next() []string {
 	by := map[blame][]*entry{}
 	for _, e := range b.entries {
@@ -79,8 +78,8 @@ func (b *bench) next() []string {
 	return append(out, b.suggestSteadier(slices.Concat(by[blameNoise], by[blameModes], by[blameStage2], by[blameTrend]))...)
 }
 
-// suggestSteadier offers a metric that stands beside those that are open, where it shows a change of the threshold and
-// they do not: CPU time under the load of other programs.
+// suggestSteadier proposes a metric that detects a change of the threshold if none of the open metrics does: CPU time
+// under the load of other programs.
 func (b *bench) suggestSteadier(open []*entry) []string {
 	if len(open) == 0 || slices.ContainsFunc(open, func(e *entry) bool { return !(e.result.MDE > gpuprof.Number(e.margins.Threshold)) }) {
 		return nil
@@ -205,8 +204,8 @@ func (b *bench) runsNeeded(e *entry) float64 {
 	return math.Inf(1)
 }
 
-// largestNoise says which part of the error is the largest: the spread
-// between sessions, the spread between processes, or that of samples.
+// largestNoise names the largest part of the error: the spread between sessions, between processes, or between
+// samples.
 func (b *bench) largestNoise(e *entry) string {
 	between, within, runs := 0.0, 0.0, 0.0
 	for _, side := range [][][]float64{e.old, e.new} {

@@ -32,7 +32,7 @@ type NoisePlan struct {
 	Plans    []PlannedGate  `json:"plans"`
 }
 
-// plannedFor are the slowdowns that a plan speaks of, besides the threshold that is asked for.
+// plannedFor are the slowdowns of a plan, in addition to the requested threshold.
 var plannedFor = [...]float64{0.02, 0.05, 0.10}
 
 // Planned is the plan for a budget, and for a threshold besides; 0 asks for none.
@@ -62,9 +62,8 @@ type MetricNoise struct {
 	Estimator stats.Rule `json:"estimator"`
 }
 
-// MeasureNoise finds the noise of a machine from at least MinRuns blocks of one
-// program against itself. The options choose metrics as for a gate. ErrInput
-// where there is nothing that a gate would test.
+// MeasureNoise finds the noise of a machine from at least MinRuns blocks of one program against itself. The options
+// choose metrics as for a gate. ErrInput if a gate would test no metric.
 func MeasureNoise(blocks []Block, o Options) (*MachineNoise, error) {
 	g := NewGate(o)
 	b, err := g.layBlocks(blocks, g.o, func(*entry) bool { return true })
@@ -98,10 +97,9 @@ type PlannedGate struct {
 	Seconds   gpuprof.Number `json:"seconds"`
 }
 
-// Plan is how many blocks, and so how long, a gate with such a threshold takes to
-// find a slowdown of it at least nine times of ten in the metric that
-// is hardest to judge: stage 1, as many as Gate.Useful gives, and those once more
-// where a finding is confirmed. Most unchanged programs take stage 1 alone.
+// Plan returns the blocks, and so the time, in which a gate with the threshold finds a slowdown of it with nine
+// tenths' probability in the metric with the most noise: stage 1, the blocks of Gate.Useful, and those once more if a
+// finding is confirmed. Most unchanged programs take stage 1 alone.
 func (m *MachineNoise) Plan(threshold float64) PlannedGate {
 	limits := Margins{Threshold: threshold}.fillDefaults()
 	out := PlannedGate{Threshold: threshold}
@@ -143,10 +141,9 @@ func (m *MachineNoise) Smallest(seconds float64) float64 {
 	return hi
 }
 
-// usefulBlocks is how many blocks of one stage find a slowdown of the threshold
-// under a noise, tested among so many: an even number from Stage2Blocks, and a
-// half more than computed, because the noise is itself an estimate; +Inf where no
-// number does.
+// usefulBlocks returns the number of blocks of one stage that find a slowdown of the threshold under a noise, in a
+// family of that many tests: an even number from Stage2Blocks, and half more than computed, because the noise is
+// itself an estimate; +Inf if no number suffices.
 func usefulBlocks(noise stats.Noise, delta, limit float64, family int) float64 {
 	need := 1.5 * noise.Blocks(limit, delta, alpha/float64(max(family, 1)), power)
 	return 2 * math.Ceil(max(need, Stage2Blocks)/2)

@@ -58,7 +58,7 @@ type MarginsFor struct {
 	Margins
 }
 
-// Options are what a comparison may be told. The zero value is the rule.
+// Options are the settings of a comparison. The zero value is the default rule.
 type Options struct {
 	Margins              // of every metric; 0 is 5 %
 	Metrics []MarginsFor // of single metrics; the last that matches counts
@@ -72,7 +72,7 @@ type Options struct {
 	// SessionSpread is the standard deviation assumed between sessions, as a
 	// share; 0 is 1 %, negative none.
 	SessionSpread float64
-	// Learned is what a history shows of it; the zero value is no history.
+	// Learned holds the spread that a history shows; the zero value means no history.
 	Learned Learned
 	// Judge is set by gate and not by compare: then a regression exits 1, and
 	// tuning knobs must agree.
@@ -88,7 +88,7 @@ type Options struct {
 	Tool         gpuprof.Tool
 }
 
-// Validate names the option that cannot be meant.
+// Validate returns an error for an option that is out of its range.
 func (o Options) Validate() error {
 	for _, m := range append([]MarginsFor{{"", o.Margins}}, o.Metrics...) {
 		name := "--threshold"
@@ -113,7 +113,7 @@ func (o Options) Validate() error {
 
 func isBadShare(share float64) bool { return !(share >= 0 && share <= 10) }
 
-// fillDefaults replaces what is not set.
+// fillDefaults replaces margins that are not set.
 func (m Margins) fillDefaults() Margins {
 	m.Threshold = cmp.Or(m.Threshold, defaultThreshold)
 	m.Equivalence = cmp.Or(m.Equivalence, equivalenceShare*m.Threshold)
@@ -148,9 +148,8 @@ func (o Options) bootstrap() *stats.Bootstrap {
 	return stats.NewBootstrap(o.Seed, o.Draws)
 }
 
-// Matches says whether a metric has the name, or fits the pattern, in which *
-// stands for any text and everything else for itself: metric names have
-// slashes and brackets of their own.
+// Matches reports whether a metric has the name, or matches the pattern, in which * matches any text. Other
+// characters match themselves: metric names contain slashes and brackets.
 func Matches(pattern, metric string) bool {
 	parts := strings.Split(pattern, "*")
 	last := len(parts) - 1

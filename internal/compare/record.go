@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // Samples are one side's samples of a metric in its unit, one list a run (a
@@ -24,7 +26,7 @@ func (s Samples) MarshalJSON() ([]byte, error) {
 			if j > 0 {
 				out = append(out, ',')
 			}
-			if notFinite(v) {
+			if !gpuprof.IsFinite(v) {
 				out = append(out, "null"...)
 				continue
 			}
@@ -72,8 +74,7 @@ type Turn struct {
 	Codes   []string `json:"codes,omitempty"`   // of those flags
 }
 
-// Fingerprint is what a side says of itself: the fields that differences are
-// looked for in.
+// Fingerprint holds the fields of a side in which compare looks for differences.
 type Fingerprint struct {
 	Tool  string            `json:"tool"`
 	Env   map[string]string `json:"env"`   // must agree
@@ -100,8 +101,7 @@ func orEmpty[V any](m map[string]V) map[string]V {
 	return m
 }
 
-// samples are what the metric was judged by, before empty runs were dropped
-// and the floor was applied.
+// samples returns the samples behind the metric's verdict, before empty runs were dropped and the floor was applied.
 func (e *entry) samples() *SideSamples {
 	s := &SideSamples{}
 	for i, into := range []*Samples{&s.Old, &s.New} {

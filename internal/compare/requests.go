@@ -16,8 +16,8 @@ const (
 	refusedFloor = 0.01
 )
 
-// addRequests adds what callers saw of a service, one figure a process, each with the rate that
-// it was measured at. The knobs that the rate was made of say no more than it.
+// addRequests adds the latencies and rates that clients of a service measured, one figure per process, each with the
+// rate of its measurement. It drops the knobs that made up the rate: they repeat it.
 func (r *Result) addRequests(q *loadtest.Requests) {
 	if q == nil {
 		return
@@ -63,8 +63,8 @@ func (r *Result) Rate() float64 {
 	return 0
 }
 
-// filterByRate leaves out of stored sessions what callers saw at another rate than that of new, or than that of the latest
-// session where none has the rate of new: those differ for another reason than time and noise.
+// filterByRate removes from stored sessions the request metrics measured at a rate other than new's. If no session
+// has that rate, the latest session's rate is used. A different rate is a cause other than time and noise.
 func filterByRate(sessions []*Result, new *Result) []*Result {
 	rate, found := new.Rate(), false
 	for _, s := range sessions {

@@ -55,8 +55,8 @@ func (b *bench) newComparison() *Comparison {
 	return c
 }
 
-// lookAt is where to look for the cause of a regression of the step: the stage that made most of it, and the knob
-// that differs.
+// lookAt proposes a place to search for the cause of a regression of the step: the stage with the largest part of it,
+// and the knob that differs.
 func (c *Comparison) lookAt() []string {
 	if len(c.Causes) == 0 {
 		return nil
@@ -135,8 +135,8 @@ func joinCodes(codes []string) string {
 
 var ofProcess = regexp.MustCompile(`^process \d+: `)
 
-// sideWarnings puts side before what one side warns of. What several of its
-// processes warn of stands there once, with how many they are.
+// sideWarnings prefixes the warnings of a side with its name. A warning of several processes appears once, with their
+// number.
 func sideWarnings(side string, all []gpuprof.Warning) []gpuprof.Warning {
 	out := []gpuprof.Warning{}
 	processes := map[string]int{}
@@ -158,8 +158,8 @@ func sideWarnings(side string, all []gpuprof.Warning) []gpuprof.Warning {
 	return out
 }
 
-// failedOf is what failed on a side, "side: name: why", each once with how often
-// it did: a benchmark that fails in one process mostly fails in all.
+// failedOf lists the failures of a side as "side: name: why", each once with its count: a benchmark that fails in one
+// process mostly fails in all.
 func failedOf(r *Result) []string {
 	var out []string
 	times := map[string]int{}

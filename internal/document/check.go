@@ -14,8 +14,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// jsonCheck walks a valid JSON text beside the type that it is decoded into: it adds
-// up the memory that this takes and finds numbers that are none.
+// jsonCheck walks a valid JSON text in parallel with the Go type that receives it: it counts the memory that decoding
+// takes and finds words such as NaN in place of numbers.
 type jsonCheck struct {
 	numbers  bool // look at numbers
 	room     *outside.Room
@@ -34,8 +34,8 @@ func newJSONCheck(room *outside.Room, numbers bool) *jsonCheck {
 	return &jsonCheck{numbers: numbers, room: room, fields: map[reflect.Type]map[string]reflect.Type{}, pointers: map[reflect.Type]bool{}}
 }
 
-// What decoding makes beside the values themselves. A slice that grows is there
-// twice for a moment, and has a quarter more room than it needs (growth, in quarters).
+// Memory that decoding takes in addition to the values. While a slice grows, the old and the new array exist at once,
+// and the new one has a quarter more room than needed (growth, in quarters).
 const (
 	growth      = 9
 	mapBytes    = 64 // of a map
@@ -46,8 +46,8 @@ const (
 	ownBytes    = 32 // of one of the parts of a value that decodes itself
 )
 
-// where words the way to the present value: "step.runs[0][17]".
-func (c *jsonCheck) where() string {
+// pathText words the way to the present value: "step.runs[0][17]".
+func (c *jsonCheck) pathText() string {
 	var b strings.Builder
 	for _, s := range c.path {
 		switch {
@@ -62,16 +62,16 @@ func (c *jsonCheck) where() string {
 	return b.String()
 }
 
-// below walks a part of the value.
-func (c *jsonCheck) below(s step, raw []byte, t reflect.Type) error {
+// checkPart walks a part of the value.
+func (c *jsonCheck) checkPart(s step, raw []byte, t reflect.Type) error {
 	c.path = append(c.path, s)
-	err := c.value(raw, t)
+	err := c.checkValue(raw, t)
 	c.path = c.path[:len(c.path)-1]
 	return err
 }
 
-// value walks one value. What is wrong with it otherwise is json.Unmarshal's to say.
-func (c *jsonCheck) value(raw []byte, t reflect.Type) error {
+// checkValue walks one value. It leaves other errors of the text to json.Unmarshal.
+func (c *jsonCheck) checkValue(raw []byte, t reflect.Type) error {
 	raw = bytes.TrimSpace(raw)
 	null := string(raw) == "null"
 	switch {
@@ -79,16 +79,16 @@ func (c *jsonCheck) value(raw []byte, t reflect.Type) error {
 		if null {
 			return nil
 		}
-		return c.number(raw)
+		return c.checkNumber(raw)
 	case t == reflect.TypeFor[gpuprof.Interval]():
 		if null {
 			return nil
 		}
-		return c.list(raw, t)
+		return c.checkList(raw, t)
 	case t == reflect.TypeFor[json.RawMessage]():
 		return c.room.Take(int64(len(raw)))
 	case t.Kind() != reflect.Pointer && reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()):
-		return c.own(raw, t)
+		return c.takeDecoded(raw, t)
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -98,26 +98,26 @@ func (c *jsonCheck) value(raw []byte, t reflect.Type) error {
 		if err := c.room.Take(int64(t.Elem().Size())); err != nil {
 			return err
 		}
-		return c.value(raw, t.Elem())
+		return c.checkValue(raw, t.Elem())
 	case reflect.Struct:
-		return c.object(raw, t)
+		return c.checkObject(raw, t)
 	case reflect.Map:
-		return c.members(raw, t.Elem(), int64(t.Key().Size()+t.Elem().Size()))
+		return c.checkMembers(raw, t.Elem(), int64(t.Key().Size()+t.Elem().Size()))
 	case reflect.Slice, reflect.Array:
-		return c.list(raw, t)
+		return c.checkList(raw, t)
 	case reflect.Interface:
-		return c.any(raw, t)
+		return c.checkAny(raw, t)
 	case reflect.String:
 		return c.room.Take(textTimes * int64(len(raw)))
 	case reflect.Bool:
 		return nil
 	}
-	return c.number(raw)
+	return c.checkNumber(raw)
 }
 
-// own is a value that decodes itself: without pointers it holds no more than its
+// takeDecoded is a value that decodes itself: without pointers it holds no more than its
 // size, else its text and its parts, which are numbers as a rule.
-func (c *jsonCheck) own(raw []byte, t reflect.Type) error {
+func (c *jsonCheck) takeDecoded(raw []byte, t reflect.Type) error {
 	if !c.hasPointers(t) {
 		return nil
 	}
@@ -144,31 +144,31 @@ func (c *jsonCheck) hasPointers(t reflect.Type) bool {
 	return is
 }
 
-// number is where the walk ends.
-func (c *jsonCheck) number(raw []byte) error {
+// checkNumber ends the walk at a number.
+func (c *jsonCheck) checkNumber(raw []byte) error {
 	if !c.numbers || len(raw) == 0 {
 		return nil
 	}
 	switch first := raw[0]; {
 	case first == 'n':
-		return fmt.Errorf("%s is null, NaN or infinite, and has to be a number", c.where())
+		return fmt.Errorf("%s is null, NaN or infinite, and has to be a number", c.pathText())
 	case first != '-' && (first < '0' || first > '9'):
-		return fmt.Errorf("%s is %.40s, and has to be a number", c.where(), raw)
-	case ordinary(raw):
+		return fmt.Errorf("%s is %.40s, and has to be a number", c.pathText(), raw)
+	case isOrdinary(raw):
 		return nil
 	}
 	if _, err := strconv.ParseFloat(string(raw), 64); errors.Is(err, strconv.ErrRange) {
-		return fmt.Errorf("%s is %.40s, which is out of range", c.where(), raw)
+		return fmt.Errorf("%s is %.40s, which is out of range", c.pathText(), raw)
 	}
 	return nil
 }
 
-func (c *jsonCheck) object(raw []byte, t reflect.Type) error {
+func (c *jsonCheck) checkObject(raw []byte, t reflect.Type) error {
 	fields := c.fieldsOf(t)
 	var err error
 	JSONMembers(raw, func(key string, value []byte) bool {
 		if f, ok := fields[strings.ToLower(key)]; ok {
-			err = c.below(step{key: key}, value, f)
+			err = c.checkPart(step{key: key}, value, f)
 		}
 		return err == nil
 	})
@@ -192,21 +192,21 @@ func (c *jsonCheck) fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-func (c *jsonCheck) members(raw []byte, elem reflect.Type, size int64) error {
+func (c *jsonCheck) checkMembers(raw []byte, elem reflect.Type, size int64) error {
 	err := c.room.Take(mapBytes + mapRoom*size)
 	if err != nil {
 		return err
 	}
 	JSONMembers(raw, func(key string, value []byte) bool {
 		if err = c.room.Take(entryBytes + 2*size + int64(len(key))); err == nil {
-			err = c.below(step{key: key}, value, elem)
+			err = c.checkPart(step{key: key}, value, elem)
 		}
 		return err == nil
 	})
 	return err
 }
 
-func (c *jsonCheck) list(raw []byte, t reflect.Type) error {
+func (c *jsonCheck) checkList(raw []byte, t reflect.Type) error {
 	elem, each := t.Elem(), int64(0)
 	if t.Kind() == reflect.Slice {
 		each = max(1, growth*int64(t.Elem().Size())/4)
@@ -218,8 +218,8 @@ func (c *jsonCheck) list(raw []byte, t reflect.Type) error {
 	var err error
 	i := 0
 	JSONElements(raw, func(value []byte) bool {
-		if err = c.room.Take(each); err == nil && (!plain || c.numbers && !ordinary(value)) {
-			err = c.below(step{index: i}, value, elem)
+		if err = c.room.Take(each); err == nil && (!plain || c.numbers && !isOrdinary(value)) {
+			err = c.checkPart(step{index: i}, value, elem)
 		}
 		i++
 		return err == nil
@@ -232,13 +232,13 @@ func plainNumber(t reflect.Type) bool {
 	return t.Kind() <= reflect.Complex128 && !reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
 }
 
-// ordinary is a number that is in range whatever it is, as most are.
-func ordinary(raw []byte) bool {
+// isOrdinary is a number that is in range whatever it is, as most are.
+func isOrdinary(raw []byte) bool {
 	return (raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9') && len(raw) < 20 && bytes.IndexByte(raw, 'e') < 0 && bytes.IndexByte(raw, 'E') < 0
 }
 
-// any is a value of unknown type: what encoding/json makes of it.
-func (c *jsonCheck) any(raw []byte, t reflect.Type) error {
+// checkAny is a value of unknown type: what encoding/json makes of it.
+func (c *jsonCheck) checkAny(raw []byte, t reflect.Type) error {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
 	}
@@ -246,20 +246,20 @@ func (c *jsonCheck) any(raw []byte, t reflect.Type) error {
 	case '"':
 		return c.room.Take(headerBytes + textTimes*int64(len(raw)))
 	case '{':
-		return c.members(raw, t, headerBytes+int64(t.Size()))
+		return c.checkMembers(raw, t, headerBytes+int64(t.Size()))
 	case '[':
-		return c.list(raw, reflect.SliceOf(t))
+		return c.checkList(raw, reflect.SliceOf(t))
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		if err := c.room.Take(headerBytes); err != nil {
 			return err
 		}
-		return c.number(raw)
+		return c.checkNumber(raw)
 	}
 	return nil
 }
 
-// Fits takes from room what decoding a JSON text into v needs, before it is decoded;
-// an outside.TooLarge when there is not so much. A nil room is that of one file.
+// Fits takes from room the memory that decoding a JSON text into v needs, before it is decoded; the error is an
+// outside.TooLarge if room has less. A nil room is a fresh one, as for one file.
 func Fits(room *outside.Room, text []byte, v any) error {
 	if room == nil {
 		room = outside.NewRoom()
@@ -267,5 +267,5 @@ func Fits(room *outside.Room, text []byte, v any) error {
 	if !json.Valid(text) {
 		return nil // nothing of it will be decoded
 	}
-	return newJSONCheck(room, false).value(text, reflect.TypeOf(v))
+	return newJSONCheck(room, false).checkValue(text, reflect.TypeOf(v))
 }

@@ -1,7 +1,6 @@
-// Package document is what all files that gpuprof writes share: the envelope that says
-// what a file holds and by which schema, the one decoder, and the cleaning of what
-// came from outside. A text is cleaned when it is decoded, not where it is shown, and
-// what it is decoded into is counted before memory is taken for it.
+// Package document has the code common to all files that gpuprof writes: the envelope with the kind and the schema
+// version of a file, the one decoder, and the cleaning of texts of other origin. A text is cleaned when it is
+// decoded, not when it is shown, and the memory for decoding is counted before it is allocated.
 //
 // The package reads top down: kinds.go lists the kinds of document, envelope.go reads
 // which one a file is and refuses the others, decode.go and check.go decode JSON with
@@ -30,7 +29,7 @@ func decodeJSON(text []byte, v any, room *outside.Room) error {
 			return json.Unmarshal(text, v) // and it says where the text breaks
 		}
 	}
-	if err := newJSONCheck(room, true).value(looked, reflect.TypeOf(v)); err != nil {
+	if err := newJSONCheck(room, true).checkValue(looked, reflect.TypeOf(v)); err != nil {
 		return err
 	}
 	err := json.Unmarshal(text, v)
@@ -78,7 +77,7 @@ func NullNumbers(text []byte) []byte {
 	return out
 }
 
-// noNumber is the length of a word that stands for no number, 0 for none.
+// noNumber returns the length of a word such as NaN or Infinity at the start of text, 0 for none.
 func noNumber(text []byte) int {
 	switch text[0] {
 	case '-', '+', 'I', 'N', 'i', 'n':

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// early is how a file from before every kind was named is recognised: by the kind
-// that it gave and a member that no later row's kind has.
+// early recognises a file from before every kind had a name: by the kind that it gave and a member that no later
+// row's kind has.
 type early struct {
 	gave   gpuprof.DocumentKind
 	member string
@@ -46,10 +46,9 @@ func earlyFiles() []early {
 // mostHead limits the length of a member of the envelope, in bytes.
 const mostHead = 4 << 10
 
-// HeadOf reads the envelope of a JSON text, that of the first document of a list;
-// text may be the beginning of one. A file from before kinds were named gets its kind
-// by its members. The version is empty where gpuprof did not write the text, and the
-// kind where it cannot be told.
+// HeadOf reads the envelope of a JSON text, or of the first document of a list; text may be cut off after the
+// envelope. A file from before kinds had names gets its kind by its members. The version is empty for a text that
+// gpuprof did not write, the kind if it is unknown.
 func HeadOf(text []byte) gpuprof.Head {
 	if i := jsonSpace(text, 0); i < len(text) && text[i] == '[' {
 		text = text[i+1:]
@@ -91,9 +90,8 @@ func HeadOf(text []byte) gpuprof.Head {
 // Enveloped is a document: it embeds a gpuprof.Head.
 type Enveloped interface{ Envelope() *gpuprof.Head }
 
-// Decode reads a document of one of the kinds into v. name is the file's, for errors,
-// which are ErrInput: Accept's, and those of a text that is damaged, of another form,
-// or more than DecodedMemory has room for.
+// Decode reads a document of one of the kinds into v. name is the file's, for errors. Errors are ErrInput: those that
+// Accept returns, and a text that is damaged, has another form, or needs more memory than DecodedMemory allows.
 func Decode(text []byte, name string, v Enveloped, want ...gpuprof.DocumentKind) error {
 	return decodeIn(outside.NewRoom(), text, name, v, want)
 }
@@ -104,31 +102,30 @@ func decodeIn(room *outside.Room, text []byte, name string, v Enveloped, want []
 		return err
 	}
 	if err := decodeJSON(text, v, room); err != nil {
-		return of(want[0]).damaged(name, err)
+		return kindOf(want[0]).damagedError(name, err)
 	}
 	e := v.Envelope()
-	if of(e.Kind).version == "" {
+	if kindOf(e.Kind).version == "" {
 		e.Kind = h.Kind // of an early file
 	}
 	e.Answered = nil // the answer is derived from the document, and not taken from a file
 	return nil
 }
 
-// Accept is the head of a document of one of the kinds. Errors, ErrInput, are those
-// of a text that is no JSON or not gpuprof's, of a newer major version and of
-// another kind.
+// Accept returns the head of a document of one of the kinds. ErrInput for a text that is no JSON or not gpuprof's,
+// for a newer major version and for another kind.
 func Accept(text []byte, name string, want ...gpuprof.DocumentKind) (gpuprof.Head, error) {
 	h := HeadOf(text)
 	newer := func(k gpuprof.DocumentKind) bool { return gpuprof.MajorOf(h.Version) > gpuprof.MajorOf(Version(k)) }
 	if slices.Contains(want, h.Kind) && h.Version != "" && !newer(h.Kind) {
 		return h, nil
 	}
-	first := of(want[0])
+	first := kindOf(want[0])
 	if len(bytes.TrimSpace(text)) == 0 {
 		return h, gpuprof.Errorf(gpuprof.ErrInput, "reading %s %s: the file is empty", first.noun(), name).WithFix("give %s", first.give)
 	}
 	if err := syntaxOf(text); err != nil {
-		return h, first.damaged(name, err)
+		return h, first.damagedError(name, err)
 	}
 	refuse := func(fix, format string, args ...any) (gpuprof.Head, error) {
 		return h, gpuprof.Errorf(gpuprof.ErrInput, "reading %s %s: %s", first.noun(), name, fmt.Sprintf(format, args...)).WithFix("%s", fix)
@@ -159,8 +156,8 @@ func syntaxOf(text []byte) error {
 	return PlainSyntax(json.Unmarshal(text, &struct{}{}))
 }
 
-// PlainSyntax words an error of JSON's syntax for a person: the place from which on a text is no JSON. Other errors
-// stay as they are.
+// PlainSyntax words an error of JSON's syntax for the user: the place at which the text stops being JSON. It returns
+// other errors unchanged.
 func PlainSyntax(err error) error {
 	syntax, is := errors.AsType[*json.SyntaxError](err)
 	switch {
@@ -172,8 +169,8 @@ func PlainSyntax(err error) error {
 	return fmt.Errorf("it is no JSON from byte %d on", syntax.Offset)
 }
 
-// damaged is the error of a document that cannot be decoded.
-func (k kind) damaged(name string, err error) error {
+// damagedError is the error of a document that cannot be decoded.
+func (k kind) damagedError(name string, err error) error {
 	return gpuprof.Unreadable("reading "+k.noun()+" "+name, err, "the file is damaged or not JSON: give "+k.give)
 }
 

@@ -69,11 +69,11 @@ func withoutOverlap(r *gpuprof.Run, copies, kernels []int) map[int]*gpuprof.Seri
 	giver := -1
 	for _, k := range kernels {
 		s := &r.Stages[k]
-		lost, ok := minus(s.Device, s.Exposed)
+		lost, ok := subtractSeries(s.Device, s.Exposed)
 		if !ok {
 			return nil
 		}
-		if !some(lost) {
+		if !hasPositive(lost) {
 			continue
 		}
 		before := slices.DeleteFunc(slices.Clone(copies), func(c int) bool { return c > k })
@@ -82,14 +82,14 @@ func withoutOverlap(r *gpuprof.Run, copies, kernels []int) map[int]*gpuprof.Seri
 		}
 		giver = before[0]
 		out[k] = stats.Summarise(s.Exposed.Unit, s.Device.Runs...)
-		if hidden = plus(hidden, lost); hidden == nil {
+		if hidden = addSeries(hidden, lost); hidden == nil {
 			return nil
 		}
 	}
 	if giver < 0 {
 		return out
 	}
-	left, ok := minus(r.Stages[giver].Exposed, &gpuprof.Series{Runs: hidden})
+	left, ok := subtractSeries(r.Stages[giver].Exposed, &gpuprof.Series{Runs: hidden})
 	if !ok {
 		return nil
 	}
@@ -108,9 +108,9 @@ func oneLane(r *gpuprof.Run, kernels []int) bool {
 	return len(lanes) == 1
 }
 
-// minus is a - b in whole nanoseconds, in which both were recorded; not ok where a
+// subtractSeries is a - b in whole nanoseconds, in which both were recorded; not ok where a
 // sample is below zero or missing.
-func minus(a, b *gpuprof.Series) (out [][]float64, ok bool) {
+func subtractSeries(a, b *gpuprof.Series) (out [][]float64, ok bool) {
 	if len(a.Runs) != len(b.Runs) {
 		return nil, false
 	}
@@ -130,8 +130,8 @@ func minus(a, b *gpuprof.Series) (out [][]float64, ok bool) {
 	return out, true
 }
 
-// plus is a + b, b where a is nil, and nil where they differ in length.
-func plus(a, b [][]float64) [][]float64 {
+// addSeries is a + b, b where a is nil, and nil where they differ in length.
+func addSeries(a, b [][]float64) [][]float64 {
 	if a == nil {
 		return b
 	}
@@ -149,6 +149,6 @@ func plus(a, b [][]float64) [][]float64 {
 	return a
 }
 
-func some(of [][]float64) bool {
+func hasPositive(of [][]float64) bool {
 	return slices.ContainsFunc(of, func(row []float64) bool { return slices.ContainsFunc(row, func(v float64) bool { return v > 0 }) })
 }

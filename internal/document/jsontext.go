@@ -7,13 +7,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// The functions below go over a JSON text without copying it: a document may be
-// as large as the memory allows once, and not several times. They take any text;
-// whether it is JSON is for json.Valid to say.
+// The functions below scan a JSON text without copying it: a document may fill the memory limit once, and not several
+// times. They accept any text; json.Valid decides whether it is JSON.
 
-// JSONMembers calls each with the members of a JSON object, in order, the values as
-// parts of text, until each says false. ok: it is an object, and whole as far as it
-// was looked at.
+// JSONMembers calls each with the members of a JSON object, in order, the values as slices of text, until each
+// returns false. ok: text is an object, and complete up to the last member that was read.
 func JSONMembers(text []byte, each func(key string, value []byte) bool) (ok bool) {
 	i := jsonSpace(text, 0)
 	if i >= len(text) || text[i] != '{' {

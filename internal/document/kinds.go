@@ -17,7 +17,6 @@ const (
 	Baseline        gpuprof.DocumentKind = "baseline"
 	History         gpuprof.DocumentKind = "history" // trends and changes of a store
 	Session         gpuprof.DocumentKind = "session" // an object of a store
-	Pack            gpuprof.DocumentKind = "pack"    // the head of a month of sessions
 	Class           gpuprof.DocumentKind = "class"   // what the sessions of a series have in common
 	Check           gpuprof.DocumentKind = "check"
 	Noise           gpuprof.DocumentKind = "noise"
@@ -35,8 +34,8 @@ const (
 // kind holds the properties of one kind of document.
 type kind struct {
 	name gpuprof.DocumentKind
-	// version is what this gpuprof writes, by semantic versioning: a reader refuses a
-	// newer major and tolerates fields that it does not know.
+	// version is the version that this gpuprof writes, by semantic versioning: a reader refuses a newer major version
+	// and ignores unknown fields.
 	version string
 	a       string // "a run"
 	writer  string // "gpuprof run"
@@ -44,27 +43,28 @@ type kind struct {
 	reader  string // a clause: which verbs take it
 }
 
-// PartMember is the first member of a trace that analyze cut out of another. It says
-// which part that is: a model.Cut as JSON, times as in the file.
+// PartMember is the first member of a trace that analyze cut out of another one. It holds the part: a model.Cut as
+// JSON, times as in the file.
 const PartMember = "gpuprofPart"
 
 // kinds lists every kind of document.
 func kinds() []kind {
 	return []kind{
-		// 1.1.0: exposed times give a copy beside a kernel no part of the step, and bounds
-		// are by precision and kind of traffic (Run.CopiesYield). 1.2.0: kind. 1.3.0: the device's clock.
-		// 1.4.0: rules have the ids that they have for traces (gpuprof.Rules). 1.5.0: roles of stages.
-		// 1.6.0: requests. 1.7.0: requests from outside, over HTTP. 1.8.0: the tail of a late sender is left out, checks in virtual time.
-		// 1.9.0: answer.
+		// 1.1.0: a copy that overlaps a kernel has no exposed time, and bounds are by precision and kind of traffic
+		// (Run.CopiesYield). 1.2.0: kind. 1.3.0: the device's clock. 1.4.0: rules have the ids that they have for
+		// traces (gpuprof.Rules). 1.5.0: roles of stages. 1.6.0: requests. 1.7.0: requests from outside, over HTTP.
+		// 1.8.0: the tail of a late sender is left out, checks in virtual time. 1.9.0: answer.
 		{Run, "1.9.0", "a run", "gpuprof run", "a file written by gpuprof run", "which gpuprof report, compare and gate take"},
-		// The latest minor version of each kind that opens with an answer brought the member answer.
-		// 2.0.0: kind says what the file is, and sides how they were measured, as kind did. 2.1.0: ids of rules, as in a run.
+		// The latest minor version of each kind that opens with an answer added the member answer. 2.0.0: kind names
+		// the kind of file, and sides the way of measuring, which kind named before. 2.1.0: ids of rules, as in a
+		// run.
 		{Comparison, "2.2.0", "a comparison", "gpuprof compare or gate", "a file written by gpuprof compare or gate", "which gpuprof report takes"},
 		{Gate, "2.2.0", "a comparison", "gpuprof gate", "a file written by gpuprof gate", "which gpuprof report takes"},
-		// 2.1.0: ids of rules, as in a run. 2.2.0: the goal latency with its rate. 2.3.0: what callers saw beside it, and the driver.
-		// 2.4.0: how late requests were sent. 2.5.0: the user's own program.
-		{Tune, "2.6.0", "a tuning result", "gpuprof tune", "the file that gpuprof tune left, or start again with another -o FILE", "which gpuprof report and tune --resume take"},
-		{Claims, "2.4.0", "a test of claims", "gpuprof tune --claims", "the file that gpuprof tune --claims left", "which gpuprof report and tune --claims --resume take"},
+		// 2.1.0: ids of rules, as in a run. 2.2.0: the goal latency with its rate. 2.3.0: latencies of the callers as
+		// well, and the driver. 2.4.0: how late requests were sent. 2.5.0: the user's own program.
+		// Tune 2.7.0: the findings of a recording beside the gains. Claims 2.5.0: claims on the user's own program.
+		{Tune, "2.7.0", "a tuning result", "gpuprof tune", "the file that gpuprof tune left, or start again with another -o FILE", "which gpuprof report and tune --resume take"},
+		{Claims, "2.5.0", "a test of claims", "gpuprof tune --claims", "the file that gpuprof tune --claims left", "which gpuprof report and tune --claims --resume take"},
 		// 2.1.0: kind; the line to change in a PyTorch program is "pytorch", which was "knob";
 		// warnings carry their fix apart. 2.2.0: answer.
 		{Analysis, "2.2.0", "an analysis", "gpuprof analyze", "a file written by gpuprof analyze -o FILE.json", "which gpuprof report, compare and gate take"},
@@ -75,13 +75,12 @@ func kinds() []kind {
 		{Health, "1.6.0", "a health report", "gpuprof doctor --bench", "what gpuprof doctor --bench --format json prints", "which gpuprof report takes"},
 		{Diagnosis, "1.1.0", "a diagnosis", "gpuprof doctor", "what gpuprof doctor --format json prints", "which gpuprof report takes"},
 		{Ranges, "1.0.0", "a table of ranges", "hand for gpuprof", "the file that came with this gpuprof", "which gpuprof doctor --bench takes"},
-		// 1.1.0 keeps every digit of what is compared exactly; 1.0.0 rounded it like the times. 1.2.0: the rate of requests.
-		// 1.3.0: metrics of which no direction is better.
+		// 1.1.0 stores every digit of exact values; 1.0.0 rounded them like the times. 1.2.0: the rate of requests.
+		// 1.3.0: metrics without a better direction.
 		{Baseline, "1.3.0", "a stored baseline", "gpuprof history baseline add", "the file as it was stored, or remove it and add its runs again", "which stands for the old side only (gpuprof gate BASELINE NEW, gate auto NEW, run --baseline)"},
 		// 1.1.0 of both: subject, author and page of a commit; the answer of a history.
 		{History, "1.1.0", "a history", "gpuprof history", "a file written by gpuprof history -o FILE.json", "which gpuprof report takes"},
 		{Session, "1.1.0", "a stored session", "gpuprof history add", "an object of the store, or add its result again", "which gpuprof history reads from its store"},
-		{Pack, "1.0.0", "a pack of sessions", "gpuprof history pack", "an object of the store", "which gpuprof history reads from its store"},
 		{Class, "1.0.0", "a class of sessions", "gpuprof history add", "an object of the store", "which gpuprof history reads from its store"},
 		// 1.2.0: workload, preset and device. 1.3.0: checks in virtual time.
 		{Check, "1.4.0", "a check", "gpuprof run --check", "what gpuprof run --check --format json prints", "which gpuprof report takes"},
@@ -102,8 +101,8 @@ func kinds() []kind {
 	}
 }
 
-// of returns the kind of a name; one without a version if there is no such kind.
-func of(name gpuprof.DocumentKind) kind {
+// kindOf returns the kind of a name; one without a version if there is no such kind.
+func kindOf(name gpuprof.DocumentKind) kind {
 	for _, k := range kinds() {
 		if k.name == name {
 			return k
@@ -113,7 +112,7 @@ func of(name gpuprof.DocumentKind) kind {
 }
 
 // Version returns the schema version that this gpuprof writes; empty if there is no such kind.
-func Version(name gpuprof.DocumentKind) string { return of(name).version }
+func Version(name gpuprof.DocumentKind) string { return kindOf(name).version }
 
 // NewHead is the head of a document that is made now.
 func NewHead(name gpuprof.DocumentKind, by gpuprof.Tool) gpuprof.Head {
@@ -121,11 +120,10 @@ func NewHead(name gpuprof.DocumentKind, by gpuprof.Tool) gpuprof.Head {
 }
 
 // A names the kind with its article: "a run".
-func A(name gpuprof.DocumentKind) string { return of(name).a }
+func A(name gpuprof.DocumentKind) string { return kindOf(name).a }
 
-// Is says of a file that it holds such a document, and which verb takes it: "it is a
-// comparison, which gpuprof report takes".
+// Is describes a file of the kind, and the verb that takes it: "it is a comparison, which gpuprof report takes".
 func Is(name gpuprof.DocumentKind) string {
-	k := of(name)
+	k := kindOf(name)
 	return "it is " + k.a + ", " + k.reader
 }

@@ -10,11 +10,9 @@ import (
 // masked replaces a value that is not for others.
 const masked = "***"
 
-// MaskCommand is a command line as it may be stored and shown. "***" stands for the
-// values of arguments and variables whose name says that they are secret
-// (--api-key K, --token=T, WANDB_API_KEY=K, curl -u U:P), for the user information of
-// URLs, and for what has the form of a known provider's token. A secret that is
-// given as a plain word cannot be told.
+// MaskCommand returns a command line that may be stored and shown. "***" replaces the values of arguments and
+// variables with the name of a secret (--api-key K, --token=T, WANDB_API_KEY=K, curl -u U:P), the user information of
+// URLs, and words in the form of a known provider's token. It cannot recognise a secret that is a plain word.
 func MaskCommand(args []string) []string {
 	out := make([]string, len(args))
 	said := map[string]bool{} // the words so far: programs, mostly
@@ -113,8 +111,8 @@ var (
 	tokens = regexp.MustCompile(`\b(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{16,}|sk-[\w-]{20,}|xox[abprs]-[\w-]{10,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)`)
 )
 
-// MaskLinks masks what is told by its form in any text, a program's last words say:
-// the user information and secret parameters of URLs, and known tokens.
+// MaskLinks masks secrets that their form shows in any text, such as the last output of a program: the user
+// information and secret parameters of URLs, and known tokens.
 func MaskLinks(text string) string {
 	text = userInfo.ReplaceAllString(text, "${1}"+masked+"@")
 	text = userHost.ReplaceAllString(text, "${1}"+masked+"@${2}")
@@ -158,9 +156,8 @@ func secretName(name, value string) bool {
 	return secret && !counted
 }
 
-// shortSecret splits a one-letter flag that takes a secret, of a common program,
-// from a value that is attached to it (mysql -pSECRET); flag is "" for what is none.
-// said are the words before it.
+// shortSecret splits a one-letter flag of a common program from the secret attached to it (mysql -pSECRET); flag is
+// "" for any other argument. said holds the words before it.
 func shortSecret(said map[string]bool, arg string) (flag, value string) {
 	if len(arg) < 2 || arg[0] != '-' || arg[1] == '-' {
 		return "", ""

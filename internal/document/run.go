@@ -41,14 +41,16 @@ func EncodeRuns(w io.Writer, runs ...*gpuprof.Run) error {
 }
 
 // Runs reads the output of EncodeRuns. name is the file's, for errors, which are the errors of Decode.
-func Runs(text []byte, name string) ([]*gpuprof.Run, error) { return runs(text, name, outside.NewRoom) }
+func Runs(text []byte, name string) ([]*gpuprof.Run, error) {
+	return decodeRuns(text, name, outside.NewRoom)
+}
 
 // OwnRuns is Runs of a text that this program has just written, however long.
 func OwnRuns(text []byte, name string) ([]*gpuprof.Run, error) {
-	return runs(text, name, outside.NoLimit)
+	return decodeRuns(text, name, outside.NoLimit)
 }
 
-func runs(text []byte, name string, newRoom func() *outside.Room) (_ []*gpuprof.Run, err error) {
+func decodeRuns(text []byte, name string, newRoom func() *outside.Room) (_ []*gpuprof.Run, err error) {
 	raws := []json.RawMessage{text}
 	if bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("[")) {
 		room, text := newRoom(), NullNumbers(text)
@@ -56,7 +58,7 @@ func runs(text []byte, name string, newRoom func() *outside.Room) (_ []*gpuprof.
 			err = Fits(room, text, &[]gpuprof.Run{}) // all of them together
 		}
 		if err != nil {
-			return nil, of(Run).damaged(name, err)
+			return nil, kindOf(Run).damagedError(name, err)
 		}
 	}
 	if len(raws) == 0 {
@@ -77,10 +79,10 @@ func run(raw []byte, name string, room *outside.Room) (*gpuprof.Run, error) {
 		return nil, err
 	}
 	if r.Workload == "" {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading run %s: it names no workload and holds no run", name).WithFix("give %s", of(Run).give)
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading run %s: it names no workload and holds no run", name).WithFix("give %s", kindOf(Run).give)
 	}
 	if err := checkSigns(r); err != nil {
-		return nil, of(Run).damaged(name, err)
+		return nil, kindOf(Run).damagedError(name, err)
 	}
 	addRoles(r)
 	renewExposure(r)

@@ -10,11 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// CleanText makes text from outside fit for one line of a terminal, of a log and of
-// a report: white space of any kind that breaks a line becomes a blank; bytes that
-// are not UTF-8, control characters and format characters (those that reorder text
-// among them) become U+FFFD; and the commands that build servers look for anywhere
-// in a line ("##[", "##vso[") are taken apart by a blank. What is clean stays as it is.
+// CleanText makes text of other origin fit for one line of a terminal, of a log and of a report: white space that
+// breaks a line becomes a blank; bytes that are not UTF-8, control characters and format characters (which may
+// reorder text) become U+FFFD; and a blank breaks up the commands that build servers look for anywhere in a line
+// ("##[", "##vso["). Clean text is returned unchanged.
 func CleanText(s string) string {
 	if !plainText(s) {
 		s = strings.Map(cleanRune, s)
@@ -25,7 +24,7 @@ func CleanText(s string) string {
 	return s
 }
 
-// logCommand is what Azure Pipelines, GitHub Actions and TeamCity obey inside a line.
+// logCommand matches the commands that Azure Pipelines, GitHub Actions and TeamCity obey inside a line.
 var logCommand = regexp.MustCompile(`(##[A-Za-z]*)\[`)
 
 // plainText holds for printable ASCII, which most names are.
@@ -55,14 +54,14 @@ func cleanRune(c rune) rune {
 // a field need not ask where it came from. What names a rule gets its present id.
 func CleanStrings(v any) {
 	c := cleaner{map[reflect.Type]bool{reflect.TypeFor[time.Time](): false}}
-	c.value(reflect.ValueOf(v))
+	c.cleanValue(reflect.ValueOf(v))
 }
 
 // cleaner remembers which types can hold a string: lists of samples, which most of
 // a document is, are passed over.
 type cleaner struct{ holds map[reflect.Type]bool }
 
-func (c *cleaner) text(t reflect.Type) bool {
+func (c *cleaner) holdsText(t reflect.Type) bool {
 	known, ok := c.holds[t]
 	if ok {
 		return known
@@ -73,27 +72,27 @@ func (c *cleaner) text(t reflect.Type) bool {
 	case reflect.String, reflect.Interface:
 		has = true
 	case reflect.Pointer, reflect.Slice, reflect.Array:
-		has = c.text(t.Elem())
+		has = c.holdsText(t.Elem())
 	case reflect.Map:
-		has = c.text(t.Key()) || c.text(t.Elem())
+		has = c.holdsText(t.Key()) || c.holdsText(t.Elem())
 	case reflect.Struct:
 		for i := range t.NumField() {
-			has = held(t.Field(i)) && c.text(t.Field(i).Type) || has
+			has = isHeld(t.Field(i)) && c.holdsText(t.Field(i).Type) || has
 		}
 	}
 	c.holds[t] = has
 	return has
 }
 
-// renamed is a part of a document that names a rule, and says whether a file of an
-// earlier version called it otherwise (gpuprof.Rules).
+// renamed is a part of a document that names a rule. RenameRule replaces the name that an earlier version used
+// (gpuprof.Rules) and reports whether it did.
 type renamed interface{ RenameRule() bool }
 
-func held(f reflect.StructField) bool { return f.IsExported() || f.Anonymous }
+func isHeld(f reflect.StructField) bool { return f.IsExported() || f.Anonymous }
 
-// value cleans in place and reports whether it changed anything.
-func (c *cleaner) value(v reflect.Value) (changed bool) {
-	if !v.IsValid() || !c.text(v.Type()) {
+// cleanValue cleans in place and reports whether it changed anything.
+func (c *cleaner) cleanValue(v reflect.Value) (changed bool) {
+	if !v.IsValid() || !c.holdsText(v.Type()) {
 		return false
 	}
 	switch v.Kind() {
@@ -103,28 +102,28 @@ func (c *cleaner) value(v reflect.Value) (changed bool) {
 			v.SetString(s)
 		}
 	case reflect.Pointer:
-		changed = c.value(v.Elem())
+		changed = c.cleanValue(v.Elem())
 	case reflect.Interface:
-		if now, dirty := c.copied(v.Elem()); dirty && v.CanSet() {
+		if now, dirty := c.cleanCopy(v.Elem()); dirty && v.CanSet() {
 			v.Set(now)
 			changed = true
 		}
 	case reflect.Slice, reflect.Array:
 		for i := range v.Len() {
-			changed = c.value(v.Index(i)) || changed
+			changed = c.cleanValue(v.Index(i)) || changed
 		}
 	case reflect.Map:
-		changed = c.members(v)
+		changed = c.cleanMembers(v)
 	case reflect.Struct:
-		changed = c.fields(v)
+		changed = c.cleanFields(v)
 	}
 	return changed
 }
 
-func (c *cleaner) fields(v reflect.Value) (changed bool) {
+func (c *cleaner) cleanFields(v reflect.Value) (changed bool) {
 	for i := range v.NumField() {
-		if held(v.Type().Field(i)) {
-			changed = c.value(v.Field(i)) || changed
+		if isHeld(v.Type().Field(i)) {
+			changed = c.cleanValue(v.Field(i)) || changed
 		}
 	}
 	if v.CanAddr() && v.CanInterface() { // not of an embedded type that is not exported
@@ -135,26 +134,26 @@ func (c *cleaner) fields(v reflect.Value) (changed bool) {
 	return changed
 }
 
-// copied is a clean copy of what cannot be set where it is.
-func (c *cleaner) copied(v reflect.Value) (own reflect.Value, changed bool) {
-	if !v.IsValid() || !c.text(v.Type()) {
+// cleanCopy is a clean copy of what cannot be set where it is.
+func (c *cleaner) cleanCopy(v reflect.Value) (own reflect.Value, changed bool) {
+	if !v.IsValid() || !c.holdsText(v.Type()) {
 		return v, false
 	}
 	own = reflect.New(v.Type()).Elem()
 	own.Set(v)
-	return own, c.value(own)
+	return own, c.cleanValue(own)
 }
 
-// members cleans a map. Where two keys become one, the later gets a prime: no value
+// cleanMembers cleans a map. Where two keys become one, the later gets a prime: no value
 // goes missing.
-func (c *cleaner) members(v reflect.Value) (changed bool) {
+func (c *cleaner) cleanMembers(v reflect.Value) (changed bool) {
 	keys := v.MapKeys()
 	named := v.Type().Key().Kind() == reflect.String
 	if named {
 		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 	}
 	for _, k := range keys {
-		value, dirty := c.copied(v.MapIndex(k))
+		value, dirty := c.cleanCopy(v.MapIndex(k))
 		if name := CleanText(k.String()); named && name != k.String() {
 			v.SetMapIndex(k, reflect.Value{})
 			k, dirty = freeKey(v, name), true

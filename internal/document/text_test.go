@@ -33,7 +33,7 @@ func TestCleanText(t *testing.T) {
 	}
 }
 
-// TestCleanTextIsAlwaysOneSafeLine also says that clean text stays as it is.
+// TestCleanTextIsAlwaysOneSafeLine also checks that clean text is returned unchanged.
 func TestCleanTextIsAlwaysOneSafeLine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		raw := string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")) + rapid.StringOf(rapid.RuneFrom([]rune("#[a\x1b\u202e\u2028é "))).Draw(t, "runes")

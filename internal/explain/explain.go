@@ -81,7 +81,7 @@ func parse(kind Kind, text string) ([]Entry, error) {
 		if fields == nil {
 			return nil
 		}
-		return out[len(out)-1].fill(fields)
+		return out[len(out)-1].setParts(fields)
 	}
 	for n, line := range strings.Split(text, "\n") {
 		field, rest, isField := strings.Cut(line, ": ")
@@ -103,14 +103,15 @@ func parse(kind Kind, text string) ([]Entry, error) {
 	return out, finish()
 }
 
-// fill sets the parts in the order of titles.
-func (e *Entry) fill(fields map[string]string) error {
+// setParts sets the parts in the order of titles.
+func (e *Entry) setParts(fields map[string]string) error {
 	if e.Kind == Rule {
-		i := slices.IndexFunc(gpuprof.Rules(), func(r gpuprof.Rule) bool { return r.ID == e.Name })
+		known := gpuprof.Rules()
+		i := slices.IndexFunc(known, func(r gpuprof.Rule) bool { return r.ID == e.Name })
 		if i < 0 {
 			return fmt.Errorf("reading the texts about rules: there is no rule %s", e.Name)
 		}
-		fields["cause"] = gpuprof.Rules()[i].Cause
+		fields["cause"] = known[i].Cause
 	}
 	for _, t := range titles {
 		text, has := fields[t.field]
@@ -145,7 +146,7 @@ func Find(name string) ([]Entry, error) {
 	var out []Entry
 	var names []string
 	for _, e := range all {
-		if e.called(name) || e.Kind == Rule && e.Name == gpuprof.RuleNow(name, "") {
+		if e.hasName(name) || e.Kind == Rule && e.Name == gpuprof.RuleNow(name, "") {
 			out = append(out, e)
 		}
 		names = append(append(names, e.Name), e.Also...)
@@ -161,7 +162,7 @@ func Find(name string) ([]Entry, error) {
 	return out, nil
 }
 
-func (e *Entry) called(name string) bool {
+func (e *Entry) hasName(name string) bool {
 	return strings.EqualFold(e.Name, name) || slices.ContainsFunc(e.Also, func(also string) bool { return strings.EqualFold(also, name) })
 }
 

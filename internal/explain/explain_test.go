@@ -190,7 +190,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// docs/explain.md is what the texts give.
+// docs/explain.md holds the present texts.
 func TestDocument(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "explain.md"))
 	if err != nil {

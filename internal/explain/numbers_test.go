@@ -106,7 +106,7 @@ func (n number) in(value float64) string {
 	return strings.NewReplacer("%v", number, "%.0f", whole, "%w", words[value], "%p", parts[value*n.scale], "%s", share, "%%", "%").Replace(n.format)
 }
 
-// A number in a text is that of the code: who changes the constant changes the text.
+// A number in a text equals the code's constant, so a change of the constant changes the text.
 func TestNumbersAreThoseOfTheCode(t *testing.T) {
 	for _, n := range numbers() {
 		value, err := constantOf(filepath.Join("..", "..", n.file), n.value)

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/health"
@@ -76,7 +75,7 @@ func (r *Report) offSentence(o *Off) string {
 // OffText is a figure that is off, with its place, its size, and how rarely chance does that.
 func (r *Report) OffText(o *Off) string {
 	text := o.Metric + " of " + r.Place(o.Rank, o.Node, o.Device)
-	if v := float64(o.Value); math.IsNaN(v) || math.IsInf(v, 0) {
+	if v := float64(o.Value); !gpuprof.IsFinite(v) {
 		return text
 	}
 	text += fmt.Sprintf(": %s, %s worse than ", health.FormatFigure(float64(o.Value), o.Unit),

@@ -71,7 +71,7 @@ func newLine(c *analyze.Collectives, rank int, node string) (*timeline, error) {
 	for i := range n {
 		call := rankCall{kind: int32(c.Kind[i]), group: int32(c.Group[i]), seq: c.Seq[i], bytes: c.Bytes[i], step: int32(c.Step[i]), after: int32(c.After[i]), dur: c.Dur[i], all: -1, column: int32(i)}
 		if !isIndex(c.Kind[i], len(c.Names)) || !isIndex(c.Group[i], len(c.Names)) || !isIndex(c.Step[i], len(c.Steps)) || c.After[i] < 0 || c.After[i] > int64(i) || c.Dur[i] < 0 {
-			return nil, errors.New("a collective of it names what is not there")
+			return nil, errors.New("one of its collectives names a missing entry")
 		}
 		l.calls[i] = call
 	}
@@ -99,7 +99,7 @@ func parseMoment(c *analyze.Collectives, i int) (op, error) {
 	case isIndex(v/2, len(c.Kind)) && v >= 0:
 		o.kind, o.call = opKind(v%2), int32(v/2)
 	default:
-		return o, errors.New("a moment of it names what is not there")
+		return o, errors.New("one of its moments names a missing entry")
 	}
 	return o, nil
 }

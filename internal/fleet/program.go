@@ -58,7 +58,7 @@ func (r *Report) addPrograms(job *Job) {
 			case t.err != nil:
 				r.leaveOut(obj, fmt.Sprintf("reading %s: %s", obj.name, t.err))
 			case t.line.rank < 0:
-				r.Notes = append(r.Notes, fmt.Sprintf("%s of rank %d does not say which rank it is, so it is left out of the search for a straggler", t.name, obj.Rank))
+				r.Notes = append(r.Notes, fmt.Sprintf("%s of rank %d does not name its rank, so it is left out of the search for a straggler", t.name, obj.Rank))
 			case slices.ContainsFunc(lines, func(o *timeline) bool { return o.rank == t.line.rank }):
 				r.Notes = append(r.Notes, fmt.Sprintf("%s is another trace of rank %d: the first one is used", t.name, t.line.rank))
 			default:

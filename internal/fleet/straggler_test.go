@@ -226,8 +226,8 @@ func TestProgramsOfRanks(t *testing.T) {
 	}
 }
 
-// TestOnlyObjects: what lies deeper than objects, such as the traces of the ranks, is
-// none of them, whatever it is called, and neither is what is not called like one.
+// TestOnlyObjects: files deeper than the objects, such as the ranks' traces, are no objects, whatever their name;
+// neither are files with another name.
 func TestOnlyObjects(t *testing.T) {
 	b := folder(t)
 	for rank := range 2 {

@@ -42,7 +42,7 @@ func ParseRanges(text []byte, name string) (*Ranges, error) {
 	}
 	for device, d := range r.Devices {
 		if device == "" || strings.TrimSpace(d.Provenance) == "" {
-			return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading ranges %s: device %q has no provenance", name, device).WithFix("say where, when and how its figures were measured")
+			return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading ranges %s: device %q has no provenance", name, device).WithFix("add the place, time and method of its measurement")
 		}
 		for metric, v := range d.Metrics {
 			if !slices.Contains(order, metric) || rules[metric].better == 0 {

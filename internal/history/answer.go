@@ -243,7 +243,7 @@ func (m *Metric) bar(ratio gpuprof.Number, ci [2]gpuprof.Number) *gpuprof.Bar {
 // FormatValue prints a value in the metric's unit: counts with separators, sizes in binary units.
 func (m *Metric) FormatValue(v gpuprof.Number) string {
 	switch {
-	case math.IsNaN(float64(v)) || math.IsInf(float64(v), 0):
+	case !gpuprof.IsFinite(float64(v)):
 		return "unknown"
 	case m.Unit == "count" || m.Unit == "":
 		return gpuprof.FormatCount(float64(v))

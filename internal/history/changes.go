@@ -86,7 +86,7 @@ func (t *Trend) buildRun(m *Metric, class string) (r run, why string) {
 	low := true
 	for i, v := range m.Values {
 		x := float64(v)
-		if t.Sessions[i].Class != class || t.Sessions[i].LeftOut != "" || math.IsNaN(x) || math.IsInf(x, 0) {
+		if t.Sessions[i].Class != class || t.Sessions[i].LeftOut != "" || !gpuprof.IsFinite(x) {
 			continue
 		}
 		if !m.Exact {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"os"
 	"path"
@@ -91,10 +90,9 @@ type caches struct {
 }
 
 type cache struct {
-	Version int                 `json:"version"`
-	Points  map[string]point    `json:"points"` // by hash
-	Packs   map[string][]string `json:"packs"`  // the names of the sessions in each pack
-	Class   *Class              `json:"class,omitempty"`
+	Version int              `json:"version"`
+	Points  map[string]point `json:"points"` // by hash
+	Class   *Class           `json:"class,omitempty"`
 	changed bool
 }
 
@@ -124,15 +122,8 @@ func (c *caches) openSeries(series string) *cache {
 	if out.Points == nil {
 		out.Points = map[string]point{}
 	}
-	if out.Packs == nil {
-		out.Packs = map[string][]string{}
-	}
 	c.all[series] = out
 	return out
-}
-
-func (c *cache) keepPack(name string, held []string) {
-	c.Packs[name], c.changed = held, true
 }
 
 func (c *cache) keepPoint(hash string, p point) {
@@ -167,48 +158,28 @@ const readers = 16
 // loadPoints reads the points of sessions, from the cache if possible.
 func (s *Store) loadPoints(ctx context.Context, refs []sessionRef, caches *caches) (map[string]point, []Skipped) {
 	out := make(map[string]point, len(refs))
-	var alone []sessionRef
-	packs := map[string][]sessionRef{}
+	var missing []sessionRef
 	for _, r := range refs {
 		if p, ok := caches.openSeries(r.series()).Points[r.hash]; ok {
 			out[r.hash] = p
-		} else if r.pack != "" {
-			packs[r.pack] = append(packs[r.pack], r)
 		} else {
-			alone = append(alone, r)
+			missing = append(missing, r)
 		}
 	}
 	var skipped []Skipped
-	keep := func(r *sessionRef, text []byte, err error) {
+	texts, errs := s.fetchSessions(ctx, missing)
+	for i, r := range missing {
 		var session *Session
+		err := errs[i]
 		if err == nil {
-			session, err = decodeSession(text, r.name)
+			session, err = decodeSession(texts[i], r.name)
 		}
 		if err != nil {
 			skipped = append(skipped, Skipped{r.name, reasonText(err)})
-			return
+			continue
 		}
 		out[r.hash] = newPoint(session)
 		caches.openSeries(r.series()).keepPoint(r.hash, out[r.hash])
-	}
-	for _, pack := range slices.Sorted(maps.Keys(packs)) {
-		held, texts, err := s.readPack(ctx, pack)
-		for _, r := range packs[pack] {
-			at := slices.Index(held, r.name)
-			if at < 0 { // the pack is damaged; the session's own object may still exist
-				text, lone := s.readSession(ctx, r.name)
-				if lone != nil {
-					lone = errors.Join(err, lone)
-				}
-				keep(&r, text, lone)
-				continue
-			}
-			keep(&r, texts[at], nil)
-		}
-	}
-	texts, errs := s.fetchSessions(ctx, alone)
-	for i := range alone {
-		keep(&alone[i], texts[i], errs[i])
 	}
 	return out, skipped
 }

@@ -3,9 +3,6 @@ package history
 import (
 	"context"
 	"errors"
-	"maps"
-	"path"
-	"slices"
 	"time"
 )
 
@@ -22,112 +19,46 @@ type Pruned struct {
 	Why  string `json:"why"`
 }
 
-// Prune finds removable objects: sessions that an intact pack contains, and, of packs older than keep, all but one
-// session per commit, except within ten sessions of a change. It removes objects only with apply. A new pack replaces
-// one that loses sessions, and is read back before the old one is removed.
+// Prune finds removable objects: of sessions older than keep all but the first of each commit, except within ten
+// sessions of a change. It removes objects only with apply.
 func (s *Store) Prune(ctx context.Context, o Options, keep time.Duration, now time.Time, apply bool) ([]Pruned, []Skipped, error) {
 	o = o.fillDefaults()
 	caches := s.newCaches()
-	in, err := s.list(ctx, o.Filter, caches)
+	in, err := s.list(ctx, o.Filter)
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &pruner{store: s, in: in, apply: apply, whole: map[string]bool{}}
-	for _, r := range in.refs {
-		if r.pack != "" && in.loose[r.name] && p.packHolds(ctx, r.pack, r.name) {
-			p.removeObject(ctx, r.name, "the pack "+path.Base(r.pack)+" holds it")
-		}
-	}
 	protected, skipped := s.protectChanges(ctx, in, o, caches)
 	s.saveCaches(caches)
-	old := map[string][]sessionRef{}
-	for _, r := range in.refs {
-		if r.pack != "" {
-			old[r.pack] = append(old[r.pack], r)
-		}
+	unread := map[string]bool{} // objects that cannot be read stay, and stand for no commit
+	for _, one := range skipped {
+		unread[one.Name] = true
 	}
+	var out []Pruned
+	var errs []error
 	spent := map[string]bool{} // keys: series and commit
-	for _, pack := range slices.Sorted(maps.Keys(old)) {
-		if monthEnd(old[pack][0].at).Add(keep).Before(now) {
-			p.thinPack(ctx, pack, protected, spent)
-		}
-	}
-	return p.out, append(in.skipped, skipped...), errors.Join(p.errs...)
-}
-
-// monthEnd returns the end of the month of a time.
-func monthEnd(at time.Time) time.Time {
-	return time.Date(at.Year(), at.Month()+1, 1, 0, 0, 0, 0, time.UTC)
-}
-
-type pruner struct {
-	store *Store
-	in    *index
-	apply bool
-	whole map[string]bool // packs, and sessions in them, that were read intact; keys: pack, or pack and name
-	out   []Pruned
-	errs  []error
-}
-
-// packHolds reports whether a pack was read and contains the named session, unchanged.
-func (p *pruner) packHolds(ctx context.Context, pack, name string) bool {
-	if _, known := p.whole[pack]; !known {
-		held, _, err := p.store.readPack(ctx, pack)
-		p.whole[pack] = err == nil
-		for _, n := range held {
-			p.whole[pack+" "+n] = true
-		}
-	}
-	return p.whole[pack+" "+name]
-}
-
-func (p *pruner) removeObject(ctx context.Context, name, why string) {
-	if p.apply {
-		if err := p.store.bucket.Remove(ctx, name); err != nil {
-			p.errs = append(p.errs, err)
-			return
-		}
-	}
-	p.out = append(p.out, Pruned{name, why})
-}
-
-// thinPack replaces a pack by one with a single session per commit and the protected ones.
-func (p *pruner) thinPack(ctx context.Context, pack string, protected, spent map[string]bool) {
-	held, texts, err := p.store.readPack(ctx, pack)
-	if err != nil {
-		return // skipped already lists it
-	}
-	var names []string
-	var kept [][]byte
-	var gone []string
-	for i, n := range held {
-		r, _ := parseRef(n)
+	for _, r := range in.refs {
 		key := r.series() + " " + r.commit
-		if !protected[n] && (r.commit == unknownCommit || spent[key]) {
-			gone = append(gone, n)
+		if unread[r.name] {
 			continue
 		}
-		spent[key] = true
-		names, kept = append(names, n), append(kept, texts[i])
-	}
-	if len(gone) == 0 {
-		return
-	}
-	if p.apply && len(names) > 0 {
-		if _, err := p.store.writePack(ctx, path.Dir(pack), names, kept); err != nil {
-			p.errs = append(p.errs, err)
-			return
+		if protected[r.name] || !r.at.Add(keep).Before(now) || r.commit != unknownCommit && !spent[key] {
+			spent[key] = true
+			continue
 		}
-	}
-	if p.apply {
-		if err := p.store.bucket.Remove(ctx, pack); err != nil {
-			p.errs = append(p.errs, err)
-			return
+		if apply {
+			if err := s.bucket.Remove(ctx, r.name); err != nil {
+				errs = append(errs, err)
+				continue
+			}
 		}
+		why := "its commit has another session, and no change is near"
+		if r.commit == unknownCommit {
+			why = "its commit is unknown, and no change is near"
+		}
+		out = append(out, Pruned{r.name, why})
 	}
-	for _, n := range gone {
-		p.out = append(p.out, Pruned{n, "its commit has another session, and no change is near"})
-	}
+	return out, append(in.skipped, skipped...), errors.Join(errs...)
 }
 
 // protectChanges returns the objects within ten sessions of a change of any metric. It searches overlapping windows,

@@ -46,7 +46,7 @@ func (s *Store) Report(ctx context.Context, o Options) (*Report, error) {
 	o = o.fillDefaults()
 	out := &Report{Head: document.NewHead(document.History, o.Tool), Store: s.String(), Threshold: o.Threshold, Margin: o.Margin, Watched: o.Watch, Trends: []Trend{}, Warnings: []gpuprof.Warning{}}
 	caches := s.newCaches()
-	in, err := s.list(ctx, o.Filter, caches)
+	in, err := s.list(ctx, o.Filter)
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,8 @@
 // Package history stores the results of a program over its commits, and finds the commits at which they changed. Its
 // findings are proposals; a gate or a bisection decides on new measurements.
 //
-// Top down: session.go is the stored document. store.go adds sessions and lists them; pack.go and prune.go keep the
-// store small. points.go caches the part of a session that reports need. report.go and series.go build a Report,
+// Top down: session.go is the stored document. store.go adds sessions and lists them; prune.go keeps the store
+// small. points.go caches the part of a session that reports need. report.go and series.go build a Report,
 // changes.go finds the changes, and alarm.go those that should fail a build.
 package history
 
@@ -171,7 +171,6 @@ const (
 const (
 	objectExt = ".json.zst"
 	classFile = "class.json"
-	packWord  = "pack-"
 )
 
 // seriesFolder returns the folder of the session's series.

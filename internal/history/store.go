@@ -112,7 +112,6 @@ type sessionRef struct {
 	at                        time.Time
 	commit                    string // the first twelve digits, or "unknown"
 	hash                      string
-	pack                      string // the pack that contains it, "" for its own object
 }
 
 // series returns the folder of the session's series.
@@ -144,9 +143,7 @@ type Skipped struct {
 
 // index lists the contents of a store.
 type index struct {
-	refs  []sessionRef // each session once
-	packs []string     // objects
-	loose map[string]bool
+	refs []sessionRef // each session once
 	// benchmarks has the names of all benchmarks, regardless of the filter.
 	benchmarks map[string]bool
 	skipped    []Skipped
@@ -163,81 +160,53 @@ func (f Filter) matchesRef(r *sessionRef) bool {
 }
 
 // list returns every session of the store that matches the filter.
-func (s *Store) list(ctx context.Context, f Filter, caches *caches) (*index, error) {
+func (s *Store) list(ctx context.Context, f Filter) (*index, error) {
 	names, err := s.bucket.List(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	out := &index{loose: map[string]bool{}, benchmarks: map[string]bool{}}
+	out := &index{benchmarks: map[string]bool{}}
 	seen := map[string]bool{} // series and hash
-	add := func(r sessionRef) {
-		out.benchmarks[r.benchmark] = true
-		key := r.series() + " " + r.hash
-		if f.matchesRef(&r) && !seen[key] {
-			seen[key] = true
-			out.refs = append(out.refs, r)
-		}
-	}
-	newer := map[string]int{}
-	var packs []string
-	var loose []sessionRef
+	newer, readable := map[string]int{}, false
 	for _, n := range names {
 		version, _, _ := strings.Cut(n, "/")
 		switch r, ok := parseRef(n); {
 		case ok:
-			out.loose[n] = true
-			loose = append(loose, r)
+			readable, out.benchmarks[r.benchmark] = true, true
+			key := r.series() + " " + r.hash
+			if f.matchesRef(&r) && !seen[key] {
+				seen[key] = true
+				out.refs = append(out.refs, r)
+			}
 		case version != root && gpuprof.MajorOf(strings.TrimPrefix(version, top)) > 1 && strings.HasPrefix(version, top):
 			newer[version]++
-		case isPack(n):
-			packs = append(packs, n)
+		case strings.HasPrefix(n, root+"/") && strings.HasPrefix(path.Base(n), "pack-"):
+			out.skipped = append(out.skipped, Skipped{n, "an earlier gpuprof packed sessions in it, and this one reads no packs; add their results again"})
 		}
 	}
-	if err := out.refuseNewer(s.String(), newer); err != nil {
+	if err := out.refuseNewer(s.String(), newer, readable); err != nil {
 		return nil, err
-	}
-	slices.Sort(packs)
-	for _, p := range packs {
-		s.listPack(ctx, p, f, caches, out, add)
-	}
-	for _, r := range loose { // last, so that the pack of a packed session comes first
-		add(r)
 	}
 	slices.SortFunc(out.refs, func(a, b sessionRef) int { return cmp.Compare(a.name, b.name) })
 	return out, nil
 }
 
-// listPack adds the sessions of a pack, if it can contain a matching one.
-func (s *Store) listPack(ctx context.Context, pack string, f Filter, caches *caches, out *index, add func(sessionRef)) {
-	parts := strings.Split(pack, "/")
-	of := sessionRef{project: parts[1], benchmark: parts[2], class: parts[3]}
-	out.benchmarks[of.benchmark] = true
-	if !f.matchesRef(&of) {
-		return
+// readSession reads a session's object and checks the hash in its name.
+func (s *Store) readSession(ctx context.Context, name string) ([]byte, error) {
+	text, err := s.readText(ctx, name)
+	if err != nil {
+		return nil, err
 	}
-	out.packs = append(out.packs, pack)
-	cache := caches.openSeries(of.series())
-	held, known := cache.Packs[path.Base(pack)]
-	if !known {
-		var err error
-		if held, _, err = s.readPack(ctx, pack); err != nil {
-			out.skipped = append(out.skipped, Skipped{pack, reasonText(err)})
-			return
-		}
-		cache.keepPack(path.Base(pack), held)
+	if r, ok := parseRef(name); !ok || shortHash(text) != r.hash {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading %s: its content is not what was written", name).WithFix("add its result again")
 	}
-	for _, n := range held {
-		if r, ok := parseRef(n); ok && r.series() == of.series() {
-			r.pack = pack
-			add(r)
-		}
-	}
+	return text, nil
 }
 
 // refuseNewer returns an error for a store with objects of a newer layout only.
-func (x *index) refuseNewer(store string, newer map[string]int) error {
+func (x *index) refuseNewer(store string, newer map[string]int, readable bool) error {
 	for version, n := range newer {
-		if len(x.loose) == 0 {
+		if !readable {
 			return gpuprof.Errorf(gpuprof.ErrInput, "reading the store %s: its layout is %s and this gpuprof reads %s", store, version, root).WithFix("update gpuprof")
 		}
 		x.skipped = append(x.skipped, Skipped{version, fmt.Sprintf("%d objects of a newer layout; update gpuprof to read them", n)})

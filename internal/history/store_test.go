@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -59,7 +60,7 @@ func unflushed(dir string) *bucket.Folder {
 	return &bucket.Folder{Dir: dir, Flush: func(*os.File) error { return nil }}
 }
 
-// fileOf is where a folder keeps an object.
+// fileOf returns the file of an object in a folder.
 func fileOf(b *bucket.Folder, name string) string {
 	return filepath.Join(b.Dir, filepath.FromSlash(name))
 }
@@ -192,19 +193,25 @@ func TestWritersLoseNothing(t *testing.T) {
 		}
 	}
 	s := NewStore(unflushed(dir), "")
-	in, err := s.list(t.Context(), Filter{}, s.newCaches())
+	in, err := s.list(t.Context(), Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := writers / 2 * each * 3 / 2; len(in.refs) != want || len(in.skipped) > 0 {
 		t.Fatalf("%d sessions, want %d; %d skipped", len(in.refs), want, len(in.skipped))
 	}
+	names, err := s.bucket.List(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	entries := 0
-	for name := range in.loose {
+	for _, name := range names {
 		if strings.Contains(name, atomicfile.Temporary) {
 			t.Errorf("%s was left", name)
 		}
-		entries++
+		if _, ok := parseRef(name); ok {
+			entries++
+		}
 	}
 	if entries != len(in.refs) {
 		t.Errorf("%d objects of %d sessions", entries, len(in.refs))
@@ -296,57 +303,45 @@ func TestCacheSparesReading(t *testing.T) {
 	}
 }
 
-// TestPackedReadsTheSame: packing changes no report, packing again writes nothing, and
-// what is pruned then is read from the packs.
-func TestPackedReadsTheSame(t *testing.T) {
-	s, b := filled(t, 40)
-	before := text(t, reported(t, s, Options{}))
-	now := began().AddDate(0, 6, 0)
-	packed, skipped, err := s.Pack(t.Context(), Filter{}, now)
-	if err != nil || len(packed) != 1 || packed[0].Sessions != 40 || len(skipped) > 0 {
-		t.Fatalf("%+v %v %v", packed, skipped, err)
-	}
-	if again, _, err := s.Pack(t.Context(), Filter{}, now); err != nil || len(again) > 0 {
-		t.Fatalf("packed again: %+v %v", again, err)
-	}
-	listed, _, err := s.Prune(t.Context(), Options{}, 400*24*time.Hour, now, false)
-	if err != nil || len(listed) != 40 {
-		t.Fatalf("%d objects are listed: %v", len(listed), err)
-	}
-	if names, _ := b.List(t.Context(), ""); len(names) != 42 {
-		t.Fatalf("listing removed some: %d are left", len(names))
-	}
-	if _, _, err := s.Prune(t.Context(), Options{}, 400*24*time.Hour, now, true); err != nil {
-		t.Fatal(err)
-	}
-	if names, _ := b.List(t.Context(), ""); len(names) != 2 {
-		t.Fatalf("%d objects are left", len(names))
-	}
-	s.cache = t.TempDir() // nothing is known from before
-	if after := text(t, reported(t, s, Options{})); after != before {
-		t.Errorf("after packing:\n%s\nbefore:\n%s", after, before)
-	}
-}
-
-// TestDamagedPack: of a pack that cannot be read the objects beside it are read.
-func TestDamagedPack(t *testing.T) {
+// TestPacksAreNamed: what an earlier version packed is named, and the rest is used.
+func TestPacksAreNamed(t *testing.T) {
 	s, b := filled(t, 12)
-	packed, _, err := s.Pack(t.Context(), Filter{}, began().AddDate(1, 0, 0))
+	names, err := b.List(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(fileOf(b, packed[0].Name), []byte("x"), 0o600); err != nil {
+	pack := path.Join(path.Dir(names[0]), "pack-2026-02-0123456789ab.json.zst")
+	if err := b.Put(t.Context(), pack, []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	for _, cache := range []string{s.cache, ""} {
-		s.cache = cache
-		r := reported(t, s, Options{})
-		if len(r.Trends[0].Sessions) != 12 {
-			t.Errorf("%d sessions are read", len(r.Trends[0].Sessions))
+	r := reported(t, s, Options{})
+	if len(r.Trends[0].Sessions) != 12 {
+		t.Errorf("%d sessions are read", len(r.Trends[0].Sessions))
+	}
+	in, err := s.list(t.Context(), Filter{})
+	if err != nil || len(in.skipped) != 1 || in.skipped[0].Name != pack || !strings.Contains(in.skipped[0].Why, "add their results again") {
+		t.Errorf("%+v %v", in.skipped, err)
+	}
+}
+
+// TestPruneLists: pruning removes only what it lists, and only when it is told to.
+func TestPruneLists(t *testing.T) {
+	s, b := filled(t, 40)
+	again := madeSession(t, 3, 0.010)
+	again.Session.Started = again.Session.Started.Add(time.Minute)
+	if _, err := s.Add(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	for _, apply := range []bool{false, true} {
+		listed, skipped, err := s.Prune(t.Context(), Options{}, 0, began().AddDate(1, 0, 0), apply)
+		if err != nil || len(skipped) > 0 || len(listed) != 1 {
+			t.Fatalf("%+v %v %v", listed, skipped, err)
+		}
+		if names, _ := b.List(t.Context(), ""); len(names) != map[bool]int{false: 42, true: 41}[apply] {
+			t.Fatalf("with apply %t %d objects are left", apply, len(names))
 		}
 	}
-	listed, _, err := s.Prune(t.Context(), Options{}, 0, began().AddDate(1, 0, 0), true)
-	if err != nil || len(listed) != 0 {
-		t.Errorf("%v %v", listed, err)
+	if listed, _, err := s.Prune(t.Context(), Options{}, 0, began().AddDate(1, 0, 0), true); err != nil || len(listed) > 0 {
+		t.Fatalf("%+v %v", listed, err)
 	}
 }

@@ -119,7 +119,7 @@ func TestWorkOfRecordings(t *testing.T) {
 	}
 }
 
-// Ranges of pages are what is left of those at the end without those that came later.
+// Ranges of pages: the ranges at the end minus the ranges that came later.
 func TestSpansOfPages(t *testing.T) {
 	got := coveredSpans([]edge{{0, 1}, {100, -1}, {20, -1}, {40, 1}, {200, 1}, {240, -1}, {240, 1}, {260, -1}})
 	want := []span{{0, 20, true}, {40, 100, true}, {200, 260, true}}

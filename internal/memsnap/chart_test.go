@@ -10,8 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/testkit/memtest"
 )
 
-// The frames of a moment lie within the ones that call them and add up to what is live;
-// its segments add up to what is reserved, and their pieces to what is live in them.
+// The frames of a moment are inside their callers' and add up to the live bytes; its segments add up to the reserved
+// bytes, and their pieces to the live bytes in them.
 func TestCharts(t *testing.T) {
 	for _, name := range fixtures(t) {
 		d := &analyzed(t, fixture(t, name)).Devices[0]

@@ -185,7 +185,7 @@ func (m *machine) addRoot(d *members) (value, error) {
 		case vStack:
 			s.traces = append(s.traces, tracePart{})
 		default:
-			return value{}, errors.New("device_traces holds what is no list of events")
+			return value{}, errors.New("device_traces holds an element that is no list of events")
 		}
 	}
 	for _, t := range own { // events of pinned memory

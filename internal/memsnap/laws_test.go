@@ -223,7 +223,7 @@ func peakAfter(t testing.TB, r *memtest.Recorder, n int) (peak int64) {
 	return peak
 }
 
-// Files of PyTorch before 2.12 have no pool of an event: it is that of its segment.
+// Files of PyTorch before 2.12 do not name the pool of an event; the pool of its segment counts.
 func TestPoolsOfOldFiles(t *testing.T) {
 	passed := 0
 	for seed := range uint64(20) {

@@ -248,7 +248,7 @@ func (m *machine) bottom() int {
 func (m *machine) target(from int, dict bool) (int, error) {
 	if from-1 < m.bottom() || m.stack[from-1].k != vOpen || m.open[m.stack[from-1].v].dict != dict {
 		// A list of many events is filled in parts; other complete values accept no more.
-		return 0, errors.New("it adds values to what is no open list or dictionary")
+		return 0, errors.New("it adds values to an object that is no open list or dictionary")
 	}
 	return int(m.stack[from-1].v), nil
 }

@@ -11,9 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/testkit/memtest"
 )
 
-// Before PyTorch 2.12 blocks of equal size are chosen by address. What is said of a file of
-// such a version is a range where that matters, and it has what is said of a newer version,
-// whose addresses rise like those of the recording.
+// Before PyTorch 2.12 blocks of equal size are chosen by address. Results about such a file are ranges if that
+// matters. The range contains the result for a newer version, whose addresses rise like the recording's.
 func TestSettingsThatDependOnAddresses(t *testing.T) {
 	ranges, exact := 0, 0
 	for seed := range uint64(30) {

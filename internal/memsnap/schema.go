@@ -262,7 +262,7 @@ func (m *machine) internStack(items []value) (uint32, error) {
 	h := uint64(14695981039346656037)
 	for _, v := range items {
 		if v.k != vFrame {
-			return 0, errors.New("a stack holds what is no frame")
+			return 0, errors.New("a stack holds an element that is no frame")
 		}
 		h = (h ^ v.v) * 1099511628211
 		h ^= h >> 29

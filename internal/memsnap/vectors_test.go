@@ -38,7 +38,7 @@ func counters(t testing.TB, name string) map[string]int64 {
 	return out
 }
 
-// vector is what PyTorch's memory_viz says of a snapshot.
+// vector is a snapshot with the result of PyTorch's memory_viz.
 type vector struct {
 	Segments  int              `json:"segments"`
 	Reserved  int64            `json:"total_reserved"`

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A name tells its owner, whatever stands around it, and is equally long for every process.
+// A name shows its owner, whatever surrounds it, and is equally long for every process.
 func TestNames(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := Process{rapid.IntRange(1, 1<<22).Draw(r, "pid"), rapid.Uint64Range(0, 1<<40).Draw(r, "start")}

@@ -9,7 +9,7 @@ import (
 
 const mib = 1 << 20
 
-// segments is a driver that knows what is mapped and refuses beyond room.
+// segments is a driver that records the mapped segments and refuses more than room.
 type segments struct {
 	t      testing.TB
 	mapped map[int]int64

@@ -74,8 +74,8 @@ func explainUnhooked(o *Options, r *Result) {
 	if more := len(ids) - 1; more > 0 {
 		who += fmt.Sprintf(" and %d more", more)
 	}
-	r.warn("no-hook", fmt.Sprintf("%s ran with another PYTHONPATH than gpuprof gave the program, so what it did was not recorded, and there is no %s", who, o.outputName()),
-		"keep PYTHONPATH in the environment of what the program starts: put a folder of your own behind it (PYTHONPATH=$PYTHONPATH:DIR)")
+	r.warn("no-hook", fmt.Sprintf("%s ran with another PYTHONPATH and was not recorded, so there is no %s", who, o.outputName()),
+		"keep gpuprof's folder in the PYTHONPATH of the processes that the program starts: append your own folder (PYTHONPATH=$PYTHONPATH:DIR)")
 }
 
 // outputName is the word for a recording's output: snapshot or trace.
@@ -96,7 +96,7 @@ func explainNoPython(o *Options, r *Result) {
 		return
 	}
 	if looksPython(o.Args) {
-		r.warn("no-hook", "the program's Python did not load gpuprof's hook, so there is no "+o.outputName(), "run it without -E, -I and -S, and keep PYTHONPATH in the environment of what it starts")
+		r.warn("no-hook", "the program's Python did not load gpuprof's hook, so there is no "+o.outputName(), "run it without -E, -I and -S, and keep PYTHONPATH in the environment of the processes that it starts")
 		return
 	}
 	fix := "give --cuda to record its CUDA calls and kernels through CUPTI"

@@ -20,8 +20,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// With many samples the draws are read from counts: the interval must cover as
-// that of few samples does, and be that of the medians' own scatter.
+// With many samples the draws come from counts: the interval must cover like one of few samples, and reflect the
+// scatter of the medians themselves.
 func TestMedianRatioOfMany(t *testing.T) {
 	for _, c := range []struct{ pairs, size int }{{8, 128}, {60, 128}, {300, 30}} {
 		rng := rand.New(rand.NewPCG(31, uint64(c.pairs)))

@@ -155,7 +155,7 @@ func TestEffect(t *testing.T) {
 		if e.Lower(0.975) > e.Theta || e.Upper(0.975) < e.Theta || e.Negate().Upper(0.9) != -e.Lower(0.9) {
 			t.Fatalf("bounds of %+v", e)
 		}
-		// A bound is where the test turns.
+		// A bound is the value at which the test's decision changes.
 		if p := e.PNotAbove(e.Lower(0.95)); !near(p, 0.05, 1e-6) {
 			t.Fatalf("p at the bound %v", p)
 		}

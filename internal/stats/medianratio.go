@@ -34,7 +34,7 @@ const (
 func MedianRatio(a, b [][]float64) (r gpuprof.Ratio, ok bool) {
 	k := min(len(a), len(b))
 	theta := math.Log(Median(slices.Concat(a...)) / Median(slices.Concat(b...)))
-	if k < 2 || math.IsNaN(theta) || math.IsInf(theta, 0) {
+	if k < 2 || !gpuprof.IsFinite(theta) {
 		return gpuprof.Ratio{}, false
 	}
 	a, b = groupBlocks(a[:k]), groupBlocks(b[:k])
@@ -47,7 +47,7 @@ func MedianRatio(a, b [][]float64) (r gpuprof.Ratio, ok bool) {
 		for i := range picks {
 			picks[i] = rng.IntN(k)
 		}
-		if d := math.Log(poolA.median(picks) / poolB.median(picks)); !math.IsNaN(d) && !math.IsInf(d, 0) {
+		if d := math.Log(poolA.median(picks) / poolB.median(picks)); gpuprof.IsFinite(d) {
 			draws = append(draws, d)
 		}
 	}

@@ -55,7 +55,7 @@ func TestUnpaired(t *testing.T) {
 	})
 }
 
-// A prediction interval must hold the next session as often as it says.
+// A prediction interval must contain the next session with its stated probability.
 func TestPredictCoverage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 22))
 	held := 0

@@ -23,27 +23,6 @@ func (v Verdict) Tone() gpuprof.Tone {
 	return gpuprof.TonePlain
 }
 
-// The verdicts of claims, by the ratio of the measured effect to the effect in the guide.
-const (
-	ClaimConfirmed = "confirmed"
-	ClaimSmaller   = "smaller"
-	ClaimNone      = "none"
-	ClaimOpposite  = "opposite"
-)
-
-// ClaimTone rates the news of a claim's verdict, on every surface.
-func ClaimTone(verdict string) gpuprof.Tone {
-	switch verdict {
-	case ClaimConfirmed:
-		return gpuprof.ToneGood
-	case ClaimOpposite:
-		return gpuprof.ToneBad
-	case ClaimSmaller, ClaimNone:
-		return gpuprof.TonePlain
-	}
-	return gpuprof.ToneUnsure
-}
-
 // Answer states the setting to use and its gain, or the reason why nothing is recommended.
 func (r *Result) Answer() gpuprof.Answer {
 	c := r.Conclusion

@@ -29,6 +29,8 @@ type Program struct {
 	Patch []string `json:"patch"`
 	// Left are settings that were not tried, each with its reason.
 	Left []LeftOut `json:"left_out"`
+	// Findings are those of a recording of the unchanged program, beside the gains measured here.
+	Findings []FindingGain `json:"findings,omitempty"`
 	// Runs are the processes in the order in which they ran: a search that is resumed takes them from here.
 	Runs []ProgramRun `json:"runs"`
 }
@@ -47,6 +49,29 @@ type LeftOut struct {
 	Setting string `json:"setting"`
 	Reason  string `json:"reason"`
 }
+
+// FindingGain is a finding of the recording with the measured gain of a setting that removes its cause.
+type FindingGain struct {
+	Rule    string `json:"rule"`
+	Setting string `json:"setting"`
+	// Claim is the largest speedup that the finding allows, 1 over 1 less its share of the step; 0: it claims no time.
+	Claim   float64    `json:"claim"`
+	Gain    float64    `json:"gain"` // 0: fewer than three pairs
+	CI95    [2]float64 `json:"ci95"`
+	Verdict Claimed    `json:"verdict"`
+}
+
+// Claimed compares a finding's claim with the measured gain.
+type Claimed string
+
+// The results of this comparison.
+const (
+	ClaimHeld    Claimed = "held"          // the interval of the gain holds the claim
+	OverClaimed  Claimed = "over-claimed"  // the whole interval is below the claim
+	UnderClaimed Claimed = "under-claimed" // the whole interval is above the claim
+	NoTime       Claimed = "no time claimed"
+	NotMeasured  Claimed = "not measured"
+)
 
 // ProgramRun is one process of the program.
 type ProgramRun struct {

@@ -17,65 +17,65 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// candidates are the settings that were faster in the mean of their pairs, the best first, one value of each knob.
-func (e *engine) candidates() (out []*row) {
+// listCandidates are the settings that were faster in the mean of their pairs, the best first, one value of each knob.
+func (e *engine) listCandidates() (out []*row) {
 	for _, r := range e.rows {
-		if r.failed == "" && r.worse == "" && len(r.gains) > 0 && r.gain() > math.Log(promising) {
+		if r.failed == "" && r.worse == "" && len(r.gains) > 0 && r.meanGain() > math.Log(promising) {
 			out = append(out, r)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b *row) int { return cmp.Compare(b.gain(), a.gain()) })
+	slices.SortStableFunc(out, func(a, b *row) int { return cmp.Compare(b.meanGain(), a.meanGain()) })
 	had := map[string]bool{}
 	out = slices.DeleteFunc(out, func(r *row) bool { again := had[r.Knob]; had[r.Knob] = true; return again })
 	return out[:min(len(out), mostCandidates)]
 }
 
-// combine adds the candidates one by one to the best of them: each must be better beside the others. Then each is left
-// out once, since a setting that came early may be of no use beside the later ones.
-func (e *engine) combine() (Set, error) {
-	c := e.candidates()
+// combineSettings adds the candidates one by one to the best set: each must improve on the set before it. Then each is left
+// out once, since a later setting may have made an early one useless.
+func (e *engine) combineSettings() (Set, error) {
+	c := e.listCandidates()
 	if len(c) == 0 {
 		return nil, nil
 	}
 	best := Set{c[0].Setting}
 	for _, r := range c[1:] {
-		gains, err := e.compare(best, best.with(r.Setting), "combining")
+		gains, err := e.compareSets(best, best.addSetting(r.Setting), "combining")
 		if err != nil {
 			return nil, err
 		}
-		if better(gains) {
-			best = best.with(r.Setting)
+		if isBetter(gains) {
+			best = best.addSetting(r.Setting)
 		}
 	}
 	if len(best) == 1 {
 		return best, nil
 	}
 	for _, s := range slices.Clone(best)[:len(best)-1] { // the last was just compared with the set without it
-		gains, err := e.compare(best.without(s.Knob), best, "leaving one out")
+		gains, err := e.compareSets(best.dropKnob(s.Knob), best, "leaving one out")
 		if err != nil {
 			return nil, err
 		}
-		if len(best) > 1 && !better(gains) {
-			best = best.without(s.Knob)
+		if len(best) > 1 && !isBetter(gains) {
+			best = best.dropKnob(s.Knob)
 		}
 	}
 	return best, nil
 }
 
-// decide takes the best set to a gate in fresh pairs, and the best single settings where that does not confirm it.
-func (e *engine) decide(best Set) error {
+// decideSet takes the best set to a gate in fresh pairs, and the best single settings where that does not confirm it.
+func (e *engine) decideSet(best Set) error {
 	finalists := []Set{}
 	if len(best) > 0 {
 		finalists = append(finalists, best)
 	}
-	for _, r := range e.candidates() {
+	for _, r := range e.listCandidates() {
 		if one := (Set{r.Setting}); len(finalists) < mostFinalists && !slices.ContainsFunc(finalists,
 			func(s Set) bool { return s.Key() == one.Key() }) {
 			finalists = append(finalists, one)
 		}
 	}
 	for _, s := range finalists {
-		c, pairs, err := e.confirm(s)
+		c, pairs, err := e.confirmSet(s)
 		if errors.Is(err, errStarved) {
 			c.Reason = fmt.Sprintf("the budget left no time for %d pairs of fresh processes: they need about %s",
 				earlyPairs, e.confirmTime(s))
@@ -84,7 +84,7 @@ func (e *engine) decide(best Set) error {
 		}
 		e.out.Confirmations = append(e.out.Confirmations, c)
 		if c.Confirmed {
-			e.recommend(s, c, pairs)
+			e.recommendSet(s, c, pairs)
 			return nil
 		}
 	}
@@ -98,20 +98,20 @@ func (e *engine) confirmTime(s Set) time.Duration {
 	return (time.Duration(earlyPairs) * (one + e.times[""])).Round(time.Second)
 }
 
-// confirm compares a set with the program as it is by the stages of a gate.
-func (e *engine) confirm(s Set) (tune.Confirmation, []pair, error) {
+// confirmSet compares a set with the unchanged program by the stages of a gate.
+func (e *engine) confirmSet(s Set) (tune.Confirmation, []pair, error) {
 	c := tune.Confirmation{Knobs: s.Knobs(), Level: 0.95}
 	g := compare.NewGate(compare.Options{Seed: e.out.Seed, Tool: e.Tool})
 	var all []pair
 	v := verdict{more: true}
 	for stage := 1; stage <= 3 && v.more; stage++ {
 		n := gatePairs
-		for ; stage == 1 && n > earlyPairs && !e.fits(n, n, s); n-- { // fewer have to agree the more
+		for ; stage == 1 && n > earlyPairs && !e.fitsBudget(n, n, s); n-- { // fewer have to agree the more
 		}
 		if stage > 1 {
 			n = min(max(g.Useful(), gatePairs), mostPairs)
 		}
-		pairs, err := e.pairs(s, n, uint64(stage))
+		pairs, err := e.measurePairs(s, n, uint64(stage))
 		all = append(all, pairs...)
 		if errors.Is(err, errFailed) {
 			c.Reason = "it failed in a fresh process"
@@ -124,11 +124,11 @@ func (e *engine) confirm(s Set) (tune.Confirmation, []pair, error) {
 		if err != nil {
 			return c, all, err
 		}
-		if v, err = judged(g, stage, pairs); err != nil {
+		if v, err = judgePairs(g, stage, pairs); err != nil {
 			return c, all, err
 		}
 		if v.ci == [2]float64{} { // so few pairs that the gate gives none
-			_, v.ci = estimate(gainsOf(pairs))
+			_, v.ci = estimateRatio(gainsOf(pairs))
 		}
 		c.Ratio, c.Interval, c.CI95, c.Processes = v.ratio, v.ci, v.ci, c.Processes+2*len(pairs)
 	}
@@ -159,8 +159,8 @@ func uncertainText(v verdict, pairs int) string {
 	return text
 }
 
-// judged is the verdict of one stage.
-func judged(g *compare.Gate, stage int, pairs []pair) (verdict, error) {
+// judgePairs is the verdict of one stage.
+func judgePairs(g *compare.Gate, stage int, pairs []pair) (verdict, error) {
 	var c *compare.Comparison
 	var err error
 	switch stage {
@@ -177,13 +177,13 @@ func judged(g *compare.Gate, stage int, pairs []pair) (verdict, error) {
 	return verdictOf(c, stage == 1 && len(g.Escalated()) > 0 || stage == 2 && len(g.Doubtful()) > 0), nil
 }
 
-// pairs are fresh pairs of processes; errStarved where the budget has no room for all of them.
-func (e *engine) pairs(s Set, n int, seed uint64) (out []pair, err error) {
-	if !e.fits(n, n, s) {
+// measurePairs are fresh pairs of processes; errStarved where the budget has no room for all of them.
+func (e *engine) measurePairs(s Set, n int, seed uint64) (out []pair, err error) {
+	if !e.fitsBudget(n, n, s) {
 		return nil, errStarved
 	}
 	for _, second := range compare.Order(n, seed) {
-		p, err := e.turn(nil, s, !second, "confirming "+s.Key())
+		p, err := e.measureTurn(nil, s, !second, "confirming "+s.Key())
 		if err != nil {
 			return out, err
 		}
@@ -192,9 +192,9 @@ func (e *engine) pairs(s Set, n int, seed uint64) (out []pair, err error) {
 	return out, nil
 }
 
-// lossesHold refuses a confirmed set in whose runs the training is another one.
+// lossesHold rejects a confirmed set if the losses of its runs show another training.
 func (e *engine) lossesHold(s Set, c tune.Confirmation, pairs []pair) (tune.Confirmation, []pair, error) {
-	if s.changes() == Users {
+	if s.mostChange() == Users {
 		return c, pairs, nil
 	}
 	for _, p := range pairs {
@@ -203,15 +203,15 @@ func (e *engine) lossesHold(s Set, c tune.Confirmation, pairs []pair) (tune.Conf
 			return c, pairs, err
 		}
 		if check.Verdict == tune.Changed {
-			c.Confirmed, c.Reason = false, "it is faster and changes the training: the losses differ by more than "+e.allowedText(s.changes())
+			c.Confirmed, c.Reason = false, "it is faster and changes the training: the losses differ by more than "+e.allowedText(s.mostChange())
 			return c, pairs, nil
 		}
 	}
 	return c, pairs, nil
 }
 
-// recommend puts a confirmed set into the document.
-func (e *engine) recommend(s Set, c tune.Confirmation, pairs []pair) {
+// recommendSet puts a confirmed set into the document.
+func (e *engine) recommendSet(s Set, c tune.Confirmation, pairs []pair) {
 	var base, tuned []int64
 	var startup []float64
 	worst := tune.LossCheck{}
@@ -220,15 +220,15 @@ func (e *engine) recommend(s Set, c tune.Confirmation, pairs []pair) {
 			base, tuned = append(base, p.base.Memory), append(tuned, p.tuned.Memory)
 		}
 		startup = append(startup, p.tuned.StartupS-p.base.StartupS)
-		if check := checkLosses(e.plain[0], p.tuned, e.own, s.changes(), e.MaxError); rank(check) > rank(worst) {
+		if check := checkLosses(e.plain[0], p.tuned, e.own, s.mostChange(), e.MaxError); rankOf(check) > rankOf(worst) {
 			worst = check
 		}
 	}
 	e.p.Patch = s.Lines()
 	r := &tune.Recommended{Knobs: c.Knobs, Command: e.commandWith(s), Ratio: c.Ratio, CI95: c.CI95,
-		TimeRatio: finite(1 / c.Ratio), Processes: c.Processes, Confirmed: true,
+		TimeRatio: tune.FiniteOrZero(1 / c.Ratio), Processes: c.Processes, Confirmed: true,
 		MemoryRatio: medianMemory(base, tuned), PyTorch: s.Lines(), OneTime: map[string]float64{}}
-	if once := stat.Mean(startup, nil); once > 0 && s.slow() {
+	if once := stat.Mean(startup, nil); once > 0 && s.isSlow() {
 		r.OneTime["setup_s"] = once
 		if saved := e.plain[0].Cost * (1 - 1/c.Ratio); saved > 0 {
 			r.PaybackSteps = math.Ceil(once / saved)
@@ -255,36 +255,37 @@ func (e *engine) commandWith(s Set) string {
 	}
 	words := map[string]string{}
 	for _, t := range e.Tries {
-		maps.Copy(words, t.start())
+		maps.Copy(words, t.startValues())
 	}
-	maps.Copy(words, s.args())
-	for _, word := range fill(e.p.Command, words) {
+	maps.Copy(words, s.arguments())
+	for _, word := range fillPlaceholders(e.p.Command, words) {
 		parts = append(parts, gpuprof.ShellWord(word))
 	}
 	return strings.Join(parts, " ")
 }
 
-// finish completes the document; err is what ended the search.
-func (e *engine) finish(err error) *tune.Result {
-	e.out.SpentS = e.spent().Seconds()
+// finishResult completes the document; err is the error that ended the search.
+func (e *engine) finishResult(err error) *tune.Result {
+	e.out.SpentS = e.timeSpent().Seconds()
 	e.out.Effects = []tune.Effect{}
 	for _, r := range e.rows {
-		e.out.Effects = append(e.out.Effects, e.effect(r))
+		e.out.Effects = append(e.out.Effects, e.makeEffect(r))
 	}
-	e.defaultPoint()
+	e.p.Findings = e.findingGains()
+	e.setDefault()
 	if err != nil {
 		e.out.Status, e.out.Reason = gpuprof.Partial, interruptedText(err)
 		return e.out
 	}
 	e.out.Status, e.out.Reason = gpuprof.Complete, ""
 	if e.out.Recommended == nil {
-		e.conclude()
+		e.writeConclusion()
 	}
 	return e.out
 }
 
-// effect is a row of the table. It has a figure from three pairs on.
-func (e *engine) effect(r *row) tune.Effect {
+// makeEffect is a row of the table. It has a figure from three pairs on.
+func (e *engine) makeEffect(r *row) tune.Effect {
 	f := tune.Effect{Knob: r.Knob, From: r.From, To: r.Value, Verdict: tune.Inconclusive, Pairs: len(r.gains),
 		PyTorch: r.Line, Losses: r.losses}
 	var plain []int64
@@ -304,13 +305,13 @@ func (e *engine) effect(r *row) tune.Effect {
 		return f
 	case len(r.gains) < leastForInterval:
 		f.Reason = strings.Replace("not faster in its first "+gpuprof.Plural(len(r.gains), "pair"), " 1 pair", " pair", 1)
-		if r.gain() > math.Log(promising) {
+		if r.meanGain() > math.Log(promising) {
 			f.Reason = "too few pairs for a figure"
 		}
 		return f
 	}
-	f.Ratio, f.CI95 = estimate(r.gains)
-	f.CPURatio = finite(math.Exp(stat.Mean(r.cpu, nil)))
+	f.Ratio, f.CI95 = estimateRatio(r.gains)
+	f.CPURatio = tune.FiniteOrZero(math.Exp(stat.Mean(r.cpu, nil)))
 	switch {
 	case f.CI95[0] > 1:
 		f.Verdict = tune.Faster
@@ -320,8 +321,8 @@ func (e *engine) effect(r *row) tune.Effect {
 	return f
 }
 
-// conclude records the reason why nothing is recommended.
-func (e *engine) conclude() {
+// writeConclusion records the reason why nothing is recommended.
+func (e *engine) writeConclusion() {
 	c := &e.out.Conclusion
 	c.Verdict, c.Command = tune.Undecided, e.commandWith(nil)
 	untried := 0
@@ -337,7 +338,7 @@ func (e *engine) conclude() {
 		c.Verdict = tune.Unconfirmed
 		var parts []string
 		for _, f := range e.out.Confirmations {
-			parts = append(parts, fmt.Sprintf("%s was not confirmed: %s", words(f.Knobs), f.Reason))
+			parts = append(parts, fmt.Sprintf("%s was not confirmed: %s", settingWords(f.Knobs), f.Reason))
 		}
 		c.Text = "nothing recommended: " + strings.Join(parts, "; ")
 	case untried == len(e.rows):
@@ -355,7 +356,7 @@ func (e *engine) conclude() {
 	}
 }
 
-func words(set gpuprof.Settings) string {
+func settingWords(set gpuprof.Settings) string {
 	var out []string
 	for k, v := range set {
 		out = append(out, k+"="+v)

@@ -25,7 +25,7 @@ type Folder struct {
 	bytes     int64
 }
 
-// stamp is by what a changed file is told.
+// stamp holds the properties that change when a file changes.
 type stamp struct {
 	size int64
 	at   time.Time
@@ -60,7 +60,7 @@ func CopyFolder(from, to string, limit int64, link []string) (*Folder, error) {
 		if d.IsDir() && name == filepath.ToSlash(itself) {
 			return fs.SkipDir
 		}
-		return f.add(name, d)
+		return f.addEntry(name, d)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("copying the working folder %s: %w", from, err)
@@ -68,8 +68,8 @@ func CopyFolder(from, to string, limit int64, link []string) (*Folder, error) {
 	return f, nil
 }
 
-// add copies one entry of the original.
-func (f *Folder) add(name string, d fs.DirEntry) error {
+// addEntry copies one entry of the original.
+func (f *Folder) addEntry(name string, d fs.DirEntry) error {
 	to := filepath.Join(f.Dir, filepath.FromSlash(name))
 	info, err := d.Info()
 	if errors.Is(err, fs.ErrNotExist) { // it went meanwhile
@@ -80,7 +80,7 @@ func (f *Folder) add(name string, d fs.DirEntry) error {
 	}
 	f.entries[name] = stampOf(info)
 	switch {
-	case f.linked(name, d):
+	case f.hardLink(name, d):
 		if err := os.Symlink(filepath.Join(f.from, filepath.FromSlash(name)), to); err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func (f *Folder) add(name string, d fs.DirEntry) error {
 	return f.copyFile(name)
 }
 
-func (f *Folder) linked(name string, d fs.DirEntry) bool {
+func (f *Folder) hardLink(name string, d fs.DirEntry) bool {
 	if name == ".git" || slices.Contains(f.link, name) {
 		return true
 	}
@@ -186,7 +186,7 @@ func (f *Folder) Restore() error {
 	slices.Sort(changed) // folders before what is in them
 	for _, name := range changed {
 		if err == nil {
-			err = f.again(name)
+			err = f.copyAgain(name)
 		}
 	}
 	if err != nil {
@@ -195,8 +195,8 @@ func (f *Folder) Restore() error {
 	return nil
 }
 
-// again brings back one entry that a run changed or removed.
-func (f *Folder) again(name string) error {
+// copyAgain brings back one entry that a run changed or removed.
+func (f *Folder) copyAgain(name string) error {
 	info, err := os.Lstat(filepath.Join(f.from, filepath.FromSlash(name)))
 	if err != nil || info.Mode().IsRegular() && stampOf(info) != f.entries[name] {
 		return gpuprof.Errorf(gpuprof.ErrInput, "%s was changed in %s since tune began", name, f.from).
@@ -207,7 +207,7 @@ func (f *Folder) again(name string) error {
 		return err
 	}
 	f.bytes = 0 // the limit was kept when it was copied first
-	if err := f.add(name, fs.FileInfoToDirEntry(info)); err != nil && !errors.Is(err, fs.SkipDir) {
+	if err := f.addEntry(name, fs.FileInfoToDirEntry(info)); err != nil && !errors.Is(err, fs.SkipDir) {
 		return err
 	}
 	return nil

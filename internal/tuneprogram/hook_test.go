@@ -17,7 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// told is what testdata/train.py says of itself after each step.
+// told holds the counts that testdata/train.py prints about itself after each step.
 type told struct {
 	Threads   int      `json:"threads"`
 	Used      [][2]any `json:"used"`

@@ -11,7 +11,7 @@ import (
 )
 
 // The confirmation is a gate (compare.Gate) with the sides exchanged: the tuned program is the old side, and the
-// program as it is must be found slower. So a gain has the evidence that a regression needs, by the same stages.
+// unchanged program must be found slower. So a gain has the evidence that a regression needs, by the same stages.
 const (
 	gatePairs  = compare.Stage1Blocks // of the first stage, and at least of each further one
 	earlyPairs = compare.EarlyBlocks  // of the first stage where the budget has no room for more
@@ -33,13 +33,13 @@ type pair struct {
 	tunedFirst  bool
 }
 
-// gain is the logarithm of how many times faster the tuned program was.
-func (p pair) gain() float64 { return math.Log(p.base.Cost / p.tuned.Cost) }
+// logGain is the logarithm of how many times faster the tuned program was.
+func (p pair) logGain() float64 { return math.Log(p.base.Cost / p.tuned.Cost) }
 
 func gainsOf(pairs []pair) []float64 {
 	out := make([]float64, len(pairs))
 	for i, p := range pairs {
-		out[i] = p.gain()
+		out[i] = p.logGain()
 	}
 	return out
 }
@@ -65,22 +65,14 @@ type verdict struct {
 func verdictOf(c *compare.Comparison, more bool) verdict {
 	m := c.Metrics[0]
 	v := verdict{confirmed: m.Verdict == compare.Regressed, more: more && m.Verdict != compare.Regressed,
-		ratio: finite(float64(m.Ratio))}
-	v.ci = [2]float64{finite(float64(m.CI95[0])), finite(float64(m.CI95[1]))}
+		ratio: tune.FiniteOrZero(float64(m.Ratio))}
+	v.ci = [2]float64{tune.FiniteOrZero(float64(m.CI95[0])), tune.FiniteOrZero(float64(m.CI95[1]))}
 	return v
 }
 
-// finite keeps what JSON cannot hold out of the result.
-func finite(v float64) float64 {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return 0
-	}
-	return v
-}
-
-// estimate is how many times faster pairs show a setting, with the 95 % interval of this ratio alone (Student's t over
-// the logarithms); zero interval for fewer than three.
-func estimate(gains []float64) (ratio float64, ci [2]float64) {
+// estimateRatio returns the speedup that pairs show for a setting, with the 95 % interval of this ratio alone (Student's t
+// over the logarithms); zero interval for fewer than three pairs.
+func estimateRatio(gains []float64) (ratio float64, ci [2]float64) {
 	if len(gains) == 0 {
 		return 0, ci
 	}
@@ -92,14 +84,15 @@ func estimate(gains []float64) (ratio float64, ci [2]float64) {
 }
 
 const (
-	// leastForInterval: with one degree of freedom an interval is as wide as the world.
+	// leastForInterval is the number of pairs that an interval needs: with one degree of freedom it is too wide for
+	// any use.
 	leastForInterval = 3
 	widest           = 20.0 // half an interval, in logarithms, that is still worth printing
 )
 
-// better reports whether pairs show a gain above the margin at one-sided 99 %. A set is searched setting by setting,
+// isBetter reports whether pairs show a gain above the margin at one-sided 99 %. A set is searched setting by setting,
 // with a test for each addition and each removal: at 95 % one set in six had a setting without effect.
-func better(gains []float64) bool {
+func isBetter(gains []float64) bool {
 	if len(gains) < leastForInterval {
 		return false
 	}

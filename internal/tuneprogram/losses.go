@@ -7,9 +7,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// deviation is the largest difference of two lists of losses over the size of the first loss, and how many were
+// lossDeviation is the largest difference of two lists of losses over the size of the first loss, and how many were
 // compared; -1 where one is not finite and the other is. Losses near zero make a share of each loss useless.
-func deviation(a, b []string) (dev float64, compared int) {
+func lossDeviation(a, b []string) (dev float64, compared int) {
 	n := min(len(a), len(b))
 	scale := 0.0
 	for i := range n {
@@ -35,11 +35,12 @@ func deviation(a, b []string) (dev float64, compared int) {
 	return dev, n
 }
 
-// repeats is how far the plain runs agree with the first of them: what any other run is held to.
-func repeats(plain []tune.ProgramRun, limit float64) tune.LossCheck {
+// checkRepeats returns the largest deviation of the other plain runs' losses from the first run's: the tolerance for every
+// other run.
+func checkRepeats(plain []tune.ProgramRun, limit float64) tune.LossCheck {
 	out := tune.LossCheck{Verdict: tune.NotChecked}
 	for _, r := range plain[1:] {
-		d, n := deviation(plain[0].Losses, r.Losses)
+		d, n := lossDeviation(plain[0].Losses, r.Losses)
 		out.Compared = max(out.Compared, n)
 		if d < 0 || out.Deviation < 0 {
 			out.Deviation = -1
@@ -59,10 +60,10 @@ func repeats(plain []tune.ProgramRun, limit float64) tune.LossCheck {
 	return out
 }
 
-// checkLosses holds the losses of a run with settings to those of a plain run. What must not change the numbers may
-// differ by as much as two plain runs do, and what rounds otherwise by limit.
+// checkLosses compares the losses of a run with settings to a plain run's losses. Settings that must not change the
+// numbers may differ by the deviation of two plain runs, settings that round differently by limit.
 func checkLosses(plain, tuned tune.ProgramRun, own tune.LossCheck, changes Change, limit float64) tune.LossCheck {
-	d, n := deviation(plain.Losses, tuned.Losses)
+	d, n := lossDeviation(plain.Losses, tuned.Losses)
 	out := tune.LossCheck{Compared: n, Deviation: d}
 	allowed := own.Deviation
 	if changes == Rounding {

@@ -22,33 +22,33 @@ const fewTensors = 4
 // leastSubnormal is the share of subnormal values from which on flushing them is worth a try.
 const leastSubnormal = 1e-4
 
-// offers is the table: every setting, the most likely gains first, with what the program does. It is for
+// listOffers is the table: every setting, the most likely gains first, with what the program does. It is for
 // programs whose steps the hook saw.
-func offers(h *tune.HookReport, cpus int) []offer {
+func listOffers(h *tune.HookReport, cpus int) []offer {
 	gpu := h.Device == "cuda"
 	var out []offer
-	out = append(out, removals(&h.Seen)...)
-	out = append(out, flags(&h.Seen, gpu)...)
-	out = append(out, loaders(&h.Seen, gpu, cpus)...)
-	out = append(out, threads(&h.Seen, gpu, cpus)...)
-	out = append(out, optimizers(&h.Seen)...)
-	return append(out, models(&h.Seen, gpu)...)
+	out = append(out, offerRemovals(&h.Seen)...)
+	out = append(out, offerFlags(&h.Seen, gpu)...)
+	out = append(out, offerLoaders(&h.Seen, gpu, cpus)...)
+	out = append(out, offerThreads(&h.Seen, gpu, cpus)...)
+	out = append(out, offerOptimizers(&h.Seen)...)
+	return append(out, offerModels(&h.Seen, gpu)...)
 }
 
-// unless gives an offer the reason why it is left out where a condition does not hold.
-func unless(holds bool, reason string, s Setting) offer {
+// offerUnless gives an offer the reason why it is left out where a condition does not hold.
+func offerUnless(holds bool, reason string, s Setting) offer {
 	if holds {
 		reason = ""
 	}
 	return offer{s, reason}
 }
 
-// removals are calls that cost time and change nothing in the training.
-func removals(seen *tune.Observed) (out []offer) {
+// offerRemovals are calls that cost time and change nothing in the training.
+func offerRemovals(seen *tune.Observed) (out []offer) {
 	for _, call := range []string{"gc.collect", "torch.cuda.synchronize", "torch.cuda.empty_cache",
 		"torch.cuda.reset_peak_memory_stats"} {
 		sites := slices.Sorted(maps.Keys(seen.Calls[call]))
-		out = append(out, unless(len(sites) > 0, "the steps do not call it", Setting{
+		out = append(out, offerUnless(len(sites) > 0, "the steps do not call it", Setting{
 			Knob: call, From: "called", Value: "removed", Hook: map[string]any{"remove": []string{call}},
 			Line: "remove " + call + "() in " + strings.Join(sites, ", "),
 		}))
@@ -56,34 +56,34 @@ func removals(seen *tune.Observed) (out []offer) {
 	return out
 }
 
-// flags are switches of PyTorch that the program may have set.
-func flags(seen *tune.Observed, gpu bool) []offer {
+// offerFlags are switches of PyTorch that the program may have set.
+func offerFlags(seen *tune.Observed, gpu bool) []offer {
 	return []offer{
-		unless(seen.Anomaly > 0, "it is off", Setting{Knob: "anomaly_detection", From: "on", Value: "off",
+		offerUnless(seen.Anomaly > 0, "it is off", Setting{Knob: "anomaly_detection", From: "on", Value: "off",
 			Hook: map[string]any{"anomaly_off": true}, Line: "torch.autograd.set_detect_anomaly(False)"}),
-		unless(seen.KeepGrads > 0, "gradients are set to None already", Setting{Knob: "set_to_none", From: "False",
+		offerUnless(seen.KeepGrads > 0, "gradients are set to None already", Setting{Knob: "set_to_none", From: "False",
 			Value: "True",
 			Hook:  map[string]any{"set_to_none": true}, Line: "zero_grad(set_to_none=True)"}),
-		unless(seen.Deterministic, "it is off", Setting{Knob: "deterministic", From: "on", Value: "off", Change: Rounding,
+		offerUnless(seen.Deterministic, "it is off", Setting{Knob: "deterministic", From: "on", Value: "off", Change: Rounding,
 			Hook: map[string]any{"deterministic_off": true}, Line: "torch.use_deterministic_algorithms(False)"}),
-		unless(!seen.MKLDNN && !gpu, "it is on, or a GPU computes", Setting{Knob: "mkldnn", From: "off", Value: "on",
+		offerUnless(!seen.MKLDNN && !gpu, "it is on, or a GPU computes", Setting{Knob: "mkldnn", From: "off", Value: "on",
 			Change: Rounding,
 			Hook:   map[string]any{"mkldnn_on": true}, Line: "torch.backends.mkldnn.enabled = True"}),
-		unless(!gpu && seen.Subnormal >= leastSubnormal, "few values are subnormal, or a GPU computes",
+		offerUnless(!gpu && seen.Subnormal >= leastSubnormal, "few values are subnormal, or a GPU computes",
 			Setting{Knob: "flush_denormal", From: "off", Value: "on",
 				Change: Rounding, Hook: map[string]any{"flush_denormal": true}, Line: "torch.set_flush_denormal(True)"}),
-		unless(gpu && !seen.CUDNNBenchmark && seen.Images, "no convolution runs on a GPU, or it is on",
+		offerUnless(gpu && !seen.CUDNNBenchmark && seen.Images, "no convolution runs on a GPU, or it is on",
 			Setting{Knob: "cudnn.benchmark", From: "off", Value: "on",
 				Change: Rounding, Hook: map[string]any{"cudnn_benchmark": true}, Line: "torch.backends.cudnn.benchmark = True"}),
-		unless(gpu && !seen.TF32, "no GPU computes, or it is on", Setting{Knob: "tf32", From: "off", Value: "on",
+		offerUnless(gpu && !seen.TF32, "no GPU computes, or it is on", Setting{Knob: "tf32", From: "off", Value: "on",
 			Change: Rounding,
 			Hook:   map[string]any{"tf32": true}, Line: `torch.set_float32_matmul_precision("high")`}),
 	}
 }
 
-// loaders are the settings of DataLoader. Without workers the bits stay with any number of them, unless a sample or
+// offerLoaders are the settings of DataLoader. Without workers the bits stay with any number of them, unless a sample or
 // the sampler draws random numbers: the losses show that.
-func loaders(seen *tune.Observed, gpu bool, cpus int) (out []offer) {
+func offerLoaders(seen *tune.Observed, gpu bool, cpus int) (out []offer) {
 	var workers int
 	var persistent, pinned bool
 	why := "the program makes no DataLoader"
@@ -103,23 +103,23 @@ func loaders(seen *tune.Observed, gpu bool, cpus int) (out []offer) {
 		if n == 1 && cpus > 1 || n == workers {
 			continue
 		}
-		out = append(out, unless(why == "", why, Setting{Knob: "num_workers", From: from, Value: strconv.Itoa(n),
+		out = append(out, offerUnless(why == "", why, Setting{Knob: "num_workers", From: from, Value: strconv.Itoa(n),
 			Hook: map[string]any{"num_workers": n}, Line: fmt.Sprintf("DataLoader(..., num_workers=%d)", n)}))
 	}
-	epochs := why == "" && workers > 0 && !persistent && restarts(seen) > 0
-	out = append(out, unless(epochs, "no loader with workers begins a second epoch",
+	epochs := why == "" && workers > 0 && !persistent && countRestarts(seen) > 0
+	out = append(out, offerUnless(epochs, "no loader with workers begins a second epoch",
 		Setting{Knob: "persistent_workers", From: "False", Value: "True",
 			Hook: map[string]any{"persistent_workers": true}, Line: "DataLoader(..., persistent_workers=True)  # later epochs are shuffled in another order"}))
-	out = append(out, unless(why == "" && workers > 0, "no DataLoader has workers",
+	out = append(out, offerUnless(why == "" && workers > 0, "no DataLoader has workers",
 		Setting{Knob: "prefetch_factor", From: "2", Value: "8",
 			Hook: map[string]any{"prefetch_factor": 8}, Line: "DataLoader(..., prefetch_factor=8)"}))
-	return append(out, unless(why == "" && gpu && !pinned, "no DataLoader feeds a GPU, or its memory is pinned",
+	return append(out, offerUnless(why == "" && gpu && !pinned, "no DataLoader feeds a GPU, or its memory is pinned",
 		Setting{Knob: "pin_memory", From: "False", Value: "True",
 			Hook: map[string]any{"pin_memory": true}, Line: "DataLoader(..., pin_memory=True)"}))
 }
 
-// restarts counts how often a loader began once more.
-func restarts(seen *tune.Observed) (n int) {
+// countRestarts counts how often a loader began once more.
+func countRestarts(seen *tune.Observed) (n int) {
 	had := map[int]bool{}
 	for _, e := range seen.Epochs {
 		if had[e[0]] {
@@ -130,11 +130,11 @@ func restarts(seen *tune.Observed) (n int) {
 	return n
 }
 
-// threads are fewer threads than the program has: more than the processors only wait for each other, and small
+// offerThreads are fewer threads than the program has: more than the processors only wait for each other, and small
 // operators are faster in one. More threads than the user chose are not offered.
-func threads(seen *tune.Observed, gpu bool, cpus int) (out []offer) {
+func offerThreads(seen *tune.Observed, gpu bool, cpus int) (out []offer) {
 	for _, n := range slices.Compact([]int{1, cpus}) {
-		out = append(out, unless(!gpu && n < seen.Threads, "PyTorch has no more threads than that, or a GPU computes",
+		out = append(out, offerUnless(!gpu && n < seen.Threads, "PyTorch has no more threads than that, or a GPU computes",
 			Setting{
 				Knob: "threads", From: strconv.Itoa(seen.Threads), Value: strconv.Itoa(n), Change: Rounding, Hook: map[string]any{"threads": n},
 				Env: []string{"OMP_NUM_THREADS=" + strconv.Itoa(n)}, Line: fmt.Sprintf("torch.set_num_threads(%d)", n),
@@ -143,7 +143,7 @@ func threads(seen *tune.Observed, gpu bool, cpus int) (out []offer) {
 	return out
 }
 
-func optimizers(seen *tune.Observed) (out []offer) {
+func offerOptimizers(seen *tune.Observed) (out []offer) {
 	for _, impl := range []string{"fused", "foreach"} {
 		from, why := "None", "no optimizer with many tensors has it, or it is on"
 		for _, o := range seen.Optimizers {
@@ -168,17 +168,17 @@ func optimizers(seen *tune.Observed) (out []offer) {
 	return out
 }
 
-func models(seen *tune.Observed, gpu bool) []offer {
+func offerModels(seen *tune.Observed, gpu bool) []offer {
 	names := slices.Compact(slices.Sorted(slices.Values(seen.Modules)))
 	of := strings.Join(names[:min(len(names), 4)], ", ")
 	module := len(names) > 0 && !slices.Contains(names, "OptimizedModule")
 	return []offer{
-		unless(module && gpu && seen.Images, "no images are computed on a GPU", Setting{Knob: "channels_last",
+		offerUnless(module && gpu && seen.Images, "no images are computed on a GPU", Setting{Knob: "channels_last",
 			From: "off", Value: "on", Change: Rounding,
 			Hook: map[string]any{"channels_last": true}, Line: "model.to(memory_format=torch.channels_last)  # " + of}),
-		unless(module && gpu, "no GPU computes", Setting{Knob: "autocast", From: "off", Value: "bfloat16", Change: Rounding,
+		offerUnless(module && gpu, "no GPU computes", Setting{Knob: "autocast", From: "off", Value: "bfloat16", Change: Rounding,
 			Hook: map[string]any{"autocast": true}, Line: "with torch.autocast(\"cuda\", dtype=torch.bfloat16):  # around " + of}),
-		unless(module, "no module with parameters is called, or the program compiles it", Setting{Knob: "compile",
+		offerUnless(module, "no module with parameters is called, or the program compiles it", Setting{Knob: "compile",
 			From: "off", Value: "default", Change: Rounding, Slow: true,
 			Hook: map[string]any{"compile": "default"}, Line: "model.compile()  # " + of}),
 	}

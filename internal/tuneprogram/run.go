@@ -35,8 +35,8 @@ const lossesKept = 64
 // Plan holds the number of steps that a run leaves out and the number that it measures.
 type Plan struct{ Warm, Steps int }
 
-// Runner runs the program once with settings. What the program cannot do is in the run's Failed; an error is what makes
-// every further run pointless.
+// Runner runs the program once with settings. The run's Failed holds a failure of the program; an error makes every
+// further run pointless.
 type Runner interface {
 	Run(ctx context.Context, s Set, p Plan, limit time.Duration) (tune.ProgramRun, error)
 }
@@ -49,6 +49,9 @@ type Command struct {
 	// Whole: the program makes no steps that the hook sees; it runs to its end and the process is timed.
 	Whole bool
 }
+
+// CommandLine is the command line of the unchanged program.
+func (c *Command) CommandLine() []string { return fillPlaceholders(c.Args, c.Start) }
 
 // hookConfig is the content of config.json, which the hook reads.
 type hookConfig struct {
@@ -85,16 +88,16 @@ func (c *Command) Run(ctx context.Context, s Set, p Plan, limit time.Duration) (
 	}
 	defer scratch.Close()
 	out := filepath.Join(scratch.Dir, "result.json")
-	if err := writeHook(scratch.Dir, hookConfig{Settings: s.hook(), Warm: p.Warm, Steps: p.Steps,
+	if err := writeHook(scratch.Dir, hookConfig{Settings: s.hookSettings(), Warm: p.Warm, Steps: p.Steps,
 		Losses: lossesKept, End: true, Out: out}); err != nil {
 		return run, gpuprof.Errorf(nil, "writing the Python hook: %w", err).
 			WithFix("point TMPDIR to a folder that takes files")
 	}
 	words := map[string]string{}
 	maps.Copy(words, c.Start)
-	maps.Copy(words, s.args())
+	maps.Copy(words, s.arguments())
 	spent := child.Spent{}
-	cmd := child.Command{Args: fill(c.Args, words), Limit: limit, Spent: &spent, Env: append(s.env(),
+	cmd := child.Command{Args: fillPlaceholders(c.Args, words), Limit: limit, Spent: &spent, Env: append(s.environment(),
 		"PYTHONPATH="+pythonPath(scratch.Dir))}
 	if c.Folder != nil {
 		cmd.Dir = c.Folder.Dir
@@ -109,12 +112,12 @@ func (c *Command) Run(ctx context.Context, s Set, p Plan, limit time.Duration) (
 		return run, gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w", cmd.Args[0], lacking.Err).
 			WithFix("give its full path, or install it")
 	}
-	c.measured(&run, out, printed, spent, failure(err, said, limit))
+	c.readMeasurement(&run, out, printed, spent, failureText(err, said, limit))
 	return run, nil
 }
 
-// measured takes the figures of a run from what it left: the hook's result, a printed one, or the times of the process.
-func (c *Command) measured(run *tune.ProgramRun, file string, printed []byte, spent child.Spent, failed string) {
+// readMeasurement takes the figures of a run from what it left: the hook's result, a printed one, or the times of the process.
+func (c *Command) readMeasurement(run *tune.ProgramRun, file string, printed []byte, spent child.Spent, failed string) {
 	text, err := outside.ReadFound(file)
 	var h hookResult
 	switch {
@@ -174,9 +177,9 @@ func printedCost(text []byte) (seconds float64, ok bool) {
 	return 0, false
 }
 
-// failure returns the reason why a process failed, with the last line that it wrote to standard error; "" if it did
+// failureText returns the reason why a process failed, with the last line that it wrote to standard error; "" if it did
 // not fail.
-func failure(err error, said string, limit time.Duration) string {
+func failureText(err error, said string, limit time.Duration) string {
 	if err == nil {
 		return ""
 	}

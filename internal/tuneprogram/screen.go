@@ -11,25 +11,26 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// screen compares every setting with the program as it is, pass by pass. Each run with a setting lies between two
-// runs of the program as it is. A setting that is clearly slower, fails or changes the training has no second pass.
-// No figure of the screening is shown before a setting has three pairs: single ones show gains where there are none.
-func (e *engine) screen() error {
+// screenSettings compares every setting with the unchanged program, pass by pass. A run of the unchanged program precedes and
+// follows each run with a setting. A setting that is clearly slower, fails or changes the training has no second
+// pass. The screening shows no figure for a setting with fewer than three pairs: single pairs show gains that do not
+// exist.
+func (e *engine) screenSettings() error {
 	slices.SortStableFunc(e.rows, func(a, b *row) int { return cmp.Compare(btoi(a.Slow), btoi(b.Slow)) })
 	for pass := range passes {
-		live := slices.DeleteFunc(slices.Clone(e.rows), func(r *row) bool { return !r.live() })
+		live := slices.DeleteFunc(slices.Clone(e.rows), func(r *row) bool { return !r.isLive() })
 		if len(live) == 0 {
 			return nil
 		}
-		if pass > 0 && !slices.ContainsFunc(live, func(r *row) bool { return r.gain() > math.Log(promising) }) {
+		if pass > 0 && !slices.ContainsFunc(live, func(r *row) bool { return r.meanGain() > math.Log(promising) }) {
 			return nil
 		}
 		before := e.plain[len(e.plain)-1]
 		for _, r := range live {
-			if !e.fits(1, 1+reserve, Set{r.Setting}) {
+			if !e.fitsBudget(1, 1+e.reservedRuns(), Set{r.Setting}) {
 				continue // a cheaper one may fit
 			}
-			after, err := e.between(r, before)
+			after, err := e.measureBetween(r, before)
 			if err != nil {
 				return err
 			}
@@ -39,6 +40,17 @@ func (e *engine) screen() error {
 	return nil
 }
 
+// reservedRuns is the number of runs that the screening leaves to the confirmation: of one stage, or of the fewest pairs
+// while no setting is promising.
+func (e *engine) reservedRuns() int {
+	for _, r := range e.rows {
+		if r.failed == "" && r.worse == "" && len(r.gains) > 0 && r.meanGain() > math.Log(promising) {
+			return reserve
+		}
+	}
+	return 2 * earlyPairs
+}
+
 func btoi(b bool) int {
 	if b {
 		return 1
@@ -46,28 +58,28 @@ func btoi(b bool) int {
 	return 0
 }
 
-// live: more pairs of it may be worth their time.
-func (r *row) live() bool {
-	return r.failed == "" && r.worse == "" && (len(r.gains) == 0 || r.gain() >= math.Log(hopeless) &&
-		(len(r.gains) == 1 || r.gain() > math.Log(promising)))
+// isLive reports whether more pairs of it may be worth their time.
+func (r *row) isLive() bool {
+	return r.failed == "" && r.worse == "" && (len(r.gains) == 0 || r.meanGain() >= math.Log(hopeless) &&
+		(len(r.gains) == 1 || r.meanGain() > math.Log(promising)))
 }
 
-func (r *row) gain() float64 { return stat.Mean(r.gains, nil) }
+func (r *row) meanGain() float64 { return stat.Mean(r.gains, nil) }
 
-// between runs a setting and then the program as it is, and takes the ratio to the plain runs on both sides.
-func (e *engine) between(r *row, before tune.ProgramRun) (after tune.ProgramRun, err error) {
-	tuned, err := e.run(Set{r.Setting}, "screening")
+// measureBetween runs a setting and then the unchanged program, and computes the ratio to the plain runs on both sides.
+func (e *engine) measureBetween(r *row, before tune.ProgramRun) (after tune.ProgramRun, err error) {
+	tuned, err := e.runProgram(Set{r.Setting}, "screening")
 	if err != nil {
 		return before, err
 	}
 	if tuned.Failed != "" {
 		r.failed = tuned.Failed
-		e.tell(Set{r.Setting}, tuned.Failed)
+		e.reportProgress(Set{r.Setting}, tuned.Failed)
 		return before, nil
 	}
 	if why := e.tookHold(r.Setting, tuned); why != "" {
 		r.failed = why
-		e.tell(Set{r.Setting}, why)
+		e.reportProgress(Set{r.Setting}, why)
 		return before, nil
 	}
 	if after, err = e.plainRun("screening"); err != nil {
@@ -78,11 +90,15 @@ func (e *engine) between(r *row, before tune.ProgramRun) (after tune.ProgramRun,
 	if baseCPU := math.Sqrt(before.CPU) * math.Sqrt(after.CPU); baseCPU > 0 && tuned.CPU > 0 {
 		r.cpu = append(r.cpu, math.Log(tuned.CPU/baseCPU))
 	}
-	return after, e.hold(r, tuned)
+	r.startup = append(r.startup, tuned.StartupS-(before.StartupS+after.StartupS)/2)
+	if tuned.Hook != nil {
+		r.graphs = [2]int{tuned.Hook.Seen.Graphs, tuned.Hook.Seen.GraphBreaks}
+	}
+	return after, e.checkRow(r, tuned)
 }
 
-// hold keeps memory and losses of a run with one setting.
-func (e *engine) hold(r *row, tuned tune.ProgramRun) error {
+// checkRow keeps memory and losses of a run with one setting.
+func (e *engine) checkRow(r *row, tuned tune.ProgramRun) error {
 	if tuned.Memory > 0 {
 		r.memory = append(r.memory, tuned.Memory)
 	}
@@ -90,7 +106,7 @@ func (e *engine) hold(r *row, tuned tune.ProgramRun) error {
 	if err != nil {
 		return err
 	}
-	if r.losses == nil || rank(check) > rank(*r.losses) {
+	if r.losses == nil || rankOf(check) > rankOf(*r.losses) {
 		r.losses = &check
 	}
 	if check.Verdict == tune.Changed && r.Change != Users {
@@ -99,8 +115,8 @@ func (e *engine) hold(r *row, tuned tune.ProgramRun) error {
 	return nil
 }
 
-// rank orders checks by how much they object.
-func rank(c tune.LossCheck) float64 {
+// rankOf orders checks by how much they object.
+func rankOf(c tune.LossCheck) float64 {
 	order := []tune.Same{tune.NotChecked, tune.SameBits, tune.Within, tune.Incomparable, tune.Changed}
 	return float64(slices.Index(order, c.Verdict)) + math.Min(math.Abs(c.Deviation), 1)/2
 }
@@ -112,35 +128,36 @@ func (e *engine) allowedText(c Change) string {
 	return "--max-error"
 }
 
-// sameTraining compares the losses of a run with those of the program as it is. A compiled model draws other random
-// numbers: where its losses differ, one more run draws them as the program does, which is slower and only compares losses.
+// sameTraining compares the losses of a run with those of the unchanged program. A compiled model draws other random
+// numbers: if its losses differ, one more run draws the program's random numbers. That run is slower and serves only
+// to compare losses.
 func (e *engine) sameTraining(s Set, tuned tune.ProgramRun) (tune.LossCheck, error) {
-	check := checkLosses(e.plain[0], tuned, e.own, s.changes(), e.MaxError)
-	if check.Verdict != tune.Changed || !s.compiles() || !e.fits(1, reserve, s) {
+	check := checkLosses(e.plain[0], tuned, e.own, s.mostChange(), e.MaxError)
+	if check.Verdict != tune.Changed || !s.compilesModel() || !e.fitsBudget(1, reserve, s) {
 		return check, nil
 	}
 	drawn := slices.Clone(s)
 	drawn = append(drawn, Setting{Knob: "fallback_random", Value: "on",
 		Hook: map[string]any{"fallback_random": true}, Slow: true})
-	r, err := e.run(drawn, "comparing losses")
+	r, err := e.runProgram(drawn, "comparing losses")
 	if err != nil || r.Failed != "" {
 		return check, err
 	}
-	return checkLosses(e.plain[0], r, e.own, s.changes(), e.MaxError), nil
+	return checkLosses(e.plain[0], r, e.own, s.mostChange(), e.MaxError), nil
 }
 
 // plainRun runs the unchanged program, which must not fail.
 func (e *engine) plainRun(phase string) (tune.ProgramRun, error) {
-	r, err := e.run(nil, phase)
+	r, err := e.runProgram(nil, phase)
 	if err != nil {
 		return r, err
 	}
 	if r.Failed != "" {
-		return r, e.broken(r)
+		return r, e.brokenError(r)
 	}
 	e.plain = append(e.plain, r)
 	if len(e.plain) <= lossRuns {
-		e.own = repeats(e.plain, e.MaxError)
+		e.own = checkRepeats(e.plain, e.MaxError)
 		e.p.Losses = e.own
 	}
 	return r, nil
@@ -165,21 +182,21 @@ func (e *engine) tookHold(s Setting, r tune.ProgramRun) string {
 	return ""
 }
 
-// compare runs two sets in turns until the gain is clear or the pairs are spent; base is the slower guess.
-func (e *engine) compare(base, tuned Set, phase string) (gains []float64, err error) {
+// compareSets runs two sets in turns until the gain is clear or the pairs are spent; base is the slower guess.
+func (e *engine) compareSets(base, tuned Set, phase string) (gains []float64, err error) {
 	for k := range additionPairs {
-		if !e.fits(1, 1+reserve, tuned) {
+		if !e.fitsBudget(1, 1+reserve, tuned) {
 			return gains, nil
 		}
-		p, err := e.turn(base, tuned, k%2 == 1, phase)
+		p, err := e.measureTurn(base, tuned, k%2 == 1, phase)
 		if errors.Is(err, errFailed) {
 			return nil, nil // together they fail
 		}
 		if err != nil {
 			return gains, err
 		}
-		gains = append(gains, p.gain())
-		if better(gains) || k >= 1 && stat.Mean(gains, nil) < 0 {
+		gains = append(gains, p.logGain())
+		if isBetter(gains) || k >= 1 && stat.Mean(gains, nil) < 0 {
 			break
 		}
 	}
@@ -189,8 +206,8 @@ func (e *engine) compare(base, tuned Set, phase string) (gains []float64, err er
 // errFailed is a run with settings that failed; the document has its words.
 var errFailed = errors.New("a run with settings failed")
 
-// turn runs both sides, one after the other.
-func (e *engine) turn(base, tuned Set, tunedFirst bool, phase string) (p pair, err error) {
+// measureTurn runs both sides, one after the other.
+func (e *engine) measureTurn(base, tuned Set, tunedFirst bool, phase string) (p pair, err error) {
 	p.tunedFirst = tunedFirst
 	order := []Set{base, tuned}
 	if tunedFirst {
@@ -201,13 +218,13 @@ func (e *engine) turn(base, tuned Set, tunedFirst bool, phase string) (p pair, e
 		if len(s) == 0 {
 			r, err = e.plainRun(phase)
 		} else {
-			r, err = e.run(s, phase)
+			r, err = e.runProgram(s, phase)
 		}
 		if err != nil {
 			return p, err
 		}
 		if r.Failed != "" {
-			e.tell(s, r.Failed)
+			e.reportProgress(s, r.Failed)
 			return p, errFailed
 		}
 		if s.Key() == tuned.Key() {

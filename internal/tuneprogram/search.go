@@ -32,8 +32,11 @@ type Options struct {
 	Now      func() time.Time
 	Save     func(*tune.Result) error // after every run
 	Progress func(Progress)
+	// Findings records the program once and returns the findings of the recording; nil: none.
+	Findings func(ctx context.Context) ([]Finding, error)
 	Resume   *tune.Result // an earlier search of the same program, whose runs are taken over
-	// Whole is told that the program makes no steps that the hook sees: its runs are timed whole from then on.
+	// Whole is called if the program makes no steps that the hook can see: from then on its runs are timed as a
+	// whole.
 	Whole func()
 }
 
@@ -48,8 +51,8 @@ type Progress struct {
 // The search in numbers.
 const (
 	probeWarm, probeSteps = 4, 8
-	leastWarm             = 8
-	leastSteps, mostSteps = 20, 400
+	leastWarm, mostWarm   = 4, 8 // steps that are left out, as many as take a second
+	leastSteps, mostSteps = 8, 400
 	window                = 1500 * time.Millisecond // of measured steps
 	mostEpoch             = 400                     // steps of an epoch that is measured whole
 	plainRuns             = 2
@@ -76,6 +79,7 @@ type engine struct {
 	plain  []tune.ProgramRun // of the program as it is, with the plan
 	own    tune.LossCheck
 	rows   []*row
+	found  []Finding                // of the recording
 	times  map[string]time.Duration // of one run, by the key of its settings
 }
 
@@ -88,10 +92,21 @@ type row struct {
 	losses *tune.LossCheck
 	failed string
 	worse  string // why it is refused
+	// startup has the seconds before the first step beyond the unchanged program's, graphs the graphs and graph breaks
+	// of a compiled model.
+	startup []float64
+	graphs  [2]int
 }
 
-// Run searches, and returns what is known so far with the error that ended it.
+// Run searches. With an error that ended the search it returns the results so far.
 func Run(ctx context.Context, o Options) (*tune.Result, error) {
+	e := newEngine(ctx, o)
+	err := e.runSearch()
+	return e.finishResult(err), err
+}
+
+// newEngine is a search that has not begun, with an empty document.
+func newEngine(ctx context.Context, o Options) *engine {
 	e := &engine{Options: o, ctx: ctx, began: o.Now(), times: map[string]time.Duration{}}
 	e.p = &tune.Program{Command: document.MaskCommand(o.Command), CPUs: o.CPUs, Copied: o.Copied,
 		Metric: tune.PerStep, Patch: []string{}, Left: []tune.LeftOut{}, Runs: []tune.ProgramRun{}}
@@ -102,39 +117,40 @@ func Run(ctx context.Context, o Options) (*tune.Result, error) {
 	}
 	if o.Resume != nil {
 		e.replay, e.before, e.out.Started = o.Resume.Program.Runs, time.Duration(o.Resume.SpentS*float64(time.Second)), o.Resume.Started
+		e.found = earlierFindings(o.Resume.Program.Findings)
 	}
-	err := e.search()
-	return e.finish(err), err
+	return e
 }
 
-func (e *engine) search() error {
-	if err := e.prepare(); err != nil {
+func (e *engine) runSearch() error {
+	if err := e.prepareSearch(); err != nil {
 		return err
 	}
-	if err := e.screen(); err != nil {
+	e.askFindings()
+	if err := e.screenSettings(); err != nil {
 		return err
 	}
-	best, err := e.combine()
+	best, err := e.combineSettings()
 	if err != nil {
 		return err
 	}
-	return e.decide(best)
+	return e.decideSet(best)
 }
 
-// run makes one run, or takes it from the search that is resumed.
-func (e *engine) run(s Set, phase string) (tune.ProgramRun, error) {
+// runProgram makes one run, or takes it from the search that is resumed.
+func (e *engine) runProgram(s Set, phase string) (tune.ProgramRun, error) {
 	if err := e.ctx.Err(); err != nil {
 		return tune.ProgramRun{}, err
 	}
 	var r tune.ProgramRun
-	if next, ok := e.replayed(s); ok {
+	if next, ok := e.replayRun(s); ok {
 		r = next
 	} else {
 		if e.Progress != nil {
-			e.Progress(Progress{Phase: phase, Note: s.Key(), Spent: e.spent(), Left: e.Budget - e.spent()})
+			e.Progress(Progress{Phase: phase, Note: s.Key(), Spent: e.timeSpent(), Left: e.Budget - e.timeSpent()})
 		}
 		var err error
-		if r, err = e.Runner.Run(e.ctx, s, e.plan, e.limit(s)); err != nil {
+		if r, err = e.Runner.Run(e.ctx, s, e.plan, e.timeLimit(s)); err != nil {
 			return r, err
 		}
 		e.perSample(&r)
@@ -145,7 +161,7 @@ func (e *engine) run(s Set, phase string) (tune.ProgramRun, error) {
 		took = (before + took) / 2
 	}
 	e.times[r.Key] = took
-	e.out.SpentS = e.spent().Seconds()
+	e.out.SpentS = e.timeSpent().Seconds()
 	if e.Save == nil {
 		return r, nil
 	}
@@ -153,7 +169,7 @@ func (e *engine) run(s Set, phase string) (tune.ProgramRun, error) {
 	return r, e.Save(e.out)
 }
 
-// perSample makes the cost of a run with another batch that of as many samples as the program's own batch has.
+// perSample scales the cost of a run with another batch size to the number of samples in the program's own batch.
 func (e *engine) perSample(r *tune.ProgramRun) {
 	if len(e.plain) == 0 || r.Hook == nil || e.plain[0].Hook == nil {
 		return
@@ -164,8 +180,8 @@ func (e *engine) perSample(r *tune.ProgramRun) {
 	}
 }
 
-// replayed is the next run of the search that is resumed, if it is the one that is needed now.
-func (e *engine) replayed(s Set) (tune.ProgramRun, bool) {
+// replayRun is the next run of the search that is resumed, if it is the one that is needed now.
+func (e *engine) replayRun(s Set) (tune.ProgramRun, bool) {
 	n := len(e.p.Runs)
 	if n >= len(e.replay) || e.replay[n].Key != s.Key() || e.replay[n].Plan != [2]int{e.plan.Warm, e.plan.Steps} {
 		e.replay = nil // another way was taken: the rest belongs to the old one
@@ -174,40 +190,40 @@ func (e *engine) replayed(s Set) (tune.ProgramRun, bool) {
 	return e.replay[n], true
 }
 
-func (e *engine) spent() time.Duration { return e.before + e.Now().Sub(e.began) }
+func (e *engine) timeSpent() time.Duration { return e.before + e.Now().Sub(e.began) }
 
-// limit returns the longest time for one run.
-func (e *engine) limit(s Set) time.Duration {
+// timeLimit returns the longest time for one run.
+func (e *engine) timeLimit(s Set) time.Duration {
 	plain, known := e.times[""]
 	if !known {
 		return max(e.Budget, longerThan)
 	}
 	most := 5*plain + longerThan
-	if s.slow() {
+	if s.isSlow() {
 		most += 4 * longerThan
 	}
 	return most
 }
 
-// fits says that runs with these settings, and as many other ones of the program as it is, end within the budget.
-// Runs of the search that is resumed cost nothing.
-func (e *engine) fits(runs, others int, s Set) bool {
+// fitsBudget reports whether runs with these settings, and others runs of the unchanged program, end within the budget.
+// Runs of the resumed search cost nothing.
+func (e *engine) fitsBudget(runs, others int, s Set) bool {
 	if len(e.p.Runs)+runs+others <= len(e.replay) {
 		return true
 	}
 	one, known := e.times[s.Key()]
 	if !known {
-		if one = e.times[""]; s.slow() {
+		if one = e.times[""]; s.isSlow() {
 			one += slowRun
 		}
 	}
-	return e.spent()+time.Duration(runs)*one+time.Duration(others)*e.times[""] <= e.Budget
+	return e.timeSpent()+time.Duration(runs)*one+time.Duration(others)*e.times[""] <= e.Budget
 }
 
-// prepare finds out what the program does, how many steps to measure, and whether its training repeats.
-func (e *engine) prepare() error {
+// prepareSearch finds out what the program does, how many steps to measure, and whether its training repeats.
+func (e *engine) prepareSearch() error {
 	e.plan = Plan{probeWarm, probeSteps}
-	probe, err := e.run(nil, "probe")
+	probe, err := e.runProgram(nil, "probe")
 	if err != nil {
 		return err
 	}
@@ -215,35 +231,38 @@ func (e *engine) prepare() error {
 		return e.prepareWhole(probe)
 	}
 	if probe.Failed != "" {
-		return e.broken(probe)
+		return e.brokenError(probe)
 	}
-	e.replan(probe)
+	e.shortenPlan(probe)
 	for len(e.plain) < plainRuns {
 		r, err := e.plainRun("the program as it is")
 		if err != nil {
 			return err
 		}
-		if e.replan(r) { // it showed an epoch, or its end
+		if e.shortenPlan(r) { // it showed an epoch, or its end
 			e.plain = nil
 		}
 	}
 	h := e.plain[0].Hook
 	e.p.Device, e.p.Threads = h.Device, h.Seen.Threads
-	e.describe()
-	for _, o := range offers(h, e.CPUs) {
+	e.describeProgram()
+	for _, o := range listOffers(h, e.CPUs) {
 		if o.without != "" {
 			e.p.Left = append(e.p.Left, tune.LeftOut{Setting: o.Name(), Reason: o.without})
 			continue
 		}
-		e.offer(o.Setting)
+		e.addOffer(o.Setting)
 	}
 	return e.offerTries()
 }
 
+// wholeSettings names the whole table, where none of its settings applies.
+const wholeSettings = "settings of PyTorch"
+
 // prepareWhole is for programs whose steps the hook does not see.
 func (e *engine) prepareWhole(probe tune.ProgramRun) error {
 	if probe.Failed != "" {
-		return e.broken(probe)
+		return e.brokenError(probe)
 	}
 	if e.Whole != nil {
 		e.Whole()
@@ -254,30 +273,30 @@ func (e *engine) prepareWhole(probe tune.ProgramRun) error {
 			return err
 		}
 	}
-	e.describe()
-	e.p.Left = append(e.p.Left, tune.LeftOut{Setting: "settings of PyTorch",
+	e.describeProgram()
+	e.p.Left = append(e.p.Left, tune.LeftOut{Setting: wholeSettings,
 		Reason: "no step of an optimizer of PyTorch was seen: only --try applies"})
 	return e.offerTries()
 }
 
 func (e *engine) offerTries() error {
 	for _, t := range e.Tries {
-		for _, s := range t.settings(e.Getenv) {
-			e.offer(s)
+		for _, s := range t.listSettings(e.Getenv) {
+			e.addOffer(s)
 		}
 	}
 	for _, name := range e.Only {
-		if !slices.ContainsFunc(e.rows, func(r *row) bool { return named(r.Setting, name) }) {
+		if !slices.ContainsFunc(e.rows, func(r *row) bool { return isNamed(r.Setting, name) }) {
 			return gpuprof.Errorf(gpuprof.ErrUsage,
 				"choosing settings with --only %s: none of that name applies to this program", name).
-				WithFix("its settings are %s", strings.Join(e.names(), ", "))
+				WithFix("its settings are %s", strings.Join(e.tryNames(), ", "))
 		}
 	}
 	return nil
 }
 
-// names are the settings that apply, and those that were left out.
-func (e *engine) names() (out []string) {
+// tryNames are the settings that apply, and those that were left out.
+func (e *engine) tryNames() (out []string) {
 	for _, r := range e.rows {
 		out = append(out, r.Name())
 	}
@@ -287,11 +306,11 @@ func (e *engine) names() (out []string) {
 	return out
 }
 
-func named(s Setting, name string) bool { return s.Knob == name || s.Name() == name }
+func isNamed(s Setting, name string) bool { return s.Knob == name || s.Name() == name }
 
-// offer takes a setting into the search, unless the user leaves it out.
-func (e *engine) offer(s Setting) {
-	is := func(name string) bool { return named(s, name) }
+// addOffer takes a setting into the search, unless the user leaves it out.
+func (e *engine) addOffer(s Setting) {
+	is := func(name string) bool { return isNamed(s, name) }
 	switch {
 	case len(e.Only) > 0 && !slices.ContainsFunc(e.Only, is):
 		e.p.Left = append(e.p.Left, tune.LeftOut{Setting: s.Name(), Reason: "--only does not name it"})
@@ -302,8 +321,8 @@ func (e *engine) offer(s Setting) {
 	}
 }
 
-// broken returns the error for a program that fails without settings.
-func (e *engine) broken(r tune.ProgramRun) error {
+// brokenError returns the error for a program that fails without settings.
+func (e *engine) brokenError(r tune.ProgramRun) error {
 	fix := "run it by itself to see why"
 	if e.Copied {
 		fix += "; it ran in a copy of the working folder, and --in-place runs it in the folder itself"
@@ -311,59 +330,17 @@ func (e *engine) broken(r tune.ProgramRun) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "running the program as it is: %s", r.Failed).WithFix("%s", fix)
 }
 
-// replan chooses the steps to measure from a run, and reports whether the plan changed.
-func (e *engine) replan(r tune.ProgramRun) bool {
-	was := e.plan
-	h := r.Hook
-	probed := was == Plan{probeWarm, probeSteps}
-	if h.Ended && h.Steps > 0 && h.Steps <= was.Steps { // it has no more
-		if e.Steps == 0 || h.Steps < e.Steps {
-			e.plan = Plan{was.Warm, h.Steps}
-		}
-		return e.plan != was
-	}
-	if probed {
-		steps := e.Steps
-		if steps == 0 {
-			steps = min(max(int(math.Ceil(window.Seconds()/r.Cost)), leastSteps), mostSteps)
-		}
-		e.plan = Plan{leastWarm, steps}
-	}
-	if epoch := epochOf(&h.Seen); e.Steps == 0 && epoch > 1 && epoch <= mostEpoch && (probed || e.p.Epoch == 0) {
-		// A part of an epoch would leave out, or count twice, what its workers do at its start.
-		e.p.Epoch = epoch
-		up := func(n int) int { return (n + epoch - 1) / epoch * epoch }
-		e.plan = Plan{up(e.plan.Warm), up(e.plan.Steps)}
-	}
-	return e.plan != was
-}
-
-// epochOf returns the number of steps between two starts of the loader that starts most often; 0 unknown.
-func epochOf(seen *tune.Observed) int {
-	starts := map[int][]int{}
-	for _, at := range seen.Epochs {
-		starts[at[0]] = append(starts[at[0]], at[1])
-	}
-	steps := 0
-	for _, at := range starts {
-		if n := len(at); n >= 2 {
-			steps = max(steps, at[n-1]-at[n-2])
-		}
-	}
-	return steps
-}
-
-// describe writes the properties of the unchanged program into the document.
-func (e *engine) describe() {
-	e.own = repeats(e.plain, e.MaxError)
+// describeProgram writes the properties of the unchanged program into the document.
+func (e *engine) describeProgram() {
+	e.own = checkRepeats(e.plain, e.MaxError)
 	e.p.Losses, e.p.Warm, e.p.Steps = e.own, e.plan.Warm, e.plan.Steps
 	costs := []float64{e.plain[0].Cost, e.plain[1].Cost}
 	e.p.Noise = max(costs[0], costs[1])/min(costs[0], costs[1]) - 1
-	e.defaultPoint()
+	e.setDefault()
 }
 
-// defaultPoint records the cost of the unchanged program, over all its runs.
-func (e *engine) defaultPoint() {
+// setDefault records the cost of the unchanged program, over all its runs.
+func (e *engine) setDefault() {
 	var logs []float64
 	for _, r := range e.plain {
 		logs = append(logs, -math.Log(r.Cost))
@@ -371,7 +348,7 @@ func (e *engine) defaultPoint() {
 	if len(logs) == 0 {
 		return
 	}
-	perS, ci := estimate(logs)
+	perS, ci := estimateRatio(logs)
 	e.out.Unit = "steps/s"
 	if e.p.Metric != tune.PerStep {
 		e.out.Unit = "runs/s"
@@ -382,8 +359,8 @@ func (e *engine) defaultPoint() {
 // errStarved ends a part of the search for which the budget is too short.
 var errStarved = errors.New("the budget is too short")
 
-// tell records a run's failure in the document.
-func (e *engine) tell(s Set, failed string) {
+// reportProgress adds a run's failure to the document.
+func (e *engine) reportProgress(s Set, failed string) {
 	e.out.Failed = append(e.out.Failed, tune.Failure{Knobs: s.Knobs(), Error: failed})
 }
 

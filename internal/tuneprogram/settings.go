@@ -65,15 +65,15 @@ func (s Set) Lines() (out []string) {
 	return out
 }
 
-// with is the set and one more setting, in place of another value of the same knob.
-func (s Set) with(one Setting) Set { return append(s.without(one.Knob), one) }
+// addSetting is the set and one more setting, in place of another value of the same knob.
+func (s Set) addSetting(one Setting) Set { return append(s.dropKnob(one.Knob), one) }
 
-func (s Set) without(knob string) Set {
+func (s Set) dropKnob(knob string) Set {
 	return slices.DeleteFunc(slices.Clone(s), func(has Setting) bool { return has.Knob == knob })
 }
 
-// hook merges the hook's keys; lists are joined.
-func (s Set) hook() map[string]any {
+// hookSettings merges the hook's keys; lists are joined.
+func (s Set) hookSettings() map[string]any {
 	out := map[string]any{}
 	for _, one := range s {
 		for k, v := range one.Hook {
@@ -87,14 +87,14 @@ func (s Set) hook() map[string]any {
 	return out
 }
 
-func (s Set) env() (out []string) {
+func (s Set) environment() (out []string) {
 	for _, one := range s {
 		out = append(out, one.Env...)
 	}
 	return out
 }
 
-func (s Set) args() map[string]string {
+func (s Set) arguments() map[string]string {
 	out := map[string]string{}
 	for _, one := range s {
 		maps.Copy(out, one.Args)
@@ -102,15 +102,15 @@ func (s Set) args() map[string]string {
 	return out
 }
 
-// changes is the most that any of the settings may do to the numbers.
-func (s Set) changes() (most Change) {
+// mostChange is the most that any of the settings may do to the numbers.
+func (s Set) mostChange() (most Change) {
 	for _, one := range s {
 		most = max(most, one.Change)
 	}
 	return most
 }
 
-func (s Set) slow() bool { return slices.ContainsFunc(s, func(one Setting) bool { return one.Slow }) }
+func (s Set) isSlow() bool { return slices.ContainsFunc(s, func(one Setting) bool { return one.Slow }) }
 
-// compiles: the model is compiled, with random numbers of its own.
-func (s Set) compiles() bool { return s.hook()["compile"] != nil }
+// compilesModel reports whether the model is compiled, which gives it random numbers of its own.
+func (s Set) compilesModel() bool { return s.hookSettings()["compile"] != nil }

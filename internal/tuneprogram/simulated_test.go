@@ -60,16 +60,16 @@ func (m *machine) Run(ctx context.Context, s Set, p Plan, _ time.Duration) (tune
 
 // search searches on a machine.
 func (m *machine) search(ctx context.Context, seed uint64, budget time.Duration, resume *tune.Result) (*tune.Result, error) {
-	m.random, m.now = rand.New(rand.NewPCG(seed, 1)), time.Unix(0, 0)
-	return Run(ctx, Options{Runner: m, Command: []string{"python", "train.py"}, MaxError: 0.01, Budget: budget, CPUs: 2, Getenv: func(string) string { return "" },
-		Now: func() time.Time { return m.now }, Resume: resume})
+	o := m.searchOptions(seed, budget)
+	o.Resume = resume
+	return Run(ctx, o)
 }
 
 func recommended(r *tune.Result) string {
 	if r.Recommended == nil {
 		return ""
 	}
-	return words(r.Recommended.Knobs)
+	return settingWords(r.Recommended.Knobs)
 }
 
 // TestNothingToFind: where no setting has an effect, none is recommended. A wrong confirmation has a chance of about 5 %

@@ -32,7 +32,7 @@ func TestParseTry(t *testing.T) {
 			t.Errorf("%s: %v, %v", c.text, got.Values, err)
 		}
 	}
-	got := fill(command, map[string]string{"batch": "--batch-size 64", "dir": "a b"})
+	got := fillPlaceholders(command, map[string]string{"batch": "--batch-size 64", "dir": "a b"})
 	if want := []string{"python", "train.py", "--batch-size", "64", "--out=a b"}; !slices.Equal(got, want) {
 		t.Errorf("filled %q, want %q", got, want)
 	}
@@ -64,7 +64,7 @@ func TestLosses(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", c.name, got, c.want)
 		}
 	}
-	if got := repeats([]tune.ProgramRun{plain, run("0x1.8p+00", "0x1p-01")}, 0.01); got.Verdict != tune.Incomparable || got.Deviation != 0.5 {
+	if got := checkRepeats([]tune.ProgramRun{plain, run("0x1.8p+00", "0x1p-01")}, 0.01); got.Verdict != tune.Incomparable || got.Deviation != 0.5 {
 		t.Errorf("an unseeded program: %+v", got)
 	}
 }
@@ -94,7 +94,7 @@ func TestOffers(t *testing.T) {
 			"autocast=bfloat16 channels_last=on compile=default cudnn.benchmark=on num_workers=4 pin_memory=True prefetch_factor=8 tf32=on torch.cuda.synchronize=removed"},
 	} {
 		var got []string
-		for _, o := range offers(&c.h, 4) {
+		for _, o := range listOffers(&c.h, 4) {
 			if o.without == "" {
 				got = append(got, o.Name())
 				if o.Line == "" {
@@ -111,10 +111,10 @@ func TestOffers(t *testing.T) {
 
 func TestSet(t *testing.T) {
 	s := Set{{Knob: "a", Value: "1", Hook: map[string]any{"remove": []string{"x"}}}, {Knob: "b", Value: "2", Hook: map[string]any{"remove": []string{"y"}}, Env: []string{"E=1"}, Change: Rounding}}
-	if got := s.hook()["remove"]; !slices.Equal(got.([]string), []string{"x", "y"}) {
+	if got := s.hookSettings()["remove"]; !slices.Equal(got.([]string), []string{"x", "y"}) {
 		t.Errorf("both calls are removed: %v", got)
 	}
-	if s.Key() != "a=1 b=2" || s.changes() != Rounding || len(s.with(Setting{Knob: "a", Value: "3"})) != 2 {
+	if s.Key() != "a=1 b=2" || s.mostChange() != Rounding || len(s.addSetting(Setting{Knob: "a", Value: "3"})) != 2 {
 		t.Errorf("key %s", s.Key())
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Try is a setting of the user's own: values of an environment variable, or words in place of {Name} in the
-// command, of which the first are those of the program as it is.
+// Try is a setting of the user's own: values of an environment variable, or words that replace {Name} in the command.
+// The first value belongs to the unchanged program.
 type Try struct {
 	Name     string
 	Values   []string
@@ -47,16 +47,16 @@ func ParseTry(text string, command []string) (Try, error) {
 	return t, nil
 }
 
-// start returns the words of the unchanged program.
-func (t Try) start() map[string]string {
+// startValues returns the words of the unchanged program.
+func (t Try) startValues() map[string]string {
 	if !t.Argument {
 		return nil
 	}
 	return map[string]string{t.Name: t.Values[0]}
 }
 
-// settings are the values to compare with the start; getenv gives a variable's value of today.
-func (t Try) settings(getenv func(string) string) (out []Setting) {
+// listSettings are the values to compare with the start; getenv gives a variable's value of today.
+func (t Try) listSettings(getenv func(string) string) (out []Setting) {
 	if t.Argument {
 		for _, v := range t.Values[1:] {
 			out = append(out, Setting{Knob: t.Name, From: t.Values[0], Value: v, Args: map[string]string{t.Name: v},
@@ -74,8 +74,8 @@ func (t Try) settings(getenv func(string) string) (out []Setting) {
 	return out
 }
 
-// fill puts words in place of {NAME}: as many arguments as they are where {NAME} stands alone.
-func fill(command []string, words map[string]string) (out []string) {
+// fillPlaceholders replaces {NAME} with its words: an argument that is only {NAME} becomes one argument per word.
+func fillPlaceholders(command []string, words map[string]string) (out []string) {
 	for _, arg := range command {
 		alone, is := words[strings.TrimSuffix(strings.TrimPrefix(arg, "{"), "}")]
 		if is && strings.HasPrefix(arg, "{") && strings.HasSuffix(arg, "}") {

@@ -10,8 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// A build that cannot ask NVML says why, and everything that asks it goes on
-// without an answer.
+// A build that cannot ask NVML gives the reason, and all callers continue without an answer.
 func TestUnable(t *testing.T) {
 	lib, err := Open()
 	if lib != nil || !errors.Is(err, gpuprof.ErrDevice) || !strings.HasPrefix(err.Error(), "this ") {

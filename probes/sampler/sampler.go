@@ -49,7 +49,7 @@ func Start(ctx context.Context, every time.Duration, quantities []Quantity) *Sam
 	}
 	s.sample()
 	ctx, s.stop = context.WithCancel(ctx)
-	go s.loop(ctx, max(every, time.Millisecond))
+	go s.runLoop(ctx, max(every, time.Millisecond))
 	return s
 }
 
@@ -65,7 +65,7 @@ func (s *Sampler) setPaused(v bool) {
 	s.reading.Unlock()
 }
 
-func (s *Sampler) loop(ctx context.Context, interval time.Duration) {
+func (s *Sampler) runLoop(ctx context.Context, interval time.Duration) {
 	defer close(s.done)
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -76,7 +76,7 @@ func (s *Sampler) loop(ctx context.Context, interval time.Duration) {
 		case <-tick.C:
 		}
 		if len(s.times) == Capacity {
-			s.thin()
+			s.thinSamples()
 			interval *= 2
 			tick.Reset(interval)
 		}
@@ -107,8 +107,8 @@ func (s *Sampler) sample() {
 	}
 }
 
-// thin keeps every second reading, in place.
-func (s *Sampler) thin() {
+// thinSamples keeps every second reading, in place.
+func (s *Sampler) thinSamples() {
 	half := len(s.times) / 2
 	for i := range half {
 		s.times[i] = s.times[2*i]

@@ -57,7 +57,7 @@ func TestThins(t *testing.T) {
 	for len(s.times) < Capacity {
 		s.sample()
 	}
-	s.thin()
+	s.thinSamples()
 	tr := s.Stop()["n"]
 	if len(tr.Value) != Capacity/2+1 || cap(tr.Value) != Capacity || len(tr.TimeS) != len(tr.Value) {
 		t.Fatalf("%d values with room for %d at %d times", len(tr.Value), cap(tr.Value), len(tr.TimeS))

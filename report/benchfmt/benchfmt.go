@@ -96,7 +96,7 @@ func medianOf(s *gpuprof.Series, p int) (v float64, ok bool) {
 		return 0, false
 	}
 	v = stats.Medians(s.Runs[p])[0]
-	return v, view.Finite(v)
+	return v, gpuprof.IsFinite(v)
 }
 
 func newResult(r *gpuprof.Run, stage string, iters int) *benchfmt.Result {
@@ -123,7 +123,7 @@ func stepResult(r *gpuprof.Run, p, n int) *benchfmt.Result {
 		add(float64(r.PeakMemory), "peak-B")
 	}
 	for _, c := range []string{"launches", "sync_points", "bytes_h2d_pageable", "allocations"} {
-		if v, ok := r.Counters[c]; ok && view.Finite(v) {
+		if v, ok := r.Counters[c]; ok && gpuprof.IsFinite(v) {
 			add(v, strings.ReplaceAll(c, "_", "-")+"/op")
 		}
 	}

@@ -38,7 +38,7 @@ func Analysis(a *analyze.Analysis) *Document {
 	return d
 }
 
-// stepSentence is the length of the step with its range, or of the recording.
+// stepSentence gives the mean step with its range, or the length of the recording if it has no steps.
 func stepSentence(a *analyze.Analysis) string {
 	s := &a.Step
 	switch s.Count {

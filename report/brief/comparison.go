@@ -6,7 +6,6 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/report/internal/verdict"
-	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
 // Comparison trims what compare and gate found: the verdict, the metrics that failed first, and the findings.
@@ -51,7 +50,7 @@ func failedOf(c *compare.Comparison) []string {
 func metricOf(m *compare.MetricResult) Metric {
 	out := Metric{Name: cutText(m.Name, placeText), Unit: m.Unit, Old: &m.Old, New: &m.New, Ratio: &m.Ratio, Interval: m.CI95,
 		Verdict: string(m.Verdict), Reason: cutText(m.Reason, longText)}
-	if view.Finite(float64(m.MDE)) {
+	if gpuprof.IsFinite(float64(m.MDE)) {
 		out.MDE = &m.MDE
 	}
 	return out

@@ -61,7 +61,7 @@ func Health(r *health.Report) *Document {
 
 func offText(o *health.Off) string {
 	text := view.SI(float64(o.Value), o.Unit)
-	if view.Finite(float64(o.Expected)) {
+	if gpuprof.IsFinite(float64(o.Expected)) {
 		text += ", expected " + view.SI(float64(o.Expected), o.Unit) + " by " + o.Against
 	}
 	return text

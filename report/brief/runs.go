@@ -92,7 +92,7 @@ func runSentence(r *gpuprof.Run) string {
 	}
 	if s := view.Usable(r.Step); s != nil {
 		what += fmt.Sprintf(", median step %s", gpuprof.FormatSeconds(s.Median))
-		if view.Finite(s.CI95[0]) && view.Finite(s.CI95[1]) {
+		if gpuprof.IsFinite(s.CI95[0]) && gpuprof.IsFinite(s.CI95[1]) {
 			what += fmt.Sprintf(" (95 %% interval %s to %s)", gpuprof.FormatSeconds(s.CI95[0]), gpuprof.FormatSeconds(s.CI95[1]))
 		}
 	}

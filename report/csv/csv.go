@@ -91,7 +91,7 @@ func (t *rows) addRequests(q *loadtest.Requests) {
 		t.addRow("", p.Metric(), formatNumber(p.S), "s", low, high, strconv.FormatInt(q.Latency.Count, 10), processes)
 	}
 	row := func(metric, unit string, v float64) {
-		if view.Finite(v) {
+		if gpuprof.IsFinite(v) {
 			t.addRow("", metric, formatNumber(v), unit, "", "", strconv.FormatInt(all.Scheduled, 10), processes)
 		}
 	}
@@ -122,14 +122,14 @@ func (t *rows) addSeries(stage, metric, unit string, s *gpuprof.Series) {
 		return
 	}
 	var low, high string
-	if view.Finite(s.CI95[0]) && view.Finite(s.CI95[1]) && s.CI95 != [2]float64{} {
+	if gpuprof.IsFinite(s.CI95[0]) && gpuprof.IsFinite(s.CI95[1]) && s.CI95 != [2]float64{} {
 		low, high = formatNumber(s.CI95[0]), formatNumber(s.CI95[1])
 	}
 	t.addRow(stage, metric, formatNumber(s.Median), unit, low, high, strconv.Itoa(s.N()), strconv.Itoa(view.Processes(s)))
 }
 
 func (t *rows) addValue(stage, metric, unit string, v float64) {
-	if view.Finite(v) {
+	if gpuprof.IsFinite(v) {
 		t.addRow(stage, metric, formatNumber(v), unit, "", "", "", "")
 	}
 }

@@ -11,7 +11,7 @@ import (
 // mostChances limits the commits with a tooltip each.
 const mostChances = 400
 
-// Chances is the posterior over the commits of a search, over what was measured of them.
+// Chances draws the probability of each commit of a search above the commits' measured changes.
 func Chances(s *bisect.Search) *Figure {
 	f := &Figure{ID: "posterior", Title: "Probability that a commit is the cause", Desc: "The probability of each commit, and the change of the measured ones against the first.", Tool: s.Tool.Version, Subject: "bisect " + view.Cut(s.Range, 60)}
 	f.Context = []string{view.Cut(s.Machine, 60)}
@@ -60,7 +60,7 @@ func levelPanel(s *bisect.Search) (Panel, bool) {
 	p := Panel{Height: 150, X: commitAxis(s), Y: Axis{Unit: 0.01, Label: "change against GOOD (%)"}}
 	widen := func(values ...gpuprof.Number) {
 		for _, v := range values {
-			if view.Finite(float64(v)) {
+			if gpuprof.IsFinite(float64(v)) {
 				p.Y.Min, p.Y.Max = min(p.Y.Min, float64(v)), max(p.Y.Max, float64(v))
 			}
 		}
@@ -68,12 +68,12 @@ func levelPanel(s *bisect.Search) (Panel, bool) {
 	whole := s.Whole()
 	widen(whole.Ratio)
 	for _, m := range s.Measured() {
-		if m.Against > 0 || !view.Finite(float64(m.Ratio)) {
+		if m.Against > 0 || !gpuprof.IsFinite(float64(m.Ratio)) {
 			continue
 		}
 		widen(m.Ratio, m.CI95[0], m.CI95[1])
 		at := float64(m.Commit)
-		if view.Finite(float64(m.CI95[0])) {
+		if gpuprof.IsFinite(float64(m.CI95[0])) {
 			p.Marks = append(p.Marks, Mark{Kind: Range, X0: at, X1: at, Y0: float64(m.CI95[0]), Y1: float64(m.CI95[1]), Tone: Ink})
 		}
 		p.Marks = append(p.Marks, Mark{Kind: Dot, X0: at, Y0: float64(m.Ratio), Tone: "t1", Tip: fmt.Sprintf("%d, %s: %s in %s", m.Commit, s.At(m.Commit).Short(), view.Change(float64(m.Ratio)), gpuprof.Plural(m.Quartets, "quartet"))})

@@ -45,7 +45,7 @@ func sideName(c *compare.Comparison, name string) string {
 func Waterfall(c *compare.Comparison) *Figure {
 	f := newComparisonFigure("waterfall", "Change of the step", "A bar for each stage: how much it made the step longer or shorter.", c)
 	a := c.Attribution
-	if len(c.Causes) == 0 || a == nil || !view.Finite(float64(a.New-a.Old)) {
+	if len(c.Causes) == 0 || a == nil || !gpuprof.IsFinite(float64(a.New-a.Old)) {
 		return f.setLacking("the change of the step was not attributed to stages, because it is too small or only one side has stages")
 	}
 	rest := float64(a.Rest)
@@ -53,7 +53,7 @@ func Waterfall(c *compare.Comparison) *Figure {
 	for _, cause := range c.Causes {
 		d := float64(cause.Change)
 		switch {
-		case !view.Finite(d) || d == 0:
+		case !gpuprof.IsFinite(d) || d == 0:
 		case len(falls) == maxRows-3:
 			rest += d
 		default:
@@ -81,7 +81,7 @@ type fall struct {
 
 // addFalls draws a waterfall from one time to another: the bars in the order given, and their remainder as "the rest".
 func (f *Figure) addFalls(label string, before, after float64, bars []fall, rest float64) {
-	if view.Finite(rest) && math.Abs(rest) > 1e-9*max(before, after) {
+	if gpuprof.IsFinite(rest) && math.Abs(rest) > 1e-9*max(before, after) {
 		bars = append(bars, fall{"the rest", rest, ""})
 	}
 	p := Panel{Height: 26 * float64(len(bars)+2)}
@@ -133,14 +133,13 @@ func signedSeconds(v float64) string {
 }
 
 func changeShare(v float64) string {
-	if !view.Finite(v) {
+	if !gpuprof.IsFinite(v) {
 		return "an unknown share"
 	}
 	return fmt.Sprintf("%.0f %%", math.Round(v*100)+0) // +0 makes nothing of minus nothing
 }
 
-// Effects is every metric's ratio of new to old with its interval, what failed
-// first.
+// Effects draws every metric's ratio of new to old with its interval, failures first.
 func Effects(c *compare.Comparison) *Figure {
 	f := newComparisonFigure("effects", "New over old", "For each metric the ratio of new to old with its 95 % interval, on logarithms.", c)
 	var all []ratioRow

@@ -80,7 +80,7 @@ func spreadPanel(s view.Spread, first, last bool) Panel {
 		side.Marks = append(side.Marks, Mark{Kind: Line, Tone: processTone(i), Form: Outline, Points: sidewaysSteps(s.Bins[i], s.Lo, s.Hi)})
 	}
 	name := view.Cut(s.Name, 40)
-	if view.Finite(s.P05) && view.Finite(s.P95) {
+	if gpuprof.IsFinite(s.P05) && gpuprof.IsFinite(s.P95) {
 		side.Marks = append(side.Marks, Mark{Kind: Bar, X1: float64(most) * 0.02, Y0: max(s.P05, s.Lo), Y1: min(s.P95, s.Hi), Tone: Ink,
 			Tip: fmt.Sprintf("%s: 5th to 95th percentile %s to %s", name, view.Seconds(s.Series.P05), view.Seconds(s.Series.P95))})
 		p.Right = []string{view.Median(s.Series), "p5 to p95: " + view.Interval([2]float64{s.Series.P05, s.Series.P95}, view.Seconds)}

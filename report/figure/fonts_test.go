@@ -11,7 +11,7 @@ import (
 	"golang.org/x/image/math/fixed"
 )
 
-// Every glyph, its width and the kerning of letters are those of the font that ours was made from.
+// Every glyph, its width and the kerning of letters equal those in the font that ours was made from.
 func TestFontsDrawAsLiberation(t *testing.T) {
 	for _, c := range []struct {
 		name     string

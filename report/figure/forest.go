@@ -3,6 +3,7 @@ package figure
 import (
 	"math"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
@@ -30,10 +31,10 @@ func (n news) legendEntry(text string) Entry {
 	return Entry{Text: text, Tone: n.tone, Dot: true, Shape: n.shape}
 }
 
-func (r ratioRow) hasRatio() bool { return view.Finite(r.ratio) && r.ratio > 0 }
+func (r ratioRow) hasRatio() bool { return gpuprof.IsFinite(r.ratio) && r.ratio > 0 }
 
 func (r ratioRow) hasInterval() bool {
-	return r.hasRatio() && view.Finite(r.lo) && view.Finite(r.hi) && r.lo > 0 && r.hi >= r.lo
+	return r.hasRatio() && gpuprof.IsFinite(r.lo) && gpuprof.IsFinite(r.hi) && r.lo > 0 && r.hi >= r.lo
 }
 
 // mostRows are drawn of a forest; a table has the others.
@@ -46,7 +47,7 @@ func forestPanel(all []ratioRow, label string, guides ...float64) Panel {
 	p.X.Min, p.X.Max = forestRange(all, guides)
 	p.Marks = []Mark{{Kind: Rule, X0: 1, Tone: Ink, Form: Hair}}
 	for _, g := range guides {
-		if view.Finite(g) && g > 0 {
+		if gpuprof.IsFinite(g) && g > 0 {
 			p.Marks = append(p.Marks, Mark{Kind: Rule, X0: g, Tone: Soft, Form: Dashed})
 		}
 	}
@@ -78,7 +79,7 @@ const (
 func forestRange(all []ratioRow, guides []float64) (least, most float64) {
 	lo, hi := 0.98, 1.02
 	for _, g := range guides {
-		if view.Finite(g) && g > 0 {
+		if gpuprof.IsFinite(g) && g > 0 {
 			lo, hi = min(lo, g), max(hi, g)
 		}
 	}

@@ -74,7 +74,7 @@ func (f *Figure) addTrend(t *history.Trend, m *history.Metric) {
 	}
 }
 
-// trendPanel has the unit as the end of a title.
+// trendPanel builds the panel of a metric; its title ends with the unit.
 func (f *Figure) trendPanel(t *history.Trend, m *history.Metric) (p Panel, ok bool) {
 	lo, hi, ok := m.Range()
 	if !ok {
@@ -127,7 +127,7 @@ func (f *Figure) classMarks(t *history.Trend) (out []Mark) {
 	return out
 }
 
-// sessionMarks are the sessions, those that are not analysed apart, and the levels.
+// sessionMarks draws the sessions, those without an analysis apart, and the levels.
 func (f *Figure) sessionMarks(t *history.Trend, m *history.Metric, y Axis) []Mark {
 	const few = 120
 	form := Points
@@ -139,7 +139,7 @@ func (f *Figure) sessionMarks(t *history.Trend, m *history.Metric, y Axis) []Mar
 	for i, v := range m.Values {
 		at := [2]float64{float64(i), float64(v)}
 		switch {
-		case !view.Finite(at[1]):
+		case !gpuprof.IsFinite(at[1]):
 		case at[1] < y.Min || at[1] > y.Max:
 			outside.Points = append(outside.Points, at)
 		case t.Sessions[i].LeftOut != "":
@@ -177,7 +177,7 @@ func (f *Figure) changeMarks(m *history.Metric) (out []Mark) {
 			tone, text = Slower, "change for the worse"
 		}
 		size := gpuprof.Significant(float64(c.Old), 6) + " -> " + gpuprof.Significant(float64(c.New), 6)
-		if r := float64(c.Ratio); view.Finite(r) && r > 0 {
+		if r := float64(c.Ratio); gpuprof.IsFinite(r) && r > 0 {
 			size = view.Change(r - 1)
 		}
 		out = append(out, Mark{Kind: Rule, X0: float64(c.At) - 0.5, Tone: tone, Form: Dashed, Tip: size + " at " + c.After.Short() + " (" + string(c.Cause) + ")"})

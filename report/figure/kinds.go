@@ -203,7 +203,7 @@ func OfHistory(r *history.Report, want string) (*Figure, error) {
 	return drawNamed("a history", historyKinds(), r, r == nil, want)
 }
 
-// OfFleet is OfRuns for what the ranks of a job left: what they wait for each other.
+// OfFleet is OfRuns for the report on a job: the time that its ranks wait for one another.
 func OfFleet(r *fleet.Report, want string) (*Figure, error) {
 	return drawNamed("a fleet report", fleetKinds(), r, r == nil, want)
 }

@@ -3,7 +3,7 @@ package figure
 import (
 	"math"
 
-	"github.com/gpuprof/gpuprof/report/internal/view"
+	"github.com/gpuprof/gpuprof"
 )
 
 // scaleTo returns a function from an axis's values to positions between two ends; it places values beyond the axis at
@@ -17,7 +17,7 @@ func (a *Axis) scaleTo(from, to float64) func(float64) float64 {
 	if a.Scale == Rows {
 		from, to = min(from, to), max(from, to)
 	}
-	if !(hi > lo) || !view.Finite(hi-lo) {
+	if !(hi > lo) || !gpuprof.IsFinite(hi-lo) {
 		return func(v float64) float64 { return (from + to) / 2 }
 	}
 	return func(v float64) float64 {
@@ -70,7 +70,7 @@ func (p *Panel) xAxisEnd(e ems, w float64) float64 {
 		}
 		v := max(m.X0, m.X1)
 		room := max(w-e.textWidth(m.Text, textSize)-10, 0.35*w)
-		if end := p.X.Min + (v-p.X.Min)*w/room; view.Finite(end) {
+		if end := p.X.Min + (v-p.X.Min)*w/room; gpuprof.IsFinite(end) {
 			most = max(most, end)
 		}
 	}
@@ -198,7 +198,7 @@ func (f *frame) drawPath(m *Mark) {
 		cur = nil
 	}
 	for _, v := range m.Points {
-		if !view.Finite(v[0]) || m.Kind != Flags && !view.Finite(v[1]) {
+		if !gpuprof.IsFinite(v[0]) || m.Kind != Flags && !gpuprof.IsFinite(v[1]) {
 			flush()
 			continue
 		}

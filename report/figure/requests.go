@@ -186,7 +186,7 @@ func timePanels(q *loadtest.Requests) []Panel {
 	return []Panel{lat, queue}
 }
 
-// addPoints adds the points of lines that have few.
+// addPoints marks the points of every line with fewer than 40.
 func addPoints(lines []Mark) []Mark {
 	for _, m := range slices.Clone(lines) {
 		if len(m.Points) < 40 {

@@ -61,7 +61,7 @@ func kernelPoints(r *gpuprof.Run) []kernelPoint {
 	for _, k := range r.Stages {
 		flops, bytes := k.Counters["flops"], k.Counters["bytes_read"]+k.Counters["bytes_written"]
 		d := view.Usable(k.Device)
-		if k.Parent == "step" || d == nil || !(d.Median > 0) || !(flops > 0) || !(bytes > 0) || !view.Finite(flops/bytes) || !view.Finite(flops/d.Median) {
+		if k.Parent == "step" || d == nil || !(d.Median > 0) || !(flops > 0) || !(bytes > 0) || !gpuprof.IsFinite(flops/bytes) || !gpuprof.IsFinite(flops/d.Median) {
 			continue
 		}
 		out = append(out, kernelPoint{view.RoofPoint{Name: view.Cut(k.Name, 24), Intensity: flops / bytes, FlopsPerS: flops / d.Median}, k.Parent})

@@ -114,7 +114,7 @@ func Stages(r *gpuprof.Run) *Figure {
 	longest := 0.0
 	for _, s := range all {
 		names = append(names, s.Name)
-		if longest = max(longest, s.Exposed.Median); view.Finite(s.Exposed.CI95[1]) {
+		if longest = max(longest, s.Exposed.Median); gpuprof.IsFinite(s.Exposed.CI95[1]) {
 			longest = max(longest, s.Exposed.CI95[1])
 		}
 	}
@@ -126,7 +126,7 @@ func Stages(r *gpuprof.Run) *Figure {
 		text, end := view.Median(v), v.Median
 		tip := fmt.Sprintf("%s, exposed: %s (%s)", view.Cut(s.Name, 40), text, view.SeriesInterval(v))
 		p.Marks = append(p.Marks, Mark{Kind: Bar, X1: v.Median, Y0: y + 0.15, Y1: y + 0.85, Tone: toneOf(tones[s.Name]), Tip: tip})
-		if lo, hi := v.CI95[0], v.CI95[1]; view.Finite(lo) && view.Finite(hi) {
+		if lo, hi := v.CI95[0], v.CI95[1]; gpuprof.IsFinite(lo) && gpuprof.IsFinite(hi) {
 			p.Marks = append(p.Marks, Mark{Kind: Range, X0: max(lo, 0), X1: hi, Y0: y + 0.5, Y1: y + 0.5, Tone: Ink})
 			end = max(end, hi)
 		}

@@ -92,7 +92,7 @@ func curvePanel(knob, label, unit string, numeric bool, curves []curve) (p Panel
 	most := slices.Max(ys)
 	for _, c := range curves {
 		for _, pt := range c.points {
-			if view.Finite(pt.ci[1]) { // an interval that is known badly must not squeeze the curves
+			if gpuprof.IsFinite(pt.ci[1]) { // an interval that is known badly must not squeeze the curves
 				ys = append(ys, min(pt.ci[1], 2*most))
 			}
 		}
@@ -127,7 +127,7 @@ func (c curve) curveMarks() []Mark {
 	var ranges, dots []Mark
 	for _, pt := range c.points {
 		line.Points = append(line.Points, [2]float64{pt.x, pt.y})
-		if view.Finite(pt.ci[0]) && view.Finite(pt.ci[1]) && pt.ci != [2]float64{} {
+		if gpuprof.IsFinite(pt.ci[0]) && gpuprof.IsFinite(pt.ci[1]) && pt.ci != [2]float64{} {
 			ranges = append(ranges, Mark{Kind: Range, X0: pt.x, X1: pt.x, Y0: pt.ci[0], Y1: pt.ci[1], Tone: Ink})
 		}
 		dots = append(dots, Mark{Kind: Dot, X0: pt.x, Y0: pt.y, Tone: c.tone, Tip: strings.TrimSpace(c.label+" "+pt.value) + ": " + pt.text})

@@ -210,7 +210,7 @@ func knobPanel(c tune.Curve) (Panel, bool) {
 	knee, cost := -1.0, 0.0
 	for i, pt := range c.Points {
 		ticks = append(ticks, Tick{float64(i), view.Cut(pt.Value, 16)})
-		if !view.Finite(pt.Median) || pt.Median <= 0 {
+		if !gpuprof.IsFinite(pt.Median) || pt.Median <= 0 {
 			continue
 		}
 		if pt.Value == c.Knee {

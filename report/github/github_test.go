@@ -89,8 +89,7 @@ func TestTheWorstAreNamed(t *testing.T) {
 	}
 }
 
-// TestOneAnnotationAReason: what is the same of every metric, as a driver that
-// differs, is said once.
+// TestOneAnnotationAReason: a reason that all metrics share, such as another driver, is printed once.
 func TestOneAnnotationAReason(t *testing.T) {
 	c := fixture.GateUnsure()
 	other := c.Metrics[0]

@@ -23,7 +23,7 @@ type sectionView struct {
 	Sections       []sectionView
 }
 
-// blockView is one of these.
+// blockView holds one block of the page for the template.
 type blockView struct {
 	Text     *textView
 	Lines    *linesView

@@ -42,15 +42,15 @@ const leastContents = 4
 
 // Write writes the page.
 func Write(w io.Writer, p *page.Page) error {
-	v := &pageView{Title: p.Title, Tab: p.Title, Tool: p.Tool, Footer: p.Footer, Answer: answerOf(p.Opening())}
-	meta := p.Meta
+	title, meta := p.Head()
+	v := &pageView{Title: title, Tab: title, Tool: p.Tool, Footer: p.Footer, Answer: answerOf(p.Opening())}
+	if len(meta) > 0 {
+		v.Tab += ", " + meta[0]
+	}
 	if p.Date != "" {
-		meta = append(meta[:len(meta):len(meta)], p.Date)
+		meta = append(meta, p.Date)
 	}
 	v.Meta = strings.Join(meta, " · ")
-	if len(p.Meta) > 0 {
-		v.Tab += ", " + p.Meta[0]
-	}
 	t := &tree{static: p.Static}
 	for _, s := range p.Sections {
 		v.Sections = append(v.Sections, t.buildSection(s, 2)...)

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/report/internal/verdict"
 	"github.com/gpuprof/gpuprof/report/internal/view"
@@ -192,7 +193,7 @@ func failureLine(r verdict.Row) string {
 
 // secondsText returns the new value if the metric is a time: CI systems then draw its history.
 func secondsText(m *compare.MetricResult) string {
-	if v := float64(m.New); m.Unit == "s" && view.Finite(v) && v >= 0 {
+	if v := float64(m.New); m.Unit == "s" && gpuprof.IsFinite(v) && v >= 0 {
 		return strconv.FormatFloat(v, 'f', 9, 64)
 	}
 	return "0"

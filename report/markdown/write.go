@@ -21,7 +21,8 @@ func Write(w io.Writer, pg *page.Page, limit int) error {
 	d := &draft{}
 	d.writeAnswer(pg.Opening())
 	var head []string
-	for _, m := range append([]string{pg.Title}, pg.Meta...) {
+	title, meta := pg.Head()
+	for _, m := range append([]string{title}, meta...) {
 		head = append(head, escapeText(m))
 	}
 	d.printf("%s.\n\n", strings.Join(head, ", "))
@@ -131,7 +132,7 @@ func (d *draft) writeLines(lines []page.Line) {
 			return
 		}
 	}
-	t := page.Table{Columns: []page.Column{{Title: "figure", Left: true}, {Title: "value", Left: true}, {Title: "remark", Left: true}}}
+	t := page.Table{Columns: []page.Column{{Title: "figure", Left: true}, {Title: "value", Left: true, Remark: true}, {Title: "remark", Left: true, Remark: true}}}
 	for _, l := range lines {
 		t.Rows = append(t.Rows, page.Row{Keep: true, Cells: []page.Cell{{Text: l.Label}, {Text: l.Value}, {Text: l.Note}}})
 	}

@@ -67,7 +67,7 @@ func comparisonFigures(c *compare.Comparison) ([]figure, error) {
 
 // add appends a figure that is a number, with the range of its processes.
 func add(to []figure, f figure, runs [][]float64) []figure {
-	if !view.Finite(f.value) {
+	if !gpuprof.IsFinite(f.value) {
 		return to
 	}
 	f.low, f.high = f.value, f.value

@@ -2,7 +2,6 @@ package page
 
 import (
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
 // allocatorLine returns the peaks of the workload's own allocator, reserved and in use; false for a workload without
@@ -10,7 +9,7 @@ import (
 func allocatorLine(r *gpuprof.Run) (Line, bool) {
 	figure := func(name string) (float64, bool) {
 		v, ok := parseNumber(r.Input[name])
-		return v, ok && view.Finite(v) && v >= 0
+		return v, ok && gpuprof.IsFinite(v) && v >= 0
 	}
 	reserved, ok1 := figure("memory_reserved_peak")
 	inUse, ok2 := figure("memory_in_use_peak")

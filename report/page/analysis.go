@@ -81,7 +81,7 @@ func nsCell(v int64) Cell {
 
 func shareOf(part, whole int64) Cell {
 	if whole <= 0 || part == 0 {
-		return Cell{Text: view.None}
+		return Cell{}
 	}
 	v := float64(part) / float64(whole)
 	return amountCell(view.Percent(v), v, "1")
@@ -119,7 +119,7 @@ func stepMeta(a *analyze.Analysis) []string {
 	if a.Step.Count > 1 {
 		step += fmt.Sprintf(" (%s to %s)", gpuprof.FormatNS(a.Step.MinNS), gpuprof.FormatNS(a.Step.MaxNS))
 	}
-	source := view.Cut(a.StepSource, 60)
+	source := a.StepSource
 	if slices.ContainsFunc(a.Steps, func(s analyze.StepTime) bool { return s.Dropped }) {
 		source += ", the first left out"
 	}
@@ -204,7 +204,7 @@ func classTable(a *analyze.Analysis) Table {
 	return t
 }
 
-// phaseTable is the time of the recording that no step has.
+// phaseTable splits the time of the recording outside of steps.
 func phaseTable(a *analyze.Analysis) Table {
 	t := Table{Name: "Phases of the recording", Noun: "phase", Columns: []Column{{Title: "not in the " + stepTitle(a), Left: true}, {Title: "time"}}}
 	if a.Recording == nil {
@@ -240,7 +240,7 @@ func rankTable(a *analyze.Analysis) Table {
 		if r.Straggler {
 			note = "the others wait for it"
 			if r.Cause != "" {
-				note += ": " + view.Cut(r.Cause, 200)
+				note += ": " + r.Cause
 			}
 		}
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: fmt.Sprint(r.Rank)}, nsCell(r.StepNS), nsCell(r.ComputeNS), nsCell(r.CommNS), nsCell(r.ExposedCommNS), nsCell(r.IdleNS), {Text: note}}})
@@ -263,7 +263,7 @@ func kernelTable(a *analyze.Analysis) Table {
 		whole += k.NS
 	}
 	for _, k := range a.Kernels {
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: k.Name}, {Text: string(k.Class)}, countCell(k.Count), nsCell(k.NS), shareOf(k.NS, whole), nsCell(k.Median), {Text: view.Cut(k.Operator, 50)}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: k.Name}, {Text: string(k.Class)}, countCell(k.Count), nsCell(k.NS), shareOf(k.NS, whole), nsCell(k.Median), {Text: k.Operator}}})
 	}
 	return t
 }
@@ -306,9 +306,9 @@ func copyTable(a *analyze.Analysis) Table {
 		}
 		rate := view.None
 		if c.GPUNS > 0 {
-			rate = view.SI(float64(c.Bytes)/float64(c.GPUNS)*1e9, "B/s")
+			rate = gpuprof.FormatSI(float64(c.Bytes)/float64(c.GPUNS)*1e9, "B/s")
 		}
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: strings.ReplaceAll(name, "_", " ")}, countCell(c.Count), {Text: view.SI(float64(c.Bytes), "B")}, nsCell(c.GPUNS), nsCell(c.HostNS), {Text: rate}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: strings.ReplaceAll(name, "_", " ")}, countCell(c.Count), {Text: gpuprof.FormatSI(float64(c.Bytes), "B")}, nsCell(c.GPUNS), nsCell(c.HostNS), {Text: rate}}})
 	}
 	return t
 }

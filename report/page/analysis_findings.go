@@ -10,8 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// traceFindingList is a finding for each rule where it claims most: the ranks of one
-// job mostly share their problems. A page has the others too.
+// traceFindingList lists each rule's finding with the largest claim: the ranks of one job mostly share their
+// problems. A page lists the others too.
 func traceFindingList(a *analyze.Analysis, xs []*analyze.Index) (findings Block, verdict string) {
 	if len(a.Findings) == 0 {
 		return nil, a.Bound.Text
@@ -96,7 +96,7 @@ func traceFinding(f gpuprof.Finding) Item {
 		item.MoreText = "evidence and call sites: totals over all steps"
 		t := Table{Name: "Call sites", Columns: numberColumns("site", "count", "time")}
 		for _, s := range f.Sites {
-			times := Cell{Text: view.None} // of a sampled place
+			times := Cell{} // of a sampled place
 			if s.Count > 0 {
 				times = Cell{Text: siteCount(s), Value: s.Count, Unit: "1"}
 			}

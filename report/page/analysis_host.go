@@ -64,7 +64,7 @@ func hostMost(h *analyze.HostAccount, part string) string {
 func hostCauseText(c *analyze.HostCause) string {
 	text := view.CutPlace(c.Where, 60)
 	if c.Text != "" {
-		text += " " + view.Cut(c.Text, 60)
+		text += " " + c.Text
 	}
 	return text
 }

@@ -35,8 +35,8 @@ func (p *Page) Opening() gpuprof.Answer {
 	return a
 }
 
-// beyondAnswer are the lines of the first finding below an answer with its change and its
-// command: where a page is read from top to bottom they are not repeated.
+// beyondAnswer returns the lines of the first finding without its change and command: the answer above has printed
+// them.
 func beyondAnswer(lines []Line) []Line {
 	out := slices.Clone(lines)
 	for i := range out {
@@ -118,5 +118,5 @@ func Quantity(v float64, unit string) string {
 	if unit == "B" {
 		return gpuprof.FormatBytes(v)
 	}
-	return view.SI(v, unit)
+	return gpuprof.FormatSI(v, unit)
 }

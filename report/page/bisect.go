@@ -11,13 +11,13 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Bisect is a search for a commit: the commits that were measured, what the search
-// came to and what it took, and the probability of every commit.
+// Bisect builds the page of a search for a commit: the measured commits, the result and cost of the search, and the
+// probability of every commit.
 func Bisect(s *bisect.Search) (*Page, error) {
 	if s == nil {
 		return nil, view.ErrNoRun("a bisection")
 	}
-	p := &Page{Title: "bisect " + view.Cut(s.Range, 80), Meta: bisectMeta(s), Date: view.Date(s.Started), Answer: s.Answer(), Footer: "Each measurement moves the probabilities of the commits; none of them decides alone.", Tool: toolText(s.Tool), Data: jsonData("bisect.json", s)}
+	p := &Page{Title: "bisect " + s.Range, Meta: bisectMeta(s), Date: view.Date(s.Started), Answer: s.Answer(), Footer: "Each measurement moves the probabilities of the commits; none of them decides alone.", Tool: toolText(s.Tool), Data: jsonData("bisect.json", s)}
 	p.Sections = []Section{
 		{ID: "commit", Heading: "Result", HeadingIn: HTML, Blocks: bisectResult(s)},
 		{ID: "probes", Heading: "Measured commits", HeadingIn: Markdown | HTML, Blocks: []Block{probeTable(s)}},
@@ -32,18 +32,18 @@ func Bisect(s *bisect.Search) (*Page, error) {
 func bisectMeta(s *bisect.Search) []string {
 	out := []string{gpuprof.Plural(s.N(), "commit")}
 	if w := s.Whole(); w.Quartets > 0 {
-		out = append(out, view.Cut(s.Metric, 60)+" "+changeWith(w.Ratio, w.CI95))
+		out = append(out, s.Metric+" "+changeWith(w.Ratio, w.CI95))
 	}
 	return out
 }
 
 // changeWith is a change with its interval, where it has one.
 func changeWith(ratio gpuprof.Number, ci [2]gpuprof.Number) string {
-	text := view.Change(float64(ratio))
-	if !view.Finite(float64(ratio)) {
+	text := gpuprof.FormatChange(float64(ratio))
+	if !gpuprof.IsFinite(float64(ratio)) {
 		text = "not known"
 	}
-	if view.Finite(float64(ci[0])) && view.Finite(float64(ci[1])) {
+	if gpuprof.IsFinite(float64(ci[0])) && gpuprof.IsFinite(float64(ci[1])) {
 		text += fmt.Sprintf(" (%+.1f to %+.1f)", 100*float64(ci[0]), 100*float64(ci[1]))
 	}
 	return text
@@ -57,7 +57,7 @@ func bisectResult(s *bisect.Search) []Block {
 	}
 	var out []Block
 	for _, e := range s.Before {
-		out = append(out, Text{S: fmt.Sprintf("culprit %s %q (P %s), its parent against it %s", e.Commit.Short(), view.Cut(e.Commit.Subject, 72), bisect.FormatChance(e.P), changeWith(e.Effect, e.CI95)), As: Lead})
+		out = append(out, Text{S: fmt.Sprintf("culprit %s %q (P %s), its parent against it %s", e.Commit.Short(), e.Commit.Subject, bisect.FormatChance(e.P), changeWith(e.Effect, e.CI95)), As: Lead})
 	}
 	switch o.Found {
 	case bisect.Nothing, bisect.Undecided:
@@ -91,7 +91,7 @@ func bisectFacts(s *bisect.Search) []Line {
 			Line{Label: "next", Value: "gpuprof bisect " + rest, Code: true, Note: asBefore})
 	}
 	if st := o.Stage; st != nil {
-		text := fmt.Sprintf("%s %s", view.Cut(st.Name[strings.LastIndex(st.Name, "/")+1:], 60), view.Change(float64((st.New-st.Old)/st.Old)))
+		text := fmt.Sprintf("%s %s", st.Name[strings.LastIndex(st.Name, "/")+1:], gpuprof.FormatChange(float64((st.New-st.Old)/st.Old)))
 		if o.StagePart != 0 {
 			text += fmt.Sprintf(", %.0f %% of the change", 100*float64(o.StagePart))
 		}
@@ -99,9 +99,9 @@ func bisectFacts(s *bisect.Search) []Line {
 	}
 	var counters []string
 	for _, c := range o.Also {
-		counters = append(counters, fmt.Sprintf("%s %s -> %s", view.Cut(c.Name, 60), compare.FormatMetric(float64(c.Old), c.Unit, true), compare.FormatMetric(float64(c.New), c.Unit, true)))
+		counters = append(counters, fmt.Sprintf("%s %s -> %s", c.Name, compare.FormatMetric(float64(c.Old), c.Unit, true), compare.FormatMetric(float64(c.New), c.Unit, true)))
 	}
-	lines = append(lines, dropEmpty(Line{Label: "counters", Value: view.Cut(strings.Join(counters, ", "), 300)})...)
+	lines = append(lines, dropEmpty(Line{Label: "counters", Value: strings.Join(counters, ", ")})...)
 	if o.Drift != 0 {
 		lines = append(lines, Line{Label: "drift", Value: fmt.Sprintf("GOOD itself drifted by %s over the search, more than the change that was looked for", gpuprof.FormatChange(float64(o.Drift))), Tone: Unsure})
 	}
@@ -125,7 +125,7 @@ func costText(s *bisect.Search) string {
 			builds++
 		}
 	}
-	text := fmt.Sprintf("%s, %s, %s", gpuprof.Plural(builds, "build"), gpuprof.Plural(len(s.Check)+len(s.Quartet), measurementOf(s)), view.Seconds(s.Spent()))
+	text := fmt.Sprintf("%s, %s, %s", gpuprof.Plural(builds, "build"), gpuprof.Plural(len(s.Check)+len(s.Quartet), measurementOf(s)), gpuprof.FormatSeconds(s.Spent()))
 	if n := len(s.Failed); n > 0 {
 		inside := 0
 		for _, f := range s.Failed {
@@ -133,7 +133,7 @@ func costText(s *bisect.Search) string {
 				inside++
 			}
 		}
-		text += fmt.Sprintf("; not measurable: %d (%s), %d of them in the result", n, view.Cut(s.Failed[0].Why, 60), inside)
+		text += fmt.Sprintf("; not measurable: %d (%s), %d of them in the result", n, s.Failed[0].Why, inside)
 	}
 	return text
 }
@@ -156,7 +156,7 @@ func probeTable(s *bisect.Search) Table {
 			name += " on " + s.At(m.Against).Short()
 		}
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: fmt.Sprint(i + 1)}, {Text: name}, {Text: fmt.Sprint(m.Quartets)},
-			{Text: changeWith(m.Ratio, m.CI95), Value: float64(m.Ratio), Unit: "1"}, {Text: bisect.FormatChance(m.P), Value: float64(m.P), Unit: "1"}, {Text: view.Cut(s.At(m.Commit).Subject, 72)}}})
+			{Text: changeWith(m.Ratio, m.CI95), Value: float64(m.Ratio), Unit: "1"}, {Text: bisect.FormatChance(m.P), Value: float64(m.P), Unit: "1"}, {Text: s.At(m.Commit).Subject}}})
 	}
 	return t
 }
@@ -169,7 +169,7 @@ func chanceTable(s *bisect.Search) Table {
 			continue
 		}
 		commit := s.At(i + 1)
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: commit.Short()}, {Text: view.Percent(float64(c)), Value: float64(c), Unit: "1"}, {Text: view.Cut(commit.Subject, 72)}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: commit.Short()}, {Text: view.Percent(float64(c)), Value: float64(c), Unit: "1"}, {Text: commit.Subject}}})
 	}
 	return t
 }
@@ -177,7 +177,7 @@ func chanceTable(s *bisect.Search) Table {
 func unusableList(s *bisect.Search) List {
 	l := List{Noun: "commit", Label: "not measurable"}
 	for _, f := range s.Failed {
-		l.Items = append(l.Items, Item{Text: s.At(f.Commit).Short() + ": " + view.Cut(f.Why, 300)})
+		l.Items = append(l.Items, Item{Text: s.At(f.Commit).Short() + ": " + f.Why})
 	}
 	return l
 }

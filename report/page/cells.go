@@ -8,26 +8,26 @@ import (
 // wordsCell holds a text without a figure.
 func wordsCell(s string) Cell { return Cell{Text: s} }
 
-// amountCell holds a figure's text with its value, in base units.
+// amountCell holds a figure's text with its value, in base units; it is empty where either is missing.
 func amountCell(text string, v float64, unit string) Cell {
-	if text == view.None {
-		return Cell{Text: text}
+	if text == view.None || text == gpuprof.Unknown {
+		return Cell{}
 	}
 	return Cell{Text: text, Value: v, Unit: unit}
 }
 
-// medianCell holds the median of a series of seconds; view.None without a series.
+// medianCell holds the median of a series of seconds; it is empty without a series.
 func medianCell(s *gpuprof.Series) Cell {
 	if s == nil {
-		return Cell{Text: view.None}
+		return Cell{}
 	}
 	return amountCell(view.Cell(s), s.Median, "s")
 }
 
-// secondsCell holds a time in seconds; view.None for an unknown one.
+// secondsCell holds a time in seconds; it is empty for an unknown one.
 func secondsCell(v float64) Cell {
 	if !(v > 0) {
-		return Cell{Text: view.None}
+		return Cell{}
 	}
-	return amountCell(view.Seconds(v), v, "s")
+	return amountCell(gpuprof.FormatSeconds(v), v, "s")
 }

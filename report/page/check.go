@@ -17,10 +17,10 @@ func Check(r *gpuprof.CheckReport) (*Page, error) {
 	if r == nil {
 		return nil, view.ErrNoRun("a check")
 	}
-	p := &Page{Title: "Check of " + view.Cut(r.Workload, 60), Answer: r.Answer(), Tool: toolText(r.Tool), Data: jsonData("check.json", r), Footer: "A relative error is ||out - ref|| / ||ref|| in float64."}
+	p := &Page{Title: "Check of " + r.Workload, Answer: r.Answer(), Tool: toolText(r.Tool), Data: jsonData("check.json", r), Footer: "A relative error is ||out - ref|| / ||ref|| in float64."}
 	for _, text := range []string{r.Preset, r.Device} {
 		if text != "" {
-			p.Meta = append(p.Meta, view.Cut(text, 80))
+			p.Meta = append(p.Meta, text)
 		}
 	}
 	p.Sections = []Section{{Blocks: stepChecks(r.Stages)}}
@@ -38,7 +38,7 @@ func stepChecks(checks []gpuprof.Check) []Block {
 	for _, c := range checks {
 		if strings.HasPrefix(c.Stage, gpuprof.WholeStep) {
 			return []Block{Text{S: fmt.Sprintf("Compared: each stage from its own inputs, and the whole step "+
-				"from the step's inputs to its results (%s).", view.Cut(c.Rows, 40))}}
+				"from the step's inputs to its results (%s).", c.Rows)}}
 		}
 	}
 	return nil
@@ -49,11 +49,11 @@ func checkTable(checks []gpuprof.Check) Table {
 	t := Table{Name: "Table of checks", Noun: "stage", Caption: "Each stage against a float64 reference, before any timing: ||out - ref|| / ||ref||.",
 		Columns: []Column{{Title: "stage", Left: true}, {Title: "relative error"}, {Title: "tolerance"}, {Title: "rows"}, {Title: "result"}}}
 	for _, c := range checks {
-		rows := view.Cut(c.Rows, 40)
+		rows := c.Rows
 		if c.Virtual {
 			rows = "in virtual time"
 		}
-		row := Row{Cells: []Cell{wordsCell(view.Cut(c.Stage, 60)), amountCell(errorText(c.RelativeError), float64(c.RelativeError), "1"), toleranceCell(c.Tolerance), wordsCell(rows), wordsCell("passed")}}
+		row := Row{Cells: []Cell{wordsCell(c.Stage), amountCell(errorText(c.RelativeError), float64(c.RelativeError), "1"), toleranceCell(c.Tolerance), wordsCell(rows), wordsCell("passed")}}
 		if !c.Pass {
 			row.Tone, row.Keep, row.Cells[4].Text = Bad, true, "FAILED"
 		}
@@ -95,7 +95,7 @@ func kindTable(cases []gpuprof.CaseResult) Table {
 	t := Table{Name: "Table of vectors", Noun: "kind", Columns: []Column{{Title: "kind", Left: true}, {Title: "arithmetic", Left: true}, {Title: "cases"}, {Title: "failed"}, {Title: "worst error"}, {Title: "tolerance"}, {Title: "result"}}}
 	for _, k := range order {
 		s := sums[k]
-		row := Row{Cells: []Cell{wordsCell(view.Cut(k.kind, 60)), wordsCell(view.Cut(k.precision, 20)), integerCell(s.n), integerCell(s.failed), amountCell(errorText(s.worst), float64(s.worst), "1"), toleranceCell(k.tolerance), wordsCell("passed")}}
+		row := Row{Cells: []Cell{wordsCell(k.kind), wordsCell(k.precision), integerCell(s.n), integerCell(s.failed), amountCell(errorText(s.worst), float64(s.worst), "1"), toleranceCell(k.tolerance), wordsCell("passed")}}
 		if s.failed > 0 {
 			row.Tone, row.Keep, row.Cells[6].Text = Bad, true, "FAILED"
 		}
@@ -109,7 +109,7 @@ func failedCases(cases []gpuprof.CaseResult) Table {
 	t := Table{Name: "Table of failed cases", Noun: "case", Columns: []Column{{Title: "failed kind", Left: true}, {Title: "case"}, {Title: "arithmetic", Left: true}, {Title: "error"}, {Title: "tolerance"}}}
 	for _, c := range cases {
 		if !c.Pass {
-			t.Rows = append(t.Rows, Row{Keep: true, Cells: []Cell{wordsCell(view.Cut(c.Kind, 60)), wordsCell(strconv.Itoa(c.Index)), wordsCell(view.Cut(c.Precision, 20)), amountCell(errorText(c.RelativeError), float64(c.RelativeError), "1"), toleranceCell(c.Tolerance)}})
+			t.Rows = append(t.Rows, Row{Keep: true, Cells: []Cell{wordsCell(c.Kind), wordsCell(strconv.Itoa(c.Index)), wordsCell(c.Precision), amountCell(errorText(c.RelativeError), float64(c.RelativeError), "1"), toleranceCell(c.Tolerance)}})
 		}
 	}
 	return t

@@ -15,23 +15,23 @@ func claimSections(r *tune.Result) []Section {
 			{Title: "verdict", Left: true}, {Title: "why", Left: true, Remark: true, In: Markdown | HTML}}}
 	notes := List{Noun: "claim"}
 	for _, c := range r.Claims {
-		verdict := view.Cut(c.Verdict, 40)
-		id, claim := view.Cut(c.ID, 24), view.Cut(c.Claim, 160)
-		value, interval := Cell{Text: view.None}, Cell{Text: view.None}
+		verdict := c.Verdict
+		id, claim := c.ID, c.Claim
+		value, interval := Cell{}, Cell{}
 		switch {
 		case c.CI95 == [2]float64{}:
 		case c.What == "":
 			cells := ratioCells(c.Measured, c.CI95)
 			value, interval = cells[0], cells[1]
 		default:
-			value = Cell{Text: fmt.Sprintf("%s (%s)", view.Percent(c.Measured), view.Cut(c.What, 60)), Narrow: view.Percent(c.Measured), Value: c.Measured, Unit: "1"}
+			value = Cell{Text: fmt.Sprintf("%s (%s)", view.Percent(c.Measured), c.What), Narrow: view.Percent(c.Measured), Value: c.Measured, Unit: "1"}
 			interval = intervalCell(view.Interval(c.CI95, view.Percent))
 		}
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: id}, {Text: claim}, {Text: orNone(view.Cut(c.Figure, 60))}, value, interval, {Text: verdict, Tone: ToneOf(tune.ClaimTone(c.Verdict))}, {Text: orNone(view.Cut(c.Reason, 300))}}})
-		note := Item{Label: id, Text: claim + " (" + view.Cut(c.Guide, 80) + ")"}
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: id}, {Text: claim}, {Text: c.Figure}, value, interval, {Text: verdict, Tone: ToneOf(tune.ClaimTone(c.Verdict))}, {Text: orNone(c.Reason)}}})
+		note := Item{Label: id, Text: claim + " (" + c.Guide + ")"}
 		for _, text := range append([]string{c.AB, c.Reason}, c.Details...) {
 			if text != "" {
-				note.Sub = append(note.Sub, view.Cut(text, 600))
+				note.Sub = append(note.Sub, text)
 			}
 		}
 		notes.Items = append(notes.Items, note)

@@ -23,8 +23,8 @@ const (
 	maxSuggestions = 5
 )
 
-// Comparison is the verdict of compare and gate: a row for each metric, what failed
-// first, then where the change comes from, what differs and what to do next.
+// Comparison builds the page of compare and gate: a row for each metric, failures first, then the source of the
+// change, the differences between the sides and the next steps.
 func Comparison(c *compare.Comparison) (*Page, error) {
 	if c == nil {
 		return nil, view.ErrNoRun("a comparison")
@@ -82,8 +82,7 @@ func furtherSteps(c *compare.Comparison, a gpuprof.Answer) []string {
 	return slices.DeleteFunc(slices.Clone(c.Next), func(step string) bool { return a.Action != nil && gpuprof.AsSentence(step) == a.Action.Text })
 }
 
-// metricTables are the metrics, what failed first. Markdown folds those that are
-// the same.
+// metricTables lists the metrics, failures first. Markdown folds the metrics with the verdict same.
 func metricTables(rows []verdict.Row) []Block {
 	t := Table{Name: "Table of metrics", Noun: "metric", Max: [3]int{maxMetrics, 0, 5 * maxMetrics}, More: "not listed: %d metrics; --format json has every metric",
 		Caption: "Medians of the run medians; p is one-sided, of not being worse than the equivalence margin, adjusted where several were tested. MDE is the least slowdown that data like these would find.",
@@ -111,7 +110,7 @@ func metricRow(r verdict.Row) Row {
 	old, now := amountCell(r.Old, float64(m.Old), unit), amountCell(r.New, float64(m.New), unit)
 	old.Narrow, now.Narrow = r.Narrow()
 	row := Row{Keep: true, Cells: []Cell{
-		{Text: view.Cut(r.Name, 200)}, old, now, amountCell(r.Ratio, float64(m.Ratio), "1"), intervalCell(r.Interval), {Text: r.P},
+		{Text: r.Name}, old, now, amountCell(r.Ratio, float64(m.Ratio), "1"), intervalCell(r.Interval), {Text: r.P},
 		{Text: fmt.Sprintf("%d and %d", m.Runs[0], m.Runs[1])}, {Text: string(r.Verdict), Tone: verdictTone(r.Verdict)}, amountCell(r.MDE, float64(m.MDE), "1")}}
 	if r.Verdict == compare.Regressed {
 		row.Tone = Bad
@@ -124,7 +123,7 @@ func reasonBlocks(rows []verdict.Row) []Block {
 	loud, same := List{Noun: "reason", Max: maxListed}, List{Noun: "reason", Max: maxListed, In: Terminal | Verbose}
 	names := map[string][]string{}
 	for _, r := range rows {
-		names[r.Reason] = append(names[r.Reason], view.Cut(r.Name, 160))
+		names[r.Reason] = append(names[r.Reason], r.Name)
 	}
 	for _, r := range rows {
 		of := names[r.Reason]
@@ -190,18 +189,18 @@ func suggestionBlock(c *compare.Comparison) Block {
 		why, _ := f.Evidence["explained_by"].(string)
 		rest := maps.Clone(f.Evidence)
 		delete(rest, "explained_by") // the item itself says it
-		item := Item{Text: cmp.Or(why, view.Cut(f.Rule+" in "+f.Stage, 80)), About: aboutRule(f.Rule)}
-		change, claims := "", view.Finite(f.ClaimS) && f.ClaimS > 0
+		item := Item{Text: cmp.Or(why, f.Rule+" in "+f.Stage), About: aboutRule(f.Rule)}
+		change, claims := "", gpuprof.IsFinite(f.ClaimS) && f.ClaimS > 0
 		switch {
 		case f.Knob != "" && claims:
-			change = fmt.Sprintf("set %s from %s to %s: saves up to %s per step", view.Cut(f.Knob, 40), view.Cut(f.From, 40), view.Cut(f.To, 40), view.Seconds(f.ClaimS))
+			change = fmt.Sprintf("set %s from %s to %s: saves up to %s per step", f.Knob, f.From, f.To, gpuprof.FormatSeconds(f.ClaimS))
 		case f.Knob != "":
-			change = fmt.Sprintf("%s went from %s to %s", view.Cut(f.Knob, 40), view.Cut(f.From, 40), view.Cut(f.To, 40))
+			change = fmt.Sprintf("%s went from %s to %s", f.Knob, f.From, f.To)
 		case claims:
-			change = "saves up to " + view.Seconds(f.ClaimS) + " per step"
+			change = "saves up to " + gpuprof.FormatSeconds(f.ClaimS) + " per step"
 		}
-		item.Lines = dropEmpty(Line{Label: "change", Value: change}, Line{Label: "evidence", Value: view.Cut(evidenceText(rest), 600), In: HTML},
-			Line{Label: "try", Value: view.Cut(f.Command, 2000), Code: true}, Line{Label: "PyTorch", Value: view.Cut(f.PyTorch, 300), Code: true, In: Verbose})
+		item.Lines = dropEmpty(Line{Label: "change", Value: change}, Line{Label: "evidence", Value: evidenceText(rest), In: HTML},
+			Line{Label: "try", Value: f.Command, Code: true}, Line{Label: "PyTorch", Value: f.PyTorch, Code: true, In: Verbose})
 		out.Items = append(out.Items, item)
 	}
 	return out
@@ -243,7 +242,7 @@ func differenceSection(c *compare.Comparison) Section {
 		if t == nil {
 			t = tables[""]
 		}
-		t.Rows = append(t.Rows, textRow(view.Cut(d.Field, 60), verdict.Known(d.Old), verdict.Known(d.New), must))
+		t.Rows = append(t.Rows, textRow(d.Field, verdict.Known(d.Old), verdict.Known(d.New), must))
 	}
 	s.Blocks = []Block{list}
 	for _, kind := range kinds {
@@ -283,7 +282,7 @@ func alikeTables(c *compare.Comparison) (out []Block) {
 		t := Table{Name: part.name, Folded: part.name, In: HTML, Columns: wordColumns("field", "value")}
 		for _, field := range slices.Sorted(maps.Keys(part.b)) {
 			if value, has := part.a[field]; has && value == part.b[field] {
-				t.Rows = append(t.Rows, textRow(view.Cut(field, 60), view.Cut(value, 160)))
+				t.Rows = append(t.Rows, textRow(field, value))
 			}
 		}
 		out = append(out, t)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
@@ -18,26 +19,26 @@ type unit struct {
 // unitTable lists units by the ending of a name, longer endings first.
 func unitTable() []unit {
 	return []unit{
-		{"_bytes_per_s", func(v float64) string { return view.SI(v, "B/s") }},
-		{"_flops_per_s", func(v float64) string { return view.SI(v, "flop/s") }},
-		{"_ns", func(v float64) string { return view.Seconds(v * 1e-9) }},
-		{"_s", view.Seconds},
-		{"_bytes", func(v float64) string { return view.SI(v, "B") }},
+		{"_bytes_per_s", func(v float64) string { return gpuprof.FormatSI(v, "B/s") }},
+		{"_flops_per_s", func(v float64) string { return gpuprof.FormatSI(v, "flop/s") }},
+		{"_ns", func(v float64) string { return gpuprof.FormatSeconds(v * 1e-9) }},
+		{"_s", gpuprof.FormatSeconds},
+		{"_bytes", func(v float64) string { return gpuprof.FormatSI(v, "B") }},
 		{"_share", view.Percent},
 		{"_percent", func(v float64) string { return view.Percent(v / 100) }},
-		{"_hz", func(v float64) string { return view.SI(v, "Hz") }},
+		{"_hz", func(v float64) string { return gpuprof.FormatSI(v, "Hz") }},
 	}
 }
 
 // evidenceOf is a figure of a finding's evidence in words: "idle after", "1.20 ms".
 // The key names its unit: the endings above, or bytes_ and share_ in front.
 func evidenceOf(key string, v any) (label, text string) {
-	words := func(s string) string { return view.Cut(strings.ReplaceAll(s, "_", " "), 60) }
+	words := func(s string) string { return strings.ReplaceAll(s, "_", " ") }
 	x, ok := parseNumber(v)
 	if !ok {
-		return words(key), view.Cut(fmt.Sprint(v), 200)
+		return words(key), fmt.Sprint(v)
 	}
-	if !view.Finite(x) {
+	if !gpuprof.IsFinite(x) {
 		return words(key), "unknown"
 	}
 	for _, u := range unitTable() {
@@ -47,11 +48,11 @@ func evidenceOf(key string, v any) (label, text string) {
 	}
 	switch {
 	case strings.HasPrefix(key, "bytes_"):
-		return words(key), view.SI(x, "B")
+		return words(key), gpuprof.FormatSI(x, "B")
 	case strings.HasPrefix(key, "share_"):
 		return words(key), view.Percent(x)
 	}
-	return words(key), view.Cut(view.Value(x), 40)
+	return words(key), view.Value(x)
 }
 
 func parseNumber(v any) (float64, bool) {

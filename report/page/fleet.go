@@ -28,13 +28,13 @@ func Fleet(r *fleet.Report) (*Page, error) {
 	if r.Devices != nil {
 		title = "devices " // of one machine
 	}
-	p := &Page{Title: strings.TrimSpace(title + view.Cut(about, 60)), Meta: fleetMeta(r), Tool: toolText(r.Tool), Data: jsonData("fleet.json", r),
+	p := &Page{Title: strings.TrimSpace(title + about), Meta: fleetMeta(r), Tool: toolText(r.Tool), Data: jsonData("fleet.json", r),
 		Answer: r.Answer(),
 		Footer: fmt.Sprintf("One in a hundred of the figures that are named is named by chance, over all %s and metrics. Among fewer than %d siblings none is named.", fleetNoun(r), fleet.LeastSiblings)}
 	off := List{Label: "off", Noun: "figure", Max: cmp.Or(r.Top, maxListed)}
 	for _, o := range r.Off {
 		off.Items = append(off.Items, Item{Text: r.OffText(&o), Tone: Bad, Lines: dropEmpty(
-			Line{Label: "cause", Value: view.Cut(o.Cause, 400), Note: notSeen(o.Evidence)}, Line{Label: "fix", Value: view.Cut(o.Fix, 300)})})
+			Line{Label: "cause", Value: o.Cause, Note: notSeen(o.Evidence)}, Line{Label: "fix", Value: o.Fix})})
 	}
 	p.Sections = []Section{
 		fleetDevices(r),
@@ -63,7 +63,7 @@ func fleetMeta(r *fleet.Report) []string {
 	if r.GPUs > 0 {
 		out = append(out, gpuprof.Plural(r.GPUs, "GPU"))
 	}
-	return append(out, view.Cut(r.Launcher, 30))
+	return append(out, r.Launcher)
 }
 
 // notSeen returns a note for a cause without evidence.
@@ -74,7 +74,7 @@ func notSeen(evidence bool) string {
 	return "not seen there"
 }
 
-// fleetStragglers is which rank the others wait for, and where the step of each goes.
+// fleetStragglers names the rank that the others wait for, and splits the step of each rank.
 func fleetStragglers(r *fleet.Report) Section {
 	w := r.Waiting
 	if w == nil {
@@ -84,11 +84,11 @@ func fleetStragglers(r *fleet.Report) Section {
 	for i := range w.Stragglers {
 		s := &w.Stragglers[i]
 		list.Items = append(list.Items, Item{Text: stragglerText(s, w), Tone: Bad, Lines: dropEmpty(
-			Line{Label: "cause", Value: view.Cut(s.Cause, 400), Note: notSeen(s.Evidence)}, Line{Label: "fix", Value: view.Cut(s.Fix, 300)})})
+			Line{Label: "cause", Value: s.Cause, Note: notSeen(s.Evidence)}, Line{Label: "fix", Value: s.Fix})})
 	}
 	blocks := []Block{list}
 	if w.Unclaimed != "" {
-		blocks = append(blocks, Text{S: "No rank is called a straggler: " + view.Cut(w.Unclaimed, 400) + "."})
+		blocks = append(blocks, Text{S: "No rank is called a straggler: " + w.Unclaimed + "."})
 	} else {
 		blocks = append(blocks, Text{S: fmt.Sprintf("%s, %s and %s were matched. A replay of the recorded times gives a median step of %s; %s were recorded. Ranks that all took their siblings' median would make it up to %s shorter.",
 			gpuprof.Plural(w.Ranks, "rank"), gpuprof.Plural(w.Steps, "step"), gpuprof.Plural(w.Collectives, "collective"), gpuprof.FormatSeconds(float64(w.ReplayedS)), gpuprof.FormatSeconds(float64(w.StepS)), gpuprof.FormatSeconds(float64(w.EvenS)))})
@@ -108,11 +108,11 @@ func stragglerText(s *fleet.Straggler, w *fleet.Waiting) string {
 		who, costs, it, takes = fleet.RanksText(s.Ranks), "cost", "them", "they take"
 	}
 	if s.Node != "" {
-		who += " on " + view.Cut(fleet.NodeText(s.Node), 40)
+		who += " on " + fleet.NodeText(s.Node)
 	}
 	text := fmt.Sprintf("%s %s up to %s per step (%.1f %%)", who, costs, gpuprof.FormatSeconds(float64(s.CostS)), 100*float64(s.Share))
 	if s.Collective != "" {
-		text += fmt.Sprintf(": the others wait for %s %s per step at the %s", it, gpuprof.FormatSeconds(float64(s.WaitS)), view.Cut(s.Collective, 120))
+		text += fmt.Sprintf(": the others wait for %s %s per step at the %s", it, gpuprof.FormatSeconds(float64(s.WaitS)), s.Collective)
 	}
 	return text + fmt.Sprintf("; %s more than the others in %.0f %% of %s", takes, 100*float64(s.LastIn), gpuprof.Plural(w.Steps, "step"))
 }
@@ -130,14 +130,14 @@ func waitTable(r *fleet.Report) Table {
 	t := Table{Name: "Table of the step of each rank", Noun: "rank", Max: topRows(r), More: "%d more in -o NAME.html", Columns: []Column{
 		{Title: "rank"}, {Title: "node", Left: true, Most: 40, Drop: 2}, {Title: "works"}, {Title: "does nothing"}, {Title: "waits for ranks"}, {Title: "more than siblings", Drop: 1}}}
 	time := func(v gpuprof.Number) Cell {
-		return Cell{Text: gpuprof.FormatSeconds(float64(v)), Value: float64(v), Unit: "s"}
+		return amountCell(gpuprof.FormatSeconds(float64(v)), float64(v), "s")
 	}
 	rows := r.Waiting.Rows
 	if len(rows) > t.Max[0] {
 		rows = slices.SortedStableFunc(slices.Values(rows), func(a, b fleet.RankWait) int { return cmp.Compare(a.WaitS, b.WaitS) })
 	}
 	for _, row := range rows {
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: fmt.Sprint(row.Rank), Value: float64(row.Rank), Unit: "1"}, {Text: view.Cut(row.Node, 40)}, time(row.WorkS), time(row.IdleS), time(row.WaitS), time(row.MoreS)}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: fmt.Sprint(row.Rank), Value: float64(row.Rank), Unit: "1"}, {Text: row.Node}, time(row.WorkS), time(row.IdleS), time(row.WaitS), time(row.MoreS)}})
 	}
 	return t
 }
@@ -157,13 +157,13 @@ func fleetMetrics(r *fleet.Report) Table {
 			s := m.Slowest[0]
 			worst = Cell{Text: r.Place(s.Rank, s.Node, s.Device) + " (" + gpuprof.FormatChange(notBelow(float64(s.Worse))) + ")"}
 		}
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(m.Name, 60)}, {Text: fmt.Sprint(m.Count)}, {Text: health.FormatFigure(float64(m.Median), m.Unit), Value: float64(m.Median), Unit: m.Unit},
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: m.Name}, {Text: fmt.Sprint(m.Count)}, {Text: health.FormatFigure(float64(m.Median), m.Unit), Value: float64(m.Median), Unit: m.Unit},
 			shareCell(m.WithinNodes), shareCell(m.BetweenNodes), worst}})
 	}
 	return t
 }
 
-// slowestBy is by which share the slowest rank of a figure is worse than its siblings.
+// slowestBy returns the share by which the slowest rank of a figure is worse than its siblings.
 func slowestBy(m *fleet.Metric) float64 {
 	if len(m.Slowest) == 0 {
 		return math.Inf(-1)
@@ -171,7 +171,7 @@ func slowestBy(m *fleet.Metric) float64 {
 	return float64(m.Slowest[0].Worse)
 }
 
-// notBelow is a share, 0 where rounding has it a little below.
+// notBelow returns a share, 0 if rounding made it slightly negative.
 func notBelow(share float64) float64 {
 	if math.Abs(share) < 0.0005 {
 		return 0
@@ -181,8 +181,8 @@ func notBelow(share float64) float64 {
 
 // shareCell is a standard deviation as a share.
 func shareCell(s gpuprof.Number) Cell {
-	if !view.Finite(float64(s)) {
-		return Cell{Text: view.None}
+	if !gpuprof.IsFinite(float64(s)) {
+		return Cell{}
 	}
 	text := fmt.Sprintf("%.1f %%", 100*float64(s))
 	if s > gpuprof.MostShare {

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/page"
 )
 
-// TestFleetTop: the few rows that are shown are those of the ranks that are waited for and
-// of the figures with the slowest rank, what is left out is counted, and HTML has all.
+// TestFleetTop: the few printed rows are the ranks that others wait for and the figures with the slowest rank; the
+// rows left out are counted, and HTML has all.
 func TestFleetTop(t *testing.T) {
 	r := fixture.Straggling()
 	w := r.Waiting
@@ -117,7 +117,8 @@ func TestFleetDevices(t *testing.T) {
 					lines = append(lines, l.Label+": "+l.Value+" ("+l.Note+")")
 				}
 			case page.Table:
-				for _, r := range b.Rows {
+				_, printed, _ := b.For(page.Terminal)
+				for _, r := range printed {
 					var cells []string
 					for _, c := range r.Cells {
 						cells = append(cells, c.Text)

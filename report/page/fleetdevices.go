@@ -1,7 +1,6 @@
 package page
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,11 +22,11 @@ func fleetDevices(r *fleet.Report) Section {
 		{Title: "clock", Drop: 1}, {Title: "clock alone", Drop: 2}}}
 	for i := range d.Rows {
 		row := &d.Rows[i]
-		cells := []Cell{wordsCell(view.Cut(row.Device, 24)), wordsCell(cmp.Or(view.Cut(row.Name, 40), view.None))}
+		cells := []Cell{wordsCell(row.Device), wordsCell(row.Name)}
 		if row.Shared == nil || row.Alone == nil {
 			cells = append(cells, Cell{Text: "failed", Tone: Bad})
 			for len(cells) < len(t.Columns) {
-				cells = append(cells, wordsCell(view.None))
+				cells = append(cells, Cell{})
 			}
 		} else {
 			cells = append(cells, reachedCell(float64(row.Shared.StepS), "s"), wordsCell(reachedInterval(row.Shared)), reachedCell(float64(row.Alone.StepS), "s"), timesCell(row.Slowdown),
@@ -39,7 +38,7 @@ func fleetDevices(r *fleet.Report) Section {
 		Lines{Lead: true, Lines: dropEmpty(
 			Line{Label: "skew", Value: skewText(d), Note: ratioNote(d.Skew)},
 			Line{Label: "scaling", Value: scalingText(d), Note: ratioNote(d.Scaling)},
-			Line{Label: "driver", Value: view.Cut(driversOf(d), 60), In: Verbose})},
+			Line{Label: "driver", Value: driversOf(d), In: Verbose})},
 		t,
 		Text{S: fmt.Sprintf("Step times are medians of %s, in each of which all devices measured together once and each alone once. Intervals are within one process for each device.", gpuprof.Plural(d.Rounds, "round"))}}}
 }
@@ -60,7 +59,7 @@ func skewText(d *fleet.Devices) string {
 	if d.Skew == nil {
 		return ""
 	}
-	return fmt.Sprintf("the step of %s takes %s times the devices' median", view.Cut(d.Slowest, 24), view.Times(d.Skew.Ratio))
+	return fmt.Sprintf("the step of %s takes %s times the devices' median", d.Slowest, view.Times(d.Skew.Ratio))
 }
 
 // scalingText gives the joint throughput as a share of the sum that the devices reach alone.
@@ -73,33 +72,33 @@ func scalingText(d *fleet.Devices) string {
 
 // ratioNote is the interval of a ratio.
 func ratioNote(r *gpuprof.Ratio) string {
-	if r == nil || !view.Finite(r.CI95[0]) || !view.Finite(r.CI95[1]) {
+	if r == nil || !gpuprof.IsFinite(r.CI95[0]) || !gpuprof.IsFinite(r.CI95[1]) {
 		return ""
 	}
 	return fmt.Sprintf("95 %% %.3f to %.3f, within process", r.CI95[0], r.CI95[1])
 }
 
 func reachedCell(v float64, unit string) Cell {
-	if !view.Finite(v) {
-		return wordsCell(view.None)
+	if !gpuprof.IsFinite(v) {
+		return Cell{}
 	}
-	text := view.SI(v, unit)
+	text := gpuprof.FormatSI(v, unit)
 	if unit == "s" {
-		text = view.Seconds(v)
+		text = gpuprof.FormatSeconds(v)
 	}
 	return amountCell(text, v, unit)
 }
 
 func rateCell(v float64, unit string) Cell {
-	if !view.Finite(v) {
-		return wordsCell(view.None)
+	if !gpuprof.IsFinite(v) {
+		return Cell{}
 	}
-	return amountCell(view.SI(v, view.Cut(unit, 24)), v, unit)
+	return amountCell(gpuprof.FormatSI(v, unit), v, unit)
 }
 
 func timesCell(r *gpuprof.Ratio) Cell {
-	if r == nil || !view.Finite(r.Ratio) {
-		return wordsCell(view.None)
+	if r == nil || !gpuprof.IsFinite(r.Ratio) {
+		return Cell{}
 	}
 	return amountCell(view.Times(r.Ratio), r.Ratio, "1")
 }
@@ -107,7 +106,7 @@ func timesCell(r *gpuprof.Ratio) Cell {
 // reachedInterval is the 95 % interval of a step.
 func reachedInterval(a *fleet.Reached) string {
 	lo, hi := float64(a.CI95[0]), float64(a.CI95[1])
-	if !view.Finite(lo) || !view.Finite(hi) {
+	if !gpuprof.IsFinite(lo) || !gpuprof.IsFinite(hi) {
 		return view.None
 	}
 	return view.PointInterval([2]float64{lo, hi}, "s")

@@ -40,7 +40,7 @@ func healthOf(r *health.Report) string {
 		text = "the GPUs"
 	}
 	if r.Node != "" {
-		text += " of " + view.Cut(r.Node, 40)
+		text += " of " + r.Node
 	}
 	return text
 }

@@ -21,7 +21,7 @@ func History(r *history.Report) (*Page, error) {
 		return nil, view.ErrNoRun("a history")
 	}
 	all := seriesOf(r)
-	p := &Page{Title: "History of " + view.Cut(r.Store, 60), Answer: r.Answer(), Tool: toolText(r.Tool), Data: jsonData("history.json", r),
+	p := &Page{Title: "History of " + r.Store, Answer: r.Answer(), Tool: toolText(r.Tool), Data: jsonData("history.json", r),
 		Meta:   []string{gpuprof.Plural(len(r.Trends), "trend"), gpuprof.Plural(sessionsIn(r), "session")},
 		Footer: "A change is a proposal: gate --against or bisect decides on fresh data."}
 	p.Sections = []Section{
@@ -79,7 +79,7 @@ func commitSection(all []series) Section {
 		if !e.commit.Time.IsZero() {
 			committed = e.commit.Time.UTC().Format("2006-01-02 15:04")
 		}
-		row := textRow(e.commit.Short(), view.Cut(e.commit.Subject, 80), view.Cut(e.commit.Author, 40), committed, fmt.Sprint(e.sessions), strings.Join(e.changes[:min(len(e.changes), 5)], "; "))
+		row := textRow(e.commit.Short(), e.commit.Subject, e.commit.Author, committed, fmt.Sprint(e.sessions), strings.Join(e.changes[:min(len(e.changes), 5)], "; "))
 		row.Cells[0].Link = e.commit.URL
 		t.Rows = append(t.Rows, row)
 	}
@@ -107,7 +107,7 @@ func seriesOf(r *history.Report) []series {
 }
 
 func (s series) fullName() string {
-	return view.Cut(s.t.Benchmark, 60) + " " + view.Cut(s.m.Name, 60)
+	return s.t.Benchmark + " " + s.m.Name
 }
 
 // currentCell holds the level of the latest sessions.
@@ -116,7 +116,7 @@ func (s series) currentCell() Cell {
 		v := float64(s.m.Levels[n-1].Value)
 		return amountCell(s.m.FormatValue(gpuprof.Number(v)), v, s.m.Unit)
 	}
-	return Cell{Text: view.None}
+	return Cell{}
 }
 
 func sessionsIn(r *history.Report) (n int) {
@@ -126,16 +126,15 @@ func sessionsIn(r *history.Report) (n int) {
 	return n
 }
 
-// trendTable is a row for each metric; those that are no total and did not change are
-// for -v.
+// trendTable builds a row for each metric; without -v only totals and metrics that changed.
 func trendTable(all []series) Table {
 	t := Table{Name: "Table of trends", Noun: "trend", Columns: []Column{
 		{Title: "benchmark", Left: true, Most: 34, Least: 12}, {Title: "metric", Left: true, Most: 24, Least: 8}, {Title: "now"}, {Title: "trend", Left: true},
 		{Title: "sessions", Drop: 1}, {Title: "last change", Left: true}, {Title: "at", Left: true, Drop: 3}, {Title: "cause", Left: true, Drop: 2}, {Title: "session spread", Drop: 4, Wide: true},
 	}}
 	for _, s := range all {
-		row := Row{Cells: []Cell{{Text: view.Cut(s.t.Benchmark, 60)}, {Text: view.Cut(s.m.Name, 60)}, s.currentCell(), {Text: trendLine(s.t, s.m)},
-			{Text: fmt.Sprint(len(s.t.Sessions)), Value: float64(len(s.t.Sessions)), Unit: "1"}, {Text: view.None}, {Text: view.None}, {Text: view.None}, spreadCell(s.m)}}
+		row := Row{Cells: []Cell{{Text: s.t.Benchmark}, {Text: s.m.Name}, s.currentCell(), {Text: trendLine(s.t, s.m)},
+			{Text: fmt.Sprint(len(s.t.Sessions)), Value: float64(len(s.t.Sessions)), Unit: "1"}, {}, {}, {}, spreadCell(s.m)}}
 		if n := len(s.m.Changes); n > 0 {
 			c := &s.m.Changes[n-1]
 			row.Cells[5] = Cell{Text: changedBy(c), Value: float64(c.Ratio), Unit: "1", Tone: changeTone(c)}
@@ -146,7 +145,7 @@ func trendTable(all []series) Table {
 				row.In = Verbose
 			}
 			if s.m.Unjudged != "" {
-				row.Cells[5] = Cell{Text: view.Cut(s.m.Unjudged, 60), Tone: Faint}
+				row.Cells[5] = Cell{Text: s.m.Unjudged, Tone: Faint}
 			}
 		}
 		t.Rows = append(t.Rows, row)
@@ -158,8 +157,8 @@ func trendTable(all []series) Table {
 // measured again.
 func spreadCell(m *history.Metric) Cell {
 	v := float64(m.Spread)
-	if !view.Finite(v) {
-		return Cell{Text: view.None}
+	if !gpuprof.IsFinite(v) {
+		return Cell{}
 	}
 	text := gpuprof.FormatPercent(v, 2)
 	if scatter, ok := history.Scatter(m); ok {
@@ -184,10 +183,10 @@ func changeTone(c *history.Change) Tone {
 // changedBy formats a change: "+5.2 %", or both values of a counter that was 0.
 func changedBy(c *history.Change) string {
 	ratio := float64(c.Ratio)
-	if !view.Finite(ratio) || !(ratio > 0) {
+	if !gpuprof.IsFinite(ratio) || !(ratio > 0) {
 		return gpuprof.Significant(float64(c.Old), 6) + " -> " + gpuprof.Significant(float64(c.New), 6)
 	}
-	return view.Change(ratio - 1)
+	return gpuprof.FormatChange(ratio - 1)
 }
 
 // changeSection lists every change with its details.
@@ -207,8 +206,8 @@ func changeItem(s series, c *history.Change) Item {
 		text += " of " + c.After.Time.UTC().Format("2006-01-02")
 	}
 	var facts []string
-	if view.Finite(float64(c.CI95[0])) && view.Finite(float64(c.CI95[1])) {
-		facts = append(facts, fmt.Sprintf("95 %% %s to %s", view.Change(float64(c.CI95[0])-1), view.Change(float64(c.CI95[1])-1)))
+	if gpuprof.IsFinite(float64(c.CI95[0])) && gpuprof.IsFinite(float64(c.CI95[1])) {
+		facts = append(facts, fmt.Sprintf("95 %% %s to %s", gpuprof.FormatChange(float64(c.CI95[0])-1), gpuprof.FormatChange(float64(c.CI95[1])-1)))
 	}
 	if p := float64(c.P); !math.IsNaN(p) {
 		facts = append(facts, "p "+gpuprof.FormatP(p))
@@ -228,10 +227,10 @@ func changeItem(s series, c *history.Change) Item {
 func commitText(c history.Commit) string {
 	text := c.Short()
 	if c.Subject != "" {
-		text += " " + view.Cut(c.Subject, 80)
+		text += " " + c.Subject
 	}
 	if c.Author != "" {
-		text += ", by " + view.Cut(c.Author, 40)
+		text += ", by " + c.Author
 	}
 	return text
 }
@@ -246,7 +245,7 @@ func causeText(c *history.Change) string {
 	case history.FromCode:
 		return "code: the sentinel did not move"
 	case history.FromMachine:
-		return "machine: the sentinel moved with it, by " + view.Change(float64(c.Sentinel)-1)
+		return "machine: the sentinel moved with it, by " + gpuprof.FormatChange(float64(c.Sentinel)-1)
 	case history.FromCounter:
 		return "code: the program does other work"
 	}
@@ -258,8 +257,8 @@ func alarmSection(r *history.Report) Section {
 	list := List{Label: "alarm", Noun: "alarm"}
 	for _, a := range r.Alarms() {
 		by := a.Metric.FormatValue(a.Alarm.Old) + " -> " + a.Metric.FormatValue(a.Alarm.Now)
-		if ratio := float64(a.Alarm.Ratio); view.Finite(ratio) {
-			by += " (" + view.Change(ratio-1) + ")"
+		if ratio := float64(a.Alarm.Ratio); gpuprof.IsFinite(ratio) {
+			by += " (" + gpuprof.FormatChange(ratio-1) + ")"
 		}
 		list.Items = append(list.Items, Item{Text: fmt.Sprintf("%s is worse than before %s: %s", series{a.Trend, a.Metric}.fullName(), a.Alarm.After.Short(), by), Tone: Bad})
 	}
@@ -269,7 +268,7 @@ func alarmSection(r *history.Report) Section {
 			if c.Sessions == 0 {
 				more = "more sessions are needed than those that were tried"
 			}
-			list.Items = append(list.Items, Item{Text: fmt.Sprintf("seen, not certain: %s is worse since %s: %s (p %.2g); %s, history check --confirm measures at once", s.fullName(), c.After.Short(), view.Change(float64(c.Ratio)-1), float64(c.P), more), Tone: Unsure})
+			list.Items = append(list.Items, Item{Text: fmt.Sprintf("seen, not certain: %s is worse since %s: %s (p %.2g); %s, history check --confirm measures at once", s.fullName(), c.After.Short(), gpuprof.FormatChange(float64(c.Ratio)-1), float64(c.P), more), Tone: Unsure})
 		}
 	}
 	return Section{ID: "alarms", Heading: "Alarms", HeadingIn: Markdown | HTML, Blocks: []Block{list}}

@@ -43,8 +43,8 @@ func HistorySite(r *history.Report) ([]SitePage, error) {
 			return nil, err
 		}
 		t := &part.Trends[0]
-		p.Title = "History of " + view.Cut(t.Benchmark, 60)
-		p.Meta = []string{view.Cut(t.Project, 60), gpuprof.Plural(sessionsIn(part), "session")}
+		p.Title = "History of " + t.Benchmark
+		p.Meta = []string{t.Project, gpuprof.Plural(sessionsIn(part), "session")}
 		p.Static, p.Data = true, Data{Name: SiteData}
 		p.Sections = append(p.Sections, sessionSection(part))
 		out = append(out, SitePage{siteName(t), p})
@@ -92,7 +92,7 @@ func sessionSection(r *history.Report) Section {
 			if s.OffBranch && remark == "" {
 				remark = "its commit is not on this branch"
 			}
-			row := textRow(s.Commit.Short(), view.Cut(s.Commit.Subject, 80), view.Cut(s.Commit.Author, 40), committed, s.Started.UTC().Format("2006-01-02 15:04"), s.Class, deviceAt(t, k), remark)
+			row := textRow(s.Commit.Short(), s.Commit.Subject, s.Commit.Author, committed, s.Started.UTC().Format("2006-01-02 15:04"), s.Class, deviceAt(t, k), remark)
 			row.Cells[0].Link = s.Commit.URL
 			table.Rows = append(table.Rows, row)
 		}
@@ -105,7 +105,7 @@ func sessionSection(r *history.Report) Section {
 func deviceAt(t *history.Trend, session int) string {
 	for _, c := range t.Classes {
 		if session >= c.First && session <= c.Last {
-			return view.Cut(c.Device, 60)
+			return c.Device
 		}
 	}
 	return view.None

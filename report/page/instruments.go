@@ -52,7 +52,7 @@ func ladderOf(r *gpuprof.Run, id string) Section {
 		if l.Apart {
 			where = "a pass of its own: it may cost too much"
 		}
-		t.Rows = append(t.Rows, Row{Cells: []Cell{wordsCell(view.Cut(l.Probe, 40)), wordsCell(view.Cut(l.Over, 40)),
+		t.Rows = append(t.Rows, Row{Cells: []Cell{wordsCell(l.Probe), wordsCell(l.Over),
 			amountCell("x"+factor4(l.Ratio.Ratio), l.Ratio.Ratio, "1"), wordsCell(view.Interval(l.CI95, factor4)), wordsCell(where)}})
 	}
 	return Section{ID: id + "probes", Heading: "Probe overhead", In: HTML, Blocks: []Block{t}}
@@ -60,7 +60,7 @@ func ladderOf(r *gpuprof.Run, id string) Section {
 
 // factor4 has the digits that a cost of a tenth of a percent needs.
 func factor4(v float64) string {
-	if !view.Finite(v) {
+	if !gpuprof.IsFinite(v) {
 		return view.None
 	}
 	return fmt.Sprintf("%.4f", v)
@@ -76,21 +76,21 @@ func energyOf(r *gpuprof.Run, id string) Section {
 	var lines []Line
 	add := func(name, value string) { lines = append(lines, Line{Label: name, Value: value}) }
 	known := func(n gpuprof.Number, unit string) string {
-		if !view.Finite(float64(n)) {
+		if !gpuprof.IsFinite(float64(n)) {
 			return "unknown"
 		}
-		return view.SI(float64(n), unit)
+		return gpuprof.FormatSI(float64(n), unit)
 	}
 	if e.Valid {
-		add("per step, gross", view.SI(e.GrossStepJ, "J"))
+		add("per step, gross", gpuprof.FormatSI(e.GrossStepJ, "J"))
 		add("per step, without idle power", known(e.NetStepJ, "J"))
 	} else {
-		add("per step", "not valid: "+orNone(view.Cut(e.Reason, 300)))
+		add("per step", "not valid: "+orNone(e.Reason))
 	}
-	add("power by the energy counter", view.SI(e.CounterW, "W"))
+	add("power by the energy counter", gpuprof.FormatSI(e.CounterW, "W"))
 	add("mean of instant readings", known(e.InstantW, "W"))
 	add("idle power before the pass", known(e.IdleW, "W"))
-	add("measured over", fmt.Sprintf("%s, %d steps, %d updates of the counter", view.Seconds(e.Seconds), e.Steps, e.Updates))
+	add("measured over", fmt.Sprintf("%s, %d steps, %d updates of the counter", gpuprof.FormatSeconds(e.Seconds), e.Steps, e.Updates))
 	s.Blocks = []Block{Text{S: "From a pass of its own; powers are of the whole device."}, Lines{Lines: lines}}
 	return s
 }
@@ -111,7 +111,7 @@ func factsOf(r *gpuprof.Run, id string) []Section {
 		if view.ModelKnob(r, k) {
 			kind = "model"
 		}
-		knobs.Rows = append(knobs.Rows, Row{Cells: []Cell{wordsCell(view.Cut(k, 40)), wordsCell(view.Cut(r.Knobs[k], 200)), wordsCell(kind)}})
+		knobs.Rows = append(knobs.Rows, Row{Cells: []Cell{wordsCell(k), wordsCell(r.Knobs[k]), wordsCell(kind)}})
 	}
 	return []Section{
 		{ID: id + "knobs", Heading: "Knobs", Blocks: []Block{knobs}},
@@ -119,7 +119,7 @@ func factsOf(r *gpuprof.Run, id string) []Section {
 		{ID: id + "counters", Heading: "Counters", Blocks: []Block{pairTable("Exact counts of one step.", mapPairs(r.Counters, formatCounter))}},
 		{ID: id + "input", Heading: "Input and instruments", Blocks: []Block{
 			pairTable("Input.", mapPairs(r.Input, func(_ string, v any) string { return view.Value(v) })),
-			pairTable("Cost of the instruments, measured in this run.", mapPairs(r.Calibration, func(_ string, v float64) string { return view.Seconds(v) })),
+			pairTable("Cost of the instruments, measured in this run.", mapPairs(r.Calibration, func(_ string, v float64) string { return gpuprof.FormatSeconds(v) })),
 		}},
 	}
 }
@@ -129,7 +129,7 @@ type pair struct{ name, value string }
 func mapPairs[V any](m map[string]V, format func(string, V) string) []pair {
 	var out []pair
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		out = append(out, pair{view.Cut(k, 40), format(k, m[k])})
+		out = append(out, pair{k, format(k, m[k])})
 	}
 	return out
 }
@@ -147,7 +147,7 @@ func environmentPairs(r *gpuprof.Run) []pair {
 	d := r.Device
 	var out []pair
 	add := func(name, value string) {
-		if value = view.Cut(value, 200); value != "" {
+		if value != "" {
 			out = append(out, pair{name, value})
 		}
 	}
@@ -174,7 +174,7 @@ func environmentPairs(r *gpuprof.Run) []pair {
 	add("system", strings.TrimSpace(d.OS+" "+d.Kernel))
 	add("Go", d.Go)
 	for _, k := range slices.Sorted(maps.Keys(d.DeviceInfo)) {
-		add(view.Cut(k, 40), d.DeviceInfo[k])
+		add(k, d.DeviceInfo[k])
 	}
 	add("gpuprof", strings.TrimSpace(r.Tool.Version+" "+r.Tool.Commit))
 	add("run.json schema", r.Version)
@@ -184,7 +184,7 @@ func environmentPairs(r *gpuprof.Run) []pair {
 
 // formatCounter prints a count exactly, bytes and times also in a unit.
 func formatCounter(name string, v float64) string {
-	if !view.Finite(v) {
+	if !gpuprof.IsFinite(v) {
 		return "unknown"
 	}
 	text := groupDigits(v)
@@ -192,7 +192,7 @@ func formatCounter(name string, v float64) string {
 	case strings.HasPrefix(name, "bytes") && v >= 1024:
 		text += " (" + gpuprof.FormatBytes(v) + ")"
 	case strings.HasSuffix(name, "_ns") && v > 0:
-		text += " (" + view.Seconds(v*1e-9) + ")"
+		text += " (" + gpuprof.FormatSeconds(v*1e-9) + ")"
 	}
 	return text
 }

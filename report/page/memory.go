@@ -50,7 +50,7 @@ func bytesText(n int64) string { return gpuprof.FormatBytes(float64(n)) }
 
 func bytesCell(n int64) Cell {
 	if n == 0 {
-		return Cell{Text: view.None}
+		return Cell{}
 	}
 	return amountCell(bytesText(n), float64(n), "B")
 }
@@ -124,7 +124,7 @@ func memoryFinding(a *memsnap.Analysis, f *memsnap.Finding) Item {
 	}
 	claim := ""
 	if f.ClaimBytes > 0 {
-		claim = fmt.Sprintf("%s of the peak of %s bytes (%s)", bytesText(f.ClaimBytes), view.Cut(f.Of, 20), view.Percent(f.Share))
+		claim = fmt.Sprintf("%s of the peak of %s bytes (%s)", bytesText(f.ClaimBytes), f.Of, view.Percent(f.Share))
 	}
 	item.Lines = dropEmpty(Line{Label: "at most", Value: claim}, Line{Label: "change", Value: f.PyTorch, Code: true}, Line{Label: "but", Value: strings.Join(f.Caveats, "; "), In: Markdown | HTML})
 	var lines []Line
@@ -145,7 +145,7 @@ func memoryFinding(a *memsnap.Analysis, f *memsnap.Finding) Item {
 func memoryCategories(m *memsnap.Moment, when string) Table {
 	t := Table{Name: "Memory by category at " + when, Noun: "kind", Columns: numberColumns("category", "bytes", "share", "blocks")}
 	for _, c := range m.Categories {
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(c.Category, 40)}, bytesCell(c.Bytes), shareOf(c.Bytes, m.Requested), countCell(c.Blocks)}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: c.Category}, bytesCell(c.Bytes), shareOf(c.Bytes, m.Requested), countCell(c.Blocks)}})
 	}
 	return t
 }
@@ -163,14 +163,14 @@ func memorySites(m *memsnap.Moment, when string) Table {
 func memoryBlocks(m *memsnap.Moment, when string) Table {
 	t := Table{Name: "Largest blocks at " + when, Noun: "block", Max: [3]int{10, 20, 20}, Columns: []Column{{Title: "line", Left: true, Most: 60, Least: 20}, {Title: "bytes"}, {Title: "blocks", Drop: 2}, {Title: "from step", Drop: 3}, {Title: "events", Drop: 4}, {Title: "category", Left: true, Drop: 1}}}
 	for _, b := range m.Blocks {
-		life, step := Cell{Text: view.None}, Cell{Text: view.None}
+		life, step := Cell{}, Cell{}
 		if b.Events > 0 {
 			life = countCell(b.Events)
 		}
 		if b.Step > 0 {
 			step = countCell(b.Step)
 		}
-		t.Rows = append(t.Rows, Row{Cells: []Cell{placeCell(b.Where), bytesCell(b.Bytes), countCell(b.Blocks), step, life, {Text: view.Cut(b.Category, 40)}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{placeCell(b.Where), bytesCell(b.Bytes), countCell(b.Blocks), step, life, {Text: b.Category}}})
 	}
 	return t
 }
@@ -179,11 +179,11 @@ func memoryBlocks(m *memsnap.Moment, when string) Table {
 func siteTable(name string, sites []memsnap.SiteBytes, whole int64) Table {
 	t := Table{Name: name, Noun: "line", Columns: []Column{{Title: "line", Left: true, Most: 60, Least: 20}, {Title: "bytes"}, {Title: "share"}, {Title: "blocks", Drop: 2}, {Title: "from step", Drop: 3}, {Title: "category", Left: true, Drop: 1}}}
 	for _, s := range sites {
-		step := Cell{Text: view.None}
+		step := Cell{}
 		if s.Step > 0 {
 			step = countCell(s.Step)
 		}
-		t.Rows = append(t.Rows, Row{Cells: []Cell{placeCell(s.Where), bytesCell(s.Bytes), shareOf(s.Bytes, whole), countCell(s.Blocks), step, {Text: view.Cut(s.Category, 40)}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{placeCell(s.Where), bytesCell(s.Bytes), shareOf(s.Bytes, whole), countCell(s.Blocks), step, {Text: s.Category}}})
 	}
 	return t
 }
@@ -198,7 +198,7 @@ func memoryChanges(a *memsnap.Analysis) Section {
 	if a.Before != nil {
 		for _, c := range a.Before.Changes {
 			change := amountCell(signedBytes(c.After-c.Before), float64(c.After-c.Before), "B")
-			t.Rows = append(t.Rows, Row{Cells: []Cell{placeCell(c.Where), bytesCell(c.Before), bytesCell(c.After), change, {Text: view.Cut(c.Category, 40)}}})
+			t.Rows = append(t.Rows, Row{Cells: []Cell{placeCell(c.Where), bytesCell(c.Before), bytesCell(c.After), change, {Text: c.Category}}})
 		}
 	}
 	return Section{ID: "changes", Heading: "Changes at the peak", HeadingIn: Markdown | HTML, Blocks: []Block{t}}
@@ -208,7 +208,7 @@ func memoryChanges(a *memsnap.Analysis) Section {
 // they were not.
 func memoryWhatIf(d *memsnap.Device) []Block {
 	if c := &d.Check; !c.Passed && c.Reason != "" && d.Events > 0 {
-		text := "Other settings of the allocator were not replayed: " + view.Cut(c.Reason, 200)
+		text := "Other settings of the allocator were not replayed: " + c.Reason
 		if c.FailedAt >= 0 {
 			text += fmt.Sprintf(" (event %d)", c.FailedAt)
 		}
@@ -219,7 +219,7 @@ func memoryWhatIf(d *memsnap.Device) []Block {
 		t.Columns = slices.Insert(t.Columns, 1, Column{Title: "at least"})
 	}
 	for _, w := range d.WhatIf {
-		oom, change := Cell{Text: view.None}, w.PeakReserved-d.WhatIf[0].PeakReserved
+		oom, change := Cell{}, w.PeakReserved-d.WhatIf[0].PeakReserved
 		if w.OOM != nil {
 			oom.Text = map[bool]string{true: "yes", false: "no"}[*w.OOM]
 		}

@@ -17,7 +17,7 @@ func Noise(n *compare.NoisePlan) (*Page, error) {
 	}
 	spread := Table{Name: "Table of noise", Noun: "metric", Columns: append(numberColumns("metric", "spread between processes", "slow processes"), Column{Title: "estimated by", Left: true})}
 	for _, m := range n.Metrics {
-		spread.Rows = append(spread.Rows, Row{Cells: []Cell{wordsCell(view.Cut(m.Name, 60)), amountCell(gpuprof.FormatPercent(math.Expm1(m.Spread), 2), m.Spread, "1"),
+		spread.Rows = append(spread.Rows, Row{Cells: []Cell{wordsCell(m.Name), amountCell(gpuprof.FormatPercent(math.Expm1(m.Spread), 2), m.Spread, "1"),
 			amountCell(fmt.Sprintf("%.0f %%", 100*m.SlowShare), m.SlowShare, "1"), wordsCell(string(m.Estimator))}})
 	}
 	plans := Table{Name: "Table of plans", Noun: "slowdown", Columns: numberColumns("slowdown", "pairs", "time")}
@@ -25,8 +25,8 @@ func Noise(n *compare.NoisePlan) (*Page, error) {
 		plans.Rows = append(plans.Rows, Row{Cells: []Cell{wordsCell(fmt.Sprintf("%.3g %% (--threshold %.3g%%)", 100*g.Threshold, 100*g.Threshold)),
 			amountCell(fmt.Sprintf("%.0f", float64(g.Blocks)), float64(g.Blocks), "1"), wordsCell(compare.Lasting(float64(g.Seconds)))}})
 	}
-	return &Page{Title: "noise of " + view.Cut(n.Command, 200), Answer: n.Answer(), Tool: toolText(n.Tool), Data: jsonData("noise.json", n),
-		Meta: []string{view.Cut(n.Machine, 100), fmt.Sprintf("%s of processes, %s per pair", gpuprof.Plural(n.Blocks, "pair"), compare.Lasting(n.BlockSeconds)), "measured " + view.Cut(n.MeasuredAt, 40)},
+	return &Page{Title: "noise of " + n.Command, Answer: n.Answer(), Tool: toolText(n.Tool), Data: jsonData("noise.json", n),
+		Meta: []string{n.Machine, fmt.Sprintf("%s of processes, %s per pair", gpuprof.Plural(n.Blocks, "pair"), compare.Lasting(n.BlockSeconds)), "measured " + n.MeasuredAt},
 		Sections: []Section{
 			{ID: "noise", Heading: "Noise", HeadingIn: Markdown | HTML, Blocks: []Block{spread}},
 			{ID: "plans", Heading: "Length of a gate", HeadingIn: Markdown | HTML, Blocks: []Block{plans}},

@@ -20,7 +20,7 @@ func warned(batch string, processes int, ws ...gpuprof.Warning) *gpuprof.Run {
 	return r
 }
 
-// unsettled is what measure says of a warm-up that did not settle.
+// unsettled is measure's warning about a warm-up that did not settle.
 func unsettled(process int, spread, allowed string) gpuprof.Warning {
 	return gpuprof.Warning{Code: "not-settled", Fix: "wait",
 		Text: fmt.Sprintf("process %d: after 10.3 s of warm-up the step of the last 5 windows still differs by %s %% (%s %% allowed)", process, spread, allowed)}

@@ -120,7 +120,7 @@ type Lines struct {
 	In    Where
 }
 
-// Line is one figure: what it is, the figure, and a remark.
+// Line is one figure: its label, the figure, and a remark.
 type Line struct {
 	Label string
 	Value string
@@ -163,7 +163,7 @@ type Column struct {
 	// another one is dropped; 0 forbids narrowing.
 	Most, Least int
 	Legend      string // below the table where the column is shown, not in HTML
-	Remark      bool   // holds a remark that may be long
+	Remark      bool   // holds a remark that may be long; an empty one stays empty, other empty cells print "-"
 	In          Where
 }
 
@@ -173,8 +173,8 @@ type Row struct {
 	Tone  Tone
 	Sub   bool // belongs to the row above: a kernel of its stage
 	Keep  bool // matters more than others: a regression
-	// Size orders rows that matter alike: where lines are short the smallest goes first, and
-	// of equal ones the last.
+	// Size orders rows of equal priority: if lines are short, the smallest row is dropped first, and of equal ones
+	// the last.
 	Size float64
 	In   Where
 }

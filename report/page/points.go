@@ -34,7 +34,7 @@ func pointsOf(runs []*gpuprof.Run) (names []string, list []point) {
 		}
 		if view.HasTimes(r) {
 			p.Step = view.Usable(r.Step)
-			if r.Throughput != nil && view.Usable(r.Throughput.Series) != nil {
+			if r.Throughput != nil && r.Throughput.Series.Usable() {
 				p.Throughput = r.Throughput
 			}
 		}

@@ -10,7 +10,7 @@ import (
 
 // probeLine gives the step of the pass that timed the stages, if it differs from the step's own pass.
 func probeLine(r *gpuprof.Run) (Line, bool) {
-	if view.Usable(r.ProbedStep) == nil {
+	if !r.ProbedStep.Usable() {
 		return Line{}, false
 	}
 	return Line{Label: "probed step", Value: view.Median(r.ProbedStep), Note: "of the pass that timed the stages: exposed times and shares are of it, not of the step"}, true
@@ -24,14 +24,14 @@ const notMeasurable = 0.1
 // wide and the calibrated bound is below its upper end.
 func probeOverhead(r *gpuprof.Run) (Line, bool) {
 	o := r.Overhead
-	if o == nil || !view.Finite(o.Ratio) {
+	if o == nil || !gpuprof.IsFinite(o.Ratio) {
 		return Line{}, false
 	}
 	value, note := overheadText(o)
 	if bound, how, ok := calibratedBound(r); ok && aboutZero(o) && o.CI95[1]-1 > r.Device.ProbeLimit() && bound < o.CI95[1]-1 {
 		value, note = "at most "+view.Percent2(bound)+" by calibration", how+"; "+note
 	}
-	if view.Usable(r.ProbedStep) != nil {
+	if r.ProbedStep.Usable() {
 		note += "; the step was timed without it"
 	}
 	return Line{Label: "probe overhead", Value: value, Note: note}, true
@@ -42,13 +42,13 @@ func probeOverhead(r *gpuprof.Run) (Line, bool) {
 // once.
 func calibratedBound(r *gpuprof.Run) (share float64, how string, ok bool) {
 	c, step := r.ProbeCost, view.Usable(r.BareStep)
-	if view.Usable(r.ProbedStep) != nil || step == nil {
+	if r.ProbedStep.Usable() || step == nil {
 		step = view.Usable(r.Step)
 	}
-	if c == nil || r.Device.Kind != "host" || step == nil || !(step.Median > 0) || !(c.Seconds > 0) || !view.Finite(c.Seconds) {
+	if c == nil || r.Device.Kind != "host" || step == nil || !(step.Median > 0) || !(c.Seconds > 0) || !gpuprof.IsFinite(c.Seconds) {
 		return 0, "", false
 	}
-	return c.Seconds / step.Median, fmt.Sprintf("%s spans per step take %s in all", trimZeros(c.Spans), view.Seconds(c.Seconds)), true
+	return c.Seconds / step.Median, fmt.Sprintf("%s spans per step take %s in all", trimZeros(c.Spans), gpuprof.FormatSeconds(c.Seconds)), true
 }
 
 func aboutZero(o *gpuprof.Ratio) bool { return o.CI95[0] <= 1 && o.CI95[1] >= 1 }
@@ -57,7 +57,7 @@ func aboutZero(o *gpuprof.Ratio) bool { return o.CI95[0] <= 1 && o.CI95[1] >= 1 
 // probe can cost, unless it is too wide.
 func overheadText(o *gpuprof.Ratio) (value, note string) {
 	lo, hi := o.CI95[0]-1, o.CI95[1]-1
-	if !view.Finite(lo) || !view.Finite(hi) {
+	if !gpuprof.IsFinite(lo) || !gpuprof.IsFinite(hi) {
 		return signedText(o.Ratio - 1), "no interval; against bare steps"
 	}
 	note = "95 % " + view.Interval([2]float64{lo, hi}, signedText) + ", against bare steps"
@@ -77,7 +77,7 @@ func overheadText(o *gpuprof.Ratio) (value, note string) {
 func anotherProcess(runs ...*gpuprof.Run) string {
 	var most *gpuprof.Another
 	for _, r := range runs {
-		if a := r.Another; a != nil && view.Finite(a.Share) && a.Processes > 0 && (most == nil || a.Share > most.Share) {
+		if a := r.Another; a != nil && gpuprof.IsFinite(a.Share) && a.Processes > 0 && (most == nil || a.Share > most.Share) {
 			most = a
 		}
 	}
@@ -96,11 +96,11 @@ func ladderLine(r *gpuprof.Run) (Line, bool) {
 	var parts []string
 	apart := false
 	for _, g := range r.Ladder {
-		if !view.Finite(g.Ratio.Ratio) {
+		if !gpuprof.IsFinite(g.Ratio.Ratio) {
 			continue
 		}
 		value, _ := overheadText(&g.Ratio)
-		text := view.Cut(g.Probe, 24) + ": " + value
+		text := g.Probe + ": " + value
 		if g.Apart {
 			apart = true
 			text += ", kept apart"
@@ -124,19 +124,19 @@ func energyLine(r *gpuprof.Run) (Line, bool) {
 	case e == nil:
 		why := "the pass was not valid"
 		if pass.Reason != "" {
-			why = view.Cut(pass.Reason, 200)
+			why = pass.Reason
 		}
 		return Line{Label: "energy", Value: "unknown", Note: why}, true
 	case pass == nil:
 		return Line{Label: "energy", Value: view.RateText(e, "J") + " per step", Note: describeInterval(e, "J")}, true
 	}
-	notes := []string{"gross, " + view.SI(pass.CounterW, "W") + " by the energy counter"}
-	if v := float64(pass.InstantW); view.Finite(v) {
-		notes[0] += " and " + view.SI(v, "W") + " by instant power"
+	notes := []string{"gross, " + gpuprof.FormatSI(pass.CounterW, "W") + " by the energy counter"}
+	if v := float64(pass.InstantW); gpuprof.IsFinite(v) {
+		notes[0] += " and " + gpuprof.FormatSI(v, "W") + " by instant power"
 	}
-	notes[0] += fmt.Sprintf(" over %s and %s", view.Seconds(pass.Seconds), gpuprof.Plural(pass.Steps, "step"))
-	if v := float64(pass.NetStepJ); view.Finite(v) {
-		notes = append(notes, view.Joules(v)+" without the "+view.SI(float64(pass.IdleW), "W")+" of an idle device")
+	notes[0] += fmt.Sprintf(" over %s and %s", gpuprof.FormatSeconds(pass.Seconds), gpuprof.Plural(pass.Steps, "step"))
+	if v := float64(pass.NetStepJ); gpuprof.IsFinite(v) {
+		notes = append(notes, view.Joules(v)+" without the "+gpuprof.FormatSI(float64(pass.IdleW), "W")+" of an idle device")
 	}
 	if e.N() > 1 {
 		notes = append(notes, describeInterval(e, "J"))
@@ -152,8 +152,8 @@ const maxShort = 4
 func shortKernels(r *gpuprof.Run) (Line, bool) {
 	var names []string
 	for _, s := range r.Stages {
-		if s.Method == gpuprof.MethodSlope && view.Usable(s.Device) != nil {
-			names = append(names, view.Cut(s.Name, 32)+" "+view.Median(s.Device))
+		if s.Method == gpuprof.MethodSlope && s.Device.Usable() {
+			names = append(names, s.Name+" "+view.Median(s.Device))
 		}
 	}
 	if len(names) == 0 {

@@ -24,14 +24,14 @@ func requestsOf(r *gpuprof.Run, id string) Section {
 	lines := Lines{Lines: []Line{{Label: "requests", Value: endsText(q), Note: rateText(q)}}}
 	total := q.Sum()
 	if total.Seconds > 0 && q.Told() > 0 {
-		lines.Lines = append(lines.Lines, Line{Label: "goodput", Value: view.SI(q.Goodput, "requests/s"), Note: "answered within " + view.Seconds(q.SLO)})
+		lines.Lines = append(lines.Lines, Line{Label: "goodput", Value: gpuprof.FormatSI(q.Goodput, "requests/s"), Note: "answered within " + gpuprof.FormatSeconds(q.SLO)})
 	}
 	if b := batchText(total); b != "" {
 		lines.Lines = append(lines.Lines, Line{Label: "batches", Value: b})
 	}
 	lines.Lines = append(lines.Lines, outsideLines(q)...)
 	if first := q.Processes[0].FirstS; first > 0 {
-		lines.Lines = append(lines.Lines, Line{Label: "first answer", Value: view.Seconds(first), Note: "alone in its batch, when the workload was opened; no part of the load"})
+		lines.Lines = append(lines.Lines, Line{Label: "first answer", Value: gpuprof.FormatSeconds(first), Note: "alone in its batch, when the workload was opened; no part of the load"})
 	}
 	out := Section{ID: id + "requests", Heading: "Requests under load", Blocks: []Block{lines, latencyTable(q)}}
 	if why := hidesText(q); why != "" {
@@ -129,7 +129,7 @@ func rateText(q *loadtest.Requests) string {
 	if t.Scheduled == 0 {
 		return noneText(q)
 	}
-	text := "in " + view.Seconds(t.Seconds)
+	text := "in " + gpuprof.FormatSeconds(t.Seconds)
 	switch {
 	case q.Rate > 0 && q.Throughput > 0:
 		share := strconv.FormatFloat(q.Rate/q.Throughput, 'f', 2, 64)
@@ -221,14 +221,14 @@ func latencyTable(q *loadtest.Requests) Table {
 			case !known && i == 0:
 				return
 			case !known:
-				r.Cells = append(r.Cells, wordsCell(view.None))
+				r.Cells = append(r.Cells, Cell{})
 			default:
-				r.Cells = append(r.Cells, amountCell(view.Seconds(p.S), p.S, "s"))
+				r.Cells = append(r.Cells, amountCell(gpuprof.FormatSeconds(p.S), p.S, "s"))
 			}
 			if i == 0 && p.CI95 != nil {
-				r.Cells = append(r.Cells, wordsCell(view.Interval(*p.CI95, view.Seconds)))
+				r.Cells = append(r.Cells, wordsCell(view.Interval(*p.CI95, gpuprof.FormatSeconds)))
 			} else if i == 0 {
-				r.Cells = append(r.Cells, wordsCell(view.None))
+				r.Cells = append(r.Cells, Cell{})
 			}
 		}
 		t.Rows = append(t.Rows, r)

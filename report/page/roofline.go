@@ -27,7 +27,7 @@ func rooflineBlocks(a *analyze.Analysis) []Block {
 	return []Block{Text{S: rooflineLead(a, r)}, rooflineTable(a, r), unmodelledTable(a, r), collectiveTable(a, r)}
 }
 
-// rooflineCharts are the same with the picture.
+// rooflineCharts returns the blocks of rooflineBlocks and the chart.
 func rooflineCharts(a *analyze.Analysis) []Block {
 	blocks := rooflineBlocks(a)
 	if blocks == nil {
@@ -49,7 +49,7 @@ func rooflineLead(a *analyze.Analysis, r *analyze.Roofline) string {
 		fmt.Fprintf(&b, " HFU and MFU are unknown: the FLOPs of %s of the time in matrix products, convolutions and attention are.", view.Percent(r.ProductsCounted))
 	}
 	if r.HFU > 0 {
-		fmt.Fprintf(&b, " The step does %s in matrix products, convolutions and attention: HFU %s of the %s peak", view.SI(r.StepFLOPs, "FLOP"), view.Percent(r.HFU), r.Precision)
+		fmt.Fprintf(&b, " The step does %s in matrix products, convolutions and attention: HFU %s of the %s peak", gpuprof.FormatSI(r.StepFLOPs, "FLOP"), view.Percent(r.HFU), r.Precision)
 		switch {
 		case r.Recomputed:
 			b.WriteString("; MFU is unknown, since activations are computed again.")
@@ -78,12 +78,12 @@ func rooflineTable(a *analyze.Analysis, r *analyze.Roofline) Table {
 	t.Columns[2].Drop, t.Columns[4].Drop, t.Columns[6].Drop = 3, 2, 4
 	for i := range r.Operators {
 		o := &r.Operators[i]
-		above, share := Cell{Text: view.None}, Cell{Text: view.None}
+		above, share := Cell{}, Cell{}
 		if o.BoundNS > 0 {
 			above, share = nsCell(o.AboveNS), amountCell(view.Percent(o.Share()), o.Share(), "1")
 		}
 		t.Rows = append(t.Rows, Row{Cells: []Cell{
-			{Text: view.Cut(o.Name, 50)}, {Text: o.Shapes}, amountCell(fmt.Sprintf("%.4g", o.Calls), o.Calls, "1"), nsCell(o.NS), shareOf(o.NS, r.DeviceNS),
+			{Text: o.Name}, {Text: o.Shapes}, amountCell(fmt.Sprintf("%.4g", o.Calls), o.Calls, "1"), nsCell(o.NS), shareOf(o.NS, r.DeviceNS),
 			perSecond(o.FLOPsPerS, "FLOP/s"), perSecond(o.BytesPerS, "B/s"), {Text: o.Bound}, share, above,
 		}})
 	}
@@ -93,9 +93,9 @@ func rooflineTable(a *analyze.Analysis, r *analyze.Roofline) Table {
 // perSecond is a rate, "-" without one.
 func perSecond(v float64, unit string) Cell {
 	if v <= 0 {
-		return Cell{Text: view.None}
+		return Cell{}
 	}
-	return amountCell(view.SI(v, unit), v, unit)
+	return amountCell(gpuprof.FormatSI(v, unit), v, unit)
 }
 
 func collectiveTable(a *analyze.Analysis, r *analyze.Roofline) Table {
@@ -106,7 +106,7 @@ func collectiveTable(a *analyze.Analysis, r *analyze.Roofline) Table {
 	}
 	for _, c := range r.Collectives {
 		t.Rows = append(t.Rows, Row{Cells: []Cell{
-			{Text: c.Kind}, countCell(c.Ranks), {Text: view.SI(float64(c.Bytes), "B")}, amountCell(fmt.Sprintf("%.4g", c.Calls), c.Calls, "1"), nsCell(c.NS),
+			{Text: c.Kind}, countCell(c.Ranks), {Text: gpuprof.FormatSI(float64(c.Bytes), "B")}, amountCell(fmt.Sprintf("%.4g", c.Calls), c.Calls, "1"), nsCell(c.NS),
 			nsCell(c.ShortestNS), perSecond(c.AlgorithmBytesPerS, "B/s"), perSecond(c.BusBytesPerS, "B/s"),
 		}})
 	}

@@ -152,18 +152,18 @@ func findingsOf(r *gpuprof.Run) []Block {
 
 // adviceItem describes a finding.
 func adviceItem(f gpuprof.Finding) Item {
-	it := Item{Text: view.Cut(f.Rule, 40), About: aboutRule(f.Rule)}
+	it := Item{Text: f.Rule, About: aboutRule(f.Rule)}
 	if f.Stage != "" {
-		it.Text += " in " + view.Cut(f.Stage, 32)
+		it.Text += " in " + f.Stage
 	}
 	if f.Knob != "" {
-		it.Text += fmt.Sprintf(": set %s from %s to %s", view.Cut(f.Knob, 24), view.Cut(f.From, 24), view.Cut(f.To, 24))
+		it.Text += fmt.Sprintf(": set %s from %s to %s", f.Knob, f.From, f.To)
 	}
-	if view.Finite(f.ClaimS) && f.ClaimS > 0 {
-		it.Text += ", saves up to " + view.Seconds(f.ClaimS) + " per step"
+	if gpuprof.IsFinite(f.ClaimS) && f.ClaimS > 0 {
+		it.Text += ", saves up to " + gpuprof.FormatSeconds(f.ClaimS) + " per step"
 	}
-	if bytes, ok := parseNumber(f.Evidence[gpuprof.EvidenceSavedBytes]); ok && view.Finite(bytes) && bytes > 0 {
-		it.Text += ", reserves up to " + view.SI(bytes, "B") + " less"
+	if bytes, ok := parseNumber(f.Evidence[gpuprof.EvidenceSavedBytes]); ok && gpuprof.IsFinite(bytes) && bytes > 0 {
+		it.Text += ", reserves up to " + gpuprof.FormatSI(bytes, "B") + " less"
 	}
 	for _, line := range []Line{{Label: "evidence", Value: evidenceText(f.Evidence), In: Verbose}, {Label: "try", Value: f.Command, Code: true}, {Label: "PyTorch", Value: f.PyTorch, Code: true, In: Verbose}} {
 		if line.Value != "" {

@@ -2,18 +2,27 @@ package page
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Limits of texts in characters, by their position. Writers apply them; a builder cuts a text itself only if its column
-// has less room.
+// Limits of texts in characters, by their position. They are applied here, where writers ask for a page's parts; a
+// builder cuts nothing.
 const (
-	cellText, labelText, longText = 240, 64, 600
+	cellText, labelText, headText, longText, detailText = 240, 64, 160, 600, 2000
 )
 
-func (c Cell) limitTexts() Cell {
-	c.Text = view.Cut(c.Text, cellText)
+// Head returns the title and the meta texts of a page.
+func (p *Page) Head() (title string, meta []string) {
+	for _, m := range p.Meta {
+		meta = append(meta, view.Cut(m, headText))
+	}
+	return view.Cut(p.Title, headText), meta
+}
+
+func (c Cell) limitTexts(most int) Cell {
+	c.Text = view.Cut(c.Text, most)
 	return c
 }
 
@@ -24,6 +33,10 @@ func (l Line) limitTexts() Line {
 
 func (it Item) limitTexts() Item {
 	it.Label, it.Text = view.Cut(it.Label, labelText), view.Cut(it.Text, longText)
+	it.Sub = slices.Clone(it.Sub)
+	for i, s := range it.Sub {
+		it.Sub[i] = view.Cut(s, detailText)
+	}
 	return it
 }
 
@@ -51,6 +64,13 @@ func (s Section) Shown(format Where) []Block {
 	return out
 }
 
+func (c Column) textLimit() int {
+	if c.Remark {
+		return longText
+	}
+	return cellText
+}
+
 // keepFactor multiplies a table's limit for rows with Keep.
 const keepFactor = 5
 
@@ -60,6 +80,7 @@ func (b Table) For(format Where) (columns []Column, rows []Row, left int) {
 	var at []int
 	for i, c := range b.Columns {
 		if c.In.In(format) {
+			c.Title = view.Cut(c.Title, labelText)
 			at, columns = append(at, i), append(columns, c)
 		}
 	}
@@ -80,7 +101,10 @@ func (b Table) For(format Where) (columns []Column, rows []Row, left int) {
 		cells := make([]Cell, len(at))
 		for j, i := range at {
 			if i < len(r.Cells) {
-				cells[j] = r.Cells[i].limitTexts()
+				cells[j] = r.Cells[i].limitTexts(columns[j].textLimit())
+			}
+			if cells[j].Text == "" && !columns[j].Remark {
+				cells[j].Text = view.None
 			}
 		}
 		r.Cells = cells

@@ -20,7 +20,7 @@ func drawSpark(s *gpuprof.Series, bins int) string {
 		return view.None
 	}
 	lo, hi, _ := stats.Between(0.02, 0.98, all)
-	if !(hi > lo) || !view.Finite(hi-lo) {
+	if !(hi > lo) || !gpuprof.IsFinite(hi-lo) {
 		return view.None
 	}
 	counts := view.Histogram(all, lo, hi, bins, true)
@@ -48,8 +48,8 @@ func stageSeries(s view.Stage) *gpuprof.Series {
 
 // rangeOf is from the 5th to the 95th percentile of a series of seconds, or None.
 func rangeOf(s *gpuprof.Series) string {
-	if view.Usable(s) == nil || s.P95 <= 0 {
+	if !s.Usable() || s.P95 <= 0 {
 		return view.None
 	}
-	return view.Interval([2]float64{s.P05, s.P95}, view.Seconds)
+	return view.Interval([2]float64{s.P05, s.P95}, gpuprof.FormatSeconds)
 }

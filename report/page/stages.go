@@ -53,18 +53,18 @@ const keptShare = 0.02
 
 // kernelName holds the name of a kernel, with a note if its method was not timing between two events.
 func kernelName(k gpuprof.StageResult) Cell {
-	return Cell{Text: view.Cut(k.Name, 40), Note: methodText(k.Method)}
+	return Cell{Text: k.Name, Note: methodText(k.Method)}
 }
 
 func methodText(method string) string {
 	if method == gpuprof.MethodSlope {
 		return "replayed"
 	}
-	return view.Cut(method, 40)
+	return method
 }
 
-// stagesOf is the table of stages. A page has the kernels in it, Markdown has
-// them in a table of their own, and a terminal has the gap below it.
+// stagesOf builds the table of stages. HTML adds a row per kernel, Markdown a separate table of kernels, and a
+// terminal prints the gap below the table.
 func stagesOf(r *gpuprof.Run, id string) Section {
 	s := Section{ID: id + "stages", Heading: "Stages", HeadingIn: HTML}
 	if !view.HasTimes(r) {
@@ -143,7 +143,7 @@ func boundText(stages []view.Stage) string {
 	if !(top.OfBound > 0 && top.OfBound <= 1) {
 		return ""
 	}
-	return fmt.Sprintf("At this device's peak rates the work counted in %s would take %s of the time it does.", view.Cut(top.Name, 40), boundShare(top))
+	return fmt.Sprintf("At this device's peak rates the work counted in %s would take %s of the time it does.", top.Name, boundShare(top))
 }
 
 // boundShare gives the share of the device time that the roofline bound explains: "34.9 %".
@@ -165,10 +165,10 @@ func missingBounds(stages []view.Stage) []string {
 		if of[s.NoBound] == nil {
 			reasons = append(reasons, s.NoBound)
 		}
-		of[s.NoBound] = append(of[s.NoBound], view.Cut(s.Name, 24))
+		of[s.NoBound] = append(of[s.NoBound], s.Name)
 	}
 	for i, why := range reasons {
-		reasons[i] = "no roofline bound of " + strings.Join(of[why], ", ") + ": " + view.Cut(why, 300)
+		reasons[i] = "no roofline bound of " + strings.Join(of[why], ", ") + ": " + why
 	}
 	return reasons
 }

@@ -30,8 +30,8 @@ func summaryLines(r *gpuprof.Run) []Line {
 		}
 		add("step", view.Median(s), note)
 	}
-	if t := r.Throughput; t != nil && view.Usable(t.Series) != nil {
-		add("throughput", view.RateText(t.Series, view.Cut(t.Unit, 24)), describeInterval(t.Series, view.Cut(t.Unit, 24)))
+	if t := r.Throughput; t != nil && t.Series.Usable() {
+		add("throughput", view.RateText(t.Series, t.Unit), describeInterval(t.Series, t.Unit))
 	}
 	whole := "the step"
 	if l, ok := probeLine(r); ok {
@@ -45,14 +45,14 @@ func summaryLines(r *gpuprof.Run) []Line {
 		case s.Exposed.Median == 0:
 			detail(Line{Label: "gap", Value: "none in most steps", Note: view.Percent(s.Share) + " of all time belongs to no stage"}, true)
 		default:
-			add("gap", view.Seconds(s.Exposed.Median), view.Percent(s.Share)+" of "+whole+" belongs to no stage")
+			add("gap", gpuprof.FormatSeconds(s.Exposed.Median), view.Percent(s.Share)+" of "+whole+" belongs to no stage")
 		}
 	}
 	detail(probeOverhead(r))
 	detail(ladderLine(r))
 	detail(shortKernels(r))
 	if v, n, ok := blockedTime(r); ok {
-		add("blocked host", view.Seconds(v)+" per step", n)
+		add("blocked host", gpuprof.FormatSeconds(v)+" per step", n)
 	}
 	if l, ok := leastLatency(r); ok {
 		out = append(out, l)
@@ -61,20 +61,20 @@ func summaryLines(r *gpuprof.Run) []Line {
 		add("peak memory", gpuprof.FormatBytes(float64(r.PeakMemory)), "")
 	}
 	detail(allocatorLine(r))
-	if v := r.DeviceClockHz; view.Finite(v) && v > 0 {
-		detail(Line{Label: "device clock", Value: view.SI(v, "Hz"), Note: "when the last sample was taken"}, true)
+	if v := r.DeviceClockHz; gpuprof.IsFinite(v) && v > 0 {
+		detail(Line{Label: "device clock", Value: gpuprof.FormatSI(v, "Hz"), Note: "when the last sample was taken"}, true)
 	}
 	detail(energyLine(r))
 	return out
 }
 
-// leastLatency is below what any caller of a service can see.
+// leastLatency returns the line about the lower bound of every request's latency.
 func leastLatency(r *gpuprof.Run) (Line, bool) {
 	q := r.Requests
 	if q == nil || !(q.FloorS > 0) {
 		return Line{}, false
 	}
-	l := Line{Label: "least latency", Value: view.Seconds(q.FloorS), Note: "of a request alone, copied and answered at this device's peak rates"}
+	l := Line{Label: "least latency", Value: gpuprof.FormatSeconds(q.FloorS), Note: "of a request alone, copied and answered at this device's peak rates"}
 	if r.Device.Kind != "host" {
 		l.Note = "of a request alone, answered at this device's peak rates, without its copies"
 	}
@@ -125,7 +125,7 @@ func blockedTime(r *gpuprof.Run) (seconds float64, note string, ok bool) {
 	if len(where) > 0 {
 		notes = append(notes, "in "+strings.Join(where, " and "))
 	}
-	if points, has := r.Counters["sync_points"]; has && view.Finite(points) {
+	if points, has := r.Counters["sync_points"]; has && gpuprof.IsFinite(points) {
 		noun := " sync points per step"
 		if points == 1 {
 			noun = " sync point per step"
@@ -157,7 +157,7 @@ func checkSummary(r *gpuprof.Run) string {
 	case worst == 0:
 		text += "; no error in any"
 	default:
-		text += fmt.Sprintf("; worst relative error %s in %s, tolerance %s", errorText(at.RelativeError), view.Cut(at.Stage, 32), formatSci(at.Tolerance))
+		text += fmt.Sprintf("; worst relative error %s in %s, tolerance %s", errorText(at.RelativeError), at.Stage, formatSci(at.Tolerance))
 	}
 	return text
 }
@@ -170,7 +170,7 @@ func toleranceShare(c gpuprof.Check) float64 {
 	switch {
 	case e == 0:
 		return 0
-	case !view.Finite(v):
+	case !gpuprof.IsFinite(v):
 		return math.Inf(1)
 	}
 	return v
@@ -182,16 +182,16 @@ func failureTexts(r *gpuprof.Run) []string {
 	for _, c := range r.Failed() {
 		rows := ""
 		if c.Rows != "" {
-			rows = " (rows checked: " + view.Cut(c.Rows, 32) + ")"
+			rows = " (rows checked: " + c.Rows + ")"
 		}
-		out = append(out, fmt.Sprintf("%s: relative error %s is not within %s%s", view.Cut(c.Stage, 32), errorText(c.RelativeError), formatSci(c.Tolerance), rows))
+		out = append(out, fmt.Sprintf("%s: relative error %s is not within %s%s", c.Stage, errorText(c.RelativeError), formatSci(c.Tolerance), rows))
 	}
 	return out
 }
 
 // errorText prints a relative error: "3.2e-07", or "not a number".
 func errorText(n gpuprof.Number) string {
-	if !view.Finite(float64(n)) {
+	if !gpuprof.IsFinite(float64(n)) {
 		return "not a number"
 	}
 	return formatSci(float64(n))

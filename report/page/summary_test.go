@@ -26,7 +26,7 @@ func TestWorstCheckIsTheOneNearestItsTolerance(t *testing.T) {
 	}
 }
 
-// The least latency stands beside the steps' figures, on a GPU without its copies.
+// The least latency is printed with the step's figures, on a GPU without its copies.
 func TestLeastLatency(t *testing.T) {
 	for kind, want := range map[string]string{"host": "copied and answered", "cuda": "without its copies"} {
 		r := fixture.One()
@@ -85,7 +85,7 @@ func TestBlockedHostTime(t *testing.T) {
 		}
 		return Line{}
 	}
-	if got, want := find(), view.Seconds(r.Stage("sync").Host.Median)+" per step"; got.Value != want || got.Note != "in sync; 1 sync point per step" {
+	if got, want := find(), gpuprof.FormatSeconds(r.Stage("sync").Host.Median)+" per step"; got.Value != want || got.Note != "in sync; 1 sync point per step" {
 		t.Errorf("%v, want %s", got, want)
 	}
 	r.Counters["blocked_ns"], r.Counters["sync_points"] = 2e6, 16.5

@@ -102,7 +102,7 @@ func winnerText(runs []*gpuprof.Run) string {
 		switch {
 		case p.Step == nil:
 		case counted:
-			places = append(places, place{runs[i], p.Throughput.Series, rateInterval(p.Throughput.Series, p.Step), view.RateText(p.Throughput.Series, view.Cut(p.Throughput.Unit, 24))})
+			places = append(places, place{runs[i], p.Throughput.Series, rateInterval(p.Throughput.Series, p.Step), view.RateText(p.Throughput.Series, p.Throughput.Unit)})
 		default:
 			places = append(places, place{runs[i], p.Step, p.Step.CI95, view.Median(p.Step)})
 		}
@@ -123,7 +123,7 @@ func winnerText(runs []*gpuprof.Run) string {
 	}
 	far := high[0] - low[1]
 	switch {
-	case !view.Finite(far) || best.ci == [2]float64{} || next.ci == [2]float64{}:
+	case !gpuprof.IsFinite(far) || best.ci == [2]float64{} || next.ci == [2]float64{}:
 		return text + "is unknown."
 	case far > 0:
 		return text + "lies " + side + " its own."
@@ -152,7 +152,7 @@ func unitOf(points []point) string {
 	return ""
 }
 
-// sweepTable is a row for each run, and what its figures are.
+// sweepTable builds a row for each run, and the block that explains its figures.
 func sweepTable(runs []*gpuprof.Run) (Table, Block) {
 	names, points := pointsOf(runs)
 	t := Table{Name: "Table of the sweep", Noun: "setting", Caption: "One row for each setting. Intervals: " + sweepIntervals(runs) + `. "x first" is the step's median over the first row's.`, Columns: settingColumns(names, true)}
@@ -166,9 +166,9 @@ func sweepTable(runs []*gpuprof.Run) (Table, Block) {
 	}
 	for i, p := range points {
 		row := Row{Cells: settingCells(p)}
-		rate, ratio, status := wordsCell(view.None), wordsCell(view.None), wordsCell(p.Status)
+		rate, ratio, status := Cell{}, Cell{}, wordsCell(p.Status)
 		if p.Throughput != nil {
-			rate = amountCell(view.RateText(p.Throughput.Series, view.Cut(p.Throughput.Unit, 24)), p.Throughput.Series.Median, p.Throughput.Unit)
+			rate = amountCell(view.RateText(p.Throughput.Series, p.Throughput.Unit), p.Throughput.Series.Median, p.Throughput.Unit)
 		}
 		if p.Ratio > 0 {
 			ratio = amountCell(view.Times(p.Ratio), p.Ratio, "1")
@@ -182,7 +182,7 @@ func sweepTable(runs []*gpuprof.Run) (Table, Block) {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	if view.Usable(runs[0].Step) == nil {
+	if !runs[0].Step.Usable() {
 		return t, nil
 	}
 	return t, Text{S: "x first is the step's median over the first row's; intervals are " + sweepIntervals(runs) + "."}
@@ -190,13 +190,13 @@ func sweepTable(runs []*gpuprof.Run) (Table, Block) {
 
 // servedCells are p50, p99 and the share in time of requests; q may be nil.
 func servedCells(q *loadtest.Requests) []Cell {
-	out := []Cell{wordsCell(view.None), wordsCell(view.None), wordsCell(view.None)}
+	out := []Cell{{}, {}, {}}
 	if q == nil {
 		return out
 	}
 	for i, share := range []float64{0.5, 0.99} {
 		if p, ok := q.Latency.At(share); ok {
-			out[i] = amountCell(view.Seconds(p.S), p.S, "s")
+			out[i] = amountCell(gpuprof.FormatSeconds(p.S), p.S, "s")
 		}
 	}
 	if sum := q.Sum(); sum.Scheduled > sum.Open && q.Told() > 0 {
@@ -209,7 +209,7 @@ func servedCells(q *loadtest.Requests) []Cell {
 // medianOrZero is the median of a step, which is measured even where it is zero.
 func medianOrZero(s *gpuprof.Series) Cell {
 	if s == nil {
-		return wordsCell(view.None)
+		return Cell{}
 	}
 	return amountCell(view.Median(s), s.Median, "s")
 }
@@ -218,7 +218,7 @@ func medianOrZero(s *gpuprof.Series) Cell {
 func settingColumns(names []string, named bool) []Column {
 	var out []Column
 	for i, n := range names {
-		out = append(out, Column{Title: view.Cut(n, 40), Most: 28, Drop: i, Named: named})
+		out = append(out, Column{Title: n, Most: 28, Drop: i, Named: named})
 	}
 	return out
 }
@@ -240,7 +240,7 @@ func sharesOf(runs []*gpuprof.Run) []Block {
 	names, points := pointsOf(runs)
 	t := Table{Name: "Table of the stages' shares", Noun: "share", Caption: sharesText + ".", Columns: settingColumns(names, false)}
 	for i, s := range stages { // the smallest goes first
-		t.Columns = append(t.Columns, Column{Title: view.Cut(s, 40), Most: 16, Drop: 100 + i})
+		t.Columns = append(t.Columns, Column{Title: s, Most: 16, Drop: 100 + i})
 	}
 	for i, p := range points {
 		row := Row{Cells: settingCells(p)}

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
 )
 
-// A setting is said to be faster only where the intervals of both figures, those of the table too, are apart.
+// A setting is called faster only if the intervals of both figures do not overlap, in the table too.
 func TestWinnerIsShown(t *testing.T) {
 	apart, same, unknown := "lies below its own", "neither is shown to be faster", "is unknown"
 	for _, c := range []struct {

@@ -102,7 +102,7 @@ func TestTimelineSumsAreTheTables(t *testing.T) {
 	}
 }
 
-// classesVary says that the operations of some name are of several classes.
+// classesVary reports whether the operations of some name have several classes.
 func classesVary(xs []*analyze.Index) bool {
 	for _, x := range xs {
 		seen := map[model.NameID]model.Class{}

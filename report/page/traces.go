@@ -63,12 +63,12 @@ func boundsTable(c *analyze.Comparison) Table {
 	t.Columns[1].Left, t.Columns[1].Drop, t.Columns[1].Most = true, 1, 40
 	share := func(v float64) Cell {
 		if v <= 0 {
-			return Cell{Text: view.None}
+			return Cell{}
 		}
 		return amountCell(view.Percent(v), v, "1")
 	}
 	for _, b := range c.Bounds {
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(b.Name, 50)}, {Text: view.Cut(b.Shapes, shapesWidth)}, nsCell(b.OldNS), nsCell(b.NewNS), changeCell(b.OldNS, b.NewNS), share(b.OldShare), share(b.NewShare)}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: b.Name}, {Text: view.Cut(b.Shapes, shapesWidth)}, nsCell(b.OldNS), nsCell(b.NewNS), changeCell(b.OldNS, b.NewNS), share(b.OldShare), share(b.NewShare)}})
 	}
 	return t
 }
@@ -80,7 +80,7 @@ func changeTable(title string, changes []analyze.Change, rows int) Table {
 	}
 	t := Table{Name: name, Noun: "row", Columns: numberColumns(title, "before", "after", "change"), Max: [3]int{rows, max(rows, 20), traceRows}, More: "%d more in --format json"}
 	for _, c := range changes {
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(c.Name, 70)}, nsCell(c.OldNS), nsCell(c.NewNS), changeCell(c.OldNS, c.NewNS)}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: c.Name}, nsCell(c.OldNS), nsCell(c.NewNS), changeCell(c.OldNS, c.NewNS)}})
 	}
 	return t
 }

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/history"
 	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/report/internal/view"
@@ -41,7 +42,7 @@ func trendLine(t *history.Trend, m *history.Metric) string {
 			if s, is := signs[i]; is {
 				out = append(out, s)
 			}
-			if v := float64(m.Values[i]); view.Finite(v) {
+			if v := float64(m.Values[i]); gpuprof.IsFinite(v) {
 				part = append(part, v)
 			}
 		}

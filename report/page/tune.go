@@ -34,28 +34,31 @@ func Tune(r *tune.Result) (*Page, error) {
 }
 
 func tuneTitle(r *tune.Result) string {
+	if r.Program != nil && len(r.Claims) > 0 {
+		return "Claims of tuning guides on " + r.Program.CommandText()
+	}
 	if r.Program != nil {
-		return "Tuning " + view.Cut(r.Program.CommandText(), 60)
+		return "Tuning " + r.Program.CommandText()
 	}
 	if len(r.Claims) > 0 || r.Workload == "" {
 		return "Claims of tuning guides"
 	}
-	return strings.TrimSpace("Tuning " + view.Cut(r.Workload, 40) + " " + view.Cut(r.Preset, 24))
+	return strings.TrimSpace("Tuning " + r.Workload + " " + r.Preset)
 }
 
 func tuneMeta(r *tune.Result) []string {
 	if r.Program != nil {
 		return programMeta(r)
 	}
-	device := view.Cut(r.DeviceDoc, 60)
+	device := r.DeviceDoc
 	if r.Device != "" && r.Device != r.DeviceDoc {
-		device = strings.TrimSpace(device + " [" + view.Cut(r.Device, 16) + "]")
+		device = strings.TrimSpace(device + " [" + r.Device + "]")
 	}
 	out := []string{device}
 	if len(r.Claims) == 0 && r.Goal != "" {
-		out = append(out, "goal "+view.Cut(string(r.Goal), 20))
+		out = append(out, "goal "+string(r.Goal))
 	}
-	return append(out, fmt.Sprintf("%s of %s spent", view.Seconds(r.SpentS), view.Seconds(r.BudgetS)))
+	return append(out, fmt.Sprintf("%s of %s spent", gpuprof.FormatSeconds(r.SpentS), gpuprof.FormatSeconds(r.BudgetS)))
 }
 
 // conclusionSection gives the result of the search, and the recommendation's gain and cost.
@@ -67,17 +70,17 @@ func conclusionSection(r *tune.Result) Section {
 	}
 	facts := Lines{}
 	if rec == nil { // the answer has the first clauses, and the command of what is recommended
-		facts.Lines = dropEmpty(Line{Label: "conclusion", Value: c.Text}, Line{Label: "the default", Value: view.Cut(c.Command, 600), Code: true})
+		facts.Lines = dropEmpty(Line{Label: "conclusion", Value: c.Text}, Line{Label: "the default", Value: c.Command, Code: true})
 	}
 	add := func(label, value, note string) {
 		facts.Lines = append(facts.Lines, dropEmpty(Line{Label: label, Value: value, Note: note})...)
 	}
 	if rec != nil {
 		for _, l := range rec.PyTorch {
-			facts.Lines = append(facts.Lines, Line{Label: "in PyTorch", Value: view.Cut(l, 300), Code: true})
+			facts.Lines = append(facts.Lines, Line{Label: "in PyTorch", Value: l, Code: true})
 		}
 	}
-	if d := r.Default; d != nil && view.Finite(d.Median) && d.Median > 0 {
+	if d := r.Default; d != nil && gpuprof.IsFinite(d.Median) && d.Median > 0 {
 		note := view.PointInterval(d.CI95, r.Unit)
 		if d.CI95 != [2]float64{} {
 			note = "95 % " + note
@@ -91,7 +94,7 @@ func conclusionSection(r *tune.Result) Section {
 		add("sender late", fmt.Sprintf("in %d of %d blocks", late, blocks), "their p99 is its own: measure with less else running, or at a lower rate")
 	}
 	for _, t := range r.PeerLines() {
-		add("beside it", view.Cut(t, 300), "")
+		add("beside it", t, "")
 	}
 	if rec != nil {
 		add("error", formatPositive(rec.Error, "%.2g"), "relative, against float64")
@@ -100,7 +103,7 @@ func conclusionSection(r *tune.Result) Section {
 		}
 		add("memory", formatPositive(rec.MemoryRatio, "x%.2f"), "of the default's peak")
 		once, saved, _ := strings.Cut(rec.OneTimeText(), "; ")
-		add("paid once", view.Cut(once, 200), view.Cut(saved, 100))
+		add("paid once", once, saved)
 	}
 	s.Blocks = append(s.Blocks, facts)
 	return s
@@ -108,7 +111,7 @@ func conclusionSection(r *tune.Result) Section {
 
 // formatPositive prints a measured figure, "" without one.
 func formatPositive(v float64, format string) string {
-	if v > 0 && view.Finite(v) {
+	if v > 0 && gpuprof.IsFinite(v) {
 		return fmt.Sprintf(format, v)
 	}
 	return ""
@@ -118,8 +121,8 @@ func factorSpan(ci [2]float64) string { return view.Interval(ci, gpuprof.FormatF
 
 // ratioCells are a ratio and its interval.
 func ratioCells(ratio float64, ci [2]float64) [2]Cell {
-	if !(ratio > 0) || !view.Finite(ratio) {
-		return [2]Cell{{Text: view.None}, {Text: view.None}}
+	if !(ratio > 0) || !gpuprof.IsFinite(ratio) {
+		return [2]Cell{{}, {}}
 	}
 	return [2]Cell{amountCell(gpuprof.FormatRatio(ratio), ratio, "1"), intervalCell(factorSpan(ci))}
 }
@@ -131,7 +134,7 @@ func intervalCell(text string) Cell {
 
 // effectSection has a row for each knob and value.
 func effectSection(r *tune.Result) Section {
-	goal := view.Cut(string(r.Goal), 20)
+	goal := string(r.Goal)
 	t := Table{Name: "Table of effects", Noun: "setting", Caption: "Error is the largest relative error against float64, memory the peak over that of the default.",
 		Columns: append(numberColumns("knob", "from", "to", goal+" ratio", r.IntervalText()), Column{Title: "error", Drop: 2}, Column{Title: "memory", Drop: 3}, Column{Title: "verdict", Left: true},
 			Column{Title: "reason, or PyTorch line", Remark: true, Left: true, In: HTML})}
@@ -143,11 +146,11 @@ func effectSection(r *tune.Result) Section {
 		if why == "" {
 			why = f.PyTorch
 		}
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(f.Knob, 30)}, {Text: view.Cut(f.From, 24)}, {Text: view.Cut(f.To, 24)}, ratio[0], ratio[1],
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: f.Knob}, {Text: f.From}, {Text: f.To}, ratio[0], ratio[1],
 			measuredCell(formatPositive(f.Error, "%.1e"), f.Error), measuredCell(formatPositive(f.MemoryRatio, "x%.2f"), f.MemoryRatio),
-			{Text: view.Cut(string(f.Verdict), 20), Tone: effectTone(f.Verdict)}, {Text: orNone(view.Cut(why, 300))}}})
+			{Text: string(f.Verdict), Tone: effectTone(f.Verdict)}, {Text: orNone(why)}}})
 		if f.Reason != "" && f.Verdict == tune.Inconclusive {
-			starved = append(starved, view.Cut(f.Knob, 30)+"="+view.Cut(f.To, 24))
+			starved = append(starved, f.Knob+"="+f.To)
 		}
 	}
 	s := Section{ID: "effects-of-knobs", Heading: "Effect of each knob", Blocks: []Block{Chart{ID: "effects", Figure: func() *figure.Figure { return figure.KnobEffects(r) },
@@ -160,7 +163,7 @@ func effectSection(r *tune.Result) Section {
 
 func measuredCell(text string, v float64) Cell {
 	if text == "" {
-		return Cell{Text: view.None}
+		return Cell{}
 	}
 	return Cell{Text: text, Value: v, Unit: "1"}
 }
@@ -170,11 +173,11 @@ func effectTone(v tune.Verdict) Tone { return ToneOf(v.Tone()) }
 
 func curveSections(r *tune.Result) (out []Section) {
 	for i, c := range r.Curves {
-		knob, id := view.Cut(c.Knob, 40), fmt.Sprintf("curve%d", i)
+		knob, id := c.Knob, fmt.Sprintf("curve%d", i)
 		base, work, _ := strings.Cut(c.Unit, " per ")
 		t := Table{Name: "Table of the curve over " + knob, Noun: "point", Columns: []Column{{Title: knob}, {Title: "cost"}, {Title: "95 % interval"}, {Left: true}}}
 		if work != "" {
-			t.Columns[1].Title = "cost per " + view.Cut(work, 24)
+			t.Columns[1].Title = "cost per " + work
 		}
 		cost := func(v float64) string { return view.Cost(v, base) }
 		interval := func(ci [2]float64) string {
@@ -188,9 +191,9 @@ func curveSections(r *tune.Result) (out []Section) {
 			if p.Value == c.Knee {
 				mark = "knee"
 			}
-			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(p.Value, 24)}, {Text: cost(p.Median), Value: p.Median, Unit: c.Unit}, {Text: interval(p.CI95)}, {Text: mark}}})
+			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: p.Value}, {Text: cost(p.Median), Value: p.Median, Unit: c.Unit}, {Text: interval(p.CI95)}, {Text: mark}}})
 		}
-		out = append(out, Section{ID: id, Heading: "Scaling over " + knob, In: Verbose, Blocks: []Block{Text{S: knob + ": " + view.Cut(c.KneeText(), 200) + "."},
+		out = append(out, Section{ID: id, Heading: "Scaling over " + knob, In: Verbose, Blocks: []Block{Text{S: knob + ": " + c.KneeText() + "."},
 			Chart{ID: id + "-chart", Figure: func() *figure.Figure { return figure.Curve(r, i) }}, t}})
 	}
 	return out
@@ -199,7 +202,7 @@ func curveSections(r *tune.Result) (out []Section) {
 func notUsable(r *tune.Result) Section {
 	out := List{Noun: "setting"}
 	for _, f := range r.Failed {
-		out.Items = append(out.Items, Item{Label: cmp.Or(view.Cut(view.Pairs(f.Knobs), 120), "the default"), Text: view.Cut(f.Error, 600)})
+		out.Items = append(out.Items, Item{Label: cmp.Or(view.Pairs(f.Knobs), "the default"), Text: f.Error})
 	}
 	return Section{ID: "failed", Heading: "Not usable here", HeadingIn: Terminal | Markdown | HTML, Blocks: []Block{out}}
 }
@@ -210,7 +213,7 @@ func searchFacts(r *tune.Result) Block {
 	if r.MaxMemory > 0 {
 		memory = gpuprof.FormatBytes(float64(r.MaxMemory))
 	}
-	return Lines{Lines: dropEmpty(Line{Label: "device", Value: view.Cut(r.DeviceDoc, 80)}, Line{Label: "driver", Value: view.Cut(r.Driver, 40)}, Line{Label: "fixed", Value: view.Cut(view.Pairs(r.Set), 300)},
-		Line{Label: "turned only", Value: view.Cut(strings.Join(r.Only, ", "), 300)}, Line{Label: "error limit", Value: formatPositive(r.MaxError, "%.2g"), Note: "relative, against float64"},
+	return Lines{Lines: dropEmpty(Line{Label: "device", Value: r.DeviceDoc}, Line{Label: "driver", Value: r.Driver}, Line{Label: "fixed", Value: view.Pairs(r.Set)},
+		Line{Label: "turned only", Value: strings.Join(r.Only, ", ")}, Line{Label: "error limit", Value: formatPositive(r.MaxError, "%.2g"), Note: "relative, against float64"},
 		Line{Label: "memory limit", Value: memory}, Line{Label: "seed", Value: fmt.Sprint(r.Seed)}, Line{Label: "measurements", Value: fmt.Sprint(len(r.Journal))})}
 }

@@ -12,16 +12,40 @@ import (
 
 // tunedProgram are the sections of a tuning of the user's own program.
 func tunedProgram(r *tune.Result) []Section {
-	return []Section{programConclusion(r), settingSection(r), leftOut(r.Program), notUsable(r), {ID: "search", Heading: "Method", In: HTML, Blocks: []Block{programFacts(r)}}}
+	first := []Section{programConclusion(r), settingSection(r)}
+	if len(r.Claims) > 0 {
+		first = claimSections(r)
+	}
+	return append(first, claimedSection(r.Program), leftOut(r.Program), notUsable(r),
+		Section{ID: "search", Heading: "Method", In: HTML, Blocks: []Block{programFacts(r)}})
+}
+
+// claimedSection puts the findings of the recording beside the measured gains.
+func claimedSection(p *tune.Program) Section {
+	if len(p.Findings) == 0 {
+		return Section{}
+	}
+	t := Table{Name: "Table of findings", Noun: "finding",
+		Caption: "A finding's claim is the largest speedup that it allows; the gain was measured with the setting that removes its cause.",
+		Columns: append(numberColumns("finding", "setting", "claim", "times faster", "95 %"),
+			Column{Title: "verdict", Left: true})}
+	for _, f := range p.Findings {
+		gain := ratioCells(f.Gain, f.CI95)
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: f.Rule}, {Text: f.Setting},
+			measuredCell(formatPositive(f.Claim, "x%.2f"), f.Claim),
+			gain[0], gain[1], {Text: string(f.Verdict)}}})
+	}
+	return Section{ID: "claims-and-gains", Heading: "Claims and gains", HeadingIn: Terminal | Markdown | HTML,
+		Blocks: []Block{t}}
 }
 
 func programMeta(r *tune.Result) []string {
 	p := r.Program
 	out := []string{gpuprof.Plural(p.CPUs, "CPU")}
 	if p.Device != "" && p.Device != "cpu" {
-		out = append(out, view.Cut(p.Device, 20))
+		out = append(out, p.Device)
 	}
-	return append(out, gpuprof.Plural(len(p.Runs), "run"), fmt.Sprintf("%s of %s spent", view.Seconds(r.SpentS), view.Seconds(r.BudgetS)))
+	return append(out, gpuprof.Plural(len(p.Runs), "run"), fmt.Sprintf("%s of %s spent", gpuprof.FormatSeconds(r.SpentS), gpuprof.FormatSeconds(r.BudgetS)))
 }
 
 // programConclusion gives the result of the search, with the lines to change.
@@ -33,13 +57,13 @@ func programConclusion(r *tune.Result) Section {
 	}
 	if rec := r.Recommended; rec != nil {
 		for _, l := range r.Program.Patch {
-			add("change", view.Cut(l, 300), "", true)
+			add("change", l, "", true)
 		}
 	} else {
 		add("conclusion", r.Conclusion.Text, "", false)
-		add("command", view.Cut(cmp.Or(r.Conclusion.Command, r.Program.CommandText()), 600), "", true)
+		add("command", cmp.Or(r.Conclusion.Command, r.Program.CommandText()), "", true)
 	}
-	if d := r.Default; d != nil && view.Finite(d.Median) && d.Median > 0 {
+	if d := r.Default; d != nil && gpuprof.IsFinite(d.Median) && d.Median > 0 {
 		note := ""
 		if d.CI95 != [2]float64{} {
 			note = "95 % " + view.PointInterval(d.CI95, r.Unit)
@@ -49,7 +73,7 @@ func programConclusion(r *tune.Result) Section {
 	add("its losses", r.Program.Losses.Text(), unchangedLosses(r.Program), false)
 	if rec := r.Recommended; rec != nil {
 		add("memory", formatPositive(rec.MemoryRatio, "x%.2f"), "of the peak of the program as it is", false)
-		add("paid once", view.Cut(rec.OneTimeText(), 200), "", false)
+		add("paid once", rec.OneTimeText(), "", false)
 	}
 	s.Blocks = append(s.Blocks, facts)
 	return s
@@ -74,12 +98,12 @@ func settingSection(r *tune.Result) Section {
 	for _, f := range r.Effects {
 		ratio := ratioCells(f.Ratio, f.CI95)
 		if f.Ratio > 0 && f.CI95 == [2]float64{} {
-			ratio[1] = Cell{Text: view.None}
+			ratio[1] = Cell{}
 		}
 		why := cmp.Or(f.Reason, f.PyTorch)
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(f.Knob, 34)}, {Text: orNone(view.Cut(f.From, 24))}, {Text: view.Cut(f.To, 24)}, ratio[0], ratio[1],
-			{Text: orNone(f.Losses.Text()), Tone: lossTone(f.Losses)}, measuredCell(formatPositive(f.MemoryRatio, "x%.2f"), f.MemoryRatio), measuredCell(formatPositive(f.CPURatio, "x%.2f"), f.CPURatio),
-			{Text: view.Cut(string(f.Verdict), 20), Tone: effectTone(f.Verdict)}, {Text: orNone(view.Cut(why, 300))}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: f.Knob}, {Text: f.From}, {Text: f.To}, ratio[0], ratio[1],
+			{Text: f.Losses.Text(), Tone: lossTone(f.Losses)}, measuredCell(formatPositive(f.MemoryRatio, "x%.2f"), f.MemoryRatio), measuredCell(formatPositive(f.CPURatio, "x%.2f"), f.CPURatio),
+			{Text: string(f.Verdict), Tone: effectTone(f.Verdict)}, {Text: orNone(why)}}})
 	}
 	chart := Chart{ID: "effects", Figure: func() *figure.Figure { return figure.KnobEffects(r) },
 		Note: "One setting by itself, each run between two of the program as it is. Sets that were taken to a gate in fresh processes come first."}
@@ -101,7 +125,7 @@ func lossTone(l *tune.LossCheck) Tone {
 func leftOut(p *tune.Program) Section {
 	out := List{Noun: "setting"}
 	for _, l := range p.Left {
-		out.Items = append(out.Items, Item{Label: view.Cut(l.Setting, 60), Text: view.Cut(l.Reason, 200)})
+		out.Items = append(out.Items, Item{Label: l.Setting, Text: l.Reason})
 	}
 	return Section{ID: "left-out", Heading: "Settings that do not apply", HeadingIn: Terminal | Markdown | HTML, In: Verbose | Markdown | HTML, Blocks: []Block{out}}
 }
@@ -124,7 +148,7 @@ func programFacts(r *tune.Result) Block {
 	if p.Threads > 0 {
 		threads = fmt.Sprint(p.Threads)
 	}
-	return Lines{Lines: dropEmpty(Line{Label: "command", Value: view.Cut(p.CommandText(), 600), Code: true}, Line{Label: "steps", Value: steps}, Line{Label: "epoch", Value: epoch},
+	return Lines{Lines: dropEmpty(Line{Label: "command", Value: p.CommandText(), Code: true}, Line{Label: "steps", Value: steps}, Line{Label: "epoch", Value: epoch},
 		Line{Label: "threads", Value: threads}, Line{Label: "noise", Value: view.Percent(p.Noise), Note: "between two runs of the program as it is"}, Line{Label: "folder", Value: folder},
 		Line{Label: "loss limit", Value: formatPositive(r.MaxError, "%.2g"), Note: "of the first loss"}, Line{Label: "runs", Value: fmt.Sprint(len(p.Runs))})}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// tester is what tests of both kinds have.
+// tester is the interface common to both kinds of tests.
 type tester interface {
 	Helper()
 	Errorf(format string, args ...any)

@@ -112,7 +112,7 @@ func TestValid(t *testing.T) {
 	}
 }
 
-// TestWriteError passes on what the writer says.
+// TestWriteError returns the writer's error.
 func TestWriteError(t *testing.T) {
 	full := errors.New("disk full")
 	if err := Write(failing{full}, fixture.Sweep()); !errors.Is(err, full) {

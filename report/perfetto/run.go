@@ -251,7 +251,7 @@ func writeTelemetry(e *encoder, r *gpuprof.Run, run int, base int64) int64 {
 		var points []point
 		for i := range min(len(t.TimeS), len(t.Value)) {
 			at, ok := secondsToNS(t.TimeS[i])
-			if v := float64(t.Value[i]); ok && at >= 0 && view.Finite(v) {
+			if v := float64(t.Value[i]); ok && at >= 0 && gpuprof.IsFinite(v) {
 				points = append(points, point{base + at, v})
 			}
 		}

@@ -1,11 +1,10 @@
 // Package pprof writes runs as a profile for go tool pprof: the stages and
 // kernels in which a step spends its time, bytes and flops.
 //
-// Values are of one step: the medians of the printed tables, so that -top shows
-// the tables' figures and -diff_base takes runs of any number of samples. A value
-// whose median is zero, because fewer than half of the steps have it, is the mean.
-// Several processes share a figure in the ratio of their own; counts are the same
-// in every process and carry no process label. Stacks are step > stage > kernel.
+// Values are per step: the medians of the printed tables, so that -top shows the tables' figures and -diff_base takes
+// runs of any number of samples. A value with a median of zero, because fewer than half of the steps have it, is the
+// mean instead. Several processes split a figure in the ratio of their own figures; counts are equal in every process
+// and carry no process label. Stacks are step > stage > kernel.
 //
 // device_time and host_time overlap, so neither adds up to the step. step_time
 // does: it is the step's median, divided by the stages' shares. If stages were
@@ -201,7 +200,7 @@ func splitStage(kernels []gpuprof.StageResult, s view.Stage, stage values) []ker
 }
 
 func positiveOrZero(v float64) float64 {
-	if view.Finite(v) && v > 0 {
+	if gpuprof.IsFinite(v) && v > 0 {
 		return v
 	}
 	return 0

@@ -144,9 +144,9 @@ func (b *traceBuilder) add(x *analyze.Index, several bool) {
 	}
 }
 
-// addSampled adds the sampled stacks of the host threads under a separate value, with their time in the mean step
-// of the account: the samples are of later steps than the events, so the two values do not add up. Without samples
-// there is no such value.
+// addSampled adds the sampled stacks of the host threads under a separate value, with their time in the mean step of
+// the account. The samples come from later steps than the events, so the two values do not add up. Without samples
+// the value is missing.
 func (b *traceBuilder) addSampled(xs []*analyze.Index) {
 	if !slices.ContainsFunc(xs, func(x *analyze.Index) bool { return len(sampledStacks(x)) > 0 }) {
 		return

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
@@ -24,7 +25,7 @@ type family struct {
 }
 
 func (f *family) add(labels [][2]string, v float64) {
-	if !view.Finite(v) {
+	if !gpuprof.IsFinite(v) {
 		return
 	}
 	f.samples = append(f.samples, f.name+"{"+view.MetricLabels(labels)+"} "+strconv.FormatFloat(v, 'g', -1, 64))
@@ -69,7 +70,7 @@ func Write(w io.Writer, r *health.Report) error {
 				continue
 			}
 			worse := float64(o.Worse)
-			if !view.Finite(worse) {
+			if !gpuprof.IsFinite(worse) {
 				worse = 1
 			}
 			off.add(append(slices.Clone(labels), [2]string{"metric", o.Metric}), worse)

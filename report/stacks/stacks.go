@@ -21,7 +21,7 @@ type thread struct {
 	trees []analyze.HostTree
 }
 
-// threadsOf are the traces that have samples; ErrInput where none has.
+// threadsOf returns the traces that have samples; ErrInput if none has.
 func threadsOf(xs []*analyze.Index) ([]thread, error) {
 	var out []thread
 	for i, x := range xs {
@@ -54,8 +54,8 @@ func frameName(f model.HostFrame) string {
 }
 
 // WriteFolded writes a line for each stack: its frames from the outermost on, separated by semicolons, and whole
-// microseconds. Of several traces the first frame is the rank. Weights are rounded by their running
-// sum; a stack of less than its rounding has no line.
+// microseconds. With several traces the first frame is the rank. Rounding carries its remainder to the next stack, so
+// that the sum is exact; a stack whose weight rounds to 0 has no line.
 func WriteFolded(w io.Writer, xs []*analyze.Index) error {
 	threads, err := threadsOf(xs)
 	if err != nil {
@@ -64,7 +64,7 @@ func WriteFolded(w io.Writer, xs []*analyze.Index) error {
 	return writeFolded(w, threads, len(xs) > 1, 1000)
 }
 
-// writeFolded writes the threads, named where several, with weights divided by unit.
+// writeFolded writes the threads, with their names if there are several, and weights divided by unit.
 func writeFolded(w io.Writer, threads []thread, several bool, unit int64) error {
 	for _, t := range threads {
 		sum, before := int64(0), int64(0)
@@ -91,8 +91,8 @@ func writeFolded(w io.Writer, threads []thread, several bool, unit int64) error 
 	return nil
 }
 
-// scopeFile is a file of speedscope: https://www.speedscope.app/file-format-schema.json. The exporter comes
-// first, by which gpuprof finds its own files again.
+// scopeFile is a file of speedscope: https://www.speedscope.app/file-format-schema.json. The exporter comes first:
+// gpuprof recognises its own files by it.
 type scopeFile struct {
 	Exporter string      `json:"exporter"`
 	Schema   string      `json:"$schema"`

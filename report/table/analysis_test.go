@@ -28,7 +28,7 @@ func TestAnalysisGolden(t *testing.T) {
 		for _, width := range []int{80, 120} {
 			out := analysis(t, a, table.Options{Width: width})
 			for l := range strings.Lines(out) {
-				if w := twwidth.Width(strings.TrimSuffix(l, "\n")); w > width && !strings.HasPrefix(l, "   gpuprof run ") {
+				if w := twwidth.Width(strings.TrimSuffix(l, "\n")); w > width && !isCommandLine(l) {
 					t.Errorf("%s: a line of %d columns: %s", name, w, l)
 				}
 			}

@@ -45,3 +45,34 @@ func TestTuneProgram(t *testing.T) {
 		}
 	}
 }
+
+// TestClaimsBesideGains: each finding of the recording with its claim, the measured gain and the verdict.
+func TestClaimsBesideGains(t *testing.T) {
+	r := tunedProgram()
+	r.Program.Findings = []tune.FindingGain{{Rule: "dataloader-stall", Setting: "num_workers=2", Claim: 2.5, Gain: 1.95, CI95: [2]float64{1.6, 2.3}, Verdict: tune.OverClaimed},
+		{Rule: "optimizer-loop", Setting: "fused=True", Verdict: tune.NotMeasured}}
+	out := tuneText(t, r, table.Options{Width: 160})
+	for _, want := range []string{"Claims and gains", "dataloader-stall", "x2.50", "x1.950", "over-claimed", "optimizer-loop", "not measured"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// TestClaimsOnProgram: the claims of guides on the user's program name the program and each setting, and recommend
+// nothing.
+func TestClaimsOnProgram(t *testing.T) {
+	r := tunedProgram()
+	r.Recommended, r.Conclusion = nil, tune.Conclusion{}
+	r.Claims = []tune.ClaimRow{{ID: "ef-loader num_workers=2", Guide: "Energy Flow", Claim: "workers", Figure: "10-30 %", AB: "num_workers: 0 -> 2", Measured: 1.9, CI95: [2]float64{1.7, 2.1}, Verdict: tune.ClaimConfirmed},
+		{ID: "ph-tf32", Claim: "TF32", Figure: "8x on Ampere", Verdict: tune.ClaimNotMeasurable, Reason: "it needs a GPU: no GPU computes"}}
+	out := tuneText(t, r, table.Options{Width: 160})
+	for _, want := range []string{"Claims of tuning guides on python train.py", "1 of 2 confirmed", "ef-loader num_workers=2", "x1.900", "num_workers: 0 -> 2", "it needs a GPU"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "change ") {
+		t.Errorf("a line to change in\n%s", out)
+	}
+}

@@ -75,8 +75,9 @@ func (p *printer) writeHead(pg *page.Page, picture bool) {
 		a.Bar = nil
 	}
 	p.writeAnswer(a)
+	title, meta := pg.Head()
 	line, used := "", 0
-	for _, part := range append([]string{pg.Title}, pg.Meta...) {
+	for _, part := range append([]string{title}, meta...) {
 		n := twwidth.Width(part)
 		if used > 0 && used+2+n <= p.o.lineWidth() {
 			line, used = line+", "+part, used+2+n
@@ -165,8 +166,16 @@ func (p *printer) buildText(b page.Text) *block {
 // labelWidth is the room of a label, with the blanks after it.
 const labelWidth = 16
 
+// writeLabelled prints a line with its label. A command stays on one line, however long, so that a copy of it runs.
 func (p *printer) writeLabelled(l page.Line, room int) {
 	text := l.Value
+	if l.Code && strings.HasPrefix(text, "gpuprof ") {
+		p.appendLine(padRight(l.Label+" ", room) + p.colorText(colorOf(l.Tone), text))
+		if l.Note != "" {
+			p.writeHanging(padRight("", room), "("+l.Note+")", plain, colorOf(l.Tone))
+		}
+		return
+	}
 	if l.Note != "" {
 		text += "  (" + l.Note + ")"
 	}

@@ -26,11 +26,10 @@ HOT=' gemm linear radial sph scatter_atomic scatter_sorted gemm_lib_fp32 gemm_li
 HOT+='tp_csr_small tp_csr_mace_medium tp_csr_mace_large tp_csr_nequip_lips tp_csr_deepaw_natural tp_csr_deepaw '
 HOT+='tp_grad_small tp_grad_mace_medium tp_grad_mace_large tp_grad_nequip_lips tp_grad_deepaw_natural tp_grad_deepaw '
 HOT+='tp_gradx_small tp_gradx_mace_medium tp_gradx_mace_large '
-HOT+='tp_mma_small tp_mma_mace_large '
 # These may keep that many bytes a thread in memory: numbers that a warp uses once a row or once a batch of edges. Their
 # loops over edges hold some hundred registers of sums and of what was read ahead, and none of those is spilled: the
 # machine code of the loops has no access to local memory.
-ROOM=' tp_csr:96 tp_fused:96 tp_csr_mlp:32 '
+ROOM=' tp_csr:96 tp_fused:96 '
 
 # What the design of the generated products came to on paper: instructions per edge in the loop over edges + for M.
 PAPER='mace-large:1=1126+27 deepaw:3=3950+350'

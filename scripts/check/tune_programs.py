@@ -38,10 +38,16 @@ PLANTED = {
     "elementwise": ([{"compile": "default"}], [], []),
     "flushes_log": ([{"log": "--log-every 50"}], ["--try", "log=--log-every {1,50}"], ["{log}"]),
     "chunks": ([{"CHUNK": "1000"}], ["--try", "CHUNK=1000"], []),
+    "sgd_loop": ([{"fused": "True"}, {"foreach": "True"}], [], []),
+    "collects_and_waits": ([{"gc.collect": "removed", "num_workers": "2"}], [], []),
+    "zeros_and_anomaly": ([{"set_to_none": "True", "anomaly_detection": "off"}], [], []),
+    "small_batches": ([{"batch": "--batch-size 64"}], ["--try", "batch=--batch-size {8,64}"], ["{batch}"]),
+    "one_worker": ([{"num_workers": "2"}], [], []),
     "random_samples": ([], [], []),
     "plain_mlp": ([], [], []),
     "plain_lstm": ([], [], []),
     "plain_convolution": ([], [], []),
+    "plain_stream": ([], [], []),
     "plain_script": ([], ["--try", "UNREAD=1,2"], []),
 }
 LEAST_FOUND = 0.8

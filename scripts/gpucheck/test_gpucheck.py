@@ -297,16 +297,16 @@ class Running(Folder):
                 self.assertEqual(names[:5], [parts.MAIN[0], *parts.TRAINED, "serving-rxvision"])
 
     def test_what_is_predicted_is_measured(self):
-        """docs/performance.md predicts the step with weights made inside the product for streams=3."""
+        """docs/performance.md predicts the step of mace-large for streams=3."""
         program = self.dir / "gpuprof"
-        knobs = {"precision": "fp32, tf32, tf32x3", "impl": "csr, csr+mlp", "streams": "2, 1, 3"}
+        knobs = {"precision": "fp32, tf32, tf32x3", "streams": "2, 1, 3"}
         listed = json.dumps({"knobs": [{"name": n, "accepts": a} for n, a in knobs.items()]})
         program.write_text(f"#!/bin/sh\necho '{listed}'\n")
         program.chmod(0o755)
         table = self.table(sys.executable)
         table.gpuprof = str(program)
-        found = {c.name: " ".join(c.argv) for c in parts.sweeps(table).commands}["e3nn-mace-large-impl"]
-        for words in ("--set impl=csr,csr+mlp", "--set precision=tf32x3,tf32", "--set streams=3"):
+        found = {c.name: " ".join(c.argv) for c in parts.sweeps(table).commands}["e3nn-mace-large-streams"]
+        for words in ("--set precision=fp32,tf32x3", "--set streams=2,3"):
             self.assertIn(words, found)
 
     def test_overhead_of_small_is_not_judged(self):

@@ -157,7 +157,7 @@ def main():
             peer, build = tmp / "peer", ["test", "-c"] if args.device == "cuda" else ["build"]
             subprocess.run(["go", *build, "-o", peer, "./scripts/peer/gru"], check=True, cwd=ROOT)
         children = {}
-        for impl in ("train",) if args.train else ("backward",) if args.backward else ("fused", "plain", "persistent"):
+        for impl in ("train",) if args.train else ("backward",) if args.backward else ("fused", "plain"):
             command, env = [peer, tmp / "in", tmp / impl, impl, str(args.threads)], dict(os.environ)
             if args.device == "cuda":
                 command = [peer, "-test.run", "^TestCUDA$", "-test.timeout", "0"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Export whole training steps from e3nn for `gpuprof run --check e3nn --vectors FILE.json`, cases of kind train_step.
+"""Export whole training steps from e3nn for the tests of package e3nn, cases of kind train_step.
 
     python3 -m venv venv && venv/bin/pip install torch e3nn
     venv/bin/python scripts/record/export_e3nn_steps.py steps.json [--seed N]

@@ -171,8 +171,8 @@ def mixed(x, irreps_in, irreps_out, mix):
     return [o.reshape(len(x), -1) for o in out]
 
 
-def forces(in1, lmax, target, basis, functions, cutoff, envelope, hidden, positions, second=False):
-    """An energy and its gradient by positions; with second the gradients of v.forces by every parameter, a double backward."""
+def forces(in1, lmax, target, basis, functions, cutoff, envelope, hidden, positions):
+    """An energy and its gradient by positions."""
     in1, sh, target = o3.Irreps(in1), o3.Irreps.spherical_harmonics(lmax), o3.Irreps(target)
     pos = torch.as_tensor(positions, dtype=torch.float64).clone().requires_grad_()
     n = len(pos)
@@ -185,7 +185,6 @@ def forces(in1, lmax, target, basis, functions, cutoff, envelope, hidden, positi
     mix_numel = sum(mul * mul_out for mul, ir in tp.irreps_out for mul_out, ir_out in before if ir == ir_out)
     x, w1, w2 = torch.randn(n, in1.dim), torch.randn(functions, hidden), torch.randn(hidden, tp.weight_numel)
     mix, readout = torch.randn(mix_numel), torch.randn(sum(mul for mul, _ in scalars))
-    parameters = [p.requires_grad_(second) for p in (x, w1, w2, mix, readout)]
     silu, tanh = (lambda z, c=exact_constant(ACTIVATIONS[a]), f=ACTIVATIONS[a]: c * f(z) for a in ("silu", "tanh"))
     vec = pos[src] - pos[dst]
     b = radial(basis, functions, cutoff, envelope, vec.norm(dim=1))
@@ -196,16 +195,11 @@ def forces(in1, lmax, target, basis, functions, cutoff, envelope, hidden, positi
     # Gated features do not reach the energy; a readout of odd scalars is only there to be checked.
     out = torch.cat([(silu if ir.p == 1 else tanh)(v) for v, (_, ir) in zip(blocks, scalars)], 1)
     energy = (out * readout).sum()
-    (grad,) = torch.autograd.grad(energy, pos, create_graph=second)
-    case = {"kind": "forces", "irreps_in": str(in1), "lmax": lmax, "irreps_out": str(target), "basis": basis, "functions": functions,
+    (grad,) = torch.autograd.grad(energy, pos)
+    return {"kind": "forces", "irreps_in": str(in1), "lmax": lmax, "irreps_out": str(target), "basis": basis, "functions": functions,
             "cutoff": cutoff, "envelope": envelope, "hidden": hidden, "positions": pos.tolist(), "src": src, "dst": dst,
             "x": x.tolist(), "w1": w1.tolist(), "w2": w2.tolist(), "mix": mix.tolist(), "readout": readout.tolist(),
             "out": [energy.item()] + grad.flatten().tolist()}
-    if second:
-        v = torch.randn(n, 3)
-        grads = torch.autograd.grad(-(v * grad).sum(), parameters)
-        case |= {"kind": "forces_grad", "v": v.tolist(), "out": torch.cat([g.flatten() for g in grads]).tolist()}
-    return case
 
 
 def wigner_cases():
@@ -320,26 +314,34 @@ def grad_cases():
     networks = [("1x0e+1x1o", 1, "1x0e+1x1o", "gaussian", 4, 4.0, False, 3, cluster[:3]),
                 ("3x0e+2x1o", 2, "2x0e+2x1o+1x2e", "bessel", 8, 3.0, True, 16, cluster),
                 ("2x0o+3x0e+2x1o+2x1e", 2, "2x0o+2x0e+1x1o+1x2e", "gaussian", 10, 3.5, False, 8, cluster)]
-    return cases + [forces(*n) for n in networks] + [forces(*n, second=True) for n in networks]
+    return cases, [forces(*n) for n in networks]
 
 
 def build_cases():
-    return (wigner_cases() + harmonics_cases() + one_path_cases() + shared_slot_cases() + convolution_cases()
-            + gate_cases() + grad_cases())
+    cases = wigner_cases() + harmonics_cases() + one_path_cases() + shared_slot_cases() + convolution_cases() + gate_cases()
+    gradients, networks = grad_cases()
+    return cases + gradients, networks
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("output", help="JSON file to write")
+    parser.add_argument("--forces", help="JSON file to write the cases of kind forces to, which the tests read")
     parser.add_argument("--seed", type=int, default=20261121, help="seed of the random inputs")
     args = parser.parse_args()
     torch.manual_seed(args.seed)
-    cases = build_cases()
+    cases, networks = build_cases()
+    write(args.output, cases)
+    if args.forces:
+        write(args.forces, networks)
+
+
+def write(path, cases):
     lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
-    with open(args.output, "w") as f:
+    with open(path, "w") as f:
         f.write('{"cases":[\n' + lines + "\n]}\n")
     counts = {kind: sum(case["kind"] == kind for case in cases) for kind in sorted({case["kind"] for case in cases})}
-    print(f"wrote {len(cases)} cases to {args.output}: {counts}")
+    print(f"wrote {len(cases)} cases to {path}: {counts}")
 
 
 if __name__ == "__main__":

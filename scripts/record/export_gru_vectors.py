@@ -2,12 +2,12 @@
 """Write GRU vectors computed by torch.nn.GRU, in the format of docs/gruflow.md.
 
     python3 -m venv venv && venv/bin/pip install torch
-    venv/bin/python scripts/record/export_gru_vectors.py vectors.json [--seed 7]
+    venv/bin/python scripts/record/export_gru_vectors.py vectors.json [--steps steps.json] [--seed 7]
 
 Everything is computed in float64 and written with all its digits. The cases cover one and many time steps, carriers,
 units and layers, both orders of the batch axis, unbatched input, missing biases and gates that saturate. Every second
 case keeps its weights in an object, the others beside the other fields; both are read. The cases of kind gru_grad hold
-the gradients of torch.autograd, and those of kind gru_train_step a whole step of training: carriers that go down a
+the gradients of torch.autograd, and those of kind gru_train_step, for this project's own tests, a whole step of training: carriers that go down a
 window of levels, the loss of what they deposit, its gradients, clipping by their norm and one step of torch.optim.Adam.
 """
 import argparse
@@ -161,16 +161,22 @@ def train_step(window, steps, carriers, inputs, hidden, layers, depth, lr=1e-3, 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("output", help="JSON file to write")
+    parser.add_argument("--steps", help="JSON file to write whole steps of training to")
     parser.add_argument("--seed", type=int, default=20261121, help="seed of weights and inputs")
     args = parser.parse_args()
     torch.manual_seed(args.seed)
     cases = [case(i, *sizes, **options) for i, (*sizes, options) in enumerate(CASES)]
     cases += [gradient_case(i, *sizes, **options) for i, (*sizes, options) in enumerate(GRADIENTS)]
-    cases += [train_step(*sizes, **options) for *sizes, options in STEPS]
+    write(args.output, cases)
+    if args.steps:
+        write(args.steps, [train_step(*sizes, **options) for *sizes, options in STEPS])
+
+
+def write(path, cases):
     lines = ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases)
-    with open(args.output, "w") as f:
+    with open(path, "w") as f:
         f.write('{"cases":[\n' + lines + "\n]}\n")
-    print(f"wrote {len(cases)} cases to {args.output} with torch {torch.__version__}")
+    print(f"wrote {len(cases)} cases to {path} with torch {torch.__version__}")
 
 
 if __name__ == "__main__":

@@ -166,7 +166,7 @@ func againstCommand(r *compare.Result, o Options, named []compare.Difference) st
 		}
 		change[d.Field] = d.Old
 	}
-	return commandOf(runOf(r), o.forDevice(r), change)
+	return commandOf(runOf(r), o.deviceOptions(r), change)
 }
 
 // runOf reduces a result to the fields of a run that its command needs.
@@ -178,9 +178,9 @@ func runOf(r *compare.Result) *gpuprof.Run {
 	return run
 }
 
-// forDevice adds "--device host" for a result of the host device: without it a run would use a GPU, and gate selects
+// deviceOptions adds "--device host" for a result of the host device: without it a run would use a GPU, and gate selects
 // no device by itself.
-func (o Options) forDevice(r *compare.Result) Options {
+func (o Options) deviceOptions(r *compare.Result) Options {
 	if r.Env["device_kind"] == "host" && !slices.Contains(o.Flags, "--device") {
 		o.Flags = append(slices.Clone(o.Flags), "--device", "host")
 	}
@@ -190,7 +190,7 @@ func (o Options) forDevice(r *compare.Result) Options {
 // codeCommand returns the command that measures both versions of the code in one job. A working tree with changes
 // cannot be checked out again, so it uses the commit below the changes.
 func codeCommand(r *compare.Result, o Options, named []compare.Difference) string {
-	run, o := runOf(r), o.forDevice(r)
+	run, o := runOf(r), o.deviceOptions(r)
 	for _, d := range named {
 		commit := d.Old
 		for _, changed := range []string{"-dirty", "-modified"} {

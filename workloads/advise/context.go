@@ -211,7 +211,7 @@ func (s *runContext) offer(a advice) []gpuprof.Finding {
 		return nil
 	}
 	got, taken := s.claimTime(a.want, a.of)
-	rest := (s.typical(s.allStages()) - got) / s.scale // stays
+	rest := (s.typical(s.stageWeights()) - got) / s.scale // stays
 	claim := min(got*s.scale, max(got, s.step-rest), s.step-s.promised)
 	if claim < leastShare*s.step {
 		s.giveBack(got, taken)
@@ -225,8 +225,8 @@ func (s *runContext) offer(a advice) []gpuprof.Finding {
 	return []gpuprof.Finding{s.finding(a, claim)}
 }
 
-// allStages weights every stage of the step with 1.
-func (s *runContext) allStages() weights {
+// stageWeights weights every stage of the step with 1.
+func (s *runContext) stageWeights() weights {
 	of := weights{}
 	for _, n := range s.names {
 		of[n] = 1
@@ -278,7 +278,7 @@ func (s *runContext) finding(a advice, claim float64) gpuprof.Finding {
 	// JSON cannot represent NaN and infinities, and they are no evidence.
 	maps.DeleteFunc(f.Evidence, func(_ string, v any) bool {
 		x, ok := v.(float64)
-		return ok && (math.IsNaN(x) || math.IsInf(x, 0))
+		return ok && !gpuprof.IsFinite(x)
 	})
 	if claim > 0 {
 		f.Evidence["share_of_step"] = claim / s.step

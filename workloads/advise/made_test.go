@@ -193,7 +193,7 @@ func workload(name string) workloads.Workload {
 	return nil
 }
 
-// findings are those of runs of one workload.
+// findings returns the findings of runs of one workload.
 func findings(runs []*gpuprof.Run, o advise.Options) [][]gpuprof.Finding {
 	for _, r := range runs {
 		if r != nil && o.Workload == nil {

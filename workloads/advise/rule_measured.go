@@ -53,7 +53,7 @@ func (s *runContext) measuredGain(knob string, other *gpuprof.Run) []gpuprof.Fin
 	}
 	of, stage := s.declinedStages(other)
 	if s.typical(of) < gain { // medians of stages need not add up to that of the step
-		of = s.allStages()
+		of = s.stageWeights()
 	}
 	got, taken := s.claimTime(gain, of)
 	if got < leastShare*s.step {

@@ -50,7 +50,7 @@ func (s *runContext) findSmallBatch() []gpuprof.Finding {
 	// Times by throughput: over whole blocks, where single steps may alternate.
 	t2, t1 := s.workOf(s.run)/rate.Median, s.workOf(before)/was.Median
 	fixed := t2 - (t2-t1)/(here-there)*here
-	return s.offer(advice{stage: stStep, knob: f.knob, to: formatInt(int(2 * here)), of: s.allStages(), want: fixed / 2, evidence: map[string]any{
+	return s.offer(advice{stage: stStep, knob: f.knob, to: formatInt(int(2 * here)), of: s.stageWeights(), want: fixed / 2, evidence: map[string]any{
 		"throughput": rate.Median, "throughput_before": was.Median, "batch_before": there, "per_doubling": perDoubling,
 		"fixed_s": fixed, "peak_memory_bytes": s.run.PeakMemory, "memory_bytes": s.run.Device.Memory,
 	}})

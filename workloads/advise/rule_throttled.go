@@ -54,7 +54,7 @@ func (s *runContext) findThrottling() []gpuprof.Finding {
 		a.pytorch = "torch.set_num_threads(n) with n no larger than the CPU quota"
 	}
 	if len(slow) >= leastSamples && len(normal) >= leastSamples {
-		a.of = s.allStages()
+		a.of = s.stageWeights()
 		a.evidence["flagged_step_s"], a.evidence["other_step_s"] = stats.Median(slow), stats.Median(normal)
 		a.want = share * (stats.Median(slow) - stats.Median(normal))
 		if out := s.offer(a); out != nil {

@@ -201,7 +201,6 @@ func TestPlantedProblems(t *testing.T) {
 func TestCleanRunsAreSilent(t *testing.T) {
 	for name, m := range map[string]made{
 		"e3nn on the host":    {workload: "e3nn", knobs: e3nnKnobs(nil), parts: e3nnParts()},
-		"our own products":    {cuda: true, workload: "e3nn", knobs: e3nnKnobs(gpuprof.Settings{"impl": "csr+mlp"}), parts: e3nnParts()},
 		"e3nn in tf32":        {cuda: true, workload: "e3nn", knobs: e3nnKnobs(gpuprof.Settings{"precision": "tf32"}), parts: e3nnParts()},
 		"pageable on a host":  {workload: "e3nn", knobs: e3nnKnobs(gpuprof.Settings{"pinned": "off"}), parts: with(e3nnParts(), part{name: "h2d", exposed: 900, device: true}), counters: map[string]float64{"bytes_h2d_pageable": 1e6}},
 		"a wait that is free": {cuda: true, workload: "e3nn", knobs: e3nnKnobs(gpuprof.Settings{"sync": "step", "precision": "bf16"}), parts: with(e3nnParts(), part{name: "sync", exposed: 3, host: 4000}), counters: map[string]float64{"sync_points": 1}},

@@ -93,9 +93,9 @@ func (s *runContext) findStall(remedy workloads.Remedy) []gpuprof.Finding {
 }
 
 // handOver returns the reason why nothing is claimed of waits and launches on the host device, "" on a GPU. On the
-// host device the caller and the kernels are threads that wake each other. A run with the knob does not show their
-// waits for each other without it, nor the cost of memory that is new to the kernels: bounds by exposed time were 0.7
-// to 0.8 times the gain.
+// host device the caller and the kernels are threads that wake each other. A run does not show how these wake-ups
+// change with the knob, nor the cost of memory that the kernels touch first: bounds by exposed time were 0.7 to 0.8
+// times the gain.
 func (s *runContext) handOver() string {
 	if s.cuda() {
 		return ""

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/advise"
 )
 
-// The rules over runs are those of the vocabulary, which traces share.
+// The rules over runs are rules of the vocabulary, which traces share.
 func TestRulesAreOfTheVocabulary(t *testing.T) {
 	want := []string{gpuprof.RuleBaseline} // of a comparison
 	want = append(want, advise.RuleIDs()...)

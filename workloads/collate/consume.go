@@ -22,10 +22,10 @@ const consumeTerms = 64
 // a smearing of distances, as long as passes asks. Padding gives zero.
 // Parameters: out, block, then in words of block the offsets of species, src
 // and vec, the first element of out, passes, cutoff.
-var consumeKernel = device.Kernel{
-	Name: "consume", Sig: "bbiiiiif", Host: consumeHost, Grain: 256,
+var consumeKernel = device.Typed[consumeArgs](device.Kernel{
+	Name: "consume", Host: consumeHost, Grain: 256,
 	PTX: consumePTX, Entry: "consume", Threads: 256, PerBlock: 256,
-}
+})
 
 // consumeCost counts edges at a number of passes: six operations a term, eight
 // for the length and the weight; source, vector and species read, one written.

@@ -6,11 +6,12 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-func consumeHost(a *device.Args, lo, hi int) {
-	out, ints, floats := a.Floats(0), a.Ints(1), a.Floats(1)
-	species, src, vec := ints[a.Int(2):], ints[a.Int(3):], floats[a.Int(4):]
-	out = out[a.Int(5):]
-	passes, cutoff := a.Int(6), a.F32(7)
+func consumeHost(args *device.Args, lo, hi int) {
+	a := device.View[consumeView](args)
+	out, ints, floats := a.out.Floats(), a.block.Ints(), a.block.Floats()
+	species, src, vec := ints[a.species.Int():], ints[a.src.Int():], floats[a.vec.Int():]
+	out = out[a.at.Int():]
+	passes, cutoff := a.passes.Int(), a.cutoff.F32()
 	var step float32
 	if passes > 0 {
 		step = cutoff / float32(passes)

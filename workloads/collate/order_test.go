@@ -44,7 +44,7 @@ func writeStructures(t testing.TB, n int) string {
 	return dir
 }
 
-// hashes runs n steps and digests each batch as it lies on the device.
+// hashes runs n steps and digests each batch in the device's memory.
 func hashes(t testing.TB, s *session, n int) []uint64 {
 	t.Helper()
 	return hashesFrom(t, s, 0, n)

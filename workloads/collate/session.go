@@ -202,14 +202,14 @@ func (l *lane) placeBuffers(s *session, caps sizes) error {
 	}
 	at := &l.placed.at
 	for i, f := range [2][2]int{{fESrc, fEVec}, {fPSrc, fPVec}} {
-		a := &l.args[i]
-		a.SetBuf(0, l.out)
-		a.SetBuf(1, l.dev)
-		a.SetInt(2, at[fSpecies])
-		a.SetInt(3, at[f[0]])
-		a.SetInt(4, at[f[1]])
-		a.SetInt(6, s.passes)
-		a.SetF32(7, float32(s.r.Cutoff))
+		a := device.View[consumeView](&l.args[i])
+		a.out.Set(l.out, 0)
+		a.block.Set(l.dev, 0)
+		a.species.Set(at[fSpecies])
+		a.src.Set(at[f[0]])
+		a.vec.Set(at[f[1]])
+		a.passes.Set(s.passes)
+		a.cutoff.Set(float32(s.r.Cutoff))
 	}
 	return nil
 }

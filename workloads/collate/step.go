@@ -198,7 +198,7 @@ func (s *session) sendBatch(l *lane, p workloads.Probe) error {
 // run consumes the batch: its atom edges, then its probe edges.
 func (s *session) run(l *lane, p workloads.Probe) error {
 	edges, reach := l.from.rows[uEdge], l.from.rows[uReach]
-	l.args[1].SetInt(5, edges)
+	device.View[consumeView](&l.args[1]).at.Set(edges)
 	sp := p.Begin(stConsume, s.Compute)
 	if err := s.Compute.Launch(s.consume, edges, &l.args[0]); err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// watch is the pipeline's own account: what only those who make and wait for
-// batches can see. Noting allocates nothing.
+// watch collects the pipeline's own figures: its producers and consumers of batches alone can measure them. Recording
+// a figure allocates nothing.
 type watch struct {
 	began   time.Time
 	batches int64

@@ -6,8 +6,7 @@ package device
 import (
 	"context"
 	"errors"
-	"math"
-	"unsafe"
+	"reflect"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -46,57 +45,6 @@ type Buffer interface {
 	Free() error   // an error if already freed
 }
 
-// MaxArgs bounds a kernel's parameters; the array has a fixed size so that a launch allocates nothing.
-const MaxArgs = 20
-
-// Args are a kernel's arguments. Launch copies them, so one Args can be
-// filled again for the next launch. A CUDA device passes &Bits[i]; the Go
-// twin reads Bufs and the typed accessors.
-type Args struct {
-	Bits [MaxArgs]uint64
-	Bufs [MaxArgs]Buffer
-}
-
-// SetBuf makes argument i a buffer.
-func (a *Args) SetBuf(i int, b Buffer) { a.Bufs[i], a.Bits[i] = b, b.Addr() }
-
-// SetBufAt makes argument i a buffer that starts at byte at.
-func (a *Args) SetBufAt(i int, b Buffer, at int64) { a.Bufs[i], a.Bits[i] = b, b.Addr()+uint64(at) }
-
-// SetInt makes argument i a 32-bit integer.
-func (a *Args) SetInt(i int, v int) { a.Bits[i] = uint64(uint32(int32(v))) }
-
-// SetF32 makes argument i a float32.
-func (a *Args) SetF32(i int, v float32) { a.Bits[i] = uint64(math.Float32bits(v)) }
-
-// Int reads argument i as a 32-bit integer.
-func (a *Args) Int(i int) int { return int(int32(uint32(a.Bits[i]))) }
-
-// F32 reads argument i as a float32.
-func (a *Args) F32(i int) float32 { return math.Float32frombits(uint32(a.Bits[i])) }
-
-// Floats views argument i's memory as float32 values (host device only).
-func (a *Args) Floats(i int) []float32 { return viewAs[float32](a.Bytes(i)) }
-
-// Ints views argument i's memory as int32 values (host device only).
-func (a *Args) Ints(i int) []int32 { return viewAs[int32](a.Bytes(i)) }
-
-// Bytes returns argument i's memory (host device only).
-func (a *Args) Bytes(i int) []byte {
-	b := a.Bufs[i]
-	return b.Bytes()[a.Bits[i]-b.Addr():]
-}
-
-// Floats views a host-visible buffer as float32 values; empty for other buffers.
-func Floats(b Buffer) []float32 { return viewAs[float32](b.Bytes()) }
-
-// Ints views a host-visible buffer as int32 values; empty for other buffers.
-func Ints(b Buffer) []int32 { return viewAs[int32](b.Bytes()) }
-
-func viewAs[T float32 | int32](v []byte) []T {
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(v))), len(v)/4)
-}
-
 // Kernel describes one computation with an implementation for each kind of device. Each device ignores the fields of
 // the other.
 type Kernel struct {
@@ -115,6 +63,8 @@ type Kernel struct {
 	PerBlock    int    // items a block; blocks = ceil(n/PerBlock)
 	SharedBytes int
 	Cooperative bool
+
+	args reflect.Type // see Typed
 }
 
 // Func is a kernel loaded on one device.

@@ -42,9 +42,9 @@ func libraryKinds() []kind {
 	return []kind{of("gemm_fp32", 4), of("gemm_tf32", 4), of("gemm_bf16", 2)}
 }
 
-// ownKind is the device's own float32 product: c = a b, parameters c, a, b, side; an item per tile. Its host twin is
+// kernelKind is the device's own float32 product: c = a b, parameters c, a, b, side; an item per tile. Its host twin is
 // for devices without PTX.
-func ownKind() kind {
+func kernelKind() kind {
 	return kind{"gemm_fp32_own", &device.Kernel{Name: "ceiling_product", Sig: "bbbi", Host: hostProduct}, 4}
 }
 
@@ -87,7 +87,7 @@ func (b *bench) measureProducts() error {
 		library = library || k.metric == "gemm_fp32"
 	}
 	if !library {
-		k := ownKind()
+		k := kernelKind()
 		f, err := b.dev.Load(k.kernel)
 		if err != nil {
 			return err
@@ -186,7 +186,7 @@ func (b *bench) prepareLoad() error {
 	if b.load == nil {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "no product could be measured").WithFix("see the reasons beside the figures")
 	}
-	k := ownKind()
+	k := kernelKind()
 	for _, l := range libraryKinds() {
 		if l.metric == b.load.name {
 			k = l

@@ -25,7 +25,7 @@ func small() Options {
 
 func openHost() (device.Device, error) { return host.Open(host.Options{}) }
 
-// fakeInstruments tells what a test wants.
+// fakeInstruments returns the readings that a test sets.
 type fakeInstruments struct {
 	mu       sync.Mutex
 	start    time.Time
@@ -210,7 +210,7 @@ func TestRunOnTheSimulatedDriver(t *testing.T) {
 	}
 }
 
-// Without cuBLAS the device's own product stands in, and the result says why.
+// Without cuBLAS the device's own product is used, and the result gives the reason.
 func TestRunWithoutLibraries(t *testing.T) {
 	lib := sim.Library(t)
 	t.Setenv("GPUPROF_CUDA_LIBRARY_PATH", "")

@@ -11,7 +11,7 @@ import (
 
 func TestCUDAStepsAllocateNothing(t *testing.T) {
 	for _, set := range []string{
-		"impl=csr", "impl=csr+mlp", "impl=fused", "impl=unfused", "graph=on", "precision=tf32", "precision=bf16,graph=on", "pinned=off,async_copy=off,streams=1",
+		"impl=csr", "impl=fused", "impl=unfused", "graph=on", "precision=tf32", "precision=bf16,graph=on", "pinned=off,async_copy=off,streams=1",
 		"item_reads=2,sync=step", "pool_trim=every:2", "reset_stats=on", "reset_stats=sync",
 	} {
 		t.Run(set, func(t *testing.T) {
@@ -24,7 +24,7 @@ func TestCUDAStepsAllocateNothing(t *testing.T) {
 
 func TestStepsAllocateNothing(t *testing.T) {
 	for _, set := range []string{
-		"impl=csr", "impl=csr+mlp", "impl=csr+mlp,precision=tf32", "impl=fused", "impl=unfused", "graph=on", "graph=on,impl=unfused", "precision=tf32", "precision=bf16", "precision=fp16,graph=on",
+		"impl=csr", "impl=fused", "impl=unfused", "graph=on", "graph=on,impl=unfused", "precision=tf32", "precision=bf16", "precision=fp16,graph=on",
 		"pinned=off,async_copy=off,streams=1", "item_reads=4,sync=step", "autotune=on", "pass=forces", "pass=forces,recompute=all,layout=mul_ir,precision=bf16", "pass=train,optimizer=foreach,precision=bf16",
 	} {
 		t.Run(set, func(t *testing.T) {

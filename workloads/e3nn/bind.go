@@ -12,9 +12,8 @@ import (
 )
 
 // The stages of a step, in order. The step has scatter only where the tensor product leaves the sum over neighbours to
-// it, loss to optimizer only with a backward pass, force_loss to radial_bwd2 only with a loss on forces. With a launch
-// graph all device work is one stage, graph, instead of radial to optimizer: from outside, its parts are
-// indistinguishable.
+// it, and loss to optimizer only with a backward pass. With a launch graph all device work is one stage, graph, instead
+// of radial to optimizer: from outside, its parts are indistinguishable.
 const (
 	stCollate = iota
 	stH2D
@@ -30,14 +29,6 @@ const (
 	stRadialBack
 	stSphBack
 	stForces
-	stForceLoss
-	stEdgeTangent
-	stRadialTangent
-	stProductTangent
-	stLinearGateTangent
-	stLinearGateSecond
-	stProductSecond
-	stRadialSecond
 	stGrads
 	stClip
 	stOptimizer
@@ -52,8 +43,7 @@ const (
 func allStages() []gpuprof.Stage {
 	return append([]gpuprof.Stage{loop.Host(), loop.Transfer(), {Name: "radial"}, {Name: "sph"}, {Name: "tensor_product", TimedAlone: true},
 		{Name: "scatter"}, {Name: "linear_gate"}, {Name: "loss"}, {Name: "recompute"}, {Name: "linear_gate_bwd"}, {Name: "tensor_product_bwd"},
-		{Name: "radial_bwd"}, {Name: "sph_bwd"}, {Name: "forces"}, {Name: "force_loss"}, {Name: "edge_tangent"}, {Name: "radial_tangent"}, {Name: "tensor_product_tangent"},
-		{Name: "linear_gate_tangent"}, {Name: "linear_gate_bwd2"}, {Name: "tensor_product_bwd2"}, {Name: "radial_bwd2"}, {Name: "grads"}, {Name: "clip"}, {Name: "optimizer"}, {Name: "graph"}, loop.Result()}, loop.Waits()...)
+		{Name: "radial_bwd"}, {Name: "sph_bwd"}, {Name: "forces"}, {Name: "grads"}, {Name: "clip"}, {Name: "optimizer"}, {Name: "graph"}, loop.Result()}, loop.Waits()...)
 }
 
 // bindSlots makes the operations of both slots and the list of stages.
@@ -97,16 +87,11 @@ func (s *session) bindSlots(ctx context.Context) error {
 	return nil
 }
 
-// bindMLP binds a layer's radial MLP, or the part of it that the tensor product does not compute.
+// bindMLP binds a layer's radial MLP.
 func (s *session) bindMLP(i int) (*op.Bound, error) {
 	b, k := s.layers[i], s.work[i]
-	switch {
-	case s.goesBack() && s.hiddenOnly():
-		return s.mlps[i].BindKept(s.dev, s.basis, b.w1, b.w2, k.a, k.h, nil, s.edges)
-	case s.goesBack():
+	if s.goesBack() {
 		return s.mlps[i].BindKept(s.dev, s.basis, b.w1, b.w2, k.a, k.h, k.w, s.edges)
-	case s.hiddenOnly():
-		return s.radialOf(i).BindHidden(s.dev, s.slots[0].dev.vec, b.w1, k.h, s.edges)
 	}
 	return s.radialOf(i).Bind(s.dev, s.slots[0].dev.vec, b.w1, b.w2, k.w, s.edges)
 }
@@ -114,9 +99,6 @@ func (s *session) bindMLP(i int) (*op.Bound, error) {
 func (s *session) bindProduct(i int) (product, scatter *op.Bound, err error) {
 	b, e := s.layers[i], s.slots[0].dev
 	bufs := op.TPBuffers{X: b.x, Y: s.harmonics, W: s.work[i].w, Src: e.src, Dst: e.dst, RowPtr: e.rowptr, Out: s.work[i].mid}
-	if s.hiddenOnly() {
-		bufs.W, bufs.H, bufs.W2 = nil, s.work[i].h, b.w2
-	}
 	return s.products[i].Bind(s.dev, bufs, len(s.in.crystal.Positions), s.rows, s.edges)
 }
 

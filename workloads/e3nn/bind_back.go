@@ -33,13 +33,7 @@ func (s *session) bindBack() error {
 		return err
 	}
 	s.plan = append(s.plan, stageOps{stage: stSphBack, ops: repeatOps(sph)}, stageOps{stage: stForces, ops: repeatOps(forces)})
-	if !s.goesBackTwice() {
-		return nil
-	}
-	if err := s.bindSecond(); err != nil {
-		return err
-	}
-	return s.bindOptimizer()
+	return nil
 }
 
 func (s *session) positions() op.Positions {
@@ -47,15 +41,12 @@ func (s *session) positions() op.Positions {
 }
 
 // bindLoss binds the readouts and their sum, the energy, whose gradient by every row's value is 1. In training it
-// binds the sum of squared errors instead; a loss on forces takes the gradient alone.
+// binds the sum of squared errors instead.
 func (s *session) bindLoss() error {
 	b := s.back
 	ones := make([]float32, s.rows)
 	for i := range ones {
 		ones[i] = 1
-	}
-	if s.goesBackTwice() {
-		return op.Send(s.dev, s.Compute, b.drho, ones)
 	}
 	var ops []*op.Bound
 	for i, l := range s.model.Layers {
@@ -68,7 +59,7 @@ func (s *session) bindLoss() error {
 		ops = append(ops, one)
 	}
 	if s.isTraining() {
-		return s.bindResiduals(stLoss, ops...)
+		return s.bindResiduals(ops...)
 	}
 	sum, err := s.keepBound(op.Sum{N: s.rows}.Bind(s.dev, b.rho, b.energy))
 	if err != nil {
@@ -79,24 +70,20 @@ func (s *session) bindLoss() error {
 }
 
 // bindResiduals binds the squared errors of every micro-batch and their sum, the scale of their gradients, and the
-// zeros that gradients begin with: of the rows' values after their readouts or, without readouts, of forces.
-func (s *session) bindResiduals(stage int, readouts ...*op.Bound) error {
-	b, step, n := s.back, &s.train.step, s.lossTerms()
-	values, grad := b.rho, b.drho
-	if s.goesBackTwice() {
-		values, grad = b.forces, s.pull.v
-	}
+// zeros that gradients begin with: of the rows' values after their readouts.
+func (s *session) bindResiduals(readouts ...*op.Bound) error {
+	b, step, n := s.back, &s.train.step, s.rows
 	sum, err := s.keepBound(op.Sum{N: n}.Bind(s.dev, b.losses, b.energy))
 	if err != nil {
 		return err
 	}
 	for micro, target := range s.train.targets {
-		residual, err := s.keepBound(op.Residual{Rows: n}.Bind(s.dev, values, target, grad, b.losses))
+		residual, err := s.keepBound(op.Residual{Rows: n}.Bind(s.dev, b.rho, target, b.drho, b.losses))
 		if err != nil {
 			return err
 		}
 		ops := append(slices.Clone(readouts), residual, sum)
-		more := step.Scaled(optim.Cotangent{B: grad, N: n})
+		more := step.Scaled(optim.Cotangent{B: b.drho, N: n})
 		if micro == 0 {
 			more = append(more, step.Zeros()...)
 		}
@@ -107,7 +94,7 @@ func (s *session) bindResiduals(stage int, readouts ...*op.Bound) error {
 			}
 			ops = append(ops, begin)
 		}
-		s.plan = append(s.plan, stageOps{stage: stage, ops: repeatOps(ops...), from: micro, to: micro + 1})
+		s.plan = append(s.plan, stageOps{stage: stLoss, ops: repeatOps(ops...), from: micro, to: micro + 1})
 	}
 	return nil
 }
@@ -137,7 +124,7 @@ func (s *session) bindLayerBack(i int) error {
 		return err
 	}
 	grads := op.TPGradBuffers{X: p.x, Y: s.harmonics, W: k.w, DOut: own.dmid, Src: e.src, Dst: e.dst, ColPtr: e.colptr, Perm: e.perm, DY: b.dy, DW: own.dw}
-	mlp, err := s.keepBound(s.mlpGrad(i).Bind(s.dev, op.MLPGradBuffers{A: k.a, W1: p.w1, W2: p.w2, DW: own.dw, DH: own.dh, DA: own.da, DB: b.db}, s.edges))
+	mlp, err := s.keepBound(s.mlpGrad(i).Bind(s.dev, op.MLPGradBuffers{A: k.a, W1: p.w1, W2: p.w2, DW: own.dw, DA: own.da, DB: b.db}, s.edges))
 	if err != nil {
 		return err
 	}
@@ -162,21 +149,17 @@ func (s *session) bindLayerBack(i int) error {
 
 // bindAgain binds the recomputation of a layer's discarded values.
 func (s *session) bindAgain(i int) ([]*op.Bound, error) {
-	var again []*op.Bound
-	if s.set["recompute"] == recomputeAll {
-		again = append(again, s.again[i]...)
-		if !s.hiddenOnly() { // the MLP has made the weights
-			return again, nil
-		}
-	}
-	if s.keepsWeights() {
-		return again, nil
+	switch s.set["recompute"] {
+	case recomputeOff:
+		return nil, nil
+	case recomputeAll:
+		return s.again[i], nil
 	}
 	weights, err := s.keepBound(s.mlps[i].BindWeights(s.dev, s.work[i].h, s.layers[i].w2, s.work[i].w, s.edges))
 	if err != nil {
 		return nil, err
 	}
-	return append(again, weights), nil
+	return []*op.Bound{weights}, nil
 }
 
 // isFirstBack reports whether the backward pass starts at the layer.
@@ -202,22 +185,17 @@ func (s *session) mlpGrad(i int) op.MLPGrad {
 // operations' scratch in bytes.
 func (s *session) backScratch(e int64) (words, scratch int64) {
 	atoms := len(s.in.crystal.Positions)
-	scratch = op.Sum{N: s.lossTerms()}.Scratch()
+	scratch = op.Sum{N: s.rows}.Scratch()
 	for i, l := range s.model.Layers {
 		words += int64(l.readout().Count)
 		scratch += op.GateGrad{Gate: l.Gate}.Scratch() + op.LinearGrad{Linear: l.Linear}.Scratch(s.rows) +
 			s.productWays()*s.productGrad(i).Scratch(atoms, s.rows, int(e), s.computesForces(), !s.computesForces(), s.dev.Info().Kind)
-		again := int64(0)
-		if !s.keepsWeights() && (s.hiddenOnly() || s.set["recompute"] != recomputeAll) {
-			again = s.mlps[i].WeightsScratch(int(e))
+		if s.set["recompute"] == recomputeWeights {
+			scratch += s.mlps[i].WeightsScratch(int(e))
 		}
-		scratch += again
-		switch {
-		case s.goesBackTwice():
-			scratch += s.mlpGrad(i).Scratch(int(e)) + s.secondScratch(l, i, e) + again
-		case s.computesForces():
+		if s.computesForces() {
 			scratch += s.mlpGrad(i).Scratch(int(e))
-		default:
+		} else {
 			scratch += s.mlpGrad(i).HiddenScratch(int(e)) + s.gradScratch(l, i, e)
 		}
 	}

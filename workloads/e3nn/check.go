@@ -251,26 +251,18 @@ func (c *checker) poisonShared(so *stageOps) error {
 		return op.Poison(s.dev, s.Compute, s.transientBuffers()...)
 	case stRadialBack, stGrads:
 		spoilt := s.transientBuffers()
-		switch b := s.back.of[so.layer]; {
-		case !s.computesForces() && so.stage == stRadialBack: // the gradients of weights come from there
+		if !s.computesForces() && so.stage == stRadialBack { // the gradients of weights come from there
 			return nil
-		case !s.goesBackTwice():
-			spoilt = append(spoilt, b.dout, b.dpre, b.dmid, b.dw, b.da)
-		case so.stage == stGrads:
-			spoilt = append(spoilt, s.pull.layerBuffers()...)
 		}
-		return op.Poison(s.dev, s.Compute, spoilt...)
+		b := s.back.of[so.layer]
+		return op.Poison(s.dev, s.Compute, append(spoilt, b.dout, b.dpre, b.dmid, b.dw, b.da)...)
 	}
 	return nil
 }
 
-// checkRadial compares the MLP's outputs for the edges from lo on: weights, or the hidden layer where it stops there.
+// checkRadial compares the MLP's weights for the edges from lo on.
 func (c *checker) checkRadial(layer, lo int, ref *layerReference) error {
-	k := c.s.work[layer]
-	if c.s.hiddenOnly() {
-		return c.compareBuffer(stRadial, k.h, lo*mlpHidden, ref.hidden)
-	}
-	return c.compareBuffer(stRadial, k.w, lo*c.s.columns(layer), op.Arrange(c.s.products[layer], ref.w))
+	return c.compareBuffer(stRadial, c.s.work[layer].w, lo*c.s.columns(layer), op.Arrange(c.s.products[layer], ref.w))
 }
 
 // copyBack checks the result's way home, bit for bit.
@@ -336,7 +328,7 @@ func (c *checker) stageChecks() []gpuprof.Check {
 		switch st {
 		case stCollate, stH2D, stD2H:
 			tol = 0 // the same bits
-		case stSph, stLinearGateBack, stProductBack, stSphBack, stForces, stForceLoss, stEdgeTangent, stProductTangent, stLinearGateTangent, stLinearGateSecond, stProductSecond, stClip, stOptimizer: // from the stage's own inputs
+		case stSph, stLinearGateBack, stProductBack, stSphBack, stForces, stClip, stOptimizer: // from the stage's own inputs
 			tol = fp32Tolerance
 		case stGraph:
 			if c.s.goesBack() {

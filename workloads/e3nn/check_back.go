@@ -15,7 +15,7 @@ const (
 	lawChain    = iota // every edge's gradient, or that of its hidden layers, from the batch and the parameters alone
 	lawSum             // forces sum to 0
 	lawEuler           // w.dw = y.dy on every edge
-	lawFeatures        // see featureLaw
+	lawFeatures        // w.dw = x.dx over all edges
 	lawCount
 )
 
@@ -35,7 +35,7 @@ func (c *checker) lawChecks() []gpuprof.Check {
 	for i, law := range []struct {
 		name      string
 		tolerance float64
-	}{{"gradient of the whole step", c.s.chainTolerance()}, {"sum of forces", fp32Tolerance}, {"w.dw = y.dy", fp32Tolerance}, {c.s.featureLaw(), fp32Tolerance}} {
+	}{{"gradient of the whole step", c.s.chainTolerance()}, {"sum of forces", fp32Tolerance}, {"w.dw = y.dy", fp32Tolerance}, {"w.dw = x.dx", fp32Tolerance}} {
 		if e := c.laws[i]; e.Used {
 			out = append(out, loop.CheckOf(law.name, e.Relative(), law.tolerance, len(c.rows), c.s.rows))
 		}
@@ -60,7 +60,7 @@ func (c *checker) readWide(b device.Buffer, at, n int) ([]float64, error) {
 func (c *checker) takeSnapshot(so *stageOps) error {
 	b, width := c.s.back.dy, (c.s.model.LMax+1)*(c.s.model.LMax+1)
 	switch {
-	case !c.s.computesForces() || c.s.goesBackTwice() && so.stage != stProductBack && so.stage != stRadialBack:
+	case !c.s.computesForces():
 		return c.snapshotTraining(so)
 	case so.stage == stRadialBack:
 		b, width = c.s.back.db, basisSize
@@ -114,7 +114,7 @@ func (c *checker) rowBack(so *stageOps, i int) error {
 	case stSphBack:
 		return c.sphBack(i)
 	}
-	return c.rowSecond(so, i)
+	return nil
 }
 
 // checkRecomputed compares recomputed values with the reference of the forward pass.
@@ -285,10 +285,6 @@ func (c *checker) checkBack(so *stageOps) error {
 		if !s.computesForces() {
 			return c.checkFeatures(so)
 		}
-	case stForceLoss:
-		return c.forceLoss()
-	case stProductSecond:
-		return c.checkFeatures(so)
 	case stGrads:
 		return c.weightGrads(so.layer)
 	case stClip, stOptimizer:

@@ -102,30 +102,17 @@ func (c *checker) hiddenBack(layer, i int, basis, dw []float64) error {
 	return nil
 }
 
-// featureLaw is an identity of the gradient of features: the product is linear in them and in weights, so that w.dw
-// over all edges equals x.dx over all sources. For a slope, whose terms have weights and changes of weights (see
-// productTerms), g is the gradient.
-func (s *session) featureLaw() string {
-	if s.goesBackTwice() {
-		return "w.gw + dw.gdw = x.gx"
-	}
-	return "w.dw = x.dx"
-}
-
 // checkFeatures compares the gradient of features, a sum over all edges from an atom: of all atoms if that is quick,
-// else of the atom with the fewest edges. featureLaw covers all of them.
+// else of the atom with the fewest edges. A law covers all of them: the product is linear in features and in weights,
+// so that w.dw over all edges equals x.dx over all sources.
 func (c *checker) checkFeatures(so *stageOps) error {
 	layer := so.layer
 	s, l, host := c.s, c.s.model.Layers[layer], c.s.slots[c.slot].host
 	in, nw, own := l.In.Dim(), l.TP.WeightNumel(), c.s.back.of[layer]
-	terms, pairs := []productTerm{{y: s.harmonics, w: s.work[layer].w, dz: own.dmid}}, []gradTerm{{s.work[layer].w, own.dw}}
-	if s.goesBackTwice() {
-		terms, pairs = s.productTerms(layer), []gradTerm{{s.work[layer].w, s.pull.gw}, {s.pull.dw, own.dw}}
-	}
 	src, dst := device.Ints(host.src), device.Ints(host.dst)
 	colptr := device.Ints(host.colptr)
 	only := -1
-	if int64(len(terms))*int64(c.edges)*int64(nw) > mostReference/64 {
+	if int64(c.edges)*int64(nw) > mostReference/64 {
 		for a := range len(s.in.crystal.Positions) {
 			if n := colptr[a+1] - colptr[a]; n > 0 && (only < 0 || n < colptr[only+1]-colptr[only]) {
 				only = a
@@ -138,25 +125,21 @@ func (c *checker) checkFeatures(so *stageOps) error {
 		if err := c.ctx.Err(); err != nil {
 			return err
 		}
-		for _, p := range pairs {
-			w, err := c.readWide(p.a, e*nw, nw)
-			if err != nil {
-				return err
-			}
-			dw, err := c.readWide(p.b, e*nw, nw)
-			if err != nil {
-				return err
-			}
-			sums[0] += dotProduct(w, dw)
+		w, err := c.readWide(s.work[layer].w, e*nw, nw)
+		if err != nil {
+			return err
 		}
+		dw, err := c.readWide(own.dw, e*nw, nw)
+		if err != nil {
+			return err
+		}
+		sums[0] += dotProduct(w, dw)
 		node := int(src[e])
 		if only >= 0 && node != only {
 			continue
 		}
-		for _, term := range terms {
-			if err := c.featuresOf(layer, e, int(dst[e]), term, want[node*in:(node+1)*in]); err != nil {
-				return err
-			}
+		if err := c.featuresOf(layer, e, int(dst[e]), w, want[node*in:(node+1)*in]); err != nil {
+			return err
 		}
 	}
 	b := s.train.grads[layer].x
@@ -180,19 +163,15 @@ func (c *checker) checkFeatures(so *stageOps) error {
 	return nil
 }
 
-// featuresOf adds one edge's share of its source's gradient.
-func (c *checker) featuresOf(layer, e, row int, term productTerm, to []float64) error {
-	s, l := c.s, c.s.model.Layers[layer]
-	sh, mid, nw := (s.model.LMax+1)*(s.model.LMax+1), l.TP.Out.Dim(), l.TP.WeightNumel()
-	y, err := c.readWide(term.y, e*sh, sh)
+// featuresOf adds the share of one edge, of weights w, of its source's gradient.
+func (c *checker) featuresOf(layer, e, row int, w, to []float64) error {
+	s := c.s
+	sh, mid := (s.model.LMax+1)*(s.model.LMax+1), s.model.Layers[layer].TP.Out.Dim()
+	y, err := c.readWide(s.harmonics, e*sh, sh)
 	if err != nil {
 		return err
 	}
-	w, err := c.readWide(term.w, e*nw, nw)
-	if err != nil {
-		return err
-	}
-	dmid, err := c.readWide(term.dz, row*mid, mid)
+	dmid, err := c.readWide(s.back.of[layer].dmid, row*mid, mid)
 	if err != nil {
 		return err
 	}
@@ -220,18 +199,16 @@ func (c *checker) weightGrads(layer int) error {
 	rows := int(min(int64(mlpHidden), max(1, mostReference/(int64(c.edges)*int64(nw)))))
 	w1, w2 := make([]float64, basisSize*mlpHidden), make([]float64, rows*nw)
 	s1, s2 := 1/math.Sqrt(basisSize), 1/math.Sqrt(mlpHidden)
-	firsts, seconds, _, _ := s.gradTerms(layer)
+	own := s.back.of[layer]
 	for e := range c.edges {
 		if err := c.ctx.Err(); err != nil {
 			return err
 		}
-		for n := range firsts {
-			if err := c.addOuter(w1, firsts[n], e, basisSize, basisSize, mlpHidden, s1); err != nil {
-				return err
-			}
-			if err := c.addOuter(w2, seconds[n], e, mlpHidden, rows, nw, s2); err != nil {
-				return err
-			}
+		if err := c.addOuter(w1, s.basis, own.da, e, basisSize, basisSize, mlpHidden, s1); err != nil {
+			return err
+		}
+		if err := c.addOuter(w2, s.work[layer].h, own.dw, e, mlpHidden, rows, nw, s2); err != nil {
+			return err
 		}
 	}
 	if err := c.compareBuffer(stGrads, g.w1, 0, c.sumWith(g.w1, w1)); err != nil {
@@ -243,18 +220,18 @@ func (c *checker) weightGrads(layer int) error {
 	return c.rowGrads(layer)
 }
 
-// addOuter adds k a b^T of row e of a term, of the first u of m values of a and n of b.
-func (c *checker) addOuter(to []float64, of gradTerm, e, m, u, n int, k float64) error {
-	a, err := c.readWide(of.a, e*m, u)
+// addOuter adds k a b^T of row e, of the first u of m values of a and n of b.
+func (c *checker) addOuter(to []float64, a, b device.Buffer, e, m, u, n int, k float64) error {
+	left, err := c.readWide(a, e*m, u)
 	if err != nil {
 		return err
 	}
-	b, err := c.readWide(of.b, e*n, n)
+	right, err := c.readWide(b, e*n, n)
 	if err != nil {
 		return err
 	}
-	for i, x := range a {
-		addScaled(to[i*n:(i+1)*n], b, k*x)
+	for i, x := range left {
+		addScaled(to[i*n:(i+1)*n], right, k*x)
 	}
 	return nil
 }
@@ -263,24 +240,21 @@ func (c *checker) addOuter(to []float64, of gradTerm, e, m, u, n int, k float64)
 func (c *checker) rowGrads(layer int) error {
 	s, l, g := c.s, c.s.model.Layers[layer], c.s.train.grads[layer]
 	mix, readout := make([]float64, l.Linear.WeightNumel()), make([]float64, l.readout().Count)
-	_, _, mixing, factors := s.gradTerms(layer)
 	for r := range s.rows {
-		for _, term := range mixing {
-			mid, err := c.readWide(term.a, r*l.TP.Out.Dim(), l.TP.Out.Dim())
-			if err != nil {
-				return fmt.Errorf("row %d: %w", r, err)
-			}
-			dpre, err := c.readWide(term.b, r*l.Linear.Out.Dim(), l.Linear.Out.Dim())
-			if err != nil {
-				return fmt.Errorf("row %d: %w", r, err)
-			}
-			op.RefLinearGrad(l.Linear, mid, c.p.mix[layer], dpre, make([]float64, len(mid)), mix)
-		}
-		drho, err := c.readWide(factors.a, r, 1)
+		mid, err := c.readWide(s.work[layer].mid, r*l.TP.Out.Dim(), l.TP.Out.Dim())
 		if err != nil {
 			return fmt.Errorf("row %d: %w", r, err)
 		}
-		out, err := c.readWide(factors.b, r*l.Out.Dim(), l.Out.Dim())
+		dpre, err := c.readWide(s.back.of[layer].dpre, r*l.Linear.Out.Dim(), l.Linear.Out.Dim())
+		if err != nil {
+			return fmt.Errorf("row %d: %w", r, err)
+		}
+		op.RefLinearGrad(l.Linear, mid, c.p.mix[layer], dpre, make([]float64, len(mid)), mix)
+		drho, err := c.readWide(s.back.drho, r, 1)
+		if err != nil {
+			return fmt.Errorf("row %d: %w", r, err)
+		}
+		out, err := c.readWide(s.layers[layer].out, r*l.Out.Dim(), l.Out.Dim())
 		if err != nil {
 			return fmt.Errorf("row %d: %w", r, err)
 		}

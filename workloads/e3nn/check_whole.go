@@ -224,18 +224,14 @@ func (w *wholeStep) compareBatch(b *wholeBatch, sl *slot) error {
 		}
 		return nil
 	}
-	values := rho
-	if s.goesBackTwice() {
-		values = forces
-	}
 	loss := 0.0
-	for i, v := range values { // from here on the loss's gradient by it
-		off := v - float64(s.params.target[b.micro*len(values)+i])
-		loss += off * off / 2 / float64(len(values))
-		values[i] = off / float64(len(values))
+	for i, v := range rho { // from here on the loss's gradient by it
+		off := v - float64(s.params.target[b.micro*len(rho)+i])
+		loss += off * off / 2 / float64(len(rho))
+		rho[i] = off / float64(len(rho))
 	}
 	w.scalars.Add(device.Floats(sl.out)[:1], []float64{loss})
-	return w.addGradients(b, values)
+	return w.addGradients(b, rho)
 }
 
 // compareForward compares every layer's output, the last one on the host. Layers share memory from step to step, so
@@ -317,8 +313,7 @@ func (w *wholeStep) energies(b *wholeBatch) (rho, forces []float64, err error) {
 	return rho, forces, w.ctx.Err()
 }
 
-// addGradients adds the gradients of the loss by all parameters; pull is the loss's gradient by the rows' values or by
-// the forces.
+// addGradients adds the gradients of the loss by all parameters; pull is the loss's gradient by the rows' values.
 func (w *wholeStep) addGradients(b *wholeBatch, pull []float64) error {
 	s := w.s
 	for l, net := range w.nets {
@@ -330,20 +325,8 @@ func (w *wholeStep) addGradients(b *wholeBatch, pull []float64) error {
 			row, to := w.rowOf(b, r, l), &refGrads{w1: g[1], w2: g[2], mix: g[3], readout: g[4]}
 			for _, e := range b.rows[r] {
 				to.x = append(to.x, g[0][e.source*in:][:in])
-				if !s.goesBackTwice() {
-					continue
-				}
-				u := make([]float64, 3)
-				for k := range u {
-					u[k] = pull[3*(b.first+r)+k] - pull[3*e.source+k]
-				}
-				row.dir = append(row.dir, u)
 			}
-			sums := &refSums{first: to, pull: func(float64) float64 { return pull[r] }}
-			if s.goesBackTwice() {
-				sums = &refSums{second: to}
-			}
-			if err := net.addRow(row, sums); err != nil {
+			if err := net.addRow(row, &refSums{grads: to, pull: func(float64) float64 { return pull[r] }}); err != nil {
 				return err
 			}
 		}

@@ -16,7 +16,6 @@ func TestMoreChecksPass(t *testing.T) {
 		{"small", "impl=fused", "layout=mul_ir", "lmax=0", "batch=24"},
 		{"small", "edges=601", "batch=70", "threads=1"},
 		{"small", "points=atoms", "batch=6", "cutoff=7"},
-		{"small", "impl=csr+mlp", "batch=24"},
 		{"small", "graph=on", "impl=unfused", "batch=20"},
 		{"small", "graph=on", "impl=fused", "batch=20", "sync=step"},
 		{"small", "precision=tf32", "batch=24"},

@@ -6,10 +6,8 @@
 package e3nn
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
@@ -18,7 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
 )
 
-// The generated products are those of the presets, all of them and in their order.
+// The generated products are the products of the presets, all of them and in their order.
 func TestPresetsAreGenerated(t *testing.T) {
 	var own, generated []string
 	for _, p := range New().Presets() {
@@ -59,12 +57,7 @@ func TestCUDAGenerated(t *testing.T) {
 		{"deepaw", []string{"edges=5", "batch=2"}, []string{"tp_csr_deepaw_natural", "tp_csr_deepaw", "tp_csr_deepaw"}},
 		{"deepaw", []string{"edges=4", "batch=2", "pass=forces", "mul=20"}, []string{"tp_csr", "tp_csr", "tp_csr"}},
 		{"small", []string{"edges=12", "batch=4", "mul=10"}, []string{"tp_csr"}},
-		{"small", []string{"edges=12", "batch=4", "impl=csr+mlp"}, []string{"tp_csr_mlp"}},
 		{"small", []string{"edges=12", "batch=4", "pass=train"}, []string{"tp_csr_small"}},
-		{"small", []string{"edges=40", "batch=4", "impl=csr+mlp", "precision=tf32", "library=off"}, []string{"tp_mma_small"}},
-		{"small", []string{"edges=12", "batch=4", "impl=csr+mlp", "precision=tf32x3", "pass=forces"}, []string{"tp_mma_small"}},
-		{"small", []string{"edges=12", "batch=4", "impl=csr+mlp", "precision=tf32x3", "graph=on", "autotune=on", "layout=mul_ir"}, []string{"tp_mma_small"}},
-		{"mace-large", []string{"edges=12", "batch=4", "impl=csr+mlp", "precision=tf32x3"}, []string{"tp_mma_mace_large"}},
 	} {
 		t.Run(fmt.Sprint(tt.preset, tt.set), func(t *testing.T) {
 			s := openOn(t, d, tt.preset, append([]string{"batch=8"}, tt.set...)...)
@@ -124,56 +117,9 @@ func TestCUDACompiled(t *testing.T) {
 		passes(t, s)
 		closed(t, s)
 	}
-	d.compiles = true
-	for _, pass := range []string{"forward", "forces"} {
-		s := openOn(t, d, "small", "edges=20", "batch=4", "mul=10", "impl=csr+mlp", "precision=tf32x3", "pass="+pass)
-		if got := s.Input()["tensor_product_kernels"].([]string); !slices.Equal(got, []string{"tp_mma_compiled"}) {
-			t.Errorf("pass=%s: kernels %v, expected tp_mma_compiled", pass, got)
-		}
-		passes(t, s)
-		closed(t, s)
-	}
 }
 
-// A product of no list has no kernel on the tensor cores where no compiler is found: the session says so before it takes memory.
-func TestTensorCoresTakePresets(t *testing.T) {
-	d := openSimulated(t, false)
-	d.compiles = false
-	before := d.Memory().InUse
-	_, err := open(t.Context(), d, resolve(t, "small", "edges=12", "batch=4", "mul=10", "impl=csr+mlp", "precision=tf32x3"))
-	if !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), "precision=tf32x3 takes products of mace-large, small") {
-		t.Errorf("mul=10 is answered with %v", err)
-	}
-	if got := d.Memory().InUse; got != before {
-		t.Errorf("%d bytes were left", got-before)
-	}
-}
-
-// The product inside csr+mlp is counted in its precision, and neither writes nor reads weights.
-func TestTensorCoresAreCounted(t *testing.T) {
-	const edges, hidden, weights = 12, mlpHidden, 88
-	d := openSimulated(t, false)
-	cost := func(precision string) (product, part gpuprof.Cost) {
-		s := openOn(t, d, "small", "edges=12", "batch=4", "impl=csr+mlp", "precision="+precision)
-		defer closed(t, s)
-		for _, st := range s.Stages() {
-			if st.Name == "tensor_product" {
-				return st.Minimum, st.Parts[0].Cost
-			}
-		}
-		t.Fatal("there is no product")
-		return product, part
-	}
-	fp32, kernel := cost("fp32")
-	for precision, times := range map[string]int64{"tf32": 1, "tf32x3": 3} {
-		got, part := cost(precision)
-		if flops := int64(2 * edges * hidden * weights); got.TF32 != times*flops || got.Flops-fp32.Flops != (times-1)*flops || got.Bytes() != fp32.Bytes() || part.TF32 != got.TF32 || part.Bytes() != kernel.Bytes() {
-			t.Errorf("%s: %+v of %+v, in fp32 %+v of %+v", precision, part, got, kernel, fp32)
-		}
-	}
-}
-
-// Columns of no weight are nobody's work: the roofline bound is that of the host's run.
+// Columns without a weight count as no work: the roofline bound equals the host run's.
 func TestPaddingIsNoWork(t *testing.T) {
 	radial := func(d device.Device) gpuprof.Cost {
 		s := openOn(t, d, "deepaw", "batch=2", "edges=4", "library=off")

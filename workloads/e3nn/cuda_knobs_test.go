@@ -10,15 +10,15 @@ import "testing"
 func TestCUDAKnobs(t *testing.T) {
 	for libraries, sets := range map[bool][]string{
 		false: {
-			"impl=csr", "impl=csr+mlp", "impl=fused", "impl=unfused", "impl=unfused,deterministic=on", "layout=mul_ir", "impl=csr+mlp,layout=mul_ir",
-			"basis=bessel,lmax=2", "graph=on", "graph=on,impl=unfused", "graph=on,impl=csr+mlp,streams=1", "graph=on,precision=bf16",
+			"impl=csr", "impl=fused", "impl=unfused", "impl=unfused,deterministic=on", "layout=mul_ir",
+			"basis=bessel,lmax=2", "graph=on", "graph=on,impl=unfused", "graph=on,impl=csr,streams=1", "graph=on,precision=bf16",
 			"precision=tf32", "precision=bf16", "precision=fp16,impl=fused", "library=off", "pinned=off", "async_copy=off", "streams=1",
 			"pinned=off,async_copy=off,streams=1,sync=step", "item_reads=2,sync=every:2", "reset_stats=on", "reset_stats=sync,pool_trim=every:2",
 			"autotune=on,impl=fused", "points=atoms,cutoff=4",
 			"pass=forces,recompute=weights", "pass=forces,recompute=all,impl=fused", "pass=train,recompute=weights", "pass=train,optimizer=foreach,graph=on,recompute=all",
 		},
 		true: { // where there are matrix products to tell apart
-			"impl=csr", "impl=csr+mlp", "graph=on", "graph=on,precision=bf16", "graph=on,impl=csr+mlp,streams=1", "precision=tf32", "precision=bf16",
+			"impl=csr", "graph=on", "graph=on,precision=bf16", "graph=on,impl=csr,streams=1", "precision=tf32", "precision=bf16",
 			"precision=fp16,impl=fused", "library=off", "autotune=on,impl=fused",
 		},
 	} {

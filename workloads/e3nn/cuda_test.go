@@ -77,7 +77,7 @@ var tiny = []string{"batch=4", "edges=40", "mul=3", "lmax=1"}
 func TestCUDA(t *testing.T) {
 	for libraries, sets := range map[bool][]string{
 		false: {
-			"impl=csr+mlp,layout=mul_ir", "impl=fused", "impl=unfused,deterministic=on", "graph=on,impl=csr+mlp,streams=1",
+			"impl=csr,layout=mul_ir", "impl=fused", "impl=unfused,deterministic=on", "graph=on,impl=csr,streams=1",
 			"pinned=off,async_copy=off,streams=1,sync=step", "item_reads=2,sync=every:2", "reset_stats=sync,pool_trim=every:2",
 		},
 		true: {"impl=csr", "precision=tf32x3,impl=csr", "graph=on,precision=bf16", "autotune=on,impl=fused"},
@@ -198,7 +198,7 @@ func TestCUDACountersAreExact(t *testing.T) {
 
 // csr gives the same bits a hundred times, whatever order threads run in.
 func TestCUDABitIdentical(t *testing.T) {
-	for _, set := range []string{"impl=csr", "impl=csr+mlp", "impl=unfused,deterministic=on"} {
+	for _, set := range []string{"impl=csr", "impl=unfused,deterministic=on"} {
 		t.Run(set, func(t *testing.T) {
 			d := openSimulated(t, false)
 			s := openOn(t, d, "small", append(strings.Split(set, ","), "batch=3", "edges=20", "mul=2", "lmax=1")...)
@@ -228,7 +228,7 @@ func TestCUDABitIdentical(t *testing.T) {
 func TestCUDAOutOfMemory(t *testing.T) {
 	d := openSimulated(t, false)
 	// A search allocates for every candidate: not each of its hundreds is tried.
-	for set, stride := range map[string]int{"impl=csr+mlp,graph=on,pinned=off": 3, "impl=unfused": 5, "autotune=on": 29} {
+	for set, stride := range map[string]int{"impl=csr,graph=on,pinned=off": 3, "impl=unfused": 5, "autotune=on": 29} {
 		c := resolve(t, "small", append(strings.Split(set, ","), "batch=2", "edges=4", "mul=1", "lmax=1")...)
 		c.Mode = gpuprof.Hot
 		failed := 0
@@ -334,7 +334,7 @@ func TestCUDAAutotune(t *testing.T) {
 // bits.
 func TestCUDAAutotuneKeepsBits(t *testing.T) {
 	d := openSimulated(t, false)
-	for _, impl := range []string{"csr", "csr+mlp"} {
+	for _, impl := range []string{"csr"} {
 		s := openOn(t, d, "small", "impl="+impl, "autotune=on", "deterministic=on", "batch=3", "edges=30", "mul=5", "lmax=2")
 		run(t, s, 1)
 		var first []float32

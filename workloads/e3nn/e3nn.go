@@ -8,8 +8,7 @@
 // The package reads top down: model.go defines the network, input.go its data, knobs.go the settings, session.go and
 // memory.go allocate, bind.go binds (with autotune.go and graph.go), step.go is the timed step, whose batches
 // collate.go makes with the goroutines of crew.go, check.go compares with the float64 formulas of reference.go. The
-// backward pass is in passes.go and bind_back.go, the optimizer's step in train.go, and the additions for a loss on
-// forces in second.go.
+// backward pass is in passes.go and bind_back.go, and the optimizer's step in train.go.
 package e3nn
 
 import (

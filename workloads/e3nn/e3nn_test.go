@@ -111,13 +111,13 @@ func TestChecksPass(t *testing.T) {
 		{"small", "impl=fused", "batch=24"},
 		{"small", "impl=unfused", "deterministic=on", "layout=mul_ir", "batch=24"},
 		{"small", "impl=csr", "layout=mul_ir", "basis=bessel", "lmax=3", "mul=3", "batch=24"},
-		{"small", "impl=csr+mlp", "layout=mul_ir", "batch=24", "graph=on"},
+		{"small", "layout=mul_ir", "batch=24", "graph=on"},
 		{"small", "graph=on", "batch=24", "pinned=off", "async_copy=off", "streams=1"},
 		{"small", "precision=bf16", "batch=24", "graph=on"},
 		{"small", "precision=fp16", "batch=24", "impl=fused"},
 		{"small", "precision=tf32x3", "batch=24"},
-		{"small", "autotune=on", "impl=csr+mlp", "batch=24", "graph=on"},
-		{"deepaw", "batch=3", "impl=csr+mlp", "mul=50", "edges=40"},
+		{"small", "autotune=on", "batch=24", "graph=on"},
+		{"deepaw", "batch=3", "mul=50", "edges=40"},
 		{"nequip-lips", "edges=48", "layout=mul_ir", "batch=12"},
 	}
 	for _, set := range settings {
@@ -174,7 +174,7 @@ func TestResultDoesNotDependOnTuning(t *testing.T) {
 	}
 	base := result()
 	for _, set := range []string{
-		"impl=fused", "impl=unfused", "impl=csr+mlp", "layout=mul_ir", "sync=step", "item_reads=3", "threads=1", "sync=every:2",
+		"impl=fused", "impl=unfused", "layout=mul_ir", "sync=step", "item_reads=3", "threads=1", "sync=every:2",
 		"graph=on", "pinned=off", "async_copy=off", "streams=1", "library=off", "autotune=on",
 	} {
 		got := result(strings.Split(set, ",")...)

@@ -75,30 +75,20 @@ func (s *session) writesFinite(so *stageOps, edges int) (bool, error) {
 }
 
 func (s *session) writes(so *stageOps, edges int) []written {
-	l, k, b, own, p, g := s.model.Layers[so.layer], s.work[so.layer], s.back, s.back.of[so.layer], s.pull, s.train.grads[so.layer]
+	l, k, b, own, g := s.model.Layers[so.layer], s.work[so.layer], s.back, s.back.of[so.layer], s.train.grads[so.layer]
 	sh, nw, rows := (s.model.LMax+1)*(s.model.LMax+1), l.TP.WeightNumel(), s.rows*l.TP.Out.Dim()
 	some := func(n int, of ...device.Buffer) written { return written{n, of} }
 	whole := func(of ...device.Buffer) written { return written{0, of} }
 	radial, again := []written{some(edges*basisSize, s.basis)}, []written{some(edges*mlpHidden, k.a, k.h), some(edges*nw, k.w)}
-	if radial = append(radial, again...); s.hiddenOnly() {
-		radial = radial[:2]
-	}
+	radial = append(radial, again...)
 	product := some(rows, k.mid)
 	if messages := so.ops[0][0].Output(); messages != nil && so.stage == stProduct {
 		product = some(edges*l.TP.Out.Dim(), messages)
 	}
-	productBack := []written{some(edges*nw, own.dw), whole(g.x)}
-	if s.computesForces() {
-		productBack = productBack[:1]
-	}
 	all := map[int][]written{
 		stRadial: radial, stSph: {some(edges*sh, s.harmonics)}, stRecompute: again, stProduct: {product}, stScatter: {product},
 		stLinearGate: {whole(s.layers[so.layer].out)}, stLoss: {whole(b.rho, b.drho, b.energy)},
-		stLinearGateBack: {some(rows, own.dmid)}, stProductBack: productBack, stRadialBack: {some(edges*mlpHidden, own.da)},
-		stSphBack: {some(3*edges, b.f)}, stForces: {whole(b.forces)}, stForceLoss: {whole(p.v, b.energy)},
-		stEdgeTangent: {some(edges*basisSize, p.db), some(edges*sh, p.dy)}, stRadialTangent: {some(edges*nw, p.dw)},
-		stProductTangent: {some(rows, p.dmid)}, stLinearGateTangent: {whole(p.dout)}, stLinearGateSecond: {some(rows, p.gmid)},
-		stProductSecond: {some(edges*nw, p.gw), whole(g.x)}, stRadialSecond: {some(edges*mlpHidden, p.ga)},
+		stLinearGateBack: {some(rows, own.dmid)}, stProductBack: {some(edges*nw, own.dw), whole(g.x)}, stRadialBack: {some(edges*mlpHidden, own.da)},
 		stGrads: {whole(g.w1, g.w2, g.mix, g.readout)},
 	}
 	if w, ok := all[so.stage]; ok {

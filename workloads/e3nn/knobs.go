@@ -66,14 +66,14 @@ func (Workload) Knobs() []workloads.Knob {
 
 // productStages returns the stages of the MLP's matrix products, forwards and backwards.
 func productStages() []string {
-	return []string{"radial", "recompute", "radial_bwd", "radial_tangent", "radial_bwd2", "graph"}
+	return []string{"radial", "recompute", "radial_bwd", "graph"}
 }
 
 // precisionKnob returns the knob precision. In a step without a backward pass the first layer is computed with the
 // radial functions, always in float32.
 func precisionKnob() workloads.Knob {
 	k := loop.PrecisionKnob("rounding of the inputs of the MLP's matrix products: fp32 (none), tf32, bf16, fp16, or tf32x3 (three products of tf32, as accurate as fp32); sums stay float32",
-		gpuprof.Settings{"library": libraryOff, "impl": op.ImplCSRMLP}, append(productStages(), "tensor_product", "grads")...)
+		gpuprof.Settings{"library": libraryOff}, append(productStages(), "grads")...)
 	k.Values = append(k.Values, op.TF32x3)
 	k.PyTorch[op.TF32x3] = "# no setting of torch.matmul does that; CUTLASS calls it OpMultiplyAddFastF32"
 	return k
@@ -92,8 +92,8 @@ func streamsKnob() workloads.Knob {
 
 // implKnob returns the knob impl, the implementation of the tensor product.
 func implKnob() workloads.Knob {
-	k := workloads.Choice("impl", "tensor product: csr (one writer per row), csr+mlp (csr with the MLP's second product inside), fused (atomic adds), unfused (one launch per operation, as eager e3nn)",
-		op.ImplCSR, op.ImplCSRMLP, op.ImplFused, op.ImplUnfused)
+	k := workloads.Choice("impl", "tensor product: csr (one writer per row), fused (atomic adds), unfused (one launch per operation, as eager e3nn)",
+		op.ImplCSR, op.ImplFused, op.ImplUnfused)
 	k.Acts = []string{"radial", "tensor_product", "scatter", "recompute", "graph"} // backwards there is one way
 	k.Answers = []workloads.Answer{{
 		Remedy: workloads.Fuse, To: op.ImplCSR, When: gpuprof.Settings{"impl": op.ImplUnfused},
@@ -105,7 +105,6 @@ func implKnob() workloads.Knob {
 		op.ImplUnfused: "out.index_add_(0, dst, tp(x[src], sh, weights))  # e3nn as it is, one operation at a time",
 		op.ImplFused:   "tp = openequivariance.TensorProductConv(problem, deterministic=False)  # gather, product and sum in one kernel",
 		op.ImplCSR:     "tp = openequivariance.TensorProductConv(problem, deterministic=True)  # edges sorted by destination",
-		op.ImplCSRMLP:  "# the product's kernel computes its weights too: no library offers that, it takes a kernel of your own (Triton)",
 	}
 	return k
 }
@@ -114,8 +113,7 @@ func implKnob() workloads.Knob {
 func layoutKnob() workloads.Knob {
 	k := workloads.Choice("layout", "memory order of features within an irrep: ir_mul (channels contiguous) or mul_ir (e3nn's)", "ir_mul", "mul_ir")
 	k.Acts = []string{
-		"tensor_product", "linear_gate", "scatter", "recompute", "linear_gate_bwd", "tensor_product_bwd",
-		"linear_gate_tangent", "tensor_product_tangent", "linear_gate_bwd2", "tensor_product_bwd2", "grads", "graph",
+		"tensor_product", "linear_gate", "scatter", "recompute", "linear_gate_bwd", "tensor_product_bwd", "grads", "graph",
 	}
 	k.Advice = map[string]string{workloads.AnyValue: "store features in the order the kernel reads them (for convolutions memory_format=torch.channels_last)"}
 	k.PyTorch = map[string]string{"ir_mul": "cuequivariance_torch layout: cue.ir_mul", "mul_ir": "cuequivariance_torch layout: cue.mul_ir"}

@@ -58,17 +58,13 @@ func TestRefusals(t *testing.T) {
 		{blas, "library=off,precision=bf16", "library=off with precision=bf16"}, {hopper, "library=off,precision=bf16", ""}, {host, "library=off,precision=fp16", ""},
 		{gpu("sm_75"), "precision=tf32", "precision=tf32 on device a GPU (sm_75)"}, {gpu("sm_75"), "precision=bf16", "sm_80"}, {gpu("sm_75"), "precision=fp16", ""},
 		{gpu("sm_75"), "precision=tf32x3", "sm_80"}, {host, "precision=tf32", ""}, {hopper, "precision=tf32", ""},
-		{host, "impl=csr+mlp,precision=bf16", "precision=bf16 with impl=csr+mlp"}, {hopper, "impl=csr+mlp", ""},
-		{blas, "impl=csr+mlp,precision=fp16", "precision=fp16 with impl=csr+mlp"}, {host, "impl=csr+mlp,precision=tf32", ""}, {hopper, "impl=csr+mlp,precision=tf32x3", ""},
-		{gpu("sm_75"), "impl=csr+mlp,precision=tf32", "sm_80"}, {blas, "impl=csr+mlp,precision=tf32x3,library=off", ""},
-		{blas, "impl=csr+mlp,precision=tf32x3,library=off,pass=forces", "library=off with precision=tf32x3"}, {blas, "precision=tf32x3,library=off", "library=off with precision=tf32x3"},
+		{blas, "precision=tf32x3,library=off", "library=off with precision=tf32x3"},
 		{host, "impl=unfused,autotune=on", "autotune=on with impl=unfused"}, {host, "autotune=on", ""},
 		{host, "impl=fused,autotune=on", "autotune=on with impl=fused on device a CPU"}, {hopper, "impl=fused,autotune=on", ""},
 		{host, "deterministic=on,autotune=on", "autotune=on with deterministic=on"}, {hopper, "deterministic=on,autotune=on", ""},
 		{hopper, "threads=2", "threads=2 on device a GPU"}, {host, "threads=9", "at most 8"}, {host, "threads=8", ""},
 		{hopper, "impl=fused,deterministic=on", "deterministic=on with impl=fused"},
 		{host, "recompute=all", "recompute=all with pass=forward"}, {host, "pass=forces,recompute=all", ""},
-		{hopper, "pass=forces,recompute=weights,impl=csr+mlp", "recompute=weights with impl=csr+mlp"}, {host, "pass=forces,recompute=all,impl=csr+mlp", ""},
 		{host, "pass=forces,optimizer=loop", "optimizer=loop with pass=forces"}, {hopper, "pass=train,optimizer=loop", ""},
 		{hopper, "streams=3", ""}, {host, "streams=3,pass=forces", "streams=3 with pass=forces"},
 		{host, "graph=on,pinned=off,async_copy=off,streams=1", ""}, {hopper, "graph=on,pinned=off,async_copy=off,streams=1", ""},
@@ -199,8 +195,6 @@ func TestCountersAreExact(t *testing.T) {
 	compareCounters(t, "recompute=weights", forces, openSession(t, "small", "batch=6", "edges=50", "pass=forces", "recompute=weights"), device.Meter{Launches: 1})
 	// Three launches of the MLP, the product and its fix-up, the linear layer.
 	compareCounters(t, "recompute=all", forces, openSession(t, "small", "batch=6", "edges=50", "pass=forces", "recompute=all"), device.Meter{Launches: 6})
-	// One product less.
-	compareCounters(t, "csr+mlp", plain, openSession(t, "small", "impl=csr+mlp", "batch=6", "edges=50"), device.Meter{Launches: -1})
 }
 
 // One span more than MaxSpans would be lost.
@@ -311,21 +305,19 @@ func TestGraphsFollowTheBatches(t *testing.T) {
 }
 
 func TestAutotuneReports(t *testing.T) {
-	for _, impl := range []string{"csr", "csr+mlp"} {
-		s := openSession(t, "small", "autotune=on", "impl="+impl, "batch=64")
-		in := s.Input()
-		if v, ok := in["autotune_s"].(float64); !ok || v <= 0 {
-			t.Errorf("autotune_s is %v", in["autotune_s"])
-		}
-		if in["autotune_tried"] != 5 { // segments of 32 to 512 edges
-			t.Errorf("%s: autotune_tried is %v", impl, in["autotune_tried"])
-		}
-		if c, ok := in["autotune_chosen"].([]string); !ok || len(c) != 1 || !strings.Contains(c[0], "segment=") {
-			t.Errorf("autotune_chosen is %v", in["autotune_chosen"])
-		}
-		if in["products"] != "own kernels" {
-			t.Errorf("products is %v", in["products"])
-		}
+	s := openSession(t, "small", "autotune=on", "batch=64")
+	in := s.Input()
+	if v, ok := in["autotune_s"].(float64); !ok || v <= 0 {
+		t.Errorf("autotune_s is %v", in["autotune_s"])
+	}
+	if in["autotune_tried"] != 5 { // segments of 32 to 512 edges
+		t.Errorf("autotune_tried is %v", in["autotune_tried"])
+	}
+	if c, ok := in["autotune_chosen"].([]string); !ok || len(c) != 1 || !strings.Contains(c[0], "segment=") {
+		t.Errorf("autotune_chosen is %v", in["autotune_chosen"])
+	}
+	if in["products"] != "own kernels" {
+		t.Errorf("products is %v", in["products"])
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -340,34 +332,16 @@ func TestAutotuneReports(t *testing.T) {
 	}
 }
 
-// What a session said it needs is what it takes, for every way to compute.
+// A session takes the memory that it announced, for every way to compute.
 func TestNeedIsEnough(t *testing.T) {
-	for _, set := range []string{"impl=csr", "impl=csr+mlp", "impl=fused", "impl=unfused", "precision=bf16", "autotune=on", "layout=mul_ir,impl=csr+mlp", "impl=csr+mlp,autotune=on", "impl=csr+mlp,precision=tf32x3",
-		"pass=forces", "pass=forces,impl=csr+mlp,layout=mul_ir", "pass=forces,impl=unfused,recompute=all", "pass=forces,precision=fp16,recompute=weights",
-		"pass=train", "pass=train,optimizer=loop,layout=mul_ir", "pass=train,recompute=all,impl=csr+mlp"} {
+	for _, set := range []string{"impl=csr", "impl=fused", "impl=unfused", "precision=bf16", "autotune=on", "layout=mul_ir", "precision=tf32x3",
+		"pass=forces", "pass=forces,layout=mul_ir", "pass=forces,impl=unfused,recompute=all", "pass=forces,precision=fp16,recompute=weights",
+		"pass=train", "pass=train,optimizer=loop,layout=mul_ir", "pass=train,recompute=all"} {
 		s := openSession(t, "small", append(strings.Split(set, ","), "batch=50")...)
 		need := s.memoryNeed(int64(s.edges), int64(s.in.maxRow))
 		if peak := s.dev.Memory().Peak; peak > need+1<<12 || peak < need/2 {
 			t.Errorf("%s: %d bytes at most, %d were foreseen", set, peak, need)
 		}
-	}
-}
-
-// csr+mlp keeps no weights: the memory falls, to the byte, by them and by the split copies of the hidden layer and of the
-// second layer's weights that cuBLAS would be given, and grows by the hidden layer.
-func TestWeightsInsideTheProductTakeNoMemory(t *testing.T) {
-	use := map[string]int64{}
-	var saved, tables int64 // the products' own tables differ
-	for _, impl := range []string{"csr", "csr+mlp"} {
-		s := openSession(t, "small", "batch=50", "precision=tf32x3", "impl="+impl)
-		use[impl] = s.dev.Memory().InUse
-		e, n := int64(s.edges), int64(s.model.Layers[0].TP.WeightNumel())
-		saved = 4 * (e*n + 3*104*e + 3*104*n - e*mlpHidden)
-		tables = s.productScratch(0, e) - tables
-	}
-	saved -= tables
-	if got := use["csr"] - use["csr+mlp"]; got != saved || got <= 0 {
-		t.Errorf("csr+mlp frees %d bytes, %d by count", got, saved)
 	}
 }
 

@@ -19,10 +19,7 @@ func (s *session) batchRotation(cache int64) int {
 		perEdge += 2 * 4 * basisSize
 	}
 	for i := range s.model.Layers {
-		perEdge += 2 * 4 * mlpHidden
-		if !s.hiddenOnly() {
-			perEdge += 2 * 4 * s.columns(i)
-		}
+		perEdge += 2*4*mlpHidden + 2*4*s.columns(i)
 	}
 	return int(math.Ceil(5*float64(cache)/float64(perEdge*s.in.edges[0]))) + 1
 }
@@ -57,10 +54,7 @@ func (s *session) memoryNeed(e, row int64) int64 {
 
 func (s *session) mlpScratch(i int, e int64) int64 {
 	if s.goesBack() {
-		return s.mlps[i].KeptScratch(int(e), !s.hiddenOnly())
-	}
-	if s.hiddenOnly() {
-		return 0
+		return s.mlps[i].KeptScratch(int(e))
 	}
 	return s.radialOf(i).Scratch(int(e))
 }

@@ -21,7 +21,7 @@ func TestMutations(t *testing.T) {
 		set   string
 		every int // by day
 	}{
-		{"pass=forward", 4}, {"pass=forces", 20}, {"pass=train", 15}, {"pass=train-forces", 60},
+		{"pass=forward", 8}, {"pass=forces", 50}, {"pass=train", 45},
 	} {
 		t.Run(tt.set, func(t *testing.T) {
 			o := mutate.Options{Rounding: 1e-6}

@@ -15,7 +15,6 @@ const (
 	passForward = "forward"
 	passForces  = "forces"
 	passTrain   = optim.Train
-	passSecond  = optim.TrainForces
 
 	recomputeOff     = "off"
 	recomputeWeights = "weights"
@@ -24,7 +23,7 @@ const (
 
 // passKnob returns the knob pass, the part of a training program in a step.
 func passKnob() workloads.Knob {
-	return workloads.Choice("pass", "what a step computes: forward, forces (an energy and its gradient by every position), train (gradients of all parameters and an optimizer step) or train-forces (the same, of a loss on forces)", passForward, passForces, passTrain, passSecond).AsModel()
+	return workloads.Choice("pass", "what a step computes: forward, forces (an energy and its gradient by every position) or train (gradients of all parameters and an optimizer step)", passForward, passForces, passTrain).AsModel()
 }
 
 // recomputeKnob returns the knob recompute: the values that the backward pass recomputes instead of keeping them.
@@ -56,17 +55,14 @@ func microOf(set gpuprof.Settings) int {
 func (s *session) isTraining() bool { return optim.Trains(s.set) }
 
 // computesForces reports whether a step computes forces.
-func (s *session) computesForces() bool { return s.set["pass"] == passForces || s.goesBackTwice() }
-
-// goesBackTwice reports whether a step goes back a second time, from the loss on forces.
-func (s *session) goesBackTwice() bool { return s.set["pass"] == passSecond }
+func (s *session) computesForces() bool { return s.set["pass"] == passForces }
 
 // keepsValues reports whether the layers' values stay until the backward pass.
 func (s *session) keepsValues() bool { return s.goesBack() && s.set["recompute"] != recomputeAll }
 
 // keepsWeights reports whether the weights of every layer stay until the backward pass.
 func (s *session) keepsWeights() bool {
-	return s.set["recompute"] == recomputeOff && !s.hiddenOnly()
+	return s.set["recompute"] == recomputeOff
 }
 
 // readout is the addition of a backward pass to the model: it makes a value of every row from its even scalars, rho_r
@@ -110,17 +106,17 @@ type work struct {
 	pre  device.Buffer // before the gate
 }
 
-// backBuffers are the cotangents and what a step that goes back ends with. Those of a
-// layer are shared unless they are needed again; dy and db are summed over layers.
+// backBuffers are the cotangents and what a step that goes back ends with. Layers share those of a layer; dy and db are
+// summed over layers.
 type backBuffers struct {
 	rho, energy, drho        device.Buffer // [rows], [1], [rows]
-	losses                   device.Buffer // of rows or components of forces, in training
+	losses                   device.Buffer // of rows, in training
 	of                       []layerBack
 	dy, db, slope, f, forces device.Buffer
 }
 
-// layerBack are the cotangents of a layer; dh is kept for the second way back alone.
-type layerBack struct{ dout, dpre, dmid, dw, dh, da device.Buffer }
+// layerBack are the cotangents of a layer.
+type layerBack struct{ dout, dpre, dmid, dw, da device.Buffer }
 
 // request is device memory that the session takes.
 type request struct {
@@ -158,15 +154,11 @@ func (s *session) requests(e int64) []request {
 	keeps := s.keepsValues()
 	each(keeps && s.isTraining(), "summed messages", func(l layer) int64 { return rows * int64(l.TP.Out.Dim()) }, rows*w.mid, func(i int) *device.Buffer { return &s.work[i].mid })
 	hidden := func(layer) int64 { return e * mlpHidden }
-	if back || s.hiddenOnly() {
-		each(keeps, "hidden layers", hidden, e*mlpHidden, func(i int) *device.Buffer { return &s.work[i].h })
-	}
 	if back {
+		each(keeps, "hidden layers", hidden, e*mlpHidden, func(i int) *device.Buffer { return &s.work[i].h })
 		each(keeps, "hidden layers", hidden, e*mlpHidden, func(i int) *device.Buffer { return &s.work[i].a })
 	}
-	if back || !s.hiddenOnly() {
-		each(back && s.keepsWeights(), "tensor-product weights", func(l layer) int64 { return e * int64(l.TP.WeightNumel()) }, e*w.weights, func(i int) *device.Buffer { return &s.work[i].w })
-	}
+	each(back && s.keepsWeights(), "tensor-product weights", func(l layer) int64 { return e * int64(l.TP.WeightNumel()) }, e*w.weights, func(i int) *device.Buffer { return &s.work[i].w })
 	each(keeps, "mixed messages", func(l layer) int64 { return rows * int64(l.Linear.Out.Dim()) }, rows*w.linear, func(i int) *device.Buffer { return &s.work[i].pre })
 	if !back {
 		return list
@@ -175,23 +167,28 @@ func (s *session) requests(e int64) []request {
 	one := func(what string, words int64, to *device.Buffer) {
 		list = append(list, request{what, words, []*device.Buffer{to}})
 	}
-	again := s.goesBackTwice() // buffers needed then too
-	if !again {
-		one("energies", rows, &b.rho)
-	}
+	one("energies", rows, &b.rho)
 	one("the energy", 1, &b.energy)
 	one("the energies' gradients", rows, &b.drho)
-	each(again, "the output's gradient", func(l layer) int64 { return rows * int64(l.Out.Dim()) }, rows*w.out, func(i int) *device.Buffer { return &b.of[i].dout })
-	each(again, "the gate's gradient", func(l layer) int64 { return rows * int64(l.Linear.Out.Dim()) }, rows*w.linear, func(i int) *device.Buffer { return &b.of[i].dpre })
-	each(again, "the messages' gradient", func(l layer) int64 { return rows * int64(l.TP.Out.Dim()) }, rows*w.mid, func(i int) *device.Buffer { return &b.of[i].dmid })
-	each(again, "the weights' gradient", func(l layer) int64 { return e * int64(l.TP.WeightNumel()) }, e*w.weights, func(i int) *device.Buffer { return &b.of[i].dw })
-	each(again, "the hidden layer's gradient", hidden, e*mlpHidden, func(i int) *device.Buffer { return &b.of[i].da })
-	if again {
-		each(true, "the hidden layer's gradient", hidden, 0, func(i int) *device.Buffer { return &b.of[i].dh })
-		list = append(list, s.secondRequests(e, w)...)
+	for _, r := range []struct {
+		what  string
+		words int64
+		of    func(b *layerBack) *device.Buffer
+	}{
+		{"the output's gradient", rows * w.out, func(b *layerBack) *device.Buffer { return &b.dout }},
+		{"the gate's gradient", rows * w.linear, func(b *layerBack) *device.Buffer { return &b.dpre }},
+		{"the messages' gradient", rows * w.mid, func(b *layerBack) *device.Buffer { return &b.dmid }},
+		{"the weights' gradient", e * w.weights, func(b *layerBack) *device.Buffer { return &b.dw }},
+		{"the hidden layer's gradient", e * mlpHidden, func(b *layerBack) *device.Buffer { return &b.da }},
+	} {
+		shared := request{what: r.what, words: r.words}
+		for i := range b.of {
+			shared.to = append(shared.to, r.of(&b.of[i]))
+		}
+		list = append(list, shared)
 	}
 	if s.isTraining() {
-		one("losses", int64(s.lossTerms()), &b.losses)
+		one("losses", rows, &b.losses)
 	}
 	if !s.computesForces() {
 		return list
@@ -234,7 +231,7 @@ func (s *session) transientBuffers() []device.Buffer {
 	if k.a != nil && !keeps {
 		list = append(list, k.a)
 	}
-	if k.w != nil && (!back || !s.keepsWeights()) {
+	if !back || !s.keepsWeights() {
 		list = append(list, k.w)
 	}
 	return list

@@ -21,14 +21,14 @@ func TestForcesPass(t *testing.T) {
 		{"small", "impl=fused", "batch=24"},
 		{"small", "impl=unfused", "deterministic=on", "layout=mul_ir", "batch=24"},
 		{"small", "impl=csr", "layout=mul_ir", "basis=bessel", "lmax=3", "mul=3", "batch=24", "recompute=weights"},
-		{"small", "impl=csr+mlp", "layout=mul_ir", "batch=24", "graph=on"},
+		{"small", "layout=mul_ir", "batch=24", "graph=on"},
 		{"small", "graph=on", "batch=24", "recompute=all"},
 		{"small", "precision=bf16", "batch=24", "graph=on"},
 		{"small", "precision=fp16", "batch=24", "impl=fused"},
 		{"small", "precision=tf32x3", "batch=24"},
 		{"small", "precision=tf32", "batch=24", "recompute=all", "impl=unfused"},
 		{"deepaw", "batch=3", "mul=50", "edges=40"},
-		{"deepaw", "batch=3", "mul=50", "edges=40", "recompute=all", "impl=csr+mlp"},
+		{"deepaw", "batch=3", "mul=50", "edges=40", "recompute=all"},
 		{"deepaw", "batch=3", "mul=50", "edges=40", "recompute=weights"},
 		{"nequip-lips", "edges=48", "layout=mul_ir", "batch=12"},
 		{"mace-medium", "edges=300", "batch=10", "mul=16"},
@@ -46,7 +46,7 @@ func TestForcesPass(t *testing.T) {
 // The same on the CUDA device: checked kernel by kernel, run, compared with the host
 // device, and nothing left.
 func TestForcesOnCUDA(t *testing.T) {
-	for _, set := range []string{"impl=csr", "impl=csr+mlp,layout=mul_ir,graph=on", "impl=fused,recompute=all", "impl=unfused,recompute=weights,basis=bessel", "points=atoms,graph=on,streams=1"} {
+	for _, set := range []string{"impl=csr", "impl=csr,layout=mul_ir,graph=on", "impl=fused,recompute=all", "impl=unfused,recompute=weights,basis=bessel", "points=atoms,graph=on,streams=1"} {
 		onCUDA(t, false, "pass=forces,"+set)
 	}
 	onCUDA(t, true, "pass=forces,precision=fp16,graph=on")
@@ -89,7 +89,7 @@ func forcesOf(t *testing.T, preset string, set ...string) []float32 {
 // no bit.
 func TestForcesDoNotDependOnTuning(t *testing.T) {
 	base := forcesOf(t, "small", "batch=40")
-	for _, set := range []string{"threads=1", "threads=2", "graph=on", "recompute=weights", "recompute=all", "streams=1", "impl=unfused", "impl=fused", "impl=csr+mlp", "layout=mul_ir"} {
+	for _, set := range []string{"threads=1", "threads=2", "graph=on", "recompute=weights", "recompute=all", "streams=1", "impl=unfused", "impl=fused", "layout=mul_ir"} {
 		got := forcesOf(t, "small", append(strings.Split(set, ","), "batch=40")...)
 		var diff, ref float64
 		for i, v := range base {

@@ -20,7 +20,6 @@ type rowReference struct {
 }
 
 type layerReference struct {
-	hidden   []float64 // [edges, hidden], where the MLP stops there
 	w        []float64 // [edges, weights]
 	messages []float64 // [edges, mid], before the sum over neighbours
 	mid, out []float64
@@ -98,9 +97,6 @@ func (s *session) referenceRow(ctx context.Context, sl *slot, row int, p wide) (
 	return ref, nil
 }
 
-// hiddenLayer is the first half of the MLP, silu_c(b w1/sqrt(n_b)).
-var hiddenLayer = op.Gemm{K: basisSize, N: mlpHidden, Scale: float32(1 / math.Sqrt(basisSize)), Act: "silu", Normalisation: op.NormExact}
-
 // referenceLayer follows the definition edge by edge; products are evaluated
 // in mul_ir order and stored in the session's.
 func (s *session) referenceLayer(ctx context.Context, i int, l layer, src []int32, basis, y []float64, p wide) (layerReference, error) {
@@ -118,13 +114,6 @@ func (s *session) referenceLayer(ctx context.Context, i int, l layer, src []int3
 		mlp.Out, mlp.Padding = nw, 0 // weights in the product's own order
 		if err := op.RefMLP(mlp, b, p.w1[i], p.w2[i], w); err != nil {
 			return r, err
-		}
-		if s.hiddenOnly() {
-			h := make([]float64, mlpHidden)
-			if err := op.RefGemm(hiddenLayer, b, p.w1[i], h); err != nil {
-				return r, err
-			}
-			r.hidden = append(r.hidden, h...)
 		}
 		x := p.x[i][int(node)*in : (int(node)+1)*in]
 		if err := l.TP.Eval(x, y[e*sh:(e+1)*sh], w, message); err != nil {

@@ -37,11 +37,8 @@ func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
 
 // refuseProduct refuses impossible tensor products.
 func refuseProduct(_ device.Info, set gpuprof.Settings) error {
-	switch impl := set["impl"]; {
-	case impl == op.ImplFused && set.On("deterministic"):
+	if set["impl"] == op.ImplFused && set.On("deterministic") {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting deterministic=on with impl=fused: its atomic adds have no fixed order").WithFix("use --set impl=csr, which is deterministic")
-	case impl == op.ImplCSRMLP && (set["precision"] == op.BF16 || set["precision"] == op.FP16):
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting precision=%s with impl=csr+mlp: the product inside the tensor product is fp32, tf32 or tf32x3", set["precision"]).WithFix("use precision=tf32, or impl=csr")
 	}
 	return nil
 }
@@ -60,8 +57,6 @@ func refusePass(_ device.Info, set gpuprof.Settings) error {
 	case again == recomputeOff:
 	case set["pass"] == passForward:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting recompute=%s with pass=forward: a forward pass keeps no values for a way back", again).WithFix("use recompute=off, or pass=forces")
-	case again == recomputeWeights && set["impl"] == op.ImplCSRMLP:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting recompute=weights with impl=csr+mlp: it keeps no weights, and its way back makes them again anyway").WithFix("use recompute=off or all, or impl=csr")
 	}
 	return nil
 }
@@ -72,9 +67,9 @@ func refuseTuning(d device.Info, set gpuprof.Settings) error {
 	switch {
 	case !set.On("autotune"):
 	case impl == op.ImplUnfused:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with impl=unfused: its launches have one shape each").WithFix("use autotune=off, or impl=csr, csr+mlp or fused")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with impl=unfused: its launches have one shape each").WithFix("use autotune=off, or impl=csr or fused")
 	case d.Kind == "host" && impl == op.ImplFused:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with impl=fused on device %s: it has one shape there", d.Name).WithFix("use autotune=off, or impl=csr or csr+mlp")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with impl=fused on device %s: it has one shape there", d.Name).WithFix("use autotune=off, or impl=csr")
 	case d.Kind == "host" && set.On("deterministic"):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with deterministic=on on device %s: its shapes add in different orders", d.Name).WithFix("use one of the two")
 	}
@@ -90,7 +85,7 @@ func refusePrecision(d device.Info, set gpuprof.Settings) error {
 	switch {
 	case set.On("library") && !found:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=on on device %s: cuBLAS was not found or does not start, and gpuprof doctor says why", d.Name).WithFix("use library=auto or off")
-	case set["library"] == libraryOff && isRounding(p) && found && (set["impl"] != op.ImplCSRMLP || set["pass"] != passForward):
+	case set["library"] == libraryOff && isRounding(p) && found:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=off with precision=%s on device %s: our own product is float32 where cuBLAS is found", p, d.Name).WithFix("use library=auto, or precision=fp32")
 	case (p == op.TF32 || p == op.TF32x3 || p == op.BF16) && lacksAmpere(d.Arch):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting precision=%s on device %s (%s): it came with sm_80", p, d.Name, d.Arch).WithFix("use fp32 or fp16")

@@ -56,7 +56,6 @@ type session struct {
 	layers           []layerBuffers
 	params           params
 	train            training
-	pull             pullBuffers
 }
 
 // slot is one batch in flight: host memory the caller fills (pinned or, with
@@ -112,13 +111,10 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 	}
 	s.model = buildModel(c.Preset, c.Knobs.Int("mul"), c.Knobs.Int("lmax"), s.layout)
 	s.chooseWays()
-	err := s.takePool()
-	if err == nil {
-		err = s.checkTensorCores()
-	}
-	if err != nil {
+	if err := s.takePool(); err != nil {
 		return nil, err
 	}
+	var err error
 	if s.in, err = openInput(ctx, c.Knobs, c.Seed); err != nil {
 		return nil, err
 	}
@@ -157,17 +153,17 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 func (s *session) chooseWays() {
 	for _, l := range s.model.Layers {
 		m := op.MLP{In: basisSize, Hidden: mlpHidden, Out: l.TP.WeightNumel(), Normalisation: op.NormExact, Precision: s.set["precision"], Library: s.set["library"]}
-		p := s.productOf(l, m)
+		p := s.productOf(l)
 		_, m.Out = p.Columns()
 		m.Padding = m.Out - l.TP.WeightNumel()
 		s.mlps, s.products = append(s.mlps, m), append(s.products, p)
 	}
 }
 
-func (s *session) productOf(l layer, m op.MLP) op.TensorProduct {
+func (s *session) productOf(l layer) op.TensorProduct {
 	p := op.TensorProduct{
 		TP: l.TP, Impl: s.set["impl"], Layout: s.layout, Scale: float32(1 / math.Sqrt(neighbours)),
-		Deterministic: s.set.On("deterministic"), Hidden: mlpHidden, WScale: m.OutScale(), Packed: s.isPacked(), Precision: s.set["precision"],
+		Deterministic: s.set.On("deterministic"), Packed: s.isPacked(),
 	}
 	// Without a compiler the general kernels compute the same.
 	made := func(q op.TensorProduct, err error) {
@@ -178,36 +174,20 @@ func (s *session) productOf(l layer, m op.MLP) op.TensorProduct {
 	if s.goesBack() && s.dev.Info().Kind != "host" {
 		made(p.CompileGrad(s.dev, s.isTraining()))
 	}
-	if s.isPacked() || s.hiddenOnly() && isRounding(p.Precision) {
+	if s.isPacked() {
 		made(p.Compile(s.dev))
 	}
 	return p
 }
 
-// checkTensorCores returns an error unless the device can make weights inside the tensor products in their precision.
-func (s *session) checkTensorCores() error {
-	if !s.hiddenOnly() || !isRounding(s.set["precision"]) {
-		return nil
-	}
-	for _, p := range s.products {
-		if err := p.TakesTF32(s.dev.Info().Arch); err != nil {
-			return fmt.Errorf("opening e3nn on device %s: %w", s.dev.Info().Name, err)
-		}
-	}
-	return nil
-}
-
 // isPacked reports whether the MLP writes the weights in the order that a generated tensor product and a library's
 // product read fastest. The backward pass reads them, and writes their gradient, in the product's own order.
 func (s *session) isPacked() bool {
-	return s.dev.Info().Kind != "host" && !s.hiddenOnly() && !s.goesBack()
+	return s.dev.Info().Kind != "host" && !s.goesBack()
 }
 
 // columns returns the stored weights per edge, with padding.
 func (s *session) columns(i int) int { return s.mlps[i].Out }
-
-// hiddenOnly reports whether the MLP stops at its hidden layer and the tensor product does the rest.
-func (s *session) hiddenOnly() bool { return s.set["impl"] == op.ImplCSRMLP }
 
 func (s *session) lastLayer() layer { return s.model.Layers[len(s.model.Layers)-1] }
 
@@ -297,9 +277,6 @@ func (s *session) gradKernels() []string {
 // multiplierName names the library or kernels of the MLP's matrix products, without the products that are computed
 // with the radial functions.
 func (s *session) multiplierName() string {
-	if s.hiddenOnly() && !s.goesBack() {
-		return "own kernels"
-	}
 	vendor := 0
 	for _, m := range s.mlps {
 		if (op.Gemm{K: m.Hidden, N: m.Out, Precision: m.Precision, Library: m.Library}).UsesVendor(s.dev) {

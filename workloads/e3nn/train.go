@@ -10,10 +10,10 @@ import (
 )
 
 // training holds the gradients of every layer's parameters and the optimizer's step. The loss is half the mean square
-// of the difference between the readouts, or the forces' components, and a target that the seed draws for each.
+// of the difference between the readouts and a target that the seed draws for each.
 type training struct {
 	grads   []layerGrads
-	targets []device.Buffer // [lossTerms], of every micro-batch
+	targets []device.Buffer // [rows], of every micro-batch
 	step    optim.Step
 	parts   []optim.Part
 	done    int // micro-batches since the start
@@ -27,7 +27,7 @@ func (s *session) openTraining() error {
 	t := &s.train
 	t.step = optim.StepOf(s.set)
 	for micro := range t.step.Micro() {
-		t.targets = append(t.targets, s.mem.Upload(s.Compute, "targets", s.params.target[micro*s.lossTerms():(micro+1)*s.lossTerms()]))
+		t.targets = append(t.targets, s.mem.Upload(s.Compute, "targets", s.params.target[micro*s.rows:(micro+1)*s.rows]))
 	}
 	var all []optim.Param
 	for i, p := range s.layers {
@@ -57,14 +57,6 @@ func (s *session) storedFeatures(i int) []float32 {
 	return out
 }
 
-// lossTerms returns the number of values with a target in a batch.
-func (s *session) lossTerms() int {
-	if s.goesBackTwice() {
-		return 3 * s.points()
-	}
-	return s.rows
-}
-
 // gradientVariants returns the variants of a step's micro-batches by how they store their gradients.
 func (s *session) gradientVariants() (all []stageOps) {
 	n := s.train.step.Micro()
@@ -81,7 +73,7 @@ func (s *session) gradientVariants() (all []stageOps) {
 // drawTarget draws normal targets for all micro-batches of a step.
 func (s *session) drawTarget() []float32 {
 	rng := rand.New(rand.NewPCG(s.seed, 5))
-	t := make([]float32, s.lossTerms()*microOf(s.set))
+	t := make([]float32, s.rows*microOf(s.set))
 	for i := range t {
 		t[i] = float32(rng.NormFloat64())
 	}
@@ -91,28 +83,23 @@ func (s *session) drawTarget() []float32 {
 // bindGrads binds the sums over edges and rows for a layer's weights. The tensor product's backward pass computes the
 // features' gradients.
 func (s *session) bindGrads(i int) error {
-	l, g := s.model.Layers[i], s.train.grads[i]
-	w1, w2, mix, factors := s.gradTerms(i)
+	l, g, k, b := s.model.Layers[i], s.train.grads[i], s.work[i], s.back.of[i]
 	for _, so := range s.gradientVariants() {
-		var all []*op.Bound
-		for n := range w1 {
-			mlp, err := s.keepBound(op.MLPWeightGrad{MLP: s.mlps[i], Add: so.adds || n > 0}.Bind(s.dev, w1[n].a, w1[n].b, w2[n].a, w2[n].b, g.w1, g.w2, s.edges))
-			if err != nil {
-				return err
-			}
-			linear, err := s.keepBound(op.LinearWeightGrad{Linear: l.Linear, Add: so.adds || n > 0}.Bind(s.dev, mix[n].a, mix[n].b, g.mix, s.rows))
-			if err != nil {
-				return err
-			}
-			all = append(all, mlp, linear)
-		}
-		r := l.readout()
-		r.Add = so.adds
-		readout, err := s.keepBound(r.BindWeightGrad(s.dev, factors.a, factors.b, g.readout, s.rows))
+		mlp, err := s.keepBound(op.MLPWeightGrad{MLP: s.mlps[i], Add: so.adds}.Bind(s.dev, s.basis, b.da, k.h, b.dw, g.w1, g.w2, s.edges))
 		if err != nil {
 			return err
 		}
-		so.stage, so.layer, so.ops = stGrads, i, repeatOps(append(all, readout)...)
+		linear, err := s.keepBound(op.LinearWeightGrad{Linear: l.Linear, Add: so.adds}.Bind(s.dev, k.mid, b.dpre, g.mix, s.rows))
+		if err != nil {
+			return err
+		}
+		r := l.readout()
+		r.Add = so.adds
+		readout, err := s.keepBound(r.BindWeightGrad(s.dev, s.back.drho, s.layers[i].out, g.readout, s.rows))
+		if err != nil {
+			return err
+		}
+		so.stage, so.layer, so.ops = stGrads, i, repeatOps(mlp, linear, readout)
 		s.plan = append(s.plan, so)
 	}
 	return nil
@@ -121,7 +108,7 @@ func (s *session) bindGrads(i int) error {
 // bindProductGrad binds a layer's tensor product backwards.
 func (s *session) bindProductGrad(i int, grads op.TPGradBuffers) error {
 	all := []stageOps{{}}
-	if s.isTraining() && !s.goesBackTwice() {
+	if s.isTraining() {
 		all, grads.DX = s.gradientVariants(), s.train.grads[i].x
 	}
 	for _, so := range all {
@@ -139,11 +126,7 @@ func (s *session) bindProductGrad(i int, grads op.TPGradBuffers) error {
 
 func (s *session) gradScratch(l layer, i int, e int64) int64 {
 	kind := s.dev.Info().Kind
-	ways, terms := int64(len(s.gradientVariants())), int64(1)
-	if s.goesBackTwice() {
-		terms = 2
-	}
-	return ways * (terms*(op.MLPWeightGrad{MLP: s.mlps[i]}.Scratch(int(e), kind)+op.LinearWeightGrad{Linear: l.Linear}.Scratch(s.rows, kind)) + l.readout().WeightScratch(s.rows, kind))
+	return int64(len(s.gradientVariants())) * (op.MLPWeightGrad{MLP: s.mlps[i]}.Scratch(int(e), kind) + op.LinearWeightGrad{Linear: l.Linear}.Scratch(s.rows, kind) + l.readout().WeightScratch(s.rows, kind))
 }
 
 // trainWords returns the words that openTraining allocates.
@@ -153,7 +136,7 @@ func (s *session) trainWords() int64 {
 		sizes = append(sizes, len(s.in.crystal.Positions)*l.In.Dim(), basisSize*mlpHidden, mlpHidden*l.TP.WeightNumel(), l.Linear.WeightNumel(), l.readout().Count)
 	}
 	step := optim.StepOf(s.set)
-	return step.Words(sizes) + int64(s.lossTerms()*step.Micro())
+	return step.Words(sizes) + int64(s.rows*step.Micro())
 }
 
 // bindOptimizer binds the end of a training step.

@@ -119,8 +119,8 @@ func (v *vectorRunner) tensorProduct(c *vectorCase) ([]gpuprof.CaseResult, error
 	out := []gpuprof.CaseResult{result64(wide, c.Out)}
 	// Every implementation that takes the product; the worst one counts.
 	worst := gpuprof.CaseResult{RelativeError: -1}
-	for _, impl := range []string{op.ImplUnfused, op.ImplFused, op.ImplCSR, op.ImplCSRMLP} {
-		p := op.TensorProduct{TP: tp, Impl: impl, Layout: op.MulIr, Scale: 1, Hidden: n, WScale: 1}
+	for _, impl := range []string{op.ImplUnfused, op.ImplFused, op.ImplCSR} {
+		p := op.TensorProduct{TP: tp, Impl: impl, Layout: op.MulIr, Scale: 1}
 		if p.Check() != nil {
 			continue // an impl for uvu paths only
 		}
@@ -145,26 +145,13 @@ func (v *vectorRunner) runProduct(p op.TensorProduct, c *vectorCase, n int) ([]f
 	return v.runBound(n*p.TP.Out.Dim(), func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
 		ints := func(x []int32) device.Buffer { return a.Upload(v.stream, "indices", asFloats(x)) }
 		floats := func(x array) device.Buffer { return a.Upload(v.stream, "vectors", op.As[float32](x)) }
-		b := op.TPBuffers{X: floats(c.X), Y: floats(c.Y), Src: ints(index[:n]), Dst: ints(index[:n]), RowPtr: ints(index), Out: out}
-		if p.Impl == op.ImplCSRMLP { // a hidden layer that picks the sample's own weights
-			b.H, b.W2 = floats(identity(n)), floats(c.W)
-		} else {
-			b.W = floats(c.W)
-		}
+		b := op.TPBuffers{X: floats(c.X), Y: floats(c.Y), W: floats(c.W), Src: ints(index[:n]), Dst: ints(index[:n]), RowPtr: ints(index), Out: out}
 		product, scatter, err := p.Bind(v.dev, b, n, n, n)
 		if scatter == nil {
 			return []*op.Bound{product}, err
 		}
 		return []*op.Bound{product, scatter}, err
 	})
-}
-
-func identity(n int) array {
-	out := make(array, n*n)
-	for i := range n {
-		out[i*n+i] = 1
-	}
-	return out
 }
 
 func (c *vectorCase) caseProduct() (so3.TensorProduct, error) {

@@ -46,24 +46,11 @@ type vectorCase struct {
 	DY   array `json:"dy"`   // spherical_harmonics_grad: the harmonics' cotangents
 	DOut array `json:"dout"` // tensor_product_grad, gate_grad: the output's
 
-	Basis     string  `json:"basis"` // radial_grad, forces, forces_grad
+	Basis     string  `json:"basis"` // radial_grad
 	Functions int     `json:"functions"`
 	Cutoff    float64 `json:"cutoff"`
 	Envelope  bool    `json:"envelope"`
 	DB        array   `json:"db"`
-
-	IrrepsIn  string `json:"irreps_in"` // forces, forces_grad; lmax, x and irreps_out as above
-	Hidden    int    `json:"hidden"`
-	Positions array  `json:"positions"`
-	Src       array  `json:"src"`
-	Dst       array  `json:"dst"`
-	W1        array  `json:"w1"`
-	W2        array  `json:"w2"`
-	Mix       array  `json:"mix"`
-	Readout   array  `json:"readout"`
-	V         array  `json:"v"` // forces_grad: the forces' cotangents
-
-	stepCase // train_step
 }
 
 // array is a JSON array of numbers, nested or not, flattened in order.
@@ -120,7 +107,7 @@ func (v *vectorRunner) run(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	}{
 		{"wigner_3j", v.wigner3j}, {"spherical_harmonics", v.runHarmonics}, {"tensor_product", v.tensorProduct}, {"gate", v.runGate},
 		{"spherical_harmonics_grad", v.harmonicsGrad}, {"tensor_product_grad", v.tensorProductGrad}, {"radial_grad", v.radialGrad},
-		{"gate_grad", v.gateGrad}, {"forces", v.runForces}, {"forces_grad", v.forcesGrad}, {"train_step", v.trainStep},
+		{"gate_grad", v.gateGrad},
 	}
 	var kinds []string
 	for _, k := range all {

@@ -1,7 +1,6 @@
 package e3nn
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -12,21 +11,28 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-const stepsFile = "../../testdata/e3nn/steps.json"
+const stepsFile, forcesFile = "../../testdata/e3nn/steps.json", "../../testdata/e3nn/forces.json"
 
-// A whole step of training is that of e3nn, torch.autograd and torch.optim.Adam, on the host and
-// on the simulated CUDA device: the loss, the gradients of all parameters, and the parameters.
-func TestTrainingStepsOfE3NN(t *testing.T) {
-	file, err := os.ReadFile(stepsFile)
-	if err != nil {
-		t.Fatal(err)
+// Forces, and a whole step of training, are those of e3nn, torch.autograd and torch.optim.Adam, on the host and on the
+// simulated CUDA device: the loss, the gradients of all parameters, and the parameters.
+func TestNetworksOfE3NN(t *testing.T) {
+	for _, path := range []string{forcesFile, stepsFile} {
+		file, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		passOnBoth(t, file)
 	}
+}
+
+func passOnBoth(t *testing.T, file []byte) {
+	t.Helper()
 	for name, on := range map[string]func(t *testing.T) device.Device{
 		"host": func(t *testing.T) device.Device { return openHost(t, 0) }, "cuda": func(t *testing.T) device.Device { return openSimulated(t, false) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := on(t)
-			res, err := Workload{}.CheckVectors(context.Background(), d, file, "steps.json")
+			res, err := checkNetworks(d, file)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +71,7 @@ func TestTrainingStepsCanFail(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return Workload{}.CheckVectors(context.Background(), openHost(t, 0), b, "step.json")
+		return checkNetworks(openHost(t, 0), b)
 	}
 	more := func(v any) {
 		row := v.([]any)

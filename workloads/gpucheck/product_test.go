@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
@@ -64,24 +63,11 @@ func with(mul int, irs ...string) string {
 	return text
 }
 
-// hidden is the width of the radial MLP, the scale 1/sqrt of it its weights'.
-const hidden, hiddenScale = 100, 0.1
-
-// generalCSR is csr without the kernels that are generated for the presets' products; the other two are csr+mlp with its
-// product on the tensor cores, where the preset has a kernel of it or NVRTC makes one.
-const (
-	generalCSR = "csr-general"
-	mlpTF32    = "csr+mlp-tf32"
-	mlpTF32x3  = "csr+mlp-tf32x3"
-)
+// generalCSR is csr without the kernels that are generated for the presets' products.
+const generalCSR = "csr-general"
 
 // allowed is the error that an implementation may have.
-func allowed(impl string) float64 {
-	if impl == mlpTF32 {
-		return 2e-3
-	}
-	return 1e-5
-}
+const allowed = 1e-5
 
 // convolution is a layer's data on the device; impl by impl it is bound anew.
 type convolution struct {
@@ -91,7 +77,6 @@ type convolution struct {
 	longest      int // edges of a row
 	src, ptr     []int32
 	x, y, w      []float32
-	h, w2        []float32
 	b            op.TPBuffers
 	packed       device.Buffer // w where the generated kernel reads it
 	out          int           // floats of the result
@@ -116,16 +101,14 @@ func (r *rig) convolution(l layer) *convolution {
 		c.ptr = append(c.ptr, int32(len(c.src)))
 	}
 	c.x, c.y, c.w = r.random(l.nodes*tp.In1.Dim()), r.random(edges*tp.In2.Dim()), r.random(edges*tp.WeightNumel())
-	c.h, c.w2 = r.random(edges*hidden), r.random(hidden*tp.WeightNumel())
-	c.b = op.TPBuffers{X: upload(r, c.x), Y: upload(r, c.y), W: upload(r, c.w), H: upload(r, c.h), W2: upload(r, c.w2),
-		Src: upload(r, c.src), Dst: upload(r, dst), RowPtr: upload(r, c.ptr), Out: r.alloc(4*c.out, device.OnDevice)}
+	c.b = op.TPBuffers{X: upload(r, c.x), Y: upload(r, c.y), W: upload(r, c.w), Src: upload(r, c.src), Dst: upload(r, dst), RowPtr: upload(r, c.ptr), Out: r.alloc(4*c.out, device.OnDevice)}
 	c.packed = upload(r, op.Arrange(c.way(op.ImplCSR), c.w))
 	return c
 }
 
 // way is the product in an implementation, or as generalCSR.
 func (c *convolution) way(impl string) op.TensorProduct {
-	p := op.TensorProduct{TP: c.tp, Impl: impl, Layout: op.IrMul, Hidden: hidden, WScale: hiddenScale}
+	p := op.TensorProduct{TP: c.tp, Impl: impl, Layout: op.IrMul}
 	switch impl {
 	case op.ImplUnfused:
 		p.Layout = op.MulIr // e3nn's
@@ -133,28 +116,13 @@ func (c *convolution) way(impl string) op.TensorProduct {
 		p.Packed, p.Segment = true, op.SegmentFor(c.longest)
 	case generalCSR:
 		p.Impl, p.General = op.ImplCSR, true
-	case mlpTF32, mlpTF32x3:
-		p.Impl, p.Precision = op.ImplCSRMLP, strings.TrimPrefix(impl, "csr+mlp-")
 	}
 	return p
 }
 
-// made is way with a kernel that NVRTC made, where the product on the tensor cores has no other. Products of csr are
-// measured as the program carries them.
-func (c *convolution) made(impl string) (op.TensorProduct, error) {
-	p := c.way(impl)
-	if impl == mlpTF32 || impl == mlpTF32x3 {
-		return p.Compile(c.r.dev)
-	}
-	return p, nil
-}
-
-// bind makes the convolution ready in one implementation, if need be with a kernel that NVRTC makes.
-func (c *convolution) bind(impl string) error {
-	var err error
-	if c.bound, err = c.made(impl); err != nil {
-		return err
-	}
+// bind makes the convolution ready in one implementation.
+func (c *convolution) bind(impl string) (err error) {
+	c.bound = c.way(impl)
 	b := c.b
 	if c.bound.Packed {
 		b.W = c.packed
@@ -174,7 +142,7 @@ func (c *convolution) unbind() {
 
 func (c *convolution) free() {
 	c.r.t.Helper()
-	c.r.free(c.b.X, c.b.Y, c.b.W, c.b.H, c.b.W2, c.b.Src, c.b.Dst, c.b.RowPtr, c.b.Out, c.packed)
+	c.r.free(c.b.X, c.b.Y, c.b.W, c.b.Src, c.b.Dst, c.b.RowPtr, c.b.Out, c.packed)
 }
 
 func (c *convolution) run() error { return c.r.enqueue(c.product, c.sum)() }
@@ -185,22 +153,6 @@ func (c *convolution) result() device.Buffer {
 	c.r.poison(c.b.Out)
 	c.r.ok(c.run())
 	return c.r.download(c.b.Out, 4*c.out)
-}
-
-// weights of one edge in float64: those given, or what the MLP's second layer
-// makes of the hidden one.
-func (c *convolution) weights(e int) []float64 {
-	n := c.tp.WeightNumel()
-	if c.bound.Impl != op.ImplCSRMLP {
-		return doubles(c.w[e*n : (e+1)*n])
-	}
-	out := make([]float64, n)
-	for k, h := range c.h[e*hidden : (e+1)*hidden] {
-		for i, w := range c.w2[k*n : (k+1)*n] {
-			out[i] += hiddenScale * float64(h) * float64(w)
-		}
-	}
-	return out
 }
 
 // errorOf compares the first, the last, the longest and some random rows with
@@ -217,14 +169,14 @@ func (c *convolution) errorOf(got []float32) float64 {
 	for range 9 {
 		rows = append(rows, c.r.rnd.IntN(c.rows))
 	}
-	in, sh, od := c.tp.In1.Dim(), c.tp.In2.Dim(), c.tp.Out.Dim()
+	in, sh, od, n := c.tp.In1.Dim(), c.tp.In2.Dim(), c.tp.Out.Dim(), c.tp.WeightNumel()
 	var sum [2]float64
 	for _, row := range rows {
 		var x, y, w []float64
 		for e := int(c.ptr[row]); e < int(c.ptr[row+1]); e++ {
 			s := int(c.src[e])
 			x = append(x, doubles(c.x[s*in:(s+1)*in])...)
-			y, w = append(y, doubles(c.y[e*sh:(e+1)*sh])...), append(w, c.weights(e)...)
+			y, w = append(y, doubles(c.y[e*sh:(e+1)*sh])...), append(w, doubles(c.w[e*n:(e+1)*n])...)
 		}
 		want := make([]float64, od)
 		c.r.ok(op.RefTensorProduct(c.bound, x, y, w, want))
@@ -249,7 +201,7 @@ func TestTensorProducts(t *testing.T) {
 		c := r.convolution(l)
 		demanded := map[string]float64{"mace-large": 1.5, "deepaw": 2.5}[l.name]
 		unfused := 0.0
-		for _, impl := range []string{op.ImplUnfused, op.ImplFused, op.ImplCSR, generalCSR, op.ImplCSRMLP, mlpTF32, mlpTF32x3} {
+		for _, impl := range []string{op.ImplUnfused, op.ImplFused, op.ImplCSR, generalCSR} {
 			name := "tensor_product/" + l.name + "/" + impl
 			if err := c.bind(impl); err != nil {
 				r.keep(figure{Name: name, Unit: "s", Note: "not measured: " + err.Error()})
@@ -258,7 +210,7 @@ func TestTensorProducts(t *testing.T) {
 			got := c.result()
 			e := c.errorOf(device.Floats(got))
 			r.free(got)
-			r.within(name, e, allowed(impl))
+			r.within(name, e, allowed)
 			took := r.steady(0.3, c.run)
 			least := c.product.Minimum()
 			traffic := ceilings.Bound(gpuprof.Cost{BytesRead: least.BytesRead, BytesWritten: least.BytesWritten}, r.dev.Info().CacheBytes)
@@ -285,22 +237,17 @@ func TestTensorProducts(t *testing.T) {
 	}
 }
 
-// csr, with its generated kernel and without, and csr+mlp, on the tensor cores too, give the same bits a hundred times over,
-// each time into a poisoned output. The simulator is slow at that; package op has the test for it.
+// csr, with its generated kernel and without, gives the same bits a hundred times over, each time into a poisoned output. The simulator is slow at that; package op has the test for it.
 func TestHundredRunsAreBitIdentical(t *testing.T) {
 	const runs = 100
 	r := newRig(t)
 	for _, l := range r.layers()[:2] {
 		c := r.convolution(l)
-		for _, impl := range pick(r, []string{op.ImplCSR, generalCSR, op.ImplCSRMLP, mlpTF32, mlpTF32x3}, []string{op.ImplCSR, generalCSR, op.ImplCSRMLP}) {
+		for _, impl := range []string{op.ImplCSR, generalCSR} {
 			name := "bit_identity/" + l.name + "/" + impl
-			if _, err := c.made(impl); err != nil {
-				r.keep(figure{Name: name, Unit: "runs", Note: "not measured: " + err.Error()})
-				continue
-			}
 			r.ok(c.bind(impl))
 			first := c.result()
-			r.within(l.name+"/"+impl, c.errorOf(device.Floats(first)), allowed(impl))
+			r.within(l.name+"/"+impl, c.errorOf(device.Floats(first)), allowed)
 			again := r.alloc(4*c.out, device.Pinned)
 			differ := 0
 			for range runs - 1 {

@@ -59,7 +59,7 @@ func TestRecordedTables(t *testing.T) {
 	}
 }
 
-// recordedCheck is what gpu-check left on an H200.
+// recordedCheck holds the files that gpu-check wrote on an H200.
 type recordedCheck struct {
 	t       *testing.T
 	figures map[string]figure
@@ -167,7 +167,7 @@ func (r *recordedCheck) beside(peer string, ours float64) (took, ratio string) {
 	return quantity(v), fmt.Sprintf("%.2f", v/ours)
 }
 
-// rates are those that gpu-check measured beside the kernels.
+// rates prints the rates that gpu-check measured on the same day as the kernels.
 func (r *recordedCheck) rates() string {
 	list := func(scale float64, names ...string) (out []any) {
 		for _, name := range names {

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// What the text says of the H200 outside of its tables between marks is what the same files give.
+// The text about the H200, outside of the marked tables, equals the text that the same files give.
 func TestRecordedSentences(t *testing.T) {
 	r := newRecordedCheck(t)
 	ms := func(s float64) string { return fmt.Sprintf("%.2f", s*1e3) }
@@ -39,7 +39,7 @@ func TestRecordedSentences(t *testing.T) {
 		t.Fatalf("%s has no kernel %s", run.Preset, stage)
 		return 0
 	}
-	// The harmonics' bound is that of their bytes at the rates of the same day.
+	// The harmonics' bound is the time of their bytes at the rates of the same day.
 	sph := func(run *gpuprof.Run) float64 { return 100 * run.Stage("sph").BoundS / kernel(run, "sph") }
 	least, most := r.loading()
 	for page, sentences := range map[string][]string{

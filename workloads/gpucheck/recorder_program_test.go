@@ -26,7 +26,7 @@ const (
 // folderVariable names the folder of the recorder in this process.
 const folderVariable = "GPUPROF_CUDA"
 
-// told is what the recorded program says of itself: by its own counts and events.
+// told holds the recorded program's own counts and events.
 type told struct {
 	Launches, Copies int64
 	// Of the launches those that graphs made, and how often a graph was launched.
@@ -70,7 +70,7 @@ func TestRecordedProgram(t *testing.T) {
 	r.ok(os.WriteFile(path, text, 0o600))
 }
 
-// kernels launches what is counted and what is timed by events.
+// kernels launches the kernels that the test counts, and those that events time.
 func (w *told) kernels(r *rig) {
 	null, err := r.dev.Load(&device.Kernel{Name: "null"})
 	r.ok(err)
@@ -219,7 +219,7 @@ func (w *told) window(r *rig, program string) {
 	w.After = launchCost(r)
 }
 
-// said reports whether the recorder in this process has told of an event.
+// said reports whether the recorder in this process has reported an event.
 func said(r *rig, dir, event string) bool {
 	text, err := os.ReadFile(filepath.Join(dir, "cuda.jsonl"))
 	if err == nil && strings.Contains(string(text), `"event":"error"`) {

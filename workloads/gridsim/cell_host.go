@@ -16,15 +16,13 @@ type field struct {
 	within int // distance of cells
 }
 
-func fieldOf(a *device.Args, buf, at, cs, channels int, hwc bool) field {
-	f := field{v: a.Floats(buf)[at:], cs: cs, c: channels, hwc: hwc, within: 1}
+func fieldOf(mem device.Mem, at device.Int32, cs, channels int, hwc bool) field {
+	f := field{v: mem.Floats()[at.Int():], cs: cs, c: channels, hwc: hwc, within: 1}
 	if hwc {
 		f.within, f.cs = channels, 1
 	}
 	return f
 }
-
-func boolArg(a *device.Args, i int) bool { return a.Int(i) != 0 }
 
 // laneCount returns the number of contiguous pieces of memory for cells [lo, hi): one per channel, or one with all
 // channels of the cells; lane returns one of them.
@@ -42,14 +40,15 @@ func (f field) lane(k, lo, hi int) []float32 {
 // offsetOf returns the offset of channel c of cell i.
 func (f field) offsetOf(c, i int) int { return c*f.cs + i*f.within }
 
-func neighboursHost(a *device.Args, lo, hi int) {
-	n, c, first, hwc, concat := a.Int(5), a.Int(6), a.Int(7), boolArg(a, 8), boolArg(a, 10)
-	g := grid{v: a.Floats(0)[a.Int(2):], n: n, c: c, hwc: hwc, zero: boolArg(a, 9)}
+func neighboursHost(args *device.Args, lo, hi int) {
+	a := device.View[gridNeighboursView](args)
+	n, c, first, hwc, concat := a.N.Int(), a.C.Int(), a.first.Int(), a.hwc.Bool(), a.concat.Bool()
+	g := grid{v: a.psi.Floats()[a.psiAt.Int():], n: n, c: c, hwc: hwc, zero: a.zero.Bool()}
 	outC := c
 	if concat {
 		outC = 2 * c
 	}
-	out := fieldOf(a, 1, a.Int(3), a.Int(4), outC, hwc)
+	out := fieldOf(a.out, a.outAt, a.outCs.Int(), outC, hwc)
 	switch {
 	case !hwc && concat:
 		from := g.fieldFrom(first)
@@ -72,10 +71,11 @@ func neighboursHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func concatHost(a *device.Args, lo, hi int) {
-	c, hwc := a.Int(9), boolArg(a, 10)
-	psi, k := fieldOf(a, 0, a.Int(3), a.Int(4), c, hwc), fieldOf(a, 1, a.Int(5), a.Int(6), c, hwc)
-	out := fieldOf(a, 2, a.Int(7), a.Int(8), 2*c, hwc)
+func concatHost(args *device.Args, lo, hi int) {
+	a := device.View[gridConcatView](args)
+	c, hwc := a.C.Int(), a.hwc.Bool()
+	psi, k := fieldOf(a.psi, a.psiAt, a.psiCs.Int(), c, hwc), fieldOf(a.k, a.kAt, a.kCs.Int(), c, hwc)
+	out := fieldOf(a.out, a.outAt, a.outCs.Int(), 2*c, hwc)
 	if !hwc {
 		for j := range c {
 			copy(out.lane(j, lo, hi), psi.lane(j, lo, hi))
@@ -89,10 +89,11 @@ func concatHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func activateHost(a *device.Args, lo, hi int) {
-	h, hwc, identity := a.Int(8), boolArg(a, 9), boolArg(a, 10)
-	x, out := fieldOf(a, 0, a.Int(3), a.Int(4), h, hwc), fieldOf(a, 2, a.Int(6), a.Int(7), h, hwc)
-	bias := a.Floats(1)[a.Int(5):][:h]
+func activateHost(args *device.Args, lo, hi int) {
+	a := device.View[gridActivateView](args)
+	h, hwc, identity := a.H.Int(), a.hwc.Bool(), a.identity.Bool()
+	x, out := fieldOf(a.x, a.xAt, a.xCs.Int(), h, hwc), fieldOf(a.out, a.outAt, a.outCs.Int(), h, hwc)
+	bias := a.weights.Floats()[a.biasAt.Int():][:h]
 	for k := range x.laneCount() {
 		to := out.lane(k, lo, hi)
 		if hwc {
@@ -110,10 +111,11 @@ func activateHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func updateHost(a *device.Args, lo, hi int) {
-	c, hwc, rate := a.Int(11), boolArg(a, 12), a.F32(14)
-	psi, delta := fieldOf(a, 0, a.Int(4), a.Int(5), c, hwc), fieldOf(a, 1, a.Int(6), a.Int(7), c, hwc)
-	bias, out := a.Floats(2)[a.Int(8):][:c], fieldOf(a, 3, a.Int(9), a.Int(10), c, hwc)
+func updateHost(args *device.Args, lo, hi int) {
+	a := device.View[gridUpdateView](args)
+	c, hwc, rate := a.C.Int(), a.hwc.Bool(), a.tau.F32()
+	psi, delta := fieldOf(a.psi, a.psiAt, a.psiCs.Int(), c, hwc), fieldOf(a.delta, a.deltaAt, a.deltaCs.Int(), c, hwc)
+	bias, out := a.weights.Floats()[a.biasAt.Int():][:c], fieldOf(a.out, a.outAt, a.outCs.Int(), c, hwc)
 	for k := range psi.laneCount() {
 		p, to := psi.lane(k, lo, hi), out.lane(k, lo, hi)
 		for i, d := range delta.lane(k, lo, hi) {
@@ -124,7 +126,7 @@ func updateHost(a *device.Args, lo, hi int) {
 			to[i] = p[i] + rate*(d+bias[b])
 		}
 	}
-	if boolArg(a, 13) {
+	if a.normalise.Bool() {
 		normaliseCells(out, lo, hi)
 	}
 }
@@ -168,14 +170,16 @@ func addSquares(f field, sums []float32, lo, hi int) {
 	}
 }
 
-func squareHost(a *device.Args, lo, hi int) {
-	x, out := a.Floats(0)[a.Int(2):][lo:hi], a.Floats(1)[a.Int(3):][lo:hi]
+func squareHost(args *device.Args, lo, hi int) {
+	a := device.View[gridSquareView](args)
+	x, out := a.x.Floats()[a.xAt.Int():][lo:hi], a.out.Floats()[a.outAt.Int():][lo:hi]
 	vec.Mul(out, x, x)
 }
 
-func sumHost(a *device.Args, lo, hi int) {
-	c, hwc := a.Int(5), boolArg(a, 6)
-	x, out := fieldOf(a, 0, a.Int(2), a.Int(3), c, hwc), a.Floats(1)[a.Int(4):][lo:hi]
+func sumHost(args *device.Args, lo, hi int) {
+	a := device.View[gridSumView](args)
+	c, hwc := a.C.Int(), a.hwc.Bool()
+	x, out := fieldOf(a.x, a.xAt, a.xCs.Int(), c, hwc), a.out.Floats()[a.outAt.Int():][lo:hi]
 	clear(out)
 	if !hwc {
 		for k := range c {
@@ -190,16 +194,18 @@ func sumHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func rootHost(a *device.Args, lo, hi int) {
-	x, out := a.Floats(0)[a.Int(2):][lo:hi], a.Floats(1)[a.Int(3):][lo:hi]
+func rootHost(args *device.Args, lo, hi int) {
+	a := device.View[gridSquareView](args)
+	x, out := a.x.Floats()[a.xAt.Int():][lo:hi], a.out.Floats()[a.outAt.Int():][lo:hi]
 	for i, v := range x {
 		out[i] = float32(math.Sqrt(float64(v) + tiny))
 	}
 }
 
-func divideHost(a *device.Args, lo, hi int) {
-	c, hwc := a.Int(8), boolArg(a, 9)
-	u, root, out := fieldOf(a, 0, a.Int(3), a.Int(4), c, hwc), a.Floats(1)[a.Int(5):][lo:hi], fieldOf(a, 2, a.Int(6), a.Int(7), c, hwc)
+func divideHost(args *device.Args, lo, hi int) {
+	a := device.View[gridDivideView](args)
+	c, hwc := a.C.Int(), a.hwc.Bool()
+	u, root, out := fieldOf(a.u, a.uAt, a.uCs.Int(), c, hwc), a.root.Floats()[a.rootAt.Int():][lo:hi], fieldOf(a.out, a.outAt, a.outCs.Int(), c, hwc)
 	for k := range u.laneCount() {
 		to := out.lane(k, lo, hi)
 		for i, v := range u.lane(k, lo, hi) {
@@ -208,8 +214,9 @@ func divideHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func poisonHost(a *device.Args, lo, hi int) {
-	out, v := a.Floats(0)[a.Int(1):][lo:hi], a.F32(2)
+func poisonHost(args *device.Args, lo, hi int) {
+	a := device.View[gridPoisonView](args)
+	out, v := a.out.Floats()[a.at.Int():][lo:hi], a.value.F32()
 	for i := range out {
 		out[i] = v
 	}

@@ -288,8 +288,9 @@ func (c *checker) expectedUnit(o *operation, i int) []float64 {
 
 // fillNaN poisons a block.
 func (s *session) fillNaN(b block) error {
-	s.poison.args.SetBuf(0, b.buf)
-	s.poison.args.SetInt(1, b.at)
+	a := device.View[gridPoisonView](&s.poison.args)
+	a.out.Set(b.buf, 0)
+	a.at.Set(b.at)
 	return s.Compute.Launch(s.poison.fn, int(b.words), &s.poison.args)
 }
 

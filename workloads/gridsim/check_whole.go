@@ -181,7 +181,8 @@ func (c *checker) stateBefore(ago int) ([]float32, error) {
 // checkRegion compares the block of cells copied out of the last state.
 func (c *checker) checkRegion(e *evolution, cells []int) error {
 	s := c.s
-	last, wide, high := s.regions[len(s.regions)-1], s.crop.args.Int(6), s.crop.args.Int(7)
+	crop := device.View[gridCropView](&s.crop.args)
+	last, wide, high := s.regions[len(s.regions)-1], crop.width.Int(), crop.height.Int()
 	v, err := s.receive(last, int64(s.shape.C)*int64(wide)*int64(high))
 	if err != nil {
 		return err

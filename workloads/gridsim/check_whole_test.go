@@ -133,7 +133,7 @@ func TestEveryGraphIsChecked(t *testing.T) {
 	}
 }
 
-// Earlier states that are kept are those of earlier steps: on the device and on the host.
+// The earlier states that are kept equal the states of earlier steps, on the device and on the host.
 func TestEarlierStatesAreChecked(t *testing.T) {
 	for _, set := range []string{"history=2", "history=1", "history=2,keep=host"} {
 		s := openSession(t, tinyGrid(set)...)

@@ -13,10 +13,9 @@ var fusedPTX string
 //go:embed product.ptx.zst
 var productPTX string
 
-// fusedKernel is a step of mlp in one launch. Arguments: psi, weights, out, psiAt,
-// outAt, N, C, H, hwc, zero, normalise, identity, precision, tile, tau. On the host
-// one item is tile cells; on CUDA it is a block of fusedWide x fusedHigh cells.
-var fusedKernel = device.Kernel{Name: "grid_fused", Sig: "bbbiiiiiiiiiiif", Host: fusedHost, PTX: fusedPTX, Threads: 128, PerBlock: 1}
+// fusedKernel is a step of mlp in one launch. On the host one item is tile cells; on CUDA it is a block of fusedWide
+// x fusedHigh cells.
+var fusedKernel = device.Typed[gridFusedArgs](device.Kernel{Name: "grid_fused", Host: fusedHost, PTX: fusedPTX, Threads: 128, PerBlock: 1})
 
 // The cells of a CUDA block of fusedKernel, as in fused.cu.
 const (
@@ -24,15 +23,13 @@ const (
 	fusedHigh = 8
 )
 
-// productKernel is out = W x without a bias, over cells: x has K values a cell, out
-// M. Arguments: x, weights, out, xAt, xCs, wAt, outAt, outCs, K, M, cells, hwc,
-// precision, tile. W is [M,K], with hwc [K,M]. One item is tile cells.
-var productKernel = device.Kernel{Name: "grid_product", Sig: "bbbiiiiiiiiiii", Host: productHost, PTX: productPTX, Threads: 256, PerBlock: 1}
+// productKernel is out = W x without a bias, over cells: x has K values a cell, out M. W is [M,K], with hwc [K,M].
+// One item is tile cells.
+var productKernel = device.Typed[gridProductArgs](device.Kernel{Name: "grid_product", Host: productHost, PTX: productPTX, Threads: 256, PerBlock: 1})
 
-// The vendor's product: a, b, out, K, N, scale. One item is one row.
+// The vendor's products.
 var vendorKernels = map[string]*device.Kernel{
-	"fp32": {Name: "gemm_fp32", Sig: "bbbiif", Lib: "gemm_fp32"},
-	"tf32": {Name: "gemm_tf32", Sig: "bbbiif", Lib: "gemm_tf32"},
+	"fp32": device.LibraryProduct("fp32"), "tf32": device.LibraryProduct("tf32"),
 }
 
 // tiles are the cells that an item of the host's kernels, or a block of the

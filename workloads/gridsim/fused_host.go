@@ -48,12 +48,13 @@ type law struct {
 	tau       float32
 }
 
-func fusedHost(a *device.Args, lo, hi int) {
-	n, tile := a.Int(5), a.Int(13)
-	g := grid{v: a.Floats(0)[a.Int(3):], n: n, c: a.Int(6), hwc: boolArg(a, 8), zero: boolArg(a, 9)}
-	l := law{w: a.Floats(1), at: packedOf(a.Int(6), a.Int(7)), c: a.Int(6), h: a.Int(7), normalise: boolArg(a, 10), identity: boolArg(a, 11),
-		precision: precisions[a.Int(12)], tau: a.F32(14)}
-	out := grid{v: a.Floats(2)[a.Int(4):], n: n, c: g.c, hwc: g.hwc}
+func fusedHost(args *device.Args, lo, hi int) {
+	a := device.View[gridFusedView](args)
+	n, tile := a.N.Int(), a.tileCells.Int()
+	g := grid{v: a.psi.Floats()[a.psiAt.Int():], n: n, c: a.C.Int(), hwc: a.hwc.Bool(), zero: a.zero.Bool()}
+	l := law{w: a.weights.Floats(), at: packedOf(a.C.Int(), a.H.Int()), c: a.C.Int(), h: a.H.Int(), normalise: a.normalise.Bool(), identity: a.identity.Bool(),
+		precision: precisions[a.precision.Int()], tau: a.tau.F32()}
+	out := grid{v: a.out.Floats()[a.outAt.Int():], n: n, c: g.c, hwc: g.hwc}
 	s := takeScratch(2*l.c*tile, (l.h+l.c)*tile)
 	for at := lo * tile; at < min(hi*tile, n*n); at += tile {
 		to := min(at+tile, n*n)
@@ -136,10 +137,11 @@ func (l *law) activate(hidden []float32) {
 	op.RoundTo(l.precision, hidden)
 }
 
-func productHost(a *device.Args, lo, hi int) {
-	k, m, cells, hwc, precision, tile := a.Int(8), a.Int(9), a.Int(10), boolArg(a, 11), precisions[a.Int(12)], a.Int(13)
-	x, out := fieldOf(a, 0, a.Int(3), a.Int(4), k, hwc), fieldOf(a, 2, a.Int(6), a.Int(7), m, hwc)
-	w := a.Floats(1)[a.Int(5):]
+func productHost(args *device.Args, lo, hi int) {
+	a := device.View[gridProductView](args)
+	k, m, cells, hwc, precision, tile := a.K.Int(), a.M.Int(), a.cells.Int(), a.hwc.Bool(), precisions[a.precision.Int()], a.tile.Int()
+	x, out := fieldOf(a.x, a.xAt, a.xCs.Int(), k, hwc), fieldOf(a.out, a.outAt, a.outCs.Int(), m, hwc)
+	w := a.weights.Floats()[a.wAt.Int():]
 	s := takeScratch(k*tile, 0)
 	for at := lo * tile; at < min(hi*tile, cells); at += tile {
 		to := min(at+tile, cells)

@@ -101,9 +101,10 @@ func elementAt(line []float32, i int) float32 {
 	return line[i]
 }
 
-func relaxHost(a *device.Args, lo, hi int) {
-	c, hwc, rate := a.Int(9), boolArg(a, 10), a.F32(11)
-	psi, k, out := fieldOf(a, 0, a.Int(3), a.Int(4), c, hwc), fieldOf(a, 1, a.Int(5), a.Int(6), c, hwc), fieldOf(a, 2, a.Int(7), a.Int(8), c, hwc)
+func relaxHost(args *device.Args, lo, hi int) {
+	a := device.View[gridRelaxView](args)
+	c, hwc, rate := a.C.Int(), a.hwc.Bool(), a.tau.F32()
+	psi, k, out := fieldOf(a.psi, a.psiAt, a.psiCs.Int(), c, hwc), fieldOf(a.k, a.kAt, a.kCs.Int(), c, hwc), fieldOf(a.out, a.outAt, a.outCs.Int(), c, hwc)
 	for l := range psi.laneCount() {
 		relax(out.lane(l, lo, hi), psi.lane(l, lo, hi), k.lane(l, lo, hi), rate)
 	}
@@ -116,23 +117,25 @@ func relax(out, psi, k []float32, rate float32) {
 	}
 }
 
-func diffuseHost(a *device.Args, lo, hi int) {
-	g := grid{v: a.Floats(0)[a.Int(2):], n: a.Int(4), c: a.Int(5), hwc: boolArg(a, 6), zero: boolArg(a, 7)}
-	out := grid{v: a.Floats(1)[a.Int(3):], n: g.n, c: g.c, hwc: g.hwc}.fieldFrom(0)
+func diffuseHost(args *device.Args, lo, hi int) {
+	a := device.View[gridDiffuseView](args)
+	g := grid{v: a.psi.Floats()[a.psiAt.Int():], n: a.N.Int(), c: a.C.Int(), hwc: a.hwc.Bool(), zero: a.zero.Bool()}
+	out := grid{v: a.out.Floats()[a.outAt.Int():], n: g.n, c: g.c, hwc: g.hwc}.fieldFrom(0)
 	g.neighbourMeans(out.v[lo*out.within:], out.cs, lo, hi)
 	psi := g.fieldFrom(0)
 	for l := range psi.laneCount() {
-		relax(out.lane(l, lo, hi), psi.lane(l, lo, hi), out.lane(l, lo, hi), a.F32(8))
+		relax(out.lane(l, lo, hi), psi.lane(l, lo, hi), out.lane(l, lo, hi), a.tau.F32())
 	}
 }
 
 // walkHost gathers: a of a cell comes from the cell before it along the axis, b
 // from the cell after it.
 func walkHost(args *device.Args, lo, hi int) {
-	n, c, axis, first, cos, sin := args.Int(4), args.Int(5), args.Int(7), args.Int(8), args.F32(9), args.F32(10)
-	g := grid{v: args.Floats(0)[args.Int(2):], n: n, c: c, hwc: boolArg(args, 6)}
+	a := device.View[gridWalkView](args)
+	n, c, axis, first, cos, sin := a.N.Int(), a.C.Int(), a.axis.Int(), a.first.Int(), a.cos.F32(), a.sin.F32()
+	g := grid{v: a.psi.Floats()[a.psiAt.Int():], n: n, c: c, hwc: a.hwc.Bool()}
 	psi := g.fieldFrom(0)
-	out := grid{v: args.Floats(1)[args.Int(3):], n: n, c: c, hwc: g.hwc}.fieldFrom(0)
+	out := grid{v: a.out.Floats()[a.outAt.Int():], n: n, c: c, hwc: g.hwc}.fieldFrom(0)
 	turned := func(from func(k, i int) (float32, float32), k, i int) (float32, float32) {
 		x, y := from(k, i)
 		return cos*x - sin*y, sin*x + cos*y
@@ -169,11 +172,12 @@ func adjacentCells(i, n, axis int) (before, after int) {
 	return r*n + (c+n-1)%n, r*n + (c+1)%n
 }
 
-func mapsHost(a *device.Args, lo, hi int) {
-	n, c, hwc, maps, scale := a.Int(5), a.Int(6), boolArg(a, 7), a.Int(8), a.Int(9)
-	psi := grid{v: a.Floats(0)[a.Int(3):], n: n, c: c, hwc: hwc}.fieldFrom(0)
-	before := grid{v: a.Floats(1)[a.Int(4):], n: n, c: c, hwc: hwc}.fieldFrom(0)
-	out, side := a.Floats(2), n/scale
+func mapsHost(args *device.Args, lo, hi int) {
+	a := device.View[gridMapsView](args)
+	n, c, hwc, maps, scale := a.N.Int(), a.C.Int(), a.hwc.Bool(), a.maps.Int(), a.scale.Int()
+	psi := grid{v: a.psi.Floats()[a.psiAt.Int():], n: n, c: c, hwc: hwc}.fieldFrom(0)
+	before := grid{v: a.before.Floats()[a.beforeAt.Int():], n: n, c: c, hwc: hwc}.fieldFrom(0)
+	out, side := a.out.Floats(), n/scale
 	part := 1 / float32(scale*scale)
 	for px := lo; px < hi; px++ {
 		var sum [maxMaps]float32
@@ -198,10 +202,11 @@ func mapsHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func cropHost(a *device.Args, lo, hi int) {
-	n, c, w, h, hwc := a.Int(4), a.Int(5), a.Int(6), a.Int(7), boolArg(a, 8)
-	psi := grid{v: a.Floats(0)[a.Int(2):], n: n, c: c, hwc: hwc}.fieldFrom(0)
-	out := fieldOf(a, 1, a.Int(3), w*h, c, hwc)
+func cropHost(args *device.Args, lo, hi int) {
+	a := device.View[gridCropView](args)
+	n, c, w, h, hwc := a.N.Int(), a.C.Int(), a.width.Int(), a.height.Int(), a.hwc.Bool()
+	psi := grid{v: a.psi.Floats()[a.psiAt.Int():], n: n, c: c, hwc: hwc}.fieldFrom(0)
+	out := fieldOf(a.out, a.outAt, w*h, c, hwc)
 	for i := lo; i < hi; i++ {
 		from := i/w*n + i%w
 		for k := range c {

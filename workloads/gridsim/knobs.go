@@ -224,7 +224,7 @@ func statsKnob() workloads.Knob {
 	return k
 }
 
-// graphKnob answers launches one by one where refuseGraph lets a step be captured.
+// graphKnob is the knob graph; it is an answer to single launches only under the settings that capturable requires.
 func graphKnob() workloads.Knob {
 	k := loop.GraphKnob("launch the kernels of law and view one by one, or capture them once and replay")
 	for _, v := range capturable() {

@@ -63,7 +63,7 @@ type (
 
 // bindLaunch makes a launch of kern over n items. In addition to the arguments of loop.Binder, a block or addressOf is
 // b, an atOf is i.
-func (s *session) bindLaunch(kern *device.Kernel, n int, cost gpuprof.Cost, args ...any) launch {
+func (s *session) bindLaunch(kern *device.Kernel, n int, cost gpuprof.Cost, args any) launch {
 	l := launch{kernel: kern.Name, n: n, cost: cost}
 	l.fn = s.Bind(kern, &l.args, func(i int, arg any) byte {
 		switch v := arg.(type) {
@@ -78,7 +78,7 @@ func (s *session) bindLaunch(kern *device.Kernel, n int, cost gpuprof.Cost, args
 			return 0
 		}
 		return 'b'
-	}, args...)
+	}, args)
 	return l
 }
 
@@ -92,8 +92,7 @@ func (s *session) enqueue(l *launch) error {
 		case useAt:
 			l.args.SetInt(u.arg, b.at+u.add)
 		case useAddress:
-			l.args.SetBuf(u.arg, b.buf)
-			l.args.Bits[u.arg] += 4 * uint64(b.at+u.add)
+			l.args.SetBufAt(u.arg, b.buf, 4*int64(b.at+u.add))
 		}
 	}
 	return s.Compute.Launch(l.fn, l.n, &l.args)
@@ -187,9 +186,14 @@ func (s *session) fusedStep() operation {
 	at, to := atOf{bState, 0}, atOf{bNext, 0}
 	switch sh.law {
 	case lawDiffuse:
-		o.launch = s.bindLaunch(&diffuseKernel, n, sh.lawCost(""), bState, bNext, at, to, sh.N, sh.C, sh.hwc, sh.zero, sh.tau)
+		o.launch = s.bindLaunch(&diffuseKernel, n, sh.lawCost(""), gridDiffuseArgs{
+			psi: bState, out: bNext, psiAt: at, outAt: to, N: sh.N, C: sh.C, hwc: sh.hwc, zero: sh.zero, tau: sh.tau,
+		})
 	case lawWalk:
-		o.launch = s.bindLaunch(&walkKernel, n, sh.lawCost(""), bState, bNext, at, to, sh.N, sh.C, sh.hwc, 2, 0, float32(math.Cos(turn)), float32(math.Sin(turn)))
+		o.launch = s.bindLaunch(&walkKernel, n, sh.lawCost(""), gridWalkArgs{
+			psi: bState, out: bNext, psiAt: at, outAt: to, N: sh.N, C: sh.C, hwc: sh.hwc, axis: 2, first: 0,
+			cos: float32(math.Cos(turn)), sin: float32(math.Sin(turn)),
+		})
 	default:
 		items := ceilDiv(n, s.tile)
 		if s.isTiled() {
@@ -197,7 +201,11 @@ func (s *session) fusedStep() operation {
 		}
 		cost := sh.lawCost(s.set["precision"])
 		cost.BytesRead += 4 * int64(4*sh.C*sh.H+sh.H+sh.C)
-		o.launch = s.bindLaunch(&fusedKernel, items, cost, bState, s.weights, bNext, at, to, sh.N, sh.C, sh.H, sh.hwc, sh.zero, sh.normalise, sh.identity, s.precision, s.tile, sh.tau)
+		o.launch = s.bindLaunch(&fusedKernel, items, cost, gridFusedArgs{
+			psi: bState, weights: s.weights, out: bNext, psiAt: at, outAt: to, N: sh.N, C: sh.C, H: sh.H,
+			hwc: sh.hwc, zero: sh.zero, normalise: sh.normalise, identity: sh.identity, precision: s.precision,
+			tileCells: s.tile, tau: sh.tau,
+		})
 	}
 	return o
 }
@@ -209,7 +217,10 @@ func (p part) turnAlong(axis int, from, to blockID) operation {
 	if from == bBetween {
 		o.give = []blockID{bBetween}
 	}
-	o.launch = p.s.bindLaunch(&walkKernel, p.cells, wordCost(p.cells, 3*sh.C, sh.C, sh.C), from, to, atOf{from, 0}, atOf{to, 0}, sh.N, sh.C, sh.hwc, axis, p.first, float32(math.Cos(turn)), float32(math.Sin(turn)))
+	o.launch = p.s.bindLaunch(&walkKernel, p.cells, wordCost(p.cells, 3*sh.C, sh.C, sh.C), gridWalkArgs{
+		psi: from, out: to, psiAt: atOf{from, 0}, outAt: atOf{to, 0}, N: sh.N, C: sh.C, hwc: sh.hwc, axis: axis,
+		first: p.first, cos: float32(math.Cos(turn)), sin: float32(math.Sin(turn)),
+	})
 	return o
 }
 
@@ -221,7 +232,10 @@ func (p part) neighbourOperation(out blockID, concat bool) operation {
 		writes = 2 * sh.C
 	}
 	o := operation{name: "neighbours", take: []blockID{out}, in: []blockID{bState}, out: out, first: p.first, cells: p.cells, concat: concat}
-	o.launch = p.s.bindLaunch(&neighboursKernel, p.cells, wordCost(p.cells, 8*sh.C, sh.C, writes), bState, out, atOf{bState, 0}, at, cs, sh.N, sh.C, p.first, sh.hwc, sh.zero, concat)
+	o.launch = p.s.bindLaunch(&neighboursKernel, p.cells, wordCost(p.cells, 8*sh.C, sh.C, writes), gridNeighboursArgs{
+		psi: bState, out: out, psiAt: atOf{bState, 0}, outAt: at, outCs: cs, N: sh.N, C: sh.C, first: p.first,
+		hwc: sh.hwc, zero: sh.zero, concat: concat,
+	})
 	return o
 }
 
@@ -232,7 +246,10 @@ func (p part) relaxOperations() []operation {
 	k, kCs := p.chunkPlace(bK)
 	to, toCs := p.statePlace(bNext)
 	o := operation{name: "update", take: []blockID{bNext}, give: []blockID{bK}, in: []blockID{bState, bK}, out: bNext, first: p.first, cells: p.cells}
-	o.launch = p.s.bindLaunch(&relaxKernel, p.cells, wordCost(p.cells, 3*sh.C, 2*sh.C, sh.C), bState, bK, bNext, psi, psiCs, k, kCs, to, toCs, sh.C, sh.hwc, sh.tau)
+	o.launch = p.s.bindLaunch(&relaxKernel, p.cells, wordCost(p.cells, 3*sh.C, 2*sh.C, sh.C), gridRelaxArgs{
+		psi: bState, k: bK, out: bNext, psiAt: psi, psiCs: psiCs, kAt: k, kCs: kCs, outAt: to, outCs: toCs, C: sh.C,
+		hwc: sh.hwc, tau: sh.tau,
+	})
 	return []operation{p.neighbourOperation(bK, false), o}
 }
 
@@ -244,16 +261,23 @@ func (p part) productOperation(name string, from, to blockID, k, m, wAt, wTAt in
 	kernel := vendorKernels[s.set["precision"]]
 	switch {
 	case s.vendor && sh.hwc:
-		o.launch = s.bindLaunch(kernel, p.cells, cost, addressOf{from, 0}, loop.View{Buf: s.weights, At: wTAt}, addressOf{to, 0}, k, m, float32(1))
+		o.launch = s.bindLaunch(kernel, p.cells, cost, device.ProductArgs{
+			A: addressOf{from, 0}, B: loop.View{Buf: s.weights, At: wTAt}, Out: addressOf{to, 0}, K: k, N: m, Scale: float32(1),
+		})
 	case s.vendor:
-		o.launch = s.bindLaunch(kernel, m, cost, loop.View{Buf: s.weights, At: wAt}, addressOf{from, 0}, addressOf{to, 0}, k, p.cells, float32(1))
+		o.launch = s.bindLaunch(kernel, m, cost, device.ProductArgs{
+			A: loop.View{Buf: s.weights, At: wAt}, B: addressOf{from, 0}, Out: addressOf{to, 0}, K: k, N: p.cells, Scale: float32(1),
+		})
 	default:
 		if sh.hwc {
 			wAt = wTAt
 		}
 		x, xCs := p.chunkPlace(from)
 		out, outCs := p.chunkPlace(to)
-		o.launch = s.bindLaunch(&productKernel, ceilDiv(p.cells, s.tile), cost, from, s.weights, to, x, xCs, wAt, out, outCs, k, m, p.cells, sh.hwc, s.precision, s.tile)
+		o.launch = s.bindLaunch(&productKernel, ceilDiv(p.cells, s.tile), cost, gridProductArgs{
+			x: from, weights: s.weights, out: to, xAt: x, xCs: xCs, wAt: wAt, outAt: out, outCs: outCs, K: k, M: m,
+			cells: p.cells, hwc: sh.hwc, precision: s.precision, tile: s.tile,
+		})
 	}
 	return o
 }
@@ -266,7 +290,10 @@ func (p part) activationOperation(from, to blockID) operation {
 	if to != from {
 		o.take, o.give = []blockID{to}, []blockID{from}
 	}
-	o.launch = p.s.bindLaunch(&activateKernel, p.cells, wordCost(p.cells, 3*sh.H, sh.H, sh.H), from, p.s.weights, to, x, xCs, p.s.packed.b1, out, outCs, sh.H, sh.hwc, sh.identity)
+	o.launch = p.s.bindLaunch(&activateKernel, p.cells, wordCost(p.cells, 3*sh.H, sh.H, sh.H), gridActivateArgs{
+		x: from, weights: p.s.weights, out: to, xAt: x, xCs: xCs, biasAt: p.s.packed.b1, outAt: out, outCs: outCs,
+		H: sh.H, hwc: sh.hwc, identity: sh.identity,
+	})
 	return o
 }
 
@@ -284,7 +311,11 @@ func (p part) updateOperation(kernel *device.Kernel, to blockID, normalise bool)
 		cost.Flops += int64(p.cells) * int64(3*sh.C+2)
 	}
 	o := operation{name: "update", take: []blockID{to}, give: []blockID{bDelta}, in: []blockID{bState, bDelta}, out: to, first: p.first, cells: p.cells}
-	o.launch = p.s.bindLaunch(kernel, p.cells, cost, bState, bDelta, p.s.weights, to, psi, psiCs, delta, deltaCs, p.s.packed.b2, out, outCs, sh.C, sh.hwc, normalise, sh.tau)
+	o.launch = p.s.bindLaunch(kernel, p.cells, cost, gridUpdateArgs{
+		psi: bState, delta: bDelta, weights: p.s.weights, out: to, psiAt: psi, psiCs: psiCs, deltaAt: delta,
+		deltaCs: deltaCs, biasAt: p.s.packed.b2, outAt: out, outCs: outCs, C: sh.C, hwc: sh.hwc,
+		normalise: normalise, tau: sh.tau,
+	})
 	return o
 }
 
@@ -307,7 +338,10 @@ func (p part) splitOperations() []operation {
 	k, kCs := p.chunkPlace(bK)
 	in, inCs := p.chunkPlace(bP)
 	concat := operation{name: "neighbours", take: []blockID{bP}, give: []blockID{bK}, in: []blockID{bState, bK}, out: bP, first: p.first, cells: n}
-	concat.launch = s.bindLaunch(&concatKernel, n, wordCost(n, 0, 2*sh.C, 2*sh.C), bState, bK, bP, psi, psiCs, k, kCs, in, inCs, sh.C, sh.hwc)
+	concat.launch = s.bindLaunch(&concatKernel, n, wordCost(n, 0, 2*sh.C, 2*sh.C), gridConcatArgs{
+		psi: bState, k: bK, out: bP, psiAt: psi, psiCs: psiCs, kAt: k, kCs: kCs, outAt: in, outCs: inCs, C: sh.C,
+		hwc: sh.hwc,
+	})
 	ops := []operation{
 		p.neighbourOperation(bK, false), concat,
 		p.productOperation("hidden", bP, bA, 2*sh.C, sh.H, s.packed.w1, s.packed.w1T),
@@ -325,10 +359,19 @@ func (p part) splitOperations() []operation {
 		return operation{name: "normalise", take: []blockID{out}, give: give, in: in, out: out, first: p.first, cells: n, launch: l}
 	}
 	return append(ops, p.updateOperation(&updateKernel, bU, false),
-		operationOf([]blockID{bU}, bSquare, s.bindLaunch(&squareKernel, n*sh.C, wordCost(n*sh.C, 1, 1, 1), bU, bSquare, at(bU), at(bSquare))),
-		operationOf([]blockID{bSquare}, bSum, s.bindLaunch(&sumKernel, n, wordCost(n, sh.C, sh.C, 1), bSquare, bSum, sq, sqCs, at(bSum), sh.C, sh.hwc), bSquare),
-		operationOf([]blockID{bSum}, bRoot, s.bindLaunch(&rootKernel, n, wordCost(n, 2, 1, 1), bSum, bRoot, at(bSum), at(bRoot)), bSum),
-		operationOf([]blockID{bU, bRoot}, bNext, s.bindLaunch(&divideKernel, n, wordCost(n, sh.C, sh.C+1, sh.C), bU, bRoot, bNext, u, uCs, at(bRoot), to, toCs, sh.C, sh.hwc), bU, bRoot),
+		operationOf([]blockID{bU}, bSquare, s.bindLaunch(&squareKernel, n*sh.C, wordCost(n*sh.C, 1, 1, 1), gridSquareArgs{
+			x: bU, out: bSquare, xAt: at(bU), outAt: at(bSquare),
+		})),
+		operationOf([]blockID{bSquare}, bSum, s.bindLaunch(&sumKernel, n, wordCost(n, sh.C, sh.C, 1), gridSumArgs{
+			x: bSquare, out: bSum, xAt: sq, xCs: sqCs, outAt: at(bSum), C: sh.C, hwc: sh.hwc,
+		}), bSquare),
+		operationOf([]blockID{bSum}, bRoot, s.bindLaunch(&rootKernel, n, wordCost(n, 2, 1, 1), gridRootArgs{
+			x: bSum, out: bRoot, xAt: at(bSum), outAt: at(bRoot),
+		}), bSum),
+		operationOf([]blockID{bU, bRoot}, bNext, s.bindLaunch(&divideKernel, n, wordCost(n, sh.C, sh.C+1, sh.C), gridDivideArgs{
+			u: bU, root: bRoot, out: bNext, uAt: u, uCs: uCs, rootAt: at(bRoot), outAt: to, outCs: toCs, C: sh.C,
+			hwc: sh.hwc,
+		}), bU, bRoot),
 	)
 }
 

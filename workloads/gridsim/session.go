@@ -286,9 +286,17 @@ func (s *session) bindLaw() {
 	sh, f := s.shape, s.frame
 	s.ops = s.listOperations()
 	side := f.sideOf(sh.N)
-	s.view = s.bindLaunch(&mapsKernel, side*side, frameCost(sh, f.maps, f.deviceScale()), bNext, bState, s.maps, atOf{bNext, 0}, atOf{bState, 0}, sh.N, sh.C, sh.hwc, f.maps, f.deviceScale())
-	s.crop = s.bindLaunch(&cropKernel, 0, gpuprof.Cost{}, bNext, bRegion, atOf{bNext, 0}, atOf{bRegion, 0}, sh.N, sh.C, 1, 1, sh.hwc)
-	s.poison = s.bindLaunch(&poisonKernel, 0, gpuprof.Cost{}, bNext, atOf{bNext, 0}, float32(math.NaN()))
+	s.view = s.bindLaunch(&mapsKernel, side*side, frameCost(sh, f.maps, f.deviceScale()), gridMapsArgs{
+		psi: bNext, before: bState, out: s.maps, psiAt: atOf{bNext, 0}, beforeAt: atOf{bState, 0}, N: sh.N, C: sh.C,
+		hwc: sh.hwc, maps: f.maps, scale: f.deviceScale(),
+	})
+	s.crop = s.bindLaunch(&cropKernel, 0, gpuprof.Cost{}, gridCropArgs{
+		psi: bNext, out: bRegion, psiAt: atOf{bNext, 0}, outAt: atOf{bRegion, 0}, N: sh.N, C: sh.C, width: 1,
+		height: 1, hwc: sh.hwc,
+	})
+	s.poison = s.bindLaunch(&poisonKernel, 0, gpuprof.Cost{}, gridPoisonArgs{
+		out: bNext, at: atOf{bNext, 0}, value: float32(math.NaN()),
+	})
 }
 
 func (s *session) newMemory() (memory, error) {

@@ -189,8 +189,9 @@ func (s *session) cutRegion(p workloads.Probe) error {
 		return err
 	}
 	s.crop.n = w * h
-	s.crop.args.SetInt(6, w)
-	s.crop.args.SetInt(7, h)
+	a := device.View[gridCropView](&s.crop.args)
+	a.width.Set(w)
+	a.height.Set(h)
 	sp := p.Begin(s.index[stView], s.Compute)
 	err := s.enqueue(&s.crop)
 	p.End(sp)

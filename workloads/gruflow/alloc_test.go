@@ -12,7 +12,7 @@ import (
 )
 
 func TestCUDAStepsAllocateNothing(t *testing.T) {
-	for _, set := range []string{"impl=auto", "impl=fused", "impl=plain", "impl=persistent", "graph=on"} {
+	for _, set := range []string{"impl=auto", "impl=fused", "impl=plain", "graph=on"} {
 		t.Run(set, func(t *testing.T) {
 			s := openOn(t, openSimulated(t, true), "small", "flows=8", "hidden=8", set)
 			noAllocations(t, s)
@@ -25,7 +25,7 @@ func TestCUDAStepsAllocateNothing(t *testing.T) {
 
 func TestStepsAllocateNothing(t *testing.T) {
 	for _, set := range [][]string{
-		{}, {"impl=plain"}, {"impl=persistent", "precision=bf16"}, {"steps=3", "precision=tf32"}, {"graph=on"},
+		{}, {"impl=plain"}, {"precision=bf16"}, {"steps=3", "precision=tf32"}, {"graph=on"},
 		{"item_reads=4", "sync=step"}, {"deterministic=off"}, {"fill=on", "reset_stats=sync"}, {"impl=plain", "steps=3", "precision=fp16"},
 		{"pass=train", "depth=3"}, {"pass=train", "depth=3", "precision=fp16", "checkpoint=2", "graph=on"},
 	} {

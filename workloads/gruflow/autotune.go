@@ -19,15 +19,11 @@ func (s *session) tuneTiles(ctx context.Context) error {
 		vendor bool
 	}
 	var candidates []candidate
-	of := tiles[:]
-	if s.net.impl == implPersistent {
-		of = persistentTiles[:]
-	}
 	if s.net.vendor {
 		candidates = append(candidates, candidate{0, true})
 	}
 	if s.set["library"] != "on" {
-		for _, tile := range of {
+		for _, tile := range tiles {
 			candidates = append(candidates, candidate{tile, false})
 		}
 	}

@@ -101,7 +101,9 @@ func (f *Backward) bindBackward() {
 			dout = u.dx[l%2]
 		}
 		// The cotangent of the last states is all in dh.
-		clears := u.net.launch(&fillKernel, s.B*s.H, fillCost(s.B*s.H), u.layers[l].chain, s.B*s.H, float32(0))
+		clears := u.net.launch(&fillKernel, s.B*s.H, fillCost(s.B*s.H), gruFillArgs{
+			out: u.layers[l].chain, n: s.B * s.H, value: float32(0),
+		})
 		chain.once = append(chain.once, clears)
 		f.groups = append(f.groups, chain, grads)
 	}

@@ -11,10 +11,30 @@ import (
 // The vendor's GRU, trained in float32: weights, forward, backward and gradients as
 // device.GRUTrainer has them. They need no PTX, and no host device names the library.
 var (
-	trainWeightsKernel   = device.Kernel{Name: "gru_cudnn_weights", Sig: "bbbbbiiiiiii", Lib: "gru_weights_fp32"}
-	trainForwardKernel   = device.Kernel{Name: "gru_cudnn_forward", Sig: "bbbbbbiiiii", Lib: "gru_forward_fp32"}
-	trainBackKernel      = device.Kernel{Name: "gru_cudnn_bwd", Sig: "bbbbbbbbiiiii", Lib: "gru_backward_fp32"}
-	trainGradientsKernel = device.Kernel{Name: "gru_cudnn_grads", Sig: "bbbbbiiiii", Lib: "gru_gradients_fp32"}
+	trainWeightsKernel   = device.Typed[trainWeightsArgs](device.Kernel{Name: "gru_cudnn_weights", Lib: "gru_weights_fp32"})
+	trainForwardKernel   = device.Typed[trainForwardArgs](device.Kernel{Name: "gru_cudnn_forward", Lib: "gru_forward_fp32"})
+	trainBackKernel      = device.Typed[trainBackArgs](device.Kernel{Name: "gru_cudnn_bwd", Lib: "gru_backward_fp32"})
+	trainGradientsKernel = device.Typed[trainGradientsArgs](device.Kernel{Name: "gru_cudnn_grads", Lib: "gru_gradients_fp32"})
+)
+
+// The arguments of these routines: buffers as the comments of trainer name them, then the sizes.
+type (
+	trainWeightsArgs struct {
+		wi, wh, bi, bh, space      device.Ref
+		T, B, I, H, L, layer, back device.Num
+	}
+	trainForwardArgs struct {
+		x, h0, w, y, hn, kept device.Ref
+		T, B, I, H, L         device.Num
+	}
+	trainBackArgs struct {
+		y, dy, h0, dhn, w, kept, dx, dh0 device.Ref
+		T, B, I, H, L                    device.Num
+	}
+	trainGradientsArgs struct {
+		x, h0, y, kept, dw device.Ref
+		T, B, I, H, L      device.Num
+	}
 )
 
 // trainer is a GRU with its backward pass by cuDNN: all layers and time steps are one call. The parameters and their
@@ -50,17 +70,13 @@ func newTrainer(mem *op.Arena, u *unroll) (*trainer, error) {
 	return t, mem.Err
 }
 
-// launch binds one of the routines, with the sizes after the buffers and then the other integers.
-func (t *trainer) launch(k *device.Kernel, cost gpuprof.Cost, bufs []any, more ...any) launch {
-	s := t.u.net.s
-	args := append(append(bufs, s.T, s.B, s.I, s.H, s.L), more...)
-	return t.u.net.launch(k, s.B, cost, args...)
-}
-
 // copyWeights copies a layer's parameters into cuDNN's arrangement, or gradients from it.
 func (t *trainer) copyWeights(l int, p layerBuffers, space device.Buffer, back int) launch {
-	n := int64(t.u.net.s.gates()) * int64(t.u.net.s.inputWidth(l)+t.u.net.s.H+2)
-	return t.launch(&trainWeightsKernel, gpuprof.Cost{BytesRead: 4 * n, BytesWritten: 4 * n}, []any{p.wi, p.wh, p.bi, p.bh, space}, l, back)
+	s := t.u.net.s
+	n := int64(s.gates()) * int64(s.inputWidth(l)+s.H+2)
+	return t.u.net.launch(&trainWeightsKernel, s.B, gpuprof.Cost{BytesRead: 4 * n, BytesWritten: 4 * n}, trainWeightsArgs{
+		wi: p.wi, wh: p.wh, bi: p.bi, bh: p.bh, space: space, T: s.T, B: s.B, I: s.I, H: s.H, L: s.L, layer: l, back: back,
+	})
 }
 
 // stepGroups returns the groups of a step: the weights in cuDNN's arrangement, forward, backward and the gradients.
@@ -73,11 +89,19 @@ func (t *trainer) stepGroups(x, dout, dx device.Buffer) []group {
 		forward.minimum = forward.minimum.Add(u.net.layerMinimum(l))
 		back.minimum, grads.minimum = back.minimum.Add(u.chainMinimum(l, w)), grads.minimum.Add(u.gradsMinimum(l))
 	}
-	forward.once = []launch{t.launch(&trainForwardKernel, forward.minimum, []any{x, t.h0, t.w, t.y, t.hn, t.kept})}
-	back.once = []launch{t.launch(&trainBackKernel, back.minimum, []any{t.y, dout, t.h0, t.dhn, t.w, t.kept, dx, t.dh0})}
-	// It only adds.
-	grads.once = []launch{u.net.launch(&fillKernel, int(t.words), fillCost(int(t.words)), t.dw, int(t.words), float32(0)),
-		t.launch(&trainGradientsKernel, grads.minimum, []any{x, t.h0, t.y, t.kept, t.dw})}
+	forward.once = []launch{u.net.launch(&trainForwardKernel, s.B, forward.minimum, trainForwardArgs{
+		x: x, h0: t.h0, w: t.w, y: t.y, hn: t.hn, kept: t.kept, T: s.T, B: s.B, I: s.I, H: s.H, L: s.L,
+	})}
+	back.once = []launch{u.net.launch(&trainBackKernel, s.B, back.minimum, trainBackArgs{
+		y: t.y, dy: dout, h0: t.h0, dhn: t.dhn, w: t.w, kept: t.kept, dx: dx, dh0: t.dh0, T: s.T, B: s.B, I: s.I, H: s.H, L: s.L,
+	})}
+	// The library only adds to gradients, so they are zeroed first.
+	grads.once = []launch{u.net.launch(&fillKernel, int(t.words), fillCost(int(t.words)), gruFillArgs{
+		out: t.dw, n: int(t.words), value: float32(0),
+	}),
+		u.net.launch(&trainGradientsKernel, s.B, grads.minimum, trainGradientsArgs{
+			x: x, h0: t.h0, y: t.y, kept: t.kept, dw: t.dw, T: s.T, B: s.B, I: s.I, H: s.H, L: s.L,
+		})}
 	for l := range s.L {
 		grads.once = append(grads.once, t.copyWeights(l, u.layers[l].g, t.dw, 1))
 	}

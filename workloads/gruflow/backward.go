@@ -17,29 +17,24 @@ var (
 	// A cell that records the inputs of its backward pass: from the products gx and gh [B,3H], to which bx and bh are
 	// added where biased is 1, it computes the next state, and in kept [B,4H] rows of r, z, n and u = W_hn h + b_hn.
 	// states [T+1,B,H] has a step's old state before its new one; where states is 16 bits wide, h holds the state
-	// itself. Arguments: gx, gh, bx, bh, h, states, kept, n, H, at, precision, biased. One item is one unit, here and in
-	// the next three.
-	keepKernel = device.Kernel{Name: "gru_keep", Sig: "bbbbbbbiiiii", Host: keepHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256}
+	// itself. One item is one unit, here and in the next three.
+	keepKernel = device.Typed[gruKeepArgs](device.Kernel{Name: "gru_keep", Host: keepHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256})
 	// The cell backwards: the cotangent of the new state is dh + chain [B,H], 0 for a carrier that left after step
 	// last; from step first on dout [T-first,B,H] is added. On return dh is the state's part of the cotangent of the
-	// old state; gx and gh [B,3H] are the inputs of the backward products. Arguments: dout, dh, chain, states, kept,
-	// level, gx, gh, n, H, at, precision, depth, ago, step, first, last.
-	cellBackKernel = device.Kernel{Name: "gru_cell_bwd", Sig: "bbbbbbbbiiiiiiiii", Host: cellBackHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256}
-	// The state of a carrier that left is 0 in states and in h. Arguments: states, h, level,
-	// n, H, at, precision, depth, ago.
-	leaveKernel = device.Kernel{Name: "gru_leave", Sig: "bbbiiiiii", Host: leaveHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256}
-	// Its inverse: the cleared state is recomputed from the preceding state and from kept. Arguments: states, kept, level,
-	// n, H, at, precision, depth, ago.
-	restoreKernel = device.Kernel{Name: "gru_restore", Sig: "bbbiiiiii", Host: restoreHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256}
-	// p [rows,K] -> out [K,rows] rounded to a precision and as wide. Arguments: p, out, n,
-	// rows, K, precision. One item is one value.
-	turnKernel = device.Kernel{Name: "gru_turn", Sig: "bbiiii", Host: turnHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256}
-	// The energy's share of a layer's input backwards, de [B] += sum over steps of gx
-	// [T,B,3H] w [3H]. Arguments: gx, w, de, n, T, 3H, precision. One item is one carrier.
-	energyBackKernel = device.Kernel{Name: "gru_energy_bwd", Sig: "bbbiiii", Host: energyBackHost, Grain: 16, PTX: backwardPTX, Threads: 128, PerBlock: 4}
-	// db [M] is the sum of the rows of g [rows,M], in chunks of gradChunk rows, added to db
-	// where add is 1. Arguments: g, db, n, rows, add. One item is one column.
-	biasKernel = device.Kernel{Name: "gru_bias", Sig: "bbiii", Host: biasHost, Grain: biasSide, PTX: backwardPTX, Threads: 64, PerBlock: 64}
+	// old state; gx and gh [B,3H] are the inputs of the backward products.
+	cellBackKernel = device.Typed[gruCellBwdArgs](device.Kernel{Name: "gru_cell_bwd", Host: cellBackHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256})
+	// The state of a carrier that left is 0 in states and in h.
+	leaveKernel = device.Typed[gruLeaveArgs](device.Kernel{Name: "gru_leave", Host: leaveHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256})
+	// Its inverse: the cleared state is recomputed from the preceding state and from kept.
+	restoreKernel = device.Typed[gruRestoreArgs](device.Kernel{Name: "gru_restore", Host: restoreHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256})
+	// p [rows,K] -> out [K,rows] rounded to a precision and as wide. One item is one value.
+	turnKernel = device.Typed[gruTurnArgs](device.Kernel{Name: "gru_turn", Host: turnHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256})
+	// The energy's share of a layer's input backwards, de [B] += sum over steps of gx [T,B,3H] w [3H]. One item is
+	// one carrier.
+	energyBackKernel = device.Typed[gruEnergyBwdArgs](device.Kernel{Name: "gru_energy_bwd", Host: energyBackHost, Grain: 16, PTX: backwardPTX, Threads: 128, PerBlock: 4})
+	// db [M] is the sum of the rows of g [rows,M], in chunks of gradChunk rows, added to db where add is 1. One item
+	// is one column.
+	biasKernel = device.Typed[gruBiasArgs](device.Kernel{Name: "gru_bias", Host: biasHost, Grain: biasSide, PTX: backwardPTX, Threads: 64, PerBlock: 64})
 )
 
 const (

@@ -37,10 +37,11 @@ func walkPieces(lo, hi, n int, f func(b, j, w, at int)) {
 	}
 }
 
-func keepHost(a *device.Args, lo, hi int) {
-	all, n, from, p, biased := a.Int(7), a.Int(8), a.Int(9), precision(a.Int(10)), a.Int(11) != 0
-	gx, gh, bx, bh := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3)
-	h, states, kept := a.Floats(4), a.Floats(5), a.Floats(6)
+func keepHost(args *device.Args, lo, hi int) {
+	a := device.View[gruKeepView](args)
+	all, n, from, p, biased := a.n.Int(), a.H.Int(), a.at.Int(), precision(a.precision.Int()), a.biased.Int() != 0
+	gx, gh, bx, bh := a.gx.Floats(), a.gh.Floats(), a.bx.Floats(), a.bh.Floats()
+	h, states, kept := a.h.Floats(), a.states.Floats(), a.kept.Floats()
 	var space [5 * piece]float32
 	walkPieces(lo, hi, n, func(b, j, w, at int) {
 		c := keptCells{gx: gx[3*b*n+j:], gh: gh[3*b*n+j:], stride: n, n: w}
@@ -64,11 +65,12 @@ func keepHost(a *device.Args, lo, hi int) {
 	})
 }
 
-func cellBackHost(a *device.Args, lo, hi int) {
-	all, n, from, p := a.Int(8), a.Int(9), a.Int(10), precision(a.Int(11))
-	depth, ago, step, first, last := a.Int(12), a.Int(13), a.Int(14), a.Int(15), a.Int(16)
-	dout, dh, chain, states, kept := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), a.Floats(4)
-	level, gx, gh := a.Ints(5), a.Floats(6), a.Floats(7)
+func cellBackHost(args *device.Args, lo, hi int) {
+	a := device.View[gruCellBwdView](args)
+	all, n, from, p := a.n.Int(), a.H.Int(), a.at.Int(), precision(a.precision.Int())
+	depth, ago, step, first, last := a.depth.Int(), a.ago.Int(), a.step.Int(), a.first.Int(), a.last.Int()
+	dout, dh, chain, states, kept := a.dout.Floats(), a.dh.Floats(), a.chain.Floats(), a.states.Floats(), a.kept.Floats()
+	level, gx, gh := a.level.Ints(), a.gx.Floats(), a.gh.Floats()
 	var space [5 * piece]float32
 	var zero [piece]float32
 	walkPieces(lo, hi, n, func(b, j, w, at int) {
@@ -99,12 +101,13 @@ func hasLeft(level int32, ago, depth int) bool { return levelThen(level, ago, de
 // levelThen returns the level, ago levels earlier, of a carrier that is now at this level.
 func levelThen(level int32, ago, depth int) int { return (int(level) + depth - ago%depth) % depth }
 
-func leaveHost(a *device.Args, lo, hi int) {
-	n, from, p := a.Int(4), a.Int(5), precision(a.Int(6))
-	states, h, level := a.Floats(0), a.Floats(1), a.Ints(2)
+func leaveHost(args *device.Args, lo, hi int) {
+	a := device.View[gruLeaveView](args)
+	n, from, p := a.H.Int(), a.at.Int(), precision(a.precision.Int())
+	states, h, level := a.states.Floats(), a.h.Floats(), a.level.Ints()
 	var zero [piece]float32
 	walkPieces(lo, hi, n, func(b, _, w, at int) {
-		if !hasLeft(level[b], a.Int(8), a.Int(7)) {
+		if !hasLeft(level[b], a.ago.Int(), a.depth.Int()) {
 			return
 		}
 		p.storeValues(states, from+at, zero[:w])
@@ -114,12 +117,13 @@ func leaveHost(a *device.Args, lo, hi int) {
 	})
 }
 
-func restoreHost(a *device.Args, lo, hi int) {
-	all, n, from, p := a.Int(3), a.Int(4), a.Int(5), precision(a.Int(6))
-	states, kept, level := a.Floats(0), a.Floats(1), a.Ints(2)
+func restoreHost(args *device.Args, lo, hi int) {
+	a := device.View[gruRestoreView](args)
+	all, n, from, p := a.n.Int(), a.H.Int(), a.at.Int(), precision(a.precision.Int())
+	states, kept, level := a.states.Floats(), a.kept.Floats(), a.level.Ints()
 	var space [3 * piece]float32
 	walkPieces(lo, hi, n, func(b, j, w, at int) {
-		if !hasLeft(level[b], a.Int(8), a.Int(7)) {
+		if !hasLeft(level[b], a.ago.Int(), a.depth.Int()) {
 			return
 		}
 		h, z, c := space[:w], space[w:2*w], space[2*w:3*w]
@@ -133,8 +137,9 @@ func restoreHost(a *device.Args, lo, hi int) {
 	})
 }
 
-func turnHost(a *device.Args, lo, hi int) {
-	v, out, rows, k, p := a.Floats(0), a.Floats(1), a.Int(3), a.Int(4), precision(a.Int(5))
+func turnHost(args *device.Args, lo, hi int) {
+	a := device.View[gruTurnView](args)
+	v, out, rows, k, p := a.p.Floats(), a.out.Floats(), a.rows.Int(), a.K.Int(), precision(a.precision.Int())
 	var space [piece]float32
 	walkPieces(lo, hi, rows, func(col, row, w, at int) {
 		turned := space[:w]
@@ -148,9 +153,10 @@ func turnHost(a *device.Args, lo, hi int) {
 	})
 }
 
-func energyBackHost(a *device.Args, lo, hi int) {
-	batch, steps, g, p := a.Int(3), a.Int(4), a.Int(5), precision(a.Int(6))
-	gx, w, de := a.Floats(0), a.Floats(1), a.Floats(2)
+func energyBackHost(args *device.Args, lo, hi int) {
+	a := device.View[gruEnergyBwdView](args)
+	batch, steps, g, p := a.n.Int(), a.steps.Int(), a.G.Int(), precision(a.precision.Int())
+	gx, w, de := a.gx.Floats(), a.w.Floats(), a.de.Floats()
 	var space [2 * piece]float32
 	for c := lo; c < hi; c++ {
 		sum := float32(0)
@@ -167,9 +173,10 @@ func energyBackHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func biasHost(a *device.Args, lo, hi int) {
-	g, db, m, rows := a.Floats(0), a.Floats(1)[lo:hi], a.Int(2), a.Int(3)
-	if a.Int(4) == 0 {
+func biasHost(args *device.Args, lo, hi int) {
+	a := device.View[gruBiasView](args)
+	g, db, m, rows := a.g.Floats(), a.db.Floats()[lo:hi], a.n.Int(), a.rows.Int()
+	if a.add.Int() == 0 {
 		clear(db)
 	}
 	var sum [biasSide]float32

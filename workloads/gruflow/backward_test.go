@@ -70,7 +70,7 @@ func (l lesson) grads() gruGrads {
 	return refBackward(l.s, l.layers, l.in.x, l.in.h0, l.in.dout, l.in.dhn)
 }
 
-// loss is what the gradients are of: the results times their cotangents.
+// loss is the function that the gradients differentiate: the results times their cotangents.
 func (l lesson) loss() float64 {
 	out, hn := refForward(l.s, l.layers, l.in.x, l.in.h0)
 	sum := 0.0

@@ -12,7 +12,7 @@ import (
 // One recurrent step of three layers; scripts/peer/peer_gru.py races the same
 // against torch.nn.GRU.
 func BenchmarkForward(b *testing.B) {
-	for _, impl := range []string{implFused, implPlain, implPersistent} {
+	for _, impl := range []string{implFused, implPlain} {
 		b.Run(impl, func(b *testing.B) {
 			const flows, inputs, hidden, layers = 1024, 65, 128, 3
 			rng := rand.New(rand.NewPCG(1, 1))

@@ -53,7 +53,9 @@ func (s *session) bindSlots() error {
 			continue
 		}
 		sl.groups = sl.net.bindLayers(sl.x)
-		inject := s.launch(&injectKernel, s.shape.T*s.shape.B, injectCost(s.shape.T*s.shape.B), sl.x, s.flow.energy, s.shape.T*s.shape.B, s.shape.I, s.shape.B)
+		inject := s.launch(&injectKernel, s.shape.T*s.shape.B, injectCost(s.shape.T*s.shape.B), gruInjectArgs{
+			x: sl.x, energy: s.flow.energy, n: s.shape.T * s.shape.B, I: s.shape.I, B: s.shape.B,
+		})
 		sl.groups[0].once = append([]launch{inject}, sl.groups[0].once...)
 		sl.groups = append(sl.groups, s.flowGroup(sl.net), s.metricsGroup(sl.net))
 	}
@@ -79,14 +81,20 @@ func (s *session) flowGroup(net *gru) group {
 	sh, d := s.shape, s.flow
 	g := group{stage: stFlow, minimum: flowCost(sh)}
 	if net.impl != implPlain {
-		g.once = []launch{s.launch(&flowKernel, sh.B, flowCost(sh), d.proj, d.bias, net.h, d.energy, d.level, d.place, d.source, d.record, d.record, sh.B, sh.B, sh.H, sh.L, sh.D, false)}
+		g.once = []launch{s.launch(&flowKernel, sh.B, flowCost(sh), gruFlowArgs{
+			proj: d.proj, bias: d.bias, h: net.h, energy: d.energy, level: d.level, place: d.place, source: d.source,
+			out: d.record, path: d.record, n: sh.B, B: sh.B, H: sh.H, L: sh.L, D: sh.D, keeps: false,
+		})}
 		return g
 	}
 	p := s.reserve("projection", outputs*int64(sh.B))
 	g.take, g.give = []scratchRef{p}, []scratchRef{p}
 	g.once = []launch{
 		net.bindOwnGemm(source{arg: net.h, at: (sh.L - 1) * sh.B * sh.H}, d.proj, d.bias, p, sh.B, sh.H, outputs, fp32),
-		s.launch(&moveKernel, sh.B, moveCost(sh), p, net.h, d.energy, d.level, d.place, d.source, d.record, d.record, sh.B, sh.B, sh.H, sh.L, sh.D, false),
+		s.launch(&moveKernel, sh.B, moveCost(sh), gruMoveArgs{
+			p: p, h: net.h, energy: d.energy, level: d.level, place: d.place, source: d.source, out: d.record,
+			path: d.record, n: sh.B, B: sh.B, H: sh.H, L: sh.L, D: sh.D, keeps: false,
+		}),
 	}
 	return g
 }
@@ -113,15 +121,22 @@ func (s *session) metricsOf(h any, top int, metrics any, partial scratchRef) gro
 		sum.BytesWritten = 4 * int64(blocks) * int64(m)
 		g.take, g.give = []scratchRef{partial}, []scratchRef{partial}
 		g.once = []launch{
-			s.launch(&sumKernel, blocks, sum, d.record, d.level, h, partial, blocks, sh.B, sh.H, sh.D, top),
-			s.launch(&finalKernel, m, finalCost(sh), partial, metrics, m, blocks),
+			s.launch(&sumKernel, blocks, sum, gruSumArgs{
+				records: d.record, level: d.level, h: h, partial: partial, n: blocks, B: sh.B, H: sh.H, D: sh.D,
+				hAt: top,
+			}),
+			s.launch(&finalKernel, m, finalCost(sh), gruSumFinalArgs{
+				partial: partial, metrics: metrics, n: m, blocks: blocks,
+			}),
 		}
 		return g
 	}
 	sum.BytesWritten = 4 * int64(sh.B) // an addition to the dose for every carrier, at least
 	g.once = []launch{
-		s.launch(&fillKernel, m, fillCost(m), metrics, m, float32(0)),
-		s.launch(&raceKernel, sh.B, sum, d.record, d.level, h, metrics, sh.B, sh.H, sh.D, top),
+		s.launch(&fillKernel, m, fillCost(m), gruFillArgs{out: metrics, n: m, value: float32(0)}),
+		s.launch(&raceKernel, sh.B, sum, gruSumRacyArgs{
+			records: d.record, level: d.level, h: h, metrics: metrics, n: sh.B, H: sh.H, D: sh.D, hAt: top,
+		}),
 	}
 	return g
 }

@@ -21,7 +21,7 @@ var cellPTX string
 //
 // Arguments: gx, gh, bx, bh, h, out, n, H, gxAt, hAt, outAt, biased; each At is the offset of its array, in elements;
 // outAt is -1 for no out. One item is one unit of one carrier.
-var cellKernel = device.Kernel{Name: "gru_cell", Sig: "bbbbbbiiiiii", Host: cellHost, Grain: 4096, PTX: cellPTX, Threads: 256, PerBlock: 256}
+var cellKernel = device.Typed[gruCellArgs](device.Kernel{Name: "gru_cell", Host: cellHost, Grain: 4096, PTX: cellPTX, Threads: 256, PerBlock: 256})
 
 // A sigmoid counts 4 flops and a tanh 2, with an exponential as one.
 const cellFlops = (1 + 4) + (1 + 4) + (2 + 2) + 3
@@ -51,7 +51,7 @@ var (
 )
 
 func newElementwise(name string, host func(*device.Args, int, int)) device.Kernel {
-	return device.Kernel{Name: name, Sig: "bbbiiiiiiii", Host: host, Grain: 4096, PTX: cellPTX, Threads: 256, PerBlock: 256}
+	return device.Typed[elementwiseArgs](device.Kernel{Name: name, Host: host, Grain: 4096, PTX: cellPTX, Threads: 256, PerBlock: 256})
 }
 
 // elementwiseCost returns the cost of n values of operands inputs at flops each.

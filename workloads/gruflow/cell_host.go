@@ -5,24 +5,25 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-func cellHost(a *device.Args, lo, hi int) {
-	n, outAt, biased := a.Int(7), a.Int(10), a.Int(11) != 0
-	gx, gh, h := a.Floats(0)[a.Int(8):], a.Floats(1), a.Floats(4)[a.Int(9):]
+func cellHost(args *device.Args, lo, hi int) {
+	a := device.View[gruCellView](args)
+	n, outAt, biased := a.H.Int(), a.outAt.Int(), a.biased.Int() != 0
+	gx, gh, h := a.gx.Floats()[a.gxAt.Int():], a.gh.Floats(), a.h.Floats()[a.hAt.Int():]
 	for at := lo; at < hi; {
 		r, j := at/n, at%n
 		w := min(n-j, hi-at)
 		x, s := gx[3*r*n+j:], gh[3*r*n+j:]
 		if biased { // the products are not read again
 			for g := range 3 {
-				addTo(x[g*n:][:w], a.Floats(2)[g*n+j:])
-				addTo(s[g*n:][:w], a.Floats(3)[g*n+j:])
+				addTo(x[g*n:][:w], a.bx.Floats()[g*n+j:])
+				addTo(s[g*n:][:w], a.bh.Floats()[g*n+j:])
 			}
 		}
 		cell(x, s, h[at:at+w], n)
 		at += w
 	}
 	if outAt >= 0 {
-		copy(a.Floats(5)[outAt+lo:outAt+hi], h[lo:hi])
+		copy(a.out.Floats()[outAt+lo:outAt+hi], h[lo:hi])
 	}
 }
 
@@ -40,10 +41,11 @@ type rows struct {
 	left, right, written []float32 // the present row's part
 }
 
-func walkRows(a *device.Args, lo, hi int) rows {
+func walkRows(args *device.Args, lo, hi int) rows {
+	a := device.View[elementwiseView](args)
 	return rows{
-		a: a.Floats(0)[a.Int(5):], b: a.Floats(1)[a.Int(7):], out: a.Floats(2)[a.Int(9):],
-		n: a.Int(4), aRow: a.Int(6), bRow: a.Int(8), oRow: a.Int(10), at: lo, hi: hi,
+		a: a.a.Floats()[a.aAt.Int():], b: a.b.Floats()[a.bAt.Int():], out: a.out.Floats()[a.outAt.Int():],
+		n: a.H.Int(), aRow: a.aRow.Int(), bRow: a.bRow.Int(), oRow: a.outRow.Int(), at: lo, hi: hi,
 	}
 }
 

@@ -71,7 +71,7 @@ func TestTrainingKnobsOnCUDA(t *testing.T) {
 	}
 }
 
-// fourthStep is what the device counts of it.
+// fourthStep returns the device's counters of the fourth step.
 func fourthStep(t *testing.T, s *session) device.Meter {
 	t.Helper()
 	run(t, s, 3)
@@ -82,7 +82,7 @@ func fourthStep(t *testing.T, s *session) device.Meter {
 	return s.mem.Dev.Meter().Sub(before)
 }
 
-// microLaunches are those of a micro-batch: all but the weights' and the step's end.
+// microLaunches counts the launches of a micro-batch: all but the weights' and the end of the step.
 func microLaunches(s *session) (n int64) {
 	for _, st := range s.Stages() {
 		if !slices.Contains([]string{"weights", "clip", "optimizer"}, st.Name) {

@@ -10,10 +10,9 @@ import (
 //go:embed flow.ptx.zst
 var flowPTX string
 
-// injectKernel writes every carrier's energy to column 0 of the input of all
-// time steps: x [T,B,I], energy [B]. Arguments: x, energy, n, I, B. One item
-// is one row of x.
-var injectKernel = device.Kernel{Name: "gru_inject", Sig: "bbiii", Host: injectHost, Grain: 4096, PTX: flowPTX, Threads: 256, PerBlock: 256}
+// injectKernel writes every carrier's energy to column 0 of the input of all time steps: x [T,B,I], energy [B]. One
+// item is one row of x.
+var injectKernel = device.Typed[gruInjectArgs](device.Kernel{Name: "gru_inject", Host: injectHost, Grain: 4096, PTX: flowPTX, Threads: 256, PerBlock: 256})
 
 // flowKernel projects the top layer's state and moves the carriers a level
 // down; refFlow is the formula.
@@ -21,12 +20,10 @@ var injectKernel = device.Kernel{Name: "gru_inject", Sig: "bbiii", Host: injectH
 // Arguments: proj [outputs,H], bias [outputs], h [L,B,H], energy [B],
 // level [B], place [B,2], source [B], out [B,outputs], path [B,pathWords], n, B,
 // H, L, D, keeps. path is written where keeps is 1. One item is one carrier.
-var flowKernel = device.Kernel{Name: "gru_flow", Sig: "bbbbbbbbbiiiiii", Host: flowHost, Grain: 32, PTX: flowPTX, Threads: 128, PerBlock: 4}
+var flowKernel = device.Typed[gruFlowArgs](device.Kernel{Name: "gru_flow", Host: flowHost, Grain: 32, PTX: flowPTX, Threads: 128, PerBlock: 4})
 
-// moveKernel is the same for a projection p [B,outputs] that a matrix product
-// made. Arguments: p, h, energy, level, place, source, out, path, n, B, H, L, D,
-// keeps.
-var moveKernel = device.Kernel{Name: "gru_move", Sig: "bbbbbbbbiiiiii", Host: moveHost, Grain: 32, PTX: flowPTX, Threads: 128, PerBlock: 128}
+// moveKernel is the same for a projection p [B,outputs] that a matrix product made.
+var moveKernel = device.Typed[gruMoveArgs](device.Kernel{Name: "gru_move", Host: moveHost, Grain: 32, PTX: flowPTX, Threads: 128, PerBlock: 128})
 
 // Columns that a backward level reads of a carrier: its energy before, the share that it left, and both tanh of its
 // drift.
@@ -43,15 +40,14 @@ const (
 // deposit at every level, and last of energy that leaves. The kernel writes dp [B,outputs], of the projection, and dh
 // [B,H] = proj^T dp, of the top layer's state. level is the current level, ago levels later.
 //
-// Arguments: proj, path, level, ddose, de, dplace, dp, dh, n, H, D, ago. One item is one
-// carrier.
-var flowBackKernel = device.Kernel{Name: "gru_flow_bwd", Sig: "bbbbbbbbiiii", Host: flowBackHost, Grain: 32, PTX: flowPTX, Threads: 128, PerBlock: 4}
+// One item is one carrier.
+var flowBackKernel = device.Typed[gruFlowBwdArgs](device.Kernel{Name: "gru_flow_bwd", Host: flowBackHost, Grain: 32, PTX: flowPTX, Threads: 128, PerBlock: 4})
 
 // lossKernel is refLoss with what the way back starts from: the metrics of all levels
 // [levels,width], whose doses begin at fixed, and place [B,2] -> ddose [D+1], dplace
 // [B,2], de [B] (zero) and losses [D+B], to be added up. Arguments: metrics, target [D],
 // place, ddose, dplace, de, losses, n, D, levels, width, fixed, kappa. An item is a loss.
-var lossKernel = device.Kernel{Name: "gru_loss", Sig: "bbbbbbbiiiiif", Host: lossHost, Grain: 1024, PTX: flowPTX, Threads: 256, PerBlock: 256}
+var lossKernel = device.Typed[gruLossArgs](device.Kernel{Name: "gru_loss", Host: lossHost, Grain: 1024, PTX: flowPTX, Threads: 256, PerBlock: 256})
 
 // flowBackCost counts a carrier's 24 flops, and the state's cotangent.
 func flowBackCost(s shape) gpuprof.Cost {

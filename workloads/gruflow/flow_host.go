@@ -5,8 +5,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-func injectHost(a *device.Args, lo, hi int) {
-	x, energy, width, batch := a.Floats(0), a.Floats(1), a.Int(3), a.Int(4)
+func injectHost(args *device.Args, lo, hi int) {
+	a := device.View[gruInjectView](args)
+	x, energy, width, batch := a.x.Floats(), a.energy.Floats(), a.I.Int(), a.B.Int()
 	for r := lo; r < hi; r++ {
 		x[r*width] = energy[r%batch]
 	}
@@ -15,12 +16,13 @@ func injectHost(a *device.Args, lo, hi int) {
 // crew is the carriers moved together, so that their sigmoids and tanhs are.
 const crew = 32
 
-func flowHost(a *device.Args, lo, hi int) {
-	proj, bias := a.Floats(0), a.Floats(1)
-	batch, n, layers := a.Int(10), a.Int(11), a.Int(12)
+func flowHost(args *device.Args, lo, hi int) {
+	a := device.View[gruFlowView](args)
+	proj, bias := a.proj.Floats(), a.bias.Floats()
+	batch, n, layers := a.B.Int(), a.H.Int(), a.L.Int()
 	f := fleet{
-		h: a.Floats(2), energy: a.Floats(3), level: a.Ints(4), place: a.Floats(5), source: a.Floats(6), out: a.Floats(7),
-		path: a.Floats(8), batch: batch, n: n, layers: layers, depth: a.Int(13), keeps: a.Int(14) != 0,
+		h: a.h.Floats(), energy: a.energy.Floats(), level: a.level.Ints(), place: a.place.Floats(), source: a.source.Floats(), out: a.out.Floats(),
+		path: a.path.Floats(), batch: batch, n: n, layers: layers, depth: a.D.Int(), keeps: a.keeps.Int() != 0,
 	}
 	top := f.h[(layers-1)*batch*n:]
 	var p [outputs * crew]float32
@@ -36,11 +38,12 @@ func flowHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func moveHost(a *device.Args, lo, hi int) {
-	made := a.Floats(0)
+func moveHost(args *device.Args, lo, hi int) {
+	a := device.View[gruMoveView](args)
+	made := a.p.Floats()
 	f := fleet{
-		h: a.Floats(1), energy: a.Floats(2), level: a.Ints(3), place: a.Floats(4), source: a.Floats(5), out: a.Floats(6),
-		path: a.Floats(7), batch: a.Int(9), n: a.Int(10), layers: a.Int(11), depth: a.Int(12), keeps: a.Int(13) != 0,
+		h: a.h.Floats(), energy: a.energy.Floats(), level: a.level.Ints(), place: a.place.Floats(), source: a.source.Floats(), out: a.out.Floats(),
+		path: a.path.Floats(), batch: a.B.Int(), n: a.H.Int(), layers: a.L.Int(), depth: a.D.Int(), keeps: a.keeps.Int() != 0,
 	}
 	var p [outputs * crew]float32
 	for ; lo < hi; lo += crew {
@@ -89,10 +92,11 @@ func (f *fleet) moveCarriers(first, size int, p []float32) {
 	}
 }
 
-func flowBackHost(a *device.Args, lo, hi int) {
-	n, depth, ago := a.Int(9), a.Int(10), a.Int(11)
-	proj, path, level, ddose := a.Floats(0), a.Floats(1), a.Ints(2), a.Floats(3)
-	de, dplace, dp, dh := a.Floats(4), a.Floats(5), a.Floats(6), a.Floats(7)
+func flowBackHost(args *device.Args, lo, hi int) {
+	a := device.View[gruFlowBwdView](args)
+	n, depth, ago := a.H.Int(), a.D.Int(), a.ago.Int()
+	proj, path, level, ddose := a.proj.Floats(), a.path.Floats(), a.level.Ints(), a.ddose.Floats()
+	de, dplace, dp, dh := a.de.Floats(), a.dplace.Floats(), a.dp.Floats(), a.dh.Floats()
 	for c := lo; c < hi; c++ {
 		k, after := path[c*pathWords:][:pathWords], levelThen(level[c], ago, depth)
 		e, d, energy, x, y := k[pathEnergy], k[pathShare], de[c], dplace[2*c], dplace[2*c+1]
@@ -112,10 +116,11 @@ func flowBackHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func lossHost(a *device.Args, lo, hi int) {
-	depth, levels, width, fixed, kappa := a.Int(8), a.Int(9), a.Int(10), a.Int(11), a.F32(12)
-	metrics, target, place := a.Floats(0), a.Floats(1), a.Floats(2)
-	ddose, dplace, de, losses := a.Floats(3), a.Floats(4), a.Floats(5), a.Floats(6)
+func lossHost(args *device.Args, lo, hi int) {
+	a := device.View[gruLossView](args)
+	depth, levels, width, fixed, kappa := a.D.Int(), a.levels.Int(), a.width.Int(), a.fixed.Int(), a.kappa.F32()
+	metrics, target, place := a.metrics.Floats(), a.target.Floats(), a.place.Floats()
+	ddose, dplace, de, losses := a.ddose.Floats(), a.dplace.Floats(), a.de.Floats(), a.losses.Floats()
 	for i := lo; i < hi; i++ {
 		if i < depth {
 			var dose float32

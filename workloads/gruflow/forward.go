@@ -15,7 +15,7 @@ type Layer struct{ WeightIH, WeightHH, BiasIH, BiasHH []float32 }
 type ForwardConfig struct {
 	TimeSteps, Batch, Input, Hidden int
 	Layers                          []Layer
-	// Impl is plain, fused or persistent; Precision fp32, tf32, bf16 or fp16.
+	// Impl is plain or fused; Precision fp32, tf32, bf16 or fp16.
 	Impl, Precision string
 }
 

@@ -16,17 +16,12 @@ var gemmPTX string
 //
 // Arguments: a, w, bias, out, n, rows, K, N, aAt, tile, precision; aAt is the offset of a, in elements; a and w are 16
 // bits wide in bf16 and fp16. One item is tile rows by gemmPanel columns; items of the same rows are adjacent.
-var gemmKernel = device.Kernel{Name: "gru_gemm", Sig: "bbbbiiiiiii", Host: gemmHost, PTX: gemmPTX, Threads: 256, PerBlock: 1}
+var gemmKernel = device.Typed[gruGemmArgs](device.Kernel{Name: "gru_gemm", Host: gemmHost, PTX: gemmPTX, Threads: 256, PerBlock: 1})
 
-// The vendor's product, without a bias: a, w, out, K, N, scale. One item is one
-// row. A device that names the library in its facts has these routines; they
-// need no PTX, and no host device names it.
-var vendorKernels = [...]device.Kernel{
-	fp32: vendorKernel("gemm_fp32"), tf32: vendorKernel("gemm_tf32"), bf16: vendorKernel("gemm_bf16"), fp16: vendorKernel("gemm_fp16"),
-}
-
-func vendorKernel(name string) device.Kernel {
-	return device.Kernel{Name: name, Sig: "bbbiif", Lib: name}
+// The vendor's product, without a bias. A device that names the library in its facts has these routines; they need no
+// PTX, and no host device names it.
+var vendorKernels = [...]*device.Kernel{
+	fp32: device.LibraryProduct("fp32"), tf32: device.LibraryProduct("tf32"), bf16: device.LibraryProduct("bf16"), fp16: device.LibraryProduct("fp16"),
 }
 
 // gemmPanel is the columns of an item: what 256 GPU threads hold in registers,

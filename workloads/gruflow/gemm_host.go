@@ -5,9 +5,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-func gemmHost(a *device.Args, lo, hi int) {
-	rows, k, n, tile, prec := a.Int(5), a.Int(6), a.Int(7), a.Int(9), precision(a.Int(10))
-	left, w, bias, out := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3)
+func gemmHost(args *device.Args, lo, hi int) {
+	a := device.View[gruGemmView](args)
+	rows, k, n, tile, prec := a.rows.Int(), a.K.Int(), a.N.Int(), a.tile.Int(), precision(a.precision.Int())
+	left, w, bias, out := a.a.Floats(), a.w.Floats(), a.bias.Floats(), a.out.Floats()
 	panels := ceilDiv(n, gemmPanel)
 	for lo < hi { // neighbouring items of the same rows go together
 		band, first := lo/panels, lo%panels
@@ -15,9 +16,9 @@ func gemmHost(a *device.Args, lo, hi int) {
 		r0, c0, c1 := band*tile, first*gemmPanel, min(n, last*gemmPanel)
 		size := min(tile, rows-r0)
 		if prec.isNarrow() {
-			narrowRows(prec, viewHalves(left)[a.Int(8)+r0*k:], viewHalves(w)[c0:], bias[c0:c1], out[r0*n+c0:], size, k, n)
+			narrowRows(prec, viewHalves(left)[a.aAt.Int()+r0*k:], viewHalves(w)[c0:], bias[c0:c1], out[r0*n+c0:], size, k, n)
 		} else {
-			wideRows(left[a.Int(8)+r0*k:], w[c0:], bias[c0:c1], out[r0*n+c0:], size, k, n)
+			wideRows(left[a.aAt.Int()+r0*k:], w[c0:], bias[c0:c1], out[r0*n+c0:], size, k, n)
 		}
 		lo += last - first
 	}

@@ -49,11 +49,10 @@ func (Workload) Presets() []workloads.Preset {
 
 // Values of knobs that are compared in code.
 const (
-	implAuto       = "auto"
-	implPlain      = "plain"
-	implFused      = "fused"
-	implPersistent = "persistent"
-	implCuDNN      = "cudnn"
+	implAuto  = "auto"
+	implPlain = "plain"
+	implFused = "fused"
+	implCuDNN = "cudnn"
 
 	readsPacked = "packed"
 	never       = "never"
@@ -101,8 +100,8 @@ const fusedShare = 8. / 27
 
 // implKnob returns the knob impl, the implementation of a GRU cell.
 func implKnob() workloads.Knob {
-	k := workloads.Choice("impl", "GRU cell: auto (cudnn if it is found, else fused), fused (matrix products, then one pointwise kernel), plain (one launch per operation, as an eager cell), persistent (one launch per layer for all time steps), cudnn (NVIDIA's library)",
-		implAuto, implFused, implPlain, implPersistent, implCuDNN)
+	k := workloads.Choice("impl", "GRU cell: auto (cudnn if it is found, else fused), fused (matrix products, then one pointwise kernel), plain (one launch per operation, as an eager cell), cudnn (NVIDIA's library)",
+		implAuto, implFused, implPlain, implCuDNN)
 	k.Acts = []string{"gru", "flow", "recompute", "graph"} // backwards there is one way
 	k.Answers = []workloads.Answer{{
 		Remedy: workloads.Fuse, To: implFused, When: gpuprof.Settings{"impl": implPlain},
@@ -113,9 +112,8 @@ func implKnob() workloads.Knob {
 	k.Advice = loop.FuseAdvice(implPlain)
 	k.PyTorch = map[string]string{
 		implAuto: gru, implCuDNN: gru,
-		implFused:      "cell = torch.compile(cell)  # fuses what eager launches one by one",
-		implPlain:      "cell = torch.nn.GRUCell(...)  # written out in operations, not compiled",
-		implPersistent: "out, h = rnn(sequence)  # all time steps in one call instead of a loop",
+		implFused: "cell = torch.compile(cell)  # fuses what eager launches one by one",
+		implPlain: "cell = torch.nn.GRUCell(...)  # written out in operations, not compiled",
 	}
 	return k
 }
@@ -163,7 +161,7 @@ func refuseLibraries(d device.Info, set gpuprof.Settings) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with impl=cudnn: cuDNN chooses its own tiles").WithFix("use autotune=off or impl=fused")
 	case set.On("library") && d.Facts["cublas"] == "":
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=on on device %s: cuBLAS was not found or does not start, and gpuprof doctor says why", d.Name).WithFix("use library=auto or off")
-	case set.On("library") && (impl == implPersistent || impl == implCuDNN):
+	case set.On("library") && impl == implCuDNN:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=on with impl=%s: it calls no matrix products of cuBLAS", impl).WithFix("use library=auto, or impl=fused or plain")
 	}
 	return nil
@@ -190,9 +188,9 @@ func chooseVendor(d device.Info, set gpuprof.Settings, impl string) bool {
 // refuseCuDNN returns the error of a device without the library.
 func refuseCuDNN(d device.Info) error {
 	if d.Kind == "host" {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: cuDNN needs an NVIDIA GPU", d.Name).WithFix("use fused, plain or persistent")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: cuDNN needs an NVIDIA GPU", d.Name).WithFix("use fused or plain")
 	}
-	return gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: cuDNN was not found or does not start, and gpuprof doctor says why", d.Name).WithFix("install it where the loader finds it, or use fused, plain or persistent")
+	return gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: cuDNN was not found or does not start, and gpuprof doctor says why", d.Name).WithFix("install it where the loader finds it, or use fused or plain")
 }
 
 // lacksAmpere reports whether an NVIDIA architecture is older than sm_80.

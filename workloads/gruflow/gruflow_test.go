@@ -66,7 +66,7 @@ func TestKnownAnswer(t *testing.T) {
 	if math.Abs(ref[0]-want) > 1e-8 {
 		t.Errorf("reference: %.9f, want %.9f", ref[0], want)
 	}
-	for _, impl := range []string{implPlain, implFused, implPersistent} {
+	for _, impl := range []string{implPlain, implFused} {
 		t.Run(impl, func(t *testing.T) {
 			f, err := NewForward(openHost(t, host.Options{}), ForwardConfig{TimeSteps: 1, Batch: 1, Input: 1, Hidden: 1, Layers: []Layer{l}, Impl: impl, Precision: "fp32"})
 			if err != nil {
@@ -102,10 +102,9 @@ func TestChecksPass(t *testing.T) {
 	checksPass(t, [][]string{
 		{"small"},
 		{"small", "impl=plain"},
-		{"small", "impl=persistent"},
 		{"small", "graph=on", "deterministic=off", "impl=plain", "steps=3"},
 		{"small", "steps=4", "flows=30", "layers=3", "hidden=13"},
-		{"small", "precision=bf16", "impl=persistent"},
+		{"small", "precision=bf16"},
 		{"small", "depth=1", "flows=3", "hidden=1", "input=1", "layers=1"},
 		{"small", "item_reads=16", "reset_stats=sync", "fill=on", "pool_trim=every:1"},
 		{"small", "autotune=on", "threads=1"},

@@ -27,7 +27,6 @@ func TestCountersAreExact(t *testing.T) {
 		// inject; two layers of two products and a cell; flow; two of sums.
 		{nil, 1 + 2*3 + 1 + 2, 2, 0, record + metrics, 0, 0},
 		{[]string{"impl=plain"}, 1 + 2*(2+10) + 2 + 2, 2, 0, record + metrics, 0, 0},
-		{[]string{"impl=persistent"}, 1 + 2 + 1 + 2, 2, 0, record + metrics, 0, 0},
 		{[]string{"precision=bf16"}, 1 + 2*5 + 1 + 2, 2, 0, record + metrics, 0, 0},
 		{[]string{"steps=3"}, 1 + 2*(1+3*2) + 1 + 2, 2, 0, record + metrics, 0, 0},
 		{[]string{"impl=plain", "steps=3"}, 1 + 2*(1+3*12) + 2 + 2, 2, 0, record + metrics, 0, 0},
@@ -215,7 +214,7 @@ func TestRounding(t *testing.T) {
 }
 
 func TestAutotuneReports(t *testing.T) {
-	for _, impl := range []string{implFused, implPersistent} {
+	for _, impl := range []string{implFused} {
 		s := openSession(t, "small", "autotune=on", "impl="+impl)
 		in := s.Input()
 		if v, ok := in["autotune_s"].(float64); !ok || v <= 0 {

@@ -56,12 +56,7 @@ func (g *gru) bindLayers(x device.Buffer) []group {
 		if g.seq != nil {
 			gr.take = append(gr.take, g.seq[l])
 		}
-		switch g.impl {
-		case implPersistent:
-			g.bindPersistent(&gr, l, in)
-		default:
-			g.bindStepped(&gr, l, in)
-		}
+		g.bindStepped(&gr, l, in)
 		// A sequence lives until the next layer has read it; the last one's
 		// is the result.
 		if g.seq != nil && l > 0 {
@@ -94,9 +89,7 @@ func (g *gru) layerMinimum(l int) gpuprof.Cost {
 	if g.vendor || g.lib != nil { // our own kernels round, and compute in float32
 		c = c.In(g.prec.String(), products)
 	}
-	// A launch a time step at least, each after the one before. A layer in one
-	// launch has no such bound that could be measured.
-	if g.lib == nil && g.impl != implPersistent {
+	if g.lib == nil { // a launch a time step at least, each after the one before
 		c.Sequence = int64(s.T)
 	}
 	if l == 0 {
@@ -106,25 +99,6 @@ func (g *gru) layerMinimum(l int) gpuprof.Cost {
 		c.BytesWritten += 4 * rows * h
 	}
 	return c
-}
-
-// bindPersistent binds a layer as one launch.
-func (g *gru) bindPersistent(gr *group, l int, in source) {
-	s, b := g.s, g.layers[l]
-	k, tile := s.inputWidth(l), g.tile
-	if tile == 0 {
-		tile = pickPersistentTile(s.B, g.cores)
-	}
-	scratch := g.reserve("gates", int64(s.B)*int64(scratchRow(k, s.H, g.prec)))
-	gr.take, gr.give = append(gr.take, scratch), append(gr.give, scratch)
-	out, has := any(g.h), 0
-	if g.seq != nil {
-		out, has = any(g.seq[l]), 1
-	}
-	rows := s.T * s.B
-	cost := gemmCost(rows, k, s.gates(), g.prec).Add(gemmCost(rows, s.H, s.gates(), g.prec)).Add(cellCost(rows*s.H, 0, has == 1))
-	gr.once = append(gr.once, g.launch(&persistentKernel, ceilDiv(s.B, tile), cost,
-		in.arg, b.wi, b.bi, b.wh, b.bh, g.h, out, scratch, ceilDiv(s.B, tile), s.B, k, s.H, s.T, in.at, l*s.B*s.H, has, int(g.prec), tile))
 }
 
 // bindStepped binds a layer as launches: the input's product for all time steps at once, then for each step the
@@ -160,17 +134,24 @@ func (g *gru) bindStepped(gr *group, l int, in source) {
 		biased, biases = 1, 2*s.gates()
 	}
 	gr.each = append(gr.each, g.launch(&cellKernel, s.B*s.H, cellCost(s.B*s.H, biases, g.seq != nil),
-		gx, gh, b.bi, b.bh, g.h, out, s.B*s.H, s.H, walking{0, s.B * s.gates()}, hAt, at, biased))
+		gruCellArgs{
+			gx: gx, gh: gh, bx: b.bi, bh: b.bh, h: g.h, out: out, n: s.B * s.H, H: s.H,
+			gxAt: walking{0, s.B * s.gates()}, hAt: hAt, outAt: at, biased: biased,
+		}))
 }
 
 func (g *gru) round(in source, out any, n int) launch {
-	return g.launch(&roundKernel, n, roundCost(n, g.prec), in.arg, out, n, int(g.prec), walking{in.at, in.by})
+	return g.launch(&roundKernel, n, roundCost(n, g.prec), gruRoundArgs{
+		in: in.arg, out: out, n: n, precision: int(g.prec), inAt: walking{in.at, in.by},
+	})
 }
 
 // bindGemm binds a product: our own with its bias, or the vendor's without.
 func (g *gru) bindGemm(in source, w, bias device.Buffer, out any, rows, k, n int, p precision) launch {
 	if g.vendor {
-		return g.launch(&vendorKernels[p], rows, vendorCost(rows, k, n, p), in.movingArg(p.bytes()), w, out, k, n, float32(1))
+		return g.launch(vendorKernels[p], rows, vendorCost(rows, k, n, p), device.ProductArgs{
+			A: in.movingArg(p.bytes()), B: w, Out: out, K: k, N: n, Scale: float32(1),
+		})
 	}
 	return g.bindOwnGemm(in, w, bias, out, rows, k, n, p)
 }
@@ -182,7 +163,10 @@ func (g *gru) bindOwnGemm(in source, w, bias device.Buffer, out any, rows, k, n 
 		tile = pickTile(rows, n, g.cores)
 	}
 	items := gemmItems(rows, n, tile)
-	return g.launch(&gemmKernel, items, gemmCost(rows, k, n, p), in.arg, w, bias, out, items, rows, k, n, walking{in.at, in.by}, tile, int(p))
+	return g.launch(&gemmKernel, items, gemmCost(rows, k, n, p), gruGemmArgs{
+		a: in.arg, w: w, bias: bias, out: out, n: items, rows: rows, K: k, N: n, aAt: walking{in.at, in.by},
+		tile: tile, precision: int(p),
+	})
 }
 
 // plainCell binds the pointwise part with a launch for every operation, like an eager cell.
@@ -213,7 +197,10 @@ func (g *gru) plainCell(gr *group, l int, gx, gh scratchRef) {
 		if kern == &sigmoidKernel || kern == &tanhKernel || kern == &copyKernel {
 			operands = 1
 		}
-		gr.each = append(gr.each, g.launch(kern, n, elementwiseCost(n, flops, operands), a.arg, b.arg, out.arg, n, s.H, a.at, a.row, b.at, b.row, out.at, out.row))
+		gr.each = append(gr.each, g.launch(kern, n, elementwiseCost(n, flops, operands), elementwiseArgs{
+			a: a.arg, b: b.arg, out: out.arg, n: n, H: s.H, aAt: a.at, aRow: a.row, bAt: b.at, bRow: b.row,
+			outAt: out.at, outRow: out.row,
+		}))
 	}
 	do(&addKernel, 1, own(r), ofX(0), ofH(0))
 	do(&sigmoidKernel, 4, own(r), own(r), own(r))
@@ -235,7 +222,10 @@ func (g *gru) plainCell(gr *group, l int, gx, gh scratchRef) {
 func (g *gru) addBiases(gr *group, l int, gx, gh scratchRef) {
 	wide, b := g.s.gates(), g.layers[l]
 	add := func(to scratchRef, rows int, bias device.Buffer) launch {
-		return g.launch(&addKernel, rows*wide, elementwiseCost(rows*wide, 1, 2), to, bias, to, rows*wide, wide, 0, wide, 0, 0, 0, wide)
+		return g.launch(&addKernel, rows*wide, elementwiseCost(rows*wide, 1, 2), elementwiseArgs{
+			a: to, b: bias, out: to, n: rows * wide, H: wide, aAt: 0, aRow: wide, bAt: 0, bRow: 0, outAt: 0,
+			outRow: wide,
+		})
 	}
 	gr.once = append(gr.once, add(gx, g.s.T*g.s.B, b.bi))
 	gr.each = append(gr.each, add(gh, g.s.B, b.bh))

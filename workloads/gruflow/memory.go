@@ -45,8 +45,6 @@ func (s *session) scratchWords() int64 {
 	switch s.impl {
 	case implCuDNN:
 		n = 0
-	case implPersistent:
-		n = b * (6*h + wide)
 	case implPlain:
 		n += 3 * b * h
 	}
@@ -114,7 +112,7 @@ func (s *session) checkMemory(d device.Device) error {
 		if s.train != nil {
 			return device.Short(d, gpuprof.Errorf(gpuprof.ErrMemory, "training %d flows of %d layers of %d units over %d levels needs %s, and the device has %s left", sh.B, sh.L, sh.H, s.train.window, gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))).WithFix("use checkpoint=%d, a smaller window, or a smaller batch, --set flows", leastCheckpoint(s.train.window)))
 		}
-		return device.Short(d, gpuprof.Errorf(gpuprof.ErrMemory, "%d flows of %d layers of %d units need %s, and the device has %s left", sh.B, sh.L, sh.H, gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set flows, hidden or steps, or impl=persistent, which keeps one time step's gates"))
+		return device.Short(d, gpuprof.Errorf(gpuprof.ErrMemory, "%d flows of %d layers of %d units need %s, and the device has %s left", sh.B, sh.L, sh.H, gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set flows, hidden or steps"))
 	}
 	return nil
 }

@@ -21,14 +21,13 @@ var metricsPTX string
 var (
 	// Arguments: records [B,outputs], level [B], h [L,B,H], partial, n, B, H,
 	// D, hAt. One item is one block of carriers.
-	sumKernel = device.Kernel{Name: "gru_sum", Sig: "bbbbiiiii", Host: sumHost, PTX: metricsPTX, Threads: 256, PerBlock: 1}
-	// Arguments: partial, metrics, n, blocks. One item is one metric.
-	finalKernel = device.Kernel{Name: "gru_sum_final", Sig: "bbii", Host: finalHost, Grain: 64, PTX: metricsPTX, Threads: 64, PerBlock: 64}
-	// Arguments: records, level, h, metrics, n, H, D, hAt. One item is one
-	// carrier.
-	raceKernel = device.Kernel{Name: "gru_sum_racy", Sig: "bbbbiiii", Host: raceHost, Grain: metricBlock, PTX: metricsPTX, Threads: 256, PerBlock: metricBlock}
-	// Arguments: out, n, value. One item is one value.
-	fillKernel = device.Kernel{Name: "gru_fill", Sig: "bif", Host: fillHost, Grain: 1 << 14, PTX: metricsPTX, Threads: 256, PerBlock: 256}
+	sumKernel = device.Typed[gruSumArgs](device.Kernel{Name: "gru_sum", Host: sumHost, PTX: metricsPTX, Threads: 256, PerBlock: 1})
+	// One item is one metric.
+	finalKernel = device.Typed[gruSumFinalArgs](device.Kernel{Name: "gru_sum_final", Host: finalHost, Grain: 64, PTX: metricsPTX, Threads: 64, PerBlock: 64})
+	// One item is one carrier.
+	raceKernel = device.Typed[gruSumRacyArgs](device.Kernel{Name: "gru_sum_racy", Host: raceHost, Grain: metricBlock, PTX: metricsPTX, Threads: 256, PerBlock: metricBlock})
+	// One item is one value.
+	fillKernel = device.Typed[gruFillArgs](device.Kernel{Name: "gru_fill", Host: fillHost, Grain: 1 << 14, PTX: metricsPTX, Threads: 256, PerBlock: 256})
 )
 
 // metricBlock is the carriers summed in one go. It does not depend on the

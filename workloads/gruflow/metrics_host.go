@@ -30,12 +30,13 @@ func tallyCarriers(rec []float32, level []int32, h []float32, n, depth, lo, hi i
 	}
 }
 
-func sumHost(a *device.Args, lo, hi int) {
-	batch, n, depth := a.Int(5), a.Int(6), a.Int(7)
-	rec, level, h := a.Floats(0), a.Ints(1), a.Floats(2)[a.Int(8):]
+func sumHost(args *device.Args, lo, hi int) {
+	a := device.View[gruSumView](args)
+	batch, n, depth := a.B.Int(), a.H.Int(), a.D.Int()
+	rec, level, h := a.records.Floats(), a.level.Ints(), a.h.Floats()[a.hAt.Int():]
 	width := metFixed + depth
 	for block := lo; block < hi; block++ {
-		row := a.Floats(3)[block*width : (block+1)*width]
+		row := a.partial.Floats()[block*width : (block+1)*width]
 		clear(row)
 		doses := row[metFixed:]
 		var fixed [metFixed]float32
@@ -45,9 +46,10 @@ func sumHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func finalHost(a *device.Args, lo, hi int) {
-	partial, metrics, blocks := a.Floats(0), a.Floats(1), a.Int(3)
-	width := a.Int(2)
+func finalHost(args *device.Args, lo, hi int) {
+	a := device.View[gruSumFinalView](args)
+	partial, metrics, blocks := a.partial.Floats(), a.metrics.Floats(), a.blocks.Int()
+	width := a.n.Int()
 	for m := lo; m < hi; m++ {
 		var sum float32
 		for b := range blocks {
@@ -62,9 +64,10 @@ func finalHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func raceHost(a *device.Args, lo, hi int) {
-	n, depth := a.Int(5), a.Int(6)
-	rec, level, h, metrics := a.Floats(0), a.Ints(1), a.Floats(2)[a.Int(7):], a.Floats(3)
+func raceHost(args *device.Args, lo, hi int) {
+	a := device.View[gruSumRacyView](args)
+	n, depth := a.H.Int(), a.D.Int()
+	rec, level, h, metrics := a.records.Floats(), a.level.Ints(), a.h.Floats()[a.hAt.Int():], a.metrics.Floats()
 	var fixed [metFixed]float32
 	tallyCarriers(rec, level, h, n, depth, lo, hi, &fixed, func(at int, deposit float32) {
 		updateAtomically(&metrics[metFixed+at], func(v float32) float32 { return v + deposit })
@@ -89,8 +92,9 @@ func updateAtomically(p *float32, f func(float32) float32) {
 	}
 }
 
-func fillHost(a *device.Args, lo, hi int) {
-	out, v := a.Floats(0)[lo:hi], a.F32(2)
+func fillHost(args *device.Args, lo, hi int) {
+	a := device.View[gruFillView](args)
+	out, v := a.out.Floats()[lo:hi], a.value.F32()
 	for i := range out {
 		out[i] = v
 	}

@@ -23,8 +23,8 @@ func TestMutations(t *testing.T) {
 		set   string
 		every int // by day
 	}{
-		{"impl=plain,flows=30", 10}, {"impl=fused,layers=2,flows=30", 5}, {"deterministic=off,flows=30", 5},
-		{"pass=train,window=3", 100}, {"pass=train,window=4,checkpoint=2,clip=0.001", 200},
+		{"impl=plain,flows=30", 20}, {"impl=fused,layers=2,flows=30", 15}, {"deterministic=off,flows=30", 15},
+		{"pass=train,window=3", 250}, {"pass=train,window=4,checkpoint=2,clip=0.001", 500},
 	} {
 		t.Run(tt.set, func(t *testing.T) {
 			settings := strings.Split(tt.set, ",")

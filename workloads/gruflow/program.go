@@ -3,7 +3,6 @@ package gruflow
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/pool"
@@ -99,7 +98,9 @@ type group struct {
 func newProgram(dev device.Device, stream device.Stream) *program {
 	segments := op.NewSegments(dev, nil)
 	p := &program{stream: stream, memory: pool.New(pool.Settings{}, segments), segments: segments, Binder: loop.Binder{Dev: dev}}
-	p.filler = p.launch(&fillKernel, 0, gpuprof.Cost{}, scratchRef(0), 0, float32(math.NaN()))
+	p.filler = p.launch(&fillKernel, 0, gpuprof.Cost{}, gruFillArgs{
+		out: scratchRef(0), n: 0, value: float32(math.NaN()),
+	})
 	return p
 }
 
@@ -109,14 +110,11 @@ func (p *program) reserve(what string, n int64) scratchRef {
 	return scratchRef(len(p.scratch) - 1)
 }
 
-// launch makes a launch of kern over n items. In addition to the arguments of loop.Binder, a scratchRef or moving is
-// b, a walking is i.
-func (p *program) launch(kern *device.Kernel, n int, cost gpuprof.Cost, args ...any) launch {
+// launch makes a launch of kern over n items. In addition to the arguments of loop.Binder, a scratchRef or moving is a
+// Ref, a walking is a Num. Buffers in a ring move with it.
+func (p *program) launch(kern *device.Kernel, n int, cost gpuprof.Cost, args any) launch {
 	cost.Launches = 1
 	l := launch{kernel: kern.Name, n: n, cost: cost}
-	if p.rings != nil {
-		args = p.replaceRings(args)
-	}
 	l.fn = p.Bind(kern, &l.args, func(i int, arg any) byte {
 		switch v := arg.(type) {
 		case scratchRef:
@@ -129,25 +127,24 @@ func (p *program) launch(kern *device.Kernel, n int, cost gpuprof.Cost, args ...
 			b, _ := v.arg.(device.Buffer)
 			l.moves = append(l.moves, moveArg{i, v, p.rings[b]})
 			return 'b'
+		case device.Buffer:
+			return p.moveInRing(&l, i, v, 0)
+		case loop.View:
+			return p.moveInRing(&l, i, v.Buf, 4*int64(v.At))
 		}
 		return 0
-	}, args...)
+	}, args)
 	return l
 }
 
-// replaceRings turns arguments that are in a ring into moving ones.
-func (p *program) replaceRings(args []any) []any {
-	out := slices.Clone(args)
-	for i, arg := range args {
-		view, ok := arg.(loop.View)
-		if b, is := arg.(device.Buffer); is {
-			view, ok = loop.View{Buf: b}, true
-		}
-		if ok && p.rings[view.Buf] != nil {
-			out[i] = moving{arg: view.Buf, at: 4 * int64(view.At)}
-		}
+// moveInRing makes argument i moving if its buffer is in a ring.
+func (p *program) moveInRing(l *launch, i int, b device.Buffer, at int64) byte {
+	ring := p.rings[b]
+	if ring == nil {
+		return 0
 	}
-	return out
+	l.moves = append(l.moves, moveArg{i, moving{arg: b, at: at}, ring})
+	return 'b'
 }
 
 // current returns a buffer's instance for the current window.
@@ -226,8 +223,9 @@ func (p *program) takeBlock(ref scratchRef) error {
 
 // fillBuffer fills n floats with NaN, from byte at on.
 func (p *program) fillBuffer(b device.Buffer, at int64, n int) error {
-	p.filler.args.SetBufAt(0, b, at)
-	p.filler.args.SetInt(1, n)
+	a := device.View[gruFillView](&p.filler.args)
+	a.out.Set(b, at)
+	a.n.Set(n)
 	return p.stream.Launch(p.filler.fn, n, &p.filler.args)
 }
 

@@ -28,7 +28,7 @@ func TestCheckCatches(t *testing.T) {
 	}{
 		{"wrong input weight", nil, func(s *session) { device.Floats(s.net.layers[0].wi)[7] += 0.1 }, "gru"},
 		{"wrong state weight", []string{"impl=plain"}, func(s *session) { device.Floats(s.net.layers[1].wh)[9] += 0.1 }, "gru"},
-		{"wrong bias", []string{"impl=persistent"}, func(s *session) { device.Floats(s.net.layers[1].bh)[3] += 0.1 }, "gru"},
+		{"wrong bias", []string{"impl=plain"}, func(s *session) { device.Floats(s.net.layers[1].bh)[3] += 0.1 }, "gru"},
 		{"not a number among the weights", nil, func(s *session) { device.Floats(s.net.layers[1].wi)[0] = float32(math.NaN()) }, "gru"},
 		{"b_hn outside the reset gate", nil, func(s *session) {
 			b, h := s.net.layers[0], s.shape.H
@@ -83,7 +83,7 @@ func (s *session) dropLaunch(name string) {
 // A row of steps must be what the formulas give from the start: state handed
 // over from step to step, carriers entering and leaving.
 func TestTrajectory(t *testing.T) {
-	for _, set := range [][]string{{}, {"impl=plain", "graph=on"}, {"impl=persistent", "steps=3"}, {"steps=2"}} {
+	for _, set := range [][]string{{}, {"impl=plain", "graph=on"}, {"steps=3"}, {"steps=2"}} {
 		t.Run(strings.Join(set, ","), func(t *testing.T) {
 			s := openSession(t, "small", append(set, "flows=13", "hidden=11", "depth=4", "input=5")...)
 			sh, st := s.shape, drawState(s.shape, s.seed)
@@ -161,7 +161,7 @@ func TestResultDoesNotDependOnTuning(t *testing.T) {
 	}
 	base := result()
 	for _, set := range []string{
-		"impl=persistent", "graph=on", "sync=step", "sync=every:2", "item_reads=3", "reset_stats=on", "reset_stats=sync",
+		"graph=on", "sync=step", "sync=every:2", "item_reads=3", "reset_stats=on", "reset_stats=sync",
 		"pool_trim=every:1", "fill=on", "autotune=on", "threads=1", "threads=3", "threads=4",
 	} {
 		if got := result(set); !slices.Equal(got, base) {
@@ -209,7 +209,6 @@ func TestBadKnobs(t *testing.T) {
 		{on, []string{"impl=cudnn"}, []string{"impl=cudnn", "a CPU", "fused"}},
 		{gpu, []string{"impl=cudnn"}, []string{"impl=cudnn", "a GPU", "fused"}},
 		{on, []string{"library=on"}, []string{"library=on", "a CPU", "cuBLAS"}},
-		{full, []string{"library=on", "impl=persistent"}, []string{"library=on", "impl=persistent"}},
 		{full, []string{"autotune=on", "impl=cudnn"}, []string{"autotune=on", "impl=cudnn"}},
 		{on, []string{"graph=on", "pool_trim=every:5"}, []string{"pool_trim=every:5", "graph=on"}},
 		{on, []string{"threads=9"}, []string{"threads=9", "at most 8"}},
@@ -221,7 +220,7 @@ func TestBadKnobs(t *testing.T) {
 		{on, []string{"optimizer=loop"}, []string{"optimizer=loop", "pass=forward"}},
 		{on, []string{"pass=train", "window=4", "checkpoint=5"}, []string{"checkpoint=5", "4 levels"}},
 		{on, []string{"pass=train", "impl=plain"}, []string{"impl=plain", "pass=train"}},
-		{on, []string{"pass=train", "impl=persistent"}, []string{"impl=persistent", "pass=train"}},
+		{on, []string{"pass=train", "impl=plain"}, []string{"impl=plain", "pass=train"}},
 		{on, []string{"pass=train", "tape=saved"}, []string{"tape=saved", "pass=train", "anyway"}},
 		{on, []string{"tape=saved", "impl=plain"}, []string{"impl=plain", "tape=saved", "auto or fused"}},
 		{full, []string{"tape=saved", "impl=cudnn"}, []string{"impl=cudnn", "tape=saved"}},
@@ -240,7 +239,7 @@ func TestBadKnobs(t *testing.T) {
 			}
 		}
 	}
-	for _, set := range []string{"precision=fp16", "impl=persistent", "graph=on", "pool_trim=every:5"} {
+	for _, set := range []string{"precision=fp16", "graph=on", "pool_trim=every:5"} {
 		if err := New().Refuse(gpu, resolve(t, "small", set).Knobs); err != nil {
 			t.Errorf("%s refused: %v", set, err)
 		}
@@ -255,7 +254,7 @@ func TestBadInput(t *testing.T) {
 		kind  error
 		text  []string
 	}{
-		{"too large for memory", []string{"flows=1000000", "hidden=512"}, 1 << 28, gpuprof.ErrMemory, []string{"GiB", "smaller --set flows", "impl=persistent"}},
+		{"too large for memory", []string{"flows=1000000", "hidden=512"}, 1 << 28, gpuprof.ErrMemory, []string{"GiB", "smaller --set flows"}},
 		{"beyond 32-bit indices", []string{"flows=4000000", "steps=1000"}, 1 << 40, gpuprof.ErrUsage, []string{"32 bits", "smaller --set flows"}},
 	}
 	for _, tt := range tests {
@@ -282,7 +281,7 @@ func TestAutomaticChoice(t *testing.T) {
 	}{
 		{bare, "impl=auto", implFused, false}, {blas, "impl=auto", implFused, true}, {full, "impl=auto", implCuDNN, false},
 		{full, "tape=saved", implFused, true}, {full, "autotune=on", implFused, true}, {full, "library=off", implFused, false}, {full, "library=on", implFused, true},
-		{full, "impl=fused", implFused, true}, {full, "impl=plain", implPlain, true}, {full, "impl=persistent", implPersistent, false},
+		{full, "impl=fused", implFused, true}, {full, "impl=plain", implPlain, true},
 		{blas, "impl=plain", implPlain, true}, {bare, "impl=plain", implPlain, false},
 	} {
 		k := resolve(t, "small", tt.set).Knobs

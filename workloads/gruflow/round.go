@@ -22,12 +22,11 @@ const (
 	fp16
 )
 
-// roundKernel rounds the input of a product: to tf32, which stays float32, or
-// to 16 bits. Arguments: in, out, n, precision, inAt. One item is one value.
-var roundKernel = device.Kernel{Name: "gru_round", Sig: "bbiii", Host: roundHost, Grain: 4096, PTX: roundPTX, Threads: 256, PerBlock: 1024}
+// roundKernel rounds the input of a product: to tf32, which stays float32, or to 16 bits. One item is one value.
+var roundKernel = device.Typed[gruRoundArgs](device.Kernel{Name: "gru_round", Host: roundHost, Grain: 4096, PTX: roundPTX, Threads: 256, PerBlock: 1024})
 
-// widenKernel is the way back from 16 bits. Arguments: in, out, n, precision, inAt.
-var widenKernel = device.Kernel{Name: "gru_widen", Sig: "bbiii", Host: widenHost, Grain: 4096, PTX: roundPTX, Threads: 256, PerBlock: 1024}
+// widenKernel is the way back from 16 bits.
+var widenKernel = device.Typed[gruWidenArgs](device.Kernel{Name: "gru_widen", Host: widenHost, Grain: 4096, PTX: roundPTX, Threads: 256, PerBlock: 1024})
 
 func roundCost(n int, p precision) gpuprof.Cost {
 	return gpuprof.Cost{BytesRead: 4 * int64(n), BytesWritten: p.bytes() * int64(n)}

@@ -4,8 +4,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-func roundHost(a *device.Args, lo, hi int) {
-	p, in, out := precision(a.Int(3)), a.Floats(0)[a.Int(4):][lo:hi], a.Floats(1)
+func roundHost(args *device.Args, lo, hi int) {
+	a := device.View[gruRoundView](args)
+	p, in, out := precision(a.precision.Int()), a.in.Floats()[a.inAt.Int():][lo:hi], a.out.Floats()
 	if p.isNarrow() {
 		p.pack(viewHalves(out)[lo:hi], in)
 		return
@@ -13,6 +14,7 @@ func roundHost(a *device.Args, lo, hi int) {
 	p.round(out[lo:hi], in)
 }
 
-func widenHost(a *device.Args, lo, hi int) {
-	precision(a.Int(3)).unpack(a.Floats(1)[lo:hi], viewHalves(a.Floats(0))[a.Int(4):][lo:hi])
+func widenHost(args *device.Args, lo, hi int) {
+	a := device.View[gruRoundView](args)
+	precision(a.precision.Int()).unpack(a.out.Floats()[lo:hi], viewHalves(a.in.Floats())[a.inAt.Int():][lo:hi])
 }

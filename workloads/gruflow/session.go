@@ -192,7 +192,7 @@ func (s *session) allocateNet() {
 	}
 	maker, ok := s.mem.Dev.(device.GRUMaker)
 	if !ok {
-		s.mem.Err = gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: it does not offer the library's GRU", info.Name).WithFix("use fused, plain or persistent")
+		s.mem.Err = gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: it does not offer the library's GRU", info.Name).WithFix("use fused or plain")
 		return
 	}
 	other := *s.net
@@ -209,7 +209,7 @@ func (s *session) newNet(info device.Info) *gru {
 	return &gru{s: s.shape, impl: s.impl, prec: s.prec, cores: info.Cores, vendor: chooseVendor(info, s.set, s.impl)}
 }
 
-// drawBatches draws the inputs that the steps use in turn.
+// drawBatches draws the inputs that the steps use one after the other.
 func (s *session) drawBatches() {
 	n := s.inputWords()
 	s.inputs = s.mem.Words("the inputs", int64(s.batches)*n, device.Pinned)

@@ -91,7 +91,9 @@ func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 		}
 		before = append(before, s.beginLaunches(s.net.h)...)
 	}
-	before = append(before, s.launch(&injectKernel, n, injectCost(n), loop.View{Buf: sl.x, At: x.at}, d.energy, n, sh.I, sh.B))
+	before = append(before, s.launch(&injectKernel, n, injectCost(n), gruInjectArgs{
+		x: loop.View{Buf: sl.x, At: x.at}, energy: d.energy, n: n, I: sh.I, B: sh.B,
+	}))
 	all[0].once = append(before, all[0].once...)
 
 	// The top layer's state, in which the carriers' update clears those that leave.
@@ -103,8 +105,11 @@ func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 	}
 	flow := group{stage: stFlow, minimum: flowCost(sh)}
 	flow.minimum.BytesWritten += 4 * pathWords * int64(sh.B)
-	flow.once = []launch{s.launch(&flowKernel, sh.B, flow.minimum, d.proj, d.bias, head, d.energy, d.level, d.place, d.source, d.record,
-		loop.View{Buf: t.path, At: j * sh.B * pathWords}, sh.B, sh.B, sh.H, layers, sh.D, true)}
+	flow.once = []launch{s.launch(&flowKernel, sh.B, flow.minimum, gruFlowArgs{
+		proj: d.proj, bias: d.bias, h: head, energy: d.energy, level: d.level, place: d.place, source: d.source,
+		out: d.record, path: loop.View{Buf: t.path, At: j * sh.B * pathWords}, n: sh.B, B: sh.B, H: sh.H, L: layers,
+		D: sh.D, keeps: true,
+	})}
 	flow.once = append(flow.once, s.leavingLaunches(slot, 0, s.net.h)...)
 	if j == t.lastLevel(j) {
 		flow.once = append(flow.once, t.u.endLaunches(slot, s.net.h)...)
@@ -173,11 +178,16 @@ func (t *training) close() (err error) {
 func (s *session) lossGroup(micro int) group {
 	t, sh, n := s.train, s.shape, s.shape.D+s.shape.B
 	g := group{stage: stLoss, minimum: lossCost(sh, t.window)}
-	g.once = []launch{s.launch(&lossKernel, n, lossCost(sh, t.window), s.flow.metrics, t.target, s.flow.place, t.ddose, t.dplace, t.de, t.losses,
-		n, sh.D, t.window, sh.metrics(), metFixed, float32(lossKappa))}
+	g.once = []launch{s.launch(&lossKernel, n, lossCost(sh, t.window), gruLossArgs{
+		metrics: s.flow.metrics, target: t.target, place: s.flow.place, ddose: t.ddose, dplace: t.dplace, de: t.de,
+		losses: t.losses, n: n, D: sh.D, levels: t.window, width: sh.metrics(), fixed: metFixed,
+		kappa: float32(lossKappa),
+	})}
 	for l := range sh.L { // no gradient comes from after the last level
 		for _, b := range []device.Buffer{t.u.layers[l].dh, t.u.layers[l].chain} {
-			g.once = append(g.once, s.launch(&fillKernel, sh.B*sh.H, fillCost(sh.B*sh.H), b, sh.B*sh.H, float32(0)))
+			g.once = append(g.once, s.launch(&fillKernel, sh.B*sh.H, fillCost(sh.B*sh.H), gruFillArgs{
+				out: b, n: sh.B * sh.H, value: float32(0),
+			}))
 		}
 	}
 	g.lib, g.minimum = t.sum, g.minimum.Add(t.sum.Minimum())
@@ -202,8 +212,10 @@ func (s *session) levelUp(sl *slot, micro, j int) (all []group) {
 	for l := range sh.L {
 		flow.once = append(flow.once, t.u.restoreLaunch(l, slot, ago, s.flow.level))
 	}
-	flow.once = append(flow.once, s.launch(&flowBackKernel, sh.B, flowBackCost(sh), s.flow.proj, loop.View{Buf: t.path, At: j * sh.B * pathWords}, s.flow.level,
-		t.ddose, t.de, t.dplace, t.dp, t.dh, sh.B, sh.H, sh.D, ago))
+	flow.once = append(flow.once, s.launch(&flowBackKernel, sh.B, flowBackCost(sh), gruFlowBwdArgs{
+		proj: s.flow.proj, path: loop.View{Buf: t.path, At: j * sh.B * pathWords}, level: s.flow.level,
+		ddose: t.ddose, de: t.de, dplace: t.dplace, dp: t.dp, dh: t.dh, n: sh.B, H: sh.H, D: sh.D, ago: ago,
+	}))
 	all = append(all, flow, s.projectionGrads(slot, add))
 	w := wayBack{slot: slot, ago: ago, x: x, level: s.flow.level, dout: t.dh, first: sh.T - 1, energy: t.de, add: add}
 	for l := sh.L - 1; l >= 0; l-- {
@@ -230,10 +242,14 @@ func (s *session) projectionGrads(slot int, add bool) group {
 	right := any(state.movingArg(4))
 	if s.prec.isNarrow() {
 		g.take, g.give = append(g.take, u.wide), append(g.give, u.wide)
-		g.once = append(g.once, s.launch(&widenKernel, n, widenCost(n, s.prec), state.arg, u.wide, n, int(s.prec), state.at))
+		g.once = append(g.once, s.launch(&widenKernel, n, widenCost(n, s.prec), gruWidenArgs{
+			in: state.arg, out: u.wide, n: n, precision: int(s.prec), inAt: state.at,
+		}))
 		right = u.wide
 	}
 	u.addSums(&g, op.Outer{Rows: sh.B, M: outputs, K: sh.H, Add: add}, t.dp, right, proj)
-	g.once = append(g.once, s.launch(&biasKernel, outputs, biasCost(sh.B, outputs), t.dp, bias, outputs, sh.B, add))
+	g.once = append(g.once, s.launch(&biasKernel, outputs, biasCost(sh.B, outputs), gruBiasArgs{
+		g: t.dp, db: bias, n: outputs, rows: sh.B, add: add,
+	}))
 	return g
 }

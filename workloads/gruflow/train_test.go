@@ -67,8 +67,7 @@ func TestHundredStepsAreBitIdentical(t *testing.T) {
 	}
 }
 
-// The gradients of all parameters are those of the whole window in float64, from the batch
-// and the parameters alone.
+// The gradients of all parameters equal the whole window's in float64, from the batch and the parameters alone.
 func TestGradientsOfTheWholeWindow(t *testing.T) {
 	for _, set := range []string{"window=9", "window=9,checkpoint=4", "steps=3,window=4", "depth=1,window=2"} {
 		t.Run(set, func(t *testing.T) {
@@ -222,7 +221,7 @@ func TestTrainingLowersTheLoss(t *testing.T) {
 	}
 }
 
-// The backward's work is that of the product of every layer and level, to the flop.
+// The backward's work is the work of the product of every layer and level, to the flop.
 func TestTrainingWork(t *testing.T) {
 	s := openSession(t, "small", "pass=train", "flows=10", "hidden=12", "input=5", "layers=3", "window=4")
 	const b, i, h, window = 10, 5, 12, 4

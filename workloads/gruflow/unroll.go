@@ -184,7 +184,9 @@ func (u *unroll) weightGroup(l int) (gr group) {
 		k                     int
 	}{{b.p.wi, u.net.layers[l].wi, b.back.wi, s.inputWidth(l)}, {b.p.wh, u.net.layers[l].wh, b.back.wh, s.H}} {
 		n := s.gates() * m.k
-		gr.once = append(gr.once, u.net.launch(&turnKernel, n, turnCost(n, p), m.from, m.turned, n, s.gates(), m.k, int(p)))
+		gr.once = append(gr.once, u.net.launch(&turnKernel, n, turnCost(n, p), gruTurnArgs{
+			p: m.from, out: m.turned, n: n, rows: s.gates(), K: m.k, precision: int(p),
+		}))
 		gr.minimum = gr.minimum.Add(turnCost(n, p))
 		if u.roundsFirst() {
 			gr.once = append(gr.once, u.net.round(source{arg: m.from}, m.rounded, n))
@@ -241,21 +243,30 @@ func (u *unroll) forwardGroup(l, slot int, x source, h loop.View) (gr group) {
 		biases = 2 * s.gates()
 	}
 	at := u.statesAt(l, slot, 0)
-	gr.each = append(gr.each, g.launch(&keepKernel, cells, keepCost(cells, biases, g.prec), moving{u.gx, 0, 4 * int64(s.B*s.gates())}, u.gh, b.bi, b.bh,
-		h, u.layers[l].states, u.gatesKept(l, slot, 0), cells, s.H, walking{at.at, at.by}, int(g.prec), g.vendor))
+	gr.each = append(gr.each, g.launch(&keepKernel, cells, keepCost(cells, biases, g.prec), gruKeepArgs{
+		gx: moving{u.gx, 0, 4 * int64(s.B*s.gates())}, gh: u.gh, bx: b.bi, bh: b.bh, h: h,
+		states: u.layers[l].states, kept: u.gatesKept(l, slot, 0), n: cells, H: s.H, at: walking{at.at, at.by},
+		precision: int(g.prec), biased: g.vendor,
+	}))
 	return gr
 }
 
 // leaveLaunch clears, after a slot, the states of carriers that left with it, ago levels earlier.
 func (u *unroll) leaveLaunch(l, slot, ago int, level device.Buffer, h loop.View) launch {
 	s := u.net.s
-	return u.net.launch(&leaveKernel, s.B*s.H, leaveCost(s, u.net.prec), u.layers[l].states, h, level, s.B*s.H, s.H, u.statesAt(l, slot+1, 0).at, int(u.net.prec), s.D, ago)
+	return u.net.launch(&leaveKernel, s.B*s.H, leaveCost(s, u.net.prec), gruLeaveArgs{
+		states: u.layers[l].states, h: h, level: level, n: s.B * s.H, H: s.H, at: u.statesAt(l, slot+1, 0).at,
+		precision: int(u.net.prec), depth: s.D, ago: ago,
+	})
 }
 
 // restoreLaunch recomputes those states.
 func (u *unroll) restoreLaunch(l, slot, ago int, level device.Buffer) launch {
 	s := u.net.s
-	return u.net.launch(&restoreKernel, s.B*s.H, restoreCost(s, u.net.prec), u.layers[l].states, u.gatesKept(l, slot, s.T-1), level, s.B*s.H, s.H, u.statesAt(l, slot+1, 0).at, int(u.net.prec), s.D, ago)
+	return u.net.launch(&restoreKernel, s.B*s.H, restoreCost(s, u.net.prec), gruRestoreArgs{
+		states: u.layers[l].states, kept: u.gatesKept(l, slot, s.T-1), level: level, n: s.B * s.H, H: s.H,
+		at: u.statesAt(l, slot+1, 0).at, precision: int(u.net.prec), depth: s.D, ago: ago,
+	})
 }
 
 // beginLaunches returns the launches that put a state [L,B,H] at the start of the first slot, rounded in a narrow
@@ -288,5 +299,7 @@ func (u *unroll) endLaunches(slot int, h device.Buffer) (all []launch) {
 
 // copyLaunch copies n float32.
 func (u *unroll) copyLaunch(from source, to any, n int) launch {
-	return u.net.launch(&roundKernel, n, roundCost(n, fp32), from.arg, to, n, int(fp32), walking{from.at, 0})
+	return u.net.launch(&roundKernel, n, roundCost(n, fp32), gruRoundArgs{
+		in: from.arg, out: to, n: n, precision: int(fp32), inAt: walking{from.at, 0},
+	})
 }

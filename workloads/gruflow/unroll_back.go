@@ -33,8 +33,11 @@ func (u *unroll) chainGroup(l int, w wayBack) group {
 	last := func(ref scratchRef) moving { return moving{ref, int64(s.T-1) * step, -step} }
 	kept, state := u.gatesKept(l, w.slot, s.T-1), u.statesAt(l, w.slot, s.T-1)
 	kept.by = -kept.by
-	gr.each = append(gr.each, g.launch(&cellBackKernel, cells, cellBackCost(cells, g.prec, 1), w.dout, b.dh, b.chain, b.states, kept, w.level,
-		last(u.gx), last(u.ghAll), cells, s.H, walking{state.at, -state.by}, int(g.prec), s.D, w.ago, walking{s.T - 1, -1}, w.first, s.T-1))
+	gr.each = append(gr.each, g.launch(&cellBackKernel, cells, cellBackCost(cells, g.prec, 1), gruCellBwdArgs{
+		dout: w.dout, dh: b.dh, chain: b.chain, states: b.states, kept: kept, level: w.level, gx: last(u.gx),
+		gh: last(u.ghAll), n: cells, H: s.H, at: walking{state.at, -state.by}, precision: int(g.prec), depth: s.D,
+		ago: w.ago, step: walking{s.T - 1, -1}, first: w.first, last: s.T - 1,
+	}))
 	gh := source{arg: u.ghAll, at: (s.T - 1) * s.B * gates, by: -s.B * gates}
 	gx := source{arg: u.gx}
 	if u.roundsFirst() {
@@ -55,7 +58,9 @@ func (u *unroll) chainGroup(l int, w wayBack) group {
 		}
 		gr.after = append(gr.after, g.bindGemm(gx, u.weightsBackward(l).wi, u.zeros, out, rows, gates, s.inputWidth(l), g.prec))
 	default: // of the input the energy alone has a cotangent; its weights are one row of the turned ones
-		gr.after = append(gr.after, g.launch(&energyBackKernel, s.B, energyBackCost(rows, gates, g.prec), u.gx, u.net.layers[0].wi, w.energy, s.B, s.T, gates, int(g.prec)))
+		gr.after = append(gr.after, g.launch(&energyBackKernel, s.B, energyBackCost(rows, gates, g.prec), gruEnergyBwdArgs{
+			gx: u.gx, w: u.net.layers[0].wi, de: w.energy, n: s.B, steps: s.T, G: gates, precision: int(g.prec),
+		}))
 	}
 	if ref, ok := w.dout.(scratchRef); ok {
 		gr.give = append(gr.give, ref)
@@ -97,7 +102,9 @@ func (u *unroll) gradsGroup(l int, w wayBack) group {
 		gates scratchRef
 		to    device.Buffer
 	}{{u.gx, g.bi}, {u.ghAll, g.bh}} {
-		gr.once = append(gr.once, u.net.launch(&biasKernel, gates, biasCost(rows, gates), b.gates, b.to, gates, rows, w.add))
+		gr.once = append(gr.once, u.net.launch(&biasKernel, gates, biasCost(rows, gates), gruBiasArgs{
+			g: b.gates, db: b.to, n: gates, rows: rows, add: w.add,
+		}))
 		if u.net.prec != fp32 { // as inputs of the other products they were rounded so anyway
 			gr.once = append(gr.once, u.boundLaunch(op.RoundInPlace(b.gates, rows*gates, u.net.prec.String())))
 		}
@@ -125,14 +132,18 @@ func (u *unroll) addOuter(gr *group, gates scratchRef, x source, wide bool, to d
 	right := any(x.movingArg(4))
 	switch {
 	case g.prec == tf32:
-		gr.once = append(gr.once, g.launch(&roundKernel, n, roundCost(n, tf32), x.arg, u.wide, n, int(tf32), x.at))
+		gr.once = append(gr.once, g.launch(&roundKernel, n, roundCost(n, tf32), gruRoundArgs{
+			in: x.arg, out: u.wide, n: n, precision: int(tf32), inAt: x.at,
+		}))
 		right = u.wide
 	case g.prec.isNarrow():
 		if wide {
 			gr.once = append(gr.once, g.round(x, u.rounded, n))
 			x = source{arg: u.rounded}
 		}
-		gr.once = append(gr.once, g.launch(&widenKernel, n, widenCost(n, g.prec), x.arg, u.wide, n, int(g.prec), x.at))
+		gr.once = append(gr.once, g.launch(&widenKernel, n, widenCost(n, g.prec), gruWidenArgs{
+			in: x.arg, out: u.wide, n: n, precision: int(g.prec), inAt: x.at,
+		}))
 		right = u.wide
 	}
 	u.addSums(gr, op.Outer{Rows: rows, M: s.gates(), K: k, Add: add}, gates, right, to)
@@ -147,7 +158,7 @@ func (u *unroll) addSums(gr *group, o op.Outer, a, b any, to device.Buffer) {
 
 // boundLaunch converts a launch of package op.
 func (u *unroll) boundLaunch(l op.Launch) launch {
-	return u.net.launch(l.Kernel, l.N, l.Cost, l.Args...)
+	return u.net.launch(l.Kernel, l.N, l.Cost, l.Args)
 }
 
 func (u *unroll) gradsMinimum(l int) gpuprof.Cost {

@@ -39,7 +39,6 @@ type vectorCase struct {
 	Hn  tensor `json:"hn"`
 
 	gradients
-	stepCase
 }
 
 // UnmarshalJSON implements json.Unmarshaler: weights may also be among the other fields instead of in an object of
@@ -80,10 +79,8 @@ func (Workload) CheckVectors(ctx context.Context, d device.Device, file []byte, 
 func (c *vectorCase) run(d device.Device) ([]gpuprof.CaseResult, error) {
 	switch c.Kind {
 	case "gru", kindGrad:
-	case kindStep:
-		return c.runStep(d)
 	default:
-		return nil, gpuprof.Errorf(nil, "unknown kind %q", c.Kind).WithFix("use gru, gru_grad or gru_train_step%s", gpuprof.DidYouMean(c.Kind, []string{"gru", kindGrad, kindStep}))
+		return nil, gpuprof.Errorf(nil, "unknown kind %q", c.Kind).WithFix("use gru or gru_grad%s", gpuprof.DidYouMean(c.Kind, []string{"gru", kindGrad}))
 	}
 	s, err := c.checkedShape()
 	if err != nil {
@@ -109,7 +106,7 @@ func (c *vectorCase) run(d device.Device) ([]gpuprof.CaseResult, error) {
 	}
 
 	worst := gpuprof.CaseResult{Precision: "float32", Tolerance: loop.Tolerance32}
-	for _, impl := range []string{implPlain, implFused, implPersistent} {
+	for _, impl := range []string{implPlain, implFused} {
 		out, hn, err := c.runForward(d, s, impl, layers, x, h0)
 		if err != nil {
 			return nil, err

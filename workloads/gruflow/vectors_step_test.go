@@ -1,8 +1,6 @@
 package gruflow
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -16,9 +14,9 @@ import (
 )
 
 // stepCases are the cases of whole training steps among the vectors of torch.
-func stepCases(t *testing.T) (cases []json.RawMessage) {
+func stepCases(t *testing.T) []json.RawMessage {
 	t.Helper()
-	file, err := os.ReadFile("../../testdata/gruflow/vectors.json")
+	file, err := os.ReadFile("../../testdata/gruflow/steps.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,12 +26,7 @@ func stepCases(t *testing.T) (cases []json.RawMessage) {
 	if err := json.Unmarshal(file, &doc); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range doc.Cases {
-		if bytes.Contains(c, []byte(kindStep)) {
-			cases = append(cases, c)
-		}
-	}
-	return cases
+	return doc.Cases
 }
 
 // checked compares one case on a device.
@@ -43,7 +36,7 @@ func checked(t *testing.T, d device.Device, c any) ([]gpuprof.CaseResult, error)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Workload{}.CheckVectors(context.Background(), d, b, "step.json")
+	return checkSteps(d, b)
 }
 
 // A whole step of training is torch's, on the host and on the simulated CUDA device: the loss,

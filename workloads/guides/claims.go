@@ -28,6 +28,10 @@ type Claim struct {
 	// Not is the reason why a row is not measured here at all; Why is the reason in words, for a reason of this claim
 	// alone.
 	Not, Why string
+	// Program names the settings of gpuprof tune -- COMMAND that try the recommendation on the user's own program.
+	// Reversed: they undo it.
+	Program  []string
+	Reversed bool
 	// Notes correct statements of the guide; reports show them next to the figures.
 	Notes []string
 }

@@ -49,7 +49,7 @@ func aetheriaClaims() []Claim {
 	state := set{"grid": "352", "channels": "16", "live": "off"} // of 7.6 MiB
 	often := set{"live": "every:1"}
 	return []Claim{
-		{ID: "ae-cache", Guide: "Aetheria, RxVision", Claim: "empty the cache every 100, 50 or 1 steps", Figure: "recommended", Host: true, GPU: true, AB: trimCadences()},
+		{ID: "ae-cache", Program: []string{"torch.cuda.empty_cache"}, Reversed: true, Guide: "Aetheria, RxVision", Claim: "empty the cache every 100, 50 or 1 steps", Figure: "recommended", Host: true, GPU: true, AB: trimCadences()},
 		{ID: "ae-split", Guide: "RxVision", Claim: "max_split_size_mb 128", Figure: "recommended", Host: true, GPU: true, AB: splitLimits()},
 		{ID: "ae-infer", Guide: "Aetheria", Claim: "inference mode instead of gradients off", Figure: "10-30 %", Speedup: 1.1, Host: true, GPU: true, AB: tapeRecords()},
 		{ID: "ae-keep", Guide: "Aetheria", Claim: "keep tensors under 10 MB (5 MB) on the device", Figure: fewer, Run: Transfers, Host: true, GPU: true,

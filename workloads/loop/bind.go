@@ -25,34 +25,18 @@ type View struct {
 	At  int
 }
 
-// Bind loads kern and writes args to to. They are checked against its signature: a Buffer or View is b, an int or
-// bool is i, a float32 is f. own returns the letter of an argument of the workload's own kind, 0 for other kinds.
-func (b *Binder) Bind(kern *device.Kernel, to *device.Args, own func(i int, arg any) byte, args ...any) device.Func {
-	sig := make([]byte, len(args))
-	for i, arg := range args {
-		switch v := arg.(type) {
-		case device.Buffer:
-			to.SetBuf(i, v)
-			sig[i] = 'b'
-		case View:
-			to.SetBuf(i, v.Buf)
-			to.Bits[i] += 4 * uint64(v.At)
-			sig[i] = 'b'
-		case int:
-			to.SetInt(i, v)
-			sig[i] = 'i'
-		case bool:
-			if v {
-				to.SetInt(i, 1)
-			}
-			sig[i] = 'i'
-		case float32:
-			to.SetF32(i, v)
-			sig[i] = 'f'
-		default:
-			if sig[i] = own(i, arg); sig[i] == 0 {
-				sig[i] = '?'
-			}
+// Bind loads kern and writes args, the struct that the kernel was made with (device.Typed), to to. A Ref is a Buffer or
+// a View, a Num an int or a bool, a Real a float32. own is asked first: it returns the letter of an argument that it
+// takes over, and 0 for others.
+func (b *Binder) Bind(kern *device.Kernel, to *device.Args, own func(i int, arg any) byte, args any) device.Func {
+	list, err := kern.List(args)
+	if err != nil && b.Err == nil {
+		b.Err = err
+	}
+	sig := make([]byte, len(list))
+	for i, arg := range list {
+		if sig[i] = own(i, arg); sig[i] == 0 {
+			sig[i] = setArg(to, i, arg)
 		}
 	}
 	fn := b.load(kern)
@@ -60,6 +44,31 @@ func (b *Binder) Bind(kern *device.Kernel, to *device.Args, own func(i int, arg 
 		b.Err = gpuprof.Errorf(gpuprof.ErrDevice, "binding kernel %s: its signature is %q but the arguments are %q", kern.Name, kern.Sig, sig).WithFix("report it as a defect of the workload")
 	}
 	return fn
+}
+
+// setArg sets argument i and returns its letter.
+func setArg(to *device.Args, i int, arg any) byte {
+	switch v := arg.(type) {
+	case device.Buffer:
+		to.SetBuf(i, v)
+		return 'b'
+	case View:
+		to.SetBufAt(i, v.Buf, 4*int64(v.At))
+		return 'b'
+	case int:
+		to.SetInt(i, v)
+		return 'i'
+	case bool:
+		to.SetInt(i, 0)
+		if v {
+			to.SetInt(i, 1)
+		}
+		return 'i'
+	case float32:
+		to.SetF32(i, v)
+		return 'f'
+	}
+	return '?'
 }
 
 func (b *Binder) load(kern *device.Kernel) device.Func {

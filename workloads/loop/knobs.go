@@ -119,8 +119,8 @@ func AsyncKnob(doc string) workloads.Knob {
 	return k
 }
 
-// PinnedKnob is pinned, the memory that copies go through: on, off, and in a workload that has it batch, pinned anew
-// each time.
+// PinnedKnob is the knob pinned, the host memory of copies: pageable (off), pinned (on), or, in workloads with batch,
+// pinned again for each batch.
 func PinnedKnob(doc string, values ...string) workloads.Knob {
 	k := workloads.Choice("pinned", doc, values...)
 	k.Acts = copyStages()

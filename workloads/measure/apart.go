@@ -92,11 +92,11 @@ func (r *runner) decideApart() {
 	if kept, ok := stats.KeepApart(r.run); ok {
 		*r.run = *kept
 		r.apart = true
-		r.apartWarning(fmt.Sprintf("%s, and the limit is %.1f %%", cost, 100*limit))
+		r.warnApart(fmt.Sprintf("%s, and the limit is %.1f %%", cost, 100*limit))
 	}
 }
 
-func (r *runner) apartWarning(cost string) {
+func (r *runner) warnApart(cost string) {
 	r.warn("stages-apart", cost+", so the step was timed without them and stages were timed in a separate pass",
 		"make the step longer (a larger batch) to time both at once")
 }

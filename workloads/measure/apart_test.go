@@ -98,8 +98,7 @@ func TestDearProbeIsNotInTheStep(t *testing.T) {
 	}
 }
 
-// ofTheStep: ten things a step, and every block's rate lies between those of the
-// fastest and the slowest step.
+// ofTheStep: ten values per step, and every block's rate is between the rates of the fastest and the slowest step.
 func ofTheStep(t *testing.T, r *gpuprof.Run) {
 	t.Helper()
 	steps := slices.Concat(r.Step.Runs...)

@@ -30,7 +30,7 @@ func TestAnotherOf(t *testing.T) {
 	if a := anotherOf(more, noteOf("p", "now", 50, 1)); a == nil || a.Share != want {
 		t.Errorf("%+v, want %v", a, want)
 	}
-	// Too few of this program: those of others, each beside its own.
+	// With too few notes of this program, the notes of other programs count, each relative to its own.
 	var others []processNote
 	for i, program := range []string{"a", "b", "c", "d"} {
 		v := math.Pow(10, float64(i))

@@ -47,7 +47,7 @@ func TestKnobsNameTheirStages(t *testing.T) {
 		w    workloads.Workload
 		with []string // what a pass does in some settings only
 	}{
-		{e3nn.New(), []string{"", "impl=unfused,recompute=all", "impl=csr+mlp"}},
+		{e3nn.New(), []string{"", "impl=unfused,recompute=all"}},
 		{gruflow.New(), []string{"", "impl=fused,checkpoint=2", "impl=fused,tape=saved,windows_kept=2"}},
 	} {
 		changed := make(map[string]bool)

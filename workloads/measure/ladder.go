@@ -104,7 +104,7 @@ func (r *runner) judgeRungs(list []rung, times map[string][]float64) {
 		case !out.Apart:
 		case g.probe == probeStages:
 			r.apart = true
-			r.apartWarning("stage events may " + cost)
+			r.warnApart("stage events may " + cost)
 		case g.probe == probeTelemetry:
 			r.quiet = true
 			r.warn("telemetry-apart", "telemetry may "+cost+", so it was paused while blocks were timed", "only readings inside those blocks are lost; cumulative counters cover them")

@@ -23,7 +23,7 @@ func Merge(runs []*gpuprof.Run) (*gpuprof.Run, error) {
 	if len(runs) == 1 {
 		return runs[0], nil
 	}
-	runs = withoutWarmUp(runs)
+	runs = dropWarmUp(runs)
 	out := *runs[0]
 	for _, r := range runs[1:] {
 		if r.Workload != out.Workload || r.Preset != out.Preset || !maps.Equal(r.Knobs, out.Knobs) {
@@ -80,9 +80,9 @@ func leastFloor(served []*loadtest.Requests) (least float64) {
 	return least
 }
 
-// withoutWarmUp removes the steps of processes that ended in their warm-up, unless all of them did: they are no
+// dropWarmUp removes the steps of processes that ended in their warm-up, unless all of them did: they are no
 // samples, and merged with samples they could not be distinguished.
-func withoutWarmUp(runs []*gpuprof.Run) []*gpuprof.Run {
+func dropWarmUp(runs []*gpuprof.Run) []*gpuprof.Run {
 	if !slices.ContainsFunc(runs, func(r *gpuprof.Run) bool { return r.Step.N() > 0 && !warmedOnly(r) }) {
 		return runs
 	}

@@ -35,7 +35,7 @@ func takeTurns(n int, each time.Duration, between func()) (next func(Turn) (time
 	}, got
 }
 
-// atWork is how many goroutines beside this one run or could run.
+// atWork returns the number of other goroutines that run or could run.
 func atWork() int {
 	buf := make([]byte, 1<<20)
 	buf = buf[:runtime.Stack(buf, true)]
@@ -59,8 +59,8 @@ func idle(t *testing.T) {
 	}
 }
 
-// Turns on every workload and both devices: the samples are those that the turns
-// say, they add up, counters are those of a run, and between turns all is idle.
+// Turns on every workload and both devices: the samples are the samples of the turns, they add up, counters equal a
+// run's, and the device is idle between turns.
 func TestTurns(t *testing.T) {
 	for _, w := range workloadsByName() {
 		for _, kind := range []string{"host", "cuda"} {
@@ -134,8 +134,8 @@ func (s *aheadSession) Pause() (int, error) {
 	return 7, nil
 }
 
-// What works ahead of its caller is paused before each turn, and is as far ahead
-// as it may be when the turn's samples begin.
+// A session that works ahead of its caller is paused before each turn, and is fully ahead when the turn's samples
+// begin.
 func TestTurnsOfWhatWorksAhead(t *testing.T) {
 	w := ahead{fake{spin: 100 * time.Microsecond}, new(aheadSession)}
 	p := w.plan()

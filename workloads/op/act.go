@@ -109,19 +109,3 @@ func activationSlope(id int, v float64) float64 {
 	}
 	return 1
 }
-
-// activationCurvature returns the activation's second derivative at v, in float64; for abs it is 0.
-func activationCurvature(id int, v float64) float64 {
-	switch id {
-	case actSilu:
-		q := 1 / (1 + math.Exp(-v))
-		return q * (1 - q) * (2 + v*(1-2*q))
-	case actSigmoid:
-		q := 1 / (1 + math.Exp(-v))
-		return q * (1 - q) * (1 - 2*q)
-	case actTanh:
-		t := math.Tanh(v)
-		return -2 * t * (1 - t*t)
-	}
-	return 0
-}

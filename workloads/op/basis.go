@@ -26,8 +26,8 @@ type Basis struct {
 	Envelope bool
 }
 
-// basisKernel: vec, b, n, N, kind, envelope, cutoff. One item is one edge.
-var basisKernel = device.Kernel{Name: "basis", Sig: "bbiiiif", Host: basisHost, Grain: 64, PTX: basisPTX, Threads: 128, PerBlock: 128}
+// basisKernel: one item is one edge.
+var basisKernel = device.Typed[basisArgs](device.Kernel{Name: "basis", Host: basisHost, Grain: 64, PTX: basisPTX, Threads: 128, PerBlock: 128})
 
 const (
 	basisGaussian = iota
@@ -76,7 +76,10 @@ func (s Basis) Bind(dev device.Device, vec, b device.Buffer, edgeCap int) (*Boun
 	}
 	// double on either device
 	k.b.minimum = rate{perEdge: moveCost(s.edgeFlops(), 3, s.N).In("fp64", int64(s.edgeFlops()))}
-	k.addLaunch(&basisKernel, items{perEdge: 1}, k.b.minimum, vec, b, itemCount{}, s.N, kind, envelope, float32(s.Cutoff))
+	k.addLaunch(&basisKernel, items{perEdge: 1}, k.b.minimum, basisArgs{
+		vec: vec, b: b, count: itemCount{}, functions: s.N, kind: kind, envelope: envelope,
+		cutoff: float32(s.Cutoff),
+	})
 	return k.finishBinding()
 }
 

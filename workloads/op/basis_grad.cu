@@ -2,9 +2,8 @@
 
 // In double between the float input and output, as on the host.
 
-// basis_walk is the sum of every function's derivative at r times back; with out it writes each times along there
-// instead. u and du are the envelope and its slope by r.
-GP_FN double basis_walk(double r, const float *back, float *out, double along, int functions, int kind, int envelope, float cutoff) {
+// basis_walk is the sum of every function's derivative at r times back. u and du are the envelope and its slope by r.
+GP_FN double basis_walk(double r, const float *back, int functions, int kind, int envelope, float cutoff) {
   const double pi = 3.14159265358979323846;
   double c = cutoff, u = 1, du = 0, sum = 0;
   if (envelope) {
@@ -14,19 +13,14 @@ GP_FN double basis_walk(double r, const float *back, float *out, double along, i
   }
   if (kind == 0) {
     double delta = c / (double)(functions - 1);
-    along /= 1.12;
     for (int i = 0; i < functions; i++) {
       double t = r / delta - (double)i, d = gp_exp(-t * t) * (du - 2 * t / delta * u);
-      if (out)
-        out[i] = (float)(along * d);
-      else
-        sum += (double)back[i] * d;
+      sum += (double)back[i] * d;
     }
     return sum / 1.12;
   }
   // sin and cos of n t as in basis.cu. Near 0 the difference of b' loses digits and its series takes over.
   double t = pi * r / c, cosine = gp_cos(t), s = gp_sin(t), s_before = 0, k = cosine, k_before = 1, root = gp_sqrt(2 / c);
-  along *= root;
   for (int i = 0; i < functions; i++) {
     double wave = (double)(i + 1) * pi / c, kr = wave * r;
     double b = wave, slope = -wave * wave * kr / 3 * (1 - kr * kr / 10);
@@ -35,10 +29,7 @@ GP_FN double basis_walk(double r, const float *back, float *out, double along, i
       slope = (wave * k - b) / r;
     }
     double d = slope * u + b * du;
-    if (out)
-      out[i] = (float)(along * d);
-    else
-      sum += (double)back[i] * d;
+    sum += (double)back[i] * d;
     double next = 2 * cosine * s - s_before;
     s_before = s;
     s = next;
@@ -56,22 +47,6 @@ extern "C" __global__ void basis_grad(const float *__restrict__ vec, const float
   if (e >= n) return;
   const float *v = op_row(vec, e, 3);
   double x = v[0], y = v[1], z = v[2];
-  g[e] = (float)basis_walk(gp_sqrt(x * x + y * y + z * z), op_row(db, e, functions), nullptr, 0, functions, kind, envelope, cutoff);
+  g[e] = (float)basis_walk(gp_sqrt(x * x + y * y + z * z), op_row(db, e, functions), functions, kind, envelope, cutoff);
 }
 GPUPROF_KERNEL(basis_grad)
-
-// One item is one edge. The zero vector has no direction.
-extern "C" __global__ void basis_tangent(const float *__restrict__ vec, const float *__restrict__ u, float *__restrict__ out, int count,
-                                         int functions, int kind, int envelope, float cutoff, int n) {
-  int e = gp_thread();
-  if (e >= n) return;
-  const float *v = op_row(vec, e, 3), *w = op_row(u, e, 3);
-  float *to = op_row(out, e, functions);
-  double x = v[0], y = v[1], z = v[2], r = gp_sqrt(x * x + y * y + z * z);
-  if (r == 0) {
-    for (int i = 0; i < functions; i++) to[i] = 0;
-    return;
-  }
-  basis_walk(r, nullptr, to, (x * w[0] + y * w[1] + z * w[2]) / r, functions, kind, envelope, cutoff);
-}
-GPUPROF_KERNEL(basis_tangent)

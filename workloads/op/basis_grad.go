@@ -16,8 +16,8 @@ var basisGradPTX string
 // with (b u)' = b' u + b u' under an envelope; see RefBasisGrad for the formulas.
 type BasisGrad struct{ Basis Basis }
 
-// basisGradKernel: vec, db, g, n, N, kind, envelope, cutoff. One item is one edge.
-var basisGradKernel = device.Kernel{Name: "basis_grad", Sig: "bbbiiiif", Host: basisGradHost, Grain: 64, PTX: basisGradPTX, Threads: 128, PerBlock: 128}
+// basisGradKernel: one item is one edge.
+var basisGradKernel = device.Typed[basisGradArgs](device.Kernel{Name: "basis_grad", Host: basisGradHost, Grain: 64, PTX: basisGradPTX, Threads: 128, PerBlock: 128})
 
 // Bind binds the operation for up to edgeCap edges.
 func (g BasisGrad) Bind(dev device.Device, vec, db, slope device.Buffer, edgeCap int) (*Bound, error) {
@@ -36,7 +36,10 @@ func (g BasisGrad) Bind(dev device.Device, vec, db, slope device.Buffer, edgeCap
 	}
 	flops := s.gradFlops()
 	k.b.minimum = rate{perEdge: moveCost(flops, 3+s.N, 1).In("fp64", int64(flops))} // double on either device
-	k.addLaunch(&basisGradKernel, items{perEdge: 1}, k.b.minimum, vec, db, slope, itemCount{}, s.N, kind, envelope, float32(s.Cutoff))
+	k.addLaunch(&basisGradKernel, items{perEdge: 1}, k.b.minimum, basisGradArgs{
+		vec: vec, db: db, g: slope, count: itemCount{}, functions: s.N, kind: kind, envelope: envelope,
+		cutoff: float32(s.Cutoff),
+	})
 	return k.finishBinding()
 }
 

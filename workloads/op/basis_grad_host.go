@@ -7,12 +7,13 @@ import (
 )
 
 // basisGradHost computes in float64 between the float32 input and output, as basisHost does.
-func basisGradHost(a *device.Args, lo, hi int) {
-	n, kind, envelope, cutoff := a.Int(4), a.Int(5), a.Int(6) != 0, float64(a.F32(7))
-	vec, db, g := a.Floats(0), a.Floats(1), a.Floats(2)
+func basisGradHost(args *device.Args, lo, hi int) {
+	a := device.View[basisGradView](args)
+	n, kind, envelope, cutoff := a.functions.Int(), a.kind.Int(), a.envelope.Int() != 0, float64(a.cutoff.F32())
+	vec, db, g := a.vec.Floats(), a.db.Floats(), a.g.Floats()
 	for e := lo; e < hi; e++ {
 		s := slopesOf(vec[3*e:3*e+3], kind, envelope, cutoff)
-		g[e] = float32(s.sumSlopes(n, db[e*n:(e+1)*n], nil, 0))
+		g[e] = float32(s.sumSlopes(n, db[e*n:(e+1)*n]))
 	}
 }
 
@@ -32,33 +33,26 @@ func slopesOf(v []float32, kind int, envelope bool, cutoff float64) slopes {
 	return s
 }
 
-// sumSlopes returns the sum of all n derivatives times db; if out is not nil it writes each derivative times k to out
-// instead.
-func (s slopes) sumSlopes(n int, db, out []float32, k float64) float64 {
+// sumSlopes returns the sum of all n derivatives times db.
+func (s slopes) sumSlopes(n int, db []float32) float64 {
 	if s.kind == basisGaussian {
-		return s.sumGaussian(n, db, out, k/1.12) / 1.12
+		return s.sumGaussian(n, db) / 1.12
 	}
-	root := math.Sqrt(2 / s.c)
-	return s.sumBessel(n, db, out, k*root) * root
+	return s.sumBessel(n, db) * math.Sqrt(2/s.c)
 }
 
-func (s slopes) sumGaussian(n int, db, out []float32, k float64) float64 {
+func (s slopes) sumGaussian(n int, db []float32) float64 {
 	sum, delta := 0.0, s.c/float64(n-1)
 	for i := range n {
 		t := s.r/delta - float64(i)
-		d := math.Exp(-t*t) * (s.slope - 2*t/delta*s.u)
-		if out != nil {
-			out[i] = float32(k * d)
-			continue
-		}
-		sum += float64(db[i]) * d
+		sum += float64(db[i]) * (math.Exp(-t*t) * (s.slope - 2*t/delta*s.u))
 	}
 	return sum
 }
 
 // sumBessel computes sin and cos of n t by the recurrence of besselRow. With k = n pi/c the difference k cos kr/r -
 // sin kr/r^2 loses digits near 0, where its series is -k^3 r/3 + k^5 r^3/30.
-func (s slopes) sumBessel(n int, db, out []float32, factor float64) float64 {
+func (s slopes) sumBessel(n int, db []float32) float64 {
 	t := math.Pi * s.r / s.c
 	sin, cos := math.Sincos(t)
 	now, before, k, kBefore := sin, 0.0, cos, 1.0
@@ -70,12 +64,7 @@ func (s slopes) sumBessel(n int, db, out []float32, factor float64) float64 {
 		if kr > 1e-3 {
 			b, d = now/s.r, (wave*k-now/s.r)/s.r
 		}
-		d = d*s.u + b*s.slope
-		if out != nil {
-			out[i] = float32(factor * d)
-		} else {
-			sum += float64(db[i]) * d
-		}
+		sum += float64(db[i]) * (d*s.u + b*s.slope)
 		now, before = 2*cos*now-before, now
 		k, kBefore = 2*cos*k-kBefore, k
 	}

@@ -8,9 +8,10 @@ import (
 
 // basisHost computes in float64 between the float32 input and output: otherwise the sine recurrence would lose
 // digits. float64 costs as much as a few exponentials per edge.
-func basisHost(a *device.Args, lo, hi int) {
-	n, kind, envelope, cutoff := a.Int(3), a.Int(4), a.Int(5) != 0, float64(a.F32(6))
-	vec, b := a.Floats(0), a.Floats(1)
+func basisHost(args *device.Args, lo, hi int) {
+	a := device.View[basisView](args)
+	n, kind, envelope, cutoff := a.functions.Int(), a.kind.Int(), a.envelope.Int() != 0, float64(a.cutoff.F32())
+	vec, b := a.vec.Floats(), a.b.Floats()
 	for e := lo; e < hi; e++ {
 		basisOne(b[e*n:(e+1)*n], vec[3*e:3*e+3], kind, envelope, cutoff)
 	}

@@ -129,10 +129,15 @@ type (
 	edgeCount struct{}
 )
 
-// addLaunch appends a launch of kern. The arguments are checked against kern.Sig: Buffer is b, int (or itemCount,
-// edgeCount) is i, float32 is f.
-func (k *binder) addLaunch(kern *device.Kernel, it items, cost rate, args ...any) {
+// addLaunch appends a launch of kern. In args a Ref is a Buffer, a Num an int, itemCount or edgeCount, and a Real a
+// float32.
+func (k *binder) addLaunch(kern *device.Kernel, it items, cost rate, args any) {
 	if k.err != nil {
+		return
+	}
+	list, err := kern.List(args)
+	if err != nil {
+		k.err = fmt.Errorf("binding %s: %w", k.b.name, err)
 		return
 	}
 	fn, err := k.dev.Load(kern)
@@ -141,15 +146,15 @@ func (k *binder) addLaunch(kern *device.Kernel, it items, cost rate, args ...any
 		return
 	}
 	l := launch{fn: fn, kernel: kern.Name, items: it, nArg: -1, edgeArg: -1, cost: cost}
-	sig := make([]byte, len(args))
-	for i, arg := range args {
+	sig := make([]byte, len(list))
+	for i, arg := range list {
 		switch v := arg.(type) {
 		case device.Buffer:
 			l.args.SetBuf(i, v)
 			sig[i] = 'b'
 		case int:
 			if v > math.MaxInt32 || v < math.MinInt32 {
-				k.failUsage("use a smaller batch", "argument %d of kernel %s, %d, does not fit 32 bits", i, kern.Name, v)
+				k.failUsage("use a smaller batch", "argument %s of kernel %s, %d, does not fit 32 bits", kern.ParamName(i), kern.Name, v)
 				return
 			}
 			l.args.SetInt(i, v)

@@ -18,7 +18,7 @@ func (t TensorProduct) Candidates(dev device.Device) []TensorProduct {
 			c := t
 			c.General = true
 			all = append(all, c)
-		} else if !t.usesTensorCores() { // there a block is as large as its shared memory allows
+		} else {
 			threads = []int{64, 96, 128, 192, 256}
 		}
 	}

@@ -155,7 +155,9 @@ func TestCUDAGeneratedGradientRows(t *testing.T) {
 		want []float64
 	}{{"dx", c.dx, dx}, {"dy", c.dy, dy}, {"dw", c.dw, dw}} {
 		for j := range sum.want {
-			sum.want[j] += float64(c.before[i][j])
+			if i < 2 { // dw is overwritten
+				sum.want[j] += float64(c.before[i][j])
+			}
 		}
 		near(t, "added "+sum.what, l.read(sum.got, len(sum.want)), sum.want, 1e-5)
 	}
@@ -221,7 +223,7 @@ func TestCUDAGeneratedGradientIsBitIdentical(t *testing.T) {
 			gradient := l.gradient(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{0, 20, 1}, 9), false)
 			gradient.launches(t, c.kernel, "tp_grad_dy", c.xKernel, "tp_grad_sum")
 			var first []float64
-			for run := range 100 {
+			for run := range repeats(t) {
 				if run > 0 && !cudatest.Installed(t) {
 					sim.Set(t, sim.Library(t), fmt.Sprintf("order=shuffle:%d", run))
 				}

@@ -14,7 +14,7 @@ type gpuConvolution struct {
 	g                *gpu
 	tp               TensorProduct
 	gr               graph
-	x, y, w, h, w2   []float32
+	x, y, w          []float32
 	b                TPBuffers
 	product, scatter *Bound
 }
@@ -23,14 +23,7 @@ func (g *gpu) convolution(tp TensorProduct, gr graph) *gpuConvolution {
 	g.t.Helper()
 	e, rows, numel := len(gr.src), len(gr.rowPtr)-1, tp.TP.WeightNumel()
 	c := &gpuConvolution{g: g, tp: tp, gr: gr, x: g.random(gr.nodes * tp.TP.In1.Dim()), y: g.random(e * tp.TP.In2.Dim()), w: g.random(e * numel)}
-	c.b = TPBuffers{X: g.floats(c.x), Y: g.floats(c.y), Src: g.ints(gr.src), Dst: g.ints(gr.dst), RowPtr: g.ints(gr.rowPtr), Out: g.poisoned(rows * tp.TP.Out.Dim())}
-	if tp.Impl == ImplCSRMLP {
-		c.h, c.w2 = g.random(e*tp.Hidden), g.random(tp.Hidden*numel)
-		c.b.H, c.b.W2 = g.floats(c.h), g.floats(inColumns(tp, c.w2))
-		c.w = mixed(tp, c.h, c.w2, e)
-	} else {
-		c.b.W = g.floats(inColumns(tp, c.w))
-	}
+	c.b = TPBuffers{X: g.floats(c.x), Y: g.floats(c.y), W: g.floats(inColumns(tp, c.w)), Src: g.ints(gr.src), Dst: g.ints(gr.dst), RowPtr: g.ints(gr.rowPtr), Out: g.poisoned(rows * tp.TP.Out.Dim())}
 	p, s, err := tp.Bind(g.dev, c.b, gr.nodes, rows, e)
 	c.product = g.must(p, err)
 	if s != nil {
@@ -53,22 +46,6 @@ func inColumns(tp TensorProduct, w []float32) []float32 {
 		}
 	}
 	return out
-}
-
-// mixed is the weights that a hidden layer gives.
-func mixed(tp TensorProduct, h, w2 []float32, edges int) []float32 {
-	numel := tp.TP.WeightNumel()
-	w := make([]float32, edges*numel)
-	for e := range edges {
-		for j := range numel {
-			sum := 0.0
-			for k := range tp.Hidden {
-				sum += float64(h[e*tp.Hidden+k]) * float64(w2[k*numel+j])
-			}
-			w[e*numel+j] = float32(float64(tp.wScale()) * sum)
-		}
-	}
-	return w
 }
 
 func (c *gpuConvolution) result(edges int) []float64 {
@@ -120,10 +97,10 @@ func TestCUDAPresetShapes(t *testing.T) {
 		"mace-large": {"128x0e+128x1o+128x2e", "0e+1o+2e+3o", "128x0e+128x1o+128x2e+128x3o"},
 		"deepaw":     {"100x0o+100x0e+33x1o+33x1e+20x2o+20x2e+14x3o+14x3e+11x4o+11x4e", "0e+1o+2e+3o+4e", "100x0e+33x1o+33x1e+20x2o+14x3o+11x4o+11x4e"},
 	} {
-		for _, impl := range []string{ImplFused, ImplCSR, ImplCSRMLP} {
+		for _, impl := range []string{ImplFused, ImplCSR} {
 			t.Run(name+"/"+impl, func(t *testing.T) {
 				g := newGPU(t)
-				c := g.convolution(TensorProduct{TP: uvu(t, irs[0], irs[1], irs[2]), Impl: impl, Layout: IrMul, Hidden: 20}, (&rig{t: t, rnd: g.rnd}).graph([]int{2, 0, 9}, 4))
+				c := g.convolution(TensorProduct{TP: uvu(t, irs[0], irs[1], irs[2]), Impl: impl, Layout: IrMul}, (&rig{t: t, rnd: g.rnd}).graph([]int{2, 0, 9}, 4))
 				t.Logf("relative error %.2g", near(t, impl, c.result(11), c.reference(11), 1e-5))
 			})
 		}
@@ -133,12 +110,12 @@ func TestCUDAPresetShapes(t *testing.T) {
 func TestCUDATensorProduct(t *testing.T) {
 	degrees := []int{0, 0, 3, 17, 1, 0, 9, 2, 0}
 	for name, tp := range cudaProducts(t) {
-		for _, impl := range []string{ImplUnfused, ImplFused, ImplCSR, ImplCSRMLP} {
+		for _, impl := range []string{ImplUnfused, ImplFused, ImplCSR} {
 			t.Run(name+"/"+impl, func(t *testing.T) {
 				g := newGPU(t)
 				for i, layout := range []Layout{MulIr, IrMul} {
 					c := g.convolution(TensorProduct{TP: tp, Impl: impl, Layout: layout, Scale: float32(1 / math.Sqrt(20)),
-						Segment: 4 + 60*i, Threads: []int{0, 64}[i], Hidden: 7, WScale: 0.4}, (&rig{t: t, rnd: g.rnd}).graph(degrees, 6))
+						Segment: 4 + 60*i, Threads: []int{0, 64}[i]}, (&rig{t: t, rnd: g.rnd}).graph(degrees, 6))
 					for _, edges := range []int{len(c.gr.src), 11, 1, 0} {
 						e := near(t, fmt.Sprintf("%s %d edges", layout, edges), c.result(edges), c.reference(edges), 1e-5)
 						t.Logf("%s %d edges: relative error %.2g", layout, edges, e)
@@ -153,14 +130,13 @@ func TestCUDATensorProduct(t *testing.T) {
 func TestCUDASegments(t *testing.T) {
 	tp := uvu(t, "2x0e+1x1o", "0e+1o", "0e+1o")
 	g := newGPU(t)
-	for trial := range 30 {
+	for range 30 {
 		degrees := make([]int, 1+g.rnd.IntN(12))
 		for i := range degrees {
 			degrees[i] = max(g.rnd.IntN(40)-15, 0)
 		}
-		impl := []string{ImplCSR, ImplCSRMLP}[trial%2]
-		c := g.convolution(TensorProduct{TP: tp, Impl: impl, Layout: IrMul, Segment: 1 + g.rnd.IntN(9), Hidden: 3, Threads: 32}, (&rig{t: t, rnd: g.rnd}).graph(degrees, 4))
-		near(t, fmt.Sprintf("%s degrees %v segment %d", impl, degrees, c.tp.Segment), c.result(len(c.gr.src)), c.reference(len(c.gr.src)), 1e-5)
+		c := g.convolution(TensorProduct{TP: tp, Impl: ImplCSR, Layout: IrMul, Segment: 1 + g.rnd.IntN(9), Threads: 32}, (&rig{t: t, rnd: g.rnd}).graph(degrees, 4))
+		near(t, fmt.Sprintf("degrees %v segment %d", degrees, c.tp.Segment), c.result(len(c.gr.src)), c.reference(len(c.gr.src)), 1e-5)
 	}
 }
 
@@ -169,14 +145,12 @@ func TestCUDACSRIsBitIdentical(t *testing.T) {
 	degrees := make([]int, 40)
 	degrees[7], degrees[8], degrees[9], degrees[30], degrees[38] = 500, 64, 65, 127, 70
 	g := newGPU(t)
-	for _, impl := range []string{ImplCSR, ImplCSRMLP} {
-		c := g.convolution(TensorProduct{TP: tp, Impl: impl, Layout: IrMul, Scale: 0.25, Segment: 64, Hidden: 5}, (&rig{t: t, rnd: g.rnd}).graph(degrees, 50))
-		first := c.result(len(c.gr.src))
-		near(t, impl, first, c.reference(len(c.gr.src)), 1e-5)
-		for range 99 {
-			if !slices.Equal(c.result(len(c.gr.src)), first) {
-				t.Fatalf("%s: two runs differ", impl)
-			}
+	c := g.convolution(TensorProduct{TP: tp, Impl: ImplCSR, Layout: IrMul, Scale: 0.25, Segment: 64}, (&rig{t: t, rnd: g.rnd}).graph(degrees, 50))
+	first := c.result(len(c.gr.src))
+	near(t, "csr", first, c.reference(len(c.gr.src)), 1e-5)
+	for range 99 {
+		if !slices.Equal(c.result(len(c.gr.src)), first) {
+			t.Fatal("two runs differ")
 		}
 	}
 }

@@ -25,6 +25,15 @@ type gpu struct {
 	rnd *rand.Rand
 }
 
+// repeats is how often a kernel must give the same bits: a hundred times on a GPU and by night, by day twenty times on
+// the simulator.
+func repeats(t testing.TB) int {
+	if nightly || cudatest.Installed(t) {
+		return 100
+	}
+	return 20
+}
+
 func newGPU(t testing.TB) *gpu {
 	t.Helper()
 	lib, simulated := cudatest.Driver(t, "") // with its cuBLAS
@@ -365,9 +374,8 @@ func TestCUDARefusals(t *testing.T) {
 	g := newGPU(t)
 	tp := TensorProduct{TP: uvu(t, "2x0e", "0e", "0e"), Impl: ImplCSR, Layout: IrMul}
 	for want, change := range map[string]func(*TensorProduct){
-		"use a multiple of 32": func(t *TensorProduct) { t.Threads = 33 },
-		"hidden layer of 1 to": func(t *TensorProduct) { t.Impl = ImplCSRMLP },
-		"use impl=csr":         func(t *TensorProduct) { t.Impl, t.Hidden = ImplCSRMLP, 5000 },
+		"use a multiple of 32":      func(t *TensorProduct) { t.Threads = 33 },
+		"use unfused, fused or csr": func(t *TensorProduct) { t.Impl = "csr+mlp" },
 	} {
 		bad := tp
 		change(&bad)

@@ -1,4 +1,4 @@
-// The derivatives of the activations, for the way back and for that of forces.
+// The derivatives of the activations, for the backward pass.
 #pragma once
 #include "op.cuh"
 
@@ -19,21 +19,4 @@ GP_FN float op_derive(int act, float v) {
     return v > 0 ? 1.0f : v < 0 ? -1.0f : 0.0f;
   }
   return 1.0f;
-}
-
-// op_curve is the derivative of op_derive.
-GP_FN float op_curve(int act, float v) {
-  float q;
-  switch (act) {
-  case OP_SILU:
-    q = gp_sigmoid(v);
-    return q * (1.0f - q) * (2.0f + v * (1.0f - 2.0f * q));
-  case OP_SIGMOID:
-    q = gp_sigmoid(v);
-    return q * (1.0f - q) * (1.0f - 2.0f * q);
-  case OP_TANH:
-    q = gp_tanh(v);
-    return -2.0f * q * (1.0f - q * q);
-  }
-  return 0.0f;
 }

@@ -14,8 +14,8 @@ var fillPTX string
 // poison outputs before a check.
 type Fill struct{ Value float32 }
 
-// fillKernel: out, n, value. One item is one element.
-var fillKernel = device.Kernel{Name: "fill", Sig: "bif", Host: fillHost, Grain: 1 << 14, PTX: fillPTX, Threads: 256, PerBlock: 1024}
+// fillKernel: one item is one element.
+var fillKernel = device.Typed[fillArgs](device.Kernel{Name: "fill", Host: fillHost, Grain: 1 << 14, PTX: fillPTX, Threads: 256, PerBlock: 1024})
 
 // Bind fills out[:fixed + edges*perEdge].
 func (f Fill) Bind(dev device.Device, out device.Buffer, fixed, perEdge, edgeCap int) (*Bound, error) {
@@ -31,7 +31,9 @@ func (f Fill) Bind(dev device.Device, out device.Buffer, fixed, perEdge, edgeCap
 
 // Launch fills n values of out, for a workload that binds its own launches.
 func (f Fill) Launch(out any, n int) Launch {
-	return Launch{Kernel: &fillKernel, N: n, Cost: moveCost(0, 0, n), Args: []any{out, n, f.Value}}
+	return Launch{Kernel: &fillKernel, N: n, Cost: moveCost(0, 0, n), Args: fillArgs{
+		out: out, count: n, value: f.Value,
+	}}
 }
 
 // Poison fills buffers with NaN, one after the other, so that a check finds values that a stage did not write.
@@ -56,5 +58,7 @@ func Poison(dev device.Device, on device.Stream, bufs ...device.Buffer) error {
 
 func (k *binder) addFill(out device.Buffer, fixed, perEdge int, value float32) {
 	k.addLaunch(&fillKernel, items{fixed: fixed, perEdge: perEdge},
-		rate{fixed: moveCost(0, 0, fixed), perEdge: moveCost(0, 0, perEdge)}, out, itemCount{}, value)
+		rate{fixed: moveCost(0, 0, fixed), perEdge: moveCost(0, 0, perEdge)}, fillArgs{
+			out: out, count: itemCount{}, value: value,
+		})
 }

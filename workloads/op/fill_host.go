@@ -4,8 +4,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-func fillHost(a *device.Args, lo, hi int) {
-	out, v := a.Floats(0)[lo:hi], a.F32(2)
+func fillHost(args *device.Args, lo, hi int) {
+	a := device.View[fillView](args)
+	out, v := a.out.Floats()[lo:hi], a.value.F32()
 	for i := range out {
 		out[i] = v
 	}

@@ -30,7 +30,7 @@ type Gate struct {
 // one activation, eight integers: offset in x, in out, copies, components (0 for scalars), offset of the gates,
 // activation, stride of copies, stride of components. On CUDA every column of out has four integers instead (see
 // gateRuns.columnTable). One item is one row.
-var gateKernel = device.Kernel{Name: "gate", Sig: "bbbbbiiii", Host: gateHost, Grain: 16, PTX: gatePTX, Threads: 256, PerBlock: 1}
+var gateKernel = device.Typed[gateArgs](device.Kernel{Name: "gate", Host: gateHost, Grain: 16, PTX: gatePTX, Threads: 256, PerBlock: 1})
 
 const (
 	runInts    = 8
@@ -196,7 +196,10 @@ func (g Gate) Bind(dev device.Device, x, out device.Buffer, rows int) (*Bound, e
 	table, constants := k.uploadInts(runs.table), k.uploadFloats(runs.constants)
 	k.b.minimum = rate{fixed: moveCost(rows*runs.flops, rows*g.InDim(), rows*g.OutDim())}
 	columns := k.uploadInts(runs.columnTable(g.OutDim()))
-	k.addLaunch(&gateKernel, items{fixed: rows}, k.b.minimum, x, out, table, constants, columns, itemCount{}, g.InDim(), g.OutDim(), len(runs.constants))
+	k.addLaunch(&gateKernel, items{fixed: rows}, k.b.minimum, gateArgs{
+		x: x, out: out, table: table, constants: constants, columns: columns, count: itemCount{}, inDim: g.InDim(),
+		outDim: g.OutDim(), runs: len(runs.constants),
+	})
 	return k.finishBinding()
 }
 

@@ -17,7 +17,7 @@ type GateGrad struct{ Gate Gate }
 
 // gateGradKernel: x, dout, dx, runs, constants, n, in dim, out dim, number of runs. Runs have the form of gateKernel.
 // One item is one row.
-var gateGradKernel = device.Kernel{Name: "gate_grad", Sig: "bbbbbiiii", Host: gateGradHost, Grain: 16, PTX: gateGradPTX, Threads: 256, PerBlock: 1}
+var gateGradKernel = device.Typed[gateGradArgs](device.Kernel{Name: "gate_grad", Host: gateGradHost, Grain: 16, PTX: gateGradPTX, Threads: 256, PerBlock: 1})
 
 // Bind binds the operation to rows rows.
 func (g GateGrad) Bind(dev device.Device, x, dout, dx device.Buffer, rows int) (*Bound, error) {
@@ -29,7 +29,10 @@ func (g GateGrad) Bind(dev device.Device, x, dout, dx device.Buffer, rows int) (
 	k.checkBuffer("dx", dx, int64(rows)*int64(in))
 	table, constants := k.uploadInts(runs.table), k.uploadFloats(runs.constants)
 	k.b.minimum = rate{fixed: moveCost(rows*runs.gradFlops(), rows*(in+out), rows*in)}
-	k.addLaunch(&gateGradKernel, items{fixed: rows}, k.b.minimum, x, dout, dx, table, constants, itemCount{}, in, out, len(runs.constants))
+	k.addLaunch(&gateGradKernel, items{fixed: rows}, k.b.minimum, gateGradArgs{
+		x: x, dout: dout, dx: dx, table: table, constants: constants, count: itemCount{}, inDim: in, outDim: out,
+		runs: len(runs.constants),
+	})
 	return k.finishBinding()
 }
 

@@ -4,9 +4,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-func gateGradHost(a *device.Args, lo, hi int) {
-	x, dout, dx, table, constants := a.Floats(0), a.Floats(1), a.Floats(2), a.Ints(3), a.Floats(4)
-	inDim, outDim, runs := a.Int(6), a.Int(7), a.Int(8)
+func gateGradHost(args *device.Args, lo, hi int) {
+	a := device.View[gateGradView](args)
+	x, dout, dx, table, constants := a.x.Floats(), a.dout.Floats(), a.dx.Floats(), a.table.Ints(), a.constants.Floats()
+	inDim, outDim, runs := a.inDim.Int(), a.outDim.Int(), a.runs.Int()
 	for r := lo; r < hi; r++ {
 		for i := range runs {
 			gateGradRun(table[i*runInts:(i+1)*runInts], constants[i], x[r*inDim:(r+1)*inDim], dout[r*outDim:(r+1)*outDim], dx[r*inDim:(r+1)*inDim])

@@ -4,9 +4,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-func gateHost(a *device.Args, lo, hi int) {
-	x, out, table, constants := a.Floats(0), a.Floats(1), a.Ints(2), a.Floats(3)
-	inDim, outDim, runs := a.Int(6), a.Int(7), a.Int(8)
+func gateHost(args *device.Args, lo, hi int) {
+	a := device.View[gateView](args)
+	x, out, table, constants := a.x.Floats(), a.out.Floats(), a.table.Ints(), a.constants.Floats()
+	inDim, outDim, runs := a.inDim.Int(), a.outDim.Int(), a.runs.Int()
 	for r := lo; r < hi; r++ {
 		for i := range runs {
 			gateRun(table[i*runInts:(i+1)*runInts], constants[i], x[r*inDim:(r+1)*inDim], out[r*outDim:(r+1)*outDim])

@@ -47,8 +47,8 @@ const (
 
 // Our own kernel: a, b, out, rows, K, N, act, scale, c. One item is one row; on CUDA one tile.
 var (
-	gemmKernel   = device.Kernel{Name: "gemm", Sig: "bbbiiiiff", Host: gemmHost, Grain: 8, PTX: gemmPTX, Threads: 256, PerBlock: 1}
-	gemm64Kernel = device.Kernel{Name: "gemm", Sig: "bbbiiiiff", Host: gemmHost, Grain: 8, PTX: gemmPTX, Entry: "gemm64", Threads: 64, PerBlock: 1}
+	gemmKernel   = device.Typed[gemmArgs](device.Kernel{Name: "gemm", Host: gemmHost, Grain: 8, PTX: gemmPTX, Threads: 256, PerBlock: 1})
+	gemm64Kernel = device.Typed[gemm64Args](device.Kernel{Name: "gemm", Host: gemmHost, Grain: 8, PTX: gemmPTX, Entry: "gemm64", Threads: 64, PerBlock: 1})
 )
 
 // The vendor's product, out = scale * a b: a, b, out, K, N, scale; one item is one row. For bf16 and fp16 a and b are
@@ -56,13 +56,22 @@ var (
 // follows, one item per element.
 var (
 	gemmLibKernels = map[string]*device.Kernel{
-		FP32: {Name: "gemm_fp32", Sig: "bbbiif", Host: gemmFP32Host, Grain: 8, Lib: "gemm_fp32", PTX: gemmPTX, Entry: "gemm_lib_fp32", Threads: 256, PerBlock: 128},
-		TF32: {Name: "gemm_tf32", Sig: "bbbiif", Host: gemmTF32Host, Grain: 8, Lib: "gemm_tf32", PTX: gemmPTX, Entry: "gemm_lib_tf32", Threads: 256, PerBlock: 128},
-		BF16: {Name: "gemm_bf16", Sig: "bbbiif", Host: gemmBF16Host, Grain: 8, Lib: "gemm_bf16", PTX: gemmPTX, Entry: "gemm_lib_bf16", Threads: 256, PerBlock: 128},
-		FP16: {Name: "gemm_fp16", Sig: "bbbiif", Host: gemmFP16Host, Grain: 8, Lib: "gemm_fp16", PTX: gemmPTX, Entry: "gemm_lib_fp16", Threads: 256, PerBlock: 128},
+		FP32: libraryProduct(FP32, gemmFP32Host),
+		TF32: libraryProduct(TF32, gemmTF32Host),
+		BF16: libraryProduct(BF16, gemmBF16Host),
+		FP16: libraryProduct(FP16, gemmFP16Host),
 	}
-	actInplaceKernel = device.Kernel{Name: "act_inplace", Sig: "biif", Host: actInplaceHost, Grain: 1 << 12, PTX: gemmPTX, Threads: 256, PerBlock: 1024}
+	actInplaceKernel = device.Typed[actInplaceArgs](device.Kernel{Name: "act_inplace", Host: actInplaceHost, Grain: 1 << 12, PTX: gemmPTX, Threads: 256, PerBlock: 1024})
 )
+
+// libraryProduct returns the vendor's product in a precision.
+func libraryProduct(precision string, host func(*device.Args, int, int)) *device.Kernel {
+	k := device.Typed[gemmLibFp32Args](device.Kernel{
+		Name: "gemm_" + precision, Host: host, Grain: 8, Lib: "gemm_" + precision,
+		PTX: gemmPTX, Entry: "gemm_lib_" + precision, Threads: 256, PerBlock: 128,
+	})
+	return &k
+}
 
 // Bind binds the operation for up to edgeCap rows: one launch of our own kernel, or the vendor's product, after
 // packing the operands if the precision needs it and before the activation if there is one.
@@ -160,7 +169,9 @@ func (k *binder) addGemm(g Gemm, a, b, out device.Buffer) rate {
 		k.gemmVendor(g, a, b, out, act, float32(c), libraryKernel(g.precisionName()))
 	} else {
 		kernel, work := k.gemmShape(g)
-		k.addLaunch(kernel, work, cost, a, b, out, edgeCount{}, g.K, g.N, act.id, g.Scale, float32(c))
+		k.addLaunch(kernel, work, cost, gemmArgs{
+			a: a, b: b, out: out, rows: edgeCount{}, K: g.K, N: g.N, act: act.id, scale: g.Scale, c: float32(c),
+		})
 	}
 	g.N -= g.Padding
 	return k.gemmCost(g, act, vendor)
@@ -222,7 +233,9 @@ func (k *binder) gemmVendor(g Gemm, a, b, out device.Buffer, act activation, c f
 	}
 	k.addVendorProduct(g, p, a, b, out, vendor)
 	if act.id != actNone {
-		k.addLaunch(&actInplaceKernel, items{perEdge: g.N}, rate{perEdge: moveCost(g.N*(act.flops+1), g.N, g.N)}, out, itemCount{}, act.id, c)
+		k.addLaunch(&actInplaceKernel, items{perEdge: g.N}, rate{perEdge: moveCost(g.N*(act.flops+1), g.N, g.N)}, actInplaceArgs{
+			x: out, count: itemCount{}, act: act.id, c: c,
+		})
 	}
 }
 
@@ -231,5 +244,7 @@ func (k *binder) addVendorProduct(g Gemm, p packing, a, b, out device.Buffer, ve
 	depth := p.productDepth()
 	cost := rate{fixed: gpuprof.Cost{BytesRead: int64(depth*g.N) * p.bytes},
 		perEdge: gpuprof.Cost{Flops: int64(2*depth*g.N + g.N), BytesRead: int64(depth) * p.bytes, BytesWritten: int64(g.N) * floatBytes}}
-	k.addLaunch(vendor, items{perEdge: 1}, cost, a, b, out, depth, g.N, g.Scale)
+	k.addLaunch(vendor, items{perEdge: 1}, cost, gemmLibFp32Args{
+		a: a, b: b, out: out, K: depth, N: g.N, scale: g.Scale,
+	})
 }

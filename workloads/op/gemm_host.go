@@ -9,10 +9,11 @@ import (
 // cache while the right-hand side is read once.
 const tileRows = 64
 
-func gemmHost(a *device.Args, lo, hi int) {
-	kk, n, act := a.Int(4), a.Int(5), a.Int(6)
-	scale, c := a.F32(7), a.F32(8)
-	left, right, out := a.Floats(0), a.Floats(1), a.Floats(2)
+func gemmHost(args *device.Args, lo, hi int) {
+	a := device.View[gemmView](args)
+	kk, n, act := a.K.Int(), a.N.Int(), a.act.Int()
+	scale, c := a.scale.F32(), a.c.F32()
+	left, right, out := a.a.Floats(), a.b.Floats(), a.out.Floats()
 	for r := lo; r < hi; r += tileRows {
 		rows := min(tileRows, hi-r)
 		block := out[r*n : (r+rows)*n]

@@ -38,8 +38,8 @@ func everyOp(r *rig) map[string]*Bound {
 		gate := Gate{Scalars: irreps(t, "4x0e"), ActScalars: []string{"silu"}, Gates: irreps(t, "4x0e"), ActGates: []string{"sigmoid"},
 			Gated: irreps(t, "4x1o"), Layout: layout, Normalisation: NormExact}
 		bind("gate " + string(layout))(gate.Bind(r.dev, r.normal(20*rows), r.alloc(16*rows), rows))
-		for _, impl := range []string{ImplUnfused, ImplFused, ImplCSR, ImplCSRMLP} {
-			c := r.convolution(TensorProduct{TP: tp, Impl: impl, Layout: layout, Scale: 0.5, Segment: 6, Hidden: 9}, g)
+		for _, impl := range []string{ImplUnfused, ImplFused, ImplCSR} {
+			c := r.convolution(TensorProduct{TP: tp, Impl: impl, Layout: layout, Scale: 0.5, Segment: 6}, g)
 			ops[impl+" "+string(layout)] = c.product
 			if c.scatter != nil {
 				ops["scatter "+string(layout)] = c.scatter

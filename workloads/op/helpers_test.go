@@ -192,12 +192,6 @@ func (r *rig) convolution(tp TensorProduct, g graph) *convolution {
 	c := &convolution{tp: tp, g: g, b: TPBuffers{
 		X: r.normal(g.nodes * tp.TP.In1.Dim()), Y: r.normal(e * tp.TP.In2.Dim()), W: r.normal(e * tp.TP.WeightNumel()),
 		Src: r.ints(g.src), Dst: r.ints(g.dst), RowPtr: r.ints(g.rowPtr), Out: r.poisoned(rows * tp.TP.Out.Dim())}}
-	if tp.Impl == ImplCSRMLP {
-		h, w2 := r.normal(e*tp.Hidden), r.normal(tp.Hidden*tp.TP.WeightNumel())
-		c.b.H, c.b.W2 = h, w2
-		// The reference reads w; the product does not get it.
-		copy(device.Floats(c.b.W), mixed(tp, device.Floats(h), device.Floats(w2), e))
-	}
 	r.bind(c)
 	return c
 }
@@ -205,11 +199,7 @@ func (r *rig) convolution(tp TensorProduct, g graph) *convolution {
 func (r *rig) bind(c *convolution) {
 	r.t.Helper()
 	before := r.dev.Memory().InUse
-	b := c.b
-	if c.tp.Impl == ImplCSRMLP {
-		b.W = nil
-	}
-	p, s, err := c.tp.Bind(r.dev, b, c.g.nodes, len(c.g.rowPtr)-1, len(c.g.src))
+	p, s, err := c.tp.Bind(r.dev, c.b, c.g.nodes, len(c.g.rowPtr)-1, len(c.g.src))
 	c.product = r.must(p, err)
 	if s != nil {
 		c.scatter = r.must(s, nil)
@@ -258,7 +248,6 @@ func (c *convolution) scratch() []device.Buffer {
 	case c.tp.Impl == ImplFused:
 		return nil
 	case c.tp.Layout == MulIr:
-		// The table of the first transposition comes before csr+mlp's work.
 		return c.product.owned[3:6]
 	}
 	return c.product.owned[3:]

@@ -5,13 +5,13 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Launch is one kernel of a package with kernels of its own: N items and their counted cost. Args match the kernel's
-// signature, each a Buffer, an int or a float32.
+// Launch is one kernel of a package with kernels of its own: N items and their counted cost. Args is the
+// struct that the kernel was made with; see device.Typed.
 type Launch struct {
 	Kernel *device.Kernel
 	N      int
 	Cost   gpuprof.Cost
-	Args   []any
+	Args   any
 }
 
 // BindLaunches binds launches that follow each other. minimum is the least that any implementation of the same
@@ -20,7 +20,7 @@ func BindLaunches(dev device.Device, name string, minimum gpuprof.Cost, all ...L
 	k := newBinder(dev, name, 0)
 	k.b.minimum = rate{fixed: minimum}
 	for _, l := range all {
-		k.addLaunch(l.Kernel, items{fixed: l.N}, rate{fixed: l.Cost}, l.Args...)
+		k.addLaunch(l.Kernel, items{fixed: l.N}, rate{fixed: l.Cost}, l.Args)
 	}
 	return k.finishBinding()
 }

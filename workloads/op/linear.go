@@ -32,7 +32,7 @@ type Linear struct {
 // linearKernel computes in ir_mul: x, w, out, pairs, coefficients, plan, rows, in dim, out dim, number of pairs, add,
 // slices of the plan. A pair is six integers: offset in x, in out, in w, mul_in, mul_out, d. One item is one row; on
 // CUDA one tile (see linearPlan).
-var linearKernel = device.Kernel{Name: "linear", Sig: "bbbbbbiiiiii", Host: linearHost, Grain: 8, PTX: linearPTX, Threads: 128, PerBlock: 1}
+var linearKernel = device.Typed[linearArgs](device.Kernel{Name: "linear", Host: linearHost, Grain: 8, PTX: linearPTX, Threads: 128, PerBlock: 1})
 
 const (
 	pairInts = 6
@@ -46,9 +46,9 @@ const (
 	sliceInts, tileInts, kindInts = 4, 2, 12
 )
 
-// linearShape is a linear_shape in linear.cu: the features that a thread reads of a slice, the values of a slice, and
-// the most threads across a tile. Narrow tiles have many rows, so their slices are shorter: the part that a thread
-// reads of one must fit its registers.
+// linearShape is a linear_shape in linear.cu. each: features that a thread reads per slice; length: values per slice;
+// beside: most threads across a tile. Narrow tiles have many rows and so shorter slices, since a thread's part must
+// fit its registers.
 type linearShape struct{ each, length, beside int }
 
 var linearShapes = [...]linearShape{{9, 16, 16}, {16, 16, 12}, {25, 16, 7}, {32, 16, 4}, {21, 8, 3}}
@@ -251,7 +251,10 @@ func (k *binder) addMixing(m mixing, x, w, out device.Buffer, rows int) {
 		work.fixed, kernel.SharedBytes = p.tiles, p.most
 	}
 	k.addLaunch(&kernel, work, rate{fixed: m.cost},
-		x, w, out, t, c, cut, rows, m.in.Dim(), m.out.Dim(), len(m.coefficients), add, p.slices)
+		linearArgs{
+			x: x, w: w, out: out, table: t, coefficients: c, plan: cut, rows: rows, inDim: m.in.Dim(),
+			outDim: m.out.Dim(), pairs: len(m.coefficients), add: add, slices: p.slices,
+		})
 }
 
 // scratchBytes returns the bytes of the tables.

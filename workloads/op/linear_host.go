@@ -5,9 +5,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-func linearHost(a *device.Args, lo, hi int) {
-	x, w, out, table, coefficients := a.Floats(0), a.Floats(1), a.Floats(2), a.Ints(3), a.Floats(4)
-	inDim, outDim, pairs, add := a.Int(7), a.Int(8), a.Int(9), a.Int(10) != 0
+func linearHost(args *device.Args, lo, hi int) {
+	a := device.View[linearView](args)
+	x, w, out, table, coefficients := a.x.Floats(), a.w.Floats(), a.out.Floats(), a.table.Ints(), a.coefficients.Floats()
+	inDim, outDim, pairs, add := a.inDim.Int(), a.outDim.Int(), a.pairs.Int(), a.add.Int() != 0
 	for r := lo; r < hi; r += tileRows {
 		rows := min(tileRows, hi-r)
 		if !add {

@@ -20,12 +20,6 @@ type MLP struct {
 	Tile, Grain        int
 }
 
-// OutScale returns the factor of the second product, which a tensor product that fuses the product uses as WScale.
-func (m MLP) OutScale() float32 {
-	_, second := m.gemmLayers()
-	return second.Scale
-}
-
 func (m MLP) gemmLayers() (Gemm, Gemm) {
 	norm := m.Normalisation
 	if norm == "" {

@@ -17,11 +17,11 @@ type MLPGrad struct {
 }
 
 // MLPGradBuffers are the arguments of MLPGrad; BindKept has written A. DA [E,Hidden] receives da. Without DB the
-// operation ends there, which is enough for training. DH [E,Hidden], if not nil, receives dh for MLPSecond.
-type MLPGradBuffers struct{ A, W1, W2, DW, DH, DA, DB device.Buffer }
+// operation ends there, which is enough for training.
+type MLPGradBuffers struct{ A, W1, W2, DW, DA, DB device.Buffer }
 
 // BindKept binds an MLP for a later backward pass, from b [E,In]: a [E,Hidden] is the hidden layer before its
-// activation, h after it. Without w it ends there.
+// activation, h after it.
 func (m MLP) BindKept(dev device.Device, b, w1, w2, a, h, w device.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "mlp", edgeCap)
 	k.checkPositive("In", m.In)
@@ -35,16 +35,14 @@ func (m MLP) BindKept(dev device.Device, b, w1, w2, a, h, w device.Buffer, edgeC
 	minimum := k.addGemm(first, b, w1, a)
 	k.checkBuffer("h", h, int64(edgeCap)*int64(m.Hidden))
 	apply := rate{perEdge: moveCost(m.Hidden*(act.flops+1), m.Hidden, m.Hidden)}
-	k.addLaunch(&actApplyKernel, items{perEdge: m.Hidden}, apply, a, h, itemCount{}, act.id, float32(c))
+	k.addLaunch(&actApplyKernel, items{perEdge: m.Hidden}, apply, actApplyArgs{
+		x: a, out: h, count: itemCount{}, act: act.id, c: float32(c),
+	})
 	apply.perEdge.BytesRead = 0 // a fused implementation still has a in registers
-	minimum = minimum.add(apply)
-	if w != nil {
-		k.checkPositive("Out", m.Out)
-		second := k.addGemm(second, h, w2, w)
-		second.perEdge.BytesRead -= int64(m.Hidden) * floatBytes
-		minimum = minimum.add(second)
-	}
-	k.b.minimum = minimum
+	k.checkPositive("Out", m.Out)
+	last := k.addGemm(second, h, w2, w)
+	last.perEdge.BytesRead -= int64(m.Hidden) * floatBytes
+	k.b.minimum = minimum.add(apply).add(last)
 	return k.finishBinding()
 }
 
@@ -54,14 +52,10 @@ func (m MLP) BindWeights(dev device.Device, h, w2, w device.Buffer, edgeCap int)
 	return second.Bind(dev, h, w2, w, edgeCap)
 }
 
-// KeptScratch returns the bytes that BindKept allocates; whole includes the second layer, which makes w.
-func (m MLP) KeptScratch(edgeCap int, whole bool) int64 {
+// KeptScratch returns the bytes that BindKept allocates.
+func (m MLP) KeptScratch(edgeCap int) int64 {
 	first, second := m.gemmLayers()
-	n := first.Scratch(edgeCap)
-	if whole {
-		n += second.Scratch(edgeCap)
-	}
-	return n
+	return first.Scratch(edgeCap) + second.Scratch(edgeCap)
 }
 
 // WeightsScratch returns the bytes that BindWeights allocates.
@@ -96,17 +90,11 @@ func (g MLPGrad) Bind(dev device.Device, b MLPGradBuffers, edgeCap int) (*Bound,
 		k.failUsage("", "%w", err)
 	}
 	toHidden, toBasis := g.gemmLayers()
-	dh := b.DH
-	if dh == nil {
-		dh = b.DA
-	}
-	minimum := k.addGemm(toHidden, b.DW, k.addFlip(b.W2, matrix{0, m.Hidden, m.Out}), dh)
+	minimum := k.addGemm(toHidden, b.DW, k.addFlip(b.W2, matrix{0, m.Hidden, m.Out}), b.DA)
 	slope := rate{perEdge: moveCost(m.Hidden*(act.flops+5), 2*m.Hidden, m.Hidden)}
-	if b.DH == nil {
-		k.addLaunch(&actGradKernel, items{perEdge: m.Hidden}, slope, b.A, b.DA, itemCount{}, act.id, float32(c))
-	} else {
-		k.addLaunch(&actTangentKernel, items{perEdge: m.Hidden}, slope, b.A, dh, b.DA, itemCount{}, act.id, float32(c))
-	}
+	k.addLaunch(&actGradKernel, items{perEdge: m.Hidden}, slope, actGradArgs{
+		x: b.A, d: b.DA, count: itemCount{}, act: act.id, c: float32(c),
+	})
 	slope.perEdge.BytesRead = int64(m.Hidden) * floatBytes // dh is still in registers
 	if b.DB == nil {
 		k.b.minimum = minimum.add(slope)
@@ -121,7 +109,9 @@ func (g MLPGrad) Bind(dev device.Device, b MLPGradBuffers, edgeCap int) (*Bound,
 	last := k.addGemm(toBasis, b.DA, k.addFlip(b.W1, matrix{0, m.In, m.Hidden}), db)
 	last.perEdge.BytesRead = 0 // likewise da
 	if g.Add {
-		k.addLaunch(&addKernel, items{perEdge: m.In}, rate{perEdge: moveCost(m.In, 2*m.In, m.In)}, db, b.DB, itemCount{})
+		k.addLaunch(&addKernel, items{perEdge: m.In}, rate{perEdge: moveCost(m.In, 2*m.In, m.In)}, addArgs{
+			x: db, out: b.DB, count: itemCount{},
+		})
 		last.perEdge = last.perEdge.Add(moveCost(m.In, m.In, 0))
 	}
 	k.b.minimum = minimum.add(slope).add(last)

@@ -63,21 +63,23 @@ func (p packing) wordCount(n int64) int64 {
 // packLeftKernel: x, out, K, K padded, form. One item is one element with padding.
 // packRightKernel: x, out, elements of x, n, form; likewise.
 var (
-	packLeftKernel  = device.Kernel{Name: "pack_left", Sig: "bbiii", Host: packLeftHost, Grain: 1 << 14, PTX: packPTX, Threads: 256, PerBlock: 1024}
-	packRightKernel = device.Kernel{Name: "pack_right", Sig: "bbiii", Host: packRightHost, Grain: 1 << 14, PTX: packPTX, Threads: 256, PerBlock: 1024}
+	packLeftKernel  = device.Typed[packLeftArgs](device.Kernel{Name: "pack_left", Host: packLeftHost, Grain: 1 << 14, PTX: packPTX, Threads: 256, PerBlock: 1024})
+	packRightKernel = device.Typed[packRightArgs](device.Kernel{Name: "pack_right", Host: packRightHost, Grain: 1 << 14, PTX: packPTX, Threads: 256, PerBlock: 1024})
 )
 
-// CastKernel returns the kernel that rounds float32 to 16 bits for a vendor's routine of precision bf16 or fp16; one
-// item is an element. Its arguments are x, out and rest.
-func CastKernel(precision string) (kernel *device.Kernel, rest [3]int) {
-	return &packRightKernel, [3]int{math.MaxInt32, 0, packingOf(precision, 1).form}
+// Cast returns the kernel that rounds x to 16 bits for a vendor's routine of precision bf16 or fp16, and its
+// arguments; one item is an element.
+func Cast(precision string, x, out device.Buffer) (kernel *device.Kernel, args any) {
+	return &packRightKernel, packRightArgs{x: x, out: out, filled: math.MaxInt32, count: 0, form: packingOf(precision, 1).form}
 }
 
 // packLeft appends the packing of a [edges,K].
 func (k *binder) packLeft(p packing, a device.Buffer, inner int) device.Buffer {
 	out := k.allocateScratch(p.wordCount(int64(k.b.capacity)))
 	cost := gpuprof.Cost{BytesRead: int64(inner) * floatBytes, BytesWritten: int64(p.productDepth()) * p.bytes}
-	k.addLaunch(&packLeftKernel, items{perEdge: p.inner}, rate{perEdge: cost}, a, out, inner, p.inner, p.form)
+	k.addLaunch(&packLeftKernel, items{perEdge: p.inner}, rate{perEdge: cost}, packLeftArgs{
+		x: a, out: out, K: inner, inner: p.inner, form: p.form,
+	})
 	return out
 }
 
@@ -85,6 +87,8 @@ func (k *binder) packLeft(p packing, a device.Buffer, inner int) device.Buffer {
 func (k *binder) packRight(p packing, b device.Buffer, inner, n int) device.Buffer {
 	out := k.allocateScratch(p.wordCount(int64(n)))
 	cost := gpuprof.Cost{BytesRead: int64(inner*n) * floatBytes, BytesWritten: int64(p.productDepth()*n) * p.bytes}
-	k.addLaunch(&packRightKernel, items{fixed: p.inner * n}, rate{fixed: cost}, b, out, inner*n, itemCount{}, p.form)
+	k.addLaunch(&packRightKernel, items{fixed: p.inner * n}, rate{fixed: cost}, packRightArgs{
+		x: b, out: out, filled: inner * n, count: itemCount{}, form: p.form,
+	})
 	return out
 }

@@ -4,9 +4,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-func packLeftHost(a *device.Args, lo, hi int) {
-	inner, padded, form := a.Int(2), a.Int(3), a.Int(4)
-	x, out, half := a.Floats(0), a.Floats(1), halfWords(a, 1)
+func packLeftHost(args *device.Args, lo, hi int) {
+	a := device.View[packLeftView](args)
+	inner, padded, form := a.K.Int(), a.inner.Int(), a.form.Int()
+	x, out, half := a.x.Floats(), a.out.Floats(), a.out.Halves()
 	for i := lo; i < hi; i++ {
 		r, k := i/padded, i%padded
 		v := float32(0)
@@ -22,9 +23,10 @@ func packLeftHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func packRightHost(a *device.Args, lo, hi int) {
-	filled, n, form := a.Int(2), a.Int(3), a.Int(4)
-	x, out, half := a.Floats(0), a.Floats(1), halfWords(a, 1)
+func packRightHost(args *device.Args, lo, hi int) {
+	a := device.View[packRightView](args)
+	filled, n, form := a.filled.Int(), a.count.Int(), a.form.Int()
+	x, out, half := a.x.Floats(), a.out.Floats(), a.out.Halves()
 	for i := lo; i < hi; i++ {
 		v := float32(0)
 		if i < filled {

@@ -17,18 +17,6 @@ extern "C" __global__ void act_grad(const float *__restrict__ x, float *__restri
 }
 GPUPROF_KERNEL(act_grad)
 
-extern "C" __global__ void act_tangent(const float *__restrict__ x, const float *__restrict__ d, float *__restrict__ out, int count, int act,
-                                       float c, int n) {
-  EACH(i, n) out[i] = c * op_derive(act, x[i]) * d[i];
-}
-GPUPROF_KERNEL(act_tangent)
-
-extern "C" __global__ void act_second(const float *__restrict__ x, const float *__restrict__ dx, const float *__restrict__ back,
-                                      float *__restrict__ d, int count, int act, float c, int n) {
-  EACH(i, n) d[i] = c * gp_fma(op_curve(act, x[i]) * dx[i], back[i], op_derive(act, x[i]) * d[i]);
-}
-GPUPROF_KERNEL(act_second)
-
 extern "C" __global__ void add(const float *__restrict__ x, float *__restrict__ out, int count, int n) {
   EACH(i, n) out[i] += x[i];
 }

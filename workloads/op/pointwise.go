@@ -10,31 +10,17 @@ import (
 var pointwisePTX string
 
 // Operations on single values, one item each: an activation into another buffer (x, out, n, act, c: out = c*phi(x));
-// its backward pass in place (x, d, n, act, c: d *= c*phi'(x)); the change along d (x, d, out, n, act, c: out =
-// c*phi'(x) d); the gradient by x of b.(that change) + d.(the value), in place (x, dx, b, d, n, act, c: d =
-// c*(phi'(x) d + phi”(x) dx b)); a sum in place (x, out, n: out += x). flipKernel transposes matrices: src, out,
-// table, n; an item is a row of the source, four integers: its start, the place of its first value, the number of
-// values, the distance between their places.
+// its backward pass in place (x, d, n, act, c: d *= c*phi'(x)); a sum in place (x, out, n: out += x). flipKernel
+// transposes matrices: src, out, table, n; an item is a row of the source, four integers: its start, the place of its
+// first value, the number of values, the distance between their places.
 var (
-	actApplyKernel   = device.Kernel{Name: "act_apply", Sig: "bbiif", Host: actApplyHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
-	actGradKernel    = device.Kernel{Name: "act_grad", Sig: "bbiif", Host: actGradHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
-	actTangentKernel = device.Kernel{Name: "act_tangent", Sig: "bbbiif", Host: actTangentHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
-	actSecondKernel  = device.Kernel{Name: "act_second", Sig: "bbbbiif", Host: actSecondHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
-	addKernel        = device.Kernel{Name: "add", Sig: "bbi", Host: addHost, Grain: 1 << 14, PTX: pointwisePTX, Threads: 256, PerBlock: 1024}
-	flipKernel       = device.Kernel{Name: "flip", Sig: "bbbi", Host: flipHost, Grain: 16, PTX: pointwisePTX, Threads: 128, PerBlock: 1}
+	actApplyKernel = device.Typed[actApplyArgs](device.Kernel{Name: "act_apply", Host: actApplyHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024})
+	actGradKernel  = device.Typed[actGradArgs](device.Kernel{Name: "act_grad", Host: actGradHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024})
+	addKernel      = device.Typed[addArgs](device.Kernel{Name: "add", Host: addHost, Grain: 1 << 14, PTX: pointwisePTX, Threads: 256, PerBlock: 1024})
+	flipKernel     = device.Typed[flipArgs](device.Kernel{Name: "flip", Host: flipHost, Grain: 16, PTX: pointwisePTX, Threads: 128, PerBlock: 1})
 )
 
 const flipInts = 4
-
-// BindAdd binds out += x, n values each.
-func BindAdd(dev device.Device, x, out device.Buffer, n int) (*Bound, error) {
-	k := newBinder(dev, "sum", 0)
-	k.checkBuffer("x", x, int64(n))
-	k.checkBuffer("out", out, int64(n))
-	k.b.minimum = rate{fixed: moveCost(n, 2*n, n)}
-	k.addLaunch(&addKernel, items{fixed: n}, k.b.minimum, x, out, itemCount{})
-	return k.finishBinding()
-}
 
 // matrix is one matrix that a flip transposes: rows by cols, at the same offset in source and result.
 type matrix struct{ at, rows, cols int }
@@ -51,7 +37,9 @@ func (k *binder) addFlip(src device.Buffer, all ...matrix) device.Buffer {
 	}
 	out := k.allocateScratch(int64(n))
 	rows := k.uploadInts(table)
-	k.addLaunch(&flipKernel, items{fixed: len(table) / flipInts}, rate{fixed: moveCost(0, n, n)}, src, out, rows, itemCount{})
+	k.addLaunch(&flipKernel, items{fixed: len(table) / flipInts}, rate{fixed: moveCost(0, n, n)}, flipArgs{
+		src: src, out: out, table: rows, count: itemCount{},
+	})
 	return out
 }
 

@@ -5,43 +5,22 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-func actApplyHost(a *device.Args, lo, hi int) {
-	out := a.Floats(1)[lo:hi]
-	copy(out, a.Floats(0)[lo:hi])
-	activateAll(a.Int(3), a.F32(4), out)
+func actApplyHost(args *device.Args, lo, hi int) {
+	a := device.View[actApplyView](args)
+	out := a.out.Floats()[lo:hi]
+	copy(out, a.x.Floats()[lo:hi])
+	activateAll(a.act.Int(), a.c.F32(), out)
 }
 
-func actGradHost(a *device.Args, lo, hi int) {
-	x, d, act, c := a.Floats(0)[lo:hi], a.Floats(1)[lo:hi], a.Int(3), a.F32(4)
+func actGradHost(args *device.Args, lo, hi int) {
+	a := device.View[actGradView](args)
+	x, d, act, c := a.x.Floats()[lo:hi], a.d.Floats()[lo:hi], a.act.Int(), a.c.F32()
 	if act == actSilu {
 		siluGrad(x, d, c)
 		return
 	}
 	for i, v := range x {
 		d[i] = float32(float64(d[i]) * float64(c) * activationSlope(act, float64(v)))
-	}
-}
-
-func actTangentHost(a *device.Args, lo, hi int) {
-	x, d, out, act, c := a.Floats(0)[lo:hi], a.Floats(1)[lo:hi], a.Floats(2)[lo:hi], a.Int(4), a.F32(5)
-	if act == actSilu {
-		copy(out, d)
-		siluGrad(x, out, c)
-		return
-	}
-	for i, v := range x {
-		out[i] = float32(float64(d[i]) * float64(c) * activationSlope(act, float64(v)))
-	}
-}
-
-func actSecondHost(a *device.Args, lo, hi int) {
-	x, dx, back, d, act, c := a.Floats(0)[lo:hi], a.Floats(1)[lo:hi], a.Floats(2)[lo:hi], a.Floats(3)[lo:hi], a.Int(5), a.F32(6)
-	if act == actSilu {
-		siluSecond(x, dx, back, d, c)
-		return
-	}
-	for i, v := range x {
-		d[i] = float32(float64(c) * (activationSlope(act, float64(v))*float64(d[i]) + activationCurvature(act, float64(v))*float64(dx[i])*float64(back[i])))
 	}
 }
 
@@ -60,18 +39,6 @@ func siluGrad(x, d []float32, c float32) {
 	}
 }
 
-// siluSecond also uses the second derivative q (1-q) (2 + v (1-2q)).
-func siluSecond(x, dx, back, d []float32, c float32) {
-	var q, s [siluRun]float32
-	for len(x) > 0 {
-		n := siluOf(x, &q, &s)
-		for i, q := range q[:n] {
-			d[i] = c * ((q+s[i]*(1-q))*d[i] + (1-q)*(2*q+s[i]*(1-2*q))*dx[i]*back[i])
-		}
-		x, dx, back, d = x[n:], dx[n:], back[n:], d[n:]
-	}
-}
-
 // siluOf writes q = sigmoid(v) and s = silu(v) = q v of the first values of x, and returns how many. The exponentials
 // come from vec, and q is s/v.
 func siluOf(x []float32, q, s *[siluRun]float32) int {
@@ -86,12 +53,14 @@ func siluOf(x []float32, q, s *[siluRun]float32) int {
 	return n
 }
 
-func addHost(a *device.Args, lo, hi int) {
-	vec.Axpy(1, a.Floats(0)[lo:hi], a.Floats(1)[lo:hi])
+func addHost(args *device.Args, lo, hi int) {
+	a := device.View[addView](args)
+	vec.Axpy(1, a.x.Floats()[lo:hi], a.out.Floats()[lo:hi])
 }
 
-func flipHost(a *device.Args, lo, hi int) {
-	src, out, table := a.Floats(0), a.Floats(1), a.Ints(2)
+func flipHost(args *device.Args, lo, hi int) {
+	a := device.View[flipView](args)
+	src, out, table := a.src.Floats(), a.out.Floats(), a.table.Ints()
 	for r := lo; r < hi; r++ {
 		t := table[flipInts*r:]
 		at, stride := int(t[1]), int(t[3])

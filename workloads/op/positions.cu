@@ -38,14 +38,3 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   if (t < 3) op_row(out, i, 3)[t] = (float)sums[t][0];
 }
 GPUPROF_KERNEL(positions)
-
-// One item is one edge.
-extern "C" __global__ void positions_grad(const float *__restrict__ v, const int *__restrict__ src, const int *__restrict__ dst,
-                                          const int *__restrict__ colptr, float *__restrict__ u, int count, int atoms, int n) {
-  int e = gp_thread();
-  if (e >= n) return;
-  const float *from = op_row(v, src[e], 3), *to = op_row(v, colptr[atoms + 1] + dst[e], 3);
-  float *out = op_row(u, e, 3);
-  for (int k = 0; k < 3; k++) out[k] = to[k] - from[k];
-}
-GPUPROF_KERNEL(positions_grad)

@@ -23,8 +23,8 @@ type Positions struct{ Points, Atoms, Rows int }
 // the start of every source's edges in Perm [E], which lists them by source, and last the point of row 0.
 type PositionsBuffers struct{ F, RowPtr, ColPtr, Perm, Out device.Buffer }
 
-// positionsKernel: f, rowptr, colptr, perm, out, n, atoms, rows. One item is one point, on CUDA a block.
-var positionsKernel = device.Kernel{Name: "positions", Sig: "bbbbbiii", Host: positionsHost, Grain: 1, PTX: positionsPTX, Threads: 128, PerBlock: 1}
+// positionsKernel: one item is one point, on CUDA a block.
+var positionsKernel = device.Typed[positionsArgs](device.Kernel{Name: "positions", Host: positionsHost, Grain: 1, PTX: positionsPTX, Threads: 128, PerBlock: 1})
 
 // Bind binds the operation for up to edgeCap edges.
 func (p Positions) Bind(dev device.Device, b PositionsBuffers, edgeCap int) (*Bound, error) {
@@ -41,28 +41,13 @@ func (p Positions) Bind(dev device.Device, b PositionsBuffers, edgeCap int) (*Bo
 	// Every edge is added at both of its ends.
 	k.b.minimum = rate{fixed: moveCost(0, p.Rows+p.Atoms+3, 3*p.Points), perEdge: moveCost(6, 3+1, 0).In("fp64", 6)}
 	k.addLaunch(&positionsKernel, items{fixed: p.Points}, rate{fixed: k.b.minimum.fixed, perEdge: moveCost(6, 6+1, 0).In("fp64", 6)},
-		b.F, b.RowPtr, b.ColPtr, b.Perm, b.Out, itemCount{}, p.Atoms, p.Rows)
+		positionsArgs{
+			f: b.F, rowptr: b.RowPtr, colptr: b.ColPtr, perm: b.Perm, out: b.Out, count: itemCount{}, atoms: p.Atoms,
+			rows: p.Rows,
+		})
 	b2, err := k.finishBinding()
 	if err == nil {
 		b2.overEdges = true // true for the counts: the pointers determine which edges exist
 	}
 	return b2, err
-}
-
-// positionsGradKernel: v, src, dst, colptr, u, n, atoms. One item is one edge.
-var positionsGradKernel = device.Kernel{Name: "positions_grad", Sig: "bbbbbii", Host: positionsGradHost, Grain: 1 << 10, PTX: positionsPTX, Threads: 256, PerBlock: 256}
-
-// BindGrad binds the backward pass for up to edgeCap edges: from v [Points,3], the cotangent of Out, it computes the
-// cotangent of F, u [E,3] = v of an edge's destination - v of its source.
-func (p Positions) BindGrad(dev device.Device, v, src, dst, colptr, u device.Buffer, edgeCap int) (*Bound, error) {
-	k := newBinder(dev, "positions backwards", edgeCap)
-	e := int64(edgeCap)
-	k.checkBuffer("v", v, 3*int64(p.Points))
-	k.checkBuffer("src", src, e)
-	k.checkBuffer("dst", dst, e)
-	k.checkBuffer("colptr", colptr, int64(p.Atoms)+2)
-	k.checkBuffer("u", u, 3*e)
-	k.b.minimum = rate{fixed: moveCost(0, 3*p.Points+1, 0), perEdge: moveCost(3, 2, 3)}
-	k.addLaunch(&positionsGradKernel, items{perEdge: 1}, rate{fixed: moveCost(0, 1, 0), perEdge: moveCost(3, 8, 3)}, v, src, dst, colptr, u, itemCount{}, p.Atoms)
-	return k.finishBinding()
 }

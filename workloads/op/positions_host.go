@@ -4,9 +4,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-func positionsHost(a *device.Args, lo, hi int) {
-	f, rowPtr, colPtr, perm, out := a.Floats(0), a.Ints(1), a.Ints(2), a.Ints(3), a.Floats(4)
-	atoms, rows := a.Int(6), a.Int(7)
+func positionsHost(args *device.Args, lo, hi int) {
+	a := device.View[positionsView](args)
+	f, rowPtr, colPtr, perm, out := a.f.Floats(), a.rowptr.Ints(), a.colptr.Ints(), a.perm.Ints(), a.out.Floats()
+	atoms, rows := a.atoms.Int(), a.rows.Int()
 	first := int(colPtr[atoms+1])
 	for i := lo; i < hi; i++ {
 		var x, y, z float64
@@ -21,16 +22,5 @@ func positionsHost(a *device.Args, lo, hi int) {
 			}
 		}
 		out[3*i], out[3*i+1], out[3*i+2] = float32(x), float32(y), float32(z)
-	}
-}
-
-func positionsGradHost(a *device.Args, lo, hi int) {
-	v, src, dst, u := a.Floats(0), a.Ints(1), a.Ints(2), a.Floats(4)
-	first := int(a.Ints(3)[a.Int(6)+1])
-	for e := lo; e < hi; e++ {
-		from, to := v[3*int(src[e]):][:3], v[3*(first+int(dst[e])):][:3]
-		for k := range 3 {
-			u[3*e+k] = to[k] - from[k]
-		}
 	}
 }

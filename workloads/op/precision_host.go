@@ -1,38 +1,35 @@
 package op
 
 import (
-	"unsafe"
-
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// halfWords views argument i's memory as 16-bit values.
-func halfWords(a *device.Args, i int) []uint16 {
-	v := a.Bytes(i)
-	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(v))), len(v)/2)
+func actInplaceHost(args *device.Args, lo, hi int) {
+	a := device.View[actInplaceView](args)
+	activateAll(a.act.Int(), a.c.F32(), a.x.Floats()[lo:hi])
 }
 
-func actInplaceHost(a *device.Args, lo, hi int) {
-	activateAll(a.Int(2), a.F32(3), a.Floats(0)[lo:hi])
-}
-
-func gemmFP32Host(a *device.Args, lo, hi int) {
-	kk, n, out := a.Int(3), a.Int(4), a.Floats(2)
+func gemmFP32Host(args *device.Args, lo, hi int) {
+	a := device.View[gemmLibFp32View](args)
+	kk, n, out := a.K.Int(), a.N.Int(), a.out.Floats()
 	clear(out[lo*n : hi*n])
-	vec.Gemm(hi-lo, n, kk, a.F32(5), a.Floats(0)[lo*kk:], kk, a.Floats(1), n, out[lo*n:], n)
+	vec.Gemm(hi-lo, n, kk, a.scale.F32(), a.a.Floats()[lo*kk:], kk, a.b.Floats(), n, out[lo*n:], n)
 }
 
-func gemmTF32Host(a *device.Args, lo, hi int) {
-	roundedGemm(a, lo, hi, a.Floats(0), a.Floats(1), roundTF32)
+func gemmTF32Host(args *device.Args, lo, hi int) {
+	a := device.View[gemmLibFp32View](args)
+	roundedGemm(a, lo, hi, a.a.Floats(), a.b.Floats(), roundTF32)
 }
 
-func gemmBF16Host(a *device.Args, lo, hi int) {
-	roundedGemm(a, lo, hi, halfWords(a, 0), halfWords(a, 1), decodeBF16)
+func gemmBF16Host(args *device.Args, lo, hi int) {
+	a := device.View[gemmLibFp32View](args)
+	roundedGemm(a, lo, hi, a.a.Halves(), a.b.Halves(), decodeBF16)
 }
 
-func gemmFP16Host(a *device.Args, lo, hi int) {
-	roundedGemm(a, lo, hi, halfWords(a, 0), halfWords(a, 1), decodeFP16)
+func gemmFP16Host(args *device.Args, lo, hi int) {
+	a := device.View[gemmLibFp32View](args)
+	roundedGemm(a, lo, hi, a.a.Halves(), a.b.Halves(), decodeFP16)
 }
 
 // The block of a product whose operands are converted to float32 at a time.
@@ -56,10 +53,10 @@ func makeRoundedCells() (cells [roundedRows * roundedK * vec.CellInts]int32) {
 }
 
 // roundedGemm multiplies operands that wide converts to float32 and adds the products in float32.
-func roundedGemm[T uint16 | float32](a *device.Args, lo, hi int, left, right []T, wide func(T) float32) {
+func roundedGemm[T uint16 | float32](a *gemmLibFp32View, lo, hi int, left, right []T, wide func(T) float32) {
 	var rows [roundedK * roundedCols]float32
 	var factors [roundedRows * roundedK]float32
-	kk, n, scale, out := a.Int(3), a.Int(4), a.F32(5), a.Floats(2)
+	kk, n, scale, out := a.K.Int(), a.N.Int(), a.scale.F32(), a.out.Floats()
 	clear(out[lo*n : hi*n])
 	for k0 := 0; k0 < kk; k0 += roundedK {
 		ks := min(roundedK, kk-k0)

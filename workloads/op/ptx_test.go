@@ -29,13 +29,12 @@ func allKernels() []*device.Kernel {
 		&basisKernel, &sphKernel, &fillKernel, &transposeKernel, &gateKernel, &linearKernel,
 		&scatterAtomicKernel, &scatterSortedKernel, &scaleKernel, &packLeftKernel, &packRightKernel, &radialKernel, &gemmKernel, &gemm64Kernel, &actInplaceKernel,
 		&gatherKernel, &outerKernel, &contractKernel, &weightKernel,
-		&actApplyKernel, &actGradKernel, &actTangentKernel, &actSecondKernel, &addKernel, &flipKernel, &gateGradKernel, &gateTangentKernel, &gateSecondKernel, &basisGradKernel, &basisTangentKernel, &sphGradKernel, &sphTangentKernel,
-		&positionsKernel, &positionsGradKernel, &readoutKernel, &readoutGradKernel, &sumKernel, &residualKernel, &tpGradKernel, &tpGradXKernel, &tpGradSumKernel, &weightGradKernel, &weightSumKernel, &roundKernel,
-		&tpFusedKernel, &tpCSRKernel, &tpCSRMLPKernel, &tpFixupKernel,
+		&actApplyKernel, &actGradKernel, &addKernel, &flipKernel, &gateGradKernel, &basisGradKernel, &sphGradKernel,
+		&positionsKernel, &readoutKernel, &readoutGradKernel, &sumKernel, &residualKernel, &tpGradKernel, &tpGradXKernel, &tpGradSumKernel, &weightGradKernel, &weightSumKernel, &roundKernel,
+		&tpFusedKernel, &tpCSRKernel, &tpFixupKernel,
 		&tpSmallKernel, &tpMaceMediumKernel, &tpMaceLargeKernel, &tpNequipLipsKernel, &tpDeepawNaturalKernel, &tpDeepawKernel,
 		&tpGradSmallKernel, &tpGradMaceMediumKernel, &tpGradMaceLargeKernel, &tpGradNequipLipsKernel, &tpGradDeepawNaturalKernel, &tpGradDeepawKernel, &tpGradDYKernel,
 		&tpGradXSmallKernel, &tpGradXMaceMediumKernel, &tpGradXMaceLargeKernel,
-		&tpMMASmallKernel, &tpMMAMaceLargeKernel,
 	}
 	for _, precision := range []string{FP32, TF32, BF16, FP16} {
 		all = append(all, gemmLibKernels[precision])
@@ -126,8 +125,8 @@ func TestKernelLiterals(t *testing.T) {
 			t.Errorf("csr has %d threads per block in one place and 128 in another", threads)
 		}
 	}
-	for impl, k := range map[string]*device.Kernel{ImplCSR: &tpCSRKernel, ImplFused: &tpFusedKernel, ImplCSRMLP: &tpCSRMLPKernel} {
-		if got, want := entriesOf(textOf(t, k))[k.Name].threads, (TensorProduct{Impl: impl}).mostThreads(); got != want {
+	for _, k := range []*device.Kernel{&tpCSRKernel, &tpFusedKernel} {
+		if got, want := entriesOf(textOf(t, k))[k.Name].threads, maxTPThreads; got != want {
 			t.Errorf("%s is compiled for %d threads, the binding allows %d", k.Name, got, want)
 		}
 	}
@@ -150,6 +149,11 @@ func kernelLiterals(t *testing.T) []string {
 			t.Fatal(err)
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok {
+				if f, ok := call.Fun.(*ast.Ident); ok && f.Name == "libraryProduct" {
+					found = append(found, "gemm_lib_"+strings.ToLower(call.Args[0].(*ast.Ident).Name))
+				}
+			}
 			lit, ok := n.(*ast.CompositeLit)
 			if !ok {
 				return true
@@ -158,13 +162,16 @@ func kernelLiterals(t *testing.T) []string {
 			for _, e := range lit.Elts {
 				if kv, ok := e.(*ast.KeyValueExpr); ok {
 					if key, ok := kv.Key.(*ast.Ident); ok {
+						if key.Name == "PTX" {
+							fields["PTX"] = "given"
+						}
 						if v, ok := kv.Value.(*ast.BasicLit); ok {
 							fields[key.Name], _ = strconv.Unquote(v.Value)
 						}
 					}
 				}
 			}
-			if fields["Sig"] != "" {
+			if fields["Name"] != "" && fields["PTX"] != "" {
 				entry := fields["Entry"]
 				if entry == "" {
 					entry = fields["Name"]
@@ -200,8 +207,8 @@ func cudaSources(t *testing.T) map[string]string {
 	return texts
 }
 
-// generatedName is what .gitignore has of tpgen's files.
-var generatedName = regexp.MustCompile(`^tensorproduct_(gen|gengrad|gengradx|mma)_\w+\.cu$`)
+// generatedName matches the files of tpgen that .gitignore names.
+var generatedName = regexp.MustCompile(`^tensorproduct_(gen|gengrad|gengradx)_\w+\.cu$`)
 
 func generatedFiles(t *testing.T) []tpgen.File {
 	t.Helper()
@@ -221,8 +228,7 @@ func ptxOf(name string) (string, error) {
 	return ptx.Text(&device.Kernel{Name: name, PTX: string(packed)})
 }
 
-// The PTX beside every source was made from it as it is, and from the headers
-// as they are. A failure means: run make kernels.
+// The PTX of every source was made from the present source and headers. A failure means: run make kernels.
 func TestPTXIsFresh(t *testing.T) {
 	registered := regexp.MustCompile(`(?m)^GPUPROF_KERNEL\((\w+)\)`)
 	sources := cudaSources(t)

@@ -25,7 +25,7 @@ type Radial struct {
 
 // radialKernel: vec, w1, h, n, functions, kind, envelope, cutoff, hidden, hidden
 // with padding, form of h (see packing), scale, c of silu. One item is one edge.
-var radialKernel = device.Kernel{Name: "radial", Sig: "bbbiiiifiiiff", Host: radialHost, Grain: 8, PTX: radialPTX, Threads: 128, PerBlock: 128}
+var radialKernel = device.Typed[radialArgs](device.Kernel{Name: "radial", Host: radialHost, Grain: 8, PTX: radialPTX, Threads: 128, PerBlock: 128})
 
 const (
 	radialEdges     = 128 // of a block
@@ -43,15 +43,6 @@ func (r Radial) Scratch(edgeCap int) int64 {
 		n += max(p.wordCount(int64(second.N)), 1)
 	}
 	return n * floatBytes
-}
-
-// BindHidden binds the first layer alone, vec [E,3], w1 [In,Hidden] -> h
-// [E,Hidden], for a tensor product that fuses the second in (impl csr+mlp).
-func (r Radial) BindHidden(dev device.Device, vec, w1, h device.Buffer, edgeCap int) (*Bound, error) {
-	k := newBinder(dev, "radial functions and hidden layer", edgeCap)
-	k.checkBuffer("h", h, int64(edgeCap)*int64(r.MLP.Hidden))
-	k.b.minimum = k.addRadial(r, packingOf(FP32, r.MLP.Hidden), vec, w1, h)
-	return k.finishBinding()
 }
 
 // Bind binds the operation for up to edgeCap edges.
@@ -118,6 +109,9 @@ func (k *binder) addRadial(r Radial, p packing, vec, w1, h device.Buffer) rate {
 	cost.perEdge.BytesWritten = int64(p.productDepth()) * p.bytes
 	kernel := radialKernel
 	kernel.SharedBytes = shared
-	k.addLaunch(&kernel, items{perEdge: 1}, cost, vec, w1, h, itemCount{}, s.N, kind, envelope, float32(s.Cutoff), m.Hidden, p.inner, p.form, first.Scale, float32(c))
+	k.addLaunch(&kernel, items{perEdge: 1}, cost, radialArgs{
+		vec: vec, w1: w1, h: h, count: itemCount{}, functions: s.N, kind: kind, envelope: envelope,
+		cutoff: float32(s.Cutoff), hidden: m.Hidden, inner: p.inner, form: p.form, scale: first.Scale, c: float32(c),
+	})
 	return cost
 }

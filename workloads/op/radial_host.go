@@ -8,13 +8,14 @@ import (
 // radialTile is the number of edges that share one pass over the first layer's weights.
 const radialTile = 32
 
-func radialHost(a *device.Args, lo, hi int) {
+func radialHost(args *device.Args, lo, hi int) {
+	a := device.View[radialView](args)
 	var factors [radialTile * radialFunctions]float32
 	var cells [radialTile * radialFunctions * vec.CellInts]int32
 	var row [radialHidden]float32
-	n, kind, envelope, cutoff := a.Int(4), a.Int(5), a.Int(6) != 0, float64(a.F32(7))
-	hidden, inner, form, scale, c := a.Int(8), a.Int(9), a.Int(10), a.F32(11), a.F32(12)
-	vectors, w1, h := a.Floats(0), a.Floats(1), a.Floats(2)
+	n, kind, envelope, cutoff := a.functions.Int(), a.kind.Int(), a.envelope.Int() != 0, float64(a.cutoff.F32())
+	hidden, inner, form, scale, c := a.hidden.Int(), a.inner.Int(), a.form.Int(), a.scale.F32(), a.c.F32()
+	vectors, w1, h := a.vec.Floats(), a.w1.Floats(), a.h.Floats()
 	for r := range radialTile {
 		for k := range n { // function k times row k of w1 goes to row r of h
 			copy(cells[(r*n+k)*vec.CellInts:], []int32{int32(k), int32(r)})
@@ -41,22 +42,22 @@ func radialHost(a *device.Args, lo, hi int) {
 			clear(out)
 			vec.Sweep(out, inner, w1, hidden, hidden, cells[:n*vec.CellInts], b[i*n:(i+1)*n])
 			vec.Silu(out[:hidden], c)
-			packRow(form, out, a, e+i)
+			packRow(form, out, a.h, e+i)
 		}
 	}
 }
 
 // packRow stores one row of the hidden layer with its padding.
-func packRow(form int, v []float32, a *device.Args, r int) {
+func packRow(form int, v []float32, h device.Mem, r int) {
 	if form != packSplit {
-		out := halfWords(a, 2)[r*len(v):]
+		out := h.Halves()[r*len(v):]
 		for i, x := range v {
 			out[i] = packHalf(form, x)
 		}
 		return
 	}
 	n := len(v)
-	out := a.Floats(2)[3*r*n:][:3*n]
+	out := h.Floats()[3*r*n:][:3*n]
 	for i, x := range v {
 		out[i], out[n+i], out[2*n+i] = roundTF32(x), roundTF32(x), packLow(x)
 	}

@@ -19,11 +19,10 @@ type Readout struct {
 	Add                 bool
 }
 
-// readoutKernel: x, a, rho, n, width, first, count, add; readoutGradKernel: drho, a,
-// dx, n, width, first, count. One item is one row.
+// readoutKernel: x, a, rho, n, width, first, count, add; readoutGradKernel: one item is one row.
 var (
-	readoutKernel     = device.Kernel{Name: "readout", Sig: "bbbiiiii", Host: readoutHost, Grain: 64, PTX: readoutPTX, Threads: 128, PerBlock: 4}
-	readoutGradKernel = device.Kernel{Name: "readout_grad", Sig: "bbbiiii", Host: readoutGradHost, Grain: 64, PTX: readoutPTX, Threads: 128, PerBlock: 4}
+	readoutKernel     = device.Typed[readoutArgs](device.Kernel{Name: "readout", Host: readoutHost, Grain: 64, PTX: readoutPTX, Threads: 128, PerBlock: 4})
+	readoutGradKernel = device.Typed[readoutGradArgs](device.Kernel{Name: "readout_grad", Host: readoutGradHost, Grain: 64, PTX: readoutPTX, Threads: 128, PerBlock: 4})
 )
 
 func (k *binder) checkReadout(r Readout, rows int) {
@@ -47,7 +46,9 @@ func (r Readout) Bind(dev device.Device, x, a, rho device.Buffer, rows int) (*Bo
 		add, read = 1, read+rows
 	}
 	k.b.minimum = rate{fixed: moveCost(2*rows*r.Count, read, rows)}
-	k.addLaunch(&readoutKernel, items{fixed: rows}, k.b.minimum, x, a, rho, itemCount{}, r.Width, r.First, r.Count, add)
+	k.addLaunch(&readoutKernel, items{fixed: rows}, k.b.minimum, readoutArgs{
+		x: x, a: a, rho: rho, count: itemCount{}, width: r.Width, first: r.First, factors: r.Count, add: add,
+	})
 	return k.finishBinding()
 }
 
@@ -59,7 +60,9 @@ func (r Readout) BindGrad(dev device.Device, drho, a, dx device.Buffer, rows int
 	k.checkBuffer("a", a, int64(r.Count))
 	k.checkBuffer("dx", dx, int64(rows)*int64(r.Width))
 	k.b.minimum = rate{fixed: moveCost(rows*r.Count, rows+r.Count, rows*r.Width)}
-	k.addLaunch(&readoutGradKernel, items{fixed: rows}, k.b.minimum, drho, a, dx, itemCount{}, r.Width, r.First, r.Count)
+	k.addLaunch(&readoutGradKernel, items{fixed: rows}, k.b.minimum, readoutGradArgs{
+		drho: drho, a: a, dx: dx, count: itemCount{}, width: r.Width, first: r.First, factors: r.Count,
+	})
 	return k.finishBinding()
 }
 
@@ -71,7 +74,7 @@ func (r Readout) BindGrad(dev device.Device, drho, a, dx device.Buffer, rows int
 type Residual struct{ Rows int }
 
 // residualKernel: rho, target, drho, loss, n, 1/Rows. One item is one row.
-var residualKernel = device.Kernel{Name: "residual", Sig: "bbbbif", Host: residualHost, Grain: 1 << 12, PTX: readoutPTX, Threads: 256, PerBlock: 256}
+var residualKernel = device.Typed[residualArgs](device.Kernel{Name: "residual", Host: residualHost, Grain: 1 << 12, PTX: readoutPTX, Threads: 256, PerBlock: 256})
 
 // Bind binds the operation.
 func (r Residual) Bind(dev device.Device, rho, target, drho, loss device.Buffer) (*Bound, error) {
@@ -81,7 +84,9 @@ func (r Residual) Bind(dev device.Device, rho, target, drho, loss device.Buffer)
 		k.checkBuffer(name, b, int64(r.Rows))
 	}
 	k.b.minimum = rate{fixed: moveCost(5*r.Rows, 2*r.Rows, 2*r.Rows)}
-	k.addLaunch(&residualKernel, items{fixed: r.Rows}, k.b.minimum, rho, target, drho, loss, itemCount{}, 1/float32(max(r.Rows, 1)))
+	k.addLaunch(&residualKernel, items{fixed: r.Rows}, k.b.minimum, residualArgs{
+		rho: rho, target: target, drho: drho, loss: loss, count: itemCount{}, scale: 1 / float32(max(r.Rows, 1)),
+	})
 	return k.finishBinding()
 }
 
@@ -90,8 +95,8 @@ type Sum struct{ N int }
 
 const sumChunk = 4096
 
-// sumKernel: x, out, n, values. One item is one chunk, on CUDA a block.
-var sumKernel = device.Kernel{Name: "sum", Sig: "bbii", Host: sumHost, Grain: 1, PTX: readoutPTX, Threads: 256, PerBlock: 1}
+// sumKernel: one item is one chunk, on CUDA a block.
+var sumKernel = device.Typed[sumArgs](device.Kernel{Name: "sum", Host: sumHost, Grain: 1, PTX: readoutPTX, Threads: 256, PerBlock: 1})
 
 // Bind binds the sum of x [N] to out [1].
 func (s Sum) Bind(dev device.Device, x, out device.Buffer) (*Bound, error) {
@@ -106,7 +111,9 @@ func (s Sum) Bind(dev device.Device, x, out device.Buffer) (*Bound, error) {
 		if chunks > 1 {
 			to = k.allocateScratch(int64(chunks))
 		}
-		k.addLaunch(&sumKernel, items{fixed: chunks}, rate{fixed: moveCost(n, n, chunks).In("fp64", int64(n))}, x, to, itemCount{}, n)
+		k.addLaunch(&sumKernel, items{fixed: chunks}, rate{fixed: moveCost(n, n, chunks).In("fp64", int64(n))}, sumArgs{
+			x: x, out: to, count: itemCount{}, values: n,
+		})
 		if chunks == 1 {
 			return k.finishBinding()
 		}

@@ -4,9 +4,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-func readoutHost(a *device.Args, lo, hi int) {
-	x, factors, rho := a.Floats(0), a.Floats(1), a.Floats(2)
-	width, first, count, add := a.Int(4), a.Int(5), a.Int(6), a.Int(7) != 0
+func readoutHost(args *device.Args, lo, hi int) {
+	a := device.View[readoutView](args)
+	x, factors, rho := a.x.Floats(), a.a.Floats(), a.rho.Floats()
+	width, first, count, add := a.width.Int(), a.first.Int(), a.factors.Int(), a.add.Int() != 0
 	for r := lo; r < hi; r++ {
 		sum := float32(0)
 		for u, v := range x[r*width+first:][:count] {
@@ -16,9 +17,10 @@ func readoutHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func readoutGradHost(a *device.Args, lo, hi int) {
-	drho, factors, dx := a.Floats(0), a.Floats(1), a.Floats(2)
-	width, first, count := a.Int(4), a.Int(5), a.Int(6)
+func readoutGradHost(args *device.Args, lo, hi int) {
+	a := device.View[readoutGradView](args)
+	drho, factors, dx := a.drho.Floats(), a.a.Floats(), a.dx.Floats()
+	width, first, count := a.width.Int(), a.first.Int(), a.factors.Int()
 	for r := lo; r < hi; r++ {
 		row := dx[r*width : (r+1)*width]
 		clear(row)
@@ -28,16 +30,18 @@ func readoutGradHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func residualHost(a *device.Args, lo, hi int) {
-	rho, target, drho, loss, k := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), a.F32(5)
+func residualHost(args *device.Args, lo, hi int) {
+	a := device.View[residualView](args)
+	rho, target, drho, loss, k := a.rho.Floats(), a.target.Floats(), a.drho.Floats(), a.loss.Floats(), a.scale.F32()
 	for r := lo; r < hi; r++ {
 		d := rho[r] - target[r]
 		drho[r], loss[r] = d*k, d*d*k/2
 	}
 }
 
-func sumHost(a *device.Args, lo, hi int) {
-	x, out, n := a.Floats(0), a.Floats(1), a.Int(3)
+func sumHost(args *device.Args, lo, hi int) {
+	a := device.View[sumView](args)
+	x, out, n := a.x.Floats(), a.out.Floats(), a.values.Int()
 	for c := lo; c < hi; c++ {
 		sum := 0.0
 		for _, v := range x[c*sumChunk : min((c+1)*sumChunk, n)] {

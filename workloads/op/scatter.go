@@ -35,9 +35,9 @@ type ScatterBuffers struct{ Src, Dst, RowPtr, Out device.Buffer }
 // out, n (rows), C; scale out, n (elements), factor. On CUDA the first two process as many rows per block as C leaves
 // threads for (shapeTeams).
 var (
-	scatterAtomicKernel = device.Kernel{Name: "scatter_atomic", Sig: "bbbii", Host: scatterAtomicHost, Grain: 8, PTX: scatterPTX, Threads: 256, PerBlock: 1}
-	scatterSortedKernel = device.Kernel{Name: "scatter_sorted", Sig: "bbbii", Host: scatterSortedHost, Grain: 4, PTX: scatterPTX, Threads: 256, PerBlock: 1}
-	scaleKernel         = device.Kernel{Name: "scale", Sig: "bif", Host: scaleHost, Grain: 1 << 14, PTX: scatterPTX, Threads: 256, PerBlock: 1024}
+	scatterAtomicKernel = device.Typed[scatterAtomicArgs](device.Kernel{Name: "scatter_atomic", Host: scatterAtomicHost, Grain: 8, PTX: scatterPTX, Threads: 256, PerBlock: 1})
+	scatterSortedKernel = device.Typed[scatterSortedArgs](device.Kernel{Name: "scatter_sorted", Host: scatterSortedHost, Grain: 4, PTX: scatterPTX, Threads: 256, PerBlock: 1})
+	scaleKernel         = device.Typed[scaleArgs](device.Kernel{Name: "scale", Host: scaleHost, Grain: 1 << 14, PTX: scatterPTX, Threads: 256, PerBlock: 1024})
 )
 
 // scatterRun is the number of edges that one thread of a block adds; consecutive edges of one destination need no
@@ -61,7 +61,7 @@ func (k *binder) addScatter(s ScatterAdd, b ScatterBuffers, rows int) {
 	if s.Deterministic {
 		k.checkBuffer("rowptr", b.RowPtr, int64(rows)+1)
 		k.addLaunch(shapeTeams(&scatterSortedKernel, s.C), items{fixed: rows}, rate{moveCost(0, rows+1, all), moveCost(s.C, s.C, 0)},
-			b.Src, b.RowPtr, b.Out, itemCount{}, s.C)
+			scatterSortedArgs{src: b.Src, rowptr: b.RowPtr, out: b.Out, count: itemCount{}, c: s.C})
 	} else {
 		k.checkBuffer("dst", b.Dst, int64(k.b.capacity))
 		k.addFill(b.Out, all, 0, 0)
@@ -69,12 +69,16 @@ func (k *binder) addScatter(s ScatterAdd, b ScatterBuffers, rows int) {
 		if k.isTiled() {
 			work.per, adds = scatterRun, ceilDiv(s.C, scatterRun)
 		}
-		k.addLaunch(shapeTeams(&scatterAtomicKernel, s.C), work, rate{perEdge: moveCost(s.C, s.C+adds+1, adds)}, b.Src, b.Dst, b.Out, edgeCount{}, s.C)
+		k.addLaunch(shapeTeams(&scatterAtomicKernel, s.C), work, rate{perEdge: moveCost(s.C, s.C+adds+1, adds)}, scatterAtomicArgs{
+			src: b.Src, dst: b.Dst, out: b.Out, edges: edgeCount{}, c: s.C,
+		})
 	}
 	flops := 0
 	if s.Scale != 0 && s.Scale != 1 {
 		flops = all
-		k.addLaunch(&scaleKernel, items{fixed: all}, rate{fixed: moveCost(all, all, all)}, b.Out, itemCount{}, s.Scale)
+		k.addLaunch(&scaleKernel, items{fixed: all}, rate{fixed: moveCost(all, all, all)}, scaleArgs{
+			out: b.Out, count: itemCount{}, factor: s.Scale,
+		})
 	}
 	k.b.minimum = rate{fixed: moveCost(flops, 0, all), perEdge: moveCost(s.C, s.C+1, 0)}
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-func scatterAtomicHost(a *device.Args, lo, hi int) {
-	src, dst, out, c := a.Floats(0), a.Ints(1), a.Floats(2), a.Int(4)
+func scatterAtomicHost(args *device.Args, lo, hi int) {
+	a := device.View[scatterAtomicView](args)
+	src, dst, out, c := a.src.Floats(), a.dst.Ints(), a.out.Floats(), a.c.Int()
 	for e := lo; e < hi; e++ {
 		row := out[int(dst[e])*c:][:c]
 		for i, v := range src[e*c : (e+1)*c] {
@@ -31,8 +32,9 @@ func atomicAdd(p *float32, v float32) {
 	}
 }
 
-func scatterSortedHost(a *device.Args, lo, hi int) {
-	src, rowPtr, out, c := a.Floats(0), a.Ints(1), a.Floats(2), a.Int(4)
+func scatterSortedHost(args *device.Args, lo, hi int) {
+	a := device.View[scatterSortedView](args)
+	src, rowPtr, out, c := a.src.Floats(), a.rowptr.Ints(), a.out.Floats(), a.c.Int()
 	for r := lo; r < hi; r++ {
 		row := out[r*c : (r+1)*c]
 		clear(row)
@@ -42,8 +44,9 @@ func scatterSortedHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func scaleHost(a *device.Args, lo, hi int) {
-	out, s := a.Floats(0)[lo:hi], a.F32(2)
+func scaleHost(args *device.Args, lo, hi int) {
+	a := device.View[scaleView](args)
+	out, s := a.out.Floats()[lo:hi], a.factor.F32()
 	for i := range out {
 		out[i] *= s
 	}

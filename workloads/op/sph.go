@@ -18,8 +18,8 @@ var sphPTX string
 // Vectors may have any length; the zero vector gives 1 for l=0 and 0 above.
 type Sph struct{ LMax int }
 
-// sphKernel: vec, y, n, lmax. One item is one edge.
-var sphKernel = device.Kernel{Name: "sph", Sig: "bbii", Host: sphHost, Grain: 64, PTX: sphPTX, Threads: 64, PerBlock: 64}
+// sphKernel: one item is one edge.
+var sphKernel = device.Typed[sphArgs](device.Kernel{Name: "sph", Host: sphHost, Grain: 64, PTX: sphPTX, Threads: 64, PerBlock: 64})
 
 // Dim returns the number of harmonics per edge.
 func (s Sph) Dim() int { return (s.LMax + 1) * (s.LMax + 1) }
@@ -36,7 +36,9 @@ func (s Sph) Bind(dev device.Device, vec, y device.Buffer, edgeCap int) (*Bound,
 	k.b.minimum = rate{perEdge: moveCost(s.edgeFlops(), 3, s.Dim()).In("fp64", int64(s.edgeFlops()))}
 	kernel := sphKernel
 	kernel.SharedBytes = kernel.PerBlock * (s.Dim() | 1) * floatBytes // a block's rows
-	k.addLaunch(&kernel, items{perEdge: 1}, k.b.minimum, vec, y, itemCount{}, s.LMax)
+	k.addLaunch(&kernel, items{perEdge: 1}, k.b.minimum, sphArgs{
+		vec: vec, out: y, count: itemCount{}, lmax: s.LMax,
+	})
 	return k.finishBinding()
 }
 

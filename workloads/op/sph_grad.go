@@ -24,8 +24,8 @@ var sphGradPTX string
 //	d_z R_l^0 = -Re U, d_x = -Im U
 type SphGrad struct{ Sph Sph }
 
-// sphGradKernel: vec, dy, g, f, n, lmax. One item is one edge.
-var sphGradKernel = device.Kernel{Name: "sph_grad", Sig: "bbbbii", Host: sphGradHost, Grain: 64, PTX: sphGradPTX, Threads: 128, PerBlock: 128}
+// sphGradKernel: one item is one edge.
+var sphGradKernel = device.Typed[sphGradArgs](device.Kernel{Name: "sph_grad", Host: sphGradHost, Grain: 64, PTX: sphGradPTX, Threads: 128, PerBlock: 128})
 
 // Bind binds the operation for up to edgeCap edges.
 func (g SphGrad) Bind(dev device.Device, vec, dy, slope, f device.Buffer, edgeCap int) (*Bound, error) {
@@ -41,7 +41,9 @@ func (g SphGrad) Bind(dev device.Device, vec, dy, slope, f device.Buffer, edgeCa
 	k.checkBuffer("f", f, 3*e)
 	flops := s.gradFlops()
 	k.b.minimum = rate{perEdge: moveCost(flops, 3+s.Dim()+1, 3).In("fp64", int64(flops))} // double on either device
-	k.addLaunch(&sphGradKernel, items{perEdge: 1}, k.b.minimum, vec, dy, slope, f, itemCount{}, s.LMax)
+	k.addLaunch(&sphGradKernel, items{perEdge: 1}, k.b.minimum, sphGradArgs{
+		vec: vec, dy: dy, slope: slope, f: f, count: itemCount{}, lmax: s.LMax,
+	})
 	return k.finishBinding()
 }
 

@@ -22,10 +22,11 @@ func makeSphNorm() (t [so3.MaxL + 1][so3.MaxL + 1]float64) {
 	return t
 }
 
-func sphGradHost(a *device.Args, lo, hi int) {
-	lmax := a.Int(5)
+func sphGradHost(args *device.Args, lo, hi int) {
+	a := device.View[sphGradView](args)
+	lmax := a.lmax.Int()
 	dim := (lmax + 1) * (lmax + 1)
-	vec, dy, g, f := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3)
+	vec, dy, g, f := a.vec.Floats(), a.dy.Floats(), a.slope.Floats(), a.f.Floats()
 	for e := lo; e < hi; e++ {
 		v, out := vec[3*e:3*e+3], f[3*e:3*e+3]
 		sphGradOne(lmax, float64(v[0]), float64(v[1]), float64(v[2]), float64(g[e]), dy[e*dim:(e+1)*dim], out)

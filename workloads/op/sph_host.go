@@ -41,10 +41,11 @@ func makeSphTable() (t sphTable) {
 	return t
 }
 
-func sphHost(a *device.Args, lo, hi int) {
-	lmax := a.Int(3)
+func sphHost(args *device.Args, lo, hi int) {
+	a := device.View[sphView](args)
+	lmax := a.lmax.Int()
 	dim := (lmax + 1) * (lmax + 1)
-	vec, y := a.Floats(0), a.Floats(1)
+	vec, y := a.vec.Floats(), a.out.Floats()
 	for e := lo; e < hi; e++ {
 		sphOne(lmax, float64(vec[3*e]), float64(vec[3*e+1]), float64(vec[3*e+2]), y[e*dim:(e+1)*dim])
 	}

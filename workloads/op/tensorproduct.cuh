@@ -167,21 +167,6 @@ GP_FN void tp_take(tp_stream &f, const tp_lane &l, tp_held &h, int e, int stop, 
   tp_fetch<V>(f, l, h.q[TP_AHEAD - 1], e + TP_AHEAD < stop);
 }
 
-// tp_local gives a lane the weights it has computed itself and left in shared memory, [edge, copy, lane].
-struct tp_local {
-  const float *w; // the lane's own, of edge first
-  int first;
-};
-
-template <int V>
-GP_FN void tp_first(tp_local &, const tp_lane &, tp_held &, int, int) {}
-
-template <int V>
-GP_FN void tp_take(tp_local &f, const tp_lane &, tp_held &, int e, int, float *w) {
-#pragma unroll
-  for (int v = 0; v < V; v++) w[v] = f.w[((e - f.first) * TP_COPIES + v) * (int)blockDim.x];
-}
-
 // tp_component adds one component of x in xn and puts what is at next in its place.
 template <int D3, int V>
 GP_FN void tp_component(float *acc, const tp_lane &l, float *xn, const float *next, const float *m, const float *w) {

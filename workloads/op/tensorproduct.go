@@ -24,11 +24,8 @@ import (
 //	fused    one kernel over edges with atomic adds at the destination
 //	csr      edges sorted by destination, one writer a row, no atomics,
 //	         bit-identical whatever the number of threads
-//	csr+mlp  csr with the second layer of the radial MLP fused in: it reads the
-//	         hidden layer instead of the weights, w = WScale * h w2 with
-//	         h [E,Hidden] and w2 [Hidden,WeightNumel], which never reach memory
 //
-// The last three take paths of mode uvu with weights and harmonics of
+// The last two take paths of mode uvu with weights and harmonics of
 // multiplicity 1. X, Y and Out are in Layout (Y is the same in both when its
 // multiplicities are 1).
 type TensorProduct struct {
@@ -40,23 +37,14 @@ type TensorProduct struct {
 	// Segment bounds the edges of one row that one item of csr adds; longer rows are split and summed by a second
 	// launch. 0 means 256.
 	Segment int
-	// Threads of a CUDA block, a multiple of 32 up to 256 (csr+mlp: 128), for all but unfused; 0 means 128, for
-	// csr+mlp 96, on tensor cores as many as shared memory allows. The host device ignores it.
+	// Threads of a CUDA block, a multiple of 32 up to 256, for all but unfused; 0 means 128. The host device ignores it.
 	Threads int
-	// Hidden is the width of the hidden layer of csr+mlp and WScale the factor of its product, 0 means 1. The other
-	// implementations ignore both.
-	Hidden int
-	WScale float32
-	// Precision of the product inside csr+mlp: fp32 (also ""), tf32 or tf32x3, the last two on a GPU's tensor cores,
-	// for the products of TakesTF32. The other implementations ignore it.
-	Precision string
 	// General makes csr use the general kernel for a product that has a generated one (package tpgen): its irreps
 	// match a preset, and its weights have the columns that the generated kernel reads. Packed states that the
 	// weights have these columns although the product's own order differs; see Columns.
 	General, Packed bool
 
 	made      *generatedProduct // by Compile
-	madeMMA   *mmaProduct       // likewise
 	madeGrad  *generatedGrad    // by CompileGrad
 	madeGradX *generatedGradX
 }
@@ -66,17 +54,16 @@ const (
 	ImplUnfused = "unfused"
 	ImplFused   = "fused"
 	ImplCSR     = "csr"
-	ImplCSRMLP  = "csr+mlp"
 )
 
 // TPBuffers are the arguments of TensorProduct. Edges are sorted by destination; RowPtr [rows+1] holds the start of
-// every row, int32 like Src [E] and Dst [E]. After SetEdges(e), RowPtr[rows] must be e. csr+mlp reads H [E,Hidden]
-// and W2 [Hidden,WeightNumel] instead of W, which may be nil then.
-type TPBuffers struct{ X, Y, W, H, W2, Src, Dst, RowPtr, Out device.Buffer }
+// every row, int32 like Src [E] and Dst [E]. After SetEdges(e), RowPtr[rows] must be e.
+type TPBuffers struct{ X, Y, W, Src, Dst, RowPtr, Out device.Buffer }
 
 const (
 	defaultSegment = 256
 	shortSegment   = 128
+	defaultThreads = 128
 )
 
 // SegmentFor returns the Segment for rows of at most longest edges, on a GPU. Where half the default splits no row,
@@ -90,29 +77,10 @@ func SegmentFor(longest int) int {
 }
 
 func (t TensorProduct) blockThreads() int {
-	switch {
-	case t.Threads > 0:
+	if t.Threads > 0 {
 		return t.Threads
-	case t.usesTensorCores():
-		return maxTPThreads
-	case t.Impl == ImplCSRMLP:
-		return 96
 	}
-	return 128
-}
-
-func (t TensorProduct) mostThreads() int {
-	if t.Impl == ImplCSRMLP && !t.usesTensorCores() {
-		return maxMLPThreads
-	}
-	return maxTPThreads
-}
-
-func (t TensorProduct) wScale() float32 {
-	if t.WScale == 0 {
-		return 1
-	}
-	return t.WScale
+	return defaultThreads
 }
 
 func (t TensorProduct) segmentLength() int {
@@ -149,15 +117,11 @@ func (t TensorProduct) Check() error {
 			return usage("use impl=csr", "impl=fused adds with atomics and cannot be deterministic")
 		}
 	case ImplCSR:
-	case ImplCSRMLP:
-		if fix, err := t.checkInside(); err != nil {
-			return usage(fix, "%w", err)
-		}
 	default:
-		return usage("use unfused, fused, csr or csr+mlp", "unknown impl %q", t.Impl)
+		return usage("use unfused, fused or csr", "unknown impl %q", t.Impl)
 	}
-	if most := t.mostThreads(); t.Threads < 0 || t.Threads > most || t.Threads%warpLanes != 0 {
-		return usage(fmt.Sprintf("use a multiple of %d up to %d", warpLanes, most), "%d threads per block", t.Threads)
+	if t.Threads < 0 || t.Threads > maxTPThreads || t.Threads%warpLanes != 0 {
+		return usage(fmt.Sprintf("use a multiple of %d up to %d", warpLanes, maxTPThreads), "%d threads per block", t.Threads)
 	}
 	for i, ins := range t.TP.Instructions {
 		if ins.Mode != so3.UVU || !ins.HasWeight || t.TP.In2[ins.In2].Mul != 1 {
@@ -166,17 +130,6 @@ func (t TensorProduct) Check() error {
 		}
 	}
 	return nil
-}
-
-// checkInside returns the reason why csr+mlp cannot compute the product inside it, with the fix.
-func (t TensorProduct) checkInside() (fix string, err error) {
-	if t.Precision != "" && t.Precision != FP32 && !t.usesTensorCores() {
-		return "use fp32, tf32 or tf32x3, or impl=csr", fmt.Errorf("impl=csr+mlp has no product in precision %q", t.Precision)
-	}
-	if most := t.widestHidden(); t.Hidden < 1 || t.Hidden > most && !t.usesTensorCores() {
-		return "use impl=csr", fmt.Errorf("impl=csr+mlp takes a hidden layer of 1 to %d values beside %d threads per block, it has %d", most, t.blockThreads(), t.Hidden)
-	}
-	return "", nil
 }
 
 // Bind binds the product for up to edgeCap edges. scatter is the sum over edges if it is a separate stage (unfused),
@@ -190,15 +143,9 @@ func (t TensorProduct) Bind(dev device.Device, b TPBuffers, nodes, rows, edgeCap
 		k.failUsage("use 0 or more of each", "%d nodes and %d rows", nodes, rows)
 	}
 	e := int64(edgeCap)
-	columns := t.weightStride()
 	k.checkBuffer("x", b.X, int64(nodes)*int64(t.TP.In1.Dim()))
 	k.checkBuffer("y", b.Y, e*int64(t.TP.In2.Dim()))
-	if t.Impl == ImplCSRMLP {
-		k.checkBuffer("h", b.H, e*int64(t.Hidden))
-		k.checkBuffer("w2", b.W2, int64(t.Hidden)*int64(columns))
-	} else {
-		k.checkBuffer("w", b.W, e*int64(columns))
-	}
+	k.checkBuffer("w", b.W, e*int64(t.weightStride()))
 	k.checkBuffer("src", b.Src, e)
 	k.checkBuffer("dst", b.Dst, e)
 	k.checkBuffer("rowptr", b.RowPtr, int64(rows)+1)
@@ -207,7 +154,7 @@ func (t TensorProduct) Bind(dev device.Device, b TPBuffers, nodes, rows, edgeCap
 	if err != nil {
 		k.failUsage("", "%w", err)
 	}
-	k.b.minimum = t.minimumCost(tab, nodes, rows, k.isTiled())
+	k.b.minimum = t.minimumCost(tab, nodes, rows)
 	if t.Impl == ImplUnfused {
 		return k.bindUnfused(t, b, rows)
 	}
@@ -250,31 +197,10 @@ func (t TensorProduct) Scratch(nodes, rows, edgeCap int) int64 {
 // minimumCost counts M_ik = sum_j C_ijk Y_j once per edge and path (coefficients folded into C), then w*x and its
 // products with the non-zeros of M for every copy and the sum at the destination. For modes other than uvu the
 // products of the extra multiplicities count too. The index and every input are read once and only the rows are
-// written, whatever an implementation keeps in between. csr+mlp also computes the MLP's second product.
-func (t TensorProduct) minimumCost(tab tpTable, nodes, rows int, gpu bool) rate {
-	r := rate{
+// written, whatever an implementation keeps in between.
+func (t TensorProduct) minimumCost(tab tpTable, nodes, rows int) rate {
+	return rate{
 		fixed:   moveCost(0, nodes*t.TP.In1.Dim()+rows+1, rows*t.TP.Out.Dim()),
-		perEdge: moveCost(tab.flops, t.TP.In2.Dim()+1, 0),
+		perEdge: moveCost(tab.flops, t.TP.In2.Dim()+1+t.TP.WeightNumel(), 0),
 	}
-	return r.add(t.weightCost(t.TP.WeightNumel(), gpu))
-}
-
-// weightCost returns the cost of the weights of every edge: reading them, or computing them from the hidden layer (a
-// scale once per hidden value, then a product). numel is the number of columns read or computed. On a GPU the product
-// is in its precision; the host device computes in float32.
-func (t TensorProduct) weightCost(numel int, gpu bool) rate {
-	if t.Impl != ImplCSRMLP {
-		return rate{perEdge: moveCost(0, numel, 0)}
-	}
-	cost := rate{fixed: moveCost(0, t.Hidden*numel, 0), perEdge: moveCost(t.Hidden+2*t.Hidden*numel, t.Hidden, 0)}
-	if gpu && t.usesTensorCores() {
-		cost.perEdge = costInPrecision(cost.perEdge, t.Precision, int64(2*t.Hidden*numel))
-	}
-	return cost
-}
-
-// widestHidden returns the widest hidden layer that fits shared memory together with the widest M.
-func (t TensorProduct) widestHidden() int {
-	warps := t.blockThreads() / warpLanes
-	return (sharedBytes-warps*(warpInts+largestM)*floatBytes)/(mlpBatch*floatBytes) - 4*t.blockThreads()
 }

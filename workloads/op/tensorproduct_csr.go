@@ -9,9 +9,6 @@ import (
 //go:embed tensorproduct_csr.ptx.zst
 var tpCSRPTX string
 
-//go:embed tensorproduct_csrmlp.ptx.zst
-var tpCSRMLPPTX string
-
 // tpCSRKernel computes in ir_mul: x, y, w, src, dst, rowptr, out, partial, table, constants, plan, edges, segment.
 // The host reads table and constants and the plan's header, CUDA the plan.
 //
@@ -21,16 +18,12 @@ var tpCSRMLPPTX string
 // balanced by edges, and the assignment of edges to items does not depend on the number of threads. One item is one
 // segment; on CUDA one tile of the output of one segment.
 //
-// tpCSRMLPKernel: x, y, h, w2, src, dst, rowptr, out, partial, table, constants, plan, work, edges, segment, hidden,
-// scale of the weights. Only the host uses work, mlpWork values per segment.
-//
 // tpFixupKernel: rowptr, out, partial, n, out dim, segment. One item is one
 // row: it zeroes rows without edges and adds the further segments of long rows
 // in order.
 var (
-	tpCSRKernel    = device.Kernel{Name: "tp_csr", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpCSRPTX, Threads: 128, PerBlock: 1}
-	tpCSRMLPKernel = device.Kernel{Name: "tp_csr_mlp", Sig: "bbbbbbbbbbbbbiiif", Host: tpCSRMLPHost, PTX: tpCSRMLPPTX, Threads: 96, PerBlock: 1}
-	tpFixupKernel  = device.Kernel{Name: "tp_csr_fixup", Sig: "bbbiii", Host: tpFixupHost, Grain: 64, PTX: tpCSRPTX, Threads: 128, PerBlock: 1}
+	tpCSRKernel   = device.Typed[tpCsrArgs](device.Kernel{Name: "tp_csr", Host: tpCSRHost, PTX: tpCSRPTX, Threads: 128, PerBlock: 1})
+	tpFixupKernel = device.Typed[tpCsrFixupArgs](device.Kernel{Name: "tp_csr_fixup", Host: tpFixupHost, Grain: 64, PTX: tpCSRPTX, Threads: 128, PerBlock: 1})
 )
 
 // SlowestToCompile returns the kernel that tests a driver's compiler: compiling it takes seconds unless the driver
@@ -43,9 +36,6 @@ func (t TensorProduct) segmentCount(edgeCap int) int {
 
 func (t TensorProduct) csrScratch(nodes, rows, edgeCap int) int64 {
 	n := max(int64(t.segmentCount(edgeCap))*int64(t.TP.Out.Dim()), 1) * floatBytes
-	if t.Impl == ImplCSRMLP && !t.usesTensorCores() {
-		n += max(int64(t.segmentCount(edgeCap))*mlpWork, 1) * floatBytes
-	}
 	if t.Layout == MulIr {
 		n += (max(int64(nodes)*int64(t.TP.In1.Dim()), 1) + max(int64(rows)*int64(t.TP.Out.Dim()), 1)) * floatBytes
 		n += Transpose{Irreps: t.TP.In1}.transposeScratch() + Transpose{Irreps: t.TP.Out}.transposeScratch()
@@ -64,29 +54,25 @@ func (k *binder) addCSR(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, 
 		x, out = k.allocateScratch(int64(nodes)*int64(inDim)), k.allocateScratch(int64(rows)*int64(outDim))
 		k.addTranspose(Transpose{Irreps: t.TP.In1}, b.X, x, nodes)
 	}
-	cost := rate{fixed: moveCost(0, rows+1, rows*outDim), perEdge: moveCost(tab.flops, inDim+shDim+1, 0)}.add(t.weightCost(t.weightStride(), k.isTiled()))
+	cost := rate{fixed: moveCost(0, rows+1, rows*outDim), perEdge: moveCost(tab.flops, inDim+shDim+1+t.weightStride(), 0)}
 	segments := items{perEdge: 1, per: t.segmentLength()}
 	if k.isTiled() {
 		segments.times = plan.tiles
 	}
-	switch {
-	case t.usesTensorCores():
-		k.launchMMA(t, plan, cost, x, b.Y, b.H, b.W2, b.Src, b.Dst, b.RowPtr, out, partial, table, constants, cut)
-	case t.Impl == ImplCSRMLP:
-		work := k.allocateScratch(int64(t.segmentCount(k.b.capacity)) * mlpWork)
-		k.addLaunch(plan.shapeKernel(&tpCSRMLPKernel), segments, cost, x, b.Y, b.H, b.W2, b.Src, b.Dst, b.RowPtr, out, partial, table, constants, cut, work,
-			edgeCount{}, t.segmentLength(), t.Hidden, t.wScale())
-	default:
-		kernel := &tpCSRKernel
-		if plan.kernel != nil && k.isTiled() {
-			kernel = plan.kernel
-		}
-		k.addLaunch(plan.shapeKernel(kernel), segments, cost, x, b.Y, b.W, b.Src, b.Dst, b.RowPtr, out, partial, table, constants, cut,
-			edgeCount{}, t.segmentLength())
+	kernel := &tpCSRKernel
+	if plan.kernel != nil && k.isTiled() {
+		kernel = plan.kernel
 	}
+	k.addLaunch(plan.shapeKernel(kernel), segments, cost, tpCsrArgs{
+		x: x, y: b.Y, w: b.W, src: b.Src, dst: b.Dst, rowptr: b.RowPtr, out: out, partial: partial, table: table,
+		constants: constants, plan: cut, edges: edgeCount{}, segment: t.segmentLength(),
+	})
 	// By count a fix-up reads the index; long or empty rows come on top.
 	k.addLaunch(&tpFixupKernel, items{fixed: rows}, rate{fixed: moveCost(0, rows+1, 0)},
-		b.RowPtr, out, partial, itemCount{}, outDim, t.segmentLength())
+		tpCsrFixupArgs{
+			rowptr: b.RowPtr, out: out, partial: partial, count: itemCount{}, outDim: outDim,
+			segment: t.segmentLength(),
+		})
 	if t.Layout == MulIr {
 		k.addTranspose(Transpose{Irreps: t.TP.Out, ToMulIr: true}, out, b.Out, rows)
 	}

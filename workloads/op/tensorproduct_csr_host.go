@@ -21,17 +21,18 @@ type csrScratch struct {
 	row [maxComponents * uChunk]float32
 }
 
-func tpCSRHost(a *device.Args, lo, hi int) {
+func tpCSRHost(args *device.Args, lo, hi int) {
+	a := device.View[tpCsrView](args)
 	var scratch csrScratch
-	plan, edges, segment := a.Ints(10), a.Int(11), a.Int(12)
+	plan, edges, segment := a.plan.Ints(), a.edges.Int(), a.segment.Int()
 	v := csrView{
-		tpView: makeTPView(a.Ints(8), a.Floats(9), plan),
-		x:      a.Floats(0), y: a.Floats(1), w: a.Floats(2), src: a.Ints(3), dst: a.Ints(4), rowPtr: a.Ints(5),
-		out: a.Floats(6), partial: a.Floats(7), scratch: &scratch,
+		tpView: makeTPView(a.table.Ints(), a.constants.Floats(), plan),
+		x:      a.x.Floats(), y: a.y.Floats(), w: a.w.Floats(), src: a.src.Ints(), dst: a.dst.Ints(), rowPtr: a.rowptr.Ints(),
+		out: a.out.Floats(), partial: a.partial.Floats(), scratch: &scratch,
 	}
 	v.readSizes(plan)
 	for c := lo; c < hi; c++ {
-		v.runItem(c, edges, segment, nil)
+		v.runItem(c, edges, segment)
 	}
 }
 
@@ -40,38 +41,29 @@ func (v *csrView) readSizes(plan []int32) {
 	v.path = int(plan[planPaths])
 }
 
-// runItem stops at rowPtr[rows] = edges at the latest. q makes the weights of csr+mlp and is nil otherwise. It is not
-// a field of v because the matrix product lets its operands escape, and v's scratch must stay on the stack.
-func (v *csrView) runItem(c, edges, segment int, q *mlpView) {
+// runItem stops at rowPtr[rows] = edges at the latest.
+func (v *csrView) runItem(c, edges, segment int) {
 	first, end := c*segment, min((c+1)*segment, edges)
 	partial := v.partial[c*v.outDim:][:v.outDim]
 	r := int(v.dst[first])
 	if start := int(v.rowPtr[r]); start < first {
 		// The row began earlier; one of its further segments may start here.
 		if at := start + (first-start+segment-1)/segment*segment; at < min(end, int(v.rowPtr[r+1])) {
-			v.sumSegment(at, min(at+segment, int(v.rowPtr[r+1])), partial, q)
+			v.sumSegment(at, min(at+segment, int(v.rowPtr[r+1])), partial)
 		}
 		r++
 	}
 	for ; int(v.rowPtr[r]) < end; r++ {
 		from, to := int(v.rowPtr[r]), int(v.rowPtr[r+1])
 		if from < to {
-			v.sumSegment(from, min(to, from+segment), v.out[r*v.outDim:(r+1)*v.outDim], q)
+			v.sumSegment(from, min(to, from+segment), v.out[r*v.outDim:(r+1)*v.outDim])
 		}
 	}
 }
 
 // sumSegment writes the sum over the edges [from, to) to row.
-func (v *csrView) sumSegment(from, to int, row []float32, q *mlpView) {
+func (v *csrView) sumSegment(from, to int, row []float32) {
 	clear(row)
-	if q != nil {
-		if q.byEdge {
-			v.segmentMMA(from, to, row, q)
-		} else {
-			v.segmentMLP(from, to, row, q)
-		}
-		return
-	}
 	for e := from; e < to; e++ {
 		x := v.x[int(v.src[e])*v.inDim:][:v.inDim]
 		y := v.y[e*v.shDim:][:v.shDim]
@@ -135,9 +127,10 @@ func (v *csrView) contractPath(cells []int32, y, m []float32) {
 	}
 }
 
-func tpFixupHost(a *device.Args, lo, hi int) {
-	rowPtr, out, partial := a.Ints(0), a.Floats(1), a.Floats(2)
-	outDim, segment := a.Int(4), a.Int(5)
+func tpFixupHost(args *device.Args, lo, hi int) {
+	a := device.View[tpCsrFixupView](args)
+	rowPtr, out, partial := a.rowptr.Ints(), a.out.Floats(), a.partial.Floats()
+	outDim, segment := a.outDim.Int(), a.segment.Int()
 	for r := lo; r < hi; r++ {
 		from, to := int(rowPtr[r]), int(rowPtr[r+1])
 		row := out[r*outDim : (r+1)*outDim]

@@ -9,9 +9,8 @@ import (
 //go:embed tensorproduct_fused.ptx.zst
 var tpFusedPTX string
 
-// tpFusedKernel: x, y, w, src, dst, out, table, constants, plan, edges, chunk.
-// One item is one edge; on CUDA it is one tile of the output of chunk edges.
-var tpFusedKernel = device.Kernel{Name: "tp_fused", Sig: "bbbbbbbbbii", Host: tpFusedHost, Grain: 8, PTX: tpFusedPTX, Threads: 128, PerBlock: 1}
+// tpFusedKernel: one item is one edge; on CUDA it is one tile of the output of chunk edges.
+var tpFusedKernel = device.Typed[tpFusedArgs](device.Kernel{Name: "tp_fused", Host: tpFusedHost, Grain: 8, PTX: tpFusedPTX, Threads: 128, PerBlock: 1})
 
 // fusedChunk is the number of edges per CUDA block: enough to amortise its start.
 const fusedChunk = 32
@@ -37,5 +36,8 @@ func (k *binder) addFused(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers
 		adds := ceilDiv(added, fusedChunk)
 		cost = rate{fixed: moveCost(0, rows*outDim, rows*outDim), perEdge: moveCost(tab.flops, inDim+shDim+numel+2+adds, adds)}
 	}
-	k.addLaunch(plan.shapeKernel(&tpFusedKernel), work, cost, b.X, b.Y, b.W, b.Src, b.Dst, b.Out, table, constants, cut, edgeCount{}, fusedChunk)
+	k.addLaunch(plan.shapeKernel(&tpFusedKernel), work, cost, tpFusedArgs{
+		x: b.X, y: b.Y, w: b.W, src: b.Src, dst: b.Dst, out: b.Out, table: table, constants: constants, plan: cut,
+		edges: edgeCount{}, chunk: fusedChunk,
+	})
 }

@@ -15,13 +15,14 @@ const maxComponents = 2*so3.MaxL + 1
 // here calls assembly.
 type pathScratch [maxComponents * uChunk]float32
 
-func tpFusedHost(a *device.Args, lo, hi int) {
+func tpFusedHost(args *device.Args, lo, hi int) {
+	a := device.View[tpFusedView](args)
 	var scratch pathScratch
-	plan := a.Ints(8)
+	plan := a.plan.Ints()
 	inDim, shDim, numel, outDim := int(plan[planIn]), int(plan[planSh]), int(plan[planNumel]), int(plan[planOut])
 	paths := int(plan[planPaths])
-	v := makeTPView(a.Ints(6), a.Floats(7), plan)
-	x, y, w, src, dst, out := a.Floats(0), a.Floats(1), a.Floats(2), a.Ints(3), a.Ints(4), a.Floats(5)
+	v := makeTPView(a.table.Ints(), a.constants.Floats(), plan)
+	x, y, w, src, dst, out := a.x.Floats(), a.y.Floats(), a.w.Floats(), a.src.Ints(), a.dst.Ints(), a.out.Floats()
 	for e := lo; e < hi; e++ {
 		xr := x[int(src[e])*inDim:][:inDim]
 		or := out[int(dst[e])*outDim:][:outDim]

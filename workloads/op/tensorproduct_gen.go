@@ -30,12 +30,12 @@ var (
 // The kernels of the generated products have the arguments of tpCSRKernel and its host kernel, and process the same
 // edges per item; on CUDA an item is one warp's part of one segment, and table and constants are not read.
 var (
-	tpSmallKernel         = device.Kernel{Name: "tp_csr_small", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpSmallPTX, Threads: 32, PerBlock: 1}
-	tpMaceMediumKernel    = device.Kernel{Name: "tp_csr_mace_medium", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpMaceMediumPTX, Threads: 32, PerBlock: 1}
-	tpMaceLargeKernel     = device.Kernel{Name: "tp_csr_mace_large", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpMaceLargePTX, Threads: 32, PerBlock: 1}
-	tpNequipLipsKernel    = device.Kernel{Name: "tp_csr_nequip_lips", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpNequipLipsPTX, Threads: 32, PerBlock: 1}
-	tpDeepawNaturalKernel = device.Kernel{Name: "tp_csr_deepaw_natural", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpDeepawNaturalPTX, Threads: 32, PerBlock: 1}
-	tpDeepawKernel        = device.Kernel{Name: "tp_csr_deepaw", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpDeepawPTX, Threads: 32, PerBlock: 1}
+	tpSmallKernel         = device.Typed[tpgKernelArgs](device.Kernel{Name: "tp_csr_small", Host: tpCSRHost, PTX: tpSmallPTX, Threads: 32, PerBlock: 1})
+	tpMaceMediumKernel    = device.Typed[tpgKernelArgs](device.Kernel{Name: "tp_csr_mace_medium", Host: tpCSRHost, PTX: tpMaceMediumPTX, Threads: 32, PerBlock: 1})
+	tpMaceLargeKernel     = device.Typed[tpgKernelArgs](device.Kernel{Name: "tp_csr_mace_large", Host: tpCSRHost, PTX: tpMaceLargePTX, Threads: 32, PerBlock: 1})
+	tpNequipLipsKernel    = device.Typed[tpgKernelArgs](device.Kernel{Name: "tp_csr_nequip_lips", Host: tpCSRHost, PTX: tpNequipLipsPTX, Threads: 32, PerBlock: 1})
+	tpDeepawNaturalKernel = device.Typed[tpgKernelArgs](device.Kernel{Name: "tp_csr_deepaw_natural", Host: tpCSRHost, PTX: tpDeepawNaturalPTX, Threads: 32, PerBlock: 1})
+	tpDeepawKernel        = device.Typed[tpgKernelArgs](device.Kernel{Name: "tp_csr_deepaw", Host: tpCSRHost, PTX: tpDeepawPTX, Threads: 32, PerBlock: 1})
 )
 
 // generatedKernels maps families to their kernels.
@@ -66,15 +66,12 @@ var generatedProducts = sync.OnceValues(func() (map[string]generatedProduct, err
 	return all, nil
 })
 
-// madeKernel and madeMMA are the Name of every kernel that Compile makes.
-const (
-	madeKernel = "tp_csr_compiled"
-	madeMMA    = "tp_mma_compiled"
-)
+// madeKernel is the Name of every kernel that Compile makes.
+const madeKernel = "tp_csr_compiled"
 
 // The headers of all generated kernels.
 //
-//go:embed op.cuh tensorproduct.cuh tensorproduct_gen.cuh tensorproduct_mma.cuh tensorproduct_grad.cuh tensorproduct_gengrad.cuh tensorproduct_gengradx.cuh
+//go:embed op.cuh tensorproduct.cuh tensorproduct_gen.cuh tensorproduct_grad.cuh tensorproduct_gengrad.cuh tensorproduct_gengradx.cuh
 var generatedHeaders embed.FS
 
 // compileGenerated returns the PTX of a generated source.
@@ -94,8 +91,8 @@ func compileGenerated(compiler device.KernelCompiler, text string) (string, erro
 	return compiler.Compile(src)
 }
 
-// Compile makes a generated kernel for csr, and for csr+mlp on the tensor cores, if the product is in no list and the
-// device compiles at run time; otherwise it returns the product unchanged. It takes seconds the first time on a
+// Compile makes a generated kernel for csr if the product is in no list and the device compiles at run time; otherwise
+// it returns the product unchanged. It takes seconds the first time on a
 // machine. After an error csr runs on the general kernel.
 func (t TensorProduct) Compile(dev device.Device) (TensorProduct, error) {
 	compiler, ok := dev.(device.KernelCompiler)
@@ -105,34 +102,20 @@ func (t TensorProduct) Compile(dev device.Device) (TensorProduct, error) {
 	if _, err := compiler.Compiler(); err != nil {
 		return t, err
 	}
-	if t.usesTensorCores() {
-		m, err := tpgen.MakeMMA(t.TP)
-		if err != nil {
-			return t, gpuprof.Errorf(gpuprof.ErrUsage, "generating a tensor product: %w", err)
-		}
-		ptx, err := compileGenerated(compiler, m.Source)
-		if err == nil {
-			t.madeMMA = &mmaProduct{&device.Kernel{Name: madeMMA, Sig: tpMMASmallKernel.Sig, Host: tpMMAHost, PTX: ptx, Entry: m.Kernel, Threads: warpLanes, PerBlock: 1}, m.Warps}
-		}
-		return t, err
-	}
 	m, err := tpgen.Make(t.TP)
 	if err != nil {
 		return t, gpuprof.Errorf(gpuprof.ErrUsage, "generating a tensor product: %w", err)
 	}
 	ptx, err := compileGenerated(compiler, m.Source)
 	if err == nil {
-		t.made = &generatedProduct{&device.Kernel{Name: madeKernel, Sig: tpCSRKernel.Sig, Host: tpCSRHost, PTX: ptx, Entry: m.Kernel, Threads: warpLanes, PerBlock: 1}, m.Plan}
+		kernel := device.Typed[tpgKernelArgs](device.Kernel{Name: madeKernel, Host: tpCSRHost, PTX: ptx, Entry: m.Kernel, Threads: warpLanes, PerBlock: 1})
+		t.made = &generatedProduct{&kernel, m.Plan}
 	}
 	return t, err
 }
 
 // needsCompile reports whether Compile would make a kernel for the product.
 func (t TensorProduct) needsCompile() bool {
-	if t.usesTensorCores() {
-		_, known := t.mmaProduct()
-		return !known && t.mmaDepth()
-	}
 	_, known := t.findGenerated()
 	return !known && t.Impl == ImplCSR
 }
@@ -212,11 +195,6 @@ func (t TensorProduct) KernelName() string {
 		return contractKernel.Name
 	case ImplFused:
 		return tpFusedKernel.Name
-	case ImplCSRMLP:
-		if m, ok := t.mmaProduct(); ok {
-			return m.kernel.Name
-		}
-		return tpCSRMLPKernel.Name
 	}
 	if g, ok := t.generatedProduct(); ok {
 		return g.kernel.Name

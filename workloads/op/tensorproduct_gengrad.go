@@ -27,22 +27,21 @@ var (
 	tpGradDeepawPTX string
 )
 
-// The kernels of the generated gradients: the arguments of tpGradKernel without the number of items, then plan,
-// partial, edges, segment. An item is a segment of edges, on CUDA one warp's part of one. There dy, table and
-// constants are not read: every warp writes its share of dy to partial, and tpGradDYKernel adds them. The host writes
-// dy.
+// The kernels of the generated gradients. Arguments: those of tpGradKernel without the number of items, then plan,
+// partial, edges, segment. An item is a segment of edges; on CUDA, the part of a segment for one warp. On CUDA dy,
+// table and constants are not read: every warp writes its share of dy to partial, and tpGradDYKernel adds the shares.
+// The host writes dy.
 var (
-	tpGradSmallKernel         = device.Kernel{Name: "tp_grad_small", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradSmallPTX, Threads: 32, PerBlock: 1}
-	tpGradMaceMediumKernel    = device.Kernel{Name: "tp_grad_mace_medium", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradMaceMediumPTX, Threads: 32, PerBlock: 1}
-	tpGradMaceLargeKernel     = device.Kernel{Name: "tp_grad_mace_large", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradMaceLargePTX, Threads: 32, PerBlock: 1}
-	tpGradNequipLipsKernel    = device.Kernel{Name: "tp_grad_nequip_lips", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradNequipLipsPTX, Threads: 32, PerBlock: 1}
-	tpGradDeepawNaturalKernel = device.Kernel{Name: "tp_grad_deepaw_natural", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradDeepawNaturalPTX, Threads: 32, PerBlock: 1}
-	tpGradDeepawKernel        = device.Kernel{Name: "tp_grad_deepaw", Sig: "bbbbbbbbbbibbii", Host: tpGradGeneratedHost, PTX: tpGradDeepawPTX, Threads: 32, PerBlock: 1}
+	tpGradSmallKernel         = device.Typed[tpdKernelArgs](device.Kernel{Name: "tp_grad_small", Host: tpGradGeneratedHost, PTX: tpGradSmallPTX, Threads: 32, PerBlock: 1})
+	tpGradMaceMediumKernel    = device.Typed[tpdKernelArgs](device.Kernel{Name: "tp_grad_mace_medium", Host: tpGradGeneratedHost, PTX: tpGradMaceMediumPTX, Threads: 32, PerBlock: 1})
+	tpGradMaceLargeKernel     = device.Typed[tpdKernelArgs](device.Kernel{Name: "tp_grad_mace_large", Host: tpGradGeneratedHost, PTX: tpGradMaceLargePTX, Threads: 32, PerBlock: 1})
+	tpGradNequipLipsKernel    = device.Typed[tpdKernelArgs](device.Kernel{Name: "tp_grad_nequip_lips", Host: tpGradGeneratedHost, PTX: tpGradNequipLipsPTX, Threads: 32, PerBlock: 1})
+	tpGradDeepawNaturalKernel = device.Typed[tpdKernelArgs](device.Kernel{Name: "tp_grad_deepaw_natural", Host: tpGradGeneratedHost, PTX: tpGradDeepawNaturalPTX, Threads: 32, PerBlock: 1})
+	tpGradDeepawKernel        = device.Typed[tpdKernelArgs](device.Kernel{Name: "tp_grad_deepaw", Host: tpGradGeneratedHost, PTX: tpGradDeepawPTX, Threads: 32, PerBlock: 1})
 )
 
-// tpGradDYKernel: partial, plan, dy, what, columns, harmonics, n. One item is one value of dy, the sum of its columns
-// in a row of partial in the order of the plan.
-var tpGradDYKernel = device.Kernel{Name: "tp_grad_dy", Sig: "bbbiiii", Host: tpGradDYHost, Grain: 256, PTX: tpGradPTX, Threads: 128, PerBlock: 128}
+// tpGradDYKernel: one item is one value of dy, the sum of its columns in a row of partial in the order of the plan.
+var tpGradDYKernel = device.Typed[tpGradDyArgs](device.Kernel{Name: "tp_grad_dy", Host: tpGradDYHost, Grain: 256, PTX: tpGradPTX, Threads: 128, PerBlock: 128})
 
 // generatedGradKernels maps families to their kernels.
 var generatedGradKernels = map[string]*device.Kernel{
@@ -97,18 +96,9 @@ func (t TensorProduct) usesOwnOrder() bool {
 	return stride == t.TP.WeightNumel() && slices.Equal(at, t.TP.WeightOffsets())
 }
 
-// generatedGrad returns the generated kernel for dw and dy. No generated kernel adds to an existing dw: the check
-// would cost every edge an eighth of its instructions.
-func (t TensorProductGrad) generatedGrad() (generatedGrad, bool) {
-	if t.AddW {
-		return generatedGrad{}, false
-	}
-	return t.Product.generatedGrad()
-}
-
 // KernelName returns the kernel that computes dw and dy on a device with blocks of threads (CUDA).
 func (t TensorProductGrad) KernelName() string {
-	if g, ok := t.generatedGrad(); ok {
+	if g, ok := t.Product.generatedGrad(); ok {
 		return g.kernel.Name
 	}
 	return tpGradKernel.Name
@@ -148,7 +138,8 @@ func (t TensorProduct) CompileGrad(dev device.Device, dx bool) (TensorProduct, e
 		if err != nil {
 			return t, err
 		}
-		t.madeGrad = &generatedGrad{&device.Kernel{Name: madeGradKernel, Sig: tpGradSmallKernel.Sig, Host: tpGradGeneratedHost, PTX: ptx, Entry: m.Kernel, Threads: warpLanes, PerBlock: 1}, m.Plan}
+		kernel := device.Typed[tpdKernelArgs](device.Kernel{Name: madeGradKernel, Host: tpGradGeneratedHost, PTX: ptx, Entry: m.Kernel, Threads: warpLanes, PerBlock: 1})
+		t.madeGrad = &generatedGrad{&kernel, m.Plan}
 	}
 	if features == nil {
 		return t, nil
@@ -157,7 +148,8 @@ func (t TensorProduct) CompileGrad(dev device.Device, dx bool) (TensorProduct, e
 	if err != nil {
 		return t, err
 	}
-	t.madeGradX = &generatedGradX{&device.Kernel{Name: madeGradXKernel, Sig: tpGradXSmallKernel.Sig, Host: tpGradXHost, PTX: ptx, Entry: features.Kernel, Threads: warpLanes, PerBlock: 1}, features.Plan}
+	kernel := device.Typed[tpxKernelArgs](device.Kernel{Name: madeGradXKernel, Host: tpGradXGeneratedHost, PTX: ptx, Entry: features.Kernel, Threads: warpLanes, PerBlock: 1})
+	t.madeGradX = &generatedGradX{&kernel, features.Plan}
 	return t, nil
 }
 
@@ -253,19 +245,28 @@ func (k *binder) tpGradGenerated(t TensorProductGrad, g generatedGrad, cost rate
 	plan, partial := k.uploadInts(p.generatedGradPlan(g)), k.allocateScratch(g.partialWords(k.b.capacity, what&gradY != 0))
 	segment := min(p.segmentLength(), gradSegment)
 	segments := items{perEdge: 1, per: segment, times: len(g.plan.Warps)}
-	k.addLaunch(g.shapeKernel(), segments, cost, x, b.Y, w, dout, b.Src, b.Dst, dw, dy, table, constants, what, plan, partial, edgeCount{}, segment)
+	k.addLaunch(g.shapeKernel(), segments, cost, tpdKernelArgs{
+		x: x, y: b.Y, w: w, dout: dout, src: b.Src, dst: b.Dst, dw: dw, dy: dy, table: table, constants: constants,
+		what: what, plan: plan, partial: partial, edges: edgeCount{}, segment: segment,
+	})
 	if what&gradY != 0 {
-		k.addLaunch(&tpGradDYKernel, items{perEdge: sh}, rate{perEdge: moveCost(columns, columns, sh)}, partial, plan, dy, what, columns, sh, itemCount{})
+		k.addLaunch(&tpGradDYKernel, items{perEdge: sh}, rate{perEdge: moveCost(columns, columns, sh)}, tpGradDyArgs{
+			partial: partial, plan: plan, dy: dy, what: what, columns: columns, sh: sh, count: itemCount{},
+		})
 	}
 }
 
-func tpGradGeneratedHost(a *device.Args, lo, hi int) {
-	edges, segment := a.Int(13), a.Int(14)
-	tpGradHost(a, min(lo*segment, edges), min(hi*segment, edges))
+func tpGradGeneratedHost(args *device.Args, lo, hi int) {
+	a := device.View[tpdKernelView](args)
+	edges, segment := a.edges.Int(), a.segment.Int()
+	tpGrad(&tpGradView{
+		x: a.x, y: a.y, w: a.w, dout: a.dout, src: a.src, dst: a.dst, dw: a.dw, dy: a.dy, plan: a.table, constants: a.constants, what: a.what,
+	}, min(lo*segment, edges), min(hi*segment, edges))
 }
 
-func tpGradDYHost(a *device.Args, lo, hi int) {
-	partial, plan, dy, what, columns, sh := a.Floats(0), a.Ints(1), a.Floats(2), a.Int(3), a.Int(4), a.Int(5)
+func tpGradDYHost(args *device.Args, lo, hi int) {
+	a := device.View[tpGradDyView](args)
+	partial, plan, dy, what, columns, sh := a.partial.Floats(), a.plan.Ints(), a.dy.Floats(), a.what.Int(), a.columns.Int(), a.sh.Int()
 	starts, lists := plan[plan[gradStarts]:], plan[plan[gradLists]:]
 	for i := lo; i < hi; i++ {
 		row, j, sum := partial[i/sh*columns:], i%sh, float32(0)

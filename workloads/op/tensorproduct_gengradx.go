@@ -23,9 +23,9 @@ var (
 // The kernels of the generated dx have the arguments of tpGradXKernel and its host kernel, followed by their plan. On
 // CUDA an item is one warp's part of one segment of a node's edges, and table and constants are not read.
 var (
-	tpGradXSmallKernel      = device.Kernel{Name: "tp_gradx_small", Sig: "bbbbbbbbbiib", Host: tpGradXHost, PTX: tpGradXSmallPTX, Threads: 32, PerBlock: 1}
-	tpGradXMaceMediumKernel = device.Kernel{Name: "tp_gradx_mace_medium", Sig: "bbbbbbbbbiib", Host: tpGradXHost, PTX: tpGradXMaceMediumPTX, Threads: 32, PerBlock: 1}
-	tpGradXMaceLargeKernel  = device.Kernel{Name: "tp_gradx_mace_large", Sig: "bbbbbbbbbiib", Host: tpGradXHost, PTX: tpGradXMaceLargePTX, Threads: 32, PerBlock: 1}
+	tpGradXSmallKernel      = device.Typed[tpxKernelArgs](device.Kernel{Name: "tp_gradx_small", Host: tpGradXGeneratedHost, PTX: tpGradXSmallPTX, Threads: 32, PerBlock: 1})
+	tpGradXMaceMediumKernel = device.Typed[tpxKernelArgs](device.Kernel{Name: "tp_gradx_mace_medium", Host: tpGradXGeneratedHost, PTX: tpGradXMaceMediumPTX, Threads: 32, PerBlock: 1})
+	tpGradXMaceLargeKernel  = device.Typed[tpxKernelArgs](device.Kernel{Name: "tp_gradx_mace_large", Host: tpGradXGeneratedHost, PTX: tpGradXMaceLargePTX, Threads: 32, PerBlock: 1})
 )
 
 // generatedGradXKernels maps families to their kernels.

@@ -27,7 +27,6 @@ enum {
 #define GRAD_W 1
 #define GRAD_Y 2
 #define GRAD_ADD_Y 4
-#define GRAD_ADD_W 8
 // Of a generated gradient's plan; see tensorproduct_gengrad.cuh.
 #define GRAD_STARTS 11
 #define GRAD_LISTS 12
@@ -79,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(128)
         for (int c = 0; c < cell_count; c++)
           sum = gp_fma(m[c], xs[cells[c * 4] * PITCH + lane] * zs[cells[c * 4 + 1] * PITCH + lane], sum);
         float *to = op_row(dw, e, numel) + path[2] + u;
-        if (in) *to = what & GRAD_ADD_W ? *to + sum : sum;
+        if (in) *to = sum;
       }
       __syncwarp();
       if (what & GRAD_Y)

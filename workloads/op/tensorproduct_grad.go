@@ -20,9 +20,6 @@ var tpGradPTX string
 // each omitted if its buffer is nil. With M_ik = A sum_j C_ijk y_j of a path, A its coefficient times Scale, and dz =
 // dout of the edge's row,
 //
-// each left out where its buffer is nil. With M_ik = A sum_j C_ijk y_j of a path,
-// A its coefficient times Scale, and dz = dout of the edge's row,
-//
 //	dw_u = sum_ik x_ui M_ik dz_uk,  dx_ui = sum over the edges from x of w_u sum_k M_ik dz_uk,
 //	dy_j = A sum_ik C_ijk T_ik with T_ik = sum_u w_u x_ui dz_uk
 //
@@ -31,8 +28,8 @@ var tpGradPTX string
 // number of threads. The paths must be such that csr takes them. Product.Impl is ignored.
 type TensorProductGrad struct {
 	Product TensorProduct
-	// AddY, AddW and AddX add to the existing dy, dw or dx.
-	AddY, AddW, AddX bool
+	// AddY and AddX add to the existing dy or dx.
+	AddY, AddX bool
 }
 
 // TPGradBuffers are the arguments of TensorProductGrad: the arguments of the product, and for dx the edges by source,
@@ -40,21 +37,20 @@ type TensorProductGrad struct {
 type TPGradBuffers struct{ X, Y, W, DOut, Src, Dst, ColPtr, Perm, DX, DY, DW device.Buffer }
 
 // Both kernels compute in ir_mul. tpGradKernel: x, y, w, dout, src, dst, dw, dy, plan, constants, what (bits gradW,
-// gradY, gradAddY, gradAddW), n; one item is one edge, on CUDA a warp. tpGradXKernel: y, w, dout, dst, colptr, perm,
+// gradY, gradAddY), n; one item is one edge, on CUDA a warp. tpGradXKernel: y, w, dout, dst, colptr, perm,
 // partial, plan, constants, n, nodes; an item is a segment of a node's edges, on CUDA one tile of it. Segment j of
 // node a, of tpGradSegment edges, has the number colptr[a]/tpGradSegment + a + j, and writes that row of partial.
 // tpGradSumKernel: colptr, partial, dx, n, nodes, width, add; an item is a node.
 var (
-	tpGradKernel    = device.Kernel{Name: "tp_grad", Sig: "bbbbbbbbbbii", Host: tpGradHost, Grain: 4, PTX: tpGradPTX, Threads: tpGradThreads, PerBlock: tpGradThreads / warpLanes}
-	tpGradXKernel   = device.Kernel{Name: "tp_grad_x", Sig: "bbbbbbbbbii", Host: tpGradXHost, PTX: tpGradPTX, Threads: tpGradThreads, PerBlock: tpGradThreads / warpLanes}
-	tpGradSumKernel = device.Kernel{Name: "tp_grad_sum", Sig: "bbbiiii", Host: tpGradSumHost, Grain: 8, PTX: tpGradPTX, Threads: 128, PerBlock: 1}
+	tpGradKernel    = device.Typed[tpGradArgs](device.Kernel{Name: "tp_grad", Host: tpGradHost, Grain: 4, PTX: tpGradPTX, Threads: tpGradThreads, PerBlock: tpGradThreads / warpLanes})
+	tpGradXKernel   = device.Typed[tpGradXArgs](device.Kernel{Name: "tp_grad_x", Host: tpGradXHost, PTX: tpGradPTX, Threads: tpGradThreads, PerBlock: tpGradThreads / warpLanes})
+	tpGradSumKernel = device.Typed[tpGradSumArgs](device.Kernel{Name: "tp_grad_sum", Host: tpGradSumHost, Grain: 8, PTX: tpGradPTX, Threads: 128, PerBlock: 1})
 )
 
 const (
 	gradW = 1 << iota
 	gradY
 	gradAddY
-	gradAddW
 )
 
 const (
@@ -235,13 +231,8 @@ func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers
 	var own rate
 	if dw != nil {
 		what |= gradW
-		read := 0
-		if t.AddW {
-			what |= gradAddW
-			read = numel
-		}
 		k.checkBuffer("dw", dw, e*int64(numel))
-		own.perEdge = own.perEdge.Add(moveCost(plan.flopsW, read, numel))
+		own.perEdge = own.perEdge.Add(moveCost(plan.flopsW, 0, numel))
 	} else {
 		dw = b.W
 	}
@@ -259,11 +250,14 @@ func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers
 	}
 	// Every edge reads a row of dz and one of x.
 	cost := own.add(rate{perEdge: moveCost(plan.flopsQ, p.TP.In1.Dim()+p.TP.Out.Dim()+sh+numel+2, 0)})
-	if g, ok := t.generatedGrad(); ok && k.isTiled() {
+	if g, ok := t.Product.generatedGrad(); ok && k.isTiled() {
 		k.tpGradGenerated(t, g, cost, x, b.W, dout, ints, constants, b, dw, dy, what)
 		return own
 	}
-	k.addLaunch(plan.shapeKernel(&tpGradKernel), items{perEdge: 1}, cost, x, b.Y, b.W, dout, b.Src, b.Dst, dw, dy, ints, constants, what, itemCount{})
+	k.addLaunch(plan.shapeKernel(&tpGradKernel), items{perEdge: 1}, cost, tpGradArgs{
+		x: x, y: b.Y, w: b.W, dout: dout, src: b.Src, dst: b.Dst, dw: dw, dy: dy, plan: ints, constants: constants,
+		what: what, count: itemCount{},
+	})
 	return own
 }
 
@@ -291,14 +285,22 @@ func (k *binder) tpGradX(t TensorProductGrad, plan backPlan, b TPGradBuffers, do
 	cost := rate{fixed: moveCost(0, nodes+1, int(slots)*in), perEdge: moveCost(plan.flopsQ+plan.flopsX, p.TP.Out.Dim()+p.TP.In2.Dim()+p.TP.WeightNumel()+2, 0)}
 	if g, ok := p.generatedGradX(); ok && k.isTiled() {
 		work.times = len(g.plan.Warps)
-		k.addLaunch(g.shapeKernel(), work, cost, b.Y, b.W, dout, b.Dst, b.ColPtr, b.Perm, partial, ints, constants, itemCount{}, nodes, k.uploadInts(p.generatedGradXPlan(g)))
+		k.addLaunch(g.shapeKernel(), work, cost, tpxKernelArgs{
+			y: b.Y, w: b.W, dout: dout, dst: b.Dst, colptr: b.ColPtr, perm: b.Perm, partial: partial, table: ints,
+			constants: constants, count: itemCount{}, nodes: nodes, plan: k.uploadInts(p.generatedGradXPlan(g)),
+		})
 	} else {
-		k.addLaunch(plan.shapeKernel(&tpGradXKernel), work, cost, b.Y, b.W, dout, b.Dst, b.ColPtr, b.Perm, partial, ints, constants, itemCount{}, nodes)
+		k.addLaunch(plan.shapeKernel(&tpGradXKernel), work, cost, tpGradXArgs{
+			y: b.Y, w: b.W, dout: dout, dst: b.Dst, colptr: b.ColPtr, perm: b.Perm, partial: partial, plan: ints,
+			constants: constants, count: itemCount{}, nodes: nodes,
+		})
 	}
 	if p.Layout == MulIr { // the last launch adds
 		add, read = 0, 0
 	}
-	k.addLaunch(&tpGradSumKernel, items{fixed: nodes}, rate{fixed: moveCost(int(slots)*in+read, int(slots)*in+nodes+1+read, nodes*in)}, b.ColPtr, partial, dx, itemCount{}, nodes, in, add)
+	k.addLaunch(&tpGradSumKernel, items{fixed: nodes}, rate{fixed: moveCost(int(slots)*in+read, int(slots)*in+nodes+1+read, nodes*in)}, tpGradSumArgs{
+		colptr: b.ColPtr, partial: partial, dx: dx, count: itemCount{}, nodes: nodes, width: in, add: add,
+	})
 	if p.Layout == MulIr {
 		k.addTranspose(Transpose{Irreps: p.TP.In1, ToMulIr: true, Accumulate: t.AddX}, dx, b.DX, nodes)
 	}
@@ -324,7 +326,7 @@ func (t TensorProductGrad) Scratch(nodes, rows, edgeCap int, dy, dx bool, kind s
 	if p.Layout == MulIr {
 		n += max(int64(nodes)*in, 1) + max(int64(rows)*out, 1) + int64(4*len(p.TP.In1)) + int64(4*len(p.TP.Out))
 	}
-	if g, ok := t.generatedGrad(); ok && kind != "host" {
+	if g, ok := t.Product.generatedGrad(); ok && kind != "host" {
 		n += g.scratchWords(p, edgeCap, dy)
 	}
 	if g, ok := p.generatedGradX(); ok && dx && kind != "host" {

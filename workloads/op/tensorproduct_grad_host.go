@@ -34,13 +34,15 @@ func (v *backView) contractPath(path []int32, y []float32) []float32 {
 	return m
 }
 
-func tpGradHost(a *device.Args, lo, hi int) {
+func tpGradHost(args *device.Args, lo, hi int) { tpGrad(device.View[tpGradView](args), lo, hi) }
+
+func tpGrad(a *tpGradView, lo, hi int) {
 	var v backView
-	plan, what := a.Ints(8), a.Int(10)
-	v.read(plan, a.Floats(9))
-	x, y, w, dout, src, dst, dw, dy := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), a.Ints(4), a.Ints(5), a.Floats(6), a.Floats(7)
+	plan, what := a.plan.Ints(), a.what.Int()
+	v.read(plan, a.constants.Floats())
+	x, y, w, dout, src, dst, dw, dy := a.x.Floats(), a.y.Floats(), a.w.Floats(), a.dout.Floats(), a.src.Ints(), a.dst.Ints(), a.dw.Floats(), a.dy.Floats()
 	in, sh, numel, out := int(plan[backIn]), int(plan[backSh]), int(plan[backNumel]), int(plan[backOut])
-	var beside [uChunk]float32 // results that are unwanted, or added
+	var beside [uChunk]float32 // unwanted results
 	for e := lo; e < hi; e++ {
 		xe, ye, we, ze := x[int(src[e])*in:][:in], y[e*sh:][:sh], w[e*numel:][:numel], dout[int(dst[e])*out:][:out]
 		back := dy[e*sh:][:sh]
@@ -57,13 +59,10 @@ func tpGradHost(a *device.Args, lo, hi int) {
 				n := min(uChunk, mul-u)
 				at := int(path[2]) + u
 				to := beside[:n]
-				if what&(gradW|gradAddW) == gradW {
+				if what&gradW != 0 {
 					to = dw[e*numel+at:][:n]
 				}
 				vec.Pairs(to, we[at:], xe[int(path[0])+u:], mul, ze[int(path[3])+u:], mul, n, cells, m, t)
-				if what&gradAddW != 0 {
-					vec.Axpy(1, to, dw[e*numel+at:][:n])
-				}
 			}
 			if what&gradY != 0 {
 				v.contractBack(cells, t, back[path[1]:])
@@ -83,12 +82,21 @@ func (v *backView) contractBack(cells []int32, t [][8]float32, dy []float32) {
 	}
 }
 
-func tpGradXHost(a *device.Args, lo, hi int) {
+func tpGradXHost(args *device.Args, lo, hi int) { tpGradX(device.View[tpGradXView](args), lo, hi) }
+
+func tpGradXGeneratedHost(args *device.Args, lo, hi int) {
+	a := device.View[tpxKernelView](args)
+	tpGradX(&tpGradXView{
+		y: a.y, w: a.w, dout: a.dout, dst: a.dst, colptr: a.colptr, perm: a.perm, partial: a.partial, plan: a.table, constants: a.constants, nodes: a.nodes,
+	}, lo, hi)
+}
+
+func tpGradX(a *tpGradXView, lo, hi int) {
 	var v backView
-	plan := a.Ints(7)
-	v.read(plan, a.Floats(8))
-	y, w, dout, dst, colPtr, perm, partial := a.Floats(0), a.Floats(1), a.Floats(2), a.Ints(3), a.Ints(4), a.Ints(5), a.Floats(6)
-	nodes := a.Int(10)
+	plan := a.plan.Ints()
+	v.read(plan, a.constants.Floats())
+	y, w, dout, dst, colPtr, perm, partial := a.y.Floats(), a.w.Floats(), a.dout.Floats(), a.dst.Ints(), a.colptr.Ints(), a.perm.Ints(), a.partial.Floats()
+	nodes := a.nodes.Int()
 	in, sh, numel, out := int(plan[backIn]), int(plan[backSh]), int(plan[backNumel]), int(plan[backOut])
 	for s := lo; s < hi; s++ {
 		from, to := segmentOf(colPtr, nodes, s)
@@ -146,8 +154,9 @@ func segmentOf(colPtr []int32, nodes, s int) (from, to int) {
 	return from, min(from+tpGradSegment, end)
 }
 
-func tpGradSumHost(a *device.Args, lo, hi int) {
-	colPtr, partial, dx, in, add := a.Ints(0), a.Floats(1), a.Floats(2), a.Int(5), a.Int(6) != 0
+func tpGradSumHost(args *device.Args, lo, hi int) {
+	a := device.View[tpGradSumView](args)
+	colPtr, partial, dx, in, add := a.colptr.Ints(), a.partial.Floats(), a.dx.Floats(), a.width.Int(), a.add.Int() != 0
 	for node := lo; node < hi; node++ {
 		row := dx[node*in : (node+1)*in]
 		if !add {

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof/workloads/device"
-	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
 // tpPlan is a tensor product cut into warps and tiles for CUDA: the output values that every thread of a block owns,
@@ -49,16 +48,13 @@ const (
 	laneInts  = 16
 	warpLanes = 32
 
-	maxTPThreads  = 256 // what the kernels are compiled for
-	maxMLPThreads = 128
+	maxTPThreads = 256 // what the kernels are compiled for
 
 	// Shared memory that every GPU since 2010 grants a block by default.
 	sharedBytes = 48 << 10
 	// Shared memory of a thread in bytes: with the registers of the kernels it allows as many blocks as the registers
 	// alone on an H100, and leaves half of the cache.
 	sharedPerThread = 256
-	// mlpBatch is TP_MLP_BATCH, the edges whose weights a lane computes at a time.
-	mlpBatch = 8
 	// maxBatch is the number of edges whose M are built at a time, fewer than a warp has lanes: the lanes hold the
 	// sources of a batch and of the edge after it.
 	maxBatch = 16
@@ -90,17 +86,7 @@ type planShape struct {
 	threads int
 	layout  Layout
 	cover   bool // blocks without paths are written as zeros
-	batch   int  // the most edges of a batch
 	room    int  // bytes of shared memory for the M of all warps of a block
-	hidden  int  // width of the hidden layer, which a block keeps beside it; 0 where there is none
-}
-
-// fixedBytes returns the shared memory of a block without M: rows of the hidden layer and the weights of every lane.
-func (s planShape) fixedBytes(threads int) int {
-	if s.hidden == 0 {
-		return 0
-	}
-	return mlpBatch * floatBytes * (s.hidden + 4*threads)
 }
 
 // floatLimit returns the floats of M that a warp may use.
@@ -196,7 +182,7 @@ func (t TensorProduct) makePlan(tab tpTable, shape planShape) (tpPlan, error) {
 	}
 	threads := width * warpLanes
 	return tpPlan{ints: slices.Concat(header, p.warps, p.cells, p.terms, p.lanes), tiles: tiles, threads: threads,
-		shared: shape.fixedBytes(threads) + floatBytes*p.region*width}, nil
+		shared: floatBytes * p.region * width}, nil
 }
 
 // listLanes lists the lanes of all output blocks. Lanes that read the same block of x are neighbours, so that their
@@ -307,7 +293,7 @@ func (p *planner) addWarp(w warp, pass int) error {
 	share := make([]int32, warpInts)
 	if len(w) > 0 {
 		stride := max(floats, 4)
-		batch := min(max(p.shape.floatLimit()/stride, 1), p.shape.batch)
+		batch := min(max(p.shape.floatLimit()/stride, 1), maxBatch)
 		if batch > 4 {
 			batch = batch / 4 * 4 // the kernels build four at once
 		}
@@ -377,23 +363,10 @@ func (t TensorProduct) planFor(tab tpTable) (tpPlan, error) {
 	if g, ok := t.generatedProduct(); ok {
 		return t.generatedPlan(tab, g), nil
 	}
-	if m, ok := t.mmaProduct(); ok {
-		return t.mmaPlan(tab, m), nil
-	}
-	shape := planShape{threads: t.blockThreads(), layout: IrMul, cover: true, batch: maxBatch}
+	shape := planShape{threads: t.blockThreads(), layout: IrMul, cover: true}
 	shape.room = min(sharedBytes, sharedPerThread*shape.threads)
-	switch t.Impl {
-	case ImplFused:
+	if t.Impl == ImplFused {
 		shape.layout, shape.cover = t.Layout, false
-	case ImplCSRMLP:
-		if t.usesTensorCores() {
-			break // the plan of the host device, which reads the header
-		}
-		shape.batch, shape.hidden = mlpBatch, t.Hidden
-		shape.room = sharedBytes - shape.fixedBytes(shape.threads)
 	}
 	return t.makePlan(tab, shape)
 }
-
-// largestM is the number of floats of the widest M; a warp takes at least one.
-var largestM = triple{l1: so3.MaxL, l3: so3.MaxL}.floatCount()

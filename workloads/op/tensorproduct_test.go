@@ -36,7 +36,7 @@ func TestTensorProductAgainstReference(t *testing.T) {
 	}
 	degrees := []int{0, 0, 3, 17, 1, 0, 9, 2, 0}
 	for name, tp := range products {
-		for _, impl := range []string{ImplUnfused, ImplFused, ImplCSR, ImplCSRMLP} {
+		for _, impl := range []string{ImplUnfused, ImplFused, ImplCSR} {
 			for _, layout := range []Layout{MulIr, IrMul} {
 				for _, det := range []bool{false, true} {
 					if impl != ImplUnfused && det != (impl != ImplFused) {
@@ -44,7 +44,7 @@ func TestTensorProductAgainstReference(t *testing.T) {
 					}
 					t.Run(fmt.Sprintf("%s/%s/%s/det=%t", name, impl, layout, det), func(t *testing.T) {
 						r := newRig(t, 2)
-						c := r.convolution(TensorProduct{TP: tp, Impl: impl, Layout: layout, Scale: float32(1 / math.Sqrt(20)), Deterministic: det, Segment: 4, Hidden: 11, WScale: 0.3}, r.graph(degrees, 6))
+						c := r.convolution(TensorProduct{TP: tp, Impl: impl, Layout: layout, Scale: float32(1 / math.Sqrt(20)), Deterministic: det, Segment: 4}, r.graph(degrees, 6))
 						e := near(t, "all edges", r.result(c), r.reference(c, len(c.g.src)), 1e-5)
 						t.Logf("relative error %.2g", e)
 						for _, edges := range []int{11, 0, len(c.g.src)} {
@@ -109,10 +109,9 @@ func TestCSRIsBitIdentical(t *testing.T) {
 	for i := 200; i < 250; i++ {
 		degrees[i] = i % 7
 	}
-	for _, impl := range []string{ImplCSR, ImplCSRMLP} {
-		layout := map[string]Layout{ImplCSR: IrMul, ImplCSRMLP: MulIr}[impl]
+	for _, layout := range []Layout{IrMul, MulIr} {
 		r := newRig(t, 4)
-		c := r.convolution(TensorProduct{TP: tp, Impl: impl, Layout: layout, Scale: 0.25, Hidden: 4}, r.graph(degrees, 50))
+		c := r.convolution(TensorProduct{TP: tp, Impl: ImplCSR, Layout: layout, Scale: 0.25}, r.graph(degrees, 50))
 		first := r.result(c)
 		e := near(t, "long rows", first, r.reference(c, len(c.g.src)), 1e-5)
 		t.Logf("%s: relative error %.2g", layout, e)
@@ -138,8 +137,7 @@ func TestCSRSegments(t *testing.T) {
 			degrees[i] = max(r.rnd.IntN(40)-15, 0)
 		}
 		segment := 1 + r.rnd.IntN(9)
-		impl := []string{ImplCSR, ImplCSRMLP}[segment%2]
-		c := r.convolution(TensorProduct{TP: tp, Impl: impl, Layout: IrMul, Segment: segment, Hidden: 3}, r.graph(degrees, 4))
+		c := r.convolution(TensorProduct{TP: tp, Impl: ImplCSR, Layout: IrMul, Segment: segment}, r.graph(degrees, 4))
 		near(t, fmt.Sprintf("degrees %v segment %d", degrees, segment), r.result(c), r.reference(c, len(c.g.src)), 1e-5)
 	}
 }
@@ -155,7 +153,7 @@ func TestTensorProductRefusals(t *testing.T) {
 		{"fused deterministic", TensorProduct{TP: good, Impl: ImplFused, Layout: MulIr, Deterministic: true}, "impl=csr"},
 		{"csr multiplicity", TensorProduct{TP: multi, Impl: ImplCSR, Layout: MulIr}, "impl=unfused"},
 		{"fused multiplicity", TensorProduct{TP: multi, Impl: ImplFused, Layout: MulIr}, "impl=unfused"},
-		{"impl", TensorProduct{TP: good, Impl: "magic", Layout: MulIr}, "use unfused, fused, csr or csr+mlp"},
+		{"impl", TensorProduct{TP: good, Impl: "magic", Layout: MulIr}, "use unfused, fused or csr"},
 		{"layout", TensorProduct{TP: good, Impl: ImplCSR, Layout: "x"}, "use mul_ir or ir_mul"},
 		{"invalid", TensorProduct{TP: so3.TensorProduct{Instructions: []so3.Instruction{{}}}, Impl: ImplCSR, Layout: MulIr}, "instruction 0"},
 		{"buffers", TensorProduct{TP: good, Impl: ImplCSR, Layout: MulIr}, "buffer x is missing"},

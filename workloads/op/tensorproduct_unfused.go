@@ -22,10 +22,10 @@ var tpUnfusedPTX string
 //
 // pairs are (u,v), or u alone when same is set.
 var (
-	gatherKernel   = device.Kernel{Name: "tp_gather", Sig: "bbbii", Host: tpGatherHost, Grain: 16, PTX: tpUnfusedPTX, Threads: 256, PerBlock: 1}
-	outerKernel    = device.Kernel{Name: "tp_outer", Sig: "bbbiiiiiiiiiiiiii", Host: tpOuterHost, Grain: 16, PTX: tpUnfusedPTX, Threads: 256, PerBlock: 4}
-	contractKernel = device.Kernel{Name: "tp_contract", Sig: "bbbbiiiiii", Host: tpContractHost, Grain: 16, PTX: tpUnfusedPTX, Threads: 128, PerBlock: 4, SharedBytes: 32 << 10}
-	weightKernel   = device.Kernel{Name: "tp_weight", Sig: "bbbiiiiiiiiiiiii", Host: tpWeightHost, Grain: 16, PTX: tpUnfusedPTX, Threads: 256, PerBlock: 4}
+	gatherKernel   = device.Typed[tpGatherArgs](device.Kernel{Name: "tp_gather", Host: tpGatherHost, Grain: 16, PTX: tpUnfusedPTX, Threads: 256, PerBlock: 1})
+	outerKernel    = device.Typed[tpOuterArgs](device.Kernel{Name: "tp_outer", Host: tpOuterHost, Grain: 16, PTX: tpUnfusedPTX, Threads: 256, PerBlock: 4})
+	contractKernel = device.Typed[tpContractArgs](device.Kernel{Name: "tp_contract", Host: tpContractHost, Grain: 16, PTX: tpUnfusedPTX, Threads: 128, PerBlock: 4, SharedBytes: 32 << 10})
+	weightKernel   = device.Typed[tpWeightArgs](device.Kernel{Name: "tp_weight", Host: tpWeightHost, Grain: 16, PTX: tpUnfusedPTX, Threads: 256, PerBlock: 4})
 )
 
 // modeNumber maps modes to the numbers in the arguments of kernels.
@@ -140,7 +140,9 @@ func (k *binder) bindUnfused(t TensorProduct, b TPBuffers, rows int) (product, s
 		x: k.allocateScratch(e * int64(t.TP.In1.Dim())), outer: k.allocateScratch(e * int64(outerWidth)),
 		contracted: k.allocateScratch(e * int64(contractedWidth)), mid: k.allocateScratch(e * int64(t.TP.Out.Dim()))}
 	inDim := t.TP.In1.Dim()
-	k.addLaunch(shapeTeams(&gatherKernel, inDim), items{perEdge: 1}, rate{perEdge: moveCost(0, inDim+1, inDim)}, b.X, b.Src, m.x, itemCount{}, inDim)
+	k.addLaunch(shapeTeams(&gatherKernel, inDim), items{perEdge: 1}, rate{perEdge: moveCost(0, inDim+1, inDim)}, tpGatherArgs{
+		x: b.X, src: b.Src, out: m.x, count: itemCount{}, dim: inDim,
+	})
 	written := make([]bool, len(t.TP.Out))
 	if t.hasUncovered() {
 		k.addFill(m.mid, 0, t.TP.Out.Dim(), 0)
@@ -197,8 +199,11 @@ func (k *binder) addOuter(t TensorProduct, key pairKey, m unfusedMemory, y devic
 	}
 	n := t.pairCount(key) * a.Ir.Dim() * b.Ir.Dim()
 	k.addLaunch(&outerKernel, items{perEdge: 1}, rate{perEdge: moveCost(n, a.Dim()+b.Dim(), n)},
-		m.x, y, m.outer, itemCount{}, t.TP.In1.Dim(), t.TP.In2.Dim(), t.TP.In1.Offsets()[key.in1], t.TP.In2.Offsets()[key.in2],
-		a.Mul, b.Mul, a.Ir.Dim(), b.Ir.Dim(), xu, xi, yv, yj, same)
+		tpOuterArgs{
+			x: m.x, y: y, out: m.outer, count: itemCount{}, inDim: t.TP.In1.Dim(), shDim: t.TP.In2.Dim(),
+			xAt: t.TP.In1.Offsets()[key.in1], yAt: t.TP.In2.Offsets()[key.in2], m1: a.Mul, m2: b.Mul, d1: a.Ir.Dim(),
+			d2: b.Ir.Dim(), xu: xu, xi: xi, yv: yv, yj: yj, same: same,
+		})
 }
 
 func (k *binder) addPath(t TensorProduct, p int, m unfusedMemory, w device.Buffer, add bool) {
@@ -210,7 +215,10 @@ func (k *binder) addPath(t TensorProduct, p int, m unfusedMemory, w device.Buffe
 	}
 	first, count := m.terms.start[p], m.terms.start[p+1]-m.terms.start[p]
 	k.addLaunch(&contractKernel, items{perEdge: 1}, rate{perEdge: moveCost(2*n*count, n*d12, n*d3)},
-		m.outer, m.contracted, m.ints, m.constants, itemCount{}, n, d12, d3, first, count)
+		tpContractArgs{
+			outer: m.outer, out: m.contracted, terms: m.ints, values: m.constants, count: itemCount{}, pairs: n,
+			d12: d12, d3: d3, first: first, number: count,
+		})
 
 	ou, ok := t.Layout.blockStrides(o)
 	_, fed := coupledPairs(ins.Mode, a.Mul, b.Mul, o.Mul)
@@ -226,6 +234,9 @@ func (k *binder) addPath(t TensorProduct, p int, m unfusedMemory, w device.Buffe
 	}
 	columns, stride := t.Columns()
 	k.addLaunch(&weightKernel, items{perEdge: 1}, rate{perEdge: moveCost(2*n*fed*d3, n*d3+numel+extra, o.Dim())},
-		m.contracted, w, m.mid, itemCount{}, stride, columns[p], t.TP.Out.Dim(), t.TP.Out.Offsets()[ins.Out],
-		a.Mul, b.Mul, o.Mul, d3, modeNumber[ins.Mode], ou, ok, addFlag)
+		tpWeightArgs{
+			z: m.contracted, w: w, mid: m.mid, count: itemCount{}, numel: stride, wAt: columns[p],
+			outDim: t.TP.Out.Dim(), oAt: t.TP.Out.Offsets()[ins.Out], m1: a.Mul, m2: b.Mul, mo: o.Mul, d3: d3,
+			mode: modeNumber[ins.Mode], ou: ou, ok: ok, add: addFlag,
+		})
 }

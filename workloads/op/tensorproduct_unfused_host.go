@@ -4,18 +4,20 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-func tpGatherHost(a *device.Args, lo, hi int) {
-	x, src, out, dim := a.Floats(0), a.Ints(1), a.Floats(2), a.Int(4)
+func tpGatherHost(args *device.Args, lo, hi int) {
+	a := device.View[tpGatherView](args)
+	x, src, out, dim := a.x.Floats(), a.src.Ints(), a.out.Floats(), a.dim.Int()
 	for e := lo; e < hi; e++ {
 		copy(out[e*dim:(e+1)*dim], x[int(src[e])*dim:])
 	}
 }
 
-func tpOuterHost(a *device.Args, lo, hi int) {
-	inDim, shDim, xAt, yAt := a.Int(4), a.Int(5), a.Int(6), a.Int(7)
-	m1, m2, d1, d2 := a.Int(8), a.Int(9), a.Int(10), a.Int(11)
-	xu, xi, yv, yj, same := a.Int(12), a.Int(13), a.Int(14), a.Int(15), a.Int(16) != 0
-	x, y, out := a.Floats(0), a.Floats(1), a.Floats(2)
+func tpOuterHost(args *device.Args, lo, hi int) {
+	a := device.View[tpOuterView](args)
+	inDim, shDim, xAt, yAt := a.inDim.Int(), a.shDim.Int(), a.xAt.Int(), a.yAt.Int()
+	m1, m2, d1, d2 := a.m1.Int(), a.m2.Int(), a.d1.Int(), a.d2.Int()
+	xu, xi, yv, yj, same := a.xu.Int(), a.xi.Int(), a.yv.Int(), a.yj.Int(), a.same.Int() != 0
+	x, y, out := a.x.Floats(), a.y.Floats(), a.out.Floats()
 	pairs := m1 * m2
 	if same {
 		pairs = m1
@@ -41,10 +43,11 @@ func tpOuterHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func tpContractHost(a *device.Args, lo, hi int) {
-	pairs, d12, d3, first, count := a.Int(5), a.Int(6), a.Int(7), a.Int(8), a.Int(9)
-	outer, out := a.Floats(0), a.Floats(1)
-	at, c := a.Ints(2)[2*first:2*(first+count)], a.Floats(3)[first:first+count]
+func tpContractHost(args *device.Args, lo, hi int) {
+	a := device.View[tpContractView](args)
+	pairs, d12, d3, first, count := a.pairs.Int(), a.d12.Int(), a.d3.Int(), a.first.Int(), a.number.Int()
+	outer, out := a.outer.Floats(), a.out.Floats()
+	at, c := a.terms.Ints()[2*first:2*(first+count)], a.values.Floats()[first:first+count]
 	for n := lo * pairs; n < hi*pairs; n++ {
 		o, z := outer[n*d12:(n+1)*d12], out[n*d3:(n+1)*d3]
 		clear(z)
@@ -60,11 +63,12 @@ type weightArgs struct {
 	hasWeight                    bool
 }
 
-func tpWeightHost(a *device.Args, lo, hi int) {
-	numel, wAt, outDim, oAt := a.Int(4), a.Int(5), a.Int(6), a.Int(7)
-	s := weightArgs{m1: a.Int(8), m2: a.Int(9), mo: a.Int(10), d3: a.Int(11), mode: a.Int(12), ou: a.Int(13), ok: a.Int(14), hasWeight: wAt >= 0}
-	add := a.Int(15) != 0
-	z, mid := a.Floats(0), a.Floats(2)
+func tpWeightHost(args *device.Args, lo, hi int) {
+	a := device.View[tpWeightView](args)
+	numel, wAt, outDim, oAt := a.numel.Int(), a.wAt.Int(), a.outDim.Int(), a.oAt.Int()
+	s := weightArgs{m1: a.m1.Int(), m2: a.m2.Int(), mo: a.mo.Int(), d3: a.d3.Int(), mode: a.mode.Int(), ou: a.ou.Int(), ok: a.ok.Int(), hasWeight: wAt >= 0}
+	add := a.add.Int() != 0
+	z, mid := a.z.Floats(), a.mid.Floats()
 	width := s.m1 * s.d3
 	if s.mode != modeUUW && s.mode != modeUUU {
 		width *= s.m2
@@ -72,7 +76,7 @@ func tpWeightHost(a *device.Args, lo, hi int) {
 	for e := lo; e < hi; e++ {
 		var w []float32
 		if s.hasWeight {
-			w = a.Floats(1)[e*numel+wAt : (e+1)*numel]
+			w = a.w.Floats()[e*numel+wAt : (e+1)*numel]
 		}
 		out := mid[e*outDim+oAt:][:s.mo*s.d3]
 		if !add {

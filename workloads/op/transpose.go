@@ -19,7 +19,7 @@ type Transpose struct {
 
 // transposeKernel: x, out, blocks, n, dim, number of blocks, add. A block is
 // four integers: offset, rows and columns of the source, 0. One item is one row.
-var transposeKernel = device.Kernel{Name: "transpose", Sig: "bbbiiii", Host: transposeHost, Grain: 8, PTX: transposePTX, Threads: 256, PerBlock: 1}
+var transposeKernel = device.Typed[transposeArgs](device.Kernel{Name: "transpose", Host: transposeHost, Grain: 8, PTX: transposePTX, Threads: 256, PerBlock: 1})
 
 func (t Transpose) blockTable() []int32 {
 	var table []int32
@@ -43,7 +43,9 @@ func (k *binder) addTranspose(t Transpose, x, out device.Buffer, rows int) {
 		cost = moveCost(rows*dim, 2*rows*dim, rows*dim)
 	}
 	table := k.uploadInts(t.blockTable())
-	k.addLaunch(&transposeKernel, items{fixed: rows}, rate{fixed: cost}, x, out, table, itemCount{}, dim, len(t.Irreps), add)
+	k.addLaunch(&transposeKernel, items{fixed: rows}, rate{fixed: cost}, transposeArgs{
+		x: x, out: out, table: table, count: itemCount{}, dim: dim, blocks: len(t.Irreps), add: add,
+	})
 }
 
 // transposeScratch returns the bytes of the table.

@@ -4,9 +4,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-func transposeHost(a *device.Args, lo, hi int) {
-	x, out, table := a.Floats(0), a.Floats(1), a.Ints(2)
-	dim, blocks, add := a.Int(4), a.Int(5), a.Int(6) != 0
+func transposeHost(args *device.Args, lo, hi int) {
+	a := device.View[transposeView](args)
+	x, out, table := a.x.Floats(), a.out.Floats(), a.table.Ints()
+	dim, blocks, add := a.dim.Int(), a.blocks.Int(), a.add.Int() != 0
 	for r := lo; r < hi; r++ {
 		src, dst := x[r*dim:(r+1)*dim], out[r*dim:(r+1)*dim]
 		for b := range blocks {

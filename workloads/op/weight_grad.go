@@ -50,9 +50,9 @@ const (
 // One item is one tile of one chunk of rows. weightSumKernel: partial, out, n, rows, add; an item is a value of W.
 // roundKernel: x, n, precision (roundings); an item is a value.
 var (
-	weightGradKernel = device.Kernel{Name: "weight_grad", Sig: "bbbbbiiiii", Host: weightGradHost, PTX: weightGradPTX, Threads: 256, PerBlock: 1}
-	weightSumKernel  = device.Kernel{Name: "weight_sum", Sig: "bbiii", Host: weightSumHost, Grain: 1 << 12, PTX: weightGradPTX, Threads: 256, PerBlock: 1024}
-	roundKernel      = device.Kernel{Name: "round_inplace", Sig: "bii", Host: roundHost, Grain: 1 << 14, PTX: weightGradPTX, Threads: 256, PerBlock: 1024}
+	weightGradKernel = device.Typed[weightGradArgs](device.Kernel{Name: "weight_grad", Host: weightGradHost, PTX: weightGradPTX, Threads: 256, PerBlock: 1})
+	weightSumKernel  = device.Typed[weightSumArgs](device.Kernel{Name: "weight_sum", Host: weightSumHost, Grain: 1 << 12, PTX: weightGradPTX, Threads: 256, PerBlock: 1024})
+	roundKernel      = device.Typed[roundInplaceArgs](device.Kernel{Name: "round_inplace", Host: roundHost, Grain: 1 << 14, PTX: weightGradPTX, Threads: 256, PerBlock: 1024})
 )
 
 // roundings numbers the precisions for roundKernel.
@@ -116,7 +116,7 @@ func (k *binder) weightGrad(o outerSum, a, b, w device.Buffer, rows int) rate {
 			if rows >= 0 {
 				all, cost = items{fixed: rows * side.width}, rate{fixed: moveCost(0, rows*side.width, rows*side.width)}
 			}
-			k.addLaunch(&roundKernel, all, cost, side.buf, itemCount{}, mode)
+			k.addLaunch(&roundKernel, all, cost, roundInplaceArgs{x: side.buf, count: itemCount{}, mode: mode})
 		}
 	}
 	tiles := o.tileTable(k.isTiled())
@@ -133,12 +133,17 @@ func (k *binder) weightGrad(o outerSum, a, b, w device.Buffer, rows int) rate {
 	}
 	cost := least
 	cost.fixed = cost.fixed.Add(moveCost(0, 0, chunks*o.w))
-	k.addLaunch(&weightGradKernel, per, cost, a, b, partial, table, work, count, o.a, o.b, o.w, across)
+	k.addLaunch(&weightGradKernel, per, cost, weightGradArgs{
+		a: a, b: b, partial: partial, tiles: table, work: work, rows: count, aDim: o.a, bDim: o.b, numel: o.w,
+		across: across,
+	})
 	add := 0
 	if o.add {
 		add = 1
 	}
-	k.addLaunch(&weightSumKernel, items{fixed: o.w}, rate{fixed: o.sumCost(capacity)}, partial, w, itemCount{}, count, add)
+	k.addLaunch(&weightSumKernel, items{fixed: o.w}, rate{fixed: o.sumCost(capacity)}, weightSumArgs{
+		partial: partial, out: w, count: itemCount{}, rows: count, add: add,
+	})
 	least.fixed = least.fixed.Add(moveCost(0, 0, o.w))
 	return least
 }
@@ -203,14 +208,21 @@ func (o Outer) Launches(kind string, b OuterBuffers) []Launch {
 	chunks, sum := ceilDiv(o.Rows, outerChunk), all.sumCost(o.Rows)
 	return []Launch{
 		{Kernel: &weightGradKernel, N: chunks * across, Cost: moveCost(o.Rows*all.rowFlops(), o.Rows*(o.M+o.K), chunks*all.w),
-			Args: []any{b.A, b.B, b.Partial, b.Table, b.Work, o.Rows, all.a, all.b, all.w, across}},
-		{Kernel: &weightSumKernel, N: all.w, Cost: sum, Args: []any{b.Partial, b.W, all.w, o.Rows, o.Add}},
+			Args: weightGradArgs{
+				a: b.A, b: b.B, partial: b.Partial, tiles: b.Table, work: b.Work, rows: o.Rows, aDim: all.a,
+				bDim: all.b, numel: all.w, across: across,
+			}},
+		{Kernel: &weightSumKernel, N: all.w, Cost: sum, Args: weightSumArgs{
+			partial: b.Partial, out: b.W, count: all.w, rows: o.Rows, add: o.Add,
+		}},
 	}
 }
 
 // RoundInPlace rounds n values of x to a precision that rounds.
 func RoundInPlace(x any, n int, precision string) Launch {
-	return Launch{Kernel: &roundKernel, N: n, Cost: moveCost(0, n, n), Args: []any{x, n, roundings[precision]}}
+	return Launch{Kernel: &roundKernel, N: n, Cost: moveCost(0, n, n), Args: roundInplaceArgs{
+		x: x, count: n, mode: roundings[precision],
+	}}
 }
 
 // LinearWeightGrad is the gradient of a Linear's weights:

@@ -7,9 +7,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-func weightGradHost(a *device.Args, lo, hi int) {
-	left, right, partial, tiles, work := a.Floats(0), a.Floats(1), a.Floats(2), a.Ints(3), a.Floats(4)
-	rows, aDim, bDim, numel, across := a.Int(5), a.Int(6), a.Int(7), a.Int(8), a.Int(9)
+func weightGradHost(args *device.Args, lo, hi int) {
+	a := device.View[weightGradView](args)
+	left, right, partial, tiles, work := a.a.Floats(), a.b.Floats(), a.partial.Floats(), a.tiles.Ints(), a.work.Floats()
+	rows, aDim, bDim, numel, across := a.rows.Int(), a.aDim.Int(), a.bDim.Int(), a.numel.Int(), a.across.Int()
 	for item := lo; item < hi; item++ {
 		chunk, tile := item/across, tiles[item%across*outerInts:][:outerInts]
 		space := work[item*int(tile[11]):][:tile[11]]
@@ -30,8 +31,9 @@ func weightGradHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func weightSumHost(a *device.Args, lo, hi int) {
-	partial, out, n, chunks, add := a.Floats(0), a.Floats(1)[lo:hi], a.Int(2), ceilDiv(a.Int(3), outerChunk), a.Int(4) != 0
+func weightSumHost(args *device.Args, lo, hi int) {
+	a := device.View[weightSumView](args)
+	partial, out, n, chunks, add := a.partial.Floats(), a.out.Floats()[lo:hi], a.count.Int(), ceilDiv(a.rows.Int(), outerChunk), a.add.Int() != 0
 	if !add {
 		clear(out)
 	}
@@ -40,10 +42,11 @@ func weightSumHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func roundHost(a *device.Args, lo, hi int) {
-	x := a.Floats(0)[lo:hi]
+func roundHost(args *device.Args, lo, hi int) {
+	a := device.View[roundInplaceView](args)
+	x := a.x.Floats()[lo:hi]
 	for precision, mode := range roundings {
-		if mode == a.Int(2) {
+		if mode == a.mode.Int() {
 			RoundTo(precision, x)
 		}
 	}

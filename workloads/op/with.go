@@ -19,8 +19,8 @@ func (b *Bound) With(swap map[device.Buffer]device.Buffer) (*Bound, error) {
 	c.launches = append([]launch(nil), b.launches...)
 	for i := range c.launches {
 		args := &c.launches[i].args
-		for j, buf := range args.Bufs {
-			if to, ok := swap[buf]; ok && buf != nil {
+		for j := range args {
+			if to, ok := swap[args[j].Buf]; ok && to != nil {
 				args.SetBuf(j, to)
 			}
 		}

@@ -1,15 +1,13 @@
 package optim
 
 import (
-	"math"
-
 	"github.com/gpuprof/gpuprof"
 )
 
 // Finite reports whether all values are finite numbers.
 func Finite(v ...float32) bool {
 	for _, x := range v {
-		if f := float64(x); math.IsNaN(f) || math.IsInf(f, 0) {
+		if f := float64(x); !gpuprof.IsFinite(f) {
 			return false
 		}
 	}

@@ -5,14 +5,11 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// Values of the knob pass for which a step ends with an optimizer step: the loss is one of energies, or of forces.
-const (
-	Train       = "train"
-	TrainForces = "train-forces"
-)
+// Train is the value of the knob pass for which a step ends with an optimizer step.
+const Train = "train"
 
 // Trains reports whether a step ends with new parameters.
-func Trains(set gpuprof.Settings) bool { return set["pass"] == Train || set["pass"] == TrainForces }
+func Trains(set gpuprof.Settings) bool { return set["pass"] == Train }
 
 // Values of knobs that are compared in code.
 const (
@@ -62,7 +59,7 @@ func accumulateKnob() workloads.Knob {
 
 func scalerKnob() workloads.Knob {
 	k := workloads.Choice("scaler", "scale of the loss of training with precision=fp16: off, static (65,536) or dynamic (halved after an overflow, doubled after 2,000 steps without)", ScalerOff, ScalerStatic, ScalerDynamic)
-	k.Acts = []string{"loss", "force_loss", "clip", "optimizer", "graph"}
+	k.Acts = []string{"loss", "clip", "optimizer", "graph"}
 	k.Advice = lines{ScalerOff: "bf16 needs no loss scale", workloads.AnyValue: "scale the loss where gradients in fp16 underflow"}
 	k.PyTorch = lines{
 		ScalerOff: "loss.backward()", ScalerStatic: "(loss * 65536).backward()  # and gradients / 65536",
@@ -108,14 +105,12 @@ func lossKnob() workloads.Knob {
 
 func zeroKnob() workloads.Knob {
 	k := workloads.Choice("zero", "gradients before a step of training: overwrite (the first ones are written), fill (zeros are written, and all are added)", ZeroOverwrite, ZeroFill)
-	k.Acts = []string{"loss", "force_loss", "grads", "tensor_product_bwd", "tensor_product_bwd2", "graph"}
+	k.Acts = []string{"loss", "grads", "tensor_product_bwd", "graph"}
 	// Only the fills count: the saving from writing instead of adding the first gradients is not claimed.
-	for _, at := range []struct{ pass, stage string }{{Train, "loss"}, {TrainForces, "force_loss"}} {
-		k.Answers = append(k.Answers, workloads.Answer{
-			Remedy: workloads.WriteFirst, To: ZeroOverwrite, When: gpuprof.Settings{"zero": ZeroFill, "pass": at.pass},
-			Targets: []workloads.Target{{Stage: at.stage, Kernels: []string{"fill"}, Whole: true}},
-		})
-	}
+	k.Answers = []workloads.Answer{{
+		Remedy: workloads.WriteFirst, To: ZeroOverwrite, When: gpuprof.Settings{"zero": ZeroFill, "pass": Train},
+		Targets: []workloads.Target{{Stage: "loss", Kernels: []string{"fill"}, Whole: true}},
+	}}
 	k.Advice = lines{ZeroOverwrite: "optimizer.zero_grad(set_to_none=True)"}
 	k.PyTorch = lines{ZeroOverwrite: "optimizer.zero_grad(set_to_none=True)", ZeroFill: "optimizer.zero_grad(set_to_none=False)"}
 	return k

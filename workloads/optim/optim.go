@@ -79,12 +79,12 @@ const chunk = 4096 // values whose squares are added to one partial sum
 // scaleKernel: g, state, index in the state, n; an item is a value. Adam does nothing in a step with a gradient that
 // is not finite.
 var (
-	adamKernel     = device.Kernel{Name: "adam", Sig: "bbbbbbbbbbbbbiiii", Host: adamHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024}
-	adamPartKernel = device.Kernel{Name: "adam_part", Sig: "bbbbbbbbbbbbbbiiiii", Host: adamPartHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024}
-	tickKernel     = device.Kernel{Name: "adam_tick", Sig: "b", Host: tickHost, PTX: optimPTX, Threads: 32, PerBlock: 1}
-	squaresKernel  = device.Kernel{Name: "squares", Sig: "bbii", Host: squaresHost, PTX: optimPTX, Threads: 256, PerBlock: 1}
-	clipKernel     = device.Kernel{Name: "clip", Sig: "bbif", Host: clipHost, PTX: optimPTX, Threads: 256, PerBlock: 1}
-	scaleKernel    = device.Kernel{Name: "scale_by", Sig: "bbi", Host: scaleHost, Grain: 1 << 14, PTX: optimPTX, Threads: 256, PerBlock: 1024}
+	adamKernel     = device.Typed[adamArgs](device.Kernel{Name: "adam", Host: adamHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024})
+	adamPartKernel = device.Typed[adamPartArgs](device.Kernel{Name: "adam_part", Host: adamPartHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024})
+	tickKernel     = device.Typed[adamTickArgs](device.Kernel{Name: "adam_tick", Host: tickHost, PTX: optimPTX, Threads: 32, PerBlock: 1})
+	squaresKernel  = device.Typed[squaresArgs](device.Kernel{Name: "squares", Host: squaresHost, PTX: optimPTX, Threads: 256, PerBlock: 1})
+	clipKernel     = device.Typed[clipArgs](device.Kernel{Name: "clip", Host: clipHost, PTX: optimPTX, Threads: 256, PerBlock: 1})
+	scaleKernel    = device.Typed[scaleByArgs](device.Kernel{Name: "scale_by", Host: scaleHost, Grain: 1 << 14, PTX: optimPTX, Threads: 256, PerBlock: 1024})
 )
 
 // Adam is the optimizer, in one of its variants:
@@ -213,10 +213,14 @@ func (a *Adam) normLaunches() ([]op.Launch, error) {
 	all := a.unscaleLaunches()
 	at = 0
 	for _, t := range a.all {
-		all = append(all, op.Launch{Kernel: &squaresKernel, N: chunks1(t.N), Cost: op.Moved(2*t.N, t.N, chunks1(t.N)).In("fp64", int64(2*t.N)), Args: []any{t.G, partial, t.N, at}})
+		all = append(all, op.Launch{Kernel: &squaresKernel, N: chunks1(t.N), Cost: op.Moved(2*t.N, t.N, chunks1(t.N)).In("fp64", int64(2*t.N)), Args: squaresArgs{
+			g: t.G, partial: partial, values: t.N, at: at,
+		}})
 		at += chunks1(t.N)
 	}
-	return append(all, op.Launch{Kernel: &clipKernel, N: 1, Cost: op.Moved(at+4, at, 2).In("fp64", int64(at)), Args: []any{partial, a.state, at, float32(a.Limit)}}), nil
+	return append(all, op.Launch{Kernel: &clipKernel, N: 1, Cost: op.Moved(at+4, at, 2).In("fp64", int64(at)), Args: clipArgs{
+		partial: partial, state: a.state, count: at, limit: float32(a.Limit),
+	}}), nil
 }
 
 // clipLaunches returns the launches that multiply every gradient by the factor.
@@ -229,7 +233,9 @@ func (a *Adam) clipLaunches() (all []op.Launch) {
 
 // scaleLaunch multiplies n values by one value of the state.
 func (a *Adam) scaleLaunch(b device.Buffer, n, by int) op.Launch {
-	return op.Launch{Kernel: &scaleKernel, N: n, Cost: op.Moved(n, n+1, n), Args: []any{b, a.state, by}}
+	return op.Launch{Kernel: &scaleKernel, N: n, Cost: op.Moved(n, n+1, n), Args: scaleByArgs{
+		g: b, state: a.state, which: by,
+	}}
 }
 
 // BindStep binds one step.
@@ -239,10 +245,15 @@ func (a *Adam) BindStep() (*op.Bound, error) {
 }
 
 func (a *Adam) stepLaunches() []op.Launch {
-	all := []op.Launch{{Kernel: &tickKernel, N: 1, Cost: op.Moved(8, 3, 3), Args: []any{a.state}}}
+	all := []op.Launch{{Kernel: &tickKernel, N: 1, Cost: op.Moved(8, 3, 3), Args: adamTickArgs{state: a.state}}}
 	for _, g := range a.groups {
 		if a.Impl == Fused {
-			all = append(all, op.Launch{Kernel: &adamKernel, N: g.n, Cost: op.Moved(12*g.n, 4*g.n, 3*g.n), Args: g.launchArgs(a.state, g.m, g.v)})
+			p, d, e := g.operands()
+			all = append(all, op.Launch{Kernel: &adamKernel, N: g.n, Cost: op.Moved(12*g.n, 4*g.n, 3*g.n), Args: adamArgs{
+				state: a.state, m: g.m, v: g.v,
+				p0: p[0], g0: d[0], p1: p[1], g1: d[1], p2: p[2], g2: d[2], p3: p[3], g3: d[3], p4: p[4], g4: d[4],
+				e0: e[0], e1: e[1], e2: e[2], e3: e[3],
+			}})
 		}
 	}
 	if a.Impl != Fused {
@@ -250,7 +261,12 @@ func (a *Adam) stepLaunches() []op.Launch {
 		for part := range parts {
 			for _, g := range a.groups {
 				c := partCosts[part]
-				all = append(all, op.Launch{Kernel: &adamPartKernel, N: g.n, Cost: op.Moved(c[0]*g.n, c[1]*g.n, c[2]*g.n), Args: append(g.launchArgs(a.state, g.m, g.v, g.d), part)})
+				p, d, e := g.operands()
+				all = append(all, op.Launch{Kernel: &adamPartKernel, N: g.n, Cost: op.Moved(c[0]*g.n, c[1]*g.n, c[2]*g.n), Args: adamPartArgs{
+					state: a.state, m: g.m, v: g.v, d: g.d,
+					p0: p[0], g0: d[0], p1: p[1], g1: d[1], p2: p[2], g2: d[2], p3: p[3], g3: d[3], p4: p[4], g4: d[4],
+					e0: e[0], e1: e[1], e2: e[2], e3: e[3], part: part,
+				}})
 			}
 		}
 	}
@@ -260,22 +276,19 @@ func (a *Adam) stepLaunches() []op.Launch {
 // partCosts are flops, values read and values written of every operation.
 var partCosts = [parts][3]int{{3, 2, 1}, {1, 1, 1}, {3, 2, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {3, 3, 1}}
 
-// launchArgs returns a launch's arguments; a place without a tensor repeats the last one, with no values of it.
-func (g group) launchArgs(before ...device.Buffer) []any {
-	var args, ends []any
-	for _, b := range before {
-		args = append(args, b)
-	}
+// operands returns the values and gradients of a launch's tensors, and the ends of the first four among all values. A
+// place without a tensor repeats the last one, with no values of it.
+func (g group) operands() (p, grad [perLaunch]device.Buffer, ends [perLaunch]int) {
 	at := 0
 	for i := range perLaunch {
 		t := g.tensors[min(i, len(g.tensors)-1)]
-		args = append(args, t.P, t.G)
+		p[i], grad[i] = t.P, t.G
 		if i < len(g.tensors) {
 			at += t.N
 		}
-		ends = append(ends, at)
+		ends[i] = at
 	}
-	return append(args, ends[:perLaunch-1]...)
+	return p, grad, ends
 }
 
 // Values returns the moments of a tensor: buffers, and the start of its values in them.

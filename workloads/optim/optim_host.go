@@ -8,29 +8,40 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// eachTensor calls f for the parts of [lo, hi) in one tensor each: its values and gradients, and their range among
-// all values.
-func eachTensor(a *device.Args, first, ends, lo, hi int, f func(p, g []float32, lo, hi int)) {
+// operands are the tensors of a launch as its host code reads them, and the ends of the first four among all values.
+type operands struct {
+	p, g [perLaunch]device.Mem
+	ends [perLaunch - 1]device.Int32
+}
+
+// each calls f for the parts of [lo, hi) in one tensor each: its values and gradients, and their range among all
+// values.
+func (o *operands) each(lo, hi int, f func(p, g []float32, lo, hi int)) {
 	start := 0
 	for i := range perLaunch {
 		end := hi
 		if i < perLaunch-1 {
-			end = a.Int(ends + i)
+			end = o.ends[i].Int()
 		}
 		if from, to := max(lo, start), min(hi, end); from < to {
-			f(a.Floats(first + 2*i)[from-start:to-start], a.Floats(first + 2*i + 1)[from-start:to-start], from, to)
+			f(o.p[i].Floats()[from-start:to-start], o.g[i].Floats()[from-start:to-start], from, to)
 		}
 		start = end
 	}
 }
 
-func adamHost(a *device.Args, lo, hi int) {
-	state, m, v := a.Floats(0), a.Floats(1), a.Floats(2)
+func adamHost(args *device.Args, lo, hi int) {
+	a := device.View[adamView](args)
+	state, m, v := a.state.Floats(), a.m.Floats(), a.v.Floats()
 	if state[stateFound] != 0 {
 		return
 	}
 	size, root := state[stateStepSize], state[stateRoot]
-	eachTensor(a, 3, 13, lo, hi, func(p, g []float32, lo, hi int) {
+	o := operands{
+		[perLaunch]device.Mem{a.p0, a.p1, a.p2, a.p3, a.p4}, [perLaunch]device.Mem{a.g0, a.g1, a.g2, a.g3, a.g4},
+		[perLaunch - 1]device.Int32{a.e0, a.e1, a.e2, a.e3},
+	}
+	o.each(lo, hi, func(p, g []float32, lo, hi int) {
 		m, v := m[lo:hi], v[lo:hi]
 		for i, x := range g {
 			m[i] += (x - m[i]) * (1 - beta1)
@@ -42,12 +53,17 @@ func adamHost(a *device.Args, lo, hi int) {
 
 func sqrt(x float32) float32 { return float32(math.Sqrt(float64(x))) }
 
-func adamPartHost(a *device.Args, lo, hi int) {
-	state, m, v, d, part := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), a.Int(18)
+func adamPartHost(args *device.Args, lo, hi int) {
+	a := device.View[adamPartView](args)
+	state, m, v, d, part := a.state.Floats(), a.m.Floats(), a.v.Floats(), a.d.Floats(), a.part.Int()
 	if state[stateFound] != 0 {
 		return
 	}
-	eachTensor(a, 4, 14, lo, hi, func(p, g []float32, lo, hi int) {
+	o := operands{
+		[perLaunch]device.Mem{a.p0, a.p1, a.p2, a.p3, a.p4}, [perLaunch]device.Mem{a.g0, a.g1, a.g2, a.g3, a.g4},
+		[perLaunch - 1]device.Int32{a.e0, a.e1, a.e2, a.e3},
+	}
+	o.each(lo, hi, func(p, g []float32, lo, hi int) {
 		m, v, d := m[lo:hi], v[lo:hi], d[lo:hi]
 		for i := range g {
 			switch part {
@@ -70,8 +86,9 @@ func adamPartHost(a *device.Args, lo, hi int) {
 	})
 }
 
-func tickHost(a *device.Args, _, _ int) {
-	state := a.Floats(0)
+func tickHost(args *device.Args, _, _ int) {
+	a := device.View[adamTickView](args)
+	state := a.state.Floats()
 	if state[stateFound] != 0 {
 		return
 	}
@@ -81,8 +98,9 @@ func tickHost(a *device.Args, _, _ int) {
 	state[stateRoot] = float32(1 / math.Sqrt(1-math.Pow(beta2, t)))
 }
 
-func squaresHost(a *device.Args, lo, hi int) {
-	g, partial, n, at := a.Floats(0), a.Floats(1), a.Int(2), a.Int(3)
+func squaresHost(args *device.Args, lo, hi int) {
+	a := device.View[squaresView](args)
+	g, partial, n, at := a.g.Floats(), a.partial.Floats(), a.values.Int(), a.at.Int()
 	for c := lo; c < hi; c++ {
 		sum := 0.0
 		for _, x := range g[c*chunk : min((c+1)*chunk, n)] {
@@ -92,46 +110,44 @@ func squaresHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func clipHost(a *device.Args, _, _ int) {
+func clipHost(args *device.Args, _, _ int) {
+	a := device.View[clipView](args)
 	sum := 0.0
-	for _, x := range a.Floats(0)[:a.Int(2)] {
+	for _, x := range a.partial.Floats()[:a.count.Int()] {
 		sum += float64(x)
 	}
-	a.Floats(1)[stateNorm] = float32(math.Sqrt(sum))
-	a.Floats(1)[stateFactor] = float32(min(1, float64(a.F32(3))/(math.Sqrt(sum)+1e-6)))
+	a.state.Floats()[stateNorm] = float32(math.Sqrt(sum))
+	a.state.Floats()[stateFactor] = float32(min(1, float64(a.limit.F32())/(math.Sqrt(sum)+1e-6)))
 }
 
-func scaleHost(a *device.Args, lo, hi int) {
-	g, f := a.Floats(0)[lo:hi], a.Floats(1)[a.Int(2)]
+func scaleHost(args *device.Args, lo, hi int) {
+	a := device.View[scaleByView](args)
+	g, f := a.g.Floats()[lo:hi], a.state.Floats()[a.which.Int()]
 	for i := range g {
 		g[i] *= f
 	}
 }
 
-func unscaleHost(a *device.Args, lo, hi int) {
-	state := a.Floats(0)
-	f, start, found := state[stateInverse], 0, false
-	for i := range perLaunch {
-		end := hi
-		if i < perLaunch-1 {
-			end = a.Int(6 + i)
+func unscaleHost(args *device.Args, lo, hi int) {
+	a := device.View[unscaleView](args)
+	state := a.state.Floats()
+	f, found := state[stateInverse], false
+	grads := [perLaunch]device.Mem{a.g0, a.g1, a.g2, a.g3, a.g4}
+	o := operands{grads, grads, [perLaunch - 1]device.Int32{a.e0, a.e1, a.e2, a.e3}}
+	o.each(lo, hi, func(_, g []float32, _, _ int) {
+		for k := range g {
+			g[k] *= f
+			found = found || g[k]-g[k] != 0 // NaN and infinities differ from themselves by NaN
 		}
-		if from, to := max(lo, start), min(hi, end); from < to {
-			g := a.Floats(1 + i)[from-start : to-start]
-			for k := range g {
-				g[k] *= f
-				found = found || g[k]-g[k] != 0 // NaN and infinities differ from themselves by NaN
-			}
-		}
-		start = end
-	}
+	})
 	if found { // several items may store it
 		atomic.StoreUint32((*uint32)(unsafe.Pointer(&state[stateFound])), math.Float32bits(1))
 	}
 }
 
-func scaleUpdateHost(a *device.Args, _, _ int) {
-	state, growth := a.Floats(0), a.Int(1)
+func scaleUpdateHost(args *device.Args, _, _ int) {
+	a := device.View[scaleUpdateView](args)
+	state, growth := a.state.Floats(), a.growth.Int()
 	scale, good := state[stateScale], state[stateGood]+1
 	if growth > 0 {
 		switch {
@@ -141,6 +157,6 @@ func scaleUpdateHost(a *device.Args, _, _ int) {
 			scale, good = scale*2, 0
 		}
 	}
-	state[stateScale], state[stateInverse], state[stateCotangent] = scale, 1/scale, scale*a.F32(2)
+	state[stateScale], state[stateInverse], state[stateCotangent] = scale, 1/scale, scale*a.weight.F32()
 	state[stateGood], state[stateFound] = good, 0
 }

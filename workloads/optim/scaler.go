@@ -29,8 +29,8 @@ type Scaler struct {
 // Kernels: unscaleKernel has state, the gradients of five tensors and the ends of the first four among all values; an
 // item is a value. scaleUpdateKernel: state, growth (0: the scale stays), weight; one item.
 var (
-	unscaleKernel     = device.Kernel{Name: "unscale", Sig: "bbbbbbiiii", Host: unscaleHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024}
-	scaleUpdateKernel = device.Kernel{Name: "scale_update", Sig: "bif", Host: scaleUpdateHost, PTX: optimPTX, Threads: 32, PerBlock: 1}
+	unscaleKernel     = device.Typed[unscaleArgs](device.Kernel{Name: "unscale", Host: unscaleHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024})
+	scaleUpdateKernel = device.Typed[scaleUpdateArgs](device.Kernel{Name: "scale_update", Host: scaleUpdateHost, PTX: optimPTX, Threads: 32, PerBlock: 1})
 )
 
 // isOn reports whether there is a scale.
@@ -62,12 +62,10 @@ func (a *Adam) unscaleLaunches() (all []op.Launch) {
 		for _, t := range g.tensors {
 			g.n += t.N
 		}
-		args := g.launchArgs(a.state)
-		grads := args[:1]
-		for i := range perLaunch {
-			grads = append(grads, args[2+2*i])
-		}
-		all = append(all, op.Launch{Kernel: &unscaleKernel, N: g.n, Cost: op.Moved(g.n, g.n+1, g.n), Args: append(grads, args[1+2*perLaunch:]...)})
+		_, d, e := g.operands()
+		all = append(all, op.Launch{Kernel: &unscaleKernel, N: g.n, Cost: op.Moved(g.n, g.n+1, g.n), Args: unscaleArgs{
+			state: a.state, g0: d[0], g1: d[1], g2: d[2], g3: d[3], g4: d[4], e0: e[0], e1: e[1], e2: e[2], e3: e[3],
+		}})
 		rest = rest[len(g.tensors):]
 	}
 	return all
@@ -82,5 +80,7 @@ func (a *Adam) updateLaunches() (all []op.Launch) {
 	if a.scaler.Mode == ScalerDynamic {
 		growth = a.scaler.Growth
 	}
-	return []op.Launch{{Kernel: &scaleUpdateKernel, N: 1, Cost: op.Moved(3, 3, 5), Args: []any{a.state, growth, a.scaler.weight()}}}
+	return []op.Launch{{Kernel: &scaleUpdateKernel, N: 1, Cost: op.Moved(3, 3, 5), Args: scaleUpdateArgs{
+		state: a.state, growth: growth, weight: a.scaler.weight(),
+	}}}
 }

@@ -199,7 +199,7 @@ func (s *Step) Scaled(all ...Cotangent) (launches []op.Launch) {
 // checkScale is the loss's scale in checks, where nothing may overflow.
 const checkScale = 8
 
-// Checked goes back to the start with a scale at which nothing overflows.
+// Checked resets to the first step with a loss scale at which nothing overflows.
 func (s *Step) Checked(stream device.Stream) error {
 	if err := s.Restart(stream); err != nil || !s.adam.scaler.isOn() {
 		return err

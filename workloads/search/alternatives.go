@@ -15,32 +15,29 @@ import (
 // Change is one knob turned to one value.
 type Change struct{ Knob, From, To string }
 
-// Alternatives lists what can be tried instead of base: of every tuning knob
-// (or of only those named), each other value; of whole-number knobs a quarter,
-// half, double and four times the value. Model knobs are never among them, nor
-// are knobs in fixed that only does not name: what is in both is where the
-// search starts. Every knob has one value before any has a second, those next to
-// where it is first; the order of knobs is drawn from seed and the same for the same
-// seed. Unknown and model knobs in only are ErrUsage.
+// Alternatives lists the changes to try from base: each other value of every tuning knob, or of those in only; of
+// whole-number knobs a quarter, half, double and four times the value. It leaves out model knobs, and knobs in fixed
+// unless only names them: a knob in both starts at its fixed value. The first round has one value of every knob, the
+// one next to the start; seed draws the order of knobs. Unknown and model knobs in only are ErrUsage.
 func Alternatives(w workloads.Workload, base gpuprof.Settings, only []string, fixed gpuprof.Settings, seed uint64) ([]Change, error) {
-	return alternatives(w, tune.Time, base, only, fixed, seed)
+	return listAlternatives(w, tune.Time, base, only, fixed, seed)
 }
 
-// alternatives are those of a goal: under load more knobs act than on a step.
-func alternatives(w workloads.Workload, g tune.Goal, base gpuprof.Settings, only []string, fixed gpuprof.Settings, seed uint64) ([]Change, error) {
+// listAlternatives lists the changes for a goal: more knobs act under load than on a step.
+func listAlternatives(w workloads.Workload, g tune.Goal, base gpuprof.Settings, only []string, fixed gpuprof.Settings, seed uint64) ([]Change, error) {
 	if err := checkOnly(w, only); err != nil {
 		return nil, err
 	}
 	var byKnob [][]Change
 	for _, k := range w.Knobs() {
-		if !turned(k, only, fixed) {
+		if !isTunable(k, only, fixed) {
 			continue
 		}
 		if g == tune.Latency && len(k.TryUnderLoad) > 0 {
 			k.Try = k.TryUnderLoad
 		}
 		var of []Change
-		for _, v := range values(k, base[k.Name]) {
+		for _, v := range alternativeValues(k, base[k.Name]) {
 			of = append(of, Change{k.Name, base[k.Name], v})
 		}
 		byKnob = append(byKnob, of)
@@ -59,8 +56,8 @@ func alternatives(w workloads.Workload, g tune.Goal, base gpuprof.Settings, only
 	return out, nil
 }
 
-// turned says that a knob may be turned at all.
-func turned(k workloads.Knob, only []string, fixed gpuprof.Settings) bool {
+// isTunable reports whether the search may turn a knob.
+func isTunable(k workloads.Knob, only []string, fixed gpuprof.Settings) bool {
 	_, isFixed := fixed[k.Name]
 	named := slices.Contains(only, k.Name)
 	return !k.Model && !k.NamesFile && (!isFixed || named) && (len(only) == 0 || named)
@@ -85,8 +82,8 @@ func checkOnly(w workloads.Workload, only []string) error {
 	return nil
 }
 
-// values are the other values of one knob that the knob accepts.
-func values(k workloads.Knob, from string) []string {
+// alternativeValues are the other values of one knob that the knob accepts.
+func alternativeValues(k workloads.Knob, from string) []string {
 	special := k.Try != nil
 	if special && len(k.Try) == 0 {
 		return nil

@@ -34,7 +34,7 @@ func (s Side) key() string {
 	return strings.Join(parts, " ")
 }
 
-// Limits are what a comparison may take and what B must keep to.
+// Limits bound a comparison's time, and B's error and memory.
 type Limits struct {
 	Goal      tune.Goal
 	Time      time.Duration // of the whole comparison, set-up included
@@ -51,8 +51,8 @@ type Limits struct {
 	Sitting bool
 }
 
-// Bench compares two settings. What B cannot do is in the Outcome; an error is
-// what makes every further comparison pointless: A fails, or ctx ended.
+// Bench compares two settings. The Outcome holds a failure of B; an error makes every further comparison pointless: A
+// fails, or ctx ended.
 type Bench interface {
 	Compare(ctx context.Context, a, b Side, l Limits) (*tune.Outcome, error)
 }
@@ -63,10 +63,10 @@ type Bench interface {
 // one.
 type InProcess struct {
 	Open func() (device.Device, error)
-	// EnergyJ reads the device's energy counter; nil where there is none.
+	// EnergyJ reads the device's energy counter; nil without one.
 	EnergyJ func() (joules float64, ok bool)
 
-	// Now tells Limits.Time; nil: time.Now.
+	// Now is the clock for Limits.Time; nil: time.Now.
 	Now func() time.Time
 
 	energyBlock time.Duration // 0: what a GPU's counter needs
@@ -79,9 +79,9 @@ type InProcess struct {
 	checked map[string]float64
 }
 
-// Close ends what is still open.
+// Close closes the open sessions and the device.
 func (p *InProcess) Close() error {
-	err := p.release()
+	err := p.closeSession()
 	if p.shared != nil {
 		err = errors.Join(err, p.shared.Close())
 		p.shared = nil
@@ -89,7 +89,7 @@ func (p *InProcess) Close() error {
 	return err
 }
 
-func (p *InProcess) release() error {
+func (p *InProcess) closeSession() error {
 	if p.kept == nil {
 		return nil
 	}
@@ -109,11 +109,11 @@ func (p *InProcess) Compare(ctx context.Context, a, b Side, l Limits) (*tune.Out
 	out := &tune.Outcome{}
 	defer func() { out.Seconds = spent().Seconds() }()
 	if l.Sitting {
-		if err := p.release(); err != nil {
+		if err := p.closeSession(); err != nil {
 			return nil, err
 		}
 	}
-	sa, err := p.base(ctx, a)
+	sa, err := p.baseSession(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -136,11 +136,11 @@ func (p *InProcess) Compare(ctx context.Context, a, b Side, l Limits) (*tune.Out
 		return out, nil
 	}
 	out.WorkB, out.MemoryB, out.Error = sb.work, sb.memory, sb.error
-	if l.refuses(out) {
+	if l.refuseAbove(out) {
 		return out, sb.close()
 	}
-	out.OneTime = extra(sa.oneTime, sb.oneTime)
-	err = p.blocks(ctx, sa, sb, l, spent, out)
+	out.OneTime = extraOneTime(sa.oneTime, sb.oneTime)
+	err = p.measureBlocks(ctx, sa, sb, l, spent, out)
 	closeErr := sb.close()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -173,8 +173,8 @@ func failOutcome(o *tune.Outcome, err error) {
 	o.A, o.B, o.TimeA, o.TimeB = nil, nil, nil, nil
 }
 
-// refuses holds B to the limits on error and memory.
-func (l Limits) refuses(o *tune.Outcome) bool {
+// refuseAbove holds B to the limits on error and memory.
+func (l Limits) refuseAbove(o *tune.Outcome) bool {
 	switch {
 	case l.MaxError > 0 && o.Error > l.MaxError:
 		o.Verdict, o.Reason = tune.Refused, fmt.Sprintf("its error against float64, %.2g, is above --max-error %.2g", o.Error, l.MaxError)
@@ -185,11 +185,11 @@ func (l Limits) refuses(o *tune.Outcome) bool {
 	return o.Verdict != ""
 }
 
-func (p *InProcess) base(ctx context.Context, a Side) (*bench, error) {
+func (p *InProcess) baseSession(ctx context.Context, a Side) (*bench, error) {
 	if p.kept != nil && p.kept.side.key() == a.key() {
 		return p.kept, nil
 	}
-	if err := p.release(); err != nil {
+	if err := p.closeSession(); err != nil {
 		return nil, err
 	}
 	s, err := p.open(ctx, a)
@@ -200,8 +200,8 @@ func (p *InProcess) base(ctx context.Context, a Side) (*bench, error) {
 	return s, nil
 }
 
-// device gives a session its device: see InProcess.
-func (p *InProcess) device() (d device.Device, own bool, err error) {
+// openDevice gives a session its device: see InProcess.
+func (p *InProcess) openDevice() (d device.Device, own bool, err error) {
 	if p.shared != nil {
 		return p.shared, false, nil
 	}
@@ -215,8 +215,8 @@ func (p *InProcess) device() (d device.Device, own bool, err error) {
 	return d, false, nil
 }
 
-// extra is what B pays once and A does not.
-func extra(a, b map[string]float64) map[string]float64 {
+// extraOneTime returns the one-time costs, in seconds, that B has and A does not.
+func extraOneTime(a, b map[string]float64) map[string]float64 {
 	out := map[string]float64{}
 	for k, v := range b {
 		out[k] = v - a[k]

@@ -210,7 +210,7 @@ func TestInProcess(t *testing.T) {
 	}
 	l.Goal = tune.Memory
 	e.Goal = tune.Memory
-	if a := e.weigh(Change{}, compareSides(t, b, base, sleeperSide(t, gpuprof.Settings{"batch": "2"}), l)); a.v != tune.More || a.d.ratio != 2 {
+	if a := e.weighChange(Change{}, compareSides(t, b, base, sleeperSide(t, gpuprof.Settings{"batch": "2"}), l)); a.v != tune.More || a.d.ratio != 2 {
 		t.Errorf("memory: %s %v", a.v, a.d)
 	}
 }
@@ -269,7 +269,7 @@ func TestEnergy(t *testing.T) {
 	}
 	o := compareSides(t, b, sleeperSide(t, nil), sleeperSide(t, gpuprof.Settings{"batch": "4"}), Limits{Goal: tune.Energy, Time: time.Second, Seed: 1})
 	e := &engine{Options: Options{Goal: tune.Energy}, bs: newEngineBootstrap()}
-	if a := e.weigh(Change{}, o); a.v != tune.Less || a.d.ratio != 0.25 || o.A[0][0] != 3 {
+	if a := e.weighChange(Change{}, o); a.v != tune.Less || a.d.ratio != 0.25 || o.A[0][0] != 3 {
 		t.Errorf("%s %+v, %v against %v", a.v, a.d, o.B, o.A)
 	}
 	b.EnergyJ = func() (float64, bool) { return 7, true } // a counter that stands still is none

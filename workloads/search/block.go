@@ -38,10 +38,10 @@ func (*edgeProbe) Begin(int, device.Stream) int { return 0 }
 // End implements workloads.Probe.
 func (*edgeProbe) End(int) {}
 
-// block runs steps for about target and returns the seconds of one of them:
+// timeBlock runs steps for about target and returns the seconds of one of them:
 // from the begin of a step after the pipeline has filled to the begin of one
 // before it drains, over whole cycles of the session's pattern.
-func (s *bench) block(target time.Duration) (float64, error) {
+func (s *bench) timeBlock(target time.Duration) (float64, error) {
 	n := leastSteps
 	if s.stepS > 0 {
 		n = max(n, min(mostSteps, int(target.Seconds()/s.stepS)+1))
@@ -63,7 +63,7 @@ func (s *bench) block(target time.Duration) (float64, error) {
 		}
 		s.next++
 	}
-	s.count(before, s.dev.Meter(), float64(head+n+tail))
+	s.addCounts(before, s.dev.Meter(), float64(head+n+tail))
 	if err := errors.Join(workloads.Join(s.sess), s.main.Sync()); err != nil {
 		return 0, err
 	}
@@ -75,8 +75,8 @@ func (s *bench) block(target time.Duration) (float64, error) {
 	return s.stepS, nil
 }
 
-// count keeps what a step asks of the device.
-func (s *bench) count(a, b device.Meter, steps float64) {
+// addCounts keeps what a step asks of the device.
+func (s *bench) addCounts(a, b device.Meter, steps float64) {
 	if s.counts == nil {
 		s.counts = map[string]float64{}
 	}

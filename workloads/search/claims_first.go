@@ -16,7 +16,7 @@ import (
 // firstAnswer is the entry of a run's input with the time to its first answer, in s.
 const firstAnswer = "first_request_s"
 
-// mostFirst is how many pairs of processes a claim of the first answer takes.
+// mostFirst limits the pairs of processes for a claim of the first answer.
 const mostFirst = 6
 
 // firstRuns measures the time to the first answer: what a process loads it loads once, so each
@@ -57,9 +57,9 @@ func (c *claimRunner) firstRuns(k guides.Claim, row *tune.ClaimRow, limit time.D
 
 // firstPair is one process of each side, the n-th pair.
 func (c *claimRunner) firstPair(k guides.Claim, n int) (*tune.Outcome, error) {
-	ab := k.AB[c.deciding(k)]
+	ab := k.AB[c.decidingIndex(k)]
 	w := c.find(ab.Workload)
-	return c.once("claims", fmt.Sprintf("%s first %d | %s", k.ID, n+1, abText(ab)), k.ID, c.left(1), func() (*tune.Outcome, error) {
+	return c.measureOnce("claims", fmt.Sprintf("%s first %d | %s", k.ID, n+1, abText(ab)), k.ID, c.timeLeft(1), func() (*tune.Outcome, error) {
 		o := &tune.Outcome{}
 		var took [2]float64
 		for i := range took {

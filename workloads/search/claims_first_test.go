@@ -91,10 +91,10 @@ func TestDecidedByDevice(t *testing.T) {
 				continue
 			}
 			n++
-			if ab := k.AB[c.deciding(k)]; ab.Preset != preset || !strings.Contains(c.describeAB(k), preset) {
+			if ab := k.AB[c.decidingIndex(k)]; ab.Preset != preset || !strings.Contains(c.describeAB(k), preset) {
 				t.Errorf("%s on %s: %s", k.ID, device, ab.Preset)
 			}
-			for _, ab := range c.details(k) {
+			for _, ab := range c.listDetails(k) {
 				if ab.Preset != preset {
 					t.Errorf("%s on %s: %s", k.ID, device, fmt.Sprint(ab))
 				}

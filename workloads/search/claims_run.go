@@ -25,8 +25,8 @@ const (
 	larger        = "larger" // of a share alone
 	noEffect      = tune.ClaimNone
 	opposite      = tune.ClaimOpposite
-	open          = "inconclusive"
-	notMeasurable = "not measurable here"
+	open          = tune.ClaimOpen
+	notMeasurable = tune.ClaimNotMeasurable
 )
 
 // Why a row is not measured.
@@ -35,11 +35,9 @@ const (
 	beyondTool = "a tool at the level of the driver cannot measure it"
 )
 
-// RunClaims tests every claim that the device can, and a comparison of a
-// setting with itself. find gives a workload by name, nil where there is none.
-// Fresh, where it is set, measures whole runs; it is given the complete
-// settings of the claim. The result is not nil once it began; when ctx ends it
-// is partial and can be resumed.
+// RunClaims tests every claim that the device can test, and a comparison of a setting with itself. find returns a
+// workload by name, nil without one. fresh measures whole runs of the claim's complete settings; it may be nil. Once
+// the test has begun, the result is not nil; if ctx ends, it is partial and can be resumed.
 func RunClaims(ctx context.Context, o Options, find func(name string) workloads.Workload, fresh func(ctx context.Context, w workloads.Workload, preset string, set gpuprof.Settings, limit time.Duration) (*gpuprof.Run, error)) (*tune.Result, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -47,16 +45,16 @@ func RunClaims(ctx context.Context, o Options, find func(name string) workloads.
 	o.Goal, o.Workload = tune.Time, nil
 	e := &engine{Options: o, ctx: ctx, out: newResult(o), journal: map[string]*tune.Outcome{}, bs: stats.NewBootstrap(seedOfDraws, 0), began: o.Now()}
 	e.out.Started, e.out.Unit = o.Now().UTC().Round(time.Millisecond), "speedup"
-	if err := e.resume(); err != nil {
+	if err := e.resumeSearch(); err != nil {
 		return nil, err
 	}
 	c := &claimRunner{engine: e, find: find, run: fresh}
-	err := c.all(append([]guides.Claim{guides.Null()}, guides.Claims()...))
+	err := c.testClaims(append([]guides.Claim{guides.Null()}, guides.Claims()...))
 	e.out.Status, e.out.Reason = gpuprof.Complete, ""
 	if err != nil {
 		e.out.Status, e.out.Reason = gpuprof.Partial, reasonOf(err)
 	}
-	return e.done(err)
+	return e.finishSearch(err)
 }
 
 type claimRunner struct {
@@ -65,14 +63,14 @@ type claimRunner struct {
 	run  func(ctx context.Context, w workloads.Workload, preset string, set gpuprof.Settings, limit time.Duration) (*gpuprof.Run, error)
 }
 
-// all measures what decides each claim first and details after that, so that
+// testClaims measures what decides each claim first and details after that, so that
 // a short budget costs details, not rows.
-func (c *claimRunner) all(claims []guides.Claim) error {
+func (c *claimRunner) testClaims(claims []guides.Claim) error {
 	rows := make([]tune.ClaimRow, len(claims))
 	var measured []int
 	for i, k := range claims {
 		rows[i] = tune.ClaimRow{ID: k.ID, Guide: k.Guide, Claim: k.Claim, Figure: k.Figure, AB: c.describeAB(k)}
-		if why := c.cannot(k); why != "" {
+		if why := c.untestableReason(k); why != "" {
 			rows[i].Verdict, rows[i].Reason = notMeasurable, why
 			rows[i].Details = slices.Clone(k.Notes)
 			continue
@@ -83,8 +81,8 @@ func (c *claimRunner) all(claims []guides.Claim) error {
 	c.out.Claims = rows
 	const firstShare = 0.75
 	for n, i := range measured {
-		limit := c.left(firstShare) / time.Duration(len(measured)-n)
-		if err := c.first(claims[i], &rows[i], limit); err != nil {
+		limit := c.timeLeft(firstShare) / time.Duration(len(measured)-n)
+		if err := c.testFirst(claims[i], &rows[i], limit); err != nil {
 			return err
 		}
 	}
@@ -93,14 +91,14 @@ func (c *claimRunner) all(claims []guides.Claim) error {
 		rows[i].Details = append(rows[i].Details, claims[i].Notes...)
 	}
 	for _, i := range measured {
-		details += len(c.details(claims[i]))
+		details += len(c.listDetails(claims[i]))
 	}
 	for _, i := range measured {
 		without := 0
-		for _, ab := range c.details(claims[i]) {
-			limit := c.left(1) / time.Duration(details)
+		for _, ab := range c.listDetails(claims[i]) {
+			limit := c.timeLeft(1) / time.Duration(details)
 			details--
-			done, err := c.detail(claims[i], ab, &rows[i], limit)
+			done, err := c.testDetail(claims[i], ab, &rows[i], limit)
 			if err != nil {
 				return err
 			}
@@ -115,34 +113,34 @@ func (c *claimRunner) all(claims []guides.Claim) error {
 	return nil
 }
 
-// details are the comparisons beside the first that this device is asked for.
-func (c *claimRunner) details(k guides.Claim) []guides.AB {
+// listDetails lists the further comparisons of a claim that apply to this device.
+func (c *claimRunner) listDetails(k guides.Claim) []guides.AB {
 	var out []guides.AB
 	for i, ab := range k.AB {
-		if (i != c.deciding(k) || c.timeless(k)) && c.on(ab) {
+		if (i != c.decidingIndex(k) || c.ignoresTimes(k)) && c.isForDevice(ab) {
 			out = append(out, ab)
 		}
 	}
 	return out
 }
 
-// on says that a comparison is for this kind of device.
-func (c *claimRunner) on(ab guides.AB) bool {
+// isForDevice reports whether a comparison applies to this kind of device.
+func (c *claimRunner) isForDevice(ab guides.AB) bool {
 	return ab.On == "" || ab.On == "host" == (c.Device == "host")
 }
 
-// deciding is the place of the comparison that decides a claim here.
-func (c *claimRunner) deciding(k guides.Claim) int {
-	return max(0, slices.IndexFunc(k.AB, c.on))
+// decidingIndex is the place of the comparison that decides a claim here.
+func (c *claimRunner) decidingIndex(k guides.Claim) int {
+	return max(0, slices.IndexFunc(k.AB, c.isForDevice))
 }
 
-// timeless says that times of a claim mean nothing on this device.
-func (c *claimRunner) timeless(k guides.Claim) bool {
+// ignoresTimes reports whether times of a claim mean nothing on this device.
+func (c *claimRunner) ignoresTimes(k guides.Claim) bool {
 	return k.Run == guides.Exactly && c.Device == "host"
 }
 
-// cannot says why a claim is not measured on this device; empty when it is.
-func (c *claimRunner) cannot(k guides.Claim) string {
+// untestableReason returns the reason why a claim cannot be tested on this device; empty if it can.
+func (c *claimRunner) untestableReason(k guides.Claim) string {
 	host := c.Device == "host"
 	switch {
 	case k.Not == guides.BeyondTool:
@@ -157,31 +155,30 @@ func (c *claimRunner) cannot(k guides.Claim) string {
 		return "it needs a whole run in a process of its own"
 	}
 	for _, ab := range k.AB {
-		if c.program(ab.Workload) == nil {
+		if c.findWorkload(ab.Workload) == nil {
 			return fmt.Sprintf("workload %s is not in this program", ab.Workload)
 		}
 	}
 	return ""
 }
 
-// sittings is how often both sides of what decides a claim are opened anew:
-// where a session's buffers come to lie moves its times by more than the
-// blocks of one sitting show.
+// sittings is the number of times that both sides of the deciding comparison are opened anew: the addresses of a
+// session's buffers move its times by more than the blocks of one session show.
 const sittings = 4
 
-// first measures what decides a claim.
-func (c *claimRunner) first(k guides.Claim, row *tune.ClaimRow, limit time.Duration) error {
-	if c.timeless(k) {
+// testFirst measures what decides a claim.
+func (c *claimRunner) testFirst(k guides.Claim, row *tune.ClaimRow, limit time.Duration) error {
+	if c.ignoresTimes(k) {
 		row.Verdict, row.Reason = notMeasurable, needsGPU+": the host device rounds inputs and multiplies in fp32; errors and bytes are below"
 		return nil
 	}
 	if k.Run == guides.Share || k.Run == guides.Overhead {
-		return c.wholeRun(k, row, limit)
+		return c.testWholeRun(k, row, limit)
 	}
 	if k.Run == guides.First {
 		return c.firstRuns(k, row, limit)
 	}
-	o, err := c.sit(k, limit)
+	o, err := c.measureSittings(k, limit)
 	if o == nil {
 		return err
 	}
@@ -192,7 +189,7 @@ func (c *claimRunner) first(k guides.Claim, row *tune.ClaimRow, limit time.Durat
 	d := ratioOf(c.bs, o.A, o.B)
 	switch {
 	case k.Run == guides.Transfers && o.CountA["copies"] > 0:
-		saved(row, o, d)
+		addSaving(row, o, d)
 		return nil
 	case k.Run == guides.Memory && o.MemoryA > 0:
 		smallerPeak(row, o, d)
@@ -204,20 +201,20 @@ func (c *claimRunner) first(k guides.Claim, row *tune.ClaimRow, limit time.Durat
 	}
 	row.Measured, row.CI95 = 1/d.ratio, [2]float64{1 / d.ci[1], 1 / d.ci[0]}
 	row.Verdict, row.Reason = judgeClaim(k, row.CI95)
-	if text := counts(o); text != "" {
+	if text := countsText(o); text != "" {
 		row.Details = append(row.Details, "a step: "+text)
 	}
 	return nil
 }
 
-// sit compares the sides of a claim in several sittings. Each is a block of
+// measureSittings compares the sides of a claim in several sittings. Each is a block of
 // the outcome; nil when there was time for none.
-func (c *claimRunner) sit(k guides.Claim, limit time.Duration) (*tune.Outcome, error) {
+func (c *claimRunner) measureSittings(k guides.Claim, limit time.Duration) (*tune.Outcome, error) {
 	var sat []*tune.Outcome
 	began := c.spent()
 	for n := range sittings {
 		left := limit - time.Duration((c.spent()-began)*float64(time.Second))
-		o, err := c.pair(k.ID, n+1, k.AB[c.deciding(k)], left/time.Duration(sittings-n))
+		o, err := c.measurePair(k.ID, n+1, k.AB[c.decidingIndex(k)], left/time.Duration(sittings-n))
 		if err != nil || o != nil && o.Verdict != "" {
 			return o, err
 		}
@@ -246,13 +243,13 @@ func (c *claimRunner) sit(k guides.Claim, limit time.Duration) (*tune.Outcome, e
 	return &all, nil
 }
 
-// detail adds one more comparison to a claim's row, of one sitting; false where no time was left.
-func (c *claimRunner) detail(k guides.Claim, ab guides.AB, row *tune.ClaimRow, limit time.Duration) (done bool, err error) {
-	o, err := c.pair(row.ID, 0, ab, limit)
+// testDetail adds one more comparison to a claim's row, of one sitting; false where no time was left.
+func (c *claimRunner) testDetail(k guides.Claim, ab guides.AB, row *tune.ClaimRow, limit time.Duration) (done bool, err error) {
+	o, err := c.measurePair(row.ID, 0, ab, limit)
 	if o == nil {
 		return false, err
 	}
-	text := c.detailText(o, c.timeless(k))
+	text := c.detailText(o, c.ignoresTimes(k))
 	if ab.Latency && o.Verdict == "" {
 		text = fmt.Sprintf("p99 at %.4g requests/s ", o.Rate) + text
 	}
@@ -277,17 +274,18 @@ func (c *claimRunner) detailText(o *tune.Outcome, timeless bool) string {
 	default:
 		parts = append(parts, fmt.Sprintf("x%.3f (%.3f to %.3f)", 1/d.ratio, 1/d.ci[1], 1/d.ci[0]))
 	}
-	if text := seenText(o.SeenA, o.SeenB); text != "" {
+	if text := callersText(o.SeenA, o.SeenB); text != "" {
 		parts = append(parts, text)
 	}
-	if text := counts(o); text != "" {
+	if text := countsText(o); text != "" {
 		parts = append(parts, text)
 	}
 	return strings.Join(parts, "; ")
 }
 
-// seenText is what callers saw beside the p99, medians over the blocks, and in how many the sender was late.
-func seenText(a, b *tune.Seen) string {
+// callersText lists the latencies of callers other than the p99, medians over the blocks, and the number of blocks with
+// a late sender.
+func callersText(a, b *tune.Seen) string {
 	if a == nil || b == nil || len(a.P50S) == 0 || len(b.P50S) == 0 {
 		return ""
 	}
@@ -309,8 +307,8 @@ func limitText(e float64) string {
 	return "above the guides' 1 %"
 }
 
-// program finds a workload, or one of the small programs that only claims need.
-func (c *claimRunner) program(name string) workloads.Workload {
+// findWorkload finds a workload, or one of the small programs that only claims need.
+func (c *claimRunner) findWorkload(name string) workloads.Workload {
 	for _, w := range guides.Programs() {
 		if w.Name() == name {
 			return w
@@ -319,11 +317,11 @@ func (c *claimRunner) program(name string) workloads.Workload {
 	return c.find(name)
 }
 
-// pair runs one comparison, the n-th sitting of several or, with 0, one by
+// measurePair runs one comparison, the n-th sitting of several or, with 0, one by
 // itself; the outcome is nil when there was no time or the search was
 // interrupted (then with an error).
-func (c *claimRunner) pair(id string, sitting int, ab guides.AB, limit time.Duration) (*tune.Outcome, error) {
-	w := c.program(ab.Workload)
+func (c *claimRunner) measurePair(id string, sitting int, ab guides.AB, limit time.Duration) (*tune.Outcome, error) {
+	w := c.findWorkload(ab.Workload)
 	a, err := workloads.Resolve(w, ab.Preset, ab.A)
 	if err != nil {
 		return nil, err
@@ -337,7 +335,7 @@ func (c *claimRunner) pair(id string, sitting int, ab guides.AB, limit time.Dura
 	if ab.Latency {
 		goal = tune.Latency
 	}
-	o, err := c.once("claims", fmt.Sprintf("%s %d | %s | %s", id, sitting, sa.key(), sb.key()), id+" "+describe(difference(a, b)), limit, func() (*tune.Outcome, error) {
+	o, err := c.measureOnce("claims", fmt.Sprintf("%s %d | %s | %s", id, sitting, sa.key(), sb.key()), id+" "+describeSettings(changedSettings(a, b)), limit, func() (*tune.Outcome, error) {
 		o, err := c.Bench.Compare(c.ctx, sa, sb, Limits{Goal: goal, Time: limit, Seed: c.Seed + uint64(sitting), Sitting: sitting > 0})
 		if err != nil && c.ctx.Err() == nil { // the habit itself cannot be run here
 			o = &tune.Outcome{}
@@ -352,40 +350,16 @@ func (c *claimRunner) pair(id string, sitting int, ab guides.AB, limit time.Dura
 	return o, err
 }
 
-// judgeClaim compares a speedup with what the guide promises. No effect is a
-// finding like any other: the interval must be narrow enough to say it.
+// judgeClaim compares a speedup with the speedup that the guide promises.
 func judgeClaim(k guides.Claim, ci [2]float64) (verdict, reason string) {
-	want := k.Speedup
-	switch {
-	case ci[0] >= 1-equivalence && ci[1] <= 1+equivalence && k.Placebo:
-		return noEffect, "within 2 % either way, as expected"
-	case ci[0] >= 1-equivalence && ci[1] <= 1+equivalence:
-		return noEffect, "within 2 % either way"
-	case k.Null && (ci[0] > 1 || ci[1] < 1):
-		return opposite, "both sides are equal, so the method is off by this much here, and the other rows may be too; measure again on an idle machine"
-	case ci[1] < 1:
-		return opposite, "the recommended setting is slower here"
-	case ci[0] > 1 && want > 0 && ci[1] < want:
-		return smaller, fmt.Sprintf("the guide promises x%.3g", want)
-	case ci[0] > 1:
-		return confirmed, ""
-	case k.Placebo:
-		return open, "the interval holds no effect, as expected, but more than 2 % either way too; give more time with --budget"
-	case want > 0 && ci[1] < want:
-		return open, fmt.Sprintf("less than the x%.3g that the guide promises, but the interval is too wide to say that there is no effect; give more time with --budget", want)
-	}
-	if want == 0 {
-		return open, "the interval holds no effect, but more than 2 % beside it too; give more time with --budget"
-	}
-	return open, fmt.Sprintf("the interval holds both no effect and the x%.3g that the guide promises; give more time with --budget", want)
+	return tune.Promise{Speedup: k.Speedup, Placebo: k.Placebo, Null: k.Null}.Judge(ci)
 }
 
-// leastOnce is what a cost paid once must come to, in seconds, to be worth a word.
+// leastOnce is the smallest one-time cost worth printing, in seconds.
 const leastOnce = 1e-4
 
-// counts says what the two sides ask of the device in a step, where it differs,
-// and what the second pays once.
-func counts(o *tune.Outcome) string {
+// countsText lists the counts per step in which the two sides differ, and the second side's one-time costs.
+func countsText(o *tune.Outcome) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(o.CountA)) {
 		a, b := o.CountA[k], o.CountB[k]

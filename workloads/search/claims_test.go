@@ -149,10 +149,10 @@ func (b *claimBench) Compare(ctx context.Context, x, y Side, l Limits) (*tune.Ou
 	for i := range 8 {
 		a := 1 + 0.004*float64(i%3)
 		c := 1 + 0.004*float64((i+1)%3)
-		if len(difference(x.Knobs, y.Knobs)) > 0 {
+		if len(changedSettings(x.Knobs, y.Knobs)) > 0 {
 			c /= 1.5
 		}
-		if len(difference(x.Knobs, y.Knobs)) > 0 {
+		if len(changedSettings(x.Knobs, y.Knobs)) > 0 {
 			o.MemoryA, o.MemoryB = 800, 100
 		}
 		if x.Workload.Name() == "weights" {

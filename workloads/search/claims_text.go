@@ -13,7 +13,7 @@ func (c *claimRunner) describeAB(k guides.Claim) string {
 	if len(k.AB) == 0 {
 		return ""
 	}
-	ab := k.AB[c.deciding(k)]
+	ab := k.AB[c.decidingIndex(k)]
 	if k.Run == guides.Share || k.Run == guides.Overhead {
 		return "one run of " + abSide(ab, ab.B)
 	}
@@ -21,11 +21,11 @@ func (c *claimRunner) describeAB(k guides.Claim) string {
 }
 
 func abSide(ab guides.AB, s gpuprof.Settings) string {
-	return strings.TrimSpace(ab.Workload + " " + ab.Preset + " " + describe(s))
+	return strings.TrimSpace(ab.Workload + " " + ab.Preset + " " + describeSettings(s))
 }
 
 func abText(ab guides.AB) string {
-	a, b := describe(ab.A), describe(ab.B)
+	a, b := describeSettings(ab.A), describeSettings(ab.B)
 	for k, v := range ab.EnvB {
 		b += k + "=" + v
 	}

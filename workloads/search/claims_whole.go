@@ -18,12 +18,12 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/guides"
 )
 
-// wholeRun measures a claim whose figure is a run's own: the share of a stage,
+// testWholeRun measures a claim whose figure is a run's own: the share of a stage,
 // or what the probes cost.
-func (c *claimRunner) wholeRun(k guides.Claim, row *tune.ClaimRow, limit time.Duration) error {
+func (c *claimRunner) testWholeRun(k guides.Claim, row *tune.ClaimRow, limit time.Duration) error {
 	ab := k.AB[0]
 	w := c.find(ab.Workload)
-	o, err := c.once("claims", k.ID+" | "+abSide(ab, ab.B), k.ID, limit, func() (*tune.Outcome, error) {
+	o, err := c.measureOnce("claims", k.ID+" | "+abSide(ab, ab.B), k.ID, limit, func() (*tune.Outcome, error) {
 		run, err := c.run(c.ctx, w, ab.Preset, ab.B, min(max(limit, leastProcess), mostProcess))
 		if c.ctx.Err() != nil || errors.Is(err, context.Canceled) {
 			return nil, context.Canceled
@@ -37,9 +37,9 @@ func (c *claimRunner) wholeRun(k guides.Claim, row *tune.ClaimRow, limit time.Du
 			return o, nil
 		}
 		if k.Run == guides.Overhead {
-			overhead(o, run)
+			addOverhead(o, run)
 		} else {
-			shares(o, run, k.Shares)
+			addShares(o, run, k.Shares)
 		}
 		return o, nil
 	})
@@ -65,9 +65,9 @@ func (c *claimRunner) wholeRun(k guides.Claim, row *tune.ClaimRow, limit time.Du
 	return nil
 }
 
-// overhead keeps the ratio of a step with probes to one without. B is then
+// addOverhead keeps the ratio of a step with probes to one without. B is then
 // ratio, lower and upper bound.
-func overhead(o *tune.Outcome, r *gpuprof.Run) {
+func addOverhead(o *tune.Outcome, r *gpuprof.Run) {
 	if r.Overhead == nil {
 		o.Reason = "the run has no bare blocks to compare with"
 		return
@@ -77,9 +77,9 @@ func overhead(o *tune.Outcome, r *gpuprof.Run) {
 	o.Unit = "steps with probes over steps without"
 }
 
-// shares keeps the share of the guide's largest stage, sample by sample, and
-// says whether the stages add up to the wall clock.
-func shares(o *tune.Outcome, r *gpuprof.Run, guide []guides.StageShare) {
+// addShares adds the share of the guide's largest stage, per sample, and a note on whether the stages add up to the wall
+// clock.
+func addShares(o *tune.Outcome, r *gpuprof.Run, guide []guides.StageShare) {
 	want := guide[0].Stage
 	var top []float64
 	var sums []float64
@@ -113,13 +113,13 @@ func shares(o *tune.Outcome, r *gpuprof.Run, guide []guides.StageShare) {
 		}
 	}
 	sum := stats.Summarise("", ratios)
-	o.B, o.Unit = [][]float64{{sum.Median, finite(sum.CI95[0]), finite(sum.CI95[1])}}, "share of "+want
+	o.B, o.Unit = [][]float64{{sum.Median, tune.FiniteOrZero(sum.CI95[0]), tune.FiniteOrZero(sum.CI95[1])}}, "share of "+want
 	period := cmp.Or(r.ProbedStep, r.Step)
-	o.Reason = fmt.Sprintf("%s; they add up to %.1f %% of the step's wall clock", besideGuide(means, total, guide), 100*total/stat.Mean(period.Runs[0], nil))
+	o.Reason = fmt.Sprintf("%s; they add up to %.1f %% of the step's wall clock", compareShares(means, total, guide), 100*total/stat.Mean(period.Runs[0], nil))
 }
 
-// besideGuide lists stages, the largest first, with the guide's share.
-func besideGuide(means map[string]float64, total float64, guide []guides.StageShare) string {
+// compareShares lists stages, the largest first, with the guide's share.
+func compareShares(means map[string]float64, total float64, guide []guides.StageShare) string {
 	names := slices.SortedFunc(maps.Keys(means), func(a, b string) int {
 		return cmp.Or(cmp.Compare(means[b], means[a]), cmp.Compare(a, b))
 	})
@@ -136,7 +136,7 @@ func besideGuide(means map[string]float64, total float64, guide []guides.StageSh
 	return strings.Join(parts, ", ")
 }
 
-// near is how far, as a factor, a share may be from the guide's.
+// near is the largest accepted ratio between a share and the guide's.
 const near = 1.1
 
 // shareVerdict compares the share of the guide's largest stage with the
@@ -159,21 +159,21 @@ func shareVerdict(row *tune.ClaimRow, guide guides.StageShare) (verdict, reason 
 // leastSaved is the share of transfers that the guide promises to save, at least.
 const leastSaved = 0.5
 
-// saved states the share of copies that are saved: a figure that is the same in
+// addSaving states the share of copies that are saved: a figure that is the same in
 // every block, however few there are. The time is a detail.
-func saved(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
+func addSaving(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
 	saved := 1 - o.CountB["copies"]/o.CountA["copies"]
 	row.Measured, row.CI95, row.What = saved, [2]float64{saved, saved}, "fewer copies per step"
 	row.Verdict, row.Reason = judgeSaved(saved)
-	beside(row, o, time)
+	addTimeText(row, o, time)
 }
 
-// beside adds what a row whose figure is counted says of time and of other counts.
-func beside(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
+// addTimeText adds the effect on time, and on other counts, to a row whose figure is a count.
+func addTimeText(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
 	if time.ok {
 		row.Details = append(row.Details, fmt.Sprintf("time: x%.3f (%.3f to %.3f)", 1/time.ratio, 1/time.ci[1], 1/time.ci[0]))
 	}
-	if text := counts(o); text != "" {
+	if text := countsText(o); text != "" {
 		row.Details = append(row.Details, "a step: "+text)
 	}
 }
@@ -184,7 +184,7 @@ func smallerPeak(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
 	saved := 1 - float64(o.MemoryB)/float64(o.MemoryA)
 	row.Measured, row.CI95, row.What = saved, [2]float64{saved, saved}, "lower peak memory"
 	row.Verdict, row.Reason = judgeMemory(saved)
-	beside(row, o, time)
+	addTimeText(row, o, time)
 }
 
 // judgeMemory is the verdict on a lower peak of memory; no guide gives a figure for it.

@@ -13,24 +13,23 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// combine searches combinations from the best single change on. Every step is
-// a comparison with the best so far, so that a knob counts for what it does
-// beside the others, not for what it did alone.
+// combine searches combinations, starting from the best single change. Every step is a comparison with the best set
+// so far, so that a knob counts by its effect in the set, not alone.
 func (e *engine) combine() ([]Change, error) {
-	ranked := ranking(e.alts)
+	ranked := rankAlternatives(e.alts)
 	var best []Change
-	if len(ranked) > 0 && promising(ranked[0]) {
+	if len(ranked) > 0 && isPromising(ranked[0]) {
 		best = []Change{ranked[0].Change}
 	}
-	return e.improve(ranked, best, []phase{e.findingsTogether, e.add, e.drop, e.addAll, e.pairs, e.drop})
+	return e.improveBest(ranked, best, []phase{e.findingsTogether, e.add, e.dropUseless, e.addAll, e.tryPairs, e.dropUseless})
 }
 
 // perhaps is the p-value up to which a change is worth a confirmation, which has
 // data of its own: the search need not be sure.
 const perhaps = 0.1
 
-// promising says that a change looks better by what matters.
-func promising(a alternative) bool {
+// isPromising reports whether a change looks better by at least the equivalence margin.
+func isPromising(a alternative) bool {
 	return a.d.ok && a.d.ratio <= 1-equivalence && a.d.pBetter() <= perhaps
 }
 
@@ -39,25 +38,25 @@ func promising(a alternative) bool {
 func (e *engine) findingsTogether(_ []alternative, best []Change) ([]Change, error) {
 	all := best
 	for _, a := range e.alts {
-		if e.named(a.Change) && !has(all, a.Knob) && a.v != tune.Refused && a.v != tune.Failed {
+		if e.isNamed(a.Change) && !hasKnob(all, a.Knob) && a.v != tune.Refused && a.v != tune.Failed {
 			all = append(slices.Clip(all), a.Change)
 		}
 	}
 	if len(all) == len(best) || len(all) < 2 {
 		return best, nil
 	}
-	v, err := e.try(best, all)
+	v, err := e.tryChange(best, all)
 	if err != nil || !v.Better() {
 		return best, err
 	}
 	return all, nil
 }
 
-// ranking is the alternatives by what was seen, the best first.
-func ranking(alts []alternative) []alternative {
+// rankAlternatives is the alternatives by what was seen, the best first.
+func rankAlternatives(alts []alternative) []alternative {
 	ranked := slices.Clone(alts)
 	slices.SortStableFunc(ranked, func(a, b alternative) int {
-		switch x, y := rank(a), rank(b); {
+		switch x, y := rankOf(a), rankOf(b); {
 		case x < y:
 			return -1
 		case x > y:
@@ -71,8 +70,8 @@ func ranking(alts []alternative) []alternative {
 // phase makes the best so far better, if it can.
 type phase func(ranked []alternative, best []Change) ([]Change, error)
 
-// improve takes the best so far through phases of the search.
-func (e *engine) improve(ranked []alternative, best []Change, phases []phase) ([]Change, error) {
+// improveBest takes the best so far through phases of the search.
+func (e *engine) improveBest(ranked []alternative, best []Change, phases []phase) ([]Change, error) {
 	for _, p := range phases {
 		next, err := p(ranked, best)
 		if errors.Is(err, errSpent) {
@@ -86,8 +85,8 @@ func (e *engine) improve(ranked []alternative, best []Change, phases []phase) ([
 	return best, nil
 }
 
-// rank orders by what was seen; what could not be measured comes last.
-func rank(a alternative) float64 {
+// rankOf orders by what was seen; what could not be measured comes last.
+func rankOf(a alternative) float64 {
 	switch {
 	case !a.d.ok:
 		return math.Inf(1)
@@ -97,9 +96,9 @@ func rank(a alternative) float64 {
 	return a.d.ratio
 }
 
-// dear is what a comparison takes here, in seconds, however little time it is
-// given: to open, check and warm up, and a few blocks. 0 where none was made.
-func (e *engine) dear() float64 {
+// comparisonSeconds returns the time that a comparison takes whatever its limit: to open, check and warm up, and a few blocks. 0
+// before the first comparison.
+func (e *engine) comparisonSeconds() float64 {
 	var seconds []float64
 	for _, entry := range e.out.Journal {
 		if o := entry.Outcome; len(o.TimeB) > 0 && len(o.TimeA) > 0 {
@@ -112,15 +111,15 @@ func (e *engine) dear() float64 {
 	return stats.Median(seconds)
 }
 
-// try compares the best so far with it changed. A combination that fails is
+// tryChange compares the best so far with it changed. A combination that fails is
 // recorded and is no improvement.
-func (e *engine) try(best, candidate []Change) (tune.Verdict, error) {
+func (e *engine) tryChange(best, candidate []Change) (tune.Verdict, error) {
 	a, b := With(e.base, best...), With(e.base, candidate...)
 	if maps.Equal(a, b) {
 		return tune.None, nil
 	}
-	left := e.left(searchUntil)
-	if left.Seconds() < e.dear()/2 { // it would take the time of confirming
+	left := e.timeLeft(searchUntil)
+	if left.Seconds() < e.comparisonSeconds()/2 { // it would take the time of confirming
 		left = 0
 	}
 	o, err := e.compare("searching", a, b, min(left, max(left/6, time.Second)), 0)
@@ -128,13 +127,13 @@ func (e *engine) try(best, candidate []Change) (tune.Verdict, error) {
 		return "", err
 	}
 	if err != nil { // the best so far could not be opened again
-		e.fail(a, err.Error())
+		e.addFailure(a, err.Error())
 		return tune.Failed, nil
 	}
-	alt := e.weigh(Change{}, o)
+	alt := e.weighChange(Change{}, o)
 	switch alt.v {
 	case tune.Failed, tune.Refused:
-		e.fail(b, o.Reason)
+		e.addFailure(b, o.Reason)
 	case tune.Inconclusive:
 		if alt.d.ok && alt.d.ratio <= 1+equivalence && len(candidate) < len(best) {
 			alt.v = tune.None // fewer changes, and no worse for all that was seen
@@ -143,12 +142,12 @@ func (e *engine) try(best, candidate []Change) (tune.Verdict, error) {
 	return alt.v, nil
 }
 
-func has(cs []Change, knob string) bool {
+func hasKnob(cs []Change, knob string) bool {
 	return slices.ContainsFunc(cs, func(c Change) bool { return c.Knob == knob })
 }
 
-// replaced is cs with c in it, instead of another value of the same knob.
-func replaced(cs []Change, c Change) []Change {
+// replaceChange is cs with c in it, instead of another value of the same knob.
+func replaceChange(cs []Change, c Change) []Change {
 	out := slices.DeleteFunc(slices.Clone(cs), func(o Change) bool { return o.Knob == c.Knob })
 	return append(out, c)
 }
@@ -156,26 +155,25 @@ func replaced(cs []Change, c Change) []Change {
 // add tries what helped alone, the most promising first.
 func (e *engine) add(ranked []alternative, best []Change) ([]Change, error) {
 	for _, a := range ranked {
-		if !promising(a) || has(best, a.Knob) {
+		if !isPromising(a) || hasKnob(best, a.Knob) {
 			continue
 		}
-		v, err := e.try(best, replaced(best, a.Change))
+		v, err := e.tryChange(best, replaceChange(best, a.Change))
 		if err != nil {
 			return best, err
 		}
 		if v.Better() {
-			best = replaced(best, a.Change)
+			best = replaceChange(best, a.Change)
 		}
 	}
 	return best, nil
 }
 
-// drop takes out what no longer helps beside the others: fewer changes are
-// easier to believe and to keep.
-func (e *engine) drop(_ []alternative, best []Change) ([]Change, error) {
+// dropUseless removes changes that do not help within the set: fewer changes are easier to trust and to maintain.
+func (e *engine) dropUseless(_ []alternative, best []Change) ([]Change, error) {
 	for i := 0; i < len(best) && len(best) > 1; {
 		without := slices.Delete(slices.Clone(best), i, i+1)
-		v, err := e.try(best, without)
+		v, err := e.tryChange(best, without)
 		if err != nil {
 			return best, err
 		}
@@ -188,8 +186,8 @@ func (e *engine) drop(_ []alternative, best []Change) ([]Change, error) {
 	return best, nil
 }
 
-// addAll tries every change that is left beside the best so far, also those
-// that did nothing alone, until a whole round finds nothing.
+// addAll tries every remaining change on top of the best set, also those without an effect alone, until a whole round
+// finds none.
 func (e *engine) addAll(ranked []alternative, best []Change) ([]Change, error) {
 	for found := len(best) > 0; found; {
 		found = false
@@ -197,23 +195,23 @@ func (e *engine) addAll(ranked []alternative, best []Change) ([]Change, error) {
 			if slices.Contains(best, a.Change) || a.out == nil {
 				continue
 			}
-			v, err := e.try(best, replaced(best, a.Change))
+			v, err := e.tryChange(best, replaceChange(best, a.Change))
 			if err != nil {
 				return best, err
 			}
 			if v.Better() {
-				best, found = replaced(best, a.Change), true
+				best, found = replaceChange(best, a.Change), true
 			}
 		}
 	}
 	return best, nil
 }
 
-// mostPaired is how many changes that do nothing alone are tried two by two.
+// mostPaired limits the changes without an effect alone that are tried in pairs.
 const mostPaired = 5
 
-// pairs tries two changes at once that help only together.
-func (e *engine) pairs(ranked []alternative, best []Change) ([]Change, error) {
+// tryPairs tries two changes at once that help only together.
+func (e *engine) tryPairs(ranked []alternative, best []Change) ([]Change, error) {
 	var rest []Change
 	for _, a := range ranked {
 		if !slices.Contains(best, a.Change) && a.d.ok && len(rest) < mostPaired {
@@ -225,8 +223,8 @@ func (e *engine) pairs(ranked []alternative, best []Change) ([]Change, error) {
 			if a.Knob == b.Knob {
 				continue
 			}
-			both := replaced(replaced(best, a), b)
-			v, err := e.try(best, both)
+			both := replaceChange(replaceChange(best, a), b)
+			v, err := e.tryChange(best, both)
 			if err != nil {
 				return best, err
 			}

@@ -10,24 +10,24 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// conclude says why nothing is recommended. Every sentence is made from the
-// verdicts of the table and of the confirmations, so that none contradicts them.
+// conclude gives the reason for an empty recommendation. It makes every sentence from the verdicts of the table and
+// of the confirmations, so that none contradicts them.
 func (e *engine) conclude() {
 	c := &e.out.Conclusion
 	if e.over != "" && len(e.out.Confirmations) == 0 { // no command either: that of the default is above a limit
 		*c = tune.Conclusion{Verdict: tune.NothingFits, Text: e.nothingFits()}
 		return
 	}
-	c.Command = e.command(nil)
+	c.Command = e.commandLine(nil)
 	switch {
 	case len(e.out.Confirmations) > 0:
-		c.Verdict, c.Text = tune.Unconfirmed, e.unconfirmed()
-	case e.undecided(tune.Inconclusive)+e.undecided(tune.Faster)+e.undecided(tune.Less) == 0:
+		c.Verdict, c.Text = tune.Unconfirmed, e.unconfirmedText()
+	case e.countUndecided(tune.Inconclusive)+e.countUndecided(tune.Faster)+e.countUndecided(tune.Less) == 0:
 		c.Verdict, c.Text = tune.DefaultBest, "the default is best: no change is better by 2 % or more"
 	default:
 		c.Verdict, c.Text = tune.Undecided, "no recommendation: no change was shown to be better by 2 % or more, and not all could be decided"
 	}
-	c.Text += "; " + e.tally()
+	c.Text += "; " + e.tallyText()
 	if e.over != "" {
 		c.Command = ""
 		c.Text += "; the default is above a limit itself: " + e.over
@@ -35,32 +35,32 @@ func (e *engine) conclude() {
 	if c.Verdict != tune.DefaultBest {
 		c.Text += "; " + e.moreTime()
 	}
-	if held := e.held(); held != "" {
+	if held := e.heldFindings(); held != "" {
 		c.Text += "; " + held
 	}
 }
 
-// unconfirmed states each confirmation that failed or was starved, with its
+// unconfirmedText states each confirmation that failed or was starved, with its
 // ratio and the reason.
-func (e *engine) unconfirmed() string {
+func (e *engine) unconfirmedText() string {
 	var parts []string
 	for _, c := range e.out.Confirmations {
-		parts = append(parts, confirmationText(c, e.Goal, e.saw(c.Knobs)))
+		parts = append(parts, confirmationText(c, e.Goal, e.tableText(c.Knobs)))
 	}
 	return "no recommendation: " + strings.Join(parts, "; ")
 }
 
-// confirmationText says what became of one confirmation.
+// confirmationText describes the result of one confirmation.
 func confirmationText(c tune.Confirmation, g tune.Goal, saw string) string {
-	text := describe(c.Knobs) + saw + " was not confirmed"
+	text := describeSettings(c.Knobs) + saw + " was not confirmed"
 	if c.Confirmed {
-		text = describe(c.Knobs) + saw + " was confirmed"
+		text = describeSettings(c.Knobs) + saw + " was confirmed"
 	}
 	switch {
 	case c.Interval != [2]float64{}:
-		text += fmt.Sprintf(": %s x%.3f (%.3f to %.3f at %.4g %%) in %s", g, c.Ratio, c.Interval[0], c.Interval[1], 100*c.Level, processes(c.Processes))
+		text += fmt.Sprintf(": %s x%.3f (%.3f to %.3f at %.4g %%) in %s", g, c.Ratio, c.Interval[0], c.Interval[1], 100*c.Level, processesText(c.Processes))
 	case c.Ratio > 0:
-		text += fmt.Sprintf(": %s x%.3f in %s, too few for an interval", g, c.Ratio, processes(c.Processes))
+		text += fmt.Sprintf(": %s x%.3f in %s, too few for an interval", g, c.Ratio, processesText(c.Processes))
 	}
 	if c.Reason != "" {
 		text += ": " + c.Reason
@@ -68,15 +68,15 @@ func confirmationText(c tune.Confirmation, g tune.Goal, saw string) string {
 	return text
 }
 
-func processes(n int) string {
+func processesText(n int) string {
 	if n == 1 {
 		return "1 fresh process"
 	}
 	return fmt.Sprintf("%d fresh processes", n)
 }
 
-// saw is what the table says of the changes of a setting.
-func (e *engine) saw(set gpuprof.Settings) string {
+// tableText quotes the table on the changes of a setting.
+func (e *engine) tableText(set gpuprof.Settings) string {
 	var parts []string
 	for _, f := range e.out.Effects {
 		if set[f.Knob] != f.To || f.Ratio <= 0 {
@@ -94,17 +94,17 @@ func (e *engine) saw(set gpuprof.Settings) string {
 	return " (in the search " + strings.Join(parts, "; ") + ")"
 }
 
-// tally counts the verdicts of the table.
-func (e *engine) tally() string {
+// tallyText counts the verdicts of the table.
+func (e *engine) tallyText() string {
 	var parts []string
 	for _, v := range []tune.Verdict{tune.Faster, tune.Less, tune.Slower, tune.More, tune.None, tune.Inconclusive, tune.Refused, tune.Failed} {
-		n, word := e.count(v), string(v)
+		n, word := e.countVerdict(v), string(v)
 		switch v {
 		case tune.None:
 			word = "within 2 %"
 		case tune.Inconclusive:
-			n, word = e.undecided(v), "undecided"
-			if no := e.count(v) - n; no > 0 {
+			n, word = e.countUndecided(v), "undecided"
+			if no := e.countVerdict(v) - n; no > 0 {
 				parts = append(parts, fmt.Sprintf("%d not better by 2 %%", no))
 			}
 		}
@@ -119,12 +119,12 @@ func (e *engine) tally() string {
 	return fmt.Sprintf("of %d %s in the table: %s", len(e.out.Effects), changes, strings.Join(parts, ", "))
 }
 
-// undecided counts the changes of a verdict that might be better by what matters,
+// countUndecided counts the changes of a verdict that might be better by what matters,
 // for all that was measured.
-func (e *engine) undecided(v tune.Verdict) int {
+func (e *engine) countUndecided(v tune.Verdict) int {
 	n := 0
 	for _, f := range e.out.Effects {
-		_, ci := shown(e.Goal, f.Ratio, f.CI95) // back to a ratio of costs
+		_, ci := goalRatio(e.Goal, f.Ratio, f.CI95) // back to a ratio of costs
 		if f.Verdict == v && (f.Ratio == 0 || ci[0] < 1-equivalence) {
 			n++
 		}
@@ -132,7 +132,7 @@ func (e *engine) undecided(v tune.Verdict) int {
 	return n
 }
 
-func (e *engine) count(v tune.Verdict) int {
+func (e *engine) countVerdict(v tune.Verdict) int {
 	n := 0
 	for _, f := range e.out.Effects {
 		if f.Verdict == v {
@@ -142,18 +142,17 @@ func (e *engine) count(v tune.Verdict) int {
 	return n
 }
 
-// moreTime says what budget would do: to look at every change once and to confirm
-// one, by what comparisons and processes took here. Where this budget held that,
-// the noise is what is left.
+// moreTime names the budget that could change the result: to look at every change once and to confirm one, by the
+// times of this search's comparisons and processes. If this budget was as large, noise is the remaining cause.
 func (e *engine) moreTime() string {
-	look := max(e.dear(), 0.5)
+	look := max(e.comparisonSeconds(), 0.5)
 	screen := float64(len(e.out.Effects)) * look / (screenUntil - findingsShare)
-	process := mostProcesses * (max(leastProcess, e.opening()+time.Second) + e.overhead).Seconds() / (1 - searchUntil)
+	process := mostProcesses * (max(leastProcess, e.openingTime()+time.Second) + e.overhead).Seconds() / (1 - searchUntil)
 	need := roundUp(max(screen, process))
 	if need > e.Budget {
-		return fmt.Sprintf("a first look at every change and one confirmation take about %s here: --budget %s", spell(need), spell(need))
+		return fmt.Sprintf("a first look at every change and one confirmation take about %s here: --budget %s", spellDuration(need), spellDuration(need))
 	}
-	return fmt.Sprintf("the noise of this machine limits the rest: give more time (--budget %s), or measure while it is idle", spell(roundUp(2*e.Budget.Seconds())))
+	return fmt.Sprintf("the noise of this machine limits the rest: give more time (--budget %s), or measure while it is idle", spellDuration(roundUp(2*e.Budget.Seconds())))
 }
 
 // roundUp is the next budget that people would type.
@@ -166,8 +165,8 @@ func roundUp(seconds float64) time.Duration {
 	return time.Duration(math.Ceil(seconds/3600)) * time.Hour
 }
 
-// spell writes a duration without zero parts: 2m, not 2m0s.
-func spell(d time.Duration) string {
+// spellDuration writes a duration without zero parts: 2m, not 2m0s.
+func spellDuration(d time.Duration) string {
 	s := d.String()
 	for _, zero := range []string{"0s", "0m"} {
 		if short := strings.TrimSuffix(s, zero); short != s && strings.ContainsAny(short[max(0, len(short)-1):], "hm") {
@@ -177,8 +176,7 @@ func spell(d time.Duration) string {
 	return s
 }
 
-// nothingFits is what is said where the default is above a limit and nothing
-// was found that keeps to it.
+// nothingFits is the conclusion if the default is above a limit and no setting was found within it.
 func (e *engine) nothingFits() string {
 	text := "no recommendation: the default is above a limit (" + e.over + "), and no setting was shown to keep to all of them"
 	least := int64(math.MaxInt64)

@@ -31,18 +31,18 @@ const (
 	earlyLook = 0.0015
 )
 
-// decide confirms the winner of the search in fresh processes, failing that the
+// decideFinalists confirms the winner of the search in fresh processes, failing that the
 // best single change. What it could not confirm is stated with its ratio.
-func (e *engine) decide(best []Change) error {
+func (e *engine) decideFinalists(best []Change) error {
 	e.defaultPoint()
-	for _, f := range finalists(e.alts, best) {
+	for _, f := range listFinalists(e.alts, best) {
 		c, o, err := e.confirm(f)
 		if err != nil {
 			return err
 		}
 		e.out.Confirmations = append(e.out.Confirmations, c)
 		if c.Confirmed {
-			e.recommend(f, c, o)
+			e.recommendSettings(f, c, o)
 			return nil
 		}
 		if c.Processes < leastProcesses && c.Reason != "" { // no time for another either
@@ -53,16 +53,16 @@ func (e *engine) decide(best []Change) error {
 	return nil
 }
 
-// finalists are the winner of the search and, where it is a combination, the
+// listFinalists are the winner of the search and, where it is a combination, the
 // best of its changes by itself.
-func finalists(alts []alternative, best []Change) [][]Change {
+func listFinalists(alts []alternative, best []Change) [][]Change {
 	if len(best) == 0 {
 		return nil
 	}
 	out := [][]Change{best}
 	var singles []alternative
 	for _, a := range alts {
-		if promising(a) && len(best) > 1 && slices.Contains(best, a.Change) {
+		if isPromising(a) && len(best) > 1 && slices.Contains(best, a.Change) {
 			singles = append(singles, a)
 		}
 	}
@@ -91,23 +91,23 @@ func (e *engine) defaultPoint() {
 // holds the ratio of each process as one block.
 func (e *engine) confirm(f []Change) (tune.Confirmation, *tune.Outcome, error) {
 	set := With(e.base, f...)
-	c := tune.Confirmation{Knobs: difference(e.base, set)}
+	c := tune.Confirmation{Knobs: changedSettings(e.base, set)}
 	sum := &tune.Outcome{}
 	var logs, times []float64
 	spent, alpha := 0.0, wrongly
 	for k := range mostProcesses {
 		limit := e.processTime(mostProcesses - k)
-		if e.Fresh == nil || !e.known(k, set) && e.left(1) < e.needs(k, limit) {
-			c.Reason = e.starved(k, limit)
+		if e.Fresh == nil || !e.isMeasured(k, set) && e.timeLeft(1) < e.processNeed(k, limit) {
+			c.Reason = e.outOfBudget(k, limit)
 			break
 		}
-		o, err := e.process(k, set, limit)
+		o, err := e.measureProcess(k, set, limit)
 		if err != nil {
 			return c, nil, err
 		}
 		if o.Verdict != "" {
 			c.Reason = "a fresh process could not run it: " + o.Reason
-			e.fail(set, o.Reason)
+			e.addFailure(set, o.Reason)
 			return c, sum, nil
 		}
 		d, t := ratioOf(e.bs, o.A, o.B), ratioOf(e.bs, o.TimeA, o.TimeB)
@@ -119,10 +119,10 @@ func (e *engine) confirm(f []Change) (tune.Confirmation, *tune.Outcome, error) {
 		takeOutcome(sum, o)
 		if n := len(logs); n >= leastProcesses && n < mostProcesses && n%2 == 0 {
 			spent += earlyLook
-			if ratio := newDrawn(meanOf(logs, 0)); e.accepted(f, ratio, sum, earlyLook) {
+			if ratio := newDrawn(meanOf(logs, 0)); e.isAccepted(f, ratio, sum, earlyLook) {
 				alpha = earlyLook
 				break
-			} else if e.over == "" && ratio.at(confidence)[0] > 1-equivalence {
+			} else if e.over == "" && ratio.interval(confidence)[0] > 1-equivalence {
 				break // too little is to be won
 			}
 			alpha = wrongly - spent
@@ -132,27 +132,26 @@ func (e *engine) confirm(f []Change) (tune.Confirmation, *tune.Outcome, error) {
 	return c, sum, nil
 }
 
-// concludeOn states what the processes said of a finalist, with the interval
-// that decides.
+// concludeOn states the result of the processes for a finalist, with the interval that decides.
 func (e *engine) concludeOn(f []Change, c *tune.Confirmation, sum *tune.Outcome, logs, times []float64, alpha float64) {
 	c.Processes, c.Level = len(logs), 1-2*alpha
 	d, t := newDrawn(meanOf(logs, 0)), newDrawn(meanOf(times, 0))
 	if !d.ok {
 		if len(logs) > 0 {
-			c.Ratio, _ = shown(e.Goal, math.Exp(stat.Mean(logs, nil)), [2]float64{})
+			c.Ratio, _ = goalRatio(e.Goal, math.Exp(stat.Mean(logs, nil)), [2]float64{})
 		}
 		return
 	}
-	c.Ratio, c.Interval = shown(e.Goal, d.ratio, d.at(2*alpha))
-	c.TimeRatio = finite(t.ratio)
-	_, c.CI95 = shown(e.Goal, d.ratio, d.ci)
+	c.Ratio, c.Interval = goalRatio(e.Goal, d.ratio, d.interval(2*alpha))
+	c.TimeRatio = tune.FiniteOrZero(t.ratio)
+	_, c.CI95 = goalRatio(e.Goal, d.ratio, d.ci)
 	switch {
 	case len(logs) < leastProcesses:
 		return
-	case e.accepted(f, d, sum, alpha):
+	case e.isAccepted(f, d, sum, alpha):
 		c.Confirmed, c.Reason = true, ""
-	case c.Reason == "" && e.refused(sum) != "":
-		c.Reason = e.refused(sum)
+	case c.Reason == "" && e.exceededBy(sum) != "":
+		c.Reason = e.exceededBy(sum)
 	case c.Reason == "" && d.ratio > 1-equivalence:
 		c.Reason = "it is not better by 2 % in fresh processes"
 	case c.Reason == "":
@@ -160,62 +159,60 @@ func (e *engine) concludeOn(f []Change, c *tune.Confirmation, sum *tune.Outcome,
 	}
 }
 
-// accepted says that a setting is to be recommended: it keeps to the limits and
-// is better than the default beyond chance and by what matters, or the default
-// does not keep to the limits.
-func (e *engine) accepted(f []Change, d drawn, o *tune.Outcome, alpha float64) bool {
+// isAccepted reports whether to recommend a setting: it is within the limits, and it is better than the default,
+// significantly and by the equivalence margin, or the default is not within the limits.
+func (e *engine) isAccepted(f []Change, d drawn, o *tune.Outcome, alpha float64) bool {
 	if !d.ok {
 		return false
 	}
-	if reason := e.refused(o); reason != "" {
-		e.fail(With(e.base, f...), reason)
+	if reason := e.exceededBy(o); reason != "" {
+		e.addFailure(With(e.base, f...), reason)
 		return false
 	}
 	return e.over != "" || d.ratio <= 1-equivalence && d.pBetter() <= alpha
 }
 
-// refused says which limit side B of an outcome is above; empty where it keeps
-// to them.
-func (e *engine) refused(o *tune.Outcome) string {
+// exceededBy names the limit that side B of an outcome exceeds; empty for none.
+func (e *engine) exceededBy(o *tune.Outcome) string {
 	measured := &tune.Outcome{Error: o.Error, MemoryB: o.MemoryB}
-	e.limits().refuses(measured)
+	e.limits().refuseAbove(measured)
 	return measured.Reason
 }
 
-// processTime is what one of the processes that are left may take for itself.
+// processTime returns the time that one of the remaining processes may take.
 func (e *engine) processTime(left int) time.Duration {
-	return min(mostProcess, max(leastProcess, e.opening()+time.Second, e.left(1)/time.Duration(left)-e.overhead))
+	return min(mostProcess, max(leastProcess, e.openingTime()+time.Second, e.timeLeft(1)/time.Duration(left)-e.overhead))
 }
 
-// opening is about what it takes to open both sides of a comparison.
-func (e *engine) opening() time.Duration {
-	return time.Duration(e.dear() / 2 * float64(time.Second))
+// openingTime is about what it takes to open both sides of a comparison.
+func (e *engine) openingTime() time.Duration {
+	return time.Duration(e.comparisonSeconds() / 2 * float64(time.Second))
 }
 
-// needs is the time that must be left for one more process, or before the first
+// processNeed is the time that must be left for one more process, or before the first
 // for as many as a confirmation takes.
-func (e *engine) needs(k int, limit time.Duration) time.Duration {
+func (e *engine) processNeed(k int, limit time.Duration) time.Duration {
 	return time.Duration(max(1, leastProcesses-k)) * (limit + e.overhead)
 }
 
-// starved says that the budget holds no further process.
-func (e *engine) starved(k int, limit time.Duration) string {
+// outOfBudget gives the reason if the budget holds no further process; empty otherwise.
+func (e *engine) outOfBudget(k int, limit time.Duration) string {
 	if e.Fresh == nil {
 		return "no fresh process can be started here"
 	}
 	if k >= leastProcesses {
 		return ""
 	}
-	return fmt.Sprintf("confirming it takes about %s more, and the budget had %s left", gpuprof.FormatSeconds(e.needs(k, limit).Seconds()),
-		gpuprof.FormatSeconds(max(0, e.left(1).Seconds())))
+	return fmt.Sprintf("confirming it takes about %s more, and the budget had %s left", gpuprof.FormatSeconds(e.processNeed(k, limit).Seconds()),
+		gpuprof.FormatSeconds(max(0, e.timeLeft(1).Seconds())))
 }
 
 func (e *engine) processKey(k int, set gpuprof.Settings) string {
 	return fmt.Sprintf("process %d | %s | %s", k+1, e.side(e.base).key(), e.side(set).key())
 }
 
-// known says that a process is in the journal already.
-func (e *engine) known(k int, set gpuprof.Settings) bool {
+// isMeasured reports whether the journal has a process already.
+func (e *engine) isMeasured(k int, set gpuprof.Settings) bool {
 	return e.journal[e.processKey(k, set)] != nil
 }
 
@@ -228,14 +225,14 @@ func takeOutcome(o *tune.Outcome, p *tune.Outcome) {
 	o.OneTime = p.OneTime
 }
 
-// process compares a setting with the default in a process of its own, or looks
+// measureProcess compares a setting with the default in a process of its own, or looks
 // that up.
-func (e *engine) process(k int, set gpuprof.Settings, limit time.Duration) (*tune.Outcome, error) {
-	note := fmt.Sprintf("process %d, %s", k+1, describe(difference(e.base, set)))
-	return e.once("confirming", e.processKey(k, set), note, limit, func() (*tune.Outcome, error) {
+func (e *engine) measureProcess(k int, set gpuprof.Settings, limit time.Duration) (*tune.Outcome, error) {
+	note := fmt.Sprintf("process %d, %s", k+1, describeSettings(changedSettings(e.base, set)))
+	return e.measureOnce("confirming", e.processKey(k, set), note, limit, func() (*tune.Outcome, error) {
 		began := e.Now()
 		l := e.limitsOf(limit, 0, 1000+k)
-		l.Sitting, l.Most = true, e.left(1)/time.Duration(max(1, leastProcesses-k))
+		l.Sitting, l.Most = true, e.timeLeft(1)/time.Duration(max(1, leastProcesses-k))
 		o, err := e.Fresh(e.ctx, e.side(e.base), e.side(set), l)
 		if e.ctx.Err() != nil || errors.Is(err, context.Canceled) {
 			return nil, context.Canceled

@@ -14,8 +14,8 @@ import (
 // 2 % as for compare and gate.
 const equivalence = 0.02
 
-// fewestPairs is what a ratio within one process needs: with one degree of
-// freedom an interval is as wide as the world.
+// fewestPairs is the number of pairs that a ratio within one process needs: with one degree of freedom its interval
+// is too wide for any use.
 const fewestPairs = 3
 
 // seedOfDraws makes intervals reproducible; it has nothing to do with the
@@ -30,7 +30,7 @@ const (
 	// sitting to the next, in logarithms: where buffers come to lie. It is the
 	// spread of the sittings of the row a/a of --claims, on the host.
 	sittingSpread = 0.01
-	// confidence is what the intervals of a table leave out.
+	// confidence is the error rate of the intervals of a table.
 	confidence = 0.05
 )
 
@@ -44,12 +44,12 @@ type drawn struct {
 
 func newDrawn(e stats.Effect) drawn {
 	d := drawn{ratio: math.Exp(e.Theta), ok: e.OK(), e: e}
-	d.ci = d.at(confidence)
+	d.ci = d.interval(confidence)
 	return d
 }
 
-// at is the two-sided interval that leaves out alpha.
-func (d drawn) at(alpha float64) [2]float64 {
+// interval is the two-sided interval that leaves out alpha.
+func (d drawn) interval(alpha float64) [2]float64 {
 	if !d.ok {
 		return [2]float64{}
 	}
@@ -62,8 +62,8 @@ func (d drawn) at(alpha float64) [2]float64 {
 // pBetter is the one-sided p-value of "B costs as much as A, or more".
 func (d drawn) pBetter() float64 { return d.e.Negate().PNotAbove(0) }
 
-// p is the two-sided p-value of "B costs as much as A"; NaN where there is none.
-func (d drawn) p() float64 {
+// pValue returns the two-sided p-value of "B costs as much as A"; NaN without a ratio.
+func (d drawn) pValue() float64 {
 	if !d.ok {
 		return math.NaN()
 	}
@@ -77,13 +77,13 @@ func (d drawn) p() float64 {
 // paired hierarchical bootstrap. Costs that are the same in every block (bytes)
 // are exact.
 func ratioOf(bs *stats.Bootstrap, a, b [][]float64) drawn {
-	if exact(a) && exact(b) {
+	if isExact(a) && isExact(b) {
 		if !(a[0][0] > 0 && b[0][0] > 0) {
 			return drawn{}
 		}
 		return newDrawn(stats.Effect{Theta: math.Log(b[0][0] / a[0][0]), Nu: math.Inf(1)})
 	}
-	if single(a) && single(b) && len(a) == len(b) {
+	if isSingle(a) && isSingle(b) && len(a) == len(b) {
 		return newDrawn(meanOf(logRatios(a, b), trimmed))
 	}
 	e, ok := bs.Paired(a, b)
@@ -101,11 +101,10 @@ func logRatios(a, b [][]float64) []float64 {
 	return logs
 }
 
-// meanOf is the trimmed mean of logs: a share trim of them is left out at either
-// end. Its error is that of the winsorized values, with Student's t of one less
-// than the values left (Tukey and McLaughlin, Sankhya A 25, 1963; Yuen,
-// Biometrika 61, 1974). With trim 0 it is the mean with the usual t. Fewer than
-// fewestPairs values, or one that is not finite, give an effect that is not OK.
+// meanOf returns the trimmed mean of logs, without a share trim of them at either end. Its error comes from the
+// winsorized values, with Student's t of one less than the remaining values (Tukey and McLaughlin, Sankhya A 25,
+// 1963; Yuen, Biometrika 61, 1974). With trim 0 it is the mean with the usual t. Fewer than fewestPairs values, or
+// one that is not finite, give an effect that is not OK.
 func meanOf(logs []float64, trim float64) stats.Effect {
 	x := slices.Sorted(slices.Values(logs))
 	n := len(x)
@@ -121,11 +120,11 @@ func meanOf(logs []float64, trim float64) stats.Effect {
 	return stats.Effect{Theta: mean, SE: stat.StdDev(x, nil) * math.Sqrt(float64(n)) / h, Nu: h - 1}
 }
 
-// seen is the ratio that an outcome of the search shows. What one sitting cannot
+// ratioSeen is the ratio that an outcome of the search shows. What one sitting cannot
 // show, how far another would differ, is added to its error.
-func seen(bs *stats.Bootstrap, o *tune.Outcome) drawn {
+func ratioSeen(bs *stats.Bootstrap, o *tune.Outcome) drawn {
 	d := ratioOf(bs, o.A, o.B)
-	if !d.ok || exact(o.A) && exact(o.B) {
+	if !d.ok || isExact(o.A) && isExact(o.B) {
 		return d
 	}
 	e := d.e
@@ -133,12 +132,12 @@ func seen(bs *stats.Bootstrap, o *tune.Outcome) drawn {
 	return newDrawn(e)
 }
 
-// single says that every block has one figure.
-func single(blocks [][]float64) bool {
+// isSingle reports whether every block has one figure.
+func isSingle(blocks [][]float64) bool {
 	return !slices.ContainsFunc(blocks, func(b []float64) bool { return len(b) != 1 })
 }
 
-func exact(runs [][]float64) bool {
+func isExact(runs [][]float64) bool {
 	if len(runs) < 2 { // one block of a time says nothing of its spread
 		return false
 	}
@@ -174,14 +173,13 @@ func (d drawn) judgeBy(g tune.Goal, ci [2]float64) tune.Verdict {
 	return tune.Inconclusive
 }
 
-// together gives each of a table of ratios the interval at which its verdict
-// holds with all the others', 95 % for the whole table (Holm, Scand. J. Statist.
-// 6, 1979): an interval leaves out 1 where Holm's test says so, and only there.
-func together(table []drawn) (ci [][2]float64, p []float64) {
+// jointIntervals returns for each ratio of a table the interval at which its verdict holds together with all the others, 95
+// % for the whole table (Holm, Scand. J. Statist. 6, 1979): an interval excludes 1 exactly if Holm's test rejects.
+func jointIntervals(table []drawn) (ci [][2]float64, p []float64) {
 	ps := make([]float64, 0, len(table))
 	for _, d := range table {
 		if d.ok {
-			ps = append(ps, d.p())
+			ps = append(ps, d.pValue())
 		}
 	}
 	slices.Sort(ps)
@@ -196,28 +194,19 @@ func together(table []drawn) (ci [][2]float64, p []float64) {
 			p[i] = math.NaN()
 			continue
 		}
-		rank, _ := slices.BinarySearch(ps, d.p())
+		rank, _ := slices.BinarySearch(ps, d.pValue())
 		p[i] = adjusted[rank]
-		ci[i] = d.at(confidence / float64(len(ps)-min(rank, first, len(ps)-1)))
+		ci[i] = d.interval(confidence / float64(len(ps)-min(rank, first, len(ps)-1)))
 	}
 	return ci, p
 }
 
-// shown turns a ratio of costs into the ratio of the goal's own unit: that of
-// throughput goes the other way.
-func shown(g tune.Goal, ratio float64, ci [2]float64) (float64, [2]float64) {
+// goalRatio turns a ratio of costs into a ratio of the goal's own unit: throughput is the inverse of a cost.
+func goalRatio(g tune.Goal, ratio float64, ci [2]float64) (float64, [2]float64) {
 	if g != tune.Throughput || ratio == 0 {
 		return ratio, ci
 	}
 	return 1 / ratio, [2]float64{1 / ci[1], 1 / ci[0]}
-}
-
-// finite keeps what JSON cannot hold out of the result.
-func finite(v float64) float64 {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return 0
-	}
-	return v
 }
 
 // fewestBlocks is from when on the smallest and the largest of so many figures
@@ -246,15 +235,15 @@ func medianOf(g tune.Goal, blocks [][]float64) (float64, [2]float64) {
 		return 0, [2]float64{}
 	}
 	n, least := len(runs), 2
-	if single(runs) {
-		if !exact(runs) {
+	if isSingle(runs) {
+		if !isExact(runs) {
 			least = fewestBlocks
 		}
 		runs = [][]float64{slices.Concat(runs...)}
 	}
 	s := stats.Summarise("", runs...)
 	if n < least {
-		return finite(s.Median), [2]float64{}
+		return tune.FiniteOrZero(s.Median), [2]float64{}
 	}
-	return finite(s.Median), [2]float64{finite(s.CI95[0]), finite(s.CI95[1])}
+	return tune.FiniteOrZero(s.Median), [2]float64{tune.FiniteOrZero(s.CI95[0]), tune.FiniteOrZero(s.CI95[1])}
 }

@@ -133,7 +133,7 @@ func (f *fakeBench) cost(s gpuprof.Settings) float64 {
 }
 
 func (f *fakeBench) Compare(ctx context.Context, a, b Side, l Limits) (*tune.Outcome, error) {
-	f.calls = append(f.calls, describe(a.Knobs)+" | "+describe(b.Knobs))
+	f.calls = append(f.calls, describeSettings(a.Knobs)+" | "+describeSettings(b.Knobs))
 	if f.stop != nil {
 		f.stop(len(f.calls))
 	}
@@ -148,7 +148,7 @@ func (f *fakeBench) Compare(ctx context.Context, a, b Side, l Limits) (*tune.Out
 		return o, nil
 	}
 	o.ErrorA, o.Error = trueError(a.Knobs), trueError(b.Knobs)
-	if l.refuses(o) {
+	if l.refuseAbove(o) {
 		return o, nil
 	}
 	for range 8 {
@@ -171,7 +171,7 @@ func (f *fakeBench) fresh(_ context.Context, a, b Side, l Limits) (*tune.Outcome
 	}
 	f.clock = f.clock.Add(time.Second)
 	o := &tune.Outcome{Unit: "items", WorkA: float64(a.Knobs.Int("batch")), WorkB: float64(b.Knobs.Int("batch")), MemoryA: trueMemory(a.Knobs), MemoryB: trueMemory(b.Knobs),
-		Error: trueError(b.Knobs), OneTime: map[string]float64{"autotune_s": 0.5 * float64(len(difference(a.Knobs, b.Knobs)))}}
+		Error: trueError(b.Knobs), OneTime: map[string]float64{"autotune_s": 0.5 * float64(len(changedSettings(a.Knobs, b.Knobs)))}}
 	for range 8 {
 		o.A, o.B = append(o.A, []float64{f.cost(a.Knobs)}), append(o.B, []float64{f.cost(b.Knobs)})
 	}

@@ -14,16 +14,15 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// hints measures the start and keeps what its findings say, unless a search that
-// is resumed did so, or the budget is too small for it. Findings are of time: for
-// memory they say nothing. A start that cannot be measured so gives none: the search then
-// has the knobs in their own order.
-func (e *engine) hints() error {
+// readHints measures the start and stores the knobs that its findings name, unless a resumed search did so, or the budget
+// is too small. Findings are about time and so do not apply to the goal memory. Without findings the search uses the
+// knobs in their own order.
+func (e *engine) readHints() error {
 	limit := min(mostFindings, time.Duration(findingsShare*float64(e.Budget)))
-	if e.Findings == nil || e.Goal == tune.Memory || e.out.Findings != nil || limit < leastFindings || e.left(findingsShare) <= 0 {
+	if e.Findings == nil || e.Goal == tune.Memory || e.out.Findings != nil || limit < leastFindings || e.timeLeft(findingsShare) <= 0 {
 		return nil
 	}
-	e.report("screening", "findings about the start")
+	e.reportProgress("screening", "findings about the start")
 	found, err := e.Findings(e.ctx, limit)
 	if ctxErr := e.ctx.Err(); ctxErr != nil {
 		return ctxErr
@@ -34,14 +33,14 @@ func (e *engine) hints() error {
 	e.out.Findings = []tune.Hint{}
 	if err == nil {
 		for _, h := range found {
-			e.out.Findings = append(e.out.Findings, tune.Hint{Rule: h.Rule, Knobs: canonical(e.Workload, h.Knobs), ClaimS: h.ClaimS})
+			e.out.Findings = append(e.out.Findings, tune.Hint{Rule: h.Rule, Knobs: canonicalSettings(e.Workload, h.Knobs), ClaimS: h.ClaimS})
 		}
 	}
 	return nil // the first comparison keeps them too
 }
 
-// canonical spells values as the workload does, without those that it does not know.
-func canonical(w workloads.Workload, set gpuprof.Settings) gpuprof.Settings {
+// canonicalSettings spells values as the workload does, without those that it does not know.
+func canonicalSettings(w workloads.Workload, set gpuprof.Settings) gpuprof.Settings {
 	out := gpuprof.Settings{}
 	for _, k := range w.Knobs() {
 		if to, there := set[k.Name]; there {
@@ -53,15 +52,15 @@ func canonical(w workloads.Workload, set gpuprof.Settings) gpuprof.Settings {
 	return out
 }
 
-// inOrder puts the changes that findings speak of first, those that claim most
+// orderChanges puts the changes that findings speak of first, those that claim most
 // foremost; a value that is not among the changes is added where the knob may be
 // turned.
-func inOrder(w workloads.Workload, changes []Change, found []tune.Hint, base gpuprof.Settings) []Change {
+func orderChanges(w workloads.Workload, changes []Change, found []tune.Hint, base gpuprof.Settings) []Change {
 	var first []Change
 	for _, h := range found {
 		for _, k := range w.Knobs() {
 			to, asked := h.Knobs[k.Name]
-			if !asked || !has(changes, k.Name) {
+			if !asked || !hasKnob(changes, k.Name) {
 				continue
 			}
 			if c := (Change{k.Name, base[k.Name], to}); to != c.From && !slices.Contains(first, c) {
@@ -73,19 +72,18 @@ func inOrder(w workloads.Workload, changes []Change, found []tune.Hint, base gpu
 	return append(first, rest...)
 }
 
-// named says that a finding asks for this very change.
-func (e *engine) named(c Change) bool {
+// isNamed reports whether a finding asks for this very change.
+func (e *engine) isNamed(c Change) bool {
 	return slices.ContainsFunc(e.out.Findings, func(h tune.Hint) bool { return h.Knobs[c.Knob] == c.To })
 }
 
-// held says which findings speak of knobs that this search may not turn; empty
-// where there is none.
-func (e *engine) held() string {
+// heldFindings lists the findings that name knobs which this search may not turn; empty for none.
+func (e *engine) heldFindings() string {
 	var parts, knobs []string
 	for _, h := range e.out.Findings {
 		for _, knob := range slices.Sorted(maps.Keys(h.Knobs)) {
 			if h.Knobs[knob] != e.base[knob] && !slices.ContainsFunc(e.alts, func(a alternative) bool { return a.Knob == knob }) {
-				parts, knobs = append(parts, fmt.Sprintf("%s (finding %s)", describe(gpuprof.Settings{knob: h.Knobs[knob]}), h.Rule)), append(knobs, knob)
+				parts, knobs = append(parts, fmt.Sprintf("%s (finding %s)", describeSettings(gpuprof.Settings{knob: h.Knobs[knob]}), h.Rule)), append(knobs, knob)
 			}
 		}
 	}

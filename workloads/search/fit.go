@@ -9,40 +9,39 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// limits are what a setting must keep to, whatever it is compared with.
+// limits returns the limits of a setting, common to all comparisons.
 func (e *engine) limits() Limits {
 	return Limits{Goal: e.Goal, Rate: e.out.Rate, MaxError: e.MaxError, MaxMemory: e.MaxMemory, Seed: e.Seed}
 }
 
-// exceeded says which limit the default itself is above, as far as something
-// was compared with it; empty where it keeps to them.
-func (e *engine) exceeded(alts []alternative) string {
+// exceededLimit names the limit that the default itself exceeds in the comparisons so far; empty for none.
+func (e *engine) exceededLimit(alts []alternative) string {
 	for _, a := range alts {
 		if a.out == nil {
 			continue
 		}
 		def := &tune.Outcome{Error: a.out.ErrorA, MemoryB: a.out.MemoryA}
-		if e.limits().refuses(def) {
+		if e.limits().refuseAbove(def) {
 			return def.Reason
 		}
 	}
 	return ""
 }
 
-// fit searches where the default itself is above a limit: the fastest setting
+// fitLimits searches where the default itself is above a limit: the fastest setting
 // that keeps to the limits then counts, also where it is slower than the
 // default.
-func (e *engine) fit(alts []alternative) ([]Change, error) {
-	ranked := ranking(alts)
+func (e *engine) fitLimits(alts []alternative) ([]Change, error) {
+	ranked := rankAlternatives(alts)
 	best, err := e.firstFit(ranked)
 	if err != nil || len(best) == 0 {
 		return nil, err
 	}
-	return e.improve(ranked, best, []phase{e.addAll, e.pairs, e.drop})
+	return e.improveBest(ranked, best, []phase{e.addAll, e.tryPairs, e.dropUseless})
 }
 
-// firstFit is the fastest change that keeps to the limits by itself; where none
-// does, as few as it takes of those that come closest.
+// firstFit returns the fastest change that alone is within the limits; without one, the fewest changes, those that
+// come closest first.
 func (e *engine) firstFit(ranked []alternative) ([]Change, error) {
 	var above []alternative
 	for _, a := range ranked {
@@ -55,22 +54,22 @@ func (e *engine) firstFit(ranked []alternative) ([]Change, error) {
 			}
 			continue
 		}
-		if e.excess(a.out) > 0 { // refused by a limit, not by the device
+		if e.limitExcess(a.out) > 0 { // refused by a limit, not by the device
 			above = append(above, a)
 		}
 	}
-	slices.SortStableFunc(above, func(a, b alternative) int { return cmp.Compare(e.excess(a.out), e.excess(b.out)) })
+	slices.SortStableFunc(above, func(a, b alternative) int { return cmp.Compare(e.limitExcess(a.out), e.limitExcess(b.out)) })
 	var best []Change
 	least := math.Inf(1)
 	for _, a := range above {
-		if has(best, a.Knob) {
+		if hasKnob(best, a.Knob) {
 			continue
 		}
-		next := replaced(best, a.Change)
+		next := replaceChange(best, a.Change)
 		o := a.out
 		if len(next) > 1 {
 			var err error
-			if o, err = e.compare("searching", e.base, With(e.base, next...), e.left(searchUntil), firstPairs); err != nil {
+			if o, err = e.compare("searching", e.base, With(e.base, next...), e.timeLeft(searchUntil), firstPairs); err != nil {
 				if errors.Is(err, errSpent) {
 					err = nil
 				}
@@ -80,16 +79,15 @@ func (e *engine) firstFit(ranked []alternative) ([]Change, error) {
 		if o.Verdict == "" {
 			return next, nil
 		}
-		if x := e.excess(o); x > 0 && x < least {
+		if x := e.limitExcess(o); x > 0 && x < least {
 			best, least = next, x
 		}
 	}
 	return nil, nil
 }
 
-// excess is how far a setting is above the limits, as the largest ratio to one
-// of them; 0 where that was not measured or it keeps to both.
-func (e *engine) excess(o *tune.Outcome) float64 {
+// limitExcess returns the largest ratio of a setting to its limits; 0 if it is within both, or not measured.
+func (e *engine) limitExcess(o *tune.Outcome) float64 {
 	x := 0.0
 	if e.MaxMemory > 0 {
 		x = float64(o.MemoryB) / float64(e.MaxMemory)

@@ -14,7 +14,7 @@ import (
 // A combination that fails for the reason of one of its knobs is not listed
 // beside it; one that fails for another reason is.
 func TestCausesOfFailures(t *testing.T) {
-	got := causes([]tune.Failure{{Knobs: gpuprof.Settings{"a": "1", "b": "1"}, Error: "no a"}, {Knobs: gpuprof.Settings{"a": "1"}, Error: "no a"}, {Knobs: gpuprof.Settings{"a": "1", "c": "1"}, Error: "no memory"}, {Knobs: gpuprof.Settings{"a": "2", "b": "1"}, Error: "no a"}})
+	got := firstCauses([]tune.Failure{{Knobs: gpuprof.Settings{"a": "1", "b": "1"}, Error: "no a"}, {Knobs: gpuprof.Settings{"a": "1"}, Error: "no a"}, {Knobs: gpuprof.Settings{"a": "1", "c": "1"}, Error: "no memory"}, {Knobs: gpuprof.Settings{"a": "2", "b": "1"}, Error: "no a"}})
 	if len(got) != 3 || len(got[0].Knobs) != 1 || got[1].Error != "no memory" || got[2].Knobs["a"] != "2" {
 		t.Errorf("%v", got)
 	}

@@ -15,7 +15,7 @@ import (
 // is a load of its own with a warm-up, long enough for its percentile.
 const (
 	latencyShare = 0.99
-	// latencyRequests are those of a block: twice what ten beyond the percentile take.
+	// latencyRequests is the number of requests in a block: twice the number with ten beyond the percentile.
 	latencyRequests = 2000
 	// loadShare of a block is behind its warm-up at least (serving: a fourth warms up at most).
 	loadShare = 0.75
@@ -48,7 +48,7 @@ func (p *InProcess) load(ctx context.Context, s *bench, rate float64) (float64, 
 
 // serve has the session take a load.
 func (s *bench) serve(ctx context.Context, rate float64, most time.Duration) (*loadtest.Requests, error) {
-	server, err := s.server()
+	server, err := s.openServer()
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (s *bench) serve(ctx context.Context, rate float64, most time.Duration) (*l
 	return q, ctx.Err()
 }
 
-func (s *bench) server() (workloads.Server, error) {
+func (s *bench) openServer() (workloads.Server, error) {
 	server, ok := s.sess.(workloads.Server)
 	if !ok {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "tuning for latency: %s serves no requests", s.side.Workload.Name()).WithFix("use --goal time")
@@ -75,7 +75,7 @@ func (s *bench) server() (workloads.Server, error) {
 // rateOf is the rate of every block of a search: what the settings of the start ask for, by the
 // throughput that it was measured to have.
 func (p *InProcess) rateOf(ctx context.Context, a *bench) (float64, error) {
-	if _, err := a.server(); err != nil || p.rate > 0 {
+	if _, err := a.openServer(); err != nil || p.rate > 0 {
 		return p.rate, err
 	}
 	q, err := a.serve(ctx, 0, 50*time.Millisecond)
@@ -91,9 +91,9 @@ type tooFew struct{ error }
 
 func (e *tooFew) Unwrap() error { return e.error }
 
-// answeredWithin is the time within which a share of all scheduled requests was answered, in s.
-// A request that was refused or failed never is: a service must not look fast by what it
-// refuses. An error says why there is no such time.
+// answeredWithin returns the time in s within which a share of all scheduled requests was answered. A refused or
+// failed request counts as never answered: a service must not look fast by refusing. The error gives the reason for a
+// missing time.
 func answeredWithin(q *loadtest.Requests, share float64) (float64, error) {
 	total := q.Sum()
 	if total.Scheduled == 0 || !latency.Enough(share, total.Scheduled) {

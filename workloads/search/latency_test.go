@@ -90,7 +90,7 @@ func TestLatencyGoal(t *testing.T) {
 			t.Errorf("callers saw %+v, want a p50 of %g s and 999 answers per second in %d blocks", seen.by, seen.p50, seen.pairs)
 		}
 	}
-	if text := seenText(o.SeenA, o.SeenB); !strings.HasPrefix(text, "p50 5.0") || !strings.Contains(text, " -> 2.5") || !strings.Contains(text, "goodput 99") {
+	if text := callersText(o.SeenA, o.SeenB); !strings.HasPrefix(text, "p50 5.0") || !strings.Contains(text, " -> 2.5") || !strings.Contains(text, "goodput 99") {
 		t.Errorf("the claim says %q", text)
 	}
 	d := ratioOf(newEngineBootstrap(), o.A, o.B)
@@ -236,7 +236,7 @@ func TestTriedUnderLoad(t *testing.T) {
 	w := delays{}
 	base := gpuprof.Settings{"delay": "0"}
 	for goal, want := range map[tune.Goal]int{tune.Time: 0, tune.Latency: 2} {
-		got, err := alternatives(w, goal, base, nil, nil, 1)
+		got, err := listAlternatives(w, goal, base, nil, nil, 1)
 		if err != nil || len(got) != want {
 			t.Errorf("%s: %v, %v", goal, got, err)
 		}
@@ -275,7 +275,7 @@ func TestLateSenderOfClaims(t *testing.T) {
 		{block("", ""), block("", ""), 0, 4, ""},
 		{block("", "late"), block("late", "late"), 3, 4, "the sender late in 3 of 4 blocks, whose tail is its own"},
 	} {
-		text := seenText(c.a, c.b)
+		text := callersText(c.a, c.b)
 		if !strings.HasPrefix(text, "p50 ") || !strings.HasSuffix(text, c.text) || c.text == "" && strings.Contains(text, "late") {
 			t.Errorf("%q, want %q", text, c.text)
 		}

@@ -28,8 +28,8 @@ const (
 	sittingWidth = 0.003 // half an interval, in logarithms, that more blocks of the same sitting need not narrow
 )
 
-// blocks runs pairs of blocks until the answer is clear or the time is spent.
-func (p *InProcess) blocks(ctx context.Context, a, b *bench, l Limits, spent func() time.Duration, out *tune.Outcome) error {
+// measureBlocks runs pairs of blocks until the answer is clear or the time is spent.
+func (p *InProcess) measureBlocks(ctx context.Context, a, b *bench, l Limits, spent func() time.Duration, out *tune.Outcome) error {
 	a.seen, b.seen = tune.Seen{}, tune.Seen{} // side A may be kept from another comparison
 	bs := stats.NewBootstrap(seedOfDraws, 0)
 	order := stats.MirroredOrder(mostPairs, l.Seed)
@@ -53,7 +53,7 @@ func (p *InProcess) blocks(ctx context.Context, a, b *bench, l Limits, spent fun
 				out.A, out.TimeA = append(out.A, []float64{cost}), append(out.TimeA, []float64{seconds})
 			}
 		}
-		if enough(bs, pair+1, spent(), l, out) {
+		if isEnough(bs, pair+1, spent(), l, out) {
 			break
 		}
 	}
@@ -65,9 +65,8 @@ func (p *InProcess) blocks(ctx context.Context, a, b *bench, l Limits, spent fun
 	return nil
 }
 
-// enough says that the comparison is over: after whole mirrored couples, unless
-// they are far too dear.
-func enough(bs *stats.Bootstrap, pairs int, spent time.Duration, l Limits, out *tune.Outcome) bool {
+// isEnough reports whether the comparison is over: after whole mirrored pairs, unless they take far too long.
+func isEnough(bs *stats.Bootstrap, pairs int, spent time.Duration, l Limits, out *tune.Outcome) bool {
 	most := cmp.Or(l.Most, 2*l.Time)
 	if pairs%2 == 1 && spent < most {
 		return false
@@ -78,7 +77,7 @@ func enough(bs *stats.Bootstrap, pairs int, spent time.Duration, l Limits, out *
 	if l.Sitting { // an end that depends on the answer would bias it
 		return pairs >= decidePairs && halfWidth(ratioOf(bs, out.A, out.B)) < sittingWidth
 	}
-	return pairs >= decidePairs && settled(bs, out) || pairs >= leastPairs && hopeless(bs, out)
+	return pairs >= decidePairs && isSettled(bs, out) || pairs >= leastPairs && isHopeless(bs, out)
 }
 
 // halfWidth is half the interval of a ratio, in logarithms.
@@ -89,22 +88,22 @@ func halfWidth(d drawn) float64 {
 	return math.Log(d.ci[1]/d.ci[0]) / 2
 }
 
-// hopeless says that B is so much worse that its exact cost is of no use.
-func hopeless(bs *stats.Bootstrap, out *tune.Outcome) bool {
+// isHopeless reports whether B is so much worse that its exact cost is of no use.
+func isHopeless(bs *stats.Bootstrap, out *tune.Outcome) bool {
 	d := ratioOf(bs, out.A, out.B)
-	return d.ok && d.at(surely)[0] > clearlyWorse
+	return d.ok && d.interval(surely)[0] > clearlyWorse
 }
 
-// settled says that more pairs would not change the verdict.
-func settled(bs *stats.Bootstrap, out *tune.Outcome) bool {
+// isSettled reports whether more pairs could not change the verdict.
+func isSettled(bs *stats.Bootstrap, out *tune.Outcome) bool {
 	d := ratioOf(bs, out.A, out.B)
 	if !d.ok {
 		return false
 	}
-	if ci := d.at(surely); ci[0] >= 1-equivalence && ci[1] <= 1+equivalence {
+	if ci := d.interval(surely); ci[0] >= 1-equivalence && ci[1] <= 1+equivalence {
 		return true
 	}
-	return d.p() < surely && d.ci[1]-d.ci[0] < 0.06*d.ratio
+	return d.pValue() < surely && d.ci[1]-d.ci[0] < 0.06*d.ratio
 }
 
 // blockCost is the cost per unit of work over one block.
@@ -120,8 +119,8 @@ func (p *InProcess) blockCost(ctx context.Context, s *bench, g tune.Goal, target
 			return 0, 0, NoEnergy()
 		}
 	}
-	restore := s.environment()
-	seconds, err = s.block(target)
+	restore := s.setEnvironment()
+	seconds, err = s.timeBlock(target)
 	restore()
 	if err != nil {
 		return 0, 0, &sideError{s, err}
@@ -137,7 +136,7 @@ func (p *InProcess) blockCost(ctx context.Context, s *bench, g tune.Goal, target
 	case tune.Memory:
 		return float64(s.memory), seconds, nil
 	case tune.Latency:
-		restore := s.environment()
+		restore := s.setEnvironment()
 		cost, err = p.load(ctx, s, p.rate)
 		restore()
 		if few := (*tooFew)(nil); err == nil || errors.As(err, &few) {
@@ -148,12 +147,12 @@ func (p *InProcess) blockCost(ctx context.Context, s *bench, g tune.Goal, target
 	return seconds, seconds, nil
 }
 
-// NoEnergy is the error of the goal energy where there is no counter to read.
+// NoEnergy is the error of the goal energy on a device without an energy counter.
 func NoEnergy() error {
 	return gpuprof.Errorf(gpuprof.ErrDevice, "tuning for energy: this device has no energy counter that can be read").WithFix("use --goal time")
 }
 
-// sideError says whose step failed.
+// sideError names the side whose step failed.
 type sideError struct {
 	side *bench
 	err  error

@@ -11,11 +11,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// peerFile is where unpacked results of gpu-check lie in a folder of
-// baselines; see scripts/gpucheck/summary.schema.json.
+// peerFile matches unpacked results of gpu-check in a folder of baselines; see scripts/gpucheck/summary.schema.json.
 const peerFile = "*/gpu-check/summary.json"
 
-// recorded is what of a gpu-check summary is needed here.
+// recorded is the part of a gpu-check summary that peers need.
 type recorded struct {
 	gpuprof.Head
 	Started string `json:"started"`
@@ -49,12 +48,12 @@ func FindPeers(baselines fs.FS, device string, w workloads.Workload, preset stri
 		if err != nil || document.Decode(b, name, &r, document.GPUCheck) != nil || r.Dry || r.Device.Name != device {
 			continue
 		}
-		out = append(out, r.of(w, preset)...)
+		out = append(out, r.peersFor(w, preset)...)
 	}
 	return out
 }
 
-func (r *recorded) of(w workloads.Workload, preset string) []tune.Peer {
+func (r *recorded) peersFor(w workloads.Workload, preset string) []tune.Peer {
 	prefixes := []string{"run/" + w.Name() + "-" + preset + "/"}
 	for _, st := range w.Stages() {
 		if st.TimedAlone {
@@ -73,8 +72,7 @@ func (r *recorded) of(w workloads.Workload, preset string) []tune.Peer {
 	return out
 }
 
-// peersOf are the recorded peers where the search is of their shape: no model
-// knob is set otherwise than in the preset.
+// peersOf returns the recorded peers if the search has their shape: every model knob has the preset's value.
 func (o Options) peersOf() []tune.Peer {
 	if o.Peers == nil || o.Workload == nil {
 		return nil

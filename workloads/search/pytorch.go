@@ -7,8 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// PyTorchLine is the line to change in a PyTorch program for a value of a
-// workload's knob; empty where there is none.
+// PyTorchLine returns the line to change in a PyTorch program for a value of a workload's knob; empty without one.
 func PyTorchLine(w workloads.Workload, knob, value string) string {
 	k, _ := workloads.FindKnob(w, knob)
 	return workloads.LineFor(k.PyTorch, value)
@@ -48,8 +47,8 @@ func pytorchLines(w workloads.Workload, changes []Change) []string {
 	return append(out, compileLine(compiled)...)
 }
 
-// loaderArgs are the arguments of one loader, the number of its workers once.
-// Without workers PyTorch refuses what is about them.
+// loaderArgs returns the arguments of one loader, with the number of workers once. Without workers PyTorch refuses
+// the arguments about them.
 func loaderArgs(args []string) []string {
 	const anyNumber = "num_workers=N"
 	number := ""

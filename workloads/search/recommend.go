@@ -16,12 +16,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// nearBest is how far from the best the knee of a curve may be.
+// nearBest is the largest ratio of the cost at the knee of a curve to the best cost.
 const nearBest = 1.05
 
-// recommend states a setting that fresh processes confirmed.
-func (e *engine) recommend(f []Change, c tune.Confirmation, o *tune.Outcome) {
-	r := &tune.Recommended{Knobs: c.Knobs, Command: e.command(c.Knobs), Ratio: c.Ratio, CI95: c.CI95, Processes: c.Processes, Confirmed: true,
+// recommendSettings states a setting that fresh processes confirmed.
+func (e *engine) recommendSettings(f []Change, c tune.Confirmation, o *tune.Outcome) {
+	r := &tune.Recommended{Knobs: c.Knobs, Command: e.commandLine(c.Knobs), Ratio: c.Ratio, CI95: c.CI95, Processes: c.Processes, Confirmed: true,
 		TimeRatio: c.TimeRatio, Error: o.Error, PyTorch: pytorchLines(e.Workload, f), OneTime: map[string]float64{}}
 	if o.MemoryA > 0 {
 		r.MemoryRatio = float64(o.MemoryB) / float64(o.MemoryA)
@@ -31,14 +31,14 @@ func (e *engine) recommend(f []Change, c tune.Confirmation, o *tune.Outcome) {
 			r.OneTime[k] = v
 		}
 	}
-	r.PaybackSteps = payback(r.OneTime, o)
-	r.Text = e.sentence(r)
+	r.PaybackSteps = paybackSteps(r.OneTime, o)
+	r.Text = e.certaintyText(r)
 	e.out.Recommended = r
 	e.out.Conclusion = tune.Conclusion{Verdict: tune.Recommends, Text: r.Text, Command: r.Command}
 }
 
-// sentence says in one line how sure the recommendation is.
-func (e *engine) sentence(r *tune.Recommended) string {
+// certaintyText states in one line the evidence for the recommendation.
+func (e *engine) certaintyText(r *tune.Recommended) string {
 	how := fmt.Sprintf("confirmed by paired blocks in %d fresh processes", r.Processes)
 	if e.Goal != tune.Time && e.Goal != tune.Throughput && r.TimeRatio > 0 {
 		how += fmt.Sprintf("; time x%.3f", r.TimeRatio)
@@ -46,12 +46,12 @@ func (e *engine) sentence(r *tune.Recommended) string {
 	if e.over != "" {
 		how += "; the default is above a limit itself: " + e.over
 	}
-	return fmt.Sprintf("%s: %s x%.3f (95 %% interval %.3f to %.3f) against the default, %s", describe(r.Knobs), e.Goal, r.Ratio, r.CI95[0], r.CI95[1], how)
+	return fmt.Sprintf("%s: %s x%.3f (95 %% interval %.3f to %.3f) against the default, %s", describeSettings(r.Knobs), e.Goal, r.Ratio, r.CI95[0], r.CI95[1], how)
 }
 
-// payback is after how many steps what is paid once has been saved. The time
-// of setting up holds every other one-time cost.
-func payback(once map[string]float64, o *tune.Outcome) float64 {
+// paybackSteps returns the number of steps after which the saving exceeds the one-time cost. The setup time holds every
+// other one-time cost.
+func paybackSteps(once map[string]float64, o *tune.Outcome) float64 {
 	paid, whole := once["setup_s"]
 	if !whole {
 		for _, v := range once {
@@ -65,8 +65,8 @@ func payback(once map[string]float64, o *tune.Outcome) float64 {
 	return math.Ceil(paid / saved)
 }
 
-// command is the line that runs a setting.
-func (e *engine) command(set gpuprof.Settings) string {
+// commandLine is the line that runs a setting.
+func (e *engine) commandLine(set gpuprof.Settings) string {
 	parts := []string{"gpuprof run", e.Workload.Name(), "--device", e.Device, "--preset", e.Preset}
 	all := maps.Collect(maps.All(e.Set))
 	maps.Copy(all, set)
@@ -76,10 +76,10 @@ func (e *engine) command(set gpuprof.Settings) string {
 	return strings.Join(parts, " ")
 }
 
-// finish sorts and completes the result; err is what ended the search.
+// finish sorts and completes the result; err is the error that ended the search.
 func (e *engine) finish(err error) {
-	e.out.Unit = e.unit()
-	e.out.Failed = causes(e.out.Failed)
+	e.out.Unit = e.goalUnit()
+	e.out.Failed = firstCauses(e.out.Failed)
 	if err != nil {
 		e.out.Status, e.out.Reason = gpuprof.Partial, reasonOf(err)
 		return
@@ -91,10 +91,10 @@ func (e *engine) finish(err error) {
 		}
 		return compareValues(a.To, b.To)
 	})
-	e.curves()
+	e.addCurves()
 }
 
-// reasonOf says in one line what cut a search short.
+// reasonOf states in one line the reason for a search that was cut short.
 func reasonOf(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return "interrupted"
@@ -102,7 +102,7 @@ func reasonOf(err error) string {
 	return strings.Join(strings.Fields(err.Error()), " ")
 }
 
-func (e *engine) unit() string {
+func (e *engine) goalUnit() string {
 	work := "unit of work"
 	for _, entry := range e.out.Journal {
 		if entry.Outcome.Unit != "" {
@@ -134,8 +134,8 @@ func compareValues(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// curves draws batch, and every other whole-number knob with three values or more.
-func (e *engine) curves() {
+// addCurves draws batch, and every other whole-number knob with three values or more.
+func (e *engine) addCurves() {
 	byKnob := map[string][]tune.Effect{}
 	for _, f := range e.out.Effects {
 		_, from := strconv.Atoi(f.From)
@@ -159,16 +159,15 @@ func (e *engine) curves() {
 			c.Points = append(c.Points, tune.CurvePoint{Value: f.To, Median: d.Median * f.Ratio, CI95: [2]float64{d.Median * f.Own[0], d.Median * f.Own[1]}})
 		}
 		slices.SortFunc(c.Points, func(a, b tune.CurvePoint) int { return compareValues(a.Value, b.Value) })
-		c.Knee = knee(e.Goal, c.Points, effects[0].From)
+		c.Knee = kneeOf(e.Goal, c.Points, effects[0].From)
 		e.out.Curves = append(e.out.Curves, c)
 	}
 }
 
-// knee is the smallest value whose cost is within 5 % of the best; empty where
-// the costs are not known well enough to say. They are known by their ratio to
-// the cost at from, whose own interval therefore does not matter.
-func knee(g tune.Goal, points []tune.CurvePoint, from string) string {
-	loose := func(p tune.CurvePoint) bool { return p.Value != from && loose(p) }
+// kneeOf returns the smallest value whose cost is within 5 % of the best; empty if the intervals are too wide. Costs
+// are ratios to the cost at from, whose own interval therefore does not matter.
+func kneeOf(g tune.Goal, points []tune.CurvePoint, from string) string {
+	loose := func(p tune.CurvePoint) bool { return p.Value != from && isLoose(p) }
 	cost := func(p tune.CurvePoint) float64 {
 		if g == tune.Throughput {
 			return 1 / p.Median
@@ -188,5 +187,5 @@ func knee(g tune.Goal, points []tune.CurvePoint, from string) string {
 	return ""
 }
 
-// loose says that an interval is too wide to tell 5 % apart.
-func loose(p tune.CurvePoint) bool { return !(p.CI95[1] <= nearBest*nearBest*p.CI95[0]) }
+// isLoose reports whether an interval is too wide to separate costs that differ by 5 %.
+func isLoose(p tune.CurvePoint) bool { return !(p.CI95[1] <= nearBest*nearBest*p.CI95[0]) }

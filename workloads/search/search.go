@@ -13,7 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// alternative is a change with what screening said of it.
+// alternative is a change with its result from the screening.
 type alternative struct {
 	Change
 	out *tune.Outcome
@@ -21,34 +21,34 @@ type alternative struct {
 	v   tune.Verdict
 }
 
-// search is the whole of it: find what is better, and confirm it.
+// search runs all phases: it finds better settings, and confirms them.
 func (e *engine) search(changes []Change) error {
 	best, err := e.find(changes)
-	e.effects() // also of a search that was cut short
+	e.addEffects() // also of a search that was cut short
 	if err != nil {
 		return err
 	}
-	return e.decide(best)
+	return e.decideFinalists(best)
 }
 
-// find screens the changes and searches their combinations. Where nothing
-// better was seen, the time that this leaves goes to what is undecided.
+// find screens the changes and searches their combinations. If nothing looks better, it spends the remaining time on
+// undecided changes.
 func (e *engine) find(changes []Change) ([]Change, error) {
 	if err := e.screen(changes); err != nil {
 		return nil, err
 	}
-	if err := e.refine(refineUntil); err != nil {
+	if err := e.refineUndecided(refineUntil); err != nil {
 		return nil, err
 	}
-	e.over = e.exceeded(e.alts)
+	e.over = e.exceededLimit(e.alts)
 	if e.over != "" {
-		return e.fit(e.alts)
+		return e.fitLimits(e.alts)
 	}
 	best, err := e.combine()
 	if err != nil || len(best) > 0 {
 		return best, err
 	}
-	if err := e.refine(searchUntil); err != nil {
+	if err := e.refineUndecided(searchUntil); err != nil {
 		return nil, err
 	}
 	return e.combine()
@@ -69,45 +69,44 @@ func (e *engine) screen(changes []Change) error {
 		if err != nil {
 			return err
 		}
-		e.alts[i] = e.weigh(c, o)
+		e.alts[i] = e.weighChange(c, o)
 	}
 	return nil
 }
 
-// firstLook is the time for the first look at change i: its share of what is
-// left, and beyond it what as few blocks as tell anything take. Half of the time is
-// for what findings name, and those may take that of the whole search.
+// firstLook returns the time for the first look at change i: its share of the remaining time, at least the fewest
+// blocks that give a result. Half of the time is for changes that findings name; those may use the time of the whole
+// search.
 func (e *engine) firstLook(changes []Change, i int) Limits {
 	named := 0
 	for _, c := range changes[i:] {
-		if e.named(c) {
+		if e.isNamed(c) {
 			named++
 		}
 	}
-	left := e.left(screenUntil)
+	left := e.timeLeft(screenUntil)
 	l := e.limitsOf(left/time.Duration(len(changes)-i), firstPairs, 0)
 	l.Most = min(left, 4*l.Time)
-	if e.named(changes[i]) {
-		l.Time, l.Most = max(l.Time, left/time.Duration(2*named)), max(l.Time, e.left(searchUntil))
+	if e.isNamed(changes[i]) {
+		l.Time, l.Most = max(l.Time, left/time.Duration(2*named)), max(l.Time, e.timeLeft(searchUntil))
 	}
 	return l
 }
 
-// refine spends time on what is not decided and might be worth having, the
-// most promising first: its blocks are added to those of screening. What
-// screening had no time for is measured now, before anything is measured again.
-func (e *engine) refine(until float64) error {
+// refineUndecided spends time on undecided changes that might be better, the most promising first: it adds blocks to those of
+// the screening. Changes that the screening had no time for come before any that has a measurement.
+func (e *engine) refineUndecided(until float64) error {
 	for range mostRefined {
 		var undecided []int
 		for i, a := range e.alts {
-			if a.v == tune.Inconclusive && (!a.d.ok || a.d.at(e.level())[0] < 1-equivalence) {
+			if a.v == tune.Inconclusive && (!a.d.ok || a.d.interval(e.testLevel())[0] < 1-equivalence) {
 				undecided = append(undecided, i)
 			}
 		}
 		slices.SortStableFunc(undecided, func(i, j int) int { return cmp.Compare(e.alts[i].d.ratio, e.alts[j].d.ratio) })
 		for n, i := range undecided {
-			limit := max(e.left(until)/time.Duration(len(undecided)-n), min(e.left(until), leastRefine))
-			err := e.more(&e.alts[i], limit)
+			limit := max(e.timeLeft(until)/time.Duration(len(undecided)-n), min(e.timeLeft(until), leastRefine))
+			err := e.measureMore(&e.alts[i], limit)
 			if errors.Is(err, errSpent) {
 				break
 			}
@@ -120,27 +119,27 @@ func (e *engine) refine(until float64) error {
 	return nil
 }
 
-// more measures an alternative again, or for the first time.
-func (e *engine) more(a *alternative, limit time.Duration) error {
+// measureMore measures an alternative again, or for the first time.
+func (e *engine) measureMore(a *alternative, limit time.Duration) error {
 	if a.out == nil {
 		o, err := e.compare("screening", e.base, With(e.base, a.Change), limit, firstPairs)
 		if err == nil {
-			*a = e.weigh(a.Change, o)
+			*a = e.weighChange(a.Change, o)
 		}
 		return err
 	}
-	o, err := e.again(e.round, a.Change, limit)
+	o, err := e.measureAgain(e.round, a.Change, limit)
 	if err == nil && o.Verdict == "" { // a failure now says less than the blocks before it
-		*a = e.weigh(a.Change, poolOutcomes(a.out, o))
+		*a = e.weighChange(a.Change, poolOutcomes(a.out, o))
 	}
 	return err
 }
 
-// again repeats a comparison with the default.
-func (e *engine) again(round int, c Change, limit time.Duration) (*tune.Outcome, error) {
+// measureAgain repeats a comparison with the default.
+func (e *engine) measureAgain(round int, c Change, limit time.Duration) (*tune.Outcome, error) {
 	sa, sb := e.side(e.base), e.side(With(e.base, c))
 	key := fmt.Sprintf("again %d | %s | %s", round+1, sa.key(), sb.key())
-	return e.once("screening", key, "again "+c.Knob+"="+c.To, limit, func() (*tune.Outcome, error) {
+	return e.measureOnce("screening", key, "again "+c.Knob+"="+c.To, limit, func() (*tune.Outcome, error) {
 		return e.Bench.Compare(e.ctx, sa, sb, e.limitsOf(limit, 0, round+1))
 	})
 }
@@ -154,51 +153,50 @@ func poolOutcomes(o *tune.Outcome, more *tune.Outcome) *tune.Outcome {
 	return &p
 }
 
-// level is what one of as many comparisons as there are changes may leave out: so
-// many are made that some would look better by chance.
-func (e *engine) level() float64 { return confidence / float64(max(1, len(e.alts))) }
+// testLevel returns the error rate of one comparison among all changes: with so many, some would look better by chance.
+func (e *engine) testLevel() float64 { return confidence / float64(max(1, len(e.alts))) }
 
-// weigh judges one comparison.
-func (e *engine) weigh(c Change, o *tune.Outcome) alternative {
+// weighChange judges one comparison.
+func (e *engine) weighChange(c Change, o *tune.Outcome) alternative {
 	alt := alternative{Change: c, out: o, v: o.Verdict}
 	if o.Verdict == "" {
-		alt.d = seen(e.bs, o)
-		alt.v = alt.d.judgeBy(e.Goal, alt.d.at(e.level()))
+		alt.d = ratioSeen(e.bs, o)
+		alt.v = alt.d.judgeBy(e.Goal, alt.d.interval(e.testLevel()))
 	}
 	return alt
 }
 
-// effects makes the table of knobs: the verdicts hold together.
-func (e *engine) effects() {
+// addEffects makes the table of knobs: the verdicts hold together.
+func (e *engine) addEffects() {
 	drawns := make([]drawn, len(e.alts))
 	for i, a := range e.alts {
 		drawns[i] = a.d
 	}
-	ci, p := together(drawns)
+	ci, p := jointIntervals(drawns)
 	for i, a := range e.alts {
 		if a.d.ok {
 			a.v = a.d.judgeBy(e.Goal, ci[i])
 		}
-		e.effect(a, ci[i], p[i])
+		e.addEffect(a, ci[i], p[i])
 	}
 }
 
-// effect adds a line of the knob table.
-func (e *engine) effect(a alternative, ci [2]float64, p float64) {
-	f := tune.Effect{Knob: a.Knob, From: a.From, To: a.To, Verdict: a.v, Reason: a.reason()}
+// addEffect adds a line of the knob table.
+func (e *engine) addEffect(a alternative, ci [2]float64, p float64) {
+	f := tune.Effect{Knob: a.Knob, From: a.From, To: a.To, Verdict: a.v, Reason: a.missingReason()}
 	if a.out != nil {
 		f.Error, f.Pairs = a.out.Error, len(a.out.B)
 		if a.out.MemoryA > 0 {
 			f.MemoryRatio = float64(a.out.MemoryB) / float64(a.out.MemoryA)
 		}
 		if a.v == tune.Refused || a.v == tune.Failed {
-			e.fail(With(e.base, a.Change), f.Reason)
+			e.addFailure(With(e.base, a.Change), f.Reason)
 		}
 	}
 	if a.d.ok {
-		f.Ratio, f.CI95 = shown(e.Goal, a.d.ratio, ci)
-		f.CI95 = [2]float64{finite(f.CI95[0]), finite(f.CI95[1])}
-		_, f.Own = shown(e.Goal, a.d.ratio, a.d.ci)
+		f.Ratio, f.CI95 = goalRatio(e.Goal, a.d.ratio, ci)
+		f.CI95 = [2]float64{tune.FiniteOrZero(f.CI95[0]), tune.FiniteOrZero(f.CI95[1])}
+		_, f.Own = goalRatio(e.Goal, a.d.ratio, a.d.ci)
 		f.P = p
 		if t := ratioOf(e.bs, a.out.TimeA, a.out.TimeB); t.ok {
 			f.TimeRatio = t.ratio
@@ -208,8 +206,8 @@ func (e *engine) effect(a alternative, ci [2]float64, p float64) {
 	e.out.Effects = append(e.out.Effects, f)
 }
 
-// reason says why a row has no figure; empty where it has one.
-func (a alternative) reason() string {
+// missingReason returns the reason for a row without a figure; empty if it has one.
+func (a alternative) missingReason() string {
 	switch {
 	case a.out == nil:
 		return notMeasured
@@ -221,24 +219,24 @@ func (a alternative) reason() string {
 
 const notMeasured = "the budget ended before this was measured; give more time with --budget"
 
-func (e *engine) fail(set gpuprof.Settings, reason string) {
-	knobs := difference(e.base, set)
+func (e *engine) addFailure(set gpuprof.Settings, reason string) {
+	knobs := changedSettings(e.base, set)
 	if !slices.ContainsFunc(e.out.Failed, func(f tune.Failure) bool { return maps.Equal(f.Knobs, knobs) }) {
 		e.out.Failed = append(e.out.Failed, tune.Failure{Knobs: knobs, Error: reason})
 	}
 }
 
-// causes leaves out failures that a smaller one with the same words explains.
-func causes(failed []tune.Failure) []tune.Failure {
+// firstCauses leaves out failures that a smaller one with the same words explains.
+func firstCauses(failed []tune.Failure) []tune.Failure {
 	return slices.DeleteFunc(slices.Clone(failed), func(f tune.Failure) bool {
 		return slices.ContainsFunc(failed, func(o tune.Failure) bool {
-			return len(o.Knobs) < len(f.Knobs) && o.Error == f.Error && len(difference(f.Knobs, o.Knobs)) == 0
+			return len(o.Knobs) < len(f.Knobs) && o.Error == f.Error && len(changedSettings(f.Knobs, o.Knobs)) == 0
 		})
 	})
 }
 
-// describe prints settings as flags.
-func describe(s gpuprof.Settings) string {
+// describeSettings prints settings as flags.
+func describeSettings(s gpuprof.Settings) string {
 	parts := make([]string, 0, len(s))
 	for _, k := range slices.Sorted(maps.Keys(s)) {
 		parts = append(parts, k+"="+s[k])

@@ -35,7 +35,7 @@ type bench struct {
 
 // open opens, checks and warms up one side.
 func (p *InProcess) open(ctx context.Context, side Side) (_ *bench, err error) {
-	dev, own, err := p.device()
+	dev, own, err := p.openDevice()
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (p *InProcess) open(ctx context.Context, side Side) (_ *bench, err error) {
 	if err := side.Workload.Refuse(dev.Info(), side.Knobs); err != nil {
 		return nil, err
 	}
-	defer s.environment()()
+	defer s.setEnvironment()()
 	before, began := dev.Memory().InUse, time.Now()
 	if s.sess, err = side.Workload.Open(ctx, dev, workloads.Config{Preset: side.Preset, Knobs: side.Knobs, Seed: 1, Mode: gpuprof.Steady}); err != nil {
 		s.sess = nil // an interface that holds a nil pointer is not nil
@@ -66,10 +66,10 @@ func (p *InProcess) open(ctx context.Context, side Side) (_ *bench, err error) {
 			return nil, err
 		}
 	}
-	if err := p.check(ctx, s); err != nil {
+	if err := p.checkSession(ctx, s); err != nil {
 		return nil, err
 	}
-	if err := s.warm(); err != nil {
+	if err := s.warmUp(); err != nil {
 		return nil, err
 	}
 	s.memory = dev.Memory().InUse - before
@@ -79,8 +79,8 @@ func (p *InProcess) open(ctx context.Context, side Side) (_ *bench, err error) {
 	return s, nil
 }
 
-// oneTimeNames are the entries of a session's input that are seconds paid once.
-// Other times there are of every batch.
+// oneTimeNames lists the entries of a session's input that are one-time costs in seconds. The other times are per
+// batch.
 func oneTimeNames() []string { return []string{"autotune_s", "graph_setup_s", "host_memory_s"} }
 
 // oneTimeOf reads them.
@@ -94,7 +94,7 @@ func oneTimeOf(in map[string]any) map[string]float64 {
 	return out
 }
 
-// readInput takes one-time costs from what the session says of itself.
+// readInput takes one-time costs from the session's description of its input.
 func (s *bench) readInput(in map[string]any) {
 	maps.Copy(s.oneTime, oneTimeOf(in))
 	if n, ok := in["batches_ahead"].(int); ok {
@@ -102,13 +102,13 @@ func (s *bench) readInput(in map[string]any) {
 	}
 }
 
-// check checks a setting once.
-func (p *InProcess) check(ctx context.Context, s *bench) error {
+// checkSession checks a setting once.
+func (p *InProcess) checkSession(ctx context.Context, s *bench) error {
 	if e, ok := p.checked[s.side.key()]; ok {
 		s.error = e
 		return nil
 	}
-	if err := s.check(ctx); err != nil {
+	if err := s.checkResults(ctx); err != nil {
 		return err
 	}
 	if p.checked == nil {
@@ -118,9 +118,9 @@ func (p *InProcess) check(ctx context.Context, s *bench) error {
 	return nil
 }
 
-// check compares with the float64 reference: a setting that computes something
+// checkResults compares with the float64 reference: a setting that computes something
 // else is no alternative.
-func (s *bench) check(ctx context.Context) error {
+func (s *bench) checkResults(ctx context.Context) error {
 	checks, err := s.sess.Check(ctx)
 	if err != nil {
 		return err
@@ -136,11 +136,11 @@ func (s *bench) check(ctx context.Context) error {
 	return s.main.Sync()
 }
 
-// warm runs until a block is as long as it will be: the first one also loads.
-func (s *bench) warm() error {
+// warmUp runs until the length of a block is known: the first step also loads kernels and data.
+func (s *bench) warmUp() error {
 	s.stepS = 0
 	for range 3 {
-		if _, err := s.block(blockTime / 3); err != nil {
+		if _, err := s.timeBlock(blockTime / 3); err != nil {
 			return err
 		}
 		if s.stepS > blockTime.Seconds() { // its first row of steps took longer than three blocks
@@ -161,8 +161,8 @@ func (s *bench) close() error {
 	return err
 }
 
-// environment sets the side's variables until the returned function is called.
-func (s *bench) environment() func() {
+// setEnvironment sets the side's variables until the returned function is called.
+func (s *bench) setEnvironment() func() {
 	old := map[string]string{}
 	for k, v := range s.side.Env {
 		old[k] = os.Getenv(k)

@@ -80,7 +80,7 @@ func (s *simulated) blocks(a, b gpuprof.Settings, l Limits, opened time.Duration
 			}
 		}
 		out.TimeA, out.TimeB = out.A, out.B
-		if enough(s.bs, pair+1, s.clock.Sub(began), l, out) {
+		if isEnough(s.bs, pair+1, s.clock.Sub(began), l, out) {
 			break
 		}
 	}
@@ -92,7 +92,7 @@ func (s *simulated) Compare(ctx context.Context, a, b Side, l Limits) (*tune.Out
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	s.compared = append(s.compared, describe(difference(a.Knobs, b.Knobs)))
+	s.compared = append(s.compared, describeSettings(changedSettings(a.Knobs, b.Knobs)))
 	return s.blocks(a.Knobs, b.Knobs, l, s.open), nil
 }
 
@@ -338,7 +338,7 @@ func TestSmallBudget(t *testing.T) {
 func TestTogether(t *testing.T) {
 	row := func(z float64) drawn { return newDrawn(stats.Effect{Theta: z / 100, SE: 0.01, Nu: math.Inf(1)}) }
 	table := []drawn{row(-9), row(-2.2), {}, row(0), row(2.9), row(0.3), row(-0.5)}
-	ci, p := together(table)
+	ci, p := jointIntervals(table)
 	want := []tune.Verdict{tune.Faster, tune.Inconclusive, tune.Inconclusive, tune.Inconclusive, tune.Slower, tune.Inconclusive, tune.Inconclusive}
 	for i, d := range table {
 		if got := d.judgeBy(tune.Time, ci[i]); got != want[i] {
@@ -355,7 +355,7 @@ func TestTogether(t *testing.T) {
 
 func TestSpell(t *testing.T) {
 	for d, want := range map[time.Duration]string{30 * time.Second: "30s", time.Minute: "1m", 10 * time.Minute: "10m", 90 * time.Second: "1m30s", 2 * time.Hour: "2h", 100 * time.Minute: "1h40m"} {
-		if got := spell(d); got != want {
+		if got := spellDuration(d); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}

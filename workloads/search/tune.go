@@ -5,12 +5,11 @@
 // nothing that the fresh processes did not confirm. In comes a workload with its
 // device, out goes the document of package tune. It imports no concrete workload.
 //
-// The package reads top down: tune.go is the search from start to end,
-// alternatives.go and findings.go list what is tried, search.go and combine.go the order;
-// bench.go measures two settings in turns (session.go opens one, pairs.go decides
-// when it is enough, block.go times one row of steps), effect.go estimates their
-// ratio; confirm.go does so in fresh processes, conclude.go words the result.
-// claims_run.go tests the rules of published tuning guides (package guides).
+// The package reads top down: tune.go is the search from start to end, alternatives.go and findings.go list the
+// changes to try, search.go and combine.go set their order; bench.go measures two settings in turns (session.go opens
+// one, pairs.go decides when to stop, block.go times one row of steps), effect.go estimates their ratio; confirm.go
+// does so in fresh processes, conclude.go words the result. claims_run.go tests the rules of published tuning guides
+// (package guides).
 package search
 
 import (
@@ -28,7 +27,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// Options say what to tune.
+// Options describe the search: its target, limits and ways to measure.
 type Options struct {
 	Workload  workloads.Workload
 	Preset    string
@@ -51,11 +50,11 @@ type Options struct {
 	Peers fs.FS
 
 	Bench Bench
-	// Fresh compares two settings by paired blocks in a process of its own; its
-	// error is that of the process. Nil: nothing is confirmed.
+	// Fresh compares two settings by paired blocks in a process of its own, and returns the process's error. Nil:
+	// nothing is confirmed.
 	Fresh func(ctx context.Context, a, b Side, l Limits) (*tune.Outcome, error)
-	// Findings measures the start in about limit and says which knobs its figures
-	// speak of; they are tried first. Nil: there is nothing to go by.
+	// Findings measures the start in about limit and returns the knobs that its findings name; they are tried first.
+	// Nil: no findings.
 	Findings func(ctx context.Context, limit time.Duration) ([]tune.Hint, error)
 	// Resume is an earlier result that was cut short; its measurements are not
 	// made again and its time counts.
@@ -66,7 +65,7 @@ type Options struct {
 	Now      func() time.Time // nil: time.Now
 }
 
-// Progress says where tune is.
+// Progress is the state of a running search.
 type Progress struct {
 	Phase string // screening, searching, confirming, claims
 	Done  float64
@@ -85,7 +84,7 @@ const (
 	leastFindings = time.Second
 )
 
-// How often what is not decided is measured again, and for how long at least.
+// Rounds in which undecided changes are measured again, and the least time for each.
 const (
 	mostRefined = 3
 	leastRefine = 2 * time.Second
@@ -102,39 +101,38 @@ type engine struct {
 	began   time.Time
 	prior   float64 // seconds spent before a resume
 	round   int     // of measuring again what was undecided
-	// over says which limit the default itself is above; empty where it keeps to them.
+	// over names the limit that the default itself exceeds; empty for none.
 	over string
-	// overhead is what a fresh process took beyond the time it was given: its
-	// start and its end. What it will be is not known before the first.
+	// overhead is the time of a fresh process beyond its limit: its start and its end. It is unknown before the first
+	// process.
 	overhead time.Duration
 	alts     []alternative // every change, in the order in which they are tried
 }
 
-// Run searches. The result is not nil once the options are sound, also when
-// ctx ends: then its status is partial, the error is that of the context, and
-// it can be resumed. A default that cannot be measured is an error, and one that
-// cannot have the goal is ErrUsage, without a result.
+// Run searches. With sound options the result is not nil, even if ctx ends: then its status is partial, the error is
+// the context's, and the search can be resumed. A default that cannot be measured is an error, and one that cannot
+// have the goal is ErrUsage, without a result.
 func Run(ctx context.Context, o Options) (*tune.Result, error) {
 	e, err := newEngine(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	changes, err := alternatives(o.Workload, o.Goal, e.base, o.Only, o.Set, o.Seed)
+	changes, err := listAlternatives(o.Workload, o.Goal, e.base, o.Only, o.Set, o.Seed)
 	if err != nil {
 		return nil, err
 	}
 	if len(changes) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "tuning %s: no knob is left to turn", o.Workload.Name()).WithFix("leave out --knob or --set")
 	}
-	err = e.hints()
+	err = e.readHints()
 	if err == nil {
-		err = e.search(inOrder(o.Workload, changes, e.out.Findings, e.base))
+		err = e.search(orderChanges(o.Workload, changes, e.out.Findings, e.base))
 	}
 	if errors.Is(err, gpuprof.ErrUsage) && len(e.out.Journal) == 0 {
 		return nil, err // the start does not have the goal: more time would not help
 	}
 	e.finish(err)
-	return e.done(err)
+	return e.finishSearch(err)
 }
 
 func newEngine(ctx context.Context, o Options) (*engine, error) {
@@ -148,7 +146,7 @@ func newEngine(ctx context.Context, o Options) (*engine, error) {
 	e := &engine{Options: o, ctx: ctx, base: base, journal: map[string]*tune.Outcome{}, bs: stats.NewBootstrap(seedOfDraws, 0), began: o.Now()}
 	e.out = newResult(o)
 	e.out.Started = o.Now().UTC().Round(time.Millisecond)
-	if err := e.resume(); err != nil {
+	if err := e.resumeSearch(); err != nil {
 		return nil, err
 	}
 	return e, nil
@@ -169,13 +167,13 @@ func newResult(o Options) *tune.Result {
 	return r
 }
 
-// resume takes over what an earlier search measured.
-func (e *engine) resume() error {
+// resumeSearch takes over what an earlier search measured.
+func (e *engine) resumeSearch() error {
 	old := e.Resume
 	if old == nil {
 		return nil
 	}
-	if err := sameSearch(old, e.out); err != nil {
+	if err := checkSearch(old, e.out); err != nil {
 		return err
 	}
 	e.prior, e.out.Started, e.out.Findings, e.out.Rate = old.SpentS, old.Started, old.Findings, old.Rate
@@ -189,15 +187,15 @@ func (e *engine) resume() error {
 	return nil
 }
 
-// sameSearch refuses to go on with measurements of something else.
-func sameSearch(old, now *tune.Result) error {
-	if !sameBuild(old, now) {
+// checkSearch refuses to go on with measurements of something else.
+func checkSearch(old, now *tune.Result) error {
+	if !isOneBuild(old, now) {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "resuming the search: %s measured it, and this is %s", builtAs(old), builtAs(now)).WithFix("resume with that one, or start a new file with -o")
 	}
 	for _, f := range []struct{ name, old, now string }{
 		{"workload", old.Workload, now.Workload}, {"preset", old.Preset, now.Preset}, {"device", old.DeviceDoc, now.DeviceDoc},
 		{"goal", string(old.Goal), string(now.Goal)}, {"seed", fmt.Sprint(old.Seed), fmt.Sprint(now.Seed)},
-		{"settings", describe(old.Set), describe(now.Set)}, {"knobs", fmt.Sprint(old.Only), fmt.Sprint(now.Only)},
+		{"settings", describeSettings(old.Set), describeSettings(now.Set)}, {"knobs", fmt.Sprint(old.Only), fmt.Sprint(now.Only)},
 		{"max-error", fmt.Sprint(old.MaxError), fmt.Sprint(now.MaxError)}, {"max-memory", fmt.Sprint(old.MaxMemory), fmt.Sprint(now.MaxMemory)},
 		{"driver", cmp.Or(old.Driver, now.Driver), cmp.Or(now.Driver, old.Driver)}, // which files before schema 2.3 do not name
 	} {
@@ -208,10 +206,9 @@ func sameSearch(old, now *tune.Result) error {
 	return nil
 }
 
-// sameBuild says that one program measured both. A working tree is built again
-// and again at one commit, so that only a hash tells; where one side has none,
-// the commit must do.
-func sameBuild(old, now *tune.Result) bool {
+// isOneBuild reports whether one program measured both. A working tree is built many times at one commit, so only a
+// hash identifies a build; if one side has no hash, the commit must do.
+func isOneBuild(old, now *tune.Result) bool {
 	return old.Tool.Commit == now.Tool.Commit && (old.Build == "" || now.Build == "" || old.Build == now.Build)
 }
 
@@ -226,13 +223,13 @@ func builtAs(r *tune.Result) string {
 
 func (e *engine) spent() float64 { return e.prior + e.Now().Sub(e.began).Seconds() }
 
-// left is what remains of the budget until a share of it is spent.
-func (e *engine) left(share float64) time.Duration {
+// timeLeft returns the remaining time of the budget until a share of it is spent.
+func (e *engine) timeLeft(share float64) time.Duration {
 	return time.Duration((share*e.Budget.Seconds() - e.spent()) * float64(time.Second))
 }
 
-// done saves the result for the last time and returns it, with err.
-func (e *engine) done(err error) (*tune.Result, error) {
+// finishSearch saves the result for the last time and returns it, with err.
+func (e *engine) finishSearch(err error) (*tune.Result, error) {
 	err = errors.Join(err, e.save())
 	document.CleanStrings(e.out) // also where nothing is saved
 	return e.out, err
@@ -247,15 +244,14 @@ func (e *engine) save() error {
 	return e.Save(e.out)
 }
 
-func (e *engine) report(phase, note string) {
+func (e *engine) reportProgress(phase, note string) {
 	if e.Progress == nil {
 		return
 	}
-	e.Progress(Progress{phase, e.spent(), e.Budget.Seconds(), max(0, e.left(1)), note})
+	e.Progress(Progress{phase, e.spent(), e.Budget.Seconds(), max(0, e.timeLeft(1)), note})
 }
 
-// errSpent says that the time for a comparison is over; it is not an error of
-// the search.
+// errSpent ends a comparison whose time is over; it is not an error of the search.
 var errSpent = errors.New("the budget is spent")
 
 // compare measures b against a, or looks it up.
@@ -265,7 +261,7 @@ func (e *engine) compare(phase string, a, b gpuprof.Settings, limit time.Duratio
 
 func (e *engine) compareBy(phase string, a, b gpuprof.Settings, l Limits) (*tune.Outcome, error) {
 	sa, sb := e.side(a), e.side(b)
-	return e.once(phase, sa.key()+" | "+sb.key(), describe(difference(a, b)), l.Time, func() (*tune.Outcome, error) {
+	return e.measureOnce(phase, sa.key()+" | "+sb.key(), describeSettings(changedSettings(a, b)), l.Time, func() (*tune.Outcome, error) {
 		return e.Bench.Compare(e.ctx, sa, sb, l)
 	})
 }
@@ -274,16 +270,15 @@ func (e *engine) side(set gpuprof.Settings) Side {
 	return Side{Workload: e.Workload, Preset: e.Preset, Knobs: set}
 }
 
-// limitsOf are the limits of one comparison; turn tells those of the same two
-// settings apart.
+// limitsOf returns the limits of one comparison; turn separates repeated comparisons of the same two settings.
 func (e *engine) limitsOf(limit time.Duration, pairs, turn int) Limits {
 	l := e.limits()
 	l.Time, l.Pairs, l.Seed = limit, pairs, e.Seed+uint64(turn)
 	return l
 }
 
-// once makes a measurement that is not in the journal and keeps it there.
-func (e *engine) once(phase, key, note string, limit time.Duration, measure func() (*tune.Outcome, error)) (*tune.Outcome, error) {
+// measureOnce makes a measurement that is not in the journal and keeps it there.
+func (e *engine) measureOnce(phase, key, note string, limit time.Duration, measure func() (*tune.Outcome, error)) (*tune.Outcome, error) {
 	if o := e.journal[key]; o != nil {
 		return o, nil
 	}
@@ -293,7 +288,7 @@ func (e *engine) once(phase, key, note string, limit time.Duration, measure func
 	if limit <= 0 {
 		return nil, errSpent
 	}
-	e.report(phase, note)
+	e.reportProgress(phase, note)
 	o, err := measure()
 	if err != nil {
 		return nil, err
@@ -309,8 +304,8 @@ func (e *engine) once(phase, key, note string, limit time.Duration, measure func
 	return o, e.save()
 }
 
-// difference is what b sets otherwise than a.
-func difference(a, b gpuprof.Settings) gpuprof.Settings {
+// changedSettings returns the settings of b that differ from a.
+func changedSettings(a, b gpuprof.Settings) gpuprof.Settings {
 	out := gpuprof.Settings{}
 	for k, v := range b {
 		if a[k] != v {

@@ -101,7 +101,7 @@ func TestEffects(t *testing.T) {
 		t.Errorf("not in the table: %v", want)
 	}
 	for _, key := range []string{"mem=huge", "dev=gpu", "round=bf16"} {
-		if !slices.ContainsFunc(r.Failed, func(f tune.Failure) bool { return strings.Contains(describe(f.Knobs), key) }) {
+		if !slices.ContainsFunc(r.Failed, func(f tune.Failure) bool { return strings.Contains(describeSettings(f.Knobs), key) }) {
 			t.Errorf("%s is not in failed: %v", key, r.Failed)
 		}
 	}
@@ -289,11 +289,11 @@ func TestAccepted(t *testing.T) {
 		want      bool
 	}{{-0.1, 0.01, true}, {-0.015, 0.001, false}, {-0.1, 0.05, false}, {0.1, 0.01, false}} {
 		d := newDrawn(stats.Effect{Theta: tt.theta, SE: tt.se, Nu: 7})
-		if got := e.accepted(nil, d, &tune.Outcome{}, wrongly); got != tt.want {
+		if got := e.isAccepted(nil, d, &tune.Outcome{}, wrongly); got != tt.want {
 			t.Errorf("%+v: %v", tt, got)
 		}
 	}
-	if e.accepted(nil, drawn{}, &tune.Outcome{}, wrongly) {
+	if e.isAccepted(nil, drawn{}, &tune.Outcome{}, wrongly) {
 		t.Error("nothing measured was accepted")
 	}
 }

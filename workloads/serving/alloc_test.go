@@ -18,7 +18,7 @@ func TestStepAllocates(t *testing.T) {
 		onHost(t, fast("max_batch=4")...),
 		onHost(t, fast("max_batch=4", "pad=on", "graph=on", "sync=step", "item_reads=2", "async_copy=off")...),
 		openOn(t, workloadtest.Host(t, host.Options{}), "small", "max_batch=4"),
-		openOn(t, workloadtest.Host(t, host.Options{}), "small", "max_batch=4", "preprocess=device", "precision=int8"),
+		openOn(t, workloadtest.Host(t, host.Options{}), "small", "max_batch=4", "preprocess=device", "precision=bf16"),
 	} {
 		i := 0
 		step := func() {

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
-// refusedArrivals is what the workload says of arrivals before it opens.
+// refusedArrivals returns the workload's error for arrivals before it opens.
 func refusedArrivals(t testing.TB, arrivals string) error {
 	t.Helper()
 	knobs, err := workloads.Resolve(New(), "synthetic", gpuprof.Settings{"arrivals": arrivals})

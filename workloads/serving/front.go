@@ -2,7 +2,6 @@ package serving
 
 import (
 	"context"
-	"math"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -113,7 +112,7 @@ func (s *session) outsideRequests(p *plan, books *traffic.Account, o *front, c k
 		apart, tolerance := s.net.recompute(e.request, e.answer)
 		worst, known.Tolerance = max(worst, apart), tolerance // NaN stays
 	}
-	if !math.IsNaN(worst) && !math.IsInf(worst, 0) {
+	if gpuprof.IsFinite(worst) {
 		known.Error = &worst
 	}
 	p.outside = known

@@ -105,16 +105,14 @@ func methodKnobs() []workloads.Knob {
 // precisionKnob returns the knob precision. Own kernels round operands as they read them, which saves no time: only a
 // library's product gains.
 func precisionKnob() workloads.Knob {
-	k := loop.PrecisionKnob("operands of convolutions are rounded to: fp32 (not at all), tf32, bf16, fp16, or int8 (weights by channel, activations by batch); sums are float32, of int8 int32",
+	k := loop.PrecisionKnob("operands of convolutions are rounded to: fp32 (not at all), tf32, bf16 or fp16; sums are float32",
 		gpuprof.Settings{"library": "off"}, stForward.name())
-	k.Values = append(k.Values, resnet.INT8)
 	fast := k.Answers[0]
 	k.Answers = nil
 	for _, impl := range []string{resnet.Auto, resnet.CuDNN, resnet.Im2col} { // a library's kernels only, by their names
 		fast.When = gpuprof.Settings{"precision": resnet.FP32, "impl": impl}
 		k.Answers = append(k.Answers, fast)
 	}
-	k.PyTorch[resnet.INT8] = "# convert the model with static int8 quantisation (torchao's pt2e, TensorRT): dynamic quantisation leaves Conv2d as it is"
 	return k
 }
 

@@ -189,15 +189,10 @@ func (n *residual) warmSizes(ctx context.Context, s device.Stream) error {
 // setLimits sets the largest allowed distance of an answer from the answer to the same image alone. The arithmetic is
 // the same, but a library may sum in another order, which then changes the rounding of a few operands: at most a
 // sixteenth of the tolerance. Up to half of the distance to the nearest other image's answer, the two remain
-// distinguishable. With int8 an answer depends on its batch, whose largest value is the scale, by more than images
-// differ: here only wrong outputs such as zeros are found, and the witness finds the others.
+// distinguishable.
 func (n *residual) setLimits() {
 	for i, own := range n.alone {
 		length := distance(own, make([]float32, len(own)))
-		if n.opt.Precision == resnet.INT8 {
-			n.limit[i] = 0.5 * length
-			continue
-		}
 		nearest := math.Inf(1)
 		for k, other := range n.alone {
 			if k != i {
@@ -271,7 +266,7 @@ func (n *residual) decodeRequest(dst, request []byte) { n.net.FillImage(dst, req
 // isPlausible accepts every finite answer: the image is unknown.
 func (n *residual) isPlausible(_, answer []byte) bool {
 	for k := range n.opt.Classes {
-		if v := float64(math.Float32frombits(binary.NativeEndian.Uint32(answer[4*k:]))); math.IsNaN(v) || math.IsInf(v, 0) {
+		if v := float64(math.Float32frombits(binary.NativeEndian.Uint32(answer[4*k:]))); !gpuprof.IsFinite(v) {
 			return false
 		}
 	}
@@ -295,13 +290,9 @@ func (n *residual) describeStages(all []gpuprof.Stage, batch int) {
 	all[stForward].Minimum = n.floor(batch)
 }
 
-// floor returns the least work of the network in its precision. Operands of int8 take a byte, and their rate is not
-// measured.
+// floor returns the least work of the network in its precision.
 func (n *residual) floor(batch int) gpuprof.Cost {
 	c := n.opt.Floor(batch)
-	if n.opt.Precision == resnet.INT8 {
-		return gpuprof.Cost{BytesRead: c.BytesRead / 4, BytesWritten: c.BytesWritten / 4, Launches: c.Launches}
-	}
 	return c.In(n.opt.Precision, c.Flops)
 }
 

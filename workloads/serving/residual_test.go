@@ -22,8 +22,8 @@ var methods = [][]string{
 	{"max_batch=5"}, {"max_batch=1"}, {"max_batch=3", "preprocess=device", "source=33"}, {"max_batch=6", "pad=on", "split=best", "preprocess=device"},
 	{"max_batch=5", "pad=on", "layout=nchw", "bn=apart"}, {"max_batch=3", "impl=im2col", "bn=fused", "streams=shared"}, {"max_batch=3", "impl=direct", "streams=new", "depth=3"},
 	{"max_batch=4", "precision=tf32"}, {"max_batch=4", "precision=bf16"}, {"max_batch=4", "precision=fp16", "pinned=off"},
-	{"max_batch=4", "precision=int8"}, {"max_batch=3", "precision=int8", "preprocess=device", "layout=nchw", "impl=im2col"},
-	{"max_batch=6", "graph=on", "pad=on", "preprocess=device"}, {"max_batch=3", "autotune=on"}, {"max_batch=3", "autotune=on", "graph=on", "pad=on", "layout=nchw", "precision=int8"},
+	{"max_batch=4", "precision=fp16"}, {"max_batch=3", "precision=tf32", "preprocess=device", "layout=nchw", "impl=im2col"},
+	{"max_batch=6", "graph=on", "pad=on", "preprocess=device"}, {"max_batch=3", "autotune=on"}, {"max_batch=3", "autotune=on", "graph=on", "pad=on", "layout=nchw", "precision=bf16"},
 	{"max_batch=3", "warm=off", "async_copy=off", "item_reads=3"},
 	{"max_batch=2", "source=66", "image=65", "width=3", "blocks=1", "classes=3", "preprocess=device"},
 }
@@ -55,9 +55,9 @@ func TestResidualByLibrary(t *testing.T) {
 	}
 }
 
-// An answer is told from that of any other image, but with int8, where one of zeros is found.
+// An answer is told from that of any other image.
 func TestAnswersDiffer(t *testing.T) {
-	for _, precision := range []string{"fp32", "tf32", "bf16", "fp16", "int8"} {
+	for _, precision := range []string{"fp32", "tf32", "bf16", "fp16"} {
 		n := openOn(t, workloadtest.Host(t, host.Options{}), "small", "max_batch=1", "precision="+precision).net.(*residual)
 		for i, own := range n.alone {
 			if n.isRight(make([]byte, n.answerBytes()), int64(i)) {
@@ -68,7 +68,7 @@ func TestAnswersDiffer(t *testing.T) {
 				for _, v := range other {
 					text = binary.NativeEndian.AppendUint32(text, math.Float32bits(v))
 				}
-				if right := n.isRight(text, int64(i)); precision != "int8" && right != (k == i) {
+				if right := n.isRight(text, int64(i)); right != (k == i) {
 					t.Errorf("%s: the answer to image %d is %v for image %d, %g away of at most %g", precision, k, right, i, distance(own, other), n.limit[i])
 				}
 			}
@@ -76,7 +76,7 @@ func TestAnswersDiffer(t *testing.T) {
 	}
 }
 
-// An image that the service confuses with another is seen, and so is what is not a number.
+// The check finds an image that the service confuses with another, and a value that is not a number.
 func TestWrongLogits(t *testing.T) {
 	s := openOn(t, workloadtest.Host(t, host.Options{}), "small", "max_batch=4", "depth=1")
 	n := s.net.(*residual)
@@ -122,10 +122,10 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// The floor is that of the network, in its precision.
+// The roofline bound is the network's, in its precision.
 func TestFloors(t *testing.T) {
 	d := workloadtest.Host(t, host.Options{})
-	for precision, flops := range map[string]int64{"fp32": 2 * 4 * 809280, "bf16": 2 * 4 * 809280, "int8": 0} {
+	for precision, flops := range map[string]int64{"fp32": 2 * 4 * 809280, "bf16": 2 * 4 * 809280} {
 		s := openOn(t, d, "small", "max_batch=4", "precision="+precision, "preprocess=device")
 		got := gpuprof.Cost{}
 		for _, st := range s.Stages() {
@@ -151,19 +151,18 @@ func TestFloors(t *testing.T) {
 // before anything is allocated.
 func TestResidualRefusals(t *testing.T) {
 	for set, words := range map[string]string{
-		"tau=0.02":                      "tau=0.02 with network=residual",
-		"network=synthetic,impl=direct": "impl=direct with network=synthetic",
-		"network=synthetic,width=9":     "width=9 with network=synthetic",
-		"library=on":                    "library=on with impl=implicit",
-		"impl=cudnn":                    "cuDNN needs an NVIDIA GPU",
-		"impl=im2col,library=on":        "cuBLAS was not found",
-		"blocks=2-x":                    "no list of up to 6",
-		"blocks=1-1-1-1-1-1-1":          "no list of up to 6",
-		"image=0":                       "outside 1 to 1024",
-		"precision=int8,width=1024,blocks=1-1-1-1-1": "int32 holds",
+		"tau=0.02":                            "tau=0.02 with network=residual",
+		"network=synthetic,impl=direct":       "impl=direct with network=synthetic",
+		"network=synthetic,width=9":           "width=9 with network=synthetic",
+		"library=on":                          "library=on with impl=implicit",
+		"impl=cudnn":                          "cuDNN needs an NVIDIA GPU",
+		"impl=im2col,library=on":              "cuBLAS was not found",
+		"blocks=2-x":                          "no list of up to 6",
+		"blocks=1-1-1-1-1-1-1":                "no list of up to 6",
+		"image=0":                             "outside 1 to 1024",
 		"threads=2":                           "no CPU threads to limit",
 		"network=synthetic,threads=1":         "threads=1 with network=synthetic",
-		"precision=int4":                      "fp32",
+		"precision=int8":                      "fp32",
 		"image=1024,width=512,max_batch=1024": "more than 32 bits count",
 		"autotune=on,impl=direct":             "autotune=on with impl=direct",
 		"autotune=on,warm=off":                "autotune=on with warm=off",
@@ -206,11 +205,9 @@ func TestResidualRefusals(t *testing.T) {
 		{"cudnn", "graph=on with streams=new and impl=auto: cuDNN", graphed(gpuprof.Settings{"autotune": "on"})},
 		{"cublas", "cuDNN was not found or does not start", gpuprof.Settings{"impl": "cudnn"}},
 		{"cudnn", "library=off with impl=cudnn", gpuprof.Settings{"impl": "cudnn", "library": "off"}},
-		{"cudnn", "impl=cudnn with precision=int8", gpuprof.Settings{"impl": "cudnn", "precision": "int8"}},
 		{"cudnn", "autotune=on with impl=cudnn", gpuprof.Settings{"impl": "cudnn", "autotune": "on"}},
 		{"", "", graphed(gpuprof.Settings{})},
 		{"cudnn", "", graphed(gpuprof.Settings{"library": "off"})},
-		{"cudnn", "", gpuprof.Settings{"precision": "int8"}},
 		{"cudnn", "", gpuprof.Settings{"impl": "cudnn"}},
 	} {
 		info := device.Info{Kind: "cuda", Facts: map[string]string{}}

@@ -118,11 +118,7 @@ func (s *session) Serve(ctx context.Context, l workloads.Load) (*loadtest.Reques
 	if err := s.drainSlots(); err != nil {
 		return nil, fmt.Errorf("waiting for the device before the load: %w", err)
 	}
-	again, err := s.replayBatches()
-	if err != nil {
-		return nil, err
-	}
-	if s.wrong += again; s.wrong > 0 {
+	if s.wrong > 0 {
 		return nil, s.wrongAnswers(s.wrong)
 	}
 	if clientsOf(s.set) > 0 { // the other half is for requests on a schedule
@@ -138,12 +134,6 @@ func (s *session) Serve(ctx context.Context, l workloads.Load) (*loadtest.Reques
 	out, err := s.serveLoad(ctx, l, p)
 	if err == nil && p.clients > 0 {
 		out.OnSchedule, err = s.onSchedule(ctx, l, out)
-	}
-	if err == nil {
-		again, err = s.replayBatches()
-		if again > 0 {
-			err = s.wrongAnswers(again)
-		}
 	}
 	return out, err
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
-	"github.com/gpuprof/gpuprof/workloads/serving/resnet"
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
@@ -43,7 +42,6 @@ type session struct {
 	slowest  time.Duration   // of a caller from outside; 0 is the usual
 	wrong    int             // answers of steps that belonged to another request
 	trace    []time.Duration // the schedule of a file, nil for none
-	witness  *witness        // nil where each answer tells by itself whose it is
 }
 
 // slot is one batch in flight.
@@ -113,9 +111,6 @@ func (s *session) allocate(ctx context.Context, c workloads.Config) error {
 	}
 	if err != nil {
 		return err
-	}
-	if s.set["precision"] == resnet.INT8 {
-		s.witness = newWitness(s.maxBatch, s.net.answerBytes())
 	}
 	if s.pace.Items > 0 {
 		s.pace.Item = s.mem.Bytes("a number read alone", wordBytes, device.Pageable)

@@ -20,7 +20,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
-// soakFor is how long TestSoakOutside asks, see scripts/check/soak_serving.sh.
+// soakFor is the duration of TestSoakOutside, see scripts/check/soak_serving.sh.
 var soakFor = flag.Duration("soak", 0, "soak the service behind HTTP for so long; 0 is a thousand requests")
 
 // failing is a network some of whose batches fail.
@@ -99,7 +99,7 @@ func TestSoakOutside(t *testing.T) {
 	}
 }
 
-// faults are what a soak has to find.
+// faults counts the faults that a soak has to find.
 type faults struct {
 	leak func()                                                         // after each batch
 	on   func(http.RoundTripper, *http.Request) (*http.Response, error) // a request on its way

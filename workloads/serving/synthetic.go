@@ -27,17 +27,18 @@ const images = 64
 // syntheticKernel is a network that takes a given time: after so long a wait it answers
 // every request x of the batch with 1 - 2 x. A GPU spins, the host sleeps and leaves its
 // cores to the sender. Parameters: out, in, requests, microseconds, nanoseconds beyond.
-var syntheticKernel = device.Kernel{
-	Name: "synthetic", Sig: "bbiii", Serial: true,
-	Host: func(a *device.Args, _, _ int) {
-		traffic.Sleep(time.Duration(a.Int(3))*time.Microsecond + time.Duration(a.Int(4)))
-		out, in := a.Floats(0), a.Floats(1)
-		for i := range a.Int(2) {
+var syntheticKernel = device.Typed[servingSyntheticArgs](device.Kernel{
+	Name: "synthetic", Serial: true,
+	Host: func(args *device.Args, _, _ int) {
+		a := device.View[servingSyntheticView](args)
+		traffic.Sleep(time.Duration(a.us.Int())*time.Microsecond + time.Duration(a.ns.Int()))
+		out, in := a.out.Floats(), a.in.Floats()
+		for i := range a.batch.Int() {
 			out[i] = 1 - 2*in[i]
 		}
 	},
 	PTX: syntheticPTX, Entry: "serving_synthetic", Threads: 32, PerBlock: 32,
-}
+})
 
 // synthetic holds the request data of a service without a network and computes their answers.
 type synthetic struct {
@@ -78,8 +79,9 @@ func newSynthetic(d device.Device, c workloads.Config) (network, error) {
 		if s.mem.Err != nil {
 			return nil, errors.Join(s.mem.Err, s.mem.Free())
 		}
-		l.args.SetBuf(0, l.out)
-		l.args.SetBuf(1, l.in)
+		a := device.View[servingSyntheticView](&l.args)
+		a.out.Set(l.out, 0)
+		a.in.Set(l.in, 0)
 	}
 	return s, nil
 }
@@ -114,9 +116,10 @@ func (s *synthetic) writeRequest(dst []byte, id int64) {
 
 func (s *synthetic) run(on device.Stream, slot, b, stage int, p workloads.Probe) error {
 	d, a := s.batchTime(b), &s.slots[slot].args
-	a.SetInt(2, b)
-	a.SetInt(3, int(d/time.Microsecond))
-	a.SetInt(4, int(d%time.Microsecond))
+	v := device.View[servingSyntheticView](a)
+	v.batch.Set(b)
+	v.us.Set(int(d / time.Microsecond))
+	v.ns.Set(int(d % time.Microsecond))
 	sp := p.Begin(stage, on)
 	err := on.Launch(s.fn, 1, a)
 	p.End(sp)

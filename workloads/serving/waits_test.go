@@ -14,7 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
-// Every knob of waits and reads asks the device for as much as it says, on both devices.
+// Every knob of waits and reads asks the device for the number of waits that it states, on both devices.
 func TestWaits(t *testing.T) {
 	devices := map[string]device.Device{"host": workloadtest.Host(t, host.Options{}), "cuda": workloadtest.Simulated(t, false)}
 	for name, d := range devices {

@@ -37,7 +37,7 @@ func TestHarmonicsGradKnownValues(t *testing.T) {
 	}
 }
 
-// The gradient is that of Harmonics, in every normalisation and at the poles.
+// The gradient is the derivative of Harmonics, in every normalisation and at the poles.
 func TestHarmonicsGradIsTheDerivative(t *testing.T) {
 	check := func(t interface{ Errorf(string, ...any) }, n Normalization, v [3]float64) {
 		const lmax = MaxL

@@ -170,7 +170,7 @@ func googleCounters(once *parsed, name string, d jsonValue) error {
 		v := math.NaN()
 		if text := string(d.member[k]); text != "null" {
 			f, err := strconv.ParseFloat(strings.Trim(text, `"`), 64)
-			if word := text[0] == '"' && !math.IsNaN(f) && !math.IsInf(f, 0); word || err != nil && !errors.Is(err, strconv.ErrRange) {
+			if word := text[0] == '"' && gpuprof.IsFinite(f); word || err != nil && !errors.Is(err, strconv.ErrRange) {
 				continue // as a label is
 			}
 			v = f

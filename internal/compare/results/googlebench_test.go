@@ -18,7 +18,7 @@ import (
 // four units, manual, real and process time, threads, three repetitions with a
 // statistic of their own, and a benchmark that skips itself with an error.
 func TestGoogleBenchmarkOfEveryKind(t *testing.T) {
-	// The two counters are errors of their own (below); the rest is as it was written.
+	// The two counters are errors of their own (below); the other lines are unchanged.
 	text, err := os.ReadFile(filepath.Join("testdata", "google-1.7.1.json"))
 	if err != nil {
 		t.Fatal(err)

@@ -89,7 +89,7 @@ func readNVBench(d jsonValue, file string, read reader) (*parsed, error) {
 		return nil, err
 	}
 	if v := f.Meta.Version.JSON; v.Major > nvbenchMajor {
-		return nil, gpuprof.Errorf(nil, "file version %s is newer than the %d.x this gpuprof knows", v.Text, nvbenchMajor).WithFix("update gpuprof")
+		return nil, gpuprof.Errorf(nil, "file version %s is newer than %d.x, the newest that this gpuprof reads", v.Text, nvbenchMajor).WithFix("update gpuprof")
 	}
 	p := newParsed("nvbench")
 	p.tool = strings.TrimSpace("NVBench " + f.Meta.Version.NVBench.Text)

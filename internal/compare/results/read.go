@@ -2,7 +2,6 @@ package results
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
@@ -115,7 +114,7 @@ func checkFinite(r *compare.Result) error {
 		for k, run := range m.Runs {
 			for i, v := range run {
 				switch {
-				case math.IsNaN(v) || math.IsInf(v, 0):
+				case !gpuprof.IsFinite(v):
 					return fmt.Errorf("%s is null, NaN or infinite (sample %d of run %d), and has to be a number", m.Name, i+1, k+1)
 				case v < 0 && m.Unit == "s":
 					return fmt.Errorf("%s is %g s (sample %d of run %d), and a time is not below 0", m.Name, v, i+1, k+1)

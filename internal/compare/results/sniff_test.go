@@ -416,8 +416,7 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
-// TestGoogleAggregatesOnly: where repetitions were not written their median
-// stands for them, and never beside them.
+// TestGoogleAggregatesOnly: the median stands for repetitions only if those were not written.
 func TestGoogleAggregatesOnly(t *testing.T) {
 	row := func(kind, real string) string {
 		return `{"name":"a_` + kind + `","run_name":"a","run_type":"aggregate","aggregate_name":"` + kind + `","real_time":` + real + `,"cpu_time":` + real + `,"time_unit":"ms","items":5}`

@@ -198,7 +198,6 @@ var kernels = map[string][]int{
 	"sim_wait": {8, 8}, "sim_spin_inside": {8, 8}, "sim_spin_ns": {8, 4}, "sim_grid": {8, 8, 8},
 	"sim_atomics": {8, 8, 8, 8, 8}, "sim_turns": {8, 8}, "sim_widths": {8, 8, 8, 4, 4, 4, 2},
 	"sim_math": {8, 8, 4, 4}, "sim_math64": {8, 8, 4, 4}, "sim_convert": {8, 8, 8, 4, 4},
-	"sim_mma":  {8, 8, 8, 8},
 	"sim_trap": {4}, "sim_poke": {8, 8}, "sim_hang": {8}, "sim_divide": {8, 4}, "sim_leave": {8},
 }
 

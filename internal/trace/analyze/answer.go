@@ -21,7 +21,8 @@ func (a *Analysis) Answer() gpuprof.Answer {
 }
 
 func (a *Analysis) verdict() gpuprof.Answer {
-	if text, action := a.fault(); text != "" {
+	decode := a.decodeFinding()
+	if text, action := a.fault(decode != nil); text != "" {
 		return gpuprof.Answer{Verdict: "fault of the recording", Tone: gpuprof.ToneBad, Sentence: text, Action: action}
 	}
 	f := a.mainFinding()
@@ -31,10 +32,16 @@ func (a *Analysis) verdict() gpuprof.Answer {
 		return gpuprof.Answer{Verdict: fmt.Sprintf("slow: rank %d", r.Rank), Tone: gpuprof.ToneBad, Sentence: a.stragglerText(r), Action: actionOf(f)}
 	case f != nil && f.Severity != gpuprof.Low && f.Severity != gpuprof.Note:
 		return gpuprof.Answer{Verdict: "slow: " + shortCause(f.Rule), Tone: gpuprof.ToneBad, Sentence: a.causeText(f), Action: actionOf(f)}
+	case decode != nil:
+		return gpuprof.Answer{Verdict: "bound by memory", Tone: gpuprof.ToneGood, Sentence: upperFirst(decode.Title) + ".", Action: actionOf(decode)}
 	case len(a.Devices) == 0 || a.Bound.By == "":
 		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: a.undecidedText()}
 	case float64(a.idleNS()) >= explainedShare*float64(a.Step.NS):
-		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: fmt.Sprintf("%s, and no finding explains as much as 3 %% of the %s.", a.idleText(), a.nameWhole())}
+		text := fmt.Sprintf("%s, and no finding explains as much as 3 %% of the %s.", a.idleText(), a.nameWhole())
+		if f != nil {
+			text += fmt.Sprintf(" The largest saving that was found is up to %s: %s.", gpuprof.FormatNS(f.StepNS), causeOf(f.Rule))
+		}
+		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: text}
 	}
 	text := fmt.Sprintf("%s busy %s of %s, and no finding claims %g %% of it.", a.gpuAre(), shareText(a.Step.BusyNS, a.Step.NS), a.eachStep(), 100*LeastShare)
 	if f != nil {
@@ -52,14 +59,28 @@ func (a *Analysis) mainFinding() *gpuprof.Finding {
 	return &a.Findings[i]
 }
 
-// fault names what withholds findings, where no finding claims time: records that are lost or wrong. It is "" without.
-func (a *Analysis) fault() (text string, action *gpuprof.Action) {
+// mostDecodeIdle is the largest share of idle time in a step whose bytes bound it.
+const mostDecodeIdle = 0.2
+
+// decodeFinding returns the finding that the bytes of the weights bound decode; nil without it, and where the device
+// idles.
+func (a *Analysis) decodeFinding() *gpuprof.Finding {
+	i := slices.IndexFunc(a.Findings, func(f gpuprof.Finding) bool { return f.Rule == gpuprof.RuleDecodeBytes })
+	if i < 0 || float64(a.idleNS()) > mostDecodeIdle*float64(a.Step.NS) {
+		return nil
+	}
+	return &a.Findings[i]
+}
+
+// fault names what withholds findings, where no finding claims time: records that are lost or wrong. It is "" without,
+// and for findings withheld beside a bound that is known.
+func (a *Analysis) fault(bounded bool) (text string, action *gpuprof.Action) {
 	for _, w := range a.Warnings {
 		if w.Code == lostKernels {
 			return upperFirst(w.Text) + ".", &gpuprof.Action{Text: upperFirst(w.Fix) + "."}
 		}
 	}
-	if a.mainFinding() != nil {
+	if bounded || a.mainFinding() != nil {
 		return "", nil
 	}
 	for i := range a.Findings {
@@ -238,7 +259,8 @@ func shortCauses() map[string]string {
 		gpuprof.RuleOutsideOperators: "code outside operators", gpuprof.RuleCheckpointWrite: "checkpoints", gpuprof.RuleLogging: "logging",
 		gpuprof.RuleStarvedMachine: "CPUs in use elsewhere", gpuprof.RuleRecomputation: "recomputation", gpuprof.RuleFloat64: "float64 parameters",
 		gpuprof.RuleTooManyThreads: "too many threads", gpuprof.RuleAnomalyMode: "anomaly detection", gpuprof.RuleOptimizerLoop: "optimizer loop",
-		gpuprof.RulePrefillInDecode: "prefill in decode", gpuprof.RuleEagerDecode: "eager decode", gpuprof.RuleSchedulerGap: "gaps of the scheduler",
+		gpuprof.RuleDecodeBytes: "weights read", gpuprof.RuleDecodeAllReduce: "all-reduces", gpuprof.RulePipelineBubble: "pipeline bubble",
+		gpuprof.RuleExpertImbalance: "uneven experts", gpuprof.RulePrefillInDecode: "prefill in decode", gpuprof.RuleEagerDecode: "eager decode", gpuprof.RuleSchedulerGap: "gaps of the scheduler",
 		gpuprof.RuleUnifiedMemory: "page moves", gpuprof.RuleRecompilation: "recompilation", gpuprof.RuleHostOperator: "one host operator",
 	}
 }

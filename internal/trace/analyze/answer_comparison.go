@@ -28,7 +28,7 @@ func (c *Comparison) Answer() gpuprof.Answer {
 		return a
 	case abs(change) <= half:
 		a.Verdict = "no change shown"
-		a.Sentence = c.changeSentence("; that is within the noise of the steps")
+		a.Sentence = c.changeSentence("; that is within the noise of the steps") + c.claimSentence()
 		a.Action = &gpuprof.Action{Text: "Record more steps, or let gpuprof gate measure both sides in one job."}
 		return a
 	case change < 0:
@@ -37,7 +37,24 @@ func (c *Comparison) Answer() gpuprof.Answer {
 		a.Verdict, a.Tone = "slower", gpuprof.ToneBad
 	}
 	a.Sentence = c.changeSentence(c.largestChange())
+	if change > 0 {
+		a.Sentence += c.claimSentence()
+	}
 	return a
+}
+
+// claimSentence names the largest claim that came true although the mean step shows nothing of it; "" without.
+func (c *Comparison) claimSentence() string {
+	var best *FindingChange
+	for i := range c.Findings {
+		if f := &c.Findings[i]; f.CameTrue == "yes" && (best == nil || f.DeliveredNS > best.DeliveredNS) {
+			best = f
+		}
+	}
+	if best == nil {
+		return ""
+	}
+	return fmt.Sprintf(" %s of the %s that %s claimed.", upperFirst(best.deliveredText(c)), gpuprof.FormatNS(best.OldNS), best.Rule)
 }
 
 // ratios are the step's ratio and its interval, zeros where there is none.

@@ -113,7 +113,7 @@ func (x *Index) programKind() Kind {
 		return CommunicationOnly
 	case kernels == 0 && x.phaseNS()*2 > x.Span.Len():
 		return StartUpOnly
-	case x.Recording.Serving != "":
+	case x.ServesRequests():
 		return Serving
 	case x.Trains():
 		return Training

@@ -87,8 +87,11 @@ var engineMarks = []struct {
 	{"NequIP", []string{"nequip"}, regexp.MustCompile(`\bnequip\b`)},
 	{"e3nn", []string{"e3nn"}, regexp.MustCompile(`\be3nn\b`)},
 	{"PyG", []string{"torch_geometric", "torch_scatter"}, regexp.MustCompile(`\btorch_geometric\b|\btorch_scatter\b`)},
-	{"Hugging Face", []string{"transformers/generation", "generationmixin"}, regexp.MustCompile(`transformers/generation|\bGenerationMixin\b`)},
+	{huggingFace, []string{"transformers/generation", "generationmixin"}, regexp.MustCompile(`transformers/generation|\bGenerationMixin\b`)},
 }
+
+// huggingFace is the engine of programs that call transformers' generate.
+const huggingFace = "Hugging Face"
 
 // findProgram finds the framework of the program from the recording's format and names.
 func (x *Index) findProgram() {

@@ -220,7 +220,7 @@ var compileRange = regexp.MustCompile(`torch/_inductor/(compile_fx|async_compile
 	`triton/(compiler/compiler|runtime/autotuner)\.py|CachingAutotuner\.benchmark|^compile_fx|^dynamo_timed|^(nvrtcCompileProgram|nvrtc: )|^XlaCompile|^backend_compile|BackendCompile$`)
 
 // compileSpans returns the time in which the program compiles: frames and ranges named for it, and the pause before
-// the first run of a Triton kernel.
+// the first launch of a Triton kernel.
 func (x *Index) compileSpans() model.Spans {
 	names := make([]bool, len(x.T.Names))
 	any, triton := false, make([]bool, len(x.T.Names))
@@ -239,7 +239,12 @@ func (x *Index) compileSpans() model.Spans {
 	seen := map[model.NameID]bool{}
 	for i := range x.T.GPU {
 		if g := &x.T.GPU[i]; triton[g.Name] && !seen[g.Name] {
-			seen[g.Name], last = true, g.Start
+			seen[g.Name] = true
+			at := g.Start
+			if g.Launch >= 0 { // a kernel that waits for the device after its launch was compiled before it
+				at = x.T.Host[g.Launch].Start
+			}
+			last = max(last, at)
 		}
 	}
 	if last < 0 {

@@ -116,6 +116,7 @@ func (x *Index) classifyServing(e engineStep) {
 		phase[k] = cAttention
 		if m := e.name.FindStringSubmatch(x.Steps[k].Name); m != nil {
 			s := &x.Steps[k]
+			s.Tokens, s.Context = parseTokens(s.Name)
 			switch s.Prefill, s.Decode = e.serves(m); {
 			case s.OnlyPrefill():
 				phase[k] = cAttentionPrefill

@@ -192,7 +192,7 @@ func (a *Analysis) explanationText(e *Explanation, part Part, largest bool, rule
 	writeWaits(&b, e.Waits, a.Step.Count > 0)
 	switch last := len(rules) - 1; {
 	case last < 0:
-		b.WriteString(" No finding speaks of it.")
+		b.WriteString(" No finding claims any of it.")
 	case last == 0:
 		fmt.Fprintf(&b, " Of it %s claims up to %s.", rules[0], gpuprof.FormatNS(e.ClaimedNS))
 	default:

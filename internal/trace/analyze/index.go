@@ -107,6 +107,7 @@ func NewIndex(ctx context.Context, t *model.Trace) (*Index, error) {
 		return nil, fmt.Errorf("indexing %s: %w", t.Path, err)
 	}
 	x.findSteps()
+	x.classifyGeneration()
 	x.findTrailing()
 	x.accountDevices()
 	x.fillRecording()

@@ -23,6 +23,9 @@ type StepSpan struct {
 	// Prefill and Decode count the requests of a serving step in each phase, by its name; -1 unknown. Both are 0 for
 	// other programs.
 	Prefill, Decode int
+	// Tokens counts the tokens that a step of decode computes, and Context those whose keys and values it reads, by its
+	// name or its operands; 0 unknown.
+	Tokens, Context int64
 	Dropped         bool // counts nowhere: the first of several, and an empty one
 	// Empty marks a range that the profiler leaves after the last step, in which the program does almost none of the
 	// work of a step.
@@ -48,7 +51,7 @@ const (
 )
 
 // findSteps finds the steps: the profiler's own, else the range that repeats and covers most, else from one optimizer
-// step to the next, else repeats in the order of launches, else none.
+// step to the next, else from one choice of a token to the next, else repeats in the order of launches, else none.
 func (x *Index) findSteps() {
 	launches := x.launchesByLane()
 	x.Main = busiestLane(x.lanes, launches)
@@ -62,6 +65,7 @@ func (x *Index) findSteps() {
 	case x.findEngineSteps(launches):
 	case x.annotatedSteps(launches):
 	case x.optimizerSteps(launches) && x.acceptSteps():
+	case x.samplingSteps(launches) && x.acceptSteps():
 	case isGenericFormat(x.T.Format) && x.launchSteps() && x.acceptSteps():
 	default:
 		x.StepSource = model.WholeTrace

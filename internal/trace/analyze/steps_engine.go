@@ -28,25 +28,29 @@ func parseCount(s string) int {
 
 func parseBothCounts(m []string) (prefill, decode int) { return parseCount(m[1]), parseCount(m[2]) }
 
+// countBatch returns the requests of a step by the batch size in its name, 1 where the name has none.
+func countBatch(bs string) int { return max(1, parseCount(bs)) }
+
 // engineSteps are tried in order: SGLang's own names come before the ones that it shares.
 var engineSteps = []engineStep{
-	{"SGLang", regexp.MustCompile(`^step\[(DECODE|EXTEND|MIXED|TARGET_VERIFY|DRAFT_EXTEND)\b`), func(m []string) (int, int) {
-		switch m[1] {
+	{"SGLang", regexp.MustCompile(`^step\[(DECODE|EXTEND|MIXED|TARGET_VERIFY|DRAFT_EXTEND)\b(?: bs=(\d+))?`), func(m []string) (int, int) {
+		switch n := countBatch(m[2]); m[1] {
 		case "EXTEND", "DRAFT_EXTEND":
-			return 1, 0
+			return n, 0
 		case "MIXED":
 			return 1, 1
+		default:
+			return 0, n
 		}
-		return 0, 1
 	}},
 	{"vLLM", regexp.MustCompile(`^execute_new_(\d+)_cached_(\d+)`), parseBothCounts},
 	{"vLLM", regexp.MustCompile(`^execute_(?:\d+_)?context_(\d+)\(.*?\)_generation_(\d+)`), parseBothCounts},
 	{"TensorRT-LLM", regexp.MustCompile(`^\[Executor\] _forward_step(?: \d+)?: (\d+) ctx reqs,.*?(\d+) gen reqs`), parseBothCounts},
-	{"ATOM", regexp.MustCompile(`^(prefill|decode)\[bs=`), func(m []string) (int, int) {
-		if m[1] == "prefill" {
-			return 1, 0
+	{"ATOM", regexp.MustCompile(`^(prefill|decode)\[bs=(\d+)`), func(m []string) (int, int) {
+		if n := countBatch(m[2]); m[1] == "decode" {
+			return 0, n
 		}
-		return 0, 1
+		return countBatch(m[2]), 0
 	}},
 	{"xDiT", regexp.MustCompile(`^execute_diffusion_\d+_`), nil},
 	{"TensorRT", regexp.MustCompile(`^(?:TensorRT: )?ExecutionContext::(?:execute|enqueue)`), nil},
@@ -188,11 +192,5 @@ func (x *Index) servingOf(e engineStep) string {
 			prefill, decode = prefill || p > 0, decode || d > 0
 		}
 	}
-	switch {
-	case prefill && decode:
-		return "mixed"
-	case prefill:
-		return "prefill"
-	}
-	return "decode"
+	return servingPhase(prefill, decode)
 }

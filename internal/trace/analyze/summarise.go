@@ -79,7 +79,7 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 	a.Operators = append(a.Operators, operators.sortedRanges(steps)...)
 	a.Modules = modules.sortedRanges(steps)
 	a.Ranks = rankTimes(indexes, job)
-	if job != nil && o.Job != nil {
+	if o.Job != nil && len(a.Ranks) > 1 {
 		for _, f := range o.Job(a, indexes, job) {
 			found = append(found, indexes[f.Input].finishFindings(f.Input, []Found{f})...)
 		}

@@ -80,6 +80,22 @@ func findPeak(d *model.Device) (peak, bool) {
 	return peak{}, false
 }
 
+// Rates are the peak rates of a device by its data sheet.
+type Rates struct {
+	Name      string  // of the data sheet's row
+	BytesPerS float64 // of its memory
+	flopsOf   peak
+}
+
+// RatesOf returns the peak rates of a device; ok is false where no data sheet is known, and for a part of a card.
+func RatesOf(d *model.Device) (r Rates, ok bool) {
+	p, ok := findPeak(d)
+	return Rates{p.name, p.gbPerS * 1e9, p}, ok
+}
+
+// FLOPsPerS returns the dense peak rate of the products of a precision ("16-bit", "fp8"), 0 unknown.
+func (r *Rates) FLOPsPerS(precision string) float64 { return r.flopsOf.flopRate(precision) }
+
 // hasAll matches whole words: an A10 is no A100, and an L4 no L40S.
 func hasAll(name string, parts []string) bool {
 	for _, part := range parts {

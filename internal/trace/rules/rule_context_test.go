@@ -124,7 +124,11 @@ func TestAdviceByCollective(t *testing.T) {
 					s.in("autograd::engine::evaluate_function: MmBackward0", func() { s.op("aten::mm", bf16gemm, 100*us) })
 				}
 			}).trace())
-			f := mustFind(t, a, "exposed-comm")
+			rule := "exposed-comm"
+			if c.collective == "send and receive" {
+				rule = "pipeline-bubble"
+			}
+			f := mustFind(t, a, rule)
 			if f.Evidence["collective"] != c.collective || !strings.Contains(f.PyTorch, c.knob) {
 				t.Errorf("%v: %s", f.Evidence["collective"], f.PyTorch)
 			}

@@ -366,10 +366,10 @@ func TestEmptyTrace(t *testing.T) {
 }
 
 func TestRuleIDs(t *testing.T) {
-	want := strings.Fields("straggler not-steady allocator-churn dataloader-stall hidden-sync blocking-copy explicit-sync item data-dependent-shape pageable-h2d unified-memory exposed-copy ddp-buffers eager-decode launch-bound " +
-		"no-tf32 no-amp tensor-cores off-peak-gemm deterministic deterministic-fill unfused-attention attention-off-peak memory-bound-chain elementwise-chain small-collective exposed-comm host-bound " +
+	want := strings.Fields("straggler expert-imbalance not-steady decode-bytes allocator-churn dataloader-stall hidden-sync blocking-copy explicit-sync item data-dependent-shape pageable-h2d unified-memory exposed-copy ddp-buffers eager-decode launch-bound " +
+		"no-tf32 no-amp tensor-cores off-peak-gemm deterministic deterministic-fill unfused-attention attention-off-peak memory-bound-chain elementwise-chain small-collective pipeline-bubble exposed-comm host-bound " +
 		"checkpoint-write logging outside-operators recomputation starved-machine float64-parameters too-many-threads anomaly-mode optimizer-loop " +
-		"stream-wait small-grid prefill-in-decode scheduler-gap recompilation host-operator trace-quality")
+		"stream-wait small-grid prefill-in-decode decode-allreduce scheduler-gap recompilation host-operator trace-quality")
 	if got := rules.RuleIDs(); !slices.Equal(got, want) {
 		t.Errorf("rules are %v", got)
 	}
@@ -423,5 +423,28 @@ func TestSmallGrids(t *testing.T) {
 				t.Errorf("claims %d ns of each step: %s", f.StepNS, f.Title)
 			}
 		})
+	}
+}
+
+// An allocation from a pool is a finding if the pool asks the driver for memory: such a call takes long.
+func TestPoolThatAsksTheDriver(t *testing.T) {
+	for _, c := range []struct {
+		took  int64
+		finds bool
+	}{{3 * us, false}, {90 * us, true}} {
+		s := newScene()
+		a, _ := analyse(t, s.repeat(3, func() {
+			s.products(2, 40*us)
+			s.wait("cudaStreamSynchronize")
+			s.call("cudaMallocAsync", c.took)
+			s.products(1, 40*us)
+		}).end().trace())
+		f := find(a, "allocator-churn")
+		if (f != nil) != c.finds {
+			t.Errorf("calls of %d ns: the findings are %+v", c.took, a.Findings)
+		}
+		if f != nil && (f.StepNS > c.took+10*us || !strings.HasPrefix(f.Title, "the memory pool asks the driver for memory in ")) {
+			t.Errorf("claims %d ns: %s", f.StepNS, f.Title)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -21,32 +22,10 @@ const (
 	leastPause = 0.03
 )
 
-// engineFlags are the changes of an engine's own settings, by rule.
-var engineFlags = map[string]adviceTable{
-	"vLLM": {
-		gpuprof.RulePrefillInDecode: "vllm serve --max-num-batched-tokens N with a smaller N: chunked prefill then gives each step fewer tokens of prefill; first tokens come later",
-		gpuprof.RuleEagerDecode:     "vllm serve without --enforce-eager, and cudagraph_capture_sizes (--compilation-config) that reach the number of running requests",
-		gpuprof.RuleSchedulerGap:    "vllm serve --async-scheduling, where it is off",
-	},
-	"SGLang": {
-		gpuprof.RulePrefillInDecode: "python -m sglang.launch_server --chunked-prefill-size N with a smaller N; first tokens come later",
-		gpuprof.RuleEagerDecode:     "python -m sglang.launch_server without --disable-cuda-graph, and --cuda-graph-max-bs no less than the number of running requests",
-		gpuprof.RuleSchedulerGap:    "python -m sglang.launch_server without --disable-overlap-schedule",
-	},
-	"TensorRT-LLM": {
-		gpuprof.RulePrefillInDecode: "enable_chunked_prefill: true with a smaller max_num_tokens; first tokens come later",
-		gpuprof.RuleEagerDecode:     "cuda_graph_config with batch_sizes, or max_batch_size, that reach the number of running requests",
-		gpuprof.RuleSchedulerGap:    "disable_overlap_scheduler: false",
-	},
-}
-
 // newEngineFinding makes a finding about the serving engine; the change is a setting of that engine, if it is known.
 func (c *ruleContext) newEngineFinding(cl claim, what string) analyze.Found {
 	f := c.newFinding(cl, what)
-	f.PyTorch, f.AnyProgram = noChange, true
-	if line := engineFlags[c.x.Recording.Engine][c.rule.id]; line != "" {
-		f.PyTorch = line
-	}
+	f.PyTorch, f.AnyProgram = cmp.Or(c.adviseEngine(c.rule.id), noChange), true
 	return f
 }
 
@@ -140,12 +119,12 @@ func (c *ruleContext) findPrefillInDecode() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// findEagerDecode: decode steps without kernels in a graph. It claims the starved time of the device between the
+// findEagerDecode: decode steps with most of their kernels outside of graphs. It claims the starved time of the device between the
 // start of the first operation of such a step and the end of its last one, with the latency of the launches: a graph
 // launches all of it in one call.
 func (c *ruleContext) findEagerDecode() []analyze.Found {
 	inside := map[*ruleDevice][]model.Span{}
-	eager, all := 0, 0
+	eager, all, launched, replayed := 0, 0, 0, 0
 	var kernels []int64
 	for i, d := range c.devices {
 		for k, w := range c.sumServingWork(d) {
@@ -153,16 +132,17 @@ func (c *ruleContext) findEagerDecode() []analyze.Found {
 			if s.Dropped || !s.OnlyDecode() || w.kernels < leastEagerKernels {
 				continue
 			}
-			graph := w.inGraph > 0
+			graph := 2*w.inGraph > w.kernels
 			if !graph {
 				inside[d] = append(inside[d], model.Span{Start: w.began, End: w.ended})
 			}
 			if i > 0 {
 				continue // steps are counted once
 			}
+			launched, replayed = launched+w.kernels, replayed+w.inGraph
 			if all++; !graph {
 				eager++
-				kernels = append(kernels, int64(w.kernels))
+				kernels = append(kernels, int64(w.kernels-w.inGraph))
 			}
 		}
 	}
@@ -176,7 +156,7 @@ func (c *ruleContext) findEagerDecode() []analyze.Found {
 	f := c.newEngineFinding(cl, fmt.Sprintf("%d of %s launch their kernels one at a time (%s in the median), and the device waits for launches",
 		eager, analyze.Plural(all, "decode step", "decode steps"), analyze.Plural(int(analyze.Median(kernels)), "kernel", "kernels")))
 	f.Evidence["eager_decode_steps"], f.Evidence["decode_steps"] = eager, all
-	f.Evidence["graph_percent"] = percent(int64(all-eager), int64(all))
+	f.Evidence["graph_percent"] = percent(int64(replayed), int64(launched))
 	f.Evidence["kernels_per_step"] = analyze.Median(kernels)
 	return []analyze.Found{f}
 }

@@ -25,8 +25,8 @@ func (c *ruleContext) subtractWaits(exposed map[int]model.Spans) (known bool) {
 	return known
 }
 
-// Straggler finds the ranks that the others wait for, a finding for each.
-func Straggler(a *analyze.Analysis, indexes []*analyze.Index, job *analyze.JobWaits) (found []analyze.Found) {
+// findStragglers finds the ranks that the others wait for, a finding for each.
+func findStragglers(a *analyze.Analysis, indexes []*analyze.Index, job *analyze.JobWaits) (found []analyze.Found) {
 	for _, by := range job.Stragglers {
 		late := &job.Ranks[by]
 		device := indexes[late.Input].DeviceID(late.Device)

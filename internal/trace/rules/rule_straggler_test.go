@@ -45,7 +45,7 @@ func rankOf(n, ranks int, loads, computes, step, ahead int64) *model.Trace {
 
 func ofJob(t *testing.T, traces ...*model.Trace) *analyze.Analysis {
 	t.Helper()
-	a, err := summarise(t.Context(), traces, analyze.Options{Rules: rules.Rules, Waits: fleet.Waits, Job: rules.Straggler})
+	a, err := summarise(t.Context(), traces, analyze.Options{Rules: rules.Rules, Waits: fleet.Waits, Job: rules.Job})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func TestStragglersClaim(t *testing.T) {
 				}
 				traces = append(traces, in)
 			}
-			a, err := analyze.SummariseIndexes(t.Context(), indexed(t, traces), analyze.Options{Rules: rules.Rules, Waits: fleet.Waits, Job: rules.Straggler})
+			a, err := analyze.SummariseIndexes(t.Context(), indexed(t, traces), analyze.Options{Rules: rules.Rules, Waits: fleet.Waits, Job: rules.Job})
 			if err != nil {
 				t.Fatal(err)
 			}

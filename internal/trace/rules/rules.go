@@ -34,6 +34,7 @@ type rule struct {
 func ruleTable() []rule {
 	return []rule{
 		{id: gpuprof.RuleNotSteady, notes: true, whole: true, find: (*ruleContext).findNotSteady},
+		{id: gpuprof.RuleDecodeBytes, notes: true, find: (*ruleContext).findDecodeBytes},
 		{id: gpuprof.RuleAllocatorChurn, host: true, find: (*ruleContext).findAllocatorChurn},
 		{id: gpuprof.RuleDataloaderStall, host: true, find: (*ruleContext).findDataloaderStall},
 		{id: gpuprof.RuleHiddenSync, host: true, find: (*ruleContext).findHiddenSync},
@@ -58,6 +59,7 @@ func ruleTable() []rule {
 		{id: gpuprof.RuleMemoryBoundChain, find: (*ruleContext).findMemoryChain},
 		{id: gpuprof.RuleElementwiseChain, find: (*ruleContext).findElementwiseChain},
 		{id: gpuprof.RuleSmallCollective, alone: true, find: (*ruleContext).findSmallCollective},
+		{id: gpuprof.RulePipelineBubble, alone: true, find: (*ruleContext).findPipelineBubble},
 		{id: gpuprof.RuleExposedComm, alone: true, find: (*ruleContext).findExposedComm},
 		{id: gpuprof.RuleHostBound, host: true, notes: true, find: (*ruleContext).findHostBound},
 		{id: gpuprof.RuleCheckpointWrite, find: (*ruleContext).findCheckpointWrite},
@@ -72,6 +74,7 @@ func ruleTable() []rule {
 		{id: gpuprof.RuleStreamWait, alone: true, find: (*ruleContext).findStreamWait},
 		{id: gpuprof.RuleSmallGrid, notes: true, whole: true, find: (*ruleContext).findSmallGrid},
 		{id: gpuprof.RulePrefillInDecode, notes: true, find: (*ruleContext).findPrefillInDecode},
+		{id: gpuprof.RuleDecodeAllReduce, notes: true, find: (*ruleContext).findDecodeAllReduce},
 		{id: gpuprof.RuleSchedulerGap, host: true, notes: true, find: (*ruleContext).findSchedulerGap},
 		{id: gpuprof.RuleRecompilation, notes: true, whole: true, find: (*ruleContext).findRecompilation},
 		{id: gpuprof.RuleHostOperator, notes: true, find: (*ruleContext).findHostOperator},
@@ -79,9 +82,9 @@ func ruleTable() []rule {
 	}
 }
 
-// RuleIDs returns the ids of all rules in the order in which they claim time, the rule about a job's ranks first.
+// RuleIDs returns the ids of all rules in the order in which they claim time, the rules about a job's ranks first.
 func RuleIDs() []string {
-	ids := []string{gpuprof.RuleStraggler}
+	ids := []string{gpuprof.RuleStraggler, gpuprof.RuleExpertImbalance}
 	for _, r := range ruleTable() {
 		ids = append(ids, r.id)
 	}
@@ -121,7 +124,9 @@ func Rules(x *analyze.Index, l *analyze.Ledger) []analyze.Found {
 			continue
 		}
 		for _, f := range r.find(c) {
-			if !f.AnyProgram {
+			if line := c.adviseEngine(f.Rule); !f.AnyProgram && line != "" && x.ServesRequests() {
+				f.PyTorch = line
+			} else if !f.AnyProgram {
 				f.PyTorch = changeFor(x.Recording.Program, f.Rule, f.PyTorch)
 			}
 			if f.ClaimNS > 0 || c.isWorthReading(&f) {

@@ -15,7 +15,7 @@ type nameFacts struct {
 	what nameMark
 }
 
-type nameMark uint16
+type nameMark uint32
 
 const (
 	markLoader    nameMark = 1 << iota // fetches the next batch
@@ -24,6 +24,7 @@ const (
 	markShape                          // operator whose result's shape depends on data
 	markAlloc                          // API: takes device memory from the driver
 	markFree                           // API: releases device memory
+	markPool                           // API: takes device memory from a pool
 	markSortUser                       // operator that sorts its indices to sum in a fixed order
 	markEmbedding                      // sorts in any mode
 	markEmpty                          // operator that allocates without writing
@@ -41,6 +42,7 @@ var (
 	apiSuffix = regexp.MustCompile(`(_v\d+|_ptsz|_ptds|_spt)+$`)
 	syncCall  = regexp.MustCompile(`^(cuda|cu|hip)(Stream|Device|Event|Ctx|Thread)Synchronize$`)
 	allocCall = regexp.MustCompile(`^(cudaMalloc|hipMalloc|cuMemAlloc|cuMemCreate|hipExtMallocWithFlags)(Pitch|3D|Managed|Array)?$`)
+	poolCall  = regexp.MustCompile(`^(cudaMalloc|hipMalloc|cuMemAlloc)(FromPool)?Async$`)
 	freeCall  = regexp.MustCompile(`^(cudaFree|hipFree|cuMemFree|cuMemRelease)(Array)?$`)
 	// Kernel launches of both vendors and their variants (LaunchKernelExC,
 	// hipExtModuleLaunchKernel), copies and fills; graphs are markGraph as well.
@@ -100,6 +102,8 @@ func parseAPIMarks(s string) nameMark {
 		return markSync
 	case allocCall.MatchString(s):
 		return markAlloc
+	case poolCall.MatchString(s):
+		return markPool
 	case freeCall.MatchString(s):
 		return markFree
 	case strings.Contains(s, "GraphLaunch"):

@@ -74,7 +74,7 @@ func evidence(t testing.TB, f *gpuprof.Finding, want map[string]any) {
 
 // Every rule of one recording has a scene of its own, in the order of the rules; a straggler has the tests of its file.
 func TestScenesCoverRules(t *testing.T) {
-	got := []string{gpuprof.RuleStraggler}
+	got := []string{gpuprof.RuleStraggler, gpuprof.RuleExpertImbalance}
 	for _, s := range ruleScenes() {
 		got = append(got, s.rule)
 	}

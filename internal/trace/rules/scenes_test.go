@@ -36,6 +36,8 @@ func ruleScenes() []ruleScene {
 	return []ruleScene{
 		// claims nothing
 		{rule: "not-steady", claim: 0, fires: sceneStartUp(false), quiet: sceneStartUp(true)},
+		// claims nothing; 400 tokens are above the balance of every device
+		{rule: "decode-bytes", claim: 0, fires: sceneDecode(32, bf16gemm, false), quiet: sceneDecode(400, bf16gemm, false)},
 		// 3 of the release after the last kernel, 90 the allocation, 2 starts and an end of operators
 		{rule: "allocator-churn", claim: 2 * 96 * us, fires: sceneAllocator(true), quiet: sceneAllocator(false)},
 		// a fetch of 3,002 us, in the first 1,383 of which the device works
@@ -84,6 +86,8 @@ func ruleScenes() []ruleScene {
 		{rule: "elementwise-chain", claim: 2 * 80 * us, fires: sceneChain(false), quiet: sceneChain(true)},
 		// four of 50 us for 1 MB in a row, where another takes 40 us for 4 MB: 40 us too long each, but for the first
 		{rule: "small-collective", claim: 2 * 3 * 40 * us, fires: sceneLoopOfCollectives(false), quiet: sceneLoopOfCollectives(true)},
+		// the receives of the steps that count
+		{rule: "pipeline-bubble", claim: 3 * 400 * us, fires: scenePipeline(400 * us), quiet: scenePipeline(10 * us)},
 		// 600 us that begin 7 after the 500 of work
 		{rule: "exposed-comm", claim: 2 * 107 * us, fires: sceneComm(600 * us), quiet: sceneComm(250 * us)},
 		// from the 200 us of the kernels to the launch at 1009, and 8 to its kernel
@@ -109,6 +113,7 @@ func ruleScenes() []ruleScene {
 		{rule: "small-grid", claim: 2 * 233_334, fires: sceneGrid(24), quiet: sceneGrid(1080)},
 		// claim nothing
 		{rule: "prefill-in-decode", claim: 0, fires: sceneServing(7, true, true), quiet: sceneServing(5, true, false)},
+		{rule: "decode-allreduce", claim: 0, fires: sceneAllReduce(sumKernel, 40*us), quiet: sceneAllReduce(sumKernel, 5*us)},
 		{rule: "scheduler-gap", claim: 0, fires: sceneServingPause(500 * us), quiet: sceneServingPause(10 * us)},
 		{rule: "recompilation", claim: 0, fires: sceneRecompiles(3), quiet: sceneRecompiles(0)},
 		// claims nothing

@@ -115,6 +115,15 @@ func TestServingFindings(t *testing.T) {
 	if !strings.Contains(f.PyTorch, "--enforce-eager") {
 		t.Error(f.PyTorch)
 	}
+	s := newScene() // a graph of three kernels, and attention outside of it in every layer
+	for range 4 {
+		s.engineStep("execute_context_0(0)_generation_8(8)", func() {
+			s.launches(3, decodeKernel, 2*us, true)
+			s.launches(9, decodeKernel, 2*us, false)
+		})
+	}
+	a, _ = analyse(t, s.end().trace())
+	evidence(t, mustFind(t, a, gpuprof.RuleEagerDecode), map[string]any{"eager_decode_steps": 3, "kernels_per_step": int64(9), "graph_percent": 25.0})
 	a, _ = analyse(t, sceneServingPause(500*us)().trace())
 	f = mustFind(t, a, gpuprof.RuleSchedulerGap)
 	evidence(t, f, map[string]any{"pauses": 3})

@@ -103,3 +103,28 @@ func TestFetchOfOneStepIsNoStartUp(t *testing.T) {
 	}
 	mustFind(t, a, gpuprof.RuleDataloaderStall)
 }
+
+// A pause before a new Triton kernel is compilation only if the kernel is launched behind it: a kernel that was launched
+// before waits for work of the device that the recording does not have.
+func TestQueuedTritonKernelWasCompiledBefore(t *testing.T) {
+	for name, queued := range map[string]bool{"launched before the pause": true, "launched behind the pause": false} {
+		s := newScene()
+		s.products(20, 200*us)
+		if queued {
+			s.free[7] += 125 * ms
+		} else {
+			s.wait("cudaDeviceSynchronize")
+			s.work(125 * ms)
+		}
+		s.kernel("triton_poi_fused_add_0", 50*us)
+		s.products(20, 200*us)
+		_, x := analyse(t, s.trace()) // no call covers the pause
+		compiles := false
+		for _, p := range x.Recording.Phases {
+			compiles = compiles || p.Name == analyze.PhaseCompile
+		}
+		if compiles == queued {
+			t.Errorf("%s: compiles is %v", name, compiles)
+		}
+	}
+}

@@ -84,20 +84,20 @@ func RowOf(m *compare.MetricResult) Row {
 		Old: Figure(float64(m.Old), m.Unit, m.Exact), New: Figure(float64(m.New), m.Unit, m.Exact),
 		Ratio: view.None, Interval: view.None, P: view.None, MDE: view.None,
 	}
-	if v := float64(m.Ratio); view.Finite(v) {
+	if v := float64(m.Ratio); gpuprof.IsFinite(v) {
 		r.Ratio = gpuprof.FormatRatio(v)
 	}
-	if lo, hi := float64(m.CI95[0]), float64(m.CI95[1]); view.Finite(lo) && view.Finite(hi) {
+	if lo, hi := float64(m.CI95[0]), float64(m.CI95[1]); gpuprof.IsFinite(lo) && gpuprof.IsFinite(hi) {
 		r.Interval = formatBound(lo) + " to " + formatBound(hi)
 	}
 	p := float64(m.PAdjusted)
-	if !view.Finite(p) {
+	if !gpuprof.IsFinite(p) {
 		p = float64(m.P)
 	}
-	if view.Finite(p) {
+	if gpuprof.IsFinite(p) {
 		r.P = gpuprof.FormatP(p)
 	}
-	if v := float64(m.MDE); view.Finite(v) {
+	if v := float64(m.MDE); gpuprof.IsFinite(v) {
 		r.MDE = view.Percent(v)
 		if v > gpuprof.MostShare {
 			r.MDE = gpuprof.FormatPercent(v, gpuprof.Digits)
@@ -122,7 +122,7 @@ func formatBound(v float64) string {
 
 // Figure formats a value in its unit, view.None for a value that is not finite.
 func Figure(v float64, unit string, exact bool) string {
-	if !view.Finite(v) {
+	if !gpuprof.IsFinite(v) {
 		return view.None
 	}
 	return compare.FormatMetric(v, view.Cut(unit, 24), exact)
@@ -305,7 +305,7 @@ const AttributionNote = "Shares are of means over the middle half of the samples
 // CauseText describes the share of the step's change that one stage made.
 func CauseText(cause compare.Cause) string {
 	s := view.Cut(cause.Stage, 60) + ": " + signedPercent(cause.ShareOfChange) + " of the change"
-	if v := float64(cause.Change); view.Finite(v) && v != 0 {
+	if v := float64(cause.Change); gpuprof.IsFinite(v) && v != 0 {
 		sign := "+"
 		if v < 0 {
 			sign = "-"
@@ -319,7 +319,7 @@ func CauseText(cause compare.Cause) string {
 }
 
 func signedPercent(v float64) string {
-	if !view.Finite(v) {
+	if !gpuprof.IsFinite(v) {
 		return view.None
 	}
 	if math.Abs(v) > gpuprof.MostShare { // the stages' changes all but cancel in the step's

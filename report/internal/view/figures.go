@@ -33,7 +33,7 @@ func Timeline(r *gpuprof.Run, limit int) (lanes []Lane, from, to float64, left i
 	var spans []gpuprof.Span
 	from, to = math.Inf(1), math.Inf(-1)
 	for _, s := range r.ExampleStep {
-		if !Finite(s.StartS) || !Finite(s.DurS) || s.DurS < 0 {
+		if !gpuprof.IsFinite(s.StartS) || !gpuprof.IsFinite(s.DurS) || s.DurS < 0 {
 			continue
 		}
 		spans = append(spans, s)
@@ -138,12 +138,12 @@ type RoofPoint struct {
 // Roofline places the stages that count both flops and bytes.
 func Roofline(r *gpuprof.Run) Roof {
 	var out Roof
-	if c := r.Ceilings; Finite(c.CopyBytesPerS) && Finite(c.FlopsPerS) && c.CopyBytesPerS > 0 && c.FlopsPerS > 0 {
+	if c := r.Ceilings; gpuprof.IsFinite(c.CopyBytesPerS) && gpuprof.IsFinite(c.FlopsPerS) && c.CopyBytesPerS > 0 && c.FlopsPerS > 0 {
 		out.BytesPerS, out.FlopsPerS = c.CopyBytesPerS, c.FlopsPerS
 		// A run that rounds has the precision as the value of one of its knobs.
 		rounding := slices.Collect(maps.Values(r.Knobs))
 		for _, l := range []RoofLine{{"tf32", c.TF32FlopsPerS}, {"bf16", c.BF16FlopsPerS}, {"fp16", c.FP16FlopsPerS}} {
-			if slices.Contains(rounding, l.Name) && Finite(l.FlopsPerS) && l.FlopsPerS > 0 {
+			if slices.Contains(rounding, l.Name) && gpuprof.IsFinite(l.FlopsPerS) && l.FlopsPerS > 0 {
 				out.Also = append(out.Also, l)
 			}
 		}
@@ -152,7 +152,7 @@ func Roofline(r *gpuprof.Run) Roof {
 		return out
 	}
 	for _, s := range Stages(r) {
-		if s.Intensity > 0 && s.FlopsPerS > 0 && Finite(s.Intensity) && Finite(s.FlopsPerS) {
+		if s.Intensity > 0 && s.FlopsPerS > 0 && gpuprof.IsFinite(s.Intensity) && gpuprof.IsFinite(s.FlopsPerS) {
 			out.Points = append(out.Points, RoofPoint{Cut(s.Name, 24), s.Intensity, s.FlopsPerS})
 		}
 	}
@@ -266,7 +266,7 @@ func sweptKnob(runs []*gpuprof.Run, names []string) (string, bool) {
 			v := Setting(r, n)
 			values[v] = true
 			f, err := strconv.ParseFloat(v, 64)
-			numeric = numeric && err == nil && Finite(f)
+			numeric = numeric && err == nil && gpuprof.IsFinite(f)
 		}
 		if better := numeric && !bestNumeric || numeric == bestNumeric && len(values) > most; better {
 			best, bestNumeric, most = n, numeric, len(values)

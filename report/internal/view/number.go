@@ -11,7 +11,7 @@ import (
 
 // formatFigure is gpuprof.Format, or None for a value that is not finite.
 func formatFigure(v float64, unit string, digits int) string {
-	if !Finite(v) {
+	if !gpuprof.IsFinite(v) {
 		return None
 	}
 	return gpuprof.Format(v, unit, digits)
@@ -53,7 +53,7 @@ const mostPercent = 9999.99
 // there but would print as zero is "<0.1 %".
 func Percent(v float64) string {
 	switch {
-	case !Finite(v):
+	case !gpuprof.IsFinite(v):
 		return None
 	case v > 0 && v < 0.0005:
 		return "<0.1 %"
@@ -79,7 +79,7 @@ func HalfWidth(s *gpuprof.Series) string {
 	}
 	half := max(s.Median-s.CI95[0], s.CI95[1]-s.Median) / s.Median
 	switch {
-	case !Finite(half):
+	case !gpuprof.IsFinite(half):
 		return None
 	case half > gpuprof.MostShare: // a few samples that differ by factors
 		return gpuprof.FormatPercent(half, 2)
@@ -92,7 +92,7 @@ func Percent2(v float64) string {
 	switch {
 	case v != 0 && math.Abs(v) < 0.00005:
 		return "<0.01 %"
-	case !Finite(v) || v > mostPercent:
+	case !gpuprof.IsFinite(v) || v > mostPercent:
 		return Percent(v)
 	}
 	return gpuprof.Significant(v*100, 2) + " %"
@@ -100,7 +100,7 @@ func Percent2(v float64) string {
 
 // Rate prints a rate in units of 1e9 with three digits: "12.3".
 func Rate(v float64) string {
-	if !Finite(v) || v <= 0 {
+	if !gpuprof.IsFinite(v) || v <= 0 {
 		return None
 	}
 	return gpuprof.Significant(v/1e9, gpuprof.Digits)
@@ -111,7 +111,7 @@ func Times(v float64) string { return gpuprof.Significant(v, gpuprof.Digits) }
 
 // Change prints a share as a change: "+5.3 %".
 func Change(share float64) string {
-	if !Finite(share) {
+	if !gpuprof.IsFinite(share) {
 		return None
 	}
 	if share > mostPercent {

@@ -180,7 +180,7 @@ const MaxTones = 12
 // Scale picks the unit for values up to max seconds: the divisor and its name.
 func Scale(max float64) (float64, string) {
 	switch {
-	case !Finite(max) || max <= 0 || max >= 1:
+	case !gpuprof.IsFinite(max) || max <= 0 || max >= 1:
 		return 1, "s"
 	case max >= 1e-3:
 		return 1e-3, "ms"

@@ -83,7 +83,7 @@ func Telemetry(r *gpuprof.Run) Watched {
 	w := Watched{From: math.Inf(1), To: math.Inf(-1)}
 	for _, k := range tracksOf(r) {
 		t := k.scaleTrack(r.Telemetry[k.name])
-		if !slices.ContainsFunc(t.Value, func(v float64) bool { return Finite(v) && v != 0 }) {
+		if !slices.ContainsFunc(t.Value, func(v float64) bool { return gpuprof.IsFinite(v) && v != 0 }) {
 			continue
 		}
 		if len(w.Tracks) == maxTracks {
@@ -128,10 +128,10 @@ func (k known) scaleTrack(t gpuprof.Track) WatchedTrack {
 			}
 			v = (v - float64(t.Value[i-1])) / (at - t.TimeS[i-1])
 		}
-		if !Finite(at) {
+		if !gpuprof.IsFinite(at) {
 			continue
 		}
-		if v /= k.scale; !Finite(v) {
+		if v /= k.scale; !gpuprof.IsFinite(v) {
 			v = math.NaN()
 		} else {
 			out.Least, out.Most = min(out.Least, v), max(out.Most, v)
@@ -222,7 +222,7 @@ func throttledSpans(r *gpuprof.Run) [][2]float64 {
 			continue
 		}
 		for i := 1; i < min(len(t.TimeS), len(t.Value)) && len(out) < maxBands; i++ {
-			if !(t.Value[i] > t.Value[i-1]) || !(t.TimeS[i] > t.TimeS[i-1]) || !Finite(t.TimeS[i]-t.TimeS[i-1]) {
+			if !(t.Value[i] > t.Value[i-1]) || !(t.TimeS[i] > t.TimeS[i-1]) || !gpuprof.IsFinite(t.TimeS[i]-t.TimeS[i-1]) {
 				continue
 			}
 			if n := len(out); n > 0 && out[n-1][1] == t.TimeS[i-1] {

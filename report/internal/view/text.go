@@ -3,7 +3,6 @@
 package view
 
 import (
-	"math"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -59,9 +58,6 @@ func rightToLeft(c rune) bool {
 	return unicode.In(c, unicode.Hebrew, unicode.Arabic, unicode.Syriac, unicode.Thaana, unicode.Nko, unicode.Samaritan, unicode.Mandaic, unicode.Adlam)
 }
 
-// Finite reports whether v is an ordinary number.
-func Finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
-
 // Usable is s when it has a finite median, else nil.
 func Usable(s *gpuprof.Series) *gpuprof.Series {
 	if !s.Usable() {
@@ -79,7 +75,7 @@ func Samples(s *gpuprof.Series) [][]float64 {
 	for _, run := range s.Runs {
 		var ok []float64
 		for _, v := range run {
-			if Finite(v) {
+			if gpuprof.IsFinite(v) {
 				ok = append(ok, v)
 			}
 		}
@@ -92,7 +88,7 @@ func Samples(s *gpuprof.Series) [][]float64 {
 
 // Interval prints two ends, the unit once when they share it: "12.3 to 12.4 ms".
 func Interval(ci [2]float64, format func(float64) string) string {
-	if !Finite(ci[0]) || !Finite(ci[1]) {
+	if !gpuprof.IsFinite(ci[0]) || !gpuprof.IsFinite(ci[1]) {
 		return None
 	}
 	lo, hi := format(ci[0]), format(ci[1])

@@ -86,7 +86,7 @@ func deriveRates(v *Stage, bound gpuprof.Bound) {
 	if v.Device != nil {
 		bound = bound.Beside(v.Device.Median)
 	}
-	if v.NoBound = bound.Missing; Finite(bound.S) && bound.S > 0 {
+	if v.NoBound = bound.Missing; gpuprof.IsFinite(bound.S) && bound.S > 0 {
 		v.BoundS = bound.S
 	}
 	if v.Device == nil || v.Device.Median <= 0 {
@@ -259,7 +259,7 @@ func ErrNoRun(what string) error {
 func Value(v any) string {
 	switch x := v.(type) {
 	case float64:
-		if !Finite(x) {
+		if !gpuprof.IsFinite(x) {
 			return "unknown"
 		}
 		return strconv.FormatFloat(x, 'g', 5, 64)

@@ -22,7 +22,7 @@ func main() {
 		"fonts/regular.ttf": liberationsansregular.TTF,
 		"fonts/bold.ttf":    liberationsansbold.TTF,
 	} {
-		out, err := strip(ttf)
+		out, err := stripTables(ttf)
 		if err == nil {
 			err = os.WriteFile(file, out, 0o644)
 		}
@@ -39,8 +39,8 @@ var kept = [...]string{"head", "hhea", "maxp", "OS/2", "hmtx", "cmap", "kern"}
 
 var errShort = errors.New("the font ends early; download the module again")
 
-// strip returns a TrueType font without instructions.
-func strip(ttf []byte) (out []byte, err error) {
+// stripTables returns a TrueType font without instructions.
+func stripTables(ttf []byte) (out []byte, err error) {
 	defer func() {
 		if recover() != nil { // an offset outside of the file: every font is checked by its user's test
 			out, err = nil, errShort
@@ -67,7 +67,7 @@ func strip(ttf []byte) (out []byte, err error) {
 	copy(post, tables["post"][:32])                  // italic angle, underline
 	binary.BigEndian.PutUint32(post, 0x00030000)
 	font["post"], font["name"] = post, renameFont(tables["name"])
-	return assemble(font), nil
+	return assembleFont(font), nil
 }
 
 // stripGlyphs returns the outlines without instructions, and the offset of each.
@@ -155,8 +155,8 @@ func renameFont(old []byte) []byte {
 	return append(head, texts...)
 }
 
-// assemble returns a font file of the tables, with the checksums of the format.
-func assemble(tables map[string][]byte) []byte {
+// assembleFont returns a font file of the tables, with the checksums of the format.
+func assembleFont(tables map[string][]byte) []byte {
 	order := slices.Sorted(maps.Keys(tables))
 	n, log := len(order), 0
 	for 2<<log <= n {

@@ -51,7 +51,7 @@ func (r *room) allowance(k int) int {
 }
 
 func main() {
-	update := flag.Bool("update", false, "write the exceptions anew; no number in them rises")
+	update := flag.Bool("update", false, "write the exceptions again; no number in them rises")
 	flag.Parse()
 	if err := run(os.DirFS("."), *update); err != nil {
 		fmt.Fprintln(os.Stderr, "plainness:", err)

@@ -17,8 +17,11 @@ import (
 	"strings"
 )
 
-// longest limits the words of a sentence in the docs, without text in brackets. The rule is about 20.
-const longest = 35
+// Limits on the words of a sentence in a document, without text in brackets: of each, and of their mean.
+const (
+	longest = 35
+	mean    = 20.0
+)
 
 func main() {
 	found, err := checkFiles(os.DirFS("."))
@@ -80,8 +83,13 @@ func checkFiles(root fs.FS) ([]string, error) {
 			return err
 		}
 		passages, err := read(path, source)
+		sentences, total := 0, 0
 		for i := range passages {
-			c.judgePassage(path, &passages[i])
+			n, words := c.judgePassage(path, &passages[i])
+			sentences, total = sentences+n, total+words
+		}
+		if float64(total) >= mean*float64(sentences) && sentences > 0 {
+			c.report("%s: its sentences have %.1f words in the mean, %d or more: split some", path, float64(total)/float64(sentences), int(mean))
 		}
 		if strings.HasSuffix(path, ".go") {
 			c.checkFixes(path, source)
@@ -120,8 +128,9 @@ func (c *checker) checkHeadings(path string, source []byte) {
 	}
 }
 
-// judgePassage searches for words, and for long sentences in prose.
-func (c *checker) judgePassage(path string, p *passage) {
+// judgePassage searches for words, and for long sentences in prose. It returns the number of the prose's sentences and
+// of their words.
+func (c *checker) judgePassage(path string, p *passage) (sentences, total int) {
 	for i, re := range c.patterns {
 		for _, at := range re.FindAllStringIndex(p.text, -1) {
 			if !c.isExcused(path, p.text) {
@@ -130,18 +139,23 @@ func (c *checker) judgePassage(path string, p *passage) {
 		}
 	}
 	if !p.prose {
-		return
+		return 0, 0
 	}
 	for rest, at := p.text, 0; rest != ""; {
 		end := len(rest)
 		if m := sentence.FindStringIndex(rest); m != nil {
 			end = m[1]
 		}
-		if n := len(strings.Fields(brackets.ReplaceAllString(rest[:end], ""))); n > longest && !c.isExcused(path, rest[:end]) {
+		n := len(strings.Fields(brackets.ReplaceAllString(rest[:end], "")))
+		if n > longest && !c.isExcused(path, rest[:end]) {
 			c.report("%s:%d: a sentence of %d words: split it", path, p.lineOf(at), n)
+		}
+		if n > 0 {
+			sentences, total = sentences+1, total+n
 		}
 		rest, at = rest[end:], at+end
 	}
+	return sentences, total
 }
 
 // checkFixes reports errors whose format holds the fix: the fix belongs to WithFix.
@@ -312,7 +326,7 @@ func scriptStrings(path string, source []byte) ([]passage, error) {
 }
 
 var (
-	sentence = regexp.MustCompile(`[.!?:;]\s`)
+	sentence = regexp.MustCompile(`[.!?]\s`)
 	brackets = regexp.MustCompile(`\([^)]*\)`)
 
 	begins = regexp.MustCompile(`^\s*(?:[-*>#] ?|\d+\. )`)

@@ -104,3 +104,15 @@ func TestFixesAreFields(t *testing.T) {
 		t.Errorf("%q, %v", found, err)
 	}
 }
+
+// Sentences within the limit are reported for their mean, and a semicolon or a colon does not end one.
+func TestMeanLength(t *testing.T) {
+	for n, want := range map[int]int{int(mean) - 1: 0, int(mean): 1} {
+		text := strings.Repeat(strings.Repeat("word ", n-3)+"a: b; c.\n", 5)
+		found, err := checkFiles(fstest.MapFS{"docs/a.md": {Data: []byte(text)}})
+		found = slices.DeleteFunc(found, func(f string) bool { return strings.HasPrefix(f, "scripts/check/prose/words.go") })
+		if err != nil || len(found) != want || want > 0 && !strings.Contains(found[0], fmt.Sprintf("%d.0 words in the mean", n)) {
+			t.Errorf("%d words: %q, %v", n, found, err)
+		}
+	}
+}

@@ -62,7 +62,7 @@ func serveRequests(dev device.Device, input, output, impl string, in io.Reader, 
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if impl == "train" { // each run changes the parameters
-		if err := f.start(); err != nil {
+		if err := f.setInputs(); err != nil {
 			return err
 		}
 		if err := j.run(f); err != nil {
@@ -72,7 +72,7 @@ func serveRequests(dev device.Device, input, output, impl string, in io.Reader, 
 			return err
 		}
 	}
-	if err := peerturns.Time(in, out, f.start, func() error { return j.run(f) }); err != nil || impl == "train" {
+	if err := peerturns.Time(in, out, f.setInputs, func() error { return j.run(f) }); err != nil || impl == "train" {
 		return err
 	}
 	return write(f, output)
@@ -82,8 +82,8 @@ func serveRequests(dev device.Device, input, output, impl string, in io.Reader, 
 type runner interface {
 	Run() error
 	Close() error
-	start() error
-	result() ([][]float32, error)
+	setInputs() error
+	readOutputs() ([][]float32, error)
 }
 
 type forward struct {
@@ -91,9 +91,9 @@ type forward struct {
 	j *job
 }
 
-func (f forward) start() error { return f.Set(f.j.x, f.j.h0) }
+func (f forward) setInputs() error { return f.Set(f.j.x, f.j.h0) }
 
-func (f forward) result() ([][]float32, error) {
+func (f forward) readOutputs() ([][]float32, error) {
 	_, hn, err := f.Result()
 	return [][]float32{hn}, err
 }
@@ -107,9 +107,11 @@ type backward struct {
 // rate is the learning rate of train, the same as in scripts/peer/peer_gru.py.
 const rate = 1e-3
 
-func (f backward) start() error { return f.Set(f.j.x, f.j.h0, f.j.dout, make([]float32, len(f.j.h0))) }
+func (f backward) setInputs() error {
+	return f.Set(f.j.x, f.j.h0, f.j.dout, make([]float32, len(f.j.h0)))
+}
 
-func (f backward) result() ([][]float32, error) {
+func (f backward) readOutputs() ([][]float32, error) {
 	g, err := f.Gradients()
 	all := [][]float32{g.DX, g.DH0}
 	layers := g.Layers
@@ -190,7 +192,7 @@ func (j *job) run(f runner) error {
 }
 
 func write(f runner, path string) error {
-	all, err := f.result()
+	all, err := f.readOutputs()
 	if err != nil {
 		return err
 	}

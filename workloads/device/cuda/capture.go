@@ -263,7 +263,7 @@ func (it *item) checkAlive() error {
 	switch it.kind {
 	case itemLaunch:
 		for _, i := range it.fn.bufs {
-			if _, fault := it.fn.dev.checkBuffer(it.args.Bufs[i]); fault != (gpuprof.Unfit{}) {
+			if _, fault := it.fn.dev.checkBuffer(it.args[i].Buf); fault != (gpuprof.Unfit{}) {
 				return fault.Of("launching kernel %s: argument %d", it.fn.kernel.Name, i)
 			}
 		}

@@ -278,8 +278,8 @@ func (c *convolution) callForward(p *convPlan, s streamHandle, a *device.Args) (
 	if err != nil {
 		return 0, err
 	}
-	*c.args = [...]uintptr{c.n.h, uintptr(unsafe.Pointer(&c.factors[0])), p.x, uintptr(a.Bits[0]), p.w, uintptr(a.Bits[1]), p.conv,
-		uintptr(way.algo), uintptr(work), way.memory, uintptr(unsafe.Pointer(&c.factors[1])), p.y, uintptr(a.Bits[2])}
+	*c.args = [...]uintptr{c.n.h, uintptr(unsafe.Pointer(&c.factors[0])), p.x, uintptr(a[0].Bits), p.w, uintptr(a[1].Bits), p.conv,
+		uintptr(way.algo), uintptr(work), way.memory, uintptr(unsafe.Pointer(&c.factors[1])), p.y, uintptr(a[2].Bits)}
 	code := int32(uint32(dynlib.Call(c.n.conv.forward, c.args[:])))
 	runtime.KeepAlive(c.factors)
 	return code, nil
@@ -290,7 +290,7 @@ func (c *convolution) callForward(p *convPlan, s streamHandle, a *device.Args) (
 func (c *convolution) checkSizes(n int, a *device.Args) error {
 	s, bytes := &c.shape, dnnTypes[c.kind].bytes
 	for i, need := range [3]int{n * s.in * s.size * s.size * bytes, s.out * s.in * s.k * s.k * bytes, n * s.out * s.outSiz * s.outSiz * bytes} {
-		if b := a.Bufs[i]; b != nil && b.Len() < need {
+		if b := a[i].Buf; b != nil && b.Len() < need {
 			return gpuprof.Errorf(gpuprof.ErrDevice, "%s: argument %d has %d bytes and needs %d", s, i, b.Len(), need).WithFix("allocate it for the convolution")
 		}
 	}

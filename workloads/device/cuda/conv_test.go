@@ -169,7 +169,7 @@ func TestConvolutionGraph(t *testing.T) {
 	}
 }
 
-// Every failure says the call, the status with its name, and what cuDNN says about it.
+// Every failure names the call, the status and cuDNN's own text about it.
 func TestConvolutionFailures(t *testing.T) {
 	d := openVendors(t)
 	s := stream(t, d, "main")

@@ -276,9 +276,9 @@ func (g *gemm) enqueue(s streamHandle, n int, a *device.Args) Result {
 	}
 	g.factors[0], g.factors[1] = a.F32(5), 0
 	*g.args = [...]uintptr{h, 0, 0, uintptr(width), uintptr(n), uintptr(inner),
-		uintptr(unsafe.Pointer(&g.factors[0])), uintptr(a.Bits[1]), uintptr(g.input), uintptr(width),
-		uintptr(a.Bits[0]), uintptr(g.input), uintptr(inner),
-		uintptr(unsafe.Pointer(&g.factors[1])), uintptr(a.Bits[2]), real32F, uintptr(width), uintptr(g.compute), gemmDefault}
+		uintptr(unsafe.Pointer(&g.factors[0])), uintptr(a[1].Bits), uintptr(g.input), uintptr(width),
+		uintptr(a[0].Bits), uintptr(g.input), uintptr(inner),
+		uintptr(unsafe.Pointer(&g.factors[1])), uintptr(a[2].Bits), real32F, uintptr(width), uintptr(g.compute), gemmDefault}
 	status := dynlib.Call(g.b.gemmEx, g.args[:])
 	runtime.KeepAlive(g.factors)
 	if int32(uint32(status)) != 0 {
@@ -295,7 +295,7 @@ func (g *gemm) checkSizes(n, inner, width int, a *device.Args) error {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "%s of %d x %d by %d x %d", g.name, n, inner, inner, width).WithFix("give sides of 1 or more")
 	}
 	for i, need := range [3]int{n * inner * g.bytes, inner * width * g.bytes, n * width * 4} {
-		if b := a.Bufs[i]; b != nil && b.Len() < need {
+		if b := a[i].Buf; b != nil && b.Len() < need {
 			return gpuprof.Errorf(gpuprof.ErrDevice, "%s of %d x %d by %d x %d: argument %d has %d bytes and needs %d",
 				g.name, n, inner, inner, width, i, b.Len(), need).WithFix("allocate it for the product")
 		}

@@ -141,7 +141,7 @@ func TestLaunchShape(t *testing.T) {
 		if got.blocks != c.blocks || got.threads != uint32(c.threads) || got.stream != s.h || got.fn != f.h {
 			t.Errorf("%+v: %d blocks of %d threads", c, got.blocks, got.threads)
 		}
-		if uint32(got.vals[1]) != uint32(1<<32-7) || got.vals[0] != a.Bits[0] || got.vals[2] != uint64(c.n) {
+		if uint32(got.vals[1]) != uint32(1<<32-7) || got.vals[0] != a[0].Bits || got.vals[2] != uint64(c.n) {
 			t.Errorf("%+v: arguments %v", c, got.vals[:3])
 		}
 	}

@@ -27,7 +27,7 @@ func says(t *testing.T, err, kind error, words ...string) {
 	}
 }
 
-// TestNoDriver opens what is no driver.
+// TestNoDriver opens a library that is no driver.
 func TestNoDriver(t *testing.T) {
 	dir := t.TempDir()
 	text := filepath.Join(dir, "libcuda.so.1")

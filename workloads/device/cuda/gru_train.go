@@ -145,7 +145,7 @@ func (g *gruRoutine) findPlan(a *device.Args) (*gruPlan, error) {
 		return nil, err
 	}
 	if g.op == "weights" && g.last.places == nil {
-		return g.last, g.last.findGates(devicePtr(a.Bits[4]))
+		return g.last, g.last.findGates(devicePtr(a[4].Bits))
 	}
 	return g.last, nil
 }
@@ -176,8 +176,8 @@ func (g *gruRoutine) checkSizes(p *gruPlan, a *device.Args) error {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: there is no layer %d among %d", g.name, l, p.spec.Layers).WithFix("report it as a defect of the workload")
 	}
 	for i, need := range g.bufferSizes(p, a) {
-		if b := a.Bufs[i]; b != nil && b.Len()-int(a.Bits[i]-b.Addr()) < need {
-			return gpuprof.Errorf(gpuprof.ErrDevice, "%s: argument %d has %d bytes and needs %d", g.name, i, b.Len()-int(a.Bits[i]-b.Addr()), need).WithFix("allocate it for the GRU")
+		if b := a[i].Buf; b != nil && b.Len()-int(a[i].Bits-b.Addr()) < need {
+			return gpuprof.Errorf(gpuprof.ErrDevice, "%s: argument %d has %d bytes and needs %d", g.name, i, b.Len()-int(a[i].Bits-b.Addr()), need).WithFix("allocate it for the GRU")
 		}
 	}
 	return nil
@@ -241,8 +241,8 @@ func (p *gruPlan) copyGates(s streamHandle, a *device.Args) Result {
 		for _, c := range []struct {
 			own, placed devicePtr
 			n           uintptr
-		}{{devicePtr(a.Bits[side]) + part*devicePtr(matrix), place.matrix, matrix}, {devicePtr(a.Bits[2+side]) + part*devicePtr(bias), place.bias, bias}} {
-			to, from := devicePtr(a.Bits[4])+c.placed, c.own
+		}{{devicePtr(a[side].Bits) + part*devicePtr(matrix), place.matrix, matrix}, {devicePtr(a[2+side].Bits) + part*devicePtr(bias), place.bias, bias}} {
+			to, from := devicePtr(a[4].Bits)+c.placed, c.own
 			if back {
 				to, from = from, to
 			}
@@ -265,7 +265,7 @@ func (g *gruRoutine) callLibrary(p *gruPlan, s streamHandle, a *device.Args) err
 	if code := int32(uint32(dynlib.Call(n.setStream, g.args[:2]))); code != 0 {
 		return n.statusError("cudnnSetStream", code)
 	}
-	b := func(i int) uintptr { return uintptr(a.Bits[i]) }
+	b := func(i int) uintptr { return uintptr(a[i].Bits) }
 	lengths, space, kept := uintptr(p.lengths), p.weightBytes, p.reserveBytes
 	var code uintptr
 	var name string

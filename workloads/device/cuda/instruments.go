@@ -53,7 +53,7 @@ func (d *Device) loadInstrument(name string) (*kernelFunc, error) {
 // setPointers sets the first arguments to addresses that the device owns itself.
 func setPointers(a *device.Args, ptrs ...devicePtr) {
 	for i, p := range ptrs {
-		a.Bits[i] = uint64(p)
+		a[i].Bits = uint64(p)
 	}
 }
 

@@ -61,7 +61,9 @@ func (f *kernelFunc) enqueue(s streamHandle, n int, a *device.Args) Result {
 		return f.lib.enqueue(s, n, a)
 	}
 	l := f.dev.frame
-	copy(l.vals[:f.params], a.Bits[:f.params])
+	for i := range f.params {
+		l.vals[i] = a[i].Bits
+	}
 	l.vals[f.params] = uint64(n)
 	l.fn, l.stream, l.threads, l.bytes, l.params = f.h, s, f.threads, f.shared, f.params+1
 	l.blocks = uint32(min((int64(n)+f.perBlock-1)/f.perBlock, f.mostBlocks))
@@ -223,7 +225,7 @@ func (d *Device) loadModule(ptx, doing string) (*module, error) {
 		code, _, _ = machinecode.For(ptx, d.is.Arch)
 	}
 	if len(code) > 0 && d.takesCode {
-		// An older driver may not know the format: it has a compiler.
+		// An older driver may not know the format, but it can compile the PTX.
 		switch r := d.drv.ModuleLoad(&m.h, &code[0], new(jit)); {
 		case r == success:
 			if !made {

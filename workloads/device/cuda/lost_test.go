@@ -78,8 +78,7 @@ func TestLostIsNoLackOfMemory(t *testing.T) {
 	}
 }
 
-// TestLibraryOnALostDevice: a library says of a dead context what it likes; the
-// driver says what happened.
+// TestLibraryOnALostDevice: a library may return any error for a dead context; the driver's error names the cause.
 func TestLibraryOnALostDevice(t *testing.T) {
 	d, s, f, a := smallProduct(t)
 	sim.Set(t, d.drv.path, fmt.Sprintf("fail=cublasGemmEx@1:%d;fail=cuMemGetInfo_v2@1:719:sticky", blasAllocFailed))

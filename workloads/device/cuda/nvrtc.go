@@ -22,7 +22,7 @@ import (
 
 // The headers of gpuprof's dialect, as NVRTC reads them.
 //
-//go:embed include/device.cuh include/device_nvrtc.cuh include/device_convert.cuh include/device_math.cuh include/device_mma.cuh
+//go:embed include/device.cuh include/device_nvrtc.cuh include/device_convert.cuh include/device_math.cuh
 var dialect embed.FS
 
 // dialectFolder is the path by which sources of the workloads include the dialect's headers.
@@ -161,9 +161,7 @@ func addDialect(own map[string]string) (map[string]string, error) {
 		}
 		all[e.Name()] = string(text)
 	}
-	for _, name := range []string{"device.cuh", "device_mma.cuh"} {
-		all[dialectFolder+name] = all[name]
-	}
+	all[dialectFolder+"device.cuh"] = all["device.cuh"]
 	return all, nil
 }
 

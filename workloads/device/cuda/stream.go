@@ -78,8 +78,8 @@ func (s *Stream) Launch(f device.Func, n int, a *device.Args) error {
 		}
 	}
 	for _, i := range fn.bufs {
-		if b, ok := a.Bufs[i].(*Buffer); !ok || b == nil || b.dev != s.dev || b.state != onDevice {
-			return s.argumentFault(fn, i, a.Bufs[i])
+		if b, ok := a[i].Buf.(*Buffer); !ok || b == nil || b.dev != s.dev || b.state != onDevice {
+			return s.argumentFault(fn, i, a[i].Buf)
 		}
 	}
 	if s.rec != nil {

@@ -67,8 +67,8 @@ func (s *Stream) Launch(f device.Func, n int, a *device.Args) error {
 		}
 	}
 	for _, i := range fn.bufs {
-		if b, ok := a.Bufs[i].(*Buffer); !ok || b == nil || b.dev != s.dev || b.mem == nil {
-			_, fault := s.dev.checkBuffer(a.Bufs[i])
+		if b, ok := a[i].Buf.(*Buffer); !ok || b == nil || b.dev != s.dev || b.mem == nil {
+			_, fault := s.dev.checkBuffer(a[i].Buf)
 			return fault.Of("launching kernel %s on stream %s: argument %d", fn.kernel.Name, s.name, i)
 		}
 	}
@@ -80,8 +80,7 @@ func (s *Stream) Launch(f device.Func, n int, a *device.Args) error {
 	it.kind, it.fn, it.n = itemLaunch, fn, n
 	// Only the letters of the signature: Args is 480 bytes, most kernels use 100.
 	k := len(fn.kernel.Sig)
-	copy(it.args.Bits[:k], a.Bits[:k])
-	copy(it.args.Bufs[:k], a.Bufs[:k])
+	copy(it.args[:k], a[:k])
 	s.publish()
 	s.dev.meter.Launches++
 	return nil

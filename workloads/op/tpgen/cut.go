@@ -41,7 +41,6 @@ type Part struct {
 	paths      []*path // in the order in which they are computed
 	columns    []int   // where each has its weights, from the part's first column on
 	columnAt   []int   // the same from the start of a row: one for each merged block
-	local      bool    // its weights are in shared memory, see mma.go
 	// Cost is the number of instructions that a warp executes for an edge, plus the number that could be executed
 	// while the cache delivers the values that the cut makes it read again.
 	Cost float64
@@ -85,11 +84,8 @@ type group struct {
 
 // rules are the limits of a cut.
 type rules struct {
-	room   int   // Family.Room
-	copies []int // of a lane
-	batch  int   // the most edges of a batch
-	hold   bool  // Family.Hold
-	local  localRules
+	room int  // Family.Room
+	hold bool // Family.Hold
 }
 
 // anyCopies returns the copies that a lane of a generated product may have.
@@ -103,7 +99,7 @@ func cutProduct(tp so3.TensorProduct, r rules) (*Spec, error) {
 	}
 	s := &Spec{TP: tp, Columns: Columns{At: make([]int, len(tp.Instructions))}}
 	for _, g := range groups {
-		copies := slices.DeleteFunc(slices.Clone(r.copies), func(n int) bool { return !isAligned(tp, g, n) })
+		copies := slices.DeleteFunc(anyCopies(), func(n int) bool { return !isAligned(tp, g, n) })
 		for _, p := range cutGroup(g, copies, func(paths []*path, copies int) *Part { return newPart(tp, g, paths, copies, r) }) {
 			s.Parts, s.Blocks = append(s.Parts, p), append(s.Blocks, g.blocks)
 		}
@@ -253,15 +249,15 @@ func newPart(tp so3.TensorProduct, g *group, paths []*path, copies int, r rules)
 	fours := (slots + 3) / 4
 	// An odd number of float4: eight lanes that write at once meet in no bank.
 	p.Stride = 4 * (fours | 1)
-	p.Batch = min(r.batch, matrixFloats/p.Stride)
+	p.Batch = min(warpLanes, matrixFloats/p.Stride)
 	p.Ahead = min(len(paths), min(edgeRegisters-copies*(p.Sums+d1+widest), room-copies*(p.Sums+d1)-most)/copies)
-	if p.Batch < leastBatch || p.Ahead < min(2, len(paths)) || !r.local.allows(p) {
+	if p.Batch < leastBatch || p.Ahead < min(2, len(paths)) {
 		return nil
 	}
 	loop := copies*(cells+products) + len(paths) + d1 + fours + 12
 	rows := copies*p.Sums + 2*len(paths)
 	read := 4 * (copies*d1*warpLanes + len(ys))
-	p.Cost = float64(loop) + float64(read)/bytesPerIssue + float64(terms+fours+len(ys))/float64(p.Batch) + float64(rows)/warpLanes + r.local.readCost()
+	p.Cost = float64(loop) + float64(read)/bytesPerIssue + float64(terms+fours+len(ys))/float64(p.Batch) + float64(rows)/warpLanes
 	// The last path multiplies x by its weight and no longer needs it, so that the next edge's x is read while most
 	// work remains.
 	last := -1

@@ -17,7 +17,7 @@ func Files() ([]File, error) {
 	features := slices.DeleteFunc(slices.Clone(all), func(f Family) bool { return f.XRoom == 0 })
 	var out []File
 	for _, add := range []func([]File) ([]File, error){
-		appendSources("gen", all, Source), appendSources("gengrad", grad, GradSource), appendSources("gengradx", features, XSource), appendSources("mma", MMAFamilies(), MMASource),
+		appendSources("gen", all, Source), appendSources("gengrad", grad, GradSource), appendSources("gengradx", features, XSource),
 	} {
 		var err error
 		if out, err = add(out); err != nil {

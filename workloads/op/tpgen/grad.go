@@ -127,7 +127,7 @@ func (p *path) isScalar() bool {
 // Math counts the fp32 products and sums of a lane for an edge.
 func (p *GradPart) Math() int { return p.productCount() + 4*(p.Rows()-1) + 3 + p.halvingCount() }
 
-// halvingCount returns how often a warp halves the lanes that have one harmonic.
+// halvingCount returns the number of halvings in which a warp sums the lanes of one harmonic.
 func (p *GradPart) halvingCount() int {
 	n := 0
 	for rows := p.Rows(); rows < 8; rows *= 2 {

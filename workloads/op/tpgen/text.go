@@ -139,9 +139,6 @@ func (w writer) writeFirst() {
 		w.writeLine("  tpg_read<%d>(x + %d, xp + %d);", w.p.Copies, i*w.p.Copies, i*w.p.Mul)
 	}
 	for i := range w.p.Ahead {
-		if w.p.local {
-			break
-		}
 		w.writeLine("  tpg_read<%d>(w + %d, wp + %d);", w.p.Copies, i*w.p.Copies, w.p.columns[i])
 	}
 	w.writeLine("}")
@@ -155,7 +152,6 @@ func (w writer) writeEdge() {
 	w.writeLine("GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {")
 	at := 0
 	sums := p.sumsAt()
-	w.writeTaken()
 	for i, q := range p.paths {
 		sum := sums[i]
 		side, n := q.weightSide()
@@ -225,9 +221,6 @@ func (w writer) writeEdge() {
 // writeAhead writes the read of the weights of the path that comes Ahead paths after number i.
 func (w writer) writeAhead(i int) {
 	p := w.p
-	if p.local {
-		return
-	}
 	to, from := i+p.Ahead, "wp"
 	if to >= len(p.paths) {
 		to, from = to-len(p.paths), "wn"

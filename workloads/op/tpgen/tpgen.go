@@ -86,7 +86,7 @@ func (f Family) cutSpecs() ([]*Spec, error) {
 		if err != nil {
 			return nil, err
 		}
-		spec, err := cutProduct(tp, rules{room: f.Room, copies: anyCopies(), batch: warpLanes, hold: f.Hold})
+		spec, err := cutProduct(tp, rules{room: f.Room, hold: f.Hold})
 		if err != nil {
 			return nil, err
 		}
@@ -112,7 +112,7 @@ func Make(tp so3.TensorProduct) (*Made, error) {
 	if err := checkGenerable(tp); err != nil {
 		return nil, err
 	}
-	spec, err := cutProduct(tp, rules{room: madeRoom, copies: anyCopies(), batch: warpLanes})
+	spec, err := cutProduct(tp, rules{room: madeRoom})
 	if err != nil {
 		return nil, err
 	}

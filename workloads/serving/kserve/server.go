@@ -61,7 +61,7 @@ type Server struct {
 	failed   bool // the service ended for a failure
 }
 
-// Counts counts the requests that the service itself does not count.
+// Counts holds the requests and times that are no part of the service's own account.
 type Counts struct {
 	Rejected map[string]int64 // by status code, or ClosedEarly: never given to the service
 	Gone     int64            // given to it, and the caller closed its side before the answer
@@ -216,7 +216,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, due time.Duratio
 	s.sendAnswer(w, r, call, Asked{})
 }
 
-// errCrowded is a body that waited in vain for others to be read.
+// errCrowded refuses a request whose body found no free memory while other bodies were being read.
 var errCrowded = errors.New("as many bodies are being read as memory is meant for")
 
 var errEnded error = gpuprof.Errorf(nil, "serving a request: the run has ended").WithFix("start it again, with a longer --max-time")

@@ -178,8 +178,7 @@ func (s setup) start(t testing.TB) *running {
 	return r
 }
 
-// stop ends the service as --max-time does, and checks its books. With nobody inside, they are
-// those of all who came.
+// stop ends the service as --max-time does, and checks its counts: with no request inside, they equal all arrivals.
 func (r *running) stop() {
 	r.t.Helper()
 	r.callers.Close()
@@ -202,7 +201,7 @@ func (r *running) ended() {
 	}
 }
 
-// reply is what a caller got.
+// reply is an answer as the caller received it.
 type reply struct {
 	status int
 	header http.Header
@@ -242,8 +241,7 @@ func asks(x float64) string {
 	return fmt.Sprintf(`{"id":"%g","inputs":[{"name":"x","datatype":"FP32","shape":[1,1],"data":[%g]}]}`, x, x)
 }
 
-// infer sends x and says what came of it: the status, 0 where the connection ended, and for an
-// answer whether it is that of x.
+// infer sends x and returns the status, 0 if the connection ended. It checks that an answer belongs to x.
 func (r *running) infer(ctx context.Context, x float64) (status int) {
 	got := r.send(ctx, "POST", "/v2/models/one/infer", strings.NewReader(asks(x)))
 	if got.err != nil {

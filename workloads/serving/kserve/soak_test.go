@@ -71,7 +71,7 @@ func soak(t *testing.T, rule traffic.Overload) {
 	if answered := got.Answered(); sum < answered || sum > answered+got.Left || served.Open != 0 {
 		t.Errorf("the books have %d ends and %d open, callers %d answers and %d left", sum, served.Open, answered, got.Left)
 	}
-	// What callers got is what the books say, but for those that left.
+	// The callers' counts equal the service's, except for callers that left.
 	for status, n := range map[int]int64{http.StatusOK: served.Completed, http.StatusInternalServerError: served.Failed, http.StatusServiceUnavailable: served.Refused - served.Expired, http.StatusGatewayTimeout: served.Expired} {
 		if told := got.Status[status]; told > n || told < n-got.Left {
 			t.Errorf("%d were told %d, and the books have %d", told, status, n)

@@ -12,7 +12,7 @@ import (
 )
 
 func TestBatchAllocatesNothing(t *testing.T) {
-	for _, o := range []Options{{}, {Layout: NCHW, BN: Apart}, {Impl: Im2col, Precision: BF16}, {Precision: INT8}, {Impl: Direct, Preprocess: OnDevice}} {
+	for _, o := range []Options{{}, {Layout: NCHW, BN: Apart}, {Impl: Im2col, Precision: BF16}, {Precision: FP16}, {Impl: Direct, Preprocess: OnDevice}} {
 		o.Shape, o.MaxBatch, o.Slots = odd(), 3, 1
 		n, s := opened(t, workloadtest.Host(t, host.Options{Threads: 1}), o)
 		dst := make([]byte, n.InputBytes())

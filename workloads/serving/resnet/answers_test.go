@@ -18,13 +18,6 @@ var knownConv = map[int][]float64{
 	2: {83, 178, 330, 528},
 }
 
-func bytesFrom(n, from int) (out []int8) {
-	for i := range n {
-		out = append(out, int8(from+i))
-	}
-	return out
-}
-
 func count(n, from int) []float32 {
 	out := make([]float32, n)
 	for i := range out {
@@ -48,7 +41,7 @@ func TestKnownConvolutionOfTheReference(t *testing.T) {
 	}
 }
 
-// Every kernel of the host device on the known convolution, in both layouts, as float32 and as bytes.
+// Every kernel of the host device on the known convolution, in both layouts.
 func TestKnownConvolution(t *testing.T) {
 	d := workloadtest.Host(t, host.Options{Threads: 2})
 	for stride, want := range knownConv {
@@ -69,12 +62,6 @@ func TestKnownConvolution(t *testing.T) {
 			if got := k.float32(&directKernel, count(16, 0), arrangeWeights(count(9, 1), c, direct, flags == 0)); !slices.Equal(op.As[float64](got), want) {
 				t.Errorf("direct, stride %d, flags %d: %v, want %v", stride, flags, got, want)
 			}
-			if got := k.bytes(&convInt8Kernel, bytesFrom(16, 0), arrangeWeights(bytesFrom(9, 1), c, form, flags == 0)); !slices.Equal(got, want) {
-				t.Errorf("bytes, stride %d, flags %d: %v, want %v", stride, flags, got, want)
-			}
-			if got := k.bytes(&directInt8Kernel, bytesFrom(16, 0), arrangeWeights(bytesFrom(9, 1), c, direct, flags == 0)); !slices.Equal(got, want) {
-				t.Errorf("direct, bytes, stride %d, flags %d: %v, want %v", stride, flags, got, want)
-			}
 		}
 	}
 }
@@ -89,30 +76,22 @@ type convBench struct {
 
 func (k convBench) float32(kernel *device.Kernel, x, w []float32) []float32 {
 	k.t.Helper()
-	return k.run(kernel, 6, func(n *Net, s device.Stream) []any {
+	return k.run(kernel, func(n *Net, s device.Stream, out device.Buffer) any {
 		ones, zeros := make([]float32, paddedChannels(k.c.out)), make([]float32, paddedChannels(k.c.out))
 		for i := range ones {
 			ones[i] = 1
 		}
 		b0 := n.mem.Upload(s, "zeros", zeros)
-		return []any{n.mem.Upload(s, "x", x), n.mem.Upload(s, "w", w), n.mem.Upload(s, "ones", ones), b0, b0}
+		c := k.c
+		return resnetConvArgs{
+			x: n.mem.Upload(s, "x", x), w: n.mem.Upload(s, "w", w), scale: n.mem.Upload(s, "ones", ones), shift: b0, res: b0, out: out,
+			batch: batchCount{}, in: c.in, channels: c.out, k: c.k, stride: c.stride, size: c.size, outSize: c.outSize, flags: k.flags,
+		}
 	})
 }
 
-// bytes are the integer sums of a kernel over bytes.
-func (k convBench) bytes(kernel *device.Kernel, x, w []int8) []float64 {
-	k.t.Helper()
-	var out []float64
-	for _, v := range k.run(kernel, 3, func(n *Net, s device.Stream) []any {
-		return []any{n.uploadBytes(s, "x", x), n.uploadBytes(s, "w", w)}
-	}) {
-		out = append(out, float64(int32(math.Float32bits(v))))
-	}
-	return out
-}
-
-// run is a kernel's output; given are its buffers before it, and batch the argument behind all of them.
-func (k convBench) run(kernel *device.Kernel, batch int, given func(n *Net, s device.Stream) []any) []float32 {
+// run is a kernel's output; given makes its arguments.
+func (k convBench) run(kernel *device.Kernel, given func(n *Net, s device.Stream, out device.Buffer) any) []float32 {
 	k.t.Helper()
 	s, err := k.d.NewStream("main")
 	if err != nil {
@@ -127,9 +106,8 @@ func (k convBench) run(kernel *device.Kernel, batch int, given func(n *Net, s de
 		}
 	}()
 	p := &planner{n: n}
-	buffers := given(n, s)
 	out := n.mem.Upload(s, "out", make([]float32, k.c.out*k.c.pixels()))
-	l := p.add(kernel, items{image: k.c.outSize}, batch, rate{}, geometryArgs(k.c, k.flags, append(buffers, out)...)...)
+	l := p.add(kernel, items{image: k.c.outSize}, rate{}, given(n, s, out))
 	if n.mem.Err != nil || n.binder.Err != nil {
 		k.t.Fatal(n.mem.Err, n.binder.Err)
 	}

@@ -11,7 +11,7 @@ import (
 
 // A batch of 32 on two threads.
 func BenchmarkForward(b *testing.B) {
-	for _, o := range []Options{{}, {Layout: NCHW}, {Impl: Im2col}, {Impl: Direct}, {BN: Apart}, {Precision: BF16}, {Precision: INT8}} {
+	for _, o := range []Options{{}, {Layout: NCHW}, {Impl: Im2col}, {Impl: Direct}, {BN: Apart}, {Precision: BF16}} {
 		o = o.withDefaults()
 		o.Shape, o.MaxBatch, o.Slots = Small(), 32, 1
 		b.Run(fmt.Sprint(o), func(b *testing.B) { forward(b, o) })

@@ -14,13 +14,10 @@ import (
 )
 
 const (
-	// float32 arithmetic of a norm, a pooling, the mean and the conversion from integers.
+	// float32 arithmetic of a norm, a pooling and the mean.
 	tolerance = 1e-5
 	// A pixel is two products and a sum away from bytes.
 	prepareTolerance = 1e-6
-	// Integers of 8 bits round by 1/sqrt(12) of a step, of which the largest value has 127. So a
-	// value's root mean square, up to 16 times smaller, is off by 4 %, and a weight's by 1 %.
-	int8Tolerance = 0.05
 	// Outputs checked of a convolution where all of them would take long.
 	sampledRows = 64
 	// Multiply-adds of a reference over all outputs, half a second on one core.
@@ -74,10 +71,10 @@ func (n *Net) Check(ctx context.Context, s device.Stream, slot int, ids []int) (
 	return append(c.stageChecks(), logits), nil
 }
 
-// poisonSlot poisons the slot and gives it the images.
+// poisonSlot fills the slot with NaN and then writes its images.
 func (c *checker) poisonSlot() error {
 	sl := &c.n.slots[c.slot]
-	for _, b := range append(sl.act[:], sl.raw, sl.cols, sl.q, sl.sums, sl.most) {
+	for _, b := range append(sl.act[:], sl.raw, sl.cols, sl.sums) {
 		if b == nil {
 			continue
 		}
@@ -86,8 +83,9 @@ func (c *checker) poisonSlot() error {
 			return err
 		}
 		var a device.Args
-		a.SetBuf(0, b)
-		a.SetInt(1, poisonWord)
+		v := device.View[resnetFillView](&a)
+		v.out.Set(b, 0)
+		v.word.Set(poisonWord)
 		if err := c.s.Launch(fn, b.Len()/4, &a); err != nil {
 			return err
 		}
@@ -125,9 +123,6 @@ func (c *checker) checkGroup(g int) error {
 	case Prepare:
 		return c.checkPrepared()
 	case Conv, Linear:
-		if c.n.o.Precision == INT8 {
-			return c.int8(gr)
-		}
 		return c.checkConv(gr)
 	case Norm:
 		return c.checkNorm(gr)
@@ -320,11 +315,7 @@ func (c *checker) checkLogits(ctx context.Context) (gpuprof.Check, error) {
 // Tolerance returns the largest allowed distance of logits from Reference, see Logits.Apart: that of one convolution
 // times the root of their number, since the errors of layers are independent.
 func (n *Net) Tolerance() float64 {
-	tol := n.o.tolerance()
-	if n.o.Precision == INT8 {
-		tol = int8Tolerance
-	}
-	return tol * math.Sqrt(float64(len(n.params)))
+	return n.o.tolerance() * math.Sqrt(float64(len(n.params)))
 }
 
 // refKey holds all inputs of a float64 network's logits.
@@ -366,7 +357,7 @@ func (c *checker) stageChecks() []gpuprof.Check {
 			tol = prepareTolerance
 		case Kind(kind) == Pool:
 			tol = 0 // a maximum is one of its values
-		case (Kind(kind) == Conv || Kind(kind) == Linear) && c.n.o.Precision != INT8:
+		case Kind(kind) == Conv || Kind(kind) == Linear:
 			tol = c.n.o.tolerance()
 		}
 		out = append(out, loop.CheckOf(Kind(kind).String(), e.Relative(), tol, c.rows[kind][0], c.rows[kind][1]))

@@ -11,8 +11,6 @@ const bandValues = 1 << 16
 // scratch is the memory of one thread for gathered operands.
 type scratch struct {
 	x, panel    []float32
-	weights     []float32 // of bytes
-	sums        []int32
 	off, outOff []int // of each output of a band: its first operand, its place
 	tile        vec.Tile
 	temp        [vec.TileRows * 16]float32
@@ -50,12 +48,13 @@ func grow[T any](v []T, n int) []T {
 	return v[:n]
 }
 
-func convHost(a *device.Args, lo, hi int) {
-	g := readGeometry(a, 6)
+func convHost(args *device.Args, lo, hi int) {
+	a := device.View[resnetConvView](args)
+	g := convGeometry(a)
 	s := takeScratch()
-	x, w, scale, shift, res, out := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), residual(a, 4, g.flags), a.Floats(5)
+	x, w, scale, shift, res, out := a.x.Floats(), a.w.Floats(), a.scale.Floats(), a.shift.Floats(), residual(a.res, g.flags), a.out.Floats()
 	eachBand(g, lo, hi, func(image, i0, i1 int) {
-		operand := gather(s, g, x, image, i0, i1, roundedCopy(g.rounds()))
+		operand := s.gather(g, x, image, i0, i1, roundedCopy(g.rounds()))
 		if g.isNCHW() {
 			s.convolvePlanes(g, operand, w, scale, shift, res, out, image, i0, i1)
 		} else {
@@ -82,7 +81,7 @@ func eachBand(g geometry, lo, hi int, band func(image, i0, i1 int)) {
 
 // gather copies the input of rows [i0,i1) of an image with its border of zeros: in nhwc [rows][size+2 pad][in], in
 // nchw [in][rows][size+2 pad]. Inputs that need neither a border nor another layout are used in place.
-func gather[T int8 | float32](s *scratch, g geometry, x []T, image, i0, i1 int, convert func(dst []float32, src []T)) []float32 {
+func (s *scratch) gather(g geometry, x []float32, image, i0, i1 int, convert func(dst, src []float32)) []float32 {
 	pad := g.pad()
 	x = x[image*g.in*g.size*g.size:]
 	limit := g.size
@@ -90,8 +89,8 @@ func gather[T int8 | float32](s *scratch, g geometry, x []T, image, i0, i1 int, 
 		limit = g.batch * g.size
 	}
 	first, rows, wide := i0*g.stride-pad, (i1-1-i0)*g.stride+g.k, g.size+2*pad
-	if direct, ok := any(x).([]float32); ok && pad == 0 && g.rounds() == 0 && !g.isNCHW() {
-		return direct[first*g.size*g.in:]
+	if pad == 0 && g.rounds() == 0 && !g.isNCHW() {
+		return x[first*g.size*g.in:]
 	}
 	s.x = grow(s.x, rows*wide*g.in)
 	outer, inner := 1, g.in

@@ -16,7 +16,7 @@ import (
 
 // What a group does not write is found: without its launches its check fails on the poison.
 func TestCheckFindsWhatIsNotWritten(t *testing.T) {
-	for _, precision := range []string{FP32, INT8} {
+	for _, precision := range []string{FP32, BF16} {
 		n, s := opened(t, workloadtest.Host(t, host.Options{Threads: 1}),
 			Options{Shape: stemmed(), Preprocess: OnDevice, BN: Apart, Precision: precision, MaxBatch: 2, Slots: 1})
 		for g := range n.groups {
@@ -38,14 +38,11 @@ func TestCheckFindsWhatIsNotWritten(t *testing.T) {
 	}
 }
 
-// Another weight in the reference fails the convolution, and another integer the sums of bytes.
+// Another weight in the reference fails the convolution.
 func TestCheckFindsAnotherWeight(t *testing.T) {
-	for _, precision := range []string{FP32, BF16, INT8} {
+	for _, precision := range []string{FP32, BF16} {
 		w := Small().DrawWeights(1)
 		n, s := opened(t, workloadtest.Host(t, host.Options{Threads: 1}), Options{Shape: Small(), Precision: precision, MaxBatch: 1, Slots: 1, Weights: w})
-		if precision == INT8 {
-			n.kept[2][7]++
-		}
 		for i := range w.Layers[2].Weight {
 			w.Layers[2].Weight[i] *= 2
 		}
@@ -85,10 +82,10 @@ func TestCheckFindsAnotherImage(t *testing.T) {
 	}
 }
 
-// Memory is what Open takes, to the byte.
+// Open takes the counted memory, to the byte.
 func TestMemoryIsCounted(t *testing.T) {
 	for _, o := range []Options{
-		{Shape: Small()}, {Shape: odd(), Precision: INT8, Impl: Im2col, Layout: NCHW, Preprocess: OnDevice}, {Shape: stemmed(), BN: Apart, Impl: Direct}, {Shape: odd(), Precision: INT8, BN: Apart},
+		{Shape: Small()}, {Shape: odd(), Precision: FP16, Impl: Im2col, Layout: NCHW, Preprocess: OnDevice}, {Shape: stemmed(), BN: Apart, Impl: Direct}, {Shape: odd(), Precision: TF32, BN: Apart},
 	} {
 		o.MaxBatch, o.Slots = 3, 2
 		d := workloadtest.Host(t, host.Options{Threads: 1})
@@ -115,11 +112,8 @@ func TestRefusals(t *testing.T) {
 		{func(o *Options) { o.Precision = "fp8" }, []string{"precision=fp8"}},
 		{func(o *Options) { o.Library = "on" }, []string{"library=on", "impl=implicit"}},
 		{func(o *Options) { o.Library, o.Impl = "on", Im2col }, []string{"library=on", "cuBLAS"}},
-		{func(o *Options) { o.Library, o.Impl, o.Precision = "on", Im2col, INT8 }, []string{"library=on", "precision=int8"}},
-		{func(o *Options) {
-			o.Shape = Shape{Source: 8, Image: 8, Width: 1 << 10, Blocks: []int{1, 1, 1, 1, 1}, Classes: 2}
-			o.Precision = INT8
-		}, []string{"precision=int8", "133144"}},
+		{func(o *Options) { o.Library, o.Impl, o.Precision = "on", Im2col, BF16 }, []string{"library=on", "precision=bf16"}},
+		{func(o *Options) { o.Precision = "int8" }, []string{"precision=int8", "fp16"}},
 	} {
 		o := ok
 		tt.change(&o)
@@ -187,14 +181,6 @@ func TestRoundRow(t *testing.T) {
 	}
 }
 
-func TestQuantised(t *testing.T) {
-	for v, want := range map[float32]int8{0: 0, 0.5: 0, 1.5: 2, 2.5: 2, -0.5: 0, -1.5: -2, -2.5: -2, 126.5: 126, 126.6: 127, 127: 127, 127.4: 127, 200: 127, -126.6: -127, -127.2: -127, -1e9: -127} {
-		if got := quantise(v); got != want {
-			t.Errorf("%g becomes %d, want %d", v, got, want)
-		}
-	}
-}
-
 // What is not a number is seen in the logits of its image, whatever the precision.
 func TestNaNReachesTheLogits(t *testing.T) {
 	for _, precision := range precisionNames {
@@ -226,7 +212,7 @@ func TestParseBlocks(t *testing.T) {
 
 // The costs of a batch: flops at least the floor's, and every byte of the parameters.
 func TestCosts(t *testing.T) {
-	for _, o := range []Options{{Impl: Implicit}, {Impl: Im2col}, {Impl: Direct}, {BN: Apart}, {Precision: INT8}} {
+	for _, o := range []Options{{Impl: Implicit}, {Impl: Im2col}, {Impl: Direct}, {BN: Apart}, {Precision: BF16}} {
 		o.Shape, o.MaxBatch, o.Slots = Small(), 8, 1
 		n, _ := opened(t, workloadtest.Host(t, host.Options{Threads: 1}), o)
 		var parts, least gpuprof.Cost

@@ -2,7 +2,6 @@ package resnet
 
 import (
 	"strings"
-	"unsafe"
 
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
@@ -16,45 +15,32 @@ const NormKernel = "resnet_norm"
 // device, a tile of 64 outputs by 64 channels on CUDA.
 var (
 	// out = relu(scale sum + shift + res), as the flags select. The kernel gathers the product's operand while it
-	// reads. Buffers: x, w, scale, shift, res, out.
-	convKernel = newKernel("resnet_conv", "bbbbbbiiiiiiii", convHost, 1)
+	// reads.
+	convKernel = newKernel[resnetConvArgs]("resnet_conv", convHost, 1)
 	// The same without tiles: each output sums by itself.
-	directKernel = newKernel("resnet_direct", "bbbbbbiiiiiiii", directHost, 1)
+	directKernel = newKernel[resnetDirectArgs]("resnet_direct", directHost, 1)
 	// The operand written out: cols [batch,pixels,K] in nhwc, [batch,K,pixels] in nchw.
-	// Buffers: x, cols.
-	im2colKernel = newKernel("resnet_im2col", "bbiiiiiiii", im2colHost, 1)
-	// Sums of products of bytes as int32. Buffers: x, w, sums.
-	convInt8Kernel   = newKernel("resnet_conv_int8", "bbbiiiiiiii", convInt8Host, 1)
-	directInt8Kernel = newKernel("resnet_direct_int8", "bbbiiiiiiii", directInt8Host, 1)
-	im2colInt8Kernel = newKernel("resnet_im2col_int8", "bbiiiiiiii", im2colInt8Host, 1)
+	im2colKernel = newKernel[resnetIm2colArgs]("resnet_im2col", im2colHost, 1)
 
-	// y = relu(scale x + shift + res) in place. Buffers: x, scale, shift, res; channels,
-	// pixels, flags. One item is one value, as in the kernels below.
-	normKernel = newKernel(NormKernel, "bbbbiii", normHost, 2048)
-	// The largest |x| of a batch; most must be 0 before. Buffers: x, most.
-	mostKernel = newKernel("resnet_most", "bb", mostHost, 4096)
-	// q = clamp(round(x 127/most), +-127), half to even. Buffers: x, most, q.
-	quantKernel = newKernel("resnet_quantise", "bbb", quantHost, 4096)
-	// y = relu(scale (sum most/127 weight) + shift + res). Buffers: sums, most, weight,
-	// scale, shift, res, out; channels, pixels, flags.
-	dequantKernel = newKernel("resnet_dequantise", "bbbbbbbiii", dequantHost, 2048)
+	// y = relu(scale x + shift + res) in place. One item is one value, as in the kernels below.
+	normKernel = newKernel[resnetNormArgs](NormKernel, normHost, 2048)
 	// y = relu(scale y16 + shift + res) from a library's result in 16 bits; on CUDA alone. Buffers: y16, scale, shift,
 	// res, out; channels, pixels, flags.
-	widenKernel = newKernel("resnet_widen", "bbbbbiii", nil, 2048)
+	widenKernel = newKernel[resnetWidenArgs]("resnet_widen", nil, 2048)
 	// The maximum of 3x3 with stride 2. Buffers: x, out; channels, size, outSize, flags.
-	poolKernel = newKernel("resnet_pool", "bbiiii", poolHost, 256)
+	poolKernel = newKernel[resnetPoolArgs]("resnet_pool", poolHost, 256)
 	// The mean over an image's plane. Buffers: x, out; channels, pixels, flags. One item is
 	// one channel of an image.
-	meanKernel = newKernel("resnet_mean", "bbiii", meanHost, 64)
+	meanKernel = newKernel[resnetMeanArgs]("resnet_mean", meanHost, 64)
 	// Bytes [batch,source,source,3] to float32. Buffers: images, out; source, image,
 	// resized, crop, flags. One item is one row of a crop.
-	prepareKernel = newKernel("resnet_prepare", "bbiiiii", prepareHost, 8)
+	prepareKernel = newKernel[resnetPrepareArgs]("resnet_prepare", prepareHost, 8)
 	// Fills with a word. Buffers: out; the word. One item is four bytes.
-	fillKernel = newKernel("resnet_fill", "bi", fillHost, 4096)
+	fillKernel = newKernel[resnetFillArgs]("resnet_fill", fillHost, 4096)
 )
 
-func newKernel(name, sig string, host func(*device.Args, int, int), grain int) device.Kernel {
-	k := device.Kernel{Name: name, Sig: sig, Host: host, Grain: grain, PTX: networkPTX, Threads: 256, PerBlock: 256}
+func newKernel[T any](name string, host func(*device.Args, int, int), grain int) device.Kernel {
+	k := device.Typed[T](device.Kernel{Name: name, Host: host, Grain: grain, PTX: networkPTX, Threads: 256, PerBlock: 256})
 	switch {
 	case strings.HasPrefix(name, "resnet_conv"), strings.HasPrefix(name, "resnet_prepare"), strings.HasPrefix(name, "resnet_im2col"):
 		k.PerBlock = 1
@@ -75,8 +61,18 @@ type geometry struct {
 	batch, in, out, k, stride, size, outSize, flags int
 }
 
-func readGeometry(a *device.Args, at int) geometry {
-	return geometry{a.Int(at), a.Int(at + 1), a.Int(at + 2), a.Int(at + 3), a.Int(at + 4), a.Int(at + 5), a.Int(at + 6), a.Int(at + 7)}
+func convGeometry(a *resnetConvView) geometry {
+	return geometry{
+		batch: a.batch.Int(), in: a.in.Int(), out: a.channels.Int(), k: a.k.Int(),
+		stride: a.stride.Int(), size: a.size.Int(), outSize: a.outSize.Int(), flags: a.flags.Int(),
+	}
+}
+
+func im2colGeometry(a *resnetIm2colView) geometry {
+	return geometry{
+		batch: a.batch.Int(), in: a.in.Int(), out: a.channels.Int(), k: a.k.Int(),
+		stride: a.stride.Int(), size: a.size.Int(), outSize: a.outSize.Int(), flags: a.flags.Int(),
+	}
 }
 
 func (g geometry) isNCHW() bool { return g.flags&flagNCHW != 0 }
@@ -94,16 +90,10 @@ func (g geometry) least() float32 {
 	return -inf32
 }
 
-// residual returns the buffer at i where the flags add it, else nil.
-func residual(a *device.Args, i, flags int) []float32 {
+// residual returns the values of res where the flags add them, else nil.
+func residual(res device.Mem, flags int) []float32 {
 	if flags&flagRes == 0 {
 		return nil
 	}
-	return a.Floats(i)
-}
-
-// bytesOf returns argument i's memory as signed bytes.
-func bytesOf(a *device.Args, i int) []int8 {
-	v := a.Bufs[i].Bytes()
-	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(v))), len(v))
+	return res.Floats()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"math"
 	"time"
 	"unsafe"
 
@@ -29,7 +28,6 @@ type Net struct {
 	slots  []slot
 	groups []group
 	w      *Weights
-	kept   [][]int8 // quantised weights [out][in][k][k], for the check
 	images [Period][]byte
 
 	kernels map[shared]*device.Kernel
@@ -45,13 +43,12 @@ type shared struct {
 // layerBuffers are a layer's parameters on the device.
 type layerBuffers struct {
 	weight, scale, shift, ones, zeros device.Buffer
-	steps                             device.Buffer // of int8 weights: max|w|/127 by channel
 }
 
 // slot is the memory and state of one batch in flight.
 type slot struct {
-	act                      [actCount]device.Buffer
-	raw, cols, q, sums, most device.Buffer
+	act             [actCount]device.Buffer
+	raw, cols, sums device.Buffer
 }
 
 // librarian is a device that looks for its vendor's libraries when it is asked to.
@@ -117,49 +114,17 @@ func (n *Net) uploadParameters(s device.Stream) {
 			}
 			b.ones = n.mem.Upload(s, "ones of "+c.name, ones)
 		}
-		if n.o.Precision == INT8 {
-			q, steps := quantiseWeights(p.weight, c)
-			n.kept = append(n.kept, q)
-			b.steps = n.mem.Upload(s, "steps of "+c.name, padded(steps))
-			b.weight = n.uploadBytes(s, "weights of "+c.name, arrangeWeights(q, c, form, nhwc))
-		} else {
-			w := arrangeWeights(p.weight, c, form, nhwc)
-			if n.o.Precision != FP32 {
-				w = append([]float32(nil), w...)
-				op.RoundTo(n.o.Precision, w)
-			}
-			if n.o.wayOf(c) == CuDNN && n.o.isNarrow() {
-				w = op.Pack16(n.o.Precision, w)
-			}
-			b.weight = n.mem.Upload(s, "weights of "+c.name, w)
+		w := arrangeWeights(p.weight, c, form, nhwc)
+		if n.o.Precision != FP32 {
+			w = append([]float32(nil), w...)
+			op.RoundTo(n.o.Precision, w)
 		}
+		if n.o.wayOf(c) == CuDNN && n.o.isNarrow() {
+			w = op.Pack16(n.o.Precision, w)
+		}
+		b.weight = n.mem.Upload(s, "weights of "+c.name, w)
 		n.params = append(n.params, b)
 	}
-}
-
-// uploadBytes sends bytes, filled up to whole words.
-func (n *Net) uploadBytes(s device.Stream, what string, v []int8) device.Buffer {
-	words := make([]float32, (len(v)+3)/4)
-	copy(unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(words))), 4*len(words)), v)
-	return n.mem.Upload(s, what, words)
-}
-
-// quantiseWeights rounds each output channel's weights to bytes of step max|w|/127.
-func quantiseWeights(w []float32, c conv) (q []int8, steps []float32) {
-	depth := c.depth()
-	for o := range c.out {
-		row := w[o*depth : (o+1)*depth]
-		most := float32(0)
-		for _, v := range row {
-			most = max(most, float32(math.Abs(float64(v))))
-		}
-		inverse := inverseOf(most)
-		for _, v := range row {
-			q = append(q, quantise(float32(v*inverse)))
-		}
-		steps = append(steps, most/127)
-	}
-	return q, steps
 }
 
 // allocateSlots allocates every slot's memory.
@@ -176,8 +141,7 @@ func (n *Net) allocateSlots() {
 		for i, bytes := range sp.act {
 			s.act[i] = on("activations", bytes)
 		}
-		s.raw, s.cols, s.q = on("images", sp.raw), on("the operand of a convolution", sp.cols), on("activations as bytes", sp.q)
-		s.sums, s.most = on("sums of products of bytes", sp.sums), on("the scale of a batch", 4)
+		s.raw, s.cols, s.sums = on("images", sp.raw), on("the operand of a convolution", sp.cols), on("a library's result in 16 bits", sp.sums)
 		n.slots = append(n.slots, s)
 	}
 }
@@ -359,7 +323,7 @@ func (n *Net) Image(i int) []byte {
 // Fill writes image i into dst as Input has it: its bytes, or prepared on the host.
 func (n *Net) Fill(dst []byte, i int) { n.FillImage(dst, n.Image(i)) }
 
-// FillImage does so with an image [source,source,3] of others.
+// FillImage does the same with the caller's own image [source,source,3].
 func (n *Net) FillImage(dst, image []byte) {
 	if n.o.Preprocess == OnDevice {
 		copy(dst, image)

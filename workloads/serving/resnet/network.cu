@@ -23,10 +23,6 @@ GP_FN float net_round(int precision, float v) {
   }
   return v;
 }
-GP_FN signed char net_round(int, signed char v) { return v; }
-
-GP_FN float net_add(float a, float b, float sum) { return gp_fma(a, b, sum); }
-GP_FN int net_add(signed char a, signed char b, int sum) { return sum + (int)a * (int)b; }
 
 struct net_shape {
   int batch, in, out, k, stride, size, outSize, flags;
@@ -54,8 +50,7 @@ GP_FN net_tap net_tap_of(const net_shape &s, int k) {
 }
 
 // net_read is the operand of output (image, i, j) at a tap, zero beyond the border.
-template <typename T>
-GP_FN T net_read(const net_shape &s, const T *x, int image, int i, int j, net_tap t) {
+GP_FN float net_read(const net_shape &s, const float *x, int image, int i, int j, net_tap t) {
   int y = i * s.stride + t.r - s.k / 2, at = j * s.stride + t.q - s.k / 2;
   if (y < 0 || y >= s.size || at < 0 || at >= s.size) return 0;
   if (net_shape::nchw(s)) return x[(((long long)image * s.in + t.c) * s.size + y) * s.size + at];
@@ -76,14 +71,12 @@ GP_FN long long net_place(const net_shape &s, int row, int o) {
   return ((long long)(row / n) * s.out + o) * n + row % n;
 }
 
-template <typename T>
 struct net_slices {
-  T x[SLICE][SIDE + 4], w[SLICE][SIDE];
+  float x[SLICE][SIDE + 4], w[SLICE][SIDE];
 };
 
 // net_tile sums a tile of SIDE outputs by SIDE channels, 4 x 4 of them a thread, over K in order.
-template <typename T, typename SUM>
-GP_FN void net_tile(net_slices<T> *m, const net_shape &s, const T *x, const T *w, int row0, int o0, SUM (&sum)[4][4]) {
+GP_FN void net_tile(net_slices *m, const net_shape &s, const float *x, const float *w, int row0, int o0, float (&sum)[4][4]) {
   int tid = (int)threadIdx.x, tx = tid % 16, ty = tid / 16, depth = net_shape::depth(s), n = net_shape::pixels(s);
   int rows = s.batch * n, precision = s.flags / FLAG_PRECISION;
 #pragma unroll
@@ -96,14 +89,14 @@ GP_FN void net_tile(net_slices<T> *m, const net_shape &s, const T *x, const T *w
 #pragma unroll
     for (int q = 0; q < SIDE / SLICE; q++) {
       int r = tid / SLICE + q * SLICE, row = row0 + r;
-      T v = 0;
+      float v = 0;
       if (row < rows && k < depth) v = net_read(s, x, row / n, row % n / s.outSize, row % s.outSize, t);
       m->x[tid % SLICE][r] = net_round(precision, v);
     }
 #pragma unroll
     for (int q = 0; q < SLICE * SIDE / 256; q++) {
       int at = tid + q * 256, wk = k0 + at / SIDE, o = o0 + at % SIDE;
-      m->w[at / SIDE][at % SIDE] = wk < depth && o < s.out ? w[net_weight(s, o, wk)] : (T)0;
+      m->w[at / SIDE][at % SIDE] = wk < depth && o < s.out ? w[net_weight(s, o, wk)] : 0.0f;
     }
     __syncthreads();
 #pragma unroll
@@ -111,7 +104,7 @@ GP_FN void net_tile(net_slices<T> *m, const net_shape &s, const T *x, const T *w
 #pragma unroll
       for (int i = 0; i < 4; i++)
 #pragma unroll
-        for (int j = 0; j < 4; j++) sum[i][j] = net_add(m->x[l][ty * 4 + i], m->w[l][tx * 4 + j], sum[i][j]);
+        for (int j = 0; j < 4; j++) sum[i][j] = gp_fma(m->x[l][ty * 4 + i], m->w[l][tx * 4 + j], sum[i][j]);
     __syncthreads();
   }
 }
@@ -126,12 +119,12 @@ extern "C" __global__ void __launch_bounds__(256)
     resnet_conv(const float *__restrict__ x, const float *__restrict__ w, const float *__restrict__ scale,
                 const float *__restrict__ shift, const float *__restrict__ res, float *__restrict__ out, int batch, int in,
                 int channels, int k, int stride, int size, int outSize, int flags, int items) {
-  __shared__ net_slices<float> m;
+  __shared__ net_slices m;
   if ((int)blockIdx.x >= items) return;
   net_shape s = {batch, in, channels, k, stride, size, outSize, flags};
   int across = (channels + SIDE - 1) / SIDE, row0 = (int)blockIdx.x / across * SIDE, o0 = (int)blockIdx.x % across * SIDE;
   float sum[4][4];
-  net_tile<float, float>(&m, s, x, w, row0, o0, sum);
+  net_tile(&m, s, x, w, row0, o0, sum);
   int rows = batch * outSize * outSize, tx = (int)threadIdx.x % 16, ty = (int)threadIdx.x / 16;
 #pragma unroll
   for (int i = 0; i < 4; i++)
@@ -145,29 +138,8 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 GPUPROF_KERNEL(resnet_conv)
 
-extern "C" __global__ void __launch_bounds__(256)
-    resnet_conv_int8(const signed char *__restrict__ x, const signed char *__restrict__ w, int *__restrict__ sums, int batch, int in,
-                     int channels, int k, int stride, int size, int outSize, int flags, int items) {
-  __shared__ net_slices<signed char> m;
-  if ((int)blockIdx.x >= items) return;
-  net_shape s = {batch, in, channels, k, stride, size, outSize, flags & (FLAG_PRECISION - 1)};
-  int across = (channels + SIDE - 1) / SIDE, row0 = (int)blockIdx.x / across * SIDE, o0 = (int)blockIdx.x % across * SIDE;
-  int sum[4][4];
-  net_tile<signed char, int>(&m, s, x, w, row0, o0, sum);
-  int rows = batch * outSize * outSize, tx = (int)threadIdx.x % 16, ty = (int)threadIdx.x / 16;
-#pragma unroll
-  for (int i = 0; i < 4; i++)
-#pragma unroll
-    for (int j = 0; j < 4; j++) {
-      int row = row0 + ty * 4 + i, o = o0 + tx * 4 + j;
-      if (row < rows && o < channels) sums[net_place(s, row, o)] = sum[i][j];
-    }
-}
-GPUPROF_KERNEL(resnet_conv_int8)
-
 // net_one sums output item by itself: item counts as its place does. w is [out][K] in nchw, [K][out] in nhwc.
-template <typename T, typename SUM>
-GP_FN SUM net_one(const net_shape &s, const T *x, const T *w, int item, int *o) {
+GP_FN float net_one(const net_shape &s, const float *x, const float *w, int item, int *o) {
   int n = net_shape::pixels(s), depth = net_shape::depth(s), row;
   if (net_shape::nchw(s)) {
     *o = item / n % s.out;
@@ -176,11 +148,11 @@ GP_FN SUM net_one(const net_shape &s, const T *x, const T *w, int item, int *o) 
     *o = item % s.out;
     row = item / s.out;
   }
-  SUM sum = 0;
+  float sum = 0;
   for (int k = 0; k < depth; k++) {
-    T v = net_read(s, x, row / n, row % n / s.outSize, row % s.outSize, net_tap_of(s, k));
-    T weight = net_shape::nchw(s) ? w[(long long)*o * depth + k] : w[(long long)k * s.out + *o];
-    sum = net_add(net_round(s.flags / FLAG_PRECISION, v), weight, sum);
+    float v = net_read(s, x, row / n, row % n / s.outSize, row % s.outSize, net_tap_of(s, k));
+    float weight = net_shape::nchw(s) ? w[(long long)*o * depth + k] : w[(long long)k * s.out + *o];
+    sum = gp_fma(net_round(s.flags / FLAG_PRECISION, v), weight, sum);
   }
   return sum;
 }
@@ -191,24 +163,13 @@ extern "C" __global__ void resnet_direct(const float *__restrict__ x, const floa
   int item = gp_thread(), o;
   if (item >= items) return;
   net_shape s = {batch, in, channels, k, stride, size, outSize, flags};
-  float sum = net_one<float, float>(s, x, w, item, &o);
+  float sum = net_one(s, x, w, item, &o);
   out[item] = net_finish(sum, scale[o], shift[o], res, item, flags);
 }
 GPUPROF_KERNEL(resnet_direct)
 
-extern "C" __global__ void resnet_direct_int8(const signed char *__restrict__ x, const signed char *__restrict__ w,
-                                              int *__restrict__ sums, int batch, int in, int channels, int k, int stride, int size,
-                                              int outSize, int flags, int items) {
-  int item = gp_thread(), o;
-  if (item >= items) return;
-  net_shape s = {batch, in, channels, k, stride, size, outSize, flags & (FLAG_PRECISION - 1)};
-  sums[item] = net_one<signed char, int>(s, x, w, item, &o);
-}
-GPUPROF_KERNEL(resnet_direct_int8)
-
 // A block writes the operand of one row of outputs, neighbouring threads neighbouring values.
-template <typename T>
-GP_FN void net_im2col(const net_shape &s, const T *x, T *cols, int item) {
+GP_FN void net_im2col(const net_shape &s, const float *x, float *cols, int item) {
   int image = item / s.outSize, i = item % s.outSize, depth = net_shape::depth(s);
   for (int at = (int)threadIdx.x; at < s.outSize * depth; at += (int)blockDim.x) {
     if (net_shape::nchw(s)) {
@@ -227,14 +188,6 @@ extern "C" __global__ void resnet_im2col(const float *__restrict__ x, float *__r
   net_im2col(s, x, cols, (int)blockIdx.x);
 }
 GPUPROF_KERNEL(resnet_im2col)
-
-extern "C" __global__ void resnet_im2col_int8(const signed char *__restrict__ x, signed char *__restrict__ cols, int batch, int in,
-                                              int channels, int k, int stride, int size, int outSize, int flags, int items) {
-  if ((int)blockIdx.x >= items) return;
-  net_shape s = {batch, in, channels, k, stride, size, outSize, flags};
-  net_im2col(s, x, cols, (int)blockIdx.x);
-}
-GPUPROF_KERNEL(resnet_im2col_int8)
 
 GP_FN int net_channel(int i, int channels, int pixels, int flags) { return (flags & FLAG_NCHW) ? i / pixels % channels : i % channels; }
 
@@ -259,35 +212,6 @@ extern "C" __global__ void resnet_widen(const unsigned short *__restrict__ y, co
   out[i] = net_finish(v, scale[c], shift[c], res, i, flags);
 }
 GPUPROF_KERNEL(resnet_widen)
-
-// Bits of numbers that are not negative are in the order of the numbers, and those of what is no number are larger.
-extern "C" __global__ void resnet_most(const float *__restrict__ x, int *most, int items) {
-  int i = gp_thread(), bits = i < items ? __float_as_int(x[i]) & 0x7fffffff : 0;
-  for (int d = 16; d > 0; d >>= 1) bits = gp_max(bits, __shfl_xor_sync(0xffffffffu, bits, d));
-  if (gp_lane() == 0) atomicMax(most, bits);
-}
-GPUPROF_KERNEL(resnet_most)
-
-extern "C" __global__ void resnet_quantise(const float *__restrict__ x, const float *__restrict__ most, signed char *__restrict__ q,
-                                           int items) {
-  int i = gp_thread();
-  if (i >= items) return;
-  float inverse = most[0] == 0.0f ? 0.0f : 127.0f / most[0];
-  float r = gp_rint(x[i] * inverse);
-  q[i] = (signed char)(r > -127.0f ? (int)gp_min(r, 127.0f) : -127); // not a number too becomes -127
-}
-GPUPROF_KERNEL(resnet_quantise)
-
-extern "C" __global__ void resnet_dequantise(const int *__restrict__ sums, const float *__restrict__ most,
-                                             const float *__restrict__ weight, const float *__restrict__ scale,
-                                             const float *__restrict__ shift, const float *__restrict__ res, float *__restrict__ out,
-                                             int channels, int pixels, int flags, int items) {
-  int i = gp_thread();
-  if (i >= items) return;
-  int c = net_channel(i, channels, pixels, flags);
-  out[i] = net_finish((float)sums[i] * (most[0] / 127.0f * weight[c]), scale[c], shift[c], res, i, flags);
-}
-GPUPROF_KERNEL(resnet_dequantise)
 
 extern "C" __global__ void resnet_pool(const float *__restrict__ x, float *__restrict__ out, int channels, int size, int outSize,
                                        int flags, int items) {

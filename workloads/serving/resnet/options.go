@@ -29,14 +29,10 @@ const (
 	TF32 = "tf32"
 	BF16 = "bf16"
 	FP16 = "fp16"
-	INT8 = "int8" // weights by output channel, activations by batch: max|v|/127
 
 	OnHost   = "host"
 	OnDevice = "device"
 )
-
-// mostInt8Depth is the longest sum of products of two bytes that int32 holds.
-const mostInt8Depth = 133144
 
 // Options choose the computation of a Net. An empty text is its default.
 type Options struct {
@@ -44,7 +40,7 @@ type Options struct {
 	Impl       string // auto, implicit, im2col, direct or cudnn
 	Layout     string // of activations: nhwc or nchw
 	BN         string // batch norms: fold, fused or apart
-	Precision  string // of a convolution's operands; sums are float32, int32 with int8
+	Precision  string // of a convolution's operands; sums are float32
 	Preprocess string // host or device
 	Library    string // auto, on or off: the vendor's convolutions and products
 	MaxBatch   int
@@ -98,7 +94,7 @@ func (o Options) By(info device.Info) string { return o.resolved(info).Impl }
 
 // offersCuDNN reports whether the library's convolutions are available on the device.
 func (o Options) offersCuDNN(info device.Info) bool {
-	return info.Facts["cudnn"] != "" && o.Library != "off" && o.Precision != INT8
+	return info.Facts["cudnn"] != "" && o.Library != "off"
 }
 
 // isNarrow reports whether the library's convolutions read and write 16 bits per value.
@@ -130,9 +126,6 @@ func (o Options) Refuse(info device.Info) error {
 		return refuse("use 1 or more of each", "setting max_batch=%d with depth=%d: no batch can be in flight", o.MaxBatch, o.Slots)
 	}
 	for _, c := range o.convolutions() {
-		if o.Precision == INT8 && c.depth() > mostInt8Depth {
-			return refuse("use fewer channels or another precision", "setting precision=int8: sums of %s have %d products, and int32 holds %d", c.name, c.depth(), mostInt8Depth)
-		}
 		if words := int64(o.MaxBatch) * int64(max(c.in*c.size*c.size, c.out*c.pixels(), o.colWords(c))); words > math.MaxInt32 {
 			return refuse("use a smaller max_batch or image", "setting max_batch=%d: an array of %s has %d values, more than 32 bits count", o.MaxBatch, c.name, words)
 		}
@@ -159,8 +152,6 @@ func (o Options) refuseLibrary(info device.Info) error {
 		return refuse("install it where the loader finds it, or use impl=auto", "setting impl=cudnn on device %s: cuDNN was not found or does not start, and gpuprof doctor says why", info.Name)
 	case o.Impl == CuDNN && o.Library == "off":
 		return refuse("use library=auto, or impl=implicit", "setting library=off with impl=cudnn: it is a library")
-	case o.Impl == CuDNN && o.Precision == INT8:
-		return refuse("use impl=implicit, or another precision", "setting impl=cudnn with precision=int8: only gpuprof's own kernels compute it")
 	case o.Library != "on" || o.Impl == CuDNN:
 		return nil
 	case o.Impl != Im2col:
@@ -188,8 +179,7 @@ type space struct {
 	act  [actCount]int
 	raw  int // images as bytes
 	cols int // the operand of im2col, or of a library in 16 bits
-	q    int // an operand as bytes
-	sums int // of bytes, or a library's result in 16 bits
+	sums int // a library's result in 16 bits
 }
 
 func (o Options) slotSpace() space {
@@ -201,22 +191,14 @@ func (o Options) slotSpace() space {
 	if o.Preprocess == OnDevice {
 		s.raw = 3 * o.Source * o.Source * o.MaxBatch
 	}
-	width := 4
-	if o.Precision == INT8 {
-		width = 1
-	}
 	for _, c := range o.convolutions() {
 		if o.wayOf(c) == CuDNN && o.isNarrow() {
 			s.cols = max(s.cols, 2*c.in*c.size*c.size*o.MaxBatch)
 			s.sums = max(s.sums, 2*c.out*c.pixels()*o.MaxBatch)
 		}
-		s.cols = max(s.cols, width*o.colWords(c)*o.MaxBatch)
-		if o.Precision == INT8 {
-			s.q = max(s.q, c.in*c.size*c.size*o.MaxBatch)
-			s.sums = max(s.sums, 4*c.out*c.pixels()*o.MaxBatch)
-		}
+		s.cols = max(s.cols, 4*o.colWords(c)*o.MaxBatch)
 	}
-	for _, n := range []*int{&s.raw, &s.cols, &s.q, &s.sums} {
+	for _, n := range []*int{&s.raw, &s.cols, &s.sums} {
 		*n = (*n + 3) / 4 * 4 // a check fills and copies whole words
 	}
 	return s
@@ -225,12 +207,12 @@ func (o Options) slotSpace() space {
 // bufferSizes returns the bytes of each existing buffer of a slot.
 func (s space) bufferSizes() []int {
 	var out []int
-	for _, n := range append(s.act[:], s.raw, s.cols, s.q, s.sums) {
+	for _, n := range append(s.act[:], s.raw, s.cols, s.sums) {
 		if n > 0 {
 			out = append(out, n)
 		}
 	}
-	return append(out, 4)
+	return out
 }
 
 // weightBytes returns the bytes of a layer's parameters on the device.
@@ -239,13 +221,10 @@ func (o Options) weightBytes(c conv, info device.Info) int {
 	if o.weightForm(c, info) == formPanels {
 		n = paddedChannels(c.out) * c.depth()
 	}
-	switch {
-	case o.wayOf(c) == CuDNN && o.isNarrow():
+	if o.wayOf(c) == CuDNN && o.isNarrow() {
 		n = (2*n + 3) / 4 * 4 // whole words
-	case o.Precision != INT8:
+	} else {
 		n *= 4
-	default:
-		n = (n+3)/4*4 + 4*paddedChannels(c.out) // whole words, and the steps of the weights
 	}
 	if o.BN == Apart && !c.isLinear {
 		n += 2 * 4 * paddedChannels(c.out) // ones and zeros of the epilogue

@@ -58,9 +58,18 @@ type planner struct {
 	list []launch
 }
 
-func (p *planner) add(k *device.Kernel, it items, batchArg int, cost rate, args ...any) *launch {
-	l := launch{kernel: k.Name, items: it, batchArg: batchArg, cost: cost}
-	l.fn = p.n.binder.Bind(k, &l.args, func(int, any) byte { return 0 }, args...)
+// batchCount is an argument that holds the images of the batch.
+type batchCount struct{}
+
+func (p *planner) add(k *device.Kernel, it items, cost rate, args any) *launch {
+	l := launch{kernel: k.Name, items: it, batchArg: -1, cost: cost}
+	l.fn = p.n.binder.Bind(k, &l.args, func(i int, arg any) byte {
+		if _, ok := arg.(batchCount); !ok {
+			return 0
+		}
+		l.batchArg = i
+		return 'i'
+	}, args)
 	p.list = append(p.list, l)
 	return &p.list[len(p.list)-1]
 }
@@ -109,10 +118,6 @@ func (p *planner) convolve(c conv, w layerBuffers) {
 	o := p.n.o
 	first, last := p.epilogues(c, w)
 	x, out := p.slot.act[c.src], p.slot.act[c.dst]
-	if o.Precision == INT8 {
-		p.int8(c, w, first, x, out)
-		return
-	}
 	precision := 0
 	for i, name := range precisionNames {
 		if name == o.Precision {
@@ -134,7 +139,9 @@ func (p *planner) convolve(c conv, w layerBuffers) {
 		kernel = p.n.kernelOf(c, &directKernel)
 	default:
 		product = c.afterIm2col()
-		p.add(&im2colKernel, items{image: c.outSize}, 2, wordCost(0, c.in*c.size*c.size, c.depth()*c.pixels()), geometryArgs(c, first.flags, x, p.slot.cols)...)
+		p.add(&im2colKernel, items{image: c.outSize}, wordCost(0, c.in*c.size*c.size, c.depth()*c.pixels()), resnetIm2colArgs{
+			x: x, cols: p.slot.cols, batch: batchCount{}, in: c.in, channels: c.out, k: c.k, stride: c.stride, size: c.size, outSize: c.outSize, flags: first.flags,
+		})
 		x = p.slot.cols
 		cost.image.BytesRead += 4 * int64(c.depth()*c.pixels()-c.in*c.size*c.size)
 		if o.usesVendor(c, p.n.info) {
@@ -142,18 +149,16 @@ func (p *planner) convolve(c conv, w layerBuffers) {
 			return
 		}
 	}
-	p.add(kernel, p.n.convItems(c), 6, cost, geometryArgs(product, first.flags|precision*flagPrecision, x, w.weight, first.scale, first.shift, first.res, out)...)
+	p.add(kernel, p.n.convItems(c), cost, resnetConvArgs{
+		x: x, w: w.weight, scale: first.scale, shift: first.shift, res: first.res, out: out,
+		batch: batchCount{}, in: product.in, channels: product.out, k: product.k, stride: product.stride, size: product.size, outSize: product.outSize, flags: first.flags | precision*flagPrecision,
+	})
 }
 
 // afterIm2col returns the convolution over an operand in columns: 1x1, with a column's values as channels.
 func (c conv) afterIm2col() conv {
 	c.in, c.k, c.stride, c.size = c.depth(), 1, 1, c.outSize
 	return c
-}
-
-// geometryArgs returns buffers and then a convolution's integers, with the batch still open.
-func geometryArgs(c conv, flags int, buffers ...any) []any {
-	return append(buffers, 0, c.in, c.out, c.k, c.stride, c.size, c.outSize, flags)
 }
 
 // convCost returns the cost of a product that reads its weights and its operand once, of width bytes per value,
@@ -171,14 +176,14 @@ func (p *planner) addVendor(c conv, w layerBuffers, first, last epilogue, cols, 
 		fixed: gpuprof.Cost{BytesRead: 4 * int64(c.out*c.depth())},
 		image: gpuprof.Cost{Flops: 2 * c.multiplyAddsOne, BytesRead: 4 * int64(c.depth()*c.pixels()), BytesWritten: 4 * int64(c.out*c.pixels())}.In(p.n.o.Precision, 2*c.multiplyAddsOne),
 	}
-	k := &vendorKernels[0]
+	k := vendorKernels[0]
 	if p.n.o.Precision == TF32 {
-		k = &vendorKernels[1]
+		k = vendorKernels[1]
 	}
 	if p.n.o.isNHWC(c) {
-		p.add(k, items{image: c.pixels()}, -1, cost, cols, w.weight, out, c.depth(), c.out, float32(1))
+		p.add(k, items{image: c.pixels()}, cost, device.ProductArgs{A: cols, B: w.weight, Out: out, K: c.depth(), N: c.out, Scale: float32(1)})
 	} else { // a product an image: out [out,pixels] = w [out,K] cols [K,pixels]
-		l := p.add(k, items{fixed: c.out}, -1, cost, w.weight, cols, out, c.depth(), c.pixels(), float32(1))
+		l := p.add(k, items{fixed: c.out}, cost, device.ProductArgs{A: w.weight, B: cols, Out: out, K: c.depth(), N: c.pixels(), Scale: float32(1)})
 		l.each, l.strides = true, [2]int{4 * c.depth() * c.pixels(), 4 * c.out * c.pixels()}
 	}
 	if p.n.o.BN != Apart {
@@ -190,20 +195,19 @@ func (p *planner) addVendor(c conv, w layerBuffers, first, last epilogue, cols, 
 // is rounded before and the result widened afterwards.
 func (p *planner) addCuDNN(c conv, w layerBuffers, first, last epilogue, x, out device.Buffer) {
 	o := p.n.o
-	in, n, width, y, nhwc := c.in*c.size*c.size, c.out*c.pixels(), 4, out, 0
-	if o.isNHWC(c) {
-		nhwc = 1
-	}
+	in, n, width, y := c.in*c.size*c.size, c.out*c.pixels(), 4, out
 	if o.isNarrow() {
-		cast, rest := op.CastKernel(o.Precision)
-		p.add(cast, items{image: in}, -1, rate{image: gpuprof.Cost{BytesRead: 4 * int64(in), BytesWritten: 2 * int64(in)}}, x, p.slot.cols, rest[0], rest[1], rest[2])
+		cast, args := op.Cast(o.Precision, x, p.slot.cols)
+		p.add(cast, items{image: in}, rate{image: gpuprof.Cost{BytesRead: 4 * int64(in), BytesWritten: 2 * int64(in)}}, args)
 		x, y, width = p.slot.cols, p.slot.sums, 2
 	}
 	cost := convCost(c, width)
 	cost.fixed.BytesRead = int64(width) * int64(c.out*c.depth())
 	cost.image.BytesWritten = int64(width) * int64(n)
 	cost.image = cost.image.In(o.Precision, cost.image.Flops)
-	p.add(cudnnKernels[o.Precision], items{image: 1}, -1, cost, x, w.weight, y, c.in, c.out, c.k, c.stride, c.size, c.outSize, nhwc)
+	p.add(cudnnKernels[o.Precision], items{image: 1}, cost, libraryConvArgs{
+		x: x, w: w.weight, y: y, in: c.in, out: c.out, k: c.k, stride: c.stride, size: c.size, outSize: c.outSize, nhwc: o.isNHWC(c),
+	})
 	switch {
 	case o.isNarrow():
 		p.addWiden(c, first, y, out)
@@ -221,14 +225,25 @@ func (p *planner) addWiden(c conv, e epilogue, y, out device.Buffer) {
 	}
 	cost := rate{fixed: gpuprof.Cost{BytesRead: 8 * int64(c.out)}, image: gpuprof.Cost{Flops: 2 * int64(n), BytesRead: reads, BytesWritten: 4 * int64(n)}}
 	precision := slices.Index(precisionNames[:], p.n.o.Precision)
-	p.add(&widenKernel, items{image: n}, -1, cost, y, e.scale, e.shift, e.res, out, c.out, c.pixels(), e.flags|precision*flagPrecision)
+	p.add(&widenKernel, items{image: n}, cost, resnetWidenArgs{
+		y: y, scale: e.scale, shift: e.shift, res: e.res, out: out, channels: c.out, pixels: c.pixels(),
+		flags: e.flags | precision*flagPrecision,
+	})
 }
 
-// cudnnKernels are the library's convolutions: x, w, y; in, out, k, stride, size, outSize, and 1 for channels last. One
-// item is one image.
+// cudnnKernels are the library's convolutions. One item is one image.
 var cudnnKernels = map[string]*device.Kernel{
-	FP32: {Name: "conv_cudnn_fp32", Sig: "bbbiiiiiii", Lib: "conv_fp32"}, TF32: {Name: "conv_cudnn_tf32", Sig: "bbbiiiiiii", Lib: "conv_tf32"},
-	BF16: {Name: "conv_cudnn_bf16", Sig: "bbbiiiiiii", Lib: "conv_bf16"}, FP16: {Name: "conv_cudnn_fp16", Sig: "bbbiiiiiii", Lib: "conv_fp16"},
+	FP32: libraryConv(FP32), TF32: libraryConv(TF32), BF16: libraryConv(BF16), FP16: libraryConv(FP16),
+}
+
+type libraryConvArgs struct {
+	x, w, y                                 device.Ref
+	in, out, k, stride, size, outSize, nhwc device.Num
+}
+
+func libraryConv(precision string) *device.Kernel {
+	k := device.Typed[libraryConvArgs](device.Kernel{Name: "conv_cudnn_" + precision, Lib: "conv_" + precision})
+	return &k
 }
 
 // addNorm adds the kernel of a batch norm.
@@ -240,40 +255,12 @@ func (p *planner) addNorm(c conv, e epilogue, x device.Buffer) {
 	}
 	cost := wordCost(2*n, reads, n)
 	cost.fixed.BytesRead = 8 * int64(c.out)
-	p.add(&normKernel, items{image: n}, -1, cost, x, e.scale, e.shift, e.res, c.out, c.pixels(), e.flags)
+	p.add(&normKernel, items{image: n}, cost, resnetNormArgs{
+		x: x, scale: e.scale, shift: e.shift, res: e.res, channels: c.out, pixels: c.pixels(), flags: e.flags,
+	})
 }
 
-// int8 adds the launches over bytes: the batch's scale, its bytes, their product and the conversion back.
-func (p *planner) int8(c conv, w layerBuffers, e epilogue, x, out device.Buffer) {
-	in, n := c.in*c.size*c.size, c.out*c.pixels()
-	s, o := p.slot, p.n.o
-	p.add(&fillKernel, items{fixed: 1}, -1, rate{fixed: gpuprof.Cost{BytesWritten: 4}}, s.most, 0)
-	p.add(&mostKernel, items{image: in}, -1, wordCost(in, in, 0), x, s.most)
-	p.add(&quantKernel, items{image: in}, -1, rate{image: gpuprof.Cost{Flops: 2 * int64(in), BytesRead: 4 * int64(in), BytesWritten: int64(in)}}, x, s.most, s.q)
-	operand, product, cost := s.q, c, convCost(c, 1)
-	kernel := p.n.kernelOf(c, &convInt8Kernel)
-	cost.image.BytesWritten += 4 * int64(n)
-	switch {
-	case o.wayOf(c) == Implicit:
-	case o.wayOf(c) == Direct:
-		kernel = p.n.kernelOf(c, &directInt8Kernel)
-	default:
-		all := int64(c.depth() * c.pixels())
-		p.add(&im2colInt8Kernel, items{image: c.outSize}, 2, rate{image: gpuprof.Cost{BytesRead: int64(in), BytesWritten: all}}, geometryArgs(c, e.flags, s.q, s.cols)...)
-		operand, product = s.cols, c.afterIm2col()
-		cost.image.BytesRead += all - int64(in)
-	}
-	p.add(kernel, p.n.convItems(c), 3, cost, geometryArgs(product, e.flags, operand, w.weight, s.sums)...)
-	reads := n
-	if e.flags&flagRes != 0 {
-		reads += n
-	}
-	last := wordCost(4*n, reads, n)
-	last.fixed.BytesRead = 12 * int64(c.out)
-	p.add(&dequantKernel, items{image: n}, -1, last, s.sums, s.most, w.steps, e.scale, e.shift, e.res, out, c.out, c.pixels(), e.flags)
-}
-
-var vendorKernels = [...]device.Kernel{{Name: "gemm_fp32", Sig: "bbbiif", Lib: "gemm_fp32"}, {Name: "gemm_tf32", Sig: "bbbiif", Lib: "gemm_tf32"}}
+var vendorKernels = [...]*device.Kernel{device.LibraryProduct(FP32), device.LibraryProduct(TF32)}
 
 // addSimple adds a pooling or the mean.
 func (p *planner) addSimple(l layer) {
@@ -284,10 +271,14 @@ func (p *planner) addSimple(l layer) {
 	x, out := p.slot.act[l.src], p.slot.act[l.dst]
 	in, n := l.channels*l.size*l.size, l.channels*l.outSize*l.outSize
 	if l.kind == Pool {
-		p.add(&poolKernel, items{image: n}, -1, wordCost(8*n, in, n), x, out, l.channels, l.size, l.outSize, flags)
+		p.add(&poolKernel, items{image: n}, wordCost(8*n, in, n), resnetPoolArgs{
+			x: x, out: out, channels: l.channels, size: l.size, outSize: l.outSize, flags: flags,
+		})
 		return
 	}
-	p.add(&meanKernel, items{image: l.channels}, -1, wordCost(in, in, l.channels), x, out, l.channels, l.size*l.size, flags)
+	p.add(&meanKernel, items{image: l.channels}, wordCost(in, in, l.channels), resnetMeanArgs{
+		x: x, out: out, channels: l.channels, pixels: l.size * l.size, flags: flags,
+	})
 }
 
 // addPrepare adds the preprocessing of raw images.
@@ -296,7 +287,10 @@ func (p *planner) addPrepare() {
 	if o.Layout == NCHW {
 		flags = flagNCHW
 	}
-	p.add(&prepareKernel, items{image: o.Image}, -1, o.prepareCost(), p.slot.raw, p.slot.act[actInput], o.Source, o.Image, o.resizedSide(), o.cropOffset(), flags)
+	p.add(&prepareKernel, items{image: o.Image}, o.prepareCost(), resnetPrepareArgs{
+		images: p.slot.raw, out: p.slot.act[actInput], source: o.Source, size: o.Image, resized: o.resizedSide(),
+		crop: o.cropOffset(), flags: flags,
+	})
 }
 
 // prepareCost counts eleven operations per value: three times a difference, a product and a sum, and the
@@ -319,8 +313,8 @@ func (l *launch) enqueue(s device.Stream, batch int) error {
 		if err := s.Launch(l.fn, l.items.fixed, &args); err != nil {
 			return err
 		}
-		args.Bits[1] += uint64(l.strides[0])
-		args.Bits[2] += uint64(l.strides[1])
+		args[1].Bits += uint64(l.strides[0])
+		args[2].Bits += uint64(l.strides[1])
 	}
 	return nil
 }

@@ -1,22 +1,19 @@
 package resnet
 
 import (
-	"math"
-	"sync/atomic"
-	"unsafe"
-
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
 // directHost computes outputs one by one: in nhwc all channels of a pixel, in nchw a row of
 // pixels of a channel, a product with a weight at a time.
-func directHost(a *device.Args, lo, hi int) {
-	g := readGeometry(a, 6)
+func directHost(args *device.Args, lo, hi int) {
+	a := device.View[resnetConvView](args)
+	g := convGeometry(a)
 	s := takeScratch()
-	x, w, scale, shift, res, out := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), residual(a, 4, g.flags), a.Floats(5)
+	x, w, scale, shift, res, out := a.x.Floats(), a.w.Floats(), a.scale.Floats(), a.shift.Floats(), residual(a.res, g.flags), a.out.Floats()
 	eachBand(g, lo, hi, func(image, i0, i1 int) {
-		operand := gather(s, g, x, image, i0, i1, roundedCopy(g.rounds()))
+		operand := s.gather(g, x, image, i0, i1, roundedCopy(g.rounds()))
 		if !g.isNCHW() {
 			s.directPixels(g, operand, w, scale, shift, res, out, image, i0, i1)
 			return
@@ -69,15 +66,9 @@ func (s *scratch) directPixels(g geometry, x, w, scale, shift, res, out []float3
 	}
 }
 
-func im2colHost(a *device.Args, lo, hi int) {
-	im2col(readGeometry(a, 2), a.Floats(0), a.Floats(1), lo, hi)
-}
-
-func im2colInt8Host(a *device.Args, lo, hi int) {
-	im2col(readGeometry(a, 2), bytesOf(a, 0), bytesOf(a, 1), lo, hi)
-}
-
-func im2col[T int8 | float32](g geometry, x, cols []T, lo, hi int) {
+func im2colHost(args *device.Args, lo, hi int) {
+	a := device.View[resnetIm2colView](args)
+	g, x, cols := im2colGeometry(a), a.x.Floats(), a.cols.Floats()
 	for ; lo < hi; lo++ {
 		image, i := lo/g.outSize, lo%g.outSize
 		for j := range g.outSize {
@@ -90,7 +81,7 @@ func im2col[T int8 | float32](g geometry, x, cols []T, lo, hi int) {
 	}
 }
 
-func im2colPixel[T int8 | float32](g geometry, x, cols []T, image, i, j int) {
+func im2colPixel(g geometry, x, cols []float32, image, i, j int) {
 	to := cols[((image*g.outSize+i)*g.outSize+j)*g.depth():][:g.depth()]
 	for tap := range g.k * g.k {
 		y, at := i*g.stride+tap/g.k-g.pad(), j*g.stride+tap%g.k-g.pad()
@@ -103,11 +94,11 @@ func im2colPixel[T int8 | float32](g geometry, x, cols []T, image, i, j int) {
 	}
 }
 
-func im2colPlanes[T int8 | float32](g geometry, x, cols []T, image, i, j int) {
+func im2colPlanes(g geometry, x, cols []float32, image, i, j int) {
 	for k := range g.depth() {
 		c, r, q := k/(g.k*g.k), k/g.k%g.k, k%g.k
 		y, at := i*g.stride+r-g.pad(), j*g.stride+q-g.pad()
-		var v T
+		var v float32
 		if y >= 0 && y < g.size && at >= 0 && at < g.size {
 			v = x[((image*g.in+c)*g.size+y)*g.size+at]
 		}
@@ -137,10 +128,11 @@ func eachRun(lo, hi, channels, pixels, flags int, run func(lo, hi, channel int))
 	}
 }
 
-func normHost(a *device.Args, lo, hi int) {
-	x, scale, shift, flags := a.Floats(0), a.Floats(1), a.Floats(2), a.Int(6)
-	res, least := residual(a, 3, flags), geometry{flags: flags}.least()
-	eachRun(lo, hi, a.Int(4), a.Int(5), flags, func(lo, hi, ch int) {
+func normHost(args *device.Args, lo, hi int) {
+	a := device.View[resnetNormView](args)
+	x, scale, shift, flags := a.x.Floats(), a.scale.Floats(), a.shift.Floats(), a.flags.Int()
+	res, least := residual(a.res, flags), geometry{flags: flags}.least()
+	eachRun(lo, hi, a.channels.Int(), a.pixels.Int(), flags, func(lo, hi, ch int) {
 		var added []float32
 		if res != nil {
 			added = res[lo:hi]
@@ -168,75 +160,10 @@ func finishRow(x, res, scale, shift []float32, least float32) {
 	}
 }
 
-func dequantHost(a *device.Args, lo, hi int) {
-	sums, weight, scale, shift, out, flags := a.Ints(0), a.Floats(2), a.Floats(3), a.Floats(4), a.Floats(6), a.Int(9)
-	res, least, unit := residual(a, 5, flags), geometry{flags: flags}.least(), a.Floats(1)[0]/127
-	eachRun(lo, hi, a.Int(7), a.Int(8), flags, func(lo, hi, ch int) {
-		row, from := out[lo:hi], sums[lo:hi]
-		var added []float32
-		if res != nil {
-			added = res[lo:hi]
-		}
-		if flags&flagNCHW != 0 {
-			for i, v := range from {
-				row[i] = float32(v) * (unit * weight[ch])
-			}
-			finishOutputs(row, row, added, 0, scale[ch], shift[ch], least)
-			return
-		}
-		steps := weight[ch:][:len(row)]
-		for i, v := range from {
-			row[i] = float32(v) * (unit * steps[i])
-		}
-		finishRow(row, added, scale[ch:], shift[ch:], least)
-	})
-}
-
-// mostHost keeps the largest |x|; not a number is larger than any. Bits of numbers that are
-// not negative are in the order of the numbers.
-func mostHost(a *device.Args, lo, hi int) {
-	var most uint32
-	for _, v := range a.Floats(0)[lo:hi] {
-		most = max(most, math.Float32bits(v)&^(1<<31))
-	}
-	at := (*uint32)(unsafe.Pointer(unsafe.SliceData(a.Bufs[1].Bytes())))
-	for {
-		was := atomic.LoadUint32(at)
-		if most <= was || atomic.CompareAndSwapUint32(at, was, most) {
-			return
-		}
-	}
-}
-
-func quantHost(a *device.Args, lo, hi int) {
-	inverse := inverseOf(a.Floats(1)[0])
-	q := bytesOf(a, 2)[lo:hi]
-	for i, v := range a.Floats(0)[lo:hi] {
-		q[i] = quantise(float32(v * inverse)) // rounded before the sum in it
-	}
-}
-
-// inverseOf returns the number of steps per unit: 127/most, 0 for a batch of zeros.
-func inverseOf(most float32) float32 {
-	if most == 0 {
-		return 0
-	}
-	return 127 / most
-}
-
-// quantise rounds to nearest, ties to even, within +-127: a float32 of 1.5 2^23 more has the integer in its last bits.
-// NaN becomes -127, and multiplying by the scale, also NaN, restores NaN.
-func quantise(v float32) int8 {
-	const shift, bits = 3 << 22, 0x4b400000
-	if !(v > -127) {
-		return -127
-	}
-	return int8(int32(math.Float32bits(min(v, 127)+shift) - bits))
-}
-
-func poolHost(a *device.Args, lo, hi int) {
-	x, out, channels, size, outSize := a.Floats(0), a.Floats(1), a.Int(2), a.Int(3), a.Int(4)
-	nchw := a.Int(5)&flagNCHW != 0
+func poolHost(args *device.Args, lo, hi int) {
+	a := device.View[resnetPoolView](args)
+	x, out, channels, size, outSize := a.x.Floats(), a.out.Floats(), a.channels.Int(), a.size.Int(), a.outSize.Int()
+	nchw := a.flags.Int()&flagNCHW != 0
 	plane := outSize * outSize
 	for n := lo; n < hi; n++ {
 		image, ch, p := n/(plane*channels), n%channels, n/channels%plane
@@ -258,10 +185,11 @@ func poolHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func meanHost(a *device.Args, lo, hi int) {
-	x, out, channels, pixels := a.Floats(0), a.Floats(1), a.Int(2), a.Int(3)
+func meanHost(args *device.Args, lo, hi int) {
+	a := device.View[resnetMeanView](args)
+	x, out, channels, pixels := a.x.Floats(), a.out.Floats(), a.channels.Int(), a.pixels.Int()
 	base, step := func(n int) int { return n/channels*channels*pixels + n%channels }, channels
-	if a.Int(4)&flagNCHW != 0 {
+	if a.flags.Int()&flagNCHW != 0 {
 		base, step = func(n int) int { return n * pixels }, 1
 	}
 	for n := lo; n < hi; n++ {
@@ -273,9 +201,10 @@ func meanHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func prepareHost(a *device.Args, lo, hi int) {
-	images, out := a.Bufs[0].Bytes(), a.Floats(1)
-	source, size, resized, crop, nhwc := a.Int(2), a.Int(3), a.Int(4), a.Int(5), a.Int(6)&flagNCHW == 0
+func prepareHost(args *device.Args, lo, hi int) {
+	a := device.View[resnetPrepareView](args)
+	images, out := a.images.Bytes(), a.out.Floats()
+	source, size, resized, crop, nhwc := a.source.Int(), a.size.Int(), a.resized.Int(), a.crop.Int(), a.flags.Int()&flagNCHW == 0
 	for lo < hi {
 		image, i := lo/size, lo%size
 		next := min(size, i+hi-lo)
@@ -284,8 +213,9 @@ func prepareHost(a *device.Args, lo, hi int) {
 	}
 }
 
-func fillHost(a *device.Args, lo, hi int) {
-	v, word := a.Ints(0)[lo:hi], int32(a.Int(1))
+func fillHost(args *device.Args, lo, hi int) {
+	a := device.View[resnetFillView](args)
+	v, word := a.out.Ints()[lo:hi], int32(a.word.Int())
 	for i := range v {
 		v[i] = word
 	}

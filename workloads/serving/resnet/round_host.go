@@ -7,7 +7,7 @@ import (
 )
 
 // precisionNames are the precisions by the number in a kernel's flags.
-var precisionNames = [...]string{FP32, TF32, BF16, FP16, INT8}
+var precisionNames = [...]string{FP32, TF32, BF16, FP16}
 
 // roundRow rounds values as op.RoundTo does. Most of them have exponents that nothing changes,
 // so the two formats that only drop bits have loops of their own.

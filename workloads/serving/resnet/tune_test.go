@@ -64,7 +64,7 @@ func TestFarOff(t *testing.T) {
 // A network whose convolutions are computed in ways of their own passes the check of each.
 func TestMixedWays(t *testing.T) {
 	for _, layout := range []string{NHWC, NCHW} {
-		for _, precision := range []string{FP32, INT8} {
+		for _, precision := range []string{FP32, BF16} {
 			o := Options{Shape: Small(), MaxBatch: 3, Slots: 1, Layout: layout, Precision: precision, BN: Apart, Ways: map[string]string{}}
 			for i, name := range o.Names() {
 				o.Ways[name] = ownWays()[i%3]

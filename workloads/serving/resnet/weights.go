@@ -160,13 +160,13 @@ func (c conv) columnOrder(nhwc bool) []int {
 
 // arrangeWeights puts weights [out][in][k][k] into the order of a way to compute: panels [out/P][K][P], rows [out][K],
 // or columns [K][out].
-func arrangeWeights[T int8 | float32](w []T, c conv, form int, nhwc bool) []T {
+func arrangeWeights(w []float32, c conv, form int, nhwc bool) []float32 {
 	order := c.columnOrder(nhwc)
 	depth := len(order)
 	switch form {
 	case formPanels:
 		p := panelOf(c.out)
-		out := make([]T, paddedChannels(c.out)*depth)
+		out := make([]float32, paddedChannels(c.out)*depth)
 		for o := range c.out {
 			for k, at := range order {
 				out[(o/p*depth+k)*p+o%p] = w[o*depth+at]
@@ -174,7 +174,7 @@ func arrangeWeights[T int8 | float32](w []T, c conv, form int, nhwc bool) []T {
 		}
 		return out
 	case formColumns:
-		out := make([]T, c.out*depth)
+		out := make([]float32, c.out*depth)
 		for o := range c.out {
 			for k, at := range order {
 				out[k*c.out+o] = w[o*depth+at]
@@ -182,7 +182,7 @@ func arrangeWeights[T int8 | float32](w []T, c conv, form int, nhwc bool) []T {
 		}
 		return out
 	}
-	out := make([]T, c.out*depth)
+	out := make([]float32, c.out*depth)
 	for o := range c.out {
 		for k, at := range order {
 			out[o*depth+k] = w[o*depth+at]

@@ -72,7 +72,7 @@ func ParseTrace(text []byte, name string) ([]time.Duration, error) {
 		v, err := strconv.ParseFloat(word, 64)
 		fault := ""
 		switch {
-		case err != nil || math.IsNaN(v) || math.IsInf(v, 0):
+		case err != nil || !gpuprof.IsFinite(v):
 			fault = fmt.Sprintf("%.40q is not a number of seconds", word)
 		case v < 0:
 			fault = fmt.Sprintf("%g s is before the start", v)

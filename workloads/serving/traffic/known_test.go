@@ -312,7 +312,7 @@ func TestOverloadWithoutABound(t *testing.T) {
 	}
 }
 
-// What gpuprof run --check says of the service passes.
+// The answers that gpuprof run --check computes about the service pass.
 func TestKnownAnswers(t *testing.T) {
 	answers, err := KnownAnswers(context.Background())
 	if err != nil || len(answers) != 9 {

@@ -62,7 +62,7 @@ func (r *Real) At(t time.Time) time.Duration { return max(t.Sub(r.began), 0) }
 // Now implements World.
 func (r *Real) Now() time.Duration { return time.Since(r.began) }
 
-// Admit implements World: a goroutine does it.
+// Admit implements World. It does nothing: a goroutine admits the requests.
 func (r *Real) Admit(time.Duration) {}
 
 // Over implements World.

@@ -156,7 +156,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// An interrupt leaves what is inside open.
+// An interrupt leaves the requests inside open.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	books := NewAccount(1, time.Second, false)

@@ -137,7 +137,7 @@ func (s *stream) Launch(f device.Func, n int, a *device.Args) error {
 		return nil
 	}
 	bound := *a
-	offset := int64(a.Bits[m.at] - a.Bufs[m.at].Addr())
+	offset := int64(a[m.at].Bits - a[m.at].Buf.Addr())
 	bound.SetBufAt(m.at, m.to, offset)
 	return s.Stream.Launch(f, n, &bound)
 }
@@ -150,7 +150,7 @@ func (d *Device) record(f device.Func, a *device.Args) {
 	l := launched{args: a, kernel: f.Kernel(), bufs: map[int]device.Buffer{}}
 	for i, letter := range l.kernel.Sig {
 		if letter == 'b' {
-			l.bufs[i] = a.Bufs[i]
+			l.bufs[i] = a[i].Buf
 		}
 	}
 	*step = append(*step, l)

@@ -127,16 +127,18 @@ func PassesWhole(t testing.TB, s workloads.Session) []gpuprof.Check {
 	return checks
 }
 
-// Fails requires that the check of one stage fails.
-func Fails(t testing.TB, s workloads.Session, stage string) {
+// Fails requires that one check of the session fails in each of the stages.
+func Fails(t testing.TB, s workloads.Session, stages ...string) {
 	t.Helper()
 	checks, err := s.Check(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(checks, func(c gpuprof.Check) bool { return c.Stage == stage })
-	if i < 0 || checks[i].Pass {
-		t.Errorf("stage %s passed: %+v", stage, checks)
+	for _, stage := range stages {
+		i := slices.IndexFunc(checks, func(c gpuprof.Check) bool { return c.Stage == stage })
+		if i < 0 || checks[i].Pass {
+			t.Errorf("stage %s passed: %+v", stage, checks)
+		}
 	}
 }
 

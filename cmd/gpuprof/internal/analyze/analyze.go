@@ -69,7 +69,7 @@ func (c *Cmd) Run(a *cli.App) error {
 	if err := c.memoryOnly(); err != nil {
 		return err
 	}
-	outs, err := savedPart(analysis, c.cuts()).Outputs(c.Output, c.Force)
+	outs, err := savedPart(analysis, c.asksForPart()).Outputs(c.Output, c.Force)
 	if err == nil {
 		err = cli.CheckPlot(a, c.Plot, outs)
 	}
@@ -77,24 +77,23 @@ func (c *Cmd) Run(a *cli.App) error {
 	if err := cmp.Or(err, wrong); err != nil {
 		return err
 	}
-	s, err := c.study(a, first, slices.ContainsFunc(outs, showsTraces))
+	s, err := c.runStudy(a, first, slices.ContainsFunc(outs, showsTraces))
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	return errors.Join(analysis.Show(a, c.Format, s), savedPart(analysis, c.cuts()).Save(a, outs, s, c.Plot, c.Force), analysis.SendTo(a, server, s))
+	return errors.Join(analysis.Show(a, c.Format, s), savedPart(analysis, c.asksForPart()).Save(a, outs, s, c.Plot, c.Force), analysis.SendTo(a, server, s))
 }
 
-// showsTraces says whether an output of a comparison shows the traces themselves, beside
-// what was found in them.
+// showsTraces reports whether an output of a comparison shows the traces themselves as well as the findings.
 func showsTraces(o cli.Output) bool {
 	return slices.Contains([]string{"html", "png", "svg"}, o.Format.Name)
 }
 
-// study analyses what was given; keep says whether the traces of a comparison, which may
-// be large, are needed after that. first is the first file, where it is open.
-func (c *Cmd) study(a *cli.App, first *input.File, keep bool) (*cli.Study, error) {
-	if c.cuts() {
+// runStudy analyses the given traces. keep holds the traces of a comparison, which may be large, in memory afterwards.
+// first is the first file, if it is open.
+func (c *Cmd) runStudy(a *cli.App, first *input.File, keep bool) (*cli.Study, error) {
+	if c.asksForPart() {
 		return c.cutStudy(a)
 	}
 	if !c.Compare {

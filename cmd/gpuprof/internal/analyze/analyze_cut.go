@@ -22,12 +22,12 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// cuts says that a part of the trace is asked for.
-func (c *Cmd) cuts() bool { return c.Steps != "" || c.Window != "" }
+// asksForPart reports whether the user asked for a part of the trace.
+func (c *Cmd) asksForPart() bool { return c.Steps != "" || c.Window != "" }
 
 // checkCut refuses what cannot be cut out.
 func (c *Cmd) checkCut() error {
-	if !c.cuts() {
+	if !c.asksForPart() {
 		return nil
 	}
 	flag := "--steps"
@@ -42,12 +42,12 @@ func (c *Cmd) checkCut() error {
 	case len(c.Traces) != 1:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting a trace: %s takes one trace, not %d", flag, len(c.Traces)).WithFix("cut the ranks one after the other")
 	}
-	_, err := c.asked()
+	_, err := c.requestedPart()
 	return err
 }
 
-// asked is the part of an index that the flags ask for.
-func (c *Cmd) asked() (func(x *analyze.Index) (*model.Cut, error), error) {
+// requestedPart is the part of an index that the flags ask for.
+func (c *Cmd) requestedPart() (func(x *analyze.Index) (*model.Cut, error), error) {
 	if c.Steps != "" {
 		r, err := analyze.ParseSteps(c.Steps)
 		return func(x *analyze.Index) (*model.Cut, error) { return x.StepsPart(r) }, err
@@ -70,7 +70,7 @@ func (c *Cmd) cutStudy(a *cli.App) (*cli.Study, error) {
 		return nil, gpuprof.Errorf(nil, "making a folder for a part of %s: %w", files[0], err).WithFix("check TMPDIR")
 	}
 	s := &cli.Study{Scratch: scratch, Part: filepath.Join(scratch.Dir, "part.json")}
-	err = input.UnlessEnded(a.Ctx, func() error { return c.cut(a.Ctx, files[0], s.Part) })
+	err = input.UnlessEnded(a.Ctx, func() error { return c.cutPart(a.Ctx, files[0], s.Part) })
 	if err == nil {
 		var in *input.File
 		if in, err = input.OpenFile(a.Ctx, s.Part); err == nil {
@@ -86,9 +86,9 @@ func (c *Cmd) cutStudy(a *cli.App) (*cli.Study, error) {
 	return s, nil
 }
 
-// cut reads a trace, and once more to write the part of it.
-func (c *Cmd) cut(ctx context.Context, path, to string) (err error) {
-	asked, err := c.asked()
+// cutPart reads a trace, and once more to write the part of it.
+func (c *Cmd) cutPart(ctx context.Context, path, to string) (err error) {
+	asked, err := c.requestedPart()
 	if err != nil {
 		return err
 	}

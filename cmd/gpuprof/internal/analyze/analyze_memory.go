@@ -11,15 +11,15 @@ import (
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 )
 
-// openFirst opens the first file, to tell a memory snapshot from a trace. It is nil where
-// that is a folder or cannot be opened, which reading it explains. A part is cut from
-// plain files alone, so that a pipe stays as it is.
+// openFirst opens the first file, to distinguish a memory snapshot from a trace. It returns nil for a folder, and for
+// a file that cannot be opened: reading it later gives the error. A part is cut from plain files alone, so that a
+// pipe stays unread.
 func (c *Cmd) openFirst(a *cli.App) (in *input.File, err error) {
-	if c.Traces, err = withSnapshots(c.Traces, c.Compare); err != nil {
+	if c.Traces, err = addSnapshots(c.Traces, c.Compare); err != nil {
 		return nil, err
 	}
 	info, err := os.Stat(c.Traces[0])
-	if err != nil || info.IsDir() || c.cuts() && !info.Mode().IsRegular() {
+	if err != nil || info.IsDir() || c.asksForPart() && !info.Mode().IsRegular() {
 		return nil, nil
 	}
 	if in, err = input.OpenFile(a.Ctx, c.Traces[0]); err != nil {
@@ -39,9 +39,9 @@ func (c *Cmd) memoryOnly() error {
 	return nil
 }
 
-// withSnapshots replaces folders that gpuprof run --memory wrote by the snapshots in them;
+// addSnapshots replaces folders that gpuprof run --memory wrote by the snapshots in them;
 // of a comparison those that hold one.
-func withSnapshots(paths []string, compared bool) ([]string, error) {
+func addSnapshots(paths []string, compared bool) ([]string, error) {
 	var out []string
 	for _, path := range paths {
 		found, err := input.SnapshotsIn(path)
@@ -60,7 +60,7 @@ func withSnapshots(paths []string, compared bool) ([]string, error) {
 // runMemory analyses memory snapshots, of which the first is open.
 func (c *Cmd) runMemory(a *cli.App, first *input.File) error {
 	formats := a.Documents.Memory
-	if c.cuts() {
+	if c.asksForPart() {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting %s: it is a memory snapshot, and only traces can be cut", first.Path).WithFix("leave --steps and --window out: the analysis shows each step")
 	}
 	outs, err := formats.Outputs(c.Output, c.Force)

@@ -113,7 +113,7 @@ func medianOf(r *compare.Result, name string) (float64, error) {
 		return 0, gpuprof.Errorf(gpuprof.ErrInput, "the result of %s is %s: %s", r.Source, r.Status, r.Reason)
 	}
 	v := stats.Median(m.Runs[0])
-	if math.IsNaN(v) || math.IsInf(v, 0) || v <= 0 && !m.Exact {
+	if !gpuprof.IsFinite(v) || v <= 0 && !m.Exact {
 		return 0, gpuprof.Errorf(gpuprof.ErrInput, "the %s of %s is %g, which has no ratio", name, r.Source, v)
 	}
 	return v, nil

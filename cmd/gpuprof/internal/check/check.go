@@ -65,7 +65,7 @@ func (c *Cmd) Run(a *cli.App) error {
 		r, err = c.checkStages(a, t, dev)
 	}
 	if r != nil && len(r.Cases)+len(r.Stages) > 0 {
-		err = errors.Join(err, c.tell(a, r, outs))
+		err = errors.Join(err, c.writeReport(a, r, outs))
 	}
 	if a.Ctx.Err() != nil {
 		err = gpuprof.Errorf(nil, "checking %s: %w", t.Workload.Name(), cli.ErrInterrupted).WithFix("run it again")
@@ -84,13 +84,13 @@ func (c *Cmd) readVectors(a *cli.App) ([]byte, error) {
 	return b, nil
 }
 
-// report is an empty one of the workload on the device.
-func report(t *cli.Target, a *cli.App, dev device.Device) *gpuprof.CheckReport {
+// newReport is an empty one of the workload on the device.
+func newReport(t *cli.Target, a *cli.App, dev device.Device) *gpuprof.CheckReport {
 	return &gpuprof.CheckReport{Head: document.NewHead(document.Check, a.Tool), Workload: t.Workload.Name(), Preset: t.Preset, Device: dev.Info().Name}
 }
 
 func (c *Cmd) checkStages(a *cli.App, t *cli.Target, dev device.Device) (r *gpuprof.CheckReport, err error) {
-	r = report(t, a, dev)
+	r = newReport(t, a, dev)
 	r.Stages, err = measure.Check(a.Ctx, dev, measure.Plan{Workload: t.Workload, Preset: t.Preset, Knobs: t.Knobs[0],
 		Seed: c.Seed, Mode: gpuprof.Steady, Tool: a.Tool, Note: func(text string) { a.Note("%s", text) }})
 	return r, err
@@ -101,14 +101,14 @@ func (c *Cmd) checkVectors(a *cli.App, t *cli.Target, dev device.Device, file []
 	if !ok {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "checking %s: this workload takes no vectors", t.Workload.Name()).WithFix("leave --vectors out")
 	}
-	r = report(t, a, dev)
+	r = newReport(t, a, dev)
 	r.Preset = ""
 	r.Cases, err = vc.CheckVectors(a.Ctx, dev, file, c.Vectors)
 	return r, err
 }
 
-// tell prints and writes what was compared; the error is that of a comparison that failed.
-func (c *Cmd) tell(a *cli.App, r *gpuprof.CheckReport, outs []cli.Output) error {
+// writeReport prints and writes the report of the comparison; the error reports a comparison that failed.
+func (c *Cmd) writeReport(a *cli.App, r *gpuprof.CheckReport, outs []cli.Output) error {
 	document.CleanStrings(r) // kinds of cases are the file's words
 	a.Verbose = true         // a failed case is not left out
 	k := a.Documents.Check

@@ -57,7 +57,7 @@ func (a *App) Width() int {
 	return 0
 }
 
-// FileBehind is the file that ends up with what is written to w, nil where there is none.
+// FileBehind returns the file to which w finally writes, nil for none.
 func FileBehind(w io.Writer) *os.File {
 	if l, ok := w.(*runfile.Lines); ok {
 		w = l.Under()

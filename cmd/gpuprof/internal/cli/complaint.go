@@ -1,7 +1,7 @@
 package cli
 
-// Complaint is an error as it is printed where --format json was asked for: an object in
-// a line of standard error. What was printed before stays on standard output.
+// Complaint is an error as --format json prints it: an object on one line of standard error. Output printed before it
+// stays on standard output.
 type Complaint struct {
 	Message  string `json:"message"`         // what was being done, to what, and the cause
 	Cause    string `json:"cause,omitempty"` // the error underneath, where there is one

@@ -19,8 +19,8 @@ func Flatten(err error) []error {
 	return []error{err}
 }
 
-// isJoin tells errors.Join, whose text is its parts one a line, from an error
-// that merely carries its kind beside it.
+// isJoin reports whether err comes from errors.Join, whose text has one part per line, and not from an error that
+// merely carries its kind as a second part.
 func isJoin(err error, parts []error) bool {
 	lines := make([]string, len(parts))
 	for i, e := range parts {

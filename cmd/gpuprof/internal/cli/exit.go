@@ -28,7 +28,7 @@ func ExitCode(err error) int {
 	case errors.Is(err, gpuprof.ErrUsage):
 		return ExitUsage
 	}
-	// A verdict counts where nothing failed beside it.
+	// A verdict sets the exit code only if nothing failed.
 	code := ExitInconclusive
 	for _, e := range Flatten(err) {
 		v, ok := errors.AsType[Verdict](e)

@@ -92,7 +92,7 @@ func (k Kind[D]) Outputs(paths []string, force bool) ([]Output, error) {
 	return outs, nil
 }
 
-// extensions are those of the formats that the kind has.
+// extensions lists the file extensions of the kind's formats.
 func (k Kind[D]) extensions() []string {
 	var out []string
 	for _, f := range runfile.Formats() {
@@ -132,12 +132,11 @@ func asciiLocale(getenv func(string) string) bool {
 	return locale != "" && !strings.Contains(upper, "UTF8")
 }
 
-// briefLines is how many lines of a document are printed without -v, less those of notes
-// before it: a terminal of 24 rows shows them with a note of what was written, and the
-// prompt.
+// briefLines limits the lines of a document printed without -v, minus the notes before it: a terminal of 24 rows
+// shows them with a note about written files, and the prompt.
 const briefLines = 22
 
-// Show prints a document as --format says.
+// Show prints a document in the given format.
 func (k Kind[D]) Show(a *App, format string, doc D) error {
 	return k.Write(a.Stdout, format, doc, a.Screen())
 }

@@ -28,7 +28,7 @@ func OwnProgram() (string, error) {
 	return exe, nil
 }
 
-// RequestRate is the flag that puts a process under a rate, whatever its settings say.
+// RequestRate returns the flag that sets a process's rate of requests, whatever its settings are.
 func RequestRate(rate float64) []string {
 	return []string{"--request-rate", strconv.FormatFloat(rate, 'g', -1, 64)}
 }

@@ -10,8 +10,7 @@ import (
 // homes hold the folders of users.
 var homes = [...]string{"/home", "/Users"}
 
-// mostUp is how many folders up a path may begin with before it says less than
-// one from the root.
+// mostUp limits the ".." at the start of a path: a path with more is less clear than one from the root.
 const mostUp = 2
 
 // StoredPath is a file's name as commands in a result may hold it, which others will
@@ -59,7 +58,8 @@ func ownerOf(path string) string {
 	return ""
 }
 
-// below is a path from a folder that it lies in, other than the root.
+// below returns a path relative to a folder that contains it; ok is false for other paths, and for the root as the
+// folder.
 func below(folder, path string) (rest string, ok bool) {
 	rest, err := filepath.Rel(folder, path)
 	return rest, err == nil && filepath.Dir(folder) != folder && rest != "." && filepath.IsLocal(rest)
@@ -75,7 +75,7 @@ func ShownPath(path string) string {
 	return path
 }
 
-// SameFile says whether two paths lead to one file or folder that is there.
+// SameFile reports whether two paths lead to one existing file or folder.
 func SameFile(a, b string) bool {
 	one, err1 := os.Stat(a)
 	two, err2 := os.Stat(b)

@@ -16,8 +16,8 @@ type Pushed struct {
 	Push string `placeholder:"URL" help:"Send the profile, as -o FILE.pb.gz has it, to a server: otlp+http://HOST:4318 or pyroscope+http://HOST:4040. Credentials are those of GPUPROF_PUSH_TOKEN, or of GPUPROF_PUSH_USER and GPUPROF_PUSH_PASSWORD."`
 }
 
-// Server is where --push sends the profile of a kind of document, nil where nothing is asked for. A kind that has
-// no profile is ErrUsage.
+// Server returns the target of --push for the profile of a kind of document, nil without --push. A kind that has no
+// profile is ErrUsage.
 func (k Kind[D]) Server(p Pushed) (*push.Server, error) {
 	if p.Push == "" {
 		return nil, nil

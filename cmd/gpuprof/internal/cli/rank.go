@@ -13,7 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/launch"
 )
 
-// FleetWords are how errors speak of the folder or bucket of a job.
+// FleetWords returns the words by which errors name the folder or bucket of a job.
 func FleetWords(give string) bucket.Words { return bucket.Words{What: "folder of the job", Give: give} }
 
 // RankSink stores the object of this process of a job.
@@ -30,9 +30,8 @@ func IsRankFolder(path string) bool { return strings.HasSuffix(path, "/") || IsB
 // IsBucket reports whether an output names an S3 bucket.
 func IsBucket(path string) bool { return strings.HasPrefix(path, "s3://") }
 
-// RankOutput takes the folder or bucket for the object of this rank out of the values
-// of -o; nil where there is none. Errors come before anything is measured: the launcher
-// told no rank, or nothing can be written there.
+// RankOutput removes the folder or bucket for the object of this rank from the values of -o; sink is nil without one.
+// Errors come before the measurement: the launcher set no rank, or the folder cannot be written.
 func (a *App) RankOutput(outputs []string) (sink *RankSink, files []string, err error) {
 	for _, path := range outputs {
 		if !IsRankFolder(path) {

@@ -12,9 +12,9 @@ import (
 // its signal to the program and once more to the group that the program is in.
 const SameMoment = 250 * time.Millisecond
 
-// EndAtFirst ends the program in order at the first signal. The next one acts as it does on
-// any program, at once (but see judge.Children), unless it comes in the same moment: release is
-// called when that is over, and not where done is closed before.
+// EndAtFirst ends the program in order at the first signal. The next signal ends it at once, as in any program (but
+// see judge.Children), unless it comes in the same moment: release is called after that moment, and not if done is
+// closed before.
 func EndAtFirst(signals <-chan os.Signal, done <-chan struct{}, end context.CancelFunc, moment func() <-chan time.Time, release func()) {
 	select {
 	case <-signals:
@@ -34,7 +34,7 @@ func EndAtFirst(signals <-chan os.Signal, done <-chan struct{}, end context.Canc
 	}
 }
 
-// EndSignals are those that ask a program to end.
+// EndSignals lists the signals that ask a program to end.
 func EndSignals() []os.Signal {
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // nohup has asked to live on

@@ -5,7 +5,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// Study is what analyze found out: one analysis, or a comparison of two.
+// Study is the result of analyze: one analysis, or a comparison of two.
 type Study struct {
 	Analysis   *analyze.Analysis
 	Indexes    []*analyze.Index

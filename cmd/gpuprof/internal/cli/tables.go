@@ -20,8 +20,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// Tables is what main hands to the verbs: all that names concrete workloads, devices, probes and
-// formats.
+// Tables gives the verbs all that names concrete workloads, devices, probes and formats; main fills it.
 type Tables struct {
 	Workloads   func() []workloads.Workload
 	Devices     func() []Device                                           // the host, then the GPUs
@@ -58,9 +57,8 @@ func (d Device) Kind() string {
 	return kind
 }
 
-// Documents is the one table of what is written as what. The extensions that -o takes,
-// the values of --format, their completion and help, and the errors for a format
-// that a document does not have all come from it.
+// Documents is the one table of the formats of each kind of document. The extensions that -o takes, the values of
+// --format, their completion and help, and the errors for a format that a document lacks all come from it.
 type Documents struct {
 	Run         Kind[[]*gpuprof.Run]
 	Comparison  Kind[*compare.Comparison]

@@ -62,8 +62,8 @@ func (t *TargetFlags) Resolve(a *App, verb string) (*Target, error) {
 	return out, repeated(axes, out.Knobs)
 }
 
-// Refuse asks the workload whether the device can honour every setting, the
-// last thing that is checked, and then says which device was chosen and why.
+// Refuse returns the workload's error for a setting that the device cannot honour. This is the last check; after it,
+// Refuse prints the chosen device and the reason.
 func (t *Target) Refuse(a *App) error {
 	d, err := t.Device.Open()
 	if err != nil {
@@ -113,8 +113,8 @@ func (a *App) WorkloadNamed(name string) workloads.Workload {
 	return nil
 }
 
-// ChooseDevice finds the device behind a --device value and says, where auto
-// chose, which one it is and why. noGPU is empty where there is a GPU.
+// ChooseDevice finds the device for a --device value. For auto, why gives the reason of the choice. noGPU is the
+// reason why no GPU is usable, empty if one is.
 func (a *App) ChooseDevice(name, noGPU string) (d Device, why string, err error) {
 	all := a.Devices()
 	names := []string{"auto"}

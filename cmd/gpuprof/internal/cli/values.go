@@ -14,7 +14,7 @@ func ListKinds() []string {
 	return []string{"workloads", "knobs", "presets", "devices", "baselines", "rules", "warnings", "columns", "terms"}
 }
 
-// TwoEnds says that a text names a range.
+// TwoEnds reports whether a text is a range, such as 1..4.
 func TwoEnds(text string) bool {
 	good, bad, ok := strings.Cut(text, "..")
 	return ok && good != "" && bad != "" && !strings.HasPrefix(bad, ".") && !strings.HasPrefix(text, "-")

@@ -19,7 +19,7 @@ const (
 	schemaForm      = "explain schema"
 )
 
-// formNames lists the forms whose second word is typed, unlike that of a program after --.
+// formNames lists the forms with a second word that the user types; a program after -- is a form without one.
 func formNames() []string { return []string{checkForm, watchForm, recordForm, listForm, schemaForm} }
 
 // IsForm reports whether a command is a form of another verb, which lists and completion leave out.

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
-// ProgramMeant is the error for a program that stands where a verb or a workload has
-// to be, and so lacks the -- before it; nil where the words name none.
+// ProgramMeant is the error for a program in place of a verb or a workload, which lacks the -- before it; nil if the
+// words name no program.
 func ProgramMeant(a *cli.App, root *kong.Node, words []string) error {
 	verb, at := firstWord(root, words, 0)
 	if at < 0 {
@@ -63,8 +63,8 @@ func missingDashes(why string, before, command []string, more string) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s", why).WithFix("did you mean %s?%s", strings.Join(line, " "), more)
 }
 
-// firstWord is the first word from at on that is no flag and no flag's value, -1 for
-// none; verb is that word if it is a verb of node.
+// firstWord returns the index of the first word from at on that is neither a flag nor a flag's value, -1 for none;
+// verb is that word if it is a verb of node.
 func firstWord(node *kong.Node, words []string, at int) (verb string, index int) {
 	for i := at; i < len(words); i++ {
 		w := words[i]
@@ -81,8 +81,8 @@ func firstWord(node *kong.Node, words []string, at int) (verb string, index int)
 	return "", -1
 }
 
-// takesValue reports whether the word after a flag is its value. The flags of run -- and tune --
-// count as well where it is run's or tune's: that is what may be meant.
+// takesValue reports whether the word after a flag is its value. Flags of run -- and tune -- count for the verbs run
+// and tune too: the user may mean those.
 func takesValue(node *kong.Node, word string) bool {
 	f := flagMeant(node, word)
 	return f != nil && !f.IsBool()

@@ -7,9 +7,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Repeats has the occurrences of flags that may be repeated, in their order. kong copies the rest of
-// the command line for every flag, and keeps the copy: 20,000 flags would take 6 GB. So it gets each of
-// them once, and again only behind an argument: there a flag ends the list of arguments.
+// Repeats has the occurrences of flags that may be repeated, in their order. kong copies the remaining command line
+// for every flag, and keeps the copy: 20,000 flags would take 6 GB. So kong gets each flag once, and again only after
+// an argument: there a flag ends the list of arguments.
 type Repeats map[*kong.Flag][]occurrence
 
 // occurrence is one of a flag: the number of its values where kong reads them, else the values.

@@ -57,7 +57,7 @@ func (c *Cmd) Run(a *cli.App, machine *Machine) error {
 		return err
 	}
 	if c.Bench {
-		return c.bench(a, machine)
+		return c.measureGPUs(a, machine)
 	}
 	if c.Check {
 		return c.check(a, machine)
@@ -65,11 +65,11 @@ func (c *Cmd) Run(a *cli.App, machine *Machine) error {
 	if len(c.Device) > 0 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: --device %s chooses what --bench measures", c.Device[0]).WithFix("add --bench, or leave --device out")
 	}
-	return c.look(a, machine)
+	return c.examineMachine(a, machine)
 }
 
-// look says what this machine can measure; the error is that nothing can be.
-func (c *Cmd) look(a *cli.App, machine *Machine) error {
+// examineMachine reports the devices and probes that work on this machine; the error means that none does.
+func (c *Cmd) examineMachine(a *cli.App, machine *Machine) error {
 	k := a.Documents.Diagnosis
 	if i := slices.IndexFunc(c.Output, cli.IsRankFolder); i >= 0 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: the folder %s is for what --bench measures", c.Output[i]).WithFix("add --bench, or give -o a file")
@@ -78,7 +78,7 @@ func (c *Cmd) look(a *cli.App, machine *Machine) error {
 	if err != nil {
 		return err
 	}
-	d := &gpuprof.Diagnosis{Head: document.NewHead(document.Diagnosis, a.Tool), Checks: diagnose(a, machine)}
+	d := &gpuprof.Diagnosis{Head: document.NewHead(document.Diagnosis, a.Tool), Checks: examineDevices(a, machine)}
 	document.CleanStrings(d)
 	if err := errors.Join(k.Show(a, c.Format, d), k.Save(a, outs, d, "", c.Force)); err != nil {
 		return err
@@ -89,9 +89,9 @@ func (c *Cmd) look(a *cli.App, machine *Machine) error {
 	return nil
 }
 
-// diagnose opens every device of this build and adds what the machine says. The
-// GPUs are looked at before any is opened: who uses them then is somebody else.
-func diagnose(a *cli.App, machine *Machine) []gpuprof.CheckLine {
+// examineDevices opens every device of this build and adds the machine's own reports. It examines the GPUs before it opens
+// any, so that the processes on a GPU are others.
+func examineDevices(a *cli.App, machine *Machine) []gpuprof.CheckLine {
 	gpus := machine.ExamineGPUs()
 	var lines []gpuprof.CheckLine
 	for _, k := range a.Devices() {

@@ -23,8 +23,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// bench measures the GPUs, prints the report and returns its verdict.
-func (c *Cmd) bench(a *cli.App, machine *Machine) error {
+// measureGPUs measures the GPUs, prints the report and returns its verdict.
+func (c *Cmd) measureGPUs(a *cli.App, machine *Machine) error {
 	ranges, err := ShippedRanges()
 	if err != nil {
 		return err
@@ -64,12 +64,12 @@ func (c *Cmd) bench(a *cli.App, machine *Machine) error {
 // betweenRounds is the time from one round to the next: what disturbs a GPU lasts.
 const betweenRounds = time.Minute
 
-// Measured is what a round of doctor --bench found.
+// Measured is the result of one round of doctor --bench.
 type Measured struct {
 	Cards  []health.Card
 	links  []health.Link
 	reduce *health.AllReduce
-	// reference is what a fleet reaches, nil without --against.
+	// reference holds the rates of a fleet, nil without --against.
 	Reference *fleet.Report
 }
 
@@ -95,7 +95,7 @@ func (c *Cmd) Reference(a *cli.App) (*fleet.Report, error) {
 // measureOnce measures every GPU that was chosen, and in the last round the ways between
 // them.
 func (c *Cmd) measureOnce(a *cli.App, machine *Machine, last bool) (m Measured, err error) {
-	if c.apart() {
+	if c.usesProcess() {
 		m.Cards = c.lookApart(a.Ctx, machine)
 		if a.Ctx.Err() != nil {
 			return m, cli.ErrInterrupted
@@ -106,7 +106,7 @@ func (c *Cmd) measureOnce(a *cli.App, machine *Machine, last bool) (m Measured, 
 	sight, err := machine.GPUs()
 	defer func() { _ = sight.Close() }() // the measurement is over and reports its own failures
 	if err != nil {
-		// Without a GPU to measure, a fault that the machine tells of is the reason.
+		// Without a GPU to measure, a fault that the machine reports is the reason.
 		m.Cards = sight.Accounts(a.Ctx, nil, len(c.Device) == 0)
 		if slices.ContainsFunc(m.Cards, func(c health.Card) bool { return c.Faulty() }) {
 			return m, nil
@@ -141,17 +141,17 @@ func (c *Cmd) measureOnce(a *cli.App, machine *Machine, last bool) (m Measured, 
 	if late := func() bool { return time.Since(began) > c.Within-spare }; c.Quick {
 		options = devicebench.Quick(late)
 	}
-	options.Progress = bar.phase
+	options.Progress = bar.showPhase
 	m.Cards = devicebench.Run(a.Ctx, targets, options)
 	if last && !c.Quick && a.Ctx.Err() == nil && len(here) > 1 {
-		bar.phase("all", "links")
+		bar.showPhase("all", "links")
 		m.links, m.reduce = sight.Between(a.Ctx, here, linkBytes)
 	}
 	for _, uuid := range away {
 		if a.Ctx.Err() != nil {
 			break
 		}
-		bar.phase(uuid, "in a process of its own")
+		bar.showPhase(uuid, "in a process of its own")
 		m.Cards = append(m.Cards, benchElsewhere(a.Ctx, uuid)...)
 	}
 	bar.close()
@@ -175,11 +175,11 @@ func (c *Cmd) Conclude(a *cli.App, m Measured, ranges *health.Ranges, outs []cli
 	}
 	report.Notes = append(report.Notes, notes...)
 	report.Links, report.AllReduce = m.links, m.reduce
-	return c.tell(a, report, outs, sink)
+	return c.writeReport(a, report, outs, sink)
 }
 
-// tell prints and writes a report, and turns its verdict into an exit code.
-func (c *Cmd) tell(a *cli.App, report *health.Report, outs []cli.Output, sink *cli.RankSink) error {
+// writeReport prints and writes a report, and turns its verdict into an exit code.
+func (c *Cmd) writeReport(a *cli.App, report *health.Report, outs []cli.Output, sink *cli.RankSink) error {
 	if report.Node = cli.NodeName(); report.Measured.IsZero() {
 		report.Measured = time.Now().UTC().Truncate(time.Second)
 	}
@@ -204,7 +204,7 @@ func verdictOf(report *health.Report, sink *cli.RankSink) error {
 	case health.NotChecked:
 		return cli.Verdict{Code: cli.ExitInconclusive, Text: fmt.Sprintf("checking the GPUs: not checked: %s; run as root on the node itself, or check these GPUs by other means", report.Reason)}
 	case health.Unknown:
-		// One GPU on each node has nothing beside it: gpuprof fleet compares the nodes.
+		// With one GPU per node there is no second one to compare with: gpuprof fleet compares the nodes.
 		if sink != nil {
 			return nil
 		}
@@ -224,10 +224,9 @@ func verdictOf(report *health.Report, sink *cli.RankSink) error {
 	return nil
 }
 
-// chooseGPUs turns names into positions among the GPUs this process sees and
-// UUIDs of those it does not see. A name is CUDA's index, with or without
-// "cuda:", a UUID or the beginning of one, or what NVML knows: the name of a
-// MIG instance, "0:1", a PCI bus id. No name means every GPU.
+// chooseGPUs turns names into indexes of the GPUs that this process sees, and UUIDs of the others. A name is CUDA's
+// index, with or without "cuda:", a UUID or the beginning of one, or a name of NVML's: a MIG instance, "0:1", a PCI
+// bus id. No name means every GPU.
 func chooseGPUs(view gpuNames, names []string) (here []int, away []string, err error) {
 	shown := view.Shown()
 	if len(names) == 0 {
@@ -305,8 +304,8 @@ func notShown(shown []GPUName, name string, err error) error {
 	return gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: CUDA shows this process %s", name, strings.Join(names, ", ")).WithFix("choose one of them")
 }
 
-// benchElsewhere measures a GPU or MIG instance in a process that sees nothing
-// else: CUDA shows a process one MIG instance at most, the one it was told.
+// benchElsewhere measures a GPU or MIG instance in a process that sees nothing else: CUDA shows a process at most the
+// one MIG instance that CUDA_VISIBLE_DEVICES names.
 func benchElsewhere(ctx context.Context, uuid string) []health.Card {
 	exe, err := cli.OwnProgram()
 	if err != nil {
@@ -354,14 +353,14 @@ type benchProgress struct {
 	done, total int
 }
 
-// phasesOf is how many phases devicebench.Run tells of for each device.
+// phasesOf is the number of phases that devicebench.Run reports for each device.
 const phasesOf = 6
 
 func newBenchProgress(a *cli.App, here, away int) *benchProgress {
 	return &benchProgress{bar: a.NewProgress("doctor"), total: here*phasesOf + away + min(here/2, 1)}
 }
 
-func (p *benchProgress) phase(device, phase string) {
+func (p *benchProgress) showPhase(device, phase string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.bar.Show(measure.Progress{Phase: phase, Note: device, Done: float64(p.done), Total: float64(p.total)})

@@ -15,24 +15,23 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/devicebench"
 )
 
-// Checks that end in time whatever the driver does: another process of gpuprof asks it, is
-// killed at its limit, and is left behind where not even that ends it. This process never
-// speaks to a driver.
+// Checks that end in time whatever the driver does: another process of gpuprof asks the driver. It is killed at its
+// limit, and left running if the kill has no effect. This process never calls a driver.
 
 const (
 	quickWithin = 25 * time.Second // of --quick
 	checkWithin = 2 * time.Second  // of --check
-	// leaveAfter is how long a killed process may take to go.
+	// leaveAfter limits the wait for a killed process.
 	leaveAfter = time.Second
-	// spare is what a check keeps of its time to end and to print.
+	// spare is the part of a check's time reserved for ending and printing.
 	spare = 5 * time.Second
 )
 
-// apart reports whether the GPUs are looked at by another process.
-func (c *Cmd) apart() bool { return !c.Here && (c.Quick || c.Check || c.Within > 0) }
+// usesProcess reports whether the GPUs are looked at by another process.
+func (c *Cmd) usesProcess() bool { return !c.Here && (c.Quick || c.Check || c.Within > 0) }
 
-// limit is how long that process may take.
-func (c *Cmd) limit() time.Duration {
+// timeLimit returns the time limit of the checking process.
+func (c *Cmd) timeLimit() time.Duration {
 	switch {
 	case c.Within > 0:
 		return c.Within
@@ -71,13 +70,13 @@ func (c *Cmd) checkFlags() error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: %s", wrong).WithFix("give --bench, --bench --quick or --check, and --as prolog with --check")
 }
 
-// lookApart is what another process finds; it always returns a card.
+// lookApart returns the cards that another process found; at least one.
 func (c *Cmd) lookApart(ctx context.Context, machine *Machine) []health.Card {
 	exe, err := os.Executable()
 	if err != nil {
 		return FailedCard(health.AllGPUs, gpuprof.Errorf(nil, "finding gpuprof's own program: %w", err).WithFix("start it by its path"))
 	}
-	args := []string{exe, "doctor", "--here", "--format", "json", "--quiet", "--within", c.limit().String()}
+	args := []string{exe, "doctor", "--here", "--format", "json", "--quiet", "--within", c.timeLimit().String()}
 	for flag, on := range map[string]bool{"--bench": c.Bench, "--quick": c.Quick, "--check": c.Check} {
 		if on {
 			args = append(args, flag)
@@ -89,15 +88,15 @@ func (c *Cmd) lookApart(ctx context.Context, machine *Machine) []health.Card {
 	for _, d := range c.Device {
 		args = append(args, "--device", d)
 	}
-	cards := cardsWithin(ctx, child.Command{Args: args, Name: os.Args[0], Limit: c.limit(), Leave: leaveAfter})
+	cards := cardsWithin(ctx, child.Command{Args: args, Name: os.Args[0], Limit: c.timeLimit(), Leave: leaveAfter})
 	if len(cards) == 1 && cards[0].Device == health.AllGPUs {
 		cards = machine.KernelLog(cards) // which takes no driver, and may tell of the GPU that hangs
 	}
 	return cards
 }
 
-// cardsWithin are the devices of the report that a command prints, or one that says why
-// there is none.
+// cardsWithin returns the devices of the report that a command prints, or one card with the reason for a missing
+// report.
 func cardsWithin(ctx context.Context, cmd child.Command) []health.Card {
 	out, words, runErr := cmd.Run(ctx)
 	var r health.Report
@@ -120,7 +119,7 @@ func cardsWithin(ctx context.Context, cmd child.Command) []health.Card {
 	return FailedCard(health.AllGPUs, runErr)
 }
 
-// check judges what devices and system say of themselves.
+// check judges the reports of devices and system about themselves.
 func (c *Cmd) check(a *cli.App, machine *Machine) error {
 	outs, err := a.Documents.Health.Outputs(c.Output, c.Force)
 	if err != nil {
@@ -134,7 +133,7 @@ func (c *Cmd) check(a *cli.App, machine *Machine) error {
 	} else {
 		cards = c.lookApart(a.Ctx, machine)
 	}
-	return c.tell(a, health.JudgeAccounts(cards, a.Tool), outs, nil)
+	return c.writeReport(a, health.JudgeAccounts(cards, a.Tool), outs, nil)
 }
 
 // usedBy are the cards of devices that other programs use, without a measurement; nil

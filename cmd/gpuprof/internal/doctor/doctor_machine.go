@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/devicebench"
 )
 
-// Machine is what main hands to doctor: it names the driver, NVML and the kernel's log.
+// Machine gives doctor the driver, NVML and the kernel's log; main fills it.
 type Machine struct {
 	Examine     func() []gpuprof.CheckLine                   // all but the devices
 	ExamineGPUs func() []gpuprof.CheckLine                   // the CUDA device, its libraries, telemetry and each GPU
@@ -33,7 +33,8 @@ type GPUs interface {
 
 // gpuNames finds GPUs by their names.
 type gpuNames interface {
-	// Shown are those that CUDA shows this process, Hidden the UUIDs of those that it could be told to use.
+	// Shown lists the GPUs that CUDA shows this process, Hidden the UUIDs of those that CUDA_VISIBLE_DEVICES could
+	// add.
 	Shown() []GPUName
 	Hidden() []string
 	// Elsewhere finds a name that CUDA does not have, as a UUID.
@@ -61,7 +62,7 @@ func failedGPU(uuid string, err error) []health.Card {
 	return cards
 }
 
-// ShippedRanges are what healthy devices reach.
+// ShippedRanges returns the rates of healthy devices, by model.
 func ShippedRanges() (*health.Ranges, error) {
 	return health.ParseRanges(baselines.Ranges(), "baselines/ranges.json")
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// pathLine says which program the command gpuprof starts: another project's package on
-// PyPI installs one of the same name. self is this program's file.
+// pathLine names the program that the command gpuprof starts: another project's package on PyPI installs a command of
+// the same name. self is this program's file.
 func pathLine(self string) gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: "command", State: gpuprof.OK, Found: "gpuprof is not on PATH; this program is " + self}
 	file, err := exec.LookPath("gpuprof")
@@ -25,7 +25,7 @@ func pathLine(self string) gpuprof.CheckLine {
 	case cli.SameFile(self, file):
 		l.Found = "gpuprof is this program, " + file
 		return l
-	case starts(file, self):
+	case isStartScript(file, self):
 		l.Found = fmt.Sprintf("gpuprof is %s, which starts this program, %s", file, self)
 		return l
 	}
@@ -41,17 +41,16 @@ func pathLine(self string) gpuprof.CheckLine {
 	return l
 }
 
-// starts reports whether file is the script that a wheel puts beside this program: the program itself has there the
-// name
-// that no other package takes.
-func starts(file, self string) bool {
+// isStartScript reports whether file is the script that a wheel installs next to this program; there the program itself has
+// the name that no other package takes.
+func isStartScript(file, self string) bool {
 	if whole, err := filepath.EvalSymlinks(file); err == nil {
 		file = whole
 	}
 	return cli.SameFile(self, filepath.Join(filepath.Dir(file), cli.Distribution)) && bytes.HasPrefix(firstLine(file), []byte("#!/bin/sh"))
 }
 
-// isPython says whether a file is a script of Python, as pip installs a package's commands.
+// isPython reports whether a file is a Python script, the form in which pip installs a package's commands.
 func isPython(file string) bool {
 	line := firstLine(file)
 	return bytes.HasPrefix(line, []byte("#!")) && bytes.Contains(line, []byte("python"))

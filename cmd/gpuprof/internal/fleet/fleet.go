@@ -69,7 +69,7 @@ func (c *Cmd) Run(a *cli.App) error {
 	}
 	show := func() error { return doc.Show(a, c.Format, r) }
 	if c.Again {
-		show = func() error { return hosts(a, r) }
+		show = func() error { return printHosts(a, r) }
 	}
 	err = errors.Join(show(), doc.Save(a, outs, r, c.Plot, c.Force))
 	if err != nil || r.ExitCode == cli.ExitOK {
@@ -78,8 +78,8 @@ func (c *Cmd) Run(a *cli.App) error {
 	return cli.Verdict{Code: r.ExitCode} // everything has been said
 }
 
-// hosts prints the nodes to measure again, the way that launchers take a list of hosts.
-func hosts(a *cli.App, r *fleet.Report) error {
+// printHosts prints the nodes to measure again, the way that launchers take a list of hosts.
+func printHosts(a *cli.App, r *fleet.Report) error {
 	off, healthy := r.Again()
 	if len(off) == 0 {
 		a.Note("no node is off, so there is none to measure again: %s", r.Reason)
@@ -111,7 +111,7 @@ func (c *Cmd) merge(a *cli.App) (*fleet.Report, error) {
 	o := fleet.Options{AllowMismatch: c.AllowMismatch, AllowMissing: c.Missing == "pass", MostWaiting: most, Top: top, Tool: a.Tool}
 	var jobs []*fleet.Job
 	for _, dir := range c.Dir {
-		job, err := c.gather(a, dir)
+		job, err := c.readJob(a, dir)
 		if err != nil {
 			return nil, err
 		}
@@ -121,8 +121,8 @@ func (c *Cmd) merge(a *cli.App) (*fleet.Report, error) {
 	return fleet.Merge(jobs[0], o)
 }
 
-// gather reads what one folder or bucket holds.
-func (c *Cmd) gather(a *cli.App, dir string) (*fleet.Job, error) {
+// readJob reads what one folder or bucket holds.
+func (c *Cmd) readJob(a *cli.App, dir string) (*fleet.Job, error) {
 	if !strings.Contains(dir, "://") {
 		if info, err := os.Stat(dir); c.Wait == 0 && (err != nil || !info.IsDir()) {
 			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the folder %s of a job: it is no folder", dir).WithFix("give the folder that every rank wrote to with -o FOLDER/")

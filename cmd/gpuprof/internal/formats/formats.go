@@ -1,6 +1,6 @@
-// Package formats has the table of what is written as what: for each kind of document its formats on
-// standard output and in files. Results come in; text, pages, pictures and profiles go to a writer. It
-// alone names the packages of report. It imports cli, and no verb, workload or device.
+// Package formats has the table of output formats: for each kind of document its formats on standard output and in
+// files. Results come in; text, pages, pictures and profiles go to a writer. It alone names the packages of report.
+// It imports cli, and no verb, workload or device.
 package formats
 
 import (
@@ -43,7 +43,7 @@ import (
 // Documents has the writers of every kind of document.
 func Documents(tool gpuprof.Tool) cli.Documents {
 	return cli.Documents{
-		Run: cli.Kind[[]*gpuprof.Run]{What: "a run", Prints: []string{"table", "json", "brief-json", "csv", "bench", "markdown"}, Writers: withBrief(brief.Runs, withPages(page.Runs, 0, withPictures(figure.OfRuns, map[string]cli.Writer[[]*gpuprof.Run]{
+		Run: cli.Kind[[]*gpuprof.Run]{What: "a run", Prints: []string{"table", "json", "brief-json", "csv", "bench", "markdown"}, Writers: addBrief(brief.Runs, addPages(page.Runs, 0, addPictures(figure.OfRuns, map[string]cli.Writer[[]*gpuprof.Run]{
 			"json":     func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error { return document.EncodeRuns(w, runs...) },
 			"pprof":    func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error { return pprof.Write(w, runs) },
 			"perfetto": func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error { return perfetto.Write(w, runs) },
@@ -54,7 +54,7 @@ func Documents(tool gpuprof.Tool) cli.Documents {
 				return metrics.WriteOpenMetrics(w, runs)
 			},
 		})))},
-		Comparison: cli.Kind[*compare.Comparison]{What: "a comparison", Prints: []string{"table", "json", "brief-json", "markdown", "bench"}, Writers: withBrief(always(brief.Comparison), withPages(page.Comparison, markdown.CommentLimit, withPictures(figure.OfComparison, map[string]cli.Writer[*compare.Comparison]{
+		Comparison: cli.Kind[*compare.Comparison]{What: "a comparison", Prints: []string{"table", "json", "brief-json", "markdown", "bench"}, Writers: addBrief(always(brief.Comparison), addPages(page.Comparison, markdown.CommentLimit, addPictures(figure.OfComparison, map[string]cli.Writer[*compare.Comparison]{
 			"json": EncodeVerdict,
 			"junit": func(w io.Writer, c *compare.Comparison, _ cli.Screen) error {
 				return junit.Write(w, c, junit.Options{Started: startedAt(c)})
@@ -65,8 +65,8 @@ func Documents(tool gpuprof.Tool) cli.Documents {
 				return metrics.WriteComparisonOpenMetrics(w, c)
 			},
 		})))},
-		Tuning: cli.Kind[*tune.Result]{What: "a tuning result", Prints: []string{"table", "json", "markdown"}, Writers: withPages(page.Tune, 0, withPictures(figure.OfTuning, nil))},
-		Analysis: cli.Kind[*cli.Study]{What: "an analysis", Prints: []string{"table", "json", "brief-json", "markdown"}, Writers: withBrief(always(briefStudy), withPages(pageOfStudy, 0, withPictures(figureOfStudy, map[string]cli.Writer[*cli.Study]{
+		Tuning: cli.Kind[*tune.Result]{What: "a tuning result", Prints: []string{"table", "json", "markdown"}, Writers: addPages(page.Tune, 0, addPictures(figure.OfTuning, nil))},
+		Analysis: cli.Kind[*cli.Study]{What: "an analysis", Prints: []string{"table", "json", "brief-json", "markdown"}, Writers: addBrief(always(briefStudy), addPages(pageOfStudy, 0, addPictures(figureOfStudy, map[string]cli.Writer[*cli.Study]{
 			"json": func(w io.Writer, s *cli.Study, _ cli.Screen) error { return document.Encode(w, s.Document()) },
 			"pprof": func(w io.Writer, s *cli.Study, _ cli.Screen) error {
 				return pprof.WriteTrace(w, s.Indexes, tool.Version)
@@ -79,8 +79,8 @@ func Documents(tool gpuprof.Tool) cli.Documents {
 			},
 			"folded": func(w io.Writer, s *cli.Study, _ cli.Screen) error { return stacks.WriteFolded(w, s.Indexes) },
 		})))},
-		Bisect: cli.Kind[*bisect.Search]{What: "a bisection", Prints: []string{"table", "json", "markdown"}, Writers: withPages(page.Bisect, 0, withPictures(figure.OfBisect, nil))},
-		Memory: cli.Kind[*memsnap.Analysis]{What: "an analysis of memory", Prints: []string{"table", "json", "brief-json", "markdown"}, Writers: withBrief(brief.Memory, withPages(page.Memory, 0, withPictures(figure.OfMemory, map[string]cli.Writer[*memsnap.Analysis]{
+		Bisect: cli.Kind[*bisect.Search]{What: "a bisection", Prints: []string{"table", "json", "markdown"}, Writers: addPages(page.Bisect, 0, addPictures(figure.OfBisect, nil))},
+		Memory: cli.Kind[*memsnap.Analysis]{What: "an analysis of memory", Prints: []string{"table", "json", "brief-json", "markdown"}, Writers: addBrief(brief.Memory, addPages(page.Memory, 0, addPictures(figure.OfMemory, map[string]cli.Writer[*memsnap.Analysis]{
 			"pprof": func(w io.Writer, a *memsnap.Analysis, _ cli.Screen) error {
 				return pprof.WriteMemory(w, a, tool.Version)
 			},
@@ -89,23 +89,23 @@ func Documents(tool gpuprof.Tool) cli.Documents {
 			},
 			"folded": func(w io.Writer, a *memsnap.Analysis, _ cli.Screen) error { return stacks.WriteMemoryFolded(w, a) },
 		})))},
-		History: cli.Kind[*history.Report]{What: "a history", Prints: []string{"table", "json", "markdown", "csv"}, Writers: withPages(page.History, markdown.CommentLimit, withPictures(figure.OfHistory, map[string]cli.Writer[*history.Report]{
+		History: cli.Kind[*history.Report]{What: "a history", Prints: []string{"table", "json", "markdown", "csv"}, Writers: addPages(page.History, markdown.CommentLimit, addPictures(figure.OfHistory, map[string]cli.Writer[*history.Report]{
 			"csv": func(w io.Writer, r *history.Report, _ cli.Screen) error { return csv.History(w, r) },
 		}))},
-		Fleet: cli.Kind[*fleet.Report]{What: "a fleet report", Prints: []string{"table", "json", "markdown"}, Writers: withPages(page.Fleet, 0, withPictures(figure.OfFleet, map[string]cli.Writer[*fleet.Report]{}))},
+		Fleet: cli.Kind[*fleet.Report]{What: "a fleet report", Prints: []string{"table", "json", "markdown"}, Writers: addPages(page.Fleet, 0, addPictures(figure.OfFleet, map[string]cli.Writer[*fleet.Report]{}))},
 		// Both come from doctor and have the same formats.
-		Health: cli.Kind[*health.Report]{What: "the health of GPUs", Prints: []string{"table", "json", "brief-json", "markdown"}, Writers: withBrief(always(brief.Health), whole(withPages(page.Health, 0, map[string]cli.Writer[*health.Report]{
+		Health: cli.Kind[*health.Report]{What: "the health of GPUs", Prints: []string{"table", "json", "brief-json", "markdown"}, Writers: addBrief(always(brief.Health), printInFull(addPages(page.Health, 0, map[string]cli.Writer[*health.Report]{
 			"prometheus": func(w io.Writer, r *health.Report, _ cli.Screen) error { return prometheus.Write(w, r) },
 		})))},
-		Diagnosis:   cli.Kind[*gpuprof.Diagnosis]{What: "a diagnosis", Prints: []string{"table", "json", "brief-json", "markdown"}, Writers: withBrief(always(brief.Diagnosis), wideInFull(withPages(page.Diagnosis, 0, nil)))},
-		Check:       cli.Kind[*gpuprof.CheckReport]{What: "a check", Prints: []string{"table", "json", "markdown"}, Writers: withPages(page.Check, 0, nil)},
-		Noise:       cli.Kind[*compare.NoisePlan]{What: "a measurement of noise", Prints: []string{"table", "json", "markdown"}, Writers: withPages(page.Noise, 0, nil)},
-		Explanation: cli.Kind[[]explain.Entry]{What: "an explanation", Prints: []string{"table", "json", "brief-json"}, Writers: withBrief(explanations(tool), withPages(page.Explanation, 0, nil))},
+		Diagnosis:   cli.Kind[*gpuprof.Diagnosis]{What: "a diagnosis", Prints: []string{"table", "json", "brief-json", "markdown"}, Writers: addBrief(always(brief.Diagnosis), wideInFull(addPages(page.Diagnosis, 0, nil)))},
+		Check:       cli.Kind[*gpuprof.CheckReport]{What: "a check", Prints: []string{"table", "json", "markdown"}, Writers: addPages(page.Check, 0, nil)},
+		Noise:       cli.Kind[*compare.NoisePlan]{What: "a measurement of noise", Prints: []string{"table", "json", "markdown"}, Writers: addPages(page.Noise, 0, nil)},
+		Explanation: cli.Kind[[]explain.Entry]{What: "an explanation", Prints: []string{"table", "json", "brief-json"}, Writers: addBrief(explanations(tool), addPages(page.Explanation, 0, nil))},
 	}
 }
 
-// withBrief adds the document in brief, for agents.
-func withBrief[D any](build func(D) (*brief.Document, error), others map[string]cli.Writer[D]) map[string]cli.Writer[D] {
+// addBrief adds the document in brief, for agents.
+func addBrief[D any](build func(D) (*brief.Document, error), others map[string]cli.Writer[D]) map[string]cli.Writer[D] {
 	others["brief-json"] = func(w io.Writer, doc D, o cli.Screen) error {
 		d, err := build(doc)
 		if err != nil {
@@ -137,8 +137,8 @@ func briefStudy(s *cli.Study) *brief.Document {
 	return brief.Analysis(s.Analysis)
 }
 
-// withPictures adds the formats that draw a document's figure.
-func withPictures[D any](draw func(doc D, plot string) (*figure.Figure, error), others map[string]cli.Writer[D]) map[string]cli.Writer[D] {
+// addPictures adds the formats that draw a document's figure.
+func addPictures[D any](draw func(doc D, plot string) (*figure.Figure, error), others map[string]cli.Writer[D]) map[string]cli.Writer[D] {
 	if others == nil {
 		others = map[string]cli.Writer[D]{}
 	}
@@ -154,9 +154,9 @@ func withPictures[D any](draw func(doc D, plot string) (*figure.Figure, error), 
 	return others
 }
 
-// withPages adds the formats of what a page is built of, and the document's own JSON where
-// others has none; limit is how many bytes Markdown may take, 0 any.
-func withPages[D any](build func(D) (*page.Page, error), limit int, others map[string]cli.Writer[D]) map[string]cli.Writer[D] {
+// addPages adds the formats that are made from a page, and the document's own JSON if others has none; limit is the
+// maximum size of Markdown in bytes, 0 for any.
+func addPages[D any](build func(D) (*page.Page, error), limit int, others map[string]cli.Writer[D]) map[string]cli.Writer[D] {
 	if others == nil {
 		others = map[string]cli.Writer[D]{}
 	}
@@ -181,8 +181,8 @@ func withPages[D any](build func(D) (*page.Page, error), limit int, others map[s
 	return others
 }
 
-// whole prints tables in full, however wide and long they are: each of many GPUs has to be seen.
-func whole[D any](formats map[string]cli.Writer[D]) map[string]cli.Writer[D] {
+// printInFull prints tables in full, however wide and long they are: each of many GPUs has to be seen.
+func printInFull[D any](formats map[string]cli.Writer[D]) map[string]cli.Writer[D] {
 	write := formats["table"]
 	formats["table"] = func(w io.Writer, doc D, o cli.Screen) error {
 		o.Width, o.Lines = 1<<16, 0
@@ -191,7 +191,7 @@ func whole[D any](formats map[string]cli.Writer[D]) map[string]cli.Writer[D] {
 	return formats
 }
 
-// wideInFull prints tables however wide they are where every row is printed: nothing is cut then.
+// wideInFull prints tables at full width where every row is printed, so that no cell is cut.
 func wideInFull[D any](formats map[string]cli.Writer[D]) map[string]cli.Writer[D] {
 	write := formats["table"]
 	formats["table"] = func(w io.Writer, doc D, o cli.Screen) error {
@@ -267,9 +267,8 @@ var lists = regexp.MustCompile(`\[\n *(?:(?:null|[-+.0-9eE]+),?\n *)+\]`)
 // oneLine prints a process's samples in one line, not one a line.
 func oneLine(list []byte) []byte { return bytes.Join(bytes.Fields(list), nil) }
 
-// startedAt is when the first process of a comparison was measured, for JUnit. The
-// zero time where no result says so: today's would make other bytes of the same
-// input.
+// startedAt returns the start time of a comparison's first process, for JUnit. Without a known start it is the zero
+// time: the current time would make other bytes of the same input.
 func startedAt(c *compare.Comparison) time.Time {
 	first := math.Inf(1)
 	for _, t := range c.Order {
@@ -287,5 +286,5 @@ func startedAt(c *compare.Comparison) time.Time {
 // stages, and any other document what it is made for.
 func PlotKinds() []string { return figure.Kinds() }
 
-// PlotsText says which document has which of them; of is one kind of document, or "".
+// PlotsText lists the plots of each document; of is one kind of document, or "" for all.
 func PlotsText(of string) string { return figure.KindsText(of) }

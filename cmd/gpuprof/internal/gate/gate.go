@@ -35,8 +35,8 @@ type Cmd struct {
 	judge.Flags    `embed:""`
 }
 
-// builds are what --against, --aa and --plan measure.
-func (c *Cmd) builds() *judge.Builds {
+// newBuilds describes the builds that --against, --aa and --plan measure.
+func (c *Cmd) newBuilds() *judge.Builds {
 	b := &judge.Builds{Args: c.Args, Against: c.Against, Build: c.Build, Result: c.Result, Budget: c.Budget, MinTime: c.MinTime, Preset: c.Preset, Set: c.Set, Device: c.Device, Link: c.Link}
 	switch {
 	case c.AA:
@@ -76,22 +76,22 @@ func (c *Cmd) Run(a *cli.App) error {
 		return err
 	}
 	if c.AA || c.Plan {
-		return c.ofNoise(a, o)
+		return c.runNoise(a, o)
 	}
-	comparison, err := c.judge(a, o, budgets)
+	comparison, err := c.judgeSides(a, o, budgets)
 	if err != nil {
 		return err
 	}
 	return c.Report(a, comparison, outs)
 }
 
-func (c *Cmd) judge(a *cli.App, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
-	if err := c.fits(len(a.Rest) > 0); err != nil {
+func (c *Cmd) judgeSides(a *cli.App, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
+	if err := c.checkFlags(len(a.Rest) > 0); err != nil {
 		return nil, err
 	}
 	switch {
 	case c.Against != "":
-		return c.builds().JudgeAgainst(a, o, budgets)
+		return c.newBuilds().JudgeAgainst(a, o, budgets)
 	case len(a.Rest) > 0:
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: a command after -- is measured against another build of it").WithFix("add --against REF or ./BINARY")
 	case len(c.Args) == 1 && len(budgets) > 0:
@@ -106,8 +106,8 @@ func (c *Cmd) judge(a *cli.App, o compare.Options, budgets []compare.Budget) (*c
 	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: give OLD and NEW, or one file with --max NAME=N, or a workload with --against").WithFix("see gpuprof gate --help")
 }
 
-// ofNoise is --aa and --plan, which judge nothing.
-func (c *Cmd) ofNoise(a *cli.App, o compare.Options) error {
+// runNoise is --aa and --plan, which judge nothing.
+func (c *Cmd) runNoise(a *cli.App, o compare.Options) error {
 	refuse := func(what string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: %s", what).WithFix("leave one out")
 	}
@@ -121,7 +121,7 @@ func (c *Cmd) ofNoise(a *cli.App, o compare.Options) error {
 	case !slices.Contains(a.Documents.Noise.Prints, c.Format):
 		return refuse("--aa and --plan print no --format " + c.Format)
 	}
-	if err := c.fits(len(a.Rest) > 0); err != nil {
+	if err := c.checkFlags(len(a.Rest) > 0); err != nil {
 		return err
 	}
 	if c.Plan {
@@ -130,8 +130,8 @@ func (c *Cmd) ofNoise(a *cli.App, o compare.Options) error {
 	return c.measureNoise(a, o)
 }
 
-// fits refuses what the way of judging would leave unused.
-func (c *Cmd) fits(command bool) error {
+// checkFlags refuses what the way of judging would leave unused.
+func (c *Cmd) checkFlags(command bool) error {
 	refuse := func(what, why string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: %s %s", what, why).WithFix("leave it out")
 	}

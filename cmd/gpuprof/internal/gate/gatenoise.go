@@ -21,25 +21,25 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// noiseBlocks is how many pairs gate --aa measures where the budget allows: 48
-// processes show a share of slow ones to about 5 points.
+// noiseBlocks is the number of pairs that gate --aa measures if the budget allows: 48 processes show a share of slow
+// ones to about 5 points.
 const noiseBlocks = 24
 
 // measureNoise is gate --aa: the program of this side against itself.
 func (c *Cmd) measureNoise(a *cli.App, o compare.Options) error {
-	b := c.builds()
+	b := c.newBuilds()
 	if err := b.Measurable(a, a.Rest); err != nil {
 		return err
 	}
 	run, over := judge.NewChildren(a)
 	defer over()
-	sides, done, err := sameSides(b, run)
+	sides, done, err := equalSides(b, run)
 	if err != nil {
 		return err
 	}
 	defer done()
 	m := &judge.BlockRun{App: a, Source: b.Source(run, sides, o.Seed), Clock: time.Now, Began: time.Now(), Budget: c.Budget, Check: func(b compare.Block) error { return judge.CouldWork(b, o, nil) }}
-	n, err := noise(m, o)
+	n, err := measureNoiseOf(m, o)
 	if err != nil {
 		return err
 	}
@@ -51,8 +51,8 @@ func (c *Cmd) measureNoise(a *cli.App, o compare.Options) error {
 	return c.printNoise(a, n, o)
 }
 
-// noise takes blocks and measures how they scatter.
-func noise(m *judge.BlockRun, o compare.Options) (*compare.MachineNoise, error) {
+// measureNoiseOf takes blocks and measures how they scatter.
+func measureNoiseOf(m *judge.BlockRun, o compare.Options) (*compare.MachineNoise, error) {
 	blocks, err := m.Blocks(noiseBlocks, compare.MinRuns, o.Seed)
 	if err != nil {
 		return nil, err
@@ -64,22 +64,22 @@ func noise(m *judge.BlockRun, o compare.Options) (*compare.MachineNoise, error) 
 	return compare.MeasureNoise(blocks, o)
 }
 
-// planGate is gate --plan: what the noise kept by --aa says.
+// planGate is gate --plan: a plan from the noise that --aa stored.
 func (c *Cmd) planGate(a *cli.App, o compare.Options) error {
-	b := c.builds()
+	b := c.newBuilds()
 	if err := b.Measurable(a, a.Rest); err != nil {
 		return err
 	}
 	machine, command := b.Runner(a)
-	n, err := keptNoise(machine, command)
+	n, err := readNoise(machine, command)
 	if err != nil {
 		return err
 	}
 	return c.printNoise(a, n, o)
 }
 
-// sameSides are two sides that are both the present build.
-func sameSides(c *judge.Builds, run judge.Children) (out [2]judge.Side, done func(), err error) {
+// equalSides are two sides that are both the present build.
+func equalSides(c *judge.Builds, run judge.Children) (out [2]judge.Side, done func(), err error) {
 	here, err := os.Getwd()
 	if err != nil {
 		return out, nil, gpuprof.Errorf(nil, "finding the current folder: %w", err).WithFix("change into one that exists")
@@ -108,8 +108,7 @@ func sameSides(c *judge.Builds, run judge.Children) (out [2]judge.Side, done fun
 	return out, done, err
 }
 
-// NoiseFile is where a runner's noise is kept; the name says nothing of the
-// command, which may hold what is not for others.
+// NoiseFile returns the file for a runner's noise. Its name does not show the command, which may hold secrets.
 func NoiseFile(machine, command string) (string, error) {
 	dir, err := cli.CacheDir()
 	if err != nil {
@@ -141,8 +140,8 @@ func keepNoise(n *compare.MachineNoise) error {
 	return nil
 }
 
-// keptNoise reads it; ErrUsage where there is none that can be read.
-func keptNoise(machine, command string) (*compare.MachineNoise, error) {
+// readNoise reads it; ErrUsage if the file is missing or unreadable.
+func readNoise(machine, command string) (*compare.MachineNoise, error) {
 	refuse := func(why string) (*compare.MachineNoise, error) {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "planning the gate: %s on this machine", why).WithFix("measure it with the same command line and --aa instead of --plan and --against")
 	}

@@ -48,7 +48,7 @@ type BaselineAddCmd struct {
 // Run implements the verb.
 func (c *BaselineAddCmd) Run(a *cli.App, b *BaselineCmd) error {
 	defer input.LimitHeap(outside.DocumentMemory())()
-	store, err := b.store()
+	store, err := b.openStore()
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func olderLeftOut(n int) string {
 	return ", " + gpuprof.Plural(n, "older one") + " left out"
 }
 
-func (b *BaselineCmd) store() (*baseline.Store, error) { return input.OpenStore(b.Dir) }
+func (b *BaselineCmd) openStore() (*baseline.Store, error) { return input.OpenStore(b.Dir) }
 
 // BaselineListCmd is the command line of gpuprof history baseline list.
 type BaselineListCmd struct {
@@ -102,7 +102,7 @@ type BaselineShowCmd struct {
 
 // Run implements the verb.
 func (c *BaselineShowCmd) Run(a *cli.App, b *BaselineCmd) error {
-	store, err := b.store()
+	store, err := b.openStore()
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ type BaselineRmCmd struct {
 
 // Run implements the verb.
 func (c *BaselineRmCmd) Run(a *cli.App, b *BaselineCmd) error {
-	store, err := b.store()
+	store, err := b.openStore()
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ type BaselinePathCmd struct{}
 
 // Run implements the verb.
 func (BaselinePathCmd) Run(a *cli.App, b *BaselineCmd) error {
-	store, err := b.store()
+	store, err := b.openStore()
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,6 @@
-// Package history is gpuprof history: it adds sessions to a store, shows trends, and decides whether
-// something became slower over the last sessions; it also keeps baselines in a folder. Results and a store come in; a report goes to the
-// terminal, to files or to a site. It imports cli, input and judge, and no other verb.
+// Package history is the verb gpuprof history: it adds sessions to a store, shows trends, and decides whether a
+// benchmark became slower over the last sessions; it also keeps baselines in a folder. Results and a store come in; a
+// report goes to the terminal, to files or to a site. It imports cli, input and judge, and no other verb.
 package history
 
 import (
@@ -26,7 +26,6 @@ type Cmd struct {
 	Show  ShowCmd  `cmd:"" default:"withargs" help:"Show the trend of every benchmark, and where it changed."`
 	Add   AddCmd   `cmd:"" help:"Add results to the store, each as a session."`
 	Check CheckCmd `cmd:"" help:"Decide whether something became slower over the last sessions, for CI."`
-	Pack  PackCmd  `cmd:"" help:"Write the sessions of each old month into one object."`
 	Prune PruneCmd `cmd:"" help:"List what need not be kept; with --yes remove it."`
 
 	Baseline BaselineCmd `cmd:"" help:"Keep sessions of a workload in a folder, to judge later ones against."`
@@ -42,10 +41,10 @@ func (Cmd) Help() string {
 	)
 }
 
-// open is the store that the command line or the environment names.
+// open opens the store that the command line or the environment names.
 func (h *Cmd) open() (*history.Store, error) { return judge.OpenHistory(h.Store) }
 
-// trends are the flags of what reads a store.
+// trends holds the flags of the commands that read a store.
 type trends struct {
 	Benchmark string     `arg:"" optional:"" help:"Benchmark to show, as gpuprof history names it; without it all."`
 	Metric    []string   `sep:"none" placeholder:"GLOB" help:"Only these metrics; may be repeated."`
@@ -75,7 +74,7 @@ func (ShowCmd) Help() string {
 
 // Run implements the verb.
 func (c *ShowCmd) Run(a *cli.App, h *Cmd) error {
-	r, err := c.report(a, h, c.FailOnChange)
+	r, err := c.makeReport(a, h, c.FailOnChange)
 	if err != nil {
 		return err
 	}
@@ -85,10 +84,10 @@ func (c *ShowCmd) Run(a *cli.App, h *Cmd) error {
 	return nil
 }
 
-// report reads the store, and prints and writes what it says.
-func (c *trends) report(a *cli.App, h *Cmd, watch bool) (*history.Report, error) {
+// report reads the store, and prints and writes its report.
+func (c *trends) makeReport(a *cli.App, h *Cmd, watch bool) (*history.Report, error) {
 	defer input.LimitHeap(outside.DocumentMemory())()
-	files, sites := c.divided()
+	files, sites := c.splitOutputs()
 	doc := a.Documents.History
 	outs, err := doc.Outputs(files, c.Force)
 	if err != nil {
@@ -98,7 +97,7 @@ func (c *trends) report(a *cli.App, h *Cmd, watch bool) (*history.Report, error)
 	if err != nil {
 		return nil, err
 	}
-	o, err := c.options(a, h.Project)
+	o, err := c.buildOptions(a, h.Project)
 	if err != nil {
 		return nil, err
 	}
@@ -117,8 +116,8 @@ func (c *trends) report(a *cli.App, h *Cmd, watch bool) (*history.Report, error)
 	return r, errors.Join(errs...)
 }
 
-// options are those of the command line, with the order of this checkout.
-func (c *trends) options(a *cli.App, project string) (history.Options, error) {
+// options returns the options from the command line, with the commit order of this checkout.
+func (c *trends) buildOptions(a *cli.App, project string) (history.Options, error) {
 	o := history.Options{Filter: history.Filter{Project: project, Benchmark: c.Benchmark, Class: c.Class}, Metrics: c.Metric, Last: c.Last, Tool: a.Tool}
 	if c.Last < history.LeastSessions {
 		return o, gpuprof.Errorf(gpuprof.ErrUsage, "reading --last %d: nothing can be said about fewer than %d sessions", c.Last, history.LeastSessions).WithFix("give %d or more", history.LeastSessions)
@@ -139,8 +138,8 @@ func (c *trends) options(a *cli.App, project string) (history.Options, error) {
 	return o, err
 }
 
-// divided are the files and the folders among the outputs.
-func (c *trends) divided() (files, sites []string) {
+// splitOutputs splits the outputs into files and folders.
+func (c *trends) splitOutputs() (files, sites []string) {
 	for _, o := range c.Output {
 		info, err := os.Stat(o)
 		if strings.HasSuffix(o, "/") || err == nil && info.IsDir() {

@@ -41,7 +41,7 @@ func (c *AddCmd) Run(a *cli.App, h *Cmd) error {
 	if err != nil {
 		return err
 	}
-	sentinel, err := c.sentinel(a)
+	sentinel, err := c.measureSentinel(a)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (c *AddCmd) Run(a *cli.App, h *Cmd) error {
 }
 
 // sentinel is the result of all files of --sentinel together, nil without any.
-func (c *AddCmd) sentinel(a *cli.App) (*compare.Result, error) {
+func (c *AddCmd) measureSentinel(a *cli.App) (*compare.Result, error) {
 	var all []*compare.Result
 	for _, path := range c.Sentinel {
 		found, err := readResults(a, path)
@@ -109,8 +109,7 @@ func addResult(a *cli.App, store *history.Store, path string, sentinel *compare.
 	return nil
 }
 
-// readResults reads every result of a file, those of a sweep too, or the counters and
-// step times of a trace.
+// readResults reads every result of a file, each point of a sweep, or the counters and step times of a trace.
 func readResults(a *cli.App, path string) ([]*compare.Result, error) {
 	in, err := input.OpenFile(a.Ctx, path)
 	if err != nil {

@@ -32,16 +32,16 @@ func (CheckCmd) Help() string {
 
 // Run implements the verb.
 func (c *CheckCmd) Run(a *cli.App, h *Cmd) error {
-	if err := c.fits(len(a.Rest) > 0); err != nil {
+	if err := c.checkFlags(len(a.Rest) > 0); err != nil {
 		return err
 	}
-	r, err := c.report(a, h, true)
+	r, err := c.makeReport(a, h, true)
 	if err != nil {
 		return err
 	}
 	if c.Confirm {
 		if change := toConfirm(r); change != nil {
-			return c.confirm(a, change)
+			return c.confirmChange(a, change)
 		}
 		a.Note("no change for the worse was found, so that there is nothing to measure")
 	}
@@ -65,7 +65,7 @@ func (c *CheckCmd) Run(a *cli.App, h *Cmd) error {
 }
 
 // fits refuses what would have no effect.
-func (c *CheckCmd) fits(command bool) error {
+func (c *CheckCmd) checkFlags(command bool) error {
 	refuse := func(what, fix string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof history check: %s", what).WithFix("%s", fix)
 	}
@@ -103,7 +103,7 @@ func toConfirm(r *history.Report) *history.Change {
 }
 
 // confirm measures both sides of a change in this job.
-func (c *CheckCmd) confirm(a *cli.App, change *history.Change) error {
+func (c *CheckCmd) confirmChange(a *cli.App, change *history.Change) error {
 	a.Note("measuring %s against this checkout, since the history shows a change at %s", change.Before.Short(), change.After.Short())
 	j := judge.Flags{Format: "table", Seed: 1}
 	if c.Format == "json" || c.Format == "markdown" {

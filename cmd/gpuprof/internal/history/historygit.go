@@ -68,8 +68,8 @@ func fillCommit(c *history.Commit, text string) {
 	}
 }
 
-// projectName is that of the repository this checkout was cloned from, or of its
-// folder; "default" where there is none.
+// projectName returns the name of the repository from which this checkout was cloned, or of its folder; "default"
+// without either.
 func projectName(c judge.Children) string {
 	if out, err := c.Git("", "config", "--get", "remote.origin.url"); err == nil {
 		if name := strings.TrimSuffix(path.Base(strings.ReplaceAll(strings.TrimSpace(string(out)), "\\", "/")), ".git"); name != "" && name != "." && name != "/" {

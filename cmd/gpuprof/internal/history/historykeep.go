@@ -10,31 +10,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/history"
 )
 
-// PackCmd is the command line of gpuprof history pack.
-type PackCmd struct{}
-
-// Help implements kong.HelpProvider.
-func (PackCmd) Help() string {
-	return "Months that ended more than 60 days ago are packed. The verb removes no object; gpuprof history prune does that.\n\n" + cli.Examples("gpuprof history pack --store perf")
-}
-
-// Run implements the verb.
-func (PackCmd) Run(a *cli.App, h *Cmd) error {
-	store, err := h.open()
-	if err != nil {
-		return err
-	}
-	packed, skipped, err := store.Pack(a.Ctx, history.Filter{Project: h.Project}, time.Now())
-	for _, p := range packed {
-		fmt.Fprintf(a.Stdout, "%s: %s\n", p.Name, gpuprof.Plural(p.Sessions, "session"))
-	}
-	tellSkipped(a, skipped)
-	if err == nil && len(packed) == 0 {
-		a.Note("there is no month to pack: each that ended more than 60 days ago is packed")
-	}
-	return err
-}
-
 // tellSkipped names objects that were not used.
 func tellSkipped(a *cli.App, skipped []history.Skipped) {
 	for _, s := range skipped {
@@ -44,13 +19,13 @@ func tellSkipped(a *cli.App, skipped []history.Skipped) {
 
 // PruneCmd is the command line of gpuprof history prune.
 type PruneCmd struct {
-	Keep time.Duration `default:"400d" placeholder:"TIME" help:"Keep every session of so many days (400d); of older ones in packs one a commit, and those near a change."`
+	Keep time.Duration `default:"400d" placeholder:"TIME" help:"Keep every session of so many days (400d); of older ones one a commit, and those near a change."`
 	Yes  bool          `help:"Remove what is listed."`
 }
 
 // Help implements kong.HelpProvider.
 func (PruneCmd) Help() string {
-	return "Lists the objects that a pack holds, and of packs older than --keep all sessions but one a commit. Sessions within ten of a change stay.\n\n" + cli.Examples(
+	return "Lists all sessions older than --keep but one a commit. Sessions within ten of a change stay.\n\n" + cli.Examples(
 		"gpuprof history prune --store perf",
 		"gpuprof history prune --store perf --keep 200d --yes",
 	)

@@ -26,8 +26,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/read/xla"
 )
 
-// LimitHeap has the collector of garbage work more where the heap would otherwise become
-// twice as large as what is in use, and so larger than was promised; undo ends that.
+// LimitHeap makes the garbage collector run more often before the heap reaches twice the live data, and so exceeds
+// the promised memory; undo restores the previous limit.
 func LimitHeap(memory int64) (undo func()) {
 	before := debug.SetMemoryLimit(memory / 8 * 7)
 	return func() { debug.SetMemoryLimit(before) }
@@ -49,7 +49,7 @@ type File struct {
 	folder   []string // the recordings, where Path is a folder of them
 }
 
-// What is looked at of a file, bytes: as it is stored, and of its text.
+// Bytes of a file that are read to recognise it: as stored, and of its text.
 const (
 	headStored = 512
 	headText   = 64 << 10

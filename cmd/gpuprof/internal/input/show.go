@@ -45,8 +45,8 @@ const (
 const taken = "gpuprof FILE takes recordings, memory snapshots, results, the JSON of gpuprof, " +
 	"and the folder of a recording, a job or a history"
 
-// Show finds the command for files without a verb: the kind of the first one decides, and the
-// others must be of the same kind. The error is ErrUsage, or ErrInput for a file whose kind cannot be told.
+// Show finds the command for files without a verb: the kind of the first one decides, and the others must have the
+// same kind. The error is ErrUsage, or ErrInput for a file of unknown kind.
 func Show(ctx context.Context, paths []string) (Shown, error) {
 	var what []string
 	for _, path := range paths {

@@ -66,7 +66,7 @@ func AnalyzeInputs(a *cli.App, ins []*File, caveat Caveats) (*analyze.Analysis, 
 			}
 			indexes = append(indexes, x)
 		}
-		analysis, err = analyze.SummariseIndexes(a.Ctx, indexes, analyze.Options{Rules: rules.Rules, Waits: fleet.Waits, Job: rules.Straggler, Tool: a.Tool, Caveat: caveat})
+		analysis, err = analyze.SummariseIndexes(a.Ctx, indexes, analyze.Options{Rules: rules.Rules, Waits: fleet.Waits, Job: rules.Job, Tool: a.Tool, Caveat: caveat})
 		return err
 	})
 	if err != nil {
@@ -89,8 +89,8 @@ func UnlessEnded(ctx context.Context, do func() error) error {
 	}
 }
 
-// recordingOf is what the recording beside a trace says of the program and of its host thread; nothing
-// where `gpuprof run --` did not record the trace.
+// recordingOf reads the recording in the folder of a trace: the program and its host thread; nothing if `gpuprof run
+// --` did not record the trace.
 func recordingOf(path string) (model.Program, *model.HostSamples) {
 	dir := filepath.Dir(path)
 	text, err := outside.ReadFound(filepath.Join(dir, recordingFile))

@@ -29,8 +29,7 @@ func (Cmd) Help() string {
 	return cli.Examples("gpuprof explain list", "gpuprof explain list knobs e3nn", "gpuprof explain list presets", "gpuprof explain list devices --format json", "gpuprof explain list rules")
 }
 
-// listing is what list prints as JSON; parts that were not asked for are left
-// out.
+// listing is the document that list prints as JSON, without the parts that the user did not ask for.
 type listing struct {
 	Workloads []workloadEntry `json:"workloads,omitempty"`
 	Presets   []presetEntry   `json:"presets,omitempty"`
@@ -85,7 +84,7 @@ func (c *Cmd) Run(a *cli.App) error {
 	if what == "baselines" {
 		return input.ListBaselines(a, "", c.Format, only)
 	}
-	l, err := collect(a, what, chosen)
+	l, err := newListing(a, what, chosen)
 	if err != nil {
 		return err
 	}
@@ -96,21 +95,21 @@ func (c *Cmd) Run(a *cli.App) error {
 	return l.print(a.Stdout)
 }
 
-// explained are the lists of what explain knows, by kind.
-func (l *listing) explained() map[explain.Kind]*[]explain.Entry {
+// explainedLists returns the lists of explain's entries, by kind.
+func (l *listing) explainedLists() map[explain.Kind]*[]explain.Entry {
 	return map[explain.Kind]*[]explain.Entry{explain.Rule: &l.Rules, explain.Warning: &l.Warnings, explain.Column: &l.Columns, explain.Term: &l.Terms}
 }
 
-// collect gathers one list; what "" is a workload's presets and knobs.
-func collect(a *cli.App, what string, chosen []workloads.Workload) (listing, error) {
+// newListing gathers one list; what "" is a workload's presets and knobs.
+func newListing(a *cli.App, what string, chosen []workloads.Workload) (listing, error) {
 	var l listing
 	if what == "devices" {
 		l.Devices = a.Devices()
 		return l, nil
 	}
-	if kind, is := explained(what); is {
+	if kind, is := kindOf(what); is {
 		entries, err := explain.All(kind)
-		*l.explained()[kind] = entries
+		*l.explainedLists()[kind] = entries
 		return l, err
 	}
 	for _, w := range chosen {
@@ -171,7 +170,7 @@ func describeKnob(w workloads.Workload, k workloads.Knob) knobEntry {
 func (l listing) print(w io.Writer) error {
 	tables := [][][]string{l.workloadRows(), l.presetRows(), l.knobRows(), l.deviceRows()}
 	for _, k := range explain.Kinds() {
-		tables = append(tables, explainedRows(*l.explained()[k]))
+		tables = append(tables, explainedRows(*l.explainedLists()[k]))
 	}
 	tables = slices.DeleteFunc(tables, func(rows [][]string) bool { return len(rows) < 2 })
 	for i, rows := range tables {
@@ -201,8 +200,7 @@ func (l listing) presetRows() [][]string {
 	return rows
 }
 
-// knobRows gives a knob several lines, since what it accepts and does would
-// not fit beside each other.
+// knobRows gives a knob several lines, since its values and its effect do not fit on one.
 func (l listing) knobRows() [][]string {
 	rows := [][]string{{"WORKLOAD", "KNOB", "DEFAULT", "KIND", "ACCEPTS, WHAT IT DOES, IN PRESETS"}}
 	for _, e := range l.Knobs {
@@ -222,8 +220,8 @@ func (l listing) deviceRows() [][]string {
 	return rows
 }
 
-// explained are the lists of list that have an explanation for every entry.
-func explained(what string) (explain.Kind, bool) {
+// kindOf are the lists of list that have an explanation for every entry.
+func kindOf(what string) (explain.Kind, bool) {
 	for _, k := range explain.Kinds() {
 		if what == string(k)+"s" {
 			return k, true

@@ -19,15 +19,15 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// ended is how a process of this program ended.
+// ended holds the exit code and outputs of a process of this program.
 type ended struct {
 	out   string // standard output
 	words string // the last of standard error
 	code  int
 }
 
-// run starts this program with a command line in a folder ("" is the server's) and waits for its end, or limit (0 is
-// none). The error says that it gave no exit code: it was ended, or did not start.
+// run starts this program with a command line in a folder ("": the server's) and waits for its end, or limit (0:
+// none). The error means that there is no exit code: the process was killed, or did not start.
 func (s *server) run(ctx context.Context, folder string, limit time.Duration, args ...string) (ended, error) {
 	if folder != "" && !cli.IsDir(folder) {
 		return ended{}, gpuprof.Errorf(gpuprof.ErrUsage, "working in %s: it is no folder", folder).WithFix("give a folder that exists")
@@ -53,30 +53,30 @@ func (s *server) run(ctx context.Context, folder string, limit time.Duration, ar
 	return e, nil
 }
 
-// verb runs a verb whose output is one brief document. A verdict is no failure, whatever its exit code.
-func (s *server) verb(ctx context.Context, folder string, args ...string) (*sdk.CallToolResult, any, error) {
+// runVerb runs a verb whose output is one brief document. A verdict is no failure, whatever its exit code.
+func (s *server) runVerb(ctx context.Context, folder string, args ...string) (*sdk.CallToolResult, any, error) {
 	e, err := s.run(ctx, folder, 0, args...)
 	switch {
 	case err != nil:
-		return failed(err), nil, nil
+		return failureResult(err), nil, nil
 	case e.out != "" && (e.code == cli.ExitOK || e.code == cli.ExitRegression || e.code == cli.ExitInconclusive):
-		return text(e.out), nil, nil
+		return textResult(e.out), nil, nil
 	}
 	r := failedAs(e)
 	if e.out != "" { // what could be found before the failure
-		r.Content = append(text(e.out).Content, r.Content...)
+		r.Content = append(textResult(e.out).Content, r.Content...)
 	}
 	return r, nil, nil
 }
 
-func text(s string) *sdk.CallToolResult {
+func textResult(s string) *sdk.CallToolResult {
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: s}}}
 }
 
-// failed is the answer of a call that a process did not answer.
-func failed(err error) *sdk.CallToolResult {
+// failureResult is the answer of a call that a process did not answer.
+func failureResult(err error) *sdk.CallToolResult {
 	reason, fix := gpuprof.FixOf(err)
-	return complaint(cli.Complaint{Message: cli.SentenceOf(reason), Fix: cli.SentenceOf(fix), ExitCode: cli.ExitCode(err)})
+	return complaintResult(cli.Complaint{Message: cli.SentenceOf(reason), Fix: cli.SentenceOf(fix), ExitCode: cli.ExitCode(err)})
 }
 
 // The most bytes of an error's message, and of its fix.
@@ -85,13 +85,13 @@ const (
 	mostFix     = 600
 )
 
-func complaint(c cli.Complaint) *sdk.CallToolResult {
-	c.Message, c.Fix, c.Cause = tail(c.Message, mostMessage), head(c.Fix, mostFix), ""
+func complaintResult(c cli.Complaint) *sdk.CallToolResult {
+	c.Message, c.Fix, c.Cause = lastBytes(c.Message, mostMessage), firstBytes(c.Fix, mostFix), ""
 	b, err := json.Marshal(map[string]cli.Complaint{"error": c})
 	if err != nil { // texts and a number always are JSON
 		b = []byte(c.Message)
 	}
-	r := text(string(b))
+	r := textResult(string(b))
 	r.IsError = true
 	return r
 }
@@ -109,26 +109,26 @@ func failedAs(e ended) *sdk.CallToolResult {
 		}
 	}
 	c.Message = cmp.Or(c.Message, cli.SentenceOf(e.words), fmt.Sprintf("gpuprof ended with exit code %d and without a message", e.code))
-	return complaint(c)
+	return complaintResult(c)
 }
 
-// head is the beginning of a text, and tail its end.
-func head(s string, most int) string {
+// firstBytes is the beginning of a text, and tail its end.
+func firstBytes(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
 	return strings.ToValidUTF8(s[:most], "") + " …"
 }
 
-func tail(s string, most int) string {
+func lastBytes(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
 	return "… " + strings.ToValidUTF8(s[len(s)-most:], "")
 }
 
-// brief are the flags of a verb that prints a brief document.
-func brief(verb string, tokens int) []string {
+// briefArgs are the flags of a verb that prints a brief document.
+func briefArgs(verb string, tokens int) []string {
 	args := []string{verb, "--format=brief-json"}
 	if tokens != 0 {
 		args = append(args, fmt.Sprintf("--max-tokens=%d", tokens))
@@ -136,48 +136,48 @@ func brief(verb string, tokens int) []string {
 	return args
 }
 
-// flag adds --name=value where there is a value.
-func flag(args []string, name, value string) []string {
+// addFlag adds --name=value if the value is not empty.
+func addFlag(args []string, name, value string) []string {
 	if value == "" {
 		return args
 	}
 	return append(args, "--"+name+"="+value)
 }
 
-// flags adds a flag for each value.
-func flags(args []string, name string, values []string) []string {
+// addFlags adds a flag for each value.
+func addFlags(args []string, name string, values []string) []string {
 	for _, v := range values {
 		args = append(args, "--"+name+"="+v)
 	}
 	return args
 }
 
-// on adds a flag without a value.
-func on(args []string, name string, is bool) []string {
+// addSwitch adds a flag without a value.
+func addSwitch(args []string, name string, is bool) []string {
 	if is {
 		args = append(args, "--"+name)
 	}
 	return args
 }
 
-// path is a file as an argument: no name of a file is a flag, and none is standard input, which is the host's.
-func path(p string) string {
+// fileArg is a file as an argument: no name of a file is a flag, and none is standard input, which is the host's.
+func fileArg(p string) string {
 	if strings.HasPrefix(p, "-") {
 		return "./" + p
 	}
 	return p
 }
 
-func paths(all []string) []string {
+func fileArgs(all []string) []string {
 	var out []string
 	for _, p := range all {
-		out = append(out, path(p))
+		out = append(out, fileArg(p))
 	}
 	return out
 }
 
-// command checks the command of a tool.
-func command(words []string) error {
+// checkCommand checks the command of a tool.
+func checkCommand(words []string) error {
 	switch {
 	case len(words) == 0 || words[0] == "":
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command: it is empty").WithFix(`give the program and its arguments as a list, such as ["python", "train.py"]`)
@@ -187,8 +187,8 @@ func command(words []string) error {
 	return nil
 }
 
-// turn waits until no other call measures; done lets the next one begin.
-func (s *server) turn(ctx context.Context) (done func(), err error) {
+// waitTurn waits until no other call measures; done lets the next one begin.
+func (s *server) waitTurn(ctx context.Context) (done func(), err error) {
 	select {
 	case s.measure <- struct{}{}:
 		return func() { <-s.measure }, nil

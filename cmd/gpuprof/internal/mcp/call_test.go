@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
-// told is the error of an answer.
+// told returns the error in an answer.
 func told(t *testing.T, r *sdk.CallToolResult) cli.Complaint {
 	t.Helper()
 	var said struct{ Error cli.Complaint }
@@ -62,7 +62,7 @@ func TestProgramOf(t *testing.T) {
 // No name of a file is a flag or standard input.
 func TestPath(t *testing.T) {
 	for in, want := range map[string]string{"-": "./-", "--help": "./--help", "a/-b": "a/-b", "/x": "/x", "": ""} {
-		if got := path(in); got != want {
+		if got := fileArg(in); got != want {
 			t.Errorf("%q is given as %q, want %q", in, got, want)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/child"
 )
 
-// drainFor is how long calls may take to end what they started, once the session ends.
+// drainFor limits the time in which calls end their processes after the end of the session.
 const drainFor = 4 * child.Patience
 
 // transport is one whose end of the input ends what calls have started, and is passed on when they are answered.
@@ -43,7 +43,7 @@ func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	m, err := c.Connection.Read(ctx)
 	if err != nil {
 		c.end()
-		c.drain(ctx)
+		c.drainCalls(ctx)
 		return m, err
 	}
 	if r, ok := m.(*jsonrpc.Request); ok && r.IsCall() {
@@ -52,8 +52,8 @@ func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	return m, nil
 }
 
-// drain waits until all requests are answered. One that was cancelled has no answer that somebody waits for.
-func (c *connection) drain(ctx context.Context) {
+// drainCalls waits until all requests are answered. One that was cancelled has no answer that somebody waits for.
+func (c *connection) drainCalls(ctx context.Context) {
 	answered := make(chan struct{})
 	go func() {
 		c.open.Wait()

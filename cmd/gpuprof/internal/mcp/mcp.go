@@ -28,7 +28,7 @@ func (Cmd) Help() string {
 		cli.Examples("gpuprof mcp")
 }
 
-// Texts are what the server publishes beside its tools.
+// Texts are the documents that the server publishes in addition to its tools.
 type Texts struct {
 	Schemas func() map[string]func() ([]byte, error) // JSON schemas by the name of the output
 }
@@ -58,15 +58,15 @@ func (c *Cmd) Run(a *cli.App, texts *Texts) error {
 	ctx, end := context.WithCancel(a.Ctx)
 	defer end()
 	s := &server{app: a, exe: exe, ctx: ctx, measure: make(chan struct{}, 1)}
-	served, err := s.published(texts)
+	served, err := s.newServer(texts)
 	if err != nil {
 		return err
 	}
-	return s.serve(served, os.Stdin, out, end)
+	return s.serveCalls(served, os.Stdin, out, end)
 }
 
-// serve answers until the input ends, and returns when the last call is over.
-func (s *server) serve(served *sdk.Server, in io.ReadCloser, out io.Writer, end context.CancelFunc) error {
+// serveCalls answers until the input ends, and returns when the last call is over.
+func (s *server) serveCalls(served *sdk.Server, in io.ReadCloser, out io.Writer, end context.CancelFunc) error {
 	over := make(chan error, 1)
 	go func() {
 		over <- served.Run(s.app.Ctx, &transport{&sdk.IOTransport{Reader: in, Writer: unclosed{out}}, end})
@@ -95,8 +95,8 @@ type unclosed struct{ io.Writer }
 // Close implements io.Closer.
 func (unclosed) Close() error { return nil }
 
-// published is the server with all that it offers.
-func (s *server) published(texts *Texts) (*sdk.Server, error) {
+// newServer is the server with all that it offers.
+func (s *server) newServer(texts *Texts) (*sdk.Server, error) {
 	served := sdk.NewServer(&sdk.Implementation{Name: "gpuprof", Title: "gpuprof", Version: s.app.Tool.Version},
 		&sdk.ServerOptions{Instructions: instructions, Capabilities: &sdk.ServerCapabilities{}})
 	s.addTools(served)

@@ -31,7 +31,7 @@ type programIn struct {
 	where
 }
 
-// program is how a command went.
+// program describes the end of a command and its recording.
 type program struct {
 	Recording string   `json:"recording"` // the folder
 	ExitCode  int      `json:"exit_code"`
@@ -46,28 +46,28 @@ const (
 	failedKept = 900
 	notesKept  = 6
 	noteKept   = 200
-	// leastForProgram is the smallest limit of tokens: what is told of the program and an analysis fit.
+	// leastForProgram is the smallest limit of tokens: the description of the program and an analysis fit.
 	leastForProgram = 1400
 	usualLimit      = 30 * time.Minute
 )
 
 // runProgram implements the tool: gpuprof run --, and what it left in brief.
 func (s *server) runProgram(ctx context.Context, _ *sdk.CallToolRequest, in programIn) (*sdk.CallToolResult, any, error) {
-	limit, err := in.check()
+	limit, err := in.checkInput()
 	if err != nil {
-		return failed(err), nil, nil
+		return failureResult(err), nil, nil
 	}
-	done, err := s.turn(ctx)
+	done, err := s.waitTurn(ctx)
 	if err != nil {
-		return failed(err), nil, nil
+		return failureResult(err), nil, nil
 	}
 	defer done()
 	if in.Output == "" {
 		in.Output = "gpuprof-" + time.Now().Format("20060102-150405.000")
 	}
-	e, err := s.run(ctx, in.Folder, limit, in.args()...)
+	e, err := s.run(ctx, in.Folder, limit, in.commandArgs()...)
 	if err != nil {
-		return failed(err), nil, nil
+		return failureResult(err), nil, nil
 	}
 	folder := in.Output
 	if !filepath.IsAbs(folder) {
@@ -79,25 +79,25 @@ func (s *server) runProgram(ctx context.Context, _ *sdk.CallToolRequest, in prog
 	p := programOf(e, folder)
 	analysis := filepath.Join(folder, "analysis.json")
 	if _, err := os.Stat(analysis); err != nil {
-		r := text(encoded(map[string]any{"program": p, "error": cli.Complaint{Message: "recording the program: nothing of it was recorded", Fix: "the notes say why; a program needs more than 15 steps", ExitCode: cli.ExitFailed}}))
+		r := textResult(encodeJSON(map[string]any{"program": p, "error": cli.Complaint{Message: "recording the program: nothing of it was recorded", Fix: "the notes say why; a program needs more than 15 steps", ExitCode: cli.ExitFailed}}))
 		r.IsError = true
 		return r, nil, nil
 	}
 	p.Whole = documents + (&url.URL{Path: analysis}).EscapedPath()
-	rest := tokensOf(in.MaxTokens) - document.Tokens(len(encoded(map[string]any{"program": p, "analysis": ""})))
-	found, err := s.run(ctx, "", 0, append(brief("report", rest), path(analysis))...)
+	rest := tokensOf(in.MaxTokens) - document.Tokens(len(encodeJSON(map[string]any{"program": p, "analysis": ""})))
+	found, err := s.run(ctx, "", 0, append(briefArgs("report", rest), fileArg(analysis))...)
 	switch {
 	case err != nil:
-		return failed(err), nil, nil
+		return failureResult(err), nil, nil
 	case found.code != cli.ExitOK:
 		return failedAs(found), nil, nil
 	}
-	return text(encoded(map[string]any{"program": p, "analysis": json.RawMessage(found.out)})), nil, nil
+	return textResult(encodeJSON(map[string]any{"program": p, "analysis": json.RawMessage(found.out)})), nil, nil
 }
 
-// check refuses what the command line of the verb would not.
-func (in *programIn) check() (limit time.Duration, err error) {
-	if err := command(in.Command); err != nil {
+// checkInput refuses what the command line of the verb would not.
+func (in *programIn) checkInput() (limit time.Duration, err error) {
+	if err := checkCommand(in.Command); err != nil {
 		return 0, err
 	}
 	if in.MaxTokens != 0 && in.MaxTokens < leastForProgram {
@@ -113,8 +113,8 @@ func (in *programIn) check() (limit time.Duration, err error) {
 	return limit, nil
 }
 
-// args is the command line of gpuprof run --.
-func (in *programIn) args() []string {
+// commandArgs is the command line of gpuprof run --.
+func (in *programIn) commandArgs() []string {
 	args := []string{"run", "--output=" + in.Output}
 	if in.Steps != 0 {
 		args = append(args, fmt.Sprintf("--steps=%d", in.Steps))
@@ -122,7 +122,7 @@ func (in *programIn) args() []string {
 	if in.Skip != nil {
 		args = append(args, fmt.Sprintf("--skip=%d", *in.Skip))
 	}
-	args = on(on(on(on(args, "memory", in.Memory), "shapes", in.Shapes), "stacks", in.Stacks), "stop-after", in.StopAfter)
+	args = addSwitch(addSwitch(addSwitch(addSwitch(args, "memory", in.Memory), "shapes", in.Shapes), "stacks", in.Stacks), "stop-after", in.StopAfter)
 	return append(append(args, "--"), in.Command...)
 }
 
@@ -144,19 +144,19 @@ func programOf(e ended, folder string) program {
 	}
 	for line := range strings.Lines(e.words[len(own):]) {
 		if note, ok := strings.CutPrefix(strings.TrimSpace(line), "gpuprof: "); ok && len(p.Notes) < notesKept && !strings.HasPrefix(note, "everything is in ") {
-			p.Notes = append(p.Notes, head(document.CleanText(note), noteKept))
+			p.Notes = append(p.Notes, firstBytes(document.CleanText(note), noteKept))
 		}
 	}
 	kept, words := saidKept, strings.TrimSpace(e.out+"\n"+said.String())
 	if e.code != 0 {
 		kept = failedKept
 	}
-	p.Said = tail(cli.SentenceOf(words), kept)
+	p.Said = lastBytes(cli.SentenceOf(words), kept)
 	return p
 }
 
-// encoded is JSON in one line, in which <, > and & stay what they are.
-func encoded(v any) string {
+// encodeJSON is JSON in one line, in which <, > and & stay what they are.
+func encodeJSON(v any) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

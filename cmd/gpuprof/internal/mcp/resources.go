@@ -34,7 +34,7 @@ func (s *server) addResources(to *sdk.Server, texts *Texts) error {
 		e := &entries[i]
 		to.AddResource(&sdk.Resource{URI: ruleTexts + e.Name, Name: "rule " + e.Name, MIMEType: "text/plain", Description: explain.Plain(e.Brief())},
 			func(_ context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
-				return content(r.Params.URI, "text/plain", ruleText(e)), nil
+				return textContent(r.Params.URI, "text/plain", ruleText(e)), nil
 			})
 	}
 	all := texts.Schemas()
@@ -45,15 +45,15 @@ func (s *server) addResources(to *sdk.Server, texts *Texts) error {
 				if err != nil {
 					return nil, err
 				}
-				return content(r.Params.URI, "application/schema+json", string(text)), nil
+				return textContent(r.Params.URI, "application/schema+json", string(text)), nil
 			})
 	}
 	to.AddResourceTemplate(&sdk.ResourceTemplate{URITemplate: documents + "{+path}", Name: "whole document", MIMEType: "application/json",
-		Description: "The whole document of a recording, of its folder, or of a file that gpuprof wrote, by its path (gpuprof://document//tmp/run/analysis.json, or relative to the folder of the server). It may have millions of bytes."}, s.document)
+		Description: "The whole document of a recording, of its folder, or of a file that gpuprof wrote, by its path (gpuprof://document//tmp/run/analysis.json, or relative to the folder of the server). It may have millions of bytes."}, s.readDocument)
 	return nil
 }
 
-func content(uri, kind, text string) *sdk.ReadResourceResult {
+func textContent(uri, kind, text string) *sdk.ReadResourceResult {
 	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: uri, MIMEType: kind, Text: text}}}
 }
 
@@ -66,8 +66,8 @@ func ruleText(e *explain.Entry) string {
 	return b.String()
 }
 
-// document is a whole document: of a file that gpuprof wrote as it is, of a recording what analyze finds.
-func (s *server) document(ctx context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+// readDocument returns a whole document: a file that gpuprof wrote, unchanged; for a recording, the analysis.
+func (s *server) readDocument(ctx context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 	file, err := url.PathUnescape(strings.TrimPrefix(r.Params.URI, documents))
 	if err != nil || file == "" {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it holds no path", r.Params.URI).WithFix("give %sPATH", documents)
@@ -85,12 +85,12 @@ func (s *server) document(ctx context.Context, r *sdk.ReadResourceRequest) (*sdk
 		if verb == "report" && cli.IsDir(file) {
 			continue
 		}
-		if e, err = s.run(ctx, "", 0, verb, "--format=json", path(file)); err != nil {
+		if e, err = s.run(ctx, "", 0, verb, "--format=json", fileArg(file)); err != nil {
 			return nil, err
 		}
 		if e.code == cli.ExitOK {
-			return content(r.Params.URI, "application/json", e.out), nil
+			return textContent(r.Params.URI, "application/json", e.out), nil
 		}
 	}
-	return nil, fmt.Errorf("reading %s: %s", file, tail(cli.SentenceOf(e.words), mostMessage))
+	return nil, fmt.Errorf("reading %s: %s", file, lastBytes(cli.SentenceOf(e.words), mostMessage))
 }

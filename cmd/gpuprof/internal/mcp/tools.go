@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// where is what every tool that reads files takes.
+// where holds the inputs of every tool that reads files.
 type where struct {
 	Folder    string `json:"folder,omitempty" jsonschema:"Folder that relative paths start from and that commands run in. Default: the folder of the server."`
 	MaxTokens int    `json:"max_tokens,omitempty" jsonschema:"Most tokens of the result, by an estimate of 3 bytes a token. Default 2000, at least 600."`
@@ -63,92 +63,92 @@ type doctorIn struct {
 	MaxTokens int  `json:"max_tokens,omitempty" jsonschema:"Most tokens of the result. Default 2000, at least 600."`
 }
 
-// reads are the hints about a tool that changes nothing.
-func reads(title string) *sdk.ToolAnnotations {
+// readOnlyHints are the hints about a tool that changes nothing.
+func readOnlyHints(title string) *sdk.ToolAnnotations {
 	no := false
 	return &sdk.ToolAnnotations{Title: title, ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no}
 }
 
-// runs are the hints about a tool that starts a command of the agent, which may do anything.
-func runs(title string) *sdk.ToolAnnotations {
+// commandHints are the hints about a tool that starts a command of the agent, which may do anything.
+func commandHints(title string) *sdk.ToolAnnotations {
 	yes := true
 	return &sdk.ToolAnnotations{Title: title, DestructiveHint: &yes, OpenWorldHint: &yes}
 }
 
 // addTools publishes the tools.
 func (s *server) addTools(to *sdk.Server) {
-	sdk.AddTool(to, &sdk.Tool{Name: "run_program", Annotations: runs("Record and analyze a program"),
+	sdk.AddTool(to, &sdk.Tool{Name: "run_program", Annotations: commandHints("Record and analyze a program"),
 		Description: "Run a command, record a few steady steps of it and return findings: what costs time, at which file and line, the largest possible saving, the change, and the command that verifies it. Use it first. Leaves a folder that analyze, compare and gpuprof://document read. Measures one command at a time."}, s.runProgram)
-	sdk.AddTool(to, &sdk.Tool{Name: "gate", Annotations: runs("Measure a change"),
+	sdk.AddTool(to, &sdk.Tool{Name: "gate", Annotations: commandHints("Measure a change"),
 		Description: "Measure the working tree against an earlier git revision or binary, in turns of one process each, and return the verdict: improved, pass, regressed, inconclusive or not comparable, with ratio and 95 % interval. Call it after every change; only improved confirms a saving. Takes minutes; an inconclusive result lists in next what would decide it."}, s.gate)
-	sdk.AddTool(to, &sdk.Tool{Name: "analyze", Annotations: reads("Analyze recordings"),
+	sdk.AddTool(to, &sdk.Tool{Name: "analyze", Annotations: readOnlyHints("Analyze recordings"),
 		Description: "Read recordings of a program and return findings, or, with compare, which findings a change removed and how much of each claimed saving was delivered. It measures nothing."}, s.analyze)
-	sdk.AddTool(to, &sdk.Tool{Name: "compare", Annotations: reads("Compare two results"),
+	sdk.AddTool(to, &sdk.Tool{Name: "compare", Annotations: readOnlyHints("Compare two results"),
 		Description: "Compare two stored results or recordings: ratio, 95 % interval and verdict of each metric. A verdict needs 6 processes per side; gate measures them."}, s.compare)
-	sdk.AddTool(to, &sdk.Tool{Name: "memory", Annotations: reads("Analyze memory snapshots"),
+	sdk.AddTool(to, &sdk.Tool{Name: "memory", Annotations: readOnlyHints("Analyze memory snapshots"),
 		Description: "Read memory snapshots of PyTorch and return which lines hold the memory at the peak or at an out-of-memory error, and which change lowers it. run_program records one with memory."}, s.memory)
-	sdk.AddTool(to, &sdk.Tool{Name: "explain", Annotations: reads("Explain a name"),
+	sdk.AddTool(to, &sdk.Tool{Name: "explain", Annotations: readOnlyHints("Explain a name"),
 		Description: "Explain a rule, warning, column or term of a result: cause, change, and the bound of its figure."}, s.explain)
-	sdk.AddTool(to, &sdk.Tool{Name: "doctor", Annotations: reads("Examine this machine"),
+	sdk.AddTool(to, &sdk.Tool{Name: "doctor", Annotations: readOnlyHints("Examine this machine"),
 		Description: "Report what this machine can and cannot measure, why, and how to fix it. Use it when a recording lacks the GPU."}, s.doctor)
 }
 
 func (s *server) analyze(ctx context.Context, _ *sdk.CallToolRequest, in analyzeIn) (*sdk.CallToolResult, any, error) {
-	if err := some(in.Paths); err != nil {
-		return failed(err), nil, nil
+	if err := checkPaths(in.Paths); err != nil {
+		return failureResult(err), nil, nil
 	}
-	args := on(brief("analyze", in.MaxTokens), "compare", in.Compare)
-	args = flag(flag(args, "steps", in.Steps), "window", in.Window)
-	return s.verb(ctx, in.Folder, append(args, paths(in.Paths)...)...)
+	args := addSwitch(briefArgs("analyze", in.MaxTokens), "compare", in.Compare)
+	args = addFlag(addFlag(args, "steps", in.Steps), "window", in.Window)
+	return s.runVerb(ctx, in.Folder, append(args, fileArgs(in.Paths)...)...)
 }
 
 func (s *server) memory(ctx context.Context, _ *sdk.CallToolRequest, in memoryIn) (*sdk.CallToolResult, any, error) {
-	if err := some(in.Paths); err != nil {
-		return failed(err), nil, nil
+	if err := checkPaths(in.Paths); err != nil {
+		return failureResult(err), nil, nil
 	}
-	args := on(brief("analyze", in.MaxTokens), "compare", in.Compare)
-	args = flag(flags(flag(args, "at", in.At), "what-if", in.WhatIf), "memory-limit", in.MemoryLimit)
-	return s.verb(ctx, in.Folder, append(args, paths(in.Paths)...)...)
+	args := addSwitch(briefArgs("analyze", in.MaxTokens), "compare", in.Compare)
+	args = addFlag(addFlags(addFlag(args, "at", in.At), "what-if", in.WhatIf), "memory-limit", in.MemoryLimit)
+	return s.runVerb(ctx, in.Folder, append(args, fileArgs(in.Paths)...)...)
 }
 
 func (s *server) compare(ctx context.Context, _ *sdk.CallToolRequest, in compareIn) (*sdk.CallToolResult, any, error) {
-	args := flags(flag(brief("compare", in.MaxTokens), "threshold", in.Threshold), "metric", in.Metrics)
-	return s.verb(ctx, in.Folder, append(args, path(in.Old), path(in.New))...)
+	args := addFlags(addFlag(briefArgs("compare", in.MaxTokens), "threshold", in.Threshold), "metric", in.Metrics)
+	return s.runVerb(ctx, in.Folder, append(args, fileArg(in.Old), fileArg(in.New))...)
 }
 
 func (s *server) gate(ctx context.Context, _ *sdk.CallToolRequest, in gateIn) (*sdk.CallToolResult, any, error) {
-	if err := command(in.Command); err != nil {
-		return failed(err), nil, nil
+	if err := checkCommand(in.Command); err != nil {
+		return failureResult(err), nil, nil
 	}
 	if in.Against == "" {
-		return failed(gpuprof.Errorf(gpuprof.ErrUsage, "choosing the old side: against is empty").WithFix("give the git revision before the change, such as HEAD, or ./BINARY")), nil, nil
+		return failureResult(gpuprof.Errorf(gpuprof.ErrUsage, "choosing the old side: against is empty").WithFix("give the git revision before the change, such as HEAD, or ./BINARY")), nil, nil
 	}
-	done, err := s.turn(ctx)
+	done, err := s.waitTurn(ctx)
 	if err != nil {
-		return failed(err), nil, nil
+		return failureResult(err), nil, nil
 	}
 	defer done()
-	args := flag(brief("gate", in.MaxTokens), "against", in.Against)
-	args = flag(flag(flag(args, "budget", in.Budget), "threshold", in.Threshold), "result", in.Result)
-	args = flags(flags(flags(args, "metric", in.Metrics), "max", in.Max), "link", in.Links)
-	args = append(flag(args, "output", in.Output), "--")
-	return s.verb(ctx, in.Folder, append(args, in.Command...)...)
+	args := addFlag(briefArgs("gate", in.MaxTokens), "against", in.Against)
+	args = addFlag(addFlag(addFlag(args, "budget", in.Budget), "threshold", in.Threshold), "result", in.Result)
+	args = addFlags(addFlags(addFlags(args, "metric", in.Metrics), "max", in.Max), "link", in.Links)
+	args = append(addFlag(args, "output", in.Output), "--")
+	return s.runVerb(ctx, in.Folder, append(args, in.Command...)...)
 }
 
 func (s *server) explain(ctx context.Context, _ *sdk.CallToolRequest, in explainIn) (*sdk.CallToolResult, any, error) {
 	words := strings.Fields(in.Name)
 	if len(words) == 0 || strings.HasPrefix(words[0], "-") {
-		return failed(gpuprof.Errorf(gpuprof.ErrUsage, "explaining %q: it is no name", in.Name).WithFix("give the id of a finding or a warning, a column or a term")), nil, nil
+		return failureResult(gpuprof.Errorf(gpuprof.ErrUsage, "explaining %q: it is no name", in.Name).WithFix("give the id of a finding or a warning, a column or a term")), nil, nil
 	}
-	return s.verb(ctx, "", append(brief("explain", in.MaxTokens), words...)...)
+	return s.runVerb(ctx, "", append(briefArgs("explain", in.MaxTokens), words...)...)
 }
 
 func (s *server) doctor(ctx context.Context, _ *sdk.CallToolRequest, in doctorIn) (*sdk.CallToolResult, any, error) {
-	return s.verb(ctx, "", on(brief("doctor", in.MaxTokens), "check", in.Check)...)
+	return s.runVerb(ctx, "", addSwitch(briefArgs("doctor", in.MaxTokens), "check", in.Check)...)
 }
 
-// some refuses an empty list of files.
-func some(paths []string) error {
+// checkPaths refuses an empty list of files.
+func checkPaths(paths []string) error {
 	if len(paths) == 0 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the recordings: paths is empty").WithFix("give the files or the folder that run_program left")
 	}

@@ -48,7 +48,7 @@ func (Cmd) Help() string {
 
 // Run implements the verb.
 func (c *Cmd) Run(a *cli.App) error {
-	// Checked here first: the error of pprof would only be that it found no profile.
+	// Checked here first: pprof's own error would only report a missing profile.
 	p, err := openProfile(a, c.File)
 	if err != nil {
 		return err
@@ -193,8 +193,8 @@ func openProfile(a *cli.App, path string) (*profile.Profile, error) {
 	return cleanProfile(p), nil
 }
 
-// cleanProfile cleans every text of a profile, which another program may have written:
-// pprof prints them as they are, comments and labels at the beginning of a line.
+// cleanProfile cleans every text of a profile, which another program may have written: pprof prints them unchanged,
+// comments and labels at the beginning of a line.
 func cleanProfile(p *profile.Profile) *profile.Profile {
 	for _, texts := range []any{&p.Function, &p.Mapping, &p.SampleType, &p.PeriodType, &p.Comments} {
 		document.CleanStrings(texts)
@@ -326,8 +326,8 @@ func (u *pprofUI) IsTerminal() bool                         { return false }
 func (u *pprofUI) WantBrowser() bool                        { return true }
 func (u *pprofUI) SetAutoComplete(func(part string) string) {}
 
-// say leaves out what pprof says of binaries, since a run has none, and of a
-// file that could not be read, which gpuprof says itself.
+// say drops pprof's messages about binaries, since a run has none, and about a file that could not be read, for which
+// gpuprof has its own error.
 func (u *pprofUI) say(text string) {
 	if strings.Contains(text, "binary filename") || u.fetch.err != nil || u.app.Quiet {
 		return
@@ -335,8 +335,7 @@ func (u *pprofUI) say(text string) {
 	fmt.Fprintln(u.app.Stderr, strings.TrimRight(text, "\n"))
 }
 
-// serve runs pprof's pages until the program is interrupted, which is how
-// they are meant to end.
+// serve runs pprof's pages until an interrupt, their normal end.
 func serve(a *cli.App, args *driver.HTTPServerArgs) error {
 	mux := http.NewServeMux()
 	for path, h := range args.Handlers {

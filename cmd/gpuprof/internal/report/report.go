@@ -56,7 +56,7 @@ func (c *Cmd) findAnalysis(dir string) (string, error) {
 // recordingFormats are the formats that show a recording, which an analysis does not hold.
 func recordingFormats() []string { return []string{"pprof", "perfetto", "speedscope", "folded"} }
 
-// isChromeTrace says whether a text begins like a profiler's, which is no document of gpuprof.
+// isChromeTrace reports whether a text begins like a profiler's trace, which is no document of gpuprof.
 func isChromeTrace(text []byte) bool {
 	return document.HeadOf(text).Version == "" && bytes.Contains(text[:min(len(text), 1<<16)], []byte(`"traceEvents"`))
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// reporter reports a document that is no run; what is its kind as errors call it.
+// reporter reports a document other than a run; what is the name of its kind in errors.
 type reporter func(c *Cmd, a *cli.App, text []byte, what string) error
 
-// reporters are those of each kind of document that report takes beside runs.
+// reporters returns the reporter of each kind of document that report takes, except runs.
 func reporters(a *cli.App) map[gpuprof.DocumentKind]reporter {
 	t := a.Documents
 	comparison, tuning := reporterOf(t.Comparison, compare.Decode), reporterOf(t.Tuning, tune.Decode)
@@ -78,8 +78,8 @@ func reporterOf[D any](k cli.Kind[D], decode func(text []byte, path string) (D, 
 	}
 }
 
-// withMeanStep refuses an analysis from before steps had one kind of time: its figures
-// cannot be shown beside today's words.
+// withMeanStep refuses an analysis from before steps had one kind of time: today's words would be wrong for its
+// figures.
 func withMeanStep(head gpuprof.Head, path string) error {
 	if ours := document.Version(head.Kind); gpuprof.MajorOf(head.Version) < gpuprof.MajorOf(ours) {
 		return gpuprof.Errorf(gpuprof.ErrInput, "reading %s: schema_version %s is older than this gpuprof's %s and has no mean step", path, head.Version, ours).WithFix("analyse the trace again with gpuprof analyze")
@@ -87,8 +87,7 @@ func withMeanStep(head gpuprof.Head, path string) error {
 	return nil
 }
 
-// reportOf prints or writes a document, unless an error is left of reading it; a wrong
-// output is said before that.
+// reportOf prints or writes a document. It reports a wrong output before the error of reading.
 func reportOf[D any](c *Cmd, a *cli.App, k cli.Kind[D], doc D, reading error) error {
 	outs, err := k.Outputs(c.Output, c.Force)
 	if err == nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// findOld looks for what --baseline names before anything is measured. Where none of
-// the stored ones fits, the run goes on without, and a note says so.
+// findOld looks up the --baseline before the measurement. If no stored baseline fits, the run continues without one,
+// and a note reports it.
 func (s *session) findOld() (err error) {
 	s.olds = make([]*input.OldSide, len(s.plans))
 	if s.Baseline == "" {
@@ -44,9 +44,9 @@ func (s *session) findOld() (err error) {
 	return nil
 }
 
-// against compares what run measured with --baseline. What cannot be compared
+// compareBaselines compares what run measured with --baseline. What cannot be compared
 // is an error; the others are compared all the same.
-func (s *session) against(runs []*gpuprof.Run) ([]*compare.Comparison, error) {
+func (s *session) compareBaselines(runs []*gpuprof.Run) ([]*compare.Comparison, error) {
 	out := make([]*compare.Comparison, len(runs))
 	if len(s.olds) == 0 { // no baseline was asked for
 		return out, nil
@@ -79,9 +79,9 @@ func (s *session) againstOne(r *gpuprof.Run, old *input.OldSide) (*compare.Compa
 	return old.Against(s.app, now, o)
 }
 
-// withFindings gives the runs with what would close the gap among their findings,
+// addFindings gives the runs with what would close the gap among their findings,
 // unless one of them names that knob for that stage already: the time is claimed once.
-func withFindings(runs []*gpuprof.Run, comparisons []*compare.Comparison) []*gpuprof.Run {
+func addFindings(runs []*gpuprof.Run, comparisons []*compare.Comparison) []*gpuprof.Run {
 	out := slices.Clone(runs)
 	for i, c := range comparisons {
 		if c == nil {

@@ -66,14 +66,14 @@ func (s *session) takeRounds(run judge.Children, sides []judge.Side, patience fu
 	bar := s.app.NewProgress(s.aim.Workload.Name())
 	defer bar.Close()
 	bar.Show(measure.Progress{Phase: "check and warm-up", Total: 1})
-	each(alive(all), func(d *deviceTurn) error {
+	forEachDevice(listAlive(all), func(d *deviceTurn) error {
 		_, err := d.Ready()
 		return err
 	})
-	s.rounds(alive(all), bar.Show)
+	s.measureRounds(listAlive(all), bar.Show)
 	bar.Show(measure.Progress{Phase: "results", Done: 1, Total: 1})
 	if s.app.Ctx.Err() == nil {
-		each(alive(all), func(d *deviceTurn) (err error) {
+		forEachDevice(listAlive(all), func(d *deviceTurn) (err error) {
 			d.run, err = d.Result(judge.TurnsEnd)
 			return err
 		})
@@ -82,18 +82,18 @@ func (s *session) takeRounds(run judge.Children, sides []judge.Side, patience fu
 		return nil, gpuprof.Errorf(nil, "measuring %s on %d devices: %w", s.aim.Workload.Name(), len(sides), cli.ErrInterrupted).WithFix("run it again: no round of an interrupted measurement is kept")
 	}
 	rounds := judge.MostTurns // that all finished: where one failed, the others may have begun another
-	for _, d := range alive(all) {
+	for _, d := range listAlive(all) {
 		rounds = min(rounds, len(d.turns)/2-judge.WarmTurns)
 	}
 	var out []fleet.DeviceRun
 	for _, d := range all {
-		out = append(out, d.sorted(rounds))
+		out = append(out, d.splitTurns(rounds))
 	}
 	return out, nil
 }
 
-// each does one thing on every device, on all at the same time.
-func each(devices []*deviceTurn, do func(*deviceTurn) error) {
+// forEachDevice does one thing on every device, on all at the same time.
+func forEachDevice(devices []*deviceTurn, do func(*deviceTurn) error) {
 	var all sync.WaitGroup
 	for _, d := range devices {
 		all.Go(func() { d.err = do(d) })
@@ -101,13 +101,13 @@ func each(devices []*deviceTurn, do func(*deviceTurn) error) {
 	all.Wait()
 }
 
-// alive are the devices that have not failed.
-func alive(all []*deviceTurn) []*deviceTurn {
+// listAlive are the devices that have not failed.
+func listAlive(all []*deviceTurn) []*deviceTurn {
 	return slices.DeleteFunc(slices.Clone(all), func(d *deviceTurn) bool { return d.err != nil })
 }
 
 // turn measures one turn of a device.
-func (d *deviceTurn) take(length time.Duration, together bool) error {
+func (d *deviceTurn) takeTurn(length time.Duration, together bool) error {
 	t, err := d.Turn(length)
 	if err == nil {
 		d.turns, d.together = append(d.turns, t), append(d.together, together)
@@ -115,9 +115,9 @@ func (d *deviceTurn) take(length time.Duration, together bool) error {
 	return err
 }
 
-// rounds measures until there are enough; the first two warm all devices up and count
+// measureRounds measures until there are enough; the first two warm all devices up and count
 // nothing. They end where a device fails.
-func (s *session) rounds(devices []*deviceTurn, show func(measure.Progress)) {
+func (s *session) measureRounds(devices []*deviceTurn, show func(measure.Progress)) {
 	if len(devices) < 2 {
 		return
 	}
@@ -126,11 +126,11 @@ func (s *session) rounds(devices []*deviceTurn, show func(measure.Progress)) {
 	for round := 0; !s.enoughRounds(devices[0], time.Since(began)); round++ {
 		show(measure.Progress{Phase: fmt.Sprint("round ", round+1), Done: min(time.Since(began).Seconds(), s.MaxTime.Seconds()), Total: s.MaxTime.Seconds()})
 		parts := []func(){
-			func() { each(devices, func(d *deviceTurn) error { return d.take(length, true) }) },
+			func() { forEachDevice(devices, func(d *deviceTurn) error { return d.takeTurn(length, true) }) },
 			func() {
 				for k := range devices {
 					d := devices[(k+round)%len(devices)]
-					if d.err = d.take(length, false); d.err != nil {
+					if d.err = d.takeTurn(length, false); d.err != nil {
 						return
 					}
 				}
@@ -140,7 +140,7 @@ func (s *session) rounds(devices []*deviceTurn, show func(measure.Progress)) {
 			slices.Reverse(parts)
 		}
 		for _, part := range parts {
-			if part(); len(alive(devices)) < len(devices) || s.app.Ctx.Err() != nil {
+			if part(); len(listAlive(devices)) < len(devices) || s.app.Ctx.Err() != nil {
 				return
 			}
 		}
@@ -156,8 +156,8 @@ func (s *session) rounds(devices []*deviceTurn, show func(measure.Progress)) {
 	}
 }
 
-// enoughRounds says that the rounds may end: there are as many as were asked for, or as an
-// interval takes and both kinds of turn had their time, or the time is over.
+// enoughRounds reports whether the rounds may end: the requested number is done, or enough for an interval with both
+// kinds of turn at their full time, or the time is over.
 func (s *session) enoughRounds(d *deviceTurn, spent time.Duration) bool {
 	n, seconds := len(d.turns)/2-judge.WarmTurns, 0.0
 	if s.Samples > 0 {
@@ -174,9 +174,9 @@ func (s *session) enoughRounds(d *deviceTurn, spent time.Duration) bool {
 	return n >= judge.LeastTurns && n%2 == 0 && (n >= judge.MostTurns || seconds >= s.MinTime.Seconds())
 }
 
-// sorted parts what a device gave in so many rounds by the kind of turn.
-func (d *deviceTurn) sorted(rounds int) fleet.DeviceRun {
-	out := fleet.DeviceRun{Device: d.device, Failed: d.why()}
+// splitTurns parts what a device gave in so many rounds by the kind of turn.
+func (d *deviceTurn) splitTurns(rounds int) fleet.DeviceRun {
+	out := fleet.DeviceRun{Device: d.device, Failed: d.failureOf()}
 	if out.Failed != nil {
 		return out
 	}
@@ -203,8 +203,8 @@ func (d *deviceTurn) sorted(rounds int) fleet.DeviceRun {
 	return out
 }
 
-// why is why a device failed, in the words of its process; nil where it did not.
-func (d *deviceTurn) why() error {
+// failureOf returns the failure of a device, in the words of its process; nil without one.
+func (d *deviceTurn) failureOf() error {
 	if dead, ok := errors.AsType[*judge.DeadError](d.err); ok && d.TurnProcess != nil && dead != nil {
 		return cli.ProcessError(d.TurnProcess.Err, cmp.Or(d.Proc.Words(), d.err.Error()))
 	}

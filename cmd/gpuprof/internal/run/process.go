@@ -85,7 +85,7 @@ func mergeProcesses(runs []*gpuprof.Run, errs []error) (*gpuprof.Run, error) {
 	return run, errors.Join(errs...)
 }
 
-// processRun is what a process measures of a point.
+// processRun describes the measurement of one point in a process of its own.
 func (s *session) processRun(point int) *cli.ProcessRun {
 	r := &cli.ProcessRun{Workload: s.aim.Workload.Name(), Device: s.aim.Device.Name, Preset: s.aim.Preset, Set: s.aim.Set[point], Seed: s.Seed, Mode: s.Mode,
 		Warmup: s.Warmup, MinTime: s.MinTime, MaxTime: s.MaxTime, Samples: s.Samples, NoEnergy: s.NoEnergy}

@@ -142,18 +142,18 @@ func (s *session) finish() error {
 	}
 	if s.ProcessOut == "" {
 		advised := s.advise(runs)
-		comparisons, missing := s.against(advised)
-		runs = withFindings(advised, comparisons)
+		comparisons, missing := s.compareBaselines(advised)
+		runs = addFindings(advised, comparisons)
 		err = errors.Join(err, missing, s.showAll(advised, runs, comparisons))
 	}
 	if s.keeps && slices.ContainsFunc(s.outs, func(o cli.Output) bool { return o.Path == cli.RunFile }) {
 		err = errors.Join(err, cli.KeepPrevious(s.app))
 	}
-	return errors.Join(err, s.app.Documents.Run.Save(s.app, s.outs, runs, "", s.Force), s.leave(runs))
+	return errors.Join(err, s.app.Documents.Run.Save(s.app, s.outs, runs, "", s.Force), s.writeRankObject(runs))
 }
 
-// leave writes the object of this rank.
-func (s *session) leave(runs []*gpuprof.Run) error {
+// writeRankObject writes the object of this rank.
+func (s *session) writeRankObject(runs []*gpuprof.Run) error {
 	if s.sink == nil {
 		return nil
 	}
@@ -164,7 +164,7 @@ func (s *session) leave(runs []*gpuprof.Run) error {
 	return s.sink.Leave(document.Run, text.Bytes())
 }
 
-// advise gives the runs with what their figures say about their knobs.
+// advise adds to the runs the advice that follows from their figures.
 func (s *session) advise(runs []*gpuprof.Run) []*gpuprof.Run {
 	o := advise.Options{Workload: s.aim.Workload}
 	if base, err := workloads.Resolve(s.aim.Workload, s.aim.Preset, nil); err == nil {
@@ -261,8 +261,8 @@ func (c *Cmd) checkNumbers(w measure.Warmup) error {
 	return nil
 }
 
-// measureAll measures every point of the sweep. A point that fails is kept as
-// far as it got and the others go on; an interrupt ends all.
+// measureAll measures every point of the sweep. A point that fails is stored with the figures it has, and the others
+// continue; an interrupt ends all.
 func (s *session) measureAll() ([]*gpuprof.Run, error) {
 	var runs []*gpuprof.Run
 	var errs []error
@@ -284,13 +284,13 @@ func (s *session) measureAll() ([]*gpuprof.Run, error) {
 		for _, r := range runs {
 			kept += r.Step.N()
 		}
-		return runs, s.interrupted(kept)
+		return runs, s.interruptError(kept)
 	}
 	return runs, errors.Join(errs...)
 }
 
-// interrupted is the one sentence for Ctrl-C, whatever it broke off.
-func (s *session) interrupted(kept int) error {
+// interruptError is the one sentence for Ctrl-C, whatever it broke off.
+func (s *session) interruptError(kept int) error {
 	if kept == 0 {
 		return gpuprof.Errorf(nil, "measuring %s: %w before anything was measured", s.aim.Workload.Name(), cli.ErrInterrupted).WithFix("run it again")
 	}

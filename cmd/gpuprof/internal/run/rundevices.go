@@ -58,7 +58,7 @@ func (c *Cmd) runDevices(a *cli.App) error {
 		return err
 	}
 	for _, d := range kinds {
-		if err := honoured(s.aim, d); err != nil {
+		if err := checkHonoured(s.aim, d); err != nil {
 			return err
 		}
 	}
@@ -79,9 +79,9 @@ func (c *Cmd) runDevices(a *cli.App) error {
 	return errors.Join(errors.Join(failed...), doc.Show(a, c.Format, r), doc.Save(a, outs, r, "", c.Force))
 }
 
-// honoured is an error if a device that answers cannot honour a setting; why one does not
-// answer, its process says.
-func honoured(t *cli.Target, kind cli.Device) error {
+// checkHonoured returns an error if a device that opens cannot honour a setting. For a device that does not open, its own
+// process gives the reason.
+func checkHonoured(t *cli.Target, kind cli.Device) error {
 	d, err := kind.Open()
 	if err != nil {
 		return nil
@@ -95,7 +95,7 @@ func honoured(t *cli.Target, kind cli.Device) error {
 	return nil
 }
 
-// refuseWithDevices names the flag that has no meaning beside --devices.
+// refuseWithDevices names the flag that cannot be combined with --devices.
 func (c *Cmd) refuseWithDevices(formats []string) error {
 	with := func(flag, why, fix string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading %s with --devices: %s", flag, why).WithFix("%s", fix)
@@ -120,8 +120,8 @@ func (c *Cmd) refuseWithDevices(formats []string) error {
 	return nil
 }
 
-// devicesNamed finds the GPUs behind the values of --devices among all devices: CUDA's
-// index, cuda:N or all. noGPU says why there is none.
+// devicesNamed finds the GPUs for the values of --devices among all devices: CUDA's index, cuda:N or all. noGPU is
+// the reason why there is none.
 func devicesNamed(values []string, all []cli.Device, noGPU string) ([]cli.Device, error) {
 	gpus := slices.DeleteFunc(slices.Clone(all), func(d cli.Device) bool { return d.Kind() == cli.HostDevice })
 	var names []string
@@ -164,7 +164,7 @@ func devicesNamed(values []string, all []cli.Device, noGPU string) ([]cli.Device
 	return out, nil
 }
 
-// hiddenGPUs says which variable decides what the driver shows.
+// hiddenGPUs names the variable that limits the GPUs that the driver shows.
 func hiddenGPUs() string {
 	if v, set := os.LookupEnv("CUDA_VISIBLE_DEVICES"); set {
 		return fmt.Sprintf(" (CUDA_VISIBLE_DEVICES=%q)", v)

@@ -93,7 +93,7 @@ func lastLoad(text string) error {
 	return load
 }
 
-// nextTurn reads what is asked for.
+// nextTurn reads the next request.
 func nextTurn(ctx context.Context, requests <-chan string) (time.Duration, error) {
 	select {
 	case <-ctx.Done():

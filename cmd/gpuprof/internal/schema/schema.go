@@ -41,21 +41,21 @@ func (Cmd) Help() string {
 func Schemas() map[string]func() ([]byte, error) {
 	return map[string]func() ([]byte, error){
 		"run":              func() ([]byte, error) { return schema.Run(), nil },
-		"check":            derived[gpuprof.CheckReport](document.Check),
-		"analysis":         derived[analyze.Analysis](document.Analysis),
-		"trace-comparison": derived[analyze.Comparison](document.TraceComparison),
-		"comparison":       derived[compare.Comparison](document.Comparison, document.Gate),
-		"tune":             derived[tune.Result](document.Tune, document.Claims),
-		"health":           derived[health.Report](document.Health),
-		"diagnosis":        derived[gpuprof.Diagnosis](document.Diagnosis),
-		"baseline":         derived[baseline.Baseline](document.Baseline),
-		"noise":            derived[compare.NoisePlan](document.Noise),
-		"fleet":            derived[fleet.Report](document.Fleet),
-		"history":          derived[history.Report](document.History),
-		"recording":        derived[record.Result](document.Recording),
-		"memory":           derived[memsnap.Analysis](document.Memory),
-		"brief":            derived[brief.Document](document.Brief),
-		"bisect":           derived[bisect.Search](document.Bisect),
+		"check":            derivedSchema[gpuprof.CheckReport](document.Check),
+		"analysis":         derivedSchema[analyze.Analysis](document.Analysis),
+		"trace-comparison": derivedSchema[analyze.Comparison](document.TraceComparison),
+		"comparison":       derivedSchema[compare.Comparison](document.Comparison, document.Gate),
+		"tune":             derivedSchema[tune.Result](document.Tune, document.Claims),
+		"health":           derivedSchema[health.Report](document.Health),
+		"diagnosis":        derivedSchema[gpuprof.Diagnosis](document.Diagnosis),
+		"baseline":         derivedSchema[baseline.Baseline](document.Baseline),
+		"noise":            derivedSchema[compare.NoisePlan](document.Noise),
+		"fleet":            derivedSchema[fleet.Report](document.Fleet),
+		"history":          derivedSchema[history.Report](document.History),
+		"recording":        derivedSchema[record.Result](document.Recording),
+		"memory":           derivedSchema[memsnap.Analysis](document.Memory),
+		"brief":            derivedSchema[brief.Document](document.Brief),
+		"bisect":           derivedSchema[bisect.Search](document.Bisect),
 	}
 }
 
@@ -69,8 +69,8 @@ func (c *Cmd) Run(a *cli.App) error {
 	return err
 }
 
-// derived is made from the type that is printed, so it cannot differ.
-func derived[T any](kinds ...gpuprof.DocumentKind) func() ([]byte, error) {
+// derivedSchema is made from the type that is printed, so it cannot differ.
+func derivedSchema[T any](kinds ...gpuprof.DocumentKind) func() ([]byte, error) {
 	return func() ([]byte, error) { return schemaOf[T](kinds) }
 }
 
@@ -90,7 +90,7 @@ func schemaOf[T any](kinds []gpuprof.DocumentKind) ([]byte, error) {
 	for _, k := range kinds {
 		s.Properties["kind"].Enum = append(s.Properties["kind"].Enum, string(k))
 	}
-	tolerant(s)
+	allowUnknown(s)
 	s.Schema = "https://json-schema.org/draft/2020-12/schema"
 	s.Title = "gpuprof " + title
 	return json.MarshalIndent(s, "", "  ")
@@ -103,17 +103,17 @@ func enumOf[T any](values []T) (out []any) {
 	return out
 }
 
-// tolerant lets every object hold fields that this version does not know.
-func tolerant(s *jsonschema.Schema) {
+// allowUnknown lets every object hold fields that this version does not know.
+func allowUnknown(s *jsonschema.Schema) {
 	if s == nil {
 		return
 	}
 	if len(s.Properties) > 0 {
 		s.AdditionalProperties = nil
 	}
-	tolerant(s.Items)
-	tolerant(s.AdditionalProperties)
+	allowUnknown(s.Items)
+	allowUnknown(s.AdditionalProperties)
 	for _, p := range s.Properties {
-		tolerant(p)
+		allowUnknown(p)
 	}
 }

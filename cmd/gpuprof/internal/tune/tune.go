@@ -76,7 +76,7 @@ type tuning struct {
 // Run implements the verb.
 func (c *Cmd) Run(a *cli.App) (err error) {
 	if c.PairOut != "" {
-		return c.pair(a)
+		return c.measurePair(a)
 	}
 	t, err := c.prepare(a)
 	if err != nil {
@@ -102,9 +102,9 @@ func (c *Cmd) Run(a *cli.App) (err error) {
 	t.opts.Bench = bench
 	var r *tune.Result
 	if c.Claims {
-		r, err = search.RunClaims(a.Ctx, t.opts, t.app.WorkloadNamed, t.whole)
+		r, err = search.RunClaims(a.Ctx, t.opts, t.app.WorkloadNamed, t.measureWhole)
 	} else {
-		t.opts.Fresh, t.opts.Findings = t.fresh, t.findings
+		t.opts.Fresh, t.opts.Findings = t.measureFresh, t.measureFindings
 		r, err = search.Run(a.Ctx, t.opts)
 	}
 	bar.Close()
@@ -112,7 +112,7 @@ func (c *Cmd) Run(a *cli.App) (err error) {
 	if r == nil {
 		return err
 	}
-	return errors.Join(t.interrupted(err), t.finish(r))
+	return errors.Join(t.interruptError(err), t.finish(r))
 }
 
 // watchEnergy gives the bench the device's energy counter where the goal needs
@@ -140,8 +140,8 @@ func (t *tuning) watchEnergy(bench *search.InProcess) (done func(), err error) {
 	return nil, search.NoEnergy()
 }
 
-// interrupted is the one sentence for Ctrl-C.
-func (t *tuning) interrupted(err error) error {
+// interruptError is the one sentence for Ctrl-C.
+func (t *tuning) interruptError(err error) error {
 	if t.app.Ctx.Err() == nil {
 		return err
 	}
@@ -156,11 +156,11 @@ func (t *tuning) finish(r *tune.Result) error {
 
 // prepare checks the whole command before anything is measured.
 func (c *Cmd) prepare(a *cli.App) (*tuning, error) {
-	old, err := c.earlier()
+	old, err := c.readEarlier()
 	if err != nil {
 		return nil, err
 	}
-	t, err := c.checked(a)
+	t, err := c.checkTarget(a)
 	if err != nil {
 		return nil, err
 	}
@@ -168,17 +168,17 @@ func (c *Cmd) prepare(a *cli.App) (*tuning, error) {
 	if dir, err := baseline.Dir("", os.Getenv); err == nil { // without a home there are no peers
 		t.opts.Peers = outside.Dir(dir)
 	}
-	err = t.files()
+	err = t.chooseFiles()
 	return t, err
 }
 
-// checked checks what is measured: all but the files.
-func (c *Cmd) checked(a *cli.App) (*tuning, error) {
+// checkTarget checks the workload, the device and the settings; it leaves the files to files.
+func (c *Cmd) checkTarget(a *cli.App) (*tuning, error) {
 	t := &tuning{Cmd: c, app: a}
 	if err := c.checkTune(); err != nil {
 		return nil, err
 	}
-	if err := t.target(); err != nil {
+	if err := t.findTarget(); err != nil {
 		return nil, err
 	}
 	o := &t.opts
@@ -222,12 +222,12 @@ func (c *Cmd) checkTune() error {
 	return nil
 }
 
-// target finds workload, device and settings. Names are checked first: what is
-// misspelt is that on every machine, and before anything is written.
-func (t *tuning) target() error {
+// findTarget finds workload, device and settings. It checks names first: a misspelt name is wrong on every machine, and
+// must be reported before anything is written.
+func (t *tuning) findTarget() error {
 	t.opts.Set = gpuprof.Settings{}
 	if !t.Claims {
-		if err := t.names(); err != nil {
+		if err := t.checkNames(); err != nil {
 			return err
 		}
 	}
@@ -242,8 +242,8 @@ func (t *tuning) target() error {
 	return t.describeDevice()
 }
 
-// names checks workload, preset, settings and knobs.
-func (t *tuning) names() (err error) {
+// checkNames checks workload, preset, settings and knobs.
+func (t *tuning) checkNames() (err error) {
 	if t.opts.Workload, err = t.app.FindWorkload(t.Workload, "tune"); err != nil {
 		return err
 	}
@@ -274,9 +274,8 @@ func (t *tuning) describeDevice() error {
 	return dev.Close()
 }
 
-// files decides what is written. The state is one of the outputs, or where none was asked
-// for a file of the user's cache.
-func (t *tuning) files() error {
+// chooseFiles chooses the output files. The state is one of the outputs, or without any a file of the user's cache.
+func (t *tuning) chooseFiles() error {
 	paths := t.Output
 	t.state = t.Resume
 	for _, p := range paths {
@@ -304,8 +303,8 @@ func (t *tuning) files() error {
 	return nil
 }
 
-// cachedState is a new file of the user's cache for the state of a search that has no
-// .json output; an interrupted search goes on from it.
+// cachedState returns a new file of the user's cache for the state of a search without a .json output, so that an
+// interrupted search can resume.
 func cachedState() (string, error) {
 	dir, err := cli.CacheDir()
 	if err != nil {

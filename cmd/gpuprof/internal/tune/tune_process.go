@@ -25,8 +25,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/search"
 )
 
-// inFolder gives use a folder for a process's result.
-func inFolder(ctx context.Context, use func(dir string) error) error {
+// useTempFolder gives use a folder for a process's result.
+func useTempFolder(ctx context.Context, use func(dir string) error) error {
 	scratch, err := child.NewScratch("tune")
 	if err != nil {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "making a folder for a process's result: %w", err).WithFix("check TMPDIR")
@@ -35,14 +35,14 @@ func inFolder(ctx context.Context, use func(dir string) error) error {
 	return use(scratch.Dir)
 }
 
-// fresh compares two settings by paired blocks in a process of its own: this
+// measureFresh compares two settings by paired blocks in a process of its own: this
 // program again.
-func (t *tuning) fresh(ctx context.Context, a, b search.Side, l search.Limits) (o *tune.Outcome, err error) {
+func (t *tuning) measureFresh(ctx context.Context, a, b search.Side, l search.Limits) (o *tune.Outcome, err error) {
 	exe, err := cli.OwnProgram()
 	if err != nil {
 		return nil, err
 	}
-	err = inFolder(ctx, func(dir string) error {
+	err = useTempFolder(ctx, func(dir string) error {
 		file := filepath.Join(dir, "pair.json")
 		_, words, err := child.Command{Args: append([]string{exe}, t.pairArgs(a, b, l, file)...), Name: os.Args[0]}.Run(ctx)
 		if err != nil {
@@ -89,13 +89,13 @@ func (t *tuning) pairArgs(a, b search.Side, l search.Limits, file string) []stri
 	return args
 }
 
-// pair is such a process.
-func (c *Cmd) pair(a *cli.App) error {
+// measurePair is the entry point of such a process.
+func (c *Cmd) measurePair(a *cli.App) error {
 	// Ctrl-C reaches every process of the terminal; this one leaves it to its
 	// parent, which passes the request on as SIGTERM.
 	signal.Ignore(syscall.SIGINT)
 	a.Quiet = true
-	t, err := c.checked(a)
+	t, err := c.checkTarget(a)
 	if err != nil {
 		return err
 	}
@@ -129,10 +129,10 @@ func (c *Cmd) pair(a *cli.App) error {
 	return runfile.Write(c.PairOut, true, func(w io.Writer) error { return json.NewEncoder(w).Encode(o) })
 }
 
-// findings measures the start in a process of its own, as run does, and says
-// which knobs its findings would turn: those that claim most first.
-func (t *tuning) findings(ctx context.Context, limit time.Duration) ([]tune.Hint, error) {
-	run, err := t.whole(ctx, t.opts.Workload, t.opts.Preset, t.opts.Set, limit)
+// measureFindings measures the start in a process of its own, as run does, and returns the knobs that its findings would
+// turn: the largest claim first.
+func (t *tuning) measureFindings(ctx context.Context, limit time.Duration) ([]tune.Hint, error) {
+	run, err := t.measureWhole(ctx, t.opts.Workload, t.opts.Preset, t.opts.Set, limit)
 	if run == nil {
 		return nil, err
 	}
@@ -152,9 +152,9 @@ func (t *tuning) findings(ctx context.Context, limit time.Duration) ([]tune.Hint
 	return out, nil
 }
 
-// whole measures one setting by running this program again, as run --runs does.
-func (t *tuning) whole(ctx context.Context, w workloads.Workload, preset string, set gpuprof.Settings, limit time.Duration) (run *gpuprof.Run, err error) {
-	err = inFolder(ctx, func(dir string) error {
+// measureWhole measures one setting by running this program again, as run --runs does.
+func (t *tuning) measureWhole(ctx context.Context, w workloads.Workload, preset string, set gpuprof.Settings, limit time.Duration) (run *gpuprof.Run, err error) {
+	err = useTempFolder(ctx, func(dir string) error {
 		r := &cli.ProcessRun{Workload: w.Name(), Device: t.device.Name, Preset: preset, Set: set, Seed: 1, Mode: string(gpuprof.Steady),
 			Warmup: "auto", MinTime: limit / 5, MaxTime: limit}
 		var err error

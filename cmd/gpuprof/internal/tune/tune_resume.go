@@ -13,9 +13,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// earlier reads the file of --resume and takes over what the command line
+// readEarlier reads the file of --resume and takes over what the command line
 // leaves open. A file that is not there yet is one to begin.
-func (c *Cmd) earlier() (*tune.Result, error) {
+func (c *Cmd) readEarlier() (*tune.Result, error) {
 	if err := c.claimsAlone(); err != nil || c.Resume == "" {
 		return nil, err
 	}

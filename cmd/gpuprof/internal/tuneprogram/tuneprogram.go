@@ -29,6 +29,7 @@ type Cmd struct {
 	Try       []string      `sep:"none" placeholder:"NAME=V1,V2" help:"Also try these values of an environment variable. With {NAME} in the command: of its words, as 'batch=--batch-size {32,64}'; the first is today's. May be repeated."`
 	Budget    time.Duration `default:"10m" placeholder:"TIME" help:"Time for all runs (10m)."`
 	Steps     int           `placeholder:"N" help:"Measure N steps in each run (as many as take 1.5 s, 20 to 400, whole epochs)."`
+	Claims    bool          `help:"Test the promises of tuning guides on this program in place of a search: each setting that a guide recommends, beside the guide's figure."`
 	Only      []string      `placeholder:"A,B" help:"Try only these settings, such as num_workers or num_workers=2."`
 	Skip      []string      `placeholder:"A,B" help:"Do not try these settings."`
 	MaxError  cli.Share     `default:"1%" placeholder:"PERCENT" help:"Leave out settings whose losses differ by more than this share of the first loss (1%)."`
@@ -50,6 +51,7 @@ func (Cmd) Help() string {
 		"gpuprof tune --budget 5m -o tune.json -o tune.html -- python train.py",
 		"gpuprof tune --try 'batch=--batch-size {32,64,128}' -- python train.py {batch}",
 		"gpuprof tune --try OMP_NUM_THREADS=1,2,4 -- ./simulation",
+		"gpuprof tune --claims -- python train.py",
 	)
 }
 
@@ -84,17 +86,25 @@ func (c *Cmd) Run(a *cli.App) error {
 		bar.Show(measure.Progress{Phase: p.Phase, Note: p.Note, Done: p.Spent.Seconds(),
 			Total: (p.Spent + p.Left).Seconds()})
 	}
-	r, err := tuneprogram.Run(a.Ctx, t.opts)
+	r, err := t.runSearch()
 	bar.Close()
 	if errors.Is(err, gpuprof.ErrUsage) || err != nil && len(r.Program.Runs) < 2 { // there is nothing to print
-		return t.interrupted(err, false)
+		return t.interruptError(err, false)
 	}
 	tuning := a.Documents.Tuning
-	return errors.Join(t.interrupted(err, true), tuning.Show(a, c.Format, r), tuning.Save(a, t.outs, r, "", c.Force))
+	return errors.Join(t.interruptError(err, true), tuning.Show(a, c.Format, r), tuning.Save(a, t.outs, r, "", c.Force))
 }
 
-// interrupted is the one sentence for Ctrl-C; other errors stay.
-func (t *tuning) interrupted(err error, some bool) error {
+func (t *tuning) runSearch() (*tune.Result, error) {
+	if t.Claims {
+		return tuneprogram.RunClaims(t.app.Ctx, t.opts, guideClaims())
+	}
+	t.opts.Findings = t.recordFindings
+	return tuneprogram.Run(t.app.Ctx, t.opts)
+}
+
+// interruptError is the one sentence for Ctrl-C; other errors stay.
+func (t *tuning) interruptError(err error, some bool) error {
 	if t.app.Ctx.Err() == nil {
 		return err
 	}
@@ -138,15 +148,15 @@ func (c *Cmd) prepare(a *cli.App) (*tuning, error) {
 	if a.Clock != nil {
 		o.Now = a.Clock
 	}
-	if err := t.earlier(); err != nil {
+	if err := t.readEarlier(); err != nil {
 		return nil, err
 	}
-	err := t.files()
+	err := t.chooseFiles()
 	return t, err
 }
 
-// earlier reads the file of --resume.
-func (t *tuning) earlier() error {
+// readEarlier reads the file of --resume.
+func (t *tuning) readEarlier() error {
 	if t.Resume == "" {
 		return nil
 	}
@@ -168,6 +178,8 @@ func (t *tuning) earlier() error {
 		return refuse("it holds the tuning of a workload")
 	case !slices.Equal(old.Program.Command, document.MaskCommand(t.app.Rest)):
 		return refuse("it holds the tuning of " + old.Program.CommandText())
+	case (old.Kind == document.Claims) != t.Claims:
+		return refuse("one of both is a test of claims, and the other a search")
 	case old.Build != t.opts.Build:
 		return refuse("another build of gpuprof measured it")
 	}
@@ -175,8 +187,8 @@ func (t *tuning) earlier() error {
 	return nil
 }
 
-// files decides what is written; the first JSON file is kept up to date.
-func (t *tuning) files() error {
+// chooseFiles chooses the output files; the first JSON file is kept up to date during the search.
+func (t *tuning) chooseFiles() error {
 	paths := t.Output
 	t.state = t.Resume
 	for _, p := range paths {

@@ -1,5 +1,4 @@
 // Kernels that test the simulated driver and device.cuh: barriers, shuffles, flags, arithmetic, and what goes wrong.
-#include "../../../../workloads/device/cuda/include/device_mma.cuh"
 
 extern "C" __global__ void sim_axpy(float *__restrict__ y, const float *__restrict__ x, float a, int n) {
   int i = gp_thread();
@@ -167,16 +166,6 @@ extern "C" __global__ void sim_convert(unsigned short *there, float *back, const
   }
 }
 GPUPROF_KERNEL(sim_convert)
-
-// Each warp does d = c + a b, 16 x 8 of depth 8, with its own c and the others as they are given.
-extern "C" __global__ void sim_mma(float *d, const float *c, const float *a, const float *b) {
-  int g = gp_lane() / 4, t = gp_lane() % 4, at = gp_warp() * 128 + g * 8 + 2 * t;
-  float own[4] = {c[at], c[at + 1], c[at + 64], c[at + 65]};
-  float left[4] = {a[g * 8 + t], a[(g + 8) * 8 + t], a[g * 8 + t + 4], a[(g + 8) * 8 + t + 4]}, right[2] = {b[t * 8 + g], b[(t + 4) * 8 + g]};
-  gp_mma_tf32(own, left, right);
-  d[at] = own[0], d[at + 1] = own[1], d[at + 64] = own[2], d[at + 65] = own[3];
-}
-GPUPROF_KERNEL(sim_mma)
 
 // -- mistakes ------------------------------------------------------------------
 

@@ -53,8 +53,8 @@ func (s *sequence) countNames(r nameRun) []*nameCounts {
 	return order
 }
 
-// judgeRun returns the share of the alike repeats that the median one explains, by launches or by device time,
-// whichever is less, and the share that recurs in addition to it at equal distances.
+// judgeRun returns two shares of a run's alike repeats. explained: of their launches or device time, whichever is
+// less, in the counts of the median repeat; extra: in addition to those, recurring at equal distances.
 func (s *sequence) judgeRun(r nameRun) (explained, extra float64) {
 	var n, of, ns, ofNS float64
 	kinds := s.countNames(r)

@@ -37,6 +37,12 @@ func (m *merger) readDescription() {
 			add(d)
 		}
 	})
+	if len(t.Devices) == 1 && len(m.devices) == 1 {
+		// the only device: ROCm numbers it differently in its events, where CPUs count too
+		delete(at, t.Devices[0].ID)
+		t.Devices[0].ID = m.devices[0]
+		at[m.devices[0]] = 0
+	}
 	for _, id := range m.devices {
 		add(model.Device{ID: id})
 	}

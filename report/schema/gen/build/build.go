@@ -20,7 +20,7 @@ const ID = "https://github.com/gpuprof/gpuprof/schema/run-1.json"
 
 // Run is the schema of run.json: one run, or the list of a sweep's runs.
 func Run() ([]byte, error) {
-	run, err := jsonschema.For[gpuprof.Run](&jsonschema.ForOptions{TypeSchemas: custom()})
+	run, err := jsonschema.For[gpuprof.Run](&jsonschema.ForOptions{TypeSchemas: customTypes()})
 	if err != nil {
 		return nil, fmt.Errorf("deriving the schema of a run: %w", err)
 	}
@@ -36,10 +36,10 @@ func Run() ([]byte, error) {
 		Title:       "gpuprof run " + document.Version(document.Run),
 		Description: "The result of gpuprof run: one run, or a list of runs when several values were swept. Readers tolerate unknown fields and refuse a newer major schema_version. Everything is in base units: seconds, bytes, hertz, joules.",
 		Defs:        map[string]*jsonschema.Schema{"run": run},
-		OneOf: []*jsonschema.Schema{ref("run"),
-			{Type: "array", Items: ref("run"), MinItems: jsonschema.Ptr(1)}},
+		OneOf: []*jsonschema.Schema{refTo("run"),
+			{Type: "array", Items: refTo("run"), MinItems: jsonschema.Ptr(1)}},
 	}
-	if err := shared(root, run); err != nil {
+	if err := moveShared(root, run); err != nil {
 		return nil, err
 	}
 	open(root)
@@ -47,10 +47,10 @@ func Run() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-func ref(name string) *jsonschema.Schema { return &jsonschema.Schema{Ref: "#/$defs/" + name} }
+func refTo(name string) *jsonschema.Schema { return &jsonschema.Schema{Ref: "#/$defs/" + name} }
 
-// custom are the types whose JSON form is their own.
-func custom() map[reflect.Type]*jsonschema.Schema {
+// customTypes are the types whose JSON form is their own.
+func customTypes() map[reflect.Type]*jsonschema.Schema {
 	return map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[gpuprof.Number]():   {Types: []string{"null", "number"}, Description: "null when it is not a number"},
 		reflect.TypeFor[gpuprof.Interval](): {Types: []string{"null", "array"}, Items: &jsonschema.Schema{Type: "number"}, MinItems: jsonschema.Ptr(2), MaxItems: jsonschema.Ptr(2)},
@@ -61,12 +61,12 @@ func custom() map[reflect.Type]*jsonschema.Schema {
 				{Type: "number", Description: "start, in seconds since the run began"},
 			}},
 		reflect.TypeFor[gpuprof.Status]():   {Type: "string", Enum: []any{"complete", "partial", "invalid"}},
-		reflect.TypeFor[gpuprof.Mode]():     {Type: "string", Enum: modes()},
+		reflect.TypeFor[gpuprof.Mode]():     {Type: "string", Enum: modeNames()},
 		reflect.TypeFor[gpuprof.Settings](): {Types: []string{"null", "object"}, AdditionalProperties: &jsonschema.Schema{Type: "string"}},
 	}
 }
 
-func modes() []any {
+func modeNames() []any {
 	var out []any
 	for _, m := range gpuprof.Modes() {
 		out = append(out, string(m))
@@ -74,9 +74,9 @@ func modes() []any {
 	return out
 }
 
-// shared moves the series, which appears a dozen times, into a definition of
+// moveShared moves the series, which appears a dozen times, into a definition of
 // its own. A series that does not apply is null.
-func shared(root, run *jsonschema.Schema) error {
+func moveShared(root, run *jsonschema.Schema) error {
 	series, err := jsonschema.For[gpuprof.Series](nil)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func shared(root, run *jsonschema.Schema) error {
 	series.Description = "One quantity, raw and summarised."
 	root.Defs["series"] = series
 	nullable := func(doc string) *jsonschema.Schema {
-		return &jsonschema.Schema{Description: doc, AnyOf: []*jsonschema.Schema{{Type: "null"}, ref("series")}}
+		return &jsonschema.Schema{Description: doc, AnyOf: []*jsonschema.Schema{{Type: "null"}, refTo("series")}}
 	}
 	stage := run.Properties["stages"].Items
 	for _, at := range []*jsonschema.Schema{run, stage, run.Properties["throughput"]} {

@@ -32,7 +32,7 @@ func run(dir string, sums bool) error {
 		}
 		return os.WriteFile(filepath.Join(dir, "generated.sha256"), []byte(text), 0o644)
 	}
-	for _, kind := range []string{"gen", "gengrad", "gengradx", "mma"} { // of families that there were
+	for _, kind := range []string{"gen", "gengrad", "gengradx"} { // of families that there were
 		old, err := filepath.Glob(filepath.Join(dir, "tensorproduct_"+kind+"_*.cu"))
 		if err != nil {
 			return err

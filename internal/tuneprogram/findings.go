@@ -1,0 +1,126 @@
+package tuneprogram
+
+import (
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/tune"
+)
+
+// Finding is one of a recording of the unchanged program.
+type Finding struct {
+	Rule  string
+	Share float64 // of the step that it claims, 0 to 1; 0: it claims no time
+}
+
+// settingsAgainst returns the settings that remove the cause of a rule's finding.
+func settingsAgainst(rule string) []string {
+	switch rule {
+	case gpuprof.RuleDataloaderStall, gpuprof.RuleCollateBound:
+		return []string{"num_workers", "persistent_workers", "prefetch_factor"}
+	case gpuprof.RuleOptimizerLoop:
+		return []string{"fused", "foreach"}
+	case gpuprof.RuleAnomalyMode:
+		return []string{"anomaly_detection"}
+	case gpuprof.RuleTooManyThreads:
+		return []string{"threads"}
+	case gpuprof.RuleDeterministic, gpuprof.RuleDeterministicFill:
+		return []string{"deterministic"}
+	case gpuprof.RuleZeroGrad:
+		return []string{"set_to_none"}
+	case gpuprof.RuleExplicitSync:
+		return []string{"torch.cuda.synchronize"}
+	case gpuprof.RuleResetStats:
+		return []string{"torch.cuda.reset_peak_memory_stats"}
+	case gpuprof.RuleAllocatorChurn:
+		return []string{"torch.cuda.empty_cache"}
+	case gpuprof.RulePageableH2D, gpuprof.RuleExposedCopy:
+		return []string{"pin_memory"}
+	case gpuprof.RuleNoTF32:
+		return []string{"tf32"}
+	case gpuprof.RuleNoAMP:
+		return []string{"autocast"}
+	case gpuprof.RuleLaunchBound, gpuprof.RuleHostBound, gpuprof.RuleElementwiseChain, gpuprof.RuleHostOperator:
+		return []string{"compile"}
+	case gpuprof.RuleOutsideOperators:
+		return []string{"gc.collect"}
+	}
+	return nil
+}
+
+// recordings: the budget must be this many runs long for one of them to be recorded, which takes about three.
+const recordings = 24
+
+// askFindings records the program once, where the budget allows it, and tries first what the findings name.
+func (e *engine) askFindings() {
+	if e.Findings != nil && e.found == nil && e.p.Metric == tune.PerStep && e.Budget >= recordings*e.times[""] {
+		if e.Progress != nil {
+			e.Progress(Progress{Phase: "recording", Spent: e.timeSpent(), Left: e.Budget - e.timeSpent()})
+		}
+		var err error
+		if e.found, err = e.Findings(e.ctx); err != nil {
+			e.p.Left = append(e.p.Left, tune.LeftOut{Setting: "findings",
+				Reason: "recording the program: " + interruptedText(err)})
+		}
+	}
+	first := func(r *row) int {
+		for i, f := range e.found {
+			if slices.Contains(settingsAgainst(f.Rule), r.Knob) {
+				return i
+			}
+		}
+		return len(e.found)
+	}
+	slices.SortStableFunc(e.rows, func(a, b *row) int { return first(a) - first(b) })
+	e.p.Findings = e.findingGains()
+}
+
+// earlierFindings are the findings of the search that is resumed; not nil.
+func earlierFindings(gains []tune.FindingGain) []Finding {
+	out := []Finding{}
+	for _, g := range gains {
+		if !slices.ContainsFunc(out, func(f Finding) bool { return f.Rule == g.Rule }) {
+			f := Finding{Rule: g.Rule}
+			if g.Claim > 1 {
+				f.Share = 1 - 1/g.Claim
+			}
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// findingGains pairs each finding of the recording with the gain of the settings that remove its cause.
+func (e *engine) findingGains() (out []tune.FindingGain) {
+	for _, f := range e.found {
+		for _, r := range e.rows {
+			if slices.Contains(settingsAgainst(f.Rule), r.Knob) {
+				out = append(out, r.compareClaim(f))
+			}
+		}
+	}
+	return out
+}
+
+// compareClaim compares a finding's claim with the gain of one setting.
+func (r *row) compareClaim(f Finding) tune.FindingGain {
+	g := tune.FindingGain{Rule: f.Rule, Setting: r.Name(), Verdict: tune.NotMeasured}
+	if f.Share > 0 && f.Share < 1 {
+		g.Claim = 1 / (1 - f.Share)
+	}
+	if len(r.gains) >= leastForInterval {
+		g.Gain, g.CI95 = estimateRatio(r.gains)
+	}
+	switch {
+	case g.CI95 == [2]float64{}:
+	case g.Claim == 0:
+		g.Verdict = tune.NoTime
+	case g.CI95[1] < g.Claim:
+		g.Verdict = tune.OverClaimed
+	case g.CI95[0] > g.Claim:
+		g.Verdict = tune.UnderClaimed
+	default:
+		g.Verdict = tune.ClaimHeld
+	}
+	return g
+}

@@ -1,0 +1,164 @@
+package device
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"unsafe"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// MaxArgs bounds a kernel's parameters; the array has a fixed size so that a launch allocates nothing.
+const MaxArgs = 20
+
+// Args are a kernel's arguments. Launch copies them, so one Args can be filled again for the next launch.
+type Args [MaxArgs]Arg
+
+// Arg is one argument: the bits that a GPU kernel receives, and for memory the buffer that they point into.
+type Arg struct {
+	Bits uint64
+	Buf  Buffer
+}
+
+// SetBuf makes argument i a buffer.
+func (a *Args) SetBuf(i int, b Buffer) { a[i] = Arg{b.Addr(), b} }
+
+// SetBufAt makes argument i a buffer that starts at byte at.
+func (a *Args) SetBufAt(i int, b Buffer, at int64) { a[i] = Arg{b.Addr() + uint64(at), b} }
+
+// SetInt makes argument i a 32-bit integer.
+func (a *Args) SetInt(i int, v int) { a[i].Bits = intBits(v) }
+
+// SetF32 makes argument i a float32.
+func (a *Args) SetF32(i int, v float32) { a[i].Bits = floatBits(v) }
+
+func intBits(v int) uint64       { return uint64(uint32(int32(v))) }
+func floatBits(v float32) uint64 { return uint64(math.Float32bits(v)) }
+
+type (
+	// Mem is a buffer as a kernel's host code reads it (host device only).
+	Mem struct{ Arg }
+	// Int32 is an integer as a kernel's host code reads it.
+	Int32 struct{ Arg }
+	// Float32 is a number as a kernel's host code reads it.
+	Float32 struct{ Arg }
+)
+
+// Set makes the argument memory from byte at of b on.
+func (a *Mem) Set(b Buffer, at int64) { a.Arg = Arg{b.Addr() + uint64(at), b} }
+
+// Set makes the argument v.
+func (a *Int32) Set(v int) { a.Bits = intBits(v) }
+
+// Set makes the argument v.
+func (a *Float32) Set(v float32) { a.Bits = floatBits(v) }
+
+// Int returns the value.
+func (a Int32) Int() int { return int(int32(uint32(a.Bits))) }
+
+// Bool reports whether the value is not 0.
+func (a Int32) Bool() bool { return a.Int() != 0 }
+
+// F32 returns the value.
+func (a Float32) F32() float32 { return math.Float32frombits(uint32(a.Bits)) }
+
+// Floats views the memory as float32 values.
+func (a Mem) Floats() []float32 { return viewAs[float32](a.Bytes()) }
+
+// Ints views the memory as int32 values.
+func (a Mem) Ints() []int32 { return viewAs[int32](a.Bytes()) }
+
+// Halves views the memory as 16-bit values.
+func (a Mem) Halves() []uint16 {
+	v := a.Bytes()
+	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(v))), len(v)/2)
+}
+
+// Bytes returns the memory from the address of the argument on.
+func (a Mem) Bytes() []byte { return a.Buf.Bytes()[a.Bits-a.Buf.Addr():] }
+
+// View reads and sets arguments as T, a struct whose fields are Mem, Int32 and Float32 in the order of the kernel's parameters.
+// scripts/build/kernelargs writes one for each kernel.
+func View[T any](a *Args) *T { return (*T)(unsafe.Pointer(a)) }
+
+// Floats views a host-visible buffer as float32 values; empty for other buffers.
+func Floats(b Buffer) []float32 { return viewAs[float32](b.Bytes()) }
+
+// Ints views a host-visible buffer as int32 values; empty for other buffers.
+func Ints(b Buffer) []int32 { return viewAs[int32](b.Bytes()) }
+
+func viewAs[T float32 | int32](v []byte) []T {
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(v))), len(v)/4)
+}
+
+type (
+	// Ref is a Buffer as a launch gives it. Like Num and Real it may be a value that the caller of List resolves when
+	// the launch runs, and has the layout of any.
+	Ref any
+	// Num is an int as a launch gives it.
+	Num any
+	// Real is a float32 as a launch gives it.
+	Real any
+)
+
+//go:generate go run ../../scripts/build/kernelargs ../op ../optim ../gruflow ../gridsim ../collate ../serving ../serving/resnet
+
+// Typed completes a kernel whose launches have arguments of type T: a struct of Ref, Num and Real in the order of the
+// kernel's parameters, which also gives the signature. scripts/build/kernelargs writes one for each kernel.
+func Typed[T any](k Kernel) Kernel {
+	k.args = reflect.TypeFor[T]()
+	k.Sig = ""
+	for i := range k.args.NumField() {
+		switch k.args.Field(i).Type {
+		case reflect.TypeFor[Ref]():
+			k.Sig += "b"
+		case reflect.TypeFor[Num]():
+			k.Sig += "i"
+		default:
+			k.Sig += "f"
+		}
+	}
+	return k
+}
+
+// List returns the arguments of a launch in the order of the kernel's parameters. args is the struct that the kernel
+// was made with; a field that is not set is an error.
+func (k *Kernel) List(args any) ([]any, error) {
+	v := reflect.ValueOf(args)
+	if k.args == nil || v.Type() != k.args {
+		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "launching kernel %s: its arguments are a %T, not a %v", k.Name, args, k.args).WithFix("report it as a defect of the operation")
+	}
+	own := reflect.New(k.args)
+	own.Elem().Set(v)
+	list := unsafe.Slice((*any)(own.UnsafePointer()), k.args.NumField())
+	for i, arg := range list {
+		if arg == nil {
+			return nil, gpuprof.Errorf(gpuprof.ErrDevice, "launching kernel %s: its argument %s is not set", k.Name, k.args.Field(i).Name).WithFix("report it as a defect of the operation")
+		}
+	}
+	return list, nil
+}
+
+// ParamName returns the name of parameter i of a kernel, or its number where no list of names is known.
+func (k *Kernel) ParamName(i int) string {
+	if k.args == nil {
+		return fmt.Sprint(i)
+	}
+	return k.args.Field(i).Name
+}
+
+// Int reads argument i as a 32-bit integer.
+func (a *Args) Int(i int) int { return Int32{a[i]}.Int() }
+
+// F32 reads argument i as a float32.
+func (a *Args) F32(i int) float32 { return Float32{a[i]}.F32() }
+
+// Floats views argument i's memory as float32 values (host device only).
+func (a *Args) Floats(i int) []float32 { return Mem{a[i]}.Floats() }
+
+// Ints views argument i's memory as int32 values (host device only).
+func (a *Args) Ints(i int) []int32 { return Mem{a[i]}.Ints() }
+
+// Bytes returns argument i's memory (host device only).
+func (a *Args) Bytes(i int) []byte { return Mem{a[i]}.Bytes() }

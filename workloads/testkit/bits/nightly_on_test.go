@@ -1,0 +1,6 @@
+//go:build nightly
+
+package bits
+
+// nightly has TestBits run every case.
+const nightly = true
