@@ -46,7 +46,7 @@ class Samples(host.Host):
 
 
 class Plain(tools.Teller):
-    """What the hook is for a program without torch."""
+    """The hook of a program without torch."""
 
     def __init__(self, config):
         self.config = config
