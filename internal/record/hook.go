@@ -37,6 +37,7 @@ type hookConfig struct {
 	Shapes       bool    `json:"shapes"`
 	Stacks       bool    `json:"stacks"`
 	Memory       bool    `json:"memory"`
+	Plain        bool    `json:"plain"` // sample a program without torch
 	WindowS      float64 `json:"window_s"`
 	WindowAfterS float64 `json:"window_after_s"`
 	LongestS     float64 `json:"longest_s"`
@@ -65,7 +66,7 @@ func writeHook(o *Options) (*hook, error) {
 	}
 	h := &hook{scratch: scratch, dir: scratch.Dir, status: filepath.Join(out, statusName)}
 	config, err := json.Marshal(hookConfig{
-		Out: out, Status: h.status, Steps: o.Steps, Skip: o.Skip, SkipExact: o.SkipExact, Shapes: o.Shapes, Stacks: o.Stacks, Memory: o.Memory,
+		Out: out, Status: h.status, Steps: o.Steps, Skip: o.Skip, SkipExact: o.SkipExact, Shapes: o.Shapes, Stacks: o.Stacks, Memory: o.Memory, Plain: !o.Memory,
 		WindowS: o.Window.Seconds(), WindowAfterS: o.WindowAfter.Seconds(), LongestS: o.longestRecording().Seconds(),
 	})
 	if err != nil {

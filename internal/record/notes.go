@@ -31,12 +31,10 @@ func explainHook(o *Options, r *Result) {
 		r.warn("no-torch", describeNoTorch(h)+", so there is no snapshot", "leave out --memory: snapshots are of PyTorch's allocator")
 		return
 	case len(h.Processes) == 0:
-		fix := "record a JAX or CUDA program through CUPTI: gpuprof run --cuda -- " + strings.Join(r.Command, " ")
-		if !CanCUDA() {
-			fix = "install Nsight Systems (nsys) and give --nsys to record a JAX or CUDA program"
-		}
-		r.warn("no-torch", describeNoTorch(h)+", so there is no trace, only wall time, memory and processor time", fix)
+		r.warn("no-torch", describeNoTorch(h)+", so there is no trace, only wall time, memory and processor time: it ended before its main thread was sampled", adviseOtherRecorder(o, r))
 		return
+	case h.Processes[0].Kind == kindPlain:
+		r.warn("no-torch", describeNoTorch(h)+", so there are samples of its main thread, and no operators", adviseOtherRecorder(o, r))
 	}
 	for i := range h.Processes {
 		explainProcess(o, r, &h.Processes[i])
@@ -47,6 +45,18 @@ func explainHook(o *Options, r *Result) {
 	if n := len(r.Traces); n > 1 && hasNoRanks(h) {
 		r.warn("several-processes", fmt.Sprintf("%d processes were recorded that are no ranks of one job, and are analysed together", n), "for one by itself: gpuprof analyze "+r.Traces[0])
 	}
+}
+
+// adviseOtherRecorder returns how to record the GPU's work in a program without torch; "" on a machine without a
+// driver for one.
+func adviseOtherRecorder(o *Options, r *Result) string {
+	switch {
+	case o.DriverCUDA == 0:
+		return ""
+	case !CanCUDA():
+		return "install Nsight Systems (nsys) and give --nsys to record a JAX or CUDA program"
+	}
+	return "record a JAX or CUDA program through CUPTI: gpuprof run --cuda -- " + strings.Join(r.Command, " ")
 }
 
 // describeNoTorch states that no import of torch was seen, and in how many processes the hook was loaded.

@@ -182,6 +182,7 @@ func TestWays(t *testing.T) {
 		{"late-end 13", 0, "optimizer", 1, 3, "ended after 3 of 5", "", ""},
 		{"two-threads 60", 0, "optimizer", 1, 5, "and other threads trained too (1); train in one thread", "trained 60\ntrained 60\n", ""},
 		{"no-torch", 0, "", 0, 0, "no import of torch was seen in the Python process", "plain\n", "plain error\n"},
+		{"sampled", 0, "plain", 1, 0, "so there are samples of its main thread, and no operators", "sampled\n", ""},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			t.Parallel()

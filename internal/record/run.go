@@ -130,6 +130,7 @@ func runHooked(ctx context.Context, o *Options, r *Result, s *signals) error {
 // readHooked reads the hook's events into the result.
 func readHooked(o *Options, r *Result, h *hook) {
 	status := readStatus(h.status)
+	status.usePlain()
 	r.addHook(o, &status)
 	removePartial(o.Dir)
 	explainHook(o, r)
@@ -195,11 +196,11 @@ func runChild(ctx context.Context, o *Options, r *Result, s *signals, c childOf)
 	if c.extra != nil { // a helper around the program; its own words are not the program's
 		cmd.Stdout, cmd.Stderr = o.Log, o.Log
 	}
-	own := selfPeak()
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w", c.args[0], unwrapPath(err)).WithFix("check that it is a program for this machine, or put its interpreter before it if it is a script without a first line #!")
 	}
+	own := selfPeak() // no earlier: it grows until the program takes the place of the fork
 	s.passTo(cmd.Process)
 	if c.started != nil {
 		c.started(cmd.Process.Pid)

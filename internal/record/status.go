@@ -11,13 +11,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Process is the hook's report of one Python process that imported torch.
+// Process is the hook's report of one Python process that imported torch, or of one that was sampled without torch.
 type Process struct {
 	PID   int    `json:"pid"`
 	Torch string `json:"torch"` // version
 	Rank  int    `json:"rank"`  // -1 unknown
 	// Kind is the event that its steps were counted by: optimizer, zero_grad, backward, module, loader or window;
-	// "" if none was seen.
+	// "" if none was seen, plain for a process without torch.
 	Kind     string `json:"kind"`
 	Steps    int    `json:"steps"`    // completed, until the counting ended
 	After    int    `json:"after"`    // completed before the recording began
@@ -62,6 +62,32 @@ type Hook struct {
 	Nested    bool      `json:"nested,omitempty"` // another gpuprof run recorded inside this one
 	Errors    []string  `json:"errors,omitempty"` // before torch was imported
 	Processes []Process `json:"processes"`
+
+	plain []Process // sampled processes without torch
+}
+
+// kindPlain marks a process that was sampled without torch.
+const kindPlain = "plain"
+
+// usePlain makes the sampled processes without torch those of the report if no process imported torch.
+func (h *Hook) usePlain() {
+	if len(h.Processes) == 0 {
+		h.Processes = append(h.Processes, slices.DeleteFunc(h.plain, func(p Process) bool { return p.File == "" })...)
+	}
+}
+
+// plainProcess returns the process without torch that an event is of, nil for none.
+func (h *Hook) plainProcess(l *statusLine) *Process {
+	same := func(p Process) bool { return p.PID == l.PID }
+	at := slices.IndexFunc(h.plain, same)
+	switch {
+	case at < 0 && l.Kind == kindPlain:
+		h.plain = append(h.plain, Process{PID: l.PID, Rank: -1})
+		return &h.plain[len(h.plain)-1]
+	case at < 0, l.Event == "torch", l.Kind != kindPlain && slices.ContainsFunc(h.Processes, same):
+		return nil
+	}
+	return &h.plain[at]
 }
 
 // statusLine is a line of the hook's event file; the event determines the fields that are set.
@@ -133,6 +159,10 @@ func (h *Hook) applyEvent(l *statusLine) {
 		h.Nested = true
 		return
 	}
+	if p := h.plainProcess(l); p != nil {
+		p.applyEvent(l)
+		return
+	}
 	at := slices.IndexFunc(h.Processes, func(p Process) bool { return p.PID == l.PID })
 	if at < 0 {
 		if l.Event == "error" {
@@ -168,7 +198,7 @@ func (p *Process) applyEvent(l *statusLine) {
 	case "trace":
 		p.Kind, p.Recorded, p.File, p.Bytes, p.Whole, p.Complete, p.ExportS = l.Kind, l.Steps, l.File, l.Bytes, l.Whole, l.Complete, l.ExportS
 		p.Bounded, p.Grown = l.Bounded, l.Grown
-		p.Sampling = l.Kind != "window" && strings.HasSuffix(l.File, ".json")
+		p.Sampling = l.Kind != "window" && l.Kind != kindPlain && strings.HasSuffix(l.File, ".json")
 		if l.Error != "" {
 			p.Errors = append(p.Errors, "export: "+l.Error)
 		}

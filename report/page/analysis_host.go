@@ -15,15 +15,32 @@ const hostPlaceRows = 5
 
 // hostTable has a row for each part of the host thread's time in the mean step. The rows add up to the step.
 func hostTable(a *analyze.Analysis) Table {
-	t := Table{Name: "Parts of the host thread's " + stepTitle(a), Noun: "part", Caption: "Sizes are of recorded steps, in which no stack is sampled; they add up to the " + stepTitle(a) + ".",
+	sizes := "Sizes are of recorded steps, in which no stack is sampled; they"
+	if isPlain(a) {
+		sizes = "Sizes are of the thread's clocks; they"
+	}
+	t := Table{Name: "Parts of the host thread's " + stepTitle(a), Noun: "part", Caption: sizes + " add up to the " + stepTitle(a) + ".",
 		Columns: []Column{{Title: "host thread", Left: true}, {Title: "time"}, {Title: "share"}, {Title: "most of it", Left: true, Remark: true, Drop: 1, Least: 20}}}
 	if a.Host == nil {
 		return t
 	}
 	for _, part := range a.Host.Parts {
-		t.Rows = append(t.Rows, Row{Keep: isLarge(part.NS, a.Host.NS), Cells: []Cell{{Text: part.Name}, nsCell(part.NS), shareOf(part.NS, a.Host.NS), {Text: hostMost(a.Host, part.Name)}}})
+		t.Rows = append(t.Rows, Row{Keep: isLarge(part.NS, a.Host.NS), Cells: []Cell{{Text: hostPartName(a, part.Name)}, nsCell(part.NS), shareOf(part.NS, a.Host.NS), {Text: hostMost(a.Host, part.Name)}}})
 	}
 	return t
+}
+
+// isPlain reports whether the recording is of a Python program without torch.
+func isPlain(a *analyze.Analysis) bool {
+	return a.Recording != nil && a.Recording.Program == analyze.Python
+}
+
+// hostPartName is the name of a part: without operators nothing is outside of them.
+func hostPartName(a *analyze.Analysis, name string) string {
+	if isPlain(a) {
+		return strings.TrimPrefix(name, "outside, ")
+	}
+	return name
 }
 
 // hostMost is the place that takes most of a part outside operators.
@@ -59,8 +76,11 @@ func hostPlaces(a *analyze.Analysis) Table {
 	if a.Host == nil {
 		return t
 	}
-	t.Caption = fmt.Sprintf("%s of the host thread's stack in %s after the recorded ones. A line stands for all that it calls, where nearly all of that is outside operators.",
-		gpuprof.Plural(a.Host.Samples, "sample"), gpuprof.Plural(a.Host.Sampled, "step"))
+	when := gpuprof.Plural(a.Host.Sampled, "step") + " after the recorded ones"
+	if a.Host.Sampled == 0 {
+		when = "a window of time"
+	}
+	t.Caption = fmt.Sprintf("%s of the host thread's stack in %s. A line stands for all that it calls, where nearly all of that is outside operators.", gpuprof.Plural(a.Host.Samples, "sample"), when)
 	for i := range a.Host.Causes {
 		c := &a.Host.Causes[i]
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: hostCauseText(c)}, {Text: c.Kind}, nsCell(c.NS), countCell(c.Count), {Text: c.Inner}}})

@@ -50,7 +50,7 @@ marks, tools, recording = part("gpuprof_marks"), part("gpuprof_tools"), part("gp
 window, patches, host = part("gpuprof_window"), part("gpuprof_patches"), part("gpuprof_host")
 
 
-class Hook(recording.Recording, patches.Patches, window.Window, host.Accounts):
+class Hook(tools.Teller, recording.Recording, patches.Patches, window.Window, host.Accounts):
     def __init__(self, torch, here, waiter):
         self.torch = torch
         self.waiter = waiter
@@ -118,18 +118,6 @@ class Hook(recording.Recording, patches.Patches, window.Window, host.Accounts):
             self.memory.on = False
 
     # -- what is told ------------------------------------------------------
-
-    def tell(self, event, **fields):
-        try:
-            fields.update(event=event, pid=os.getpid(), t=time.time())
-            line = (json.dumps(fields) + "\n").encode("utf-8", "replace")
-            fd = os.open(self.status, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-            try:
-                os.write(fd, line)
-            finally:
-                os.close(fd)
-        except Exception:
-            pass
 
     def fail(self, where, e):
         """Give up for good; the program goes on."""

@@ -29,9 +29,8 @@ DEPTH = 128  # frames of a sample, at most
 class Clocks:
     """Clocks of one thread: wall, CPU, run delay (-1 unknown) and CPU of the whole process, seconds."""
 
-    def __init__(self, ident):
+    def __init__(self, ident, native):
         self.clock_id = time.pthread_getcpuclockid(ident)
-        native = tools.native_id()
         self.sched = self.open(native, "schedstat")
         self.stat = self.open(native, "stat")
 
@@ -118,7 +117,7 @@ class Accounts:
             return
         try:
             if self.host is None or self.host.thread != tools.get_ident():
-                self.host = Host(self)
+                self.host = Host(self, tools.get_ident(), tools.native_id())
             self.host.border()
         except Exception as e:
             self.give_up_account(e)
@@ -198,10 +197,10 @@ class Accounts:
 class Host:
     """The host account of one thread, from the first recorded step to the last sampled one."""
 
-    def __init__(self, hook):
+    def __init__(self, hook, thread, native):
         self.hook = hook
-        self.thread = tools.get_ident()
-        self.clocks = Clocks(self.thread)
+        self.thread = thread
+        self.clocks = Clocks(thread, native)
         self.switches, self.last_switches = names.switch_counter(), (0, 0)
         self.recorded, self.sampled = [], []  # clocks by step
         self.loader = []  # clocks of fetches in recorded steps
@@ -325,6 +324,11 @@ class Host:
             frame = sys._current_frames().get(thread)
             if frame is None:
                 return  # the thread has ended
+            try:
+                stack = names.task_frames(frame, self.taken)
+                frame = frame.f_back if stack else frame
+            except Exception:
+                pass  # tasks come and go meanwhile
             while frame is not None and len(stack) < DEPTH:
                 if frame.f_code.co_filename.startswith(here):
                     inside = inside or not stack

@@ -69,6 +69,26 @@ def doing(held, state, cpu, others):
     return "native" if cpu >= BUSY else "blocked"
 
 
+def task_frames(frame, turn):
+    """The frames of a task, innermost first, where the event loop of asyncio waits for its tasks; tasks take turns.
+    [] where the thread does something else. A task that waits for other tasks is left out, if any does not."""
+    loop = frame.f_back
+    if frame.f_code.co_name != "select" or loop is None or loop.f_code.co_name != "_run_once":
+        return []
+    asyncio = sys.modules["asyncio"]
+    tasks = sorted(asyncio.all_tasks(loop.f_locals["self"]), key=id)
+    leaves = [t for t in tasks if not isinstance(getattr(t, "_fut_waiter", None), asyncio.Task)]
+    leaves = [t for t in leaves if type(getattr(t, "_fut_waiter", None)).__name__ != "_GatheringFuture"] or tasks
+    if not leaves:
+        return []
+    stack, coroutine = [], leaves[turn % len(leaves)].get_coro()
+    while getattr(coroutine, "cr_frame", None) is not None:
+        f = coroutine.cr_frame
+        stack.append((f.f_code, f.f_lasti, f.f_lineno, None))
+        coroutine = coroutine.cr_await
+    return stack[::-1]
+
+
 class Frames:
     """The table of frames of a file of samples."""
 

@@ -2,6 +2,7 @@
 
 import _thread
 import functools
+import json
 import os
 import time
 
@@ -65,6 +66,22 @@ def safe(f):
             here.inside = False
 
     return call
+
+
+class Teller:
+    """Tells gpuprof what happens, in the status file."""
+
+    def tell(self, event, **fields):
+        try:
+            fields.update(event=event, pid=os.getpid(), t=time.time())
+            line = (json.dumps(fields) + "\n").encode("utf-8", "replace")
+            fd = os.open(self.status, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            try:
+                os.write(fd, line)
+            finally:
+                os.close(fd)
+        except Exception:
+            pass
 
 
 def importing(frame):

@@ -1,8 +1,8 @@
 """Loaded by every Python program that `gpuprof run` starts, before its first line.
 
 It leaves a waiter for `import torch` behind and hands over to the
-sitecustomize that would have been loaded without it. A program that never
-imports torch pays for this file and nothing else.
+sitecustomize that would have been loaded without it. A program without torch is
+sampled for a few seconds.
 """
 
 import os
@@ -68,22 +68,50 @@ class _Waiter:
             self.then.pop(name, None)
 
 
-def _loaded(torch):
-    try:
-        import importlib.util
+_parts = {}
 
-        spec = importlib.util.spec_from_file_location("_gpuprof_hook", os.path.join(_here, "gpuprof_hook.py"))
-        hook = importlib.util.module_from_spec(spec)
-        sys.modules["_gpuprof_hook"] = hook
-        spec.loader.exec_module(hook)
+
+def _part(name):
+    """A module of the hook, by its file, as in gpuprof_hook."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    if name not in _parts:
+        spec = spec_from_file_location("_" + name, os.path.join(_here, name + ".py"))
+        _parts[name] = module_from_spec(spec)
+        _parts[name].part = _part
+        spec.loader.exec_module(_parts[name])
+    return _parts[name]
+
+
+def _loaded(torch):
+    if _plain is not None:
+        _plain.end()
+    try:
+        sys.modules["_gpuprof_hook"] = hook = _part("gpuprof_hook")
         hook.install(torch, _here, _waiter)
     except Exception as e:
         _note('{"event": "error", "pid": %d, "where": "install", "text": "%s"}\n' % (os.getpid(), type(e).__name__))
 
 
+def _sample():
+    """Sample the program if it does not import torch; None where that is not asked for."""
+    try:
+        import json
+
+        with open(os.path.join(_here, "config.json"), encoding="utf-8") as f:
+            config = json.load(f)
+        if not config.get("plain"):
+            return None
+        return _part("gpuprof_plain").install(config)
+    except Exception as e:
+        _note('{"event": "error", "pid": %d, "where": "samples", "text": "%s"}\n' % (os.getpid(), type(e).__name__))
+        return None
+
+
 _waiter = _Waiter()
 _waiter.then["torch"] = _loaded
 sys.meta_path.insert(0, _waiter)
+_plain = _sample()
 _note('{"event": "loaded", "pid": %d, "ppid": %d, "python": "%d.%d.%d"}\n' % ((os.getpid(), os.getppid()) + sys.version_info[:3]))
 
 

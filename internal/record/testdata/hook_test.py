@@ -511,7 +511,7 @@ class TestHost(unittest.TestCase):
                                   tell=lambda event, **fields: told.append((event, fields)))
 
         def thread():
-            made.append(host.Host(h))
+            made.append(host.Host(h, threading.get_ident(), threading.get_native_id()))
             ready.set()
             while not end.is_set():
                 work(end)
@@ -519,7 +519,7 @@ class TestHost(unittest.TestCase):
         t = threading.Thread(target=thread, daemon=True)
         interval = sys.getswitchinterval()
         t.start()
-        ready.wait()
+        self.assertTrue(ready.wait(60))
         made[0].start(True)
         self.assertAlmostEqual(sys.getswitchinterval(), host.SWITCH_S)
         while made[0].taken < 8 and not told:

@@ -120,6 +120,8 @@ func (x *Index) accountDevices() {
 func (x *Index) warnNoDevice() {
 	again := "record with ProfilerActivity.CUDA, on a machine with a GPU"
 	switch {
+	case x.sampledAlone():
+		return
 	case x.T.Gate.Launches > 0:
 		x.addWarning(lostKernels, LostKernels(x.T)+": nothing can be said of the device", "record again while no other profiler or monitor (Nsight, DCGM, a second profiler) reads the device, with a driver as new as the profiler")
 		return

@@ -123,6 +123,8 @@ func engineOf(names []string) string {
 func (x *Index) programOf() (Program, string) {
 	t := x.T
 	switch {
+	case t.Format == model.Kineto && slices.Contains(t.Names, model.SampledWindow):
+		return Python, "gpuprof sampled it, and it imported no torch"
 	case t.Format == model.Kineto:
 		return PyTorch, "PyTorch's profiler recorded it"
 	case t.Framework == model.PyTorch:

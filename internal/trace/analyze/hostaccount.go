@@ -79,9 +79,10 @@ func (a *HostAccount) Outside() int64 {
 	return ns
 }
 
-// Step returns the step to which shares of the samples apply, ns: one that was not recorded, if known.
+// Step returns the step to which shares of the samples apply, ns: one that was not recorded, if known. It is at most
+// the recorded one, whose parts bound every claim.
 func (a *HostAccount) Step() int64 {
-	if a.BareNS > 0 {
+	if a.BareNS > 0 && a.BareNS < a.NS {
 		return a.BareNS
 	}
 	return a.NS
@@ -118,12 +119,23 @@ func (x *Index) newHostAccount() *HostAccount {
 		add(part, when.Total()/n)
 		outside -= when.Total() / n
 	}
-	seen := newSampleSplit(s, float64(outside)/float64(a.NS))
+	seen := newSampleSplit(s, float64(outside)/float64(a.NS), steps > 0)
 	x.splitOutside(a, s, outside, seen, add)
 	slices.SortStableFunc(a.Parts, func(p, q HostPart) int { return int(min(max(q.NS-p.NS, -1), 1)) })
-	a.Causes = append(a.Causes, seen.listCauses(a)...)
+	if a.contended(s) {
+		ns := a.Step() - int64(meanClocks(s.Sampled, len(s.Sampled)).WallS*1e9)
+		share := float64(ns) / float64(a.Step())
+		a.Causes = append(a.Causes, HostCause{Kind: CauseLock, Where: "any line of the step", NS: ns, Share: share, Count: s.Samples, Anywhere: true})
+	} else {
+		a.Causes = append(a.Causes, seen.listCauses(a)...)
+	}
 	a.Stacks = seen.buildTrees(a.Step())
 	return a
+}
+
+// sampledAlone reports whether the trace is of a Python program without torch, which has samples and no events.
+func (x *Index) sampledAlone() bool {
+	return x.T.Format == model.Kineto && x.Recording.Program == Python
 }
 
 // HostPart returns the time of the host thread in events of a part of the account, in the steps that count.
@@ -217,9 +229,18 @@ func (x *Index) splitOutside(a *HostAccount, s *model.HostSamples, outside int64
 	blocked := max(0, off(whole)-off(fetch)-float64(a.Part(HostSync)+a.Part(HostCommunication)))
 	blocked = min(blocked*seen.blockedOutside(), float64(outside))
 	running := max(1, float64(a.NS-a.Part(HostLoader))-blocked)
-	delay := min((whole.DelayS-fetch.DelayS)*1e9*scale, running) * (float64(outside) - blocked) / running
+	// The delay after a preemption can be anywhere, the delay after a wait is where the wait is.
+	delay := min((whole.DelayS-fetch.DelayS)*1e9*scale, running)
+	woken := 0.0
+	if n := whole.Blocks + whole.Preempted; n > 0 {
+		woken = delay * whole.Blocks / n * seen.blockedOutside()
+	}
+	delay = woken + (delay-woken)*(float64(outside)-blocked)/running
 	delay = min(max(delay, 0), float64(outside)-blocked)
 	lock := blocked * seen.lockShare()
+	if a.contended(s) {
+		lock = blocked
+	}
 	off1 := HostBlocked
 	if !known {
 		off1 = HostBlockedDelay
@@ -230,6 +251,16 @@ func (x *Index) splitOutside(a *HostAccount, s *model.HostSamples, outside int64
 		outside -= p.NS
 	}
 	add(HostOnCPU, outside)
+}
+
+// contended: the steps take so many times as long as sampled ones, in which threads take turns more often,
+const contendedFactor = 2
+
+// contended reports whether the thread mostly waits for other threads of its process that keep the interpreter's lock:
+// the short switch interval of sampled steps then shortens the step.
+func (a *HostAccount) contended(s *model.HostSamples) bool {
+	sampled := meanClocks(s.Sampled, len(s.Sampled)).WallS * 1e9
+	return a.Steps > 0 && sampled > 0 && float64(a.Step()) > contendedFactor*sampled && 2*a.OthersNS > a.NS
 }
 
 // meanClocks returns the mean of rows over n steps.

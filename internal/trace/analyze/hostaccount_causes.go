@@ -20,6 +20,7 @@ const (
 	CauseLogging    = "logging"
 	CauseWorkers    = "start of workers"
 	causeFramework  = "PyTorch's own Python"
+	causeOthers     = "waiting for other threads or processes of the program"
 )
 
 // HostCause is a place of the program that takes time outside operators.
@@ -31,6 +32,11 @@ type HostCause struct {
 	NS    int64   `json:"ns"`              // of a step that was not recorded
 	Share float64 `json:"share"`           // of the sampled time
 	Count int     `json:"samples"`
+	// SampledNS is its time in the mean sampled step; 0 without steps. It is longer than ns where the cause comes in
+	// some steps only, and the recorded ones had less of it.
+	SampledNS int64 `json:"sampled_ns,omitempty"`
+	// Anywhere marks a cause that takes time in operators too.
+	Anywhere bool `json:"anywhere,omitempty"`
 }
 
 // pure: if this share of the time below a line is outside operators, the whole line is one cause.
@@ -163,8 +169,9 @@ func (o *sampleSplit) listCauses(a *HostAccount) []HostCause {
 		collect(k)
 	}
 	var out []HostCause
+	scale := o.outsideScale(a)
 	for _, c := range mergeNeighbours(found) {
-		out = append(out, c.toHostCause(a, o.total))
+		out = append(out, c.toHostCause(a, o.total, scale))
 	}
 	slices.SortStableFunc(out, func(p, q HostCause) int {
 		return cmp.Or(cmp.Compare(q.NS, p.NS), cmp.Compare(p.Where, q.Where), cmp.Compare(p.Kind, q.Kind))
@@ -201,9 +208,28 @@ func mergeNeighbours(found []*causeAt) []*causeAt {
 	return out
 }
 
-func (n *causeAt) toHostCause(a *HostAccount, total float64) HostCause {
+// mostScale limits outsideScale: beyond it the trace lacks operators rather than the samples time outside of them.
+const mostScale = 2
+
+// outsideScale returns the time outside operators by clocks and trace over that by samples, at least 1: the sampler
+// must win the interpreter's lock, which operators release at once and Python only after the switch interval.
+func (o *sampleSplit) outsideScale(a *HostAccount) float64 {
+	sum := 0.0
+	for _, s := range o.outside {
+		sum += s
+	}
+	if sum <= 0 || o.total <= 0 || a.Steps == 0 {
+		return 1
+	}
+	return min(max(float64(a.Outside())/float64(a.Step())/(sum/o.total), 1), mostScale)
+}
+
+func (n *causeAt) toHostCause(a *HostAccount, total, scale float64) HostCause {
 	c := HostCause{Kind: n.kind, Where: FrameName(n.frame), Text: n.frame.Text, Share: n.outside / total, Count: n.count}
-	c.NS = int64(c.Share * float64(a.Step()))
+	c.NS = int64(min(c.Share*scale, 1) * float64(a.Step()))
+	if a.Sampled > 0 {
+		c.SampledNS = int64(n.outside * 1e9 / float64(a.Sampled))
+	}
 	var best model.HostFrame
 	most := -1.0
 	for f, s := range n.inner {

@@ -16,15 +16,19 @@ type sampleSplit struct {
 	total   float64 // s
 	outside []float64
 	kinds   []string
+	stepped bool                     // false: a window of time
 	borders map[model.HostFrame]bool // lines that have a whole step below them
 }
 
 // newSampleSplit classifies samples; outside is the share of the step without recorded events. Samples in C code of
 // unknown owner count for the part of outside that the certain samples do not explain.
-func newSampleSplit(s *model.HostSamples, outside float64) *sampleSplit {
-	o := &sampleSplit{s: s, outside: make([]float64, len(s.Stacks)), kinds: make([]string, len(s.Stacks)), borders: map[model.HostFrame]bool{}}
+func newSampleSplit(s *model.HostSamples, outside float64, stepped bool) *sampleSplit {
+	o := &sampleSplit{s: s, stepped: stepped, outside: make([]float64, len(s.Stacks)), kinds: make([]string, len(s.Stacks)), borders: map[model.HostFrame]bool{}}
 	for _, i := range s.Borders {
 		o.borders[frameKey(s.Frames[i])] = true
+	}
+	if !stepped {
+		o.addWholeLines()
 	}
 	var certain, doubtful float64
 	for i := range s.Stacks {
@@ -56,6 +60,41 @@ func newSampleSplit(s *model.HostSamples, outside float64) *sampleSplit {
 		}
 	}
 	return o
+}
+
+// whole: in a window without steps, a line with this share of the time below it is around the work of the program.
+const whole = 0.8
+
+// addWholeLines takes the lines around the work of a program without steps for borders.
+func (o *sampleSplit) addWholeLines() {
+	below, all := map[model.HostFrame]float64{}, 0.0
+	for i := range o.s.Stacks {
+		st := &o.s.Stacks[i]
+		all += st.S
+		seen := map[model.HostFrame]bool{}
+		for _, k := range st.Frames {
+			seen[frameKey(o.s.Frames[k])] = true
+		}
+		for f := range seen {
+			below[f] += st.S
+		}
+	}
+	for f, s := range below {
+		if s >= whole*all {
+			o.borders[f] = true
+		}
+	}
+}
+
+// waitsForOthers reports whether a stack waits for threads or processes of the program, which work meanwhile: a wait
+// that no change of the line takes away.
+func (o *sampleSplit) waitsForOthers(st *model.HostStack) bool {
+	return slices.ContainsFunc(st.Frames, func(i int) bool {
+		f := &o.s.Frames[i]
+		joins := f.File == "threading.py" && strings.HasSuffix(f.Function, "join")
+		pools := strings.HasPrefix(f.File, "multiprocessing/") || strings.HasPrefix(f.File, "concurrent/futures/")
+		return f.Library && (joins || pools || f.File == "subprocess.py")
+	})
 }
 
 // noCause is the kind of a frame whose time is no cause outside operators.
@@ -96,6 +135,8 @@ func (o *sampleSplit) kindOf(st *model.HostStack) string {
 	leaf := &o.s.Frames[st.Frames[len(st.Frames)-1]]
 	framework := st.Callee == "torch" || leaf.Library && strings.HasPrefix(leaf.File, "torch/")
 	switch {
+	case !o.stepped && (st.Doing == model.Blocked || st.Doing == model.ForLock) && o.waitsForOthers(st):
+		return causeOthers
 	case st.Doing == model.ForLock:
 		return CauseLock
 	case framework && st.Doing == model.InPython && leaf.Library:

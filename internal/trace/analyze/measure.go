@@ -44,7 +44,7 @@ func (a *Analysis) measureCommand(indexes []*Index) string {
 // every program that calls CUDA, and ROCm's profiler programs that call HIP.
 func (a *Analysis) recordCommand(to string) string {
 	switch {
-	case a.Recording == nil || a.Recording.Program == PyTorch:
+	case a.Recording == nil || a.Recording.Program == PyTorch || a.Recording.Program == Python && a.Host != nil:
 		return "gpuprof run -o " + to
 	case a.Recording.Program == HIP:
 		return "rocprofv3 --runtime-trace --output-format rocpd -d " + to

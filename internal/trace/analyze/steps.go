@@ -73,6 +73,9 @@ func (x *Index) findSteps() {
 			x.Called = model.Spans{x.Span}.Minus(x.phaseSpans())
 		}
 		x.Steady = x.Called.Minus(x.notSteady)
+		if x.sampledAlone() {
+			return
+		}
 		fix := "call profiler.step() once per iteration, or name iterations with record_function or NVTX"
 		if x.Recording.Program != PyTorch {
 			fix = "put an NVTX range around each iteration (nvtxRangePush, nvtx.annotate), or record longer"

@@ -57,6 +57,9 @@ type HostLoader struct {
 	StartS           float64 `json:"start_s"` // time of the starts, without the first one, s
 }
 
+// SampledWindow is the name of the one event in the trace of a Python program that was sampled without torch.
+const SampledWindow = "gpuprof: sampled window"
+
 // HostOptimizer has the settings of the optimizer that ends a step.
 type HostOptimizer struct {
 	Class          string

@@ -114,8 +114,110 @@ func TestLineThatComputesAndWaits(t *testing.T) {
 		}
 	}
 	blocked := a.Host.Part(analyze.HostBlocked)
-	if len(claims) != 2 || claims[true] != blocked || claims[false] != 502*us/4 {
-		t.Errorf("claims %v, blocked by the clocks %d ns of %d", claims, blocked, 502*us)
+	computes := int64(402*us*25/80) - 1 // of the time outside operators, by the samples there; 1 ns for rounding down
+	if len(claims) != 2 || claims[true] != blocked || claims[false] != computes {
+		t.Errorf("claims %v, blocked by the clocks %d ns, want %d of computation", claims, blocked, computes)
+	}
+}
+
+// Sizes come from the steps without samples: a line that takes all time outside operators claims that time, even if the
+// sampler saw it less often.
+func TestClaimFollowsTheTrace(t *testing.T) {
+	for _, c := range []struct {
+		samples int // of 100, at the one line outside operators
+		want    int64
+	}{{80, 402 * us}, {50, 402 * us}, {20, 2 * 20 * 502 * us / 100}} { // the last: at most twice the share of the samples
+		a, _ := analyse(t, sceneOutside(c.samples, model.InPython, "other")().trace())
+		if f := mustFind(t, a, "outside-operators"); f.StepNS < c.want-3*us || f.StepNS > c.want+3*us {
+			t.Errorf("%d samples: claims %d ns, want %d", c.samples, f.StepNS, c.want)
+		}
+	}
+}
+
+// A cause that comes in some steps only has more time in the sampled steps than the recorded ones can show.
+func TestRareCause(t *testing.T) {
+	for _, n := range []int{100, 1} { // sampled steps, which have 400 ms of it together
+		a, _ := analyse(t, sampledScene(clocksOfStep(0, 1), func(h *hostSampler, step int) {
+			h.stack(60, model.InNative, "torch", step, h.frame("train.py", "step", 8, "net(x)"))
+			h.stack(40, model.InPython, "other", step, h.frame("train.py", "step", 11, "save()"), h.frame("torch/serialization.py", "save", 9, ""))
+			h.s.Sampled = make([]model.HostClocks, n)
+		})().trace())
+		f := mustFind(t, a, "checkpoint-write")
+		want := "the mean sampled step has " + map[int]string{100: "4.00 ms", 1: "400 ms"}[n]
+		if !strings.Contains(strings.Join(f.Caveats, " "), want) {
+			t.Errorf("%d sampled steps: the caveats are %q, want %q", n, f.Caveats, want)
+		}
+	}
+}
+
+// The delay after a wait is a part of the wait, by the numbers of context switches.
+func TestWokenDelayBelongsToTheWait(t *testing.T) {
+	for _, c := range []struct {
+		preempted, blocks float64
+		want              int64
+	}{{0, 1, 300 * us}, {1, 0, 200 * us}} {
+		rows := model.HostClocks{WallS: 502e-6, CPUS: 202e-6, DelayS: 100e-6, Preempted: c.preempted, Blocks: c.blocks}
+		a, _ := analyse(t, sampledScene(rows, func(h *hostSampler, step int) {
+			h.stack(20, model.InNative, "torch", step, h.frame("train.py", "step", 8, "net(x)"))
+			h.stack(80, model.Blocked, "other", step, h.frame("train.py", "step", 15, "run()"))
+		})().trace())
+		if f := mustFind(t, a, "outside-operators"); f.StepNS < c.want-3*us || f.StepNS > c.want+3*us {
+			t.Errorf("%v preemptions: claims %d ns, want %d", c.preempted, f.StepNS, c.want)
+		}
+	}
+}
+
+// A step that is much shorter while threads take turns more often waits for the interpreter's lock.
+func TestContendedInterpreter(t *testing.T) {
+	rows := model.HostClocks{WallS: 502e-6, CPUS: 50e-6, OthersS: 450e-6, Blocks: 1}
+	for short, want := range map[bool]bool{true: true, false: false} {
+		a, _ := analyse(t, sampledScene(rows, func(h *hostSampler, step int) {
+			h.stack(80, model.InNative, "torch", step, h.frame("train.py", "step", 8, "net(x)"))
+			sampled := model.HostClocks{WallS: 490e-6}
+			if short {
+				sampled.WallS = 52e-6
+			}
+			h.s.Sampled = []model.HostClocks{sampled, sampled}
+		})().trace())
+		f := find(a, "outside-operators")
+		if got := f != nil && strings.Contains(f.Title, "global interpreter lock"); got != want {
+			t.Errorf("short sampled steps %v: found %+v", short, f)
+		}
+		if f != nil && want && (f.StepNS < 440*us || f.StepNS > 460*us) {
+			t.Errorf("claims %d ns of 450 us", f.StepNS)
+		}
+	}
+}
+
+// sampledAlone is the trace of a program without torch: a window, and samples of its main thread.
+func sampledAlone(fill func(h *hostSampler, main int)) *model.Trace {
+	row := model.HostClocks{WallS: 1, CPUS: 0.4, Blocks: 10}
+	h := &hostSampler{s: model.HostSamples{Recorded: []model.HostClocks{row}, WaitedS: -1, ThrottledS: -1}}
+	t := hostAlone(model.Kineto, 1, func(s *scene) { s.rangeOf(model.SampledWindow, 1000*ms) })
+	fill(h, h.frame("app.py", "<module>", 9, "main()"))
+	t.Sampled = &h.s
+	return t
+}
+
+// Without operators and steps a line below the program's own is named, waits for the program's own threads and
+// processes are no finding, and nothing is said of operators, steps or torch.
+func TestProgramWithoutTorch(t *testing.T) {
+	a, x := analyse(t, sampledAlone(func(h *hostSampler, main int) {
+		h.stack(40, model.InPython, "other", main, h.frame("app.py", "main", 5, "parse(text)"))
+		h.stack(60, model.Blocked, "other", main, h.frame("app.py", "main", 6, "run(cmd)"), h.frame("multiprocessing/pool.py", "wait", 500, ""))
+	}))
+	if x.Recording.Program != analyze.Python || len(a.Warnings) > 0 {
+		t.Errorf("the program is %s, the warnings %+v", x.Recording.Program, a.Warnings)
+	}
+	if len(a.Findings) != 1 {
+		t.Fatalf("the findings are %+v", a.Findings)
+	}
+	f := &a.Findings[0]
+	if !strings.HasPrefix(f.Title, "the program computes at app.py:5 in main `parse(text)`, which costs") || f.ClaimNS < 390*ms || f.ClaimNS > 410*ms {
+		t.Errorf("claims %d ns: %s", f.ClaimNS, f.Title)
+	}
+	if text := f.PyTorch + strings.Join(f.Caveats, " "); strings.Contains(text, "torch") || strings.Contains(text, "step") {
+		t.Errorf("the change is %q, the caveats %q", f.PyTorch, f.Caveats)
 	}
 }
 

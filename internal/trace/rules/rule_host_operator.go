@@ -116,6 +116,9 @@ func (c *ruleContext) adviseUnusedDevice() string {
 // deviceOp matches the name of an operator that only a GPU runs.
 var deviceOp = regexp.MustCompile(`^aten::_?(cudnn|miopen|cuda)_|_cuda(_|$)|^aten::_?(flash|efficient)_attention_(forward|backward)$`)
 
+// asksForCuDNN is an operator that recurrent layers call on every device.
+const asksForCuDNN = "aten::cudnn_is_acceptable"
+
 // findDeviceOp returns an operator that ran on a GPU without recorded work, "" none.
 func (c *ruleContext) findDeviceOp() string {
 	if len(c.devices) > 0 {
@@ -123,7 +126,7 @@ func (c *ruleContext) findDeviceOp() string {
 	}
 	named, any := make([]bool, len(c.t.Names)), false
 	for id, name := range c.t.Names {
-		named[id] = deviceOp.MatchString(name)
+		named[id] = deviceOp.MatchString(name) && name != asksForCuDNN
 		any = any || named[id]
 	}
 	for i := range c.t.Host {

@@ -58,6 +58,10 @@ func TestHostOperator(t *testing.T) {
 			})
 		}), "model_forward takes 3.00 ms of the host's time in the recording window (75 % of it), outside the operators in it", analyze.PyTorch, 0},
 		"the range of the whole program": {hostAlone(model.Nsys, 1, func(s *scene) { s.rangeOf("main", 90*ms) }), "", analyze.Unknown, 0},
+		"a recurrent layer on a CPU asks for cuDNN": {hostAlone(model.Kineto, 1, func(s *scene) {
+			s.in("aten::cudnn_is_acceptable", func() { s.work(us) })
+			s.in("aten::addmm", func() { s.work(100 * ms) })
+		}), "aten::addmm takes 100 ms of the host's time in the recording window (100 % of it), in 1 call", analyze.PyTorch, 0},
 		"operators of a device": {hostAlone(model.Kineto, 1, func(s *scene) {
 			s.in("aten::cudnn_convolution", func() { s.work(ms) })
 		}), "the trace is incomplete: aten::cudnn_convolution ran on a device, and nothing of a device was recorded: times of operators are of the host alone", analyze.PyTorch, 0},

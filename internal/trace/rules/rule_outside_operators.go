@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
@@ -16,6 +17,8 @@ const (
 	outsidePercent = 5
 	// and outsideSamples the least number of its samples.
 	outsideSamples = 5
+	// rareFactor: a cause with so many times its claim in sampled steps comes in some steps only.
+	rareFactor = 2
 	// outsidePlaces limits the places that a rule names, each in a separate finding.
 	outsidePlaces = 3
 )
@@ -83,12 +86,20 @@ func (c *ruleContext) getBlockedTime() int64 {
 	if c.host.Part(analyze.HostOutside) > 0 {
 		return math.MaxInt64
 	}
-	return c.host.Part(analyze.HostBlocked) + c.host.Part(analyze.HostBlockedDelay)
+	woken := int64(0) // the wait for a CPU after a wait belongs to that
+	if c.host.RunDelayNS > 0 {
+		after := float64(c.host.RunDelayNS-c.host.PreemptedNS) / float64(c.host.RunDelayNS)
+		woken = int64(float64(c.host.Part(analyze.HostDelay)) * after)
+	}
+	return c.host.Part(analyze.HostBlocked) + c.host.Part(analyze.HostBlockedDelay) + woken
 }
 
 // describeOutsideCause makes the finding about one place that takes ns of the mean step.
 func (c *ruleContext) describeOutsideCause(cause *analyze.HostCause, ns int64) analyze.Found {
 	words := adviceForCause(cause.Kind)
+	if c.isPlain() {
+		words = adviceWithoutSteps(cause.Kind, words)
+	}
 	at := cause.Where
 	if cause.Text != "" {
 		at += " `" + cause.Text + "`"
@@ -97,24 +108,54 @@ func (c *ruleContext) describeOutsideCause(cause *analyze.HostCause, ns int64) a
 	if cause.Inner != "" {
 		what += ", most of it in " + cause.Inner
 	}
-	f := c.newFinding(c.claimOutside(ns*c.steps), what)
+	cl := c.claimOutside(ns * c.steps)
+	if cause.Anywhere {
+		cl.spans = c.x.Steady.First(ns * c.steps)
+		cl.ns = cl.spans.Total()
+	}
+	f := c.newFinding(cl, what)
 	f.Evidence["samples"] = cause.Count
 	f.Evidence["sampled_share"] = cause.Share
 	f.Evidence["outside_ns"] = c.host.Outside() * c.steps
 	f.Sites = []gpuprof.Site{{Where: at, NS: f.ClaimNS}}
 	f.PyTorch = words.change
-	f.Caveats = append(f.Caveats, fmt.Sprintf("sampled in %s after the recorded ones (%d of %d samples)", c.countSampledSteps(), cause.Count, c.host.Samples))
+	f.AnyProgram = c.isPlain()
+	f.Caveats = append(f.Caveats, fmt.Sprintf("%s (%d of %d samples)", c.describeSampledTime(), cause.Count, c.host.Samples))
+	if cl.ns > 0 && cause.SampledNS*c.steps > rareFactor*cl.ns {
+		f.Caveats = append(f.Caveats, fmt.Sprintf("the mean sampled step has %s of it: it comes in some steps only, and the recorded ones had less", gpuprof.FormatNS(cause.SampledNS)))
+		f.Evidence["sampled_step_ns"] = cause.SampledNS
+	}
 	if cause.Kind == analyze.CauseCPU {
 		f.Caveats = append(f.Caveats, "work that moves to another thread or process takes as long there: the claim needs a free CPU")
 	}
 	return f
 }
 
-func (c *ruleContext) countSampledSteps() string {
-	if c.host.Sampled == 0 {
-		return "a stretch of time"
+// isPlain reports whether the trace is of a Python program without torch: it has samples, and neither operators nor
+// steps.
+func (c *ruleContext) isPlain() bool { return c.x.Recording.Program == analyze.Python }
+
+// adviceWithoutSteps is the advice for a program without operators and steps.
+func adviceWithoutSteps(kind string, of causeAdvice) causeAdvice {
+	of.what = strings.Replace(of.what, " outside any operator", "", 1)
+	switch kind {
+	case analyze.CauseCPU:
+		of.change = "compute it for whole arrays (NumPy), once instead of again, or in several processes (multiprocessing)"
+	case analyze.CauseBlocked:
+		of.change = "leave the wait out, do it once, or let it overlap with other work (threads, asyncio.gather)"
 	}
-	return analyze.Plural(c.host.Sampled, "step", "steps")
+	return of
+}
+
+// describeSampledTime tells when the samples were taken.
+func (c *ruleContext) describeSampledTime() string {
+	switch {
+	case c.isPlain():
+		return "sampled in the recording window"
+	case c.host.Sampled == 0:
+		return "sampled in a stretch of time after the recorded one"
+	}
+	return "sampled in " + analyze.Plural(c.host.Sampled, "step", "steps") + " after the recorded ones"
 }
 
 // claimOutside claims unclaimed time outside the events of the host thread; its position in the trace is unknown.

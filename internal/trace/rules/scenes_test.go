@@ -92,11 +92,11 @@ func ruleScenes() []ruleScene {
 		{rule: "exposed-comm", claim: 2 * 107 * us, fires: sceneComm(600 * us), quiet: sceneComm(250 * us)},
 		// from the 200 us of the kernels to the launch at 1009, and 8 to its kernel
 		{rule: "host-bound", claim: 2 * 817 * us, fires: sceneHostWork(1000 * us), quiet: sceneHostWork(60 * us)},
-		// 80 of 100 samples of a step of 502 us
-		{rule: "checkpoint-write", claim: 2 * 401_600, fires: sceneOutside(80, model.InNative, "torch", "torch/serialization.py"), quiet: sceneOutside(4, model.InNative, "torch", "torch/serialization.py")},
-		{rule: "logging", claim: 2 * 401_600, fires: sceneOutside(80, model.Blocked, "other", "logging/__init__.py"), quiet: sceneOutside(4, model.Blocked, "other", "logging/__init__.py")},
-		// the clocks bound what samples of blocked lines claim: 502 us less 300 on a CPU and 150 of waiting for one
-		{rule: "outside-operators", claim: 2 * 52 * us, fires: sceneOutside(80, model.Blocked, "other"), quiet: sceneOutside(4, model.InPython, "other")},
+		// all samples outside operators, which have 402 us of a step of 502; 1 ns less for rounding down
+		{rule: "checkpoint-write", claim: 2 * 401_999, fires: sceneOutside(80, model.InNative, "torch", "torch/serialization.py"), quiet: sceneOutside(4, model.InNative, "torch", "torch/serialization.py")},
+		{rule: "logging", claim: 2 * 401_999, fires: sceneOutside(80, model.Blocked, "other", "logging/__init__.py"), quiet: sceneOutside(4, model.Blocked, "other", "logging/__init__.py")},
+		// the clocks bound the claim of a blocked line: 502 us less 300 on a CPU; the wait for a CPU follows the block
+		{rule: "outside-operators", claim: 2 * 202 * us, fires: sceneOutside(80, model.Blocked, "other"), quiet: sceneOutside(4, model.InPython, "other")},
 		// 60 of 100 samples of a step of 502 us
 		{rule: "recomputation", claim: 2 * 301_200, fires: sceneRecompute(1 << 30), quiet: sceneRecompute(1 << 20)},
 		// nine tenths of a run delay of 150 us

@@ -1,7 +1,7 @@
-"""Training steps with one planted cause on the host: planted.py CAUSE [--fixed] [--steps N].
+"""Training steps with one planted cause on the host: planted.py CAUSE [--fixed] [--steps N] [--pairs N].
 
---fixed removes the cause and leaves everything else, so that two runs in turn measure what it costs. The last
-line is the median time of a step in ms.
+--fixed removes the cause and leaves everything else. --pairs runs N blocks of steps with the cause and N without
+it in turns (ABBA) in one process. The last line has the mean time of a step in ms, or that of each block.
 """
 
 import argparse
@@ -44,6 +44,12 @@ class Plain:
 
     def step(self, x):
         self.train(x)
+
+    def enter(self):
+        """A block of steps begins."""
+
+    def leave(self):
+        """A block of steps has ended."""
 
 
 class Sleep(Plain):
@@ -212,16 +218,20 @@ class Anomaly(Plain):
         self.net = model(width=64, layers=20)
         self.opt = torch.optim.SGD(self.net.parameters(), 0.01)
         self.x = torch.randn(32, 64)
-        torch.autograd.set_detect_anomaly(not fixed)
+
+    def enter(self):
+        torch.autograd.set_detect_anomaly(not self.fixed)
 
 
 class Threads(Plain):
     def __init__(self, fixed):
         super().__init__(fixed)
-        torch.set_num_threads(len(os.sched_getaffinity(0)) if fixed else 8 * len(os.sched_getaffinity(0)))
         self.net = model(width=512, layers=4)
         self.opt = torch.optim.SGD(self.net.parameters(), 0.01)
         self.x = torch.randn(128, 512)
+
+    def enter(self):
+        torch.set_num_threads(len(os.sched_getaffinity(0)) * (1 if self.fixed else 8))
 
 
 class Recompute(Plain):
@@ -245,12 +255,11 @@ class Recompute(Plain):
 class Starved(Plain):
     """Other programs take the CPUs."""
 
-    def __init__(self, fixed):
-        super().__init__(fixed)
-        self.burners = []
-        if not fixed:
-            for _ in range(2 * len(os.sched_getaffinity(0))):
-                self.burners.append(subprocess.Popen([sys.executable, "-S", "-c", "import time\nt = time.time()\nwhile time.time() - t < 120: pass"]))
+    burners = ()
+
+    def enter(self):
+        burn = [sys.executable, "-S", "-c", "import time\nt = time.time()\nwhile time.time() - t < 120: pass"]
+        self.burners = [subprocess.Popen(burn) for _ in range(0 if self.fixed else 2 * len(os.sched_getaffinity(0)))]
 
     def step(self, x):
         s = 0
@@ -258,37 +267,55 @@ class Starved(Plain):
             s += i * i
         self.train(x)
 
-    def close(self):
+    def leave(self):
         for b in self.burners:
             b.kill()
+            b.wait()
 
 
 PLANTS = {c.__name__.lower(): c for c in (Plain, Sleep, Preprocess, Native, Sorting, Checkpoint, Logging, Printing, Lock, Subprocess, Getitem, Epochs,
                                           Float64, Foreach, Anomaly, Threads, Recompute, Starved)}
 
 
-def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("cause", choices=PLANTS)
-    p.add_argument("--fixed", action="store_true")
-    p.add_argument("--steps", type=int, default=150)
-    a = p.parse_args()
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    plant = PLANTS[a.cause](a.fixed)
+def block(plant, steps):
+    """The mean time of a step, ms, without the first quarter of the steps."""
     took, last = [], None
+    plant.enter()
     try:
-        for x in plant.batches(a.steps):
+        for x in plant.batches(steps):
             plant.step(x)
             now = time.perf_counter()
             if last is not None:
                 took.append(now - last)
             last = now
     finally:
-        getattr(plant, "close", lambda: None)()
+        plant.leave()
     took = took[len(took) // 4 :]
-    print(json.dumps({"mean_ms": 1000 * sum(took) / len(took), "median_ms": 1000 * sorted(took)[len(took) // 2]}))
+    return 1000 * sum(took) / len(took)
+
+
+def main(plants):
+    p = argparse.ArgumentParser()
+    p.add_argument("cause", choices=plants)
+    p.add_argument("--fixed", action="store_true")
+    p.add_argument("--steps", type=int, default=150)
+    p.add_argument("--pairs", type=int, default=0)
+    a = p.parse_args()
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    make = plants[a.cause]
+    if not a.pairs:
+        print(json.dumps({"mean_ms": block(make(a.fixed), a.steps)}))
+        return
+    both = make(False), make(True)
+    for plant in both:
+        block(plant, 10)
+    took = [], []
+    for i in range(2 * a.pairs):
+        k = (i + 1) // 2 % 2
+        took[k].append(block(both[k], a.steps))
+    print(json.dumps({"with_ms": took[0], "without_ms": took[1]}))
 
 
 if __name__ == "__main__":
-    main()
+    main(PLANTS)

@@ -1,7 +1,7 @@
 # JAX.
 # needs: jax
 # exit: 0
-# says: no import of torch was seen in the Python process of the program, so there is no trace, only wall time.*JAX
+# says: no import of torch was seen in the Python process of the program
 import jax
 import jax.numpy as jnp
 

@@ -75,7 +75,7 @@ func (p *program) noteRecorded(h *record.Hook) {
 			}
 		}
 	}
-	if first == nil {
+	if first == nil || first.Torch == "" { // without torch a warning tells what there is
 		return
 	}
 	if p.Memory {
