@@ -3,6 +3,7 @@ package workloads
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -184,6 +185,28 @@ func Resolve(w Workload, preset string, set gpuprof.Settings) (gpuprof.Settings,
 		}
 	}
 	return out, nil
+}
+
+// Read returns settings as a struct: a field with the tag knob:"NAME" holds the setting of that knob. An int is the
+// number, or the number of steps of an EveryKnob, and 0 for a word; a bool is true for on; a string is the spelling. The
+// settings are canonical; a missing one is zero.
+func Read[T any](set gpuprof.Settings) (out T) {
+	v := reflect.ValueOf(&out).Elem()
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Tag.Get("knob")
+		if name == "" {
+			continue
+		}
+		switch to := v.Field(i).Addr().Interface().(type) {
+		case *int:
+			*to = set.Every(name)
+		case *bool:
+			*to = set.On(name)
+		case *string:
+			*to = set[name]
+		}
+	}
+	return out
 }
 
 // DefaultPreset returns the preset for a kind of device ("host" or "cuda") if the user names none.

@@ -147,7 +147,7 @@ func compareWith(t *testing.T, s *session, r reference, start []float64, steps i
 	run(t, s, steps)
 	want := r.advance(op.As[float64](first), steps)
 	if d := largest(op.As[float64](present(t, s)), want); !(d <= tol) {
-		t.Errorf("%v: %g off after %d steps", s.set["impl"], d, steps)
+		t.Errorf("%v: %g off after %d steps", s.k.Impl, d, steps)
 	}
 }
 

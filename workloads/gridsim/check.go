@@ -178,7 +178,7 @@ func (c *checker) checkOperation(o *operation) error {
 	}
 	tol := tolerance
 	if o.rounds {
-		tol = toleranceOf[s.set["precision"]]
+		tol = toleranceOf[s.k.Precision]
 	}
 	name := allStages()[stLaw].Name
 	if o.name != "step" {
@@ -341,31 +341,31 @@ func (c *checker) checkFrame() error {
 
 // checkPixels compares the picture with means of the reference's maps, each map relative to its own size.
 func (c *checker) checkPixels(psi, before array) {
-	s, f := c.s, c.s.frame
-	side := s.shape.N / f.scale
+	s, f := c.s, c.s.k
+	side := s.shape.N / f.Scale
 	picture := s.slots[0].picture
 	var errs [maxMaps]op.ErrorNorm
 	done := map[int]bool{}
 	for _, i := range c.cells {
-		px := i/s.shape.N/f.scale*side + i%s.shape.N/f.scale
+		px := i/s.shape.N/f.Scale*side + i%s.shape.N/f.Scale
 		if done[px] {
 			continue
 		}
 		done[px] = true
 		var want [maxMaps]float64
-		for k := range f.scale * f.scale {
-			j := (px/side*f.scale+k/f.scale)*s.shape.N + px%side*f.scale + k%f.scale
+		for k := range f.Scale * f.Scale {
+			j := (px/side*f.Scale+k/f.Scale)*s.shape.N + px%side*f.Scale + k%f.Scale
 			for m, v := range c.ref.mapsOf(psi.valueAt, before.valueAt, j) {
-				want[m] += v / float64(f.scale*f.scale)
+				want[m] += v / float64(f.Scale*f.Scale)
 			}
 		}
-		for m := range f.maps {
+		for m := range f.Maps {
 			errs[m].Add(picture[m*side*side+px:][:1], want[m:m+1])
 		}
 	}
 	e := c.resultOf("view", tolerance)
 	e.Used = true
-	for _, m := range errs[:f.maps] {
+	for _, m := range errs[:f.Maps] {
 		if rel := m.Relative(); !(rel <= e.Relative()) { // also NaN
 			e.Diff, e.Ref = rel*rel, 1
 		}

@@ -10,9 +10,9 @@ import (
 // compares with the results of the launches.
 func (c *checker) checkGraphs() error {
 	s := c.s
-	s.phase = (s.phase + 1) % (s.history + 2) // the step by hand moved the buffers on
+	s.phase = (s.phase + 1) % (s.k.History + 2) // the step by hand moved the buffers on
 	for _, frame := range []bool{false, true} {
-		for range s.history + 2 {
+		for range s.k.History + 2 {
 			if err := c.checkReplay(frame); err != nil {
 				return err
 			}

@@ -55,12 +55,12 @@ func (e *evolution) stateAfter(steps int) state {
 // wholeTolerance applies to wholeSteps steps: the rounding of a product's inputs reaches the state through tau times
 // the network's output, which in one cell can be twice as large as the state.
 func (s *session) wholeTolerance() float64 {
-	return max(tolerance, 2*wholeSteps*tau*toleranceOf[s.set["precision"]])
+	return max(tolerance, 2*wholeSteps*tau*toleranceOf[s.k.Precision])
 }
 
 // frameTolerance applies to a frame after these steps. One of its maps, the change, is a difference of two states: a
 // hundredth of them with law diffuse, and entirely the network's output with law mlp.
-func (s *session) frameTolerance() float64 { return max(1e-4, 2*toleranceOf[s.set["precision"]]) }
+func (s *session) frameTolerance() float64 { return max(1e-4, 2*toleranceOf[s.k.Precision]) }
 
 // checkWhole takes steps from the first state like a measurement, the last one with a frame if the settings have
 // frames, and compares every kept state, the frame and the region with the law in float64. It never reads the list of
@@ -76,7 +76,7 @@ func (c *checker) checkWhole() error {
 	rng, shown := s.rng, s.shownAll // a check changes neither later regions nor counts
 	s.rng = rand.New(rand.NewPCG(s.seed, 5))
 	defer func() { s.rng, s.shownAll = rng, shown }()
-	from := max(s.frame.every-wholeSteps, 0)
+	from := max(s.k.Live-wholeSteps, 0)
 	for i := from; i < from+wholeSteps; i++ {
 		if err := s.Step(i, loop.Silent{}); err != nil {
 			return err
@@ -90,12 +90,12 @@ func (c *checker) checkWhole() error {
 	if err := c.checkStates(e, cells); err != nil {
 		return err
 	}
-	if s.roi {
+	if s.k.ROI {
 		if err := c.checkRegion(e, cells); err != nil {
 			return err
 		}
 	}
-	if last := from + wholeSteps - 1; s.frame.eager || s.frame.every > 0 && (last+1)%s.frame.every == 0 {
+	if last := from + wholeSteps - 1; s.k.ViewWhen == whenEager || s.k.Live > 0 && (last+1)%s.k.Live == 0 {
 		c.checkShownFrame(e, &s.slots[last%depth], cells)
 	}
 	for k := range s.slots {
@@ -153,7 +153,7 @@ func (c *checker) valuesOf(v []float32, i, cells int) []float32 {
 func (c *checker) checkStates(e *evolution, cells []int) error {
 	s := c.s
 	var errs op.ItemErrors
-	for ago := range min(s.history, wholeSteps) + 1 {
+	for ago := range min(s.k.History, wholeSteps) + 1 {
 		v, err := c.stateBefore(ago)
 		if err != nil {
 			return err
@@ -202,36 +202,36 @@ func (c *checker) checkRegion(e *evolution, cells []int) error {
 // checkShownFrame compares the last step's frame in a few pixels; a frame that was not made is NaN. Pixels of more
 // than mostPixelCells cells are compared from the state alone, see checkPixels.
 func (c *checker) checkShownFrame(e *evolution, sl *slot, cells []int) {
-	s, f := c.s, c.s.frame
-	if f.scale*f.scale > mostPixelCells {
+	s, f := c.s, c.s.k
+	if f.Scale*f.Scale > mostPixelCells {
 		return
 	}
 	got, shown := device.Floats(sl.frame), sl.shown
-	if s.showFrame(sl, loop.Silent{}); shown || f.onHost {
+	if s.showFrame(sl, loop.Silent{}); shown || f.PoolWhere == whereHost {
 		got = sl.picture
 	}
-	n, side := s.shape.N, s.shape.N/f.scale
+	n, side := s.shape.N, s.shape.N/f.Scale
 	var pixels []int
 	for _, i := range cells {
-		if px := i/n/f.scale*side + i%n/f.scale; !slices.Contains(pixels, px) && len(pixels)*f.scale*f.scale < pixelCells {
+		if px := i/n/f.Scale*side + i%n/f.Scale; !slices.Contains(pixels, px) && len(pixels)*f.Scale*f.Scale < pixelCells {
 			pixels = append(pixels, px)
 		}
 	}
 	var errs [maxMaps]op.ErrorNorm // a map has its own size
 	for _, px := range pixels {
 		var want [maxMaps]float64
-		for k := range f.scale * f.scale {
-			i := (px/side*f.scale+k/f.scale)*n + px%side*f.scale + k%f.scale
+		for k := range f.Scale * f.Scale {
+			i := (px/side*f.Scale+k/f.Scale)*n + px%side*f.Scale + k%f.Scale
 			for m, v := range e.ref.mapsOf(e.stateAfter(wholeSteps), e.stateAfter(wholeSteps-1), i) {
-				want[m] += v / float64(f.scale*f.scale)
+				want[m] += v / float64(f.Scale*f.Scale)
 			}
 		}
-		for m := range f.maps {
+		for m := range f.Maps {
 			errs[m].Add(got[m*side*side+px:][:1], want[m:m+1])
 		}
 	}
 	worst := 0.0
-	for m := range f.maps {
+	for m := range f.Maps {
 		if rel := errs[m].Relative(); op.Worse(gpuprof.Number(worst), gpuprof.Number(rel)) {
 			worst = rel
 		}

@@ -37,7 +37,7 @@ func TestCUDA(t *testing.T) {
 				host := openSession(t, settings...)
 				run(t, host, 4)
 				tol := 4e-6
-				if p := s.set["precision"]; p != "fp32" {
+				if p := s.k.Precision; p != "fp32" {
 					tol = toleranceOf[p]
 				}
 				if d := largest(op.As[float64](present(t, s)), op.As[float64](present(t, host))); !(d <= tol) {

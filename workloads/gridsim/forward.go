@@ -30,7 +30,7 @@ func NewForward(d device.Device, set gpuprof.Settings, net Network, state []floa
 	if err := (Workload{}).Refuse(d.Info(), knobs); err != nil {
 		return nil, err
 	}
-	sh := shapeOf(knobs)
+	sh := shapeOf(readSettings(knobs))
 	for _, a := range []struct {
 		name string
 		have int
@@ -48,7 +48,7 @@ func NewForward(d device.Device, set gpuprof.Settings, net Network, state []floa
 		return nil, err
 	}
 	s.params = weights{net.W1, net.B1, net.W2, net.B2}
-	err = s.send(block{buf: s.weights}, s.params.packWeights(sh, knobs["precision"]))
+	err = s.send(block{buf: s.weights}, s.params.packWeights(sh, s.k.Precision))
 	if err == nil {
 		err = s.send(s.blocks[bState], sh.permute(state, true))
 	}

@@ -102,8 +102,9 @@ func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
 	if err := workloads.RefuseThreads(d, set); err != nil {
 		return err
 	}
-	for _, refuse := range []func(device.Info, gpuprof.Settings) error{refuseModel, refuseWay, refuseGraph, refuseLibrary} {
-		if err := refuse(d, set); err != nil {
+	k := readSettings(set)
+	for _, refuse := range []func(device.Info, settings) error{refuseModel, refuseWay, refuseGraph, refuseLibrary} {
+		if err := refuse(d, k); err != nil {
 			return err
 		}
 	}
@@ -115,62 +116,62 @@ func refusedSetting(fix, format string, args ...any) error {
 }
 
 // refuseModel refuses impossible grids.
-func refuseModel(_ device.Info, set gpuprof.Settings) error {
-	grid, channels, scale := set.Int("grid"), set.Int("channels"), set.Int("scale")
+func refuseModel(_ device.Info, k settings) error {
+	grid, channels, scale := k.Grid, k.Channels, k.Scale
 	switch {
 	case channels%2 != 0:
 		return refusedSetting("use an even number", "setting channels=%d: half of the channels are real parts, half imaginary", channels)
 	case grid%scale != 0:
 		return refusedSetting("use a divisor of grid", "setting scale=%d with grid=%d: a pixel of the picture is the mean of whole cells", scale, grid)
-	case set["law"] == lawWalk && channels%4 != 0:
+	case k.Law == lawWalk && channels%4 != 0:
 		return refusedSetting("use a multiple of 4", "setting law=walk with channels=%d: it turns pairs of complex channels", channels)
-	case set["law"] == lawWalk && set["border"] == borderO:
+	case k.Law == lawWalk && k.Border == borderO:
 		return refusedSetting("use border=periodic", "setting law=walk with border=zero: what leaves the grid would be lost")
-	case set["keep"] != keepDevice && set.Int("history") == 0:
-		return refusedSetting("use history=1 or more, or keep=device", "setting keep=%s with history=0: no earlier state is kept", set["keep"])
+	case k.Keep != keepDevice && k.History == 0:
+		return refusedSetting("use history=1 or more, or keep=device", "setting keep=%s with history=0: no earlier state is kept", k.Keep)
 	}
 	return nil
 }
 
 // refuseWay names settings of how to compute that exclude each other.
-func refuseWay(_ device.Info, set gpuprof.Settings) error {
-	impl, law := set["impl"], set["law"]
+func refuseWay(_ device.Info, k settings) error {
+	impl, law := k.Impl, k.Law
 	switch {
-	case set["chunk"] != whole && impl == implFused:
-		return refusedSetting("use chunk=all, or impl=gemm or split", "setting chunk=%s with impl=fused: it keeps nothing between operations", set["chunk"])
+	case k.Chunk > 0 && impl == implFused:
+		return refusedSetting("use chunk=all, or impl=gemm or split", "setting chunk=%d with impl=fused: it keeps nothing between operations", k.Chunk)
 	case impl == implGemm && law != lawMLP:
 		return refusedSetting("use impl=fused or split", "setting impl=gemm with law=%s: it has no matrix product", law)
-	case set["precision"] != "fp32" && law != lawMLP:
-		return refusedSetting("use precision=fp32", "setting precision=%s with law=%s: it has no matrix product", set["precision"], law)
-	case set["max_split"] != "none" && set["allocator"] != allocPool:
-		return refusedSetting("use allocator=pool", "setting max_split=%s with allocator=%s: only a pool cuts blocks", set["max_split"], set["allocator"])
+	case k.Precision != "fp32" && law != lawMLP:
+		return refusedSetting("use precision=fp32", "setting precision=%s with law=%s: it has no matrix product", k.Precision, law)
+	case k.MaxSplit > 0 && k.Allocator != allocPool:
+		return refusedSetting("use allocator=pool", "setting max_split=%d with allocator=%s: only a pool cuts blocks", k.MaxSplit, k.Allocator)
 	}
 	return nil
 }
 
 // refuseGraph refuses settings that a captured step does not support.
-func refuseGraph(_ device.Info, set gpuprof.Settings) error {
-	if !set.On("graph") {
+func refuseGraph(_ device.Info, k settings) error {
+	if !k.Graph {
 		return nil
 	}
 	for _, v := range capturable() {
-		if set[v.knob] != v.only {
-			return refusedSetting("use graph=off, or "+v.knob+"="+v.only, "setting graph=on with %s=%s: a captured graph holds on to its memory", v.knob, set[v.knob])
+		if k.set[v.knob] != v.only {
+			return refusedSetting("use graph=off, or "+v.knob+"="+v.only, "setting graph=on with %s=%s: a captured graph holds on to its memory", v.knob, k.set[v.knob])
 		}
 	}
 	return nil
 }
 
 // refuseLibrary refuses settings that require an unavailable library or number format.
-func refuseLibrary(d device.Info, set gpuprof.Settings) error {
-	precision := set["precision"]
+func refuseLibrary(d device.Info, k settings) error {
+	precision := k.Precision
 	narrow := precision == "bf16" || precision == "fp16"
 	switch {
-	case set.On("library") && d.Facts["cublas"] == "":
+	case k.Library == "on" && d.Facts["cublas"] == "":
 		return refusedSetting("use library=auto or off", "setting library=on on device %s: cuBLAS was not found or does not start, and gpuprof doctor says why", d.Name)
-	case set.On("library") && (set["impl"] == implFused || set["law"] != lawMLP):
-		return refusedSetting("use library=auto, or impl=gemm or split with law=mlp", "setting library=on with impl=%s and law=%s: it calls no matrix products of cuBLAS", set["impl"], set["law"])
-	case set.On("library") && narrow:
+	case k.Library == "on" && (k.Impl == implFused || k.Law != lawMLP):
+		return refusedSetting("use library=auto, or impl=gemm or split with law=mlp", "setting library=on with impl=%s and law=%s: it calls no matrix products of cuBLAS", k.Impl, k.Law)
+	case k.Library == "on" && narrow:
 		return refusedSetting("use library=auto, or precision=fp32 or tf32", "setting library=on with precision=%s: operands are stored as float32 and rounded as they are read", precision)
 	case (precision == "tf32" || precision == "bf16") && lacksAmpere(d.Arch):
 		return refusedSetting("use fp32 or fp16", "setting precision=%s on device %s (%s): it came with sm_80", precision, d.Name, d.Arch)

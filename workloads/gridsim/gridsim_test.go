@@ -79,7 +79,7 @@ func put(t testing.TB, s *session, planes []float32) {
 func network(t testing.TB, s *session, w weights) {
 	t.Helper()
 	s.params = w
-	if err := s.send(block{buf: s.weights}, w.packWeights(s.shape, s.set["precision"])); err != nil {
+	if err := s.send(block{buf: s.weights}, w.packWeights(s.shape, s.k.Precision)); err != nil {
 		t.Fatal(err)
 	}
 	s.bindLaw()
@@ -247,7 +247,7 @@ func TestFloors(t *testing.T) {
 		flops  float64
 		bytes  float64
 	}{{"small", 28.6e6, 1.05e6}, {"aetheria", 1.72e9, 33.6e6}, {"large", 27.5e9, 537e6}} {
-		c := shapeOf(resolve(t, tt.preset).Knobs).lawCost("fp32")
+		c := shapeOf(readSettings(resolve(t, tt.preset).Knobs)).lawCost("fp32")
 		if f, b := float64(c.Flops), float64(c.Bytes()); f < tt.flops*0.99 || f > tt.flops*1.01 || b < tt.bytes*0.99 || b > tt.bytes*1.01 {
 			t.Errorf("%s: %g flops and %g bytes, want %g and %g", tt.preset, f, b, tt.flops, tt.bytes)
 		}
@@ -324,4 +324,12 @@ func TestFrames(t *testing.T) {
 func ExampleNew() {
 	fmt.Println(New().Name())
 	// Output: gridsim
+}
+
+func TestSettingsAreKnobs(t *testing.T) {
+	workloadtest.ReadsKnobs[settings](t, Workload{}, "pool_trim", "sync", "item_reads", "reset_stats", "threads") // package loop
+	k := readSettings(set{"grid": "64", "live": "every:7", "chunk": "all", "roi": "on", "law": "walk"})
+	if k.Grid != 64 || k.Live != 7 || k.Chunk != 0 || !k.ROI || k.Law != "walk" {
+		t.Errorf("read as %+v", k)
+	}
 }

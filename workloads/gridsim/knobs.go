@@ -15,13 +15,53 @@ type (
 	lines = map[string]string
 )
 
+// settings are the knobs of a run. A number is 0 for a word: Live and Trim for never, Chunk for all rows, MaxSplit for
+// no limit.
+type settings struct {
+	set set // the same as text, for loops over names
+
+	Grid      int    `knob:"grid"`
+	Channels  int    `knob:"channels"`
+	Hidden    int    `knob:"hidden"`
+	Law       string `knob:"law"`
+	Normalise bool   `knob:"normalise"`
+	Border    string `knob:"border"`
+	Live      int    `knob:"live"`
+	Maps      int    `knob:"maps"`
+	Scale     int    `knob:"scale"`
+	History   int    `knob:"history"`
+	ROI       bool   `knob:"roi"`
+	Impl      string `knob:"impl"`
+	Layout    string `knob:"layout"`
+	Chunk     int    `knob:"chunk"`
+	Precision string `knob:"precision"`
+	Library   string `knob:"library"`
+	Graph     bool   `knob:"graph"`
+	Autotune  bool   `knob:"autotune"`
+	Allocator string `knob:"allocator"`
+	TrimSync  bool   `knob:"trim_sync"`
+	MaxSplit  int    `knob:"max_split"` // MiB
+	ViewWhen  string `knob:"view_when"`
+	ViewCopy  string `knob:"view_copy"`
+	PoolWhere string `knob:"pool_where"`
+	Keep      string `knob:"keep"`
+	Tape      string `knob:"tape"`
+	Stats     string `knob:"stats"`
+}
+
+func readSettings(s set) settings {
+	k := workloads.Read[settings](s)
+	k.set = s
+	return k
+}
+
 // Knobs implements workloads.Workload. Defaults are the preset small with the settings that a careful user would run;
 // presets except naive change model knobs only.
 func (Workload) Knobs() []workloads.Knob {
 	trim := loop.TrimKnob("return idle blocks of the pool to the device: never, or every K steps")
 	trim.Try = []string{never, "every:100"}
 	return []workloads.Knob{
-		scales(workloads.IntKnob("grid", "cells along a side of the grid (N)", 128, 4, maxGrid)),
+		workloads.IntKnob("grid", "cells along a side of the grid (N)", 128, 4, maxGrid).AsModel(),
 		workloads.IntKnob("channels", "values of a cell (C): the first half real parts, the second imaginary", 8, 2, maxChannels).AsModel(),
 		workloads.IntKnob("hidden", "hidden units of the network (H)", 32, 1, maxHidden).AsModel(),
 		workloads.Choice("law", "a cell's next state: mlp (a network), diffuse (towards the neighbours' mean), walk (a quantum walk)", lawMLP, lawDiffuse, lawWalk).AsModel(),
@@ -47,8 +87,6 @@ func (Workload) Knobs() []workloads.Knob {
 		loop.ThreadsKnob("CPU threads of the host device"),
 	}
 }
-
-func scales(k workloads.Knob) workloads.Knob { return k.AsModel() }
 
 // implKnob returns the knob impl, the implementation of a step of the law.
 func implKnob() workloads.Knob {
@@ -137,10 +175,9 @@ func viewWhenKnob() workloads.Knob {
 	k.Acts = imagePath()
 	k.Answers = []workloads.Answer{{Remedy: workloads.CopyLess, To: whenLazy, When: set{"view_when": whenEager, "graph": "off"},
 		Targets: []workloads.Target{{Stage: "view"}, {Stage: loop.D2H}, {Stage: "reduce"}}, Keeps: func(s set) float64 {
-			if every := s.Every("live"); every > 0 {
-				return 1 / float64(every)
-			}
-			return 0
+			lazy := readSettings(s)
+			lazy.ViewWhen = whenLazy
+			return lazy.framesPerStep()
 		}}}
 	k.Advice = lines{whenLazy: "make and copy the maps only in the steps whose frame is drawn"}
 	k.PyTorch = lines{whenLazy: "if step % every == 0: frame = maps(psi).cpu()", whenEager: "frame = maps(psi).cpu()  # every step"}
@@ -151,8 +188,8 @@ func viewCopyKnob() workloads.Knob {
 	k := workloads.Choice("view_copy", "copy of a frame: packed (all maps at once, without a wait) or each (a copy per map, each waited for, as .cpu() in a loop)", copyPacked, copyEach)
 	k.Acts = imagePath()
 	k.Answers = []workloads.Answer{{Remedy: workloads.CopyUnwaited, To: copyPacked, When: set{"view_copy": copyEach}, Waits: func(s set, _ map[string]float64) float64 {
-		if s["view_copy"] == copyEach {
-			return framesPerStep(s) * float64(s.Int("maps"))
+		if k := readSettings(s); k.ViewCopy == copyEach {
+			return k.framesPerStep() * float64(k.Maps)
 		}
 		return 0
 	}}}
@@ -162,12 +199,12 @@ func viewCopyKnob() workloads.Knob {
 }
 
 // framesPerStep returns the number of frames per step, shown or not.
-func framesPerStep(s set) float64 {
-	switch every := s.Every("live"); {
-	case s["view_when"] == whenEager:
+func (k settings) framesPerStep() float64 {
+	switch {
+	case k.ViewWhen == whenEager:
 		return 1
-	case every > 0:
-		return 1 / float64(every)
+	case k.Live > 0:
+		return 1 / float64(k.Live)
 	}
 	return 0
 }
@@ -177,7 +214,8 @@ func poolWhereKnob() workloads.Knob {
 	k.Acts = imagePath()
 	k.Answers = []workloads.Answer{{Remedy: workloads.CopyLess, To: "device", When: set{"pool_where": whereHost}, Unless: set{"scale": "1"},
 		Targets: []workloads.Target{{Stage: loop.D2H}, {Stage: "reduce"}}, Keeps: func(s set) float64 {
-			return 1 / float64(max(s.Int("scale"), 1)*max(s.Int("scale"), 1))
+			scale := max(readSettings(s).Scale, 1)
+			return 1 / float64(scale*scale)
 		}}}
 	k.Advice = lines{"device": "F.avg_pool2d(maps, scale) on the device, then copy the small result"}
 	k.PyTorch = lines{"device": "frame = F.avg_pool2d(maps, scale).cpu()", whereHost: "frame = F.avg_pool2d(maps.cpu(), scale)"}
@@ -214,7 +252,7 @@ func statsKnob() workloads.Knob {
 	k := workloads.Choice("stats", "read memory counters: off, each step, or after a synchronization each step", "off", "step", statsSync)
 	k.Acts = []string{"stats", loop.Sync, gpuprof.StageLaunch, gpuprof.StageGap, loop.Backpressure}
 	k.Answers = []workloads.Answer{{Remedy: workloads.SkipSync, To: "step", When: set{"stats": statsSync}, Waits: func(s set, _ map[string]float64) float64 {
-		if s["stats"] == statsSync {
+		if readSettings(s).Stats == statsSync {
 			return 1
 		}
 		return 0

@@ -123,7 +123,7 @@ func (p part) chunkPlace(id blockID) (atOf, int) {
 // listOperations lists the operations of a step, chunk after chunk.
 func (s *session) listOperations() []operation {
 	sh := s.shape
-	if s.set["impl"] == implFused {
+	if s.k.Impl == implFused {
 		return []operation{s.fusedStep()}
 	}
 	if sh.law == lawWalk {
@@ -134,7 +134,7 @@ func (s *session) listOperations() []operation {
 		switch {
 		case sh.law == lawDiffuse:
 			return p.relaxOperations()
-		case s.set["impl"] == implGemm:
+		case s.k.Impl == implGemm:
 			return p.gemmOperations()
 		}
 		return p.splitOperations()
@@ -145,7 +145,7 @@ func (s *session) listOperations() []operation {
 // after the last.
 func (s *session) forChunks(of func(part) []operation) []operation {
 	rows := s.shape.N
-	if n := s.set.Int("chunk"); n > 0 {
+	if n := s.k.Chunk; n > 0 {
 		rows = min(n, rows)
 	}
 	var out []operation
@@ -199,7 +199,7 @@ func (s *session) fusedStep() operation {
 		if s.isTiled() {
 			items = ceilDiv(sh.N, fusedWide) * ceilDiv(sh.N, fusedHigh)
 		}
-		cost := sh.lawCost(s.set["precision"])
+		cost := sh.lawCost(s.k.Precision)
 		cost.BytesRead += 4 * int64(4*sh.C*sh.H+sh.H+sh.C)
 		o.launch = s.bindLaunch(&fusedKernel, items, cost, gridFusedArgs{
 			psi: bState, weights: s.weights, out: bNext, psiAt: at, outAt: to, N: sh.N, C: sh.C, H: sh.H,
@@ -257,8 +257,8 @@ func (p part) relaxOperations() []operation {
 func (p part) productOperation(name string, from, to blockID, k, m, wAt, wTAt int) operation {
 	s, sh := p.s, p.s.shape
 	o := operation{name: name, take: []blockID{to}, give: []blockID{from}, in: []blockID{from}, out: to, first: p.first, cells: p.cells, rounds: true}
-	cost := productCost(p.cells, k, m, s.set["precision"])
-	kernel := vendorKernels[s.set["precision"]]
+	cost := productCost(p.cells, k, m, s.k.Precision)
+	kernel := vendorKernels[s.k.Precision]
 	switch {
 	case s.vendor && sh.hwc:
 		o.launch = s.bindLaunch(kernel, p.cells, cost, device.ProductArgs{

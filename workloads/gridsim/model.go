@@ -27,10 +27,9 @@ type shape struct {
 	tau       float32
 }
 
-func shapeOf(s gpuprof.Settings) shape {
+func shapeOf(k settings) shape {
 	return shape{
-		N: s.Int("grid"), C: s.Int("channels"), H: s.Int("hidden"), law: s["law"],
-		normalise: s.On("normalise"), zero: s["border"] == borderO, hwc: s["layout"] == layoutHW, tau: tau,
+		N: k.Grid, C: k.Channels, H: k.Hidden, law: k.Law, normalise: k.Normalise, zero: k.Border == borderO, hwc: k.Layout == layoutHW, tau: tau,
 	}
 }
 

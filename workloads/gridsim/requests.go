@@ -68,10 +68,10 @@ func (r *requests) peakWith(set pool.Settings, trims bool) int64 {
 	return p.Stats().PeakReserved
 }
 
-// otherSettings returns the values of knobs to replay.
-func otherSettings(set gpuprof.Settings) []string {
+// otherSettings returns the values of knobs to replay for a session that trims or does not.
+func otherSettings(trims bool) []string {
 	out := []string{"max_split=none", "max_split=32", "max_split=64", "max_split=128", "max_split=256", "max_split=512"}
-	if set["pool_trim"] != never {
+	if trims {
 		out = append(out, "pool_trim="+never)
 	}
 	return out
@@ -79,21 +79,21 @@ func otherSettings(set gpuprof.Settings) []string {
 
 // addReplays adds to figures the setting of a knob with the least reservation for the requests of this session, if any
 // is below the present settings.
-func (p *pooled) addReplays(set gpuprof.Settings, figures map[string]any) {
-	own := pool.Settings{MaxSplit: int64(set.Int("max_split")) << 20}
+func (p *pooled) addReplays(maxSplit int, trims bool, figures map[string]any) {
+	own := pool.Settings{MaxSplit: int64(maxSplit) << 20}
 	present := p.asked.peakWith(own, true)
 	figures[gpuprof.InputReplayedPeak] = present
 	least, best := present, ""
-	for _, setting := range otherSettings(set) {
-		other, trims := own, true
+	for _, setting := range otherSettings(trims) {
+		other, trimmed := own, true
 		var mib string
 		if n, _ := fmt.Sscanf(setting, "max_split=%s", &mib); n == 1 {
 			v, _ := strconv.Atoi(mib) // none is 0
 			other.MaxSplit = int64(v) << 20
 		} else {
-			trims = false
+			trimmed = false
 		}
-		if peak := p.asked.peakWith(other, trims); peak < least {
+		if peak := p.asked.peakWith(other, trimmed); peak < least {
 			least, best = peak, setting
 		}
 	}

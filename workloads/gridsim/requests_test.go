@@ -27,7 +27,7 @@ func TestReplayIsTheOtherSetting(t *testing.T) {
 		}()
 		run(t, s, 200)
 		figures = map[string]any{}
-		s.memory.(*pooled).addReplays(s.set, figures)
+		s.memory.(*pooled).addReplays(s.k.MaxSplit, s.Trims > 0, figures)
 		return s.memory.counts().peakReserved, figures
 	}
 	better := 0
@@ -63,7 +63,7 @@ func TestRequestsEnd(t *testing.T) {
 	p := newPooled(nil, nil, 0)
 	p.asked = r
 	figures := map[string]any{}
-	p.addReplays(gpuprof.Settings{"max_split": "none", "pool_trim": "never"}, figures)
+	p.addReplays(0, false, figures)
 	if figures[gpuprof.InputReplayedPeak] != int64(30<<20) || figures[gpuprof.InputBestSetting] != nil {
 		t.Errorf("%v", figures)
 	}

@@ -23,10 +23,9 @@ const depth = 2
 
 // session is the workload with everything allocated and bound.
 type session struct {
-	set   gpuprof.Settings
+	k     settings
 	seed  uint64
 	shape shape
-	frame framing
 	spill bool // earlier states are copied to the host
 
 	loop.Pace // Compute and Copies are one stream
@@ -50,10 +49,8 @@ type session struct {
 	poison   launch
 	blocks   [blockCount]block
 	past     []block // earlier states, newest first
-	history  int
 	saved    []block // tape=saved: intermediate blocks of this step
 	tape     tape
-	roi      bool
 	regions  []block // roi: a ring
 	rng      *rand.Rand
 	steps    int // since the first state
@@ -67,31 +64,22 @@ type session struct {
 	graphs []device.Op     // without and with a frame, by which buffer holds the state
 	phase  int             // index into graphs
 	watch  watch
-	stats  string // off, step or sync
 	read   counts // as knob stats read them
-
-	trimSync bool
-}
-
-// framing holds the settings of frames.
-type framing struct {
-	every, maps, scale  int
-	eager, each, onHost bool
 }
 
 // sideOf returns the pixels along a side of the device's frame.
-func (f framing) sideOf(n int) int {
-	if f.onHost {
+func (k settings) sideOf(n int) int {
+	if k.PoolWhere == whereHost {
 		return n
 	}
-	return n / f.scale
+	return n / k.Scale
 }
 
-func (f framing) deviceScale() int {
-	if f.onHost {
+func (k settings) deviceScale() int {
+	if k.PoolWhere == whereHost {
 		return 1
 	}
-	return f.scale
+	return k.Scale
 }
 
 // slot is one step in flight: the memory of its frame, and the events that hand it over.
@@ -120,15 +108,13 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 // newSession allocates and binds everything before the first state; with an error the caller closes the returned
 // session, unless it is nil.
 func newSession(d device.Device, c workloads.Config) (*session, error) {
-	k := c.Knobs
+	k := readSettings(c.Knobs)
 	s := &session{
-		set: k, seed: c.Seed, shape: shapeOf(k), mem: op.Arena{Dev: d}, Pace: loop.PaceOf(k), history: k.Int("history"),
-		frame: framing{every: k.Every("live"), maps: k.Int("maps"), scale: k.Int("scale"), eager: k["view_when"] == whenEager,
-			each: k["view_copy"] == copyEach, onHost: k["pool_where"] == whereHost},
-		Binder: loop.Binder{Dev: d}, tile: tiles[0], precision: slices.Index(precisions, k["precision"]),
-		timed: k["allocator"] != allocArena, stats: k["stats"], roi: k.On("roi"), trimSync: k.On("trim_sync"), rng: rand.New(rand.NewPCG(c.Seed, 4)),
+		k: k, seed: c.Seed, shape: shapeOf(k), mem: op.Arena{Dev: d}, Pace: loop.PaceOf(c.Knobs),
+		Binder: loop.Binder{Dev: d}, tile: tiles[0], precision: slices.Index(precisions, k.Precision),
+		timed: k.Allocator != allocArena, rng: rand.New(rand.NewPCG(c.Seed, 4)),
 	}
-	s.packed, s.tape.level = packedOf(s.shape.C, s.shape.H), k["tape"]
+	s.packed, s.tape.level = packedOf(s.shape.C, s.shape.H), k.Tape
 	s.spill = s.spillsToHost()
 	s.vendor = s.usesVendor(d.Info())
 	if err := s.checkMemory(); err != nil {
@@ -141,15 +127,15 @@ func newSession(d device.Device, c workloads.Config) (*session, error) {
 // usesVendor reports whether cuBLAS computes the law's products. It takes float32 operands alone here, and a search
 // over our own tiles excludes it.
 func (s *session) usesVendor(d device.Info) bool {
-	return d.Facts["cublas"] != "" && s.set["library"] != "off" && s.set["impl"] != implFused && s.shape.law == lawMLP &&
-		vendorKernels[s.set["precision"]] != nil && (!s.set.On("autotune") || s.set.On("library"))
+	return d.Facts["cublas"] != "" && s.k.Library != "off" && s.k.Impl != implFused && s.shape.law == lawMLP &&
+		vendorKernels[s.k.Precision] != nil && (!s.k.Autotune || s.k.Library == "on")
 }
 
 // spillsToHost reports whether earlier states go to the host.
 func (s *session) spillsToHost() bool {
-	text, below := strings.CutPrefix(s.set["keep"], "below:")
+	text, below := strings.CutPrefix(s.k.Keep, "below:")
 	mib, _ := strconv.ParseInt(text, 10, 64)
-	return s.set["keep"] == keepHost || below && 4*s.shape.stateWords() >= mib<<20
+	return s.k.Keep == keepHost || below && 4*s.shape.stateWords() >= mib<<20
 }
 
 // isTiled reports whether launches are divided into blocks of threads.
@@ -160,7 +146,7 @@ func (s *session) heldStates() int {
 	if s.spill {
 		return 1
 	}
-	return s.history + 1
+	return s.k.History + 1
 }
 
 // memoryNeed returns for each block its most elements and its number at one time.
@@ -177,7 +163,7 @@ func (s *session) memoryNeed() (words [blockCount]int64, count [blockCount]int) 
 			}
 		}
 	}
-	if s.roi {
+	if s.k.ROI {
 		words[bRegion], count[bRegion] = s.shape.stateWords(), regions+1
 	}
 	return words, count
@@ -187,18 +173,18 @@ func (s *session) memoryNeed() (words [blockCount]int64, count [blockCount]int) 
 func (s *session) checkMemory() error {
 	sh := s.shape
 	rows := sh.N
-	if n := s.set.Int("chunk"); n > 0 {
+	if n := s.k.Chunk; n > 0 {
 		rows = min(n, rows)
 	}
 	largest := max(sh.stateWords(), int64(max(2*sh.C, sh.H))*int64(rows)*int64(sh.N))
 	if largest > math.MaxInt32 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "opening gridsim: its largest array would have %d elements, more than 32 bits index", largest).WithFix("use a smaller --set grid, hidden or channels, or chunk with impl=split or gemm")
 	}
-	need := int64(s.heldStates()+1)*sh.stateWords() + int64(s.frame.maps)*int64(sh.cells())
-	if s.set["impl"] != implFused {
+	need := int64(s.heldStates()+1)*sh.stateWords() + int64(s.k.Maps)*int64(sh.cells())
+	if s.k.Impl != implFused {
 		need += int64(3*sh.C+2*sh.H) * int64(rows) * int64(sh.N)
 	}
-	if s.roi {
+	if s.k.ROI {
 		need += regions * sh.stateWords()
 	}
 	left := s.Dev.Memory().Available
@@ -211,31 +197,31 @@ func (s *session) checkMemory() error {
 
 // allocate makes the stream, events, buffers and parameters, and binds.
 func (s *session) allocate() error {
-	one := maps.Clone(s.set)
+	one := maps.Clone(s.k.set)
 	one["streams"] = "1" // a frame is copied when its step is done
 	if err := s.Open(s.Dev, one); err != nil {
 		return err
 	}
 	s.Pool = pools{s}
 	s.params = drawWeights(s.shape, s.seed)
-	s.weights = s.mem.Upload(s.Compute, "the network", s.params.packWeights(s.shape, s.set["precision"]))
+	s.weights = s.mem.Upload(s.Compute, "the network", s.params.packWeights(s.shape, s.k.Precision))
 	s.Item = s.mem.Words("the item buffer", 1, device.Pageable)
-	side := int64(s.frame.sideOf(s.shape.N))
-	s.maps = s.mem.Words("the maps of a frame", int64(s.frame.maps)*side*side, device.OnDevice)
+	side := int64(s.k.sideOf(s.shape.N))
+	s.maps = s.mem.Words("the maps of a frame", int64(s.k.Maps)*side*side, device.OnDevice)
 	for k := range s.slots {
 		sl := &s.slots[k]
-		sl.frame = s.mem.Words("a frame", int64(s.frame.maps)*side*side, device.Pinned)
+		sl.frame = s.mem.Words("a frame", int64(s.k.Maps)*side*side, device.Pinned)
 		if s.mem.Err != nil {
 			return s.mem.Err
 		}
 		if err := sl.Open(s.Dev); err != nil {
 			return err
 		}
-		pixels := s.shape.N / s.frame.scale
-		sl.picture = make([]float32, s.frame.maps*pixels*pixels)
+		pixels := s.shape.N / s.k.Scale
+		sl.picture = make([]float32, s.k.Maps*pixels*pixels)
 	}
 	if s.spill {
-		for range s.history + 1 {
+		for range s.k.History + 1 {
 			s.kept = append(s.kept, s.mem.Words("states on the host", s.shape.stateWords(), device.Pinned))
 		}
 	}
@@ -251,7 +237,7 @@ func (s *session) bindAll() (err error) {
 	if s.Err != nil {
 		return s.Err
 	}
-	if s.set["allocator"] == allocPool || s.Reset != "off" {
+	if s.k.Allocator == allocPool || s.Reset != "off" {
 		s.below = loop.DevicePool(s.Dev)
 	}
 	if s.memory, err = s.newMemory(); err != nil {
@@ -270,12 +256,12 @@ func (s *session) startSession(ctx context.Context) error {
 	if err := s.restoreFirst(); err != nil {
 		return err
 	}
-	if s.set.On("autotune") && !s.vendor {
+	if s.k.Autotune && !s.vendor {
 		if err := s.tuneTiles(ctx); err != nil {
 			return err
 		}
 	}
-	if s.set.On("graph") {
+	if s.k.Graph {
 		return s.captureGraphs()
 	}
 	return nil
@@ -283,12 +269,12 @@ func (s *session) startSession(ctx context.Context) error {
 
 // bindLaw makes the launches of a step.
 func (s *session) bindLaw() {
-	sh, f := s.shape, s.frame
+	sh, f := s.shape, s.k
 	s.ops = s.listOperations()
 	side := f.sideOf(sh.N)
-	s.view = s.bindLaunch(&mapsKernel, side*side, frameCost(sh, f.maps, f.deviceScale()), gridMapsArgs{
+	s.view = s.bindLaunch(&mapsKernel, side*side, frameCost(sh, f.Maps, f.deviceScale()), gridMapsArgs{
 		psi: bNext, before: bState, out: s.maps, psiAt: atOf{bNext, 0}, beforeAt: atOf{bState, 0}, N: sh.N, C: sh.C,
-		hwc: sh.hwc, maps: f.maps, scale: f.deviceScale(),
+		hwc: sh.hwc, maps: f.Maps, scale: f.deviceScale(),
 	})
 	s.crop = s.bindLaunch(&cropKernel, 0, gpuprof.Cost{}, gridCropArgs{
 		psi: bNext, out: bRegion, psiAt: atOf{bNext, 0}, outAt: atOf{bRegion, 0}, N: sh.N, C: sh.C, width: 1,
@@ -300,9 +286,9 @@ func (s *session) bindLaw() {
 }
 
 func (s *session) newMemory() (memory, error) {
-	switch s.set["allocator"] {
+	switch s.k.Allocator {
 	case allocPool:
-		return newPooled(s.Dev, s.below, int64(s.set.Int("max_split"))<<20), nil
+		return newPooled(s.Dev, s.below, int64(s.k.MaxSplit)<<20), nil
 	case allocDriver:
 		return &direct{dev: s.Dev}, nil
 	}
@@ -318,7 +304,7 @@ func (s *session) startFrom(first []float32) error {
 	if err := s.Compute.Sync(); err != nil {
 		return err
 	}
-	for len(s.past) > 0 && !s.set.On("graph") { // a graph's blocks take turns for ever
+	for len(s.past) > 0 && !s.k.Graph { // a graph's blocks take turns for ever
 		last := len(s.past) - 1
 		if err := s.memory.give(s.past[last]); err != nil {
 			return err
@@ -365,8 +351,8 @@ func (s *session) Work() (float64, string) { return float64(s.shape.cells()), "c
 // Cycle implements workloads.Session: frames repeat as well.
 func (s *session) Cycle() int {
 	a, b := s.Pace.Cycle(), 1
-	if s.frame.every > 0 && !s.frame.eager {
-		b = s.frame.every
+	if s.k.Live > 0 && s.k.ViewWhen != whenEager {
+		b = s.k.Live
 	}
 	for x, y := a, b; ; x, y = y, x%y {
 		if y == 0 {
@@ -379,7 +365,7 @@ func (s *session) Cycle() int {
 func (s *session) Input() map[string]any {
 	in := map[string]any{
 		"cells": s.shape.cells(), "state_bytes": 4 * s.shape.stateWords(), "parameters": 3*s.shape.C*s.shape.H + s.shape.H + s.shape.C,
-		"frame_bytes": 4 * s.frame.maps * (s.shape.N / s.frame.scale) * (s.shape.N / s.frame.scale), "frames_per_step": s.frameRate(),
+		"frame_bytes": 4 * s.k.Maps * (s.shape.N / s.k.Scale) * (s.shape.N / s.k.Scale), "frames_per_step": s.k.framesPerStep(),
 		"launches_of_law": len(s.ops), "products": "none",
 	}
 	switch {
@@ -394,9 +380,6 @@ func (s *session) Input() map[string]any {
 	}
 	return in
 }
-
-// frameRate returns the number of frames per step, shown or not.
-func (s *session) frameRate() float64 { return framesPerStep(s.set) }
 
 // Close implements workloads.Session. It waits for work in flight.
 func (s *session) Close() error {

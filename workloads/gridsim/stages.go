@@ -35,9 +35,9 @@ func allStages() []gpuprof.Stage {
 // steps do counts with its share of a step.
 func (s *session) describeStages() {
 	all := allStages()
-	sh, f := s.shape, s.frame
+	sh, f := s.shape, s.k
 	law, view := &all[stLaw], &all[stView]
-	if s.set.On("graph") {
+	if s.k.Graph {
 		law, view = &all[stGraph], &all[stGraph]
 	}
 	allocs := 1
@@ -47,21 +47,21 @@ func (s *session) describeStages() {
 		law.Parts = append(law.Parts, gpuprof.Part{Kernel: o.kernel, Cost: o.cost})
 		allocs += len(o.take) + len(o.give)
 	}
-	law.Minimum = sh.lawCost(s.set["precision"])
-	frames := s.frameRate()
+	law.Minimum = sh.lawCost(s.k.Precision)
+	frames := s.k.framesPerStep()
 	if frames > 0 {
 		view.MaxSpans++
-		cost := portionOf(frameCost(sh, f.maps, f.deviceScale()), frames)
+		cost := portionOf(frameCost(sh, f.Maps, f.deviceScale()), frames)
 		view.Parts = append(view.Parts, gpuprof.Part{Kernel: s.view.kernel, Cost: cost})
-		view.Minimum = view.Minimum.Add(portionOf(frameCost(sh, f.maps, f.scale), frames))
+		view.Minimum = view.Minimum.Add(portionOf(frameCost(sh, f.Maps, f.Scale), frames))
 	}
-	if s.roi {
+	if s.k.ROI {
 		view.MaxSpans++
 		side := int64(sh.N) * 9 / 16 // the mean of N/8 … N
 		cost := gpuprof.Cost{BytesRead: 4 * int64(sh.C) * side * side, BytesWritten: 4 * int64(sh.C) * side * side, Launches: 1}
 		view.Parts, view.Minimum = append(view.Parts, gpuprof.Part{Kernel: s.crop.kernel, Cost: cost}), view.Minimum.Add(cost)
 	}
-	if s.set.On("graph") {
+	if s.k.Graph {
 		all[stGraph].MaxSpans, all[stGraph].Minimum.Launches = 1, 1
 	}
 	if s.timed {
@@ -73,19 +73,19 @@ func (s *session) describeStages() {
 	}
 	if frames > 0 {
 		pieces := 1
-		if f.each {
-			pieces = f.maps
+		if f.ViewCopy == copyEach {
+			pieces = f.Maps
 		}
-		moved := 4 * int64(f.maps) * int64(sh.cells()) / int64(f.scale*f.scale)
+		moved := 4 * int64(f.Maps) * int64(sh.cells()) / int64(f.Scale*f.Scale)
 		all[stD2H].MaxSpans, all[stD2H].Minimum = pieces, portionOf(gpuprof.Cost{BytesRead: moved, BytesWritten: moved}, frames)
 	}
-	if frames > 0 && f.onHost {
+	if frames > 0 && f.PoolWhere == whereHost {
 		all[stReduce].MaxSpans = 1
 	}
-	if s.set["stats"] != "off" {
+	if s.k.Stats != "off" {
 		all[stStats].MaxSpans = 1
 	}
-	all[stSync].MaxSpans = s.Items + 5 + f.maps // reads, reset, trim, counters, sync; pieces of a frame
+	all[stSync].MaxSpans = s.Items + 5 + f.Maps // reads, reset, trim, counters, sync; pieces of a frame
 	all[stBackpressure].MaxSpans = 1
 	for i, st := range all {
 		if st.MaxSpans > 0 {

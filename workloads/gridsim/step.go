@@ -17,8 +17,8 @@ func (s *session) Step(i int, p workloads.Probe) error {
 		return err
 	}
 	s.showFrame(sl, p)
-	shown := s.frame.every > 0 && (i+1)%s.frame.every == 0
-	sl.pending, sl.shown = shown || s.frame.eager, shown
+	shown := s.k.Live > 0 && (i+1)%s.k.Live == 0
+	sl.pending, sl.shown = shown || s.k.ViewWhen == whenEager, shown
 	if err := s.compute(sl.pending, p); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (s *session) compute(frame bool, p workloads.Probe) error {
 			return err
 		}
 	}
-	if s.roi {
+	if s.k.ROI {
 		return s.cutRegion(p)
 	}
 	return nil
@@ -154,7 +154,7 @@ func (s *session) giveBack(b block, p workloads.Probe) error {
 // makeMaps enqueues the maps of a frame. The change needs the state before, from
 // the host where it was copied there.
 func (s *session) makeMaps(p workloads.Probe) error {
-	fetch := s.spill && s.frame.maps > 1
+	fetch := s.spill && s.k.Maps > 1
 	if s.spill && !fetch {
 		s.blocks[bState] = s.blocks[bNext] // not read
 	}
@@ -219,12 +219,12 @@ func (s *session) rotateStates(p workloads.Probe) error {
 		err := s.Compute.Copy(s.kept[(s.steps+1)%len(s.kept)], 0, b.buf, 4*b.at, int(4*b.words))
 		p.End(sp)
 		return err
-	case s.history == 0:
+	case s.k.History == 0:
 		return s.giveBack(old, p)
-	case len(s.past) < s.history:
+	case len(s.past) < s.k.History:
 		s.past = append(s.past, block{})
 	default:
-		if err := s.giveBack(s.past[s.history-1], p); err != nil {
+		if err := s.giveBack(s.past[s.k.History-1], p); err != nil {
 			return err
 		}
 	}
@@ -236,15 +236,15 @@ func (s *session) rotateStates(p workloads.Probe) error {
 // copyFrame copies the maps to the host: at once, or one by one with a wait each.
 func (s *session) copyFrame(sl *slot, p workloads.Probe) error {
 	pieces := 1
-	if s.frame.each {
-		pieces = s.frame.maps
+	if s.k.ViewCopy == copyEach {
+		pieces = s.k.Maps
 	}
 	n := sl.frame.Len() / pieces
 	for k := range pieces {
 		sp := p.Begin(s.index[stD2H], s.Compute)
 		err := s.Compute.Copy(sl.frame, k*n, s.maps, k*n, n)
 		p.End(sp)
-		if err == nil && s.frame.each {
+		if err == nil && s.k.ViewCopy == copyEach {
 			err = s.Sync(s.Compute, p)
 		}
 		if err != nil {
@@ -261,9 +261,9 @@ func (s *session) showFrame(sl *slot, p workloads.Probe) {
 		return
 	}
 	full := device.Floats(sl.frame)
-	if s.frame.onHost {
+	if s.k.PoolWhere == whereHost {
 		sp := p.Begin(s.index[stReduce], nil)
-		averagePixels(sl.picture, full, s.frame.maps, s.shape.N, s.frame.scale)
+		averagePixels(sl.picture, full, s.k.Maps, s.shape.N, s.k.Scale)
 		p.End(sp)
 	} else if sl.shown {
 		copy(sl.picture, full)
@@ -299,10 +299,10 @@ func averagePixels(out, full []float32, maps, n, scale int) {
 
 // readCounters implements the knob stats.
 func (s *session) readCounters(p workloads.Probe) error {
-	if s.stats == "off" {
+	if s.k.Stats == "off" {
 		return nil
 	}
-	if s.stats == statsSync {
+	if s.k.Stats == statsSync {
 		if err := s.Sync(s.Compute, p); err != nil {
 			return err
 		}
@@ -317,7 +317,7 @@ func (s *session) readCounters(p workloads.Probe) error {
 // captureGraphs captures the device work of a step, for each buffer that can hold the state, without a frame and with
 // one.
 func (s *session) captureGraphs() error {
-	for len(s.past) < s.history { // buffers take turns in the same order from here on
+	for len(s.past) < s.k.History { // buffers take turns in the same order from here on
 		b, err := s.memory.take(bState, s.shape.stateWords())
 		if err != nil {
 			return err
@@ -325,7 +325,7 @@ func (s *session) captureGraphs() error {
 		s.past = append(s.past, b)
 	}
 	var graphs []device.Op // of the session once all are there: until then steps are launches
-	for range s.history + 2 {
+	for range s.k.History + 2 {
 		for _, frame := range []bool{false, true} {
 			g, err := s.Dev.Capture(s.Compute, func() error { return s.compute(frame, loop.Silent{}) })
 			if err != nil {
@@ -357,7 +357,7 @@ func (s *session) replayGraph(frame bool, p workloads.Probe) error {
 	if frame {
 		g++
 	}
-	s.phase = (s.phase + 1) % (s.history + 2)
+	s.phase = (s.phase + 1) % (s.k.History + 2)
 	sp := p.Begin(s.index[stGraph], s.Compute)
 	err = s.graphs[g].Enqueue(s.Compute)
 	p.End(sp)
@@ -385,7 +385,7 @@ func (p pools) TrimPool() error {
 	if err := p.s.memory.trim(); err != nil {
 		return err
 	}
-	if p.s.trimSync {
+	if p.s.k.TrimSync {
 		return p.s.Compute.Sync()
 	}
 	return nil

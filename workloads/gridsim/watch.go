@@ -70,7 +70,7 @@ func (s *session) Observed(since time.Time) (map[string]any, map[string]gpuprof.
 		}
 	}
 	if p, ok := s.memory.(*pooled); ok {
-		p.addReplays(s.set, figures)
+		p.addReplays(s.k.MaxSplit, s.Trims > 0, figures)
 	}
 	if n := len(points) - 1; n > 0 {
 		first, final, steps := points[0], points[n], float64(n*every)

@@ -241,9 +241,7 @@ func (w *wholeStep) addGradients(dose []float64, trips []trip, grads [][]float64
 			all = append(all, l.wi, l.wh, l.bi, l.bh)
 		}
 		for j, one := range append(all, g.proj, g.bias) {
-			for e, v := range one {
-				grads[j][e] += w.kindCount(k) * v / float64(microOf(s.set))
-			}
+			w.ref.Term(j, grads[j], one, w.kindCount(k)/float64(microOf(s.set)))
 		}
 	}
 }

@@ -110,7 +110,11 @@ func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 		out: d.record, path: loop.View{Buf: t.path, At: j * sh.B * pathWords}, n: sh.B, B: sh.B, H: sh.H, L: layers,
 		D: sh.D, keeps: true,
 	})}
-	flow.once = append(flow.once, s.leavingLaunches(slot, 0, s.net.h)...)
+	cleared := sh.L
+	if !s.prec.isNarrow() { // the update clears the top layer's record
+		cleared--
+	}
+	flow.once = append(flow.once, s.leavingLaunches(cleared, slot, 0, s.net.h)...)
 	if j == t.lastLevel(j) {
 		flow.once = append(flow.once, t.u.endLaunches(slot, s.net.h)...)
 	}
@@ -122,9 +126,10 @@ func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 	return append(all, flow, metrics)
 }
 
-// leavingLaunches clears the states of carriers that left after a level, which was ago levels earlier.
-func (s *session) leavingLaunches(slot, ago int, state device.Buffer) (all []launch) {
-	for l := range s.shape.L {
+// leavingLaunches clears, in the first layers, the states of carriers that left after a level, which was ago levels
+// earlier.
+func (s *session) leavingLaunches(layers, slot, ago int, state device.Buffer) (all []launch) {
+	for l := range layers {
 		all = append(all, s.rec.u.leaveLaunch(l, slot, ago, s.flow.level, s.runningState(state, l)))
 	}
 	return all
@@ -146,7 +151,9 @@ func (s *session) levelsAgain(sl *slot, micro, j int) (all []group) {
 			}
 			all = append(all, g)
 		}
-		all = append(all, group{stage: stRecompute, layer: s.shape.L, level: i, once: s.leavingLaunches(slot, ago, state)})
+		if i < j { // the way back restores the states after level j, cleared or not
+			all = append(all, group{stage: stRecompute, layer: s.shape.L, level: i, once: s.leavingLaunches(s.shape.L, slot, ago, state)})
+		}
 	}
 	return all
 }

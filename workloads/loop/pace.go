@@ -12,20 +12,24 @@ import (
 // Pace moves the batches of a session along: up to three streams, and the waits of this package's knobs. Its methods
 // for the step allocate nothing.
 type Pace struct {
-	Compute, Copies     device.Stream // the same with streams=1
-	Results             device.Stream // for copies back; Compute except with streams=3
-	last                device.Event  // recorded when the device has finished the latest step
-	Every, Trims, Items int           // knobs sync, pool_trim, item_reads
-	Blocking            bool          // async_copy=off
-	Reset               string        // reset_stats
-	Item                device.Buffer // pageable: the destination of .item()
-	Pool                device.Pool   // for reset_stats and pool_trim
-	SyncAt, SlotAt      int           // indices of the stages Sync and Backpressure
+	Compute, Copies device.Stream // the same with streams=1
+	Results         device.Stream // for copies back; Compute except with streams=3
+	last            device.Event  // recorded when the device has finished the latest step
+	Every           int           `knob:"sync"`
+	Trims           int           `knob:"pool_trim"`
+	Items           int           `knob:"item_reads"`
+	Reset           string        `knob:"reset_stats"`
+	Blocking        bool          // async_copy=off
+	Item            device.Buffer // pageable: the destination of .item()
+	Pool            device.Pool   // for reset_stats and pool_trim
+	SyncAt, SlotAt  int           // indices of the stages Sync and Backpressure
 }
 
 // PaceOf reads the settings of a session.
 func PaceOf(s gpuprof.Settings) Pace {
-	return Pace{Every: s.Every("sync"), Trims: s.Every("pool_trim"), Items: s.Int("item_reads"), Blocking: s["async_copy"] == "off", Reset: s["reset_stats"]}
+	p := workloads.Read[Pace](s)
+	p.Blocking = s["async_copy"] == "off"
+	return p
 }
 
 // Open sets the device's threads by the knob threads, if there is one, and makes the streams.

@@ -13,6 +13,7 @@ import (
 type Reference struct {
 	P, before, m, v [][]float64 // now, before the last step, and the moments
 	least           [][]float64 // smallest gradient of all steps over its parameter's root mean square
+	terms, sizes    []float64   // of a parameter's gradient: see Term, in this step and as its first moment
 	steps           int
 	rate, clip      float64
 	moments, update float64 // see Errors
@@ -28,6 +29,7 @@ func NewReference(drawn [][]float64, set gpuprof.Settings) *Reference {
 	for _, p := range drawn {
 		r.P, r.before = append(r.P, slices.Clone(p)), append(r.before, make([]float64, len(p)))
 		r.m, r.v = append(r.m, make([]float64, len(p))), append(r.v, make([]float64, len(p)))
+		r.terms, r.sizes = append(r.terms, 0), append(r.sizes, 0)
 		r.least = append(r.least, slices.Repeat([]float64{math.Inf(1)}, len(p)))
 	}
 	return r
@@ -54,6 +56,15 @@ func (r *Reference) Gradients() (all [][]float64) {
 	return all
 }
 
+// Term adds weight times a part of the gradient of parameter k to sum. Parts can cancel, and the rounding errors of
+// their sum do not: Follow counts those relative to the parts where these are larger than the sum.
+func (r *Reference) Term(k int, sum, part []float64, weight float64) {
+	for i, v := range part {
+		sum[i] += weight * v
+		r.terms[k] += weight * v * weight * v
+	}
+}
+
 // Step clips gradients, in place, and makes a step of Adam.
 func (r *Reference) Step(grads [][]float64) {
 	factor := RefClip(r.clip, grads...)
@@ -64,12 +75,13 @@ func (r *Reference) Step(grads [][]float64) {
 			g[i] *= factor
 			sum += g[i] * g[i]
 		}
-		size := math.Sqrt(sum / float64(len(g)))
+		size := math.Sqrt(max(sum, factor*factor*r.terms[k]) / float64(len(g)))
 		for i, x := range g {
 			if size > 0 {
 				r.least[k][i] = math.Min(r.least[k][i], math.Abs(x)/size)
 			}
 		}
+		r.sizes[k], r.terms[k] = beta1*r.sizes[k]+(1-beta1)*factor*math.Sqrt(r.terms[k]), 0
 		copy(r.before[k], r.P[k])
 		RefAdam(r.rate, r.steps, r.P[k], g, r.m[k], r.v[k])
 	}
@@ -101,9 +113,8 @@ func (r *Reference) Follow(s *Step, stream device.Stream, t float64, order func(
 		order = func(_ int, v []float64) []float64 { return v }
 	}
 	for k, p := range r.P {
-		var moments, change op.ErrorNorm
+		var change op.ErrorNorm
 		m, there := order(k, now.m[k]), order(k, now.p[k])
-		moments.Add(op.As[float32](m), r.m[k])
 		for i, v := range there {
 			// Without a gradient the parameter must not change; rounding errors of a gradient that cancels do not
 			// count.
@@ -115,10 +126,18 @@ func (r *Reference) Follow(s *Step, stream device.Stream, t float64, order func(
 			}
 			change.Add([]float32{float32(v - r.before[k][i])}, []float64{p[i] - r.before[k][i]})
 		}
-		r.moments, r.update = worseOf(r.moments, moments.Relative()), worseOf(r.update, change.Relative())
+		r.moments, r.update = worseOf(r.moments, r.momentError(k, m)), worseOf(r.update, change.Relative())
 		copy(p, there)
 	}
 	return nil
+}
+
+// momentError compares the first moment of parameter k.
+func (r *Reference) momentError(k int, m []float64) float64 {
+	var e op.ErrorNorm
+	e.Add(op.As[float32](m), r.m[k])
+	e.Ref = max(e.Ref, r.sizes[k]*r.sizes[k])
+	return e.Relative()
 }
 
 // Errors returns the largest error of a parameter's first moments and of its change, in any step.

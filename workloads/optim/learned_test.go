@@ -112,3 +112,22 @@ func TestFollowCatches(t *testing.T) {
 		}
 	}
 }
+
+// Rounding errors of parts that cancel count relative to the parts, and an error in a gradient of one part to itself.
+func TestCancellingGradients(t *testing.T) {
+	for _, tt := range []struct {
+		parts []float64
+		least float64
+		most  float64
+	}{{[]float64{1, -0.9999}, 5e-8, 1e-7}, {[]float64{1e-4}, 9e-4, 2e-3}} {
+		ref := NewReference([][]float64{{0}}, gpuprof.Settings{"lr": "0.001", "clip": "10"})
+		grads := ref.Gradients()
+		for _, part := range tt.parts {
+			ref.Term(0, grads[0], []float64{part}, 1)
+		}
+		ref.Step(grads)
+		if e := ref.momentError(0, []float64{ref.m[0][0] + 1e-8}); e < tt.least || e > tt.most {
+			t.Errorf("parts %g: error %.3g, want %g to %g", tt.parts, e, tt.least, tt.most)
+		}
+	}
+}

@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -158,5 +160,36 @@ func Refused(t testing.TB, d device.Device, kind error, words []string, open fun
 	}
 	if now := d.Memory().Peak; now != before {
 		t.Errorf("memory was allocated before the refusal: peak %d", now)
+	}
+}
+
+// ReadsKnobs checks the fields that workloads.Read sets in T: each has the tag of a knob of w that fits its type, and
+// each knob of w has a field, except those that others read.
+func ReadsKnobs[T any](t testing.TB, w workloads.Workload, others ...string) {
+	t.Helper()
+	read := slices.Clone(others)
+	fields := reflect.TypeFor[T]()
+	for i := range fields.NumField() {
+		f := fields.Field(i)
+		name := f.Tag.Get("knob")
+		if name == "" {
+			continue
+		}
+		read = append(read, name)
+		k, ok := workloads.FindKnob(w, name)
+		_, notInt := strconv.Atoi(strings.TrimPrefix(k.Default, "every:"))
+		switch words := slices.Sorted(slices.Values(k.Values)); {
+		case !ok:
+			t.Errorf("field %s: no knob %q", f.Name, name)
+		case f.Type.Kind() == reflect.Bool && !slices.Equal(words, []string{"off", "on"}):
+			t.Errorf("field %s: knob %s has the values %q", f.Name, name, words)
+		case f.Type.Kind() == reflect.Int && (k.Parse == nil || notInt != nil && !slices.Contains(words, k.Default)):
+			t.Errorf("field %s: knob %s is no number", f.Name, name)
+		}
+	}
+	for _, k := range w.Knobs() {
+		if !slices.Contains(read, k.Name) {
+			t.Errorf("knob %s: no field has its tag", k.Name)
+		}
 	}
 }
