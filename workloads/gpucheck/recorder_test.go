@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gpuprof/gpuprof/internal/testkit/sim"
@@ -29,11 +30,35 @@ func checkedProgram(t *testing.T) string {
 	if p := os.Getenv(programVariable); p != "" {
 		return p
 	}
-	p := filepath.Join(t.TempDir(), "gpuprof")
-	if out, err := exec.Command("go", "build", "-o", p, "../../cmd/gpuprof").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	p, err := builtProgram()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return p
+}
+
+// builtProgram is gpuprof, built once for all tests: to link it takes seconds of processor time. TestMain removes it.
+var builtProgram = sync.OnceValues(func() (string, error) {
+	p := filepath.Join(scratch(), "gpuprof")
+	if out, err := exec.Command("go", "build", "-o", p, "../../cmd/gpuprof").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building gpuprof: %w\n%s", err, out)
+	}
+	return p, nil
+})
+
+// scratch is a folder for what all tests share.
+var scratch = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "gpuprof-check")
+	if err != nil {
+		panic(err)
+	}
+	return dir
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	_ = os.RemoveAll(scratch())
+	os.Exit(code)
 }
 
 // recorded runs a command under gpuprof run --cuda and returns its recordings. The

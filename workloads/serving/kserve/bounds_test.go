@@ -143,6 +143,9 @@ func TestMemoryOfBadBodies(t *testing.T) {
 		"deep":       fill(``, "[", ``),
 		"too large":  func() io.Reader { return io.LimitReader(repeated("{},"), int64(3*most)) },
 	} {
+		if !nightly && name != "data" && name != "inputs" && name != "too large" {
+			continue // by day three kinds of body: numbers, objects and one that is refused for its size
+		}
 		t.Run(name, func(t *testing.T) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {

@@ -23,7 +23,7 @@ type known struct {
 	tail bool // rests on the few busy periods that reach it
 }
 
-// KnownAnswers simulates hours of load of each kind whose result is known: a schedule exactly, the mean wait and p99 of
+// KnownAnswers simulates up to four hours of load of each kind whose result is known: a schedule exactly, the mean wait and p99 of
 // M/D/1 and M/M/1, the mean latency and batch of greedy batching, and the mean wait and batch of batching with a delay.
 func KnownAnswers(ctx context.Context) ([]Answer, error) {
 	const ms = time.Millisecond
@@ -49,8 +49,9 @@ func KnownAnswers(ctx context.Context) ([]Answer, error) {
 			{"M/M/1", wait, load * service.Seconds() / (1 - load), false},
 			{"M/M/1-p99", func(a *Account) float64 { return a.latency.At(0.99) }, service.Seconds() * math.Log(100) / (1 - load), true},
 		}},
-		// tau = 4 ms, alpha = 1 ms, rate times alpha = 0.7, by the Markov chain of batch sizes.
-		{simulation{times: Draw(int(700*hour.Seconds()), 700, 1, 5), most: 1024, time: func(b int) time.Duration { return 4*ms + time.Duration(b)*ms }}, []known{
+		// tau = 4 ms, alpha = 1 ms, rate times alpha = 0.7, by the Markov chain of batch sizes. Twenty minutes: means of
+		// batches vary less than a wait at one server.
+		{simulation{times: Draw(int(700*hour.Seconds()/3), 700, 1, 5), most: 1024, time: func(b int) time.Duration { return 4*ms + time.Duration(b)*ms }}, []known{
 			{"greedy-batching", func(a *Account) float64 { return a.latency.Mean() }, 22.645806e-3, false},
 			{"greedy-batch", (*Account).meanBatch, 9.337478, false},
 		}},
