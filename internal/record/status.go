@@ -179,6 +179,17 @@ func (h *Hook) applyEvent(l *statusLine) {
 	h.Processes[at].applyEvent(l)
 }
 
+// listNumbers are the numbers of a list; nil for anything else.
+func listNumbers(v any) (out []float64) {
+	list, _ := v.([]any)
+	for _, one := range list {
+		if f, ok := one.(float64); ok {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
 func (p *Process) applyEvent(l *statusLine) {
 	if l.Rank != nil {
 		p.Rank = *l.Rank
@@ -210,14 +221,7 @@ func (p *Process) applyEvent(l *statusLine) {
 	case "sampling", "host", "host-failed":
 		p.Samples, p.Sampling = l.File, l.Event == "sampling"
 	case "times":
-		p.Before, p.During = l.Before, l.During
-		list, _ := l.After.([]any)
-		p.Later = nil
-		for _, v := range list {
-			if f, ok := v.(float64); ok {
-				p.Later = append(p.Later, f)
-			}
-		}
+		p.Before, p.During, p.Later = l.Before, l.During, listNumbers(l.After)
 	case "aside":
 		p.Aside = l.Reason
 	case "error":

@@ -114,7 +114,7 @@ func TestLineThatComputesAndWaits(t *testing.T) {
 		}
 	}
 	blocked := a.Host.Part(analyze.HostBlocked)
-	computes := int64(402*us*25/80) - 1 // of the time outside operators, by the samples there; 1 ns for rounding down
+	computes := 402*us*25/80 - 1 // of the time outside operators, by the samples there; 1 ns for rounding down
 	if len(claims) != 2 || claims[true] != blocked || claims[false] != computes {
 		t.Errorf("claims %v, blocked by the clocks %d ns, want %d of computation", claims, blocked, computes)
 	}

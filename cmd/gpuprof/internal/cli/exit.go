@@ -52,8 +52,8 @@ func (v Verdict) Error() string { return v.Text }
 
 // ExitHelp has the codes as the top-level help prints them.
 func ExitHelp() string {
-	return "Exit codes: 0 success, 1 a regression was found, 2 the command cannot work,\n" +
-		"3 inconclusive or not comparable, 4 the workload, device or input failed, 130 interrupted.\n"
+	return "Exit codes: 0 success, 1 regression found, 2 command cannot work, 3 inconclusive\n" +
+		"or not comparable, 4 the workload, device or input failed, 130 interrupted.\n"
 }
 
 // ErrInterrupted is context.Canceled in plain words.
