@@ -53,7 +53,7 @@ func usual(commits int, noise, effect float64) planted {
 	return planted{commits: commits, noise: noise, effect: effect, drift: 0.003, scatter: 0.003, build: 3}
 }
 
-// The error rates of the table of docs/bisect.md in small: 40 searches a cell. Of 40,
+// The error rates of the table of docs/statistics.md in small: 40 searches a cell. Of 40,
 // 2 wrong are 5 %; the bounds of "right" leave three of 40 for chance.
 func TestErrorRates(t *testing.T) {
 	t.Parallel()

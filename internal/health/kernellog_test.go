@@ -117,9 +117,9 @@ func TestReadLog(t *testing.T) {
 	}
 }
 
-// TestDocumentedXIDs: the table of docs/doctor.md has every code at its level, and no other.
+// TestDocumentedXIDs: the table of docs/gpu-faults.md has every code at its level, and no other.
 func TestDocumentedXIDs(t *testing.T) {
-	text, err := os.ReadFile("../../docs/doctor.md")
+	text, err := os.ReadFile("../../docs/gpu-faults.md")
 	if err != nil {
 		t.Fatal(err)
 	}
