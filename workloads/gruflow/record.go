@@ -68,7 +68,7 @@ type recording struct {
 	partial       scratchRef        // of the metrics
 }
 
-// newRecording plans a recording and allocates no memory.
+// newRecording plans a recording and allocates no device memory.
 func newRecording(set gpuprof.Settings, net *gru) *recording {
 	r := &recording{window: windowOf(set), every: levelsKept(set)}
 	r.u = newUnroll(net, r.every)

@@ -122,7 +122,7 @@ type training struct {
 	done                                  int // steps since the start
 }
 
-// newTraining plans the training state and allocates no memory.
+// newTraining plans the training state and allocates no device memory.
 func newTraining(set gpuprof.Settings, r *recording) *training {
 	return &training{recording: r, step: optim.StepOf(set)}
 }
