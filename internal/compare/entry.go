@@ -168,7 +168,7 @@ func (e *entry) fillSides(paired bool) {
 // unless the sides are paired.
 func (e *entry) usableRuns(m *MetricData, side int, name string, paired bool) [][]float64 {
 	if m.SenderLate && !paired {
-		e.blockVerdict(blameSender, fmt.Sprintf("the sender of the %s side's requests was late, and this is its own", name))
+		e.blockVerdict(blameSender, fmt.Sprintf("the sender of the %s side's requests was late, so this measures the sender", name))
 		return nil
 	}
 	kept := make([][]float64, 0, len(m.Runs))

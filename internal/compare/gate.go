@@ -276,7 +276,7 @@ func (g *Gate) Doubtful() []string { return metricNames(g.doubt) }
 // Stage3 decides on the doubtful metrics: a metric that it does not find slower again stays inconclusive.
 func (g *Gate) Stage3(blocks []Block) (*Comparison, error) {
 	if len(g.doubt) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: stage 3 came where nothing is doubtful").WithFix("take the comparison of the stage before")
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: stage 3 was asked for, and no metric is doubtful").WithFix("take the comparison of the stage before")
 	}
 	b, family, _, err := g.next(blocks, g.doubt)
 	if err != nil {

@@ -40,7 +40,7 @@ func Requests(r *gpuprof.Run) *Figure {
 	}
 	if q.SenderLate != "" {
 		f.Legend = append(f.Legend, Entry{Text: "delay of the sender", Tone: "p1", Form: Stroke})
-		f.addNote(q.SenderLate + ": latencies that are its own are left out")
+		f.addNote(q.SenderLate + ": latencies that measure the sender are left out")
 	}
 	f.Panels = append(f.Panels, timePanels(q)...)
 	f.Panels = append(f.Panels, batchPanel(q))

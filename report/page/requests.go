@@ -84,9 +84,9 @@ func lateText(r *gpuprof.Run, in Where) Block {
 	if r.Requests == nil || r.Requests.Told() == 1 {
 		return nil
 	}
-	text := "generator-late: the sender of the requests was late, so the latencies above p50 are its own and left out."
+	text := "generator-late: the sender of the requests was late, so the latencies above p50 measure the sender and are left out."
 	if r.Requests.Told() == 0 {
-		text = "generator-late: the sender of the requests was later than their median latency, so the latencies are its own and left out."
+		text = "generator-late: the sender of the requests was later than their median latency, so the latencies measure the sender and are left out."
 	}
 	return Text{S: text, Tone: Unsure, In: in}
 }
@@ -183,7 +183,7 @@ func scheduleText(o *loadtest.Requests, throughput float64) string {
 		text += fmt.Sprintf("; %s of them were refused", view.Percent(float64(t.Refused)/float64(t.Scheduled)))
 	}
 	if o.Told() < 1 {
-		text += "; their sender was late, and the latencies that are its own are left out"
+		text += "; their sender was late, and the latencies that measure the sender are left out"
 	}
 	return text + "."
 }

@@ -83,7 +83,7 @@ func lateSettings(runs []*gpuprof.Run) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("generator-late: the sender of the requests was late with %s, so the latencies there that are its own are left out.", joinLabels(names))
+	return fmt.Sprintf("generator-late: the sender of the requests was late with %s, so the latencies there that measure the sender are left out.", joinLabels(names))
 }
 
 // winnerText names the setting with the highest throughput, or the shortest step if work is not counted, and whether

@@ -91,7 +91,7 @@ func conclusionSection(r *tune.Result) Section {
 		add("rate", strconv.FormatFloat(r.Rate, 'g', 4, 64)+" requests/s", "of every measurement; p99 counts every scheduled request")
 	}
 	if late, blocks := r.SenderLate(); late > 0 {
-		add("sender late", fmt.Sprintf("in %d of %d blocks", late, blocks), "their p99 is its own: measure with less else running, or at a lower rate")
+		add("sender late", fmt.Sprintf("in %d of %d blocks", late, blocks), "their p99 measures the sender: measure again with less else running, or at a lower rate")
 	}
 	for _, t := range r.PeerLines() {
 		add("beside it", t, "")

@@ -79,7 +79,7 @@ func TestSweepNamesLateSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.Join(strings.Fields(shown(t, p, nil, table.Options{Lines: screenLines})), " ")
-	if want := "the sender of the requests was late with load=0.8, 0.9, so the latencies there that are its own are left out."; !strings.Contains(text, want) {
+	if want := "the sender of the requests was late with load=0.8, 0.9, so the latencies there that measure the sender are left out."; !strings.Contains(text, want) {
 		t.Errorf("no %q in\n%s", want, text)
 	}
 }

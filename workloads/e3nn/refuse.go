@@ -69,7 +69,7 @@ func refuseTuning(d device.Info, set gpuprof.Settings) error {
 	case impl == op.ImplUnfused:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with impl=unfused: its launches have one shape each").WithFix("use autotune=off, or impl=csr or fused")
 	case d.Kind == "host" && impl == op.ImplFused:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with impl=fused on device %s: it has one shape there", d.Name).WithFix("use autotune=off, or impl=csr")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with impl=fused on device %s: it has one launch shape there, and nothing to choose from", d.Name).WithFix("use autotune=off, or impl=csr")
 	case d.Kind == "host" && set.On("deterministic"):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with deterministic=on on device %s: its shapes add in different orders", d.Name).WithFix("use one of the two")
 	}

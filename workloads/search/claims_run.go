@@ -292,7 +292,7 @@ func callersText(a, b *tune.Seen) string {
 	text := fmt.Sprintf("p50 %s -> %s, goodput %.4g -> %.4g requests/s", gpuprof.FormatSeconds(stats.Median(a.P50S)), gpuprof.FormatSeconds(stats.Median(b.P50S)),
 		stats.Median(a.Goodput), stats.Median(b.Goodput))
 	if late := a.SenderLate + b.SenderLate; late > 0 {
-		text += fmt.Sprintf(", the sender late in %d of %d blocks, whose tail is its own", late, len(a.P50S)+len(b.P50S))
+		text += fmt.Sprintf(", the sender late in %d of %d blocks, whose tail measures the sender", late, len(a.P50S)+len(b.P50S))
 	}
 	return text
 }

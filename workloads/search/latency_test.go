@@ -273,7 +273,7 @@ func TestLateSenderOfClaims(t *testing.T) {
 		text         string
 	}{
 		{block("", ""), block("", ""), 0, 4, ""},
-		{block("", "late"), block("late", "late"), 3, 4, "the sender late in 3 of 4 blocks, whose tail is its own"},
+		{block("", "late"), block("late", "late"), 3, 4, "the sender late in 3 of 4 blocks, whose tail measures the sender"},
 	} {
 		text := callersText(c.a, c.b)
 		if !strings.HasPrefix(text, "p50 ") || !strings.HasSuffix(text, c.text) || c.text == "" && strings.Contains(text, "late") {

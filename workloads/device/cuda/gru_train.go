@@ -177,7 +177,7 @@ func (g *gruRoutine) checkSizes(p *gruPlan, a *device.Args) error {
 	}
 	for i, need := range g.bufferSizes(p, a) {
 		if b := a[i].Buf; b != nil && b.Len()-int(a[i].Bits-b.Addr()) < need {
-			return gpuprof.Errorf(gpuprof.ErrDevice, "%s: argument %d has %d bytes and needs %d", g.name, i, b.Len()-int(a[i].Bits-b.Addr()), need).WithFix("allocate it for the GRU")
+			return gpuprof.Errorf(gpuprof.ErrDevice, "%s: argument %d has %d bytes and needs %d", g.name, i, b.Len()-int(a[i].Bits-b.Addr()), need).WithFix("give it a buffer of at least that size")
 		}
 	}
 	return nil

@@ -26,7 +26,7 @@ import (
 type Cmd struct {
 	Dir           []string      `arg:"" sep:"none" complete:"file" help:"Folder or s3://bucket/prefix that every rank wrote to with -o DIR/. Of several measurements by doctor --bench, the first has all nodes; only what is off in each stays off."`
 	Again         bool          `help:"Print, in place of the report, the nodes that are off and as many healthy ones, for a second measurement: srun -w."`
-	Wait          time.Duration `placeholder:"TIME" help:"Wait so long for the objects of all ranks (0)."`
+	Wait          time.Duration `placeholder:"TIME" help:"Wait for TIME for the objects of all ranks (0)."`
 	Missing       string        `default:"fail" choices:"fail,pass" placeholder:"fail|pass" help:"Exit with 4 if a rank left no object (fail), or go by the others (pass)."`
 	Max           []string      `sep:"none" placeholder:"straggler=SHARE" help:"Exit with 1 if a rank that the others wait for costs more than this share of a step: straggler=5%."`
 	AllowMismatch []string      `sep:"none" placeholder:"FIELD" help:"Merge ranks that differ in this setting too: a knob, preset, mode, version or commit; may be repeated."`

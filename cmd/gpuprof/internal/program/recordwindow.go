@@ -16,7 +16,7 @@ import (
 type RecordCmd struct {
 	Dir        string        `arg:"" name:"dir" sep:"none" complete:"file" help:"Folder that gpuprof run --cuda --idle named, or the number of the program's process."`
 	Steps      int           `default:"5" placeholder:"N" help:"Record N steps (5)."`
-	TimeWindow time.Duration `default:"10s" placeholder:"TIME" help:"Record so long in a program that shows no steps (10s)."`
+	TimeWindow time.Duration `default:"10s" placeholder:"TIME" help:"Record for TIME in a program that shows no steps (10s)."`
 	NoAnalyze  bool          `help:"Record only; gpuprof analyze reads the recording later."`
 	Format     string        `default:"table" formats:"analysis" placeholder:"FORMAT" help:"Format to print: ${analysisFormats}."`
 	Output     []string      `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension: ${analysisFiles}; may be repeated."`

@@ -32,8 +32,8 @@ type Cmd struct {
 	Shapes      bool          `help:"Record the shapes of operators' inputs. This slows the recorded steps down."`
 	Stacks      bool          `help:"Record Python stacks, so that findings name lines. This slows the recorded steps down."`
 	Memory      bool          `help:"Record a snapshot of PyTorch's memory in place of a trace, from the first use of a GPU to the last recorded step."`
-	TimeWindow  time.Duration `default:"2s" placeholder:"TIME" help:"Record so long in a program that shows no steps (2s)."`
-	WindowAfter time.Duration `default:"20s" placeholder:"TIME" help:"Wait so long for a first step before that (20s)."`
+	TimeWindow  time.Duration `default:"2s" placeholder:"TIME" help:"Record for TIME in a program that shows no steps (2s)."`
+	WindowAfter time.Duration `default:"20s" placeholder:"TIME" help:"Wait for a first step for TIME before that (20s)."`
 	Nsys        *bool         `negatable:"" help:"Record with Nsight Systems, or never; without the flag: programs that are not PyTorch, if nsys is on PATH and no libcupti is found."`
 	Cuda        *bool         `negatable:"" help:"Record CUDA calls, kernels and copies through CUPTI, or never; without the flag: programs that are not PyTorch, where a libcupti is found."`
 	Cupti       string        `placeholder:"PATH" complete:"file" help:"Use this libcupti; program: the one that the program brings."`
@@ -167,7 +167,7 @@ func (c *Cmd) checkRecorder() error {
 	case c.Memory && (c.Shapes || c.Nsys != nil && *c.Nsys):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --memory: a snapshot of memory has no shapes, and Nsight Systems records none").WithFix("leave out --shapes and --nsys, or record a trace in another run")
 	case c.Memory && c.Cuda != nil && *c.Cuda:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --memory: a snapshot is of PyTorch's allocator, and --cuda records none").WithFix("leave out one of the two")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --memory: a snapshot comes from PyTorch's allocator, which --cuda does not record").WithFix("leave out one of the two")
 	case c.Cuda != nil && *c.Cuda && c.Nsys != nil && *c.Nsys:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --cuda and --nsys: one recorder has the GPU at a time").WithFix("leave out one of the two")
 	case c.Memory && c.Watch:
