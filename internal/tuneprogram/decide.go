@@ -127,6 +127,9 @@ func (e *engine) confirmSet(s Set) (tune.Confirmation, []pair, error) {
 		if v, err = judgePairs(g, stage, pairs); err != nil {
 			return c, all, err
 		}
+		if stage > 1 && allGain(pairs) {
+			v.confirmed, v.more = true, false
+		}
 		if v.ci == [2]float64{} { // so few pairs that the gate gives none
 			_, v.ci = estimateRatio(gainsOf(pairs))
 		}

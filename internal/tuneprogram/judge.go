@@ -101,6 +101,15 @@ func isBetter(gains []float64) bool {
 	return mean-half*scale > math.Log1p(margin)
 }
 
+// signPairs is the number of pairs that a sign test at p <= 0.001 needs if all agree: 2^-10.
+const signPairs = 10
+
+// allGain reports whether fresh pairs show a gain by their signs alone: each above the margin. The sign test is exact for
+// any spread of processes, for which the gate would measure a stage more.
+func allGain(pairs []pair) bool {
+	return len(pairs) >= signPairs && !slices.ContainsFunc(pairs, func(p pair) bool { return p.logGain() <= math.Log1p(margin) })
+}
+
 // margin is the gain that is not worth a line of code, as for compare and gate.
 const margin = 0.02
 

@@ -86,7 +86,7 @@ func traceFinding(f gpuprof.Finding) Item {
 		item.Label += " (suspected)"
 	}
 	command := f.Command
-	if f.ClaimNS == 0 {
+	if f.ClaimNS == 0 && f.Rule != gpuprof.RuleOneKernel {
 		command = "" // there is no time to measure
 	}
 	item.Lines = dropEmpty(Line{Label: "at", Value: siteText(f.Sites), In: Terminal | Markdown}, Line{Label: "change", Value: f.PyTorch, Code: true}, Line{Label: "measure", Value: command, Code: true},

@@ -252,6 +252,9 @@ func actionOf(f *gpuprof.Finding) *gpuprof.Action {
 		return nil
 	}
 	a := &gpuprof.Action{Text: "Change: " + f.PyTorch}
+	if f.Rule == gpuprof.RuleOneKernel {
+		return &gpuprof.Action{Text: upperFirst(f.PyTorch) + ":", Command: f.Command}
+	}
 	if f.ClaimNS > 0 && f.Command != "" {
 		a.Text, a.Command = a.Text+". Then measure:", f.Command
 	}

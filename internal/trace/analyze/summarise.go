@@ -94,7 +94,7 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 	})
 	for _, f := range found {
 		f.Parts = indexes[f.Input].claimParts(&f)
-		f.Command = a.measureCommand(indexes)
+		f.Command = cmp.Or(f.Command, a.measureCommand(indexes))
 		if caveat := o.caveatOf(a, f.Finding); caveat != "" {
 			f.Caveats = append(f.Caveats, caveat)
 		}

@@ -128,7 +128,8 @@ func (c *ruleContext) describeKernel(d *ruleDevice, top []kernelSum, ns, work in
 	s := c.newSites("kernel")
 	c.eachSteadyOp(func(g int32) bool { return c.t.GPU[g].Name == k.name }, func(_ *ruleDevice, g int32, op *model.GPU) { s.addGPU(g, op.Dur()) })
 	f.Sites = s.topSites()
-	f.PyTorch, f.AnyProgram = "look into the kernel: "+kernelCommand(name, k.launches, d.props.AMD()), true
+	f.PyTorch, f.AnyProgram = "profile one launch of the kernel, and change what limits it", true
+	f.Command = kernelCommand(name, k.launches, d.props.AMD())
 	f.Caveats = append(f.Caveats, "no time claimed: the recording does not show how far the kernel is from the limits of the device; a profiler of kernels does")
 	return f
 }

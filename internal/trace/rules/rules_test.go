@@ -134,7 +134,7 @@ func checkFires(t *testing.T, a *analyze.Analysis, c ruleScene) {
 	if says := strings.Contains(f.Title, "up to"); says != (c.claim > 0) {
 		t.Errorf("claims %d ns, and its title is %q", f.ClaimNS, f.Title)
 	}
-	if f.PyTorch == "" || !strings.HasPrefix(f.Command, "gpuprof ") || f.Evidence == nil {
+	if f.PyTorch == "" || !strings.HasPrefix(f.Command, "gpuprof ") && !strings.HasPrefix(f.Command, "ncu ") || f.Evidence == nil {
 		t.Errorf("is incomplete: %+v", f)
 	}
 	for k, v := range f.Evidence {
