@@ -28,6 +28,7 @@ const (
 	NoShapes  Reason = "no shapes were recorded"      // record_shapes=True records them
 	NoValues  Reason = "an argument was not recorded" // a list of more than 30 tensors, a number, indices
 	NoLengths Reason = "the lengths of its sequences were not recorded"
+	NoMask    Reason = "its mask has no model" // a window, or a causal mask over more queries than keys
 	BadShapes Reason = "the shapes do not fit the operator"
 )
 
@@ -44,8 +45,8 @@ func Of(name string, args Args, element int64) (Cost, Reason) {
 	c := call{args: args, element: element}
 	flops, bytes := m.count(&c)
 	switch {
-	case c.noLengths:
-		return Cost{}, NoLengths
+	case c.uncounted != "":
+		return Cost{}, c.uncounted
 	case c.missing:
 		return Cost{}, NoValues
 	case c.bad || !(flops >= 0 && bytes >= 0):
@@ -71,7 +72,7 @@ type call struct {
 	recomputed            float64
 	sizes                 []int64 // M, N and K of a matrix product
 	missing, bad, assumed bool
-	noLengths             bool // of the sequences that an attention joins
+	uncounted             Reason // why an attention has no cost; "" if it has one
 }
 
 func (c *call) argument(i int) *Arg {

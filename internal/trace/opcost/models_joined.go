@@ -7,7 +7,7 @@ const (
 
 // pagedAttention has no cost: no argument of the operator has the lengths of the sequences in the cache.
 func pagedAttention(c *call) (flops, bytes float64) {
-	c.noLengths = true
+	c.uncounted = NoLengths
 	return 0, 0
 }
 
@@ -18,41 +18,26 @@ func joinedAttention(c *call) (flops, bytes float64) {
 		return pagedAttention(c)
 	}
 	q, k, v := c.dims(0, 3), c.dims(1, 3), c.dims(2, 3)
-	scores := c.joinedScores(q, k, 3, 9)
-	result := float64(q[0] * q[1])
-	flops = 2 * scores * float64(q[2]+v[2])
-	return flops, c.readBytes(0) + c.readBytes(1) + c.readBytes(2) + result*float64(v[2])*c.elementSize(0) + result*logSumExp
+	return c.attentionForward(c.joinedScores(q, k, 3, 9), q[0]*q[1], q[2], v[2])
 }
 
 // joinedAttentionBackward: five products, one of which computes the scores again. Arguments: gradient of the output,
 // q, k, v, the output, its row sums, dq, dk, dv, the ends of the sequences, the longest ones.
 func joinedAttentionBackward(c *call) (flops, bytes float64) {
 	q, k, v := c.dims(1, 3), c.dims(2, 3), c.dims(3, 3)
-	scores := c.joinedScores(q, k, 9, 15)
-	result := float64(q[0] * q[1])
-	c.recomputed = 2 * scores * float64(q[2])
-	flops = 2 * scores * float64(3*q[2]+2*v[2])
-	bytes = c.readBytes(0) + 2*(c.readBytes(1)+c.readBytes(2)+c.readBytes(3)) + result*float64(v[2])*c.elementSize(1) + result*logSumExp
-	return flops, bytes
+	return c.attentionBackward(c.joinedScores(q, k, 9, 15), q[0]*q[1], q[2], v[2])
 }
 
 // flashAttention counts q, k and v of [batch, tokens, heads, head].
 func flashAttention(c *call) (flops, bytes float64) {
 	q, v := c.dims(0, 4), c.dims(2, 4)
-	result := float64(q[0] * q[1] * q[2])
-	flops = 2 * c.flashScores(q, c.dims(1, 4), 5) * float64(q[3]+v[3])
-	return flops, c.readBytes(0) + c.readBytes(1) + c.readBytes(2) + result*float64(v[3])*c.elementSize(0) + result*logSumExp
+	return c.attentionForward(c.flashScores(q, c.dims(1, 4), 5), q[0]*q[1]*q[2], q[3], v[3])
 }
 
 // flashAttentionBackward is flashAttention's joinedAttentionBackward.
 func flashAttentionBackward(c *call) (flops, bytes float64) {
 	q, v := c.dims(1, 4), c.dims(3, 4)
-	scores := c.flashScores(q, c.dims(2, 4), 11)
-	result := float64(q[0] * q[1] * q[2])
-	c.recomputed = 2 * scores * float64(q[3])
-	flops = 2 * scores * float64(3*q[3]+2*v[3])
-	bytes = c.readBytes(0) + 2*(c.readBytes(1)+c.readBytes(2)+c.readBytes(3)) + result*float64(v[3])*c.elementSize(1) + result*logSumExp
-	return flops, bytes
+	return c.attentionBackward(c.flashScores(q, c.dims(2, 4), 11), q[0]*q[1]*q[2], q[3], v[3])
 }
 
 func (c *call) flashScores(q, k []int64, causal int) float64 {
@@ -74,9 +59,15 @@ func (c *call) maskedScores(sequences, queries, keys, tokens, keyTokens int64, c
 	left, right := c.requireInteger(causal+1), c.requireInteger(causal+2)
 	masked := c.flag(causal)
 	window := left >= 0 || right >= 0 && (right > 0 || !masked)
-	even := sequences > 0 && keys >= queries && keyTokens == sequences*keys
-	if sequences <= 0 || window || tokens != sequences*queries || masked && queries != 1 && !even {
-		c.noLengths = !c.missing && !c.bad
+	if c.missing || c.bad {
+		return 0
+	}
+	switch {
+	case window, masked && keys < queries:
+		c.uncounted = NoMask
+		return 0
+	case sequences <= 0, tokens != sequences*queries, masked && queries != 1 && keyTokens != sequences*keys:
+		c.uncounted = NoLengths
 		return 0
 	}
 	scores := float64(queries) * float64(keyTokens)

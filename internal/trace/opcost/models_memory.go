@@ -31,22 +31,30 @@ func (c *call) scoreCount(q, k, causal int) float64 {
 // half.
 func (c *call) attentionCost(causal int) (flops, bytes float64) {
 	q, v := c.dims(0, 4), c.dims(2, 4)
-	rows := float64(q[0] * q[1] * q[2])
-	flops = 2 * c.scoreCount(0, 1, causal) * float64(q[3]+v[3])
-	return flops, c.readBytes(0) + c.readBytes(1) + c.readBytes(2) + rows*float64(v[3])*c.elementSize(0) + rows*logSumExp
+	return c.attentionForward(c.scoreCount(0, 1, causal), q[0]*q[1]*q[2], q[3], v[3])
+}
+
+// attentionForward counts two products of queries and values of head and value elements, with scores in all and rows
+// of queries. Arguments 0 to 2 are q, k and v.
+func (c *call) attentionForward(scores float64, rows, head, value int64) (flops, bytes float64) {
+	out := float64(rows)
+	return 2 * scores * float64(head+value), c.readBytes(0) + c.readBytes(1) + c.readBytes(2) + out*float64(value)*c.elementSize(0) + out*logSumExp
 }
 
 // attentionBackward: five products, one of which computes the scores again. Arguments: gradient of the output, q, k,
 // v.
+func (c *call) attentionBackward(scores float64, rows, head, value int64) (flops, bytes float64) {
+	c.recomputed = 2 * scores * float64(head)
+	flops = 2 * scores * float64(3*head+2*value)
+	out := float64(rows)
+	bytes = c.readBytes(0) + 2*c.readBytes(1) + 2*c.readBytes(2) + 2*c.readBytes(3) + out*float64(value)*c.elementSize(1) + out*logSumExp
+	return flops, bytes
+}
+
 func attentionBackward(causal int) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
 		q, v := c.dims(1, 4), c.dims(3, 4)
-		rows := float64(q[0] * q[1] * q[2])
-		scores := c.scoreCount(1, 2, causal)
-		c.recomputed = 2 * scores * float64(q[3])
-		flops = 2 * scores * float64(3*q[3]+2*v[3])
-		bytes = c.readBytes(0) + 2*c.readBytes(1) + 2*c.readBytes(2) + 2*c.readBytes(3) + rows*float64(v[3])*c.elementSize(1) + rows*logSumExp
-		return flops, bytes
+		return c.attentionBackward(c.scoreCount(1, 2, causal), q[0]*q[1]*q[2], q[3], v[3])
 	}
 }
 

@@ -92,7 +92,8 @@ func TestJoinedAttention(t *testing.T) {
 		{"queries of one length, keys of any, causal", joined(8, 30, 2, 4, 19, "True", false), 0, 0, opcost.NoLengths},
 		{"sequences of several lengths", joined(20, 20, 3, 9, 9, "False", false), 0, 0, opcost.NoLengths},
 		{"keys in pages", joined(12, 20, 1, 12, 20, "False", true), 0, 0, opcost.NoLengths},
-		{"a window", strings.Replace(joined(12, 12, 1, 12, 12, "True", false), `"-1","-1"`, `"4","0"`, 1), 0, 0, opcost.NoLengths},
+		{"a window", strings.Replace(joined(12, 12, 1, 12, 12, "True", false), `"-1","-1"`, `"4","0"`, 1), 0, 0, opcost.NoMask},
+		{"more queries than keys, causal", joined(20, 12, 1, 20, 12, "True", false), 0, 0, opcost.NoMask},
 		{"no values", strings.Split(joined(12, 12, 1, 12, 12, "True", false), opcost.Separator)[0], 0, 0, opcost.NoShapes},
 	} {
 		t.Run(c.name, func(t *testing.T) {
