@@ -38,6 +38,11 @@ func graphSQL(c columns) string {
 	return "COALESCE(" + c.firstColumn("graphNodeId") + ",0)<>0 OR COALESCE(" + c.firstColumn("graphId") + ",0)<>0"
 }
 
+// largest has the larger of each resource.
+func largest(a, b model.KernelResources) model.KernelResources {
+	return model.KernelResources{Registers: max(a.Registers, b.Registers), SharedBytes: max(a.SharedBytes, b.SharedBytes), LocalBytes: max(a.LocalBytes, b.LocalBytes)}
+}
+
 func (r *reader) readKernels(ctx context.Context, table string, c columns) error {
 	sel := append(commonColumns(c), "COALESCE("+c.firstColumn("demangledName", "name")+","+c.firstColumn("shortName")+","+c.firstColumn("mangledName")+")",
 		productSQL(c, "gridX", "gridY", "gridZ"), productSQL(c, "blockX", "blockY", "blockZ"), graphSQL(c), c.firstColumn("registersPerThread"),
@@ -50,9 +55,7 @@ func (r *reader) readKernels(ctx context.Context, table string, c columns) error
 		g.Threads = int32(max(0, min(integerOrZero(v[nCommon+2]), math.MaxInt32)))
 		g.Graph = integerOrZero(v[nCommon+3]) != 0
 		was := r.t.Resources[g.Name]
-		now := model.KernelResources{Registers: max(was.Registers, integerOrZero(v[nCommon+4])),
-			SharedBytes: max(was.SharedBytes, integerOrZero(v[nCommon+5])), LocalBytes: max(was.LocalBytes, integerOrZero(v[nCommon+6]))}
-		if now != was {
+		if now := largest(was, model.KernelResources{Registers: integerOrZero(v[nCommon+4]), SharedBytes: integerOrZero(v[nCommon+5]), LocalBytes: integerOrZero(v[nCommon+6])}); now != was {
 			r.t.Resources[g.Name] = now
 		}
 		r.addGPU(g)

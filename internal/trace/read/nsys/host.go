@@ -25,7 +25,8 @@ func (r *reader) readCalls(ctx context.Context, table string, c columns) error {
 		// A query returns cudaErrorNotReady (600) while work is running.
 		if code := integerOrZero(v[3]); code != 0 && code != 600 {
 			failed++
-			form, r.failedWith = failedName, code
+			form = failedName
+			noteError(r.failedWith, r.names.nameID(v[2], form), code)
 		}
 		h := model.Host{Start: start, End: r.clampEnd(start, end), Kind: model.API,
 			Lane: r.laneOf(integerOrZero(v[0])), Corr: integerOrZero(v[1]), Name: r.names.nameID(v[2], form)}
@@ -38,6 +39,17 @@ func (r *reader) readCalls(ctx context.Context, table string, c columns) error {
 		r.t.Warn("failed-calls", fmt.Sprintf("%d CUDA calls returned an error", failed), "")
 	}
 	return err
+}
+
+// severalErrors marks calls that returned different errors.
+const severalErrors = -1
+
+// noteError keeps the error of the calls of a name.
+func noteError(errors map[model.NameID]int64, name model.NameID, code int64) {
+	if had, known := errors[name]; known && had != code {
+		code = severalErrors
+	}
+	errors[name] = code
 }
 
 // launchErrors are the errors of a launch whose cause is in the build of a program, by their number.
@@ -57,13 +69,16 @@ func (r *reader) warnFailedLaunches() {
 			failed++
 		}
 	}
-	text := fmt.Sprintf("%s returned an error (%d", analyze.Plural(failed, "launch of a kernel", "launches of kernels"), r.failedWith)
+	text := analyze.Plural(failed, "launch of a kernel", "launches of kernels") + " returned an error"
 	fix := "check what each launch returns (cudaGetLastError)"
-	if cause := launchErrors()[r.failedWith]; cause != "" {
-		text += " " + cause
+	code := r.failedWith[name]
+	if cause := launchErrors()[code]; cause != "" {
+		text += fmt.Sprintf(" (%d %s)", code, cause)
 		fix += "; compile for this device and driver (nvcc -arch=native), or install a driver as new as the toolkit"
+	} else if code != severalErrors {
+		text += fmt.Sprintf(" (%d)", code)
 	}
-	r.t.Warn("failed-launches", text+"), and their kernels did not run", fix)
+	r.t.Warn("failed-launches", text+", and their kernels did not run", fix)
 }
 
 // readRanges reads NVTX: push/pop ranges nest within their thread, start/end ranges need not, marks have no length.

@@ -189,19 +189,28 @@ func (r *reader) resolveNames() {
 		}
 	}
 	for i := range r.t.GPU {
-		if g := &r.t.GPU[i]; g.Name&pendingBit != 0 {
-			g.Name = n.pending[g.Name&^pendingBit].name
-		}
+		r.t.GPU[i].Name = n.resolved(r.t.GPU[i].Name)
 	}
 	resources := make(map[model.NameID]model.KernelResources, len(r.t.Resources))
 	for name, of := range r.t.Resources {
-		if name&pendingBit != 0 {
-			name = n.pending[name&^pendingBit].name
-		}
-		resources[name] = of
+		name = n.resolved(name)
+		resources[name] = largest(resources[name], of)
 	}
 	r.t.Resources = resources
+	failed := map[model.NameID]int64{}
+	for name, code := range r.failedWith {
+		noteError(failed, n.resolved(name), code)
+	}
+	r.failedWith = failed
 	r.resolveStacks()
+}
+
+// resolved is the id of a name's text, once the pending names have theirs.
+func (n *names) resolved(name model.NameID) model.NameID {
+	if name&pendingBit != 0 {
+		return n.pending[name&^pendingBit].name
+	}
+	return name
 }
 
 func unnamedText(f nameForm) string {

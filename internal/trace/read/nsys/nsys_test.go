@@ -178,6 +178,31 @@ func TestParts(t *testing.T) {
 	}
 }
 
+// TestFailedLaunches: the warning has the error of the launches, not of other calls, and none where they differ.
+func TestFailedLaunches(t *testing.T) {
+	const launches = "nameId IN (SELECT id FROM StringIds WHERE value LIKE 'cudaLaunchKernel%')"
+	set := func(code, where string) string {
+		return "UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET returnValue = " + code + " WHERE " + where
+	}
+	another := "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME (start,end,eventClass,globalTid,correlationId,nameId,returnValue) VALUES (6000,6100,0," + tid100 + ",99,3,98)"
+	for name, c := range map[string]struct {
+		change []string
+		want   string
+	}{
+		"another call fails with another error": {[]string{set("2", "NOT "+launches), set("222", launches)}, "1 launch of a kernel returned an error (222 cudaErrorUnsupportedPtxVersion), and their kernels did not run"},
+		"an error without a known cause":        {[]string{set("719", launches)}, "1 launch of a kernel returned an error (719), and their kernels did not run"},
+		"several errors":                        {[]string{set("222", launches), another}, "2 launches of kernels returned an error, and their kernels did not run"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := read(t, append(schema2025(), c.change...)...)
+			i := slices.IndexFunc(tr.Warnings, func(w gpuprof.Warning) bool { return w.Code == "failed-launches" })
+			if i < 0 || tr.Warnings[i].Text != c.want {
+				t.Errorf("warnings %v, want %q", tr.Warnings, c.want)
+			}
+		})
+	}
+}
+
 // TestWholeGraph: a graph launch that was recorded as one row.
 func TestWholeGraph(t *testing.T) {
 	tr := read(t, append(schema2025(), "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER)",

@@ -16,10 +16,9 @@ type reader struct {
 	*database
 	t *model.Trace
 
-	names names
-	lanes map[int64]uint32 // by globalTid
-	// failedWith is the error of the last call that failed, 0 none.
-	failedWith int64
+	names      names
+	lanes      map[int64]uint32       // by globalTid
+	failedWith map[model.NameID]int64 // errors of calls by their name; severalErrors where they differ
 	// firstLane is the first thread seen of a process.
 	firstLane map[int32]uint32
 	devices   map[int64]uint16 // by GPU id
@@ -48,7 +47,7 @@ type cudaDevice struct{ pid, id int64 }
 func newReader(d *database, room *model.Room) *reader {
 	t := &model.Trace{Path: d.path, Format: model.Nsys, Rank: -1}
 	return &reader{database: d, t: t, room: room,
-		names: newNames(t), lanes: map[int64]uint32{}, firstLane: map[int32]uint32{}, devices: map[int64]uint16{}, gpuOf: map[cudaDevice]int64{},
+		names: newNames(t), lanes: map[int64]uint32{}, failedWith: map[model.NameID]int64{}, firstLane: map[int32]uint32{}, devices: map[int64]uint16{}, gpuOf: map[cudaDevice]int64{},
 		known: map[int64]model.Device{}, stacks: newStacks(), threadNames: map[uint32]int64{}, processNames: map[int32]string{},
 		copyKinds: defaultCopyKinds(), memKinds: defaultMemKinds(), eventTypes: defaultEventTypes()}
 }
