@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // innerShell is the shell text between nsys and the program: it marks that the program starts, restores the
@@ -64,17 +65,27 @@ func (r *Result) exportReport(ctx context.Context, o *Options, report, said stri
 		return
 	}
 	sqlite := filepath.Join(o.Dir, "trace-nsys.sqlite")
-	cmd := exec.CommandContext(ctx, "nsys", "export", "--type", "sqlite", "--force-overwrite=true", "--output", sqlite, report)
-	cmd.Env = o.Env
-	text, err := cmd.CombinedOutput()
-	if info, statErr := os.Stat(sqlite); err == nil && statErr == nil && info.Size() > 0 {
-		r.Traces = append(r.Traces, sqlite)
+	last, err := ExportReport(ctx, report, sqlite, o.Env)
+	if err != nil {
+		r.warn("nsys-failed", "exporting the report of Nsight Systems failed ("+err.Error()+": "+last+")", "try nsys export --type sqlite "+report)
 		return
 	}
-	if err == nil {
+	r.Traces = append(r.Traces, sqlite)
+}
+
+// drainFor is the wait for the output of a process that nsys leaves behind when it is ended.
+const drainFor = time.Second
+
+// ExportReport has nsys export a report to an SQLite file; env is nil for this process's environment. It returns the
+// last line that nsys printed. An export without a file is an error.
+func ExportReport(ctx context.Context, report, sqlite string, env []string) (last string, err error) {
+	cmd := exec.CommandContext(ctx, "nsys", "export", "--type", "sqlite", "--force-overwrite=true", "--output", sqlite, report)
+	cmd.Env, cmd.WaitDelay = env, drainFor // nsys may leave a process with its output behind
+	text, err := cmd.CombinedOutput()
+	if info, statErr := os.Stat(sqlite); err == nil && (statErr != nil || info.Size() == 0) {
 		err = errors.New("it left no file")
 	}
-	r.warn("nsys-failed", "exporting the report of Nsight Systems failed ("+err.Error()+": "+lastLine(string(text))+")", "try nsys export --type sqlite "+report)
+	return lastLine(string(text)), err
 }
 
 // lastLine returns the last line of a text, or a placeholder for an empty text.

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
-	"strings"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
@@ -22,6 +21,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 	"github.com/gpuprof/gpuprof/internal/trace/read/cupti"
 	"github.com/gpuprof/gpuprof/internal/trace/read/kineto"
@@ -277,13 +277,12 @@ func readReport(ctx context.Context, in *File, room int64) (*model.Trace, error)
 			return nil, gpuprof.Unreadable("reading trace "+in.Path, err, "give the report itself, or a TMPDIR with room for it")
 		}
 	}
-	_, words, err := child.Command{Args: []string{"nsys", "export", "--type", "sqlite", "--force-overwrite=true", "--output", stored, path}}.Run(ctx)
+	last, err := record.ExportReport(ctx, path, stored, nil)
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("reading trace %s: %w", in.Path, context.Cause(ctx))
 	case err != nil:
-		lines := strings.Split(strings.TrimSpace(words), "\n")
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: nsys export failed: %w (%s)", in.Path, err, document.CleanText(lines[len(lines)-1])).
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: nsys export failed: %w (%s)", in.Path, err, document.CleanText(last)).
 			WithFix("export it with the version of nsys that recorded it, and give the .sqlite file")
 	}
 	return nsys.Read(ctx, stored, in.Path, room)
