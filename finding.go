@@ -37,6 +37,15 @@ type Finding struct {
 	PyTorch  string         `json:"pytorch"`             // what to change in a PyTorch program
 }
 
+// TryCommand returns the command to print with a finding of a trace; "" for none. Without a claim there is no time to
+// measure, and only the profiler of a kernel is left.
+func (f *Finding) TryCommand() string {
+	if f.ClaimNS > 0 || f.Rule == RuleOneKernel {
+		return f.Command
+	}
+	return ""
+}
+
 // PerStepS is the largest possible saving in seconds per step, of a run's finding or a trace's.
 func (f *Finding) PerStepS() float64 {
 	if f.StepNS > 0 {

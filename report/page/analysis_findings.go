@@ -85,11 +85,7 @@ func traceFinding(f gpuprof.Finding) Item {
 	if f.Suspect {
 		item.Label += " (suspected)"
 	}
-	command := f.Command
-	if f.ClaimNS == 0 && f.Rule != gpuprof.RuleOneKernel {
-		command = "" // there is no time to measure
-	}
-	item.Lines = dropEmpty(Line{Label: "at", Value: siteText(f.Sites), In: Terminal | Markdown}, Line{Label: "change", Value: f.PyTorch, Code: true}, Line{Label: "measure", Value: command, Code: true},
+	item.Lines = dropEmpty(Line{Label: "at", Value: siteText(f.Sites), In: Terminal | Markdown}, Line{Label: "change", Value: f.PyTorch, Code: true}, Line{Label: "measure", Value: f.TryCommand(), Code: true},
 		Line{Label: "but", Value: strings.Join(f.Caveats, "; "), Spare: true})
 	item.More, item.MoreText = []Block{Lines{Lines: evidenceLines(f.Evidence)}}, "evidence: totals over all steps"
 	if len(f.Sites) > 0 {

@@ -251,12 +251,13 @@ func actionOf(f *gpuprof.Finding) *gpuprof.Action {
 	if f.PyTorch == "" {
 		return nil
 	}
-	a := &gpuprof.Action{Text: "Change: " + f.PyTorch}
-	if f.Rule == gpuprof.RuleOneKernel {
-		return &gpuprof.Action{Text: upperFirst(f.PyTorch) + ":", Command: f.Command}
-	}
-	if f.ClaimNS > 0 && f.Command != "" {
-		a.Text, a.Command = a.Text+". Then measure:", f.Command
+	a := &gpuprof.Action{Text: "Change: " + f.PyTorch, Command: f.TryCommand()}
+	switch {
+	case a.Command == "":
+	case f.ClaimNS > 0:
+		a.Text += ". Then measure:"
+	default: // the command is what to do
+		a.Text = upperFirst(f.PyTorch) + ":"
 	}
 	return a
 }
