@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
@@ -78,10 +80,7 @@ func (e *entry) levelSessions(side int, sessions [][][]float64) (out [][]float64
 	for _, runs := range sessions {
 		logs := stats.LogMedians(runs)
 		if parts := e.trended[side]; len(parts) == len(logs) {
-			mean := 0.0
-			for _, x := range parts {
-				mean += x / float64(len(parts))
-			}
+			mean := stat.Mean(parts, nil)
 			for i := range logs {
 				logs[i] -= parts[i] - mean
 			}

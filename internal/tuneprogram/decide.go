@@ -127,7 +127,7 @@ func (e *engine) confirmSet(s Set) (tune.Confirmation, []pair, error) {
 		if v, err = judgePairs(g, stage, pairs); err != nil {
 			return c, all, err
 		}
-		if stage > 1 && allGain(pairs) {
+		if stage > 1 && agreeOnGain(pairs) {
 			v.confirmed, v.more = true, false
 		}
 		if v.ci == [2]float64{} { // so few pairs that the gate gives none

@@ -104,9 +104,9 @@ func isBetter(gains []float64) bool {
 // signPairs is the number of pairs that a sign test at p <= 0.001 needs if all agree: 2^-10.
 const signPairs = 10
 
-// allGain reports whether fresh pairs show a gain by their signs alone: each above the margin. The sign test is exact for
+// agreeOnGain reports whether fresh pairs all show a gain by their signs alone: each above the margin. The sign test is exact for
 // any spread of processes, for which the gate would measure a stage more.
-func allGain(pairs []pair) bool {
+func agreeOnGain(pairs []pair) bool {
 	return len(pairs) >= signPairs && !slices.ContainsFunc(pairs, func(p pair) bool { return p.logGain() <= math.Log1p(margin) })
 }
 

@@ -31,7 +31,7 @@ func TestAllGain(t *testing.T) {
 		"eleven agree":  {append([]float64{1.3}, agree...), true},
 		"none was made": {nil, false},
 	} {
-		if got := allGain(pairs(c.gains...)); got != c.want {
+		if got := agreeOnGain(pairs(c.gains...)); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -114,7 +114,7 @@ func (e *engine) runCells(c Cells, phase string) (r tune.ProgramRun, err error) 
 	})
 }
 
-// switchedGains are the gains of a set over another with one setting less, by blocks of one process; nil where they
+// switchedGains returns the gains of a set over another with one setting less, by blocks of one process; nil where they
 // need fresh processes.
 func (e *engine) switchedGains(base, tuned Set, phase string) ([]float64, error) {
 	more := slices.DeleteFunc(slices.Clone(tuned), func(s Setting) bool {
@@ -127,7 +127,7 @@ func (e *engine) switchedGains(base, tuned Set, phase string) ([]float64, error)
 	if err != nil || len(r.Blocks) == 0 {
 		return nil, err
 	}
-	return gainsOfBlocks(r.Blocks[0]), nil
+	return listBlockGains(r.Blocks[0]), nil
 }
 
 // canSwitch reports whether the hook can switch a setting within a process. The state of a fused optimizer is on the
@@ -143,7 +143,7 @@ func (e *engine) canSwitch(s Setting) bool {
 
 // useBlocks takes over the gains of blocks, unless they leave open whether a setting that looks faster is.
 func (r *row) useBlocks(b tune.Switched) {
-	gains := gainsOfBlocks(b)
+	gains := listBlockGains(b)
 	if r.undecided = len(gains) > 0; !r.undecided {
 		return
 	}
@@ -152,9 +152,9 @@ func (r *row) useBlocks(b tune.Switched) {
 	}
 }
 
-// gainsOfBlocks are logarithms of how many times faster a setting was; nil where there are too few, or it never took
+// listBlockGains returns the logarithms of how many times faster a setting was; nil where there are too few, or it never took
 // hold.
-func gainsOfBlocks(b tune.Switched) (gains []float64) {
+func listBlockGains(b tune.Switched) (gains []float64) {
 	for _, s := range b.Seconds {
 		if s[0] > 0 && s[1] > 0 {
 			gains = append(gains, math.Log(s[0]/s[1]))

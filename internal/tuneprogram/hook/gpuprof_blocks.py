@@ -28,11 +28,8 @@ class Blocks:
                 for on, times in ((0, 1), (1, 2), (0, 1)):
                     yield block, which, on ^ (block % 2), times * self.steps
 
-    def start(self):
-        """Behind the last step that is left out; False: there is nothing to compare."""
-        return self.advance()
-
     def advance(self):
+        """To the next cell; False behind the last one."""
         self.cell = next(self.cells, None)
         if self.cell is None:
             self.hook.settings.switch(self.off)

@@ -124,7 +124,7 @@ class Hook:
         if self.borders == warm:
             self.start, self.cpu = now, time.process_time()
             self.settings.training_began()
-            if self.blocks is not None and not self.blocks.start():
+            if self.blocks is not None and not self.blocks.advance():
                 self.finish(now)
         elif self.borders == warm + steps:
             self.finish(now)
