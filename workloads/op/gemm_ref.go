@@ -1,7 +1,7 @@
 package op
 
-// RefGemm computes one row, out [N] from a [K] and b [K,N]. It runs in one goroutine on memory of its caller, so the
-// race detector, under which the tests run, would only cost time here.
+// RefGemm computes one row, out [N] from a [K] and b [K,N]. It starts no goroutine, so the race detector, which tests
+// enable, would only cost time.
 //
 //go:norace
 func RefGemm(g Gemm, a, b, out []float64) error {

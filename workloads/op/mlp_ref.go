@@ -2,8 +2,8 @@ package op
 
 import "math"
 
-// RefMLP computes the weights w [Out] of one edge from b [In]. It uses the exact factors of the layers, not their
-// roundings to float32.
+// RefMLP computes the weights w [Out] of one edge from b [In]. Its factors 1/sqrt(In) and 1/sqrt(Hidden) are exact,
+// not rounded to float32.
 func RefMLP(m MLP, b, w1, w2, w []float64) error {
 	first, second := m.gemmLayers()
 	first.Scale, second.Scale = 1, 1

@@ -10,15 +10,15 @@ import (
 //go:embed transpose.ptx.zst
 var transposePTX string
 
-// Transpose changes the layout of every row, x [rows,dim] -> out [rows,dim]:
-// to ir_mul, or back to mul_ir when ToMulIr is set. Accumulate adds to out.
+// Transpose changes the layout of every row, x [rows,dim] -> out [rows,dim]: from mul_ir to ir_mul, or with ToMulIr
+// back. Accumulate adds to out.
 type Transpose struct {
 	Irreps              so3.Irreps
 	ToMulIr, Accumulate bool
 }
 
-// transposeKernel: x, out, blocks, n, dim, number of blocks, add. A block is
-// four integers: offset, rows and columns of the source, 0. One item is one row.
+// One item of transposeKernel is one row. A block in its table is four integers: offset, rows and columns of the
+// source, 0.
 var transposeKernel = device.Typed[transposeArgs](device.Kernel{Name: "transpose", Host: transposeHost, Grain: 8, PTX: transposePTX, Threads: 256, PerBlock: 1})
 
 func (t Transpose) blockTable() []int32 {
