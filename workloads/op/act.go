@@ -50,7 +50,6 @@ const (
 	NormE3NN  = "e3nn"
 )
 
-// findActivation returns the activation of that name and its normalisation constant c.
 func findActivation(name, normalisation string) (activation, float64, error) {
 	for _, a := range activations {
 		if a.name != name {

@@ -75,8 +75,7 @@ func (a *Arena) Free() error {
 	return first
 }
 
-// Send copies v to dst through a temporary pageable buffer. Send waits for the copy, because it then frees the
-// temporary buffer.
+// Send copies v to dst through a temporary pageable buffer and waits, because it frees that buffer.
 func Send(dev device.Device, s device.Stream, dst device.Buffer, v []float32) error {
 	if len(v) == 0 {
 		return nil

@@ -2,8 +2,7 @@ package op
 
 import "math"
 
-// RefBasisGrad is the derivative of sum_i db_i b_i with respect to the length r of one vector (three values), each
-// term from its definition:
+// RefBasisGrad is the derivative of sum_i db_i b_i with respect to the length r of vec (three values), by definition:
 //
 //	gaussian  b' = -2 (r-mu)/Delta^2 b
 //	bessel    b' = sqrt(2/c) (k cos kr/r - sin kr/r^2), k = n pi/c; near 0 -sqrt(2/c) k^3 r/3

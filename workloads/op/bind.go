@@ -84,8 +84,7 @@ func (k *binder) uploadFloats(v []float32) device.Buffer {
 	return k.uploadBytes(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*4))
 }
 
-// uploadBytes copies a table to device memory owned by the Bound. The copy goes through pinned memory, which every
-// device supports.
+// uploadBytes copies a table to device memory owned by the Bound, through pinned memory, which every device has.
 func (k *binder) uploadBytes(v []byte) device.Buffer {
 	dst := k.allocateScratch(int64(len(v) / floatBytes))
 	if k.err != nil || len(v) == 0 {
@@ -121,8 +120,7 @@ func copyTo(dev device.Device, dst device.Buffer, v []byte) (err error) {
 	return s.Sync()
 }
 
-// itemCount and edgeCount stand in the arguments of a launch for the number of items and of edges; SetEdges fills in
-// both.
+// itemCount and edgeCount are placeholders in a launch's arguments for numbers that SetEdges fills in.
 type (
 	itemCount struct{}
 	edgeCount struct{}
@@ -196,7 +194,6 @@ func (k *binder) finishBinding() (*Bound, error) {
 	return k.b, nil
 }
 
-// moveCost returns the cost of flops operations that read r and write w elements of four bytes.
 func moveCost(flops, r, w int) gpuprof.Cost {
 	return gpuprof.Cost{Flops: int64(flops), BytesRead: int64(r) * floatBytes, BytesWritten: int64(w) * floatBytes}
 }

@@ -16,8 +16,7 @@ func (r rate) costFor(edges int) gpuprof.Cost {
 
 func (r rate) add(o rate) rate { return rate{r.fixed.Add(o.fixed), r.perEdge.Add(o.perEdge)} }
 
-// items gives the number of items of a launch for a number of edges: (fixed + ceil(edges*perEdge/per)) * times. A per
-// or times of 0 means 1.
+// items gives a launch's number of items, (fixed + ceil(edges*perEdge/per)) * times; a per or times of 0 means 1.
 type items struct{ fixed, perEdge, per, times int }
 
 func (it items) countFor(edges int) int {
@@ -29,7 +28,6 @@ func (it items) countFor(edges int) int {
 	return (it.fixed + (edges*it.perEdge+per-1)/per) * times
 }
 
-// launch is one kernel with its arguments.
 type launch struct {
 	fn      device.Func
 	kernel  string
@@ -41,8 +39,7 @@ type launch struct {
 	cost    rate
 }
 
-// Bound is an operation bound to its buffers: the kernel launches of one step. Like its device, a Bound is used by one
-// goroutine.
+// Bound is an operation bound to its buffers: the kernel launches of one step. One goroutine at a time may use it.
 type Bound struct {
 	name            string
 	launches        []launch

@@ -42,8 +42,7 @@ func (e ErrorNorm) Relative() float64 {
 	return math.Sqrt(e.Diff / e.Ref)
 }
 
-// ItemErrors keeps the largest error of any single item (a cell, a row, an atom). In a norm over all items one wrong
-// item can be too small to show.
+// ItemErrors keeps the largest error of a single item (a cell, a row, an atom), which a norm over all items can hide.
 type ItemErrors struct {
 	worst, ref  float64 // the largest ||out-ref||^2 of an item, and the sum of ||ref||^2 over items
 	items, some int     // compared items, and how many of them have a non-zero reference
@@ -86,8 +85,7 @@ func MergeChecks(a, b []gpuprof.Check) []gpuprof.Check {
 	return a
 }
 
-// Worse reports whether error b is larger than a. NaN is worse than any number and nothing is worse than NaN, so that
-// a merge keeps NaN.
+// Worse reports whether error b is larger than a. NaN is worse than any number, and nothing is worse than NaN.
 func Worse(a, b gpuprof.Number) bool { return !math.IsNaN(float64(a)) && !(b <= a) }
 
 // As converts a slice between float32 and float64; with equal types it copies the slice.
@@ -99,8 +97,7 @@ func As[T, F float32 | float64](x []F) []T {
 	return out
 }
 
-// EachSlot runs check for every slot of a session and merges the results (see MergeChecks). After an error it returns
-// the checks made so far.
+// EachSlot runs check for every slot of a session and merges the results; after an error it returns what it has.
 func EachSlot(slots int, check func(slot int) ([]gpuprof.Check, error)) (out []gpuprof.Check, err error) {
 	for k := range slots {
 		found, err := check(k)
@@ -112,8 +109,7 @@ func EachSlot(slots int, check func(slot int) ([]gpuprof.Check, error)) (out []g
 	return out, nil
 }
 
-// ReferenceSeconds estimates how long the reference takes for all stages, in seconds, at flopsPerS counted operations
-// per second.
+// ReferenceSeconds estimates the seconds that the reference takes for all stages at flopsPerS counted operations/s.
 func ReferenceSeconds(stages []gpuprof.Stage, flopsPerS float64) float64 {
 	var flops int64
 	for _, st := range stages {

@@ -24,10 +24,9 @@ type Gate struct {
 	Layout                Layout
 }
 
-// gateKernel's item is one row. Its table is a list of runs; a run is a range of copies with one activation, eight
-// integers: offset in x, offset in out, number of copies, components (0 for scalars), offset of the gates, activation,
-// stride of copies, stride of components. On CUDA the table has four integers per column of out instead (see
-// gateRuns.columnTable).
+// gateKernel's item is one row. Its table has runs: ranges of copies with one activation, eight integers each. They
+// are offset in x, offset in out, number of copies, components (0 for scalars), offset of the gates, activation,
+// stride of copies, stride of components. On CUDA the table is gateRuns.columnTable instead.
 var gateKernel = device.Typed[gateArgs](device.Kernel{Name: "gate", Host: gateHost, Grain: 16, PTX: gatePTX, Threads: 256, PerBlock: 1})
 
 const (
@@ -179,7 +178,6 @@ func (r *gateRuns) columnTable(outDim int) []int32 {
 	return out
 }
 
-// tableBytes returns the device memory of the tables.
 func (r *gateRuns) tableBytes() int64 {
 	return (max(int64(len(r.table)), 1) + max(int64(len(r.constants)), 1)) * floatBytes
 }

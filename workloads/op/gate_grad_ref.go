@@ -1,7 +1,6 @@
 package op
 
-// RefGateGrad computes dx for one row of the gate's backward pass, from x and the output's cotangent dout, all in
-// g.Layout; GateGrad has the formulas.
+// RefGateGrad computes one row of GateGrad: dx from x and the output's cotangent dout, all in g.Layout.
 func RefGateGrad(g Gate, x, dout, dx []float64) error {
 	if err := g.Check(); err != nil {
 		return err

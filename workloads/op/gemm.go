@@ -25,8 +25,7 @@ type Gemm struct {
 	// Library selects the vendor's product: "auto" or empty uses it if the device has one, "on" requires it, "off"
 	// forbids it.
 	Library string
-	// Tile is the side of the square of out that one CUDA block of our own kernel computes, 64 or 128; 0 chooses by
-	// the size of the product.
+	// Tile is the side of the square of out that one CUDA block of our own kernel computes: 64, 128 or 0 (automatic).
 	Tile int
 	// Padding is the number of columns of out that no consumer reads; Bound.Minimum does not count them.
 	Padding int
@@ -62,7 +61,6 @@ var (
 	actInplaceKernel = device.Typed[actInplaceArgs](device.Kernel{Name: "act_inplace", Host: actInplaceHost, Grain: 1 << 12, PTX: gemmPTX, Threads: 256, PerBlock: 1024})
 )
 
-// libraryProduct returns the kernel of the vendor's product in a precision.
 func libraryProduct(precision string, host func(*device.Args, int, int)) *device.Kernel {
 	k := device.Typed[gemmLibFp32Args](device.Kernel{
 		Name: "gemm_" + precision, Host: host, Grain: 8, Lib: "gemm_" + precision,
@@ -208,8 +206,7 @@ func (k *binder) gemmShape(g Gemm) (*device.Kernel, items) {
 	}
 	tile := g.Tile
 	if tile == 0 {
-		// Use small tiles if large tiles would give fewer than two waves of blocks, which would leave multiprocessors
-		// idle.
+		// Small tiles, if large tiles would give less than two waves of blocks and leave multiprocessors idle.
 		tile = 128
 		if ceilDiv(k.b.capacity, tile)*ceilDiv(g.N, tile) < 4*k.dev.Info().Cores {
 			tile = 64
@@ -224,7 +221,6 @@ func (k *binder) gemmShape(g Gemm) (*device.Kernel, items) {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// gemmVendor appends the packing, the vendor's product and the activation.
 func (k *binder) gemmVendor(g Gemm, a, b, out device.Buffer, act activation, c float32, vendor *device.Kernel) {
 	p := packingOf(g.Precision, g.K)
 	if p.form != packPlain {

@@ -5,8 +5,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// tileRows is the number of rows of a processed per pass over b; so many rows (about 100 wide in a radial MLP) stay in
-// the second-level cache.
+// tileRows is the number of rows of a (about 100 wide in a radial MLP) that stay in the L2 cache per pass over b.
 const tileRows = 64
 
 func gemmHost(args *device.Args, lo, hi int) {

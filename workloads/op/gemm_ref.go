@@ -1,7 +1,6 @@
 package op
 
-// RefGemm computes one row, out [N] from a [K] and b [K,N]. It starts no goroutine, so the race detector, which tests
-// enable, would only cost time.
+// RefGemm computes one row, out [N] from a [K] and b [K,N]. It has no goroutines to race: norace saves time in tests.
 //
 //go:norace
 func RefGemm(g Gemm, a, b, out []float64) error {

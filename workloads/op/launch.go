@@ -8,8 +8,7 @@ import (
 // kernel whose item is different for the two has a comment at its definition.
 func (k *binder) isTiled() bool { return k.dev != nil && k.dev.Info().Kind != "host" }
 
-// librarian is a device that loads its vendor's libraries on request. Before the request Info().Facts does not name
-// them.
+// librarian is a device that loads its vendor's libraries on request; only then do its Facts name them.
 type librarian interface {
 	// Libraries loads the libraries and returns their versions by name, such as "cublas".
 	Libraries() map[string]string

@@ -59,7 +59,6 @@ func shapeOf(beside int) int {
 	}
 }
 
-// tileDepth returns the number of threads along the rows of a tile.
 func (s linearShape) tileDepth(beside int) int {
 	return min(linearThreads/beside, s.sliceRows()/linearDeep)
 }
@@ -226,9 +225,8 @@ func (k *binder) addLinear(l Linear, x, w, out device.Buffer, rows int) {
 	k.addMixing(mixing{l.In, l.Out, pairs, coefficients, l.totalCost(rows), l.Accumulate}, x, w, out, rows)
 }
 
-// mixing is the computation of linearKernel: pairs of blocks, each from in to out. The forward pass of a Linear has
-// its pairs of equal irreps; the backward pass has the same pairs from out to in. Pairs that end in the same block
-// have the same coefficient.
+// mixing is the computation of linearKernel: pairs of blocks, each from in to out. The forward pass of a Linear pairs
+// its equal irreps; the backward pass swaps in and out. Pairs that end in the same block have the same coefficient.
 type mixing struct {
 	in, out      so3.Irreps
 	pairs        []int32
@@ -255,13 +253,12 @@ func (k *binder) addMixing(m mixing, x, w, out device.Buffer, rows int) {
 		})
 }
 
-// scratchBytes returns the bytes of the tables.
 func (m mixing) scratchBytes(rows int) int64 {
 	return (max(int64(len(m.pairs)), 1) + max(int64(len(m.coefficients)), 1) + max(int64(len(m.makePlan(rows).ints)), 1)) * floatBytes
 }
 
-// totalCost counts a multiplication and an addition per weight and component, and per pair one multiplication of each
-// input value by the coefficient.
+// totalCost counts two operations per weight and component, and per pair one product of each input and the
+// coefficient.
 func (l Linear) totalCost(rows int) gpuprof.Cost {
 	flops := 0
 	table, coefficients := l.pairTable()

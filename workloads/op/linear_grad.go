@@ -54,8 +54,7 @@ func (g LinearGrad) Bind(dev device.Device, dout, w, dx device.Buffer, rows int)
 	return k.finishBinding()
 }
 
-// Scratch returns the bytes that Bind allocates: tables, transposed weights, and for mul_ir transposed copies of dout
-// and dx.
+// Scratch returns the bytes that Bind allocates: tables, transposed weights and, for mul_ir, transposed dout and dx.
 func (g LinearGrad) Scratch(rows int) int64 {
 	l := g.Linear
 	m, all := g.transposedMixing(rows)
@@ -67,7 +66,6 @@ func (g LinearGrad) Scratch(rows int) int64 {
 	return n
 }
 
-// totalCost counts like Linear.totalCost.
 func (g LinearGrad) totalCost(rows int) gpuprof.Cost {
 	flops := 0
 	pairs, coefficients := g.Linear.pairTable()

@@ -3,8 +3,7 @@ package op
 import "math"
 
 // RefLinearGrad computes one row of the linear layer's backward pass, in l.Layout: dx [In.Dim] from the output's
-// cotangent dout. If dw [WeightNumel] is not nil, it adds the row's share to dw; otherwise x may be nil. RefGemm
-// explains the directive.
+// cotangent dout. If dw [WeightNumel] is not nil, it adds the row's share to dw; otherwise x may be nil.
 //
 //	dx_ui = k sum_w W_uw dout_wi,  dW_uw += k sum_i x_ui dout_wi,  k = 1/sqrt(fan-in)
 //

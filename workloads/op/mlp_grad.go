@@ -5,8 +5,8 @@ import (
 )
 
 // MLPGrad is the backward pass of an MLP with respect to the radial functions. With Add, db is added to its buffer.
-// The products round their operands like the MLP. a is the hidden layer before its activation, s1 = 1/sqrt(In) and s2
-// = 1/sqrt(Hidden):
+// The products round operands like the MLP. a is the hidden layer before its activation, s1 and s2 the layers'
+// factors:
 //
 //	a [E,Hidden], dw [E,Out], w1, w2 -> db [E,In]
 //	dh = s2 dw w2^T,  da = c silu'(a) dh,  db = s1 da w1^T
@@ -63,7 +63,6 @@ func (m MLP) WeightsScratch(edgeCap int) int64 {
 	return second.Scratch(edgeCap)
 }
 
-// gemmLayers returns the two products of the backward pass.
 func (g MLPGrad) gemmLayers() (toHidden, toBasis Gemm) {
 	toBasis, toHidden = g.MLP.gemmLayers()
 	toHidden.K, toHidden.N = toHidden.N, toHidden.K
@@ -71,8 +70,8 @@ func (g MLPGrad) gemmLayers() (toHidden, toBasis Gemm) {
 	return toHidden, toBasis
 }
 
-// Bind binds the operation for up to edgeCap edges. The launches transpose the weights, then compute dh, da (in
-// place), db, and with Add the sum.
+// Bind binds the operation for up to edgeCap edges: transpose the weights, compute dh, da (in place), db, with Add the
+// sum.
 func (g MLPGrad) Bind(dev device.Device, b MLPGradBuffers, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "mlp backwards", edgeCap)
 	m := g.MLP

@@ -49,7 +49,6 @@ func packingOf(precision string, k int) packing {
 	return packing{packPlain, k, 1, floatBytes}
 }
 
-// productDepth returns the K of the library's product.
 func (p packing) productDepth() int { return p.inner * p.parts }
 
 // wordCount returns the four-byte words of n rows (or columns) of an operand.
@@ -68,7 +67,7 @@ func Cast(precision string, x, out device.Buffer) (kernel *device.Kernel, args a
 	return &packRightKernel, packRightArgs{x: x, out: out, filled: math.MaxInt32, count: 0, form: packingOf(precision, 1).form}
 }
 
-// packLeft appends the packing of a [edges,K] and returns the packed buffer.
+// packLeft packs a [edges,K] and returns the packed buffer.
 func (k *binder) packLeft(p packing, a device.Buffer, inner int) device.Buffer {
 	out := k.allocateScratch(p.wordCount(int64(k.b.capacity)))
 	cost := gpuprof.Cost{BytesRead: int64(inner) * floatBytes, BytesWritten: int64(p.productDepth()) * p.bytes}
@@ -78,7 +77,7 @@ func (k *binder) packLeft(p packing, a device.Buffer, inner int) device.Buffer {
 	return out
 }
 
-// packRight appends the packing of b [K,N] and returns the packed buffer.
+// packRight packs b [K,N] and returns the packed buffer.
 func (k *binder) packRight(p packing, b device.Buffer, inner, n int) device.Buffer {
 	out := k.allocateScratch(p.wordCount(int64(n)))
 	cost := gpuprof.Cost{BytesRead: int64(inner*n) * floatBytes, BytesWritten: int64(p.productDepth()*n) * p.bytes}

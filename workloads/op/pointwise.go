@@ -9,10 +9,9 @@ import (
 //go:embed pointwise.ptx.zst
 var pointwisePTX string
 
-// Kernels on single values, one item each: actApply computes out = c*phi(x), actGrad its backward pass in place, d *=
-// c*phi'(x), add a sum in place, out += x. flipKernel transposes matrices; its item is one row of the source, four
-// integers in a table: start of the row, place of its first value in the result, number of values, distance between
-// their places.
+// Kernels on single values, one item each: actApply computes out = c*phi(x), actGrad its backward pass d *= c*phi'(x),
+// add a sum out += x. flipKernel transposes matrices; its item is one row of the source, four integers in a table:
+// start of the row, place of its first value in the result, number of values, distance between their places.
 var (
 	actApplyKernel = device.Typed[actApplyArgs](device.Kernel{Name: "act_apply", Host: actApplyHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024})
 	actGradKernel  = device.Typed[actGradArgs](device.Kernel{Name: "act_grad", Host: actGradHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024})
@@ -25,8 +24,7 @@ const flipInts = 4
 // matrix is a rows by cols matrix to transpose, at the same offset at in source and result.
 type matrix struct{ at, rows, cols int }
 
-// addFlip appends the launch that transposes matrices of src and returns the result; a transpose [cols,rows] starts at
-// the offset of its matrix.
+// addFlip transposes matrices of src and returns the result; each [cols,rows] has the offset of its source there.
 func (k *binder) addFlip(src device.Buffer, all ...matrix) device.Buffer {
 	var table []int32
 	n := 0
@@ -44,7 +42,6 @@ func (k *binder) addFlip(src device.Buffer, all ...matrix) device.Buffer {
 	return out
 }
 
-// flipScratch returns the bytes that addFlip allocates.
 func flipScratch(all ...matrix) int64 {
 	var n, rows int64
 	for _, m := range all {

@@ -17,9 +17,8 @@ var positionsPTX string
 //	out_i = sum over the edges with destination i of f_e - sum over the edges with source i
 type Positions struct{ Points, Atoms, Rows int }
 
-// PositionsBuffers are the arguments of Positions. Edges are sorted by row; RowPtr [Rows+1] holds the start of each
-// row. Perm [E] lists the edges by source; ColPtr [Atoms+2] holds the start of each source's edges in Perm, and as its
-// last element the point of row 0.
+// PositionsBuffers are the arguments of Positions. Edges are sorted by row; RowPtr [Rows+1] has the start of each row.
+// Perm [E] lists the edges by source; ColPtr [Atoms+2] has each source's start in Perm, and last the point of row 0.
 type PositionsBuffers struct{ F, RowPtr, ColPtr, Perm, Out device.Buffer }
 
 // One item of positionsKernel is one point; on CUDA a block computes it.

@@ -71,8 +71,7 @@ func Pack16(precision string, x []float32) []float32 {
 	return out
 }
 
-// RoundTo rounds values in place to tf32, bf16 or fp16, as a matrix product of that precision rounds its operands. Any
-// other name leaves them unchanged.
+// RoundTo rounds values in place to tf32, bf16 or fp16, like a product's operands; another name leaves them unchanged.
 func RoundTo(precision string, x []float32) {
 	var round func(float32) float32
 	switch precision {

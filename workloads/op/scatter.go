@@ -21,8 +21,8 @@ type ScatterAdd struct {
 	Scale         float32 // 0 and 1: no scaling launch
 }
 
-// ScatterBuffers are the arguments of ScatterAdd. Dst may be nil with Deterministic, RowPtr [rows+1] may be nil
-// without.
+// ScatterBuffers are the arguments of ScatterAdd: Deterministic needs RowPtr [rows+1] and no Dst, otherwise vice
+// versa.
 type ScatterBuffers struct{ Src, Dst, RowPtr, Out device.Buffer }
 
 // An item of scatterAtomicKernel is one edge, on CUDA scatterRun edges; of scatterSortedKernel one row; of scaleKernel

@@ -31,8 +31,8 @@ type TensorProduct struct {
 	Layout        Layout
 	Scale         float32 // 0 means 1
 	Deterministic bool    // for the scatter of unfused; csr is always deterministic
-	// Segment is the maximum number of edges of a row that one item of csr adds; longer rows are split, and a second
-	// launch adds the parts. 0 means 256.
+	// Segment is the maximum number of edges of a row that one item of csr adds, 0 means 256. A second launch adds the
+	// parts of longer rows.
 	Segment int
 	// Threads per CUDA block, a multiple of 32 up to 256, for fused and csr; 0 means 128. The host device ignores it.
 	Threads int
@@ -63,9 +63,9 @@ const (
 	defaultThreads = 128
 )
 
-// SegmentFor returns the Segment to use on a GPU for rows of at most longest edges, 0 for the default. If half the
-// default splits no row, it changes no sum and shortens the work of the last blocks (deepaw's three products on an
-// H200: 1.77 ms instead of 2.05 ms).
+// SegmentFor returns the Segment to use on a GPU for rows of at most longest edges, 0 for the default. Half the
+// default, where it splits no row, shortens the last blocks (deepaw's three products on an H200: 1.77 ms, not 2.05
+// ms).
 func SegmentFor(longest int) int {
 	if longest <= shortSegment {
 		return shortSegment
@@ -94,8 +94,7 @@ func (t TensorProduct) scaleFactor() float64 {
 	return float64(t.Scale)
 }
 
-// Check returns the reason why the product cannot be bound, or nil. Its fix names an implementation that can bind the
-// product, if there is one.
+// Check returns the reason why the product cannot be bound, with an implementation that can as its fix, or nil.
 func (t TensorProduct) Check() error {
 	usage := func(fix, format string, args ...any) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "binding tensor product: %w", fmt.Errorf(format, args...)).WithFix("%s", fix)
@@ -191,10 +190,9 @@ func (t TensorProduct) Scratch(nodes, rows, edgeCap int) int64 {
 	return n + t.csrScratch(nodes, rows, edgeCap)
 }
 
-// minimumCost is a lower bound for any implementation. It counts per edge and path M_ik = sum_j C_ijk Y_j
-// (coefficients folded into C), then for every copy w*x, its products with the non-zeros of M, and the sum at the
-// destination; for modes other than uvu also the products of the extra multiplicities. Indices and inputs are read
-// once and only the rows are written.
+// minimumCost is a lower bound for any implementation. It counts per edge and path M_ik = sum_j C_ijk Y_j, then for
+// every copy w*x, its products with the non-zeros of M, and the sum at the destination; for modes other than uvu also
+// the products of the extra multiplicities. Indices and inputs are read once and only the rows are written.
 func (t TensorProduct) minimumCost(tab tpTable, nodes, rows int) rate {
 	return rate{
 		fixed:   moveCost(0, nodes*t.TP.In1.Dim()+rows+1, rows*t.TP.Out.Dim()),

@@ -17,15 +17,14 @@ var tpCSRPTX string
 // is balanced by edges, and the assignment of edges to items does not depend on the number of threads. On CUDA an item
 // is one tile of the output of one such range.
 //
-// One item of tpFixupKernel is one row: it zeroes rows without edges, and adds the later segments of long rows in
+// One item of tpFixupKernel is one row: it zeroes rows without edges and adds the later segments of long rows in
 // order.
 var (
 	tpCSRKernel   = device.Typed[tpCsrArgs](device.Kernel{Name: "tp_csr", Host: tpCSRHost, PTX: tpCSRPTX, Threads: 128, PerBlock: 1})
 	tpFixupKernel = device.Typed[tpCsrFixupArgs](device.Kernel{Name: "tp_csr_fixup", Host: tpFixupHost, Grain: 64, PTX: tpCSRPTX, Threads: 128, PerBlock: 1})
 )
 
-// SlowestToCompile returns the kernel with which to test a driver's compiler: compiling it takes seconds unless the
-// driver has cached it.
+// SlowestToCompile returns a kernel whose compilation takes a driver seconds, unless it is cached.
 func SlowestToCompile() *device.Kernel { return &tpFusedKernel }
 
 func (t TensorProduct) segmentCount(edgeCap int) int {

@@ -111,8 +111,7 @@ func (v *csrView) addCopies(t []int32, u0 int, w, x, out []float32, cells []int3
 	}
 }
 
-// contractPath computes M, one value m_c per cell: the sum of constant * y_j over the cell's terms, which are
-// consecutive in the table.
+// contractPath computes M, one value per cell: the sum of constant * y_j over the cell's consecutive terms.
 func (v *csrView) contractPath(cells []int32, y, m []float32) {
 	js, constants := v.table[v.terms:], v.constants
 	t := int(cells[2])

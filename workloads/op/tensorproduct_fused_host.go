@@ -5,14 +5,12 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// uChunk is the number of copies of an irrep processed at a time.
 const uChunk = 128
 
 // maxComponents is 2l+1 of the highest degree.
 const maxComponents = 2*so3.MaxL + 1
 
-// pathScratch holds the results of one path before they are weighted and added. It stays on the stack, because nothing
-// here calls assembly.
+// pathScratch holds the results of one path before weighting. It stays on the stack, as no assembly is called.
 type pathScratch [maxComponents * uChunk]float32
 
 func tpFusedHost(args *device.Args, lo, hi int) {

@@ -38,7 +38,6 @@ var (
 	tpDeepawKernel        = device.Typed[tpgKernelArgs](device.Kernel{Name: "tp_csr_deepaw", Host: tpCSRHost, PTX: tpDeepawPTX, Threads: 32, PerBlock: 1})
 )
 
-// generatedKernels has the kernel of each family.
 var generatedKernels = map[string]*device.Kernel{
 	"small": &tpSmallKernel, "mace_medium": &tpMaceMediumKernel, "mace_large": &tpMaceLargeKernel,
 	"nequip_lips": &tpNequipLipsKernel, "deepaw_natural": &tpDeepawNaturalKernel, "deepaw": &tpDeepawKernel,
@@ -72,7 +71,6 @@ const madeKernel = "tp_csr_compiled"
 //go:embed op.cuh tensorproduct.cuh tensorproduct_gen.cuh tensorproduct_grad.cuh tensorproduct_gengrad.cuh tensorproduct_gengradx.cuh
 var generatedHeaders embed.FS
 
-// compileGenerated returns the PTX of a generated source.
 func compileGenerated(compiler device.KernelCompiler, text string) (string, error) {
 	src := device.CUDASource{Text: text, Headers: map[string]string{}}
 	all, err := generatedHeaders.ReadDir(".")
@@ -89,9 +87,8 @@ func compileGenerated(compiler device.KernelCompiler, text string) (string, erro
 	return compiler.Compile(src)
 }
 
-// Compile generates a kernel for csr at run time if no family has the product and the device has a compiler; otherwise
-// it returns the product unchanged. Compiling takes seconds the first time on a machine. After an error csr uses the
-// general kernel.
+// Compile generates a kernel for csr at run time if no family has the product and the device has a compiler; the first
+// time on a machine takes seconds. Otherwise, and on an error, it returns t unchanged.
 func (t TensorProduct) Compile(dev device.Device) (TensorProduct, error) {
 	compiler, ok := dev.(device.KernelCompiler)
 	if !ok || t.General || !t.needsCompile() {
@@ -112,7 +109,6 @@ func (t TensorProduct) Compile(dev device.Device) (TensorProduct, error) {
 	return t, err
 }
 
-// needsCompile reports whether Compile would generate a kernel for the product.
 func (t TensorProduct) needsCompile() bool {
 	_, known := t.findGenerated()
 	return !known && t.Impl == ImplCSR

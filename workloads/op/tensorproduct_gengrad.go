@@ -28,9 +28,9 @@ var (
 )
 
 // The kernels of the generated gradients compute dw and dy. They have the arguments of tpGradKernel, then plan,
-// partial, edges and segment. An item is a segment of edges, on CUDA one warp's part of it. On CUDA dy, table and
-// constants are not used: every warp writes its share of dy to partial, and tpGradDYKernel adds the shares. The host
-// writes dy itself.
+// partial, edges and segment. An item is a segment of edges, on CUDA one warp's part of it. The host writes dy. On
+// CUDA dy, table and constants are unused: a warp writes its share of dy to partial, and tpGradDYKernel adds the
+// shares.
 var (
 	tpGradSmallKernel         = device.Typed[tpdKernelArgs](device.Kernel{Name: "tp_grad_small", Host: tpGradGeneratedHost, PTX: tpGradSmallPTX, Threads: 32, PerBlock: 1})
 	tpGradMaceMediumKernel    = device.Typed[tpdKernelArgs](device.Kernel{Name: "tp_grad_mace_medium", Host: tpGradGeneratedHost, PTX: tpGradMaceMediumPTX, Threads: 32, PerBlock: 1})
@@ -43,7 +43,6 @@ var (
 // One item of tpGradDYKernel is one value of dy: the sum of its columns in a row of partial, in the order of the plan.
 var tpGradDYKernel = device.Typed[tpGradDyArgs](device.Kernel{Name: "tp_grad_dy", Host: tpGradDYHost, Grain: 256, PTX: tpGradPTX, Threads: 128, PerBlock: 128})
 
-// generatedGradKernels has the kernel of each family.
 var generatedGradKernels = map[string]*device.Kernel{
 	"small": &tpGradSmallKernel, "mace_medium": &tpGradMaceMediumKernel, "mace_large": &tpGradMaceLargeKernel,
 	"nequip_lips": &tpGradNequipLipsKernel, "deepaw_natural": &tpGradDeepawNaturalKernel, "deepaw": &tpGradDeepawKernel,
@@ -73,8 +72,8 @@ var generatedGrads = sync.OnceValues(func() (map[string]generatedGrad, error) {
 	return all, nil
 })
 
-// generatedGrad returns the product's generated kernel for dw and dy, if it has one and may use it: only with weights
-// in the product's own order.
+// generatedGrad returns the product's generated kernel for dw and dy. Only weights in the product's own order may use
+// it.
 func (t TensorProduct) generatedGrad() (generatedGrad, bool) {
 	if t.General || t.Packed && !t.usesOwnOrder() {
 		return generatedGrad{}, false
@@ -175,11 +174,9 @@ const (
 // segments shorten the last wave of blocks, but read dz of a row more often.
 const gradSegment = 64
 
-// gradLanePlaces is the index of a lane's first place in its integers.
 const gradLanePlaces = 4
 
-// generatedGradPlan returns the plan: header, warps, lanes, then for every harmonic the columns of partial that add to
-// its dy.
+// generatedGradPlan returns header, warps, lanes, then for every harmonic the columns of partial that add to its dy.
 func (t TensorProduct) generatedGradPlan(g generatedGrad) []int32 {
 	laneInts := gradLanePlaces + 2*g.plan.Paths
 	header := make([]int32, gradInts)
@@ -224,8 +221,7 @@ func (g generatedGrad) shapeKernel() *device.Kernel {
 	return &k
 }
 
-// scratchWords returns the words that this kernel needs in addition to the general kernel: the plan, and with dy the
-// columns of all warps.
+// scratchWords returns the words needed besides the general kernel's: the plan, and with dy the columns of all warps.
 func (g generatedGrad) scratchWords(t TensorProduct, edgeCap int, dy bool) int64 {
 	return max(int64(len(t.generatedGradPlan(g))), 1) + max(g.partialWords(edgeCap, dy), 1)
 }
@@ -237,7 +233,6 @@ func (g generatedGrad) partialWords(edgeCap int, dy bool) int64 {
 	return int64(edgeCap) * int64(g.plan.Columns)
 }
 
-// tpGradGenerated appends the launches of a generated kernel for dw and dy.
 func (k *binder) tpGradGenerated(t TensorProductGrad, g generatedGrad, cost rate, x, w, dout, table, constants device.Buffer, b TPGradBuffers, dw, dy device.Buffer, what int) {
 	p := t.Product
 	sh, columns := p.TP.In2.Dim(), g.plan.Columns

@@ -28,7 +28,6 @@ var (
 	tpGradXMaceLargeKernel  = device.Typed[tpxKernelArgs](device.Kernel{Name: "tp_gradx_mace_large", Host: tpGradXGeneratedHost, PTX: tpGradXMaceLargePTX, Threads: 32, PerBlock: 1})
 )
 
-// generatedGradXKernels has the kernel of each family.
 var generatedGradXKernels = map[string]*device.Kernel{
 	"small": &tpGradXSmallKernel, "mace_medium": &tpGradXMaceMediumKernel, "mace_large": &tpGradXMaceLargeKernel,
 }
@@ -93,7 +92,6 @@ const (
 	gradXInts
 )
 
-// generatedGradXPlan returns the plan: header, part number of every warp, lanes.
 func (t TensorProduct) generatedGradXPlan(g generatedGradX) []int32 {
 	header := make([]int32, gradXInts)
 	var warps, lanes []int32

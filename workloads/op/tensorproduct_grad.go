@@ -54,9 +54,8 @@ const (
 	tpGradSegment = 256
 )
 
-// Header indices of the backward plan. After the header come the paths, cells and terms of tpTable, the cells with i
-// and k exchanged, the terms of every path by j, and for dx the tiles. The header holds offsets in integers from the
-// plan's start, and sizes.
+// Header indices of the backward plan; the header has sizes, and offsets in integers from the plan's start. After it
+// come paths, cells and terms of tpTable, the cells with i and k exchanged, every path's terms by j, and dx's tiles.
 const (
 	backPaths = iota
 	backTable // paths, cells, terms
@@ -258,7 +257,6 @@ func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers
 	return own
 }
 
-// tpGradX appends the launches for dx.
 func (k *binder) tpGradX(t TensorProductGrad, plan backPlan, b TPGradBuffers, dout, ints, constants device.Buffer, nodes int) rate {
 	p := t.Product
 	in := p.TP.In1.Dim()

@@ -81,7 +81,6 @@ func copiesOf(d1, d3 int) int {
 	return 1
 }
 
-// planShape holds the parameters of a plan.
 type planShape struct {
 	threads int
 	layout  Layout
@@ -128,7 +127,6 @@ type triple struct{ l1, l2, l3, yAt int }
 func (t triple) floatCount() int { return (2*t.l1 + 1) * t.rowPitch() }
 func (t triple) rowPitch() int   { return (2*t.l3 + 1 + 3) / 4 * 4 }
 
-// planner collects the sections of a plan.
 type planner struct {
 	t                          TensorProduct
 	shape                      planShape
@@ -315,7 +313,6 @@ func (p *planner) addWarp(w warp, pass int) error {
 	return nil
 }
 
-// addCells appends the cells of M of a triple.
 func (p *planner) addCells(key triple, at int) error {
 	terms, err := pathTerms(key.l1, key.l2, key.l3, 1)
 	if err != nil {
@@ -335,8 +332,7 @@ func (p *planner) addCells(key triple, at int) error {
 }
 
 // fillLane writes the integers of one lane: for x the offset, step of copies, step of components, d1; for w the
-// offset, step; coefficient; offset of M; for out the offset, step of copies, step of components, d3; the copies that
-// it writes (own).
+// offset, step; coefficient; offset of M; for out the offset, step of copies, step of components, d3; and own.
 func (p *planner) fillLane(one []int32, l lane, pass int, at map[triple]int) {
 	one[11] = int32(l.d3)
 	o := p.t.TP.Out[l.block]

@@ -18,8 +18,8 @@ type tpTable struct {
 	flops     int // minimum per edge
 }
 
-// A path is pathInts integers, a cell is cellInts integers (i, k, first and last+1 term), a term is one integer j. The
-// integers of a path are
+// A path is pathInts integers, a cell cellInts integers (i, k, first and last+1 term), a term one integer j. A path
+// has
 //
 //	0 xAt  1 yAt  2 wAt  3 oAt   offsets in a row
 //	4 mul  5 d1   6 d3
@@ -111,8 +111,7 @@ func (t TensorProduct) pathFlops(ins so3.Instruction, terms, cells int) int {
 	return n
 }
 
-// coupledPairs returns the number of pairs of copies (u,v) that a mode couples, and the number of outputs that each
-// pair contributes to.
+// coupledPairs returns how many pairs of copies (u,v) a mode couples, and how many outputs each pair contributes to.
 func coupledPairs(mode so3.Mode, m1, m2, mo int) (pairs, fed int) {
 	switch mode {
 	case so3.UVW:

@@ -24,7 +24,6 @@ var (
 	weightKernel   = device.Typed[tpWeightArgs](device.Kernel{Name: "tp_weight", Host: tpWeightHost, Grain: 16, PTX: tpUnfusedPTX, Threads: 256, PerBlock: 4})
 )
 
-// modeNumber maps modes to their numbers in kernel arguments.
 var modeNumber = map[so3.Mode]int{so3.UVW: modeUVW, so3.UVU: modeUVU, so3.UVV: modeUVV, so3.UUW: modeUUW, so3.UUU: modeUUU}
 
 const (
@@ -35,8 +34,7 @@ const (
 	modeUUU
 )
 
-// pairKey is a pair of blocks whose outer product some path needs. same means products of equal copies only (modes uuw
-// and uuu).
+// pairKey is a pair of blocks of which a path needs the outer product, of equal copies only if same (uuw and uuu).
 type pairKey struct {
 	in1, in2 int
 	same     bool
@@ -46,7 +44,6 @@ func keyOf(ins so3.Instruction) pairKey {
 	return pairKey{ins.In1, ins.In2, ins.Mode == so3.UUW || ins.Mode == so3.UUU}
 }
 
-// pairOrder lists the pairs in the order of first use.
 func (t TensorProduct) pairOrder() []pairKey {
 	var order []pairKey
 	seen := map[pairKey]bool{}

@@ -14,9 +14,8 @@ import (
 var weightGradPTX string
 
 // outerBlock is one block of a weight gradient: a sum over rows r of outer products of a block of a's row with a block
-// of b's row. Rows are added in chunks of outerChunk to partial sums, and the partial sums are added in order. One
-// float32 sum over all rows would lose the last digits of small terms; the fixed order gives the same bits for any
-// number of threads:
+// of b's row. Chunks of outerChunk rows are added to partial sums, and these in order: one float32 sum over all rows
+// would lose digits of small terms, and a fixed order gives the same bits for any number of threads:
 //
 //	W_uv = k sum_r sum_i a_r[aAt + i m1 + u] b_r[bAt + i m3 + v]
 type outerBlock struct {
@@ -37,9 +36,8 @@ const (
 	outerChunk = 4096
 	outerInts  = 12
 	outerRows  = 256 // rows that the host adds at a time
-	// Least and most copies of a per host item. Both are multiples of outerStep, the rows of a tile of vec's product.
-	// More copies reuse a packed row of b more often, but give fewer items. outerTile is the side of a CUDA block's
-	// tile.
+	// Least and most copies of a per host item, multiples of outerStep, the rows of a tile of vec's product. More
+	// copies reuse a packed row of b more often, but give fewer items. outerTile is the side of a CUDA block's tile.
 	outerFewest, outerMost, outerStep = 24, 96, 6
 	outerTile                         = 64
 )
@@ -53,7 +51,6 @@ var (
 	roundKernel      = device.Typed[roundInplaceArgs](device.Kernel{Name: "round_inplace", Host: roundHost, Grain: 1 << 14, PTX: weightGradPTX, Threads: 256, PerBlock: 1024})
 )
 
-// roundings numbers the precisions for roundKernel.
 var roundings = map[string]int{TF32: 1, BF16: 2, FP16: 3}
 
 func (o outerSum) tileTable(square bool) (table []int32) {
@@ -95,8 +92,8 @@ func (o outerSum) rowFlops() int {
 	return n
 }
 
-// weightGrad appends the launches over the given rows, or over the edges if rows is negative. A precision that rounds
-// first rounds a and b in place.
+// weightGrad appends the launches over the given rows, or edges if rows is negative. It rounds a and b in place if
+// o.precision does.
 func (k *binder) weightGrad(o outerSum, a, b, w device.Buffer, rows int) rate {
 	capacity, per := k.b.capacity, items{perEdge: 1, per: outerChunk}
 	if rows >= 0 {
@@ -164,15 +161,13 @@ func (o outerSum) workWords(capacity, across int, tiled bool) int64 {
 	return int64(ceilDiv(capacity, outerChunk)) * int64(across) * o.itemWork()
 }
 
-// scratchBytes returns the bytes that weightGrad allocates.
 func (o outerSum) scratchBytes(capacity int, tiled bool) int64 {
 	tiles := o.tileTable(tiled)
 	across := len(tiles) / outerInts
 	return (max(int64(len(tiles)), 1) + max(int64(ceilDiv(capacity, outerChunk))*int64(o.w), 1) + max(o.workWords(capacity, across, tiled), 1)) * floatBytes
 }
 
-// Outer is the gradient of one weight matrix, for a workload that binds its own launches. Rows are added in chunks of
-// 4,096, and the chunks in order:
+// Outer is the gradient of one weight matrix, for a workload that binds its own launches; rows are added in chunks:
 //
 //	a [Rows,M], b [Rows,K] -> w [M,K] = sum over rows of a_ru b_rv, added to w with Add
 type Outer struct {
@@ -180,9 +175,8 @@ type Outer struct {
 	Add        bool
 }
 
-// OuterBuffers are the arguments of Outer's launches: the arrays A, B and W, and memory that the caller allocates and
-// may reuse for the next Outer: Partial and Work, sized by the methods of these names, and Table, which depends on M
-// and K.
+// OuterBuffers are the arguments of Outer's launches: arrays A, B and W, and the caller's reusable memory: Partial and
+// Work, sized by the methods of these names, and Table, which depends on M and K.
 type OuterBuffers struct{ A, B, W, Partial, Table, Work any }
 
 func (o Outer) outerSum() outerSum {

@@ -28,7 +28,6 @@ func (b *Bound) With(swap map[device.Buffer]device.Buffer) (*Bound, error) {
 	return &c, nil
 }
 
-// Output returns the output buffer that the operation itself owns. Only the product of an unfused TensorProduct has
-// one: the results of every edge, [E, TP.Out.Dim] in Layout, which its scatter sums. Other operations write to the
-// caller's buffers and return nil.
+// Output returns the buffer that the operation itself owns, nil if it writes to the caller's. Only an unfused product
+// owns one: each edge's result, [E, TP.Out.Dim] in Layout, which the product's scatter sums.
 func (b *Bound) Output() device.Buffer { return b.output }

@@ -21,8 +21,7 @@ type use struct {
 	minus bool
 }
 
-// slot is a value of M and the cells that have it. Cells of an identity or an antisymmetric matrix are equal up to
-// sign, so they share a slot.
+// slot is a value of M and its cells. An identity or antisymmetric matrix has cells that are equal up to sign.
 type slot struct {
 	terms []Term
 	uses  []use
@@ -89,7 +88,6 @@ func (t triple) findSlots() ([]slot, error) {
 	return all, nil
 }
 
-// isNarrow reports whether the output has fewer components than x.
 func (t triple) isNarrow() bool { return t.l3 < t.l1 }
 
 // path is a triple with its slots, and the numbers of its cells and terms.

@@ -12,8 +12,8 @@ const (
 	// warpLanes is the number of lanes of a warp, and the largest number of edges per batch.
 	warpLanes = 32
 	// matrixFloats is the maximum number of floats of a warp's M in shared memory. With the KiB that the system
-	// reserves per block, 16 warps use 196 KiB of an H100's 256, one of the sizes that can be configured; 60 KiB are
-	// left for the first-level cache.
+	// reserves per block, 16 warps use 196 KiB, a configurable size, of an H100's 256; 60 KiB are left for the L1
+	// cache.
 	matrixFloats = 2872
 	// leastBatch is the least number of edges whose M is built at once; the other lanes of the 32 are idle.
 	leastBatch = 8
@@ -27,8 +27,7 @@ const (
 	bytesPerIssue = 5
 )
 
-// Part is a warp's share of a product. Its code does not depend on the offsets of the blocks, so several products may
-// share it.
+// Part is a warp's share of a product. Its code is independent of the blocks' offsets, so products may share it.
 type Part struct {
 	L1, Copies int // channels per lane
 	Mul        int // multiplicity of each merged block: the step between components of x and out
@@ -82,13 +81,11 @@ type group struct {
 	paths  []*path
 }
 
-// rules are the limits of a cut.
 type rules struct {
 	room int  // Family.Room
 	hold bool // Family.Hold
 }
 
-// anyCopies returns the numbers of copies that a lane of a generated product may have.
 func anyCopies() []int { return []int{1, 2, 4} }
 
 // cutProduct cuts a uvu product with weights and harmonics of multiplicity 1 into parts.
@@ -302,10 +299,9 @@ func (s *Spec) placeWeights() {
 	s.Columns.Stride = (max(next, read) + 3) / 4 * 4
 }
 
-// placePart places a part's paths from column first on. Paths that some block lacks come last, so that the other paths
-// have the same places in every product. It returns the first column of the next part, and the end of the columns that
-// lanes read so far: lanes of a block without the last path read the columns after it, but these values reach no
-// output.
+// placePart places a part's paths from column first on, last those that some block lacks, so that the others have the
+// same places in every product. It returns the first column of the next part, and the end of the columns read so far:
+// lanes of a block without the last path read the columns after it, but these values reach no output.
 func (s *Spec) placePart(p *Part, first, read int) (int, int) {
 	width := len(p.paths[0].instructions) * p.Mul
 	order := make([]int, len(p.paths))

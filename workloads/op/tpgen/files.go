@@ -27,7 +27,6 @@ func Files() ([]File, error) {
 	return out, nil
 }
 
-// appendSources returns a function that appends the sources of one kind.
 func appendSources[P any](kind string, families []Family, source func(Family) (string, []P, error)) func([]File) ([]File, error) {
 	return func(all []File) ([]File, error) {
 		for _, f := range families {

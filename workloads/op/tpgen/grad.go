@@ -14,9 +14,8 @@ import (
 const GradBatch = warpLanes
 
 // GradPart is a warp's share of dw and dy, a product's backward pass per edge: all paths of one degree of the
-// features, or some of them, for 32 lanes of Copies channels each. A lane computes dw and dy from G, path by path, so
-// it needs neither M nor the products of x and dz in memory. It adds dy over all paths with the same degree of
-// harmonics:
+// features, or some of them, for 32 lanes of Copies channels each. A lane computes dw and dy from G, path by path,
+// without M or products of x and dz in memory, and adds dy over all paths with the same degree of harmonics:
 //
 //	G_uj = A sum_ik C_ijk x_ui dz_uk, dw_u = sum_j y_j G_uj, dy_j = sum_u w_u G_uj
 type GradPart struct {
@@ -31,8 +30,7 @@ type GradPart struct {
 	Cost float64
 }
 
-// GradSpec is a product cut into parts for its gradients with respect to weights and harmonics. The weights have the
-// product's own order.
+// GradSpec is a product cut into parts for dw and dy. The weights have the product's own order.
 type GradSpec struct {
 	TP     so3.TensorProduct
 	Parts  []*GradPart
@@ -109,8 +107,7 @@ func newGradPart(tp so3.TensorProduct, g *group, paths []*path, copies, room int
 
 func (t triple) d2() int { return 2*t.l2 + 1 }
 
-// isScalar reports whether x or dz of a path is a scalar and all cells have one constant. Then the code multiplies the
-// scalar by constant and weight first.
+// isScalar reports whether x or dz is a scalar and all cells have one constant; the code then scales the scalar first.
 func (p *path) isScalar() bool {
 	if p.d1() > 1 && p.d3() > 1 {
 		return false
@@ -157,7 +154,6 @@ func (p *GradPart) productCount() int {
 	return p.Copies * n
 }
 
-// isOne returns 1 if a term's constant is 1, otherwise 0.
 func isOne(t Term) int {
 	if t.C == 1 {
 		return 1
@@ -180,11 +176,9 @@ func (p *GradPart) foldCost() int {
 	return 2*quads + 2*rows + 4*(rows-1) + 12 + 2*p.halvingCount() + 8
 }
 
-// Stride returns the floats of an edge's harmonics in shared memory: an odd number of float4, to avoid bank conflicts
-// as Part.Stride does.
+// Stride returns the floats of an edge's harmonics in shared memory: an odd number of float4, as Part.Stride.
 func (p *GradPart) Stride() int { return 4 * ((len(p.harmonics)+3)/4 | 1) }
 
-// floatCount returns the floats of shared memory per warp.
 func (p *GradPart) floatCount() int {
 	n := warpLanes * (p.Stride() + 4*p.Rows())
 	if p.Merged {
@@ -304,7 +298,6 @@ func (s *GradSpec) partWarps(k, number int) []GradWarp {
 	return all
 }
 
-// gradSpecs returns the family's products, cut for their gradients.
 func (f Family) gradSpecs() ([]*GradSpec, error) {
 	var all []*GradSpec
 	for _, l := range f.Layers {

@@ -69,7 +69,6 @@ func gradSource(by, kernel string, specs []*GradSpec) (text string, parts []*Gra
 	return b.String(), parts
 }
 
-// gradWriter writes indented lines of a part.
 type gradWriter struct {
 	*strings.Builder
 	p *GradPart
@@ -115,8 +114,7 @@ func (w gradWriter) writeStage() {
 	w.writeLine("}")
 }
 
-// writeRows writes the function that reads dz of a row. Its parameter places has the start of the lane's copies in the
-// row for every path, -1 for none.
+// writeRows writes the function that reads dz of a row; places has the lane's start for every path, -1 for none.
 func (w gradWriter) writeRows() {
 	w.writeLine("GP_FN void rows(float *z, const float *row, const int *places) {")
 	at := 0

@@ -149,7 +149,6 @@ func xPlanOf(specs []*XSpec, n int) *XPlan {
 // xEdges is the number of words before M: index and destination of each edge of a batch, and of the edges after it.
 const xEdges = 2 * (warpLanes + 2)
 
-// floatCount returns the floats of shared memory per warp.
 func (p *XPart) floatCount() int { return xEdges + p.Stride*p.Batch }
 
 func (f Family) xSpecs() ([]*XSpec, error) {
@@ -261,8 +260,8 @@ func (p *XPart) writeReads(w writer, indent string, i, sum int, z, wp string) {
 }
 
 // edgeX writes the function that adds one edge. dz and weights are already loaded; the function loads the next edge's,
-// from rows zn and wn. gradWriter.writeEdge explains the branches. The weight multiplies the narrowest of dz, x and
-// the cells.
+// from rows zn and wn. See gradWriter.writeEdge for the branches. The weight multiplies the narrowest of dz, x and
+// cells.
 func (p *XPart) edgeX(w writer) {
 	w.writeLine("GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn, int never) {")
 	at, v, sums := 0, p.Copies, p.sumsAt()

@@ -71,7 +71,6 @@ func floatLiteral(v float32) string {
 	return fmt.Sprintf("%sf", strings.Replace(fmt.Sprintf("%x", float64(v)), "p+00", "p+0", 1))
 }
 
-// writer writes indented lines of a part.
 type writer struct {
 	*strings.Builder
 	p *Part

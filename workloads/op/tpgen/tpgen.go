@@ -43,17 +43,15 @@ func (l Layer) Product() (so3.TensorProduct, error) {
 // Family is a set of layers that one kernel serves, because they share parts.
 type Family struct {
 	Name string // file tensorproduct_gen_NAME.cu, kernel tp_csr_NAME
-	// Room is the maximum number of a lane's registers for sums, x, weights and harmonics while it builds M. The more
-	// code a family has, the more other registers the assembler needs; if Room is too large, it spills values to
-	// memory, which `make ptxas` refuses.
+	// Room is the maximum number of a lane's registers for sums, x, weights and harmonics while it builds M. More code
+	// in a family needs more other registers: with too much Room the assembler spills, which `make ptxas` refuses.
 	Room   int
 	Layers []Layer
 	// GradRoom is Room for the kernel of dw and dy, tp_grad_NAME in tensorproduct_gengrad_NAME.cu: registers for dz,
 	// x, weights and sums. 0 means that the family has no such kernel.
 	GradRoom int
 	// XRoom is Room for the kernel of dx, tp_gradx_NAME in tensorproduct_gengradx_NAME.cu. 0 means no such kernel, as
-	// for families that merge blocks of two parities. deepaw_natural would need at least 90, with which the assembler
-	// spills.
+	// where blocks of two parities are merged. deepaw_natural needs at least 90, with which the assembler spills.
 	XRoom int
 	// Hold keeps the loads for the next edge before the sums of a part's last path; the assembler would move them
 	// behind. It takes registers, so only families that wait for loads set it.
@@ -78,7 +76,6 @@ func Families() []Family {
 	}
 }
 
-// cutSpecs returns the family's products, cut into parts.
 func (f Family) cutSpecs() ([]*Spec, error) {
 	var all []*Spec
 	for _, l := range f.Layers {
@@ -95,8 +92,7 @@ func (f Family) cutSpecs() ([]*Spec, error) {
 	return all, nil
 }
 
-// madeRoom is the Room of products generated at run time. `make ptxas` does not check them, so the value is near that
-// of the largest family.
+// madeRoom is the Room of products generated at run time, near the largest family's, since `make ptxas` skips them.
 const madeRoom = 60
 
 // Made is a kernel generated at run time for a product that no family has.
