@@ -47,11 +47,10 @@ const (
 type Answer struct {
 	Remedy Remedy
 	To     string // suggested value; empty if the measured figures decide it
-	// When and Unless are the settings for which the answer holds: all of When, none of Unless. A knob that the run
-	// does not have satisfies both.
+	// When and Unless are settings for which the answer holds: all of When, none of Unless. Missing knobs satisfy
+	// both.
 	When, Unless gpuprof.Settings
-	// Waits returns how many times a step waits for the device under these settings, for the first five remedies;
-	// counters are per step.
+	// Waits returns how often a step waits for the device (first five remedies). counters are per step.
 	Waits func(set gpuprof.Settings, counters map[string]float64) float64
 	// Targets are the parts of the step that the remedy shortens, the most important first. AllowAnyOrder, SkipFill,
 	// WriteFirst and Fuse need them. For CollateFaster they name the host thread's stage that a GPU takes over.

@@ -21,8 +21,7 @@ type Knob struct {
 	Values []string
 	// Accept describes the values that Parse accepts, such as "integer >= 1".
 	Accept string
-	// Parse returns the canonical spelling of a value outside Values, or an error with the violated rule, such as
-	// "must be at least 1".
+	// Parse returns the canonical spelling of a value outside Values, or the violated rule, "must be at least 1".
 	Parse func(string) (string, error)
 	// NamesFile: a value outside Values is a path.
 	NamesFile bool
@@ -34,8 +33,7 @@ type Knob struct {
 	Scales bool
 	// Repeats returns the number of steps after which the setting's work repeats; nil means 1. EveryKnob sets it.
 	Repeats func(gpuprof.Settings) int
-	// Try are the values that tune tries first. nil: tune tries Values, and multiples of a number. Empty: tune does
-	// not change the knob.
+	// Try are values that tune tries first. nil: Values, and multiples of a number. Empty: tune leaves the knob.
 	Try []string
 	// Ungated gives, by value, the reason why a gate's figures would be meaningless with this value.
 	Ungated map[string]string

@@ -13,14 +13,12 @@ type Server interface {
 	// Serve runs the load for a warm-up and one uninterrupted measurement window. Even with an error it returns the
 	// requests so far, or nil if there are none.
 	Serve(ctx context.Context, l Load) (*loadtest.Requests, error)
-	// Alone returns the stages of a batch of one request with the least work of each, and their time s in seconds, 0
-	// if unknown beforehand.
+	// Alone returns the stages of a batch of one request with their least work, and their seconds s if known, or 0.
 	Alone() (stages []gpuprof.Stage, s float64)
 }
 
-// Substituter is a session that may replace a failed implementation by another than its settings name. Substituted
-// returns one sentence about that, or "". A run warns with the sentence, a check notes it, and tune refuses to
-// measure.
+// Substituter is a session that may replace a failed implementation by one that its settings do not name. Substituted
+// returns a sentence about that, or "". A run warns with it, a check notes it, and tune refuses to measure.
 type Substituter interface{ Substituted() string }
 
 // Load holds the parameters of Serve.

@@ -11,8 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Probe brackets a step's stages. Implementations must not allocate, block or log between Start and the step's last
-// End.
+// Probe brackets a step's stages. From Start to the step's last End it must not allocate, block or log.
 type Probe interface {
 	// Start marks the beginning of step i on the session's main stream.
 	Start(step int) error
@@ -22,8 +21,7 @@ type Probe interface {
 	End(span int)
 }
 
-// Workload is a program that gpuprof can run: real arithmetic, checked against a reference, with named stages and
-// knobs.
+// Workload is a program that gpuprof can run: real arithmetic with a reference, named stages and knobs.
 type Workload interface {
 	Name() string
 	Doc() string // one line
