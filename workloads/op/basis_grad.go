@@ -9,7 +9,7 @@ import (
 //go:embed basis_grad.ptx.zst
 var basisGradPTX string
 
-// BasisGrad is the backward pass of a Basis with respect to the edge lengths r; see RefBasisGrad for b_i':
+// BasisGrad is the backward pass of a Basis with respect to the edge lengths r. RefBasisGrad has the derivatives b_i'.
 //
 //	vec [E,3], db [E,N] -> g [E],  g = sum_i db_i b_i'(r)
 type BasisGrad struct{ Basis Basis }

@@ -17,7 +17,7 @@ func basisGradHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// slopes holds what the derivatives of all radial functions at one length r share.
+// slopes holds the parameters that the derivatives of all radial functions at one length r share.
 type slopes struct {
 	kind     int
 	r, c     float64

@@ -94,7 +94,7 @@ func (t TensorProduct) scaleFactor() float64 {
 	return float64(t.Scale)
 }
 
-// Check returns the reason why the product cannot be bound, with an implementation that can as its fix, or nil.
+// Check returns the reason why the product cannot be bound, or nil. The fix names an implementation that can bind it.
 func (t TensorProduct) Check() error {
 	usage := func(fix, format string, args ...any) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "binding tensor product: %w", fmt.Errorf(format, args...)).WithFix("%s", fix)

@@ -19,7 +19,7 @@ var tpGradPTX string
 //	x [nodes,In1.Dim], y [E,In2.Dim], w [E,WeightNumel], dout [rows,Out.Dim] ->
 //	dw [E,WeightNumel], dy [E,In2.Dim], dx [nodes,In1.Dim]
 //
-// For a path with A = coefficient times Scale and M_ik = A sum_j C_ijk y_j, and for an edge with dz = dout of its row,
+// A path has A = coefficient times Scale and M_ik = A sum_j C_ijk y_j; dz is dout of the edge's row. The results are:
 //
 //	dw_u = sum_ik x_ui M_ik dz_uk,  dx_ui = sum over the edges from x of w_u sum_k M_ik dz_uk,
 //	dy_j = A sum_ik C_ijk T_ik with T_ik = sum_u w_u x_ui dz_uk
@@ -308,7 +308,7 @@ func (p backPlan) shapeKernel(kernel *device.Kernel) *device.Kernel {
 	return &k
 }
 
-// Scratch returns the bytes that Bind allocates on a kind of device for dw, and if set for dy and dx.
+// Scratch returns the bytes that Bind allocates on that kind of device for dw and, where set, dy and dx.
 func (t TensorProductGrad) Scratch(nodes, rows, edgeCap int, dy, dx bool, kind string) int64 {
 	p := t.Product
 	plan, err := p.makeBackPlan()

@@ -151,7 +151,7 @@ func (t TensorProduct) makePlan(tab tpTable, shape planShape) (tpPlan, error) {
 		p.passes = max(p.passes, len(p.chains[ins.Out]))
 	}
 	warps := p.cutWarps(p.listLanes())
-	// Fewer warps per tile than allowed avoid a short last tile with idle threads.
+	// Spread the warps evenly over the tiles, so that the last tile has no idle threads.
 	tiles := max(ceilDiv(len(warps), shape.threads/warpLanes), 1)
 	width := max(ceilDiv(len(warps), tiles), 1)
 	for tile := range tiles {

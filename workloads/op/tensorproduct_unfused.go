@@ -34,7 +34,7 @@ const (
 	modeUUU
 )
 
-// pairKey is a pair of blocks of which a path needs the outer product, of equal copies only if same (uuw and uuu).
+// pairKey is a pair of blocks whose outer product some path needs; if same, only of equal copies (uuw and uuu).
 type pairKey struct {
 	in1, in2 int
 	same     bool

@@ -24,7 +24,7 @@ type outerBlock struct {
 	k         float32
 }
 
-// outerSum is one sum over rows with all its blocks. a, b and w are the widths of a, b and W.
+// outerSum is one sum over rows with all its blocks. a, b and w are the row widths of a and b and the size of W.
 type outerSum struct {
 	blocks    []outerBlock
 	a, b, w   int

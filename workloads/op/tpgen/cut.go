@@ -106,7 +106,7 @@ func cutProduct(tp so3.TensorProduct, r rules) (*Spec, error) {
 	return s, nil
 }
 
-// costs is a kind of part. Its zero value means that the paths fit into no part.
+// costs is a type of parts that have a cost. Its zero value means that the paths fit into no part.
 type costs interface {
 	comparable
 	cost() float64
@@ -255,7 +255,7 @@ func newPart(tp so3.TensorProduct, g *group, paths []*path, copies int, r rules)
 	rows := copies*p.Sums + 2*len(paths)
 	read := 4 * (copies*d1*warpLanes + len(ys))
 	p.Cost = float64(loop) + float64(read)/bytesPerIssue + float64(terms+fours+len(ys))/float64(p.Batch) + float64(rows)/warpLanes
-	// The last path should multiply x by its weight: the path then needs x no more, so that x of the next edge is read
+	// The last path should multiply x by its weight: it then needs x no longer, so that x of the next edge is read
 	// while most of the work is still to do.
 	last := -1
 	for i, q := range p.paths {
@@ -299,9 +299,9 @@ func (s *Spec) placeWeights() {
 	s.Columns.Stride = (max(next, read) + 3) / 4 * 4
 }
 
-// placePart places a part's paths from column first on, last those that some block lacks, so that the others have the
-// same places in every product. It returns the first column of the next part, and the end of the columns read so far:
-// lanes of a block without the last path read the columns after it, but these values reach no output.
+// placePart places a part's paths from column first on. Paths that some block lacks come last, so that the others have
+// the same places in every product. It returns the first column of the next part, and the end of the columns read so
+// far: lanes of a block without the last path read the columns after it, but these values reach no output.
 func (s *Spec) placePart(p *Part, first, read int) (int, int) {
 	width := len(p.paths[0].instructions) * p.Mul
 	order := make([]int, len(p.paths))

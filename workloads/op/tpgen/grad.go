@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// GradBatch is the number of edges whose harmonics a warp of a gradient holds in shared memory.
+// GradBatch is the number of edges whose harmonics a warp of a gradient kernel holds in shared memory.
 const GradBatch = warpLanes
 
 // GradPart is a warp's share of dw and dy, a product's backward pass per edge: all paths of one degree of the
@@ -30,7 +30,8 @@ type GradPart struct {
 	Cost float64
 }
 
-// GradSpec is a product cut into parts for dw and dy. The weights have the product's own order.
+// GradSpec is a product cut into parts for dw and dy, the gradients with respect to weights and harmonics. The weights
+// have the product's own order.
 type GradSpec struct {
 	TP     so3.TensorProduct
 	Parts  []*GradPart
@@ -55,7 +56,7 @@ func CutGrad(tp so3.TensorProduct, room int) (*GradSpec, error) {
 	return s, nil
 }
 
-// gradAligned reports whether the copies of a lane are one vector in rows of weights and of dz.
+// gradAligned reports whether a lane can access its copies as one vector in rows of weights and of dz.
 func gradAligned(tp so3.TensorProduct, g *group, copies int) bool {
 	own, at := tp.WeightOffsets(), tp.Out.Offsets()
 	for _, q := range g.paths {

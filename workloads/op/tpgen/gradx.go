@@ -18,7 +18,8 @@ type XPart struct {
 	place []int // offset of each path's dz from the lane's first
 }
 
-// XSpec is a product cut into parts for dx. The weights have the product's own order.
+// XSpec is a product cut into parts for dx, the gradient with respect to features. The weights have the product's own
+// order.
 type XSpec struct {
 	TP     so3.TensorProduct
 	Parts  []*XPart
