@@ -21,8 +21,8 @@ type Event struct {
 
 func (e *Event) String() string { return fmt.Sprintf("event %d", e.id) }
 
-// NewEvent implements device.Device. On a lost device it still returns an event, whose uses return the failure,
-// because at which call a kernel's fault appears is random.
+// NewEvent implements device.Device. The call at which a kernel's fault appears is random, so even on a lost device
+// NewEvent returns an event, whose uses return the failure.
 func (d *Device) NewEvent() (device.Event, error) {
 	const doing = "making an event"
 	if d.closed {

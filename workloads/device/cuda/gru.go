@@ -23,7 +23,7 @@ type layers struct {
 	undo                                 []func() error
 }
 
-// layer is a stack of GRU layers bound to its buffers, an Op.
+// layer is a stack of GRU layers bound to its buffers. It implements device.Op.
 type layer struct {
 	layers
 	fn            *kernelFunc // the cuDNN call's entry in the list of kernels in flight

@@ -111,7 +111,8 @@ func (d *Device) Compiler() (string, error) {
 	return "NVRTC " + c.version, nil
 }
 
-// Compile implements device.KernelCompiler. A cache on disk has a hash of all inputs as key. LoadTime counts it.
+// Compile implements device.KernelCompiler. It caches results on disk by a hash of all inputs. LoadTime includes its
+// time.
 func (d *Device) Compile(src device.CUDASource) (string, error) {
 	const doing = "compiling a kernel at run time"
 	c, err := d.needNVRTC()

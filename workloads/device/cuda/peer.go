@@ -12,7 +12,7 @@ import (
 
 // PeerLink describes the link between two GPUs' memories.
 type PeerLink struct {
-	// Direct access to each other's memory over NVLink or PCIe; otherwise the driver copies through host memory.
+	// Direct: the GPUs access each other's memory over NVLink or PCIe; otherwise copies go through host memory.
 	Direct    bool
 	BytesPerS float64
 }
@@ -21,7 +21,8 @@ type PeerLink struct {
 const peerCheck = 64 << 10
 
 // MeasurePeer copies n bytes from one device's memory to another's and returns the fastest of tries, after one
-// warm-up. It poisons the destination first and checks its ends afterwards. The caller's goroutine has opened both
+// warm-up. It poisons the destination first and checks its ends afterwards. Both devices must be idle, and opened by
+// the calling goroutine.
 // idle devices.
 func MeasurePeer(ctx context.Context, from, to *Device, n, tries int) (link PeerLink, err error) {
 	doing := fmt.Sprintf("copying from GPU %d to GPU %d", from.is.Index, to.is.Index)

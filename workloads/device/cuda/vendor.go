@@ -97,8 +97,8 @@ func existingFiles(dir string, names []string) []string {
 	return found
 }
 
-// vendorFolders returns the existing folders that may hold CUDA libraries. Those of Python packages have known places
-// below its prefix, so Python need not run.
+// vendorFolders returns the existing folders that may hold CUDA libraries. Python need not run, because its packages
+// are in known folders below its prefix.
 func vendorFolders() []string {
 	patterns := []string{
 		"/usr/local/cuda/lib64", "/usr/local/cuda-*/lib64",

@@ -36,7 +36,7 @@ func (b *Buffer) String() string {
 	return fmt.Sprintf("buffer %d (%s, %s)", b.id, b.place, gpuprof.FormatBytes(float64(b.size)))
 }
 
-// Free, like cuMemFree, waits for all work enqueued so far on every stream, since it may use the buffer.
+// Free returns the memory. Like cuMemFree, it first waits for all work enqueued so far, which may use the buffer.
 func (b *Buffer) Free() error {
 	if b.mem == nil {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "freeing %s on host: it is already freed", b).WithFix("free each buffer once")
