@@ -126,7 +126,7 @@ func (r *runner) calibrateSpans() error {
 	return nil
 }
 
-// spanTime returns the caller's seconds per span, over as many spans as several steps have.
+// spanTime returns the caller's seconds per span, over the spans of several steps.
 func (r *runner) spanTime(s device.Stream) (float64, error) {
 	if _, _, err := r.rec.Reset(events.Probed); err != nil {
 		return 0, err

@@ -62,8 +62,8 @@ func calibrate(dev *events.Tracer, s device.Stream, in Instruments) (map[string]
 // itemBytes is the size of a value read by .item().
 const itemBytes = 4
 
-// itemRead returns the caller's seconds to copy four bytes from an idle device and wait: the third quartile of n
-// reads, so that many reads take no longer than its multiple.
+// itemRead returns the caller's seconds to copy four bytes from an idle device and wait. It is the third quartile of n
+// reads, so that many times this figure is not less than the time of many reads.
 func itemRead(dev *events.Tracer, s device.Stream, n int) (_ float64, err error) {
 	from, err := dev.Alloc(itemBytes, device.OnDevice)
 	if err != nil {
@@ -124,7 +124,7 @@ func smallestStep(times []float64) float64 {
 // calibrationBlockNS is much longer than the caller's time for a round's events and launches, about 10 us each.
 const calibrationBlockNS = 10_000_000
 
-// eventPairs times fn twice: between pairs of events, and on the caller's clock.
+// eventPairs times fn in two ways: between pairs of events, and on the caller's clock.
 func eventPairs(dev *events.Tracer, s device.Stream, evs []device.Event, fn func() error) (device, caller []float64, err error) {
 	if dev.CanSpin() {
 		if err := dev.Spin(s, calibrationBlockNS); err != nil {
