@@ -121,7 +121,8 @@ func waitStages() []string {
 	return []string{"sync", gpuprof.StageLaunch, gpuprof.StageGap, "collate", "backpressure"}
 }
 
-// waitsOnce returns one wait per step in which knob has value, unless the knob unless has the value is.
+// waitsOnce returns a Waits function: one wait per training step if knob has value, unless the knob named unless is
+// set to is.
 func waitsOnce(knob, value, unless, is string) func(gpuprof.Settings, map[string]float64) float64 {
 	return func(set gpuprof.Settings, _ map[string]float64) float64 {
 		if !Trains(set) || set[knob] != value || unless != "" && set[unless] == is {

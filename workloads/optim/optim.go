@@ -71,9 +71,9 @@ const (
 
 const chunk = 4096 // number of values whose squares make one partial sum
 
-// Kernels over up to five tensors take the ends of the first four among all values. An item is one value for the Adam
-// and scale kernels, a chunk for squaresKernel, and the whole for tickKernel and clipKernel. Adam does nothing in a
-// step with a gradient that is not finite.
+// Kernels over up to five tensors take the end offsets of the first four in the concatenation of all. An item is one
+// value for the Adam and scale kernels, one chunk for squaresKernel, everything for tickKernel and clipKernel. Adam
+// does nothing in a step with a gradient that is not finite.
 var (
 	adamKernel     = device.Typed[adamArgs](device.Kernel{Name: "adam", Host: adamHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024})
 	adamPartKernel = device.Typed[adamPartArgs](device.Kernel{Name: "adam_part", Host: adamPartHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024})
@@ -83,8 +83,8 @@ var (
 	scaleKernel    = device.Typed[scaleByArgs](device.Kernel{Name: "scale_by", Host: scaleHost, Grain: 1 << 14, PTX: optimPTX, Threads: 256, PerBlock: 1024})
 )
 
-// Adam is the optimizer, in one of its variants. Fused moves 28 bytes per parameter, the others 72. With t from 1,
-//
+// Adam is the optimizer, in one of its variants. Fused moves 28 bytes per parameter, the others 72. In step t, from 1
+// on:
 //	m = b1 m + (1-b1) g,  v = b2 v + (1-b2) g^2,  p -= lr/(1-b1^t) m/(sqrt v/sqrt(1-b2^t) + eps)
 type Adam struct {
 	Impl string
@@ -269,8 +269,8 @@ func (a *Adam) stepLaunches() []op.Launch {
 // partCosts has flops, values read and values written per value of each operation.
 var partCosts = [parts][3]int{{3, 2, 1}, {1, 1, 1}, {3, 2, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {3, 3, 1}}
 
-// operands returns the values and gradients of a launch's tensors, and the ends of the first four among all values.
-// Unused places repeat the last tensor with an empty range.
+// operands returns the values and gradients of a launch's tensors, and the end offsets of the first four in their
+// concatenation. Unused places repeat the last tensor with an empty range.
 func (g group) operands() (p, grad [perLaunch]device.Buffer, ends [perLaunch]int) {
 	at := 0
 	for i := range perLaunch {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// operands are a launch's tensors for host code, and the ends of the first four among all values.
+// operands are a launch's tensors for host code, and the end offsets of the first four in their concatenation.
 type operands struct {
 	p, g [perLaunch]device.Mem
 	ends [perLaunch - 1]device.Int32

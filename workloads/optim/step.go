@@ -278,7 +278,7 @@ func (s *Step) Stepped(stream device.Stream, before, now Saved, e *op.ErrorNorm)
 	for i := range before.p {
 		p, m, v := op.As[float64](before.p[i]), op.As[float64](before.m[i]), op.As[float64](before.v[i])
 		RefAdam(s.adam.Rate, int(step[0]), p, before.g[i], m, v)
-		// The error counts relative to the parameter, which has its own rounding error, not to its change.
+		// Measure the error relative to the parameter, not to its change, because the parameter itself is rounded.
 		for k, x := range p {
 			off := (now.p[i][k] - x) / max(1, math.Abs(x))
 			e.Diff += off * off
