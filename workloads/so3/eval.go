@@ -6,11 +6,11 @@ import (
 )
 
 // PathCoefficients returns sqrt(alpha) of every instruction, the factor of w * w3j * x * y. By e3nn's definition, for
-// inputs and outputs of variance 1, alpha = path_weight * N / X with
+// inputs and outputs of variance 1, alpha = path_weight * N / X, where
 //
 //	N  dim(out) for component, dim(in1)*dim(in2) for norm, 1 for none
-//	X  for element the sum of n over the instructions of the same output block,
-//	   for path n times their number, for none 1; X = 0 counts as 1
+//	X  for element the sum of n over the instructions of the same output block, for
+//	   path n times the number of these instructions, for none 1; X = 0 counts as 1
 //	n  number of terms added into one output, see fanIn
 func (tp TensorProduct) PathCoefficients() ([]float64, error) {
 	if err := tp.Validate(); err != nil {

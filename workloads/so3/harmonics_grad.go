@@ -4,7 +4,7 @@ import "math"
 
 // HarmonicsGrad writes the gradients of the harmonics with respect to (x, y, z), three values each, to
 // out[:3*(lmax+1)^2]. The gradients at the zero vector are defined as 0. Invalid arguments fill out with NaN, as in
-// Harmonics. With the length r, the direction n and the gradient G of the solid harmonic at n,
+// Harmonics. r is the length, n the direction and G the gradient of the solid harmonic at n:
 //
 //	grad Y_lm = (G_lm - l Y_lm n)/r
 //	G_lm,k    = (2l+1) sqrt(l) sum_m' w3j(l-1,1,l)[m',k,m] Y_{l-1,m'},  k = x, y, z

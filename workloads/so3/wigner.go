@@ -145,7 +145,7 @@ func realColumns(m int) []int {
 }
 
 // phaseExponent returns the power of i in Q[m,a] = (-i)^l q[m,a], without the factor 1/sqrt(2) for m != 0 (see
-// halfPower). Integer powers keep the arithmetic exact, so that cancelling terms give 0. q is
+// halfPower). Integer powers keep the arithmetic exact, so that cancelling terms give 0. The values of q are:
 //
 //	m < 0: q[m,|m|] = 1       q[m,-|m|] = -i
 //	m = 0: q[0,0]   = 1
