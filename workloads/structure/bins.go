@@ -17,7 +17,7 @@ const (
 // cutoff, where a list is a third longer than the answer, and grow until the lists fit; a single bin always does.
 func (f *Finder) fillBins(positions [][3]float64, reach float64, atoms, bins int) {
 	entries := max(maxEntries, entriesPerImage*len(f.images))
-	// In a full crystal the mean length of an answer is known, so bins that cannot fit need no counting.
+	// If all directions are periodic, the mean length of an answer is known and rules bins out without counting.
 	least := 0.0
 	if f.frame.periodic == [3]bool{true, true, true} {
 		least = sphereDegree(atoms, &f.frame, f.cutoff)
@@ -71,7 +71,7 @@ func (f *Finder) tryBins(positions [][3]float64, reach float64, limit int) bool 
 	return true
 }
 
-// binStep returns the edges of a bin, and the radius around its centre within which all points in reach are.
+// binStep returns the edges of a bin, and the radius around its centre that contains all points within reach of it.
 func (f *Finder) binStep(reach float64) (step [3][3]float64, far float64) {
 	for k := range 3 {
 		for j := range 3 {

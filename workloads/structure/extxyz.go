@@ -222,7 +222,7 @@ func parseProperties(l *lineReader, pairs map[string]string) (xyzColumns, error)
 	return columns, nil
 }
 
-// addColumns records the next columns if used; the first of a name counts, symbols before atomic numbers.
+// addColumns records the next columns if used. The first of a name counts; symbols take precedence over numbers.
 func (x *xyzColumns) addColumns(l *lineReader, name, kind string, count int) error {
 	switch name {
 	case "pos", "positions":

@@ -83,7 +83,7 @@ func checkSearch(c *Crystal, cutoff float64) error {
 			trials *= 2 + 2*cutoff/f.height[k]
 		}
 	}
-	// All images in the sphere around a point are needed; a full crystal's mean number is known beforehand.
+	// All images in the sphere around a point are needed; if all directions are periodic their mean number is known.
 	degree := 0.0
 	if f.periodic == [3]bool{true, true, true} {
 		degree = sphereDegree(len(c.Positions), f, cutoff)
@@ -94,7 +94,7 @@ func checkSearch(c *Crystal, cutoff float64) error {
 	return nil
 }
 
-// sphereDegree returns the mean number of images in a sphere of the given radius (angstrom) in a full crystal.
+// sphereDegree returns the mean number of images in a sphere (radius in angstrom) if all directions are periodic.
 func sphereDegree(atoms int, f *frame, radius float64) float64 {
 	return float64(atoms) / math.Abs(det(f.rows)) * 4 / 3 * math.Pi * radius * radius * radius
 }

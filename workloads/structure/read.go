@@ -86,7 +86,7 @@ func finishCrystal(l *lineReader, c *Crystal) (*Crystal, error) {
 	return c, nil
 }
 
-// isNumberLine reports whether a line has only numbers, and as many as one of counts.
+// isNumberLine reports whether a line has only numbers, and their count is one of counts.
 func isNumberLine(line string, counts ...int) bool {
 	fields := strings.Fields(line)
 	for _, s := range fields {
