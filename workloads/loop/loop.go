@@ -40,7 +40,7 @@ func Result() gpuprof.Stage { return gpuprof.Stage{Name: D2H, Role: gpuprof.Role
 // WorkersAdvice is the PyTorch line that makes batches in worker processes.
 const WorkersAdvice = "DataLoader(..., num_workers=max(1, min(os.cpu_count() - 1, 4)), persistent_workers=True, prefetch_factor=4)"
 
-// callerStages returns the stages that a wait of the caller can lengthen; copyStages those that copying affects.
+// callerStages returns the stages that a wait of the caller can lengthen; copyStages the stages that copies affect.
 func callerStages() []string {
 	return []string{Sync, gpuprof.StageLaunch, gpuprof.StageGap, Collate, Stage, Backpressure}
 }
