@@ -25,7 +25,7 @@ type product struct {
 	s     float64 // best time in seconds
 }
 
-// kind is a way to multiply.
+// kind is one kind of matrix product: its metric, its kernel and the size of an operand's element.
 type kind struct {
 	metric string
 	kernel *device.Kernel

@@ -1,7 +1,7 @@
 // Package devicebench measures how fast a device copies, multiplies and launches, for gpuprof doctor --bench. Each
 // device gives a health.Card, which package health judges. Devices are measured one after the other if they share
 // memory, links or the CPU, then all together under load, because they share heat and power too. Each figure is the
-// best of several tries, because a disturbance only makes a try slower. The figures are
+// best of several tries, because a disturbance only makes a try slower:
 //
 //	copy            B/s     device to device, bytes read plus bytes written
 //	h2d_pinned      B/s     host to device, and back, from and to both kinds of host memory
@@ -54,7 +54,7 @@ type Target struct {
 	// Instruments may be nil.
 	Instruments Instruments
 	Condition   health.Condition
-	// CPUs next to the device measure copies and launches; without any the thread stays where it is.
+	// CPUs are near the device and measure copies and launches; if empty, the thread stays where it is.
 	CPUs []int
 }
 
