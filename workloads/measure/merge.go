@@ -220,8 +220,7 @@ func mergeTelemetry(runs []*gpuprof.Run) map[string]gpuprof.Track {
 	return out
 }
 
-// mergeLists concatenates per-sample lists, with continued block numbers. Warnings and partial status apply to the
-// whole.
+// mergeLists concatenates per-sample lists with continued block numbers; a partial status applies to the whole run.
 func mergeLists(out *gpuprof.Run, runs []*gpuprof.Run) {
 	out.Order, out.Flags, out.Warnings = []gpuprof.Order{}, [][]string{}, []gpuprof.Warning{}
 	blocks := 0

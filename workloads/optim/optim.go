@@ -83,8 +83,8 @@ var (
 	scaleKernel    = device.Typed[scaleByArgs](device.Kernel{Name: "scale_by", Host: scaleHost, Grain: 1 << 14, PTX: optimPTX, Threads: 256, PerBlock: 1024})
 )
 
-// Adam is the optimizer, in one of its variants. Fused moves 28 bytes per parameter, the others 72. In step t, from 1
-// on:
+// Adam is the optimizer, in one of its variants. Fused moves 28 bytes per parameter, the others 72. With t from 1:
+//
 //	m = b1 m + (1-b1) g,  v = b2 v + (1-b2) g^2,  p -= lr/(1-b1^t) m/(sqrt v/sqrt(1-b2^t) + eps)
 type Adam struct {
 	Impl string

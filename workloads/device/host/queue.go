@@ -108,8 +108,8 @@ func (q *queue) awaitItem(seq uint64) *item {
 		}
 		runtime.Gosched()
 	}
-	// Loop, because a wake-up may be late: if the reader found an item itself after the writer saw parked, the
-	// writer's wake-up arrives when the reader parks the next time.
+	// Loop, because a wake-up may be stale: the reader may have found the item itself while the writer was about to
+	// wake it, and the wake-up then ends a later wait.
 	for q.tail.Load() < seq {
 		q.parked.Store(true)
 		if q.tail.Load() < seq || !q.parked.CompareAndSwap(true, false) {
