@@ -126,8 +126,8 @@ type (
 	edgeCount struct{}
 )
 
-// addLaunch appends a launch of kern. In args a kernel's Ref is a Buffer, a Num an int, itemCount or edgeCount, and a
-// Real a float32.
+// addLaunch appends a launch of kern. args has Buffers for Ref, ints, itemCount or edgeCount for Num, float32 for
+// Real.
 func (k *binder) addLaunch(kern *device.Kernel, it items, cost rate, args any) {
 	if k.err != nil {
 		return

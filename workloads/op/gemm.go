@@ -22,8 +22,7 @@ type Gemm struct {
 	// mantissa), "bf16", "fp16", or "tf32x3", which reaches the accuracy of fp32 with three tf32 products (see
 	// packing). Products are added in float32, and out is float32.
 	Precision string
-	// Library selects the vendor's product: "auto" or empty uses it if the device has one, "on" requires it, "off"
-	// forbids it.
+	// Library selects the vendor's product: "auto" or empty if the device has it, "on" always, "off" never.
 	Library string
 	// Tile is the side of the square of out that one CUDA block of our own kernel computes: 64, 128 or 0 (automatic).
 	Tile int

@@ -14,8 +14,7 @@ type Launch struct {
 	Args   any
 }
 
-// BindLaunches binds consecutive launches. minimum is a lower bound on the cost of any implementation of the
-// computation.
+// BindLaunches binds consecutive launches. minimum is a lower bound on the cost of any implementation.
 func BindLaunches(dev device.Device, name string, minimum gpuprof.Cost, all ...Launch) (*Bound, error) {
 	k := newBinder(dev, name, 0)
 	k.b.minimum = rate{fixed: minimum}

@@ -257,8 +257,7 @@ func (m mixing) scratchBytes(rows int) int64 {
 	return (max(int64(len(m.pairs)), 1) + max(int64(len(m.coefficients)), 1) + max(int64(len(m.makePlan(rows).ints)), 1)) * floatBytes
 }
 
-// totalCost counts two operations per weight and component, and per pair one product of each input and the
-// coefficient.
+// totalCost counts two operations per weight and component, and per pair one product of input and coefficient.
 func (l Linear) totalCost(rows int) gpuprof.Cost {
 	flops := 0
 	table, coefficients := l.pairTable()

@@ -5,8 +5,8 @@ import (
 )
 
 // MLPGrad is the backward pass of an MLP with respect to the radial functions. With Add, db is added to its buffer.
-// The products round operands like the MLP. a is the hidden layer before its activation, s1 and s2 the layers'
-// factors:
+// The products round operands like the MLP. a is the hidden layer before its activation; s1, s2 are the layers'
+// scales:
 //
 //	a [E,Hidden], dw [E,Out], w1, w2 -> db [E,In]
 //	dh = s2 dw w2^T,  da = c silu'(a) dh,  db = s1 da w1^T
@@ -70,7 +70,7 @@ func (g MLPGrad) gemmLayers() (toHidden, toBasis Gemm) {
 	return toHidden, toBasis
 }
 
-// Bind binds the operation for up to edgeCap edges: transpose the weights, compute dh, da (in place), db, with Add the
+// Bind binds the operation for up to edgeCap edges: transpose weights, compute dh, da (in place), db, with Add the
 // sum.
 func (g MLPGrad) Bind(dev device.Device, b MLPGradBuffers, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "mlp backwards", edgeCap)

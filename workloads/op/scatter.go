@@ -21,8 +21,7 @@ type ScatterAdd struct {
 	Scale         float32 // 0 and 1: no scaling launch
 }
 
-// ScatterBuffers are the arguments of ScatterAdd: Deterministic needs RowPtr [rows+1] and no Dst, otherwise vice
-// versa.
+// ScatterBuffers are the arguments of ScatterAdd. With Deterministic RowPtr [rows+1] is needed, otherwise Dst.
 type ScatterBuffers struct{ Src, Dst, RowPtr, Out device.Buffer }
 
 // An item of scatterAtomicKernel is one edge, on CUDA scatterRun edges; of scatterSortedKernel one row; of scaleKernel

@@ -31,8 +31,7 @@ type TensorProduct struct {
 	Layout        Layout
 	Scale         float32 // 0 means 1
 	Deterministic bool    // for the scatter of unfused; csr is always deterministic
-	// Segment is the maximum number of edges of a row that one item of csr adds, 0 means 256. A second launch adds the
-	// parts of longer rows.
+	// Segment is the maximum number of edges that one item of csr adds, 0 means 256; longer rows are split.
 	Segment int
 	// Threads per CUDA block, a multiple of 32 up to 256, for fused and csr; 0 means 128. The host device ignores it.
 	Threads int
@@ -64,8 +63,7 @@ const (
 )
 
 // SegmentFor returns the Segment to use on a GPU for rows of at most longest edges, 0 for the default. Half the
-// default, where it splits no row, shortens the last blocks (deepaw's three products on an H200: 1.77 ms, not 2.05
-// ms).
+// default shortens the last blocks if it splits no row (deepaw's three products on an H200: 1.77 ms, not 2.05).
 func SegmentFor(longest int) int {
 	if longest <= shortSegment {
 		return shortSegment

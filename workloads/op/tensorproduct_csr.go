@@ -17,8 +17,7 @@ var tpCSRPTX string
 // is balanced by edges, and the assignment of edges to items does not depend on the number of threads. On CUDA an item
 // is one tile of the output of one such range.
 //
-// One item of tpFixupKernel is one row: it zeroes rows without edges and adds the later segments of long rows in
-// order.
+// One item of tpFixupKernel is one row: it zeroes rows without edges and adds later segments of long rows in order.
 var (
 	tpCSRKernel   = device.Typed[tpCsrArgs](device.Kernel{Name: "tp_csr", Host: tpCSRHost, PTX: tpCSRPTX, Threads: 128, PerBlock: 1})
 	tpFixupKernel = device.Typed[tpCsrFixupArgs](device.Kernel{Name: "tp_csr_fixup", Host: tpFixupHost, Grain: 64, PTX: tpCSRPTX, Threads: 128, PerBlock: 1})

@@ -28,9 +28,8 @@ var (
 )
 
 // The kernels of the generated gradients compute dw and dy. They have the arguments of tpGradKernel, then plan,
-// partial, edges and segment. An item is a segment of edges, on CUDA one warp's part of it. The host writes dy. On
-// CUDA dy, table and constants are unused: a warp writes its share of dy to partial, and tpGradDYKernel adds the
-// shares.
+// partial, edges and segment. An item is a segment of edges, on CUDA one warp's part of it. The host writes dy. CUDA
+// does not use dy, table and constants: a warp writes its share of dy to partial, and tpGradDYKernel adds the shares.
 var (
 	tpGradSmallKernel         = device.Typed[tpdKernelArgs](device.Kernel{Name: "tp_grad_small", Host: tpGradGeneratedHost, PTX: tpGradSmallPTX, Threads: 32, PerBlock: 1})
 	tpGradMaceMediumKernel    = device.Typed[tpdKernelArgs](device.Kernel{Name: "tp_grad_mace_medium", Host: tpGradGeneratedHost, PTX: tpGradMaceMediumPTX, Threads: 32, PerBlock: 1})
@@ -72,8 +71,7 @@ var generatedGrads = sync.OnceValues(func() (map[string]generatedGrad, error) {
 	return all, nil
 })
 
-// generatedGrad returns the product's generated kernel for dw and dy. Only weights in the product's own order may use
-// it.
+// generatedGrad returns the product's generated kernel for dw and dy, which needs weights in the product's own order.
 func (t TensorProduct) generatedGrad() (generatedGrad, bool) {
 	if t.General || t.Packed && !t.usesOwnOrder() {
 		return generatedGrad{}, false

@@ -18,8 +18,7 @@ type tpTable struct {
 	flops     int // minimum per edge
 }
 
-// A path is pathInts integers, a cell cellInts integers (i, k, first and last+1 term), a term one integer j. A path's
-// are:
+// A cell is cellInts integers (i, k, first and last+1 term), a term is one integer j, a path is pathInts integers:
 //
 //	0 xAt  1 yAt  2 wAt  3 oAt   offsets in a row
 //	4 mul  5 d1   6 d3

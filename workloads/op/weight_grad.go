@@ -92,8 +92,8 @@ func (o outerSum) rowFlops() int {
 	return n
 }
 
-// weightGrad appends the launches over the given rows, or edges if rows is negative. It rounds a and b in place if
-// o.precision does.
+// weightGrad appends the launches over rows, or over edges if rows is negative. o.precision may round a and b in
+// place.
 func (k *binder) weightGrad(o outerSum, a, b, w device.Buffer, rows int) rate {
 	capacity, per := k.b.capacity, items{perEdge: 1, per: outerChunk}
 	if rows >= 0 {

@@ -12,7 +12,7 @@ const (
 	// warpLanes is the number of lanes of a warp, and the largest number of edges per batch.
 	warpLanes = 32
 	// matrixFloats is the maximum number of floats of a warp's M in shared memory. With the KiB that the system
-	// reserves per block, 16 warps use 196 KiB, a configurable size, of an H100's 256; 60 KiB are left for the L1
+	// reserves per block, 16 warps use 196 KiB of an H100's 256, a configurable size, and leave 60 KiB to the L1
 	// cache.
 	matrixFloats = 2872
 	// leastBatch is the least number of edges whose M is built at once; the other lanes of the 32 are idle.

@@ -18,7 +18,7 @@ type XPart struct {
 	place []int // offset of each path's dz from the lane's first
 }
 
-// XSpec is a product cut into parts for dx, the gradient with respect to features. The weights have the product's own
+// XSpec is a product cut into parts for dx, the gradient with respect to features, with weights in the product's
 // order.
 type XSpec struct {
 	TP     so3.TensorProduct
@@ -261,8 +261,7 @@ func (p *XPart) writeReads(w writer, indent string, i, sum int, z, wp string) {
 }
 
 // edgeX writes the function that adds one edge. dz and weights are already loaded; the function loads the next edge's,
-// from rows zn and wn. See gradWriter.writeEdge for the branches. The weight multiplies the narrowest of dz, x and
-// cells.
+// from rows zn and wn. See gradWriter.writeEdge for branches. The weight multiplies the narrowest of dz, x and cells.
 func (p *XPart) edgeX(w writer) {
 	w.writeLine("GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn, int never) {")
 	at, v, sums := 0, p.Copies, p.sumsAt()
