@@ -111,8 +111,8 @@ func (d *Device) Compiler() (string, error) {
 	return "NVRTC " + c.version, nil
 }
 
-// Compile implements device.KernelCompiler. It caches results on disk by a hash of all inputs. LoadTime includes its
-// time.
+// Compile implements device.KernelCompiler. A disk cache has results by a hash of all inputs. LoadTime includes
+// Compile.
 func (d *Device) Compile(src device.CUDASource) (string, error) {
 	const doing = "compiling a kernel at run time"
 	c, err := d.needNVRTC()
