@@ -52,8 +52,7 @@ func (r *runner) probeCost() *gpuprof.ProbeCost {
 	return c
 }
 
-// calibratedShare returns the calibrated cost over the bare step, an upper bound of the host's probe overhead, or
-// +Inf.
+// calibratedShare returns the calibrated cost over the bare step, an upper bound of the host's overhead, or +Inf.
 func (r *runner) calibratedShare() float64 {
 	c := r.probeCost()
 	if c == nil || r.run.Device.Kind == "cuda" {
