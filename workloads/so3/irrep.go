@@ -50,8 +50,7 @@ func (a Irrep) Less(b Irrep) bool {
 	return a.P < b.P
 }
 
-// Product returns the irreps in the tensor product of a and b: every l from |a.L-b.L| to a.L+b.L in ascending order,
-// with parity a.P*b.P.
+// Product returns the irreps of the tensor product of a and b: all l from |a.L-b.L| to a.L+b.L, with parity a.P*b.P.
 func (a Irrep) Product(b Irrep) []Irrep {
 	lo := a.L - b.L
 	if lo < 0 {

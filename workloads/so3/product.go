@@ -37,8 +37,8 @@ const (
 )
 
 // Instruction is one path: block In1 of the first input times block In2 of the second, coupled to the irrep of block
-// Out and added to it. PathWeight >= 0 scales the variance of the path, so its square root scales the values. It is
-// usually 1; 0 switches the path off.
+// Out and added to it. PathWeight >= 0, usually 1, scales the variance, so its square root scales the values; 0 is
+// off.
 type Instruction struct {
 	In1, In2, Out int
 	Mode          Mode

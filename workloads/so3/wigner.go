@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// CG has the non-zeros of a real Wigner 3j symbol, in row-major order. Values from SparseCG are shared: do not change
+// CG has the non-zeros of a real Wigner 3j symbol, in row-major order. SparseCG's values are shared: do not change
 // them.
 type CG struct {
 	L1, L2, L3 int
