@@ -12,8 +12,7 @@ const (
 	maxAtoms = 10_000_000
 	// maxCoordinate (angstrom) keeps differences exact to about 1e-8 angstrom, and squares finite.
 	maxCoordinate = 1e8
-	// minVolumeRatio is the least |a·(b x c)| / (|a||b||c|) of a lattice; there the inverse loses nine of sixteen
-	// digits.
+	// minVolumeRatio is the least |a·(b x c)| / (|a||b||c|); there a lattice's inverse loses nine of sixteen digits.
 	minVolumeRatio = 1e-7
 	// minEdge (angstrom) is the least length of a lattice vector.
 	minEdge = 1e-3
