@@ -8,8 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Binder loads a workload's kernels, each once, and binds their arguments. After an error, kept in Err, it does
-// nothing.
+// Binder loads a workload's kernels, each once, and binds their arguments, until an error, which it keeps in Err.
 type Binder struct {
 	Dev     device.Device
 	Err     error
@@ -25,7 +24,7 @@ type View struct {
 }
 
 // Bind loads kern and writes args, the struct given to device.Typed, to the arguments to. A Ref is a Buffer or a View,
-// a Num an int or bool, a Real a float32. own is called first: it returns the letter of an argument that it sets, or
+// a Num an int or bool, a Real a float32. own is called first; it sets an argument and returns its letter, or returns
 // 0.
 func (b *Binder) Bind(kern *device.Kernel, to *device.Args, own func(i int, arg any) byte, args any) device.Func {
 	list, err := kern.List(args)

@@ -118,8 +118,7 @@ func AsyncKnob(doc string) workloads.Knob {
 	return k
 }
 
-// PinnedKnob is the knob pinned: host memory of copies is pageable (off), pinned (on) or newly pinned per batch
-// (batch).
+// PinnedKnob is the knob pinned: host memory of copies is pageable (off), pinned (on) or pinned anew (batch).
 func PinnedKnob(doc string, values ...string) workloads.Knob {
 	k := workloads.Choice("pinned", doc, values...)
 	k.Acts = copyStages()
