@@ -47,8 +47,7 @@ const (
 type Answer struct {
 	Remedy Remedy
 	To     string // suggested value; empty if the measured figures decide it
-	// When and Unless are settings for which the answer holds: all of When, none of Unless. Missing knobs satisfy
-	// both.
+	// When and Unless: the answer holds with all of When and none of Unless. Missing knobs satisfy both.
 	When, Unless gpuprof.Settings
 	// Waits returns how often a step waits for the device (first five remedies). counters are per step.
 	Waits func(set gpuprof.Settings, counters map[string]float64) float64

@@ -28,8 +28,7 @@ type Workload interface {
 	// Presets are listed in the order of display; see Preset.DefaultOn.
 	Presets() []Preset
 	Knobs() []Knob
-	// Stages are the stages of every setting, in the order of the step: names, kinds and roles, without costs. A
-	// session has some or all of them.
+	// Stages are the stages of all settings in step order, without costs. A session has some or all of them.
 	Stages() []gpuprof.Stage
 	// Refuse returns an error that names a knob or combination that the device does not support, or nil.
 	Refuse(device.Info, gpuprof.Settings) error
@@ -60,8 +59,7 @@ type Session interface {
 	Main() device.Stream
 	// Depth is the number of steps that can be in flight before the caller waits.
 	Depth() int
-	// Check compares every stage, on poisoned outputs, and whole steps (WholeStep) from their inputs with a float64
-	// reference.
+	// Check compares every stage (on poisoned outputs) and whole steps with a float64 reference.
 	Check(context.Context) ([]gpuprof.Check, error)
 	// Step enqueues step i without allocating.
 	Step(i int, p Probe) error
