@@ -52,7 +52,7 @@ const (
 
 	// The shared memory that every GPU since 2010 grants a block by default.
 	sharedBytes = 48 << 10
-	// Shared memory per thread in bytes. On an H100 so much allows as many blocks per multiprocessor as the kernels'
+	// Shared memory per thread in bytes. On an H100 it limits the blocks per multiprocessor no more than the kernels'
 	// registers do, and leaves half of the cache.
 	sharedPerThread = 256
 	// maxBatch is the number of edges whose M are built at a time. It is less than the 32 lanes of a warp, because the
