@@ -9,11 +9,11 @@ import (
 // AllStages in Knob.Acts means every stage.
 const AllStages = "*"
 
-// AnyValue in Knob.Advice and Knob.PyTorch means every value without a line of its own.
+// AnyValue in Knob.Advice and Knob.PyTorch covers every value without its own entry.
 const AnyValue = "*"
 
-// Remedy is the effect of turning a knob on a problem of a step. The advice identifies problems by it; the workload
-// names the knob that has the remedy.
+// Remedy is a way in which changing a knob can help a step. The advice derives remedies from a step's problems; the
+// workload declares which knob provides a remedy.
 type Remedy uint8
 
 // The first five make the caller wait for the device less often.
@@ -34,47 +34,45 @@ const (
 	AllowAnyOrder                    // let sums be added in any order
 	SkipFill                         // do not fill memory before it is used
 	LowerPrecision                   // round the inputs of matrix products
-	Fuse                             // one kernel instead of one an operation
+	Fuse                             // one kernel instead of one per operation
 	UseLibrary                       // matrix products by the vendor's library
 	UseThreads                       // let kernels of the host device have every CPU
-	GrowBatch                        // more work a step
+	GrowBatch                        // more work per step
 	CopyLess                         // copy to the host only results that are read
 	Detach                           // release earlier windows' records for a backward pass
 	WriteFirst                       // write the first gradients in place of zeros to which they are added
 )
 
-// Answer gives a knob a remedy, with the settings it starts from and the value to turn the knob to.
+// Answer declares that a knob provides a remedy, under which settings, and the value to set.
 type Answer struct {
 	Remedy Remedy
-	To     string // the value that is suggested; empty where the figures decide it
-	// When and Unless are the settings for which the answer holds: all of When, none of Unless. A knob that a run does
-	// not have is no obstacle.
+	To     string // suggested value; empty if the measured figures decide it
+	// When and Unless: the answer holds with all of When and none of Unless. Missing knobs satisfy both.
 	When, Unless gpuprof.Settings
-	// Waits returns how many times a step waits for the device under these settings, for the first five remedies;
-	// counters are the counters of one step.
+	// Waits returns how often a step waits for the device (first five remedies). counters are per step.
 	Waits func(set gpuprof.Settings, counters map[string]float64) float64
-	// Targets are the parts of the step that the remedy shortens, the most important first; needed by AllowAnyOrder,
-	// SkipFill, WriteFirst and Fuse. For CollateFaster: the stage of the host thread that a GPU takes over.
+	// Targets are the parts of the step that the remedy shortens, the most important first. AllowAnyOrder, SkipFill,
+	// WriteFirst and Fuse need them. For CollateFaster they name the host thread's stage that a GPU takes over.
 	Targets []Target
-	// Keeps is the share of the targets' time that stays under these settings, for CopyLess.
+	// Keeps is the share of the targets' time that remains under these settings, for CopyLess.
 	Keeps func(set gpuprof.Settings) float64
-	// Limit is the key of Session.Input that bounds the value of GrowBatch.
+	// Limit is the key in Session.Input of the maximum for GrowBatch.
 	Limit string
-	// PyTorch replaces the knob's Advice for this problem.
+	// PyTorch replaces the knob's Advice for this remedy.
 	PyTorch string
 }
 
-// Target is a stage ("" is any), or only its kernels whose names end with one of Kernels.
+// Target is a stage ("" for any) or, with Kernels, only its kernels whose names end with one of them.
 type Target struct {
 	Stage   string
 	Kernels []string
-	// Whole: Kernels are whole names.
+	// Whole: Kernels are complete names.
 	Whole bool
 	// Keeps is the share of the kernels' bytes that must still be moved.
 	Keeps float64
 }
 
-// Has reports whether a kernel is one of the target's.
+// Has reports whether a kernel belongs to the target.
 func (t Target) Has(kernel string) bool {
 	for _, end := range t.Kernels {
 		if kernel == end || !t.Whole && strings.HasSuffix(kernel, end) {
@@ -99,7 +97,7 @@ func (a Answer) Applies(set gpuprof.Settings) bool {
 	return true
 }
 
-// LineFor returns the entry of Knob.Advice or Knob.PyTorch for a value; "" for a value without an entry.
+// LineFor returns the entry of Knob.Advice or Knob.PyTorch for a value, "" if there is none.
 func LineFor(lines map[string]string, value string) string {
 	if line, ok := lines[value]; ok {
 		return line
@@ -107,7 +105,7 @@ func LineFor(lines map[string]string, value string) string {
 	return strings.ReplaceAll(lines[AnyValue], "%s", strings.TrimPrefix(value, "every:"))
 }
 
-// FindKnob looks a workload's knob up by name; false if the workload is nil or has no such knob.
+// FindKnob looks up a workload's knob by name; false if the workload is nil or has no such knob.
 func FindKnob(w Workload, name string) (Knob, bool) {
 	if w == nil {
 		return Knob{}, false

@@ -17,47 +17,44 @@ type Knob struct {
 	Name    string
 	Doc     string
 	Default string
-	// Values are the accepted names; with Parse set, values that Parse accepts are valid too.
+	// Values are the accepted names; values that Parse accepts are valid too.
 	Values []string
-	// Accept describes the values that Parse accepts: "integer >= 1".
+	// Accept describes the values that Parse accepts, such as "integer >= 1".
 	Accept string
-	// Parse returns the canonical spelling of a value outside Values, or an error with the violated rule ("must be at
-	// least 1").
+	// Parse returns the canonical spelling of a value outside Values, or the violated rule, "must be at least 1".
 	Parse func(string) (string, error)
 	// NamesFile: a value outside Values is a path.
 	NamesFile bool
-	// Model knobs change the computed result; the others change only the way to it. Tuning never touches a model knob,
-	// and runs that differ in one are not comparable.
+	// Model knobs change the computed result; other knobs change only how it is computed. Tuning does not change model
+	// knobs, and runs that differ in one are not comparable.
 	Model bool
 
-	// Scales: the work of a step is proportional to the value.
+	// Scales: a step's work is proportional to the value.
 	Scales bool
-	// Repeats returns the number of steps after which the setting's work repeats; nil means after each. EveryKnob sets
-	// it.
+	// Repeats returns the number of steps after which the setting's work repeats; nil means 1. EveryKnob sets it.
 	Repeats func(gpuprof.Settings) int
-	// Try are values that tune tries first. Nil: tune goes by Values, and by multiples of a number. Empty: the knob is
-	// left unchanged.
+	// Try are values that tune tries first. nil: tune tries Values and multiples of a number. Empty: tune tries none.
 	Try []string
-	// Ungated gives, by value, the reason why a gate's figures would be meaningless under it.
+	// Ungated gives, by value, the reason why a gate's figures would be meaningless with this value.
 	Ungated map[string]string
-	// TryUnderLoad are the values that tune tries instead where the goal is the latency that callers see.
+	// TryUnderLoad replaces Try if the goal is the latency that callers see.
 	TryUnderLoad []string
-	// Acts are the stages whose time the knob can change; AllStages is any. nil means unknown.
+	// Acts are the stages whose time the knob can change; AllStages means any, nil means unknown.
 	Acts []string
-	// Answers are the problems that the knob solves.
+	// Answers are the remedies that the knob provides.
 	Answers []Answer
-	// Advice gives, by value, the knob's meaning in a PyTorch program, for a reader who is to change one; a value that
-	// is not recommended has none. PyTorch is one line of code by value. AnyValue covers every other value and has %s
-	// in its place.
+	// Advice gives, by value, the meaning of the value in a PyTorch program, for a reader who is advised to use it;
+	// values that are not recommended have none. PyTorch gives one line of code by value. AnyValue covers all other
+	// values, with %s for the value.
 	Advice, PyTorch map[string]string
 }
 
-// Choice returns a knob with a fixed list of values; the first is the default.
+// Choice returns a knob with a fixed list of values, the first of which is the default.
 func Choice(name, doc string, values ...string) Knob {
 	return Knob{Name: name, Doc: doc, Default: values[0], Values: values}
 }
 
-// IntKnob returns a whole-number knob in [lo, hi].
+// IntKnob returns an integer knob in [lo, hi].
 func IntKnob(name, doc string, def, lo, hi int) Knob {
 	return Knob{
 		Name: name, Doc: doc, Default: strconv.Itoa(def), Accept: fmt.Sprintf("integer from %d to %d", lo, hi),
@@ -91,8 +88,7 @@ func FloatKnob(name, doc string, def, lo, hi float64) Knob {
 	}
 }
 
-// CountKnob takes "all", its default, or a whole number of at least 1; Settings.Int
-// reads all as 0.
+// CountKnob returns a knob with the default "all" or an integer of at least 1; Settings.Int reads "all" as 0.
 func CountKnob(name, doc string) Knob {
 	return Knob{Name: name, Doc: doc, Default: "all", Values: []string{"all"}, Accept: "integer >= 1", Parse: func(s string) (string, error) {
 		n, err := strconv.Atoi(s)
@@ -103,8 +99,8 @@ func CountKnob(name, doc string) Knob {
 	}}
 }
 
-// EveryKnob returns a knob for an action at some steps: one of words, or "every:K" (plain K means the same). Where
-// step is among the words, it replaces every:1. Settings.Every reads it.
+// EveryKnob returns a knob for an action at some steps: one of words, or "every:K" (or plain K). If words contains
+// "step", it replaces every:1. Settings.Every reads the value.
 func EveryKnob(name, doc, def string, words ...string) Knob {
 	every := func(s gpuprof.Settings) int { return s.Every(name) }
 	return Knob{Name: name, Doc: doc, Default: def, Values: words, Accept: "every:K", Repeats: every, Parse: func(s string) (string, error) {
@@ -119,7 +115,7 @@ func EveryKnob(name, doc, def string, words ...string) Knob {
 	}}
 }
 
-// RefuseThreads returns an error if a device cannot have the CPU threads of the knob threads, a CountKnob.
+// RefuseThreads returns an error if a device cannot provide the CPU threads of the CountKnob "threads".
 func RefuseThreads(d device.Info, set gpuprof.Settings) error {
 	switch n := set.Int("threads"); {
 	case n > 0 && d.MaxThreads == 0:
@@ -150,7 +146,7 @@ func (k Knob) Canonical(value string) (string, error) {
 	return "", gpuprof.Errorf(gpuprof.ErrUsage, "setting knob %s: unknown value %q", k.Name, value).WithFix("%s%s", k.Usage(), gpuprof.DidYouMean(value, k.Values))
 }
 
-// Usage describes the values that the knob accepts: "use unfused, fused or csr".
+// Usage describes the accepted values, such as "use unfused, fused or csr".
 func (k Knob) Usage() string {
 	parts := slices.Clone(k.Values)
 	if k.Accept != "" {
@@ -159,8 +155,8 @@ func (k Knob) Usage() string {
 	return "use " + gpuprof.WordList(parts, "or")
 }
 
-// Resolve completes knob values for one run: the workload's defaults, then the preset's, then the user's, each checked
-// and canonical. Unknown names are ErrUsage with the nearest valid ones.
+// Resolve completes a run's knob values: the workload's defaults, overridden by the preset's values, then by the
+// user's. All are checked and canonical. Unknown names give an ErrUsage with the nearest valid ones.
 func Resolve(w Workload, preset string, set gpuprof.Settings) (gpuprof.Settings, error) {
 	out := gpuprof.Settings{}
 	knobs := map[string]Knob{}
@@ -187,9 +183,9 @@ func Resolve(w Workload, preset string, set gpuprof.Settings) (gpuprof.Settings,
 	return out, nil
 }
 
-// Read returns settings as a struct: a field with the tag knob:"NAME" holds the setting of that knob. An int is the
-// number, or the number of steps of an EveryKnob, and 0 for a word; a bool is true for on; a string is the spelling. The
-// settings are canonical; a missing one is zero.
+// Read returns canonical settings as a struct: a field with the tag knob:"NAME" holds that knob. An int is the number,
+// or the number of steps of an EveryKnob, and 0 for a word; a bool is true for "on"; a string is the spelling. Missing
+// settings are zero.
 func Read[T any](set gpuprof.Settings) (out T) {
 	v := reflect.ValueOf(&out).Elem()
 	for i := range v.NumField() {
@@ -209,7 +205,7 @@ func Read[T any](set gpuprof.Settings) (out T) {
 	return out
 }
 
-// DefaultPreset returns the preset for a kind of device ("host" or "cuda") if the user names none.
+// DefaultPreset returns the preset to use on a kind of device ("host" or "cuda") if the user names none.
 func DefaultPreset(w Workload, kind string) string {
 	all := w.Presets()
 	for _, p := range all {

@@ -9,13 +9,13 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// MaxArgs bounds a kernel's parameters; the array has a fixed size so that a launch allocates nothing.
+// MaxArgs is the maximum number of a kernel's parameters. A fixed-size array lets a launch allocate nothing.
 const MaxArgs = 20
 
-// Args are a kernel's arguments. Launch copies them, so one Args can be filled again for the next launch.
+// Args are a kernel's arguments. Launch copies them, so the caller may reuse the same Args for the next launch.
 type Args [MaxArgs]Arg
 
-// Arg is one argument: the bits that a GPU kernel receives, and for memory the buffer that they point into.
+// Arg is one argument: its bits as a GPU kernel receives them, and for memory also the buffer that they point into.
 type Arg struct {
 	Bits uint64
 	Buf  Buffer
@@ -27,7 +27,7 @@ func (a *Args) SetBuf(i int, b Buffer) { a[i] = Arg{b.Addr(), b} }
 // SetBufAt makes argument i a buffer that starts at byte at.
 func (a *Args) SetBufAt(i int, b Buffer, at int64) { a[i] = Arg{b.Addr() + uint64(at), b} }
 
-// SetInt makes argument i a 32-bit integer.
+// SetInt makes argument i the 32-bit integer v.
 func (a *Args) SetInt(i int, v int) { a[i].Bits = intBits(v) }
 
 // SetF32 makes argument i a float32.
@@ -37,11 +37,11 @@ func intBits(v int) uint64       { return uint64(uint32(int32(v))) }
 func floatBits(v float32) uint64 { return uint64(math.Float32bits(v)) }
 
 type (
-	// Mem is a buffer as a kernel's host code reads it (host device only).
+	// Mem is a buffer argument, with a view for host code.
 	Mem struct{ Arg }
-	// Int32 is an integer as a kernel's host code reads it.
+	// Int32 is an integer argument, decoded for host code.
 	Int32 struct{ Arg }
-	// Float32 is a number as a kernel's host code reads it.
+	// Float32 is a float argument, decoded for host code.
 	Float32 struct{ Arg }
 )
 
@@ -75,17 +75,17 @@ func (a Mem) Halves() []uint16 {
 	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(v))), len(v)/2)
 }
 
-// Bytes returns the memory from the address of the argument on.
+// Bytes returns the buffer's bytes from the argument's address on.
 func (a Mem) Bytes() []byte { return a.Buf.Bytes()[a.Bits-a.Buf.Addr():] }
 
-// View reads and sets arguments as T, a struct whose fields are Mem, Int32 and Float32 in the order of the kernel's parameters.
-// scripts/build/kernelargs writes one for each kernel.
+// View reinterprets arguments as T, a struct of Mem, Int32 and Float32 fields in the order of the kernel's parameters.
+// scripts/build/kernelargs generates T for each kernel.
 func View[T any](a *Args) *T { return (*T)(unsafe.Pointer(a)) }
 
-// Floats views a host-visible buffer as float32 values; empty for other buffers.
+// Floats views a host-visible buffer as float32 values; the result is empty for other buffers.
 func Floats(b Buffer) []float32 { return viewAs[float32](b.Bytes()) }
 
-// Ints views a host-visible buffer as int32 values; empty for other buffers.
+// Ints views a host-visible buffer as int32 values; the result is empty for other buffers.
 func Ints(b Buffer) []int32 { return viewAs[int32](b.Bytes()) }
 
 func viewAs[T float32 | int32](v []byte) []T {
@@ -93,19 +93,19 @@ func viewAs[T float32 | int32](v []byte) []T {
 }
 
 type (
-	// Ref is a Buffer as a launch gives it. Like Num and Real it may be a value that the caller of List resolves when
-	// the launch runs, and has the layout of any.
+	// Ref is a launch's Buffer argument. Ref, Num and Real have the layout of any, because they may also hold a
+	// placeholder that the caller of List resolves at each launch.
 	Ref any
-	// Num is an int as a launch gives it.
+	// Num is a launch's int argument.
 	Num any
-	// Real is a float32 as a launch gives it.
+	// Real is a launch's float32 argument.
 	Real any
 )
 
 //go:generate go run ../../scripts/build/kernelargs ../op ../optim ../gruflow ../gridsim ../collate ../serving ../serving/resnet
 
-// Typed completes a kernel whose launches have arguments of type T: a struct of Ref, Num and Real in the order of the
-// kernel's parameters, which also gives the signature. scripts/build/kernelargs writes one for each kernel.
+// Typed completes a kernel with its signature, from the argument struct T: fields of Ref, Num and Real in the order of
+// the kernel's parameters. scripts/build/kernelargs generates T for each kernel.
 func Typed[T any](k Kernel) Kernel {
 	k.args = reflect.TypeFor[T]()
 	k.Sig = ""
@@ -122,8 +122,8 @@ func Typed[T any](k Kernel) Kernel {
 	return k
 }
 
-// List returns the arguments of a launch in the order of the kernel's parameters. args is the struct that the kernel
-// was made with; a field that is not set is an error.
+// List returns a launch's arguments in the order of the kernel's parameters. args must be the struct that Typed was
+// given, with every field set; otherwise List returns an error.
 func (k *Kernel) List(args any) ([]any, error) {
 	v := reflect.ValueOf(args)
 	if k.args == nil || v.Type() != k.args {
@@ -140,7 +140,7 @@ func (k *Kernel) List(args any) ([]any, error) {
 	return list, nil
 }
 
-// ParamName returns the name of parameter i of a kernel, or its number where no list of names is known.
+// ParamName returns the name of parameter i, or i as text if the kernel has no argument struct.
 func (k *Kernel) ParamName(i int) string {
 	if k.args == nil {
 		return fmt.Sprint(i)

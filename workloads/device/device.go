@@ -1,6 +1,5 @@
-// Package device is the contract of a device that runs kernels: buffers, streams, events, launches, captured
-// operations, and counters of the calls. The CPU (device/host) and CUDA (device/cuda) implement it; workloads and
-// probes use it. It imports only package gpuprof.
+// Package device defines the contract of a device that runs kernels: buffers, streams, events, launches, captures, and
+// counters of the calls. device/host (CPU) and device/cuda implement it; workloads and probes use it.
 package device
 
 import (
@@ -17,10 +16,9 @@ type Place uint8
 const (
 	// OnDevice memory is read and written by kernels.
 	OnDevice Place = iota
-	// Pinned host memory is copied without blocking the caller.
+	// Pinned host memory can be copied without blocking the caller.
 	Pinned
-	// Pageable host memory is ordinary memory; its copies are counted separately because a GPU driver has to stage
-	// them.
+	// Pageable is ordinary host memory. Its copies are counted separately, because a GPU driver has to stage them.
 	Pageable
 )
 
@@ -40,27 +38,25 @@ func (p Place) String() string {
 type Buffer interface {
 	Place() Place
 	Len() int      // bytes
-	Bytes() []byte // the host's view; nil for memory only a GPU can see
+	Bytes() []byte // the host's view; nil for GPU memory
 	Addr() uint64  // the address that a GPU kernel receives
 	Free() error   // an error if already freed
 }
 
-// Kernel describes one computation with an implementation for each kind of device. Each device ignores the fields of
-// the other.
+// Kernel is one computation, implemented for the host and for CUDA. Each device ignores the other's fields.
 type Kernel struct {
 	Name string // as shown in reports, e.g. "tp_csr"
 	Sig  string // one letter per parameter: b buffer, i int32, f float32
 
-	// Host computes items [lo, hi) of n. The device calls it from several
-	// goroutines on disjoint ranges unless Serial is set.
+	// Host computes items [lo, hi) of n. Several goroutines call it on disjoint ranges, unless Serial is set.
 	Host   func(a *Args, lo, hi int)
 	Serial bool
-	Grain  int // fewest items worth a goroutine; 0 means 1
+	Grain  int // least items per goroutine; 0 means 1
 
-	PTX, Entry  string // the same computation for CUDA: text, or text compressed with zstd (package workloads/device/ptx)
-	Lib         string // or the vendor library's routine
-	Threads     int    // items per block; blocks = ceil(n/PerBlock)
-	PerBlock    int    // items a block; blocks = ceil(n/PerBlock)
+	PTX, Entry  string // CUDA implementation: PTX text, plain or compressed with zstd (package ptx), and its entry
+	Lib         string // or a vendor library's routine
+	Threads     int    // per block
+	PerBlock    int    // items per block; blocks = ceil(n/PerBlock)
 	SharedBytes int
 	Cooperative bool
 
@@ -72,32 +68,29 @@ type Func interface{ Kernel() *Kernel }
 
 // Event marks a point in a stream.
 type Event interface {
-	// Done reports whether the stream has passed the event; it does not block.
+	// Done reports whether the stream has passed the event, without blocking.
 	Done() (bool, error)
-	// Wait blocks the caller until the stream has passed the event; counted in Meter.EventWaits and BlockedNS.
+	// Wait blocks the caller until the stream has passed the event. Meter.EventWaits and BlockedNS count it.
 	Wait() error
 }
 
 // Stream runs work in order, concurrently with the caller.
 type Stream interface {
-	// Launch enqueues n items of f. It does not wait for them. a holds an argument for each letter of the kernel's
-	// Sig; every b must be a live buffer. a may be nil if Sig is empty.
+	// Launch enqueues n items of f without waiting. a holds one argument per letter of the kernel's Sig; every b must
+	// be a live buffer. a may be nil if Sig is empty.
 	Launch(f Func, n int, a *Args) error
-	// Copy enqueues a copy of n bytes. It does not wait for it. At least one side is device memory.
+	// Copy enqueues a copy of n bytes without waiting. At least one side must be device memory.
 	Copy(dst Buffer, dstOff int, src Buffer, srcOff, n int) error
 	Record(Event) error
-	// WaitFor makes the stream, not the caller, wait for the latest Record of the event. An event never recorded is
-	// an error.
+	// WaitFor makes the stream, not the caller, wait for the event's latest Record; without a Record it fails.
 	WaitFor(Event) error
-	// Sync blocks the caller until the stream is empty and returns the first
-	// error of its work; counted in Meter.SyncPoints and BlockedNS.
+	// Sync waits until the stream is empty and returns its work's first error; see Meter.SyncPoints and BlockedNS.
 	Sync() error
 	Close() error
 }
 
-// Meter counts the calls of a device since it was opened. Pageable bytes are part of the bytes of their direction; a
-// launch of no items and a copy of no bytes count; replaying a capture counts its parts. Counts are exact: they
-// compare without statistics.
+// Meter counts the calls of a device since it was opened. Empty launches and copies count; a replay of a capture
+// counts its parts. The counts are exact, so they can be compared without statistics.
 type Meter struct {
 	Launches         int64
 	CopiesH2D        int64
@@ -114,7 +107,7 @@ type Meter struct {
 	Allocations      int64 // Device.Alloc calls
 }
 
-// Sub returns m - o, field by field.
+// Sub returns m - o for every field.
 func (m Meter) Sub(o Meter) Meter {
 	return Meter{
 		Launches: m.Launches - o.Launches, CopiesH2D: m.CopiesH2D - o.CopiesH2D,
@@ -127,11 +120,10 @@ func (m Meter) Sub(o Meter) Meter {
 	}
 }
 
-// Add returns m + o, field by field.
+// Add returns m + o for every field.
 func (m Meter) Add(o Meter) Meter { return m.Sub(Meter{}.Sub(o)) }
 
-// CountCopy counts one copy of n bytes. The pageable counts are part of the bytes of their direction and not
-// additional to them.
+// CountCopy counts one copy of n bytes; pageable bytes are part of the bytes of their direction.
 func (m *Meter) CountCopy(dst, src Place, n int64) {
 	switch {
 	case dst == OnDevice && src == OnDevice:
@@ -152,8 +144,8 @@ func (m *Meter) CountCopy(dst, src Place, n int64) {
 	}
 }
 
-// Given returns the arguments of a launch on a named stream: a itself, or empty Args if a is nil and the kernel has
-// no parameters. The error is ErrUsage if a is nil and the kernel has parameters.
+// Given returns the arguments of a launch on a named stream: a, or empty Args if a is nil and the kernel has no
+// parameters. If a is nil and the kernel has parameters, it returns an ErrUsage.
 func (k *Kernel) Given(a *Args, stream string) (*Args, error) {
 	switch {
 	case a != nil:
@@ -171,7 +163,7 @@ func CheckCopy(stream string, dst Buffer, dstOff int, src Buffer, srcOff, n int)
 		b    Buffer
 		off  int
 	}{{"destination", dst, dstOff}, {"source", src, srcOff}} {
-		if n < 0 || end.off < 0 || end.off > end.b.Len()-n { // no sum that can overflow
+		if n < 0 || end.off < 0 || end.off > end.b.Len()-n { // off + n could overflow
 			return gpuprof.Errorf(gpuprof.ErrUsage, "copying %d bytes on stream %s: %d bytes from offset %d do not fit the %s, %s of %d bytes", n, stream, n, end.off, end.name, end.b, end.b.Len()).
 				WithFix("correct the offset or the size")
 		}
@@ -189,37 +181,35 @@ type Memory struct {
 	Available int64 // bytes that Alloc would still grant
 }
 
-// Info names a device.
+// Info describes a device.
 type Info struct {
 	Kind  string // "host" or "cuda"
 	Name  string
 	Arch  string // "amd64", "sm_90"
 	Cores int    // CPU threads the device uses, or multiprocessors
-	// MaxThreads is the most CPU threads that a Threader accepts; 0 for other devices.
+	// MaxThreads is the largest number of CPU threads that a Threader accepts; 0 for other devices.
 	MaxThreads int
-	// CacheBytes is the size of the last-level cache; steady mode rotates over more memory than this.
+	// CacheBytes is the size of the last-level cache. Steady mode rotates over more memory than this.
 	CacheBytes int64
 	// Facts are further fingerprint fields (driver, cuda, uuid_hash, …).
 	Facts map[string]string
 }
 
-// Device runs kernels. One goroutine calls it; the workers of a pipeline only fill host buffers.
+// Device runs kernels. One goroutine calls it; other goroutines may only fill host buffers.
 type Device interface {
 	Info() Info
-	// Alloc fails with ErrMemory, before touching memory, if the request does not fit. The content is undefined.
+	// Alloc returns memory with undefined content, or an ErrMemory if the request does not fit.
 	Alloc(bytes int, p Place) (Buffer, error)
 	Load(*Kernel) (Func, error)
 	NewStream(name string) (Stream, error)
 	NewEvent() (Event, error)
-	// ElapsedNS is the time between two events that are done.
+	// ElapsedNS returns the time between two events that are done.
 	ElapsedNS(from, to Event) (int64, error)
-	// Capture records the work that fn enqueues on s as one Op that replays it. Waiting (Sync, WaitFor) and capturing
-	// again inside fn are errors.
+	// Capture records the work that fn enqueues on s as an Op. Sync, WaitFor and Capture inside fn are errors.
 	Capture(s Stream, fn func() error) (Op, error)
 	Meter() Meter
 	Memory() Memory
-	// Ceilings measures the device's peak rates anew and returns the best of
-	// this and earlier calls. It is not counted in Meter.
+	// Ceilings measures peak rates and returns the best of this and earlier calls. Meter does not count it.
 	Ceilings(context.Context) (gpuprof.Ceilings, error)
 	// Close waits for work in flight and releases everything still allocated.
 	Close() error
@@ -230,22 +220,20 @@ type Threader interface {
 	SetThreads(n int) error
 }
 
-// Pool is a device whose memory comes from a pool.
+// Pool is a device whose memory comes from a memory pool.
 type Pool interface {
-	// TrimPool returns memory that no buffer uses to the system, as torch.cuda.empty_cache does.
+	// TrimPool returns unused memory of the pool to the system, like torch.cuda.empty_cache.
 	TrimPool() error
-	// ResetPeak restarts Memory.Peak, as torch.cuda.reset_peak_memory_stats does.
+	// ResetPeak restarts Memory.Peak, like torch.cuda.reset_peak_memory_stats.
 	ResetPeak() error
-	// Reserved returns the bytes that the pool holds, in use or not.
+	// Reserved returns the bytes that the pool holds, used or unused.
 	Reserved() int64
 }
 
-// CacheFlusher clears the last-level cache between cold samples, in order on the stream and without waiting. It is
-// not counted in Meter.
+// CacheFlusher clears the last-level cache between cold samples, in stream order. Meter does not count it.
 type CacheFlusher interface{ FlushCache(Stream) error }
 
-// Spinner keeps a stream busy for about ns nanoseconds: a blocking kernel, behind which launches queue up. It is not
-// counted in Meter.
+// Spinner keeps a stream busy for about ns nanoseconds, so that later launches queue up. Meter does not count it.
 type Spinner interface {
 	Spin(s Stream, ns int64) error
 }
@@ -256,46 +244,43 @@ type GRUSpec struct {
 	Precision                           string // fp32, tf32, bf16 or fp16
 }
 
-// GRUMaker makes a vendor library's recurrent layer. x is [Steps, Batch, Input], y [Steps, Batch, Hidden], h0 and hn
-// [Layers, Batch, Hidden]; weights hold, layer by layer, W_i [3 Hidden, Input or Hidden], W_h [3 Hidden, Hidden], b_i
-// and b_h [3 Hidden], gates in order r, z, n (PyTorch's). All values are float32, or 16 bits wide for bf16 and fp16.
-// The weights are read when the layer is made. Without the library the error is an ErrDevice that names the searched
-// places.
+// GRUMaker binds a vendor library's GRU layers. x is [Steps, Batch, Input], y [Steps, Batch, Hidden], h0 and hn
+// [Layers, Batch, Hidden]. weights hold for each layer W_i [3 Hidden, Input or Hidden], W_h [3 Hidden, Hidden], b_i
+// and b_h [3 Hidden], with PyTorch's gate order r, z, n. Values are float32, or 16 bits wide for bf16 and fp16.
+// BindGRU copies the weights. Without the library it returns an ErrDevice that names the searched places.
 type GRUMaker interface {
 	BindGRU(spec GRUSpec, x, h0, weights, y, hn Buffer) (Op, error)
 }
 
-// GRUTrainer is a device whose vendor library trains a GRU, by the routines gru_weights, gru_forward, gru_backward
-// and gru_gradients of Kernel.Lib. GRUSpace returns the bytes of the weights in the library's layout, and of the
-// values that a forward keeps for the backward pass; without the library the error is an ErrDevice. Precision is fp32
-// or tf32.
+// GRUTrainer is a device whose vendor library trains a GRU in fp32 or tf32, with Kernel.Lib gru_weights, gru_forward,
+// gru_backward and gru_gradients. GRUSpace returns the bytes of the weights in the library's layout, and of the values
+// that a forward pass keeps for the backward pass. Without the library it returns an ErrDevice.
 type GRUTrainer interface {
 	GRUSpace(GRUSpec) (weights, kept int64, err error)
 }
 
-// CUDASource is a kernel's source in CUDA C++, generated at run time. Headers maps the names in its include
-// directives to their text; the device adds the headers of gpuprof's dialect (device.cuh).
+// CUDASource is CUDA C++ source of a kernel, generated at run time. Headers maps the names in its include directives
+// to text; the device adds the headers of gpuprof's dialect (device.cuh).
 type CUDASource struct {
 	Text    string
 	Headers map[string]string
 }
 
-// KernelCompiler compiles a kernel's source for the device and returns its PTX for Load. Compiler returns the
-// compiler's name and version; without one the error is an ErrDevice that names the searched places.
+// KernelCompiler compiles a kernel's source to PTX for Load. Compiler returns the compiler's name and version, or an
+// ErrDevice that names the searched places.
 type KernelCompiler interface {
 	Compiler() (string, error)
 	Compile(CUDASource) (ptx string, err error)
 }
 
-// Op is one or more launches bound to their arguments at set-up.
+// Op is one or more launches that set-up has bound to their arguments.
 type Op interface {
 	Enqueue(Stream) error  // no allocation, no blocking
 	Parts() []gpuprof.Part // one entry per launch, in order
 }
 
-// Short returns the cause of a refused allocation: the refusal, or the failure of a device that no longer works,
-// which reports no available memory for that reason. A probe allocation of a megabyte on such a device returns its
-// failure.
+// Short returns the cause of a refused allocation. A broken device also reports no available memory; Short finds its
+// failure by a probe allocation of a megabyte and otherwise returns refusal.
 func Short(d Device, refusal error) error {
 	if d.Memory().Available > 0 {
 		return refusal

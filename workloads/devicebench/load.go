@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	batchTime = 20e-3 // s of work a batch
-	mostBatch = 1000  // launches: a queue holds about that many
-	inFlight  = 3     // batches enqueued at once: the device never waits for the host
+	batchTime = 20e-3 // seconds of work per batch
+	mostBatch = 1000  // launches; a queue holds about as many
+	inFlight  = 3     // batches enqueued at once, so that the device never waits for the host
 )
 
-// runLoad runs the load and reads its effects on the device.
+// runLoad runs the load and records rate, clock, power and temperature under it.
 func (b *bench) runLoad() error {
 	if b.o.Late() || b.load == nil {
 		return nil
@@ -49,12 +49,11 @@ func (b *bench) runLoad() error {
 	b.card.Condition.ThrottledS = difference(before, in.Throttles())
 	tracks := in.Stop()
 	b.readTracks(tracks, half.Sub(b.started).Seconds(), begin.Sub(b.started).Seconds())
-	b.started = time.Time{} // stopped
+	b.started = time.Time{} // zero: stopped
 	return nil
 }
 
-// sustainLoad keeps the device busy and returns its rate over the second half, in flop/s, and the time at which that half
-// began.
+// sustainLoad keeps the device busy and returns its rate in flop/s over the second half, and the time when that began.
 func (b *bench) sustainLoad() (rate float64, half time.Time, err error) {
 	events := make([]device.Event, inFlight)
 	for i := range events {
@@ -66,7 +65,7 @@ func (b *bench) sustainLoad() (rate float64, half time.Time, err error) {
 	begin := time.Now()
 	end := begin.Add(b.o.Load)
 	half = begin.Add(b.o.Load / 2)
-	var done []time.Time // when batch i was seen to be finished
+	var done []time.Time // when the host saw the end of batch i
 	for i := 0; time.Now().Before(end) || i < 2*inFlight; i++ {
 		if err := b.ctx.Err(); err != nil {
 			return 0, half, err
@@ -90,12 +89,12 @@ func (b *bench) sustainLoad() (rate float64, half time.Time, err error) {
 		return 0, half, err
 	}
 	first, _ := slices.BinarySearchFunc(done, half, time.Time.Compare)
-	first = min(first, len(done)-2) // on a slow device a batch can last longer than the half
+	first = min(first, len(done)-2) // on a slow device a batch can last longer than the second half
 	span := done[len(done)-1].Sub(done[first]).Seconds()
 	return b.load.flops * float64(batch) * float64(len(done)-1-first) / max(span, 1e-9), half, nil
 }
 
-// difference returns b minus a, reason by reason; nil when nothing is known.
+// difference returns b - a for every reason, nil if b is unknown.
 func difference(a, b map[string]float64) map[string]float64 {
 	if len(b) == 0 {
 		return nil
@@ -107,8 +106,8 @@ func difference(a, b map[string]float64) map[string]float64 {
 	return out
 }
 
-// readTracks takes clock, power and temperature from the second half of the
-// load, which began at from, and the link's best state from before start.
+// readTracks takes clock, power and temperature from the load's second half, which began at from, and the link's best
+// generation from the time before start.
 func (b *bench) readTracks(tracks map[string]gpuprof.Track, from, start float64) {
 	inf := math.Inf(1)
 	if v := valuesBetween(tracks["gpu_sm_clock"], from, inf); len(v) > 0 {
@@ -127,7 +126,7 @@ func (b *bench) readTracks(tracks map[string]gpuprof.Track, from, start float64)
 	} else {
 		b.card.SetUnknown("temperature", "telemetry does not report it")
 	}
-	// A link wakes up for a copy and falls asleep again: its best is its own.
+	// The link slows down when idle, so take its best state.
 	if v := valuesBetween(tracks["gpu_pcie_gen"], 0, start); len(v) > 0 {
 		b.card.Condition.LinkGen = int(slices.Max(v))
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// measureCopies measures the device's memory.
 func (b *bench) measureCopies() error {
 	c, err := b.dev.Ceilings(b.ctx)
 	if err != nil {
@@ -23,12 +22,12 @@ func (b *bench) measureCopies() error {
 	return nil
 }
 
-// emptyKernel is a kernel that does nothing; a CUDA device has its own of that name.
+// emptyKernel does nothing; a CUDA device has its own kernel of this name.
 func emptyKernel() *device.Kernel {
 	return &device.Kernel{Name: "null", Serial: true, Host: func(*device.Args, int, int) {}}
 }
 
-// launchTries is the number of launches timed from end to end.
+// launchTries is the number of single launches timed.
 const launchTries = 200
 
 // measureLaunches measures an empty kernel, and two events with nothing in between.
@@ -49,7 +48,7 @@ func (b *bench) measureLaunches() error {
 		}
 		took = append(took, time.Since(begin).Seconds())
 	}
-	// The median: a single launch scatters to both sides.
+	// Take the median, because single launches vary both ways.
 	slices.Sort(took)
 	b.card.Set("launch", took[len(took)/2])
 	row, err := b.leastTime(func() error {
@@ -72,11 +71,11 @@ func (b *bench) measureLaunches() error {
 	return nil
 }
 
-// measureLink measures copies between host and device, both ways and from both kinds of host memory, by the host's
-// clock: a driver stages pageable memory before and after anything an event could mark.
+// measureLink measures copies between host and device in both directions, with pinned and pageable memory, by the
+// host's clock: events cannot include a driver's staging of pageable memory.
 func (b *bench) measureLink() error {
 	if in := b.target.Instruments; in != nil {
-		in.Resume() // an idle link is slower: its state has to be read now
+		in.Resume() // read the link's state now: an idle link is slower
 		defer in.Pause()
 	}
 	n := b.o.LinkBytes
@@ -111,8 +110,7 @@ func (b *bench) measureLink() error {
 	return b.release(mark)
 }
 
-// leastHostTime returns the least time by the host's clock until enqueued work is done, in seconds, after one run that
-// is not counted.
+// leastHostTime returns the shortest seconds until enqueued work is done, by the host's clock, after a warm-up.
 func (b *bench) leastHostTime(enqueue func() error) (float64, error) {
 	least := 0.0
 	for try := range b.o.Tries + 1 {
@@ -130,8 +128,8 @@ func (b *bench) leastHostTime(enqueue func() error) (float64, error) {
 	return least, nil
 }
 
-// fillRandom fills memory with bits that are ordinary numbers in float32 and in bfloat16, of both signs and magnitudes
-// from 0.5 to 2: products of zeros draw less power, and the power of NaN products is unknown.
+// fillRandom fills memory with bits that are numbers of both signs and magnitudes from 0.5 to 2, in float32 and
+// bfloat16. Products of zeros draw less power, and the power of products of NaN is unknown.
 func fillRandom(p []byte) {
 	x := uint64(0x9e3779b97f4a7c15)
 	for i := 0; i+4 <= len(p); i += 4 {
@@ -140,7 +138,7 @@ func fillRandom(p []byte) {
 		x ^= x >> 7
 		x ^= x << 17
 		v := uint32(x >> 32)
-		// Sign free, exponent 126 or 127, in both halves: 0x3f00 to 0x3fff.
+		// In both halves: any sign, exponent 126 or 127, so 0x3f00 to 0x3fff.
 		v = v&0x80ff80ff | 0x3f003f00
 		p[i], p[i+1], p[i+2], p[i+3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
 	}

@@ -2,8 +2,8 @@ package devicebench
 
 import "golang.org/x/sys/unix"
 
-// pin moves the calling thread, which is locked to its goroutine, to the allowed ones of those CPUs, and returns the
-// function that moves it back. If the system refuses that, or allows none of them, the thread stays.
+// pin moves the calling thread, which is locked to its goroutine, to the given CPUs as far as allowed, and returns the
+// function that moves it back. If the system refuses, the thread stays.
 func pin(cpus []int) (back func()) {
 	var old, near unix.CPUSet
 	if unix.SchedGetaffinity(0, &old) != nil {
@@ -18,6 +18,6 @@ func pin(cpus []int) (back func()) {
 		return func() {}
 	}
 	return func() {
-		_ = unix.SchedSetaffinity(0, &old) // it was allowed there before
+		_ = unix.SchedSetaffinity(0, &old) // was allowed before
 	}
 }

@@ -9,32 +9,30 @@ import (
 )
 
 const (
-	// tile is the own kernel's: sides are its multiples.
+	// tile is the tile side of the own kernel; matrix sides are multiples of it.
 	tile = 128
-	// longEnough is a product's time past which launch cost and event tick are
-	// lost in it.
+	// longEnough is a product's time compared with which launch cost and event tick are negligible.
 	longEnough = 5e-3 // s
 )
 
 // product is a square matrix product ready to launch.
 type product struct {
-	name  string // of its metric
+	name  string // name of its metric
 	f     device.Func
 	items int
 	args  device.Args
 	flops float64
-	s     float64 // its best time
+	s     float64 // best time in seconds
 }
 
-// kind is a way to multiply.
+// kind is one kind of matrix product: its metric, its kernel and the size of an operand's element.
 type kind struct {
 	metric string
 	kernel *device.Kernel
-	bytes  int // an element of the factors
+	bytes  int // per operand element
 }
 
-// libraryKinds are the vendor library's products: out[n, N] = a[n, K] b[K, N],
-// parameters a, b, out, K, N, scale, n items.
+// libraryKinds are the vendor library's products, out[n, N] = a[n, K] b[K, N]. Parameters: a, b, out, K, N, scale.
 func libraryKinds() []kind {
 	of := func(metric string, bytes int) kind {
 		return kind{metric, &device.Kernel{Name: metric, Sig: "bbbiif", Lib: metric}, bytes}
@@ -42,8 +40,7 @@ func libraryKinds() []kind {
 	return []kind{of("gemm_fp32", 4), of("gemm_tf32", 4), of("gemm_bf16", 2)}
 }
 
-// kernelKind is the device's own float32 product: c = a b, parameters c, a, b, side; an item per tile. Its host twin is
-// for devices without PTX.
+// kernelKind is the device's own float32 product c = a b, an item per tile; Host serves devices without PTX.
 func kernelKind() kind {
 	return kind{"gemm_fp32_own", &device.Kernel{Name: "ceiling_product", Sig: "bbbi", Host: hostProduct}, 4}
 }
@@ -67,7 +64,7 @@ func hostProduct(a *device.Args, lo, hi int) {
 	}
 }
 
-// measureProducts measures every available way to multiply, and keeps the fastest for the load.
+// measureProducts measures all available kinds of product and keeps the fastest for the load.
 func (b *bench) measureProducts() error {
 	base := b.mark()
 	library := false
@@ -79,7 +76,7 @@ func (b *bench) measureProducts() error {
 		}
 		if err := b.measureProduct(k, f); err != nil {
 			if b.ctx.Err() != nil || b.stream.Sync() != nil {
-				return err // not the library's refusal but the device's failure
+				return err // the device failed, not just the library
 			}
 			b.card.SetUnknown(k.metric, oneLine(err))
 			continue
@@ -96,14 +93,14 @@ func (b *bench) measureProducts() error {
 			return err
 		}
 	}
-	// The load's memory is made again: the sides differ from kind to kind.
+	// Allocate the load's matrices anew, because the sides differ between kinds.
 	if err := b.release(base); err != nil {
 		return err
 	}
 	return b.prepareLoad()
 }
 
-// measureProduct finds the side that runs long enough and times it.
+// measureProduct finds a size that runs long enough and times it.
 func (b *bench) measureProduct(k kind, f device.Func) error {
 	mark := b.mark()
 	for size := min(2*tile, b.o.Product); ; size = min(2*size, b.o.Product) {
@@ -162,7 +159,7 @@ func (b *bench) newProduct(k kind, f device.Func, size int) (*product, error) {
 	return p, nil
 }
 
-// fillBytes is the piece of random numbers that fills a matrix, again and again.
+// fillBytes is the size of the random block that is repeated to fill a matrix.
 const fillBytes = 4 << 20
 
 func (b *bench) newMatrix(bytes int) (device.Buffer, error) {
@@ -181,7 +178,7 @@ func (b *bench) newMatrix(bytes int) (device.Buffer, error) {
 	return m, errors.Join(err, b.stream.Sync(), piece.Free())
 }
 
-// prepareLoad makes the memory of the fastest product again.
+// prepareLoad allocates the matrices of the fastest product again.
 func (b *bench) prepareLoad() error {
 	if b.load == nil {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "no product could be measured").WithFix("see the reasons beside the figures")

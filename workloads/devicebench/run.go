@@ -1,11 +1,7 @@
-// Package devicebench measures how fast a device copies, multiplies and launches: the
-// figures of gpuprof doctor --bench. In come devices and their telemetry, out go cards
-// that package health judges. It measures one device after the other where they share
-// memory, links or the CPU, then all of them together under load, because they share
-// heat and power, too. Each figure is the best of several tries: a disturbance makes a
-// try slower, never faster.
-//
-// What is measured, by name and unit:
+// Package devicebench measures how fast a device copies, multiplies and launches, for gpuprof doctor --bench. Each
+// device gives a health.Card, which package health judges. Devices are measured one after the other if they share
+// memory, links or the CPU, then all together under load, because they share heat and power too. Each figure is the
+// best of several tries, because a disturbance only makes a try slower:
 //
 //	copy            B/s     device to device, bytes read plus bytes written
 //	h2d_pinned      B/s     host to device, and back, from and to both kinds of host memory
@@ -15,8 +11,8 @@
 //	gemm_fp32       flop/s  square product by cuBLAS, 2 n^3 flops
 //	gemm_tf32       flop/s
 //	gemm_bf16       flop/s
-//	gemm_fp32_own   flop/s  by gpuprof's own kernel, where cuBLAS is missing
-//	launch          s       an empty kernel, from the call until the host knows that it is done
+//	gemm_fp32_own   flop/s  by gpuprof's own kernel, if cuBLAS is missing
+//	launch          s       an empty kernel, from the call until the host has seen its end
 //	launch_interval s       between empty kernels launched back to back, on the device
 //	event_pair      s       between two events with nothing between them
 //	sustained       flop/s  the fastest of the products, second half of the load
@@ -39,7 +35,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Instruments is the telemetry of a device. Tracks are in seconds from Start.
+// Instruments is the telemetry of a device. Track times are seconds from Start.
 type Instruments interface {
 	Start(ctx context.Context, every time.Duration)
 	Pause()
@@ -51,28 +47,27 @@ type Instruments interface {
 
 // Target is a device to measure.
 type Target struct {
-	Device string // as it can be named on the command line
+	Device string // name for the command line
 	UUID   string
-	// Open is called on the goroutine that measures.
+	// Open is called on the goroutine that measures the device.
 	Open func() (device.Device, error)
 	// Instruments may be nil.
 	Instruments Instruments
 	Condition   health.Condition
-	// CPUs next to the device, on which copies and launches are measured; none
-	// leaves the thread where it is.
+	// CPUs are near the device and measure copies and launches; if empty, the thread stays where it is.
 	CPUs []int
 }
 
 // Options set sizes and times; zero fields take the values in brackets.
 type Options struct {
-	Load      time.Duration // under load [10 s]
-	LinkBytes int           // of one copy over the link [256 MiB]
+	Load      time.Duration // time under load [10 s]
+	LinkBytes int           // per copy over the link [256 MiB]
 	Product   int           // largest side of a product, a multiple of 128 [8192]
-	Tries     int           // of which the best counts [10]
-	Launches  int           // empty kernels in a row [1000]
-	// Late, if set, reports that no time is left: figures not measured by then stay unknown, which is no error.
+	Tries     int           // the best of them counts [10]
+	Launches  int           // empty kernels launched back to back [1000]
+	// Late, if set, reports that the time is over; later figures then stay unknown, without an error.
 	Late func() bool
-	// Progress, if set, receives each phase as it begins; several goroutines call it.
+	// Progress, if set, receives each phase when it begins. Several goroutines call it.
 	Progress func(device, phase string)
 }
 
@@ -102,16 +97,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Quick returns the options of a check that has to end soon: the same work, measured fewer times, so that its figures
-// are comparable with a whole check's.
+// Quick returns the options of a short check: the same work in fewer tries, so that figures stay comparable.
 func Quick(late func() bool) Options { return Options{Load: 3 * time.Second, Tries: 3, Late: late} }
 
-// telemetryEvery is the interval of the telemetry.
+// telemetryEvery is the interval between readings.
 const telemetryEvery = 100 * time.Millisecond
 
-// Run measures every target and returns one card each, in their order. What
-// fails on one is in its card and stops no other. It takes some seconds a target
-// and then Options.Load for all together.
+// Run measures every target and returns their cards in order. A failure of one target is noted in its card and does
+// not stop the others. It takes some seconds per target, then Options.Load for all together.
 func Run(ctx context.Context, targets []Target, o Options) []health.Card {
 	o = o.withDefaults()
 	cards := make([]health.Card, len(targets))
@@ -132,7 +125,6 @@ func Run(ctx context.Context, targets []Target, o Options) []health.Card {
 	return cards
 }
 
-// bench measures one device.
 type bench struct {
 	ctx    context.Context
 	o      Options
@@ -147,13 +139,13 @@ type bench struct {
 	started  time.Time
 }
 
-// measureDevice is a device's whole measurement: alone after turn is closed and until it calls done, then together
-// with the others once all of them are ready.
+// measureDevice is the whole measurement of a device: alone from the close of turn until it calls done, then together
+// with the others, once all of them are ready.
 func (b *bench) measureDevice(turn <-chan struct{}, done func(), loaded *sync.WaitGroup) {
 	b.card.Device, b.card.UUID, b.card.Condition = b.target.Device, b.target.UUID, b.target.Condition
 	end := sync.OnceFunc(done)
 	arrive := sync.OnceFunc(loaded.Done)
-	// Whatever happens, the others must not wait for this one.
+	// The other devices must never wait for this one.
 	defer arrive()
 	defer end()
 	<-turn
@@ -175,7 +167,7 @@ func (b *bench) measureDevice(turn <-chan struct{}, done func(), loaded *sync.Wa
 	b.finishCard(err)
 }
 
-// recoverPanic turns a panic of a device into an error: one broken device must not hide the others' figures.
+// recoverPanic turns a panic of a device into an error, so that one broken device does not hide the others' figures.
 func (b *bench) recoverPanic(do func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -239,12 +231,12 @@ func (b *bench) open() error {
 	return nil
 }
 
-// measureAlone measures the figures that need the machine to themselves.
+// measureAlone measures the figures that need the whole machine.
 func (b *bench) measureAlone() error {
 	if len(b.target.CPUs) > 0 {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		// A thread that may not move to these processors measures on its current one.
+		// A thread that may not use these processors stays on its current one.
 		defer pin(b.target.CPUs)()
 	}
 	for _, phase := range []struct {
@@ -286,7 +278,7 @@ func (b *bench) close() error {
 	return errors.Join(errs...)
 }
 
-// allocate returns a buffer that lives until the end of the measurement, or release.
+// allocate returns a buffer that lives until release, or the end of the measurement.
 func (b *bench) allocate(bytes int, p device.Place) (device.Buffer, error) {
 	buf, err := b.dev.Alloc(bytes, p)
 	if err == nil {
@@ -295,7 +287,7 @@ func (b *bench) allocate(bytes int, p device.Place) (device.Buffer, error) {
 	return buf, err
 }
 
-// mark returns the position up to which release frees memory.
+// mark returns the position down to which release frees memory.
 func (b *bench) mark() int { return len(b.frees) }
 
 func (b *bench) release(mark int) error {
@@ -307,8 +299,7 @@ func (b *bench) release(mark int) error {
 	return errors.Join(errs...)
 }
 
-// leastTime returns the least time in seconds that the device took for the work of enqueue, by its own events, after
-// one run that is not counted.
+// leastTime returns the shortest device time in seconds for the work of enqueue, by events, after a warm-up run.
 func (b *bench) leastTime(enqueue func() error) (float64, error) {
 	least := 0.0
 	for try := range b.o.Tries + 1 {
@@ -322,7 +313,7 @@ func (b *bench) leastTime(enqueue func() error) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		// An event tick at least: a rate must not be infinite.
+		// At least 1 ns: a rate must not be infinite.
 		if s := gpuprof.Seconds(max(ns, 1)); try == 1 || try > 1 && s < least {
 			least = s
 		}

@@ -8,26 +8,24 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Binder loads a workload's kernels, each once, and binds their arguments. After the first failure, which Err keeps,
-// it does nothing.
+// Binder loads a workload's kernels, each once, and binds their arguments, until an error, which it keeps in Err.
 type Binder struct {
 	Dev     device.Device
 	Err     error
-	Loading time.Duration // load time of the kernels
+	Loading time.Duration // total load time
 
 	funcs map[*device.Kernel]device.Func
 }
 
-// View is a buffer that starts at element At, for a vendor's routine, which takes no offset: the routine receives the
-// address, as a CUDA device passes it on.
+// View is a buffer from element At on. It is for vendor routines, which take an address but no offset.
 type View struct {
 	Buf device.Buffer
 	At  int
 }
 
-// Bind loads kern and writes args, the struct that the kernel was made with (device.Typed), to to. A Ref is a Buffer or
-// a View, a Num an int or a bool, a Real a float32. own is asked first: it returns the letter of an argument that it
-// takes over, and 0 for others.
+// Bind loads kern and writes args, the struct given to device.Typed, to the arguments to. A Ref is a Buffer or a View,
+// a Num an int or bool, a Real a float32. own is called first; it sets an argument and returns its letter, or returns
+// 0.
 func (b *Binder) Bind(kern *device.Kernel, to *device.Args, own func(i int, arg any) byte, args any) device.Func {
 	list, err := kern.List(args)
 	if err != nil && b.Err == nil {
@@ -46,7 +44,7 @@ func (b *Binder) Bind(kern *device.Kernel, to *device.Args, own func(i int, arg 
 	return fn
 }
 
-// setArg sets argument i and returns its letter.
+// setArg sets argument i and returns its letter in the signature.
 func setArg(to *device.Args, i int, arg any) byte {
 	switch v := arg.(type) {
 	case device.Buffer:
@@ -84,8 +82,8 @@ func (b *Binder) load(kern *device.Kernel) device.Func {
 	return fn
 }
 
-// Shortest returns the least time of three passes, after one to warm up. A pass waits for the device; between runs
-// after each pass, outside the time, and may be nil.
+// Shortest returns the shortest time of three passes, after one warm-up. pass waits for the device. between, which may
+// be nil, runs after each pass and is not timed.
 func Shortest(pass, between func() error) (time.Duration, error) {
 	best := time.Duration(math.MaxInt64)
 	for i := range 4 {

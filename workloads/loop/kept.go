@@ -2,8 +2,7 @@ package loop
 
 import "sync"
 
-// Kept caches values that the sessions of a process share and that take time to make, at most Most values by their
-// inputs. Cached values are only read.
+// Kept caches up to Most read-only values that are slow to make, by their inputs, for the sessions of a process.
 type Kept[K comparable, V any] struct {
 	Most int
 
@@ -11,7 +10,7 @@ type Kept[K comparable, V any] struct {
 	values map[K]V
 }
 
-// Of returns the value of a key, and makes it unless it is cached. An error is not cached.
+// Of returns the value of a key, creating it if it is not cached. Errors are not cached.
 func (k *Kept[K, V]) Of(key K, create func() (V, error)) (V, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

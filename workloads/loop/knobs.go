@@ -22,7 +22,7 @@ const (
 	packed    = "packed"
 )
 
-// SyncKnob is sync, when the caller waits for the device; def is its default.
+// SyncKnob is the knob sync: in which steps the caller waits for the device. def is its default.
 func SyncKnob(doc, def string) workloads.Knob {
 	k := workloads.EveryKnob("sync", doc, def, never, "step")
 	k.Try, k.Acts = []string{never, "step", "every:10"}, callerStages()
@@ -33,7 +33,7 @@ func SyncKnob(doc, def string) workloads.Knob {
 	return k
 }
 
-// everySome returns the waits per step of an operation that runs every some steps.
+// everySome returns the waits per step of an operation that a knob runs every N steps.
 func everySome(knob string) func(set, map[string]float64) float64 {
 	return func(s set, _ map[string]float64) float64 {
 		if n := s.Every(knob); n > 0 {
@@ -43,8 +43,7 @@ func everySome(knob string) func(set, map[string]float64) float64 {
 	}
 }
 
-// ItemReads completes the knob item_reads, which reads results one number at a time; off is its value for no such
-// reads.
+// ItemReads completes the knob item_reads: how many results are read one number at a time; off is the value for none.
 func ItemReads(k workloads.Knob, off string) workloads.Knob {
 	k.Name, k.Try, k.Acts = "item_reads", []string{packed, "0", "4"}, callerStages()
 	k.Answers = []workloads.Answer{{Remedy: workloads.ReadTogether, To: off, Waits: func(s set, _ map[string]float64) float64 { return float64(s.Int("item_reads")) }}}
@@ -58,7 +57,7 @@ func ItemReads(k workloads.Knob, off string) workloads.Knob {
 	return k
 }
 
-// PackedReads is item_reads for a workload whose other way to read is one packed copy.
+// PackedReads is item_reads for a workload that otherwise reads results in one packed copy.
 func PackedReads(doc string, least, most int) workloads.Knob {
 	return ItemReads(workloads.Knob{Doc: doc, Default: packed, Values: []string{packed}, Accept: fmt.Sprintf("integer from %d to %d", least, most),
 		Parse: func(s string) (string, error) {
@@ -73,13 +72,13 @@ func PackedReads(doc string, least, most int) workloads.Knob {
 		}}, packed)
 }
 
-// ResetKnob is reset_stats, a new peak of memory in use each step.
+// ResetKnob is the knob reset_stats: whether each step restarts the peak of memory use.
 func ResetKnob(doc string) workloads.Knob {
 	k := workloads.Choice("reset_stats", doc, "off", "on", resetSync)
 	k.Acts = callerStages()
 	k.Answers = []workloads.Answer{{Remedy: workloads.LeavePeak, To: "off", Waits: func(s set, _ map[string]float64) float64 {
 		if s["reset_stats"] == resetSync {
-			return float64(max(1, s.Int("accumulate"))) // once a micro-batch
+			return float64(max(1, s.Int("accumulate"))) // once per micro-batch
 		}
 		return 0
 	}}}
@@ -91,7 +90,7 @@ func ResetKnob(doc string) workloads.Knob {
 	return k
 }
 
-// TrimKnob is pool_trim, which returns cached memory to the device.
+// TrimKnob is the knob pool_trim: in which steps cached memory returns to the device.
 func TrimKnob(doc string) workloads.Knob {
 	k := workloads.EveryKnob("pool_trim", doc, never, never)
 	k.Try, k.Acts = []string{"every:50"}, callerStages()
@@ -101,7 +100,7 @@ func TrimKnob(doc string) workloads.Knob {
 	return k
 }
 
-// AsyncKnob is async_copy, whether the caller waits for its copies.
+// AsyncKnob is the knob async_copy: whether the caller continues without waiting for its copies.
 func AsyncKnob(doc string) workloads.Knob {
 	k := workloads.Choice("async_copy", doc, "on", "off")
 	k.Acts = slices.Concat(copyStages(), callerStages())
@@ -110,7 +109,7 @@ func AsyncKnob(doc string) workloads.Knob {
 		case s["async_copy"] != "off":
 			return 0
 		case counters["copies_d2h"] > 0:
-			return 2 // the result is waited for as well
+			return 2 // the caller also waits for the result
 		}
 		return 1
 	}}}
@@ -119,8 +118,7 @@ func AsyncKnob(doc string) workloads.Knob {
 	return k
 }
 
-// PinnedKnob is the knob pinned, the host memory of copies: pageable (off), pinned (on), or, in workloads with batch,
-// pinned again for each batch.
+// PinnedKnob is the knob pinned: host memory of copies is pageable (off), pinned (on) or pinned anew (batch).
 func PinnedKnob(doc string, values ...string) workloads.Knob {
 	k := workloads.Choice("pinned", doc, values...)
 	k.Acts = copyStages()
@@ -136,7 +134,7 @@ func PinnedKnob(doc string, values ...string) workloads.Knob {
 	return k
 }
 
-// StreamsKnob is streams: copies on a stream of their own, or in line with the computation.
+// StreamsKnob is the knob streams: copies on their own stream, or on the stream of the computation.
 func StreamsKnob(doc string) workloads.Knob {
 	k := workloads.Choice("streams", doc, "2", "1")
 	k.Acts = copyStages()
@@ -149,7 +147,7 @@ func StreamsKnob(doc string) workloads.Knob {
 	return k
 }
 
-// ThreadsKnob is threads, the CPUs that kernels of the host device may use.
+// ThreadsKnob is the knob threads: the CPUs that kernels of the host device may use.
 func ThreadsKnob(doc string) workloads.Knob {
 	cores := runtime.NumCPU()
 	k := workloads.CountKnob("threads", doc)
@@ -160,7 +158,7 @@ func ThreadsKnob(doc string) workloads.Knob {
 	return k
 }
 
-// BatchKnob is batch, the work of a step; limit is the key of the input's size.
+// BatchKnob is the knob batch: the work per step. limit is the key in Session.Input of its maximum.
 func BatchKnob(doc string, def, most int, limit string) workloads.Knob {
 	k := workloads.IntKnob("batch", doc, def, 1, most)
 	k.Scales, k.Acts = true, []string{workloads.AllStages}
@@ -170,8 +168,7 @@ func BatchKnob(doc string, def, most int, limit string) workloads.Knob {
 	return k
 }
 
-// GraphKnob is graph, one launch graph for a step's launches. A graph keeps pooled memory, so a graph excludes
-// trimming the pool.
+// GraphKnob is the knob graph: one launch graph per step. A graph keeps pooled memory, which excludes pool_trim.
 func GraphKnob(doc string) workloads.Knob {
 	k := workloads.Choice("graph", doc, "off", "on")
 	k.Acts = []string{workloads.AllStages}
@@ -181,7 +178,7 @@ func GraphKnob(doc string) workloads.Knob {
 	return k
 }
 
-// LibraryKnob is library, the implementation of matrix products; acts are the stages with products.
+// LibraryKnob is the knob library: the implementation of matrix products. acts are the stages with products.
 func LibraryKnob(doc string, acts ...string) workloads.Knob {
 	const nothing = "# nothing to change: torch.matmul calls cuBLAS if it is found"
 	k := workloads.Choice("library", doc, "auto", "on", "off")
@@ -195,8 +192,8 @@ func LibraryKnob(doc string, acts ...string) workloads.Knob {
 	return k
 }
 
-// PrecisionKnob is precision, the rounding of the products' inputs. Settings in unless have no product of a library
-// that could gain by it.
+// PrecisionKnob is the knob precision: the rounding of the products' inputs. unless are settings without a library
+// product that lower precision could speed up.
 func PrecisionKnob(doc string, unless gpuprof.Settings, acts ...string) workloads.Knob {
 	k := workloads.Choice("precision", doc, "fp32", "tf32", "bf16", "fp16")
 	k.Acts = acts
@@ -210,8 +207,8 @@ func PrecisionKnob(doc string, unless gpuprof.Settings, acts ...string) workload
 	return k
 }
 
-// OrderKnob is deterministic, sums in a fixed order, with def as its default; the answer a names the settings that
-// pay for the order, and the part of the step.
+// OrderKnob is the knob deterministic: sums in a fixed order. def is the default. The answer a names the settings in
+// which the order costs time, and the affected part of the step.
 func OrderKnob(doc, def string, a workloads.Answer, acts ...string) workloads.Knob {
 	k := workloads.Choice("deterministic", doc, "on", "off")
 	if def == "off" {
@@ -228,7 +225,7 @@ func OrderKnob(doc, def string, a workloads.Answer, acts ...string) workloads.Kn
 	return k
 }
 
-// AutotuneKnob is autotune, a search for the fastest launch shapes.
+// AutotuneKnob is the knob autotune: a search for the fastest launch shapes.
 func AutotuneKnob(doc string) workloads.Knob {
 	k := workloads.Choice("autotune", doc, "off", "on")
 	k.Acts = []string{workloads.AllStages}
@@ -237,7 +234,7 @@ func AutotuneKnob(doc string) workloads.Knob {
 	return k
 }
 
-// FuseAdvice is the Advice of a knob with fused implementations; slow is the value without fusion.
+// FuseAdvice is the Advice of a knob with fused implementations; slow is the unfused value.
 func FuseAdvice(slow string) map[string]string {
 	return lines{slow: "", workloads.AnyValue: "use a fused operator: a CUDA extension or torch.compile(model) in place of one kernel per operation"}
 }

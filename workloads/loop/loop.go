@@ -1,6 +1,5 @@
-// Package loop holds the common parts of the workloads' training loops: the stages of a batch from host to device and
-// back, and the knobs for habits of such loops, each with the problem that it solves and its counterpart in a PyTorch
-// program.
+// Package loop holds common parts of the workloads' training loops: the stages of a batch from host to device and
+// back, and knobs for typical habits, each with the problem that it solves and the PyTorch equivalent.
 package loop
 
 import (
@@ -8,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// The stages of every loop, and of its batches.
+// Names of the stages of a loop and its batches.
 const (
 	Collate      = "collate"
 	Stage        = "stage"
@@ -18,7 +17,7 @@ const (
 	Backpressure = "backpressure"
 )
 
-// Waits returns the last two stages of a step.
+// Waits returns the last two stages of a step, in which the caller waits.
 func Waits() []gpuprof.Stage {
 	return []gpuprof.Stage{
 		{Name: Sync, Kind: gpuprof.WaitStage, Role: gpuprof.RoleSync},
@@ -26,30 +25,29 @@ func Waits() []gpuprof.Stage {
 	}
 }
 
-// Host is the collating by the caller itself, in a workload without workers.
+// Host returns the stage in which the caller itself collates, in a workload without workers.
 func Host() gpuprof.Stage {
 	return gpuprof.Stage{Name: Collate, Kind: gpuprof.HostStage, Role: gpuprof.RoleCollate,
 		Try: "gpuprof run collate --set workers=0,1,2,4", PyTorch: WorkersAdvice}
 }
 
-// Transfer is the stage that copies a batch to the device.
+// Transfer returns the stage that copies a batch to the device.
 func Transfer() gpuprof.Stage { return gpuprof.Stage{Name: H2D, Role: gpuprof.RoleTransfer} }
 
-// Result is the stage that copies the output of a step back to the host.
+// Result returns the stage that copies the output of a step to the host.
 func Result() gpuprof.Stage { return gpuprof.Stage{Name: D2H, Role: gpuprof.RoleResult} }
 
-// WorkersAdvice makes the batches of a PyTorch program in worker processes.
+// WorkersAdvice is the PyTorch line that makes batches in worker processes.
 const WorkersAdvice = "DataLoader(..., num_workers=max(1, min(os.cpu_count() - 1, 4)), persistent_workers=True, prefetch_factor=4)"
 
-// callerStages returns the stages that a wait of the caller can lengthen, copyStages the stages that the way of
-// copying affects.
+// callerStages returns the stages that a wait of the caller can lengthen; copyStages the stages that copies affect.
 func callerStages() []string {
 	return []string{Sync, gpuprof.StageLaunch, gpuprof.StageGap, Collate, Stage, Backpressure}
 }
 
 func copyStages() []string { return []string{H2D, D2H, Stage, Sync, Backpressure} }
 
-// Silent is the probe of unmeasured steps.
+// Silent is the probe for steps that are not measured.
 type Silent struct{}
 
 // Start implements workloads.Probe.

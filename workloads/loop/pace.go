@@ -9,30 +9,30 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Pace moves the batches of a session along: up to three streams, and the waits of this package's knobs. Its methods
-// for the step allocate nothing.
+// Pace moves batches through a session: it has up to three streams, and makes the waits that the knobs of this package
+// set. Methods called during a step do not allocate.
 type Pace struct {
-	Compute, Copies device.Stream // the same with streams=1
-	Results         device.Stream // for copies back; Compute except with streams=3
-	last            device.Event  // recorded when the device has finished the latest step
+	Compute, Copies device.Stream // one stream with streams=1
+	Results         device.Stream // for copies to the host; Compute unless streams=3
+	last            device.Event  // recorded after the latest step's work
 	Every           int           `knob:"sync"`
 	Trims           int           `knob:"pool_trim"`
 	Items           int           `knob:"item_reads"`
 	Reset           string        `knob:"reset_stats"`
 	Blocking        bool          // async_copy=off
-	Item            device.Buffer // pageable: the destination of .item()
+	Item            device.Buffer // pageable destination of .item()
 	Pool            device.Pool   // for reset_stats and pool_trim
 	SyncAt, SlotAt  int           // indices of the stages Sync and Backpressure
 }
 
-// PaceOf reads the settings of a session.
+// PaceOf makes a Pace from a session's settings.
 func PaceOf(s gpuprof.Settings) Pace {
 	p := workloads.Read[Pace](s)
 	p.Blocking = s["async_copy"] == "off"
 	return p
 }
 
-// Open sets the device's threads by the knob threads, if there is one, and makes the streams.
+// Open sets the device's threads by the knob threads, if the settings have it, and makes the streams.
 func (p *Pace) Open(d device.Device, s gpuprof.Settings) (err error) {
 	if err := LimitThreads(d, s); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (p *Pace) Open(d device.Device, s gpuprof.Settings) (err error) {
 	return err
 }
 
-// LimitThreads sets the device's threads by the knob threads, if there is one.
+// LimitThreads sets the device's threads by the knob threads, if the settings have it.
 func LimitThreads(d device.Device, s gpuprof.Settings) error {
 	t := s["threads"]
 	if t == "" || t == "all" {
@@ -78,8 +78,7 @@ func (p *Pace) CloseStreams() error {
 	return errors.Join(errs...)
 }
 
-// Cycle returns the number of steps after which the pattern of waits repeats: the least common multiple of the
-// periods.
+// Cycle returns the number of steps after which the waits repeat: the least common multiple of the knobs' periods.
 func (p *Pace) Cycle() int {
 	a, b := max(p.Every, 1), max(p.Trims, 1)
 	for x, y := a, b; ; x, y = y, x%y {
@@ -89,7 +88,7 @@ func (p *Pace) Cycle() int {
 	}
 }
 
-// hasResultStream reports whether results are copied on a stream of their own.
+// hasResultStream reports whether results are copied on a separate stream.
 func (p *Pace) hasResultStream() bool { return p.Results != nil && p.Results != p.Compute }
 
 // resultStream returns the stream whose work ends last.
@@ -100,8 +99,8 @@ func (p *Pace) resultStream() device.Stream {
 	return p.Compute
 }
 
-// Events mark the stages of a batch in flight: Ready when it is on the device, Done when it is computed, Free when
-// the device has finished with it. Used is true once Free was recorded.
+// Events are recorded for a batch in flight: Ready when it is on the device, Done when it is computed, Free when the
+// device no longer needs its slot. Used is true once Free was recorded.
 type Events struct {
 	Ready, Done, Free device.Event
 	Used              bool
@@ -117,7 +116,7 @@ func (e *Events) Open(d device.Device) (err error) {
 	return nil
 }
 
-// Room waits until the device has finished with the slot's previous batch.
+// Room waits until the device no longer needs the slot's previous batch.
 func (p *Pace) Room(e *Events, probe workloads.Probe) error {
 	if !e.Used {
 		return nil
@@ -128,7 +127,7 @@ func (p *Pace) Room(e *Events, probe workloads.Probe) error {
 	return err
 }
 
-// Arrive makes the compute stream wait for the copies of a batch, and with async_copy=off the caller too.
+// Arrive makes the compute stream, and with async_copy=off also the caller, wait for the copies of a batch.
 func (p *Pace) Arrive(e *Events, probe workloads.Probe) error {
 	if p.Copies != p.Compute {
 		if err := p.Copies.Record(e.Ready); err != nil {
@@ -152,7 +151,7 @@ func (p *Pace) Computed(e *Events) error {
 	return p.Results.WaitFor(e.Done)
 }
 
-// Leave marks a slot as free after everything of its batch was enqueued.
+// Leave records that a slot is free after all work of its batch.
 func (p *Pace) Leave(e *Events) error {
 	e.Used, p.last = true, e.Free
 	return p.resultStream().Record(e.Free)
@@ -174,7 +173,7 @@ func (p *Pace) Block(s device.Stream, probe workloads.Probe) error {
 	return p.Sync(s, probe)
 }
 
-// Sync makes the caller wait for a stream.
+// Sync makes the caller wait for a stream, in the stage Sync.
 func (p *Pace) Sync(s device.Stream, probe workloads.Probe) error {
 	sp := probe.Begin(p.SyncAt, nil)
 	err := s.Sync()
@@ -182,8 +181,7 @@ func (p *Pace) Sync(s device.Stream, probe workloads.Probe) error {
 	return err
 }
 
-// DevicePool returns the device's own pool, nil if it has none that works: a wrapper of a device may have the methods
-// without a pool.
+// DevicePool returns the device's memory pool, nil if it does not work, as in wrappers of devices without a pool.
 func DevicePool(d device.Device) device.Pool {
 	if p, ok := d.(device.Pool); ok && p.ResetPeak() == nil {
 		return p
@@ -191,8 +189,8 @@ func DevicePool(d device.Device) device.Pool {
 	return nil
 }
 
-// Wait ends step i with the waits of the knobs item_reads, reset_stats, pool_trim and sync: the first words elements
-// of result are read in turn.
+// Wait ends step i with the waits of the knobs item_reads (of the first words elements of result, in turn),
+// reset_stats, pool_trim and sync.
 func (p *Pace) Wait(i int, result device.Buffer, words int, probe workloads.Probe) error {
 	for j := range p.Items {
 		if _, err := p.Read(result, j%words, probe); err != nil {
@@ -216,7 +214,7 @@ func (p *Pace) Wait(i int, result device.Buffer, words int, probe workloads.Prob
 	return p.Sync(p.resultStream(), probe)
 }
 
-// Read reads one value of a buffer, as .item() does: four bytes and a wait.
+// Read reads one value of a buffer like .item(): it copies four bytes and waits.
 func (p *Pace) Read(from device.Buffer, at int, probe workloads.Probe) (float32, error) {
 	sp := probe.Begin(p.SyncAt, nil)
 	err := p.Compute.Copy(p.Item, 0, from, 4*at, 4)
@@ -227,8 +225,7 @@ func (p *Pace) Read(from device.Buffer, at int, probe workloads.Probe) (float32,
 	return device.Floats(p.Item)[0], err
 }
 
-// ResetStats begins a new peak of memory in use if the knob reset_stats is on. Wait calls it once, for the last
-// micro-batch of a step.
+// ResetStats restarts the peak of memory use if reset_stats is on; Wait calls it for a step's last micro-batch.
 func (p *Pace) ResetStats(probe workloads.Probe) error {
 	if p.Reset == "" || p.Reset == "off" {
 		return nil
@@ -241,14 +238,14 @@ func (p *Pace) ResetStats(probe workloads.Probe) error {
 	return p.Pool.ResetPeak()
 }
 
-// WholeCheck returns the check of whole steps at compared of all items, such as "cells".
+// WholeCheck returns the check of whole steps, made for compared of all items, such as "cells".
 func WholeCheck(relative, tolerance float64, compared, all int, items string) gpuprof.Check {
 	c := CheckOf(gpuprof.WholeStep, relative, tolerance, compared, all)
 	c.Rows += " " + items
 	return c
 }
 
-// CheckOf returns the check of a stage at compared of all rows.
+// CheckOf returns the check of a stage, made for compared of all rows.
 func CheckOf(stage string, relative, tolerance float64, compared, all int) gpuprof.Check {
 	rows := fmt.Sprintf("%d of %d", compared, all)
 	if compared == all {

@@ -1,18 +1,17 @@
 package loop
 
-// MostPoints bounds the points of a series: when it is full, every other point is dropped and new ones come half as
-// often.
+// MostPoints is the maximum length of a series. A full series drops every other point and then records half as often.
 const MostPoints = 2048
 
-// Points records values at the end of a session's steps, over time. Recording one allocates nothing.
+// Points records values of a session's steps over time, without allocating.
 type Points[P any] struct {
 	kept  [MostPoints]P
 	used  int
 	every int // steps between points
-	seen  int // steps seen
+	seen  int // steps so far
 }
 
-// Due counts a step and reports whether its point is to be kept.
+// Due counts a step and reports whether its point must be recorded.
 func (p *Points[P]) Due() bool {
 	p.every = max(p.every, 1)
 	if p.seen++; p.seen%p.every != 0 {
@@ -28,7 +27,7 @@ func (p *Points[P]) Due() bool {
 	return p.seen%p.every == 0
 }
 
-// Keep records the point of a step that is due.
+// Keep records the point of a step for which Due returned true.
 func (p *Points[P]) Keep(point P) {
 	p.kept[p.used] = point
 	p.used++

@@ -11,16 +11,15 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Tolerances of vectors from other programs: float64 arithmetic agrees to rounding, float32 to a few units in its
-// last place over a sum.
+// Tolerances for other programs' test vectors: rounding in float64, a few units in the last place of a sum in float32.
 const (
 	Tolerance64 = 1e-12
 	Tolerance32 = 1e-6
 )
 
-// Vectors runs every case of a file of vectors, {"cases": [...]}, and marks the cases that pass. C is a case with its
-// JSON fields; fields names the file that describes them. run compares a case. Its errors become ErrInput, since
-// wrong use of the code here means wrong content of the file, except for errors of memory and of the device.
+// Vectors runs every case of a file of test vectors, {"cases": [...]}, and returns which cases pass. C is a case with
+// its JSON fields; fields names the file that documents them. run compares a case. Errors of run become ErrInput,
+// because wrong use of the code means wrong content of the file, except errors of memory and device.
 func Vectors[C any](ctx context.Context, file []byte, name, fields string, kind func(*C) string, run func(*C) ([]gpuprof.CaseResult, error)) ([]gpuprof.CaseResult, error) {
 	const form = `the file must hold {"cases": [...]}`
 	var doc struct {
@@ -58,7 +57,7 @@ func Vectors[C any](ctx context.Context, file []byte, name, fields string, kind 
 	return out, nil
 }
 
-// decodeJSON reads JSON that fits the memory for a document.
+// decodeJSON decodes JSON if it fits the memory budget of a document.
 func decodeJSON(text []byte, v any) error {
 	if err := document.Fits(nil, text, v); err != nil {
 		return err
@@ -66,8 +65,7 @@ func decodeJSON(text []byte, v any) error {
 	return json.Unmarshal(text, v)
 }
 
-// Numbers reads the numbers of a JSON array, nested or not, in order. It reads token by token: any depth is allowed,
-// and anything but a number is an error.
+// Numbers reads the numbers of a JSON array in order. The array may be nested to any depth; other values are an error.
 func Numbers(b []byte) ([]float64, error) {
 	var out []float64
 	dec := json.NewDecoder(bytes.NewReader(b))
@@ -86,7 +84,7 @@ func Numbers(b []byte) ([]float64, error) {
 		default:
 			return nil, fmt.Errorf("%v stands where a number is expected", tok)
 		}
-		// More is false at the end of each nested array; close it and continue.
+		// More is false at the end of a nested array; close it and continue.
 		for !dec.More() {
 			if _, err := dec.Token(); err != nil {
 				return out, nil // the end of the value

@@ -10,23 +10,21 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Names in Run.Calibration of the cost of one span, in seconds: two reads of the host clock alone, and two reads with
-// two event records on the main stream.
+// Names in Run.Calibration for the seconds per span: two reads of the host clock, without and with two event records.
 const (
 	costHostSpan   = "host_span"
 	costDeviceSpan = "device_span"
 )
 
-// tooDear is the rule by which stage events are excluded from the timed step: they stay only where their cost is known
-// to be within the limit, by the upper end of the measured interval or by the calibrated share of the step. The
-// measurement takes precedence: a lower end above the limit excludes them whatever the calibration gave. Where events
-// cost more than their recording (they separate back-to-back kernels of a GPU), calibrated is +Inf.
+// tooDear reports whether stage events must be excluded from the timed step, where o is the measured ratio of the step
+// with them to the step without. They may stay only if their cost is surely within the limit, by the upper end of o's
+// interval or by the calibrated share of the step; a lower end above the limit always excludes them. calibrated is
+// +Inf where events cost more than their recording (they separate back-to-back kernels of a GPU).
 func tooDear(o gpuprof.Ratio, limit, calibrated float64) bool {
 	return o.CI95[0]-1 > limit || o.CI95[1]-1 > limit && calibrated > limit
 }
 
-// overhead returns the ratio of the step with stage events to the step without; nil when too few pairs of blocks
-// measured it.
+// overhead returns the ratio of the step with stage events to the step without; nil without enough pairs of blocks.
 func (r *runner) overhead() *gpuprof.Ratio {
 	if ratio, ok := stats.MedianRatio(r.samples.probedPairs, r.samples.barePairs); ok {
 		return &ratio
@@ -37,8 +35,7 @@ func (r *runner) overhead() *gpuprof.Ratio {
 	return nil
 }
 
-// probeCost returns the calibrated cost of the spans of a step of the last probed block; nil before the first such
-// block.
+// probeCost returns the calibrated cost per step of the spans in the last probed block, nil without a probed block.
 func (r *runner) probeCost() *gpuprof.ProbeCost {
 	if r.example == nil {
 		return nil
@@ -55,8 +52,7 @@ func (r *runner) probeCost() *gpuprof.ProbeCost {
 	return c
 }
 
-// calibratedShare returns the calibrated cost over the bare step: an upper bound of the probe's overhead on the host,
-// +Inf if there is none.
+// calibratedShare returns the calibrated cost over the bare step, an upper bound of the host's overhead, or +Inf.
 func (r *runner) calibratedShare() float64 {
 	c := r.probeCost()
 	if c == nil || r.run.Device.Kind == "cuda" {
@@ -69,9 +65,8 @@ func (r *runner) calibratedShare() float64 {
 	return c.Seconds / stats.Median(steps)
 }
 
-// decideApart makes the bare step the step of the run where the probe costs too much; until then sampling has
-// alternated both sides. On a GPU the ladder has decided it earlier. Where too few pairs measured the cost, the
-// calibrated cost decides.
+// decideApart makes the bare step the step of the run if the probe costs too much; until then sampling alternates bare
+// and probed blocks. Without enough pairs the calibrated cost decides. On a GPU the ladder may have decided before.
 func (r *runner) decideApart() {
 	o, dear := r.run.Overhead, r.calibratedShare()
 	limit := r.run.Device.ProbeLimit()
@@ -101,16 +96,15 @@ func (r *runner) warnApart(cost string) {
 		"make the step longer (a larger batch) to time both at once")
 }
 
-// inAStep is the ratio of a span's cost in a step to its cost in the row of spans that calibrates it: in the row, code
-// and data are in the cache and no other stream runs. With steps of 4 us on two busy cores it was at most 1.6 (the
-// lower end of the measured overhead over the calibrated cost).
+// inAStep is the ratio of a span's cost in a step to its cost in a series of spans, which calibrates it: in the
+// series, code and data are in the cache and no other stream runs. With steps of 4 us on two busy cores the ratio was
+// at most 1.6 (lower end of the measured overhead over the calibrated cost).
 const inAStep = 2
 
-// spanRounds is the number of calibration rounds; their median counts, since any round may be interrupted.
+// spanRounds is the number of calibration rounds. The median counts, because a round may be interrupted.
 const spanRounds = 15
 
-// calibrateSpans measures the cost of a span: on the host alone, and with events, whose records take host time and
-// then stream time.
+// calibrateSpans measures the cost of a span on the host alone, and with events, which also take stream time.
 func (r *runner) calibrateSpans() error {
 	costs := map[string]float64{}
 	for name, s := range map[string]device.Stream{costHostSpan: nil, costDeviceSpan: r.sess.Main()} {
@@ -131,7 +125,7 @@ func (r *runner) calibrateSpans() error {
 	return nil
 }
 
-// spanTime returns the caller's seconds per span, over as many spans as fit some steps.
+// spanTime returns the caller's seconds per span, over the spans of several steps.
 func (r *runner) spanTime(s device.Stream) (float64, error) {
 	if _, _, err := r.rec.Reset(events.Probed); err != nil {
 		return 0, err

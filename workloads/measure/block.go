@@ -11,22 +11,22 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// block is a sequence of steps run from an idle device to an idle device. Its first steps fill the pipeline and its
+// block is a sequence of steps that begins and ends with an idle device. Its first steps fill the pipeline and its
 // last ones drain it; only the periods in [first, last) are samples.
 type block struct {
 	pass        events.Pass
 	rec         *events.Block
 	first, last int
-	done        int      // steps that were finished; the recorder may have begun one more
-	causes      []string // disturbances of the block
+	done        int      // finished steps; the recorder may have begun one more
+	causes      []string // names of the block's disturbances
 	interrupted bool
-	mismatch    float64 // |sum of periods - caller's clock| over that clock
+	mismatch    float64 // |sum of periods - caller's clock| / caller's clock
 }
 
-// trimSteps returns how many steps to leave out at either end of a block. Long steps cost too much to discard at the
-// end, and are long against any effect of the pipeline there.
+// trimSteps returns how many steps to leave out at the start and end of a block, where the pipeline fills and drains.
+// Of long steps it leaves out none at the end: they are too expensive, and the drain is short against them.
 func (r *runner) trimSteps() (head, tail int) {
-	if r.cold { // every step begins and ends idle
+	if r.cold { // every step begins and ends with an idle device
 		return 0, 0
 	}
 	d := r.sess.Depth() - 1
@@ -37,7 +37,7 @@ func (r *runner) trimSteps() (head, tail int) {
 	return head, d
 }
 
-// blockSteps returns the number of samples of a block that should take target.
+// blockSteps returns the number of samples for a block that should take the time target.
 func (r *runner) blockSteps(target time.Duration) int {
 	least := r.least
 	if r.stepNS > int64(r.long) {
@@ -51,13 +51,12 @@ func (r *runner) blockSteps(target time.Duration) int {
 	return max(1, min(n, r.rec.Capacity()-head-tail))
 }
 
-// runBlock runs keep samples' worth of steps. When the context ends or a step fails in the middle, it keeps the
-// completed steps. It returns them with a failed step's error, and returns no block only where the device has failed
-// too.
+// runBlock runs a block with keep samples. If the context ends or a step fails, it returns the completed steps, with
+// the step's error. It returns no block only if the device has failed too.
 func (r *runner) runBlock(pass events.Pass, keep int) (*block, error) {
 	head, tail := r.trimSteps()
 	n := keep + head + tail
-	runtime.GC() // so that none starts inside the block
+	runtime.GC() // so that no collection starts inside the block
 	if err := r.sess.Main().Sync(); err != nil {
 		return nil, fmt.Errorf("waiting for the device before a block: %w", err)
 	}
@@ -86,12 +85,11 @@ func (r *runner) runBlock(pass events.Pass, keep int) (*block, error) {
 		return nil, firstError(stepErr, err)
 	}
 	b.first, b.last = head, done-tail
-	if b.interrupted { // cut short while the pipeline was full: nothing drained yet
+	if b.interrupted { // interrupted while the pipeline was full: nothing has drained yet
 		b.last = done - 1
 	}
 	b.last = max(b.last, b.first)
-	// The host clock includes the caller's wake-up after the last step: a difference below a millisecond is no
-	// evidence against the event clock.
+	// The host clock includes the caller's wake-up, so below a millisecond a difference proves nothing.
 	total, clock := b.rec.Begin[done]-b.rec.Begin[0], t1-t0
 	if diff := max(total-clock, clock-total); diff > int64(time.Millisecond) && !b.interrupted {
 		b.mismatch = float64(diff) / float64(clock)
@@ -99,7 +97,7 @@ func (r *runner) runBlock(pass events.Pass, keep int) (*block, error) {
 	return b, stepErr
 }
 
-// runSteps is the timed loop. It allocates nothing.
+// runSteps is the timed loop; it must not allocate.
 func (r *runner) runSteps(n int) (int, error) {
 	for i := range n {
 		if r.ctx.Err() != nil {
@@ -123,13 +121,13 @@ func (r *runner) runSteps(n int) (int, error) {
 	return n, nil
 }
 
-// prepareStep enqueues on the main stream the work that a step starts behind: in mode cold the kernel that clears the
-// cache, and for blocked steps a kernel that spins for as long as the caller takes to enqueue the step. The launches
-// then queue up, and the device runs through them without waiting for the caller.
+// prepareStep enqueues work before a step on the main stream: in mode cold the kernel that clears the cache, and for
+// blocked steps a kernel that spins for as long as the caller takes to enqueue the step. The step's launches queue up
+// behind it, so the device runs them without waiting for the caller.
 //
-// Blocked are the steps of mode cold, each of which begins on an idle device and would otherwise measure the caller,
-// and the steps of the kernel pass, which measures kernels alone. In modes steady, hot and host the caller's pace is
-// part of a step and appears as launch and gap, so nothing is blocked there.
+// Steps of mode cold are blocked, because each begins on an idle device and would otherwise measure the caller; so are
+// the steps of the kernel pass, which measures kernels alone. In modes steady, hot and host the caller's pace is part
+// of a step and appears as launch and gap.
 func (r *runner) prepareStep() error {
 	main := r.sess.Main()
 	if r.cold {
@@ -143,12 +141,12 @@ func (r *runner) prepareStep() error {
 	return r.dev.Spin(main, min(int64(blockSlack*float64(r.enqueueNS))+blockNS, longestBlockNS))
 }
 
-// settleStep ends a step of mode cold and waits, so that the next step begins on an idle device.
+// settleStep ends a step of mode cold and waits, so that the next step begins with an idle device.
 func (r *runner) settleStep() error {
 	return firstError(workloads.Join(r.sess), r.rec.EndStep(), r.sess.Main().Sync())
 }
 
-// enqueueTime returns the caller's median time in a step of a probed block without its waits, in nanoseconds.
+// enqueueTime returns the caller's median nanoseconds per step of a probed block, without waits.
 func (b *block) enqueueTime(stages []gpuprof.Stage) int64 {
 	sums := make([]float64, len(b.rec.Begin)-1)
 	for _, sp := range b.rec.Spans {
@@ -159,7 +157,7 @@ func (b *block) enqueueTime(stages []gpuprof.Stage) int64 {
 	return int64(stats.Median(sums))
 }
 
-// periods returns the block's samples in seconds, by the mode's clock.
+// periods returns the block's samples in seconds, by the clock that the mode uses.
 func (b *block) periods(mode gpuprof.Mode) []float64 {
 	var out []float64
 	edges, stride := b.stepEdges(mode)
@@ -169,9 +167,8 @@ func (b *block) periods(mode gpuprof.Mode) []float64 {
 	return out
 }
 
-// stepEdges returns the step boundaries in nanoseconds: device times, or the caller's in mode host. Step i starts at
-// edge i*stride and ends at the next edge: steps are contiguous (stride 1) except in mode cold, where the time between
-// two steps belongs to none (stride 2).
+// stepEdges returns the step boundaries in nanoseconds, device times or in mode host the caller's. Step i begins at
+// edge i*stride. stride is 1, but 2 in mode cold, where the time between two steps belongs to no step.
 func (b *block) stepEdges(mode gpuprof.Mode) (at []int64, stride int) {
 	if mode == gpuprof.Cold {
 		for i, end := range b.rec.Ends {

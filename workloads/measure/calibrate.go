@@ -12,12 +12,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// calibrate measures the costs of measuring, in seconds: the smallest step of the event clock, an empty event pair, an
-// empty launch on the device and on the host, a read of the host clock, and a read of four bytes from the device, like
-// PyTorch's .item().
-//
-// On a device that can spin, events and launches queue up behind a blocking kernel, so the device's figures do not
-// include the caller's pace; the host figures are the times of the same calls.
+// calibrate measures the costs of measuring in seconds: the tick of the event clock, an empty event pair, an empty
+// launch on the device and on the host, a read of the host clock, and a read of four bytes from the device, like
+// PyTorch's .item(). If the device can spin, events and launches queue up behind a blocking kernel, so device figures
+// exclude the caller's pace; host figures are the times of the same calls.
 func calibrate(dev *events.Tracer, s device.Stream, in Instruments) (map[string]float64, error) {
 	const n = 200
 	evs := make([]device.Event, 2*n)
@@ -61,11 +59,11 @@ func calibrate(dev *events.Tracer, s device.Stream, in Instruments) (map[string]
 	return out, nil
 }
 
-// itemBytes is the size of a read by .item().
+// itemBytes is the size of a value read by .item().
 const itemBytes = 4
 
-// itemRead returns the caller's seconds to copy four bytes from an otherwise idle device and to wait for them: the
-// third quartile of n, so that a sum of many reads is not below their total time.
+// itemRead returns the caller's seconds to copy four bytes from an idle device and wait. It is the third quartile of n
+// reads, so that many times this figure is not less than the time of many reads.
 func itemRead(dev *events.Tracer, s device.Stream, n int) (_ float64, err error) {
 	from, err := dev.Alloc(itemBytes, device.OnDevice)
 	if err != nil {
@@ -92,8 +90,7 @@ func itemRead(dev *events.Tracer, s device.Stream, n int) (_ float64, err error)
 	return took[3*n/4], nil
 }
 
-// clockRead returns the median seconds of a read of the host clock over rounds of reads, any of which may be
-// interrupted.
+// clockRead returns the seconds per read of the host clock, a median over rounds, since a round may be interrupted.
 func clockRead() float64 {
 	const n = 200
 	var rounds []float64
@@ -107,8 +104,8 @@ func clockRead() float64 {
 	return stats.Median(rounds)
 }
 
-// smallestStep returns the least difference above zero between any two of the times, or between one and zero; 0 where
-// all times are zero. Differences up to half a nanosecond are rounding.
+// smallestStep returns the smallest difference above zero between two of the times, or between a time and zero; 0 if
+// all are zero. Differences up to half a nanosecond are rounding.
 func smallestStep(times []float64) float64 {
 	sorted := append([]float64{0}, times...)
 	slices.Sort(sorted)
@@ -119,15 +116,15 @@ func smallestStep(times []float64) float64 {
 		}
 	}
 	if math.IsInf(step, 1) {
-		return 0 // every pair fell into one tick
+		return 0 // all pairs within one tick
 	}
 	return step
 }
 
-// calibrationBlockNS is well above the caller's time for a round's events and launches, some 10 us each.
+// calibrationBlockNS is much longer than the caller's time for a round's events and launches, about 10 us each.
 const calibrationBlockNS = 10_000_000
 
-// eventPairs times fn between pairs of events and on the caller's clock.
+// eventPairs times fn in two ways: between pairs of events, and on the caller's clock.
 func eventPairs(dev *events.Tracer, s device.Stream, evs []device.Event, fn func() error) (device, caller []float64, err error) {
 	if dev.CanSpin() {
 		if err := dev.Spin(s, calibrationBlockNS); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Check opens the plan's workload on dev and compares every stage with its reference, never from the cache. The result
-// contains failed checks, and the error is then ErrCheck.
+// Check opens the plan's workload on dev and compares every stage with its reference, without the cache. Failed checks
+// are in the result, and the error is then an ErrCheck.
 func Check(ctx context.Context, dev device.Device, plan Plan) ([]gpuprof.Check, error) {
 	sess, err := plan.open(ctx, dev)
 	if err != nil {
@@ -28,7 +28,6 @@ func Check(ctx context.Context, dev device.Device, plan Plan) ([]gpuprof.Check, 
 	return plan.checkSession(ctx, sess)
 }
 
-// substitutedText returns the message of a workloads.Substituter, "" for other sessions.
 func substitutedText(sess workloads.Session) string {
 	if s, ok := sess.(workloads.Substituter); ok {
 		return s.Substituted()
@@ -36,10 +35,10 @@ func substitutedText(sess workloads.Session) string {
 	return ""
 }
 
-// open asks the workload whether the device supports the plan, then opens it.
+// open opens the workload's session, after the workload has accepted device and settings.
 func (p Plan) open(ctx context.Context, dev device.Device) (workloads.Session, error) {
 	if d, ok := dev.(interface{ Libraries() map[string]string }); ok {
-		d.Libraries() // a workload may ask the device's facts for them
+		d.Libraries() // so that the device's facts include their versions
 	}
 	if err := p.Workload.Refuse(dev.Info(), p.Knobs); err != nil {
 		return nil, err
@@ -51,7 +50,6 @@ func (p Plan) open(ctx context.Context, dev device.Device) (workloads.Session, e
 	return sess, nil
 }
 
-// checkSession compares an open session with its reference.
 func (p Plan) checkSession(ctx context.Context, sess workloads.Session) ([]gpuprof.Check, error) {
 	checks, err := sess.Check(ctx)
 	if err != nil {
@@ -72,9 +70,8 @@ func checkError(plan Plan, checks []gpuprof.Check) error {
 	return nil
 }
 
-// checkOrCached returns the session's check, or an earlier pass of the same build with the same settings on the same
-// device, so that several processes of one comparison compute the reference once. The device's fingerprint and the
-// hash of its kernels are part of the cache key.
+// checkOrCached returns the session's check or a cached pass, so that several processes of a comparison compute the
+// reference once. The cache key has build, settings, the device's fingerprint and the hash of its kernels.
 func checkOrCached(ctx context.Context, dev device.Device, sess workloads.Session, plan Plan, code string) ([]gpuprof.Check, error) {
 	path := cachePath(dev.Info(), plan, code)
 	if checks, ok := readCache(path); ok {
@@ -87,8 +84,7 @@ func checkOrCached(ctx context.Context, dev device.Device, sess workloads.Sessio
 	return checks, err
 }
 
-// cachePath returns "" when nothing can be cached: without a folder, without a build to which the result belongs, or
-// when a knob names a file, whose content is not part of the key.
+// cachePath returns "" without a folder or build, or if a knob names a file, whose content is not in the key.
 func cachePath(info device.Info, plan Plan, code string) string {
 	if plan.CacheDir == "" || plan.Build == "" {
 		return ""
@@ -120,7 +116,7 @@ func readCache(path string) ([]gpuprof.Check, bool) {
 	if json.Unmarshal(b, &checks) != nil || len(checks) == 0 {
 		return nil, false
 	}
-	for _, c := range checks { // only passes are written: anything else is damage
+	for _, c := range checks { // only passes are cached; anything else is damage
 		if !c.Pass || c.Stage == "" {
 			return nil, false
 		}
@@ -128,7 +124,7 @@ func readCache(path string) ([]gpuprof.Check, bool) {
 	return checks, true
 }
 
-// writeCache ignores its errors: a missing cache costs time only.
+// writeCache ignores errors, because a missing cache only costs time.
 func writeCache(path string, checks []gpuprof.Check) {
 	b, err := json.Marshal(checks)
 	if path == "" || err != nil || os.MkdirAll(filepath.Dir(path), 0o755) != nil {

@@ -6,8 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// deviceClock returns the clock of the device in hertz when the last sample was taken: the SM clock of a GPU, the
-// CPU's on the host. 0 is unknown.
+// deviceClock returns the clock in hertz at the last sample, of a GPU's multiprocessors or of the CPU; 0 if unknown.
 func (r *runner) deviceClock() float64 {
 	end := math.Inf(1)
 	if n := len(r.run.Order); n > 0 {
@@ -23,8 +22,7 @@ func (r *runner) deviceClock() float64 {
 	return v
 }
 
-// lastReading returns the last known reading taken by the time end; without one, the first known reading after it; 0
-// without any.
+// lastReading returns the last known reading up to the time end, or else the first one after it; 0 without a reading.
 func lastReading(t gpuprof.Track, end float64) float64 {
 	last := 0.0
 	for i, n := range t.Value {

@@ -8,22 +8,22 @@ import (
 	"github.com/gpuprof/gpuprof/probes/events"
 )
 
-// samples collects the samples from which series are made.
+// samples collects a run's samples.
 type samples struct {
 	stages []gpuprof.Stage
 	step   []float64
 	bare   []float64
-	probed []float64 // periods of the separate pass of stage events
-	// One column a stage plus launch and gap; one row a sample.
+	probed []float64 // periods of the separate pass with stage events
+	// [column][sample], a column per stage, then launch and gap.
 	device, host, exposed [][]float64
-	rates                 []float64 // steps a second, one a probed block
+	rates                 []float64 // steps per second, one per block of the step
 	order                 []gpuprof.Order
 	flags                 [][]string
 	causes                map[string]int // number of samples by disturbance
 	blocks                int
-	probedPairs           [][]float64 // by pair of neighbouring blocks, for the overhead
+	probedPairs           [][]float64 // one list per pair of neighbouring blocks, for the overhead
 	barePairs             [][]float64
-	mismatches            []float64 // of the clocks, one a block
+	mismatches            []float64 // of the clocks, one per block
 }
 
 func newSamples(stages []gpuprof.Stage) *samples {
@@ -31,8 +31,8 @@ func newSamples(stages []gpuprof.Stage) *samples {
 	return &samples{stages: stages, causes: map[string]int{}, device: make([][]float64, n), host: make([][]float64, n), exposed: make([][]float64, n)}
 }
 
-// add appends a block's samples. Where stage events are kept apart, the bare blocks are samples of the step and the
-// probed ones of the stages.
+// add appends a block's samples. If stage events are kept apart, bare blocks give samples of the step and probed
+// blocks samples of the stages; otherwise probed blocks give both.
 func (s *samples) add(b *block, mode gpuprof.Mode, limit int, apart bool) {
 	if b.rec == nil {
 		return
@@ -66,7 +66,7 @@ func (s *samples) add(b *block, mode gpuprof.Mode, limit int, apart bool) {
 	s.blocks++
 }
 
-// addStep appends periods of the step, and their rate over the block.
+// addStep appends periods of the step and the block's step rate.
 func (s *samples) addStep(p []float64) {
 	s.step = append(s.step, p...)
 	if sum := floats.Sum(p); sum > 0 {
@@ -74,7 +74,6 @@ func (s *samples) addStep(p []float64) {
 	}
 }
 
-// addStages appends the stage times of the first n samples of a probed block.
 func (s *samples) addStages(b *block, mode gpuprof.Mode, n int) {
 	intervals := intervalsOf(b.rec, s.stages)
 	edges, stride := b.stepEdges(mode)
@@ -90,7 +89,7 @@ func (s *samples) addStages(b *block, mode gpuprof.Mode, n int) {
 	}
 }
 
-// intervalsOf lists the intervals that stages can own: device spans by their events, the caller's spans by its clock.
+// intervalsOf lists the intervals that stages can own: device spans by event times, host spans by the caller's clock.
 func intervalsOf(b *events.Block, stages []gpuprof.Stage) []interval {
 	out := make([]interval, 0, 2*len(b.Spans))
 	for _, sp := range b.Spans {
@@ -102,8 +101,7 @@ func intervalsOf(b *events.Block, stages []gpuprof.Stage) []interval {
 	return out
 }
 
-// stageSums sums the device and host time of every column per step. The caller's time in device stages counts for the
-// stage and again for launch.
+// stageSums sums device and host time per step and column. Host time in device stages also counts as launch.
 func stageSums(b *events.Block, nStages int) (dev, host [][]int64) {
 	steps := len(b.Begin) - 1
 	dev, host = make([][]int64, steps), make([][]int64, steps)
@@ -121,12 +119,12 @@ func stageSums(b *events.Block, nStages int) (dev, host [][]int64) {
 	return dev, host
 }
 
-// addPair adds a completed pair of neighbouring blocks, one of each side.
+// addPair adds a pair of neighbouring blocks, one probed and one bare.
 func (s *samples) addPair(probed, bare *block, mode gpuprof.Mode) {
 	s.probedPairs, s.barePairs = append(s.probedPairs, probed.periods(mode)), append(s.barePairs, bare.periods(mode))
 }
 
-// stageResults turns the columns into stage results, without kernels.
+// stageResults turns the columns into stage results without kernels.
 func (s *samples) stageResults() []gpuprof.StageResult {
 	if len(s.exposed[0]) == 0 {
 		return []gpuprof.StageResult{}

@@ -12,8 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// The energy pass: the counter updates every 20 to 100 ms, so it is read over many updates, and evaluated only from
-// one update to another.
+// The energy pass reads a counter that updates every 20 to 100 ms, so it evaluates many whole update intervals.
 const (
 	energyTime    = 2 * time.Second
 	energyUpdates = 50
@@ -24,16 +23,16 @@ const (
 	idleCap       = 3 * time.Second
 	energyApart   = 0.05
 	energyPoll    = 2 * time.Millisecond
-	powerPolls    = 5 // one reading of the power to so many of the counter
+	powerPolls    = 5 // readings of the counter per reading of the power
 	energyParts   = 10
 )
 
-// wattmeter polls the energy counter and the instant power.
+// wattmeter polls the energy counter and the current power.
 type wattmeter struct {
 	mu     sync.Mutex
 	begin  time.Time
 	last   float64
-	moves  []reading // the counter after each of its moves, in J
+	moves  []reading // counter in J after each update
 	power  []reading // W
 	stop   chan struct{}
 	done   sync.WaitGroup
@@ -82,7 +81,6 @@ func (w *wattmeter) poll(in Instruments, power bool) {
 	}
 }
 
-// isLongEnough reports whether the counter was read for long enough.
 func (w *wattmeter) isLongEnough(least, most time.Duration, updates int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,8 +93,7 @@ func (w *wattmeter) end() {
 	w.done.Wait()
 }
 
-// meanPower returns the power by the counter in watts: the Theil-Sen slope of its value over its updates, which a late
-// reading on a busy machine does not tilt.
+// meanPower returns the counter's mean power in watts, as a Theil-Sen slope, which late readings do not change.
 func (w *wattmeter) meanPower() (power, seconds float64, updates int) {
 	n := len(w.moves)
 	if n < 2 {
@@ -113,7 +110,7 @@ func slopeOf(moves []reading) float64 {
 	return theilSen(x, y)
 }
 
-// instantPower returns the mean of the power readings over the same time, in watts; NaN if unknown.
+// instantPower returns the mean of the power readings over the time of meanPower, in watts; NaN if unknown.
 func (w *wattmeter) instantPower() float64 {
 	if len(w.moves) < 2 {
 		return math.NaN()
@@ -124,10 +121,10 @@ func (w *wattmeter) instantPower() float64 {
 			sum, n = sum+p.value, n+1
 		}
 	}
-	return sum / float64(n) // 0/0 is unknown
+	return sum / float64(n) // 0/0 is NaN: unknown
 }
 
-// partPowers returns the mean power of up to ten parts of the time, each of whole updates, in watts.
+// partPowers returns the mean power in watts of up to ten parts of the time, each of whole counter updates.
 func (w *wattmeter) partPowers() []float64 {
 	n := len(w.moves) - 1
 	parts := min(energyParts, n)
@@ -138,7 +135,6 @@ func (w *wattmeter) partPowers() []float64 {
 	return out
 }
 
-// energyPass measures joules per step on devices with an energy counter.
 func (r *runner) energyPass() error {
 	in := r.plan.Instruments
 	if in == nil {
@@ -164,7 +160,6 @@ func (r *runner) energyPass() error {
 	return r.poweredSteps(in, idle)
 }
 
-// pause waits for d, or until the run is interrupted.
 func (r *runner) pause(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -180,9 +175,9 @@ func (r *runner) poweredSteps(in Instruments, idle float64) error {
 		return fmt.Errorf("beginning the energy pass: %w", err)
 	}
 	cold := r.cold
-	r.cold = false // flushes would be in the figure
+	r.cold = false // the energy must not include cache flushes
 	defer func() { r.cold = cold }()
-	// Power takes a moment to follow the load.
+	// Power follows the load with a delay.
 	if _, err := r.stepsFor(idleSettle); err != nil {
 		return err
 	}
@@ -223,7 +218,7 @@ func (r *runner) stepsFor(d time.Duration) (int, error) {
 	return n, nil
 }
 
-// addEnergy computes joules per step and decides whether they are valid.
+// addEnergy computes joules per step and decides whether the figure is valid.
 func (r *runner) addEnergy(w *wattmeter, idle, stepS float64, steps int) {
 	power, seconds, updates := w.meanPower()
 	if updates == 0 {

@@ -7,16 +7,14 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// interval is a recorded interval, in nanoseconds. owner orders ownership: when several intervals cover an instant,
-// the smallest owner value wins.
+// interval is a recorded interval in nanoseconds. When several intervals cover an instant, the smallest owner gets it.
 type interval struct {
 	start, end int64
 	owner      int
 }
 
-// ownerOf ranks owners: first device stages that compute, in step order, then those that transfer, so that a copy
-// during a kernel is hidden whichever stage comes first. Then host stages, in step order, then the caller's enqueueing
-// of device stages, named "launch". Time without an owner is the gap.
+// ownerOf ranks owners: device stages that compute, in step order; device stages that copy, so that a copy during a
+// kernel is hidden; host stages, in step order; the caller's enqueueing of device stages, "launch". Other time is gap.
 func ownerOf(stages []gpuprof.Stage, stage int, onDevice bool) int {
 	switch {
 	case onDevice && stages[stage].Role.Copies():
@@ -29,8 +27,8 @@ func ownerOf(stages []gpuprof.Stage, stage int, onDevice bool) int {
 	return 3 * len(stages)
 }
 
-// splitExposed splits every period [begin[i], begin[i+1]) among the owners of its instants. Row i has one entry per
-// stage, then launch, then gap, and adds up to the period exactly: everything is in whole nanoseconds.
+// splitExposed splits every period [begin[i], begin[i+1]) among the owners of its instants. Row i has a value per
+// stage, then launch, then gap. The row's sum equals the period exactly, because all times are whole nanoseconds.
 func splitExposed(begin []int64, spans []interval, nStages int) [][]int64 {
 	type edge struct {
 		at    int64
@@ -71,7 +69,7 @@ func splitExposed(begin []int64, spans []interval, nStages int) [][]int64 {
 	return rows
 }
 
-// columnOf maps the winning owner to its column: stage, launch or gap.
+// columnOf returns the column of the smallest active owner: a stage, launch or gap.
 func columnOf(active []int, nStages int) int {
 	for owner, n := range active {
 		if n > 0 {

@@ -21,16 +21,15 @@ import (
 	"github.com/gpuprof/gpuprof/probes/events"
 )
 
-// The history of processes on this machine: one line of JSON per process, in the cache folder. From it a run of one
-// process estimates the variation between processes.
+// The history of processes on this machine has one line of JSON per process, in the cache folder. A run of one process
+// estimates the variation between processes from it.
 const (
 	historyFile = "processes.jsonl"
 	historyMost = 256 << 10 // bytes; a larger file loses its older half
-	// newSession is the time without a process after which a session ends.
+	// newSession is the time without a process after which a new session begins.
 	newSession = 30 * time.Minute
 )
 
-// processNote is one process in the history.
 type processNote struct {
 	Machine string  `json:"machine"` // hash of the facts on which times depend
 	Program string  `json:"program"` // hash of workload, settings and build
@@ -39,8 +38,7 @@ type processNote struct {
 	MedianS float64 `json:"median_s"`
 }
 
-// rememberProcess estimates from earlier processes how much another process may differ, and appends this one to the
-// history.
+// rememberProcess estimates from the history how much another process may differ, and appends this process to it.
 func (r *runner) rememberProcess() {
 	if r.turns || r.plan.CacheDir == "" || r.plan.Build == "" { // turns with a peer are no separate process
 		return
@@ -56,7 +54,7 @@ func (r *runner) rememberProcess() {
 
 func (r *runner) currentNote() processNote {
 	d := &r.run.Device
-	host, _ := os.Hostname() // a home folder may be shared by machines
+	host, _ := os.Hostname() // several machines may share a home folder
 	return processNote{
 		Machine: hashed(8, host, d.Kind, d.Name, d.Arch, d.CPU, d.CPUCores, d.CPUQuota, d.DeviceInfo["uuid_hash"], d.DeviceInfo["driver"]),
 		Program: hashed(8, r.plan.Workload.Name(), r.plan.Preset, r.plan.Knobs, r.plan.Mode, r.plan.Build),
@@ -65,7 +63,7 @@ func (r *runner) currentNote() processNote {
 	}
 }
 
-// hashed returns a hash of its arguments in 2n letters; empty for values that JSON cannot represent, such as NaN.
+// hashed returns a hash of its arguments in 2n letters, "" for values that JSON cannot represent, such as NaN.
 func hashed(n int, what ...any) string {
 	b, err := json.Marshal(what)
 	if err != nil {
@@ -75,8 +73,7 @@ func hashed(n int, what ...any) string {
 	return hex.EncodeToString(sum[:n])
 }
 
-// readHistory reads the history without lines that it cannot decode: the file is a cache, and another version may have
-// written it.
+// readHistory reads the history and skips lines that it cannot decode, since another version may have written them.
 func readHistory(path string) []processNote {
 	b, err := outside.ReadFound(path)
 	if err != nil {
@@ -93,8 +90,7 @@ func readHistory(path string) []processNote {
 	return out
 }
 
-// appendHistory appends a line, which concurrent processes do not tear. A folder that cannot be written costs the
-// history, not the run.
+// appendHistory appends a line atomically. If the folder is not writable, only the history is lost.
 func appendHistory(path string, notes []processNote, note processNote) {
 	line, err := json.Marshal(note)
 	if err != nil || os.MkdirAll(filepath.Dir(path), 0o755) != nil {
@@ -119,12 +115,12 @@ func appendHistory(path string, notes []processNote, note processNote) {
 	_ = f.Close()
 }
 
-// anotherOf estimates from the history the variation between processes of this one's program; with too few of them,
-// from the machine's other programs; nil when neither suffices.
+// anotherOf estimates the variation between processes: from the history of this program, or if that is too short, of
+// the machine's other programs; nil if both are too short.
 func anotherOf(notes []processNote, of processNote) *gpuprof.Another {
 	programs := map[string][]processNote{}
 	seen := map[[2]string]bool{}
-	for _, n := range slices.Backward(notes) { // the latest of a process counts
+	for _, n := range slices.Backward(notes) { // the latest note of a process counts
 		key := [2]string{n.Program, n.Process}
 		if n.Machine != of.Machine || n.Process == of.Process || seen[key] {
 			continue
@@ -149,7 +145,7 @@ func anotherOf(notes []processNote, of processNote) *gpuprof.Another {
 	return nil
 }
 
-// sessionsOf returns the logarithms of medians, one list per session.
+// sessionsOf returns the logarithms of the median step times, one list per session.
 func sessionsOf(notes []processNote) [][]float64 {
 	notes = slices.Clone(notes)
 	slices.SortStableFunc(notes, func(a, b processNote) int { return cmp.Compare(a.At, b.At) })

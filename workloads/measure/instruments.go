@@ -12,30 +12,28 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// Instruments read a device in addition to the event probe: NVML, or nothing. Unknown values are false or absent,
-// never zero. Methods may be called from several goroutines, Start and Stop from one.
+// Instruments read a device in addition to the event probe, such as by NVML. Unknown values are false or absent, never
+// zero. Start and Stop are called by one goroutine, the other methods by several.
 type Instruments interface {
-	// Start samples in a goroutine of its own until Stop, which returns the
-	// tracks with their times in seconds since Start.
+	// Start samples in its own goroutine until Stop, which returns the tracks; their times are seconds since Start.
 	Start(ctx context.Context, every time.Duration)
 	Stop() map[string]gpuprof.Track
-	// Between Pause and Resume no reading is under way.
+	// Between Pause and Resume no reading takes place.
 	Pause()
 	Resume()
-	EnergyJ() (float64, bool) // a counter in J, of any origin
-	PowerW() (float64, bool)  // now
-	ClockHz() (float64, bool) // of the multiprocessors, now
-	// Throttles returns how long clocks have been throttled so far, in seconds by reason; unknown counters are absent.
+	EnergyJ() (float64, bool) // counter in J, from any origin
+	PowerW() (float64, bool)  // current power
+	ClockHz() (float64, bool) // current clock of the multiprocessors
+	// Throttles returns the seconds so far for which clocks were throttled, by reason, without unknown counters.
 	Throttles() map[string]float64
-	Foreign() (n int, ok bool)      // other programs' processes on the device
-	Latency() (time.Duration, bool) // of one call
+	Foreign() (n int, ok bool)      // number of other programs' processes on the device
+	Latency() (time.Duration, bool) // time of one call
 	Facts() map[string]string       // for the fingerprint
 }
 
 const telemetryEvery = 100 * time.Millisecond
 
-// Reason codes of flagged samples. powerCap is also the instruments' name of
-// the reason.
+// Reason codes of flagged samples. Instruments.Throttles also uses the name powerCap.
 const (
 	flagThrottled = "throttled"
 	flagPower     = "power-capped"
@@ -57,9 +55,9 @@ func flagOf(cause string) string {
 	return flagThrottled
 }
 
-// disturbances are the counters of possible disturbances of a block, read at one time.
+// disturbances are the counters of possible disturbances, read at one time.
 type disturbances struct {
-	quota      float64 // s the CPU quota held this process back
+	quota      float64 // seconds for which the CPU quota has throttled this process
 	quotaKnown bool
 	throttles  map[string]float64
 	foreign    bool
@@ -76,7 +74,7 @@ func (r *runner) disturbances() disturbances {
 	return d
 }
 
-// since names the disturbances between two readings: cumulative counters include disturbances that ended in between.
+// since names the disturbances between two readings. The counters are cumulative, so short disturbances show too.
 func (d disturbances) since(before disturbances) []string {
 	var causes []string
 	if d.quotaKnown && d.quota > before.quota {
@@ -93,7 +91,7 @@ func (d disturbances) since(before disturbances) []string {
 	return causes
 }
 
-// flagsOf returns the reason codes of a block's causes, each once.
+// flagsOf returns the reason codes of a block's causes without repetition.
 func flagsOf(causes []string) []string {
 	flags := []string{}
 	for _, c := range causes {
@@ -104,7 +102,7 @@ func flagsOf(causes []string) []string {
 	return flags
 }
 
-// disturbedWarnings reports how many samples each cause affected.
+// disturbedWarnings warns about each cause, with the number of affected samples.
 func (r *runner) disturbedWarnings() {
 	s := r.samples
 	for _, cause := range slices.Sorted(maps.Keys(s.causes)) {
@@ -122,8 +120,8 @@ func (r *runner) disturbedWarnings() {
 	}
 }
 
-// startTelemetry begins sampling of the machine and, with instruments, of the device. The returned function ends the
-// sampling and returns the tracks, their times counted from the start of the run.
+// startTelemetry starts sampling the machine and, with instruments, the device. stop ends the sampling and returns the
+// tracks, with times since the start of the run.
 func (r *runner) startTelemetry() (stop func() map[string]gpuprof.Track) {
 	begunHost := time.Since(r.started).Seconds()
 	machine := r.machine.Start(r.ctx, telemetryEvery)
@@ -140,7 +138,7 @@ func (r *runner) startTelemetry() (stop func() map[string]gpuprof.Track) {
 	}
 }
 
-// shiftTracks moves tracks by some seconds. It copies the times, which tracks may share.
+// shiftTracks adds seconds to the tracks' times. It copies the times, which several tracks may share.
 func shiftTracks(tracks map[string]gpuprof.Track, by float64) map[string]gpuprof.Track {
 	out := make(map[string]gpuprof.Track, len(tracks))
 	for name, t := range tracks {
@@ -154,8 +152,7 @@ func shiftTracks(tracks map[string]gpuprof.Track, by float64) map[string]gpuprof
 	return out
 }
 
-// addFacts adds to the fingerprint the instruments' facts of the device and the hash of its kernels. The device's own
-// facts take precedence.
+// addFacts adds the instruments' facts and the hash of the kernels; the device's own facts take precedence.
 func (r *runner) addFacts() {
 	facts := map[string]string{}
 	if in := r.plan.Instruments; in != nil {
@@ -170,7 +167,7 @@ func (r *runner) addFacts() {
 	}
 }
 
-// sensor reads clock and power while a warm-up window runs.
+// sensor reads clock and power during a warm-up window.
 type sensor struct {
 	stop         chan struct{}
 	done         sync.WaitGroup
@@ -179,7 +176,7 @@ type sensor struct {
 
 const sensorEvery = 20 * time.Millisecond
 
-// watchSensor starts reading; nil without instruments.
+// watchSensor starts a sensor; nil without instruments.
 func watchSensor(in Instruments) *sensor {
 	if in == nil {
 		return nil
@@ -212,7 +209,7 @@ func (s *sensor) end() {
 	}
 }
 
-// level holds the readings of one quantity over the latest windows.
+// level holds the median and error of one quantity per warm-up window.
 type level struct {
 	name            string
 	limit           float64
@@ -220,13 +217,13 @@ type level struct {
 }
 
 func (l *level) add(readings []float64) {
-	if len(readings) == 0 { // unknown: no evidence
+	if len(readings) == 0 { // unknown
 		return
 	}
 	l.medians, l.errors = append(l.medians, stats.Median(readings)), append(l.errors, stats.MedianError(readings))
 }
 
-// isSettled reports whether the windows agree; true, too, for a quantity that is not known at all.
+// isSettled reports whether the windows agree. An unknown quantity counts as settled.
 func (l *level) isSettled() (spread, allowed float64, ok bool) {
 	if len(l.medians) == 0 {
 		return 0, 0, true

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// kernelPass runs a few steps with an event on either side of every launch. Its times are kept out of the samples:
-// they measure how a stage divides into its kernels. Its counters are exact, and because it starts at step 0 and runs
-// whole cycles they are the same in every run of the same plan.
+// kernelPass runs a few steps with an event before and after every launch. Its times only show how a stage divides
+// into kernels; they are no samples of the step. Its counters are exact: it starts at step 0 and runs whole cycles, so
+// every run of a plan has the same counters.
 func (r *runner) kernelPass() error {
 	r.plan.report("kernels", 0, 1, "")
 	cycle := r.sess.Cycle()
@@ -43,8 +43,7 @@ func (r *runner) kernelPass() error {
 	return nil
 }
 
-// addKernels adds the kernel pass to the result: kernels as children of their stages, counters of stages and of the
-// step.
+// addKernels adds the kernel pass to the result: kernels as children of their stages, and counters.
 func (r *runner) addKernels() {
 	b := r.kernels
 	if b == nil {
@@ -66,14 +65,14 @@ func (r *runner) addKernels() {
 	}
 }
 
-// stageCounters returns a stage's counts per step: its cost by count, and its device requests averaged over the pass.
+// stageCounters returns a stage's counts per step: its counted cost, and its device calls averaged over the pass.
 func stageCounters(b *block, stage int, st gpuprof.Stage, steps int) map[string]float64 {
 	out := costCounters(st.Cost())
 	maps.Copy(out, meterCounters(b.sumMeters(func(sp events.Span) bool { return sp.Stage == stage }), steps))
 	return out
 }
 
-// sumMeters sums the device requests of the chosen spans over the pass's whole steps.
+// sumMeters sums the device calls of the chosen spans over the pass's whole steps.
 func (b *block) sumMeters(choose func(events.Span) bool) device.Meter {
 	var m device.Meter
 	for _, sp := range b.rec.Spans {
@@ -109,8 +108,7 @@ func meterCounters(m device.Meter, steps int) map[string]float64 {
 	}
 }
 
-// kernelsOf sums each kernel of a stage, per step of the pass; kernels too short for that get the slope of their
-// replays.
+// kernelsOf returns a stage's kernel times per step of the pass, for too short kernels the slope of their replays.
 func (r *runner) kernelsOf(b *block, stage int, st gpuprof.Stage) []gpuprof.StageResult {
 	times := map[string][]float64{}
 	steps := b.last - b.first
@@ -141,7 +139,7 @@ func (r *runner) kernelsOf(b *block, stage int, st gpuprof.Stage) []gpuprof.Stag
 	return out
 }
 
-// stepAt returns the index of the step in progress at a time.
+// stepAt returns the index of the step in progress at the time at.
 func stepAt(begin []int64, at int64) int {
 	i, exact := slices.BinarySearch(begin, at)
 	if exact {

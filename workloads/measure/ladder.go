@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// The ladder of perturbation: the same steps with more and more probes, each rung compared with the one before it, by
-// the host clock over whole blocks. Blocks of all rungs are interleaved in random order.
+// The ladder measures what each probe costs: it runs the same steps with more and more probes (rungs), in blocks of
+// random order, and compares each rung with the one before by the host clock.
 const (
 	ladderRounds      = 8
 	ladderLeastRounds = 3 // for an interval
@@ -45,14 +45,14 @@ func (r *runner) rungs() []rung {
 		{probeStages, probeSteps, events.Probed, false},
 		{probeKernels, probeStages, events.Kernels, false},
 	}
-	if r.plan.Instruments != nil { // not with kernel events, which no timing block has
+	if r.plan.Instruments != nil { // without kernel events, which no timing block has
 		list = append(list, rung{probeTelemetry, probeStages, events.Probed, true})
 	}
 	return list
 }
 
-// ladder measures the cost of each probe on a GPU and excludes from the timing passes the probes that may exceed the
-// limit. On the host device the overhead comes from pairs of blocks alone: its probe is a read of the clock.
+// ladder measures the cost of each probe on a GPU, and excludes from the timing passes probes that may exceed the
+// limit. On the host device pairs of blocks measure the overhead, as its probe only reads a clock.
 func (r *runner) ladder() error {
 	if r.run.Device.Kind != "cuda" {
 		return nil
@@ -95,7 +95,7 @@ func (r *runner) judgeRungs(list []rung, times map[string][]float64) {
 			return
 		}
 		out := gpuprof.Rung{Probe: g.probe, Over: g.over, Ratio: ratio, Apart: tooDear(ratio, limit, math.Inf(1))}
-		if g.probe == probeSteps { // without them there is no device time at all
+		if g.probe == probeSteps { // without step events there is no device time
 			out.Apart = false
 		}
 		r.run.Ladder = append(r.run.Ladder, out)
@@ -112,7 +112,7 @@ func (r *runner) judgeRungs(list []rung, times map[string][]float64) {
 	}
 }
 
-// stageRung returns the cost of stage events by the ladder.
+// stageRung returns the cost of stage events by the ladder, nil if it was not measured.
 func (r *runner) stageRung() *gpuprof.Ratio {
 	for i := range r.run.Ladder {
 		if g := &r.run.Ladder[i]; g.Probe == probeStages {
@@ -122,7 +122,6 @@ func (r *runner) stageRung() *gpuprof.Ratio {
 	return nil
 }
 
-// telemetryOn resumes or pauses the device's telemetry.
 func (r *runner) telemetryOn(on bool) {
 	in := r.plan.Instruments
 	switch {

@@ -13,9 +13,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// Merge joins the results of several processes of one plan: every series gets one list per process, and the process
-// becomes the replicate of the intervals. Values that are the same by construction (counters, settings, the machine)
-// come from the first process; values that each process measures once are joined by a rule per kind.
+// Merge joins the runs of several processes of one plan. Every series keeps one list per process, and intervals then
+// treat the process as the replicate. Values equal by construction (counters, settings, machine) come from the first
+// process; values that each process measures once are joined by a rule per kind.
 func Merge(runs []*gpuprof.Run) (*gpuprof.Run, error) {
 	if len(runs) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "merging processes: none left a result")
@@ -54,7 +54,7 @@ func Merge(runs []*gpuprof.Run) (*gpuprof.Run, error) {
 	out.Energy = mergeEnergy(runs)
 	out.ExampleStep = exampleOf(&out, runs)
 	out.Input = mergeInput(runs)
-	for _, r := range runs { // a rate reached in any process is a rate of the device
+	for _, r := range runs { // a rate that any process reached is a rate of the device
 		out.Ceilings = out.Ceilings.Best(r.Ceilings)
 	}
 	out.Telemetry = mergeTelemetry(runs)
@@ -70,7 +70,7 @@ func Merge(runs []*gpuprof.Run) (*gpuprof.Run, error) {
 	return &out, err
 }
 
-// leastFloor returns the least latency floor of the processes: that with the highest peak rates.
+// leastFloor returns the least latency floor of the processes, which comes from the highest peak rates.
 func leastFloor(served []*loadtest.Requests) (least float64) {
 	for _, q := range served {
 		if q != nil && q.FloorS > 0 && (least == 0 || q.FloorS < least) {
@@ -80,8 +80,7 @@ func leastFloor(served []*loadtest.Requests) (least float64) {
 	return least
 }
 
-// dropWarmUp removes the steps of processes that ended in their warm-up, unless all of them did: they are no
-// samples, and merged with samples they could not be distinguished.
+// dropWarmUp removes the steps of processes that ended during warm-up, unless all did: they are no samples.
 func dropWarmUp(runs []*gpuprof.Run) []*gpuprof.Run {
 	if !slices.ContainsFunc(runs, func(r *gpuprof.Run) bool { return r.Step.N() > 0 && !warmedOnly(r) }) {
 		return runs
@@ -100,8 +99,8 @@ func dropWarmUp(runs []*gpuprof.Run) []*gpuprof.Run {
 	return out
 }
 
-// unifySteps makes the steps of all processes comparable: where stage events cost too much in one process, or in the
-// mean of all, the bare step becomes the step of each process that has one.
+// unifySteps makes the steps of all processes comparable. If stage events cost too much in any process, or in the mean
+// of all, the bare step becomes the step of each process that has one.
 func unifySteps(runs []*gpuprof.Run) []*gpuprof.Run {
 	apart := slices.ContainsFunc(runs, func(r *gpuprof.Run) bool { return r.ProbedStep != nil })
 	if o := mergeOverhead(runs); !apart && (o == nil || o.CI95[0]-1 <= runs[0].Device.ProbeLimit()) {
@@ -116,8 +115,7 @@ func unifySteps(runs []*gpuprof.Run) []*gpuprof.Run {
 	return out
 }
 
-// mergeProbed joins the steps whose exposed times the stages report; nil when that is the step itself in every
-// process.
+// mergeProbed joins the probed steps, to which exposed times refer; nil if every process's step is its probed step.
 func mergeProbed(runs []*gpuprof.Run) *gpuprof.Series {
 	if !slices.ContainsFunc(runs, func(r *gpuprof.Run) bool { return r.ProbedStep != nil }) {
 		return nil
@@ -142,7 +140,7 @@ func mergeSeries(runs []*gpuprof.Run, f func(*gpuprof.Run) *gpuprof.Series) *gpu
 	return stats.Summarise(unit, lists...)
 }
 
-// mergeStages joins stages by parent and name, in the order they are first seen.
+// mergeStages joins stages by parent and name, in order of first appearance.
 func mergeStages(runs []*gpuprof.Run) []gpuprof.StageResult {
 	out := []gpuprof.StageResult{}
 	seen := map[[2]string]bool{}
@@ -170,8 +168,7 @@ func mergeStages(runs []*gpuprof.Run) []gpuprof.StageResult {
 	return out
 }
 
-// mergeBound takes the least bound of the processes, from the highest peak rates, and withholds it where it exceeds
-// the time measured over all of them.
+// mergeBound takes the processes' least bound, from the highest peak rates, unless it exceeds the measured time.
 func mergeBound(st *gpuprof.StageResult, runs []*gpuprof.Run, find func(*gpuprof.Run) *gpuprof.StageResult) {
 	least := gpuprof.Bound{}
 	for _, r := range runs {
@@ -189,7 +186,7 @@ func mergeBound(st *gpuprof.StageResult, runs []*gpuprof.Run, find func(*gpuprof
 	st.BoundS, st.BoundBy, st.NoBound = least.S, least.By, least.Missing
 }
 
-// mergeOverhead takes each process's ratio as one observation.
+// mergeOverhead combines the processes' ratios, one observation each.
 func mergeOverhead(runs []*gpuprof.Run) *gpuprof.Ratio {
 	var ratios []float64
 	for _, r := range runs {
@@ -203,8 +200,7 @@ func mergeOverhead(runs []*gpuprof.Run) *gpuprof.Ratio {
 	return runs[0].Overhead
 }
 
-// mergeTelemetry puts the processes' readings on the first process's clock. An unknown reading separates two
-// processes, so that no reader connects them.
+// mergeTelemetry puts all readings on the first process's clock, with an unknown reading between two processes.
 func mergeTelemetry(runs []*gpuprof.Run) map[string]gpuprof.Track {
 	out := map[string]gpuprof.Track{}
 	for _, r := range runs {
@@ -224,8 +220,7 @@ func mergeTelemetry(runs []*gpuprof.Run) map[string]gpuprof.Track {
 	return out
 }
 
-// mergeLists concatenates per-sample lists; block numbers continue, and a warning or partial status of any process
-// applies to the whole run.
+// mergeLists concatenates per-sample lists with continued block numbers; a partial status applies to the whole run.
 func mergeLists(out *gpuprof.Run, runs []*gpuprof.Run) {
 	out.Order, out.Flags, out.Warnings = []gpuprof.Order{}, [][]string{}, []gpuprof.Warning{}
 	blocks := 0
@@ -251,8 +246,7 @@ func mergeLists(out *gpuprof.Run, runs []*gpuprof.Run) {
 	}
 }
 
-// mergeLadder takes each process's ratios as observations, as for the overhead.
-// A probe that any process left out of its timing passes is marked.
+// mergeLadder combines each probe's ratios, one per process. A probe excluded by any process is marked as excluded.
 func mergeLadder(runs []*gpuprof.Run) []gpuprof.Rung {
 	var out []gpuprof.Rung
 	ratios := map[[2]string][]float64{}
@@ -277,8 +271,8 @@ func mergeLadder(runs []*gpuprof.Run) []gpuprof.Rung {
 	return out
 }
 
-// mergeEnergy joins the valid passes, from which EnergyStep comes: powers are weighted by time, joules by steps. A
-// value unknown in one pass is unknown in the result. Without a valid pass it returns the first.
+// mergeEnergy joins the valid passes, of which EnergyStep is made: powers weighted by time, joules by steps. A value
+// that one pass lacks is unknown in the result. Without a valid pass it returns the first pass.
 func mergeEnergy(runs []*gpuprof.Run) *gpuprof.Energy {
 	var first *gpuprof.Energy
 	var valid []*gpuprof.Energy
@@ -308,8 +302,8 @@ func mergeEnergy(runs []*gpuprof.Run) *gpuprof.Energy {
 	return &out
 }
 
-// exampleOf returns the example step of the process whose median step is closest to the overall median: the first
-// process may have been disturbed.
+// exampleOf returns the example step of the process whose median step is closest to the overall median, since the
+// first process may have been disturbed.
 func exampleOf(all *gpuprof.Run, runs []*gpuprof.Run) []gpuprof.Span {
 	best, least := runs[0].ExampleStep, math.Inf(1)
 	for _, r := range runs {
@@ -323,7 +317,7 @@ func exampleOf(all *gpuprof.Run, runs []*gpuprof.Run) []gpuprof.Span {
 	return best
 }
 
-// mergeInput returns the first process's input, with the median of every time in it.
+// mergeInput returns the first process's input, with each time replaced by its median over processes.
 func mergeInput(runs []*gpuprof.Run) map[string]any {
 	out := maps.Clone(runs[0].Input)
 	for name := range out {

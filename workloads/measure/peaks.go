@@ -14,16 +14,14 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// measureCeilings measures the device's peak rates before the first steps.
 func (r *runner) measureCeilings() error {
 	c, err := r.dev.Ceilings(r.ctx)
 	r.run.Ceilings = c
 	return err
 }
 
-// moreCeilings measures the peak rates again in the middle and at the end of a run: at its start another program may
-// have used the memory, or the clocks been low. A measurement that fails or exceeds the time changes nothing: the
-// first one remains.
+// moreCeilings measures the peak rates again in the middle and at the end of a run: at the start another program may
+// have used the memory, or the clocks been low. If that fails or takes too long, the earlier rates remain.
 func (r *runner) moreCeilings() error {
 	if r.run.Simulated() || time.Since(r.started) > r.plan.MaxTime {
 		return nil
@@ -34,8 +32,7 @@ func (r *runner) moreCeilings() error {
 	return nil
 }
 
-// keepCeilings makes the run's rates the best that this machine has measured and stores them. Rates of a simulator
-// belong to no machine.
+// keepCeilings stores the run's rates, unless simulated, and makes them the best measured on this machine.
 func (r *runner) keepCeilings() {
 	if r.run.Simulated() || r.run.Ceilings == (gpuprof.Ceilings{}) {
 		return
@@ -43,8 +40,7 @@ func (r *runner) keepCeilings() {
 	r.run.Ceilings = sharePeaks(peaksFolder(r.dev.Info(), r.plan, r.dev.CodeHash()), r.run.Ceilings)
 }
 
-// addBounds gives each stage its roofline bound, from its own minimum of work and the peak rates measured on this
-// device, or the reason why it has none.
+// addBounds gives each stage its roofline bound from its minimum work and the peak rates, or the reason for none.
 func (r *runner) addBounds() {
 	info := r.dev.Info()
 	for i := range r.run.Stages {
@@ -61,8 +57,8 @@ func (r *runner) addBounds() {
 	}
 }
 
-// addLatencyFloor computes the least possible latency: a batch of one request, one stage after the other. A floor
-// above the mean latency came from a closer cache, or from a peak rate measured too low.
+// addLatencyFloor computes the least possible latency: a batch of one request, its stages in sequence. It drops a
+// floor above the mean latency, which comes from a nearer cache or a peak rate measured too low.
 func (r *runner) addLatencyFloor() {
 	q := r.run.Requests
 	if q == nil {
@@ -82,8 +78,8 @@ func boundOf(st gpuprof.Stage, info device.Info, c gpuprof.Ceilings) gpuprof.Bou
 	return c.Bound(st.Minimum, info.CacheBytes)
 }
 
-// peaksFolder returns the folder of the peak rates of one device (by its name and facts, with UUID and driver), its
-// threads, the kernels and the build; empty when nothing can be stored.
+// peaksFolder returns the folder of the peak rates for a device (by name and facts, including UUID and driver), its
+// threads, kernels and build; "" if nothing can be stored.
 func peaksFolder(info device.Info, plan Plan, code string) string {
 	if plan.CacheDir == "" || plan.Build == "" {
 		return ""
@@ -96,8 +92,7 @@ func peaksFolder(info device.Info, plan Plan, code string) string {
 }
 
 // sharePeaks returns the best of c and of the rates in folder, and stores it there. Every writer has its own file and
-// removes only files whose rates its own includes, so concurrent writers lose nothing. A folder that cannot be written
-// loses the rates for other runs only.
+// removes only files whose rates its own includes, so concurrent writers lose nothing. It ignores write errors.
 func sharePeaks(folder string, c gpuprof.Ceilings) gpuprof.Ceilings {
 	c = c.Best(gpuprof.Ceilings{})
 	if folder == "" || os.MkdirAll(folder, 0o755) != nil {
@@ -119,13 +114,13 @@ func sharePeaks(folder string, c gpuprof.Ceilings) gpuprof.Ceilings {
 		}
 		var o gpuprof.Ceilings
 		if json.Unmarshal(b, &o) != nil {
-			o = gpuprof.Ceilings{} // damaged: it holds nothing
+			o = gpuprof.Ceilings{} // a damaged file has no rates
 		}
 		best, seen = best.Best(o), append(seen, path)
 	}
 	if writePeaks(folder, best) {
 		for _, path := range seen {
-			_ = os.Remove(path) // removed by another: it is in that one's file too
+			_ = os.Remove(path) // if another writer removed it, that writer's file has its rates
 		}
 	}
 	return best

@@ -1,5 +1,4 @@
-// Package measure runs a plan: set up, check, warm up, sample until decided, summarise. Each phase is a file; the
-// result is a gpuprof.Run.
+// Package measure runs a plan: set up, check, warm up, sample, summarise. The result is a gpuprof.Run.
 package measure
 
 import (
@@ -17,26 +16,26 @@ type Plan struct {
 	Knobs    gpuprof.Settings // complete, from workloads.Resolve
 	Seed     uint64
 	Mode     gpuprof.Mode
-	MinTime  time.Duration // least time of sampling
-	MaxTime  time.Duration // warm-up and sampling together
+	MinTime  time.Duration // minimum time of sampling
+	MaxTime  time.Duration // maximum time of warm-up and sampling together
 	Warmup   Warmup
-	Samples  int // 0: until the interval is narrow enough or MaxTime
+	Samples  int // 0: until the interval is narrow enough or MaxTime is spent
 	Tool     gpuprof.Tool
 	Build    string // hash of the binary: part of the check cache's key
 	CacheDir string // "" checks every time
 	Progress func(Progress)
-	// Instruments read the device in addition to the probe; nil without any. The caller opens and closes them.
+	// Instruments read the device in addition to the probe; may be nil. The caller opens and closes them.
 	Instruments Instruments
-	// NoRequests omits the load of a session that serves; Rate, unless 0, replaces the rate in the settings.
+	// NoRequests omits the load of a serving session. A Rate other than 0 replaces the rate in the settings.
 	NoRequests bool
 	Rate       float64
 	// Listening is Load.Listening.
 	Listening func(address string)
-	// OwnDevice: the other process of RunTurns is on another device, so that any other process on this one is foreign.
+	// OwnDevice: the peer process of RunTurns uses another device, so any other process on this device is foreign.
 	OwnDevice bool
-	// Note receives a sentence about any deviation of the check from its request; may be nil.
+	// Note receives a sentence if the check deviates from the requested settings; may be nil.
 	Note func(text string)
-	// NoEnergy omits the energy pass, which takes some four seconds.
+	// NoEnergy omits the energy pass, which takes about four seconds.
 	NoEnergy bool
 }
 
@@ -47,9 +46,9 @@ type Progress struct {
 	Note        string
 }
 
-// Warmup is the length of the warm-up before sampling. The zero value is no warm-up.
+// Warmup is the length of the warm-up before sampling; the zero value means no warm-up.
 type Warmup struct {
-	Auto  bool // until settled
+	Auto  bool // until the step time settles
 	Steps int
 	Time  time.Duration
 }
@@ -70,11 +69,11 @@ func ParseWarmup(s string) (Warmup, error) {
 	return Warmup{Time: d}, nil
 }
 
-// The protocol's constants. Each is a rule of the measuring method, so they are in one place.
+// Constants of the measuring method.
 const (
-	minSamples     = 10     // never stop before
-	minPairs       = 3      // of probed and bare blocks, for the overhead's interval
-	halfWidthGoal  = 0.0125 // a quarter of the default 5 % threshold
+	minSamples     = 10     // before any stop
+	minPairs       = 3      // pairs of probed and bare blocks, for the overhead's interval
+	halfWidthGoal  = 0.0125 // a quarter of the default threshold of 5 %
 	settleWindows  = 5
 	settleSpread   = 0.01 // of the step time
 	settleClock    = 0.01
@@ -82,18 +81,18 @@ const (
 	warmupCap      = 15 * time.Second
 	blockTarget    = 150 * time.Millisecond
 	minBlockSteps  = 5
-	windowTarget   = 20 * time.Millisecond  // of the host device
-	gpuWindow      = 200 * time.Millisecond // clocks and power take so long to follow
-	blockSlack     = 1.25                   // of the caller's time in a step
-	blockNS        = 20_000                 // more
+	windowTarget   = 20 * time.Millisecond  // on the host device
+	gpuWindow      = 200 * time.Millisecond // clocks and power follow this slowly
+	blockSlack     = 1.25                   // times the caller's time in a step
+	blockNS        = 20_000                 // added to it
 	longestBlockNS = 50_000_000
-	longStep       = time.Second            // past it, blocks shrink to single steps
-	turnLong       = 200 * time.Millisecond // the same for turns, and the least samples of their blocks
+	longStep       = time.Second            // above it, blocks shrink to single steps
+	turnLong       = 200 * time.Millisecond // likewise for turns
 	turnSteps      = 3
-	enoughInTurn   = 500 // samples: more change its median by nothing, and make the result large
+	enoughInTurn   = 500 // samples; more would only make the result large
 	clockMismatch  = 0.01
 	unevenSteps    = 0.1 // mean over median
-	lookAgain      = 20  // samples grow by a 20th before the interval is computed again
+	lookAgain      = 20  // the interval is computed again after a 20th more samples
 )
 
 func (p Plan) report(phase string, done, total float64, note string) {

@@ -14,18 +14,17 @@ import (
 )
 
 const (
-	// longestLoad bounds the load of a run without a time limit, which is one above endless.
+	// longestLoad bounds the load of a run without a time limit, meaning one above endless.
 	longestLoad = 60 * time.Second
 	endless     = 100 * time.Hour
 	lateFix     = "stop other programs on the machine, lower the rate, or give the service fewer threads"
-	// refusedShare is the share of refused requests below saturation at which the load exceeds the service's capacity.
+	// refusedShare is the share of refused requests at which a load below saturation exceeds the service's capacity.
 	refusedShare = 0.01
-	// leastCounted is the least number of requests for any figure of a load.
+	// leastCounted is the least number of requests for which figures are given.
 	leastCounted = 20
 )
 
-// serveLoad applies a load to a session that serves, in a phase of its own after the steps, because the load's rate
-// may be a share of the throughput that they measured.
+// serveLoad applies a load to a serving session, after the steps, whose throughput may determine the load's rate.
 func (r *runner) serveLoad() error {
 	server, ok := r.sess.(workloads.Server)
 	if !ok || r.plan.NoRequests {
@@ -55,7 +54,7 @@ func (r *runner) serveLoad() error {
 	return err
 }
 
-// judgeRequests warns of conditions that make the figures of a load less reliable.
+// judgeRequests warns of conditions that make a load's figures less reliable.
 func (r *runner) judgeRequests(q *loadtest.Requests) {
 	total := q.Sum()
 	if total.Completed < leastCounted {
@@ -82,7 +81,6 @@ func (r *runner) judgeRequests(q *loadtest.Requests) {
 	}
 }
 
-// fewAnswered explains why a load has no figures.
 func (r *runner) fewAnswered(q *loadtest.Requests, total loadtest.Served) {
 	text, fix := "of %d requests after the warm-up of the load %d were answered", "give more time with --max-time, or a higher rate"
 	switch {
@@ -97,7 +95,7 @@ func (r *runner) fewAnswered(q *loadtest.Requests, total loadtest.Served) {
 	r.warn("few-requests", fmt.Sprintf(text, total.Scheduled, total.Completed), fix)
 }
 
-// judgeWarmUp warns of a load that ended before its queue could forget the empty start.
+// judgeWarmUp warns of a load whose warm-up was too short for its queue to forget the empty start.
 func (r *runner) judgeWarmUp(q *loadtest.Requests) {
 	if q.From != loadtest.FromSchedule || !(q.Throughput > 0) || q.Rate > latency.Settled*q.Throughput {
 		return

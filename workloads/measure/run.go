@@ -18,7 +18,6 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// runner is the state of one run. Run calls its phases in order.
 type runner struct {
 	ctx     context.Context
 	plan    Plan
@@ -27,10 +26,10 @@ type runner struct {
 	sess    workloads.Session
 	rec     *events.Recorder
 	samples *samples
-	warm    *samples // the warm-up's steps, until there are samples
+	warm    *samples // steps of the warm-up, until there are samples
 	run     *gpuprof.Run
 	started time.Time
-	startNS int64 // the same on events.Now's clock
+	startNS int64 // started on the clock of events.Now
 
 	next        int   // step index
 	stepNS      int64 // latest estimate of a step
@@ -39,35 +38,34 @@ type runner struct {
 	kernels     *block
 	pair        [2]device.Event // for replays of short kernels
 	slopes      map[kernelKey]slope
-	alone       []gpuprof.Stage // of a request in a batch of its own
-	aloneS      float64         // its time where the session knows it, s
+	alone       []gpuprof.Stage // stages of a request in a batch of its own
+	aloneS      float64         // their time in seconds, if the session provides it
 
 	cold      bool  // every step begins with the cache cleared
 	blocked   bool  // every step begins after a blocking kernel
-	apart     bool  // stage events are kept out of the timing passes
-	quiet     bool  // telemetry is kept out of the timing blocks
-	enqueueNS int64 // the caller's time in a step, without waiting
+	apart     bool  // keep stage events out of the timing passes
+	quiet     bool  // pause telemetry during timing blocks
+	enqueueNS int64 // the caller's time per step, without waits
 
-	nextLook int    // samples there must be before the interval is computed again
-	looked   int    // samples that intervals were computed of, all together
+	nextLook int    // number of samples at which to compute the interval again
+	looked   int    // sum of the sample counts of all intervals computed
 	lookNote string // the last interval, for the progress
 
-	ladderFor time.Duration // the ladder starts no further round after it
-	shortFor  time.Duration // no further short kernel is replayed after it
-	idleFor   time.Duration // the energy counter is watched for so long at least, before steps run
-	energyFor time.Duration // and while they run
+	ladderFor time.Duration // no ladder round starts after this time
+	shortFor  time.Duration // no short kernel is replayed after this time
+	idleFor   time.Duration // least time to watch the energy counter before steps run
+	energyFor time.Duration // and while steps run
 
-	least int           // samples of a block whose steps are not long
-	long  time.Duration // past it, blocks shrink to single steps
+	least int           // least samples of a block of short steps
+	long  time.Duration // above it, blocks shrink to single steps
 	lead  int           // steps that the next block runs before its samples
 
 	behind error // the sender of requests could not keep its schedule
 	turns  bool  // the caller of RunTurns decides when blocks run
 }
 
-// Run executes a plan on a device that the caller opened and will close. The result is not nil once the workload could
-// be opened, also when an error ends the run early: its status is then partial or invalid, and it contains the
-// measurements so far.
+// Run executes a plan on a device that the caller opens and closes. Once the workload could be opened the result is
+// not nil; if an error ends the run early, its status is partial or invalid, and it has the measurements so far.
 func Run(ctx context.Context, dev device.Device, plan Plan) (*gpuprof.Run, error) {
 	return newRunner(ctx, dev, plan).execute()
 }
@@ -81,9 +79,9 @@ func (r *runner) execute() (*gpuprof.Run, error) {
 	})
 }
 
-// runSession does the work at the beginning and end of every run: it opens the session, measures and summarises.
+// runSession opens the session, calls measure, and summarises.
 func (r *runner) runSession(measure func() error) (*gpuprof.Run, error) {
-	defer func() { document.CleanStrings(r.run) }() // a driver, /proc and a user named things
+	defer func() { document.CleanStrings(r.run) }() // names from the driver, /proc or the user may be invalid text
 	if err := r.setup(); err != nil {
 		return r.run, err
 	}
@@ -113,7 +111,6 @@ func (r *runner) runPhases(list ...func() error) error {
 	return nil
 }
 
-// setup opens the session and begins the result.
 func (r *runner) setup() error {
 	p := r.plan
 	p.report("setup", 0, 1, "")
@@ -126,8 +123,7 @@ func (r *runner) setup() error {
 	r.cold = p.Mode == gpuprof.Cold
 	sess, err := p.open(r.ctx, r.dev)
 	if err != nil {
-		// A refusal before any use of the device leaves no result; a device that fails during the setup leaves a
-		// partial one.
+		// Without any use of the device there is no result; a device that fails later leaves a partial one.
 		if r.dev.Touched() && (errors.Is(err, gpuprof.ErrMemory) || errors.Is(err, gpuprof.ErrDevice)) {
 			r.beginResult(nil)
 			r.run.Status, r.run.Reason = gpuprof.Partial, reasonOf(err)
@@ -142,8 +138,7 @@ func (r *runner) setup() error {
 	return nil
 }
 
-// Outline returns the run of a plan before any measurement: its workload and settings, and the kind and the name of
-// its device.
+// Outline returns the run of a plan before any measurement: workload, settings, and the kind and name of its device.
 func Outline(dev device.Info, p Plan) *gpuprof.Run {
 	return &gpuprof.Run{
 		Status: gpuprof.Complete, Workload: p.Workload.Name(), Preset: p.Preset, Seed: p.Seed, Knobs: p.Knobs, ModelKnobs: modelKnobs(p.Workload),
@@ -153,7 +148,6 @@ func Outline(dev device.Info, p Plan) *gpuprof.Run {
 	}
 }
 
-// beginResult makes the result that the phases fill.
 func (r *runner) beginResult(input map[string]any) {
 	r.run = Outline(r.dev.Info(), r.plan)
 	r.run.Head, r.run.Started = document.NewHead(document.Run, r.plan.Tool), r.started.UTC().Round(time.Millisecond)
@@ -177,7 +171,7 @@ func modelKnobs(w workloads.Workload) []string {
 	return out
 }
 
-// checkStages compares with the reference: no check, no times.
+// checkStages compares the stages with the reference. Without a passed check nothing is timed.
 func (r *runner) checkStages() error {
 	r.plan.report("check", 0, 1, "comparing with the float64 reference")
 	checks, err := checkOrCached(r.ctx, r.dev, r.sess, r.plan, r.dev.CodeHash())
@@ -185,14 +179,13 @@ func (r *runner) checkStages() error {
 	return err
 }
 
-// prepareProbes makes the events and calibrates.
 func (r *runner) prepareProbes() error {
 	spans := 1
 	for _, s := range r.sess.Stages() {
 		spans += 2 * s.MaxSpans
 	}
 	var err error
-	// Many tiny steps or few huge ones: the events bound the block.
+	// Many short steps or few long steps: the number of events limits a block.
 	capacity := min(128, max(8, 20000/spans))
 	if r.rec, err = events.NewRecorder(r.dev, r.sess.Main(), r.sess.Stages(), capacity, r.dev); err != nil {
 		return err
@@ -203,7 +196,7 @@ func (r *runner) prepareProbes() error {
 		}
 	}
 	if r.cold {
-		// The first flush allocates its regions.
+		// The first flush allocates its memory.
 		if err := firstError(r.rec.EndEvents(), r.dev.FlushCache(r.sess.Main()), r.sess.Main().Sync()); err != nil {
 			return fmt.Errorf("preparing mode cold: %w", err)
 		}
@@ -214,7 +207,6 @@ func (r *runner) prepareProbes() error {
 	return r.calibrateSpans()
 }
 
-// measureEnergy runs the energy pass, unless the plan omits it.
 func (r *runner) measureEnergy() error {
 	if r.plan.NoEnergy {
 		return nil
@@ -222,10 +214,9 @@ func (r *runner) measureEnergy() error {
 	return r.energyPass()
 }
 
-// sampleSteps alternates probed and bare blocks, ABBA or BAAB, until the interval of the probed step is narrow enough
-// or the time is spent.
+// sampleSteps alternates probed and bare blocks, ABBA or BAAB, until the interval is narrow enough or time is spent.
 func (r *runner) sampleSteps() error {
-	rng := rand.New(rand.NewPCG(r.plan.Seed, 0x6770757072)) // its own stream: the workload draws from the seed too
+	rng := rand.New(rand.NewPCG(r.plan.Seed, 0x6770757072)) // a separate stream, since the workload draws from the seed too
 	began := time.Now()
 	order := []events.Pass{events.Probed, events.Bare}
 	for pair := 0; ; pair++ {
@@ -236,15 +227,15 @@ func (r *runner) sampleSteps() error {
 		}
 		sides := order
 		switch {
-		case r.apart: // breakdown has the probed side
+		case r.apart: // breakdown has run the probed blocks
 			sides = []events.Pass{events.Bare}
-		case r.stepNS > int64(longStep) && pair > 0: // the bare side is too dear to repeat
+		case r.stepNS > int64(longStep) && pair > 0: // long steps are too expensive to run both kinds of blocks repeatedly
 			sides = []events.Pass{events.Probed}
 		}
 		if err := r.samplePair(sides); err != nil || r.ctx.Err() != nil {
 			return err
 		}
-		r.warm = nil // there are samples
+		r.warm = nil // no longer needed: there are samples
 		if r.isDecided(time.Since(began)) {
 			return nil
 		}
@@ -264,7 +255,7 @@ func (r *runner) samplePair(sides []events.Pass) error {
 			limit = max(0, n-have)
 		}
 		b, err := r.runBlock(pass, keep)
-		if b != nil { // completed steps count, also when a later one failed
+		if b != nil { // completed steps count even if a later one failed
 			r.samples.add(b, r.plan.Mode, limit, r.apart)
 			got[pass] = b
 			if pass == events.Probed && b.rec != nil && b.last > b.first {
@@ -287,8 +278,8 @@ func (r *runner) samplePair(sides []events.Pass) error {
 // breakdownBlocks is the number of blocks in the separate pass of stage events.
 const breakdownBlocks = 3
 
-// breakdown times the stages where their events are excluded from the timing passes: at least ten steps, in blocks of
-// their own. It precedes sampling, so that a run cut short has stages too.
+// breakdown times the stages if their events are excluded from the timing passes: at least ten steps, in separate
+// blocks. It runs before sampling, so that an interrupted run has stages too.
 func (r *runner) breakdown() error {
 	if !r.apart {
 		return nil
@@ -339,8 +330,8 @@ func (r *runner) isDecided(spent time.Duration) bool {
 	return true
 }
 
-// halfWidth returns half of the interval of the step as it would be reported, as a share. open means that the probe's
-// overhead may be on either side of its limit, which is worth some more time, but not the whole budget.
+// halfWidth returns half of the interval of the step that would be reported, relative to it. open means that the
+// probe's overhead may be above or below its limit, which justifies up to half of the time budget.
 func (r *runner) halfWidth() (half float64, open bool) {
 	r.looked += len(r.samples.step) + len(r.samples.bare)
 	step, limit := r.samples.step, r.run.Device.ProbeLimit()
@@ -358,10 +349,9 @@ func (r *runner) warn(code, text, fix string) {
 	r.run.Warnings = append(r.run.Warnings, gpuprof.Warning{Code: code, Text: text, Fix: fix})
 }
 
-// reasonOf summarises why a run ended early.
 func reasonOf(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return "interrupted"
 	}
-	return strings.ReplaceAll(err.Error(), "\n", "; ") // several errors, a line each
+	return strings.ReplaceAll(err.Error(), "\n", "; ") // one line each
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Kernels that are short against the event clock's tick or against the events themselves are timed by replaying their
-// launches k, 2k and 4k times between one pair of events. Costs that do not grow with the number, of the events and of
-// the start of the replay, cancel in the slope; the device's cost per launch remains. Nothing is subtracted.
+// Kernels too short for the event clock's tick or for the events' own cost are timed by replaying their launches k, 2k
+// and 4k times between one pair of events. The slope over the number of launches is the cost per launch; the costs of
+// the events and of the start of the replay cancel in it.
 const (
 	shortTicks    = 200
 	shortPairs    = 20
@@ -31,25 +31,23 @@ const (
 	replayBlockNS = 100_000
 )
 
-// kernelKey is a kernel of a stage.
 type kernelKey struct {
 	stage int
 	name  string
 }
 
-// shortKernel holds one step's launches of a kernel, and their duration.
+// shortKernel holds one step's launches of a kernel, and their total time by the kernel pass.
 type shortKernel struct {
 	kernelKey
 	launches []events.Launch
 	stepS    float64 // by the kernel pass
 }
 
-// slope is the result of a replayed kernel: seconds per step, one per round, and the difference between the slopes of
-// the lower and the upper half.
+// slope is a replayed kernel's seconds per step, one per round, and the difference of the slopes k..2k and 2k..4k.
 type slope struct {
 	perStep   []float64
 	nonLinear float64
-	error     float64 // of nonLinear, one standard deviation
+	error     float64 // standard deviation of nonLinear
 }
 
 // shortLimit returns the shortest launch that a pair of events can resolve, in seconds.
@@ -58,8 +56,7 @@ func (r *runner) shortLimit() float64 {
 	return max(shortTicks*c["event_tick"], shortPairs*c["empty_event_pair"])
 }
 
-// shortPass replays the short kernels of the kernel pass. It runs last: replayed kernels leave data in the session's
-// memory that is no step's result.
+// shortPass replays the short kernels. It runs last, because replays leave invalid data in the session's memory.
 func (r *runner) shortPass() error {
 	list := r.shortKernels()
 	if len(list) == 0 {
@@ -80,7 +77,7 @@ func (r *runner) shortPass() error {
 		}
 		s, err := r.replayKernel(k, rng)
 		switch {
-		case errors.Is(err, gpuprof.ErrUsage): // memory of the launch is gone, as with a pool that is trimmed
+		case errors.Is(err, gpuprof.ErrUsage): // memory of the launch was freed, for example by a trimmed pool
 			left++
 		case err != nil:
 			return fmt.Errorf("replaying kernel %s: %w", k.name, err)
@@ -99,7 +96,7 @@ func (r *runner) shortPass() error {
 	return nil
 }
 
-// shortKernels lists the kernels that are too short, from the middle step of the kernel pass.
+// shortKernels lists the kernels that are too short for events, from the middle step of the kernel pass.
 func (r *runner) shortKernels() []shortKernel {
 	b, limit := r.kernels, r.shortLimit()
 	if b == nil || b.last <= b.first || limit <= 0 {
@@ -126,8 +123,7 @@ func (r *runner) shortKernels() []shortKernel {
 		n := len(k.launches)
 		return k.stepS/float64(n) >= limit || n*4*leastReplays > mostLaunches ||
 			slices.ContainsFunc(k.launches, func(l events.Launch) bool {
-				// A cooperative kernel's blocks synchronize through state that its step sets up; it is not short
-				// either.
+				// A replay lacks the step's set-up of the state by which cooperative blocks synchronize.
 				return l.Func == nil || l.N == 0 || l.Func.Kernel().Cooperative
 			})
 	})
@@ -178,7 +174,7 @@ func (r *runner) replayKernel(k shortKernel, rng *rand.Rand) (slope, error) {
 	return s, nil
 }
 
-// timeOp returns the device's seconds of one replay, behind a blocking kernel on a device that can spin.
+// timeOp returns the device's seconds for one replay, behind a blocking kernel if the device can spin.
 func (r *runner) timeOp(op device.Op) (float64, error) {
 	main := r.sess.Main()
 	if r.dev.CanSpin() {
@@ -197,7 +193,7 @@ func (r *runner) nonLinearWarning() {
 	var worst float64
 	var names []string
 	for k, s := range r.slopes {
-		// NaN, from a slope of zero, is no evidence.
+		// A slope of zero gives NaN, which fails this comparison.
 		if s.nonLinear > nonLinear+2*s.error {
 			worst = max(worst, s.nonLinear)
 			names = append(names, k.name)

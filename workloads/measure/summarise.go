@@ -16,7 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// summarise turns the collected samples into the result, whatever ended the run.
+// summarise turns the samples into the result, for complete and for interrupted runs.
 func (r *runner) summarise(err error) {
 	r.plan.report("summarise", 0, 1, "")
 	r.run.PeakMemory = r.dev.Memory().Peak
@@ -37,16 +37,16 @@ func (r *runner) summarise(err error) {
 	if len(s.step) == 0 {
 		return
 	}
-	// The largest possible difference between device times and the host clock.
+	// An upper bound of the difference between device times and host clock.
 	r.run.Calibration["clock_anchor"] = gpuprof.Seconds(r.anchorSlack)
 	if rate, uncertainty, ok := r.rec.Drift(); ok {
-		r.run.Calibration["clock_drift"], r.run.Calibration["clock_drift_error"] = rate-1, uncertainty // s a second
+		r.run.Calibration["clock_drift"], r.run.Calibration["clock_drift_error"] = rate-1, uncertainty // seconds per second
 	}
 	if l, ok := r.dev.Device.(interface {
 		LoadTime() (modules, carried int, took time.Duration)
 	}); ok {
 		_, _, took := l.LoadTime()
-		r.run.Calibration["kernel_loading"] = took.Seconds() // by the driver's compiler, or from its cache
+		r.run.Calibration["kernel_loading"] = took.Seconds() // by the driver's compiler or from its cache
 	}
 	r.stepSeries()
 	r.run.Stages = s.stageResults()
@@ -66,13 +66,12 @@ func (r *runner) stepSeries() {
 	r.run.Step, r.run.BareStep, r.run.ProbedStep = stats.Summarise("s", s.step), stats.Summarise("s", s.bare), stats.Summarise("s", s.probed)
 }
 
-// rateOfSteps computes the throughput, from steps without probes where probes cost too much.
+// rateOfSteps computes the throughput, from bare steps if probes cost too much.
 func (r *runner) rateOfSteps() {
 	s := r.samples
 	r.run.Order, r.run.Flags = r.fromRunStart(s.order), s.flags
 	amount, unit := r.sess.Work()
-	// Over whole blocks: where long and short steps alternate, as they may on the host clock, no single step has the
-	// rate of the sequence.
+	// Rates are per block: if long and short steps alternate, no single step has the mean rate.
 	rate := make([]float64, len(s.rates))
 	for i, steps := range s.rates {
 		rate[i] = amount * steps
@@ -82,8 +81,7 @@ func (r *runner) rateOfSteps() {
 	r.decideApart()
 }
 
-// throughputSoFar returns the run's throughput by the samples so far, 0 where no step was measured. It leaves the run
-// unchanged.
+// throughputSoFar returns the throughput by the samples so far, 0 without steps. It does not change the run.
 func (r *runner) throughputSoFar() float64 {
 	if len(r.samples.rates) == 0 {
 		return 0
@@ -97,7 +95,7 @@ func (r *runner) throughputSoFar() float64 {
 	return rate
 }
 
-// fromRunStart converts sample times to seconds from the start of the run.
+// fromRunStart converts sample times to seconds since the start of the run.
 func (r *runner) fromRunStart(order []gpuprof.Order) []gpuprof.Order {
 	out := slices.Clone(order)
 	for i := range out {
@@ -119,8 +117,7 @@ func (r *runner) addWarnings() {
 		r.warn("clock-mismatch", fmt.Sprintf("in half of the blocks the steps' periods and the host thread's clock differ by %.1f %% or more", 100*d),
 			"do not trust times of this run; if it happens again, report it with the run.json")
 	}
-	// Cases that decideApart could not settle: no measurement, and a calibrated cost above the limit or without a
-	// bound.
+	// decideApart could not decide: no measurement, and a calibrated cost that is unbounded or above the limit.
 	if !r.apart && !r.turns && !warmedOnly(r.run) && r.run.Overhead == nil && r.calibratedShare() > r.run.Device.ProbeLimit() {
 		r.warn("overhead-unmeasured", "there were too few pairs of probed and bare blocks to measure the probe's overhead", "run longer with --min-time")
 	}
@@ -130,18 +127,17 @@ func (r *runner) addWarnings() {
 	}
 }
 
-// clocksDiffer compares the device's clock with the host's. A wrong clock shows in most blocks; in a single block the
-// caller may have been woken late.
+// clocksDiffer compares the device's clock with the host's. It takes the median of the blocks: a wrong clock shows in
+// most of them, while in a single block the caller may have been woken late.
 func (s *samples) clocksDiffer() (share float64, yes bool) {
 	share = stats.Median(s.mismatches)
 	return share, share > clockMismatch
 }
 
-// exampleStep returns the spans of one step of the last probed block: the step whose period is closest to the block's
-// median, from its beginning to the beginning of the next, with all spans of its neighbours that overlap it, and the
-// launches of one step of the kernel pass. The caller launches a step while the device still runs the steps before,
-// and copies ahead of the step happen then: the recording therefore starts at the first of the step's own spans, at
-// most as many steps earlier as the pipeline is deep.
+// exampleStep returns the spans of one step of the last probed block, the one with the period closest to the block's
+// median, and the launches of one step of the kernel pass. It includes all spans of neighbouring steps that overlap
+// the step. The caller enqueues a step, and may copy its data, while the device still runs earlier steps. So the
+// example begins with the step's own first span, at most as many steps earlier as the pipeline is deep.
 func (r *runner) exampleStep() []gpuprof.Span {
 	out := []gpuprof.Span{}
 	if r.example == nil {
@@ -181,7 +177,7 @@ func (r *runner) exampleStep() []gpuprof.Span {
 	return out
 }
 
-// typicalStep returns the step whose period is closest to the block's median; of equals the one closest to the middle.
+// typicalStep returns the step with the period closest to the block's median; of several, the middle one.
 func (b *block) typicalStep() int {
 	var periods []float64
 	for i := b.first; i < b.last; i++ {

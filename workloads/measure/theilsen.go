@@ -6,8 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// theilSen returns the median of the slopes between all pairs of points with different x (Theil 1950, Sen 1968): up to
-// 29 % of the points may be outliers before it moves. NaN without such a pair.
+// theilSen returns the median slope between all pairs of points with different x, NaN without such pairs (Theil 1950,
+// Sen 1968). Up to 29 % of the points may be outliers.
 func theilSen(x, y []float64) float64 {
 	var slopes []float64
 	for i := range x {

@@ -14,39 +14,38 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Turn is the result of one turn of RunTurns: the latest of the result's samples.
+// Turn is the result of one turn of RunTurns: the numbers of new samples, at the ends of the run's series.
 type Turn struct {
 	Samples int     `json:"samples"` // of the step
 	Stages  int     `json:"stages"`  // of every stage
 	Rates   int     `json:"rates"`   // of the throughput
-	Seconds float64 `json:"seconds"` // the whole turn, with the time before its samples
-	// ClockHz is the multiprocessor clock of a GPU at the end of the turn, 0 unknown.
+	Seconds float64 `json:"seconds"` // of the whole turn, including steps before the samples
+	// ClockHz is a GPU's multiprocessor clock at the end of the turn, 0 if unknown.
 	ClockHz float64 `json:"clock_hz,omitempty"`
-	// Serves is true, before the first turn, where the session takes requests; see LastLoad.
+	// Serves is set before the first turn if the session takes requests; see LastLoad.
 	Serves bool `json:"serves,omitempty"`
 }
 
-// LastLoad ends, as the error of next, the turns of RunTurns like io.EOF. A session that serves then takes a
-// load, at a rate in requests per second or, if 0, at the rate of its settings.
+// LastLoad, returned by next as its error, ends the turns of RunTurns like io.EOF and then applies a load to a serving
+// session. Rate is in requests per second; 0 means the rate of the settings.
 type LastLoad struct {
 	Rate             float64
-	MinTime, MaxTime time.Duration // as of workloads.Load
+	MinTime, MaxTime time.Duration // see workloads.Load
 }
 
 // Error implements error.
 func (LastLoad) Error() string { return "the turns are over, and a load is to come" }
 
-// RunTurns is Run for a caller that decides when steps run, so that two processes can take turns. After the check and
-// the warm-up it calls next with a Turn without samples, and after each turn with the result of that turn. next
-// returns the duration of the coming turn, or io.EOF or a LastLoad after the last one; any other error of next ends
-// the run as partial. Between turns the run does no work: a session that works ahead is paused (workloads.Pauser).
+// RunTurns is Run for a caller that decides when steps run, so that two processes can take turns. After check and
+// warm-up it calls next with a Turn without samples, and after each turn with the result of that turn. next returns
+// the duration of the coming turn, or io.EOF or LastLoad after the last; any other error ends the run as partial.
+// Between turns the run does no work, and a session that works ahead is paused (workloads.Pauser).
 //
-// A turn has bare blocks, which give samples of the step, and then probed ones, which give samples of the stages: at
-// least 3 of either, or 1 where steps exceed 200 ms, and 500 at most. The probe's cost is not measured, so it may
-// exceed the limit, and probes are excluded from the step whatever a side's own would cost: both sides' steps must be
-// of one kind. The steps before a turn's samples, at least one, warm the caches that the other process has used. The
-// plan's MinTime, MaxTime and Samples have no effect. The run has no telemetry, ladder, energy or ceilings; counters
-// come from a kernel pass after the last turn.
+// A turn first warms the caches with at least one step. Then it runs bare blocks for samples of the step and probed
+// blocks for samples of the stages: at least 3 samples of each, or 1 if steps exceed 200 ms, at most 500. Samples of
+// the step always come from bare blocks, because the steps of two compared processes must be of one kind; the probe's
+// cost is not measured and may exceed the limit. The plan's MinTime, MaxTime and Samples have no effect. The run has
+// no telemetry, ladder, energy or ceilings; counters come from a kernel pass after the last turn.
 func RunTurns(ctx context.Context, dev device.Device, plan Plan, next func(Turn) (time.Duration, error)) (*gpuprof.Run, error) {
 	plan.MinTime, plan.MaxTime, plan.Samples, plan.NoRequests = 0, math.MaxInt64, 0, true
 	if plan.Instruments != nil && !plan.OwnDevice {
@@ -59,7 +58,7 @@ func RunTurns(ctx context.Context, dev device.Device, plan Plan, next func(Turn)
 	})
 }
 
-// besideAPeer wraps instruments so that they do not count the other process as foreign.
+// besideAPeer wraps instruments so that Foreign does not count the peer process.
 type besideAPeer struct{ Instruments }
 
 // Foreign implements Instruments.
@@ -68,7 +67,7 @@ func (p besideAPeer) Foreign() (n int, ok bool) {
 	return max(n-1, 0), ok
 }
 
-// serveTurns measures turns for as long as next asks for them.
+// serveTurns measures turns until next ends them.
 func (r *runner) serveTurns(next func(Turn) (time.Duration, error)) error {
 	_, serves := r.sess.(workloads.Server)
 	last := Turn{Serves: serves}
@@ -87,18 +86,18 @@ func (r *runner) serveTurns(next func(Turn) (time.Duration, error)) error {
 			r.plan.Rate, r.plan.MinTime, r.plan.MaxTime, r.plan.NoRequests = load.Rate, load.MinTime, load.MaxTime, false
 			return nil
 		case r.ctx.Err() != nil:
-			return nil // runPhases reports it
+			return nil // runPhases reports the failure
 		case err != nil:
 			return fmt.Errorf("taking turns with another process: %w", err)
 		}
 		if last, err = r.measureTurn(target); err != nil || r.ctx.Err() != nil {
 			return err
 		}
-		r.warm = nil // there are samples
+		r.warm = nil // no longer needed: there are samples
 	}
 }
 
-// pauseSession leaves no work in progress until the next step, and sets how many steps that costs.
+// pauseSession stops all work until the next step and sets lead, the steps needed to work fully ahead again.
 func (r *runner) pauseSession() error {
 	r.lead = 1
 	if s, ok := r.sess.(workloads.Pauser); ok {
@@ -111,8 +110,8 @@ func (r *runner) pauseSession() error {
 	return nil
 }
 
-// measureTurn measures samples for target, or until it has enough: of the step in three quarters of the time, of the
-// stages in the last.
+// measureTurn measures for the time target, or until it has enough samples: three quarters of the time for samples of
+// the step, the last quarter for the stages.
 func (r *runner) measureTurn(target time.Duration) (Turn, error) {
 	got, began := r.samples, events.Now()
 	steps, stages, rates := len(got.step), len(got.probed), len(got.rates)
@@ -134,8 +133,8 @@ func (r *runner) measureTurn(target time.Duration) (Turn, error) {
 	return out, nil
 }
 
-// measureBlocks measures blocks of a turn while time is left and the count that have returns is too small. Tiny steps
-// need several blocks: the events bound the length of one.
+// measureBlocks runs blocks of a turn while there is time left and have returns too few samples. Short steps need
+// several blocks, because the number of events limits a block.
 func (r *runner) measureBlocks(pass events.Pass, left func() time.Duration, have func() int) error {
 	for {
 		rest, n := left(), have()
@@ -143,7 +142,7 @@ func (r *runner) measureBlocks(pass events.Pass, left func() time.Duration, have
 			return nil
 		}
 		b, err := r.runBlock(pass, r.blockSteps(max(rest, 0)))
-		if b != nil { // completed steps count, also when a later one failed
+		if b != nil { // completed steps count even if a later one failed
 			r.samples.add(b, r.plan.Mode, math.MaxInt, r.apart)
 			r.updateEstimates(b)
 			if pass == events.Probed && b.rec != nil && b.last > b.first {

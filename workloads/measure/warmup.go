@@ -11,13 +11,12 @@ import (
 	"github.com/gpuprof/gpuprof/probes/events"
 )
 
-// warmUpOnly marks a result whose samples are steps of the warm-up.
+// warmUpOnly is the code of the warning that a result's samples are warm-up steps.
 const warmUpOnly = "warm-up-only"
 
-// warmUp runs probed steps, like sampling. They are no samples, and are kept only for a run that ends before it has
-// any.
+// warmUp runs probed steps, like sampling. They are kept only for a run that ends before it has samples.
 func (r *runner) warmUp() error {
-	// The first step sizes everything after it.
+	// The first step gives the size of the later blocks.
 	if err := r.runWindow(1); err != nil || r.ctx.Err() != nil {
 		return err
 	}
@@ -44,7 +43,7 @@ func (r *runner) warmUp() error {
 	return nil
 }
 
-// mayWarmUp reports whether the run may continue to warm up: it is not interrupted and its time budget is not spent.
+// mayWarmUp reports whether the run may warm up further: it is not interrupted and has time left.
 func (r *runner) mayWarmUp() bool {
 	if r.ctx.Err() != nil {
 		return false
@@ -56,8 +55,7 @@ func (r *runner) mayWarmUp() bool {
 	return false
 }
 
-// warmBlock runs one block of the warm-up and keeps all its steps, also when one of them failed: the steps that fill
-// and drain the pipeline are finished work.
+// warmBlock runs one block of the warm-up and keeps all finished steps, even after an error.
 func (r *runner) warmBlock(keep int) (*block, error) {
 	b, err := r.runBlock(events.Probed, keep)
 	if b != nil && b.rec != nil {
@@ -68,7 +66,7 @@ func (r *runner) warmBlock(keep int) (*block, error) {
 	return b, err
 }
 
-// salvageWarmUp gives a run that ended before sampling the finished steps of its warm-up, and warns about them.
+// salvageWarmUp gives a run that ended before sampling the finished steps of its warm-up, with a warning.
 func (r *runner) salvageWarmUp() {
 	if len(r.samples.step) > 0 || len(r.warm.step) == 0 {
 		return
@@ -84,7 +82,7 @@ func warmedOnly(run *gpuprof.Run) bool {
 	return slices.ContainsFunc(run.Warnings, func(w gpuprof.Warning) bool { return w.Code == warmUpOnly })
 }
 
-// runWindow runs one warm-up block and updates the step estimate.
+// runWindow runs one warm-up block and updates the estimates of step times.
 func (r *runner) runWindow(keep int) error {
 	b, err := r.warmBlock(keep)
 	if err != nil || b.rec == nil {
@@ -94,7 +92,7 @@ func (r *runner) runWindow(keep int) error {
 	return nil
 }
 
-// updateEstimates updates the durations by which blocks are sized.
+// updateEstimates updates the times from which block sizes are computed.
 func (r *runner) updateEstimates(b *block) {
 	if b.rec == nil {
 		return
@@ -107,7 +105,7 @@ func (r *runner) updateEstimates(b *block) {
 	}
 }
 
-// windowTime returns the least duration of a warm-up window.
+// windowTime returns the minimum duration of a warm-up window.
 func (r *runner) windowTime() time.Duration {
 	if r.run.Device.Kind == "cuda" {
 		return gpuWindow
@@ -115,8 +113,7 @@ func (r *runner) windowTime() time.Duration {
 	return windowTarget
 }
 
-// wideWindow runs one window of the warm-up, in as many blocks as needed, because the events bound a block of tiny
-// steps. It reads clock and power meanwhile.
+// wideWindow runs one window of the warm-up, in one or more blocks, and reads clock and power meanwhile.
 func (r *runner) wideWindow() (periods []float64, s *sensor, err error) {
 	s = watchSensor(r.plan.Instruments)
 	defer s.end()
@@ -131,8 +128,7 @@ func (r *runner) wideWindow() (periods []float64, s *sensor, err error) {
 	return periods, s, nil
 }
 
-// settleWarmUp warms up until five windows agree. Agreement is 1 % of the step time or, on a machine whose steps
-// scatter so much that window medians cannot agree that closely, their own scatter.
+// settleWarmUp warms up until five windows agree, within 1 % of the step time or the steps' own, larger scatter.
 func (r *runner) settleWarmUp(began time.Time) error {
 	limit := min(warmupCap, r.plan.MaxTime/3)
 	step, clock, power := level{name: "the step time", limit: settleSpread}, level{name: "the SM clock", limit: settleClock}, level{name: "the power", limit: settlePower}
@@ -164,7 +160,7 @@ func (r *runner) settleWarmUp(began time.Time) error {
 	}
 }
 
-// unsettledLevel returns the first quantity whose windows do not agree, or nil.
+// unsettledLevel returns the first quantity whose windows disagree, or nil.
 func unsettledLevel(levels []*level) (open *level, spread, allowed float64) {
 	for _, l := range levels {
 		if spread, allowed, ok := l.isSettled(); !ok {
@@ -174,8 +170,8 @@ func unsettledLevel(levels []*level) (open *level, spread, allowed float64) {
 	return nil, 0, 0
 }
 
-// agreement compares the last five window medians with a limit on their range. The range of five normal
-// values is under 4 sigma in 95 of 100 cases (studentised range, 3.86).
+// agreement compares the range of the last five window medians with a limit. The range of five normal values is under
+// 4 sigma in 95 of 100 cases (studentised range, 3.86).
 func agreement(medians, errors []float64, limit float64) (spread, allowed float64, ok bool) {
 	if len(medians) < settleWindows {
 		return 0, 0, false
@@ -184,7 +180,7 @@ func agreement(medians, errors []float64, limit float64) (spread, allowed float6
 	mid := stats.Median(m)
 	spread = (slices.Max(m) - slices.Min(m)) / mid
 	allowed = limit
-	if scatter := 4 * stats.Median(e) / mid; scatter > limit { // unknown with one reading per window
+	if scatter := 4 * stats.Median(e) / mid; scatter > limit { // unknown if a window has one reading
 		allowed = scatter
 	}
 	return spread, allowed, spread <= allowed

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Activation numbers in the arguments of kernels.
+// Activation numbers in kernel arguments; op.cuh has the same enum.
 const (
 	actNone = iota
 	actSilu
@@ -15,8 +15,8 @@ const (
 	actAbs
 )
 
-// parity is the parity of an activation as a function: an odd one keeps the parity of an odd scalar, an even one
-// makes it even, any other is not equivariant on it.
+// parity is the effect of an activation on an odd scalar (a pseudoscalar): an odd function keeps it odd, an even
+// function makes it even, any other function is not equivariant on it.
 type parity int8
 
 const (
@@ -25,15 +25,15 @@ const (
 	odd     parity = -1
 )
 
-// activation is one row of the only table of activations. exact and e3nn are the constants c that give c*phi(z) a
-// second moment of 1 for z ~ N(0,1): the exact 1/sqrt(E[phi(z)^2]), and e3nn's Monte Carlo estimate of it
-// (normalize2mom, one million samples); NaN where e3nn's figure is not known.
+// activation is one row of the table of activations. exact and e3nn are constants c for which c*phi(z) has second
+// moment 1 when z ~ N(0,1): exact is 1/sqrt(E[phi(z)^2]), e3nn is the estimate of e3nn's normalize2mom (Monte Carlo,
+// one million samples), or NaN if unknown.
 type activation struct {
 	name        string
 	id          int
 	parity      parity
 	exact, e3nn float64
-	flops       int // an exponential counted as one
+	flops       int // per value; an exponential counts as one
 }
 
 var activations = [...]activation{
@@ -44,13 +44,12 @@ var activations = [...]activation{
 	{"abs", actAbs, even, 1, math.NaN(), 2},
 }
 
-// Normalisation of activations selects the constant c.
+// Values of a Normalisation field: which constant c of an activation to use.
 const (
 	NormExact = "exact"
 	NormE3NN  = "e3nn"
 )
 
-// findActivation returns the activation and its constant.
 func findActivation(name, normalisation string) (activation, float64, error) {
 	for _, a := range activations {
 		if a.name != name {
@@ -70,8 +69,8 @@ func findActivation(name, normalisation string) (activation, float64, error) {
 	return activation{}, 0, gpuprof.Errorf(nil, "unknown activation %q", name).WithFix("use silu, sigmoid, tanh, abs or none")
 }
 
-// activate applies an activation to a value in float64, for kernels and references; an exponential dominates its
-// cost.
+// activate evaluates an activation in float64, for host kernels and references. float64 costs little more than
+// float32, because an exponential dominates the time.
 func activate(id int, v float64) float64 {
 	switch id {
 	case actSilu:
@@ -86,7 +85,7 @@ func activate(id int, v float64) float64 {
 	return v
 }
 
-// activationSlope returns the activation's first derivative at v, in float64; for abs it is 0 at 0.
+// activationSlope returns the activation's first derivative at v; the derivative of abs at 0 is taken as 0.
 func activationSlope(id int, v float64) float64 {
 	switch id {
 	case actSilu:

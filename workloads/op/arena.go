@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Arena allocates the buffers of one owner, such as a workload's session, and frees them together. Err keeps the
-// first error, and later requests return nil, so that one check of Err after many requests is enough.
+// Arena allocates the buffers of one owner, such as a session, and frees them together. After the first error, kept in
+// Err, requests return nil, so one check of Err after many requests is enough.
 type Arena struct {
 	Dev device.Device
 	Err error
@@ -52,7 +52,7 @@ func (a *Arena) Upload(s device.Stream, what string, v []float32) device.Buffer 
 	return dst
 }
 
-// Drop frees one buffer early; nil is ignored.
+// Drop frees one buffer before Free; a nil buffer is ignored.
 func (a *Arena) Drop(b device.Buffer) error {
 	if b == nil {
 		return nil
@@ -75,7 +75,7 @@ func (a *Arena) Free() error {
 	return first
 }
 
-// Send copies v to dst, through pageable memory. It waits, so that this memory can be freed.
+// Send copies v to dst through a temporary pageable buffer and waits, because it frees that buffer.
 func Send(dev device.Device, s device.Stream, dst device.Buffer, v []float32) error {
 	if len(v) == 0 {
 		return nil
@@ -95,7 +95,7 @@ func Send(dev device.Device, s device.Stream, dst device.Buffer, v []float32) er
 	return err
 }
 
-// Receive copies n elements from element at of src. It waits.
+// Receive copies elements [at, at+n) of src to the host and waits for the copy.
 func Receive(dev device.Device, s device.Stream, src device.Buffer, at, n int) ([]float32, error) {
 	out := make([]float32, n)
 	if n == 0 {

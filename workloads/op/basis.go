@@ -10,15 +10,13 @@ import (
 //go:embed basis.ptx.zst
 var basisPTX string
 
-// Basis expands edge lengths r = |vec| in N radial functions:
+// Basis expands every edge length r = |vec| in N radial functions, Gaussians (e3nn's soft_one_hot_linspace) or Bessel
+// functions (DimeNet). Envelope multiplies each by DimeNet's polynomial cutoff u of order p = 6:
 //
 //	vec [E,3] -> b [E,N]
 //	gaussian  b_i = exp(-((r-mu_i)/Delta)^2)/1.12, mu_i = i*Delta, Delta = Cutoff/(N-1)
 //	bessel    b_i = sqrt(2/c) sin(n pi r/c)/r, n = i+1, c = Cutoff; at r = 0 sqrt(2/c) n pi/c
-//
-// (e3nn's soft_one_hot_linspace; DimeNet.) With Envelope every value is
-// multiplied by the polynomial cutoff of order p = 6,
-// 1 - (p+1)(p+2)/2 t^p + p(p+2) t^(p+1) - p(p+1)/2 t^(p+2) with t = r/c, and 0 for t >= 1.
+//	u(r)      1 - (p+1)(p+2)/2 t^p + p(p+2) t^(p+1) - p(p+1)/2 t^(p+2), t = r/c; 0 for t >= 1
 type Basis struct {
 	Kind     string // "gaussian" or "bessel"
 	N        int
@@ -26,7 +24,7 @@ type Basis struct {
 	Envelope bool
 }
 
-// basisKernel: one item is one edge.
+// One item of basisKernel is one edge.
 var basisKernel = device.Typed[basisArgs](device.Kernel{Name: "basis", Host: basisHost, Grain: 64, PTX: basisPTX, Threads: 128, PerBlock: 128})
 
 const (
@@ -74,7 +72,7 @@ func (s Basis) Bind(dev device.Device, vec, b device.Buffer, edgeCap int) (*Boun
 	if s.Envelope {
 		envelope = 1
 	}
-	// double on either device
+	// The kernel computes in fp64 on host and GPU.
 	k.b.minimum = rate{perEdge: moveCost(s.edgeFlops(), 3, s.N).In("fp64", int64(s.edgeFlops()))}
 	k.addLaunch(&basisKernel, items{perEdge: 1}, k.b.minimum, basisArgs{
 		vec: vec, b: b, count: itemCount{}, functions: s.N, kind: kind, envelope: envelope,
@@ -83,8 +81,8 @@ func (s Basis) Bind(dev device.Device, vec, b device.Buffer, edgeCap int) (*Boun
 	return k.finishBinding()
 }
 
-// edgeFlops counts one edge, with an exponential, sine or root as one: the length 6, then 5 per Gaussian or 3 per
-// Bessel function (the recurrence and its scale), and for the envelope 11 and one product per function.
+// edgeFlops counts the operations of one edge; an exponential, sine or root counts as one. Length: 6. Per function: 5
+// (Gaussian) or 3 (Bessel: recurrence and scale). Envelope: 11, and one product per function.
 func (s Basis) edgeFlops() int {
 	n := 6
 	if s.Kind == "gaussian" {

@@ -9,14 +9,12 @@ import (
 //go:embed basis_grad.ptx.zst
 var basisGradPTX string
 
-// BasisGrad is the backward pass of a Basis, to the lengths of the edges:
+// BasisGrad is the backward pass of a Basis with respect to the edge lengths r. RefBasisGrad has the derivatives b_i'.
 //
 //	vec [E,3], db [E,N] -> g [E],  g = sum_i db_i b_i'(r)
-//
-// with (b u)' = b' u + b u' under an envelope; see RefBasisGrad for the formulas.
 type BasisGrad struct{ Basis Basis }
 
-// basisGradKernel: one item is one edge.
+// One item of basisGradKernel is one edge.
 var basisGradKernel = device.Typed[basisGradArgs](device.Kernel{Name: "basis_grad", Host: basisGradHost, Grain: 64, PTX: basisGradPTX, Threads: 128, PerBlock: 128})
 
 // Bind binds the operation for up to edgeCap edges.
@@ -35,7 +33,7 @@ func (g BasisGrad) Bind(dev device.Device, vec, db, slope device.Buffer, edgeCap
 		envelope = 1
 	}
 	flops := s.gradFlops()
-	k.b.minimum = rate{perEdge: moveCost(flops, 3+s.N, 1).In("fp64", int64(flops))} // double on either device
+	k.b.minimum = rate{perEdge: moveCost(flops, 3+s.N, 1).In("fp64", int64(flops))} // fp64 on host and GPU
 	k.addLaunch(&basisGradKernel, items{perEdge: 1}, k.b.minimum, basisGradArgs{
 		vec: vec, db: db, g: slope, count: itemCount{}, functions: s.N, kind: kind, envelope: envelope,
 		cutoff: float32(s.Cutoff),
@@ -43,8 +41,8 @@ func (g BasisGrad) Bind(dev device.Device, vec, db, slope device.Buffer, edgeCap
 	return k.finishBinding()
 }
 
-// gradFlops counts one edge: the values again (see edgeFlops), 5 per function for its slope and its term, and with an
-// envelope 8 for its slope and 3 per function.
+// gradFlops counts the operations of one edge: edgeFlops for the values, 5 per function for derivative and term of the
+// sum, and with an envelope 8 for u' and 3 per function.
 func (s Basis) gradFlops() int {
 	n := s.edgeFlops() + 5*s.N
 	if s.Envelope {

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// basisGradHost computes in float64 between the float32 input and output, as basisHost does.
+// basisGradHost computes in float64 between float32 input and output, for the reason given at basisHost.
 func basisGradHost(args *device.Args, lo, hi int) {
 	a := device.View[basisGradView](args)
 	n, kind, envelope, cutoff := a.functions.Int(), a.kind.Int(), a.envelope.Int() != 0, float64(a.cutoff.F32())
@@ -17,11 +17,11 @@ func basisGradHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// slopes holds the parameters of the radial functions' derivatives at one length r.
+// slopes holds the parameters that the derivatives of all radial functions at one length r share.
 type slopes struct {
 	kind     int
 	r, c     float64
-	u, slope float64 // of the envelope
+	u, slope float64 // the envelope and its derivative
 }
 
 func slopesOf(v []float32, kind int, envelope bool, cutoff float64) slopes {
@@ -33,7 +33,7 @@ func slopesOf(v []float32, kind int, envelope bool, cutoff float64) slopes {
 	return s
 }
 
-// sumSlopes returns the sum of all n derivatives times db.
+// sumSlopes returns sum_i db_i b_i'(r), without the envelope.
 func (s slopes) sumSlopes(n int, db []float32) float64 {
 	if s.kind == basisGaussian {
 		return s.sumGaussian(n, db) / 1.12
@@ -50,8 +50,8 @@ func (s slopes) sumGaussian(n int, db []float32) float64 {
 	return sum
 }
 
-// sumBessel computes sin and cos of n t by the recurrence of besselRow. With k = n pi/c the difference k cos kr/r -
-// sin kr/r^2 loses digits near 0, where its series is -k^3 r/3 + k^5 r^3/30.
+// sumBessel computes sin and cos of n t by the recurrence of besselRow. The difference k cos kr/r - sin kr/r^2 with k
+// = n pi/c cancels near r = 0, so the series -k^3 r/3 + k^5 r^3/30 replaces it there.
 func (s slopes) sumBessel(n int, db []float32) float64 {
 	t := math.Pi * s.r / s.c
 	sin, cos := math.Sincos(t)
@@ -71,7 +71,7 @@ func (s slopes) sumBessel(n int, db []float32) float64 {
 	return sum
 }
 
-// cutoffSlope is the derivative of cutoffPolynomial, -168 t^5 (1-t)^2; 0 from t = 1 on.
+// cutoffSlope returns the derivative of cutoffPolynomial, -168 t^5 (1-t)^2, and 0 for t >= 1.
 func cutoffSlope(t float64) float64 {
 	if t >= 1 {
 		return 0

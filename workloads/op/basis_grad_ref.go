@@ -2,8 +2,7 @@ package op
 
 import "math"
 
-// RefBasisGrad is the derivative by the length r of one vector (three values) of
-// sum_i db_i b_i, each term from its definition:
+// RefBasisGrad is the derivative of sum_i db_i b_i with respect to the length r of vec (three values), by definition:
 //
 //	gaussian  b' = -2 (r-mu)/Delta^2 b
 //	bessel    b' = sqrt(2/c) (k cos kr/r - sin kr/r^2), k = n pi/c; near 0 -sqrt(2/c) k^3 r/3
@@ -25,14 +24,14 @@ func RefBasisGrad(s Basis, vec, db []float64) float64 {
 	return sum
 }
 
-// refSlope returns b_i' at r, where b_i is v.
+// refSlope returns b_i'(r) without the envelope; v is b_i(r).
 func (s Basis) refSlope(i int, r, v float64) float64 {
 	if s.Kind == "gaussian" {
 		delta := s.Cutoff / float64(s.N-1)
 		return -2 * (r - float64(i)*delta) / (delta * delta) * v
 	}
 	k, scale := float64(i+1)*math.Pi/s.Cutoff, math.Sqrt(2/s.Cutoff)
-	if k*r < 1e-4 { // the next term is (k r)^2/10 of this one; the difference below loses more
+	if k*r < 1e-4 { // the next term is (k r)^2/10 of this term; the exact difference below loses more digits
 		return -scale * k * k * k * r / 3
 	}
 	return scale * (k*math.Cos(k*r)/r - math.Sin(k*r)/(r*r))

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// basisHost computes in float64 between the float32 input and output: otherwise the sine recurrence would lose
-// digits. float64 costs as much as a few exponentials per edge.
+// basisHost computes in float64 between float32 input and output: in float32 the sine recurrence would lose digits.
+// The conversion costs as much as a few exponentials per edge.
 func basisHost(args *device.Args, lo, hi int) {
 	a := device.View[basisView](args)
 	n, kind, envelope, cutoff := a.functions.Int(), a.kind.Int(), a.envelope.Int() != 0, float64(a.cutoff.F32())
@@ -17,7 +17,7 @@ func basisHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// basisOne writes the functions of one vector to row.
+// basisOne writes the radial functions of one vector v to row.
 func basisOne(row, v []float32, kind int, envelope bool, cutoff float64) {
 	x, y, z := float64(v[0]), float64(v[1]), float64(v[2])
 	r, scale := math.Sqrt(x*x+y*y+z*z), 1.0
@@ -38,8 +38,8 @@ func gaussianRow(row []float32, r, delta, scale float64) {
 	}
 }
 
-// besselRow uses sin(n t) = 2 cos t sin((n-1) t) - sin((n-2) t). Near r = 0 the
-// limit is exact to float32: the next term is (n t)^2/6.
+// besselRow computes sines by the recurrence sin(n t) = 2 cos t sin((n-1) t) - sin((n-2) t). Near r = 0 it writes the
+// limit, which is exact to float32: the next term is (n t)^2/6.
 func besselRow(row []float32, r, c, scale float64) {
 	t := math.Pi * r / c
 	scale *= math.Sqrt(2 / c)
@@ -58,7 +58,7 @@ func besselRow(row []float32, r, c, scale float64) {
 	}
 }
 
-// cutoffPolynomial returns 1 - 28 t^6 + 48 t^7 - 21 t^8, p = 6; 0 for t >= 1.
+// cutoffPolynomial returns the envelope of order 6, 1 - 28 t^6 + 48 t^7 - 21 t^8, and 0 for t >= 1.
 func cutoffPolynomial(t float64) float64 {
 	if t >= 1 {
 		return 0

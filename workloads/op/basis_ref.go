@@ -2,8 +2,7 @@ package op
 
 import "math"
 
-// RefBasis writes the radial functions of one vector (three values) to b, each
-// from its definition.
+// RefBasis writes the radial functions of one vector (three values) to b, each from its definition.
 func RefBasis(s Basis, vec, b []float64) {
 	r := math.Sqrt(vec[0]*vec[0] + vec[1]*vec[1] + vec[2]*vec[2])
 	c := s.Cutoff

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// binder collects the launches of a Bound. It keeps the first error and then ignores further calls, so that Bind
-// methods read as a list.
+// binder collects the launches of a Bound. After the first error, kept in err, its methods do nothing, so that Bind
+// methods need no error check between calls.
 type binder struct {
 	dev device.Device
 	b   *Bound
@@ -25,8 +25,8 @@ func newBinder(dev device.Device, name string, capacity int) *binder {
 	return k
 }
 
-// failUsage records an ErrUsage about a binding that can never work, with its fix; fix is empty where the cause has
-// one.
+// failUsage records an ErrUsage for parameters or buffers that can never be bound. fix is the advice to the user; it
+// is empty if the cause is an error with its own fix.
 func (k *binder) failUsage(fix, format string, args ...any) {
 	if k.err == nil {
 		k.err = gpuprof.Errorf(gpuprof.ErrUsage, "binding %s: %w", k.b.name, fmt.Errorf(format, args...)).WithFix("%s", fix)
@@ -39,15 +39,14 @@ func (k *binder) fail(doing string, err error) {
 	}
 }
 
-// checkPositive checks that a size is at least 1.
 func (k *binder) checkPositive(name string, v int) {
 	if v < 1 {
 		k.failUsage("use 1 or more", "%s is %d", name, v)
 	}
 }
 
-// checkBuffer checks that a buffer holds at least n elements of four bytes. Indices inside a kernel's row are 32 bits
-// wide, but rows times width may need more.
+// checkBuffer checks that a buffer holds at least n elements of four bytes. n is 64 bits wide because rows times width
+// may exceed 32 bits; indices within one row do not.
 func (k *binder) checkBuffer(name string, buf device.Buffer, n int64) {
 	switch {
 	case k.err != nil:
@@ -60,7 +59,6 @@ func (k *binder) checkBuffer(name string, buf device.Buffer, n int64) {
 	}
 }
 
-// allocateScratch allocates n elements of device memory owned by the Bound.
 func (k *binder) allocateScratch(n int64) device.Buffer {
 	if k.err != nil {
 		return nil
@@ -86,8 +84,7 @@ func (k *binder) uploadFloats(v []float32) device.Buffer {
 	return k.uploadBytes(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*4))
 }
 
-// uploadBytes copies a table to device memory owned by the Bound, through pinned memory so that it works on every
-// device.
+// uploadBytes copies a table to device memory owned by the Bound, through pinned memory, which every device has.
 func (k *binder) uploadBytes(v []byte) device.Buffer {
 	dst := k.allocateScratch(int64(len(v) / floatBytes))
 	if k.err != nil || len(v) == 0 {
@@ -123,14 +120,14 @@ func copyTo(dev device.Device, dst device.Buffer, v []byte) (err error) {
 	return s.Sync()
 }
 
-// itemCount and edgeCount are placeholders for arguments that SetEdges sets.
+// itemCount and edgeCount are placeholders in a launch's arguments for numbers that SetEdges fills in.
 type (
 	itemCount struct{}
 	edgeCount struct{}
 )
 
-// addLaunch appends a launch of kern. In args a Ref is a Buffer, a Num an int, itemCount or edgeCount, and a Real a
-// float32.
+// addLaunch appends a launch of kern. args has Buffers for Ref, ints, itemCount or edgeCount for Num, float32 for
+// Real.
 func (k *binder) addLaunch(kern *device.Kernel, it items, cost rate, args any) {
 	if k.err != nil {
 		return
@@ -183,10 +180,10 @@ func (k *binder) addLaunch(kern *device.Kernel, it items, cost rate, args any) {
 	k.b.launches = append(k.b.launches, l)
 }
 
-// finishBinding returns the Bound, or frees what was allocated for it.
+// finishBinding returns the Bound. If binding failed, it frees the Bound's memory and returns the error.
 func (k *binder) finishBinding() (*Bound, error) {
 	if k.err != nil {
-		// The binding error is the one to report; the buffers were never used.
+		// Report the binding error, not an error of freeing buffers that were never used.
 		_ = k.b.Close()
 		return nil, k.err
 	}
@@ -197,7 +194,6 @@ func (k *binder) finishBinding() (*Bound, error) {
 	return k.b, nil
 }
 
-// moveCost returns the cost of flops operations that read r and write w elements of four bytes.
 func moveCost(flops, r, w int) gpuprof.Cost {
 	return gpuprof.Cost{Flops: int64(flops), BytesRead: int64(r) * floatBytes, BytesWritten: int64(w) * floatBytes}
 }

@@ -16,8 +16,7 @@ func (r rate) costFor(edges int) gpuprof.Cost {
 
 func (r rate) add(o rate) rate { return rate{r.fixed.Add(o.fixed), r.perEdge.Add(o.perEdge)} }
 
-// items gives the number of items of a launch: (fixed + ceil(edges*perEdge/per)) times times, where a times of 0
-// means 1.
+// items gives a launch's number of items, (fixed + ceil(edges*perEdge/per)) * times; a per or times of 0 means 1.
 type items struct{ fixed, perEdge, per, times int }
 
 func (it items) countFor(edges int) int {
@@ -29,19 +28,18 @@ func (it items) countFor(edges int) int {
 	return (it.fixed + (edges*it.perEdge+per-1)/per) * times
 }
 
-// launch is one kernel with its arguments.
 type launch struct {
 	fn      device.Func
 	kernel  string
 	items   items
 	n       int
-	nArg    int // argument that holds n, -1 for none
-	edgeArg int // argument that holds the number of edges, -1 for none
+	nArg    int // index of the argument that holds n, -1 for none
+	edgeArg int // index of the argument that holds the number of edges, -1 for none
 	args    device.Args
 	cost    rate
 }
 
-// Bound is an operation bound to its buffers: the launches of one step. One goroutine uses it, like its device.
+// Bound is an operation bound to its buffers: the kernel launches of one step. One goroutine at a time may use it.
 type Bound struct {
 	name            string
 	launches        []launch
@@ -54,8 +52,8 @@ type Bound struct {
 
 var _ device.Op = (*Bound)(nil)
 
-// SetEdges makes the next Enqueue process the first e edges of its buffers; it does not allocate. A bound operation
-// starts with its capacity. The next Enqueue reports an e outside 0..capacity. Operations over rows ignore it.
+// SetEdges makes the next Enqueue process the first e edges of its buffers, without allocating. Before the first call
+// e is the capacity. Enqueue returns an error if e is outside 0..capacity. Operations over rows ignore SetEdges.
 func (b *Bound) SetEdges(e int) {
 	if b.overEdges {
 		b.setEdges(e)
@@ -82,7 +80,7 @@ func (b *Bound) setEdges(e int) {
 // Edges returns the number of edges that the next Enqueue processes.
 func (b *Bound) Edges() int { return b.edges }
 
-// Enqueue launches the operation on s. It skips launches without items.
+// Enqueue launches the operation on s and skips launches without items.
 func (b *Bound) Enqueue(s device.Stream) error {
 	if b.edges < 0 || b.edges > b.capacity {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "enqueuing %s: %d edges do not fit the capacity of %d it was bound with", b.name, b.edges, b.capacity).WithFix("bind it with more")
@@ -99,7 +97,7 @@ func (b *Bound) Enqueue(s device.Stream) error {
 	return nil
 }
 
-// Parts returns one entry per launch at the current number of edges, in order.
+// Parts returns one entry per launch that has items at the current number of edges, in launch order.
 func (b *Bound) Parts() []gpuprof.Part {
 	parts := make([]gpuprof.Part, 0, len(b.launches))
 	for i := range b.launches {
@@ -114,15 +112,15 @@ func (b *Bound) Parts() []gpuprof.Part {
 	return parts
 }
 
-// Minimum returns the least that any implementation of the operation must compute and move at the current number of
-// edges: every input read once, every output written once, one launch.
+// Minimum returns a lower bound on the cost of any implementation at the current number of edges: its least
+// operations, every input read once, every output written once, one launch.
 func (b *Bound) Minimum() gpuprof.Cost {
 	c := b.minimum.costFor(b.edges)
 	c.Launches = 1
 	return c
 }
 
-// Close frees what Bind allocated; the buffers that were passed in stay.
+// Close frees the memory that Bind allocated, not the buffers that the caller passed in.
 func (b *Bound) Close() error {
 	var errs []error
 	for _, buf := range b.owned {

@@ -2,8 +2,8 @@ package op
 
 import "slices"
 
-// BySource sorts the edges by source, stably: the edges of node n are perm[colptr[n]:colptr[n+1]]. src [edges] is in
-// 0..nodes-1, colptr is [nodes+1] and perm [edges].
+// BySource sorts edges by source, stably: the edges of node n are perm[colptr[n]:colptr[n+1]]. src [edges] has values
+// 0..nodes-1; colptr is [nodes+1], perm [edges].
 func BySource(src []int32, nodes int) (colptr, perm []int32) {
 	colptr, perm = make([]int32, nodes+1), make([]int32, len(src))
 	for e, s := range src {

@@ -4,9 +4,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Candidates returns the launch shapes worth trying on dev, the product's own first: bind each, time it, keep the
-// fastest. On CUDA they vary the threads per block and the edges per segment, on the host device the edges per
-// segment; the results of two shapes differ by rounding only (unfused has one shape).
+// Candidates returns the launch shapes to time on dev for autotuning, starting with t itself. The shapes vary the
+// edges per segment, and on CUDA also the threads per block. Results of two shapes differ by rounding only. The
+// unfused implementation has one shape.
 func (t TensorProduct) Candidates(dev device.Device) []TensorProduct {
 	all := []TensorProduct{t}
 	if t.Impl == ImplUnfused {
@@ -14,7 +14,7 @@ func (t TensorProduct) Candidates(dev device.Device) []TensorProduct {
 	}
 	threads := []int{0}
 	if _, generated := t.generatedProduct(); dev.Info().Kind != "host" {
-		if generated { // its block is a warp; the general kernel as it is by default is a candidate too
+		if generated { // its blocks are one warp; also try the general kernel in its default shape
 			c := t
 			c.General = true
 			all = append(all, c)
@@ -24,7 +24,7 @@ func (t TensorProduct) Candidates(dev device.Device) []TensorProduct {
 	}
 	segments := []int{32, 64, 128, 256, 512}
 	if t.Impl == ImplFused {
-		segments = []int{t.Segment} // it has none
+		segments = []int{t.Segment} // fused has no segments
 	}
 	for _, n := range threads {
 		for _, s := range segments {
@@ -41,8 +41,8 @@ func (t TensorProduct) Candidates(dev device.Device) []TensorProduct {
 	return all
 }
 
-// Candidates returns the launch shapes worth trying on dev, the product's own first: the tile of our own kernel on
-// CUDA, the rows per goroutine on the host device. The vendor's product chooses its own shape.
+// Candidates returns the launch shapes to time on dev, starting with g itself: tile sizes of our own kernel on CUDA,
+// rows per goroutine on the host device. A vendor's product chooses its own shape.
 func (g Gemm) Candidates(dev device.Device) []Gemm {
 	all := []Gemm{g}
 	info := loadLibraries(dev)
@@ -67,9 +67,9 @@ func (g Gemm) Candidates(dev device.Device) []Gemm {
 	return all
 }
 
-// Candidates returns the variants worth trying on dev, the MLP's own first: the vendor's products where the library
-// is chosen automatically and nothing is rounded, and the shapes of our own. Variants with the same Library give
-// identical bits.
+// Candidates returns the variants to time on dev, starting with m itself: our own kernel if Library is "auto", a
+// vendor's library is in use and nothing is rounded; then the shapes of our own kernel. Variants with the same Library
+// give identical bits.
 func (m MLP) Candidates(dev device.Device) []MLP {
 	all := []MLP{m}
 	_, second := m.gemmLayers() // by far the larger

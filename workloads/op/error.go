@@ -7,13 +7,13 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// ErrorNorm sums ||out-ref||^2 and ||ref||^2 of the outputs of a stage.
+// ErrorNorm accumulates ||out-ref||^2 and ||ref||^2 over the outputs of a stage.
 type ErrorNorm struct {
 	Diff, Ref float64
-	Used      bool // whether anything was compared
+	Used      bool // whether any output was compared
 }
 
-// Add compares a device's float32 with the float64 reference, element by element.
+// Add compares a device's float32 output with the float64 reference.
 func (e *ErrorNorm) Add(out []float32, ref []float64) {
 	e.Used = true
 	for i, r := range ref {
@@ -23,7 +23,7 @@ func (e *ErrorNorm) Add(out []float32, ref []float64) {
 	}
 }
 
-// Same makes the error infinite if any bit differs.
+// Same requires bit equality: any difference makes the error infinite.
 func (e *ErrorNorm) Same(a, b []float32) {
 	e.Used = true
 	if !slices.EqualFunc(a, b, func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) }) {
@@ -31,7 +31,7 @@ func (e *ErrorNorm) Same(a, b []float32) {
 	}
 }
 
-// Relative returns ||out-ref||/||ref||; if the reference is all zero, any difference is infinite.
+// Relative returns ||out-ref||/||ref||. If the reference is all zero, any difference gives infinity.
 func (e ErrorNorm) Relative() float64 {
 	if e.Ref == 0 {
 		if e.Diff == 0 {
@@ -42,14 +42,13 @@ func (e ErrorNorm) Relative() float64 {
 	return math.Sqrt(e.Diff / e.Ref)
 }
 
-// ItemErrors keeps the largest error of one item (a cell, a row, an atom) among many: in the norm over all items a
-// single wrong one can be too small to show.
+// ItemErrors keeps the largest error of a single item (a cell, a row, an atom), which a norm over all items can hide.
 type ItemErrors struct {
-	worst, ref  float64 // the largest ||out-ref||^2 of an item, and the sum of ||ref||^2
-	items, some int     // compared, and those of them whose reference is not zero
+	worst, ref  float64 // the largest ||out-ref||^2 of an item, and the sum of ||ref||^2 over items
+	items, some int     // compared items, and how many of them have a non-zero reference
 }
 
-// Add compares one item.
+// Add compares one item with its reference.
 func (e *ItemErrors) Add(out []float32, ref []float64) {
 	var one ErrorNorm
 	one.Add(out, ref)
@@ -65,13 +64,13 @@ func (e *ItemErrors) Add(out []float32, ref []float64) {
 // Items returns the number of compared items.
 func (e *ItemErrors) Items() int { return e.items }
 
-// Relative returns the largest ||out-ref|| of an item over the root mean square of the non-zero ||ref||; if every
-// reference is zero, any difference is infinite.
+// Relative returns the largest ||out-ref|| of an item, divided by the root mean square of ||ref|| over items with a
+// non-zero reference. If every reference is zero, any difference gives infinity.
 func (e *ItemErrors) Relative() float64 {
 	return ErrorNorm{Diff: e.worst * float64(max(e.some, 1)), Ref: e.ref}.Relative()
 }
 
-// MergeChecks keeps the worse of two checks of the same stage.
+// MergeChecks joins two lists of checks; of two checks of the same stage it keeps the worse.
 func MergeChecks(a, b []gpuprof.Check) []gpuprof.Check {
 	for _, c := range b {
 		i := slices.IndexFunc(a, func(x gpuprof.Check) bool { return x.Stage == c.Stage })
@@ -86,11 +85,10 @@ func MergeChecks(a, b []gpuprof.Check) []gpuprof.Check {
 	return a
 }
 
-// Worse reports whether error b is larger than a. NaN is worse than any number, and nothing is worse than NaN, so
-// that a NaN is kept.
+// Worse reports whether error b is larger than a. NaN is worse than any number, and nothing is worse than NaN.
 func Worse(a, b gpuprof.Number) bool { return !math.IsNaN(float64(a)) && !(b <= a) }
 
-// As converts numbers to the other precision, or copies them in their own.
+// As converts a slice between float32 and float64; with equal types it copies the slice.
 func As[T, F float32 | float64](x []F) []T {
 	out := make([]T, len(x))
 	for i, v := range x {
@@ -99,8 +97,7 @@ func As[T, F float32 | float64](x []F) []T {
 	return out
 }
 
-// EachSlot checks the slots of a session in turn and keeps the worse of two checks of a stage. After an error it
-// returns the checks made before.
+// EachSlot runs check for every slot of a session and merges the results; after an error it returns what it has.
 func EachSlot(slots int, check func(slot int) ([]gpuprof.Check, error)) (out []gpuprof.Check, err error) {
 	for k := range slots {
 		found, err := check(k)
@@ -112,8 +109,7 @@ func EachSlot(slots int, check func(slot int) ([]gpuprof.Check, error)) (out []g
 	return out, nil
 }
 
-// ReferenceSeconds estimates the seconds that a reference takes for the work of all stages, at the given rate in
-// counted flops per second.
+// ReferenceSeconds estimates the seconds that the reference takes for all stages at flopsPerS counted operations/s.
 func ReferenceSeconds(stages []gpuprof.Stage, flopsPerS float64) float64 {
 	var flops int64
 	for _, st := range stages {

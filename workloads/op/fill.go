@@ -10,11 +10,10 @@ import (
 //go:embed fill.ptx.zst
 var fillPTX string
 
-// Fill sets every element of a float32 array: zero before atomic sums, NaN to
-// poison outputs before a check.
+// Fill sets every element of a float32 array: to zero before atomic sums, or to NaN to poison outputs before a check.
 type Fill struct{ Value float32 }
 
-// fillKernel: one item is one element.
+// One item of fillKernel is one element.
 var fillKernel = device.Typed[fillArgs](device.Kernel{Name: "fill", Host: fillHost, Grain: 1 << 14, PTX: fillPTX, Threads: 256, PerBlock: 1024})
 
 // Bind fills out[:fixed + edges*perEdge].
@@ -29,14 +28,14 @@ func (f Fill) Bind(dev device.Device, out device.Buffer, fixed, perEdge, edgeCap
 	return k.finishBinding()
 }
 
-// Launch fills n values of out, for a workload that binds its own launches.
+// Launch returns a launch that fills n values of out, for workloads that bind their own launches.
 func (f Fill) Launch(out any, n int) Launch {
 	return Launch{Kernel: &fillKernel, N: n, Cost: moveCost(0, 0, n), Args: fillArgs{
 		out: out, count: n, value: f.Value,
 	}}
 }
 
-// Poison fills buffers with NaN, one after the other, so that a check finds values that a stage did not write.
+// Poison fills buffers with NaN, so that a check finds values that a stage did not write.
 func Poison(dev device.Device, on device.Stream, bufs ...device.Buffer) error {
 	for _, b := range bufs {
 		fill, err := Fill{Value: float32(math.NaN())}.Bind(dev, b, b.Len()/4, 0, 0)

@@ -12,13 +12,11 @@ import (
 //go:embed gate.ptx.zst
 var gatePTX string
 
-// Gate applies activations to scalars and multiplies the other features by
-// activated scalars (e3nn's nn.Gate, but the input is not sorted):
+// Gate applies activations to scalars s and multiplies the other features v by activated gate scalars g, like e3nn's
+// nn.Gate but without sorting the input. ActScalars and ActGates name one activation per block of Scalars and of
+// Gates. Copies in Gated take the gates in order, one each. Normalisation ("exact" or "e3nn") chooses the constants c:
 //
 //	x [rows, scalars+gates+gated] -> out [rows, scalars+gated] = [c*phi(s), c*phi(g)*v]
-//
-// One activation name a block of Scalars and of Gates; one gate a copy in
-// Gated, in order. Normalisation ("exact" or "e3nn") chooses the constants c.
 type Gate struct {
 	Scalars, Gates, Gated so3.Irreps
 	ActScalars, ActGates  []string
@@ -26,10 +24,9 @@ type Gate struct {
 	Layout                Layout
 }
 
-// gateKernel: x, out, runs, constants, columns, n, in dim, out dim, number of runs. A run is a range of copies with
-// one activation, eight integers: offset in x, in out, copies, components (0 for scalars), offset of the gates,
-// activation, stride of copies, stride of components. On CUDA every column of out has four integers instead (see
-// gateRuns.columnTable). One item is one row.
+// gateKernel's item is one row. Its table has runs: ranges of copies with one activation, eight integers each. They
+// are offset in x, offset in out, number of copies, components (0 for scalars), offset of the gates, activation,
+// stride of copies, stride of components. On CUDA the table is gateRuns.columnTable instead.
 var gateKernel = device.Typed[gateArgs](device.Kernel{Name: "gate", Host: gateHost, Grain: 16, PTX: gatePTX, Threads: 256, PerBlock: 1})
 
 const (
@@ -43,7 +40,7 @@ func (g Gate) InDim() int { return g.Scalars.Dim() + g.Gates.Dim() + g.Gated.Dim
 // OutDim returns the width of an output row.
 func (g Gate) OutDim() int { return g.Scalars.Dim() + g.Gated.Dim() }
 
-// gateRuns is the compiled form of a Gate.
+// gateRuns is the compiled form of a Gate: its runs, one constant c per run, and the operations per row.
 type gateRuns struct {
 	table     []int32
 	constants []float32
@@ -51,8 +48,8 @@ type gateRuns struct {
 	out       so3.Irreps
 }
 
-// OutIrreps returns the irreps of the output: an even activation makes an odd scalar even, and an odd gate changes
-// the parity of the features that it multiplies. A block with gates of both parities is split.
+// OutIrreps returns the irreps of the output: an even activation makes an odd scalar even, and an odd gate flips the
+// parity of the features that it multiplies. A block whose gates have both parities is split.
 func (g Gate) OutIrreps() (so3.Irreps, error) {
 	runs, err := g.compileRuns()
 	if err != nil {
@@ -67,7 +64,7 @@ func (g Gate) Check() error {
 	return err
 }
 
-// oneGate is the activation of one gate scalar.
+// oneGate is the activation of one gate scalar, with its constant c and the parity of its result.
 type oneGate struct {
 	act    activation
 	c      float64
@@ -109,7 +106,7 @@ func (g Gate) compileRuns() (gateRuns, error) {
 	return r, err
 }
 
-// checkScalar checks one block of scalars against its activation.
+// checkScalar checks that a block is scalar and that its activation is equivariant on the block's parity.
 func (g Gate) checkScalar(m so3.MulIrrep, name string) (oneGate, error) {
 	a, c, err := findActivation(name, g.Normalisation)
 	if err != nil {
@@ -128,8 +125,7 @@ func (g Gate) checkScalar(m so3.MulIrrep, name string) (oneGate, error) {
 	return oneGate{act: a, c: c, parity: p}, nil
 }
 
-// addGated appends the runs of gated blocks, cut where the gate's activation
-// or parity changes.
+// addGated appends the runs of the gated blocks and starts a new run where the gate's activation or parity changes.
 func (g Gate) addGated(r *gateRuns, gates []oneGate) error {
 	scalars, q := g.Scalars.Dim(), 0
 	at := scalars + g.Gates.Dim()
@@ -162,8 +158,8 @@ func (r *gateRuns) add(one oneGate, x, out, copies, d, gate, su, si int) {
 	r.flops += copies * (one.act.flops + 1 + d)
 }
 
-// columnTable returns the runs by columns of out: column in x, or -1 for a scalar, column of the gate, activation,
-// constant as bits.
+// columnTable returns one entry of four integers per column of out: column in x (-1 for a scalar), column of the gate
+// (for a scalar its own column), activation, bits of the constant.
 func (r *gateRuns) columnTable(outDim int) []int32 {
 	out := make([]int32, columnInts*outDim)
 	for i, c := range r.constants {
@@ -182,12 +178,11 @@ func (r *gateRuns) columnTable(outDim int) []int32 {
 	return out
 }
 
-// tableBytes returns the bytes of the runs on the device.
 func (r *gateRuns) tableBytes() int64 {
 	return (max(int64(len(r.table)), 1) + max(int64(len(r.constants)), 1)) * floatBytes
 }
 
-// Bind binds the operation to rows rows.
+// Bind binds the operation for the given number of rows.
 func (g Gate) Bind(dev device.Device, x, out device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "gate", 0)
 	runs := k.gateRuns(g, rows)
@@ -203,7 +198,7 @@ func (g Gate) Bind(dev device.Device, x, out device.Buffer, rows int) (*Bound, e
 	return k.finishBinding()
 }
 
-// gateRuns compiles a gate and checks its number of rows.
+// gateRuns compiles a gate and checks the number of rows.
 func (k *binder) gateRuns(g Gate, rows int) gateRuns {
 	runs, err := g.compileRuns()
 	if err != nil {
@@ -215,7 +210,7 @@ func (k *binder) gateRuns(g Gate, rows int) gateRuns {
 	return runs
 }
 
-// Scratch returns the bytes that Bind allocates: the tables.
+// Scratch returns the bytes that Bind allocates for the tables.
 func (g Gate) Scratch() int64 {
 	runs, err := g.compileRuns()
 	if err != nil {

@@ -9,17 +9,16 @@ import (
 //go:embed gate_grad.ptx.zst
 var gateGradPTX string
 
-// GateGrad is the backward pass of a Gate:
+// GateGrad is the backward pass of a Gate; Gate defines s, g, v and c:
 //
 //	x [rows, scalars+gates+gated], dout [rows, scalars+gated] -> dx as x
 //	ds = c phi'(s) dout,  dv = c phi(g) dout,  dg = c phi'(g) sum_i v_i dout_i
 type GateGrad struct{ Gate Gate }
 
-// gateGradKernel: x, dout, dx, runs, constants, n, in dim, out dim, number of runs. Runs have the form of gateKernel.
-// One item is one row.
+// gateGradKernel's item is one row; its table has the runs described at gateKernel.
 var gateGradKernel = device.Typed[gateGradArgs](device.Kernel{Name: "gate_grad", Host: gateGradHost, Grain: 16, PTX: gateGradPTX, Threads: 256, PerBlock: 1})
 
-// Bind binds the operation to rows rows.
+// Bind binds the operation for the given number of rows.
 func (g GateGrad) Bind(dev device.Device, x, dout, dx device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "gate backwards", 0)
 	runs := k.gateRuns(g.Gate, rows)
@@ -36,8 +35,8 @@ func (g GateGrad) Bind(dev device.Device, x, dout, dx device.Buffer, rows int) (
 	return k.finishBinding()
 }
 
-// gradFlops counts one row: an activation and its derivative from the same exponential, 4 more; for every component
-// of a gated feature a product and a term of the gate's sum.
+// gradFlops counts the operations of one row. Per scalar or gate: an activation and its derivative from the same
+// exponential, and 4 more. Per component of a gated feature: a product and a term of the gate's sum.
 func (r gateRuns) gradFlops() int {
 	n := 0
 	for i := range r.constants {
@@ -47,7 +46,7 @@ func (r gateRuns) gradFlops() int {
 	return n
 }
 
-// Scratch returns the bytes that Bind allocates: the tables.
+// Scratch returns the bytes that Bind allocates for the tables.
 func (g GateGrad) Scratch() int64 {
 	runs, err := g.Gate.compileRuns()
 	if err != nil {

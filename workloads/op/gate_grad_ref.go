@@ -1,11 +1,6 @@
 package op
 
-// RefGateGrad computes one row of the gate's backward pass: dx from x and the cotangent dout of its output. With c
-// the activation's constant,
-//
-//	ds = c phi'(s) dout,  dv = c phi(g) dout,  dg = c phi'(g) sum_i v_i dout_i
-//
-// x, dout and dx are in g.Layout.
+// RefGateGrad computes one row of GateGrad: dx from x and the output's cotangent dout, all in g.Layout.
 func RefGateGrad(g Gate, x, dout, dx []float64) error {
 	if err := g.Check(); err != nil {
 		return err
@@ -13,7 +8,7 @@ func RefGateGrad(g Gate, x, dout, dx []float64) error {
 	scalars, gates := g.Scalars.Dim(), g.Gates.Dim()
 	at := 0
 	for i, m := range g.Scalars {
-		a, c, _ := findActivation(g.ActScalars[i], g.Normalisation) // Check has accepted it
+		a, c, _ := findActivation(g.ActScalars[i], g.Normalisation) // g.Check has accepted the activation
 		for range m.Mul {
 			dx[at] = c * activationSlope(a.id, x[at]) * dout[at]
 			at++

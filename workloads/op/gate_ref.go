@@ -2,7 +2,7 @@ package op
 
 import "github.com/gpuprof/gpuprof/workloads/so3"
 
-// RefGate computes one row; x and out are in g.Layout.
+// RefGate computes one row of the gate; x and out are in g.Layout.
 func RefGate(g Gate, x, out []float64) error {
 	if err := g.Check(); err != nil {
 		return err
@@ -30,7 +30,7 @@ func RefGate(g Gate, x, out []float64) error {
 func refActivate(irs so3.Irreps, acts []string, normalisation string, x, out []float64) {
 	at := 0
 	for i, m := range irs {
-		// Check has accepted every activation.
+		// g.Check has accepted every activation.
 		a, c, _ := findActivation(acts[i], normalisation)
 		for range m.Mul {
 			out[at] = c * activate(a.id, x[at])

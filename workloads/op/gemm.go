@@ -10,29 +10,25 @@ import (
 //go:embed gemm.ptx.zst
 var gemmPTX string
 
-// Gemm is a dense layer over edges, out = c*phi(Scale * a b):
+// Gemm is a dense layer applied to every edge. Act names the activation phi ("none" for a plain product),
+// Normalisation ("exact" or "e3nn") its constant c:
 //
-//	a [E,K], b [K,N] -> out [E,N]
-//
-// Act is an activation's name ("none" for a plain product) and Normalisation
-// ("exact" or "e3nn") its constant c.
+//	a [E,K], b [K,N] -> out [E,N] = c*phi(Scale * a b)
 type Gemm struct {
 	K, N               int
 	Scale              float32
 	Act, Normalisation string
-	// Precision selects the rounding of the operands, to nearest even: "fp32" (none, also when empty), "tf32" (10
-	// bits of mantissa), "bf16" or "fp16". "tf32x3" is as accurate as fp32, by three products of tf32 (see packing).
-	// Products are always added in float32, and out is float32.
+	// Precision selects the rounding of the operands, to nearest even: "fp32" or empty (none), "tf32" (10 bits of
+	// mantissa), "bf16", "fp16", or "tf32x3", which reaches the accuracy of fp32 with three tf32 products (see
+	// packing). Products are added in float32, and out is float32.
 	Precision string
-	// Library selects the vendor's product: "auto" (also when empty) uses it if the device has one; "on" requires it,
-	// "off" forbids it.
+	// Library selects the vendor's product: "auto" or empty if the device has it, "on" always, "off" never.
 	Library string
-	// Tile is the number of rows and columns that a CUDA block of our own kernel computes, 64 or 128; 0 chooses by
-	// the size of the product.
+	// Tile is the side of the square of out that one CUDA block of our own kernel computes: 64, 128 or 0 (automatic).
 	Tile int
-	// Padding is the number of the N columns that no consumer reads; Bound.Minimum leaves them out.
+	// Padding is the number of columns of out that no consumer reads; Bound.Minimum does not count them.
 	Padding int
-	// Grain is the least number of rows per goroutine of the host device; 0 means 8.
+	// Grain is the minimum number of rows per goroutine on the host device; 0 means 8.
 	Grain int
 }
 
@@ -45,15 +41,15 @@ const (
 	TF32x3 = "tf32x3"
 )
 
-// Our own kernel: a, b, out, rows, K, N, act, scale, c. One item is one row; on CUDA one tile.
+// Our own kernel: one item is one row on the host and one tile on CUDA.
 var (
 	gemmKernel   = device.Typed[gemmArgs](device.Kernel{Name: "gemm", Host: gemmHost, Grain: 8, PTX: gemmPTX, Threads: 256, PerBlock: 1})
 	gemm64Kernel = device.Typed[gemm64Args](device.Kernel{Name: "gemm", Host: gemmHost, Grain: 8, PTX: gemmPTX, Entry: "gemm64", Threads: 64, PerBlock: 1})
 )
 
-// The vendor's product, out = scale * a b: a, b, out, K, N, scale; one item is one row. For bf16 and fp16 a and b are
-// 16 bits wide. The PTX replaces a missing library, with the same rounding. An activation in place (x, n, act, c)
-// follows, one item per element.
+// gemmLibKernels are the vendor's products, out = scale * a b, by precision; one item is one row. For bf16 and fp16 a
+// and b are 16 bits wide. If the library is missing, the PTX computes the product with the same rounding. An
+// activation follows as a separate launch, in place.
 var (
 	gemmLibKernels = map[string]*device.Kernel{
 		FP32: libraryProduct(FP32, gemmFP32Host),
@@ -64,7 +60,6 @@ var (
 	actInplaceKernel = device.Typed[actInplaceArgs](device.Kernel{Name: "act_inplace", Host: actInplaceHost, Grain: 1 << 12, PTX: gemmPTX, Threads: 256, PerBlock: 1024})
 )
 
-// libraryProduct returns the vendor's product in a precision.
 func libraryProduct(precision string, host func(*device.Args, int, int)) *device.Kernel {
 	k := device.Typed[gemmLibFp32Args](device.Kernel{
 		Name: "gemm_" + precision, Host: host, Grain: 8, Lib: "gemm_" + precision,
@@ -73,15 +68,15 @@ func libraryProduct(precision string, host func(*device.Args, int, int)) *device
 	return &k
 }
 
-// Bind binds the operation for up to edgeCap rows: one launch of our own kernel, or the vendor's product, after
-// packing the operands if the precision needs it and before the activation if there is one.
+// Bind binds the operation for up to edgeCap rows. It launches our own kernel, or else the vendor's product, preceded
+// by the packing of the operands if the precision needs it and followed by the activation if there is one.
 func (g Gemm) Bind(dev device.Device, a, b, out device.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "gemm", edgeCap)
 	k.b.minimum = k.addGemm(g, a, b, out)
 	return k.finishBinding()
 }
 
-// Scratch returns the bytes that Bind allocates: packed copies of the operands.
+// Scratch returns the bytes that Bind allocates for packed copies of the operands.
 func (g Gemm) Scratch(edgeCap int) int64 {
 	p := packingOf(g.Precision, g.K)
 	if p.form == packPlain {
@@ -97,7 +92,7 @@ func (g Gemm) precisionName() string {
 	return g.Precision
 }
 
-// libraryKernel returns the library's product in a precision, nil for an unknown one.
+// libraryKernel returns the vendor's product for a precision, nil for an unknown precision.
 func libraryKernel(precision string) *device.Kernel {
 	if precision == TF32x3 {
 		precision = TF32
@@ -120,8 +115,8 @@ func (g Gemm) UsesVendor(dev device.Device) bool {
 	return vendor && err == nil && info.Facts["cublas"] != ""
 }
 
-// needsVendor decides whether the vendor's product (or its replacement, with the same rounding) is launched instead
-// of our own kernel.
+// needsVendor reports whether to launch the vendor's product (or its PTX replacement with the same rounding) instead
+// of our own kernel. It returns an error if neither can be launched.
 func (g Gemm) needsVendor(info device.Info) (bool, error) {
 	if g.Precision != "" && libraryKernel(g.Precision) == nil {
 		return false, gpuprof.Errorf(nil, "unknown precision %q", g.Precision).WithFix("use fp32, tf32, tf32x3, bf16 or fp16")
@@ -148,7 +143,7 @@ func (g Gemm) needsVendor(info device.Info) (bool, error) {
 	return false, gpuprof.Errorf(nil, "unknown library %q", g.Library).WithFix("use auto, on or off")
 }
 
-// addGemm appends the launches and returns their least cost.
+// addGemm appends the launches of g and returns the minimum cost.
 func (k *binder) addGemm(g Gemm, a, b, out device.Buffer) rate {
 	k.checkPositive("K", g.K)
 	k.checkPositive("N", g.N)
@@ -182,15 +177,15 @@ func (k *binder) gemmCost(g Gemm, act activation, vendor bool) rate {
 	if act.id != actNone {
 		epilogue = g.N * (act.flops + 1)
 	}
-	// The scale is folded into a, one product per element of a.
+	// The scale multiplies a: one operation per element of a.
 	cost := rate{fixed: moveCost(0, g.K*g.N, 0), perEdge: moveCost(g.K+2*g.K*g.N+epilogue, g.K, g.N)}
-	if vendor && loadLibraries(k.dev).Facts["cublas"] != "" { // what stands in for it rounds, and computes in float32
+	if vendor && loadLibraries(k.dev).Facts["cublas"] != "" { // the PTX replacement computes in fp32
 		cost.perEdge = costInPrecision(cost.perEdge, g.precisionName(), int64(2*g.K*g.N))
 	}
 	return cost
 }
 
-// costInPrecision returns c with flops of it in a precision: TF32x3 takes three times as many.
+// costInPrecision returns c with flops of its operations done in a precision; TF32x3 needs three times as many.
 func costInPrecision(c gpuprof.Cost, precision string, flops int64) gpuprof.Cost {
 	if precision != TF32x3 {
 		return c.In(precision, flops)
@@ -210,7 +205,7 @@ func (k *binder) gemmShape(g Gemm) (*device.Kernel, items) {
 	}
 	tile := g.Tile
 	if tile == 0 {
-		// With fewer than two waves of large tiles multiprocessors are idle.
+		// Small tiles, if large tiles would give less than two waves of blocks and leave multiprocessors idle.
 		tile = 128
 		if ceilDiv(k.b.capacity, tile)*ceilDiv(g.N, tile) < 4*k.dev.Info().Cores {
 			tile = 64
@@ -225,7 +220,6 @@ func (k *binder) gemmShape(g Gemm) (*device.Kernel, items) {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// gemmVendor appends the packing, the vendor's product and the activation.
 func (k *binder) gemmVendor(g Gemm, a, b, out device.Buffer, act activation, c float32, vendor *device.Kernel) {
 	p := packingOf(g.Precision, g.K)
 	if p.form != packPlain {
@@ -239,7 +233,6 @@ func (k *binder) gemmVendor(g Gemm, a, b, out device.Buffer, act activation, c f
 	}
 }
 
-// addVendorProduct appends the vendor's product of packed operands.
 func (k *binder) addVendorProduct(g Gemm, p packing, a, b, out device.Buffer, vendor *device.Kernel) {
 	depth := p.productDepth()
 	cost := rate{fixed: gpuprof.Cost{BytesRead: int64(depth*g.N) * p.bytes},

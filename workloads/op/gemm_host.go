@@ -5,8 +5,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// tileRows is the number of rows of the left-hand side (about 100 wide in a radial MLP) that stay in the second-level
-// cache while the right-hand side is read once.
+// tileRows is the number of rows of a (about 100 wide in a radial MLP) that stay in the L2 cache per pass over b.
 const tileRows = 64
 
 func gemmHost(args *device.Args, lo, hi int) {
@@ -23,7 +22,7 @@ func gemmHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// activateAll replaces every value by c*phi(value).
+// activateAll replaces every value of x by c*phi(value).
 func activateAll(act int, c float32, x []float32) {
 	switch act {
 	case actNone:

@@ -4,17 +4,17 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// isTiled reports whether launches are cut into blocks of threads and not into ranges for goroutines. A kernel whose
-// natural item differs has a comment at its literal.
+// isTiled reports whether a launch is cut into blocks of threads, as on a GPU, instead of ranges for goroutines. A
+// kernel whose item is different for the two has a comment at its definition.
 func (k *binder) isTiled() bool { return k.dev != nil && k.dev.Info().Kind != "host" }
 
-// librarian is a device that loads its vendor's libraries on request; before that its facts do not name them.
+// librarian is a device that loads its vendor's libraries on request; only then do its Facts name them.
 type librarian interface {
-	// Libraries loads the libraries and returns their versions by name ("cublas").
+	// Libraries loads the libraries and returns their versions by name, such as "cublas".
 	Libraries() map[string]string
 }
 
-// loadLibraries loads the device's libraries and returns its Info, which then names them.
+// loadLibraries loads the device's libraries and returns its Info with their versions.
 func loadLibraries(dev device.Device) device.Info {
 	if dev == nil {
 		return device.Info{}
@@ -25,8 +25,8 @@ func loadLibraries(dev device.Device) device.Info {
 	return dev.Info()
 }
 
-// teamsOf is op_teams in op.cuh: the number of rows of width values per block of threads, with a quarter of a row's
-// values per thread.
+// teamsOf is op_teams of op.cuh: it returns how many rows of width values one block of threads processes. Each row
+// gets a team of 32 threads or more, with at most four values per thread where the block is large enough.
 func teamsOf(threads, width int) int {
 	size := warpLanes
 	for size < threads && size*4 < width {
@@ -35,7 +35,7 @@ func teamsOf(threads, width int) int {
 	return threads / size
 }
 
-// shapeTeams returns the kernel with one row per team of its block (see teamsOf).
+// shapeTeams returns a copy of the kernel that processes one row per team (see teamsOf).
 func shapeTeams(kernel *device.Kernel, width int) *device.Kernel {
 	k := *kernel
 	k.PerBlock = teamsOf(k.Threads, width)

@@ -5,8 +5,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Launch is one kernel of a package with kernels of its own: N items and their counted cost. Args is the
-// struct that the kernel was made with; see device.Typed.
+// Launch is one launch of a kernel: N items and their counted cost. Args is the argument struct that device.Typed was
+// given for the kernel. Packages with kernels of their own build Launches.
 type Launch struct {
 	Kernel *device.Kernel
 	N      int
@@ -14,8 +14,7 @@ type Launch struct {
 	Args   any
 }
 
-// BindLaunches binds launches that follow each other. minimum is the least that any implementation of the same
-// computation computes and moves.
+// BindLaunches binds consecutive launches. minimum is a lower bound on the cost of any implementation.
 func BindLaunches(dev device.Device, name string, minimum gpuprof.Cost, all ...Launch) (*Bound, error) {
 	k := newBinder(dev, name, 0)
 	k.b.minimum = rate{fixed: minimum}
@@ -25,5 +24,5 @@ func BindLaunches(dev device.Device, name string, minimum gpuprof.Cost, all ...L
 	return k.finishBinding()
 }
 
-// Moved returns the cost of flops operations on r values read and w written, of four bytes each.
+// Moved returns the cost of flops operations that read r and write w values of four bytes.
 func Moved(flops, r, w int) gpuprof.Cost { return moveCost(flops, r, w) }

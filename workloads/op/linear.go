@@ -14,46 +14,43 @@ import (
 //go:embed linear.ptx.zst
 var linearPTX string
 
-// Linear is e3nn's o3.Linear without biases: every output block is a sum over
-// the input blocks of the same irrep,
+// Linear is e3nn's o3.Linear without biases: every output block is a weighted sum over the input blocks of the same
+// irrep, and 0 without such a block. There is one weight matrix [mul_in,mul_out] per pair of equal irreps, ordered by
+// input block, then output block. Accumulate adds to out instead of overwriting it. u and w number the copies of an
+// irrep in an input and an output block:
 //
 //	x [rows,In.Dim], w [WeightNumel] -> out [rows,Out.Dim]
 //	out_wi = sum_blocks sum_u w_uw x_ui / sqrt(fan-in),  fan-in = sum of mul_in
-//
-// Weights are [mul_in,mul_out] for each pair of equal irreps, pairs ordered by
-// input block, then output block. Output blocks without input are 0.
-// Accumulate adds to out instead of overwriting it.
 type Linear struct {
 	In, Out    so3.Irreps
 	Layout     Layout
 	Accumulate bool
 }
 
-// linearKernel computes in ir_mul: x, w, out, pairs, coefficients, plan, rows, in dim, out dim, number of pairs, add,
-// slices of the plan. A pair is six integers: offset in x, in out, in w, mul_in, mul_out, d. One item is one row; on
-// CUDA one tile (see linearPlan).
+// linearKernel computes in ir_mul. A pair of blocks is six integers: offset in x, offset in out, offset in w, mul_in,
+// mul_out, components. One item is one row on the host and one tile on CUDA (see linearPlan).
 var linearKernel = device.Typed[linearArgs](device.Kernel{Name: "linear", Host: linearHost, Grain: 8, PTX: linearPTX, Threads: 128, PerBlock: 1})
 
 const (
 	pairInts = 6
-	// Constants of a CUDA block: see linear.cu.
+	// Constants of a CUDA block; linear.cu has the same.
 	linearThreads = 128
-	linearDeep    = 8   // rows of a thread
-	linearCopies  = 64  // of a tile, at most
-	linearTall    = 384 // rows of a tile, at most, rounded up to linearThreads
-	linearEarly   = 15  // percent of the tiles, the shortest, that come first
-	// Integers of a slice, of a tile and of a kind in the plan.
+	linearDeep    = 8   // rows per thread
+	linearCopies  = 64  // copies per tile, at most
+	linearTall    = 384 // rows per tile, at most, rounded up to linearThreads
+	linearEarly   = 15  // percent of the tiles, the shortest, that start first; see makePlan
+	// Integers per slice, per tile and per kind in the plan.
 	sliceInts, tileInts, kindInts = 4, 2, 12
 )
 
-// linearShape is a linear_shape in linear.cu. each: features that a thread reads per slice; length: values per slice;
-// beside: most threads across a tile. Narrow tiles have many rows and so shorter slices, since a thread's part must
-// fit its registers.
+// linearShape is linear_shape of linear.cu: the number of features that a thread reads per slice, the number of values
+// per slice, and the largest number of threads across a tile. Narrow tiles have many rows and so shorter slices,
+// because a thread's share must fit its registers.
 type linearShape struct{ each, length, beside int }
 
 var linearShapes = [...]linearShape{{9, 16, 16}, {16, 16, 12}, {25, 16, 7}, {32, 16, 4}, {21, 8, 3}}
 
-// shapeOf returns the index of the shape for tiles of the given number of threads across.
+// shapeOf returns the index of the shape for tiles that are the given number of threads wide.
 func shapeOf(beside int) int {
 	for i := len(linearShapes) - 1; ; i-- {
 		if beside <= linearShapes[i].beside {
@@ -62,15 +59,13 @@ func shapeOf(beside int) int {
 	}
 }
 
-// tileDepth returns the number of threads along the rows of a tile.
 func (s linearShape) tileDepth(beside int) int {
 	return min(linearThreads/beside, s.sliceRows()/linearDeep)
 }
 
-// sliceRows returns the number of rows that a slice holds.
 func (s linearShape) sliceRows() int { return s.each * linearThreads / s.length }
 
-// sharedBytes returns the shared memory in bytes: four integers of every row and a slice of both sides.
+// sharedBytes returns the bytes of shared memory: four integers per row, and a slice of x and of w.
 func (s linearShape) sharedBytes() int {
 	return floatBytes * (4*linearTall + s.length*(s.sliceRows()+4+4*s.beside))
 }
@@ -86,7 +81,7 @@ func (l Linear) WeightNumel() int {
 
 func (l Linear) fanOut(ir so3.Irrep) int { return l.Out.Count(ir) }
 
-// pairTable returns the table of equal irreps and their coefficients.
+// pairTable returns the table of pairs of blocks with equal irreps, and their coefficients 1/sqrt(fan-in).
 func (l Linear) pairTable() (table []int32, coefficients []float32) {
 	inAt, outAt, wAt := l.In.Offsets(), l.Out.Offsets(), 0
 	for i, a := range l.In {
@@ -102,19 +97,21 @@ func (l Linear) pairTable() (table []int32, coefficients []float32) {
 	return table, coefficients
 }
 
-// linearPlan is the division of a mixing into CUDA tiles. ints holds four integers per slice along K (offset of
-// component 0 in x, mul_in, offset in w, length), then two per tile (its kind, and its index within the kind), then
-// twelve per kind: start of its values in out, its copies, first and last+1 slice, components, copies of the block,
-// first copy, threads across and along, shape, coefficient as bits, 1 if weights are read by fours. A tile adds the
-// pairs that end in its block, in their order.
+// linearPlan is the division of a mixing into CUDA tiles. A tile is part of one output block; it adds the pairs that
+// end in this block, in order. A kind is a set of tiles that differ only in their rows. ints holds these sections:
+//
+//	slice  4 integers, along K: offset of component 0 in x, mul_in, offset in w, length
+//	tile   2 integers: kind, index within the kind
+//	kind   12 integers: offset in out, copies, first and last+1 slice, components, copies of the block, first copy,
+//	       threads across and along the tile, shape, bits of the coefficient, 1 if weights are read as float4
 type linearPlan struct {
 	ints                       []int32
-	slices, tiles, kinds, most int // most bytes of shared memory
+	slices, tiles, kinds, most int // most: bytes of shared memory, at most
 }
 
-// makePlan cuts the rows into tiles, those of most work first, so that short tiles fill the end of the launch. The
-// shortest linearEarly percent come before the others: they end first, and each of their multiprocessors takes one
-// further tile. Otherwise the last tiles would go in pairs to the multiprocessors that finish first.
+// makePlan cuts the rows into tiles and orders the tiles by decreasing work, so that short tiles fill the end of the
+// launch. The shortest linearEarly percent run before all others: they end first and free their multiprocessors for
+// one more tile each. Otherwise the multiprocessors that finish first would each get two of the last tiles.
 func (m mixing) makePlan(rows int) linearPlan {
 	var p linearPlan
 	var kinds []int32
@@ -125,7 +122,7 @@ func (m mixing) makePlan(rows int) linearPlan {
 		if block.Dim() == 0 {
 			continue
 		}
-		// Tiles of a block are equally wide: 156 copies become three times 52, not 64, 64 and 28.
+		// Make the tiles of a block equally wide: 156 copies become three times 52, not 64, 64 and 28.
 		width := ceilDiv(ceilDiv(block.Mul, ceilDiv(block.Mul, linearCopies)), 4) * 4
 		shape := shapeOf(width / 4)
 		first := len(p.ints) / sliceInts
@@ -159,8 +156,8 @@ func (m mixing) makePlan(rows int) linearPlan {
 	return p
 }
 
-// blockSlices holds the slices of K of one output block: the plan's integers, the length of K, the common coefficient
-// of the pairs of an irrep, and whether all its weights start on 16 bytes of w.
+// blockSlices holds the slices along K of one output block: their integers in the plan, the length of K, the
+// coefficient that all pairs of the block share, and whether all its weights start at a multiple of 16 bytes in w.
 type blockSlices struct {
 	ints        []int32
 	length      int
@@ -185,7 +182,7 @@ func (m mixing) cutSlices(out, length int) blockSlices {
 	return s
 }
 
-// Scratch returns the bytes that Bind allocates: tables, and for mul_ir transposed copies of both sides.
+// Scratch returns the bytes that Bind allocates: tables, and for mul_ir transposed copies of x and out.
 func (l Linear) Scratch(rows int) int64 {
 	pairs, coefficients := l.pairTable()
 	n := mixing{in: l.In, out: l.Out, pairs: pairs, coefficients: coefficients}.scratchBytes(rows)
@@ -196,7 +193,7 @@ func (l Linear) Scratch(rows int) int64 {
 	return n
 }
 
-// Bind binds the operation to rows rows: one launch, with mul_ir three.
+// Bind binds the operation for the given number of rows: one launch, or with mul_ir three, two of them transposes.
 func (l Linear) Bind(dev device.Device, x, w, out device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "linear", 0)
 	if err := l.Layout.checkLayout("linear"); err != nil && k.err == nil {
@@ -228,9 +225,8 @@ func (k *binder) addLinear(l Linear, x, w, out device.Buffer, rows int) {
 	k.addMixing(mixing{l.In, l.Out, pairs, coefficients, l.totalCost(rows), l.Accumulate}, x, w, out, rows)
 }
 
-// mixing is the computation of linearKernel: pairs of blocks from in to out. In the forward pass they are the equal
-// irreps of a Linear, in the backward pass the same from out to in. Pairs that end in the same block have the same
-// coefficient.
+// mixing is the computation of linearKernel: pairs of blocks, each from in to out. The forward pass of a Linear pairs
+// its equal irreps; the backward pass swaps in and out. Pairs that end in the same block have the same coefficient.
 type mixing struct {
 	in, out      so3.Irreps
 	pairs        []int32
@@ -257,13 +253,11 @@ func (k *binder) addMixing(m mixing, x, w, out device.Buffer, rows int) {
 		})
 }
 
-// scratchBytes returns the bytes of the tables.
 func (m mixing) scratchBytes(rows int) int64 {
 	return (max(int64(len(m.pairs)), 1) + max(int64(len(m.coefficients)), 1) + max(int64(len(m.makePlan(rows).ints)), 1)) * floatBytes
 }
 
-// totalCost counts a multiplication and an addition per weight and component, and the coefficient once per input
-// value of every pair.
+// totalCost counts two operations per weight and component, and per pair one product of input and coefficient.
 func (l Linear) totalCost(rows int) gpuprof.Cost {
 	flops := 0
 	table, coefficients := l.pairTable()

@@ -5,16 +5,14 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// LinearGrad is the backward pass of a Linear, to its input:
+// LinearGrad is the backward pass of a Linear with respect to its input. It runs linearKernel on transposed weights. A
+// separate launch transposes the weights in every step, because training changes them:
 //
 //	dout [rows,Out.Dim], w [WeightNumel] -> dx [rows,In.Dim]
 //	dx_ui = sum_w w_uw dout_wi / sqrt(fan-in)
-//
-// It uses the same kernel on transposed weights. A separate launch transposes them every time, because training
-// changes them from step to step.
 type LinearGrad struct{ Linear Linear }
 
-// transposedMixing returns the mixing from Out back to In, and the matrices of the weights.
+// transposedMixing returns the mixing from Out to In, and the weight matrices to transpose.
 func (g LinearGrad) transposedMixing(rows int) (mixing, []matrix) {
 	l := g.Linear
 	pairs, coefficients := l.pairTable()
@@ -28,7 +26,7 @@ func (g LinearGrad) transposedMixing(rows int) (mixing, []matrix) {
 	return m, all
 }
 
-// Bind binds the operation to rows rows.
+// Bind binds the operation for the given number of rows.
 func (g LinearGrad) Bind(dev device.Device, dout, w, dx device.Buffer, rows int) (*Bound, error) {
 	l := g.Linear
 	k := newBinder(dev, "linear backwards", 0)
@@ -56,8 +54,7 @@ func (g LinearGrad) Bind(dev device.Device, dout, w, dx device.Buffer, rows int)
 	return k.finishBinding()
 }
 
-// Scratch returns the bytes that Bind allocates: tables, the transposed weights, and for mul_ir transposed copies of
-// both sides.
+// Scratch returns the bytes that Bind allocates: tables, transposed weights and, for mul_ir, transposed dout and dx.
 func (g LinearGrad) Scratch(rows int) int64 {
 	l := g.Linear
 	m, all := g.transposedMixing(rows)
@@ -69,8 +66,6 @@ func (g LinearGrad) Scratch(rows int) int64 {
 	return n
 }
 
-// totalCost counts a multiplication and an addition per weight and component, and the coefficient once per input
-// value of every pair.
 func (g LinearGrad) totalCost(rows int) gpuprof.Cost {
 	flops := 0
 	pairs, coefficients := g.Linear.pairTable()

@@ -2,12 +2,10 @@ package op
 
 import "math"
 
-// RefLinearGrad computes one row of the linear layer's backward pass, in l.Layout: dx [In.Dim] from the cotangent
-// dout of its output. It adds the row's share to dw [WeightNumel] if dw is not nil. With k = 1/sqrt(fan-in),
+// RefLinearGrad computes one row of the linear layer's backward pass, in l.Layout: dx [In.Dim] from the output's
+// cotangent dout. If dw [WeightNumel] is not nil, it adds the row's share to dw; otherwise x may be nil.
 //
-//	dx_ui = k sum_w W_uw dout_wi,  dW_uw += k sum_i x_ui dout_wi
-//
-// x may be nil if dw is nil. It runs in one goroutine, so the race detector would only cost time (see RefGemm).
+//	dx_ui = k sum_w W_uw dout_wi,  dW_uw += k sum_i x_ui dout_wi,  k = 1/sqrt(fan-in)
 //
 //go:norace
 func RefLinearGrad(l Linear, x, w, dout, dx, dw []float64) {

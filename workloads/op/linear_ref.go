@@ -2,8 +2,7 @@ package op
 
 import "math"
 
-// RefLinear computes one row in l.Layout; with l.Accumulate it adds to out. It runs in one goroutine, so the race
-// detector would only cost time (see RefGemm).
+// RefLinear computes one row in l.Layout; with l.Accumulate it adds to out (norace: see RefGemm).
 //
 //go:norace
 func RefLinear(l Linear, x, w, out []float64) {

@@ -2,20 +2,18 @@ package op
 
 import "math"
 
-// MLP turns radial functions into tensor-product weights:
+// MLP turns the radial functions b of an edge into its tensor-product weights. Radial binds an MLP together with its
+// Basis; BindKept binds the MLP alone and keeps values for a backward pass. Normalisation ("exact" or empty, or
+// "e3nn") selects the constant of silu_c:
 //
 //	b [E,In], w1 [In,Hidden], w2 [Hidden,Out] -> w [E,Out]
 //	h = silu_c(b w1/sqrt(In)),  w = h w2/sqrt(Hidden)
-//
-// Radial computes it from the edges, BindKept for a backward pass. Normalisation ("exact" when empty, or "e3nn")
-// chooses the constant of silu_c.
 type MLP struct {
 	In, Hidden, Out int
-	// Padding is the number of Out's columns without weights (see TensorProduct.Columns): they are computed, and
-	// Minimum leaves them out.
+	// Padding is the number of columns of w without weights (see TensorProduct.Columns); Minimum does not count them.
 	Padding       int
 	Normalisation string
-	// Precision, Library, Tile and Grain are passed to both products; see Gemm.
+	// Precision, Library, Tile and Grain apply to both products; see Gemm.
 	Precision, Library string
 	Tile, Grain        int
 }

@@ -4,24 +4,23 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// MLPGrad is the backward pass of an MLP, to the radial functions:
+// MLPGrad is the backward pass of an MLP with respect to the radial functions. With Add, db is added to its buffer.
+// The products round operands like the MLP. a is the hidden layer before its activation; s1, s2 are the layers'
+// scales:
 //
 //	a [E,Hidden], dw [E,Out], w1, w2 -> db [E,In]
 //	dh = s2 dw w2^T,  da = c silu'(a) dh,  db = s1 da w1^T
-//
-// with the factors s1, s2 of the layers. Add adds to db. The products round their inputs like the products of the
-// MLP.
 type MLPGrad struct {
 	MLP MLP
 	Add bool
 }
 
-// MLPGradBuffers are the arguments of MLPGrad; BindKept has written A. DA [E,Hidden] receives da. Without DB the
-// operation ends there, which is enough for training.
+// MLPGradBuffers are the arguments of MLPGrad. A comes from BindKept; DA [E,Hidden] receives da. If DB is nil the
+// operation ends with da, which is all that training the weights needs.
 type MLPGradBuffers struct{ A, W1, W2, DW, DA, DB device.Buffer }
 
-// BindKept binds an MLP for a later backward pass, from b [E,In]: a [E,Hidden] is the hidden layer before its
-// activation, h after it.
+// BindKept binds an MLP for a later backward pass. From b [E,In] it computes w and keeps a and h [E,Hidden], the
+// hidden layer before and after its activation.
 func (m MLP) BindKept(dev device.Device, b, w1, w2, a, h, w device.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "mlp", edgeCap)
 	k.checkPositive("In", m.In)
@@ -46,7 +45,7 @@ func (m MLP) BindKept(dev device.Device, b, w1, w2, a, h, w device.Buffer, edgeC
 	return k.finishBinding()
 }
 
-// BindWeights binds the second layer alone, h [E,Hidden] -> w [E,Out]: it recomputes weights that were not kept.
+// BindWeights binds the second layer alone, h [E,Hidden] -> w [E,Out], to recompute weights that were not kept.
 func (m MLP) BindWeights(dev device.Device, h, w2, w device.Buffer, edgeCap int) (*Bound, error) {
 	_, second := m.gemmLayers()
 	return second.Bind(dev, h, w2, w, edgeCap)
@@ -64,7 +63,6 @@ func (m MLP) WeightsScratch(edgeCap int) int64 {
 	return second.Scratch(edgeCap)
 }
 
-// gemmLayers returns the products of the backward pass.
 func (g MLPGrad) gemmLayers() (toHidden, toBasis Gemm) {
 	toBasis, toHidden = g.MLP.gemmLayers()
 	toHidden.K, toHidden.N = toHidden.N, toHidden.K
@@ -72,8 +70,8 @@ func (g MLPGrad) gemmLayers() (toHidden, toBasis Gemm) {
 	return toHidden, toBasis
 }
 
-// Bind binds the operation for up to edgeCap edges: it transposes the weights, then launches a product, the
-// activation's derivative in place, a product, and with Add the sum.
+// Bind binds the operation for up to edgeCap edges: transpose weights, compute dh, da (in place), db, with Add the
+// sum.
 func (g MLPGrad) Bind(dev device.Device, b MLPGradBuffers, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "mlp backwards", edgeCap)
 	m := g.MLP
@@ -118,7 +116,7 @@ func (g MLPGrad) Bind(dev device.Device, b MLPGradBuffers, edgeCap int) (*Bound,
 	return k.finishBinding()
 }
 
-// HiddenScratch returns the bytes that Bind allocates without DB.
+// HiddenScratch returns the bytes that Bind allocates if DB is nil.
 func (g MLPGrad) HiddenScratch(edgeCap int) int64 {
 	toHidden, _ := g.gemmLayers()
 	return toHidden.Scratch(edgeCap) + flipScratch(matrix{0, g.MLP.Hidden, g.MLP.Out})

@@ -2,12 +2,10 @@ package op
 
 import "math"
 
-// RefMLPGrad computes one edge of the MLP's backward pass: db [In] from the cotangent dw [Out] of its weights. It
-// adds the edge's share to dw1 and dw2 if they are not nil. With h = c silu(a), a = s1 b W1 and w = s2 h W2,
+// RefMLPGrad computes one edge of the MLP's backward pass: db [In] from the cotangent dw [Out] of the edge's weights.
+// It adds the edge's share to dw1 and dw2 if they are not nil. h = c silu(a), a = s1 b W1 and w = s2 h W2 give:
 //
 //	dh = s2 dw W2^T,  da = c silu'(a) dh,  db = s1 da W1^T,  dW1 += s1 b^T da,  dW2 += s2 h^T dw
-//
-// It runs in one goroutine, so the race detector would only cost time (see RefGemm).
 //
 //go:norace
 func RefMLPGrad(m MLP, b, w1, w2, dw, db, dw1, dw2 []float64) error {
@@ -42,7 +40,7 @@ func RefMLPGrad(m MLP, b, w1, w2, dw, db, dw1, dw2 []float64) error {
 	return nil
 }
 
-// RefHiddenGrad computes the first half of RefMLPGrad: da [Hidden] from dw.
+// RefHiddenGrad computes da [Hidden] from dw, the first half of RefMLPGrad (norace: see RefGemm).
 //
 //go:norace
 func RefHiddenGrad(m MLP, b, w1, w2, dw, da []float64) error {

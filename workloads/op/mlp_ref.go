@@ -2,8 +2,7 @@ package op
 
 import "math"
 
-// RefMLP computes the weights w [Out] of one edge from b [In]. It uses the exact factors of the layers, not their
-// roundings to float32.
+// RefMLP computes the weights w [Out] of one edge from b [In]. Its factors 1/sqrt(n) are not rounded to float32.
 func RefMLP(m MLP, b, w1, w2, w []float64) error {
 	first, second := m.gemmLayers()
 	first.Scale, second.Scale = 1, 1
@@ -14,7 +13,6 @@ func RefMLP(m MLP, b, w1, w2, w []float64) error {
 	return RefGemm(second, divideBySqrt(h, m.Hidden), w2, w)
 }
 
-// divideBySqrt returns v / sqrt(n).
 func divideBySqrt(v []float64, n int) []float64 {
 	out := make([]float64, len(v))
 	for i, x := range v {

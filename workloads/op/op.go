@@ -1,14 +1,13 @@
-// Package op holds the kernels that the workloads share. One operation is one NAME.go (shapes, arguments, launch
-// shape, cost by count), one NAME_host.go (the kernel for the host device), one NAME.cu and the NAME.ptx.zst compiled
-// from it (the kernel for CUDA) and one NAME_ref.go (the same formula in float64, the reference).
+// Package op holds the kernels that the workloads share. Each operation has four files: NAME.go (shapes, arguments,
+// launch shape, counted cost), NAME_host.go (the kernel for the host device), NAME.cu with NAME.ptx.zst compiled from
+// it (the kernel for CUDA), and NAME_ref.go (the reference: the same formula in float64).
 //
-// An operation is a struct of parameters. Bind checks it against the buffers, allocates its scratch memory and
-// returns a Bound, whose Enqueue only launches kernels: no allocation, no decision that depends on data. A workload
-// allocates its other buffers from an Arena.
+// An operation is a struct of parameters. Bind checks the parameters against the buffers, allocates scratch memory and
+// returns a Bound. Bound.Enqueue only launches kernels: it allocates nothing and makes no decision that depends on
+// data. A workload allocates its other buffers from an Arena.
 //
-// All values are float32 and all indices int32. Arrays are row-major. Blocks of
-// irreps are stored in one of two layouts: with "mul_ir" (e3nn's) element (u,i)
-// of a block is at off + u*d + i, with "ir_mul" at off + i*mul + u.
+// Values are float32, indices int32, arrays row-major. A block of irreps has mul copies u of d = 2l+1 components i, in
+// one of two layouts: "mul_ir" (e3nn's) stores element (u,i) at off + u*d + i, "ir_mul" at off + i*mul + u.
 package op
 
 import (
@@ -19,7 +18,7 @@ import (
 // Layout is the storage order of a block of irreps.
 type Layout string
 
-// The two layouts; see the package comment.
+// The values of Layout; see the package comment.
 const (
 	MulIr Layout = "mul_ir"
 	IrMul Layout = "ir_mul"
@@ -32,7 +31,7 @@ func (l Layout) checkLayout(what string) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "binding %s: unknown layout %q", what, string(l)).WithFix("use mul_ir or ir_mul")
 }
 
-// blockStrides returns the strides of element (u, i) of the block m.
+// blockStrides returns the strides of u and i in the block m; see the package comment.
 func (l Layout) blockStrides(m so3.MulIrrep) (u, i int) {
 	if l == IrMul {
 		return 1, m.Mul
@@ -40,12 +39,12 @@ func (l Layout) blockStrides(m so3.MulIrrep) (u, i int) {
 	return m.Ir.Dim(), 1
 }
 
-// ToLayout copies one sample of irs from src, in mul_ir, to dst in layout l.
+// ToLayout copies one row of irs from src in mul_ir to dst in layout l.
 func ToLayout[F float32 | float64](l Layout, irs so3.Irreps, dst, src []F) {
 	permuteBlocks(l, irs, func(flat, there int) { dst[there] = src[flat] })
 }
 
-// FromLayout copies one sample of irs from src, in layout l, to dst in mul_ir.
+// FromLayout copies one row of irs from src in layout l to dst in mul_ir.
 func FromLayout[F float32 | float64](l Layout, irs so3.Irreps, dst, src []F) {
 	permuteBlocks(l, irs, func(flat, there int) { dst[flat] = src[there] })
 }

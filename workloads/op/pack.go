@@ -11,23 +11,20 @@ import (
 //go:embed pack.ptx.zst
 var packPTX string
 
-// packing is the memory layout of the operands of a library's product. Rows of 16-bit values start on 16 bytes, which
-// tensor cores need for full speed, so K is padded with zeros to a multiple of eight.
-//
-// TF32x3 is one product of TF32 over three times K: with v = high + low, both of
-// TF32's 10 bits,
+// packing is the memory layout of the operands of a library's product. K is padded with zeros to a multiple of eight,
+// so that rows of 16-bit values start at multiples of 16 bytes, which tensor cores need for full speed. TF32x3 is one
+// TF32 product over three times K (after Ootomo and Yokota, 2022): with v = high + low, each of TF32's 10 bits, it
+// computes a b up to the term a_low b_low, which is 2^-22 of the product:
 //
 //	[a_high | a_high | a_low] [b_high; b_low; b_high] = a b - a_low b_low
-//
-// The omitted term is 2^-22 of the product (Ootomo and Yokota, 2022, for the idea).
 type packing struct {
 	form  int // PACK_... in pack.cuh
 	inner int // K with its padding
-	parts int // copies of K in sequence
+	parts int // number of copies of K, one after the other
 	bytes int64
 }
 
-// The forms; packPlain leaves the operands unchanged.
+// The values of packing.form, the same as in pack.cuh; packPlain leaves the operands unchanged.
 const (
 	packPlain = iota
 	packSplit
@@ -35,10 +32,10 @@ const (
 	packFP16
 )
 
-// packAlign is the multiple to which K is padded.
+// packAlign is the number of elements of which the padded K is a multiple.
 const packAlign = 8
 
-// packingOf returns the packing of a precision's operands over K values.
+// packingOf returns the packing of the operands of a product over k values.
 func packingOf(precision string, k int) packing {
 	inner := ceilDiv(k, packAlign) * packAlign
 	switch precision {
@@ -52,28 +49,25 @@ func packingOf(precision string, k int) packing {
 	return packing{packPlain, k, 1, floatBytes}
 }
 
-// productDepth returns the K of the library's product.
 func (p packing) productDepth() int { return p.inner * p.parts }
 
-// wordCount returns the four-byte elements of n rows (or columns) of an operand.
+// wordCount returns the four-byte words of n rows (or columns) of an operand.
 func (p packing) wordCount(n int64) int64 {
 	return (n*int64(p.productDepth())*p.bytes + floatBytes - 1) / floatBytes
 }
 
-// packLeftKernel: x, out, K, K padded, form. One item is one element with padding.
-// packRightKernel: x, out, elements of x, n, form; likewise.
+// One item of either kernel is one element of the packed operand, padding included.
 var (
 	packLeftKernel  = device.Typed[packLeftArgs](device.Kernel{Name: "pack_left", Host: packLeftHost, Grain: 1 << 14, PTX: packPTX, Threads: 256, PerBlock: 1024})
 	packRightKernel = device.Typed[packRightArgs](device.Kernel{Name: "pack_right", Host: packRightHost, Grain: 1 << 14, PTX: packPTX, Threads: 256, PerBlock: 1024})
 )
 
-// Cast returns the kernel that rounds x to 16 bits for a vendor's routine of precision bf16 or fp16, and its
-// arguments; one item is an element.
+// Cast returns the kernel and arguments that round x to bf16 or fp16, for a vendor's routine; one item is one element.
 func Cast(precision string, x, out device.Buffer) (kernel *device.Kernel, args any) {
 	return &packRightKernel, packRightArgs{x: x, out: out, filled: math.MaxInt32, count: 0, form: packingOf(precision, 1).form}
 }
 
-// packLeft appends the packing of a [edges,K].
+// packLeft packs a [edges,K] and returns the packed buffer.
 func (k *binder) packLeft(p packing, a device.Buffer, inner int) device.Buffer {
 	out := k.allocateScratch(p.wordCount(int64(k.b.capacity)))
 	cost := gpuprof.Cost{BytesRead: int64(inner) * floatBytes, BytesWritten: int64(p.productDepth()) * p.bytes}
@@ -83,7 +77,7 @@ func (k *binder) packLeft(p packing, a device.Buffer, inner int) device.Buffer {
 	return out
 }
 
-// packRight appends the packing of b [K,N].
+// packRight packs b [K,N] and returns the packed buffer.
 func (k *binder) packRight(p packing, b device.Buffer, inner, n int) device.Buffer {
 	out := k.allocateScratch(p.wordCount(int64(n)))
 	cost := gpuprof.Cost{BytesRead: int64(inner*n) * floatBytes, BytesWritten: int64(p.productDepth()*n) * p.bytes}

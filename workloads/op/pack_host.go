@@ -47,7 +47,7 @@ func packHalf(form int, v float32) uint16 {
 	return encodeFP16(v)
 }
 
-// packLow returns the remainder of v after roundTF32, itself rounded to 10 bits of mantissa; 0 for infinities.
+// packLow returns v minus roundTF32(v), rounded to 10 bits of mantissa; 0 for infinities and NaN.
 func packLow(v float32) float32 {
 	high := roundTF32(v)
 	if !(high <= 3.4e38 && high >= -3.4e38) {

@@ -9,10 +9,9 @@ import (
 //go:embed pointwise.ptx.zst
 var pointwisePTX string
 
-// Operations on single values, one item each: an activation into another buffer (x, out, n, act, c: out = c*phi(x));
-// its backward pass in place (x, d, n, act, c: d *= c*phi'(x)); a sum in place (x, out, n: out += x). flipKernel
-// transposes matrices: src, out, table, n; an item is a row of the source, four integers: its start, the place of its
-// first value, the number of values, the distance between their places.
+// Kernels on single values, one item each: actApply computes out = c*phi(x), actGrad its backward pass d *= c*phi'(x),
+// add a sum out += x. flipKernel transposes matrices; its item is one row of the source, four integers in a table:
+// start of the row, place of its first value in the result, number of values, distance between their places.
 var (
 	actApplyKernel = device.Typed[actApplyArgs](device.Kernel{Name: "act_apply", Host: actApplyHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024})
 	actGradKernel  = device.Typed[actGradArgs](device.Kernel{Name: "act_grad", Host: actGradHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024})
@@ -22,10 +21,10 @@ var (
 
 const flipInts = 4
 
-// matrix is one matrix that a flip transposes: rows by cols, at the same offset in source and result.
+// matrix is a rows by cols matrix to transpose, at the same offset at in source and result.
 type matrix struct{ at, rows, cols int }
 
-// addFlip appends the launch that transposes matrices of src, each to the same offset of the result, [cols,rows].
+// addFlip transposes matrices of src and returns the result; each [cols,rows] has the offset of its source there.
 func (k *binder) addFlip(src device.Buffer, all ...matrix) device.Buffer {
 	var table []int32
 	n := 0
@@ -43,7 +42,6 @@ func (k *binder) addFlip(src device.Buffer, all ...matrix) device.Buffer {
 	return out
 }
 
-// flipScratch returns the bytes that addFlip allocates.
 func flipScratch(all ...matrix) int64 {
 	var n, rows int64
 	for _, m := range all {

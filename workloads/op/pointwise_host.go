@@ -24,10 +24,10 @@ func actGradHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// siluRun is the number of values processed at a time.
+// siluRun is the number of values that siluOf processes per call.
 const siluRun = 512
 
-// siluGrad multiplies d by c and the slope q (1 + v (1-q)), which equals q + s (1-q).
+// siluGrad multiplies d by c silu'(v), with silu'(v) = q (1 + v (1-q)) = q + s (1-q); see siluOf for q and s.
 func siluGrad(x, d []float32, c float32) {
 	var q, s [siluRun]float32
 	for len(x) > 0 {
@@ -39,13 +39,13 @@ func siluGrad(x, d []float32, c float32) {
 	}
 }
 
-// siluOf writes q = sigmoid(v) and s = silu(v) = q v of the first values of x, and returns how many. The exponentials
-// come from vec, and q is s/v.
+// siluOf computes s = silu(v) and q = sigmoid(v) = s/v of the first n <= siluRun values v of x and returns n. Only
+// silu needs an exponential, which package vec computes.
 func siluOf(x []float32, q, s *[siluRun]float32) int {
 	n := copy(s[:], x)
 	vec.Silu(s[:n], 1)
 	for i, v := range x[:n] {
-		q[i] = .5 // 1/(1+e^-v) to rounding, and 0/0 is none
+		q[i] = .5 // sigmoid(v) to rounding for small v, where s/v would be 0/0
 		if v > 1e-7 || v < -1e-7 {
 			q[i] = s[i] / v
 		}

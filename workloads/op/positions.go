@@ -9,21 +9,19 @@ import (
 //go:embed positions.ptx.zst
 var positionsPTX string
 
-// Positions sums the forces of the edges to forces on points:
+// Positions sums the forces f on edges to forces on points; f is the gradient of the energy with respect to an edge's
+// vector, source minus destination. Points 0 to Atoms-1 are sources; rows of the batch are consecutive points, and
+// PositionsBuffers.ColPtr has the point of row 0. Sums run in fp64 in a fixed order, source edges first.
 //
 //	f [E,3], sources and destinations of the edges -> out [Points,3]
-//	out_i = sum over the edges with destination i of f_e - sum over those with source i
-//
-// where f is the gradient of the energy by an edge's vector, source - destination. Points 0 to Atoms-1 are sources;
-// rows of the batch are consecutive points from the point of row 0 on. Sums run in double and in a fixed order,
-// source edges first.
+//	out_i = sum over the edges with destination i of f_e - sum over the edges with source i
 type Positions struct{ Points, Atoms, Rows int }
 
-// PositionsBuffers are the arguments of Positions. Edges are sorted by row, RowPtr [Rows+1]. ColPtr [Atoms+2] holds
-// the start of every source's edges in Perm [E], which lists them by source, and last the point of row 0.
+// PositionsBuffers are the arguments of Positions. Edges are sorted by row; RowPtr [Rows+1] has the start of each row.
+// Perm [E] lists the edges by source; ColPtr [Atoms+2] has each source's start in Perm, and last the point of row 0.
 type PositionsBuffers struct{ F, RowPtr, ColPtr, Perm, Out device.Buffer }
 
-// positionsKernel: one item is one point, on CUDA a block.
+// One item of positionsKernel is one point; on CUDA a block computes it.
 var positionsKernel = device.Typed[positionsArgs](device.Kernel{Name: "positions", Host: positionsHost, Grain: 1, PTX: positionsPTX, Threads: 128, PerBlock: 1})
 
 // Bind binds the operation for up to edgeCap edges.
@@ -47,7 +45,7 @@ func (p Positions) Bind(dev device.Device, b PositionsBuffers, edgeCap int) (*Bo
 		})
 	b2, err := k.finishBinding()
 	if err == nil {
-		b2.overEdges = true // true for the counts: the pointers determine which edges exist
+		b2.overEdges = true // the pointers determine which edges exist; this makes SetEdges adjust the counted cost
 	}
 	return b2, err
 }

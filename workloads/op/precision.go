@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// The roundings below convert a float32 to fewer bits, to nearest with ties to even; subnormals, infinities and NaNs
-// are kept. device_convert.cuh has the same conversions for a GPU.
+// The functions below round a float32 to fewer bits, to nearest with ties to even; they keep subnormals, infinities
+// and NaNs. device_convert.cuh has the same conversions for a GPU.
 
 // roundTF32 keeps 10 of 23 bits of mantissa.
 func roundTF32(x float32) float32 {
@@ -40,7 +40,7 @@ func encodeFP16(x float32) uint16 {
 	case a < 0x38800000: // below 2^-14: a multiple of 2^-24
 		return sign | uint16(math.RoundToEven(float64(math.Float32frombits(a))*(1<<24)))
 	}
-	a += 0xfff + a>>13&1 // may carry up to infinity, as required
+	a += 0xfff + a>>13&1 // a carry into the exponent is correct, up to infinity
 	return sign | uint16((a-0x38000000)>>13)
 }
 
@@ -57,7 +57,7 @@ func decodeFP16(h uint16) float32 {
 	return math.Float32frombits(math.Float32bits(float32(m)*0x1p-24) | sign)
 }
 
-// Pack16 stores values as bf16 or fp16, two per word; the last half word is zero if their number is odd.
+// Pack16 stores values as bf16 or fp16, two per word. If their number is odd, the last half word is zero.
 func Pack16(precision string, x []float32) []float32 {
 	to := encodeBF16
 	if precision == FP16 {
@@ -71,8 +71,7 @@ func Pack16(precision string, x []float32) []float32 {
 	return out
 }
 
-// RoundTo rounds values in place like the operands of a matrix product of that precision: to tf32, bf16 or fp16, to
-// nearest with ties to even; any other name leaves them unchanged.
+// RoundTo rounds values in place to tf32, bf16 or fp16, like a product's operands; another name leaves them unchanged.
 func RoundTo(precision string, x []float32) {
 	var round func(float32) float32
 	switch precision {

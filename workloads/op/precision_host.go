@@ -32,15 +32,15 @@ func gemmFP16Host(args *device.Args, lo, hi int) {
 	roundedGemm(a, lo, hi, a.a.Halves(), a.b.Halves(), decodeFP16)
 }
 
-// The block of a product whose operands are converted to float32 at a time.
+// The size of the block of operands that roundedGemm converts to float32 at a time.
 const (
 	roundedRows = 32
 	roundedK    = 16
 	roundedCols = 256
 )
 
-// roundedCells couples row k of the right side with row r of the result, for vec.Sweep: ordered by rows of the
-// result, so that fewer rows are a prefix.
+// roundedCells is the table for vec.Sweep that adds row k of b to row r of the result, for all k and r. It is ordered
+// by r, so that a product of fewer rows uses a prefix.
 var roundedCells = makeRoundedCells()
 
 func makeRoundedCells() (cells [roundedRows * roundedK * vec.CellInts]int32) {
@@ -52,7 +52,7 @@ func makeRoundedCells() (cells [roundedRows * roundedK * vec.CellInts]int32) {
 	return cells
 }
 
-// roundedGemm multiplies operands that wide converts to float32 and adds the products in float32.
+// roundedGemm multiplies operands that the function wide converts to float32, and adds the products in float32.
 func roundedGemm[T uint16 | float32](a *gemmLibFp32View, lo, hi int, left, right []T, wide func(T) float32) {
 	var rows [roundedK * roundedCols]float32
 	var factors [roundedRows * roundedK]float32

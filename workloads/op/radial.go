@@ -9,32 +9,28 @@ import (
 //go:embed radial.ptx.zst
 var radialPTX string
 
-// Radial turns edges into tensor-product weights: a Basis of Basis.N = MLP.In
-// functions, and an MLP on it.
+// Radial turns edges into tensor-product weights: a Basis of N = MLP.In functions b, and an MLP on them. One kernel
+// computes b and the first layer with its activation in float32, and writes h as the operand of the second layer's
+// product, rounded or split if the precision needs it. So b, and h before its activation, never go to memory.
 //
 //	vec [E,3], w1 [In,Hidden], w2 [Hidden,Out] -> w [E,Out]
 //	h = silu_c(b w1/sqrt(In)),  w = h w2/sqrt(Hidden)
-//
-// The functions and the first layer, with its activation, are one kernel, in float32: it writes h as the input of the
-// second layer's product, rounded or split if the precision needs it. Neither b nor h before its activation is ever
-// in memory.
 type Radial struct {
 	Basis Basis
 	MLP   MLP
 }
 
-// radialKernel: vec, w1, h, n, functions, kind, envelope, cutoff, hidden, hidden
-// with padding, form of h (see packing), scale, c of silu. One item is one edge.
+// One item of radialKernel is one edge.
 var radialKernel = device.Typed[radialArgs](device.Kernel{Name: "radial", Host: radialHost, Grain: 8, PTX: radialPTX, Threads: 128, PerBlock: 128})
 
 const (
-	radialEdges     = 128 // of a block
+	radialEdges     = 128 // per block
 	radialFunctions = 32  // at most
 	radialShared    = 48 << 10
-	radialHidden    = 1024 // at most, of a hidden layer that is rounded
+	radialHidden    = 1024 // of a hidden layer that is rounded, at most
 )
 
-// Scratch returns the bytes that Bind allocates: the hidden layer, and the second layer's weights if they are packed.
+// Scratch returns the bytes that Bind allocates: the hidden layer h, and w2 if it is packed.
 func (r Radial) Scratch(edgeCap int) int64 {
 	_, second := r.MLP.gemmLayers()
 	p := packingOf(second.Precision, second.K)
@@ -67,14 +63,14 @@ func (r Radial) Bind(dev device.Device, vec, w1, w2, w device.Buffer, edgeCap in
 		second.N -= second.Padding
 		minimum = minimum.add(k.gemmCost(second, activation{}, vendor))
 	}
-	// A fused implementation does not write the hidden layer.
+	// A fused implementation would not write the hidden layer.
 	minimum.perEdge.BytesWritten -= int64(p.productDepth()) * p.bytes
 	minimum.perEdge.BytesRead -= int64(m.Hidden) * floatBytes
 	k.b.minimum = minimum
 	return k.finishBinding()
 }
 
-// addRadial appends the kernel that makes h and returns its cost.
+// addRadial appends the kernel that computes h and returns its cost.
 func (k *binder) addRadial(r Radial, p packing, vec, w1, h device.Buffer) rate {
 	m, s := r.MLP, r.Basis
 	k.checkPositive("In", m.In)
@@ -104,7 +100,7 @@ func (k *binder) addRadial(r Radial, p packing, vec, w1, h device.Buffer) rate {
 		envelope = 1
 	}
 	flops := s.edgeFlops() + 2*m.In*m.Hidden + m.Hidden*(act.flops+1)
-	// double on either device
+	// The kernel computes radial functions in fp64 on host and GPU.
 	cost := rate{fixed: moveCost(m.In*m.Hidden, m.In*m.Hidden, 0), perEdge: moveCost(flops, 3, 0).In("fp64", int64(s.edgeFlops()))}
 	cost.perEdge.BytesWritten = int64(p.productDepth()) * p.bytes
 	kernel := radialKernel

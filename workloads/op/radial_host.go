@@ -5,7 +5,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// radialTile is the number of edges that share one pass over the first layer's weights.
+// radialTile is the number of edges processed per pass over the first layer's weights.
 const radialTile = 32
 
 func radialHost(args *device.Args, lo, hi int) {
@@ -17,7 +17,7 @@ func radialHost(args *device.Args, lo, hi int) {
 	hidden, inner, form, scale, c := a.hidden.Int(), a.inner.Int(), a.form.Int(), a.scale.F32(), a.c.F32()
 	vectors, w1, h := a.vec.Floats(), a.w1.Floats(), a.h.Floats()
 	for r := range radialTile {
-		for k := range n { // function k times row k of w1 goes to row r of h
+		for k := range n { // adds function k times row k of w1 to row r of h
 			copy(cells[(r*n+k)*vec.CellInts:], []int32{int32(k), int32(r)})
 		}
 	}
@@ -47,7 +47,7 @@ func radialHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// packRow stores one row of the hidden layer with its padding.
+// packRow stores row r of the hidden layer with its padding.
 func packRow(form int, v []float32, h device.Mem, r int) {
 	if form != packSplit {
 		out := h.Halves()[r*len(v):]

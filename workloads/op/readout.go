@@ -9,8 +9,8 @@ import (
 //go:embed readout.ptx.zst
 var readoutPTX string
 
-// Readout sums Count values of every row from First on, each with its own factor, to one value per row. Its backward
-// pass spreads the cotangent of that value:
+// Readout computes one value per row, a weighted sum of Count values from column First on. The backward pass
+// distributes the value's cotangent to these columns:
 //
 //	x [rows,Width], a [Count] -> rho [rows] = sum_u a_u x_{First+u}, added to rho with Add
 //	drho [rows], a -> dx [rows,Width] = drho a_u at First+u, 0 elsewhere
@@ -19,7 +19,7 @@ type Readout struct {
 	Add                 bool
 }
 
-// readoutKernel: x, a, rho, n, width, first, count, add; readoutGradKernel: one item is one row.
+// One item of either kernel is one row.
 var (
 	readoutKernel     = device.Typed[readoutArgs](device.Kernel{Name: "readout", Host: readoutHost, Grain: 64, PTX: readoutPTX, Threads: 128, PerBlock: 4})
 	readoutGradKernel = device.Typed[readoutGradArgs](device.Kernel{Name: "readout_grad", Host: readoutGradHost, Grain: 64, PTX: readoutPTX, Threads: 128, PerBlock: 4})
@@ -34,7 +34,7 @@ func (k *binder) checkReadout(r Readout, rows int) {
 	}
 }
 
-// Bind binds the sum over rows rows.
+// Bind binds the sum for the given number of rows.
 func (r Readout) Bind(dev device.Device, x, a, rho device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "readout", 0)
 	k.checkReadout(r, rows)
@@ -66,14 +66,12 @@ func (r Readout) BindGrad(dev device.Device, drho, a, dx device.Buffer, rows int
 	return k.finishBinding()
 }
 
-// Residual computes a squared error and its gradient,
+// Residual computes a squared error and its gradient per row; the losses sum to half the mean square error:
 //
 //	rho [Rows], target [Rows] -> drho = (rho - target)/Rows, loss = (rho - target)^2/(2 Rows), both [Rows]
-//
-// so that the losses sum to half the mean square.
 type Residual struct{ Rows int }
 
-// residualKernel: rho, target, drho, loss, n, 1/Rows. One item is one row.
+// One item of residualKernel is one row.
 var residualKernel = device.Typed[residualArgs](device.Kernel{Name: "residual", Host: residualHost, Grain: 1 << 12, PTX: readoutPTX, Threads: 256, PerBlock: 256})
 
 // Bind binds the operation.
@@ -90,12 +88,12 @@ func (r Residual) Bind(dev device.Device, rho, target, drho, loss device.Buffer)
 	return k.finishBinding()
 }
 
-// Sum adds n values to one in a fixed order, in double: chunks of sumChunk, then the sums of the chunks.
+// Sum adds N values in fp64 in a fixed order: chunks of sumChunk values first, then the sums of the chunks.
 type Sum struct{ N int }
 
 const sumChunk = 4096
 
-// sumKernel: one item is one chunk, on CUDA a block.
+// One item of sumKernel is one chunk; on CUDA a block computes it.
 var sumKernel = device.Typed[sumArgs](device.Kernel{Name: "sum", Host: sumHost, Grain: 1, PTX: readoutPTX, Threads: 256, PerBlock: 1})
 
 // Bind binds the sum of x [N] to out [1].

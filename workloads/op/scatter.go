@@ -9,39 +9,31 @@ import (
 //go:embed scatter.ptx.zst
 var scatterPTX string
 
-// ScatterAdd sums the rows of src by destination and scales the sums:
+// ScatterAdd sums the rows of src by destination and scales the sums. Without Deterministic it is e3nn's scatter_add:
+// zero out, add edge by edge with atomics in the order of the threads, then scale. With Deterministic the edges must
+// be sorted by destination; one writer per row adds the row's edges in order, so the result is bit-identical for any
+// number of threads, and dst is not read.
 //
 //	src [E,C], dst [E] -> out [rows,C] = Scale * sum over e with dst[e] = row
-//
-// Without Deterministic it is e3nn's scatter_add: zero the destination, add edge by edge with atomics in the order of
-// the threads, then scale. With Deterministic the edges must be sorted by destination and every row has one writer
-// that adds its edges in order, so that the result is bit-identical for any number of threads; dst is then not read.
-//
-// Without Deterministic it is e3nn's scatter_add: zero the destination, add
-// edge by edge with atomics in whatever order the threads come, then scale.
-// With Deterministic the edges have to be sorted by destination and every row
-// has one writer that adds its edges in order, so that the result is
-// bit-identical whatever the number of threads; dst is not read then.
 type ScatterAdd struct {
 	C             int
 	Deterministic bool
-	Scale         float32 // 0 or 1: no scaling launch
+	Scale         float32 // 0 and 1: no scaling launch
 }
 
-// ScatterBuffers are the arguments of ScatterAdd. Dst may be nil with Deterministic, RowPtr [rows+1] without it.
+// ScatterBuffers are the arguments of ScatterAdd. With Deterministic RowPtr [rows+1] is needed, otherwise Dst.
 type ScatterBuffers struct{ Src, Dst, RowPtr, Out device.Buffer }
 
-// The kernels: atomic src, dst, out, edges, C (an item is an edge, on CUDA scatterRun of them); sorted src, rowptr,
-// out, n (rows), C; scale out, n (elements), factor. On CUDA the first two process as many rows per block as C leaves
-// threads for (shapeTeams).
+// An item of scatterAtomicKernel is one edge, on CUDA scatterRun edges; of scatterSortedKernel one row; of scaleKernel
+// one element. On CUDA the first two process several rows per block if C leaves threads for them (see shapeTeams).
 var (
 	scatterAtomicKernel = device.Typed[scatterAtomicArgs](device.Kernel{Name: "scatter_atomic", Host: scatterAtomicHost, Grain: 8, PTX: scatterPTX, Threads: 256, PerBlock: 1})
 	scatterSortedKernel = device.Typed[scatterSortedArgs](device.Kernel{Name: "scatter_sorted", Host: scatterSortedHost, Grain: 4, PTX: scatterPTX, Threads: 256, PerBlock: 1})
 	scaleKernel         = device.Typed[scaleArgs](device.Kernel{Name: "scale", Host: scaleHost, Grain: 1 << 14, PTX: scatterPTX, Threads: 256, PerBlock: 1024})
 )
 
-// scatterRun is the number of edges that one thread of a block adds; consecutive edges of one destination need no
-// atomic in between. The counted additions hold for sorted edges; in random order every edge takes one.
+// scatterRun is the number of edges that one thread adds; it needs one atomic add per run of consecutive edges with
+// the same destination. The counted additions assume sorted edges; in random order every edge needs an atomic add.
 const scatterRun = 16
 
 // Bind binds the operation for up to edgeCap edges.

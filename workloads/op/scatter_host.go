@@ -20,8 +20,7 @@ func scatterAtomicHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// atomicAdd adds v to *p by compare and swap, as a GPU without a native
-// floating-point atomic does.
+// atomicAdd adds v to *p by compare and swap, as a GPU without atomic float32 adds does.
 func atomicAdd(p *float32, v float32) {
 	bits := (*uint32)(unsafe.Pointer(p))
 	for {

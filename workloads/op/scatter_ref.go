@@ -1,7 +1,6 @@
 package op
 
-// RefScatter sums the edges of one row, src [degree,C] one after the other, in
-// out [C].
+// RefScatter sums the edges of one row, src [degree,C], to out [C].
 func RefScatter(s ScatterAdd, src, out []float64) {
 	clear(out)
 	scale := 1.0

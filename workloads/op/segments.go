@@ -11,14 +11,14 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Segments implements pool.Driver: it is the memory of a caching allocator on a device.
+// Segments implements pool.Driver: it provides device memory to a caching allocator.
 type Segments struct {
 	dev   device.Device
 	below device.Pool
 	bufs  map[int]device.Buffer
 }
 
-// NewSegments returns an empty Segments. below is the device's own pool, nil for none.
+// NewSegments returns an empty Segments. below is the driver's own memory pool, nil if it has none.
 func NewSegments(dev device.Device, below device.Pool) *Segments {
 	return &Segments{dev: dev, below: below, bufs: map[int]device.Buffer{}}
 }
@@ -35,8 +35,7 @@ func (s *Segments) Map(segment int, bytes int64) error {
 	return err //nolint:wrapcheck // the device says what it was asked for
 }
 
-// Unmap implements pool.Driver. Freed memory stays in the driver's own pool, if it has one: Unmap trims the pool as
-// well, or the device would not get the memory back.
+// Unmap implements pool.Driver. It also trims the driver's own pool, which otherwise would keep the freed memory.
 func (s *Segments) Unmap(segment int) error {
 	err := s.bufs[segment].Free()
 	delete(s.bufs, segment)
@@ -46,7 +45,7 @@ func (s *Segments) Unmap(segment int) error {
 	return err //nolint:wrapcheck // the device says what it freed
 }
 
-// Of returns the buffer that contains a block, at the block's Offset.
+// Of returns the buffer that contains a block; the block starts at its Offset there.
 func (s *Segments) Of(b *pool.Block) device.Buffer { return s.bufs[b.Segment] }
 
 // Free frees every segment, in use or not.

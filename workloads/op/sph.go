@@ -10,15 +10,13 @@ import (
 //go:embed sph.ptx.zst
 var sphPTX string
 
-// Sph evaluates component-normalised real spherical harmonics of edge
-// directions, in e3nn's convention (see so3.Harmonics):
+// Sph evaluates real spherical harmonics of edge directions, component-normalised, in e3nn's convention (see
+// so3.Harmonics). Vectors may have any length; the zero vector gives 1 for l=0 and 0 for l>0.
 //
 //	vec [E,3] -> y [E,(LMax+1)^2]
-//
-// Vectors may have any length; the zero vector gives 1 for l=0 and 0 above.
 type Sph struct{ LMax int }
 
-// sphKernel: one item is one edge.
+// One item of sphKernel is one edge.
 var sphKernel = device.Typed[sphArgs](device.Kernel{Name: "sph", Host: sphHost, Grain: 64, PTX: sphPTX, Threads: 64, PerBlock: 64})
 
 // Dim returns the number of harmonics per edge.
@@ -32,18 +30,18 @@ func (s Sph) Bind(dev device.Device, vec, y device.Buffer, edgeCap int) (*Bound,
 	}
 	k.checkBuffer("vec", vec, 3*int64(edgeCap))
 	k.checkBuffer("y", y, int64(s.Dim())*int64(edgeCap))
-	// double on either device
+	// The kernel computes in fp64 on host and GPU.
 	k.b.minimum = rate{perEdge: moveCost(s.edgeFlops(), 3, s.Dim()).In("fp64", int64(s.edgeFlops()))}
 	kernel := sphKernel
-	kernel.SharedBytes = kernel.PerBlock * (s.Dim() | 1) * floatBytes // a block's rows
+	kernel.SharedBytes = kernel.PerBlock * (s.Dim() | 1) * floatBytes // one odd-length row per edge
 	k.addLaunch(&kernel, items{perEdge: 1}, k.b.minimum, sphArgs{
 		vec: vec, out: y, count: itemCount{}, lmax: s.LMax,
 	})
 	return k.finishBinding()
 }
 
-// edgeFlops counts one edge: length and direction 9, each power of z+ix above the first 6, each step of the Legendre
-// recurrence 4 (2 for l=m+1, none for l=m) and 2 for the products of its result with sine and cosine where m > 0.
+// edgeFlops counts the operations of one edge. Length and direction: 9. Each power of z+ix above the first: 6. Each
+// step of the Legendre recurrence: 4 (2 for l=m+1, none for l=m), and 2 products with sine and cosine if m > 0.
 func (s Sph) edgeFlops() int {
 	if s.LMax == 0 {
 		return 0

@@ -10,21 +10,20 @@ import (
 //go:embed sph_grad.ptx.zst
 var sphGradPTX string
 
-// SphGrad is the backward pass of Sph, to the vectors, with the radial part along them:
+// SphGrad is the backward pass of Sph and of a Basis, with respect to the vectors. n is the direction and g the
+// gradient with respect to the length r (see BasisGrad); for the zero vector f is 0:
 //
 //	vec [E,3], dy [E,(LMax+1)^2], g [E] -> f [E,3] = g n + sum_lm dy_lm grad Y_lm
 //
-// n is the direction. The zero vector has none: its f is 0.
-//
-// For R_l^m = (P_l^m(y)/s^m)(z+ix)^m, the solid harmonic without its norm, 0 for m > l, the gradient is a ladder,
-// without division at the poles:
+// The gradient of the unnormalised solid harmonic R_l^m = (P_l^m(y)/s^m)(z+ix)^m, with R_l^m = 0 for m > l, is a sum
+// of harmonics of degree l-1, so it needs no division at the poles:
 //
 //	d_y R_l^m = (l+m) R_{l-1}^m
 //	d_z R_l^m = (D-U)/2, d_x = i(D+U)/2 with D = (l+m)(l+m-1) R_{l-1}^{m-1}, U = R_{l-1}^{m+1}
 //	d_z R_l^0 = -Re U, d_x = -Im U
 type SphGrad struct{ Sph Sph }
 
-// sphGradKernel: one item is one edge.
+// One item of sphGradKernel is one edge.
 var sphGradKernel = device.Typed[sphGradArgs](device.Kernel{Name: "sph_grad", Host: sphGradHost, Grain: 64, PTX: sphGradPTX, Threads: 128, PerBlock: 128})
 
 // Bind binds the operation for up to edgeCap edges.
@@ -40,15 +39,15 @@ func (g SphGrad) Bind(dev device.Device, vec, dy, slope, f device.Buffer, edgeCa
 	k.checkBuffer("g", slope, e)
 	k.checkBuffer("f", f, 3*e)
 	flops := s.gradFlops()
-	k.b.minimum = rate{perEdge: moveCost(flops, 3+s.Dim()+1, 3).In("fp64", int64(flops))} // double on either device
+	k.b.minimum = rate{perEdge: moveCost(flops, 3+s.Dim()+1, 3).In("fp64", int64(flops))} // fp64 on host and GPU
 	k.addLaunch(&sphGradKernel, items{perEdge: 1}, k.b.minimum, sphGradArgs{
 		vec: vec, dy: dy, slope: slope, f: f, count: itemCount{}, lmax: s.LMax,
 	})
 	return k.finishBinding()
 }
 
-// gradFlops counts one edge: the values (see edgeFlops); for each harmonic three components of its gradient, 4 for m
-// = 0 and 7 for a pair of others, and 2 each to add them and the value; the last projection 9.
+// gradFlops counts the operations of one edge. Values: edgeFlops. Per harmonic three components of the gradient: 4 for
+// m = 0, 7 for a pair of others; 2 each to add them and the value. Last projection: 9.
 func (s Sph) gradFlops() int {
 	n := s.edgeFlops() + 9
 	for l := 1; l <= s.LMax; l++ {

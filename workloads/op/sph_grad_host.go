@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// sphNorm[l][m] = sqrt((2l+1) (2-delta_m0) (l-m)!/(l+m)!), the norm that R omits.
+// sphNorm[l][m] = sqrt((2l+1) (2-delta_m0) (l-m)!/(l+m)!) is the norm of Y that R omits.
 var sphNorm = makeSphNorm()
 
 func makeSphNorm() (t [so3.MaxL + 1][so3.MaxL + 1]float64) {
@@ -33,10 +33,10 @@ func sphGradHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// degree holds R_l^m of one degree, real and imaginary parts; two zeros follow.
+// degree holds R_l^m of one degree l as real and imaginary parts, followed by two zeros.
 type degree [so3.MaxL + 3][2]float64
 
-// sphGradOne computes in float64 between the float32 input and output, as sphOne does.
+// sphGradOne writes f of one edge; slope is g. It computes in float64 for the same reason as sphOne.
 func sphGradOne(lmax int, x, y, z, slope float64, dy, out []float32) {
 	r := math.Sqrt(x*x + y*y + z*z)
 	if r == 0 {
@@ -44,7 +44,7 @@ func sphGradOne(lmax int, x, y, z, slope float64, dy, out []float32) {
 		return
 	}
 	x, y, z = x/r, y/r, z/r
-	var before, below, here degree // of degrees l-2, l-1 and l
+	var before, below, here degree // degrees l-2, l-1 and l
 	below[0][0] = 1
 	var sum [3]float64
 	along := 0.0 // sum of l dy Y
@@ -79,7 +79,7 @@ func sphGradOne(lmax int, x, y, z, slope float64, dy, out []float32) {
 	}
 }
 
-// nextDegree computes degree l on the unit sphere from the two degrees below it.
+// nextDegree computes R of degree l on the unit sphere from the degrees l-1 (below) and l-2 (before).
 func nextDegree(here, below, before *degree, l int, x, y, z float64) {
 	for m := range l {
 		a, b, c := float64(2*l-1)*y, float64(l+m-1), float64(l-m)

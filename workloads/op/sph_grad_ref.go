@@ -2,8 +2,7 @@ package op
 
 import "github.com/gpuprof/gpuprof/workloads/so3"
 
-// RefSphGrad writes to f (three values) the gradient by one vector of
-// sum_lm dy_lm Y_lm; see so3.HarmonicsGrad.
+// RefSphGrad writes to f (three values) the gradient of sum_lm dy_lm Y_lm with respect to one vector.
 func RefSphGrad(s Sph, vec, dy, f []float64) {
 	grads := make([]float64, 3*s.Dim())
 	so3.HarmonicsGrad(s.LMax, so3.Component, vec[0], vec[1], vec[2], grads)

@@ -7,12 +7,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// sphTable holds the constants of the recurrences for Legendre functions that
-// are normalised to the components and divided by s^m, s = sqrt(x^2+z^2):
+// sphTable holds the constants of the recurrence for Legendre functions Q that are component-normalised and divided by
+// s^m, s = sqrt(x^2+z^2). Normalised functions stay near 1, and the recurrence is stable upwards in l:
 //
 //	Q_mm = start[m],  Q_lm = a[l][m] (y Q_{l-1,m} - b[l][m] Q_{l-2,m})
-//
-// Normalised functions stay near 1, and upwards in l is the stable direction.
 type sphTable struct {
 	start [so3.MaxL + 1]float64
 	a, b  [so3.MaxL + 1][so3.MaxL + 1]float64
@@ -51,10 +49,9 @@ func sphHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// sphOne writes the harmonics of one vector. (z+ix)^m = s^m (cos m phi + i sin m phi) replaces the trigonometric
-// functions. It computes in float64 between the float32 input and output: near the poles Y_l0 changes by l(l+1)/2
-// times the rounding of y, which in float32 alone costs 3e-6 at l=8. float64 also keeps squares of float32 components
-// from overflow, at the same speed.
+// sphOne writes the harmonics of one vector. Powers (z+ix)^m = s^m (cos m phi + i sin m phi) replace trigonometric
+// functions. It computes in float64 between float32 input and output: near the poles Y_l0 changes by l(l+1)/2 times
+// the rounding error of y, in float32 3e-6 at l=8. float64 costs no time here and keeps squares from overflow.
 func sphOne(lmax int, x, y, z float64, out []float32) {
 	r := math.Sqrt(x*x + y*y + z*z)
 	if r == 0 {

@@ -8,56 +8,52 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// TensorProduct is an equivariant convolution: for every destination row the
-// sum over its edges of the tensor product of the source's features with the
-// edge's harmonics, with the edge's own weights,
+// TensorProduct is an equivariant convolution: every destination row is the sum over its edges of the tensor product
+// of the source's features with the edge's harmonics, weighted with the edge's own weights. x, y and out are in Layout
+// (y is the same in both layouts if its multiplicities are 1):
 //
 //	x [nodes,In1.Dim], y [E,In2.Dim], w [E,WeightNumel] -> out [rows,Out.Dim]
 //	out_r = Scale * sum_{e: dst[e] = r} TP(x[src[e]], y[e], w[e])
 //
-// Implementations (all read the same buffers):
+// The implementations, Impl, read the same buffers. fused and csr need paths of mode uvu with weights, and harmonics
+// of multiplicity 1:
 //
-//	unfused  what e3nn's eager code does, each its own launch: gather, outer
-//	         product a pair of blocks, contraction and weighting a path, then
-//	         zero, scatter and scale; any mode. The contraction runs over the
-//	         non-zeros only, which favours it: e3nn multiplies by dense 3j.
+//	unfused  the steps of e3nn's eager code, each a launch: gather, outer product
+//	         per pair of blocks, contraction and weighting per path, then zero,
+//	         scatter and scale; any mode. The contraction runs over non-zeros
+//	         only, which makes it faster than e3nn's product with dense 3j.
 //	fused    one kernel over edges with atomic adds at the destination
-//	csr      edges sorted by destination, one writer a row, no atomics,
-//	         bit-identical whatever the number of threads
-//
-// The last two take paths of mode uvu with weights and harmonics of
-// multiplicity 1. X, Y and Out are in Layout (Y is the same in both when its
-// multiplicities are 1).
+//	csr      edges sorted by destination, one writer per row, no atomics,
+//	         bit-identical for any number of threads
 type TensorProduct struct {
 	TP            so3.TensorProduct
 	Impl          string
 	Layout        Layout
 	Scale         float32 // 0 means 1
-	Deterministic bool    // for the scatter of unfused; csr always is
-	// Segment bounds the edges of one row that one item of csr adds; longer rows are split and summed by a second
-	// launch. 0 means 256.
+	Deterministic bool    // for the scatter of unfused; csr is always deterministic
+	// Segment is the maximum number of edges that one item of csr adds, 0 means 256; longer rows are split.
 	Segment int
-	// Threads of a CUDA block, a multiple of 32 up to 256, for all but unfused; 0 means 128. The host device ignores it.
+	// Threads per CUDA block, a multiple of 32 up to 256, for fused and csr; 0 means 128. The host device ignores it.
 	Threads int
-	// General makes csr use the general kernel for a product that has a generated one (package tpgen): its irreps
-	// match a preset, and its weights have the columns that the generated kernel reads. Packed states that the
-	// weights have these columns although the product's own order differs; see Columns.
+	// General makes csr use the general kernel for a product that also has a generated kernel (package tpgen): one
+	// with irreps of a preset, and weights in the columns that the generated kernel reads. Packed means that the
+	// weights are in these columns although the product's own order differs; see Columns.
 	General, Packed bool
 
-	made      *generatedProduct // by Compile
-	madeGrad  *generatedGrad    // by CompileGrad
+	made      *generatedProduct // set by Compile
+	madeGrad  *generatedGrad    // set by CompileGrad
 	madeGradX *generatedGradX
 }
 
-// Names of the implementations.
+// Values of TensorProduct.Impl.
 const (
 	ImplUnfused = "unfused"
 	ImplFused   = "fused"
 	ImplCSR     = "csr"
 )
 
-// TPBuffers are the arguments of TensorProduct. Edges are sorted by destination; RowPtr [rows+1] holds the start of
-// every row, int32 like Src [E] and Dst [E]. After SetEdges(e), RowPtr[rows] must be e.
+// TPBuffers are the arguments of TensorProduct. Edges are sorted by destination. RowPtr [rows+1] holds the start of
+// every row; it, Src [E] and Dst [E] are int32. After SetEdges(e), RowPtr[rows] must be e.
 type TPBuffers struct{ X, Y, W, Src, Dst, RowPtr, Out device.Buffer }
 
 const (
@@ -66,9 +62,8 @@ const (
 	defaultThreads = 128
 )
 
-// SegmentFor returns the Segment for rows of at most longest edges, on a GPU. Where half the default splits no row,
-// it shortens the work of the last blocks (deepaw's three products on an H200: 1.77 ms, 2.05 ms by default) and
-// changes no sum. 0 is the default.
+// SegmentFor returns the Segment to use on a GPU for rows of at most longest edges, 0 for the default. Half the
+// default shortens the last blocks if it splits no row (deepaw's three products on an H200: 1.77 ms, not 2.05).
 func SegmentFor(longest int) int {
 	if longest <= shortSegment {
 		return shortSegment
@@ -97,8 +92,7 @@ func (t TensorProduct) scaleFactor() float64 {
 	return float64(t.Scale)
 }
 
-// Check returns the reason why the product cannot be bound, with the implementation that can do it if there is one,
-// or nil.
+// Check returns the reason why the product cannot be bound, or nil. The fix names an implementation that can bind it.
 func (t TensorProduct) Check() error {
 	usage := func(fix, format string, args ...any) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "binding tensor product: %w", fmt.Errorf(format, args...)).WithFix("%s", fix)
@@ -132,8 +126,8 @@ func (t TensorProduct) Check() error {
 	return nil
 }
 
-// Bind binds the product for up to edgeCap edges. scatter is the sum over edges if it is a separate stage (unfused),
-// else nil; it reads memory of the product, so close the product last.
+// Bind binds the product for up to edgeCap edges. For unfused, scatter is the sum over edges, otherwise nil. scatter
+// reads memory of product, so close product last.
 func (t TensorProduct) Bind(dev device.Device, b TPBuffers, nodes, rows, edgeCap int) (product, scatter *Bound, err error) {
 	if err := t.Check(); err != nil {
 		return nil, nil, err
@@ -171,7 +165,7 @@ func (t TensorProduct) Bind(dev device.Device, b TPBuffers, nodes, rows, edgeCap
 	return product, nil, err
 }
 
-// Scratch returns the bytes that Bind allocates, before anything is allocated.
+// Scratch returns the bytes that Bind will allocate.
 func (t TensorProduct) Scratch(nodes, rows, edgeCap int) int64 {
 	if t.Check() != nil {
 		return 0
@@ -194,10 +188,9 @@ func (t TensorProduct) Scratch(nodes, rows, edgeCap int) int64 {
 	return n + t.csrScratch(nodes, rows, edgeCap)
 }
 
-// minimumCost counts M_ik = sum_j C_ijk Y_j once per edge and path (coefficients folded into C), then w*x and its
-// products with the non-zeros of M for every copy and the sum at the destination. For modes other than uvu the
-// products of the extra multiplicities count too. The index and every input are read once and only the rows are
-// written, whatever an implementation keeps in between.
+// minimumCost is a lower bound for any implementation. It counts per edge and path M_ik = sum_j C_ijk Y_j, then for
+// every copy w*x, its products with the non-zeros of M, and the sum at the destination; for modes other than uvu also
+// the products of the extra multiplicities. Indices and inputs are read once and only the rows are written.
 func (t TensorProduct) minimumCost(tab tpTable, nodes, rows int) rate {
 	return rate{
 		fixed:   moveCost(0, nodes*t.TP.In1.Dim()+rows+1, rows*t.TP.Out.Dim()),

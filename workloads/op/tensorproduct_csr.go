@@ -9,25 +9,21 @@ import (
 //go:embed tensorproduct_csr.ptx.zst
 var tpCSRPTX string
 
-// tpCSRKernel computes in ir_mul: x, y, w, src, dst, rowptr, out, partial, table, constants, plan, edges, segment.
-// The host reads table and constants and the plan's header, CUDA the plan.
+// tpCSRKernel computes in ir_mul. The host reads table, constants and the plan's header, CUDA only the plan.
 //
-// Segment c covers the edges [c*segment, (c+1)*segment). It writes the rows that start there, each up to its first
-// segment of edges. A longer row has further segments, one every segment edges from its start; at most one of all
-// rows' further segments starts inside an item's edges, and its sum goes to the item's slot of partial. Work is
-// balanced by edges, and the assignment of edges to items does not depend on the number of threads. One item is one
-// segment; on CUDA one tile of the output of one segment.
+// Item c of tpCSRKernel covers the edges [c*segment, (c+1)*segment). A row is cut into segments of that many edges,
+// counted from the row's start. The item sums the first segment of every row that starts among its edges, and writes
+// the sum to out. At most one later segment of a long row starts among its edges; this sum goes to partial[c]. So work
+// is balanced by edges, and the assignment of edges to items does not depend on the number of threads. On CUDA an item
+// is one tile of the output of one such range.
 //
-// tpFixupKernel: rowptr, out, partial, n, out dim, segment. One item is one
-// row: it zeroes rows without edges and adds the further segments of long rows
-// in order.
+// One item of tpFixupKernel is one row: it zeroes rows without edges and adds later segments of long rows in order.
 var (
 	tpCSRKernel   = device.Typed[tpCsrArgs](device.Kernel{Name: "tp_csr", Host: tpCSRHost, PTX: tpCSRPTX, Threads: 128, PerBlock: 1})
 	tpFixupKernel = device.Typed[tpCsrFixupArgs](device.Kernel{Name: "tp_csr_fixup", Host: tpFixupHost, Grain: 64, PTX: tpCSRPTX, Threads: 128, PerBlock: 1})
 )
 
-// SlowestToCompile returns the kernel that tests a driver's compiler: compiling it takes seconds unless the driver
-// has cached it.
+// SlowestToCompile returns a kernel whose compilation takes a driver seconds, unless it is cached.
 func SlowestToCompile() *device.Kernel { return &tpFusedKernel }
 
 func (t TensorProduct) segmentCount(edgeCap int) int {
@@ -43,8 +39,8 @@ func (t TensorProduct) csrScratch(nodes, rows, edgeCap int) int64 {
 	return n
 }
 
-// addCSR appends the launches of csr. With mul_ir it transposes the features once per node and the rows once at the
-// end, which costs little compared with the edges, so that the inner loops always run over contiguous copies.
+// addCSR appends the launches of csr. For mul_ir it transposes the features once per node and the rows once at the
+// end, so that inner loops run over contiguous copies. That costs little compared with the edges.
 func (k *binder) addCSR(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, nodes, rows int) {
 	outDim, inDim, shDim := t.TP.Out.Dim(), t.TP.In1.Dim(), t.TP.In2.Dim()
 	table, constants, cut := k.uploadInts(tab.ints), k.uploadFloats(tab.constants), k.uploadInts(plan.ints)
@@ -67,7 +63,7 @@ func (k *binder) addCSR(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, 
 		x: x, y: b.Y, w: b.W, src: b.Src, dst: b.Dst, rowptr: b.RowPtr, out: out, partial: partial, table: table,
 		constants: constants, plan: cut, edges: edgeCount{}, segment: t.segmentLength(),
 	})
-	// By count a fix-up reads the index; long or empty rows come on top.
+	// The counted cost of the fix-up is reading the index; long or empty rows cost more.
 	k.addLaunch(&tpFixupKernel, items{fixed: rows}, rate{fixed: moveCost(0, rows+1, 0)},
 		tpCsrFixupArgs{
 			rowptr: b.RowPtr, out: out, partial: partial, count: itemCount{}, outDim: outDim,
@@ -78,7 +74,6 @@ func (k *binder) addCSR(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, 
 	}
 }
 
-// shapeKernel returns the kernel with the plan's launch shape.
 func (p tpPlan) shapeKernel(kernel *device.Kernel) *device.Kernel {
 	k := *kernel
 	k.Threads, k.SharedBytes = p.threads, p.shared

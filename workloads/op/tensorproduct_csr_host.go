@@ -5,7 +5,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// csrView holds the arguments of tpCSRHost, read once per call.
+// csrView holds the arguments of tpCSRHost, decoded once per call.
 type csrView struct {
 	tpView
 	x, y, w, out, partial             []float32
@@ -14,8 +14,7 @@ type csrView struct {
 	scratch                           *csrScratch
 }
 
-// csrScratch lives on the stack of one call: M of a path, and w*x or a sum for
-// a chunk of copies.
+// csrScratch holds M of a path, and w*x or a sum for a chunk of copies. It lives on the stack.
 type csrScratch struct {
 	m   [maxComponents * maxComponents]float32
 	row [maxComponents * uChunk]float32
@@ -41,13 +40,13 @@ func (v *csrView) readSizes(plan []int32) {
 	v.path = int(plan[planPaths])
 }
 
-// runItem stops at rowPtr[rows] = edges at the latest.
+// runItem computes item c; see tpCSRKernel. RowPtr ends with edges, so the loop over rows ends there.
 func (v *csrView) runItem(c, edges, segment int) {
 	first, end := c*segment, min((c+1)*segment, edges)
 	partial := v.partial[c*v.outDim:][:v.outDim]
 	r := int(v.dst[first])
 	if start := int(v.rowPtr[r]); start < first {
-		// The row began earlier; one of its further segments may start here.
+		// The row began in an earlier item; one of its later segments may start here.
 		if at := start + (first-start+segment-1)/segment*segment; at < min(end, int(v.rowPtr[r+1])) {
 			v.sumSegment(at, min(at+segment, int(v.rowPtr[r+1])), partial)
 		}
@@ -74,8 +73,8 @@ func (v *csrView) sumSegment(from, to int, row []float32) {
 	}
 }
 
-// addPath adds one path of one edge, out_k += sum_i M_ik w x_i with the copies contiguous: w*x first, once per i, or
-// if the output is narrower the sum over i first and then w, once per k.
+// addPath adds one path of one edge, out_k += sum_i M_ik w x_i, over contiguous copies. It multiplies by w on the
+// narrower side: w*x once per i, or, if the output is narrower, the sum over i once per k.
 func (v *csrView) addPath(t []int32, x, y, w, out []float32) {
 	mul := int(t[4])
 	cells, m := v.pathM(t, y)
@@ -85,7 +84,6 @@ func (v *csrView) addPath(t []int32, x, y, w, out []float32) {
 	}
 }
 
-// pathM computes M of a path for the harmonics y.
 func (v *csrView) pathM(t []int32, y []float32) (cells []int32, m []float32) {
 	first, last := int(t[7]), int(t[8])
 	cells, m = v.table[v.cells+first*cellInts:v.cells+last*cellInts], v.scratch.m[:last-first]
@@ -93,7 +91,7 @@ func (v *csrView) pathM(t []int32, y []float32) (cells []int32, m []float32) {
 	return cells, m
 }
 
-// addCopies adds the copies from u0 on with the weights w; x and out are rows.
+// addCopies adds len(w) copies from u0 on with the weights w; x and out are rows.
 func (v *csrView) addCopies(t []int32, u0 int, w, x, out []float32, cells []int32, m []float32) {
 	n, mul, d1, d3 := len(w), int(t[4]), int(t[5]), int(t[6])
 	x, out = x[t[0]:][:d1*mul], out[t[3]:][:d3*mul]
@@ -113,8 +111,7 @@ func (v *csrView) addCopies(t []int32, u0 int, w, x, out []float32, cells []int3
 	}
 }
 
-// contractPath computes M, one value per cell: m_c = sum of constant * y_j over the cell's terms, which are
-// consecutive in the table.
+// contractPath computes M, one value per cell: the sum of constant * y_j over the cell's consecutive terms.
 func (v *csrView) contractPath(cells []int32, y, m []float32) {
 	js, constants := v.table[v.terms:], v.constants
 	t := int(cells[2])

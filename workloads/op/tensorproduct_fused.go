@@ -9,20 +9,19 @@ import (
 //go:embed tensorproduct_fused.ptx.zst
 var tpFusedPTX string
 
-// tpFusedKernel: one item is one edge; on CUDA it is one tile of the output of chunk edges.
+// One item of tpFusedKernel is one edge; on CUDA it is one tile of the output of a chunk of edges.
 var tpFusedKernel = device.Typed[tpFusedArgs](device.Kernel{Name: "tp_fused", Host: tpFusedHost, Grain: 8, PTX: tpFusedPTX, Threads: 128, PerBlock: 1})
 
-// fusedChunk is the number of edges per CUDA block: enough to amortise its start.
+// fusedChunk is the number of edges per CUDA block, enough to amortise the block's start.
 const fusedChunk = 32
 
-// addFused appends the launches of fused: zero the rows, then one kernel over edges with atomic adds. On CUDA
-// consecutive edges of one row in a chunk are added up first, so that sorted edges take one atomic add per row and
-// chunk.
+// addFused appends the launches of fused: zero the rows, then one kernel over edges with atomic adds. On CUDA a chunk
+// first adds consecutive edges of one row, so that sorted edges take one atomic add per row and chunk.
 func (k *binder) addFused(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, rows int) {
 	outDim, inDim, shDim, numel := t.TP.Out.Dim(), t.TP.In1.Dim(), t.TP.In2.Dim(), t.weightStride()
 	table, constants, cut := k.uploadInts(tab.ints), k.uploadFloats(tab.constants), k.uploadInts(plan.ints)
 	k.addFill(b.Out, rows*outDim, 0, 0)
-	// It multiplies every result by its weight where the other side may be narrower, and adds it.
+	// The host kernel multiplies the results by the weight even where x is narrower, and adds each of them to out.
 	added, flops := 0, tab.flops
 	for _, ins := range t.TP.Instructions {
 		a, o := t.TP.In1[ins.In1], t.TP.Out[ins.Out]

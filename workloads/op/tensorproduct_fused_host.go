@@ -5,14 +5,12 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// uChunk is the number of copies of an irrep that are processed at a time.
 const uChunk = 128
 
 // maxComponents is 2l+1 of the highest degree.
 const maxComponents = 2*so3.MaxL + 1
 
-// pathScratch holds the results of one path before they are weighted and added. It stays on the stack because nothing
-// here calls assembly.
+// pathScratch holds the results of one path before weighting. It stays on the stack, as no assembly is called.
 type pathScratch [maxComponents * uChunk]float32
 
 func tpFusedHost(args *device.Args, lo, hi int) {
@@ -32,7 +30,7 @@ func tpFusedHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// tpView is a tpTable in the arguments of a kernel: cells and terms are the starts of those parts of the table.
+// tpView is a tpTable in the arguments of a kernel; cells and terms are the offsets of these parts in table.
 type tpView struct {
 	table     []int32
 	constants []float32
@@ -45,7 +43,7 @@ func makeTPView(table []int32, constants []float32, plan []int32) tpView {
 	return tpView{table: table, constants: constants, cells: cells, terms: cells + int(plan[planPathCells])*cellInts}
 }
 
-// readCell returns i, k and M_ik.
+// readCell returns i, k and M_ik of cell n.
 func (v *tpView) readCell(n int, y []float32) (i, k int, m float32) {
 	c := v.table[v.cells+n*cellInts:][:cellInts]
 	js := v.table[v.terms+int(c[2]) : v.terms+int(c[3])]

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
 )
 
-// The PTX of the generated products, one for each family of package tpgen.
+// The PTX of the generated products, one per family of package tpgen.
 var (
 	//go:embed tensorproduct_gen_small.ptx.zst
 	tpSmallPTX string
@@ -27,8 +27,8 @@ var (
 	tpDeepawPTX string
 )
 
-// The kernels of the generated products have the arguments of tpCSRKernel and its host kernel, and process the same
-// edges per item; on CUDA an item is one warp's part of one segment, and table and constants are not read.
+// The kernels of the generated products have tpCSRKernel's arguments, host kernel and assignment of edges to items. On
+// CUDA an item is one warp's part of one segment, and table and constants are not read.
 var (
 	tpSmallKernel         = device.Typed[tpgKernelArgs](device.Kernel{Name: "tp_csr_small", Host: tpCSRHost, PTX: tpSmallPTX, Threads: 32, PerBlock: 1})
 	tpMaceMediumKernel    = device.Typed[tpgKernelArgs](device.Kernel{Name: "tp_csr_mace_medium", Host: tpCSRHost, PTX: tpMaceMediumPTX, Threads: 32, PerBlock: 1})
@@ -38,7 +38,6 @@ var (
 	tpDeepawKernel        = device.Typed[tpgKernelArgs](device.Kernel{Name: "tp_csr_deepaw", Host: tpCSRHost, PTX: tpDeepawPTX, Threads: 32, PerBlock: 1})
 )
 
-// generatedKernels maps families to their kernels.
 var generatedKernels = map[string]*device.Kernel{
 	"small": &tpSmallKernel, "mace_medium": &tpMaceMediumKernel, "mace_large": &tpMaceLargeKernel,
 	"nequip_lips": &tpNequipLipsKernel, "deepaw_natural": &tpDeepawNaturalKernel, "deepaw": &tpDeepawKernel,
@@ -49,8 +48,7 @@ type generatedProduct struct {
 	plan   *tpgen.Plan
 }
 
-// generatedProducts maps tpgen.Key to the generated products. They are constants that take some milliseconds to
-// compute.
+// generatedProducts has the generated products by tpgen.Key. They are computed once, which takes some milliseconds.
 var generatedProducts = sync.OnceValues(func() (map[string]generatedProduct, error) {
 	all := map[string]generatedProduct{}
 	for _, f := range tpgen.Families() {
@@ -65,15 +63,14 @@ var generatedProducts = sync.OnceValues(func() (map[string]generatedProduct, err
 	return all, nil
 })
 
-// madeKernel is the Name of every kernel that Compile makes.
+// madeKernel is the Name of every kernel that Compile generates.
 const madeKernel = "tp_csr_compiled"
 
-// The headers of all generated kernels.
+// generatedHeaders are the headers that generated kernels include.
 //
 //go:embed op.cuh tensorproduct.cuh tensorproduct_gen.cuh tensorproduct_grad.cuh tensorproduct_gengrad.cuh tensorproduct_gengradx.cuh
 var generatedHeaders embed.FS
 
-// compileGenerated returns the PTX of a generated source.
 func compileGenerated(compiler device.KernelCompiler, text string) (string, error) {
 	src := device.CUDASource{Text: text, Headers: map[string]string{}}
 	all, err := generatedHeaders.ReadDir(".")
@@ -90,9 +87,8 @@ func compileGenerated(compiler device.KernelCompiler, text string) (string, erro
 	return compiler.Compile(src)
 }
 
-// Compile makes a generated kernel for csr if the product is in no list and the device compiles at run time; otherwise
-// it returns the product unchanged. It takes seconds the first time on a
-// machine. After an error csr runs on the general kernel.
+// Compile generates a kernel for csr at run time if no family has the product and the device has a compiler; the first
+// time on a machine takes seconds. Otherwise, and on an error, it returns t unchanged.
 func (t TensorProduct) Compile(dev device.Device) (TensorProduct, error) {
 	compiler, ok := dev.(device.KernelCompiler)
 	if !ok || t.General || !t.needsCompile() {
@@ -113,14 +109,13 @@ func (t TensorProduct) Compile(dev device.Device) (TensorProduct, error) {
 	return t, err
 }
 
-// needsCompile reports whether Compile would make a kernel for the product.
 func (t TensorProduct) needsCompile() bool {
 	_, known := t.findGenerated()
 	return !known && t.Impl == ImplCSR
 }
 
-// generatedProduct returns the product's generated kernel, if it has one and may use it: in csr, with the weights in
-// the columns that the kernel reads.
+// generatedProduct returns the product's generated kernel, if it has one and may use it: only csr may, and only with
+// weights in the columns that the kernel reads.
 func (t TensorProduct) generatedProduct() (generatedProduct, bool) {
 	if t.Impl != ImplCSR || t.General {
 		return generatedProduct{}, false
@@ -137,16 +132,17 @@ func (t TensorProduct) findGenerated() (generatedProduct, bool) {
 		return *t.made, true
 	}
 	all, err := generatedProducts()
-	if err != nil { // the list is ours, and a test goes through it
+	if err != nil { // cannot happen: a test computes the whole list
 		return generatedProduct{}, false
 	}
 	g, ok := all[tpgen.Key(t.TP)]
 	return g, ok
 }
 
-// Columns returns the columns of a product's weights in a row of W and of W2: in the order of the instructions, or
-// with Packed in the order of the product's generated kernel, if it has one, in rows that start on 16 bytes also when
-// a library's product reads them as 16-bit values. Columns without a weight must hold finite numbers.
+// Columns returns the column at[i] where the weights of instruction i begin in a row of W and of W2, and the row's
+// width. Columns follow the order of the instructions, or with Packed the order of the product's generated kernel, if
+// there is one. Packed rows start at multiples of 16 bytes, also as 16-bit values in a library's product. Columns
+// without a weight must hold finite numbers.
 func (t TensorProduct) Columns() (at []int, stride int) {
 	at, stride = t.TP.WeightOffsets(), t.TP.WeightNumel()
 	if !t.Packed {
@@ -158,8 +154,8 @@ func (t TensorProduct) Columns() (at []int, stride int) {
 	return at, ceilDiv(stride, packAlign) * packAlign
 }
 
-// Arrange copies rows of weights in the order of the instructions to the columns that the product reads. Columns
-// without a weight are 0.
+// Arrange copies rows of weights, in the order of the instructions, to the columns that the product reads (see
+// Columns). Columns without a weight become 0.
 func Arrange[T float32 | float64](t TensorProduct, rows []T) []T {
 	at, stride := t.Columns()
 	own, numel := t.TP.WeightOffsets(), t.TP.WeightNumel()
@@ -187,7 +183,7 @@ func (t TensorProduct) weightStride() int {
 	return n
 }
 
-// KernelName returns the kernel that computes most of the product on a device with blocks of threads (CUDA).
+// KernelName returns the name of the CUDA kernel that computes most of the product.
 func (t TensorProduct) KernelName() string {
 	switch t.Impl {
 	case ImplUnfused:
@@ -201,7 +197,7 @@ func (t TensorProduct) KernelName() string {
 	return tpCSRKernel.Name
 }
 
-// Indices of the header that a generated plan uses differently; see tensorproduct_gen.cuh.
+// Header indices whose meaning differs in a generated plan; see tensorproduct_gen.cuh.
 const (
 	planScale    = planPasses
 	planLaneInts = planCells
@@ -209,7 +205,7 @@ const (
 
 // generatedPlan returns the plan of a generated kernel: the header, the part number of every warp, then the lanes.
 func (t TensorProduct) generatedPlan(tab tpTable, g generatedProduct) tpPlan {
-	const headInts = 8 // tpg_head, before M
+	const headInts = 8 // size of tpg_head, which precedes M
 	laneInts := 3 + g.plan.Paths
 	header := make([]int32, planInts)
 	for i, v := range map[int]int{planTiles: len(g.plan.Warps), planIn: t.TP.In1.Dim(), planSh: t.TP.In2.Dim(), planNumel: t.weightStride(), planOut: t.TP.Out.Dim(),

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
 )
 
-// The PTX of the generated gradients, one for each family of package tpgen that has one.
+// The PTX of the generated gradients with respect to weights and harmonics, one per family of package tpgen.
 var (
 	//go:embed tensorproduct_gengrad_small.ptx.zst
 	tpGradSmallPTX string
@@ -27,10 +27,9 @@ var (
 	tpGradDeepawPTX string
 )
 
-// The kernels of the generated gradients. Arguments: those of tpGradKernel without the number of items, then plan,
-// partial, edges, segment. An item is a segment of edges; on CUDA, the part of a segment for one warp. On CUDA dy,
-// table and constants are not read: every warp writes its share of dy to partial, and tpGradDYKernel adds the shares.
-// The host writes dy.
+// The kernels of the generated gradients compute dw and dy. They have the arguments of tpGradKernel, then plan,
+// partial, edges and segment. An item is a segment of edges, on CUDA one warp's part of it. The host writes dy. CUDA
+// does not use dy, table and constants: a warp writes its share of dy to partial, and tpGradDYKernel adds the shares.
 var (
 	tpGradSmallKernel         = device.Typed[tpdKernelArgs](device.Kernel{Name: "tp_grad_small", Host: tpGradGeneratedHost, PTX: tpGradSmallPTX, Threads: 32, PerBlock: 1})
 	tpGradMaceMediumKernel    = device.Typed[tpdKernelArgs](device.Kernel{Name: "tp_grad_mace_medium", Host: tpGradGeneratedHost, PTX: tpGradMaceMediumPTX, Threads: 32, PerBlock: 1})
@@ -40,22 +39,21 @@ var (
 	tpGradDeepawKernel        = device.Typed[tpdKernelArgs](device.Kernel{Name: "tp_grad_deepaw", Host: tpGradGeneratedHost, PTX: tpGradDeepawPTX, Threads: 32, PerBlock: 1})
 )
 
-// tpGradDYKernel: one item is one value of dy, the sum of its columns in a row of partial in the order of the plan.
+// One item of tpGradDYKernel is one value of dy: the sum of its columns in a row of partial, in the order of the plan.
 var tpGradDYKernel = device.Typed[tpGradDyArgs](device.Kernel{Name: "tp_grad_dy", Host: tpGradDYHost, Grain: 256, PTX: tpGradPTX, Threads: 128, PerBlock: 128})
 
-// generatedGradKernels maps families to their kernels.
 var generatedGradKernels = map[string]*device.Kernel{
 	"small": &tpGradSmallKernel, "mace_medium": &tpGradMaceMediumKernel, "mace_large": &tpGradMaceLargeKernel,
 	"nequip_lips": &tpGradNequipLipsKernel, "deepaw_natural": &tpGradDeepawNaturalKernel, "deepaw": &tpGradDeepawKernel,
 }
 
-// generatedGrad is a product with a generated kernel for dw and dy.
+// generatedGrad is a product's generated kernel for dw and dy, with its plan.
 type generatedGrad struct {
 	kernel *device.Kernel
 	plan   *tpgen.GradPlan
 }
 
-// generatedGrads maps tpgen.Key to the generated gradients; see generatedProducts.
+// generatedGrads has the generated gradients by tpgen.Key; see generatedProducts.
 var generatedGrads = sync.OnceValues(func() (map[string]generatedGrad, error) {
 	all := map[string]generatedGrad{}
 	for _, f := range tpgen.Families() {
@@ -73,8 +71,7 @@ var generatedGrads = sync.OnceValues(func() (map[string]generatedGrad, error) {
 	return all, nil
 })
 
-// generatedGrad returns the product's generated kernel for dw and dy, if it has one and may use it: with the weights
-// in the product's own order.
+// generatedGrad returns the product's generated kernel for dw and dy, which needs weights in the product's own order.
 func (t TensorProduct) generatedGrad() (generatedGrad, bool) {
 	if t.General || t.Packed && !t.usesOwnOrder() {
 		return generatedGrad{}, false
@@ -83,20 +80,20 @@ func (t TensorProduct) generatedGrad() (generatedGrad, bool) {
 		return *t.madeGrad, true
 	}
 	all, err := generatedGrads()
-	if err != nil { // the list is ours, and a test goes through it
+	if err != nil { // cannot happen: a test computes the whole list
 		return generatedGrad{}, false
 	}
 	g, ok := all[tpgen.Key(t.TP)]
 	return g, ok
 }
 
-// usesOwnOrder reports whether Columns are in the product's own order.
+// usesOwnOrder reports whether the weights are in the order of the instructions, without gaps.
 func (t TensorProduct) usesOwnOrder() bool {
 	at, stride := t.Columns()
 	return stride == t.TP.WeightNumel() && slices.Equal(at, t.TP.WeightOffsets())
 }
 
-// KernelName returns the kernel that computes dw and dy on a device with blocks of threads (CUDA).
+// KernelName returns the name of the CUDA kernel that computes dw and dy.
 func (t TensorProductGrad) KernelName() string {
 	if g, ok := t.Product.generatedGrad(); ok {
 		return g.kernel.Name
@@ -104,22 +101,22 @@ func (t TensorProductGrad) KernelName() string {
 	return tpGradKernel.Name
 }
 
-// The Name of every kernel that CompileGrad makes.
+// The Name of every kernel that CompileGrad generates, for dw and dy and for dx.
 const (
 	madeGradKernel  = "tp_grad_compiled"
 	madeGradXKernel = "tp_gradx_compiled"
 )
 
-// CompileGrad makes generated kernels for the product's gradients, as Compile does for the product: for dw and dy,
-// and on request for dx, which only products have whose blocks of features differ in degree or multiplicity. After an
-// error the gradients run on the general kernels.
+// CompileGrad generates kernels for the product's gradients at run time, as Compile does for the product: for dw and
+// dy, and if the argument dx is set also for dx. A kernel for dx exists only if no two blocks of features agree in
+// degree and multiplicity. After an error the gradients use the general kernels.
 func (t TensorProduct) CompileGrad(dev device.Device, dx bool) (TensorProduct, error) {
 	compiler, ok := dev.(device.KernelCompiler)
 	if !ok || t.General || t.Packed && !t.usesOwnOrder() {
 		return t, nil
 	}
 	_, known := t.generatedGrad()
-	var features *tpgen.MadeX // nil: it is known, not wanted, or only the general kernel has it
+	var features *tpgen.MadeX // nil if the kernel exists, is not requested, or cannot be generated
 	if _, knownX := t.generatedGradX(); dx && !knownX {
 		features, _ = tpgen.MakeX(t.TP)
 	}
@@ -153,7 +150,7 @@ func (t TensorProduct) CompileGrad(dev device.Device, dx bool) (TensorProduct, e
 	return t, nil
 }
 
-// Indices of the header of a generated gradient's plan; see tensorproduct_gengrad.cuh.
+// Header indices of a generated gradient's plan; see tensorproduct_gengrad.cuh.
 const (
 	gradTiles = iota
 	gradIn
@@ -171,15 +168,13 @@ const (
 	gradInts
 )
 
-// gradSegment bounds the edges of an item. Nothing is added over edges, so a segment may end anywhere: a short one
-// shortens the last wave of blocks, but reads dz of a row again.
+// gradSegment is the maximum number of edges of an item. No sum runs over edges, so a segment may end anywhere. Short
+// segments shorten the last wave of blocks, but read dz of a row more often.
 const gradSegment = 64
 
-// gradLanePlaces is the index of a lane's first place.
 const gradLanePlaces = 4
 
-// generatedGradPlan returns the plan: the header, every warp, all lanes, then for every harmonic the columns of
-// partial that sum to its dy.
+// generatedGradPlan returns header, warps, lanes, then for every harmonic the columns of partial that add to its dy.
 func (t TensorProduct) generatedGradPlan(g generatedGrad) []int32 {
 	laneInts := gradLanePlaces + 2*g.plan.Paths
 	header := make([]int32, gradInts)
@@ -218,15 +213,13 @@ func (t TensorProduct) generatedGradPlan(g generatedGrad) []int32 {
 	return slices.Concat(header, warps, lanes, starts, lists)
 }
 
-// shapeKernel returns the kernel with the plan's shared memory.
 func (g generatedGrad) shapeKernel() *device.Kernel {
 	k := *g.kernel
 	k.SharedBytes = g.plan.Floats * floatBytes
 	return &k
 }
 
-// scratchWords returns the elements that its launches need in addition to the general kernel's: the plan, and for dy
-// the columns of all warps.
+// scratchWords returns the words needed besides the general kernel's: the plan, and with dy the columns of all warps.
 func (g generatedGrad) scratchWords(t TensorProduct, edgeCap int, dy bool) int64 {
 	return max(int64(len(t.generatedGradPlan(g))), 1) + max(g.partialWords(edgeCap, dy), 1)
 }
@@ -238,7 +231,6 @@ func (g generatedGrad) partialWords(edgeCap int, dy bool) int64 {
 	return int64(edgeCap) * int64(g.plan.Columns)
 }
 
-// tpGradGenerated appends the launches of a generated kernel for dw and dy.
 func (k *binder) tpGradGenerated(t TensorProductGrad, g generatedGrad, cost rate, x, w, dout, table, constants device.Buffer, b TPGradBuffers, dw, dy device.Buffer, what int) {
 	p := t.Product
 	sh, columns := p.TP.In2.Dim(), g.plan.Columns

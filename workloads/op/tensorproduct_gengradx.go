@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
 )
 
-// The PTX of the generated gradients by features, one for each family of package tpgen that has one.
+// The PTX of the generated gradients with respect to features, one per family of package tpgen that has one.
 var (
 	//go:embed tensorproduct_gengradx_small.ptx.zst
 	tpGradXSmallPTX string
@@ -20,26 +20,25 @@ var (
 	tpGradXMaceLargePTX string
 )
 
-// The kernels of the generated dx have the arguments of tpGradXKernel and its host kernel, followed by their plan. On
-// CUDA an item is one warp's part of one segment of a node's edges, and table and constants are not read.
+// The kernels of the generated dx have the arguments and the host kernel of tpGradXKernel, and their plan as a last
+// argument. On CUDA an item is one warp's part of one segment of a node's edges, and table and constants are not read.
 var (
 	tpGradXSmallKernel      = device.Typed[tpxKernelArgs](device.Kernel{Name: "tp_gradx_small", Host: tpGradXGeneratedHost, PTX: tpGradXSmallPTX, Threads: 32, PerBlock: 1})
 	tpGradXMaceMediumKernel = device.Typed[tpxKernelArgs](device.Kernel{Name: "tp_gradx_mace_medium", Host: tpGradXGeneratedHost, PTX: tpGradXMaceMediumPTX, Threads: 32, PerBlock: 1})
 	tpGradXMaceLargeKernel  = device.Typed[tpxKernelArgs](device.Kernel{Name: "tp_gradx_mace_large", Host: tpGradXGeneratedHost, PTX: tpGradXMaceLargePTX, Threads: 32, PerBlock: 1})
 )
 
-// generatedGradXKernels maps families to their kernels.
 var generatedGradXKernels = map[string]*device.Kernel{
 	"small": &tpGradXSmallKernel, "mace_medium": &tpGradXMaceMediumKernel, "mace_large": &tpGradXMaceLargeKernel,
 }
 
-// generatedGradX is a product with a generated kernel for dx.
+// generatedGradX is a product's generated kernel for dx, with its plan.
 type generatedGradX struct {
 	kernel *device.Kernel
 	plan   *tpgen.XPlan
 }
 
-// generatedGradXs maps tpgen.Key to the generated gradients by features; see generatedProducts.
+// generatedGradXs has the generated gradients with respect to features, by tpgen.Key; see generatedProducts.
 var generatedGradXs = sync.OnceValues(func() (map[string]generatedGradX, error) {
 	all := map[string]generatedGradX{}
 	for _, f := range tpgen.Families() {
@@ -57,7 +56,7 @@ var generatedGradXs = sync.OnceValues(func() (map[string]generatedGradX, error) 
 	return all, nil
 })
 
-// generatedGradX returns the product's generated kernel for dx; see generatedGrad.
+// generatedGradX returns the product's generated kernel for dx, if it has one and may use it; see generatedGrad.
 func (t TensorProduct) generatedGradX() (generatedGradX, bool) {
 	if t.General || t.Packed && !t.usesOwnOrder() {
 		return generatedGradX{}, false
@@ -66,14 +65,14 @@ func (t TensorProduct) generatedGradX() (generatedGradX, bool) {
 		return *t.madeGradX, true
 	}
 	all, err := generatedGradXs()
-	if err != nil { // the list is ours, and a test goes through it
+	if err != nil { // cannot happen: a test computes the whole list
 		return generatedGradX{}, false
 	}
 	g, ok := all[tpgen.Key(t.TP)]
 	return g, ok
 }
 
-// XKernelName returns the kernel that computes dx on a device with blocks of threads (CUDA).
+// XKernelName returns the name of the CUDA kernel that computes dx.
 func (t TensorProductGrad) XKernelName() string {
 	if g, ok := t.Product.generatedGradX(); ok {
 		return g.kernel.Name
@@ -81,7 +80,7 @@ func (t TensorProductGrad) XKernelName() string {
 	return tpGradXKernel.Name
 }
 
-// Indices of the header of a generated dx's plan; see tensorproduct_gengradx.cuh.
+// Header indices of the plan of a generated dx; see tensorproduct_gengradx.cuh.
 const (
 	gradXTiles = iota
 	gradXIn
@@ -93,7 +92,6 @@ const (
 	gradXInts
 )
 
-// generatedGradXPlan returns the plan: the header, the part of every warp, all lanes.
 func (t TensorProduct) generatedGradXPlan(g generatedGradX) []int32 {
 	header := make([]int32, gradXInts)
 	var warps, lanes []int32
@@ -115,7 +113,6 @@ func (t TensorProduct) generatedGradXPlan(g generatedGradX) []int32 {
 	return slices.Concat(header, warps, lanes)
 }
 
-// shapeKernel returns the kernel with the plan's shared memory.
 func (g generatedGradX) shapeKernel() *device.Kernel {
 	k := *g.kernel
 	k.SharedBytes = g.plan.Floats * floatBytes

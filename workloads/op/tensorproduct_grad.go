@@ -11,36 +11,32 @@ import (
 //go:embed tensorproduct_grad.ptx.zst
 var tpGradPTX string
 
-// TensorProductGrad is the backward pass of a TensorProduct: it computes the cotangents of the arguments from the
-// cotangents of the rows,
+// TensorProductGrad is the backward pass of a TensorProduct. It computes the cotangents of x, y and w from the
+// cotangents dout of the rows, each only if its buffer is not nil. dw and dy need no sum over edges, so one kernel
+// with an item per edge serves every Impl. dx has one writer per node and segment of edges and sums in the order of
+// Perm, so it is bit-identical for any number of threads. csr must accept the paths; Product.Impl is ignored.
 //
 //	x [nodes,In1.Dim], y [E,In2.Dim], w [E,WeightNumel], dout [rows,Out.Dim] ->
 //	dw [E,WeightNumel], dy [E,In2.Dim], dx [nodes,In1.Dim]
 //
-// each omitted if its buffer is nil. With M_ik = A sum_j C_ijk y_j of a path, A its coefficient times Scale, and dz =
-// dout of the edge's row,
+// A path has A = coefficient times Scale and M_ik = A sum_j C_ijk y_j; dz is dout of the edge's row. The results are:
 //
 //	dw_u = sum_ik x_ui M_ik dz_uk,  dx_ui = sum over the edges from x of w_u sum_k M_ik dz_uk,
 //	dy_j = A sum_ik C_ijk T_ik with T_ik = sum_u w_u x_ui dz_uk
-//
-// dw and dy are values of an edge: an item is an edge and nothing is added over edges, so that one kernel serves
-// every Impl. dx has one writer per node and edge segment and sums in the order of Perm: it is bit-identical for any
-// number of threads. The paths must be such that csr takes them. Product.Impl is ignored.
 type TensorProductGrad struct {
 	Product TensorProduct
 	// AddY and AddX add to the existing dy or dx.
 	AddY, AddX bool
 }
 
-// TPGradBuffers are the arguments of TensorProductGrad: the arguments of the product, and for dx the edges by source,
-// ColPtr [nodes+1] and Perm [E].
+// TPGradBuffers are the arguments of TensorProductGrad: the arguments of the product, and for dx the edges by source
+// as ColPtr [nodes+1] and Perm [E] (see BySource).
 type TPGradBuffers struct{ X, Y, W, DOut, Src, Dst, ColPtr, Perm, DX, DY, DW device.Buffer }
 
-// Both kernels compute in ir_mul. tpGradKernel: x, y, w, dout, src, dst, dw, dy, plan, constants, what (bits gradW,
-// gradY, gradAddY), n; one item is one edge, on CUDA a warp. tpGradXKernel: y, w, dout, dst, colptr, perm,
-// partial, plan, constants, n, nodes; an item is a segment of a node's edges, on CUDA one tile of it. Segment j of
-// node a, of tpGradSegment edges, has the number colptr[a]/tpGradSegment + a + j, and writes that row of partial.
-// tpGradSumKernel: colptr, partial, dx, n, nodes, width, add; an item is a node.
+// tpGradKernel and tpGradXKernel compute in ir_mul. An item of tpGradKernel is one edge, on CUDA a warp; its argument
+// what has the bits gradW, gradY and gradAddY. An item of tpGradXKernel is a segment of tpGradSegment of a node's
+// edges, on CUDA one tile of it. Segment j of node a has the number colptr[a]/tpGradSegment + a + j and writes that
+// row of partial. An item of tpGradSumKernel is a node: it adds the node's rows of partial.
 var (
 	tpGradKernel    = device.Typed[tpGradArgs](device.Kernel{Name: "tp_grad", Host: tpGradHost, Grain: 4, PTX: tpGradPTX, Threads: tpGradThreads, PerBlock: tpGradThreads / warpLanes})
 	tpGradXKernel   = device.Typed[tpGradXArgs](device.Kernel{Name: "tp_grad_x", Host: tpGradXHost, PTX: tpGradPTX, Threads: tpGradThreads, PerBlock: tpGradThreads / warpLanes})
@@ -58,40 +54,40 @@ const (
 	tpGradSegment = 256
 )
 
-// The backward plan begins with these numbers; then paths, cells, terms of tpTable, the cells with i and k exchanged,
-// the terms of every path by j, and for dx the tiles. Offsets are in integers from its start.
+// Header indices of the backward plan; the header has sizes, and offsets in integers from the plan's start. After it
+// come paths, cells and terms of tpTable, the cells with i and k exchanged, every path's terms by j, and dx's tiles.
 const (
 	backPaths = iota
 	backTable // paths, cells, terms
 	backCells
 	backTerms
 	backSwapped // cells by (k, i)
-	backStarts  // for path p from its integer 14 on: where each j's terms begin, and end
-	backByJ     // 2 integers a term by j: cell of the path, constant as bits
-	backTiles   // 4 integers: block's offset in x, copies, components, first copy
-	backTileOf  // for every tile: where its paths begin in backTilePaths, and end
+	backStarts  // offset 14 of a path: first and last+1 index in backByJ of each j's terms
+	backByJ     // 2 integers per term, ordered by j: cell of the path, bits of the constant
+	backTiles   // 4 integers per tile: offset of the block in x, copies, components, first copy
+	backTileOf  // per tile: first and last+1 index of its paths in backTilePaths
 	backTilePaths
-	backAcross // tiles
+	backAcross // number of tiles
 	backIn
 	backSh
 	backNumel
 	backOut
-	backMost   // the most cells of a path
-	backWidest // rows of copies that a warp keeps
+	backMost   // the largest number of cells of a path
+	backWidest // rows of copies that a warp keeps in shared memory
 )
 
 const backInts = 17
 
-// backPlan holds a tensor product's tables for the backward pass.
+// backPlan holds a tensor product's tables for the backward pass. The flops are per edge.
 type backPlan struct {
 	ints      []int32
 	constants []float32
 	across    int
-	shared    int // bytes a block
-	flopsW    int // an edge
+	shared    int // bytes per block
+	flopsW    int
 	flopsY    int
 	flopsX    int
-	flopsQ    int // of M and its products with dz, which all share
+	flopsQ    int // computing M and its products with dz, which dw, dy and dx share
 }
 
 func (t TensorProduct) makeBackPlan() (backPlan, error) {
@@ -135,7 +131,7 @@ func (t TensorProduct) makeBackPlan() (backPlan, error) {
 		p.flopsX += 2 * d1 * m
 		p.flopsY += 2*cells*m + min(d1, d3)*m + 2*terms
 	}
-	for _, m := range t.TP.In1 { // a block that no path reads has its row of dx too
+	for _, m := range t.TP.In1 { // a block that no path reads has rows of dx, too
 		widest = max(widest, m.Ir.Dim())
 	}
 	tiles, tileOf, tilePaths := t.cutBackTiles(table)
@@ -155,12 +151,12 @@ func (t TensorProduct) makeBackPlan() (backPlan, error) {
 		header[place] = int32(v)
 	}
 	p.ints = slices.Concat(header, p.ints)
-	// M, T and dy of a warp, and 32 copies of x, dz and w dz in rows of 33.
+	// The shared memory of a warp: M, T and dy, and 32 copies of x, dz and w dz in rows of 33 floats.
 	p.shared = tpGradThreads / warpLanes * floatBytes * (2*most + t.TP.In2.Dim() + widest*(warpLanes+1))
 	return p, nil
 }
 
-// cutBackTiles cuts the features into tiles of 32 copies of a block, and lists the paths of each.
+// cutBackTiles cuts the features into tiles of 32 copies of one block, and lists the paths of each tile.
 func (t TensorProduct) cutBackTiles(table []int32) (tiles, of, paths []int32) {
 	at := t.TP.In1.Offsets()
 	of = append(of, 0)
@@ -178,7 +174,7 @@ func (t TensorProduct) cutBackTiles(table []int32) (tiles, of, paths []int32) {
 	return tiles, of, paths
 }
 
-// segmentCount bounds the number of segments.
+// segmentCount returns an upper bound for the number of segments of all nodes.
 func (t TensorProductGrad) segmentCount(nodes, edgeCap int) int64 {
 	return int64(edgeCap/tpGradSegment) + int64(nodes)
 }
@@ -223,7 +219,7 @@ func (t TensorProductGrad) Bind(dev device.Device, b TPGradBuffers, nodes, rows,
 	return k.finishBinding()
 }
 
-// tpGradEdges appends the launch for dw and dy and returns their share of the least cost.
+// tpGradEdges appends the launch for dw and dy and returns their share of the minimum cost.
 func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers, x, dout, ints, constants device.Buffer) rate {
 	p := t.Product
 	e, sh, numel, what := int64(k.b.capacity), p.TP.In2.Dim(), p.TP.WeightNumel(), 0
@@ -248,7 +244,7 @@ func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers
 	} else {
 		dy = b.Y
 	}
-	// Every edge reads a row of dz and one of x.
+	// Every edge reads a row of dz and a row of x.
 	cost := own.add(rate{perEdge: moveCost(plan.flopsQ, p.TP.In1.Dim()+p.TP.Out.Dim()+sh+numel+2, 0)})
 	if g, ok := t.Product.generatedGrad(); ok && k.isTiled() {
 		k.tpGradGenerated(t, g, cost, x, b.W, dout, ints, constants, b, dw, dy, what)
@@ -261,7 +257,6 @@ func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers
 	return own
 }
 
-// tpGradX appends the launches for dx.
 func (k *binder) tpGradX(t TensorProductGrad, plan backPlan, b TPGradBuffers, dout, ints, constants device.Buffer, nodes int) rate {
 	p := t.Product
 	in := p.TP.In1.Dim()
@@ -295,7 +290,7 @@ func (k *binder) tpGradX(t TensorProductGrad, plan backPlan, b TPGradBuffers, do
 			constants: constants, count: itemCount{}, nodes: nodes,
 		})
 	}
-	if p.Layout == MulIr { // the last launch adds
+	if p.Layout == MulIr { // the last launch, a transpose, adds to dx
 		add, read = 0, 0
 	}
 	k.addLaunch(&tpGradSumKernel, items{fixed: nodes}, rate{fixed: moveCost(int(slots)*in+read, int(slots)*in+nodes+1+read, nodes*in)}, tpGradSumArgs{
@@ -307,14 +302,13 @@ func (k *binder) tpGradX(t TensorProductGrad, plan backPlan, b TPGradBuffers, do
 	return own
 }
 
-// shapeKernel returns the kernel with the plan's shared memory.
 func (p backPlan) shapeKernel(kernel *device.Kernel) *device.Kernel {
 	k := *kernel
 	k.SharedBytes = p.shared
 	return &k
 }
 
-// Scratch returns the bytes that Bind allocates on a kind of device for dw and, on request, dy and dx.
+// Scratch returns the bytes that Bind allocates on that kind of device for dw and, where set, dy and dx.
 func (t TensorProductGrad) Scratch(nodes, rows, edgeCap int, dy, dx bool, kind string) int64 {
 	p := t.Product
 	plan, err := p.makeBackPlan()

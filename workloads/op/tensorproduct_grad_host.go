@@ -5,7 +5,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// backView is a backward plan and the scratch of one call, on its stack.
+// backView is a backward plan with scratch memory; it lives on the stack of one call.
 type backView struct {
 	plan, table, cells, js, swapped []int32
 	constants                       []float32
@@ -42,7 +42,7 @@ func tpGrad(a *tpGradView, lo, hi int) {
 	v.read(plan, a.constants.Floats())
 	x, y, w, dout, src, dst, dw, dy := a.x.Floats(), a.y.Floats(), a.w.Floats(), a.dout.Floats(), a.src.Ints(), a.dst.Ints(), a.dw.Floats(), a.dy.Floats()
 	in, sh, numel, out := int(plan[backIn]), int(plan[backSh]), int(plan[backNumel]), int(plan[backOut])
-	var beside [uChunk]float32 // unwanted results
+	var beside [uChunk]float32 // receives results that the caller does not want
 	for e := lo; e < hi; e++ {
 		xe, ye, we, ze := x[int(src[e])*in:][:in], y[e*sh:][:sh], w[e*numel:][:numel], dout[int(dst[e])*out:][:out]
 		back := dy[e*sh:][:sh]
@@ -71,7 +71,7 @@ func tpGrad(a *tpGradView, lo, hi int) {
 	}
 }
 
-// contractBack adds T to dy, one product per term.
+// contractBack adds A sum_ik C_ijk T_ik to dy_j, one product per term.
 func (v *backView) contractBack(cells []int32, t [][8]float32, dy []float32) {
 	for c := range t {
 		s := &t[c]
@@ -117,8 +117,8 @@ func tpGradX(a *tpGradXView, lo, hi int) {
 	}
 }
 
-// addBack adds w_u sum_k M_ik dz_uk to dx for the copies from u on: w first, once per k, or if x has fewer components
-// the sum first.
+// addBack adds w_u sum_k M_ik dz_uk to dx for len(w) copies from u on. It multiplies by w on the narrower side: dz
+// once per k, or, if x has fewer components, the sum once per i.
 func (v *backView) addBack(path []int32, m []float32, u int, w, dz, dx []float32) {
 	n, mul, d1, d3 := len(w), int(path[4]), int(path[5]), int(path[6])
 	swapped := v.swapped[int(path[7])*cellInts : int(path[8])*cellInts]
@@ -139,7 +139,7 @@ func (v *backView) addBack(path []int32, m []float32, u int, w, dz, dx []float32
 	}
 }
 
-// segmentOf returns the range of perm of segment s: it belongs to the last node whose first segment is not after s.
+// segmentOf returns the range of perm of segment s, which belongs to the last node whose first segment is not after s.
 func segmentOf(colPtr []int32, nodes, s int) (from, to int) {
 	lo, hi := 0, nodes
 	for hi-lo > 1 {

@@ -1,8 +1,7 @@
 package op
 
-// RefTensorProductGrad computes one edge of the convolution's backward pass: dx, dy and dw from the cotangent dout
-// [Out.Dim] of the row that the edge is added to, all in t.Layout, all overwritten. The sum over neighbours passes
-// each of its edges the row's cotangent times t.Scale.
+// RefTensorProductGrad computes one edge of the convolution's backward pass: it overwrites dx, dy and dw from the
+// cotangent dout [Out.Dim] of the edge's row, all in t.Layout. The factor t.Scale is included.
 func RefTensorProductGrad(t TensorProduct, x, y, w, dout, dx, dy, dw []float64) error {
 	fx, fy, fz := make([]float64, len(x)), make([]float64, len(y)), make([]float64, len(dout))
 	FromLayout(t.Layout, t.TP.In1, fx, x)

@@ -8,21 +8,21 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// tpPlan is a tensor product cut into warps and tiles for CUDA: the output values that every thread of a block owns,
-// and the M_ik that its warp needs. tensorproduct.cuh reads it; the header's numbers, warpInts, laneInts, copiesOf
-// and the largest sum of a lane must agree with it.
+// tpPlan is a tensor product cut into tiles and warps for CUDA: the output values that every thread of a block
+// computes, and the M_ik that its warp needs. tensorproduct.cuh reads the plan and must agree on the header, warpInts,
+// laneInts, copiesOf and the largest number of sums of a lane. ints holds these sections:
 //
-//	header   16 integers, plan* below
-//	warps    8 integers for every tile, pass and warp, see warp
-//	cells    4 integers: where M_ik is among the warp's, first and last+1 term, 0
-//	terms    2 integers: j, 3j coefficient as bits
-//	lanes    16 integers for every tile, pass and thread, see lane
+//	header   16 integers, see planTiles and following
+//	warps    8 integers per tile, pass and warp, see warp
+//	cells    4 integers: place of M_ik among the warp's, first and last+1 term, 0
+//	terms    2 integers: j, bits of the 3j coefficient
+//	lanes    16 integers per tile, pass and thread, see fillLane
 type tpPlan struct {
 	ints    []int32
 	tiles   int
 	threads int
-	shared  int            // bytes a block
-	kernel  *device.Kernel // the generated one; nil for the general
+	shared  int            // bytes per block
+	kernel  *device.Kernel // the generated kernel; nil for the general kernel
 }
 
 const (
@@ -38,7 +38,7 @@ const (
 	planTerms
 	planLanes
 	planPaths     // of the tpTable, for the host
-	planPathCells // likewise
+	planPathCells // of the tpTable, for the host
 )
 
 const (
@@ -48,23 +48,23 @@ const (
 	laneInts  = 16
 	warpLanes = 32
 
-	maxTPThreads = 256 // what the kernels are compiled for
+	maxTPThreads = 256 // the kernels are compiled for at most so many
 
-	// Shared memory that every GPU since 2010 grants a block by default.
+	// The shared memory that every GPU since 2010 grants a block by default.
 	sharedBytes = 48 << 10
-	// Shared memory of a thread in bytes: with the registers of the kernels it allows as many blocks as the registers
-	// alone on an H100, and leaves half of the cache.
+	// Shared memory per thread in bytes. On an H100 it limits the blocks per multiprocessor no more than the kernels'
+	// registers do, and leaves half of the cache.
 	sharedPerThread = 256
-	// maxBatch is the number of edges whose M are built at a time, fewer than a warp has lanes: the lanes hold the
-	// sources of a batch and of the edge after it.
+	// maxBatch is the number of edges whose M are built at a time. It is less than the 32 lanes of a warp, because the
+	// lanes hold the sources of a batch and of the edge after it.
 	maxBatch = 16
 )
 
-// isUnrolled reports whether the kernels have their loops unrolled for these numbers of components.
+// isUnrolled reports whether the kernels have unrolled loops for these numbers of components.
 func isUnrolled(d1, d3 int) bool { return d1 >= 1 && d1 <= 9 && d3 <= 9 }
 
-// copiesOf returns the number of copies u that a lane owns of a block with d3 components: as many as keep its sums,
-// and the d1 components of x that it reads ahead, in registers. d1 is 0 where nothing is unrolled.
+// copiesOf returns how many copies u of an output block one lane computes: as many as registers can hold sums of d3
+// components for, and the d1 components of x that the lane reads ahead. d1 is 0 if loops are not unrolled.
 func copiesOf(d1, d3 int) int {
 	switch {
 	case d1 > 5 || d1 > 0 && d1+d3 > 12:
@@ -81,38 +81,36 @@ func copiesOf(d1, d3 int) int {
 	return 1
 }
 
-// planShape holds the parameters of a plan.
 type planShape struct {
 	threads int
 	layout  Layout
-	cover   bool // blocks without paths are written as zeros
-	room    int  // bytes of shared memory for the M of all warps of a block
+	cover   bool // write zeros for output blocks without paths
+	room    int  // bytes of shared memory for M of all warps of a block
 }
 
-// floatLimit returns the floats of M that a warp may use.
+// floatLimit returns the number of floats of M that a warp may use.
 func (s planShape) floatLimit() int { return s.room/(s.threads/warpLanes)/floatBytes/4*4 - warpInts }
 
-// lane owns the copies first, first+step, … of an output block; own selects the copies that it writes.
+// lane computes the copies first, first+step, … of an output block; own selects those that it writes.
 type lane struct {
 	block, first, step, own int
-	d1, d3, copies          int // d1 0: not unrolled
+	d1, d3, copies          int // d1 is 0 if loops are not unrolled
 }
 
-// warp is up to 32 lanes of one degree and number of copies. Its 8 integers in
-// the plan, for each pass: first and last+1 cell, floats of M an edge, edges of
-// a batch, d1 (0: not unrolled), d3 (0: no warp), copies, 0.
+// warp is up to 32 lanes of one degree and number of copies. Its 8 integers in the plan, for each pass: first and
+// last+1 cell, floats of M per edge, edges per batch, d1 (0: not unrolled), d3 (0: no warp), copies, 0.
 type warp []lane
 
-// The copies that a lane writes.
+// Values of lane.own: the copies that a lane writes.
 const (
 	ownNone = iota
 	ownLast
 	ownAll
 )
 
-// lanesOf covers mul copies by lanes of v copies each, evenly spaced, all of which exist: the fewest n lanes whose
-// last copy of the last lane is the last copy of all, (n-1) + (v-1)*step = mul-1, with no gap (step <= n). Where step
-// < n the lanes overlap: copy number v of lane u is copy v+1 of lane u-step, and the earlier lane writes it.
+// lanesOf covers mul copies by n lanes of v copies each, at distance step, without a gap (step <= n) and without a
+// copy beyond the last: (n-1) + (v-1)*step = mul-1. It returns the fewest such lanes. If step < n they overlap: copy v
+// of lane u is also copy v+1 of lane u-step, and the earlier lane writes it.
 func lanesOf(mul, v int) (n, step int) {
 	if v == 1 {
 		return mul, 0
@@ -122,14 +120,13 @@ func lanesOf(mul, v int) (n, step int) {
 	return n, (mul - n) / (v - 1)
 }
 
-// triple identifies a product whose M is the same for all its paths.
+// triple identifies a matrix M; paths with equal triples share M.
 type triple struct{ l1, l2, l3, yAt int }
 
-// floatCount returns the floats of M, its rows padded to whole float4.
+// floatCount returns the floats of M, with rows padded to a multiple of four.
 func (t triple) floatCount() int { return (2*t.l1 + 1) * t.rowPitch() }
 func (t triple) rowPitch() int   { return (2*t.l3 + 1 + 3) / 4 * 4 }
 
-// planner collects the sections of a plan.
 type planner struct {
 	t                          TensorProduct
 	shape                      planShape
@@ -154,7 +151,7 @@ func (t TensorProduct) makePlan(tab tpTable, shape planShape) (tpPlan, error) {
 		p.passes = max(p.passes, len(p.chains[ins.Out]))
 	}
 	warps := p.cutWarps(p.listLanes())
-	// As many per tile as avoid a short tile at the end, and idle threads.
+	// Spread the warps evenly over the tiles, so that the last tile has no idle threads.
 	tiles := max(ceilDiv(len(warps), shape.threads/warpLanes), 1)
 	width := max(ceilDiv(len(warps), tiles), 1)
 	for tile := range tiles {
@@ -186,8 +183,7 @@ func (t TensorProduct) makePlan(tab tpTable, shape planShape) (tpPlan, error) {
 }
 
 // listLanes lists the lanes of all output blocks. Lanes that read the same block of x are neighbours, so that their
-// warps share it through the cache; among them, lanes of one degree and of the same product are neighbours, so that
-// their warps share M.
+// warps share it in the cache; among them, lanes with the same M are neighbours, so that they share M within a warp.
 func (p *planner) listLanes() []lane {
 	var blocks []int
 	for b, m := range p.t.TP.Out {
@@ -219,7 +215,8 @@ func (p *planner) listLanes() []lane {
 	return all
 }
 
-// cutWarps cuts the lanes into warps of one degree, which the kernels rely on, and whose M fits.
+// cutWarps cuts the lanes into warps whose M fits in shared memory. The lanes of a warp have the same degree and
+// number of copies; the kernels rely on this.
 func (p *planner) cutWarps(all []lane) []warp {
 	var warps []warp
 	seen, floats := map[passTriple]bool{}, make([]int, p.passes)
@@ -245,7 +242,7 @@ func (p *planner) cutWarps(all []lane) []warp {
 	return warps
 }
 
-// tripleOf returns the product of the block's path number pass; l1 is -1 if it has none.
+// tripleOf returns the triple of path number pass of an output block. If there is no such path, its l1 is -1.
 func (p *planner) tripleOf(block, pass int) triple {
 	if pass >= len(p.chains[block]) {
 		return triple{l1: -1, l3: p.t.TP.Out[block].Ir.L}
@@ -254,13 +251,13 @@ func (p *planner) tripleOf(block, pass int) triple {
 	return triple{p.t.TP.In1[ins.In1].Ir.L, p.t.TP.In2[ins.In2].Ir.L, p.t.TP.Out[ins.Out].Ir.L, p.yAt[ins.In2]}
 }
 
-// passTriple is a product of one pass; every pass has its own M.
+// passTriple is a triple in one pass; every pass has its own M.
 type passTriple struct {
 	pass int
 	triple
 }
 
-// laneTriple returns a lane's product in a pass, if it has one.
+// laneTriple returns a lane's triple in a pass, and whether the lane has a path there.
 func (p *planner) laneTriple(l lane, pass int) (triple, bool) {
 	key := p.tripleOf(l.block, pass)
 	return key, key.l1 >= 0
@@ -295,7 +292,7 @@ func (p *planner) addWarp(w warp, pass int) error {
 		stride := max(floats, 4)
 		batch := min(max(p.shape.floatLimit()/stride, 1), maxBatch)
 		if batch > 4 {
-			batch = batch / 4 * 4 // the kernels build four at once
+			batch = batch / 4 * 4 // the kernels build M of four edges at once
 		}
 		copy(share, []int32{int32(first), int32(len(p.cells) / cellInts), int32(stride), int32(batch), int32(w[0].d1), int32(w[0].d3), int32(w[0].copies)})
 		p.region = max(p.region, warpInts+stride*batch)
@@ -307,7 +304,7 @@ func (p *planner) addWarp(w warp, pass int) error {
 		case i < len(w):
 			p.fillLane(one, w[i], pass, at)
 		case len(w) > 0 && w[0].d1 > 0:
-			// An unused lane: it reads the values of its neighbour, and writes nothing.
+			// An unused lane reads the values of its neighbour and writes nothing.
 			p.fillLane(one, w[len(w)-1], pass, at)
 			one[12] = ownNone
 		}
@@ -316,7 +313,6 @@ func (p *planner) addWarp(w warp, pass int) error {
 	return nil
 }
 
-// addCells appends the cells of one M.
 func (p *planner) addCells(key triple, at int) error {
 	terms, err := pathTerms(key.l1, key.l2, key.l3, 1)
 	if err != nil {
@@ -329,14 +325,14 @@ func (p *planner) addCells(key triple, at int) error {
 		p.terms = append(p.terms, int32(key.yAt+term.j), int32(math.Float32bits(float32(term.c))))
 		p.cells[len(p.cells)-2] = int32(len(p.terms) / termInts)
 	}
-	for len(p.terms)%4 != 0 { // the lanes that follow are read four integers at a time
+	for len(p.terms)%4 != 0 { // the kernels read the lanes that follow four integers at a time
 		p.terms = append(p.terms, 0, 0)
 	}
 	return nil
 }
 
-// fillLane writes one lane: offset and step of its copies in x, step of components in x, d1; offset and step in w,
-// coefficient, offset of M; offset and steps of copies and components in out, d3; the copies that it writes.
+// fillLane writes the integers of one lane: for x the offset, step of copies, step of components, d1; for w the
+// offset, step; coefficient; offset of M; for out the offset, step of copies, step of components, d3; and own.
 func (p *planner) fillLane(one []int32, l lane, pass int, at map[triple]int) {
 	one[11] = int32(l.d3)
 	o := p.t.TP.Out[l.block]

@@ -7,26 +7,24 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// tpTable holds a tensor product as numbers for its kernels: paths, then for every path the non-zero cells (i,k) of
-// M_ik = sum_j C_ijk Y_j, and for every cell the terms of its sum. Cells are ordered by i, or by k if the output has
-// fewer components, so that a kernel multiplies by the weights once per component of the narrower side.
+// tpTable is a tensor product as numbers for its kernels: paths; for every path the non-zero cells (i,k) of M_ik =
+// sum_j C_ijk Y_j; for every cell the terms of its sum. Cells are ordered by i, or by k if the output has fewer
+// components, so that a kernel multiplies by the weights once per component of the narrower side.
 type tpTable struct {
-	ints      []int32   // paths, cells, terms one after the other
-	constants []float32 // one a term: 3j times coefficient times scale
+	ints      []int32   // paths, cells and terms, one after the other
+	constants []float32 // one per term: 3j times coefficient times scale
 	paths     int
 	cells     int
-	flops     int // an edge, at the least
+	flops     int // minimum per edge
 }
 
-// A path is pathInts integers:
+// A cell is cellInts integers (i, k, first and last+1 term), a term is one integer j, a path is pathInts integers:
 //
 //	0 xAt  1 yAt  2 wAt  3 oAt   offsets in a row
 //	4 mul  5 d1   6 d3
 //	7 8    first and last+1 cell
 //	9 10   strides of (u, i) in x, 11 12 of (u, k) in out
 //	13     1 when the cells are ordered by k
-//
-// a cell is cellInts: i, k, first and last+1 term; a term is j.
 const (
 	pathInts = 16
 	cellInts = 4
@@ -37,7 +35,7 @@ type tpTerm struct {
 	c       float64
 }
 
-// pathTerms returns the terms of one path, ordered by (i, k, j), or (k, i, j) when l3 < l1.
+// pathTerms returns the terms of one path, ordered by (i, k, j), or by (k, i, j) if l3 < l1.
 func pathTerms(l1, l2, l3 int, factor float64) ([]tpTerm, error) {
 	cg, err := so3.SparseCG(l1, l2, l3)
 	if err != nil {
@@ -96,9 +94,9 @@ func (t TensorProduct) compileTable() (tpTable, error) {
 	return tab, nil
 }
 
-// pathFlops counts one edge: two per term for M (once per copy of the harmonics), then for every coupled pair of
-// copies w*x, and two per cell. A mode that sums over pairs into mo outputs weights each pair's d3 results once per
-// output instead.
+// pathFlops counts the operations of one path for one edge: two per term for M, once per copy of the harmonics; then
+// for every coupled pair of copies w*x and two per cell. A mode that sums over pairs into mo outputs instead
+// multiplies the d3 results of each pair by a weight once per output.
 func (t TensorProduct) pathFlops(ins so3.Instruction, terms, cells int) int {
 	a, b, o := t.TP.In1[ins.In1], t.TP.In2[ins.In2], t.TP.Out[ins.Out]
 	pairs, fed := coupledPairs(ins.Mode, a.Mul, b.Mul, o.Mul)
@@ -112,7 +110,7 @@ func (t TensorProduct) pathFlops(ins so3.Instruction, terms, cells int) int {
 	return n
 }
 
-// coupledPairs returns the number of pairs (u,v) that a mode couples, and of outputs that each feeds.
+// coupledPairs returns how many pairs of copies (u,v) a mode couples, and how many outputs each pair contributes to.
 func coupledPairs(mode so3.Mode, m1, m2, mo int) (pairs, fed int) {
 	switch mode {
 	case so3.UVW:

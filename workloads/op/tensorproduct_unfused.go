@@ -11,16 +11,12 @@ import (
 //go:embed tensorproduct_unfused.ptx.zst
 var tpUnfusedPTX string
 
-// The kernels of the unfused product, one item an edge:
+// The kernels of the unfused product; an item is one edge, and pairs are copies (u,v), or u alone if same is set:
 //
-//	gather    x, src, out, n, dim
-//	outer     x [E,in dim], y [E,sh dim], out [E,pairs,d1,d2], n, in dim, sh dim, xAt, yAt,
-//	          mul1, mul2, d1, d2, strides of (u,i) in x and (v,j) in y, same
-//	contract  outer, out [E,pairs,d3], terms (ij, k), 3j values, n, pairs, d1*d2, d3, first term, number of terms
-//	weight    contracted, w, mid [E,out dim], n, weights an edge, wAt (-1 for none), out dim, oAt,
-//	          mul1, mul2, mul out, d3, mode, strides of (o,k) in mid, add
-//
-// pairs are (u,v), or u alone when same is set.
+//	gather    copies the source's features to the edge
+//	outer     x [E,in dim], y [E,sh dim] -> [E,pairs,d1,d2] for one pair of blocks
+//	contract  outer -> [E,pairs,d3], by the terms (ij, k) and 3j values of one path
+//	weight    contracted and w -> mid [E,out dim]; wAt is -1 for a path without weights
 var (
 	gatherKernel   = device.Typed[tpGatherArgs](device.Kernel{Name: "tp_gather", Host: tpGatherHost, Grain: 16, PTX: tpUnfusedPTX, Threads: 256, PerBlock: 1})
 	outerKernel    = device.Typed[tpOuterArgs](device.Kernel{Name: "tp_outer", Host: tpOuterHost, Grain: 16, PTX: tpUnfusedPTX, Threads: 256, PerBlock: 4})
@@ -28,7 +24,6 @@ var (
 	weightKernel   = device.Typed[tpWeightArgs](device.Kernel{Name: "tp_weight", Host: tpWeightHost, Grain: 16, PTX: tpUnfusedPTX, Threads: 256, PerBlock: 4})
 )
 
-// modeNumber maps modes to the numbers in the arguments of kernels.
 var modeNumber = map[so3.Mode]int{so3.UVW: modeUVW, so3.UVU: modeUVU, so3.UVV: modeUVV, so3.UUW: modeUUW, so3.UUU: modeUUU}
 
 const (
@@ -39,8 +34,7 @@ const (
 	modeUUU
 )
 
-// pairKey is a pair of blocks whose outer product some path needs; same marks
-// the products of equal copies only (modes uuw and uuu).
+// pairKey is a pair of blocks whose outer product some path needs; if same, only of equal copies (uuw and uuu).
 type pairKey struct {
 	in1, in2 int
 	same     bool
@@ -50,7 +44,6 @@ func keyOf(ins so3.Instruction) pairKey {
 	return pairKey{ins.In1, ins.In2, ins.Mode == so3.UUW || ins.Mode == so3.UUU}
 }
 
-// pairOrder lists the pairs in order of first use.
 func (t TensorProduct) pairOrder() []pairKey {
 	var order []pairKey
 	seen := map[pairKey]bool{}
@@ -72,8 +65,8 @@ func (t TensorProduct) pairCount(key pairKey) int {
 	return m1 * m2
 }
 
-// edgeWidths returns the most values of an edge in one outer product and in one contraction. A pair's paths directly
-// follow its outer product, so one buffer of each serves all.
+// edgeWidths returns the largest number of values per edge of an outer product and of a contraction. The paths of a
+// pair follow its outer product directly, so one buffer of each size is enough.
 func (t TensorProduct) edgeWidths() (outer, contracted int) {
 	for _, ins := range t.TP.Instructions {
 		key := keyOf(ins)
@@ -84,7 +77,7 @@ func (t TensorProduct) edgeWidths() (outer, contracted int) {
 	return outer, contracted
 }
 
-// unfusedTerms is the table of the contractions: (ij, k) and values, and the start of every path's terms.
+// unfusedTerms is the table of the contractions: (ij, k) and 3j value of each term, and the first term of each path.
 type unfusedTerms struct {
 	ints      []int32
 	constants []float32
@@ -126,8 +119,8 @@ func (t TensorProduct) unfusedScratch(edgeCap int) int64 {
 	return n * floatBytes
 }
 
-// bindUnfused binds two operations: the product up to the concatenated paths, mid [E,out dim], and the sum of mid
-// over edges. The product owns the memory.
+// bindUnfused binds two operations: product writes every edge's result to mid [E,out dim], scatter sums mid over
+// edges. product owns the memory of both.
 func (k *binder) bindUnfused(t TensorProduct, b TPBuffers, rows int) (product, scatter *Bound, err error) {
 	terms, err := t.unfusedTerms()
 	if err != nil {
@@ -163,7 +156,7 @@ func (k *binder) bindUnfused(t TensorProduct, b TPBuffers, rows int) (product, s
 	scatter, err = ScatterAdd{C: t.TP.Out.Dim(), Deterministic: t.Deterministic, Scale: t.Scale}.
 		Bind(k.dev, ScatterBuffers{Src: m.mid, Dst: b.Dst, RowPtr: b.RowPtr, Out: b.Out}, rows, k.b.capacity)
 	if err != nil {
-		_ = product.Close() // the error of the scatter matters more
+		_ = product.Close() // report the scatter's error
 		return nil, nil, fmt.Errorf("binding tensor product: %w", err)
 	}
 	return product, scatter, nil

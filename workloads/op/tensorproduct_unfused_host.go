@@ -57,7 +57,7 @@ func tpContractHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// weightArgs holds the arguments of tpWeightHost, read once per call.
+// weightArgs holds the arguments of tpWeightHost, decoded once per call.
 type weightArgs struct {
 	m1, m2, mo, d3, mode, ou, ok int
 	hasWeight                    bool
@@ -100,8 +100,7 @@ func (s *weightArgs) weightEdge(z, w, out []float32) {
 	}
 }
 
-// weightPair adds the contraction z of copies (u, v) to the outputs that it feeds; so3.Mode has the shapes of the
-// weights.
+// weightPair adds the contraction z of copies (u, v) to their outputs; so3.Mode has the shapes of the weights.
 func (s *weightArgs) weightPair(u, v int, z, w, out []float32) {
 	first, n, wAt := 0, 1, 0
 	switch s.mode {

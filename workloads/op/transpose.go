@@ -10,15 +10,13 @@ import (
 //go:embed transpose.ptx.zst
 var transposePTX string
 
-// Transpose changes the layout of every row, x [rows,dim] -> out [rows,dim]:
-// to ir_mul, or back to mul_ir when ToMulIr is set. Accumulate adds to out.
+// Transpose changes each row's layout, x [rows,dim] -> out [rows,dim], to ir_mul or, with ToMulIr, back to mul_ir.
 type Transpose struct {
 	Irreps              so3.Irreps
 	ToMulIr, Accumulate bool
 }
 
-// transposeKernel: x, out, blocks, n, dim, number of blocks, add. A block is
-// four integers: offset, rows and columns of the source, 0. One item is one row.
+// One item of transposeKernel is one row. A block of its table: offset, rows and columns of the source, 0.
 var transposeKernel = device.Typed[transposeArgs](device.Kernel{Name: "transpose", Host: transposeHost, Grain: 8, PTX: transposePTX, Threads: 256, PerBlock: 1})
 
 func (t Transpose) blockTable() []int32 {
@@ -48,5 +46,4 @@ func (k *binder) addTranspose(t Transpose, x, out device.Buffer, rows int) {
 	})
 }
 
-// transposeScratch returns the bytes of the table.
 func (t Transpose) transposeScratch() int64 { return max(int64(4*len(t.Irreps)), 1) * floatBytes }

@@ -17,13 +17,13 @@ func transposeHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// transposeBlock writes dst [cols,rows] from src [rows,cols].
+// transposeBlock writes dst [cols,rows] from src [rows,cols], or adds to dst.
 func transposeBlock(src, dst []float32, rows, cols int, add bool) {
 	if (rows == 1 || cols == 1) && !add {
 		copy(dst, src)
 		return
 	}
-	// The long side is the inner loop; a block has few components and many copies.
+	// The inner loop runs over the longer side: a block has few components and many copies.
 	if rows < cols {
 		for r := range rows {
 			line, at := src[r*cols:(r+1)*cols], r

@@ -13,49 +13,44 @@ import (
 //go:embed weight_grad.ptx.zst
 var weightGradPTX string
 
-// outerBlock is one block of a gradient of weights, which is a sum over rows of outer products of row r of a with row
-// r of b, for blocks of both,
+// outerBlock is one block of a weight gradient: a sum over rows r of outer products of a block of a's row with a block
+// of b's row. Chunks of outerChunk rows are added to partial sums, and these in order: one float32 sum over all rows
+// would lose digits of small terms, and a fixed order gives the same bits for any number of threads:
 //
 //	W_uv = k sum_r sum_i a_r[aAt + i m1 + u] b_r[bAt + i m3 + v]
-//
-// Rows are added in chunks of outerChunk, each into its own partial sums, and the sums in order: one float32 sum over
-// all rows would lose the last digits of small terms, and a fixed order gives the same bits for any number of
-// threads.
 type outerBlock struct {
-	a, b, w   int // where the blocks begin in a row of a, of b and in W
+	a, b, w   int // offsets of the blocks in a row of a, in a row of b and in W
 	m1, m3, d int
 	k         float32
 }
 
-// outerSum is one sum over rows: all its blocks, the widths of a, b and W.
+// outerSum is one sum over rows with all its blocks. a, b and w are the row widths of a and b and the size of W.
 type outerSum struct {
 	blocks    []outerBlock
 	a, b, w   int
 	precision string
-	add       bool // to what is there
+	add       bool // add to the existing W
 }
 
 const (
 	outerChunk = 4096
 	outerInts  = 12
 	outerRows  = 256 // rows that the host adds at a time
-	// Least and most copies of a per host item, a whole number of the rows of its products' tiles: more copies reuse
-	// a packed row of b more often, and make fewer items. outerTile is the side of a CUDA block.
+	// Least and most copies of a per host item, multiples of outerStep, the rows of a tile of vec's product. More
+	// copies reuse a packed row of b more often, but give fewer items. outerTile is the side of a CUDA block's tile.
 	outerFewest, outerMost, outerStep = 24, 96, 6
 	outerTile                         = 64
 )
 
-// weightGradKernel: a, b, partial, tiles, work, rows, width of a, of b, of W, tiles. A tile is outerInts integers:
-// block's a, b, w, m1, m3, d; first copy and number of copies of a, then of b; k as bits; values of work of an item.
-// One item is one tile of one chunk of rows. weightSumKernel: partial, out, n, rows, add; an item is a value of W.
-// roundKernel: x, n, precision (roundings); an item is a value.
+// An item of weightGradKernel is one tile of one chunk of rows. A tile is outerInts integers: a, b, w, m1, m3, d of
+// its block; first copy and number of copies of a, then of b; bits of k; words of work memory per item. An item of
+// weightSumKernel is a value of W, an item of roundKernel a value of x.
 var (
 	weightGradKernel = device.Typed[weightGradArgs](device.Kernel{Name: "weight_grad", Host: weightGradHost, PTX: weightGradPTX, Threads: 256, PerBlock: 1})
 	weightSumKernel  = device.Typed[weightSumArgs](device.Kernel{Name: "weight_sum", Host: weightSumHost, Grain: 1 << 12, PTX: weightGradPTX, Threads: 256, PerBlock: 1024})
 	roundKernel      = device.Typed[roundInplaceArgs](device.Kernel{Name: "round_inplace", Host: roundHost, Grain: 1 << 14, PTX: weightGradPTX, Threads: 256, PerBlock: 1024})
 )
 
-// roundings numbers the precisions for roundKernel.
 var roundings = map[string]int{TF32: 1, BF16: 2, FP16: 3}
 
 func (o outerSum) tileTable(square bool) (table []int32) {
@@ -74,12 +69,12 @@ func (o outerSum) tileTable(square bool) (table []int32) {
 	return table
 }
 
-// outerCopies returns the copies of a per item, so that there are at least four items unless they get too small.
+// outerCopies returns the copies of a per item: few enough for at least four items, within outerFewest and outerMost.
 func outerCopies(m1 int) int {
 	return min(max(ceilDiv(m1, 4*outerStep)*outerStep, outerFewest), outerMost)
 }
 
-// itemWork returns the values of work memory of a host item.
+// itemWork returns the words of work memory of a host item.
 func (o outerSum) itemWork() int64 {
 	most := 0
 	for _, b := range o.blocks {
@@ -88,7 +83,7 @@ func (o outerSum) itemWork() int64 {
 	return int64(vec.WorkT(most, outerRows))
 }
 
-// rowFlops counts one row: two per weight and component, and the factor once per value of a.
+// rowFlops counts the operations of one row: two per weight and component, and one product with k per value of a.
 func (o outerSum) rowFlops() int {
 	n := 0
 	for _, b := range o.blocks {
@@ -97,8 +92,8 @@ func (o outerSum) rowFlops() int {
 	return n
 }
 
-// weightGrad appends the launches over rows rows, or over the edges if rows is negative. A precision that rounds
-// rounds a and b in place.
+// weightGrad appends the launches over rows, or over edges if rows is negative. o.precision may round a and b in
+// place.
 func (k *binder) weightGrad(o outerSum, a, b, w device.Buffer, rows int) rate {
 	capacity, per := k.b.capacity, items{perEdge: 1, per: outerChunk}
 	if rows >= 0 {
@@ -148,7 +143,7 @@ func (k *binder) weightGrad(o outerSum, a, b, w device.Buffer, rows int) rate {
 	return least
 }
 
-// sumCost returns the cost of adding the chunks of the given rows.
+// sumCost returns the cost of adding the partial sums of the given rows.
 func (o outerSum) sumCost(rows int) gpuprof.Cost {
 	chunks := ceilDiv(rows, outerChunk)
 	read := chunks * o.w
@@ -158,7 +153,7 @@ func (o outerSum) sumCost(rows int) gpuprof.Cost {
 	return moveCost(chunks*o.w, read, o.w)
 }
 
-// workWords returns the values of work memory of all host items.
+// workWords returns the words of work memory of all host items; a GPU needs none.
 func (o outerSum) workWords(capacity, across int, tiled bool) int64 {
 	if tiled {
 		return 1
@@ -166,43 +161,40 @@ func (o outerSum) workWords(capacity, across int, tiled bool) int64 {
 	return int64(ceilDiv(capacity, outerChunk)) * int64(across) * o.itemWork()
 }
 
-// scratchBytes returns the bytes that weightGrad allocates.
 func (o outerSum) scratchBytes(capacity int, tiled bool) int64 {
 	tiles := o.tileTable(tiled)
 	across := len(tiles) / outerInts
 	return (max(int64(len(tiles)), 1) + max(int64(ceilDiv(capacity, outerChunk))*int64(o.w), 1) + max(o.workWords(capacity, across, tiled), 1)) * floatBytes
 }
 
-// Outer is the gradient of one matrix for a workload that binds its own launches:
+// Outer is the gradient of one weight matrix, for a workload that binds its own launches; rows are added in chunks:
 //
 //	a [Rows,M], b [Rows,K] -> w [M,K] = sum over rows of a_ru b_rv, added to w with Add
-//
-// Rows are added in chunks of 4,096 and the chunks in order.
 type Outer struct {
 	Rows, M, K int
 	Add        bool
 }
 
-// OuterBuffers are arguments of Outer's launches: arrays of the caller, and memory that it allocates and may reuse
-// for the next: Partial words of partial sums, a Table that depends on M and K, and Work words.
+// OuterBuffers are the arguments of Outer's launches: arrays A, B and W, and the caller's reusable memory: Partial and
+// Work, sized by the methods of these names, and Table, which depends on M and K.
 type OuterBuffers struct{ A, B, W, Partial, Table, Work any }
 
 func (o Outer) outerSum() outerSum {
 	return outerSum{blocks: []outerBlock{{m1: o.M, m3: o.K, d: 1, k: 1}}, a: o.M, b: o.K, w: o.M * o.K, add: o.Add}
 }
 
-// Table returns the contents of the buffer Table on a device of that kind.
+// Table returns the contents of the buffer Table for that kind of device.
 func (o Outer) Table(kind string) []int32 { return o.outerSum().tileTable(kind != "host") }
 
 // Partial returns the words of partial sums.
 func (o Outer) Partial() int64 { return int64(ceilDiv(o.Rows, outerChunk)) * int64(o.M) * int64(o.K) }
 
-// Work returns the words of work memory on a device of that kind.
+// Work returns the words of work memory on that kind of device.
 func (o Outer) Work(kind string) int64 {
 	return o.outerSum().workWords(o.Rows, len(o.Table(kind))/outerInts, kind != "host")
 }
 
-// Launches returns the launches: the sums of every chunk, then the sum over chunks.
+// Launches returns the launches: the partial sums of every chunk, then their sum.
 func (o Outer) Launches(kind string, b OuterBuffers) []Launch {
 	all, across := o.outerSum(), len(o.Table(kind))/outerInts
 	chunks, sum := ceilDiv(o.Rows, outerChunk), all.sumCost(o.Rows)
@@ -218,7 +210,7 @@ func (o Outer) Launches(kind string, b OuterBuffers) []Launch {
 	}
 }
 
-// RoundInPlace rounds n values of x to a precision that rounds.
+// RoundInPlace returns a launch that rounds n values of x to tf32, bf16 or fp16.
 func RoundInPlace(x any, n int, precision string) Launch {
 	return Launch{Kernel: &roundKernel, N: n, Cost: moveCost(0, n, n), Args: roundInplaceArgs{
 		x: x, count: n, mode: roundings[precision],
@@ -231,7 +223,7 @@ func RoundInPlace(x any, n int, precision string) Launch {
 //	dw_uw = sum over rows and i of x_ui dout_wi / sqrt(fan-in)
 type LinearWeightGrad struct {
 	Linear Linear
-	Add    bool // to dw
+	Add    bool // add to the existing dw
 }
 
 func (g LinearWeightGrad) outerSum() outerSum {
@@ -245,7 +237,7 @@ func (g LinearWeightGrad) outerSum() outerSum {
 	return o
 }
 
-// Bind binds the operation to rows rows.
+// Bind binds the operation for the given number of rows.
 func (g LinearWeightGrad) Bind(dev device.Device, x, dout, dw device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "gradient of linear weights", 0)
 	if err := g.Linear.Layout.checkLayout("gradient of linear weights"); err != nil && k.err == nil {
@@ -267,7 +259,7 @@ func (g LinearWeightGrad) Bind(dev device.Device, x, dout, dw device.Buffer, row
 	return k.finishBinding()
 }
 
-// Scratch returns the bytes that Bind allocates on a device of that kind.
+// Scratch returns the bytes that Bind allocates on that kind of device.
 func (g LinearWeightGrad) Scratch(rows int, kind string) int64 {
 	l := g.Linear
 	n := g.outerSum().scratchBytes(rows, kind != "host")
@@ -278,15 +270,14 @@ func (g LinearWeightGrad) Scratch(rows int, kind string) int64 {
 	return n
 }
 
-// MLPWeightGrad is the gradient of an MLP's weights, from the results of BindKept and MLPGrad:
+// MLPWeightGrad is the gradient of an MLP's weights, from the results of BindKept and MLPGrad. A precision below fp32
+// rounds b, da, h and dw in place, to the values that the other products use:
 //
 //	b [E,In], da [E,Hidden] -> dw1 [In,Hidden] = s1 b^T da
 //	h [E,Hidden], dw [E,Out] -> dw2 [Hidden,Out] = s2 h^T dw
-//
-// With a precision that rounds, b, da, h and dw are rounded in place: the other products round their inputs equally.
 type MLPWeightGrad struct {
 	MLP MLP
-	Add bool // to both
+	Add bool // add to the existing dw1 and dw2
 }
 
 func (g MLPWeightGrad) outerSums() (first, second outerSum) {
@@ -309,14 +300,13 @@ func (g MLPWeightGrad) Bind(dev device.Device, b, da, h, dw, dw1, dw2 device.Buf
 	return k.finishBinding()
 }
 
-// Scratch returns the bytes that Bind allocates on a device of that kind.
+// Scratch returns the bytes that Bind allocates on that kind of device.
 func (g MLPWeightGrad) Scratch(edgeCap int, kind string) int64 {
 	first, second := g.outerSums()
 	return first.scratchBytes(edgeCap, kind != "host") + second.scratchBytes(edgeCap, kind != "host")
 }
 
-// BindWeightGrad binds the gradient of a readout's factors, da [Count] = sum over
-// rows of drho x; see Readout.
+// BindWeightGrad binds the gradient of a readout's factors, da [Count] = sum over rows of drho x; see Readout.
 func (r Readout) BindWeightGrad(dev device.Device, drho, x, da device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "gradient of a readout", 0)
 	k.checkReadout(r, rows)
@@ -328,7 +318,7 @@ func (r Readout) outerSum() outerSum {
 	return outerSum{blocks: []outerBlock{{b: r.First, m1: 1, m3: r.Count, d: 1, k: 1}}, a: 1, b: r.Width, w: r.Count, add: r.Add}
 }
 
-// WeightScratch returns the bytes that BindWeightGrad allocates on a device of that kind.
+// WeightScratch returns the bytes that BindWeightGrad allocates on that kind of device.
 func (r Readout) WeightScratch(rows int, kind string) int64 {
 	return r.outerSum().scratchBytes(rows, kind != "host")
 }

@@ -6,8 +6,8 @@ import (
 )
 
 // With returns the same operation on other buffers: every argument that is a key of swap becomes its value. Kernels,
-// tables and scratch memory are shared, so the copy must be enqueued on the same stream as the original and is not
-// closed itself. Values need at least the size of their keys.
+// tables and scratch memory are shared with b, so the copy must be enqueued on the same stream as b and must not be
+// closed. A value must be at least as large as its key.
 func (b *Bound) With(swap map[device.Buffer]device.Buffer) (*Bound, error) {
 	for from, to := range swap {
 		if to.Len() < from.Len() {
@@ -28,7 +28,6 @@ func (b *Bound) With(swap map[device.Buffer]device.Buffer) (*Bound, error) {
 	return &c, nil
 }
 
-// Output returns the output buffer that the operation itself owns: the messages of every edge, [E, TP.Out.Dim] in
-// Layout, before an unfused product's scatter sums them. It is nil for other operations, which write to the buffers
-// of the caller.
+// Output returns the buffer that the operation itself owns, nil if it writes to the caller's. Only an unfused product
+// owns one: each edge's result, [E, TP.Out.Dim] in Layout, which the product's scatter sums.
 func (b *Bound) Output() device.Buffer { return b.output }

@@ -14,8 +14,8 @@ func Finite(v ...float32) bool {
 	return true
 }
 
-// Diverged returns the error about a loss that is not finite. It goes back to the start, repeats all steps and names
-// the first stage that writes a value that is not finite: again repeats step n and returns that stage, "" for none.
+// Diverged returns the error for a loss that is not finite. It restarts training and repeats all steps to name the
+// first stage with values that are not finite: again repeats step n and returns that stage, or "".
 func Diverged(workload string, steps int, restart func() error, again func(n int) (stage string, err error)) error {
 	if err := restart(); err != nil {
 		return err

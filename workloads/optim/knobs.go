@@ -5,13 +5,13 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// Train is the value of the knob pass for which a step ends with an optimizer step.
+// Train is the value of the knob pass with which a step ends with an optimizer step.
 const Train = "train"
 
-// Trains reports whether a step ends with new parameters.
+// Trains reports whether a step updates the parameters.
 func Trains(set gpuprof.Settings) bool { return set["pass"] == Train }
 
-// Values of knobs that are compared in code.
+// Values of the knobs clip_where, found_inf and zero.
 const (
 	OnDevice      = "device"
 	OnHost        = "host"
@@ -20,12 +20,12 @@ const (
 	never         = "never"
 )
 
-// maxMicro bounds the micro-batches of a step.
+// maxMicro is the maximum number of micro-batches per step.
 const maxMicro = 4096
 
 type lines = map[string]string
 
-// Knobs returns the knobs of a training step, equal in every workload that trains.
+// Knobs returns the knobs of a training step, which all workloads that train share.
 func Knobs() []workloads.Knob {
 	return []workloads.Knob{
 		workloads.FloatKnob("lr", "learning rate of training", 1e-3, 0, 10).AsModel(),
@@ -37,7 +37,7 @@ func Knobs() []workloads.Knob {
 func waysKnob() workloads.Knob {
 	k := workloads.Choice("optimizer", "Adam of training: fused (one launch for every five tensors), foreach (a launch per operation), loop (a launch per operation and tensor)", Fused, Foreach, Loop)
 	k.Acts = []string{"optimizer", "graph", gpuprof.StageLaunch}
-	// One launch moves 28 bytes of the 72 that the separate operations move.
+	// One fused launch moves 28 bytes per parameter, separate operations 72.
 	k.Answers = []workloads.Answer{{
 		Remedy: workloads.Fuse, To: Fused, Unless: gpuprof.Settings{"optimizer": Fused},
 		Targets: []workloads.Target{{Stage: "optimizer", Kernels: []string{"adam_part"}, Keeps: 28. / 72}},
@@ -106,7 +106,7 @@ func lossKnob() workloads.Knob {
 func zeroKnob() workloads.Knob {
 	k := workloads.Choice("zero", "gradients before a step of training: overwrite (the first ones are written), fill (zeros are written, and all are added)", ZeroOverwrite, ZeroFill)
 	k.Acts = []string{"loss", "grads", "tensor_product_bwd", "graph"}
-	// Only the fills count: the saving from writing instead of adding the first gradients is not claimed.
+	// Claim only the time of the fills, not the saving from writing the first gradients instead of adding them.
 	k.Answers = []workloads.Answer{{
 		Remedy: workloads.WriteFirst, To: ZeroOverwrite, When: gpuprof.Settings{"zero": ZeroFill, "pass": Train},
 		Targets: []workloads.Target{{Stage: "loss", Kernels: []string{"fill"}, Whole: true}},
@@ -121,7 +121,8 @@ func waitStages() []string {
 	return []string{"sync", gpuprof.StageLaunch, gpuprof.StageGap, "collate", "backpressure"}
 }
 
-// waitsOnce returns one wait per step if a knob has a value, unless another knob has a certain value.
+// waitsOnce returns a Waits function: one wait per training step if knob has value, unless the knob named unless is
+// set to is.
 func waitsOnce(knob, value, unless, is string) func(gpuprof.Settings, map[string]float64) float64 {
 	return func(set gpuprof.Settings, _ map[string]float64) float64 {
 		if !Trains(set) || set[knob] != value || unless != "" && set[unless] == is {
@@ -131,8 +132,7 @@ func waitsOnce(knob, value, unless, is string) func(gpuprof.Settings, map[string
 	}
 }
 
-// Refuse returns an error about a training knob that the pass does not use, or that has no effect; batch is the knob
-// that accumulate divides.
+// Refuse returns an error for a training knob without effect; batch is the knob that accumulate divides.
 func Refuse(set gpuprof.Settings, batch string) error {
 	usage := func(format string, args ...any) *gpuprof.Error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, format, args...)

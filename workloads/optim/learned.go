@@ -9,21 +9,21 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// Reference computes the steps of the parameters in float64, with parameters in the order of Open.
+// Reference computes training steps in float64; it has the parameters in the order of Open.
 type Reference struct {
-	P, before, m, v [][]float64 // now, before the last step, and the moments
-	least           [][]float64 // smallest gradient of all steps over its parameter's root mean square
-	terms, sizes    []float64   // of a parameter's gradient: see Term, in this step and as its first moment
+	P, before, m, v [][]float64 // current, before the last step, and Adam's moments
+	least           [][]float64 // smallest gradient of all steps, relative to the root mean square over its parameter
+	terms, sizes    []float64   // size of a parameter's gradient, see Term: in this step, and averaged like its first moment
 	steps           int
 	rate, clip      float64
 	moments, update float64 // see Errors
 }
 
-// checkRate bounds the learning rate of checked steps. A larger one makes weights larger than the drawn ones, and
-// sums of them have larger rounding errors than the tolerances allow.
+// checkRate is the maximum learning rate of checked steps. A larger rate makes weights larger than their initial
+// values, and the rounding errors of sums over them exceed the tolerances.
 const checkRate = 1e-3
 
-// NewReference begins with the drawn values of the parameters.
+// NewReference starts with the initial values of the parameters.
 func NewReference(drawn [][]float64, set gpuprof.Settings) *Reference {
 	r := &Reference{rate: min(set.Float("lr"), checkRate), clip: set.Float("clip")}
 	for _, p := range drawn {
@@ -35,7 +35,7 @@ func NewReference(drawn [][]float64, set gpuprof.Settings) *Reference {
 	return r
 }
 
-// Begin sets the device to the start of the reference: see Step.Checked.
+// Begin resets the device to the start of the reference (see Step.Checked).
 func (r *Reference) Begin(s *Step, stream device.Stream) error {
 	if err := s.Checked(stream); err != nil {
 		return err
@@ -56,8 +56,8 @@ func (r *Reference) Gradients() (all [][]float64) {
 	return all
 }
 
-// Term adds weight times a part of the gradient of parameter k to sum. Parts can cancel, and the rounding errors of
-// their sum do not: Follow counts those relative to the parts where these are larger than the sum.
+// Term adds weight times a part of parameter k's gradient to sum. If parts cancel, their rounding errors remain, so
+// Follow measures errors relative to the parts where these are larger than the sum.
 func (r *Reference) Term(k int, sum, part []float64, weight float64) {
 	for i, v := range part {
 		sum[i] += weight * v
@@ -65,7 +65,7 @@ func (r *Reference) Term(k int, sum, part []float64, weight float64) {
 	}
 }
 
-// Step clips gradients, in place, and makes a step of Adam.
+// Step clips the gradients in place and makes a step of Adam.
 func (r *Reference) Step(grads [][]float64) {
 	factor := RefClip(r.clip, grads...)
 	r.steps++
@@ -87,23 +87,22 @@ func (r *Reference) Step(grads [][]float64) {
 	}
 }
 
-// UpdateTolerance returns the tolerance for the change of parameters if gradients have a relative error of t: Adam
-// divides a gradient by its size, so an error counts relative to the smallest compared gradient. The factor 2 covers
-// the moments of earlier steps. A missing change has an error of 1.
+// UpdateTolerance returns the tolerance for the change of parameters if gradients have a relative error of t. Adam
+// divides a gradient by its size, so the error counts relative to the smallest compared gradient. The factor 2 covers
+// the moments of earlier steps. A missing update has an error of 1.
 func UpdateTolerance(t float64) float64 { return 2 * t / leastCompared(t) }
 
-// leastCompared returns the smallest gradient whose change is compared, relative to the root mean square of its
-// parameter's gradient.
+// leastCompared returns the smallest gradient whose change is compared, relative to its parameter's root mean square.
 func leastCompared(t float64) float64 { return max(20*t, 0.1) }
 
-// rounded bounds the rounding of a float32 parameter in a step, relative to it.
+// rounded is an upper bound of a float32 parameter's rounding error in a step, relative to the parameter.
 const rounded = 1. / (1 << 21)
 
-// Follow compares parameters and first moments with the reference's after a step of both. The first moments are sums
-// of the gradients of all steps. For the parameters it compares the change in this step, but only where gradients
-// with a relative error of t determine it. The reference continues from the device's parameters: where the change is
-// uncertain the two may differ by twice the learning rate, and then the next step's gradients differ too. order
-// converts the device's values of a parameter to the reference's order; nil leaves them.
+// Follow compares parameters and first moments with the reference after both have made a step. First moments are sums
+// of the gradients of all steps. Of parameters it compares the change in this step, but only if gradients with a
+// relative error of t determine it. The reference then continues from the device's parameters: where the change is
+// uncertain, both may differ by twice the learning rate, and so would the next gradients. order converts a parameter's
+// device values to the reference's order; nil means no conversion.
 func (r *Reference) Follow(s *Step, stream device.Stream, t float64, order func(i int, v []float64) []float64) error {
 	now, err := s.Save(stream)
 	if err != nil {
@@ -116,12 +115,11 @@ func (r *Reference) Follow(s *Step, stream device.Stream, t float64, order func(
 		var change op.ErrorNorm
 		m, there := order(k, now.m[k]), order(k, now.p[k])
 		for i, v := range there {
-			// Without a gradient the parameter must not change; rounding errors of a gradient that cancels do not
-			// count.
+			// A parameter without a gradient must not change; ignore rounding errors of a gradient that cancels.
 			if least := r.least[k][i]; least <= leastCompared(t) && (least > 0 || m[i] != 0) && v == v {
 				continue
 			}
-			if math.Abs(v-p[i]) <= rounded*math.Abs(p[i]) { // a change can be smaller than the rounding
+			if math.Abs(v-p[i]) <= rounded*math.Abs(p[i]) { // the change can be smaller than the rounding
 				v = p[i]
 			}
 			change.Add([]float32{float32(v - r.before[k][i])}, []float64{p[i] - r.before[k][i]})
@@ -132,7 +130,7 @@ func (r *Reference) Follow(s *Step, stream device.Stream, t float64, order func(
 	return nil
 }
 
-// momentError compares the first moment of parameter k.
+// momentError returns the relative error of the first moment of parameter k.
 func (r *Reference) momentError(k int, m []float64) float64 {
 	var e op.ErrorNorm
 	e.Add(op.As[float32](m), r.m[k])
@@ -140,7 +138,7 @@ func (r *Reference) momentError(k int, m []float64) float64 {
 	return e.Relative()
 }
 
-// Errors returns the largest error of a parameter's first moments and of its change, in any step.
+// Errors returns the largest errors of a parameter's first moments and of its change, over all steps.
 func (r *Reference) Errors() (moments, update float64) { return r.moments, r.update }
 
 func worseOf(a, b float64) float64 {

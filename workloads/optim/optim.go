@@ -1,7 +1,6 @@
-// Package optim turns gradients into a step of training: the norm of all gradients and clipping by it, and Adam in
-// the three variants of PyTorch. Parameters are named float32 buffers. A kernel is written as in package op: optim.go
-// has the launches and their costs, optim_host.go the kernels for the host device, optim.cu the CUDA kernels and
-// optim_ref.go the float64 formulas.
+// Package optim turns gradients into a training step: the norm of all gradients, clipping, and Adam in PyTorch's three
+// variants. Parameters are named float32 buffers. As in package op, optim.go has the launches and their costs,
+// optim_host.go the host kernels, optim.cu the CUDA kernels and optim_ref.go the float64 reference.
 package optim
 
 import (
@@ -16,34 +15,33 @@ import (
 //go:embed optim.ptx.zst
 var optimPTX string
 
-// Variants of an optimizer step.
+// Variants of the optimizer step.
 const (
 	Fused   = "fused"   // one launch over all tensors
 	Foreach = "foreach" // one launch per operation, over all tensors
 	Loop    = "loop"    // one launch per operation and tensor
 )
 
-// Tensor is a parameter: its values and their gradient, N each.
+// Tensor is a parameter: N values and their gradients.
 type Tensor struct {
 	Name string
 	N    int
 	P, G device.Buffer
 }
 
-// perLaunch bounds the tensors of one launch: a kernel has twenty arguments. PyTorch's launches over many tensors
-// have a limit too.
+// perLaunch is the maximum number of tensors per launch, because a kernel has at most twenty arguments.
 const perLaunch = 5
 
-// The constants of Adam.
+// Constants of Adam.
 const (
 	beta1 = 0.9
 	beta2 = 0.999
 	eps   = 1e-8
 )
 
-// State that kernels share: step t, the learning rate, the clipping factor, and the values that tick computes from t:
-// lr/(1-beta1^t) and 1/sqrt(1-beta2^t). Then the norm of all gradients, and the state of Scaler (the scale S, 1/S,
-// the factor of cotangents, good steps since S changed, and 1 if a gradient of this step is not finite).
+// Indices of the state that kernels share: step t, learning rate, clipping factor; lr/(1-beta1^t) and
+// 1/sqrt(1-beta2^t), which tick computes; norm of all gradients; and for Scaler the scale S, 1/S, the factor of
+// cotangents, good steps since S changed, and 1 if a gradient of this step is not finite.
 const (
 	stateStep = iota
 	stateRate
@@ -59,7 +57,7 @@ const (
 	stateWords
 )
 
-// Operations of adamPartKernel, in the order of a step.
+// Operations of adamPartKernel, in order.
 const (
 	partLerp    = iota // m += (g-m)(1-beta1)
 	partMul            // v *= beta2
@@ -71,13 +69,11 @@ const (
 	parts
 )
 
-const chunk = 4096 // values whose squares are added to one partial sum
+const chunk = 4096 // number of values whose squares make one partial sum
 
-// Kernels over tensors: state, m, v, then p and g of five tensors, and the ends of the first four among all values;
-// adamPartKernel has d after v and the operation last. One item is one value. tickKernel: state, one item.
-// squaresKernel: g, partial, n, at; an item is a chunk. clipKernel: partial, state, count, limit; one item.
-// scaleKernel: g, state, index in the state, n; an item is a value. Adam does nothing in a step with a gradient that
-// is not finite.
+// Kernels over up to five tensors take the end offsets of the first four in the concatenation of all. An item is one
+// value for the Adam and scale kernels, one chunk for squaresKernel, everything for tickKernel and clipKernel. Adam
+// does nothing in a step with a gradient that is not finite.
 var (
 	adamKernel     = device.Typed[adamArgs](device.Kernel{Name: "adam", Host: adamHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024})
 	adamPartKernel = device.Typed[adamPartArgs](device.Kernel{Name: "adam_part", Host: adamPartHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024})
@@ -87,15 +83,13 @@ var (
 	scaleKernel    = device.Typed[scaleByArgs](device.Kernel{Name: "scale_by", Host: scaleHost, Grain: 1 << 14, PTX: optimPTX, Threads: 256, PerBlock: 1024})
 )
 
-// Adam is the optimizer, in one of its variants:
+// Adam is the optimizer, in one of its variants. Fused moves 28 bytes per parameter, the others 72. With t from 1:
 //
 //	m = b1 m + (1-b1) g,  v = b2 v + (1-b2) g^2,  p -= lr/(1-b1^t) m/(sqrt v/sqrt(1-b2^t) + eps)
-//
-// with b1 0.9, b2 0.999, eps 1e-8 and t from 1. Fused moves 28 bytes per parameter, the others 72.
 type Adam struct {
 	Impl string
 	Rate float64
-	// Limit is the largest norm of all gradients; larger ones are scaled down to it. 0: none.
+	// Limit is the maximum norm of all gradients, to which larger ones are scaled down; 0 means no limit.
 	Limit float64
 
 	scaler Scaler
@@ -105,7 +99,7 @@ type Adam struct {
 	all    []Tensor
 }
 
-// group holds the tensors of a launch with their moments, one after the other.
+// group holds the tensors of one launch, with their moments one after the other.
 type group struct {
 	tensors []Tensor
 	n       int
@@ -121,7 +115,7 @@ func (a *Adam) Check() error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "opening the optimizer: unknown way %q", a.Impl).WithFix("use fused, foreach or loop")
 }
 
-// cutGroups cuts the tensors into launches.
+// cutGroups groups the tensors by launches.
 func (a *Adam) cutGroups(all []Tensor) (groups []group) {
 	most := perLaunch
 	if a.Impl == Loop {
@@ -137,7 +131,7 @@ func (a *Adam) cutGroups(all []Tensor) (groups []group) {
 	return groups
 }
 
-// Words returns the four-byte words that Open allocates, by the tensors' sizes.
+// Words returns the four-byte words that Open allocates for tensors of these sizes.
 func (a *Adam) Words(sizes []int) int64 {
 	words, chunks := int64(stateWords), int64(0)
 	for _, n := range sizes {
@@ -172,7 +166,7 @@ func (a *Adam) Open(mem *op.Arena, s device.Stream, all []Tensor) error {
 	return a.Reset(s)
 }
 
-// Reset goes back to step 0 with moments of 0. It waits.
+// Reset returns to step 0 with moments of 0 and waits until that is done.
 func (a *Adam) Reset(s device.Stream) error {
 	state := make([]float32, stateWords)
 	state[stateRate], state[stateFactor] = float32(a.Rate), 1
@@ -199,8 +193,8 @@ func (a *Adam) countValues() (n int) {
 	return n
 }
 
-// normLaunches returns the launches of the norm of all gradients: with a scale they are divided by it, then squared
-// in chunks and reduced to the factor min(1, Limit/(norm + 1e-6)), which stays on the device.
+// normLaunches returns the launches for the norm of all gradients: divide by the loss scale if there is one, square
+// and add in chunks, and reduce to the factor min(1, Limit/(norm + 1e-6)), which stays on the device.
 func (a *Adam) normLaunches() ([]op.Launch, error) {
 	at := 0
 	for _, t := range a.all {
@@ -223,7 +217,6 @@ func (a *Adam) normLaunches() ([]op.Launch, error) {
 	}}), nil
 }
 
-// clipLaunches returns the launches that multiply every gradient by the factor.
 func (a *Adam) clipLaunches() (all []op.Launch) {
 	for _, t := range a.all {
 		all = append(all, a.scaleLaunch(t.G, t.N, stateFactor))
@@ -238,7 +231,7 @@ func (a *Adam) scaleLaunch(b device.Buffer, n, by int) op.Launch {
 	}}
 }
 
-// BindStep binds one step.
+// BindStep binds one step of the optimizer.
 func (a *Adam) BindStep() (*op.Bound, error) {
 	n := a.countValues()
 	return op.BindLaunches(a.mem.Dev, "the optimizer", op.Moved(12*n, 4*n, 3*n), a.stepLaunches()...)
@@ -257,7 +250,7 @@ func (a *Adam) stepLaunches() []op.Launch {
 		}
 	}
 	if a.Impl != Fused {
-		// Every operation passes over all tensors before the next.
+		// Each operation runs over all tensors before the next one.
 		for part := range parts {
 			for _, g := range a.groups {
 				c := partCosts[part]
@@ -273,11 +266,11 @@ func (a *Adam) stepLaunches() []op.Launch {
 	return all
 }
 
-// partCosts are flops, values read and values written of every operation.
+// partCosts has flops, values read and values written per value of each operation.
 var partCosts = [parts][3]int{{3, 2, 1}, {1, 1, 1}, {3, 2, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {3, 3, 1}}
 
-// operands returns the values and gradients of a launch's tensors, and the ends of the first four among all values. A
-// place without a tensor repeats the last one, with no values of it.
+// operands returns the values and gradients of a launch's tensors, and the end offsets of the first four in their
+// concatenation. Unused places repeat the last tensor with an empty range.
 func (g group) operands() (p, grad [perLaunch]device.Buffer, ends [perLaunch]int) {
 	at := 0
 	for i := range perLaunch {
@@ -291,7 +284,7 @@ func (g group) operands() (p, grad [perLaunch]device.Buffer, ends [perLaunch]int
 	return p, grad, ends
 }
 
-// Values returns the moments of a tensor: buffers, and the start of its values in them.
+// Values returns the moment buffers of a tensor, and the offset of its values in them.
 func (a *Adam) Values(name string) (m, v device.Buffer, at int, err error) {
 	for _, g := range a.groups {
 		at = 0
@@ -305,5 +298,5 @@ func (a *Adam) Values(name string) (m, v device.Buffer, at int, err error) {
 	return nil, nil, 0, fmt.Errorf("the optimizer has no tensor %q", name)
 }
 
-// State returns the buffer whose first value is the number of the last finished step.
+// State returns the state buffer, whose first value is the number of the last finished step.
 func (a *Adam) State() device.Buffer { return a.state }

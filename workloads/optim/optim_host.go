@@ -8,14 +8,13 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// operands are the tensors of a launch as its host code reads them, and the ends of the first four among all values.
+// operands are a launch's tensors for host code, and the end offsets of the first four in their concatenation.
 type operands struct {
 	p, g [perLaunch]device.Mem
 	ends [perLaunch - 1]device.Int32
 }
 
-// each calls f for the parts of [lo, hi) in one tensor each: its values and gradients, and their range among all
-// values.
+// each cuts [lo, hi), a range among all values, by tensors and calls f with each part's values, gradients and range.
 func (o *operands) each(lo, hi int, f func(p, g []float32, lo, hi int)) {
 	start := 0
 	for i := range perLaunch {
@@ -137,7 +136,7 @@ func unscaleHost(args *device.Args, lo, hi int) {
 	o.each(lo, hi, func(_, g []float32, _, _ int) {
 		for k := range g {
 			g[k] *= f
-			found = found || g[k]-g[k] != 0 // NaN and infinities differ from themselves by NaN
+			found = found || g[k]-g[k] != 0 // x - x is NaN for NaN and infinities
 		}
 	})
 	if found { // several items may store it

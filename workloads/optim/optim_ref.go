@@ -2,7 +2,7 @@ package optim
 
 import "math"
 
-// RefAdam computes step t, from 1, of Adam in float64, in place.
+// RefAdam computes step t, counted from 1, of Adam in float64, in place.
 func RefAdam(rate float64, t int, p, g, m, v []float64) {
 	size, root := rate/(1-math.Pow(beta1, float64(t))), math.Sqrt(1-math.Pow(beta2, float64(t)))
 	for i, x := range g {
@@ -12,7 +12,7 @@ func RefAdam(rate float64, t int, p, g, m, v []float64) {
 	}
 }
 
-// RefClip returns the factor for all gradients together.
+// RefClip returns the factor that clips the norm of all gradients together to limit.
 func RefClip(limit float64, gradients ...[]float64) float64 {
 	sum := 0.0
 	for _, g := range gradients {

@@ -8,32 +8,32 @@ import (
 // Values of the knob scaler.
 const (
 	ScalerOff     = "off"
-	ScalerStatic  = "static"  // the scale stays
-	ScalerDynamic = "dynamic" // halved by a step that overflows, doubled by many that do not
+	ScalerStatic  = "static"  // constant scale
+	ScalerDynamic = "dynamic" // halved after an overflow, doubled after many steps without
 )
 
 const (
-	firstScale = 65536 // as in PyTorch's GradScaler, and the next
+	firstScale = 65536 // both as in PyTorch's GradScaler
 	growAfter  = 2000
 )
 
-// Scaler multiplies a loss, so that small gradients survive rounding to fp16, and divides the gradients. A step with
-// a gradient that is not finite is skipped; a dynamic scale is then halved, and doubled after Growth steps without
-// one. Weight is the weight of a micro-batch.
+// Scaler scales a loss so that small gradients survive rounding to fp16, and divides the gradients by the scale. It
+// skips a step with a gradient that is not finite and then halves a dynamic scale; Growth steps without a skip double
+// it. Weight is the weight of a micro-batch.
 type Scaler struct {
 	Mode   string
 	Growth int
 	Weight float32
 }
 
-// Kernels: unscaleKernel has state, the gradients of five tensors and the ends of the first four among all values; an
-// item is a value. scaleUpdateKernel: state, growth (0: the scale stays), weight; one item.
+// unscaleKernel takes up to five tensors, and the end offsets of the first four in their concatenation; an item is one
+// value. scaleUpdateKernel has one item; a growth of 0 keeps the scale.
 var (
 	unscaleKernel     = device.Typed[unscaleArgs](device.Kernel{Name: "unscale", Host: unscaleHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024})
 	scaleUpdateKernel = device.Typed[scaleUpdateArgs](device.Kernel{Name: "scale_update", Host: scaleUpdateHost, PTX: optimPTX, Threads: 32, PerBlock: 1})
 )
 
-// isOn reports whether there is a scale.
+// isOn reports whether the loss is scaled.
 func (s Scaler) isOn() bool { return s.Mode != ScalerOff && s.Mode != "" }
 
 func (s Scaler) weight() float32 {
@@ -43,7 +43,6 @@ func (s Scaler) weight() float32 {
 	return s.Weight
 }
 
-// initState writes the state before the first step.
 func (s Scaler) initState(state []float32) {
 	scale := float32(1)
 	if s.isOn() {
@@ -71,7 +70,7 @@ func (a *Adam) unscaleLaunches() (all []op.Launch) {
 	return all
 }
 
-// updateLaunches ends a step with a scale.
+// updateLaunches updates the scale at the end of a step.
 func (a *Adam) updateLaunches() (all []op.Launch) {
 	if !a.scaler.isOn() {
 		return nil

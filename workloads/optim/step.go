@@ -8,30 +8,30 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// Param is a parameter: its drawn values, and the buffer that holds it.
+// Param is a parameter: its initial values, and the buffer that holds it.
 type Param struct {
 	Name   string
 	Values []float32
 	P      device.Buffer
 }
 
-// Step is the end of a training step: the gradients of all parameters, their clipping and Adam, and the launches at
-// the step's beginning that belong to them.
+// Step is the end of a training step: it holds the gradients of all parameters, clips them and runs Adam. It also
+// provides the launches that prepare the gradients at the beginning of the step.
 type Step struct {
 	adam   Adam
 	mem    *op.Arena
 	params []Param
 	grads  []device.Buffer
 
-	micro     int  // micro-batches
-	lossEvery int  // steps from one read of the loss to the next, 0: none
-	normRead  bool // by the host
+	micro     int  // number per step
+	lossEvery int  // steps between two reads of the loss, 0: never read
+	normRead  bool // the host reads the norm
 	foundRead bool
 	fills     bool
-	found     bool // the host has read that this step has a gradient that is not finite
+	found     bool // the host has read that a gradient of this step is not finite
 }
 
-// StepOf reads the knobs.
+// StepOf makes a Step from the knobs.
 func StepOf(set gpuprof.Settings) Step {
 	s := Step{
 		adam:  Adam{Impl: set["optimizer"], Rate: set.Float("lr"), Limit: set.Float("clip")},
@@ -45,17 +45,16 @@ func StepOf(set gpuprof.Settings) Step {
 // Micro returns the number of micro-batches per step.
 func (s *Step) Micro() int { return s.micro }
 
-// Adds reports whether the gradients of a micro-batch are added to existing ones.
+// Adds reports whether a micro-batch adds its gradients to existing ones instead of overwriting.
 func (s *Step) Adds(micro int) bool { return s.fills || micro > 0 }
 
-// Scales reports whether there is a loss scale: then a loss that is not finite ends no run, since its step is
-// skipped.
+// Scales reports whether the loss is scaled. Then a loss that is not finite does not end the run; its step is skipped.
 func (s *Step) Scales() bool { return s.adam.scaler.isOn() }
 
-// ReadsLoss reports whether the host reads the loss of step i and waits for it.
+// ReadsLoss reports whether the host waits for the loss of step i.
 func (s *Step) ReadsLoss(i int) bool { return s.lossEvery > 0 && (i+1)%s.lossEvery == 0 }
 
-// Reads bounds how often a step waits for a value.
+// Reads returns an upper bound of the waits per step for a value.
 func (s *Step) Reads() int {
 	n := 0
 	for _, is := range []bool{s.normRead, s.foundRead, s.lossEvery > 0} {
@@ -66,7 +65,7 @@ func (s *Step) Reads() int {
 	return n
 }
 
-// Words returns the four-byte words that Open and Bind allocate, by the parameters' sizes.
+// Words returns the four-byte words that Open and Bind allocate for parameters of these sizes.
 func (s *Step) Words(sizes []int) int64 {
 	words := s.adam.Words(sizes)
 	for _, n := range sizes {
@@ -96,10 +95,10 @@ func (s *Step) Grad(i int) device.Buffer { return s.grads[i] }
 // Params returns the parameters in the order of Open.
 func (s *Step) Params() []Param { return s.params }
 
-// State returns the buffer whose first value is the number of the last finished step.
+// State returns the state buffer, whose first value is the number of the last finished step.
 func (s *Step) State() device.Buffer { return s.adam.State() }
 
-// Restart sets the parameters to their drawn values, and goes back to step 0.
+// Restart resets the parameters to their initial values and returns to step 0.
 func (s *Step) Restart(stream device.Stream) error {
 	s.found = false
 	for _, p := range s.params {
@@ -110,18 +109,17 @@ func (s *Step) Restart(stream device.Stream) error {
 	return s.adam.Reset(stream)
 }
 
-// Part holds some launches of a step's end, and the index of the state that the host reads after them.
+// Part holds some launches of a step's end, and the index of the state value that the host reads after them.
 type Part struct {
 	Ops *op.Bound
-	// Clips is true if the launches belong to clipping, false for the optimizer; First and Last are true if they are
-	// its first or last launches.
+	// Clips is true for launches of clipping, false for the optimizer. First and Last mark the ends of either.
 	Clips, First, Last bool
 
-	reads int  // index in the state, 0 for none
-	skips bool // skipped if the host has read a gradient that is not finite
+	reads int  // index in the state, 0 for no read
+	skips bool // skip it if the host has read a gradient that is not finite
 }
 
-// Bind binds clipping and the optimizer's step. The caller closes the returned parts, after an error too.
+// Bind binds clipping and the optimizer. The caller closes the returned parts, even after an error.
 func (s *Step) Bind() (parts []Part, err error) {
 	bind := func(p Part, name string, minimum gpuprof.Cost, all []op.Launch) {
 		if err != nil {
@@ -152,10 +150,10 @@ func (s *Step) Bind() (parts []Part, err error) {
 	return parts, err
 }
 
-// Skips reports whether a part is skipped.
+// Skips reports whether to skip a part in this step.
 func (s *Step) Skips(p *Part) bool { return p.skips && s.found }
 
-// Hear reads the value of State on which the host decides after a part, if there is one; read waits for it.
+// Hear reads the state value that decides about later parts, if the part has one; read waits for it.
 func (s *Step) Hear(p *Part, read func(from device.Buffer, at int) (float32, error)) error {
 	if p.reads == 0 {
 		return nil
@@ -167,7 +165,7 @@ func (s *Step) Hear(p *Part, read func(from device.Buffer, at int) (float32, err
 	return err
 }
 
-// Zeros returns the launches that fill all gradients; none if gradients are overwritten.
+// Zeros returns the launches that fill all gradients with zeros; none if gradients are overwritten.
 func (s *Step) Zeros() (all []op.Launch) {
 	if !s.fills {
 		return nil
@@ -178,14 +176,14 @@ func (s *Step) Zeros() (all []op.Launch) {
 	return all
 }
 
-// Cotangent is a buffer of n values with which a backward pass starts.
+// Cotangent is a buffer of n values from which a backward pass starts.
 type Cotangent struct {
 	B device.Buffer
 	N int
 }
 
-// Scaled returns the launches that multiply the first cotangents of the backward pass by the loss's scale and the
-// weight of a micro-batch; none if both are 1.
+// Scaled returns the launches that multiply the first cotangents of a backward pass by the loss scale and the weight
+// of a micro-batch; none if both are 1.
 func (s *Step) Scaled(all ...Cotangent) (launches []op.Launch) {
 	if !s.adam.scaler.isOn() && s.micro == 1 {
 		return nil
@@ -196,10 +194,10 @@ func (s *Step) Scaled(all ...Cotangent) (launches []op.Launch) {
 	return launches
 }
 
-// checkScale is the loss's scale in checks, where nothing may overflow.
+// checkScale is the loss scale in checks, which must not overflow.
 const checkScale = 8
 
-// Checked resets to the first step with a loss scale at which nothing overflows.
+// Checked restarts with the loss scale checkScale.
 func (s *Step) Checked(stream device.Stream) error {
 	if err := s.Restart(stream); err != nil || !s.adam.scaler.isOn() {
 		return err
@@ -212,7 +210,7 @@ func (s *Step) Checked(stream device.Stream) error {
 	return op.Send(s.mem.Dev, stream, s.adam.state, state)
 }
 
-// Scale returns the present factor of cotangents, for a check. It waits.
+// Scale returns the current factor of cotangents, for a check. It waits for the device.
 func (s *Step) Scale(stream device.Stream) (float64, error) {
 	v, err := op.Receive(s.mem.Dev, stream, s.adam.state, stateCotangent, 1)
 	return float64(v[0]), err
@@ -221,10 +219,10 @@ func (s *Step) Scale(stream device.Stream) (float64, error) {
 // Saved holds the values that clipping and the optimizer change, in the order of Open.
 type Saved struct {
 	p, g, m, v [][]float64
-	inverse    float64 // of the loss's scale
+	inverse    float64 // of the loss scale
 }
 
-// Moments returns the first moments of parameter i's gradient.
+// Moments returns the first moments of parameter i.
 func (s Saved) Moments(i int) []float64 { return s.m[i] }
 
 // Save reads the values from the device.
@@ -254,7 +252,7 @@ func (s *Step) Save(stream device.Stream) (out Saved, err error) {
 	return out, nil
 }
 
-// Clipped compares the gradients with the earlier ones, divided by the scale and clipped to the limit.
+// Clipped adds to e the error of the gradients in now against those in before, divided by the scale and clipped.
 func (s *Step) Clipped(before, now Saved, e *op.ErrorNorm) {
 	for _, g := range before.g {
 		for k := range g {
@@ -271,7 +269,7 @@ func (s *Step) Clipped(before, now Saved, e *op.ErrorNorm) {
 	}
 }
 
-// Stepped compares parameters and moments with Adam's step from the earlier ones.
+// Stepped adds to e the error of parameters and moments in now against Adam's step from before.
 func (s *Step) Stepped(stream device.Stream, before, now Saved, e *op.ErrorNorm) error {
 	step, err := op.Receive(s.mem.Dev, stream, s.adam.State(), 0, 1)
 	if err != nil {
@@ -280,7 +278,7 @@ func (s *Step) Stepped(stream device.Stream, before, now Saved, e *op.ErrorNorm)
 	for i := range before.p {
 		p, m, v := op.As[float64](before.p[i]), op.As[float64](before.m[i]), op.As[float64](before.v[i])
 		RefAdam(s.adam.Rate, int(step[0]), p, before.g[i], m, v)
-		// A parameter has its own rounding error, which the change may not exceed.
+		// Measure the error relative to the parameter, not to its change, because the parameter itself is rounded.
 		for k, x := range p {
 			off := (now.p[i][k] - x) / max(1, math.Abs(x))
 			e.Diff += off * off

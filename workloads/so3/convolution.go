@@ -2,12 +2,11 @@ package so3
 
 import "slices"
 
-// UVUProduct returns the tensor product of an equivariant convolution (NequIP, MACE): features in, spherical
-// harmonics sh, and one weighted "uvu" path for every block of in, block of sh and irrep of their product that occurs
-// in target. Each path has its own output block with the multiplicity of the input block. Out is sorted, paths into
-// equal irreps in the order in which they were found, and the instructions follow the order of the output blocks, so
-// the flat weights of a sample run along Out. Normalisation is component/element; with sh of multiplicity 1 every
-// coefficient is sqrt(2*l_out+1).
+// UVUProduct returns the tensor product of an equivariant convolution (NequIP, MACE) of features in with spherical
+// harmonics sh. It has one weighted "uvu" path for every block of in, block of sh and irrep of their product that
+// occurs in target. Each path has its own output block, with the input block's multiplicity. Out is sorted stably and
+// the instructions follow its blocks, so the flat weights run along Out. Normalisation is component/element; if sh has
+// multiplicity 1, every coefficient is sqrt(2*l_out+1).
 func UVUProduct(in, sh, target Irreps) TensorProduct {
 	var mid Irreps
 	var instructions []Instruction

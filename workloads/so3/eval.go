@@ -5,16 +5,13 @@ import (
 	"math"
 )
 
-// PathCoefficients returns sqrt(alpha) of every instruction, the constant that
-// multiplies w * w3j * x * y. From e3nn's definition, for inputs and outputs
-// of variance 1,
+// PathCoefficients returns sqrt(alpha) of every instruction, the factor of w * w3j * x * y. By e3nn's definition, for
+// inputs and outputs of variance 1, alpha = path_weight * N / X, where
 //
-//	alpha = path_weight * N / X
-//
-// with N = dim(out) for component, dim(in1)*dim(in2) for norm and 1 for none;
-// X is the sum of n over the instructions that share the output block for
-// element, n times their number for path and 1 for none; n counts the terms
-// summed into one output (see fanIn). X = 0 (no terms at all) counts as 1.
+//	N  dim(out) for component, dim(in1)*dim(in2) for norm, 1 for none
+//	X  for element the sum of n over the instructions of the same output block, for
+//	   path n times the number of these instructions, for none 1; X = 0 counts as 1
+//	n  number of terms added into one output, see fanIn
 func (tp TensorProduct) PathCoefficients() ([]float64, error) {
 	if err := tp.Validate(); err != nil {
 		return nil, err
@@ -46,7 +43,7 @@ func (tp TensorProduct) PathCoefficients() ([]float64, error) {
 	return out, nil
 }
 
-// fanIn returns the number of (u, v) pairs that a path sums into one output channel.
+// fanIn returns the number of (u, v) pairs that a path adds into one output channel.
 func (tp TensorProduct) fanIn(ins Instruction) int {
 	m1, m2 := tp.In1[ins.In1].Mul, tp.In2[ins.In2].Mul
 	switch ins.Mode {
@@ -60,8 +57,8 @@ func (tp TensorProduct) fanIn(ins Instruction) int {
 	return 1
 }
 
-// Eval computes one sample: out (overwritten, Out.Dim() values) from x (In1.Dim()), y (In2.Dim()) and w
-// (WeightNumel(), flat in instruction order), all in mul_ir layout. It favours readable code over speed.
+// Eval computes one sample: it overwrites out (Out.Dim() values) from x (In1.Dim()), y (In2.Dim()) and w
+// (WeightNumel(), in instruction order), all in mul_ir layout. It is written for clarity, not speed.
 func (tp TensorProduct) Eval(x, y, w, out []float64) error {
 	if err := tp.checkSizes("evaluating", sized{"x", len(x), tp.In1.Dim()}, sized{"y", len(y), tp.In2.Dim()},
 		sized{"w", len(w), tp.WeightNumel()}, sized{"out", len(out), tp.Out.Dim()}); err != nil {
@@ -71,13 +68,12 @@ func (tp TensorProduct) Eval(x, y, w, out []float64) error {
 	return tp.eachPath(x, y, w, out, func(p path, _ pathAt) { p.accumulate() })
 }
 
-// sized is an argument with its actual and required number of values.
 type sized struct {
 	name      string
 	got, want int
 }
 
-// checkSizes returns an error about the first argument with a wrong number of values.
+// checkSizes returns an error for the first argument with a wrong number of values.
 func (tp TensorProduct) checkSizes(doing string, args ...sized) error {
 	for _, arg := range args {
 		if arg.got != arg.want {
@@ -87,10 +83,9 @@ func (tp TensorProduct) checkSizes(doing string, args ...sized) error {
 	return nil
 }
 
-// pathAt holds the offsets of an instruction's arguments; w is -1 without weights.
+// pathAt holds the offsets of an instruction's arguments; w is -1 if it has no weights.
 type pathAt struct{ x, y, w int }
 
-// eachPath calls f with every instruction in order.
 func (tp TensorProduct) eachPath(x, y, w, out []float64, f func(path, pathAt)) error {
 	coefficients, err := tp.PathCoefficients()
 	if err != nil {
@@ -116,8 +111,7 @@ func (tp TensorProduct) eachPath(x, y, w, out []float64, f func(path, pathAt)) e
 	return nil
 }
 
-// path is one instruction with its slices, each starting at its block; w is
-// nil for an instruction without weight.
+// path is one instruction with the slices of its arguments from the block on; w is nil without weights.
 type path struct {
 	mode        Mode
 	cg          *CG
@@ -128,8 +122,7 @@ type path struct {
 }
 
 // accumulate adds the path to out: for each pair (u, v) that the mode couples, z = coefficient * C(x_u, y_v), then
-// out_o += w * z for each output o of the pair. It runs in one goroutine, so the race detector would only cost time
-// (see op.RefGemm).
+// out_o += w * z for each output o of the pair. op.RefGemm explains the directive.
 //
 //go:norace
 func (p path) accumulate() {
@@ -156,7 +149,7 @@ func (p path) accumulate() {
 	}
 }
 
-// fedBy returns the range of output channels to which the pair (u, v) contributes.
+// fedBy returns the first and last output channel to which the pair (u, v) contributes.
 func (p path) fedBy(u, v int) (first, last int) {
 	switch p.mode {
 	case UVU, UUU:
@@ -167,7 +160,7 @@ func (p path) fedBy(u, v int) (first, last int) {
 	return 0, p.mo - 1
 }
 
-// weight returns the weight of the pair (u, v) in output channel o; the Mode constants list the shapes.
+// weight returns the weight of the pair (u, v) in output channel o; see Mode for the shapes.
 func (p path) weight(u, v, o int) float64 {
 	if p.w == nil {
 		return 1
@@ -175,7 +168,6 @@ func (p path) weight(u, v, o int) float64 {
 	return p.w[p.weightAt(u, v, o)]
 }
 
-// weightAt returns the index of that weight among the path's weights.
 func (p path) weightAt(u, v, o int) int {
 	switch p.mode {
 	case UVW:

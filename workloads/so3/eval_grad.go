@@ -1,11 +1,9 @@
 package so3
 
-// EvalGrad is the backward pass of Eval for one sample: from the cotangent dout of out it adds to dx, dy and dw, the
-// cotangents of x, y and w. With z_uk = A w_u sum_ij C_ijk x_ui y_j for a path uvu,
+// EvalGrad is the backward pass of Eval for one sample: it adds to dx, dy and dw the cotangents of x, y and w from the
+// cotangent dout of out, all in mul_ir layout. For a path uvu with z_uk = A w_u sum_ij C_ijk x_ui y_j these are:
 //
 //	dw_u = sum_ik x_ui M_ik dz_uk,  dx_ui = w_u sum_k M_ik dz_uk,  dy_j = A sum_uik w_u C_ijk x_ui dz_uk
-//
-// and likewise for the other modes. All arrays are in mul_ir layout, as in Eval.
 func (tp TensorProduct) EvalGrad(x, y, w, dout, dx, dy, dw []float64) error {
 	d1, d2, numel := tp.In1.Dim(), tp.In2.Dim(), tp.WeightNumel()
 	if err := tp.checkSizes("evaluating the gradients of", sized{"x", len(x), d1}, sized{"y", len(y), d2}, sized{"w", len(w), numel},
@@ -21,14 +19,14 @@ func (tp TensorProduct) EvalGrad(x, y, w, dout, dx, dy, dw []float64) error {
 	})
 }
 
-// pathGrad is the backward pass of one instruction: path's out is the cotangent.
+// pathGrad is the backward pass of one instruction; path.out is the cotangent of its output.
 type pathGrad struct {
 	path
 	dx, dy, dw []float64
 }
 
-// accumulate adds the path's share of dx, dy and dw: for each pair (u, v) that the mode couples, dz = sum over its
-// outputs of w*dout goes back to x_u and y_v, and z . dout to the weight of each.
+// accumulate adds the path's share of dx, dy and dw. For each pair (u, v) that the mode couples, dz = sum over its
+// outputs of w*dout contributes to dx_u and dy_v, and z . dout to the gradient of each weight.
 //
 //go:norace
 func (p pathGrad) accumulate() {

@@ -6,12 +6,11 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Normalization names the scale of spherical harmonics.
+// Normalization is the scale of spherical harmonics.
 type Normalization string
 
-// With Component every component has mean square 1 over the sphere, with Norm
-// every vector Y_l has length 1, with Integral the integral of the square of a
-// component over the sphere is 1.
+// Component: every component has mean square 1 over the sphere. Norm: every vector Y_l has length 1. Integral: the
+// square of a component has integral 1 over the sphere.
 const (
 	Component Normalization = "component"
 	Norm      Normalization = "norm"
@@ -55,14 +54,12 @@ func makeHarmonicNorms() (table [MaxL + 1][MaxL + 1]float64) {
 	return table
 }
 
-// Harmonics writes the real spherical harmonics of the direction of (x, y, z),
-// blocks l = 0..lmax one after the other, into out[:(lmax+1)^2]:
+// Harmonics writes the real spherical harmonics of the direction of (x, y, z), blocks l = 0..lmax one after the other,
+// to out[:(lmax+1)^2]. The polar axis is y, phi = atan2(x, z), without Condon-Shortley phase. The vector may have any
+// length; for the zero vector blocks above l=0 are 0. Invalid arguments (lmax outside 0..MaxL, a short out, an unknown
+// n) fill out with NaN, which no check accepts. Harmonics does not allocate.
 //
 //	Y_lm = sqrt((2l+1) (2-delta_m0) (l-|m|)!/(l+|m|)!) P_l^|m|(y) * {sin |m|phi (m<0), cos m phi (m>=0)}
-//
-// with the polar axis y, phi = atan2(x, z) and no Condon-Shortley phase. The length of the vector does not matter;
-// for the zero vector, which has no direction, blocks above l=0 are 0. Nothing is allocated. Invalid arguments (lmax
-// outside 0..MaxL, a short out, an unknown n) fill out with NaN, which no check accepts.
 func Harmonics(lmax int, n Normalization, x, y, z float64, out []float64) {
 	if lmax < 0 || lmax > MaxL || len(out) < (lmax+1)*(lmax+1) {
 		for i := range out {
@@ -76,8 +73,8 @@ func Harmonics(lmax int, n Normalization, x, y, z float64, out []float64) {
 		out[0] = n.scaleFactor(0)
 		return
 	}
-	// With s = sqrt(x^2+z^2), s^m cos(m phi) + i s^m sin(m phi) = (z + ix)^m, and
-	// P_l^m(y)/s^m is a polynomial in y: nothing is divided at the poles.
+	// With s = sqrt(x^2+z^2), s^m cos(m phi) + i s^m sin(m phi) = (z + ix)^m, and P_l^m(y)/s^m is a polynomial in y,
+	// so nothing is divided at the poles.
 	cos, sin, diagonal := 1.0, 0.0, 1.0
 	for m := 0; m <= lmax; m++ {
 		before, p := 0.0, diagonal

@@ -2,14 +2,12 @@ package so3
 
 import "math"
 
-// HarmonicsGrad writes the gradients by (x, y, z) of the harmonics, three values per harmonic, into
-// out[:3*(lmax+1)^2]. With r the length, n the direction and G the gradient of the solid harmonic at n,
+// HarmonicsGrad writes the gradients of the harmonics with respect to (x, y, z), three values each, to
+// out[:3*(lmax+1)^2]. The gradients at the zero vector are defined as 0. Invalid arguments fill out with NaN, as in
+// Harmonics. r is the length, n the direction and G the gradient of the solid harmonic at n:
 //
 //	grad Y_lm = (G_lm - l Y_lm n)/r
 //	G_lm,k    = (2l+1) sqrt(l) sum_m' w3j(l-1,1,l)[m',k,m] Y_{l-1,m'},  k = x, y, z
-//
-// The zero vector has no direction: its gradients are 0 by definition. Invalid arguments fill out with NaN, as in
-// Harmonics.
 func HarmonicsGrad(lmax int, n Normalization, x, y, z float64, out []float64) {
 	dim := (lmax + 1) * (lmax + 1)
 	if lmax < 0 || lmax > MaxL || len(out) < 3*dim {
@@ -28,7 +26,7 @@ func HarmonicsGrad(lmax int, n Normalization, x, y, z float64, out []float64) {
 	Harmonics(lmax, Component, nx, ny, nz, values)
 	for l := 1; l <= lmax; l++ {
 		cg, err := SparseCG(l-1, 1, l)
-		if err != nil { // never: the triangle rule holds and l is in range
+		if err != nil { // cannot happen: the triangle rule holds and l is in range
 			cg = &CG{Entries: []CGEntry{{C: math.NaN()}}}
 		}
 		below, here := values[(l-1)*(l-1):], values[l*l:(l+1)*(l+1)]

@@ -1,11 +1,9 @@
-// Package so3 holds the representation theory of O(3) that the equivariant
-// workloads need: irreps and their strings, real Wigner 3j symbols, real
-// spherical harmonics, Wigner D matrices and tensor products. Everything is
-// float64 and derived from first principles, because it is the reference that
-// faster kernels are checked against.
+// Package so3 holds the representation theory of O(3) for the equivariant workloads: irreps and their strings, real
+// Wigner 3j symbols, real spherical harmonics, Wigner D matrices and tensor products. It is the reference for faster
+// kernels, so everything is float64 and derived from first principles.
 //
 // Conventions follow e3nn: the polar axis is y, the components of l=1 are (x, y, z), index l+m runs over m = -l..l,
-// and blocks of multiplicity mul are stored mul-major ("mul_ir": element u*(2l+1)+i).
+// and blocks of multiplicity mul are stored as "mul_ir", element (u, i) at u*(2l+1)+i.
 package so3
 
 import (
@@ -15,18 +13,16 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// MaxL is the highest degree for 3j symbols, harmonics and D matrices; the tests of accuracy go up to it.
+// MaxL is the highest degree of 3j symbols, harmonics and D matrices; accuracy tests go up to it.
 const MaxL = 8
 
-// maxParseL and maxParseMul bound the numbers in a string, so that a typing error is reported instead of becoming a
-// huge allocation later.
+// maxParseL and maxParseMul limit the numbers in a string, so that a typing error does not become a huge allocation.
 const (
 	maxParseL   = 64
 	maxParseMul = 1 << 24
 )
 
-// Irrep is one irreducible representation of O(3): degree L >= 0 and parity P,
-// +1 for even and -1 for odd under inversion.
+// Irrep is an irreducible representation of O(3): degree L >= 0 and parity P under inversion, +1 (even) or -1 (odd).
 type Irrep struct {
 	L int
 	P int8
@@ -46,7 +42,7 @@ func (a Irrep) String() string {
 	return fmt.Sprintf("%d(p=%d)", a.L, a.P)
 }
 
-// Less orders irreps by degree and then parity, odd first: 0o < 0e < 1o < 1e.
+// Less orders irreps by degree, then parity, odd first: 0o < 0e < 1o < 1e.
 func (a Irrep) Less(b Irrep) bool {
 	if a.L != b.L {
 		return a.L < b.L
@@ -54,8 +50,7 @@ func (a Irrep) Less(b Irrep) bool {
 	return a.P < b.P
 }
 
-// Product returns the irreps in the tensor product of a and b: every l from
-// |a.L-b.L| to a.L+b.L in ascending order, each with parity a.P*b.P.
+// Product returns the irreps of the tensor product of a and b: all l from |a.L-b.L| to a.L+b.L, with parity a.P*b.P.
 func (a Irrep) Product(b Irrep) []Irrep {
 	lo := a.L - b.L
 	if lo < 0 {
@@ -68,7 +63,7 @@ func (a Irrep) Product(b Irrep) []Irrep {
 	return out
 }
 
-// check returns the reason why a cannot be used, or nil.
+// check returns the reason why a is invalid, or nil.
 func (a Irrep) check() error {
 	if a.L < 0 {
 		return gpuprof.Errorf(nil, "degree l=%d is negative", a.L).WithFix("use l >= 0")
@@ -79,7 +74,7 @@ func (a Irrep) check() error {
 	return nil
 }
 
-// parseIrrep reads a name such as "1o" or "2e"; the suffix "y" means the parity of the spherical harmonics, (-1)^l.
+// parseIrrep reads a name such as "1o" or "2e"; the suffix "y" means the parity of spherical harmonics, (-1)^l.
 func parseIrrep(name string) (Irrep, error) {
 	if name == "" {
 		return Irrep{}, gpuprof.Errorf(nil, "the name is empty").WithFix("write a degree and a parity, such as 1o")
@@ -91,7 +86,7 @@ func parseIrrep(name string) (Irrep, error) {
 		p = 1
 	case 'o':
 		p = -1
-	case 'y': // decided below, once l is known
+	case 'y': // set below, when l is known
 	default:
 		return Irrep{}, gpuprof.Errorf(nil, "%q does not end in a parity", name).WithFix("end it with e (even), o (odd) or y ((-1)^l)")
 	}
@@ -105,8 +100,7 @@ func parseIrrep(name string) (Irrep, error) {
 	return Irrep{L: l, P: p}, nil
 }
 
-// parseNumber reads an unsigned decimal number of at most limit. It is stricter than strconv.Atoi, which accepts
-// "+3".
+// parseNumber reads an unsigned decimal number up to limit. Unlike strconv.Atoi it rejects "+3".
 func parseNumber(s string, limit int) (int, error) {
 	if s == "" {
 		return 0, gpuprof.Errorf(nil, "is missing").WithFix("write a whole number from 0 to %d", limit)
@@ -123,7 +117,6 @@ func parseNumber(s string, limit int) (int, error) {
 	return n, nil
 }
 
-// harmonicParity returns the parity of the spherical harmonics of degree l.
 func harmonicParity(l int) int8 {
 	if l%2 == 0 {
 		return 1

@@ -21,12 +21,11 @@ func (m MulIrrep) Dim() int { return m.Mul * m.Ir.Dim() }
 // String returns e3nn's print form of the block, such as "128x1o".
 func (m MulIrrep) String() string { return strconv.Itoa(m.Mul) + "x" + m.Ir.String() }
 
-// Irreps is a direct sum of blocks; the order is the order in memory.
+// Irreps is a direct sum of blocks, in memory order.
 type Irreps []MulIrrep
 
-// ParseIrreps reads e3nn strings: terms "[mul x] irrep" joined by "+", spaces
-// allowed, such as "128x0e + 128x1o" or "0e+1o". An empty string is the empty
-// sum. The error names the term that could not be read.
+// ParseIrreps reads e3nn strings: terms "[mul x] irrep" joined by "+", with optional spaces, such as "128x0e + 128x1o"
+// or "0e+1o". An empty string is the empty sum. The error names the invalid term.
 func ParseIrreps(s string) (Irreps, error) {
 	if strings.TrimSpace(s) == "" {
 		return Irreps{}, nil
@@ -89,7 +88,7 @@ func (irs Irreps) NumIrreps() int {
 	return n
 }
 
-// LMax returns the highest degree that occurs, or -1 when there is none.
+// LMax returns the highest degree that occurs, or -1 if there is none.
 func (irs Irreps) LMax() int {
 	l := -1
 	for _, m := range irs {
@@ -100,7 +99,7 @@ func (irs Irreps) LMax() int {
 	return l
 }
 
-// Offsets returns the start of every block, in values, in mul_ir layout.
+// Offsets returns the offset of every block, in values.
 func (irs Irreps) Offsets() []int {
 	out := make([]int, len(irs))
 	at := 0
@@ -122,11 +121,10 @@ func (irs Irreps) Count(ir Irrep) int {
 	return n
 }
 
-// Equal reports whether both hold the same blocks in the same order.
+// Equal reports whether both have the same blocks in the same order.
 func (irs Irreps) Equal(other Irreps) bool { return slices.Equal(irs, other) }
 
-// Sort returns the blocks ordered by irrep, equal irreps in their old order.
-// Block i moves to position p[i]; inv is the inverse, sorted[j] = irs[inv[j]].
+// Sort sorts the blocks stably by irrep. Block i moves to position p[i]; inv is the inverse, sorted[j] = irs[inv[j]].
 func (irs Irreps) Sort() (sorted Irreps, p, inv []int) {
 	inv = make([]int, len(irs))
 	for i := range inv {
@@ -150,8 +148,7 @@ func (irs Irreps) Sort() (sorted Irreps, p, inv []int) {
 	return sorted, p, inv
 }
 
-// Simplify merges neighbouring blocks of the same irrep and drops blocks of multiplicity 0. It does not reorder
-// blocks or change the memory layout.
+// Simplify merges neighbouring blocks of the same irrep and drops empty blocks, without changing the memory layout.
 func (irs Irreps) Simplify() Irreps {
 	out := make(Irreps, 0, len(irs))
 	for _, m := range irs {
@@ -167,8 +164,7 @@ func (irs Irreps) Simplify() Irreps {
 	return out
 }
 
-// HarmonicIrreps returns 1x0e+1x1o+1x2e+… up to lmax, the irreps of the output of Harmonics. It is empty for a
-// negative lmax.
+// HarmonicIrreps returns 1x0e+1x1o+1x2e+… up to lmax, the irreps of the output of Harmonics; none for a negative lmax.
 func HarmonicIrreps(lmax int) Irreps {
 	out := make(Irreps, 0, max(lmax+1, 0))
 	for l := 0; l <= lmax; l++ {
@@ -177,7 +173,7 @@ func HarmonicIrreps(lmax int) Irreps {
 	return out
 }
 
-// check returns an error about the first block that cannot be used, or nil.
+// check returns an error for the first invalid block, or nil.
 func (irs Irreps) check() error {
 	for i, m := range irs {
 		if m.Mul < 0 {

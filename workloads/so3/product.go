@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Mode is the way in which a path connects multiplicities, named by the index letters of (in1, in2, out): equal
-// letters run together, a letter missing from out is summed over.
+// Mode tells how a path couples multiplicities, by the index letters of (in1, in2, out): equal letters share an index,
+// and a letter missing from out is summed over.
 type Mode string
 
 // The modes and the shapes of their weights, row-major:
@@ -27,8 +27,7 @@ const (
 	UUU Mode = "uuu"
 )
 
-// Values of TensorProduct.IrrepNorm and PathNorm. An empty field means the
-// first of each, as in e3nn.
+// Values of TensorProduct.IrrepNorm and PathNorm. Empty means the first of each, as in e3nn.
 const (
 	IrrepNormComponent = "component"
 	IrrepNormNorm      = "norm"
@@ -37,10 +36,9 @@ const (
 	NormNone           = "none"
 )
 
-// Instruction is one path: block In1 of the first input times block In2 of the
-// second, coupled to the irrep of block Out and added to it. PathWeight >= 0
-// scales the variance of the path, so its root scales the values; 1 is usual
-// and 0 switches the path off.
+// Instruction is one path: block In1 of the first input times block In2 of the second, coupled to the irrep of block
+// Out and added to it. PathWeight >= 0, usually 1, scales the variance, so its square root scales the values; 0 is
+// off.
 type Instruction struct {
 	In1, In2, Out int
 	Mode          Mode
@@ -48,17 +46,15 @@ type Instruction struct {
 	PathWeight    float64
 }
 
-// TensorProduct is an equivariant bilinear map from In1 x In2 to Out with
-// e3nn's conventions: IrrepNorm is component, norm or none, PathNorm is
-// element, path or none.
+// TensorProduct is an equivariant bilinear map from In1 x In2 to Out with e3nn's conventions. IrrepNorm is component,
+// norm or none; PathNorm is element, path or none.
 type TensorProduct struct {
 	In1, In2, Out       Irreps
 	Instructions        []Instruction
 	IrrepNorm, PathNorm string
 }
 
-// Validate returns nil when Eval can run; otherwise the error names the
-// instruction and the reason.
+// Validate returns nil if Eval can run, otherwise an error that names the instruction and the reason.
 func (tp TensorProduct) Validate() error {
 	for _, side := range []struct {
 		name string
@@ -142,7 +138,7 @@ func checkMode(ins Instruction, m1, m2, mo int) error {
 	return gpuprof.Errorf(nil, "unknown mode %q", ins.Mode).WithFix("use uvw, uvu, uvv, uuw or uuu")
 }
 
-// WeightShape returns the shape of the weights of instruction i, nil if it has none or if Validate rejects it.
+// WeightShape returns the shape of the weights of instruction i, nil if it has none or is invalid.
 func (tp TensorProduct) WeightShape(i int) []int {
 	if i < 0 || i >= len(tp.Instructions) {
 		return nil
@@ -163,14 +159,13 @@ func (tp TensorProduct) WeightShape(i int) []int {
 	return []int{m1}
 }
 
-// WeightOffsets returns the start of the weights of every instruction in the flat weights of a sample, -1 where
-// WeightShape is nil.
+// WeightOffsets returns the offset of every instruction's weights in the flat weights, -1 if WeightShape is nil.
 func (tp TensorProduct) WeightOffsets() []int {
 	out, _ := tp.weightLayout()
 	return out
 }
 
-// WeightNumel returns the number of weights of a sample.
+// WeightNumel returns the number of weights.
 func (tp TensorProduct) WeightNumel() int {
 	_, n := tp.weightLayout()
 	return n

@@ -7,17 +7,14 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// orthogonalTolerance bounds the deviation of R R^T from the identity: far above the rounding of composed rotations
-// in float64, far below a real mistake.
+// orthogonalTolerance is the allowed deviation of R R^T from the identity, far above rounding and below real mistakes.
 const orthogonalTolerance = 1e-9
 
-// WignerD returns D^l(r) for a proper rotation r in (x, y, z) order as a dense row-major [2l+1][2l+1] matrix: Y_l(r
-// v) = D^l(r) Y_l(v). It is built degree by degree,
+// WignerD returns D^l(r) for a proper rotation r in (x, y, z) order as a dense row-major [2l+1][2l+1] matrix, with
+// Y_l(r v) = D^l(r) Y_l(v). It returns an error if r is not orthogonal or is improper; Irreps.D handles improper r,
+// for which it uses the parity. D^l is built degree by degree:
 //
 //	D^0 = 1,  D^1 = r,  D^{l+1} = (2l+3) C (D^l x r) C^T  with C = w3j(l, 1, l+1).
-//
-// The error means that r is not orthogonal, or improper: a reflection is an inversion times a rotation, and the sign
-// of the inversion depends on the parity, which only the caller (or Irreps.D) has.
 func WignerD(l int, r [3][3]float64) ([]float64, error) {
 	if l < 0 || l > MaxL {
 		return nil, fmt.Errorf("computing Wigner D: degree %d is outside 0..%d", l, MaxL)
@@ -39,8 +36,7 @@ func WignerD(l int, r [3][3]float64) ([]float64, error) {
 	return d, nil
 }
 
-// raiseD returns D^{l+1} from D^l and r. From l=0 it gives r itself, because
-// w3j(0,1,1) = delta/sqrt(3).
+// raiseD returns D^{l+1} from D^l and r. For l=0 it gives r, because w3j(0,1,1) = delta/sqrt(3).
 func raiseD(l int, d []float64, r [3][3]float64) ([]float64, error) {
 	cg, err := SparseCG(l, 1, l+1)
 	if err != nil {
@@ -56,7 +52,7 @@ func raiseD(l int, d []float64, r [3][3]float64) ([]float64, error) {
 	return out, nil
 }
 
-// orthogonalSign returns the determinant (+1 or -1) of an orthogonal matrix.
+// orthogonalSign returns the determinant (+1 or -1) of an orthogonal matrix, an error for other matrices.
 func orthogonalSign(r [3][3]float64) (float64, error) {
 	for i := range 3 {
 		for j := range 3 {
@@ -64,7 +60,7 @@ func orthogonalSign(r [3][3]float64) (float64, error) {
 			if i == j {
 				dot--
 			}
-			if !(math.Abs(dot) <= orthogonalTolerance) { // written so that NaN fails
+			if !(math.Abs(dot) <= orthogonalTolerance) { // in this form NaN fails
 				return 0, gpuprof.Errorf(nil, "the 3x3 matrix is not orthogonal (rows %d and %d off by %.3g)", i, j, dot).WithFix("pass a rotation or a reflection")
 			}
 		}
@@ -75,9 +71,8 @@ func orthogonalSign(r [3][3]float64) (float64, error) {
 	return math.Copysign(1, det), nil
 }
 
-// D returns the dense row-major [Dim][Dim] block-diagonal matrix by which an
-// element r of O(3), proper or improper, acts on data of these irreps in
-// mul_ir layout. For an improper r every block is p * D^l(-r).
+// D returns the matrix by which an element r of O(3), proper or improper, acts on data of these irreps in mul_ir
+// layout: dense, row-major [Dim][Dim], block-diagonal. For an improper r each block is p * D^l(-r).
 func (irs Irreps) D(r [3][3]float64) ([]float64, error) {
 	if err := irs.check(); err != nil {
 		return nil, fmt.Errorf("computing D of irreps %v: %w", irs, err)

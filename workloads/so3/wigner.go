@@ -10,8 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// CG is a real Wigner 3j symbol as its non-zeros, in row-major order of (I, J, K). Values from SparseCG are shared:
-// do not change them.
+// CG has the non-zeros of a real Wigner 3j symbol, in row-major order. SparseCG's values are shared: do not change
+// them.
 type CG struct {
 	L1, L2, L3 int
 	Entries    []CGEntry
@@ -23,8 +23,7 @@ type CGEntry struct {
 	C       float64
 }
 
-// wignerCache keeps computed symbols. They are constants, so a value never becomes stale and two goroutines that race
-// to compute one agree.
+// wignerCache keeps computed symbols. They are constants, so concurrent computations of a symbol agree.
 var wignerCache struct {
 	sync.RWMutex
 	m map[[3]int]*wignerSymbol
@@ -35,9 +34,9 @@ type wignerSymbol struct {
 	sparse CG
 }
 
-// Wigner3j returns the real Wigner 3j symbol in e3nn's basis as a dense row-major array of shape
-// [2*l1+1][2*l2+1][2*l3+1] with Frobenius norm 1. The caller owns the slice. The error means that the degrees break
-// the triangle rule |l1-l2| <= l3 <= l1+l2 or leave 0..MaxL.
+// Wigner3j returns the real Wigner 3j symbol in e3nn's basis as a dense row-major array [2*l1+1][2*l2+1][2*l3+1] with
+// Frobenius norm 1, owned by the caller. It returns an error if the degrees break the triangle rule |l1-l2| <= l3 <=
+// l1+l2 or are outside 0..MaxL.
 func Wigner3j(l1, l2, l3 int) ([]float64, error) {
 	sym, err := lookUpSymbol(l1, l2, l3)
 	if err != nil {
@@ -46,8 +45,8 @@ func Wigner3j(l1, l2, l3 int) ([]float64, error) {
 	return slices.Clone(sym.dense), nil
 }
 
-// SparseCG returns the non-zeros of Wigner3j(l1, l2, l3). The zeros are exact:
-// terms that cancel are the same rational number with opposite signs.
+// SparseCG returns the non-zeros of Wigner3j(l1, l2, l3). The zeros are exact, because terms that cancel are the same
+// rational number with opposite signs.
 func SparseCG(l1, l2, l3 int) (*CG, error) {
 	sym, err := lookUpSymbol(l1, l2, l3)
 	if err != nil {
@@ -101,13 +100,11 @@ func newSymbol(l1, l2, l3 int) *wignerSymbol {
 	return sym
 }
 
-// realWigner transforms the complex coefficients to the real basis:
+// realWigner transforms the complex coefficients to the real basis. Each row of Q has one (m = 0) or two non-zeros, at
+// a = -|m| and |m|, so each coefficient contributes to at most 8 cells. The divisor is the Frobenius norm, because Q
+// is unitary and the complex coefficients have norm 1 for every m3:
 //
 //	C[a,b,c] = Re sum Q1[m1,a] Q2[m2,b] conj(Q3[m3,c]) <l1 m1 l2 m2|l3 m3> / sqrt(2*l3+1)
-//
-// Each row of Q has one (m = 0) or two non-zeros at a = -|m| and |m|, so it is
-// a scatter over at most 8 cells per coefficient. The divisor is the Frobenius
-// norm: Q is unitary and the complex coefficients have norm 1 for every m3.
 func realWigner(l1, l2, l3 int) []float64 {
 	d2, d3 := 2*l2+1, 2*l3+1
 	out := make([]float64, (2*l1+1)*d2*d3)
@@ -136,7 +133,7 @@ func realWigner(l1, l2, l3 int) []float64 {
 	return out
 }
 
-// realColumns lists the real components that the complex component m mixes.
+// realColumns lists the real components into which the complex component m mixes.
 func realColumns(m int) []int {
 	switch {
 	case m == 0:
@@ -147,14 +144,12 @@ func realColumns(m int) []int {
 	return []int{-m, m}
 }
 
-// phaseExponent returns the power of i in Q[m,a] = (-i)^l q[m,a]. With the factor 1/sqrt(2) of m != 0 left to
-// halfPower, q is
+// phaseExponent returns the power of i in Q[m,a] = (-i)^l q[m,a], without the factor 1/sqrt(2) for m != 0 (see
+// halfPower). Integer powers keep the arithmetic exact, so that cancelling terms give 0. The values of q are:
 //
 //	m < 0: q[m,|m|] = 1       q[m,-|m|] = -i
 //	m = 0: q[0,0]   = 1
 //	m > 0: q[m,m]   = (-1)^m  q[m,-m]   = i (-1)^m
-//
-// Whole powers keep the arithmetic exact, so that cancelling terms give 0.
 func phaseExponent(l, m, a int) int {
 	e := 3 * l
 	switch {
@@ -178,7 +173,7 @@ func realPartOfIPower(e int) float64 {
 	return 0
 }
 
-// halfPower returns the product of the factors 1/sqrt(2) of the non-zero m.
+// halfPower returns the product of the factors 1/sqrt(2), one per non-zero m.
 func halfPower(ms ...int) float64 {
 	n := 0
 	for _, m := range ms {
@@ -193,7 +188,6 @@ func halfPower(ms ...int) float64 {
 	return f
 }
 
-// factorials is a growing table of n!.
 type factorials struct{ table []*big.Int }
 
 func (f *factorials) factorial(n int) *big.Int {
@@ -214,9 +208,8 @@ func (f *factorials) product(ns ...int) *big.Int {
 	return p
 }
 
-// clebschGordan evaluates Racah's formula for <l1 m1 l2 m2|l3 m1+m2> with the
-// Condon-Shortley phase. The value is s*sqrt(r) with rational s and r; s^2*r is
-// formed exactly and rounded once, through a 128-bit square root.
+// clebschGordan evaluates Racah's formula for <l1 m1 l2 m2|l3 m1+m2> with the Condon-Shortley phase. The value is
+// s*sqrt(r) with rational s and r; s^2*r is computed exactly and rounded once, by a 128-bit square root.
 func clebschGordan(f *factorials, l1, m1, l2, m2, l3 int) float64 {
 	m3 := m1 + m2
 	sum := new(big.Rat)

@@ -3,24 +3,21 @@ package structure
 import "math"
 
 const (
-	// maxBins and maxEntries bound the memory of the bin lists (4 bytes each) for small structures; large ones get a
-	// share per atom and image.
+	// maxBins and maxEntries limit the bin lists (4 bytes each); large structures get a share per atom and image.
 	maxBins    = 1 << 18
 	maxEntries = 1 << 21
-	// entriesPerImage: with bins as long as the cutoff an image is in about
-	// 1+6+3pi+4pi/3 = 21 of them; twice that leaves room for skewed cells.
+	// entriesPerImage is the limit for large structures. With bins as long as the cutoff an image is in about
+	// 1+6+3pi+4pi/3 = 21 lists; twice that leaves room for skewed cells.
 	entriesPerImage = 40
-	// binGrowth is the factor by which bins get longer when the lists do not fit.
+	// binGrowth is the factor by which bins get longer if the lists do not fit.
 	binGrowth = 1.3
 )
 
 // fillBins chooses the bins, at most the given number, and makes their candidate lists. Bins start at a tenth of the
-// cutoff, where a list holds about a third more than the answer, and grow until the lists fit; one single bin always
-// fits.
+// cutoff, where a list is a third longer than the answer, and grow until the lists fit; a single bin always does.
 func (f *Finder) fillBins(positions [][3]float64, reach float64, atoms, bins int) {
 	entries := max(maxEntries, entriesPerImage*len(f.images))
-	// A list holds at least the answer for its bin. The mean answer is known for a full crystal, which saves counting
-	// bins that cannot fit.
+	// If all directions are periodic, the mean length of an answer is known and rules bins out without counting.
 	least := 0.0
 	if f.frame.periodic == [3]bool{true, true, true} {
 		least = sphereDegree(atoms, &f.frame, f.cutoff)
@@ -42,9 +39,8 @@ func (f *Finder) fillBins(positions [][3]float64, reach float64, atoms, bins int
 	}
 }
 
-// tryBins makes the lists for the bins in f.n: a counting pass, which gives up
-// when the total passes the limit, and a filling pass. Images are visited in
-// order, so every list is sorted.
+// tryBins makes the lists for the bins in f.n: a counting pass, which gives up if the total exceeds the limit, then a
+// filling pass. It visits images in order, so every list is sorted.
 func (f *Finder) tryBins(positions [][3]float64, reach float64, limit int) bool {
 	total := 0
 	step, far := f.binStep(reach)
@@ -75,8 +71,7 @@ func (f *Finder) tryBins(positions [][3]float64, reach float64, limit int) bool 
 	return true
 }
 
-// binStep returns the edges of one bin and the radius around its centre that contains everything within reach of any
-// of its points.
+// binStep returns the edges of a bin, and the radius around its centre that contains all points within reach of it.
 func (f *Finder) binStep(reach float64) (step [3][3]float64, far float64) {
 	for k := range 3 {
 		for j := range 3 {
@@ -86,8 +81,8 @@ func (f *Finder) binStep(reach float64) (step [3][3]float64, far float64) {
 	return step, reach + longestDiagonal(step)/2
 }
 
-// eachBin calls do for every bin that image i, at the given fractional position, can reach: first the range of bins
-// by distance between lattice planes, then a sphere around each bin.
+// eachBin calls do for every bin within reach of image i, at the fractional position at: it takes the range of bins by
+// distance between lattice planes, then tests the sphere around each bin.
 func (f *Finder) eachBin(i int, at [3]float64, reach float64, step [3][3]float64, far float64, do func(bin int)) {
 	var lo, hi [3]int
 	for k := range 3 {
@@ -98,7 +93,7 @@ func (f *Finder) eachBin(i int, at [3]float64, reach float64, step [3][3]float64
 	im, origin := f.images[i], f.frame.origin
 	for i0 := lo[0]; i0 <= hi[0]; i0++ {
 		for i1 := lo[1]; i1 <= hi[1]; i1++ {
-			// From the image to the centre of bin (i0, i1, 0).
+			// Vector from the image to the centre of bin (i0, i1, 0).
 			row := cartesianOf([3]float64{float64(i0) + 0.5, float64(i1) + 0.5, 0.5}, step)
 			x0, y0, z0 := row[0]+origin[0]-im.x, row[1]+origin[1]-im.y, row[2]+origin[2]-im.z
 			for i2 := lo[2]; i2 <= hi[2]; i2++ {
@@ -112,8 +107,7 @@ func (f *Finder) eachBin(i int, at [3]float64, reach float64, step [3][3]float64
 	}
 }
 
-// longestDiagonal returns the length of the longest of the four diagonals of
-// the parallelepiped with the given edges.
+// longestDiagonal returns the length of the longest diagonal of the parallelepiped with the given edges.
 func longestDiagonal(rows [3][3]float64) float64 {
 	longest := 0.0
 	for _, s := range [4][2]float64{{1, 1}, {1, -1}, {-1, 1}, {-1, -1}} {

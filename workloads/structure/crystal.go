@@ -8,13 +8,11 @@ import (
 )
 
 const (
-	// maxAtoms bounds the atoms of a file or a builder: ten million atoms are far beyond any use of this package.
+	// maxAtoms is the maximum number of atoms, far beyond any use of this package.
 	maxAtoms = 10_000_000
-	// maxCoordinate (angstrom, one centimetre) keeps every difference of two
-	// coordinates exact to about 1e-8 angstrom and every square finite.
+	// maxCoordinate (angstrom) keeps differences exact to about 1e-8 angstrom, and squares finite.
 	maxCoordinate = 1e8
-	// minVolumeRatio is the least |a·(b x c)| / (|a||b||c|) of a usable lattice;
-	// below it the inverse has lost about nine of sixteen digits.
+	// minVolumeRatio is the least |a·(b x c)| / (|a||b||c|); there a lattice's inverse loses nine of sixteen digits.
 	minVolumeRatio = 1e-7
 	// minEdge (angstrom) is the least length of a lattice vector.
 	minEdge = 1e-3
@@ -22,23 +20,22 @@ const (
 
 // Crystal is a set of atoms with zero to three periodic directions.
 type Crystal struct {
-	Name      string        // "HfO2 (monoclinic, P2_1/c)" or the file's base name
-	Lattice   [3][3]float64 // rows a, b, c in angstrom; zero rows where not periodic
+	Name      string        // such as "HfO2 (monoclinic, P2_1/c)", or the file's base name
+	Lattice   [3][3]float64 // rows a, b, c in angstrom; zero rows in directions that are not periodic
 	Periodic  [3]bool       // whether the structure repeats along a, b, c
 	Species   []string      // chemical symbol of each atom
-	Positions [][3]float64  // cartesian, angstrom; need not lie inside the cell
+	Positions [][3]float64  // cartesian, angstrom; may be outside the cell
 }
 
-// Volume returns the volume of the cell in cubic angstrom. Along a direction that is not periodic it uses the box
-// that GridPoint samples. For a crystal that Validate rejects the result is any number, NaN included.
+// Volume returns the volume of the cell in cubic angstrom. In directions that are not periodic it uses the box that
+// GridPoint samples. For an invalid crystal the result is undefined and may be NaN.
 func (c *Crystal) Volume() float64 {
 	f := newFrame(c, gridMargin)
 	return math.Abs(det(f.rows))
 }
 
-// Validate returns an error about the first defect that makes the crystal unusable: no atoms, lists of different
-// lengths, a coordinate that is not finite or beyond 1e8 angstrom, or periodic lattice vectors that are zero or
-// linearly dependent.
+// Validate returns an error for the first defect: no atoms, lists of different lengths, a coordinate that is not
+// finite or beyond 1e8 angstrom, or periodic lattice vectors that are zero or linearly dependent.
 func (c *Crystal) Validate() error {
 	if len(c.Positions) == 0 {
 		return gpuprof.Errorf(nil, "checking structure %q: it has no atoms", c.Name).WithFix("give at least one")
@@ -65,8 +62,7 @@ func (c *Crystal) Validate() error {
 	return nil
 }
 
-// latticeProblem describes a defect of the periodic vectors of a lattice in a clause, "" for none. The readers add
-// the line.
+// latticeProblem describes a defect of the periodic lattice vectors, "" for none. Readers add the line number.
 func latticeProblem(lattice [3][3]float64, periodic [3]bool) string {
 	names := [3]string{"a", "b", "c"}
 	for k, v := range lattice {
@@ -84,15 +80,14 @@ func latticeProblem(lattice [3][3]float64, periodic [3]bool) string {
 	return ""
 }
 
-// isInReach reports false for NaN, infinity and points beyond maxCoordinate.
+// isInReach reports whether a point is finite and within maxCoordinate.
 func isInReach(p [3]float64) bool {
 	return math.Abs(p[0]) <= maxCoordinate && math.Abs(p[1]) <= maxCoordinate && math.Abs(p[2]) <= maxCoordinate
 }
 
-// HfO2 returns monoclinic hafnia: space group P2_1/c (number 14, unique axis b, cell choice 1), 4 formula units, 12
-// atoms (4 Hf, then 4 O1, then 4 O2), with a = 5.12, b = 5.17, c = 5.29 angstrom and beta = 99.2 degrees. Each of the
-// three atoms of the asymmetric unit is on the general position 4e, which the four symmetry operations of the group
-// multiply.
+// HfO2 returns monoclinic hafnia: space group P2_1/c (number 14, unique axis b, cell choice 1), a = 5.12, b = 5.17, c
+// = 5.29 angstrom, beta = 99.2 degrees. Its 12 atoms are 4 Hf, 4 O1 and 4 O2; each of the three atoms of the
+// asymmetric unit is on the general position 4e, which the group's four symmetry operations repeat.
 func HfO2() *Crystal {
 	const a, b, c = 5.12, 5.17, 5.29
 	sin, cos := math.Sincos(99.2 * math.Pi / 180)
@@ -121,8 +116,7 @@ func HfO2() *Crystal {
 	return crystal
 }
 
-// p21cImages applies the operations of P2_1/c (identity, twofold screw along b,
-// inversion, c glide) to a fractional position.
+// p21cImages applies P2_1/c (identity, twofold screw along b, inversion, c glide) to a fractional position.
 func p21cImages(f [3]float64) [4][3]float64 {
 	x, y, z := f[0], f[1], f[2]
 	return [4][3]float64{
@@ -133,9 +127,9 @@ func p21cImages(f [3]float64) [4][3]float64 {
 	}
 }
 
-// Diamond returns nx x ny x nz conventional cubic cells of diamond (8 carbon atoms each) with the lattice constant a
-// in angstrom. At a = 3.567 and 5x5x5 cells it has 1,000 atoms with 158 neighbours each within 6 angstrom. Invalid
-// arguments (a count below one, a not positive and finite, more than ten million atoms) give a crystal without atoms,
+// Diamond returns nx x ny x nz conventional cubic cells of diamond (8 carbon atoms each) with lattice constant a in
+// angstrom. For a = 3.567, 5x5x5 cells have 1,000 atoms with 158 neighbours each within 6 angstrom. Invalid arguments
+// (a count below one, an a that is not positive and finite, more than ten million atoms) give a crystal without atoms,
 // which Validate and NewFinder reject.
 func Diamond(nx, ny, nz int, a float64) *Crystal {
 	crystal := &Crystal{

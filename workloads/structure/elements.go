@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// elements lists the chemical symbols by atomic number, from 1.
+// elements lists the chemical symbols by atomic number, from 1 on.
 var elements = strings.Fields(`
 H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn
 Ga Ge As Se Br Kr Rb Sr Y Zr Nb Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La
@@ -15,7 +15,6 @@ Cn Nh Fl Mc Lv Ts Og`)
 
 func isElement(symbol string) bool { return slices.Contains(elements, symbol) }
 
-// elementSymbol returns the symbol of an atomic number.
 func elementSymbol(z int) (string, bool) {
 	if z < 1 || z > len(elements) {
 		return "", false

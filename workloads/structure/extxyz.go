@@ -11,7 +11,7 @@ import (
 // defaultColumns are the columns of plain XYZ.
 const defaultColumns = "species:S:1:pos:R:3"
 
-// xyzColumns holds the positions of the wanted columns in an atom line.
+// xyzColumns locates the species and position columns in an atom line.
 type xyzColumns struct {
 	species, pos int // first column of each
 	total        int
@@ -19,10 +19,9 @@ type xyzColumns struct {
 	numeric      bool // the species column holds atomic numbers
 }
 
-// ReadExtXYZ reads the first frame of an XYZ file; further frames are ignored.
-// name is the file's name for errors, and its base names the crystal.
-//
-// The comment line may carry key=value pairs as ASE and libAtoms write them:
+// ReadExtXYZ reads the first frame of an XYZ file and ignores further frames. name is the file's name in errors; its
+// base names the crystal. Malformed input gives a *FormatError. A file without Lattice is not periodic. The comment
+// line may have key=value pairs as written by ASE and libAtoms:
 //   - Lattice: nine numbers (a, then b, then c, in angstrom) or three for a box,
 //     in quotes, in braces or as an array, flat or nested by vector;
 //   - pbc: one or three of T/F (also true/false, 1/0); without it every
@@ -31,8 +30,6 @@ type xyzColumns struct {
 //   - Properties: the columns, of which species (or Z, the atomic numbers) and
 //     pos are used. Without it a line has a symbol or atomic number and x y z,
 //     and further columns are ignored.
-//
-// A file without Lattice is not periodic. Malformed input gives a *FormatError.
 func ReadExtXYZ(r io.Reader, name string) (*Crystal, error) {
 	l := newLineReader(r, name)
 	first, err := l.next("the number of atoms")
@@ -73,8 +70,8 @@ func ReadExtXYZ(r io.Reader, name string) (*Crystal, error) {
 	return finishCrystal(l, c)
 }
 
-// endOfFrame checks the lines after the atoms: none, or the number of atoms of another frame. Any other text means
-// that the count on line 1 is wrong, and atoms would be left out silently.
+// endOfFrame checks that after the atoms the file ends or another frame begins. Other text means that the count on
+// line 1 is too small, so that atoms would be left out silently.
 func (l *lineReader) endOfFrame(n int) error {
 	for l.scanner.Scan() {
 		l.line++
@@ -93,8 +90,7 @@ func (l *lineReader) endOfFrame(n int) error {
 // wantedPair matches an assignment to a key that this package uses.
 var wantedPair = regexp.MustCompile(`(?i)(^|\s)["']?(lattice|properties|pbc)["']?\s*=`)
 
-// commentPairs returns the pairs by lower-cased key. A comment without an assignment to a key that this package uses
-// is free text, with any quotes and brackets.
+// commentPairs returns the pairs by lower-cased key. A comment without a wantedPair is free text.
 func commentPairs(l *lineReader, comment string) (map[string]string, error) {
 	if !wantedPair.MatchString(comment) {
 		return nil, nil
@@ -110,7 +106,7 @@ func commentPairs(l *lineReader, comment string) (map[string]string, error) {
 			return pairs, nil
 		}
 		if value == "" {
-			continue // a flag
+			continue // a key without a value
 		}
 		key = strings.ToLower(key)
 		if _, twice := pairs[key]; twice && (key == "lattice" || key == "properties" || key == "pbc") {
@@ -120,7 +116,6 @@ func commentPairs(l *lineReader, comment string) (map[string]string, error) {
 	}
 }
 
-// applyCell sets the lattice and the periodic directions.
 func applyCell(l *lineReader, c *Crystal, pairs map[string]string) error {
 	lattice, hasLattice := pairs["lattice"]
 	if hasLattice {
@@ -188,8 +183,7 @@ func parsePBC(l *lineReader, c *Crystal, value string) error {
 	return nil
 }
 
-// arrayFields splits an array of any of the written forms, nested or not, into its items; nesting a matrix by rows
-// does not change their order.
+// arrayFields splits an array in any accepted form, nested or not, into its items.
 func arrayFields(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(" \t,[]{}", r) })
 }
@@ -228,8 +222,7 @@ func parseProperties(l *lineReader, pairs map[string]string) (xyzColumns, error)
 	return columns, nil
 }
 
-// addColumns records the next columns if they are wanted. The first of a name counts, and symbols take precedence
-// over atomic numbers.
+// addColumns records the next columns if used. The first of a name counts; symbols take precedence over numbers.
 func (x *xyzColumns) addColumns(l *lineReader, name, kind string, count int) error {
 	switch name {
 	case "pos", "positions":
@@ -282,5 +275,5 @@ func readXYZAtom(l *lineReader, c *Crystal, columns xyzColumns, i, n int) error 
 	if !isInReach(p) {
 		return l.errorf("give coordinates in angstrom", "atom %d is at %v, beyond %g angstrom", i+1, p, maxCoordinate)
 	}
-	return l.addAtom(c, strings.Clone(symbol), p) // copies, so that the whole line is not kept alive
+	return l.addAtom(c, strings.Clone(symbol), p) // a copy, so that the whole line is not kept in memory
 }

@@ -7,19 +7,15 @@ import (
 )
 
 const (
-	// maxImages bounds the periodic images of a finder (32 bytes each) beyond twice the number of atoms.
+	// maxImages limits a finder's periodic images (32 bytes each) beyond twice the number of atoms.
 	maxImages = 4 << 20
-	// maxTrials bounds the candidate images tried while building a finder (less than a second), for cells so skewed
-	// that most are out of reach.
+	// maxTrials limits the images tried while building (under a second); in skewed cells most are out of reach.
 	maxTrials = 1 << 26
 )
 
-// Finder finds the atoms, periodic images included, within the cutoff of a point. It is read-only once built and may
-// be shared by goroutines.
-//
-// The cell is cut into small bins. Each bin holds the sorted list of the atom images that come within the cutoff of
-// any of its points, so a query is one look-up and one pass over a list that is little longer than the answer,
-// already in order.
+// Finder finds the atoms, including periodic images, within the cutoff of a point. It is read-only, so goroutines may
+// share it. The cell is cut into small bins, each with the sorted list of the atom images within the cutoff of any of
+// its points. A query is one look-up and one pass over a list that is little longer than the answer.
 type Finder struct {
 	frame   frame
 	cutoff  float64
@@ -27,7 +23,7 @@ type Finder struct {
 	n       [3]int     // bins along each edge of the box
 	scale   [3]float64 // n as floats
 	images  []image    // sorted by source, then by image
-	start   []int32    // bin -> range of list; len = bins + 1
+	start   []int32    // start of each bin's range in list; length bins + 1
 	list    []int32    // indices into images
 	bound   int
 }
@@ -38,22 +34,20 @@ type image struct {
 	src     int32
 }
 
-// NewFinder prepares the neighbour search of a crystal for one cutoff in angstrom. It fails if Validate does, if the
-// cutoff is not a positive finite number, and if the cutoff reaches over so many periodic images that the list would
-// not fit (about four million).
+// NewFinder prepares the neighbour search of a crystal for a cutoff in angstrom. It fails for an invalid crystal, for
+// a cutoff that is not positive and finite, and if more than about four million periodic images are within the cutoff.
 func NewFinder(c *Crystal, cutoff float64) (*Finder, error) {
 	return NewFinderFor(c, cutoff, max(maxBins, len(c.Positions)))
 }
 
-// NewFinderFor is NewFinder for a crystal with a limited number of queries, points: fewer bins take a fraction of the
-// time to fill, and a query takes longer. Answers are the same.
+// NewFinderFor is NewFinder for about the given number of queries, points. With fewer bins it is faster to build and
+// slower to query; answers are the same.
 func NewFinderFor(c *Crystal, cutoff float64, points int) (*Finder, error) {
 	if err := checkSearch(c, cutoff); err != nil {
 		return nil, err
 	}
 	f := &Finder{cutoff: cutoff, cutoff2: cutoff * cutoff}
-	// Rounding must never lose a candidate, so lists are built for a slightly larger reach; the query makes the exact
-	// comparison.
+	// Build the lists for a slightly larger reach, so that rounding never loses a candidate; queries compare exactly.
 	size := 0.0
 	for _, p := range c.Positions {
 		size = math.Max(size, norm(p))
@@ -71,7 +65,6 @@ func NewFinderFor(c *Crystal, cutoff float64, points int) (*Finder, error) {
 	return f, nil
 }
 
-// checkSearch makes the checks that NewFinder and BruteForce share.
 func checkSearch(c *Crystal, cutoff float64) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -89,8 +82,7 @@ func checkSearch(c *Crystal, cutoff float64) error {
 			trials *= 2 + 2*cutoff/f.height[k]
 		}
 	}
-	// Every atom in a sphere around one point is an image; for a full crystal their mean number is known before any
-	// is made.
+	// All images in the sphere around a point are needed; if all directions are periodic their mean number is known.
 	degree := 0.0
 	if f.periodic == [3]bool{true, true, true} {
 		degree = sphereDegree(len(c.Positions), f, cutoff)
@@ -101,8 +93,7 @@ func checkSearch(c *Crystal, cutoff float64) error {
 	return nil
 }
 
-// sphereDegree returns the mean number of images in a sphere of the given radius (angstrom) in a full crystal: the
-// density times the sphere's volume.
+// sphereDegree returns the mean number of images in a sphere (radius in angstrom) if all directions are periodic.
 func sphereDegree(atoms int, f *frame, radius float64) float64 {
 	return float64(atoms) / math.Abs(det(f.rows)) * 4 / 3 * math.Pi * radius * radius * radius
 }
@@ -113,9 +104,8 @@ func tooManyImages(c *Crystal, cutoff float64) error {
 	return gpuprof.Errorf(nil, "searching neighbours in %q: a cutoff of %g angstrom reaches over too many periodic images of this cell (%.3g cubic angstrom, %d atoms)", c.Name, cutoff, c.Volume(), len(c.Positions)).WithFix("use a smaller cutoff")
 }
 
-// makeImages fills f.images with every copy of an atom that can be within reach of a point in the box, sorted by
-// source and then by shift, and returns their fractional positions. It counts first, so that it rejects too many
-// before allocating.
+// makeImages fills f.images with all copies of atoms within reach of a point in the box, sorted by source and then by
+// shift, and returns their fractional positions. It counts first, to reject too many images before allocating.
 func (f *Finder) makeImages(c *Crystal, reach float64) ([][3]float64, error) {
 	count, limit := 0, imageLimit(c)
 	for src := range c.Positions {
@@ -135,8 +125,8 @@ func (f *Finder) makeImages(c *Crystal, reach float64) ([][3]float64, error) {
 	return positions, nil
 }
 
-// eachImage calls do with the cartesian and fractional positions of the copies of one atom that can be within reach
-// of a point in the box: the range of shifts by distance between lattice planes, then a sphere around the box.
+// eachImage calls do with the cartesian and fractional positions of the copies of one atom within reach of a point in
+// the box: it takes the range of shifts by distance between lattice planes, then tests a sphere around the box.
 func (f *Finder) eachImage(c *Crystal, src int, reach float64, do func(q, fractional [3]float64)) {
 	fr := &f.frame
 	centre := cartesianOf([3]float64{0.5, 0.5, 0.5}, fr.rows)
@@ -165,12 +155,10 @@ func (f *Finder) eachImage(c *Crystal, src int, reach float64, do func(q, fracti
 // Cutoff returns the finder's cutoff in angstrom.
 func (f *Finder) Cutoff() float64 { return f.cutoff }
 
-// MaxDegree returns an upper bound on the edges of any one point: a list with capacity for as many more never grows
-// during Append.
+// MaxDegree returns an upper bound of the edges of one point, the capacity with which Append never grows a list.
 func (f *Finder) MaxDegree() int { return f.bound }
 
-// candidates returns the point moved into the box and the images worth
-// comparing.
+// candidates returns the point moved into the box, and the candidate images.
 func (f *Finder) candidates(p [3]float64) (x, y, z float64, list []int32) {
 	if !isInReach(p) {
 		return 0, 0, 0, nil
@@ -184,8 +172,7 @@ func (f *Finder) candidates(p [3]float64) (x, y, z float64, list []int32) {
 	return x, y, z, f.list[f.start[bin]:f.start[bin+1]]
 }
 
-// binIndex returns the index along k of the bin at a fractional coordinate, or -1 outside the box, which reaches a
-// cutoff beyond the last atom.
+// binIndex returns the index along k of the bin at a fractional coordinate, or -1 outside the box.
 func (f *Finder) binIndex(k int, at float64) int {
 	if !f.frame.periodic[k] && (at < 0 || at > 1) {
 		return -1
@@ -193,9 +180,8 @@ func (f *Finder) binIndex(k int, at float64) int {
 	return min(max(int(at*f.scale[k]), 0), f.n[k]-1)
 }
 
-// BruteForce finds the same edges as Append, in the same order, by trying every atom with every shift that could
-// matter and no data structure: the reference for tests of the finder. It returns nil if NewFinder would fail. It
-// runs in one goroutine, so the race detector would only cost time (see op.RefGemm).
+// BruteForce finds the same edges as Append, in the same order, by trying every atom with every relevant shift. It is
+// the reference for tests of the finder. It returns nil if NewFinder would fail. op.RefGemm explains the directive.
 //
 //go:norace
 func BruteForce(c *Crystal, cutoff float64, p [3]float64, skipSelf bool) *Edges {
@@ -213,7 +199,7 @@ func BruteForce(c *Crystal, cutoff float64, p [3]float64, skipSelf bool) *Edges 
 		var lo, hi [3]int
 		for k := range 3 {
 			if f.periodic[k] {
-				// One more on either side than the geometry requires.
+				// One more shift on both sides than the geometry requires.
 				r := cutoff / f.height[k]
 				lo[k] = int(math.Floor(fq[k]-fb[k]-r)) - 1
 				hi[k] = int(math.Ceil(fq[k]-fb[k]+r)) + 1

@@ -2,27 +2,23 @@ package structure
 
 import "math"
 
-// gridMargin (angstrom) is the margin on both sides of the atoms, along directions that are not periodic, of a
-// sampling grid.
+// gridMargin (angstrom) is the margin of a sampling grid around the atoms, in directions that are not periodic.
 const gridMargin = 2.0
 
-// frame is the box of a crystal. Along periodic directions it is the lattice; along the others it spans the atoms
-// plus a margin, along a unit vector at right angles to every other direction. A point is origin + f·rows with f in
-// [0, 1) inside the box.
+// frame is the box of a crystal. In periodic directions it is the lattice; in the others it spans the atoms plus a
+// margin, along a unit vector orthogonal to all other directions. A point inside is origin + f·rows with f in [0, 1).
 type frame struct {
 	rows     [3][3]float64 // box edges, angstrom
 	inv      [3][3]float64 // fractional = p·inv - shift
-	shift    [3]float64    // of the origin, in box edges
+	shift    [3]float64    // of the origin, in units of box edges
 	origin   [3]float64    // angstrom
 	periodic [3]bool
 	height   [3]float64 // distance between opposite faces, angstrom
 }
 
-// newFrame builds the box of a crystal with a margin (angstrom) around the atoms along the directions that are not
-// periodic. It needs at least one periodic direction or one atom, which Validate ensures.
-//
-// The values of the periodic directions are computed before the extents, so frames with different margins wrap a
-// point to the same bits.
+// newFrame builds the box of a crystal with a margin (angstrom) around the atoms in directions that are not periodic.
+// It needs a periodic direction or an atom, which Validate ensures. It computes periodic directions first, so that
+// frames with different margins wrap a point to the same bits.
 func newFrame(c *Crystal, margin float64) *frame {
 	f := &frame{rows: completeRows(c.Lattice, c.Periodic), periodic: c.Periodic}
 	f.inv = inverse(f.rows)
@@ -51,18 +47,16 @@ func newFrame(c *Crystal, margin float64) *frame {
 	return f
 }
 
-// fractionalOf returns the coordinates of a point in units of the box edges. It and wrapPoint take and return
-// scalars, which stay in registers: arrays go through memory, and took a third of the time of a query with few
-// neighbours.
+// fractionalOf returns the coordinates of a point in units of the box edges. fractionalOf and wrapPoint use scalars,
+// which stay in registers: arrays took a third of the time of a query with few neighbours.
 func (f *frame) fractionalOf(x, y, z float64) (a, b, c float64) {
 	return x*f.inv[0][0] + y*f.inv[1][0] + z*f.inv[2][0] - f.shift[0],
 		x*f.inv[0][1] + y*f.inv[1][1] + z*f.inv[2][1] - f.shift[1],
 		x*f.inv[0][2] + y*f.inv[1][2] + z*f.inv[2][2] - f.shift[2]
 }
 
-// wrapPoint moves a point into the box along the periodic directions and returns it with its fractional coordinates.
-// A point already inside comes back bit for bit. A second round corrects points that rounding left outside after a
-// long way.
+// wrapPoint moves a point into the box in periodic directions and returns it with its fractional coordinates. A point
+// inside keeps its bits. A second round corrects far points that rounding left outside.
 func (f *frame) wrapPoint(x, y, z float64) (_, _, _, a, b, c float64) {
 	a, b, c = f.fractionalOf(x, y, z)
 	for range 2 {
@@ -80,7 +74,7 @@ func (f *frame) wrapPoint(x, y, z float64) (_, _, _, a, b, c float64) {
 	return x, y, z, a, b, c
 }
 
-// boxOffset returns how many boxes along k a coordinate is away from this one.
+// boxOffset returns the number of boxes along k between a coordinate and this box.
 func (f *frame) boxOffset(k int, at float64) float64 {
 	if !f.periodic[k] {
 		return 0
@@ -94,8 +88,8 @@ func (f *frame) wrap(p [3]float64) (inside, fractional [3]float64) {
 	return [3]float64{x, y, z}, [3]float64{a, b, c}
 }
 
-// shiftImage returns a position moved by n box edges. The conversions forbid fused multiply-adds, so that every
-// caller on every machine gets the same bits.
+// shiftImage returns a position moved by n box edges. float64 conversions prevent fused multiply-adds, so that the
+// result has the same bits on every machine.
 func (f *frame) shiftImage(p [3]float64, n [3]int) [3]float64 {
 	for k := range 3 {
 		for j := range 3 {
@@ -105,15 +99,14 @@ func (f *frame) shiftImage(p [3]float64, n [3]int) [3]float64 {
 	return p
 }
 
-// Grid is a regular sampling grid over the cell of a crystal, computed once.
-// It is read-only and may be shared between goroutines.
+// Grid is a regular sampling grid over the cell of a crystal. It is read-only, so goroutines may share it.
 type Grid struct {
 	n     [3]int
 	frame frame
 }
 
-// Grid places n[0] x n[1] x n[2] points over the cell (a count below one counts as one). Along directions that are
-// not periodic the cell is replaced by the extent of the atoms with 2 angstrom of margin on both sides.
+// Grid places n[0] x n[1] x n[2] points over the cell; a count below one counts as one. In directions that are not
+// periodic the grid covers the atoms with a margin of 2 angstrom on both sides.
 func (c *Crystal) Grid(n [3]int) *Grid {
 	g := &Grid{n: n, frame: *newFrame(c, gridMargin)}
 	for k := range g.n {
@@ -125,8 +118,8 @@ func (c *Crystal) Grid(n [3]int) *Grid {
 // Len returns the number of grid points.
 func (g *Grid) Len() int { return g.n[0] * g.n[1] * g.n[2] }
 
-// Point returns the cartesian position (angstrom) of grid point i. The first index runs slowest and the last fastest:
-// i = (ix*n1 + iy)*n2 + iz has the fractional position (ix/n0, iy/n1, iz/n2). Indices outside [0, Len) wrap around.
+// Point returns the cartesian position (angstrom) of grid point i = (ix*n1 + iy)*n2 + iz, at the fractional position
+// (ix/n0, iy/n1, iz/n2). Indices outside [0, Len) wrap around.
 func (g *Grid) Point(i int) [3]float64 {
 	total := g.Len()
 	i %= total
@@ -148,13 +141,11 @@ func (g *Grid) Point(i int) [3]float64 {
 	return p
 }
 
-// GridPoint returns the i-th point of an n[0] x n[1] x n[2] grid over the cell; see Grid and Point for the order and
-// for directions that are not periodic. It sets the grid up on every call (a pass over the atoms if some direction is
-// not periodic): in a loop, keep a Grid.
+// GridPoint returns point i of Grid(n). It sets up the grid on every call; in a loop, keep the Grid.
 func (c *Crystal) GridPoint(n [3]int, i int) [3]float64 { return c.Grid(n).Point(i) }
 
-// completeRows keeps the periodic lattice vectors and fills the other rows with unit vectors at right angles to
-// everything else, each as close to its own cartesian axis as the periodic ones allow.
+// completeRows keeps the periodic lattice vectors and replaces the others by unit vectors orthogonal to all other
+// rows, each as close to its cartesian axis as the periodic vectors allow.
 func completeRows(lattice [3][3]float64, periodic [3]bool) [3][3]float64 {
 	var rows [3][3]float64
 	var basis [][3]float64 // orthonormal basis of the rows so far
@@ -174,7 +165,7 @@ func completeRows(lattice [3][3]float64, periodic [3]bool) [3][3]float64 {
 		for step := range 3 {
 			var axis [3]float64
 			axis[(k+step)%3] = 1
-			// The margin prefers the first axis tried when two are level.
+			// The factor prefers the first axis if two are about equal.
 			if r := rejectSpan(axis, basis); norm(r) > 1.01*norm(best) {
 				best = r
 			}
@@ -185,7 +176,7 @@ func completeRows(lattice [3][3]float64, periodic [3]bool) [3][3]float64 {
 	return rows
 }
 
-// rejectSpan removes from v its part in the span of an orthonormal basis.
+// rejectSpan removes from v its projection on the span of an orthonormal basis.
 func rejectSpan(v [3]float64, basis [][3]float64) [3]float64 {
 	for _, b := range basis {
 		s := dot(v, b)
@@ -218,8 +209,7 @@ func cross(a, b [3]float64) [3]float64 {
 
 func det(m [3][3]float64) float64 { return dot(m[0], cross(m[1], m[2])) }
 
-// inverse uses the reciprocal vectors: column k of the inverse is the cross
-// product of the other two rows over the volume.
+// inverse returns the inverse: its column k is the cross product of the other two rows, divided by the volume.
 func inverse(m [3][3]float64) (inv [3][3]float64) {
 	v := det(m)
 	for k := range 3 {

@@ -12,16 +12,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// maxLine is the longest line a structure file may have, in bytes.
+// maxLine is the maximum length of a line of a structure file, in bytes.
 const maxLine = 1 << 20
 
-// FormatError names the place and the defect of a structure file, and the fix.
+// FormatError names the place and the defect in a structure file, and the fix.
 type FormatError struct {
 	File    string // as given to the reader
 	Line    int    // counted from 1
 	Problem string // what was found
 	Fix     string // what to do about it
-	Err     error  // the cause, if there is one
+	Err     error  // the cause, or nil
 }
 
 // Error puts the error into one sentence.
@@ -32,7 +32,7 @@ func (e *FormatError) Error() string {
 // Unwrap returns the cause.
 func (e *FormatError) Unwrap() error { return e.Err }
 
-// lineReader returns the lines of a file one by one with their numbers.
+// lineReader returns the lines of a file one by one and counts them.
 type lineReader struct {
 	scanner *bufio.Scanner
 	file    string
@@ -42,17 +42,17 @@ type lineReader struct {
 
 func newLineReader(r io.Reader, file string) *lineReader {
 	s := bufio.NewScanner(r)
-	s.Buffer(make([]byte, 0, 64<<10), maxLine+2) // the limit counts the line's end
+	s.Buffer(make([]byte, 0, 64<<10), maxLine+2) // the limit includes the line end
 	return &lineReader{scanner: s, file: file, room: outside.NewRoom()}
 }
 
-// next returns the next line without its end. The error at the end of the file names the expected content.
+// next returns the next line without its end. At the end of the file, the error names the expected content.
 func (l *lineReader) next(expected string) (string, error) {
 	if l.scanner.Scan() {
 		l.line++
 		text := strings.TrimSuffix(l.scanner.Text(), "\r")
 		if l.line == 1 {
-			text = strings.TrimPrefix(text, "\ufeff") // editors on Windows add it
+			text = strings.TrimPrefix(text, "\ufeff") // added by editors on Windows
 		}
 		return text, nil
 	}
@@ -72,7 +72,7 @@ func (l *lineReader) next(expected string) (string, error) {
 	return "", e
 }
 
-// errorf makes an error about the line last returned.
+// errorf makes an error about the line that next returned last.
 func (l *lineReader) errorf(fix, format string, args ...any) *FormatError {
 	return l.errorAt(l.line, fix, format, args...)
 }
@@ -81,7 +81,7 @@ func (l *lineReader) errorAt(line int, fix, format string, args ...any) *FormatE
 	return &FormatError{File: l.file, Line: line, Problem: fmt.Sprintf(format, args...), Fix: fix}
 }
 
-// parseVector reads three numbers from the front of fields.
+// parseVector reads three numbers from the start of fields.
 func (l *lineReader) parseVector(fields []string, what string) (v [3]float64, err error) {
 	if len(fields) < 3 {
 		return v, l.errorf("give x, y and z", "expected 3 numbers for %s, found %d", what, len(fields))
@@ -103,8 +103,7 @@ func (l *lineReader) parseFinite(s, what string) (float64, error) {
 	return v, nil
 }
 
-// parseNumber accepts decimal numbers only: strconv alone would accept "inf", "nan", hexadecimal and digit separators
-// too.
+// parseNumber accepts decimal numbers only; strconv also accepts "inf", "nan", hexadecimal and digit separators.
 func parseNumber(s string) (float64, bool) {
 	if s == "" || strings.Trim(s, "0123456789+-.eEdD") != "" {
 		return 0, false
@@ -116,8 +115,7 @@ func parseNumber(s string) (float64, bool) {
 	return v, err == nil && !math.IsInf(v, 0)
 }
 
-// atomCount reads the number of atoms that a file claims to hold. The number is checked but never trusted: nothing is
-// allocated from it.
+// atomCount reads a file's number of atoms. Memory must not be allocated by it, because it may be wrong.
 func (l *lineReader) atomCount(s, what string) (int, error) {
 	n, err := strconv.Atoi(s)
 	switch {
@@ -131,10 +129,10 @@ func (l *lineReader) atomCount(s, what string) (int, error) {
 	return n, nil
 }
 
-// atomBytes is the memory of an atom in bytes while the lists grow.
+// atomBytes is the memory per atom in bytes while the lists grow.
 const atomBytes = 128
 
-// addAtom adds an atom if there is memory for it.
+// addAtom adds an atom if the memory budget allows it.
 func (l *lineReader) addAtom(c *Crystal, symbol string, p [3]float64) error {
 	if err := l.room.Take(atomBytes); err != nil {
 		e := l.errorf("leave atoms out otherwise", "%v", err)
@@ -146,7 +144,6 @@ func (l *lineReader) addAtom(c *Crystal, symbol string, p [3]float64) error {
 	return nil
 }
 
-// quoteShort shortens text from a file for a message.
 func quoteShort(s string) string {
 	const most = 40
 	if len(s) > most {

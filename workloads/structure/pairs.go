@@ -2,15 +2,14 @@ package structure
 
 import "strings"
 
-// pairScanner splits the comment line of an extended XYZ file into key=value pairs. A value is bare, in double or
-// single quotes with backslash escapes, in braces or in (nested) square brackets. A key without a value is a flag;
-// its value is empty.
+// pairScanner splits the comment line of an extended XYZ file into key=value pairs. A value is bare, in single or
+// double quotes with backslash escapes, in braces or in (nested) square brackets. A lone key has an empty value.
 type pairScanner struct {
 	text string
 	at   int
 }
 
-// next returns the next pair, an empty key at the end of the line, or a clause that describes the defect.
+// next returns the next pair, an empty key at the end of the line, or a clause that describes a defect.
 func (p *pairScanner) next() (key, value, problem string) {
 	for {
 		p.skipSpace()
@@ -41,7 +40,7 @@ func (p *pairScanner) skipSpace() {
 	}
 }
 
-// readItem reads one key or value; bare ones end at white space or one of stop.
+// readItem reads one key or value. A bare one ends at white space or at a character of stop.
 func (p *pairScanner) readItem(stop string) (text, problem string) {
 	if p.at >= len(p.text) {
 		return "", ""
@@ -78,7 +77,7 @@ func (p *pairScanner) readQuoted(mark byte) (text, problem string) {
 	return "", "a quote " + string(mark) + " of the comment line is never closed"
 }
 
-// readBracketed returns the text inside, inner brackets included.
+// readBracketed returns the text between the brackets, including inner brackets.
 func (p *pairScanner) readBracketed(open, end byte) (text, problem string) {
 	begin, depth := p.at+1, 0
 	for ; p.at < len(p.text); p.at++ {

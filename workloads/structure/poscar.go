@@ -9,17 +9,13 @@ import (
 	"unicode"
 )
 
-// ReadPOSCAR reads a VASP POSCAR or CONTCAR file of version 4 or 5 (without or
-// with a line of species). name is the file's name for errors, and its base
-// names the crystal, which is periodic in all three directions.
+// ReadPOSCAR reads a VASP POSCAR or CONTCAR file of version 4 or 5 (without or with a line of species), periodic in
+// three directions. name is used in errors; its base names the crystal. Malformed input gives a *FormatError.
 //
-// The scale on line 2 is a factor, three factors for x, y and z, or, if
-// negative, minus the volume of the cell in cubic angstrom. It multiplies the
-// lattice and cartesian positions. Without a line of species the symbols come
-// from the comment if that is a list of elements of the right length, else they
-// are X1, X2 and so on. The flags of selective dynamics are checked and
-// dropped; velocities and whatever else follows the positions are ignored.
-// Malformed input gives a *FormatError.
+// The scale on line 2 is a factor, three factors for x, y and z, or if negative minus the cell volume in cubic
+// angstrom. It multiplies the lattice and cartesian positions. Without a line of species the symbols come from the
+// comment, if it is a list of as many elements, and otherwise are X1, X2 and so on. Flags of selective dynamics are
+// checked and dropped; velocities and other text after the positions are ignored.
 func ReadPOSCAR(r io.Reader, name string) (*Crystal, error) {
 	l := newLineReader(r, name)
 	comment, err := l.next("the comment line")
@@ -61,7 +57,7 @@ func ReadPOSCAR(r io.Reader, name string) (*Crystal, error) {
 	return finishCrystal(l, c)
 }
 
-// poscarCell reads lines 2 to 5 and returns the factors for x, y and z.
+// poscarCell reads lines 2 to 5 and returns the scale factors for x, y and z.
 func poscarCell(l *lineReader, c *Crystal) (scale [3]float64, err error) {
 	line, err := l.next("the scale factor")
 	if err != nil {
@@ -103,7 +99,7 @@ func poscarCell(l *lineReader, c *Crystal) (scale [3]float64, err error) {
 	return scale, nil
 }
 
-// poscarScale reads one number that is not zero, or three that are positive.
+// poscarScale reads one non-zero number or three positive numbers.
 func poscarScale(l *lineReader, line string) ([]float64, error) {
 	const fix = "write 1.0, a negative cell volume, or three positive factors"
 	var given []float64
@@ -125,8 +121,7 @@ func poscarScale(l *lineReader, line string) ([]float64, error) {
 	return given, nil
 }
 
-// poscarSpecies reads the line of species, if there is one, and the line of
-// counts.
+// poscarSpecies reads the line of species, if there is one, and the line of counts.
 func poscarSpecies(l *lineReader, comment string) (species []string, counts []int, err error) {
 	line, err := l.next("the species or the atom counts")
 	if err != nil {
@@ -171,7 +166,7 @@ func poscarSpecies(l *lineReader, comment string) (species []string, counts []in
 	return species, counts, nil
 }
 
-// pseudopotentialElement strips VASP's suffixes of a symbol: a variant such as _pv, or a hash after a slash.
+// pseudopotentialElement strips VASP's suffixes of a symbol: a variant such as _pv, or a slash and a hash.
 func pseudopotentialElement(s string) string {
 	if i := strings.IndexAny(s, "_/"); i > 0 {
 		return s[:i]
@@ -179,7 +174,7 @@ func pseudopotentialElement(s string) string {
 	return s
 }
 
-// commentSpecies returns the elements of the comment if it is only a list of n of them, else placeholders.
+// commentSpecies returns the elements of the comment if it is a list of n elements, otherwise placeholders.
 func commentSpecies(comment string, n int) []string {
 	names := strings.Fields(comment)
 	match := len(names) == n
@@ -197,8 +192,7 @@ func commentSpecies(comment string, n int) []string {
 	return names
 }
 
-// poscarMode reads the optional line of selective dynamics and the kind of
-// coordinates. As in VASP, the first letter decides.
+// poscarMode reads the optional selective dynamics and the kind of coordinates, by first letters like VASP.
 func poscarMode(l *lineReader) (selective, cartesian bool, err error) {
 	const expected = "Direct or Cartesian"
 	line, err := l.next(expected)
@@ -249,7 +243,7 @@ func poscarAtom(l *lineReader, i int, selective bool) (p [3]float64, err error) 
 	return p, nil
 }
 
-// stripComment drops the text after ! or # on the header lines.
+// stripComment drops text after ! or # on a header line.
 func stripComment(line string) string {
 	if i := strings.IndexAny(line, "!#"); i >= 0 {
 		return line[:i]

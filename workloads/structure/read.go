@@ -15,26 +15,24 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// sniffLength is the number of bytes of a file that are read to determine its format.
+// sniffLength is the number of bytes read to determine a file's format.
 const sniffLength = 64 << 10
 
-// ReadFile reads a structure file. The name decides the format: .xyz and
-// .extxyz are extended XYZ; .vasp, .poscar and names that begin with POSCAR or
-// CONTCAR are VASP's. For other names the first lines decide. The error for a
-// missing file matches fs.ErrNotExist; one for a malformed file is a
-// *FormatError that names the line. Waiting for a pipe ends with ctx.
+// ReadFile reads a structure file. Its name decides the format: .xyz and .extxyz are extended XYZ; .vasp, .poscar and
+// names that begin with POSCAR or CONTCAR are VASP. For other names the first lines decide. The error for a missing
+// file matches fs.ErrNotExist; a malformed file gives a *FormatError. ctx ends waiting for a pipe.
 func ReadFile(ctx context.Context, path string) (*Crystal, error) {
 	opened, err := outside.Open(ctx, path, outside.Document())
 	return readOpened(path, opened, err)
 }
 
-// ReadFound is ReadFile of a file that was found in a folder: a regular one.
+// ReadFound is ReadFile for a regular file that was found in a folder.
 func ReadFound(path string) (*Crystal, error) {
 	opened, err := outside.Found(path, outside.Document())
 	return readOpened(path, opened, err)
 }
 
-// readOpened reads a file that was opened with this error, and closes it.
+// readOpened reads and closes a file; err is the error of opening it.
 func readOpened(path string, opened *outside.File, err error) (*Crystal, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -59,7 +57,7 @@ func readOpened(path string, opened *outside.File, err error) (*Crystal, error) 
 	return readByContent(file, path)
 }
 
-// readByContent distinguishes the formats by their first lines.
+// readByContent determines the format by the first lines.
 func readByContent(r io.Reader, path string) (*Crystal, error) {
 	head := make([]byte, sniffLength)
 	n, err := io.ReadFull(r, head)
@@ -78,8 +76,7 @@ func readByContent(r io.Reader, path string) (*Crystal, error) {
 	return nil, gpuprof.Errorf(nil, "reading structure %s: the content looks neither like XYZ (an atom count on line 1) nor like POSCAR (a scale factor on line 2)", path).WithFix("convert it, or rename it to end in .xyz or .vasp if it is one of them")
 }
 
-// finishCrystal returns a crystal that satisfies Validate. The readers have already rejected every defect with its
-// line.
+// finishCrystal returns the crystal if it is valid. Readers have already reported most defects with their line.
 func finishCrystal(l *lineReader, c *Crystal) (*Crystal, error) {
 	if err := c.Validate(); err != nil {
 		e := l.errorf("correct the file", "%v", err)
@@ -89,7 +86,7 @@ func finishCrystal(l *lineReader, c *Crystal) (*Crystal, error) {
 	return c, nil
 }
 
-// isNumberLine reports whether a line holds only numbers, and as many as one of counts.
+// isNumberLine reports whether a line has only numbers, and their count is one of counts.
 func isNumberLine(line string, counts ...int) bool {
 	fields := strings.Fields(line)
 	for _, s := range fields {

@@ -1,8 +1,8 @@
 package vec
 
-// A panel of b is kc x nr values, 16 KiB: it stays in the first-level cache while every row passes over it. Packing
-// it also keeps its rows from sharing one cache set, as they do if ldb is a power of two. It does not pay for few
-// rows of a or of b: below packRows and packDepth.
+// A panel is a packed part of b, kc x nr values or 16 KiB. It stays in the L1 cache while all rows use it. Packing
+// also keeps its rows from sharing a cache set, as they would if ldb is a power of two. Packing does not pay for fewer
+// than packRows rows of a or packDepth rows of b.
 const (
 	nr        = 16
 	packRows  = 64
@@ -25,7 +25,7 @@ func gemm(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb 
 				packColumns(panel[:depth*nr], right, ldb, cols)
 				right, stride = panel[:], nr
 			}
-			// The first block starts with the row that is added to all, the others with c.
+			// The first block starts from row, if given, all others from c.
 			from, ldfrom := c[j:], ldc
 			if l == 0 && row != nil {
 				from, ldfrom = row[j:], 0
@@ -55,8 +55,8 @@ func gemm(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb 
 	}
 }
 
-// gemmT computes c += alpha aT b, with a [k,rows], b [k,n] and c [rows,n] in rows of lda, ldb and ldc elements. It
-// packs a block of a into work in tiles of mr columns, so that all columns of b use each packed block.
+// gemmT computes c += alpha aT b for a [k,rows], b [k,n] and c [rows,n] with leading dimensions lda, ldb and ldc. It
+// packs a block of a into work, in tiles of mr columns, for use by all columns of b.
 func gemmT(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, work []float32) {
 	if !fast {
 		gemmTGeneric(rows, n, k, alpha, a, lda, b, ldb, c, ldc, work)
@@ -83,8 +83,7 @@ func gemmT(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb
 	}
 }
 
-// coveredRows returns how many rows tiles of six and four cover. If the remainder of six is odd, one padded tile is
-// cheaper.
+// coveredRows returns how many rows tiles of six and four cover; for an odd remainder one padded tile is cheaper.
 func coveredRows(rows int) int {
 	if rows%2 == 0 && rows >= 4 {
 		return rows
@@ -92,7 +91,7 @@ func coveredRows(rows int) int {
 	return rows - rows%mr
 }
 
-// packColumns copies columns of b side by side, padded with zeros to sixteen.
+// packColumns packs columns of b and pads them with zeros to sixteen.
 func packColumns(panel, b []float32, ldb, cols int) {
 	depth := len(panel) / nr
 	if cols == nr {
@@ -107,7 +106,7 @@ func packColumns(panel, b []float32, ldb, cols int) {
 	}
 }
 
-// packT copies columns of a side by side, padded with zeros to six.
+// packT packs columns of a and pads them with zeros to six.
 func packT(panel, a []float32, lda, cols int) {
 	depth := len(panel) / mr
 	if cols == mr {
@@ -122,9 +121,8 @@ func packT(panel, a []float32, lda, cols int) {
 	}
 }
 
-// gemmEdge computes a tile of which only rows and cols are real: a has whole tiles and b is padded with zeros, and
-// only the real part is read from from and written to c. It rounds exactly as a whole tile does, so that a result
-// does not depend on the split of rows.
+// gemmEdge computes an incomplete tile of rows x cols. a has whole tiles and b is padded with zeros; only rows x cols
+// values of from and c are used. It rounds exactly like a whole tile, so results do not depend on the split of rows.
 func gemmEdge(rows, cols, k int, alpha float32, a []float32, lda, step int, panel *[kc * nr]float32, from []float32, ldfrom int, c []float32, ldc int) {
 	var out [mr * nr]float32
 	for r := range rows {

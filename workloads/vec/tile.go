@@ -3,13 +3,12 @@ package vec
 // TileRows is the number of rows of a Tile.
 const TileRows = 6
 
-// Tile is a small product of gathered rows, the inner part of a convolution. With
-// B packed in rows of Cols values, for every row r < TileRows and column j < Cols:
+// Tile is a small matrix product with gathered rows, the inner part of a convolution. Rows may repeat, which writes
+// the same values again. Offsets are in values; Res may be empty. NaN stays NaN. With B packed in rows of Cols values,
+// for every row r < TileRows and column j < Cols:
 //
 //	sum = sum over s < Segs, k < SegLen of A[Off[r] + s SegStride + k] B[(s SegLen + k) Cols + j]
 //	Out[OutOff[r] + j] = max(Lo, sum Scale[j] + Shift[j] (+ Res[OutOff[r] + j]))
-//
-// Rows may repeat, which writes the same values again. Offsets are in values; Res may be empty. NaN stays NaN.
 type Tile struct {
 	A, B, Out, Res, Scale, Shift []float32
 	Segs, SegLen, SegStride      int

@@ -1,6 +1,6 @@
 package vec
 
-// The assembly reads the fields of a Tile by their offsets.
+// tile6x16 reads the fields of Tile by their offsets.
 //
 //go:noescape
 func tile6x16(t *Tile)

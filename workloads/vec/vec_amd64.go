@@ -2,7 +2,7 @@ package vec
 
 import "golang.org/x/sys/cpu"
 
-// fast reports whether the assembly can run; tests switch it to compare both.
+// fast reports whether the assembly can run; tests change it to compare both versions.
 var fast = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
 //go:noescape
@@ -11,23 +11,23 @@ func mulAVX2(dst, a, b *float32, n int)
 //go:noescape
 func mulAddAVX2(dst, a, b *float32, n int)
 
-// Strides in values; see Sweep.
+// sweepAVX2 is Sweep; strides are in values.
 //
 //go:noescape
 func sweepAVX2(dst *float32, dstStride int, src *float32, srcStride, n int, cells *int32, m *float32, count int)
 
-// See Pairs; count is the number of cells, 1 or more, and t has eight values per cell.
+// pairsAVX2 is Pairs for count >= 1 cells; t has eight values per cell.
 //
 //go:noescape
 func pairsAVX2(dw, w, x *float32, xStride int, dz *float32, dzStride, n int, cells *int32, m *float32, t *[8]float32, count int)
 
-// siluAVX2 works on n values, a multiple of eight.
+// siluAVX2 needs n to be a multiple of eight.
 //
 //go:noescape
 func siluAVX2(x *float32, n int, c float32)
 
-// gemm6x16 writes from + alpha*a*b to six rows of sixteen columns of c. Rows of a are lda
-// values apart and its columns step, rows of from ldfrom; b has k >= 1 rows.
+// gemm6x16 writes from + alpha*a*b to six rows of sixteen columns of c. Rows of a are lda values apart and columns
+// step; rows of from are ldfrom apart; b has k >= 1 rows.
 //
 //go:noescape
 func gemm6x16(k int, a *float32, lda, step int, b *float32, ldb int, from *float32, ldfrom int, c *float32, ldc int, alpha float32)
@@ -37,7 +37,7 @@ func gemm6x16(k int, a *float32, lda, step int, b *float32, ldb int, from *float
 //go:noescape
 func gemm4x16(k int, a *float32, lda, step int, b *float32, ldb int, from *float32, ldfrom int, c *float32, ldc int, alpha float32)
 
-// pack16 copies sixteen columns of the given rows side by side; pack6 copies six.
+// pack16 packs sixteen columns of the given rows.
 //
 //go:noescape
 func pack16(dst, src *float32, ld, rows int)
@@ -45,12 +45,12 @@ func pack16(dst, src *float32, ld, rows int)
 //go:noescape
 func pack6(dst, src *float32, ld, rows int)
 
-// sumRowsAVX2 works on n columns, a multiple of eight; see SumRows.
+// sumRowsAVX2 is SumRows for n columns, a multiple of eight.
 //
 //go:noescape
 func sumRowsAVX2(dst, src *float32, stride, rows, n int)
 
-// oneCell makes axpy a sweep of a single cell (0, 0).
+// oneCell is the cell (0, 0), by which axpy is a Sweep.
 var oneCell [CellInts]int32
 
 func axpy(alpha float32, x, y []float32) {
@@ -102,7 +102,7 @@ func silu(x []float32, c float32) {
 	if whole > 0 {
 		siluAVX2(&x[0], whole, c)
 	}
-	if whole < len(x) { // the same arithmetic, so that a value does not depend on its place
+	if whole < len(x) { // same arithmetic as above: results do not depend on position
 		var rest [8]float32
 		copy(rest[:], x[whole:])
 		siluAVX2(&rest[0], len(rest), c)
@@ -110,7 +110,7 @@ func silu(x []float32, c float32) {
 	}
 }
 
-// fillAVX2 works on n values, a multiple of eight.
+// fillAVX2 needs n to be a multiple of eight.
 //
 //go:noescape
 func fillAVX2(x *float32, n int, v float32)
@@ -125,7 +125,7 @@ func fill(x []float32, v float32) {
 	fillGeneric(x[whole:], v)
 }
 
-// invSqrtAVX2 works on n values, a multiple of eight.
+// invSqrtAVX2 needs n to be a multiple of eight.
 //
 //go:noescape
 func invSqrtAVX2(x *float32, n int, add float32)
@@ -140,12 +140,12 @@ func invSqrt(x []float32, add float32) {
 	invSqrtGeneric(x[whole:], add)
 }
 
-// eluAVX2 works on n values, a multiple of eight.
+// eluAVX2 needs n to be a multiple of eight.
 //
 //go:noescape
 func eluAVX2(x *float32, n int)
 
-// meanOf8AVX2 writes n values, a multiple of eight; see MeanOf8.
+// meanOf8AVX2 is MeanOf8 for n values, a multiple of eight.
 //
 //go:noescape
 func meanOf8AVX2(dst, up, mid, down *float32, d, n int)
@@ -159,7 +159,7 @@ func elu(x []float32) {
 	if whole > 0 {
 		eluAVX2(&x[0], whole)
 	}
-	if whole < len(x) { // the same arithmetic, so that a value does not depend on its place
+	if whole < len(x) { // same arithmetic as above: results do not depend on position
 		var rest [8]float32
 		copy(rest[:], x[whole:])
 		eluAVX2(&rest[0], len(rest))

@@ -2,8 +2,8 @@ package cuda
 
 import "github.com/gpuprof/gpuprof"
 
-// advice names the usual cause of a status and the fix. Both are empty where no general fix is known; cause alone is
-// empty where the name of the status already tells it.
+// advice names the usual cause of a status and the fix. Both are empty if no general fix is known; cause alone is
+// empty if the status's name already states it.
 type advice struct{ cause, fix string }
 
 // newError returns an error of the given kind: "text: cause; fix".
@@ -14,7 +14,6 @@ func (a advice) newError(kind error, text string) *gpuprof.Error {
 	return gpuprof.Errorf(kind, "%s", text).WithFix("%s", a.fix)
 }
 
-// orElse returns a, or b if a is empty.
 func (a advice) orElse(b advice) advice {
 	if a == (advice{}) {
 		return b
@@ -22,7 +21,7 @@ func (a advice) orElse(b advice) advice {
 	return a
 }
 
-// Texts that several statuses share. The knobs are those of the reference workloads.
+// Texts that several statuses share; they name knobs of the reference workloads.
 const (
 	askLess   = "reduce batch, edges or flows"
 	readXid   = "look for Xid messages in dmesg"
@@ -38,8 +37,7 @@ var (
 	noCapture     = advice{"a graph cannot hold this work", "set graph=off"}
 )
 
-// resultAdvice maps a driver's result to its advice during any call. openingAdvice has the results that mean
-// something else while a device is opened.
+// resultAdvice has the advice for a driver's result in any call, except while a device is opened: see openingAdvice.
 var resultAdvice = map[Result]advice{
 	errOutOfMemory:         {"", askLess},
 	errInsufficientDriver:  {"the driver is older than the library", newDriver + " to " + minPackages + " or newer"},
@@ -69,7 +67,6 @@ var resultAdvice = map[Result]advice{
 	errUnknown:             {"", readXid},
 }
 
-// lookUpAdvice returns the advice for a driver's result.
 func (r Result) lookUpAdvice() advice {
 	switch {
 	case r >= errHardwareStack && r <= lastKernelFault:
@@ -82,7 +79,7 @@ func (r Result) lookUpAdvice() advice {
 	return resultAdvice[r]
 }
 
-// The statuses of cublas_api.h that change what gpuprof does.
+// Statuses of cublas_api.h that gpuprof handles specially.
 const (
 	blasNotInitialized  = 1
 	blasAllocFailed     = 3
@@ -92,7 +89,7 @@ const (
 	blasNotSupported    = 15
 )
 
-// ownKernels is the fix for recurrent layers and for convolutions.
+// ownKernels is the fix for failures of recurrent layers and convolutions.
 const ownKernels = "set impl=auto with library=off for gpuprof's own kernels"
 
 const ownProduct = "set precision=fp32 with library=off for gpuprof's own product"
@@ -106,8 +103,8 @@ var blasAdvice = map[int32]advice{
 	blasNotSupported:    {"this cuBLAS has no such product for this GPU", ownProduct},
 }
 
-// The statuses of cudnn_graph.h that change what gpuprof does, in the numbering of version 9: the thousands give the
-// kind, such as NOT_SUPPORTED, and the last three digits the reason.
+// Statuses of cudnn_graph.h that gpuprof handles specially, in the numbering of version 9: the thousands are the kind,
+// such as NOT_SUPPORTED, the last three digits the reason.
 const (
 	dnnNotInitialized  = 1001
 	dnnPartVersion     = 1002 // SUBLIBRARY_VERSION_MISMATCH
@@ -125,7 +122,7 @@ const (
 	dnnKind            = 1000
 )
 
-// dnnOf8 maps the statuses of version 8 to the numbers of version 9.
+// dnnOf8 maps statuses of cuDNN 8 to statuses of cuDNN 9.
 var dnnOf8 = map[int32]int32{
 	1: dnnNotInitialized, 2: dnnDeviceMemory, 4: dnnInternalError, 6: dnnArchMismatch,
 	8: dnnExecutionFailed, 9: dnnNotSupported, 11: dnnNoRuntime, 14: dnnPartVersion,
@@ -151,7 +148,6 @@ var (
 	}
 )
 
-// dnnNumber converts a status of either version to the numbers of version 9.
 func dnnNumber(status int32) int32 {
 	if of9, old := dnnOf8[status]; old {
 		return of9
@@ -159,7 +155,7 @@ func dnnNumber(status int32) int32 {
 	return status
 }
 
-// dnnAdvice returns the advice for a cuDNN status: by its reason, else by its kind.
+// dnnAdvice returns the advice for a cuDNN status: by its reason, otherwise by its kind.
 func dnnAdvice(status int32) advice {
 	n := dnnNumber(status)
 	return dnnAdvices[n].orElse(dnnAdvices[n/dnnKind*dnnKind])

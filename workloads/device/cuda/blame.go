@@ -10,11 +10,11 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// A GPU reports a kernel's fault at some later call, without the kernel's name. So every launch stores its number in
-// its function, per stream, and every synchronisation stores the number of the last launch that it covers. The
-// kernels in flight follow exactly, at the cost of two stores per launch.
+// A GPU reports a kernel's fault at a later call, without the kernel's name. To find the kernels in flight, every
+// launch stores its number in its function, per stream, and every synchronisation stores the number of the last launch
+// that it covers. That costs two stores per launch.
 
-// slots bounds how many streams are told apart; further streams share the last slot.
+// slots is the number of streams with their own count; all further streams share the last slot.
 const slots = 16
 
 type slot struct {
@@ -23,13 +23,13 @@ type slot struct {
 	passed uint64 // launches up to this one have ended without a fault
 }
 
-// launchedOn stores the number of a launch of f on s.
+// launchedOn stores the number of this launch of f on s.
 func (s *Stream) launchedOn(f *kernelFunc) {
 	s.dev.launched++
 	f.seen[s.slot] = s.dev.launched
 }
 
-// markPassed notes that everything enqueued on s so far has ended without a fault.
+// markPassed notes that all work enqueued on s so far has ended without a fault.
 func (s *Stream) markPassed() {
 	if at := &s.dev.slots[s.slot]; !at.shared {
 		at.passed = s.dev.launched
@@ -41,7 +41,7 @@ type suspect struct {
 	last           uint64
 }
 
-// listInFlight returns the kernels that may still have been running, ordered by their last launch.
+// listInFlight returns the kernels that may be unfinished, ordered by their last launch.
 func (d *Device) listInFlight() []suspect {
 	var list []suspect
 	for _, f := range d.funcs {
@@ -81,9 +81,8 @@ func (d *Device) check(r Result, doing string) error {
 	return r.lookUpAdvice().newError(kind, doing+": "+d.drv.describeResult(r))
 }
 
-// retryWithContext checks the result of a call in a timed region. Such calls do not make the context current first. A
-// call that the driver refused because the thread has no context, or the context of another device, is repeated once
-// after making it current.
+// retryWithContext checks the result of a call in a timed region, which does not make the context current first. If
+// the thread had no context or another device's, it makes the context current and calls do once more.
 func (d *Device) retryWithContext(r Result, do func() Result, doing string) error {
 	if r == errInvalidContext || r == errInvalidHandle {
 		runtime.LockOSThread() // see enter
@@ -95,8 +94,8 @@ func (d *Device) retryWithContext(r Result, do func() Result, doing string) erro
 	return d.check(r, doing)
 }
 
-// checkWorking returns the failure of a device that no longer works, or nil. It queries the free memory, which
-// allocates nothing. The first error of a dead device can be misleading: out of memory, or a library's own status.
+// checkWorking returns the failure of a broken device, or nil. It queries the free memory, which allocates nothing.
+// The first error of a broken device can be misleading, such as out of memory or a library's own status.
 func (d *Device) checkWorking(doing string) error {
 	if d.lost != nil {
 		return d.reportLost()
@@ -108,7 +107,7 @@ func (d *Device) checkWorking(doing string) error {
 	return nil
 }
 
-// reportLost returns the error of a lost device and notes that the caller has received it.
+// reportLost returns the error of a lost device and notes that the caller has seen it.
 func (d *Device) reportLost() error {
 	d.lostReported = true
 	return d.lost
@@ -116,8 +115,8 @@ func (d *Device) reportLost() error {
 
 const mostSuspects = 8
 
-// markLost ends the use of the device. The fix comes from the result. For a result without a fix, and for a kernel
-// fault without a kernel in flight, the fix is to read the kernel log.
+// markLost ends the use of the device. The fix depends on the result; if the result has none, or is a kernel fault
+// with no kernel in flight, the fix is to read the kernel log.
 func (d *Device) markLost(r Result, doing string) {
 	list := d.listInFlight()
 	a := r.lookUpAdvice()
@@ -132,7 +131,7 @@ func (d *Device) markLost(r Result, doing string) {
 	d.lost = a.newError(gpuprof.ErrDevice, what)
 }
 
-// describeSuspects names the kernels in flight; list has at least one.
+// describeSuspects names the kernels in flight, of which there is at least one.
 func describeSuspects(list []suspect) string {
 	var names []string
 	for _, s := range list[:min(len(list), mostSuspects)] {

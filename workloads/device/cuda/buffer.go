@@ -19,10 +19,8 @@ const (
 	onDevice             // live and visible to kernels
 )
 
-// Buffer is memory of a CUDA device. Device memory comes from the device's own
-// pool and is 256-byte aligned; pinned memory has one address for both sides
-// (unified addressing, which every 64-bit system has); pageable memory is
-// ordinary memory outside the Go heap.
+// Buffer is memory of a CUDA device. Device memory is 256-byte aligned and from the device's own pool. Pinned memory
+// has one address on host and device (unified addressing). Pageable memory is outside the Go heap.
 type Buffer struct {
 	dev   *Device
 	id    int
@@ -32,8 +30,7 @@ type Buffer struct {
 	ptr   devicePtr      // address for kernels; 0 for pageable memory
 	mem   unsafe.Pointer // address for the host; nil for device memory
 	whole []byte         // pageable memory as allocated by the system
-	// view duplicates mem for other goroutines, which may read and write a live buffer's bytes while the device's own
-	// goroutine frees it.
+	// view is a copy of mem for goroutines that access the bytes while the device's goroutine frees the buffer.
 	view atomic.Pointer[byte]
 }
 
@@ -43,8 +40,7 @@ func (b *Buffer) Place() device.Place { return b.place }
 // Len implements device.Buffer.
 func (b *Buffer) Len() int { return b.size }
 
-// Bytes returns the host's view of host memory; nil for device memory and after Free. A view taken before Free must
-// not be used after it.
+// Bytes returns the host's view, nil for device memory and after Free. A view from before Free must not be used later.
 func (b *Buffer) Bytes() []byte {
 	p := b.view.Load()
 	if p == nil {
@@ -53,7 +49,7 @@ func (b *Buffer) Bytes() []byte {
 	return unsafe.Slice(p, b.size)
 }
 
-// Addr returns the address that a kernel receives; for pageable memory, the host address. 0 after Free.
+// Addr returns the address that a kernel receives, for pageable memory the host address, and 0 after Free.
 func (b *Buffer) Addr() uint64 {
 	if b.state == onHost {
 		return uint64(uintptr(b.mem))
@@ -65,8 +61,7 @@ func (b *Buffer) String() string {
 	return fmt.Sprintf("buffer %d (%s, %s)", b.id, b.place, gpuprof.FormatBytes(float64(b.size)))
 }
 
-// Free waits for everything enqueued so far on every stream, as cuMemFree does, and returns the memory to the pool or
-// to the system.
+// Free returns the memory. Like cuMemFree, it first waits for all work enqueued so far on every stream.
 func (b *Buffer) Free() error {
 	d := b.dev
 	if b.state == freed {
@@ -87,9 +82,7 @@ func (b *Buffer) Free() error {
 	return d.releaseBuffer(b)
 }
 
-// Alloc implements device.Device. The content is undefined. Device memory is
-// counted in Memory; pinned and pageable memory are bounded by what the system
-// has available.
+// Alloc implements device.Device. Memory counts device memory; host memory may use what the system has left.
 func (d *Device) Alloc(bytes int, p device.Place) (device.Buffer, error) {
 	if err := d.enter("allocating"); err != nil {
 		return nil, err
@@ -124,14 +117,13 @@ func newMemoryError(bytes int, p device.Place, left int64) error {
 		"allocating %s of %s memory on CUDA: %s available", gpuprof.FormatBytes(float64(bytes)), p, gpuprof.FormatBytes(float64(left))).WithFix("%s", askLess)
 }
 
-// allocateBuffer allocates the memory of b.
 func (d *Device) allocateBuffer(b *Buffer) error {
 	n := max(b.size, 1)
 	doing := fmt.Sprintf("allocating %s of %s memory on CUDA", gpuprof.FormatBytes(float64(b.size)), b.place)
 	switch b.place {
 	case device.OnDevice:
 		ptr, r := d.deviceAlloc(uintptr(n))
-		if r == errOutOfMemory { // between the question and the request somebody took it
+		if r == errOutOfMemory { // another process took the memory after the check
 			left, err := d.freeBytes(doing)
 			if err != nil {
 				return err
@@ -158,7 +150,7 @@ func (d *Device) allocateBuffer(b *Buffer) error {
 	return nil
 }
 
-// releaseBuffer returns the memory of b, which no work uses any more.
+// releaseBuffer returns the memory of b, which no work uses.
 func (d *Device) releaseBuffer(b *Buffer) error {
 	delete(d.buffers, b)
 	d.frees++
@@ -186,7 +178,7 @@ func (d *Device) releaseBuffer(b *Buffer) error {
 	return err
 }
 
-// checkBuffer returns b as a live buffer of d, or the reason why it is not one.
+// checkBuffer returns b as a live buffer of d, or the reason why it is unusable.
 func (d *Device) checkBuffer(b device.Buffer) (*Buffer, gpuprof.Unfit) {
 	mine, ok := b.(*Buffer)
 	switch {
@@ -200,7 +192,6 @@ func (d *Device) checkBuffer(b device.Buffer) (*Buffer, gpuprof.Unfit) {
 	return mine, gpuprof.Unfit{}
 }
 
-// usage counts the bytes allocated now and their peak.
 type usage struct{ now, peak int64 }
 
 func (u *usage) add(bytes int64) {
@@ -208,8 +199,7 @@ func (u *usage) add(bytes int64) {
 	u.peak = max(u.peak, u.now)
 }
 
-// availableBytes returns how many bytes Alloc would grant. It queries the driver, or the system, only for requests
-// that could fail.
+// availableBytes returns the bytes that Alloc would grant. It queries driver or system only for large requests.
 func (d *Device) availableBytes(want int64, p device.Place) (int64, error) {
 	if p != device.OnDevice {
 		if want < 1<<20 {
@@ -223,8 +213,8 @@ func (d *Device) availableBytes(want int64, p device.Place) (int64, error) {
 	return d.freeBytes(fmt.Sprintf("allocating %s of %s memory on CUDA", gpuprof.FormatBytes(float64(want)), p))
 }
 
-// freeBytes returns the driver's free memory plus the unused memory of the pool, bounded by the limit. The error is
-// the failed query and does not mean that memory is short.
+// freeBytes returns the driver's free memory plus the pool's unused memory, at most up to the limit. An error means
+// that the query failed, not that memory is short.
 func (d *Device) freeBytes(doing string) (int64, error) {
 	var free uintptr
 	if r := d.memInfo(&free); r != success {
@@ -234,7 +224,7 @@ func (d *Device) freeBytes(doing string) (int64, error) {
 	return max(0, min(int64(free)+unused, d.limit-d.use.now)), nil
 }
 
-// memInfo queries the driver's free memory, from any thread.
+// memInfo queries the driver's free memory; it works in any thread.
 func (d *Device) memInfo(free *uintptr) Result {
 	var total uintptr
 	r := d.drv.MemInfo(free, &total)
@@ -248,15 +238,14 @@ func (d *Device) memInfo(free *uintptr) Result {
 	return r
 }
 
-// Memory implements device.Device for buffers placed on the device. Available is 0 on a device that no longer works:
-// see device.Short.
+// Memory implements device.Device for device memory. Available is 0 on a broken device; see device.Short.
 func (d *Device) Memory() device.Memory {
 	m := device.Memory{InUse: d.use.now, Peak: d.use.peak}
 	if d.closed || d.lost != nil {
 		return m
 	}
 	told := d.lostReported
-	m.Available, _ = d.freeBytes("asking for free memory") // the next call tells what failed
+	m.Available, _ = d.freeBytes("asking for free memory") // the next call returns the error
 	d.lostReported = told
 	return m
 }

@@ -35,7 +35,7 @@ type recording struct {
 	err   error // first operation that cannot be replayed
 }
 
-// markFailed makes the capture fail even if fn ignores the error.
+// markFailed makes the capture fail even if fn ignores err.
 func (r *recording) markFailed(err error) error {
 	if r.err == nil {
 		r.err = err
@@ -43,9 +43,9 @@ func (r *recording) markFailed(err error) error {
 	return err
 }
 
-// captured replays a recording. Each run of items between event records is one CUDA graph, or single calls where the
-// driver cannot capture one of the items. Events are recorded between the graphs and not by graph nodes: an event is
-// then pending from the call on, while a node's event is pending only once the node runs.
+// captured replays a recording. The items between two event records are one CUDA graph, or single calls if the driver
+// cannot capture one of them. Event records are calls between the graphs, not graph nodes: a node's event is pending
+// only once the node runs, but an event must be pending as soon as Enqueue returns.
 type captured struct {
 	dev      *Device
 	stream   *Stream // of the capture
@@ -53,21 +53,20 @@ type captured struct {
 	segments []segment
 	parts    []gpuprof.Part
 	total    device.Meter // counts of one replay
-	valid    uint64       // Device.frees when the buffers were last seen alive
+	valid    uint64       // Device.frees when the buffers were last checked
 }
 
-// segment holds items [from, to): one event record, or a run of other items.
+// segment holds items [from, to): one event record, or a run of items of other kinds.
 type segment struct {
 	from, to int
-	exec     execHandle // 0: call by call
-	// usesLibrary: a vendor library works in the memory of the captured stream, so on another stream the items run as
-	// single calls.
+	exec     execHandle // 0: single calls
+	// usesLibrary: a vendor library uses the captured stream's workspace; other streams replay by single calls.
 	usesLibrary bool
 }
 
-// Capture implements device.Device. While fn runs, launches, copies and records on s are recorded and not run, with
-// the arguments of the call; nothing is counted. Waiting on s inside fn is an error, and so is a second Capture. The
-// graphs are made after fn, in a capture of the driver's own that no foreign call can invalidate.
+// Capture implements device.Device. While fn runs, launches, copies and records on s are recorded with their current
+// arguments; they are neither run nor counted. Waiting on s or a second Capture inside fn is an error. The graphs are
+// made after fn, in a capture of the driver that no other call can invalidate.
 func (d *Device) Capture(st device.Stream, fn func() error) (device.Op, error) {
 	if err := d.enter("capturing a stream"); err != nil {
 		return nil, err
@@ -92,10 +91,10 @@ func (d *Device) Capture(st device.Stream, fn func() error) (device.Op, error) {
 	for i := range c.items {
 		c.countItem(&c.items[i])
 	}
-	if err := c.checkBuffers(); err != nil { // fn may have freed what it used
+	if err := c.checkBuffers(); err != nil { // fn may have freed buffers that it used
 		return nil, err
 	}
-	d.graphs = append(d.graphs, c) // whatever of it there is, Close destroys
+	d.graphs = append(d.graphs, c) // Close destroys even a partial capture
 	if err := c.instantiateSegments(); err != nil {
 		return nil, fmt.Errorf("capturing stream %s: %w", s.name, err)
 	}
@@ -111,7 +110,7 @@ func (d *Device) recordItems(s *Stream, rec *recording, fn func() error) error {
 	return rec.err
 }
 
-// countItem adds the counts and the parts of one replay of the item.
+// countItem adds one replay of the item to total and parts.
 func (c *captured) countItem(it *item) {
 	switch it.kind {
 	case itemLaunch:
@@ -126,8 +125,8 @@ func (c *captured) countItem(it *item) {
 	}
 }
 
-// instantiateSegments cuts the items into segments and makes their graphs. A segment stays without a graph where the
-// driver cannot capture one of its items (pageable copies, cooperative launches on older drivers).
+// instantiateSegments cuts the items into segments and makes a graph of each, except those with an item that the
+// driver cannot capture (pageable copies, cooperative launches on older drivers).
 func (c *captured) instantiateSegments() error {
 	for i := 0; i < len(c.items); {
 		seg := segment{from: i, to: i + 1}
@@ -145,7 +144,7 @@ func (c *captured) instantiateSegments() error {
 	return nil
 }
 
-// captureGraph makes the graph of a segment by a capture of the device's own stream.
+// captureGraph makes the graph of a segment by capturing the device's own stream.
 func (c *captured) captureGraph(seg *segment) (err error) {
 	d, items := c.dev, c.items[seg.from:seg.to]
 	calls := c.countCapturable(items)
@@ -163,7 +162,7 @@ func (c *captured) captureGraph(seg *segment) (err error) {
 			continue
 		}
 		lib := items[i].fn.lib
-		if err := lib.prepareCapture(c.stream.h, items[i].n, &items[i].args); err != nil { // allocates, which a capture cannot
+		if err := lib.prepareCapture(c.stream.h, items[i].n, &items[i].args); err != nil { // a capture cannot allocate
 			return err
 		}
 		seg.usesLibrary, lent = true, append(lent, lib)
@@ -176,10 +175,10 @@ func (c *captured) captureGraph(seg *segment) (err error) {
 		r = c.enqueueItem(&items[i], d.own)
 	}
 	var g graphHandle
-	// The capture must be ended in every case, or the stream stays in it.
+	// End the capture in every case; otherwise the stream would stay in it.
 	end := d.drv.CaptureEnd(d.own, &g)
 	if end != success {
-		d.drv.CaptureEnd(d.own, &g) // fails where it is ended, which is what is wanted
+		d.drv.CaptureEnd(d.own, &g) // ends a capture that is still active; fails otherwise, as expected
 	}
 	if g != 0 {
 		defer d.drv.GraphDestroy(g)
@@ -202,8 +201,8 @@ func (c *captured) captureGraph(seg *segment) (err error) {
 	return nil
 }
 
-// unlessForeign returns nil for results that mean that this driver cannot capture the work, which is then replayed
-// call by call. Any other result is an error.
+// unlessForeign returns nil for results by which this driver refuses to capture the work, which is then replayed call
+// by call. Any other result is an error.
 func (d *Device) unlessForeign(r Result, doing string) error {
 	if r.notCapturable() {
 		return nil
@@ -211,7 +210,7 @@ func (d *Device) unlessForeign(r Result, doing string) error {
 	return d.check(r, doing)
 }
 
-// countCapturable counts the driver calls of the items; 0 if one of them cannot be part of a graph.
+// countCapturable counts the driver calls of the items; 0 if a graph cannot hold one of them.
 func (c *captured) countCapturable(items []item) (calls int) {
 	for i := range items {
 		it := &items[i]
@@ -220,7 +219,7 @@ func (c *captured) countCapturable(items []item) (calls int) {
 		}
 		calls++
 		if it.kind == itemCopy && (it.dst.place == device.Pageable || it.src.place == device.Pageable) {
-			return 0 // the driver stages these itself, which is no node of a graph
+			return 0 // the driver stages these itself, not in a graph node
 		}
 	}
 	return calls
@@ -234,7 +233,7 @@ func (it *item) isEmpty() bool {
 	return (it.kind == itemLaunch || it.kind == itemCopy) && it.n == 0
 }
 
-// enqueueItem enqueues a checked item, which is no event record, on a stream.
+// enqueueItem enqueues a checked item other than an event record.
 func (c *captured) enqueueItem(it *item, h streamHandle) Result {
 	switch {
 	case it.isEmpty():
@@ -247,8 +246,7 @@ func (c *captured) enqueueItem(it *item, h streamHandle) Result {
 	return it.layer.enqueue(h)
 }
 
-// checkBuffers checks that every buffer of the recording is still allocated. A replay repeats the check only after
-// some buffer was freed.
+// checkBuffers checks that the recording's buffers are still allocated. A replay repeats it only after a Free.
 func (c *captured) checkBuffers() error {
 	for i := range c.items {
 		if err := c.items[i].checkAlive(); err != nil {
@@ -280,8 +278,7 @@ func (it *item) checkAlive() error {
 	return nil
 }
 
-// Enqueue implements device.Op on any stream of the device. Inside a Capture
-// the items join that recording.
+// Enqueue implements device.Op on any stream of the device. Inside a Capture the items become part of that recording.
 func (c *captured) Enqueue(st device.Stream) error {
 	d := c.dev
 	s, ok := st.(*Stream)
@@ -337,7 +334,6 @@ func (c *captured) replaySegment(s *Stream, seg *segment) error {
 	return nil
 }
 
-// noteLaunch notes on s the kernel that the item launched.
 func (it *item) noteLaunch(s *Stream) {
 	switch {
 	case it.kind == itemLaunch && it.n > 0:
@@ -347,10 +343,10 @@ func (it *item) noteLaunch(s *Stream) {
 	}
 }
 
-// Parts implements device.Op. They carry launches only: the caller of the launch knows its flops and bytes.
+// Parts implements device.Op. Parts count launches only, because the device does not know a kernel's flops and bytes.
 func (c *captured) Parts() []gpuprof.Part { return c.parts }
 
-// Graph reports whether CUDA graphs hold the whole replay except its event records.
+// Graph reports whether CUDA graphs hold the whole replay except event records.
 func (c *captured) Graph() bool {
 	for i := range c.segments {
 		seg := &c.segments[i]

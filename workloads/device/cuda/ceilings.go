@@ -11,30 +11,25 @@ import (
 const (
 	ceilingTries   = 4
 	largestCopy    = 1 << 30
-	leastRegion    = 4 // times the last-level cache, or a rate would be the cache's
+	leastRegion    = 4 // times the last-level cache; less would measure the cache
 	cacheRow       = 16
 	productTile    = 128
 	largestProduct = 8192
-	longEnough     = 5e6 // ns: past any launch cost and event tick
-	longChain      = 5e5 // ns: the same for a kernel of multiply-adds alone
+	longEnough     = 5e6 // ns: much longer than a launch or an event tick
+	longChain      = 5e5 // ns: likewise, for a kernel of multiply-adds alone
 	launchRow      = 200
 )
 
-// Ceilings implements device.Device. Rates are the best of four runs between
-// events per call, and of all calls; data are random.
+// Ceilings implements device.Device. A rate is the best of four runs per call, timed by events, and of all calls. Data
+// are random. Nothing is counted.
 //
-// The memory rates use regions of sixteen times the last-level cache, at most
-// 1 GiB: copies by the driver or by a kernel, whichever is faster, reads and
-// writes by a kernel. They stay unmeasured where less than four times the cache
-// is free. The cache rate is the fastest of the three kernels, launched
-// repeatedly within a half and an eighth of the cache.
+// Memory rates use regions of sixteen times the last-level cache, at most 1 GiB: copies by the driver or a kernel,
+// whichever is faster, reads and writes by a kernel. They stay unmeasured if less than four times the cache is free.
+// The cache rate is the fastest of the three kernels, launched repeatedly within a half and an eighth of the cache.
 //
-// Products are square: float32 by cuBLAS without TF32, else by a kernel of the
-// device's own; tf32, bf16 and fp16 by cuBLAS alone, and unmeasured without it.
-// Each runs at the first size of 256 and its doubles that takes 5 ms, or at 8192.
-// FP64FlopsPerS comes from multiply-adds in registers.
-//
-// Nothing is counted, and the memory is released before Ceilings returns.
+// Products are square: fp32 by cuBLAS without TF32, or else by the device's own kernel; tf32, bf16 and fp16 by cuBLAS
+// or not at all. The size doubles from 256 until a product takes 5 ms, up to 8192. FP64FlopsPerS is multiply-adds in
+// registers.
 func (d *Device) Ceilings(ctx context.Context) (gpuprof.Ceilings, error) {
 	const doing = "measuring peak rates"
 	if err := d.enter(doing); err != nil {
@@ -61,7 +56,7 @@ func (d *Device) Ceilings(ctx context.Context) (gpuprof.Ceilings, error) {
 	return c, nil
 }
 
-// streamTimer times work on the device's own stream, which the meter does not count.
+// streamTimer times work on the device's own stream, which Meter does not count.
 type streamTimer struct {
 	d        *Device
 	ctx      context.Context
@@ -78,10 +73,10 @@ func (m *streamTimer) close() {
 	m.freeScratch()
 }
 
-// freeScratch frees all scratch memory; the work that used it is done.
+// freeScratch frees all scratch memory. The work that used it must be done.
 func (m *streamTimer) freeScratch() {
 	for _, f := range m.frees {
-		_ = f() // a failure here loses the device, and the next call tells
+		_ = f() // a failure loses the device; the next call returns it
 	}
 	m.frees = nil
 }
@@ -94,7 +89,7 @@ func (m *streamTimer) allocateScratch(n uintptr) (devicePtr, error) {
 	return p, err
 }
 
-// timeBest returns the least time of work in ns, after one run that is not counted.
+// timeBest returns the shortest time of work in ns, after one warm-up run.
 func (m *streamTimer) timeBest(tries int, work func(streamHandle) Result) (float64, error) {
 	d := m.d
 	if m.from == 0 {
@@ -121,8 +116,7 @@ func (m *streamTimer) timeBest(tries int, work func(streamHandle) Result) (float
 	return best, nil
 }
 
-// fillRandom fills memory with random numbers and waits, so that the memory can be freed at any later point; bytes is
-// a multiple of 4.
+// fillRandom fills memory with random numbers and waits, so that freeing is safe. bytes is a multiple of 4.
 func (m *streamTimer) fillRandom(to devicePtr, bytes int64, seed int) error {
 	kernel, err := m.d.loadInstrument("ceiling_random")
 	if err != nil {
@@ -134,7 +128,6 @@ func (m *streamTimer) fillRandom(to devicePtr, bytes int64, seed int) error {
 	return m.d.check(firstFailure(kernel.enqueue(m.d.own, int(bytes/4), &a), m.d.drv.StreamSync(m.d.own)), "filling memory")
 }
 
-// allocatePair allocates two buffers of random numbers.
 func (m *streamTimer) allocatePair(size int64) (x, y devicePtr, err error) {
 	if x, err = m.allocateScratch(uintptr(size)); err != nil {
 		return 0, 0, err
@@ -148,7 +141,7 @@ func (m *streamTimer) allocatePair(size int64) (x, y devicePtr, err error) {
 	return x, y, err
 }
 
-// memoryRates measures reads, writes and copies beyond the cache and within it.
+// memoryRates measures reads, writes and copies in memory and in the cache.
 func (m *streamTimer) memoryRates(c *gpuprof.Ceilings) error {
 	d := m.d
 	defer m.freeScratch()
@@ -187,8 +180,7 @@ func (m *streamTimer) memoryRates(c *gpuprof.Ceilings) error {
 	return nil
 }
 
-// measureKernelRates measures the rates at which kernels copy, read and write size bytes, with row launches per run,
-// in bytes per second.
+// measureKernelRates measures how fast kernels copy, read and write size bytes, in bytes/s, with row launches per run.
 func (m *streamTimer) measureKernelRates(to, from devicePtr, size int64, row int) (copied, read, written float64, err error) {
 	d := m.d
 	sink, err := m.allocateScratch(16)
@@ -203,7 +195,7 @@ func (m *streamTimer) measureKernelRates(to, from devicePtr, size int64, row int
 		aim   func()
 	}{
 		{"ceiling_copy", 2, &copied, func() { setPointers(&args, to, from) }},
-		// Every word of ceiling_random has more bits than 1, so a sum is never 1.
+		// The kernel stores its result only if it is 1, impossible since all words of ceiling_random have more bits.
 		{"flush_read", 1, &read, func() { setPointers(&args, from, sink); args.SetInt(2, 1) }},
 		{"flush_write", 1, &written, func() { setPointers(&args, to); args.SetInt(1, 0x3f5a3fa5) }},
 	} {
@@ -228,7 +220,7 @@ func (m *streamTimer) measureKernelRates(to, from devicePtr, size int64, row int
 	return copied, read, written, nil
 }
 
-// launchTime measures empty kernels launched back to back on a stream, in seconds per launch.
+// launchTime measures the seconds per launch of empty kernels, launched one after the other on a stream.
 func (m *streamTimer) launchTime(c *gpuprof.Ceilings) error {
 	kernel, err := m.d.loadInstrument("null")
 	if err != nil {
@@ -247,7 +239,7 @@ func (m *streamTimer) launchTime(c *gpuprof.Ceilings) error {
 	return err
 }
 
-// doubleRate measures float64 multiply-adds, with chains long enough for the timer.
+// doubleRate measures float64 multiply-adds, in chains long enough for the timer.
 func (m *streamTimer) doubleRate(c *gpuprof.Ceilings) error {
 	defer m.freeScratch()
 	kernel, err := m.d.loadInstrument("ceiling_fma64")
@@ -300,8 +292,7 @@ func (m *streamTimer) productRates(c *gpuprof.Ceilings) (err error) {
 	return nil
 }
 
-// productRate doubles the product until it takes long enough, then times it. element is the size of a factor's
-// numbers in bytes.
+// productRate doubles the size until the product takes long enough, then times it. element is bytes per operand value.
 func (m *streamTimer) productRate(lib string, element int64) (float64, error) {
 	defer m.freeScratch()
 	for size := int64(256); ; size *= 2 {
@@ -325,8 +316,7 @@ func (m *streamTimer) productRate(lib string, element int64) (float64, error) {
 	}
 }
 
-// prepareProduct prepares c = a b for square matrices of random numbers, by the library or, in float32, by the
-// device's own kernel.
+// prepareProduct prepares c = a b for random square matrices, by the library or, for fp32, the device's own kernel.
 func (m *streamTimer) prepareProduct(lib string, size, element int64) (func(streamHandle) Result, error) {
 	d := m.d
 	var mats [3]devicePtr

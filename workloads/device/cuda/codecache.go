@@ -13,22 +13,21 @@ import (
 	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
-// CodeCache is the folder in which the driver keeps machine code that it compiled
-// from PTX, so that only the first process waits for its compiler.
+// CodeCache is the folder in which the driver keeps machine code compiled from PTX for later processes.
 type CodeCache struct {
-	Path  string // "" where the driver has no folder
-	Bytes int64  // in its files
+	Path  string // "" if the driver has no folder
+	Bytes int64  // of all files
 	Files int
-	// Err gives the reason why the driver keeps no code, with the fix; nil if it does.
+	// Err gives the reason why the driver caches no code, with the fix; nil if it does.
 	Err error
 }
 
-// leastCodeCache is the least usable CUDA_CACHE_MAXSIZE in bytes: the machine code of all kernels of gpuprof takes
-// about 2 MB, and other programs use the folder too.
+// leastCodeCache is the smallest usable CUDA_CACHE_MAXSIZE in bytes. The machine code of gpuprof's kernels takes about
+// 2 MB, and other programs use the folder too.
 const leastCodeCache = 8 << 20
 
 // FindCodeCache finds the driver's cache by the rules of the CUDA programming guide: CUDA_CACHE_DISABLE,
-// CUDA_CACHE_MAXSIZE and CUDA_CACHE_PATH, else the user's folder.
+// CUDA_CACHE_MAXSIZE and CUDA_CACHE_PATH, then the user's folder.
 func FindCodeCache() CodeCache {
 	c := CodeCache{Path: codeCachePath(os.Getenv, runtime.GOOS)}
 	switch disabled, size := os.Getenv("CUDA_CACHE_DISABLE"), os.Getenv("CUDA_CACHE_MAXSIZE"); {
@@ -53,7 +52,7 @@ func newCacheError(format string, args ...any) *gpuprof.Error {
 	return gpuprof.Errorf(gpuprof.ErrDevice, "keeping compiled kernels: "+format+", so each process compiles them again", args...)
 }
 
-// codeCachePath returns the folder in which the driver keeps code on a system; "" if it has none.
+// codeCachePath returns the driver's cache folder on a system, "" if it has none.
 func codeCachePath(getenv func(string) string, system string) string {
 	if p := getenv("CUDA_CACHE_PATH"); p != "" {
 		return p
@@ -70,8 +69,7 @@ func codeCachePath(getenv func(string) string, system string) string {
 	return ""
 }
 
-// tooSmall reports whether a size in bytes is below leastCodeCache. Text that is no number is ignored, as by the
-// driver.
+// tooSmall reports whether a size in bytes is below leastCodeCache. Like the driver, it ignores other text.
 func tooSmall(size string) bool {
 	n, err := strconv.ParseInt(size, 10, 64)
 	return err == nil && n < leastCodeCache
@@ -91,8 +89,7 @@ func sizeOf(folder string) (files int, bytes int64) {
 	return files, bytes
 }
 
-// writableFolder reports whether a file can be created in folder or, if it does not exist yet, in its nearest
-// existing parent.
+// writableFolder reports whether a file can be created in folder or, failing that, its nearest existing parent.
 func writableFolder(folder string) bool {
 	for {
 		info, err := os.Stat(folder)
@@ -117,8 +114,8 @@ func writableFolder(folder string) bool {
 	return os.Remove(f.Name()) == nil
 }
 
-// LoadTime returns how many modules the driver has loaded on this device, how many of them came as machine code, and
-// the total time. The others were compiled from PTX at their first use on a machine, or read from the driver's cache.
+// LoadTime returns how many modules the driver has loaded on this device, how many of them gpuprof carried as machine
+// code, and the total time. The driver compiled the others from PTX or read them from its cache.
 func (d *Device) LoadTime() (modules, carried int, took time.Duration) {
 	return len(d.modules), d.carried, d.loading
 }

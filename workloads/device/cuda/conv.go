@@ -12,13 +12,13 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// convSig is the signature of the convolutions in vendor libraries: x [n, in, size, size], w [out, in, k, k],
-// y [n, out, outSize, outSize], and the integers in, out, k, stride, size, outSize and 1 for channels last: x is then
-// [n, size, size, in] and so on. The border is k/2 zeros. One item is one image. Values are float32, for bf16 and fp16
-// all of them 16 bits wide. Sums are float32.
+// convSig is the signature of the convolutions in vendor libraries: x [n, in, size, size], w [out, in, k, k], y [n,
+// out, outSize, outSize], and the integers in, out, k, stride, size, outSize and channels last. If the last is 1, the
+// arrays are [n, size, size, in] and so on. Padding is k/2 zeros. One item is one image. Values are float32, or 16
+// bits wide for bf16 and fp16. Sums are float32.
 const convSig = "bbbiiiiiii"
 
-const convPrefix = "conv_" // of Kernel.Lib, before the precision
+const convPrefix = "conv_" // the prefix of Kernel.Lib, before the precision
 
 // Constants of cudnn_cnn.h (cudnn_cnn_infer.h in version 8) and cudnn_ops.h.
 const (
@@ -41,11 +41,11 @@ type convPerf struct {
 	_            [3]int32
 }
 
-// convWorkspace bounds the workspace of an algorithm in bytes. Faster algorithms need more memory; without a bound a
-// workload would fail on a GPU whose memory is in use.
+// convWorkspace is the maximum workspace of an algorithm in bytes. Faster algorithms need more memory; without a limit
+// a workload would fail on a GPU whose memory is in use.
 const convWorkspace = 512 << 20
 
-// dnnConv holds the convolution functions of cuDNN, which versions 8 and 9 both have, and the plans made with them.
+// dnnConv holds the convolution functions that cuDNN 8 and 9 both have, and the plans made with them.
 type dnnConv struct {
 	createFilter, createConv   func(d *uintptr) int32
 	destroyFilter, destroyConv func(d uintptr) int32
@@ -68,18 +68,17 @@ type dnnMemory struct {
 	free []func() error
 }
 
-// convShape describes a convolution of n images.
 type convShape struct {
 	kind                                string
 	n, in, out, k, stride, size, outSiz int
 	last                                bool // channels last
 }
 
-// convPlan holds the descriptors of a shape and the algorithms that cuDNN has for it.
+// convPlan holds the cuDNN descriptors of a shape and its usable algorithms.
 type convPlan struct {
 	x, w, y, conv uintptr
-	usable        []convChoice // the fastest first, as cuDNN estimates
-	ran           bool         // the first of them has run
+	usable        []convChoice // fastest first, by cuDNN's estimate
+	ran           bool         // the first of usable has run
 }
 
 type convChoice struct {
@@ -87,7 +86,7 @@ type convChoice struct {
 	memory     uintptr
 }
 
-// needConv loads the convolution functions of cuDNN, once.
+// needConv loads cuDNN's convolution functions once.
 func (d *Device) needConv() error {
 	if err := d.needDNN(); err != nil {
 		return err
@@ -119,7 +118,6 @@ func (d *Device) needConv() error {
 	return nil
 }
 
-// closeConv destroys every plan.
 func (n *dnn) closeConv() error {
 	var errs []error
 	for _, p := range n.conv.plans {
@@ -128,7 +126,7 @@ func (n *dnn) closeConv() error {
 	return errors.Join(errs...)
 }
 
-// releaseStream frees the workspace of a stream that is closed.
+// releaseStream frees the workspace of a stream that is being closed.
 func (n *dnn) releaseStream(s streamHandle) error {
 	if n == nil || n.work[s] == nil {
 		return nil
@@ -154,18 +152,18 @@ func (n *dnn) destroyPlan(p *convPlan) error {
 	return errors.Join(errs...)
 }
 
-// convolution is the library routine of one precision. cuDNN reads alpha and beta during the call.
+// convolution is the library routine of one precision. cuDNN reads factors during the call.
 type convolution struct {
 	n       *dnn
 	name    string
 	kind    string       // of dnnTypes: the precision
 	factors *[2]float32  // 1 and 0
-	args    *[13]uintptr // of a call, so that it allocates nothing
+	args    *[13]uintptr // of the current call; kept here so that a call allocates nothing
 	last    *convPlan    // the most recent one
 	shape   convShape    // of last
 }
 
-// newConvolution makes the routine that k.Lib names.
+// newConvolution makes the routine named by k.Lib.
 func (d *Device) newConvolution(k *device.Kernel) (libRoutine, error) {
 	kind := strings.TrimPrefix(k.Lib, convPrefix)
 	if _, ok := dnnTypes[kind]; !ok {
@@ -182,12 +180,11 @@ func (d *Device) newConvolution(k *device.Kernel) (libRoutine, error) {
 
 func (c *convolution) libraryName() string { return "cudnn " + c.n.dev.libraries["cudnn"] }
 
-// shapeOf reads the integers of a launch.
 func (c *convolution) shapeOf(n int, a *device.Args) convShape {
 	return convShape{c.kind, n, a.Int(3), a.Int(4), a.Int(5), a.Int(6), a.Int(7), a.Int(8), a.Int(9) != 0}
 }
 
-// findPlan returns the plan of a shape, which is made at its first use.
+// findPlan returns the plan of a shape, making it at the first use.
 func (c *convolution) findPlan(s convShape) (*convPlan, error) {
 	if c.last != nil && c.shape == s {
 		return c.last, nil
@@ -220,7 +217,7 @@ func (n *dnn) streamWorkspace(s streamHandle, bytes uintptr) (devicePtr, error) 
 	if m.n < bytes {
 		size := uintptr(1) << 20
 		for size < bytes {
-			size *= 2 // what is left behind is never more than what is in use
+			size *= 2 // doubling: the abandoned workspaces together are no larger than the new one
 		}
 		p, free, err := n.dev.libraryMemory(size, "allocating cuDNN's workspace")
 		if err != nil {
@@ -231,7 +228,7 @@ func (n *dnn) streamWorkspace(s streamHandle, bytes uintptr) (devicePtr, error) 
 	return m.p, nil
 }
 
-// enqueue computes n images. An algorithm that cuDNN listed but does not support at its first use is skipped.
+// enqueue computes n images. It skips an algorithm that cuDNN listed but refuses at the first use.
 func (c *convolution) enqueue(s streamHandle, n int, a *device.Args) Result {
 	d := c.n.dev
 	runtime.LockOSThread() // see Device.enter
@@ -285,8 +282,7 @@ func (c *convolution) callForward(p *convPlan, s streamHandle, a *device.Args) (
 	return code, nil
 }
 
-// checkSizes returns an error if a buffer is smaller than its operand: a library would write past its end without an
-// error.
+// checkSizes returns an error if a buffer is smaller than its operand: the library would silently exceed it.
 func (c *convolution) checkSizes(n int, a *device.Args) error {
 	s, bytes := &c.shape, dnnTypes[c.kind].bytes
 	for i, need := range [3]int{n * s.in * s.size * s.size * bytes, s.out * s.in * s.k * s.k * bytes, n * s.out * s.outSiz * s.outSiz * bytes} {
@@ -297,8 +293,8 @@ func (c *convolution) checkSizes(n int, a *device.Args) error {
 	return nil
 }
 
-// prepareCapture makes the plan of a launch that is captured on the device's own stream, with the workspace of s, on
-// which the graph runs: nothing can be allocated during a capture.
+// prepareCapture makes the plan for a launch to be captured on the device's own stream, with the workspace of s, on
+// which the graph will run. Nothing can be allocated during the capture.
 func (c *convolution) prepareCapture(s streamHandle, n int, a *device.Args) error {
 	p, err := c.findPlan(c.shapeOf(n, a))
 	if err != nil {
@@ -314,8 +310,8 @@ func (c *convolution) endCapture() error {
 	return nil
 }
 
-// Algorithm names the algorithm that the library uses for a launch of n items of f with these arguments,
-// "implicit_precomp_gemm". It is empty for a kernel of gpuprof and for a product.
+// Algorithm names the algorithm that the library uses for a launch of n items of f, such as "implicit_precomp_gemm".
+// It is empty for other kernels and for a convolution that has not run.
 func (f *kernelFunc) Algorithm(n int, a *device.Args) string {
 	c, ok := f.lib.(*convolution)
 	if !ok {
@@ -323,7 +319,7 @@ func (f *kernelFunc) Algorithm(n int, a *device.Args) string {
 	}
 	p := c.n.conv.plans[c.shapeOf(n, a)]
 	if p == nil || !p.ran {
-		return "" // never ran: cuDNN may still choose another
+		return "" // before the first run cuDNN may still choose another
 	}
 	return convAlgorithm(p.usable[0].algo)
 }

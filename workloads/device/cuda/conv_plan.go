@@ -18,7 +18,7 @@ func (s convShape) String() string {
 		s.kind, order, s.n, s.in, s.size, s.size, s.out, s.k, s.k, s.stride)
 }
 
-// newPlan makes the descriptors and queries the algorithms that cuDNN has.
+// newPlan makes the descriptors and queries cuDNN's algorithms.
 func (n *dnn) newPlan(s convShape) (*convPlan, error) {
 	p := new(convPlan)
 	if err := n.makeDescriptors(p, s); err != nil {
@@ -63,8 +63,8 @@ func (n *dnn) makeDescriptors(p *convPlan, s convShape) error {
 	return nil
 }
 
-// chooseAlgorithms lists the usable algorithms in the order of cuDNN's heuristics. In 16 bits each algorithm sets the
-// arithmetic that it needs. In float32 the user chooses the precision, so the arithmetic stays as set.
+// chooseAlgorithms lists the usable algorithms in the order of cuDNN's heuristics. In 16 bits each algorithm gets the
+// math type that it needs. In float32 the math type follows from the precision that the user chose.
 func (n *dnn) chooseAlgorithms(p *convPlan, s convShape) error {
 	c := n.conv
 	var got int32
@@ -103,12 +103,10 @@ func (n *dnn) chooseAlgorithms(p *convPlan, s convShape) error {
 	return n.setArithmetic(p, p.usable[0])
 }
 
-// setArithmetic sets the math type of an algorithm.
 func (n *dnn) setArithmetic(p *convPlan, c convChoice) error {
 	return n.check("cudnnSetConvolutionMathType", n.conv.setMath(p.conv, c.math))
 }
 
-// convAlgorithm returns the name of an algorithm.
 func convAlgorithm(algo int32) string {
 	if algo >= 0 && int(algo) < len(convAlgorithms) {
 		return convAlgorithms[algo]

@@ -7,9 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Copy implements device.Stream. The ranges may overlap. The driver stages
-// copies of pageable memory: it may keep the caller until it has read the
-// source or written the destination.
+// Copy implements device.Stream. Ranges may overlap. A copy of pageable memory may block while the driver stages it.
 func (s *Stream) Copy(dst device.Buffer, dstOff int, src device.Buffer, srcOff, n int) error {
 	to, from, err := s.checkCopy(dst, dstOff, src, srcOff, n)
 	if err != nil {
@@ -31,7 +29,6 @@ func (s *Stream) Copy(dst device.Buffer, dstOff int, src device.Buffer, srcOff, 
 	return nil
 }
 
-// copyOn enqueues a checked copy of at least one byte.
 func (d *Device) copyOn(h streamHandle, to *Buffer, dstOff int, from *Buffer, srcOff, n int) Result {
 	switch {
 	case from.place != device.OnDevice:
@@ -62,7 +59,6 @@ func (d *Device) copyOverlapping(h streamHandle, dst, src devicePtr, n uintptr) 
 	return r
 }
 
-// firstFailure returns the first result that is not success.
 func firstFailure(results ...Result) Result {
 	for _, r := range results {
 		if r != success {

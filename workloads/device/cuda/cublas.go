@@ -12,9 +12,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// gemmSig is the signature of the matrix products in vendor libraries: a [n,
-// K], b [K, N], out [n, N], K, N, scale; out = scale a b, row-major. out is
-// float32, a and b are float32 or for bf16 and fp16 16 bits wide.
+// gemmSig is the signature of the matrix products in vendor libraries: a [n, K], b [K, N], out [n, N], K, N, scale;
+// out = scale a b, row-major. out is float32; a and b are float32, or 16 bits wide for bf16 and fp16.
 const gemmSig = "bbbiif"
 
 // Constants of cublas_api.h and library_types.h.
@@ -22,10 +21,10 @@ const (
 	real32F, real16F, real16BF = 0, 2, 14    // CUDA_R_...
 	compute32F, computeTF32    = 68, 77      // CUBLAS_COMPUTE_32F, _32F_FAST_TF32
 	gemmDefault                = ^uintptr(0) // CUBLAS_GEMM_DEFAULT, -1
-	defaultMath                = 0           // CUBLAS_DEFAULT_MATH: TF32 only where the compute type asks
+	defaultMath                = 0           // CUBLAS_DEFAULT_MATH: TF32 only if the compute type requests it
 )
 
-// gemmKinds maps the values of Kernel.Lib to the type of a and b and the compute type. All of them sum in float32.
+// gemmKinds maps values of Kernel.Lib to the type of a and b and the compute type. All sum in float32.
 var gemmKinds = map[string]struct{ input, compute int }{
 	"gemm_fp32": {real32F, compute32F},
 	"gemm_tf32": {real32F, computeTF32},
@@ -48,8 +47,7 @@ type blas struct {
 	statusName   func(status int32) string // nil before 11.4
 	gemmEx       uintptr
 
-	// One handle a stream, each with a workspace of its own: products on two
-	// streams may run at once.
+	// handles has one handle per stream, each with its own workspace, since products on two streams may run at once.
 	handles map[streamHandle]blasHandle
 }
 
@@ -60,8 +58,7 @@ type blasHandle struct {
 	free func() error
 }
 
-// statusError turns a cuBLAS status into an error: the error of a lost device, ErrMemory if memory ran out, else
-// ErrDevice.
+// statusError turns a status into an error: a lost device's own error, ErrMemory if memory ran out, or ErrDevice.
 func (b *blas) statusError(doing string, status int32) error {
 	if err := b.dev.checkWorking(doing); err != nil {
 		return err
@@ -86,7 +83,7 @@ func (d *Device) needBlas() error {
 	d.blas = b
 	var names []string
 	for major := 13; major >= 11; major-- {
-		if major <= d.driverMajor() { // a newer one would refuse to start
+		if major <= d.driverMajor() { // a newer library would not start
 			names = append(names, fileName("cublas", major))
 		}
 	}
@@ -97,7 +94,7 @@ func (d *Device) needBlas() error {
 	return b.err
 }
 
-// startLibrary resolves the functions and makes a first handle, which proves that they work.
+// startLibrary resolves the functions and makes a first handle, to prove that they work.
 func (b *blas) startLibrary(lib uintptr, path string) error {
 	if err := bindSymbols(lib, path, []symbol{
 		{"cublasCreate_v2", &b.create, false},
@@ -126,7 +123,7 @@ func (b *blas) startLibrary(lib uintptr, path string) error {
 	return nil
 }
 
-// workspaceBytes returns the size that NVIDIA recommends: 32 MiB since Hopper, 4 MiB before.
+// workspaceBytes returns the workspace size that NVIDIA recommends: 32 MiB since Hopper, 4 MiB before.
 func (d *Device) workspaceBytes() uintptr {
 	if d.drv.readAttribute(attrMajor, d.is.handle) >= 9 {
 		return 32 << 20
@@ -134,7 +131,7 @@ func (d *Device) workspaceBytes() uintptr {
 	return 4 << 20
 }
 
-// handleFor returns the stream's cuBLAS handle, which is made at its first use.
+// handleFor returns the stream's cuBLAS handle, making it at the first use.
 func (b *blas) handleFor(s streamHandle) (uintptr, error) {
 	if h, ok := b.handles[s]; ok {
 		return h.h, nil
@@ -143,7 +140,7 @@ func (b *blas) handleFor(s streamHandle) (uintptr, error) {
 	if status := b.create(&h); status != 0 {
 		return 0, b.statusError("making a handle", status)
 	}
-	// Products of a workload never run on the device's own stream, so its workspace is the instruments'.
+	// Workloads never run products on the device's own stream, so its workspace counts as an instrument's.
 	allocate := b.dev.libraryMemory
 	if s == b.dev.own {
 		allocate = b.dev.allocateScratch
@@ -154,7 +151,7 @@ func (b *blas) handleFor(s streamHandle) (uintptr, error) {
 		b.destroy(h)
 		return 0, err
 	}
-	// The stream first: setting it resets the workspace.
+	// Set the stream first, because that resets the workspace.
 	for _, step := range []func() int32{
 		func() int32 { return b.setStream(h, s) },
 		func() int32 { return b.setMath(h, defaultMath) },
@@ -170,8 +167,8 @@ func (b *blas) handleFor(s streamHandle) (uintptr, error) {
 	return h, nil
 }
 
-// shareWorkspace lets the products of the device's own stream work in the memory of s, until it is called for the own
-// stream again. A graph is captured on the own stream and runs on s, so it needs no workspace but the one of s.
+// shareWorkspace makes products on the device's own stream use the workspace of s; a call with the own stream ends
+// that. A graph is captured on the own stream but runs on s, so it needs only the workspace of s.
 func (b *blas) shareWorkspace(s streamHandle) error {
 	own, err := b.handleFor(b.dev.own)
 	if err != nil {
@@ -186,8 +183,8 @@ func (b *blas) shareWorkspace(s streamHandle) error {
 	return nil
 }
 
-// releaseStream destroys the handle of a stream that is closed. Graphs run only on the stream of their capture, so
-// none works in its memory any more.
+// releaseStream destroys the handle of a stream that is being closed. No graph uses its workspace any more, since
+// graphs run only on the stream of their capture.
 func (b *blas) releaseStream(s streamHandle) error {
 	if b == nil {
 		return nil
@@ -215,14 +212,14 @@ func (b *blas) close() error {
 	return first
 }
 
-// gemm is the library routine of one kind of product. cuBLAS reads its factors during the call.
+// gemm is the library routine of one kind of product. cuBLAS reads its scale factors during the call.
 type gemm struct {
 	b              *blas
 	name           string
 	input, compute int
-	bytes          int // an element of a and b
+	bytes          int // per element of a and b
 	factors        *[2]float32
-	args           *[19]uintptr // of a call, so that it allocates nothing
+	args           *[19]uintptr // of the current call; kept here so that a call allocates nothing
 }
 
 func (g *gemm) libraryName() string { return "cublas " + g.b.dev.libraries["cublas"] }
@@ -231,7 +228,6 @@ func (g *gemm) prepareCapture(s streamHandle, _ int, _ *device.Args) error {
 }
 func (g *gemm) endCapture() error { return g.b.shareWorkspace(g.b.dev.own) }
 
-// libRoutine makes the vendor routine named by k.Lib.
 func (d *Device) libRoutine(k *device.Kernel) (libRoutine, error) {
 	if strings.HasPrefix(k.Lib, convPrefix) {
 		return d.newConvolution(k)
@@ -256,8 +252,7 @@ func (d *Device) libRoutine(k *device.Kernel) (libRoutine, error) {
 	return g, nil
 }
 
-// enqueue computes n rows. cuBLAS uses column-major order, and a row-major matrix is the transpose of a column-major
-// one: out' = b' a'.
+// enqueue computes n rows, as out' = b' a': for cuBLAS, which is column-major, a row-major matrix is transposed.
 func (g *gemm) enqueue(s streamHandle, n int, a *device.Args) Result {
 	runtime.LockOSThread() // see Device.enter
 	defer runtime.UnlockOSThread()
@@ -288,8 +283,7 @@ func (g *gemm) enqueue(s streamHandle, n int, a *device.Args) Result {
 	return success
 }
 
-// checkSizes returns an error if a buffer is smaller than its matrix: a library would write past its end without an
-// error.
+// checkSizes returns an error if a buffer is smaller than its matrix: the library would silently exceed it.
 func (g *gemm) checkSizes(n, inner, width int, a *device.Args) error {
 	if inner < 1 || width < 1 {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "%s of %d x %d by %d x %d", g.name, n, inner, inner, width).WithFix("give sides of 1 or more")

@@ -23,12 +23,12 @@ const (
 	dnnOneWay, dnnLinear       = 0, 0    // CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT
 	dnnSeqMajorPacked          = 1       // CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED
 	dnnInference, dnnTrain     = 0, 1    // CUDNN_FWD_MODE_INFERENCE, CUDNN_FWD_MODE_TRAINING
-	dnnAdd                     = 0       // CUDNN_WGRAD_MODE_ADD, the only one
+	dnnAdd                     = 0       // CUDNN_WGRAD_MODE_ADD, the only mode
 	dnnPaddedIO                = 0       // CUDNN_RNN_PADDED_IO_DISABLED
 )
 
 // dnnTypes maps the precisions of layers and convolutions to the storage type, the math type of the products and the
-// bytes of a value. Sums are always float32.
+// bytes per value. Sums are always float32.
 var dnnTypes = map[string]struct{ data, math, bytes int }{
 	"fp32": {dnnFloat, dnnFMAMath, 4},
 	"tf32": {dnnFloat, dnnDefaultMath, 4},
@@ -36,8 +36,8 @@ var dnnTypes = map[string]struct{ data, math, bytes int }{
 	"bf16": {dnnBF16, dnnDefaultMath, 2},
 }
 
-// dnn is cuDNN 8 or 9 on one device; err is set if it cannot be used. It uses only functions that both have: the RNN
-// functions of version 8, and the convolutions of conv.go.
+// dnn is cuDNN 8 or 9 on one device; err is set if it cannot be used. Only functions that both versions have are used:
+// the RNN functions of version 8, and the convolutions of conv.go.
 type dnn struct {
 	dev  *Device
 	path string
@@ -68,10 +68,10 @@ type dnn struct {
 	training  *dnnTraining                   // nil until the first GRU is trained
 	lastError func(text *byte, most uintptr) // nil before version 9
 
-	// Workspace of the calls, per stream, because calls on two streams may run at once. When a call needs more, the
-	// old memory stays until the stream is closed, since graphs may use it.
+	// work is the workspace per stream, because calls on two streams may run at once. When a call needs more, the old
+	// workspace stays until the stream is closed, since graphs may use it.
 	work          map[streamHandle]*dnnMemory
-	captureStream streamHandle // stream whose workspace the device's own stream uses during a graph capture; 0: its own
+	captureStream streamHandle // stream whose workspace the device's own stream uses during a capture; 0 for its own
 }
 
 // needDNN loads cuDNN once and keeps the outcome.
@@ -81,7 +81,7 @@ func (d *Device) needDNN() error {
 	}
 	n := &dnn{dev: d, work: map[streamHandle]*dnnMemory{}}
 	d.dnn = n
-	// cuDNN calls cuBLAS and finds it by name only. Loading cuBLAS first makes a copy in a Python package findable.
+	// cuDNN finds cuBLAS by name only. Loading cuBLAS first lets it find a copy in a Python package.
 	_ = d.needBlas()
 	n.err = useVendor("cuDNN", []string{fileName("cudnn", 9), fileName("cudnn", 8)}, n.startLibrary)
 	if d.lost != nil {
@@ -139,8 +139,7 @@ func dnnVersion(v uintptr) string {
 	return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)
 }
 
-// statusText describes a status by its name and, from version 9 on, by cuDNN's last error message. It must run in the
-// thread of the failed call.
+// statusText describes a status, from cuDNN 9 on with its last error message. Call it in the failed call's thread.
 func (n *dnn) statusText(doing string, status int32) string {
 	text := fmt.Sprintf("%s: cuDNN status %d (%s)", doing, status, n.errorString(status))
 	if n.lastError == nil {
@@ -155,13 +154,13 @@ func (n *dnn) statusText(doing string, status int32) string {
 }
 
 func (n *dnn) check(doing string, status int32) error {
-	if status == 0 || n.dev.lost != nil { // a dead context fails for the reason already known
+	if status == 0 || n.dev.lost != nil { // a dead context fails for the known reason
 		return nil
 	}
 	return n.statusError(doing, status)
 }
 
-// statusError turns a status into an error: the error of a lost device, ErrMemory if memory ran out, else ErrDevice.
+// statusError turns a status into an error: a lost device's own error, ErrMemory if memory ran out, or ErrDevice.
 func (n *dnn) statusError(doing string, status int32) error {
 	if err := n.dev.checkWorking(doing); err != nil {
 		return err

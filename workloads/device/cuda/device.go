@@ -10,20 +10,19 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Device is one GPU with its primary context. See the package comment for
-// threads and failure.
+// Device is one GPU with its primary context. The package comment describes threads and failure.
 type Device struct {
 	drv  *driver
 	is   DeviceInfo
 	info device.Info
 	ctx  ctxHandle
-	own  streamHandle // for allocation, instruments and captures; never for a caller's work
+	own  streamHandle // for allocation, instruments and captures, not for callers
 	pool poolHandle   // 0: plain allocation
-	zero uint64       // the value that resets the pool's attributes: the driver reads it from the heap
+	zero uint64       // value that resets the pool's attributes; on the heap, because the driver reads it
 	// Limits of a launch.
 	maxThreads, sharedPerBlock, sharedOptin int32
 
-	frame *launch // of the launch being made
+	frame *launch // parameters of the launch being made
 	ms    *float32
 	base  time.Time
 
@@ -34,13 +33,13 @@ type Device struct {
 	streams    []*Stream
 	slots      [slots]slot
 	events     []*Event
-	spare      []eventHandle // replaced in an event, see Stream.Record
+	spare      []eventHandle // replaced handles of events; see Event.replaceHandle
 	buffers    map[*Buffer]struct{}
 	modules    map[string]*module  // by PTX
 	loading    time.Duration       // of all modules, see LoadTime
-	carried    int                 // of them came as machine code
-	takesCode  bool                // machine code is offered to the driver before PTX; false for the simulated driver
-	sources    map[string]*ptxText // by what kernels carry
+	carried    int                 // how many modules came as machine code
+	takesCode  bool                // offer machine code to the driver before PTX; false for the simulated driver
+	sources    map[string]*ptxText // by the kernel's PTX field
 	funcs      []*kernelFunc
 	graphs     []*captured
 	closers    []func() error // vendor handles and workspaces, latest first
@@ -48,7 +47,7 @@ type Device struct {
 	libFault   error // the failure behind errLibrary
 	dnn        *dnn
 	nvrtc      *nvrtc
-	compiled   map[string][]byte // machine code from nvrtc, by PTX; empty where nvrtc made none
+	compiled   map[string][]byte // machine code from nvrtc by PTX; empty if nvrtc made none
 	capturing  *Stream
 	flush      *flusher
 	spin       *kernelFunc
@@ -56,7 +55,7 @@ type Device struct {
 	ceilings   *gpuprof.Ceilings
 	libraries  map[string]string
 	launched   uint64 // launches so far, see blame.go
-	frees      uint64 // buffers freed so far: a capture checked since need not be checked again
+	frees      uint64 // buffers freed so far; if unchanged, a capture need not check its buffers again
 	meter      device.Meter
 	use        usage // bytes on the device
 	limit      int64
@@ -75,8 +74,7 @@ var (
 	_ device.KernelCompiler = (*Device)(nil)
 )
 
-// Open opens a device and locks the calling goroutine to its thread until Close. The error is an ErrDevice that names
-// what is missing.
+// Open opens a device and locks the goroutine to its thread until Close. The error is an ErrDevice with the reason.
 func Open(o Options) (d *Device, err error) {
 	defer recoverPanic(&err)
 	drv, list, err := listDevices(o)
@@ -100,7 +98,7 @@ func Open(o Options) (d *Device, err error) {
 	return d, nil
 }
 
-// openDevice retains the context and prepares the device.
+// openDevice retains the primary context and prepares the device.
 func openDevice(drv *driver, is DeviceInfo, o Options) (*Device, error) {
 	d := &Device{
 		drv: drv, is: is, takesCode: !is.Simulated, frame: newLaunch(), ms: new(float32), base: time.Now(),
@@ -141,8 +139,8 @@ func (d *Device) prepareDevice(o Options) error {
 	return nil
 }
 
-// enter makes the context current for a set-up call and keeps the goroutine on its thread until leave. Without the
-// lock, a goroutine other than the one of Open could move to another thread between two steps of a call.
+// enter makes the context current for a set-up call and locks the goroutine to its thread until leave. Without the
+// lock, a goroutine other than Open's could move to another thread between two steps of a call.
 func (d *Device) enter(doing string) error {
 	if d.closed {
 		return errClosed(doing)
@@ -158,24 +156,22 @@ func (d *Device) enter(doing string) error {
 	return nil
 }
 
-// leave ends a call for which enter returned no error.
 func (d *Device) leave() { runtime.UnlockOSThread() }
 
-// Meter implements device.Device. Calls that return an error are not counted, nor are the device's own instruments.
+// Meter implements device.Device. It counts neither failed calls nor the device's own instruments.
 func (d *Device) Meter() device.Meter { return d.meter }
 
-// clockNS returns the nanoseconds on the monotonic clock since the device was opened.
 func (d *Device) clockNS() int64 { return int64(time.Since(d.base)) }
 
 // Close waits for the work in flight, releases everything and unlocks the goroutine from its thread. It returns
-// failures that no call has returned yet. Closing twice is harmless; every other call fails from here on.
+// failures that no call has returned yet. Closing again does nothing; every other call then fails.
 func (d *Device) Close() error {
 	if d.closed {
 		return nil
 	}
 	runtime.LockOSThread() // see enter; what Open locked is unlocked below
 	defer runtime.UnlockOSThread()
-	_ = d.drv.CtxSet(d.ctx) // on a dead context everything below fails the same way
+	_ = d.drv.CtxSet(d.ctx) // on a dead context all calls below fail alike
 	var errs []error
 	keep := func(err error) {
 		if err != nil {
@@ -197,7 +193,7 @@ func (d *Device) Close() error {
 	keep(d.releasePool())
 	keep(d.checkRelease(d.drv.StreamDestroy(d.own), "destroying the device's own stream"))
 	d.closed = true
-	// The last release destroys the context, with everything that a dead context still holds.
+	// The last release destroys the context and all that a dead context still holds.
 	keep(d.checkRelease(d.drv.CtxRelease(d.is.handle), "releasing the context"))
 	runtime.UnlockOSThread()
 	if d.lost != nil && !d.lostReported {
@@ -209,8 +205,7 @@ func (d *Device) Close() error {
 	return nil
 }
 
-// checkRelease checks calls that only release something. They are made on a lost device too, where they fail for a
-// reason that is already known.
+// checkRelease checks a call that releases something. On a lost device it ignores failures, whose reason is known.
 func (d *Device) checkRelease(r Result, doing string) error {
 	if d.lost != nil {
 		return nil
@@ -235,7 +230,7 @@ func (d *Device) releaseGraphs() error {
 func (d *Device) releaseEvents() error {
 	handles := d.spare
 	for _, e := range d.events {
-		if e.h != 0 { // made on a lost device
+		if e.h != 0 { // 0 if made on a lost device
 			handles = append(handles, e.h)
 		}
 	}

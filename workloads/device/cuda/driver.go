@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Handles of the driver. They are opaque; 0 is none.
+// Opaque handles of the driver; 0 means no object.
 type (
 	ctxHandle    uintptr
 	moduleHandle uintptr
@@ -21,13 +21,12 @@ type (
 	devicePtr    uint64
 )
 
-// launch holds the parameters of one kernel launch. It lives on the heap and does not move while the driver reads it;
-// ptrs[i] points to vals[i].
+// launch holds the parameters of one launch, on the heap, where they do not move; ptrs[i] points to vals[i].
 type launch struct {
 	fn                     funcHandle
 	stream                 streamHandle
 	blocks, threads, bytes uint32
-	params                 int // of the kernel, the number of items included
+	params                 int // of the kernel, including the number of items
 	vals                   [device.MaxArgs + 1]uint64
 	ptrs                   [device.MaxArgs + 1]unsafe.Pointer
 }
@@ -40,8 +39,8 @@ func newLaunch() *launch {
 	return l
 }
 
-// poolProps is CUmemPoolProps_v1: 88 bytes. The unnamed fields stay zero: handle types (not shared with other
-// processes), security attributes, the largest size and the usage.
+// poolProps is CUmemPoolProps_v1, 88 bytes. The unnamed fields stay zero: handle types (not shared with other
+// processes), security attributes, largest size and usage.
 type poolProps struct {
 	allocType    int32
 	_            int32
@@ -50,7 +49,7 @@ type poolProps struct {
 	_            [9]uint64
 }
 
-// The values of cuda.h in use.
+// Values of cuda.h.
 const (
 	allocationPinned = 1 // CU_MEM_ALLOCATION_TYPE_PINNED, the only type of pool memory
 	locationDevice   = 1 // CU_MEM_LOCATION_TYPE_DEVICE
@@ -90,11 +89,9 @@ const (
 	attrPools           = 115
 )
 
-// driver is the table of the CUDA driver functions in use. Each field is one function, tagged with its exported names
-// in the order in which they are tried. A function tagged optional may be nil. It is a table and not an interface: a
-// function that a driver lacks is nil, not a method that always fails, and the launch path makes no interface call.
-//
-// Functions marked hot are called in timed regions: they allocate nothing.
+// driver is the table of the CUDA driver functions in use. A tag lists a field's exported names in the order of
+// trying; an optional function may be nil. Unlike an interface, the table can have missing functions, and launches
+// avoid interface calls. Functions marked hot are called in timed regions and allocate nothing.
 type driver struct {
 	Init       func(flags uint32) Result                           `cu:"cuInit"`
 	Version    func(v *int32) Result                               `cu:"cuDriverGetVersion"`
@@ -118,7 +115,7 @@ type driver struct {
 	FuncGet    func(v *int32, attr int32, f funcHandle) Result     `cu:"cuFuncGetAttribute"`
 	FuncSet    func(f funcHandle, attr int32, v int32) Result      `cu:"cuFuncSetAttribute"`
 	FuncLoad   func(f funcHandle) Result                           `cu:"cuFuncLoad,optional"` // 12.4
-	// Occupancy is blocks of f resident on one multiprocessor.
+	// Occupancy returns the number of blocks of f that one multiprocessor can hold.
 	Occupancy func(blocks *int32, f funcHandle, threads int32, shared uintptr) Result `cu:"cuOccupancyMaxActiveBlocksPerMultiprocessor"`
 
 	MemAlloc  func(p *devicePtr, n uintptr) Result                         `cu:"cuMemAlloc_v2"`
@@ -174,13 +171,12 @@ type driver struct {
 // jit is the buffer into which the PTX compiler writes its error log.
 type jit struct{ log [8192]byte }
 
-// logText returns the error log on one line.
 func (j *jit) logText() string {
 	s, _, _ := strings.Cut(string(j.log[:]), "\x00")
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// symbolNames returns the exported names of the field, and whether the function is optional.
+// symbolNames returns the field's exported names, and whether the function is optional.
 func symbolNames(f reflect.StructField) (symbols []string, optional bool) {
 	symbols = strings.Split(f.Tag.Get("cu"), ",")
 	if last := len(symbols) - 1; symbols[last] == "optional" {
@@ -189,7 +185,6 @@ func symbolNames(f reflect.StructField) (symbols []string, optional bool) {
 	return symbols, false
 }
 
-// hasPools reports whether the driver has stream-ordered memory pools.
 func (d *driver) hasPools() bool {
 	return d.PoolCreate != nil && d.PoolDestroy != nil && d.PoolTrim != nil && d.PoolSet != nil &&
 		d.PoolGet != nil && d.PoolAlloc != nil && d.PoolFree != nil

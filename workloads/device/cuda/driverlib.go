@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/dynlib"
 )
 
-// driverName returns the file name of the driver's library, for the loader.
+// driverName returns the file name of the driver's library.
 func driverName() string {
 	if runtime.GOOS == "windows" {
 		return "nvcuda.dll"
@@ -16,7 +16,7 @@ func driverName() string {
 	return "libcuda.so.1"
 }
 
-// notLoaded words the error about a driver's library that dynlib did not load.
+// notLoaded returns the error for a driver library that dynlib could not load.
 func notLoaded(err error) *gpuprof.Error {
 	switch {
 	case dynlib.Unable != "" && runtime.GOOS == "linux":

@@ -8,21 +8,20 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Event is a CUDA event with timing. The time between two events is a float32 in ms, whose resolution is 1 ns at 16 ms
-// and 60 ns at 1 s; the GPU's own clock has about 0.5 us. Measure from the begin event of the step: a time from the start of
-// the run would be coarser.
+// Event is a CUDA event with timing. Times between events are float32 ms, which resolves 1 ns at 16 ms and 60 ns at 1
+// s; the GPU's clock has about 0.5 us. So measure from an event at the start of the step, not of the run.
 type Event struct {
 	dev    *Device
 	id     int
 	h      eventHandle
 	stream *Stream // of the latest record; nil until recorded
-	mark   uint64  // launches made before it
+	mark   uint64  // launches before the record
 }
 
 func (e *Event) String() string { return fmt.Sprintf("event %d", e.id) }
 
-// NewEvent implements device.Device. On a lost device it returns an event, too, whose uses return the failure: the
-// call at which a kernel's fault appears is chance.
+// NewEvent implements device.Device. The call at which a kernel's fault appears is random, so even on a lost device
+// NewEvent returns an event, whose uses return the failure.
 func (d *Device) NewEvent() (device.Event, error) {
 	const doing = "making an event"
 	if d.closed {
@@ -44,9 +43,8 @@ func (d *Device) NewEvent() (device.Event, error) {
 
 func (e *Event) recordedOn(s *Stream) { e.stream, e.mark = s, s.dev.launched }
 
-// replaceHandle gives the event another handle when it is recorded on a second stream while the record on the first
-// stream is still queued. The driver documents that the later call counts, but not that the older record leaves the
-// time alone when the GPU reaches it.
+// replaceHandle gives the event a new handle when it is recorded on a second stream while its first record is queued.
+// The driver documents that the later call counts, but not that the older record leaves the event's time unchanged.
 func (e *Event) replaceHandle() error {
 	d := e.dev
 	if r := d.drv.EventQuery(e.h); r == success {
@@ -60,7 +58,7 @@ func (e *Event) replaceHandle() error {
 	if r := d.drv.EventQuery(e.h); r != errNotReady {
 		return d.check(r, doing)
 	}
-	for i, h := range d.spare { // a handle whose own record is done can be reused
+	for i, h := range d.spare { // reuse a handle whose own record is done
 		if d.drv.EventQuery(h) == success {
 			e.h, d.spare[i] = h, e.h
 			return nil
@@ -74,7 +72,7 @@ func (e *Event) replaceHandle() error {
 	return nil
 }
 
-// checkRecorded returns the reason why the event marks nothing, or nil.
+// checkRecorded returns the reason why the event has no time, or nil.
 func (e *Event) checkRecorded(doing string) error {
 	switch {
 	case e.dev.closed:
@@ -100,7 +98,6 @@ func (e *Event) Done() (bool, error) {
 	return err == nil && r == success, err
 }
 
-// acceptNotReady treats errNotReady as success.
 func acceptNotReady(r Result) Result {
 	if r == errNotReady {
 		return success
@@ -164,7 +161,7 @@ func (d *Device) checkStamped(ev device.Event, which string) (*Event, error) {
 	return e, nil
 }
 
-// checkEvent returns e as an event of d, or the reason why it is not one.
+// checkEvent returns e as an event of d, or the reason why it is unusable.
 func (d *Device) checkEvent(e device.Event) (*Event, gpuprof.Unfit) {
 	mine, ok := e.(*Event)
 	switch {

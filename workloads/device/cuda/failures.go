@@ -7,16 +7,15 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// The oldest driver with every function that gpuprof needs, in the numbers of cuDriverGetVersion.
+// The oldest supported driver, as cuDriverGetVersion numbers it.
 const (
 	minVersion  = 11000
 	minPackages = "450" // the driver branch that brought CUDA 11.0
 )
 
-// opens begins each error about opening a device.
+// opens is the prefix of errors about opening a device.
 const opens = "opening a CUDA device: "
 
-// openError returns an ErrDevice about opening a device.
 func openError(format string, args ...any) *gpuprof.Error {
 	return gpuprof.Errorf(gpuprof.ErrDevice, opens+format, args...)
 }
@@ -28,15 +27,13 @@ func tooOld(v int32) error {
 	return openError("the driver supports CUDA %s and gpuprof needs %s or newer", versionText(v), versionText(minVersion)).WithFix("update the NVIDIA driver to %s or newer", minPackages)
 }
 
-// initFailure describes a failure of cuInit, or of the first call that needs a device, with its usual cause and the
-// fix.
+// initFailure describes a failure of cuInit, or of the first call that needs a device, with cause and fix.
 func initFailure(d *driver, doing string, r Result) error {
 	a := openingAdvice(d, r).orElse(r.lookUpAdvice()).orElse(advice{"", "check that nvidia-smi works for this user"})
 	return a.newError(gpuprof.ErrDevice, opens+doing+": "+d.describeResult(r))
 }
 
-// openingAdvice returns advice for results that mean something else, or something more specific, while a device is
-// opened.
+// openingAdvice returns the advice for results that have another or more specific meaning while a device is opened.
 func openingAdvice(d *driver, r Result) advice {
 	switch r {
 	case errNoDevice, errInvalidDevice:

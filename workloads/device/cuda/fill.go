@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/dynlib"
 )
 
-// fillDriver resolves every function. Hot functions and functions whose C form differs from the table's are written
-// out; the others are bound by the field's type.
+// fillDriver resolves every function. Functions that are hot, or whose C parameters differ from the table's, have
+// hand-written bindings; the others are bound by the field's type.
 func fillDriver(d *driver, lib uintptr) error {
 	v := reflect.ValueOf(d).Elem()
 	calls := new(caller)
@@ -43,8 +43,8 @@ func fillDriver(d *driver, lib uintptr) error {
 	return openError("%s has no function %s, so it is no NVIDIA driver of CUDA %s or newer", d.path, lacks, versionText(minVersion)).WithFix("update the driver to %s or newer", minPackages)
 }
 
-// caller makes C calls with arguments in an array of its own: a variadic call of SyscallN would put a slice on the
-// heap every time. It serves one device, which one goroutine calls.
+// caller makes C calls with its own array of arguments, because a variadic SyscallN would allocate a slice each time.
+// It serves one device, which one goroutine calls.
 type caller struct{ args [12]uintptr }
 
 func (c *caller) call1(fn, a uintptr) Result {
@@ -72,7 +72,7 @@ func (c *caller) callC(fn uintptr, n int) Result {
 	return Result(int32(uint32(r)))
 }
 
-// callLaunch calls cuLaunchKernel or, without the last argument, cuLaunchCooperativeKernel.
+// callLaunch calls cuLaunchKernel with n = 11 arguments, or cuLaunchCooperativeKernel with 10.
 func (c *caller) callLaunch(fn uintptr, l *launch, n int) Result {
 	c.args = [...]uintptr{uintptr(l.fn), uintptr(l.blocks), 1, 1, uintptr(l.threads), 1, 1,
 		uintptr(l.bytes), uintptr(l.stream), uintptr(unsafe.Pointer(&l.ptrs)), 0, 0}
@@ -81,9 +81,9 @@ func (c *caller) callLaunch(fn uintptr, l *launch, n int) Result {
 	return r
 }
 
-// setDirect sets the functions that are called in timed regions, through SyscallN: it allocates nothing, while
-// RegisterFunc makes reflect.Values. Go memory that a call reads or writes is on the heap, where it does not move,
-// and is kept alive until the call is over.
+// setDirect binds the hot functions through SyscallN, which allocates nothing, while RegisterFunc makes
+// reflect.Values. Go memory that a call accesses is on the heap, where it does not move, and kept alive during the
+// call.
 func (c *caller) setDirect(d *driver, name string, fn uintptr) bool {
 	switch name {
 	case "cuCtxSetCurrent":
@@ -142,15 +142,15 @@ func (c *caller) setDirect(d *driver, name string, fn uintptr) bool {
 	return true
 }
 
-// setReshaped sets the functions that take more parameters in C than in the table.
+// setReshaped binds the functions that have more parameters in C than in the table.
 func setReshaped(d *driver, name string, fn uintptr) bool {
 	switch name {
 	case "cuModuleLoadDataEx":
 		var load func(m *moduleHandle, image *byte, n uint32, options *int32, values *uintptr) Result
 		dynlib.Bind(&load, fn)
 		d.ModuleLoad = func(m *moduleHandle, image *byte, j *jit) Result {
-			// The driver reads the buffer's address from an array of words, where
-			// the collector does not see it: pinned for the length of the call.
+			// The driver reads the buffer's address from an array of words, which the garbage collector does not scan,
+			// so the buffer is pinned during the call.
 			var pin runtime.Pinner
 			pin.Pin(j)
 			defer pin.Unpin()

@@ -15,15 +15,13 @@ import (
 // implementation names the binding that fills the driver table.
 const implementation = "gorgonia"
 
-// openDriver fills the table from gorgonia.org/cu, which is linked to the
-// driver's library, so library can only name that same file. Functions that cu
-// lacks (pools, pinned memory, captures, graph execution, cooperative launches,
-// error names) come from the linked library through purego.
+// openDriver fills the table from gorgonia.org/cu. cu is linked to the driver's library, so library can only name that
+// file. Functions that cu lacks (pools, pinned memory, captures, graph execution, cooperative launches, error names)
+// come from the linked library through purego.
 //
-// This build differs in two ways. cu starts the driver in its package
-// initialisation and ends the process if there is no driver, so a failure to load
-// has no error message. cu.Function.Launch reads eight bytes of every parameter,
-// and all parameters of gpuprof have eight.
+// This build differs in two ways. cu starts the driver in its package initialisation and ends the process without a
+// driver, so a failed load has no error message. cu.Function.Launch reads eight bytes of every parameter; all
+// parameters of gpuprof have eight.
 func openDriver(library string) (*driver, error) {
 	linked := uintptr(purego.RTLD_DEFAULT)
 	if library != "" {
@@ -49,7 +47,7 @@ func openDriver(library string) (*driver, error) {
 	return d, nil
 }
 
-// resultOf returns the number of a cu error, whose type cu does not export.
+// resultOf returns the number of a cu error, whose type is unexported.
 func resultOf(err error) Result {
 	if err == nil {
 		return success
@@ -60,7 +58,7 @@ func resultOf(err error) Result {
 	return errUnknown
 }
 
-// The handles of cu are structs of one C pointer, without exported fields.
+// cu's handles are structs with one unexported C pointer.
 func cuStream(h streamHandle) cu.Stream     { return *(*cu.Stream)(unsafe.Pointer(&h)) }
 func cuEvent(h eventHandle) cu.Event        { return *(*cu.Event)(unsafe.Pointer(&h)) }
 func cuFunction(h funcHandle) cu.Function   { return *(*cu.Function)(unsafe.Pointer(&h)) }
@@ -103,7 +101,7 @@ func gorgoniaSetUp(d *driver) {
 	d.CtxSet = func(c ctxHandle) Result { return resultOf(cu.SetCurrentContext(cuContext(c))) }
 	d.ResetL2 = func() Result { c := cuContext(0); return resultOf(c.ResetL2Cache()) }
 	d.ModuleLoad = func(m *moduleHandle, image *byte, j *jit) Result {
-		// LoadDataEx copies the text; the buffer stays where it is, on the heap.
+		// LoadDataEx copies the text; the log buffer is on the heap and does not move.
 		v, err := cu.LoadDataEx(cText(image), &cu.JITErrorLogBuffer{Buffer: j.log[:]})
 		return set(m, handleFrom[moduleHandle](v), err)
 	}
@@ -122,7 +120,7 @@ func gorgoniaSetUp(d *driver) {
 	}
 }
 
-// cText returns a zero-terminated text of any length without its zero.
+// cText returns a zero-terminated text of any length, without the zero.
 func cText(s *byte) string {
 	n := 0
 	for *(*byte)(unsafe.Add(unsafe.Pointer(s), n)) != 0 {

@@ -4,7 +4,7 @@ package cuda
 
 const implementation = "none"
 
-// openDriver fails: this build requires gorgonia.org/cu, which needs Linux and cgo.
+// openDriver fails, because gorgonia.org/cu needs Linux and cgo.
 func openDriver(string) (*driver, error) {
 	return nil, openError("gorgonia.org/cu needs Linux and cgo").WithFix("build without -tags gorgonia")
 }

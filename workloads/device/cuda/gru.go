@@ -23,19 +23,18 @@ type layers struct {
 	undo                                 []func() error
 }
 
-// layer is a stack of GRU layers bound to its buffers.
+// layer is a stack of GRU layers bound to its buffers. It implements device.Op.
 type layer struct {
 	layers
-	fn            *kernelFunc // represents the call in the list of kernels in flight
+	fn            *kernelFunc // the cuDNN call's entry in the list of kernels in flight
 	bufs          [4]*Buffer  // x, h0, y, hn
 	weights, work devicePtr
 	parts         []gpuprof.Part
-	args          [20]uintptr // of a call, so that it allocates nothing
+	args          [20]uintptr // of the current call; kept here so that a call allocates nothing
 }
 
-// BindGRU implements device.GRUMaker by cuDNN's standard algorithm in inference mode. It copies the weights into
-// cuDNN's own layout; changing them later has no effect. h0 may be y's or hn's buffer of another layer, but not hn
-// itself.
+// BindGRU implements device.GRUMaker with cuDNN's standard algorithm in inference mode. It copies the weights into
+// cuDNN's layout, so later changes have no effect. h0 may be the buffer of another layer's y or hn, but not hn.
 func (d *Device) BindGRU(spec device.GRUSpec, x, h0, weights, y, hn device.Buffer) (device.Op, error) {
 	const doing = "binding a GRU layer"
 	if err := d.enter(doing); err != nil {
@@ -63,7 +62,7 @@ func (d *Device) BindGRU(spec device.GRUSpec, x, h0, weights, y, hn device.Buffe
 	return l, nil
 }
 
-// gruSizes returns the elements of x, h0, weights, y and hn.
+// gruSizes returns the numbers of elements of x, h0, weights, y and hn.
 func gruSizes(s device.GRUSpec) [5]int {
 	weights := 0
 	for i := range s.Layers {
@@ -77,8 +76,7 @@ func gruSizes(s device.GRUSpec) [5]int {
 	return [5]int{s.Steps * s.Batch * s.Input, state, weights, s.Steps * s.Batch * s.Hidden, state}
 }
 
-// gruCost counts two flops per weight of a matrix, row and step, and every value once; the pointwise part is left
-// out.
+// gruCost counts two flops per matrix weight, batch row and step, and all values moved once, but no pointwise work.
 func gruCost(s device.GRUSpec) gpuprof.Cost {
 	n, bytes := gruSizes(s), dnnTypes[s.Precision].bytes
 	matrices := n[2] - 6*s.Layers*s.Hidden
@@ -88,7 +86,7 @@ func gruCost(s device.GRUSpec) gpuprof.Cost {
 	}
 }
 
-// checkBuffers checks the buffers' sizes and returns the buffer of the weights.
+// checkBuffers checks the buffers' sizes and returns the weights' buffer.
 func (l *layer) checkBuffers(doing string, bufs ...device.Buffer) (*Buffer, error) {
 	s := l.spec
 	if err := checkSpec(doing, s); err != nil {
@@ -127,7 +125,7 @@ func checkSpec(doing string, s device.GRUSpec) error {
 	return nil
 }
 
-// allocateLayer makes the descriptors, allocates the memory and places the weights.
+// allocateLayer makes the descriptors, allocates the memory and copies the weights.
 func (l *layer) allocateLayer(weights *Buffer) error {
 	if err := l.describeStack(dnnInference); err != nil {
 		return err
@@ -143,7 +141,6 @@ func (l *layer) allocateLayer(weights *Buffer) error {
 	return l.placeWeights(weights)
 }
 
-// describeStack makes the descriptors and queries the sizes, for inference or for training.
 func (l *layers) describeStack(mode int32) error {
 	n, s := l.n, l.spec
 	kind := dnnTypes[s.Precision]
@@ -185,7 +182,7 @@ func (l *layers) describeStack(mode int32) error {
 	return l.sendLengths(lengths)
 }
 
-// createDescriptors creates the descriptors, which release destroys.
+// createDescriptors creates the descriptors; release destroys them.
 func (l *layers) createDescriptors(dropout *uintptr) error {
 	n := l.n
 	for _, c := range []struct {
@@ -205,7 +202,6 @@ func (l *layers) createDescriptors(dropout *uintptr) error {
 	return nil
 }
 
-// allocateWork allocates memory for cuDNN.
 func (l *layers) allocateWork(to *devicePtr, n uintptr) error {
 	p, free, err := l.dev.allocateScratch(n, "allocating cuDNN's memory")
 	if err != nil {
@@ -216,7 +212,7 @@ func (l *layers) allocateWork(to *devicePtr, n uintptr) error {
 	return nil
 }
 
-// sendLengths copies the sequence lengths to the device, where versions before 8.9.1 read them.
+// sendLengths copies the sequence lengths to the device, where cuDNN before 8.9.1 reads them.
 func (l *layers) sendLengths(lengths []int32) error {
 	d := l.dev
 	if err := l.allocateWork(&l.lengths, uintptr(4*len(lengths))); err != nil {
@@ -229,8 +225,8 @@ func (l *layers) sendLengths(lengths []int32) error {
 		"copying sequence lengths")
 }
 
-// placeWeights copies the weights from PyTorch's order to each gate's place in cuDNN's layout: gates 0 to 2 are r, z
-// and n of the input, 3 to 5 of the state.
+// placeWeights copies the weights from PyTorch's order to each gate's place in cuDNN's layout. Gates 0 to 2 are r, z
+// and n of the input, 3 to 5 the same of the state.
 func (l *layer) placeWeights(weights *Buffer) error {
 	d, s := l.dev, l.spec
 	size := uintptr(dnnTypes[s.Precision].bytes)
@@ -295,7 +291,7 @@ func (l *layers) findGate(space devicePtr, layer, gate int32, matrixBytes, biasB
 	return m, b, nil
 }
 
-// release destroys the descriptors and frees the memory, latest first.
+// release destroys descriptors and memory in reverse order of creation.
 func (l *layers) release() error {
 	var first error
 	for i := len(l.undo) - 1; i >= 0; i-- {
@@ -316,7 +312,6 @@ func (l *layer) checkAlive() error {
 	return nil
 }
 
-// enqueue calls cuDNN on a stream.
 func (l *layer) enqueue(s streamHandle) Result {
 	n := l.n
 	runtime.LockOSThread() // see Device.enter

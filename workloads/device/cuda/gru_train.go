@@ -11,15 +11,15 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-const gruPrefix = "gru_" // of Kernel.Lib, before the routine and the precision
+const gruPrefix = "gru_" // the prefix of Kernel.Lib, before routine and precision
 
 // gruSigs are the signatures of the routines that train a GRU. Each ends with the integers time steps, batch, inputs,
-// hidden units and layers; the items are the rows of the batch. Arrays are float32, with the shapes of device.GRUMaker.
-// w and dw hold weights and their gradients in cuDNN's layout, kept the intermediate values that a forward saves for its
-// backward. GRUSpace returns their sizes.
+// hidden units and layers; an item is one row of the batch. Arrays are float32, with the shapes of device.GRUMaker. w
+// and dw hold weights and gradients in cuDNN's layout; kept holds the values that forward saves for backward. GRUSpace
+// returns the sizes of w and kept.
 //
 //	gru_weights    weight_ih, weight_hh, bias_ih, bias_hh -> w, of one layer, whose number is the last integer but one;
-//	               with 1 as the last integer it copies from w to them
+//	               with 1 as the last integer it copies in the other direction
 //	gru_forward    x, h0, w -> y, hn, kept
 //	gru_backward   y, dy, h0, dhn, w, kept -> dx, dh0, kept
 //	gru_gradients  x, h0, y, kept -> added to dw
@@ -29,14 +29,14 @@ var gruSigs = map[string]string{
 
 const gruInts = "iiiii"
 
-// dnnTraining holds the functions of cuDNN that train a GRU, and the plan of each stack.
+// dnnTraining holds cuDNN's functions for training a GRU, and a plan per stack of layers.
 type dnnTraining struct {
 	backward, gradients uintptr
 	plans               map[device.GRUSpec]*gruPlan
 }
 
-// gruPlan is a stack of layers with the offsets of each layer's six matrices and six biases in its weight space, in
-// bytes; places is nil until findGates ran.
+// gruPlan is a stack of layers with the byte offsets of each layer's six matrices and six biases in its weight space.
+// places is nil until findGates has run.
 type gruPlan struct {
 	layers
 	places [][6]gruPlace
@@ -44,7 +44,7 @@ type gruPlan struct {
 
 type gruPlace struct{ matrix, bias devicePtr }
 
-// needTraining loads the training functions of cuDNN, once.
+// needTraining loads cuDNN's training functions once.
 func (d *Device) needTraining() error {
 	if err := d.needDNN(); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (d *Device) needTraining() error {
 	return nil
 }
 
-// findGRUPlan returns the plan of a stack, which is made at its first use.
+// findGRUPlan returns the plan of a stack, making it at the first use.
 func (n *dnn) findGRUPlan(s device.GRUSpec) (*gruPlan, error) {
 	if p := n.training.plans[s]; p != nil {
 		return p, nil
@@ -108,11 +108,10 @@ type gruRoutine struct {
 	n              *dnn
 	name, op, kind string
 	bufs           int
-	args           *[22]uintptr // of a call, so that it allocates nothing
-	last           *gruPlan     // the most recent one
+	args           *[22]uintptr // of the current call; kept here so that a call allocates nothing
+	last           *gruPlan     // the most recent plan
 }
 
-// newGRURoutine makes the routine named by k.Lib.
 func (d *Device) newGRURoutine(k *device.Kernel) (libRoutine, error) {
 	name, kind, _ := strings.Cut(strings.TrimPrefix(k.Lib, gruPrefix), "_")
 	sig, ok := gruSigs[name]
@@ -130,7 +129,7 @@ func (d *Device) newGRURoutine(k *device.Kernel) (libRoutine, error) {
 
 func (g *gruRoutine) libraryName() string { return "cudnn " + g.n.dev.libraries["cudnn"] }
 
-// findPlan returns the plan for the integers of a launch, after checking the buffers.
+// findPlan checks the buffers of a launch and returns the plan for its integers.
 func (g *gruRoutine) findPlan(a *device.Args) (*gruPlan, error) {
 	i := g.bufs
 	s := device.GRUSpec{Steps: a.Int(i), Batch: a.Int(i + 1), Input: a.Int(i + 2), Hidden: a.Int(i + 3), Layers: a.Int(i + 4), Precision: g.kind}
@@ -150,7 +149,7 @@ func (g *gruRoutine) findPlan(a *device.Args) (*gruPlan, error) {
 	return g.last, nil
 }
 
-// bufferSizes returns the bytes that each buffer of a launch needs.
+// bufferSizes returns the least size of each buffer of a launch, in bytes.
 func (g *gruRoutine) bufferSizes(p *gruPlan, a *device.Args) []int {
 	n, w, kept, s := gruSizes(p.spec), int(p.weightBytes), int(p.reserveBytes), p.spec
 	x, state, y := 4*n[0], 4*n[1], 4*n[3]
@@ -169,8 +168,7 @@ func (g *gruRoutine) bufferSizes(p *gruPlan, a *device.Args) []int {
 	return []int{x, state, y, kept, w}
 }
 
-// checkSizes returns an error if a buffer is smaller than its operand: a library would write past its end without an
-// error.
+// checkSizes returns an error if a buffer is smaller than its operand: the library would silently exceed it.
 func (g *gruRoutine) checkSizes(p *gruPlan, a *device.Args) error {
 	if l := a.Int(g.bufs + 5); g.op == "weights" && (l < 0 || l >= p.spec.Layers) {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: there is no layer %d among %d", g.name, l, p.spec.Layers).WithFix("report it as a defect of the workload")
@@ -183,7 +181,6 @@ func (g *gruRoutine) checkSizes(p *gruPlan, a *device.Args) error {
 	return nil
 }
 
-// findGates queries the offset of every gate.
 func (p *gruPlan) findGates(space devicePtr) error {
 	places := make([][6]gruPlace, p.spec.Layers)
 	for l := range places {
@@ -200,8 +197,7 @@ func (p *gruPlan) findGates(space devicePtr) error {
 	return nil
 }
 
-// gateBytes returns the bytes of a gate's matrix and bias: gates 0 to 2 are r, z and n of the input, 3 to 5 of the
-// state.
+// gateBytes returns the bytes of a gate's matrix and bias; see layer.placeWeights for the gates' numbers.
 func (p *gruPlan) gateBytes(layer, gate int) (matrix, bias uintptr) {
 	h, in := uintptr(p.spec.Hidden), uintptr(p.spec.Hidden)
 	if layer == 0 && gate < 3 {
@@ -254,7 +250,6 @@ func (p *gruPlan) copyGates(s streamHandle, a *device.Args) Result {
 	return success
 }
 
-// callLibrary calls cuDNN for a forward, backward or gradients launch.
 func (g *gruRoutine) callLibrary(p *gruPlan, s streamHandle, a *device.Args) error {
 	n := g.n
 	work, err := n.streamWorkspace(s, max(p.workBytes, 1))
@@ -292,8 +287,7 @@ func (g *gruRoutine) callLibrary(p *gruPlan, s streamHandle, a *device.Args) err
 	return nil
 }
 
-// prepareCapture makes the plan of a launch that is captured on the device's own stream, with the workspace of s, on
-// which the graph runs: nothing can be allocated during a capture.
+// prepareCapture makes the plan of a launch for a graph on s; see convolution.prepareCapture.
 func (g *gruRoutine) prepareCapture(s streamHandle, _ int, a *device.Args) error {
 	p, err := g.findPlan(a)
 	if err != nil {

@@ -10,11 +10,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Info implements device.Device. Facts hold: driver (the kernel module's version, on Linux), cuda (the newest version
-// that the driver supports), compute_capability, uuid_hash, pci_bus_hash, ecc, mig, compute_mode, sm_clock_hz and
-// memory_clock_hz (the rated maxima), memory_bus_bits, memory_bytes, pool, binding (purego or gorgonia),
-// tf32_override if NVIDIA_TF32_OVERRIDE is set, the versions of vendor libraries already loaded, and simulated on a
-// simulated driver.
+// Info implements device.Device. Facts: driver (version of the kernel module, on Linux), cuda (newest supported
+// version), compute_capability, uuid_hash, pci_bus_hash, ecc, mig, compute_mode, sm_clock_hz and memory_clock_hz
+// (rated maxima), memory_bus_bits, memory_bytes, pool, binding (purego or gorgonia), tf32_override if
+// NVIDIA_TF32_OVERRIDE is set, versions of the vendor libraries loaded so far, and simulated on a simulated driver.
 func (d *Device) Info() device.Info {
 	info := d.info
 	info.Facts = maps.Clone(d.info.Facts)
@@ -51,7 +50,7 @@ func (d *Device) collectInfo() device.Info {
 		facts["driver"] = v
 	}
 	if v := os.Getenv("NVIDIA_TF32_OVERRIDE"); v != "" {
-		facts["tf32_override"] = v // libraries then ignore what precision they are asked for
+		facts["tf32_override"] = v // overrides the precision requested of libraries
 	}
 	if d.is.Simulated {
 		facts["simulated"] = "true"
@@ -62,7 +61,7 @@ func (d *Device) collectInfo() device.Info {
 	}
 }
 
-// UUID returns the device's UUID, by which telemetry finds the same GPU.
+// UUID returns the device's UUID, by which telemetry identifies the GPU.
 func (d *Device) UUID() string { return d.is.UUID }
 
 func onOff(b bool) string {
@@ -85,7 +84,7 @@ func computeMode(v int64) string {
 	return strconv.FormatInt(v, 10)
 }
 
-// moduleVersion is the kernel module's version, "550.54.15", or "".
+// moduleVersion returns the kernel module's version, such as "550.54.15", or "".
 func moduleVersion() string {
 	text, err := os.ReadFile("/proc/driver/nvidia/version")
 	if err != nil {

@@ -22,7 +22,7 @@ var ceilingsPTX string
 
 const flushThreads, flushBlockItems = 256, 4096
 
-// ownKernel returns the device's own kernel of a name, for callers that measure the device and carry no PTX.
+// ownKernel returns a kernel of the device itself by name, for callers that measure the device and carry no PTX.
 func ownKernel(name string) (*device.Kernel, bool) {
 	switch name {
 	case "null":
@@ -50,14 +50,14 @@ func (d *Device) loadInstrument(name string) (*kernelFunc, error) {
 	return d.load(k, k)
 }
 
-// setPointers sets the first arguments to addresses that the device owns itself.
+// setPointers sets the first arguments to addresses owned by the device.
 func setPointers(a *device.Args, ptrs ...devicePtr) {
 	for i, p := range ptrs {
 		a[i].Bits = uint64(p)
 	}
 }
 
-// enqueueOwn enqueues one of the device's own kernels on s, uncounted.
+// enqueueOwn enqueues one of the device's own kernels on s without counting it.
 func (s *Stream) enqueueOwn(f *kernelFunc, n int, a *device.Args) error {
 	if r := f.enqueue(s.h, n, a); r != success {
 		if err := s.retryLaunch(r, f, n, a); err != nil {
@@ -68,7 +68,6 @@ func (s *Stream) enqueueOwn(f *kernelFunc, n int, a *device.Args) error {
 	return nil
 }
 
-// checkStream checks a stream passed to an instrument.
 func (d *Device) checkStream(st device.Stream, doing string) (*Stream, error) {
 	s, ok := st.(*Stream)
 	if !ok || s == nil || s.dev != d {
@@ -83,8 +82,7 @@ func (d *Device) checkStream(st device.Stream, doing string) (*Stream, error) {
 	return s, nil
 }
 
-// Spin implements device.Spinner by the GPU's nanosecond timer, whose tick is
-// 32 ns to 1 us.
+// Spin implements device.Spinner with the GPU's nanosecond timer, whose tick is 32 ns to 1 us.
 func (d *Device) Spin(st device.Stream, ns int64) error {
 	s, err := d.checkStream(st, "spinning")
 	if err != nil {
@@ -109,16 +107,16 @@ func (d *Device) Spin(st device.Stream, ns int64) error {
 	return nil
 }
 
-// flusher clears the cache. No meter counts its two regions; only the driver's free memory shows them.
+// flusher clears the cache with two regions of memory that Memory does not count.
 type flusher struct {
 	write, read       *kernelFunc
 	to, from, sink    devicePtr
-	groups            int // of 16 bytes a region
+	groups            int // groups of 16 bytes per region
 	writeArg, readArg device.Args
 }
 
 // FlushCache implements device.CacheFlusher: it resets persisting lines, writes one region of twice the last-level
-// cache and reads another. The first call allocates both regions; make it before the timed region.
+// cache and reads another. The first call allocates both, so make it before a timed region.
 func (d *Device) FlushCache(st device.Stream) error {
 	s, err := d.checkStream(st, "clearing the cache")
 	if err != nil {
@@ -160,7 +158,7 @@ func (d *Device) makeFlusher() error {
 		return err
 	}
 	f.to, f.from, f.sink = block, block+devicePtr(16*f.groups), block+devicePtr(32*f.groups)
-	// The read kernel stores only if its sum has a certain value, which a sum of ones never has.
+	// The read kernel stores its result only if it has a value that memory full of ones cannot give.
 	if err := d.check(firstFailure(d.drv.Memset8(block, 1, uintptr(2*16*f.groups+16), d.own), d.drv.StreamSync(d.own)), doing); err != nil {
 		return err
 	}
@@ -173,8 +171,8 @@ func (d *Device) makeFlusher() error {
 	return nil
 }
 
-// libraryMemory allocates device memory for cuBLAS on a workload's stream, which Memory counts, and returns the
-// function that frees it. (cuDNN layers are freed with the device, after every session, so their memory is scratch.)
+// libraryMemory allocates device memory for a library on a workload's stream, which Memory counts, and returns its
+// free function. (cuDNN's layers are freed with the device, so their memory is scratch.)
 func (d *Device) libraryMemory(n uintptr, doing string) (devicePtr, func() error, error) {
 	p, free, err := d.allocateScratch(n, doing)
 	if err != nil {
@@ -187,8 +185,7 @@ func (d *Device) libraryMemory(n uintptr, doing string) (devicePtr, func() error
 	}, nil
 }
 
-// allocateScratch allocates device memory for the instruments, which no meter counts, and returns the function that
-// frees it.
+// allocateScratch allocates device memory that Memory does not count and returns its free function.
 func (d *Device) allocateScratch(n uintptr, doing string) (devicePtr, func() error, error) {
 	p, r := d.deviceAlloc(n)
 	if err := d.check(r, doing); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device/ptx"
 )
 
-// module is a loaded PTX text, shared by the kernels in it.
+// module is a loaded PTX text, shared by its kernels.
 type module struct{ h moduleHandle }
 
 // kernelFunc is a kernel that Load has prepared.
@@ -22,16 +22,16 @@ type kernelFunc struct {
 	kernel *device.Kernel
 	h      funcHandle
 	launch func(*launch) Result // the driver's plain or cooperative launch
-	lib    libRoutine           // runs instead of h
-	bufs   []int                // positions of its buffer parameters
+	lib    libRoutine           // if set, runs instead of h
+	bufs   []int                // indices of the buffer parameters
 
-	params     int // of the signature
+	params     int // number of letters in the signature
 	threads    uint32
 	shared     uint32
 	perBlock   int64
-	mostBlocks int64 // a cooperative grid's limit
+	mostBlocks int64 // maximum grid of a cooperative kernel
 
-	seen [slots]uint64 // number of its last launch on each stream, see blame.go
+	seen [slots]uint64 // number of the last launch on each stream, see blame.go
 }
 
 // libRoutine is a vendor library's routine with a kernel's signature.
@@ -39,14 +39,14 @@ type libRoutine interface {
 	enqueue(s streamHandle, n int, a *device.Args) Result
 	libraryName() string // name and version
 	// prepareCapture runs before a launch is captured on the device's own stream for a graph that runs on s. It
-	// allocates the workspace on s, since a capture cannot allocate. endCapture ends the use of the workspace of s.
+	// allocates the workspace of s, because a capture cannot allocate. endCapture ends the use of that workspace.
 	prepareCapture(s streamHandle, n int, a *device.Args) error
 	endCapture() error
 }
 
 func (f *kernelFunc) Kernel() *device.Kernel { return f.kernel }
 
-// Library names the vendor library and version that runs the kernel, "cublas 12.8.4"; empty for PTX.
+// Library names the vendor library that runs the kernel, such as "cublas 12.8.4"; empty for PTX.
 func (f *kernelFunc) Library() string {
 	if f.lib == nil {
 		return ""
@@ -54,8 +54,7 @@ func (f *kernelFunc) Library() string {
 	return f.lib.libraryName()
 }
 
-// enqueue launches n > 0 checked items. It copies only the parameters of the signature to the memory that the driver
-// reads.
+// enqueue launches n > 0 checked items. It copies only the signature's parameters to the memory that the driver reads.
 func (f *kernelFunc) enqueue(s streamHandle, n int, a *device.Args) Result {
 	if f.lib != nil {
 		return f.lib.enqueue(s, n, a)
@@ -70,7 +69,6 @@ func (f *kernelFunc) enqueue(s streamHandle, n int, a *device.Args) Result {
 	return f.launch(l)
 }
 
-// launchError words a refused launch.
 func (f *kernelFunc) launchError(r Result, doing string) error {
 	d := f.dev
 	switch r {
@@ -82,8 +80,8 @@ func (f *kernelFunc) launchError(r Result, doing string) error {
 	return d.check(r, doing)
 }
 
-// Load implements device.Device. The kernel must not change afterwards. A kernel with neither PTX nor Lib is one of
-// the device's own instruments (null). A kernel with Lib uses the vendor library if it loads, else its PTX.
+// Load implements device.Device. The kernel must not change afterwards. Without PTX and Lib the kernel is one of the
+// device's own (see ownKernel). With Lib the vendor library runs it if it loads, otherwise its PTX.
 func (d *Device) Load(k *device.Kernel) (device.Func, error) {
 	if err := d.enter("loading a kernel"); err != nil {
 		return nil, err
@@ -95,7 +93,7 @@ func (d *Device) Load(k *device.Kernel) (device.Func, error) {
 	return d.load(k, k)
 }
 
-// load prepares k under the name of as.
+// load prepares k. The result's Kernel method returns as.
 func (d *Device) load(k, as *device.Kernel) (*kernelFunc, error) {
 	f := &kernelFunc{dev: d, kernel: as, params: len(k.Sig), mostBlocks: math.MaxInt32}
 	for i := range len(k.Sig) {
@@ -146,7 +144,6 @@ func checkKernel(k *device.Kernel) error {
 	return nil
 }
 
-// readSource returns k's PTX, parsed once.
 func (d *Device) readSource(k *device.Kernel) (*ptxText, error) {
 	if p := d.sources[k.PTX]; p != nil {
 		return p, nil
@@ -193,8 +190,8 @@ func (d *Device) loadPTX(f *kernelFunc, k *device.Kernel) error {
 	if err := d.check(d.drv.Function(&f.h, m.h, &name[0]), doing); err != nil {
 		return err
 	}
-	// Drivers load a function when it is first used, which may wait for all work in flight: two kernels that wait for
-	// one another would wait forever.
+	// Load the function now: drivers load it at the first use and may then wait for all work in flight, so two kernels
+	// that wait for each other would wait forever.
 	if d.drv.FuncLoad != nil {
 		if r := d.drv.FuncLoad(f.h); r != errNotSupported {
 			if err := d.check(r, doing); err != nil {
@@ -213,8 +210,8 @@ func (d *Device) loadPTX(f *kernelFunc, k *device.Kernel) error {
 	return nil
 }
 
-// loadModule loads a PTX text once: as machine code, if the program carries it for this GPU and the driver accepts
-// it, else as text, which the driver compiles.
+// loadModule loads a PTX text once: as machine code if the program has it for this GPU and the driver accepts it,
+// otherwise as text, which the driver compiles.
 func (d *Device) loadModule(ptx, doing string) (*module, error) {
 	if m := d.modules[ptx]; m != nil {
 		return m, nil
@@ -225,7 +222,7 @@ func (d *Device) loadModule(ptx, doing string) (*module, error) {
 		code, _, _ = machinecode.For(ptx, d.is.Arch)
 	}
 	if len(code) > 0 && d.takesCode {
-		// An older driver may not know the format, but it can compile the PTX.
+		// An older driver may not support the format, but can compile the PTX.
 		switch r := d.drv.ModuleLoad(&m.h, &code[0], new(jit)); {
 		case r == success:
 			if !made {
@@ -252,7 +249,7 @@ func (d *Device) loadModule(ptx, doing string) (*module, error) {
 	return m, nil
 }
 
-// refusesCode reports whether a result refuses the machine code and is no failure of the device.
+// refusesCode reports whether a result refuses the machine code but is no failure of the device.
 func refusesCode(r Result) bool {
 	switch r {
 	case errInvalidImage, errNoBinaryForGPU, errInvalidPTX, errUnsupportedPTX, errInvalidValue, errNotSupported:
@@ -278,8 +275,7 @@ func (d *Device) fitShared(f *kernelFunc, doing string) error {
 	return nil
 }
 
-// fitCooperative bounds the grid by the blocks that are resident at once: blocks that wait for one another must all
-// be running.
+// fitCooperative limits the grid to the blocks that run at once, since blocks may wait for each other.
 func (d *Device) fitCooperative(f *kernelFunc, doing string) error {
 	if d.drv.readAttribute(attrCooperative, d.is.handle) == 0 {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: this GPU has no cooperative launches", doing).WithFix("use another implementation of it")

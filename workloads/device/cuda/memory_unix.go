@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// takePages returns n bytes outside the Go heap: the driver may keep their address, and freeing them returns them to
-// the system at once.
+// takePages returns n bytes outside the Go heap: the driver may keep their address, and freeing is immediate.
 func takePages(n int) ([]byte, error) {
 	mem, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {

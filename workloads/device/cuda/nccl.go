@@ -9,18 +9,18 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// AllReduce reports how fast GPUs of one machine sum arrays by NCCL.
+// AllReduce reports how fast GPUs of one machine sum arrays with NCCL.
 type AllReduce struct {
 	Library   string // "nccl 2.27.3"
 	GPUs      int
 	Bytes     int     // of the array on each GPU
-	TookS     float64 // of one sum, by the first GPU's events
+	TookS     float64 // of one all-reduce, by events of the first GPU
 	BusPerS   float64 // bytes per second, see BusBandwidth
 	Simulated bool
 }
 
-// BusBandwidth returns 2 (n - 1)/n of the bytes divided by the time, in bytes per second: the load on every link in
-// an all-reduce over n GPUs, whatever the algorithm, as NVIDIA's nccl-tests count it.
+// BusBandwidth returns 2 (n - 1)/n of bytes divided by seconds: the load in bytes per second on every link in an
+// all-reduce over n GPUs for any algorithm, as defined by NVIDIA's nccl-tests.
 func BusBandwidth(n, bytes int, seconds float64) float64 {
 	return 2 * float64(n-1) / float64(n) * float64(bytes) / seconds
 }
@@ -31,7 +31,7 @@ const (
 	ncclSum     = 0
 )
 
-// nccl is NCCL with one communicator for each device.
+// nccl is NCCL with one communicator per device.
 type nccl struct {
 	devices []*Device
 	version string
@@ -47,8 +47,7 @@ type nccl struct {
 }
 
 // MeasureAllReduce sums arrays of n bytes of float32 over the devices and returns the fastest of tries, after one
-// that does not count. It compares the sum on every device. The calling goroutine has opened the devices, which are
-// idle and different.
+// warm-up. It checks the sum on every device. The devices must be different, idle and opened by the calling goroutine.
 func MeasureAllReduce(ctx context.Context, devices []*Device, n, tries int) (out AllReduce, err error) {
 	const doing = "measuring an all-reduce"
 	defer func() {
@@ -140,7 +139,6 @@ func (c *nccl) check(status int32, doing string) error {
 	return gpuprof.Errorf(gpuprof.ErrDevice, "%s: NCCL status %d (%s)", doing, status, cString(c.errorText(status))).WithFix("run again with NCCL_DEBUG=INFO, which prints the cause")
 }
 
-// sum enqueues one all-reduce on the devices' own streams.
 func (c *nccl) sum(send, recv []devicePtr, count int) error {
 	if err := c.check(c.groupStart(), "beginning a group"); err != nil {
 		return err
@@ -154,8 +152,7 @@ func (c *nccl) sum(send, recv []devicePtr, count int) error {
 	return errors.Join(bad, c.check(c.groupEnd(), "ending a group"))
 }
 
-// timeBest returns the least time of work in seconds, by events on the first device's own stream. It waits until all
-// devices are idle before each run.
+// timeBest returns the shortest time of work in seconds, by the first device's events; each run begins idle.
 func (c *nccl) timeBest(ctx context.Context, tries int, work func() error) (least float64, err error) {
 	d := c.devices[0]
 	from, to, err := d.eventPair()
@@ -181,7 +178,6 @@ func (c *nccl) timeBest(ctx context.Context, tries int, work func() error) (leas
 	return least, c.waitIdle()
 }
 
-// waitIdle waits for every device.
 func (c *nccl) waitIdle() error {
 	for _, d := range c.devices {
 		if err := d.enter("waiting"); err != nil {
@@ -209,7 +205,7 @@ func (d *Device) timeWork(from, to eventHandle, work func() error) (float64, err
 	if err := work(); err != nil {
 		return 0, err
 	}
-	// The library may have left another context.
+	// The library may have made another context current.
 	r := firstFailure(d.drv.CtxSet(d.ctx), d.drv.EventRecord(to, d.own), d.drv.StreamSync(d.own))
 	if r == success {
 		r = d.drv.EventElapsed(d.ms, from, to)
@@ -238,8 +234,7 @@ func (d *Device) endEvents(events ...eventHandle) error {
 	return errors.Join(errs...)
 }
 
-// rankMemory allocates the input of one rank: value k is (rank+1) times k mod 251, so that sums over up to 4,000
-// ranks are exact.
+// rankMemory allocates a rank's input, (rank+1) times k mod 251 at k; sums over up to 4,000 ranks are exact.
 func (d *Device) rankMemory(count, rank int) (p devicePtr, free func() error, err error) {
 	if p, free, err = d.peerMemory(count*floatBytes, nil); err != nil {
 		return 0, nil, err
@@ -261,7 +256,7 @@ const (
 	sumBlock  = sumPeriod * 4096
 )
 
-// eachBlock calls use for blocks of the memory that begin at a multiple of the period.
+// eachBlock calls use for blocks of the memory, each starting at a multiple of the input's period.
 func (d *Device) eachBlock(p devicePtr, count int, use func(devicePtr, []float32) error) error {
 	if err := d.enter("copying blocks"); err != nil {
 		return err
@@ -276,7 +271,7 @@ func (d *Device) eachBlock(p devicePtr, count int, use func(devicePtr, []float32
 	return nil
 }
 
-// checkSum compares the memory with the expected sum of all ranks.
+// checkSum compares the memory with the expected sum over all ranks.
 func (d *Device) checkSum(p devicePtr, count, ranks int) error {
 	return d.eachBlock(p, count, func(at devicePtr, block []float32) error {
 		if err := d.check(firstFailure(d.drv.CopyFromDev(unsafe.Pointer(&block[0]), at, uintptr(len(block)*floatBytes), d.own), d.drv.StreamSync(d.own)), "reading a sum"); err != nil {

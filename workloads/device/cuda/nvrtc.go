@@ -20,15 +20,15 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// The headers of gpuprof's dialect, as NVRTC reads them.
+// dialect has the headers of gpuprof's CUDA dialect, for NVRTC.
 //
 //go:embed include/device.cuh include/device_nvrtc.cuh include/device_convert.cuh include/device_math.cuh
 var dialect embed.FS
 
-// dialectFolder is the path by which sources of the workloads include the dialect's headers.
+// dialectFolder is the path by which workload sources include the dialect's headers.
 const dialectFolder = "../../workloads/device/cuda/include/"
 
-// nvrtc is NVIDIA's compiler for CUDA C++ at run time (nvrtc.h); err is set if it cannot be used.
+// nvrtc is NVIDIA's run-time compiler for CUDA C++ (nvrtc.h); err is set if it cannot be used.
 type nvrtc struct {
 	path, version string
 	err           error
@@ -48,8 +48,7 @@ type nvrtc struct {
 	archCount   func(n *int32) int32
 }
 
-// needNVRTC loads the compiler once and keeps the outcome. It skips compilers newer than the driver, whose PTX and
-// machine code the driver would refuse.
+// needNVRTC loads the compiler once. It skips compilers newer than the driver, which would refuse their code.
 func (d *Device) needNVRTC() (*nvrtc, error) {
 	if d.nvrtc != nil {
 		return d.nvrtc, d.nvrtc.err
@@ -112,8 +111,8 @@ func (d *Device) Compiler() (string, error) {
 	return "NVRTC " + c.version, nil
 }
 
-// Compile implements device.KernelCompiler. Results are cached on disk under a hash of all inputs; the time counts as
-// loading.
+// Compile implements device.KernelCompiler. A disk cache has results by a hash of all inputs. LoadTime includes
+// Compile.
 func (d *Device) Compile(src device.CUDASource) (string, error) {
 	const doing = "compiling a kernel at run time"
 	c, err := d.needNVRTC()
@@ -165,8 +164,8 @@ func addDialect(own map[string]string) (map[string]string, error) {
 	return all, nil
 }
 
-// chooseTarget returns the compilation target, and whether the compiler makes machine code for it: the device's own
-// architecture, or PTX of the newest architecture below it that this compiler supports.
+// chooseTarget returns the compilation target, and whether the compiler makes machine code for it. The target is the
+// device's own architecture if the compiler supports it, otherwise PTX of the newest supported one below.
 func (c *nvrtc) chooseTarget(arch string) (string, bool) {
 	own, err := strconv.Atoi(strings.TrimPrefix(arch, "sm_"))
 	if err != nil || c.archs == nil || c.archCount == nil || c.codeSize == nil {
@@ -252,7 +251,6 @@ func (c *nvrtc) fetchText(program uintptr, size func(uintptr, *uintptr) int32, g
 	return text, err
 }
 
-// firstComplaint returns the first error of a compiler's log.
 func firstComplaint(log string) string {
 	for line := range strings.Lines(log) {
 		if strings.Contains(line, "error") {
@@ -262,7 +260,7 @@ func firstComplaint(log string) string {
 	return strings.TrimSpace(log)
 }
 
-// keptFiles are the paths of a compiled kernel on disk; empty without a cache folder.
+// keptFiles are the paths of a cached kernel; empty without a cache folder.
 type keptFiles struct{ ptx, code string }
 
 func keptCode(version, arch, text string, headers map[string]string) keptFiles {
@@ -291,7 +289,7 @@ func (k keptFiles) read() (ptx string, code []byte, found bool) {
 	return string(text), code, err == nil
 }
 
-// write caches a kernel. If the folder cannot be written, the next process compiles again.
+// write caches a kernel. If the folder is not writable, the next process compiles again.
 func (k keptFiles) write(ptx string, code []byte) {
 	if k.ptx == "" || os.MkdirAll(filepath.Dir(k.ptx), 0o700) != nil {
 		return

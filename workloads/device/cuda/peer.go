@@ -12,8 +12,7 @@ import (
 
 // PeerLink describes the link between two GPUs' memories.
 type PeerLink struct {
-	// Direct: the GPUs access each other's memory, over NVLink or PCIe. Without it the driver copies through the
-	// host's memory.
+	// Direct: the GPUs access each other's memory over NVLink or PCIe; otherwise copies go through host memory.
 	Direct    bool
 	BytesPerS float64
 }
@@ -21,9 +20,9 @@ type PeerLink struct {
 // peerCheck is the number of bytes compared at each end of a copy between two GPUs.
 const peerCheck = 64 << 10
 
-// MeasurePeer copies n bytes from the memory of one device to another and returns the fastest of tries, after one
-// that does not count. It poisons the destination before, and compares its first and last bytes after. The calling
-// goroutine has opened both devices, which are idle.
+// MeasurePeer copies n bytes from one device's memory to another's and returns the fastest of tries, after one
+// warm-up. It poisons the destination before and checks its ends after. The caller's goroutine opened both devices,
+// which are idle.
 func MeasurePeer(ctx context.Context, from, to *Device, n, tries int) (link PeerLink, err error) {
 	doing := fmt.Sprintf("copying from GPU %d to GPU %d", from.is.Index, to.is.Index)
 	defer func() {
@@ -54,8 +53,8 @@ func MeasurePeer(ctx context.Context, from, to *Device, n, tries int) (link Peer
 	return link, to.checkArrived(dst, n, want)
 }
 
-// peerMemory allocates memory that a peer can access, so it bypasses the pool. Its first and last bytes equal ends;
-// without ends all of it is poisoned.
+// peerMemory allocates memory outside the pool, so that a peer can access it. Its first and last bytes are set to
+// ends; without ends all of it is poisoned.
 func (d *Device) peerMemory(n int, ends []byte) (p devicePtr, free func() error, err error) {
 	const doing = "making room"
 	if err := d.enter(doing); err != nil {
@@ -84,7 +83,7 @@ func (d *Device) peerMemory(n int, ends []byte) (p devicePtr, free func() error,
 	return p, free, nil
 }
 
-// pushTo times copies to another device on d's own stream.
+// pushTo times copies to another device, on d's own stream.
 func (d *Device) pushTo(ctx context.Context, to *Device, dst, src devicePtr, n uintptr, tries int) (link PeerLink, err error) {
 	if err := d.enter("copying"); err != nil {
 		return link, err
@@ -101,7 +100,7 @@ func (d *Device) pushTo(ctx context.Context, to *Device, dst, src devicePtr, n u
 			defer func() { err = errors.Join(err, d.checkRelease(d.drv.DisablePeer(to.ctx), "giving up the access")) }()
 		case errPeersEnabled:
 			link.Direct = true
-		case errNoPeers, errTooManyPeers: // then through the host
+		case errNoPeers, errTooManyPeers: // the driver copies through host memory
 		default:
 			return link, d.check(r, "getting access")
 		}
@@ -116,7 +115,7 @@ func (d *Device) pushTo(ctx context.Context, to *Device, dst, src devicePtr, n u
 	return link, nil
 }
 
-// checkArrived compares the ends of the copy with want.
+// checkArrived compares both ends of the copy with want.
 func (d *Device) checkArrived(p devicePtr, n int, want []byte) error {
 	const doing = "comparing what arrived"
 	if err := d.enter(doing); err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// makePool makes the device's own memory pool, which keeps freed memory until TrimPool, as PyTorch's allocator does.
-// Without pools in the driver (before 11.2) or the device (some virtual GPUs), memory comes from cuMemAlloc.
+// makePool makes the device's own memory pool, which keeps freed memory until TrimPool, like PyTorch's allocator. If
+// the driver (before 11.2) or the device (some virtual GPUs) has no pools, memory comes from cuMemAlloc.
 func (d *Device) makePool() {
 	if !d.drv.hasPools() || d.drv.readAttribute(attrPools, d.is.handle) == 0 {
 		return
@@ -37,8 +37,7 @@ func (d *Device) releasePool() error {
 		d.checkRelease(d.drv.PoolDestroy(pool), "destroying the memory pool"))
 }
 
-// deviceAlloc allocates memory that every stream may use at once: the pool is ordered by a stream of its own, on
-// which only allocations wait.
+// deviceAlloc allocates memory for use by every stream. Only allocations wait, on the device's own stream.
 func (d *Device) deviceAlloc(n uintptr) (devicePtr, Result) {
 	var p devicePtr
 	var r Result
@@ -53,15 +52,15 @@ func (d *Device) deviceAlloc(n uintptr) (devicePtr, Result) {
 	return p, r
 }
 
-// deviceFree frees memory that no work uses any more.
+// deviceFree frees memory that no work uses.
 func (d *Device) deviceFree(p devicePtr) Result {
-	if d.pool == 0 || d.lost != nil { // a dead context's streams run nothing
+	if d.pool == 0 || d.lost != nil { // the streams of a dead context run nothing
 		return d.drv.MemFree(p)
 	}
 	return d.drv.PoolFree(p, d.own)
 }
 
-// Reserved implements device.Pool: the bytes that the pool holds of the device, in use or not.
+// Reserved implements device.Pool: the bytes that the pool holds, used or unused.
 func (d *Device) Reserved() int64 {
 	if d.pool == 0 || d.closed || d.lost != nil {
 		return d.use.now
@@ -73,8 +72,7 @@ func (d *Device) Reserved() int64 {
 	return int64(v)
 }
 
-// TrimPool implements device.Pool: memory of freed buffers returns to the device. It waits only for frees. Without a
-// pool it does nothing.
+// TrimPool implements device.Pool. It waits only for frees, and does nothing without a pool.
 func (d *Device) TrimPool() error {
 	const doing = "trimming the memory pool"
 	if err := d.enter(doing); err != nil {
@@ -90,8 +88,7 @@ func (d *Device) TrimPool() error {
 	return d.check(d.drv.PoolTrim(d.pool, 0), doing)
 }
 
-// ResetPeak implements device.Pool: Memory().Peak restarts at the bytes in use now. It does not synchronise, as
-// PyTorch's does not.
+// ResetPeak implements device.Pool: Memory().Peak restarts at the bytes in use. Like PyTorch, it does not synchronise.
 func (d *Device) ResetPeak() error {
 	const doing = "resetting the peak of memory use"
 	if err := d.enter(doing); err != nil {

@@ -13,25 +13,24 @@ import (
 	"github.com/gpuprof/gpuprof/internal/dynlib"
 )
 
-// simulatedSymbol is a symbol exported by libraries that simulate the driver for tests.
+// simulatedSymbol is exported by libraries that simulate the driver for tests.
 const simulatedSymbol = "gpuprof_simulated"
 
 // Options select a device.
 type Options struct {
-	// Library is the driver's library; empty for the installed one.
+	// Library is the path of the driver's library; empty for the installed one.
 	Library string
-	// Index counts the devices visible to the process (CUDA_VISIBLE_DEVICES). It is used if UUID is empty.
+	// Index counts the devices visible to the process (CUDA_VISIBLE_DEVICES). It is ignored if UUID is set.
 	Index int
 	// UUID is a UUID or its beginning, with or without its GPU- or MIG- prefix.
 	UUID string
-	// AllowSimulated accepts a library that simulates the driver. Its times are no measurements;
-	// Info().Facts["simulated"] is "true".
+	// AllowSimulated accepts a simulated driver: times are no measurements, Info().Facts["simulated"] is "true".
 	AllowSimulated bool
-	// MemoryLimit bounds device memory in bytes; 0 allows all free memory.
+	// MemoryLimit is the maximum device memory in bytes; 0 allows all free memory.
 	MemoryLimit int64
 }
 
-// DeviceInfo describes a device without a context on it.
+// DeviceInfo describes a device; making it needs no context.
 type DeviceInfo struct {
 	Index  int
 	Name   string
@@ -39,12 +38,12 @@ type DeviceInfo struct {
 	Arch   string // "sm_90"
 	Cores  int    // multiprocessors
 	Memory int64  // bytes
-	// CUDA is the newest version that the driver supports, "12.4".
+	// CUDA is the newest supported version, such as "12.4".
 	CUDA      string
 	MIG       bool
 	Simulated bool
-	// Fault is the ErrDevice of a device that the driver does not describe; the other fields but Index may then be
-	// empty. Opening the device fails with the same error.
+	// Fault is the ErrDevice of a device that the driver fails to describe; other fields than Index may then be empty.
+	// Opening the device fails with the same error.
 	Fault error
 
 	handle int32
@@ -57,9 +56,8 @@ func (i DeviceInfo) String() string {
 	return fmt.Sprintf("%d: %s (%s)", i.Index, i.Name, i.UUID)
 }
 
-// Probe lists the devices visible to this process, by their index. It makes no context, takes no device memory and
-// never panics. A device that does not answer has its Fault and hides no other. The error is an ErrDevice that gives
-// the reason why no device can be used, and the fix, in one sentence.
+// Probe lists the devices visible to this process, by index, without a context and without device memory. A device
+// that does not answer has its Fault set. If no device can be used, the error is an ErrDevice with reason and fix.
 func Probe(o Options) (devices []DeviceInfo, err error) {
 	defer recoverPanic(&err)
 	_, devices, err = listDevices(o)
@@ -68,13 +66,13 @@ func Probe(o Options) (devices []DeviceInfo, err error) {
 
 // Driver describes the loaded library of the driver.
 type Driver struct {
-	// Path is the file that was loaded, if the system reports it, else the name by which the loader found it.
+	// Path is the loaded file, or the name by which the loader found it if the system does not report the file.
 	Path string
 	CUDA string // newest supported version, "12.4"; empty if unknown
 }
 
-// FindDriver loads the driver's library and queries its version, no more. The error is an ErrDevice with the reason
-// and the fix in one sentence; see Absent. Path is set if the library loaded, even with an error.
+// FindDriver only loads the driver's library and queries its version. The error is an ErrDevice with reason and fix;
+// see Absent. Path is set if the library loaded, even with an error.
 func FindDriver(o Options) (d Driver, err error) {
 	defer recoverPanic(&err)
 	drv, err := openDriver(o.Library)
@@ -96,15 +94,14 @@ func FindDriver(o Options) (d Driver, err error) {
 	return d, nil
 }
 
-// Absent reports whether an error of Probe, Open or FindDriver means that there is no driver library. It is false for
-// a library that does not load or work, and for a build that loads none.
+// Absent reports whether an error of Probe, Open or FindDriver means that there is no driver library, as opposed to a
+// library that fails or a build that loads none.
 func Absent(err error) bool { return dynlib.Unable == "" && errors.Is(err, dynlib.ErrAbsent) }
 
 func simulatedError(drv *driver) error {
 	return openError("%s only imitates a driver, for tests, so its times mean nothing", drv.path).WithFix("remove it from the library path")
 }
 
-// recoverPanic turns a panic of the loader into an error.
 func recoverPanic(err *error) {
 	if r := recover(); r != nil {
 		*err = openError("loading the driver: %v", r).WithFix("reinstall the NVIDIA driver")
@@ -177,8 +174,8 @@ func describeDevice(drv *driver, i int32) (DeviceInfo, Result) {
 	return d, r
 }
 
-// readUUID returns the device's UUID, empty if the driver writes zeros. For a MIG instance the older call returns the
-// UUID of the whole GPU and the newer one that of the instance.
+// readUUID returns the device's UUID, empty if the driver writes zeros. For a MIG instance cuDeviceGetUuid returns the
+// UUID of the whole GPU and cuDeviceGetUuid_v2 the instance's.
 func (d *driver) readUUID(dev int32) (id string, mig bool, r Result) {
 	var whole, own [16]byte
 	if r := d.UUID(&whole, dev); r != success {
@@ -208,7 +205,6 @@ func (d *driver) readAttribute(attr, dev int32) int32 {
 	return v
 }
 
-// chooseDevice finds the device that the options select.
 func chooseDevice(list []DeviceInfo, o Options) (DeviceInfo, error) {
 	if o.UUID == "" {
 		if o.Index >= 0 && o.Index < len(list) {
@@ -258,8 +254,7 @@ func joinDevices(list []DeviceInfo) string {
 	return strings.Join(s, ", ")
 }
 
-// hashName returns the first 16 hexadecimal digits of a name's SHA-256: enough to distinguish devices in shared
-// results without naming their owner.
+// hashName returns 16 hexadecimal digits of a name's SHA-256, to distinguish devices in shared results anonymously.
 func hashName(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return hex.EncodeToString(sum[:8])

@@ -9,8 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// The first two are matched only where their word begins: searching the text by regular expression took most of the
-// time of a load.
+// ptxTarget and ptxEntry are matched at their words only: searching the whole text dominated the time of a load.
 var (
 	ptxTarget = regexp.MustCompile(`^\.target\s+sm_(\d+)`)
 	ptxEntry  = regexp.MustCompile(`^\.entry\s+([A-Za-z_$%][\w$]*)\s*(?:\(([^)]*)\))?`)
@@ -21,7 +20,7 @@ var (
 // ptxText is a PTX text with its target and entries, parsed once for all loads.
 type ptxText struct {
 	text    string
-	target  int               // compute capability of its target, 75; 0 if unknown
+	target  int               // compute capability of the target, such as 75; 0 if unknown
 	entries []string          // in the order of the text
 	params  map[string]string // parameter lists by entry
 }
@@ -40,9 +39,8 @@ func readPTX(text string) *ptxText {
 	return p
 }
 
-// checkEntry compares an entry's parameter list with a signature before the driver sees either: a launch with one
-// parameter too few or too narrow reads whatever memory follows. The entry must take the parameters of sig and then
-// the number of items.
+// checkEntry checks that an entry takes the parameters of sig and then the number of items. A launch with too few or
+// too narrow parameters would read whatever memory follows.
 func (p *ptxText) checkEntry(entry, sig string) error {
 	if list, found := p.params[entry]; found {
 		return checkParams(list, entry, sig)
@@ -77,7 +75,7 @@ func checkParams(list, entry, sig string) error {
 	return nil
 }
 
-// fitsLetter reports whether a PTX type can hold a letter of a signature.
+// fitsLetter reports whether a PTX type can hold a signature's letter.
 func fitsLetter(letter byte, kind, bits string) bool {
 	switch letter {
 	case 'b':
@@ -98,7 +96,6 @@ func wantText(letter byte) string {
 	return "a float32"
 }
 
-// findWord yields the offsets of a word in a text.
 func findWord(text, word string) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for at := 0; ; at += len(word) {
@@ -111,12 +108,12 @@ func findWord(text, word string) iter.Seq[int] {
 	}
 }
 
-// targetOf returns the compute capability of the PTX's target, 75; 0 if it has none.
+// targetOf returns the compute capability of the PTX's target, such as 75; 0 if it has none.
 func targetOf(ptx string) int {
 	for at := range findWord(ptx, ".target") {
 		line := ptx[strings.LastIndexByte(ptx[:at], '\n')+1 : at]
 		if m := ptxTarget.FindStringSubmatch(ptx[at:]); m != nil && strings.TrimSpace(line) == "" {
-			v, _ := strconv.Atoi(m[1]) // text that is no number that fits gives 0
+			v, _ := strconv.Atoi(m[1]) // gives 0 for a number that does not fit
 			return v
 		}
 	}

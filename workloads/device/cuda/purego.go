@@ -7,8 +7,7 @@ import "github.com/gpuprof/gpuprof/internal/dynlib"
 // implementation names the binding that fills the driver table.
 const implementation = "purego"
 
-// openDriver loads the driver's library, or the file library if it is not empty, and fills the table. It does not
-// initialise the driver.
+// openDriver loads the installed driver's library, or the given file, and fills the table without initialising.
 func openDriver(library string) (*driver, error) {
 	paths := dynlib.Places(driverName())
 	if library != "" {

@@ -8,7 +8,7 @@ import (
 // Result is the driver's CUresult.
 type Result int32
 
-// The results that change what gpuprof does; names and texts come from the driver.
+// Results that gpuprof handles specially; names and texts come from the driver.
 const (
 	success                Result = 0
 	errInvalidValue        Result = 1
@@ -57,11 +57,11 @@ const (
 	errExternalDevice      Result = 911
 	errUnknown             Result = 999
 	lastKernelFault        Result = 719 // 714 to 719 are faults of a kernel
-	errLibrary             Result = -1  // ours: a vendor library failed, see Device.libFault
+	errLibrary             Result = -1  // gpuprof's own: a vendor library failed, see Device.libFault
 )
 
-// isSticky reports whether r destroys the context. For these results cuda.h requires the end of the process, which
-// here means the context. A GPU that disappeared and a driver that shut down count too.
+// isSticky reports whether r destroys the context. cuda.h requires the process to end after such a result; gpuprof
+// ends the context. A GPU that disappeared and a driver that shut down count too.
 func (r Result) isSticky() bool {
 	switch r {
 	case errNoDevice, errNotInitialized, errECCUncorrectable, errNVLinkUncorrectable, errContained, errIllegalAddress, errLaunchTimeout,
@@ -71,13 +71,13 @@ func (r Result) isSticky() bool {
 	return r >= errHardwareStack && r <= lastKernelFault || r >= errMPSConnection && r <= errMPSClientTerminated
 }
 
-// notCapturable reports whether a result means that this driver cannot capture the work into a graph.
+// notCapturable reports whether this driver cannot capture the work into a graph.
 func (r Result) notCapturable() bool {
 	return r == errNotSupported || r == errLibrary || r >= errCaptureUnsupported && r <= errCaptureWrongThread
 }
 
-// describeResult formats a result with the driver's name and text: "CUDA error 700 (CUDA_ERROR_ILLEGAL_ADDRESS: an
-// illegal memory access was encountered)".
+// describeResult formats a result with the driver's name and text, such as "CUDA error 700
+// (CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered)".
 func (d *driver) describeResult(r Result) string {
 	name, text := d.lookUp(d.ErrorName, r), d.lookUp(d.ErrorText, r)
 	switch {
@@ -97,7 +97,7 @@ func (d *driver) lookUp(get func(Result, *unsafe.Pointer) Result, r Result) stri
 	return cString(p)
 }
 
-// cString copies a C string, of at most 512 bytes.
+// cString copies a C string of at most 512 bytes.
 func cString(p unsafe.Pointer) string {
 	if p == nil {
 		return ""

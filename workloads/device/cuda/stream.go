@@ -9,14 +9,14 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Stream is a CUDA stream that does not synchronise with the default one.
+// Stream is a CUDA stream that does not synchronise with the default stream.
 type Stream struct {
 	dev    *Device
 	h      streamHandle
 	name   string
 	slot   int
 	closed bool
-	rec    *recording // not nil while a Capture records
+	rec    *recording // not nil during a Capture
 }
 
 // NewStream implements device.Device.
@@ -37,7 +37,7 @@ func (d *Device) NewStream(name string) (device.Stream, error) {
 	return s, nil
 }
 
-// takeSlot returns a slot that no open stream uses, or the last, which is then shared.
+// takeSlot returns a slot that no open stream uses, or the last slot, which is then shared.
 func (d *Device) takeSlot(name string) int {
 	for i := range d.slots {
 		if at := &d.slots[i]; at.stream == "" {
@@ -52,7 +52,7 @@ func (d *Device) takeSlot(name string) int {
 
 func (s *Stream) String() string { return "stream " + s.name }
 
-// checkUsable returns the reason why a stream takes no work, or nil.
+// checkUsable returns the reason why a stream accepts no work, or nil.
 func (s *Stream) checkUsable(doing string) error {
 	switch {
 	case s.dev.closed:
@@ -98,8 +98,8 @@ func (s *Stream) Launch(f device.Func, n int, a *device.Args) error {
 	return nil
 }
 
-// retryLaunch repeats a launch that was refused because the calling thread has no context, or the context of another
-// device, and turns any other result into an error.
+// retryLaunch repeats a launch that was refused because the calling thread has no context or another device's, and
+// turns any other result into an error.
 func (s *Stream) retryLaunch(r Result, fn *kernelFunc, n int, a *device.Args) error {
 	if r == errInvalidContext || r == errInvalidHandle {
 		runtime.LockOSThread() // see Device.enter
@@ -134,8 +134,7 @@ func (s *Stream) argumentFault(fn *kernelFunc, i int, b device.Buffer) error {
 	return fault.Of("launching kernel %s on stream %s: argument %d", fn.kernel.Name, s.name, i)
 }
 
-// Record implements device.Stream. The GPU stamps the event when the stream reaches it; an event may be recorded
-// again.
+// Record implements device.Stream. The GPU stamps the event when it gets there. Recording again is allowed.
 func (s *Stream) Record(ev device.Event) error {
 	e, ok := ev.(*Event)
 	if s.closed || s.dev.lost != nil || !ok || e == nil || e.dev != s.dev {
@@ -167,8 +166,7 @@ func (s *Stream) eventFault(doing string, ev device.Event) error {
 	return fault.Of("%s: the event", doing)
 }
 
-// WaitFor implements device.Stream: the stream waits for the event's latest
-// Record before this call; recording it again later changes nothing.
+// WaitFor implements device.Stream. Recording the event again after this call does not change the wait.
 func (s *Stream) WaitFor(ev device.Event) error {
 	e, ok := ev.(*Event)
 	if s.closed || s.dev.lost != nil || !ok || e == nil || e.dev != s.dev {
@@ -205,7 +203,7 @@ func (s *Stream) Sync() error {
 	return err
 }
 
-// wait blocks until the stream is empty and counts nothing.
+// wait blocks until the stream is empty, without counting.
 func (s *Stream) wait() error {
 	if s.dev.lost != nil {
 		return s.dev.reportLost()
@@ -220,7 +218,7 @@ func (s *Stream) wait() error {
 }
 
 // Close waits for the stream's work and destroys the stream. It returns the failure of that work unless an earlier
-// call has returned it. Closing twice is harmless.
+// call did. Closing again does nothing.
 func (s *Stream) Close() error {
 	if s.closed {
 		return nil

@@ -15,12 +15,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/dynlib"
 )
 
-// libraryPathVariable names the environment variable with folders that are searched for vendor libraries before all
-// others.
+// libraryPathVariable is the environment variable with the folders to search first for vendor libraries.
 const libraryPathVariable = "GPUPROF_CUDA_LIBRARY_PATH"
 
-// useVendor opens the first of the named libraries that try accepts. Folders from the variable come first; then the
-// names alone, which follow LD_LIBRARY_PATH and ld.so.cache; then the folders of toolkits and Python packages.
+// useVendor opens the first of the named libraries that try accepts. It searches the variable's folders, then the
+// names alone (LD_LIBRARY_PATH, ld.so.cache), then folders of toolkits and Python packages.
 func useVendor(what string, names []string, try func(lib uintptr, path string) error) error {
 	told := filepath.SplitList(os.Getenv(libraryPathVariable))
 	var paths []string
@@ -37,7 +36,7 @@ func useVendor(what string, names []string, try func(lib uintptr, path string) e
 	for _, p := range paths {
 		lib, err := dynlib.OpenGlobal(p)
 		if err == nil {
-			if refused[lib] { // by its name the loader returns a library that it has already loaded
+			if refused[lib] { // the loader returns an already loaded library for its name
 				continue
 			}
 			err = try(lib, p)
@@ -56,15 +55,13 @@ func useVendor(what string, names []string, try func(lib uintptr, path string) e
 	return gpuprof.Errorf(gpuprof.ErrDevice, "%s was not found as %s, neither by the loader nor in %s", what, strings.Join(names, ", "), listFolders(slices.Concat(told, folders))).WithFix("install it (it comes with PyTorch: pip install torch), or name its folder in %s", libraryPathVariable)
 }
 
-// symbol is a function of a library and the variable that it is bound to. An optional function that the library lacks
-// stays nil.
+// symbol is a library's function and the variable to bind it to, nil if the library lacks an optional function.
 type symbol struct {
 	name     string
 	to       any
 	optional bool
 }
 
-// bindSymbols binds a library's functions.
 func bindSymbols(lib uintptr, path string, list []symbol) error {
 	for _, f := range list {
 		addr := dynlib.Symbol(lib, f.name)
@@ -89,7 +86,6 @@ func listFolders(dirs []string) string {
 	return strings.Join(dirs, ", ")
 }
 
-// existingFiles returns the paths of the named files that exist in dir.
 func existingFiles(dir string, names []string) []string {
 	var found []string
 	for _, name := range names {
@@ -101,8 +97,8 @@ func existingFiles(dir string, names []string) []string {
 	return found
 }
 
-// vendorFolders returns the existing folders that may hold CUDA libraries. It does not run Python: Python packages
-// have known places below its prefix.
+// vendorFolders returns the existing folders that may hold CUDA libraries. Python need not run, because its packages
+// are in known folders below its prefix.
 func vendorFolders() []string {
 	patterns := []string{
 		"/usr/local/cuda/lib64", "/usr/local/cuda-*/lib64",
@@ -124,10 +120,10 @@ func vendorFolders() []string {
 	for _, p := range patterns {
 		matches, err := filepath.Glob(p)
 		if err != nil {
-			continue // a prefix with glob signs in its name
+			continue // a prefix with glob characters in its name
 		}
 		slices.Sort(matches)
-		slices.Reverse(matches) // newer versions first
+		slices.Reverse(matches) // newest versions first
 		for _, m := range matches {
 			if info, err := os.Stat(m); err == nil && info.IsDir() && !slices.Contains(dirs, m) {
 				dirs = append(dirs, m)
@@ -166,7 +162,6 @@ func (d *Device) driverMajor() int {
 	return v
 }
 
-// fileName returns a library's file name on this system.
 func fileName(name string, major int) string {
 	if runtime.GOOS == "windows" {
 		return fmt.Sprintf("%s64_%d.dll", name, major)
@@ -174,12 +169,11 @@ func fileName(name string, major int) string {
 	return fmt.Sprintf("lib%s.so.%d", name, major)
 }
 
-// Libraries loads the vendor libraries that exist and returns their versions and paths: cublas, cublas_path, cudnn,
-// cudnn_path.
+// Libraries loads all vendor libraries and returns versions and paths: cublas, cublas_path, cudnn, cudnn_path.
 func (d *Device) Libraries() map[string]string {
 	if d.enter("looking for libraries") == nil {
 		defer d.leave()
-		// What is missing is simply not in the result.
+		// A missing library is just not in the result.
 		_ = d.needBlas()
 		_ = d.needDNN()
 	}
@@ -193,14 +187,13 @@ func (d *Device) Libraries() map[string]string {
 	if d.dnn != nil && d.dnn.err == nil {
 		out["cudnn_path"] = d.dnn.path
 	}
-	if d.nvrtc != nil && d.nvrtc.err == nil { // looked for only when something is to be compiled
+	if d.nvrtc != nil && d.nvrtc.err == nil { // loaded only when something is compiled
 		out["nvrtc_path"] = d.nvrtc.path
 	}
 	return out
 }
 
-// MissingLibraries returns, for each vendor library that Libraries does not name, the reason: it was not found, or it
-// was found and refused.
+// MissingLibraries returns for each vendor library that Libraries does not name the reason: not found, or refused.
 func (d *Device) MissingLibraries() map[string]error {
 	d.Libraries()
 	out := make(map[string]error)

@@ -8,8 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Buffer is memory of a host device, 64-byte aligned. All places are ordinary
-// memory; the place decides how copies are counted.
+// Buffer is memory of a host device, 64-byte aligned. Its place decides only how copies are counted.
 type Buffer struct {
 	dev   *Device
 	id    int
@@ -25,7 +24,7 @@ func (b *Buffer) Place() device.Place { return b.place }
 // Len implements device.Buffer.
 func (b *Buffer) Len() int { return b.size }
 
-// Bytes returns the buffer's memory; nil after Free. A view taken before Free must not be used after it.
+// Bytes returns the buffer's memory, nil after Free. A view from before Free must not be used later.
 func (b *Buffer) Bytes() []byte { return b.mem }
 
 // Addr returns the address of the first byte; 0 after Free.
@@ -37,8 +36,7 @@ func (b *Buffer) String() string {
 	return fmt.Sprintf("buffer %d (%s, %s)", b.id, b.place, gpuprof.FormatBytes(float64(b.size)))
 }
 
-// Free waits for everything enqueued so far on every stream, as cuMemFree does, so that no queued work uses freed
-// memory, and then returns the memory to the system.
+// Free returns the memory. Like cuMemFree, it first waits for all work enqueued so far, which may use the buffer.
 func (b *Buffer) Free() error {
 	if b.mem == nil {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "freeing %s on host: it is already freed", b).WithFix("free each buffer once")
@@ -47,9 +45,8 @@ func (b *Buffer) Free() error {
 	return b.dev.releaseBuffer(b)
 }
 
-// Alloc implements device.Device. The content is undefined. Device memory is
-// counted in Memory, pinned and pageable memory in HostMemory; all share one
-// limit because they share one memory.
+// Alloc implements device.Device. Memory counts device memory, HostMemory pinned and pageable memory; all share one
+// limit, because they share one memory.
 func (d *Device) Alloc(bytes int, p device.Place) (device.Buffer, error) {
 	if d.closed {
 		return nil, errClosed("allocating")
@@ -85,7 +82,6 @@ func (d *Device) releaseBuffer(b *Buffer) error {
 	return nil
 }
 
-// usage counts the bytes allocated now and their peak.
 type usage struct{ now, peak int64 }
 
 func (u *usage) add(bytes int64) {
@@ -107,17 +103,17 @@ func (d *Device) availableBytes() int64 {
 	return max(0, d.limit-d.deviceUse.now-d.hostUse.now)
 }
 
-// Memory implements device.Device for buffers placed on the device.
+// Memory implements device.Device for device memory.
 func (d *Device) Memory() device.Memory {
 	return device.Memory{InUse: d.deviceUse.now, Peak: d.deviceUse.peak, Available: d.availableBytes()}
 }
 
-// HostMemory counts pinned and pageable buffers, as Memory counts device buffers.
+// HostMemory counts pinned and pageable buffers.
 func (d *Device) HostMemory() device.Memory {
 	return device.Memory{InUse: d.hostUse.now, Peak: d.hostUse.peak, Available: d.availableBytes()}
 }
 
-// checkBuffer returns b as a live buffer of d, or the reason why it is not one.
+// checkBuffer returns b as a live buffer of d, or the reason why it is unusable.
 func (d *Device) checkBuffer(b device.Buffer) (*Buffer, gpuprof.Unfit) {
 	mine, ok := b.(*Buffer)
 	switch {

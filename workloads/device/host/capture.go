@@ -13,7 +13,7 @@ type recording struct {
 	err   error // first operation that cannot be replayed
 }
 
-// markFailed makes the capture fail even if fn ignores the error.
+// markFailed makes the capture fail even if fn ignores err.
 func (r *recording) markFailed(err error) error {
 	if r.err == nil {
 		r.err = err
@@ -28,9 +28,9 @@ type captured struct {
 	parts []gpuprof.Part
 }
 
-// Capture implements device.Device. While fn runs, launches, copies and records on s are recorded and not run, with
-// the arguments of the call; nothing is counted. Waiting on s inside fn is an error, and so is a second Capture. The
-// parts of the Op carry launches only: the caller of a launch knows its flops and bytes.
+// Capture implements device.Device. While fn runs, launches, copies and records on s are recorded with their current
+// arguments; they are neither run nor counted. Waiting on s or a second Capture inside fn is an error. Parts of the Op
+// count launches only, because the device does not know a kernel's flops and bytes.
 func (d *Device) Capture(st device.Stream, fn func() error) (device.Op, error) {
 	if d.closed {
 		return nil, errClosed("capturing a stream")

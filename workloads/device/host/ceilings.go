@@ -19,33 +19,30 @@ import (
 
 const (
 	productSize  = 480 // of the square matrices
-	tileRows     = 48  // handed out at a time
+	tileRows     = 48  // rows per piece of work
 	copyPiece    = 1 << 20
 	ceilingTries = 5
 	ceilingTime  = 20 * time.Millisecond // for the tries of one ceiling
-	nearCache    = 16 << 10              // bytes a thread, in the cache of its own
-	cachePasses  = 4 << 20               // bytes a thread moves in a try within the caches
+	nearCache    = 16 << 10              // bytes per thread, within a core's own cache
+	cachePasses  = 4 << 20               // bytes that a thread moves per try within the caches
 	doubleSteps  = 1 << 14
-	launchRow    = 64 // empty kernels in a row
-	leastPiece   = 64 // bytes that a thread moves at a time within the caches
+	launchRow    = 64 // empty kernels per try
+	leastPiece   = 64 // least bytes per thread within the caches
 )
 
 // Ceilings implements device.Device. Rates use all of the device's threads and are the best of at most
 // Options.CeilingTries per call, over the calls since the threads were last set. They show the speed of this program,
-// not the limit of the processor.
+// not the limit of the processor. It takes about 300 ms and first waits for work in flight.
 //
-// The memory rates come from a plain copy between two buffers of four times the last-level cache, at most
-// Options.LargestCopy each, from counting bytes in one and from clearing one. Buffers smaller than four caches
-// measure partly the cache. The cache rate is the fastest of the three within a quarter of the last-level cache and
-// within 16 KiB per thread. All data are random. The buffers do not count towards the device's limit and memory, and
-// are released before Ceilings returns. They take at most half of the memory that the machine and the control groups
-// have left; a rate whose buffers do not fit is 0.
+// Memory rates come from copying between two buffers, counting bytes in one and clearing one. A buffer has four times
+// the last-level cache, at most Options.LargestCopy; smaller buffers would partly measure the cache. The cache rate is
+// the fastest of the three within a quarter of the last-level cache and within 16 KiB per thread. Data are random. The
+// buffers do not count towards the device's limit and memory, are released before Ceilings returns, and take at most
+// half of the memory that the machine and the control groups have left; a rate whose buffers do not fit is 0.
 //
-// FlopsPerS is the rate of a 480 x 480 x 480 float32 product by workloads/vec, the code of the workloads' kernels, at
-// a size that suits it. FP64FlopsPerS is the rate of scalar multiply-adds in registers, as in the kernels that
-// compute in float64. Products of lower precision are float32 arithmetic here and have no rate of their own.
-//
-// It takes about 300 ms and waits for work in flight first.
+// FlopsPerS is the rate of a 480 x 480 x 480 float32 product by workloads/vec, which the workloads' kernels use, at a
+// size that suits it. FP64FlopsPerS is the rate of scalar multiply-adds in registers, as in kernels that compute in
+// float64. Products of lower precision run in float32 here and have no rate of their own.
 func (d *Device) Ceilings(ctx context.Context) (gpuprof.Ceilings, error) {
 	if d.closed {
 		return gpuprof.Ceilings{}, errClosed("measuring peak rates")
@@ -64,7 +61,7 @@ func (d *Device) Ceilings(ctx context.Context) (gpuprof.Ceilings, error) {
 	return c, nil
 }
 
-// memoryRates measures reads, writes and copies beyond the caches and within them, if memory is available.
+// memoryRates measures reads, writes and copies in memory and in the caches, if memory is available.
 func (d *Device) memoryRates(ctx context.Context, c *gpuprof.Ceilings) error {
 	want := min(4*d.facts.cache, d.largest)
 	size := min(want, cgroup.MemoryAvailable(d.root)/4)
@@ -95,14 +92,14 @@ func (d *Device) memoryRates(ctx context.Context, c *gpuprof.Ceilings) error {
 	return nil
 }
 
-// move is one way of moving memory: its rate, the bytes moved per byte of the buffer, and the work on a part of it.
+// move is one way of moving memory: rate, bytes moved per byte of the buffer, and work on a part of the buffer.
 type move struct {
 	rate  *float64
 	bytes float64
 	do    func(lo, hi int)
 }
 
-// ratesOf measures between two buffers; past is true if they are large enough for the rates beyond the caches.
+// ratesOf measures between two buffers. past means that they are large enough for rates beyond the caches.
 func (d *Device) ratesOf(ctx context.Context, c *gpuprof.Ceilings, to, from []byte, past bool) error {
 	size := len(from)
 	pieces := (size-1)/copyPiece + 1
@@ -119,7 +116,7 @@ func (d *Device) ratesOf(ctx context.Context, c *gpuprof.Ceilings, to, from []by
 			}
 		}}
 	}
-	// Memory that was never written has no pages of its own: reading it would measure the cache.
+	// Fill both buffers first: memory that was never written has no pages, so reading it would measure the cache.
 	var j job
 	j.init()
 	if err := d.pool.run(&j, each(func(lo, hi int) { fillRandom(from[lo:hi], uint64(lo)+1); fillRandom(to[lo:hi], uint64(hi)+1) }), nil, pieces); err != nil {
@@ -138,7 +135,7 @@ func (d *Device) ratesOf(ctx context.Context, c *gpuprof.Ceilings, to, from []by
 	return d.cacheRates(ctx, c, moves, size)
 }
 
-// cacheRates repeatedly moves a few bytes, one part of the buffers per thread.
+// cacheRates repeatedly moves a few bytes per thread, each in its own part of the buffers.
 func (d *Device) cacheRates(ctx context.Context, c *gpuprof.Ceilings, moves []move, size int) error {
 	threads := max(1, d.pool.threads)
 	for _, set := range []int{int(d.facts.cache) / 4 / threads, nearCache} {
@@ -194,7 +191,7 @@ func (d *Device) doubleRate(ctx context.Context, c *gpuprof.Ceilings) error {
 	return nil
 }
 
-// launchTime measures the pool's time for an empty kernel, averaged over launches in sequence, in seconds.
+// launchTime measures the pool's seconds per launch of an empty kernel, in a series of launches.
 func (d *Device) launchTime(ctx context.Context, c *gpuprof.Ceilings) error {
 	k := &device.Kernel{Name: "null", Serial: true, Host: func(*device.Args, int, int) {}}
 	for range d.tries {
@@ -236,7 +233,7 @@ func (d *Device) productRate(ctx context.Context, c *gpuprof.Ceilings) error {
 	return nil
 }
 
-// bestTime returns the least of several times of k in seconds; no other work runs.
+// bestTime returns the shortest time of k in seconds; no other work may run.
 func (d *Device) bestTime(ctx context.Context, k *device.Kernel, n int) (float64, error) {
 	var j job
 	j.init()

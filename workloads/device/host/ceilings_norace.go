@@ -2,5 +2,5 @@
 
 package host
 
-// largestCopy bounds each buffer of the copy ceiling if Options sets no bound, in bytes.
+// largestCopy is the default of Options.LargestCopy in bytes.
 const largestCopy = 256 << 20

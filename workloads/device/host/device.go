@@ -16,17 +16,15 @@ import (
 
 // Options limit the share of the machine that a device uses.
 type Options struct {
-	// Threads is the number of threads that share a kernel, 1 to 4 times the processors; 0 selects the Go runtime's
-	// number (GOMAXPROCS, which respects container limits).
+	// Threads is the number of threads per kernel, 1 to 4 times the processors; 0 selects GOMAXPROCS.
 	Threads int
-	// MemoryLimit bounds all buffers together in bytes; 0 selects nine tenths of the memory available when the device
-	// is opened: the lesser of MemAvailable and the control groups' remainder (v1 or v2). If neither can be read (not
-	// Linux), it is 4 GiB.
+	// MemoryLimit is the maximum of all buffers together in bytes. 0 selects nine tenths of the memory available at
+	// Open: the lesser of MemAvailable and the control groups' remainder, or 4 GiB if neither can be read.
 	MemoryLimit int64
-	// LargestCopy bounds each buffer of the memory rates in bytes; 0 selects 256 MiB. Less than four times the
-	// last-level cache measures the cache: only for tests, which need some rate and not the machine's.
+	// LargestCopy is the maximum size of each buffer of the memory rates in bytes; 0 selects 256 MiB. Less than four
+	// times the last-level cache measures the cache, which only tests may want.
 	LargestCopy int64
-	// CeilingTries bounds the tries of each peak rate in a call of Ceilings; 0 selects five.
+	// CeilingTries is the maximum number of tries of each peak rate in a call of Ceilings; 0 selects five.
 	CeilingTries int
 }
 
@@ -35,11 +33,11 @@ type Device struct {
 	pool    *pool
 	nudge   *nudge
 	limit   int64
-	largest int64 // bytes, of each buffer of the memory rates
-	tries   int   // of a peak rate in a call of Ceilings
+	largest int64 // Options.LargestCopy
+	tries   int   // Options.CeilingTries
 	facts   machine
-	base    time.Time // events count from here on the monotonic clock
-	root    fs.FS     // the machine's file tree
+	base    time.Time // origin of events' times, on the monotonic clock
+	root    fs.FS     // the machine's root file system
 	closed  bool
 
 	streams   []*Stream
@@ -51,7 +49,7 @@ type Device struct {
 	deviceUse, hostUse usage
 	lastBuffer         int
 	lastEvent          int
-	ceilings           *gpuprof.Ceilings // measured; nil until asked for
+	ceilings           *gpuprof.Ceilings // nil until measured
 }
 
 var (
@@ -105,9 +103,7 @@ func checkThreads(n int) error {
 	return nil
 }
 
-// SetThreads implements device.Threader: kernels launched from now on are
-// split over n threads, 1 to 4 times the processors. It waits for the work in
-// flight.
+// SetThreads implements device.Threader for 1 to 4 times the processors. It waits for work in flight.
 func (d *Device) SetThreads(n int) error {
 	if d.closed {
 		return errClosed("setting threads")
@@ -121,7 +117,7 @@ func (d *Device) SetThreads(n int) error {
 	d.drain()
 	d.pool.close()
 	d.pool = newPool(n, d.nudge)
-	d.ceilings = nil // they depend on the number of threads
+	d.ceilings = nil // peak rates depend on the number of threads
 	return nil
 }
 
@@ -138,11 +134,10 @@ func (d *Device) Info() device.Info {
 	}
 }
 
-// kernelFunc is a kernel checked by Load.
 type kernelFunc struct {
 	dev    *Device
 	kernel *device.Kernel
-	bufs   []int // positions of its buffer parameters
+	bufs   []int // indices of the buffer parameters
 }
 
 func (f *kernelFunc) Kernel() *device.Kernel { return f.kernel }
@@ -174,12 +169,11 @@ func (d *Device) Load(k *device.Kernel) (device.Func, error) {
 	return f, nil
 }
 
-// Meter implements device.Device. The pageable bytes are part of the bytes
-// of their direction; calls that return an error are not counted.
+// Meter implements device.Device. Failed calls are not counted.
 func (d *Device) Meter() device.Meter { return d.meter }
 
-// Close implements device.Device. It waits for kernels in flight, however long they take, and returns failures that
-// no call has returned yet. Closing twice is harmless; every other call fails from here on.
+// Close implements device.Device. It waits for kernels in flight, for any time, and returns failures that no call has
+// returned yet. Closing again does nothing; every other call then fails.
 func (d *Device) Close() error {
 	if d.closed {
 		return nil
@@ -201,14 +195,12 @@ func (d *Device) Close() error {
 	return nil
 }
 
-// drain waits until everything enqueued has run.
 func (d *Device) drain() {
 	for _, s := range d.streams {
 		s.await(s.last)
 	}
 }
 
-// clockNS returns the nanoseconds on the monotonic clock since the device was opened.
 func (d *Device) clockNS() int64 { return int64(time.Since(d.base)) }
 
 func errClosed(doing string) error {

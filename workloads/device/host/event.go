@@ -8,19 +8,19 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Event marks a place in a stream. It holds the latest Record: the stream and the number of the item there. The
-// stream's own count shows whether the item is done, so an event needs no signal of its own.
+// Event marks a place in a stream: it holds the stream and the item number of its latest Record. The stream's count of
+// done items shows whether the event has passed, so an event needs no signal of its own.
 type Event struct {
 	dev *Device
 	id  int
 
-	// Fields of the caller.
+	// Fields that the caller's goroutine uses.
 	stream *Stream // nil until recorded
 	seq    uint64
 	gen    uint64 // counts Record calls
 
-	// Fields written by streams. An event recorded again on another stream while its first record is still queued is
-	// stamped by both; the later Record call wins in either order.
+	// Fields that streams write. If an event is recorded on a second stream while its first record is queued, both
+	// streams stamp it; the later Record call wins in either order.
 	mu       sync.Mutex
 	ns       int64
 	stampGen uint64
@@ -46,8 +46,7 @@ func (e *Event) checkRecorded(doing string) error {
 	return nil
 }
 
-// Done implements device.Event. It returns the failure of the stream's work
-// before the event, if there was one.
+// Done implements device.Event. It returns the failure of the stream's work before the event, if any.
 func (e *Event) Done() (bool, error) {
 	if err := e.checkRecorded("querying"); err != nil {
 		return false, err
@@ -79,8 +78,7 @@ func (d *Device) NewEvent() (device.Event, error) {
 	return &Event{dev: d, id: d.lastEvent}, nil
 }
 
-// ElapsedNS implements device.Device: nanoseconds on the monotonic clock from one event to the other, negative if to
-// passed first.
+// ElapsedNS implements device.Device: nanoseconds on the monotonic clock, negative if to passed before from.
 func (d *Device) ElapsedNS(from, to device.Event) (int64, error) {
 	a, err := d.stampOf(from, "first")
 	if err != nil {

@@ -20,7 +20,6 @@ const (
 	assumedMemory = 4 << 30
 )
 
-// machine describes the processor.
 type machine struct {
 	model string
 	cache int64
@@ -67,7 +66,7 @@ func cpuFlags() string {
 	return strings.Join(have, " ")
 }
 
-// lastLevelCache returns the size in bytes of the highest cache level of the first processor; 0 if unknown.
+// lastLevelCache returns the size in bytes of the first processor's highest cache level; 0 if unknown.
 func lastLevelCache(root fs.FS) int64 {
 	dirs, err := fs.Glob(root, "sys/devices/system/cpu/cpu0/cache/index*")
 	if err != nil {
@@ -90,7 +89,7 @@ func lastLevelCache(root fs.FS) int64 {
 	return size
 }
 
-// defaultMemoryLimit leaves a tenth for the program itself.
+// defaultMemoryLimit returns nine tenths of the available memory; the program itself needs the rest.
 func defaultMemoryLimit(root fs.FS) int64 {
 	left := cgroup.MemoryAvailable(root)
 	if left == math.MaxInt64 {
@@ -99,7 +98,7 @@ func defaultMemoryLimit(root fs.FS) int64 {
 	return left / 10 * 9
 }
 
-// findField finds the first line "name<sep>value".
+// findField returns the value of the first line "name<sep>value".
 func findField(text []byte, name, sep string) (string, bool) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for lines.Scan() {

@@ -4,13 +4,13 @@ package host
 
 import "unsafe"
 
-// arena allocates from the Go heap: in race builds so that the detector sees unsynchronised accesses to buffers, and
-// on systems without mmap. The collector frees the memory some time after Free.
+// arena allocates from the Go heap: in race builds, because the detector sees only that memory, and on systems without
+// mmap. The collector frees the memory some time after Free.
 type arena struct{}
 
 const alignment = 64
 
-// allocate returns n zeroed bytes, 64-byte aligned, with n >= 1.
+// allocate returns n >= 1 zeroed bytes, 64-byte aligned.
 func (arena) allocate(n int) ([]byte, error) {
 	mem := make([]byte, n+alignment)
 	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))) & (alignment - 1)

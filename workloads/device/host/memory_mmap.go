@@ -8,20 +8,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quarantineLen bounds the address ranges kept inaccessible after Free.
+// quarantineLen is the maximum number of address ranges kept inaccessible after Free.
 const quarantineLen = 256
 
-// arena allocates outside the Go heap: Free returns the memory to the system at once, the resident size is exact, and
-// gigabytes of buffers do not postpone garbage collections. Race builds use the heap instead (memory_heap.go),
-// because the detector watches nothing else.
+// arena allocates outside the Go heap: Free returns memory to the system at once, the resident size is exact, and
+// gigabytes of buffers do not postpone garbage collections. Race builds use memory_heap.go.
 //
-// Freed ranges stay reserved without access for a while: a kernel that uses an old view of one faults, which the
-// stream reports as that kernel's failure. A reused address would corrupt other data.
+// arena keeps freed address ranges reserved without access for a while. A kernel that uses an old view then faults,
+// and the stream reports it as the kernel's failure; a reused address would corrupt other data.
 type arena struct {
 	freed [][]byte // oldest first
 }
 
-// allocate returns n zeroed bytes, page aligned, with n >= 1.
+// allocate returns n >= 1 zeroed bytes, page aligned.
 func (a *arena) allocate(n int) ([]byte, error) {
 	mem, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
@@ -46,7 +45,7 @@ func (a *arena) free(mem []byte) error {
 	return unmap(oldest)
 }
 
-// close releases the reserved ranges; memory not yet freed stays valid.
+// close releases the reserved ranges. Memory that is not yet freed stays valid.
 func (a *arena) close() error {
 	var first error
 	for _, mem := range a.freed {

@@ -4,17 +4,16 @@ import "sync"
 
 // nudge makes a goroutine that was just woken run at once, concurrently with the goroutine that woke it.
 //
-// The Go scheduler puts a woken goroutine next in the waker's own run queue, from which an idle processor takes it
-// only after a short sleep, which Linux makes about 60 us. Without help a stream starts 100 us after a launch that
-// finds it parked (25 us with), and a kernel runs on one thread for as long. Waking a second goroutine moves the
-// first to the ordinary run queue, where idle processors look immediately. The goroutines here do nothing else.
+// The Go scheduler puts a woken goroutine next in the waker's run queue, from which an idle processor takes it only
+// after a short sleep, about 60 us on Linux. So a stream would start 100 us after a launch that finds it parked (25 us
+// with nudge), and a kernel would run on one thread for as long. Waking a second goroutine moves the first to the
+// ordinary run queue, which idle processors check at once. The goroutines of nudge do nothing else.
 type nudge struct {
 	line  chan struct{}
 	ended sync.WaitGroup
 }
 
-// nudgers is the number of goroutines that nudge wakes, and so the number of pushes in a row that take effect before
-// one of the goroutines ran.
+// nudgers is the number of goroutines to wake: so many pushes in a row work before one of the goroutines has run.
 const nudgers = 4
 
 func newNudge() *nudge {

@@ -12,11 +12,11 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// chunksPerThread balances uneven items against the cost of handing out work.
+// chunksPerThread balances uneven items against the cost of handing out chunks.
 const chunksPerThread = 8
 
-// pool is the device's threads: threads-1 helper goroutines and the stream that starts a job. Streams share it; a
-// stream that finds no idle helper does its work alone.
+// pool is the device's threads: threads-1 helper goroutines, and the stream that starts a job. Streams share the
+// helpers; a stream that finds none idle works alone.
 type pool struct {
 	threads int
 	nudge   *nudge
@@ -24,18 +24,17 @@ type pool struct {
 	ended   sync.WaitGroup
 }
 
-// offer invites one helper to one run of a job. A helper that comes too late finds the job closed or at a later
-// generation and drops it.
+// offer invites a helper to a job's run; late helpers find it closed or in a later generation and drop the offer.
 type offer struct {
 	job *job
 	gen uint32
 }
 
-// job is one kernel split into chunks. Each stream owns one and reuses it.
+// job is one kernel run, split into chunks. Each stream owns one job and reuses it.
 type job struct {
-	state  atomic.Uint64 // generation<<32 | open | helpers at work
+	state  atomic.Uint64 // generation<<32 | open | number of active helpers
 	next   atomic.Int64  // first item not yet taken
-	idle   chan struct{} // the last helper to leave a closed job signals here
+	idle   chan struct{} // signalled by the last helper to leave a closed job
 	gen    uint32
 	kernel *device.Kernel
 	args   *device.Args
@@ -62,7 +61,7 @@ func newPool(threads int, n *nudge) *pool {
 	return p
 }
 
-// close ends the helpers; no job may be running.
+// close ends the helpers. No job may be running.
 func (p *pool) close() {
 	close(p.offers)
 	p.ended.Wait()
@@ -142,7 +141,7 @@ func (j *job) leave() {
 	}
 }
 
-// close admits no further helpers and waits for the active ones.
+// close admits no more helpers and waits for the active ones.
 func (j *job) close() {
 	if j.state.And(^uint64(jobOpen))&jobActive == 0 {
 		return
@@ -153,7 +152,6 @@ func (j *job) close() {
 	<-j.idle
 }
 
-// runChunks takes chunks until none is left.
 func (j *job) runChunks() {
 	defer j.recoverPanic()
 	chunk := int64(j.chunk)
@@ -171,7 +169,7 @@ func (j *job) recoverPanic() {
 	if p == nil {
 		return
 	}
-	j.next.Store(int64(j.n)) // the remaining chunks are skipped
+	j.next.Store(int64(j.n)) // skip the remaining chunks
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.failure == nil {
@@ -186,7 +184,7 @@ func panicError(p any, site string) error {
 	return fmt.Errorf("%v (%s)", p, site)
 }
 
-// panicSite returns the file and line that panicked, enough to find the fault in a kernel.
+// panicSite returns the file and line that panicked, to find the fault in a kernel.
 func panicSite() string {
 	var pcs [32]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs[:])])

@@ -10,14 +10,13 @@ import (
 )
 
 const (
-	// ringLen bounds the items of a stream before the caller waits; CUDA queues about as many.
+	// ringLen is the maximum number of queued items of a stream; CUDA queues about as many.
 	ringLen = 1024
-	// refill is the number of items of a full ring that must be done before the caller continues, so that the two do
-	// not wake each other for every item.
+	// refill is the number of items of a full ring that must finish before the caller continues, so that caller and
+	// stream do not wake each other for every item.
 	refill = ringLen / 8
-	// spins is how often a goroutine polls and yields before it parks, some 30 us. Waking a parked one costs its
-	// waker about 8 us and lets it start after about 25, so spinning for as long covers the gaps inside a step and
-	// frees an idle core soon after.
+	// spins is how often a goroutine polls and yields, for about 30 us, before it parks. That covers gaps inside a
+	// step. A wake-up takes about as long: 8 us of the waker, and 25 us until the goroutine runs.
 	spins = 300
 )
 
@@ -31,8 +30,7 @@ const (
 	itemQuit
 )
 
-// item is one piece of queued work. One struct for all kinds keeps the ring a plain array: no pointers to allocate,
-// no interfaces to convert.
+// item is one piece of queued work. One struct for all kinds makes the ring a plain array without allocations.
 type item struct {
 	kind itemKind
 
@@ -50,24 +48,24 @@ type item struct {
 	afterSeq uint64  // this item
 }
 
-// queue is the ring between the caller and a stream's goroutine: one writer, one reader. Items are numbered from 1.
+// queue is the ring from the caller to a stream's goroutine: one writer, one reader. Items count from 1.
 type queue struct {
 	ring [ringLen]item
 
-	// Fields of the caller.
+	// Fields that the caller's goroutine uses.
 	last     uint64 // number of the last item enqueued
 	doneSeen uint64 // a lower bound of done
 	_        [64]byte
 
-	tail   atomic.Uint64 // last, published
-	parked atomic.Bool   // the reader sleeps, or is about to
+	tail   atomic.Uint64 // last, once published
+	parked atomic.Bool   // the reader sleeps or is about to
 	wake   chan struct{}
 	nudge  *nudge
 	_      [64]byte
 
-	// Fields of the reader.
+	// Fields that the reader writes.
 	done   atomic.Uint64 // number of the last item finished
-	wakeAt atomic.Uint64 // lowest number that a goroutine sleeps for
+	wakeAt atomic.Uint64 // lowest item number that a goroutine waits for
 	mu     sync.Mutex
 	woken  sync.Cond
 }
@@ -78,7 +76,7 @@ func (q *queue) init() {
 	q.wakeAt.Store(math.MaxUint64)
 }
 
-// nextSlot returns the next free item; the caller waits here while the ring is full.
+// nextSlot returns the next free item. The caller waits while the ring is full.
 func (q *queue) nextSlot() *item {
 	if q.last-q.doneSeen >= ringLen {
 		q.doneSeen = q.done.Load()
@@ -94,8 +92,7 @@ func (q *queue) nextSlot() *item {
 func (q *queue) publish() {
 	q.last++
 	q.tail.Store(q.last)
-	// The reader sets parked before it looks at tail a last time, so one of
-	// the two sees the other.
+	// The reader sets parked before its last look at tail, so either the reader or this goroutine notices the other.
 	if q.parked.Load() && q.parked.CompareAndSwap(true, false) {
 		q.wake <- struct{}{}
 		q.nudge.push()
@@ -110,8 +107,8 @@ func (q *queue) awaitItem(seq uint64) *item {
 		}
 		runtime.Gosched()
 	}
-	// A loop, because a wake-up may be late: a writer that saw parked for an item that the reader then found by
-	// itself wakes the reader when it parks next.
+	// Loop, because a wake-up may be stale: the reader may have found the item itself while the writer was about to
+	// wake it, and the wake-up then ends a later wait.
 	for q.tail.Load() < seq {
 		q.parked.Store(true)
 		if q.tail.Load() < seq || !q.parked.CompareAndSwap(true, false) {
@@ -121,7 +118,7 @@ func (q *queue) awaitItem(seq uint64) *item {
 	return &q.ring[seq%ringLen]
 }
 
-// finish marks item seq as done and wakes the goroutines that sleep for it.
+// finish marks item seq as done and wakes the goroutines that wait for it.
 func (q *queue) finish(seq uint64) {
 	q.done.Store(seq)
 	if seq < q.wakeAt.Load() {
@@ -144,7 +141,7 @@ func (q *queue) await(seq uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for {
-		// As in publish: wakeAt first, then done.
+		// Store wakeAt before reading done, as in publish.
 		q.wakeAt.Store(min(q.wakeAt.Load(), seq))
 		if q.done.Load() >= seq {
 			return

@@ -9,13 +9,13 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Stream is an in-order queue with a goroutine of its own.
+// Stream is an in-order queue with its own goroutine.
 type Stream struct {
 	queue
 	dev         *Device
 	name        string
 	closed      bool
-	rec         *recording // not nil while a Capture records
+	rec         *recording // not nil during a Capture
 	exited      chan struct{}
 	errReported bool // the caller has received the failure
 
@@ -78,7 +78,7 @@ func (s *Stream) Launch(f device.Func, n int, a *device.Args) error {
 	}
 	it := s.nextSlot()
 	it.kind, it.fn, it.n = itemLaunch, fn, n
-	// Only the letters of the signature: Args is 480 bytes, most kernels use 100.
+	// Copy only the arguments of the signature: Args has 480 bytes, and most kernels use 100.
 	k := len(fn.kernel.Sig)
 	copy(it.args[:k], a[:k])
 	s.publish()
@@ -130,8 +130,7 @@ func (s *Stream) checkCopy(dst device.Buffer, dstOff int, src device.Buffer, src
 	return to, from, device.CheckCopy(s.name, to, dstOff, from, srcOff, n)
 }
 
-// Record implements device.Stream. The event is stamped when the stream
-// reaches it, and may be recorded again.
+// Record implements device.Stream. The event is stamped when the stream reaches it. An event may be recorded again.
 func (s *Stream) Record(ev device.Event) error {
 	if s.closed {
 		return s.checkUsable("recording an event")
@@ -152,8 +151,7 @@ func (s *Stream) Record(ev device.Event) error {
 	return nil
 }
 
-// WaitFor implements device.Stream: the stream waits for the event's latest
-// Record before this call; recording it again later changes nothing.
+// WaitFor implements device.Stream. Recording the event again after this call does not change the wait.
 func (s *Stream) WaitFor(ev device.Event) error {
 	if s.closed {
 		return s.checkUsable("waiting for an event")
@@ -192,7 +190,7 @@ func (s *Stream) Sync() error {
 }
 
 // Close waits for the stream's work and ends its goroutine. It returns the failure of that work unless Sync or an
-// event has returned it. Closing twice is harmless.
+// event did. Closing again does nothing.
 func (s *Stream) Close() error {
 	if s.closed {
 		return nil
@@ -214,7 +212,7 @@ func (s *Stream) Close() error {
 	return s.failedBefore(s.last)
 }
 
-// failedBefore returns the stream's failure if it occurred at or before item seq, which must be done.
+// failedBefore returns the stream's failure if it happened at or before item seq, which must be done.
 func (s *Stream) failedBefore(seq uint64) error {
 	if at := s.failedAt.Load(); at == 0 || at > seq {
 		return nil
@@ -223,7 +221,6 @@ func (s *Stream) failedBefore(seq uint64) error {
 	return s.err
 }
 
-// runItems is the loop of the stream's goroutine.
 func (s *Stream) runItems() {
 	defer close(s.exited)
 	debug.SetPanicOnFault(true) // a stale view of freed memory fails the kernel, not the process

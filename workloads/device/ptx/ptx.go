@@ -1,5 +1,5 @@
-// Package ptx unpacks the CUDA code that kernels carry: every .cu has its PTX in NAME.ptx.zst in the same folder,
-// compressed with zstd by scripts/build/kernels.sh. gzip would add 0.5 MB to a wheel, whose size is limited.
+// Package ptx unpacks the PTX of kernels: scripts/build/kernels.sh compiles every .cu to NAME.ptx.zst in the same
+// folder, compressed with zstd. gzip would add 0.5 MB to a wheel, whose size is limited.
 package ptx
 
 import (
@@ -15,11 +15,10 @@ import (
 // magic is the first four bytes of zstd data (RFC 8878, section 3.1.1).
 const magic = "\x28\xb5\x2f\xfd"
 
-// unpacked caches texts by their compressed form. The hash of the code and each device need the same text, which
-// takes milliseconds to unpack.
+// unpacked caches texts by their compressed form: unpacking takes milliseconds, and several callers need a text.
 var unpacked sync.Map
 
-// Text returns the text of a kernel's PTX. The error means damaged compressed data.
+// Text returns the text of a kernel's PTX. An error means damaged data.
 func Text(k *device.Kernel) (string, error) {
 	if !strings.HasPrefix(k.PTX, magic) {
 		return k.PTX, nil

@@ -9,27 +9,26 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// Term is a coefficient times Y_j; J is an index into a row of harmonics.
+// Term is the coefficient C times Y_j; J is the index j in a row of harmonics.
 type Term struct {
 	J int
 	C float32 // 3j times the path's coefficient
 }
 
-// use is a cell (i, k) of M whose value is the value of a slot, or its negative.
+// use is a cell (i, k) of M with the value of a slot or, if minus, its negative.
 type use struct {
 	i, k  int
 	minus bool
 }
 
-// slot is a value of M with the cells that have it: the cells of an identity or of an antisymmetric matrix have equal
-// values up to their sign.
+// slot is a value of M and its cells. An identity or antisymmetric matrix has cells that are equal up to sign.
 type slot struct {
 	terms []Term
 	uses  []use
 }
 
-// triple identifies a path in the generated code: its degrees, the start of its harmonics in a row, and its
-// coefficient. Paths of several blocks with equal triples are merged.
+// triple identifies the code of a path: its degrees, the offset yAt of its harmonics in a row, and its coefficient.
+// Paths of several blocks with equal triples are merged.
 type triple struct {
 	l1, l2, l3, yAt int
 	coefficient     float64
@@ -38,8 +37,8 @@ type triple struct {
 func (t triple) d1() int { return 2*t.l1 + 1 }
 func (t triple) d3() int { return 2*t.l3 + 1 }
 
-// findSlots returns the path's values of M, in the order of their first cell: by k if the output is the narrower
-// side, whose sums then end one by one.
+// findSlots returns the path's values of M, ordered by their first cell. If the output is narrower than x, cells are
+// ordered by k, so that the sums of the outputs end one by one.
 func (t triple) findSlots() ([]slot, error) {
 	cg, err := so3.SparseCG(t.l1, t.l2, t.l3)
 	if err != nil {
@@ -89,16 +88,15 @@ func (t triple) findSlots() ([]slot, error) {
 	return all, nil
 }
 
-// isNarrow reports whether the output has fewer components than x.
 func (t triple) isNarrow() bool { return t.l3 < t.l1 }
 
-// path is a triple with its slots and the counts of its cells and terms.
+// path is a triple with its slots, and the numbers of its cells and terms.
 type path struct {
 	triple
 	slots []slot
 	cells int
 	terms int
-	// instructions of the merged blocks, -1 where a block has no such path.
+	// instructions has the path's instruction in each merged block, -1 if the block has no such path.
 	instructions []int
 }
 
@@ -112,14 +110,14 @@ func newPath(t triple, blocks int) (*path, error) {
 	return p, err
 }
 
-// The places at which the weight is applied.
+// The operands that the weight may multiply.
 const (
 	onX = iota
 	onOut
 	onCells
 )
 
-// weightSide returns where a path's weight is applied, and how many products that takes.
+// weightSide returns the operand that a path's weight multiplies, and the number of products that this takes.
 func (p *path) weightSide() (int, int) {
 	switch d1, d3, n := p.d1(), p.d3(), len(p.slots); {
 	case n < min(d1, d3):

@@ -9,44 +9,43 @@ import (
 )
 
 const (
-	// warpLanes is the number of lanes of a warp, and the most edges of a batch.
+	// warpLanes is the number of lanes of a warp, and the largest number of edges per batch.
 	warpLanes = 32
-	// matrixFloats bounds a warp's M in shared memory. With the KiB that the system reserves for each block, 16 warps
-	// take 196 KiB of an H100's 256, which is one of the sizes that it can configure; 60 are left for the first-level
+	// matrixFloats is the maximum number of floats of a warp's M in shared memory. With the KiB that the system
+	// reserves per block, 16 warps use 196 KiB of an H100's 256, a configurable size, and leave 60 KiB to the L1
 	// cache.
 	matrixFloats = 2872
-	// leastBatch is the least number of edges built at once: the other lanes of the 32 idle.
+	// leastBatch is the least number of edges whose M is built at once; the other lanes of the 32 are idle.
 	leastBatch = 8
-	// edgeRegisters bounds a lane's registers for sums, x, weights and products while it adds an edge, of the 128
-	// that 16 warps leave each. The others hold addresses and cells.
+	// edgeRegisters is the maximum number of registers of a lane for sums, x, weights and products while it adds an
+	// edge, of the 128 per lane that 16 warps can have. The others hold addresses and cells.
 	edgeRegisters = 96
 	// scalarRoom is Family.Room for scalar features, whose code is short in every family.
 	scalarRoom = 88
-	// bytesPerIssue is the number of bytes that the second-level cache of an H100 delivers in the time of one
-	// instruction, of the instructions that all multiprocessors can issue.
+	// bytesPerIssue is the number of bytes that the second-level cache of an H100 delivers per instruction issued,
+	// counting the issues of all multiprocessors.
 	bytesPerIssue = 5
 )
 
-// Part is a warp's share of a product. Its code does not depend on the places of the blocks, so several products may
-// share it.
+// Part is a warp's share of a product. Its code is independent of the blocks' offsets, so products may share it.
 type Part struct {
-	L1, Copies int // channels of a lane
-	Mul        int // of each merged block: the step between components of x and out
+	L1, Copies int // channels per lane
+	Mul        int // multiplicity of each merged block: the step between components of x and out
 	Sums       int // components of all outputs
-	Stride     int // floats of M an edge
-	Batch      int // edges whose M is built at once
-	Ahead      int // paths between reading a weight and using it
+	Stride     int // floats of M per edge
+	Batch      int // number of edges whose M is built at once
+	Ahead      int // number of paths between reading a weight and using it
 	PairedOut  bool
 	hold       bool    // Family.Hold
-	paths      []*path // in the order in which they are computed
-	columns    []int   // where each has its weights, from the part's first column on
-	columnAt   []int   // the same from the start of a row: one for each merged block
-	// Cost is the number of instructions that a warp executes for an edge, plus the number that could be executed
-	// while the cache delivers the values that the cut makes it read again.
+	paths      []*path // in the order of computation
+	columns    []int   // offset of each path's weights from the part's first column
+	columnAt   []int   // the part's first column in a row, for each merged block
+	// Cost is the number of instructions that a warp executes per edge, plus the number that could be issued while the
+	// cache delivers the values that the cut into parts makes the warp read again.
 	Cost float64
 }
 
-// Math counts the fp32 products and sums of a lane for an edge.
+// Math counts the fp32 multiplications and additions of a lane for an edge.
 func (p *Part) Math() int {
 	n := 0
 	for _, q := range p.paths {
@@ -60,16 +59,16 @@ func (p *Part) Math() int {
 type Spec struct {
 	TP      so3.TensorProduct
 	Parts   []*Part
-	Blocks  [][]int // of every part: the merged blocks of In1
+	Blocks  [][]int // for every part: the merged blocks of In1
 	Columns Columns
-	own     bool // the columns are the product's own
+	own     bool // the columns have the product's own order
 }
 
 // Straight reports whether the weights have the product's own order.
 func (s *Spec) Straight() bool { return s.own }
 
-// Columns gives the columns of a product's weights in a row: the weights of instruction i start at At[i]. Columns in
-// between may belong to no instruction.
+// Columns gives the columns of a product's weights in a row of Stride columns: the weights of instruction i start at
+// At[i]. Some columns may belong to no instruction.
 type Columns struct {
 	At     []int
 	Stride int
@@ -82,16 +81,14 @@ type group struct {
 	paths  []*path
 }
 
-// rules are the limits of a cut.
 type rules struct {
 	room int  // Family.Room
 	hold bool // Family.Hold
 }
 
-// anyCopies returns the copies that a lane of a generated product may have.
 func anyCopies() []int { return []int{1, 2, 4} }
 
-// cutProduct makes the parts of a uvu product with weights and harmonics of multiplicity 1.
+// cutProduct cuts a uvu product with weights and harmonics of multiplicity 1 into parts.
 func cutProduct(tp so3.TensorProduct, r rules) (*Spec, error) {
 	groups, err := merge(tp)
 	if err != nil {
@@ -109,7 +106,7 @@ func cutProduct(tp so3.TensorProduct, r rules) (*Spec, error) {
 	return s, nil
 }
 
-// costs is a kind of part; the zero value means that paths make no part.
+// costs is a type of parts that have a cost. Its zero value means that the paths fit into no part.
 type costs interface {
 	comparable
 	cost() float64
@@ -118,7 +115,7 @@ type costs interface {
 func (p *Part) cost() float64     { return p.Cost }
 func (p *GradPart) cost() float64 { return p.Cost }
 
-// longestFirst orders parts and their blocks by cost, so that the last ones are short.
+// longestFirst orders parts and their blocks by decreasing cost, so that the last warps to start are short.
 func longestFirst[P costs](parts []P, blocks [][]int) ([]P, [][]int) {
 	order := make([]int, len(parts))
 	for i := range order {
@@ -150,7 +147,7 @@ func merge(tp so3.TensorProduct) ([]*group, error) {
 		groups[i].blocks = append(groups[i].blocks, b)
 		at[b] = groups[i]
 	}
-	// Blocks of natural parity first: the others may lack the path into scalars.
+	// Blocks of natural parity come first; the others may lack the path into scalars.
 	for _, g := range groups {
 		slices.SortStableFunc(g.blocks, func(a, b int) int { return cmp.Compare(unnaturalParity(tp.In1[a].Ir), unnaturalParity(tp.In1[b].Ir)) })
 		for i, b := range g.blocks {
@@ -161,7 +158,7 @@ func merge(tp so3.TensorProduct) ([]*group, error) {
 	for n, ins := range tp.Instructions {
 		g := at[ins.In1]
 		t := triple{tp.In1[ins.In1].Ir.L, tp.In2[ins.In2].Ir.L, tp.Out[ins.Out].Ir.L, yAt[ins.In2], coefficients[n]}
-		// A block may have a path twice, into two outputs: then there are two.
+		// A block may have the same path twice, into two outputs: keep two.
 		i := slices.IndexFunc(g.paths, func(p *path) bool { return p.triple == t && p.instructions[place[ins.In1]] < 0 })
 		if i < 0 {
 			p, err := newPath(t, len(g.blocks))
@@ -179,8 +176,8 @@ func merge(tp so3.TensorProduct) ([]*group, error) {
 	return groups, nil
 }
 
-// cutGroup cuts a group's paths, in order, with the least cost: part makes one part of some paths with the given
-// copies per lane, or nil if they do not fit.
+// cutGroup cuts a group's ordered paths into parts with the least total cost. The function part makes one part of some
+// paths for the given copies per lane, or the zero value if they do not fit.
 func cutGroup[P costs](g *group, copies []int, part func(paths []*path, copies int) P) []P {
 	if g.mul == 0 || len(g.paths) == 0 {
 		return nil
@@ -194,7 +191,7 @@ func cutGroup[P costs](g *group, copies []int, part func(paths []*path, copies i
 		}
 		lanes := len(g.blocks) * g.mul / copies
 		warps := float64((lanes + warpLanes - 1) / warpLanes)
-		// total[n] is the least cost of the first n paths, from[n] the first path of their last part.
+		// total[n] is the least cost of the first n paths, from[n] the first path of the last part in that cut.
 		total, from := make([]float64, len(g.paths)+1), make([]int, len(g.paths)+1)
 		for n := 1; n <= len(g.paths); n++ {
 			total[n] = math.Inf(1)
@@ -216,13 +213,13 @@ func cutGroup[P costs](g *group, copies []int, part func(paths []*path, copies i
 	return found
 }
 
-// isAligned reports whether the copies of a lane can be read as one vector.
+// isAligned reports whether a lane can read its copies as one vector.
 func isAligned(tp so3.TensorProduct, g *group, copies int) bool {
 	at := tp.In1.Offsets()
 	return tp.In1.Dim()%copies == 0 && !slices.ContainsFunc(g.blocks, func(b int) bool { return at[b]%copies != 0 })
 }
 
-// newPart makes one part of the paths; nil if they take too many registers or too much shared memory.
+// newPart makes one part of the paths; nil if they need too many registers or too much shared memory.
 func newPart(tp so3.TensorProduct, g *group, paths []*path, copies int, r rules) *Part {
 	p := &Part{L1: paths[0].l1, Copies: copies, Mul: g.mul, paths: slices.Clone(paths), PairedOut: tp.Out.Dim()%copies == 0, hold: r.hold}
 	slots, cells, products, terms, widest, d1 := 0, 0, 0, 0, 0, paths[0].d1()
@@ -247,7 +244,7 @@ func newPart(tp so3.TensorProduct, g *group, paths []*path, copies int, r rules)
 		room = max(room, scalarRoom)
 	}
 	fours := (slots + 3) / 4
-	// An odd number of float4: eight lanes that write at once meet in no bank.
+	// With an odd number of float4, eight lanes that write at once use different banks of shared memory.
 	p.Stride = 4 * (fours | 1)
 	p.Batch = min(warpLanes, matrixFloats/p.Stride)
 	p.Ahead = min(len(paths), min(edgeRegisters-copies*(p.Sums+d1+widest), room-copies*(p.Sums+d1)-most)/copies)
@@ -258,8 +255,8 @@ func newPart(tp so3.TensorProduct, g *group, paths []*path, copies int, r rules)
 	rows := copies*p.Sums + 2*len(paths)
 	read := 4 * (copies*d1*warpLanes + len(ys))
 	p.Cost = float64(loop) + float64(read)/bytesPerIssue + float64(terms+fours+len(ys))/float64(p.Batch) + float64(rows)/warpLanes
-	// The last path multiplies x by its weight and no longer needs it, so that the next edge's x is read while most
-	// work remains.
+	// The last path should multiply x by its weight: it then needs x no longer, so that x of the next edge is read
+	// while most of the work is still to do.
 	last := -1
 	for i, q := range p.paths {
 		if side, _ := q.weightSide(); side == onX && (last < 0 || q.cells > p.paths[last].cells) {
@@ -273,9 +270,9 @@ func newPart(tp so3.TensorProduct, g *group, paths []*path, copies int, r rules)
 	return p
 }
 
-// placeWeights assigns columns to the weights: in the product's own order if all lanes are aligned there, else part
-// by part. Every path then has a column for each channel of the merged blocks, except for the last blocks that have
-// no such path, and the next path begins at a multiple of four.
+// placeWeights assigns columns to the weights: the product's own order if all lanes are aligned in it, otherwise part
+// by part. Then every path has a column per channel of the merged blocks, except for trailing blocks without that
+// path, and the next path begins at a multiple of four.
 func (s *Spec) placeWeights() {
 	own := s.TP.WeightOffsets()
 	straight := s.TP.WeightNumel()%4 == 0
@@ -302,9 +299,9 @@ func (s *Spec) placeWeights() {
 	s.Columns.Stride = (max(next, read) + 3) / 4 * 4
 }
 
-// placePart places a part's paths from column first on. Paths that some block lacks come last, so that the places of
-// the others are the same in every product. It returns the first column of the next part, and the last column that
-// lanes read so far: lanes of a block without the last path read the columns after it, whose values reach no output.
+// placePart places a part's paths from column first on. Paths that some block lacks come last, so that the others have
+// the same places in every product. It returns the first column of the next part, and the end of the columns read so
+// far: lanes of a block without the last path read the columns after it, but these values reach no output.
 func (s *Spec) placePart(p *Part, first, read int) (int, int) {
 	width := len(p.paths[0].instructions) * p.Mul
 	order := make([]int, len(p.paths))
@@ -317,7 +314,7 @@ func (s *Spec) placePart(p *Part, first, read int) (int, int) {
 		}
 		return 0
 	}
-	// In the order of degrees: the order of computation depends on the paths of the part.
+	// Order by degree, because the order of computation depends on the paths of the part.
 	slices.SortStableFunc(order, func(a, b int) int {
 		x, y := p.paths[a], p.paths[b]
 		return cmp.Or(cmp.Compare(intoScalars(x), intoScalars(y)), cmp.Compare(lacks(a), lacks(b)), cmp.Compare(x.l2, y.l2), cmp.Compare(x.l3, y.l3))
@@ -341,7 +338,7 @@ func (s *Spec) placePart(p *Part, first, read int) (int, int) {
 	return next, read
 }
 
-// unnaturalParity returns 1 if the parity differs from the parity of harmonics.
+// unnaturalParity returns 1 if the irrep's parity differs from that of harmonics of the same degree, otherwise 0.
 func unnaturalParity(ir so3.Irrep) int {
 	if (ir.L%2 == 0) == (ir.P == 1) {
 		return 0
@@ -349,7 +346,7 @@ func unnaturalParity(ir so3.Irrep) int {
 	return 1
 }
 
-// intoScalars returns 1 for a path into scalars: the one that a model without pseudoscalars lacks.
+// intoScalars returns 1 for a path into scalars, otherwise 0. A model without pseudoscalars lacks such paths.
 func intoScalars(p *path) int {
 	if p.l3 == 0 {
 		return 1

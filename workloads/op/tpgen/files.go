@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// File is a generated source. Its PTX is in the folder of package op as NAME.ptx.zst; NAME.cu is not in git.
+// File is a generated source NAME.cu, which is not in git. Its PTX is, as NAME.ptx.zst in the folder of package op.
 type File struct{ Name, Text string }
 
 // Files returns the sources of all families.
@@ -27,7 +27,6 @@ func Files() ([]File, error) {
 	return out, nil
 }
 
-// appendSources returns a function that appends the sources of one kind.
 func appendSources[P any](kind string, families []Family, source func(Family) (string, []P, error)) func([]File) ([]File, error) {
 	return func(all []File) ([]File, error) {
 		for _, f := range families {
@@ -41,8 +40,8 @@ func appendSources[P any](kind string, families []Family, source func(Family) (s
 	}
 }
 
-// Sums returns the lines of generated.sha256, as sha256sum writes them: every source, and the PTX made from it, which
-// ptx returns for a name. The file in git connects the generator and the PTX there without a compiler.
+// Sums returns the lines of generated.sha256, in the format of sha256sum: every source, and the PTX compiled from it,
+// which ptx returns for a name. The file lets a test compare generator and PTX without a compiler.
 func Sums(files []File, ptx func(name string) (string, error)) (string, error) {
 	var b strings.Builder
 	for _, f := range files {

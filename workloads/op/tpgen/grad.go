@@ -10,37 +10,35 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// GradBatch is the number of edges whose harmonics a warp of a gradient holds in shared memory.
+// GradBatch is the number of edges whose harmonics a warp of a gradient kernel holds in shared memory.
 const GradBatch = warpLanes
 
-// GradPart is a warp's share of a product's backward pass, dw and dy of an edge: all paths of one degree of the
-// features, or a share of them, for 32 lanes of Copies channels each. With
+// GradPart is a warp's share of dw and dy, a product's backward pass per edge: all paths of one degree of the
+// features, or some of them, for 32 lanes of Copies channels each. A lane computes dw and dy from G, path by path,
+// without M or products of x and dz in memory, and adds dy over all paths with the same degree of harmonics:
 //
 //	G_uj = A sum_ik C_ijk x_ui dz_uk, dw_u = sum_j y_j G_uj, dy_j = sum_u w_u G_uj
-//
-// a lane needs neither M nor the products of x and dz in memory: it computes dw and dy from G, path by path, and dy
-// over all paths of one degree of harmonics.
 type GradPart struct {
-	L1, Copies int // channels of a lane
-	Mul        int // of each merged block: the step between components of x and of dz
+	L1, Copies int // channels per lane
+	Mul        int // multiplicity of each merged block: the step between components of x and of dz
 	Sums       int // components of dz of all paths
 	Merged     bool
-	paths      []*path // by their harmonics
-	columns    []int   // where each has its weights from the lane's first on; none where blocks are merged
-	harmonics  []int   // places in a row of harmonics, in the order in which the part adds dy
-	// Cost is in the units of Part.Cost.
+	paths      []*path // ordered by their harmonics
+	columns    []int   // offset of each path's weights from the lane's first; empty where blocks are merged
+	harmonics  []int   // indices in a row of harmonics, in the order in which the part adds dy
+	// Cost has the units of Part.Cost.
 	Cost float64
 }
 
-// GradSpec is a product cut into parts for its gradients by weights and harmonics. Weights have the product's own
-// order.
+// GradSpec is a product cut into parts for dw and dy, the gradients with respect to weights and harmonics. The weights
+// have the product's own order.
 type GradSpec struct {
 	TP     so3.TensorProduct
 	Parts  []*GradPart
 	Blocks [][]int
 }
 
-// CutGrad makes the parts of a uvu product with weights and harmonics of multiplicity 1. room is Family.GradRoom.
+// CutGrad cuts a uvu product with weights and harmonics of multiplicity 1. room is Family.GradRoom.
 func CutGrad(tp so3.TensorProduct, room int) (*GradSpec, error) {
 	groups, err := merge(tp)
 	if err != nil {
@@ -58,7 +56,7 @@ func CutGrad(tp so3.TensorProduct, room int) (*GradSpec, error) {
 	return s, nil
 }
 
-// gradAligned reports whether the copies of a lane are one vector in rows of weights and dz.
+// gradAligned reports whether a lane can access its copies as one vector in rows of weights and of dz.
 func gradAligned(tp so3.TensorProduct, g *group, copies int) bool {
 	own, at := tp.WeightOffsets(), tp.Out.Offsets()
 	for _, q := range g.paths {
@@ -71,7 +69,7 @@ func gradAligned(tp so3.TensorProduct, g *group, copies int) bool {
 	return tp.WeightNumel()%copies == 0 && tp.Out.Dim()%copies == 0
 }
 
-// newGradPart makes one part of the paths; nil if they take too many registers.
+// newGradPart makes one part of the paths; nil if they need too many registers.
 func newGradPart(tp so3.TensorProduct, g *group, paths []*path, copies, room int) *GradPart {
 	p := &GradPart{L1: paths[0].l1, Copies: copies, Mul: g.mul, Merged: len(g.blocks) > 1, paths: slices.Clone(paths)}
 	widest, last := 0, -1
@@ -110,8 +108,7 @@ func newGradPart(tp so3.TensorProduct, g *group, paths []*path, copies, room int
 
 func (t triple) d2() int { return 2*t.l2 + 1 }
 
-// isScalar reports whether one side of a path is a scalar and all cells have one constant: the constant and the
-// weight are then multiplied with the scalar.
+// isScalar reports whether x or dz is a scalar and all cells have one constant; the code then scales the scalar first.
 func (p *path) isScalar() bool {
 	if p.d1() > 1 && p.d3() > 1 {
 		return false
@@ -124,10 +121,10 @@ func (p *path) isScalar() bool {
 	return true
 }
 
-// Math counts the fp32 products and sums of a lane for an edge.
+// Math counts the fp32 multiplications and additions of a lane for an edge.
 func (p *GradPart) Math() int { return p.productCount() + 4*(p.Rows()-1) + 3 + p.halvingCount() }
 
-// halvingCount returns the number of halvings in which a warp sums the lanes of one harmonic.
+// halvingCount returns the number of steps, each halving the lanes, in which a warp sums the lanes of one harmonic.
 func (p *GradPart) halvingCount() int {
 	n := 0
 	for rows := p.Rows(); rows < 8; rows *= 2 {
@@ -136,7 +133,7 @@ func (p *GradPart) halvingCount() int {
 	return n
 }
 
-// productCount counts the products and sums of Math before lanes are added up.
+// productCount counts the operations of Math before the sums over lanes.
 func (p *GradPart) productCount() int {
 	n := 0
 	for _, q := range p.paths {
@@ -148,7 +145,7 @@ func (p *GradPart) productCount() int {
 		have := map[int]bool{}
 		for _, s := range q.slots {
 			for _, t := range s.terms {
-				if !have[t.J] { // a sum begins with this product, which a constant 1 does not need
+				if !have[t.J] { // the first product of a sum; a constant of 1 saves the multiplication
 					have[t.J] = true
 					n -= isOne(t)
 				}
@@ -158,7 +155,6 @@ func (p *GradPart) productCount() int {
 	return p.Copies * n
 }
 
-// isOne returns 1 if a term's constant is 1.
 func isOne(t Term) int {
 	if t.C == 1 {
 		return 1
@@ -166,7 +162,7 @@ func isOne(t Term) int {
 	return 0
 }
 
-// Rows returns the number of rows of four harmonics of a lane in shared memory, a power of two.
+// Rows returns the number of rows of four harmonics per lane in shared memory, a power of two.
 func (p *GradPart) Rows() int {
 	rows := 1
 	for rows*4 < len(p.harmonics) {
@@ -175,16 +171,15 @@ func (p *GradPart) Rows() int {
 	return rows
 }
 
-// foldCost counts the instructions that add dy over the lanes.
+// foldCost counts the instructions that sum dy over the lanes.
 func (p *GradPart) foldCost() int {
 	rows, quads := p.Rows(), (len(p.harmonics)+3)/4
 	return 2*quads + 2*rows + 4*(rows-1) + 12 + 2*p.halvingCount() + 8
 }
 
-// Stride returns the floats of an edge's harmonics in shared memory: an odd number of float4, as for M.
+// Stride returns the floats of an edge's harmonics in shared memory: an odd number of float4, as Part.Stride.
 func (p *GradPart) Stride() int { return 4 * ((len(p.harmonics)+3)/4 | 1) }
 
-// floatCount returns the floats of shared memory of a warp.
 func (p *GradPart) floatCount() int {
 	n := warpLanes * (p.Stride() + 4*p.Rows())
 	if p.Merged {
@@ -193,7 +188,7 @@ func (p *GradPart) floatCount() int {
 	return n
 }
 
-// codeKey identifies the part's code: parts with equal keys share it.
+// codeKey identifies the part's code: parts with equal keys share their code.
 func (p *GradPart) codeKey() string {
 	s := fmt.Sprint(p.L1, p.Copies, p.Mul, p.Merged, p.columns)
 	for _, q := range p.paths {
@@ -202,17 +197,17 @@ func (p *GradPart) codeKey() string {
 	return s
 }
 
-// GradWarp is a warp of a spec: the number of its part's code, the start of its columns of dy in a row of all warps
-// with their harmonics, and its lanes.
+// GradWarp is a warp of a spec: the number of its part's code, the start At of its columns in a row of all warps' dy,
+// the harmonics of these columns, and its lanes.
 type GradWarp struct {
 	Number, At int
 	Harmonics  []int
 	Lanes      [warpLanes]GradLane
 }
 
-// GradLane holds the places of a lane's copies: in a row of x, its first weight in a row of w, a place in that row to
-// prefetch, whether it writes dw, its dz of every path, -1 for none, and if blocks are merged its weights of every
-// path.
+// GradLane holds a lane's offsets: X of its first copy in a row of x, W of its first weight in a row of w, Line of a
+// weight to prefetch, and Places of its dz for every path, -1 for none. A lane writes dw only if Writes is set. If
+// blocks are merged, Weights has the offset of the lane's weights for every path.
 type GradLane struct {
 	X, W, Line int
 	Writes     bool
@@ -220,13 +215,13 @@ type GradLane struct {
 	Weights    []int
 }
 
-// GradPlan holds the arguments of a family's gradient kernel for one of its layers.
+// GradPlan holds the arguments of a family's gradient kernel for one layer.
 type GradPlan struct {
 	Spec    *GradSpec
 	Warps   []GradWarp
-	Floats  int // of shared memory a warp, at the most
-	Paths   int // of a part, at the most
-	Columns int // of a row of all warps' dy
+	Floats  int // floats of shared memory per warp, at most
+	Paths   int // paths per part, at most
+	Columns int // width of a row of all warps' dy
 }
 
 // GradPlanOf returns the plan of layer number n of a family.
@@ -268,7 +263,7 @@ func (s *GradSpec) partWarps(k, number int) []GradWarp {
 	all := make([]GradWarp, (lanes+warpLanes-1)/warpLanes)
 	for w := range all {
 		all[w].Number, all[w].Harmonics = number, p.harmonics
-		touched, ends := map[int]bool{}, map[int]int{} // every 32nd weight; the last of each run
+		touched, ends := map[int]bool{}, map[int]int{} // every 32nd weight; the last weight of each run
 		for i := range warpLanes {
 			at := min(w*warpLanes+i, lanes-1)
 			b, u := at/perBlock, at%perBlock*p.Copies
@@ -286,7 +281,7 @@ func (s *GradSpec) partWarps(k, number int) []GradWarp {
 				}
 				one.Places, one.Weights = append(one.Places, place), append(one.Weights, weight)
 			}
-			for j, weight := range one.Weights { // of a path that the block lacks: any weight, dz is 0
+			for j, weight := range one.Weights { // a path that the block lacks: any weight will do, since dz is 0
 				if weight < 0 {
 					one.Weights[j] = one.W
 				}
@@ -304,7 +299,6 @@ func (s *GradSpec) partWarps(k, number int) []GradWarp {
 	return all
 }
 
-// gradSpecs returns the family's products, cut for their gradients.
 func (f Family) gradSpecs() ([]*GradSpec, error) {
 	var all []*GradSpec
 	for _, l := range f.Layers {

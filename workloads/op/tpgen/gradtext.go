@@ -9,8 +9,8 @@ import (
 
 const gradPrefix = "tp_grad_"
 
-// GradSource returns the .cu of a family's gradients by weights and harmonics: its parts, each once, and the kernel.
-// It also returns the parts, in the order of their numbers.
+// GradSource returns the .cu of a family's gradients with respect to weights and harmonics: every distinct part once,
+// and the kernel. It also returns the parts, in the order of their numbers.
 func GradSource(f Family) (text string, parts []*GradPart, err error) {
 	specs, err := f.gradSpecs()
 	if err != nil {
@@ -20,17 +20,17 @@ func GradSource(f Family) (text string, parts []*GradPart, err error) {
 	return text, parts, nil
 }
 
-// gradMadeRoom is the Family.GradRoom of gradients generated at run time; see madeRoom.
+// gradMadeRoom is the GradRoom of gradients generated at run time; see madeRoom.
 const gradMadeRoom = 80
 
-// MadeGrad is a gradient kernel by weights and harmonics, generated at run time for a product that no family has.
+// MadeGrad is a kernel for dw and dy, generated at run time for a product that no family has.
 type MadeGrad struct {
 	Plan   *GradPlan
 	Kernel string // its name in Source
 	Source string // CUDA C++ that includes tensorproduct_gengrad.cuh
 }
 
-// MakeGrad generates the gradients of a product as Make generates the product.
+// MakeGrad generates the kernel for dw and dy of a product, as Make does for the product itself.
 func MakeGrad(tp so3.TensorProduct) (*MadeGrad, error) {
 	if err := checkGenerable(tp); err != nil {
 		return nil, err
@@ -69,7 +69,6 @@ func gradSource(by, kernel string, specs []*GradSpec) (text string, parts []*Gra
 	return b.String(), parts
 }
 
-// gradWriter writes lines of a part, indented.
 type gradWriter struct {
 	*strings.Builder
 	p *GradPart
@@ -77,7 +76,7 @@ type gradWriter struct {
 
 func (w gradWriter) writeLine(format string, args ...any) { fmt.Fprintf(w, "  "+format+"\n", args...) }
 
-// write writes the part as a type with its numbers and its functions.
+// write writes the part as a C++ type with its constants and functions.
 func (p *GradPart) write(b *strings.Builder, number, sh int) {
 	w := gradWriter{b, p}
 	fmt.Fprintf(b, "// l1 = %d:", p.L1)
@@ -115,8 +114,7 @@ func (w gradWriter) writeStage() {
 	w.writeLine("}")
 }
 
-// writeRows writes the function that reads dz of a row. places are the starts of a lane's copies in it for every
-// path, -1 for none.
+// writeRows writes the function that reads dz of a row; places has the lane's start for every path, -1 for none.
 func (w gradWriter) writeRows() {
 	w.writeLine("GP_FN void rows(float *z, const float *row, const int *places) {")
 	at := 0
@@ -127,7 +125,7 @@ func (w gradWriter) writeRows() {
 	w.writeLine("}")
 }
 
-// weightAt returns the offset of path i's weights from the lane's first.
+// weightAt returns the offset of path i's weights from the lane's first weight, as source text.
 func (w gradWriter) weightAt(i int) string {
 	if w.p.Merged {
 		return fmt.Sprintf("at[%d]", i*warpLanes)
@@ -147,10 +145,10 @@ func (w gradWriter) writeFirst() {
 	w.writeLine("}")
 }
 
-// writeEdge writes the function that computes one edge. dz, x and the weights are already loaded; the function loads
-// the weights of the next edge, from row wn, writes dw, to row to, and a lane's dy. Between the degrees of harmonics
-// it has a branch that is never taken: otherwise the assembler would move all loads for the next edge behind the last
-// sum, and the next edge would wait for them. The assembler moves no load past a branch.
+// writeEdge writes the function that computes dw and dy of one edge. dz, x and the weights are already loaded; the
+// function loads the weights of the next edge from row wn, writes dw to row to, and returns the lane's dy. Between the
+// degrees of harmonics it has a branch that is never taken. The assembler moves no load past a branch; without it, it
+// would move all loads for the next edge behind the last sum, and the next edge would wait for them.
 func (w gradWriter) writeEdge() {
 	p := w.p
 	w.writeLine("GP_FN void edge(const float *z, const float *x, float *w, const float *y, float4 *dy, const float *wn, float *to, unsigned writes, const int *at, int never) {")
@@ -194,8 +192,8 @@ func (w gradWriter) writeEdge() {
 	w.writeLine("}")
 }
 
-// writePath writes the code of path i, whose dz begin at component sum and whose harmonics at column first; started
-// is true if their dy already have values.
+// writePath writes the code of path i. Its dz begin at component sum, its harmonics at column first. If started is
+// set, the path adds to dy of these harmonics instead of setting it.
 func (w gradWriter) writePath(i, sum, first int, started bool, value func(j int) string) {
 	p, q := w.p, w.p.paths[i]
 	v, d2 := p.Copies, q.d2()
@@ -253,8 +251,8 @@ func (w gradWriter) writePath(i, sum, first int, started bool, value func(j int)
 	w.writeLine("  }")
 }
 
-// writeScalar writes the code of a path whose x or dz is a scalar: with s the scalar times the constant, dw = s sum_j
-// y_j v_j and dy_j = w s v_j.
+// writeScalar writes the code of a path whose x or dz is a scalar. With s the scalar times the constant and v the
+// other operand, dw = s sum_j y_j v_j and dy_j = w s v_j.
 func (w gradWriter) writeScalar(i, sum, first int, value func(j int) string) {
 	p, q := w.p, w.p.paths[i]
 	v := p.Copies

@@ -11,23 +11,23 @@ import (
 const gradXPrefix = "tp_gradx_"
 
 // XPart is a warp's share of dx_ui = sum over a source's edges of w_u sum_k M_ik dz_uk: all paths of one block of
-// features, for 32 lanes of Copies channels each. M of a batch of edges is built as in Part. dz and the weights of an
-// edge are read while the edge before it is added.
+// features, for 32 lanes of Copies channels each. M of a batch of edges is built as in Part. While an edge is added,
+// dz and weights of the next edge are read.
 type XPart struct {
 	Part
-	place []int // offsets of each path's dz from the lane's first
+	place []int // offset of each path's dz from the lane's first
 }
 
-// XSpec is a product cut into parts for dx. Weights have the product's own order.
+// XSpec is a product cut into parts for dx, the gradient with respect to features, with weights in the product's
+// order.
 type XSpec struct {
 	TP     so3.TensorProduct
 	Parts  []*XPart
 	Blocks []int
 }
 
-// CutX makes the parts of a uvu product with weights and harmonics of multiplicity 1, in which no two blocks of
-// features agree in degree and multiplicity. The error names the features that no part can hold. room is
-// Family.XRoom.
+// CutX cuts a uvu product with weights and harmonics of multiplicity 1, in which no two blocks of features agree in
+// degree and multiplicity. room is Family.XRoom. The error names the features that no part can hold.
 func CutX(tp so3.TensorProduct, room int) (*XSpec, error) {
 	groups, err := merge(tp)
 	if err != nil {
@@ -92,24 +92,24 @@ func (p *XPart) codeKey() string {
 	return fmt.Sprint(p.Part.codeKey(), p.place)
 }
 
-// XWarp is a warp of a spec: the number of its part's code and its lanes.
+// XWarp is a warp of a spec: the number of its part's code, and its lanes.
 type XWarp struct {
 	Number int
 	Lanes  [warpLanes]XLane
 }
 
-// XLane holds the places of a lane: its first copy in a row of x, its first weight in a row of w and its first dz in
-// a row of dz, and whether it writes dx.
+// XLane holds a lane's offsets: X of its first copy in a row of x, W of its first weight in a row of w, Z of its first
+// dz in a row of dz. A lane writes dx only if Writes is set.
 type XLane struct {
 	X, W, Z int
 	Writes  bool
 }
 
-// XPlan holds the arguments of a family's dx kernel for one of its layers.
+// XPlan holds the arguments of a family's dx kernel for one layer.
 type XPlan struct {
 	Spec   *XSpec
 	Warps  []XWarp
-	Floats int // of shared memory a warp, at the most
+	Floats int // floats of shared memory per warp, at most
 }
 
 // XPlanOf returns the plan of layer number n of a family.
@@ -147,10 +147,9 @@ func xPlanOf(specs []*XSpec, n int) *XPlan {
 	return plan
 }
 
-// xEdges is the number of floats before M: an edge and its destination for each edge of a batch and the next.
+// xEdges is the number of words before M: index and destination of each edge of a batch, and of the edges after it.
 const xEdges = 2 * (warpLanes + 2)
 
-// floatCount returns the floats of shared memory of a warp.
 func (p *XPart) floatCount() int { return xEdges + p.Stride*p.Batch }
 
 func (f Family) xSpecs() ([]*XSpec, error) {
@@ -169,7 +168,7 @@ func (f Family) xSpecs() ([]*XSpec, error) {
 	return all, nil
 }
 
-// XSource returns the .cu of a family's dx: its parts, each once, and the kernel.
+// XSource returns the .cu of a family's dx: every distinct part once, and the kernel.
 func XSource(f Family) (text string, parts []*XPart, err error) {
 	specs, err := f.xSpecs()
 	if err != nil {
@@ -179,17 +178,17 @@ func XSource(f Family) (text string, parts []*XPart, err error) {
 	return text, parts, nil
 }
 
-// MadeX is a gradient kernel by features, generated at run time for a product that no family has.
+// MadeX is a kernel for dx, generated at run time for a product that no family has.
 type MadeX struct {
 	Plan   *XPlan
 	Kernel string // its name in Source
 	Source string // CUDA C++ that includes tensorproduct_gengradx.cuh
 }
 
-// xMadeRoom is the Family.XRoom of kernels generated at run time; see madeRoom.
+// xMadeRoom is the XRoom of kernels generated at run time; see madeRoom.
 const xMadeRoom = 80
 
-// MakeX generates the gradient by features as Make generates the product.
+// MakeX generates the kernel for dx of a product, as Make does for the product itself.
 func MakeX(tp so3.TensorProduct) (*MadeX, error) {
 	if err := checkGenerable(tp); err != nil {
 		return nil, err
@@ -221,7 +220,7 @@ func xSource(by, kernel string, specs []*XSpec) (text string, parts []*XPart) {
 	return b.String(), parts
 }
 
-// writeX writes the part as a type with its numbers and its functions.
+// writeX writes the part as a C++ type with its constants and functions.
 func (p *XPart) writeX(b *strings.Builder, number, sh int) {
 	w := writer{b, &p.Part}
 	fmt.Fprintf(b, "// l1 = %d:", p.L1)
@@ -252,7 +251,7 @@ func (p *XPart) writeX(b *strings.Builder, number, sh int) {
 	b.WriteString("};\n\n")
 }
 
-// writeReads writes the reads of path i's dz and weights of the edge with rows z and wp.
+// writeReads writes the reads of path i's dz and weights for the edge with dz row z and weight row wp.
 func (p *XPart) writeReads(w writer, indent string, i, sum int, z, wp string) {
 	v := p.Copies
 	for k := range p.paths[i].d3() {
@@ -261,9 +260,8 @@ func (p *XPart) writeReads(w writer, indent string, i, sum int, z, wp string) {
 	w.writeLine("%stpg_read<%d>(w + %d, %s + %d);", indent, v, i*v, wp, p.columns[i])
 }
 
-// edgeX writes the function that adds one edge. dz and the weights are already loaded; the function loads those
-// values of the next edge, from rows zn and wn; see gradWriter.writeEdge for the branches. The weight is multiplied
-// with the narrowest of dz, x and the cells.
+// edgeX writes the function that adds one edge. dz and weights are already loaded; the function loads the next edge's,
+// from rows zn and wn. See gradWriter.writeEdge for branches. The weight multiplies the narrowest of dz, x and cells.
 func (p *XPart) edgeX(w writer) {
 	w.writeLine("GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn, int never) {")
 	at, v, sums := 0, p.Copies, p.sumsAt()

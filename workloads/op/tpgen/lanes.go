@@ -6,19 +6,19 @@ type Warp struct {
 	Lanes  [warpLanes]Lane
 }
 
-// Lane holds the places of a lane's copies: its first copy in a row of x, its first weight in a row of w, a place in
-// a row of w to prefetch, and its first copy in a row of the output for every path of the part, -1 if it writes none.
+// Lane holds a lane's offsets: X of its first copy in a row of x, W of its first weight in a row of w, Line of a
+// weight to prefetch, and Places of its first copy in a row of the output for every path, -1 if it writes none.
 type Lane struct {
 	X, W, Line int
 	Places     []int
 }
 
-// Plan holds the arguments of a family's kernel for one of its layers.
+// Plan holds the arguments of a family's kernel for one layer.
 type Plan struct {
 	Spec   *Spec
 	Warps  []Warp
-	Floats int // of M a warp, at the most
-	Paths  int // of a part, at the most
+	Floats int // floats of M per warp, at most
+	Paths  int // paths per part, at most
 }
 
 // PlanOf returns the plan of layer number n of a family.
@@ -73,8 +73,8 @@ func (s *Spec) partWarps(k, number int) []Warp {
 	return all
 }
 
-// prefetchColumns returns the columns, counted from the part's first, that fetch all weights of a warp: one every 32,
-// which is a line of the cache, and the last of every path, at most one per lane.
+// prefetchColumns returns the columns to prefetch, counted from the part's first, so that all weights of a warp are
+// fetched: one in every 32 (a cache line), and the last of every path; at most one per lane.
 func (p *Part) prefetchColumns(w, lanes int) []int {
 	var all, ends []int
 	from, to := w*warpLanes*p.Copies, min((w+1)*warpLanes, lanes)*p.Copies

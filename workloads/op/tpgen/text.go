@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Source returns the .cu of a family: its parts, each once, and the kernel. It also returns the parts, in the order
-// of their numbers in the kernel.
+// Source returns the .cu of a family: every distinct part once, and the kernel. It also returns the parts, in the
+// order of their numbers in the kernel.
 func Source(f Family) (text string, parts []*Part, err error) {
 	specs, err := f.cutSpecs()
 	if err != nil {
@@ -45,7 +45,7 @@ func layersOf(f Family) string {
 	return strings.Join(all, "; ")
 }
 
-// Numbers assigns parts of the same code the same number.
+// Numbers gives parts with the same code the same number.
 type Numbers map[string]int
 
 func (n Numbers) numberOf(identity string) (number int, fresh bool) {
@@ -57,7 +57,7 @@ func (n Numbers) numberOf(identity string) (number int, fresh bool) {
 	return number, !known
 }
 
-// codeKey identifies the part's code: parts with equal keys share it.
+// codeKey identifies the part's code: parts with equal keys share their code.
 func (p *Part) codeKey() string {
 	s := fmt.Sprint(p.L1, p.Copies, p.Mul, p.Stride, p.Batch, p.Ahead, p.PairedOut, p.hold, p.columns)
 	for _, q := range p.paths {
@@ -66,12 +66,11 @@ func (p *Part) codeKey() string {
 	return s
 }
 
-// floatLiteral returns a literal with the exact value v.
+// floatLiteral returns a C++ literal with the exact value v.
 func floatLiteral(v float32) string {
 	return fmt.Sprintf("%sf", strings.Replace(fmt.Sprintf("%x", float64(v)), "p+00", "p+0", 1))
 }
 
-// writer writes lines of a part, indented.
 type writer struct {
 	*strings.Builder
 	p *Part
@@ -79,7 +78,7 @@ type writer struct {
 
 func (w writer) writeLine(format string, args ...any) { fmt.Fprintf(w, "  "+format+"\n", args...) }
 
-// write writes the part as a type with its numbers and its four functions.
+// write writes the part as a C++ type with its constants and its four functions.
 func (p *Part) write(b *strings.Builder, number, sh int) {
 	w := writer{b, p}
 	fmt.Fprintf(b, "// l1 = %d:", p.L1)
@@ -96,7 +95,7 @@ func (p *Part) write(b *strings.Builder, number, sh int) {
 	b.WriteString("};\n\n")
 }
 
-// writeBuild writes the function that computes M of one edge, its cells in the order of the paths.
+// writeBuild writes the function that computes M of one edge, cells in the order of the paths.
 func (w writer) writeBuild() {
 	w.writeLine("GP_FN void build(float *m, const float *y, float scale) {")
 	var cells []string
@@ -145,8 +144,7 @@ func (w writer) writeFirst() {
 }
 
 // writeEdge writes the function that adds one edge. x and the weights of the first paths are already loaded; the
-// function loads those values of the next edge, from rows xn and wn. A branch that is never taken may follow the
-// loads; see gradWriter.writeEdge.
+// function loads the next edge's, from rows xn and wn. gradWriter.writeEdge explains the branch that is never taken.
 func (w writer) writeEdge() {
 	p := w.p
 	w.writeLine("GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {")
@@ -218,7 +216,7 @@ func (w writer) writeEdge() {
 	w.writeLine("}")
 }
 
-// writeAhead writes the read of the weights of the path that comes Ahead paths after number i.
+// writeAhead writes the read of the weights of the path that comes Ahead paths after path i.
 func (w writer) writeAhead(i int) {
 	p := w.p
 	to, from := i+p.Ahead, "wp"
@@ -237,7 +235,7 @@ func (w writer) nextX() {
 	}
 }
 
-// sumsAt returns the first sum of every path.
+// sumsAt returns the index of the first sum of every path.
 func (p *Part) sumsAt() []int {
 	var at []int
 	n := 0
@@ -248,8 +246,8 @@ func (p *Part) sumsAt() []int {
 	return at
 }
 
-// writeOut writes the function that stores the sums of a row and resets them to zero. places are the starts of a
-// lane's copies in a row for every path, -1 for none.
+// writeOut writes the function that stores the sums of a row and resets them to zero. Its parameter places has the
+// start of the lane's copies in the row for every path, -1 for none.
 func (w writer) writeOut() {
 	p := w.p
 	vector := 1

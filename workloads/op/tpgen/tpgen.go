@@ -1,15 +1,15 @@
-// Package tpgen cuts tensor products into parts and writes the CUDA source of the products of the presets. `go
-// generate` in gen/ writes one .cu for each Family into the folder of package op, which uses its kernel for the
-// products in the list and its general kernel for all others.
+// Package tpgen generates CUDA kernels for tensor products: it cuts a product into parts and writes their source. Its
+// command gen writes one .cu per Family of preset products into the folder of package op. Package op uses the
+// generated kernel for these products, and its general kernel for others.
 //
-// A part is the work of one warp: all paths of one degree l1 of the features, or a share of them, for 32 lanes of
-// Copies channels each. x is then read once per edge for all of its paths. For a batch of edges every lane first
-// computes the cells of M_ik = sum_j C_ijk Y_j of one edge, as straight-line code in which the coefficients are
-// literals and the zeros do not occur, and stores them in shared memory; then the warp adds edge after edge. The
-// weight is multiplied with the narrowest of the three: the d1 components of x, the d3 of the output, or the cells.
+// A part is the work of one warp: all paths of one degree l1 of the features, or some of them, for 32 lanes of Copies
+// channels each, so that x is read once per edge for all of these paths. For a batch of edges every lane first
+// computes the cells M_ik = sum_j C_ijk Y_j of one edge, in straight-line code with literal coefficients and without
+// the zeros, and stores them in shared memory. Then the warp adds edge after edge. The weight multiplies whichever has
+// fewest values: the d1 components of x, the d3 of the output, or the cells.
 //
-// Blocks of x of one degree and multiplicity, which differ in parity, have the same paths and are merged: their
-// channels are consecutive in the lanes.
+// Blocks of x with the same degree and multiplicity, which differ in parity, have the same paths and are merged: their
+// channels follow each other in the lanes.
 //
 //go:generate go run ./gen
 package tpgen
@@ -22,8 +22,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// Layer is a product of a preset: features, harmonics to lmax and the allowed irreps of the output, the arguments of
-// so3.UVUProduct.
+// Layer is a product of a preset; the fields are the arguments of so3.UVUProduct: features, allowed irreps of the
+// output, largest degree of the harmonics.
 type Layer struct {
 	Preset     string
 	In, Target string
@@ -40,27 +40,25 @@ func (l Layer) Product() (so3.TensorProduct, error) {
 	return so3.UVUProduct(in, so3.HarmonicIrreps(l.LMax), target), err
 }
 
-// Family is the set of layers that one kernel serves, because they have parts in common.
+// Family is a set of layers that one kernel serves, because they share parts.
 type Family struct {
-	Name string // tensorproduct_gen_NAME.cu, kernel tp_csr_NAME
-	// Room bounds the registers of a lane for sums, x, weights and harmonics while it builds M. The more code a
-	// family has, the more registers the assembler needs: with a larger room it keeps some values in memory, which
-	// `make ptxas` refuses.
+	Name string // file tensorproduct_gen_NAME.cu, kernel tp_csr_NAME
+	// Room is the maximum number of a lane's registers for sums, x, weights and harmonics while it builds M. More code
+	// in a family needs more other registers: with too much Room the assembler spills, which `make ptxas` refuses.
 	Room   int
 	Layers []Layer
-	// GradRoom is the same for the kernel of dw and dy, tp_grad_NAME in tensorproduct_gengrad_NAME.cu: registers of
-	// dz, x, weights and a lane's sums. 0: the family has none.
+	// GradRoom is Room for the kernel of dw and dy, tp_grad_NAME in tensorproduct_gengrad_NAME.cu: registers for dz,
+	// x, weights and sums. 0 means that the family has no such kernel.
 	GradRoom int
-	// XRoom is the same for the kernel of dx, tp_gradx_NAME in tensorproduct_gengradx_NAME.cu. Families whose blocks
-	// of two parities are merged have none. deepaw_natural needs at least 90, with which the assembler keeps values
-	// in memory.
+	// XRoom is Room for the kernel of dx, tp_gradx_NAME in tensorproduct_gengradx_NAME.cu. 0 means no such kernel, as
+	// where blocks of two parities are merged. deepaw_natural needs at least 90, with which the assembler spills.
 	XRoom int
-	// Hold keeps the loads for the next edge before the sums of a part's last path, where the assembler would move
-	// them behind. It takes registers: only for a family that waits for loads.
+	// Hold keeps the loads for the next edge before the sums of a part's last path; the assembler would move them
+	// behind. It takes registers, so only families that wait for loads set it.
 	Hold bool
 }
 
-// Families returns the products of the presets of workload e3nn, whose tests compare the list with the presets.
+// Families returns the products of workload e3nn's presets; a test there compares the two.
 func Families() []Family {
 	const (
 		natural = "100x0e+33x1o+20x2e+14x3o+11x4e"
@@ -78,7 +76,6 @@ func Families() []Family {
 	}
 }
 
-// cutSpecs returns the family's products, cut into parts.
 func (f Family) cutSpecs() ([]*Spec, error) {
 	var all []*Spec
 	for _, l := range f.Layers {
@@ -95,19 +92,18 @@ func (f Family) cutSpecs() ([]*Spec, error) {
 	return all, nil
 }
 
-// madeRoom is the Family.Room of products generated at run time. `make ptxas` does not check them, so the value is
-// close to the largest family's.
+// madeRoom is the Room of products generated at run time, near the largest family's, since `make ptxas` skips them.
 const madeRoom = 60
 
-// Made is a kernel, generated at run time for a product that no family has.
+// Made is a kernel generated at run time for a product that no family has.
 type Made struct {
 	Plan   *Plan
 	Kernel string // its name in Source
 	Source string // CUDA C++ that includes tensorproduct_gen.cuh
 }
 
-// Make cuts a uvu product with weights and harmonics of multiplicity 1, with any irreps, and writes its source. The
-// error names the paths that no part can hold.
+// Make generates the kernel of a uvu product with weights and harmonics of multiplicity 1, with any irreps. The error
+// names the paths that no part can hold.
 func Make(tp so3.TensorProduct) (*Made, error) {
 	if err := checkGenerable(tp); err != nil {
 		return nil, err
@@ -124,7 +120,7 @@ func Make(tp so3.TensorProduct) (*Made, error) {
 	return &Made{Plan: planOf([]*Spec{spec}, 0), Kernel: name, Source: text}, nil
 }
 
-// checkGenerable returns the reason why no kernel is generated for a product, or nil.
+// checkGenerable returns the reason why no kernel can be generated for a product, or nil.
 func checkGenerable(tp so3.TensorProduct) error {
 	for i, ins := range tp.Instructions {
 		if ins.Mode != so3.UVU || !ins.HasWeight || tp.In2[ins.In2].Mul != 1 {
@@ -141,7 +137,7 @@ func (s *Spec) allPaths() (all []*path) {
 	return all
 }
 
-// coversPaths reports whether every path is in a part; paths are the paths of all parts.
+// coversPaths reports whether paths, the paths of all parts, include every path of the product.
 func coversPaths(tp so3.TensorProduct, paths []*path) bool {
 	found := map[int]bool{}
 	for _, q := range paths {
@@ -157,7 +153,7 @@ func coversPaths(tp so3.TensorProduct, paths []*path) bool {
 	return true
 }
 
-// Key distinguishes products that need different kernels or different tables.
+// Key returns a hash of the product; products that need different kernels or tables have different keys.
 func Key(tp so3.TensorProduct) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%v %v %v %v %q %q", tp.In1, tp.In2, tp.Out, tp.Instructions, tp.IrrepNorm, tp.PathNorm))
 	return hex.EncodeToString(sum[:8])

@@ -1,9 +1,8 @@
-// Package machinecode holds the machine code that NVIDIA's assembler made of the program's kernels, for the most
-// common generations of GPUs. A driver loads it without its own compiler, which takes seconds at the first use of a
-// kernel.
+// Package machinecode holds the machine code of the program's kernels, made by NVIDIA's assembler for the most common
+// GPU generations. A driver loads it without its own compiler, which takes seconds at a kernel's first use.
 //
-// The file is a tar archive, compressed with zstd: sm_90/HASH is the machine code (a cubin)
-// of the PTX with that SHA-256. scripts/build/ptxas.sh makes it, and compares it in CI.
+// The archive is a tar file compressed with zstd: sm_90/HASH is the machine code (a cubin) of the PTX with that
+// SHA-256. scripts/build/ptxas.sh makes the archive, and checks it in CI.
 package machinecode
 
 import (
@@ -22,17 +21,17 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Archs are the generations in the archive. Machine code runs on GPUs of the same major compute capability and an
+// Archs are the generations in the archive. Machine code runs on GPUs with the same major compute capability and an
 // equal or higher minor one (CUDA programming guide, binary compatibility).
 var Archs = [...]string{"sm_80", "sm_90", "sm_100"}
 
-// Name returns the path in the archive of the machine code of a PTX text.
+// Name returns the path in the archive for the machine code of a PTX text.
 func Name(arch, ptx string) string {
 	sum := sha256.Sum256([]byte(ptx))
 	return path.Join(arch, hex.EncodeToString(sum[:]))
 }
 
-// For returns machine code of a PTX text for a GPU ("sm_86"), if this build carries some.
+// For returns machine code of a PTX text for a GPU such as "sm_86", if this build has it.
 func For(ptx, gpu string) (code []byte, arch string, found bool) {
 	arch = archOf(gpu)
 	if arch == "" || len(archive) == 0 {
@@ -42,7 +41,7 @@ func For(ptx, gpu string) (code []byte, arch string, found bool) {
 	return code, arch, found
 }
 
-// archOf returns the archive's generation whose code a GPU runs, "" if there is none.
+// archOf returns the archive's generation whose code runs on a GPU, "" if there is none.
 func archOf(gpu string) string {
 	n, err := strconv.Atoi(strings.TrimPrefix(gpu, "sm_"))
 	if err != nil {
@@ -61,7 +60,7 @@ var (
 	byGPU = map[string]map[string][]byte{}
 )
 
-// unpackArch returns the archive's code of one generation, about 2 MB, cached after the first use.
+// unpackArch returns the archive's code of one generation, about 2 MB, and caches it.
 func unpackArch(arch string) map[string][]byte {
 	mu.Lock()
 	defer mu.Unlock()
@@ -70,13 +69,13 @@ func unpackArch(arch string) map[string][]byte {
 	}
 	all, err := Read(archive, arch+"/")
 	if err != nil {
-		all = nil // TestArchive reads every byte of it; the driver compiles the PTX
+		all = nil // the driver then compiles the PTX; TestArchive checks the archive
 	}
 	byGPU[arch] = all
 	return all
 }
 
-// Read returns the contents of an archive's files below a folder, by name.
+// Read returns the files of an archive in the folder below, by name.
 func Read(packed []byte, below string) (map[string][]byte, error) {
 	unpack, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderConcurrency(1))
 	if err != nil {

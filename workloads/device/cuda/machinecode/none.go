@@ -2,5 +2,5 @@
 
 package machinecode
 
-// These builds do not use a GPU.
+// archive is empty, because these builds do not use a GPU.
 var archive []byte

@@ -1,6 +1,5 @@
-// Command gen writes the CUDA sources of the generated tensor products beside
-// package op, where git ignores them; go generate runs it. With -sums it writes
-// generated.sha256 there, from the sources and their PTX.
+// Command gen writes the CUDA sources of the generated tensor products into the folder of package op, where git
+// ignores them; go generate runs it. With -sums it writes generated.sha256 there, from the sources and their PTX.
 package main
 
 import (
@@ -32,7 +31,7 @@ func run(dir string, sums bool) error {
 		}
 		return os.WriteFile(filepath.Join(dir, "generated.sha256"), []byte(text), 0o644)
 	}
-	for _, kind := range []string{"gen", "gengrad", "gengradx"} { // of families that there were
+	for _, kind := range []string{"gen", "gengrad", "gengradx"} { // remove sources of families that exist no more
 		old, err := filepath.Glob(filepath.Join(dir, "tensorproduct_"+kind+"_*.cu"))
 		if err != nil {
 			return err

@@ -1,7 +1,7 @@
-// Command pack checks or writes workloads/device/cuda/machinecode/code.tar.zst. Without arguments it checks that
-// every PTX of the program has its machine code there. With -check FOLDER it compares the archive with a folder of
-// ARCH/NAME.ptx and ARCH/NAME.cubin that scripts/build/ptxas.sh assembled; with -write FOLDER it makes the archive
-// from that folder. Run it in the repository's root.
+// Command pack checks or writes workloads/device/cuda/machinecode/code.tar.zst, in the repository's root. Without
+// arguments it checks that every PTX of the program has machine code in the archive. -check FOLDER compares the
+// archive with a folder of ARCH/NAME.ptx and ARCH/NAME.cubin made by scripts/build/ptxas.sh; -write FOLDER makes the
+// archive from it.
 package main
 
 import (
@@ -92,8 +92,8 @@ func readAssembled(folder string) (map[string][]byte, error) {
 	return made, nil
 }
 
-// writeArchive writes the archive. The bytes may change with the compressor's version, so checks compare the
-// contents. The architectures of one PTX are adjacent in the archive, since they have much in common.
+// writeArchive writes the archive. Its bytes may change with the compressor's version, so checks compare the contents.
+// Code of the same PTX is adjacent, because it compresses well.
 func writeArchive(made map[string][]byte) error {
 	var raw bytes.Buffer
 	out := tar.NewWriter(&raw)
@@ -114,7 +114,7 @@ func writeArchive(made map[string][]byte) error {
 	if err := out.Close(); err != nil {
 		return err
 	}
-	// 8 MB of window, the memory that a decoder needs; it covers the whole archive.
+	// A window of 8 MB, which a decoder must allocate, covers the whole archive.
 	zstd := exec.Command("zstd", "--ultra", "-22", "--zstd=wlog=23", "--quiet", "--stdout")
 	zstd.Stdin, zstd.Stderr = &raw, os.Stderr
 	packed, err := zstd.Output()
