@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
-// stageAt is a stage by its place in the step.
+// stageAt is the index of a stage in a step.
 type stageAt int
 
 // The stages of a step.
@@ -24,7 +24,6 @@ const (
 	stageCount
 )
 
-// allStages returns the stages in the order of these constants.
 func allStages() []gpuprof.Stage {
 	return []gpuprof.Stage{
 		{Name: "preprocess", Kind: gpuprof.HostStage}, {Name: "batch", Kind: gpuprof.HostStage, Role: gpuprof.RoleCollate},
@@ -50,7 +49,7 @@ func (s *session) describeStages() {
 	}
 	all[stSync].MaxSpans = s.pace.Items
 	if s.pace.Blocking {
-		all[stSync].MaxSpans += 2 // either copy
+		all[stSync].MaxSpans += 2 // one for each copy
 	}
 	if s.pace.Every > 0 {
 		all[stSync].MaxSpans++
@@ -66,7 +65,7 @@ func (s *session) describeStages() {
 	s.pace.SyncAt, s.pace.SlotAt = s.index[stSync], s.index[stBackpressure]
 }
 
-// describeBatch fills in the work of each stage for a batch of b requests.
+// describeBatch sets the work of each stage for a batch of b requests.
 func (s *session) describeBatch(all []gpuprof.Stage, b int) {
 	in, out := int64(b*s.net.requestBytes()), int64(b*s.net.answerBytes())
 	all[stH2D].Minimum, all[stD2H].Minimum = gpuprof.Cost{BytesRead: in, BytesWritten: in}, gpuprof.Cost{BytesRead: out, BytesWritten: out}
@@ -83,7 +82,7 @@ func (s *session) Alone() ([]gpuprof.Stage, float64) {
 	return all, 0
 }
 
-// paddedSize returns the size with which a batch of b runs.
+// paddedSize returns the size at which a batch of b requests runs.
 func (s *session) paddedSize(b int) int {
 	if s.pad {
 		return traffic.Padded(s.sizes, b)
@@ -91,8 +90,8 @@ func (s *session) paddedSize(b int) int {
 	return b
 }
 
-// Step implements workloads.Session: one batch of a queue that is never empty. The step checks the answers of the
-// earlier batch in the same slot.
+// Step implements workloads.Session: it takes one batch from a queue that is never empty, and checks the answers of
+// the previous batch in the same slot.
 func (s *session) Step(i int, p workloads.Probe) error {
 	if err := p.Start(i); err != nil {
 		return err
@@ -110,8 +109,8 @@ func (s *session) Step(i int, p workloads.Probe) error {
 	return s.run(l, i, p)
 }
 
-// run assembles the batch of the requests in l.ids, the i-th, enqueues everything of it and
-// waits as the knobs async_copy, item_reads and sync ask for.
+// run assembles the batch of requests l.ids for step i, enqueues its work and waits as the knobs async_copy,
+// item_reads and sync demand.
 func (s *session) run(l *slot, i int, p workloads.Probe) error {
 	if s.net.hostPrepares() {
 		sp := p.Begin(s.index[stPreprocess], nil)
@@ -148,7 +147,7 @@ func (s *session) run(l *slot, i int, p workloads.Probe) error {
 	return s.pace.Wait(i, s.net.outputBuffer(l.at), l.requests*s.net.answerBytes()/wordBytes, p)
 }
 
-// prepareRequests prepares each request by itself, as a service does before it makes batches.
+// prepareRequests preprocesses each request alone, as a service does before it assembles batches.
 func (s *session) prepareRequests(l *slot) {
 	n := s.net.requestBytes()
 	for k, id := range l.ids {
@@ -156,7 +155,6 @@ func (s *session) prepareRequests(l *slot) {
 	}
 }
 
-// fillRequest writes request k of a batch in the device's format.
 func (s *session) fillRequest(dst []byte, l *slot, k int, id int64) {
 	if len(l.calls) > 0 {
 		s.net.decodeRequest(dst, l.calls[k].Request)
@@ -165,7 +163,7 @@ func (s *session) fillRequest(dst []byte, l *slot, k int, id int64) {
 	s.net.writeRequest(dst, id)
 }
 
-// assembleBatch copies the requests into the memory from which the device copies; copies of the first request pad the
+// assembleBatch copies the requests into the memory from which the device copies. Copies of the first request pad the
 // batch.
 func (s *session) assembleBatch(l *slot) {
 	in, n := l.in.Bytes(), s.net.requestBytes()
@@ -182,8 +180,8 @@ func (s *session) assembleBatch(l *slot) {
 	}
 }
 
-// forward runs the network on its stream, after the copy to the device and before the copy back, whichever streams
-// those use.
+// forward runs the network on its stream, ordered after the copy to the device and before the copy back, on whichever
+// streams these copies run.
 func (s *session) forward(l *slot, p workloads.Probe) error {
 	on := s.compute
 	if on == nil {
@@ -216,7 +214,6 @@ func (s *session) forward(l *slot, p workloads.Probe) error {
 	return s.main.WaitFor(l.ran)
 }
 
-// finish waits until a batch is complete and checks its answers.
 func (s *session) finish(l *slot, p workloads.Probe) error {
 	sp := p.Begin(s.index[stBackpressure], nil)
 	err := l.end.Wait()
@@ -230,7 +227,7 @@ func (s *session) finish(l *slot, p workloads.Probe) error {
 	return s.releaseSlot(l)
 }
 
-// countWrong returns how many of a batch's answers belong to another request.
+// countWrong counts the answers of a batch that belong to another request.
 func (s *session) countWrong(l *slot) (wrong int) {
 	out, n := l.out.Bytes(), s.net.answerBytes()
 	for k, id := range l.ids {
@@ -241,7 +238,6 @@ func (s *session) countWrong(l *slot) (wrong int) {
 	return wrong
 }
 
-// releaseSlot frees a slot for the next batch.
 func (s *session) releaseSlot(l *slot) error {
 	l.used = false
 	clear(l.calls)
