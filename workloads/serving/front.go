@@ -59,7 +59,6 @@ func (o *front) sampleAnswer(call *traffic.Call) {
 	}
 }
 
-// serveOutside serves requests over HTTP until the time of the load is over.
 func (s *session) serveOutside(ctx context.Context, l workloads.Load, p *plan, address string) (*loadtest.Requests, error) {
 	listener, err := listen(ctx, address)
 	if err != nil {

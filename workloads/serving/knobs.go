@@ -73,7 +73,6 @@ func numberKnob(name, doc, def string, lo, hi float64) workloads.Knob {
 	return numberOf("a number", "", name, doc, def, lo, hi)
 }
 
-// secondsKnob is a knob for a time in seconds between lo and hi.
 func secondsKnob(name, doc, def string, lo, hi float64) workloads.Knob {
 	return numberOf("a number of seconds", " s", name, doc, def, lo, hi)
 }
@@ -232,7 +231,6 @@ func streamsKnob() workloads.Knob {
 	return k
 }
 
-// graphKnob returns the knob graph: one launch graph for each slot and batch size.
 func graphKnob() workloads.Knob {
 	k := loop.GraphKnob("launch the network's kernels one by one, or capture them once for every size of a batch and replay; needs pad=on, which bounds the sizes")
 	k.Answers[0].When = gpuprof.Settings{"graph": "off", "pad": "on"}

@@ -34,7 +34,6 @@ func shapeOf(s resnet.Shape) gpuprof.Settings {
 	}
 }
 
-// networkKnobs returns the knobs that choose the network and its shape.
 func networkKnobs() []workloads.Knob {
 	small := resnet.Small()
 	return append([]workloads.Knob{

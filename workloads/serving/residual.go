@@ -37,7 +37,6 @@ type residual struct {
 	limit  [resnet.Period]float64   // largest allowed distance of an answer from alone
 }
 
-// optionsOf converts the settings to the network's options.
 func optionsOf(set gpuprof.Settings, seed uint64) (resnet.Options, error) {
 	blocks, err := resnet.ParseBlocks(set["blocks"])
 	return resnet.Options{
@@ -112,7 +111,6 @@ func (n *residual) open(ctx context.Context, d device.Device, s device.Stream, t
 	return nil
 }
 
-// substitution returns the text for workloads.Substituter.
 func (n *residual) substitution() string { return n.fell }
 
 // fitsHost refuses a network that, with its waiting batches, exceeds the memory which the host device shares with the
@@ -293,7 +291,6 @@ func (n *residual) describeStages(all []gpuprof.Stage, batch int) {
 	all[stForward].Minimum = n.floor(batch)
 }
 
-// floor returns the least work of the network in its precision.
 func (n *residual) floor(batch int) gpuprof.Cost {
 	c := n.opt.Floor(batch)
 	return c.In(n.opt.Precision, c.Flops)

@@ -7,7 +7,6 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
-// stageAt is the index of a stage in a step.
 type stageAt int
 
 // The stages of a step.
@@ -65,7 +64,6 @@ func (s *session) describeStages() {
 	s.pace.SyncAt, s.pace.SlotAt = s.index[stSync], s.index[stBackpressure]
 }
 
-// describeBatch sets the work of each stage for a batch of b requests.
 func (s *session) describeBatch(all []gpuprof.Stage, b int) {
 	in, out := int64(b*s.net.requestBytes()), int64(b*s.net.answerBytes())
 	all[stH2D].Minimum, all[stD2H].Minimum = gpuprof.Cost{BytesRead: in, BytesWritten: in}, gpuprof.Cost{BytesRead: out, BytesWritten: out}
@@ -147,7 +145,6 @@ func (s *session) run(l *slot, i int, p workloads.Probe) error {
 	return s.pace.Wait(i, s.net.outputBuffer(l.at), l.requests*s.net.answerBytes()/wordBytes, p)
 }
 
-// prepareRequests preprocesses each request alone, as a service does before it assembles batches.
 func (s *session) prepareRequests(l *slot) {
 	n := s.net.requestBytes()
 	for k, id := range l.ids {

@@ -102,7 +102,6 @@ func (s *synthetic) warmUp(_ context.Context, _ device.Device, on device.Stream)
 	return errors.Join(s.run(on, 0, 1, 0, loop.Silent{}), on.Sync())
 }
 
-// batchTime returns tau + alpha b.
 func (s *synthetic) batchTime(b int) time.Duration {
 	return time.Duration(math.Round(1e9 * (s.tau + s.alpha*float64(b))))
 }

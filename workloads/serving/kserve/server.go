@@ -121,7 +121,6 @@ type route struct {
 	serve  http.HandlerFunc
 }
 
-// routes returns the protocol's paths. A caller may append the version to the path of the model.
 func (s *Server) routes() map[string]route {
 	model := s.modelPath()
 	out := map[string]route{}
@@ -222,7 +221,6 @@ var errEnded error = gpuprof.Errorf(nil, "serving a request: the run has ended")
 // closedEarly replaces the HTTP status for a connection that ended within a body.
 const closedEarly = 0
 
-// read reads and decodes the body.
 func (s *Server) read(w http.ResponseWriter, r *http.Request) (*traffic.Call, Asked, int, error) {
 	fail := func(status int, err error) (*traffic.Call, Asked, int, error) { return nil, Asked{}, status, err }
 	if code := r.Header.Get("Content-Encoding"); code != "" && code != "identity" {

@@ -198,10 +198,8 @@ func (c *checker) readOutputs(cv conv) (outputs, error) {
 	return o, nil
 }
 
-// endsLayer reports whether a layer's convolution includes the norm, the residual and the relu.
 func (c *checker) endsLayer(cv conv) bool { return c.n.o.BN != Apart || cv.isLinear }
 
-// endOfLayer applies the norm, the residual and the relu in float64.
 func (c *checker) endOfLayer(gr *group, v float64, o int, res float64) float64 {
 	scale, shift := c.n.w.Layers[gr.index].normOf(o)
 	v = v*scale + shift + res
@@ -266,7 +264,6 @@ func (c *checker) checkNorm(gr *group) error {
 	return nil
 }
 
-// checkSimple compares all values of a pooling or of the mean.
 func (c *checker) checkSimple(gr *group) error {
 	l := gr.layer
 	x, err := c.read(l.src, l.channels*l.size*l.size)
@@ -296,7 +293,6 @@ func (c *checker) checkSimple(gr *group) error {
 	return nil
 }
 
-// checkLogits compares the first image's logits with the float64 network's.
 func (c *checker) checkLogits(ctx context.Context) (gpuprof.Check, error) {
 	got, err := c.read(actLogit, c.n.o.Classes)
 	if err != nil {
@@ -341,7 +337,6 @@ func (n *Net) ReferenceOf(image []byte) Logits {
 	return refNetwork(n.o.Shape, n.w, refPrepare(n.o.Shape, image))
 }
 
-// stageChecks returns one check for each compared kind, in the order of a batch.
 func (c *checker) stageChecks() []gpuprof.Check {
 	var out []gpuprof.Check
 	for kind, e := range c.errs {

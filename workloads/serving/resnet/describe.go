@@ -41,7 +41,6 @@ func (n *Net) UsesCuDNN() bool {
 	return slices.ContainsFunc(n.o.convolutions(), func(c conv) bool { return n.o.wayOf(c) == CuDNN })
 }
 
-// implementation names the library or the kernels that compute the convolutions.
 func (n *Net) implementation() string {
 	for _, c := range n.o.convolutions() {
 		if n.o.wayOf(c) == CuDNN {

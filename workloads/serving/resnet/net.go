@@ -40,7 +40,6 @@ type shared struct {
 	k    *device.Kernel
 }
 
-// layerBuffers holds a layer's parameters on the device.
 type layerBuffers struct {
 	weight, scale, shift, ones, zeros device.Buffer
 }
@@ -144,7 +143,6 @@ func (n *Net) allocateSlots() {
 	}
 }
 
-// planGroups lists the groups and their launches in each slot.
 func (n *Net) planGroups() {
 	add := func(g group, launches func(p *planner)) {
 		for i := range n.slots {

@@ -201,7 +201,6 @@ func (o Options) slotSpace() space {
 	return s
 }
 
-// bufferSizes returns the bytes of each buffer that a slot has.
 func (s space) bufferSizes() []int {
 	var out []int
 	for _, n := range append(s.act[:], s.raw, s.cols, s.sums) {
@@ -212,7 +211,6 @@ func (s space) bufferSizes() []int {
 	return out
 }
 
-// weightBytes returns the bytes of a layer's parameters on the device.
 func (o Options) weightBytes(c conv, info device.Info) int {
 	n := c.out * c.depth()
 	if o.weightForm(c, info) == formPanels {

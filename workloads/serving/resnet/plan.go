@@ -72,7 +72,6 @@ func (p *planner) add(k *device.Kernel, it items, cost rate, args any) *launch {
 	return &p.list[len(p.list)-1]
 }
 
-// takeLaunches returns the collected launches and begins a new list.
 func (p *planner) takeLaunches() []launch {
 	l := p.list
 	p.list = nil
@@ -312,7 +311,6 @@ func (l *launch) enqueue(s device.Stream, batch int) error {
 	return nil
 }
 
-// partsOf returns the launches for a batch with their costs.
 func (l *launch) partsOf(batch int) []gpuprof.Part {
 	n := 1
 	if l.each {

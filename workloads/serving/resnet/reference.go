@@ -163,7 +163,6 @@ func refRelu(x planes) planes {
 	return x
 }
 
-// refPool computes the 3x3 max pooling with stride 2.
 func refPool(x planes) planes {
 	y := planes{x.channels, (x.size-1)/2 + 1, nil}
 	for ch := range x.channels {

@@ -109,7 +109,6 @@ type conv struct {
 // depth returns the number of weights for one output channel.
 func (c conv) depth() int { return c.in * c.k * c.k }
 
-// pixels returns the number of output pixels of an image.
 func (c conv) pixels() int { return c.outSize * c.outSize }
 
 type layer struct {
@@ -261,10 +260,8 @@ func (s Shape) actWords() [actCount]int {
 // resizedSide returns the shorter side after resizing: 8/7 of the crop, rounded to the nearest pixel.
 func (s Shape) resizedSide() int { return (16*s.Image + 7) / 14 }
 
-// cropOffset returns the offset of the crop in the resized image.
 func (s Shape) cropOffset() int { return (s.resizedSide() - s.Image) / 2 }
 
-// normEps is the epsilon of every batch norm.
 const normEps = 1e-5
 
 var inf32 = float32(math.Inf(1))

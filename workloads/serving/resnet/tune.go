@@ -57,7 +57,6 @@ func Tune(ctx context.Context, d device.Device, s device.Stream, o Options) (Tun
 	return t, nil
 }
 
-// ownWays returns the implementations by our own kernels.
 func ownWays() []string { return []string{Implicit, Im2col, Direct} }
 
 // timeWays times every convolution of a network that uses the same implementation for all.

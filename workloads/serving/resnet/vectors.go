@@ -15,7 +15,6 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// vectorKind is the kind of the cases in a file of vectors.
 const vectorKind = "resnet"
 
 // numbers is an array's values in row-major order, from JSON arrays, nested or flat, or from a base64 text of

@@ -92,7 +92,6 @@ func (l Layer) normOf(o int) (scale, shift float64) {
 	return affine(float64(l.Scale[o]), float64(l.Shift[o]), float64(l.Mean[o]), float64(l.Var[o]))
 }
 
-// affine returns a batch norm as a factor and a summand.
 func affine(scale, shift, mean, variance float64) (factor, summand float64) {
 	factor = scale / math.Sqrt(variance+normEps)
 	return factor, shift - mean*factor

@@ -152,7 +152,6 @@ func (a *Account) recordBatch(members []Request, wrong int) {
 	}
 }
 
-// recordFailure keeps the reason of the first failed batch.
 func (a *Account) recordFailure(err error) {
 	if a.failure == "" {
 		a.failure = err.Error()
@@ -199,7 +198,6 @@ func (a *Account) currentBlock(now time.Duration) *block {
 	return a.blocks[a.n]
 }
 
-// mergeBlocks merges each two neighbouring blocks into one.
 func (a *Account) mergeBlocks() {
 	for i := range mostBlocks / 2 {
 		a.blocks[i], a.blocks[2*i] = a.blocks[2*i], a.blocks[i]

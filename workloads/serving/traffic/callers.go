@@ -64,7 +64,6 @@ func (c *Callers) Refuse(call *Call, due, now time.Duration) bool {
 	return true
 }
 
-// newRequest counts a call and gives it a ticket.
 func (c *Callers) newRequest(call *Call, due time.Duration) Request {
 	ticket := len(c.calls)
 	if n := len(c.free); n > 0 {

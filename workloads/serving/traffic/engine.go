@@ -133,7 +133,6 @@ func (s *Service) startBatches() (at time.Duration, given int64, err error) {
 	}
 }
 
-// refuseExpired refuses requests that cannot be answered in time any more.
 func (s *Service) refuseExpired(now time.Duration) {
 	for {
 		r, gone := s.Queue.Expire(s.Batcher.tooLate(now), now)

@@ -102,7 +102,6 @@ func scheduleError(ctx context.Context) (worst float64, err error) {
 	return worst, nil
 }
 
-// latencies records the latencies of six requests.
 type latencies [6]time.Duration
 
 // Over implements Sender.
