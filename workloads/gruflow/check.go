@@ -316,7 +316,8 @@ func (c *checker) checkChain() error {
 	return nil
 }
 
-// carriersOf returns the first and the last carrier, and those of sampled rows until their time steps make as many
+// carriersOf returns the first and the last carrier, then carriers of sampled rows until their time steps give as
+// many rows as were sampled.
 // rows as were sampled.
 func (c *checker) carriersOf() []int {
 	sh := c.s.shape

@@ -60,8 +60,9 @@ func (c *checker) copyBack() error {
 // carriersKept is the number of buffers of carriers, the first of those that checkGraph compares.
 const carriersKept = 5
 
-// checkGraph replays the step's graph from the same start and compares the results with those of the launches, which
-// have been checked. With deterministic=off the metrics, and in training the parameters, may differ in the last bits.
+// checkGraph replays the step's graph from the same start and compares the results with the launches' results, which
+// were checked before. With deterministic=off the metrics, and in training the parameters, may differ in the last
+// bits.
 func (c *checker) checkGraph() error {
 	s, sl, e := c.s, &c.s.slots[c.slot], &c.errs[stGraph]
 	results := func() (out [][]float32, err error) {

@@ -97,7 +97,7 @@ func (r *recording) recordRequests() (list []request) {
 	return list
 }
 
-// requests lists the device memory in addition to that of u.
+// requests lists the device memory in addition to u's.
 func (r *recording) requests() (list []request) {
 	if r.states != nil {
 		list = r.recordRequests()

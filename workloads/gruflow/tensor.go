@@ -85,7 +85,7 @@ func (t *tensor) setAxes(axes int) {
 	}
 }
 
-// close compares a finished array's length with that of its siblings.
+// close returns an error where a finished array is longer or shorter than its siblings.
 func (t *tensor) close(count []int) error {
 	axis, n := len(count)-1, count[len(count)-1]
 	t.setAxes(len(count))

@@ -126,7 +126,7 @@ func newTraining(set gpuprof.Settings, r *recording) *training {
 	return &training{recording: r, step: optim.StepOf(set)}
 }
 
-// requests lists the device memory in addition to that of the unrolled GRU and the optimizer.
+// requests lists the device memory in addition to the unrolled GRU's and the optimizer's.
 func (t *training) requests() []request {
 	s := t.u.net.s
 	b, d := int64(s.B), int64(s.D)

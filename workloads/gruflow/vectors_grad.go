@@ -76,7 +76,7 @@ func gradImpls(d device.Device) []string {
 
 type gradInput struct{ x, h0, dout, dhn []float64 }
 
-// checkGradShapes compares the gradients' shapes with those of x, out and hn.
+// checkGradShapes compares the gradients' shapes with the shapes of x, out and hn.
 func (c *vectorCase) checkGradShapes(input, sequence, states []int) error {
 	if len(c.DOut.data) == 0 && len(c.DHn.data) == 0 {
 		return fmt.Errorf("neither dout nor dhn is given, so every gradient is zero")

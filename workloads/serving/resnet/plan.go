@@ -90,8 +90,7 @@ type epilogue struct {
 	res          device.Buffer
 }
 
-// epilogues returns the epilogue of the convolution itself, and that of the norm after it. With bn=apart the first is
-// the identity.
+// epilogues returns the convolution's own epilogue and the norm's. With bn=apart the first is the identity.
 func (p *planner) epilogues(c conv, w layerBuffers) (first, last epilogue) {
 	last = epilogue{scale: w.scale, shift: w.shift, res: w.shift}
 	if c.relu {
