@@ -318,7 +318,6 @@ func (c *checker) checkChain() error {
 
 // carriersOf returns the first and the last carrier, then carriers of sampled rows until their time steps give as
 // many rows as were sampled.
-// rows as were sampled.
 func (c *checker) carriersOf() []int {
 	sh := c.s.shape
 	most := max(2, ceilDiv(len(c.rows), sh.T))
