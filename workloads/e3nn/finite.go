@@ -54,7 +54,7 @@ func (s *session) stepAgain(i int, look bool) (string, error) {
 			return allStages()[so.stage].Name, err
 		}
 	}
-	return "", s.Compute.Sync() // the host buffers of the slot are filled again
+	return "", s.Compute.Sync() // before the slot's host buffers are filled again
 }
 
 // written holds the outputs of a stage: the first n values of each buffer, or all values for n = 0.
