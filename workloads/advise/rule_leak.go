@@ -5,8 +5,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// findLeak reports memory held by earlier windows' recordings for a backward pass that never runs. It claims memory
-// and no time.
+// findLeak reports memory that records of earlier windows hold for a backward pass which never runs. It claims
+// memory, not time.
 func (s *runContext) findLeak() []gpuprof.Finding {
 	f, there := s.firstFix(workloads.Detach)
 	all, one := s.figure(gpuprof.InputRecorded), s.figure(gpuprof.InputRecordedWindow)

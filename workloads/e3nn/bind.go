@@ -217,7 +217,7 @@ func (s *session) describeStages() {
 	if graph {
 		all[stGraph].MaxSpans, all[stGraph].Minimum.Launches = 1, 1
 	}
-	// A copy reads as many bytes as it writes.
+	// A copy reads and writes the same number of bytes.
 	e, out := int64(s.in.meanEdges()), s.resultWords()
 	in := 4 * (5*e + int64(s.rows) + 1)
 	if s.goesBack() {
