@@ -13,8 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
-// knownAnswers caches the check against queueing theory. Its results depend on the program alone, and it takes as
-// long as all other checks together.
+// knownAnswers caches the check against queueing theory, which depends on the program alone and takes long.
 var knownAnswers = loop.Kept[struct{}, []traffic.Answer]{Most: 1}
 
 // Check implements workloads.Session: it compares every slot's batch with the reference, then the service, simulated

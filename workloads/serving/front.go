@@ -15,12 +15,11 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
-// mostRecomputed bounds the answers of a load that are recomputed in float64: one takes seconds on the largest
-// network.
+// mostRecomputed is the number of answers that are recomputed in float64: one takes seconds on the largest network.
 const mostRecomputed = 4
 
-// mostReading bounds the requests whose bodies are read at the same time. These requests hold no place in the queue:
-// slow callers would fill a short queue.
+// mostReading is the number of requests whose bodies are read at the same time. They hold no place in the queue: slow
+// callers would fill it.
 const mostReading = 1024
 
 // front is the state of a load whose requests come from other programs.
@@ -86,8 +85,7 @@ func (s *session) serveOutside(ctx context.Context, l workloads.Load, p *plan, a
 	return s.outsideRequests(p, service.Books, o, server.Counts(), err)
 }
 
-// hostNames returns the names by which callers may address the service: the host in its address, and the machine's
-// name.
+// hostNames returns the host names of the service: the host in its address, and the machine's name.
 func hostNames(address string) (names []string) {
 	if host, _, err := net.SplitHostPort(address); err == nil && host != "" {
 		names = append(names, host)

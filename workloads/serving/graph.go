@@ -11,8 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// graphs holds the captured launches of the network. A graph fixes the batch size and the slot's memory, so there is
-// one graph for each size and slot. pad=on bounds the number of sizes.
+// graphs holds the network's captured launches: one graph for each slot and batch size, since a graph fixes both.
 type graphs struct {
 	of      [][]device.Op // by slot and index in session.sizes; nil with graph=off
 	made    int

@@ -23,8 +23,8 @@ type network interface {
 	hostPrepares() bool
 	// writeRequest writes request id in the device's format.
 	writeRequest(dst []byte, id int64)
-	// prepareBatch enqueues the device's preprocessing of a batch, nothing where the host preprocesses; run enqueues
-	// the network. stage is the stage index for the probe.
+	// prepareBatch enqueues the device's preprocessing of a batch, if any, and run the network. stage is for the
+	// probe.
 	prepareBatch(on device.Stream, slot, batch, stage int, p workloads.Probe) error
 	run(on device.Stream, slot, batch, stage int, p workloads.Probe) error
 	// warmUp runs the network before the first request, and computes the expected answers for isRight.

@@ -20,8 +20,7 @@ import (
 // fewImages is the number of images in a batch whose layers are compared in float64.
 const fewImages = 2
 
-// warmedSizes is the largest batch size up to which a library is warmed up for every size: more sizes would take
-// long.
+// warmedSizes is the batch size up to which a library is warmed up for every size: more would take long.
 const warmedSizes = 64
 
 // residual adapts the residual network to the interface network.
@@ -113,8 +112,7 @@ func (n *residual) open(ctx context.Context, d device.Device, s device.Stream, t
 
 func (n *residual) substitution() string { return n.fell }
 
-// fitsHost refuses a network that, with its waiting batches, exceeds the memory which the host device shares with the
-// host.
+// fitsHost refuses a network that, with its waiting batches, exceeds the memory of the host device.
 func fitsHost(d device.Device, o resnet.Options) error {
 	info := d.Info()
 	if info.Kind != "host" {
@@ -132,7 +130,6 @@ func fitsHost(d device.Device, o resnet.Options) error {
 		WithFix("use a smaller max_batch or depth")
 }
 
-// requestBytes returns the bytes of an image in the device's format.
 func requestBytes(o resnet.Options) int64 {
 	if o.Preprocess == resnet.OnDevice {
 		return 3 * int64(o.Source) * int64(o.Source)
@@ -310,8 +307,8 @@ func (n *residual) facts() map[string]any {
 	return out
 }
 
-// check compares one answer with the float64 network, starting at the request's bytes, and every kind of layer with a
-// float64 computation from that layer's own inputs.
+// check compares one answer with the float64 network, and every kind of layer with float64 results from the layer's
+// own inputs.
 func (n *residual) check(ctx context.Context, s device.Stream, slot int, ids []int64, answers []byte) ([]gpuprof.Check, error) {
 	few := []int{int(ids[len(ids)-1] % resnet.Period)} // the last image of the batch
 	for _, id := range ids[:min(len(ids)-1, fewImages-1)] {

@@ -27,7 +27,6 @@ const (
 	warmUpShare = 0.25
 )
 
-// runner implements traffic.Runner with the session's slots.
 type runner struct {
 	s       *session
 	head, n int // oldest batch and number of batches in the ring of slots
@@ -190,7 +189,6 @@ func (s *session) newService(p *plan, run *runner) (*traffic.Service, *traffic.R
 		Batcher: traffic.Batcher{MaxBatch: s.maxBatch, MaxDelay: seconds(s.set.Float("max_delay")), Split: s.split, Rule: traffic.Overload(p.rule), SLO: slo, Alone: s.times[1]}}, world
 }
 
-// reportProgress reports progress every half second until the caller calls stop.
 func reportProgress(ctx context.Context, l workloads.Load, p *plan) (stop func()) {
 	if l.Progress == nil {
 		return func() {}

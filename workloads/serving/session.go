@@ -44,7 +44,6 @@ type session struct {
 	trace    []time.Duration // schedule of the trace file, or nil
 }
 
-// slot is one batch in flight.
 type slot struct {
 	at              int           // index among the slots
 	in, out         device.Buffer // host memory

@@ -80,7 +80,6 @@ func (s *session) Alone() ([]gpuprof.Stage, float64) {
 	return all, 0
 }
 
-// paddedSize returns the size at which a batch of b requests runs.
 func (s *session) paddedSize(b int) int {
 	if s.pad {
 		return traffic.Padded(s.sizes, b)
@@ -107,8 +106,7 @@ func (s *session) Step(i int, p workloads.Probe) error {
 	return s.run(l, i, p)
 }
 
-// run assembles the batch of requests l.ids for step i, enqueues its work and waits as the knobs async_copy,
-// item_reads and sync demand.
+// run assembles the batch of requests l.ids for step i, enqueues its work and waits as the knobs demand.
 func (s *session) run(l *slot, i int, p workloads.Probe) error {
 	if s.net.hostPrepares() {
 		sp := p.Begin(s.index[stPreprocess], nil)
@@ -160,8 +158,7 @@ func (s *session) fillRequest(dst []byte, l *slot, k int, id int64) {
 	s.net.writeRequest(dst, id)
 }
 
-// assembleBatch copies the requests into the memory from which the device copies. Copies of the first request pad the
-// batch.
+// assembleBatch copies the requests to the memory that the device reads. Copies of the first request pad the batch.
 func (s *session) assembleBatch(l *slot) {
 	in, n := l.in.Bytes(), s.net.requestBytes()
 	l.requests = s.paddedSize(len(l.ids))
@@ -177,8 +174,7 @@ func (s *session) assembleBatch(l *slot) {
 	}
 }
 
-// forward runs the network on its stream, ordered after the copy to the device and before the copy back, on whichever
-// streams these copies run.
+// forward runs the network on its stream, after the copy to the device and before the copy back on any stream.
 func (s *session) forward(l *slot, p workloads.Probe) error {
 	on := s.compute
 	if on == nil {

@@ -65,10 +65,8 @@ type Model struct {
 // MostBody returns the bytes of the largest request body: one sample, as JSON or as a binary tensor.
 func (m *Model) MostBody() int64 { return mostEnvelope + mostNumberText*int64(m.In.Len()) }
 
-// version is the only version of a model.
 const version = "1"
 
-// metadata answers a request for the model's description.
 type metadata struct {
 	Name     string   `json:"name"`
 	Versions []string `json:"versions"`

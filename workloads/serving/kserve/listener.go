@@ -60,8 +60,8 @@ func (c *stamped) recordBytes(now time.Time, room int) {
 	}
 }
 
-// SetReadDeadline implements net.Conn. It keeps a deadline no later than until: before the first four bytes of a
-// request net/http would wait as long as between two requests.
+// SetReadDeadline implements net.Conn. It limits the deadline to until: net/http would give the first four bytes of a
+// request as much time as the pause between two requests.
 func (c *stamped) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

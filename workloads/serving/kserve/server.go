@@ -202,7 +202,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuse answers a request that finds no free place.
+// refuse answers a request that arrives when Places requests are being read.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, due time.Duration) {
 	call := traffic.NewCall(nil, 0)
 	if !s.Callers.Refuse(call, due, s.now()) {

@@ -311,7 +311,6 @@ func (n *Net) Tolerance() float64 {
 	return n.o.tolerance() * math.Sqrt(float64(len(n.params)))
 }
 
-// refKey holds everything that determines the float64 network's logits.
 type refKey struct {
 	shape string
 	seed  uint64

@@ -54,7 +54,6 @@ const (
 	flagPrecision // factor of the precision's number
 )
 
-// geometry is a convolution's shape, read from its kernel's integers.
 type geometry struct {
 	batch, in, out, k, stride, size, outSize, flags int
 }

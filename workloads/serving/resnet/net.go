@@ -34,7 +34,7 @@ type Net struct {
 	found   time.Duration // spent looking for libraries
 }
 
-// shared is the key of a convolution's own copy of a kernel.
+// shared is the key of kernels: a convolution and the kernel of which it has a copy.
 type shared struct {
 	conv string
 	k    *device.Kernel
@@ -44,7 +44,6 @@ type layerBuffers struct {
 	weight, scale, shift, ones, zeros device.Buffer
 }
 
-// slot is the memory and state of one batch in flight.
 type slot struct {
 	act             [actCount]device.Buffer
 	raw, cols, sums device.Buffer

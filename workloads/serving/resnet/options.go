@@ -161,12 +161,12 @@ func (o Options) refuseLibrary(info device.Info) error {
 	return nil
 }
 
-// usesVendor reports whether the library multiplies for a convolution.
+// usesVendor reports whether the library computes the matrix product of a convolution.
 func (o Options) usesVendor(c conv, info device.Info) bool {
 	return o.wayOf(c) == Im2col && o.hasLibrary(info)
 }
 
-// hasLibrary reports whether the device's library multiplies in this precision.
+// hasLibrary reports whether the device has a library's matrix product in this precision.
 func (o Options) hasLibrary(info device.Info) bool {
 	return o.Library != "off" && info.Facts["cublas"] != "" && (o.Precision == FP32 || o.Precision == TF32)
 }
@@ -263,8 +263,7 @@ func (o Options) checkMemory(d device.Device) error {
 		WithFix("use a smaller max_batch or depth")
 }
 
-// tolerance returns the largest allowed distance of a convolution's result from the float64 result, relative to the
-// norm of the latter.
+// tolerance returns the largest allowed error of a convolution's result, relative to the norm of the float64 result.
 func (o Options) tolerance() float64 {
 	return map[string]float64{FP32: 1e-5, TF32: 2e-3, BF16: 2e-2, FP16: 5e-3}[o.withDefaults().Precision]
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// Group is a part of a batch that is one span of a profile.
+// Group is a part of the network's work that a profile records as one span.
 type Group struct {
 	Name string
 	Kind Kind
@@ -39,8 +39,8 @@ type launch struct {
 	cost     rate
 }
 
-// items is the number of a launch's items. With tile = 0 it is fixed + image per image. With tile > 0, tile items of
-// the batch's image items form a tile, and there are across times as many tiles.
+// items gives the number of a launch's items for a batch: fixed + batch image or, with tile > 0, ceil(batch image /
+// tile) across.
 type items struct{ image, fixed, tile, across int }
 
 func (it items) forBatch(batch int) int {

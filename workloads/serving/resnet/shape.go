@@ -153,8 +153,7 @@ func newConv(name string, in, out, k, stride, size, src, dst int) conv {
 	return c
 }
 
-// layers lists the network. A block's input is in activation x; its intermediate results use the other three of
-// indices 0 to 3.
+// layers lists the network. A block's input is activation x; its intermediate results use the others of 0 to 3.
 func (s Shape) layers() []layer {
 	var out []layer
 	add := func(c conv) { out = append(out, layer{kind: Conv, conv: c}) }

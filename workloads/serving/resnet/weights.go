@@ -7,8 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Weights are a network's parameters: a Layer for each convolution in the order of Shape.Names, the linear layer
-// last.
+// Weights are a network's parameters, a Layer for each name in Shape.Names.
 type Weights struct{ Layers []Layer }
 
 // Layer holds the parameters of a convolution, Weight [out,in,k,k] and the batch norm after it, or of the linear

@@ -242,8 +242,7 @@ func (a *Account) Faults(senders int64) []string {
 	return out
 }
 
-// joinedBlocks returns the blocks for confidence intervals: neighbours merged until each is longer than least, the
-// remainder merged into the last.
+// joinedBlocks returns blocks for confidence intervals: neighbours merged until each is longer than least.
 func (a *Account) joinedBlocks(least time.Duration) []*block {
 	var out []*block
 	for _, b := range a.blocks[:a.n+1] {

@@ -27,6 +27,5 @@ func (b *Batcher) next(waiting int, oldest, now time.Duration) (size int, at tim
 	return size, now
 }
 
-// tooLate returns the earliest due time that can still be met: a request due before it exceeds the SLO even in a
-// batch of one that begins now.
+// tooLate returns the due time before which a request exceeds the SLO even in a batch of one that begins now.
 func (b *Batcher) tooLate(now time.Duration) time.Duration { return now + b.Alone - b.SLO }

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Callers passes requests from outside the program to the queue. Each caller sends from its own goroutine and
-// receives the outcome of its request. Arrival times are unknown in advance.
+// Callers passes outside requests to the queue. Each caller sends from its own goroutine and receives its outcome.
 type Callers struct {
 	Queue *Queue
 
@@ -50,7 +49,7 @@ func (c *Callers) Send(call *Call, due, now time.Duration) bool {
 	return true
 }
 
-// Refuse counts a call that found no place before the queue as refused. It returns false after Close.
+// Refuse counts a call that was turned away before the queue as refused. It returns false after Close.
 func (c *Callers) Refuse(call *Call, due, now time.Duration) bool {
 	c.mu.Lock()
 	if c.closed {

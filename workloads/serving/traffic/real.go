@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// poll is the pause between two checks while the service waits: the largest delay until it notices an arrival or an
-// answer.
+// poll is the pause between two checks of a waiting service: the delay until it notices an arrival or an answer.
 const poll = 20 * time.Microsecond
 
 // Real is the machine's time, in which a goroutine sends.
@@ -95,11 +94,11 @@ func (r *Real) Await(until time.Duration, seen int64, flying int) error {
 	}
 }
 
-// coarse separates pauses: longer ones begin with a Go timer, which may be a millisecond late; the rest is a loop of
-// short naps.
+// coarse is the last part of a pause, slept in short naps: the Go timer for the part before may be a millisecond
+// late.
 const coarse = 2 * time.Millisecond
 
-// sleepUntil sleeps until the time until after began. It returns false if the context ends first.
+// sleepUntil sleeps until the duration until has passed since began. It returns false if the context ends first.
 func sleepUntil(ctx context.Context, began time.Time, until time.Duration) bool {
 	for {
 		left := until - time.Since(began)

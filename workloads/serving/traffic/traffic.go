@@ -53,9 +53,9 @@ type World interface {
 	Now() time.Duration
 	// Admit puts the requests due by now into the queue, unless a goroutine of their own does so.
 	Admit(now time.Duration)
-	// Await waits until a request is put into the queue, the oldest batch in flight is complete, or until is reached;
-	// it may return earlier. seen is the number of requests ever put into the queue, as the caller read it; flying is
-	// the number of batches in flight.
+	// Await returns when a request is put into the queue or the oldest batch in flight is complete, at the latest at
+	// time until, and possibly earlier. seen is the number of requests ever put into the queue, as the caller read
+	// it; flying is the number of batches in flight.
 	Await(until time.Duration, seen int64, flying int) error
 	// Over reports whether no further request will come.
 	Over() bool
