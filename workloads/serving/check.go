@@ -33,8 +33,7 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	return checks, err
 }
 
-// checkSlot runs a batch through poisoned memory. Copied data must match exactly, answers within the network's
-// tolerance.
+// checkSlot runs a batch through poisoned memory. Copies must be exact, answers within the network's tolerance.
 func (s *session) checkSlot(ctx context.Context, l *slot) ([]gpuprof.Check, error) {
 	in, out := s.net.inputBuffer(l.at), s.net.outputBuffer(l.at)
 	if err := op.Poison(s.dev, s.main, in, out); err != nil {

@@ -23,8 +23,7 @@ type network interface {
 	hostPrepares() bool
 	// writeRequest writes request id in the device's format.
 	writeRequest(dst []byte, id int64)
-	// prepareBatch enqueues the device's preprocessing of a batch, if any, and run the network. stage is for the
-	// probe.
+	// prepareBatch enqueues the device's preprocessing of a batch, if any, and run the network.
 	prepareBatch(on device.Stream, slot, batch, stage int, p workloads.Probe) error
 	run(on device.Stream, slot, batch, stage int, p workloads.Probe) error
 	// warmUp runs the network before the first request, and computes the expected answers for isRight.
@@ -35,16 +34,14 @@ type network interface {
 	isRight(answer []byte, id int64) bool
 	// describeStages sets the work of the stages prepare and forward for a batch.
 	describeStages(all []gpuprof.Stage, batch int)
-	// check compares the answers to requests ids with the reference, then each part of the network in a slot. It
-	// overwrites the slot's batch.
+	// check compares the answers with the reference, then each part of the network. It overwrites the slot's batch.
 	check(ctx context.Context, s device.Stream, slot int, ids []int64, answers []byte) ([]gpuprof.Check, error)
 	// servedModel describes the network to callers from outside. decodeRequest converts such a caller's request to
 	// the device's format, and isPlausible checks the answer cheaply.
 	servedModel() kserve.Model
 	decodeRequest(dst, request []byte)
 	isPlausible(request, answer []byte) bool
-	// recompute compares an outside caller's answer with the network in float64: e = ||out-ref|| / ||ref||, and the
-	// largest allowed e.
+	// recompute compares a caller's answer with float64: e = ||out-ref|| / ||ref||, and the largest allowed e.
 	recompute(request, answer []byte) (e, tolerance float64)
 	facts() map[string]any
 	close() error

@@ -307,8 +307,7 @@ func (n *residual) facts() map[string]any {
 	return out
 }
 
-// check compares one answer with the float64 network, and every kind of layer with float64 results from the layer's
-// own inputs.
+// check compares one answer, and every kind of layer from the layer's own inputs, with float64 results.
 func (n *residual) check(ctx context.Context, s device.Stream, slot int, ids []int64, answers []byte) ([]gpuprof.Check, error) {
 	few := []int{int(ids[len(ids)-1] % resnet.Period)} // the last image of the batch
 	for _, id := range ids[:min(len(ids)-1, fewImages-1)] {

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// listener records the arrival of the first byte of each request: net/http reports a request only after it has read
-// the whole header.
+// listener records the arrival of each request's first byte: net/http reports a request only after its whole header.
 type listener struct {
 	net.Listener
 	slowest time.Duration // time limit for reading a request

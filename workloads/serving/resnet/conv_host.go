@@ -64,8 +64,7 @@ func convHost(args *device.Args, lo, hi int) {
 	s.giveBack()
 }
 
-// eachBand divides output rows [lo,hi) of all images into bands of one image, each small enough for one thread to
-// gather.
+// eachBand divides output rows [lo,hi) of all images into bands of one image, each small enough to gather.
 func eachBand(g geometry, lo, hi int, band func(image, i0, i1 int)) {
 	most := max(1, (bandValues/(max(1, g.in)*(g.size+2*g.pad()))-g.k)/g.stride+1)
 	rows := g.outSize
@@ -184,8 +183,7 @@ func (s *scratch) runPartial(cols int, res, out []float32, j int, least float32)
 	}
 }
 
-// convolvePlanes computes a band in nchw. A tile is six channels by sixteen outputs, whose operand is first gathered
-// to [K][16].
+// convolvePlanes computes a band in nchw, in tiles of six channels by sixteen outputs gathered to [K][16].
 func (s *scratch) convolvePlanes(g geometry, x, w, scale, shift, res, out []float32, image, i0, i1 int) {
 	n, depth, first := s.setPlaces(g, image, i0, i1, 1, 1), g.depth(), (image*g.out*g.outSize+i0)*g.outSize
 	t := &s.tile

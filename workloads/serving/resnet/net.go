@@ -16,8 +16,7 @@ import (
 //go:embed network.ptx.zst
 var networkPTX string
 
-// Net is a network opened on a device: its weights, and the activations of each slot. One goroutine at a time calls
-// it.
+// Net is a network opened on a device: weights, and each slot's activations. One goroutine at a time calls it.
 type Net struct {
 	o      Options
 	info   device.Info
@@ -210,8 +209,7 @@ func (n *Net) kernelOf(c conv, k *device.Kernel) *device.Kernel {
 	return &own
 }
 
-// convItems returns the number of items: rows of outputs on the host device; on CUDA tiles, or single outputs for the
-// direct kernel.
+// convItems returns the number of items: rows of outputs on the host device; on CUDA tiles, or outputs for direct.
 func (n *Net) convItems(c conv) items {
 	switch {
 	case n.info.Kind == "host":

@@ -156,8 +156,7 @@ func (c conv) afterIm2col() conv {
 	return c
 }
 
-// convCost returns the cost of a product that reads its weights and its operand once, at width bytes per value. It
-// excludes the writes.
+// convCost returns the cost of a product that reads weights and operand once, width bytes per value, without writes.
 func convCost(c conv, width int) rate {
 	return rate{
 		fixed: gpuprof.Cost{BytesRead: int64(width)*int64(c.out*c.depth()) + 8*int64(c.out)},

@@ -113,8 +113,7 @@ func channelOf(i, channels, pixels, flags int) int {
 	return i % channels
 }
 
-// eachRun divides values [lo,hi) into runs of one channel (nchw) or of successive channels (nhwc), and passes the
-// first channel of each.
+// eachRun divides values [lo,hi) into runs of one channel (nchw) or of successive channels (nhwc).
 func eachRun(lo, hi, channels, pixels, flags int, run func(lo, hi, channel int)) {
 	whole := channels
 	if flags&flagNCHW != 0 {

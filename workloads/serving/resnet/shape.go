@@ -94,8 +94,7 @@ func ParseBlocks(text string) ([]int, error) {
 	return out, nil
 }
 
-// conv is a convolution with a batch norm after it, or the linear layer: a 1x1 convolution of one-pixel images with a
-// bias.
+// conv is a convolution with a batch norm after it, or the linear layer: a 1x1 convolution of one pixel with a bias.
 type conv struct {
 	name            string
 	in, out         int // channels

@@ -222,8 +222,7 @@ func (b *block) clear() {
 	*b = block{latency: h}
 }
 
-// Faults returns a sentence for each identity of the account that does not hold. senders is the number of requests
-// that the senders counted.
+// Faults returns a sentence for each identity that the account violates. senders is the senders' count of requests.
 func (a *Account) Faults(senders int64) []string {
 	var out []string
 	add := func(bad bool, format string, args ...any) {

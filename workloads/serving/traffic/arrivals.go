@@ -57,8 +57,7 @@ func drawGamma(rng *rand.Rand, shape float64) float64 {
 	}
 }
 
-// ParseTrace reads arrival times: seconds since the start, one per line, rising. It skips empty lines and lines that
-// begin with #.
+// ParseTrace reads rising arrival times in seconds since the start, one per line. It skips empty and # lines.
 func ParseTrace(text []byte, name string) ([]time.Duration, error) {
 	var out []time.Duration
 	last := math.Inf(-1)

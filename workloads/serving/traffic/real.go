@@ -24,8 +24,7 @@ type Real struct {
 	wait  sync.WaitGroup
 }
 
-// Begin starts the clock and a goroutine in which source sends each request when due, until the last one or the end
-// of the context.
+// Begin starts the clock and a goroutine in which source sends each request when due, until the last or ctx's end.
 func (r *Real) Begin(ctx context.Context, source Source) {
 	r.ctx, r.began = ctx, time.Now()
 	r.wait.Go(func() {

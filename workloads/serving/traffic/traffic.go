@@ -67,8 +67,7 @@ type Runner interface {
 	Start(batch []Request, now time.Duration) error
 	// Done reports whether the oldest batch has ended.
 	Done() (bool, error)
-	// Finish removes the oldest batch and delivers its answers. wrong counts the answers that belong to another
-	// request.
+	// Finish removes the oldest batch and delivers its answers. wrong counts answers that belong to another request.
 	Finish() (wrong int, err error)
 }
 
