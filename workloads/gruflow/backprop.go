@@ -170,7 +170,7 @@ func (f *Backward) Run() error {
 	return f.stream.Sync()
 }
 
-// Gradients holds the results of a Backward: dx [T,B,I], dh0 [L,B,H], and each layer's gradients in the shapes of its
+// Gradients holds a Backward's results: dx [T,B,I], dh0 [L,B,H], and each layer's gradients, shaped like its
 // parameters.
 type Gradients struct {
 	DX, DH0 []float32

@@ -53,8 +53,7 @@ func keepCost(n, biases int, p precision) gpuprof.Cost {
 	return c
 }
 
-// cellBackFlops counts the flops of a backward unit: the sums of the cotangent, then products, differences and the
-// gates' derivatives.
+// cellBackFlops counts a backward unit's flops: the cotangent's sums, products, differences, the gates' derivatives.
 const cellBackFlops = 19
 
 // cellBackCost returns the cost of n backward units: they read the record, the state and the cotangents, and write

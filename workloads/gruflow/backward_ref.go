@@ -2,7 +2,6 @@ package gruflow
 
 import "math"
 
-// grad64 holds a layer's gradients in float64, in the shapes of its parameters.
 type grad64 struct{ wi, wh, bi, bh []float64 }
 
 func newGrad64(s shape, l int) grad64 {

@@ -25,8 +25,7 @@ var cellKernel = device.Typed[gruCellArgs](device.Kernel{Name: "gru_cell", Host:
 // A sigmoid counts 4 flops and a tanh 2, with an exponential as 1.
 const cellFlops = (1 + 4) + (1 + 4) + (2 + 2) + 3
 
-// cellCost returns the cost of n units. biases is the number of bias values, 6H, or 0 where the products include the
-// biases.
+// cellCost returns the cost of n units with this many bias values: 6H, or 0 where the products include the biases.
 func cellCost(n, biases int, copies bool) gpuprof.Cost {
 	c := gpuprof.Cost{Flops: cellFlops * int64(n), BytesRead: 4 * (7*int64(n) + int64(biases)), BytesWritten: 4 * int64(n)}
 	if biases > 0 {

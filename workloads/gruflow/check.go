@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	// Tolerance of the carrier update and the metrics against float64. They are float32 in every precision of the
-	// GRU.
+	// Tolerance of the carrier update and the metrics against float64; both always use float32.
 	tolerance = 1e-5
 	// Rows that are checked where all rows would take over a second.
 	sampledRows = 64
@@ -43,8 +42,7 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	return append(out, steps...), cmp.Or(err, ctx.Err())
 }
 
-// checker runs one step on the device group by group. It poisons each output with NaN first, and compares sampled
-// rows.
+// checker runs one step on the device group by group, poisons each output with NaN first, and compares sampled rows.
 type checker struct {
 	s     *session
 	ctx   context.Context
@@ -188,8 +186,8 @@ func (c *checker) read(b device.Buffer, at, n int) ([]float32, error) {
 	return op.Receive(c.s.mem.Dev, c.s.stream, c.s.current(b), at, n)
 }
 
-// checkLayer compares one layer's new states with the formula, from the layer's own input and preceding state. A
-// library's layers it compares together.
+// checkLayer compares one layer's new states with the formula, from the layer's own input and preceding state. It
+// compares the layers of a library together.
 func (c *checker) checkLayer(l int) error {
 	if c.net().lib == nil {
 		return c.oneLayer(l)
@@ -267,8 +265,8 @@ func (c *checker) oneLayer(l int) error {
 	return nil
 }
 
-// layerInput returns a row of a layer's input: the batch with the carrier's energy in column 0, or the preceding
-// layer's output.
+// layerInput returns a row of a layer's input: the batch with the energy in column 0, or the preceding layer's
+// output.
 func (c *checker) layerInput(l, row int) ([]float32, error) {
 	s, sh := c.s, c.s.shape
 	if l > 0 {
@@ -316,8 +314,8 @@ func (c *checker) checkChain() error {
 	return nil
 }
 
-// carriersOf returns the first and the last carrier, then carriers of sampled rows until their time steps give as
-// many rows as were sampled.
+// carriersOf returns the first and last carrier, then sampled ones until their time steps are as many as the sampled
+// rows.
 func (c *checker) carriersOf() []int {
 	sh := c.s.shape
 	most := max(2, ceilDiv(len(c.rows), sh.T))

@@ -16,8 +16,7 @@ const (
 	lawCount
 )
 
-// chainBound is the float32 tolerance of the whole backward pass; PyTorch in float32 has an error of 3e-7 over one
-// call.
+// chainBound is the float32 tolerance of the whole backward pass; PyTorch's error is 3e-7 over one call.
 const chainBound = 1e-4
 
 func (c *checker) lawChecks() []gpuprof.Check {

@@ -57,12 +57,11 @@ func (c *checker) copyBack() error {
 	return nil
 }
 
-// carriersKept is the number of buffers of carriers, the first of those that checkGraph compares.
+// Of the buffers that checkGraph compares, the first carriersKept hold carriers.
 const carriersKept = 5
 
-// checkGraph replays the step's graph from the same start and compares the results with the launches' results, which
-// were checked before. With deterministic=off the metrics, and in training the parameters, may differ in the last
-// bits.
+// checkGraph replays the step's graph from the same start and compares its results with the launches' checked
+// results. With deterministic=off the metrics, and in training the parameters, may differ in the last bits.
 func (c *checker) checkGraph() error {
 	s, sl, e := c.s, &c.s.slots[c.slot], &c.errs[stGraph]
 	results := func() (out [][]float32, err error) {

@@ -6,8 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// gatesChecked is the number of gates in a layer whose weight gradients are compared at every level: each gradient is
-// a sum over all rows of the batch.
+// gatesChecked is the number of gates per layer whose weight gradients are compared: each is a sum over all rows.
 const gatesChecked = 3
 
 // levelCheck holds inputs of training stages, read before the stages ran.

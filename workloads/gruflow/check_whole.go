@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	// wholeSteps steps run in sequence: carriers, and in training parameters and moments, pass from each step to the
-	// next.
+	// wholeSteps steps run in sequence: carriers, and in training parameters and moments, pass from step to step.
 	wholeSteps = 2
 	// wholeKinds is the number of different carriers in these steps; all others are copies. So a few float64 paths
 	// give the sums over all carriers, and even the new parameters.
@@ -244,8 +243,8 @@ func (w *wholeStep) addGradients(dose []float64, trips []trip, grads [][]float64
 	}
 }
 
-// checkResults compares the results of a step on the host: the last level's records, the metrics of all levels of the
-// last micro-batch, and the loss.
+// checkResults compares a step's results on the host: the last level's records, the last micro-batch's metrics, the
+// loss.
 func (w *wholeStep) checkResults(i int) error {
 	s, sh := w.s, w.s.shape
 	got := device.Floats(s.slots[i%depth].metrics)

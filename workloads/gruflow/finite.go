@@ -18,8 +18,7 @@ func (s *session) checkFinite(i int, sl *slot) error {
 	}
 	c, steps := &checker{s: s}, s.train.done
 	return optim.Diverged("gruflow", steps, s.restoreStart, func(n int) (string, error) {
-		// Only the last steps are searched: a loss is finite while the parameters are, and the step after NaN
-		// parameters has no finite loss.
+		// Only the last steps are searched: after parameters become NaN, no step has a finite loss.
 		return c.stepAgain(i-steps+n, n >= steps-depth-1)
 	})
 }

@@ -36,9 +36,9 @@ const (
 
 // flowBackKernel moves every carrier back up by one level; refFlowBack is the formula. de [B] and dplace [B,2] are
 // the cotangents of energy and place: after the level on entry, before the level on return. ddose [D+1] holds the
-// cotangents of a deposit at each level and, last, of the energy that leaves. The kernel writes dp [B,outputs], the
-// cotangent of the projection, and dh [B,H] = proj^T dp, that of the top layer's state. level holds the carriers'
-// current levels, which is ago levels after this one. One item is one carrier.
+// cotangents of a deposit at each level and, last, of the energy that leaves. The kernel writes the cotangents dp
+// [B,outputs] of the projection and dh [B,H] = proj^T dp of the top layer's state. level holds the carriers' current
+// levels, which is ago levels after this one. One item is one carrier.
 var flowBackKernel = device.Typed[gruFlowBwdArgs](device.Kernel{Name: "gru_flow_bwd", Host: flowBackHost, Grain: 32, PTX: flowPTX, Threads: 128, PerBlock: 4})
 
 // lossKernel computes refLoss and the initial cotangents of the backward pass. From the metrics of all levels

@@ -57,7 +57,6 @@ func moveHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// fleet holds the arrays of the carriers' state.
 type fleet struct {
 	h, energy, place, source, out, path []float32
 	level                               []int32
@@ -65,8 +64,7 @@ type fleet struct {
 	keeps                               bool // write path, for a backward pass
 }
 
-// moveCarriers moves size carriers, from first on, down by one level; see refFlow. p holds their projections
-// [outputs,size].
+// moveCarriers moves size carriers, from first on, one level down by refFlow. p has their projections [outputs,size].
 func (f *fleet) moveCarriers(first, size int, p []float32) {
 	share, drift := p[:size], p[size:3*size]
 	sigmoidAll(share)

@@ -60,8 +60,7 @@ func (w *widened) giveBack() {
 	}
 }
 
-// narrowRows is wideRows for 16-bit operands: it widens them piece by piece, so that storage has 16 bits and sums are
-// float32.
+// narrowRows is wideRows for 16-bit operands, which it widens piece by piece; sums are float32.
 func narrowRows(p precision, left, w []uint16, bias, out []float32, rows, k, n int) {
 	space := takeWidened()
 	a, b := space.a[:], space.b[:]

@@ -33,7 +33,7 @@ type source struct {
 	by  int // distance between time steps, in elements
 }
 
-// movingArg returns the source as an argument; an element has bytes bytes.
+// movingArg returns the source as an argument, for elements of the given size.
 func (in source) movingArg(bytes int64) moving {
 	return moving{in.arg, bytes * int64(in.at), bytes * int64(in.by)}
 }
@@ -214,8 +214,7 @@ func (g *gru) plainCell(gr *group, l int, gx, gh scratchRef) {
 	}
 }
 
-// addBiases adds the biases that the vendor's products omit, in separate launches: one bias row for all rows of gx or
-// gh.
+// addBiases adds, in separate launches, the biases that the vendor's products omit: one row for all rows of gx or gh.
 func (g *gru) addBiases(gr *group, l int, gx, gh scratchRef) {
 	wide, b := g.s.gates(), g.layers[l]
 	add := func(to scratchRef, rows int, bias device.Buffer) launch {

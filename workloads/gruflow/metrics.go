@@ -28,8 +28,8 @@ var (
 	fillKernel = device.Typed[gruFillArgs](device.Kernel{Name: "gru_fill", Host: fillHost, Grain: 1 << 14, PTX: metricsPTX, Threads: 256, PerBlock: 256})
 )
 
-// metricBlock is the number of carriers in one partial sum. It is the same on all devices, because the order of a sum
-// decides its last bits.
+// metricBlock is the number of carriers in a partial sum, equal on all devices: the order of a sum decides its last
+// bits.
 const metricBlock = 64
 
 // sumCost returns the cost of reducing the carriers, except the writes.

@@ -8,8 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// tallyCarriers sums carriers [lo, hi): the fixed metrics into fixed, each deposit into its level's dose through
-// dose.
+// tallyCarriers sums carriers [lo, hi): fixed metrics into fixed, each deposit into its level's dose.
 func tallyCarriers(rec []float32, level []int32, h []float32, n, depth, lo, hi int, fixed *[metFixed]float32, dose func(level int, deposit float32)) {
 	for c := lo; c < hi; c++ {
 		r := rec[c*outputs : (c+1)*outputs]

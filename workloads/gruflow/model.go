@@ -7,7 +7,6 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// shape holds the sizes of a GRU and of its data.
 type shape struct {
 	T int // time steps in a call
 	B int // carriers
@@ -128,8 +127,8 @@ func drawSources(s shape, seed uint64) []float32 {
 	return v
 }
 
-// drawInputs fills x [T,B,I] with the field of one step, normal with unit variance. Column 0 is the carrier's energy,
-// which the device writes.
+// drawInputs fills x [T,B,I] with a step's field, normal with unit variance. The device writes the energy to column
+// 0.
 func drawInputs(s shape, seed uint64, batch int, x []float32) {
 	rng := rand.New(rand.NewPCG(seed, 100+uint64(batch)))
 	for i := range x {

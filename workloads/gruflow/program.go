@@ -12,16 +12,14 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// program is a list of launches over buffers of one device. Some arguments are scratch memory that a group takes from
-// the pool when it runs.
+// program is a list of launches on one device. A group takes scratch memory for arguments from the pool when it runs.
 type program struct {
 	loop.Binder
 	stream   device.Stream
 	memory   *pool.Pool // of the scratch memory, which lies in segments
 	segments *op.Segments
 	scratch  []scratchBlock
-	// fill fills every scratch block with NaN when it is taken. poison does the same for a check, without counting
-	// the cost.
+	// fill fills every scratch block with NaN when taken; poison does it for a check, without counting the cost.
 	fill, poison bool
 	filler       launch
 	// watch runs before every time step of a group, for a check; may be nil.
@@ -46,8 +44,7 @@ type scratchRef int
 // walking is an integer argument that grows by stride at every time step.
 type walking struct{ base, stride int }
 
-// moving is an argument in a buffer or scratch block that begins at byte at and advances by by bytes at every time
-// step.
+// moving is an argument in a buffer or scratch block. It begins at byte at, plus by for every time step.
 type moving struct {
 	arg    any
 	at, by int64
@@ -110,8 +107,8 @@ func (p *program) reserve(what string, n int64) scratchRef {
 	return scratchRef(len(p.scratch) - 1)
 }
 
-// launch makes a launch of kern over n items. In addition to the arguments of loop.Binder, a scratchRef or moving
-// stands for a device.Ref, a walking for a device.Num. Buffers in a ring follow the window.
+// launch makes a launch of kern over n items. In addition to the arguments of loop.Binder, a scratchRef or moving is
+// passed as a device.Ref, and a walking as a device.Num. Buffers in a ring follow the window.
 func (p *program) launch(kern *device.Kernel, n int, cost gpuprof.Cost, args any) launch {
 	cost.Launches = 1
 	l := launch{kernel: kern.Name, n: n, cost: cost}

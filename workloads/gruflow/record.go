@@ -119,8 +119,7 @@ func (r *recording) bytes() (all, window int64) {
 // extraWords returns the words, in addition to the parameters, of a recording pass without a backward pass.
 func (r *recording) extraWords() int64 { return wordsOf(r.recordRequests()) + wordsOf(r.requests()) }
 
-// takeTurns makes windows use the kept records in turn, where there are several. Launches bound before this call keep
-// using the first record.
+// takeTurns makes windows use several kept records in turn. Launches bound before keep using the first record.
 func (s *session) takeTurns() {
 	r := s.rec
 	if len(r.earlier) == 0 {

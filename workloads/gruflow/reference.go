@@ -68,8 +68,7 @@ func refFlow(c carrier, h []float64, proj, bias []float32, depth int, source flo
 	return next, record, false
 }
 
-// refMetrics reduces records [B,outputs], levels after the step [B] and the top layer's state h [B,H] to the step's
-// metrics.
+// refMetrics reduces records [B,outputs], levels after the step [B] and the top layer's state h [B,H] to the metrics.
 func refMetrics(s shape, records []float32, levels []int32, h []float32) []float64 {
 	m := make([]float64, s.metrics())
 	for c, level := range levels {

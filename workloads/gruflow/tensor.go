@@ -19,8 +19,8 @@ type tensor struct {
 // maxRank bounds the nesting; a GRU's arrays have three axes.
 const maxRank = 8
 
-// UnmarshalJSON implements json.Unmarshaler. It reads token by token, so that it can reject other values and ragged
-// rows with a precise error.
+// UnmarshalJSON implements json.Unmarshaler. It reads token by token, to reject other values and ragged rows
+// precisely.
 func (t *tensor) UnmarshalJSON(b []byte) error {
 	*t = tensor{}
 	dec := json.NewDecoder(bytes.NewReader(b))
@@ -57,8 +57,7 @@ func (t *tensor) UnmarshalJSON(b []byte) error {
 				return fmt.Errorf("an object stands where numbers are expected")
 			}
 		case nil:
-			// A single null means "not given". Inside an array some programs write null for NaN, which cannot be
-			// compared.
+			// A single null means "not given". Inside an array some programs write null for NaN.
 			if len(count) > 0 {
 				return fmt.Errorf("null stands where a number is expected")
 			}

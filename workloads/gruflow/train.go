@@ -186,8 +186,7 @@ func (t *training) projection() (proj, bias device.Buffer) {
 	return t.step.Grad(n), t.step.Grad(n + 1)
 }
 
-// drawTargets draws the target dose [D] of every level: a new model's usual deposit in a window times a factor from
-// 0.5 to 1.5.
+// drawTargets draws the target dose [D] of every level: 0.5 to 1.5 times a new model's usual deposit in a window.
 func drawTargets(s shape, window int, seed uint64) []float32 {
 	rng := rand.New(rand.NewPCG(seed, 6))
 	usual := 0.1 * float64(s.B) * float64(window) / float64(s.D)

@@ -58,8 +58,7 @@ func (s *session) microBatch(sl *slot, micro int) (all []group) {
 // lastLevel returns the last level that is recorded together with level j.
 func (t *recording) lastLevel(j int) int { return min(j/t.every*t.every+t.every, t.window) - 1 }
 
-// levelInput returns the input of level j, the slot of its record, and the number of levels between it and the
-// window's end.
+// levelInput returns level j's input, the slot of its record, and the number of levels after it.
 func (s *session) levelInput(sl *slot, micro, j int) (x source, slot, ago int) {
 	n := s.shape.T * s.shape.B * s.shape.I
 	return source{arg: sl.x, at: (micro*s.rec.window + j) * n}, j % s.rec.every, s.rec.window - 1 - j
@@ -127,8 +126,7 @@ func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 	return append(all, flow, metrics)
 }
 
-// leavingLaunches returns launches that clear the states, in the first layers, of carriers that left at a level ago
-// levels earlier.
+// leavingLaunches returns launches that clear the first layers' states of carriers that left ago levels earlier.
 func (s *session) leavingLaunches(layers, slot, ago int, state device.Buffer) (all []launch) {
 	for l := range layers {
 		all = append(all, s.rec.u.leaveLaunch(l, slot, ago, s.flow.level, s.runningState(state, l)))

@@ -119,7 +119,6 @@ func refTrip(s shape, p params, window int, c carrier, h0 [][]float64, source fl
 	return r
 }
 
-// trainGrads holds the gradients of all parameters in float64.
 type trainGrads struct {
 	layers     []grad64
 	proj, bias []float64

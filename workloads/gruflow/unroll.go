@@ -54,8 +54,8 @@ func newUnroll(net *gru, slots int) *unroll {
 	return &unroll{net: net, slots: slots, layers: make([]unrolled, net.s.L), tables: map[[2]int]device.Buffer{}}
 }
 
-// roundsFirst reports whether a kernel rounds operands before the products. The vendor's products round float32 to
-// tf32 themselves.
+// roundsFirst reports whether a kernel rounds operands before the products; the vendor's products round to tf32
+// themselves.
 func (u *unroll) roundsFirst() bool {
 	return u.net.prec.isNarrow() || u.net.prec == tf32 && !u.net.vendor
 }
@@ -213,8 +213,7 @@ func (u *unroll) inputAt(l, slot int, x source) (in source, wide bool) {
 	return in, !u.net.prec.isNarrow()
 }
 
-// forwardGroup returns the forward pass of a layer in a slot. h is the layer's float32 state, used in 16-bit
-// precisions.
+// forwardGroup returns a layer's forward pass in a slot. h is the layer's float32 state, for 16-bit precisions.
 func (u *unroll) forwardGroup(l, slot int, x source, h loop.View) (gr group) {
 	g, s, b := u.net, u.net.s, u.net.layers[l]
 	rows, cells := s.T*s.B, s.B*s.H
@@ -247,7 +246,7 @@ func (u *unroll) forwardGroup(l, slot int, x source, h loop.View) (gr group) {
 	return gr
 }
 
-// leaveLaunch clears the states after a slot of carriers that left ago levels earlier.
+// leaveLaunch clears a slot's final states of the carriers that left ago levels earlier.
 func (u *unroll) leaveLaunch(l, slot, ago int, level device.Buffer, h loop.View) launch {
 	s := u.net.s
 	return u.net.launch(&leaveKernel, s.B*s.H, leaveCost(s, u.net.prec), gruLeaveArgs{
@@ -264,8 +263,7 @@ func (u *unroll) restoreLaunch(l, slot, ago int, level device.Buffer) launch {
 	})
 }
 
-// beginLaunches returns the launches that copy a state [L,B,H] to the start of the first slot, rounded in a 16-bit
-// precision.
+// beginLaunches returns launches that copy a state [L,B,H], in a 16-bit precision rounded, to the first slot's start.
 func (u *unroll) beginLaunches(h loop.View) (all []launch) {
 	n := u.net.s.B * u.net.s.H
 	for l := range u.layers {
@@ -279,8 +277,8 @@ func (u *unroll) beginLaunches(h loop.View) (all []launch) {
 	return all
 }
 
-// endLaunches returns the launches that copy the states after a slot to h. In a 16-bit precision h already holds
-// them.
+// endLaunches returns launches that copy the states after a slot to h, which already holds them in a 16-bit
+// precision.
 func (u *unroll) endLaunches(slot int, h device.Buffer) (all []launch) {
 	n := u.net.s.B * u.net.s.H
 	for l := range u.layers {

@@ -67,8 +67,7 @@ func (u *unroll) chainGroup(l int, w wayBack) group {
 	return gr
 }
 
-// chainMinimum counts two products for a layer above the first. In the first layer only the energy's column of the
-// second product counts.
+// chainMinimum counts two products, but in the first layer only the energy's column of the second.
 func (u *unroll) chainMinimum(l int, w wayBack) gpuprof.Cost {
 	s, p := u.net.s, u.net.prec
 	rows, h, g, e := int64(s.T)*int64(s.B), int64(s.H), int64(s.gates()), u.net.prec.bytes()
@@ -123,8 +122,8 @@ func (u *unroll) gradsGroup(l int, w wayBack) group {
 	return gr
 }
 
-// addOuter appends the gradient of one matrix, from gates [rows,3H] and x [rows,k]. It rounds x as the forward
-// product did.
+// addOuter appends one matrix's gradient, from gates [rows,3H] and x [rows,k], which it rounds as the forward product
+// did.
 func (u *unroll) addOuter(gr *group, gates scratchRef, x source, wide bool, to device.Buffer, k int, add bool) {
 	s, g := u.net.s, u.net
 	rows := s.T * s.B

@@ -20,8 +20,7 @@ const mostInCase = 1 << 20
 
 const kindGrad = "gru_grad"
 
-// vectorCase is one case of a vectors file: a torch.nn.GRU, its inputs and its results. docs/gruflow.md describes the
-// format.
+// vectorCase is one case of a vectors file, in the format of docs/gruflow.md: a torch.nn.GRU, its inputs and results.
 type vectorCase struct {
 	Kind          string            `json:"kind"`
 	InputSize     int               `json:"input_size"`
@@ -72,8 +71,7 @@ func (Workload) CheckVectors(ctx context.Context, d device.Device, file []byte, 
 		func(c *vectorCase) ([]gpuprof.CaseResult, error) { return c.run(d) })
 }
 
-// run compares the case in float64, and in float32 on the device. The float32 result is the worst over all
-// implementations of the cell.
+// run compares the case in float64, and in float32 on the device as the worst of all implementations.
 func (c *vectorCase) run(d device.Device) ([]gpuprof.CaseResult, error) {
 	switch c.Kind {
 	case "gru", kindGrad:
@@ -117,8 +115,7 @@ func (c *vectorCase) run(d device.Device) ([]gpuprof.CaseResult, error) {
 	return []gpuprof.CaseResult{wide, worst}, nil
 }
 
-// isSingle reports whether the vectors were computed in float32: every number is then exactly a float32, which
-// float64 results are not.
+// isSingle reports whether the vectors were computed in float32: every number is then exactly a float32.
 func (c *vectorCase) isSingle() bool {
 	arrays := []tensor{c.X, c.H0, c.Out, c.Hn, c.DOut, c.DHn, c.DX, c.DH0}
 	for _, named := range []map[string]tensor{c.Weights, c.Grads} {
