@@ -29,8 +29,8 @@ const (
 // tolerances of a layer by the precision of its MLP.
 var tolerances = map[string]float64{op.FP32: fp32Tolerance, op.TF32: 2e-3, op.TF32x3: fp32Tolerance, op.BF16: 2e-2, op.FP16: 5e-3}
 
-// Check implements workloads.Session. It checks as many rows of the first slot as a second allows, and a sample of
-// the second slot's.
+// Check implements workloads.Session. It checks as many rows of the first slot as a second allows; of the second, a
+// sample.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	rng := rand.New(rand.NewPCG(s.seed, 3))
 	whole := op.ReferenceSeconds(s.stages, referenceRate) < 1
@@ -55,8 +55,7 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	return out, cmp.Or(err, ctx.Err())
 }
 
-// checker runs one batch on the device stage by stage. It poisons each output with NaN first, and compares sampled
-// rows.
+// checker runs one batch on the device stage by stage, poisons each output with NaN first, and compares sampled rows.
 type checker struct {
 	s     *session
 	ctx   context.Context

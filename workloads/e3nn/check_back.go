@@ -19,8 +19,8 @@ const (
 	lawCount
 )
 
-// chainBound is the float32 tolerance of the whole backward pass, a sequence of about twenty operations; PyTorch in
-// float32 has an error of 1.4e-6.
+// chainBound is the float32 tolerance of the whole backward pass of about twenty operations; PyTorch's error is
+// 1.4e-6.
 const chainBound = 1e-4
 
 // chainTolerance is the tolerance of a value that depends on the forward and the backward pass: its products round
@@ -165,8 +165,7 @@ func (c *checker) productBack(layer, i int) error {
 	return c.checkEuler(layer, i, w, y)
 }
 
-// checkEuler sums w.dw - y.dy over a row's edges. The product z is linear in w and in y, so w.dw and y.dy both equal
-// z.dz.
+// checkEuler sums w.dw - y.dy over a row's edges: the product z is linear in w and y, so both terms equal z.dz.
 func (c *checker) checkEuler(layer, i int, w, y []float64) error {
 	lo, n := c.edgesOf(i)
 	if n == 0 {
@@ -250,8 +249,7 @@ func (c *checker) sphBack(i int) error {
 	return c.compareBuffer(stSphBack, s.back.f, 3*lo, f)
 }
 
-// checkBack compares the results of a backward stage over all rows, such as the energy and the forces, which depend
-// on the whole computation.
+// checkBack compares results of a backward stage that depend on all rows, such as the energy and the forces.
 func (c *checker) checkBack(so *stageOps) error {
 	s := c.s
 	switch so.stage {

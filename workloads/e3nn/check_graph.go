@@ -56,8 +56,7 @@ func (c *checker) checkGraph() error {
 	return nil
 }
 
-// readResults returns a step's outputs on the device: the result, the energy or loss, and in training the gradients'
-// first moments.
+// readResults returns a step's outputs: the result, the energy or loss, and in training the gradients' first moments.
 func (c *checker) readResults() (out [][]float64, err error) {
 	s := c.s
 	list := []device.Buffer{s.slots[c.slot].result}

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// mostReference is the largest number of products of an edge's weight and a value that a check of sums over all edges
-// computes. Above it the check compares only some of the weights.
+// mostReference is the largest number of products that a check of sums over all edges computes. Beyond it, the check
+// compares only some of the weights.
 const mostReference = 1 << 28
 
 // snapshotTraining saves the gradients that a stage adds to, and the arrays that clipping and the optimizer change.
@@ -71,8 +71,8 @@ func (c *checker) sumWith(b device.Buffer, g []float64) []float64 {
 	return g
 }
 
-// hiddenBack compares the gradient of a row's hidden layers before their activation, from the stage's own inputs and
-// from the whole computation.
+// hiddenBack compares the gradient of a row's hidden layers before activation, from the stage's inputs and from the
+// batch alone.
 func (c *checker) hiddenBack(layer, i int, basis, dw []float64) error {
 	s, nw := c.s, c.s.model.Layers[layer].TP.WeightNumel()
 	lo, n := c.edgesOf(i)

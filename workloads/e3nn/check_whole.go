@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	// wholeSteps is the number of consecutive steps: parameters, moments and the contents of a slot's shared memory
-	// pass from each step to the next.
+	// wholeSteps steps run in sequence: parameters, moments and shared memory pass from step to step.
 	wholeSteps = 2
 	// wholeRows is the number of rows that keep their edges. The others lose them, so that float64 is affordable from
 	// a step's inputs to its new parameters, which are sums over all rows.
@@ -149,8 +148,8 @@ func (w *wholeStep) microStep(at, micro int) (*wholeBatch, error) {
 	return w.searchBatch(at%len(s.in.batches), micro, keep), w.ctx.Err()
 }
 
-// removeEdges removes the edges of all rows not in keep from a batch on the host, records the kept rows' edges in
-// keep, and returns their sum.
+// removeEdges removes the edges of rows not in keep from a host batch, stores the others' counts in keep, returns the
+// sum.
 func (w *wholeStep) removeEdges(sl *slot, keep map[int]int) int {
 	h := sl.host
 	src, dst, rowptr, vec := device.Ints(h.src), device.Ints(h.dst), device.Ints(h.rowptr), device.Floats(h.vec)

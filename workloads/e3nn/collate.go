@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// mostCollators goroutines: more bring little, because waking them takes as long as their work.
+	// mostCollators is the largest number of goroutines: waking more takes as long as their work.
 	mostCollators = 8
 	// edgesPerCollator is the least work for which waking a goroutine pays: 0.1 ms.
 	edgesPerCollator = 1 << 13
@@ -45,8 +45,7 @@ func collators(in *input, device string, processors int) int {
 	return max(1, min(processors/2, mostCollators, in.meanEdges()/edgesPerCollator))
 }
 
-// newCollator makes a collator with threads goroutines for the input's batches; close ends the goroutines that it
-// starts.
+// newCollator makes a collator with threads goroutines for the input's batches; close ends those that it starts.
 func newCollator(in *input, threads int) *collator {
 	c := &collator{in: in, next: make([]int32, len(in.crystal.Positions))}
 	if threads > 1 {

@@ -34,8 +34,8 @@ const (
 	crewOpen   = 1 << 31 // helpers may join the loop
 	crewParked = 1 << 30 // the caller is parked
 	crewInside = 1<<32 - 1
-	// crewLooks is the number of polls before a thread parks: about 10 us for the caller and 60 us for a helper,
-	// whose poll takes longer.
+	// crewLooks is the number of polls before a thread parks: about 10 us for the caller, 60 us for a helper's slower
+	// polls.
 	crewLooks = 1 << 15
 )
 
@@ -112,8 +112,8 @@ func (c *crew) finish() {
 	}
 }
 
-// work takes chunks until none is left or enough is reached. The check precedes taking a chunk: results that other
-// threads add later belong to later rows.
+// work takes chunks in order until none is left or the results of the completed chunks reach enough. A thread that
+// compares before another adds its result only does a superfluous chunk.
 func (c *crew) work() {
 	rows, chunk, enough, do := c.rows, c.chunk, c.enough, c.do
 	for c.got.Load() < enough {

@@ -68,8 +68,7 @@ func (s *session) productScratch(i int, e int64) int64 {
 	return most
 }
 
-// tooLarge returns the error for a session that exceeds the device's memory, and names the knobs that decide the
-// size.
+// tooLarge returns the error for a session beyond the device's memory, with the knobs that decide the size.
 func (s *session) tooLarge(e, need, left int64) error {
 	leaner := ""
 	if s.set["impl"] == op.ImplUnfused {
@@ -143,8 +142,7 @@ func (s *session) allocateDevice() {
 	}
 }
 
-// uploadParams draws features and weights from the seed: normal with unit variance, as the normalisation of every
-// layer assumes.
+// uploadParams draws features and weights from the seed, normal with unit variance as every layer assumes.
 func (s *session) uploadParams() {
 	rng, heads := rand.New(rand.NewPCG(s.seed, 2)), rand.New(rand.NewPCG(s.seed, 4))
 	normal := func(n int) []float32 {

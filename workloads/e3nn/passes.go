@@ -102,8 +102,8 @@ type work struct {
 	pre  device.Buffer // input of the gate
 }
 
-// backBuffers holds the cotangents and the results of a backward pass. All layers share one layer's buffers; dy and
-// db are sums over layers.
+// backBuffers holds a backward pass's cotangents and results. Layers share one layer's buffers; dy and db sum over
+// layers.
 type backBuffers struct {
 	rho, energy, drho        device.Buffer // [rows], [1], [rows]
 	losses                   device.Buffer // by row, in training

@@ -96,8 +96,8 @@ func (s *session) referenceRow(ctx context.Context, sl *slot, row int, p wide) (
 	return ref, nil
 }
 
-// referenceLayer computes a layer edge by edge from its definition. It evaluates products in mul_ir order and stores
-// results in the session's layout.
+// referenceLayer computes a layer edge by edge from its definition, in mul_ir order, and stores it in the session's
+// layout.
 func (s *session) referenceLayer(ctx context.Context, i int, l layer, src []int32, basis, y []float64, p wide) (layerReference, error) {
 	n, nw, mid := len(src), l.TP.WeightNumel(), l.TP.Out.Dim()
 	sh, in := (s.model.LMax+1)*(s.model.LMax+1), l.In.Dim()

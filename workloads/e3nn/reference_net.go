@@ -6,8 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// refNet is one layer with its readout in float64 and mul_ir. It adds one destination row's contributions to an
-// energy and to its gradients.
+// refNet is one layer with its readout in float64 and mul_ir. It adds one row's part to an energy and to its
+// gradients.
 type refNet struct {
 	layer                layer
 	basis                op.Basis
@@ -20,7 +20,7 @@ type refNet struct {
 // refRow holds a row's edges: the features of their sources, and their vectors.
 type refRow struct{ x, vec [][]float64 }
 
-// refGrads holds gradients by every parameter. x has one entry per edge; rows add to all of them.
+// refGrads holds sums over rows of the gradients by every parameter; x has one entry per edge.
 type refGrads struct {
 	x                    [][]float64
 	w1, w2, mix, readout []float64

@@ -40,8 +40,7 @@ type session struct {
 	closers []*op.Bound
 	graphs  graphs
 	tuned   *tuning
-	// coincident is the number of edges of length 0, from a point to an atom at the same place: these have no
-	// direction and no force.
+	// coincident is the number of edges of length 0, which have no direction and no force.
 	coincident int
 
 	// Implementation of every layer; autotune changes it.
@@ -123,8 +122,7 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 	if err := s.in.keepBatches(ctx, microOf(s.set)); err != nil {
 		return nil, err
 	}
-	// Batches have equal size, so the first one gives the number of batches after which a step's data has left the
-	// cache.
+	// The first batch gives the number of batches after which a step's data has left the cache.
 	if c.Mode != gpuprof.Hot {
 		if err := s.in.keepBatches(ctx, max(microOf(s.set), s.batchRotation(d.Info().CacheBytes))); err != nil {
 			return nil, err
@@ -271,8 +269,8 @@ func (s *session) gradKernels() []string {
 	return names
 }
 
-// multiplierName names the library or kernels of the MLP's matrix products, except the products in the kernel of the
-// radial functions.
+// multiplierName names the library or kernels of the MLP's matrix products outside the kernel of the radial
+// functions.
 func (s *session) multiplierName() string {
 	vendor := 0
 	for _, m := range s.mlps {

@@ -6,8 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// Step implements workloads.Session: one batch through the whole pipeline; in training, the micro-batches of the knob
-// accumulate.
+// Step implements workloads.Session: one batch through the pipeline; in training, all its micro-batches.
 func (s *session) Step(i int, p workloads.Probe) error {
 	if err := p.Start(i); err != nil {
 		return err
@@ -59,8 +58,7 @@ func (s *session) microStep(i, micro int, p workloads.Probe) error {
 	return s.receive(sl, p)
 }
 
-// runDevice enqueues the device work of a step, as launches or as a graph. A graph always covers all edges of its
-// batch.
+// runDevice enqueues a step's device work, as launches or as a graph, which covers all edges of its batch.
 func (s *session) runDevice(k, batch, micro, edges int, p workloads.Probe) error {
 	if s.graphs.of[k] == nil || s.thin != nil {
 		s.setEdges(k, edges)
@@ -149,8 +147,7 @@ func (s *session) receive(sl *slot, p workloads.Probe) error {
 	return s.Block(s.Results, p)
 }
 
-// outputOf returns a layer's output in slot k. Slots share it, except for the result, which may be copied during the
-// next step.
+// outputOf returns a layer's output in slot k. Slots share all but the result, which the next step may still copy.
 func (s *session) outputOf(k, layer int) device.Buffer {
 	if layer == len(s.layers)-1 && !s.goesBack() {
 		return s.slots[k].result
@@ -158,8 +155,7 @@ func (s *session) outputOf(k, layer int) device.Buffer {
 	return s.layers[layer].out
 }
 
-// placeResults chooses each slot's result on the device: the last layer's output, the forces on all points, or the
-// loss.
+// placeResults chooses each slot's result: the last layer's output, the forces on all points, or the loss.
 func (s *session) placeResults() {
 	first := s.layers[len(s.layers)-1].out
 	switch {

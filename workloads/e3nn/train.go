@@ -77,8 +77,7 @@ func (s *session) drawTarget() []float32 {
 	return t
 }
 
-// bindGrads binds a layer's weight gradients, which are sums over edges and rows. The tensor product's backward pass
-// computes the features' gradients.
+// bindGrads binds a layer's weight gradients; the tensor product's backward pass computes the features' gradients.
 func (s *session) bindGrads(i int) error {
 	l, g, k, b := s.model.Layers[i], s.train.grads[i], s.work[i], s.back.of[i]
 	for _, so := range s.gradientVariants() {

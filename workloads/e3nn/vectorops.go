@@ -84,8 +84,7 @@ func (c *vectorCase) degreesOf() (so3.Normalization, int, error) {
 	return norm, *c.LMax, nil
 }
 
-// unitVectors normalises vectors and converts them to float32: a length of 1e300 is valid in the file but overflows
-// float32.
+// unitVectors normalises vectors before converting to float32, which a valid length of 1e300 would overflow.
 func unitVectors(r array) []float32 {
 	out := make([]float32, len(r))
 	for i := 0; i+3 <= len(r); i += 3 {
