@@ -127,8 +127,8 @@ func diffuseHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// walkHost computes each cell from its neighbours along the axis: component a comes from the cell before, b from the
-// cell after.
+// walkHost computes each cell from its neighbours along the axis: component a from the cell before, b from the one
+// after.
 func walkHost(args *device.Args, lo, hi int) {
 	a := device.View[gridWalkView](args)
 	n, c, axis, first, cos, sin := a.N.Int(), a.C.Int(), a.axis.Int(), a.first.Int(), a.cos.F32(), a.sin.F32()
@@ -162,8 +162,7 @@ func walkHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// adjacentCells returns the cells before and after i along an axis, with periodic borders. Axis 0 goes from row to
-// row.
+// adjacentCells returns the cells before and after i along an axis, with periodic borders. Axis 0 crosses rows.
 func adjacentCells(i, n, axis int) (before, after int) {
 	r, c := i/n, i%n
 	if axis == 0 {

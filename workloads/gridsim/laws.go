@@ -140,8 +140,7 @@ func (s *session) listOperations() []operation {
 	})
 }
 
-// forChunks makes the operations of every chunk. The first chunk takes the blocks of the whole grid, and the last
-// chunk gives them back.
+// forChunks makes every chunk's operations. The first takes the blocks of the whole grid, the last gives them back.
 func (s *session) forChunks(of func(part) []operation) []operation {
 	rows := s.shape.N
 	if n := s.k.Chunk; n > 0 {
@@ -315,8 +314,8 @@ func (p part) updateOperation(kernel *device.Kernel, to blockID, normalise bool)
 	return o
 }
 
-// gemmOperations returns the operations of impl=gemm. The first kernel writes the network's input, and the last one
-// updates and normalises the state.
+// gemmOperations returns the operations of impl=gemm: the first writes the network's input, the last updates and
+// normalises the state.
 func (p part) gemmOperations() []operation {
 	s, sh := p.s, p.s.shape
 	return []operation{

@@ -49,8 +49,8 @@ type nowhereToMap struct{}
 func (nowhereToMap) Map(int, int64) error { return nil }
 func (nowhereToMap) Unmap(int) error      { return nil }
 
-// peakWith returns the peak reservation, in bytes, of the same requests with other settings; with trims = false it
-// skips trims.
+// peakWith returns the peak reservation in bytes of the same requests with other settings, and without trims if not
+// trims.
 func (r *requests) peakWith(set pool.Settings, trims bool) int64 {
 	p := pool.New(set, nowhereToMap{})
 	held := map[int32]*pool.Block{}
@@ -77,8 +77,7 @@ func otherSettings(trims bool) []string {
 	return out
 }
 
-// addReplays adds to figures the peak reservation of the current settings, and the setting with the least peak if one
-// is below it.
+// addReplays adds to figures the peak reservation of the current settings, and the setting with a lower one, if any.
 func (p *pooled) addReplays(maxSplit int, trims bool, figures map[string]any) {
 	own := pool.Settings{MaxSplit: int64(maxSplit) << 20}
 	present := p.asked.peakWith(own, true)

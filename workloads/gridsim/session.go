@@ -105,8 +105,7 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 	return s, nil
 }
 
-// newSession allocates and binds everything except the first state. With an error the caller closes the returned
-// session, unless it is nil.
+// newSession allocates and binds all but the first state. With an error the caller closes a session that is not nil.
 func newSession(d device.Device, c workloads.Config) (*session, error) {
 	k := readSettings(c.Knobs)
 	s := &session{

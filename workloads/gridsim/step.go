@@ -150,8 +150,7 @@ func (s *session) giveBack(b block, p workloads.Probe) error {
 	return err
 }
 
-// makeMaps enqueues the maps of a frame. The map of changes needs the previous state, which may have to be copied
-// back from the host.
+// makeMaps enqueues a frame's maps. The map of changes may need the previous state copied back from the host.
 func (s *session) makeMaps(p workloads.Probe) error {
 	fetch := s.spill && s.k.Maps > 1
 	if s.spill && !fetch {
