@@ -16,8 +16,7 @@ const (
 	tolerance = 1e-5
 	// Least number of rows that are checked where all would take over a second.
 	sampledRows = 64
-	// Work of the references in about a second on one core: distances in a brute-force neighbour search, and terms of
-	// the consuming kernel.
+	// Work of about a second on one core: distances of a brute-force search, and terms of the consuming kernel.
 	referenceDistances = 20_000_000
 	referenceTerms     = 100_000_000
 )

@@ -21,8 +21,7 @@ const (
 	// set-up takes less than a tenth of a second.
 	drawnProbes = 1 << 17
 	maxItems    = 2048
-	// keptStructures bounds the structures of a folder that each worker caches with impl=cached: a neighbour search
-	// takes up to 9 MB.
+	// keptStructures bounds the structures of a folder that each worker caches with impl=cached, each of up to 9 MB.
 	keptStructures = 32
 )
 
@@ -92,8 +91,7 @@ func structureFiles(dir string) (files []string, ignored int, err error) {
 	return files, ignored, nil
 }
 
-// isFile reports whether an entry is a file or a link to one. A dangling link counts too: its batch then fails with
-// an error that names it.
+// isFile reports whether an entry is a file or a link to one, even a dangling one, so that an error names it later.
 func isFile(path string, e fs.DirEntry) bool {
 	if e.Type()&fs.ModeSymlink == 0 {
 		return e.Type().IsRegular()
@@ -164,8 +162,7 @@ func openSource(c *structure.Crystal, r *recipe) (*source, error) {
 	return &source{crystal: c, finder: finder, grid: c.Grid([3]int{gridSize, gridSize, gridSize})}, nil
 }
 
-// fillFrom fills g with the graph of a structure and reuses g's memory. It returns an error if the graph takes more
-// than room words.
+// fillFrom makes g the graph of a structure, in g's memory. A graph of more than room words is an error.
 func (g *atomGraph) fillFrom(s *source, room int) error {
 	g.species, g.pos, g.dst = g.species[:0], g.pos[:0], g.dst[:0]
 	g.edges.Reset()
@@ -195,8 +192,7 @@ func extend(list []int32, n int, v int32) []int32 {
 	return list
 }
 
-// speciesCode packs the first four bytes of a symbol, the first byte lowest. So every label in a file has a number
-// without a table of elements.
+// speciesCode packs a symbol's first four bytes, the first one lowest: a number for any label without a table.
 func speciesCode(symbol string) int32 {
 	var code int32
 	for i := range min(len(symbol), 4) {

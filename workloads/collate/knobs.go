@@ -43,8 +43,7 @@ func persistentKnob() workloads.Knob {
 		workloads.Answer{Remedy: workloads.KeepWorkers, To: "on", When: gpuprof.Settings{"persistent": "off"}})
 }
 
-// epochKnob returns the knob epoch. Only persistent=off depends on it, by restarting workers, so there is nothing to
-// tune.
+// epochKnob returns the knob epoch: only persistent=off, which restarts workers, depends on it, so it is not tuned.
 func epochKnob() workloads.Knob {
 	k := workloads.IntKnob("epoch", "batches per epoch, for persistent=off", 64, 1, 1<<30)
 	k.Try = []string{}

@@ -59,8 +59,7 @@ func (m *maker) drawSamples(sl *slot) (err error) {
 	return nil
 }
 
-// isDirect reports whether a sample is drawn directly into the batch. Only implementations whose samples are arrays
-// can do this.
+// isDirect reports whether a sample is drawn directly into the batch, which needs samples made of arrays.
 func (m *maker) isDirect() bool {
 	return m.r.Short && m.r.Batch == 1 && m.r.Impl != implNaive
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// held is the number of batches that the caller keeps while workers make more: those in flight to the device and the
-// batch being staged.
+// held is the number of batches that the caller keeps: those in flight to the device and the one being staged.
 const held = depth + 1
 
 // grace is the further wait for a batch after the context has ended.
@@ -19,8 +18,7 @@ const grace = 2 * time.Second
 
 // worker makes batches in the order of requests.
 type worker interface {
-	// ask requests a batch for a slot whose index is set. It never blocks: a worker gets no more requests than it has
-	// slots.
+	// ask requests a batch for a slot whose index is set. It never blocks: there are no more requests than slots.
 	ask(*slot)
 	// madeSlots delivers the slots in the order of requests, filled or with an error.
 	madeSlots() <-chan *slot

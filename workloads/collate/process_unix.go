@@ -242,8 +242,7 @@ func (w *process) lostError(sl *slot, why error) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "collating batch %d: the worker process was lost with samples %d (%s) to %d: %w", sl.index, w.r.itemAt(sl.index, 0), w.r.nameOf(w.r.itemAt(sl.index, 0)), w.r.itemAt(sl.index, w.r.Batch-1), why).WithFix("run again, or use --set worker_kind=goroutine to see why")
 }
 
-// reap ends a process. It returns the exit status and the last output as an error, unless the process ended without
-// either.
+// reap ends a process and returns its exit status and last output as an error, unless it ended cleanly and silently.
 func (w *process) reap(c *child) error {
 	w.mu.Lock()
 	if w.child == c {

@@ -68,8 +68,7 @@ func newSampler(r *recipe) (*sampler, error) {
 	return s, err
 }
 
-// source returns the structure of an item. It reads and prepares a folder's file for every sample, unless impl=cached
-// has kept the structure.
+// source returns an item's structure. Unless impl=cached has kept it, a folder's file is read for every sample.
 func (s *sampler) source(item int) (*source, error) {
 	if s.hafnia != nil {
 		return s.hafnia, nil

@@ -113,8 +113,7 @@ func (s *session) estimateSizes(ctx context.Context) error {
 	return nil
 }
 
-// slotsEach returns the number of slots per worker: those it fills ahead, and its share of the slots that the caller
-// holds.
+// slotsEach returns the slots per worker: those it fills ahead, and its share of those that the caller holds.
 func (s *session) slotsEach() int {
 	return s.set.Int("prefetch") + (held+s.workers-1)/max(s.workers, 1)
 }

@@ -109,8 +109,8 @@ func largestWindow(ring []int, n int) int {
 	return n/len(ring)*total + best
 }
 
-// estimate estimates the size of a batch from the structure s alone: the memory limit before exact counting, and the
-// only known size with a folder.
+// estimate estimates a batch's size from the structure s alone, before exact counting or, with a folder, instead of
+// it.
 func (r *recipe) estimate(s *source) survey {
 	d := newDrawer()
 	d.start(r, 0)
