@@ -161,8 +161,7 @@ func (p *InProcess) Compare(ctx context.Context, a, b Side, l Limits) (*tune.Out
 	return out, nil
 }
 
-// failOutcome records a failure of B. A setting that the device does not support is Refused, any other error is
-// Failed.
+// failOutcome records a failure of B: Refused if the device does not support the setting, else Failed.
 func failOutcome(o *tune.Outcome, err error) {
 	o.Verdict, o.Reason = tune.Failed, strings.Join(strings.Fields(err.Error()), " ")
 	if errors.Is(err, gpuprof.ErrUsage) {

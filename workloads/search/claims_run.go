@@ -63,8 +63,8 @@ type claimRunner struct {
 	run  func(ctx context.Context, w workloads.Workload, preset string, set gpuprof.Settings, limit time.Duration) (*gpuprof.Run, error)
 }
 
-// testClaims first measures every claim's deciding comparison, then the details, so that a short budget loses details
-// rather than rows.
+// testClaims measures every claim's deciding comparison before the details, so that a short budget costs only
+// details.
 func (c *claimRunner) testClaims(claims []guides.Claim) error {
 	rows := make([]tune.ClaimRow, len(claims))
 	var measured []int
@@ -205,8 +205,8 @@ func (c *claimRunner) testFirst(k guides.Claim, row *tune.ClaimRow, limit time.D
 	return nil
 }
 
-// measureSittings compares the sides of a claim in several sittings, each a block of the outcome; nil if there was no
-// time for one.
+// measureSittings compares a claim's sides in several sittings, each a block of the outcome; nil if time lacked for
+// one.
 func (c *claimRunner) measureSittings(k guides.Claim, limit time.Duration) (*tune.Outcome, error) {
 	var sat []*tune.Outcome
 	began := c.spent()
@@ -281,8 +281,7 @@ func (c *claimRunner) detailText(o *tune.Outcome, timeless bool) string {
 	return strings.Join(parts, "; ")
 }
 
-// callersText lists the callers' latencies except the p99, as medians over the blocks, and the number of blocks with
-// a late sender.
+// callersText lists the callers' latencies other than p99, as medians over blocks, and the blocks with a late sender.
 func callersText(a, b *tune.Seen) string {
 	if a == nil || b == nil || len(a.P50S) == 0 || len(b.P50S) == 0 {
 		return ""

@@ -75,8 +75,7 @@ func addOverhead(o *tune.Outcome, r *gpuprof.Run) {
 	o.Unit = "steps with probes over steps without"
 }
 
-// addShares stores the share of the guide's largest stage in each sample, and a note whether the stages add up to the
-// wall time.
+// addShares stores the largest stage's share in each sample, and a note whether the stages add up to the wall time.
 func addShares(o *tune.Outcome, r *gpuprof.Run, guide []guides.StageShare) {
 	want := guide[0].Stage
 	var top []float64
@@ -174,8 +173,7 @@ func addTimeText(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
 	}
 }
 
-// smallerPeak stores the share by which B lowers the peak of device memory, which is the same in every block. The
-// time becomes a detail.
+// smallerPeak stores the share by which B lowers the peak of device memory. The time becomes a detail.
 func smallerPeak(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
 	saved := 1 - float64(o.MemoryB)/float64(o.MemoryA)
 	row.Measured, row.CI95, row.What = saved, [2]float64{saved, saved}, "lower peak memory"

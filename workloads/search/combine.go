@@ -24,8 +24,7 @@ func (e *engine) combine() ([]Change, error) {
 	return e.improveBest(ranked, best, []phase{e.findingsTogether, e.add, e.dropUseless, e.addAll, e.tryPairs, e.dropUseless})
 }
 
-// perhaps is the p-value up to which a change goes to confirmation. It may be large, because the confirmation
-// measures new data.
+// perhaps is the p-value up to which a change is confirmed; it may be large, since confirmation measures new data.
 const perhaps = 0.1
 
 // isPromising reports whether a change looks better by at least the equivalence margin.
@@ -33,8 +32,8 @@ func isPromising(a alternative) bool {
 	return a.d.ok && a.d.ratio <= 1-equivalence && a.d.pBetter() <= perhaps
 }
 
-// findingsTogether tries all changes that findings name at once: several knobs that each make the caller wait have no
-// effect one by one.
+// findingsTogether tries all named changes at once: several knobs that each make the caller wait may have no effect
+// singly.
 func (e *engine) findingsTogether(_ []alternative, best []Change) ([]Change, error) {
 	all := best
 	for _, a := range e.alts {

@@ -24,8 +24,8 @@ const (
 	leastProcess   = 1500 * time.Millisecond
 	mostProcess    = 6 * time.Second
 	mostFinalists  = 2
-	// wrongly is the error rate of confirming one finalist without a real effect. Each look before the last one
-	// spends earlyLook of it.
+	// wrongly is the error rate of confirming one finalist without effect; each look before the last spends earlyLook
+	// of it.
 	wrongly   = 0.005
 	earlyLook = 0.0015
 )
@@ -184,8 +184,7 @@ func (e *engine) openingTime() time.Duration {
 	return time.Duration(e.comparisonSeconds() / 2 * float64(time.Second))
 }
 
-// processNeed returns the time that must be left for one more process; until leastProcesses have run, for all that
-// are missing.
+// processNeed returns the time needed: for one more process, or for all missing ones until leastProcesses have run.
 func (e *engine) processNeed(k int, limit time.Duration) time.Duration {
 	return time.Duration(max(1, leastProcesses-k)) * (limit + e.overhead)
 }

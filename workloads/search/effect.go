@@ -13,8 +13,7 @@ import (
 // equivalence is the margin within which a change does not matter: 2 %, as for compare and gate.
 const equivalence = 0.02
 
-// fewestPairs is the least number of pairs for a ratio within one process: with fewer, one degree of freedom makes
-// the interval too wide for any use.
+// fewestPairs is the least number of pairs for a ratio within one process: fewer give an interval too wide for use.
 const fewestPairs = 3
 
 // seedOfDraws makes intervals reproducible; it is independent of the seed of inputs.
@@ -114,8 +113,8 @@ func meanOf(logs []float64, trim float64) stats.Effect {
 	return stats.Effect{Theta: mean, SE: stat.StdDev(x, nil) * math.Sqrt(float64(n)) / h, Nu: h - 1}
 }
 
-// ratioSeen returns the ratio of an outcome of the search. It adds the spread between sittings to the error, since
-// one sitting cannot show it.
+// ratioSeen returns an outcome's ratio, its error increased by the spread between sittings, which one sitting cannot
+// show.
 func ratioSeen(bs *stats.Bootstrap, o *tune.Outcome) drawn {
 	d := ratioOf(bs, o.A, o.B)
 	if !d.ok || isExact(o.A) && isExact(o.B) {
@@ -202,8 +201,7 @@ func goalRatio(g tune.Goal, ratio float64, ci [2]float64) (float64, [2]float64) 
 	return 1 / ratio, [2]float64{1 / ci[1], 1 / ci[0]}
 }
 
-// fewestBlocks is the least number of blocks whose smallest and largest figures bound a 95 % interval of their
-// median.
+// fewestBlocks is the least number of blocks whose extreme figures bound a 95 % interval of their median.
 const fewestBlocks = 6
 
 // medianOf returns the median and its interval in the goal's unit. Blocks with one figure each come from one process;

@@ -27,8 +27,7 @@ func (e *engine) exceededLimit(alts []alternative) string {
 	return ""
 }
 
-// fitLimits searches when the default exceeds a limit: it finds the fastest setting within the limits, even if that
-// is slower than the default.
+// fitLimits runs when the default exceeds a limit: it finds the fastest setting within all limits, even a slower one.
 func (e *engine) fitLimits(alts []alternative) ([]Change, error) {
 	ranked := rankAlternatives(alts)
 	best, err := e.firstFit(ranked)
@@ -84,8 +83,7 @@ func (e *engine) firstFit(ranked []alternative) ([]Change, error) {
 	return nil, nil
 }
 
-// limitExcess returns the largest ratio of a setting's memory or error to its limit; 0 if it is within both or not
-// measured.
+// limitExcess returns the largest ratio of memory or error to its limit; 0 within both, or if not measured.
 func (e *engine) limitExcess(o *tune.Outcome) float64 {
 	x := 0.0
 	if e.MaxMemory > 0 {

@@ -71,8 +71,7 @@ func (s *bench) openServer() (workloads.Server, error) {
 	return server, nil
 }
 
-// rateOf returns the request rate of every block in a search: the rate that A's settings give with A's measured
-// throughput.
+// rateOf returns every block's request rate: the rate that A's settings give with A's measured throughput.
 func (p *InProcess) rateOf(ctx context.Context, a *bench) (float64, error) {
 	if _, err := a.openServer(); err != nil || p.rate > 0 {
 		return p.rate, err

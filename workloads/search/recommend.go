@@ -47,8 +47,7 @@ func (e *engine) certaintyText(r *tune.Recommended) string {
 	return fmt.Sprintf("%s: %s x%.3f (95 %% interval %.3f to %.3f) against the default, %s", describeSettings(r.Knobs), e.Goal, r.Ratio, r.CI95[0], r.CI95[1], how)
 }
 
-// paybackSteps returns the number of steps after which the saved time exceeds the one-time cost. setup_s includes all
-// other one-time costs.
+// paybackSteps returns the steps after which the saved time exceeds the one-time costs; setup_s includes all others.
 func paybackSteps(once map[string]float64, o *tune.Outcome) float64 {
 	paid, whole := once["setup_s"]
 	if !whole {

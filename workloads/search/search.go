@@ -30,8 +30,7 @@ func (e *engine) search(changes []Change) error {
 	return e.decideFinalists(best)
 }
 
-// find screens the changes and searches combinations. If nothing looks better, it spends the remaining time on
-// undecided changes.
+// find screens the changes and combines the best. If nothing looks better, it measures undecided changes again.
 func (e *engine) find(changes []Change) ([]Change, error) {
 	if err := e.screen(changes); err != nil {
 		return nil, err

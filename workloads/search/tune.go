@@ -47,8 +47,7 @@ type Options struct {
 	Peers fs.FS
 
 	Bench Bench
-	// Fresh compares two settings by paired blocks in a separate process, and returns that process's error. If nil,
-	// nothing is confirmed.
+	// Fresh compares two settings by paired blocks in a separate process. If nil, nothing is confirmed.
 	Fresh func(ctx context.Context, a, b Side, l Limits) (*tune.Outcome, error)
 	// Findings measures the starting point in about limit and returns the knobs that its findings name, which are
 	// tried first. If nil, there are no findings.
