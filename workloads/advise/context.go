@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	// leastShare is the least share of the step for a finding: the default threshold of compare and gate, below which
-	// they report no change.
+	// leastShare is the least share of a step for a finding: the default threshold of compare and gate.
 	leastShare = 0.05
 	// steadyShare is the share of the step that at least three of four steps must reach.
 	steadyShare = 0.8 * leastShare
@@ -34,8 +33,7 @@ const (
 	stGap    = gpuprof.StageGap
 )
 
-// runContext is a run prepared for the rules: the exposed time of each stage, and the part that no finding has claimed
-// yet.
+// runContext is a run prepared for the rules: each stage's exposed time, and the part not yet claimed by a finding.
 type runContext struct {
 	*program
 	run  *gpuprof.Run
@@ -48,16 +46,14 @@ type runContext struct {
 	// step if the run has one.
 	scale    float64
 	promised float64 // sum of the seconds that findings claim
-	// rows holds the stages' exposed times by sample or, if the work of a step repeats every k steps, means of k
-	// samples.
+	// rows holds the stages' exposed times by sample or, if a step's work repeats every k steps, means of k samples.
 	names []string
 	rows  [][]float64
 
 	whole  map[string]float64 // exposed seconds by stage
 	left   map[string]float64 // unclaimed exposed seconds by stage
 	budget float64            // unclaimed seconds of the step
-	// From a sweep: by knob the values that measured no gain, and the knobs that measured a gain. Bounds would add
-	// nothing for either.
+	// From a sweep: by knob the values that measured no gain, and the knobs that measured one. Neither needs a bound.
 	tried   map[string]map[string]bool
 	settled map[string]bool
 }
@@ -121,12 +117,10 @@ func (s *runContext) collectRows() {
 	}
 }
 
-// cycle returns the number of steps to average over: the period after which a step's work repeats, as the knobs
-// declare.
+// cycle returns the number of steps to average over: the period that the knobs declare for a step's work.
 func (s *runContext) cycle() int {
 	_, k := s.repeatPeriod("")
-	// With two batches in flight, a caller that cannot keep up waits in one step and launches in the next, so steps
-	// alternate.
+	// With two batches in flight, a slow caller waits in one step and launches in the next: steps alternate.
 	k += k % 2
 	// Fewer than four rows give no quartile.
 	return max(1, min(k, s.run.Step.N()/4))
@@ -150,8 +144,7 @@ func (s *runContext) repeatPeriod(stage string) (knob string, steps int) {
 // weights maps stages to the share of their exposed time, 0 to 1, that a rule is about.
 type weights map[string]float64
 
-// typical returns the seconds that a step usually spends in the weighted stages: the median over the rows, which
-// disturbed steps do not move.
+// typical returns the seconds of a usual step in the weighted stages: the median, which disturbed steps do not move.
 func (s *runContext) typical(w weights) float64 {
 	x := s.sortedSums(w)
 	if len(x) == 0 {
@@ -200,8 +193,8 @@ type advice struct {
 	unknown  string // why the run cannot bound the knob's gain: the finding then claims no time
 }
 
-// offer claims the time of an advice and returns the finding, if most steps have enough of this time and no
-// measurement contradicts it.
+// offer claims an advice's time and returns the finding, if most steps have enough of it and no measurement
+// disagrees.
 func (s *runContext) offer(a advice) []gpuprof.Finding {
 	if _, there := s.run.Knobs[a.knob]; a.knob != "" && !there {
 		return nil // the workload lacks this knob

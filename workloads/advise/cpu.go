@@ -27,15 +27,14 @@ func lastOf(t gpuprof.Track) (value, seconds float64) {
 	return float64(t.Value[k-1]), t.TimeS[k-1]
 }
 
-// cpuShort reports whether other programs or a quota took CPUs from the run. The gain of a host thread is then
-// unknown, and nothing is claimed.
+// cpuShort reports whether other programs or a quota took CPUs from the run, which makes a host thread's gain
+// unknown.
 func (s *runContext) cpuShort() bool {
 	n, known := s.availableCPUs()
 	return known && n < leastHad*s.cpus()
 }
 
-// HadCPUs reports whether the recorded CPU time leaves enough CPUs for claims about the host; true if it was not
-// recorded.
+// HadCPUs reports whether the run had enough CPUs for claims about the host; true if this was not recorded.
 func HadCPUs(r *gpuprof.Run) bool { return !(&runContext{run: r}).cpuShort() }
 
 // hostShort reports cpuShort on the host device, whose kernels need CPUs, too.

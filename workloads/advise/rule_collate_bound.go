@@ -5,8 +5,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// findCollateBound reports that the device waits for batches, and that collating them element by element takes most
-// of their time.
+// findCollateBound reports that the device waits for batches, mostly for collating them element by element.
 func (s *runContext) findCollateBound() []gpuprof.Finding {
 	stStarved := s.stage(gpuprof.RoleInput)
 	if stStarved == "" {

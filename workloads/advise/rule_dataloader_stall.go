@@ -52,8 +52,7 @@ func (s *runContext) findStarvation() []gpuprof.Finding {
 	return s.offer(a)
 }
 
-// epochWait returns the starved seconds per step in steps that start workers and therefore wait far longer than the
-// median step.
+// epochWait returns the starved seconds per step in steps that start workers, which wait far longer than the median.
 func epochWait(s *runContext) float64 {
 	stStarved := s.stage(gpuprof.RoleInput)
 	st := s.run.Stage(stStarved)

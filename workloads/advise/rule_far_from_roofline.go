@@ -48,8 +48,7 @@ func (s *runContext) throughMemory(f fix) []gpuprof.Finding {
 	if took < farFactor*bound {
 		return nil
 	}
-	// A fused kernel does the same arithmetic. This run did not measure its time, so the claim goes down to the
-	// bound.
+	// This run did not measure the fused kernel, which does the same arithmetic: the claim goes down to the bound.
 	return s.offer(advice{stage: f.Targets[0].Stage, knob: f.knob, to: f.To, of: of, want: took - bound, evidence: map[string]any{
 		"exposed_s": took, "bound_s": bound, "bytes_moved": moved, "launches": launches,
 	}, pytorch: f.PyTorch})

@@ -11,8 +11,7 @@ import (
 // next launch.
 const shortKernel = 20e-6
 
-// findLaunchBound reports kernels so short that the device waits for the next launch. A graph replays all of them
-// with one launch.
+// findLaunchBound reports kernels so short that the device waits for launches. A graph needs only one launch.
 func (s *runContext) findLaunchBound() []gpuprof.Finding {
 	launches, each := s.run.Counters["launches"], s.meanKernel()
 	f, there := s.firstFix(workloads.CaptureGraph)

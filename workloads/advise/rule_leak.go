@@ -5,8 +5,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// findLeak reports memory that records of earlier windows hold for a backward pass which never runs. It claims
-// memory, not time.
+// findLeak reports memory, not time: records of earlier windows held for a backward pass that never runs.
 func (s *runContext) findLeak() []gpuprof.Finding {
 	f, there := s.firstFix(workloads.Detach)
 	all, one := s.figure(gpuprof.InputRecorded), s.figure(gpuprof.InputRecordedWindow)

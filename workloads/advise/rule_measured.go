@@ -138,8 +138,7 @@ func measuredWell(r *gpuprof.Run) bool {
 		r.Throughput != nil && r.Throughput.Series.N() > 0 && positive(r.Throughput.Series.Median)
 }
 
-// differsOnlyIn returns the only tuning knob in which two runs differ, or "" if they differ in none, in several or in
-// the computation.
+// differsOnlyIn returns the one tuning knob in which two runs of the same computation differ, else "".
 func differsOnlyIn(a, b *gpuprof.Run) string {
 	if a.Workload != b.Workload || a.Preset != b.Preset || a.Mode != b.Mode || a.Seed != b.Seed || a.Device.Name != b.Device.Name ||
 		len(a.Knobs) != len(b.Knobs) {

@@ -12,8 +12,7 @@ import (
 // unsure lists the warnings that alone make the run's times, the cost of its probes or its telemetry unreliable.
 var unsure = []string{"clock-mismatch", "foreign-process", "few-samples", "warm-up-only", "energy-invalid"}
 
-// noisy lists the warnings that explain scattered figures. They count only if the figures scatter: a busy machine
-// with steady figures does no harm.
+// noisy lists the warnings that explain scattered figures; without scatter a busy machine does no harm.
 var noisy = []string{"not-settled", "busy-machine", "uneven-steps", "time-budget", "warm-up-cut", "ladder-unmeasured"}
 
 const (
@@ -60,8 +59,7 @@ func (s *runContext) findNoise() []gpuprof.Finding {
 	}, 0)}
 }
 
-// relativeDrift returns the difference between the medians of a process's quarters relative to the series' median,
-// for the worst process.
+// relativeDrift returns the range of a process's quarter medians over the series' median, for the worst process.
 func relativeDrift(x *gpuprof.Series) float64 {
 	worst := 0.0
 	for _, run := range x.Runs {

@@ -20,8 +20,7 @@ type lower struct {
 	accepted float64
 }
 
-// worthwhile is the least ratio of peak rates for a suggestion: on some consumer cards TF32 is no faster than
-// float32.
+// worthwhile is the least ratio of peak rates for a suggestion: on some consumer cards TF32 gains nothing.
 const worthwhile = 1.25
 
 // lowerPrecision returns the most accurate precision that tensor cores compute faster than float32, by the rates
