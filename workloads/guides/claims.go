@@ -4,8 +4,7 @@ package guides
 
 import "github.com/gpuprof/gpuprof"
 
-// Claim is one rule of a published tuning guide with its test. A is the setting that the guide warns of, B the
-// setting that it recommends.
+// Claim is one rule of a published tuning guide with its test: A is the setting it warns of, B the one it recommends.
 type Claim struct {
 	ID, Guide, Claim, Figure string
 	// Speedup is the least ratio that the guide promises, time of A over time of B. 0: the guide gives no figure for
@@ -35,8 +34,7 @@ type Claim struct {
 	Notes []string
 }
 
-// AB is one comparison of a claim. A claim's first comparison for a kind of device decides its verdict there; the
-// others are details.
+// AB is one comparison of a claim. The first for a kind of device decides the verdict there; the others are details.
 type AB struct {
 	Workload, Preset string
 	A, B             gpuprof.Settings // in addition to the preset

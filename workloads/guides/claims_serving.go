@@ -20,8 +20,7 @@ func servingPairs(a, b set) []AB {
 	}
 }
 
-// loadPairs compares the service under a load by its callers' latencies. On the host device it leaves a CPU to the
-// sender.
+// loadPairs compares the service under a load by latency. On the host device it leaves a CPU to the sender.
 func loadPairs(load string, a, b set) []AB {
 	out := servingPairs(a, b)
 	for i := range out {

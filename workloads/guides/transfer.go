@@ -42,8 +42,7 @@ func (transfer) Knobs() []workloads.Knob {
 	}
 }
 
-// workPasses makes the work on the device take about as long as the copy to it: a GPU's memory is about this factor
-// faster than the bus.
+// workPasses makes the device's work last about as long as the copy: a GPU's memory is this much faster than the bus.
 const workPasses = 64
 
 func (transfer) Open(_ context.Context, d device.Device, c workloads.Config) (_ workloads.Session, err error) {
