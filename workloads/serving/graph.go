@@ -46,7 +46,7 @@ func (s *session) runNetwork(on device.Stream, l *slot, p workloads.Probe) error
 	if s.graphs.of == nil {
 		return s.net.run(on, l.at, l.requests, s.index[stForward], p)
 	}
-	size, _ := slices.BinarySearch(s.sizes, l.requests) // found: pad=on leaves only these sizes
+	size, _ := slices.BinarySearch(s.sizes, l.requests) // always found: with pad=on no other size occurs
 	sp := p.Begin(s.index[stForward], on)
 	err := s.graphs.of[l.at][size].Enqueue(on)
 	p.End(sp)

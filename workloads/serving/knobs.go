@@ -121,7 +121,7 @@ const loopback = "127.0.0.1"
 // httpText returns the canonical spelling of an address to listen at. Port 0 means any free port.
 func httpText(address string) (string, error) {
 	host, port, err := net.SplitHostPort(address)
-	if err != nil { // a port alone
+	if err != nil { // only a port
 		host, port = "", address
 	}
 	n, err := strconv.ParseUint(port, 10, 16)

@@ -147,7 +147,7 @@ func (s *session) serveLoad(ctx context.Context, l workloads.Load, p *plan) (*lo
 		source, service.Sender = c, c
 		world.BeginOutside(ctx)
 		c.Begin(world.Now())
-		world.End() // from here on only an answer brings the next request
+		world.End() // no goroutine sends from here on: each next request follows an answer
 	} else {
 		source = &traffic.Schedule{Times: p.times, WarmUp: p.warm, Queue: q}
 		world.Begin(ctx, source)

@@ -51,7 +51,7 @@ const (
 	flagRelu = 1 << iota
 	flagRes
 	flagNCHW
-	flagPrecision // factor of the precision's number
+	flagPrecision // times the number of the precision
 )
 
 type geometry struct {

@@ -11,7 +11,7 @@ import (
 // poll is the pause between two checks of a waiting service: the delay until it notices an arrival or an answer.
 const poll = 20 * time.Microsecond
 
-// Real is the machine's time, in which a goroutine sends.
+// Real is a World in the machine's time. A goroutine sends the requests.
 type Real struct {
 	Queue  *Queue
 	Runner Runner

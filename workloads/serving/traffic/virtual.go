@@ -4,7 +4,7 @@ import "time"
 
 // Source sends requests when they are due.
 type Source interface {
-	Due() (time.Duration, bool) // of the next request that does not depend on an answer
+	Due() (time.Duration, bool) // due time of the next request that does not depend on an answer
 	Send(now time.Duration) bool
 	Sent() int64
 }
