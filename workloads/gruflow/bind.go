@@ -168,7 +168,7 @@ func (s *session) describeStages() {
 	in, out := 4*s.inputWords(), 4*outputs*int64(s.shape.B)
 	all[stH2D].MaxSpans, all[stH2D].Minimum = 1, gpuprof.Cost{BytesRead: in, BytesWritten: in}
 	all[stD2H].MaxSpans, all[stD2H].Minimum = 1, gpuprof.Cost{BytesRead: out, BytesWritten: out}
-	all[stSync].MaxSpans = s.Items + 3 // reads, reset, trim, sync
+	all[stSync].MaxSpans = s.Items + 3 // spans of reads, reset, trim and sync
 	if s.train != nil {
 		all[stSync].MaxSpans += s.train.step.Reads() + s.train.step.Micro() - 1
 	}

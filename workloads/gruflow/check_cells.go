@@ -32,8 +32,8 @@ func refKept(x, h []float64, p layerParams) (gates, next []float64) {
 	return gates, next
 }
 
-// watchBack runs before the kernels of time step T-1-t of a layer's backward pass. It reads the cotangents of the
-// checked rows' new states, which are also the cotangents of the old states of the time step after.
+// watchBack runs before the kernels of time step T-1-t of a layer's backward pass. It reads the checked rows'
+// cotangents of the state between this time step and the one after it.
 func (c *checker) watchBack(g *group, t int) error {
 	sh := c.s.shape
 	if err := c.s.stream.Sync(); err != nil {

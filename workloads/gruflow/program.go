@@ -16,7 +16,7 @@ import (
 type program struct {
 	loop.Binder
 	stream   device.Stream
-	memory   *pool.Pool // of the scratch memory, which lies in segments
+	memory   *pool.Pool // pool of the scratch memory
 	segments *op.Segments
 	scratch  []scratchBlock
 	// fill fills every scratch block with NaN when taken; poison does it for a check, without counting the cost.

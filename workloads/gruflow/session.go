@@ -184,7 +184,7 @@ func (s *session) allocateNet() {
 		return
 	}
 	if s.net.impl != implCuDNN {
-		s.net.layers = nil // an unrolled GRU has entries without buffers
+		s.net.layers = nil // replaces the entries of an unrolled GRU, which have no buffers
 		for _, p := range s.params.layers {
 			s.net.layers = append(s.net.layers, uploadLayer(&s.mem, s.stream, p, sh.H, s.prec))
 		}
