@@ -193,7 +193,7 @@ func (s *session) describeStages() {
 			all[i].MaxSpans = micros
 		}
 	}
-	all[stSync].MaxSpans += s.Items + 2 // reads, reset, trim, sync
+	all[stSync].MaxSpans += s.Items + 2 // spans of reads, reset, trim and sync
 	if s.Blocking {
 		all[stSync].MaxSpans += 2 * micros
 	}

@@ -84,7 +84,7 @@ func (c *collator) collate(to *edgeBuffers, batch int) int {
 	}
 	clear(c.rowptr)
 	c.crew.run(len(c.points), int64(limit), c.mark)
-	for r := range c.points { // from a row's number of edges to its end
+	for r := range c.points { // turns the number of edges of each row into the index of its end
 		c.rowptr[r+1] = int32(min(int(c.rowptr[r])+int(c.rowptr[r+1]), limit))
 	}
 	c.crew.follow(len(c.points), math.MaxInt64, c.place)

@@ -113,7 +113,7 @@ func (c *crew) finish() {
 }
 
 // work takes chunks in order until none is left or the results of the completed chunks reach enough. A thread that
-// compares before another adds its result only does a superfluous chunk.
+// compares before another adds its result does at worst a superfluous chunk.
 func (c *crew) work() {
 	rows, chunk, enough, do := c.rows, c.chunk, c.enough, c.do
 	for c.got.Load() < enough {

@@ -13,7 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// vectorCase is one case of a vectors file; docs/vectors.md describes the format. Arrays may be nested or flat.
+// vectorCase is one case of a vectors file, in the format of docs/vectors.md. Comments name the kind of case to which
+// the next fields belong. Arrays may be nested or flat.
 type vectorCase struct {
 	Kind string `json:"kind"`
 	Out  array  `json:"out"`
