@@ -82,7 +82,7 @@ func (s *session) bindLaunch(kern *device.Kernel, n int, cost gpuprof.Cost, args
 	return l
 }
 
-// enqueue sets the arguments in blocks and launches.
+// enqueue sets the arguments that are in blocks, then launches.
 func (s *session) enqueue(l *launch) error {
 	for _, u := range l.uses {
 		b := &s.blocks[u.id]

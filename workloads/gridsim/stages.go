@@ -83,7 +83,7 @@ func (s *session) describeStages() {
 	if s.k.Stats != "off" {
 		all[stStats].MaxSpans = 1
 	}
-	all[stSync].MaxSpans = s.Items + 5 + f.Maps // reads, reset, trim, counters, sync; pieces of a frame
+	all[stSync].MaxSpans = s.Items + 5 + f.Maps // spans of reads, reset, trim, counters, sync and a frame's pieces
 	all[stBackpressure].MaxSpans = 1
 	for i, st := range all {
 		if st.MaxSpans > 0 {
