@@ -263,7 +263,7 @@ func (s *session) hireAll() error {
 	for range s.workers {
 		slots := make([]*slot, s.slotsEach())
 		for i := range slots {
-			if processes { // the worker's memory is used
+			if processes { // the process provides the memory
 				slots[i] = &slot{frame: frameOf(s.survey.most)}
 				continue
 			}

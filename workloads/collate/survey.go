@@ -13,9 +13,9 @@ import (
 const (
 	uSample = iota
 	uAtom
-	uEdge  // between atoms
+	uEdge  // edges between atoms
 	uProbe // probe points
-	uReach // from atoms to probes
+	uReach // edges from atoms to probes
 	unitCount
 )
 
