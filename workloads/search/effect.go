@@ -130,7 +130,7 @@ func isSingle(blocks [][]float64) bool {
 }
 
 func isExact(runs [][]float64) bool {
-	if len(runs) < 2 { // one block of a time gives no spread
+	if len(runs) < 2 { // a single block has no spread
 		return false
 	}
 	for _, r := range runs {
