@@ -22,7 +22,7 @@ func (s *runContext) findDeterministicSums() []gpuprof.Finding {
 	if len(target.Kernels) > 0 {
 		weight = s.kernelShare(target)
 	} else if bound = st.BoundS; !positive(bound) {
-		return nil // without a bound there is no time to claim down to
+		return nil // without a bound no claim is possible
 	}
 	of := weights{stage: weight}
 	return s.offer(advice{stage: stage, knob: f.knob, to: f.To, of: of, want: s.typical(of) - bound, evidence: map[string]any{

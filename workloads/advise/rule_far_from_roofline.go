@@ -36,7 +36,7 @@ func (s *runContext) throughMemory(f fix) []gpuprof.Finding {
 	for _, t := range f.Targets {
 		if st := s.run.Stage(t.Stage); st != nil {
 			if !positive(st.BoundS) {
-				return nil // without a bound there is no time to claim down to
+				return nil // without a bound no claim is possible
 			}
 			of[t.Stage] = 1
 			bound += st.BoundS
