@@ -173,7 +173,7 @@ func addTimeText(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
 	}
 }
 
-// smallerPeak stores the share by which B lowers the peak of device memory. The time becomes a detail.
+// smallerPeak stores the share by which B lowers the memory peak, equal in every block. The time becomes a detail.
 func smallerPeak(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
 	saved := 1 - float64(o.MemoryB)/float64(o.MemoryA)
 	row.Measured, row.CI95, row.What = saved, [2]float64{saved, saved}, "lower peak memory"
