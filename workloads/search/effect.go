@@ -13,7 +13,7 @@ import (
 // equivalence is the margin within which a change does not matter: 2 %, as for compare and gate.
 const equivalence = 0.02
 
-// fewestPairs is the least number of pairs for a ratio within one process: one degree of freedom gives useless intervals.
+// fewestPairs is the least number of pairs for a ratio in one process: one degree of freedom gives useless intervals.
 const fewestPairs = 3
 
 // seedOfDraws makes intervals reproducible; it is independent of the seed of inputs.
