@@ -1,9 +1,9 @@
-// Package advise turns the figures of a run into advice: the knob to turn, the most that it can save, the command that
-// tests it and the equivalent line of a PyTorch program.
+// Package advise turns the figures of a run into advice: the knob to change, the largest possible saving, the command
+// that tests it, and the equivalent line of a PyTorch program.
 //
-// A finding rests on spans measured in its own run. Its bound never exceeds the exposed time that it accounts for, and
-// one finding alone claims an exposed second, so all bounds of a run add up to no more than its step. A sweep may
-// contain the setting that a rule would suggest: the measured difference then replaces the bound, and a setting that
+// A finding rests on spans measured in its own run. Its bound never exceeds the exposed time that it accounts for,
+// and only one finding claims each exposed second, so all bounds of a run add up to no more than its step. If a sweep
+// contains the setting that a rule would suggest, the measured difference replaces the bound, and a setting that
 // measured no gain is not suggested.
 package advise
 
@@ -17,8 +17,8 @@ import (
 
 // Options complete a Run with facts of the command that made it.
 type Options struct {
-	// Workload is the workload of the runs, looked up by Run.Workload: it describes its stages and knobs. When nil,
-	// only rules that need neither can report.
+	// Workload is the workload of the runs; it describes their stages and knobs. When nil, only rules that need
+	// neither can report.
 	Workload workloads.Workload
 	// Base are the knob values of the preset alone (workloads.Resolve without the user's own). A finding's command
 	// repeats only the knobs that differ from them; without Base it repeats every knob.
@@ -39,11 +39,11 @@ func ruleTable() []rule {
 	return []rule{
 		{gpuprof.RuleMeasured, (*runContext).findMeasuredGains},
 		{gpuprof.RulePinEveryBatch, (*runContext).findPinEveryBatch},
-		{gpuprof.RuleItem, stallRule(workloads.ReadTogether)},       // the caller waits for each result of four bytes
+		{gpuprof.RuleItem, stallRule(workloads.ReadTogether)},       // the caller waits for each four-byte result
 		{gpuprof.RuleResetStats, stallRule(workloads.LeavePeak)},    // the caller waits before it resets a host counter
-		{gpuprof.RuleAllocatorChurn, stallRule(workloads.KeepPool)}, // the next step allocates anew the memory given back to the driver
+		{gpuprof.RuleAllocatorChurn, stallRule(workloads.KeepPool)}, // the next step allocates again what was given back to the driver
 		{gpuprof.RuleBlockingCopy, (*runContext).findBlockingCopies},
-		{gpuprof.RuleExplicitSync, stallRule(workloads.SkipSync)}, // every step or every few, without launches meanwhile
+		{gpuprof.RuleExplicitSync, stallRule(workloads.SkipSync)}, // a wait in every step or every few steps, without launches meanwhile
 		{gpuprof.RulePageableH2D, (*runContext).findPageableCopies},
 		{gpuprof.RuleExposedCopy, (*runContext).findExposedCopies},
 		{gpuprof.RuleCollateBound, (*runContext).findCollateBound},
@@ -64,7 +64,6 @@ func ruleTable() []rule {
 	}
 }
 
-// stallRule returns the rule about a knob that makes the caller wait for the device.
 func stallRule(remedy workloads.Remedy) func(*runContext) []gpuprof.Finding {
 	return func(s *runContext) []gpuprof.Finding { return s.findStall(remedy) }
 }

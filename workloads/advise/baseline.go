@@ -12,24 +12,24 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// leastExplained is the share of the change above which a stage becomes a finding.
+// leastExplained is the least share of the change for which a stage becomes a finding.
 const leastExplained = 0.1
 
-// AgainstBaseline explains, stage by stage, the difference that a comparison found: first by the knobs that differ and
-// act on the stage, then by the environment, last by the code. Where new is slower, a finding names the knob that
-// would close the gap (From is new's value, To old's) and ClaimS is the stage's own change in seconds per step; where
-// new is faster nothing is claimed. new is a result of gpuprof with its knobs, as made by compare.FromRun or
-// results.Read. The findings are empty when nothing changed. o shortens the commands, as in Findings.
+// AgainstBaseline explains, stage by stage, the difference that a comparison found: first by the knobs that differ
+// and act on the stage, then by the environment, last by the code. If new is slower, a finding names the knob that
+// would close the gap (From is new's value, To old's), and ClaimS is the stage's own change in seconds per step. If
+// new is faster, nothing is claimed. new is a result of gpuprof with its knobs, from compare.FromRun or results.Read.
+// The findings are empty if nothing changed. o shortens the commands, as in Findings.
 func AgainstBaseline(c *compare.Comparison, old, new *compare.Result, o Options) []gpuprof.Finding {
 	out := []gpuprof.Finding{}
 	if c == nil || old == nil || new == nil || len(c.Causes) == 0 {
 		return out
 	}
-	change := 0.0 // of the step
+	change := 0.0 // of the step, in seconds
 	for _, cause := range c.Causes {
 		change = float64(cause.Change) / cause.ShareOfChange
 		if !positive(math.Abs(change)) || !positive(math.Abs(cause.ShareOfChange)) {
-			return out // not a change, or not a number
+			return out // no change, or NaN
 		}
 	}
 	for _, cause := range c.Causes {
@@ -41,7 +41,6 @@ func AgainstBaseline(c *compare.Comparison, old, new *compare.Result, o Options)
 	return out
 }
 
-// explainStage makes the finding of one stage.
 func explainStage(c *compare.Comparison, new *compare.Result, o Options, cause compare.Cause, change float64) gpuprof.Finding {
 	kind, named := explainers(programOf(o.Workload), c.Differences, cause.Stage)
 	f := gpuprof.Finding{Rule: gpuprof.RuleBaseline, Stage: cause.Stage, Evidence: map[string]any{
@@ -59,7 +58,7 @@ func explainStage(c *compare.Comparison, new *compare.Result, o Options, cause c
 	switch kind {
 	case "knob":
 		f.Knob, f.From, f.To = named[0].Field, named[0].New, named[0].Old
-		if change < 0 { // the gap is already closed, by this change
+		if change < 0 { // new is faster: this change made it so
 			f.From, f.To = named[0].Old, named[0].New
 		}
 		if len(named) > 1 {
@@ -67,12 +66,12 @@ func explainStage(c *compare.Comparison, new *compare.Result, o Options, cause c
 		}
 		f.Command = againstCommand(new, o, named)
 		f.PyTorch = programOf(o.Workload).adviceFor(f.Knob, f.To)
-		if new.Knobs[f.Knob].Model { // another computation is no way to close a gap
+		if new.Knobs[f.Knob].Model { // a model knob changes the computation, so it is no remedy
 			f.Knob, f.From, f.To, f.PyTorch = "", "", "", ""
 		}
 	case "environment":
 		f.Command = "gpuprof doctor"
-	case "seed": // no code, and no revision to measure against
+	case "seed": // the seed is not part of the code, so there is no revision to measure against
 		f.Command = codeCommand(new, o, nil)
 	default:
 		f.Command = codeCommand(new, o, named)
@@ -90,8 +89,8 @@ func opposedShare(causes []compare.Cause) float64 {
 	return back
 }
 
-// explainers returns the differences that can have changed a stage, all of the first kind that has any: knobs that act
-// on this stage, then knobs with undeclared stages, then the environment, the code, and last the seed of the input.
+// explainers returns the differences that can have changed a stage, only those of the first kind that has any: knobs
+// that act on the stage, knobs without declared stages, the environment, the code, and last the seed of the input.
 func explainers(p *program, diffs []compare.Difference, stage string) (kind string, named []compare.Difference) {
 	var apt, general []compare.Difference
 	for _, d := range diffs {
@@ -127,7 +126,6 @@ func explainers(p *program, diffs []compare.Difference, stage string) (kind stri
 	return "", nil
 }
 
-// describeCause states in words which differences explain a stage's share of the change.
 func describeCause(kind string, named []compare.Difference, stage string, share float64) string {
 	part := stage + " explains " + formatPercent(share) + " of the change"
 	switch kind {
@@ -156,8 +154,7 @@ func describeDifferences(diffs []compare.Difference) []string {
 
 func formatPercent(share float64) string { return formatInt(int(math.Round(100*share))) + " %" }
 
-// againstCommand returns the command that measures the new side's setting with each differing knob at the values of
-// both sides.
+// againstCommand returns the command that measures new's setting with each differing knob at both sides' values.
 func againstCommand(r *compare.Result, o Options, named []compare.Difference) string {
 	change := gpuprof.Settings{}
 	for _, d := range named {
@@ -169,7 +166,7 @@ func againstCommand(r *compare.Result, o Options, named []compare.Difference) st
 	return commandOf(runOf(r), o.deviceOptions(r), change)
 }
 
-// runOf reduces a result to the fields of a run that its command needs.
+// runOf returns the fields of a result that its command needs, as a run.
 func runOf(r *compare.Result) *gpuprof.Run {
 	run := &gpuprof.Run{Workload: r.Workload, Preset: r.Preset, Mode: gpuprof.Mode(r.Env["mode"]), Seed: seedOf(r), Knobs: gpuprof.Settings{}}
 	for name, k := range r.Knobs {
@@ -178,8 +175,8 @@ func runOf(r *compare.Result) *gpuprof.Run {
 	return run
 }
 
-// deviceOptions adds "--device host" for a result of the host device: without it a run would use a GPU, and gate selects
-// no device by itself.
+// deviceOptions adds "--device host" for a result of the host device: without it run would choose a GPU, and gate
+// would not choose a device.
 func (o Options) deviceOptions(r *compare.Result) Options {
 	if r.Env["device_kind"] == "host" && !slices.Contains(o.Flags, "--device") {
 		o.Flags = append(slices.Clone(o.Flags), "--device", "host")
@@ -188,7 +185,7 @@ func (o Options) deviceOptions(r *compare.Result) Options {
 }
 
 // codeCommand returns the command that measures both versions of the code in one job. A working tree with changes
-// cannot be checked out again, so it uses the commit below the changes.
+// cannot be checked out again, so the command uses the commit below the changes.
 func codeCommand(r *compare.Result, o Options, named []compare.Difference) string {
 	run, o := runOf(r), o.deviceOptions(r)
 	for _, d := range named {
@@ -197,7 +194,7 @@ func codeCommand(r *compare.Result, o Options, named []compare.Difference) strin
 			commit = strings.TrimSuffix(commit, changed)
 		}
 		if d.Field == "commit" && commit != "" && commit != "unknown" {
-			run.Mode, run.Seed = "", 1 // gate has no such choice
+			run.Mode, run.Seed = "", 1 // gate has neither option
 			return strings.Replace(commandOf(run, o, nil), "gpuprof run", "gpuprof gate", 1) + " --against " + gpuprof.ShellWord(commit)
 		}
 	}

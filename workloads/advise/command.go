@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// sweepCommand returns the command that measures the run's setting and the other values named (knob=value), with
-// everything else unchanged. Values of several knobs make the whole grid, which shows interactions.
+// sweepCommand returns the command that measures the run's setting and the given other values (knob=value), with
+// everything else unchanged. Values of several knobs form a grid, which shows interactions.
 func (s *runContext) sweepCommand(change ...string) string {
 	both := gpuprof.Settings{}
 	for _, c := range change {
@@ -20,7 +20,7 @@ func (s *runContext) sweepCommand(change ...string) string {
 	return commandOf(s.run, s.o, both)
 }
 
-// commandOf spells the run's own command; each knob in change gets its own value and the value in change.
+// commandOf returns the run's own command; each knob in change gets its own value and the value in change.
 func commandOf(r *gpuprof.Run, o Options, change gpuprof.Settings) string {
 	args := []string{"gpuprof", "run", r.Workload}
 	if r.Preset != "" {

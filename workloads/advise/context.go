@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// leastShare is the least share of the step for a finding: the default threshold of compare and gate, below which
-	// they report no change.
+	// leastShare is the least share of a step for a finding: the default threshold of compare and gate.
 	leastShare = 0.05
-	// steadyShare is the share of the step that three of four steps must reach.
+	// steadyShare is the share of the step that at least three of four steps must reach.
 	steadyShare = 0.8 * leastShare
-	// mostScale is the widest interval of the step that a claim follows; a run with a wider step interval is noise.
+	// mostScale is the largest ratio of a step's upper bound to its median by which claims are scaled; a run with a
+	// wider interval is noise.
 	mostScale = 1.05
 	// leastSamples is the least number of samples for an interval of the median; fewer prove nothing.
 	leastSamples = 10
@@ -26,37 +26,34 @@ const (
 	longKernel = 50e-6
 )
 
-// The rows that every run has.
+// Stages that every run has.
 const (
 	stStep   = gpuprof.StageStep
 	stLaunch = gpuprof.StageLaunch
 	stGap    = gpuprof.StageGap
 )
 
-// runContext is a run prepared for the rules: the exposed time of each stage, and the part that no finding has claimed
-// yet.
+// runContext is a run prepared for the rules: each stage's exposed time, and the part not yet claimed by a finding.
 type runContext struct {
 	*program
 	run  *gpuprof.Run
-	all  []*gpuprof.Run // of the sweep, run among them
+	all  []*gpuprof.Run // runs of the sweep, including run
 	o    Options
 	rule string
 
-	step float64 // seconds; 0 when the run has too few samples to advise on
+	step float64 // seconds; 0 if the run has too few samples for advice
 	// scale converts an exposed time to its maximum in the reported step: exposed times are medians, of the probed
-	// step where the run has one.
+	// step if the run has one.
 	scale    float64
-	promised float64 // seconds that findings claim together
-	// rows are the exposed times of the stages per sample or, where the pattern of a step repeats every k steps, the
-	// means of k samples.
+	promised float64 // sum of the seconds that findings claim
+	// rows holds the stages' exposed times by sample or, if a step's work repeats every k steps, means of k samples.
 	names []string
 	rows  [][]float64
 
-	whole  map[string]float64 // exposed seconds, by stage
-	left   map[string]float64 // those not yet claimed
-	budget float64            // of the step
-	// From a sweep: the values of a knob that measured no gain, and the knobs with a measured gain. Bounds on them
-	// would add nothing.
+	whole  map[string]float64 // exposed seconds by stage
+	left   map[string]float64 // unclaimed exposed seconds by stage
+	budget float64            // unclaimed seconds of the step
+	// From a sweep: by knob the values that measured no gain, and the knobs that measured one. Neither needs a bound.
 	tried   map[string]map[string]bool
 	settled map[string]bool
 }
@@ -76,7 +73,7 @@ func newRunContext(r *gpuprof.Run, all []*gpuprof.Run, o Options) *runContext {
 	}
 	if hi := r.Step.CI95[1]; positive(hi) {
 		s.scale *= min(max(1, hi/s.step), mostScale)
-	} else { // without an interval the range of the step is unknown
+	} else { // without an interval the step's range is unknown
 		s.scale *= mostScale
 	}
 	for _, n := range s.names {
@@ -86,7 +83,6 @@ func newRunContext(r *gpuprof.Run, all []*gpuprof.Run, o Options) *runContext {
 	return s
 }
 
-// collectRows collects the exposed times of all stages, one row per sample or cycle.
 func (s *runContext) collectRows() {
 	periods := cmp.Or(s.run.ProbedStep, s.run.Step)
 	var series []*gpuprof.Series
@@ -121,19 +117,17 @@ func (s *runContext) collectRows() {
 	}
 }
 
-// cycle returns the number of steps to average over: the period after which a step's work repeats, as declared by the
-// knobs.
+// cycle returns the number of steps to average over: the period that the knobs declare for a step's work.
 func (s *runContext) cycle() int {
 	_, k := s.repeatPeriod("")
-	// Two batches are in flight: a caller that cannot keep up waits in one step and launches in the next, so steps
-	// alternate.
+	// With two batches in flight, a slow caller waits in one step and launches in the next: steps alternate.
 	k += k % 2
 	// Fewer than four rows give no quartile.
 	return max(1, min(k, s.run.Step.N()/4))
 }
 
-// repeatPeriod returns the knob with the longest repetition period and that period in steps; if a stage is named, only
-// of the knobs that act on it.
+// repeatPeriod returns the knob with the longest repetition period, and the period in steps. With a stage it
+// considers only the knobs that act on this stage.
 func (s *runContext) repeatPeriod(stage string) (knob string, steps int) {
 	steps = 1
 	for _, k := range s.knobs {
@@ -147,11 +141,10 @@ func (s *runContext) repeatPeriod(stage string) (knob string, steps int) {
 	return knob, steps
 }
 
-// weights hold for each stage the share of its exposed time that a rule is about, 0 to 1.
+// weights maps stages to the share of their exposed time, 0 to 1, that a rule is about.
 type weights map[string]float64
 
-// typical returns the seconds that a step usually spends in the weighted stages: the median over the rows, which
-// disturbed steps cannot move.
+// typical returns the seconds of a usual step in the weighted stages: the median, which disturbed steps do not move.
 func (s *runContext) typical(w weights) float64 {
 	x := s.sortedSums(w)
 	if len(x) == 0 {
@@ -160,8 +153,8 @@ func (s *runContext) typical(w weights) float64 {
 	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
 }
 
-// lowerQuartile returns the seconds that three of four steps at least spend in the weighted stages. The machine, not
-// the program, causes time that only some steps lose.
+// lowerQuartile returns the seconds that three of four steps spend at least in the weighted stages. Time that only
+// some steps lose has its cause in the machine, not in the program.
 func (s *runContext) lowerQuartile(w weights) float64 {
 	x := s.sortedSums(w)
 	if len(x) == 0 {
@@ -170,7 +163,6 @@ func (s *runContext) lowerQuartile(w weights) float64 {
 	return x[len(x)/4]
 }
 
-// sortedSums returns the rows' weighted exposed times, sorted.
 func (s *runContext) sortedSums(w weights) []float64 {
 	x := make([]float64, len(s.rows))
 	for i := range s.rows {
@@ -188,36 +180,36 @@ func (s *runContext) weightedSum(row int, w weights) float64 {
 	return sum
 }
 
-// advice is a finding before its claim is settled.
+// advice is a finding before it has claimed time.
 type advice struct {
 	stage    string
 	knob, to string
-	also     []string // knobs to turn with it, as name=value
-	of       weights  // the exposed time it is about
-	want     float64  // seconds; more than of accounts for is cut
+	also     []string // further knobs to change with it, as name=value
+	of       weights  // the exposed time that it is about
+	want     float64  // seconds; cut to the time in of
 	evidence map[string]any
-	command  string // where it is not a sweep of knob
-	pytorch  string // where it is not the knob's own
-	unknown  string // why the run cannot bound the gain of the knob: the time is found, and nothing claimed
+	command  string // if not the sweep of knob
+	pytorch  string // if not the knob's own line
+	unknown  string // why the run cannot bound the knob's gain: the finding then claims no time
 }
 
-// offer claims the time of an advice and makes the finding, if most steps have enough of that time and no measurement
-// contradicts it.
+// offer claims an advice's time and returns the finding, if most steps have enough of it and no measurement
+// disagrees.
 func (s *runContext) offer(a advice) []gpuprof.Finding {
 	if _, there := s.run.Knobs[a.knob]; a.knob != "" && !there {
-		return nil // not this workload's
+		return nil // the workload lacks this knob
 	}
 	if s.step == 0 || !positive(a.want) || s.tried[a.knob][a.to] || s.settled[a.knob] || s.lowerQuartile(a.of) < steadyShare*s.step {
 		return nil
 	}
 	got, taken := s.claimTime(a.want, a.of)
-	rest := (s.typical(s.stageWeights()) - got) / s.scale // stays
+	rest := (s.typical(s.stageWeights()) - got) / s.scale // the time that remains
 	claim := min(got*s.scale, max(got, s.step-rest), s.step-s.promised)
 	if claim < leastShare*s.step {
 		s.giveBack(got, taken)
 		return nil
 	}
-	if a.unknown != "" { // the time is taken all the same: no vaguer rule is to claim it
+	if a.unknown != "" { // the time is taken anyway, so that no vaguer rule claims it
 		a.evidence["exposed_s"], a.evidence["nothing_claimed"] = got, a.unknown
 		claim = 0
 	}
@@ -225,7 +217,6 @@ func (s *runContext) offer(a advice) []gpuprof.Finding {
 	return []gpuprof.Finding{s.finding(a, claim)}
 }
 
-// stageWeights weights every stage of the step with 1.
 func (s *runContext) stageWeights() weights {
 	of := weights{}
 	for _, n := range s.names {
@@ -234,17 +225,17 @@ func (s *runContext) stageWeights() weights {
 	return of
 }
 
-// unclaimed returns the seconds of a stage's weighted time that no finding has claimed.
+// unclaimed returns the seconds of a stage's weighted time that no finding has claimed yet.
 func (s *runContext) unclaimed(stage string, weight float64) float64 {
 	return min(s.left[stage], weight*s.whole[stage])
 }
 
-// claimTime claims up to want seconds of the stages, each in proportion to the unclaimed part of its weighted time,
-// and returns the seconds claimed in total and per stage.
+// claimTime claims up to want seconds of the stages, each in proportion to the unclaimed part of its weighted time.
+// It returns the seconds claimed in total and by stage.
 func (s *runContext) claimTime(want float64, of weights) (got float64, taken map[string]float64) {
 	total := 0.0
 	taken = map[string]float64{}
-	for _, n := range s.names { // in order: sums of floats depend on it
+	for _, n := range s.names { // in a fixed order: sums of floats depend on it
 		total += s.unclaimed(n, of[n])
 	}
 	got = min(want, total, s.budget)
@@ -275,7 +266,7 @@ func (s *runContext) finding(a advice, claim float64) gpuprof.Finding {
 	if f.Evidence == nil {
 		f.Evidence = map[string]any{}
 	}
-	// JSON cannot represent NaN and infinities, and they are no evidence.
+	// JSON cannot represent NaN and infinities, which are no evidence anyway.
 	maps.DeleteFunc(f.Evidence, func(_ string, v any) bool {
 		x, ok := v.(float64)
 		return ok && !gpuprof.IsFinite(x)
@@ -305,7 +296,6 @@ func (s *runContext) hostTime(stage string) float64 {
 	return 0
 }
 
-// stepStages iterates over the stages of a step.
 func (s *runContext) stepStages() iter.Seq[*gpuprof.StageResult] {
 	return func(yield func(*gpuprof.StageResult) bool) {
 		for i := range s.run.Stages {
@@ -316,7 +306,7 @@ func (s *runContext) stepStages() iter.Seq[*gpuprof.StageResult] {
 	}
 }
 
-// timedStages iterates over the stages of a step with a known device time.
+// timedStages iterates over the stages of a step that have a device time.
 func (s *runContext) timedStages() iter.Seq[*gpuprof.StageResult] {
 	return func(yield func(*gpuprof.StageResult) bool) {
 		for st := range s.stepStages() {
@@ -327,7 +317,6 @@ func (s *runContext) timedStages() iter.Seq[*gpuprof.StageResult] {
 	}
 }
 
-// kernelsOf returns the kernels that a stage launched.
 func (s *runContext) kernelsOf(stage string) []*gpuprof.StageResult {
 	var out []*gpuprof.StageResult
 	for i := range s.run.Stages {
@@ -338,7 +327,7 @@ func (s *runContext) kernelsOf(stage string) []*gpuprof.StageResult {
 	return out
 }
 
-// cpus returns the number of CPUs this run could use: those of the machine, or its quota.
+// cpus returns the number of CPUs that the run could use: the machine's, or its quota.
 func (s *runContext) cpus() float64 {
 	d := &s.run.Device
 	if d.CPUQuota > 0 {
@@ -347,9 +336,9 @@ func (s *runContext) cpus() float64 {
 	return float64(d.CPUCores)
 }
 
-// overlapShare returns the share of the caller's own work that overlapping it with the device can hide. Kernels of the
-// host device run on the CPUs that the caller needs: where they use all n, work of one thread still takes 1/n of its
-// time.
+// overlapShare returns the share of the caller's own work that can be hidden by overlapping it with the device.
+// Kernels of the host device run on the CPUs that the caller needs: if they use all n, one thread's work still takes
+// 1/n of its time.
 func (s *runContext) overlapShare() float64 {
 	n := s.cpus()
 	if s.cuda() || n <= 0 || float64(s.run.Device.Cores) < n || s.meanKernel() < longKernel {
@@ -374,7 +363,7 @@ func (s *runContext) meanKernel() float64 {
 
 func positive(v float64) bool { return v > 0 && !math.IsInf(v, 0) }
 
-// figure reads a number of Run.Input, which decoding JSON turns into a float.
+// figure returns a number in Run.Input, or 0; decoded JSON holds floats.
 func (s *runContext) figure(name string) float64 {
 	switch v := s.run.Input[name].(type) {
 	case float64:

@@ -2,12 +2,12 @@ package advise
 
 import "github.com/gpuprof/gpuprof"
 
-// leastHad is the share of the CPUs that must have been available to a run before a claim rests on them: with less,
-// the gain of another thread depends on the other programs.
+// leastHad is the share of the CPUs that must have been available to a run for claims about the host: with fewer, the
+// gain of another thread depends on other programs.
 const leastHad = 0.9
 
-// availableCPUs returns how many CPUs were available to this run while it was measured: those that it used and those
-// that idled, at most its quota. known is false when that was not recorded.
+// availableCPUs returns how many CPUs were available to the run: those that it used and those that were idle, at most
+// its quota. known is false if this was not recorded.
 func (s *runContext) availableCPUs() (n float64, known bool) {
 	used, seconds := lastOf(s.run.Telemetry["process_cpu_time"])
 	idle, over := lastOf(s.run.Telemetry["cpu_idle"])
@@ -27,16 +27,15 @@ func lastOf(t gpuprof.Track) (value, seconds float64) {
 	return float64(t.Value[k-1]), t.TimeS[k-1]
 }
 
-// cpuShort reports whether other programs, or a quota, used CPUs that a claim about the host would rest on. The gain
-// of a thread is then unknown, and nothing is claimed.
+// cpuShort reports whether other programs or a quota took CPUs from the run, which makes a host thread's gain
+// unknown.
 func (s *runContext) cpuShort() bool {
 	n, known := s.availableCPUs()
 	return known && n < leastHad*s.cpus()
 }
 
-// HadCPUs reports whether the recorded CPU time leaves enough CPUs for the claims that rest on them; true when
-// unrecorded.
+// HadCPUs reports whether the run had enough CPUs for claims about the host; true if this was not recorded.
 func HadCPUs(r *gpuprof.Run) bool { return !(&runContext{run: r}).cpuShort() }
 
-// hostShort reports cpuShort on the host device, where the kernels need the CPUs as well.
+// hostShort reports cpuShort on the host device, whose kernels need CPUs, too.
 func (s *runContext) hostShort() bool { return !s.cuda() && s.cpuShort() }

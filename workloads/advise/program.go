@@ -11,7 +11,7 @@ import (
 type program struct {
 	knobs  []workloads.Knob
 	stages map[string]gpuprof.Stage
-	named  map[gpuprof.StageRole]string // the stage of a role
+	named  map[gpuprof.StageRole]string // stage by role
 }
 
 // programOf indexes a workload; nil gives an empty program.
@@ -30,10 +30,9 @@ func programOf(w workloads.Workload) *program {
 	return p
 }
 
-// stage returns the name of the stage with a role, "" if no stage has it.
+// stage returns the name of the stage with a role, or "".
 func (p *program) stage(role gpuprof.StageRole) string { return p.named[role] }
 
-// isOneOf reports whether a stage has one of these roles.
 func (p *program) isOneOf(stage string, roles ...gpuprof.StageRole) bool {
 	return stage != "" && slices.ContainsFunc(roles, func(r gpuprof.StageRole) bool { return p.named[r] == stage })
 }
@@ -47,18 +46,17 @@ func (p *program) knob(name string) workloads.Knob {
 	return workloads.Knob{}
 }
 
-// adviceFor returns the PyTorch equivalent of a value of a knob.
 func (p *program) adviceFor(knob, value string) string {
 	return workloads.LineFor(p.knob(knob).Advice, value)
 }
 
-// fix is a knob with the answer that makes it the requested remedy.
+// fix is a knob with the answer that applies a remedy.
 type fix struct {
 	knob string
 	workloads.Answer
 }
 
-// findFixes returns the knobs with a remedy that applies to the run's settings.
+// findFixes returns the knobs with answers for a remedy that apply to the run's settings.
 func (s *runContext) findFixes(remedy workloads.Remedy) []fix {
 	var out []fix
 	for _, k := range s.knobs {
@@ -75,7 +73,6 @@ func (s *runContext) findFixes(remedy workloads.Remedy) []fix {
 	return out
 }
 
-// firstFix returns the first knob of findFixes, and false if no knob applies.
 func (s *runContext) firstFix(remedy workloads.Remedy) (fix, bool) {
 	if all := s.findFixes(remedy); len(all) > 0 {
 		return all[0], true
@@ -83,8 +80,8 @@ func (s *runContext) firstFix(remedy workloads.Remedy) (fix, bool) {
 	return fix{}, false
 }
 
-// ruleOf returns the rule of a knob whose effect was measured: by the answer that applies to the settings, else by its
-// first answer.
+// ruleOf returns the rule of a knob whose effect was measured: the rule of the answer that applies to the settings,
+// else of the knob's first answer.
 func (s *runContext) ruleOf(knob, to string) string {
 	answers := s.knob(knob).Answers
 	for _, a := range answers {

@@ -5,7 +5,6 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// findBlockingCopies reports copies for which the caller waits.
 func (s *runContext) findBlockingCopies() []gpuprof.Finding {
 	if s.run.Counters["copies_h2d"] <= 0 {
 		return nil

@@ -5,8 +5,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// findCollateBound reports that the device waits for batches, and that collating them element by element takes most of
-// a batch's time.
+// findCollateBound reports that the device waits for batches, mostly for collating them element by element.
 func (s *runContext) findCollateBound() []gpuprof.Finding {
 	stStarved := s.stage(gpuprof.RoleInput)
 	if stStarved == "" {
@@ -19,7 +18,7 @@ func (s *runContext) findCollateBound() []gpuprof.Finding {
 	}
 	of := weights{stStarved: collate / (sample + collate)}
 	want := s.typical(of)
-	if w := s.figure(gpuprof.InputWorkers); w > 0 { // sampling still takes its time
+	if w := s.figure(gpuprof.InputWorkers); w > 0 { // sampling still takes time
 		want = min(s.exposed(stStarved), s.step-sample/w)
 		of[stStarved] = 1
 	}
@@ -30,7 +29,7 @@ func (s *runContext) findCollateBound() []gpuprof.Finding {
 	})
 }
 
-// batchTime returns the seconds to sample and to collate one batch, on whichever thread.
+// batchTime returns the seconds to sample and to collate one batch, on any thread.
 func (s *runContext) batchTime() (sample, collate float64) {
 	sample, collate = s.hostTime(s.stage(gpuprof.RoleSample)), s.hostTime(s.stage(gpuprof.RoleCollate))
 	if sample+collate == 0 {
@@ -40,7 +39,7 @@ func (s *runContext) batchTime() (sample, collate float64) {
 }
 
 // callerBound reports a caller that never waits for the device but prepares batches more slowly than the device
-// consumes them. A GPU may take over a part; where no knob helps, the workload's Try text is the advice.
+// consumes them. A GPU may take over a part; if no knob helps, the stage's Try text is the advice.
 func (s *runContext) callerBound() []gpuprof.Finding {
 	if f, there := s.firstFix(workloads.CollateFaster); there && len(f.Targets) > 0 {
 		return s.movedToDevice(f)
@@ -59,9 +58,9 @@ func (s *runContext) callerBound() []gpuprof.Finding {
 	})
 }
 
-// movedToDevice reports a stage that the caller runs although a GPU could, while the GPU waits for it. The claim is at
-// most the exposed time of that stage; this run has no measurement of its time on the GPU. The host device has no
-// processors besides the caller's, so nothing is claimed there.
+// movedToDevice reports a stage that the caller runs although a GPU could, while the GPU waits for it. The claim is
+// at most the exposed time of that stage; this run did not measure its time on the GPU. On the host device nothing is
+// claimed: it has no processors besides the caller's.
 func (s *runContext) movedToDevice(f fix) []gpuprof.Finding {
 	stage := f.Targets[0].Stage
 	if !s.cuda() || s.cpuShort() || s.exposed(stage) <= 0 {

@@ -7,15 +7,15 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// mostWorkers is the maximum of the knob.
+// mostWorkers is the largest value of the knob workers.
 const mostWorkers = 256
 
-// findStarvation reports that the device waits for a batch. The remedy depends on who makes the batches: add workers
-// where there are none, keep workers that end each epoch, add more where all are busy.
+// findStarvation reports that the device waits for a batch. The remedy depends on the workers: add workers if there
+// are none, keep workers that end with each epoch, add more if all are busy.
 func (s *runContext) findStarvation() []gpuprof.Finding {
 	stStarved := s.stage(gpuprof.RoleInput)
 	wait := s.exposed(stStarved)
-	if wait <= 0 || s.cpuShort() { // workers need CPUs to work on
+	if wait <= 0 || s.cpuShort() { // further workers need CPUs
 		return nil
 	}
 	sample, collate := s.batchTime()
@@ -33,7 +33,7 @@ func (s *runContext) findStarvation() []gpuprof.Finding {
 	keep, canKeep := s.firstFix(workloads.KeepWorkers)
 	switch most := min(s.cpus(), mostWorkers); {
 	case canAdd && add.To != "":
-		// Auto means one less than the CPUs, 1 to 4.
+		// auto is the number of CPUs minus one, from 1 to 4.
 		n := math.Max(1, math.Min(4, most-1))
 		a.knob, a.to = add.knob, add.To
 		a.of[stStarved] = s.overlapShare()
@@ -52,8 +52,7 @@ func (s *runContext) findStarvation() []gpuprof.Finding {
 	return s.offer(a)
 }
 
-// epochWait returns the starved seconds per step that come from steps which start workers and therefore wait far
-// longer than the median step.
+// epochWait returns the starved seconds per step in steps that start workers, which wait far longer than the median.
 func epochWait(s *runContext) float64 {
 	stStarved := s.stage(gpuprof.RoleInput)
 	st := s.run.Stage(stStarved)

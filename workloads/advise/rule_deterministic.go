@@ -5,9 +5,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// findDeterministicSums reports sums in a fixed order on a GPU. Without a run of the other order, the claim is bounded
-// by the time of the kernels that only the order needs. On the host device atomic adds of several CPUs contend for a
-// cache line, so a fixed order is the faster one; there only a sweep can show the contrary.
+// findDeterministicSums reports sums in a fixed order on a GPU. Without a run of the other order, the claim is at
+// most the time of the kernels that only the fixed order needs. On the host device atomic adds of several CPUs
+// contend for a cache line, so the fixed order is usually faster; only a sweep can show otherwise.
 func (s *runContext) findDeterministicSums() []gpuprof.Finding {
 	f, there := s.firstFix(workloads.AllowAnyOrder)
 	if !s.cuda() || !there || len(f.Targets) == 0 {
@@ -22,7 +22,7 @@ func (s *runContext) findDeterministicSums() []gpuprof.Finding {
 	if len(target.Kernels) > 0 {
 		weight = s.kernelShare(target)
 	} else if bound = st.BoundS; !positive(bound) {
-		return nil // without a bound there is nothing to claim down to
+		return nil // without a bound no claim is possible
 	}
 	of := weights{stage: weight}
 	return s.offer(advice{stage: stage, knob: f.knob, to: f.To, of: of, want: s.typical(of) - bound, evidence: map[string]any{
@@ -30,7 +30,7 @@ func (s *runContext) findDeterministicSums() []gpuprof.Finding {
 	}})
 }
 
-// kernelShare returns the share of its stage's kernel time that a target's kernels take.
+// kernelShare returns the share of a target's kernels in the kernel time of its stage.
 func (s *runContext) kernelShare(t workloads.Target) float64 {
 	part, all := 0.0, 0.0
 	for _, k := range s.kernelsOf(t.Stage) {

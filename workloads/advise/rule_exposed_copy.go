@@ -5,13 +5,13 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// findExposedCopies reports copies to the device that could be hidden, and copies to the host that could be omitted.
+// findExposedCopies reports copies to the device that could be hidden, and copies to the host that could be left out.
 func (s *runContext) findExposedCopies() []gpuprof.Finding {
 	return append(s.exposedTransfers(), s.unseenCopies()...)
 }
 
-// exposedTransfers reports copies to the device that run in order with the kernels. On a stream of their own they
-// overlap the kernels, up to the kernels' time.
+// exposedTransfers reports copies to the device that run in sequence with the kernels. On a separate stream they
+// could overlap the kernels, up to the kernels' time.
 func (s *runContext) exposedTransfers() []gpuprof.Finding {
 	f, there := s.firstFix(workloads.CopyBeside)
 	if s.hostShort() || !there || s.run.Counters["copies_h2d"] <= 0 {

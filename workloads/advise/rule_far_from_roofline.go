@@ -7,12 +7,12 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// farFactor is the ratio of time to roofline bound above which a stage is far from its roofline.
+// farFactor is the ratio of a stage's time to its roofline bound above which the stage is far from its roofline.
 const farFactor = 2
 
-// findFarFromRoofline reports a stage that takes many times its minimal arithmetic and bytes for a reason that the
-// run's own figures show: it writes every intermediate result to memory, or does not use the available library. A
-// stage far from its bound for a reason that no knob changes is no finding.
+// findFarFromRoofline reports a stage that takes much longer than its minimal arithmetic and traffic for a reason in
+// the run's own figures: it writes every intermediate result to memory, or does not use an available library. If no
+// knob removes the reason, there is no finding.
 func (s *runContext) findFarFromRoofline() []gpuprof.Finding {
 	var out []gpuprof.Finding
 	for _, f := range s.findFixes(workloads.Fuse) {
@@ -30,13 +30,13 @@ func (s *runContext) findFarFromRoofline() []gpuprof.Finding {
 	return out
 }
 
-// throughMemory reports stages that pass every intermediate result through memory.
+// throughMemory reports stages that write every intermediate result to memory.
 func (s *runContext) throughMemory(f fix) []gpuprof.Finding {
 	of, bound, moved, launches := weights{}, 0.0, 0.0, 0.0
 	for _, t := range f.Targets {
 		if st := s.run.Stage(t.Stage); st != nil {
 			if !positive(st.BoundS) {
-				return nil // without a bound there is nothing to claim down to
+				return nil // without a bound no claim is possible
 			}
 			of[t.Stage] = 1
 			bound += st.BoundS
@@ -48,14 +48,14 @@ func (s *runContext) throughMemory(f fix) []gpuprof.Finding {
 	if took < farFactor*bound {
 		return nil
 	}
-	// A fused kernel still does the arithmetic. This run did not measure its time, so the bound is the minimum.
+	// This run did not measure the fused kernel, which does the same arithmetic: the claim goes down to the bound.
 	return s.offer(advice{stage: f.Targets[0].Stage, knob: f.knob, to: f.To, of: of, want: took - bound, evidence: map[string]any{
 		"exposed_s": took, "bound_s": bound, "bytes_moved": moved, "launches": launches,
 	}, pytorch: f.PyTorch})
 }
 
-// pointwiseKernels reports a stage with one kernel per operation. A fused kernel does the same work in one pass, which
-// takes at least the time of the bytes that it still moves.
+// pointwiseKernels reports a stage with one kernel per operation. A fused kernel does the same work in one pass,
+// which takes at least the time for the bytes that it still moves.
 func (s *runContext) pointwiseKernels(f fix, t workloads.Target) []gpuprof.Finding {
 	st := s.run.Stage(t.Stage)
 	if st == nil || st.Device == nil || !positive(st.Device.Median) {
@@ -98,7 +98,7 @@ func (s *runContext) productRate() float64 {
 	return c.FlopsPerS
 }
 
-// inputPrecision returns the precision to which the products round their inputs, "" if no knob sets it.
+// inputPrecision returns the precision of the products' inputs, or "" if no knob sets it.
 func (s *runContext) inputPrecision() string {
 	for _, k := range s.knobs {
 		for _, a := range k.Answers {

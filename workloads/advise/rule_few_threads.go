@@ -5,8 +5,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// findFewThreads reports that kernels of the host device are limited to fewer threads than it has CPUs, although the
-// CPUs were available during the run.
+// findFewThreads reports that the host device's kernels use fewer threads than the run had CPUs.
 func (s *runContext) findFewThreads() []gpuprof.Finding {
 	f, there := s.firstFix(workloads.UseThreads)
 	n, cpus := float64(s.run.Knobs.Int(f.knob)), s.cpus()

@@ -5,7 +5,6 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// fillRule returns the rule about a knob that fills memory with a value before the step uses it.
 func fillRule(remedy workloads.Remedy) func(*runContext) []gpuprof.Finding {
 	return func(s *runContext) []gpuprof.Finding {
 		f, there := s.firstFix(remedy)
@@ -16,7 +15,7 @@ func fillRule(remedy workloads.Remedy) func(*runContext) []gpuprof.Finding {
 	}
 }
 
-// avoidableFills claims the time of a target's kernels. It claims no time of the kernels that read the filled memory.
+// avoidableFills claims the time of a target's fill kernels, but none of the kernels that read the filled memory.
 func (s *runContext) avoidableFills(f fix, t workloads.Target) []gpuprof.Finding {
 	of, launches, bytes, stage, most := weights{}, 0.0, 0.0, "", 0.0
 	for st := range s.timedStages() {

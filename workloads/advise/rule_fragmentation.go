@@ -6,12 +6,12 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// leastLoss is the least share of the peak of reserved memory for a finding, both for the part never in use and for
-// the saving of another setting; memory snapshots use the same share.
+// leastLoss is the least share of the reserved peak for a finding: for the part that is never in use, and for the
+// saving by another setting. Memory snapshots use the same share.
 const leastLoss = 0.05
 
 // findFragmentation reports that the allocator reserves more than its blocks ever use, and that a replay of the same
-// requests with another setting reserves less. It claims memory and no time.
+// requests with another setting reserves less. It claims memory, not time.
 func (s *runContext) findFragmentation() []gpuprof.Finding {
 	reserved, inUse := s.figure("memory_reserved_peak"), s.figure("memory_in_use_peak")
 	present, least := s.figure(gpuprof.InputReplayedPeak), s.figure(gpuprof.InputBestPeak)

@@ -5,8 +5,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// findLeak reports memory held by earlier windows' recordings for a backward pass that never runs. It claims memory
-// and no time.
+// findLeak reports memory, not time: records of earlier windows held for a backward pass that never runs.
 func (s *runContext) findLeak() []gpuprof.Finding {
 	f, there := s.firstFix(workloads.Detach)
 	all, one := s.figure(gpuprof.InputRecorded), s.figure(gpuprof.InputRecordedWindow)

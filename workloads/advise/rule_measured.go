@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// findMeasuredGains reports another run of the sweep that differs in one tuning knob only and is clearly faster. The
-// gain is the measured one. It also records which settings measured no gain, so that no rule suggests them.
+// findMeasuredGains reports another run of the sweep that differs in only one tuning knob and is clearly faster; the
+// gain is measured. It also records the settings that measured no gain, so that no rule suggests them.
 func (s *runContext) findMeasuredGains() []gpuprof.Finding {
 	if s.step == 0 {
 		return nil
@@ -35,7 +35,7 @@ func (s *runContext) findMeasuredGains() []gpuprof.Finding {
 		}
 	}
 	var out []gpuprof.Finding
-	// The knob with the largest gain claims first.
+	// Knobs claim in order of their gains.
 	knobs := slices.SortedFunc(maps.Keys(best), func(a, b string) int {
 		return cmp.Or(cmp.Compare(best[b].Throughput.Series.Median, best[a].Throughput.Series.Median), cmp.Compare(a, b))
 	})
@@ -52,7 +52,7 @@ func (s *runContext) measuredGain(knob string, other *gpuprof.Run) []gpuprof.Fin
 		return nil
 	}
 	of, stage := s.declinedStages(other)
-	if s.typical(of) < gain { // medians of stages need not add up to that of the step
+	if s.typical(of) < gain { // medians of stages need not add up to the step's
 		of = s.stageWeights()
 	}
 	got, taken := s.claimTime(gain, of)
@@ -72,8 +72,8 @@ func (s *runContext) measuredGain(knob string, other *gpuprof.Run) []gpuprof.Fin
 	}}, got)}
 }
 
-// gainOver returns how many seconds b saves on the work of one step of the run: by the rates of whole blocks or by the
-// median steps, whichever is less, because a burst of other work moves the rates and alternating steps move the
+// gainOver returns the seconds that b saves on the work of one step of the run: by the rates of whole blocks or by
+// the median steps, whichever saves less. A burst of other work changes the rates, and alternating steps change the
 // median.
 func (s *runContext) gainOver(b *gpuprof.Run) float64 {
 	work := s.workOf(s.run)
@@ -81,18 +81,17 @@ func (s *runContext) gainOver(b *gpuprof.Run) float64 {
 	return min(blocks, s.run.Step.Median-b.Step.Median*work/s.workOf(b))
 }
 
-// slowerThan reports whether a is faster than the run beyond both intervals, and whether three of four steps of a are
-// faster than three of four of the run. The runs of a sweep are taken one after the other; their intervals, each from
-// within one process, do not cover changes of the machine between them.
+// slowerThan reports whether the run is slower than a, beyond both intervals, and whether three of four steps of a
+// are faster than three of four steps of the run. A sweep's runs follow each other in time; their intervals come from
+// one process each and do not include changes of the machine between them.
 func (s *runContext) slowerThan(a *gpuprof.Run) bool {
-	if !(a.Throughput.Series.CI95[0] > s.run.Throughput.Series.CI95[1]) { // also where either has none
+	if !(a.Throughput.Series.CI95[0] > s.run.Throughput.Series.CI95[1]) { // false if either has no interval
 		return false
 	}
 	scale := s.workOf(s.run) / s.workOf(a)
 	return stepQuartile(a, 3)*scale < stepQuartile(s.run, 1)
 }
 
-// stepQuartile returns the first or third quartile of a run's steps, in seconds.
 func stepQuartile(r *gpuprof.Run, which int) float64 {
 	x := slices.Sorted(slices.Values(slices.Concat(r.Step.Runs...)))
 	return x[min(len(x)-1, which*len(x)/4)]
@@ -118,8 +117,8 @@ func (s *runContext) declinedStages(other *gpuprof.Run) (of weights, stage strin
 
 // workOf returns the work of one step in the unit of the throughput.
 func (s *runContext) workOf(r *gpuprof.Run) float64 {
-	// Throughput is the work of a step over the periods of whole blocks; knobs that scale the work give it up to a
-	// constant factor.
+	// Throughput is the work of a step over the periods of whole blocks; the knobs that scale the work give it except
+	// for a constant factor.
 	work, scaled := 1.0, false
 	for _, k := range s.knobs {
 		if n := r.Knobs.Int(k.Name); k.Scales && n > 0 {
@@ -133,14 +132,13 @@ func (s *runContext) workOf(r *gpuprof.Run) float64 {
 	return r.Throughput.Series.Median * r.Step.Median
 }
 
-// measuredWell reports whether a run is complete enough to be evidence for another.
+// measuredWell reports whether a run is complete enough to serve as evidence for another.
 func measuredWell(r *gpuprof.Run) bool {
 	return r.Status == gpuprof.Complete && r.Step.N() >= leastSamples && positive(r.Step.Median) &&
 		r.Throughput != nil && r.Throughput.Series.N() > 0 && positive(r.Throughput.Series.Median)
 }
 
-// differsOnlyIn returns the one tuning knob in which two runs differ, "" when they differ in none, in several or in
-// the computation itself.
+// differsOnlyIn returns the one tuning knob in which two runs of the same computation differ, else "".
 func differsOnlyIn(a, b *gpuprof.Run) string {
 	if a.Workload != b.Workload || a.Preset != b.Preset || a.Mode != b.Mode || a.Seed != b.Seed || a.Device.Name != b.Device.Name ||
 		len(a.Knobs) != len(b.Knobs) {

@@ -9,26 +9,24 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// unsure are the warnings that alone make figures of the run unreliable: its times, the cost of its probes, or its
-// telemetry.
+// unsure lists the warnings that alone make the run's times, the cost of its probes or its telemetry unreliable.
 var unsure = []string{"clock-mismatch", "foreign-process", "few-samples", "warm-up-only", "energy-invalid"}
 
-// noisy are the warnings that explain scattered figures. They are evidence only when the figures scatter: a busy
-// machine with steady figures has done no harm.
+// noisy lists the warnings that explain scattered figures; without scatter a busy machine does no harm.
 var noisy = []string{"not-settled", "busy-machine", "uneven-steps", "time-budget", "warm-up-cut", "ladder-unmeasured"}
 
 const (
-	// wideInterval is the half-width of the step's interval, as a share, above which two such runs are
-	// indistinguishable at the default threshold.
+	// wideInterval is the half-width of the step's interval, relative to the step, above which two such runs cannot
+	// be distinguished at the default threshold.
 	wideInterval = leastShare / 2
-	// quarters is the number of parts into which a process's samples are divided to measure drift, and leastQuarter
-	// the least samples of each.
+	// quarters is the number of parts of a process's samples between which drift is measured, and leastQuarter the
+	// least samples in each.
 	quarters     = 4
 	leastQuarter = 5
 )
 
-// findNoise reports that the run's own figures are uncertain: the interval of the step is wide, the step drifted
-// during the measurement, or a warning reports it. It claims nothing.
+// findNoise reports that the run's own figures are uncertain: the step's interval is wide, the step drifted during
+// the measurement, or a warning reports it. It claims nothing.
 func (s *runContext) findNoise() []gpuprof.Finding {
 	evidence := map[string]any{}
 	if r := s.run.Step; r.N() >= leastSamples && positive(r.Median) {
@@ -61,8 +59,7 @@ func (s *runContext) findNoise() []gpuprof.Finding {
 	}, 0)}
 }
 
-// relativeDrift returns the difference between the medians of a process's quarters as a share of the series' median,
-// for the worst process.
+// relativeDrift returns the range of a process's quarter medians over the series' median, for the worst process.
 func relativeDrift(x *gpuprof.Series) float64 {
 	worst := 0.0
 	for _, run := range x.Runs {

@@ -26,7 +26,7 @@ func (s *runContext) findPageableCopies() []gpuprof.Finding {
 		bytes += out
 	}
 	evidence := map[string]any{"bytes_h2d_pageable": in, "bytes_d2h_pageable": out, "copies_exposed_s": s.typical(of)}
-	// The link limits pinned copies: their own time cannot be saved.
+	// The link limits pinned copies, too: the time for their bytes remains.
 	want := s.typical(of)
 	if rate := s.linkRate(); rate > 0 {
 		want -= bytes / rate
@@ -39,14 +39,14 @@ func (s *runContext) findPageableCopies() []gpuprof.Finding {
 	return s.offer(advice{stage: stage, knob: f.knob, to: f.To, of: of, want: want, evidence: evidence})
 }
 
-// linkRate returns the rate of the PCIe link in one direction, in bytes per second, by the generation and width seen
-// during the run; 0 when unknown. Bytes per second and lane are the specification's: 2.5, 5, 8, 16, 32 and 64 GT/s
-// with 8b/10b coding, from generation 3 on 128b/130b.
+// linkRate returns the rate of the PCIe link in one direction, in bytes per second, from the generation and width
+// seen during the run; 0 if unknown. Rates per lane are from the specification: 2.5, 5, 8, 16, 32 and 64 GT/s, with
+// 8b/10b coding up to generation 2 and 128b/130b from generation 3 on.
 func (s *runContext) linkRate() float64 {
 	last := func(name string) float64 {
 		v := s.run.Telemetry[name].Value
 		best := 0.0
-		for _, x := range v { // an idle link runs slower
+		for _, x := range v { // an idle link runs more slowly
 			if f := float64(x); positive(f) {
 				best = max(best, f)
 			}

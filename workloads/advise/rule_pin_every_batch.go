@@ -13,7 +13,7 @@ func (s *runContext) findPinEveryBatch() []gpuprof.Finding {
 	}
 	stStage := s.stage(gpuprof.RoleStaging)
 	of := weights{stStage: 1}
-	// The copy into the staging memory stays: its bytes are read and written once.
+	// The copy into the staging memory remains: its bytes are read and written once.
 	want, bytes := s.typical(of), s.run.Counters["bytes_h2d"]
 	if c := s.run.Ceilings.CopyBytesPerS; positive(c) {
 		want -= 2 * bytes / c

@@ -9,29 +9,28 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// lower is a precision lower than float32 in which a GPU may compute products faster.
+// lower is a precision lower than float32 with which a GPU may compute products faster.
 type lower struct {
 	name string
-	// speedup is the ratio of the peak rates measured on this device, 0 if one of them is unknown.
+	// speedup is the ratio of the peak rates measured on this device; 0 if one of them is unknown.
 	speedup float64
 	// rounding is the unit roundoff of an input: 2^-11 (tf32, fp16), 2^-8 (bf16).
 	rounding float64
-	// accepted is the relative error that the check of a stage allows at it.
+	// accepted is the relative error that a stage's check allows at this precision.
 	accepted float64
 }
 
-// worthwhile is the least ratio of peak rates for which a precision is suggested:
-// consumer cards have tensor cores whose TF32 is no faster than float32.
+// worthwhile is the least ratio of peak rates for a suggestion: on some consumer cards TF32 gains nothing.
 const worthwhile = 1.25
 
 // lowerPrecision returns the most accurate precision that tensor cores compute faster than float32, by the rates
-// measured on the device; without rates it is the first that the device has, with an unknown speed-up.
+// measured on the device. Without rates it is the first that the device has, with an unknown speed-up.
 func lowerPrecision(arch string, c gpuprof.Ceilings) (lower, bool) {
 	sm, err := strconv.Atoi(strings.TrimRight(strings.TrimPrefix(arch, "sm_"), "af"))
 	if err != nil || sm < 70 {
 		return lower{}, false
 	}
-	half := lower{"fp16", c.FP16FlopsPerS, math.Ldexp(1, -11), 5e-3} // no bf16 and no tf32 before sm_80
+	half := lower{"fp16", c.FP16FlopsPerS, math.Ldexp(1, -11), 5e-3} // before sm_80 there is neither bf16 nor tf32
 	if sm < 80 {
 		return half.relativeTo(c.FlopsPerS)
 	}
@@ -42,8 +41,8 @@ func lowerPrecision(arch string, c gpuprof.Ceilings) (lower, bool) {
 	return lower{"bf16", c.BF16FlopsPerS, math.Ldexp(1, -8), 2e-2}.relativeTo(c.FlopsPerS)
 }
 
-// relativeTo divides the rate in l.speedup by the rate of float32, and reports whether the precision is worth a
-// suggestion: it is unless measured to be no faster.
+// relativeTo divides the rate in l.speedup by float32's rate, and reports whether to suggest the precision: yes,
+// unless it was measured to be no faster.
 func (l lower) relativeTo(fp32 float64) (lower, bool) {
 	if !positive(l.speedup) || !positive(fp32) {
 		l.speedup = 0
@@ -53,9 +52,9 @@ func (l lower) relativeTo(fp32 float64) (lower, bool) {
 	return l, l.speedup >= worthwhile
 }
 
-// findLowerPrecision reports matrix products in float32 by a library, on a GPU with tensor cores. The gain is bounded
-// by the speed-up of the arithmetic and by the bytes moved, which stay the same. Own kernels only round their inputs,
-// so they gain nothing.
+// findLowerPrecision reports a library's matrix products in float32 on a GPU with tensor cores. The gain is limited
+// by the speed-up of the arithmetic and by the moved bytes, which stay the same. Our own kernels only round their
+// inputs, so they gain nothing.
 func (s *runContext) findLowerPrecision() []gpuprof.Finding {
 	to, ok := lowerPrecision(s.run.Device.Arch, s.run.Ceilings)
 	f, there := s.firstFix(workloads.LowerPrecision)
@@ -72,7 +71,7 @@ func (s *runContext) findLowerPrecision() []gpuprof.Finding {
 			}
 		}
 		if took > 0 {
-			// Device time that other work hides is not part of the step.
+			// Device time that other work hides does not count as time of the step.
 			share := min(1, s.exposed(st.Name)/st.Device.Median)
 			of[st.Name] = min(1, took/st.Device.Median)
 			gain += saved * share
@@ -96,7 +95,6 @@ func (s *runContext) findLowerPrecision() []gpuprof.Finding {
 	return s.offer(advice{stage: stage, knob: f.knob, to: to.name, of: of, want: gain, evidence: evidence, unknown: unknown})
 }
 
-// ruleOfPrecision returns the rule that suggests a precision for products of float32.
 func ruleOfPrecision(to string) string {
 	if to == "tf32" {
 		return gpuprof.RuleNoTF32
@@ -104,14 +102,13 @@ func ruleOfPrecision(to string) string {
 	return gpuprof.RuleNoAMP
 }
 
-// isLibraryProduct reports whether a kernel is a library's matrix product.
 func (s *runContext) isLibraryProduct(kernel string) bool {
 	facts := s.run.Device.DeviceInfo
 	return strings.Contains(kernel, "cudnn") && facts["cudnn"] != "" || strings.Contains(kernel, "gemm") && facts["cublas"] != ""
 }
 
-// savedBy returns the most seconds that a product can save: its time never falls below the time of its bytes. With an
-// unknown speed-up the bytes alone limit it, and nothing of it is claimed.
+// savedBy returns the most seconds that a product can save: its time never falls below the time for its bytes. With
+// an unknown speed-up only the bytes limit it, and the finding claims no time.
 func (s *runContext) savedBy(k *gpuprof.StageResult, to lower) float64 {
 	t, least := k.Device.Median, 0.0
 	if to.speedup > 0 {

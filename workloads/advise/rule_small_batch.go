@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// stillRising is the least ratio of throughputs for twice the batch.
+	// stillRising is the least ratio of throughputs per doubling of the batch.
 	stillRising = 1.03
-	// roomFor is the least ratio of the device's memory to the memory of the largest batch.
+	// roomFor is the least ratio of the device's memory to the largest batch's memory.
 	roomFor = 4
 )
 
-// findSmallBatch reports that over a sweep of the batch the throughput still rises at the largest, and that memory is
-// left for more. A step takes a + b x batch; doubling the batch halves the share of a in each sample.
+// findSmallBatch reports that in a sweep of the batch the throughput still rises at the largest batch, and that
+// memory is left for more. A step takes a + b x batch; doubling the batch halves the share of a in each sample.
 func (s *runContext) findSmallBatch() []gpuprof.Finding {
 	f, found := s.firstFix(workloads.GrowBatch)
 	if s.step == 0 || !found {
@@ -36,10 +36,10 @@ func (s *runContext) findSmallBatch() []gpuprof.Finding {
 	before := slices.MaxFunc(smaller, func(a, b *gpuprof.Run) int { return cmp.Compare(batch(a), batch(b)) })
 	here, there := batch(s.run), batch(before)
 	if there < 1 || there >= here {
-		return nil // not the largest
+		return nil // a larger batch was measured
 	}
 	if all := s.figure(f.Limit); all > 0 && 2*here > all {
-		return nil // the input has no more
+		return nil // the input has no larger batch
 	}
 	rate, was := s.run.Throughput.Series, before.Throughput.Series
 	perDoubling := math.Pow(rate.Median/was.Median, 1/math.Log2(here/there))
@@ -47,7 +47,7 @@ func (s *runContext) findSmallBatch() []gpuprof.Finding {
 	if perDoubling < stillRising || !(rate.CI95[0] > was.CI95[1]) || memory < roomFor*float64(s.run.PeakMemory) {
 		return nil
 	}
-	// Times by throughput: over whole blocks, where single steps may alternate.
+	// Times come from throughputs over whole blocks, since single steps may alternate.
 	t2, t1 := s.workOf(s.run)/rate.Median, s.workOf(before)/was.Median
 	fixed := t2 - (t2-t1)/(here-there)*here
 	return s.offer(advice{stage: stStep, knob: f.knob, to: formatInt(int(2 * here)), of: s.stageWeights(), want: fixed / 2, evidence: map[string]any{

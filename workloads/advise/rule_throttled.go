@@ -8,11 +8,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// heldDown are the flags of samples taken while the clocks or the CPU quota were reduced.
+// heldDown lists the flags of samples taken while the clocks or the CPU quota were reduced.
 var heldDown = []string{"throttled", "power-capped"}
 
 // findThrottling reports samples taken while the device was throttled. Their cost is their distance from the other
-// samples, if the run has both.
+// samples, if the run has both kinds.
 func (s *runContext) findThrottling() []gpuprof.Finding {
 	var slow, normal []float64
 	codes := map[string]int{}

@@ -6,7 +6,7 @@ import (
 )
 
 // unseenCopies reports that the workload makes and copies to the host more results than the user reads. The claim is
-// that share of the stages which make and copy them.
+// the unread share of the stages that make and copy them.
 func (s *runContext) unseenCopies() []gpuprof.Finding {
 	var out []gpuprof.Finding
 	for _, f := range s.findFixes(workloads.CopyLess) {

@@ -11,11 +11,11 @@ import (
 
 // stall is a knob that makes the caller wait for the device.
 type stall struct {
-	fix            // the knob and the answer that turn it off
+	fix            // the knob, and the answer that turns it off
 	points float64 // waits per step
 }
 
-// findStalls lists the knobs that make the caller wait with the run's settings.
+// findStalls lists the knobs that make the caller wait at the run's settings.
 func (s *runContext) findStalls() []stall {
 	var out []stall
 	for _, r := range []workloads.Remedy{workloads.ReadTogether, workloads.LeavePeak, workloads.KeepPool, workloads.CopyUnwaited, workloads.SkipSync} {
@@ -31,14 +31,14 @@ func (s *runContext) findStalls() []stall {
 	return out
 }
 
-// findStall reports a knob that makes the caller wait. Without the wait the caller runs ahead, so the device's work
-// hides its own work and its launches. That needs the absence of every other wait: of several such knobs the one with
-// the most waits claims the time, and its command turns all of them.
+// findStall reports a knob that makes the caller wait. Without the wait the caller runs ahead, and the device's work
+// hides the caller's work and launches. This needs the absence of all waits: among several such knobs the one with
+// the most waits claims the time, and its command changes all of them.
 func (s *runContext) findStall(remedy workloads.Remedy) []gpuprof.Finding {
 	all := s.findStalls()
 	at := slices.IndexFunc(all, func(x stall) bool { return x.Remedy == remedy })
 	stSync := s.stage(gpuprof.RoleSync)
-	// Running ahead takes a CPU in addition to those of the kernels.
+	// Running ahead takes a CPU in addition to the kernels' CPUs.
 	if at < 0 || s.step == 0 || s.exposed(stSync) <= 0 || s.hostShort() {
 		return nil
 	}
@@ -53,14 +53,14 @@ func (s *runContext) findStall(remedy workloads.Remedy) []gpuprof.Finding {
 	of := weights{stSync: me.points / points}
 	trims := remedy == workloads.KeepPool
 	if !s.cuda() && at == most && !trims {
-		// On the host device a wait is a hand-over between threads, and one per step remains: without other waits the
+		// On the host device a wait is a hand-over between threads. One per step remains: without other waits the
 		// caller waits for a slot. (In a trim the wait is the smallest part.)
 		of[stSync] = max(0, me.points-1) / points
 	}
 	var also []string
 	if at == most {
 		maps.Copy(of, s.drainedStages())
-		if trims { // the device also waits, between kernels, for memory to be asked for anew
+		if trims { // between kernels the device also waits for new requests of memory
 			maps.Copy(of, s.bubbleWeights())
 		}
 		for i, x := range all {
@@ -69,10 +69,10 @@ func (s *runContext) findStall(remedy workloads.Remedy) []gpuprof.Finding {
 			}
 		}
 	}
-	// The caller's own work takes its time however far ahead it runs, and the workers' work as well.
+	// The work of the caller and of the workers takes its time however far ahead the caller runs.
 	want := min(s.typical(of), s.step-s.callerBusy(), s.step-s.loadingPeriod())
 	read, of4 := s.run.Calibration["item_read"], remedy == workloads.ReadTogether
-	if of4 && positive(read) { // the reads' own time, and the device's idle time during them
+	if of4 && positive(read) { // time of the reads, and the device's idle time during them
 		want = min(want, me.points*read+s.typical(of)-of[stSync]*s.exposed(stSync))
 	}
 	evidence := map[string]any{
@@ -86,16 +86,16 @@ func (s *runContext) findStall(remedy workloads.Remedy) []gpuprof.Finding {
 		evidence["only_together_with"] = also
 	}
 	unknown := s.handOver()
-	if of4 { // the cost of a read by itself is measured
+	if of4 { // the cost of a single read is measured
 		unknown = ""
 	}
 	return s.offer(advice{stage: stSync, knob: me.knob, to: me.To, also: also, of: of, want: want, evidence: evidence, unknown: unknown})
 }
 
-// handOver returns the reason why nothing is claimed of waits and launches on the host device, "" on a GPU. On the
-// host device the caller and the kernels are threads that wake each other. A run does not show how these wake-ups
-// change with the knob, nor the cost of memory that the kernels touch first: bounds by exposed time were 0.7 to 0.8
-// times the gain.
+// handOver returns the reason why waits and launches on the host device claim nothing; "" on a GPU. On the host
+// device the caller and the kernels are threads that wake each other. A run shows neither how these wake-ups change
+// with the knob, nor the cost of memory that kernels touch first: bounds by exposed time were 0.7 to 0.8 times the
+// gain.
 func (s *runContext) handOver() string {
 	if s.cuda() {
 		return ""
@@ -108,7 +108,7 @@ func (s *runContext) handOver() string {
 func (s *runContext) drainedStages() weights {
 	w := weights{stLaunch: 1, stGap: 1}
 	for st := range s.stepStages() {
-		// Waits for input depend on the workers.
+		// Waits for input depend on the workers instead.
 		if st.Device == nil && st.Name != stLaunch && st.Name != stGap && !s.isOneOf(st.Name, gpuprof.RoleSync, gpuprof.RoleSlot, gpuprof.RoleInput) {
 			w[st.Name] = s.overlapShare()
 		}
@@ -137,9 +137,8 @@ func (s *runContext) loadingPeriod() float64 {
 	return (sample + collate) / workers
 }
 
-// displacedGain returns the part of a gain, in seconds, that loader workers take up. While one thread does avoidable
-// work, the workers use the other CPUs of the host device. Without that work the kernels and workers compete for all n
-// CPUs.
+// displacedGain returns the seconds of a gain that loader workers take up. While one thread does avoidable work, the
+// workers use the other CPUs of the host device; without this work the kernels and workers compete for all n CPUs.
 func (s *runContext) displacedGain(gain float64) float64 {
 	n := s.cpus()
 	if s.cuda() || n <= 1 || s.figure(gpuprof.InputWorkers) <= 0 {

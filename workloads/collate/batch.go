@@ -6,31 +6,30 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// The fields of a batch. Values are four bytes wide.
+// Fields of a batch. Values have four bytes.
 const (
-	fCounts  = iota // [samples,4] int32: atoms, atom edges, probes, probe edges of each
+	fCounts  = iota // [samples,4] int32: atoms, atom edges, probes and probe edges of each sample
 	fSpecies        // [atoms] int32
 	fPos            // [atoms,3] float32
 	fESrc           // [atom edges] int32: row of the source atom
-	fEDst           // [atom edges] int32: row of the atom itself
+	fEDst           // [atom edges] int32: row of the destination atom
 	fEVec           // [atom edges,3] float32
 	fProbe          // [probes,3] float32
-	fPSrc           // [probe edges] int32: row of the atom in reach
+	fPSrc           // [probe edges] int32: row of the source atom
 	fPDst           // [probe edges] int32: row of the probe
 	fPVec           // [probe edges,3] float32
 	fieldCount
 )
 
-// field describes one array of a batch.
 type field struct {
 	name  string
 	unit  int
 	width int
-	base  int // for an index: the unit whose rows it counts; else -1
+	base  int // for an index field: the unit whose rows it counts; else -1
 	pad   int32
 }
 
-// Padding is -1 for indices and species, zero for coordinates.
+// fields describes the fields of a batch. Padding is -1 for indices and species, 0 for coordinates.
 var fields = [fieldCount]field{
 	fCounts:  {"counts", uSample, 4, -1, 0},
 	fSpecies: {"species", uAtom, 1, -1, -1},
@@ -44,8 +43,8 @@ var fields = [fieldCount]field{
 	fPVec:    {"probe_vec", uReach, 3, -1, 0},
 }
 
-// frame describes the layout of a block of memory, by capacity: offsets and total in words of four bytes, each field
-// on a cache line of its own.
+// frame is the layout of a block of memory for batches up to caps: offsets and total size in words of four bytes.
+// Each field begins on a cache line of its own.
 type frame struct {
 	caps  sizes
 	at    [fieldCount]int
@@ -61,7 +60,6 @@ func frameOf(caps sizes) frame {
 	return f
 }
 
-// fits reports whether a batch of these rows fits.
 func (f *frame) fits(rows sizes) bool {
 	for u, n := range rows {
 		if n > f.caps[u] {
@@ -86,25 +84,23 @@ func (f *frame) grownTo(rows sizes) frame {
 type batch struct {
 	index int
 	rows  sizes
-	at    [fieldCount]int // words into mem
+	at    [fieldCount]int // offset of each field in mem, in words
 	mem   []byte
 	cost  batchCost
 	err   error
 }
 
-// batchCost is the time to make a batch, in nanoseconds.
+// batchCost holds the times for making a batch, in nanoseconds.
 type batchCost struct{ Sample, Collate, Serialise int64 }
 
-// wordsOf returns the length of field f in words of four bytes.
+// wordsOf returns the length of field f in words.
 func (b *batch) wordsOf(f int) int { return b.rows[fields[f].unit] * fields[f].width }
 
-// bytesOf returns field f in raw memory.
 func (b *batch) bytesOf(f int) []byte { return b.mem[4*b.at[f] : 4*(b.at[f]+b.wordsOf(f))] }
 
 func (b *batch) intField(f int) []int32     { return intsOf(b.bytesOf(f)) }
 func (b *batch) floatField(f int) []float32 { return floatsOf(b.bytesOf(f)) }
 
-// byteSize returns the bytes of all fields.
 func (b *batch) byteSize() int {
 	n := 0
 	for f := range fields {
@@ -121,24 +117,23 @@ func floatsOf(b []byte) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
 }
 
-// slot is a place for one batch: the memory a worker fills.
 type slot struct {
 	batch
 	frame frame
-	home  []byte        // memory of frame
-	buf   device.Buffer // the buffer of home, where the device can copy from it; else nil
-	spill bool          // the batch was too large for home and is elsewhere
+	home  []byte        // memory in the layout frame
+	buf   device.Buffer // buffer of home if the device can copy from it; else nil
+	spill bool          // the batch was too large for home and is on the heap
 }
 
-// prepare makes the slot hold a batch of these rows and lays it out. Workers must not ask the device for memory, so a
-// batch that is too large goes to the heap; the caller sees spill and enlarges the slot.
+// prepare lays out the slot for a batch of these rows. Workers must not allocate device memory, so a batch that is
+// too large goes to the heap; the caller finds spill set and enlarges the slot.
 func (sl *slot) prepare(rows sizes) {
 	f := &sl.frame
 	sl.mem, sl.spill = sl.home, false
 	if !f.fits(rows) {
 		bigger := f.grownTo(rows)
 		sl.mem, sl.spill = make([]byte, 4*bigger.words), true
-		if sl.buf == nil { // the slot's own memory: it stays
+		if sl.buf == nil { // the slot owns its memory, so the larger memory stays
 			sl.home, sl.frame, sl.spill = sl.mem, bigger, false
 		}
 		f = &bigger
@@ -146,7 +141,7 @@ func (sl *slot) prepare(rows sizes) {
 	sl.rows, sl.at = rows, f.at
 }
 
-// layoutOf returns the rows of a batch of samples, and each sample's stride where they are padded.
+// layoutOf returns the rows of a batch of samples, and the stride between samples in a padded batch.
 func layoutOf(samples []sample, padded bool) (rows, stride sizes) {
 	rows[uSample] = len(samples)
 	for i := range samples {

@@ -2,8 +2,7 @@ package collate
 
 import "unsafe"
 
-// assemble lays samples out with a block copy for each array, plus one pass over each index to count from the batch's
-// rows.
+// assemble copies each array of each sample as a block, and adds the batch's row offset to each index.
 func assemble(b *batch, samples []sample, stride sizes, padded bool) {
 	writeCounts(b.intField(fCounts), samples)
 	for f := fSpecies; f < fieldCount; f++ {
@@ -52,7 +51,7 @@ func writeCounts(out []int32, samples []sample) {
 	}
 }
 
-// nextSample returns the begin of the next sample, and padding the part of the distance that is padding.
+// nextSample returns the start of the next sample, and padding the part of the stride after a sample of n rows.
 func nextSample(at, n, stride int, padded bool) int { return at + n + padding(n, stride, padded) }
 
 func padding(n, stride int, padded bool) int {
@@ -68,13 +67,13 @@ func fillWith(out []int32, v int32) {
 	}
 }
 
-// startsWith reports whether v is already in place, at the beginning of out.
+// startsWith reports whether out begins at v's own memory: v is already in place.
 func startsWith[T int32 | float32](out, v []T) bool {
 	return len(v) > 0 && len(out) > 0 && unsafe.SliceData(out) == unsafe.SliceData(v)
 }
 
-// aimAt makes the sample's arrays grow inside the slot, so that the sample is the batch when it is the only one. An
-// array that outgrows its place is copied afterwards.
+// aimAt makes the sample's arrays grow inside the slot, so that a batch of one sample needs no copy. An array that
+// outgrows its place is copied later.
 func (s *sample) aimAt(sl *slot) {
 	region := func(f int) []byte {
 		at, n := 4*sl.frame.at[f], 4*sl.frame.caps[fields[f].unit]*fields[f].width

@@ -12,19 +12,17 @@ import (
 )
 
 const (
-	// tolerance of the float32 kernel against float64 arithmetic.
+	// tolerance of the float32 kernel against float64.
 	tolerance = 1e-5
-	// What is checked at least where all would take over a second.
+	// Least number of rows that are checked where all would take over a second.
 	sampledRows = 64
-	// What the references do in about a second on one core: distances of a
-	// brute-force neighbour search, and terms of the consuming kernel.
+	// Work of about a second on one core: distances of a brute-force search, and terms of the consuming kernel.
 	referenceDistances = 20_000_000
 	referenceTerms     = 100_000_000
 )
 
-// Check implements workloads.Session. As many batches as are in flight are made,
-// staged, copied and consumed as in a step, over poisoned memory, and compared
-// after each stage. Whole steps follow.
+// Check implements workloads.Session. It makes, stages, copies and consumes depth batches as steps do, over poisoned
+// memory, and compares the results of each stage. Whole steps follow.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	c := &checker{s: s, ctx: ctx, rng: rand.New(rand.NewPCG(s.r.Seed, 3))}
 	for i := range depth {
@@ -38,23 +36,23 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	return c.stageChecks(), ctx.Err()
 }
 
-// checker compares batches with a reference put together row by row.
+// checker compares batches with a reference that computes them row by row.
 type checker struct {
 	s    *session
 	ctx  context.Context
 	rng  *rand.Rand
 	errs [stageCount]verdict
 
-	whole verdict // of whole steps
+	whole verdict // result of whole steps
 }
 
-// verdict adds up ||out-ref||^2 and ||ref||^2 of a stage, and counts the compared values.
+// verdict sums ||out-ref||^2 and ||ref||^2 of a stage, and counts the compared values.
 type verdict struct {
 	diff, ref      float64
 	compared, rows int
 }
 
-// markDiffers records a difference in data that must be equal to the bit.
+// markDiffers records a difference in data that must be equal bit for bit.
 func (v *verdict) markDiffers() { v.diff = math.Inf(1) }
 
 func (v *verdict) relativeError() float64 {
@@ -67,7 +65,6 @@ func (v *verdict) relativeError() float64 {
 	return math.Sqrt(v.diff / v.ref)
 }
 
-// checkBatch takes batch i through the pipeline.
 func (c *checker) checkBatch(i int) error {
 	s := c.s
 	l := &s.lanes[i%depth]
@@ -113,7 +110,7 @@ func (c *checker) checkBatch(i int) error {
 	return c.checkConsumed(l, sl)
 }
 
-// compareFields compares every array of a batch with a copy of it, bit for bit.
+// compareFields compares every field of a batch with its copy, bit for bit.
 func (c *checker) compareFields(stage int, sl *slot, copied func(f int) ([]byte, error)) error {
 	v := &c.errs[stage]
 	for f := range fields {
@@ -129,7 +126,7 @@ func (c *checker) compareFields(stage int, sl *slot, copied func(f int) ([]byte,
 	return nil
 }
 
-// checkConsumed compares the kernel's result for all edges, or for a sample of them.
+// checkConsumed compares the kernel's results for all edges or a sample.
 func (c *checker) checkConsumed(l *lane, sl *slot) error {
 	s, v := c.s, &c.errs[stConsume]
 	species := sl.intField(fSpecies)
@@ -157,7 +154,7 @@ func (c *checker) checkConsumed(l *lane, sl *slot) error {
 	return c.ctx.Err()
 }
 
-// pickRows takes all of n rows when budget allows, or at least sampledRows: the first, the last and random ones.
+// pickRows returns all of n rows if budget allows, else at least sampledRows: the first, the last and random ones.
 func pickRows(rng *rand.Rand, n, budget int) []int {
 	if n <= max(budget, sampledRows) {
 		all := make([]int, n)
@@ -173,7 +170,6 @@ func pickRows(rng *rand.Rand, n, budget int) []int {
 	return rows
 }
 
-// read copies bytes of a device buffer.
 func (c *checker) read(b device.Buffer, at, n int) ([]byte, error) {
 	out := make([]byte, n)
 	if n == 0 {
@@ -193,14 +189,13 @@ func (c *checker) read(b device.Buffer, at, n int) ([]byte, error) {
 	return out, tmp.Free()
 }
 
-// stageChecks returns the compared stages in step order.
 func (c *checker) stageChecks() []gpuprof.Check {
 	var out []gpuprof.Check
 	for st, v := range c.errs {
 		if v.rows == 0 {
 			continue
 		}
-		tol := 0.0 // the same bits
+		tol := 0.0 // equal bits
 		if st == stConsume {
 			tol = tolerance
 		}

@@ -7,12 +7,12 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/structure"
 )
 
-// wholeRows of a batch are compared from the structure to the result.
+// wholeRows is the number of rows per batch that are compared from the structure to the result.
 const wholeRows = 16
 
-// checkWholeSteps takes steps like a measurement, with other batches than the lanes have held, and compares the device's
-// memory afterwards: the batch with the structures and probes of its number, and the result with float64 from the
-// neighbours that a brute-force search finds.
+// checkWholeSteps runs steps as a measurement does, with batches that the lanes have not held yet. It compares the
+// batch in device memory with the structures and probes of its number, and the result with float64 values from a
+// brute-force neighbour search.
 func (c *checker) checkWholeSteps() error {
 	s := c.s
 	for i := depth; i < 2*depth; i++ {
@@ -31,7 +31,6 @@ func (c *checker) checkWholeSteps() error {
 	return nil
 }
 
-// checkWholeStep compares a lane whose last batch is i.
 func (c *checker) checkWholeStep(i int, l *lane) error {
 	v := &c.whole
 	dev, err := c.read(l.dev, 0, 4*l.placed.words)
@@ -63,7 +62,7 @@ func (c *checker) checkWholeStep(i int, l *lane) error {
 	return c.sampleRows(there, parts, chosen, v, func(p *part, r int, crystal *structure.Crystal) {
 		probe, index, lo, _ := p.rowAt(there, r)
 		points, at := crystal.Positions, lo
-		if probe { // the results of atoms' edges come first
+		if probe { // results of probe edges follow those for atom edges
 			points, at = p.points, l.from.rows[uEdge]+lo
 		}
 		want := structure.BruteForce(crystal, c.s.r.Cutoff, points[index], !probe)

@@ -1,13 +1,11 @@
-// Package collate is the reference workload of input pipelines: what a data
-// loader, its collate function and the copy to the device do before a training
-// step can begin. Graph samples of varying size (atoms, their neighbour lists,
-// random probe points with the atoms in reach) are drawn and assembled into one
-// batch by the caller or by workers, staged, copied and consumed by a kernel of
-// adjustable length.
+// Package collate is the reference workload of input pipelines: what a data loader, its collate function and the copy
+// to the device do before a training step can begin. Graph samples of varying size (atoms, their neighbour lists,
+// random probe points with the atoms in reach) are drawn and assembled into one batch by the caller or by workers,
+// staged, copied, and consumed by a kernel of adjustable length.
 //
-// The package reads top down: input.go defines a sample, batch.go the layout of a batch, maker.go, bulk.go and
-// naive.go make one, pool.go and process_unix.go are the workers, session.go allocates, step.go is the timed step,
-// check.go the reference.
+// Read top down: input.go defines a sample, batch.go the layout of a batch, maker.go, bulk.go and naive.go make one,
+// pool.go and process_unix.go are the workers, session.go allocates, step.go is the timed step, check.go compares
+// with the reference.
 package collate
 
 import (
@@ -23,7 +21,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// Workload is the collate workload. It has no state.
+// Workload is the collate workload; it has no state.
 type Workload struct{}
 
 // New returns the workload.
@@ -51,7 +49,7 @@ func (Workload) Presets() []workloads.Preset {
 	}
 }
 
-// The values of knobs that code compares with.
+// Values of knobs that the code compares with.
 const (
 	implNaive  = "naive"
 	implBulk   = "bulk"
@@ -74,7 +72,8 @@ const (
 	maxPasses  = 100_000
 )
 
-// Knobs implements workloads.Workload. Defaults are the preset small with the settings that a careful user would run.
+// Knobs implements workloads.Workload. Defaults are the preset small with the settings that a careful user would
+// choose.
 func (Workload) Knobs() []workloads.Knob {
 	return []workloads.Knob{
 		{Name: "structures", Doc: "source of samples: hfo2 (one crystal, random probes), or a folder of extended XYZ and POSCAR/CONTCAR files, one sample each",
@@ -129,7 +128,6 @@ func workerCount(s string) (string, error) {
 	return strconv.Itoa(n), nil
 }
 
-// workersOf returns the number of workers of a setting on this machine.
 func workersOf(set gpuprof.Settings) int {
 	if set["workers"] == auto {
 		return max(1, min(runtime.GOMAXPROCS(0)-1, 4))
@@ -151,7 +149,7 @@ func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
 // Open implements workloads.Workload.
 func (Workload) Open(ctx context.Context, d device.Device, c workloads.Config) (workloads.Session, error) {
 	s, err := open(ctx, d, c)
-	if err != nil { // not s itself: a nil *session is not a nil Session
+	if err != nil { // a nil *session would be a non-nil Session
 		return nil, err
 	}
 	return s, nil

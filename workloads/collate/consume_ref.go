@@ -2,7 +2,7 @@ package collate
 
 import "math"
 
-// consumeRef computes consumeKernel's formula in float64 for one edge.
+// consumeRef computes consumeKernel's formula for one edge in float64.
 func consumeRef(species int32, v []float32, passes int, cutoff float64) float64 {
 	x, y, z := float64(v[0]), float64(v[1]), float64(v[2])
 	d := math.Sqrt(x*x + y*y + z*z)

@@ -15,21 +15,20 @@ import (
 )
 
 const (
-	// gridSize is the probe grid over a cell: 512,000 points.
+	// gridSize is the number of probes along each cell vector: 512,000 points in all.
 	gridSize = 80
-	// A built-in data set has about drawnProbes probes, so that counting their
-	// edges at set-up takes less than a tenth of a second, and at most maxItems samples.
+	// A built-in data set has about drawnProbes probes and at most maxItems samples, so that counting its edges at
+	// set-up takes less than a tenth of a second.
 	drawnProbes = 1 << 17
 	maxItems    = 2048
-	// keptStructures bounds the structures of a folder that impl=cached keeps per worker: a neighbour search takes up
-	// to 9 MB.
+	// keptStructures bounds the structures of a folder that each worker caches with impl=cached, each of up to 9 MB.
 	keptStructures = 32
 )
 
-// recipe holds all inputs that determine the contents of every batch. Worker processes receive it unchanged.
+// recipe holds all inputs that determine every batch. Worker processes receive it unchanged.
 type recipe struct {
-	Files  []string // one sample each; none: HfO2
-	Items  int      // samples before they repeat
+	Files  []string // one sample per file; none: HfO2
+	Items  int      // number of different samples
 	Batch  int
 	Probes int
 	Spread int // percent
@@ -39,10 +38,9 @@ type recipe struct {
 	Reuse  bool
 	Short  bool
 	Seed   uint64
-	Room   int // words that memory leaves for a batch; 0 is not known
+	Room   int // largest batch that fits memory, in words; 0: unknown
 }
 
-// newRecipe reads the settings and lists the folder.
 func newRecipe(c workloads.Config) (*recipe, int, error) {
 	set := c.Knobs
 	r := &recipe{
@@ -59,16 +57,15 @@ func newRecipe(c workloads.Config) (*recipe, int, error) {
 	} else {
 		r.Items = max(r.Batch, min(maxItems, drawnProbes/r.Probes), 1)
 	}
-	if c.Mode == gpuprof.Hot { // one batch over and over
+	if c.Mode == gpuprof.Hot { // the same batch in every step
 		r.Items = min(r.Items, r.Batch)
 	}
 	return r, ignored, nil
 }
 
-// structureFiles lists the structure files of a folder and its folders, in
-// lexical order; other files are counted. The folder may be a link, and so may
-// files in it; a link to a folder is not followed. A pipe or a device is no
-// file: reading it might never end.
+// structureFiles lists the structure files of a folder and its subfolders in lexical order, and counts other files.
+// Links to files are followed, and the folder itself may be a link; links to subfolders are not followed. Pipes and
+// devices do not count as files: reading them might never end.
 func structureFiles(dir string) (files []string, ignored int, err error) {
 	folder := outside.Dir(dir)
 	err = fs.WalkDir(folder, ".", func(name string, e fs.DirEntry, err error) error {
@@ -94,8 +91,7 @@ func structureFiles(dir string) (files []string, ignored int, err error) {
 	return files, ignored, nil
 }
 
-// isFile reports whether an entry is a file or a link to one. A dangling link counts too: its batch fails and names
-// it.
+// isFile reports whether an entry is a file or a link to one, even a dangling one, so that an error names it later.
 func isFile(path string, e fs.DirEntry) bool {
 	if e.Type()&fs.ModeSymlink == 0 {
 		return e.Type().IsRegular()
@@ -113,12 +109,12 @@ func isStructure(name string) bool {
 	return strings.HasPrefix(name, "poscar") || strings.HasPrefix(name, "contcar")
 }
 
-// itemAt returns the sample at a place of a batch.
+// itemAt returns the sample at a position of a batch.
 func (r *recipe) itemAt(batch, place int) int {
 	return int((int64(batch)*int64(r.Batch) + int64(place)) % int64(r.Items))
 }
 
-// wordLimit returns the most words that a batch may take.
+// wordLimit returns the largest number of words in a batch.
 func (r *recipe) wordLimit() int {
 	if r.Room == 0 {
 		return math.MaxInt
@@ -126,7 +122,6 @@ func (r *recipe) wordLimit() int {
 	return r.Room
 }
 
-// nameOf returns the name of an item's sample, for errors.
 func (r *recipe) nameOf(item int) string {
 	if len(r.Files) > 0 {
 		return r.Files[item]
@@ -134,16 +129,15 @@ func (r *recipe) nameOf(item int) string {
 	return "HfO2"
 }
 
-// source is the structure a sample is drawn from.
 type source struct {
 	crystal *structure.Crystal
 	finder  *structure.Finder
 	grid    *structure.Grid
-	graph   *atomGraph // nil until asked for
+	graph   *atomGraph // nil before its first use
 }
 
-// atomGraph holds the arrays that depend on the structure alone: species [A], positions [A,3] (angstrom) and the edges
-// between atoms, src and dst [E], vec [E,3].
+// atomGraph holds the arrays that depend on the structure alone: species [A], positions [A,3] in angstrom, and the
+// edges between atoms, src and dst [E], vec [E,3].
 type atomGraph struct {
 	species []int32
 	pos     []float32
@@ -151,8 +145,8 @@ type atomGraph struct {
 	dst     []int32
 }
 
-// openSource prepares one structure. A file of a folder serves only its own atoms and one sample's probes before the
-// next one replaces it, which does not pay for the fine search that the built-in crystal gets.
+// openSource prepares one structure. A file's structure serves only one sample before the next one replaces it, so it
+// gets a cheaper neighbour search than the built-in crystal.
 func openSource(c *structure.Crystal, r *recipe) (*source, error) {
 	var finder *structure.Finder
 	var err error
@@ -168,7 +162,7 @@ func openSource(c *structure.Crystal, r *recipe) (*source, error) {
 	return &source{crystal: c, finder: finder, grid: c.Grid([3]int{gridSize, gridSize, gridSize})}, nil
 }
 
-// fillFrom fills g with the graph of a structure and reuses its memory. It fails where the graph takes more than room.
+// fillFrom makes g the graph of a structure, in g's memory. A graph of more than room words is an error.
 func (g *atomGraph) fillFrom(s *source, room int) error {
 	g.species, g.pos, g.dst = g.species[:0], g.pos[:0], g.dst[:0]
 	g.edges.Reset()
@@ -184,14 +178,13 @@ func (g *atomGraph) fillFrom(s *source, room int) error {
 	return nil
 }
 
-// edgeWords is the words of an edge in a batch: source, row and vector.
+// edgeWords is the number of words of an edge in a batch: source, destination and vector.
 const edgeWords = 5
 
 func errTooLarge(room int) error {
 	return gpuprof.Errorf(nil, "its neighbours take more than the %s that memory leaves for this batch", gpuprof.FormatBytes(4*float64(room))).WithFix("use a smaller --set cutoff, probes or batch, or fewer workers")
 }
 
-// extend appends v until the list has n elements.
 func extend(list []int32, n int, v int32) []int32 {
 	for len(list) < n {
 		list = append(list, v)
@@ -199,8 +192,7 @@ func extend(list []int32, n int, v int32) []int32 {
 	return list
 }
 
-// speciesCode packs the first four bytes of a symbol, the first one lowest: a
-// number for every label a file may hold, without a table of elements.
+// speciesCode packs a symbol's first four bytes, the first one lowest: a number for any label without a table.
 func speciesCode(symbol string) int32 {
 	var code int32
 	for i := range min(len(symbol), 4) {
@@ -209,7 +201,7 @@ func speciesCode(symbol string) int32 {
 	return code
 }
 
-// drawer decides which probes a sample has: a function of seed and item alone.
+// drawer chooses the probes of a sample from the seed and the sample's number alone.
 type drawer struct {
 	pcg rand.PCG
 	rng *rand.Rand
@@ -221,7 +213,7 @@ func newDrawer() *drawer {
 	return d
 }
 
-// start returns the number of probes of an item; each following probe call gives the next grid point.
+// start returns the number of probes of an item. Each following call of probe returns the next grid point.
 func (d *drawer) start(r *recipe, item int) int {
 	d.pcg.Seed(r.Seed, uint64(item)+1)
 	lo, hi := r.probeRange()

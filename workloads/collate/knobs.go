@@ -10,7 +10,6 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// loaderKnob completes a knob that acts on how batches are made.
 func loaderKnob(k workloads.Knob, advice, lines map[string]string, answers ...workloads.Answer) workloads.Knob {
 	k.Acts = []string{"starved", "sample", loop.Collate}
 	k.Advice, k.PyTorch, k.Answers = advice, lines, answers
@@ -44,7 +43,7 @@ func persistentKnob() workloads.Knob {
 		workloads.Answer{Remedy: workloads.KeepWorkers, To: "on", When: gpuprof.Settings{"persistent": "off"}})
 }
 
-// epochKnob returns the knob epoch. Only the restarts of persistent=off depend on it, so there is nothing to tune.
+// epochKnob returns the knob epoch: only persistent=off, which restarts workers, depends on it, so it is not tuned.
 func epochKnob() workloads.Knob {
 	k := workloads.IntKnob("epoch", "batches per epoch, for persistent=off", 64, 1, 1<<30)
 	k.Try = []string{}

@@ -7,16 +7,15 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// maker turns a batch's number into the batch. Every worker has its own, and
-// so has the caller when there are no workers.
+// maker makes a batch from its number. Every worker has its own maker; without workers the caller has one.
 type maker struct {
 	r       *recipe
 	sampler *sampler
 	samples []sample
 	lists   naiveLists
-	item    int       // being worked on, for errors
-	hook    func(int) // tests: called with every item before it is drawn
-	began   time.Time // of the phase in progress
+	item    int       // current sample, for errors
+	hook    func(int) // for tests: called with every item before it is drawn
+	began   time.Time // start of the current phase
 }
 
 func newMaker(r *recipe) (*maker, error) {
@@ -27,7 +26,6 @@ func newMaker(r *recipe) (*maker, error) {
 	return &maker{r: r, sampler: s, samples: make([]sample, r.Batch)}, nil
 }
 
-// makeBatch does both phases; an error becomes the batch's.
 func (m *maker) makeBatch(sl *slot) {
 	sl.cost = batchCost{}
 	if sl.err = m.drawSamples(sl); sl.err == nil {
@@ -35,7 +33,6 @@ func (m *maker) makeBatch(sl *slot) {
 	}
 }
 
-// drawSamples draws the samples of batch sl.index.
 func (m *maker) drawSamples(sl *slot) (err error) {
 	m.began = time.Now()
 	defer m.guard(sl.index, &err)
@@ -62,18 +59,17 @@ func (m *maker) drawSamples(sl *slot) (err error) {
 	return nil
 }
 
-// isDirect reports whether a sample is drawn directly into the batch: the short cut of implementations whose samples
-// are arrays.
+// isDirect reports whether a sample is drawn directly into the batch, which needs samples made of arrays.
 func (m *maker) isDirect() bool {
 	return m.r.Short && m.r.Batch == 1 && m.r.Impl != implNaive
 }
 
-// collate assembles the samples drawn last.
+// collate assembles the samples that were drawn last.
 func (m *maker) collate(sl *slot) (err error) {
 	m.began = time.Now()
 	defer m.guard(sl.index, &err)
 	rows, stride := layoutOf(m.samples, m.r.Padded)
-	if room := m.r.wordLimit(); edgeWords*(rows[uEdge]+rows[uReach]) > room { // padding
+	if room := m.r.wordLimit(); edgeWords*(rows[uEdge]+rows[uReach]) > room { // padding may exceed the limit
 		return m.failedBatch(sl.index, errTooLarge(room))
 	}
 	sl.prepare(rows)
@@ -89,7 +85,6 @@ func (m *maker) collate(sl *slot) (err error) {
 	return nil
 }
 
-// guard turns a panic into the batch's error.
 func (m *maker) guard(index int, err *error) {
 	if p := recover(); p != nil {
 		*err = gpuprof.Errorf(gpuprof.ErrInput, "collating batch %d: sample %d (%s) made the worker panic: %v", index, m.item, m.r.nameOf(m.item), p).WithFix("report this with the structure\n%s", debug.Stack())

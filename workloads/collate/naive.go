@@ -1,13 +1,13 @@
 package collate
 
 // naiveLists models a collate function without arrays: samples are lists of boxed numbers, the batch grows element by
-// element, and only at the end becomes memory that a device can copy. It allocates like such a program on purpose.
+// element, and only at the end becomes memory that a device can copy. Its many allocations are intended.
 type naiveLists struct {
 	samples [][fieldCount][]any
 	batch   [fieldCount][]any
 }
 
-// boxSample makes lists of sample i.
+// boxSample converts sample i to lists.
 func (l *naiveLists) boxSample(i int, s *sample, reuse bool) {
 	for len(l.samples) <= i {
 		l.samples = append(l.samples, [fieldCount][]any{})
@@ -28,8 +28,8 @@ func (l *naiveLists) boxSample(i int, s *sample, reuse bool) {
 	}
 }
 
-// assemble appends the boxed samples to the batch's lists, and writes the lists into the batch's arrays. With r.Short,
-// the lists of a single sample are written without a copy.
+// assemble appends the boxed samples to the batch's lists, and writes these lists to the batch's arrays. With
+// r.Short, the lists of a single sample are written without the append.
 func (l *naiveLists) assemble(b *batch, samples []sample, stride sizes, r *recipe) {
 	writeCounts(b.intField(fCounts), samples)
 	short := r.Short && len(samples) == 1
@@ -46,7 +46,7 @@ func (l *naiveLists) assemble(b *batch, samples []sample, stride sizes, r *recip
 	}
 }
 
-// joinField appends field f of every sample, indices counted from the batch's rows.
+// joinField appends field f of every sample, with indices relative to the batch.
 func (l *naiveLists) joinField(out []any, f int, samples []sample, stride sizes, padded bool) []any {
 	d := &fields[f]
 	base := 0
@@ -73,7 +73,6 @@ func (l *naiveLists) joinField(out []any, f int, samples []sample, stride sizes,
 	return out
 }
 
-// storeList unboxes a list into the batch's memory.
 func storeList(b *batch, f int, list []any) {
 	ints, floats := b.intField(f), b.floatField(f)
 	for i, v := range list {

@@ -10,45 +10,42 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// held is the number of batches that the caller may keep while workers make more: those in flight to the device and
-// the one being staged.
+// held is the number of batches that the caller keeps: those in flight to the device and the one being staged.
 const held = depth + 1
 
-// grace limits the further wait for a batch after a request to stop.
+// grace is the further wait for a batch after the context has ended.
 const grace = 2 * time.Second
 
-// worker makes batches in the order they are asked for.
+// worker makes batches in the order of requests.
 type worker interface {
-	// ask queues a slot whose index is set. It does not block: no more slots
-	// are asked for than the worker has.
+	// ask requests a batch for a slot whose index is set. It never blocks: there are no more requests than slots.
 	ask(*slot)
-	// made yields the slots in the order of asking, filled or with an error.
+	// madeSlots delivers the slots in the order of requests, filled or with an error.
 	madeSlots() <-chan *slot
-	// stop ends the worker; it may leave requested batches undone.
+	// stop ends the worker, which may leave requested batches undone.
 	stop() error
 }
 
-// pool hands batches out in order, whatever the number of workers: batch k of
-// a round is made by worker k mod w in its slot (k/w) mod len(slots), so order
-// needs no sorting. A round begins at the first batch, after a jump, and with
-// every epoch whose workers are new.
+// pool delivers batches in order for any number of workers w: worker k mod w makes batch k of a round in its slot
+// (k/w) mod len(slots), so nothing needs sorting. A round begins at the first batch, after a jump to another batch,
+// and with persistent=off at every epoch.
 type pool struct {
 	ctx     context.Context
 	hire    func(w int) (worker, error)
-	quiet   func() error // waits until the device is done with every slot
+	quiet   func() error // waits until the device has read every slot
 	slots   [][]*slot    // by worker
 	workers []worker
-	ahead   int // batches asked for beyond the one taken: workers*prefetch
+	ahead   int // number of requested batches beyond the last one taken: workers*prefetch
 
-	epoch int // batches of a round; 0 is no end
-	first int // batch the round began with
-	asked int // batches of the round asked for
+	epoch int // batches per epoch, after which workers restart; 0: no epochs
+	first int // first batch of the round
+	asked int // batches requested in the round
 	taken int
-	ready atomic.Int64 // made and waiting; written by workers
-	hired int64        // workers started so far
+	ready atomic.Int64 // batches made and not yet taken; workers add to it
+	hired int64        // workers started since the session began
 }
 
-// nextBatch waits for batch i. Its memory stays unchanged until held further batches have been taken.
+// nextBatch waits for batch i. The batch's memory stays unchanged until held further batches have been taken.
 func (p *pool) nextBatch(i int) (*slot, error) {
 	if i != p.first+p.taken || p.workers == nil || p.epochEnded() {
 		if err := p.begin(i); err != nil {
@@ -68,10 +65,9 @@ func (p *pool) nextBatch(i int) (*slot, error) {
 	return sl, nil
 }
 
-// epochEnded reports whether the round's workers have made their epoch.
+// epochEnded reports whether the last batch of an epoch has been taken.
 func (p *pool) epochEnded() bool { return p.epoch > 0 && p.taken > 0 && (p.first+p.taken)%p.epoch == 0 }
 
-// begin starts a round at batch i.
 func (p *pool) begin(i int) error {
 	if err := errors.Join(p.settle(), p.quiet()); err != nil {
 		return err
@@ -96,7 +92,7 @@ func (p *pool) begin(i int) error {
 	return nil
 }
 
-// askAhead keeps as many batches asked for as prefetch allows, within the epoch.
+// askAhead requests further batches within the epoch until ahead are outstanding.
 func (p *pool) askAhead() {
 	for p.asked < p.taken+p.ahead {
 		index := p.first + p.asked
@@ -122,8 +118,7 @@ func (p *pool) waitFor(w worker) (*slot, error) {
 		return sl, nil
 	case <-p.ctx.Done():
 	}
-	// Told to stop: the batch is most likely about to come, and with it the
-	// step it belongs to ends whole.
+	// The run is ending. The batch probably arrives soon, and then its step completes.
 	late := time.NewTimer(grace)
 	defer late.Stop()
 	select {
@@ -134,7 +129,7 @@ func (p *pool) waitFor(w worker) (*slot, error) {
 	}
 }
 
-// settle waits for all requested batches, so that all slots are free.
+// settle waits for all requested batches, so that no worker uses a slot.
 func (p *pool) settle() error {
 	for ; p.taken < p.asked; p.taken++ {
 		if _, err := p.waitFor(p.workers[p.taken%len(p.workers)]); err != nil {
@@ -145,7 +140,6 @@ func (p *pool) settle() error {
 	return nil
 }
 
-// stopWorkers ends all workers.
 func (p *pool) stopWorkers() error {
 	var errs []error
 	for _, w := range p.workers {
@@ -156,7 +150,7 @@ func (p *pool) stopWorkers() error {
 	return errors.Join(errs...)
 }
 
-// local is a worker that is a goroutine.
+// local is a worker in a goroutine.
 type local struct {
 	todo, done chan *slot
 	ended      chan struct{}

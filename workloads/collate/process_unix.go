@@ -17,11 +17,11 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// workerVariable, set in the environment, makes the program a worker.
+// workerVariable is the environment variable that makes this program a worker.
 const workerVariable = "GPUPROF_COLLATE_WORKER"
 
-// helloWait is the time limit for the hello of a started program. On a busy machine many programs start at once; only
-// one that never answers takes the whole time.
+// helloWait is the time limit for the hello of a started program. It is long because many programs may start at once
+// on a busy machine; only a program that never answers takes all of it.
 const helloWait = 2 * time.Minute
 
 func refuseProcesses() error {
@@ -31,10 +31,9 @@ func refuseProcesses() error {
 	return nil
 }
 
-// process is a worker that is a process of its own: this program, started
-// again. Batches come back through shared memory, everything else through two
-// pipes. One that dies costs the batch it was making; it is started again for
-// the next one.
+// process is a worker in a process of its own, which runs this same program. Batches return through shared memory,
+// everything else through two pipes. If the process dies, only its current batch is lost; it is started again for the
+// next batch.
 type process struct {
 	r          *recipe
 	slots      []*slot
@@ -47,22 +46,21 @@ type process struct {
 	quit  bool
 }
 
-// child is one run of a worker process.
 type child struct {
 	cmd      *exec.Cmd
-	orders   *os.File // to it
-	answers  *os.File // from it
-	said     tail     // its standard error
+	orders   *os.File // pipe to the child
+	answers  *os.File // pipe from the child
+	said     tail     // standard error of the child
 	answered bool
-	over     chan struct{} // closed when it is buried
+	over     chan struct{} // closed when the child is reaped
 	bury     sync.Once
 }
 
-// stoppedLook is the interval between checks of a worker process: one found stopped twice in a row will not answer.
+// stoppedLook is the interval between two checks whether a worker process is stopped by a signal.
 const stoppedLook = time.Second
 
-// killStopped kills a worker process stopped by a signal, which no closed pipe and no time limit would end: its batch
-// is lost like the batch of a dead worker.
+// killStopped kills a worker process that two checks in a row find stopped by a signal: neither a closed pipe nor a
+// time limit would end it. Its batch is lost, as with a worker that died.
 func (c *child) killStopped() {
 	look := time.NewTicker(stoppedLook)
 	defer look.Stop()
@@ -78,16 +76,16 @@ func (c *child) killStopped() {
 		}
 	}
 	_, _ = io.WriteString(&c.said, "it was stopped by a signal, and ended")
-	_ = c.cmd.Process.Kill() // it may have ended just now
+	_ = c.cmd.Process.Kill() // fails if the process has just ended
 }
 
-// isStopped reports whether a process is stopped, on systems that report it (Linux).
+// isStopped reports whether a process is stopped by a signal, on Linux; false elsewhere.
 func isStopped(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return false
 	}
-	after := text[bytes.LastIndexByte(text, ')')+1:] // a name may hold anything
+	after := text[bytes.LastIndexByte(text, ')')+1:] // the process name before it may hold any characters
 	return len(after) > 1 && after[1] == 'T'
 }
 
@@ -130,7 +128,7 @@ func (w *process) isQuitting() bool {
 	return w.quit
 }
 
-// start runs the program and sends it its contract. It does not wait for the hello, so that workers start in parallel.
+// start starts the program and does not wait for its hello, so that workers start in parallel.
 func (w *process) start() error {
 	exe, err := os.Executable()
 	if err != nil {
@@ -164,13 +162,13 @@ func (w *process) start() error {
 	w.child = c
 	quit := w.quit
 	w.mu.Unlock()
-	if quit { // stop was called in between and found no child
+	if quit { // stop was called in the meantime and found no child
 		return errors.Join(gpuprof.Errorf(gpuprof.ErrDevice, "starting a collate worker: the run is ending"), w.reap(c))
 	}
 	return nil
 }
 
-// fillSlot has the process fill a slot.
+// fillSlot makes the process fill a slot; it starts the process if necessary.
 func (w *process) fillSlot(sl *slot) error {
 	w.mu.Lock()
 	c := w.child
@@ -208,7 +206,7 @@ func (w *process) fillSlot(sl *slot) error {
 	return nil
 }
 
-// runTask greets a new process and has one task done.
+// runTask runs one task in the process; it greets a new process first.
 func (w *process) runTask(c *child, t task) (*reply, error) {
 	if !c.answered {
 		if err := c.greet(contract{Recipe: *w.r, Slots: len(w.slots), Caps: w.slots[0].frame.caps}); err != nil {
@@ -229,7 +227,7 @@ func (w *process) runTask(c *child, t task) (*reply, error) {
 	return &answer, nil
 }
 
-// greet checks that the program serves workers before it sends any task.
+// greet checks that the program is a worker, and sends its contract.
 func (c *child) greet(with contract) error {
 	late := time.AfterFunc(helloWait, func() { _ = c.cmd.Process.Kill() })
 	defer late.Stop()
@@ -240,12 +238,11 @@ func (c *child) greet(with contract) error {
 	return writeMessage(c.orders, with)
 }
 
-// lostError names the samples that were lost with a worker.
 func (w *process) lostError(sl *slot, why error) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "collating batch %d: the worker process was lost with samples %d (%s) to %d: %w", sl.index, w.r.itemAt(sl.index, 0), w.r.nameOf(w.r.itemAt(sl.index, 0)), w.r.itemAt(sl.index, w.r.Batch-1), why).WithFix("run again, or use --set worker_kind=goroutine to see why")
 }
 
-// reap ends a process and returns its exit status and last output as an error, unless it ended well.
+// reap ends a process and returns its exit status and last output as an error, unless it ended cleanly and silently.
 func (w *process) reap(c *child) error {
 	w.mu.Lock()
 	if w.child == c {
@@ -253,7 +250,7 @@ func (w *process) reap(c *child) error {
 	}
 	w.mu.Unlock()
 	c.bury.Do(func() { close(c.over) })
-	errs := []error{c.orders.Close()} // its order to end
+	errs := []error{c.orders.Close()} // a closed pipe ends the worker
 	late := time.AfterFunc(stopWait, func() { _ = c.cmd.Process.Kill() })
 	err := c.cmd.Wait()
 	late.Stop()
@@ -270,7 +267,7 @@ func (w *process) reap(c *child) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// stop implements worker. A process in the middle of a batch finishes it first, or is killed.
+// stop implements worker. A process in the middle of a batch completes it first, or is killed after stopWait.
 func (w *process) stop() error {
 	w.mu.Lock()
 	w.quit = true
@@ -289,10 +286,10 @@ func (w *process) stop() error {
 	c := w.child
 	w.mu.Unlock()
 	if c != nil {
-		if !c.answered { // it waits for its contract: end it without ceremony
+		if !c.answered { // it still waits for its contract
 			_ = c.cmd.Process.Kill()
 		}
-		_ = w.reap(c) // every batch it was asked for has come: how it ends changes nothing
+		_ = w.reap(c) // all its requested batches have arrived, so its exit status does not matter
 	}
 	return w.unmap()
 }
@@ -306,7 +303,7 @@ func (w *process) unmap() error {
 	return errors.Join(errs...)
 }
 
-// tail keeps the last words a process wrote.
+// tail keeps the last tailBytes of a process's output.
 type tail struct {
 	mu sync.Mutex
 	b  []byte

@@ -6,9 +6,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/structure"
 )
 
-// checkAssembly compares a finished batch with its required contents. Errors in the rows (neighbours against brute
-// force) count for the stage sample, errors in their places for the stage collate: counts, offsets of indices,
-// padding.
+// checkAssembly compares a finished batch with its required contents. Errors in a row's neighbours, found by brute
+// force, count for the stage sample. Errors in the layout (counts, index offsets, padding) count for the stage
+// collate.
 func (c *checker) checkAssembly(sl *slot) error {
 	s := c.s
 	collate := &c.errs[stCollate]
@@ -22,7 +22,7 @@ func (c *checker) checkAssembly(sl *slot) error {
 	for i := range parts {
 		rows += parts[i].n[uAtom] + parts[i].n[uProbe]
 	}
-	// The longest row has to be among those checked.
+	// The longest row must be among the checked rows.
 	longest, most := 0, -1
 	at := 0
 	for i := range parts {
@@ -43,15 +43,15 @@ func (c *checker) checkAssembly(sl *slot) error {
 	return c.sampleRows(sl, parts, chosen, &c.errs[stSample], nil)
 }
 
-// part is the place of one sample in a batch: rows of each unit, and the first.
+// part is the position of one sample in a batch: its number of rows n and its first row at, by unit.
 type part struct {
 	item   int
 	n, at  sizes
 	points [][3]float64
 }
 
-// rowAt returns one atom's or probe's edges: which list, the row's number in the sample, and the edges by the batch's
-// own dst.
+// rowAt returns the edges [lo,hi) of an atom or a probe, found by the batch's dst. probe reports which list they are
+// in, and index is the atom's or probe's number in the sample.
 func (p *part) rowAt(sl *slot, r int) (probe bool, index, lo, hi int) {
 	unit, f := uEdge, fEDst
 	base := p.at[uAtom]
@@ -64,7 +64,7 @@ func (p *part) rowAt(sl *slot, r int) (probe bool, index, lo, hi int) {
 	return probe, r, p.at[unit] + begin, p.at[unit] + end
 }
 
-// partition reads the counts and checks all of the layout that does not depend on the samples' content.
+// partition reads the counts, and checks everything about the layout that does not depend on the samples' content.
 func partition(sl *slot, r *recipe) ([]part, bool) {
 	counts := sl.intField(fCounts)
 	parts := make([]part, sl.rows[uSample])
@@ -104,7 +104,7 @@ func partition(sl *slot, r *recipe) ([]part, bool) {
 	return parts, true
 }
 
-// isPlaced checks one sample's indices (in range, rows in order) and padding.
+// isPlaced checks one sample's indices (in range, rows in order) and its padding.
 func (p *part) isPlaced(sl *slot, stride sizes, padded bool) bool {
 	for f, d := range fields {
 		if d.unit == uSample {
@@ -127,7 +127,7 @@ func (p *part) isPlaced(sl *slot, stride sizes, padded bool) bool {
 			continue
 		}
 		for _, x := range sl.intField(f)[to*d.width : (p.at[d.unit]+stride[d.unit])*d.width] {
-			if x != d.pad { // zero is all bits zero as a float too
+			if x != d.pad { // a zero float has all bits zero, too
 				return false
 			}
 		}
@@ -135,9 +135,9 @@ func (p *part) isPlaced(sl *slot, stride sizes, padded bool) bool {
 	return true
 }
 
-// sampleRows compares the chosen rows (numbered through the batch, each sample's atoms before its probes) with a
-// brute-force search, and every atom and probe with its position. and, unless nil, continues with each row that
-// agrees.
+// sampleRows compares the chosen rows with a brute-force search, and the positions of all atoms and probes in the
+// samples of these rows. Rows are numbered through the batch, each sample's atoms before its probes. If and is not
+// nil, it is called for each row that agrees.
 func (c *checker) sampleRows(sl *slot, parts []part, chosen []int, v *verdict, and func(p *part, r int, crystal *structure.Crystal)) error {
 	first := 0
 	for i := range parts {
@@ -177,7 +177,7 @@ func (c *checker) sampleRows(sl *slot, parts []part, chosen []int, v *verdict, a
 	return nil
 }
 
-// checkPositions checks species, atoms and probes, and keeps the probes.
+// checkPositions checks species, atoms and probes, and stores the probes in p.points.
 func (p *part) checkPositions(sl *slot, r *recipe, crystal *structure.Crystal) bool {
 	d := newDrawer()
 	if len(crystal.Positions) != p.n[uAtom] || d.start(r, p.item) != p.n[uProbe] {
@@ -206,7 +206,7 @@ func isAtPoint(list []float32, row int, x [3]float64) bool {
 	return v[0] == float32(x[0]) && v[1] == float32(x[1]) && v[2] == float32(x[2])
 }
 
-// checkNeighbours compares one row's edges with every image of every atom.
+// checkNeighbours compares one row's edges with all periodic images of all atoms.
 func (p *part) checkNeighbours(sl *slot, r int, crystal *structure.Crystal, cutoff float64) bool {
 	probe, index, lo, hi := p.rowAt(sl, r)
 	points, src, vec := crystal.Positions, sl.intField(fESrc), sl.floatField(fEVec)

@@ -6,20 +6,20 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/structure"
 )
 
-// sample is one drawn graph. Its indices are relative to it.
+// sample is one drawn graph, with indices relative to the sample.
 type sample struct {
-	graph  *atomGraph // the source's, or own
+	graph  *atomGraph // the source's graph, or own
 	own    atomGraph
 	probes []float32 // [probes,3]
 	reach  structure.Edges
-	dst    []int32 // probe of each edge of reach
+	dst    []int32 // probe of each edge in reach
 }
 
 func (s *sample) unitSizes() sizes {
 	return sizes{1, len(s.graph.species), len(s.graph.dst), len(s.probes) / 3, len(s.dst)}
 }
 
-// intField returns field f if it holds integers; nil for the others.
+// intField returns field f if it holds integers, else nil.
 func (s *sample) intField(f int) []int32 {
 	switch f {
 	case fSpecies:
@@ -36,7 +36,7 @@ func (s *sample) intField(f int) []int32 {
 	return nil
 }
 
-// floatField returns field f if it holds coordinates; nil for the others.
+// floatField returns field f if it holds coordinates, else nil.
 func (s *sample) floatField(f int) []float32 {
 	switch f {
 	case fPos:
@@ -51,7 +51,6 @@ func (s *sample) floatField(f int) []float32 {
 	return nil
 }
 
-// sampler draws samples. It belongs to one worker.
 type sampler struct {
 	r      *recipe
 	draws  *drawer
@@ -69,8 +68,7 @@ func newSampler(r *recipe) (*sampler, error) {
 	return s, err
 }
 
-// source returns the structure of an item. A folder's files are read and searched anew for every sample, unless
-// impl=cached has kept them.
+// source returns an item's structure. Unless impl=cached has kept it, a folder's file is read for every sample.
 func (s *sampler) source(item int) (*source, error) {
 	if s.hafnia != nil {
 		return s.hafnia, nil
@@ -92,7 +90,7 @@ func (s *sampler) source(item int) (*source, error) {
 	return src, nil
 }
 
-// drawItem fills out with an item, which may take room words.
+// drawItem draws an item into out; it returns an error if the item takes more than room words.
 func (s *sampler) drawItem(item int, out *sample, room int) error {
 	src, err := s.source(item)
 	if err != nil {

@@ -12,23 +12,21 @@ import (
 	"time"
 )
 
-// The files that a worker process receives, after the three standard ones.
+// Files that a worker process receives after the three standard ones.
 const (
 	ordersFile = 3 + iota
 	answersFile
 	firstRegionFile
 )
 
-// WorkerMain serves as a worker process if this process was started as one,
-// and reports whether it was. A program that offers this workload calls it
-// before anything else and ends when it returns true. A worker ends when its
-// parent closes the pipe, which the system does for a parent that died.
+// WorkerMain serves as a worker process if this process was started as one, and reports whether it did. A program
+// with this workload calls WorkerMain first and exits if it returns true. A worker ends when its parent closes the
+// pipe, as the system does for a dead parent.
 func WorkerMain() bool {
 	if os.Getenv(workerVariable) != protocol {
 		return false
 	}
-	// Ctrl-C reaches every process of the terminal: when to end is the parent's
-	// business.
+	// Ctrl-C reaches every process of the terminal, but the parent decides when a worker ends.
 	signal.Ignore(os.Interrupt, syscall.SIGHUP)
 	if err := serve(os.NewFile(ordersFile, "orders"), os.NewFile(answersFile, "answers")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -36,10 +34,10 @@ func WorkerMain() bool {
 	return true
 }
 
-// server is the worker's side of the pipes.
+// server is the worker process's side of the pipes.
 type server struct {
 	m       *maker
-	slot    slot // the worker's own memory: batches are made here, then shared
+	slot    slot // the worker's own memory: batches are made here and then copied to shared memory
 	regions []*region
 	answers io.Writer
 }
@@ -78,7 +76,7 @@ func serve(orders io.Reader, answers io.Writer) error {
 	}
 }
 
-// endedError treats a closed pipe as the order to end.
+// endedError returns nil for a closed pipe, which is the order to end.
 func endedError(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -86,7 +84,7 @@ func endedError(err error) error {
 	return fmt.Errorf("reading orders: %w", err)
 }
 
-// doTask makes a batch and copies it to shared memory, like a loader's worker moves the tensors of its collate
+// doTask makes a batch and copies it to shared memory, as a loader's worker moves the tensors of its collate
 // function.
 func (s *server) doTask(t task) *reply {
 	s.slot.index = t.Index

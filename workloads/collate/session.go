@@ -18,14 +18,14 @@ import (
 // depth is the number of batches in flight to and on the device.
 const depth = 2
 
-// session is the workload with everything allocated.
+// session is the opened workload: everything is allocated.
 type session struct {
 	ctx     context.Context
 	dev     device.Device
 	set     gpuprof.Settings
 	r       *recipe
-	ignored int    // files of the folder that are no structures
-	survey  survey // of the batches to come
+	ignored int    // files of the folder that hold no structure
+	survey  survey // sizes of the batches
 	first   *source
 	workers int
 
@@ -33,27 +33,27 @@ type session struct {
 	mem     op.Arena
 	lanes   [depth]lane
 	pool    *pool   // nil without workers
-	maker   *maker  // the caller's, without workers
-	own     []*slot // its slots
+	maker   *maker  // the caller's maker, without workers
+	own     []*slot // the caller's slots, without workers
 	consume device.Func
 	stages  []gpuprof.Stage
 	passes  int
 	pinned  string
 	watch   watch
-	hook    func(int) // tests: see maker
+	hook    func(int) // for tests, see maker
 }
 
-// lane is one batch in flight: staging memory, its twin on the device, the result, and the events that hand them over.
+// lane is one batch in flight: staging memory, the device's copy, the result, and the events that order the copies.
 type lane struct {
-	host   device.Buffer // nil until something is staged
-	staged frame         // of host
+	host   device.Buffer // staging memory; nil before its first use
+	staged frame         // layout of host
 	dev    device.Buffer
-	placed frame // of dev
+	placed frame // layout of dev
 	out    device.Buffer
-	from   batch         // the copied fields and their places
-	buf    device.Buffer // in which memory of the device's
+	from   batch         // the copied batch and its layout
+	buf    device.Buffer // buffer that holds from
 	loop.Events
-	args [2]device.Args // atom edges, probe edges
+	args [2]device.Args // for atom edges and for probe edges
 }
 
 func open(ctx context.Context, d device.Device, c workloads.Config) (*session, error) {
@@ -79,14 +79,14 @@ func openHooked(ctx context.Context, d device.Device, c workloads.Config, hook f
 	return s, nil
 }
 
-// estimateSizes estimates the size of batches and refuses what does not fit. Of a folder it reads only the first file:
-// the others are read when needed, and a broken one fails its own batch.
+// estimateSizes estimates the size of batches and refuses batches that exceed memory. Of a folder it reads only the
+// first file: the others are read when needed, and a broken file fails its own batch.
 func (s *session) estimateSizes(ctx context.Context) error {
 	crystal := structure.HfO2()
 	if len(s.r.Files) > 0 {
 		var err error
 		if crystal, err = structure.ReadFound(s.r.Files[0]); err != nil {
-			crystal = structure.HfO2() // for the estimate; the file itself fails in batch 0
+			crystal = structure.HfO2() // for the estimate; the broken file fails batch 0
 		}
 	}
 	var err error
@@ -106,44 +106,44 @@ func (s *session) estimateSizes(ctx context.Context) error {
 		return s.tooLarge(need, left)
 	}
 	s.r.Room = int(float64(s.dev.Memory().Available) / s.copiesHeld() / 4)
-	// Indices and offsets inside a batch are 32 bits wide.
+	// Indices and offsets inside a batch have 32 bits.
 	if f := frameOf(s.survey.most); f.words > math.MaxInt32 {
 		return s.tooLarge(s.memoryNeed(), 4*math.MaxInt32)
 	}
 	return nil
 }
 
-// slotsEach returns the number of slots per worker: those it fills ahead, and its share of those the caller holds.
+// slotsEach returns the slots per worker: those it fills ahead, and its share of those that the caller holds.
 func (s *session) slotsEach() int {
 	return s.set.Int("prefetch") + (held+s.workers-1)/max(s.workers, 1)
 }
 
-// copiesHeld returns how many copies of a batch are in memory at once, by measured peaks of batches of 90 and 290 MB.
-// Memory under Go's garbage collector counts twice: it may let as much garbage gather as there is live memory.
+// copiesHeld returns how many copies of a batch are in memory at the same time, fitted to measured peaks with batches
+// of 90 and 290 MB. Memory of Go's heap counts twice: the garbage may become as large as the live memory.
 func (s *session) copiesHeld() float64 {
 	const (
 		grown    = 1.25 // lists that grew by appending
-		boxed    = 6    // a list of boxed numbers against an array, so grown
-		readBack = 1.5  // by the check
+		boxed    = 6    // a list of boxed numbers relative to an array, with its growth
+		readBack = 1.5  // copies by the check
 	)
 	makers := float64(max(s.workers, 1))
 	alive := makers*grown + readBack
 	if s.r.Impl == implNaive {
-		alive += makers * 2 * boxed // of the samples and of the batch
+		alive += makers * 2 * boxed // lists of the samples and of the batch
 	}
 	if s.workers == 0 {
 		alive += depth
 	} else {
 		alive += float64(s.workers * s.slotsEach())
 	}
-	n := 2*depth + 2*alive // in addition to staging and device
+	n := 2*depth + 2*alive // 2*depth: staging memory and device memory
 	if len(s.r.Files) > 0 {
-		n *= grown // see frame.grown
+		n *= grown // see frame.grownTo
 	}
 	return n
 }
 
-// memoryNeed returns the bytes of every copy of a batch that the pipeline keeps.
+// memoryNeed returns the bytes of all copies of batches in the pipeline.
 func (s *session) memoryNeed() int64 {
 	f := frameOf(s.survey.most)
 	return 4 * (int64(s.copiesHeld()*float64(f.words)) + depth*int64(s.survey.most[uEdge]+s.survey.most[uReach]))
@@ -153,7 +153,6 @@ func (s *session) tooLarge(need, left int64) error {
 	return device.Short(s.dev, gpuprof.Errorf(gpuprof.ErrMemory, "batches of %d samples with %d probes each need %s for %d workers that make %s ahead, and %s are left", s.r.Batch, s.r.Probes, gpuprof.FormatBytes(float64(need)), s.workers, s.set["prefetch"], gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set batch, probes, cutoff, workers or prefetch"))
 }
 
-// allocate makes streams, events, buffers and workers.
 func (s *session) allocate() error {
 	if err := s.Open(s.dev, s.set); err != nil {
 		return err
@@ -189,7 +188,7 @@ func (l *lane) allocate(s *session) error {
 	return l.Open(s.dev)
 }
 
-// placeBuffers makes the device's side of a lane for batches of up to these rows.
+// placeBuffers allocates a lane's device memory for batches of up to caps rows.
 func (l *lane) placeBuffers(s *session, caps sizes) error {
 	if err := errors.Join(s.mem.Drop(l.dev), s.mem.Drop(l.out)); err != nil {
 		return err
@@ -214,8 +213,7 @@ func (l *lane) placeBuffers(s *session, caps sizes) error {
 	return nil
 }
 
-// newSlot makes a slot whose memory the device can copy from, or with heap set
-// one of ordinary memory.
+// newSlot makes a slot in memory that the device can copy from, or with heap on Go's heap.
 func (s *session) newSlot(heap bool) (*slot, error) {
 	sl := &slot{frame: frameOf(s.survey.most)}
 	if heap {
@@ -230,12 +228,12 @@ func (s *session) newSlot(heap bool) (*slot, error) {
 	return sl, nil
 }
 
-// poison fills memory with a pattern that no batch contains: indices of -2 and coordinates of NaN. It is not the -1 of
-// padding, which a batch has to write.
+// poison fills memory with a pattern that no batch contains: -2 as an index, NaN as a coordinate. The pattern differs
+// from the -1 of padding, which the batch must write.
 func poison(mem []byte) {
 	for i := range mem {
 		mem[i] = 0xff
-		if i%4 == 0 { // the lowest byte; every CPU that gpuprof runs on is little-endian
+		if i%4 == 0 { // lowest byte: all supported CPUs are little-endian
 			mem[i] = 0xfe
 		}
 	}
@@ -265,7 +263,7 @@ func (s *session) hireAll() error {
 	for range s.workers {
 		slots := make([]*slot, s.slotsEach())
 		for i := range slots {
-			if processes { // its memory is the worker's
+			if processes { // the process provides the memory
 				slots[i] = &slot{frame: frameOf(s.survey.most)}
 				continue
 			}
@@ -286,7 +284,7 @@ func (s *session) hireAll() error {
 	return p.begin(0)
 }
 
-// quiesce waits until the device has read every batch it was given.
+// quiesce waits until the device has read every batch that it was given.
 func (s *session) quiesce() error {
 	for i := range s.lanes {
 		if l := &s.lanes[i]; l.Used {
@@ -298,8 +296,8 @@ func (s *session) quiesce() error {
 	return nil
 }
 
-// Pause implements workloads.Pauser: workers stop where they are, and the next
-// step begins a round with nothing made ahead.
+// Pause implements workloads.Pauser: it waits for the requested batches and discards them, so that the next step
+// begins a round with no batch made ahead.
 func (s *session) Pause() (lead int, err error) {
 	if s.pool == nil {
 		return 0, nil
@@ -343,8 +341,7 @@ func (s *session) Input() map[string]any {
 	return in
 }
 
-// Close implements workloads.Session. It waits for work in flight and ends the
-// workers.
+// Close implements workloads.Session. It waits for the batches in flight and ends the workers.
 func (s *session) Close() error {
 	errs := []error{s.CloseStreams()}
 	if s.pool != nil {

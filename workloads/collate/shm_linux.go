@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// anonymousFile returns memory with a file descriptor; no folder limits it.
+// anonymousFile returns memory with a file descriptor, which no file system limits.
 func anonymousFile() (*os.File, error) {
 	fd, err := unix.MemfdCreate("gpuprof-collate", unix.MFD_CLOEXEC)
 	if err != nil {

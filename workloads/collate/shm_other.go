@@ -4,7 +4,7 @@ package collate
 
 import "os"
 
-// anonymousFile returns a file that loses its name at once.
+// anonymousFile returns a temporary file without a name.
 func anonymousFile() (*os.File, error) {
 	f, err := os.CreateTemp("", "gpuprof-collate-")
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// region is memory that a worker process and its parent share: a file without
-// a name, mapped by both. It only grows.
+// region is memory that a worker process shares with its parent: a file without a name that both map. It only grows.
 type region struct {
 	file *os.File
 	mem  []byte
@@ -25,13 +24,12 @@ func newRegion(bytes int) (*region, error) {
 	}
 	r := &region{file: f}
 	if err := r.grow(bytes); err != nil {
-		_ = f.Close() // it was never used; why it cannot be is the error to report
+		_ = f.Close() // err is the error to report: the file was never used
 		return nil, err
 	}
 	return r, nil
 }
 
-// openRegion maps the parent's file.
 func openRegion(f *os.File) (*region, error) {
 	st, err := f.Stat()
 	if err != nil {
@@ -44,8 +42,9 @@ func openRegion(f *os.File) (*region, error) {
 	return r, nil
 }
 
-// grow makes at least so many bytes usable, with a quarter to spare when the file has to grow; the other side maps the
-// same file. The memory is reserved, because touching memory that a full system cannot provide ends a process at once.
+// grow makes at least bytes bytes usable, with a quarter to spare if the file has to grow; the other process maps the
+// same file. The memory is reserved, because a process that touches memory which a full system cannot provide is
+// killed.
 func (r *region) grow(bytes int) error {
 	if bytes <= len(r.mem) {
 		return nil

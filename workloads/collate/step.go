@@ -7,8 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// The stages of a step. starved comes first because it owns the caller's time until the batch is complete: with
-// workers the wait for them, without workers its own sampling and collating, which are spans inside.
+// Stages of a step, in order. starved includes the caller's time until the batch is complete: with workers the wait
+// for them, without workers its own stages sample and collate, which are spans inside.
 const (
 	stStarved = iota
 	stSample
@@ -21,7 +21,6 @@ const (
 	stageCount
 )
 
-// allStages returns the stages in the order of these constants.
 func allStages() []gpuprof.Stage {
 	return append([]gpuprof.Stage{
 		{Name: "starved", Kind: gpuprof.WaitStage, Role: gpuprof.RoleInput},
@@ -32,7 +31,6 @@ func allStages() []gpuprof.Stage {
 	}, loop.Waits()...)
 }
 
-// describeStages lists the stages with their costs at the mean batch.
 func (s *session) describeStages() {
 	all := allStages()
 	for i := range all {
@@ -46,7 +44,7 @@ func (s *session) describeStages() {
 	for _, f := range fields {
 		bytes += int64(4 * s.survey.mean[f.unit] * float64(f.width))
 	}
-	// A copy reads as many bytes as it writes.
+	// A copy reads and writes the same number of bytes.
 	all[stH2D].Minimum = gpuprof.Cost{BytesRead: bytes, BytesWritten: bytes}
 	for _, u := range []int{uEdge, uReach} {
 		cost := consumeCost(int(s.survey.mean[u]+0.5), s.passes)
@@ -57,7 +55,7 @@ func (s *session) describeStages() {
 	s.stages, s.SyncAt, s.SlotAt = all, stSync, stBackpressure
 }
 
-// Step implements workloads.Session: one batch from its maker to the device.
+// Step implements workloads.Session: it passes one batch from its maker to the device.
 func (s *session) Step(i int, p workloads.Probe) error {
 	if err := p.Start(i); err != nil {
 		return err
@@ -85,7 +83,7 @@ func (s *session) Step(i int, p workloads.Probe) error {
 	return s.Wait(i, l.out, max(1, l.from.rows[uEdge]+l.from.rows[uReach]), p)
 }
 
-// fetch gets batch i from the workers, or makes it.
+// fetch takes batch i from the workers, or makes it.
 func (s *session) fetch(i int, p workloads.Probe) (*slot, error) {
 	sp := p.Begin(stStarved, nil)
 	var sl *slot
@@ -119,8 +117,8 @@ func (s *session) makeHere(i int, sl *slot, p workloads.Probe) error {
 	return err
 }
 
-// stageBatch puts the batch into memory from which the device can copy: pinned memory, or its own place if the device
-// can read that.
+// stageBatch copies the batch to staging memory, from which the device copies. With pinned=off it does not copy if
+// the device can read the slot's memory.
 func (s *session) stageBatch(l *lane, sl *slot) error {
 	if !l.placed.fits(sl.rows) {
 		bigger := l.placed.grownTo(sl.rows)
@@ -165,7 +163,7 @@ func (s *session) stageBatch(l *lane, sl *slot) error {
 	return nil
 }
 
-// enlarge gives a slot memory that its batch fits in.
+// enlarge moves a slot's spilled batch to device-readable memory that fits it.
 func (s *session) enlarge(sl *slot) error {
 	bigger := sl.frame.grownTo(sl.rows)
 	if err := s.mem.Drop(sl.buf); err != nil {
@@ -183,7 +181,7 @@ func (s *session) enlarge(sl *slot) error {
 	return nil
 }
 
-// sendBatch copies a batch array by array, like a loop over a dictionary of tensors.
+// sendBatch copies a batch to the device array by array, like a loop over a dictionary of tensors.
 func (s *session) sendBatch(l *lane, p workloads.Probe) error {
 	sp := p.Begin(stH2D, s.Copies)
 	for f := range fields {
@@ -195,7 +193,7 @@ func (s *session) sendBatch(l *lane, p workloads.Probe) error {
 	return s.Arrive(&l.Events, p)
 }
 
-// run consumes the batch: its atom edges, then its probe edges.
+// run launches the kernel for the batch's atom edges, then for its probe edges.
 func (s *session) run(l *lane, p workloads.Probe) error {
 	edges, reach := l.from.rows[uEdge], l.from.rows[uReach]
 	device.View[consumeView](&l.args[1]).at.Set(edges)

@@ -9,29 +9,29 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// Units: the objects that the rows of a field describe.
+// Units: the kinds of rows in the fields of a batch.
 const (
 	uSample = iota
 	uAtom
-	uEdge  // between atoms
+	uEdge  // edges between atoms
 	uProbe // probe points
-	uReach // from atoms to probes
+	uReach // edges from atoms to probes
 	unitCount
 )
 
 var unitNames = [unitCount]string{"samples", "atoms", "atom_edges", "probes", "probe_edges"}
 
-// sizes are rows of each unit.
+// sizes holds the number of rows by unit.
 type sizes [unitCount]int
 
-// survey holds the sizes of the batches known at set-up: the mean, and the most rows of each unit that a batch needs.
+// survey holds the batch sizes known at set-up: the mean, and the largest number of rows by unit.
 type survey struct {
 	mean  [unitCount]float64
 	most  sizes
-	exact bool // most is a bound; else an estimate that batches may pass
+	exact bool // true: no batch exceeds most; false: most is an estimate
 }
 
-// countDrawn counts every sample of the built-in set.
+// countDrawn computes exact sizes by counting every sample of the built-in set.
 func (r *recipe) countDrawn(ctx context.Context, s *source) (survey, error) {
 	rows, err := counted.Of(r.drawnInputs(), func() ([]sizes, error) { return r.countRows(ctx, s) })
 	if err != nil {
@@ -58,10 +58,9 @@ func (r *recipe) countDrawn(ctx context.Context, s *source) (survey, error) {
 	return out, nil
 }
 
-// countRows returns the rows of every sample of the built-in set.
 func (r *recipe) countRows(ctx context.Context, s *source) ([]sizes, error) {
 	var g atomGraph
-	if err := g.fillFrom(s, math.MaxInt); err != nil { // look has estimated it
+	if err := g.fillFrom(s, math.MaxInt); err != nil { // no limit: estimateSizes has checked the size
 		return nil, err
 	}
 	d := newDrawer()
@@ -79,7 +78,7 @@ func (r *recipe) countRows(ctx context.Context, s *source) ([]sizes, error) {
 	return rows, nil
 }
 
-// drawn holds the inputs of the samples of a built-in set.
+// drawn holds the inputs that determine the samples of a built-in set.
 type drawn struct {
 	seed                  uint64
 	items, probes, spread int
@@ -88,11 +87,11 @@ type drawn struct {
 
 func (r *recipe) drawnInputs() drawn { return drawn{r.Seed, r.Items, r.Probes, r.Spread, r.Cutoff} }
 
-// counted are the rows of built-in sets, up to 80 KB each: counting takes up to a tenth of
-// a second, and sessions that draw the same samples have the same.
+// counted caches the rows of built-in sets, up to 80 KB each: counting takes up to a tenth of a second, and sessions
+// with the same inputs have the same samples.
 var counted = loop.Kept[drawn, []sizes]{Most: 32}
 
-// largestWindow returns the largest sum of n neighbours on a ring.
+// largestWindow returns the largest sum of n consecutive values on a ring.
 func largestWindow(ring []int, n int) int {
 	total, sum := 0, 0
 	for _, v := range ring {
@@ -110,8 +109,8 @@ func largestWindow(ring []int, n int) int {
 	return n/len(ring)*total + best
 }
 
-// estimate guesses the size of a batch from the structure s alone: the bound on memory before any count, and the only
-// size known of a folder.
+// estimate estimates a batch's size from the structure s alone, before exact counting or, with a folder, instead of
+// it.
 func (r *recipe) estimate(s *source) survey {
 	d := newDrawer()
 	d.start(r, 0)

@@ -8,8 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// watch collects the pipeline's own figures: its producers and consumers of batches alone can measure them. Recording
-// a figure allocates nothing.
+// watch records figures that only the pipeline's producers and consumers can measure. Recording allocates nothing.
 type watch struct {
 	began   time.Time
 	batches int64
@@ -23,17 +22,16 @@ type watch struct {
 
 type watchPoint struct {
 	at    time.Duration
-	ready int64 // batches made and waiting when the step asked for one
-	bytes int64 // taken so far
+	ready int64 // batches made and not taken when the step requested one
+	bytes int64 // bytes taken so far
 }
 
-// recordQueue records how many batches were ready when the step asked for one.
+// recordQueue records how many batches were ready when the step requested one.
 func (w *watch) recordQueue(ready int64) {
 	w.last = max(ready, 0)
 	w.waiting += w.last
 }
 
-// recordBatch records a batch that was taken.
 func (w *watch) recordBatch(sl *slot) {
 	w.batches++
 	w.bytes += int64(sl.byteSize())
@@ -45,8 +43,8 @@ func (w *watch) recordBatch(sl *slot) {
 	}
 }
 
-// Observed reports the session's own measurements of its pipeline, over all steps since it was opened (check and
-// warm-up too): means per batch and the median input rate for Run.Input, and series over time, counted from since.
+// Observed reports measurements of the pipeline over all steps since the session was opened (check and warm-up
+// included): means per batch and the median input rate for Run.Input, and series over time, counted from since.
 func (s *session) Observed(since time.Time) (map[string]any, map[string]gpuprof.Track) {
 	w := &s.watch
 	n := float64(max(w.batches, 1))

@@ -11,30 +11,27 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Messages in the pipes of a worker process. Every message is a gob of its own, with its types described anew, like
-// every pickle of a Python loader, and is preceded by its length.
+// Messages in the pipes of a worker process. Each message is a separate gob that repeats its type descriptions, like
+// each pickle of a Python loader, and is preceded by its length.
 
-// hello is a worker's first word: proof that the program that was started
-// serves workers.
+// hello is a worker's first message. It proves that the started program is a worker.
 type hello struct{ Protocol string }
 
 const protocol = "gpuprof-collate-1"
 
-// contract is the first message to a worker.
 type contract struct {
 	Recipe recipe
 	Slots  int
 	Caps   sizes
 }
 
-// task requests a batch in the shared memory of a slot.
 type task struct{ Index, Slot int }
 
-// reply describes a finished batch: the fields that a loader pickles of a tensor (name, type, shape, offset into
-// shared memory), and the time it took.
+// reply describes a finished batch: for each array what a loader pickles of a tensor (name, type, shape, offset in
+// shared memory), and the time for making the batch.
 type reply struct {
 	Index  int
-	Bytes  int // of the slot's shared memory, when it had to grow
+	Bytes  int // new size of the slot's shared memory, if it had to grow
 	Arrays []array
 	Cost   batchCost
 	Error  string
@@ -46,7 +43,7 @@ type array struct {
 	Offset     int // words
 }
 
-// maxMessage is past anything either side sends: a hundred thousand files.
+// maxMessage is above the size of any message, even with a hundred thousand file names.
 const maxMessage = 1 << 28
 
 func writeMessage(w io.Writer, v any) error {
@@ -83,7 +80,6 @@ func readMessage(r io.Reader, v any) error {
 	return nil
 }
 
-// describeArrays lists the arrays of a batch.
 func describeArrays(b *batch) []array {
 	out := make([]array, fieldCount)
 	for f, d := range fields {
@@ -96,7 +92,7 @@ func describeArrays(b *batch) []array {
 	return out
 }
 
-// adoptArrays takes over the arrays of a reply; mem is the slot's shared memory.
+// adoptArrays makes b the batch of a reply; mem is the slot's shared memory.
 func adoptArrays(b *batch, arrays []array, mem []byte) error {
 	if len(arrays) != int(fieldCount) {
 		return fmt.Errorf("the worker's batch has %d arrays, not %d", len(arrays), fieldCount)

@@ -11,7 +11,6 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// tuning is the result of a search for the fastest launch shapes.
 type tuning struct {
 	seconds  float64
 	tried    int
@@ -19,8 +18,9 @@ type tuning struct {
 	from, to device.Event
 }
 
-// candidates returns the selectable shapes of a layer's tensor product. With deterministic=on these are only shapes
-// that add in the same order, so that the choice, which depends on timing, changes no bit.
+// candidates returns the launch shapes among which autotune chooses for a layer's tensor product. With
+// deterministic=on it keeps only shapes with the same order of additions: the choice depends on timing and must not
+// change a bit.
 func (s *session) candidates(i int) []op.TensorProduct {
 	own := s.products[i]
 	if !s.set.On("autotune") {
@@ -42,12 +42,13 @@ func (s *session) candidates(i int) []op.TensorProduct {
 	return kept
 }
 
-// defaultSegment is the segment of a TensorProduct that sets none.
+// defaultSegment is the segment of a TensorProduct with Segment 0.
 const defaultSegment = 256
 
-// mlpCandidates returns the selectable ways of a layer's MLP: the library as it is set, and, unless the library is
-// required, the tiles of our own product. With deterministic=on the library setting stays, because the two round
-// differently. On the host device, where one product of the large presets takes seconds, there is no search for them.
+// mlpCandidates returns the implementations among which autotune chooses for a layer's MLP: the library setting and,
+// unless the library is required, the tiles of our own product. With deterministic=on the library setting stays,
+// because the library and our product round differently. The host device has one candidate, because one product of
+// the large presets takes seconds there.
 func (s *session) mlpCandidates(i int) []op.MLP {
 	own := s.mlps[i]
 	if s.dev.Info().Kind == "host" {
@@ -62,7 +63,7 @@ func (s *session) mlpCandidates(i int) []op.MLP {
 	return kept
 }
 
-// startTuning puts a batch on the device and computes the data that all layers share.
+// startTuning copies a batch to the device and computes the data that all layers share.
 func (s *session) startTuning(shared ...*op.Bound) error {
 	began := time.Now()
 	t := &tuning{}
@@ -95,8 +96,8 @@ func (s *session) startTuning(shared ...*op.Bound) error {
 	return nil
 }
 
-// tuneLayer times every way of a layer's MLP, then every shape of its tensor product on the resulting weights, and
-// keeps the fastest of each.
+// tuneLayer times every candidate for a layer's MLP, then every candidate for its tensor product on the resulting
+// weights, and keeps the fastest of each.
 func (s *session) tuneLayer(ctx context.Context, i int) error {
 	began := time.Now()
 	defer func() { s.tuned.seconds += time.Since(began).Seconds() }()
@@ -117,7 +118,7 @@ func (s *session) tuneLayer(ctx context.Context, i int) error {
 	return nil
 }
 
-// chooseFastest tries every value of what and leaves the value whose operation takes least time.
+// chooseFastest sets what to the candidate whose bound operation takes the least time.
 func chooseFastest[T any](ctx context.Context, s *session, values []T, what *T, bind func() (*op.Bound, error)) error {
 	best, least := values[0], int64(math.MaxInt64)
 	for _, v := range values {
@@ -147,7 +148,7 @@ func chooseFastest[T any](ctx context.Context, s *session, values []T, what *T, 
 	return nil
 }
 
-// shortestTime returns the shortest of three passes on the device, after one to warm up, in nanoseconds.
+// shortestTime returns the shortest time of three passes on the device, in nanoseconds, after a warm-up pass.
 func (t *tuning) shortestTime(s *session, b *op.Bound) (int64, error) {
 	b.SetEdges(t.edges)
 	least := int64(math.MaxInt64)
@@ -175,7 +176,6 @@ func (t *tuning) shortestTime(s *session, b *op.Bound) (int64, error) {
 	return least, nil
 }
 
-// describeChoices describes every layer's choice.
 func (t *tuning) describeChoices(s *session) []string {
 	var out []string
 	for i, p := range s.products {

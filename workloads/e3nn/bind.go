@@ -11,9 +11,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// The stages of a step, in order. The step has scatter only where the tensor product leaves the sum over neighbours to
-// it, and loss to optimizer only with a backward pass. With a launch graph all device work is one stage, graph, instead
-// of radial to optimizer: from outside, its parts are indistinguishable.
+// Stages of a step, in order. A step has scatter only if the tensor product does not sum over neighbours itself, and
+// loss to optimizer only with a backward pass. With a launch graph all device work is one stage, graph, instead of
+// radial to optimizer: the host cannot time the parts of a graph.
 const (
 	stCollate = iota
 	stH2D
@@ -39,18 +39,16 @@ const (
 	stageCount
 )
 
-// allStages returns the stages in the order of these constants.
 func allStages() []gpuprof.Stage {
 	return append([]gpuprof.Stage{loop.Host(), loop.Transfer(), {Name: "radial"}, {Name: "sph"}, {Name: "tensor_product", TimedAlone: true},
 		{Name: "scatter"}, {Name: "linear_gate"}, {Name: "loss"}, {Name: "recompute"}, {Name: "linear_gate_bwd"}, {Name: "tensor_product_bwd"},
 		{Name: "radial_bwd"}, {Name: "sph_bwd"}, {Name: "forces"}, {Name: "grads"}, {Name: "clip"}, {Name: "optimizer"}, {Name: "graph"}, loop.Result()}, loop.Waits()...)
 }
 
-// bindSlots makes the operations of both slots and the list of stages.
 func (s *session) bindSlots(ctx context.Context) error {
 	first := s.slots[0].dev
 	var shared []*op.Bound
-	if s.goesBack() { // forwards the MLP makes the radial functions itself
+	if s.goesBack() { // in a forward pass the MLP computes the radial functions itself
 		basis, err := s.keepBound(s.radialBasis().Bind(s.dev, first.vec, s.basis, s.edges))
 		if err != nil {
 			return err
@@ -87,7 +85,6 @@ func (s *session) bindSlots(ctx context.Context) error {
 	return nil
 }
 
-// bindMLP binds a layer's radial MLP.
 func (s *session) bindMLP(i int) (*op.Bound, error) {
 	b, k := s.layers[i], s.work[i]
 	if s.goesBack() {
@@ -130,7 +127,7 @@ func (s *session) bindLayer(ctx context.Context, i int, l layer, shared []*op.Bo
 		return err
 	}
 	radial := []*op.Bound{mlp}
-	if i == 0 { // the basis serves every layer
+	if i == 0 { // all layers use this basis
 		radial = append(slices.Clone(shared), mlp)
 	}
 	s.plan = append(s.plan, stageOps{stage: stRadial, layer: i, ops: repeatOps(radial...)}, stageOps{stage: stProduct, layer: i, ops: repeatOps(product)})
@@ -138,7 +135,7 @@ func (s *session) bindLayer(ctx context.Context, i int, l layer, shared []*op.Bo
 		s.plan = append(s.plan, stageOps{stage: stScatter, layer: i, ops: repeatOps(scatter)})
 	}
 	s.plan = append(s.plan, stageOps{stage: stLinearGate, layer: i, ops: repeatOps(linear, gate)})
-	if s.set["recompute"] == recomputeAll && s.goesBack() { // the same operations again, before the layer's backward pass
+	if s.set["recompute"] == recomputeAll && s.goesBack() { // the backward pass of the layer repeats these operations
 		again := []*op.Bound{mlp, product}
 		if scatter != nil {
 			again = append(again, scatter)
@@ -163,7 +160,7 @@ func repeatOps(ops ...*op.Bound) (out [depth][]*op.Bound) {
 	return out
 }
 
-// rebindSlots gives the later slots their own view of every operation. They share tables and scratch, which is safe
+// rebindSlots binds the operations to the later slots' buffers. Slots share tables and scratch memory, which is safe
 // because one stream runs them in order.
 func (s *session) rebindSlots() error {
 	from := s.slots[0].dev
@@ -188,7 +185,6 @@ func (s *session) rebindSlots() error {
 	return nil
 }
 
-// describeStages lists the stages with their costs at the mean batch.
 func (s *session) describeStages() {
 	s.setEdges(0, s.in.meanEdges())
 	all, micros := allStages(), microOf(s.set)
@@ -197,7 +193,7 @@ func (s *session) describeStages() {
 			all[i].MaxSpans = micros
 		}
 	}
-	all[stSync].MaxSpans += s.Items + 2 // reads, reset, trim, sync
+	all[stSync].MaxSpans += s.Items + 2 // spans of reads, reset, trim and sync
 	if s.Blocking {
 		all[stSync].MaxSpans += 2 * micros
 	}
@@ -221,7 +217,7 @@ func (s *session) describeStages() {
 	if graph {
 		all[stGraph].MaxSpans, all[stGraph].Minimum.Launches = 1, 1
 	}
-	// A copy reads as many bytes as it writes.
+	// A copy reads and writes the same number of bytes.
 	e, out := int64(s.in.meanEdges()), s.resultWords()
 	in := 4 * (5*e + int64(s.rows) + 1)
 	if s.goesBack() {

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// bindBack makes the operations of the backward pass, in the order of the step: the energy, the layers from the last
-// to the first, and the operations that they share.
+// bindBack makes the operations of the backward pass, in execution order: the energy, the layers from last to first,
+// and the operations that all layers share.
 func (s *session) bindBack() error {
 	if err := s.bindLoss(); err != nil {
 		return fmt.Errorf("the energy: %w", err)
@@ -69,8 +69,8 @@ func (s *session) bindLoss() error {
 	return op.Send(s.dev, s.Compute, b.drho, ones)
 }
 
-// bindResiduals binds the squared errors of every micro-batch and their sum, the scale of their gradients, and the
-// zeros that gradients begin with: of the rows' values after their readouts.
+// bindResiduals binds, for every micro-batch, the squared errors and their sum, the scaling of their gradients, and
+// the zeroing of accumulated gradients.
 func (s *session) bindResiduals(readouts ...*op.Bound) error {
 	b, step, n := s.back, &s.train.step, s.rows
 	sum, err := s.keepBound(op.Sum{N: n}.Bind(s.dev, b.losses, b.energy))
@@ -100,8 +100,8 @@ func (s *session) bindResiduals(readouts ...*op.Bound) error {
 }
 
 // bindLayerBack binds a layer's backward pass: it recomputes discarded values, then runs the gate and the linear
-// layer, the tensor product and the MLP. The last layer, which goes first, writes the gradients that layers share; the
-// others add to them.
+// layer, the tensor product and the MLP. The last layer, which runs first, overwrites the gradients that layers
+// share; the other layers add to them.
 func (s *session) bindLayerBack(i int) error {
 	l, p, k, b, own, e := s.model.Layers[i], s.layers[i], s.work[i], s.back, s.back.of[i], s.slots[0].dev
 	again, err := s.bindAgain(i)
@@ -129,7 +129,7 @@ func (s *session) bindLayerBack(i int) error {
 		return err
 	}
 	radial := []*op.Bound{mlp}
-	if i == 0 && s.computesForces() { // the basis has every layer's gradient now
+	if i == 0 && s.computesForces() { // the gradient of the basis is complete after layer 0
 		basis, err := s.keepBound(op.BasisGrad{Basis: s.radialBasis()}.Bind(s.dev, e.vec, b.db, b.slope, s.edges))
 		if err != nil {
 			return err
@@ -147,7 +147,6 @@ func (s *session) bindLayerBack(i int) error {
 	return s.bindGrads(i)
 }
 
-// bindAgain binds the recomputation of a layer's discarded values.
 func (s *session) bindAgain(i int) ([]*op.Bound, error) {
 	switch s.set["recompute"] {
 	case recomputeOff:
@@ -162,14 +161,13 @@ func (s *session) bindAgain(i int) ([]*op.Bound, error) {
 	return []*op.Bound{weights}, nil
 }
 
-// isFirstBack reports whether the backward pass starts at the layer.
 func (s *session) isFirstBack(i int) bool { return i == len(s.model.Layers)-1 }
 
 func (s *session) productGrad(i int) op.TensorProductGrad {
 	return op.TensorProductGrad{Product: s.products[i], AddY: !s.isFirstBack(i)}
 }
 
-// productWays returns how many times a layer's product is bound backwards.
+// productWays returns the number of times that the backward pass binds a layer's product.
 func (s *session) productWays() int64 {
 	if s.computesForces() {
 		return 1
@@ -182,7 +180,7 @@ func (s *session) mlpGrad(i int) op.MLPGrad {
 }
 
 // backScratch returns the memory of the backward pass in addition to requests: parameters in words, and the
-// operations' scratch in bytes.
+// operations' scratch memory in bytes.
 func (s *session) backScratch(e int64) (words, scratch int64) {
 	atoms := len(s.in.crystal.Positions)
 	scratch = op.Sum{N: s.rows}.Scratch()

@@ -17,25 +17,25 @@ import (
 )
 
 const (
-	// fp32Tolerance applies to a float32 layer against float64 arithmetic.
+	// fp32Tolerance is the tolerance of a float32 layer against float64.
 	fp32Tolerance = 1e-5
-	// Rows checked where all of them would take over a second.
+	// Rows that are checked where all rows would take over a second.
 	sampledRows = 64
-	// What the reference does in a second on one core, in flops counted for
-	// the float32 kernels; only decides between all rows and a sample.
+	// Speed of the reference on one core, in flops per second as counted for the float32 kernels. It only decides
+	// between all rows and a sample.
 	referenceRate = 3e8
 )
 
-// tolerances of a layer whose MLP rounds the inputs of its products.
+// tolerances of a layer by the precision of its MLP.
 var tolerances = map[string]float64{op.FP32: fp32Tolerance, op.TF32: 2e-3, op.TF32x3: fp32Tolerance, op.BF16: 2e-2, op.FP16: 5e-3}
 
-// Check implements workloads.Session. Both slots are checked: the first over
-// as many rows as a second allows, the second over a sample.
+// Check implements workloads.Session. It checks as many rows of the first slot as a second allows; of the second, a
+// sample.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	rng := rand.New(rand.NewPCG(s.seed, 3))
 	whole := op.ReferenceSeconds(s.stages, referenceRate) < 1
 	out, err := op.EachSlot(depth, func(k int) ([]gpuprof.Check, error) {
-		if s.isTraining() { // every slot from the parameters that the reference has
+		if s.isTraining() { // every slot starts from the parameters of the reference
 			if err := s.train.step.Checked(s.Compute); err != nil {
 				return nil, err
 			}
@@ -55,8 +55,7 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	return out, cmp.Or(err, ctx.Err())
 }
 
-// checker runs one batch through the device stage by stage, each output
-// poisoned with NaN beforehand, and compares sampled rows.
+// checker runs one batch on the device stage by stage, poisons each output with NaN first, and compares sampled rows.
 type checker struct {
 	s     *session
 	ctx   context.Context
@@ -65,14 +64,14 @@ type checker struct {
 	micro int
 	rows  []int
 	edges int
-	refs  []rowReference // one per rows
+	refs  []rowReference // reference of each checked row
 	errs  []op.ErrorNorm
 	laws  [lawCount]op.ErrorNorm
 	p     wide
-	// before has the gradients of the rows' edges before a stage that adds to them.
+	// before holds the gradients of the rows' edges before a stage that adds to them.
 	before [][]float64
 	saved  optim.Saved // parameters and gradients before a stage that changes them
-	// added has a layer's gradients before a stage that adds to them, by buffer.
+	// added holds a layer's gradients, by buffer, before a stage that adds to them.
 	added map[device.Buffer][]float64
 }
 
@@ -87,7 +86,6 @@ func (c *checker) run(rng *rand.Rand, whole bool) error {
 	return nil
 }
 
-// runMicro checks one micro-batch of a step.
 func (c *checker) runMicro(rng *rand.Rand, whole bool) error {
 	s := c.s
 	sl := &s.slots[c.slot]
@@ -121,12 +119,12 @@ func (c *checker) runMicro(rng *rand.Rand, whole bool) error {
 	return c.checkGraph()
 }
 
-// poisonAll fills everything the step writes with NaN.
+// poisonAll fills every output of a step with NaN.
 func (c *checker) poisonAll() error {
 	s := c.s
 	var bufs []device.Buffer
 	for _, r := range s.requests(int64(s.edges)) {
-		if b := *r.to[0]; b != s.back.drho || !s.computesForces() { // those that no step writes
+		if b := *r.to[0]; b != s.back.drho || !s.computesForces() { // with forces, no step writes drho
 			bufs = append(bufs, b)
 		}
 	}
@@ -148,8 +146,7 @@ func (c *checker) poisonAll() error {
 	return s.Compute.Sync()
 }
 
-// collateAndCopy checks the neighbour lists against brute force and the
-// device's copy against the caller's bytes.
+// collateAndCopy compares the neighbour lists with a brute-force search, and the device's copy with the host's bytes.
 func (c *checker) collateAndCopy(sl *slot) error {
 	s := c.s
 	rowptr, src, vec := device.Ints(sl.host.rowptr), device.Ints(sl.host.src), device.Floats(sl.host.vec)
@@ -186,13 +183,12 @@ func (c *checker) collateAndCopy(sl *slot) error {
 		if err != nil {
 			return err
 		}
-		// Bits, not numbers: an index may look like a NaN.
+		// Compared as bits: an index may have the bits of a NaN.
 		c.errs[stH2D].Same(got, device.Floats(copied.host)[:copied.n])
 	}
 	return nil
 }
 
-// checkStage runs one stage's launches and compares their outputs.
 func (c *checker) checkStage(so *stageOps) error {
 	s := c.s
 	if err := c.takeSnapshot(so); err != nil {
@@ -243,7 +239,7 @@ func (c *checker) checkStage(so *stageOps) error {
 	return c.poisonShared(so)
 }
 
-// poisonShared poisons the buffers that the next layer writes again, so that a missing write shows.
+// poisonShared poisons the buffers that the next layer overwrites, so that the check finds a missing write.
 func (c *checker) poisonShared(so *stageOps) error {
 	s := c.s
 	switch so.stage {
@@ -251,7 +247,7 @@ func (c *checker) poisonShared(so *stageOps) error {
 		return op.Poison(s.dev, s.Compute, s.transientBuffers()...)
 	case stRadialBack, stGrads:
 		spoilt := s.transientBuffers()
-		if !s.computesForces() && so.stage == stRadialBack { // the gradients of weights come from there
+		if !s.computesForces() && so.stage == stRadialBack { // stGrads still reads them
 			return nil
 		}
 		b := s.back.of[so.layer]
@@ -260,12 +256,12 @@ func (c *checker) poisonShared(so *stageOps) error {
 	return nil
 }
 
-// checkRadial compares the MLP's weights for the edges from lo on.
+// checkRadial compares the MLP's weights for a row's edges, which begin at edge lo.
 func (c *checker) checkRadial(layer, lo int, ref *layerReference) error {
 	return c.compareBuffer(stRadial, c.s.work[layer].w, lo*c.s.columns(layer), op.Arrange(c.s.products[layer], ref.w))
 }
 
-// copyBack checks the result's way home, bit for bit.
+// copyBack checks that the result arrives on the host bit for bit.
 func (c *checker) copyBack(sl *slot) error {
 	if err := c.s.receive(sl, loop.Silent{}); err != nil {
 		return err
@@ -287,7 +283,7 @@ func (c *checker) copyBack(sl *slot) error {
 	return err
 }
 
-// compareBuffer reads len(ref) elements of a device buffer and adds their errors to the stage.
+// compareBuffer reads len(ref) elements from a device buffer and adds their errors to the stage.
 func (c *checker) compareBuffer(stage int, b device.Buffer, at int, ref []float64) error {
 	got, err := c.read(b, at, len(ref))
 	if err != nil {
@@ -297,7 +293,6 @@ func (c *checker) compareBuffer(stage int, b device.Buffer, at int, ref []float6
 	return nil
 }
 
-// read copies n elements from element at of a device buffer.
 func (c *checker) read(b device.Buffer, at, n int) ([]float32, error) {
 	out := make([]float32, n)
 	if n == 0 {
@@ -317,18 +312,17 @@ func (c *checker) read(b device.Buffer, at, n int) ([]float32, error) {
 	return out, tmp.Free()
 }
 
-// stageChecks returns the compared stages in step order.
 func (c *checker) stageChecks() []gpuprof.Check {
 	var out []gpuprof.Check
 	for st, e := range c.errs {
 		if !e.Used {
 			continue
 		}
-		tol := tolerances[c.s.set["precision"]] // all stages after radial inherit its rounding
+		tol := tolerances[c.s.set["precision"]] // stages after radial inherit its rounding
 		switch st {
 		case stCollate, stH2D, stD2H:
-			tol = 0 // the same bits
-		case stSph, stLinearGateBack, stProductBack, stSphBack, stForces, stClip, stOptimizer: // from the stage's own inputs
+			tol = 0 // equal bits
+		case stSph, stLinearGateBack, stProductBack, stSphBack, stForces, stClip, stOptimizer: // references start from the stage's own inputs
 			tol = fp32Tolerance
 		case stGraph:
 			if c.s.goesBack() {

@@ -9,27 +9,26 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// A backward stage is checked from its own inputs, read from the device. The whole pass, from the batch alone, is a
-// check of its own, and so are identities that hold for all parameters.
+// A backward stage is checked from its own inputs, read from the device. Further checks cover the whole pass from the
+// batch alone, and identities that hold for any parameters.
 const (
-	lawChain    = iota // every edge's gradient, or that of its hidden layers, from the batch and the parameters alone
+	lawChain    = iota // gradient of every edge, or of its hidden layers, from the batch and the parameters alone
 	lawSum             // forces sum to 0
 	lawEuler           // w.dw = y.dy on every edge
 	lawFeatures        // w.dw = x.dx over all edges
 	lawCount
 )
 
-// chainBound is the tolerance of the whole way back in float32, some twenty
-// operations one after the other; PyTorch in float32 is off by 1.4e-6.
+// chainBound is the float32 tolerance of the whole backward pass of about twenty operations; PyTorch's error is
+// 1.4e-6.
 const chainBound = 1e-4
 
-// chainTolerance applies to a value computed forward and backward: its products round their inputs twice as often as a
-// layer's.
+// chainTolerance is the tolerance of a value that depends on the forward and the backward pass: its products round
+// their inputs twice as often as a layer's.
 func (s *session) chainTolerance() float64 {
 	return max(chainBound, 2*tolerances[s.set["precision"]])
 }
 
-// lawChecks returns the checks that belong to no stage.
 func (c *checker) lawChecks() []gpuprof.Check {
 	var out []gpuprof.Check
 	for i, law := range []struct {
@@ -43,20 +42,19 @@ func (c *checker) lawChecks() []gpuprof.Check {
 	return out
 }
 
-// edgesOf returns the range of a checked row's edges.
+// edgesOf returns the first edge and the number of edges of checked row i.
 func (c *checker) edgesOf(i int) (lo, n int) {
 	rowptr := device.Ints(c.s.slots[c.slot].host.rowptr)
 	lo = int(rowptr[c.rows[i]])
 	return lo, int(rowptr[c.rows[i]+1]) - lo
 }
 
-// readWide reads n values of a device buffer as float64.
 func (c *checker) readWide(b device.Buffer, at, n int) ([]float64, error) {
 	v, err := c.read(b, at, n)
 	return op.As[float64](v), err
 }
 
-// takeSnapshot keeps the gradients of the checked rows' edges that a stage adds to.
+// takeSnapshot saves the gradients of the checked rows' edges before a stage that adds to them.
 func (c *checker) takeSnapshot(so *stageOps) error {
 	b, width := c.s.back.dy, (c.s.model.LMax+1)*(c.s.model.LMax+1)
 	switch {
@@ -82,7 +80,6 @@ func (c *checker) takeSnapshot(so *stageOps) error {
 	return nil
 }
 
-// rowBack compares a backward stage's results for checked row i.
 func (c *checker) rowBack(so *stageOps, i int) error {
 	switch so.stage {
 	case stLoss:
@@ -117,7 +114,6 @@ func (c *checker) rowBack(so *stageOps, i int) error {
 	return nil
 }
 
-// checkRecomputed compares recomputed values with the reference of the forward pass.
 func (c *checker) checkRecomputed(layer, i int) error {
 	lo, _ := c.edgesOf(i)
 	ref, k := c.refs[i].layers[layer], c.s.work[layer]
@@ -169,7 +165,7 @@ func (c *checker) productBack(layer, i int) error {
 	return c.checkEuler(layer, i, w, y)
 }
 
-// checkEuler sums w.dw - y.dy over a row's edges. The product is linear in both, so both sums equal z.dz.
+// checkEuler sums w.dw - y.dy over a row's edges: the product z is linear in w and y, so both terms equal z.dz.
 func (c *checker) checkEuler(layer, i int, w, y []float64) error {
 	lo, n := c.edgesOf(i)
 	if n == 0 {
@@ -253,8 +249,7 @@ func (c *checker) sphBack(i int) error {
 	return c.compareBuffer(stSphBack, s.back.f, 3*lo, f)
 }
 
-// checkBack compares the results of a backward stage over all rows: the energy and the forces, which cover the whole
-// computation.
+// checkBack compares results of a backward stage that depend on all rows, such as the energy and the forces.
 func (c *checker) checkBack(so *stageOps) error {
 	s := c.s
 	switch so.stage {
@@ -293,14 +288,14 @@ func (c *checker) checkBack(so *stageOps) error {
 	return nil
 }
 
-// checkForces compares the sums over all edges with its own sums.
+// checkForces compares the forces, sums over all edges, with sums on the host.
 func (c *checker) checkForces() error {
 	s, host := c.s, c.s.slots[c.slot].host
 	f, err := c.readWide(s.back.f, 0, 3*c.edges)
 	if err != nil {
 		return err
 	}
-	first := len(s.in.crystal.Positions) // the points of the rows follow the atoms
+	first := len(s.in.crystal.Positions) // points of rows follow the atoms
 	if s.in.atoms {
 		first = int(s.in.batches[c.batch][0])
 	}
@@ -330,7 +325,6 @@ func (c *checker) checkForces() error {
 	return nil
 }
 
-// edgeGradients adds the errors of the gradients of a checked row's edges, relative to the reference.
 func (c *checker) edgeGradients(to *op.ErrorNorm, i int) error {
 	lo, n := c.edgesOf(i)
 	got, err := c.read(c.s.back.f, 3*lo, 3*n)
@@ -341,7 +335,7 @@ func (c *checker) edgeGradients(to *op.ErrorNorm, i int) error {
 	return nil
 }
 
-// checkBySource checks the edges by source against their definition.
+// checkBySource checks that perm lists the edges by source, in order within a source.
 func (c *checker) checkBySource(sl *slot) {
 	src, colptr, perm := device.Ints(sl.host.src), device.Ints(sl.host.colptr), device.Ints(sl.host.perm)
 	atoms := len(c.s.in.crystal.Positions)

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// checkGraph replays the batch's graph on poisoned memory and compares the results of every layer.
+// checkGraph replays the batch's graph on poisoned memory and compares the results with the launches' results.
 func (c *checker) checkGraph() error {
 	s := c.s
 	launched, err := c.readResults()
@@ -18,7 +18,7 @@ func (c *checker) checkGraph() error {
 	if err := c.poisonAll(); err != nil {
 		return err
 	}
-	if s.isTraining() { // the step by hand has changed the parameters
+	if s.isTraining() { // the checked step has changed the parameters
 		if err := s.train.step.Checked(s.Compute); err != nil {
 			return err
 		}
@@ -56,8 +56,7 @@ func (c *checker) checkGraph() error {
 	return nil
 }
 
-// readResults returns the outputs of a step on the device: its result, the energy or loss, and in training the
-// gradients' first moments.
+// readResults returns a step's outputs: the result, the energy or loss, and in training the gradients' first moments.
 func (c *checker) readResults() (out [][]float64, err error) {
 	s := c.s
 	list := []device.Buffer{s.slots[c.slot].result}

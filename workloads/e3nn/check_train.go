@@ -8,11 +8,11 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// mostReference is the products, an edge's weight and a value each, that the check of a sum
-// over all edges may take; above it a few of the weights are compared.
+// mostReference is the largest number of products that a check of sums over all edges computes. Beyond it, the check
+// compares only some of the weights.
 const mostReference = 1 << 28
 
-// snapshotTraining keeps the arrays that clipping and the optimizer change.
+// snapshotTraining saves the gradients that a stage adds to, and the arrays that clipping and the optimizer change.
 func (c *checker) snapshotTraining(so *stageOps) (err error) {
 	c.added = nil
 	if so.adds {
@@ -30,7 +30,6 @@ func (c *checker) snapshotTraining(so *stageOps) (err error) {
 	return err
 }
 
-// checkOptimized compares the results of clipping or of the optimizer.
 func (c *checker) checkOptimized(so *stageOps) error {
 	if !so.part.Last {
 		return nil
@@ -47,12 +46,10 @@ func (c *checker) checkOptimized(so *stageOps) error {
 	return c.s.train.step.Stepped(c.s.Compute, c.saved, now, &c.errs[stage])
 }
 
-// targetOf returns the target of a row's value of the micro-batch.
 func (c *checker) targetOf(row int) float64 {
 	return float64(c.s.params.target[c.micro*c.s.rows+row])
 }
 
-// checkResidual compares the gradient of a row's value.
 func (c *checker) checkResidual(row int) error {
 	rho, err := c.readWide(c.s.back.rho, row, 1)
 	if err != nil {
@@ -66,7 +63,7 @@ func (c *checker) checkResidual(row int) error {
 	return c.compareBuffer(stLoss, c.s.back.drho, row, []float64{scale * off / float64(c.s.rows)})
 }
 
-// sumWith returns a gradient plus its value before a stage that adds to it.
+// sumWith adds to a gradient its value before the stage, where the stage accumulates.
 func (c *checker) sumWith(b device.Buffer, g []float64) []float64 {
 	for i, v := range c.added[b][:min(len(c.added[b]), len(g))] {
 		g[i] += v
@@ -74,8 +71,8 @@ func (c *checker) sumWith(b device.Buffer, g []float64) []float64 {
 	return g
 }
 
-// hiddenBack compares the gradient of a row's hidden layers before their activation, both from the stage's own inputs
-// and from the whole computation.
+// hiddenBack compares the gradient of a row's hidden layers before activation, from the stage's inputs and from the
+// batch alone.
 func (c *checker) hiddenBack(layer, i int, basis, dw []float64) error {
 	s, nw := c.s, c.s.model.Layers[layer].TP.WeightNumel()
 	lo, n := c.edgesOf(i)
@@ -102,9 +99,9 @@ func (c *checker) hiddenBack(layer, i int, basis, dw []float64) error {
 	return nil
 }
 
-// checkFeatures compares the gradient of features, a sum over all edges from an atom: of all atoms if that is quick,
-// else of the atom with the fewest edges. A law covers all of them: the product is linear in features and in weights,
-// so that w.dw over all edges equals x.dx over all sources.
+// checkFeatures compares the gradients of the atoms' features, each a sum over the edges from an atom. It compares
+// all atoms if that is quick, else the atom with the fewest edges. An identity covers all atoms: the product is
+// linear in the features x and in the weights w, so w.dw over all edges equals x.dx over all sources.
 func (c *checker) checkFeatures(so *stageOps) error {
 	layer := so.layer
 	s, l, host := c.s, c.s.model.Layers[layer], c.s.slots[c.slot].host
@@ -155,7 +152,7 @@ func (c *checker) checkFeatures(so *stageOps) error {
 	law := &c.laws[lawFeatures]
 	law.Used = true
 	law.Diff += (sums[0] - sums[1]) * (sums[0] - sums[1])
-	law.Ref += dotProduct(x, x) * dotProduct(got, got) // x.dx is small where they are orthogonal
+	law.Ref += dotProduct(x, x) * dotProduct(got, got) // x.dx is small where x and dx are orthogonal
 	if only >= 0 {
 		got, want = got[only*in:(only+1)*in], want[only*in:(only+1)*in]
 	}
@@ -163,7 +160,7 @@ func (c *checker) checkFeatures(so *stageOps) error {
 	return nil
 }
 
-// featuresOf adds to the gradient of a source's features the contribution of edge e, whose path weights are w.
+// featuresOf adds the contribution of edge e with path weights w to the gradient of its source's features.
 func (c *checker) featuresOf(layer, e, row int, w, to []float64) error {
 	s := c.s
 	sh, mid := (s.model.LMax+1)*(s.model.LMax+1), s.model.Layers[layer].TP.Out.Dim()
@@ -191,8 +188,8 @@ func dotProduct(a, b []float64) float64 {
 	return sum
 }
 
-// weightGrads compares the sums over edges and rows: of w1, of the linear layer and
-// the readout, and of w2 as many rows as take a moment.
+// weightGrads compares the gradients that are sums over edges and rows: of w1, of the linear layer and the readout,
+// and of as many rows of w2 as mostReference allows.
 func (c *checker) weightGrads(layer int) error {
 	s, l, g := c.s, c.s.model.Layers[layer], c.s.train.grads[layer]
 	nw := l.TP.WeightNumel()
@@ -220,7 +217,7 @@ func (c *checker) weightGrads(layer int) error {
 	return c.rowGrads(layer)
 }
 
-// addOuter adds k a b^T of row e, of the first u of m values of a and n of b.
+// addOuter adds k a b^T of row e to a sum, for the first u of m values of a, and n values of b.
 func (c *checker) addOuter(to []float64, a, b device.Buffer, e, m, u, n int, k float64) error {
 	left, err := c.readWide(a, e*m, u)
 	if err != nil {
@@ -236,7 +233,6 @@ func (c *checker) addOuter(to []float64, a, b device.Buffer, e, m, u, n int, k f
 	return nil
 }
 
-// rowGrads compares the sums over rows.
 func (c *checker) rowGrads(layer int) error {
 	s, l, g := c.s, c.s.model.Layers[layer], c.s.train.grads[layer]
 	mix, readout := make([]float64, l.Linear.WeightNumel()), make([]float64, l.readout().Count)

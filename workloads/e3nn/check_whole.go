@@ -14,45 +14,43 @@ import (
 )
 
 const (
-	// wholeSteps is the number of consecutive steps: parameters, moments and the contents of a slot's shared memory
-	// carry over from one to the next.
+	// wholeSteps steps run in sequence: parameters, moments and shared memory pass from step to step.
 	wholeSteps = 2
-	// wholeRows of a batch keep their edges, the others lose them. So a step is cheap in
-	// float64 from its inputs to new parameters, which are sums over all rows.
+	// wholeRows is the number of rows that keep their edges. The others lose them, so that float64 is affordable from
+	// a step's inputs to its new parameters, which are sums over all rows.
 	wholeRows = 4
 )
 
-// wholeStep takes steps through the device with batches of few edges and compares their results with float64, computed
-// from the batches and the drawn parameters. It never reads the plan of a step.
+// wholeStep runs steps on the device with batches of few edges and compares their results with float64 values from
+// the batches and the drawn parameters. It does not use the list of operations, so it also finds a wrong list.
 type wholeStep struct {
 	s    *session
 	ctx  context.Context
 	rng  *rand.Rand
 	nets []*refNet
-	// Parameters and gradients by layer, in the order of the optimizer and of mul_ir.
+	// Parameters and gradients by layer, in the optimizer's order and in mul_ir.
 	ref *optim.Reference
 	g   [][]float64
 
-	outputs op.ItemErrors // of rows, or of points where there are forces
+	outputs op.ItemErrors // errors by row, or by point with forces
 	scalars op.ErrorNorm  // energies and losses
 }
 
-// wholeBatch is the reference's own batch: edges that a brute-force search finds for its few rows.
-// A row without edges is 0 in every layer:
-// the sum over neighbours is, the linear layer has no bias, and activations keep 0.
+// wholeBatch is the reference's own batch: for the few rows, the edges that a brute-force search finds. A row without
+// edges is 0 in every layer: its sum over neighbours is 0, the linear layer has no bias, and activations map 0 to 0.
 type wholeBatch struct {
-	rows  [][]wholeEdge // of every row
-	first int           // the point of row 0
+	rows  [][]wholeEdge // by row
+	first int           // point of row 0
 	micro int
 }
 
-// wholeEdge goes from atom source; vec is in angstrom.
+// wholeEdge is an edge from atom source; vec is in angstrom.
 type wholeEdge struct {
 	source int
 	vec    []float64
 }
 
-// netOf returns a layer in float64 and mul_ir, with parameters by stepNames.
+// netOf returns a layer in float64 and mul_ir with parameters p, in the optimizer's order.
 func (s *session) netOf(layer int, p [][]float64) *refNet {
 	l, mlp := s.model.Layers[layer], s.mlps[layer]
 	l.Linear.Layout, l.Gate.Layout = op.MulIr, op.MulIr
@@ -65,7 +63,6 @@ func (s *session) netOf(layer int, p [][]float64) *refNet {
 	return n
 }
 
-// drawnParameters returns all parameters in the order of the optimizer.
 func (s *session) drawnParameters() (all [][]float64) {
 	p := widen(s.params)
 	for i := range s.model.Layers {
@@ -77,11 +74,10 @@ func (s *session) drawnParameters() (all [][]float64) {
 	return all
 }
 
-// wholeSteps compares whole steps.
 func (s *session) wholeSteps(ctx context.Context) ([]gpuprof.Check, error) {
 	w := &wholeStep{s: s, ctx: ctx, rng: rand.New(rand.NewPCG(s.seed, 6)), ref: optim.NewReference(s.drawnParameters(), s.set)}
 	if s.isTraining() {
-		// Steps count from the start: where one diverges, the error repeats them all.
+		// Steps count from the start: if one diverges, the search for its stage repeats all of them.
 		if err := s.restartParameters(); err != nil {
 			return nil, err
 		}
@@ -97,10 +93,10 @@ func (s *session) wholeSteps(ctx context.Context) ([]gpuprof.Check, error) {
 	return w.wholeChecks(), nil
 }
 
-// perLayer returns the number of parameters of a layer.
+// perLayer returns the number of parameter arrays of a layer.
 func (w *wholeStep) perLayer() int { return len(w.ref.P) / len(w.s.model.Layers) }
 
-// stepOnce computes one step with its micro-batches, on the device and in float64.
+// stepOnce computes one step with its micro-batches on the device and in float64.
 func (w *wholeStep) stepOnce(i int) error {
 	s := w.s
 	w.nets, w.g = nil, w.ref.Gradients()
@@ -134,10 +130,10 @@ func (w *wholeStep) stepOnce(i int) error {
 	})
 }
 
-// microStep takes micro-batch at with the edges of few rows, and returns the corresponding batch.
+// microStep runs micro-batch at with the edges of a few rows, and returns the reference's batch of the same rows.
 func (w *wholeStep) microStep(at, micro int) (*wholeBatch, error) {
 	s := w.s
-	keep := map[int]int{0: 0} // rows and their edges; a prefix of edges has the first row's
+	keep := map[int]int{0: 0} // number of edges by kept row; row 0 is always kept, since a prefix of edges begins there
 	for _, r := range w.rng.Perm(s.rows)[:min(s.rows, wholeRows-1)] {
 		keep[r] = 0
 	}
@@ -152,7 +148,8 @@ func (w *wholeStep) microStep(at, micro int) (*wholeBatch, error) {
 	return w.searchBatch(at%len(s.in.batches), micro, keep), w.ctx.Err()
 }
 
-// removeEdges removes the edges of all rows except a few from a batch on the host, and counts the remaining ones.
+// removeEdges removes the edges of rows not in keep from a host batch, stores the others' counts in keep, returns the
+// sum.
 func (w *wholeStep) removeEdges(sl *slot, keep map[int]int) int {
 	h := sl.host
 	src, dst, rowptr, vec := device.Ints(h.src), device.Ints(h.dst), device.Ints(h.rowptr), device.Floats(h.vec)
@@ -173,8 +170,8 @@ func (w *wholeStep) removeEdges(sl *slot, keep map[int]int) int {
 	return n
 }
 
-// searchBatch searches the neighbours of the kept rows of batch n by brute force. Only with a prefix of edges, which
-// may cut a row, does it take their number from the step.
+// searchBatch finds the neighbours of the kept rows of batch n by brute force. It uses the step's number of edges
+// only with a prefix, which may cut a row.
 func (w *wholeStep) searchBatch(n, micro int, keep map[int]int) *wholeBatch {
 	s, points := w.s, w.s.in.batches[n]
 	b := &wholeBatch{rows: make([][]wholeEdge, s.rows), micro: micro, first: len(s.in.crystal.Positions)}
@@ -193,7 +190,7 @@ func (w *wholeStep) searchBatch(n, micro int, keep map[int]int) *wholeBatch {
 	return b
 }
 
-// rowOf returns a row of a batch for layer l.
+// rowOf returns the inputs of row r of a batch for layer l.
 func (w *wholeStep) rowOf(b *wholeBatch, r, l int) (row refRow) {
 	in, x := w.s.model.Layers[l].In.Dim(), w.ref.P[l*w.perLayer()]
 	for _, e := range b.rows[r] {
@@ -202,7 +199,6 @@ func (w *wholeStep) rowOf(b *wholeBatch, r, l int) (row refRow) {
 	return row
 }
 
-// compareBatch compares the results of the session's pass over a micro-batch.
 func (w *wholeStep) compareBatch(b *wholeBatch, sl *slot) error {
 	s := w.s
 	if !s.goesBack() {
@@ -225,7 +221,7 @@ func (w *wholeStep) compareBatch(b *wholeBatch, sl *slot) error {
 		return nil
 	}
 	loss := 0.0
-	for i, v := range rho { // from here on the loss's gradient by it
+	for i, v := range rho { // below, rho holds the loss's gradient by each row's value
 		off := v - float64(s.params.target[b.micro*len(rho)+i])
 		loss += off * off / 2 / float64(len(rho))
 		rho[i] = off / float64(len(rho))
@@ -234,8 +230,8 @@ func (w *wholeStep) compareBatch(b *wholeBatch, sl *slot) error {
 	return w.addGradients(b, rho)
 }
 
-// compareForward compares every layer's output, the last one on the host. Layers share memory from step to step, so
-// the others belong to the current step.
+// compareForward compares every layer's output; the last layer's is on the host. Steps share the other outputs'
+// memory, which holds the current step's values.
 func (w *wholeStep) compareForward(b *wholeBatch, sl *slot) error {
 	s := w.s
 	for l, m := range s.model.Layers {
@@ -261,8 +257,8 @@ func (w *wholeStep) compareForward(b *wholeBatch, sl *slot) error {
 	return w.ctx.Err()
 }
 
-// mulIrOf converts features to mul_ir: channels of an irrep outside, its components inside; ir_mul has them in the
-// other order.
+// mulIrOf returns features in mul_ir order: for each irrep the channels are the outer index and the components the
+// inner one; ir_mul has them the other way round.
 func mulIrOf[F float32 | float64](layout op.Layout, irs so3.Irreps, v []F) (out []F) {
 	if layout == op.MulIr {
 		return v
@@ -313,7 +309,7 @@ func (w *wholeStep) energies(b *wholeBatch) (rho, forces []float64, err error) {
 	return rho, forces, w.ctx.Err()
 }
 
-// addGradients adds the gradients of the loss by all parameters; pull is the loss's gradient by the rows' values.
+// addGradients adds the loss's gradients by all parameters; pull is the loss's gradient by the rows' values.
 func (w *wholeStep) addGradients(b *wholeBatch, pull []float64) error {
 	s := w.s
 	for l, net := range w.nets {

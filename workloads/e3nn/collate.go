@@ -8,45 +8,44 @@ import (
 )
 
 const (
-	// mostCollators: more hardly help, waking them takes as long as the work.
+	// mostCollators is the largest number of goroutines: waking more takes as long as their work.
 	mostCollators = 8
 	// edgesPerCollator is the least work for which waking a goroutine pays: 0.1 ms.
 	edgesPerCollator = 1 << 13
-	// A chunk of about this many edges, and at most this many rows, takes some 5 us: long against handing it out,
-	// short against the wait for the last worker.
+	// A chunk of about this many edges, and at most this many rows, takes about 5 us: long compared with taking the
+	// chunk, short compared with the wait for the last worker.
 	edgesPerChunk, mostRowsPerChunk = 1 << 10, 64
 )
 
-// collator finds the neighbours of a batch's points, anew for every batch, and lays them out as rows: edges sorted by
-// row, rowptr with the begin of each row. The result does not depend on the number of goroutines.
+// collator finds the neighbours of each batch's points and lists the edges by row, with each row's first edge in
+// rowptr. The result does not depend on the number of goroutines.
 //
-// Alone the caller writes each row after the preceding one. With helpers the start of a row is unknown before all rows
-// are searched, so these are two loops: the first marks the candidates that are edges, the second writes them.
+// A single goroutine writes each row after the previous one. With several, a row's position is unknown until all rows
+// are searched, so there are two loops: the first marks the candidates that are edges, the second writes them.
 type collator struct {
 	in    *input
-	crew  *crew // nil: the caller alone
-	words int   // of marks a row
+	crew  *crew // nil: only the caller works
+	words int   // words of marks per row
 	marks []uint64
-	next  []int32 // of every source, see sort
+	next  []int32 // next index in perm by source; see sort
 
-	// The batch in the making.
+	// The current batch.
 	points           []int32
 	src, dst, rowptr []int32
 	vec              []float32
-	mark, place      func(lo, hi int) int // bound once: a method value allocates
+	mark, place      func(lo, hi int) int // method values bound once, since each binding allocates
 }
 
-// collators returns the number of goroutines that make a batch: at most half of the processors, which may be two per
+// collators returns the number of goroutines that collate: at most half of the processors, of which two may share a
 // core; the driver and other programs need the other half.
 func collators(in *input, device string, processors int) int {
-	if device == "host" { // its kernels have every core, and run meanwhile
+	if device == "host" { // the host device's kernels use all cores at the same time
 		return 1
 	}
 	return max(1, min(processors/2, mostCollators, in.meanEdges()/edgesPerCollator))
 }
 
-// newCollator makes a collator for the input's batches with this number of goroutines; close ends the goroutines that
-// it starts.
+// newCollator makes a collator with threads goroutines for the input's batches; close ends those that it starts.
 func newCollator(in *input, threads int) *collator {
 	c := &collator{in: in, next: make([]int32, len(in.crystal.Positions))}
 	if threads > 1 {
@@ -58,7 +57,6 @@ func newCollator(in *input, threads int) *collator {
 	return c
 }
 
-// threadCount returns the number of goroutines that make a batch.
 func (c *collator) threadCount() int {
 	if c.crew == nil {
 		return 1
@@ -72,8 +70,8 @@ func (c *collator) close() {
 	}
 }
 
-// collate fills a slot's host buffers with a batch and returns its edges, as many as the prefix allows. It overwrites
-// values beyond them in the slot.
+// collate fills a slot's host buffers with a batch and returns the number of its edges, at most the prefix. It may
+// also write edges beyond the prefix into the slot.
 func (c *collator) collate(to *edgeBuffers, batch int) int {
 	limit := c.in.edges[batch]
 	c.points = c.in.batches[batch]
@@ -86,7 +84,7 @@ func (c *collator) collate(to *edgeBuffers, batch int) int {
 	}
 	clear(c.rowptr)
 	c.crew.run(len(c.points), int64(limit), c.mark)
-	for r := range c.points { // from edges of a row to where it ends
+	for r := range c.points { // turns the number of edges of each row into the index of its end
 		c.rowptr[r+1] = int32(min(int(c.rowptr[r])+int(c.rowptr[r+1]), limit))
 	}
 	c.crew.follow(len(c.points), math.MaxInt64, c.place)
@@ -94,8 +92,8 @@ func (c *collator) collate(to *edgeBuffers, batch int) int {
 	return limit
 }
 
-// sort lists the edges by source, in their order within a source, by counting: colptr has the begin of each source's
-// edges and, last, the point of row 0.
+// sort lists the edges by source with a counting sort, which keeps their order within a source. colptr holds the
+// first index of each source's edges, then the number of edges and the point of row 0.
 func (c *collator) sort(to *edgeBuffers, edges int) {
 	if to.perm == nil {
 		return
@@ -116,7 +114,7 @@ func (c *collator) sort(to *edgeBuffers, edges int) {
 		c.next[s]++
 	}
 	colptr[atoms+1] = int32(atoms)
-	if c.in.atoms { // a batch's atoms follow each other
+	if c.in.atoms { // a batch's atoms are consecutive
 		colptr[atoms+1] = c.points[0]
 	}
 }
@@ -132,7 +130,7 @@ func (c *collator) collateAlone(limit int) {
 	}
 }
 
-// markRows returns the edges of the rows.
+// markRows marks and counts the edges of rows [lo,hi).
 func (c *collator) markRows(lo, hi int) int {
 	edges := 0
 	for r := lo; r < hi; r++ {

@@ -5,26 +5,26 @@ import (
 	"sync/atomic"
 )
 
-// crew runs loops over rows on several goroutines, including the caller's. After its creation it allocates nothing,
-// and a late or missing helper delays no other: the caller does the remaining chunks.
+// crew runs loops over rows on several goroutines, including the caller's. It allocates nothing after its creation. A
+// late or missing helper delays nobody: the caller does the remaining chunks.
 //
-// A GPU's caller is locked to its thread, as its context is, and yielding or
-// parking it takes two switches of threads. So caller and helpers only look for
-// each other, for longer than a chunk takes, and park when that was in vain.
+// The caller's goroutine is locked to its thread, because a GPU context is, so yielding or parking takes two thread
+// switches. Therefore the caller and the helpers poll for each other for longer than a chunk takes, and park only
+// after that.
 type crew struct {
-	wake   chan struct{} // to helpers that are parked
+	wake   chan struct{} // wakes parked helpers
 	nudge  chan struct{} // see wakeHelpers
 	ended  sync.WaitGroup
-	parked chan struct{} // the last helper out of a loop wakes the caller here
+	parked chan struct{} // the last helper that leaves a loop wakes the caller here
 
-	state atomic.Uint64 // number of the loop<<32 | crewOpen | crewParked | helpers in it
-	_     [56]byte      // those who look at state would slow those who write next
-	next  atomic.Int64  // first row not taken yet
+	state atomic.Uint64 // number of the loop<<32 | crewOpen | crewParked | number of helpers in the loop
+	_     [56]byte      // separate cache line: polls of state would slow writes to next
+	next  atomic.Int64  // first row not yet taken
 	got   atomic.Int64  // sum of the results of the completed rows
 	_     [48]byte
 
 	chunk int
-	// The loop's bounds and body. Only the caller writes them, while no helper is inside.
+	// Bounds and body of the loop. Only the caller writes them, while no helper is in the loop.
 	number, rows int
 	enough       int64
 	do           func(lo, hi int) int
@@ -32,21 +32,21 @@ type crew struct {
 
 const (
 	crewOpen   = 1 << 31 // helpers may join the loop
-	crewParked = 1 << 30 // the caller waits to be woken
+	crewParked = 1 << 30 // the caller is parked
 	crewInside = 1<<32 - 1
-	// crewLooks is the number of polls before a thread sleeps: about 10 us for the caller, and 60 us for a helper, whose
-	// poll is longer.
+	// crewLooks is the number of polls before a thread parks: about 10 us for the caller, 60 us for a helper's slower
+	// polls.
 	crewLooks = 1 << 15
 )
 
-// newCrew makes a crew of the caller and threads-1 helpers that take chunk rows at a time; close ends them.
+// newCrew makes a crew of the caller and threads-1 helpers, which take chunk rows at a time; close ends them.
 func newCrew(threads, chunk int) *crew {
 	c := &crew{chunk: chunk, wake: make(chan struct{}, threads-1), nudge: make(chan struct{}), parked: make(chan struct{})}
 	for range threads - 1 {
 		c.ended.Go(c.helpLoops)
 	}
 	c.ended.Go(func() {
-		for range c.nudge { // being woken is the point
+		for range c.nudge { // receives only to be woken
 		}
 	})
 	return c
@@ -58,15 +58,15 @@ func (c *crew) close() {
 	c.ended.Wait()
 }
 
-// run does rows in order, in chunks taken by several threads, until all rows are done or the sum of the results of do
-// reaches enough. Rows that are left out follow all rows done.
+// run calls do for rows in order, in chunks on several threads, until all rows are done or the sum of do's results
+// reaches enough. The rows not done are the last ones.
 func (c *crew) run(rows int, enough int64, do func(lo, hi int) int) {
 	c.open(rows, enough, do)
 	c.wakeHelpers()
 	c.finish()
 }
 
-// follow does a loop immediately after another one, while the helpers are still awake.
+// follow runs a loop immediately after another, while the helpers still poll.
 func (c *crew) follow(rows int, enough int64, do func(lo, hi int) int) {
 	c.open(rows, enough, do)
 	c.finish()
@@ -80,15 +80,14 @@ func (c *crew) open(rows int, enough int64, do func(lo, hi int) int) {
 	c.state.Store(uint64(c.number)<<32 | crewOpen)
 }
 
-// wakeHelpers wakes the helpers.
-//
-// The scheduler keeps the goroutine woken last for the waker's own processor, and lets idle processors have it only
-// after some 60 us: so that one is a goroutine with nothing to do.
+// wakeHelpers wakes the helpers, and then a goroutine without work. The Go scheduler keeps the goroutine that was
+// woken last for the waker's own processor, and lets idle processors take it only after about 60 us; this delay must
+// not hit a helper.
 func (c *crew) wakeHelpers() {
 	for range cap(c.wake) {
 		select {
 		case c.wake <- struct{}{}:
-		default: // they have not come since the last call
+		default: // the helpers have not run since the last call
 		}
 	}
 	select {
@@ -113,8 +112,8 @@ func (c *crew) finish() {
 	}
 }
 
-// work takes chunks until none is left. It checks for enough before it takes a chunk: later results of others belong
-// to later rows.
+// work takes chunks in order until none is left or the results of the completed chunks reach enough. A thread that
+// compares before another adds its result does at worst a superfluous chunk.
 func (c *crew) work() {
 	rows, chunk, enough, do := c.rows, c.chunk, c.enough, c.do
 	for c.got.Load() < enough {
@@ -129,7 +128,7 @@ func (c *crew) work() {
 func (c *crew) helpLoops() {
 	for range c.wake {
 		last := uint64(0)
-		// More than one loop follows a call.
+		// Several loops may follow one wake-up.
 		for i := 0; i < crewLooks; i++ {
 			if n := c.joinLoop(last); n != last {
 				c.work()
@@ -140,7 +139,7 @@ func (c *crew) helpLoops() {
 	}
 }
 
-// joinLoop returns the number of the loop that it has joined, or last if there is no other to join.
+// joinLoop joins the open loop and returns its number. It returns last if there is no open loop other than last.
 func (c *crew) joinLoop(last uint64) uint64 {
 	for {
 		s := c.state.Load()

@@ -1,14 +1,12 @@
-// Package e3nn is the reference workload of equivariant message passing: for
-// every point, find the atoms in reach, embed the distances, turn them into
-// tensor-product weights with a small MLP, contract neighbour features with
-// spherical harmonics, sum over neighbours, mix linearly and gate. It models
-// charge-density prediction on a grid and the interaction blocks of MACE and
-// NequIP.
+// Package e3nn is the reference workload of equivariant message passing: for every point, find the atoms within a
+// cutoff, embed the distances, turn them into tensor-product weights with a small MLP, contract neighbour features
+// with spherical harmonics, sum over neighbours, mix linearly and gate. It models charge-density prediction on a grid
+// and the interaction blocks of MACE and NequIP.
 //
-// The package reads top down: model.go defines the network, input.go its data, knobs.go the settings, session.go and
-// memory.go allocate, bind.go binds (with autotune.go and graph.go), step.go is the timed step, whose batches
-// collate.go makes with the goroutines of crew.go, check.go compares with the float64 formulas of reference.go. The
-// backward pass is in passes.go and bind_back.go, and the optimizer's step in train.go.
+// Read top down: model.go defines the network, input.go its data, knobs.go the settings, session.go and memory.go
+// allocate, bind.go binds (with autotune.go and graph.go), step.go is the timed step, whose batches collate.go makes
+// with the goroutines of crew.go, check.go compares with the float64 formulas of reference.go. The backward pass is
+// in passes.go and bind_back.go, the optimizer's step in train.go.
 package e3nn
 
 import (
@@ -19,7 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Workload is the e3nn workload. It has no state.
+// Workload is the e3nn workload; it has no state.
 type Workload struct{}
 
 // New returns the workload.
@@ -55,7 +53,7 @@ func (Workload) Stages() []gpuprof.Stage { return allStages() }
 // Open implements workloads.Workload.
 func (Workload) Open(ctx context.Context, d device.Device, c workloads.Config) (workloads.Session, error) {
 	s, err := open(ctx, d, c)
-	if err != nil { // not s itself: a nil *session is not a nil Session
+	if err != nil { // a nil *session would be a non-nil Session
 		return nil, err
 	}
 	return s, nil

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// checkFinite ends a run whose loss became NaN or infinite: it reads the loss that the slot's preceding step left on
-// the host without a wait.
+// checkFinite ends a run whose loss became NaN or infinite. It reads the loss that the slot's previous step copied to
+// the host, without a wait.
 func (s *session) checkFinite(i int, sl *slot) error {
 	if !s.isTraining() || s.train.done < depth || s.train.step.Scales() {
 		return nil
@@ -18,19 +18,18 @@ func (s *session) checkFinite(i int, sl *slot) error {
 	}
 	steps := s.train.done
 	return optim.Diverged("e3nn", steps, s.restartParameters, func(n int) (string, error) {
-		// Only the last steps can have it: a loss is finite where the parameters are, and the loss of the step after
-		// one that spoils them is not.
+		// Only the last steps are searched: a loss is finite while the parameters are, and the step after NaN
+		// parameters has no finite loss.
 		return s.stepAgain(i-steps+n, n >= steps-depth-microOf(s.set))
 	})
 }
 
-// restartParameters restores the drawn values of the parameters.
 func (s *session) restartParameters() error {
 	s.train.done = 0
 	return s.train.step.Restart(s.Compute)
 }
 
-// stepAgain repeats step i. With look it returns the first stage that writes NaN or infinity, "" for none.
+// stepAgain repeats step i. With look it returns the first stage that writes NaN or infinity, or "".
 func (s *session) stepAgain(i int, look bool) (string, error) {
 	sl := &s.slots[i%depth]
 	edges := s.batches.collate(&sl.host, i%len(s.in.batches))
@@ -55,16 +54,15 @@ func (s *session) stepAgain(i int, look bool) (string, error) {
 			return allStages()[so.stage].Name, err
 		}
 	}
-	return "", s.Compute.Sync() // before the slot is filled again
+	return "", s.Compute.Sync() // before the slot's host buffers are filled again
 }
 
-// written holds the outputs of a stage: the first n values of buffers, with 0 all.
+// written holds the outputs of a stage: the first n values of each buffer, or all values for n = 0.
 type written struct {
 	n  int
 	of []device.Buffer
 }
 
-// writesFinite reports whether all outputs of a stage for this number of edges are finite.
 func (s *session) writesFinite(so *stageOps, edges int) (bool, error) {
 	for _, w := range s.writes(so, edges) {
 		if ok, err := s.finiteIn(w.n, w.of...); err != nil || !ok {
@@ -94,14 +92,14 @@ func (s *session) writes(so *stageOps, edges int) []written {
 	if w, ok := all[so.stage]; ok {
 		return w
 	}
-	var params []written // of clipping and the optimizer
+	var params []written // written by clipping and the optimizer
 	for i, param := range s.train.step.Params() {
 		params = append(params, whole(s.train.step.Grad(i), param.P))
 	}
 	return params
 }
 
-// finiteIn reports whether the first n values of buffers are finite, with 0 all.
+// finiteIn reports whether the first n values of each buffer are finite, or all values for n = 0.
 func (s *session) finiteIn(n int, list ...device.Buffer) (bool, error) {
 	for _, b := range list {
 		many := n

@@ -9,16 +9,15 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// graphs are a step's captured launches. A capture keeps the launch sizes of its batch, so there is one for every slot
-// and number of edges in the rotation of batches, which are counted at set-up. Batches with the same number share one,
-// because their data is in the slot.
+// graphs holds a step's captured launches. A graph fixes the launch sizes of its batch, so there is one for each slot
+// and number of edges among the rotated batches, whose edges are counted at set-up. Batches with the same number
+// share a graph, because the slot holds their data.
 type graphs struct {
-	of      [depth][]device.Op // by slot and batch; nil without graph=on
+	of      [depth][]device.Op // by slot and batch; nil with graph=off
 	made    int
-	seconds float64 // of capturing and instantiating
+	seconds float64 // spent on capturing and instantiating
 }
 
-// captureGraphs makes the graphs of every slot and batch.
 func (s *session) captureGraphs(ctx context.Context) error {
 	began := time.Now()
 	n := len(s.in.batches)
@@ -26,7 +25,7 @@ func (s *session) captureGraphs(ctx context.Context) error {
 		s.graphs.of[k] = make([]device.Op, n)
 		same := map[int]device.Op{}
 		for b, edges := range s.in.edges {
-			if n%depth == 0 && b%depth != k { // this slot never has this batch
+			if n%depth == 0 && b%depth != k { // this slot never gets this batch
 				continue
 			}
 			if err := ctx.Err(); err != nil {

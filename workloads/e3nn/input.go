@@ -10,28 +10,28 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/structure"
 )
 
-// gridSize is the probe grid over the cell: 512,000 points.
+// gridSize is the number of probes along each cell vector: 512,000 points in all.
 const gridSize = 80
 
-// The built-in crystals.
+// Built-in crystals.
 const (
 	hafnia  = "hfo2"
 	diamond = "diamond"
 )
 
-// input is the crystal, its points and the batches the steps rotate through.
+// input is the crystal, its points, and the batches through which the steps rotate.
 type input struct {
 	crystal *structure.Crystal
 	finder  *structure.Finder
 	atoms   bool // points are the atoms themselves
 	grid    *structure.Grid
-	order   []int32   // indices of the points, as the batches take them
-	batch   int       // points in a batch
-	batches [][]int32 // those the steps rotate through
-	edges   []int     // edges of each batch, the prefix knob applied
+	order   []int32   // point indices in the order of the batches
+	batch   int       // points per batch
+	batches [][]int32 // batches of the rotation
+	edges   []int     // edges of each batch, at most the prefix
 	degrees []int     // edges of each batch without the prefix
 	maxRow  int       // largest degree of a point in any batch
-	prefix  int       // 0: all
+	prefix  int       // largest number of edges of a batch; 0: no limit
 }
 
 func openCrystal(ctx context.Context, name string) (*structure.Crystal, error) {
@@ -52,10 +52,8 @@ func tooManyPoints(batch int, crystal string, have int, unit string) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "setting batch=%d: %s has %d %s", batch, crystal, have, unit).WithFix("use a batch of at most %d", have)
 }
 
-// openInput reads the structure and draws the batches. Batches are random
-// points of the grid (in the order of the seed), so that all of them are
-// alike in work: contiguous slices would make the step time depend on the
-// slice. Atoms are taken in file order.
+// openInput reads the structure and draws the batches. A batch consists of random grid points, so that all batches
+// take equal work; with contiguous slices the step time would depend on the slice. Atoms keep the file's order.
 func openInput(ctx context.Context, set gpuprof.Settings, seed uint64) (*input, error) {
 	c, err := openCrystal(ctx, set["structure"])
 	if err != nil {
@@ -84,8 +82,7 @@ func openInput(ctx context.Context, set gpuprof.Settings, seed uint64) (*input, 
 	return in, nil
 }
 
-// What sessions of the same points have in common: half a million draws, and the neighbour
-// search of a built-in crystal.
+// Caches for sessions with the same points: half a million draws, and the neighbour search of a built-in crystal.
 var (
 	shuffled = loop.Kept[shuffle, []int32]{Most: 1}
 	searches = loop.Kept[search, *structure.Finder]{Most: 8}
@@ -96,7 +93,6 @@ type shuffle struct {
 	seed   uint64
 }
 
-// drawOrder returns the order of the points for a seed.
 func (s shuffle) drawOrder() ([]int32, error) {
 	order := upTo(s.points)
 	rng := rand.New(rand.NewPCG(s.seed, 1))
@@ -109,7 +105,7 @@ type search struct {
 	cutoff  float64
 }
 
-// finderOf returns the search of a crystal. A file may have changed since it was read.
+// finderOf returns the neighbour search of a crystal. It does not cache a file's crystal, since the file may change.
 func (s search) finderOf(c *structure.Crystal) (*structure.Finder, error) {
 	if s.crystal != hafnia && s.crystal != diamond {
 		return structure.NewFinder(c, s.cutoff)
@@ -117,7 +113,6 @@ func (s search) finderOf(c *structure.Crystal) (*structure.Finder, error) {
 	return searches.Of(s, func() (*structure.Finder, error) { return structure.NewFinder(c, s.cutoff) })
 }
 
-// upTo returns 0 to n-1.
 func upTo(n int) []int32 {
 	order := make([]int32, n)
 	for i := range order {
@@ -147,7 +142,6 @@ func (in *input) point(i int32) [3]float64 {
 	return in.grid.Point(int(i))
 }
 
-// estimateEdges estimates the edges of a batch by its first points.
 func (in *input) estimateEdges() int64 {
 	points := in.order[:min(in.batch, 64)]
 	e := 0
@@ -161,7 +155,7 @@ func (in *input) estimateEdges() int64 {
 	return all
 }
 
-// keepBatches limits the rotation to n batches and counts their edges.
+// keepBatches draws n batches and counts their edges.
 func (in *input) keepBatches(ctx context.Context, n int) error {
 	in.batches, in.edges, in.degrees, in.maxRow = nil, nil, nil, 0
 	for i := range max(1, min(n, len(in.order)/in.batch)) {
@@ -191,7 +185,6 @@ func (in *input) keepBatches(ctx context.Context, n int) error {
 	return nil
 }
 
-// countCoincident counts the edges of length 0 of the batches.
 func (in *input) countCoincident() int {
 	n := 0
 	var e structure.Edges
@@ -228,7 +221,7 @@ func (in *input) meanEdges() int {
 	return int(math.Round(float64(s) / float64(len(in.edges))))
 }
 
-// meanDegree returns the mean number of neighbours of a point, before the prefix.
+// meanDegree returns the mean number of neighbours of a point, without the prefix.
 func (in *input) meanDegree() float64 {
 	e, p := 0, 0
 	for i, b := range in.batches {
@@ -238,7 +231,6 @@ func (in *input) meanDegree() float64 {
 	return float64(e) / float64(p)
 }
 
-// describe returns the result's input section.
 func (in *input) describe() map[string]any {
 	return map[string]any{
 		"structure": in.crystal.Name, "atoms": len(in.crystal.Positions), "points": in.unit(), inputPoints: in.points(),

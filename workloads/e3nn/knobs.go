@@ -17,10 +17,10 @@ const (
 	maxItemReads = 4096
 )
 
-// inputPoints is the key of the number of points there are.
+// inputPoints is the result's key for the total number of points.
 const inputPoints = "points_total"
 
-// Values of knobs that are compared in code.
+// Values of knobs that the code compares with.
 const (
 	readsPacked = "packed"
 	never       = "never"
@@ -30,8 +30,8 @@ const (
 	libraryOff  = "off"
 )
 
-// Knobs implements workloads.Workload. Defaults are the preset small with the settings that a careful user would run;
-// presets change model knobs and batch.
+// Knobs implements workloads.Workload. Defaults are the preset small with the settings that a careful user would
+// choose; presets change only model knobs and batch.
 func (Workload) Knobs() []workloads.Knob {
 	return append([]workloads.Knob{
 		{Name: "structure", Doc: "crystal: hfo2 (12 atoms, monoclinic), diamond (5x5x5, 1,000 atoms), or an extended XYZ or POSCAR/CONTCAR file",
@@ -64,13 +64,13 @@ func (Workload) Knobs() []workloads.Knob {
 	}, optim.Knobs()...)
 }
 
-// productStages returns the stages of the MLP's matrix products, forwards and backwards.
+// productStages returns the stages with the MLP's matrix products, forward and backward.
 func productStages() []string {
 	return []string{"radial", "recompute", "radial_bwd", "graph"}
 }
 
-// precisionKnob returns the knob precision. In a step without a backward pass the first layer is computed with the
-// radial functions, always in float32.
+// precisionKnob returns the knob precision. In a step without a backward pass, one kernel computes the radial
+// functions and the MLP's first layer, always in float32.
 func precisionKnob() workloads.Knob {
 	k := loop.PrecisionKnob("rounding of the inputs of the MLP's matrix products: fp32 (none), tf32, bf16, fp16, or tf32x3 (three products of tf32, as accurate as fp32); sums stay float32",
 		gpuprof.Settings{"library": libraryOff}, append(productStages(), "grads")...)
@@ -79,7 +79,7 @@ func precisionKnob() workloads.Knob {
 	return k
 }
 
-// streamsThree is the value of streams that copies results during the next step.
+// streamsThree is the value of streams with which results are copied during the next step.
 const streamsThree = "3"
 
 func streamsKnob() workloads.Knob {
@@ -89,11 +89,10 @@ func streamsKnob() workloads.Knob {
 	return k
 }
 
-// implKnob returns the knob impl, the implementation of the tensor product.
 func implKnob() workloads.Knob {
 	k := workloads.Choice("impl", "tensor product: csr (one writer per row), fused (atomic adds), unfused (one launch per operation, as eager e3nn)",
 		op.ImplCSR, op.ImplFused, op.ImplUnfused)
-	k.Acts = []string{"radial", "tensor_product", "scatter", "recompute", "graph"} // backwards there is one way
+	k.Acts = []string{"radial", "tensor_product", "scatter", "recompute", "graph"} // the backward pass has one implementation
 	k.Answers = []workloads.Answer{{
 		Remedy: workloads.Fuse, To: op.ImplCSR, When: gpuprof.Settings{"impl": op.ImplUnfused},
 		Targets: []workloads.Target{{Stage: "tensor_product"}, {Stage: "scatter"}},
@@ -108,7 +107,6 @@ func implKnob() workloads.Knob {
 	return k
 }
 
-// layoutKnob returns the knob layout, the order of features in memory.
 func layoutKnob() workloads.Knob {
 	k := workloads.Choice("layout", "memory order of features within an irrep: ir_mul (channels contiguous) or mul_ir (e3nn's)", "ir_mul", "mul_ir")
 	k.Acts = []string{

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// batchRotation returns how many batches of input a run rotates through: the bytes of five caches over those that a step
-// touches, rounded up, and one more.
+// batchRotation returns the number of input batches through which a run rotates, so that no batch is in the cache:
+// five cache sizes over the bytes that a step touches, rounded up, plus one.
 func (s *session) batchRotation(cache int64) int {
 	perEdge := 4 + 4 + 12 + 4*(s.model.LMax+1)*(s.model.LMax+1)
 	if s.goesBack() {
@@ -24,8 +24,8 @@ func (s *session) batchRotation(cache int64) int {
 	return int(math.Ceil(5*float64(cache)/float64(perEdge*s.in.edges[0]))) + 1
 }
 
-// memoryNeed returns the bytes that a session with batches of e edges allocates, known before any allocation; row is
-// the longest row.
+// memoryNeed returns the bytes that a session with batches of e edges allocates, computed before any allocation; row
+// is the number of edges of the longest row.
 func (s *session) memoryNeed(e, row int64) int64 {
 	rows, atoms := int64(s.rows), int64(len(s.in.crystal.Positions))
 	words := 2 * depth * (5*(e+row) + rows + 1)
@@ -59,7 +59,7 @@ func (s *session) mlpScratch(i int, e int64) int64 {
 	return s.radialOf(i).Scratch(int(e))
 }
 
-// productScratch returns the largest scratch of the selectable shapes.
+// productScratch returns the largest scratch memory of the candidates for a layer's product.
 func (s *session) productScratch(i int, e int64) int64 {
 	var most int64
 	for _, c := range s.candidates(i) {
@@ -68,8 +68,7 @@ func (s *session) productScratch(i int, e int64) int64 {
 	return most
 }
 
-// tooLarge refuses before anything is allocated and names the knobs that
-// decide the size.
+// tooLarge returns the error for a session beyond the device's memory, with the knobs that decide the size.
 func (s *session) tooLarge(e, need, left int64) error {
 	leaner := ""
 	if s.set["impl"] == op.ImplUnfused {
@@ -80,7 +79,6 @@ func (s *session) tooLarge(e, need, left int64) error {
 	return device.Short(s.dev, gpuprof.Errorf(gpuprof.ErrMemory, "%d points with %d edges and mul=%s need %s, and the device has %s left", s.rows, e, s.set["mul"], gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set batch, edges or mul%s", leaner))
 }
 
-// allocate makes streams, events, buffers and parameters, and binds.
 func (s *session) allocate(ctx context.Context) error {
 	if err := s.Open(s.dev, s.set); err != nil {
 		return err
@@ -123,8 +121,7 @@ func (sl *slot) allocate(s *session) error {
 	if !s.set.On("pinned") {
 		host = device.Pageable
 	}
-	// The caller's side has room for a row that begins inside the prefix and
-	// ends beyond it.
+	// The host buffers have room for a row that begins inside the prefix and ends beyond it.
 	sl.host, sl.dev = make1(host, int64(s.edges+s.in.maxRow)), make1(device.OnDevice, int64(s.edges))
 	sl.out = s.mem.Words("the result", s.resultWords(), host)
 	if s.goesBack() && !s.isTraining() {
@@ -145,8 +142,7 @@ func (s *session) allocateDevice() {
 	}
 }
 
-// uploadParams draws features and weights from the seed: normal with unit
-// variance, as the normalisation of every layer assumes.
+// uploadParams draws features and weights from the seed, normal with unit variance as every layer assumes.
 func (s *session) uploadParams() {
 	rng, heads := rand.New(rand.NewPCG(s.seed, 2)), rand.New(rand.NewPCG(s.seed, 4))
 	normal := func(n int) []float32 {

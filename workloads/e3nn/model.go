@@ -13,23 +13,22 @@ const (
 	neighbours = 20  // sums over neighbours are divided by sqrt(neighbours)
 )
 
-// layer is one convolution: messages from atoms with features In through a
-// uvu tensor product with harmonics, mixed linearly into the gate's input.
+// layer is one convolution: messages from atoms with features In go through a uvu tensor product with harmonics, are
+// summed over neighbours and mixed linearly into the gate's input.
 type layer struct {
 	In     so3.Irreps
-	TP     so3.TensorProduct // TP.Out is the sum over neighbours, one block a path
+	TP     so3.TensorProduct // TP.Out is summed over neighbours; it has one block per path
 	Linear op.Linear
 	Gate   op.Gate
 	Out    so3.Irreps // after the gate
 }
 
-// model is the network of a preset.
 type model struct {
-	LMax   int // of the harmonics
+	LMax   int // largest degree of the harmonics
 	Layers []layer
 }
 
-// buildModel scales a preset's shape to mul channels and harmonics to lmax.
+// buildModel returns a preset's network with mul channels and harmonics up to degree lmax.
 func buildModel(preset string, mul, lmax int, layout op.Layout) model {
 	m := model{LMax: lmax}
 	add := func(in, target so3.Irreps) { m.Layers = append(m.Layers, newLayer(in, target, lmax, layout)) }
@@ -58,13 +57,12 @@ func isNatural(ir so3.Irrep) bool       { return (ir.L%2 == 0) == (ir.P == 1) }
 func notPseudoscalar(ir so3.Irrep) bool { return ir != so3.Irrep{L: 0, P: -1} }
 func acceptAll(so3.Irrep) bool          { return true }
 
-// perIrrep has mul channels of every kept irrep to lmax.
 func perIrrep(mul, lmax int, keep func(so3.Irrep) bool) so3.Irreps {
 	return build(lmax, keep, func(int) int { return mul })
 }
 
-// sharedIrreps splits total channels evenly over the degrees, by dimension,
-// as charge-density models do: 500 at lmax 4 gives 100/33/20/14/11 a parity.
+// sharedIrreps splits total channels evenly over the degrees, by dimension, as charge-density models do: 500 at lmax
+// 4 gives 100/33/20/14/11 per parity.
 func sharedIrreps(total, lmax int, keep func(so3.Irrep) bool) so3.Irreps {
 	return build(lmax, keep, func(l int) int {
 		return max(1, int(math.RoundToEven(float64(total)/float64(lmax+1)/float64(2*l+1))))
@@ -83,7 +81,7 @@ func build(lmax int, keep func(so3.Irrep) bool, mul func(l int) int) so3.Irreps 
 	return out
 }
 
-// newLayer derives mid, linear and gate from the features on either side.
+// newLayer derives the product, the linear layer and the gate from the features before and after the layer.
 func newLayer(in, target so3.Irreps, lmax int, layout op.Layout) layer {
 	tp := so3.UVUProduct(in, so3.HarmonicIrreps(lmax), target)
 	g := op.Gate{Normalisation: op.NormExact, Layout: layout}

@@ -21,12 +21,12 @@ const (
 	recomputeAll     = "all"
 )
 
-// passKnob returns the knob pass, the part of a training program in a step.
+// passKnob returns the knob pass: how much of a training program a step computes.
 func passKnob() workloads.Knob {
 	return workloads.Choice("pass", "what a step computes: forward, forces (an energy and its gradient by every position) or train (gradients of all parameters and an optimizer step)", passForward, passForces, passTrain).AsModel()
 }
 
-// recomputeKnob returns the knob recompute: the values that the backward pass recomputes instead of keeping them.
+// recomputeKnob returns the knob recompute: which values the backward pass recomputes instead of keeping them.
 func recomputeKnob() workloads.Knob {
 	k := workloads.Choice("recompute", "what the way back makes again: off (nothing), weights (those of the tensor product, from the MLP's hidden layer), all (everything but the batch, as activation checkpointing does)",
 		recomputeOff, recomputeWeights, recomputeAll)
@@ -40,10 +40,9 @@ func recomputeKnob() workloads.Knob {
 	return k
 }
 
-// goesBack reports whether a step goes back through the network.
+// goesBack reports whether a step has a backward pass.
 func (s *session) goesBack() bool { return s.set["pass"] != passForward }
 
-// microOf returns the micro-batches of a step.
 func microOf(set gpuprof.Settings) int {
 	if !optim.Trains(set) {
 		return 1
@@ -51,24 +50,23 @@ func microOf(set gpuprof.Settings) int {
 	return max(1, set.Int("accumulate"))
 }
 
-// isTraining reports whether a step ends with new parameters.
 func (s *session) isTraining() bool { return optim.Trains(s.set) }
 
 func (s *session) computesForces() bool { return s.set["pass"] == passForces }
 
-// keepsValues reports whether the layers' values stay until the backward pass.
+// keepsValues reports whether the layers' values stay in memory until the backward pass.
 func (s *session) keepsValues() bool { return s.goesBack() && s.set["recompute"] != recomputeAll }
 
-// keepsWeights reports whether the weights of every layer stay until the backward pass.
+// keepsWeights reports whether every layer's weights stay in memory until the backward pass.
 func (s *session) keepsWeights() bool {
 	return s.set["recompute"] == recomputeOff
 }
 
-// readout is the addition of a backward pass to the model: it makes a value of every row from its even scalars, rho_r
-// = sum over layers and scalars of a_u out_ru. The energy is their sum.
+// readout extends the model for a backward pass: it makes a value of every row from its even scalars, rho_r = sum over
+// layers and scalars of a_u out_ru. The energy is the sum of rho_r over rows.
 func (l layer) readout() op.Readout {
 	r := op.Readout{Width: l.Out.Dim()}
-	for _, m := range l.Gate.Scalars { // of a preset's, odd ones come first
+	for _, m := range l.Gate.Scalars { // a preset's odd scalars come first
 		if m.Ir.P < 0 {
 			r.First += m.Mul
 		} else {
@@ -78,7 +76,7 @@ func (l layer) readout() op.Readout {
 	return r
 }
 
-// drawReadout draws normal factors of the readout.
+// drawReadout draws normal factors a_u.
 func (l layer) drawReadout(rng *rand.Rand) []float32 {
 	a := make([]float32, l.readout().Count)
 	for i := range a {
@@ -87,7 +85,7 @@ func (l layer) drawReadout(rng *rand.Rand) []float32 {
 	return a
 }
 
-// points returns the number of points with a force: the atoms, and the probes if the rows are probes.
+// points returns the number of points with a force: the atoms and, if the rows are probes, the probes.
 func (s *session) points() int {
 	n := len(s.in.crystal.Positions)
 	if !s.in.atoms {
@@ -96,35 +94,32 @@ func (s *session) points() int {
 	return n
 }
 
-// work are the values of a layer between its stages. Layers share them where
-// nothing needs them later.
+// work holds a layer's values between its stages. Layers share a buffer where no later stage needs its values.
 type work struct {
-	a, h device.Buffer // hidden layer before and after its activation; a only for the backward pass
+	a, h device.Buffer // hidden layer before and after its activation, for the backward pass only
 	w    device.Buffer // weights of the tensor product
 	mid  device.Buffer // sums over neighbours
-	pre  device.Buffer // before the gate
+	pre  device.Buffer // input of the gate
 }
 
-// backBuffers has the cotangents and the results of a backward pass. All layers share the buffers of one layer; dy and
-// db are summed over layers.
+// backBuffers holds a backward pass's cotangents and results. Layers share one layer's buffers; dy and db sum over
+// layers.
 type backBuffers struct {
 	rho, energy, drho        device.Buffer // [rows], [1], [rows]
-	losses                   device.Buffer // of rows, in training
+	losses                   device.Buffer // by row, in training
 	of                       []layerBack
 	dy, db, slope, f, forces device.Buffer
 }
 
-// layerBack has the cotangents of a layer's results.
 type layerBack struct{ dout, dpre, dmid, dw, da device.Buffer }
 
-// request is device memory that the session takes.
 type request struct {
 	what  string
 	words int64
 	to    []*device.Buffer
 }
 
-// requests lists the memory between stages for e edges, both for allocating it and for counting it beforehand.
+// requests lists the memory between stages for e edges, to be allocated or only counted.
 func (s *session) requests(e int64) []request {
 	rows, n := int64(s.rows), len(s.model.Layers)
 	if s.work == nil {
@@ -200,7 +195,6 @@ func (s *session) requests(e int64) []request {
 	return list
 }
 
-// widest are the largest widths over the layers, in elements.
 type widest struct{ weights, mid, linear, out int64 }
 
 func (s *session) widths() (w widest) {
@@ -213,7 +207,7 @@ func (s *session) widths() (w widest) {
 	return w
 }
 
-// transientBuffers returns the buffers that the next layer's stages overwrite, which no later stage may need.
+// transientBuffers returns the buffers that the next layer overwrites: no later stage may need their values.
 func (s *session) transientBuffers() []device.Buffer {
 	var list []device.Buffer
 	back, keeps := s.goesBack(), s.keepsValues()

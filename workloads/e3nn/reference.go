@@ -10,12 +10,12 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// rowReference is one destination row computed in float64 from the batch's
-// float32 vectors and the float32 parameters, in the session's layout.
+// rowReference is one destination row in float64, computed from the batch's float32 vectors and the float32
+// parameters, in the session's layout.
 type rowReference struct {
 	y      []float64 // [edges, harmonics]
 	layers []layerReference
-	rho    float64   // the row's contribution to the energy
+	rho    float64   // contribution to the energy
 	f      []float64 // [edges, 3], the energy's gradient by every edge's vector
 }
 
@@ -23,11 +23,11 @@ type layerReference struct {
 	w        []float64 // [edges, weights]
 	messages []float64 // [edges, mid], before the sum over neighbours
 	mid, out []float64
-	pre      []float64 // before the gate
-	da       []float64 // [edges, hidden], where parameters have gradients: that of the hidden layer, with 1 by the row's value
+	pre      []float64 // input of the gate
+	da       []float64 // [edges, hidden], in training: gradient of the row's value by the hidden layers
 }
 
-// wide are the parameters in float64.
+// wide holds the parameters in float64.
 type wide struct{ x, w1, w2, mix, readout [][]float64 }
 
 func widen(p params) wide {
@@ -40,7 +40,6 @@ func widen(p params) wide {
 	return wide{each(p.x), each(p.w1), each(p.w2), each(p.mix), each(p.readout)}
 }
 
-// computeReference computes every checked row, rows in parallel.
 func (c *checker) computeReference(sl *slot) error {
 	c.refs = make([]rowReference, len(c.rows))
 	errs := make([]error, len(c.rows))
@@ -97,15 +96,15 @@ func (s *session) referenceRow(ctx context.Context, sl *slot, row int, p wide) (
 	return ref, nil
 }
 
-// referenceLayer follows the definition edge by edge; products are evaluated
-// in mul_ir order and stored in the session's.
+// referenceLayer computes a layer edge by edge from its definition, in mul_ir order, and stores it in the session's
+// layout.
 func (s *session) referenceLayer(ctx context.Context, i int, l layer, src []int32, basis, y []float64, p wide) (layerReference, error) {
 	n, nw, mid := len(src), l.TP.WeightNumel(), l.TP.Out.Dim()
 	sh, in := (s.model.LMax+1)*(s.model.LMax+1), l.In.Dim()
 	r := layerReference{w: make([]float64, n*nw), messages: make([]float64, n*mid), mid: make([]float64, mid), out: make([]float64, l.Out.Dim())}
 	message := make([]float64, mid)
 	for e, node := range src {
-		if err := ctx.Err(); err != nil { // one edge of a large model takes a while
+		if err := ctx.Err(); err != nil { // one edge of a large model takes long
 			return r, err
 		}
 		w := r.w[e*nw : (e+1)*nw]

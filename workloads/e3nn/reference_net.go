@@ -6,8 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// refNet is one layer with its readout in float64, in mul_ir: the contributions of one destination row to an energy
-// and to its gradients.
+// refNet is one layer with its readout in float64 and mul_ir. It adds one row's part to an energy and to its
+// gradients.
 type refNet struct {
 	layer                layer
 	basis                op.Basis
@@ -17,41 +17,39 @@ type refNet struct {
 	w1, w2, mix, factors []float64
 }
 
-// refRow are the edges of a row: features of their sources, and vectors.
+// refRow holds a row's edges: the features of their sources, and their vectors.
 type refRow struct{ x, vec [][]float64 }
 
-// refGrads are the gradients of a row by every parameter; x has an entry an edge, to
-// which is added like to the others.
+// refGrads holds sums over rows of the gradients by every parameter; x has one entry per edge.
 type refGrads struct {
 	x                    [][]float64
 	w1, w2, mix, readout []float64
 }
 
-// refSums are the sums over rows. Sums without a destination are skipped.
+// refSums holds sums over rows. A nil destination is skipped.
 type refSums struct {
 	energy float64
-	f      [][]float64 // set: the energy's gradient by every vector
+	f      [][]float64 // overwritten, not added: the energy's gradient by every vector
 	grads  *refGrads
-	// pull returns, from a row's energy, the gradient by that energy of the function that grads differentiates; nil
-	// differentiates the energy itself, so 1.
+	// pull returns, from a row's energy, the derivative by this energy of the function that grads differentiates. nil
+	// means that grads differentiates the energy itself: 1.
 	pull func(energy float64) float64
 }
 
-// refValues holds the intermediate values of a row: radial functions, harmonics and weights of every edge, and the
-// row's values after the sum. product lacks the factor of the sum, which a TensorProduct holds in float32.
+// refValues holds a row's intermediate values: radial functions, harmonics and weights of every edge, and the values
+// after the sum over neighbours. product lacks the factor of this sum, which a TensorProduct would round to float32.
 type refValues struct {
 	product    op.TensorProduct
 	b, y, w    [][]float64
 	mid, pre   []float64
-	dpre, dmid []float64   // gradients of the energy, the latter by a message
-	dw         [][]float64 // likewise
+	dpre, dmid []float64   // gradients of the energy; dmid is the gradient by one message
+	dw         [][]float64 // gradients of the energy by every edge's weights
 	out        []float64   // after the gate
-	energy     float64     // the row's
+	energy     float64     // of this row
 	sum        float64     // 1/sqrt(neighbours)
 	edges      int
 }
 
-// addRow adds one row's contribution.
 func (n *refNet) addRow(r refRow, to *refSums) error {
 	v, err := n.forward(r, to)
 	if err != nil {
@@ -89,7 +87,7 @@ func (n *refNet) forward(r refRow, to *refSums) (*refValues, error) {
 	return v, nil
 }
 
-// addBack adds the gradient of the energy, or of the function with gradient pull.
+// addBack adds the gradients of the energy, or of the function whose derivative is pull.
 func (n *refNet) addBack(r refRow, v *refValues, to *refSums) error {
 	l := n.layer
 	dout := make([]float64, l.Out.Dim())

@@ -22,9 +22,9 @@ func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
 	}
 	if set["points"] == "atoms" {
 		if info, err := os.Stat(set["structure"]); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-			return nil // a pipe can be read once, by the session
+			return nil // only the session reads a pipe: it can be read once
 		}
-		c, err := openCrystal(context.Background(), set["structure"]) // a regular file has no writer to wait for
+		c, err := openCrystal(context.Background(), set["structure"]) // does not block: a regular file has no writer to wait for
 		if err != nil {
 			return err
 		}
@@ -35,7 +35,6 @@ func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
 	return nil
 }
 
-// refuseProduct refuses impossible tensor products.
 func refuseProduct(_ device.Info, set gpuprof.Settings) error {
 	if set["impl"] == op.ImplFused && set.On("deterministic") {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting deterministic=on with impl=fused: its atomic adds have no fixed order").WithFix("use --set impl=csr, which is deterministic")
@@ -43,7 +42,6 @@ func refuseProduct(_ device.Info, set gpuprof.Settings) error {
 	return nil
 }
 
-// refusePass refuses settings that a pass does not support, or that it always has.
 func refusePass(_ device.Info, set gpuprof.Settings) error {
 	if err := optim.Refuse(set, "batch"); err != nil {
 		return err
@@ -61,7 +59,7 @@ func refusePass(_ device.Info, set gpuprof.Settings) error {
 	return nil
 }
 
-// refuseTuning names a search with nothing to choose from.
+// refuseTuning refuses a search with a single candidate.
 func refuseTuning(d device.Info, set gpuprof.Settings) error {
 	impl := set["impl"]
 	switch {
@@ -76,10 +74,10 @@ func refuseTuning(d device.Info, set gpuprof.Settings) error {
 	return nil
 }
 
-// isRounding reports whether a precision consists of numbers narrower than float32.
+// isRounding reports whether a precision rounds to fewer bits than float32.
 func isRounding(p string) bool { return p == op.TF32 || p == op.TF32x3 || p == op.BF16 || p == op.FP16 }
 
-// refusePrecision names a precision or library that the device has not.
+// refusePrecision refuses a precision or library that the device lacks.
 func refusePrecision(d device.Info, set gpuprof.Settings) error {
 	p, found := set["precision"], d.Facts["cublas"] != ""
 	switch {
@@ -93,8 +91,8 @@ func refusePrecision(d device.Info, set gpuprof.Settings) error {
 	return nil
 }
 
-// refusePool refuses settings that need a device's memory pool or its counters. A step takes no memory, so these knobs
-// could not act on anything else.
+// refusePool refuses settings that act on a device's memory pool where the device has none. A step takes no memory,
+// so these knobs have no other effect.
 func refusePool(d device.Info, set gpuprof.Settings) error {
 	trim, reset := set["pool_trim"], set["reset_stats"]
 	trims := set.Every("pool_trim") > 0
@@ -109,7 +107,6 @@ func refusePool(d device.Info, set gpuprof.Settings) error {
 	return nil
 }
 
-// lacksAmpere reports whether an NVIDIA architecture is older than sm_80.
 func lacksAmpere(arch string) bool {
 	n, err := strconv.Atoi(strings.TrimPrefix(arch, "sm_"))
 	return strings.HasPrefix(arch, "sm_") && err == nil && n < 80

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// pickRows takes all rows, or 64 random ones, the first and last, and the longest.
+// pickRows returns all rows, or sampledRows random ones, the first, the last and the longest.
 func pickRows(rng *rand.Rand, rowptr []int32, whole bool) []int {
 	n := len(rowptr) - 1
 	if whole || n <= sampledRows {

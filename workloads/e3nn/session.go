@@ -14,10 +14,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// depth is the number of batches in flight: while the device works on one, the caller assembles the next.
+// depth is the number of batches in flight: while the device computes one, the caller assembles the next.
 const depth = 2
 
-// session is the workload with everything allocated and bound.
+// session is the opened workload: everything is allocated and bound.
 type session struct {
 	dev    device.Device
 	set    gpuprof.Settings
@@ -26,77 +26,74 @@ type session struct {
 	in     *input
 	layout op.Layout
 	rows   int
-	edges  int // capacity
+	edges  int // capacity of a batch
 
 	loop.Pace
 	mem     op.Arena
 	slots   [depth]slot
 	batches *collator
-	thin    func(*slot) int // of a check: takes edges out of a collated batch, and returns those left
+	thin    func(*slot) int // set by a check: removes edges from a collated batch and returns the number left
 	stages  []gpuprof.Stage
-	index   [stageCount]int // of each stage in stages
+	index   [stageCount]int // index of each stage in stages
 	plan    []stageOps      // the device part of a step, in order
 	again   [][]*op.Bound   // with recompute=all: the operations that recompute a layer's values
 	closers []*op.Bound
 	graphs  graphs
 	tuned   *tuning
-	// coincident is the edges of the batches whose points lie on an atom: they
-	// have no direction, and no force.
+	// coincident is the number of edges of length 0, which have no direction and no force.
 	coincident int
 
-	// How every layer is computed; autotune changes it.
+	// Implementation of every layer; autotune changes it.
 	mlps     []op.MLP
 	products []op.TensorProduct
-	general  error // why a product of no preset has no kernel of its own
+	general  error // why a product uses the general kernel, not a generated one
 
-	// Device memory every batch goes through; see requests.
+	// Device memory that all batches use in turn; see requests.
 	basis, harmonics device.Buffer
-	work             []work // of each layer
+	work             []work // by layer
 	back             backBuffers
 	layers           []layerBuffers
 	params           params
 	train            training
 }
 
-// slot is one batch in flight: host memory the caller fills (pinned or, with
-// pinned=off, pageable), its twin on the device, and the events that hand it
-// over.
+// slot is one batch in flight: the host memory that the caller fills (pinned or, with pinned=off, pageable), its copy
+// on the device, and the events that order the copies.
 type slot struct {
 	host, dev edgeBuffers
-	result    device.Buffer // the step's result, on the device
-	out       device.Buffer // on the host: the same
-	energy    device.Buffer // likewise, for a step with a backward pass
+	result    device.Buffer // the step's result on the device
+	out       device.Buffer // the result on the host
+	energy    device.Buffer // the energy on the host, for a step with a backward pass
 	loop.Events
 }
 
-// edgeBuffers hold a batch: src, dst [E], rowptr [rows+1], vec [E,3]; for the backward pass the edges by source as
-// well, see op.PositionsBuffers.
+// edgeBuffers holds a batch: src, dst [E], rowptr [rows+1], vec [E,3], and for the backward pass the edges by source,
+// see op.PositionsBuffers.
 type edgeBuffers struct{ src, dst, rowptr, vec, colptr, perm device.Buffer }
 
-// layerBuffers are a layer's parameters and result on the device.
+// layerBuffers holds a layer's parameters and result on the device.
 type layerBuffers struct{ x, w1, w2, mix, readout, out device.Buffer }
 
-// params are the same parameters in float32 on the host, for the reference.
-// Features are in mul_ir order.
+// params holds the parameters in float32 on the host, for the reference. Features have mul_ir order.
 type params struct {
 	x, w1, w2, mix, readout [][]float32
 	target                  []float32 // of every row, in training
 }
 
-// stageOps holds the launches of one span of a stage, per slot.
+// stageOps holds the operations of one span of a stage, by slot.
 type stageOps struct {
 	stage    int
 	layer    int
 	ops      [depth][]*op.Bound
-	from, to int         // the micro-batches that it is for; to 0: all
-	adds     bool        // adds gradients to the existing ones
-	part     *optim.Part // of the optimizer's step
+	from, to int         // first and end of its micro-batches; to = 0: all
+	adds     bool        // adds to the existing gradients
+	part     *optim.Part // part of the optimizer's step
 }
 
-// appliesTo reports whether the launches belong to a micro-batch.
+// appliesTo reports whether the operations belong to a micro-batch.
 func (so *stageOps) appliesTo(micro int) bool { return so.to == 0 || micro >= so.from && micro < so.to }
 
-// repeatsIn returns how many times a step with this number of micro-batches runs them.
+// repeatsIn returns how often a step with micros micro-batches runs the operations.
 func (so *stageOps) repeatsIn(micros int) int {
 	if so.to == 0 {
 		return micros
@@ -118,15 +115,14 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 	if s.in, err = openInput(ctx, c.Knobs, c.Seed); err != nil {
 		return nil, err
 	}
-	// An error of the estimate is below a factor of two; counting the edges of such a batch would take minutes.
+	// The estimate errs by less than a factor of two; counting the edges of a batch of this size would take minutes.
 	if e := s.in.estimateEdges(); s.memoryNeed(e, 0) > 2*d.Memory().Available {
 		return nil, s.tooLarge(e, s.memoryNeed(e, 0), d.Memory().Available)
 	}
 	if err := s.in.keepBatches(ctx, microOf(s.set)); err != nil {
 		return nil, err
 	}
-	// Batches are alike, so the size of the first one gives the number of batches after which a step's data has left
-	// the cache.
+	// The first batch gives the number of batches after which a step's data has left the cache.
 	if c.Mode != gpuprof.Hot {
 		if err := s.in.keepBatches(ctx, max(microOf(s.set), s.batchRotation(d.Info().CacheBytes))); err != nil {
 			return nil, err
@@ -149,7 +145,6 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 	return s, nil
 }
 
-// chooseWays chooses the kernels of every layer.
 func (s *session) chooseWays() {
 	for _, l := range s.model.Layers {
 		m := op.MLP{In: basisSize, Hidden: mlpHidden, Out: l.TP.WeightNumel(), Normalisation: op.NormExact, Precision: s.set["precision"], Library: s.set["library"]}
@@ -165,7 +160,7 @@ func (s *session) productOf(l layer) op.TensorProduct {
 		TP: l.TP, Impl: s.set["impl"], Layout: s.layout, Scale: float32(1 / math.Sqrt(neighbours)),
 		Deterministic: s.set.On("deterministic"), Packed: s.isPacked(),
 	}
-	// Without a compiler the general kernels compute the same.
+	// Without a compiler the general kernels compute the same results.
 	made := func(q op.TensorProduct, err error) {
 		if p = q; err != nil {
 			s.general = err
@@ -181,12 +176,13 @@ func (s *session) productOf(l layer) op.TensorProduct {
 }
 
 // isPacked reports whether the MLP writes the weights in the order that a generated tensor product and a library's
-// product read fastest. The backward pass reads them, and writes their gradient, in the product's own order.
+// product read fastest. A backward pass needs the product's own order, to read the weights and to write their
+// gradient.
 func (s *session) isPacked() bool {
 	return s.dev.Info().Kind != "host" && !s.goesBack()
 }
 
-// columns returns the stored weights per edge, with padding.
+// columns returns the number of stored weights per edge, with padding.
 func (s *session) columns(i int) int { return s.mlps[i].Out }
 
 func (s *session) lastLayer() layer { return s.model.Layers[len(s.model.Layers)-1] }
@@ -195,12 +191,12 @@ func (s *session) radialBasis() op.Basis {
 	return op.Basis{Kind: s.set["basis"], N: basisSize, Cutoff: s.in.finder.Cutoff(), Envelope: s.set["basis"] == "bessel"}
 }
 
-// radialOf returns a layer's MLP with the radial functions that it computes itself.
+// radialOf returns a layer's MLP together with the radial functions, which it computes itself.
 func (s *session) radialOf(i int) op.Radial {
 	return op.Radial{Basis: s.radialBasis(), MLP: s.mlps[i]}
 }
 
-// takePool finds the device's pool where a knob acts on it.
+// takePool finds the device's pool if a knob acts on it.
 func (s *session) takePool() error {
 	if s.Trims == 0 && s.Reset == resetOff {
 		return nil
@@ -260,7 +256,6 @@ func (s *session) Input() map[string]any {
 	return in
 }
 
-// gradKernels returns the kernels of every layer's product backwards.
 func (s *session) gradKernels() []string {
 	var names []string
 	for i := range s.products {
@@ -274,8 +269,8 @@ func (s *session) gradKernels() []string {
 	return names
 }
 
-// multiplierName names the library or kernels of the MLP's matrix products, without the products that are computed
-// with the radial functions.
+// multiplierName names the library or kernels of the MLP's matrix products outside the kernel of the radial
+// functions.
 func (s *session) multiplierName() string {
 	vendor := 0
 	for _, m := range s.mlps {
@@ -293,7 +288,7 @@ func (s *session) multiplierName() string {
 	return fmt.Sprintf("%s in %d of %d layers, else own kernels", library, vendor, len(s.mlps))
 }
 
-// Close implements workloads.Session. It waits for work in flight.
+// Close implements workloads.Session. It waits for the batches in flight.
 func (s *session) Close() error {
 	errs := []error{s.CloseStreams()}
 	for _, b := range s.closers {

@@ -6,8 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// Step implements workloads.Session: one batch through the whole pipeline, in training as many micro-batches as the
-// knob accumulate requires.
+// Step implements workloads.Session: one batch through the pipeline; in training, all its micro-batches.
 func (s *session) Step(i int, p workloads.Probe) error {
 	if err := p.Start(i); err != nil {
 		return err
@@ -32,7 +31,7 @@ func (s *session) Step(i int, p workloads.Probe) error {
 	return s.Wait(i, result, result.Len()/4, p)
 }
 
-// microStep takes micro-batch i, counted over all steps, through the pipeline.
+// microStep passes one micro-batch through the pipeline. i counts micro-batches over all steps.
 func (s *session) microStep(i, micro int, p workloads.Probe) error {
 	k := i % depth
 	sl := &s.slots[k]
@@ -59,7 +58,7 @@ func (s *session) microStep(i, micro int, p workloads.Probe) error {
 	return s.receive(sl, p)
 }
 
-// runDevice enqueues the device work of a step, as launches or as a graph. A graph covers all edges of its batch.
+// runDevice enqueues a step's device work, as launches or as a graph, which covers all edges of its batch.
 func (s *session) runDevice(k, batch, micro, edges int, p workloads.Probe) error {
 	if s.graphs.of[k] == nil || s.thin != nil {
 		s.setEdges(k, edges)
@@ -71,7 +70,7 @@ func (s *session) runDevice(k, batch, micro, edges int, p workloads.Probe) error
 	return err
 }
 
-// compute enqueues a slot's launches for the edges that were set.
+// compute enqueues a slot's operations for the number of edges set before.
 func (s *session) compute(k, micro int, p workloads.Probe) error {
 	for j := range s.plan {
 		so := &s.plan[j]
@@ -92,15 +91,15 @@ func (s *session) compute(k, micro int, p workloads.Probe) error {
 	return nil
 }
 
-// readDecision reads the value that the host needs for a decision after a part of the optimizer's step.
+// readDecision reads the value with which the host decides how the optimizer's step continues after a part.
 func (s *session) readDecision(part *optim.Part, p workloads.Probe) error {
-	if part == nil { // a workload that does not train has no step
+	if part == nil { // not a part of an optimizer step
 		return nil
 	}
 	return s.train.step.Hear(part, func(from device.Buffer, at int) (float32, error) { return s.Read(from, at, p) })
 }
 
-// send copies a batch to the device, with streams=2 while the device computes.
+// send copies a batch to the device, with streams=2 during the device's computation.
 func (s *session) send(sl *slot, edges int, p workloads.Probe) error {
 	sp := p.Begin(s.index[stH2D], s.Copies)
 	h, d := &sl.host, &sl.dev
@@ -128,7 +127,7 @@ func (s *session) send(sl *slot, edges int, p workloads.Probe) error {
 	return s.Arrive(&sl.Events, p)
 }
 
-// receive copies the result back, with streams=3 during the next step, and hands the slot over.
+// receive copies the result to the host, with streams=3 during the next step, and releases the slot.
 func (s *session) receive(sl *slot, p workloads.Probe) error {
 	if err := s.Computed(&sl.Events); err != nil {
 		return err
@@ -148,8 +147,7 @@ func (s *session) receive(sl *slot, p workloads.Probe) error {
 	return s.Block(s.Results, p)
 }
 
-// outputOf returns a layer's output in slot k: slots share it, except for the result, which is copied during the next
-// step.
+// outputOf returns a layer's output in slot k. Slots share all but the result, which the next step may still copy.
 func (s *session) outputOf(k, layer int) device.Buffer {
 	if layer == len(s.layers)-1 && !s.goesBack() {
 		return s.slots[k].result
@@ -157,7 +155,7 @@ func (s *session) outputOf(k, layer int) device.Buffer {
 	return s.layers[layer].out
 }
 
-// placeResults chooses each slot's result on the device: the last layer's output, the forces on all points, or the loss.
+// placeResults chooses each slot's result: the last layer's output, the forces on all points, or the loss.
 func (s *session) placeResults() {
 	first := s.layers[len(s.layers)-1].out
 	switch {
@@ -173,7 +171,6 @@ func (s *session) placeResults() {
 	}
 }
 
-// overlapsResults reports whether a step's result is copied during the next step.
 func (s *session) overlapsResults() bool { return s.set["streams"] == streamsThree }
 
 func (s *session) resultWords() int64 {

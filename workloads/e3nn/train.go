@@ -10,19 +10,17 @@ import (
 )
 
 // training holds the gradients of every layer's parameters and the optimizer's step. The loss is half the mean square
-// of the difference between the readouts and a target that the seed draws for each.
+// of the differences between the readouts and their targets, which are drawn from the seed.
 type training struct {
 	grads   []layerGrads
-	targets []device.Buffer // [rows], of every micro-batch
+	targets []device.Buffer // [rows], by micro-batch
 	step    optim.Step
 	parts   []optim.Part
 	done    int // micro-batches since the start
 }
 
-// layerGrads are the gradients of a layer's parameters.
 type layerGrads struct{ x, w1, w2, mix, readout device.Buffer }
 
-// openTraining allocates gradients and moments.
 func (s *session) openTraining() error {
 	t := &s.train
 	t.step = optim.StepOf(s.set)
@@ -57,7 +55,7 @@ func (s *session) storedFeatures(i int) []float32 {
 	return out
 }
 
-// gradientVariants returns the variants of a step's micro-batches by how they store their gradients.
+// gradientVariants groups a step's micro-batches by whether they overwrite the gradients or add to them.
 func (s *session) gradientVariants() (all []stageOps) {
 	n := s.train.step.Micro()
 	if s.train.step.Adds(0) {
@@ -70,7 +68,6 @@ func (s *session) gradientVariants() (all []stageOps) {
 	return all
 }
 
-// drawTarget draws normal targets for all micro-batches of a step.
 func (s *session) drawTarget() []float32 {
 	rng := rand.New(rand.NewPCG(s.seed, 5))
 	t := make([]float32, s.rows*microOf(s.set))
@@ -80,8 +77,7 @@ func (s *session) drawTarget() []float32 {
 	return t
 }
 
-// bindGrads binds the sums over edges and rows for a layer's weights. The tensor product's backward pass computes the
-// features' gradients.
+// bindGrads binds a layer's weight gradients; the tensor product's backward pass computes the features' gradients.
 func (s *session) bindGrads(i int) error {
 	l, g, k, b := s.model.Layers[i], s.train.grads[i], s.work[i], s.back.of[i]
 	for _, so := range s.gradientVariants() {
@@ -105,7 +101,6 @@ func (s *session) bindGrads(i int) error {
 	return nil
 }
 
-// bindProductGrad binds a layer's tensor product backwards.
 func (s *session) bindProductGrad(i int, grads op.TPGradBuffers) error {
 	all := []stageOps{{}}
 	if s.isTraining() {
@@ -129,7 +124,6 @@ func (s *session) gradScratch(l layer, i int, e int64) int64 {
 	return int64(len(s.gradientVariants())) * (op.MLPWeightGrad{MLP: s.mlps[i]}.Scratch(int(e), kind) + op.LinearWeightGrad{Linear: l.Linear}.Scratch(s.rows, kind) + l.readout().WeightScratch(s.rows, kind))
 }
 
-// trainWords returns the words that openTraining allocates.
 func (s *session) trainWords() int64 {
 	var sizes []int
 	for _, l := range s.model.Layers {
@@ -139,7 +133,6 @@ func (s *session) trainWords() int64 {
 	return step.Words(sizes) + int64(s.rows*step.Micro())
 }
 
-// bindOptimizer binds the end of a training step.
 func (s *session) bindOptimizer() error {
 	var err error
 	s.train.parts, err = s.train.step.Bind()

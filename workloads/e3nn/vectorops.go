@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// maxVectorDim bounds the sizes in a case, so that a file cannot make the program allocate without limit.
+// maxVectorDim bounds the sizes in a case, so that a file cannot cause huge allocations.
 const maxVectorDim = 1 << 20
 
 // vectorRunner runs cases on a device. Each case has its own buffers.
@@ -57,7 +57,7 @@ func (v *vectorRunner) runHarmonics(c *vectorCase) ([]gpuprof.CaseResult, error)
 	if err != nil {
 		return nil, err
 	}
-	for i := range got { // the kernel's normalisation is component
+	for i := range got { // the kernel uses component normalisation
 		l := int(math.Sqrt(float64(i % dim)))
 		switch norm {
 		case so3.Norm:
@@ -84,8 +84,7 @@ func (c *vectorCase) degreesOf() (so3.Normalization, int, error) {
 	return norm, *c.LMax, nil
 }
 
-// unitVectors converts vectors of any length to float32 after normalising them: a length of 1e300 is valid in the file
-// but overflows float32.
+// unitVectors normalises vectors before converting to float32, which a valid length of 1e300 would overflow.
 func unitVectors(r array) []float32 {
 	out := make([]float32, len(r))
 	for i := 0; i+3 <= len(r); i += 3 {
@@ -117,12 +116,12 @@ func (v *vectorRunner) tensorProduct(c *vectorCase) ([]gpuprof.CaseResult, error
 		}
 	}
 	out := []gpuprof.CaseResult{result64(wide, c.Out)}
-	// Every implementation that takes the product; the worst one counts.
+	// Every implementation that supports the product; the worst result counts.
 	worst := gpuprof.CaseResult{RelativeError: -1}
 	for _, impl := range []string{op.ImplUnfused, op.ImplFused, op.ImplCSR} {
 		p := op.TensorProduct{TP: tp, Impl: impl, Layout: op.MulIr, Scale: 1}
 		if p.Check() != nil {
-			continue // an impl for uvu paths only
+			continue // this implementation supports only uvu paths
 		}
 		got, err := v.runProduct(p, c, n)
 		if err != nil {
@@ -135,8 +134,7 @@ func (v *vectorRunner) tensorProduct(c *vectorCase) ([]gpuprof.CaseResult, error
 	return append(out, worst), nil
 }
 
-// runProduct makes every sample an edge of its own: source, edge and
-// destination i.
+// runProduct makes sample i a graph of its own: source, edge and destination i.
 func (v *vectorRunner) runProduct(p op.TensorProduct, c *vectorCase, n int) ([]float32, error) {
 	index := make([]int32, n+1)
 	for i := range index {
@@ -234,7 +232,7 @@ func (v *vectorRunner) runGate(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	return []gpuprof.CaseResult{result64(wide, c.Out), result32(got, c.Out)}, nil
 }
 
-// caseGate returns the case's gate and its input irreps, scalars then gates then gated, not yet sorted.
+// caseGate returns the case's gate and its input irreps in the order scalars, gates, gated: not sorted.
 func (c *vectorCase) caseGate() (op.Gate, so3.Irreps, error) {
 	g := op.Gate{Normalisation: c.Normalisation, Layout: op.MulIr}
 	var err error
@@ -255,8 +253,7 @@ func (c *vectorCase) caseGate() (op.Gate, so3.Irreps, error) {
 	return g, before, g.Check()
 }
 
-// unsortRows takes rows in the order of e3nn's Gate.irreps_in, whose blocks are sorted, to the given order of the
-// blocks.
+// unsortRows reorders rows from e3nn's Gate.irreps_in, whose blocks are sorted, to the order of the blocks in irs.
 func unsortRows(irs so3.Irreps, x []float64) []float64 {
 	sorted, place, _ := irs.Sort()
 	from, to, dim := sorted.Offsets(), irs.Offsets(), irs.Dim()
@@ -269,7 +266,7 @@ func unsortRows(irs so3.Irreps, x []float64) []float64 {
 	return out
 }
 
-// runBound binds operations that write n values to out, runs them on poisoned memory and reads the result.
+// runBound binds operations that write n values to out, runs them on poisoned memory and returns the result.
 func (v *vectorRunner) runBound(n int, bind func(*op.Arena, device.Buffer) ([]*op.Bound, error)) (res []float32, err error) {
 	a := &op.Arena{Dev: v.dev}
 	defer func() {
@@ -315,7 +312,7 @@ func (v *vectorRunner) runBound(n int, bind func(*op.Arena, device.Buffer) ([]*o
 	return res, nil
 }
 
-// asFloats returns floats with the bit patterns of the integers, to carry them through a float32 buffer.
+// asFloats returns integers as the floats with the same bits, so that a float32 buffer can hold them.
 func asFloats(x []int32) []float32 {
 	out := make([]float32, len(x))
 	for i, v := range x {

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// harmonicsGrad compares the gradient by every vector of sum dy Y.
+// harmonicsGrad compares the gradient of sum dy Y by every vector.
 func (v *vectorRunner) harmonicsGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	norm, lmax, err := c.degreesOf()
 	if err != nil {
@@ -24,7 +24,7 @@ func (v *vectorRunner) harmonicsGrad(c *vectorCase) ([]gpuprof.CaseResult, error
 		return nil, err
 	}
 	wide, grad := make([]float64, 3*n), make([]float64, 3*dim)
-	dy := make([]float64, len(c.DY)) // for component normalisation, which is the kernel's
+	dy := make([]float64, len(c.DY)) // dy for the kernel's component normalisation
 	for i := range n {
 		so3.HarmonicsGrad(lmax, norm, c.R[3*i], c.R[3*i+1], c.R[3*i+2], grad)
 		for k, d := range c.DY[i*dim : (i+1)*dim] {
@@ -50,7 +50,6 @@ func (v *vectorRunner) harmonicsGrad(c *vectorCase) ([]gpuprof.CaseResult, error
 	return []gpuprof.CaseResult{result64(wide, c.Out), result32(got, c.Out)}, nil
 }
 
-// upload uploads values as float32.
 func (v *vectorRunner) upload(a *op.Arena, x []float64) device.Buffer {
 	return a.Upload(v.stream, "vectors", op.As[float32](x))
 }
@@ -64,7 +63,7 @@ type sized struct {
 	n int
 }
 
-// cmpLengths names the first array with the wrong number of values.
+// cmpLengths returns an error for the first array with the wrong number of values.
 func cmpLengths(all map[string]sized) error {
 	for _, name := range []string{"dout", "dy", "db", "x", "w1", "w2", "mix", "readout", "v", "out"} {
 		if s, ok := all[name]; ok {
@@ -76,7 +75,7 @@ func cmpLengths(all map[string]sized) error {
 	return nil
 }
 
-// tensorProductGrad compares dx, dy and dw of every sample, one after the other.
+// tensorProductGrad compares dx, dy and dw of all samples.
 func (v *vectorRunner) tensorProductGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	tp, err := c.caseProduct()
 	if err != nil {
@@ -101,7 +100,7 @@ func (v *vectorRunner) tensorProductGrad(c *vectorCase) ([]gpuprof.CaseResult, e
 	out := []gpuprof.CaseResult{result64(wide, c.Out)}
 	g := op.TensorProductGrad{Product: op.TensorProduct{TP: tp, Impl: op.ImplCSR, Layout: op.MulIr, Scale: 1}}
 	if g.Product.Check() != nil {
-		return out, nil // a mode that the backward kernels do not support
+		return out, nil // the backward kernels do not support this mode
 	}
 	got := make([]float32, n*width)
 	for k, part := range []struct{ at, width int }{{0, d1}, {d1, d2}, {d1 + d2, nw}} {
@@ -116,7 +115,7 @@ func (v *vectorRunner) tensorProductGrad(c *vectorCase) ([]gpuprof.CaseResult, e
 	return append(out, result32(got, c.Out)), nil
 }
 
-// runProductGrad makes every sample an edge of its own and returns dx, dy or dw.
+// runProductGrad makes sample i a graph of its own, and returns dx, dy or dw as which selects.
 func (v *vectorRunner) runProductGrad(g op.TensorProductGrad, c *vectorCase, n, which, width int) ([]float32, error) {
 	index := make([]int32, n+1)
 	for i := range index {
@@ -131,7 +130,6 @@ func (v *vectorRunner) runProductGrad(g op.TensorProductGrad, c *vectorCase, n, 
 	})
 }
 
-// radialBasis returns the case's radial functions.
 func (c *vectorCase) radialBasis() (op.Basis, error) {
 	s := op.Basis{Kind: c.Basis, N: c.Functions, Cutoff: c.Cutoff, Envelope: c.Envelope}
 	if c.Functions < 1 || c.Functions > maxVectorDim {
@@ -140,7 +138,7 @@ func (c *vectorCase) radialBasis() (op.Basis, error) {
 	return s, s.Check()
 }
 
-// radialGrad compares the slope by r of sum db b(r).
+// radialGrad compares the derivative by r of sum db b(r).
 func (v *vectorRunner) radialGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	s, err := c.radialBasis()
 	if err != nil {

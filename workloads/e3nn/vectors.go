@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// vectorCase is one case of a vectors file; docs/vectors.md describes the
-// format. Arrays may be nested or flat.
+// vectorCase is one case of a vectors file, in the format of docs/vectors.md. Comments name the kind of case to which
+// the next fields belong. Arrays may be nested or flat.
 type vectorCase struct {
 	Kind string `json:"kind"`
 	Out  array  `json:"out"`
@@ -37,14 +37,14 @@ type vectorCase struct {
 	Y            array         `json:"y"`
 	W            array         `json:"w"`
 
-	Scalars       string     `json:"irreps_scalars"` // gate; x as above
+	Scalars       string     `json:"irreps_scalars"` // gate, with x as above
 	Gates         string     `json:"irreps_gates"`
 	Gated         string     `json:"irreps_gated"`
 	Activations   [][]string `json:"activations"`
 	Normalisation string     `json:"normalisation"`
 
-	DY   array `json:"dy"`   // spherical_harmonics_grad: the harmonics' cotangents
-	DOut array `json:"dout"` // tensor_product_grad, gate_grad: the output's
+	DY   array `json:"dy"`   // spherical_harmonics_grad: cotangents of the harmonics
+	DOut array `json:"dout"` // tensor_product_grad, gate_grad: cotangents of the output
 
 	Basis     string  `json:"basis"` // radial_grad
 	Functions int     `json:"functions"`
@@ -53,7 +53,7 @@ type vectorCase struct {
 	DB        array   `json:"db"`
 }
 
-// array is a JSON array of numbers, nested or not, flattened in order.
+// array is a JSON array of numbers, nested or flat, flattened in order.
 type array []float64
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -62,7 +62,7 @@ func (a *array) UnmarshalJSON(b []byte) (err error) {
 	return err //nolint:wrapcheck // the case's name is put before it
 }
 
-// instruction is [i_in1, i_in2, i_out, mode, has_weight, path_weight].
+// instruction is [i_in1, i_in2, i_out, mode, has_weight, path_weight], as in e3nn.
 type instruction struct {
 	In1, In2, Out int
 	Mode          string
@@ -136,7 +136,7 @@ func result64(got []float64, want array) gpuprof.CaseResult {
 	return gpuprof.CaseResult{Precision: "float64", RelativeError: gpuprof.Number(op.ErrorNorm{Diff: diff, Ref: ref}.Relative()), Tolerance: loop.Tolerance64}
 }
 
-// sampleCount returns the number of rows of the given width in an array.
+// sampleCount returns the number of rows of a given width in an array; an error if it is 0 or not whole.
 func sampleCount(what string, a array, width int) (int, error) {
 	if len(a) == 0 || width == 0 {
 		return 0, fmt.Errorf("%s holds no sample, so there is nothing to compare", what)

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// tuneTiles runs the law with every tile and keeps the fastest. A tile groups cells and does not change the order of a
-// sum, so results do not depend on it.
+// tuneTiles times the law with every tile and keeps the fastest. Results do not depend on the tile: it groups cells
+// and leaves the order of each sum unchanged.
 func (s *session) tuneTiles(ctx context.Context) error {
 	began := time.Now()
 	best, fastest := s.tile, time.Duration(math.MaxInt64)
@@ -36,10 +36,10 @@ func (s *session) tuneTiles(ctx context.Context) error {
 	return s.Err
 }
 
-// timeLaw returns the shortest of three steps of the law, after one to warm up.
+// timeLaw returns the shortest time of three steps of the law after a warm-up step.
 func (s *session) timeLaw() (time.Duration, error) {
 	timed := s.timed
-	s.timed = false // there are no stages yet
+	s.timed = false // stages are described later
 	defer func() { s.timed = timed }()
 	return loop.Shortest(func() error {
 		for i := range s.ops {

@@ -7,13 +7,13 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// field is an array of values a cell; see kernels.go.
+// field is an array with c values per cell. Element c*cs + i*within is channel c of cell i.
 type field struct {
 	v      []float32
 	cs     int
 	c      int // channels
 	hwc    bool
-	within int // distance of cells
+	within int // distance between cells, in elements
 }
 
 func fieldOf(mem device.Mem, at device.Int32, cs, channels int, hwc bool) field {
@@ -24,8 +24,8 @@ func fieldOf(mem device.Mem, at device.Int32, cs, channels int, hwc bool) field 
 	return f
 }
 
-// laneCount returns the number of contiguous pieces of memory for cells [lo, hi): one per channel, or one with all
-// channels of the cells; lane returns one of them.
+// laneCount returns the number of lanes, contiguous pieces of memory for a range of cells: one per channel, or with
+// hwc a single one with all channels.
 func (f field) laneCount() int {
 	if f.hwc {
 		return 1
@@ -37,7 +37,6 @@ func (f field) lane(k, lo, hi int) []float32 {
 	return f.v[k*f.cs+lo*f.within : k*f.cs+hi*f.within]
 }
 
-// offsetOf returns the offset of channel c of cell i.
 func (f field) offsetOf(c, i int) int { return c*f.cs + i*f.within }
 
 func neighboursHost(args *device.Args, lo, hi int) {
@@ -131,7 +130,7 @@ func updateHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// normaliseCells divides cells [lo, hi) by their length.
+// normaliseCells divides each cell of [lo, hi) by its length.
 func normaliseCells(f field, lo, hi int) {
 	s := takeScratch(0, hi-lo)
 	lengths := s.b
@@ -154,7 +153,7 @@ func normaliseCells(f field, lo, hi int) {
 	s.giveBack()
 }
 
-// addSquares adds a cell's squares to sums.
+// addSquares adds the sum of squares of each cell of [lo, hi) to sums.
 func addSquares(f field, sums []float32, lo, hi int) {
 	if !f.hwc {
 		for k := range f.c {

@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// tolerance of float32 results against float64, for one operation. The measured difference of an update is 6e-8.
+	// tolerance of one float32 operation against float64. The measured difference of an update is 6e-8.
 	tolerance = 1e-5
-	// Cells checked where all of them would take over a second, in addition to the corners and edgeCells of each edge.
+	// Cells checked where all would take over a second, besides the corners and edgeCells of each edge.
 	sampledCells = 64
 	edgeCells    = 16
-	// What the reference does in a second on one core, in flops counted for the
-	// float32 kernels; only decides between all cells and a sample.
+	// Speed of the reference on one core, in flops per second as counted for the float32 kernels. It only decides
+	// between all cells and a sample.
 	referenceRate = 4e8
 )
 
-// toleranceOf is the largest relative difference of a product whose inputs are rounded.
+// toleranceOf is the tolerance of a product by the precision of its inputs.
 var toleranceOf = map[string]float64{"fp32": tolerance, "tf32": 2e-3, "bf16": 2e-2, "fp16": 5e-3}
 
-// Check implements workloads.Session: it compares each operation of a step with float64 from its own inputs, then a
-// frame and its copy, the graph, and whole steps from the first state, which reveal missing or miswired operations.
-// Afterwards the state is the first one.
+// Check implements workloads.Session. It compares each operation of a step with float64 results from the operation's
+// own inputs, then a frame and its copy, the graphs, and whole steps from the first state, which reveal missing or
+// wrongly connected operations. Check restores the first state.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	c := newChecker(ctx, s)
 	c.cells = c.pickCells(rand.New(rand.NewPCG(s.seed, 3)))
@@ -42,7 +42,6 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	return c.stageChecks(), ctx.Err()
 }
 
-// result compares the values that one operation wrote with the reference.
 type result struct {
 	op.ErrorNorm
 	tolerance float64
@@ -55,11 +54,11 @@ type checker struct {
 	cells []int
 	errs  map[string]*result
 	order []string
-	read  []array   // the inputs of the operation being checked, in the order of its in
-	first []float32 // the first state, [cells,C]
-	start []float32 // the same in the layout
+	read  []array   // inputs of the current operation, in the order of its field in
+	first []float32 // first state, [cells,C]
+	start []float32 // first state in the session's layout
 
-	wholes []gpuprof.Check // of whole steps
+	wholes []gpuprof.Check // checks of whole steps
 }
 
 func newChecker(ctx context.Context, s *session) *checker {
@@ -80,7 +79,6 @@ func (a array) valueAt(c, i int) float64 {
 	return float64(a.v[a.s.offset(c, i-a.first, a.channels, a.cells)])
 }
 
-// valuesOf returns all values of cell i.
 func (a array) valuesOf(i int) []float64 {
 	out := make([]float64, a.channels)
 	for c := range out {
@@ -89,7 +87,7 @@ func (a array) valuesOf(i int) []float64 {
 	return out
 }
 
-// pickCells takes all cells, or a sample with the corners and some of each edge.
+// pickCells returns all cells, or a random sample with the corners and some cells of each edge.
 func (c *checker) pickCells(rng *rand.Rand) []int {
 	n := c.s.shape.N
 	all := n * n
@@ -139,7 +137,7 @@ func (c *checker) run() error {
 	return c.checkWhole()
 }
 
-// resultOf returns the comparison of a name; the first call makes it.
+// resultOf returns the result for a name, and creates it at the first call.
 func (c *checker) resultOf(name string, tolerance float64) *result {
 	r, ok := c.errs[name]
 	if !ok {
@@ -150,7 +148,7 @@ func (c *checker) resultOf(name string, tolerance float64) *result {
 	return r
 }
 
-// checkOperation runs one operation on a poisoned block and compares its output.
+// checkOperation runs one operation on poisoned output and compares the output.
 func (c *checker) checkOperation(o *operation) error {
 	s := c.s
 	for _, id := range o.take {
@@ -198,7 +196,6 @@ func (c *checker) checkOperation(o *operation) error {
 	return nil
 }
 
-// readArray reads a block: a whole state, or the operation's chunk.
 func (c *checker) readArray(id blockID, o *operation) (array, error) {
 	s := c.s
 	words := s.wordsOf(id, o.cells)
@@ -211,7 +208,6 @@ func (c *checker) readArray(id blockID, o *operation) (array, error) {
 	return a, err
 }
 
-// expectedValues returns the reference's output of the operation for cell i.
 func (c *checker) expectedValues(o *operation, i int) []float64 {
 	r := c.ref
 	in := func(k int) []float64 { return c.read[k].valuesOf(i) }
@@ -285,7 +281,6 @@ func (c *checker) expectedUnit(o *operation, i int) []float64 {
 	return x
 }
 
-// fillNaN poisons a block.
 func (s *session) fillNaN(b block) error {
 	a := device.View[gridPoisonView](&s.poison.args)
 	a.out.Set(b.buf, 0)
@@ -293,7 +288,7 @@ func (s *session) fillNaN(b block) error {
 	return s.Compute.Launch(s.poison.fn, int(b.words), &s.poison.args)
 }
 
-// checkFrame makes the maps of the step, copies them and ends the step.
+// checkFrame checks the maps of the step and their copy, and ends the step.
 func (c *checker) checkFrame() error {
 	s, sl := c.s, &c.s.slots[0]
 	o := &operation{cells: s.shape.cells()}
@@ -339,7 +334,7 @@ func (c *checker) checkFrame() error {
 	return c.checkCopied(psi)
 }
 
-// checkPixels compares the picture with means of the reference's maps, each map relative to its own size.
+// checkPixels compares pixels of the picture with means of the reference's maps, each map relative to its own size.
 func (c *checker) checkPixels(psi, before array) {
 	s, f := c.s, c.s.k
 	side := s.shape.N / f.Scale
@@ -366,13 +361,13 @@ func (c *checker) checkPixels(psi, before array) {
 	e := c.resultOf("view", tolerance)
 	e.Used = true
 	for _, m := range errs[:f.Maps] {
-		if rel := m.Relative(); !(rel <= e.Relative()) { // also NaN
+		if rel := m.Relative(); !(rel <= e.Relative()) { // true for NaN
 			e.Diff, e.Ref = rel*rel, 1
 		}
 	}
 }
 
-// checkCopied compares the state on the host, bit for bit.
+// checkCopied compares the copy of the state on the host, bit for bit.
 func (c *checker) checkCopied(psi array) error {
 	s := c.s
 	if !s.spill {
@@ -385,7 +380,6 @@ func (c *checker) checkCopied(psi array) error {
 	return nil
 }
 
-// stageChecks returns the comparisons in the order of the step.
 func (c *checker) stageChecks() []gpuprof.Check {
 	var out []gpuprof.Check
 	for _, name := range c.order {

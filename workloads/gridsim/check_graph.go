@@ -6,11 +6,11 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// checkGraphs replays every graph, one for each buffer that can hold the state, without a frame and with one, and
-// compares with the results of the launches.
+// checkGraphs compares every graph's results with the results of single launches. There is one graph for each buffer
+// that can hold the state, with and without a frame.
 func (c *checker) checkGraphs() error {
 	s := c.s
-	s.phase = (s.phase + 1) % (s.k.History + 2) // the step by hand moved the buffers on
+	s.phase = (s.phase + 1) % (s.k.History + 2) // the step before these replays rotated the buffers
 	for _, frame := range []bool{false, true} {
 		for range s.k.History + 2 {
 			if err := c.checkReplay(frame); err != nil {
@@ -24,7 +24,7 @@ func (c *checker) checkGraphs() error {
 	return nil
 }
 
-// checkReplay compares a step's launches with the graph of the same buffers, both on poisoned memory.
+// checkReplay compares a step of single launches with the graph for the same buffers, both on poisoned memory.
 func (c *checker) checkReplay(frame bool) error {
 	s := c.s
 	graphs := s.graphs
@@ -34,7 +34,7 @@ func (c *checker) checkReplay(frame bool) error {
 			if err := s.fillNaN(s.blocks[bNext]); err != nil {
 				return err
 			}
-			if err := s.memory.give(s.blocks[bNext]); err != nil { // the same block again
+			if err := s.memory.give(s.blocks[bNext]); err != nil { // so that the graph takes the same block
 				return err
 			}
 		}

@@ -12,25 +12,25 @@ import (
 )
 
 const (
-	// wholeSteps are taken one after the other from the first state: a buffer that is
-	// not written again is right in the first step and stale in the second.
+	// wholeSteps steps run in sequence from the first state: a buffer that no step overwrites is correct in the first
+	// step but stale in the second.
 	wholeSteps = 2
-	// wholeCells is the grid up to which all cells are compared.
+	// wholeCells is the largest grid in which all cells are compared.
 	wholeCells = 1024
-	// pixelCells is about the number of cells in the compared pixels of a frame, and mostPixelCells bounds the number
-	// in one pixel.
+	// pixelCells is about the number of cells in a frame's compared pixels; mostPixelCells bounds the cells in one
+	// pixel.
 	pixelCells     = 512
 	mostPixelCells = 4096
 )
 
-// evolution is the law from the first state on, in float64, for the cells that are asked for.
+// evolution computes the law from the first state in float64, only for requested cells.
 type evolution struct {
 	ref   reference
 	first []float32                         // [cells,C]
-	memo  [wholeSteps + 1]map[int][]float64 // of each state, by cell
+	memo  [wholeSteps + 1]map[int][]float64 // by state, by cell
 }
 
-// valuesOf returns cell i of the state after steps steps.
+// valuesOf returns cell i of the state after a number of steps.
 func (e *evolution) valuesOf(steps, i int) []float64 {
 	if v, ok := e.memo[steps][i]; ok {
 		return v
@@ -52,19 +52,19 @@ func (e *evolution) stateAfter(steps int) state {
 	return func(c, i int) float64 { return e.valuesOf(steps, i)[c] }
 }
 
-// wholeTolerance applies to wholeSteps steps: the rounding of a product's inputs reaches the state through tau times
-// the network's output, which in one cell can be twice as large as the state.
+// wholeTolerance is the tolerance of a state after wholeSteps steps. Rounding of a product's inputs enters the state
+// as tau times the network's output, which in one cell can be twice as large as the state.
 func (s *session) wholeTolerance() float64 {
 	return max(tolerance, 2*wholeSteps*tau*toleranceOf[s.k.Precision])
 }
 
-// frameTolerance applies to a frame after these steps. One of its maps, the change, is a difference of two states: a
-// hundredth of them with law diffuse, and entirely the network's output with law mlp.
+// frameTolerance is the tolerance of a frame after wholeSteps steps. Its map of changes is a difference of two
+// states: about 1/100 of a state with law diffuse, and entirely the network's output with law mlp.
 func (s *session) frameTolerance() float64 { return max(1e-4, 2*toleranceOf[s.k.Precision]) }
 
-// checkWhole takes steps from the first state like a measurement, the last one with a frame if the settings have
-// frames, and compares every kept state, the frame and the region with the law in float64. It never reads the list of
-// operations.
+// checkWhole runs steps from the first state as a measurement does, the last one with a frame if the settings have
+// frames. It compares every kept state, the frame and the region with the law in float64. It does not use the list of
+// operations, so it also finds a wrong list.
 func (c *checker) checkWhole() error {
 	s := c.s
 	if err := s.startFrom(c.start); err != nil {
@@ -73,7 +73,7 @@ func (c *checker) checkWhole() error {
 	if err := c.spoilFrames(); err != nil {
 		return err
 	}
-	rng, shown := s.rng, s.shownAll // a check changes neither later regions nor counts
+	rng, shown := s.rng, s.shownAll // restored after the check
 	s.rng = rand.New(rand.NewPCG(s.seed, 5))
 	defer func() { s.rng, s.shownAll = rng, shown }()
 	from := max(s.k.Live-wholeSteps, 0)
@@ -104,7 +104,6 @@ func (c *checker) checkWhole() error {
 	return c.ctx.Err()
 }
 
-// spoilFrames fills the outputs of a frame with NaN.
 func (c *checker) spoilFrames() error {
 	s := c.s
 	for k := range s.slots {
@@ -117,8 +116,8 @@ func (c *checker) spoilFrames() error {
 	return op.Poison(s.Dev, s.Compute, s.maps)
 }
 
-// wholeSample returns the cells to compare: all of a small grid, else one in each row and in each column, so that
-// every chunk of rows has one, and the corners.
+// wholeSample returns the cells to compare: all cells of a small grid, else the corners and one cell in each row and
+// in each column, so that each chunk of rows has at least one.
 func (c *checker) wholeSample() []int {
 	n := c.s.shape.N
 	if n*n <= wholeCells {
@@ -136,7 +135,7 @@ func (c *checker) wholeSample() []int {
 	return slices.Compact(cells)
 }
 
-// valuesOf returns the C values of cell i among cells, in the layout.
+// valuesOf returns the C values of cell i in a layout with cells cells.
 func (c *checker) valuesOf(v []float32, i, cells int) []float32 {
 	sh := c.s.shape
 	if sh.hwc {
@@ -149,7 +148,7 @@ func (c *checker) valuesOf(v []float32, i, cells int) []float32 {
 	return out
 }
 
-// checkStates compares the present state and the earlier ones that the session keeps.
+// checkStates compares the current state and the earlier states that the session keeps.
 func (c *checker) checkStates(e *evolution, cells []int) error {
 	s := c.s
 	var errs op.ItemErrors
@@ -166,7 +165,7 @@ func (c *checker) checkStates(e *evolution, cells []int) error {
 	return nil
 }
 
-// stateBefore returns the state of ago steps earlier.
+// stateBefore returns the state ago steps before the current one.
 func (c *checker) stateBefore(ago int) ([]float32, error) {
 	s := c.s
 	switch {
@@ -178,7 +177,6 @@ func (c *checker) stateBefore(ago int) ([]float32, error) {
 	return s.receive(s.past[ago-1], s.shape.stateWords())
 }
 
-// checkRegion compares the block of cells copied out of the last state.
 func (c *checker) checkRegion(e *evolution, cells []int) error {
 	s := c.s
 	crop := device.View[gridCropView](&s.crop.args)
@@ -189,7 +187,7 @@ func (c *checker) checkRegion(e *evolution, cells []int) error {
 	}
 	var errs op.ItemErrors
 	for _, i := range cells {
-		if y, x := i/s.shape.N, i%s.shape.N; y < high && x < wide { // cell (0,0) always is
+		if y, x := i/s.shape.N, i%s.shape.N; y < high && x < wide { // true at least for cell (0,0)
 			errs.Add(c.valuesOf(v, y*wide+x, wide*high), e.valuesOf(wholeSteps, i))
 		}
 	}
@@ -199,8 +197,8 @@ func (c *checker) checkRegion(e *evolution, cells []int) error {
 	return nil
 }
 
-// checkShownFrame compares the last step's frame in a few pixels; a frame that was not made is NaN. Pixels of more
-// than mostPixelCells cells are compared from the state alone, see checkPixels.
+// checkShownFrame compares the last step's frame in a few pixels; without a frame their values are NaN. Pixels of
+// more than mostPixelCells cells are left to checkPixels, which starts from the device's state.
 func (c *checker) checkShownFrame(e *evolution, sl *slot, cells []int) {
 	s, f := c.s, c.s.k
 	if f.Scale*f.Scale > mostPixelCells {
@@ -217,7 +215,7 @@ func (c *checker) checkShownFrame(e *evolution, sl *slot, cells []int) {
 			pixels = append(pixels, px)
 		}
 	}
-	var errs [maxMaps]op.ErrorNorm // a map has its own size
+	var errs [maxMaps]op.ErrorNorm // each map has its own scale
 	for _, px := range pixels {
 		var want [maxMaps]float64
 		for k := range f.Scale * f.Scale {

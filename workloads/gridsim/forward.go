@@ -11,17 +11,17 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// Network is the law's network: W1 [H,2C], B1 [H], W2 [C,H], B2 [C].
+// Network holds the law's network: W1 [H,2C], B1 [H], W2 [C,H], B2 [C].
 type Network struct{ W1, B1, W2, B2 []float32 }
 
-// Forward is the law alone, from a state and a network that another program made.
+// Forward runs the law alone, with a network and a state from another program.
 type Forward struct {
 	s     *session
 	steps int
 }
 
-// NewForward opens the law with the given settings over the preset small, from a state [C,N,N]. Arrays of another size
-// are ErrInput. The caller closes it.
+// NewForward opens the law with set over the preset small and with state [C,N,N]; the caller closes it. It returns
+// ErrInput if an array has another size.
 func NewForward(d device.Device, set gpuprof.Settings, net Network, state []float32) (*Forward, error) {
 	knobs, err := workloads.Resolve(Workload{}, "small", set)
 	if err != nil {
@@ -58,7 +58,7 @@ func NewForward(d device.Device, set gpuprof.Settings, net Network, state []floa
 	return &Forward{s: s}, nil
 }
 
-// permute converts a state from planes to the layout, or back.
+// permute converts a state from planes [C,N,N] to the layout, or back.
 func (s shape) permute(v []float32, fromPlanes bool) []float32 {
 	n := s.cells()
 	out := make([]float32, len(v))
@@ -74,7 +74,7 @@ func (s shape) permute(v []float32, fromPlanes bool) []float32 {
 	return out
 }
 
-// Run takes steps and waits for them.
+// Run computes steps and waits for them.
 func (f *Forward) Run(steps int) error {
 	for range steps {
 		if err := f.s.Step(f.steps, loop.Silent{}); err != nil {
@@ -85,7 +85,7 @@ func (f *Forward) Run(steps int) error {
 	return f.s.Compute.Sync()
 }
 
-// State returns the present state, [C,N,N].
+// State returns the current state, [C,N,N].
 func (f *Forward) State() ([]float32, error) {
 	v, err := f.s.receive(f.s.blocks[bState], f.s.shape.stateWords())
 	return f.s.shape.permute(v, false), err

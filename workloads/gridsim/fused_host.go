@@ -6,13 +6,13 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// scratch is one thread's memory in the host's kernels for the values that a GPU keeps in registers.
+// scratch is one thread's memory for values that a GPU keeps in registers.
 type scratch struct{ a, b []float32 }
 
-// spare keeps scratch between launches, one for each thread that ever ran at once.
+// spare keeps scratch between launches: one for each thread that ran at the same time.
 var spare = make(chan *scratch, 1024)
 
-// takeScratch returns na and nb values of undefined content.
+// takeScratch returns slices of na and nb values with undefined content.
 func takeScratch(na, nb int) *scratch {
 	var s *scratch
 	select {
@@ -37,7 +37,7 @@ func (s *scratch) giveBack() {
 	}
 }
 
-// law is the network as fusedHost reads it.
+// law is the network in the form that fusedHost reads.
 type law struct {
 	w         []float32
 	at        packedAt
@@ -67,7 +67,7 @@ func fusedHost(args *device.Args, lo, hi int) {
 	s.giveBack()
 }
 
-// computePlanes computes cells [lo, hi) of a state in planes.
+// computePlanes computes cells [lo, hi) of a state in planes (chw).
 func (l *law) computePlanes(g, out grid, s *scratch, lo, hi int) {
 	m := hi - lo
 	p, hidden, delta := s.a[:2*l.c*m], s.b[:l.h*m], s.b[l.h*m:(l.h+l.c)*m]
@@ -103,7 +103,7 @@ func (l *law) computePlanes(g, out grid, s *scratch, lo, hi int) {
 	}
 }
 
-// computeRows computes cells [lo, hi) of a state with channels last.
+// computeRows computes cells [lo, hi) of a state with channels last (hwc).
 func (l *law) computeRows(g, out grid, s *scratch, lo, hi int) {
 	m, c := hi-lo, l.c
 	p, hidden, delta := s.a[:2*c*m], s.b[:l.h*m], s.b[l.h*m:(l.h+c)*m]
@@ -129,7 +129,7 @@ func (l *law) computeRows(g, out grid, s *scratch, lo, hi int) {
 	}
 }
 
-// activate applies elu, and the rounding of the second product's input.
+// activate applies elu, and rounds the input of the second product.
 func (l *law) activate(hidden []float32) {
 	if !l.identity {
 		vec.Elu(hidden)

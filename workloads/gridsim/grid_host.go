@@ -5,14 +5,13 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// grid is a whole state as the host's kernels see it.
+// grid is a whole state in the host kernels.
 type grid struct {
 	v         []float32
 	n, c      int
 	hwc, zero bool
 }
 
-// fieldFrom returns the state from cell first on.
 func (g grid) fieldFrom(first int) field {
 	if g.hwc {
 		return field{v: g.v[first*g.c:], cs: 1, c: g.c, hwc: true, within: g.c}
@@ -20,8 +19,8 @@ func (g grid) fieldFrom(first int) field {
 	return field{v: g.v[first:], cs: g.n * g.n, c: g.c, within: 1}
 }
 
-// neighbourMeans writes the mean of the eight neighbours of cells [lo, hi) to dst: with chw a channel every cs
-// elements, with hwc cell by cell.
+// neighbourMeans writes the mean of the eight neighbours of cells [lo, hi) to dst: with chw the channels are cs
+// elements apart, with hwc cell by cell.
 func (g grid) neighbourMeans(dst []float32, cs, lo, hi int) {
 	lanes, d := g.c, 1
 	if g.hwc {
@@ -41,7 +40,7 @@ func (g grid) neighbourMeans(dst []float32, cs, lo, hi int) {
 	}
 }
 
-// meanRow averages part of a row of the plane, from element from on; cells are d apart.
+// meanRow averages the neighbours for part of a row, starting at element from; cells are d elements apart.
 func (g grid) meanRow(dst, plane []float32, row, from, d int) {
 	n := g.n * d
 	line := func(r int) []float32 {
@@ -73,7 +72,7 @@ func (g grid) meanRow(dst, plane []float32, row, from, d int) {
 	}
 }
 
-// meanAt averages one element, in the order of vec.MeanOf8.
+// meanAt averages one element's neighbours, in the order of vec.MeanOf8.
 func (g grid) meanAt(up, mid, down []float32, i, d int) float32 {
 	n := g.n * d
 	left, right := i-d, i+d
@@ -93,7 +92,7 @@ func pick(cond bool, a, b int) int {
 	return b
 }
 
-// elementAt returns an element, 0 outside the grid.
+// elementAt returns an element, or 0 outside the grid.
 func elementAt(line []float32, i int) float32 {
 	if line == nil || i < 0 {
 		return 0
@@ -128,8 +127,8 @@ func diffuseHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// walkHost gathers: a of a cell comes from the cell before it along the axis, b
-// from the cell after it.
+// walkHost computes each cell from its neighbours along the axis: component a from the cell before, b from the one
+// after.
 func walkHost(args *device.Args, lo, hi int) {
 	a := device.View[gridWalkView](args)
 	n, c, axis, first, cos, sin := a.N.Int(), a.C.Int(), a.axis.Int(), a.first.Int(), a.cos.F32(), a.sin.F32()
@@ -163,7 +162,7 @@ func walkHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// adjacentCells returns the cells before and after i along an axis: 0 is down the rows.
+// adjacentCells returns the cells before and after i along an axis, with periodic borders. Axis 0 crosses rows.
 func adjacentCells(i, n, axis int) (before, after int) {
 	r, c := i/n, i%n
 	if axis == 0 {

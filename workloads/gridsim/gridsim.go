@@ -1,12 +1,11 @@
-// Package gridsim is the reference workload of a grid that evolves by a local
-// law: every cell holds a vector of state, and a step runs one small network on
-// each cell and the mean of its eight neighbours. Now and then maps of the state
-// go to the host for a live picture. Nothing is trained. It models a simulation
-// loop with a caching allocator, cache trims, memory counters and transfers.
+// Package gridsim is the reference workload of a grid that evolves by a local law: every cell holds a state vector,
+// and a step runs one small network on each cell and the mean of its eight neighbours. In some steps maps of the
+// state are copied to the host for a live picture. Nothing is trained. The workload models a simulation loop with a
+// caching allocator, cache trims, memory counters and transfers.
 //
-// The package reads top down: model.go defines the model, laws.go lists a step's operations, session.go allocates,
-// step.go is the timed step, check.go compares with the float64 formulas of reference.go. memory.go takes and gives
-// the blocks. A kernel is NAME.go, NAME_host.go and, for a GPU, NAME.cu.
+// Read top down: model.go defines the model, laws.go lists a step's operations, session.go allocates, step.go is the
+// timed step, check.go compares with the float64 formulas of reference.go. memory.go takes and gives the blocks. A
+// kernel is NAME.go, NAME_host.go and, for a GPU, NAME.cu.
 package gridsim
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Workload is the gridsim workload. It has no state.
+// Workload is the gridsim workload; it has no state.
 type Workload struct{}
 
 // New returns the workload.
@@ -52,7 +51,7 @@ func (Workload) Presets() []workloads.Preset {
 	}
 }
 
-// Values of knobs that are compared in code.
+// Values of knobs that the code compares with.
 const (
 	lawMLP     = "mlp"
 	lawDiffuse = "diffuse"
@@ -85,13 +84,13 @@ const (
 	layoutHW = "hwc"
 )
 
-// Limits of the model knobs. A cell's vectors stay in registers or local memory.
+// Limits of the model knobs. They keep a cell's vectors in registers or local memory.
 const (
 	maxGrid     = 8192
 	maxChannels = 64
 	maxHidden   = 1024
 	maxMaps     = 4
-	regions     = 32 // blocks that roi=on keeps
+	regions     = 32 // number of regions that roi=on keeps
 )
 
 // Stages implements workloads.Workload.
@@ -115,7 +114,6 @@ func refusedSetting(fix, format string, args ...any) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, format, args...).WithFix("%s", fix)
 }
 
-// refuseModel refuses impossible grids.
 func refuseModel(_ device.Info, k settings) error {
 	grid, channels, scale := k.Grid, k.Channels, k.Scale
 	switch {
@@ -133,7 +131,7 @@ func refuseModel(_ device.Info, k settings) error {
 	return nil
 }
 
-// refuseWay names settings of how to compute that exclude each other.
+// refuseWay refuses implementations that exclude each other.
 func refuseWay(_ device.Info, k settings) error {
 	impl, law := k.Impl, k.Law
 	switch {
@@ -149,7 +147,6 @@ func refuseWay(_ device.Info, k settings) error {
 	return nil
 }
 
-// refuseGraph refuses settings that a captured step does not support.
 func refuseGraph(_ device.Info, k settings) error {
 	if !k.Graph {
 		return nil
@@ -162,7 +159,7 @@ func refuseGraph(_ device.Info, k settings) error {
 	return nil
 }
 
-// refuseLibrary refuses settings that require an unavailable library or number format.
+// refuseLibrary refuses a library or number format that the device lacks.
 func refuseLibrary(d device.Info, k settings) error {
 	precision := k.Precision
 	narrow := precision == "bf16" || precision == "fp16"
@@ -179,7 +176,6 @@ func refuseLibrary(d device.Info, k settings) error {
 	return nil
 }
 
-// lacksAmpere reports whether an NVIDIA architecture is older than sm_80.
 func lacksAmpere(arch string) bool {
 	n, err := strconv.Atoi(strings.TrimPrefix(arch, "sm_"))
 	return strings.HasPrefix(arch, "sm_") && err == nil && n < 80

@@ -10,19 +10,19 @@ import (
 //go:embed cell.ptx.zst
 var cellPTX string
 
-// The operations of split, each a kernel over cells. at is the offset of an array with several values per cell, and cs
-// the distance of its channels, in elements; with hwc cs is 1 and the distance of cells is the number of channels. One
-// item is one cell of a chunk, unless a comment gives another unit.
+// Kernels over cells. at is the offset of an array with several values per cell, and cs the distance between its
+// channels, in elements; with hwc cs is 1 and the distance between cells is the number of channels. One item is one
+// cell of a chunk unless a comment names another unit.
 var (
-	// K is the mean over the eight neighbours. psi is the whole grid, out a chunk that begins at cell first. With
-	// concat out has 2C channels, psi and K psi.
+	// Mean K over the eight neighbours. psi is the whole grid, out a chunk that begins at cell first. With concat out
+	// has 2C channels: psi and K psi.
 	neighboursKernel = cellKernel[gridNeighboursArgs]("grid_neighbours", neighboursHost)
 	concatKernel     = cellKernel[gridConcatArgs]("grid_concat", concatHost)
-	// y = elu(x + bias), or x + bias with identity.
+	// y = elu(x + bias), or with identity x + bias.
 	activateKernel = cellKernel[gridActivateArgs]("grid_activate", activateHost)
 	// u = psi + tau (delta + bias).
 	updateKernel = cellKernel[gridUpdateArgs]("grid_update", updateHost)
-	// The same, and with normalise divided by sqrt(sum u^2 + tiny): the end of gemm.
+	// The same; with normalise divided by sqrt(sum u^2 + tiny). It ends impl=gemm.
 	finishKernel = cellKernel[gridFinishArgs]("grid_finish", updateHost)
 	// One item is one value.
 	squareKernel = cellKernel[gridSquareArgs]("grid_square", squareHost)
@@ -30,17 +30,17 @@ var (
 	// y = sqrt(x + tiny).
 	rootKernel   = cellKernel[gridRootArgs]("grid_root", rootHost)
 	divideKernel = cellKernel[gridDivideArgs]("grid_divide", divideHost)
-	// psi + tau (K - psi), of diffuse.
+	// psi + tau (K - psi), for law diffuse.
 	relaxKernel = cellKernel[gridRelaxArgs]("grid_relax", relaxHost)
-	// diffuse in one kernel.
+	// Law diffuse in one kernel.
 	diffuseKernel = cellKernel[gridDiffuseArgs]("grid_diffuse", diffuseHost)
-	// walk along one axis (0 or 1) or, with axis 2, both. The item is a cell from first on.
+	// Law walk along one axis (0 or 1) or, with axis 2, along both. Items begin at cell first.
 	walkKernel = cellKernel[gridWalkArgs]("grid_walk", walkHost)
-	// A frame. One item is one pixel; out is [maps,(N/scale)^2].
+	// Maps of a frame. One item is one pixel; out is [maps,(N/scale)^2].
 	mapsKernel = cellKernel[gridMapsArgs]("grid_maps", mapsHost)
-	// A region from cell (0,0) on. One item is one cell of the region.
+	// Copies a region that begins at cell (0,0). One item is one cell of the region.
 	cropKernel = cellKernel[gridCropArgs]("grid_crop", cropHost)
-	// poisonKernel overwrites values with NaN, so that a check finds those that no kernel wrote. One item is one value.
+	// Overwrites values with NaN, so that a check finds values that no kernel wrote. One item is one value.
 	poisonKernel = cellKernel[gridPoisonArgs]("grid_poison", poisonHost)
 )
 
@@ -48,7 +48,7 @@ func cellKernel[T any](name string, host func(*device.Args, int, int)) device.Ke
 	return device.Typed[T](device.Kernel{Name: name, Host: host, Grain: 2048, PTX: cellPTX, Threads: 256, PerBlock: 256})
 }
 
-// wordCost returns the cost of cells cells at flops, reads and writes of float32 values each.
+// wordCost returns the cost of cells cells, with flops and float32 reads and writes per cell.
 func wordCost(cells, flops, reads, writes int) gpuprof.Cost {
 	n := int64(cells)
 	return gpuprof.Cost{Flops: n * int64(flops), BytesRead: 4 * n * int64(reads), BytesWritten: 4 * n * int64(writes), Launches: 1}

@@ -15,10 +15,10 @@ type (
 	lines = map[string]string
 )
 
-// settings are the knobs of a run. A number is 0 for a word: Live and Trim for never, Chunk for all rows, MaxSplit for
-// no limit.
+// settings are the knobs of a run. A knob's word is 0: Live and Trim for never, Chunk for all rows, MaxSplit for no
+// limit.
 type settings struct {
-	set set // the same as text, for loops over names
+	set set // all knobs as text, for loops over names
 
 	Grid      int    `knob:"grid"`
 	Channels  int    `knob:"channels"`
@@ -55,8 +55,8 @@ func readSettings(s set) settings {
 	return k
 }
 
-// Knobs implements workloads.Workload. Defaults are the preset small with the settings that a careful user would run;
-// presets except naive change model knobs only.
+// Knobs implements workloads.Workload. Defaults are the preset small with the settings that a careful user would
+// choose; presets except naive change only model knobs.
 func (Workload) Knobs() []workloads.Knob {
 	trim := loop.TrimKnob("return idle blocks of the pool to the device: never, or every K steps")
 	trim.Try = []string{never, "every:100"}
@@ -88,12 +88,11 @@ func (Workload) Knobs() []workloads.Knob {
 	}
 }
 
-// implKnob returns the knob impl, the implementation of a step of the law.
 func implKnob() workloads.Knob {
 	k := workloads.Choice("impl", "step of the law: fused (one kernel), gemm (two matrix products between kernels), split (one launch per operation, as eager code)",
 		implFused, implGemm, implSplit)
 	k.Acts = []string{"law", "graph", "alloc"}
-	// A fused step reads and writes the state once: 8C of the 4(17C + 4H + 4) bytes of a cell.
+	// Per cell a fused step reads and writes the state once, 8C bytes, of the 4(17C + 4H + 4) bytes that split moves.
 	to := func(from string, keeps float64) workloads.Answer {
 		return workloads.Answer{Remedy: workloads.Fuse, To: implFused, When: set{"impl": from}, Targets: []workloads.Target{{Stage: "law",
 			Kernels: []string{"grid_neighbours", "grid_concat", "grid_activate", "grid_update", "grid_square", "grid_sum", "grid_root", "grid_divide", "grid_finish"}, Keeps: keeps}}}
@@ -108,8 +107,8 @@ func implKnob() workloads.Knob {
 	return k
 }
 
-// What fused moves of the bytes that the pointwise kernels of the others move, at C
-// 16 and H 64: 8C of 4(17C + 4H + 4) less the products' 4(3C + 2H), and of 4(10C + 2H).
+// Traffic of fused relative to the traffic of the others' pointwise kernels at C = 16 and H = 64: 8C over 4(17C + 4H
+// + 4) less the products' 4(3C + 2H) for split, 8C over 4(10C + 2H) for gemm.
 const (
 	fusedShare = 8. * 16 / (4 * (14*16 + 2*64 + 4))
 	gemmShare  = 8. * 16 / (4 * (10*16 + 2*64))
@@ -149,7 +148,7 @@ func trimSyncKnob() workloads.Knob {
 	return k
 }
 
-// maxSplitKnob returns the knob max_split: the pool never splits blocks above it.
+// maxSplitKnob returns the knob max_split, the size above which the pool never splits a block.
 func maxSplitKnob() workloads.Knob {
 	k := workloads.Knob{Name: "max_split", Doc: "pool: MiB above which a block is never cut, as max_split_size_mb", Default: "none", Values: []string{"none"}, Accept: "integer >= 21",
 		Parse: func(s string) (string, error) {
@@ -165,7 +164,7 @@ func maxSplitKnob() workloads.Knob {
 	return k
 }
 
-// imagePath returns the stages whose time the knobs of frames change.
+// imagePath returns the stages whose time depends on the knobs of frames.
 func imagePath() []string {
 	return []string{"view", loop.D2H, "reduce", loop.Sync, loop.Backpressure, gpuprof.StageLaunch, gpuprof.StageGap, "graph"}
 }
@@ -198,7 +197,7 @@ func viewCopyKnob() workloads.Knob {
 	return k
 }
 
-// framesPerStep returns the number of frames per step, shown or not.
+// framesPerStep returns the mean number of frames that a step makes, shown or not.
 func (k settings) framesPerStep() float64 {
 	switch {
 	case k.ViewWhen == whenEager:
@@ -222,7 +221,6 @@ func poolWhereKnob() workloads.Knob {
 	return k
 }
 
-// keepKnob returns the knob keep, the place of earlier states.
 func keepKnob() workloads.Knob {
 	k := workloads.Knob{Name: "keep", Doc: "earlier states: device, host (copied each step, and back when a map needs one) or below:M (those under M MiB stay)",
 		Default: keepDevice, Values: []string{keepDevice, keepHost}, Accept: "below:M",
@@ -262,7 +260,7 @@ func statsKnob() workloads.Knob {
 	return k
 }
 
-// graphKnob is the knob graph; it is an answer to single launches only under the settings that capturable requires.
+// graphKnob returns the knob graph. It is a remedy for single launches only under the settings of capturable.
 func graphKnob() workloads.Knob {
 	k := loop.GraphKnob("launch the kernels of law and view one by one, or capture them once and replay")
 	for _, v := range capturable() {
@@ -271,7 +269,6 @@ func graphKnob() workloads.Knob {
 	return k
 }
 
-// capturable returns the settings without which a step cannot be captured.
 func capturable() []struct{ knob, only string } {
 	return []struct{ knob, only string }{{"pool_trim", never}, {"roi", "off"}, {"allocator", allocArena}, {"tape", "off"}, {"keep", keepDevice}}
 }

@@ -8,21 +8,21 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// operation is one launch of the law with the blocks that it takes before and gives after.
+// operation is one launch of the law, with the blocks that it takes before and returns after.
 type operation struct {
 	name       string // "neighbours", "hidden", "activation", "out", "update", "normalise" or "step"
 	take, give []blockID
-	in         []blockID // the blocks that it reads, for the check
+	in         []blockID // blocks that it reads, for the check
 	out        blockID
-	first      int // the cells it computes
+	first      int // first cell that it computes
 	cells      int
-	rounds     bool // it multiplies matrices
-	concat     bool // "neighbours" writes the state before them
-	axis       int  // of a pass of walk
+	rounds     bool // contains a matrix product
+	concat     bool // "neighbours" also writes the state, before the means
+	axis       int  // axis of a pass of walk
 	launch
 }
 
-// launch is one kernel with its arguments. Some are in blocks that are taken when the step runs.
+// launch is one kernel with its arguments. Some of them are in blocks that each step takes anew.
 type launch struct {
 	fn     device.Func
 	kernel string
@@ -32,8 +32,8 @@ type launch struct {
 	cost   gpuprof.Cost
 }
 
-// use sets argument arg to a block's buffer, to where it begins (add further
-// elements on), or for a library to its address.
+// use sets argument arg from a block when the step runs: to its buffer, to its offset plus add elements, or for a
+// library to its address.
 type use struct {
 	arg  int
 	id   blockID
@@ -49,20 +49,20 @@ const (
 	useAddress
 )
 
-// Arguments of bindLaunch in addition to buffers and numbers.
+// Arguments of bindLaunch for blocks.
 type (
-	atOf struct { // where a block begins
+	atOf struct { // the offset of a block
 		id  blockID
 		add int
 	}
-	addressOf struct { // for a library, which takes no offset
+	addressOf struct { // the address of a block, for a library that takes no offset
 		id  blockID
 		add int
 	}
 )
 
-// bindLaunch makes a launch of kern over n items. In addition to the arguments of loop.Binder, a block or addressOf is
-// b, an atOf is i.
+// bindLaunch makes a launch of kern over n items. In addition to the arguments of loop.Binder, a blockID is passed as
+// a buffer, an addressOf as an address and an atOf as an integer.
 func (s *session) bindLaunch(kern *device.Kernel, n int, cost gpuprof.Cost, args any) launch {
 	l := launch{kernel: kern.Name, n: n, cost: cost}
 	l.fn = s.Bind(kern, &l.args, func(i int, arg any) byte {
@@ -82,7 +82,7 @@ func (s *session) bindLaunch(kern *device.Kernel, n int, cost gpuprof.Cost, args
 	return l
 }
 
-// enqueue fills in the blocks' addresses and launches.
+// enqueue sets the arguments that are in blocks, then launches.
 func (s *session) enqueue(l *launch) error {
 	for _, u := range l.uses {
 		b := &s.blocks[u.id]
@@ -98,13 +98,13 @@ func (s *session) enqueue(l *launch) error {
 	return s.Compute.Launch(l.fn, l.n, &l.args)
 }
 
-// part is the chunk of cells that operations are made for.
+// part is a chunk of cells for which operations are made.
 type part struct {
 	s            *session
 	first, cells int
 }
 
-// statePlace returns the offset of the chunk in a whole state, and the distance of channels.
+// statePlace returns the chunk's offset in a whole state, and the distance between channels.
 func (p part) statePlace(id blockID) (atOf, int) {
 	if p.s.shape.hwc {
 		return atOf{id, p.first * p.s.shape.C}, 1
@@ -112,7 +112,7 @@ func (p part) statePlace(id blockID) (atOf, int) {
 	return atOf{id, p.first}, p.s.shape.cells()
 }
 
-// chunkPlace returns the same for a block of the chunk alone.
+// chunkPlace returns the offset and the distance between channels in a block that holds only the chunk.
 func (p part) chunkPlace(id blockID) (atOf, int) {
 	if p.s.shape.hwc {
 		return atOf{id, 0}, 1
@@ -120,7 +120,6 @@ func (p part) chunkPlace(id blockID) (atOf, int) {
 	return atOf{id, 0}, p.cells
 }
 
-// listOperations lists the operations of a step, chunk after chunk.
 func (s *session) listOperations() []operation {
 	sh := s.shape
 	if s.k.Impl == implFused {
@@ -141,8 +140,7 @@ func (s *session) listOperations() []operation {
 	})
 }
 
-// forChunks makes the operations of every chunk. A block of the whole grid is taken with the first chunk and given
-// after the last.
+// forChunks makes every chunk's operations. The first takes the blocks of the whole grid, the last gives them back.
 func (s *session) forChunks(of func(part) []operation) []operation {
 	rows := s.shape.N
 	if n := s.k.Chunk; n > 0 {
@@ -178,7 +176,6 @@ next:
 	return out
 }
 
-// fusedStep returns a step in one kernel.
 func (s *session) fusedStep() operation {
 	sh := s.shape
 	n := sh.cells()
@@ -210,7 +207,6 @@ func (s *session) fusedStep() operation {
 	return o
 }
 
-// turnAlong returns one pass of walk.
 func (p part) turnAlong(axis int, from, to blockID) operation {
 	sh := p.s.shape
 	o := operation{name: "update", take: []blockID{to}, in: []blockID{from}, out: to, first: p.first, cells: p.cells, axis: axis}
@@ -239,7 +235,6 @@ func (p part) neighbourOperation(out blockID, concat bool) operation {
 	return o
 }
 
-// relaxOperations returns diffuse in two operations.
 func (p part) relaxOperations() []operation {
 	sh := p.s.shape
 	psi, psiCs := p.statePlace(bState)
@@ -253,7 +248,7 @@ func (p part) relaxOperations() []operation {
 	return []operation{p.neighbourOperation(bK, false), o}
 }
 
-// productOperation returns one of the two matrix products, by the library where it is used.
+// productOperation returns one of the two matrix products, by the library if it is used.
 func (p part) productOperation(name string, from, to blockID, k, m, wAt, wTAt int) operation {
 	s, sh := p.s, p.s.shape
 	o := operation{name: name, take: []blockID{to}, give: []blockID{from}, in: []blockID{from}, out: to, first: p.first, cells: p.cells, rounds: true}
@@ -297,7 +292,7 @@ func (p part) activationOperation(from, to blockID) operation {
 	return o
 }
 
-// updateOperation writes the next state, or the state before normalisation to bU.
+// updateOperation writes the next state to bNext, or the state before normalisation to bU.
 func (p part) updateOperation(kernel *device.Kernel, to blockID, normalise bool) operation {
 	sh := p.s.shape
 	psi, psiCs := p.statePlace(bState)
@@ -319,8 +314,8 @@ func (p part) updateOperation(kernel *device.Kernel, to blockID, normalise bool)
 	return o
 }
 
-// gemmOperations returns the operations of a step with separate matrix products. The network's input is written once,
-// and the last kernel both updates and normalises the state.
+// gemmOperations returns the operations of impl=gemm: the first writes the network's input, the last updates and
+// normalises the state.
 func (p part) gemmOperations() []operation {
 	s, sh := p.s, p.s.shape
 	return []operation{
@@ -332,7 +327,7 @@ func (p part) gemmOperations() []operation {
 	}
 }
 
-// splitOperations makes one launch per operation, like eager code.
+// splitOperations returns one launch per operation, like eager code.
 func (p part) splitOperations() []operation {
 	s, sh, n := p.s, p.s.shape, p.cells
 	psi, psiCs := p.statePlace(bState)
@@ -376,7 +371,6 @@ func (p part) splitOperations() []operation {
 	)
 }
 
-// wordsOf returns the number of elements of a block for n cells.
 func (s *session) wordsOf(id blockID, n int) int64 {
 	c, h, cells := int64(s.shape.C), int64(s.shape.H), int64(n)
 	switch id {

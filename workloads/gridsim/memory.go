@@ -10,22 +10,21 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// blockID names the contents of a block of device memory.
 type blockID int
 
 const (
-	bState   blockID = iota // the state that a step starts from
-	bNext                   // the state that it makes
-	bK                      // the neighbours' mean
-	bP                      // the network's input, psi and K
-	bA                      // the hidden units before the activation
-	bH                      // and after it
-	bDelta                  // the network's output
-	bU                      // the state before it is normalised
-	bSquare                 // squares of it
-	bSum                    // their sums
-	bRoot                   // the roots of those
-	bBetween                // walk between its two axes
+	bState   blockID = iota // state before the step
+	bNext                   // state after the step
+	bK                      // mean of the neighbours
+	bP                      // input of the network: psi and K psi
+	bA                      // hidden units before the activation
+	bH                      // hidden units after the activation
+	bDelta                  // output of the network
+	bU                      // state before normalisation
+	bSquare                 // squares of bU
+	bSum                    // sum of bSquare over channels
+	bRoot                   // square root of bSum
+	bBetween                // law walk between its two axes
 	bRegion                 // a region of a state
 	blockCount
 )
@@ -33,7 +32,7 @@ const (
 var blockNames = [blockCount]string{"a state", "a state", "the neighbours' means", "the network's input", "hidden units", "hidden units",
 	"the network's output", "the state before it is normalised", "squares", "sums", "roots", "the state between two axes", "a region"}
 
-// block is memory on the device: words elements of buf from element at on.
+// block is device memory: words elements of buf, starting at element at.
 type block struct {
 	buf   device.Buffer
 	at    int
@@ -41,11 +40,11 @@ type block struct {
 	id    blockID
 	lent  any // the allocator's handle
 
-	number int32 // of the request, where they are noted
+	number int32 // number of its request, where requests are recorded
 }
 
-// memory takes and gives the blocks of a step. A block may be taken again as soon
-// as the launches that use it are enqueued: all are on one stream.
+// memory takes and gives the blocks of a step. A block may be taken again while launches that use it are still
+// queued: all launches are on one stream.
 type memory interface {
 	take(id blockID, words int64) (block, error)
 	give(b block) error
@@ -55,21 +54,21 @@ type memory interface {
 	close() error
 }
 
-// counts are an allocator's own counters, in bytes and calls of the driver.
+// counts are an allocator's counters, in bytes and in driver calls.
 type counts struct {
 	inUse, reserved, largestIdle int64
 	peakInUse, peakReserved      int64
 	allocs, frees                int
 }
 
-// arena has every block from the start.
+// arena allocates every block at the start.
 type arena struct {
 	mem  op.Arena
 	idle [blockCount][]block
 	c    counts
 }
 
-// newArena allocates count blocks of the most words each block ever has.
+// newArena allocates count blocks of each kind, each with the largest size needed.
 func newArena(dev device.Device, need [blockCount]int64, count [blockCount]int) (*arena, error) {
 	a := &arena{mem: op.Arena{Dev: dev}}
 	for id := range blockCount {
@@ -87,7 +86,7 @@ func newArena(dev device.Device, need [blockCount]int64, count [blockCount]int) 
 	return a, a.mem.Err
 }
 
-// shelfOf returns the block under which the arena keeps a block: the two states share one.
+// shelfOf returns the list that keeps a block: the state and the next state share one.
 func shelfOf(id blockID) blockID {
 	if id == bNext {
 		return bState
@@ -128,7 +127,7 @@ func (a *arena) counts() counts {
 func (a *arena) resetPeak()   { a.c.peakInUse = a.c.inUse }
 func (a *arena) close() error { return a.mem.Free() }
 
-// direct is an allocation and a free of the driver for every block.
+// direct calls the driver to allocate and free every block.
 type direct struct {
 	dev  device.Device
 	held []device.Buffer
@@ -149,7 +148,6 @@ func (d *direct) take(id blockID, words int64) (block, error) {
 	return block{buf: b, words: words, id: id}, nil
 }
 
-// allocate asks the device for n elements.
 func allocate(dev device.Device, n int64) (device.Buffer, error) {
 	if n > math.MaxInt/4 {
 		return nil, gpuprof.Errorf(gpuprof.ErrMemory, "allocating %d elements: beyond the address space", n).WithFix("use a smaller --set grid")

@@ -8,8 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// pooled is a caching allocator over the device's own, with the rules of
-// PyTorch's.
+// pooled is a caching allocator over the device's allocator, with the rules of PyTorch's allocator.
 type pooled struct {
 	pool  *pool.Pool
 	asked requests
@@ -48,5 +47,5 @@ func (p *pooled) counts() counts {
 
 func (p *pooled) resetPeak() { p.pool.ResetPeak() }
 
-// close frees every segment, in use or not.
+// close frees every segment, even those in use.
 func (p *pooled) close() error { return p.at.Free() }

@@ -8,22 +8,21 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// tau is the step of mlp and diffuse, tiny keeps the length of a cell's state
-// from 0, and turn is the angle of walk.
+// tau is the step of mlp and diffuse, tiny keeps a cell's length above 0, and turn is the angle of walk in radians.
 const (
 	tau  = 0.1
 	tiny = 1e-8
 	turn = 0.3
 )
 
-// shape is the model: it defines the results, whatever the implementation.
+// shape is the model: it alone defines the results, independent of the implementation.
 type shape struct {
 	N, C, H   int
 	law       string
 	normalise bool
-	zero      bool // the border; else periodic
-	hwc       bool // layout of the state
-	identity  bool // the activation is none: only tests ask for it
+	zero      bool // zero border; else periodic
+	hwc       bool // layout of the state: channels last
+	identity  bool // no activation; set by tests only
 	tau       float32
 }
 
@@ -35,10 +34,9 @@ func shapeOf(k settings) shape {
 
 func (s shape) cells() int { return s.N * s.N }
 
-// stateWords returns the number of elements of one state.
 func (s shape) stateWords() int64 { return int64(s.C) * int64(s.cells()) }
 
-// offset returns the offset of channel c of cell i in an array with channels values per cell and cells cells.
+// offset returns the index of channel c of cell i in an array of cells cells with channels values each.
 func (s shape) offset(c, i, channels, cells int) int {
 	if s.hwc {
 		return i*channels + c
@@ -46,11 +44,10 @@ func (s shape) offset(c, i, channels, cells int) int {
 	return c*cells + i
 }
 
-// weights are the network: W1 [H,2C], b1 [H], W2 [C,H], b2 [C].
+// weights holds the network: W1 [H,2C], b1 [H], W2 [C,H], b2 [C].
 type weights struct{ w1, b1, w2, b2 []float32 }
 
-// drawWeights draws the network from the seed: W1 is normal / sqrt(2C), W2
-// normal / sqrt(H), biases are 0.1 normal.
+// drawWeights draws the network from the seed: W1 is normal / sqrt(2C), W2 normal / sqrt(H), biases are 0.1 normal.
 func drawWeights(s shape, seed uint64) weights {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	draw := func(n int, scale float64) []float32 {
@@ -66,8 +63,8 @@ func drawWeights(s shape, seed uint64) weights {
 	}
 }
 
-// Where the parts of the packed weights begin, in elements: W1, W2 and their
-// transposes, of which products read one or the other, and the biases.
+// packedAt holds the offsets of the packed weights in elements: W1, W2, their transposes (a product reads one of the
+// two forms), and the biases.
 type packedAt struct{ w1, w2, w1T, w2T, b1, b2, words int }
 
 func packedOf(c, h int) packedAt {
@@ -75,7 +72,7 @@ func packedOf(c, h int) packedAt {
 	return packedAt{w1: 0, w2: n1, w1T: n1 + n2, w2T: 2*n1 + n2, b1: 2 * (n1 + n2), b2: 2*(n1+n2) + h, words: 2*(n1+n2) + h + c}
 }
 
-// packWeights returns the network in the kernels' order, with the matrices rounded to the precision.
+// packWeights returns the network in the kernels' order, the matrices rounded to the precision.
 func (w weights) packWeights(s shape, precision string) []float32 {
 	at := packedOf(s.C, s.H)
 	out := make([]float32, at.words)
@@ -89,7 +86,6 @@ func (w weights) packWeights(s shape, precision string) []float32 {
 	return out
 }
 
-// transpose writes the transpose of src [rows,cols] to dst.
 func transpose(dst, src []float32, rows, cols int) {
 	for r := range rows {
 		for c := range cols {
@@ -98,12 +94,10 @@ func transpose(dst, src []float32, rows, cols int) {
 	}
 }
 
-// drawState draws the first state in the layout.
 func drawState(s shape, seed uint64) []float32 { return s.arrangeCells(drawCells(s, seed)) }
 
-// drawCells draws the first state cell after cell, [cells,C]: normal and each cell
-// normalised; for diffuse 1 + 0.1 normal, because a state that decays to 0 ends
-// in denormal numbers.
+// drawCells draws the first state as [cells,C]: normal values, each cell normalised. For diffuse it is 1 + 0.1
+// normal, because a state that decays to 0 would end in denormal numbers.
 func drawCells(s shape, seed uint64) []float32 {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	out := make([]float32, s.stateWords())
@@ -127,7 +121,7 @@ func drawCells(s shape, seed uint64) []float32 {
 	return out
 }
 
-// arrangeCells converts a state in cell order to the layout.
+// arrangeCells converts a state [cells,C] to the layout.
 func (s shape) arrangeCells(cells []float32) []float32 {
 	if s.hwc {
 		return cells
@@ -137,7 +131,7 @@ func (s shape) arrangeCells(cells []float32) []float32 {
 	return out
 }
 
-// lawCost returns the least arithmetic and bytes of any step of the law.
+// lawCost returns the least arithmetic and traffic of a step, independent of the implementation.
 func (s shape) lawCost(precision string) gpuprof.Cost {
 	p, c, h := int64(s.cells()), int64(s.C), int64(s.H)
 	cost := gpuprof.Cost{BytesRead: 4 * c * p, BytesWritten: 4 * c * p, Launches: 1}
@@ -156,8 +150,8 @@ func (s shape) lawCost(precision string) gpuprof.Cost {
 	return cost
 }
 
-// frameCost returns the cost of a frame: it reads the state, for the map change the preceding state too, and writes
-// maps planes of the picture.
+// frameCost returns the cost of a frame. It reads the state, for the map of changes also the previous state, and
+// writes maps planes of the picture.
 func frameCost(s shape, maps, scale int) gpuprof.Cost {
 	p, c := int64(s.cells()), int64(s.C)
 	cost := gpuprof.Cost{Flops: 2 * c * p, BytesRead: 4 * c * p, BytesWritten: 4 * int64(maps) * p / int64(scale*scale), Launches: 1}

@@ -6,8 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// reference is the law in float64, cell by cell, whatever the layout of the
-// device's arrays.
+// reference computes the law in float64, cell by cell, independent of the layout of the device's arrays.
 type reference struct {
 	s              shape
 	w1, b1, w2, b2 []float64
@@ -17,13 +16,13 @@ func newReference(s shape, w weights) reference {
 	return reference{s, op.As[float64](w.w1), op.As[float64](w.b1), op.As[float64](w.w2), op.As[float64](w.b2)}
 }
 
-// state reads channel c of cell i of a whole state.
+// state returns channel c of cell i of a whole state.
 type state func(c, i int) float64
 
-// outside is a cell beyond a zero border.
+// outside replaces a cell's number beyond a zero border.
 const outside = -1
 
-// neighbour returns the cell at a distance of i, or outside.
+// neighbour returns the cell at distance (dy, dx) from i, or outside.
 func (r reference) neighbour(i, dy, dx int) int {
 	n := r.s.N
 	y, x := i/n+dy, i%n+dx
@@ -33,7 +32,6 @@ func (r reference) neighbour(i, dy, dx int) int {
 	return (y+n)%n*n + (x+n)%n
 }
 
-// neighbourMean returns channel c of K psi in cell i.
 func (r reference) neighbourMean(psi state, c, i int) float64 {
 	sum := 0.0
 	for dy := -1; dy <= 1; dy++ {
@@ -46,10 +44,8 @@ func (r reference) neighbourMean(psi state, c, i int) float64 {
 	return sum / 8
 }
 
-// hiddenLayer returns W1 p.
 func (r reference) hiddenLayer(p []float64) []float64 { return multiply(r.w1, p, r.s.H) }
 
-// outputLayer returns W2 h.
 func (r reference) outputLayer(h []float64) []float64 { return multiply(r.w2, h, r.s.C) }
 
 func multiply(w, x []float64, rows int) []float64 {
@@ -62,7 +58,6 @@ func multiply(w, x []float64, rows int) []float64 {
 	return out
 }
 
-// activation returns elu(a + b1).
 func (r reference) activation(a []float64) []float64 {
 	out := make([]float64, len(a))
 	for i, v := range a {
@@ -73,7 +68,6 @@ func (r reference) activation(a []float64) []float64 {
 	return out
 }
 
-// update returns psi + tau (delta + b2).
 func (r reference) update(psi, delta []float64) []float64 {
 	out := make([]float64, len(psi))
 	for i, v := range psi {
@@ -82,7 +76,7 @@ func (r reference) update(psi, delta []float64) []float64 {
 	return out
 }
 
-// lengthOf returns the root by which a cell is divided.
+// lengthOf returns sqrt(sum u^2 + tiny).
 func lengthOf(u []float64) float64 {
 	sum := 0.0
 	for _, v := range u {
@@ -91,7 +85,7 @@ func lengthOf(u []float64) float64 {
 	return math.Sqrt(sum + tiny)
 }
 
-// unitVector returns u over its length, or u where the law does not normalise.
+// unitVector returns u over its length, or u if the law does not normalise.
 func (r reference) unitVector(u []float64) []float64 {
 	if !r.s.normalise {
 		return u
@@ -104,7 +98,6 @@ func (r reference) unitVector(u []float64) []float64 {
 	return out
 }
 
-// nextCell computes the law in cell i.
 func (r reference) nextCell(psi state, i int) []float64 {
 	c := r.s.C
 	here := make([]float64, 2*c)
@@ -123,7 +116,6 @@ func (r reference) nextCell(psi state, i int) []float64 {
 	return r.unitVector(r.update(here[:c], r.outputLayer(r.activation(r.hiddenLayer(here)))))
 }
 
-// relax returns psi + tau (K - psi).
 func (r reference) relax(psi, k []float64) []float64 {
 	out := make([]float64, len(psi))
 	for i, v := range psi {
@@ -132,8 +124,8 @@ func (r reference) relax(psi, k []float64) []float64 {
 	return out
 }
 
-// walk rotates each pair of channels and moves its two components in opposite directions, along the rows' axis (down),
-// the columns' (across) or both in turn.
+// walk rotates each pair of channels and moves its two components in opposite directions: along rows (down), along
+// columns (across), or both in sequence.
 func (r reference) walk(psi state, i int, down, across bool) []float64 {
 	out := make([]float64, r.s.C)
 	for k := 0; k < r.s.C; k += 2 {
@@ -157,7 +149,7 @@ func (r reference) walk(psi state, i int, down, across bool) []float64 {
 	return out
 }
 
-// mapsOf returns the four maps of cell i.
+// mapsOf returns the maps of cell i: sum of squares, squared change, and channels 0 and C/2.
 func (r reference) mapsOf(psi, before state, i int) [maxMaps]float64 {
 	var m [maxMaps]float64
 	for c := range r.s.C {

@@ -8,21 +8,21 @@ import (
 	"github.com/gpuprof/gpuprof/internal/pool"
 )
 
-// requests records the requests to the pool, in order, for replays with other settings. Its memory is allocated at the
-// start, so that recording allocates nothing; requests beyond it are not replayed.
+// requests records the requests to the pool in order, so that they can be replayed with other settings. It allocates
+// its memory at the start; further requests are neither recorded nor replayed.
 type requests struct {
 	list  []request
-	taken int32 // blocks
+	taken int32 // number of blocks taken
 }
 
-// request takes a block of bytes under a number; without bytes it gives the block of the
-// number, and of number -1 it trims.
+// request takes a block of bytes and gives it a number. With bytes = 0 it returns the block of this number to the
+// pool, or trims the pool if the number is -1.
 type request struct {
 	bytes  int64
 	number int32
 }
 
-// mostRequests holds the requests of a few thousand steps in 1 MiB.
+// mostRequests is the number of recorded requests: a few thousand steps in 1 MiB.
 const mostRequests = 1 << 16
 
 func newRequests() requests { return requests{list: make([]request, 0, mostRequests)} }
@@ -33,7 +33,7 @@ func (r *requests) record(q request) {
 	}
 }
 
-// recordTake records a block and returns its number.
+// recordTake records a taken block and returns its number.
 func (r *requests) recordTake(bytes int64) int32 {
 	r.taken++
 	r.record(request{bytes, r.taken})
@@ -43,23 +43,23 @@ func (r *requests) recordTake(bytes int64) int32 {
 func (r *requests) recordGive(number int32) { r.record(request{0, number}) }
 func (r *requests) recordTrim()             { r.record(request{0, -1}) }
 
-// nowhereToMap is memory of which only the size counts.
+// nowhereToMap is memory of which only the size matters.
 type nowhereToMap struct{}
 
 func (nowhereToMap) Map(int, int64) error { return nil }
 func (nowhereToMap) Unmap(int) error      { return nil }
 
-// peakWith returns the peak reservation, in bytes, of the same requests with other settings; without trims where trims
-// is not set.
+// peakWith returns the peak reservation in bytes of the same requests with other settings, and without trims if not
+// trims.
 func (r *requests) peakWith(set pool.Settings, trims bool) int64 {
 	p := pool.New(set, nowhereToMap{})
 	held := map[int32]*pool.Block{}
 	for _, q := range r.list {
 		switch b := held[q.number]; {
 		case q.bytes > 0:
-			held[q.number], _ = p.Take(q.bytes, 0, 0) // there is always room
+			held[q.number], _ = p.Take(q.bytes, 0, 0) // nowhereToMap always has room
 		case q.number < 0 && trims:
-			_ = p.Trim() // nothing is unmapped that could fail
+			_ = p.Trim() // Unmap cannot fail here
 		case b != nil:
 			p.Give(b)
 			delete(held, q.number)
@@ -68,7 +68,7 @@ func (r *requests) peakWith(set pool.Settings, trims bool) int64 {
 	return p.Stats().PeakReserved
 }
 
-// otherSettings returns the values of knobs to replay for a session that trims or does not.
+// otherSettings returns the knob settings to replay; trims reports whether the session trims.
 func otherSettings(trims bool) []string {
 	out := []string{"max_split=none", "max_split=32", "max_split=64", "max_split=128", "max_split=256", "max_split=512"}
 	if trims {
@@ -77,8 +77,7 @@ func otherSettings(trims bool) []string {
 	return out
 }
 
-// addReplays adds to figures the setting of a knob with the least reservation for the requests of this session, if any
-// is below the present settings.
+// addReplays adds to figures the peak reservation of the current settings, and the setting with a lower one, if any.
 func (p *pooled) addReplays(maxSplit int, trims bool, figures map[string]any) {
 	own := pool.Settings{MaxSplit: int64(maxSplit) << 20}
 	present := p.asked.peakWith(own, true)
@@ -88,7 +87,7 @@ func (p *pooled) addReplays(maxSplit int, trims bool, figures map[string]any) {
 		other, trimmed := own, true
 		var mib string
 		if n, _ := fmt.Sscanf(setting, "max_split=%s", &mib); n == 1 {
-			v, _ := strconv.Atoi(mib) // none is 0
+			v, _ := strconv.Atoi(mib) // "none" becomes 0
 			other.MaxSplit = int64(v) << 20
 		} else {
 			trimmed = false

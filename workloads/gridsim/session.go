@@ -18,56 +18,56 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// depth is the number of steps in flight: while the device works on one, the host thread enqueues the next.
+// depth is the number of steps in flight: while the device computes one, the host enqueues the next.
 const depth = 2
 
-// session is the workload with everything allocated and bound.
+// session is the opened workload: everything is allocated and bound.
 type session struct {
 	k     settings
 	seed  uint64
 	shape shape
-	spill bool // earlier states are copied to the host
+	spill bool // copy earlier states to the host
 
-	loop.Pace // Compute and Copies are one stream
+	loop.Pace // Compute and Copies are the same stream
 	loop.Binder
-	mem    op.Arena // memory that stays from step to step, in addition to blocks
+	mem    op.Arena // memory that persists between steps, except blocks
 	memory memory
-	below  device.Pool // the device's own pool, nil for none
-	timed  bool        // blocks are taken and given in the step
+	below  device.Pool // the device's own pool, or nil
+	timed  bool        // the step takes and gives blocks from an allocator, and times it
 
 	weights   device.Buffer
 	params    weights
 	packed    packedAt
-	precision int // index of precisions
+	precision int // index in precisions
 	vendor    bool
 	tile      int
-	tuned     float64 // seconds of the search for a tile; 0 for none
+	tuned     float64 // seconds of the search for a tile; 0 without a search
 
 	ops      []operation
-	view     launch // the maps of a frame
+	view     launch // computes the maps of a frame
 	crop     launch
 	poison   launch
 	blocks   [blockCount]block
 	past     []block // earlier states, newest first
-	saved    []block // tape=saved: intermediate blocks of this step
+	saved    []block // with tape=saved: intermediate blocks of this step
 	tape     tape
-	regions  []block // roi: a ring
+	regions  []block // with roi=on: the kept regions
 	rng      *rand.Rand
 	steps    int // since the first state
 	shownAll int // frames shown
 
-	kept   []device.Buffer // pinned: states that were copied to the host
-	maps   device.Buffer   // of a frame, on the device
+	kept   []device.Buffer // pinned: states copied to the host
+	maps   device.Buffer   // maps of a frame on the device
 	slots  [depth]slot
 	stages []gpuprof.Stage
-	index  [stageCount]int // of each stage in stages
-	graphs []device.Op     // without and with a frame, by which buffer holds the state
+	index  [stageCount]int // index of each stage in stages
+	graphs []device.Op     // by the buffer that holds the state, each without and with a frame
 	phase  int             // index into graphs
 	watch  watch
-	read   counts // as knob stats read them
+	read   counts // last counters read by the knob stats
 }
 
-// sideOf returns the pixels along a side of the device's frame.
+// sideOf returns the pixels per side of the device's frame.
 func (k settings) sideOf(n int) int {
 	if k.PoolWhere == whereHost {
 		return n
@@ -82,12 +82,12 @@ func (k settings) deviceScale() int {
 	return k.Scale
 }
 
-// slot is one step in flight: the memory of its frame, and the events that hand it over.
+// slot is one step in flight: the memory of its frame, and the events that order the copies.
 type slot struct {
 	frame   device.Buffer // pinned: [maps,side,side]
 	picture []float32     // the frame as shown: [maps,(N/scale)^2]
-	pending bool          // a frame is on its way
-	shown   bool          // and it is to be shown
+	pending bool          // a frame is being copied
+	shown   bool          // the frame is to be shown
 	loop.Events
 }
 
@@ -105,8 +105,7 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 	return s, nil
 }
 
-// newSession allocates and binds everything before the first state; with an error the caller closes the returned
-// session, unless it is nil.
+// newSession allocates and binds all but the first state. With an error the caller closes a session that is not nil.
 func newSession(d device.Device, c workloads.Config) (*session, error) {
 	k := readSettings(c.Knobs)
 	s := &session{
@@ -124,21 +123,20 @@ func newSession(d device.Device, c workloads.Config) (*session, error) {
 	return s, err
 }
 
-// usesVendor reports whether cuBLAS computes the law's products. It takes float32 operands alone here, and a search
-// over our own tiles excludes it.
+// usesVendor reports whether cuBLAS computes the law's products. It takes only float32 operands here, and with
+// library=auto a search over our own tiles excludes it.
 func (s *session) usesVendor(d device.Info) bool {
 	return d.Facts["cublas"] != "" && s.k.Library != "off" && s.k.Impl != implFused && s.shape.law == lawMLP &&
 		vendorKernels[s.k.Precision] != nil && (!s.k.Autotune || s.k.Library == "on")
 }
 
-// spillsToHost reports whether earlier states go to the host.
 func (s *session) spillsToHost() bool {
 	text, below := strings.CutPrefix(s.k.Keep, "below:")
 	mib, _ := strconv.ParseInt(text, 10, 64)
 	return s.k.Keep == keepHost || below && 4*s.shape.stateWords() >= mib<<20
 }
 
-// isTiled reports whether launches are divided into blocks of threads.
+// isTiled reports whether launches consist of thread blocks.
 func (s *session) isTiled() bool { return s.Dev.Info().Kind != "host" }
 
 // heldStates returns the number of states on the device between steps.
@@ -149,7 +147,7 @@ func (s *session) heldStates() int {
 	return s.k.History + 1
 }
 
-// memoryNeed returns for each block its most elements and its number at one time.
+// memoryNeed returns for each kind of block its largest number of elements, and how many exist at the same time.
 func (s *session) memoryNeed() (words [blockCount]int64, count [blockCount]int) {
 	words[bState], count[bState] = s.shape.stateWords(), s.heldStates()+1
 	for i := range s.ops {
@@ -195,10 +193,9 @@ func (s *session) checkMemory() error {
 	return nil
 }
 
-// allocate makes the stream, events, buffers and parameters, and binds.
 func (s *session) allocate() error {
 	one := maps.Clone(s.k.set)
-	one["streams"] = "1" // a frame is copied when its step is done
+	one["streams"] = "1" // a frame is copied after its step, on the same stream
 	if err := s.Open(s.Dev, one); err != nil {
 		return err
 	}
@@ -251,7 +248,7 @@ func (s *session) bindAll() (err error) {
 	return nil
 }
 
-// startSession makes the first state, and searches and captures if the settings require it.
+// startSession writes the first state, then tunes and captures if the settings require it.
 func (s *session) startSession(ctx context.Context) error {
 	if err := s.restoreFirst(); err != nil {
 		return err
@@ -267,7 +264,6 @@ func (s *session) startSession(ctx context.Context) error {
 	return nil
 }
 
-// bindLaw makes the launches of a step.
 func (s *session) bindLaw() {
 	sh, f := s.shape, s.k
 	s.ops = s.listOperations()
@@ -299,12 +295,12 @@ func (s *session) newMemory() (memory, error) {
 // restoreFirst makes the first state the start of the next step, and discards earlier states.
 func (s *session) restoreFirst() error { return s.startFrom(drawState(s.shape, s.seed)) }
 
-// startFrom does the same with any state in the layout.
+// startFrom makes first, a state in the layout, the start of the next step, and discards earlier states.
 func (s *session) startFrom(first []float32) error {
 	if err := s.Compute.Sync(); err != nil {
 		return err
 	}
-	for len(s.past) > 0 && !s.k.Graph { // a graph's blocks take turns for ever
+	for len(s.past) > 0 && !s.k.Graph { // graphs keep using the same blocks in turn
 		last := len(s.past) - 1
 		if err := s.memory.give(s.past[last]); err != nil {
 			return err
@@ -318,7 +314,7 @@ func (s *session) startFrom(first []float32) error {
 	return s.send(s.blocks[bState], first)
 }
 
-// send copies values to a block, and receive back. Both wait.
+// send copies values to a block, and receive from a block. Both wait.
 func (s *session) send(b block, v []float32) error {
 	src, err := s.Dev.Alloc(4*len(v), device.Pageable)
 	if err != nil {
@@ -348,7 +344,7 @@ func (s *session) Stages() []gpuprof.Stage { return s.stages }
 // Work implements workloads.Session: the cells of a step.
 func (s *session) Work() (float64, string) { return float64(s.shape.cells()), "cells" }
 
-// Cycle implements workloads.Session: frames repeat as well.
+// Cycle implements workloads.Session: steps repeat with the period of frames, too.
 func (s *session) Cycle() int {
 	a, b := s.Pace.Cycle(), 1
 	if s.k.Live > 0 && s.k.ViewWhen != whenEager {
@@ -381,7 +377,7 @@ func (s *session) Input() map[string]any {
 	return in
 }
 
-// Close implements workloads.Session. It waits for work in flight.
+// Close implements workloads.Session. It waits for the steps in flight.
 func (s *session) Close() error {
 	errs := []error{s.CloseStreams()}
 	if s.memory != nil {

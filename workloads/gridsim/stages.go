@@ -5,7 +5,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// The stages of a step, in order. With a launch graph all device work is one stage, graph, instead of law and view.
+// Stages of a step, in order. With a launch graph all device work is one stage, graph, instead of law and view.
 const (
 	stAlloc = iota
 	stLaw
@@ -20,7 +20,6 @@ const (
 	stageCount
 )
 
-// allStages returns the stages in the order of these constants.
 func allStages() []gpuprof.Stage {
 	return append([]gpuprof.Stage{
 		{Name: "alloc", Kind: gpuprof.HostStage, Try: "gpuprof run gridsim --set allocator=arena,pool,driver",
@@ -31,8 +30,7 @@ func allStages() []gpuprof.Stage {
 	}, loop.Waits()...)
 }
 
-// describeStages lists the stages of a step with their costs. What only some
-// steps do counts with its share of a step.
+// describeStages lists the stages of a step and their costs. Work of only some steps counts with its mean per step.
 func (s *session) describeStages() {
 	all := allStages()
 	sh, f := s.shape, s.k
@@ -57,7 +55,7 @@ func (s *session) describeStages() {
 	}
 	if s.k.ROI {
 		view.MaxSpans++
-		side := int64(sh.N) * 9 / 16 // the mean of N/8 … N
+		side := int64(sh.N) * 9 / 16 // mean of a side between N/8 and N
 		cost := gpuprof.Cost{BytesRead: 4 * int64(sh.C) * side * side, BytesWritten: 4 * int64(sh.C) * side * side, Launches: 1}
 		view.Parts, view.Minimum = append(view.Parts, gpuprof.Part{Kernel: s.crop.kernel, Cost: cost}), view.Minimum.Add(cost)
 	}
@@ -65,7 +63,7 @@ func (s *session) describeStages() {
 		all[stGraph].MaxSpans, all[stGraph].Minimum.Launches = 1, 1
 	}
 	if s.timed {
-		all[stAlloc].MaxSpans = allocs + 8 // the states, a region, the end of the tape
+		all[stAlloc].MaxSpans = allocs + 8 // plus the states, a region, and the end of the tape
 	}
 	if s.spill {
 		moved := 4 * sh.stateWords()
@@ -85,7 +83,7 @@ func (s *session) describeStages() {
 	if s.k.Stats != "off" {
 		all[stStats].MaxSpans = 1
 	}
-	all[stSync].MaxSpans = s.Items + 5 + f.Maps // reads, reset, trim, counters, sync; pieces of a frame
+	all[stSync].MaxSpans = s.Items + 5 + f.Maps // spans of reads, reset, trim, counters, sync and a frame's pieces
 	all[stBackpressure].MaxSpans = 1
 	for i, st := range all {
 		if st.MaxSpans > 0 {
@@ -96,7 +94,7 @@ func (s *session) describeStages() {
 	s.SyncAt, s.SlotAt = s.index[stSync], s.index[stBackpressure]
 }
 
-// portionOf returns the share of a cost per step, on average.
+// portionOf returns a cost times share, rounded.
 func portionOf(c gpuprof.Cost, share float64) gpuprof.Cost {
 	part := func(v int64) int64 { return int64(float64(v)*share + 0.5) }
 	return gpuprof.Cost{Flops: part(c.Flops), BytesRead: part(c.BytesRead), BytesWritten: part(c.BytesWritten), Launches: part(c.Launches)}

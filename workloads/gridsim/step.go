@@ -6,8 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// Step implements workloads.Session: one step of the law and, where it is due, a
-// frame.
+// Step implements workloads.Session: one step of the law and, if it is due, a frame.
 func (s *session) Step(i int, p workloads.Probe) error {
 	if err := p.Start(i); err != nil {
 		return err
@@ -57,7 +56,7 @@ func (s *session) compute(frame bool, p workloads.Probe) error {
 	if err := s.endTape(p); err != nil {
 		return err
 	}
-	if s.spill { // the state before is on the host
+	if s.spill { // the host has a copy of the old state
 		if err := s.giveBlock(bState, p); err != nil {
 			return err
 		}
@@ -101,7 +100,7 @@ func (s *session) runOperation(o *operation, p workloads.Probe) error {
 	return nil
 }
 
-// endTape releases the blocks that the tape held until here.
+// endTape discards the step's record and releases the blocks that it kept.
 func (s *session) endTape(p workloads.Probe) error {
 	if s.tape.level == "off" {
 		return nil
@@ -118,7 +117,7 @@ func (s *session) endTape(p workloads.Probe) error {
 	return nil
 }
 
-// beginAlloc opens a span of alloc where blocks are taken and given in the step.
+// beginAlloc opens a span of stage alloc if the step takes blocks from an allocator.
 func (s *session) beginAlloc(p workloads.Probe) int {
 	if !s.timed {
 		return -1
@@ -151,12 +150,11 @@ func (s *session) giveBack(b block, p workloads.Probe) error {
 	return err
 }
 
-// makeMaps enqueues the maps of a frame. The change needs the state before, from
-// the host where it was copied there.
+// makeMaps enqueues a frame's maps. The map of changes may need the previous state copied back from the host.
 func (s *session) makeMaps(p workloads.Probe) error {
 	fetch := s.spill && s.k.Maps > 1
 	if s.spill && !fetch {
-		s.blocks[bState] = s.blocks[bNext] // not read
+		s.blocks[bState] = s.blocks[bNext] // the maps do not read it
 	}
 	if fetch {
 		if err := s.takeBlock(bState, s.shape.stateWords(), p); err != nil {
@@ -179,8 +177,7 @@ func (s *session) makeMaps(p workloads.Probe) error {
 	return err
 }
 
-// cutRegion copies a region of random size out of the new state, and drops the
-// oldest of those that are kept.
+// cutRegion copies a region of random size from the new state, and drops the oldest kept region.
 func (s *session) cutRegion(p workloads.Probe) error {
 	n := s.shape.N
 	draw := func() int { return n/8 + s.rng.IntN(n-n/8+1) }
@@ -208,7 +205,7 @@ func (s *session) cutRegion(p workloads.Probe) error {
 	return s.giveBack(oldest, p)
 }
 
-// rotateStates makes the new state the present one, keeps the one before and drops the oldest.
+// rotateStates makes the new state the current one, keeps the previous states and drops the oldest.
 func (s *session) rotateStates(p workloads.Probe) error {
 	old := s.blocks[bState]
 	s.blocks[bState] = s.blocks[bNext]
@@ -233,7 +230,6 @@ func (s *session) rotateStates(p workloads.Probe) error {
 	return nil
 }
 
-// copyFrame copies the maps to the host: at once, or one by one with a wait each.
 func (s *session) copyFrame(sl *slot, p workloads.Probe) error {
 	pieces := 1
 	if s.k.ViewCopy == copyEach {
@@ -254,8 +250,8 @@ func (s *session) copyFrame(sl *slot, p workloads.Probe) error {
 	return nil
 }
 
-// showFrame ends the slot's last frame: the host thread averages full maps if they were copied. A frame that is not
-// shown is dropped after that.
+// showFrame completes the slot's last frame: if full maps were copied, the host averages them to pixels. A frame that
+// is not shown is dropped afterwards.
 func (s *session) showFrame(sl *slot, p workloads.Probe) {
 	if !sl.pending {
 		return
@@ -274,7 +270,6 @@ func (s *session) showFrame(sl *slot, p workloads.Probe) {
 	sl.pending = false
 }
 
-// averagePixels averages scale x scale cells of each map to a pixel.
 func averagePixels(out, full []float32, maps, n, scale int) {
 	side := n / scale
 	part := 1 / float32(scale*scale)
@@ -297,7 +292,7 @@ func averagePixels(out, full []float32, maps, n, scale int) {
 	}
 }
 
-// readCounters implements the knob stats.
+// readCounters reads the allocator's counters as the knob stats requires.
 func (s *session) readCounters(p workloads.Probe) error {
 	if s.k.Stats == "off" {
 		return nil
@@ -314,17 +309,16 @@ func (s *session) readCounters(p workloads.Probe) error {
 	return nil
 }
 
-// captureGraphs captures the device work of a step, for each buffer that can hold the state, without a frame and with
-// one.
+// captureGraphs captures a step's device work for each buffer that can hold the state, without and with a frame.
 func (s *session) captureGraphs() error {
-	for len(s.past) < s.k.History { // buffers take turns in the same order from here on
+	for len(s.past) < s.k.History { // so that buffers rotate in the same order from here on
 		b, err := s.memory.take(bState, s.shape.stateWords())
 		if err != nil {
 			return err
 		}
 		s.past = append(s.past, b)
 	}
-	var graphs []device.Op // of the session once all are there: until then steps are launches
+	var graphs []device.Op // steps use single launches until all graphs are captured
 	for range s.k.History + 2 {
 		for _, frame := range []bool{false, true} {
 			g, err := s.Dev.Capture(s.Compute, func() error { return s.compute(frame, loop.Silent{}) })
@@ -332,7 +326,7 @@ func (s *session) captureGraphs() error {
 				return err
 			}
 			graphs = append(graphs, g)
-			if !frame { // the same blocks again
+			if !frame { // so that the next capture takes the same block
 				if err := s.memory.give(s.blocks[bNext]); err != nil {
 					return err
 				}
@@ -346,7 +340,7 @@ func (s *session) captureGraphs() error {
 	return s.restoreFirst()
 }
 
-// replayGraph enqueues the graph for the state's buffer.
+// replayGraph enqueues the graph for the buffer that holds the state.
 func (s *session) replayGraph(frame bool, p workloads.Probe) error {
 	b, err := s.memory.take(bNext, s.shape.stateWords())
 	if err != nil {
@@ -364,11 +358,10 @@ func (s *session) replayGraph(frame bool, p workloads.Probe) error {
 	return err
 }
 
-// pools are the allocator's blocks and, where it has one, the device's own pool
-// below them.
+// pools combines the allocator's blocks and, if there is one, the device's pool below it.
 type pools struct{ s *session }
 
-// ResetPeak implements device.Pool: all counters begin anew.
+// ResetPeak implements device.Pool: it resets the peaks of both.
 func (p pools) ResetPeak() error {
 	p.s.memory.resetPeak()
 	if p.s.below != nil {
@@ -380,7 +373,7 @@ func (p pools) ResetPeak() error {
 // Reserved implements device.Pool.
 func (p pools) Reserved() int64 { return p.s.memory.counts().reserved }
 
-// TrimPool implements device.Pool, as the knobs pool_trim and trim_sync ask.
+// TrimPool implements device.Pool as the knobs pool_trim and trim_sync require.
 func (p pools) TrimPool() error {
 	if err := p.s.memory.trim(); err != nil {
 		return err

@@ -1,20 +1,19 @@
 package gridsim
 
-// tape is the record of a step that a gradient graph keeps: knob tape.
+// tape is the record of a step that autograd would keep; see the knob tape.
 type tape struct {
 	level    string
-	made     [blockCount]*node // the operation that made a block's content
+	made     [blockCount]*node // operation that wrote the block's current content
 	versions [blockCount]int   // number of writes to a block
 }
 
-// node is one operation of the record. Every operation makes a new one, like an autograd graph.
+// node is one operation of the record. Every run of an operation makes a new node, like an autograd graph.
 type node struct {
 	operation string
 	inputs    []*node
-	versions  []int // of the inputs when they were read
+	versions  []int // versions of the inputs when they were read
 }
 
-// recordOperation adds an operation.
 func (t *tape) recordOperation(o *operation) {
 	n := &node{operation: o.name, inputs: make([]*node, 0, len(o.in)), versions: make([]int, 0, len(o.in))}
 	for _, id := range o.in {
@@ -24,5 +23,5 @@ func (t *tape) recordOperation(o *operation) {
 	t.made[o.out] = n
 }
 
-// forget drops the record of the step: the new state is detached.
+// forget drops the record of the step, like detaching the new state.
 func (t *tape) forget() { t.made = [blockCount]*node{} }

@@ -8,28 +8,25 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// watch is the allocator's account over time. Noting allocates nothing.
+// watch records the allocator's counters over time. Recording allocates nothing.
 type watch struct {
 	began  time.Time
 	points loop.Points[watchPoint]
 }
 
-// watchPoint is the end of a step.
 type watchPoint struct {
 	at time.Duration
 	counts
 }
 
-// recordPoint keeps the counters at the end of a step.
 func (w *watch) recordPoint(m memory) {
 	if w.points.Due() {
 		w.points.Keep(watchPoint{at: time.Since(w.began), counts: m.counts()})
 	}
 }
 
-// Observed implements workloads.Observer: the allocator's counters at the end of
-// steps, over all steps since the session was opened (check and warm-up too), with
-// mean and peak of each for Run.Input.
+// Observed implements workloads.Observer: the allocator's counters at the end of steps, over all steps since the
+// session was opened (check and warm-up included). The first map has the mean and peak of each for Run.Input.
 func (s *session) Observed(since time.Time) (map[string]any, map[string]gpuprof.Track) {
 	w := &s.watch
 	last := s.memory.counts()

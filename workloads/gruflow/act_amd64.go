@@ -2,10 +2,10 @@ package gruflow
 
 import "golang.org/x/sys/cpu"
 
-// fast reports whether the assembly can run; tests switch it to compare both.
+// fast reports whether the assembly can run. Tests change it to compare both implementations.
 var fast = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
-// The assembly works on n values, a multiple of eight.
+// The assembly functions take n values, a multiple of eight.
 //
 //go:noescape
 func sigmoidAVX2(x *float32, n int)
@@ -13,12 +13,12 @@ func sigmoidAVX2(x *float32, n int)
 //go:noescape
 func tanhAVX2(x *float32, n int)
 
-// gx and gh each have the rows r, z and n, stride values apart.
+// gx and gh each have rows r, z and n, stride values apart.
 //
 //go:noescape
 func cellAVX2(gx, gh, h *float32, stride, n int)
 
-// The fields of keptCells are read by their places in it; n is a multiple of eight.
+// The assembly reads the fields of keptCells by offset; n is a multiple of eight.
 //
 //go:noescape
 func keepAVX2(c *keptCells, n int)
@@ -47,7 +47,7 @@ func sigmoidAll(x []float32) {
 	if whole > 0 {
 		sigmoidAVX2(&x[0], whole)
 	}
-	if whole < len(x) { // the same arithmetic, so that a value does not depend on its place
+	if whole < len(x) { // same arithmetic as the assembly: a value must not depend on its position
 		var rest [8]float32
 		copy(rest[:], x[whole:])
 		sigmoidAVX2(&rest[0], len(rest))
@@ -104,7 +104,7 @@ func keepCells(c *keptCells) {
 			keepAVX2(c, whole)
 		}
 	}
-	if whole < c.n { // the same arithmetic, so that a value does not depend on its place
+	if whole < c.n { // same arithmetic as the assembly: a value must not depend on its position
 		rest := c.tail(whole)
 		keepGeneric(&rest)
 	}
@@ -124,7 +124,7 @@ func backCells(c *keptCells) {
 	}
 }
 
-// checkBounds panics where the assembly would leave a slice.
+// checkBounds panics where the assembly would read or write beyond a slice.
 func (c *keptCells) checkBounds() {
 	_, _, _, _ = c.gx[2*c.stride+c.n-1], c.gh[2*c.stride+c.n-1], c.kept[3*c.keptStride+c.n-1], c.before[c.n-1]
 	if c.after != nil {

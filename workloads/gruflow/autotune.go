@@ -8,11 +8,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// tuning is the result of a search for the fastest tile.
 type tuning struct{ seconds float64 }
 
-// tuneTiles runs the GRU with every tile, and with the vendor's products where they may be used, and keeps the
-// fastest. A tile groups rows and does not change the order of a sum, so results do not depend on it.
+// tuneTiles times the GRU with every tile, and with the vendor's products where they are allowed, and keeps the
+// fastest. Results do not depend on the tile: it groups rows and leaves the order of each sum unchanged.
 func (s *session) tuneTiles(ctx context.Context) error {
 	type candidate struct {
 		tile   int
@@ -46,13 +45,13 @@ func (s *session) tuneTiles(ctx context.Context) error {
 	return s.restoreStart()
 }
 
-// timeGRU returns the shortest of three forward passes, after one to warm up.
+// timeGRU returns the shortest time of three forward passes after a warm-up pass.
 func (s *session) timeGRU() (time.Duration, error) {
 	groups := s.net.bindLayers(s.slots[0].x)
 	if s.Err != nil {
 		return 0, s.Err
 	}
-	if s.train != nil { // its products read weights that the step makes
+	if s.train != nil { // in training, a step first arranges the weights for the products
 		for l := range s.shape.L {
 			g := s.train.u.weightGroup(l)
 			if err := s.run(&g); err != nil {

@@ -10,22 +10,22 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// Backward is a GRU by itself with its back-propagation through time, in float32: what
-// vectors of gradients are checked with and other programs are raced against.
+// Backward is a GRU without carriers, with its back-propagation through time in float32. Gradient vectors are checked
+// with it, and benchmarks compare it with other programs.
 type Backward struct {
 	*program
 	mem         op.Arena
 	u           *unroll
 	x, dx, dout device.Buffer
 	groups      []group
-	lib         *trainer    // of impl=cudnn, else nil
-	adam        *optim.Adam // nil without a step
+	lib         *trainer    // nil unless impl=cudnn
+	adam        *optim.Adam // nil without an optimizer step
 	step        *op.Bound
 }
 
-// NewBackward allocates and binds a GRU and its backward on dev; Close releases it. Of c,
-// Precision is not read. With Impl cudnn all is cuDNN's, and with any other our own kernels',
-// whose products are cuBLAS's where it is found.
+// NewBackward allocates and binds a GRU and its backward pass on dev; Close releases them. It ignores c.Precision.
+// With Impl cudnn cuDNN computes everything; otherwise our own kernels do, with cuBLAS's products where the device
+// has them.
 func NewBackward(dev device.Device, c ForwardConfig) (*Backward, error) {
 	s := shape{T: c.TimeSteps, B: c.Batch, I: c.Input, H: c.Hidden, L: len(c.Layers)}
 	f := &Backward{mem: op.Arena{Dev: dev}}
@@ -56,7 +56,6 @@ func NewBackward(dev device.Device, c ForwardConfig) (*Backward, error) {
 	return f, nil
 }
 
-// gradients lists the memory of the gradients.
 func (u *unroll) gradients() (list []request) {
 	for l := range u.layers {
 		g, n := &u.layers[l].g, int64(u.net.s.gates())
@@ -76,7 +75,7 @@ func (f *Backward) sendLayers(layers []Layer) error {
 	return err
 }
 
-// bindBackward makes the launches: the weights in the products' order, the layers forward, and the backward pass.
+// bindBackward makes the launches: it arranges the weights, runs the layers forward, and then the backward pass.
 func (f *Backward) bindBackward() {
 	u, s := f.u, f.u.net.s
 	if f.lib != nil {
@@ -100,7 +99,7 @@ func (f *Backward) bindBackward() {
 		if l > 0 {
 			dout = u.dx[l%2]
 		}
-		// The cotangent of the last states is all in dh.
+		// dh holds the whole cotangent of the last states.
 		clears := u.net.launch(&fillKernel, s.B*s.H, fillCost(s.B*s.H), gruFillArgs{
 			out: u.layers[l].chain, n: s.B * s.H, value: float32(0),
 		})
@@ -109,8 +108,8 @@ func (f *Backward) bindBackward() {
 	}
 }
 
-// Set uploads the input x [T,B,I], the state h0 [L,B,H] and the cotangents of the
-// top layer's output, dout [T,B,H], and of the last states, dhn [L,B,H].
+// Set uploads the input x [T,B,I], the state h0 [L,B,H], the cotangents dout [T,B,H] of the top layer's output, and
+// the cotangents dhn [L,B,H] of the last states.
 func (f *Backward) Set(x, h0, dout, dhn []float32) error {
 	row := f.u.net.s.B * f.u.net.s.H
 	if f.lib != nil {
@@ -124,7 +123,7 @@ func (f *Backward) Set(x, h0, dout, dhn []float32) error {
 	return err
 }
 
-// Adam lets every Run end with a step of Adam on all layers' parameters.
+// Adam adds an Adam step on all layers' parameters to the end of every Run.
 func (f *Backward) Adam(rate float64) (err error) {
 	s := f.u.net.s
 	var all []optim.Tensor
@@ -141,7 +140,7 @@ func (f *Backward) Adam(rate float64) (err error) {
 	return err
 }
 
-// Parameters reads the layers' parameters.
+// Parameters reads the layers' parameters from the device.
 func (f *Backward) Parameters() (all []Layer, failed error) {
 	s := f.u.net.s
 	read := func(b device.Buffer, n int) []float32 {
@@ -155,8 +154,8 @@ func (f *Backward) Parameters() (all []Layer, failed error) {
 	return all, failed
 }
 
-// Run computes all time steps forward and backward, and waits. A second Run starts from the cotangents of h0 that the
-// first one left; cuDNN starts again from the cotangents of Set.
+// Run computes all time steps forward and backward, and waits. With our own kernels it overwrites dhn with the
+// cotangents of h0, from which the next Run starts; cuDNN starts from dhn again.
 func (f *Backward) Run() error {
 	for i := range f.groups {
 		if err := f.run(&f.groups[i]); err != nil {
@@ -171,14 +170,14 @@ func (f *Backward) Run() error {
 	return f.stream.Sync()
 }
 
-// Gradients are the results of a Backward: dx [T,B,I], dh0 [L,B,H] and a layer's gradients in the shapes of its
+// Gradients holds a Backward's results: dx [T,B,I], dh0 [L,B,H], and each layer's gradients, shaped like its
 // parameters.
 type Gradients struct {
 	DX, DH0 []float32
 	Layers  []Layer
 }
 
-// Gradients reads the gradients of the last Run.
+// Gradients reads the gradients of the last Run from the device.
 func (f *Backward) Gradients() (Gradients, error) {
 	var g Gradients
 	var failed error

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// The vendor's GRU, trained in float32: weights, forward, backward and gradients as
-// device.GRUTrainer has them. They need no PTX, and no host device names the library.
+// The vendor's GRU in float32 for training: weights, forward, backward and gradients, as in device.GRUTrainer. These
+// kernels have no PTX, and the host device does not offer the library.
 var (
 	trainWeightsKernel   = device.Typed[trainWeightsArgs](device.Kernel{Name: "gru_cudnn_weights", Lib: "gru_weights_fp32"})
 	trainForwardKernel   = device.Typed[trainForwardArgs](device.Kernel{Name: "gru_cudnn_forward", Lib: "gru_forward_fp32"})
@@ -17,7 +17,7 @@ var (
 	trainGradientsKernel = device.Typed[trainGradientsArgs](device.Kernel{Name: "gru_cudnn_grads", Lib: "gru_gradients_fp32"})
 )
 
-// The arguments of these routines: buffers as the comments of trainer name them, then the sizes.
+// Arguments of these routines: buffers as in trainer, then sizes.
 type (
 	trainWeightsArgs struct {
 		wi, wh, bi, bh, space      device.Ref
@@ -37,16 +37,16 @@ type (
 	}
 )
 
-// trainer is a GRU with its backward pass by cuDNN: all layers and time steps are one call. The parameters and their
-// gradients belong to an unrolled GRU, which itself records nothing.
+// trainer is a GRU whose forward and backward passes cuDNN computes: all layers and time steps in one call.
+// Parameters and gradients belong to u, which records nothing itself.
 type trainer struct {
 	u                   *unroll
 	h0, hn, dhn, dh0, y device.Buffer // [L,B,H], y [T,B,H]
-	w, dw, kept         device.Buffer // in cuDNN's arrangement
-	words               int64         // of w
+	w, dw, kept         device.Buffer // weights, gradients and record in cuDNN's format
+	words               int64         // size of w
 }
 
-// newTrainer allocates its buffers except the input, the output's cotangent and gradients.
+// newTrainer allocates all buffers except the input, the output's cotangent and the gradients.
 func newTrainer(mem *op.Arena, u *unroll) (*trainer, error) {
 	s := u.net.s
 	maker, ok := mem.Dev.(device.GRUTrainer)
@@ -70,7 +70,7 @@ func newTrainer(mem *op.Arena, u *unroll) (*trainer, error) {
 	return t, mem.Err
 }
 
-// copyWeights copies a layer's parameters into cuDNN's arrangement, or gradients from it.
+// copyWeights copies a layer's parameters to cuDNN's format, or with back = 1 gradients from it.
 func (t *trainer) copyWeights(l int, p layerBuffers, space device.Buffer, back int) launch {
 	s := t.u.net.s
 	n := int64(s.gates()) * int64(s.inputWidth(l)+s.H+2)
@@ -79,7 +79,7 @@ func (t *trainer) copyWeights(l int, p layerBuffers, space device.Buffer, back i
 	})
 }
 
-// stepGroups returns the groups of a step: the weights in cuDNN's arrangement, forward, backward and the gradients.
+// stepGroups returns the groups of a step: convert the weights, forward, backward, gradients.
 func (t *trainer) stepGroups(x, dout, dx device.Buffer) []group {
 	u, s := t.u, t.u.net.s
 	weights, forward, back, grads := group{stage: stWeights}, group{stage: stGRU}, group{stage: stGRUBack}, group{stage: stGrads}
@@ -95,7 +95,7 @@ func (t *trainer) stepGroups(x, dout, dx device.Buffer) []group {
 	back.once = []launch{u.net.launch(&trainBackKernel, s.B, back.minimum, trainBackArgs{
 		y: t.y, dy: dout, h0: t.h0, dhn: t.dhn, w: t.w, kept: t.kept, dx: dx, dh0: t.dh0, T: s.T, B: s.B, I: s.I, H: s.H, L: s.L,
 	})}
-	// The library only adds to gradients, so they are zeroed first.
+	// The library only adds to gradients, so they start at zero.
 	grads.once = []launch{u.net.launch(&fillKernel, int(t.words), fillCost(int(t.words)), gruFillArgs{
 		out: t.dw, n: int(t.words), value: float32(0),
 	}),

@@ -10,27 +10,27 @@ import (
 //go:embed backward.ptx.zst
 var backwardPTX string
 
-// The kernels of back-propagation through time; refCellBack has the formulas. The records, states and kept, are as
-// wide as the precision: 16 bits with bf16 and fp16. at is the offset of a step in states, in elements. level is the
-// current level, ago levels later, and depth 0 means that no carrier leaves.
+// Kernels of back-propagation through time; refCellBack has the formulas. The recorded arrays states and kept have
+// the precision's width: 16 bits with bf16 and fp16. at is the offset of a time step in states, in elements. level
+// holds the carriers' current levels, which is ago levels after the recorded one; with depth 0 no carrier leaves.
 var (
-	// A cell that records the inputs of its backward pass: from the products gx and gh [B,3H], to which bx and bh are
-	// added where biased is 1, it computes the next state, and in kept [B,4H] rows of r, z, n and u = W_hn h + b_hn.
-	// states [T+1,B,H] has a step's old state before its new one; where states is 16 bits wide, h holds the state
-	// itself. One item is one unit, here and in the next three.
+	// Forward cell that records the inputs of the backward pass. From the products gx and gh [B,3H], to which it adds
+	// bx and bh where biased is 1, it computes the next state, and rows r, z, n and u = W_hn h + b_hn of kept [B,4H].
+	// states [T+1,B,H] has the old state of each step before its new state. Where states has 16 bits, h holds the
+	// state in float32. One item is one unit, here and in the next three kernels.
 	keepKernel = device.Typed[gruKeepArgs](device.Kernel{Name: "gru_keep", Host: keepHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256})
-	// The cell backwards: the cotangent of the new state is dh + chain [B,H], 0 for a carrier that left after step
-	// last; from step first on dout [T-first,B,H] is added. On return dh is the state's part of the cotangent of the
-	// old state; gx and gh [B,3H] are the inputs of the backward products.
+	// Backward cell. The cotangent of the new state is dh + chain [B,H], but 0 for a carrier that left after step
+	// last; from step first on dout [T-first,B,H] is added. On return dh is the cotangent of the old state except for
+	// the part through the products, and gx and gh [B,3H] are the operands of the backward products.
 	cellBackKernel = device.Typed[gruCellBwdArgs](device.Kernel{Name: "gru_cell_bwd", Host: cellBackHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256})
-	// The state of a carrier that left is 0 in states and in h.
+	// Sets the state of each carrier that left to 0, in states and in h.
 	leaveKernel = device.Typed[gruLeaveArgs](device.Kernel{Name: "gru_leave", Host: leaveHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256})
-	// Its inverse: the cleared state is recomputed from the preceding state and from kept.
+	// Inverse of leaveKernel: recomputes the cleared state from the preceding state and from kept.
 	restoreKernel = device.Typed[gruRestoreArgs](device.Kernel{Name: "gru_restore", Host: restoreHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256})
-	// p [rows,K] -> out [K,rows] rounded to a precision and as wide. One item is one value.
+	// out [K,rows] = transpose of p [rows,K], rounded to a precision and stored in its width. One item is one value.
 	turnKernel = device.Typed[gruTurnArgs](device.Kernel{Name: "gru_turn", Host: turnHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256})
-	// The energy's share of a layer's input backwards, de [B] += sum over steps of gx [T,B,3H] w [3H]. One item is
-	// one carrier.
+	// Backward of the energy, column 0 of the first layer's input: de [B] += sum over steps of gx [T,B,3H] w [3H].
+	// One item is one carrier.
 	energyBackKernel = device.Typed[gruEnergyBwdArgs](device.Kernel{Name: "gru_energy_bwd", Host: energyBackHost, Grain: 16, PTX: backwardPTX, Threads: 128, PerBlock: 4})
 	// db [M] is the sum of the rows of g [rows,M], in chunks of gradChunk rows, added to db where add is 1. One item
 	// is one column.
@@ -38,12 +38,12 @@ var (
 )
 
 const (
-	// gradChunk is the rows of which one float32 sum is made, as in op.Outer.
+	// gradChunk is the number of rows in one float32 sum, as in op.Outer.
 	gradChunk = 4096
-	biasSide  = 64 // columns that the host adds at a time
+	biasSide  = 64 // columns that the host sums together
 )
 
-// keepCost returns the cost of n units forward, each with four recorded values and its state.
+// keepCost returns the cost of n forward units, each with four recorded values and its state.
 func keepCost(n, biases int, p precision) gpuprof.Cost {
 	c := cellCost(n, biases, false)
 	c.BytesWritten = 5 * p.bytes() * int64(n)
@@ -53,17 +53,16 @@ func keepCost(n, biases int, p precision) gpuprof.Cost {
 	return c
 }
 
-// cellBackFlops counts a unit backwards: the sums of the cotangent, then products,
-// differences and the gates' derivatives.
+// cellBackFlops counts a backward unit's flops: the cotangent's sums, products, differences, the gates' derivatives.
 const cellBackFlops = 19
 
-// cellBackCost returns the cost of n units backwards: they read the record, the state and the cotangents, and write
+// cellBackCost returns the cost of n backward units: they read the record, the state and the cotangents, and write
 // six gates and a cotangent.
 func cellBackCost(n int, p precision, douts int) gpuprof.Cost {
 	return gpuprof.Cost{Flops: cellBackFlops * int64(n), BytesRead: (5*p.bytes() + 4*int64(2+douts)) * int64(n), BytesWritten: 4 * 7 * int64(n)}
 }
 
-// leaveCost counts on average one carrier of depth clearing its state.
+// leaveCost assumes the mean: each D-th carrier clears its state.
 func leaveCost(s shape, p precision) gpuprof.Cost {
 	c := gpuprof.Cost{BytesRead: 4 * int64(s.B)}
 	if s.D > 0 {

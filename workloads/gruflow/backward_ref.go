@@ -2,7 +2,6 @@ package gruflow
 
 import "math"
 
-// grad64 are a layer's gradients in float64, shaped as its parameters.
 type grad64 struct{ wi, wh, bi, bh []float64 }
 
 func newGrad64(s shape, l int) grad64 {
@@ -10,16 +9,15 @@ func newGrad64(s shape, l int) grad64 {
 	return grad64{wi: make([]float64, g*s.inputWidth(l)), wh: make([]float64, g*s.H), bi: make([]float64, g), bh: make([]float64, g)}
 }
 
-// refCellBack is one GRU step of one row backwards in float64. From dh1, the cotangent of
-// the new state, it returns those of the input and of the old state, and adds to the
-// gradients. r, z, n and u = W_hn h + b_hn are made again; with them
+// refCellBack computes one GRU step of one row backward in float64. dh1 is the cotangent of the new state. It returns
+// the cotangents of the input and of the old state, and adds to the gradients. It recomputes r, z, n and u = W_hn h +
+// b_hn; then
 //
 //	dn = dh1 (1-z), dz = dh1 (h-n), a_n = dn (1-n^2), a_r = a_n u r(1-r), a_z = dz z(1-z)
 //	Gx = (a_r, a_z, a_n), Gh = (a_r, a_z, a_n r)
 //	dx = Gx W_i, dh = dh1 z + Gh W_h, dW_i += Gx^T x, dW_h += Gh^T h, db_i += Gx, db_h += Gh
 //
-// so the two biases of n have different gradients.
-// One goroutine computes here, as in refCell.
+// so the two biases of n have different gradients. norace: one goroutine computes here, as in refCell.
 //
 //go:norace
 func refCellBack[F float32 | float64](x, h, dh1 []float64, wi, wh, bi, bh []F, to grad64) (dx, dh []float64) {
@@ -58,16 +56,16 @@ func refCellBack[F float32 | float64](x, h, dh1 []float64, wi, wh, bi, bh []F, t
 	return dx, dh
 }
 
-// gruGrads are the results of a GRU's backward pass: dx [T,B,I], dh0 [L,B,H] and the gradients of each layer.
+// gruGrads holds the results of a GRU's backward pass: dx [T,B,I], dh0 [L,B,H] and each layer's gradients.
 type gruGrads struct {
 	dx, dh0 []float64
 	layers  []grad64
 }
 
-// refBackward computes a whole GRU backwards in float64, through time and layers: from the cotangents of the top
-// layer's output, dout [T,B,H], and of the last states, dhn [L,B,H].
+// refBackward computes a whole GRU backward in float64, through time and layers, from the cotangents dout [T,B,H] of
+// the top layer's output and dhn [L,B,H] of the last states.
 func refBackward(s shape, layers []layer64, x, h0, dout, dhn []float64) gruGrads {
-	// Every layer's states, of which the first is the one it started with.
+	// Every layer's states; the first is the initial state.
 	states := make([][]float64, s.L)
 	in, width := x, s.I
 	for l, p := range layers {

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// The stages of a step, in order. With a launch graph all device work is one stage, graph, instead of gru, flow and
-// metrics: from outside, its parts are indistinguishable.
+// Stages of a step, in order. With a launch graph all device work is one stage, graph, instead of gru, flow and
+// metrics: the host cannot time the parts of a graph.
 const (
 	stH2D = iota
 	stWeights
@@ -29,7 +29,6 @@ const (
 	stageCount
 )
 
-// allStages returns the stages in the order of these constants.
 func allStages() []gpuprof.Stage {
 	var all []gpuprof.Stage
 	for _, name := range []string{"weights", "gru", "flow", "metrics", "loss", "recompute", "flow_bwd", "gru_bwd", "grads", "clip", "optimizer", "graph"} {
@@ -38,7 +37,6 @@ func allStages() []gpuprof.Stage {
 	return append(append([]gpuprof.Stage{loop.Transfer()}, append(all, loop.Result())...), loop.Waits()...)
 }
 
-// bindSlots makes the launches of both slots, the graphs and the list of stages.
 func (s *session) bindSlots() error {
 	for k := range s.slots {
 		sl := &s.slots[k]
@@ -75,8 +73,7 @@ func (s *session) bindSlots() error {
 	return nil
 }
 
-// flowGroup moves the carriers: in one launch, or as the plain variant does,
-// with a matrix product for the projection.
+// flowGroup moves the carriers, in one launch. With impl=plain a matrix product computes the projection first.
 func (s *session) flowGroup(net *gru) group {
 	sh, d := s.shape, s.flow
 	g := group{stage: stFlow, minimum: flowCost(sh)}
@@ -99,17 +96,15 @@ func (s *session) flowGroup(net *gru) group {
 	return g
 }
 
-// metricsGroup reduces the step to its metrics.
 func (s *session) metricsGroup(net *gru) group {
 	return s.metricsOf(net.h, (s.shape.L-1)*s.shape.B*s.shape.H, s.flow.metrics, s.needPartial())
 }
 
-// needPartial names the scratch memory of the metrics.
 func (s *session) needPartial() scratchRef {
 	return s.reserve("partial sums", int64(ceilDiv(s.shape.B, metricBlock))*int64(s.shape.metrics()))
 }
 
-// metricsOf reduces to metrics, with the top layer's state from element at of h on.
+// metricsOf binds the reduction of a step to its metrics. The top layer's state begins at element top of h.
 func (s *session) metricsOf(h any, top int, metrics any, partial scratchRef) group {
 	sh, d, m := s.shape, s.flow, s.shape.metrics()
 	sum := sumCost(sh)
@@ -131,7 +126,7 @@ func (s *session) metricsOf(h any, top int, metrics any, partial scratchRef) gro
 		}
 		return g
 	}
-	sum.BytesWritten = 4 * int64(sh.B) // an addition to the dose for every carrier, at least
+	sum.BytesWritten = 4 * int64(sh.B) // at least one addition to the dose for each carrier
 	g.once = []launch{
 		s.launch(&fillKernel, m, fillCost(m), gruFillArgs{out: metrics, n: m, value: float32(0)}),
 		s.launch(&raceKernel, sh.B, sum, gruSumRacyArgs{
@@ -141,7 +136,6 @@ func (s *session) metricsOf(h any, top int, metrics any, partial scratchRef) gro
 	return g
 }
 
-// captureGraphs captures the device work of each slot's step.
 func (s *session) captureGraphs() error {
 	for k := range s.slots {
 		var err error
@@ -153,7 +147,6 @@ func (s *session) captureGraphs() error {
 	return nil
 }
 
-// describeStages lists the stages of a step with their costs.
 func (s *session) describeStages() {
 	all := allStages()
 	graph := s.set.On("graph")
@@ -175,7 +168,7 @@ func (s *session) describeStages() {
 	in, out := 4*s.inputWords(), 4*outputs*int64(s.shape.B)
 	all[stH2D].MaxSpans, all[stH2D].Minimum = 1, gpuprof.Cost{BytesRead: in, BytesWritten: in}
 	all[stD2H].MaxSpans, all[stD2H].Minimum = 1, gpuprof.Cost{BytesRead: out, BytesWritten: out}
-	all[stSync].MaxSpans = s.Items + 3 // reads, reset, trim, sync
+	all[stSync].MaxSpans = s.Items + 3 // spans of reads, reset, trim and sync
 	if s.train != nil {
 		all[stSync].MaxSpans += s.train.step.Reads() + s.train.step.Micro() - 1
 	}

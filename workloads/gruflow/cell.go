@@ -10,23 +10,22 @@ import (
 //go:embed cell.ptx.zst
 var cellPTX string
 
-// cellKernel is the pointwise part of a GRU step in one launch: from the
-// products gx [B,3H] and gh [B,3H], rows r, z, n, to which bx and bh [3H] are
-// added where the products came without them,
+// cellKernel computes the pointwise part of a GRU step in one launch. From the products gx [B,3H] and gh [B,3H], rows
+// r, z, n, to which it adds bx and bh [3H] where the products lack their biases,
 //
 //	r = sigma(gx_r + gh_r), z = sigma(gx_z + gh_z), n = tanh(gx_n + r gh_n)
 //	h = n + z (h - n)
 //
-// in place, and once more to out when there is one.
+// in place, and also into out if there is one.
 //
-// Arguments: gx, gh, bx, bh, h, out, n, H, gxAt, hAt, outAt, biased; each At is the offset of its array, in elements;
-// outAt is -1 for no out. One item is one unit of one carrier.
+// Arguments: gx, gh, bx, bh, h, out, n, H, gxAt, hAt, outAt, biased. Each At is its array's offset in elements; outAt
+// is -1 without out. One item is one unit of one carrier.
 var cellKernel = device.Typed[gruCellArgs](device.Kernel{Name: "gru_cell", Host: cellHost, Grain: 4096, PTX: cellPTX, Threads: 256, PerBlock: 256})
 
-// A sigmoid counts 4 flops and a tanh 2, with an exponential as one.
+// A sigmoid counts 4 flops and a tanh 2, with an exponential as 1.
 const cellFlops = (1 + 4) + (1 + 4) + (2 + 2) + 3
 
-// cellCost returns the cost of n units; biases are 6 h values, and 0 where they were added before.
+// cellCost returns the cost of n units with this many bias values: 6H, or 0 where the products include the biases.
 func cellCost(n, biases int, copies bool) gpuprof.Cost {
 	c := gpuprof.Cost{Flops: cellFlops * int64(n), BytesRead: 4 * (7*int64(n) + int64(biases)), BytesWritten: 4 * int64(n)}
 	if biases > 0 {
@@ -39,8 +38,8 @@ func cellCost(n, biases int, copies bool) gpuprof.Cost {
 }
 
 // The plain cell has one kernel for each operation on [B,H] arrays, like an eager cell. Arguments: a, b, out, n, H,
-// aAt, aRow, bAt, bRow, outAt, outRow; At is the offset of an array and Row the distance of its rows, in elements. One
-// item is one unit of one carrier; kernels with one operand do not read b.
+// aAt, aRow, bAt, bRow, outAt, outRow; At is an array's offset and Row the distance between its rows, in elements.
+// One item is one unit of one carrier; kernels with one operand ignore b.
 var (
 	addKernel     = newElementwise("gru_add", addHost)
 	subKernel     = newElementwise("gru_sub", subHost)
@@ -54,7 +53,7 @@ func newElementwise(name string, host func(*device.Args, int, int)) device.Kerne
 	return device.Typed[elementwiseArgs](device.Kernel{Name: name, Host: host, Grain: 4096, PTX: cellPTX, Threads: 256, PerBlock: 256})
 }
 
-// elementwiseCost returns the cost of n values of operands inputs at flops each.
+// elementwiseCost returns the cost of n outputs, each of operands inputs and flops operations.
 func elementwiseCost(n, flops, operands int) gpuprof.Cost {
 	return gpuprof.Cost{Flops: int64(n) * int64(flops), BytesRead: 4 * int64(n) * int64(operands), BytesWritten: 4 * int64(n)}
 }

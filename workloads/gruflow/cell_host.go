@@ -13,7 +13,7 @@ func cellHost(args *device.Args, lo, hi int) {
 		r, j := at/n, at%n
 		w := min(n-j, hi-at)
 		x, s := gx[3*r*n+j:], gh[3*r*n+j:]
-		if biased { // the products are not read again
+		if biased { // in place: the products are not read again
 			for g := range 3 {
 				addTo(x[g*n:][:w], a.bx.Floats()[g*n+j:])
 				addTo(s[g*n:][:w], a.bh.Floats()[g*n+j:])
@@ -33,12 +33,12 @@ func addTo(x, y []float32) {
 	}
 }
 
-// rows walks items [lo, hi) of an elementwise kernel row by row.
+// rows iterates over items [lo, hi) of an elementwise kernel row by row.
 type rows struct {
 	a, b, out            []float32
 	n, aRow, bRow, oRow  int
 	at, hi               int
-	left, right, written []float32 // the present row's part
+	left, right, written []float32 // the current row's part
 }
 
 func walkRows(args *device.Args, lo, hi int) rows {

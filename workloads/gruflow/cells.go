@@ -1,22 +1,21 @@
 package gruflow
 
-// keptCells are n units of a row in a GRU that records the inputs of its backward pass. gx and gh have rows for r, z
-// and n, stride values apart; kept has r, z, n and u = W_hn h + b_hn, keptStride apart. Rows have n values.
+// keptCells are n units of one row in a GRU that records the inputs of its backward pass. gx and gh have rows r, z
+// and n, stride values apart; kept has rows r, z, n and u = W_hn h + b_hn, keptStride apart.
 type keptCells struct {
 	gx, gh, kept          []float32
-	before, after         []float32 // the state; after is of forward alone
-	dout, dh, chain, back []float32 // of backward alone; dout may be nil
+	before, after         []float32 // old and new state; after is set for forward only
+	dout, dh, chain, back []float32 // set for backward only; dout may be nil
 	stride, keptStride, n int
 }
 
-// forward writes kept and the state after, from the products gx and gh.
+// forward computes kept and after from the products gx and gh.
 func (c *keptCells) forward() { keepCells(c) }
 
-// backward writes gx, gh and back, the state's part of the cotangent of before, from the cotangent of after: dh +
-// chain + dout. refCellBack has the formulas.
+// backward computes gx, gh and back from the cotangent of after, dh + chain + dout. back is the cotangent of before,
+// except for the part through the products. refCellBack has the formulas.
 func (c *keptCells) backward() { backCells(c) }
 
-// tail returns the units from at on.
 func (c *keptCells) tail(at int) keptCells {
 	from := func(v []float32) []float32 {
 		if v == nil {
@@ -49,7 +48,7 @@ func keepGeneric(c *keptCells) {
 	}
 }
 
-// backGeneric rounds every product, like the assembly: a conversion keeps the compiler from fusing it with a sum.
+// backGeneric rounds every product, like the assembly: the conversion prevents a fused multiply-add.
 func backGeneric(c *keptCells) {
 	n, p := c.n, c.keptStride
 	r, z, m, u, h := c.kept[:n], c.kept[p:][:n], c.kept[2*p:][:n], c.kept[3*p:][:n], c.before[:n]

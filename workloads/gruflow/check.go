@@ -15,19 +15,18 @@ import (
 )
 
 const (
-	// tolerance of the carrier update and the metrics, float32 in every
-	// precision of the GRU, against float64 arithmetic.
+	// Tolerance of the carrier update and the metrics against float64; both always use float32.
 	tolerance = 1e-5
-	// Rows checked where all of them would take over a second.
+	// Rows that are checked where all rows would take over a second.
 	sampledRows = 64
-	// Speed of the reference on one core, in FLOP/s counted for the float32 kernels; only decides between all rows
-	// and a sample.
+	// Speed of the reference on one core, in flops per second as counted for the float32 kernels. It only decides
+	// between all rows and a sample.
 	referenceRate = 8e8
 )
 
-// Check implements workloads.Session. It checks both slots. A row of the GRU is one carrier at one time step; its
-// reference starts from the layer's own inputs, so that an error belongs to the layer and a long sequence can be
-// checked at any of its time steps. Whole steps follow. Afterwards the carriers are back at the start.
+// Check implements workloads.Session. It checks both slots, then whole steps. A row of the GRU is one carrier at one
+// time step. A row's reference starts from the layer's own inputs, so that an error is attributed to its layer, and
+// any time step of a long sequence can be checked. Check restores the carriers' initial state.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	rng := rand.New(rand.NewPCG(s.seed, 3))
 	whole := op.ReferenceSeconds(s.stages, referenceRate) < 1
@@ -43,21 +42,20 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	return append(out, steps...), cmp.Or(err, ctx.Err())
 }
 
-// checker runs one step through the device stage by stage, each output
-// poisoned with NaN beforehand, and compares sampled rows.
+// checker runs one step on the device group by group, poisons each output with NaN first, and compares sampled rows.
 type checker struct {
 	s     *session
 	ctx   context.Context
 	slot  int
 	batch int
-	micro int   // the micro-batch of the current group, in training
-	rows  []int // of the T*B rows of the GRU
+	micro int   // micro-batch of the current group, in training
+	rows  []int // checked rows among the T*B rows of the GRU
 	whole bool
 	start state
-	top   []float32 // the top layer's state before the carriers move
+	top   []float32 // the top layer's state before the carriers' update
 	errs  []op.ErrorNorm
 	laws  [lawCount]op.ErrorNorm
-	level levelCheck // in training, the inputs of a stage
+	level levelCheck // in training, a stage's inputs
 }
 
 func (c *checker) run(rng *rand.Rand, whole bool) error {
@@ -96,7 +94,7 @@ func (c *checker) run(rng *rand.Rand, whole bool) error {
 	return nil
 }
 
-// pickRows takes all rows, or 64 random ones with the first and the last.
+// pickRows returns all rows, or sampledRows random ones, the first and the last.
 func pickRows(rng *rand.Rand, n int, whole bool) ([]int, bool) {
 	if whole || n <= sampledRows+2 {
 		all := make([]int, n)
@@ -114,7 +112,6 @@ func pickRows(rng *rand.Rand, n int, whole bool) ([]int, bool) {
 	return rows, false
 }
 
-// resetSlot restores the carriers' initial state and poisons the outputs of the step.
 func (c *checker) resetSlot() error {
 	s := c.s
 	sl := &s.slots[c.slot]
@@ -143,7 +140,7 @@ func (c *checker) resetSlot() error {
 	return nil
 }
 
-// checkInput sends the batch and compares the device's copy with the caller's.
+// checkInput copies the batch to the device and compares it bit for bit.
 func (c *checker) checkInput() error {
 	s := c.s
 	sl := &s.slots[c.slot]
@@ -159,7 +156,6 @@ func (c *checker) checkInput() error {
 	return nil
 }
 
-// checkGroup runs one group's launches and compares their outputs.
 func (c *checker) checkGroup(g *group) error {
 	s, sh := c.s, c.s.shape
 	if s.rec != nil {
@@ -191,12 +187,12 @@ func (c *checker) read(b device.Buffer, at, n int) ([]float32, error) {
 }
 
 // checkLayer compares one layer's new states with the formula, from the layer's own input and preceding state. It
-// compares a library's layers together.
+// compares the layers of a library together.
 func (c *checker) checkLayer(l int) error {
 	if c.net().lib == nil {
 		return c.oneLayer(l)
 	}
-	if c.s.shape.T > 1 && c.s.shape.L > 1 { // data between the layers is unknown
+	if c.s.shape.T > 1 && c.s.shape.L > 1 { // the library does not expose data between layers
 		return c.checkChain()
 	}
 	for l := range c.s.shape.L {
@@ -209,7 +205,7 @@ func (c *checker) checkLayer(l int) error {
 
 func (c *checker) net() *gru { return c.s.slots[c.slot].net }
 
-// readOutputs reads row r of a layer's output sequence; without one it is the layer's state.
+// readOutputs reads row r of a layer's output sequence, or of its state where it has no sequence.
 func (c *checker) readOutputs(l, row int) ([]float32, error) {
 	n, h := c.net(), c.s.shape.H
 	switch {
@@ -269,8 +265,8 @@ func (c *checker) oneLayer(l int) error {
 	return nil
 }
 
-// layerInput returns a row of the layer's input: of the batch, with the carrier's energy in column 0, or of the
-// preceding layer.
+// layerInput returns a row of a layer's input: the batch with the energy in column 0, or the preceding layer's
+// output.
 func (c *checker) layerInput(l, row int) ([]float32, error) {
 	s, sh := c.s, c.s.shape
 	if l > 0 {
@@ -281,8 +277,8 @@ func (c *checker) layerInput(l, row int) ([]float32, error) {
 	return x, nil
 }
 
-// checkChain compares all time steps of as many carriers as make up the sampled rows, from the batch and the state at
-// the start.
+// checkChain compares all time steps of a few carriers, as many as give the number of sampled rows, from the batch
+// and the initial state.
 func (c *checker) checkChain() error {
 	s, sh := c.s, c.s.shape
 	for _, k := range c.carriersOf() {
@@ -318,7 +314,8 @@ func (c *checker) checkChain() error {
 	return nil
 }
 
-// carriersOf returns the first and the last carrier, and carriers of the sampled rows until they give as many rows, or all.
+// carriersOf returns the first and last carrier, then sampled ones until their time steps are as many as the sampled
+// rows.
 func (c *checker) carriersOf() []int {
 	sh := c.s.shape
 	most := max(2, ceilDiv(len(c.rows), sh.T))
@@ -332,8 +329,8 @@ func (c *checker) carriersOf() []int {
 	return slices.Compact(list)
 }
 
-// carriers compares the carrier update, from the top layer's state that the
-// last time step left. That state itself must be unchanged, or zero in all layers for a carrier that has just entered.
+// carriers compares the carrier update, computed from the top layer's last state. The update must leave this state
+// unchanged; for a carrier that has just entered all layers' states must be zero.
 func (c *checker) carriers() error {
 	s, sh, e := c.s, c.s.shape, &c.errs[stFlow]
 	e.Used = true

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// refKept is a cell's r, z, n and u [4H] and its next state [H] in float64; see refCell.
+// refKept returns a cell's r, z, n and u [4H] and its next state [H] in float64; see refCell.
 //
 //go:norace
 func refKept(x, h []float64, p layerParams) (gates, next []float64) {
@@ -32,8 +32,8 @@ func refKept(x, h []float64, p layerParams) (gates, next []float64) {
 	return gates, next
 }
 
-// watchBack reads, before time step T-1-t of a layer's backward pass, the cotangents of the checked rows' new states,
-// which are the cotangents of the old states of the following step.
+// watchBack runs before the kernels of time step T-1-t of a layer's backward pass. It reads the checked rows'
+// cotangents of the state between this time step and the one after it.
 func (c *checker) watchBack(g *group, t int) error {
 	sh := c.s.shape
 	if err := c.s.stream.Sync(); err != nil {
@@ -42,7 +42,7 @@ func (c *checker) watchBack(g *group, t int) error {
 	return c.readArrived(g.layer, sh.T-1-t)
 }
 
-// readArrived reads the sum of both parts of the cotangent that has arrived at a time step.
+// readArrived reads the cotangent of the new state of time step t, the sum of dh and chain.
 func (c *checker) readArrived(l, t int) error {
 	sh, b := c.s.shape, c.s.train.u.layers[l]
 	for _, row := range c.rows {
@@ -71,8 +71,8 @@ func (c *checker) readArrived(l, t int) error {
 	return nil
 }
 
-// cellsBack compares a layer of a level backwards: its result from each checked row's cotangent, and from the states
-// and inputs of the forward pass.
+// cellsBack compares the backward pass of a layer at one level. Its reference starts from each checked row's
+// cotangent and from the states and inputs of the forward pass.
 func (c *checker) cellsBack(g *group) error {
 	s, sh, t, l, e, lv := c.s, c.s.shape, c.s.train, g.layer, &c.errs[stGRUBack], &c.level
 	if err := c.readArrived(l, -1); err != nil {
@@ -129,7 +129,7 @@ func (c *checker) cellsBack(g *group) error {
 	return c.energyBack(gx)
 }
 
-// energyBack compares the energy's cotangent, a sum over the time steps' input gradients.
+// energyBack compares the energy's cotangent, a sum of input gradients over the time steps.
 func (c *checker) energyBack(gx []float32) error {
 	s, sh := c.s, c.s.shape
 	de, err := c.read(s.train.de, 0, sh.B)
@@ -149,8 +149,8 @@ func (c *checker) energyBack(gx []float32) error {
 	return nil
 }
 
-// checkGrads compares some rows of a layer's weight gradients, and of its bias gradients, with sums over all rows of
-// the gates' cotangents that the stage read.
+// checkGrads compares some rows of a layer's weight and bias gradients with sums over all rows of the gates'
+// cotangents that the stage read.
 func (c *checker) checkGrads(g *group) error {
 	s, sh, t := c.s, c.s.shape, c.s.train
 	rows := sh.T * sh.B
@@ -188,12 +188,12 @@ func (c *checker) checkGrads(g *group) error {
 	return c.checkOuter(c.level.gh, sh.gates(), h, sh.H, b[1], b[3], 1, add)
 }
 
-// checkOuter compares rows of a gradient [m,k] = sum over rows of a [rows,m] and x [rows,k], and of the bias; of is
-// the index of the matrix among the gradients.
+// checkOuter compares rows of a gradient w [m,k] = sum over rows of a [rows,m] and x [rows,k], and of the bias
+// gradient. of is the index of the matrix among the layer's gradients.
 func (c *checker) checkOuter(a []float32, m int, x []float32, k int, w, bias device.Buffer, of int, add bool) error {
 	e, rows := &c.errs[stGrads], len(a)/m
 	for n := range min(m, gatesChecked) {
-		i := n * (m - 1) / max(1, min(m, gatesChecked)-1) // the first, the last and between
+		i := n * (m - 1) / max(1, min(m, gatesChecked)-1) // the first, the last and equally spaced ones between
 		want, sum := make([]float64, k), 0.0
 		if add {
 			want = op.As[float64](c.level.before[of][i*k : (i+1)*k])

@@ -9,18 +9,16 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// Laws of a training step that belong to no stage.
+// Properties of a whole training step that are checked.
 const (
-	lawChain     = iota // the cotangents of carriers at the start, from the batch and the parameters alone
-	lawConserved        // gradients of all energy are 0
+	lawChain     = iota // cotangents of the initial carriers, from the batch and the parameters alone
+	lawConserved        // gradients of the total energy are 0
 	lawCount
 )
 
-// chainBound is the tolerance of the whole way back in float32; PyTorch in float32 is off
-// by 3e-7 over one call.
+// chainBound is the float32 tolerance of the whole backward pass; PyTorch's error is 3e-7 over one call.
 const chainBound = 1e-4
 
-// lawChecks returns the checks that belong to no stage.
 func (c *checker) lawChecks() []gpuprof.Check {
 	var out []gpuprof.Check
 	if e := c.laws[lawChain]; e.Used {
@@ -32,8 +30,8 @@ func (c *checker) lawChecks() []gpuprof.Check {
 	return out
 }
 
-// checkConservation runs a step whose loss is all energy, deposited, carried and gone: no parameter changes that
-// energy, so every gradient is 0, bit for bit.
+// checkConservation runs a step whose loss is the total energy: deposited, carried and gone. No parameter changes the
+// total, so every gradient must be exactly 0.
 func (c *checker) checkConservation() error {
 	s, t, sh := c.s, c.s.train, c.s.shape
 	if err := s.restoreStart(); err != nil {
@@ -85,8 +83,8 @@ func (c *checker) checkConservation() error {
 	return s.restoreStart()
 }
 
-// checkChained compares the cotangents of carriers and states at the start with a whole pass forward and backward in
-// float64, from the batch and the parameters alone, except for the doses' cotangents.
+// checkChained compares the cotangents of the initial carriers and states with a whole forward and backward pass in
+// float64, which reads only the batch, the parameters and the doses' cotangents.
 func (c *checker) checkChained() error {
 	s, sh, t, e := c.s, c.s.shape, c.s.train, &c.laws[lawChain]
 	ddose, err := c.read(t.ddose, 0, sh.D)
@@ -124,15 +122,15 @@ func (c *checker) checkChained() error {
 	return nil
 }
 
-// chainCarriers go the whole way in float64 in every check.
+// chainCarriers is the number of carriers whose whole step checkChained computes.
 const chainCarriers = 8
 
-// tripOf computes carrier k's path through a window.
+// tripOf computes carrier k's path through a window with the session's parameters.
 func (s *session) tripOf(st state, k int, source float64, fields []float32) trip {
 	return tripOf(s.shape, s.params, s.train.window, st, k, source, fields)
 }
 
-// tripOf computes the same with any parameters; fields are the inputs [window,T,B,I].
+// tripOf computes carrier k's path through a window. fields are the inputs [window,T,B,I].
 func tripOf(sh shape, p params, window int, st state, k int, source float64, fields []float32) trip {
 	var h [][]float64
 	for l := range sh.L {

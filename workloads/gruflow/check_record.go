@@ -7,7 +7,6 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// readStored reads values of an array as wide as the precision.
 func (c *checker) readStored(b device.Buffer, at, n int) ([]float32, error) {
 	if c.s.prec.isNarrow() {
 		return c.readNarrow(b, at, n)
@@ -15,14 +14,13 @@ func (c *checker) readStored(b device.Buffer, at, n int) ([]float32, error) {
 	return c.read(b, at, n)
 }
 
-// stateRow reads a row of a layer's states of a level, before its time steps or after.
+// stateRow reads a row of a layer's states at a level: before its time step, or with after = 1 after it.
 func (c *checker) stateRow(l, level, row, after int) ([]float32, error) {
 	sh := c.s.shape
 	slot := level % c.s.rec.every
 	return c.readStored(c.s.rec.u.layers[l].states, (slot*sh.T*sh.B+row+after*sh.B)*sh.H, sh.H)
 }
 
-// inputRow reads a row of a layer's input.
 func (c *checker) inputRow(l, level, row int) ([]float32, error) {
 	sh := c.s.shape
 	if l > 0 {
@@ -31,7 +29,7 @@ func (c *checker) inputRow(l, level, row int) ([]float32, error) {
 	return c.read(c.s.slots[c.slot].x, ((c.micro*c.s.rec.window+level)*sh.T*sh.B+row)*sh.I, sh.I)
 }
 
-// checkCells compares a layer's new states of a level, and the recorded gates.
+// checkCells compares a layer's new states and recorded gates at a level.
 func (c *checker) checkCells(g *group) error {
 	s, sh, e, l := c.s, c.s.shape, &c.errs[g.stage], g.layer
 	p := s.params.layers[l]
@@ -72,7 +70,6 @@ func (c *checker) checkCells(g *group) error {
 	return nil
 }
 
-// levelDown compares the carriers' update of a level.
 func (c *checker) levelDown(g *group) error {
 	s, sh, e, lv := c.s, c.s.shape, &c.errs[stFlow], &c.level
 	e.Used = true
@@ -85,7 +82,7 @@ func (c *checker) levelDown(g *group) error {
 	}
 	sources, levels := drawSources(sh, s.seed), intView(now[s.flow.level])
 	for _, k := range c.carriersOf() {
-		// The state before the update is recomputed from the record, for it may be cleared by now.
+		// The state before the update is recomputed from the record, because the update may have cleared it.
 		h, err := c.recomputeState(sh.L-1, g.level, k)
 		if err != nil {
 			return err
@@ -93,7 +90,7 @@ func (c *checker) levelDown(g *group) error {
 		before := carrier{energy: float64(lv.energy[k]), level: int(lv.level[k]), x: float64(lv.place[2*k]), y: float64(lv.place[2*k+1])}
 		next, record, leaves := refFlow(before, h, s.params.proj, s.params.bias, sh.D, float64(sources[k]))
 		tol := &c.errs[stFlow]
-		if s.prec.isNarrow() { // the record is rounded, and the update reads unrounded values
+		if s.prec.isNarrow() { // the record is rounded, but the update reads unrounded values
 			tol = &c.errs[stGRU]
 		}
 		tol.Add(now[s.flow.record][k*outputs:][:outputs], record[:])
@@ -123,7 +120,7 @@ func (c *checker) levelDown(g *group) error {
 	return nil
 }
 
-// recomputeState returns a layer's state of a carrier at a level's last time step, from the record.
+// recomputeState recomputes a carrier's state after a level's last time step from the record.
 func (c *checker) recomputeState(l, level, k int) ([]float64, error) {
 	s, sh := c.s, c.s.shape
 	row := (sh.T-1)*sh.B + k
@@ -143,7 +140,6 @@ func (c *checker) recomputeState(l, level, k int) ([]float64, error) {
 	return out, nil
 }
 
-// levelMetrics compares the metrics of a level.
 func (c *checker) levelMetrics(g *group) error {
 	s, sh := c.s, c.s.shape
 	rec, err := c.read(s.flow.record, 0, sh.B*outputs)

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// checkMetrics compares the metrics with sums over the device's arrays. Each is compared relative to its own size.
+// checkMetrics compares each metric with a sum over the device's arrays, relative to the metric's own size.
 func (c *checker) checkMetrics() error {
 	s, sh := c.s, c.s.shape
 	rec, err := c.read(s.flow.record, 0, s.flow.record.Len()/4)
@@ -32,7 +32,7 @@ func (c *checker) checkMetrics() error {
 	return nil
 }
 
-// copyBack checks the results' way home, bit for bit.
+// copyBack checks that the results arrive on the host bit for bit.
 func (c *checker) copyBack() error {
 	s, sl := c.s, &c.s.slots[c.slot]
 	if err := s.readPacked(sl); err != nil {
@@ -57,11 +57,11 @@ func (c *checker) copyBack() error {
 	return nil
 }
 
-// carriersKept are the carriers' buffers among those that a graph's replay must leave alike.
+// Of the buffers that checkGraph compares, the first carriersKept hold carriers.
 const carriersKept = 5
 
-// checkGraph replays the step's graph from the same start and compares its results with the
-// launches' results, which have been checked. Only metrics that race may differ in their last bits.
+// checkGraph replays the step's graph from the same start and compares its results with the launches' checked
+// results. With deterministic=off the metrics, and in training the parameters, may differ in the last bits.
 func (c *checker) checkGraph() error {
 	s, sl, e := c.s, &c.s.slots[c.slot], &c.errs[stGraph]
 	results := func() (out [][]float32, err error) {
@@ -101,7 +101,7 @@ func (c *checker) checkGraph() error {
 	for i := range want[:last] {
 		var off op.ErrorNorm
 		if off.Add(got[i], op.As[float64](want[i])); i >= carriersKept && !s.set.On("deterministic") && off.Relative() <= chainBound {
-			continue // the loss has other last bits, and so have the new parameters
+			continue // the loss differs in the last bits, so the new parameters do
 		}
 		e.Same(got[i], want[i])
 	}
@@ -114,7 +114,6 @@ func (c *checker) checkGraph() error {
 	return nil
 }
 
-// stageChecks returns the compared stages in step order.
 func (c *checker) stageChecks() []gpuprof.Check {
 	all := c.s.shape.T * c.s.shape.B
 	if c.whole {
@@ -130,7 +129,7 @@ func (c *checker) stageChecks() []gpuprof.Check {
 		case stGRU, stRecompute, stFlowBack, stGRUBack, stGrads:
 			tol = c.s.prec.tolerance()
 		case stH2D, stWeights, stD2H, stGraph:
-			tol = 0 // the same bits
+			tol = 0 // equal bits
 		}
 		out = append(out, loop.CheckOf(allStages()[st].Name, e.Relative(), tol, len(c.rows), all))
 	}

@@ -6,11 +6,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// gatesChecked of a layer have their rows of weights compared at every level: each is a sum
-// over all rows of the batch.
+// gatesChecked is the number of gates per layer whose weight gradients are compared: each is a sum over all rows.
 const gatesChecked = 3
 
-// levelCheck holds the inputs of stages of training, read before they ran.
+// levelCheck holds inputs of training stages, read before the stages ran.
 type levelCheck struct {
 	energy, place, ddose []float32
 	level                []int32
@@ -19,10 +18,9 @@ type levelCheck struct {
 	before               [][]float32
 	saved                optim.Saved
 	cotangents           map[int][]float64 // of a checked row's new state
-	old                  map[int][]float64 // reference for that of its old state
+	old                  map[int][]float64 // of a checked row's old state
 }
 
-// checkTrained runs one group of a training step and compares its outputs.
 func (c *checker) checkTrained(g *group) error {
 	c.micro = g.micro
 	if err := c.saveInputs(g); err != nil {
@@ -46,7 +44,7 @@ func (c *checker) checkTrained(g *group) error {
 		return c.checkCells(g)
 	case stRecompute:
 		if g.layer == s.shape.L {
-			return nil // the layers of the next level start from it
+			return nil // checkCells of the next level's layers covers it
 		}
 		return c.checkCells(g)
 	case stFlow:
@@ -68,7 +66,7 @@ func (c *checker) checkTrained(g *group) error {
 	return c.checkOptimizer(g)
 }
 
-// checkOptimizer compares the results of clipping or of the optimizer, after its last part.
+// checkOptimizer compares the results of clipping or of the optimizer after the last part of its step.
 func (c *checker) checkOptimizer(g *group) error {
 	s := c.s
 	if !g.part.Last {
@@ -87,7 +85,7 @@ func (c *checker) checkOptimizer(g *group) error {
 	return s.train.step.Stepped(s.stream, c.level.saved, now, &c.errs[stOptimizer])
 }
 
-// saveInputs reads the arrays that a group will change.
+// saveInputs reads the arrays that a group will overwrite.
 func (c *checker) saveInputs(g *group) (err error) {
 	s, lv := c.s, &c.level
 	all := func(b device.Buffer) (v []float32) {
@@ -122,7 +120,7 @@ func (c *checker) saveInputs(g *group) (err error) {
 	return err
 }
 
-// gradsOf returns the gradients of a layer, or of the projection after the last.
+// gradsOf returns the gradient buffers of layer l, or of the projection for l = L.
 func (c *checker) gradsOf(l int) []device.Buffer {
 	t := c.s.train
 	if l == c.s.shape.L {
@@ -133,7 +131,6 @@ func (c *checker) gradsOf(l int) []device.Buffer {
 	return []device.Buffer{g.wi, g.wh, g.bi, g.bh}
 }
 
-// readScratch reads n values of scratch memory that a group has just used.
 func (c *checker) readScratch(ref scratchRef, at, n int) ([]float32, error) {
 	b := &c.s.program.scratch[ref]
 	return c.read(b.buf, int(b.at/4)+at, n)
@@ -148,7 +145,7 @@ func (c *checker) readGates() (gx, gh []float32, err error) {
 	return gx, gh, err
 }
 
-// checkWeights compares the weights in the order of the products, bit for bit.
+// checkWeights compares the weights in the products' formats, bit for bit.
 func (c *checker) checkWeights(l int) error {
 	u, h := c.s.rec.u, c.s.shape.H
 	p, turned, back := c.s.params.layers[l], u.net.layers[l], u.layers[l].back
@@ -170,7 +167,6 @@ func (c *checker) checkWeights(l int) error {
 	return nil
 }
 
-// checkLoss compares the loss and the cotangents at the start of the backward pass.
 func (c *checker) checkLoss() error {
 	s, sh, t, e := c.s, c.s.shape, c.s.train, &c.errs[stLoss]
 	metrics, err := c.read(s.flow.metrics, 0, s.metricWords())
@@ -211,7 +207,6 @@ func (c *checker) checkLoss() error {
 	return nil
 }
 
-// levelUp compares the carriers' update backwards.
 func (c *checker) levelUp(g *group) error {
 	s, sh, t, e, lv := c.s, c.s.shape, c.s.train, &c.errs[stFlowBack], &c.level
 	ago := t.window - 1 - g.level
@@ -220,7 +215,7 @@ func (c *checker) levelUp(g *group) error {
 		if err != nil {
 			return err
 		}
-		made, err := c.recomputeState(sh.L-1, g.level, k) // carriers that left have it back
+		made, err := c.recomputeState(sh.L-1, g.level, k) // restored for carriers that left
 		if err != nil {
 			return err
 		}
@@ -254,7 +249,6 @@ func (c *checker) levelUp(g *group) error {
 	return nil
 }
 
-// compareMetrics compares each relative to its own size.
 func (c *checker) compareMetrics(got []float32, want []float64) {
 	e := &c.errs[stMetrics]
 	e.Used = true

@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	// wholeSteps are taken one after the other: carriers, and in training parameters and
-	// moments, are carried from one to the next.
+	// wholeSteps steps run in sequence: carriers, and in training parameters and moments, pass from step to step.
 	wholeSteps = 2
-	// wholeKinds of carriers are all that there are in such steps, each many times over. So
-	// sums over all carriers are known in float64 from a few, up to the new parameters.
+	// wholeKinds is the number of different carriers in these steps; all others are copies. So a few float64 paths
+	// give the sums over all carriers, and even the new parameters.
 	wholeKinds = 5
 )
 
-// wholeStep takes steps like a measurement, with a few kinds of carriers, and compares their results with float64 from
-// the inputs, the carriers' start and the drawn parameters. It never reads the list of groups.
+// wholeStep runs steps as a measurement does, with a few different carriers, and compares their results with float64
+// values from the inputs, the initial carriers and the drawn parameters alone. It does not use the list of groups, so
+// it also finds a wrong list.
 type wholeStep struct {
 	s       *session
 	c       checker // reads buffers
 	start   state
 	sources []float32
-	fields  [wholeSteps][]float32 // the inputs of a step, [window,T,B,I] of every micro-batch
+	fields  [wholeSteps][]float32 // a step's inputs: [window,T,B,I] of every micro-batch
 
-	at      []carrier     // of every kind
-	h       [][][]float64 // its states, [L][H]
+	at      []carrier     // by kind
+	h       [][][]float64 // by kind: the states [L][H]
 	p       params
-	ref     *optim.Reference // by parameters in the order of the optimizer
+	ref     *optim.Reference // parameters in the optimizer's order
 	levels  [][]tripLevel    // of the last window, by kind
 	loss    float64
 	rows    [wholeParts]op.ItemErrors
@@ -42,7 +42,7 @@ type wholeStep struct {
 	scalars op.ErrorNorm
 }
 
-// What is compared of a carrier, each relative to its own size.
+// Compared values of a carrier, each relative to its own size.
 const (
 	wholeHidden = iota
 	wholeEnergy
@@ -78,15 +78,15 @@ func (s *session) checkWholeSteps(ctx context.Context) (out []gpuprof.Check, err
 	return w.resultChecks(), nil
 }
 
-// kind returns the kind of carrier k; all carriers are copies of the first wholeKinds carriers.
+// kind returns the kind of carrier k, a copy of one of the first wholeKinds carriers.
 func (w *wholeStep) kind(k int) int { return k % w.kinds() }
 func (w *wholeStep) kinds() int     { return min(wholeKinds, w.s.shape.B) }
 
-// beginSteps makes carriers and inputs of few kinds and puts them at the start of the steps.
+// beginSteps makes the few kinds of carriers and inputs, and puts them at the start of the steps.
 func (w *wholeStep) beginSteps() error {
 	s, sh := w.s, w.s.shape
 	w.start, w.sources = drawState(sh, s.seed), drawSources(sh, s.seed)
-	// The first leaves in the first step, the fourth in the second.
+	// Kind 0 leaves in the first step, kind 3 in the second.
 	levels := []int{sh.D - 1, 0, sh.D / 2, max(sh.D-2, 0), 1 % sh.D}
 	for k := range sh.B {
 		from := w.kind(k)
@@ -157,7 +157,7 @@ func (w *wholeStep) sendSteps() error {
 	return s.stream.Sync()
 }
 
-// widenAll returns the parameters in float64, in the order of the optimizer.
+// widenAll returns the parameters in float64, in the optimizer's order.
 func (p params) widenAll() (all [][]float64) {
 	for _, l := range p.layers {
 		all = append(all, op.As[float64](l.wi), op.As[float64](l.wh), op.As[float64](l.bi), op.As[float64](l.bh))
@@ -165,7 +165,6 @@ func (p params) widenAll() (all [][]float64) {
 	return append(all, op.As[float64](p.proj), op.As[float64](p.bias))
 }
 
-// narrowAll is the inverse of widenAll.
 func narrowAll(all [][]float64) (p params) {
 	f := func(v []float64) []float32 { return op.As[float32](v) }
 	n := len(all) - 2
@@ -176,12 +175,11 @@ func narrowAll(all [][]float64) (p params) {
 	return p
 }
 
-// kindCount returns the number of carriers of a kind.
 func (w *wholeStep) kindCount(kind int) float64 {
 	return float64((w.s.shape.B - kind + w.kinds() - 1) / w.kinds())
 }
 
-// stepOnce computes step i in float64, and compares its records and metrics.
+// stepOnce computes step i in float64, and compares the records and metrics.
 func (w *wholeStep) stepOnce(i int) error {
 	s, sh := w.s, w.s.shape
 	grads, window := w.ref.Gradients(), windowOf(s.set)
@@ -223,7 +221,6 @@ func (w *wholeStep) stepOnce(i int) error {
 	return w.checkResults(i)
 }
 
-// addGradients adds the gradients of a micro-batch's loss.
 func (w *wholeStep) addGradients(dose []float64, trips []trip, grads [][]float64) {
 	s, sh := w.s, w.s.shape
 	var place []float64
@@ -246,12 +243,12 @@ func (w *wholeStep) addGradients(dose []float64, trips []trip, grads [][]float64
 	}
 }
 
-// checkResults compares the host's records of a step's last level, the metrics of all levels of its last micro-batch,
-// and the loss.
+// checkResults compares a step's results on the host: the last level's records, the last micro-batch's metrics, the
+// loss.
 func (w *wholeStep) checkResults(i int) error {
 	s, sh := w.s, w.s.shape
 	got := device.Floats(s.slots[i%depth].metrics)
-	if s.Items > 0 { // the host thread reads a few, and keeps none
+	if s.Items > 0 { // the host reads only some of them, one by one
 		var err error
 		if got, err = w.c.read(s.flow.metrics, 0, s.metricWords()); err != nil {
 			return err
@@ -259,7 +256,7 @@ func (w *wholeStep) checkResults(i int) error {
 	}
 	records := device.Floats(s.slots[i%depth].out)
 	for j := range windowOf(s.set) {
-		var of []float32 // the values that the metrics count
+		var of []float32 // the records that the metrics sum
 		var levels []int32
 		var top []float32
 		for k := range sh.B {
@@ -292,7 +289,6 @@ func (w *wholeStep) checkResults(i int) error {
 	return nil
 }
 
-// checkCarriers compares the state of all carriers after the last step.
 func (w *wholeStep) checkCarriers() error {
 	s, sh := w.s, w.s.shape
 	var now [4][]float32
@@ -311,13 +307,13 @@ func (w *wholeStep) checkCarriers() error {
 		w.rows[wholeEnergy].Add(now[1][k:k+1], []float64{at.energy})
 		w.rows[wholePlace].Add(now[2][2*k:2*k+2], []float64{at.x, at.y})
 		if int(levels[k]) != at.level {
-			w.rows[wholeDeposit].Add([]float32{1}, []float64{0}) // a whole energy off
+			w.rows[wholeDeposit].Add([]float32{1}, []float64{0}) // an error as large as the whole energy
 		}
 	}
 	return nil
 }
 
-// tolerance applies to all results but the change of parameters.
+// tolerance applies to all results except the change of the parameters.
 func (w *wholeStep) tolerance() float64 {
 	if w.s.train != nil {
 		return max(chainBound, w.s.prec.tolerance())

@@ -6,9 +6,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// checkFinite ends a run whose loss became NaN or infinite: it reads the loss that the slot's preceding step left on
-// the host without a wait. Reads one by one leave none there, and neither does the start: memory that no step has
-// written may hold anything.
+// checkFinite ends a run whose loss became NaN or infinite. It reads the loss that the slot's previous step copied to
+// the host, without a wait. It skips steps without such a copy: the first ones, and those with item reads. It also
+// skips runs with loss scaling, whose loss may overflow.
 func (s *session) checkFinite(i int, sl *slot) error {
 	if s.train == nil || s.train.done < depth || s.Items > 0 || s.train.step.Scales() {
 		return nil
@@ -18,13 +18,12 @@ func (s *session) checkFinite(i int, sl *slot) error {
 	}
 	c, steps := &checker{s: s}, s.train.done
 	return optim.Diverged("gruflow", steps, s.restoreStart, func(n int) (string, error) {
-		// It can only be in the last steps: a loss is finite where the parameters are, and the step
-		// after one that spoils them has none.
+		// Only the last steps are searched: after parameters become NaN, no step has a finite loss.
 		return c.stepAgain(i-steps+n, n >= steps-depth-1)
 	})
 }
 
-// stepAgain repeats step i. With look it returns the first stage that writes NaN or infinity, "" for none.
+// stepAgain repeats step i. With look it returns the first stage that writes NaN or infinity, or "".
 func (c *checker) stepAgain(i int, look bool) (string, error) {
 	s := c.s
 	c.slot = i % depth
@@ -47,7 +46,6 @@ func (c *checker) stepAgain(i int, look bool) (string, error) {
 	return "", nil
 }
 
-// writesFinite reports whether all outputs of a group are finite.
 func (c *checker) writesFinite(g *group) (bool, error) {
 	s, t := c.s, c.s.train
 	words := func(list ...device.Buffer) (bool, error) {

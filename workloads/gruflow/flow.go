@@ -10,23 +10,22 @@ import (
 //go:embed flow.ptx.zst
 var flowPTX string
 
-// injectKernel writes every carrier's energy to column 0 of the input of all time steps: x [T,B,I], energy [B]. One
-// item is one row of x.
+// injectKernel writes every carrier's energy [B] to column 0 of its input x [T,B,I] at all time steps. One item is
+// one row of x.
 var injectKernel = device.Typed[gruInjectArgs](device.Kernel{Name: "gru_inject", Host: injectHost, Grain: 4096, PTX: flowPTX, Threads: 256, PerBlock: 256})
 
-// flowKernel projects the top layer's state and moves the carriers a level
-// down; refFlow is the formula.
+// flowKernel projects the top layer's state and moves the carriers down by one level; refFlow is the formula.
 //
 // Arguments: proj [outputs,H], bias [outputs], h [L,B,H], energy [B],
 // level [B], place [B,2], source [B], out [B,outputs], path [B,pathWords], n, B,
 // H, L, D, keeps. path is written where keeps is 1. One item is one carrier.
 var flowKernel = device.Typed[gruFlowArgs](device.Kernel{Name: "gru_flow", Host: flowHost, Grain: 32, PTX: flowPTX, Threads: 128, PerBlock: 4})
 
-// moveKernel is the same for a projection p [B,outputs] that a matrix product made.
+// moveKernel does the same from a projection p [B,outputs] that a matrix product computed.
 var moveKernel = device.Typed[gruMoveArgs](device.Kernel{Name: "gru_move", Host: moveHost, Grain: 32, PTX: flowPTX, Threads: 128, PerBlock: 128})
 
-// Columns that a backward level reads of a carrier: its energy before, the share that it left, and both tanh of its
-// drift.
+// Columns of path, which the backward pass of a level reads for each carrier: its energy before the level, the share
+// that it deposited, and both tanh of its drift.
 const (
 	pathEnergy = iota
 	pathShare
@@ -35,21 +34,20 @@ const (
 	pathWords
 )
 
-// flowBackKernel takes every carrier a level back; refFlowBack is the formula. de [B] and dplace [B,2] are the
-// cotangents of energy and place, after the level on entry and before it on return; ddose [D+1] has the cotangent of a
-// deposit at every level, and last of energy that leaves. The kernel writes dp [B,outputs], of the projection, and dh
-// [B,H] = proj^T dp, of the top layer's state. level is the current level, ago levels later.
-//
-// One item is one carrier.
+// flowBackKernel moves every carrier back up by one level; refFlowBack is the formula. de [B] and dplace [B,2] are
+// the cotangents of energy and place: after the level on entry, before the level on return. ddose [D+1] holds the
+// cotangents of a deposit at each level and, last, of the energy that leaves. The kernel writes the cotangents dp
+// [B,outputs] of the projection and dh [B,H] = proj^T dp of the top layer's state. level holds the carriers' current
+// levels, which is ago levels after this one. One item is one carrier.
 var flowBackKernel = device.Typed[gruFlowBwdArgs](device.Kernel{Name: "gru_flow_bwd", Host: flowBackHost, Grain: 32, PTX: flowPTX, Threads: 128, PerBlock: 4})
 
-// lossKernel is refLoss with what the way back starts from: the metrics of all levels
-// [levels,width], whose doses begin at fixed, and place [B,2] -> ddose [D+1], dplace
-// [B,2], de [B] (zero) and losses [D+B], to be added up. Arguments: metrics, target [D],
-// place, ddose, dplace, de, losses, n, D, levels, width, fixed, kappa. An item is a loss.
+// lossKernel computes refLoss and the initial cotangents of the backward pass. From the metrics of all levels
+// [levels,width], whose doses begin at column fixed, and place [B,2] it computes ddose [D+1], dplace [B,2], de [B]
+// (zero) and the terms losses [D+B], which are then summed. Arguments: metrics, target [D], place, ddose, dplace, de,
+// losses, n, D, levels, width, fixed, kappa. One item is one term.
 var lossKernel = device.Typed[gruLossArgs](device.Kernel{Name: "gru_loss", Host: lossHost, Grain: 1024, PTX: flowPTX, Threads: 256, PerBlock: 256})
 
-// flowBackCost counts a carrier's 24 flops, and the state's cotangent.
+// flowBackCost counts 24 flops per carrier, and the cotangent of the state.
 func flowBackCost(s shape) gpuprof.Cost {
 	b, h := int64(s.B), int64(s.H)
 	return gpuprof.Cost{Flops: 24*b + 2*outputs*b*h, BytesRead: 4 * (outputs*h + (pathWords+1+3)*b + int64(s.D) + 1), BytesWritten: 4 * (b*h + (outputs+3)*b)}
@@ -64,10 +62,10 @@ func injectCost(n int) gpuprof.Cost {
 	return gpuprof.Cost{BytesRead: 4 * int64(n), BytesWritten: 4 * int64(n)}
 }
 
-// Flops of one carrier's update: a sigmoid, two tanh and their sums.
+// Flops of one carrier's update: a sigmoid, two tanh, and their sums.
 const moveFlops = 4 + 2 + 2*(2+2)
 
-// moveCost counts on average one carrier of D clearing its state.
+// moveCost assumes the mean: each D-th carrier clears its state.
 func moveCost(s shape) gpuprof.Cost {
 	b := int64(s.B)
 	cleared := int64(s.L) * int64(s.H) * b / int64(s.D)
@@ -78,6 +76,6 @@ func flowCost(s shape) gpuprof.Cost {
 	b, h := int64(s.B), int64(s.H)
 	c := moveCost(s)
 	c.Flops += b * outputs * (2*h + 1)
-	c.BytesRead += 4*(b*h+outputs*h+outputs) - 4*outputs*b // the projection is not read but made
+	c.BytesRead += 4*(b*h+outputs*h+outputs) - 4*outputs*b // the projection is computed, not read
 	return c
 }

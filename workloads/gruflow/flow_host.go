@@ -13,7 +13,7 @@ func injectHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// crew is the carriers moved together, so that their sigmoids and tanhs are.
+// crew is the number of carriers moved together, so that sigmoids and tanhs run in vectors.
 const crew = 32
 
 func flowHost(args *device.Args, lo, hi int) {
@@ -57,16 +57,14 @@ func moveHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// fleet is the carriers' state as the kernels see it.
 type fleet struct {
 	h, energy, place, source, out, path []float32
 	level                               []int32
 	batch, n, layers, depth             int
-	keeps                               bool // the path, for a backward pass
+	keeps                               bool // write path, for a backward pass
 }
 
-// moveCarriers takes size carriers from first on one level down; see refFlow. p holds their projections,
-// [outputs,size].
+// moveCarriers moves size carriers, from first on, one level down by refFlow. p has their projections [outputs,size].
 func (f *fleet) moveCarriers(first, size int, p []float32) {
 	share, drift := p[:size], p[size:3*size]
 	sigmoidAll(share)
@@ -101,7 +99,7 @@ func flowBackHost(args *device.Args, lo, hi int) {
 		k, after := path[c*pathWords:][:pathWords], levelThen(level[c], ago, depth)
 		e, d, energy, x, y := k[pathEnergy], k[pathShare], de[c], dplace[2*c], dplace[2*c+1]
 		was := after - 1
-		if after == 0 { // it left: the one that entered in its place tells it nothing
+		if after == 0 { // it left: cotangents of the carrier that replaced it do not apply
 			was, energy, x, y = depth-1, ddose[depth], 0, 0
 		}
 		q := dp[c*outputs:][:outputs]
@@ -130,7 +128,7 @@ func lossHost(args *device.Args, lo, hi int) {
 			ddose[i] = dose - target[i]
 			losses[i] = ddose[i] * ddose[i] / 2
 			if i == 0 {
-				ddose[depth] = 0 // energy that leaves counts nothing
+				ddose[depth] = 0 // energy that leaves has no part in the loss
 			}
 			continue
 		}

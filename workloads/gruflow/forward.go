@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// Layer holds one GRU layer's parameters under torch.nn.GRU's names: weight_ih [3H,K], weight_hh [3H,H], bias_ih and
+// Layer holds one GRU layer's parameters, named as in torch.nn.GRU: weight_ih [3H,K], weight_hh [3H,H], bias_ih and
 // bias_hh [3H], row-major, rows in the order r, z, n.
 type Layer struct{ WeightIH, WeightHH, BiasIH, BiasHH []float32 }
 
@@ -19,8 +19,7 @@ type ForwardConfig struct {
 	Impl, Precision string
 }
 
-// Forward is a GRU by itself, without carriers: what vectors are checked with
-// and other programs are raced against.
+// Forward is a GRU without carriers. Vectors are checked with it, and benchmarks compare it with other programs.
 type Forward struct {
 	*program
 	net    *gru
@@ -73,8 +72,7 @@ func (f *Forward) Run() error {
 	return f.stream.Sync()
 }
 
-// Result returns the top layer's output [T,B,H] and every layer's last state [L,B,H]. It must be called before the
-// next Run.
+// Result returns the top layer's output [T,B,H] and every layer's last state [L,B,H]. Call it before the next Run.
 func (f *Forward) Result() (out, hn []float32, err error) {
 	s := f.net.s
 	if hn, err = op.Receive(f.mem.Dev, f.stream, f.net.h, 0, s.L*s.B*s.H); err != nil {

@@ -14,18 +14,18 @@ var gemmPTX string
 //
 //	a [rows,K], w [K,N], bias [N] -> out [rows,N]
 //
-// Arguments: a, w, bias, out, n, rows, K, N, aAt, tile, precision; aAt is the offset of a, in elements; a and w are 16
-// bits wide in bf16 and fp16. One item is tile rows by gemmPanel columns; items of the same rows are adjacent.
+// Arguments: a, w, bias, out, n, rows, K, N, aAt, tile, precision. aAt is the offset of a in elements; a and w have
+// 16 bits in bf16 and fp16. One item is tile rows by gemmPanel columns; items of the same rows are adjacent.
 var gemmKernel = device.Typed[gruGemmArgs](device.Kernel{Name: "gru_gemm", Host: gemmHost, PTX: gemmPTX, Threads: 256, PerBlock: 1})
 
-// The vendor's product, without a bias. A device that names the library in its facts has these routines; they need no
-// PTX, and no host device names it.
+// The vendor's product without a bias. A device has these routines if its facts name the library. They have no PTX,
+// and the host device lacks them.
 var vendorKernels = [...]*device.Kernel{
 	fp32: device.LibraryProduct("fp32"), tf32: device.LibraryProduct("tf32"), bf16: device.LibraryProduct("bf16"), fp16: device.LibraryProduct("fp16"),
 }
 
-// gemmPanel is the columns of an item: what 256 GPU threads hold in registers,
-// and a whole number of the host's vector columns.
+// gemmPanel is the number of columns of an item: as many as 256 GPU threads hold in registers, and a multiple of the
+// host's vector width.
 const gemmPanel = 64
 
 func gemmItems(rows, n, tile int) int {
@@ -44,11 +44,11 @@ func vendorCost(rows, k, n int, p precision) gpuprof.Cost {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// tiles are the row counts an item of a product can have. More rows use the
-// packed panel of w longer, fewer make more items.
+// tiles are the possible rows of an item. More rows reuse the packed panel of w more often; fewer rows give more
+// items to distribute.
 var tiles = [...]int{64, 128, 256, 512}
 
-// pickTile returns the largest tile that still gives each core itemsPerCore items.
+// pickTile returns the largest tile with which each core still gets itemsPerCore items.
 func pickTile(rows, n, cores int) int {
 	const itemsPerCore = 8
 	best := tiles[0]

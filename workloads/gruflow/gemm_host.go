@@ -10,7 +10,7 @@ func gemmHost(args *device.Args, lo, hi int) {
 	rows, k, n, tile, prec := a.rows.Int(), a.K.Int(), a.N.Int(), a.tile.Int(), precision(a.precision.Int())
 	left, w, bias, out := a.a.Floats(), a.w.Floats(), a.bias.Floats(), a.out.Floats()
 	panels := ceilDiv(n, gemmPanel)
-	for lo < hi { // neighbouring items of the same rows go together
+	for lo < hi { // adjacent items of the same rows run together
 		band, first := lo/panels, lo%panels
 		last := min(panels, first+hi-lo)
 		r0, c0, c1 := band*tile, first*gemmPanel, min(n, last*gemmPanel)
@@ -24,25 +24,24 @@ func gemmHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// wideRows computes rows rows of len(bias) columns; w and out have n columns.
+// wideRows computes rows of len(bias) columns in float32; w and out have n columns.
 func wideRows(left, w, bias, out []float32, rows, k, n int) {
 	vec.GemmBias(rows, len(bias), k, 1, left, k, w, n, bias, out, n)
 }
 
-// The piece of a product that has its 16-bit operands widened at a time: a
-// thread's first-level cache.
+// Size of the piece whose 16-bit operands are widened at a time: it fits a first-level cache.
 const (
 	narrowSide  = 64
 	narrowInner = 128
 )
 
-// widened is one thread's memory for widened operands. The product's fallback on other processors makes its arguments
-// escape, so they cannot be on the stack.
+// widened is one thread's memory for widened operands. It is not on the stack because the product's fallback on other
+// processors makes its arguments escape.
 type widened struct {
 	a, b [narrowSide * narrowInner]float32
 }
 
-// spare keeps the memory of threads between calls, one for each thread that ever ran at once.
+// spare keeps this memory between calls: one for each thread that ran at the same time.
 var spare = make(chan *widened, 1024)
 
 func takeWidened() *widened {
@@ -61,8 +60,7 @@ func (w *widened) giveBack() {
 	}
 }
 
-// narrowRows is wideRows for operands of 16 bits: it widens them piece by piece, so that the storage is half and the
-// sums are float32.
+// narrowRows is wideRows for 16-bit operands, which it widens piece by piece; sums are float32.
 func narrowRows(p precision, left, w []uint16, bias, out []float32, rows, k, n int) {
 	space := takeWidened()
 	a, b := space.a[:], space.b[:]

@@ -1,12 +1,11 @@
-// Package gruflow is the reference workload of recurrent flow processing: many
-// small recurrent steps on carriers that move through depth, with metrics read
-// inside the hot loop. It models the trainer of an energy-flow network: every
-// step runs a multi-layer GRU over all carriers, lets each deposit a share of
-// its energy and move one level down, and reduces the whole to a few numbers.
+// Package gruflow is the reference workload of recurrent flow processing: many small recurrent steps on carriers that
+// move through depth, with metrics read inside the hot loop. It models the trainer of an energy-flow network: every
+// step runs a multi-layer GRU over all carriers, lets each carrier deposit a share of its energy and move down by one
+// level, and reduces the results to a few numbers.
 //
-// The package reads top down: model.go defines the computation, memory.go counts the allocations of session.go,
-// program.go and layers.go bind launches, step.go is the timed step, check.go compares with the float64 formulas of
-// reference.go. A kernel is NAME.go (arguments, cost by count), NAME_host.go and, for a GPU, NAME.cu.
+// Read top down: model.go defines the computation, memory.go counts the allocations of session.go, program.go and
+// layers.go bind launches, step.go is the timed step, check.go compares with the float64 formulas of reference.go. A
+// kernel is NAME.go (arguments, cost by count), NAME_host.go and, for a GPU, NAME.cu.
 package gruflow
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// Workload is the gruflow workload. It has no state.
+// Workload is the gruflow workload; it has no state.
 type Workload struct{}
 
 var _ workloads.VectorChecker = Workload{}
@@ -47,7 +46,7 @@ func (Workload) Presets() []workloads.Preset {
 	}
 }
 
-// Values of knobs that are compared in code.
+// Values of knobs that the code compares with.
 const (
 	implAuto  = "auto"
 	implPlain = "plain"
@@ -61,8 +60,8 @@ const (
 
 const maxItemReads = 4096
 
-// Knobs implements workloads.Workload. Defaults are the preset small with the settings that a careful user would run;
-// presets change model knobs only.
+// Knobs implements workloads.Workload. Defaults are the preset small with the settings that a careful user would
+// choose; presets change only model knobs.
 func (Workload) Knobs() []workloads.Knob {
 	return append([]workloads.Knob{
 		scaling(workloads.IntKnob("flows", "carriers, the batch of every recurrent step", 256, 1, 1<<22)),
@@ -74,9 +73,9 @@ func (Workload) Knobs() []workloads.Knob {
 		implKnob(),
 		loop.LibraryKnob("matrix products of fused and plain: auto (cuBLAS if it is found, else our own kernel), on (cuBLAS or nothing), off", productStages()...),
 		loop.PrecisionKnob("rounding of the inputs of the GRU's matrix products: fp32 (none), tf32, bf16, fp16; sums and state stay float32",
-			gpuprof.Settings{"library": "off"}, append(productStages(), "weights", "flow", "flow_bwd", "grads")...), // the records have the same width
+			gpuprof.Settings{"library": "off"}, append(productStages(), "weights", "flow", "flow_bwd", "grads")...), // these stages read or write records in the precision's width
 		loop.OrderKnob("metrics: on sums in a fixed order, off adds atomically in the order of arrival", "on",
-			// The values are read and summed either way; the order costs the kernel that adds up the parts.
+			// Reads and arithmetic do not depend on the order; only the kernel that adds the partial sums costs time.
 			workloads.Answer{Targets: []workloads.Target{{Stage: "metrics", Kernels: []string{"_final"}}}}, "metrics", "graph"),
 		loop.GraphKnob("launch the step's kernels one by one, or capture them once and replay"),
 		loop.SyncKnob("when the host thread waits for the device: never, every step, or every K steps", never),
@@ -89,20 +88,19 @@ func (Workload) Knobs() []workloads.Knob {
 	}, trainKnobs()...)
 }
 
-// productStages returns the stages of the GRU's matrix products, forwards and backwards.
+// productStages returns the stages with the GRU's matrix products, forward and backward.
 func productStages() []string { return []string{"gru", "recompute", "gru_bwd", "graph"} }
 
 func scaling(k workloads.Knob) workloads.Knob { k.Scales = true; return k.AsModel() }
 
-// fusedShare is the ratio of a fused cell's words per unit to the plain cell's 27: it reads three gates' two sums and
-// the state, and writes the state.
+// fusedShare is a fused cell's traffic per unit, 8 words, relative to the plain cell's 27: it reads two sums for each
+// of three gates and the state, and writes the state.
 const fusedShare = 8. / 27
 
-// implKnob returns the knob impl, the implementation of a GRU cell.
 func implKnob() workloads.Knob {
 	k := workloads.Choice("impl", "GRU cell: auto (cudnn if it is found, else fused), fused (matrix products, then one pointwise kernel), plain (one launch per operation, as an eager cell), cudnn (NVIDIA's library)",
 		implAuto, implFused, implPlain, implCuDNN)
-	k.Acts = []string{"gru", "flow", "recompute", "graph"} // backwards there is one way
+	k.Acts = []string{"gru", "flow", "recompute", "graph"} // the backward pass has one implementation
 	k.Answers = []workloads.Answer{{
 		Remedy: workloads.Fuse, To: implFused, When: gpuprof.Settings{"impl": implPlain},
 		Targets: []workloads.Target{{Stage: "gru", Kernels: []string{"gru_add", "gru_mul", "gru_sub", "gru_sigmoid", "gru_tanh"}, Keeps: fusedShare}},
@@ -118,7 +116,7 @@ func implKnob() workloads.Knob {
 	return k
 }
 
-// fillKnob returns the knob fill: memory is written before its use.
+// fillKnob returns the knob fill: every scratch block is filled with NaN when taken.
 func fillKnob() workloads.Knob {
 	k := workloads.Choice("fill", "fill every scratch block with NaN when it is taken, as a deterministic mode does with uninitialised memory", "off", "on")
 	k.Acts = []string{"gru", "flow", "metrics", "loss", "recompute", "flow_bwd", "gru_bwd", "grads", "graph"}
@@ -151,7 +149,7 @@ func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
 	return nil
 }
 
-// refuseLibraries refuses settings that require an unavailable library.
+// refuseLibraries refuses settings that need a library which the device lacks.
 func refuseLibraries(d device.Info, set gpuprof.Settings) error {
 	impl := set["impl"]
 	switch {
@@ -167,8 +165,8 @@ func refuseLibraries(d device.Info, set gpuprof.Settings) error {
 	return nil
 }
 
-// chooseImpl returns the cell of impl on a device. An automatic choice excludes the library's cell where a search over
-// our own tiles, or products by cuBLAS, were requested.
+// chooseImpl returns the GRU implementation for impl on a device. auto excludes cuDNN's GRU where the settings ask
+// for a search over our own tiles or for cuBLAS's products.
 func chooseImpl(d device.Info, set gpuprof.Settings) string {
 	impl := set["impl"]
 	if impl != implAuto {
@@ -180,12 +178,10 @@ func chooseImpl(d device.Info, set gpuprof.Settings) string {
 	return implFused
 }
 
-// chooseVendor reports whether cuBLAS computes the products of a cell.
 func chooseVendor(d device.Info, set gpuprof.Settings, impl string) bool {
 	return d.Facts["cublas"] != "" && set["library"] != "off" && (impl == implFused || impl == implPlain)
 }
 
-// refuseCuDNN returns the error of a device without the library.
 func refuseCuDNN(d device.Info) error {
 	if d.Kind == "host" {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: cuDNN needs an NVIDIA GPU", d.Name).WithFix("use fused or plain")
@@ -193,7 +189,6 @@ func refuseCuDNN(d device.Info) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: cuDNN was not found or does not start, and gpuprof doctor says why", d.Name).WithFix("install it where the loader finds it, or use fused or plain")
 }
 
-// lacksAmpere reports whether an NVIDIA architecture is older than sm_80.
 func lacksAmpere(arch string) bool {
 	n, err := strconv.Atoi(strings.TrimPrefix(arch, "sm_"))
 	return strings.HasPrefix(arch, "sm_") && err == nil && n < 80

@@ -6,40 +6,39 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// layerBuffers are a layer's parameters on the device, transposed for row-major
-// products and rounded to the precision: wi [K,3H], wh [H,3H].
+// layerBuffers holds a layer's parameters on the device, transposed for row-major products and rounded to the
+// precision: wi [K,3H], wh [H,3H].
 type layerBuffers struct{ wi, wh, bi, bh device.Buffer }
 
-// gru binds a multi-layer GRU: PyTorch's layers over x, with the state h
-// [L,B,H] updated in place and, for more than one time step, an output
-// sequence [T,B,H] a layer.
+// gru binds a multi-layer GRU: PyTorch's layers over x, with the state h [L,B,H] updated in place. With more than one
+// time step each layer has an output sequence [T,B,H].
 type gru struct {
 	*program
 	s      shape
 	impl   string
 	prec   precision
 	cores  int
-	tile   int  // rows of an item of a product; 0 picks one
-	vendor bool // products are the vendor library's
+	tile   int  // rows of a product's item; 0 chooses by size
+	vendor bool // the vendor's library computes the products
 	layers []layerBuffers
 	h      device.Buffer
-	seq    []scratchRef // one a layer, when T > 1
-	lib    *library     // with impl=cudnn
+	seq    []scratchRef // one per layer, when T > 1
+	lib    *library     // set with impl=cudnn
 }
 
-// source is the input of a layer.
+// source is a layer's input.
 type source struct {
 	arg any // buffer or scratchRef
 	at  int // first element
-	by  int // distance to the next time step's, in elements
+	by  int // distance between time steps, in elements
 }
 
-// movingArg returns the source as an argument whose elements have the given size in bytes.
+// movingArg returns the source as an argument, for elements of the given size.
 func (in source) movingArg(bytes int64) moving {
 	return moving{in.arg, bytes * int64(in.at), bytes * int64(in.by)}
 }
 
-// bindLayers binds all layers, one group each; the library's are one group. x is the input [T,B,I].
+// bindLayers binds all layers, one group each, or one group for the library's. x is the input [T,B,I].
 func (g *gru) bindLayers(x device.Buffer) []group {
 	if g.lib != nil {
 		return []group{g.libraryGroup(x)}
@@ -57,8 +56,7 @@ func (g *gru) bindLayers(x device.Buffer) []group {
 			gr.take = append(gr.take, g.seq[l])
 		}
 		g.bindStepped(&gr, l, in)
-		// A sequence lives until the next layer has read it; the last one's
-		// is the result.
+		// A sequence lives until the next layer has read it; the last layer's sequence is the result.
 		if g.seq != nil && l > 0 {
 			gr.give = append(gr.give, g.seq[l-1])
 		}
@@ -74,8 +72,8 @@ func (g *gru) bindLayers(x device.Buffer) []group {
 	return out
 }
 
-// layerMinimum returns the arithmetic of a layer, and the weights and state it must move; data between layers may stay
-// on the chip.
+// layerMinimum returns a layer's arithmetic, and the weights and state that it must move. Data between layers may
+// stay on the chip.
 func (g *gru) layerMinimum(l int) gpuprof.Cost {
 	s := g.s
 	k, h, rows := int64(s.inputWidth(l)), int64(s.H), int64(s.T)*int64(s.B)
@@ -86,10 +84,10 @@ func (g *gru) layerMinimum(l int) gpuprof.Cost {
 		BytesRead:    g.prec.bytes()*3*h*(k+h) + 4*(6*h+state),
 		BytesWritten: 4 * state,
 	}
-	if g.vendor || g.lib != nil { // our own kernels round, and compute in float32
+	if g.vendor || g.lib != nil { // our own kernels round operands but compute in float32
 		c = c.In(g.prec.String(), products)
 	}
-	if g.lib == nil { // a launch a time step at least, each after the one before
+	if g.lib == nil { // at least one launch per time step, each dependent on the previous one
 		c.Sequence = int64(s.T)
 	}
 	if l == 0 {
@@ -130,7 +128,7 @@ func (g *gru) bindStepped(gr *group, l int, in source) {
 		out, at = any(g.seq[l]), walking{0, s.B * s.H}
 	}
 	biased, biases := 0, 0
-	if g.vendor { // its products come without
+	if g.vendor { // the vendor's products omit the biases
 		biased, biases = 1, 2*s.gates()
 	}
 	gr.each = append(gr.each, g.launch(&cellKernel, s.B*s.H, cellCost(s.B*s.H, biases, g.seq != nil),
@@ -146,7 +144,7 @@ func (g *gru) round(in source, out any, n int) launch {
 	})
 }
 
-// bindGemm binds a product: our own with its bias, or the vendor's without.
+// bindGemm binds a product: our own, which adds the bias, or the vendor's, which does not.
 func (g *gru) bindGemm(in source, w, bias device.Buffer, out any, rows, k, n int, p precision) launch {
 	if g.vendor {
 		return g.launch(vendorKernels[p], rows, vendorCost(rows, k, n, p), device.ProductArgs{
@@ -156,7 +154,6 @@ func (g *gru) bindGemm(in source, w, bias device.Buffer, out any, rows, k, n int
 	return g.bindOwnGemm(in, w, bias, out, rows, k, n, p)
 }
 
-// bindOwnGemm binds a product with its bias by our own kernel.
 func (g *gru) bindOwnGemm(in source, w, bias device.Buffer, out any, rows, k, n int, p precision) launch {
 	tile := g.tile
 	if tile == 0 {
@@ -169,7 +166,7 @@ func (g *gru) bindOwnGemm(in source, w, bias device.Buffer, out any, rows, k, n 
 	})
 }
 
-// plainCell binds the pointwise part with a launch for every operation, like an eager cell.
+// plainCell binds the pointwise part with one launch per operation, like an eager cell.
 func (g *gru) plainCell(gr *group, l int, gx, gh scratchRef) {
 	s := g.s
 	n, wide := s.B*s.H, s.gates()
@@ -179,7 +176,7 @@ func (g *gru) plainCell(gr *group, l int, gx, gh scratchRef) {
 		return ref
 	}
 	r, z, c := block("reset gate"), block("update gate"), block("candidate")
-	// An operand: an array, its offset, and the distance of its rows.
+	// An operand is an array, its offset, and the distance between its rows.
 	type operand struct {
 		arg any
 		at  any
@@ -209,7 +206,7 @@ func (g *gru) plainCell(gr *group, l int, gx, gh scratchRef) {
 	do(&mulKernel, 1, own(c), own(r), ofH(2))
 	do(&addKernel, 1, own(c), ofX(2), own(c))
 	do(&tanhKernel, 2, own(c), own(c), own(c))
-	do(&subKernel, 1, own(r), h, own(c)) // h - n; the reset gate is used up
+	do(&subKernel, 1, own(r), h, own(c)) // h - n, in the reset gate's block, which is no longer needed
 	do(&mulKernel, 1, own(z), own(z), own(r))
 	do(&addKernel, 1, h, own(c), own(z))
 	if g.seq != nil {
@@ -217,8 +214,7 @@ func (g *gru) plainCell(gr *group, l int, gx, gh scratchRef) {
 	}
 }
 
-// addBiases adds the biases that the vendor's products omit, in launches of their own: a row of b applies to every row
-// of gx, or of gh.
+// addBiases adds, in separate launches, the biases that the vendor's products omit: one row for all rows of gx or gh.
 func (g *gru) addBiases(gr *group, l int, gx, gh scratchRef) {
 	wide, b := g.s.gates(), g.layers[l]
 	add := func(to scratchRef, rows int, bias device.Buffer) launch {
@@ -231,7 +227,6 @@ func (g *gru) addBiases(gr *group, l int, gx, gh scratchRef) {
 	gr.each = append(gr.each, add(gh, g.s.B, b.bh))
 }
 
-// uploadLayer transposes, rounds and uploads one layer's parameters.
 func uploadLayer(a *op.Arena, stream device.Stream, p layerParams, h int, prec precision) layerBuffers {
 	weights := func(w []float32) device.Buffer {
 		return a.Upload(stream, "GRU weights", prec.roundedCopy(transpose(w, 3*h)))
@@ -239,7 +234,6 @@ func uploadLayer(a *op.Arena, stream device.Stream, p layerParams, h int, prec p
 	return layerBuffers{wi: weights(p.wi), wh: weights(p.wh), bi: a.Upload(stream, "GRU biases", p.bi), bh: a.Upload(stream, "GRU biases", p.bh)}
 }
 
-// transpose turns w [rows,K] into [K,rows].
 func transpose(w []float32, rows int) []float32 {
 	out, k := make([]float32, len(w)), len(w)/rows
 	for i := range rows {

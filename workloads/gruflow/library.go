@@ -7,21 +7,20 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// library is a vendor's GRU (cuDNN), all layers and time steps in one call. It
-// reads the state from one buffer and writes it to another; x [T,B,I] is bound
-// when the groups are. With bf16 and fp16 everything it touches is 16 bits
-// wide and is converted on the way in and out.
+// library is a vendor's GRU (cuDNN): all layers and time steps in one call. It reads the state from one buffer and
+// writes it to another; x [T,B,I] is bound with the groups. With bf16 and fp16 all its buffers have 16 bits, and
+// kernels convert the input and the output.
 type library struct {
-	weights device.Buffer // in the size that GRUMaker requires
-	from    device.Buffer // h before the call [L,B,H]
-	y       device.Buffer // [T,B,H], in 16 bits with bf16 and fp16
+	weights device.Buffer // of the size that GRUMaker requires
+	from    device.Buffer // state before the call [L,B,H]
+	y       device.Buffer // [T,B,H]; 16 bits with bf16 and fp16
 	// 16-bit copies, for bf16 and fp16.
 	x16, from16, to16 device.Buffer
 	maker             device.GRUMaker
 	name              string
 }
 
-// newLibrary allocates the library's buffers other than x and h. The precision decides the width of the stored values.
+// newLibrary allocates the library's buffers except x and h. The precision is the width of the stored values.
 func newLibrary(a *op.Arena, stream device.Stream, maker device.GRUMaker, s shape, name string, p params, from device.Buffer) *library {
 	prec := parsePrecision(name)
 	var flat []float32
@@ -42,14 +41,13 @@ func newLibrary(a *op.Arena, stream device.Stream, maker device.GRUMaker, s shap
 	return lib
 }
 
-// sibling returns the library for the other direction of the state; it shares all buffers except from.
+// sibling returns the library for the opposite direction between the two state buffers; it shares all other buffers.
 func (l *library) sibling(from device.Buffer) *library {
 	c := *l
 	c.from = from
 	return &c
 }
 
-// libraryGroup returns the whole GRU as one call.
 func (g *gru) libraryGroup(x device.Buffer) group {
 	s, lib := g.s, g.lib
 	gr := group{stage: stGRU}

@@ -11,7 +11,7 @@ func (s *session) inputWords() int64 {
 	return int64(windowOf(s.set)*microOf(s.set)) * int64(s.shape.T) * int64(s.shape.B) * int64(s.shape.I)
 }
 
-// metricWords returns the words of the metrics of every level, and in training of the loss.
+// metricWords returns the number of metrics of all levels, plus the loss in training.
 func (s *session) metricWords() int {
 	if s.train != nil {
 		return s.train.window*s.shape.metrics() + 1
@@ -32,7 +32,7 @@ func (s *session) stateWords() int64 {
 	return int64(s.shape.L)*b*int64(s.shape.H) + 5*b + outputs*b + int64(s.metricWords())
 }
 
-// scratchWords returns an upper bound of the scratch memory in use at one time.
+// scratchWords returns an upper bound of the scratch memory that is in use at the same time.
 func (s *session) scratchWords() int64 {
 	sh := s.shape
 	if s.train != nil {
@@ -57,9 +57,9 @@ func (s *session) scratchWords() int64 {
 	return max(n, int64(ceilDiv(sh.B, metricBlock))*int64(sh.metrics()))
 }
 
-// reservedWords returns an upper bound of the allocator's reservation for words of scratch memory: requests of up to 1
-// MiB share segments of 2 MiB, those of up to 10 MiB segments of 20 MiB, and larger ones, of which a step has up to
-// eight at a time, are rounded up to 2 MiB.
+// reservedWords returns an upper bound, in bytes, of the pool's reservation for words of scratch memory. Requests up
+// to 1 MiB share segments of 2 MiB, those up to 10 MiB segments of 20 MiB. Larger ones, up to eight at a time in a
+// step, are rounded up to 2 MiB.
 func reservedWords(words int64) int64 {
 	const mib = 1 << 20
 	if 4*words <= mib {
@@ -68,7 +68,7 @@ func reservedWords(words int64) int64 {
 	return 4*words + (2+20+8*2)*mib
 }
 
-// weightWords returns the words of the stored parameters, and in training of all its additional memory.
+// weightWords returns the words of the stored parameters, in training with all additional memory.
 func (s *session) weightWords() int64 {
 	if s.train != nil {
 		return outputs*int64(s.shape.H+1) + s.train.memoryWords(s.mem.Dev.Info().Kind)
@@ -79,7 +79,7 @@ func (s *session) weightWords() int64 {
 	return s.parameterWords()
 }
 
-// libraryWords returns the additional words of impl=cudnn; cuDNN's own workspace is unknown until queried.
+// libraryWords returns the additional words of impl=cudnn; cuDNN's own workspace is unknown before it is queried.
 func (s *session) libraryWords() int64 {
 	if s.impl != implCuDNN {
 		return 0

@@ -12,12 +12,10 @@ var metricsPTX string
 
 // Metrics are reduced in one of two ways; refMetrics defines the result.
 //
-// In a fixed order: sumKernel reduces metricBlock carriers to one row of
-// partial [blocks,M], finalKernel adds the rows up. The result has the same
-// bits whatever the number of threads.
+// With deterministic=on: sumKernel reduces metricBlock carriers to one row of partial [blocks,M], finalKernel adds
+// the rows. The result has the same bits for any number of threads.
 //
-// Racing: raceKernel adds atomically to metrics [M], which must be zero, in
-// the order of arrival.
+// With deterministic=off: raceKernel adds atomically to metrics [M], which must be zero, in the order of arrival.
 var (
 	// Arguments: records [B,outputs], level [B], h [L,B,H], partial, n, B, H,
 	// D, hAt. One item is one block of carriers.
@@ -30,11 +28,11 @@ var (
 	fillKernel = device.Typed[gruFillArgs](device.Kernel{Name: "gru_fill", Host: fillHost, Grain: 1 << 14, PTX: metricsPTX, Threads: 256, PerBlock: 256})
 )
 
-// metricBlock is the carriers summed in one go. It does not depend on the
-// device, because the order of a sum decides its last bits.
+// metricBlock is the number of carriers in a partial sum, equal on all devices: the order of a sum decides its last
+// bits.
 const metricBlock = 64
 
-// sumCost returns the cost of reducing the carriers, without the writes.
+// sumCost returns the cost of reducing the carriers, except the writes.
 func sumCost(s shape) gpuprof.Cost {
 	b, h := int64(s.B), int64(s.H)
 	return gpuprof.Cost{Flops: b*2*h + 10*b, BytesRead: 4 * (b*h + (outputs+1)*b)}

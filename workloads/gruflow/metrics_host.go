@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// tallyCarriers sums carriers [lo, hi): the fixed words to fixed, each deposit to its level through dose.
+// tallyCarriers sums carriers [lo, hi): fixed metrics into fixed, each deposit into its level's dose.
 func tallyCarriers(rec []float32, level []int32, h []float32, n, depth, lo, hi int, fixed *[metFixed]float32, dose func(level int, deposit float32)) {
 	for c := lo; c < hi; c++ {
 		r := rec[c*outputs : (c+1)*outputs]
@@ -81,7 +81,7 @@ func raceHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// updateAtomically replaces *p by f(*p).
+// updateAtomically replaces *p by f(*p) atomically.
 func updateAtomically(p *float32, f func(float32) float32) {
 	bits := (*uint32)(unsafe.Pointer(p))
 	for {

@@ -7,7 +7,6 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// shape is the size of a GRU and of what it runs on.
 type shape struct {
 	T int // time steps in a call
 	B int // carriers
@@ -21,7 +20,6 @@ func shapeOf(set gpuprof.Settings) shape {
 	return shape{T: set.Int("steps"), B: set.Int("flows") / microOf(set), I: set.Int("input"), H: set.Int("hidden"), L: set.Int("layers"), D: set.Int("depth")}
 }
 
-// inputWidth returns a layer's number of inputs.
 func (s shape) inputWidth(layer int) int {
 	if layer == 0 {
 		return s.I
@@ -29,10 +27,10 @@ func (s shape) inputWidth(layer int) int {
 	return s.H
 }
 
-// gates returns the number of values in a row of r, z and n, the output of a matrix product.
+// gates returns the length of a row of r, z and n, the output of a matrix product.
 func (s shape) gates() int { return 3 * s.H }
 
-// outputs is the number of columns of a hidden state's projection: the logit of the share of energy deposited, a
+// outputs is the number of columns of a hidden state's projection: the logit of the deposited share of energy, a
 // displacement in the plane, and a spare column that pads a carrier's record to 16 bytes.
 const outputs = 4
 
@@ -44,7 +42,7 @@ const (
 	outY
 )
 
-// Metrics of a step: fixed words, then the dose of every level.
+// Metrics of a step: fixed values, then the dose of every level.
 const (
 	metDeposited = iota // sum of deposits
 	metCarried          // energy of the carriers that stay
@@ -57,23 +55,21 @@ const (
 	metFixed
 )
 
-// metrics returns the number of words to which a step is reduced.
 func (s shape) metrics() int { return metFixed + s.D }
 
-// stride is the largest distance of a carrier's move in the plane in one step.
+// stride is the largest move of a carrier in the plane in one step.
 const stride = 0.01
 
 // layerParams holds one layer in PyTorch's shapes: wi [3H,K], wh [3H,H], bi, bh [3H], rows in the order r, z, n.
 type layerParams struct{ wi, wh, bi, bh []float32 }
 
-// params are a model's parameters in float32, as the reference reads them.
+// params holds a model's parameters in float32, for the reference.
 type params struct {
 	layers []layerParams
 	proj   []float32 // [outputs, H]
 	bias   []float32 // [outputs]
 }
 
-// state is the state of all carriers.
 type state struct {
 	h      []float32 // [L,B,H]
 	energy []float32 // [B]
@@ -81,11 +77,10 @@ type state struct {
 	place  []float32 // [B,2]
 }
 
-// depositBias is the logit of the usual share deposited at a level: a tenth.
+// depositBias is the logit of the usual share deposited at a level, 0.1.
 var depositBias = float32(math.Log(0.1 / 0.9))
 
-// drawParams draws parameters as PyTorch initialises a GRU: uniform within
-// 1/sqrt(H).
+// drawParams draws parameters as PyTorch initialises a GRU: uniform within 1/sqrt(H).
 func drawParams(s shape, seed uint64) params {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	bound := 1 / math.Sqrt(float64(s.H))
@@ -106,9 +101,8 @@ func drawParams(s shape, seed uint64) params {
 	return p
 }
 
-// drawState puts carriers on every level, so that the same number leaves in
-// each step and all steps are alike; their hidden states look as if they had
-// been on their way.
+// drawState distributes the carriers over all levels, so that the same number leaves in each step and all steps do
+// equal work. Hidden states are random, as after some steps.
 func drawState(s shape, seed uint64) state {
 	rng := rand.New(rand.NewPCG(seed, 4))
 	st := state{h: make([]float32, s.L*s.B*s.H), energy: make([]float32, s.B), level: make([]int32, s.B), place: make([]float32, 2*s.B)}
@@ -123,7 +117,7 @@ func drawState(s shape, seed uint64) state {
 	return st
 }
 
-// drawSources draws the energy [B] with which a carrier enters.
+// drawSources draws the energy [B] with which each carrier enters.
 func drawSources(s shape, seed uint64) []float32 {
 	rng := rand.New(rand.NewPCG(seed, 5))
 	v := make([]float32, s.B)
@@ -133,8 +127,8 @@ func drawSources(s shape, seed uint64) []float32 {
 	return v
 }
 
-// drawInputs fills x [T,B,I] with the field of one step, normal with unit
-// variance. Column 0 is the carrier's energy, which the device fills in.
+// drawInputs fills x [T,B,I] with a step's field, normal with unit variance. The device writes the energy to column
+// 0.
 func drawInputs(s shape, seed uint64, batch int, x []float32) {
 	rng := rand.New(rand.NewPCG(seed, 100+uint64(batch)))
 	for i := range x {

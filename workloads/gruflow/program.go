@@ -12,22 +12,20 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// program is a list of launches over buffers of one device. Some arguments
-// are scratch memory that a group takes from the pool when it runs.
+// program is a list of launches on one device. A group takes scratch memory for arguments from the pool when it runs.
 type program struct {
 	loop.Binder
 	stream   device.Stream
-	memory   *pool.Pool // of the scratch memory, which is in segments
+	memory   *pool.Pool // pool of the scratch memory
 	segments *op.Segments
 	scratch  []scratchBlock
-	// fill fills every block with NaN when it is taken. poison does the same
-	// for a check, uncounted.
+	// fill fills every scratch block with NaN when taken; poison does it for a check, without counting the cost.
 	fill, poison bool
 	filler       launch
-	// watch is called before every time step of a group, for a check; may be nil.
+	// watch runs before every time step of a group, for a check; may be nil.
 	watch func(g *group, t int) error
-	// rings are buffers that windows take in turn with others of their size; every list has as many, and turn is the
-	// index of the current window. windows counts completed windows.
+	// rings lists for a buffer all its instances of equal size, which windows use in turn. Every list has turns
+	// entries; turn is the current window's index. windows counts completed windows.
 	rings                map[device.Buffer][]device.Buffer
 	turns, turn, windows int
 }
@@ -35,19 +33,18 @@ type program struct {
 type scratchBlock struct {
 	what  string
 	bytes int64
-	buf   device.Buffer // the segment that holds it from byte at on, since the last acquire
+	buf   device.Buffer // segment that holds the block since the last acquire
 	at    int64
 	lent  *pool.Block
 }
 
-// scratchRef names a block of scratch memory as an argument.
+// scratchRef is the index of a scratch block, as an argument of a launch.
 type scratchRef int
 
-// walking is an integer argument that moves by stride with every time step.
+// walking is an integer argument that grows by stride at every time step.
 type walking struct{ base, stride int }
 
-// moving is a buffer or scratch memory as an argument, from a byte on that moves with
-// every time step.
+// moving is an argument in a buffer or scratch block. It begins at byte at, plus by for every time step.
 type moving struct {
 	arg    any
 	at, by int64
@@ -68,7 +65,7 @@ type launch struct {
 type moveArg struct {
 	arg int
 	moving
-	ring []device.Buffer // in place of a buffer, the one of the window
+	ring []device.Buffer // instances of the buffer by window; nil for a single one
 }
 
 type use struct {
@@ -81,16 +78,16 @@ type walkArg struct {
 	walking
 }
 
-// group is the work of one span of a stage: once, then each for every time step.
+// group is the work of one span of a stage: the launches in once, then each for every time step, lib, and after.
 type group struct {
 	stage, layer int
-	level, micro int         // in training, of the window and of the micro-batches
-	add          bool        // adds gradients to the existing ones
-	part         *optim.Part // of the optimizer's step
+	level, micro int         // in training: level of the window, and micro-batch
+	add          bool        // adds to the existing gradients
+	part         *optim.Part // part of the optimizer's step
 	take, give   []scratchRef
 	once, each   []launch
 	repeat       int
-	lib          device.Op // the library's GRU, after once
+	lib          device.Op // the library's GRU or a bound operation; runs after each
 	after        []launch
 	minimum      gpuprof.Cost
 }
@@ -104,14 +101,14 @@ func newProgram(dev device.Device, stream device.Stream) *program {
 	return p
 }
 
-// reserve names n floats of scratch memory for later use.
+// reserve declares a scratch block of n floats.
 func (p *program) reserve(what string, n int64) scratchRef {
 	p.scratch = append(p.scratch, scratchBlock{what: what, bytes: 4 * n})
 	return scratchRef(len(p.scratch) - 1)
 }
 
-// launch makes a launch of kern over n items. In addition to the arguments of loop.Binder, a scratchRef or moving is a
-// Ref, a walking is a Num. Buffers in a ring move with it.
+// launch makes a launch of kern over n items. In addition to the arguments of loop.Binder, a scratchRef or moving is
+// passed as a device.Ref, and a walking as a device.Num. Buffers in a ring follow the window.
 func (p *program) launch(kern *device.Kernel, n int, cost gpuprof.Cost, args any) launch {
 	cost.Launches = 1
 	l := launch{kernel: kern.Name, n: n, cost: cost}
@@ -137,7 +134,7 @@ func (p *program) launch(kern *device.Kernel, n int, cost gpuprof.Cost, args any
 	return l
 }
 
-// moveInRing makes argument i moving if its buffer is in a ring.
+// moveInRing makes argument i a moving argument if its buffer is in a ring.
 func (p *program) moveInRing(l *launch, i int, b device.Buffer, at int64) byte {
 	ring := p.rings[b]
 	if ring == nil {
@@ -147,7 +144,6 @@ func (p *program) moveInRing(l *launch, i int, b device.Buffer, at int64) byte {
 	return 'b'
 }
 
-// current returns a buffer's instance for the current window.
 func (p *program) current(b device.Buffer) device.Buffer {
 	if ring := p.rings[b]; ring != nil {
 		return ring[p.turn]
@@ -155,8 +151,8 @@ func (p *program) current(b device.Buffer) device.Buffer {
 	return b
 }
 
-// run takes a group's scratch memory, enqueues its launches and returns the memory that no later group needs. It waits
-// for nothing and, with a warm pool, allocates nothing.
+// run takes a group's scratch memory, enqueues its launches and returns the memory that no later group needs. It does
+// not wait, and with a warm pool it does not allocate.
 func (p *program) run(g *group) error {
 	if p.turns > 1 {
 		p.turn = (p.windows + g.micro) % p.turns
@@ -199,7 +195,7 @@ func (p *program) run(g *group) error {
 	return nil
 }
 
-// acquire takes a block of scratch memory. Enqueued launches may still use the same memory: all are on one stream.
+// acquire takes a scratch block. Enqueued launches may still use the same memory: all launches are on one stream.
 func (p *program) acquire(ref scratchRef) error {
 	b := &p.scratch[ref]
 	lent, err := p.memory.Take(b.bytes, 0, 0)
@@ -221,7 +217,6 @@ func (p *program) takeBlock(ref scratchRef) error {
 	return p.fillBuffer(b.buf, b.at, int(b.bytes/4))
 }
 
-// fillBuffer fills n floats with NaN, from byte at on.
 func (p *program) fillBuffer(b device.Buffer, at int64, n int) error {
 	a := device.View[gruFillView](&p.filler.args)
 	a.out.Set(b, at)

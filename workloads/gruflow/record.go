@@ -7,13 +7,13 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// Values of the knob tape.
+// tapeSaved is the value of knob tape with which pass=forward records.
 const tapeSaved = "saved"
 
-// maxWindows bounds the windows that are kept.
+// maxWindows bounds the number of kept windows.
 const maxWindows = 1024
 
-// tapeKnob returns the knob tape: the record of a pass without a backward pass.
+// tapeKnob returns the knob tape: whether pass=forward records activations although no backward pass follows.
 func tapeKnob() workloads.Knob {
 	k := workloads.Choice("tape", "what a level of pass=forward keeps for a way back that is not taken: off (nothing), or saved (r, z, n, u and the state, as a step that trains keeps them)", "off", tapeSaved)
 	k.Acts = []string{"gru", "flow", "graph"}
@@ -22,7 +22,7 @@ func tapeKnob() workloads.Knob {
 	return k
 }
 
-// windowsKnob returns the knob windows_kept: records that outlive their step.
+// windowsKnob returns the knob windows_kept: the number of records that stay in memory after their step.
 func windowsKnob() workloads.Knob {
 	k := workloads.IntKnob("windows_kept", "windows of levels whose record stays in memory: 1 (the next one takes its place), or the last K, as in a program that keeps K losses or states without detach()", 1, 1, maxWindows)
 	k.Try, k.Acts = []string{"1"}, []string{"gru", "recompute", "flow", "flow_bwd", "gru_bwd", "grads"}
@@ -32,10 +32,9 @@ func windowsKnob() workloads.Knob {
 	return k
 }
 
-// recordsForward reports whether a pass records activations for a backward pass.
 func recordsForward(set gpuprof.Settings) bool { return isTraining(set) || set["tape"] == tapeSaved }
 
-// refuseRecording refuses settings of tape and windows_kept that the other settings rule out, with ErrUsage.
+// refuseRecording returns an ErrUsage where tape or windows_kept conflicts with the other settings.
 func refuseRecording(set gpuprof.Settings) error {
 	usage := func(format string, args ...any) *gpuprof.Error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, format, args...)
@@ -58,17 +57,17 @@ func refuseRecording(set gpuprof.Settings) error {
 	return nil
 }
 
-// recording holds the levels that a pass records, of the current step and of earlier ones.
+// recording holds the recorded levels of the current step and of earlier ones.
 type recording struct {
 	u             *unroll
 	window, every int
-	states        []device.Buffer   // with checkpoints, the state [L,B,H] before every one
-	earlier       [][]device.Buffer // of every further window, the buffers of recordRequests
+	states        []device.Buffer   // with checkpoints: the state [L,B,H] before each group of every levels
+	earlier       [][]device.Buffer // buffers of recordRequests for each further window
 	path          device.Buffer     // [window,B,pathWords]
-	partial       scratchRef        // of the metrics
+	partial       scratchRef        // scratch memory of the metrics
 }
 
-// newRecording plans a recording and allocates no device memory.
+// newRecording plans a recording; it allocates no device memory.
 func newRecording(set gpuprof.Settings, net *gru) *recording {
 	r := &recording{window: windowOf(set), every: levelsKept(set)}
 	r.u = newUnroll(net, r.every)
@@ -81,10 +80,9 @@ func newRecording(set gpuprof.Settings, net *gru) *recording {
 	return r
 }
 
-// windows returns the number of recorded windows.
 func (r *recording) windows() int { return 1 + len(r.earlier) }
 
-// recordRequests returns the memory of one window's record: the states before checkpoints, or all states and gates.
+// recordRequests lists the memory of one window's record: the states at checkpoints, or all states and gates.
 func (r *recording) recordRequests() (list []request) {
 	s := r.u.net.s
 	for i := range r.states {
@@ -99,7 +97,7 @@ func (r *recording) recordRequests() (list []request) {
 	return list
 }
 
-// requests lists the device memory in addition to the unrolled GRU's.
+// requests lists the device memory in addition to u's.
 func (r *recording) requests() (list []request) {
 	if r.states != nil {
 		list = r.recordRequests()
@@ -112,17 +110,16 @@ func (r *recording) requests() (list []request) {
 	return append(list, request{"carriers' paths", int64(r.window) * int64(r.u.net.s.B) * pathWords, &r.path})
 }
 
-// bytes returns the size of the whole record, and of one window of it.
+// bytes returns the size of the whole record, and of one window's record.
 func (r *recording) bytes() (all, window int64) {
 	window = 4 * wordsOf(r.recordRequests())
 	return int64(r.windows()) * window, window
 }
 
-// extraWords returns the words of a pass without a backward pass in addition to its parameters.
+// extraWords returns the words, in addition to the parameters, of a recording pass without a backward pass.
 func (r *recording) extraWords() int64 { return wordsOf(r.recordRequests()) + wordsOf(r.requests()) }
 
-// takeTurns lets windows alternate between the records, where more than one is kept; launches bound before stay with
-// the first.
+// takeTurns makes windows use several kept records in turn. Launches bound before keep using the first record.
 func (s *session) takeTurns() {
 	r := s.rec
 	if len(r.earlier) == 0 {
@@ -138,7 +135,7 @@ func (s *session) takeTurns() {
 	}
 }
 
-// openRecording allocates for a pass that records its forward computation and has no backward pass.
+// openRecording allocates the memory of a recording pass without a backward pass.
 func (s *session) openRecording() {
 	r := s.rec
 	r.u.openDown()

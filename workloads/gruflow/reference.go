@@ -2,7 +2,7 @@ package gruflow
 
 import "math"
 
-// refCell computes one GRU step of one row in float64, PyTorch's formula (torch.nn.GRU), rows of the weights in the
+// refCell computes one GRU step of one row in float64 by PyTorch's formula (torch.nn.GRU), rows of the weights in the
 // order r, z, n:
 //
 //	r  = sigma(W_ir x + b_ir + W_hr h + b_hr)
@@ -10,9 +10,8 @@ import "math"
 //	n  = tanh(W_in x + b_in + r (W_hn h + b_hn))
 //	h' = (1 - z) n + z h
 //
-// wi is [3H,K], wh [3H,H], bi and bh [3H] or empty for no bias; out [H]
-// may be h itself only when H is 1.
-// One goroutine computes here, so the race detector would only take time (see op.RefGemm).
+// wi is [3H,K], wh [3H,H], bi and bh [3H] or empty without a bias; out [H] must not be h unless H is 1. norace: one
+// goroutine computes here, so the race detector would only cost time (see op.RefGemm).
 //
 //go:norace
 func refCell[F float32 | float64](x, h []float64, wi, wh, bi, bh []F, out []float64) {
@@ -38,18 +37,17 @@ func refCell[F float32 | float64](x, h []float64, wi, wh, bi, bh []F, out []floa
 
 func sigmoid(v float64) float64 { return 1 / (1 + math.Exp(-v)) }
 
-// carrier is the state of one carrier.
 type carrier struct {
 	energy float64
 	level  int
 	x, y   float64
 }
 
-// refFlow moves one carrier a level down: of its energy e the share sigma(p0) stays at the level, and it drifts by
-// stride*tanh(p1, p2), where p = W h + b is the projection of the top layer's state. A carrier that passes the last of
-// depth levels leaves, and one of energy source enters at the origin of level 0 in its place; leaves is then true, and
-// the hidden state becomes zero in all layers. record is the step's result for the carrier, before a new one takes its
-// place.
+// refFlow moves one carrier down by one level. Of its energy e the share sigma(p0) stays at the level, and the
+// carrier drifts by stride*tanh(p1, p2), where p = W h + b is the projection of the top layer's state. A carrier that
+// passes the last of depth levels leaves, and a carrier of energy source replaces it at the origin of level 0. leaves
+// is then true, and the hidden state becomes zero in all layers. record is the step's result for the carrier before
+// it is replaced.
 func refFlow(c carrier, h []float64, proj, bias []float32, depth int, source float64) (next carrier, record [outputs]float64, leaves bool) {
 	var p [outputs]float64
 	for o := range p {
@@ -70,8 +68,7 @@ func refFlow(c carrier, h []float64, proj, bias []float32, depth int, source flo
 	return next, record, false
 }
 
-// refMetrics reduces records [B,outputs], levels after the step [B] and the
-// top layer's state h [B,H] to the step's metrics.
+// refMetrics reduces records [B,outputs], levels after the step [B] and the top layer's state h [B,H] to the metrics.
 func refMetrics(s shape, records []float32, levels []int32, h []float32) []float64 {
 	m := make([]float64, s.metrics())
 	for c, level := range levels {

@@ -12,7 +12,7 @@ import (
 //go:embed round.ptx.zst
 var roundPTX string
 
-// precision is the rounding of a matrix product's inputs; products and sums are float32 in all of them.
+// precision is the rounding of a matrix product's inputs; products and sums are always float32.
 type precision int
 
 const (
@@ -22,10 +22,10 @@ const (
 	fp16
 )
 
-// roundKernel rounds the input of a product: to tf32, which stays float32, or to 16 bits. One item is one value.
+// roundKernel rounds a product's input: to tf32, stored as float32, or to 16 bits. One item is one value.
 var roundKernel = device.Typed[gruRoundArgs](device.Kernel{Name: "gru_round", Host: roundHost, Grain: 4096, PTX: roundPTX, Threads: 256, PerBlock: 1024})
 
-// widenKernel converts 16-bit values to float32.
+// widenKernel converts 16-bit values to float32. One item is one value.
 var widenKernel = device.Typed[gruWidenArgs](device.Kernel{Name: "gru_widen", Host: widenHost, Grain: 4096, PTX: roundPTX, Threads: 256, PerBlock: 1024})
 
 func roundCost(n int, p precision) gpuprof.Cost {
@@ -40,7 +40,7 @@ func (p precision) String() string {
 	return [...]string{fp32: "fp32", tf32: "tf32", bf16: "bf16", fp16: "fp16"}[p]
 }
 
-// bytes returns the size of a product's rounded input.
+// bytes returns the size of a rounded value.
 func (p precision) bytes() int64 {
 	if p.isNarrow() {
 		return 2
@@ -51,19 +51,19 @@ func (p precision) bytes() int64 {
 // isNarrow reports whether rounded values are stored in 16 bits.
 func (p precision) isNarrow() bool { return p == bf16 || p == fp16 }
 
-// words returns the number of four-byte elements for n rounded values.
+// words returns the number of four-byte words for n rounded values.
 func (p precision) words(n int64) int64 { return (n*p.bytes() + 3) / 4 }
 
 func parsePrecision(name string) precision {
 	return map[string]precision{"tf32": tf32, "bf16": bf16, "fp16": fp16}[name]
 }
 
-// tolerance returns the largest relative difference of a GRU layer from float64 arithmetic.
+// tolerance returns the largest relative error of a GRU layer against float64.
 func (p precision) tolerance() float64 {
 	return [...]float64{fp32: 1e-5, tf32: 2e-3, bf16: 2e-2, fp16: 5e-3}[p]
 }
 
-// round writes src rounded to dst, to nearest with ties to even.
+// round writes src rounded to nearest, ties to even, to dst.
 func (p precision) round(dst, src []float32) {
 	switch p {
 	case tf32: // 10 bits of significand, float32's exponent
@@ -79,12 +79,12 @@ func (p precision) round(dst, src []float32) {
 	}
 }
 
-// roundBits drops bits from the significand.
+// roundBits rounds to a significand of drop fewer bits.
 func roundBits(dst, src []float32, drop uint) {
 	half, mask := uint32(1)<<(drop-1)-1, uint32(1)<<drop-1
 	for i, v := range src {
 		b := math.Float32bits(v)
-		if b&0x7f800000 == 0x7f800000 { // infinite or not a number: an addition would change which
+		if b&0x7f800000 == 0x7f800000 { // infinity or NaN: the addition could turn one into the other
 			dst[i] = v
 			continue
 		}
@@ -92,15 +92,14 @@ func roundBits(dst, src []float32, drop uint) {
 	}
 }
 
-// Limits of fp16: the smallest normal number, and where rounding reaches
-// infinity.
+// Limits of fp16: the smallest normal number, and the smallest value that rounds to infinity.
 const (
 	halfNormal   = 0x1p-14
 	halfOverflow = 65520
 )
 
-// roundHalf rounds to fp16, whose significand has 10 bits, of which small
-// numbers lose some: adding and subtracting 1.5*2^-1 leaves a spacing of 2^-24.
+// roundHalf rounds to fp16. Its significand has 10 bits, subnormal numbers have fewer: adding and subtracting 0.75
+// rounds these to multiples of 2^-24.
 func roundHalf(v float32) float32 {
 	m := float32(math.Abs(float64(v)))
 	switch {
@@ -115,7 +114,6 @@ func roundHalf(v float32) float32 {
 	return math.Float32frombits((b + 0xfff + b>>13&1) &^ 0x1fff)
 }
 
-// pack rounds src to 16 bits.
 func (p precision) pack(dst []uint16, src []float32) {
 	if p == bf16 {
 		for i, v := range src {
@@ -133,7 +131,6 @@ func (p precision) pack(dst []uint16, src []float32) {
 	}
 }
 
-// halfBits returns the fp16 nearest to v.
 func halfBits(v float32) uint16 {
 	b := math.Float32bits(roundHalf(v))
 	sign, m := uint16(b>>16)&0x8000, b&0x7fffffff
@@ -142,13 +139,13 @@ func halfBits(v float32) uint16 {
 		return sign | 0x7e00
 	case m == 0x7f800000:
 		return sign | 0x7c00
-	case m < 0x38800000: // a multiple of 2^-24
+	case m < 0x38800000: // subnormal: a multiple of 2^-24
 		return sign | uint16(math.Float32frombits(m)*0x1p24)
 	}
 	return sign | uint16((m-0x38000000)>>13)
 }
 
-// unpack widens src exactly, the inverse of pack.
+// unpack converts src to float32 exactly; it is the inverse of pack.
 func (p precision) unpack(dst []float32, src []uint16) {
 	if p == bf16 {
 		for i, v := range src {
@@ -158,19 +155,18 @@ func (p precision) unpack(dst []float32, src []uint16) {
 	}
 	for i, v := range src {
 		m := math.Float32frombits(uint32(v&0x7fff)<<13) * 0x1p112
-		if m >= 0x1p16 { // the exponent of infinities and NaN
+		if m >= 0x1p16 { // exponent of infinity and NaN
 			m = math.Float32frombits(uint32(v&0x7fff)<<13 | 0x7f800000)
 		}
 		dst[i] = math.Float32frombits(math.Float32bits(m) | uint32(v&0x8000)<<16)
 	}
 }
 
-// viewHalves views memory as 16-bit values.
 func viewHalves(v []float32) []uint16 {
 	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(v))), 2*len(v))
 }
 
-// roundedCopy returns v in a product's format: rounded, and packed in a narrow precision.
+// roundedCopy returns v in a product's format: rounded, and packed in a 16-bit precision.
 func (p precision) roundedCopy(v []float32) []float32 {
 	out := make([]float32, p.words(int64(len(v))))
 	if p.isNarrow() {

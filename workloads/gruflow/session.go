@@ -13,10 +13,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// depth is the number of steps in flight: while the device works on one, the next one's input is copied.
+// depth is the number of steps in flight: while the device computes one step, the next step's input is copied.
 const depth = 2
 
-// session is the workload with everything allocated and bound.
+// session is the opened workload: everything is allocated and bound.
 type session struct {
 	*program
 	set   gpuprof.Settings
@@ -27,24 +27,24 @@ type session struct {
 
 	loop.Pace // its Compute is the program's stream, its Pool the session's pools
 	mem       op.Arena
-	net       *gru // of the first slot; the others share all but the state's direction
+	net       *gru // of the first slot; the other slot may use its state in the opposite direction
 	slots     [depth]slot
 	stages    []gpuprof.Stage
-	index     [stageCount]int // of each stage in stages
+	index     [stageCount]int // index of each stage in stages
 	graphs    [depth]device.Op
 
-	inputs  device.Buffer // pinned: x of every batch, [batches,T,B,I]
+	inputs  device.Buffer // pinned: the inputs of all batches, [batches,T,B,I]
 	batches int
 
-	devPool device.Pool // the device's own, below the workload's
+	devPool device.Pool // the device's own pool, from which the workload's pool allocates
 	params  params
 	flow    flowBuffers
 	tuned   *tuning
-	rec     *recording // for passes that record their forward computation, else nil
-	train   *training  // of pass=train, else nil
+	rec     *recording // nil unless a pass records its forward computation
+	train   *training  // nil unless pass=train
 }
 
-// flowBuffers is the memory that stays on the device from step to step.
+// flowBuffers is the device memory that persists between steps.
 type flowBuffers struct {
 	energy, level, place, source device.Buffer
 	proj, bias                   device.Buffer
@@ -52,7 +52,7 @@ type flowBuffers struct {
 	metrics                      device.Buffer // [M]
 }
 
-// slot is one step in flight: its input on the device, its results on the host, and the events that hand it over.
+// slot is one step in flight: its input on the device, its results on the host, and the events that order the copies.
 type slot struct {
 	x            device.Buffer // [T,B,I]
 	net          *gru          // its h is the state after the step
@@ -68,7 +68,7 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 	}
 	s.impl = chooseImpl(d.Info(), c.Knobs)
 	if _, ok := d.(device.GRUMaker); !ok && s.set["impl"] == implAuto && s.impl == implCuDNN {
-		s.impl = implFused // the library is there, but nothing hands it out
+		s.impl = implFused // the library is present, but the device type does not offer its GRU
 	}
 	if recordsForward(s.set) {
 		s.rec = newRecording(s.set, s.newNet(d.Info()))
@@ -89,14 +89,14 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 	return s, nil
 }
 
-// batchRotation returns how many batches of input a run rotates through: the bytes of five caches over those that a step
-// touches, rounded up, and one more. They are 4,096 at most: drawing more would take minutes for a tiny step.
+// batchRotation returns the number of input batches through which a run rotates, so that no batch is in the cache:
+// five cache sizes over the bytes that a step touches, rounded up, plus one. The limit is 4,096: drawing more would
+// take minutes for a tiny step.
 func (s *session) batchRotation(cache int64) int {
 	words := int64(s.shape.T)*int64(s.shape.B)*int64(s.shape.I+s.shape.gates()) + s.parameterWords() + s.stateWords()
 	return min(1<<12, int(math.Ceil(5*float64(cache)/float64(4*words)))+1)
 }
 
-// allocate makes streams, events, buffers and parameters, and binds.
 func (s *session) allocate(ctx context.Context, d device.Device) error {
 	if err := s.Open(d, s.set); err != nil {
 		return err
@@ -146,7 +146,7 @@ func (s *session) allocateDevice() {
 	s.params = drawParams(sh, s.seed)
 	s.allocateNet()
 	proj := s.params.proj
-	if s.net.impl == implPlain { // a matrix product reads it the other way
+	if s.net.impl == implPlain { // the matrix product reads the transpose
 		proj = transpose(proj, outputs)
 	}
 	s.flow = flowBuffers{
@@ -165,8 +165,8 @@ func (s *session) allocateDevice() {
 	s.Item = s.mem.Words("the item buffer", 1, device.Pageable)
 }
 
-// allocateNet makes the GRU. A library's reads the state from one buffer and
-// writes it to another, so that the slots, which take turns, hand it to and fro.
+// allocateNet makes the GRU. A library's GRU reads the state from one buffer and writes it to another, so the two
+// slots pass the state back and forth.
 func (s *session) allocateNet() {
 	sh, info := s.shape, s.mem.Dev.Info()
 	state := func() device.Buffer {
@@ -180,11 +180,11 @@ func (s *session) allocateNet() {
 	for k := range s.slots {
 		s.slots[k].net = s.net
 	}
-	if s.train != nil { // its weights are made from the parameters in every step
+	if s.train != nil { // in training, every step makes the weights from the parameters
 		return
 	}
 	if s.net.impl != implCuDNN {
-		s.net.layers = nil // of an unrolled GRU they are there, and empty
+		s.net.layers = nil // replaces the entries of an unrolled GRU, which have no buffers
 		for _, p := range s.params.layers {
 			s.net.layers = append(s.net.layers, uploadLayer(&s.mem, s.stream, p, sh.H, s.prec))
 		}
@@ -204,12 +204,10 @@ func (s *session) allocateNet() {
 	}
 }
 
-// newNet makes the GRU without its memory.
 func (s *session) newNet(info device.Info) *gru {
 	return &gru{s: s.shape, impl: s.impl, prec: s.prec, cores: info.Cores, vendor: chooseVendor(info, s.set, s.impl)}
 }
 
-// drawBatches draws the inputs that the steps use one after the other.
 func (s *session) drawBatches() {
 	n := s.inputWords()
 	s.inputs = s.mem.Words("the inputs", int64(s.batches)*n, device.Pinned)
@@ -273,7 +271,6 @@ func (s *session) Input() map[string]any {
 	return in
 }
 
-// productLibrary names the library of the matrix products.
 func (s *session) productLibrary() string {
 	facts := s.mem.Dev.Info().Facts
 	switch {
@@ -285,7 +282,7 @@ func (s *session) productLibrary() string {
 	return "own kernels"
 }
 
-// Close implements workloads.Session. It waits for work in flight.
+// Close implements workloads.Session. It waits for the steps in flight.
 func (s *session) Close() error {
 	errs := []error{s.CloseStreams()}
 	if s.train != nil {

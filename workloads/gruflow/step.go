@@ -40,7 +40,7 @@ func (s *session) Step(i int, p workloads.Probe) error {
 	return s.Wait(i, s.flow.metrics, s.metricWords(), p)
 }
 
-// send copies a batch of inputs to the device while the device computes.
+// send copies a batch of inputs to the device, concurrently with the device's computation.
 func (s *session) send(sl *slot, batch int, p workloads.Probe) error {
 	sp := p.Begin(s.index[stH2D], s.Copies)
 	n := sl.x.Len()
@@ -52,7 +52,7 @@ func (s *session) send(sl *slot, batch int, p workloads.Probe) error {
 	return s.Arrive(&sl.Events, p)
 }
 
-// runDevice enqueues the device work of a step, as launches or as a graph.
+// runDevice enqueues a step's device work, as launches or as a graph.
 func (s *session) runDevice(k int, p workloads.Probe) error {
 	if s.graphs[k] == nil {
 		return s.compute(k, p)
@@ -63,8 +63,8 @@ func (s *session) runDevice(k int, p workloads.Probe) error {
 	return err
 }
 
-// compute enqueues a slot's groups. The packed read of the metrics belongs to their stage: no thread waits for it
-// before the slot is used again.
+// compute enqueues a slot's groups. The packed read of the metrics is part of their stage: no thread waits for it
+// before the slot's next use.
 func (s *session) compute(k int, p workloads.Probe) error {
 	sl := &s.slots[k]
 	micro := 0
@@ -95,15 +95,15 @@ func (s *session) compute(k int, p workloads.Probe) error {
 	return nil
 }
 
-// readDecision reads the value that the host needs for a decision after a part of the optimizer's step.
+// readDecision reads the value with which the host decides how the optimizer's step continues after a part.
 func (s *session) readDecision(part *optim.Part, p workloads.Probe) error {
-	if part == nil { // a workload that does not train has no step
+	if part == nil { // not a part of an optimizer step
 		return nil
 	}
 	return s.train.step.Hear(part, func(from device.Buffer, at int) (float32, error) { return s.Read(from, at, p) })
 }
 
-// readLoss reads the loss on the host as the knob loss_read requires.
+// readLoss reads the loss on the host as often as the knob loss_read requires.
 func (s *session) readLoss(i int, p workloads.Probe) error {
 	if s.train == nil || !s.train.step.ReadsLoss(i) {
 		return nil
@@ -120,12 +120,11 @@ func (s *session) lastRead() int {
 	return stMetrics
 }
 
-// readPacked copies all metrics at once.
 func (s *session) readPacked(sl *slot) error {
 	return s.stream.Copy(sl.metrics, 0, s.flow.metrics, 0, sl.metrics.Len())
 }
 
-// receive copies the records back and hands the slot over.
+// receive copies the records to the host and releases the slot.
 func (s *session) receive(sl *slot, p workloads.Probe) error {
 	sp := p.Begin(s.index[stD2H], s.stream)
 	err := s.stream.Copy(sl.out, 0, s.flow.record, 0, sl.out.Len())
@@ -136,10 +135,10 @@ func (s *session) receive(sl *slot, p workloads.Probe) error {
 	return s.Leave(&sl.Events)
 }
 
-// pools are the workload's pool and, where it has one, the device's below it.
+// pools combines the workload's pool and, if there is one, the device's pool below it.
 type pools struct{ s *session }
 
-// ResetPeak implements device.Pool: both counters begin anew.
+// ResetPeak implements device.Pool: it resets the peaks of both pools.
 func (p pools) ResetPeak() error {
 	p.s.memory.ResetPeak()
 	if p.s.devPool != nil {
@@ -148,11 +147,11 @@ func (p pools) ResetPeak() error {
 	return nil
 }
 
-// Reserved implements device.Pool: the bytes that the workload's pool holds.
+// Reserved implements device.Pool: it returns the bytes that the workload's pool holds.
 func (p pools) Reserved() int64 { return p.s.memory.Stats().Reserved }
 
-// TrimPool implements device.Pool: unused scratch memory goes back to the device,
-// and from its own pool, where it has one, to the system.
+// TrimPool implements device.Pool: it returns unused scratch memory to the device, and from the device's pool, if
+// there is one, to the system.
 func (p pools) TrimPool() error {
 	if err := p.s.memory.Trim(); err != nil || p.s.devPool == nil {
 		return err

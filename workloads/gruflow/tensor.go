@@ -10,22 +10,21 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// tensor is a JSON array of numbers, nested or flat, with the shape it was
-// written in.
+// tensor is a JSON array of numbers, nested or flat, with its shape in the JSON text.
 type tensor struct {
 	shape []int
 	data  []float64
 }
 
-// maxRank bounds nesting; a GRU's arrays have three axes.
+// maxRank bounds the nesting; a GRU's arrays have three axes.
 const maxRank = 8
 
-// UnmarshalJSON implements json.Unmarshaler. It reads token by token, so that it can reject anything but a number, and
-// any ragged row, with a precise error.
+// UnmarshalJSON implements json.Unmarshaler. It reads token by token, to reject other values and ragged rows
+// precisely.
 func (t *tensor) UnmarshalJSON(b []byte) error {
 	*t = tensor{}
 	dec := json.NewDecoder(bytes.NewReader(b))
-	var count []int // values so far of each open array
+	var count []int // values so far in each open array
 	for {
 		tok, err := dec.Token()
 		if err != nil {
@@ -58,7 +57,7 @@ func (t *tensor) UnmarshalJSON(b []byte) error {
 				return fmt.Errorf("an object stands where numbers are expected")
 			}
 		case nil:
-			// Alone null means "not given"; inside an array some programs write it for NaN, which cannot be compared.
+			// A single null means "not given". Inside an array some programs write null for NaN.
 			if len(count) > 0 {
 				return fmt.Errorf("null stands where a number is expected")
 			}
@@ -69,7 +68,6 @@ func (t *tensor) UnmarshalJSON(b []byte) error {
 	}
 }
 
-// addValue appends a number to the innermost open array.
 func (t *tensor) addValue(v float64, count []int) error {
 	t.setAxes(len(count))
 	if len(count) != len(t.shape) {
@@ -80,14 +78,13 @@ func (t *tensor) addValue(v float64, count []int) error {
 	return nil
 }
 
-// setAxes fixes the number of axes at the first value.
 func (t *tensor) setAxes(axes int) {
 	if len(t.shape) == 0 {
 		t.shape = slices.Repeat([]int{-1}, axes)
 	}
 }
 
-// close compares a finished array's length with its siblings'.
+// close returns an error where a finished array is longer or shorter than its siblings.
 func (t *tensor) close(count []int) error {
 	axis, n := len(count)-1, count[len(count)-1]
 	t.setAxes(len(count))
@@ -103,7 +100,7 @@ func (t *tensor) close(count []int) error {
 	return nil
 }
 
-// checkShape checks that the array has the wanted shape, or is flat with as many values.
+// checkShape returns an error unless the array has the wanted shape, or is flat with as many values.
 func (t tensor) checkShape(name string, want ...int) error {
 	n := 1
 	for _, w := range want {
@@ -115,12 +112,11 @@ func (t tensor) checkShape(name string, want ...int) error {
 	return fmt.Errorf("%s has shape %v, the case needs %v", name, t.shape, want)
 }
 
-// floatView views integers as the floats of the same bits, for copying.
+// floatView returns integers as the floats with the same bits, for copying.
 func floatView(v []int32) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(v))), len(v))
 }
 
-// intView is the inverse of floatView.
 func intView(v []float32) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(v))), len(v))
 }

@@ -13,21 +13,22 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// Values of the knobs pass, window and checkpoint.
+// Values of the knobs pass, window and checkpoint that the code compares with.
 const (
 	passForward   = "forward"
 	windowDepth   = "depth"
 	checkpointOff = "off"
 )
 
-// maxWindow bounds the levels of a step, like maxDepth the levels of a carrier.
+// maxWindow bounds the levels of a step, as maxDepth bounds the levels of a carrier.
 const maxWindow = 4096
 
 func trainKnobs() []workloads.Knob {
 	pass := workloads.Choice("pass", "what a step computes: forward (one level) or train (window levels, their back-propagation and an optimizer step)", passForward, optim.Train).AsModel()
 	window := countKnob("window", "levels of a step of pass=train: depth (as many as a carrier passes) or K; the carriers go on from step to step, and no gradient does", windowDepth, maxWindow).AsModel()
 	checkpoint := countKnob("checkpoint", "states kept for the way back of pass=train: off (all of the window), or K (every K levels, and the levels between are computed again)", checkpointOff, maxWindow)
-	// Near sqrt(window/5), which is 3 for 40 levels, memory is least. States before checkpoints are copied on the way forward.
+	// Memory is least near K = sqrt(window/5), which is 3 for 40 levels. The forward pass copies the states at
+	// checkpoints.
 	checkpoint.Try, checkpoint.Acts = []string{"3", "1", "8"}, []string{"gru", "flow", "recompute", "graph"}
 	checkpoint.Advice = map[string]string{workloads.AnyValue: "keep activations where memory allows, and make them again where it does not"}
 	checkpoint.PyTorch = map[string]string{
@@ -37,7 +38,7 @@ func trainKnobs() []workloads.Knob {
 	return append([]workloads.Knob{pass, window, checkpoint, tapeKnob(), windowsKnob()}, optim.Knobs()...)
 }
 
-// countKnob is a knob that is a word or a number from 1.
+// countKnob is a knob whose value is a word or a number from 1 to most.
 func countKnob(name, doc, word string, most int) workloads.Knob {
 	return workloads.Knob{Name: name, Doc: doc, Default: word, Values: []string{word}, Accept: fmt.Sprintf("integer from 1 to %d", most),
 		Parse: func(s string) (string, error) {
@@ -51,7 +52,6 @@ func countKnob(name, doc, word string, most int) workloads.Knob {
 
 func isTraining(set gpuprof.Settings) bool { return set["pass"] == optim.Train }
 
-// windowOf returns the levels of a step, and levelsKept the number of them that are recorded at a time.
 func windowOf(set gpuprof.Settings) int {
 	switch {
 	case !isTraining(set):
@@ -62,7 +62,6 @@ func windowOf(set gpuprof.Settings) int {
 	return set.Int("window")
 }
 
-// microOf returns the micro-batches of a step.
 func microOf(set gpuprof.Settings) int {
 	if !isTraining(set) {
 		return 1
@@ -77,7 +76,7 @@ func levelsKept(set gpuprof.Settings) int {
 	return set.Int("checkpoint")
 }
 
-// refuseTraining refuses settings that the pass does not support.
+// refuseTraining refuses settings that conflict with pass=train.
 func refuseTraining(set gpuprof.Settings) error {
 	if err := optim.Refuse(set, "flows"); err != nil {
 		return err
@@ -102,17 +101,17 @@ func refuseTraining(set gpuprof.Settings) error {
 	return nil
 }
 
-// leastCheckpoint needs about the least memory: the states before every K levels and five
-// arrays of each of K are least at K = sqrt(window/5).
+// leastCheckpoint returns the K with about the least memory: window/K states at checkpoints and five arrays for each
+// of K levels are least at K = sqrt(window/5).
 func leastCheckpoint(window int) int {
 	return max(1, int(math.Round(math.Sqrt(float64(window)/5))))
 }
 
-// training is the additional state of pass=train: a step is window levels forward, the same backward and one optimizer
-// step on refLoss of their deposits.
+// training is the additional state of pass=train. A step runs window levels forward, the same levels backward, and
+// one optimizer step on refLoss of their deposits.
 type training struct {
 	*recording
-	// [D], [D+1], [B,2], [B], [D+B], [B,outputs]
+	// Shapes [D], [D+1], [B,2], [B], [D+B], [B,outputs].
 	target, ddose, dplace, de, losses, dp device.Buffer
 	loss                                  device.Buffer // [1]
 	dh                                    scratchRef    // [B,H]
@@ -122,7 +121,7 @@ type training struct {
 	done                                  int // steps since the start
 }
 
-// newTraining plans the training state and allocates no device memory.
+// newTraining plans the training state; it allocates no device memory.
 func newTraining(set gpuprof.Settings, r *recording) *training {
 	return &training{recording: r, step: optim.StepOf(set)}
 }
@@ -137,12 +136,12 @@ func (t *training) requests() []request {
 		request{"losses", d + b, &t.losses}, request{"the loss", 1, &t.loss}, request{"cotangents of the projection", outputs * b, &t.dp})
 }
 
-// outerShapes returns the shapes of all gradients that are sums over rows.
+// outerShapes returns the shapes of all gradients that are sums of outer products over rows.
 func (t *training) outerShapes() [][2]int {
 	return append(t.u.outerShapes(), [2]int{outputs, t.u.net.s.H})
 }
 
-// memoryWords returns the words that open and bind allocate: see requests.
+// memoryWords returns the words that opening and binding allocate; see requests.
 func (t *training) memoryWords(kind string) int64 {
 	s := t.u.net.s
 	var sizes []int
@@ -153,7 +152,7 @@ func (t *training) memoryWords(kind string) int64 {
 	return wordsOf(t.u.requests()) + tableWords(kind, t.outerShapes()...) + wordsOf(t.requests()) + t.step.Words(sizes) + op.Sum{N: s.D + s.B}.Scratch()/4
 }
 
-// openTraining allocates, after the carriers and the projection.
+// openTraining allocates the training memory. The carriers and the projection must be allocated before.
 func (s *session) openTraining() {
 	t := s.train
 	t.u.open(&s.mem, t.outerShapes()...)
@@ -182,13 +181,12 @@ func (s *session) openTraining() {
 	s.mem.Err = op.Send(s.mem.Dev, s.stream, t.target, drawTargets(s.shape, t.window, s.seed))
 }
 
-// projection returns the gradients of the projection and its bias.
 func (t *training) projection() (proj, bias device.Buffer) {
 	n := 4 * len(t.u.layers)
 	return t.step.Grad(n), t.step.Grad(n + 1)
 }
 
-// drawTargets draws the target dose [D] of every level and window: the usual deposit of a new model, times 0.5 to 1.5.
+// drawTargets draws the target dose [D] of every level: 0.5 to 1.5 times a new model's usual deposit in a window.
 func drawTargets(s shape, window int, seed uint64) []float32 {
 	rng := rand.New(rand.NewPCG(seed, 6))
 	usual := 0.1 * float64(s.B) * float64(window) / float64(s.D)

@@ -10,10 +10,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// bindTraining makes a slot's step: down all levels, the loss, up again, the optimizer.
+// bindTraining makes a slot's step: forward through all levels, the loss, backward, the optimizer.
 func (s *session) bindTraining(sl *slot) error {
 	t := s.train
-	if t.sum == nil { // the slots take turns with them
+	if t.sum == nil { // both slots share the loss and the optimizer
 		if err := t.bindLoss(s.mem.Dev); err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ func (s *session) bindTraining(sl *slot) error {
 	return s.Err
 }
 
-// microBatch returns a window of the carriers, forward and backward.
+// microBatch returns the groups of one window, forward and backward.
 func (s *session) microBatch(sl *slot, micro int) (all []group) {
 	t := s.train
 	for j := range t.window {
@@ -58,13 +58,13 @@ func (s *session) microBatch(sl *slot, micro int) (all []group) {
 // lastLevel returns the last level that is recorded together with level j.
 func (t *recording) lastLevel(j int) int { return min(j/t.every*t.every+t.every, t.window) - 1 }
 
-// levelInput returns a slot's input of a level, the record slot of the level, and its age at the end of the window.
+// levelInput returns level j's input, the slot of its record, and the number of levels after it.
 func (s *session) levelInput(sl *slot, micro, j int) (x source, slot, ago int) {
 	n := s.shape.T * s.shape.B * s.shape.I
 	return source{arg: sl.x, at: (micro*s.rec.window + j) * n}, j % s.rec.every, s.rec.window - 1 - j
 }
 
-// runningState returns a layer's part of a state [L,B,H].
+// runningState returns layer l of a state [L,B,H].
 func (s *session) runningState(state device.Buffer, l int) loop.View {
 	return loop.View{Buf: state, At: l * s.shape.B * s.shape.H}
 }
@@ -74,8 +74,8 @@ func (s *session) beginLaunches(state device.Buffer) []launch {
 	return s.rec.u.beginLaunches(loop.View{Buf: state})
 }
 
-// levelDown returns a level forward. The state continues in the unrolled GRU, and from one of its rounds to the next
-// in the session's.
+// levelDown returns the forward groups of level j. Within a run of recorded levels the state is in the record;
+// between runs it is in s.net.h.
 func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 	t, sh, d := s.rec, s.shape, s.flow
 	x, slot, _ := s.levelInput(sl, micro, j)
@@ -96,7 +96,7 @@ func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 	}))
 	all[0].once = append(before, all[0].once...)
 
-	// The top layer's state, in which the carriers' update clears those that leave.
+	// State of the top layer, in which the carriers' update clears the rows of carriers that leave.
 	top, at, layers := any(s.net.h), (sh.L-1)*sh.B*sh.H, sh.L
 	head := top
 	if !s.prec.isNarrow() {
@@ -126,8 +126,7 @@ func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 	return append(all, flow, metrics)
 }
 
-// leavingLaunches clears, in the first layers, the states of carriers that left after a level, which was ago levels
-// earlier.
+// leavingLaunches returns launches that clear the first layers' states of carriers that left ago levels earlier.
 func (s *session) leavingLaunches(layers, slot, ago int, state device.Buffer) (all []launch) {
 	for l := range layers {
 		all = append(all, s.rec.u.leaveLaunch(l, slot, ago, s.flow.level, s.runningState(state, l)))
@@ -135,8 +134,8 @@ func (s *session) leavingLaunches(layers, slot, ago int, state device.Buffer) (a
 	return all
 }
 
-// levelsAgain recomputes the record of the levels up to j from the state before them, which then serves as the running
-// state: no later work reads it.
+// levelsAgain recomputes the record of the levels up to j from the checkpoint before them. The checkpoint then serves
+// as the running state: no later work reads it.
 func (s *session) levelsAgain(sl *slot, micro, j int) (all []group) {
 	t := s.train
 	first := j / t.every * t.every
@@ -151,14 +150,13 @@ func (s *session) levelsAgain(sl *slot, micro, j int) (all []group) {
 			}
 			all = append(all, g)
 		}
-		if i < j { // the way back restores the states after level j, cleared or not
+		if i < j { // level j itself needs no clearing: its backward pass restores the states anyway
 			all = append(all, group{stage: stRecompute, layer: s.shape.L, level: i, once: s.leavingLaunches(s.shape.L, slot, ago, state)})
 		}
 	}
 	return all
 }
 
-// bindLoss binds the loss at the end of the forward pass, and the optimizer at the end of the backward pass.
 func (t *training) bindLoss(dev device.Device) (err error) {
 	s := t.u.net.s
 	if t.sum, err = (op.Sum{N: s.D + s.B}).Bind(dev, t.losses, t.loss); err != nil {
@@ -168,7 +166,6 @@ func (t *training) bindLoss(dev device.Device) (err error) {
 	return err
 }
 
-// close releases the bound operations.
 func (t *training) close() (err error) {
 	if t.sum != nil {
 		err = t.sum.Close()
@@ -181,7 +178,7 @@ func (t *training) close() (err error) {
 	return err
 }
 
-// lossGroup returns the loss and the cotangents at the start of the backward pass.
+// lossGroup computes the loss and the cotangents from which the backward pass starts.
 func (s *session) lossGroup(micro int) group {
 	t, sh, n := s.train, s.shape, s.shape.D+s.shape.B
 	g := group{stage: stLoss, minimum: lossCost(sh, t.window)}
@@ -190,7 +187,7 @@ func (s *session) lossGroup(micro int) group {
 		losses: t.losses, n: n, D: sh.D, levels: t.window, width: sh.metrics(), fixed: metFixed,
 		kappa: float32(lossKappa),
 	})}
-	for l := range sh.L { // no gradient comes from after the last level
+	for l := range sh.L { // no cotangent arrives from beyond the last level
 		for _, b := range []device.Buffer{t.u.layers[l].dh, t.u.layers[l].chain} {
 			g.once = append(g.once, s.launch(&fillKernel, sh.B*sh.H, fillCost(sh.B*sh.H), gruFillArgs{
 				out: b, n: sh.B * sh.H, value: float32(0),
@@ -198,7 +195,7 @@ func (s *session) lossGroup(micro int) group {
 		}
 	}
 	g.lib, g.minimum = t.sum, g.minimum.Add(t.sum.Minimum())
-	// Beside the metrics, for one copy.
+	// The loss goes next to the metrics, so that one copy reads both.
 	g.after = []launch{t.u.copyLaunch(source{arg: t.loss}, loop.View{Buf: s.flow.metrics, At: t.window * sh.metrics()}, 1)}
 	more := t.step.Scaled(optim.Cotangent{B: t.ddose, N: sh.D}, optim.Cotangent{B: t.dplace, N: 2 * sh.B})
 	if micro == 0 {
@@ -210,7 +207,7 @@ func (s *session) lossGroup(micro int) group {
 	return g
 }
 
-// levelUp returns the launches of the backward pass of level j, in micro-batch micro.
+// levelUp returns the backward groups of level j in micro-batch micro.
 func (s *session) levelUp(sl *slot, micro, j int) (all []group) {
 	t, sh := s.train, s.shape
 	x, slot, ago := s.levelInput(sl, micro, j)
@@ -236,7 +233,7 @@ func (s *session) levelUp(sl *slot, micro, j int) (all []group) {
 	return all
 }
 
-// projectionGrads adds up the gradients of the projection over the carriers of a level.
+// projectionGrads sums the gradients of the projection over the carriers of a level.
 func (s *session) projectionGrads(slot int, add bool) group {
 	t, sh := s.train, s.shape
 	u, n := t.u, sh.B*sh.H

@@ -2,15 +2,15 @@ package gruflow
 
 import "math"
 
-// lossKappa is the weight of the carriers' drift in the loss.
+// lossKappa is the weight of the carriers' places in the loss.
 const lossKappa = 0.3
 
-// refLoss is the loss that a step of training lowers, in float64:
+// refLoss is the training loss in float64:
 //
 //	L = sum over levels of (dose - target)^2/2 + kappa sum over carriers of place^2/2
 //
-// of all deposits dose [D] of a window and the places [B,2] after it. ddose and dplace
-// are its cotangents.
+// where dose [D] sums all deposits of a window and place [B,2] holds the places after the window. ddose and dplace
+// are the derivatives of L.
 func refLoss(dose, target, place []float64) (loss float64, ddose, dplace []float64) {
 	ddose, dplace = make([]float64, len(dose)), make([]float64, len(place))
 	for d, v := range dose {
@@ -24,13 +24,13 @@ func refLoss(dose, target, place []float64) (loss float64, ddose, dplace []float
 	return loss, ddose, dplace
 }
 
-// carrierBack is the cotangent of a carrier: of its energy and its place.
+// carrierBack holds the cotangents of a carrier's energy and place.
 type carrierBack struct{ energy, x, y float64 }
 
-// refFlowBack takes one carrier a level up again in float64. after is the cotangent of the carrier after the level,
-// deposit that of its deposit; a carrier that left has no part in the cotangent of the one that entered in its place.
-// h is the top layer's state before the level cleared it. It returns the cotangents of the carrier before and of h,
-// and adds to the projection's:
+// refFlowBack moves one carrier back up by one level in float64. after is the cotangent of the carrier after the
+// level, deposit the cotangent of its deposit. For a carrier that leaves, after is ignored: it belongs to the carrier
+// that replaced it. h is the top layer's state before the level cleared it. The function returns the cotangents of
+// the carrier before the level and of h, and adds to the projection's gradients:
 //
 //	dp0 = (dq - de1) e d(1-d), de = dq d + de1 (1-d), dp12 = s dplace (1 - tanh^2)
 //	dh = W^T dp, dW += dp h^T, db += dp
@@ -62,7 +62,7 @@ func refFlowBack(c carrier, h []float64, proj, bias []float32, after carrierBack
 	return carrierBack{energy: deposit*d + after.energy*(1-d), x: after.x, y: after.y}, dh
 }
 
-// trip is a carrier's way through a window in float64, and back.
+// trip is a carrier's path through a window in float64, for the forward and the backward pass.
 type trip struct {
 	s      shape
 	p      params
@@ -70,8 +70,8 @@ type trip struct {
 	end    carrier
 }
 
-// tripLevel is a level of it: the carrier before, the inputs of all time steps and every
-// layer's states, of which the first is the one it came with.
+// tripLevel is one level of a trip: the carrier before it, the inputs of all time steps, and every layer's states,
+// beginning with the state before the first time step.
 type tripLevel struct {
 	at     carrier
 	dose   float64
@@ -81,7 +81,7 @@ type tripLevel struct {
 	h      [][][]float64 // [L][T+1][H]
 }
 
-// refTrip goes down. field is the input [I] of a level's time step, without the energy.
+// refTrip computes the forward path. field returns the input [I] of a time step at a level, without the energy.
 func refTrip(s shape, p params, window int, c carrier, h0 [][]float64, source float64, field func(level, t int) []float32) trip {
 	r := trip{s: s, p: p, end: c}
 	for j := range window {
@@ -119,7 +119,6 @@ func refTrip(s shape, p params, window int, c carrier, h0 [][]float64, source fl
 	return r
 }
 
-// trainGrads are gradients of all parameters in float64.
 type trainGrads struct {
 	layers     []grad64
 	proj, bias []float64
@@ -133,8 +132,8 @@ func newTrainGrads(s shape) trainGrads {
 	return g
 }
 
-// propagate goes back from the cotangents of the doses [D] and of the place at the end to the start, adds to the
-// gradients, and returns the cotangents of the carrier and of its states [L][H] at the start.
+// propagate runs the backward pass from the cotangents of the doses [D] and of the final place. It adds to the
+// gradients, and returns the cotangents of the initial carrier and of its initial states [L][H].
 func (r trip) propagate(ddose []float64, after carrierBack, to trainGrads) (carrierBack, [][]float64) {
 	s := r.s
 	dh := make([][]float64, s.L)

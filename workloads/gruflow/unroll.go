@@ -6,14 +6,13 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// request is device memory in words of four bytes, both for allocating it and for counting it beforehand.
+// request is a block of device memory in words of four bytes, to be allocated or only counted.
 type request struct {
 	what  string
 	words int64
 	to    *device.Buffer
 }
 
-// allocateAll makes the buffers of a list.
 func allocateAll(mem *op.Arena, list []request) {
 	for _, r := range list {
 		*r.to = mem.Words(r.what, r.words, device.OnDevice)
@@ -27,41 +26,40 @@ func wordsOf(list []request) (n int64) {
 	return n
 }
 
-// unroll is a GRU with its back-propagation through time. Of some levels, a slot each, it
-// keeps of every layer and time step r, z, n, u and the state.
+// unroll is a GRU with back-propagation through time. For each of some levels, in a slot of its own, it records r, z,
+// n, u and the state of every layer and time step.
 type unroll struct {
-	net    *gru // its layers' weights are turned for the products forward
+	net    *gru // its layers' weights are transposed for the forward products
 	slots  int
 	layers []unrolled
-	zeros  device.Buffer            // no bias, of the products backwards
-	tables map[[2]int]device.Buffer // of op.Outer, by the gradient's shape
-	// Scratch memory: gates forward and backward, both products' rounded operands, a
-	// float32 one of the gradients', and the cotangents of two layers' inputs.
+	zeros  device.Buffer            // zero biases for the backward products
+	tables map[[2]int]device.Buffer // for op.Outer, by the gradient's shape
+	// Scratch memory: gates of the forward and backward pass, rounded operands of both, a float32 operand of the
+	// gradients, and the cotangents of two layers' inputs.
 	gx, gh, ghAll, rounded, state, wide, partial, work scratchRef
 	dx                                                 [2]scratchRef
 }
 
-// unrolled is a layer: its parameters in PyTorch's shapes and their gradients, the weights in the order of the
-// backward products, the record, and the two parts of the cotangent of its state [B,H].
+// unrolled is one layer: parameters in PyTorch's shapes, gradients, weights in the format of the backward products,
+// the record, and the two parts dh and chain of the cotangent of its state [B,H].
 type unrolled struct {
 	p, g, back   layerBuffers
 	states, kept device.Buffer // [slots*T+1,B,H], [slots*T,B,4H]
 	dh, chain    device.Buffer
 }
 
-// newUnroll describes a GRU of which net has shape, precision and products.
+// newUnroll plans a GRU with net's shape, precision and kind of products.
 func newUnroll(net *gru, slots int) *unroll {
 	net.layers = make([]layerBuffers, net.s.L)
 	return &unroll{net: net, slots: slots, layers: make([]unrolled, net.s.L), tables: map[[2]int]device.Buffer{}}
 }
 
-// roundsFirst reports whether a kernel rounds operands before the products: the vendor's products round float32 to
-// tf32 themselves.
+// roundsFirst reports whether a kernel rounds operands before the products; the vendor's products round to tf32
+// themselves.
 func (u *unroll) roundsFirst() bool {
 	return u.net.prec.isNarrow() || u.net.prec == tf32 && !u.net.vendor
 }
 
-// requests lists the memory of the device without gradients.
 func (u *unroll) requests() (list []request) {
 	s, p := u.net.s, u.net.prec
 	add := func(what string, n int64, to *device.Buffer) { list = append(list, request{what, n, to}) }
@@ -71,7 +69,7 @@ func (u *unroll) requests() (list []request) {
 		list = append(list, u.parameterRequests(l)...)
 		add("turned weights", p.words(g*k), &u.net.layers[l].wi)
 		add("turned weights", p.words(g*int64(s.H)), &u.net.layers[l].wh)
-		if p != fp32 { // a search may find that the vendor's products are slower
+		if p != fp32 { // also for the vendor's products in tf32: a search may find them slower than ours
 			add("rounded weights", p.words(g*k), &b.back.wi)
 			add("rounded weights", p.words(g*int64(s.H)), &b.back.wh)
 		}
@@ -83,20 +81,18 @@ func (u *unroll) requests() (list []request) {
 	return list
 }
 
-// parameterRequests lists the memory of a layer's parameters.
 func (u *unroll) parameterRequests(l int) []request {
 	s, p, g := u.net.s, &u.layers[l].p, int64(u.net.s.gates())
 	return []request{{"GRU weights", g * int64(s.inputWidth(l)), &p.wi}, {"GRU weights", g * int64(s.H), &p.wh}, {"GRU biases", g, &p.bi}, {"GRU biases", g, &p.bh}}
 }
 
-// recordRequests lists the memory of a layer's forward record.
 func (u *unroll) recordRequests(l int) []request {
 	s, p, b := u.net.s, u.net.prec, &u.layers[l]
 	cells, steps := int64(s.B)*int64(s.H), int64(u.slots)*int64(s.T)
 	return []request{{"states", p.words((steps + 1) * cells), &b.states}, {"gates kept", p.words(steps * 4 * cells), &b.kept}}
 }
 
-// outerShapes returns the shapes of the gradients of matrices.
+// outerShapes returns the shapes of the weight gradients.
 func (u *unroll) outerShapes() (all [][2]int) {
 	s := u.net.s
 	all = append(all, [2]int{s.gates(), s.H})
@@ -106,7 +102,7 @@ func (u *unroll) outerShapes() (all [][2]int) {
 	return all
 }
 
-// tableWords returns the words of their tables on a device of that kind.
+// tableWords returns the words of op.Outer's tables for these shapes on a kind of device.
 func tableWords(kind string, shapes ...[2]int) (n int64) {
 	for _, s := range shapes {
 		n += int64(len(op.Outer{M: s[0], K: s[1]}.Table(kind)))
@@ -114,7 +110,7 @@ func tableWords(kind string, shapes ...[2]int) (n int64) {
 	return n
 }
 
-// open allocates, and names the scratch memory.
+// open allocates, and reserves the scratch memory.
 func (u *unroll) open(mem *op.Arena, shapes ...[2]int) {
 	s := u.net.s
 	allocateAll(mem, u.requests())
@@ -143,7 +139,6 @@ func (u *unroll) open(mem *op.Arena, shapes ...[2]int) {
 	}
 }
 
-// openDown names the scratch memory of the forward pass.
 func (u *unroll) openDown() {
 	s, p := u.net.s, u.net.prec
 	n, g, width := int64(s.T)*int64(s.B), int64(s.gates()), int64(max(s.I, s.H))
@@ -151,7 +146,7 @@ func (u *unroll) openDown() {
 	u.rounded, u.state = u.net.reserve("rounded operand", p.words(n*max(width, g))), u.net.reserve("rounded state", p.words(int64(s.B)*int64(s.H)))
 }
 
-// scratchWords bounds the scratch memory in use at a time.
+// scratchWords bounds the scratch memory that is in use at the same time.
 func (u *unroll) scratchWords(kind string, shapes ...[2]int) int64 {
 	s, p := u.net.s, u.net.prec
 	n, g, width := int64(s.T)*int64(s.B), int64(s.gates()), int64(max(s.I, s.H))
@@ -167,7 +162,7 @@ func (u *unroll) scratchWords(kind string, shapes ...[2]int) int64 {
 	return words
 }
 
-// weightsBackward returns a layer's weights in the order of the backward products.
+// weightsBackward returns a layer's weights in the format of the backward products.
 func (u *unroll) weightsBackward(l int) layerBuffers {
 	if u.roundsFirst() {
 		return u.layers[l].back
@@ -175,7 +170,7 @@ func (u *unroll) weightsBackward(l int) layerBuffers {
 	return u.layers[l].p
 }
 
-// weightGroup returns the launches that arrange the weights for the products.
+// weightGroup returns the launches that convert the weights to the products' formats.
 func (u *unroll) weightGroup(l int) (gr group) {
 	s, p, b := u.net.s, u.net.prec, u.layers[l]
 	gr = group{stage: stWeights, layer: l}
@@ -196,19 +191,19 @@ func (u *unroll) weightGroup(l int) (gr group) {
 	return gr
 }
 
-// statesAt returns a slot's states of a layer, time step t first; the last one is the final state of the slot.
+// statesAt returns a slot's states of a layer from time step t on; index T is the slot's final state.
 func (u *unroll) statesAt(l, slot, t int) source {
 	n := u.net.s.B * u.net.s.H
 	return source{arg: u.layers[l].states, at: (slot*u.net.s.T + t) * n, by: n}
 }
 
-// gatesKept returns the recorded gates of a slot, time step t first.
+// gatesKept returns a slot's recorded gates from time step t on.
 func (u *unroll) gatesKept(l, slot, t int) moving {
 	n := 4 * u.net.prec.bytes() * int64(u.net.s.B) * int64(u.net.s.H)
 	return moving{u.layers[l].kept, n * int64(slot*u.net.s.T+t), n}
 }
 
-// inputAt returns a layer's input of a slot [T,B,K]: x, or the states of the preceding layer.
+// inputAt returns a layer's input [T,B,K] in a slot: x, or the states of the preceding layer. wide reports float32.
 func (u *unroll) inputAt(l, slot int, x source) (in source, wide bool) {
 	if l == 0 {
 		return x, true
@@ -218,7 +213,7 @@ func (u *unroll) inputAt(l, slot int, x source) (in source, wide bool) {
 	return in, !u.net.prec.isNarrow()
 }
 
-// forwardGroup returns a layer of a level; h is its running state, which narrow precisions have.
+// forwardGroup returns a layer's forward pass in a slot. h is the layer's float32 state, for 16-bit precisions.
 func (u *unroll) forwardGroup(l, slot int, x source, h loop.View) (gr group) {
 	g, s, b := u.net, u.net.s, u.net.layers[l]
 	rows, cells := s.T*s.B, s.B*s.H
@@ -251,7 +246,7 @@ func (u *unroll) forwardGroup(l, slot int, x source, h loop.View) (gr group) {
 	return gr
 }
 
-// leaveLaunch clears, after a slot, the states of carriers that left with it, ago levels earlier.
+// leaveLaunch clears a slot's final states of the carriers that left ago levels earlier.
 func (u *unroll) leaveLaunch(l, slot, ago int, level device.Buffer, h loop.View) launch {
 	s := u.net.s
 	return u.net.launch(&leaveKernel, s.B*s.H, leaveCost(s, u.net.prec), gruLeaveArgs{
@@ -260,7 +255,6 @@ func (u *unroll) leaveLaunch(l, slot, ago int, level device.Buffer, h loop.View)
 	})
 }
 
-// restoreLaunch recomputes the states that leaveLaunch cleared.
 func (u *unroll) restoreLaunch(l, slot, ago int, level device.Buffer) launch {
 	s := u.net.s
 	return u.net.launch(&restoreKernel, s.B*s.H, restoreCost(s, u.net.prec), gruRestoreArgs{
@@ -269,8 +263,7 @@ func (u *unroll) restoreLaunch(l, slot, ago int, level device.Buffer) launch {
 	})
 }
 
-// beginLaunches returns the launches that put a state [L,B,H] at the start of the first slot, rounded in a narrow
-// precision.
+// beginLaunches returns launches that copy a state [L,B,H], in a 16-bit precision rounded, to the first slot's start.
 func (u *unroll) beginLaunches(h loop.View) (all []launch) {
 	n := u.net.s.B * u.net.s.H
 	for l := range u.layers {
@@ -284,7 +277,8 @@ func (u *unroll) beginLaunches(h loop.View) (all []launch) {
 	return all
 }
 
-// endLaunches returns the launches that copy the states after a slot to h; a narrow precision has them there already.
+// endLaunches returns launches that copy the states after a slot to h, which already holds them in a 16-bit
+// precision.
 func (u *unroll) endLaunches(slot int, h device.Buffer) (all []launch) {
 	n := u.net.s.B * u.net.s.H
 	for l := range u.layers {
@@ -297,7 +291,6 @@ func (u *unroll) endLaunches(slot int, h device.Buffer) (all []launch) {
 	return all
 }
 
-// copyLaunch copies n float32.
 func (u *unroll) copyLaunch(from source, to any, n int) launch {
 	return u.net.launch(&roundKernel, n, roundCost(n, fp32), gruRoundArgs{
 		in: from.arg, out: to, n: n, precision: int(fp32), inAt: walking{from.at, 0},

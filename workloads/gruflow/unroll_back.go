@@ -6,25 +6,24 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// wayBack holds the arguments of a layer's backward pass of a level.
 type wayBack struct {
 	slot, ago int
 	x         source        // the level's input [T,B,I]
-	level     device.Buffer // of the carriers, now
-	dout      any           // cotangent of the layer's output from step first on
+	level     device.Buffer // the carriers' current levels
+	dout      any           // cotangent of the layer's output, from step first on
 	first     int
-	energy    device.Buffer // where column 0 of the first layer's input's cotangent is added
-	dx        device.Buffer // or the destination of all of it
-	add       bool          // adds gradients to the existing ones
+	energy    device.Buffer // destination of the first layer's input cotangent, column 0 only
+	dx        device.Buffer // destination of the first layer's whole input cotangent, instead of energy
+	add       bool          // adds to the existing gradients
 }
 
-// layerBackward returns a layer of a level backwards: first the chain over time steps and the cotangent of its input,
-// then the sums over rows, on which the chain does not depend.
+// layerBackward returns the backward pass of a layer at a level: first the chain over time steps and the input's
+// cotangent, then the gradients' sums over rows, which the chain does not need.
 func (u *unroll) layerBackward(l int, w wayBack) (chain, grads group) {
 	return u.chainGroup(l, w), u.gradsGroup(l, w)
 }
 
-// chainGroup takes the memory of the gates' cotangents, which gradsGroup releases.
+// chainGroup takes the scratch memory of the gates' cotangents; gradsGroup releases it.
 func (u *unroll) chainGroup(l int, w wayBack) group {
 	g, s, b := u.net, u.net.s, u.layers[l]
 	cells, gates, rows := s.B*s.H, s.gates(), s.T*s.B
@@ -57,7 +56,7 @@ func (u *unroll) chainGroup(l int, w wayBack) group {
 			gx = source{arg: u.rounded}
 		}
 		gr.after = append(gr.after, g.bindGemm(gx, u.weightsBackward(l).wi, u.zeros, out, rows, gates, s.inputWidth(l), g.prec))
-	default: // of the input the energy alone has a cotangent; its weights are one row of the turned ones
+	default: // only the input's energy needs a cotangent; its weights are one row of the transposed matrix
 		gr.after = append(gr.after, g.launch(&energyBackKernel, s.B, energyBackCost(rows, gates, g.prec), gruEnergyBwdArgs{
 			gx: u.gx, w: u.net.layers[0].wi, de: w.energy, n: s.B, steps: s.T, G: gates, precision: int(g.prec),
 		}))
@@ -68,7 +67,7 @@ func (u *unroll) chainGroup(l int, w wayBack) group {
 	return gr
 }
 
-// chainMinimum counts two products of a layer above the first, and of that the energy's.
+// chainMinimum counts two products, but in the first layer only the energy's column of the second.
 func (u *unroll) chainMinimum(l int, w wayBack) gpuprof.Cost {
 	s, p := u.net.s, u.net.prec
 	rows, h, g, e := int64(s.T)*int64(s.B), int64(s.H), int64(s.gates()), u.net.prec.bytes()
@@ -93,7 +92,7 @@ func (u *unroll) chainMinimum(l int, w wayBack) gpuprof.Cost {
 	return c
 }
 
-// gradsGroup adds up the gradients of a layer's parameters over the rows of a level.
+// gradsGroup sums the gradients of a layer's parameters over the rows of a level.
 func (u *unroll) gradsGroup(l int, w wayBack) group {
 	s, g := u.net.s, u.layers[l].g
 	rows, gates := s.T*s.B, s.gates()
@@ -105,7 +104,7 @@ func (u *unroll) gradsGroup(l int, w wayBack) group {
 		gr.once = append(gr.once, u.net.launch(&biasKernel, gates, biasCost(rows, gates), gruBiasArgs{
 			g: b.gates, db: b.to, n: gates, rows: rows, add: w.add,
 		}))
-		if u.net.prec != fp32 { // as inputs of the other products they were rounded so anyway
+		if u.net.prec != fp32 { // the other products read these values rounded, too
 			gr.once = append(gr.once, u.boundLaunch(op.RoundInPlace(b.gates, rows*gates, u.net.prec.String())))
 		}
 	}
@@ -123,8 +122,8 @@ func (u *unroll) gradsGroup(l int, w wayBack) group {
 	return gr
 }
 
-// addOuter appends the gradient of one matrix: of gates [rows,3H] and x [rows,k], read in the format of the forward
-// product.
+// addOuter appends one matrix's gradient, from gates [rows,3H] and x [rows,k], which it rounds as the forward product
+// did.
 func (u *unroll) addOuter(gr *group, gates scratchRef, x source, wide bool, to device.Buffer, k int, add bool) {
 	s, g := u.net.s, u.net
 	rows := s.T * s.B
@@ -149,14 +148,12 @@ func (u *unroll) addOuter(gr *group, gates scratchRef, x source, wide bool, to d
 	u.addSums(gr, op.Outer{Rows: rows, M: s.gates(), K: k, Add: add}, gates, right, to)
 }
 
-// addSums appends the launches of a gradient.
 func (u *unroll) addSums(gr *group, o op.Outer, a, b any, to device.Buffer) {
 	for _, l := range o.Launches(u.net.Dev.Info().Kind, op.OuterBuffers{A: a, B: b, W: to, Partial: u.partial, Table: u.tables[[2]int{o.M, o.K}], Work: u.work}) {
 		gr.once = append(gr.once, u.boundLaunch(l))
 	}
 }
 
-// boundLaunch converts a launch of package op.
 func (u *unroll) boundLaunch(l op.Launch) launch {
 	return u.net.launch(l.Kernel, l.N, l.Cost, l.Args)
 }

@@ -15,14 +15,12 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// mostInCase bounds each size of a case; no array of that width fits a file.
+// mostInCase bounds each size of a case, so that products of sizes fit 64 bits; no file holds arrays of this width.
 const mostInCase = 1 << 20
 
-// kindGrad are the cases of gradients.
 const kindGrad = "gru_grad"
 
-// vectorCase is one case of a vectors file: a torch.nn.GRU, its inputs and its results. docs/gruflow.md describes the
-// format.
+// vectorCase is one case of a vectors file, in the format of docs/gruflow.md: a torch.nn.GRU, its inputs and results.
 type vectorCase struct {
 	Kind          string            `json:"kind"`
 	InputSize     int               `json:"input_size"`
@@ -41,8 +39,7 @@ type vectorCase struct {
 	gradients
 }
 
-// UnmarshalJSON implements json.Unmarshaler: weights may also be among the other fields instead of in an object of
-// their own.
+// UnmarshalJSON implements json.Unmarshaler. Weights may be fields of the case itself instead of in an object.
 func (c *vectorCase) UnmarshalJSON(b []byte) error {
 	type fields vectorCase
 	if err := json.Unmarshal(b, (*fields)(c)); err != nil {
@@ -74,8 +71,7 @@ func (Workload) CheckVectors(ctx context.Context, d device.Device, file []byte, 
 		func(c *vectorCase) ([]gpuprof.CaseResult, error) { return c.run(d) })
 }
 
-// run compares the case in float64, and in float32 with every implementation
-// of the cell, of which the worst counts.
+// run compares the case in float64, and in float32 on the device as the worst of all implementations.
 func (c *vectorCase) run(d device.Device) ([]gpuprof.CaseResult, error) {
 	switch c.Kind {
 	case "gru", kindGrad:
@@ -101,7 +97,7 @@ func (c *vectorCase) run(d device.Device) ([]gpuprof.CaseResult, error) {
 	out, hn := refForward(s, layers, x, h0)
 	wide := worseOf(out, hn, want, c.Hn.data)
 	wide.Precision, wide.Tolerance = "float64", loop.Tolerance64
-	if c.isSingle() { // torch's default: its own rounding is in the vectors
+	if c.isSingle() { // torch's default: the vectors themselves have float32 rounding errors
 		wide.Tolerance = loop.Tolerance32
 	}
 
@@ -119,8 +115,7 @@ func (c *vectorCase) run(d device.Device) ([]gpuprof.CaseResult, error) {
 	return []gpuprof.CaseResult{wide, worst}, nil
 }
 
-// isSingle reports whether the vectors were computed in float32: every number is then a float32, which results of
-// float64 arithmetic are not.
+// isSingle reports whether the vectors were computed in float32: every number is then exactly a float32.
 func (c *vectorCase) isSingle() bool {
 	arrays := []tensor{c.X, c.H0, c.Out, c.Hn, c.DOut, c.DHn, c.DX, c.DH0}
 	for _, named := range []map[string]tensor{c.Weights, c.Grads} {
@@ -138,10 +133,9 @@ func (c *vectorCase) isSingle() bool {
 	return true
 }
 
-// layer64 are a layer's parameters as the file has them.
 type layer64 struct{ wi, wh, bi, bh []float64 }
 
-// checkedShape finds the case's sizes and compares all its arrays with them.
+// checkedShape derives the case's sizes and compares all arrays with them.
 func (c *vectorCase) checkedShape() (shape, error) {
 	s := shape{I: c.InputSize, H: c.HiddenSize, L: 1, D: 1}
 	if c.NumLayers != nil {
@@ -150,7 +144,7 @@ func (c *vectorCase) checkedShape() (shape, error) {
 	switch {
 	case s.I < 1 || s.H < 1 || s.L < 1:
 		return s, gpuprof.Errorf(nil, "input_size is %d, hidden_size %d and num_layers %d", s.I, s.H, s.L).WithFix("give each, and at least 1")
-	case s.I > mostInCase || s.H > mostInCase || s.L > mostInCase: // products of sizes stay below 64 bits
+	case s.I > mostInCase || s.H > mostInCase || s.L > mostInCase: // products of sizes fit 64 bits
 		return s, gpuprof.Errorf(nil, "input_size is %d, hidden_size %d and num_layers %d", s.I, s.H, s.L).WithFix("give at most %d", mostInCase)
 	case c.bidirectionalBy() != "":
 		return s, gpuprof.Errorf(nil, "%s, and gpuprof runs GRUs of one direction only", c.bidirectionalBy())
@@ -159,7 +153,7 @@ func (c *vectorCase) checkedShape() (shape, error) {
 	case len(c.X.data) == 0:
 		return s, fmt.Errorf("x holds no values, so there is nothing to compute")
 	}
-	lead := []int{} // the batch axis, which an unbatched case lacks
+	lead := []int{} // batch axis, absent in an unbatched case
 	switch len(c.X.shape) {
 	case 3:
 		s.T, s.B = c.X.shape[0], c.X.shape[1]
@@ -182,7 +176,7 @@ func (c *vectorCase) checkedShape() (shape, error) {
 	return s, c.checkShapes(s, lead)
 }
 
-// bidirectionalBy returns the reason why the case's GRU is bidirectional; "" if it is not.
+// bidirectionalBy returns the reason why the case's GRU is bidirectional, or "".
 func (c *vectorCase) bidirectionalBy() string {
 	if c.Bidirectional {
 		return "bidirectional is true"
@@ -228,7 +222,7 @@ func (c *vectorCase) checkShapes(s shape, lead []int) error {
 	return nil
 }
 
-// layersOf returns the parameters by PyTorch's names. A case without any bias was made with bias=False.
+// layersOf returns the parameters by PyTorch's names. A case in which no bias is given was made with bias=False.
 func (c *vectorCase) layersOf(s shape) ([]layer64, error) {
 	biased := c.Bias == nil || *c.Bias
 	if c.Bias == nil {
@@ -268,7 +262,7 @@ func (c *vectorCase) layersOf(s shape) ([]layer64, error) {
 	return out, nil
 }
 
-// timeMajor puts a sequence into the order [T,B,width].
+// timeMajor returns a sequence in the order [T,B,width].
 func (c *vectorCase) timeMajor(s shape, v []float64, width int) []float64 {
 	if !c.BatchFirst || len(v) == 0 || len(c.X.shape) == 2 {
 		return v
@@ -282,7 +276,6 @@ func (c *vectorCase) timeMajor(s shape, v []float64, width int) []float64 {
 	return out
 }
 
-// runForward runs the case on the device in float32.
 func (c *vectorCase) runForward(d device.Device, s shape, impl string, layers []layer64, x, h0 []float64) (out, hn []float32, err error) {
 	cfg := ForwardConfig{TimeSteps: s.T, Batch: s.B, Input: s.I, Hidden: s.H, Impl: impl, Precision: "fp32"}
 	for _, l := range layers {
@@ -302,7 +295,7 @@ func (c *vectorCase) runForward(d device.Device, s shape, impl string, layers []
 	return f.Result()
 }
 
-// refForward computes a whole GRU in float64: out [T,B,H] of the top layer and the last states hn [L,B,H].
+// refForward computes a whole GRU in float64: the top layer's output [T,B,H] and the last states hn [L,B,H].
 func refForward(s shape, layers []layer64, x, h0 []float64) (out, hn []float64) {
 	in, width := x, s.I
 	hn = append(hn, h0...)
@@ -319,7 +312,7 @@ func refForward(s shape, layers []layer64, x, h0 []float64) (out, hn []float64) 
 	return out, hn
 }
 
-// worseOf returns the worse of the two results' errors.
+// worseOf returns the larger relative error of the two results.
 func worseOf(out, hn, wantOut, wantHn []float64) gpuprof.CaseResult {
 	worst := gpuprof.Number(0)
 	for _, p := range [][2][]float64{{out, wantOut}, {hn, wantHn}} {

@@ -12,12 +12,12 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// gradTolerance32 is the limit of gradients in float32. They are longer chains of
-// products than a forward, and where a gate saturates 1-z has few digits left.
+// gradTolerance32 is the tolerance of float32 gradients. They are longer chains of products than a forward pass, and
+// where a gate saturates 1-z has few correct digits.
 const gradTolerance32 = 1e-5
 
-// gradients are the additional fields of a case of kind gru_grad: the cotangents from which the backward starts, and
-// the gradients of the sum of out*dout and hn*dhn.
+// gradients are the additional fields of a gru_grad case: the cotangents at the start of the backward pass, and the
+// gradients of the sum of out*dout and hn*dhn.
 type gradients struct {
 	DOut  tensor            `json:"dout"`
 	DHn   tensor            `json:"dhn"`
@@ -26,13 +26,11 @@ type gradients struct {
 	Grads map[string]tensor `json:"grads"`
 }
 
-// gradPair is one array of gradients by its name, from the file and as computed.
 type gradPair struct {
 	name      string
 	want, got []float64
 }
 
-// runGrad compares gradients in float64 and in float32 on the device.
 func (c *vectorCase) runGrad(d device.Device, s shape, layers []layer64) ([]gpuprof.CaseResult, error) {
 	orZero := func(t tensor, n int) []float64 {
 		if len(t.data) == 0 {
@@ -68,7 +66,7 @@ func (c *vectorCase) runGrad(d device.Device, s shape, layers []layer64) ([]gpup
 	return []gpuprof.CaseResult{wide, narrow}, nil
 }
 
-// gradImpls returns our own kernels, and cuDNN where it is found.
+// gradImpls returns the implementations to check: our own kernels, and cuDNN if the device has it.
 func gradImpls(d device.Device) []string {
 	if _, ok := d.(device.GRUTrainer); ok && d.Info().Facts["cudnn"] != "" {
 		return []string{implFused, implCuDNN}
@@ -76,10 +74,9 @@ func gradImpls(d device.Device) []string {
 	return []string{implFused}
 }
 
-// gradInput holds the inputs of a backward pass.
 type gradInput struct{ x, h0, dout, dhn []float64 }
 
-// checkGradShapes compares the arrays of gradients with the shapes of x, out and hn.
+// checkGradShapes compares the gradients' shapes with the shapes of x, out and hn.
 func (c *vectorCase) checkGradShapes(input, sequence, states []int) error {
 	if len(c.DOut.data) == 0 && len(c.DHn.data) == 0 {
 		return fmt.Errorf("neither dout nor dhn is given, so every gradient is zero")
@@ -102,7 +99,7 @@ func (c *vectorCase) checkGradShapes(input, sequence, states []int) error {
 	return nil
 }
 
-// worstOf compares every array of gradients that the case gives; the worst counts.
+// worstOf returns the largest error over all gradients that the case gives.
 func (c *vectorCase) worstOf(s shape, g gruGrads) (gpuprof.CaseResult, error) {
 	pairs := []gradPair{{"dx", c.timeMajor(s, c.DX.data, s.I), g.dx}, {"dh0", c.DH0.data, g.dh0}}
 	byName := map[string][]float64{}
@@ -135,7 +132,6 @@ func (c *vectorCase) worstOf(s shape, g gruGrads) (gpuprof.CaseResult, error) {
 	return worst, nil
 }
 
-// backwardOn runs the case forward and backward on the device in float32.
 func backwardOn(d device.Device, s shape, layers []layer64, in gradInput, impl string) (out gruGrads, err error) {
 	cfg := ForwardConfig{Impl: impl, TimeSteps: s.T, Batch: s.B, Input: s.I, Hidden: s.H}
 	for _, l := range layers {

@@ -4,7 +4,7 @@ import "maps"
 
 func gridPair(a, b set) AB { return AB{Workload: "gridsim", Preset: "small", A: a, B: b} }
 
-// gridChange is one change to a loop whose sides share the settings in common.
+// gridChange returns a comparison of a with b whose sides share the settings common.
 func gridChange(common, a, b set) AB {
 	with := func(s set) set {
 		out := maps.Clone(common)
@@ -14,7 +14,7 @@ func gridChange(common, a, b set) AB {
 	return gridPair(with(a), with(b))
 }
 
-// trimCadences returns the intervals of emptying the cache, for blocks of fixed sizes and of varying ones.
+// trimCadences compares intervals of emptying the cache, for blocks of fixed sizes and of varying sizes.
 func trimCadences() []AB {
 	var out []AB
 	for _, roi := range []string{"off", "on"} {
@@ -25,7 +25,7 @@ func trimCadences() []AB {
 	return append(out, gruPair(set{"pool_trim": "never"}, set{"pool_trim": "every:1"}), gruPair(set{"pool_trim": "never"}, set{"pool_trim": "every:50"}))
 }
 
-// splitLimits compares a limit of 128 MiB with none: at the first size no block reaches it.
+// splitLimits compares a limit of 128 MiB with no limit. In the first comparison no block reaches the limit.
 func splitLimits() []AB {
 	small := gridChange(set{"impl": "split", "allocator": "pool", "roi": "on"}, set{"max_split": "none"}, set{"max_split": "128"})
 	large := small
@@ -33,14 +33,14 @@ func splitLimits() []AB {
 	return []AB{small, large}
 }
 
-// tapeRecords returns the records of a step, from all kept to none, on growing grids.
+// tapeRecords compares records of a step, from full to none, on growing grids.
 func tapeRecords() []AB {
 	var out []AB
 	for _, grid := range []string{"16", "128", "512"} {
 		common := set{"impl": "split", "allocator": "pool", "grid": grid}
 		out = append(out, gridChange(common, set{"tape": "saved"}, set{"tape": "off"}), gridChange(common, set{"tape": "nodes"}, set{"tape": "off"}))
 	}
-	// What a step that trains keeps of a level, against a forward pass alone.
+	// The record of a training step's level against a forward pass alone.
 	return append(out, gruPair(set{"tape": "saved"}, set{"tape": "off"}), gruPair(set{"tape": "saved", "windows_kept": "64"}, set{"tape": "off"}))
 }
 

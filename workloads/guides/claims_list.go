@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// workerCounts are the comparisons of the loader: no workers against some, and workers that end with each epoch.
+// workerCounts compares loaders: without workers and with some, and with workers that end with each epoch.
 func workerCounts() []AB {
 	out := []AB{collatePair(set{"workers": "0"}, set{"workers": "1"}), collatePair(set{"workers": "0"}, set{"workers": "2"})}
 	if n := min(runtime.NumCPU(), 8); n > 2 {
@@ -26,8 +26,8 @@ func precisionPairs() []AB {
 	return out
 }
 
-// asyncCopies are a workload's own copies, then copies alone: pageable and pinned, waited for or not, on one stream
-// and two, small to large.
+// asyncCopies compares asynchronous copies: a workload's own, then copies alone, pageable and pinned, with and
+// without a wait, on one stream and on two, small to large.
 func asyncCopies() []AB {
 	out := []AB{e3nnPair(set{"async_copy": "off", "streams": "1"}, set{"async_copy": "on", "streams": "2"}), collatePair(set{"async_copy": "off"}, set{"async_copy": "on"})}
 	for _, size := range []struct{ bytes, on string }{{"4096", ""}, {"1048576", ""}, {"67108864", "host"}, {"1073741824", "cuda"}} {
@@ -43,7 +43,7 @@ func asyncCopies() []AB {
 	return out
 }
 
-// pipelineChanges is all changes to the naive pipeline, and all but one in turn.
+// pipelineChanges compares the naive pipeline with all changes, and with all but each one.
 func pipelineChanges() []AB {
 	naive := set{"impl": "naive", "reuse": "off", "shortcut": "off", "workers": "0", "pinned": "off", "async_copy": "off", "streams": "1"}
 	out := []AB{naivePair(set{}, recommended())}

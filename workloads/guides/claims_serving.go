@@ -6,13 +6,13 @@ import (
 	"strconv"
 )
 
-// The preset of each kind of device: on a GPU the small network does not occupy it.
+// Presets by kind of device: the small network would not occupy a GPU.
 const (
 	servedOnHost = "small"
 	servedOnGPU  = "rxvision"
 )
 
-// servingPairs is one comparison of the service, with the network of each kind of device.
+// servingPairs returns one comparison of the service for each kind of device, with that device's network.
 func servingPairs(a, b set) []AB {
 	return []AB{
 		{Workload: "serving", Preset: servedOnHost, A: a, B: b, On: "host"},
@@ -20,8 +20,7 @@ func servingPairs(a, b set) []AB {
 	}
 }
 
-// loadPairs compares the service under a load by its callers' latencies. On the host device a CPU is left to the
-// sender.
+// loadPairs compares the service under a load by latency. On the host device it leaves a CPU to the sender.
 func loadPairs(load string, a, b set) []AB {
 	out := servingPairs(a, b)
 	for i := range out {
@@ -44,7 +43,6 @@ func concatPairs(parts ...[]AB) (out []AB) {
 	return out
 }
 
-// keepGPU keeps the comparisons that a GPU measures.
 func keepGPU(abs []AB) (out []AB) {
 	for _, ab := range abs {
 		if ab.On == "cuda" {
@@ -54,7 +52,6 @@ func keepGPU(abs []AB) (out []AB) {
 	return out
 }
 
-// servingClaims returns the claims of the notes on an inference service.
 func servingClaims() []Claim {
 	wait, none := set{"max_delay": "0.1"}, set{"max_delay": "0"}
 	return []Claim{

@@ -2,7 +2,6 @@ package guides
 
 import "maps"
 
-// trainPair is a comparison of steps that train.
 func trainPair(of func(a, b set) AB, a, b set) AB {
 	with := func(s set) set {
 		out := set{"pass": "train"}
@@ -12,11 +11,11 @@ func trainPair(of func(a, b set) AB, a, b set) AB {
 	return of(with(a), with(b))
 }
 
-// trainPairs is the same for both workloads that train.
+// trainPairs returns a comparison for each workload that trains.
 func trainPairs(a, b set) []AB { return []AB{trainPair(gruPair, a, b), trainPair(e3nnPair, a, b)} }
 
-// deepPair is a pair of e3nn's networks of three layers, with few channels. A single layer recomputes its discarded
-// values before any other memory has been freed, so its peak is the same.
+// deepPair compares training steps of e3nn's network of three layers, with few channels. A single layer would not
+// show the saving: it recomputes its discarded values before other memory has been freed, so its peak stays the same.
 func deepPair(a, b set) AB {
 	ab := trainPair(e3nnPair, a, b)
 	ab.Preset = "deepaw"
@@ -26,7 +25,7 @@ func deepPair(a, b set) AB {
 	return ab
 }
 
-// trainClaims are the claims about training alone; rows of other guides have their pass=train as details.
+// trainClaims returns the claims about training alone. Other claims have comparisons with pass=train as details.
 func trainClaims() []Claim {
 	kept := trainPair(gruPair, set{"checkpoint": "off"}, set{"checkpoint": "3"})
 	scaled := set{"precision": "fp16", "scaler": "dynamic"}

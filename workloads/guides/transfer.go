@@ -14,11 +14,11 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// transferName is the program of the claims that are about copies alone.
+// transferName is the workload of claims about copies alone.
 const transferName = "transfer"
 
-// transfer copies a block to the device in every step and works on it there with copies of its own; at most one step
-// is in flight during the next. It only tests claims and is not in the list of workloads.
+// transfer copies a block to the device in every step, and works on it there with further copies. At most one earlier
+// step is in flight. It only tests claims and is not in the list of workloads.
 type transfer struct{}
 
 func (transfer) Name() string { return transferName }
@@ -42,8 +42,7 @@ func (transfer) Knobs() []workloads.Knob {
 	}
 }
 
-// workPasses makes the work on the device about as long as the copy to it: a GPU's own memory is faster than the bus
-// by about this factor.
+// workPasses makes the device's work last about as long as the copy: a GPU's memory is this much faster than the bus.
 const workPasses = 64
 
 func (transfer) Open(_ context.Context, d device.Device, c workloads.Config) (_ workloads.Session, err error) {
@@ -93,14 +92,14 @@ func (transfer) Open(_ context.Context, d device.Device, c workloads.Config) (_ 
 	return s, nil
 }
 
-// fillPattern fills b with a pattern that no other buffer of k holds at the same place.
+// fillPattern fills b with a pattern that differs from the patterns of other k at every position.
 func fillPattern(b []byte, k int) {
 	for i := 0; i+4 <= len(b); i += 4 {
 		binary.LittleEndian.PutUint32(b[i:], uint32(i+k)*2654435761)
 	}
 }
 
-// copies are the buffers and streams of a small program, freed together.
+// copies holds the buffers and streams of a small program, which Close frees together.
 type copies struct {
 	dev     device.Device
 	n       int
@@ -136,7 +135,6 @@ func (c *copies) Close() error {
 	return errors.Join(errs...)
 }
 
-// checkBytes compares device memory with its expected contents.
 func (c *copies) checkBytes(stage string, s device.Stream, on device.Buffer, want []byte) (gpuprof.Check, error) {
 	check := gpuprof.Check{Stage: stage, RelativeError: gpuprof.Number(math.Inf(1))}
 	back, err := c.dev.Alloc(len(want), device.Pinned)
@@ -150,7 +148,6 @@ func (c *copies) checkBytes(stage string, s device.Stream, on device.Buffer, wan
 	return check, errors.Join(err, back.Free())
 }
 
-// transferSession is transfer with its buffers.
 type transferSession struct {
 	copies
 	wait           bool
@@ -173,7 +170,7 @@ func (s *transferSession) Cycle() int              { return len(s.dst) }
 func (s *transferSession) Work() (float64, string) { return float64(s.n), "bytes" }
 func (s *transferSession) Input() map[string]any   { return map[string]any{"host_memory_s": s.allocS} }
 
-// Check implements workloads.Session: both blocks arrive.
+// Check implements workloads.Session: it checks that both blocks arrive.
 func (s *transferSession) Check(context.Context) ([]gpuprof.Check, error) {
 	var out []gpuprof.Check
 	for k := range s.dst {
@@ -239,5 +236,5 @@ func (s *transferSession) copyToDevice(k int, p workloads.Probe) error {
 	return s.main.WaitFor(s.copied[k])
 }
 
-// Programs returns the small programs that only claims need.
+// Programs returns the small workloads that only claims need.
 func Programs() []workloads.Workload { return []workloads.Workload{transfer{}, weights{}} }

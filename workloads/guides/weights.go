@@ -9,11 +9,11 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// weightsName is the program of the claim about loading a model's weights.
+// weightsName is the workload of the claim about loading a model's weights.
 const weightsName = "weights"
 
-// weights loads a checkpoint from memory, like a file just read, once a step. Half of its tensors belong to the
-// optimiser and have no use on the device. Like transfer it only tests claims.
+// weights loads a checkpoint from memory in every step, as if from a file. Half of its tensors belong to the
+// optimiser and are not needed on the device. Like transfer it only tests claims.
 type weights struct{}
 
 func (weights) Name() string                { return weightsName }
@@ -57,14 +57,13 @@ func (weights) Open(_ context.Context, d device.Device, c workloads.Config) (_ w
 	return s, err
 }
 
-// weightsSession is weights with its buffers.
 type weightsSession struct {
 	copies
 	tensors         int
 	direct, skip    bool
 	file, model, on device.Buffer
 	main            device.Stream
-	tensor          []byte // the one read last; kept so that reading it is not left out
+	tensor          []byte // the tensor read last; kept so that the compiler cannot drop the read
 }
 
 // Stages implements workloads.Session.
@@ -77,7 +76,7 @@ func (s *weightsSession) Cycle() int              { return 1 }
 func (s *weightsSession) Work() (float64, string) { return 1, "loads" }
 func (s *weightsSession) Input() map[string]any   { return nil }
 
-// Check implements workloads.Session: the model's tensors are on the device.
+// Check implements workloads.Session: it checks that the model's tensors are on the device.
 func (s *weightsSession) Check(context.Context) ([]gpuprof.Check, error) {
 	if err := s.Step(0, loop.Silent{}); err != nil {
 		return nil, err
@@ -105,8 +104,8 @@ func (s *weightsSession) Step(i int, p workloads.Probe) error {
 	return s.main.Sync()
 }
 
-// loadTensor copies one tensor to the device; the optimiser's tensors only to host memory, where a careful program
-// would not copy them either.
+// loadTensor copies one tensor to the device. An optimiser's tensor it copies only to host memory, and a careful
+// program would not copy it at all.
 func (s *weightsSession) loadTensor(t int) error {
 	used := t < s.tensors
 	from := t * s.n

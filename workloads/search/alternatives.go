@@ -12,18 +12,18 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// Change is one knob turned to one value.
+// Change is one knob with its current and its new value.
 type Change struct{ Knob, From, To string }
 
-// Alternatives lists the changes to try from base: each other value of every tuning knob, or of those in only; of
-// whole-number knobs a quarter, half, double and four times the value. It leaves out model knobs, and knobs in fixed
-// unless only names them: a knob in both starts at its fixed value. The first round has one value of every knob, the
-// one next to the start; seed draws the order of knobs. Unknown and model knobs in only are ErrUsage.
+// Alternatives lists the changes to try from base: each other value of every tuning knob, or of the knobs in only;
+// for whole-number knobs a quarter, half, double and four times the value. It leaves out model knobs, and knobs in
+// fixed that only does not name; a knob in both starts at its fixed value. The list begins with one change of every
+// knob, to the value next to base; seed shuffles the knobs. Unknown knobs and model knobs in only are ErrUsage.
 func Alternatives(w workloads.Workload, base gpuprof.Settings, only []string, fixed gpuprof.Settings, seed uint64) ([]Change, error) {
 	return listAlternatives(w, tune.Time, base, only, fixed, seed)
 }
 
-// listAlternatives lists the changes for a goal: more knobs act under load than on a step.
+// listAlternatives is Alternatives for a goal: more knobs act under load than on a step.
 func listAlternatives(w workloads.Workload, g tune.Goal, base gpuprof.Settings, only []string, fixed gpuprof.Settings, seed uint64) ([]Change, error) {
 	if err := checkOnly(w, only); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func listAlternatives(w workloads.Workload, g tune.Goal, base gpuprof.Settings, 
 		}
 		byKnob = append(byKnob, of)
 	}
-	rng := rand.New(rand.NewPCG(seed, 0x74756e65)) // its own stream: workloads draw from the seed too
+	rng := rand.New(rand.NewPCG(seed, 0x74756e65)) // a random stream of its own: workloads draw from the seed, too
 	rng.Shuffle(len(byKnob), func(i, j int) { byKnob[i], byKnob[j] = byKnob[j], byKnob[i] })
 	var out []Change
 	for n, more := 0, true; more; n++ {
@@ -56,7 +56,6 @@ func listAlternatives(w workloads.Workload, g tune.Goal, base gpuprof.Settings, 
 	return out, nil
 }
 
-// isTunable reports whether the search may turn a knob.
 func isTunable(k workloads.Knob, only []string, fixed gpuprof.Settings) bool {
 	_, isFixed := fixed[k.Name]
 	named := slices.Contains(only, k.Name)
@@ -82,7 +81,6 @@ func checkOnly(w workloads.Workload, only []string) error {
 	return nil
 }
 
-// alternativeValues are the other values of one knob that the knob accepts.
 func alternativeValues(k workloads.Knob, from string) []string {
 	special := k.Try != nil
 	if special && len(k.Try) == 0 {
@@ -104,7 +102,7 @@ func alternativeValues(k workloads.Knob, from string) []string {
 	return out
 }
 
-// With is s with the changes made.
+// With returns s with the changes made.
 func With(s gpuprof.Settings, changes ...Change) gpuprof.Settings {
 	out := maps.Collect(maps.All(s))
 	for _, c := range changes {

@@ -15,15 +15,15 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Side is one setting to measure.
+// Side is one of the two settings in a comparison.
 type Side struct {
 	Workload workloads.Workload
 	Preset   string
 	Knobs    gpuprof.Settings  // complete, from workloads.Resolve
-	Env      map[string]string // set in this process while the side is opened and run
+	Env      map[string]string // set in this process while the side is open
 }
 
-// key names a side, the same for the same setting.
+// key returns a text that identifies a side's setting.
 func (s Side) key() string {
 	parts := []string{s.Workload.Name(), s.Preset}
 	for _, m := range []map[string]string{s.Knobs, s.Env} {
@@ -41,41 +41,38 @@ type Limits struct {
 	MaxError  float64       // largest relative error against float64; 0: no limit
 	MaxMemory int64         // bytes; 0: no limit
 	Seed      uint64
-	Pairs     int           // of blocks at most; 0: as many as it takes
-	Most      time.Duration // beyond Time, for as few blocks as tell anything; 0: twice Time
-	// Rate is the requests per second of the goal latency; 0: what the settings of A ask for.
+	Pairs     int           // largest number of block pairs; 0: as many as needed
+	Most      time.Duration // longest time if Time is too short for the fewest pairs; 0: twice Time
+	// Rate is the number of requests per second for the goal latency; 0: the rate of A's settings.
 	Rate float64
-	// Sitting: this is one of several comparisons whose mean is the answer. Both
-	// sides are opened anew, so that the spread between sittings holds what
-	// the place of their buffers in memory does.
+	// Sitting: this is one of several comparisons whose mean is the result. Both sides are opened anew, so that the
+	// spread between sittings includes the effect of the buffers' addresses.
 	Sitting bool
 }
 
-// Bench compares two settings. The Outcome holds a failure of B; an error makes every further comparison pointless: A
-// fails, or ctx ended.
+// Bench compares two settings. A failure of B is part of the Outcome. An error means that further comparisons are
+// useless: A fails, or ctx ended.
 type Bench interface {
 	Compare(ctx context.Context, a, b Side, l Limits) (*tune.Outcome, error)
 }
 
-// InProcess compares two sessions in this process, block by block in mirrored
-// order (ABBA or BAAB). On the host device every session has a device of its
-// own, since a limit on threads holds for a whole device; on a GPU both share
-// one.
+// InProcess compares two sessions in this process, block by block in mirrored order (ABBA or BAAB). On a GPU both
+// sessions share the device. On the host device each has its own, because a limit on threads applies to a whole
+// device.
 type InProcess struct {
 	Open func() (device.Device, error)
-	// EnergyJ reads the device's energy counter; nil without one.
+	// EnergyJ reads the device's energy counter; nil if there is none.
 	EnergyJ func() (joules float64, ok bool)
 
 	// Now is the clock for Limits.Time; nil: time.Now.
 	Now func() time.Time
 
-	energyBlock time.Duration // 0: what a GPU's counter needs
+	energyBlock time.Duration // 0: long enough for a GPU's counter
 
-	rate   float64 // of requests, of the comparison under way
+	rate   float64 // of requests, in the current comparison
 	shared device.Device
-	kept   *bench // side A of the last comparison, kept open for the next
-	// checked holds the errors of settings that have been compared with the
-	// reference in this process: the same setting computes the same again.
+	kept   *bench // side A of the last comparison, kept open for the next one
+	// checked caches the errors against the reference by setting: the same setting computes the same results.
 	checked map[string]float64
 }
 
@@ -146,7 +143,7 @@ func (p *InProcess) Compare(ctx context.Context, a, b Side, l Limits) (*tune.Out
 		return nil, ctx.Err()
 	}
 	if bad := (*sideError)(nil); errors.As(err, &bad) && bad.side == sb {
-		// Where B went first, A may be unable to serve at this rate as well.
+		// If B ran first, A may be unable to serve this rate, too.
 		if l.Goal == tune.Latency && len(out.A) == 0 {
 			if _, _, err := p.blockCost(ctx, sa, l.Goal, blockTime); err != nil {
 				return nil, err
@@ -164,7 +161,7 @@ func (p *InProcess) Compare(ctx context.Context, a, b Side, l Limits) (*tune.Out
 	return out, nil
 }
 
-// failOutcome marks what B could not do: refused is a setting the device never took.
+// failOutcome records a failure of B: Refused if the device does not support the setting, else Failed.
 func failOutcome(o *tune.Outcome, err error) {
 	o.Verdict, o.Reason = tune.Failed, strings.Join(strings.Fields(err.Error()), " ")
 	if errors.Is(err, gpuprof.ErrUsage) {
@@ -173,7 +170,7 @@ func failOutcome(o *tune.Outcome, err error) {
 	o.A, o.B, o.TimeA, o.TimeB = nil, nil, nil, nil
 }
 
-// refuseAbove holds B to the limits on error and memory.
+// refuseAbove records in o if B exceeds a limit on error or memory, and reports that.
 func (l Limits) refuseAbove(o *tune.Outcome) bool {
 	switch {
 	case l.MaxError > 0 && o.Error > l.MaxError:
@@ -200,7 +197,7 @@ func (p *InProcess) baseSession(ctx context.Context, a Side) (*bench, error) {
 	return s, nil
 }
 
-// openDevice gives a session its device: see InProcess.
+// openDevice returns a session's device; own reports that no other session uses it.
 func (p *InProcess) openDevice() (d device.Device, own bool, err error) {
 	if p.shared != nil {
 		return p.shared, false, nil
@@ -215,7 +212,6 @@ func (p *InProcess) openDevice() (d device.Device, own bool, err error) {
 	return d, false, nil
 }
 
-// extraOneTime returns the one-time costs, in seconds, that B has and A does not.
 func extraOneTime(a, b map[string]float64) map[string]float64 {
 	out := map[string]float64{}
 	for k, v := range b {

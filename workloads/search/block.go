@@ -9,13 +9,12 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// edgeProbe marks two step borders on the main stream and nothing else: the
-// cheapest way to time a row of steps on the device's own clock. Start is
-// called once a step and allocates nothing.
+// edgeProbe records the start of two steps on the main stream and nothing else: the cheapest way to time a block of
+// steps with the device's clock. Start is called once per step and allocates nothing.
 type edgeProbe struct {
 	events      [2]device.Event
 	main        device.Stream
-	first, last int // the steps whose begin is marked
+	first, last int // numbers of the steps whose start is recorded
 	seen        int
 }
 
@@ -38,9 +37,8 @@ func (*edgeProbe) Begin(int, device.Stream) int { return 0 }
 // End implements workloads.Probe.
 func (*edgeProbe) End(int) {}
 
-// timeBlock runs steps for about target and returns the seconds of one of them:
-// from the begin of a step after the pipeline has filled to the begin of one
-// before it drains, over whole cycles of the session's pattern.
+// timeBlock runs steps for about target and returns the seconds per step. It measures from the start of a step after
+// the pipeline has filled to the start of a step before it drains, over whole cycles of the session.
 func (s *bench) timeBlock(target time.Duration) (float64, error) {
 	n := leastSteps
 	if s.stepS > 0 {
@@ -49,7 +47,7 @@ func (s *bench) timeBlock(target time.Duration) (float64, error) {
 	if c := s.sess.Cycle(); c > 1 {
 		n = (n + c - 1) / c * c
 	}
-	// What was made ahead while the session idled would pass for speed.
+	// Input that was prepared while the session was idle would make the first steps too fast.
 	head := max(s.sess.Depth()-1, s.ahead)
 	s.probe.main, s.probe.first, s.probe.last, s.probe.seen = s.main, head, head+n, 0
 	tail := max(1, s.sess.Depth()-1)
@@ -75,7 +73,6 @@ func (s *bench) timeBlock(target time.Duration) (float64, error) {
 	return s.stepS, nil
 }
 
-// addCounts keeps what a step asks of the device.
 func (s *bench) addCounts(a, b device.Meter, steps float64) {
 	if s.counts == nil {
 		s.counts = map[string]float64{}

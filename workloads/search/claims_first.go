@@ -13,15 +13,13 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/guides"
 )
 
-// firstAnswer is the entry of a run's input with the time to its first answer, in s.
+// firstAnswer is the key in a run's input for the time to the first answer, in seconds.
 const firstAnswer = "first_request_s"
 
-// mostFirst limits the pairs of processes for a claim of the first answer.
 const mostFirst = 6
 
-// firstRuns measures the time to the first answer: what a process loads it loads once, so each
-// figure takes a process of its own. Processes of A and B take turns, and a pair is a
-// replicate.
+// firstRuns measures the time to the first answer. A process loads kernels and libraries only once, so each figure
+// needs its own process. Processes of A and B alternate; each pair is a replicate.
 func (c *claimRunner) firstRuns(k guides.Claim, row *tune.ClaimRow, limit time.Duration) error {
 	began := c.spent()
 	var logs, as, bs []float64
@@ -55,7 +53,6 @@ func (c *claimRunner) firstRuns(k guides.Claim, row *tune.ClaimRow, limit time.D
 	return nil
 }
 
-// firstPair is one process of each side, the n-th pair.
 func (c *claimRunner) firstPair(k guides.Claim, n int) (*tune.Outcome, error) {
 	ab := k.AB[c.decidingIndex(k)]
 	w := c.find(ab.Workload)

@@ -18,26 +18,26 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/guides"
 )
 
-// The verdicts on a claim.
+// Verdicts on a claim.
 const (
 	confirmed     = tune.ClaimConfirmed
 	smaller       = tune.ClaimSmaller
-	larger        = "larger" // of a share alone
+	larger        = "larger" // only for a share
 	noEffect      = tune.ClaimNone
 	opposite      = tune.ClaimOpposite
 	open          = tune.ClaimOpen
 	notMeasurable = tune.ClaimNotMeasurable
 )
 
-// Why a row is not measured.
+// Reasons why a row is not measured.
 const (
 	needsGPU   = "it needs a GPU"
 	beyondTool = "a tool at the level of the driver cannot measure it"
 )
 
-// RunClaims tests every claim that the device can test, and a comparison of a setting with itself. find returns a
-// workload by name, nil without one. fresh measures whole runs of the claim's complete settings; it may be nil. Once
-// the test has begun, the result is not nil; if ctx ends, it is partial and can be resumed.
+// RunClaims tests every claim that the device can test, and compares a setting with itself. find returns a workload
+// by name, or nil. fresh runs a claim's setting as a whole run; it may be nil. Once the test has begun, the result is
+// not nil; if ctx ends, it is partial and can be resumed.
 func RunClaims(ctx context.Context, o Options, find func(name string) workloads.Workload, fresh func(ctx context.Context, w workloads.Workload, preset string, set gpuprof.Settings, limit time.Duration) (*gpuprof.Run, error)) (*tune.Result, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -63,8 +63,8 @@ type claimRunner struct {
 	run  func(ctx context.Context, w workloads.Workload, preset string, set gpuprof.Settings, limit time.Duration) (*gpuprof.Run, error)
 }
 
-// testClaims measures what decides each claim first and details after that, so that
-// a short budget costs details, not rows.
+// testClaims measures every claim's deciding comparison before the details, so that a short budget costs only
+// details.
 func (c *claimRunner) testClaims(claims []guides.Claim) error {
 	rows := make([]tune.ClaimRow, len(claims))
 	var measured []int
@@ -106,7 +106,7 @@ func (c *claimRunner) testClaims(claims []guides.Claim) error {
 				without++
 			}
 		}
-		if without > 0 && (rows[i].Verdict != open || rows[i].CI95 != [2]float64{}) { // a row without its figure says so already
+		if without > 0 && (rows[i].Verdict != open || rows[i].CI95 != [2]float64{}) { // an open row without a figure reports its missing time itself
 			rows[i].Details = append(rows[i].Details, fmt.Sprintf("no time was left for further comparisons (%d); give more with --budget", without))
 		}
 	}
@@ -124,22 +124,21 @@ func (c *claimRunner) listDetails(k guides.Claim) []guides.AB {
 	return out
 }
 
-// isForDevice reports whether a comparison applies to this kind of device.
 func (c *claimRunner) isForDevice(ab guides.AB) bool {
 	return ab.On == "" || ab.On == "host" == (c.Device == "host")
 }
 
-// decidingIndex is the place of the comparison that decides a claim here.
+// decidingIndex returns the index of the comparison that decides a claim on this device.
 func (c *claimRunner) decidingIndex(k guides.Claim) int {
 	return max(0, slices.IndexFunc(k.AB, c.isForDevice))
 }
 
-// ignoresTimes reports whether times of a claim mean nothing on this device.
+// ignoresTimes reports whether a claim's times are meaningless on this device.
 func (c *claimRunner) ignoresTimes(k guides.Claim) bool {
 	return k.Run == guides.Exactly && c.Device == "host"
 }
 
-// untestableReason returns the reason why a claim cannot be tested on this device; empty if it can.
+// untestableReason returns the reason why a claim cannot be tested on this device, or "".
 func (c *claimRunner) untestableReason(k guides.Claim) string {
 	host := c.Device == "host"
 	switch {
@@ -162,11 +161,10 @@ func (c *claimRunner) untestableReason(k guides.Claim) string {
 	return ""
 }
 
-// sittings is the number of times that both sides of the deciding comparison are opened anew: the addresses of a
-// session's buffers move its times by more than the blocks of one session show.
+// sittings is the number of times that both sides of the deciding comparison are opened anew: a session's buffer
+// addresses change its times by more than the blocks of one session vary.
 const sittings = 4
 
-// testFirst measures what decides a claim.
 func (c *claimRunner) testFirst(k guides.Claim, row *tune.ClaimRow, limit time.Duration) error {
 	if c.ignoresTimes(k) {
 		row.Verdict, row.Reason = notMeasurable, needsGPU+": the host device rounds inputs and multiplies in fp32; errors and bytes are below"
@@ -207,8 +205,8 @@ func (c *claimRunner) testFirst(k guides.Claim, row *tune.ClaimRow, limit time.D
 	return nil
 }
 
-// measureSittings compares the sides of a claim in several sittings. Each is a block of
-// the outcome; nil when there was time for none.
+// measureSittings compares a claim's sides in several sittings, each a block of the outcome; nil if time lacked for
+// one.
 func (c *claimRunner) measureSittings(k guides.Claim, limit time.Duration) (*tune.Outcome, error) {
 	var sat []*tune.Outcome
 	began := c.spent()
@@ -226,11 +224,11 @@ func (c *claimRunner) measureSittings(k guides.Claim, limit time.Duration) (*tun
 	switch len(sat) {
 	case 0:
 		return nil, nil
-	case 1: // the blocks of one sitting: better than nothing
+	case 1: // only one sitting: its blocks must do
 		return sat[0], nil
 	}
-	// Blocks of a sitting were measured in pairs: as their ratios they are free
-	// of what slowed a whole pair. Over 1, sittings are replicates of a ratio.
+	// A sitting's blocks were measured in pairs, and their ratios cancel what slowed a whole pair. As ratios over 1
+	// the sittings become replicates.
 	all := *sat[0]
 	all.A, all.B = nil, nil
 	for _, o := range sat {
@@ -243,7 +241,7 @@ func (c *claimRunner) measureSittings(k guides.Claim, limit time.Duration) (*tun
 	return &all, nil
 }
 
-// testDetail adds one more comparison to a claim's row, of one sitting; false where no time was left.
+// testDetail adds one further comparison of a single sitting to a claim's row; done is false if no time was left.
 func (c *claimRunner) testDetail(k guides.Claim, ab guides.AB, row *tune.ClaimRow, limit time.Duration) (done bool, err error) {
 	o, err := c.measurePair(row.ID, 0, ab, limit)
 	if o == nil {
@@ -283,8 +281,7 @@ func (c *claimRunner) detailText(o *tune.Outcome, timeless bool) string {
 	return strings.Join(parts, "; ")
 }
 
-// callersText lists the latencies of callers other than the p99, medians over the blocks, and the number of blocks with
-// a late sender.
+// callersText lists the callers' latencies other than p99, as medians over blocks, and the blocks with a late sender.
 func callersText(a, b *tune.Seen) string {
 	if a == nil || b == nil || len(a.P50S) == 0 || len(b.P50S) == 0 {
 		return ""
@@ -317,9 +314,8 @@ func (c *claimRunner) findWorkload(name string) workloads.Workload {
 	return c.find(name)
 }
 
-// measurePair runs one comparison, the n-th sitting of several or, with 0, one by
-// itself; the outcome is nil when there was no time or the search was
-// interrupted (then with an error).
+// measurePair runs one comparison: the n-th of several sittings, or with sitting 0 a single one. The outcome is nil
+// if there was no time, or, with an error, if the search was interrupted.
 func (c *claimRunner) measurePair(id string, sitting int, ab guides.AB, limit time.Duration) (*tune.Outcome, error) {
 	w := c.findWorkload(ab.Workload)
 	a, err := workloads.Resolve(w, ab.Preset, ab.A)
@@ -337,7 +333,7 @@ func (c *claimRunner) measurePair(id string, sitting int, ab guides.AB, limit ti
 	}
 	o, err := c.measureOnce("claims", fmt.Sprintf("%s %d | %s | %s", id, sitting, sa.key(), sb.key()), id+" "+describeSettings(changedSettings(a, b)), limit, func() (*tune.Outcome, error) {
 		o, err := c.Bench.Compare(c.ctx, sa, sb, Limits{Goal: goal, Time: limit, Seed: c.Seed + uint64(sitting), Sitting: sitting > 0})
-		if err != nil && c.ctx.Err() == nil { // the habit itself cannot be run here
+		if err != nil && c.ctx.Err() == nil { // A itself fails on this device
 			o = &tune.Outcome{}
 			failOutcome(o, err)
 			err = nil
@@ -350,7 +346,6 @@ func (c *claimRunner) measurePair(id string, sitting int, ab guides.AB, limit ti
 	return o, err
 }
 
-// judgeClaim compares a speedup with the speedup that the guide promises.
 func judgeClaim(k guides.Claim, ci [2]float64) (verdict, reason string) {
 	return tune.Promise{Speedup: k.Speedup, Placebo: k.Placebo, Null: k.Null}.Judge(ci)
 }
@@ -358,7 +353,7 @@ func judgeClaim(k guides.Claim, ci [2]float64) (verdict, reason string) {
 // leastOnce is the smallest one-time cost worth printing, in seconds.
 const leastOnce = 1e-4
 
-// countsText lists the counts per step in which the two sides differ, and the second side's one-time costs.
+// countsText lists the counts per step in which the two sides differ, and B's one-time costs.
 func countsText(o *tune.Outcome) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(o.CountA)) {

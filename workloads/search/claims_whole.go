@@ -18,8 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/guides"
 )
 
-// testWholeRun measures a claim whose figure is a run's own: the share of a stage,
-// or what the probes cost.
+// testWholeRun measures a claim whose figure comes from a single run: a stage's share, or the cost of the probes.
 func (c *claimRunner) testWholeRun(k guides.Claim, row *tune.ClaimRow, limit time.Duration) error {
 	ab := k.AB[0]
 	w := c.find(ab.Workload)
@@ -65,20 +64,18 @@ func (c *claimRunner) testWholeRun(k guides.Claim, row *tune.ClaimRow, limit tim
 	return nil
 }
 
-// addOverhead keeps the ratio of a step with probes to one without. B is then
-// ratio, lower and upper bound.
+// addOverhead stores the ratio of a step with probes to a step without, as B = ratio, lower and upper bound.
 func addOverhead(o *tune.Outcome, r *gpuprof.Run) {
 	if r.Overhead == nil {
 		o.Reason = "the run has no bare blocks to compare with"
 		return
 	}
-	// As a speedup of leaving the probes out.
+	// Equal to the speedup of removing the probes.
 	o.B = [][]float64{{r.Overhead.Ratio, r.Overhead.CI95[0], r.Overhead.CI95[1]}}
 	o.Unit = "steps with probes over steps without"
 }
 
-// addShares adds the share of the guide's largest stage, per sample, and a note on whether the stages add up to the wall
-// clock.
+// addShares stores the largest stage's share in each sample, and a note whether the stages add up to the wall time.
 func addShares(o *tune.Outcome, r *gpuprof.Run, guide []guides.StageShare) {
 	want := guide[0].Stage
 	var top []float64
@@ -118,7 +115,7 @@ func addShares(o *tune.Outcome, r *gpuprof.Run, guide []guides.StageShare) {
 	o.Reason = fmt.Sprintf("%s; they add up to %.1f %% of the step's wall clock", compareShares(means, total, guide), 100*total/stat.Mean(period.Runs[0], nil))
 }
 
-// compareShares lists stages, the largest first, with the guide's share.
+// compareShares lists the stages from the largest down, each with the guide's share.
 func compareShares(means map[string]float64, total float64, guide []guides.StageShare) string {
 	names := slices.SortedFunc(maps.Keys(means), func(a, b string) int {
 		return cmp.Or(cmp.Compare(means[b], means[a]), cmp.Compare(a, b))
@@ -136,11 +133,10 @@ func compareShares(means map[string]float64, total float64, guide []guides.Stage
 	return strings.Join(parts, ", ")
 }
 
-// near is the largest accepted ratio between a share and the guide's.
+// near is the largest ratio between a measured share and the guide's share that counts as equal.
 const near = 1.1
 
-// shareVerdict compares the share of the guide's largest stage with the
-// guide's figure.
+// shareVerdict compares the measured share of the guide's largest stage with the guide's figure.
 func shareVerdict(row *tune.ClaimRow, guide guides.StageShare) (verdict, reason string) {
 	want := guide.Share
 	low, high := want/near, want*near
@@ -156,11 +152,10 @@ func shareVerdict(row *tune.ClaimRow, guide guides.StageShare) (verdict, reason 
 	return open, reason + "; the interval holds that and more; give more time with --budget"
 }
 
-// leastSaved is the share of transfers that the guide promises to save, at least.
+// leastSaved is the least share of transfers that the guide promises to save.
 const leastSaved = 0.5
 
-// addSaving states the share of copies that are saved: a figure that is the same in
-// every block, however few there are. The time is a detail.
+// addSaving stores the share of copies that B saves, which is the same in every block. The time becomes a detail.
 func addSaving(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
 	saved := 1 - o.CountB["copies"]/o.CountA["copies"]
 	row.Measured, row.CI95, row.What = saved, [2]float64{saved, saved}, "fewer copies per step"
@@ -168,7 +163,7 @@ func addSaving(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
 	addTimeText(row, o, time)
 }
 
-// addTimeText adds the effect on time, and on other counts, to a row whose figure is a count.
+// addTimeText adds the effect on time and on other counts to a row whose figure is a count.
 func addTimeText(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
 	if time.ok {
 		row.Details = append(row.Details, fmt.Sprintf("time: x%.3f (%.3f to %.3f)", 1/time.ratio, 1/time.ci[1], 1/time.ci[0]))
@@ -178,8 +173,7 @@ func addTimeText(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
 	}
 }
 
-// smallerPeak states by what share the peak of device memory is lower, a figure that is the same
-// in every block. The time is a detail.
+// smallerPeak stores the share by which B lowers the memory peak, equal in every block. The time becomes a detail.
 func smallerPeak(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
 	saved := 1 - float64(o.MemoryB)/float64(o.MemoryA)
 	row.Measured, row.CI95, row.What = saved, [2]float64{saved, saved}, "lower peak memory"
@@ -187,7 +181,7 @@ func smallerPeak(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
 	addTimeText(row, o, time)
 }
 
-// judgeMemory is the verdict on a lower peak of memory; no guide gives a figure for it.
+// judgeMemory returns the verdict on a lower memory peak; no guide gives a figure for it.
 func judgeMemory(saved float64) (verdict, reason string) {
 	const counted = "bytes are counted, so there is no interval"
 	switch {
@@ -199,8 +193,7 @@ func judgeMemory(saved float64) (verdict, reason string) {
 	return noEffect, "within 2 % either way; " + counted
 }
 
-// judgeSaved compares a share of transfers that are saved, which is counted and
-// has no interval, with the guide's.
+// judgeSaved compares the share of saved transfers with the guide's. The share is counted, so it has no interval.
 func judgeSaved(saved float64) (verdict, reason string) {
 	const counted = "copies are counted, so there is no interval"
 	switch {

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// combine searches combinations, starting from the best single change. Every step is a comparison with the best set
-// so far, so that a knob counts by its effect in the set, not alone.
+// combine searches combinations, starting from the best single change. Each step is a comparison with the best set so
+// far, so that a knob counts by its effect within the set.
 func (e *engine) combine() ([]Change, error) {
 	ranked := rankAlternatives(e.alts)
 	var best []Change
@@ -24,8 +24,7 @@ func (e *engine) combine() ([]Change, error) {
 	return e.improveBest(ranked, best, []phase{e.findingsTogether, e.add, e.dropUseless, e.addAll, e.tryPairs, e.dropUseless})
 }
 
-// perhaps is the p-value up to which a change is worth a confirmation, which has
-// data of its own: the search need not be sure.
+// perhaps is the p-value up to which a change is confirmed; it may be large, since confirmation measures new data.
 const perhaps = 0.1
 
 // isPromising reports whether a change looks better by at least the equivalence margin.
@@ -33,8 +32,8 @@ func isPromising(a alternative) bool {
 	return a.d.ok && a.d.ratio <= 1-equivalence && a.d.pBetter() <= perhaps
 }
 
-// findingsTogether tries all that the findings speak of at once: knobs that make
-// the caller wait do nothing one by one.
+// findingsTogether tries all named changes at once: several knobs that each make the caller wait may have no effect
+// singly.
 func (e *engine) findingsTogether(_ []alternative, best []Change) ([]Change, error) {
 	all := best
 	for _, a := range e.alts {
@@ -52,7 +51,7 @@ func (e *engine) findingsTogether(_ []alternative, best []Change) ([]Change, err
 	return all, nil
 }
 
-// rankAlternatives is the alternatives by what was seen, the best first.
+// rankAlternatives returns the alternatives in order of their measured ratios, the best first.
 func rankAlternatives(alts []alternative) []alternative {
 	ranked := slices.Clone(alts)
 	slices.SortStableFunc(ranked, func(a, b alternative) int {
@@ -67,10 +66,10 @@ func rankAlternatives(alts []alternative) []alternative {
 	return ranked
 }
 
-// phase tries to improve best, the best changes found so far, and returns the better ones.
+// phase tries to improve best, the best changes found so far, and returns the improved changes.
 type phase func(ranked []alternative, best []Change) ([]Change, error)
 
-// improveBest takes the best so far through phases of the search.
+// improveBest runs phases of the search, each on the best changes of the previous one.
 func (e *engine) improveBest(ranked []alternative, best []Change, phases []phase) ([]Change, error) {
 	for _, p := range phases {
 		next, err := p(ranked, best)
@@ -85,19 +84,18 @@ func (e *engine) improveBest(ranked []alternative, best []Change, phases []phase
 	return best, nil
 }
 
-// rankOf orders by what was seen; what could not be measured comes last.
+// rankOf returns the sort key of an alternative; unmeasured ones come last.
 func rankOf(a alternative) float64 {
 	switch {
 	case !a.d.ok:
 		return math.Inf(1)
 	case a.v.Better():
-		return a.d.ratio - 1e3 // before all that is not proven
+		return a.d.ratio - 1e3 // before all that are not proven
 	}
 	return a.d.ratio
 }
 
-// comparisonSeconds returns the time that a comparison takes whatever its limit: to open, check and warm up, and a few blocks. 0
-// before the first comparison.
+// comparisonSeconds estimates the time of a comparison by the median of the comparisons so far; 0 before the first.
 func (e *engine) comparisonSeconds() float64 {
 	var seconds []float64
 	for _, entry := range e.out.Journal {
@@ -111,22 +109,21 @@ func (e *engine) comparisonSeconds() float64 {
 	return stats.Median(seconds)
 }
 
-// tryChange compares the best so far with it changed. A combination that fails is
-// recorded and is no improvement.
+// tryChange compares candidate with best. A candidate that fails is recorded and counts as no improvement.
 func (e *engine) tryChange(best, candidate []Change) (tune.Verdict, error) {
 	a, b := With(e.base, best...), With(e.base, candidate...)
 	if maps.Equal(a, b) {
 		return tune.None, nil
 	}
 	left := e.timeLeft(searchUntil)
-	if left.Seconds() < e.comparisonSeconds()/2 { // it would take the time of confirming
+	if left.Seconds() < e.comparisonSeconds()/2 { // the remaining time is for the confirmation
 		left = 0
 	}
 	o, err := e.compare("searching", a, b, min(left, max(left/6, time.Second)), 0)
 	if errors.Is(err, errSpent) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return "", err
 	}
-	if err != nil { // the best so far could not be opened again
+	if err != nil { // best could not be opened again
 		e.addFailure(a, err.Error())
 		return tune.Failed, nil
 	}
@@ -136,7 +133,7 @@ func (e *engine) tryChange(best, candidate []Change) (tune.Verdict, error) {
 		e.addFailure(b, o.Reason)
 	case tune.Inconclusive:
 		if alt.d.ok && alt.d.ratio <= 1+equivalence && len(candidate) < len(best) {
-			alt.v = tune.None // fewer changes, and no worse for all that was seen
+			alt.v = tune.None // fewer changes, and not measurably worse
 		}
 	}
 	return alt.v, nil
@@ -146,13 +143,13 @@ func hasKnob(cs []Change, knob string) bool {
 	return slices.ContainsFunc(cs, func(c Change) bool { return c.Knob == knob })
 }
 
-// replaceChange is cs with c in it, instead of another value of the same knob.
+// replaceChange returns cs with c in place of any other change of the same knob.
 func replaceChange(cs []Change, c Change) []Change {
 	out := slices.DeleteFunc(slices.Clone(cs), func(o Change) bool { return o.Knob == c.Knob })
 	return append(out, c)
 }
 
-// add tries what helped alone, the most promising first.
+// add tries to add the changes that helped alone, the most promising first.
 func (e *engine) add(ranked []alternative, best []Change) ([]Change, error) {
 	for _, a := range ranked {
 		if !isPromising(a) || hasKnob(best, a.Knob) {
@@ -186,8 +183,7 @@ func (e *engine) dropUseless(_ []alternative, best []Change) ([]Change, error) {
 	return best, nil
 }
 
-// addAll tries every remaining change on top of the best set, also those without an effect alone, until a whole round
-// finds none.
+// addAll tries to add every remaining change, also those without an effect alone, until a whole round adds none.
 func (e *engine) addAll(ranked []alternative, best []Change) ([]Change, error) {
 	for found := len(best) > 0; found; {
 		found = false
@@ -207,10 +203,10 @@ func (e *engine) addAll(ranked []alternative, best []Change) ([]Change, error) {
 	return best, nil
 }
 
-// mostPaired limits the changes without an effect alone that are tried in pairs.
+// mostPaired is the number of best remaining changes that tryPairs combines.
 const mostPaired = 5
 
-// tryPairs tries two changes at once that help only together.
+// tryPairs tries to add two changes at once: some help only together.
 func (e *engine) tryPairs(ranked []alternative, best []Change) ([]Change, error) {
 	var rest []Change
 	for _, a := range ranked {

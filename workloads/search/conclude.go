@@ -10,11 +10,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// conclude gives the reason for an empty recommendation. It makes every sentence from the verdicts of the table and
-// of the confirmations, so that none contradicts them.
+// conclude gives the reason for an empty recommendation. It derives every sentence from the verdicts of the table and
+// of the confirmations, so that no sentence contradicts them.
 func (e *engine) conclude() {
 	c := &e.out.Conclusion
-	if e.over != "" && len(e.out.Confirmations) == 0 { // no command either: that of the default is above a limit
+	if e.over != "" && len(e.out.Confirmations) == 0 { // without a command: the default's own command exceeds a limit
 		*c = tune.Conclusion{Verdict: tune.NothingFits, Text: e.nothingFits()}
 		return
 	}
@@ -40,8 +40,7 @@ func (e *engine) conclude() {
 	}
 }
 
-// unconfirmedText states each confirmation that failed or was starved, with its
-// ratio and the reason.
+// unconfirmedText describes each confirmation, with its ratio and the reason why it failed or had too little time.
 func (e *engine) unconfirmedText() string {
 	var parts []string
 	for _, c := range e.out.Confirmations {
@@ -50,7 +49,6 @@ func (e *engine) unconfirmedText() string {
 	return "no recommendation: " + strings.Join(parts, "; ")
 }
 
-// confirmationText describes the result of one confirmation.
 func confirmationText(c tune.Confirmation, g tune.Goal, saw string) string {
 	text := describeSettings(c.Knobs) + saw + " was not confirmed"
 	if c.Confirmed {
@@ -75,7 +73,6 @@ func processesText(n int) string {
 	return fmt.Sprintf("%d fresh processes", n)
 }
 
-// tableText quotes the table on the changes of a setting.
 func (e *engine) tableText(set gpuprof.Settings) string {
 	var parts []string
 	for _, f := range e.out.Effects {
@@ -94,7 +91,6 @@ func (e *engine) tableText(set gpuprof.Settings) string {
 	return " (in the search " + strings.Join(parts, "; ") + ")"
 }
 
-// tallyText counts the verdicts of the table.
 func (e *engine) tallyText() string {
 	var parts []string
 	for _, v := range []tune.Verdict{tune.Faster, tune.Less, tune.Slower, tune.More, tune.None, tune.Inconclusive, tune.Refused, tune.Failed} {
@@ -119,12 +115,11 @@ func (e *engine) tallyText() string {
 	return fmt.Sprintf("of %d %s in the table: %s", len(e.out.Effects), changes, strings.Join(parts, ", "))
 }
 
-// countUndecided counts the changes of a verdict that might be better by what matters,
-// for all that was measured.
+// countUndecided counts the changes with verdict v whose interval still includes an improvement by the margin.
 func (e *engine) countUndecided(v tune.Verdict) int {
 	n := 0
 	for _, f := range e.out.Effects {
-		_, ci := goalRatio(e.Goal, f.Ratio, f.CI95) // back to a ratio of costs
+		_, ci := goalRatio(e.Goal, f.Ratio, f.CI95) // as a ratio of costs
 		if f.Verdict == v && (f.Ratio == 0 || ci[0] < 1-equivalence) {
 			n++
 		}
@@ -142,8 +137,8 @@ func (e *engine) countVerdict(v tune.Verdict) int {
 	return n
 }
 
-// moreTime names the budget that could change the result: to look at every change once and to confirm one, by the
-// times of this search's comparisons and processes. If this budget was as large, noise is the remaining cause.
+// moreTime names the budget that could change the result: enough to look at every change once and to confirm one, by
+// the times of this search's comparisons and processes. With a budget of this size only noise remains as the cause.
 func (e *engine) moreTime() string {
 	look := max(e.comparisonSeconds(), 0.5)
 	screen := float64(len(e.out.Effects)) * look / (screenUntil - findingsShare)
@@ -155,7 +150,7 @@ func (e *engine) moreTime() string {
 	return fmt.Sprintf("the noise of this machine limits the rest: give more time (--budget %s), or measure while it is idle", spellDuration(roundUp(2*e.Budget.Seconds())))
 }
 
-// roundUp is the next budget that people would type.
+// roundUp returns the next larger budget that people would type.
 func roundUp(seconds float64) time.Duration {
 	for _, s := range []float64{30, 60, 120, 180, 300, 600, 900, 1200, 1800} {
 		if seconds <= s {
@@ -176,7 +171,7 @@ func spellDuration(d time.Duration) string {
 	return s
 }
 
-// nothingFits is the conclusion if the default is above a limit and no setting was found within it.
+// nothingFits returns the conclusion if the default exceeds a limit and no setting was found within all limits.
 func (e *engine) nothingFits() string {
 	text := "no recommendation: the default is above a limit (" + e.over + "), and no setting was shown to keep to all of them"
 	least := int64(math.MaxInt64)

@@ -16,23 +16,22 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// Processes of the confirmation, and how long one runs. Each compares both
-// settings by paired blocks: what slows a process slows both, and their ratio
-// stays. The process is the replicate.
+// Number and duration of the processes that confirm. Each process compares both settings by paired blocks: a slow
+// process slows both, and their ratio stays. Processes are the replicates.
 const (
 	leastProcesses = 3
 	mostProcesses  = 8
 	leastProcess   = 1500 * time.Millisecond
 	mostProcess    = 6 * time.Second
 	mostFinalists  = 2
-	// wrongly is the chance of a confirmation with nothing behind it, for one
-	// finalist: earlyLook of it is spent at each look before the last.
+	// wrongly is the error rate of confirming one finalist without effect; each look before the last spends earlyLook
+	// of it.
 	wrongly   = 0.005
 	earlyLook = 0.0015
 )
 
-// decideFinalists confirms the winner of the search in fresh processes, failing that the
-// best single change. What it could not confirm is stated with its ratio.
+// decideFinalists confirms the winner of the search in fresh processes or, failing that, its best single change.
+// Settings that are not confirmed are reported with their ratios.
 func (e *engine) decideFinalists(best []Change) error {
 	e.defaultPoint()
 	for _, f := range listFinalists(e.alts, best) {
@@ -45,7 +44,7 @@ func (e *engine) decideFinalists(best []Change) error {
 			e.recommendSettings(f, c, o)
 			return nil
 		}
-		if c.Processes < leastProcesses && c.Reason != "" { // no time for another either
+		if c.Processes < leastProcesses && c.Reason != "" { // no time for another finalist
 			break
 		}
 	}
@@ -53,8 +52,7 @@ func (e *engine) decideFinalists(best []Change) error {
 	return nil
 }
 
-// listFinalists are the winner of the search and, where it is a combination, the
-// best of its changes by itself.
+// listFinalists returns the winner of the search and, if the winner is a combination, the best of its changes alone.
 func listFinalists(alts []alternative, best []Change) [][]Change {
 	if len(best) == 0 {
 		return nil
@@ -73,8 +71,7 @@ func listFinalists(alts []alternative, best []Change) [][]Change {
 	return out[:min(len(out), mostFinalists)]
 }
 
-// defaultPoint states the cost of the default from all the blocks that it was
-// compared in.
+// defaultPoint reports the default's cost over all blocks in which it was compared.
 func (e *engine) defaultPoint() {
 	var blocks [][]float64
 	for _, a := range e.alts {
@@ -86,9 +83,8 @@ func (e *engine) defaultPoint() {
 	e.out.Default = &tune.Point{Knobs: e.base, Median: m, CI95: ci}
 }
 
-// confirm compares a finalist with the default in processes of their own until
-// the answer is clear, the processes are spent, or the budget is. The outcome
-// holds the ratio of each process as one block.
+// confirm compares a finalist with the default in separate processes until the result is clear, or the processes or
+// the budget are used up. The outcome holds one block per process.
 func (e *engine) confirm(f []Change) (tune.Confirmation, *tune.Outcome, error) {
 	set := With(e.base, f...)
 	c := tune.Confirmation{Knobs: changedSettings(e.base, set)}
@@ -123,7 +119,7 @@ func (e *engine) confirm(f []Change) (tune.Confirmation, *tune.Outcome, error) {
 				alpha = earlyLook
 				break
 			} else if e.over == "" && ratio.interval(confidence)[0] > 1-equivalence {
-				break // too little is to be won
+				break // the possible gain is too small
 			}
 			alpha = wrongly - spent
 		}
@@ -132,7 +128,7 @@ func (e *engine) confirm(f []Change) (tune.Confirmation, *tune.Outcome, error) {
 	return c, sum, nil
 }
 
-// concludeOn states the result of the processes for a finalist, with the interval that decides.
+// concludeOn stores the result of the processes for a finalist, with the interval that decides.
 func (e *engine) concludeOn(f []Change, c *tune.Confirmation, sum *tune.Outcome, logs, times []float64, alpha float64) {
 	c.Processes, c.Level = len(logs), 1-2*alpha
 	d, t := newDrawn(meanOf(logs, 0)), newDrawn(meanOf(times, 0))
@@ -159,8 +155,8 @@ func (e *engine) concludeOn(f []Change, c *tune.Confirmation, sum *tune.Outcome,
 	}
 }
 
-// isAccepted reports whether to recommend a setting: it is within the limits, and it is better than the default,
-// significantly and by the equivalence margin, or the default is not within the limits.
+// isAccepted reports whether to recommend a setting. It must be within the limits. It must also be better than the
+// default, significantly and by the equivalence margin, unless the default itself exceeds a limit.
 func (e *engine) isAccepted(f []Change, d drawn, o *tune.Outcome, alpha float64) bool {
 	if !d.ok {
 		return false
@@ -172,30 +168,28 @@ func (e *engine) isAccepted(f []Change, d drawn, o *tune.Outcome, alpha float64)
 	return e.over != "" || d.ratio <= 1-equivalence && d.pBetter() <= alpha
 }
 
-// exceededBy names the limit that side B of an outcome exceeds; empty for none.
+// exceededBy names the limit that side B of an outcome exceeds, or "".
 func (e *engine) exceededBy(o *tune.Outcome) string {
 	measured := &tune.Outcome{Error: o.Error, MemoryB: o.MemoryB}
 	e.limits().refuseAbove(measured)
 	return measured.Reason
 }
 
-// processTime returns the time that one of the remaining processes may take.
+// processTime returns the time for each of left remaining processes.
 func (e *engine) processTime(left int) time.Duration {
 	return min(mostProcess, max(leastProcess, e.openingTime()+time.Second, e.timeLeft(1)/time.Duration(left)-e.overhead))
 }
 
-// openingTime estimates the time that opening both sides of a comparison takes.
 func (e *engine) openingTime() time.Duration {
 	return time.Duration(e.comparisonSeconds() / 2 * float64(time.Second))
 }
 
-// processNeed is the time that must be left for one more process, or before the first
-// for as many as a confirmation takes.
+// processNeed returns the time needed: for one more process, or for all missing ones until leastProcesses have run.
 func (e *engine) processNeed(k int, limit time.Duration) time.Duration {
 	return time.Duration(max(1, leastProcesses-k)) * (limit + e.overhead)
 }
 
-// outOfBudget gives the reason if the budget holds no further process; empty otherwise.
+// outOfBudget returns the reason why no further process fits the budget, or "".
 func (e *engine) outOfBudget(k int, limit time.Duration) string {
 	if e.Fresh == nil {
 		return "no fresh process can be started here"
@@ -211,12 +205,11 @@ func (e *engine) processKey(k int, set gpuprof.Settings) string {
 	return fmt.Sprintf("process %d | %s | %s", k+1, e.side(e.base).key(), e.side(set).key())
 }
 
-// isMeasured reports whether the journal has a process already.
 func (e *engine) isMeasured(k int, set gpuprof.Settings) bool {
 	return e.journal[e.processKey(k, set)] != nil
 }
 
-// takeOutcome adds what one process measured: each is one block.
+// takeOutcome adds the medians of one process as one block of o.
 func takeOutcome(o *tune.Outcome, p *tune.Outcome) {
 	o.Unit, o.WorkA, o.WorkB = p.Unit, p.WorkA, p.WorkB
 	o.A, o.B = append(o.A, []float64{stats.MedianOfRuns(p.A)}), append(o.B, []float64{stats.MedianOfRuns(p.B)})
@@ -225,8 +218,7 @@ func takeOutcome(o *tune.Outcome, p *tune.Outcome) {
 	o.OneTime = p.OneTime
 }
 
-// measureProcess compares a setting with the default in a process of its own, or looks
-// that up.
+// measureProcess compares a setting with the default in process k, or returns the result in the journal.
 func (e *engine) measureProcess(k int, set gpuprof.Settings, limit time.Duration) (*tune.Outcome, error) {
 	note := fmt.Sprintf("process %d, %s", k+1, describeSettings(changedSettings(e.base, set)))
 	return e.measureOnce("confirming", e.processKey(k, set), note, limit, func() (*tune.Outcome, error) {

@@ -10,31 +10,26 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// equivalence is the margin within which a change does not matter: the same
-// 2 % as for compare and gate.
+// equivalence is the margin within which a change does not matter: 2 %, as for compare and gate.
 const equivalence = 0.02
 
-// fewestPairs is the number of pairs that a ratio within one process needs: with one degree of freedom its interval
-// is too wide for any use.
+// fewestPairs is the least number of pairs for a ratio in one process: one degree of freedom gives useless intervals.
 const fewestPairs = 3
 
-// seedOfDraws makes intervals reproducible; it has nothing to do with the
-// seed of inputs.
+// seedOfDraws makes intervals reproducible; it is independent of the seed of inputs.
 const seedOfDraws = 1
 
 const (
-	// trimmed is the share of pairs left out at either end: a burst of other work
-	// slows one block of a pair.
+	// trimmed is the share of pairs dropped at each end: a burst of other work slows one block of a pair.
 	trimmed = 0.2
-	// sittingSpread is by how much the ratio of two open sessions differs from one
-	// sitting to the next, in logarithms: where buffers come to lie. It is the
-	// spread of the sittings of the row a/a of --claims, on the host.
+	// sittingSpread is the standard deviation, in logarithms, of the ratio of two sessions from one sitting to the
+	// next, because buffers get other addresses. It was measured with the row a/a of --claims on the host device.
 	sittingSpread = 0.01
-	// confidence is the error rate of the intervals of a table.
+	// confidence is the error rate of a table's intervals.
 	confidence = 0.05
 )
 
-// drawn is the ratio B/A of a set of blocks.
+// drawn is the estimated ratio B/A of a set of blocks.
 type drawn struct {
 	ratio float64
 	ci    [2]float64 // 95 %
@@ -48,7 +43,7 @@ func newDrawn(e stats.Effect) drawn {
 	return d
 }
 
-// interval is the two-sided interval that leaves out alpha.
+// interval returns the two-sided interval of level 1 - alpha.
 func (d drawn) interval(alpha float64) [2]float64 {
 	if !d.ok {
 		return [2]float64{}
@@ -59,7 +54,7 @@ func (d drawn) interval(alpha float64) [2]float64 {
 	return [2]float64{math.Exp(d.e.Lower(1 - alpha/2)), math.Exp(d.e.Upper(1 - alpha/2))}
 }
 
-// pBetter is the one-sided p-value of "B costs as much as A, or more".
+// pBetter returns the one-sided p-value of "B costs as much as A or more".
 func (d drawn) pBetter() float64 { return d.e.Negate().PNotAbove(0) }
 
 // pValue returns the two-sided p-value of "B costs as much as A"; NaN without a ratio.
@@ -70,12 +65,10 @@ func (d drawn) pValue() float64 {
 	return min(1, 2*min(d.pBetter(), d.e.PNotAbove(0)))
 }
 
-// ratioOf is the ratio B/A. Blocks within one process (one figure each) were
-// measured in pairs: the trimmed mean of the logarithms of their ratios counts,
-// so that bursts of other work spoil pairs and hardly the answer. Where every
-// block has many figures, blocks are the replicates: the mean over them by the
-// paired hierarchical bootstrap. Costs that are the same in every block (bytes)
-// are exact.
+// ratioOf estimates the ratio B/A. Blocks with one figure each come from one process and were measured in pairs: the
+// result is the trimmed mean of the logarithms of their ratios, so that bursts of other work affect it little. Blocks
+// with many figures are replicates: the result is their mean by the paired hierarchical bootstrap. Costs that are
+// equal in all blocks (bytes) are exact.
 func ratioOf(bs *stats.Bootstrap, a, b [][]float64) drawn {
 	if isExact(a) && isExact(b) {
 		if !(a[0][0] > 0 && b[0][0] > 0) {
@@ -101,10 +94,10 @@ func logRatios(a, b [][]float64) []float64 {
 	return logs
 }
 
-// meanOf returns the trimmed mean of logs, without a share trim of them at either end. Its error comes from the
-// winsorized values, with Student's t of one less than the remaining values (Tukey and McLaughlin, Sankhya A 25,
-// 1963; Yuen, Biometrika 61, 1974). With trim 0 it is the mean with the usual t. Fewer than fewestPairs values, or
-// one that is not finite, give an effect that is not OK.
+// meanOf returns the mean of logs after dropping a share trim at each end. Its error comes from the winsorized
+// values, with Student's t and one degree of freedom less than the remaining values (Tukey and McLaughlin, Sankhya A
+// 25, 1963; Yuen, Biometrika 61, 1974). With trim 0 it is the ordinary mean. The effect is not OK with fewer than
+// fewestPairs values, or with one that is not finite.
 func meanOf(logs []float64, trim float64) stats.Effect {
 	x := slices.Sorted(slices.Values(logs))
 	n := len(x)
@@ -120,8 +113,8 @@ func meanOf(logs []float64, trim float64) stats.Effect {
 	return stats.Effect{Theta: mean, SE: stat.StdDev(x, nil) * math.Sqrt(float64(n)) / h, Nu: h - 1}
 }
 
-// ratioSeen is the ratio that an outcome of the search shows. What one sitting cannot
-// show, how far another would differ, is added to its error.
+// ratioSeen returns an outcome's ratio, its error increased by the spread between sittings, which one sitting cannot
+// show.
 func ratioSeen(bs *stats.Bootstrap, o *tune.Outcome) drawn {
 	d := ratioOf(bs, o.A, o.B)
 	if !d.ok || isExact(o.A) && isExact(o.B) {
@@ -132,13 +125,12 @@ func ratioSeen(bs *stats.Bootstrap, o *tune.Outcome) drawn {
 	return newDrawn(e)
 }
 
-// isSingle reports whether every block has one figure.
 func isSingle(blocks [][]float64) bool {
 	return !slices.ContainsFunc(blocks, func(b []float64) bool { return len(b) != 1 })
 }
 
 func isExact(runs [][]float64) bool {
-	if len(runs) < 2 { // one block of a time says nothing of its spread
+	if len(runs) < 2 { // a single block has no spread
 		return false
 	}
 	for _, r := range runs {
@@ -154,7 +146,7 @@ func isExact(runs [][]float64) bool {
 	return true
 }
 
-// judgeBy names a ratio of costs by an interval of it: below 1 is better.
+// judgeBy returns the verdict on a ratio of costs from its interval: below 1 is better.
 func (d drawn) judgeBy(g tune.Goal, ci [2]float64) tune.Verdict {
 	better, worse := tune.Faster, tune.Slower
 	if g == tune.Energy || g == tune.Memory {
@@ -173,8 +165,8 @@ func (d drawn) judgeBy(g tune.Goal, ci [2]float64) tune.Verdict {
 	return tune.Inconclusive
 }
 
-// jointIntervals returns for each ratio of a table the interval at which its verdict holds together with all the others, 95
-// % for the whole table (Holm, Scand. J. Statist. 6, 1979): an interval excludes 1 exactly if Holm's test rejects.
+// jointIntervals returns for each ratio of a table the interval at which its verdict holds together with all others,
+// 95 % for the whole table (Holm, Scand. J. Statist. 6, 1979): an interval excludes 1 exactly if Holm's test rejects.
 func jointIntervals(table []drawn) (ci [][2]float64, p []float64) {
 	ps := make([]float64, 0, len(table))
 	for _, d := range table {
@@ -183,7 +175,7 @@ func jointIntervals(table []drawn) (ci [][2]float64, p []float64) {
 		}
 	}
 	slices.Sort(ps)
-	first := 0 // the first that is not rejected: those after it are tested as it was
+	first := 0 // first not rejected; all later ones are tested at its level
 	for first < len(ps) && ps[first] <= confidence/float64(len(ps)-first) {
 		first++
 	}
@@ -201,7 +193,7 @@ func jointIntervals(table []drawn) (ci [][2]float64, p []float64) {
 	return ci, p
 }
 
-// goalRatio turns a ratio of costs into a ratio of the goal's own unit: throughput is the inverse of a cost.
+// goalRatio converts a ratio of costs to the goal's unit: throughput is the inverse of a cost.
 func goalRatio(g tune.Goal, ratio float64, ci [2]float64) (float64, [2]float64) {
 	if g != tune.Throughput || ratio == 0 {
 		return ratio, ci
@@ -209,13 +201,12 @@ func goalRatio(g tune.Goal, ratio float64, ci [2]float64) (float64, [2]float64) 
 	return 1 / ratio, [2]float64{1 / ci[1], 1 / ci[0]}
 }
 
-// fewestBlocks is the least number of blocks whose smallest and largest figures are a 95 % interval of their median.
+// fewestBlocks is the least number of blocks whose extreme figures bound a 95 % interval of their median.
 const fewestBlocks = 6
 
-// medianOf is the median with its interval, in the goal's own unit: over the
-// blocks of one process (one figure each), or over processes (many figures
-// each), which then are the replicates. The interval is zero where the figures
-// are too few for one.
+// medianOf returns the median and its interval in the goal's unit. Blocks with one figure each come from one process;
+// blocks with many figures are processes, which are then the replicates. The interval is zero if the figures are too
+// few for one.
 func medianOf(g tune.Goal, blocks [][]float64) (float64, [2]float64) {
 	var runs [][]float64
 	for _, b := range blocks {

@@ -14,9 +14,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// readHints measures the start and stores the knobs that its findings name, unless a resumed search did so, or the budget
-// is too small. Findings are about time and so do not apply to the goal memory. Without findings the search uses the
-// knobs in their own order.
+// readHints measures the starting point and stores the knobs that its findings name. It does nothing if a resumed
+// search has done so, the budget is too small, or the goal is memory: findings are about time.
 func (e *engine) readHints() error {
 	limit := min(mostFindings, time.Duration(findingsShare*float64(e.Budget)))
 	if e.Findings == nil || e.Goal == tune.Memory || e.out.Findings != nil || limit < leastFindings || e.timeLeft(findingsShare) <= 0 {
@@ -36,10 +35,10 @@ func (e *engine) readHints() error {
 			e.out.Findings = append(e.out.Findings, tune.Hint{Rule: h.Rule, Knobs: canonicalSettings(e.Workload, h.Knobs), ClaimS: h.ClaimS})
 		}
 	}
-	return nil // the first comparison keeps them too
+	return nil // saved together with the first comparison
 }
 
-// canonicalSettings spells values as the workload does, without those that it does not know.
+// canonicalSettings returns values in the workload's spelling; it drops unknown knobs and values.
 func canonicalSettings(w workloads.Workload, set gpuprof.Settings) gpuprof.Settings {
 	out := gpuprof.Settings{}
 	for _, k := range w.Knobs() {
@@ -52,9 +51,8 @@ func canonicalSettings(w workloads.Workload, set gpuprof.Settings) gpuprof.Setti
 	return out
 }
 
-// orderChanges puts the changes that findings speak of first, those that claim most
-// foremost; a value that is not among the changes is added where the knob may be
-// turned.
+// orderChanges moves the changes that findings name to the front, in the findings' order. It adds a named value that
+// is not among the changes if its knob may be changed.
 func orderChanges(w workloads.Workload, changes []Change, found []tune.Hint, base gpuprof.Settings) []Change {
 	var first []Change
 	for _, h := range found {
@@ -72,12 +70,12 @@ func orderChanges(w workloads.Workload, changes []Change, found []tune.Hint, bas
 	return append(first, rest...)
 }
 
-// isNamed reports whether a finding asks for this very change.
+// isNamed reports whether a finding names exactly this change.
 func (e *engine) isNamed(c Change) bool {
 	return slices.ContainsFunc(e.out.Findings, func(h tune.Hint) bool { return h.Knobs[c.Knob] == c.To })
 }
 
-// heldFindings lists the findings that name knobs which this search may not turn; empty for none.
+// heldFindings lists the findings whose knobs this search may not change, or "".
 func (e *engine) heldFindings() string {
 	var parts, knobs []string
 	for _, h := range e.out.Findings {

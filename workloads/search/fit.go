@@ -9,12 +9,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// limits returns the limits of a setting, common to all comparisons.
 func (e *engine) limits() Limits {
 	return Limits{Goal: e.Goal, Rate: e.out.Rate, MaxError: e.MaxError, MaxMemory: e.MaxMemory, Seed: e.Seed}
 }
 
-// exceededLimit names the limit that the default itself exceeds in the comparisons so far; empty for none.
+// exceededLimit names the limit that the default exceeds in the comparisons so far, or "".
 func (e *engine) exceededLimit(alts []alternative) string {
 	for _, a := range alts {
 		if a.out == nil {
@@ -28,9 +27,7 @@ func (e *engine) exceededLimit(alts []alternative) string {
 	return ""
 }
 
-// fitLimits searches where the default itself is above a limit: the fastest setting
-// that keeps to the limits then counts, also where it is slower than the
-// default.
+// fitLimits runs when the default exceeds a limit: it finds the fastest setting within all limits, even a slower one.
 func (e *engine) fitLimits(alts []alternative) ([]Change, error) {
 	ranked := rankAlternatives(alts)
 	best, err := e.firstFit(ranked)
@@ -40,8 +37,8 @@ func (e *engine) fitLimits(alts []alternative) ([]Change, error) {
 	return e.improveBest(ranked, best, []phase{e.addAll, e.tryPairs, e.dropUseless})
 }
 
-// firstFit returns the fastest change that alone is within the limits; without one, the fewest changes, those that
-// come closest first.
+// firstFit returns the fastest change that alone is within the limits. If there is none, it combines changes, those
+// closest to the limits first, until the set is within the limits.
 func (e *engine) firstFit(ranked []alternative) ([]Change, error) {
 	var above []alternative
 	for _, a := range ranked {
@@ -54,7 +51,7 @@ func (e *engine) firstFit(ranked []alternative) ([]Change, error) {
 			}
 			continue
 		}
-		if e.limitExcess(a.out) > 0 { // refused by a limit, not by the device
+		if e.limitExcess(a.out) > 0 { // a limit refused it, not the device
 			above = append(above, a)
 		}
 	}
@@ -86,7 +83,7 @@ func (e *engine) firstFit(ranked []alternative) ([]Change, error) {
 	return nil, nil
 }
 
-// limitExcess returns the largest ratio of a setting to its limits; 0 if it is within both, or not measured.
+// limitExcess returns the largest ratio of memory or error to its limit; 0 within both, or if not measured.
 func (e *engine) limitExcess(o *tune.Outcome) float64 {
 	x := 0.0
 	if e.MaxMemory > 0 {

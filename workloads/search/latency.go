@@ -11,19 +11,19 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// The goal latency: the time within which 99 of 100 scheduled requests are answered. A block
-// is a load of its own with a warm-up, long enough for its percentile.
+// The goal latency is the time within which 99 of 100 scheduled requests are answered. Each block is a separate load
+// with a warm-up, long enough for this percentile.
 const (
 	latencyShare = 0.99
-	// latencyRequests is the number of requests in a block: twice the number with ten beyond the percentile.
+	// latencyRequests is the number of requests in a block: twice the least number with ten beyond the percentile.
 	latencyRequests = 2000
-	// loadShare of a block is behind its warm-up at least (serving: a fourth warms up at most).
+	// loadShare is the least share of a block after its warm-up (serving warms up for at most a quarter).
 	loadShare = 0.75
-	// longestLoad bounds a block: a rate at which it holds too few requests has no percentile.
+	// longestLoad bounds a block. If a rate gives too few requests in this time, there is no percentile.
 	longestLoad = 10 * time.Second
 )
 
-// load has a session take requests for one block and returns their p99, in s.
+// load makes a session serve requests for one block and returns their p99 in seconds.
 func (p *InProcess) load(ctx context.Context, s *bench, rate float64) (float64, error) {
 	q, err := s.serve(ctx, rate, min(longestLoad, time.Duration(latencyRequests/rate/loadShare*1e9)))
 	if err != nil {
@@ -33,7 +33,7 @@ func (p *InProcess) load(ctx context.Context, s *bench, rate float64) (float64, 
 	if err != nil {
 		return 0, fmt.Errorf("tuning for latency: %w", err)
 	}
-	half, err := answeredWithin(q, 0.5) // there is one where there is a p99
+	half, err := answeredWithin(q, 0.5) // exists if the p99 does
 	if err != nil {
 		return 0, fmt.Errorf("tuning for latency: %w", err)
 	}
@@ -46,7 +46,6 @@ func (p *InProcess) load(ctx context.Context, s *bench, rate float64) (float64, 
 	return v, nil
 }
 
-// serve has the session take a load.
 func (s *bench) serve(ctx context.Context, rate float64, most time.Duration) (*loadtest.Requests, error) {
 	server, err := s.openServer()
 	if err != nil {
@@ -72,8 +71,7 @@ func (s *bench) openServer() (workloads.Server, error) {
 	return server, nil
 }
 
-// rateOf is the rate of every block of a search: what the settings of the start ask for, by the
-// throughput that it was measured to have.
+// rateOf returns every block's request rate: the rate that A's settings give with A's measured throughput.
 func (p *InProcess) rateOf(ctx context.Context, a *bench) (float64, error) {
 	if _, err := a.openServer(); err != nil || p.rate > 0 {
 		return p.rate, err
@@ -86,13 +84,13 @@ func (p *InProcess) rateOf(ctx context.Context, a *bench) (float64, error) {
 	return p.rate, nil
 }
 
-// tooFew is a rate at which no side has the percentile.
+// tooFew is the error of a rate with too few requests for the percentile, on any side.
 type tooFew struct{ error }
 
 func (e *tooFew) Unwrap() error { return e.error }
 
-// answeredWithin returns the time in s within which a share of all scheduled requests was answered. A refused or
-// failed request counts as never answered: a service must not look fast by refusing. The error gives the reason for a
+// answeredWithin returns the seconds within which a share of all scheduled requests was answered. A refused or failed
+// request counts as never answered: a service must not look fast by refusing. The error gives the reason for a
 // missing time.
 func answeredWithin(q *loadtest.Requests, share float64) (float64, error) {
 	total := q.Sum()

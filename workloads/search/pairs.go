@@ -13,22 +13,22 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// The protocol of a comparison in one process.
+// Protocol of a comparison in one process.
 const (
 	blockTime    = 40 * time.Millisecond
-	energyBlock  = 2 * time.Second // a GPU's counter moves every 20 to 100 ms
+	energyBlock  = 2 * time.Second // a GPU's energy counter changes every 20 to 100 ms
 	leastPairs   = 4
-	decidePairs  = 8 // no early stop before: the interval of few pairs is luck
+	decidePairs  = 8 // no stop before: the interval of fewer pairs depends on luck
 	mostPairs    = 120
 	leastSteps   = 3
 	mostSteps    = 4096
-	firstPairs   = 8     // of a change's first look: every change has one before any has more
-	surely       = 1e-4  // the p-value at which more pairs are not needed: it is looked at again and again
-	clearlyWorse = 1.1   // a cost ratio above which an alternative deserves no more time
-	sittingWidth = 0.003 // half an interval, in logarithms, that more blocks of the same sitting need not narrow
+	firstPairs   = 8     // in the first look at a change: every change gets one before any gets more
+	surely       = 1e-4  // p-value below which no more pairs are needed; small, since it is tested after every pair
+	clearlyWorse = 1.1   // cost ratio above which an alternative gets no more time
+	sittingWidth = 0.003 // half-width of an interval, in logarithms, below which a sitting needs no more blocks
 )
 
-// measureBlocks runs pairs of blocks until the answer is clear or the time is spent.
+// measureBlocks runs pairs of blocks until the result is clear or the time is used up.
 func (p *InProcess) measureBlocks(ctx context.Context, a, b *bench, l Limits, spent func() time.Duration, out *tune.Outcome) error {
 	a.seen, b.seen = tune.Seen{}, tune.Seen{} // side A may be kept from another comparison
 	bs := stats.NewBootstrap(seedOfDraws, 0)
@@ -65,7 +65,7 @@ func (p *InProcess) measureBlocks(ctx context.Context, a, b *bench, l Limits, sp
 	return nil
 }
 
-// isEnough reports whether the comparison is over: after whole mirrored pairs, unless they take far too long.
+// isEnough reports whether to end the comparison: after whole mirrored pairs, unless they take far too long.
 func isEnough(bs *stats.Bootstrap, pairs int, spent time.Duration, l Limits, out *tune.Outcome) bool {
 	most := cmp.Or(l.Most, 2*l.Time)
 	if pairs%2 == 1 && spent < most {
@@ -74,13 +74,12 @@ func isEnough(bs *stats.Bootstrap, pairs int, spent time.Duration, l Limits, out
 	if spent > l.Time && (pairs >= leastPairs || spent > most) || l.Pairs > 0 && pairs >= l.Pairs {
 		return true
 	}
-	if l.Sitting { // an end that depends on the answer would bias it
+	if l.Sitting { // an end that depends on the result would bias it
 		return pairs >= decidePairs && halfWidth(ratioOf(bs, out.A, out.B)) < sittingWidth
 	}
 	return pairs >= decidePairs && isSettled(bs, out) || pairs >= leastPairs && isHopeless(bs, out)
 }
 
-// halfWidth is half the interval of a ratio, in logarithms.
 func halfWidth(d drawn) float64 {
 	if !d.ok {
 		return math.Inf(1)
@@ -88,13 +87,13 @@ func halfWidth(d drawn) float64 {
 	return math.Log(d.ci[1]/d.ci[0]) / 2
 }
 
-// isHopeless reports whether B is so much worse that its exact cost is of no use.
+// isHopeless reports whether B is so much worse that its exact cost does not matter.
 func isHopeless(bs *stats.Bootstrap, out *tune.Outcome) bool {
 	d := ratioOf(bs, out.A, out.B)
 	return d.ok && d.interval(surely)[0] > clearlyWorse
 }
 
-// isSettled reports whether more pairs could not change the verdict.
+// isSettled reports whether more pairs would not change the verdict.
 func isSettled(bs *stats.Bootstrap, out *tune.Outcome) bool {
 	d := ratioOf(bs, out.A, out.B)
 	if !d.ok {
@@ -106,9 +105,9 @@ func isSettled(bs *stats.Bootstrap, out *tune.Outcome) bool {
 	return d.pValue() < surely && d.ci[1]-d.ci[0] < 0.06*d.ratio
 }
 
-// blockCost is the cost per unit of work over one block.
+// blockCost returns the cost per unit of work over one block, and its seconds.
 func (p *InProcess) blockCost(ctx context.Context, s *bench, g tune.Goal, target time.Duration) (cost, seconds float64, err error) {
-	runtime.GC() // so that none starts inside the block
+	runtime.GC() // so that no collection starts inside the block
 	var before float64
 	if g == tune.Energy {
 		var ok bool
@@ -152,7 +151,6 @@ func NoEnergy() error {
 	return gpuprof.Errorf(gpuprof.ErrDevice, "tuning for energy: this device has no energy counter that can be read").WithFix("use --goal time")
 }
 
-// sideError names the side whose step failed.
 type sideError struct {
 	side *bench
 	err  error

@@ -11,10 +11,11 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// peerFile matches unpacked results of gpu-check in a folder of baselines; see scripts/gpucheck/summary.schema.json.
+// peerFile matches the unpacked results of gpu-check in a folder of baselines; scripts/gpucheck/summary.schema.json
+// describes them.
 const peerFile = "*/gpu-check/summary.json"
 
-// recorded is the part of a gpu-check summary that peers need.
+// recorded is the part of a gpu-check summary that FindPeers needs.
 type recorded struct {
 	gpuprof.Head
 	Started string `json:"started"`
@@ -33,9 +34,8 @@ type recorded struct {
 	} `json:"table"`
 }
 
-// FindPeers reads the recorded figures of other programs for a workload at a
-// preset on the device of this name, from a folder of baselines. Where nothing
-// fits, or a file is no such record, there are none: they are a courtesy.
+// FindPeers reads the figures of other programs for a workload and preset on a device with this name from a folder of
+// baselines. It skips files that do not match or cannot be read: peers are optional.
 func FindPeers(baselines fs.FS, device string, w workloads.Workload, preset string) []tune.Peer {
 	files, err := fs.Glob(baselines, peerFile)
 	if err != nil {
@@ -72,7 +72,7 @@ func (r *recorded) peersFor(w workloads.Workload, preset string) []tune.Peer {
 	return out
 }
 
-// peersOf returns the recorded peers if the search has their shape: every model knob has the preset's value.
+// peersOf returns the recorded peers if every model knob has the preset's value.
 func (o Options) peersOf() []tune.Peer {
 	if o.Peers == nil || o.Workload == nil {
 		return nil

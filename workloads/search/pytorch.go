@@ -7,20 +7,20 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// PyTorchLine returns the line to change in a PyTorch program for a value of a workload's knob; empty without one.
+// PyTorchLine returns the line to change in a PyTorch program for a value of a workload's knob, or "".
 func PyTorchLine(w workloads.Workload, knob, value string) string {
 	k, _ := workloads.FindKnob(w, knob)
 	return workloads.LineFor(k.PyTorch, value)
 }
 
-// Lines of one call: a program that held one of them a knob would make the
-// loader, or compile, again and keep the last alone.
+// Beginnings of lines that several knobs share. Such lines are merged: one line per knob would call the loader, or
+// compile, several times, and only the last call would count.
 const (
 	loaderCall  = "loader = DataLoader(dataset, "
 	compileCall = "model = torch.compile(model"
 )
 
-// pytorchLines are the lines to change for several knobs at once, one a call.
+// pytorchLines returns the lines to change for several knobs at once, one per call.
 func pytorchLines(w workloads.Workload, changes []Change) []string {
 	out := []string{}
 	var loader, compiled []string
@@ -37,7 +37,7 @@ func pytorchLines(w workloads.Workload, changes []Change) []string {
 			out = append(out, line)
 		}
 	}
-	// A copy on a stream of its own is the copy that another knob asks for.
+	// A copy on a separate stream is the same copy that another knob's line contains.
 	out = slices.DeleteFunc(out, func(line string) bool {
 		return slices.ContainsFunc(out, func(o string) bool { return o != line && strings.HasSuffix(o, ": "+line) })
 	})
@@ -47,8 +47,8 @@ func pytorchLines(w workloads.Workload, changes []Change) []string {
 	return append(out, compileLine(compiled)...)
 }
 
-// loaderArgs returns the arguments of one loader, with the number of workers once. Without workers PyTorch refuses
-// the arguments about them.
+// loaderArgs returns the arguments of one loader, with the number of workers only once. Without workers it drops the
+// arguments about workers, which PyTorch refuses.
 func loaderArgs(args []string) []string {
 	const anyNumber = "num_workers=N"
 	number := ""
@@ -77,8 +77,7 @@ func loaderArgs(args []string) []string {
 	return out
 }
 
-// compileLine is the one way to compile a model that several knobs ask for:
-// max-autotune is the mode that has CUDA graphs too.
+// compileLine merges the lines that compile the model: the mode max-autotune includes CUDA graphs.
 func compileLine(lines []string) []string {
 	if len(lines) < 2 {
 		return lines

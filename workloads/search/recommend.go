@@ -16,10 +16,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// nearBest is the largest ratio of the cost at the knee of a curve to the best cost.
+// nearBest is the largest ratio of the cost at a curve's knee to the best cost.
 const nearBest = 1.05
 
-// recommendSettings states a setting that fresh processes confirmed.
 func (e *engine) recommendSettings(f []Change, c tune.Confirmation, o *tune.Outcome) {
 	r := &tune.Recommended{Knobs: c.Knobs, Command: e.commandLine(c.Knobs), Ratio: c.Ratio, CI95: c.CI95, Processes: c.Processes, Confirmed: true,
 		TimeRatio: c.TimeRatio, Error: o.Error, PyTorch: pytorchLines(e.Workload, f), OneTime: map[string]float64{}}
@@ -37,7 +36,6 @@ func (e *engine) recommendSettings(f []Change, c tune.Confirmation, o *tune.Outc
 	e.out.Conclusion = tune.Conclusion{Verdict: tune.Recommends, Text: r.Text, Command: r.Command}
 }
 
-// certaintyText states in one line the evidence for the recommendation.
 func (e *engine) certaintyText(r *tune.Recommended) string {
 	how := fmt.Sprintf("confirmed by paired blocks in %d fresh processes", r.Processes)
 	if e.Goal != tune.Time && e.Goal != tune.Throughput && r.TimeRatio > 0 {
@@ -49,8 +47,7 @@ func (e *engine) certaintyText(r *tune.Recommended) string {
 	return fmt.Sprintf("%s: %s x%.3f (95 %% interval %.3f to %.3f) against the default, %s", describeSettings(r.Knobs), e.Goal, r.Ratio, r.CI95[0], r.CI95[1], how)
 }
 
-// paybackSteps returns the number of steps after which the saving exceeds the one-time cost. The setup time holds every
-// other one-time cost.
+// paybackSteps returns the steps after which the saved time exceeds the one-time costs; setup_s includes all others.
 func paybackSteps(once map[string]float64, o *tune.Outcome) float64 {
 	paid, whole := once["setup_s"]
 	if !whole {
@@ -65,7 +62,6 @@ func paybackSteps(once map[string]float64, o *tune.Outcome) float64 {
 	return math.Ceil(paid / saved)
 }
 
-// commandLine is the line that runs a setting.
 func (e *engine) commandLine(set gpuprof.Settings) string {
 	parts := []string{"gpuprof run", e.Workload.Name(), "--device", e.Device, "--preset", e.Preset}
 	all := maps.Collect(maps.All(e.Set))
@@ -94,7 +90,7 @@ func (e *engine) finish(err error) {
 	e.addCurves()
 }
 
-// reasonOf states in one line the reason for a search that was cut short.
+// reasonOf describes in one line why a search ended early.
 func reasonOf(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return "interrupted"
@@ -124,7 +120,7 @@ func (e *engine) goalUnit() string {
 	return "s per " + one
 }
 
-// compareValues orders numbers by size and words by letters.
+// compareValues orders numbers by size and words alphabetically.
 func compareValues(a, b string) int {
 	x, errX := strconv.Atoi(a)
 	y, errY := strconv.Atoi(b)
@@ -134,7 +130,7 @@ func compareValues(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// addCurves draws batch, and every other whole-number knob with three values or more.
+// addCurves adds the curve of batch, and of every other whole-number knob with at least three values.
 func (e *engine) addCurves() {
 	byKnob := map[string][]tune.Effect{}
 	for _, f := range e.out.Effects {
@@ -151,7 +147,7 @@ func (e *engine) addCurves() {
 		}
 		d := e.out.Default
 		at := tune.CurvePoint{Value: effects[0].From, Median: d.Median, CI95: d.CI95}
-		if at.CI95 == [2]float64{} { // the other points are known by their ratio to this one alone
+		if at.CI95 == [2]float64{} { // the other points are ratios to this one
 			at.CI95 = [2]float64{d.Median, d.Median}
 		}
 		c := tune.Curve{Knob: knob, Unit: e.out.Unit, Points: []tune.CurvePoint{at}}
@@ -164,8 +160,8 @@ func (e *engine) addCurves() {
 	}
 }
 
-// kneeOf returns the smallest value whose cost is within 5 % of the best; empty if the intervals are too wide. Costs
-// are ratios to the cost at from, whose own interval therefore does not matter.
+// kneeOf returns the smallest value whose cost is within 5 % of the best, or "" if the intervals are too wide. Costs
+// are ratios to the cost at from, so from's own interval does not matter.
 func kneeOf(g tune.Goal, points []tune.CurvePoint, from string) string {
 	loose := func(p tune.CurvePoint) bool { return p.Value != from && isLoose(p) }
 	cost := func(p tune.CurvePoint) float64 {

@@ -21,18 +21,16 @@ type alternative struct {
 	v   tune.Verdict
 }
 
-// search runs all phases: it finds better settings, and confirms them.
 func (e *engine) search(changes []Change) error {
 	best, err := e.find(changes)
-	e.addEffects() // also of a search that was cut short
+	e.addEffects() // also for a search that was cut short
 	if err != nil {
 		return err
 	}
 	return e.decideFinalists(best)
 }
 
-// find screens the changes and searches their combinations. If nothing looks better, it spends the remaining time on
-// undecided changes.
+// find screens the changes and combines the best. If nothing looks better, it measures undecided changes again.
 func (e *engine) find(changes []Change) ([]Change, error) {
 	if err := e.screen(changes); err != nil {
 		return nil, err
@@ -54,8 +52,7 @@ func (e *engine) find(changes []Change) ([]Change, error) {
 	return e.combine()
 }
 
-// screen takes a first look at every change by itself, against the default. What
-// there was no time for is kept as inconclusive.
+// screen compares every change alone with the default. Changes without time remain inconclusive.
 func (e *engine) screen(changes []Change) error {
 	e.alts = make([]alternative, len(changes))
 	for i, c := range changes {
@@ -74,9 +71,8 @@ func (e *engine) screen(changes []Change) error {
 	return nil
 }
 
-// firstLook returns the time for the first look at change i: its share of the remaining time, at least the fewest
-// blocks that give a result. Half of the time is for changes that findings name; those may use the time of the whole
-// search.
+// firstLook returns the limits for the first look at change i: its share of the remaining time, at least the fewest
+// blocks that give a result. Changes that findings name share half of the time, and may last until searchUntil.
 func (e *engine) firstLook(changes []Change, i int) Limits {
 	named := 0
 	for _, c := range changes[i:] {
@@ -93,8 +89,8 @@ func (e *engine) firstLook(changes []Change, i int) Limits {
 	return l
 }
 
-// refineUndecided spends time on undecided changes that might be better, the most promising first: it adds blocks to those of
-// the screening. Changes that the screening had no time for come before any that has a measurement.
+// refineUndecided measures more blocks of undecided changes that might be better: first the changes that the
+// screening did not reach, then the most promising.
 func (e *engine) refineUndecided(until float64) error {
 	for range mostRefined {
 		var undecided []int
@@ -119,7 +115,7 @@ func (e *engine) refineUndecided(until float64) error {
 	return nil
 }
 
-// measureMore measures an alternative again, or for the first time.
+// measureMore adds measurements to an alternative, or measures it for the first time.
 func (e *engine) measureMore(a *alternative, limit time.Duration) error {
 	if a.out == nil {
 		o, err := e.compare("screening", e.base, With(e.base, a.Change), limit, firstPairs)
@@ -129,13 +125,12 @@ func (e *engine) measureMore(a *alternative, limit time.Duration) error {
 		return err
 	}
 	o, err := e.measureAgain(e.round, a.Change, limit)
-	if err == nil && o.Verdict == "" { // a failure now says less than the blocks before it
+	if err == nil && o.Verdict == "" { // a failure now counts less than the blocks before it
 		*a = e.weighChange(a.Change, poolOutcomes(a.out, o))
 	}
 	return err
 }
 
-// measureAgain repeats a comparison with the default.
 func (e *engine) measureAgain(round int, c Change, limit time.Duration) (*tune.Outcome, error) {
 	sa, sb := e.side(e.base), e.side(With(e.base, c))
 	key := fmt.Sprintf("again %d | %s | %s", round+1, sa.key(), sb.key())
@@ -144,7 +139,7 @@ func (e *engine) measureAgain(round int, c Change, limit time.Duration) (*tune.O
 	})
 }
 
-// poolOutcomes is o with the blocks of both; neither is changed.
+// poolOutcomes returns o with the blocks of both outcomes; it changes neither.
 func poolOutcomes(o *tune.Outcome, more *tune.Outcome) *tune.Outcome {
 	p := *o
 	p.A, p.B = slices.Concat(o.A, more.A), slices.Concat(o.B, more.B)
@@ -153,10 +148,9 @@ func poolOutcomes(o *tune.Outcome, more *tune.Outcome) *tune.Outcome {
 	return &p
 }
 
-// testLevel returns the error rate of one comparison among all changes: with so many, some would look better by chance.
+// testLevel returns the error rate of one comparison: with many changes, some would look better by chance.
 func (e *engine) testLevel() float64 { return confidence / float64(max(1, len(e.alts))) }
 
-// weighChange judges one comparison.
 func (e *engine) weighChange(c Change, o *tune.Outcome) alternative {
 	alt := alternative{Change: c, out: o, v: o.Verdict}
 	if o.Verdict == "" {
@@ -166,7 +160,7 @@ func (e *engine) weighChange(c Change, o *tune.Outcome) alternative {
 	return alt
 }
 
-// addEffects makes the table of knobs: the verdicts hold together.
+// addEffects adds the table of knobs, with verdicts that hold jointly.
 func (e *engine) addEffects() {
 	drawns := make([]drawn, len(e.alts))
 	for i, a := range e.alts {
@@ -181,7 +175,6 @@ func (e *engine) addEffects() {
 	}
 }
 
-// addEffect adds a line of the knob table.
 func (e *engine) addEffect(a alternative, ci [2]float64, p float64) {
 	f := tune.Effect{Knob: a.Knob, From: a.From, To: a.To, Verdict: a.v, Reason: a.missingReason()}
 	if a.out != nil {
@@ -206,7 +199,7 @@ func (e *engine) addEffect(a alternative, ci [2]float64, p float64) {
 	e.out.Effects = append(e.out.Effects, f)
 }
 
-// missingReason returns the reason for a row without a figure; empty if it has one.
+// missingReason returns the reason for a row without a figure, or "".
 func (a alternative) missingReason() string {
 	switch {
 	case a.out == nil:
@@ -226,7 +219,7 @@ func (e *engine) addFailure(set gpuprof.Settings, reason string) {
 	}
 }
 
-// firstCauses leaves out failures that a smaller one with the same words explains.
+// firstCauses drops a failure if a smaller set of changes fails with the same error.
 func firstCauses(failed []tune.Failure) []tune.Failure {
 	return slices.DeleteFunc(slices.Clone(failed), func(f tune.Failure) bool {
 		return slices.ContainsFunc(failed, func(o tune.Failure) bool {
@@ -235,7 +228,7 @@ func firstCauses(failed []tune.Failure) []tune.Failure {
 	})
 }
 
-// describeSettings prints settings as flags.
+// describeSettings formats settings as flags.
 func describeSettings(s gpuprof.Settings) string {
 	parts := make([]string, 0, len(s))
 	for _, k := range slices.Sorted(maps.Keys(s)) {

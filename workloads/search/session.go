@@ -13,7 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// bench is one open session.
+// bench is one open session of a comparison.
 type bench struct {
 	side    Side
 	dev     device.Device
@@ -26,14 +26,13 @@ type bench struct {
 	error   float64
 	memory  int64
 	oneTime map[string]float64
-	ahead   int // steps whose input may be made while the session is idle
+	ahead   int // number of steps whose input may be prepared while the session is idle
 	next    int
 	stepS   float64
 	counts  map[string]float64
-	seen    tune.Seen // by callers, in the comparison under way
+	seen    tune.Seen // by callers, in the current comparison
 }
 
-// open opens, checks and warms up one side.
 func (p *InProcess) open(ctx context.Context, side Side) (_ *bench, err error) {
 	dev, own, err := p.openDevice()
 	if err != nil {
@@ -42,7 +41,7 @@ func (p *InProcess) open(ctx context.Context, side Side) (_ *bench, err error) {
 	s := &bench{side: side, dev: dev, own: own}
 	defer func() {
 		if err != nil {
-			_ = s.close() // what went wrong first is what matters
+			_ = s.close() // the first error is the one to report
 		}
 	}()
 	if err := side.Workload.Refuse(dev.Info(), side.Knobs); err != nil {
@@ -51,7 +50,7 @@ func (p *InProcess) open(ctx context.Context, side Side) (_ *bench, err error) {
 	defer s.setEnvironment()()
 	before, began := dev.Memory().InUse, time.Now()
 	if s.sess, err = side.Workload.Open(ctx, dev, workloads.Config{Preset: side.Preset, Knobs: side.Knobs, Seed: 1, Mode: gpuprof.Steady}); err != nil {
-		s.sess = nil // an interface that holds a nil pointer is not nil
+		s.sess = nil // an interface with a nil pointer would not be nil
 		return nil, err
 	}
 	if sub, ok := s.sess.(workloads.Substituter); ok && sub.Substituted() != "" {
@@ -79,11 +78,9 @@ func (p *InProcess) open(ctx context.Context, side Side) (_ *bench, err error) {
 	return s, nil
 }
 
-// oneTimeNames lists the entries of a session's input that are one-time costs in seconds. The other times are per
-// batch.
+// oneTimeNames lists the keys of a session's input with one-time costs in seconds; other times are per batch.
 func oneTimeNames() []string { return []string{"autotune_s", "graph_setup_s", "host_memory_s"} }
 
-// oneTimeOf reads the one-time costs, in seconds.
 func oneTimeOf(in map[string]any) map[string]float64 {
 	out := map[string]float64{}
 	for _, k := range oneTimeNames() {
@@ -94,7 +91,6 @@ func oneTimeOf(in map[string]any) map[string]float64 {
 	return out
 }
 
-// readInput takes one-time costs from the session's description of its input.
 func (s *bench) readInput(in map[string]any) {
 	maps.Copy(s.oneTime, oneTimeOf(in))
 	if n, ok := in["batches_ahead"].(int); ok {
@@ -102,7 +98,7 @@ func (s *bench) readInput(in map[string]any) {
 	}
 }
 
-// checkSession checks a setting once.
+// checkSession checks each setting only once.
 func (p *InProcess) checkSession(ctx context.Context, s *bench) error {
 	if e, ok := p.checked[s.side.key()]; ok {
 		s.error = e
@@ -118,8 +114,7 @@ func (p *InProcess) checkSession(ctx context.Context, s *bench) error {
 	return nil
 }
 
-// checkResults compares with the float64 reference: a setting that computes something
-// else is no alternative.
+// checkResults compares with the float64 reference: a setting with other results is no alternative.
 func (s *bench) checkResults(ctx context.Context) error {
 	checks, err := s.sess.Check(ctx)
 	if err != nil {
@@ -136,14 +131,14 @@ func (s *bench) checkResults(ctx context.Context) error {
 	return s.main.Sync()
 }
 
-// warmUp runs until the length of a block is known: the first step also loads kernels and data.
+// warmUp runs blocks until a block's length is known: the first step also loads kernels and data.
 func (s *bench) warmUp() error {
 	s.stepS = 0
 	for range 3 {
 		if _, err := s.timeBlock(blockTime / 3); err != nil {
 			return err
 		}
-		if s.stepS > blockTime.Seconds() { // its first row of steps took longer than three blocks
+		if s.stepS > blockTime.Seconds() { // the first block took longer than three blocks should
 			break
 		}
 	}

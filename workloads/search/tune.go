@@ -1,15 +1,13 @@
-// Package search finds out which knobs of a workload are worth turning, by
-// measuring them: every alternative against the default in turns within one
-// process, first those that findings about the start name, then combinations, then
-// the winner against the default by paired blocks in fresh processes. It recommends
-// nothing that the fresh processes did not confirm. In comes a workload with its
-// device, out goes the document of package tune. It imports no concrete workload.
+// Package search finds the knobs of a workload that are worth changing, by measuring them. It compares every change
+// with the default in alternating blocks within one process, first the changes that findings about the starting point
+// name; then it tries combinations, and last it compares the winner with the default in fresh processes. It
+// recommends only settings that fresh processes confirm. The input is a workload and a device, the output a document
+// of package tune. It imports no concrete workload.
 //
-// The package reads top down: tune.go is the search from start to end, alternatives.go and findings.go list the
-// changes to try, search.go and combine.go set their order; bench.go measures two settings in turns (session.go opens
-// one, pairs.go decides when to stop, block.go times one row of steps), effect.go estimates their ratio; confirm.go
-// does so in fresh processes, conclude.go words the result. claims_run.go tests the rules of published tuning guides
-// (package guides).
+// Read top down: tune.go is the search from start to end, alternatives.go and findings.go list the changes to try,
+// search.go and combine.go order them; bench.go compares two settings (session.go opens one, pairs.go decides when to
+// stop, block.go times a block of steps), effect.go estimates their ratio; confirm.go compares in fresh processes,
+// conclude.go words the result. claims_run.go tests the rules of published tuning guides (package guides).
 package search
 
 import (
@@ -27,39 +25,36 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// Options describe the search: its target, limits and ways to measure.
+// Options describe a search: its target, its limits and how it measures.
 type Options struct {
 	Workload  workloads.Workload
 	Preset    string
-	Set       gpuprof.Settings // fixed beside the preset, canonical or not
-	Device    string           // as --device takes it
+	Set       gpuprof.Settings // fixed in addition to the preset, in any spelling
+	Device    string           // value of --device
 	DeviceDoc string
-	Driver    string   // version of the GPU's driver, which compiles PTX; "" on the host and where unknown
-	Only      []string // knobs to turn; empty: all tuning knobs
+	Driver    string   // version of the GPU's driver, which compiles PTX; "" if unknown or on the host
+	Only      []string // knobs to change; empty: all tuning knobs
 	Goal      tune.Goal
 	Budget    time.Duration
 	MaxError  float64
 	MaxMemory int64
 	Seed      uint64
 	Tool      gpuprof.Tool
-	// Build identifies the very program that measures, and changes with it: a hash
-	// of its file. Empty where that is unknown.
+	// Build identifies the measuring program by a hash of its file; "" if unknown.
 	Build string
 
-	// Peers is a folder of baselines, where figures of other programs may lie.
+	// Peers is a folder of baselines with figures of other programs; it may be nil.
 	Peers fs.FS
 
 	Bench Bench
-	// Fresh compares two settings by paired blocks in a process of its own, and returns the process's error. Nil:
-	// nothing is confirmed.
+	// Fresh compares two settings by paired blocks in a separate process. If nil, nothing is confirmed.
 	Fresh func(ctx context.Context, a, b Side, l Limits) (*tune.Outcome, error)
-	// Findings measures the start in about limit and returns the knobs that its findings name; they are tried first.
-	// Nil: no findings.
+	// Findings measures the starting point in about limit and returns the knobs that its findings name, which are
+	// tried first. If nil, there are no findings.
 	Findings func(ctx context.Context, limit time.Duration) ([]tune.Hint, error)
-	// Resume is an earlier result that was cut short; its measurements are not
-	// made again and its time counts.
+	// Resume is an earlier result that was cut short. Its measurements are not repeated, and its time counts.
 	Resume *tune.Result
-	// Save keeps the result so far; it is called after every measurement.
+	// Save stores the result so far; it is called after every measurement.
 	Save     func(*tune.Result) error
 	Progress func(Progress)
 	Now      func() time.Time // nil: time.Now
@@ -69,22 +64,22 @@ type Options struct {
 type Progress struct {
 	Phase string // screening, searching, confirming, claims
 	Done  float64
-	Total float64 // of Done, in seconds of the budget
+	Total float64 // total of Done, in seconds of the budget
 	Left  time.Duration
 	Note  string
 }
 
-// Which part of the budget is over by when. The rest is the confirmation's.
+// Shares of the budget after which each part of the search ends; the confirmation has the remainder.
 const (
 	findingsShare = 0.1
 	screenUntil   = 0.4
 	refineUntil   = 0.5
 	searchUntil   = 0.62
-	mostFindings  = 8 * time.Second // for measuring the start
+	mostFindings  = 8 * time.Second // for measuring the starting point
 	leastFindings = time.Second
 )
 
-// Rounds in which undecided changes are measured again, and the least time for each.
+// Number of rounds that measure undecided changes again, and the least time for each change.
 const (
 	mostRefined = 3
 	leastRefine = 2 * time.Second
@@ -100,17 +95,16 @@ type engine struct {
 	bs      *stats.Bootstrap
 	began   time.Time
 	prior   float64 // seconds spent before a resume
-	round   int     // of measuring again what was undecided
-	// over names the limit that the default itself exceeds; empty for none.
+	round   int     // number of rounds that measured undecided changes again
+	// over names the limit that the default exceeds, or "".
 	over string
-	// overhead is the time of a fresh process beyond its limit: its start and its end. It is unknown before the first
-	// process.
+	// overhead is the time of a fresh process beyond its limit, for starting and ending; 0 before the first process.
 	overhead time.Duration
-	alts     []alternative // every change, in the order in which they are tried
+	alts     []alternative // every change, in the order of trying
 }
 
-// Run searches. With sound options the result is not nil, even if ctx ends: then its status is partial, the error is
-// the context's, and the search can be resumed. A default that cannot be measured is an error, and one that cannot
+// Run searches. With valid options the result is not nil, even if ctx ends: its status is then partial, the error is
+// the context's, and the search can be resumed. A default that cannot be measured is an error. A default that cannot
 // have the goal is ErrUsage, without a result.
 func Run(ctx context.Context, o Options) (*tune.Result, error) {
 	e, err := newEngine(ctx, o)
@@ -129,7 +123,7 @@ func Run(ctx context.Context, o Options) (*tune.Result, error) {
 		err = e.search(orderChanges(o.Workload, changes, e.out.Findings, e.base))
 	}
 	if errors.Is(err, gpuprof.ErrUsage) && len(e.out.Journal) == 0 {
-		return nil, err // the start does not have the goal: more time would not help
+		return nil, err // the goal does not apply to the start: more time would not help
 	}
 	e.finish(err)
 	return e.finishSearch(err)
@@ -167,7 +161,7 @@ func newResult(o Options) *tune.Result {
 	return r
 }
 
-// resumeSearch takes over what an earlier search measured.
+// resumeSearch takes over the measurements of an earlier search.
 func (e *engine) resumeSearch() error {
 	old := e.Resume
 	if old == nil {
@@ -187,7 +181,7 @@ func (e *engine) resumeSearch() error {
 	return nil
 }
 
-// checkSearch refuses to go on with measurements of something else.
+// checkSearch refuses to resume a search with another target or another build.
 func checkSearch(old, now *tune.Result) error {
 	if !isOneBuild(old, now) {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "resuming the search: %s measured it, and this is %s", builtAs(old), builtAs(now)).WithFix("resume with that one, or start a new file with -o")
@@ -197,7 +191,7 @@ func checkSearch(old, now *tune.Result) error {
 		{"goal", string(old.Goal), string(now.Goal)}, {"seed", fmt.Sprint(old.Seed), fmt.Sprint(now.Seed)},
 		{"settings", describeSettings(old.Set), describeSettings(now.Set)}, {"knobs", fmt.Sprint(old.Only), fmt.Sprint(now.Only)},
 		{"max-error", fmt.Sprint(old.MaxError), fmt.Sprint(now.MaxError)}, {"max-memory", fmt.Sprint(old.MaxMemory), fmt.Sprint(now.MaxMemory)},
-		{"driver", cmp.Or(old.Driver, now.Driver), cmp.Or(now.Driver, old.Driver)}, // which files before schema 2.3 do not name
+		{"driver", cmp.Or(old.Driver, now.Driver), cmp.Or(now.Driver, old.Driver)}, // files before schema 2.3 do not name it
 	} {
 		if f.old != f.now {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "resuming the search: its %s was %q and is now %q", f.name, f.old, f.now).WithFix("give the same, or start a new file with -o")
@@ -206,13 +200,13 @@ func checkSearch(old, now *tune.Result) error {
 	return nil
 }
 
-// isOneBuild reports whether one program measured both. A working tree is built many times at one commit, so only a
-// hash identifies a build; if one side has no hash, the commit must do.
+// isOneBuild reports whether the same program measured both. One commit may have many builds of a working tree, so
+// only a hash identifies a build; if a side has no hash, the commit decides.
 func isOneBuild(old, now *tune.Result) bool {
 	return old.Tool.Commit == now.Tool.Commit && (old.Build == "" || now.Build == "" || old.Build == now.Build)
 }
 
-// builtAs names the program of a result for people.
+// builtAs describes the program of a result for people.
 func builtAs(r *tune.Result) string {
 	name := "gpuprof of commit " + cmp.Or(r.Tool.Commit, "unknown")
 	if r.Build != "" {
@@ -223,7 +217,7 @@ func builtAs(r *tune.Result) string {
 
 func (e *engine) spent() float64 { return e.prior + e.Now().Sub(e.began).Seconds() }
 
-// timeLeft returns the remaining time of the budget until a share of it is spent.
+// timeLeft returns the time until a share of the budget is spent.
 func (e *engine) timeLeft(share float64) time.Duration {
 	return time.Duration((share*e.Budget.Seconds() - e.spent()) * float64(time.Second))
 }
@@ -231,7 +225,7 @@ func (e *engine) timeLeft(share float64) time.Duration {
 // finishSearch saves the result for the last time and returns it, with err.
 func (e *engine) finishSearch(err error) (*tune.Result, error) {
 	err = errors.Join(err, e.save())
-	document.CleanStrings(e.out) // also where nothing is saved
+	document.CleanStrings(e.out) // also if nothing is saved
 	return e.out, err
 }
 
@@ -240,7 +234,7 @@ func (e *engine) save() error {
 	if e.Save == nil {
 		return nil
 	}
-	document.CleanStrings(e.out) // a device, another program's record and a failed process had words in it
+	document.CleanStrings(e.out) // texts of devices, other programs' records and failed processes may hold control characters
 	return e.Save(e.out)
 }
 
@@ -251,10 +245,10 @@ func (e *engine) reportProgress(phase, note string) {
 	e.Progress(Progress{phase, e.spent(), e.Budget.Seconds(), max(0, e.timeLeft(1)), note})
 }
 
-// errSpent ends a comparison whose time is over; it is not an error of the search.
+// errSpent ends a comparison without time; it is not an error of the search.
 var errSpent = errors.New("the budget is spent")
 
-// compare measures b against a, or looks it up.
+// compare measures b against a, or returns the result in the journal.
 func (e *engine) compare(phase string, a, b gpuprof.Settings, limit time.Duration, pairs int) (*tune.Outcome, error) {
 	return e.compareBy(phase, a, b, e.limitsOf(limit, pairs, 0))
 }
@@ -270,14 +264,14 @@ func (e *engine) side(set gpuprof.Settings) Side {
 	return Side{Workload: e.Workload, Preset: e.Preset, Knobs: set}
 }
 
-// limitsOf returns the limits of one comparison; turn separates repeated comparisons of the same two settings.
+// limitsOf returns the limits of one comparison; turn distinguishes repeated comparisons of the same settings.
 func (e *engine) limitsOf(limit time.Duration, pairs, turn int) Limits {
 	l := e.limits()
 	l.Time, l.Pairs, l.Seed = limit, pairs, e.Seed+uint64(turn)
 	return l
 }
 
-// measureOnce makes a measurement that is not in the journal and keeps it there.
+// measureOnce returns the outcome in the journal, or measures it and stores it there.
 func (e *engine) measureOnce(phase, key, note string, limit time.Duration, measure func() (*tune.Outcome, error)) (*tune.Outcome, error) {
 	if o := e.journal[key]; o != nil {
 		return o, nil
@@ -293,18 +287,17 @@ func (e *engine) measureOnce(phase, key, note string, limit time.Duration, measu
 	if err != nil {
 		return nil, err
 	}
-	if err := e.ctx.Err(); err != nil { // cut short: not a finished measurement
+	if err := e.ctx.Err(); err != nil { // an interrupted measurement is not stored
 		return nil, err
 	}
 	e.journal[key] = o
-	if e.out.Rate == 0 && e.Goal == tune.Latency { // it is fixed once
+	if e.out.Rate == 0 && e.Goal == tune.Latency { // set once
 		e.out.Rate = o.Rate
 	}
 	e.out.Journal = append(e.out.Journal, tune.Entry{Key: key, Outcome: o})
 	return o, e.save()
 }
 
-// changedSettings returns the settings of b that differ from a.
 func changedSettings(a, b gpuprof.Settings) gpuprof.Settings {
 	out := gpuprof.Settings{}
 	for k, v := range b {

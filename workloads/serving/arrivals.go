@@ -12,12 +12,12 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
-// traceOf returns the file of arrivals; false where the settings name no file.
+// traceOf returns the file that holds the arrival times; false where the settings name no file.
 func traceOf(set gpuprof.Settings) (string, bool) {
 	return strings.CutPrefix(set["arrivals"], arriveTrace)
 }
 
-// readTrace reads the arrival times of the requests, as offsets from the start of the load; see traffic.ParseTrace.
+// readTrace reads the arrival times of the requests from a file, as offsets from the start of the load.
 func readTrace(ctx context.Context, file string) ([]time.Duration, error) {
 	text, err := outside.ReadAll(ctx, file)
 	if err != nil {
@@ -26,14 +26,14 @@ func readTrace(ctx context.Context, file string) ([]time.Duration, error) {
 	return traffic.ParseTrace(text, file)
 }
 
-// refuseArrivals refuses settings that would end the load before it begins, so that no steps are measured in vain: a
-// file that is no schedule, and an address on which the process cannot listen.
+// refuseArrivals refuses a file that is no schedule and an address at which the process cannot listen, before any
+// step is measured: the load after the steps would fail on either.
 func refuseArrivals(set gpuprof.Settings) error {
 	if file, is := traceOf(set); is {
 		if st, err := os.Stat(file); err == nil && !st.Mode().IsRegular() {
-			return nil // a pipe can be read once, by the session
+			return nil // only the session reads a pipe: it can be read once
 		}
-		_, err := readTrace(context.Background(), file) // a regular file: there is no writer to wait for
+		_, err := readTrace(context.Background(), file) // does not block: a regular file has no writer to wait for
 		return err
 	}
 	address, is := addressOf(set)
@@ -47,7 +47,6 @@ func refuseArrivals(set gpuprof.Settings) error {
 	return l.Close()
 }
 
-// listen waits for connections at an address.
 func listen(ctx context.Context, address string) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {

@@ -13,12 +13,11 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
-// knownAnswers caches the check of the service in virtual time: its results depend on the program alone, and it takes
-// as long as the other checks together.
+// knownAnswers caches the check against queueing theory, which depends on the program alone and takes long.
 var knownAnswers = loop.Kept[struct{}, []traffic.Answer]{Most: 1}
 
-// Check implements workloads.Session: it compares every slot's batch with the reference, then the service in virtual
-// time with results of queueing theory.
+// Check implements workloads.Session: it compares every slot's batch with the reference, then the service, simulated
+// in virtual time, with results of queueing theory.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	checks, err := op.EachSlot(len(s.slots), func(k int) ([]gpuprof.Check, error) { return s.checkSlot(ctx, &s.slots[k]) })
 	if err != nil {
@@ -34,8 +33,7 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	return checks, err
 }
 
-// checkSlot runs a batch through memory that was poisoned before. Copied data must match exactly; the network's own
-// tolerance applies to its answers.
+// checkSlot runs a batch through poisoned memory. Copies must be exact, answers within the network's tolerance.
 func (s *session) checkSlot(ctx context.Context, l *slot) ([]gpuprof.Check, error) {
 	in, out := s.net.inputBuffer(l.at), s.net.outputBuffer(l.at)
 	if err := op.Poison(s.dev, s.main, in, out); err != nil {
@@ -43,7 +41,7 @@ func (s *session) checkSlot(ctx context.Context, l *slot) ([]gpuprof.Check, erro
 	}
 	for _, host := range [][]byte{s.ready, l.in.Bytes(), l.out.Bytes()} {
 		for i := range host {
-			host[i] = 0xff // not a number, where these are float32
+			host[i] = 0xff // NaN, where these are float32
 		}
 	}
 	l.ids = l.ids[:0]
@@ -76,7 +74,7 @@ func (s *session) checkSlot(ctx context.Context, l *slot) ([]gpuprof.Check, erro
 	return checks, errors.Join(err, s.releaseSlot(l))
 }
 
-// checkMoved compares data that the stage only moves: requests or answers of n bytes.
+// checkMoved compares n-byte requests or answers that the stage only copies.
 func checkMoved(stage stageAt, got, want []byte, n int) gpuprof.Check {
 	wrong, all := 0, len(want)/n
 	for k := range all {
@@ -87,7 +85,6 @@ func checkMoved(stage stageAt, got, want []byte, n int) gpuprof.Check {
 	return loop.CheckOf(stage.name(), float64(wrong)/float64(all), 0, all, all)
 }
 
-// read copies device memory back.
 func (s *session) read(from device.Buffer, n int) ([]byte, error) {
 	to, err := s.dev.Alloc(n, device.Pageable)
 	if err != nil {

@@ -15,27 +15,25 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
-// mostRecomputed are the answers of a load that the float64 network gives too. The largest
-// takes some seconds for one.
+// mostRecomputed is the number of answers that are recomputed in float64: one takes seconds on the largest network.
 const mostRecomputed = 4
 
-// mostReading are the requests that are read at a time. They are not the queue's: slow callers
-// would leave no place in a short one.
+// mostReading is the number of requests whose bodies are read at the same time. They hold no place in the queue: slow
+// callers would fill it.
 const mostReading = 1024
 
-// front is the additional state of a load whose requests come from other programs.
+// front is the state of a load whose requests come from other programs.
 type front struct {
 	net     network
 	callers *traffic.Callers
 	rng     *rand.Rand
 	seen    int
-	drawn   []exchange // each answer is among them with the same probability
+	drawn   []exchange // uniform sample of all answers
 }
 
-// exchange is a request and its answer.
 type exchange struct{ request, answer []byte }
 
-// deliverAnswers passes a batch's answers to their calls, and returns how many of them are implausible.
+// deliverAnswers passes a batch's answers to their calls, and counts the implausible answers.
 func (o *front) deliverAnswers(l *slot) (wrong int) {
 	out, n := l.out.Bytes(), o.net.answerBytes()
 	for k, call := range l.calls {
@@ -48,8 +46,8 @@ func (o *front) deliverAnswers(l *slot) (wrong int) {
 	return wrong
 }
 
-// sampleAnswer keeps a uniform sample of all answers (Vitter's algorithm R). The caller owns the answer from now on
-// but does not change it.
+// sampleAnswer keeps a uniform sample of all answers (Vitter's algorithm R). The sample shares the answer's memory
+// with the caller, who does not change it.
 func (o *front) sampleAnswer(call *traffic.Call) {
 	kept := exchange{call.Request, call.Answer}
 	o.seen++
@@ -60,7 +58,6 @@ func (o *front) sampleAnswer(call *traffic.Call) {
 	}
 }
 
-// serveOutside listens for requests over HTTP until the time is over.
 func (s *session) serveOutside(ctx context.Context, l workloads.Load, p *plan, address string) (*loadtest.Requests, error) {
 	listener, err := listen(ctx, address)
 	if err != nil {
@@ -77,7 +74,7 @@ func (s *session) serveOutside(ctx context.Context, l workloads.Load, p *plan, a
 		l.Listening(listener.Addr().String())
 	}
 	timer := time.AfterFunc(p.stretch, func() {
-		o.callers.Close() // before: who is over gives nothing more to the queue
+		o.callers.Close() // before End: a closed front adds nothing to the queue
 		world.End()
 	})
 	stop := reportProgress(ctx, l, p)
@@ -88,8 +85,7 @@ func (s *session) serveOutside(ctx context.Context, l workloads.Load, p *plan, a
 	return s.outsideRequests(p, service.Books, o, server.Counts(), err)
 }
 
-// hostNames returns the names by which callers may address a service that listens at an address: the host in the
-// address, and the machine's name.
+// hostNames returns the host names of the service: the host in its address, and the machine's name.
 func hostNames(address string) (names []string) {
 	if host, _, err := net.SplitHostPort(address); err == nil && host != "" {
 		names = append(names, host)
@@ -100,7 +96,7 @@ func hostNames(address string) (names []string) {
 	return names
 }
 
-// outsideRequests makes the result of a load from outside; failure is the reason why the service ended early, or nil.
+// outsideRequests makes the result of a load from outside. failure is the error that ended the service early, or nil.
 func (s *session) outsideRequests(p *plan, books *traffic.Account, o *front, c kserve.Counts, failure error) (*loadtest.Requests, error) {
 	decode, err := c.Decode.Recorded()
 	if err != nil {
@@ -110,7 +106,7 @@ func (s *session) outsideRequests(p *plan, books *traffic.Account, o *front, c k
 	worst := 0.0
 	for _, e := range o.drawn {
 		apart, tolerance := s.net.recompute(e.request, e.answer)
-		worst, known.Tolerance = max(worst, apart), tolerance // NaN stays
+		worst, known.Tolerance = max(worst, apart), tolerance // max keeps NaN
 	}
 	if gpuprof.IsFinite(worst) {
 		known.Error = &worst

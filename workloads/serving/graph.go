@@ -11,15 +11,13 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// graphs are the captured launches of the network. A capture keeps the size of its batch and
-// the memory of its slot, so there is one for each of both: pad=on bounds the sizes.
+// graphs holds the network's captured launches: one graph for each slot and batch size, since a graph fixes both.
 type graphs struct {
-	of      [][]device.Op // by slot and size; nil without graph=on
+	of      [][]device.Op // by slot and index in session.sizes; nil with graph=off
 	made    int
-	seconds float64 // of capturing and instantiating
+	seconds float64 // spent on capturing and instantiating
 }
 
-// captureGraphs makes the graphs of every slot and size.
 func (s *session) captureGraphs(ctx context.Context) error {
 	began, on := time.Now(), s.compute
 	if on == nil { // streams=new: a graph runs on any stream
@@ -43,12 +41,12 @@ func (s *session) captureGraphs(ctx context.Context) error {
 	return nil
 }
 
-// runNetwork enqueues the answers of a batch, as launches or as the graph of its size.
+// runNetwork enqueues the network for a batch, as single launches or as the graph of the batch's size.
 func (s *session) runNetwork(on device.Stream, l *slot, p workloads.Probe) error {
 	if s.graphs.of == nil {
 		return s.net.run(on, l.at, l.requests, s.index[stForward], p)
 	}
-	size, _ := slices.BinarySearch(s.sizes, l.requests) // pad=on leaves only these
+	size, _ := slices.BinarySearch(s.sizes, l.requests) // always found: with pad=on no other size occurs
 	sp := p.Begin(s.index[stForward], on)
 	err := s.graphs.of[l.at][size].Enqueue(on)
 	p.End(sp)

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
-// The values of knobs that code compares with.
+// Values of knobs that the code compares with.
 const (
 	auto = "auto"
 
@@ -38,7 +38,7 @@ const (
 	mostDepth   = 64
 	mostReads   = 4096
 	usualLoad   = 0.7
-	longestS    = 60 // of a batch's parts, s
+	longestS    = 60 // longest time of a batch's parts, s
 )
 
 // Knobs implements workloads.Workload.
@@ -68,12 +68,11 @@ func (Workload) Knobs() []workloads.Knob {
 	}, networkKnobs()...)
 }
 
-// numberKnob is a knob of a share or a rate, from lo to hi.
+// numberKnob is a knob for a share or a rate between lo and hi.
 func numberKnob(name, doc, def string, lo, hi float64) workloads.Knob {
 	return numberOf("a number", "", name, doc, def, lo, hi)
 }
 
-// secondsKnob is a knob of a time.
 func secondsKnob(name, doc, def string, lo, hi float64) workloads.Knob {
 	return numberOf("a number of seconds", " s", name, doc, def, lo, hi)
 }
@@ -89,7 +88,7 @@ func numberOf(what, unit, name, doc, def string, lo, hi float64) workloads.Knob 
 		case v < lo || v > hi:
 			return "", fmt.Errorf("is outside %s%s", span, unit)
 		}
-		return plain(v), nil // as the defaults are spelled: 0.00005, not 5e-05
+		return plain(v), nil // the spelling of the defaults: 0.00005, not 5e-05
 	}}
 }
 
@@ -116,13 +115,13 @@ func arrivalsKnob() workloads.Knob {
 	}
 }
 
-// loopback is the default address of a service: no other machine reaches it.
+// loopback is the default address of the service: other machines cannot reach it.
 const loopback = "127.0.0.1"
 
-// httpText returns the canonical spelling of an address to listen at. Port 0 is any free one.
+// httpText returns the canonical spelling of an address to listen at. Port 0 means any free port.
 func httpText(address string) (string, error) {
 	host, port, err := net.SplitHostPort(address)
-	if err != nil { // a port alone
+	if err != nil { // only a port
 		host, port = "", address
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
@@ -135,7 +134,7 @@ func httpText(address string) (string, error) {
 	return arriveHTTP + net.JoinHostPort(host, strconv.FormatUint(n, 10)), nil
 }
 
-// addressOf returns the address at which the service listens; false where requests do not come from outside.
+// addressOf returns the address at which the service listens; false where requests come from the program itself.
 func addressOf(set gpuprof.Settings) (string, bool) {
 	return strings.CutPrefix(set["arrivals"], arriveHTTP)
 }
@@ -148,7 +147,7 @@ func alphaKnob() workloads.Knob {
 	return secondsKnob("alpha", "seconds that a batch takes per request of the synthetic network", "0.00005", 0, longestS).AsModel()
 }
 
-// orAuto lets a number be left to the workload.
+// orAuto adds the value auto to a number's knob and makes it the default: the workload then chooses the number.
 func orAuto(k workloads.Knob) workloads.Knob {
 	k.Default, k.Values = auto, []string{auto}
 	return k.AsModel()
@@ -162,7 +161,7 @@ func rateKnob() workloads.Knob {
 	return orAuto(numberKnob("rate", "requests per second; auto goes by load", "", 1e-3, 1e6))
 }
 
-// batchStages returns the stages whose time the making of batches changes.
+// batchStages returns the stages whose time depends on how batches are made.
 func batchStages() []string {
 	return []string{stPreprocess.name(), stBatch.name(), loop.H2D, stPrepare.name(), stForward.name(), loop.D2H, stAnswer.name(), loop.Backpressure}
 }
@@ -176,7 +175,7 @@ func batchKnob() workloads.Knob {
 
 func delayKnob() workloads.Knob {
 	k := secondsKnob("max_delay", "seconds that a batch waits to fill, counted from when its oldest request was due; 0 takes what waits", "0", 0, longestS)
-	// It acts under load alone, where no stage is timed.
+	// The delay acts under load alone, where no stage is timed.
 	k.Try, k.TryUnderLoad, k.Acts = []string{}, []string{"0", "0.001", "0.01", "0.1"}, batchStages()
 	k.PyTorch = map[string]string{"0": "# run what waits, without a timeout", workloads.AnyValue: "timeout = %s  # seconds for a batch to fill"}
 	return k
@@ -232,7 +231,6 @@ func streamsKnob() workloads.Knob {
 	return k
 }
 
-// graphKnob returns the knob graph: one launch graph for each slot and size of a batch.
 func graphKnob() workloads.Knob {
 	k := loop.GraphKnob("launch the network's kernels one by one, or capture them once for every size of a batch and replay; needs pad=on, which bounds the sizes")
 	k.Answers[0].When = gpuprof.Settings{"graph": "off", "pad": "on"}
@@ -241,7 +239,7 @@ func graphKnob() workloads.Knob {
 	return k
 }
 
-// warmKnob returns the knob warm. It acts before the steps and the load, so that no search turns it.
+// warmKnob returns the knob warm. It acts before the steps and the load, so no search tries its values.
 func warmKnob() workloads.Knob {
 	k := workloads.Choice("warm", "on runs the network before the first request; with off the first request waits for kernels and libraries to load. Its latency is reported apart", "on", "off")
 	k.Try, k.Acts = []string{}, []string{stForward.name()}
@@ -249,7 +247,7 @@ func warmKnob() workloads.Knob {
 	return k
 }
 
-// clientsOf returns the number of callers that wait for their answers; 0 where requests follow a schedule.
+// clientsOf returns the number of clients in a closed loop; 0 where requests follow a schedule.
 func clientsOf(set gpuprof.Settings) int {
 	n, closed := strings.CutPrefix(set["arrivals"], arriveClosed)
 	if !closed {
@@ -259,7 +257,7 @@ func clientsOf(set gpuprof.Settings) int {
 	return clients
 }
 
-// refuseSettings refuses combinations of settings without a service.
+// refuseSettings refuses combinations of settings with which no service can run.
 func refuseSettings(info device.Info, set gpuprof.Settings) error {
 	if err := refuseLoad(set); err != nil {
 		return err

@@ -19,7 +19,7 @@ const (
 
 func isSynthetic(set gpuprof.Settings) bool { return set["network"] == networkSynthetic }
 
-// shapeOf returns the model knobs of a shape.
+// shapeOf returns the knobs that select a shape.
 func shapeOf(s resnet.Shape) gpuprof.Settings {
 	blocks := ""
 	for i, n := range s.Blocks {
@@ -34,7 +34,6 @@ func shapeOf(s resnet.Shape) gpuprof.Settings {
 	}
 }
 
-// networkKnobs returns the knobs that choose the network and its shape.
 func networkKnobs() []workloads.Knob {
 	small := resnet.Small()
 	return append([]workloads.Knob{
@@ -47,7 +46,7 @@ func networkKnobs() []workloads.Knob {
 	}, methodKnobs()...)
 }
 
-// blocksText returns the canonical spelling of blocks.
+// blocksText returns the canonical spelling of the knob blocks.
 func blocksText(s string) (string, error) {
 	n, err := resnet.ParseBlocks(s)
 	if err != nil {
@@ -56,7 +55,7 @@ func blocksText(s string) (string, error) {
 	return shapeOf(resnet.Shape{Blocks: n})["blocks"], nil
 }
 
-// methodKnobs returns the knobs that choose how the residual network is computed.
+// methodKnobs returns the knobs that choose the implementation of the residual network.
 func methodKnobs() []workloads.Knob {
 	forward := stForward.name()
 	preprocess := workloads.Choice("preprocess", "resize, crop and normalise each image on the host, or a batch of them on the device, to which bytes are then copied", resnet.OnHost, resnet.OnDevice)
@@ -102,21 +101,21 @@ func methodKnobs() []workloads.Knob {
 	return []workloads.Knob{preprocess, impl, layout, bn, precisionKnob(), library, autotune, loop.ThreadsKnob("CPU threads of the host device; fewer than all leave a core to the sender of requests")}
 }
 
-// precisionKnob returns the knob precision. Own kernels round operands as they read them, which saves no time: only a
-// library's product gains.
+// precisionKnob returns the knob precision. Our own kernels round operands while they read them, which saves no time:
+// a lower precision only speeds up a library's kernels.
 func precisionKnob() workloads.Knob {
 	k := loop.PrecisionKnob("operands of convolutions are rounded to: fp32 (not at all), tf32, bf16 or fp16; sums are float32",
 		gpuprof.Settings{"library": "off"}, stForward.name())
 	fast := k.Answers[0]
 	k.Answers = nil
-	for _, impl := range []string{resnet.Auto, resnet.CuDNN, resnet.Im2col} { // a library's kernels only, by their names
+	for _, impl := range []string{resnet.Auto, resnet.CuDNN, resnet.Im2col} { // the implementations that may use a library's kernels
 		fast.When = gpuprof.Settings{"precision": resnet.FP32, "impl": impl}
 		k.Answers = append(k.Answers, fast)
 	}
 	return k
 }
 
-// refuseNetwork refuses impossible networks, and knobs without effect on the chosen one.
+// refuseNetwork refuses impossible networks, and knobs that the chosen network ignores.
 func refuseNetwork(info device.Info, set gpuprof.Settings) error {
 	if !isSynthetic(set) {
 		if err := refuseUnused(set, []workloads.Knob{tauKnob(), alphaKnob()}, "give --preset synthetic too"); err != nil {
@@ -140,7 +139,7 @@ func refuseNetwork(info device.Info, set gpuprof.Settings) error {
 	return refuseUnused(set, networkKnobs()[1:], "leave it out, or use another preset than synthetic")
 }
 
-// refuseMethod names ways of computing that exclude each other.
+// refuseMethod refuses implementations that exclude each other.
 func refuseMethod(info device.Info, set gpuprof.Settings, o resnet.Options) error {
 	switch {
 	case !set.On("autotune"):
@@ -162,7 +161,7 @@ func refuseMethod(info device.Info, set gpuprof.Settings, o resnet.Options) erro
 	return nil
 }
 
-// refuseUnused refuses a setting that would change nothing.
+// refuseUnused refuses changed knobs that have no effect on the chosen network.
 func refuseUnused(set gpuprof.Settings, knobs []workloads.Knob, fix string) error {
 	for _, k := range knobs {
 		if v := set[k.Name]; v != k.Default {

@@ -17,26 +17,25 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/resnet"
 )
 
-// fewImages is the number of images per batch on which the network's parts are compared in float64.
+// fewImages is the number of images in a batch whose layers are compared in float64.
 const fewImages = 2
 
-// warmedSizes are the sizes of a batch that a library is warmed up for one by one: with more it would take long.
+// warmedSizes is the batch size up to which a library is warmed up for every size: more would take long.
 const warmedSizes = 64
 
-// residual is the residual network as a network of the service.
+// residual adapts the residual network to the interface network.
 type residual struct {
 	net    *resnet.Net
 	opt    resnet.Options
 	tuned  resnet.Tuned
 	tuneS  float64
-	fell   string // why the library's convolutions gave way to our own
-	ready  int    // groups of the stage prepare, before those of forward
+	fell   string // why our own convolutions replaced the library's; empty if they did not
+	ready  int    // number of groups that belong to the stage prepare
 	groups int
-	alone  [resnet.Period][]float32 // the answer to each image in a batch of its own
-	limit  [resnet.Period]float64   // largest distance of an answer from it
+	alone  [resnet.Period][]float32 // the answer to each image computed in a batch of one
+	limit  [resnet.Period]float64   // largest allowed distance of an answer from alone
 }
 
-// optionsOf converts the settings to the network's options.
 func optionsOf(set gpuprof.Settings, seed uint64) (resnet.Options, error) {
 	blocks, err := resnet.ParseBlocks(set["blocks"])
 	return resnet.Options{
@@ -53,7 +52,7 @@ func newResidual(ctx context.Context, d device.Device, s device.Stream, c worklo
 	}
 	most := opt
 	if c.Knobs.On("autotune") {
-		most.Impl = resnet.Im2col // takes the most memory of the ways that are tried
+		most.Impl = resnet.Im2col // of the implementations tried, im2col takes the most memory
 	}
 	if err := fitsHost(d, most); err != nil {
 		return nil, err
@@ -74,14 +73,15 @@ func newResidual(ctx context.Context, d device.Device, s device.Stream, c worklo
 	for n.ready < n.groups && groups[n.ready].Kind == resnet.Prepare {
 		n.ready++
 	}
-	for i := range resnet.Period { // drawn here, so that no step has to
+	for i := range resnet.Period { // drawn now, so that no step draws images
 		n.net.Image(i)
 	}
 	return n, nil
 }
 
-// open opens the network. With impl=auto the library's convolutions run once, unless nothing may run before the first
-// request: where they fail the own kernels replace them, and the facts of the run include the reason.
+// open opens the network. With impl=auto it runs the library's convolutions once (try; not with warm=off, where
+// nothing may run before the first request). Where they fail, our own kernels replace them, and fell keeps the
+// reason.
 func (n *residual) open(ctx context.Context, d device.Device, s device.Stream, try bool) error {
 	net, err := resnet.Open(ctx, d, s, n.opt)
 	if err == nil {
@@ -103,18 +103,16 @@ func (n *residual) open(ctx context.Context, d device.Device, s device.Stream, t
 	}
 	n.opt.Impl = resnet.Implicit
 	own, again := resnet.Open(ctx, d, s, n.opt)
-	if again != nil { // a lost device, or no memory for either
+	if again != nil { // the device is lost, or has no memory for our kernels either
 		return errors.Join(err, again)
 	}
 	n.net, n.fell = own, fmt.Sprintf("gpuprof's own kernels compute the convolutions, since cuDNN failed: %v", err)
 	return nil
 }
 
-// substitution returns the sentence for workloads.Substituter.
 func (n *residual) substitution() string { return n.fell }
 
-// fitsHost refuses a network and its waiting batches where they do not fit in the memory that the host device shares
-// with the host.
+// fitsHost refuses a network that, with its waiting batches, exceeds the memory of the host device.
 func fitsHost(d device.Device, o resnet.Options) error {
 	info := d.Info()
 	if info.Kind != "host" {
@@ -132,7 +130,6 @@ func fitsHost(d device.Device, o resnet.Options) error {
 		WithFix("use a smaller max_batch or depth")
 }
 
-// requestBytes returns the size of an image in the device's format.
 func requestBytes(o resnet.Options) int64 {
 	if o.Preprocess == resnet.OnDevice {
 		return 3 * int64(o.Source) * int64(o.Source)
@@ -140,7 +137,7 @@ func requestBytes(o resnet.Options) int64 {
 	return 12 * int64(o.Image) * int64(o.Image)
 }
 
-// warmUp computes the answer to each image alone: answers from any batch are compared with it.
+// warmUp computes the answer to each image in a batch of one, with which answers from all batches are compared.
 func (n *residual) warmUp(ctx context.Context, d device.Device, s device.Stream) (err error) {
 	in, err := d.Alloc(n.requestBytes(), device.Pageable)
 	if err != nil {
@@ -166,8 +163,9 @@ func (n *residual) warmUp(ctx context.Context, d device.Device, s device.Stream)
 	return n.warmSizes(ctx, s)
 }
 
-// warmSizes runs the library's convolutions in batches of every size up to warmedSizes, of powers of two above and of
-// max_batch: for each it chooses an algorithm and loads its kernels, which the first batch of a size would wait for.
+// warmSizes runs the library's convolutions with every batch size up to warmedSizes, with powers of two above it and
+// with max_batch. For each size the library chooses an algorithm and loads kernels: otherwise the first batch of that
+// size waits.
 func (n *residual) warmSizes(ctx context.Context, s device.Stream) error {
 	if !n.net.UsesCuDNN() {
 		return nil
@@ -186,10 +184,10 @@ func (n *residual) warmSizes(ctx context.Context, s device.Stream) error {
 	return nil
 }
 
-// setLimits sets the largest allowed distance of an answer from the answer to the same image alone. The arithmetic is
-// the same, but a library may sum in another order, which then changes the rounding of a few operands: at most a
-// sixteenth of the tolerance. Up to half of the distance to the nearest other image's answer, the two remain
-// distinguishable.
+// setLimits sets the largest allowed distance between an answer and the answer to the same image alone: max(tol/16,
+// min(2 tol, nearest/2)). A library may sum in another order in another batch, which changes the rounding of a few
+// operands: tol/16 covers this. nearest is the distance to the closest answer of another image; half of it keeps the
+// two distinguishable.
 func (n *residual) setLimits() {
 	for i, own := range n.alone {
 		length := distance(own, make([]float32, len(own)))
@@ -242,7 +240,7 @@ func (n *residual) enqueue(on device.Stream, slot, batch, stage, from, to int, p
 	return nil
 }
 
-// isRight implements network. NaN is never right.
+// isRight implements network. An answer with NaN is wrong.
 func (n *residual) isRight(answer []byte, id int64) bool {
 	want, apart := n.alone[id%resnet.Period], 0.0
 	for k, v := range want {
@@ -263,7 +261,7 @@ func (n *residual) servedModel() kserve.Model {
 
 func (n *residual) decodeRequest(dst, request []byte) { n.net.FillImage(dst, request) }
 
-// isPlausible accepts every finite answer: the image is unknown.
+// isPlausible accepts every finite answer: it does not know the image's expected answer.
 func (n *residual) isPlausible(_, answer []byte) bool {
 	for k := range n.opt.Classes {
 		if v := float64(math.Float32frombits(binary.NativeEndian.Uint32(answer[4*k:]))); !gpuprof.IsFinite(v) {
@@ -290,7 +288,6 @@ func (n *residual) describeStages(all []gpuprof.Stage, batch int) {
 	all[stForward].Minimum = n.floor(batch)
 }
 
-// floor returns the least work of the network in its precision.
 func (n *residual) floor(batch int) gpuprof.Cost {
 	c := n.opt.Floor(batch)
 	return c.In(n.opt.Precision, c.Flops)
@@ -310,10 +307,9 @@ func (n *residual) facts() map[string]any {
 	return out
 }
 
-// check compares one answer, computed from the request's bytes, with the float64 network, and every kind of layer with
-// float64 from the layer's own inputs.
+// check compares one answer, and every kind of layer from the layer's own inputs, with float64 results.
 func (n *residual) check(ctx context.Context, s device.Stream, slot int, ids []int64, answers []byte) ([]gpuprof.Check, error) {
-	few := []int{int(ids[len(ids)-1] % resnet.Period)} // the last of the batch
+	few := []int{int(ids[len(ids)-1] % resnet.Period)} // the last image of the batch
 	for _, id := range ids[:min(len(ids)-1, fewImages-1)] {
 		few = append(few, int(id%resnet.Period))
 	}
@@ -331,7 +327,6 @@ func (n *residual) check(ctx context.Context, s device.Stream, slot int, ids []i
 	return append(append([]gpuprof.Check{forward}, parts...), whole), err
 }
 
-// checkLogits compares one answer with the float64 network's.
 func (n *residual) checkLogits(ctx context.Context, image int, answer []byte) (gpuprof.Check, error) {
 	want, err := n.net.Reference(ctx, image)
 	if err != nil {
@@ -340,7 +335,7 @@ func (n *residual) checkLogits(ctx context.Context, image int, answer []byte) (g
 	return loop.CheckOf(stForward.name(), n.logitError(answer, want), n.net.Tolerance(), 1, 1), nil
 }
 
-// logitError returns resnet.Logits.Apart of an answer.
+// logitError returns Logits.Apart of an answer in bytes.
 func (n *residual) logitError(answer []byte, want resnet.Logits) float64 {
 	got := make([]float32, len(want.Values))
 	for k := range got {

@@ -18,21 +18,20 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
-// How long a load is, in times in which the queue forgets.
+// The length of a load: blocks of at least blockTimes relaxation times of the queue and blockLength requests.
 const (
 	blockTimes  = 10
 	blocks      = 20
 	blockLength = 1000 // requests
-	// most of the time that a warm-up may take of all there is
+	// warmUpShare is the largest share of the load's time that the warm-up may take.
 	warmUpShare = 0.25
 )
 
-// runner is the session as a traffic.Runner.
 type runner struct {
 	s       *session
-	head, n int // a ring of slots
+	head, n int // oldest batch and number of batches in the ring of slots
 	batches int
-	front   *front // where requests come from outside
+	front   *front // nil unless requests come from outside
 }
 
 // Start implements traffic.Runner.
@@ -52,8 +51,8 @@ func (r *runner) Start(batch []traffic.Request, _ time.Duration) error {
 	return nil
 }
 
-// batchFailure returns the failure of a batch: its own where the device still works, so that the service continues. No
-// work of the batch is in progress afterwards.
+// batchFailure waits until no work of the batch is in progress. It returns a traffic.BatchError, after which the
+// service continues, or err itself where the device does not work any more.
 func (s *session) batchFailure(l *slot, err error) error {
 	errs := []error{s.main.Sync()}
 	for _, other := range []device.Stream{s.compute, l.own} {
@@ -88,7 +87,7 @@ func (r *runner) Finish() (int, error) {
 	return wrong, r.s.releaseSlot(l)
 }
 
-// drainSlots waits for the batches of steps and checks their answers.
+// drainSlots waits for the batches of the measured steps and checks their answers.
 func (s *session) drainSlots() error {
 	for i := range s.slots {
 		if l := &s.slots[i]; l.used {
@@ -100,11 +99,11 @@ func (s *session) drainSlots() error {
 	return s.main.Sync()
 }
 
-// plan is a load that is about to be served.
+// plan is a load before it is served.
 type plan struct {
-	rate           float64 // requests per second, 0 where callers wait for answers
+	rate           float64 // requests per second; 0 in a closed loop
 	warm, stretch  time.Duration
-	relax          time.Duration // in which the queue forgets
+	relax          time.Duration // relaxation time of the queue
 	times          []time.Duration
 	clients        int
 	throughput     float64
@@ -121,7 +120,7 @@ func (s *session) Serve(ctx context.Context, l workloads.Load) (*loadtest.Reques
 	if s.wrong > 0 {
 		return nil, s.wrongAnswers(s.wrong)
 	}
-	if clientsOf(s.set) > 0 { // the other half is for requests on a schedule
+	if clientsOf(s.set) > 0 { // the second half is for requests on a schedule
 		l.MinTime, l.MaxTime = l.MinTime/2, l.MaxTime/2
 	}
 	p, err := s.planLoad(l)
@@ -138,7 +137,7 @@ func (s *session) Serve(ctx context.Context, l workloads.Load) (*loadtest.Reques
 	return out, err
 }
 
-// serveLoad serves one plan; it returns the requests so far with an error, nil if there are none.
+// serveLoad serves one plan. With an error it returns the requests served until then, or nil if there are none.
 func (s *session) serveLoad(ctx context.Context, l workloads.Load, p *plan) (*loadtest.Requests, error) {
 	service, world := s.newService(p, &runner{s: s})
 	books, q := service.Books, service.Queue
@@ -148,7 +147,7 @@ func (s *session) serveLoad(ctx context.Context, l workloads.Load, p *plan) (*lo
 		source, service.Sender = c, c
 		world.BeginOutside(ctx)
 		c.Begin(world.Now())
-		world.End() // from here on an answer alone brings a request
+		world.End() // no goroutine sends from here on: each next request follows an answer
 	} else {
 		source = &traffic.Schedule{Times: p.times, WarmUp: p.warm, Queue: q}
 		world.Begin(ctx, source)
@@ -164,8 +163,8 @@ func (s *session) serveLoad(ctx context.Context, l workloads.Load, p *plan) (*lo
 	return out, err
 }
 
-// onSchedule serves a second load on a schedule, at the rate at which the waiting callers sent. Where these kept the
-// service busy, its queue grows as long as the load lasts.
+// onSchedule serves a second load on a schedule, at the rate that the closed loop reached. Where the closed loop kept
+// the service busy, the queue of this load grows until its end.
 func (s *session) onSchedule(ctx context.Context, l workloads.Load, closed *loadtest.Requests) (*loadtest.OnSchedule, error) {
 	rate := l.Rate
 	if total := closed.Sum(); rate == 0 && total.Seconds > 0 {
@@ -180,7 +179,7 @@ func (s *session) onSchedule(ctx context.Context, l workloads.Load, closed *load
 	return out.AsOnSchedule(), err
 }
 
-// newService makes the loop of a load in real time.
+// newService makes the service loop in real time.
 func (s *session) newService(p *plan, run *runner) (*traffic.Service, *traffic.Real) {
 	slo := seconds(s.set.Float("slo"))
 	books := traffic.NewAccount(s.maxBatch, slo, p.waits == loadtest.WaitsRoom)
@@ -190,7 +189,6 @@ func (s *session) newService(p *plan, run *runner) (*traffic.Service, *traffic.R
 		Batcher: traffic.Batcher{MaxBatch: s.maxBatch, MaxDelay: seconds(s.set.Float("max_delay")), Split: s.split, Rule: traffic.Overload(p.rule), SLO: slo, Alone: s.times[1]}}, world
 }
 
-// reportProgress reports every half second until the caller calls stop.
 func reportProgress(ctx context.Context, l workloads.Load, p *plan) (stop func()) {
 	if l.Progress == nil {
 		return func() {}
@@ -215,7 +213,7 @@ func reportProgress(ctx context.Context, l workloads.Load, p *plan) (stop func()
 
 func seconds(s float64) time.Duration { return time.Duration(math.Round(s * 1e9)) }
 
-// planLoad turns the settings into a schedule.
+// planLoad chooses the arrivals, the rate and the lengths of a load from the settings.
 func (s *session) planLoad(l workloads.Load) (*plan, error) {
 	p := &plan{throughput: l.Throughput, from: loadtest.FromSchedule, arrivals: s.set["arrivals"], rule: s.set["overload"]}
 	if p.rule == string(traffic.Block) {
@@ -253,20 +251,20 @@ func (s *session) planLoad(l workloads.Load) (*plan, error) {
 	return p, nil
 }
 
-// roundRate rounds a rate to four digits, so that a user can repeat it by --set rate.
+// roundRate rounds a rate to four digits, so that a user can repeat the rate with --set rate.
 func roundRate(rate float64) float64 {
 	out, _ := strconv.ParseFloat(strconv.FormatFloat(rate, 'g', 4, 64), 64)
 	return out
 }
 
-// drawSchedule makes the schedule of a rate.
+// drawSchedule sets the lengths of a load and draws its arrival times at the plan's rate.
 func (s *session) drawSchedule(p *plan, l workloads.Load) {
 	s.setLengths(p, l, p.rate/l.Throughput)
 	n := int(math.Ceil(p.rate * (p.warm + p.stretch).Seconds()))
 	p.times = traffic.Draw(max(n, 1), p.rate, s.set.Float("cv"), s.seed)
 }
 
-// setLengths sets the durations of the warm-up and of the measured window.
+// setLengths sets the durations of the warm-up and of the measured window for a utilisation rho.
 func (s *session) setLengths(p *plan, l workloads.Load, rho float64) {
 	if math.IsNaN(rho) || l.Throughput <= 0 {
 		rho = latency.Settled
@@ -291,7 +289,7 @@ func (s *session) setLengths(p *plan, l workloads.Load, rho float64) {
 	p.stretch = want
 }
 
-// planTrace takes the schedule of a file; a tenth of it warms up.
+// planTrace takes the schedule from the trace file; the first tenth is the warm-up.
 func (s *session) planTrace(p *plan) {
 	p.times = s.trace
 	end := p.times[len(p.times)-1]
@@ -305,7 +303,7 @@ func (s *session) planTrace(p *plan) {
 	}
 }
 
-// result turns the account into the result; the error is of kind ErrCheck where the account does not add up.
+// result converts the account into a result. The error is of kind ErrCheck where the account's sums do not agree.
 func (s *session) result(p *plan, books *traffic.Account, sent int64) (*loadtest.Requests, error) {
 	served, err := books.Served(blockTimes * p.relax)
 	if err != nil {

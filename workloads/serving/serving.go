@@ -1,10 +1,10 @@
 // Package serving is the reference workload of inference services: requests arrive one by one, a bounded queue holds
-// them, batches are made and run, and each caller gets an answer. The capacity of the service (a queue that is never
-// empty: steps, stages, bounds) and the callers' view (latency at a rate) are measured separately.
+// them, batches are made and run, and each caller gets an answer. Two measurements are separate: the capacity of the
+// service, whose steps take batches from a queue that is never empty, and the callers' latency at a rate.
 //
-// The package reads top down: knobs.go, session.go opens, step.go is the batch, network.go computes its answers
-// (residual.go, synthetic.go), serve.go the load, check.go the reference. Package traffic is the service without its
-// network, package resnet the network without its service.
+// Read top down: knobs.go, session.go opens, step.go runs a batch, network.go is the interface of the network
+// (residual.go, synthetic.go), serve.go serves a load, check.go compares with the reference. Package traffic is the
+// service without the network, package resnet the network without the service.
 package serving
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/resnet"
 )
 
-// Workload is the serving workload. It has no state.
+// Workload is the serving workload; it has no state.
 type Workload struct{}
 
 // New returns the workload.
@@ -51,7 +51,7 @@ func (Workload) Refuse(info device.Info, set gpuprof.Settings) error {
 // Open implements workloads.Workload.
 func (Workload) Open(ctx context.Context, d device.Device, c workloads.Config) (workloads.Session, error) {
 	s, err := open(ctx, d, c)
-	if err != nil { // not s itself: a nil *session is not a nil Session
+	if err != nil { // a nil *session would be a non-nil Session
 		return nil, err
 	}
 	return s, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
-// session is the workload with everything allocated.
+// session is the opened workload: everything is allocated.
 type session struct {
 	dev   device.Device
 	set   gpuprof.Settings
@@ -24,36 +24,35 @@ type session struct {
 	mem   op.Arena
 	slots []slot
 
-	main    device.Stream // copies, and with streams=shared the network
-	compute device.Stream // nil with streams=new
-	pace    loop.Pace     // the waits that knobs ask for
+	main    device.Stream // copies, and the network with streams=shared
+	compute device.Stream // for the network; nil with streams=new
+	pace    loop.Pace     // waits of the knobs async_copy, item_reads and sync
 	graphs  graphs
-	first   time.Duration // latency of the first request, alone in its batch
+	first   time.Duration // latency of the first request, in a batch of one
 
 	maxBatch int
-	sizes    []int // that run with pad=on or split=best
+	sizes    []int // batch sizes that run with pad=on or split=best
 	pad      bool
 	split    *traffic.Splitter
-	times    map[int]time.Duration // of the sizes, where they were measured
-	batch    int                   // requests of a step
+	times    map[int]time.Duration // measured time of a batch by size; nil where not measured
+	batch    int                   // requests per step
 	stages   []gpuprof.Stage
-	index    [stageCount]int // of each stage among stages; -1 for none
-	ready    []byte          // requests as they were prepared, of the batch in the making
-	slowest  time.Duration   // of a caller from outside; 0 is the usual
-	wrong    int             // answers of steps that belonged to another request
-	trace    []time.Duration // the schedule of a file, nil for none
+	index    [stageCount]int // index of each stage in stages; -1 if absent
+	ready    []byte          // prepared requests of the batch being assembled
+	slowest  time.Duration   // time limit for reading an outside request; 0 is the default
+	wrong    int             // answers of steps that belong to another request
+	trace    []time.Duration // schedule of the trace file, or nil
 }
 
-// slot is one batch in flight.
 type slot struct {
-	at              int           // among the slots
+	at              int           // index among the slots
 	in, out         device.Buffer // host memory
 	ready, ran, end device.Event
-	own             device.Stream // of this batch, with streams=new
+	own             device.Stream // this batch's stream, with streams=new
 	used            bool
-	requests        int // of the batch in it
+	requests        int // padded size of the batch
 	ids             []int64
-	calls           []*traffic.Call // of the requests, where they come from outside
+	calls           []*traffic.Call // the requests' callers, where they come from outside
 }
 
 func open(ctx context.Context, d device.Device, c workloads.Config) (*session, error) {
@@ -140,11 +139,11 @@ func (s *session) allocate(ctx context.Context, c workloads.Config) error {
 	return nil
 }
 
-// firstRequest answers the first request by itself. With warm=off nothing has run before it,
-// and it pays for the loading of kernels; their time was taken when they were loaded.
+// firstRequest answers the first request in a batch of one and records its latency. With warm=off nothing has run
+// before, and the latency includes the time for loading kernels, which was measured when the network was opened.
 func (s *session) firstRequest(ctx context.Context) error {
 	warm := s.set["warm"] != "off"
-	if warm { // before a capture, too, in which a library may not load its kernels
+	if warm { // also before a capture, during which a library may not load kernels
 		if err := s.warmUp(ctx); err != nil {
 			return err
 		}
@@ -174,7 +173,6 @@ func (s *session) firstRequest(ctx context.Context) error {
 	return s.releaseSlot(l)
 }
 
-// warmUp runs the network on the stream of the batches.
 func (s *session) warmUp(ctx context.Context) error {
 	on := s.compute
 	if on == nil { // streams=new
@@ -247,7 +245,7 @@ func (s *session) Substituted() string {
 	return ""
 }
 
-// Close implements workloads.Session. It waits for work in flight.
+// Close implements workloads.Session. It waits for the batches in flight.
 func (s *session) Close() error {
 	var errs []error
 	for i := range s.slots {

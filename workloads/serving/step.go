@@ -7,7 +7,6 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
-// stageAt is a stage by its place in the step.
 type stageAt int
 
 // The stages of a step.
@@ -24,7 +23,6 @@ const (
 	stageCount
 )
 
-// allStages returns the stages in the order of these constants.
 func allStages() []gpuprof.Stage {
 	return []gpuprof.Stage{
 		{Name: "preprocess", Kind: gpuprof.HostStage}, {Name: "batch", Kind: gpuprof.HostStage, Role: gpuprof.RoleCollate},
@@ -50,7 +48,7 @@ func (s *session) describeStages() {
 	}
 	all[stSync].MaxSpans = s.pace.Items
 	if s.pace.Blocking {
-		all[stSync].MaxSpans += 2 // either copy
+		all[stSync].MaxSpans += 2 // one for each copy
 	}
 	if s.pace.Every > 0 {
 		all[stSync].MaxSpans++
@@ -66,7 +64,6 @@ func (s *session) describeStages() {
 	s.pace.SyncAt, s.pace.SlotAt = s.index[stSync], s.index[stBackpressure]
 }
 
-// describeBatch fills in the work of each stage for a batch of b requests.
 func (s *session) describeBatch(all []gpuprof.Stage, b int) {
 	in, out := int64(b*s.net.requestBytes()), int64(b*s.net.answerBytes())
 	all[stH2D].Minimum, all[stD2H].Minimum = gpuprof.Cost{BytesRead: in, BytesWritten: in}, gpuprof.Cost{BytesRead: out, BytesWritten: out}
@@ -83,7 +80,6 @@ func (s *session) Alone() ([]gpuprof.Stage, float64) {
 	return all, 0
 }
 
-// paddedSize returns the size with which a batch of b runs.
 func (s *session) paddedSize(b int) int {
 	if s.pad {
 		return traffic.Padded(s.sizes, b)
@@ -91,8 +87,8 @@ func (s *session) paddedSize(b int) int {
 	return b
 }
 
-// Step implements workloads.Session: one batch of a queue that is never empty. The step checks the answers of the
-// earlier batch in the same slot.
+// Step implements workloads.Session: it takes one batch from a queue that is never empty, and checks the answers of
+// the previous batch in the same slot.
 func (s *session) Step(i int, p workloads.Probe) error {
 	if err := p.Start(i); err != nil {
 		return err
@@ -110,8 +106,7 @@ func (s *session) Step(i int, p workloads.Probe) error {
 	return s.run(l, i, p)
 }
 
-// run assembles the batch of the requests in l.ids, the i-th, enqueues everything of it and
-// waits as the knobs async_copy, item_reads and sync ask for.
+// run assembles the batch of requests l.ids for step i, enqueues its work and waits as the knobs demand.
 func (s *session) run(l *slot, i int, p workloads.Probe) error {
 	if s.net.hostPrepares() {
 		sp := p.Begin(s.index[stPreprocess], nil)
@@ -148,7 +143,6 @@ func (s *session) run(l *slot, i int, p workloads.Probe) error {
 	return s.pace.Wait(i, s.net.outputBuffer(l.at), l.requests*s.net.answerBytes()/wordBytes, p)
 }
 
-// prepareRequests prepares each request by itself, as a service does before it makes batches.
 func (s *session) prepareRequests(l *slot) {
 	n := s.net.requestBytes()
 	for k, id := range l.ids {
@@ -156,7 +150,6 @@ func (s *session) prepareRequests(l *slot) {
 	}
 }
 
-// fillRequest writes request k of a batch in the device's format.
 func (s *session) fillRequest(dst []byte, l *slot, k int, id int64) {
 	if len(l.calls) > 0 {
 		s.net.decodeRequest(dst, l.calls[k].Request)
@@ -165,8 +158,7 @@ func (s *session) fillRequest(dst []byte, l *slot, k int, id int64) {
 	s.net.writeRequest(dst, id)
 }
 
-// assembleBatch copies the requests into the memory from which the device copies; copies of the first request pad the
-// batch.
+// assembleBatch copies the requests to the memory that the device reads. Copies of the first request pad the batch.
 func (s *session) assembleBatch(l *slot) {
 	in, n := l.in.Bytes(), s.net.requestBytes()
 	l.requests = s.paddedSize(len(l.ids))
@@ -182,8 +174,7 @@ func (s *session) assembleBatch(l *slot) {
 	}
 }
 
-// forward runs the network on its stream, after the copy to the device and before the copy back, whichever streams
-// those use.
+// forward runs the network on its stream, after the copy to the device and before the copy back on any stream.
 func (s *session) forward(l *slot, p workloads.Probe) error {
 	on := s.compute
 	if on == nil {
@@ -216,7 +207,6 @@ func (s *session) forward(l *slot, p workloads.Probe) error {
 	return s.main.WaitFor(l.ran)
 }
 
-// finish waits until a batch is complete and checks its answers.
 func (s *session) finish(l *slot, p workloads.Probe) error {
 	sp := p.Begin(s.index[stBackpressure], nil)
 	err := l.end.Wait()
@@ -230,7 +220,7 @@ func (s *session) finish(l *slot, p workloads.Probe) error {
 	return s.releaseSlot(l)
 }
 
-// countWrong returns how many of a batch's answers belong to another request.
+// countWrong counts the answers of a batch that belong to another request.
 func (s *session) countWrong(l *slot) (wrong int) {
 	out, n := l.out.Bytes(), s.net.answerBytes()
 	for k, id := range l.ids {
@@ -241,7 +231,6 @@ func (s *session) countWrong(l *slot) (wrong int) {
 	return wrong
 }
 
-// releaseSlot frees a slot for the next batch.
 func (s *session) releaseSlot(l *slot) error {
 	l.used = false
 	clear(l.calls)

@@ -21,12 +21,12 @@ import (
 //go:embed synthetic.ptx.zst
 var syntheticPTX string
 
-// images repeat with this period, so that each answer can be compared with its request's.
+// images is the period after which request data repeats.
 const images = 64
 
-// syntheticKernel is a network that takes a given time: after so long a wait it answers
-// every request x of the batch with 1 - 2 x. A GPU spins, the host sleeps and leaves its
-// cores to the sender. Parameters: out, in, requests, microseconds, nanoseconds beyond.
+// syntheticKernel is a network that takes a given time: it waits, then answers every request x of the batch with 1 -
+// 2 x. A GPU spins; the host sleeps, which leaves its cores to the sender. Parameters: out, in, requests, then the
+// time as whole microseconds and the remaining nanoseconds.
 var syntheticKernel = device.Typed[servingSyntheticArgs](device.Kernel{
 	Name: "synthetic", Serial: true,
 	Host: func(args *device.Args, _, _ int) {
@@ -40,7 +40,7 @@ var syntheticKernel = device.Typed[servingSyntheticArgs](device.Kernel{
 	PTX: syntheticPTX, Entry: "serving_synthetic", Threads: 32, PerBlock: 32,
 })
 
-// synthetic holds the request data of a service without a network and computes their answers.
+// synthetic is the network of syntheticKernel with the requests' data.
 type synthetic struct {
 	tau, alpha float64
 	inputs     [images]float32
@@ -55,7 +55,7 @@ type syntheticSlot struct {
 	args    device.Args
 }
 
-// wordBytes is the size of a request and of its answer.
+// wordBytes is the size of a request and of an answer: one float32.
 const wordBytes = 4
 
 func newSynthetic(d device.Device, c workloads.Config) (network, error) {
@@ -97,17 +97,15 @@ func (s *synthetic) loadTime() time.Duration             { return s.loaded }
 
 func (s *synthetic) prepareBatch(device.Stream, int, int, int, workloads.Probe) error { return nil }
 
-// warmUp runs a batch; its answers need no preparation.
+// warmUp runs a batch of one; the expected answers need no preparation.
 func (s *synthetic) warmUp(_ context.Context, _ device.Device, on device.Stream) error {
 	return errors.Join(s.run(on, 0, 1, 0, loop.Silent{}), on.Sync())
 }
 
-// batchTime returns the time of a batch of b.
 func (s *synthetic) batchTime(b int) time.Duration {
 	return time.Duration(math.Round(1e9 * (s.tau + s.alpha*float64(b))))
 }
 
-// answerOf returns the answer to request id.
 func (s *synthetic) answerOf(id int64) float32 { return 1 - 2*s.inputs[id%images] }
 
 func (s *synthetic) writeRequest(dst []byte, id int64) {
@@ -126,7 +124,7 @@ func (s *synthetic) run(on device.Stream, slot, b, stage int, p workloads.Probe)
 	return err
 }
 
-// isRight compares exactly, since nothing is rounded.
+// isRight compares exactly: the inputs are multiples of 2^-20 up to 1, so 1 - 2 x does not round.
 func (s *synthetic) isRight(answer []byte, id int64) bool {
 	return math.Float32frombits(binary.NativeEndian.Uint32(answer)) == s.answerOf(id)
 }
@@ -140,12 +138,12 @@ func (s *synthetic) servedModel() kserve.Model {
 
 func (s *synthetic) decodeRequest(dst, request []byte) { copy(dst, request) }
 
-// isPlausible compares exactly: every answer follows from its request.
+// isPlausible compares exactly: the request determines the answer.
 func (s *synthetic) isPlausible(request, answer []byte) bool {
 	return math.Float32frombits(binary.NativeEndian.Uint32(answer)) == 1-2*math.Float32frombits(binary.NativeEndian.Uint32(request))
 }
 
-// recompute allows the rounding of one float32 operation.
+// recompute allows the rounding error of one float32 operation.
 func (s *synthetic) recompute(request, answer []byte) (e, tolerance float64) {
 	want := 1 - 2*float64(math.Float32frombits(binary.NativeEndian.Uint32(request)))
 	got := float64(math.Float32frombits(binary.NativeEndian.Uint32(answer)))

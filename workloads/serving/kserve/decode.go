@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// NoHeader is the length of the header of a body that is JSON alone.
+// NoHeader is the header length of a body that consists of JSON alone.
 const NoHeader = -1
 
 // Asked holds the options of a request other than its tensor.
@@ -19,8 +19,7 @@ type Asked struct {
 	Binary bool // the answer is a binary tensor
 }
 
-// infer is the JSON of a request. Its lists are bounded, so that what it is decoded into is a few
-// kilobytes, whatever the body holds.
+// infer is the JSON of a request. Every list in it is bounded, so decoding takes a few kilobytes for any body.
 type infer struct {
 	ID         short         `json:"id"`
 	Parameters parameters    `json:"parameters"`
@@ -41,28 +40,29 @@ type outputs struct {
 	Parameters parameters `json:"parameters"`
 }
 
-// data is the member of an input with its numbers, in the raw text of the body.
+// data is the raw JSON text of an input's numbers.
 type data struct{ text []byte }
 
-// UnmarshalJSON keeps the text: a part of the body, which Decode does not change and outlives.
+// UnmarshalJSON keeps the text without a copy: it is a part of the body, which stays unchanged and alive during
+// Decode.
 func (d *data) UnmarshalJSON(text []byte) error {
 	d.text = text
 	return nil
 }
 
-// Names of parameters of the extension for binary tensors.
+// Parameters of the protocol's extension for binary tensors.
 const (
 	paramSize   = "binary_data_size"   // of an input: bytes after the JSON
 	paramBinary = "binary_data"        // of an output
 	paramAll    = "binary_data_output" // of the request: every output
 )
 
-// HeaderLength reads the header Inference-Header-Content-Length of a body of size bytes.
+// HeaderLength parses the header Inference-Header-Content-Length of a body of size bytes; NoHeader for an empty text.
 func HeaderLength(text string, size int) (int, error) {
 	if text == "" {
 		return NoHeader, nil
 	}
-	n, err := strconv.ParseUint(text, 10, 32) // digits alone
+	n, err := strconv.ParseUint(text, 10, 32) // ParseUint accepts digits only
 	if err != nil || n > uint64(size) {
 		return 0, unreadable("give the length of the JSON before the tensors", "Inference-Header-Content-Length is %.40q, and the body has %d bytes", text, size)
 	}
@@ -70,8 +70,7 @@ func HeaderLength(text string, size int) (int, error) {
 }
 
 // Decode reads a request: JSON of header bytes followed by binary tensors, or JSON alone (NoHeader). It writes the
-// input's numbers to into, of In.Bytes() bytes, in the byte order of this machine. An error is one sentence for the
-// caller.
+// input's numbers to into, of In.Bytes() bytes, in native byte order. An error is a sentence for the caller.
 func (m *Model) Decode(into, body []byte, header int) (Asked, error) {
 	text, rest := body, []byte(nil)
 	if header != NoHeader {
@@ -144,8 +143,8 @@ func (m *Model) requestedOutputs(q *infer) (Asked, error) {
 	return asked, nil
 }
 
-// refuseParameters refuses parameters of a tensor that would change the request, such as shared memory. Parameters of
-// the whole request have no effect on the numbers.
+// refuseParameters refuses a tensor's parameters that would change the request, such as shared memory. Parameters of
+// the whole request do not affect the numbers.
 func refuseParameters(params parameters, known string) error {
 	for name := range params {
 		if name != known {
@@ -155,7 +154,7 @@ func refuseParameters(params parameters, known string) error {
 	return nil
 }
 
-// decodeBinary reads a tensor of raw numbers, little-endian.
+// decodeBinary reads a tensor of raw little-endian numbers.
 func (m *Model) decodeBinary(into, rest []byte, size string) error {
 	if n, err := strconv.Atoi(size); err != nil || n != m.In.Bytes() || n != len(rest) {
 		return unreadable(fmt.Sprintf("send %d bytes", m.In.Bytes()), "the tensor %s takes %d bytes; %s is %.40s, and %d bytes follow the JSON", m.In.Name, m.In.Bytes(), paramSize, size, len(rest))
@@ -178,7 +177,7 @@ func (m *Model) outOfRange(i int, v float32) error {
 	return unreadable(fmt.Sprintf("send numbers from -%g to %g", float64(mostMagnitude), float64(mostMagnitude)), "number %d of %s is %g", i, m.In.Name, v)
 }
 
-// jsonFault returns the message of encoding/json without the package's name and Go's types.
+// jsonFault returns the message of an encoding/json error without the package's name and Go types.
 func jsonFault(err error) string {
 	if long, is := errors.AsType[*tooLong](err); is {
 		return long.Error()
@@ -192,7 +191,7 @@ func jsonFault(err error) string {
 			what = "the request"
 		}
 		switch _, number, is := strings.Cut(e.Value, " "); {
-		case is: // one that its field cannot hold
+		case is: // a number that the field cannot hold
 			kind = fmt.Sprintf("%.40s", number)
 		case e.Value == "array" || e.Value == "object":
 			kind = "an " + e.Value

@@ -7,14 +7,14 @@ import (
 	"strconv"
 )
 
-// Limits of a request's JSON apart from its numbers.
+// Limits of a request's JSON, except for its numbers.
 const (
-	mostListed     = 16      // elements of a list, and parameters
-	mostShortText  = 6 << 10 // bytes of a name, 1024 characters as escapes
+	mostListed     = 16      // elements of a list, and parameters of an object
+	mostShortText  = 6 << 10 // bytes of a name: 1024 characters, each as a six-byte escape
 	mostParamValue = 1024    // bytes of a parameter's value
 )
 
-// tooLong is a part of a request that is longer than any request needs.
+// tooLong is the error for a part of a request that exceeds its limit.
 type tooLong struct {
 	what string
 	most int
@@ -34,13 +34,12 @@ func (s *short) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*string)(s))
 }
 
-// list holds the first elements of a JSON array, and whether there are more.
+// list holds the first elements of a JSON array; more reports that the array has further elements.
 type list[T any] struct {
 	first []T
 	more  bool
 }
 
-// countText formats the number of elements.
 func (l *list[T]) countText() string {
 	if l.more {
 		return "more than " + strconv.Itoa(len(l.first))
@@ -52,7 +51,7 @@ func (l *list[T]) countText() string {
 func (l *list[T]) UnmarshalJSON(text []byte) error {
 	*l = list[T]{}
 	if text[0] != '[' {
-		return json.Unmarshal(text, &l.first) // null, or an error that names the type
+		return json.Unmarshal(text, &l.first) // null, or the error that names the type
 	}
 	for rest := text[1:]; ; {
 		element, after := nextElement(rest)
@@ -71,11 +70,11 @@ func (l *list[T]) UnmarshalJSON(text []byte) error {
 	}
 }
 
-// parameters are the members of an object by name.
+// parameters holds the members of a JSON object by name.
 type parameters map[string]json.RawMessage
 
-// UnmarshalJSON implements json.Unmarshaler. text is valid JSON. Of duplicate objects the later one counts: members of
-// both would add up without a bound.
+// UnmarshalJSON implements json.Unmarshaler. text is valid JSON. A duplicate object replaces the earlier one: merged,
+// their members would have no bound.
 func (p *parameters) UnmarshalJSON(text []byte) error {
 	if text[0] == '{' {
 		for n, rest := 0, text[1:]; ; n++ {
@@ -96,8 +95,8 @@ func (p *parameters) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*map[string]json.RawMessage)(p))
 }
 
-// nextElement returns the first element inside a valid JSON array or object (a member with its name) and the remaining
-// text; nil at the closing bracket.
+// nextElement returns the first element in the remaining text of a valid JSON array or object (with its name, for a
+// member) and the text after that element; nil at the closing bracket.
 func nextElement(text []byte) (element, rest []byte) {
 	text = bytes.TrimLeft(text, " \t\r\n,")
 	depth := 0

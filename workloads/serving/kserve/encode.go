@@ -6,7 +6,6 @@ import (
 	"math"
 )
 
-// answered is the JSON of an answer.
 type answered struct {
 	ModelName    string      `json:"model_name"`
 	ModelVersion string      `json:"model_version"`
@@ -20,8 +19,8 @@ type answerIn struct {
 	Data       []float32      `json:"data,omitempty"`
 }
 
-// Encode makes the body of the answer to a request from an output in this machine's byte order. header is the length
-// of its JSON where a binary tensor follows, else NoHeader. ok is false for NaN or an infinity, which JSON cannot
+// Encode makes the body of an answer from an output in native byte order. header is the length of the JSON where a
+// binary tensor follows, else NoHeader. ok is false where the output has NaN or an infinity, which JSON cannot
 // represent: the network failed.
 func (m *Model) Encode(asked Asked, out []byte) (body []byte, header int, ok bool) {
 	a := answered{ModelName: m.Name, ModelVersion: version, ID: asked.ID, Outputs: [1]answerIn{{Tensor: m.Out}}}

@@ -11,8 +11,9 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// guard refuses requests that a page of another site may have made a browser send: to a name that is not the service's
-// (a name that an attacker points at this machine), or from another origin. status is 0 for an allowed request.
+// guard refuses requests that a web page of another site may have made a browser send: requests for a host name that
+// is not the service's (an attacker's name can point to this machine: DNS rebinding), or from another origin. status
+// is 0 for an allowed request.
 func (s *Server) guard(r *http.Request) (status int, err error) {
 	if host := hostOf(r.Host); !s.isOwnName(host) {
 		return http.StatusMisdirectedRequest, gpuprof.Errorf(gpuprof.ErrInput, "serving a request for host %.80q: the service has another name", host).
@@ -27,7 +28,7 @@ func (s *Server) guard(r *http.Request) (status int, err error) {
 	return 0, nil
 }
 
-// hostOf returns the name or address of a Host header, without its port and the trailing dot of a full name.
+// hostOf returns the host of a Host header, without the port and the trailing dot of a full name.
 func hostOf(header string) string {
 	if host, _, err := net.SplitHostPort(header); err == nil {
 		header = host
@@ -35,8 +36,8 @@ func hostOf(header string) string {
 	return strings.TrimSuffix(strings.Trim(header, "[]"), ".")
 }
 
-// isOwnName reports whether a request may address the service by host: an address, which no other site can point
-// elsewhere, localhost, one of the server's names, or an empty host, which browsers never send.
+// isOwnName reports whether host may address the service: an IP address, which no site can redirect, localhost, one
+// of the server's names, or an empty host, which browsers never send.
 func (s *Server) isOwnName(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil || host == "" {
 		return true

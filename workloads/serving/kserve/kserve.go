@@ -1,10 +1,9 @@
-// Package kserve lets callers from outside send requests to the service over HTTP, by the
-// KServe V2 inference protocol with its extension for binary tensors
-// (https://github.com/kserve/open-inference-protocol).
+// Package kserve lets callers from outside send requests to the service over HTTP, by the KServe V2 inference
+// protocol with its extension for binary tensors (https://github.com/kserve/open-inference-protocol).
 //
-// The package reads top down: kserve.go describes the model to callers, decode.go reads a request, numbers.go its
-// numbers, elements.go splits its lists, encode.go writes an answer, server.go takes a request through the service,
-// guard.go refuses requests by their sender, listener.go stamps the first byte of each request.
+// Read top down: kserve.go describes the model to callers, decode.go reads a request, numbers.go its numbers,
+// elements.go splits its lists, encode.go writes an answer, server.go passes a request through the service, guard.go
+// refuses requests of foreign web pages, listener.go records the arrival of each request's first byte.
 package kserve
 
 import (
@@ -14,21 +13,21 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// The kinds of number that a tensor holds.
+// Number types of a tensor.
 const (
 	Uint8   = "UINT8"
 	Float32 = "FP32"
 )
 
-// Limits of a request's body in bytes: the part without numbers, and the text of one number in JSON. A number's text
-// may be a float64 with all its digits, on a line of its own at seven levels of four spaces. The brackets of a pixel
-// are counted with its three colors.
+// Limits of a request's body in bytes: mostEnvelope for everything except numbers, and mostNumberText for one number
+// in JSON. A number may be a float64 with all digits, on a line of its own, indented by seven levels of four spaces.
+// The brackets of a pixel share the allowance of its three colors.
 const (
 	mostEnvelope   = 64 << 10
 	mostNumberText = 64
 )
 
-// mostMagnitude bounds the numbers of a request, so that no answer is infinite.
+// mostMagnitude bounds the numbers of a request, so that answers stay finite.
 const mostMagnitude = 1e6
 
 // Tensor describes the data of a request or of an answer.
@@ -47,7 +46,7 @@ func (t Tensor) Len() int {
 	return n
 }
 
-// Bytes returns the size in memory.
+// Bytes returns the size of the data in memory.
 func (t Tensor) Bytes() int { return t.Len() * t.elementBytes() }
 
 func (t Tensor) elementBytes() int {
@@ -63,13 +62,11 @@ type Model struct {
 	In, Out Tensor
 }
 
-// MostBody returns the largest body of a request, in bytes: one sample as JSON, or as a binary tensor.
+// MostBody returns the bytes of the largest request body: one sample, as JSON or as a binary tensor.
 func (m *Model) MostBody() int64 { return mostEnvelope + mostNumberText*int64(m.In.Len()) }
 
-// versions of a model: there is one.
 const version = "1"
 
-// metadata is the answer to a question about the model.
 type metadata struct {
 	Name     string   `json:"name"`
 	Versions []string `json:"versions"`
@@ -82,12 +79,11 @@ func (m *Model) metadata() metadata {
 	return metadata{m.Name, []string{version}, "gpuprof", []Tensor{m.In}, []Tensor{m.Out}}
 }
 
-// unreadable returns the error of a request that cannot be read, with the expected form as its fix.
+// unreadable returns the error for a request that cannot be decoded; fix describes the expected form.
 func unreadable(fix, format string, args ...any) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "reading an infer request: "+format, args...).WithFix("%s", fix)
 }
 
-// shapeText formats a shape as JSON.
 func shapeText[N int | int64](shape []N) string {
 	return strings.ReplaceAll(fmt.Sprint(shape), " ", ",")
 }

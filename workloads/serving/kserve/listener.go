@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// listener stamps the first byte of each request on its connections: net/http reports a request only after it has read
-// the whole header.
+// listener records the arrival of each request's first byte: net/http reports a request only after its whole header.
 type listener struct {
 	net.Listener
-	slowest time.Duration // for a request to be read
-	lost    func()        // called for a request that ended before its header was read
+	slowest time.Duration // time limit for reading a request
+	lost    func()        // called when a connection ends before a request's header is complete
 }
 
 // Accept implements net.Listener.
@@ -23,16 +22,16 @@ func (l listener) Accept() (net.Conn, error) {
 	return &stamped{Conn: c, listener: l}, nil
 }
 
-// stamped is a connection that records arrival times of bytes.
+// stamped is a connection that records when bytes arrive.
 type stamped struct {
 	net.Conn
 	listener listener
 
 	mu          sync.Mutex
-	serving     bool // its header was read
+	serving     bool // the current request's header was read
 	first, last time.Time
-	next        time.Time // the first byte of the request after the current one
-	until       time.Time // when the request's header has to be whole; zero where none has begun
+	next        time.Time // arrival of the next request's first byte
+	until       time.Time // deadline for the current header; zero while no request has begun
 }
 
 // Read implements net.Conn.
@@ -44,15 +43,15 @@ func (c *stamped) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// recordBytes records the time of bytes read with a given room in the buffer.
+// recordBytes records that bytes arrived at now in a buffer of room bytes.
 func (c *stamped) recordBytes(now time.Time, room int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last = now
 	switch {
 	case c.serving && room == 1:
-		// Behind a request that it has read whole net/http looks for the end of the connection,
-		// a byte at a time. A byte is the beginning of the next request (pipelining).
+		// After a complete request, net/http reads single bytes to detect the end of the connection. A byte that
+		// arrives then begins the next request (pipelining).
 		c.next = now
 	case c.first.IsZero():
 		c.first, c.until = now, now.Add(c.listener.slowest)
@@ -60,8 +59,8 @@ func (c *stamped) recordBytes(now time.Time, room int) {
 	}
 }
 
-// SetReadDeadline implements net.Conn. Until net/http has four bytes of a request it would wait
-// for them as long as between two requests.
+// SetReadDeadline implements net.Conn. It limits the deadline to until: net/http would give the first four bytes of a
+// request as much time as the pause between two requests.
 func (c *stamped) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,8 +70,8 @@ func (c *stamped) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// requestBegun returns the time of the first byte of the request whose header was read. A client that sent it together
-// with the end of the preceding request (pipelining) has it in the same read.
+// requestBegun returns the arrival of the first byte of the request whose header was read. A pipelined request may
+// have arrived in the same read as the end of the request before it; that read's time counts then.
 func (c *stamped) requestBegun() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +82,7 @@ func (c *stamped) requestBegun() time.Time {
 	return c.first
 }
 
-// requestEnded marks the request as read completely: the next byte is the first of another request.
+// requestEnded marks the request as completely read: the next byte begins another request.
 func (c *stamped) requestEnded() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,7 +13,7 @@ func putNative(b []byte, v float32) { binary.NativeEndian.PutUint32(b, math.Floa
 
 func nativeFloat(b []byte) float32 { return math.Float32frombits(binary.NativeEndian.Uint32(b)) }
 
-// readNumbers reads data, valid JSON: the tensor's numbers in the order of rows, flat or nested like its shape.
+// readNumbers reads data, valid JSON: the tensor's numbers in row-major order, flat or nested like its shape.
 func (m *Model) readNumbers(into, data []byte) error {
 	r := reader{text: data, m: m, into: into}
 	flat, err := r.readTensor()
@@ -28,22 +28,22 @@ func (m *Model) readNumbers(into, data []byte) error {
 	return nil
 }
 
-// reader goes through the JSON of numbers once. encoding/json would make an object of each.
+// reader parses the JSON numbers in one pass; encoding/json would allocate an object for each.
 type reader struct {
 	text []byte
 	at   int
 	m    *Model
 	into []byte
-	n    int // numbers so far
+	n    int // numbers read
 
 	depth  int
 	counts [maxDepth]int // elements of each open bracket
-	uneven bool          // the number of elements in a bracket differs from the shape's
+	uneven bool          // a bracket's number of elements differs from the shape
 }
 
 const maxDepth = 8
 
-// readTensor reads the outermost array; flat reports that it contains no other array.
+// readTensor reads the outermost array; flat reports that it contains no nested array.
 func (r *reader) readTensor() (flat bool, err error) {
 	deepest := 0
 	for r.at < len(r.text) {
@@ -85,7 +85,6 @@ func (r *reader) noArray() error {
 	return unreadable("send an array of numbers", "data of %s is %.20q", r.m.In.Name, r.text)
 }
 
-// countItem counts one element of the innermost bracket.
 func (r *reader) countItem() {
 	if r.depth > 0 {
 		r.counts[r.depth-1]++
@@ -107,7 +106,7 @@ func (r *reader) readNumber() error {
 	}
 	i, word := r.n, r.text[begin:r.at]
 	r.n++
-	if i >= r.m.In.Len() { // counted, so that the error has their number
+	if i >= r.m.In.Len() { // surplus numbers are counted for the error message
 		return nil
 	}
 	if r.m.In.Datatype == Uint8 {

@@ -22,32 +22,32 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
-// headerLength is the header of the extension for binary tensors.
+// headerLength is the HTTP header of the extension for binary tensors.
 const headerLength = "Inference-Header-Content-Length"
 
 // Limits of a connection.
 const (
-	slowest    = 10 * time.Second // for a request to be read, and an answer to be written
+	slowest    = 10 * time.Second // to read a request, and to write an answer
 	idleFor    = time.Minute      // between two requests
-	mostHeader = 16 << 10         // bytes, of the lines before a body
-	leaveFor   = 2 * time.Second  // for the last answers to be written
+	mostHeader = 16 << 10         // bytes of the lines before a body
+	leaveFor   = 2 * time.Second  // for writing the last answers
 	retryAfter = "1"              // seconds
-	mostUnused = 256 << 20        // bytes of a body that are read to be thrown away
-	mostBodies = 32 << 20         // bytes of all bodies that are read at a time
+	mostUnused = 256 << 20        // bytes of an unneeded body that are read and discarded
+	mostBodies = 32 << 20         // bytes of all bodies that are read at the same time
 )
 
-// ClosedEarly is the key of Counts.Rejected for connections that ended within a request, or whose
-// lines before the body net/http could not read: it answers these itself.
+// ClosedEarly is the key in Counts.Rejected for connections that ended within a request, or whose header net/http
+// could not parse: net/http answers these itself.
 const ClosedEarly = "closed"
 
-// Server takes requests over HTTP and gives them to the service.
+// Server accepts requests over HTTP and passes them to the service.
 type Server struct {
 	Model   Model
 	Callers *traffic.Callers
-	Clock   func(time.Time) time.Duration // the service's
-	Places  int                           // requests that are read at a time; one more is refused
-	Slowest time.Duration                 // 0 is 10 s
-	Hosts   []string                      // names by which callers may address it, besides localhost and IP addresses
+	Clock   func(time.Time) time.Duration // converts a time to the service's clock
+	Places  int                           // requests that may be read at the same time; further ones are refused
+	Slowest time.Duration                 // time limit for reading a request; 0 is 10 s
+	Hosts   []string                      // host names of the service, besides localhost and IP addresses
 
 	http   http.Server
 	done   chan struct{}
@@ -58,19 +58,19 @@ type Server struct {
 	decode   *latency.Histogram
 	rejected map[string]int64
 	gone     int64
-	failed   bool // the service ended for a failure
+	failed   bool // the service ended because of an error
 }
 
-// Counts holds the requests and times that are no part of the service's own account.
+// Counts holds the requests and times that the service's own account does not contain.
 type Counts struct {
-	Rejected map[string]int64 // by status code, or ClosedEarly: never given to the service
-	Gone     int64            // given to it, and the caller closed its side before the answer
+	Rejected map[string]int64 // by status code, or ClosedEarly; never passed to the service
+	Gone     int64            // passed to the service, but the caller closed its side before the answer
 	Decode   *latency.Histogram
 }
 
 type connKey struct{}
 
-// Start begins to take requests from a listener, until Close.
+// Start accepts requests from a listener until Close.
 func (s *Server) Start(l net.Listener) {
 	s.bodies = semaphore.NewWeighted(max(mostBodies, s.Model.MostBody()))
 	s.places, s.decode, s.rejected, s.done = make(chan struct{}, s.Places), latency.New(), map[string]int64{}, make(chan struct{})
@@ -79,19 +79,20 @@ func (s *Server) Start(l net.Listener) {
 	}
 	s.http = http.Server{
 		Handler: s.handler(), ReadTimeout: s.Slowest, IdleTimeout: idleFor, MaxHeaderBytes: mostHeader, DisableGeneralOptionsHandler: true,
-		// What callers do wrong is counted, not logged.
+		// Errors of callers are counted, not logged.
 		ErrorLog:    log.New(io.Discard, "", 0),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 	}
 	go func() {
 		defer close(s.done)
-		// Serve always ends with an error: after Close it is http.ErrServerClosed.
+		// Serve always returns an error: after Close http.ErrServerClosed.
 		_ = s.http.Serve(listener{l, s.Slowest, func() { s.count(ClosedEarly) }})
 	}()
 }
 
-// Close is called when the service has ended, by a failure or not. It notifies the calls that are still in the
-// service. It accepts no further request, waits a while for answers in transmission, and ends all connections.
+// Close must follow the end of the service; failed reports that the service ended with an error. Close notifies the
+// calls that are still in the service, accepts no further request, waits up to leaveFor for answers in transmission,
+// and ends all connections.
 func (s *Server) Close(failed bool) {
 	s.mu.Lock()
 	s.failed = failed
@@ -105,7 +106,6 @@ func (s *Server) Close(failed bool) {
 	<-s.done
 }
 
-// Counts returns the counts so far.
 func (s *Server) Counts() Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,13 +116,11 @@ func (s *Server) Counts() Counts {
 
 func (s *Server) now() time.Duration { return s.Clock(time.Now()) }
 
-// route is the handler of a path for one method.
 type route struct {
 	method string
 	serve  http.HandlerFunc
 }
 
-// routes returns the paths of the protocol. A caller may append the version in the model's description.
 func (s *Server) routes() map[string]route {
 	model := s.modelPath()
 	out := map[string]route{}
@@ -148,10 +146,10 @@ func (s *Server) handler() http.Handler {
 		conn, _ := r.Context().Value(connKey{}).(*stamped)
 		conn.requestBegun()
 		defer conn.requestEnded()
-		// net/http leaves the last answer's deadline, and writes before the next one.
+		// net/http keeps the deadline of the previous answer, and may write before it sets a new one.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.Slowest))
-		// A body that is not read ends its connection: its rest would look like the next
-		// request's first byte. Reading it takes this back.
+		// An unread body ends its connection: the remainder would look like the first byte of the next request. read
+		// removes this header once it has read the body.
 		if r.ContentLength != 0 {
 			w.Header().Set("Connection", "close")
 		}
@@ -173,7 +171,7 @@ func (s *Server) handler() http.Handler {
 	})
 }
 
-// allowedMethods returns the header Allow for a path of a method.
+// allowedMethods returns the header Allow for a path whose method is method.
 func allowedMethods(method string) string {
 	if method == http.MethodGet {
 		return "GET, HEAD"
@@ -181,13 +179,12 @@ func allowedMethods(method string) string {
 	return method
 }
 
-// infer handles a request from its first byte to its answer.
 func (s *Server) infer(w http.ResponseWriter, r *http.Request) {
 	conn, _ := r.Context().Value(connKey{}).(*stamped)
 	due := s.Clock(conn.requestBegun())
 	select {
 	case s.places <- struct{}{}:
-	default: // as many as may wait are being read
+	default: // Places requests are being read already
 		s.refuse(w, r, due)
 		return
 	}
@@ -205,7 +202,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuse answers a request that finds the queue full.
+// refuse answers a request that arrives when Places requests are being read.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, due time.Duration) {
 	call := traffic.NewCall(nil, 0)
 	if !s.Callers.Refuse(call, due, s.now()) {
@@ -216,22 +213,21 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, due time.Duratio
 	s.sendAnswer(w, r, call, Asked{})
 }
 
-// errCrowded refuses a request whose body found no free memory while other bodies were being read.
+// errCrowded refuses a request because the bodies being read leave no memory for its body.
 var errCrowded = errors.New("as many bodies are being read as memory is meant for")
 
 var errEnded error = gpuprof.Errorf(nil, "serving a request: the run has ended").WithFix("start it again, with a longer --max-time")
 
-// closedEarly is the status of a connection that ended within a body.
+// closedEarly replaces the HTTP status for a connection that ended within a body.
 const closedEarly = 0
 
-// read reads the body and decodes it.
 func (s *Server) read(w http.ResponseWriter, r *http.Request) (*traffic.Call, Asked, int, error) {
 	fail := func(status int, err error) (*traffic.Call, Asked, int, error) { return nil, Asked{}, status, err }
 	if code := r.Header.Get("Content-Encoding"); code != "" && code != "identity" {
 		return fail(http.StatusBadRequest, unreadable("send it as it is", "its body has the encoding %.40q", code))
 	}
 	size := s.Model.MostBody()
-	if r.ContentLength > size { // a caller that expects 100 Continue sends none of it
+	if r.ContentLength > size { // a caller that waits for 100 Continue sends none of the body
 		return fail(readError(&http.MaxBytesError{Limit: size}, s.Slowest))
 	}
 	if r.ContentLength >= 0 {
@@ -243,7 +239,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (*traffic.Call, As
 		return fail(http.StatusServiceUnavailable, errCrowded)
 	}
 	defer s.bodies.Release(size)
-	body := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead)) // which never grows
+	body := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead)) // the buffer never grows
 	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, size)); err != nil {
 		return fail(readError(err, s.Slowest))
 	}
@@ -265,7 +261,6 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (*traffic.Call, As
 	return traffic.NewCall(into, s.Model.Out.Bytes()), asked, http.StatusOK, nil
 }
 
-// readError returns the status for a body that could not be read.
 func readError(err error, slowest time.Duration) (int, error) {
 	var large *http.MaxBytesError
 	switch {
@@ -279,15 +274,15 @@ func readError(err error, slowest time.Duration) (int, error) {
 	return http.StatusBadRequest, unreadable("send the body as its headers say", "its body cannot be read: %.80s", err.Error())
 }
 
-// sendAnswer waits until the call is over and writes its outcome.
+// sendAnswer waits until the call has ended and writes its outcome.
 func (s *Server) sendAnswer(w http.ResponseWriter, r *http.Request, call *traffic.Call, asked Asked) {
 	var how traffic.Outcome
 	var served bool
 	select {
 	case how, served = <-call.Over():
 	case <-r.Context().Done():
-		// The caller left, or closed only its sending side and still reads. Only writing the answer shows which, and
-		// the call is counted in any case.
+		// The caller left, or closed only its sending side and still reads. Only writing the answer shows which; the
+		// call is counted in both cases.
 		s.mu.Lock()
 		s.gone++
 		s.mu.Unlock()
@@ -314,7 +309,7 @@ func (s *Server) sendAnswer(w http.ResponseWriter, r *http.Request, call *traffi
 	}
 }
 
-// sendUnserved answers a caller that the service ended with its request inside.
+// sendUnserved answers a caller whose request was still in the service when the service ended.
 func (s *Server) sendUnserved(w http.ResponseWriter) {
 	s.mu.Lock()
 	failed := s.failed
@@ -326,11 +321,10 @@ func (s *Server) sendUnserved(w http.ResponseWriter) {
 	s.fail(w, http.StatusServiceUnavailable, errEnded)
 }
 
-// reject counts and answers a request that never reaches the service.
 func (s *Server) reject(w http.ResponseWriter, r *http.Request, status int, err error) {
 	discardBody(r)
 	key := strconv.Itoa(status)
-	if status == closedEarly { // who closed the sending side alone still reads
+	if status == closedEarly { // a caller that closed only its sending side still reads
 		key, status = ClosedEarly, http.StatusBadRequest
 	}
 	s.count(key)
@@ -343,15 +337,14 @@ func (s *Server) count(rejected string) {
 	s.rejected[rejected]++
 }
 
-// discardBody reads the remainder of an unneeded body: a caller that still sends when its connection is closed never
-// sees the answer. A caller with "Expect: 100-continue" has not sent it.
+// discardBody reads the remainder of an unneeded body: a caller that is still sending when the connection is closed
+// never sees the answer. A caller with "Expect: 100-continue" has not sent the body.
 func discardBody(r *http.Request) {
 	if r.Header.Get("Expect") == "" && r.ContentLength <= mostUnused {
 		_, _ = io.CopyN(io.Discard, r.Body, mostUnused)
 	}
 }
 
-// fail writes one sentence.
 func (s *Server) fail(w http.ResponseWriter, status int, err error) {
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", retryAfter)
@@ -361,13 +354,13 @@ func (s *Server) fail(w http.ResponseWriter, status int, err error) {
 
 func (s *Server) write(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
-	if err != nil { // none of ours has values that JSON lacks
+	if err != nil { // our values always have a JSON form
 		status, body = http.StatusInternalServerError, []byte("{}")
 	}
 	s.writeBody(w, status, body, NoHeader)
 }
 
-// writeBody writes an answer. A caller that does not take it in time loses its connection.
+// writeBody writes an answer. A caller that reads too slowly loses its connection.
 func (s *Server) writeBody(w http.ResponseWriter, status int, body []byte, header int) {
 	kind := "application/json"
 	if header != NoHeader {
@@ -378,5 +371,5 @@ func (s *Server) writeBody(w http.ResponseWriter, status int, body []byte, heade
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.Slowest))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a caller that is gone
+	_, _ = w.Write(body) // fails if the caller is gone
 }

@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	// float32 arithmetic of a norm, a pooling and the mean.
+	// float32 rounding of a norm, a pooling and the mean.
 	tolerance = 1e-5
-	// A pixel is two products and a sum away from bytes.
+	// A pixel takes two products and a sum of bytes.
 	prepareTolerance = 1e-6
-	// Outputs checked of a convolution where all of them would take long.
+	// Outputs of a convolution that are checked where all of them take too long.
 	sampledRows = 64
-	// Multiply-adds of a reference over all outputs, half a second on one core.
+	// Multiply-adds up to which all outputs are checked: half a second on one core.
 	wholeMultiplyAdds = 3e8
-	// The bits of a NaN, which a group has to overwrite.
+	// A NaN, which each group must overwrite.
 	poisonWord = 0x7fc00000
 )
 
-// checker runs one batch of images through a slot group by group, each output poisoned beforehand, and compares it
-// with float64 from the group's own inputs.
+// checker runs one batch of images through a slot, group by group. It poisons each output first, and compares the
+// output with float64 results from the group's own inputs.
 type checker struct {
 	n    *Net
 	s    device.Stream
@@ -35,13 +35,12 @@ type checker struct {
 	ids  []int
 	rng  *rand.Rand
 	errs [kindCount]op.ErrorNorm
-	rows [kindCount][2]int // compared, of all
-	raw  []float32         // a norm's input, which it overwrites
+	rows [kindCount][2]int // outputs compared, and outputs in all
+	raw  []float32         // a norm's input: the norm works in place
 }
 
-// Check compares every group with float64 on the first len(ids) images of a slot, which it
-// fills with images ids, and the logits with the float64 network of the first of them. A kind of
-// group is one check. The stream must be idle.
+// Check fills a slot with images ids and compares every group with float64 results, and the logits of the first image
+// with the float64 network. It returns one check for each kind of group. The stream must be idle.
 func (n *Net) Check(ctx context.Context, s device.Stream, slot int, ids []int) ([]gpuprof.Check, error) {
 	if slot < 0 || slot >= len(n.slots) || len(ids) < 1 || len(ids) > n.o.MaxBatch {
 		return nil, unknownSlot(slot, len(ids), n.o)
@@ -50,7 +49,7 @@ func (n *Net) Check(ctx context.Context, s device.Stream, slot int, ids []int) (
 	if err := c.poisonSlot(); err != nil {
 		return nil, err
 	}
-	if n.o.Preprocess == OnHost { // the caller's own work, as it arrived
+	if n.o.Preprocess == OnHost { // the images arrive preprocessed
 		c.errs[Prepare].Used = true
 		if err := c.checkPrepared(); err != nil {
 			return nil, err
@@ -71,7 +70,6 @@ func (n *Net) Check(ctx context.Context, s device.Stream, slot int, ids []int) (
 	return append(c.stageChecks(), logits), nil
 }
 
-// poisonSlot fills the slot with NaN and then writes its images.
 func (c *checker) poisonSlot() error {
 	sl := &c.n.slots[c.slot]
 	for _, b := range append(sl.act[:], sl.raw, sl.cols, sl.sums) {
@@ -98,7 +96,6 @@ func (c *checker) poisonSlot() error {
 	return op.Send(c.n.dev, c.s, c.n.Input(c.slot), unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(in))), len(in)/4))
 }
 
-// read copies an activation of the checked images.
 func (c *checker) read(act, words int) ([]float32, error) {
 	return op.Receive(c.n.dev, c.s, c.n.slots[c.slot].act[act], 0, len(c.ids)*words)
 }
@@ -158,8 +155,8 @@ func (c *checker) checkPrepared() error {
 	return nil
 }
 
-// pickOutputs returns all outputs of the checked images, or random ones with the corners of the first and the last
-// image, as image*pixels+pixel.
+// pickOutputs returns all outputs of the checked images, or a random sample that includes the corners of the first
+// and the last image. An output is image*pixels+pixel.
 func (c *checker) pickOutputs(kind Kind, cv conv) []int {
 	n, side := len(c.ids)*cv.pixels(), cv.outSize
 	c.rows[kind][1] += n
@@ -178,7 +175,7 @@ func (c *checker) pickOutputs(kind Kind, cv conv) []int {
 	return out
 }
 
-// outputs are the inputs and results of a convolution, by image in planes.
+// outputs are the inputs, residuals and results of a convolution, each by image as [channels][size][size].
 type outputs struct{ x, res, out [][]float32 }
 
 func (c *checker) readOutputs(cv conv) (outputs, error) {
@@ -201,10 +198,8 @@ func (c *checker) readOutputs(cv conv) (outputs, error) {
 	return o, nil
 }
 
-// endsLayer reports whether a layer's convolution also does its norm, residual and relu.
 func (c *checker) endsLayer(cv conv) bool { return c.n.o.BN != Apart || cv.isLinear }
 
-// endOfLayer computes the end of a layer in float64.
 func (c *checker) endOfLayer(gr *group, v float64, o int, res float64) float64 {
 	scale, shift := c.n.w.Layers[gr.index].normOf(o)
 	v = v*scale + shift + res
@@ -269,7 +264,6 @@ func (c *checker) checkNorm(gr *group) error {
 	return nil
 }
 
-// checkSimple compares all values of a pooling or the mean.
 func (c *checker) checkSimple(gr *group) error {
 	l := gr.layer
 	x, err := c.read(l.src, l.channels*l.size*l.size)
@@ -299,7 +293,6 @@ func (c *checker) checkSimple(gr *group) error {
 	return nil
 }
 
-// checkLogits compares the first image's logits with the float64 network's.
 func (c *checker) checkLogits(ctx context.Context) (gpuprof.Check, error) {
 	got, err := c.read(actLogit, c.n.o.Classes)
 	if err != nil {
@@ -312,13 +305,12 @@ func (c *checker) checkLogits(ctx context.Context) (gpuprof.Check, error) {
 	return loop.CheckOf("logits", want.Apart(got), c.n.Tolerance(), 1, len(c.ids)), nil
 }
 
-// Tolerance returns the largest allowed distance of logits from Reference, see Logits.Apart: that of one convolution
-// times the root of their number, since the errors of layers are independent.
+// Tolerance returns the largest allowed distance of logits from Reference, as in Logits.Apart: the tolerance of one
+// convolution times the square root of the number of layers, since the errors of layers are independent.
 func (n *Net) Tolerance() float64 {
 	return n.o.tolerance() * math.Sqrt(float64(len(n.params)))
 }
 
-// refKey holds all inputs of a float64 network's logits.
 type refKey struct {
 	shape string
 	seed  uint64
@@ -339,12 +331,11 @@ func (n *Net) Reference(ctx context.Context, i int) (Logits, error) {
 	return references.Of(refKey{fmt.Sprint(n.o.Shape), n.o.Seed, i % Period}, compute)
 }
 
-// ReferenceOf returns the float64 network's logits of a caller's image [source,source,3].
+// ReferenceOf returns the float64 network's logits of any image [source,source,3].
 func (n *Net) ReferenceOf(image []byte) Logits {
 	return refNetwork(n.o.Shape, n.w, refPrepare(n.o.Shape, image))
 }
 
-// stageChecks returns the compared kinds in the order of a batch.
 func (c *checker) stageChecks() []gpuprof.Check {
 	var out []gpuprof.Check
 	for kind, e := range c.errs {
@@ -356,7 +347,7 @@ func (c *checker) stageChecks() []gpuprof.Check {
 		case Kind(kind) == Prepare:
 			tol = prepareTolerance
 		case Kind(kind) == Pool:
-			tol = 0 // a maximum is one of its values
+			tol = 0 // a maximum is one of its inputs
 		case Kind(kind) == Conv || Kind(kind) == Linear:
 			tol = c.n.o.tolerance()
 		}

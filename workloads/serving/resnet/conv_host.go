@@ -5,19 +5,19 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// bandValues bounds the input that one thread gathers at a time: half a second-level cache.
+// bandValues is the number of input values that one thread gathers at a time: half a second-level cache.
 const bandValues = 1 << 16
 
-// scratch is the memory of one thread for gathered operands.
+// scratch is one thread's memory for gathered operands.
 type scratch struct {
 	x, panel    []float32
-	off, outOff []int // of each output of a band: its first operand, its place
+	off, outOff []int // for each output of a band: index of its first operand, index of the output
 	tile        vec.Tile
 	temp        [vec.TileRows * 16]float32
 	ones, zeros [16]float32
 }
 
-// spare keeps scratch between calls, one for each thread that ever ran at once.
+// spare keeps scratch between calls: one for each thread that ran at the same time.
 var spare = make(chan *scratch, 1024)
 
 func takeScratch() *scratch {
@@ -40,7 +40,7 @@ func (s *scratch) giveBack() {
 	}
 }
 
-// grow returns v with room for n values.
+// grow returns v with n values, reallocated where its capacity is too small. It does not keep the values.
 func grow[T any](v []T, n int) []T {
 	if cap(v) < n {
 		return make([]T, n)
@@ -64,7 +64,7 @@ func convHost(args *device.Args, lo, hi int) {
 	s.giveBack()
 }
 
-// eachBand cuts rows [lo,hi) of all images into bands of one image that a thread can gather.
+// eachBand divides output rows [lo,hi) of all images into bands of one image, each small enough to gather.
 func eachBand(g geometry, lo, hi int, band func(image, i0, i1 int)) {
 	most := max(1, (bandValues/(max(1, g.in)*(g.size+2*g.pad()))-g.k)/g.stride+1)
 	rows := g.outSize
@@ -79,8 +79,8 @@ func eachBand(g geometry, lo, hi int, band func(image, i0, i1 int)) {
 	}
 }
 
-// gather copies the input of rows [i0,i1) of an image with its border of zeros: in nhwc [rows][size+2 pad][in], in
-// nchw [in][rows][size+2 pad]. Inputs that need neither a border nor another layout are used in place.
+// gather copies the input of rows [i0,i1) of an image with a border of zeros: in nhwc as [rows][size+2 pad][in], in
+// nchw as [in][rows][size+2 pad]. An input without border in the same layout is used in place.
 func (s *scratch) gather(g geometry, x []float32, image, i0, i1 int, convert func(dst, src []float32)) []float32 {
 	pad := g.pad()
 	x = x[image*g.in*g.size*g.size:]
@@ -113,7 +113,8 @@ func (s *scratch) gather(g geometry, x []float32, image, i0, i1 int, convert fun
 	return s.x
 }
 
-// setPlaces records where the operand of each output of a band begins, and where the output goes: step values apart.
+// setPlaces records for each output of a band where its operand begins, and its index in the result. inner is the
+// number of values per pixel of the operand, step the distance between outputs.
 func (s *scratch) setPlaces(g geometry, image, i0, i1, inner, step int) int {
 	n, wide := (i1-i0)*g.outSize, g.size+2*g.pad()
 	s.off, s.outOff = grow(s.off, n), grow(s.outOff, n)
@@ -128,8 +129,8 @@ func (s *scratch) setPlaces(g geometry, image, i0, i1, inner, step int) int {
 	return n
 }
 
-// convolveColumns computes a band in nhwc: a tile is six outputs by a panel of channels, whose rows of the operand are
-// k pieces of k in values.
+// convolveColumns computes a band in nhwc. A tile is six outputs by a panel of channels; each row of the operand
+// consists of k segments of k in values.
 func (s *scratch) convolveColumns(g geometry, x, w, scale, shift, res, out []float32, image, i0, i1 int) {
 	n, panel := s.setPlaces(g, image, i0, i1, g.in, g.out), panelOf(g.out)
 	t := &s.tile
@@ -152,7 +153,7 @@ func (s *scratch) convolveColumns(g geometry, x, w, scale, shift, res, out []flo
 	}
 }
 
-// setRows gives the tile the outputs from p on, repeating the last one past the end.
+// setRows sets the tile to the outputs from p on, and repeats the last output past the end.
 func (s *scratch) setRows(p, n int) {
 	if p+vec.TileRows <= n {
 		s.tile.Off, s.tile.OutOff = [vec.TileRows]int(s.off[p:]), [vec.TileRows]int(s.outOff[p:])
@@ -177,13 +178,12 @@ func (s *scratch) runPartial(cols int, res, out []float32, j int, least float32)
 			if res != nil {
 				v += res[at+j+c]
 			}
-			out[at+j+c] = max(v, least) // not a number stays one
+			out[at+j+c] = max(v, least) // max keeps NaN
 		}
 	}
 }
 
-// convolvePlanes computes a band in nchw: a tile is six channels by sixteen outputs, whose operand is gathered to
-// [K][16] first.
+// convolvePlanes computes a band in nchw, in tiles of six channels by sixteen outputs gathered to [K][16].
 func (s *scratch) convolvePlanes(g geometry, x, w, scale, shift, res, out []float32, image, i0, i1 int) {
 	n, depth, first := s.setPlaces(g, image, i0, i1, 1, 1), g.depth(), (image*g.out*g.outSize+i0)*g.outSize
 	t := &s.tile
@@ -207,13 +207,13 @@ func (s *scratch) convolvePlanes(g geometry, x, w, scale, shift, res, out []floa
 	}
 }
 
-// finishOutputs writes relu(scale sum + shift + res) of a row.
+// finishOutputs writes out = max(scale sum + shift + res, least) for a row.
 func finishOutputs(out, sums, res []float32, at int, scale, shift, least float32) {
 	sums = sums[:len(out)]
 	if res != nil {
 		res = res[at:][:len(out)]
 		for i, v := range sums {
-			out[i] = max(v*scale+shift+res[i], least) // a branch would be guessed wrongly half the time
+			out[i] = max(v*scale+shift+res[i], least) // max instead of a branch, which would be mispredicted half the time
 		}
 		return
 	}
@@ -227,7 +227,7 @@ func (s *scratch) packOperand(g geometry, x []float32, rows, p, cols int) {
 	wide := g.size + 2*g.pad()
 	s.panel = grow(s.panel, g.depth()*16)
 	off := s.off[p : p+cols]
-	together := cols == 16 && off[15]-off[0] == 15 // neighbours in one row
+	together := cols == 16 && off[15]-off[0] == 15 // adjacent in one row
 	at := 0
 	for c := range g.in {
 		for r := range g.k {

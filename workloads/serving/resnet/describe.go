@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Describe returns the network's facts for the result of a run.
+// Describe returns facts about the network for the result of a run.
 func (n *Net) Describe() map[string]any {
 	out := map[string]any{
 		"convolutions": n.implementation(), "parameters": n.o.Parameters(), "multiply_adds": n.o.MultiplyAdds(),
@@ -18,8 +18,8 @@ func (n *Net) Describe() map[string]any {
 	return out
 }
 
-// Algorithms returns the library's choices for a batch by convolution, "stem=implicit_precomp_gemm". It omits a
-// convolution that has not run in a batch of this size.
+// Algorithms returns the library's algorithm for each convolution at a batch size, such as
+// "stem=implicit_precomp_gemm". It omits convolutions that have not run at this size.
 func (n *Net) Algorithms(batch int) []string {
 	var out []string
 	for _, g := range n.groups {
@@ -37,12 +37,10 @@ func (n *Net) Algorithms(batch int) []string {
 	return out
 }
 
-// UsesCuDNN reports whether the library computes convolutions.
 func (n *Net) UsesCuDNN() bool {
 	return slices.ContainsFunc(n.o.convolutions(), func(c conv) bool { return n.o.wayOf(c) == CuDNN })
 }
 
-// implementation names the library or kernels of the convolutions.
 func (n *Net) implementation() string {
 	for _, c := range n.o.convolutions() {
 		if n.o.wayOf(c) == CuDNN {

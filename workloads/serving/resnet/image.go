@@ -2,11 +2,10 @@ package resnet
 
 import "math/rand/v2"
 
-// Period is the number of images after which they repeat.
+// Period is the number of different images; image i+Period equals image i.
 const Period = 64
 
-// Image draws image i as [source,source,3] of bytes: a few waves and noise, so that
-// neighbouring pixels are alike as in a photograph.
+// Image draws image i as bytes [source,source,3]: waves and noise, so that neighbouring pixels are similar.
 func Image(source int, seed uint64, i int) []byte {
 	rng := rand.New(rand.NewPCG(seed, 0x696d616765<<8|uint64(i%Period)))
 	out := make([]byte, 3*source*source)
@@ -22,14 +21,14 @@ func Image(source int, seed uint64, i int) []byte {
 	return out
 }
 
-// The means and deviations of the normalisation.
+// Means and deviations of the normalisation, by color channel.
 var (
 	channelMean      = [3]float64{.485, .456, .406}
 	channelDeviation = [3]float64{.229, .224, .225}
 )
 
-// sampleAt returns the position of pixel i of the crop in the source: between pixels lo and hi, at the fraction
-// num/den. (i+0.5) in/out - 0.5 is a fraction of integers, so nothing rounds.
+// sampleAt returns the source position of pixel i of the crop, (i+0.5) source/resized - 0.5: between pixels lo and
+// hi, at the fraction num/den. It computes in integers, so nothing rounds.
 func sampleAt(i, source, resized int) (lo, hi, num, den int) {
 	den = 2 * resized
 	at := (2*i+1)*source - resized
@@ -42,20 +41,19 @@ func sampleAt(i, source, resized int) (lo, hi, num, den int) {
 	return min(lo, source-1), hi, num, den
 }
 
-// Prepare resizes, crops and normalises one image [source,source,3] on the host: dst is
-// [image,image,3] in layout nhwc, [3,image,image] in nchw. It allocates nothing.
+// Prepare resizes, crops and normalises one image [source,source,3] on the host. dst is [image,image,3] in layout
+// nhwc, [3,image,image] in nchw. It allocates nothing.
 func (s Shape) Prepare(dst []float32, image []byte, layout string) {
 	prepareRows(dst, image, s.Source, s.Image, s.resizedSide(), s.cropOffset(), layout != NCHW, 0, s.Image)
 }
 
-// prepareRows writes rows [lo,hi) of the crop.
 func prepareRows(dst []float32, image []byte, source, size, resized, crop int, nhwc bool, lo, hi int) {
 	var factor, shift [3]float32
 	for c := range 3 {
 		factor[c] = float32(1 / (255 * channelDeviation[c]))
 		shift[c] = float32(channelMean[c] / channelDeviation[c])
 	}
-	step, plane := 3, 1 // between pixels, between channels
+	step, plane := 3, 1 // strides between pixels and between channels
 	if !nhwc {
 		step, plane = 1, size*size
 	}

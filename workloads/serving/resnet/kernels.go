@@ -6,36 +6,34 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// NormKernel is the kernel of a batch norm that is neither folded nor fused.
+// NormKernel is the name of the kernel for a batch norm that is neither folded nor fused.
 const NormKernel = "resnet_norm"
 
-// The kernels of the network. A convolution's integers are batch, in, out, k, stride, size,
-// outSize, flags; scale, shift and the weights of formPanels are filled up to whole panels
-// of output channels. One item of a convolution is a row of outputs of an image on the host
-// device, a tile of 64 outputs by 64 channels on CUDA.
+// The kernels of the network. A convolution's integers are batch, in, out, k, stride, size, outSize, flags. scale,
+// shift and weights of formPanels are padded to whole panels of output channels. One item of a convolution is an
+// image's row of outputs on the host device, a tile of 64 outputs by 64 channels on CUDA.
 var (
-	// out = relu(scale sum + shift + res), as the flags select. The kernel gathers the product's operand while it
-	// reads.
+	// out = relu(scale sum + shift + res), with relu and res as the flags select. The kernel gathers the operand
+	// while it multiplies (implicit GEMM).
 	convKernel = newKernel[resnetConvArgs]("resnet_conv", convHost, 1)
-	// The same without tiles: each output sums by itself.
+	// The same without tiles: each output has a sum of its own.
 	directKernel = newKernel[resnetDirectArgs]("resnet_direct", directHost, 1)
-	// The operand written out: cols [batch,pixels,K] in nhwc, [batch,K,pixels] in nchw.
+	// Writes the operand: cols [batch,pixels,K] in nhwc, [batch,K,pixels] in nchw.
 	im2colKernel = newKernel[resnetIm2colArgs]("resnet_im2col", im2colHost, 1)
 
-	// y = relu(scale x + shift + res) in place. One item is one value, as in the kernels below.
+	// y = relu(scale x + shift + res) in place. One item is one value, also in the kernels below.
 	normKernel = newKernel[resnetNormArgs](NormKernel, normHost, 2048)
-	// y = relu(scale y16 + shift + res) from a library's result in 16 bits; on CUDA alone. Buffers: y16, scale, shift,
+	// y = relu(scale y16 + shift + res) from a library's 16-bit result, on CUDA only. Buffers: y16, scale, shift,
 	// res, out; channels, pixels, flags.
 	widenKernel = newKernel[resnetWidenArgs]("resnet_widen", nil, 2048)
-	// The maximum of 3x3 with stride 2. Buffers: x, out; channels, size, outSize, flags.
+	// 3x3 max pooling with stride 2. Buffers: x, out; channels, size, outSize, flags.
 	poolKernel = newKernel[resnetPoolArgs]("resnet_pool", poolHost, 256)
-	// The mean over an image's plane. Buffers: x, out; channels, pixels, flags. One item is
-	// one channel of an image.
+	// Mean over a plane of an image. Buffers: x, out; channels, pixels, flags. One item is one channel of an image.
 	meanKernel = newKernel[resnetMeanArgs]("resnet_mean", meanHost, 64)
-	// Bytes [batch,source,source,3] to float32. Buffers: images, out; source, image,
-	// resized, crop, flags. One item is one row of a crop.
+	// Resizes, crops and normalises bytes [batch,source,source,3]. Buffers: images, out; source, image, resized,
+	// crop, flags. One item is one row of a crop.
 	prepareKernel = newKernel[resnetPrepareArgs]("resnet_prepare", prepareHost, 8)
-	// Fills with a word. Buffers: out; the word. One item is four bytes.
+	// Fills a buffer with a word. Buffers: out; the word. One item is four bytes.
 	fillKernel = newKernel[resnetFillArgs]("resnet_fill", fillHost, 4096)
 )
 
@@ -48,15 +46,14 @@ func newKernel[T any](name string, host func(*device.Args, int, int), grain int)
 	return k
 }
 
-// Flags of a kernel.
+// Flags of the kernels.
 const (
 	flagRelu = 1 << iota
 	flagRes
 	flagNCHW
-	flagPrecision // times the precision
+	flagPrecision // times the number of the precision
 )
 
-// geometry is the shape of a convolution, from its kernel's integers.
 type geometry struct {
 	batch, in, out, k, stride, size, outSize, flags int
 }
@@ -80,7 +77,7 @@ func (g geometry) depth() int   { return g.in * g.k * g.k }
 func (g geometry) pad() int     { return g.k / 2 }
 func (g geometry) pixels() int  { return g.outSize * g.outSize }
 
-// isFlat reports whether the pixels of all images are rows of one product.
+// isFlat reports whether the pixels of all images form the rows of one matrix product.
 func (g geometry) isFlat() bool { return g.k == 1 && g.stride == 1 && !g.isNCHW() }
 func (g geometry) rounds() int  { return g.flags / flagPrecision }
 func (g geometry) least() float32 {
@@ -90,7 +87,7 @@ func (g geometry) least() float32 {
 	return -inf32
 }
 
-// residual returns the values of res where the flags add them, else nil.
+// residual returns the values of res if the flags add them, else nil.
 func residual(res device.Mem, flags int) []float32 {
 	if flags&flagRes == 0 {
 		return nil

@@ -16,8 +16,7 @@ import (
 //go:embed network.ptx.zst
 var networkPTX string
 
-// Net is a network opened on a device: its weights, and the activations of each slot. It is
-// called by one goroutine, like the device.
+// Net is a network opened on a device: weights, and each slot's activations. One goroutine at a time calls it.
 type Net struct {
 	o      Options
 	info   device.Info
@@ -31,31 +30,29 @@ type Net struct {
 	images [Period][]byte
 
 	kernels map[shared]*device.Kernel
-	found   time.Duration // looking for libraries
+	found   time.Duration // spent looking for libraries
 }
 
-// shared names a convolution's own copy of a kernel.
+// shared is the key of kernels: a convolution and the kernel of which it has a copy.
 type shared struct {
 	conv string
 	k    *device.Kernel
 }
 
-// layerBuffers are a layer's parameters on the device.
 type layerBuffers struct {
 	weight, scale, shift, ones, zeros device.Buffer
 }
 
-// slot is the memory and state of one batch in flight.
 type slot struct {
 	act             [actCount]device.Buffer
 	raw, cols, sums device.Buffer
 }
 
-// librarian is a device that looks for its vendor's libraries when it is asked to.
+// librarian is a device that loads its vendor's libraries on demand.
 type librarian interface{ Libraries() map[string]string }
 
-// Open allocates the network, uploads its weights on the stream and waits for them. What does
-// not fit the device's memory is refused before anything is allocated.
+// Open allocates the network, uploads its weights on the stream and waits for the upload. It refuses a network that
+// exceeds the device's memory before it allocates anything.
 func Open(ctx context.Context, d device.Device, s device.Stream, o Options) (*Net, error) {
 	began := time.Now()
 	if l, ok := d.(librarian); ok && o.Library != "off" {
@@ -91,13 +88,12 @@ func Open(ctx context.Context, d device.Device, s device.Stream, o Options) (*Ne
 		err = ctx.Err()
 	}
 	if err != nil {
-		_ = n.mem.Free() // the error above is the one to report
+		_ = n.mem.Free() // err is the error to report
 		return nil, err
 	}
 	return n, nil
 }
 
-// uploadParameters sends every layer's parameters to the device.
 func (n *Net) uploadParameters(s device.Stream) {
 	for i, c := range n.o.convolutions() {
 		p := n.w.Layers[i].foldNorm(c, n.o.BN == Fold)
@@ -127,7 +123,6 @@ func (n *Net) uploadParameters(s device.Stream) {
 	}
 }
 
-// allocateSlots allocates every slot's memory.
 func (n *Net) allocateSlots() {
 	sp := n.o.slotSpace()
 	on := func(what string, bytes int) device.Buffer {
@@ -146,7 +141,6 @@ func (n *Net) allocateSlots() {
 	}
 }
 
-// planGroups lists the groups with their launches in each slot.
 func (n *Net) planGroups() {
 	add := func(g group, launches func(p *planner)) {
 		for i := range n.slots {
@@ -179,8 +173,7 @@ func (n *Net) planGroups() {
 	}
 }
 
-// convMinimum returns the least work of a convolution: its weights, input and residual read once, its output written
-// once.
+// convMinimum returns the least work of a convolution: weights, input and residual read once, output written once.
 func (o Options) convMinimum(c conv) rate {
 	r := convCost(c, 4)
 	out := 4 * int64(c.out*c.pixels())
@@ -200,7 +193,8 @@ func (o Options) normMinimum(c conv) rate {
 	return wordCost(2*n, reads, n)
 }
 
-// kernelOf returns a convolution's kernel; a thread of the host device takes a worthwhile part of it at a time.
+// kernelOf returns a convolution's kernel. On the host device it is a copy whose grain gives a thread about 2^17
+// multiply-adds at a time.
 func (n *Net) kernelOf(c conv, k *device.Kernel) *device.Kernel {
 	if n.info.Kind != "host" {
 		return k
@@ -215,8 +209,7 @@ func (n *Net) kernelOf(c conv, k *device.Kernel) *device.Kernel {
 	return &own
 }
 
-// convItems returns the number of items: rows of outputs on the host device, tiles on CUDA. The direct kernels have
-// one item per output there.
+// convItems returns the number of items: rows of outputs on the host device; on CUDA tiles, or outputs for direct.
 func (n *Net) convItems(c conv) items {
 	switch {
 	case n.info.Kind == "host":
@@ -227,7 +220,7 @@ func (n *Net) convItems(c conv) items {
 	return items{image: c.pixels(), tile: tileSide, across: (c.out + tileSide - 1) / tileSide}
 }
 
-// tileSide is the outputs and the channels of a block of threads.
+// tileSide is the number of outputs and of channels that one thread block computes.
 const tileSide = 64
 
 // Groups returns the parts of a batch in order.
@@ -239,8 +232,7 @@ func (n *Net) Groups() []Group {
 	return out
 }
 
-// Enqueue launches one group for the first batch images of a slot. It allocates nothing and
-// waits for nothing.
+// Enqueue launches one group for the first batch images of a slot. It neither allocates nor waits.
 func (n *Net) Enqueue(s device.Stream, slot, group, batch int) error {
 	if group < 0 || group >= len(n.groups) {
 		return unknownGroup(group, len(n.groups))
@@ -257,7 +249,7 @@ func (n *Net) Enqueue(s device.Stream, slot, group, batch int) error {
 	return nil
 }
 
-// EnqueueAll launches all groups, for a graph.
+// EnqueueAll launches all groups, for example into a graph.
 func (n *Net) EnqueueAll(s device.Stream, slot, batch int) error {
 	for g := range n.groups {
 		if err := n.Enqueue(s, slot, g, batch); err != nil {
@@ -267,7 +259,7 @@ func (n *Net) EnqueueAll(s device.Stream, slot, batch int) error {
 	return nil
 }
 
-// Parts returns the launches of a group for a batch, with their cost by count.
+// Parts returns the launches of a group for a batch, each with its cost.
 func (n *Net) Parts(group, batch int) []gpuprof.Part {
 	var out []gpuprof.Part
 	launches := n.groups[group].launches[0]
@@ -277,22 +269,21 @@ func (n *Net) Parts(group, batch int) []gpuprof.Part {
 	return out
 }
 
-// Minimum returns the least work and bytes of a group for a batch.
+// Minimum returns the least work and traffic of a group for a batch.
 func (n *Net) Minimum(group, batch int) gpuprof.Cost {
 	c := n.groups[group].minimum.forBatch(batch)
 	c.Launches = 1
 	return c
 }
 
-// Floor returns the least work of the network for a batch: two operations per multiply-add, the parameters read once,
-// the activations written and read once.
+// Floor returns the least work of the network for a batch: two operations per multiply-add, parameters read once,
+// activations written and read once.
 func (s Shape) Floor(batch int) gpuprof.Cost {
 	b, act := int64(batch), 4*s.Activations()
 	return gpuprof.Cost{Flops: 2 * b * s.MultiplyAdds(), BytesRead: 4*s.Parameters() + b*act, BytesWritten: b * act, Launches: 1}
 }
 
-// Input returns the device buffer that the copy of a batch fills, Logits the buffer of its result, float32 [batch,
-// classes].
+// Input returns the device buffer to which a batch is copied.
 func (n *Net) Input(slot int) device.Buffer {
 	if n.o.Preprocess == OnDevice {
 		return n.slots[slot].raw
@@ -300,10 +291,10 @@ func (n *Net) Input(slot int) device.Buffer {
 	return n.slots[slot].act[actInput]
 }
 
-// Logits is described at Input.
+// Logits returns the device buffer of the result, float32 [batch,classes].
 func (n *Net) Logits(slot int) device.Buffer { return n.slots[slot].act[actLogit] }
 
-// InputBytes returns the size of an image in Input.
+// InputBytes returns the bytes of one image in Input.
 func (n *Net) InputBytes() int {
 	if n.o.Preprocess == OnDevice {
 		return 3 * n.o.Source * n.o.Source
@@ -311,7 +302,7 @@ func (n *Net) InputBytes() int {
 	return 4 * 3 * n.o.Image * n.o.Image
 }
 
-// Image returns request i's image, drawn once; images repeat with Period.
+// Image returns the image of request i. Each of the Period images is drawn once.
 func (n *Net) Image(i int) []byte {
 	i %= Period
 	if n.images[i] == nil {
@@ -320,10 +311,10 @@ func (n *Net) Image(i int) []byte {
 	return n.images[i]
 }
 
-// Fill writes image i into dst as Input has it: its bytes, or prepared on the host.
+// Fill writes image i to dst in the form of Input: its bytes, or preprocessed by the host.
 func (n *Net) Fill(dst []byte, i int) { n.FillImage(dst, n.Image(i)) }
 
-// FillImage does the same with the caller's own image [source,source,3].
+// FillImage is Fill for any image [source,source,3].
 func (n *Net) FillImage(dst, image []byte) {
 	if n.o.Preprocess == OnDevice {
 		copy(dst, image)
@@ -332,8 +323,8 @@ func (n *Net) FillImage(dst, image []byte) {
 	n.o.Prepare(unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(dst))), len(dst)/4), image, n.o.Layout)
 }
 
-// Convolve launches every convolution alone for a batch, in a slot that is not in use: a library makes its plans and
-// loads its kernels then.
+// Convolve launches every convolution once for a batch, in a slot that is not in use, so that a library makes its
+// plans and loads its kernels.
 func (n *Net) Convolve(s device.Stream, slot, batch int) error {
 	for g := range n.groups {
 		if n.groups[g].Kind != Conv {
@@ -346,8 +337,8 @@ func (n *Net) Convolve(s device.Stream, slot, batch int) error {
 	return s.Sync()
 }
 
-// Loading returns the time that libraries and kernels took to load.
+// Loading returns the time for loading libraries and kernels.
 func (n *Net) Loading() time.Duration { return n.found + n.binder.Loading }
 
-// Close frees the memory. The streams that ran batches must be idle.
+// Close frees the memory. Streams that ran batches must be idle.
 func (n *Net) Close() error { return n.mem.Free() }

@@ -10,20 +10,20 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// The values of the options that are texts, the default first.
+// Values of the text options; the first of each group is the default.
 const (
-	Auto     = "auto"     // CuDNN where the device has it, else Implicit
-	Implicit = "implicit" // a tiled product that gathers its operand
-	Im2col   = "im2col"   // the operand written out, then a product
-	Direct   = "direct"   // each output sums by itself
-	CuDNN    = "cudnn"    // the vendor's library, by the algorithm that it prefers
+	Auto     = "auto"     // CuDNN if the device has it, else Implicit
+	Implicit = "implicit" // tiled product that gathers the operand while it multiplies
+	Im2col   = "im2col"   // writes the operand, then multiplies
+	Direct   = "direct"   // each output has a sum of its own
+	CuDNN    = "cudnn"    // the vendor's library, with the algorithm that it prefers
 
 	NHWC = "nhwc"
 	NCHW = "nchw"
 
-	Fold  = "fold"  // norms are part of the weights
-	Fused = "fused" // norms are the end of a convolution
-	Apart = "apart" // norms have a kernel of their own
+	Fold  = "fold"  // norms are folded into the weights
+	Fused = "fused" // norms are part of the convolution's epilogue
+	Apart = "apart" // norms have kernels of their own
 
 	FP32 = "fp32"
 	TF32 = "tf32"
@@ -34,26 +34,25 @@ const (
 	OnDevice = "device"
 )
 
-// Options choose the computation of a Net. An empty text is its default.
+// Options choose the implementation of a Net. An empty text means the default.
 type Options struct {
 	Shape
 	Impl       string // auto, implicit, im2col, direct or cudnn
 	Layout     string // of activations: nhwc or nchw
 	BN         string // batch norms: fold, fused or apart
-	Precision  string // of a convolution's operands; sums are float32
+	Precision  string // of convolution operands; sums are float32
 	Preprocess string // host or device
 	Library    string // auto, on or off: the vendor's convolutions and products
 	MaxBatch   int
-	Slots      int // batches that can be in flight; each has activations of its own
+	Slots      int // batches in flight; each has its own activations
 	Seed       uint64
 	Weights    *Weights // nil: drawn from Seed
 
-	// Ways are the values of Impl by convolution (Shape.Names), as Tune finds them; nil is Impl
-	// for all.
+	// Ways overrides Impl by the convolution's name (Shape.Names), as Tune finds the values; nil uses Impl for all.
 	Ways map[string]string
 }
 
-// wayOf returns the way to compute a convolution. The linear layer has one way.
+// wayOf returns the implementation of a convolution. The linear layer always uses Implicit.
 func (o Options) wayOf(c conv) string {
 	switch w := o.Ways[c.name]; {
 	case c.isLinear:
@@ -64,7 +63,6 @@ func (o Options) wayOf(c conv) string {
 	return o.Impl
 }
 
-// withDefaults returns the options with defaults in place of empty texts.
 func (o Options) withDefaults() Options {
 	for _, f := range []struct {
 		text *string
@@ -77,7 +75,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// resolved returns the options as the device computes them: with defaults, and Auto decided.
+// resolved returns the options with defaults, and Auto replaced by the device's implementation.
 func (o Options) resolved(info device.Info) Options {
 	o = o.withDefaults()
 	if o.Impl == Auto {
@@ -89,18 +87,17 @@ func (o Options) resolved(info device.Info) Options {
 	return o
 }
 
-// By returns Impl as used on the device: Auto decided.
+// By returns Impl on the device: Auto is replaced.
 func (o Options) By(info device.Info) string { return o.resolved(info).Impl }
 
-// offersCuDNN reports whether the library's convolutions are available on the device.
 func (o Options) offersCuDNN(info device.Info) bool {
 	return info.Facts["cudnn"] != "" && o.Library != "off"
 }
 
-// isNarrow reports whether the library's convolutions read and write 16 bits per value.
+// isNarrow reports whether the library's convolutions read and write 16-bit values.
 func (o Options) isNarrow() bool { return o.Precision == BF16 || o.Precision == FP16 }
 
-// Refuse reports settings that the device does not support, before any allocation.
+// Refuse returns an error for options that the device does not support. It allocates nothing.
 func (o Options) Refuse(info device.Info) error {
 	o = o.withDefaults()
 	known := append([]string{Auto, CuDNN}, ownWays()...)
@@ -133,7 +130,7 @@ func (o Options) Refuse(info device.Info) error {
 	return o.refuseLibrary(info)
 }
 
-// colWords returns the number of values in the operand that im2col writes for an image.
+// colWords returns the number of values of the operand that im2col writes for an image.
 func (o Options) colWords(c conv) int {
 	if o.wayOf(c) != Im2col {
 		return 0
@@ -164,22 +161,22 @@ func (o Options) refuseLibrary(info device.Info) error {
 	return nil
 }
 
-// usesVendor reports whether the library computes the product of a convolution.
+// usesVendor reports whether the library computes the matrix product of a convolution.
 func (o Options) usesVendor(c conv, info device.Info) bool {
 	return o.wayOf(c) == Im2col && o.hasLibrary(info)
 }
 
-// hasLibrary reports whether the library computes products of this precision on the device.
+// hasLibrary reports whether the device has a library's matrix product in this precision.
 func (o Options) hasLibrary(info device.Info) bool {
 	return o.Library != "off" && info.Facts["cublas"] != "" && (o.Precision == FP32 || o.Precision == TF32)
 }
 
-// space are the bytes of a slot's buffers.
+// space holds the bytes of a slot's buffers.
 type space struct {
 	act  [actCount]int
 	raw  int // images as bytes
-	cols int // the operand of im2col, or of a library in 16 bits
-	sums int // a library's result in 16 bits
+	cols int // operand of im2col, or of a library in 16 bits
+	sums int // result of a library in 16 bits
 }
 
 func (o Options) slotSpace() space {
@@ -204,7 +201,6 @@ func (o Options) slotSpace() space {
 	return s
 }
 
-// bufferSizes returns the bytes of each existing buffer of a slot.
 func (s space) bufferSizes() []int {
 	var out []int
 	for _, n := range append(s.act[:], s.raw, s.cols, s.sums) {
@@ -215,7 +211,6 @@ func (s space) bufferSizes() []int {
 	return out
 }
 
-// weightBytes returns the bytes of a layer's parameters on the device.
 func (o Options) weightBytes(c conv, info device.Info) int {
 	n := c.out * c.depth()
 	if o.weightForm(c, info) == formPanels {
@@ -227,15 +222,14 @@ func (o Options) weightBytes(c conv, info device.Info) int {
 		n *= 4
 	}
 	if o.BN == Apart && !c.isLinear {
-		n += 2 * 4 * paddedChannels(c.out) // ones and zeros of the epilogue
+		n += 2 * 4 * paddedChannels(c.out) // ones and zeros for the convolution's epilogue
 	}
 	return n + 2*4*paddedChannels(c.out)
 }
 
-// isNHWC reports whether a layer's operand is in NHWC order: the linear layer's is the same in both.
+// isNHWC reports whether a layer's operand has NHWC order. The linear layer's operand is the same in both orders.
 func (o Options) isNHWC(c conv) bool { return o.Layout == NHWC || c.isLinear }
 
-// weightForm returns the memory order of a layer's weights.
 func (o Options) weightForm(c conv, info device.Info) int {
 	switch {
 	case !o.isNHWC(c), o.wayOf(c) == CuDNN:
@@ -246,7 +240,7 @@ func (o Options) weightForm(c conv, info device.Info) int {
 	return formPanels
 }
 
-// Memory returns the bytes of device memory that Open takes.
+// Memory returns the bytes of device memory that Open allocates.
 func (o Options) Memory(info device.Info) int64 {
 	o = o.resolved(info)
 	var n int64
@@ -260,7 +254,6 @@ func (o Options) Memory(info device.Info) int64 {
 	return n
 }
 
-// checkMemory refuses a network that exceeds the device's memory.
 func (o Options) checkMemory(d device.Device) error {
 	need, have := o.Memory(d.Info()), d.Memory().Available
 	if need <= have {
@@ -270,8 +263,7 @@ func (o Options) checkMemory(d device.Device) error {
 		WithFix("use a smaller max_batch or depth")
 }
 
-// Tolerance returns the largest allowed distance of a convolution's result from float64 arithmetic, relative to its
-// norm.
+// tolerance returns the largest allowed error of a convolution's result, relative to the norm of the float64 result.
 func (o Options) tolerance() float64 {
 	return map[string]float64{FP32: 1e-5, TF32: 2e-3, BF16: 2e-2, FP16: 5e-3}[o.withDefaults().Precision]
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// Group is the work of one span of a batch.
+// Group is a part of the network's work that a profile records as one span.
 type Group struct {
 	Name string
 	Kind Kind
 }
 
-// group holds its launches in each slot, and the facts for its check.
+// group holds a Group's launches in each slot, and the facts for its check.
 type group struct {
 	Group
 	launches [][]launch // by slot
@@ -23,25 +23,24 @@ type group struct {
 	minimum  rate
 }
 
-// rate is a cost that grows with the batch.
+// rate is a cost of fixed plus image times the batch size.
 type rate struct{ fixed, image gpuprof.Cost }
 
 func (r rate) forBatch(batch int) gpuprof.Cost { return r.fixed.Add(r.image.Times(int64(batch))) }
 
-// launch is a kernel with its arguments.
 type launch struct {
 	fn       device.Func
 	kernel   string
 	args     device.Args
-	batchArg int    // the argument that is the batch, -1 for none
-	items    items  // of a batch
-	strides  [2]int // bytes that arguments 1 and 2 move from image to image, for a launch an image
+	batchArg int    // index of the argument that holds the batch size; -1 for none
+	items    items  // number of items for a batch
+	strides  [2]int // with each: bytes by which arguments 1 and 2 advance from image to image
 	each     bool
 	cost     rate
 }
 
-// items are image items an image, or with tile above 0 tiles of that many images' items
-// times across; fixed ones do not depend on the batch.
+// items gives the number of a launch's items for a batch: fixed + batch image or, with tile > 0, ceil(batch image /
+// tile) across.
 type items struct{ image, fixed, tile, across int }
 
 func (it items) forBatch(batch int) int {
@@ -51,14 +50,13 @@ func (it items) forBatch(batch int) int {
 	return it.fixed + batch*it.image
 }
 
-// planner makes the launches of a slot.
 type planner struct {
 	n    *Net
 	slot *slot
 	list []launch
 }
 
-// batchCount is an argument that holds the images of the batch.
+// batchCount marks the argument that holds the number of images in a batch.
 type batchCount struct{}
 
 func (p *planner) add(k *device.Kernel, it items, cost rate, args any) *launch {
@@ -74,27 +72,25 @@ func (p *planner) add(k *device.Kernel, it items, cost rate, args any) *launch {
 	return &p.list[len(p.list)-1]
 }
 
-// takeLaunches returns the launches so far and begins a new list.
 func (p *planner) takeLaunches() []launch {
 	l := p.list
 	p.list = nil
 	return l
 }
 
-// wordCost returns the cost of an image's values: flops, and four bytes for each read and write.
+// wordCost returns the cost of an image: flops, and four bytes for each value read or written.
 func wordCost(flops, reads, writes int) rate {
 	return rate{image: gpuprof.Cost{Flops: int64(flops), BytesRead: 4 * int64(reads), BytesWritten: 4 * int64(writes)}}
 }
 
-// epilogue finishes a result: it has the scale and shift, and flags for the layer's residual and relu.
+// epilogue is the scale and shift of a result, with flags for the layer's residual and relu.
 type epilogue struct {
 	scale, shift device.Buffer
 	flags        int
 	res          device.Buffer
 }
 
-// epilogues returns the end of a convolution itself, and of the norm after it. With bn=apart the first changes
-// nothing.
+// epilogues returns the convolution's own epilogue and the norm's. With bn=apart the first is the identity.
 func (p *planner) epilogues(c conv, w layerBuffers) (first, last epilogue) {
 	last = epilogue{scale: w.scale, shift: w.shift, res: w.shift}
 	if c.relu {
@@ -113,7 +109,6 @@ func (p *planner) epilogues(c conv, w layerBuffers) (first, last epilogue) {
 	return epilogue{scale: w.ones, shift: w.zeros, res: w.zeros, flags: last.flags & flagNCHW}, last
 }
 
-// convolve adds the launches of a convolution or the linear layer.
 func (p *planner) convolve(c conv, w layerBuffers) {
 	o := p.n.o
 	first, last := p.epilogues(c, w)
@@ -155,14 +150,13 @@ func (p *planner) convolve(c conv, w layerBuffers) {
 	})
 }
 
-// afterIm2col returns the convolution over an operand in columns: 1x1, with a column's values as channels.
+// afterIm2col returns the 1x1 convolution over the operand that im2col wrote: each column's values are its channels.
 func (c conv) afterIm2col() conv {
 	c.in, c.k, c.stride, c.size = c.depth(), 1, 1, c.outSize
 	return c
 }
 
-// convCost returns the cost of a product that reads its weights and its operand once, of width bytes per value,
-// without its writes.
+// convCost returns the cost of a product that reads weights and operand once, width bytes per value, without writes.
 func convCost(c conv, width int) rate {
 	return rate{
 		fixed: gpuprof.Cost{BytesRead: int64(width)*int64(c.out*c.depth()) + 8*int64(c.out)},
@@ -170,7 +164,7 @@ func convCost(c conv, width int) rate {
 	}
 }
 
-// addVendor adds the library's product over cols, and the epilogue that the library does not compute.
+// addVendor adds the library's product over cols, and our kernel for the epilogue, which the library lacks.
 func (p *planner) addVendor(c conv, w layerBuffers, first, last epilogue, cols, out device.Buffer) {
 	cost := rate{
 		fixed: gpuprof.Cost{BytesRead: 4 * int64(c.out*c.depth())},
@@ -182,7 +176,7 @@ func (p *planner) addVendor(c conv, w layerBuffers, first, last epilogue, cols, 
 	}
 	if p.n.o.isNHWC(c) {
 		p.add(k, items{image: c.pixels()}, cost, device.ProductArgs{A: cols, B: w.weight, Out: out, K: c.depth(), N: c.out, Scale: float32(1)})
-	} else { // a product an image: out [out,pixels] = w [out,K] cols [K,pixels]
+	} else { // one product per image: out [out,pixels] = w [out,K] cols [K,pixels]
 		l := p.add(k, items{fixed: c.out}, cost, device.ProductArgs{A: w.weight, B: cols, Out: out, K: c.depth(), N: c.pixels(), Scale: float32(1)})
 		l.each, l.strides = true, [2]int{4 * c.depth() * c.pixels(), 4 * c.out * c.pixels()}
 	}
@@ -191,8 +185,8 @@ func (p *planner) addVendor(c conv, w layerBuffers, first, last epilogue, cols, 
 	}
 }
 
-// addCuDNN adds the library's convolution and the epilogue that the library does not compute. In 16 bits the operand
-// is rounded before and the result widened afterwards.
+// addCuDNN adds the library's convolution, and our kernel for the epilogue, which the library lacks. For 16-bit
+// precision it adds a kernel that rounds the operand and one that converts the result to float32.
 func (p *planner) addCuDNN(c conv, w layerBuffers, first, last epilogue, x, out device.Buffer) {
 	o := p.n.o
 	in, n, width, y := c.in*c.size*c.size, c.out*c.pixels(), 4, out
@@ -216,7 +210,7 @@ func (p *planner) addCuDNN(c conv, w layerBuffers, first, last epilogue, x, out 
 	}
 }
 
-// addWiden adds the conversion from 16 bits, with the end of the convolution.
+// addWiden adds the conversion of a 16-bit result to float32, with the convolution's epilogue.
 func (p *planner) addWiden(c conv, e epilogue, y, out device.Buffer) {
 	n := c.out * c.pixels()
 	reads := int64(2 * n)
@@ -231,7 +225,7 @@ func (p *planner) addWiden(c conv, e epilogue, y, out device.Buffer) {
 	})
 }
 
-// cudnnKernels are the library's convolutions. One item is one image.
+// cudnnKernels are the library's convolutions by precision. One item is one image.
 var cudnnKernels = map[string]*device.Kernel{
 	FP32: libraryConv(FP32), TF32: libraryConv(TF32), BF16: libraryConv(BF16), FP16: libraryConv(FP16),
 }
@@ -246,7 +240,6 @@ func libraryConv(precision string) *device.Kernel {
 	return &k
 }
 
-// addNorm adds the kernel of a batch norm.
 func (p *planner) addNorm(c conv, e epilogue, x device.Buffer) {
 	n := c.out * c.pixels()
 	reads := n
@@ -262,7 +255,6 @@ func (p *planner) addNorm(c conv, e epilogue, x device.Buffer) {
 
 var vendorKernels = [...]*device.Kernel{device.LibraryProduct(FP32), device.LibraryProduct(TF32)}
 
-// addSimple adds a pooling or the mean.
 func (p *planner) addSimple(l layer) {
 	flags := 0
 	if p.n.o.Layout == NCHW {
@@ -281,7 +273,6 @@ func (p *planner) addSimple(l layer) {
 	})
 }
 
-// addPrepare adds the preprocessing of raw images.
 func (p *planner) addPrepare() {
 	o, flags := p.n.o, 0
 	if o.Layout == NCHW {
@@ -293,14 +284,13 @@ func (p *planner) addPrepare() {
 	})
 }
 
-// prepareCost counts eleven operations per value: three times a difference, a product and a sum, and the
-// normalisation.
+// prepareCost counts eleven operations per value: three interpolations of a difference, a product and a sum, and two
+// for the normalisation.
 func (s Shape) prepareCost() rate {
 	n := int64(3 * s.Image * s.Image)
 	return rate{image: gpuprof.Cost{Flops: 11 * n, BytesRead: int64(3 * s.Source * s.Source), BytesWritten: 4 * n}}
 }
 
-// enqueue launches the kernel for a batch.
 func (l *launch) enqueue(s device.Stream, batch int) error {
 	if l.batchArg >= 0 {
 		l.args.SetInt(l.batchArg, batch)
@@ -319,7 +309,6 @@ func (l *launch) enqueue(s device.Stream, batch int) error {
 	return nil
 }
 
-// partsOf returns the launches for a batch.
 func (l *launch) partsOf(batch int) []gpuprof.Part {
 	n := 1
 	if l.each {

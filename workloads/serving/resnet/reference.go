@@ -6,8 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// refPrepare computes Prepare in float64, [3][image][image]: bilinear with half-pixel centres, no antialiasing and
-// clamped edges, out(i) at (i+0.5) in/out - 0.5; then (v/255 - mean)/std.
+// refPrepare computes Prepare in float64 as [3][image][image]: bilinear interpolation with half-pixel centres,
+// clamped edges and no antialiasing, out(i) at (i+0.5) in/out - 0.5; then (v/255 - mean)/std.
 func refPrepare(s Shape, image []byte) []float64 {
 	n, src, resized := s.Image, s.Source, s.resizedSide()
 	out := make([]float64, 3*n*n)
@@ -34,7 +34,7 @@ func refPrepare(s Shape, image []byte) []float64 {
 //
 //	sum over c, r, q of x[c, i s + r - k/2, j s + q - k/2] w[o, c, r, q]
 //
-// One goroutine computes here, so the race detector would only take time (see op.RefGemm).
+// norace: one goroutine computes here, so the race detector would only cost time (see op.RefGemm).
 //
 //go:norace
 func refConvAt[F float32 | float64](c conv, x []F, w []float32, o, i, j int) float64 {
@@ -58,25 +58,25 @@ func refConvAt[F float32 | float64](c conv, x []F, w []float32, o, i, j int) flo
 	return sum
 }
 
-// refPoolAt returns the maximum of the 3x3 window of stride 2 around an output, of one plane.
+// refPoolAt returns the maximum of the 3x3 window with stride 2 for output (i,j) of one plane.
 func refPoolAt[F float32 | float64](x []F, size, i, j int) float64 {
 	best := math.Inf(-1)
 	for y := max(2*i-1, 0); y <= min(2*i+1, size-1); y++ {
 		for at := max(2*j-1, 0); at <= min(2*j+1, size-1); at++ {
-			best = math.Max(best, float64(x[y*size+at])) // not a number stays one
+			best = math.Max(best, float64(x[y*size+at])) // max keeps NaN
 		}
 	}
 	return best
 }
 
-// planes are an image's channels in float64, [channels][size][size].
+// planes is an image's channels in float64, [channels][size][size].
 type planes struct {
 	channels, size int
 	v              []float64
 }
 
-// refNetwork computes the whole network in float64: the logits of a prepared image [3][image][image]. It follows the
-// definition in Shape, with the weights in their order, and not the list of layers from which launches are made.
+// refNetwork computes the logits of a prepared image [3][image][image] in float64. It follows the definition at Shape
+// rather than Shape.layers, from which the launches are made, so that it also checks that list.
 func refNetwork(s Shape, w *Weights, input []float64) Logits {
 	rest := w.Layers
 	next := func(x planes, out, k, stride int) planes {
@@ -115,7 +115,7 @@ func refNetwork(s Shape, w *Weights, input []float64) Logits {
 	return Logits{next(mean, s.Classes, 1, 1).v, terms}
 }
 
-// refTerms returns the sum of squares of all terms of the linear layer's sums, weights w [out][in].
+// refTerms returns the sum of squares of all terms in the linear layer's sums, for weights w [out][in].
 func refTerms[F float32 | float64](w []float32, x []F) float64 {
 	sum := 0.0
 	for i, v := range w {
@@ -125,14 +125,13 @@ func refTerms[F float32 | float64](w []float32, x []F) float64 {
 	return sum
 }
 
-// Logits are the output of the float64 network.
 type Logits struct {
 	Values []float64
 	terms  float64 // see refTerms
 }
 
-// Apart returns ||got-l|| over ||l||, or over the norm of the terms where that is larger: a few logits can cancel,
-// which does not reduce their rounding errors.
+// Apart returns ||got-l|| / max(||l||, norm of all terms of the sums): logits can cancel, which does not reduce their
+// rounding errors.
 func (l Logits) Apart(got []float32) float64 {
 	var e op.ErrorNorm
 	e.Add(got, l.Values)
@@ -157,7 +156,6 @@ func refNormed(x planes, l Layer, out, k, stride int) planes {
 	return y
 }
 
-// refRelu computes max(x, 0), in place.
 func refRelu(x planes) planes {
 	for i, v := range x.v {
 		x.v[i] = math.Max(v, 0)
@@ -165,7 +163,6 @@ func refRelu(x planes) planes {
 	return x
 }
 
-// refPool computes the 3x3 max pooling of stride 2.
 func refPool(x planes) planes {
 	y := planes{x.channels, (x.size-1)/2 + 1, nil}
 	for ch := range x.channels {

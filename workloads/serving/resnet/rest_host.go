@@ -5,8 +5,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// directHost computes outputs one by one: in nhwc all channels of a pixel, in nchw a row of
-// pixels of a channel, a product with a weight at a time.
+// directHost computes each output on its own: in nhwc all channels of a pixel, in nchw a channel's row of pixels, one
+// weight at a time.
 func directHost(args *device.Args, lo, hi int) {
 	a := device.View[resnetConvView](args)
 	g := convGeometry(a)
@@ -106,7 +106,6 @@ func im2colPlanes(g geometry, x, cols []float32, image, i, j int) {
 	}
 }
 
-// channelOf returns the channel of value i.
 func channelOf(i, channels, pixels, flags int) int {
 	if flags&flagNCHW != 0 {
 		return i / pixels % channels
@@ -114,8 +113,7 @@ func channelOf(i, channels, pixels, flags int) int {
 	return i % channels
 }
 
-// eachRun cuts values [lo,hi) into pieces of one channel (nchw) or of successive channels
-// (nhwc) and gives the first channel of each.
+// eachRun divides values [lo,hi) into runs of one channel (nchw) or of successive channels (nhwc).
 func eachRun(lo, hi, channels, pixels, flags int, run func(lo, hi, channel int)) {
 	whole := channels
 	if flags&flagNCHW != 0 {
@@ -145,7 +143,7 @@ func normHost(args *device.Args, lo, hi int) {
 	})
 }
 
-// finishRow applies finishOutputs in place over successive channels.
+// finishRow applies finishOutputs in place to a row of successive channels.
 func finishRow(x, res, scale, shift []float32, least float32) {
 	scale, shift = scale[:len(x)], shift[:len(x)]
 	if res == nil {
@@ -176,7 +174,7 @@ func poolHost(args *device.Args, lo, hi int) {
 		best := -inf32
 		for y := max(2*i-1, 0); y <= min(2*i+1, size-1); y++ {
 			for q := max(2*j-1, 0); q <= min(2*j+1, size-1); q++ {
-				if v := x[base+(y*size+q)*step]; !(v <= best) { // not a number stays one
+				if v := x[base+(y*size+q)*step]; !(v <= best) { // true for NaN, which then stays
 					best = v
 				}
 			}

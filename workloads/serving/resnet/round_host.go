@@ -6,11 +6,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// precisionNames are the precisions by the number in a kernel's flags.
+// precisionNames are the precisions by their number in a kernel's flags.
 var precisionNames = [...]string{FP32, TF32, BF16, FP16}
 
-// roundRow rounds values as op.RoundTo does. Most of them have exponents that nothing changes,
-// so the two formats that only drop bits have loops of their own.
+// roundRow rounds like op.RoundTo. TF32 and BF16 only drop bits of normal values, so they have faster loops.
 func roundRow(precision int, x []float32) {
 	switch precision {
 	case 0:
@@ -23,7 +22,7 @@ func roundRow(precision int, x []float32) {
 	}
 }
 
-// dropBits drops bits of the significand, to nearest with ties to even. It leaves infinities and NaN unchanged.
+// dropBits drops bits of the significand, rounding to nearest, ties to even. Infinities and NaN stay unchanged.
 func dropBits(x []float32, bits uint) {
 	half, mask := uint32(1)<<(bits-1)-1, uint32(1)<<bits-1
 	for i, v := range x {
@@ -33,7 +32,7 @@ func dropBits(x []float32, bits uint) {
 	}
 }
 
-// roundedCopy copies and rounds the values that gather takes.
+// roundedCopy returns a copy function for gather that rounds.
 func roundedCopy(precision int) func(dst, src []float32) {
 	return func(dst, src []float32) {
 		copy(dst, src)

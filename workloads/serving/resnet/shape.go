@@ -1,8 +1,8 @@
 // Package resnet is the network of an inference service: images are resized and cropped, and a residual network
 // classifies them. A Net takes batches in slots; it has neither a queue nor a clock.
 //
-// The package reads top down: shape.go defines the network, weights.go and image.go draw its data, options.go chooses
-// the computation, net.go allocates and enqueues, plan.go lists the launches, describe.go describes a run, check.go
+// Read top down: shape.go defines the network, weights.go and image.go draw its data, options.go chooses the
+// implementation, net.go allocates and enqueues, plan.go lists the launches, describe.go describes a run, check.go
 // compares with the float64 formulas of reference.go.
 package resnet
 
@@ -16,21 +16,21 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Shape defines the network. Width is the channels of the first stage; stage s has Width<<s of them and Blocks[s]
-// basic blocks, of which the first has stride 2 except in the first stage. Above 64 pixels the stem is 7x7 with stride
-// 2 followed by a 3x3 max pooling of stride 2, else 3x3 with stride 1.
+// Shape defines the network. Width is the number of channels in the first stage. Stage s has Width<<s channels and
+// Blocks[s] basic blocks; the first block of each stage after the first has stride 2. For images above 64 pixels the
+// stem is 7x7 with stride 2 and a 3x3 max pooling with stride 2, else 3x3 with stride 1.
 type Shape struct {
 	Source, Image, Width int
 	Blocks               []int
 	Classes              int
 }
 
-// Small is a network for two cores, and Cifar one of the usual size for images of 32 pixels.
+// Small is a network for a machine of two cores.
 func Small() Shape {
 	return Shape{Source: 32, Image: 16, Width: 8, Blocks: []int{1, 1, 1}, Classes: 10}
 }
 
-// Cifar is a residual network of 20 layers.
+// Cifar is a residual network of 20 layers for images of 32 pixels.
 func Cifar() Shape {
 	return Shape{Source: 40, Image: 32, Width: 16, Blocks: []int{3, 3, 3}, Classes: 10}
 }
@@ -40,18 +40,18 @@ func RxVision() Shape {
 	return Shape{Source: 256, Image: 224, Width: 64, Blocks: []int{2, 2, 2, 2}, Classes: 1000}
 }
 
-// The most of each size: every index inside a batch's array is then below 2^31 for a
-// batch of one, and Options.Refuse looks at the batch.
+// The largest value of each size. With these, every index into the arrays of a batch of one is below 2^31;
+// Options.Refuse checks larger batches.
 const (
 	MostSide    = 1024
 	MostWidth   = 1024
 	mostStages  = 6
 	mostBlocks  = 64
 	MostClasses = 1 << 16
-	largeImage  = 64 // with more pixels a side the stem is the large one
+	largeImage  = 64 // largest image, in pixels a side, with the small stem
 )
 
-// Check reports impossible shapes.
+// Check returns an error for an impossible shape.
 func (s Shape) Check() error {
 	refuse := func(fix, format string, args ...any) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, format, args...).WithFix("%s", fix)
@@ -81,7 +81,7 @@ func (s Shape) blocksText() string {
 	return strings.Join(b, "-")
 }
 
-// ParseBlocks reads numbers with hyphens between them, such as 2-2-2-2.
+// ParseBlocks reads numbers separated by hyphens, such as 2-2-2-2.
 func ParseBlocks(text string) ([]int, error) {
 	var out []int
 	for _, part := range strings.Split(text, "-") {
@@ -94,36 +94,33 @@ func ParseBlocks(text string) ([]int, error) {
 	return out, nil
 }
 
-// conv is a convolution with a batch norm behind it, or the linear layer: a 1x1
-// convolution of images of one pixel, with a bias.
+// conv is a convolution with a batch norm after it, or the linear layer: a 1x1 convolution of one pixel with a bias.
 type conv struct {
 	name            string
 	in, out         int // channels
 	k, stride       int
 	size, outSize   int // pixels a side
-	src, dst, res   int // activations; res is added, -1 for none
+	src, dst, res   int // indices of activations; res is added, -1 for none
 	relu, isLinear  bool
 	multiplyAddsOne int64
 }
 
-// depth returns the number of values in a weight's column.
+// depth returns the number of weights for one output channel.
 func (c conv) depth() int { return c.in * c.k * c.k }
 
-// pixels returns the number of output pixels of an image.
 func (c conv) pixels() int { return c.outSize * c.outSize }
 
-// layer is one step of the network.
 type layer struct {
 	kind Kind
 	conv conv // Conv, Linear
-	// Pool and Mean
+	// Set for Pool and Mean.
 	src, dst, channels, size, outSize int
 }
 
-// The activations of a slot. Four of them take turns in the blocks.
+// Indices of a slot's activations. The blocks use indices 0 to 3 in turn.
 const (
 	actInput = 4 // the prepared image
-	actStem  = 5 // the stem's output where a pooling follows it
+	actStem  = 5 // the stem's output before a pooling
 	actMean  = 6
 	actLogit = 7
 	actCount = 8
@@ -132,7 +129,7 @@ const (
 // Kind is the kind of a group of launches.
 type Kind int
 
-// The kinds of groups, in the order of a batch.
+// Kinds of groups, in the order of a batch.
 const (
 	Prepare Kind = iota
 	Conv
@@ -155,7 +152,7 @@ func newConv(name string, in, out, k, stride, size, src, dst int) conv {
 	return c
 }
 
-// layers lists the network. A block's input is in activation x; its parts go to the other three.
+// layers lists the network. A block's input is activation x; its intermediate results use the others of 0 to 3.
 func (s Shape) layers() []layer {
 	var out []layer
 	add := func(c conv) { out = append(out, layer{kind: Conv, conv: c}) }
@@ -199,7 +196,6 @@ func (s Shape) layers() []layer {
 	return append(out, layer{kind: Linear, conv: lin})
 }
 
-// convolutions returns the convolutions and the linear layer, in order.
 func (s Shape) convolutions() []conv {
 	var out []conv
 	for _, l := range s.layers() {
@@ -210,7 +206,7 @@ func (s Shape) convolutions() []conv {
 	return out
 }
 
-// MultiplyAdds returns the multiply-adds of an image.
+// MultiplyAdds returns the number of multiply-adds for one image.
 func (s Shape) MultiplyAdds() int64 {
 	var n int64
 	for _, c := range s.convolutions() {
@@ -219,8 +215,7 @@ func (s Shape) MultiplyAdds() int64 {
 	return n
 }
 
-// Parameters counts weights, the scale and shift of every batch norm, and the bias of
-// the linear layer.
+// Parameters counts the weights, the scale and shift of every batch norm, and the bias of the linear layer.
 func (s Shape) Parameters() int64 {
 	var n int64
 	for _, c := range s.convolutions() {
@@ -234,7 +229,7 @@ func (s Shape) Parameters() int64 {
 	return n
 }
 
-// Activations returns the number of values that the convolutions of an image produce.
+// Activations returns the number of values that the convolutions produce for one image.
 func (s Shape) Activations() int64 {
 	var n int64
 	for _, c := range s.convolutions() {
@@ -245,7 +240,7 @@ func (s Shape) Activations() int64 {
 	return n
 }
 
-// actWords returns the number of an image's values in each activation.
+// actWords returns the number of one image's values in each activation.
 func (s Shape) actWords() [actCount]int {
 	var n [actCount]int
 	n[actInput] = 3 * s.Image * s.Image
@@ -260,13 +255,11 @@ func (s Shape) actWords() [actCount]int {
 	return n
 }
 
-// resizedSide returns the shorter side after resizing: 8/7 of the crop, to the nearest pixel.
+// resizedSide returns the shorter side after resizing: 8/7 of the crop, rounded to the nearest pixel.
 func (s Shape) resizedSide() int { return (16*s.Image + 7) / 14 }
 
-// cropOffset returns the position of the crop in the resized image.
 func (s Shape) cropOffset() int { return (s.resizedSide() - s.Image) / 2 }
 
-// normEps is the epsilon of every batch norm.
 const normEps = 1e-5
 
 var inf32 = float32(math.Inf(1))

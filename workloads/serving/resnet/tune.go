@@ -9,15 +9,15 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Tuned is the result of a search for the fastest way of each convolution.
+// Tuned holds the fastest implementation of each convolution.
 type Tuned struct {
-	Ways  map[string]string // by convolution; Options.Ways
-	Tried int               // ways timed, of all convolutions
+	Ways  map[string]string // by convolution, for Options.Ways
+	Tried int               // implementations timed, over all convolutions
 }
 
-// Tune times the ways to compute each convolution of the network, with batches of MaxBatch, and names the fastest,
-// like cuDNN's benchmark mode in a PyTorch program. One network of each way is open at a time, so it takes no more
-// memory than im2col's. The stream must be idle.
+// Tune times every implementation of each convolution with batches of MaxBatch and returns the fastest, like cuDNN's
+// benchmark mode in PyTorch. It opens one network at a time, so it takes no more memory than im2col. The stream must
+// be idle.
 func Tune(ctx context.Context, d device.Device, s device.Stream, o Options) (Tuned, error) {
 	t := Tuned{Ways: map[string]string{}}
 	if l, ok := d.(librarian); ok && o.Library != "off" {
@@ -28,7 +28,7 @@ func Tune(ctx context.Context, d device.Device, s device.Stream, o Options) (Tun
 	if o.offersCuDNN(d.Info()) {
 		try = append(try, CuDNN)
 	}
-	for _, way := range try { // before anything is allocated
+	for _, way := range try { // before any allocation
 		o.Impl, o.Ways = way, nil
 		if err := errors.Join(o.Refuse(d.Info()), o.withDefaults().checkMemory(d)); err != nil {
 			return t, fmt.Errorf("tuning the convolutions: %w", err)
@@ -57,10 +57,9 @@ func Tune(ctx context.Context, d device.Device, s device.Stream, o Options) (Tun
 	return t, nil
 }
 
-// ownWays returns the ways of the own kernels.
 func ownWays() []string { return []string{Implicit, Im2col, Direct} }
 
-// timeWays times every convolution of a network that computes all of them in one way.
+// timeWays times every convolution of a network that uses the same implementation for all.
 func (n *Net) timeWays(ctx context.Context, s device.Stream, between [2]device.Event, least map[string]int64, t *Tuned) error {
 	for g := range n.groups {
 		if n.groups[g].Kind != Conv {
@@ -85,9 +84,9 @@ func (n *Net) timeWays(ctx context.Context, s device.Stream, between [2]device.E
 	return s.Sync()
 }
 
-// shortestTime returns the least time of a group in three passes, after one to warm up. A pass that takes four times
-// the best of the other ways is not repeated: a direct convolution of a large network takes seconds on the host
-// device.
+// shortestTime returns a group's least time in ns over three passes after a warm-up pass. It stops at a pass that
+// takes more than four times best, the time of the fastest other implementation: a direct convolution of a large
+// network takes seconds on the host device.
 func (n *Net) shortestTime(s device.Stream, group int, between [2]device.Event, best int64) (int64, error) {
 	least := int64(math.MaxInt64)
 	for pass := range 4 {
@@ -101,7 +100,7 @@ func (n *Net) shortestTime(s device.Stream, group int, between [2]device.Event, 
 		if pass > 0 {
 			least = min(least, ns)
 		}
-		if ns/4 > best { // the first pass of a kernel too
+		if ns/4 > best { // also after the warm-up pass
 			return ns, nil
 		}
 	}

@@ -15,11 +15,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// vectorKind is the kind of a case.
 const vectorKind = "resnet"
 
-// numbers are an array's values in the order of their axes: JSON arrays, nested or flat, or
-// a text, the base64 of little-endian float32.
+// numbers is an array's values in row-major order, from JSON arrays, nested or flat, or from a base64 text of
+// little-endian float32.
 type numbers []float64
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -44,7 +43,7 @@ func (n *numbers) UnmarshalJSON(b []byte) error {
 	return err //nolint:wrapcheck // the case's name is put before it
 }
 
-// vectorCase is a network, images and its logits, by another program.
+// vectorCase is a network with images and the logits that another program computed.
 type vectorCase struct {
 	Kind    string             `json:"kind"`
 	Image   int                `json:"image"`
@@ -52,12 +51,12 @@ type vectorCase struct {
 	Blocks  []int              `json:"blocks"`
 	Classes int                `json:"classes"`
 	Weights map[string]numbers `json:"weights"`
-	X       numbers            `json:"x"`   // [images,3,image,image], prepared
+	X       numbers            `json:"x"`   // [images,3,image,image], preprocessed
 	Out     numbers            `json:"out"` // [images,classes]
 }
 
-// CheckVectors compares every case of a file of vectors in float64, and in float32 on the device
-// with every way to compute a convolution, of which the worst counts.
+// CheckVectors compares every case of a file of vectors in float64, and in float32 on the device. The float32 result
+// is the worst over several implementations of the convolutions.
 func CheckVectors(ctx context.Context, d device.Device, file []byte, name string) ([]gpuprof.CaseResult, error) {
 	return loop.Vectors(ctx, file, name, "docs/serving.md", func(c *vectorCase) string { return c.Kind },
 		func(c *vectorCase) ([]gpuprof.CaseResult, error) { return c.run(ctx, d) })
@@ -131,7 +130,6 @@ func (c *vectorCase) parameters(s Shape) (*Weights, error) {
 	return w, nil
 }
 
-// torchNames returns the names of a layer's convolution and norm in PyTorch's ResNet.
 func torchNames(name string) (weight, norm string) {
 	switch name {
 	case "stem":
@@ -149,7 +147,7 @@ func torchNames(name string) (weight, norm string) {
 	return block + "conv1", block + "bn1"
 }
 
-// Classify opens a network and gives the logits of prepared images [images,3,image,image].
+// Classify opens a network and returns the logits of preprocessed images [images,3,image,image].
 func Classify(ctx context.Context, d device.Device, o Options, images []float32) (out []float32, err error) {
 	s, err := d.NewStream("main")
 	if err != nil {
@@ -171,7 +169,7 @@ func Classify(ctx context.Context, d device.Device, o Options, images []float32)
 	return op.Receive(d, s, n.Logits(0), 0, count*o.Classes)
 }
 
-// Give copies prepared images [images,3,image,image] to a slot, in its layout, and waits.
+// Give copies preprocessed images [images,3,image,image] to a slot, in the network's layout, and waits.
 func (n *Net) Give(s device.Stream, slot int, images []float32) error {
 	plane := n.o.Image * n.o.Image
 	if n.o.Layout == NHWC {

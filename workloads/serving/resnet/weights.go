@@ -7,19 +7,18 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Weights are a network's parameters, a Layer a convolution in the order of
-// Shape.Names and the linear layer last.
+// Weights are a network's parameters, a Layer for each name in Shape.Names.
 type Weights struct{ Layers []Layer }
 
-// Layer are the parameters of a convolution, Weight [out,in,k,k], with the batch norm
-// behind it, or of the linear layer, which has a bias alone.
+// Layer holds the parameters of a convolution, Weight [out,in,k,k] and the batch norm after it, or of the linear
+// layer, which has a bias instead of a norm.
 type Layer struct {
 	Weight                  []float32
 	Scale, Shift, Mean, Var []float32 // of the batch norm, [out]
 	Bias                    []float32 // of the linear layer, [out]
 }
 
-// Names returns the convolutions and the linear layer in the order of Weights.
+// Names returns the names of the convolutions and of the linear layer, in the order of Weights.
 func (s Shape) Names() []string {
 	var out []string
 	for _, c := range s.convolutions() {
@@ -28,8 +27,8 @@ func (s Shape) Names() []string {
 	return out
 }
 
-// DrawWeights draws them: weights normal with variance 2/(in k k), batch norms with means
-// normal, variances 0.5-2, scales 0.5-1.5 and shifts normal.
+// DrawWeights draws normal weights with variance 2/(in k k). Batch norms have normal means and shifts with deviation
+// 0.1, variances from 0.5 to 2 and scales from 0.5 to 1.5.
 func (s Shape) DrawWeights(seed uint64) *Weights {
 	rng := rand.New(rand.NewPCG(seed, 0x7265736e6574))
 	normal := func(n int, deviation float64) []float32 {
@@ -60,7 +59,6 @@ func (s Shape) DrawWeights(seed uint64) *Weights {
 	return w
 }
 
-// checkSizes compares the arrays' sizes with the network's.
 func (w *Weights) checkSizes(s Shape) error {
 	convs := s.convolutions()
 	if len(w.Layers) != len(convs) {
@@ -84,8 +82,8 @@ func (w *Weights) checkSizes(s Shape) error {
 	return nil
 }
 
-// normOf returns a layer's batch norm as y = scale x + shift, in float64: scale/sqrt(var+eps) and shift - mean
-// scale/sqrt(var+eps). The linear layer has its bias.
+// normOf returns channel o of a layer's batch norm as y = scale x + shift in float64: scale/sqrt(var+eps) and shift -
+// mean scale/sqrt(var+eps). The linear layer has scale 1 and its bias.
 func (l Layer) normOf(o int) (scale, shift float64) {
 	if l.Bias != nil {
 		return 1, float64(l.Bias[o])
@@ -93,19 +91,18 @@ func (l Layer) normOf(o int) (scale, shift float64) {
 	return affine(float64(l.Scale[o]), float64(l.Shift[o]), float64(l.Mean[o]), float64(l.Var[o]))
 }
 
-// affine returns a batch norm as a factor and a summand.
 func affine(scale, shift, mean, variance float64) (factor, summand float64) {
 	factor = scale / math.Sqrt(variance+normEps)
 	return factor, shift - mean*factor
 }
 
-// prepared are a layer's parameters as a kernel is given them.
+// prepared holds a layer's parameters in the form that kernels take.
 type prepared struct {
-	weight       []float32 // [out][in][k][k], folded where asked for
-	scale, shift []float32 // of the epilogue or the norm's own kernel
+	weight       []float32 // [out][in][k][k], with the norm folded in if asked
+	scale, shift []float32 // for the epilogue or the norm's own kernel
 }
 
-// foldNorm folds the norm into the weights, in float64, or leaves it as a scale and a shift.
+// foldNorm folds the norm into the weights in float64, or returns the norm as scale and shift.
 func (l Layer) foldNorm(c conv, fold bool) prepared {
 	p := prepared{weight: l.Weight, scale: make([]float32, c.out), shift: make([]float32, c.out)}
 	depth := c.depth()
@@ -126,7 +123,7 @@ func (l Layer) foldNorm(c conv, fold bool) prepared {
 	return p
 }
 
-// panelOf returns the number of adjacent output channels in packed weights.
+// panelOf returns the number of adjacent output channels in a panel of packed weights.
 func panelOf(out int) int {
 	if out <= 8 {
 		return 8
@@ -134,14 +131,14 @@ func panelOf(out int) int {
 	return 16
 }
 
-// paddedChannels returns the number of channels with the padding of the last panel.
+// paddedChannels returns out rounded up to whole panels.
 func paddedChannels(out int) int {
 	p := panelOf(out)
 	return (out + p - 1) / p * p
 }
 
-// columnOrder lists, for each place in a column of the product, the place in [in][k][k]: (c,r,q) for nchw, (r,q,c) for
-// nhwc.
+// columnOrder lists for each position in a column of the product the index in [in][k][k]: order (c,r,q) for nchw,
+// (r,q,c) for nhwc.
 func (c conv) columnOrder(nhwc bool) []int {
 	out := make([]int, 0, c.depth())
 	if !nhwc {
@@ -158,8 +155,8 @@ func (c conv) columnOrder(nhwc bool) []int {
 	return out
 }
 
-// arrangeWeights puts weights [out][in][k][k] into the order of a way to compute: panels [out/P][K][P], rows [out][K],
-// or columns [K][out].
+// arrangeWeights reorders weights [out][in][k][k] for an implementation: panels [out/P][K][P], rows [out][K], or
+// columns [K][out].
 func arrangeWeights(w []float32, c conv, form int, nhwc bool) []float32 {
 	order := c.columnOrder(nhwc)
 	depth := len(order)
@@ -191,9 +188,9 @@ func arrangeWeights(w []float32, c conv, form int, nhwc bool) []float32 {
 	return out
 }
 
-// The forms of weights.
+// Memory orders of weights.
 const (
-	formPanels  = iota // nhwc, our own product
+	formPanels  = iota // nhwc: our own product
 	formRows           // nchw
-	formColumns        // nhwc: a library's product, direct
+	formColumns        // nhwc: a library's product, or direct
 )

@@ -8,39 +8,39 @@ import (
 	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
-// A block begins with this many requests. Once mostBlocks are full, neighbours merge and later blocks are twice as
-// long, so that the memory stays constant.
+// Each block holds up to blockRequests requests. Once mostBlocks blocks are full, neighbours merge and the capacity
+// doubles, so that memory stays constant.
 const (
 	blockRequests = 1000
 	mostBlocks    = 64
 )
 
-// Account holds the counts of a service: the ledger, the distributions, and the two sums that Little's law requires to
-// be equal. The queue's lock guards it. Recording allocates nothing.
+// Account holds the counts of a service: the balance of requests in and out, the latency distributions, and the two
+// sums that Little's law requires to be equal. The queue's lock guards it. Recording allocates nothing.
 type Account struct {
 	slo      time.Duration
 	fromSent bool // also keep the latency from the time of sending
 
-	// The ledger, warm-up included. Identities that only add up where each request
-	// entered once and left once: marks mixes the bits of the IDs.
+	// The balance, warm-up included. Its identities only hold if each request entered once and left once; marks adds
+	// the hashed IDs on entry and subtracts them on leaving.
 	entered, left int64
 	marks         uint64
 	inside        int64
 	last          time.Duration
-	area          int64 // of inside over time, in request nanoseconds, modulo 2^64
-	sojourns      int64 // the sum of the times inside, the same
-	wrong         int64 // answers that belonged to another request
-	negative      int64 // answers before their request
+	area          int64 // integral of inside over time, in request nanoseconds, modulo 2^64
+	sojourns      int64 // sum of the requests' times inside, in the same unit
+	wrong         int64 // answers that belong to another request
+	negative      int64 // answers before their request was due
 
-	failure string // why the first failed batch failed
+	failure string // reason of the first failed batch
 
-	began, ended                                                 time.Duration // of the counted requests
+	began, ended                                                 time.Duration // of the requests after the warm-up
 	scheduled, completed, refused, expired, failed, open, inTime int64
 	latency, queue, service, late, sent                          *latency.Histogram
 	batches                                                      []int64
 
 	blocks []*block
-	n      int // of blocks
+	n      int // index of the current block
 	each   int64
 }
 
@@ -54,8 +54,8 @@ type block struct {
 
 func (b *block) requestCount() int64 { return b.completed + b.refused + b.failed }
 
-// NewAccount makes the books of a service with batches of up to most requests. fromSent
-// keeps the latencies that a sender sees which waits.
+// NewAccount makes the account of a service with batches of up to most requests. fromSent also records the latencies
+// from the time of sending, as a sender that waits for room sees them.
 func NewAccount(most int, slo time.Duration, fromSent bool) *Account {
 	a := &Account{
 		slo: slo, fromSent: fromSent, each: blockRequests, batches: make([]int64, most),
@@ -68,7 +68,7 @@ func NewAccount(most int, slo time.Duration, fromSent bool) *Account {
 	return a
 }
 
-// mix spreads the bits of an ID (splitmix64), so that equal sums mean the same set of requests.
+// mix hashes an ID (splitmix64), so that equal sums of hashes mean the same set of requests.
 func mix(id int64) uint64 {
 	x := uint64(id) + 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -76,7 +76,7 @@ func mix(id int64) uint64 {
 	return x ^ x>>31
 }
 
-// recordArrival records a request that was put in now and has been in the system since it was due.
+// recordArrival records a request that entered the queue at now. Its time in the system counts from its due time.
 func (a *Account) recordArrival(r *Request, now time.Duration) {
 	a.advance(now)
 	a.inside++
@@ -95,7 +95,7 @@ func (a *Account) recordArrival(r *Request, now time.Duration) {
 	a.late.Record(r.Sent - r.Due)
 }
 
-// advance adds the time since the last event to the integral of requests in the system.
+// advance adds the time since the last event to the integral of inside.
 func (a *Account) advance(now time.Duration) {
 	a.area += a.inside * int64(now-a.last)
 	a.last = now
@@ -145,7 +145,6 @@ func (a *Account) recordEnd(r *Request, how Outcome, now time.Duration) {
 	}
 }
 
-// recordBatch records an answered batch.
 func (a *Account) recordBatch(members []Request, wrong int) {
 	a.wrong += int64(wrong)
 	if len(members) > 0 && members[0].Counted {
@@ -153,14 +152,13 @@ func (a *Account) recordBatch(members []Request, wrong int) {
 	}
 }
 
-// recordFailure keeps the reason of the first failed batch.
 func (a *Account) recordFailure(err error) {
 	if a.failure == "" {
 		a.failure = err.Error()
 	}
 }
 
-// Rate returns the arrivals per second of the counted requests; 0 if none was counted.
+// Rate returns the arrivals per second of the requests after the warm-up; 0 if there are none.
 func (a *Account) Rate() float64 {
 	if a.ended <= a.began {
 		return 0
@@ -168,7 +166,6 @@ func (a *Account) Rate() float64 {
 	return float64(a.scheduled) / (a.ended - a.began).Seconds()
 }
 
-// meanBatch returns the mean number of requests in a batch.
 func (a *Account) meanBatch() float64 {
 	batches, requests := 0.0, 0.0
 	for i, n := range a.batches {
@@ -177,7 +174,7 @@ func (a *Account) meanBatch() float64 {
 	return requests / batches
 }
 
-// recordQueue records how many requests waited when a batch began.
+// recordQueue records the queue length when a batch begins.
 func (a *Account) recordQueue(waiting int) {
 	b := a.blocks[a.n]
 	b.looks++
@@ -185,7 +182,7 @@ func (a *Account) recordQueue(waiting int) {
 	b.most = max(b.most, int64(waiting))
 }
 
-// currentBlock returns the block for a request that ends now.
+// currentBlock returns the block for a request that ends now; it begins a new block when the current one is full.
 func (a *Account) currentBlock(now time.Duration) *block {
 	b := a.blocks[a.n]
 	if b.requestCount() < a.each {
@@ -201,7 +198,6 @@ func (a *Account) currentBlock(now time.Duration) *block {
 	return a.blocks[a.n]
 }
 
-// mergeBlocks makes one block of every two neighbours.
 func (a *Account) mergeBlocks() {
 	for i := range mostBlocks / 2 {
 		a.blocks[i], a.blocks[2*i] = a.blocks[2*i], a.blocks[i]
@@ -226,8 +222,7 @@ func (b *block) clear() {
 	*b = block{latency: h}
 }
 
-// Faults returns a sentence for each sum of the account that does not add up. senders is the number of requests by the
-// senders' own count.
+// Faults returns a sentence for each identity that the account violates. senders is the senders' count of requests.
 func (a *Account) Faults(senders int64) []string {
 	var out []string
 	add := func(bad bool, format string, args ...any) {
@@ -246,8 +241,7 @@ func (a *Account) Faults(senders int64) []string {
 	return out
 }
 
-// joinedBlocks returns blocks for intervals: neighbours merged until each is longer than least, the remainder merged
-// into the last.
+// joinedBlocks returns blocks for confidence intervals: neighbours merged until each is longer than least.
 func (a *Account) joinedBlocks(least time.Duration) []*block {
 	var out []*block
 	for _, b := range a.blocks[:a.n+1] {
@@ -269,8 +263,8 @@ func (a *Account) joinedBlocks(least time.Duration) []*block {
 	return out
 }
 
-// Served returns the account in the form of a result, with blocks longer than least. It ends the account: blocks may
-// have merged.
+// Served returns the account as a result, with blocks longer than least. The account must not be used afterwards: its
+// blocks may have merged.
 func (a *Account) Served(least time.Duration) (loadtest.Served, error) {
 	out := loadtest.Served{
 		WarmUpS: a.began.Seconds(), Seconds: max(a.ended-a.began, 0).Seconds(), Scheduled: a.scheduled, Completed: a.completed,

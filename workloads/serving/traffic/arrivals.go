@@ -11,9 +11,9 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Draw returns the schedule of n requests at a rate per second, from the seed. Gaps are gamma distributed with the
-// coefficient of variation cv: 0 is a uniform stream, 1 Poisson arrivals, more is bursty. The first request comes one
-// gap after the beginning.
+// Draw returns the arrival times of n requests at rate per second, drawn from the seed. Gaps are gamma distributed
+// with the coefficient of variation cv: 0 is a uniform stream, 1 Poisson arrivals, more is bursty. The first request
+// arrives one gap after the start.
 func Draw(n int, rate, cv float64, seed uint64) []time.Duration {
 	rng := rand.New(rand.NewPCG(seed, 0x61727269766c))
 	gap := func() float64 { return 1 / rate }
@@ -25,7 +25,7 @@ func Draw(n int, rate, cv float64, seed uint64) []time.Duration {
 		gap = func() float64 { return drawGamma(rng, shape) / (shape * rate) }
 	}
 	out := make([]time.Duration, n)
-	var at, lost float64 // Kahan: a million gaps keep their mean
+	var at, lost float64 // Kahan summation: the mean of a million gaps stays exact
 	for i := range out {
 		y := gap() - lost
 		sum := at + y
@@ -36,8 +36,8 @@ func Draw(n int, rate, cv float64, seed uint64) []time.Duration {
 	return out
 }
 
-// drawGamma draws from the gamma distribution of a shape and scale 1 (Marsaglia and Tsang, ACM Trans. Math. Softw. 26,
-// 2000, with their boost for shapes below 1).
+// drawGamma draws from the gamma distribution with scale 1 (Marsaglia and Tsang, ACM Trans. Math. Softw. 26, 2000,
+// with their boost for shapes below 1).
 func drawGamma(rng *rand.Rand, shape float64) float64 {
 	if shape < 1 {
 		return drawGamma(rng, shape+1) * math.Pow(1-rng.Float64(), 1/shape)
@@ -57,8 +57,7 @@ func drawGamma(rng *rand.Rand, shape float64) float64 {
 	}
 }
 
-// ParseTrace reads a schedule: seconds since the start, one per line, rising. It skips empty lines and lines beginning
-// with #.
+// ParseTrace reads rising arrival times in seconds since the start, one per line. It skips empty and # lines.
 func ParseTrace(text []byte, name string) ([]time.Duration, error) {
 	var out []time.Duration
 	last := math.Inf(-1)
@@ -93,7 +92,7 @@ func ParseTrace(text []byte, name string) ([]time.Duration, error) {
 	return out, nil
 }
 
-// longestTrace is in seconds: a week.
+// longestTrace is the longest schedule: a week, in seconds.
 const longestTrace = 7 * 24 * 3600
 
 func traceError(name, why string) error {

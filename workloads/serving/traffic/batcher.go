@@ -2,17 +2,17 @@ package traffic
 
 import "time"
 
-// Batcher decides when a batch begins, and of how many requests.
+// Batcher decides when a batch begins, and with how many requests.
 type Batcher struct {
 	MaxBatch int
-	MaxDelay time.Duration // of the oldest request, from its due time; 0 takes the waiting requests at once
-	Split    *Splitter     // nil takes all that wait, up to MaxBatch
+	MaxDelay time.Duration // longest wait of the oldest request from its due time; 0 begins a batch at once
+	Split    *Splitter     // nil takes all waiting requests, up to MaxBatch
 	Rule     Overload
 	SLO      time.Duration // for Deadline
-	Alone    time.Duration // for Deadline: the time of a batch of one
+	Alone    time.Duration // for Deadline: the time of a batch of one request
 }
 
-// next returns the size of the batch that begins now, or 0 and the latest time at which one could begin.
+// next returns the size of the batch that begins now, or 0 and the latest time at which a batch begins.
 func (b *Batcher) next(waiting int, oldest, now time.Duration) (size int, at time.Duration) {
 	switch {
 	case waiting == 0:
@@ -27,5 +27,5 @@ func (b *Batcher) next(waiting int, oldest, now time.Duration) (size int, at tim
 	return size, now
 }
 
-// tooLate returns the due time before which a request cannot be answered in time, even if its batch of one began now.
+// tooLate returns the due time before which a request exceeds the SLO even in a batch of one that begins now.
 func (b *Batcher) tooLate(now time.Duration) time.Duration { return now + b.Alone - b.SLO }

@@ -5,37 +5,36 @@ import (
 	"time"
 )
 
-// Callers are senders from outside the program: each calls from a goroutine of its own and receives the outcome of its
-// request. Their arrival times are unknown in advance.
+// Callers passes outside requests to the queue. Each caller sends from its own goroutine and receives its outcome.
 type Callers struct {
 	Queue *Queue
 
 	mu     sync.Mutex
-	closed bool // no caller may send any more
+	closed bool // no further call is accepted
 	sent   int64
 	calls  []*Call // by ticket
-	free   []int   // tickets
+	free   []int   // unused tickets
 }
 
-// Call is a request of a caller from outside, with room for its answer.
+// Call is a request of an outside caller, with room for its answer.
 type Call struct {
-	// Request and Answer are the bytes of the network's input and output. The service writes the answer before it
-	// reports the outcome.
+	// Request and Answer are the bytes of the network's input and output. The service writes Answer before it reports
+	// the outcome.
 	Request, Answer []byte
 
 	over chan Outcome
 }
 
-// NewCall makes a call with room for an answer of some bytes.
+// NewCall makes a call with room for answer bytes.
 func NewCall(request []byte, answer int) *Call {
 	return &Call{Request: request, Answer: make([]byte, answer), over: make(chan Outcome, 1)}
 }
 
-// Over receives the outcome of the call, once; it is closed without a value where the service ended before.
+// Over receives the outcome of the call once. It is closed without a value if the service ended before.
 func (c *Call) Over() <-chan Outcome { return c.over }
 
-// Send gives a call to the service that was due at a time; false where the service takes no
-// calls any more, and has not counted this one. The queue must not make a sender wait (Block).
+// Send passes a call that was due at a time to the service. It returns false, without counting the call, after Close.
+// The queue's rule must not be Block, which would make the sender wait.
 func (c *Callers) Send(call *Call, due, now time.Duration) bool {
 	c.mu.Lock()
 	if c.closed {
@@ -50,8 +49,7 @@ func (c *Callers) Send(call *Call, due, now time.Duration) bool {
 	return true
 }
 
-// Refuse counts a call that found no place before the queue as refused; false where the
-// service takes no calls any more.
+// Refuse counts a call that was turned away before the queue as refused. It returns false after Close.
 func (c *Callers) Refuse(call *Call, due, now time.Duration) bool {
 	c.mu.Lock()
 	if c.closed {
@@ -65,7 +63,6 @@ func (c *Callers) Refuse(call *Call, due, now time.Duration) bool {
 	return true
 }
 
-// newRequest counts a call and assigns it a ticket.
 func (c *Callers) newRequest(call *Call, due time.Duration) Request {
 	ticket := len(c.calls)
 	if n := len(c.free); n > 0 {
@@ -79,7 +76,7 @@ func (c *Callers) newRequest(call *Call, due time.Duration) Request {
 	return r
 }
 
-// Call returns the call with a ticket that the service holds.
+// Call returns the call with a ticket that is still in the service.
 func (c *Callers) Call(ticket int) *Call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,14 +93,14 @@ func (c *Callers) Over(r *Request, how Outcome, _ time.Duration) {
 	call.over <- how
 }
 
-// Close takes no further call. Those inside are served.
+// Close accepts no further call. Calls in the service are still served.
 func (c *Callers) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
 }
 
-// Abandon notifies the calls in the service that it has ended without them.
+// Abandon closes the channels of the calls that are still in the service: they get no outcome.
 func (c *Callers) Abandon() {
 	c.Close()
 	c.mu.Lock()
@@ -116,14 +113,14 @@ func (c *Callers) Abandon() {
 	}
 }
 
-// Sent returns the number of calls counted.
+// Sent returns the number of accepted calls.
 func (c *Callers) Sent() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.sent
 }
 
-// Inside returns the number of calls that have not ended.
+// Inside returns the number of calls that are in the service.
 func (c *Callers) Inside() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

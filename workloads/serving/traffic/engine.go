@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// Service is the loop that makes batches of waiting requests and answers them.
+// Service is the loop that takes batches of waiting requests and answers them.
 type Service struct {
 	World   World
 	Queue   *Queue
 	Runner  Runner
 	Batcher Batcher
-	Depth   int // batches in flight
+	Depth   int // largest number of batches in flight
 	Books   *Account
 	Sender  Sender // may be nil
 
-	flying [][]Request // a ring of Depth batches, the oldest at head
+	flying [][]Request // ring of Depth batches, the oldest at head
 	head   int
 	n      int
 }
 
-// Run serves until no request will come and the last one has been answered, or until the context ends: requests in the
-// service then remain open. It allocates nothing after its first batches.
+// Run serves until the last request has been answered and no further one will come, or until the context ends, which
+// leaves requests in the service open. It allocates nothing after its first batches.
 func (s *Service) Run(ctx context.Context) error {
 	s.flying, s.head, s.n = make([][]Request, s.Depth), 0, 0
 	for i := range s.flying {
@@ -33,13 +33,13 @@ func (s *Service) Run(ctx context.Context) error {
 		if err := s.finishBatches(); err != nil {
 			return err
 		}
-		if s.Queue.isFull() { // nothing is refused while a batch could begin
+		if s.Queue.isFull() { // no request is refused while a batch can begin
 			if _, _, err := s.startBatches(); err != nil {
 				return err
 			}
 		}
 		s.World.Admit(now)
-		// Over is read before the queue: Await sees a request that arrives after this reading.
+		// Over is read before the queue: Await notices a request that arrives after this reading.
 		over := s.World.Over()
 		at, given, err := s.startBatches()
 		if err != nil {
@@ -57,7 +57,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// finishBatches delivers the answers of the completed batches.
+// finishBatches delivers the answers of the completed batches, oldest first.
 func (s *Service) finishBatches() error {
 	for s.n > 0 {
 		done, err := s.Runner.Done()
@@ -77,7 +77,7 @@ func (s *Service) finishBatches() error {
 	return nil
 }
 
-// close records the end of a batch; an error of the batch itself marks it as failed.
+// close records the end of a batch. A BatchError marks the batch as failed; any other error ends the service.
 func (s *Service) close(batch []Request, wrong int, err error) error {
 	now := s.World.Now()
 	how := Completed
@@ -105,8 +105,8 @@ func (s *Service) close(batch []Request, wrong int, err error) error {
 	return nil
 }
 
-// startBatches starts the batches that can start. at is the latest time for the next one, and given the number of
-// requests that the queue had received.
+// startBatches starts every batch that can start. at is the latest time for the next batch, and given the number of
+// requests put into the queue until now.
 func (s *Service) startBatches() (at time.Duration, given int64, err error) {
 	for {
 		now := s.World.Now()
@@ -115,7 +115,7 @@ func (s *Service) startBatches() (at time.Duration, given int64, err error) {
 		}
 		waiting, oldest, seen := s.Queue.Waiting()
 		size, when := s.Batcher.next(waiting, oldest, now)
-		if s.n == s.Depth { // the next event is an answer
+		if s.n == s.Depth { // only an answer can change the state
 			return Forever, seen, nil
 		}
 		if size == 0 {
@@ -133,7 +133,6 @@ func (s *Service) startBatches() (at time.Duration, given int64, err error) {
 	}
 }
 
-// refuseExpired refuses requests that can no longer be answered in time.
 func (s *Service) refuseExpired(now time.Duration) {
 	for {
 		r, gone := s.Queue.Expire(s.Batcher.tooLate(now), now)

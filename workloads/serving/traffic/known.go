@@ -9,22 +9,23 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Answer is the comparison of the service in virtual time with a result of queueing theory.
+// Answer compares the service in virtual time with a result of queueing theory.
 type Answer struct {
 	Name             string
 	Error, Tolerance float64 // relative
 }
 
-// known is a figure of a simulated service and its value by theory.
+// known is a figure of a simulated service, with its theoretical value.
 type known struct {
 	name string
 	got  func(*Account) float64
 	want float64
-	tail bool // rests on the few busy periods that reach it
+	tail bool // a tail quantile: it depends on the few busy periods that reach it
 }
 
-// KnownAnswers simulates up to four hours of load of each kind whose result is known: a schedule exactly, the mean wait and p99 of
-// M/D/1 and M/M/1, the mean latency and batch of greedy batching, and the mean wait and batch of batching with a delay.
+// KnownAnswers simulates loads with known results, up to four hours each: a schedule with exact latencies; mean wait
+// and p99 of M/D/1 and M/M/1; mean latency and batch size of greedy batching; mean wait and batch size of batching
+// with a delay.
 func KnownAnswers(ctx context.Context) ([]Answer, error) {
 	const ms = time.Millisecond
 	const service, load, hour = 5 * ms, 0.7, time.Hour
@@ -42,20 +43,20 @@ func KnownAnswers(ctx context.Context) ([]Answer, error) {
 	}{
 		{simulation{times: Draw(int(rate*hour.Seconds()), rate, 1, 7), most: 1, time: func(int) time.Duration { return service }}, []known{
 			{"M/D/1", wait, load * service.Seconds() / (2 * (1 - load)), false},
-			// By Erlang's distribution of the wait.
+			// From Erlang's distribution of the M/D/1 wait.
 			{"M/D/1-p99", func(a *Account) float64 { return a.queue.At(0.99) }, 6.485499 * service.Seconds(), true},
 		}},
 		{simulation{times: Draw(int(4*rate*hour.Seconds()), rate, 1, 11), most: 1, time: func(int) time.Duration { return time.Duration(exponential.ExpFloat64() * float64(service)) }}, []known{
 			{"M/M/1", wait, load * service.Seconds() / (1 - load), false},
 			{"M/M/1-p99", func(a *Account) float64 { return a.latency.At(0.99) }, service.Seconds() * math.Log(100) / (1 - load), true},
 		}},
-		// tau = 4 ms, alpha = 1 ms, rate times alpha = 0.7, by the Markov chain of batch sizes. Twenty minutes: means of
-		// batches vary less than a wait at one server.
+		// tau = 4 ms, alpha = 1 ms, rate times alpha = 0.7; values from the Markov chain of batch sizes. Twenty
+		// minutes suffice: means of batches vary less than the wait at a single server.
 		{simulation{times: Draw(int(700*hour.Seconds()/3), 700, 1, 5), most: 1024, time: func(b int) time.Duration { return 4*ms + time.Duration(b)*ms }}, []known{
 			{"greedy-batching", func(a *Account) float64 { return a.latency.Mean() }, 22.645806e-3, false},
 			{"greedy-batch", (*Account).meanBatch, 9.337478, false},
 		}},
-		// 32 requests or 0.1 s at 100 a second, a slot always free.
+		// A batch begins at 32 requests or after 0.1 s, at 100 requests per second; a slot is always free.
 		{simulation{times: Draw(int(100*hour.Seconds()), 100, 1, 9), most: 32, delay: 100 * ms, depth: 1024, beside: true, time: func(int) time.Duration { return ms }}, []known{
 			{"delay-batching", wait, 54.545454e-3, false},
 			{"delay-batch", (*Account).meanBatch, 11, false},
@@ -76,8 +77,8 @@ func KnownAnswers(ctx context.Context) ([]Answer, error) {
 	return out, nil
 }
 
-// scheduleError returns the largest relative error of a latency of six requests, with one batch in flight that takes 4
-// ms plus 1 ms per request, in five settings of the batcher. All latencies are known exactly.
+// scheduleError returns the largest relative error of the latencies of six requests in five settings of the batcher.
+// One batch is in flight and takes 4 ms plus 1 ms per request. All latencies are known exactly.
 func scheduleError(ctx context.Context) (worst float64, err error) {
 	const ms = time.Millisecond
 	for _, c := range []struct {
@@ -101,13 +102,12 @@ func scheduleError(ctx context.Context) (worst float64, err error) {
 	return worst, nil
 }
 
-// latencies keeps the latencies of six requests.
 type latencies [6]time.Duration
 
 // Over implements Sender.
 func (l *latencies) Over(r *Request, _ Outcome, now time.Duration) { l[r.ID] = now - r.Due }
 
-// simulation is a service in virtual time, without a bound on its queue.
+// simulation is a service in virtual time with an unbounded queue.
 type simulation struct {
 	times  []time.Duration
 	most   int

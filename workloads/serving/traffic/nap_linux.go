@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nap sleeps in the kernel. The runtime's own timers wait in steps of a millisecond where the program is idle, and the
-// kernel's default slack adds 50 us to every sleep of a thread. The slack is set each time because the thread may be
-// another one.
+// nap sleeps in the kernel: in an idle program, Go's own timers have steps of a millisecond. By default the kernel
+// may lengthen each sleep by 50 us (timer slack). The slack is a property of the thread, and each call may run on
+// another thread, so each call sets it.
 func nap(d time.Duration) {
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // where it fails, naps are longer
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // if it fails, naps are longer
 	ts := unix.NsecToTimespec(int64(d))
 	_ = unix.Nanosleep(&ts, nil)
 }

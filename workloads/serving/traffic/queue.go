@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Queue holds waiting requests in their order of arrival. Senders and the loop of the service share it. A queue with a
-// limit allocates nothing after its creation.
+// Queue holds waiting requests in order of arrival. Senders and the service loop share it. A queue with a limit
+// allocates nothing after its creation.
 type Queue struct {
 	mu    sync.Mutex
 	ring  []Request
@@ -18,10 +18,10 @@ type Queue struct {
 	books *Account
 }
 
-// firstPlaces is the initial size of a queue without a limit.
+// firstPlaces is the initial capacity of a queue without a limit.
 const firstPlaces = 1024
 
-// NewQueue makes a queue of limit places, 0 being any number.
+// NewQueue makes a queue of limit places; 0 means no limit.
 func NewQueue(limit int, rule Overload, books *Account) *Queue {
 	places := limit
 	if limit == 0 {
@@ -30,8 +30,9 @@ func NewQueue(limit int, rule Overload, books *Account) *Queue {
 	return &Queue{ring: make([]Request, places), limit: limit, rule: rule, books: books}
 }
 
-// Put gives a request to the service, which refuses it or another one where the queue is full: refused is then that
-// request. room is false where the sender has to wait for a place (Block), and the request was not accepted.
+// Put adds a request to the queue. A full queue refuses this request or, under RefuseOld, the oldest one: refused is
+// the refused request, and how is Refused. Under Block a full queue accepts nothing and returns room = false: the
+// sender has to wait.
 func (q *Queue) Put(r Request, now time.Duration) (refused Request, how Outcome, room bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -50,7 +51,7 @@ func (q *Queue) Put(r Request, now time.Duration) (refused Request, how Outcome,
 			refused, how = r, Refused
 		}
 		q.given++
-		// A caller reads the clock before it gets here: the one refused may have come since.
+		// The sender read the clock before it took the lock: the refused request may have arrived after now.
 		q.books.recordEnd(&refused, Refused, max(now, refused.Sent))
 		return refused, how, true
 	}
@@ -60,7 +61,7 @@ func (q *Queue) Put(r Request, now time.Duration) (refused Request, how Outcome,
 	return Request{}, how, true
 }
 
-// Refuse books a request that found no place on its way to the queue.
+// Refuse records a request that was refused before it reached the queue.
 func (q *Queue) Refuse(r Request, now time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -69,7 +70,7 @@ func (q *Queue) Refuse(r Request, now time.Duration) {
 	q.books.recordEnd(&r, Refused, now)
 }
 
-// Waiting returns the number of waiting requests, the due time of the oldest, and the number ever put in.
+// Waiting returns the number of waiting requests, the due time of the oldest, and the number of requests ever put in.
 func (q *Queue) Waiting() (n int, oldest time.Duration, given int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -107,7 +108,7 @@ func (q *Queue) Take(into []Request, n int, now time.Duration) []Request {
 	return into
 }
 
-// Expire takes out the oldest request if it was due before a time, and books it as refused.
+// Expire removes the oldest request if it was due before a time, and records it as expired.
 func (q *Queue) Expire(before, now time.Duration) (Request, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -115,7 +116,7 @@ func (q *Queue) Expire(before, now time.Duration) (Request, bool) {
 		return Request{}, false
 	}
 	r := q.pop()
-	// The service read the clock before it looked here: the sender may have put r in since.
+	// The service read the clock before it took the lock: the sender may have put r in after now.
 	q.books.recordEnd(&r, Expired, max(now, r.Sent))
 	return r, true
 }

@@ -8,16 +8,14 @@ import (
 	"time"
 )
 
-// poll is the pause between two checks while the service waits: the longest delay with which it notices an arrival or
-// an answer.
+// poll is the pause between two checks of a waiting service: the delay until it notices an arrival or an answer.
 const poll = 20 * time.Microsecond
 
-// Real is the machine's own time, in which a goroutine sends.
+// Real is a World in the machine's time. A goroutine sends the requests.
 type Real struct {
 	Queue  *Queue
 	Runner Runner
-	// Nap pauses while the service waits; nil is some 20 us on the machine's clock. Tests with a clock of their own
-	// replace it.
+	// Nap pauses while the service waits; nil sleeps up to 20 us. Tests with a simulated clock replace it.
 	Nap func()
 
 	ctx   context.Context
@@ -26,7 +24,7 @@ type Real struct {
 	wait  sync.WaitGroup
 }
 
-// Begin starts the clock and lets source send each request when due, until it has no more or the context ends.
+// Begin starts the clock and a goroutine in which source sends each request when due, until the last or ctx's end.
 func (r *Real) Begin(ctx context.Context, source Source) {
 	r.ctx, r.began = ctx, time.Now()
 	r.wait.Go(func() {
@@ -47,7 +45,7 @@ func (r *Real) Begin(ctx context.Context, source Source) {
 	})
 }
 
-// BeginOutside starts the clock of a service that others send to, until End is called.
+// BeginOutside starts the clock of a service whose requests other goroutines send, until someone calls End.
 func (r *Real) BeginOutside(ctx context.Context) { r.ctx, r.began = ctx, time.Now() }
 
 // End declares that no sender remains.
@@ -56,20 +54,20 @@ func (r *Real) End() { r.ended.Store(true) }
 // Close waits for the sending goroutine.
 func (r *Real) Close() { r.wait.Wait() }
 
-// At converts a time to the service's clock, no sooner than its beginning.
+// At converts a time to the service's clock; times before the start become 0.
 func (r *Real) At(t time.Time) time.Duration { return max(t.Sub(r.began), 0) }
 
 // Now implements World.
 func (r *Real) Now() time.Duration { return time.Since(r.began) }
 
-// Admit implements World. It does nothing: a goroutine admits the requests.
+// Admit implements World. It does nothing: senders have their own goroutines.
 func (r *Real) Admit(time.Duration) {}
 
 // Over implements World.
 func (r *Real) Over() bool { return r.ended.Load() }
 
-// Await implements World. It looks again and again instead of sleeping until it is woken: a
-// goroutine is woken some 60 us late, which would be part of every latency.
+// Await implements World. It polls instead of blocking: a blocked goroutine is woken some 60 us late, which would be
+// part of every latency.
 func (r *Real) Await(until time.Duration, seen int64, flying int) error {
 	for {
 		if r.ctx.Err() != nil || r.Queue.Given() != seen {
@@ -77,7 +75,7 @@ func (r *Real) Await(until time.Duration, seen int64, flying int) error {
 		}
 		if flying > 0 {
 			if done, err := r.Runner.Done(); done || err != nil {
-				return nil // the service asks for the error itself
+				return nil // the service gets the error itself
 			}
 		} else if until == Forever && r.Over() {
 			return nil
@@ -95,11 +93,11 @@ func (r *Real) Await(until time.Duration, seen int64, flying int) error {
 	}
 }
 
-// Shorter pauses than this are napped through; longer ones are left to the scheduler, which
-// may wake a goroutine up to a millisecond late.
+// coarse is the last part of a pause, slept in short naps: the Go timer for the part before may be a millisecond
+// late.
 const coarse = 2 * time.Millisecond
 
-// sleepUntil sleeps until a time after began; false where the context ends before.
+// sleepUntil sleeps until the duration until has passed since began. It returns false if the context ends first.
 func sleepUntil(ctx context.Context, began time.Time, until time.Duration) bool {
 	for {
 		left := until - time.Since(began)
@@ -121,5 +119,5 @@ func sleepUntil(ctx context.Context, began time.Time, until time.Duration) bool 
 	}
 }
 
-// Sleep pauses for a time, to some ten microseconds where the system lets it.
+// Sleep pauses for a time, with an error of some ten microseconds where the system allows it.
 func Sleep(d time.Duration) { sleepUntil(context.Background(), time.Now(), d) }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Schedule sends requests at times that were drawn before the load began, whatever the
-// service does. Only under the rule Block does it wait, for a place in the queue.
+// Schedule sends requests at times that were drawn before the load began, regardless of the service (open loop). Only
+// under the rule Block does it wait for a place in the queue.
 type Schedule struct {
 	Times  []time.Duration
 	WarmUp time.Duration // requests due before it are not counted
@@ -14,11 +14,11 @@ type Schedule struct {
 	Sender Sender // receives the requests that the queue refuses; may be nil
 
 	next  int
-	ended atomic.Bool // no more will be sent
+	ended atomic.Bool // no further request is sent
 	count atomic.Int64
 }
 
-// Due returns the time of the next request; false after the last.
+// Due returns the time of the next request; false after the last one.
 func (s *Schedule) Due() (time.Duration, bool) {
 	if s.next == len(s.Times) || s.ended.Load() {
 		return 0, false
@@ -26,7 +26,7 @@ func (s *Schedule) Due() (time.Duration, bool) {
 	return s.Times[s.next], true
 }
 
-// Send puts in the requests due by now. It returns false where a request has to wait for a place.
+// Send puts the requests that are due by now into the queue. It returns false if a request has to wait for a place.
 func (s *Schedule) Send(now time.Duration) bool {
 	for s.next < len(s.Times) && s.Times[s.next] <= now && !s.ended.Load() {
 		due := s.Times[s.next]
@@ -38,32 +38,32 @@ func (s *Schedule) Send(now time.Duration) bool {
 		s.count.Add(1)
 		s.next++
 		if how != Completed && s.Sender != nil {
-			gone := refused // only this copy is the heap's
+			gone := refused // the copy moves to the heap instead of refused, which every call would allocate
 			s.Sender.Over(&gone, how, now)
 		}
 	}
 	return true
 }
 
-// End sends no further request.
+// End stops the sending.
 func (s *Schedule) End() { s.ended.Store(true) }
 
 // Sent returns the number of requests put in.
 func (s *Schedule) Sent() int64 { return s.count.Load() }
 
-// Clients are callers each of which sends its next request when it has the answer to its
-// last: a closed loop. Its requests are due when they are sent.
+// Clients are a closed loop: each client sends its next request when it has the answer to the previous one. A request
+// is due when it is sent.
 type Clients struct {
 	N      int
-	Pause  time.Duration // from when the last request was due, at the least, to the next
-	Most   int64         // requests in all; 0 is no bound
-	Until  time.Duration // none is sent after it; 0 is no bound
+	Pause  time.Duration // least time from one request's due time to the client's next request
+	Most   int64         // requests in all; 0: no limit
+	Until  time.Duration // time after which no request is sent; 0: no limit
 	WarmUp time.Duration
 	Queue  *Queue
 
 	sent  int64
 	begun bool
-	later []time.Duration // paused clients' next times, in order
+	later []time.Duration // times at which paused clients send, in order
 }
 
 // Begin sends each client's first request.
@@ -90,7 +90,7 @@ func (c *Clients) over(now time.Duration) bool {
 	return c.Most > 0 && c.sent >= c.Most || c.Until > 0 && now >= c.Until
 }
 
-// Over implements Sender: the client continues.
+// Over implements Sender: the client sends its next request, now or after its pause.
 func (c *Clients) Over(r *Request, _ Outcome, now time.Duration) {
 	if next := r.Due + c.Pause; next > now {
 		c.later = append(c.later, next)
@@ -107,7 +107,7 @@ func (c *Clients) Due() (time.Duration, bool) {
 	return c.later[0], true
 }
 
-// Send puts in the requests due by now.
+// Send puts the requests of paused clients that are due by now into the queue.
 func (c *Clients) Send(now time.Duration) bool {
 	c.Begin(now)
 	for len(c.later) > 0 && c.later[0] <= now {

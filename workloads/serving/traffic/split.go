@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// Splitter cuts a waiting set into batches of sizes whose times are known, so that the
-// sum of the times is least.
+// Splitter divides the waiting requests into batches of measured sizes so that the sum of their times is least.
 type Splitter struct {
-	first []int           // by the number that waits: the largest piece of the best cut
-	cost  []time.Duration // of the best cut
+	first []int           // by number of waiting requests: largest batch of the best division
+	cost  []time.Duration // time of the best division
 	sizes []int
 }
 
-// Sizes returns the batch sizes to time: 1, 2, 4 … and most.
+// Sizes returns the batch sizes to measure: powers of two below most, and most.
 func Sizes(most int) []int {
 	var out []int
 	for b := 1; b < most; b *= 2 {
@@ -22,9 +21,9 @@ func Sizes(most int) []int {
 	return append(out, most)
 }
 
-// NewSplitter makes the cuts of every number of requests up to the largest size, by
-// dynamic programming: cost(n) is the least of times[b] + cost(n-b) over the sizes b. With
-// pad, a batch may hold fewer requests than its size and takes as long.
+// NewSplitter computes the best division for every number of requests up to the largest size by dynamic programming:
+// cost(n) is the minimum over sizes b of times[b] + cost(n-b). With pad, a batch may hold fewer requests than its
+// size and takes the same time.
 func NewSplitter(times map[int]time.Duration, pad bool) *Splitter {
 	s := &Splitter{}
 	for b := range times {
@@ -48,10 +47,10 @@ func NewSplitter(times map[int]time.Duration, pad bool) *Splitter {
 	return s
 }
 
-// First returns the largest piece of the best division of n requests, which runs first.
+// First returns the largest batch of the best division of n requests; it runs first.
 func (s *Splitter) First(n int) int { return s.first[min(n, len(s.first)-1)] }
 
-// Padded returns the least of sizes that holds n.
+// Padded returns the smallest of sizes that is at least n; n if there is none.
 func Padded(sizes []int, n int) int {
 	for _, b := range sizes {
 		if b >= n {

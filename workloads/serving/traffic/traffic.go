@@ -1,9 +1,9 @@
 // Package traffic is a service under load without its network: requests that arrive by a schedule, a bounded queue, a
 // batcher, and the account of every caller's latency.
 //
-// The package reads top down: arrivals.go draws a schedule, queue.go holds the waiting requests, batcher.go decides
-// when a batch begins and of how many, split.go how to divide the waiting requests, engine.go is the loop of the
-// service, account.go records it. The loop takes its clock and its batches from two interfaces: real.go is real time,
+// Read top down: arrivals.go draws a schedule, queue.go holds the waiting requests, batcher.go decides when a batch
+// begins and with how many requests, split.go divides the waiting requests into batches, engine.go is the service
+// loop, account.go records. The loop takes its clock and its batches from two interfaces: real.go is real time,
 // virtual.go simulates an hour of load in a second, with the same code in between.
 //
 // Times are durations since the load began.
@@ -14,34 +14,33 @@ import "time"
 // Forever is later than every other time.
 const Forever = time.Duration(1<<63 - 1)
 
-// Request is one call of the service. Its latency is its answer's time less Due, whatever delayed its sending, so that
-// a slow service delays no clock (no coordinated omission).
+// Request is one call of the service. Its latency is the time of its answer minus Due, even if it was sent late: a
+// slow service cannot hide its own delays (coordinated omission).
 type Request struct {
 	ID    int64
-	Due   time.Duration // scheduled
-	Sent  time.Duration // put into the queue
-	Taken time.Duration // its batch began
+	Due   time.Duration // scheduled time
+	Sent  time.Duration // when it was put into the queue
+	Taken time.Duration // when its batch began
 	// Counted is false in the warm-up.
 	Counted bool
-	// Ticket is the sender's own, for Sender.Over.
+	// Ticket identifies the request to its Sender.
 	Ticket int
 }
 
-// Outcome is the end of a request.
 type Outcome uint8
 
-// Outcomes.
+// Outcomes of a request.
 const (
 	Completed Outcome = iota
 	Refused           // by the overload rule
 	Expired           // refused because it could not be answered in time
-	Failed            // with its batch
+	Failed            // its batch failed
 )
 
 // Overload is the rule for requests that find the queue full, or that are too old.
 type Overload string
 
-// Rules of overload.
+// Overload rules.
 const (
 	RefuseNew Overload = "refuse-new"
 	RefuseOld Overload = "refuse-old"
@@ -49,38 +48,37 @@ const (
 	Block     Overload = "block"
 )
 
-// World is the time in which a service runs.
+// World is the clock in which a service runs.
 type World interface {
 	Now() time.Duration
-	// Admit puts the requests due by now into the queue, unless a goroutine of its own does so.
+	// Admit puts the requests due by now into the queue, unless a goroutine of their own does so.
 	Admit(now time.Duration)
-	// Await returns at a time of its choice, at the latest when a request is put into the queue, the oldest of the
-	// batches in flight is complete, or at until. seen is the number of requests put into the queue when the caller
-	// read it.
+	// Await returns when a request is put into the queue or the oldest batch in flight is complete, at the latest at
+	// time until, and possibly earlier. seen is the number of requests ever put into the queue, as the caller read
+	// it; flying is the number of batches in flight.
 	Await(until time.Duration, seen int64, flying int) error
-	// Over reports whether no request will come any more.
+	// Over reports whether no further request will come.
 	Over() bool
 }
 
-// Runner runs batches, which are done in the order in which they began.
+// Runner runs batches. They end in the order in which they began.
 type Runner interface {
-	// Start begins a batch; it may keep batch until Finish. An error that is a BatchError
-	// fails the batch's members only.
+	// Start begins a batch; it may keep the slice until Finish. A BatchError fails only this batch.
 	Start(batch []Request, now time.Duration) error
 	// Done reports whether the oldest batch has ended.
 	Done() (bool, error)
-	// Finish takes the oldest batch's answers, and returns how many members received the answer to another request.
+	// Finish removes the oldest batch and delivers its answers. wrong counts answers that belong to another request.
 	Finish() (wrong int, err error)
 }
 
-// BatchError is a failure of one batch, after which the service continues.
+// BatchError is the failure of one batch; the service continues.
 type BatchError struct{ Err error }
 
 func (e *BatchError) Error() string { return e.Err.Error() }
 func (e *BatchError) Unwrap() error { return e.Err }
 
-// Sender receives the outcomes of its requests. The loop of the service calls it or, for requests that the queue
-// refuses, the goroutine that put the request in.
+// Sender receives the outcomes of its requests. The service loop calls it; for requests that the queue refuses, the
+// goroutine that called Put.
 type Sender interface {
 	Over(r *Request, how Outcome, now time.Duration)
 }

@@ -2,29 +2,28 @@ package traffic
 
 import "time"
 
-// Source sends requests in virtual time.
+// Source sends requests when they are due.
 type Source interface {
-	Due() (time.Duration, bool) // of the next request that time alone brings
+	Due() (time.Duration, bool) // due time of the next request that does not depend on an answer
 	Send(now time.Duration) bool
 	Sent() int64
 }
 
-// Virtual is a World and a Runner whose time passes from event to event: it simulates a
-// device that takes Time(b) for a batch of b requests, one batch at a time.
+// Virtual is a World and a Runner whose time jumps from event to event. It simulates a device that takes Time(b) for
+// a batch of b requests, one batch at a time.
 type Virtual struct {
 	Source Source
 	Time   func(b int) time.Duration
-	// Beside runs all batches in flight in parallel, like a device with unlimited capacity.
+	// Beside runs all batches in flight in parallel, like a device of unlimited capacity.
 	Beside bool
-	// Stall is a stretch of time in which nothing is done; a batch that falls into it ends
-	// with it.
+	// Stall is an interval in which the device does nothing: a batch that would end in it ends at its end.
 	Stall [2]time.Duration
-	// Fails reports whether a batch fails, by its number; nil: no batch fails.
+	// Fails reports whether the batch with this number fails; nil: no batch fails.
 	Fails func(batch int) bool
 
 	now    time.Duration
 	ends   []virtualBatch // in flight, in order
-	busy   time.Duration  // until when
+	busy   time.Duration  // end of the device's current work
 	number int
 }
 
@@ -45,12 +44,11 @@ func (v *Virtual) Over() bool {
 	return !more
 }
 
-// Await implements World: time goes to the next event. An answer comes before an arrival
-// at the same time.
+// Await implements World: time advances to the next event. An answer comes before an arrival at the same time.
 func (v *Virtual) Await(until time.Duration, _ int64, _ int) error {
 	sent := v.Source.Sent()
 	if v.Source.Send(v.now); v.Source.Sent() != sent {
-		return nil // a sender that waited for a place
+		return nil // a sender had waited for a place in the queue
 	}
 	next := until
 	if due, more := v.Source.Due(); more && due > v.now {
