@@ -9,9 +9,8 @@ import (
 )
 
 // AnswerLive is the first screen while a program is being recorded: the busy share of the GPU that waited longest for
-// launches, over the last l.Over. If no process has activity yet, h gives the state of each process. The answer judges
-// nothing, since only gpuprof analyze judges, on a whole recording. gone: the recording has ended; dir: the folder as
-// the user named it.
+// launches, over the last l.Over. Before any activity it gives the state of each process in h. It judges nothing: only
+// gpuprof analyze does, on a whole recording. gone: the recording has ended; dir: the folder as the user named it.
 func AnswerLive(dir string, live []Live, h *Hook, gone bool) gpuprof.Answer {
 	a := gpuprof.Answer{Verdict: "recording", Tone: gpuprof.TonePlain, Action: &gpuprof.Action{Text: "Wait for the end of the recording. Then gpuprof analyze reads it."}}
 	ended := gone || len(live) > 0 && !slices.ContainsFunc(live, func(l Live) bool { return !l.Ended })
@@ -41,8 +40,7 @@ func AnswerLive(dir string, live []Live, h *Hook, gone bool) gpuprof.Answer {
 	return a
 }
 
-// mostStarved returns the device that waited longest for launches, with its process. Without devices it returns the
-// first process and nil.
+// mostStarved returns the device that waited longest for launches and its process, or the first process and nil.
 func mostStarved(live []Live) (l *Live, d *LiveDevice) {
 	for i := range live {
 		for k := range live[i].Devices {

@@ -14,8 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// runCUDA runs the program with the CUDA recorder in its environment. If the recorder cannot be written, the
-// program runs without it.
+// runCUDA runs the program with the CUDA recorder, or without it if the recorder cannot be written.
 func runCUDA(ctx context.Context, o *Options, r *Result, s *signals, cupti []string) error {
 	r.Recorder = ByCUDA
 	in, err := writeInjection(o, cupti)

@@ -51,8 +51,7 @@ func findSteps(ctx context.Context, path string) (s stepsSeen) {
 	return s
 }
 
-// stepsToSkip returns the number of steps to leave out before the recorded ones: Skip, but without SkipExact no more
-// than fit into Longest.
+// stepsToSkip returns how many steps to leave out first: Skip, but without SkipExact no more than fit into Longest.
 func (o *Options) stepsToSkip(period time.Duration) int {
 	if o.SkipExact || period <= 0 {
 		return o.Skip

@@ -48,8 +48,7 @@ type LiveRow struct {
 	NS, Bytes int64
 }
 
-// LiveOf summarizes the last stretch of each process's newest recording in a folder. It omits processes without
-// activity.
+// LiveOf summarizes the last stretch of each process's newest recording in a folder. Idle processes are omitted.
 func LiveOf(ctx context.Context, dir string, stretch time.Duration) ([]Live, error) {
 	var out []Live
 	for _, path := range liveFiles(dir) {

@@ -47,8 +47,7 @@ func explainHook(o *Options, r *Result) {
 	}
 }
 
-// adviseOtherRecorder returns how to record the GPU work of a program without torch; "" if the machine has no NVIDIA
-// driver.
+// adviseOtherRecorder tells how to record the GPU work of a program without torch; "" without an NVIDIA driver.
 func adviseOtherRecorder(o *Options, r *Result) string {
 	switch {
 	case o.DriverCUDA == 0:
@@ -226,8 +225,7 @@ func explainNoTrace(o *Options, r *Result) {
 	}
 }
 
-// suggestRetry returns a command that skips fewer steps, for a program with few steps. Below two steps it asks for a
-// longer run.
+// suggestRetry returns a command that skips fewer steps; below two steps it asks for a longer run.
 func suggestRetry(r *Result, steps int) string {
 	if steps < 2 {
 		return "record a run with more steps"

@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// innerShell is the shell script between nsys and the program. It notes that the program starts, restores the
-// program's output, which nsys redirects, and execs the program. If nsys closed the descriptors, the script opens the
-// files by name.
+// innerShell is the shell script between nsys and the program. It notes the program's start, restores its output,
+// which nsys redirects, and execs the program. If nsys closed the descriptors, the script opens the files by name.
 const innerShell = `: >"$GPUPROF_STARTED"
 out=$GPUPROF_OUT
 unset GPUPROF_STARTED GPUPROF_OUT

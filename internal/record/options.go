@@ -86,8 +86,7 @@ type Options struct {
 	Stdin, Stdout, Stderr *os.File
 	// Samplers by the prefix of their track names.
 	Samplers map[string]Sampler
-	// Watch is called while the program runs, with the hook's events, whenever their file grew. ended is closed when the
-	// program ends.
+	// Watch is called with the hook's events whenever their file grew. ended is closed when the program ends.
 	Watch func(h *Hook, ended <-chan struct{}) Watched
 	// Log receives the output of a helper program (nsys); nil discards it.
 	Log io.Writer

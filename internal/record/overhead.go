@@ -24,8 +24,7 @@ type Overhead struct {
 // fewest is the minimum number of steps for a mean.
 const fewest = 3
 
-// pace is the largest ratio of step times after and before the recording, in either direction, for which Ratio is
-// given.
+// pace is the largest ratio between the step times before and after the recording for which Ratio is given.
 const pace = 1.5
 
 // overheadOf returns nil for a process without timed steps.
@@ -59,8 +58,7 @@ func dropWarmUp(v []float64) []float64 {
 	return v
 }
 
-// trimmedMean leaves out a fifth of the values at either end, at least one: an evaluation among five recorded steps
-// would distort the mean.
+// trimmedMean leaves out a fifth of the values at either end, at least one, so that an evaluation step does not count.
 func trimmedMean(v []float64) float64 {
 	if len(v) == 0 {
 		return 0

@@ -32,8 +32,7 @@ type Result struct {
 	CUDA          []CUDAProcess `json:"cuda,omitempty"` // the CUDA recorder's reports by process
 	// Idle marks that the recorder waited for requests, so that the traces are requested windows.
 	Idle bool `json:"idle,omitempty"`
-	// Skip is the number of steps to leave out at the beginning of the traces: the CUDA recorder also records the steps
-	// that --skip names.
+	// Skip is the number of steps to leave out at the beginning of the traces: the CUDA recorder records them too.
 	Skip      int                      `json:"skip,omitempty"`
 	Overhead  *Overhead                `json:"overhead,omitempty"`
 	Telemetry map[string]gpuprof.Track `json:"telemetry"`
@@ -49,8 +48,7 @@ const (
 	ByCUDA = "cuda"
 )
 
-// Stored returns the result for telemetry.json, with paths relative to the folder dir: where the folder lies is not
-// part of the measurement.
+// Stored returns the result for telemetry.json, with paths relative to dir, so that the folder can be moved.
 func (r *Result) Stored(dir string) *Result {
 	out := *r
 	out.Traces, out.Warnings = make([]string, len(r.Traces)), make([]gpuprof.Warning, len(r.Warnings))

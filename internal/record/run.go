@@ -18,8 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Check returns gpuprof.ErrUsage if the command is missing or not executable, or if it requires a recorder that is not
-// installed.
+// Check returns gpuprof.ErrUsage if the command is not executable, or a required recorder is not installed.
 func Check(o *Options) error {
 	if len(o.Args) == 0 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "running a program: nothing follows --").WithFix("give the command, for example gpuprof run -- python train.py")

@@ -65,8 +65,7 @@ func (f *frame) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &[]any{&f.File, &f.Function, &f.Line, &f.Text, &f.Library})
 }
 
-// SamplesOf returns the hook's samples of the thread that a trace shows; nil without samples or with an unreadable
-// file.
+// SamplesOf returns the hook's samples of the thread that a trace shows; nil if none can be read.
 func (r *Result) SamplesOf(trace string) *model.HostSamples {
 	if r.Hook == nil {
 		return nil

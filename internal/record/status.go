@@ -126,8 +126,7 @@ const maxStatusLine = 1 << 20
 // ReadHook reads the hook's events so far from the folder of a recording.
 func ReadHook(dir string) Hook { return readStatus(filepath.Join(dir, statusName)) }
 
-// readStatus reads the hook's event file. It skips lines that are not JSON, which a full disk leaves; without a file
-// the result is empty.
+// readStatus reads the hook's event file; empty without a file. It skips broken lines, which a full disk leaves.
 func readStatus(path string) Hook {
 	h := Hook{Processes: []Process{}}
 	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)

@@ -134,9 +134,8 @@ func (e *engine) allowedText(c Change) string {
 	return "--max-error"
 }
 
-// sameTraining compares the losses of a run with those of the unchanged program. A compiled model draws other random
-// numbers. If its losses differ, a second run with fallback_random draws the original ones: it is slower and serves
-// only this comparison.
+// sameTraining compares a run's losses with the unchanged program's. A compiled model draws other random numbers: if
+// its losses differ, a second, slower run with fallback_random draws the original ones, only for this comparison.
 func (e *engine) sameTraining(s Set, tuned tune.ProgramRun) (tune.LossCheck, error) {
 	check := checkLosses(e.plain[0], tuned, e.own, s.mostChange(), e.MaxError)
 	if check.Verdict != tune.Changed || !s.compilesModel() || !e.fitsBudget(1, reserve, s) {

@@ -15,9 +15,8 @@ import (
 var switchable = [...]string{"remove", "anomaly_off", "set_to_none", "deterministic_off", "mkldnn_on", "cudnn_benchmark",
 	"tf32", "threads", "foreach", "fused"}
 
-// Cells describes the blocks of a process that switches settings. In each block every setting in turn is off for
-// Steps steps, on for 2*Steps and off for Steps. One step after each switch is not timed; the settings of Base are
-// always on.
+// Cells describes a process that switches settings. A block has every setting in turn off for Steps steps, on for
+// 2*Steps and off for Steps. The step after a switch is not timed. The settings of Base are always on.
 type Cells struct {
 	Base          Set
 	Settings      []Setting
