@@ -195,8 +195,7 @@ func checkFirst(a *cli.App, root *kong.Node, args []string, dashed bool) error {
 	return nil
 }
 
-// newParser builds the grammar. exited becomes true when kong has answered --help by itself and would have ended the
-// process.
+// newParser builds the grammar. exited becomes true when kong has answered --help and would have ended the process.
 func newParser(a *cli.App, c *grammar) (k *kong.Kong, exited *bool, err error) {
 	exited = new(bool)
 	k, err = kong.New(c,

@@ -39,8 +39,7 @@ func complainJSON(a *cli.App, err error, code int) {
 	}
 }
 
-// asksJSON reports whether the command line asks for JSON. It runs before parsing, whose errors are printed as JSON
-// too.
+// asksJSON reports whether the command line asks for JSON. It runs before parsing, for parse errors as JSON.
 func asksJSON(args []string) bool {
 	return slices.Contains([]string{"json", briefFormat}, formatAsked(args))
 }

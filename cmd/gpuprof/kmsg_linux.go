@@ -13,8 +13,7 @@ const (
 	kernelRecord  = 8 << 10  // longest line, bytes
 )
 
-// kernelLog returns the lines since boot that the kernel's ring buffer still holds, without waiting for further lines.
-// file is /dev/kmsg.
+// kernelLog returns the lines since boot that the ring buffer of /dev/kmsg (file) still holds, without waiting.
 func kernelLog(file string) (string, error) {
 	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

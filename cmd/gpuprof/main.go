@@ -1,5 +1,4 @@
-// Command gpuprof shows why a GPU program is slow, compares builds of a program, and measures reference workloads
-// stage by stage.
+// Command gpuprof shows why a GPU program is slow, compares builds of it, and measures reference workloads.
 package main
 
 import (

@@ -23,8 +23,7 @@ import (
 
 // This file's tables alone name concrete workloads, devices and formats.
 
-// wiring names the libraries, folders and workloads of this process. Zero values mean the machine's own; tests set the
-// fields.
+// wiring names the libraries, folders and workloads of this process. Zero values mean the machine's own.
 type wiring struct {
 	driver   string               // library that replaces the CUDA driver
 	root     string               // folder that holds /proc, /sys, /dev/kmsg and /usr; "" for the machine's
@@ -58,8 +57,7 @@ func (w *wiring) listWorkloads() []workloads.Workload {
 // worked runs this process as a worker of workload collate, if it was started as one; false otherwise.
 func worked() bool { return collate.WorkerMain() }
 
-// devices lists the devices to measure on: the host, then the GPUs that the driver lists. GPUs that do not answer are
-// last.
+// devices lists the devices to measure on: the host, then the driver's GPUs, those that do not answer last.
 func (w *wiring) devices() []cli.Device {
 	all := []cli.Device{{Name: "host", Doc: "the CPU: streams are goroutines, kernels are Go", Open: w.openHost}}
 	gpus, err := cuda.Probe(w.cudaOptions())

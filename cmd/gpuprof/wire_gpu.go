@@ -120,8 +120,7 @@ func (w *wiring) examineCUDA() gpuprof.CheckLine {
 	return l
 }
 
-// examineKernels loads the kernel that the driver compiles longest, on the first GPU, and reports the folder of the
-// driver's code cache.
+// examineKernels loads the kernel that the driver compiles longest and reports the folder of its code cache.
 func (w *wiring) examineKernels() gpuprof.CheckLine {
 	before := cuda.FindCodeCache()
 	first, err := w.loadSlowest()
@@ -137,8 +136,7 @@ type firstLoad struct {
 	simulated bool
 }
 
-// kernelLine reports the time of a kernel's first use, with its reason: if the driver's cache folder grew, the driver
-// compiled the kernel.
+// kernelLine reports the time of a kernel's first use. The driver compiled the kernel if its cache folder grew.
 func kernelLine(name string, first firstLoad, before, cache cuda.CodeCache) gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: "gpu kernels", State: gpuprof.OK}
 	took := gpuprof.FormatSeconds(first.took.Seconds())

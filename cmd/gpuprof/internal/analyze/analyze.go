@@ -1,6 +1,5 @@
-// Package analyze is gpuprof analyze: it reports where the time or the memory of a recorded program went. Input:
-// traces or memory snapshots. Output: an analysis, a comparison of two, or a part of a trace. It imports cli and
-// input, no other verb.
+// Package analyze is gpuprof analyze: it reports where the time or memory of a recorded program went. Input: traces or
+// memory snapshots. Output: an analysis, a comparison, or a part of a trace. It imports cli and input, no other verb.
 package analyze
 
 import (

@@ -148,12 +148,10 @@ func medianOver(results []*compare.Result, name string) (float64, bool) {
 // noise of a quartet are estimated.
 const checkPairs = compare.Stage1Blocks + 12
 
-// laterPairs limits the pairs of later stages in that comparison: a change that needs more cannot be found with a few
-// quartets per commit.
+// laterPairs limits the pairs of later stages in that comparison: quartets would not find a smaller change.
 const laterPairs = 24
 
-// checkEnds compares GOOD with BAD like a gate. found is false if there is nothing to search for; the search then has
-// an outcome.
+// checkEnds compares GOOD with BAD like a gate. If there is nothing to search, found is false and s has an outcome.
 func (c *Cmd) checkEnds(r *quartetRunner, s *bisect.Search) (found bool, err error) {
 	began := r.trees.clock()
 	var sides [2]judge.Side

@@ -117,8 +117,7 @@ func rangeError(flag string, paths []string, r *repository) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: no commit of the range changes %s", strings.Join(paths, ", ")).WithFix("check %s, which is read from %s", flag, r.top)
 }
 
-// listCommits lists the commits after ids[0] up to ids[1], oldest first, that change one of the paths; all without
-// paths.
+// listCommits lists the commits after ids[0] up to ids[1], oldest first, that change one of the paths; no paths: all.
 func (c *Cmd) listCommits(r *repository, ids [2]string, paths []string) ([]bisect.Commit, error) {
 	args := []string{"--reverse", "--first-parent", ids[0] + ".." + ids[1]}
 	if len(paths) > 0 {

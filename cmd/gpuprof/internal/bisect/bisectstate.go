@@ -27,8 +27,7 @@ type searchState struct {
 	Kept []byte `json:"again"`
 }
 
-// recipe holds the command and build of the commits. The command is not masked, since it is run again; only the owner
-// may read the file.
+// recipe has the command and build of the commits. The command is unmasked, to be run again; the file is private.
 type recipe struct {
 	Command  []string   `json:"command,omitempty"`
 	Workload string     `json:"workload,omitempty"` // a workload of gpuprof

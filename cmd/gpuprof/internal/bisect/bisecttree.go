@@ -14,8 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/child"
 )
 
-// The checkouts of a search. Their names have equal lengths, since a path's length can shift addresses in a program's
-// memory.
+// The checkouts of a search. Their names have equal lengths: a path's length can shift a program's addresses.
 const (
 	treeGood      = iota
 	treeCandidate // has each measured commit in turn

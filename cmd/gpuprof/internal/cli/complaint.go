@@ -1,7 +1,6 @@
 package cli
 
-// Complaint is an error as --format json prints it: a JSON object on one line of standard error. Earlier output stays
-// on standard output.
+// Complaint is an error as --format json prints it: a JSON object on one line of standard error.
 type Complaint struct {
 	Message  string `json:"message"`         // what failed, for which object, and the cause
 	Cause    string `json:"cause,omitempty"` // the underlying error, if there is one

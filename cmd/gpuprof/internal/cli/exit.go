@@ -7,8 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// The exit codes. If several apply, the first of 130, 2, 4, 1, 3, 0 wins: a command with an invalid part reports that
-// first.
+// The exit codes. If several apply, the first of 130, 2, 4, 1, 3, 0 wins: usage errors before failures.
 const (
 	ExitOK           = 0   // success
 	ExitRegression   = 1   // a regression was found

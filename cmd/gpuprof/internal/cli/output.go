@@ -55,8 +55,7 @@ type Output struct {
 	Format runfile.Format
 }
 
-// Outputs checks every -o FILE before anything is measured: the kind has the format, no file is named twice, and each
-// can be written.
+// Outputs checks every -o FILE before anything is measured: known format, no file named twice, writable.
 func (k Kind[D]) Outputs(paths []string, force bool) ([]Output, error) {
 	var outs []Output
 	seen := map[string]bool{}

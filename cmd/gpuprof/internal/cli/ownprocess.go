@@ -98,8 +98,7 @@ func (r *ProcessRun) Args(file string) []string {
 	return args
 }
 
-// Measure starts the process and reads its run from file. A process that failed half way returns both a run and an
-// error.
+// Measure starts the process and reads its run from file. After a failure half way it returns a run and an error.
 func (r *ProcessRun) Measure(ctx context.Context, file string) (*gpuprof.Run, error) {
 	exe, err := OwnProgram()
 	if err != nil {

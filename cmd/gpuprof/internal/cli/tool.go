@@ -42,8 +42,7 @@ func revision(settings []debug.BuildSetting) string {
 	return rev
 }
 
-// BuildHash identifies this binary, so that a passed check is trusted only by the code that passed it; "" if the
-// binary cannot be read.
+// BuildHash identifies this binary, so that no other build trusts its passed checks; "" if it cannot be read.
 func BuildHash() string {
 	exe, err := os.Executable()
 	if err != nil {

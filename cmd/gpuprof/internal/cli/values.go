@@ -20,8 +20,7 @@ func TwoEnds(text string) bool {
 	return ok && good != "" && bad != "" && !strings.HasPrefix(bad, ".") && !strings.HasPrefix(text, "-")
 }
 
-// ChoicesOf returns the allowed values of a flag or argument, from its `choices` tag or a document's formats; nil for
-// any.
+// ChoicesOf returns the values of a flag or argument, from its `choices` tag or a document's formats; nil for any.
 func ChoicesOf(d Documents, tag *kong.Tag) []string {
 	if tag.Has("formats") {
 		prints, _ := d.Formats()

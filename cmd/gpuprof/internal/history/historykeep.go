@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/history"
 )
 
-// tellSkipped names objects that were not used.
+// tellSkipped notes the stored objects that were ignored.
 func tellSkipped(a *cli.App, skipped []history.Skipped) {
 	for _, s := range skipped {
 		a.Note("warning: %s was not used: %s", s.Name, s.Why)
