@@ -316,7 +316,7 @@ func checkChoices(a *cli.App, kctx *kong.Context) error {
 }
 
 // helpLists replaces placeholders in help texts, such as ${plots}, by the lists. As variables of kong they would be
-// interpolated again for each of several hundred flags, which takes longer than the rest of a command's start.
+// interpolated again for each of several hundred flags, which takes longer than everything else at a command's start.
 func helpLists(a *cli.App) *strings.Replacer {
 	lists := []string{
 		"${plots}", a.PlotsText(""),

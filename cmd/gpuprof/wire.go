@@ -124,7 +124,7 @@ func (w *wiring) missingGPUReason() string {
 // missingGPUError returns nil if a GPU can be used.
 func (w *wiring) missingGPUError() error {
 	_, err := cuda.Probe(w.cudaOptions())
-	// The error of an installed driver is closer to the cause than that of a missing device node.
+	// An installed driver's error is closer to the cause than a missing device node.
 	if cuda.Absent(err) && w.driver == "" {
 		return errors.New(machine.This().FindGPU(w.findDriver()).Why())
 	}

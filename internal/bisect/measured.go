@@ -47,7 +47,7 @@ func (s *Search) Whole() Measured {
 	return m
 }
 
-// quartetsOf returns the quartets of a commit against another, without those of the check.
+// quartetsOf returns the quartets of a commit against another, except for the check.
 func (s *Search) quartetsOf(commit, against int) (out []Quartet) {
 	for _, q := range s.Quartet {
 		if q.Commit == commit && q.Against == against {

@@ -85,7 +85,7 @@ func (s *Search) openReason() string {
 	return "no measurable commit adds information"
 }
 
-// likeliest returns the commit with the largest probability, its own and that of the unmeasurable commits before it.
+// likeliest returns the commit with the largest probability, including the unmeasurable commits just before it.
 func (s *Search) likeliest(p Posterior) int {
 	best, most := s.N(), -1.0
 	for m := 1; m <= s.N(); m++ {

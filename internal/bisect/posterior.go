@@ -185,7 +185,7 @@ func (s *Search) Posterior() Posterior {
 		for k := range theta {
 			log := weight[k] + prior
 			for j, pr := range pairs {
-				// The change lies between the two commits, or outside of them.
+				// The change is between the two commits, or outside of them.
 				if end <= pr.commit && end > pr.against {
 					log += slower[j][k]
 				} else {

@@ -106,7 +106,7 @@ type Card struct {
 	Err error `json:"-"`
 }
 
-// AllGPUs stands for the device name if no device could be found or queried.
+// AllGPUs is the device name if no device could be found or queried.
 const AllGPUs = "GPUs"
 
 // Metric returns the figure of that name; ok is false if it has no usable value.

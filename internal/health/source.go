@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Answer is what a source reports about the faults of a GPU.
+// Answer is a source's report about the faults of a GPU.
 type Answer string
 
 // Values of Answer. Unanswered is no evidence that the GPU works.

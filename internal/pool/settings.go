@@ -51,7 +51,7 @@ type Settings struct {
 }
 
 // Round returns the memory for a request, bytes (round_size of c10/cuda/CUDACachingAllocator.cpp). A large block can
-// be up to 1 MiB larger, since the allocator does not split off such a small remainder.
+// be up to 1 MiB larger, since the allocator does not split off a small remainder.
 func (s *Settings) Round(bytes int64) int64 {
 	if bytes < grain {
 		return grain

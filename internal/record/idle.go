@@ -21,8 +21,8 @@ const (
 	controlIdle   = "i" // end the window
 )
 
-// ArmedFolder returns the recording folder that of names: a folder, or the id of a process that has a recorder or a
-// descendant with one. It returns ErrUsage if there is none.
+// ArmedFolder returns the folder of a recording. Its argument is this folder, or the id of a process that has a
+// recorder or a descendant with one. It returns ErrUsage if there is none.
 func ArmedFolder(of string) (string, error) {
 	if pid, err := strconv.Atoi(of); err == nil {
 		if dir := folderOf(pid); dir != "" {

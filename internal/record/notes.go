@@ -47,7 +47,7 @@ func explainHook(o *Options, r *Result) {
 	}
 }
 
-// adviseOtherRecorder tells how to record the GPU work of a program without torch; "" without an NVIDIA driver.
+// adviseOtherRecorder describes how to record the GPU work of a program without torch; "" without an NVIDIA driver.
 func adviseOtherRecorder(o *Options, r *Result) string {
 	switch {
 	case o.DriverCUDA == 0:

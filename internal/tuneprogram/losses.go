@@ -61,8 +61,8 @@ func checkRepeats(plain []tune.ProgramRun, limit float64) tune.LossCheck {
 	return out
 }
 
-// checkLosses compares the losses of a tuned run with those of a plain run. Exact settings may deviate as much as two
-// plain runs do (own), settings that change rounding up to limit.
+// checkLosses compares the losses of a tuned run with a plain run's. Exact settings may deviate as much as two plain
+// runs do (own), settings that change rounding up to limit.
 func checkLosses(plain, tuned tune.ProgramRun, own tune.LossCheck, changes Change, limit float64) tune.LossCheck {
 	d, n := lossDeviation(plain.Losses, tuned.Losses)
 	out := tune.LossCheck{Compared: n, Deviation: d}

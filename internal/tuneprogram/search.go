@@ -301,7 +301,7 @@ func (e *engine) offerTries() error {
 	return nil
 }
 
-// tryNames returns the names of the settings that apply, and those of the left-out settings with their reasons.
+// tryNames lists the settings that apply, and the left-out settings with their reasons.
 func (e *engine) tryNames() (out []string) {
 	for _, r := range e.rows {
 		out = append(out, r.Name())

@@ -48,7 +48,7 @@ func (c Cells) Key() string {
 	return key
 }
 
-// countSteps returns the steps of all blocks, stepsOfBlock those of one block with every setting.
+// countSteps returns the steps of all blocks, stepsOfBlock the steps of one block with every setting.
 func (c Cells) countSteps() int   { return c.Blocks * c.stepsOfBlock() }
 func (c Cells) stepsOfBlock() int { return len(c.Settings) * (4*c.Steps + 3) }
 

@@ -28,8 +28,7 @@ func listOf[T any](name string, items *[]T, share float64) *list {
 	return l
 }
 
-// keepItems keeps further items while they fit into room and limit (of this list), bytes, and returns the rest of
-// room.
+// keepItems keeps further items within room and limit (of this list), bytes, and returns the remaining room.
 func (l *list) keepItems(room, limit int) int {
 	for l.keep < len(l.sizes) && l.sizes[l.keep] <= min(room, limit) {
 		room -= l.sizes[l.keep]

@@ -26,7 +26,7 @@ type Figure struct {
 	Remarks []string
 	Tool    string // version of gpuprof that made the document
 
-	// Lacks is why the document has no such figure. Notice replaces the panels: this reason, or missing times.
+	// Lacks is the reason why the document has no such figure. Notice replaces the panels: this reason, or missing times.
 	Lacks  string
 	Notice string
 }

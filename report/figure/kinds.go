@@ -104,7 +104,7 @@ func namesOf[D any](kinds []kind[D]) []string {
 	return out
 }
 
-// Kinds lists all figures, those of a run first. A document has only some.
+// Kinds lists all figures, a run's first. A document has only some of them.
 func Kinds() []string {
 	var out []string
 	for _, d := range documentTable() {

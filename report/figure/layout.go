@@ -97,8 +97,8 @@ func (d *drawing) addText(x, y float64, anchor int, tone Tone, class, s string) 
 	return true
 }
 
-// layOut places everything for a width and height in units; height 0 is what the panels need. alone: a file of its
-// own, with a head, a margin and all remarks.
+// layOut places everything for a width and height in units; with height 0 the panels determine it. alone: a file of
+// its own, with a head, a margin and all remarks.
 func (f *Figure) layOut(w, h float64, alone bool) *drawing {
 	d := &drawing{ems: anyFont, w: w, h: h}
 	top := 0.0
@@ -349,7 +349,7 @@ func (d *drawing) placePanel(p *Panel, room besides, x0, left, right, top, botto
 	}
 }
 
-// besides has the widths of the texts beside the panels, equal for all so that the axes line up.
+// besides has the widths of the texts left and right of the panels, equal for all so that the axes line up.
 type besides struct{ names, ticks, right float64 }
 
 func (b besides) leftWidth() float64 {

@@ -12,8 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Requests draws a service under load as its callers see it: latency percentiles, latency and queue over time,
-// batches.
+// Requests draws the callers' view of a service under load: latency percentiles, latency and queue over time, batches.
 func Requests(r *gpuprof.Run) *Figure {
 	f := newRunFigure("requests", "Requests under load",
 		"The latency within which each share of the requests was answered, on an axis of percentiles; p50 and p99 of each part of the load over time; the requests that waited; the sizes of batches.", r)

@@ -3,7 +3,7 @@
 // figure are errors.
 //
 // JUnit XML has no official schema. The document keeps to the common part of two schemas in use: the Ant task's, which
-// requires all attributes in a fixed order, and that of Jenkins and Surefire.
+// requires all attributes in a fixed order, and the one of Jenkins and Surefire.
 package junit
 
 import (

@@ -30,7 +30,7 @@ func hostTable(a *analyze.Analysis) Table {
 	return t
 }
 
-// isPlain reports whether the recording is of a Python program without torch.
+// isPlain reports whether a Python program without torch was recorded.
 func isPlain(a *analyze.Analysis) bool {
 	return a.Recording != nil && a.Recording.Program == analyze.Python
 }

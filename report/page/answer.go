@@ -74,8 +74,7 @@ type BarPart struct {
 	Place int     // place of a stage in the step, from 0, without the gap; -1 for parts whose tone follows from their name
 }
 
-// PartsOf returns the parts of a bar in order, without empty ones. Of more than mostParts, all but the largest are
-// joined without a name.
+// PartsOf returns the nonempty parts of a bar, in order. Beyond mostParts, the small ones are joined without a name.
 func PartsOf(b *gpuprof.Bar) []BarPart {
 	places := map[string]int{}
 	for _, p := range b.Parts {

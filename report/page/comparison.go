@@ -14,8 +14,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Limits of a comparison's lists. A thousand unchanged metrics would hide the changed one; failures get five times the
-// limit.
+// Limits of a comparison's lists: a thousand unchanged metrics would hide the changed one. Failures get five times
+// more.
 const (
 	maxMetrics     = 60
 	maxListed      = 20
@@ -214,8 +214,7 @@ func suggestionsTitle(c *compare.Comparison) string {
 	return "Explanation"
 }
 
-// differenceSection lists the fields that differ between the sides. HTML has a table per kind of field, and folds
-// equal fields.
+// differenceSection lists the fields that differ between the sides: in HTML a table per kind, equal fields folded.
 func differenceSection(c *compare.Comparison) Section {
 	s := Section{ID: "differences", Heading: "Differences in setup", HeadingIn: Terminal | Markdown | HTML}
 	list := List{Noun: "field", Max: maxListed, In: Terminal | Markdown}

@@ -40,8 +40,7 @@ func dataOf(runs []*gpuprof.Run) Data {
 	return d
 }
 
-// pointLimit limits the samples drawn of one series, so that the charts of a page take at most a few hundred
-// kilobytes.
+// pointLimit limits the samples drawn of one series, so that a page's charts take a few hundred kilobytes.
 func pointLimit(runs []*gpuprof.Run) int {
 	const all, most, least = 24_000, 2000, 50
 	series := 0

@@ -14,8 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Fleet builds the page of a job: the outlying ranks and their causes, a row per figure over all ranks, and the ranks
-// left out.
+// Fleet builds the page of a job: outlying ranks and their causes, a row per figure, and the ranks left out.
 func Fleet(r *fleet.Report) (*Page, error) {
 	if r == nil {
 		return nil, view.ErrNoRun("a fleet report")

@@ -10,8 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Health builds the page of a machine's GPUs: a row per metric, a column per device, deviations, notes and the
-// verdict.
+// Health builds the page of a machine's GPUs: a row per metric, a column per GPU, deviations, notes and verdict.
 func Health(r *health.Report) (*Page, error) {
 	if r == nil {
 		return nil, view.ErrNoRun("a health report")

@@ -14,8 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// History builds the page of a program over its commits: alarms, changes, a row with the trend of each metric, and the
-// latest commits.
+// History builds the page of a program over its commits: alarms, changes, the trend of each metric, latest commits.
 func History(r *history.Report) (*Page, error) {
 	if r == nil {
 		return nil, view.ErrNoRun("a history")
@@ -153,8 +152,7 @@ func trendTable(all []series) Table {
 	return t
 }
 
-// spreadCell holds the scatter of sessions about their level and, if commits were measured again, the part of it
-// between commits.
+// spreadCell holds the scatter of sessions about their level and, if it is known, the part between commits.
 func spreadCell(m *history.Metric) Cell {
 	v := float64(m.Spread)
 	if !gpuprof.IsFinite(v) {

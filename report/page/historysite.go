@@ -18,8 +18,7 @@ type SitePage struct {
 	Page *Page
 }
 
-// HistorySite renders a history as pages without scripts: an index, the largest changes first, and a page per
-// benchmark.
+// HistorySite renders a history as pages without scripts: an index, largest changes first, and a page per benchmark.
 func HistorySite(r *history.Report) ([]SitePage, error) {
 	index, err := History(r)
 	if err != nil {

@@ -175,7 +175,7 @@ func memoryBlocks(m *memsnap.Moment, when string) Table {
 	return t
 }
 
-// siteTable has a row per code line. Shares are of whole, in bytes; 0 prints no shares.
+// siteTable has a row per code line. Its shares are relative to whole, in bytes; 0 prints no shares.
 func siteTable(name string, sites []memsnap.SiteBytes, whole int64) Table {
 	t := Table{Name: name, Noun: "line", Columns: []Column{{Title: "line", Left: true, Most: 60, Least: 20}, {Title: "bytes"}, {Title: "share"}, {Title: "blocks", Drop: 2}, {Title: "from step", Drop: 3}, {Title: "category", Left: true, Drop: 1}}}
 	for _, s := range sites {

@@ -12,8 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/figure"
 )
 
-// Page is one document. All formats begin with the answer. Title and meta texts follow, on a terminal as one line
-// "Title, meta, meta".
+// Page is one document. Its answer comes first; title and meta follow, on a terminal as "Title, meta, meta".
 type Page struct {
 	Answer   gpuprof.Answer // required, with verdict, tone and sentence
 	Title    string         // what it is about: "e3nn small"
@@ -71,8 +70,7 @@ const (
 // In reports whether the set w includes a format.
 func (w Where) In(format Where) bool { return w&^Verbose == 0 || w&format != 0 }
 
-// Section is a heading with blocks. A section with nothing to show is omitted. A terminal prints a blank line before
-// each.
+// Section is a heading with blocks. An empty section is omitted. A terminal prints a blank line before each.
 type Section struct {
 	ID        string // unique in the page; required if HTML shows the heading
 	Heading   string
@@ -112,8 +110,7 @@ type Text struct {
 	In   Where
 }
 
-// Lines are labelled figures, such as a step's summary. Markdown joins neighbours to one table, or a list if one is a
-// command.
+// Lines are labelled figures. Markdown joins neighbours to one table, or to a list if one is a command.
 type Lines struct {
 	Lines []Line
 	Lead  bool // shown large, if the format can
@@ -210,23 +207,20 @@ type Item struct {
 	// More is shown on demand under the title MoreText, in HTML only.
 	More     []Block
 	MoreText string
-	// About names the rule or warning behind the item, "rule-item", to which HTML links. ID is the anchor of an item that
-	// explains one.
+	// About names the rule or warning behind the item, to which HTML links. ID is the anchor of an explaining item.
 	About, ID string
 	// Place is the finding's number in the timeline of the page, from 1; 0 if it is not shown there.
 	Place int
 	In    Where
 }
 
-// Chart is a figure, HTML only. Figure is called when the chart is drawn; if it returns nil, there is no chart and no
-// note.
+// Chart is a figure, HTML only. Figure is called when the chart is drawn; nil means no chart and no note.
 type Chart struct {
 	ID     string // unique in the page: "r2-stack"
 	Figure func() *figure.Figure
 	Note   string // paragraph above the chart
 	Narrow bool   // has its own layout on a phone, where other figures scroll
-	// Live returns the picture's data for a script that zooms; nil: no script. Kind names the script, Name the picture
-	// for a screen reader.
+	// Live returns the picture's data for a script that zooms, or nil. Kind names the script, Name the picture.
 	Live func() any
 	Kind PictureKind
 	Name string

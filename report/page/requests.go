@@ -41,8 +41,7 @@ func requestsOf(r *gpuprof.Run, id string) Section {
 	return out
 }
 
-// fewAnswered is the share of unanswered requests from which a warning is shown: the p99 then belongs to a lower load
-// than was sent.
+// fewAnswered is the share of unanswered requests from which a run has a warning: its p99 belongs to a lower load.
 const fewAnswered = 0.01
 
 // noneText explains why a run has no measured request.

@@ -92,8 +92,7 @@ func runLead(r *gpuprof.Run) Block {
 	return Text{S: strings.TrimSpace(text), In: Verbose}
 }
 
-// summaryOf returns the step with its throughput (lead), and the other figures of the whole step with the checks
-// (facts).
+// summaryOf returns the step with its throughput (lead), and the run's other figures with the checks (facts).
 func summaryOf(r *gpuprof.Run) (lead, facts Lines) {
 	lead = Lines{Lead: true}
 	for _, l := range summaryLines(r) {

@@ -7,8 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Limits of texts, in characters, by their position. They are applied when a writer asks for a page's parts; builders
-// cut nothing.
+// Limits of texts, in characters, by their position. They apply to the parts that writers ask for, not to builders.
 const (
 	cellText, labelText, headText, longText, detailText = 240, 64, 160, 600, 2000
 )
@@ -74,8 +73,7 @@ func (c Column) textLimit() int {
 // keepFactor multiplies a table's limit for rows with Keep.
 const keepFactor = 5
 
-// For returns the table as a format shows it: columns, rows with a cell for each of these columns, and how many rows
-// Max omits.
+// For returns the table as a format shows it: columns, rows with cells for just these, and how many rows Max omits.
 func (b Table) For(format Where) (columns []Column, rows []Row, left int) {
 	var at []int
 	for i, c := range b.Columns {

@@ -35,8 +35,7 @@ func drawSpark(s *gpuprof.Series, bins int) string {
 	return string(out)
 }
 
-// stageSeries returns the times that a stage's distribution shows: the device's, else the host's, else exposed time;
-// nil without times.
+// stageSeries returns the times of a stage's distribution: the device's, else the host's, else exposed time, or nil.
 func stageSeries(s view.Stage) *gpuprof.Series {
 	for _, v := range []*gpuprof.Series{s.Device, s.Host, s.Exposed} {
 		if v != nil && v.Median > 0 {

@@ -63,8 +63,8 @@ func methodText(method string) string {
 	return method
 }
 
-// stagesOf builds the table of stages. HTML adds a row per kernel, Markdown a separate table; a terminal prints the
-// gap below.
+// stagesOf builds the table of stages. Kernels are rows in HTML and a table in Markdown; a terminal shows the gap
+// below.
 func stagesOf(r *gpuprof.Run, id string) Section {
 	s := Section{ID: id + "stages", Heading: "Stages", HeadingIn: HTML}
 	if !view.HasTimes(r) {

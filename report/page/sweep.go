@@ -134,7 +134,7 @@ func winnerText(runs []*gpuprof.Run) string {
 	return text + "overlaps its own: neither is shown to be faster."
 }
 
-// rateInterval returns the interval of a throughput, at least as wide as that of the step: a rate comes from few spans
+// rateInterval returns the interval of a throughput, no narrower than the step's interval: a rate comes from few spans
 // of the run, and three equal ones give a narrow interval by chance, while single steps differ twofold.
 func rateInterval(rate, step *gpuprof.Series) [2]float64 {
 	ci, steps := rate.CI95, step.CI95

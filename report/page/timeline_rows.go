@@ -81,8 +81,7 @@ func drawsHost(x *analyze.Index) bool {
 	})
 }
 
-// idleRow returns the idle states of a device. States are disjoint, so the next box is the earliest next span of all
-// states.
+// idleRow returns the idle states of a device, merged in order of time: the states are disjoint.
 func idleRow(d *analyze.DeviceTime, origin int64) *rowBuilder {
 	states := []struct {
 		spans model.Spans

@@ -34,9 +34,8 @@ const (
 // textLimit limits names and labels, in runes.
 const textLimit = 200
 
-// Write writes the example steps, samples and telemetry of runs, one run after the other. A run begins with the
-// recording of its example step: the step's real time within the run is not recorded. A run without times has only its
-// name.
+// Write writes the example steps, samples and telemetry of runs, one after the other. A run begins with its example
+// step, whose real time within the run is not recorded. A run without times has only its name.
 func Write(w io.Writer, runs []*gpuprof.Run) error {
 	runs = view.Compact(runs)
 	if len(runs) == 0 {

@@ -53,8 +53,7 @@ func writeRun(e *encoder, f *flows, i int, r *gpuprof.Run, name string, base int
 
 func (l *layout) writeHost(e *encoder, run int, cuda bool) (left int) {
 	pid := hostPid(run)
-	// The step has its own row because its launches precede it. The neighbouring steps, of which the window has only
-	// parts, have no range.
+	// The step has its own row because its launches precede it. Neighbouring steps are incomplete and have no range.
 	if l.step.end > l.step.start {
 		e.nameThread(pid, tidSteps, "steps")
 		e.writeEvent(&event{ph: 'X', name: fmt.Sprintf("ProfilerStep#%d", run), cat: catAnnotation, pid: pid, tid: tidSteps, start: l.step.start, dur: l.step.end - l.step.start})
@@ -144,8 +143,7 @@ func stageEvent(r *gpuprof.Run, p *piece, run int) *event {
 	return ev
 }
 
-// copyName returns PyTorch's name for a stage that only copies, and the bytes that it copies per step; "" for other
-// stages.
+// copyName returns PyTorch's name for a stage that only copies, and its bytes per step; "" for other stages.
 func copyName(r *gpuprof.Run, stage string) (string, int64) {
 	c, role := map[string]float64{}, ""
 	if s := r.Stage(stage); s != nil {

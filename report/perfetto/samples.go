@@ -9,8 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// catSample is PyTorch's category for the profiler's own span: readers of PyTorch traces do not count it as work of
-// the step.
+// catSample is PyTorch's category for the profiler's own span, which readers do not count as work of the step.
 const catSample = "trace"
 
 // sample is a measured step, in ns of the file.

@@ -5,8 +5,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// division has a run's figures by stage and process. With several processes, the counts have a row of their own, the
-// last.
+// division has a run's figures by stage and process. With several processes, the last row has the counts.
 type division struct {
 	processes int
 	counted   int // index of the row with the counts

@@ -7,8 +7,8 @@
 // label.
 //
 // device_time and host_time overlap and do not add up to the step. step_time does: it is the step's median, divided by
-// the stages' shares. If stages were timed in a separate pass (Run.ProbedStep), it is that pass's step, and a comment
-// says so. Energy is known only for the whole step, and is on the step's frame.
+// the stages' shares. If stages were timed in a separate pass (Run.ProbedStep), it is the step of this pass, which a comment
+// notes. Energy is known only for the whole step, and is on the step's frame.
 //
 // Kernel times come from a separate marked pass and differ from the measured steps. Each kernel gets the share of its
 // stage that its median has of the stage's median. If the shares exceed the stage, they are scaled down; a remainder
@@ -101,8 +101,7 @@ type builder struct {
 	locations map[string]*profile.Location
 }
 
-// addFrame returns the location of a name at a level. One name at two levels, such as a stage and its only kernel, is
-// two functions.
+// addFrame returns the location of a name at a level. A stage and its kernel of the same name are two functions.
 func (b *builder) addFrame(level, name string) *profile.Location {
 	name = view.Cut(name, nameLimit)
 	if name == "" {
@@ -163,8 +162,8 @@ type kernel struct {
 	v    values
 }
 
-// splitStage gives each kernel its part of a stage's totals (see the package comment), at most what is left of the
-// stage. Host time stays with the stage, since kernels have none.
+// splitStage gives each kernel its part of a stage's totals (see the package comment), at most the stage's remainder.
+// Host time stays with the stage, since kernels have none.
 func splitStage(kernels []gpuprof.StageResult, s view.Stage, stage values) []kernel {
 	var parts [nValues]float64
 	want := make([][nValues]float64, len(kernels))

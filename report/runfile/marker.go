@@ -25,8 +25,7 @@ const (
 // SpeedscopeMark begins a speedscope file: the format has no comments, only a field for its writer.
 const SpeedscopeMark = `{"exporter":"gpuprof`
 
-// textMarker returns the first line that Write adds to text formats. The renderers do not write it, because they also
-// print to terminals.
+// textMarker returns the first line that Write adds to text formats; on terminals the line would disturb.
 func textMarker(f Format) string {
 	switch f.Name {
 	case "markdown":
@@ -51,8 +50,7 @@ const (
 
 const headBytes = 8 << 10
 
-// headText limits the part of a JSON document that is searched for its writer, bytes; the writer's name is at the
-// beginning.
+// headText limits the bytes of a JSON document in which its writer's name is looked for; the name comes first.
 const headText = 64 << 10
 
 // writtenByUs looks for the mark. A file that cannot be parsed has none.

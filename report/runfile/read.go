@@ -36,8 +36,7 @@ func ReadOwn(path string) ([]*gpuprof.Run, error) {
 	return document.OwnRuns(text, path)
 }
 
-// Text returns the text of a .json, .json.gz or .json.zst file of any document, or of a pipe. Its errors are those of
-// Read.
+// Text returns the text of a .json, .json.gz or .json.zst file, or of a pipe. Its errors are the same as for Read.
 func Text(ctx context.Context, path string) ([]byte, error) {
 	l := outside.Document()
 	f, err := outside.Open(ctx, path, l)
@@ -63,7 +62,7 @@ func Text(ctx context.Context, path string) ([]byte, error) {
 	return text, nil
 }
 
-// holdsRuns refuses file names that are not those of runs.
+// holdsRuns refuses names of files that hold no runs.
 func holdsRuns(path string) error {
 	if f, err := FormatOf(path); err == nil && isReadable(f) {
 		return nil

@@ -215,8 +215,7 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// syncDir makes the rename durable. Some file systems do not support it; the data is safe under one of the names
-// anyway.
+// syncDir makes the rename durable, if the file system can. Without it, the data is safe under one of the names.
 func syncDir(dir string) {
 	if d, err := os.Open(dir); err == nil {
 		_ = d.Sync()

@@ -1,5 +1,4 @@
-// Package schema publishes the JSON schemas of gpuprof's result files. They are generated from the Go types, so that
-// the two agree.
+// Package schema publishes the JSON schemas of gpuprof's result files, which are generated from the Go types.
 package schema
 
 import (

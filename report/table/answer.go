@@ -115,6 +115,5 @@ func (p *printer) drawRatio(r *gpuprof.BarRatio, room int) string {
 	return string(line)
 }
 
-// mostReach limits how far an interval's end is drawn, as a multiple of the ratio: wide intervals must not squeeze the
-// other marks.
+// mostReach limits an interval's drawn end, as a multiple of the ratio: it must not squeeze the other marks.
 const mostReach = 4

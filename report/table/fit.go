@@ -15,8 +15,7 @@ type part struct {
 	blocks  []*block
 }
 
-// block has the lines to print of a page's block: units that can be dropped one by one, between lines that stay while
-// a unit does.
+// block has the lines to print of a page's block: units that can be dropped singly, between lines that stay with them.
 type block struct {
 	above, below []string
 	units        []unit
@@ -109,9 +108,8 @@ func (b *block) dropUnit() {
 	}
 }
 
-// fitLines drops units until the parts and the line that counts dropped units fit into room lines. Blocks above the
-// first table are the answer: their first items stay, tables keep some rows, and blocks below the tables are dropped
-// first.
+// fitLines drops units until the parts and the line that counts dropped units fit into room lines. Blocks below the
+// tables go first; tables keep some rows, and blocks above the first table, which are the answer, their first items.
 func (p *printer) fitLines(room int) {
 	for {
 		n := 0
@@ -259,8 +257,7 @@ func splitSentences(text string) []string {
 	}
 }
 
-// sentenceEnd returns the index after the first full stop that is followed by a blank and a capital; -1 if there is
-// none.
+// sentenceEnd returns the index after the first full stop before a blank and a capital; -1 if there is none.
 func sentenceEnd(text string) int {
 	for i := 0; ; {
 		at := strings.Index(text[i:], ". ")

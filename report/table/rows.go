@@ -49,8 +49,7 @@ func (p *printer) buildTable(b page.Table) *block {
 // leastRows is the number of rows that a table keeps while other blocks can lose units.
 const leastRows = 4
 
-// placeColumns returns the columns with their texts at this width. It drops columns without values, except the first
-// column.
+// placeColumns returns the columns, with their texts at this width, that have a value, and always the first.
 func (p *printer) placeColumns(columns []page.Column, rows []page.Row) []placed {
 	narrow := p.o.lineWidth() < wideAt
 	var out []placed

@@ -38,7 +38,7 @@ func (p LoadPoint) Keeps() (keeps, known bool) {
 	return float64(sum.InTime) >= kneeShare*float64(sum.Scheduled-sum.Open), true
 }
 
-// hasLateSender reports whether a late sender may be why answers were late.
+// hasLateSender reports whether a late sender may have delayed the answers.
 func (p LoadPoint) hasLateSender() bool {
 	keeps, known := p.Keeps()
 	return p.Requests.Told() == 0 || p.Requests.Told() < 1 && known && !keeps

@@ -103,7 +103,7 @@ func Kernels(r *gpuprof.Run, stage string) []gpuprof.StageResult {
 	return out
 }
 
-// HasTimes reports whether the run's times can be shown; those of an invalid run cannot.
+// HasTimes reports whether the run's times can be shown; an invalid run's cannot.
 func HasTimes(r *gpuprof.Run) bool {
 	if r.Status == gpuprof.Invalid {
 		return false

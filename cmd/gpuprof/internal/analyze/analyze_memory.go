@@ -11,8 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 )
 
-// openFirst opens the first file to tell a memory snapshot from a trace. It returns nil for a folder, for a file whose
-// error its reader will give, and for a pipe from which a part is to be cut: a pipe can be read only once.
+// openFirst opens the first file to distinguish a memory snapshot from a trace. It returns nil for a folder, for a
+// file whose error its reader will give, and for a pipe from which a part is to be cut: a pipe can be read only once.
 func (c *Cmd) openFirst(a *cli.App) (in *input.File, err error) {
 	if c.Traces, err = addSnapshots(c.Traces, c.Compare); err != nil {
 		return nil, err

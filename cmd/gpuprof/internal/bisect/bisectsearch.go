@@ -143,7 +143,7 @@ func (c *Cmd) repeatEnds(r *quartetRunner, s *bisect.Search) error {
 	return nil
 }
 
-// narrow starts a search for the rest of the change that a found commit does not explain, if --all asks for it.
+// narrow starts a search for the part of the change that the found commit does not explain, if --all asks for it.
 func (c *Cmd) narrow(state *searchState) bool {
 	o := state.Outcome
 	if !state.Options.All || o == nil || o.Rest == nil || o.Found == bisect.Open {

@@ -139,7 +139,7 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// OnlyHelp reports whether only --help or -h follows "--"; no program has such a name.
+// OnlyHelp reports whether only --help or -h follows "--": a request for help, not the name of a program.
 func OnlyHelp(rest []string) bool {
 	return len(rest) == 1 && (rest[0] == "--help" || rest[0] == "-h")
 }

@@ -65,7 +65,7 @@ func (c *AddCmd) Run(a *cli.App, h *Cmd) error {
 	return errors.Join(errs...)
 }
 
-// measureSentinel merges the results of all files of --sentinel; nil without such a file.
+// measureSentinel merges the results of all files of --sentinel; nil without files.
 func (c *AddCmd) measureSentinel(a *cli.App) (*compare.Result, error) {
 	var all []*compare.Result
 	for _, path := range c.Sentinel {

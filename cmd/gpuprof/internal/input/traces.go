@@ -24,8 +24,8 @@ import (
 // Caveats returns a limitation of a finding for reasons outside of the trace, see analyze.Options.
 type Caveats func(a *analyze.Analysis, f gpuprof.Finding) string
 
-// AnalyzeTraces reads the traces of one job and analyses them together. It fails if one cannot be read: otherwise an
-// analysis of some ranks would be taken for that of all.
+// AnalyzeTraces reads the traces of one job and analyses them together. If one cannot be read, it fails: an analysis
+// of some ranks would pass for an analysis of all.
 func AnalyzeTraces(a *cli.App, paths []string, caveat Caveats) (*analyze.Analysis, []*analyze.Index, error) {
 	return AnalyzeOpened(a, paths, nil, caveat)
 }

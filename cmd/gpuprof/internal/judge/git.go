@@ -24,7 +24,7 @@ func (c Children) Revision(dir, ref string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// Differs reports whether a tracked file differs from the commit checked out at dir, or git cannot tell.
+// Differs reports whether a tracked file differs from the commit checked out at dir, or git fails.
 func (c Children) Differs(dir string) bool {
 	changes, err := c.Git(dir, "--no-optional-locks", "status", "--porcelain", "--untracked-files=no")
 	return err != nil || len(changes) > 0

@@ -16,7 +16,7 @@ import (
 // StoreVariable is the environment variable with the store of a history.
 const StoreVariable = "GPUPROF_STORE"
 
-// OpenHistory opens the store of that name; "" means that of GPUPROF_STORE.
+// OpenHistory opens the store of that name; "" means the store that GPUPROF_STORE names.
 func OpenHistory(name string) (*history.Store, error) {
 	name = cmp.Or(name, os.Getenv(StoreVariable))
 	if name == "" {

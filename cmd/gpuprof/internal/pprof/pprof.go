@@ -166,7 +166,7 @@ func recordedProfile(a *cli.App, path string) (*profile.Profile, error) {
 	return parsedProfile(path, &b, err)
 }
 
-// isProfile reports whether a file's name is that of a profile.
+// isProfile reports whether a file is a profile, by its name.
 func isProfile(path string) bool {
 	return strings.HasSuffix(path, ".pb.gz") || strings.HasSuffix(path, ".pprof")
 }
@@ -318,8 +318,8 @@ func (u *pprofUI) IsTerminal() bool                         { return false }
 func (u *pprofUI) WantBrowser() bool                        { return true }
 func (u *pprofUI) SetAutoComplete(func(part string) string) {}
 
-// say prints a message of pprof, except those about binaries, which a run does not have, and about an unreadable file,
-// for which gpuprof has its own error.
+// say prints a message of pprof, except about binaries, which a run does not have, and about an unreadable file, for
+// which gpuprof has its own error.
 func (u *pprofUI) say(text string) {
 	if strings.Contains(text, "binary filename") || u.fetch.err != nil || u.app.Quiet {
 		return

@@ -99,8 +99,7 @@ func moveShared(root, run *jsonschema.Schema) error {
 	return nil
 }
 
-// open permits fields in every object that this version does not define, and null for every map, which Go writes for
-// an empty one.
+// open permits undefined fields in every object, and null for every map, since Go encodes a nil map so.
 func open(s *jsonschema.Schema) {
 	if s == nil {
 		return
