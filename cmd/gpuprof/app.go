@@ -184,7 +184,7 @@ func dispatch(a *cli.App, args []string, machine *doctor.Machine) error {
 	return err
 }
 
-// checkFirst refuses a command line without a verb, a program without "--" before it, and a flag in its place.
+// checkFirst refuses a command line without a verb, and a program without "--" before it.
 func checkFirst(a *cli.App, root *kong.Node, args []string, dashed bool) error {
 	switch {
 	case len(args) == 0 && !dashed:

@@ -121,7 +121,6 @@ func (w *wiring) missingGPUReason() string {
 	return ""
 }
 
-// missingGPUError returns nil if a GPU can be used.
 func (w *wiring) missingGPUError() error {
 	_, err := cuda.Probe(w.cudaOptions())
 	// An installed driver's error is closer to the cause than a missing device node.

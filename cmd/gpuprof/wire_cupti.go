@@ -21,7 +21,7 @@ const envAsk = "GPUPROF_ASK_CUPTI"
 // askWithin limits the time of the process that loads a libcupti.
 const askWithin = 10 * time.Second
 
-// answered answers for the libcupti that envAsk names, if it is set; false otherwise.
+// answered loads the libcupti that envAsk names and prints its interface version; false if envAsk is not set.
 func answered(getenv func(string) string, w io.Writer) bool {
 	path := getenv(envAsk)
 	if path == "" {

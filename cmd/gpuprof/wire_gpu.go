@@ -120,7 +120,7 @@ func (w *wiring) examineCUDA() gpuprof.CheckLine {
 	return l
 }
 
-// examineKernels loads the kernel that the driver compiles longest and reports the folder of its code cache.
+// examineKernels loads the kernel that compiles slowest, and reports the folder of the driver's code cache.
 func (w *wiring) examineKernels() gpuprof.CheckLine {
 	before := cuda.FindCodeCache()
 	first, err := w.loadSlowest()
@@ -136,7 +136,7 @@ type firstLoad struct {
 	simulated bool
 }
 
-// kernelLine reports the time of a kernel's first use. The driver compiled the kernel if its cache folder grew.
+// kernelLine reports the time of a kernel's first use. If the driver's cache grew, the driver compiled the kernel.
 func kernelLine(name string, first firstLoad, before, cache cuda.CodeCache) gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: "gpu kernels", State: gpuprof.OK}
 	took := gpuprof.FormatSeconds(first.took.Seconds())
@@ -162,7 +162,7 @@ func kernelLine(name string, first firstLoad, before, cache cuda.CodeCache) gpup
 	return l
 }
 
-// loadSlowest loads the slowest kernel to compile on the first GPU that answers.
+// loadSlowest loads the kernel that compiles slowest, on the first GPU that answers.
 func (w *wiring) loadSlowest() (firstLoad, error) {
 	list, err := w.answeringGPUs()
 	if err != nil {

@@ -21,7 +21,7 @@ var gitLocal = [...]string{
 // are set, and git would write another checkout's files into the index of the commit.
 func Environ() []string { return removeLocal(os.Environ(), askGit) }
 
-// removeLocal removes git's local variables. It calls ask, which starts git, only for a GIT_ variable.
+// removeLocal removes git's local variables. It starts git, by ask, only if the environment has a GIT_ variable.
 func removeLocal(env []string, ask func() []string) []string {
 	isGit := func(kv string) bool { return strings.HasPrefix(kv, "GIT_") }
 	if !slices.ContainsFunc(env, isGit) {

@@ -68,7 +68,7 @@ func (s *Scratch) Outlives(mark string, files ...string) error {
 	return s.saveNote()
 }
 
-// Program records the process id of that program.
+// Program records the process ID of the program that Outlives describes.
 func (s *Scratch) Program(pid int) error {
 	s.note.Program = &owner.Process{Pid: pid, Start: owner.StartOf(pid)}
 	return s.saveNote()

@@ -64,7 +64,7 @@ func Scores(c *Card) []Score {
 	return out
 }
 
-// Explain returns why a figure of a device is worse than a typical sibling's. A condition of both is no cause.
+// Explain returns why a device's figure is worse than a typical sibling's. A condition that both share is no cause.
 // evidence is false if the cause was not observed.
 func Explain(c *Card, metric string, typical *Card) (cause string, evidence bool, fix string) {
 	return explain(c, metric, []Condition{typical.Condition})

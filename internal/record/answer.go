@@ -8,9 +8,9 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// AnswerLive is the first screen while a program is being recorded: the busy share of the GPU that waited longest for
-// launches, over the last l.Over. Before any activity it gives the state of each process in h. It judges nothing: only
-// gpuprof analyze does, on a whole recording. gone: the recording has ended; dir: the folder as the user named it.
+// AnswerLive is the first screen while a program is recorded: how busy the GPU was that waited longest for launches.
+// Before any activity it counts the processes of h by state. It judges nothing, since only gpuprof analyze judges.
+// gone: the recording has ended; dir: the folder as the user named it.
 func AnswerLive(dir string, live []Live, h *Hook, gone bool) gpuprof.Answer {
 	a := gpuprof.Answer{Verdict: "recording", Tone: gpuprof.TonePlain, Action: &gpuprof.Action{Text: "Wait for the end of the recording. Then gpuprof analyze reads it."}}
 	ended := gone || len(live) > 0 && !slices.ContainsFunc(live, func(l Live) bool { return !l.Ended })

@@ -17,8 +17,8 @@ import (
 //go:embed hook/*.py
 var hookFiles embed.FS
 
-// PythonLoader returns the hook's sitecustomize.py. It waits for `import torch`, then loads gpuprof_hook.py from its
-// own folder. It appends events to the file whose path is in the file "status" of that folder.
+// PythonLoader returns the hook's sitecustomize.py. This script waits for `import torch`, then loads gpuprof_hook.py
+// from its own folder, and appends events to the file that the file "status" in this folder names.
 func PythonLoader() ([]byte, error) { return hookFiles.ReadFile("hook/sitecustomize.py") }
 
 // statusName is the hook's event file, one JSON object per line.

@@ -156,7 +156,7 @@ func (w *stretch) collectWindow(ctx context.Context, from int64) (*Result, error
 		if !hasKernel(path) {
 			continue
 		}
-		// The gpuprof that started the program renames files too, when the program ends.
+		// Ignore a missing file: the gpuprof that started the program renames files at the program's end.
 		if err := os.Rename(path, filepath.Join(w.dir, traceName(path))); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return r, gpuprof.Errorf(nil, "taking over the recording %s: %w", path, err).WithFix("give it to gpuprof analyze as it is")
 		}

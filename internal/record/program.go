@@ -66,7 +66,7 @@ func findCUPTI(o *Options) ([]CUPTI, []string) {
 }
 
 // useCUDA decides whether the CUDA recorder is used: if the user asks for it, or if a libcupti is found and the
-// program is not Python, or imports JAX or the like and not torch. cupti lists the libraries to try.
+// program is not Python or uses JAX or another framework instead of torch. cupti lists the libraries to try.
 func useCUDA(o *Options, r *Result) (cupti []string, use bool) {
 	auto := o.CUDA == CUDAAuto && o.Nsys != NsysAlways && len(injectLibrary) > 0 && (!looksPython(o.Args) || importsOtherFramework(o.Args))
 	if o.Memory || o.CUDA != CUDAAlways && !auto {
@@ -98,8 +98,8 @@ func useCUDA(o *Options, r *Result) (cupti []string, use bool) {
 	return cupti, len(found) > 0
 }
 
-// useNsys decides whether Nsight Systems is used: if the user asks for it, or if the program is not Python, or imports
-// JAX or the like and not torch.
+// useNsys decides whether Nsight Systems is used: if the user asks for it, or if the program is not Python or uses JAX
+// or another framework instead of torch.
 func useNsys(o *Options) bool {
 	switch {
 	case o.Nsys == NsysAlways:

@@ -162,7 +162,7 @@ func existingFiles(paths []string) []string {
 	return out
 }
 
-// removePartial removes traces that a killed process left half written, under the hook's or Kineto's name.
+// removePartial removes traces that a killed process left incomplete, by the names that the hook and Kineto use.
 func removePartial(dir string) {
 	for _, pattern := range []string{"trace-*.json.part*", "snapshot-*.pickle.part*"} {
 		for _, p := range outside.Dir(dir).Glob(pattern) {

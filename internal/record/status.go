@@ -28,12 +28,12 @@ type Process struct {
 	// of the process's memory, bytes.
 	Bounded bool  `json:"bounded,omitempty"`
 	Grown   int64 `json:"grown,omitempty"`
-	// Optimizer is the class of the optimizer whose step ends a recorded step. Place is its place in the order in which
-	// the Optimizers of the thread step.
+	// Optimizer is the class of the optimizer whose step ends a recorded step. Place is its position among the thread's
+	// Optimizers, in the order of their steps.
 	Optimizer  string `json:"optimizer,omitempty"`
 	Place      int    `json:"optimizer_place,omitempty"`
 	Optimizers int    `json:"optimizers,omitempty"`
-	// OtherThreads counts the threads with optimizer steps besides the counted thread, while the hook counted.
+	// OtherThreads is the number of threads, other than the counted one, that made optimizer steps.
 	OtherThreads int `json:"other_threads,omitempty"`
 	// File is the trace's name in the folder, "" if there is none. Bytes is its size; Whole is false for a truncated
 	// trace. OOMFile is the snapshot that was written at the first out-of-memory error.
@@ -68,7 +68,7 @@ type Hook struct {
 // kindPlain marks a process that was sampled without torch.
 const kindPlain = "plain"
 
-// usePlain reports the processes without torch if no process imported torch.
+// usePlain puts the sampled processes without torch into Processes, if no process imported torch.
 func (h *Hook) usePlain() {
 	if len(h.Processes) == 0 {
 		h.Processes = append(h.Processes, slices.DeleteFunc(h.plain, func(p Process) bool { return p.File == "" })...)

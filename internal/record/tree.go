@@ -19,7 +19,7 @@ const (
 	// sampleCost limits the sampling to 1/sampleCost of a processor's time. The sampler's waiting does not count: it
 	// costs the program nothing.
 	sampleCost = 500
-	// capacity is the number of readings in a track. A full track drops every second one and doubles the interval.
+	// capacity is the number of readings in a track. A full track drops every second reading and halves its rate.
 	capacity = 1200
 	// ticksPerS is the number of clock ticks per second in /proc, which Linux fixes for user programs.
 	ticksPerS = 100
@@ -142,7 +142,8 @@ func (t *tree) sampleTree() bool {
 // readProcess adds one process to sum. CPU times include the children that the process has waited for.
 func (t *tree) readProcess(pid int, sum *[treeTracks]float64) bool {
 	b := t.readFile(filepath.Join(t.proc, strconv.Itoa(pid), "stat"))
-	// The name, in brackets, may contain any character. Behind it the fields begin with the third of proc(5).
+	// The name, in brackets, may contain any character. After the last bracket follow the fields from number 3 of
+	// proc(5).
 	end := bytes.LastIndexByte(b, ')')
 	if end < 0 {
 		return false

@@ -31,8 +31,8 @@ func (e *engine) listCandidates() (out []*row) {
 	return out[:min(len(out), mostCandidates)]
 }
 
-// combineSettings adds the candidates one by one to a set and keeps each that makes the set faster. Afterwards it
-// leaves out each setting once, since a later setting may have made an earlier one useless.
+// combineSettings adds the candidates one by one to a set and keeps each that makes the set faster. Then it compares
+// the set with and without each setting, since a later setting may have made an earlier one useless.
 func (e *engine) combineSettings() (Set, error) {
 	c := e.listCandidates()
 	if len(c) == 0 {
@@ -63,8 +63,8 @@ func (e *engine) combineSettings() (Set, error) {
 	return best, nil
 }
 
-// decideSet confirms the best set by a gate on fresh pairs. If the gate does not confirm the set, decideSet tries the
-// best single settings, mostFinalists finalists in all.
+// decideSet confirms the best set by a gate on fresh pairs, or else the best single settings: at most mostFinalists
+// sets in all.
 func (e *engine) decideSet(best Set) error {
 	finalists := []Set{}
 	if len(best) > 0 {

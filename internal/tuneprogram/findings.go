@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// Finding is a finding of the analysis of the unchanged program's recording.
+// Finding is a problem that gpuprof analyze found in a recording of the unchanged program.
 type Finding struct {
 	Rule  string
 	Share float64 // share of the step that the finding could save, 0 to 1; 0 if it claims no time

@@ -36,8 +36,8 @@ func lossDeviation(a, b []string) (dev float64, compared int) {
 	return dev, n
 }
 
-// checkRepeats returns the largest deviation of the unchanged program's later runs from its first run. Other runs may
-// deviate as much. Above limit, losses cannot be compared at all.
+// checkRepeats returns the largest deviation between the losses of the unchanged program's runs, which is the
+// tolerance for other runs. Above limit the losses cannot be compared.
 func checkRepeats(plain []tune.ProgramRun, limit float64) tune.LossCheck {
 	out := tune.LossCheck{Verdict: tune.NotChecked}
 	for _, r := range plain[1:] {

@@ -22,8 +22,8 @@ const fewTensors = 4
 // leastSubnormal is the least share of subnormal values at which flushing them to zero is tried.
 const leastSubnormal = 1e-4
 
-// listOffers returns all settings of the table, the most likely gains first, each with its state in this program. The
-// hook must have seen the program's steps.
+// listOffers returns every known setting, the most likely gains first, and whether it applies to this program, whose
+// steps the hook must have seen.
 func listOffers(h *tune.HookReport, cpus int) []offer {
 	gpu := h.Device == "cuda"
 	var out []offer
@@ -35,7 +35,7 @@ func listOffers(h *tune.HookReport, cpus int) []offer {
 	return append(out, offerModels(&h.Seen, gpu)...)
 }
 
-// offerUnless returns the setting as an offer, left out for the reason if holds is false.
+// offerUnless returns the setting as an offer, or as left out with the reason if holds is false.
 func offerUnless(holds bool, reason string, s Setting) offer {
 	if holds {
 		reason = ""

@@ -262,7 +262,7 @@ func (e *engine) prepareSearch() error {
 	return e.offerTries()
 }
 
-// wholeSettings is the entry of Left for the whole table, if none of its settings applies.
+// wholeSettings names all PyTorch settings together in Left, for a program to which none applies.
 const wholeSettings = "settings of PyTorch"
 
 // prepareWhole prepares a program whose steps the hook does not see: whole processes are timed.

@@ -138,7 +138,7 @@ func (e *engine) canSwitch(s Setting) bool {
 	return len(s.Hook) > 0 && len(s.Args) == 0
 }
 
-// useBlocks takes over the gains of blocks if they are clear. It marks the setting undecided if a gain may be noise.
+// useBlocks records the gains that blocks measured, or marks the setting undecided if its gain may be noise.
 func (r *row) useBlocks(b tune.Switched) {
 	gains := listBlockGains(b)
 	if r.undecided = len(gains) > 0; !r.undecided {

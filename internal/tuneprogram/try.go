@@ -7,8 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Try is a setting of the user's own: an environment variable, or arguments that replace {Name} in the command
-// (Argument). For arguments the first value is the unchanged program's.
+// Try is a setting of the user's own: an environment variable, or (Argument) words that replace {Name} in the command.
+// The first value of an argument is the unchanged program's.
 type Try struct {
 	Name     string
 	Values   []string

@@ -53,7 +53,7 @@ func (d *Document) run(r *gpuprof.Run, several bool) {
 	d.countSkipped("counters"+of, len(r.Counters))
 }
 
-// setKnob completes a finding whose change is a knob of the workload.
+// setKnob describes a knob of the workload as a finding's change, and puts the stage first in Where.
 func (f *Finding) setKnob(of *gpuprof.Finding) {
 	if of.Knob == "" {
 		return

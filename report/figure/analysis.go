@@ -77,7 +77,7 @@ func splitParts(classes map[model.Class]int64, idle []analyze.Part, tones map[mo
 	return slices.DeleteFunc(out, func(p part) bool { return p.ns <= 0 })
 }
 
-// Accounts draws the parts of the mean device's time, the longest first, and below them a bar per device.
+// Accounts draws the parts of the devices' mean time, the longest first, and below them a bar per device.
 func Accounts(a *analyze.Analysis) *Figure {
 	f := newAnalysisFigure("stages", "Device time", "A bar for each part of the mean step, the longest first; below it one divided bar for each device.", a)
 	whole := a.Step.NS

@@ -13,7 +13,7 @@ type BarPart struct {
 	Place int // place of a stage in the step, which gives its tone; -1 if the name gives it
 }
 
-// tone returns a part's tone: of loads by their outcome, of stages by place, of others by name.
+// tone returns a part's tone: for loads by outcome, for stages by place, for others by name.
 func (p BarPart) tone() Tone {
 	switch {
 	case p.Name == "in time":

@@ -71,7 +71,7 @@ func Waterfall(c *compare.Comparison) *Figure {
 	return f
 }
 
-// fall is a bar of a waterfall: the change of the step that a part made, s.
+// fall is a bar of a waterfall: by how many seconds a part of the step changed the step.
 type fall struct {
 	name  string
 	delta float64

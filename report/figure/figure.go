@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Figure is one chart: panels under a title and a legend. Values are in base units; an axis divides its tick labels.
+// Figure is one chart: panels under a title and a legend. Values are in base units; Axis.Unit divides tick labels.
 type Figure struct {
 	ID    string // value of --plot: "stages", "roofline"
 	Title string

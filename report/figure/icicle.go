@@ -15,7 +15,7 @@ type call struct {
 	from, to int64
 }
 
-// iciclePanel draws frames below their callers, as wide as their amount with callees; most is the total. amount
+// iciclePanel draws frames below their callers. A frame's width includes its callees; most is the total width. amount
 // formats a width for tooltips. The caller sets the X axis.
 func iciclePanel(calls []call, amount func(int64) string) (p Panel, most float64) {
 	deepest := 0

@@ -143,7 +143,7 @@ func findOwner(name string) string {
 	return "it shows " + strings.Join(has, " or ") + "; write one with " + command
 }
 
-// OfRuns draws the figure want of runs. By default it draws the stages of one run, the scaling of several, or their
+// OfRuns draws the figure named want. By default it draws the stages of one run, the scaling of several, or their
 // latency if only the load differs. ErrUsage, with the possible figures, if want is unknown or cannot be drawn.
 func OfRuns(runs []*gpuprof.Run, want string) (*Figure, error) {
 	runs = view.Compact(runs)
@@ -205,8 +205,8 @@ func OfFleet(r *fleet.Report, want string) (*Figure, error) {
 	return drawNamed("a fleet report", fleetKinds(), r, r == nil, want)
 }
 
-// drawNamed draws the figure want of a document, which what names ("a run"). Without want it draws the first figure
-// with content, else the first. none: the document is missing.
+// drawNamed draws the figure named want of a document, which what names ("a run"). By default it draws the first
+// figure with content, else the first. none: the document is missing.
 func drawNamed[D any](what string, kinds []kind[D], doc D, none bool, want string) (*Figure, error) {
 	if none {
 		return nil, view.ErrNoRun("a picture")

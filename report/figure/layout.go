@@ -238,7 +238,6 @@ func dropLast(panels []Panel) []Panel {
 	return out
 }
 
-// firstRows returns a panel with its first n rows.
 func (p *Panel) firstRows(n int) Panel {
 	out := *p
 	out.Height = p.Height * float64(n) / float64(len(p.Y.Names))

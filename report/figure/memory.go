@@ -86,7 +86,6 @@ func MemoryOverTime(a *memsnap.Analysis) *Figure {
 // mostStepMarks limits the marked step ends; more would be illegible.
 const mostStepMarks = 60
 
-// stepMarks draws lines at the ends of steps.
 func stepMarks(f *Figure, d *memsnap.Device) (out []Mark) {
 	if len(d.Steps) > mostStepMarks {
 		return nil

@@ -28,7 +28,6 @@ func (a *Axis) scaleTo(from, to float64) func(float64) float64 {
 	}
 }
 
-// hasValue reports whether a value is on the axis.
 func (a *Axis) hasValue(v float64) bool { return v >= a.Min && v <= a.Max }
 
 // frame is a panel with its plot area.

@@ -120,7 +120,7 @@ func (e ems) fitLabel(s string, room float64) string {
 	return out
 }
 
-// wrapText breaks a text into at most most lines of a width.
+// wrapText breaks a text into lines that fit a width; most limits the number of lines.
 func (e ems) wrapText(s string, room float64, most int) []string {
 	var out []string
 	cur := ""

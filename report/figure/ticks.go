@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// ticksOf returns the labelled ticks of an axis of long pixels, about one per each pixels.
+// ticksOf returns labelled ticks for an axis of the given length, about one per distance each; both are in pixels.
 func (a *Axis) ticksOf(long, each float64) []Tick {
 	most := int(min(max(long/each, 2), 9))
 	switch {
@@ -31,7 +31,7 @@ func (a *Axis) unitSize() float64 {
 	return 1
 }
 
-// stepTicks returns multiples of 1, 2 or 5 between lo and hi: at most most, but two at least, to show the scale.
+// stepTicks returns round values between lo and hi: about most of them, but at least two, since one shows no scale.
 func stepTicks(lo, hi float64, most int) []float64 {
 	span := hi - lo
 	if !(span > 0) || math.IsInf(span, 0) || span < 1e-12*math.Abs(hi) {

@@ -6,13 +6,13 @@ import "strings"
 var special = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `\`, `\\`, "`", "&#96;", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "|", `\|`, "~", `\~`, "$", `\$`,
 	"@", "@\u200b", "#", "\\#\u200b", "://", ":\u200b//", "www.", "www\u200b.")
 
-// mention escapes text inside HTML, where Markdown has no effect: no HTML, no mention of a user or issue, no link.
+// mention escapes text inside HTML, so that it has no HTML, no mention of a user or issue, and no link.
 var mention = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "@\u200b", "#", "#\u200b", "://", ":\u200b//", "www.", "www\u200b.")
 
 // escapeText makes foreign text inert: no markup, HTML, table cell, link, or mention of a user or issue.
 func escapeText(s string) string { return special.Replace(s) }
 
-// inlineCode makes a code span with a fence longer than any in the text. A table cell would end at a "|" in the text.
+// inlineCode makes a code span, with a fence longer than any in the text. In a table, a "|" in the text ends the cell.
 func inlineCode(s string) string {
 	fence := "`"
 	for strings.Contains(s, fence) {

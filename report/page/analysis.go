@@ -218,7 +218,7 @@ func phaseTable(a *analyze.Analysis) Table {
 	return t
 }
 
-// isLarge reports whether a part of a step stays if a terminal's lines are short.
+// isLarge reports whether a terminal that is short of lines keeps a part of a step.
 func isLarge(part, whole int64) bool { return whole > 0 && float64(part) >= largeShare*float64(whole) }
 
 // largeShare is the least share of a large part.

@@ -68,7 +68,7 @@ func orderWords(findings []gpuprof.Finding) string {
 	return "the largest first"
 }
 
-// findingsLead summarizes the findings. If some claim time, only a page shows it.
+// findingsLead summarizes the findings. If some claim time, only a page shows the summary.
 func findingsLead(a *analyze.Analysis, verdict string) Block {
 	t := Text{S: verdict, As: Lead}
 	if verdict == a.Answer().Sentence {

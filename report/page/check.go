@@ -104,7 +104,6 @@ func kindTable(cases []gpuprof.CaseResult) Table {
 	return t
 }
 
-// failedCases has a row per failed case.
 func failedCases(cases []gpuprof.CaseResult) Table {
 	t := Table{Name: "Table of failed cases", Noun: "case", Columns: []Column{{Title: "failed kind", Left: true}, {Title: "case"}, {Title: "arithmetic", Left: true}, {Title: "error"}, {Title: "tolerance"}}}
 	for _, c := range cases {

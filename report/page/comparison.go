@@ -74,7 +74,6 @@ func countSection(c *compare.Comparison) Section {
 	return Section{In: Verbose, Blocks: []Block{Text{S: verdict.Counts(c) + "."}}}
 }
 
-// verdictTone returns the tone of a verdict.
 func verdictTone(v compare.Verdict) Tone { return ToneOf(v.Tone()) }
 
 // furtherSteps lists the next steps without the answer's action.

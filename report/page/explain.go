@@ -44,8 +44,8 @@ func explainLines(parts []explain.Part) []Line {
 func aboutRule(id string) string      { return string(explain.Rule) + "-" + id }
 func aboutWarning(code string) string { return string(explain.Warning) + "-" + code }
 
-// addExplanations appends the texts about the page's rules and warnings, to which HTML links. A terminal prints, once,
-// the command that explains one.
+// addExplanations appends the texts about the page's rules and warnings, to which HTML links. A terminal prints the
+// command for one of them, once.
 func (p *Page) addExplanations() (*Page, error) {
 	all, err := explain.All(explain.Rule, explain.Warning)
 	if err != nil {

@@ -187,7 +187,6 @@ func changedBy(c *history.Change) string {
 	return gpuprof.FormatChange(ratio - 1)
 }
 
-// changeSection lists every change with its details.
 func changeSection(all []series) Section {
 	list := List{Label: "change", Noun: "change", Max: 10}
 	for _, s := range all {

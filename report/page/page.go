@@ -169,7 +169,7 @@ type Row struct {
 	Tone  Tone
 	Sub   bool // belongs to the row above, like a kernel to its stage
 	Keep  bool // more important than others, like a regression
-	// Size orders rows of equal priority: if lines are short, the smallest is dropped first, and of equal ones the last.
+	// Size orders rows of equal priority: a terminal short of lines drops the smallest first, and of equal ones the last.
 	Size float64
 	In   Where
 }

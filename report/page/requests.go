@@ -52,8 +52,8 @@ func noneText(q *loadtest.Requests) string {
 	return "no request was sent after the warm-up of the load"
 }
 
-// answeredText counts the requests without a latency; nil if nearly all were answered. If lines are short, a terminal
-// drops figures of the load before the percentiles.
+// answeredText counts the requests without a latency; nil if nearly all were answered. A terminal short of lines drops
+// figures of the load before the percentiles.
 func answeredText(r *gpuprof.Run, in Where) Block {
 	if r.Requests == nil {
 		return nil
@@ -90,8 +90,8 @@ func lateText(r *gpuprof.Run, in Where) Block {
 	return Text{S: text, Tone: Unsure, In: in}
 }
 
-// waitsText warns, above the percentiles, that the sender waited (closed loop); nil otherwise. Below the tables a
-// terminal would drop the text.
+// waitsText warns, above the percentiles, that the sender waited (closed loop); nil otherwise. A terminal short of
+// lines drops texts below tables.
 func waitsText(r *gpuprof.Run, in Where) Block {
 	if r.Requests == nil || r.Requests.Waits == "" {
 		return nil

@@ -56,7 +56,7 @@ func showIn(where Where, s Section) Section {
 	return s
 }
 
-// printed are the formats that are read from their end: these have the step's figures after the stages.
+// printed are the formats whose end a reader sees first: there the step's figures follow the stages.
 const printed = Terminal | Markdown
 
 // runSections builds the sections of a run; id is the prefix of their IDs.

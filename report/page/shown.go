@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Limits of texts, in characters, by their position. They apply to the parts that writers ask for, not to builders.
+// Limits of texts, in characters, by their position. They apply when a writer asks for a part of a page.
 const (
 	cellText, labelText, headText, longText, detailText = 240, 64, 160, 600, 2000
 )

@@ -48,7 +48,7 @@ func stageMetrics() []metric {
 	}
 }
 
-// keptShare is the least share of a stage that stays if a terminal's lines are short.
+// keptShare is the least share of a stage that a terminal short of lines keeps.
 const keptShare = 0.02
 
 // kernelName holds a kernel's name, with a remark if it was not timed between two events.

@@ -176,7 +176,6 @@ func toleranceShare(c gpuprof.Check) float64 {
 	return v
 }
 
-// failureTexts returns a sentence per failed check.
 func failureTexts(r *gpuprof.Run) []string {
 	var out []string
 	for _, c := range r.Failed() {

@@ -18,7 +18,7 @@ type part struct {
 	ns          int64
 }
 
-// boxRow is a row of the timeline, with the number of times that its neighbours were merged (see resolution).
+// boxRow is a row of the timeline, with the number of times that its neighbours were merged (see mergeLimit).
 type boxRow struct {
 	name   string
 	sums   string // "stream" or "idle" where a selection adds up its boxes

@@ -55,7 +55,7 @@ func settingChanges(c *analyze.Comparison) Section {
 	return Section{ID: "settings", Heading: "Settings", HeadingIn: HTML, Blocks: []Block{t}}
 }
 
-// boundsTable compares operators with recorded shapes on both sides: which share of the time their bound is.
+// boundsTable compares operators with recorded shapes on both sides, and their bounds' shares of the time.
 func boundsTable(c *analyze.Comparison) Table {
 	t := Table{
 		Name: "Operators against their bounds", Noun: "row", Max: [3]int{roofRows, traceRows, traceRows}, More: "%d more in --format json",

@@ -167,7 +167,6 @@ func measuredCell(text string, v float64) Cell {
 	return Cell{Text: text, Value: v, Unit: "1"}
 }
 
-// effectTone returns the tone of a verdict.
 func effectTone(v tune.Verdict) Tone { return ToneOf(v.Tone()) }
 
 func curveSections(r *tune.Result) (out []Section) {

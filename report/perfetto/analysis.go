@@ -31,9 +31,6 @@ const (
 //
 // Times count from the first event of all inputs if their recordings overlap, as for the ranks of a job, otherwise
 // from each input's first event. base_ns in otherData is the subtracted time.
-//
-// Times count from the first event of all inputs if their recordings overlap, as the ranks of one job do, else from
-// each input's own first event; base_ns in otherData is the subtracted time.
 func WriteAnalysis(w io.Writer, a *analyze.Analysis, xs []*analyze.Index) error {
 	if a == nil || len(a.Inputs) == 0 {
 		return fmt.Errorf("writing a Perfetto trace: the analysis has no input")

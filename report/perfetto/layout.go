@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// piece is a span of the example step, in ns of the file.
+// piece is a span of the example step, with times in ns from the file's beginning.
 type piece struct {
 	gpuprof.Span
 	start, end int64
@@ -32,7 +32,7 @@ type layout struct {
 	end     int64
 }
 
-// arrange converts the spans to ns of the file; the first span begins at base.
+// arrange converts the spans' times to ns from the file's beginning; the first span begins at base.
 func arrange(r *gpuprof.Run, base int64) *layout {
 	l := &layout{streams: map[string][]*piece{}, marked: map[string][]*piece{}, end: base}
 	var all []*piece

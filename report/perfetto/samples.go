@@ -12,7 +12,7 @@ import (
 // catSample is PyTorch's category for the profiler's own span, which readers do not count as work of the step.
 const catSample = "trace"
 
-// sample is a measured step, in ns of the file.
+// sample is a measured step, with times in ns from the file's beginning.
 type sample struct {
 	start, end int64
 	text       string

@@ -68,7 +68,6 @@ func listExtensions() string {
 	return strings.Join(out, " ")
 }
 
-// isReadable reports whether Read accepts a format.
 func isReadable(f Format) bool {
 	return slices.Contains([]string{".json", ".json.gz", ".json.zst"}, f.Ext)
 }

@@ -25,7 +25,8 @@ const (
 // SpeedscopeMark begins a speedscope file: the format has no comments, only a field for its writer.
 const SpeedscopeMark = `{"exporter":"gpuprof`
 
-// textMarker returns the first line that Write adds to text formats; on terminals the line would disturb.
+// textMarker returns the first line that Write adds to text formats. The renderers omit it, because they print to
+// terminals too.
 func textMarker(f Format) string {
 	switch f.Name {
 	case "markdown":

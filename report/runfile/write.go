@@ -215,7 +215,7 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// syncDir makes the rename durable, if the file system can. Without it, the data is safe under one of the names.
+// syncDir makes a rename durable, if the file system can. Otherwise a crash may undo the rename, but loses no data.
 func syncDir(dir string) {
 	if d, err := os.Open(dir); err == nil {
 		_ = d.Sync()

@@ -44,7 +44,6 @@ func Overlays(c *compare.Comparison) []Overlay {
 	return out
 }
 
-// finiteSamples returns the finite samples, a list per process.
 func finiteSamples(s compare.Samples) [][]float64 { return view.Samples(&gpuprof.Series{Runs: s}) }
 
 func sideOf(runs [][]float64, lo, hi float64) OverlaySide {

@@ -149,7 +149,7 @@ func Tones(r *gpuprof.Run) map[string]int {
 	return out
 }
 
-// ClassTones numbers the classes of device operations, equally for every trace. Other classes have MaxTones.
+// ClassTones numbers the classes of device operations, the same for every trace. Other classes have MaxTones.
 func ClassTones() map[model.Class]int {
 	out := map[model.Class]int{}
 	for _, c := range model.Classes() {
@@ -159,7 +159,7 @@ func ClassTones() map[model.Class]int {
 		model.Attention, model.TensorProduct, model.Scatter, model.RNN, model.Norm, model.Optimizer} {
 		out[c] = i
 	}
-	// Programs that serve language models have none of the classes with which these share colours.
+	// Classes of LLM serving share colours with classes that serving programs do not use.
 	for c, like := range map[model.Class]model.Class{model.AttentionPrefill: model.Attention, model.AttentionDecode: model.Attention,
 		model.MoEGEMM: model.TensorProduct, model.MoERouting: model.Scatter, model.MoEAllToAll: model.Communication, model.KVCache: model.RNN,
 		model.Rotary: model.Optimizer, model.Quantize: model.Conv, model.Sampling: model.Reduction} {

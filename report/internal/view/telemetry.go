@@ -144,7 +144,7 @@ func (k known) scaleTrack(t gpuprof.Track) WatchedTrack {
 	return out
 }
 
-// thinPeaks returns the indices of about most values, in order: of each part the least, the largest and the first gap.
+// thinPeaks thins v to about most indices: the least value, the largest and the first gap (NaN) of each part.
 func thinPeaks(v []float64, most int) []int {
 	var out []int
 	if len(v) <= most {

@@ -48,7 +48,6 @@ func openArtifacts(run judge.Children, how buildFlags) (*artifacts, error) {
 	return a, nil
 }
 
-// entryFolder returns the cache folder for a commit's artifact.
 func (a *artifacts) entryFolder(r *repository, id string) (string, error) {
 	tree, err := a.run.Git(r.top, "rev-parse", "--verify", "--quiet", id+"^{tree}")
 	if err != nil {

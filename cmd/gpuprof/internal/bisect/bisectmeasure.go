@@ -102,7 +102,6 @@ func (r *quartetRunner) runOnce(s judge.Side, commit int) (*compare.Result, floa
 	return result, v, err
 }
 
-// medianOf returns the median of a metric in the result of one process.
 func medianOf(r *compare.Result, name string) (float64, error) {
 	m := r.Metric(name)
 	if m == nil || len(m.Runs) == 0 || len(m.Runs[0]) == 0 {
@@ -148,7 +147,8 @@ func medianOver(results []*compare.Result, name string) (float64, bool) {
 // noise of a quartet are estimated.
 const checkPairs = compare.Stage1Blocks + 12
 
-// laterPairs limits the pairs of later stages in that comparison: quartets would not find a smaller change.
+// laterPairs limits the process pairs of later stages: a change that needs more cannot be found with a few quartets
+// per commit.
 const laterPairs = 24
 
 // checkEnds compares GOOD with BAD like a gate. If there is nothing to search, found is false and s has an outcome.

@@ -185,7 +185,6 @@ func (c *Cmd) searchMerge(r *repository, state *searchState) (bool, error) {
 	return true, nil
 }
 
-// stopSearch returns the state and error of a search that ended early.
 func (c *Cmd) stopSearch(state *searchState, err error) (*searchState, error) {
 	switch {
 	case err == nil && c.Plan && state.Outcome == nil:

@@ -37,7 +37,7 @@ type recipe struct {
 	How      buildFlags `json:"how"`
 }
 
-// keeper stores the state of the one search of a repository.
+// keeper stores the state of a repository's search, of which there is one at a time.
 type keeper struct {
 	path string
 	lock *os.File

@@ -173,7 +173,6 @@ func realPath(p string) string {
 	return full
 }
 
-// isPicture reports whether an output shows a --plot.
 func isPicture(o Output) bool { return o.Format.Name == "png" || o.Format.Name == "svg" }
 
 // CheckPlot refuses an unknown --plot, and a --plot that no output would show.

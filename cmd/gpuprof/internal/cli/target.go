@@ -82,7 +82,7 @@ func (t *Target) Refuse(a *App) error {
 	return nil
 }
 
-// FindWorkload returns the workload of a name. Otherwise ErrUsage lists the workloads; verb is for its text.
+// FindWorkload returns the workload of a name. If there is none, ErrUsage lists the workloads and names the verb.
 func (a *App) FindWorkload(name, verb string) (workloads.Workload, error) {
 	if w := a.WorkloadNamed(name); w != nil {
 		return w, nil

@@ -43,7 +43,7 @@ func isVerb(root *kong.Node, word string) bool {
 	return slices.ContainsFunc(root.Children, func(n *kong.Node) bool { return n.Name == word })
 }
 
-// flagOfShowing returns the flag of that name of gpuprof itself or of a showing verb; nil if there is none.
+// flagOfShowing returns the flag of that name of gpuprof itself or of one of showingVerbs; nil if there is none.
 func flagOfShowing(root *kong.Node, word string) *kong.Flag {
 	if f := FindFlag(root, word); f != nil {
 		return f

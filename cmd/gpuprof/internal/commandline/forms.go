@@ -20,7 +20,7 @@ const (
 	schemaForm      = "explain schema"
 )
 
-// formNames lists the forms whose second word the user types, other than "--".
+// formNames lists the forms with a typed second word; a program after "--" makes a form without one.
 func formNames() []string { return []string{checkForm, watchForm, recordForm, listForm, schemaForm} }
 
 // IsForm reports whether a command is a form of another verb; lists and completion omit it.
@@ -86,7 +86,7 @@ func hasProgramVerb(node *kong.Node) bool { return IsProgramVerb(node.Name + " -
 
 func programVerbOf(node *kong.Node) *kong.Node { return NodeOf(node.Parent, node.Name+" --") }
 
-// ProgramVerb replaces "run" or "tune" by RunProgramVerb or TuneProgramVerb, unless other words than flags follow it.
+// ProgramVerb replaces "run" or "tune" by RunProgramVerb or TuneProgramVerb if only flags, or help, precede it.
 func ProgramVerb(args []string) []string {
 	for i, arg := range args {
 		switch {

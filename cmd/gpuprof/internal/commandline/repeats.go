@@ -67,7 +67,7 @@ func anyFlag(node *kong.Node, word string) *kong.Flag {
 	return nil
 }
 
-// Add gives the flags the removed values, in their places between those that kong read.
+// Add puts the removed values back between the values that kong has read, in their order.
 func (r Repeats) Add() {
 	for flag, all := range r {
 		list, is := flag.Target.Addr().Interface().(*[]string)

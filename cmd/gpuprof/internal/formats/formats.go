@@ -180,7 +180,7 @@ func addPages[D any](build func(D) (*page.Page, error), limit int, others map[st
 	return others
 }
 
-// printInFull prints all rows and columns of tables: each of many GPUs must be visible.
+// printInFull prints tables with all rows and columns, for documents in which every GPU must be visible.
 func printInFull[D any](formats map[string]cli.Writer[D]) map[string]cli.Writer[D] {
 	write := formats["table"]
 	formats["table"] = func(w io.Writer, doc D, o cli.Screen) error {

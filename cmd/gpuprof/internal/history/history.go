@@ -150,7 +150,6 @@ func (c *trends) splitOutputs() (files, sites []string) {
 	return files, sites
 }
 
-// writeSite writes static pages: an index, a page per benchmark, and the data.
 func writeSite(a *cli.App, dir string, r *history.Report, force bool) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return gpuprof.Unwritable("writing the site "+dir, err, "choose another folder with -o", "give a folder that can be made")

@@ -95,7 +95,6 @@ func (in *File) Close() error {
 	return in.File.Close()
 }
 
-// document returns the whole text of a file that is not a trace.
 func (in *File) document() ([]byte, error) {
 	if !in.whole {
 		in.text, in.err = in.File.Bytes(outside.Document())

@@ -150,7 +150,6 @@ func kindOf(ctx context.Context, path string) (string, error) {
 	return in.kindOfDocument()
 }
 
-// kindOfDocument returns the kind of a file that is not a recording.
 func (in *File) kindOfDocument() (string, error) {
 	foreign := in.foreign() // look at the beginning of the file before it is read
 	text, err := in.document()

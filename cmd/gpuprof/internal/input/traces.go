@@ -30,7 +30,7 @@ func AnalyzeTraces(a *cli.App, paths []string, caveat Caveats) (*analyze.Analysi
 	return AnalyzeOpened(a, paths, nil, caveat)
 }
 
-// AnalyzeOpened is AnalyzeTraces with the first file already open, or nil.
+// AnalyzeOpened is AnalyzeTraces; first is the first file if it is already open, or nil.
 func AnalyzeOpened(a *cli.App, paths []string, first *File, caveat Caveats) (*analyze.Analysis, []*analyze.Index, error) {
 	files, err := TraceFiles(paths)
 	if err != nil {

@@ -66,7 +66,7 @@ func stepsError(s Side) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s printed no result of a known format, and %w", s.Name, s.Args[0], errNoSteps).WithFix("name the file it writes with --result, or run %s to see why", s.recordCommand())
 }
 
-// recordFirst records the first process of a command without a result. Without steps, later processes are timed.
+// recordFirst records the first process of a command without a result. If it has no steps, later ones are timed whole.
 func (m *ProcessPairs) recordFirst(s Side) (*compare.Result, error) {
 	spent := m.spent
 	m.announceRecording(s)

@@ -31,7 +31,6 @@ func writtenAsPath(name string) bool {
 	return filepath.IsAbs(name) || strings.HasPrefix(name, "./") || strings.HasPrefix(name, "../")
 }
 
-// findExecutable returns the full path if name is an executable file.
 func findExecutable(name string) (string, bool) {
 	info, err := os.Stat(name)
 	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {

@@ -106,7 +106,6 @@ func (p *TurnProcess) answerError() error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s answered %.60q when it was asked to take its turn", p.name, p.path(), p.last).WithFix("give a gpuprof to --against")
 }
 
-// exitError returns the error of a process that ended before its answer.
 func (p *TurnProcess) exitError() error {
 	p.endProcess()
 	if p.run.App.Ctx.Err() != nil {

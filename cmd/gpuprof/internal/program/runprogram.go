@@ -268,8 +268,8 @@ func (p *program) useFiles(files []string) (err error) {
 	return nil
 }
 
-// isRecordingFile reports whether a recording's folder uses that file name, except for the analysis, in any case of
-// letters: some file systems do not distinguish them.
+// isRecordingFile reports whether a recording's folder uses that file name, other than for the analysis. It ignores
+// case, as some file systems do.
 func isRecordingFile(name string) bool {
 	name = strings.ToLower(name)
 	return name == "telemetry.json" || strings.HasPrefix(name, "trace-") || strings.HasPrefix(name, "snapshot-")
@@ -304,7 +304,7 @@ func (p *program) openDir() error {
 	return nil
 }
 
-// clearDir removes an earlier recording, which would be taken for ranks of this one, and checks that it can write.
+// clearDir removes an earlier recording, whose files would pass for ranks of this one, and checks write access.
 func (p *program) clearDir() error {
 	for _, pattern := range []string{"trace-*.json", "trace-*.json.part*", "trace-nsys.sqlite", "trace-*.gpt", "cuda-*.gpt", "cuda.jsonl", "cuda.config", "cuda.control", "gpuprof-cuda.so", "snapshot-*.pickle", "snapshot-*.pickle.part*", "samples-*.jsonl", "hook.jsonl"} {
 		for _, f := range outside.Dir(p.dir).Glob(pattern) {
@@ -321,7 +321,7 @@ func (p *program) clearDir() error {
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
-// maxSameSecond limits the folders named by one second.
+// maxSameSecond limits the folders whose names have the same second.
 const maxSameSecond = 1000
 
 // freshDir makes a new folder that only its owner can open, also if several gpuprof begin in the same second.

@@ -62,7 +62,6 @@ func (p *program) noteState(h *record.Hook) {
 	}
 }
 
-// stateOf describes the state of the recording.
 func (p *program) stateOf(h *record.Hook) string {
 	state := ""
 	for i := range h.Processes {

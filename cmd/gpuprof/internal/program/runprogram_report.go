@@ -194,7 +194,6 @@ func (p *program) printOnce(show func(w io.Writer, format string, s cli.Screen) 
 	return nil
 }
 
-// storeAnalysis writes an analysis into the recording's folder.
 func (p *program) storeAnalysis(show func(w io.Writer, format string, s cli.Screen) error) error {
 	var errs []error
 	for _, own := range []struct{ name, format string }{{"analysis.json", "json"}, {"report.html", "html"}} {

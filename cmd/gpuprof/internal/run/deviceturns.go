@@ -104,7 +104,6 @@ func listAlive(all []*deviceTurn) []*deviceTurn {
 	return slices.DeleteFunc(slices.Clone(all), func(d *deviceTurn) bool { return d.err != nil })
 }
 
-// takeTurn measures one turn of a device.
 func (d *deviceTurn) takeTurn(length time.Duration, together bool) error {
 	t, err := d.Turn(length)
 	if err == nil {

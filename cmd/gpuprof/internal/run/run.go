@@ -149,7 +149,6 @@ func (s *session) finish() error {
 	return errors.Join(err, s.app.Documents.Run.Save(s.app, s.outs, runs, "", s.Force), s.writeRankObject(runs))
 }
 
-// writeRankObject stores the document of this rank.
 func (s *session) writeRankObject(runs []*gpuprof.Run) error {
 	if s.sink == nil {
 		return nil

@@ -57,7 +57,7 @@ func (t *tuning) measureFresh(ctx context.Context, a, b search.Side, l search.Li
 	return o, err
 }
 
-// pairArgs returns the command line of that process, which compares b with a.
+// pairArgs returns the command line of a process that compares b with a and writes the outcome to file.
 func (t *tuning) pairArgs(a, b search.Side, l search.Limits, file string) []string {
 	args := []string{"tune", a.Workload.Name(), "--device", t.device.Name, "--preset", a.Preset, "--goal", string(l.Goal), "--budget", l.Time.String(),
 		"--seed", strconv.FormatUint(l.Seed, 10), "--pair-out", file}
