@@ -1,4 +1,3 @@
-// Package report holds nothing itself: its folders render runs, each one
-// format, as pure functions of them. Its tests hold all of them to the same
-// rules.
+// Package report has no code: its subfolders render runs, one format each, as pure functions of the runs. Its tests
+// check all of these formats by the same rules.
 package report

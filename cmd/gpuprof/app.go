@@ -39,7 +39,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// grammar is the command line: one struct a verb.
+// grammar is the command line: one field per verb.
 type grammar struct {
 	Quiet   bool `help:"Print results and errors only."`
 	Verbose bool `short:"v" help:"Print every row, the evidence and the warnings."`
@@ -69,7 +69,7 @@ type grammar struct {
 	Help       commandline.HelpCmd       `cmd:"" help:"Explain a verb: its flags, with examples."`
 	Complete   completeCmd               `cmd:"" name:"__complete" hidden:""`
 
-	// Forms of run and explain, see commandline.Joined.
+	// Forms of run and explain with flags of their own: see commandline.Joined.
 	Check  check.Cmd         `cmd:"" name:"run --check" help:"Compare a workload with its reference, or with vectors from another program."`
 	Watch  program.WatchCmd  `cmd:"" name:"run watch" help:"Show what a program does while it is recorded."`
 	Record program.RecordCmd `cmd:"" name:"run record" help:"Record a window of a running program that was started for it."`
@@ -77,7 +77,7 @@ type grammar struct {
 	Schema schema.Cmd        `cmd:"" name:"explain schema" help:"Print the JSON schema of an output."`
 }
 
-// runCommand is the whole program: it returns an exit code of cli's table.
+// runCommand executes one command line and returns its exit code, see cli.ExitCode.
 func runCommand(ctx context.Context, w *wiring, args []string, stdout, stderr io.Writer) int {
 	a := &cli.App{Tables: w.tables(), Ctx: ctx, Stdout: runfile.NewLines(stdout), Stderr: runfile.NewLines(stderr), Commands: stderr}
 	err := printing(dispatch(a, args, w.machine()))
@@ -89,8 +89,8 @@ func runCommand(ctx context.Context, w *wiring, args []string, stdout, stderr io
 	return code
 }
 
-// splitArgs splits the command line into gpuprof's own arguments and the rest behind "--", which the
-// verb passes on. Renamed verbs get their new spelling, and forms of a verb one name.
+// splitArgs splits the command line into gpuprof's own arguments and a.Rest, the words after "--". Renamed verbs are
+// replaced by their new names, and a form of a verb becomes one word.
 func splitArgs(a *cli.App, root *kong.Node, args []string) (own []string, dashed bool) {
 	if at := slices.Index(args, "--"); at >= 0 {
 		dashed = true
@@ -108,7 +108,7 @@ func splitArgs(a *cli.App, root *kong.Node, args []string) (own []string, dashed
 	return spelled(a, root, commandline.HelpWords(args)), dashed
 }
 
-// spelled returns the words in the grammar's spelling, and notes the new spelling of a renamed verb.
+// spelled replaces a renamed verb by its new name, with a note for the user, and joins the words of a form.
 func spelled(a *cli.App, root *kong.Node, words []string) []string {
 	words, renamed := commandline.Current(root, words)
 	if renamed != nil && !quiet(words) {
@@ -117,16 +117,16 @@ func spelled(a *cli.App, root *kong.Node, words []string) []string {
 	return commandline.Joined(root, words)
 }
 
-// quiet reports whether the words have --quiet. It runs before they are parsed.
+// quiet reports whether --quiet is given; it runs before the words are parsed.
 func quiet(words []string) bool { return slices.Contains(words, "--quiet") }
 
-// line is a command line that was read.
+// line is a parsed command line.
 type line struct {
 	grammar
-	verb *kong.Context // nil after its help was printed
+	verb *kong.Context // nil if only help was printed
 }
 
-// parse reads a command line and checks what can be checked without running its verb.
+// parse parses a command line and checks everything that can be checked before the verb runs.
 func parse(a *cli.App, args []string) (*line, error) {
 	l := &line{}
 	parser, exited, err := newParser(a, &l.grammar)
@@ -145,7 +145,7 @@ func parse(a *cli.App, args []string) (*line, error) {
 	}
 	short, more := commandline.TakeRepeats(root, args)
 	kctx, err := parser.Parse(short)
-	if *exited { // --help has been printed
+	if *exited { // --help was given, and its text is printed
 		return l, nil
 	}
 	if err != nil {
@@ -165,7 +165,6 @@ func parse(a *cli.App, args []string) (*line, error) {
 	return l, err
 }
 
-// dispatch parses the command line and runs its verb.
 func dispatch(a *cli.App, args []string, machine *doctor.Machine) error {
 	l, err := parse(a, args)
 	if err != nil || l.verb == nil {
@@ -175,17 +174,17 @@ func dispatch(a *cli.App, args []string, machine *doctor.Machine) error {
 		return err
 	}
 	a.Quiet, a.Verbose, a.NoColor = l.Quiet, l.Verbose, l.NoColor || os.Getenv("NO_COLOR") != ""
-	if l.verb.Selected().Name != "__complete" { // it answers while somebody types
+	if l.verb.Selected().Name != "__complete" { // completion must not check or note anything: it runs while the user types
 		child.Sweep(a.Ctx, os.TempDir())
 	}
 	err = l.verb.Run(a, machine, &mcp.Texts{Schemas: schema.Schemas})
-	if l.Open && (err == nil || len(a.Pages) > 0) { // the error gave the reason already
+	if l.Open && (err == nil || len(a.Pages) > 0) { // if it failed, its error has the reason already
 		err = errors.Join(err, openReport(a))
 	}
 	return err
 }
 
-// checkFirst refuses a command line without a verb, a program without -- before it, and a flag after it.
+// checkFirst refuses a command line without a verb, and a program without "--" before it.
 func checkFirst(a *cli.App, root *kong.Node, args []string, dashed bool) error {
 	switch {
 	case len(args) == 0 && !dashed:
@@ -196,8 +195,7 @@ func checkFirst(a *cli.App, root *kong.Node, args []string, dashed bool) error {
 	return nil
 }
 
-// newParser builds the grammar. exited becomes true when kong has answered by
-// itself and would have ended the process.
+// newParser builds the grammar. exited becomes true when kong has answered --help and would have ended the process.
 func newParser(a *cli.App, c *grammar) (k *kong.Kong, exited *bool, err error) {
 	exited = new(bool)
 	k, err = kong.New(c,
@@ -208,7 +206,7 @@ func newParser(a *cli.App, c *grammar) (k *kong.Kong, exited *bool, err error) {
 		kong.Help(commandline.PrintHelp),
 		cli.TimeMapper(),
 		kong.Exit(func(int) { *exited = true }),
-		// "--samples -3" is a bad number, not an unknown flag -3.
+		// Parse "--samples -3" as a bad number, not as an unknown flag -3.
 		kong.WithHyphenPrefixedParameters(true),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 	)
@@ -224,9 +222,9 @@ func restError(verb string) error {
 
 var unknownFlag = regexp.MustCompile(`^unknown flag (\S+?),? ?(did you mean.*)?$`)
 
-// parseError rewrites kong's errors as one sentence that names the fix.
+// parseError rewrites kong's error as one sentence with a fix.
 func parseError(parser *kong.Kong, args []string, err error) error {
-	if p, ok := errors.AsType[*fs.PathError](err); ok && p.Op == "write" { // help that did not get out
+	if p, ok := errors.AsType[*fs.PathError](err); ok && p.Op == "write" { // help text that could not be written
 		return err
 	}
 	node := parser.Model.Node
@@ -242,7 +240,7 @@ func parseError(parser *kong.Kong, args []string, err error) error {
 		names := commandline.FlagNames(node)
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s has no flag %s", commandline.Title(node), typed).WithFix("its flags are %s%s", strings.Join(names, " "), gpuprof.DidYouMean(typed, names))
 	}
-	if read, ok := errors.AsType[*gpuprof.Error](err); ok { // a time, a size or a share
+	if read, ok := errors.AsType[*gpuprof.Error](err); ok { // a malformed time, size or share
 		flag, _, _ := strings.Cut(err.Error(), ": ")
 		flag, _, _ = strings.Cut(flag, "=")
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: %w", flag, read.Err).WithFix("%s", read.Fix)
@@ -256,7 +254,7 @@ func parseError(parser *kong.Kong, args []string, err error) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of %s: %w", commandline.Title(node), err).WithFix("see %s --help", commandline.Title(node))
 }
 
-// missingArgument is kong's error about one, with its name.
+// missingArgument matches kong's error about a missing argument, with the argument's name.
 var missingArgument = regexp.MustCompile(`^expected "<([a-z]+)>(?: \.\.\.)?`)
 
 func flagInError(err error) (string, bool) {
@@ -277,8 +275,7 @@ func verbError(root *kong.Node, args []string) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: no verb was given").WithFix("the verbs are %s, and gpuprof --help explains them", strings.Join(verbs, ", "))
 }
 
-// noneEmpty refuses an argument without a letter, as a variable of the shell that is not set
-// leaves it; none may stand for an argument that was not given.
+// noneEmpty refuses empty arguments, such as from an unset shell variable: some verbs would treat one as not given.
 func noneEmpty(kctx *kong.Context) error {
 	for _, p := range kctx.Path {
 		if p.Positional == nil {
@@ -295,7 +292,7 @@ func noneEmpty(kctx *kong.Context) error {
 	return nil
 }
 
-// checkChoices holds flags and arguments with a `choices` tag to it.
+// checkChoices refuses values of flags and arguments that their `choices` tag does not list.
 func checkChoices(a *cli.App, kctx *kong.Context) error {
 	for _, p := range kctx.Path {
 		v, label := p.Positional, ""
@@ -318,8 +315,8 @@ func checkChoices(a *cli.App, kctx *kong.Context) error {
 	return nil
 }
 
-// helpLists replaces the names of lists in help texts, such as ${plots}, by the lists. Given to kong as variables, they
-// would be interpolated again for each of several hundred flags, which takes longer than everything else at the start of a command.
+// helpLists replaces placeholders in help texts, such as ${plots}, by the lists. As variables of kong they would be
+// interpolated again for each of several hundred flags, which takes longer than everything else at a command's start.
 func helpLists(a *cli.App) *strings.Replacer {
 	lists := []string{
 		"${plots}", a.PlotsText(""),
@@ -336,22 +333,22 @@ func helpLists(a *cli.App) *strings.Replacer {
 	return strings.NewReplacer(lists...)
 }
 
-// fillHelp applies lists to the help of a command, its flags and its arguments, and to its subcommands.
+// fillHelp applies lists to the help of a command, its flags, arguments and subcommands.
 func fillHelp(command *kong.Node, lists *strings.Replacer) error {
 	return kong.Visit(command, func(part kong.Visitable, next kong.Next) error {
 		switch part := part.(type) {
 		case *kong.Node:
 			part.Help = lists.Replace(part.Help)
-		case *kong.Value: // of a flag or an argument
+		case *kong.Value: // a flag or an argument
 			part.Help = lists.Replace(part.Help)
 		}
 		return next(nil)
 	})
 }
 
-// completeCmd answers the shell's completion scripts: after "--" come the words typed after gpuprof, the unfinished
-// one last. It prints one candidate per line, a tab and a description; ":files" asks the shell for file names,
-// ":command" N for the completion of the words after the first N.
+// completeCmd answers the shells' completion scripts. After "--" come the words typed so far, the unfinished one last.
+// It prints one candidate per line, with a tab and a description. ":files" asks the shell for file names, ":command" N
+// for completion of the words after the first N.
 type completeCmd struct{}
 
 // Run implements the hidden verb.
@@ -371,7 +368,7 @@ func (completeCmd) Run(a *cli.App) error {
 	return nil
 }
 
-// printing gives a failure to write to standard output its sentence.
+// printing explains a failure to write to standard output.
 func printing(err error) error {
 	var all []error
 	for _, e := range cli.Flatten(err) {

@@ -13,11 +13,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// complain prints the errors of a command that ends with an exit code.
 func complain(a *cli.App, err error, code int, asJSON bool) {
 	for _, e := range cli.Flatten(err) {
 		switch {
-		case e.Error() == "": // a verdict that has been reported
+		case e.Error() == "": // an outcome that was reported already
 		case asJSON:
 			complainJSON(a, e, code)
 		default:
@@ -35,21 +34,20 @@ func complainJSON(a *cli.App, err error, code int) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if enc.Encode(map[string]cli.Complaint{"error": c}) == nil { // texts and a number always are
-		_, _ = a.Stderr.Write(b.Bytes()) // there is nowhere else to say it
+	if enc.Encode(map[string]cli.Complaint{"error": c}) == nil { // encoding strings and numbers cannot fail
+		_, _ = a.Stderr.Write(b.Bytes()) // an error has no other place to go
 	}
 }
 
-// asksJSON reports whether a command line asks for a format of JSON. It is asked before the
-// line is parsed, whose own errors are printed the same way.
+// asksJSON reports whether the command line asks for JSON. It runs before parsing, for parse errors as JSON.
 func asksJSON(args []string) bool {
 	return slices.Contains([]string{"json", briefFormat}, formatAsked(args))
 }
 
-// briefFormat is the value of --format for documents that are trimmed.
+// briefFormat is the --format of documents that are shortened for agents.
 const briefFormat = "brief-json"
 
-// tokensOf checks --max-tokens, 0 where it was not given.
+// tokensOf checks --max-tokens; 0 if it is not given.
 func tokensOf(tokens int, format string) (int, error) {
 	switch {
 	case tokens == 0:
@@ -62,7 +60,7 @@ func tokensOf(tokens int, format string) (int, error) {
 	return tokens, nil
 }
 
-// formatAsked is the value of --format on a command line, "" for none.
+// formatAsked returns the value of --format on an unparsed command line, or "".
 func formatAsked(args []string) string {
 	if d := slices.Index(args, "--"); d >= 0 {
 		args = args[:d]
@@ -78,7 +76,7 @@ func formatAsked(args []string) string {
 	return format
 }
 
-// innermost is the error at the end of the chain of causes.
+// innermost returns the last error in a chain of causes.
 func innermost(err error) error {
 	for {
 		under := errors.Unwrap(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
 )
 
-// insertVerb inserts a verb before files without one, and notes the command. It changes no other command line.
+// insertVerb inserts a verb before files that have none, and notes the resulting command.
 func insertVerb(a *cli.App, root *kong.Node, words []string) ([]string, error) {
 	files, flags, ok := commandline.FilesMeant(root, words)
 	if !ok {

@@ -9,24 +9,23 @@ import (
 )
 
 const (
-	mostKernelLog = 16 << 20 // bytes of it that are read
-	kernelRecord  = 8 << 10  // the longest line of it
+	mostKernelLog = 16 << 20 // limit of the read text, bytes
+	kernelRecord  = 8 << 10  // longest line, bytes
 )
 
-// kernelLog returns the lines of the kernel's log since boot that the ring buffer still holds. It does not wait for
-// more. file is /dev/kmsg.
+// kernelLog returns the lines since boot that the ring buffer of /dev/kmsg (file) still holds, without waiting.
 func kernelLog(file string) (string, error) {
 	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", file, err)
 	}
-	defer func() { _ = unix.Close(fd) }() // it was only read
+	defer func() { _ = unix.Close(fd) }()
 	var text strings.Builder
 	record := make([]byte, kernelRecord)
 	for text.Len() < mostKernelLog {
 		n, err := unix.Read(fd, record)
 		switch {
-		case errors.Is(err, unix.EPIPE) || errors.Is(err, unix.EINTR): // overwritten meanwhile: the next one
+		case errors.Is(err, unix.EPIPE) || errors.Is(err, unix.EINTR): // the line was overwritten; continue with the next
 			continue
 		case errors.Is(err, unix.EAGAIN) || err == nil && n == 0:
 			return text.String(), nil

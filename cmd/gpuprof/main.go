@@ -1,5 +1,4 @@
-// Command gpuprof measures deep-learning workloads stage by stage, on a GPU or on the CPU, and gives each figure with
-// its uncertainty.
+// Command gpuprof shows why a GPU program is slow, compares builds of it, and measures reference workloads.
 package main
 
 import (
@@ -16,13 +15,12 @@ var version, commit string
 
 func main() { os.Exit(started(&wiring{})) }
 
-// started runs this process and returns its exit code.
 func started(w *wiring) int {
 	if worked() {
 		return 0 // this process was started as a worker of a workload
 	}
 	if answered(os.Getenv, os.Stdout) {
-		return 0 // this process was started to ask a library what it is
+		return 0 // this process was started to ask a libcupti for its version
 	}
 	ctx, end := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 8)

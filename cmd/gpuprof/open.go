@@ -9,8 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
-// opener is the program of this system that opens a page in a browser, with the
-// arguments that come before the page.
+// opener returns the system's command that opens a page in a browser; the page is its last argument.
 func opener() []string {
 	switch runtime.GOOS {
 	case "darwin":
@@ -21,7 +20,7 @@ func opener() []string {
 	return []string{"xdg-open"}
 }
 
-// openReport opens the first HTML report that was written.
+// openReport opens the first HTML report of this command in a browser.
 func openReport(a *cli.App) error {
 	if len(a.Pages) == 0 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "opening a report: no HTML report was written").WithFix("add -o report.html")

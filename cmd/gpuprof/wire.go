@@ -21,22 +21,20 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving"
 )
 
-// The tables of this file are the only place that names concrete workloads,
-// devices and formats.
+// This file's tables alone name concrete workloads, devices and formats.
 
-// wiring names the libraries, folders and workloads of this process. The zero value names the machine's own;
-// gpuprof's tests set the fields.
+// wiring names the libraries, folders and workloads of this process. Zero values mean the machine's own.
 type wiring struct {
-	driver   string               // library that stands in for the driver
+	driver   string               // library that replaces the CUDA driver
 	root     string               // folder that holds /proc, /sys, /dev/kmsg and /usr; "" for the machine's
-	more     []workloads.Workload // further entries of the table of workloads
-	host     host.Options         // how long the host device measures peak rates; zero for the usual
-	clock    func() time.Time     // of the budgets of tune; nil for the machine's
-	recorder string               // settings put before those of the CUDA recorder
-	limit    time.Duration        // least time of a gate's process; 0 for the usual
+	more     []workloads.Workload // additional workloads
+	host     host.Options         // options of the host device's measurement of peak rates; zero for the defaults
+	clock    func() time.Time     // clock for the budgets of tune; nil for the system's
+	recorder string               // settings that precede those of the CUDA recorder
+	limit    time.Duration        // shortest time limit of a gate's process; 0 for the default
 }
 
-// tables gives the verbs the concrete devices, workloads, probes and formats.
+// tables returns the concrete workloads, devices, probes and formats for the verbs.
 func (w *wiring) tables() *cli.Tables {
 	tool := cli.ToolOf(version, commit)
 	return &cli.Tables{
@@ -46,26 +44,25 @@ func (w *wiring) tables() *cli.Tables {
 	}
 }
 
-// machine returns the functions with which doctor examines the machine.
+// machine returns the functions by which doctor examines the machine.
 func (w *wiring) machine() *doctor.Machine {
 	return &doctor.Machine{Examine: w.examineMachine, ExamineGPUs: w.examineGPUs, Faults: w.machineAccounts, KernelLog: w.readKernelLog, GPUs: w.lookAtGPUs}
 }
 
-// listWorkloads lists every workload in the order they are shown.
+// listWorkloads lists the workloads in the order in which they are shown.
 func (w *wiring) listWorkloads() []workloads.Workload {
 	return append([]workloads.Workload{e3nn.New(), gruflow.New(), collate.New(), gridsim.New(), serving.New()}, w.more...)
 }
 
-// worked reports whether this process was started as a worker of the collate workload; if so, its work is done.
+// worked runs this process as a worker of workload collate, if it was started as one; false otherwise.
 func worked() bool { return collate.WorkerMain() }
 
-// devices lists what can be measured on here: the host, then every GPU the
-// driver shows, those that do not answer last.
+// devices lists the devices to measure on: the host, then the driver's GPUs, those that do not answer last.
 func (w *wiring) devices() []cli.Device {
 	all := []cli.Device{{Name: "host", Doc: "the CPU: streams are goroutines, kernels are Go", Open: w.openHost}}
 	gpus, err := cuda.Probe(w.cudaOptions())
 	if err != nil {
-		return all // noGPU says why
+		return all // noGPU gives the reason
 	}
 	var silent []cli.Device
 	for _, g := range gpus {
@@ -89,35 +86,34 @@ func (w *wiring) openCUDA(index int) (device.Device, error) {
 	o := w.cudaOptions()
 	o.Index = index
 	d, err := cuda.Open(o)
-	if err != nil { // not d itself: a nil *cuda.Device is not a nil Device
+	if err != nil { // returning d would make a non-nil device.Device of a nil *cuda.Device
 		return nil, err
 	}
-	// Looked for now, so that what was found is among the device's facts and
-	// workloads can choose by it.
+	// Load the libraries now: workloads choose by the device's facts, which name them.
 	d.Libraries()
 	return d, nil
 }
 
 func (w *wiring) openHost() (device.Device, error) {
 	d, err := host.Open(w.host)
-	if err != nil { // not d itself: a nil *host.Device is not a nil Device
+	if err != nil { // returning d would make a non-nil device.Device of a nil *host.Device
 		return nil, err
 	}
 	return d, nil
 }
 
-// examineMachine looks at everything but the devices.
+// examineMachine examines everything except the devices.
 func (w *wiring) examineMachine() []gpuprof.CheckLine {
 	return machine.This().Examine(w.findDriver(), w.missingGPUError())
 }
 
-// findDriver loads the driver's library: only that shows that it can be used.
+// findDriver loads the driver's library, since only loading shows that the library works.
 func (w *wiring) findDriver() machine.Driver {
 	d, err := cuda.FindDriver(w.cudaOptions())
 	return machine.Driver{Path: d.Path, CUDA: d.CUDA, Err: err, Absent: cuda.Absent(err)}
 }
 
-// missingGPUReason returns the reason why no GPU is used, as one clause; empty if a GPU is usable.
+// missingGPUReason returns why no GPU is used, as one clause; "" if a GPU can be used.
 func (w *wiring) missingGPUReason() string {
 	if err := w.missingGPUError(); err != nil {
 		return cli.Sentence(err)
@@ -125,10 +121,9 @@ func (w *wiring) missingGPUReason() string {
 	return ""
 }
 
-// missingGPUError is nil when a GPU can be used.
 func (w *wiring) missingGPUError() error {
 	_, err := cuda.Probe(w.cudaOptions())
-	// The error of an installed driver is closer to the cause than a missing device node.
+	// An installed driver's error is closer to the cause than a missing device node.
 	if cuda.Absent(err) && w.driver == "" {
 		return errors.New(machine.This().FindGPU(w.findDriver()).Why())
 	}

@@ -14,14 +14,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/dynlib"
 )
 
-// envAsk names a libcupti in a process that is to load it and print the version of its
-// interface: a library that does not fit this machine may end the process that loads it.
+// envAsk holds the path of a libcupti. A process with this variable loads the library and prints its interface
+// version: an unfit library may crash the process.
 const envAsk = "GPUPROF_ASK_CUPTI"
 
 // askWithin limits the time of the process that loads a libcupti.
 const askWithin = 10 * time.Second
 
-// answered reports whether this process was started to load a libcupti; if so, it has printed the answer.
+// answered loads the libcupti that envAsk names and prints its interface version; false if envAsk is not set.
 func answered(getenv func(string) string, w io.Writer) bool {
 	path := getenv(envAsk)
 	if path == "" {
@@ -48,8 +48,7 @@ func answered(getenv func(string) string, w io.Writer) bool {
 	return true
 }
 
-// asksCUPTI is askCUPTI; nil in a program that can load no library, where a process of its own
-// cannot either.
+// asksCUPTI returns askCUPTI; nil if this program cannot load libraries.
 func asksCUPTI() func(path string) (int, error) {
 	if dynlib.Unable != "" {
 		return nil
@@ -57,7 +56,7 @@ func asksCUPTI() func(path string) (int, error) {
 	return askCUPTI
 }
 
-// askCUPTI is the version of the interface of a libcupti, asked in a process of its own.
+// askCUPTI asks another process for the interface version of a libcupti.
 func askCUPTI(path string) (int, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -80,7 +79,7 @@ func askCUPTI(path string) (int, error) {
 	return v, nil
 }
 
-// driverCUDA returns the CUDA release of the driver in CUDA's own numbers, 12080 for 12.8; 0 without a driver.
+// driverCUDA returns the driver's CUDA release as 1000 * major + 10 * minor, 12080 for 12.8; 0 without a driver.
 func (w *wiring) driverCUDA() int {
 	major, minor, _ := strings.Cut(w.findDriver().CUDA, ".")
 	a, err1 := strconv.Atoi(major)

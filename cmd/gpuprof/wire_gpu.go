@@ -22,11 +22,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// This file is wire.go's part about GPUs: it names the CUDA device and NVML for
-// doctor.
+// This file is the part of wire.go about GPUs: it names the CUDA device and NVML for doctor.
 
 // examineGPUs reports the state of the CUDA device, its libraries, telemetry and every GPU. It asks NVML before it
-// opens a device, so that every process that NVML lists is another one.
+// opens a device, so that the processes that NVML lists do not include this one.
 func (w *wiring) examineGPUs() []gpuprof.CheckLine {
 	telemetry, lib := examineTelemetry()
 	var lines []gpuprof.CheckLine
@@ -43,12 +42,12 @@ func (w *wiring) examineGPUs() []gpuprof.CheckLine {
 	return append(append([]gpuprof.CheckLine{w.examineCUDA(), telemetry, w.examineKernels()}, w.examineLibraries()...), lines...)
 }
 
-// instrumentsOf returns the NVML instruments of a CUDA device, and a function that closes them. It returns nil for
-// other devices and without NVML; doctor shows the reason.
+// instrumentsOf returns the NVML instruments of a CUDA device, and a function that closes them; nil for other devices
+// and without NVML, for which doctor gives the reason.
 func (w *wiring) instrumentsOf(dev device.Device) (in measure.Instruments, done func()) {
 	nothing := func() {}
 	gpu, ok := dev.(*cuda.Device)
-	if !ok || w.driver != "" { // what NVML knows is another device
+	if !ok || w.driver != "" { // NVML does not see a device of a replaced driver
 		return nil, nothing
 	}
 	lib, err := nvml.Open()
@@ -57,15 +56,14 @@ func (w *wiring) instrumentsOf(dev device.Device) (in measure.Instruments, done 
 	}
 	d, err := lib.Device(gpu.UUID())
 	if err != nil {
-		_ = lib.Close() // the reason for having none is the one above
+		_ = lib.Close() // the reason for no instruments is the error above
 		return nil, nothing
 	}
 	return d, func() { _ = lib.Close() }
 }
 
-// programSamplers is the telemetry of every GPU, by the prefix of its tracks,
-// for a program that gpuprof runs; done closes it. Without NVML there is none,
-// which doctor explains.
+// programSamplers returns the telemetry of every GPU while gpuprof runs a program, by the prefix of its tracks. done
+// closes NVML. The map is nil without NVML; doctor gives the reason.
 func programSamplers() (all map[string]record.Sampler, done func()) {
 	lib, err := nvml.Open()
 	if err != nil {
@@ -80,7 +78,7 @@ func programSamplers() (all map[string]record.Sampler, done func()) {
 	return all, func() { _ = lib.Close() }
 }
 
-// examineTelemetry opens NVML; lib is nil where that fails.
+// examineTelemetry opens NVML; lib is nil if that fails.
 func examineTelemetry() (l gpuprof.CheckLine, lib *nvml.Library) {
 	lib, err := nvml.Open()
 	if err != nil {
@@ -102,7 +100,7 @@ func (w *wiring) examineCUDA() gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: "gpu devices", State: gpuprof.OK}
 	var names []string
 	for _, d := range list {
-		if d.Fault != nil { // the first is said here, each by its own line
+		if d.Fault != nil { // the first fault is reported here, each fault also on its own line
 			if l.State == gpuprof.OK {
 				why := gpuprof.FailedCheck(l.Name, d.Fault)
 				l.State, l.Reason, l.Fix = gpuprof.Limited, why.Reason, why.Fix
@@ -122,8 +120,7 @@ func (w *wiring) examineCUDA() gpuprof.CheckLine {
 	return l
 }
 
-// examineKernels loads the kernel that takes a driver's compiler longest, on the first GPU, and reports the place of
-// the driver's code cache.
+// examineKernels loads the kernel that compiles slowest, and reports the folder of the driver's code cache.
 func (w *wiring) examineKernels() gpuprof.CheckLine {
 	before := cuda.FindCodeCache()
 	first, err := w.loadSlowest()
@@ -133,15 +130,13 @@ func (w *wiring) examineKernels() gpuprof.CheckLine {
 	return kernelLine(op.SlowestToCompile().Name, first, before, cuda.FindCodeCache())
 }
 
-// firstLoad describes the first use of a kernel.
 type firstLoad struct {
 	took      time.Duration
-	carried   bool // as machine code of the program's
+	carried   bool // the program contains its machine code for this GPU
 	simulated bool
 }
 
-// kernelLine reports the time of the first use of a kernel, and the reason for it. If the driver's cache folder grew,
-// the driver compiled the kernel.
+// kernelLine reports the time of a kernel's first use. If the driver's cache grew, the driver compiled the kernel.
 func kernelLine(name string, first firstLoad, before, cache cuda.CodeCache) gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: "gpu kernels", State: gpuprof.OK}
 	took := gpuprof.FormatSeconds(first.took.Seconds())
@@ -150,7 +145,7 @@ func kernelLine(name string, first firstLoad, before, cache cuda.CodeCache) gpup
 		l.Found = name + " was loaded and not timed, since the driver is simulated"
 	case first.carried:
 		l.Found = fmt.Sprintf("%s was loaded in %s, as machine code that the program holds for this GPU", name, took)
-		return l // the driver compiles nothing
+		return l // the driver has nothing to compile
 	case cache.Err != nil:
 		l.Found = fmt.Sprintf("%s was ready after %s", name, took)
 	case cache.Bytes > before.Bytes || cache.Files > before.Files:
@@ -167,7 +162,7 @@ func kernelLine(name string, first firstLoad, before, cache cuda.CodeCache) gpup
 	return l
 }
 
-// loadSlowest loads one kernel on the first GPU that answers.
+// loadSlowest loads the kernel that compiles slowest, on the first GPU that answers.
 func (w *wiring) loadSlowest() (firstLoad, error) {
 	list, err := w.answeringGPUs()
 	if err != nil {
@@ -187,14 +182,14 @@ func (w *wiring) loadSlowest() (firstLoad, error) {
 	return firstLoad{took, n > 0, list[0].Simulated}, nil
 }
 
-// vendorLibraries lists the libraries that come with PyTorch, and gpuprof's substitute for each.
+// vendorLibraries lists NVIDIA's libraries, and what gpuprof uses instead if one is missing.
 var vendorLibraries = []struct{ name, key, fallback string }{
 	{"cuBLAS", "cublas", "matrix products run on gpuprof's own float32 kernels, which round to TF32, bf16 and fp16 and are no faster for it"},
 	{"cuDNN", "cudnn", "recurrent layers and convolutions run on gpuprof's own float32 kernels"},
 	{"NVRTC", "nvrtc", "tensor products of irreps that no preset has, and the gradients of deepaw's, run on general kernels"},
 }
 
-// examineLibraries loads the vendor's libraries through the first GPU.
+// examineLibraries loads NVIDIA's libraries through the first GPU.
 func (w *wiring) examineLibraries() []gpuprof.CheckLine {
 	found, lacks, err := w.cudaLibraries()
 	var lines []gpuprof.CheckLine
@@ -214,13 +209,13 @@ func (w *wiring) examineLibraries() []gpuprof.CheckLine {
 	return lines
 }
 
-// answeringGPUs are the GPUs that the driver describes, at least one without an error.
+// answeringGPUs lists the GPUs that the driver describes; at least one has no error.
 func (w *wiring) answeringGPUs() ([]cuda.DeviceInfo, error) {
 	list, err := cuda.Probe(w.cudaOptions())
 	return slices.DeleteFunc(list, func(d cuda.DeviceInfo) bool { return d.Fault != nil }), err
 }
 
-// cudaLibraries are the libraries that were found, and why the others were not.
+// cudaLibraries returns the found libraries, and for the others the reasons.
 func (w *wiring) cudaLibraries() (found map[string]string, lacks map[string]error, err error) {
 	list, err := w.answeringGPUs()
 	if err != nil {
@@ -233,21 +228,21 @@ func (w *wiring) cudaLibraries() (found map[string]string, lacks map[string]erro
 		return nil, nil, err
 	}
 	defer d.Close()
-	_, _ = d.Compiler() // the only one that is not looked for by itself; MissingLibraries has its error
+	_, _ = d.Compiler() // only NVRTC is not loaded with the others; MissingLibraries has its error
 	return d.Libraries(), d.MissingLibraries(), nil
 }
 
-// gpuSight holds the GPUs that CUDA and NVML show, opened for a benchmark.
+// gpuSight holds the GPUs that CUDA and NVML list, for a benchmark.
 type gpuSight struct {
 	w       *wiring
-	visible []cuda.DeviceInfo // to CUDA in this process
-	all     []nvml.DeviceInfo // to NVML; nil where it cannot be opened
+	visible []cuda.DeviceInfo // GPUs that CUDA shows this process
+	all     []nvml.DeviceInfo // GPUs that NVML shows; nil without NVML
 	lib     *nvml.Library
-	// noTelemetry is the reason for a nil lib.
+	// noTelemetry is the reason if lib is nil.
 	noTelemetry error
 }
 
-// lookAtGPUs finds GPUs through CUDA and NVML. It fails only if both find none; NVML may be open even then.
+// lookAtGPUs lists the GPUs of CUDA and NVML. It fails only if both list none; NVML may be open even then.
 func (w *wiring) lookAtGPUs() (doctor.GPUs, error) {
 	s := &gpuSight{w: w}
 	if s.lib, s.noTelemetry = nvml.Open(); s.noTelemetry == nil {
@@ -263,11 +258,11 @@ func (w *wiring) lookAtGPUs() (doctor.GPUs, error) {
 // Close closes NVML.
 func (s *gpuSight) Close() error { return s.lib.Close() }
 
-// Hidden lists the UUIDs of GPUs and MIG instances that CUDA does not show this process, and would show one that
-// names them: CUDA shows one MIG instance at most.
+// Hidden lists the UUIDs of GPUs and MIG instances that CUDA shows only to a process that names them in
+// CUDA_VISIBLE_DEVICES: of several MIG instances it shows one.
 func (s *gpuSight) Hidden() []string {
 	if _, told := os.LookupEnv("CUDA_VISIBLE_DEVICES"); told {
-		return nil // Hidden on purpose
+		return nil // the user hid them
 	}
 	seen := map[string]bool{}
 	for _, v := range s.visible {
@@ -290,7 +285,7 @@ func (s *gpuSight) Hidden() []string {
 	return out
 }
 
-// Shown lists the GPUs that this process sees, to choose from.
+// Shown lists the GPUs that CUDA shows this process.
 func (s *gpuSight) Shown() []doctor.GPUName {
 	var out []doctor.GPUName
 	for _, v := range s.visible {
@@ -299,7 +294,7 @@ func (s *gpuSight) Shown() []doctor.GPUName {
 	return out
 }
 
-// Elsewhere finds what a name means to NVML, as a UUID.
+// Elsewhere returns the UUID of the GPU or MIG instance that NVML finds for a name.
 func (s *gpuSight) Elsewhere(name string) (string, error) {
 	if s.lib == nil {
 		return "", fmt.Errorf("choosing device %s: CUDA shows this process no such GPU, and NVML, which knows of others, is not open: %w", name, s.noTelemetry)
@@ -314,7 +309,7 @@ func (s *gpuSight) Elsewhere(name string) (string, error) {
 	return s.all[at.GPU].UUID, nil
 }
 
-// Target is a visible device ready to be measured.
+// Target returns a GPU of Shown, ready to be measured.
 func (s *gpuSight) Target(index int) (devicebench.Target, error) {
 	v := s.visible[index]
 	if v.Simulated {
@@ -325,7 +320,7 @@ func (s *gpuSight) Target(index int) (devicebench.Target, error) {
 	if s.lib == nil {
 		return t, nil
 	}
-	if d, err := s.lib.Device(v.UUID); err == nil { // without telemetry the figures still stand
+	if d, err := s.lib.Device(v.UUID); err == nil { // the figures are valid without telemetry too
 		_, part := d.Instance()
 		t.Instruments, t.Condition = d, condition(d.Info(), part)
 		t.CPUs, _ = d.NearCPUs()
@@ -333,7 +328,7 @@ func (s *gpuSight) Target(index int) (devicebench.Target, error) {
 	return t, nil
 }
 
-// condition collects the state that explains a GPU's speed.
+// condition collects the state of a GPU that explains its speed.
 func condition(d nvml.DeviceInfo, mig bool) health.Condition {
 	whole := func(n gpuprof.Number) int {
 		if !nvml.Known(n) {
@@ -350,7 +345,7 @@ func condition(d nvml.DeviceInfo, mig bool) health.Condition {
 	c := health.Condition{MIG: mig, LinkWidth: whole(d.PCIeWidth), LinkWidthMax: whole(d.PCIeWidthMax), LinkGenMax: whole(d.PCIeGenMax),
 		PowerLimitW: figure(d.PowerLimit), PowerBaseW: figure(d.PowerDefault), AppClockHz: figure(d.AppSMClock), AppBaseHz: figure(d.DefaultSMClock)}
 	if e := figure(d.PowerEnforced); e > 0 && (c.PowerLimitW == 0 || e < c.PowerLimitW) {
-		c.PowerLimitW = e // somebody beside NVML limits it further
+		c.PowerLimitW = e // the enforced limit is below the one set
 	}
 	c.MemoryFault, _, _ = d.RepairHealth()
 	if c.MemoryFault == "" {

@@ -18,15 +18,14 @@ import (
 	"github.com/gpuprof/gpuprof/probes/nvml"
 )
 
-// Faults of GPUs that need no measurement: NVML's counters and answers, the driver's recovery action, and the
-// kernel's log.
+// GPU faults that need no measurement: NVML's counters and errors, the driver's recovery action, and the kernel log.
 
-// machineRoot is the folder that holds /proc, /sys, /dev/kmsg and /usr.
+// machineRoot is the folder with /proc, /sys, /dev/kmsg and /usr; tests set another.
 func (w *wiring) machineRoot() string { return cmp.Or(w.root, "/") }
 
-// accounts returns a card for every GPU that NVML or the kernel's log mentions, with the answers of the sources. If
-// NVML lists no GPU, the first is AllGPUs with the reason. of maps the UUIDs of a GPU and of its MIG instances to the
-// index of its card.
+// accounts returns a card with the fault reports of every GPU that NVML or the kernel log mentions. If NVML lists no
+// GPU, the first card is AllGPUs with the reason. of maps the UUIDs of GPUs and MIG instances to the index of their
+// card.
 func (w *wiring) accounts(ctx context.Context, lib *nvml.Library, noNVML error) (cards []health.Card, of map[string]int) {
 	of = map[string]int{}
 	devices, located := lib.Devices(), nvml.Locate(w.machineRoot())
@@ -54,14 +53,14 @@ func (w *wiring) accounts(ctx context.Context, lib *nvml.Library, noNVML error) 
 	return w.readKernelLog(cards), of
 }
 
-// machineAccounts are the accounts of a check, which opens NVML for itself.
+// machineAccounts is accounts for a check that has not opened NVML.
 func (w *wiring) machineAccounts(ctx context.Context) ([]health.Card, error) {
 	lib, noNVML := nvml.Open()
 	cards, _ := w.accounts(ctx, lib, noNVML)
 	return cards, lib.Close()
 }
 
-// readKernelLog adds the GPU faults in the kernel's log.
+// readKernelLog adds the GPU faults in the kernel log to the cards.
 func (w *wiring) readKernelLog(cards []health.Card) []health.Card {
 	text, err := kernelLog(filepath.Join(w.machineRoot(), "dev", "kmsg"))
 	why := ""
@@ -71,11 +70,11 @@ func (w *wiring) readKernelLog(cards []health.Card) []health.Card {
 	return health.AskLog(cards, health.ReadLog(text), why)
 }
 
-// accountOf makes the card of a GPU from NVML's answers.
+// accountOf returns the card of a GPU from NVML's reports.
 func accountOf(d nvml.DeviceInfo) health.Card {
 	c := health.Card{Device: fmt.Sprint("gpu", d.Index), Name: d.Name, UUID: d.UUID, PCI: health.PCIAddress(d.PCI),
 		Condition: condition(d, d.MIG == nvml.On)}
-	// The link's width is not asked for: an idle link may be narrower than it will be.
+	// Do not judge the link's width: an idle link may be narrower than under load.
 	c.Condition.LinkWidth = 0
 	switch {
 	case d.Fault == nvml.ResetRequired:
@@ -105,7 +104,7 @@ func accountOf(d nvml.DeviceInfo) health.Card {
 	repairFault, repairFix, note := d.RepairHealth()
 	recovery := health.Source{Name: health.SourceRecovery, Answer: health.Unanswered, Text: d.Unanswered[nvml.QueryRecovery]}
 	if nvml.Known(d.Recovery) {
-		// A GPU without memory of its own (Jetson, GB10) is not shown to work by this alone.
+		// A GPU without memory of its own (Jetson, GB10) is not shown to work by its recovery action alone.
 		recovery = health.RecoverySource(int(d.Recovery), nvml.Known(d.MemoryTotal))
 	}
 	c.Sources = []health.Source{
@@ -117,8 +116,8 @@ func accountOf(d nvml.DeviceInfo) health.Card {
 	return c
 }
 
-// Accounts adds the machine's reports about its GPU to every measured card; they may have changed since the
-// measurement. Further GPUs that are faulty or not checked get cards of their own, unless the user named GPUs.
+// Accounts adds the current fault reports to every measured card. Further GPUs that are faulty or not checked get
+// cards of their own if everyGPU is set.
 func (s *gpuSight) Accounts(ctx context.Context, cards []health.Card, everyGPU bool) []health.Card {
 	all, of := s.w.accounts(ctx, s.lib, s.noTelemetry)
 	used := map[int]bool{}
@@ -126,7 +125,7 @@ func (s *gpuSight) Accounts(ctx context.Context, cards []health.Card, everyGPU b
 		c := &cards[i]
 		at, ok := of[c.UUID]
 		if len(all) == 1 && len(cards) == 1 && all[0].Device != health.AllGPUs {
-			at, ok = 0, true // an only GPU needs no UUID
+			at, ok = 0, true // a single GPU needs no UUID
 		}
 		if !ok {
 			why := cmp.Or(all[0].Error, "NVML lists no GPU of this UUID")
@@ -146,13 +145,13 @@ func (s *gpuSight) Accounts(ctx context.Context, cards []health.Card, everyGPU b
 	return cards
 }
 
-// faultLines are the lines of plain doctor about the faults of every GPU.
+// faultLines returns doctor's lines about the faults of every GPU.
 func faultLines(cards []health.Card) []gpuprof.CheckLine {
 	var lines []gpuprof.CheckLine
 	for i := range cards {
 		c := &cards[i]
 		if c.Device == health.AllGPUs && !c.Faulty() {
-			continue // the line on telemetry has the reason
+			continue // the line about telemetry has the reason
 		}
 		l := gpuprof.CheckLine{Name: strings.Replace(c.Device, "gpu", "gpu ", 1) + " faults", State: gpuprof.OK, Found: "none reported"}
 		if off := c.Faults(); len(off) > 0 {
@@ -172,9 +171,8 @@ func faultLines(cards []health.Card) []gpuprof.CheckLine {
 	return lines
 }
 
-// The recovery action is in NVML's interface since the driver that has it. Where a GPU's
-// library does not answer, nvidia-smi is asked once: its process has little time, since the
-// whole check has 2 s.
+// Drivers since recoveryDriver report the recovery action. If NVML's library does not, nvidia-smi is asked once, in a
+// short time: the whole check has 2 s.
 const (
 	recoveryDriver   = 565
 	nvidiaSMIWithin  = 500 * time.Millisecond
@@ -185,8 +183,7 @@ const (
 var nvidiaSMIPlaces = [...]string{"usr/bin", "usr/local/bin", "usr/local/nvidia/bin", "opt/nvidia/bin",
 	"run/nvidia/driver/usr/bin", "run/current-system/sw/bin", "usr/lib/wsl/lib"}
 
-// askNVIDIASMI fills in recovery actions that NVML did not report. Without an answer they
-// stay unknown.
+// askNVIDIASMI fills in recovery actions that NVML did not report. If nvidia-smi fails, they stay unknown.
 func (w *wiring) askNVIDIASMI(ctx context.Context, devices []nvml.DeviceInfo) {
 	wants := func(d nvml.DeviceInfo) bool {
 		release, _, _ := strings.Cut(d.Driver, ".")
@@ -201,7 +198,7 @@ func (w *wiring) askNVIDIASMI(ctx context.Context, devices []nvml.DeviceInfo) {
 		if info, err := os.Stat(file); err != nil || info.IsDir() {
 			continue
 		}
-		// A failure leaves the actions unknown, and the report shows them as unknown.
+		// An error leaves the actions unknown, and the report shows that.
 		out, _, _ := child.Command{Args: []string{file, "--query-gpu=pci.bus_id,gpu_recovery_action", "--format=csv,noheader"},
 			Limit: nvidiaSMIWithin, Leave: nvidiaSMIWithin, Most: nvidiaSMIAnswers}.Run(ctx)
 		known := readRecoveryActions(string(out))
@@ -214,8 +211,8 @@ func (w *wiring) askNVIDIASMI(ctx context.Context, devices []nvml.DeviceInfo) {
 	}
 }
 
-// readRecoveryActions reads lines of nvidia-smi, "00000000:CA:00.0, Reset": the action's
-// number by PCI address. Other words, such as [N/A], are no answer.
+// readRecoveryActions parses lines of nvidia-smi, "00000000:CA:00.0, Reset", into action numbers by PCI address. Other
+// words, such as [N/A], are ignored.
 func readRecoveryActions(text string) map[string]int {
 	numbers := map[string]int{"none": 0, "reset": 1, "gpu reset": 1, "reboot": 2, "node reboot": 2, "drain p2p": 3, "drain and reset": 4}
 	out := map[string]int{}

@@ -12,14 +12,13 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device/cuda"
 )
 
-// This file is wire_gpu.go's part about several GPUs at once.
+// This file is the part of wire_gpu.go about several GPUs at once.
 
 // linkTries is the number of measurements of each direction.
 const linkTries = 5
 
-// Between measures the ways between the GPUs at those positions and a sum over all of
-// them, bytes at a time. It opens them on the calling goroutine, when nothing else has
-// them open; of one GPU there is nothing.
+// Between measures the links between the GPUs at the given positions, and a sum over all of them, bytes at a time. No
+// other code may have the GPUs open. A single GPU has no links.
 func (s *gpuSight) Between(ctx context.Context, here []int, bytes int) (links []health.Link, sum *health.AllReduce) {
 	if len(here) < 2 {
 		return nil, nil
@@ -30,7 +29,7 @@ func (s *gpuSight) Between(ctx context.Context, here []int, bytes int) (links []
 	defer func() {
 		for _, d := range open {
 			if d != nil {
-				_ = d.Close() // the figures are made, and a fault of the device is in them
+				_ = d.Close() // everything is measured, and the figures have the device's errors
 			}
 		}
 	}()

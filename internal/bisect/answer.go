@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Answer names the commit that was found, or gives the reason why none was.
+// Answer names the commit that was found, or the reason why none was.
 func (s *Search) Answer() gpuprof.Answer {
 	o := s.Outcome
 	if o == nil {
@@ -29,7 +29,7 @@ func (s *Search) Answer() gpuprof.Answer {
 	return s.openAnswer()
 }
 
-// where names the part of the range that a later search was about: an earlier one had found a commit.
+// where returns text for a search of a part of the range: it names the commit that an earlier search found.
 func (s *Search) where() string {
 	n := len(s.Before)
 	switch {
@@ -41,16 +41,16 @@ func (s *Search) where() string {
 	return s.earlier() + " In the rest: "
 }
 
-// earlier is the commit that a search of the wider range found.
+// earlier describes the commit that the last wider search found.
 func (s *Search) earlier() string {
 	e := &s.Before[len(s.Before)-1]
 	return fmt.Sprintf("%s was found before, %s.", e.Commit.named(), changeText(e.Effect, e.CI95))
 }
 
-// named is a commit as people look for it: its id and subject.
+// named is the commit's short ID and subject.
 func (c Commit) named() string { return c.Short() + ` "` + c.Subject + `"` }
 
-// foundAnswer names the commit, or the range, with its own change and the stage that made it.
+// foundAnswer names the commit or range found, its own change, and the stage that changed most.
 func (s *Search) foundAnswer() gpuprof.Answer {
 	o := s.Outcome
 	c := s.At(o.To)
@@ -87,7 +87,7 @@ func (s *Search) foundAnswer() gpuprof.Answer {
 	return a
 }
 
-// openAnswer reports the progress of a search that named no commit.
+// openAnswer answers for a search that has not named a commit.
 func (s *Search) openAnswer() gpuprof.Answer {
 	o := s.Outcome
 	n := 0
@@ -105,7 +105,7 @@ func (s *Search) openAnswer() gpuprof.Answer {
 		Action: &gpuprof.Action{Text: "Continue the search with more time.", Command: "gpuprof bisect --resume --budget 4h"}}
 }
 
-// bar is BAD over GOOD, nil where that was not measured.
+// bar shows BAD over GOOD; nil if they were not compared.
 func (s *Search) bar() *gpuprof.Bar {
 	w := s.Whole()
 	if w.Quartets == 0 {
@@ -114,17 +114,16 @@ func (s *Search) bar() *gpuprof.Bar {
 	return effectBar(s.Metric+", BAD / GOOD", w.Ratio, w.CI95)
 }
 
-// effectBar is the bar of a change that is a share.
 func effectBar(of string, share gpuprof.Number, ci [2]gpuprof.Number) *gpuprof.Bar {
 	return gpuprof.RatioBar(of, 1+float64(share), 1+float64(ci[0]), 1+float64(ci[1]))
 }
 
-// changeText is a change that is a share, with its interval: "+28.5 % (95 % +25.1 % to +32.0 %)".
+// changeText formats a relative change with its interval: "+28.5 % (95 % +25.1 % to +32.0 %)".
 func changeText(share gpuprof.Number, ci [2]gpuprof.Number) string {
 	return cmp.Or(gpuprof.FormatRatioChange(1+float64(share), 1+float64(ci[0]), 1+float64(ci[1])), "an unknown amount")
 }
 
-// FormatChance prints a probability; none is certain.
+// FormatChance formats a probability, and never as 100 %.
 func FormatChance(p gpuprof.Number) string {
 	if p > 0.9995 {
 		return ">0.999"

@@ -18,12 +18,12 @@ func (s *Search) knownBounds() (good, bad int) {
 	return good, bad
 }
 
-// isWorse reports whether a counter was worse than GOOD's.
+// isWorse reports whether the quartet's counter is worse than GOOD's.
 func (s *Search) isWorse(q Quartet) bool {
 	return s.sign()*(float64(q.Values[1])-float64(q.Values[0])) > 0
 }
 
-// halve returns the step for the next commit to count: the one nearest to the middle.
+// halve returns the next commit to count: the one nearest to the middle of the remaining range.
 func (s *Search) halve() (Step, bool) {
 	good, bad := s.knownBounds()
 	best, place := 0, (good+bad)/2

@@ -12,13 +12,13 @@ import (
 type Measured struct {
 	Commit, Against int
 	Quartets        int
-	Ratio           gpuprof.Number    // the metric's change as a share: 0.05 is 5 % more
+	Ratio           gpuprof.Number    // relative change of the metric: 0.05 is 5 % more
 	CI95            [2]gpuprof.Number // null for a counter
-	// P is the probability, after the last quartet, that the change is at the commit or before it.
+	// P is the probability, after the last quartet, that the change is at or before the commit.
 	P gpuprof.Number
 }
 
-// Measured lists the measured pairs of commits in the order of their first measurement.
+// Measured lists the measured pairs of commits, in the order of their first measurement.
 func (s *Search) Measured() []Measured {
 	var out []Measured
 	for _, p := range s.measuredPairs() {
@@ -37,7 +37,7 @@ func (s *Search) Measured() []Measured {
 	return out
 }
 
-// Whole returns BAD against GOOD, measured before the search.
+// Whole summarises BAD against GOOD, from the check before the search.
 func (s *Search) Whole() Measured {
 	if s.Exact {
 		return Measured{Commit: s.N(), Quartets: len(s.Check), Ratio: s.counterChange(s.N()), CI95: emptyInterval(), P: 1}
@@ -47,7 +47,7 @@ func (s *Search) Whole() Measured {
 	return m
 }
 
-// quartetsOf returns the quartets of a commit against another, without the check.
+// quartetsOf returns the quartets of a commit against another, except for the check.
 func (s *Search) quartetsOf(commit, against int) (out []Quartet) {
 	for _, q := range s.Quartet {
 		if q.Commit == commit && q.Against == against {
@@ -57,8 +57,7 @@ func (s *Search) quartetsOf(commit, against int) (out []Quartet) {
 	return out
 }
 
-// summarise returns the change in quartets with its interval: the gate's estimate, or their median without an
-// interval if they are too few.
+// summarise returns the change in quartets with its interval; for too few quartets their median without an interval.
 func (s *Search) summarise(quartets []Quartet) Measured {
 	m := Measured{Quartets: len(quartets), Ratio: gpuprof.Number(math.NaN()), CI95: emptyInterval()}
 	if e, ok := s.estimateChange(quartets); ok {
@@ -73,7 +72,7 @@ func (s *Search) summarise(quartets []Quartet) Measured {
 const leastPairs = 6
 
 // estimateChange returns the change in quartets as a gate estimates it: the mean of pairs of processes, or ranks if
-// some are far slower than others. It is above 0 if the newer commit is worse; ok is false for fewer than leastPairs.
+// some pairs are far slower. A positive change is worse; ok is false for fewer than leastPairs pairs.
 func (s *Search) estimateChange(quartets []Quartet) (e stats.Effect, ok bool) {
 	if 2*len(quartets) < leastPairs {
 		return e, false
@@ -95,10 +94,10 @@ func (s *Search) estimateChange(quartets []Quartet) (e stats.Effect, ok bool) {
 	return e, ok
 }
 
-// irrelevantChange returns the irrelevant change, a logarithm: the gate's share of the threshold.
+// irrelevantChange returns the largest change without relevance, as a logarithm: the gate's share of the threshold.
 func (s *Search) irrelevantChange() float64 { return math.Log1p(0.4 * s.Options.Threshold) }
 
-// effectInterval returns the 95 % interval of an effect, as changes; emptyInterval if an end is not finite.
+// effectInterval returns the 95 % interval as relative changes; emptyInterval if an end is not finite.
 func (s *Search) effectInterval(e stats.Effect) [2]gpuprof.Number {
 	ends := []float64{s.Ratio(e.Lower(0.975)), s.Ratio(e.Upper(0.975))}
 	slices.Sort(ends)
@@ -108,7 +107,7 @@ func (s *Search) effectInterval(e stats.Effect) [2]gpuprof.Number {
 	return [2]gpuprof.Number{gpuprof.Number(ends[0]), gpuprof.Number(ends[1])}
 }
 
-// counterChange returns a counter's change against GOOD, a share.
+// counterChange returns a counter's relative change against GOOD.
 func (s *Search) counterChange(m int) gpuprof.Number {
 	old := s.counterValue(0)
 	return gpuprof.Number((s.counterValue(m) - old) / old)

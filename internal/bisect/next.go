@@ -7,7 +7,7 @@ const (
 	buildQuartets  = 2 // quartets of a commit that needs a build
 )
 
-// Step is the next measurement: quartets of a commit against GOOD, or directly against the commit before it.
+// Step is the next measurement: quartets of a commit against GOOD, or against the commit before it.
 type Step struct {
 	Commit   int `json:"commit"`
 	Against  int `json:"against"`
@@ -33,8 +33,8 @@ func (s *Search) Next() (step Step, ok bool) {
 	return s.probe(p)
 }
 
-// confidentCommit returns the commit that reaches the confidence, together with the unmeasurable ones before it, and
-// the last measurable one before those.
+// confidentCommit returns the commit that reaches the confidence together with the unmeasurable commits before it.
+// parent is the last measurable commit before those.
 func (s *Search) confidentCommit(p Posterior) (commit, parent int, ok bool) {
 	for m := s.N(); m > 0; m = s.previousMeasurable(m) {
 		if s.hasFailed(m) {
@@ -51,7 +51,7 @@ func (s *Search) confidentCommit(p Posterior) (commit, parent int, ok bool) {
 func (s *Search) directCount(m, parent int) int {
 	n := 0
 	for _, q := range s.Quartet {
-		// With GOOD as the parent every probe of the commit counts.
+		// If the parent is GOOD, every probe of the commit counts.
 		if q.Commit == m && q.Against == parent {
 			n++
 		}
@@ -86,8 +86,7 @@ func (s *Search) probe(p Posterior) (best Step, ok bool) {
 	return best, ok
 }
 
-// probeCandidates returns the probed commits and, in each interval between them, the two measurable commits nearest
-// to the median of the posterior.
+// probeCandidates returns the probed commits and, in each interval between them, the two nearest to the median.
 func (s *Search) probeCandidates(p Posterior, probed map[int]int) []int {
 	half := 1
 	for lo, hi := 1, s.N(); lo <= hi; {
@@ -120,7 +119,7 @@ func (s *Search) probeCandidates(p Posterior, probed map[int]int) []int {
 	return out
 }
 
-// keepNearest keeps the two commits nearest to a place, in order.
+// keepNearest adds m and keeps the two commits nearest to place, in order.
 func keepNearest(near []int, m, place int) []int {
 	near = append(near, m)
 	if len(near) < 3 {
@@ -140,14 +139,14 @@ func abs(n int) int {
 	return n
 }
 
-// isBuilt reports whether a commit can be measured without a build.
+// isBuilt reports whether a commit can be measured without a new build.
 func (s *Search) isBuilt(m int) bool {
 	for i := len(s.Builds) - 1; i >= 0; i-- {
 		switch b := s.Builds[i].Commit; {
 		case b == m:
 			return true
 		case b > 0 && !s.Options.Keeps:
-			return false // its checkout now holds another commit
+			return false // the commit's checkout now holds another commit
 		}
 	}
 	return false
@@ -178,7 +177,7 @@ func (s *Search) buildCost() float64 {
 	return builds / each
 }
 
-// informationShare returns the share of a commit's possible information that n quartets give.
+// informationShare returns the share of a commit's whole information that n quartets give.
 func (m model) informationShare(n int) float64 {
 	if n == 0 {
 		return 0

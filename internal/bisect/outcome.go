@@ -15,43 +15,41 @@ type Found string
 // The outcomes of a search.
 const (
 	Culprit   Found = "culprit"   // one commit
-	Range     Found = "range"     // one commit and the commits before it that cannot be measured
-	Nothing   Found = "nothing"   // BAD is not slower
-	Undecided Found = "undecided" // not enough evidence whether BAD is slower
-	Open      Found = "open"      // the budget ended, or no probe gives more information
+	Range     Found = "range"     // one commit, and unmeasurable commits before it
+	Nothing   Found = "nothing"   // BAD is not worse
+	Undecided Found = "undecided" // not enough evidence whether BAD is worse
+	Open      Found = "open"      // the budget ended, or no measurement adds information
 )
 
-// wholePart is the share of the change below which a commit explains only a part of it.
+// wholePart is the share of the change below which a commit does not explain all of it.
 const wholePart = 0.7
 
-// stagePart is the least share of the change for a stage to be named. Noise alone always makes some stage change
-// most.
+// stagePart is the least share of the change for a stage to be named: from noise alone some stage changes most.
 const stagePart = 0.25
 
 // Outcome is the result of a search.
 type Outcome struct {
 	Found Found `json:"found"`
-	// From and To are the named commits. To could be measured, those before it could not.
+	// From and To are the first and last of the named commits. Only To could be measured.
 	From int            `json:"from"`
 	To   int            `json:"to"`
 	P    gpuprof.Number `json:"p"`
-	// Effect is the commit's own change as a share, from the direct quartets: 0.05 is 5 % more. It is null if its
-	// sign is uncertain. CI95 is null with too few quartets.
+	// Effect is the commit's relative change, from quartets against its parent: 0.05 is 5 % more; null if the sign is
+	// uncertain. CI95 is null for too few quartets.
 	Effect gpuprof.Number    `json:"effect"`
 	CI95   [2]gpuprof.Number `json:"ci95"`
-	// Part is the commit's share of the whole change. Rest has the remaining change, if Part is small.
+	// Part is the commit's share of the whole change. If Part is small, Rest is the range with the remaining change.
 	Part gpuprof.Number `json:"part_of_change"`
 	Rest *Span          `json:"rest,omitempty"`
-	// Stage changed most and by a good part of the change. StagePart is its share, if both have one unit.
+	// Stage is the stage that changed most. StagePart is its share of the change, if the metric has the same unit.
 	Stage     *Also          `json:"stage,omitempty"`
 	StagePart gpuprof.Number `json:"stage_part_of_change,omitzero"`
 	Also      []Also         `json:"counters,omitempty"` // counters that changed
-	Set       []Span         `json:"set,omitempty"`      // of an open search: the smallest set that reaches the confidence
-	Drift     gpuprof.Number `json:"drift,omitzero"`     // of GOOD during the search, as a share, if larger than the change
-	Why       string         `json:"why,omitempty"`      // reason of an open search
+	Set       []Span         `json:"set,omitempty"`      // of an open search: the smallest set of commits that reaches the confidence
+	Drift     gpuprof.Number `json:"drift,omitzero"`     // relative drift of GOOD during the search, if larger than the change
+	Why       string         `json:"why,omitempty"`      // why the search is open
 }
 
-// Conclude derives the outcome from the present state.
 func (s *Search) Conclude() Outcome {
 	if s.Exact {
 		return s.countedOutcome()
@@ -80,7 +78,6 @@ func emptyInterval() [2]gpuprof.Number {
 	return [2]gpuprof.Number{gpuprof.Number(math.NaN()), gpuprof.Number(math.NaN())}
 }
 
-// openReason returns the reason why a search ended without a commit.
 func (s *Search) openReason() string {
 	if s.Spent() >= s.Options.BudgetS {
 		return "the budget ended"
@@ -88,7 +85,7 @@ func (s *Search) openReason() string {
 	return "no measurable commit adds information"
 }
 
-// likeliest returns the commit with the largest probability, together with the unmeasurable ones before it.
+// likeliest returns the commit with the largest probability, including the unmeasurable commits just before it.
 func (s *Search) likeliest(p Posterior) int {
 	best, most := s.N(), -1.0
 	for m := 1; m <= s.N(); m++ {
@@ -102,8 +99,8 @@ func (s *Search) likeliest(p Posterior) int {
 	return best
 }
 
-// setOwnChange sets the commit's own change from the direct quartets, and the remaining range if that change is less
-// than the whole. The change stays NaN if its sign is uncertain: builds of equal code differ by the scatter.
+// setOwnChange sets the commit's own change from its direct quartets, and Rest if that change is less than the whole.
+// The change stays NaN if the sign is uncertain, given the scatter between builds of equal code.
 func (s *Search) setOwnChange(o *Outcome, parent int) {
 	direct := s.quartetsOf(o.To, parent)
 	if parent == 0 && o.To == s.N() {
@@ -125,7 +122,7 @@ func (s *Search) setOwnChange(o *Outcome, parent int) {
 	if e.Upper(0.975) >= wholePart*m.theta {
 		return
 	}
-	// The remaining change is before the commit or after it, according to the level of earlier probes.
+	// The remaining change is before or after the commit: the level of earlier probes decides.
 	level := 0.0
 	for at := parent; at > 0; at-- {
 		if d := s.selectEffects(s.Quartet, func(q Quartet) bool { return q.Commit == at && q.Against == 0 }); len(d) > 0 {
@@ -142,7 +139,7 @@ func (s *Search) setOwnChange(o *Outcome, parent int) {
 	}
 }
 
-// addOtherMetrics names the stage that changed most, and counters that changed.
+// addOtherMetrics adds the stage that changed most and the counters that changed.
 func (s *Search) addOtherMetrics(o *Outcome, parent int) {
 	type sides struct {
 		Also
@@ -180,7 +177,7 @@ func (s *Search) addOtherMetrics(o *Outcome, parent int) {
 	slices.SortFunc(o.Also, func(a, b Also) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// metricChange returns the difference of the metric between two commits, in its unit.
+// metricChange returns the difference of the median metric between two commits, in the metric's unit.
 func (s *Search) metricChange(commit, against int) float64 {
 	var old, now []float64
 	for _, q := range slices.Concat(s.Check, s.Quartet) {
@@ -192,7 +189,7 @@ func (s *Search) metricChange(commit, against int) float64 {
 	return stats.Median(now) - stats.Median(old)
 }
 
-// stageWorse reports whether a stage changed in the direction of the search.
+// stageWorse reports whether a stage changed in the direction that the search looks for.
 func (s *Search) stageWorse(a Also) bool {
 	change := float64(a.New - a.Old)
 	if s.Options.Faster {
@@ -201,8 +198,7 @@ func (s *Search) stageWorse(a Also) bool {
 	return change > 0
 }
 
-// driftOfGood returns the drift of GOOD's processes during the search, if it is significant and larger than the
-// searched change; otherwise 0.
+// driftOfGood returns GOOD's relative drift during the search; 0 if insignificant or smaller than the change.
 func (s *Search) driftOfGood() gpuprof.Number {
 	var logs []float64
 	var last []bool
@@ -220,7 +216,6 @@ func (s *Search) driftOfGood() gpuprof.Number {
 	return gpuprof.Number(math.Expm1(whole))
 }
 
-// countedOutcome returns the outcome for a counter.
 func (s *Search) countedOutcome() Outcome {
 	good, bad := s.knownBounds()
 	o := Outcome{Found: Culprit, From: good + 1, To: bad, P: 1, Effect: gpuprof.Number(math.NaN()), CI95: emptyInterval(), Part: gpuprof.Number(math.NaN())}
@@ -241,7 +236,7 @@ func (s *Search) countedOutcome() Outcome {
 	return o
 }
 
-// counterValue returns the counter of a commit, or GOOD's for m 0.
+// counterValue returns commit m's counter; GOOD's for m 0.
 func (s *Search) counterValue(m int) float64 {
 	v := 0.0
 	for _, q := range slices.Concat(s.Check, s.Quartet) {

@@ -13,8 +13,7 @@ const (
 	mostQuartets = 400 // limit of each simulation
 )
 
-// Plan is the expected remainder of a search: medians of simulated ones with the measured change, noise and build
-// cost.
+// Plan is the expected rest of a search: medians of simulated searches with the measured change, noise and build time.
 type Plan struct {
 	Builds   float64 `json:"builds"`
 	Quartets float64 `json:"quartets"`
@@ -23,7 +22,7 @@ type Plan struct {
 	Ended float64 `json:"ended"`
 }
 
-// Expect simulates searches that start after this one's check.
+// Expect simulates searches that begin after this one's check of BAD against GOOD.
 func (s *Search) Expect() Plan {
 	var builds, quartets, seconds []float64
 	ended := 0
@@ -57,7 +56,6 @@ func (s *Search) Expect() Plan {
 	return Plan{stats.Median(builds), stats.Median(quartets), stats.Median(seconds), float64(ended) / plannedFor}
 }
 
-// quartetSeconds returns the mean duration of a quartet.
 func (s *Search) quartetSeconds() float64 {
 	sum, n := 0.0, 0
 	for _, list := range [][]Quartet{s.Check, s.Quartet} {
@@ -68,7 +66,7 @@ func (s *Search) quartetSeconds() float64 {
 	return sum / float64(max(n, 1))
 }
 
-// simulated is the Runner of a plan.
+// simulated is a Runner that draws the measurements of a simulated search.
 type simulated struct {
 	s          *Search
 	m          model

@@ -12,13 +12,13 @@ const (
 	gridHalfWidth = 2.2   // half-width of the grid, in standard errors of the change
 	leastPart     = 0.3   // smallest grid point, as a share of the change
 	tails         = 4     // degrees of freedom of a quartet's noise
-	leastS        = 0.004 // lower limit of the spread of quartets
+	leastS        = 0.004 // lower limit of a quartet's standard deviation
 
-	// medianError is the ratio of a median's variance to a mean's, for a few quartets with heavy tails (normal: pi/2
-	// for many, 1 for two).
+	// medianError is the ratio of a median's variance to a mean's for few quartets with heavy tails (normal distribution:
+	// pi/2 for many, 1 for two).
 	medianError = 1.3
 
-	// LikelyTimes is the ratio of the prior probabilities of a likely and another commit.
+	// LikelyTimes is the ratio of a likely commit's prior probability to another commit's.
 	LikelyTimes = 3
 )
 
@@ -31,9 +31,9 @@ var hermite = [7][2]float64{
 	{2.651961356835233, 0.000971781245099519}, {-2.651961356835233, 0.000971781245099519},
 }
 
-// model holds the noise and the change that a search assumes.
+// model is the noise and the change that a search assumes; all values are logarithms.
 type model struct {
-	theta, error float64 // change of BAD against GOOD and its standard error, as logarithms
+	theta, error float64 // change of BAD against GOOD, and its standard error
 	spread       float64 // standard deviation of a quartet
 	scatter      float64 // standard deviation between builds of equal code
 }
@@ -60,8 +60,8 @@ func (s *Search) selectEffects(quartets []Quartet, keep func(Quartet) bool) []fl
 	return out
 }
 
-// quartetSpread returns the scaled median absolute deviation of quartets about the median of their pair of commits.
-// The factor n/(n-1) corrects for the median's own fit.
+// quartetSpread returns 1.4826 times the median absolute deviation of quartets from the median of their pair of
+// commits. The factor sqrt(n/(n-1)) corrects for the fitted median.
 func (s *Search) quartetSpread() float64 {
 	by := map[[2]int][]float64{}
 	var keys [][2]int
@@ -89,7 +89,7 @@ func (s *Search) quartetSpread() float64 {
 	return max(leastS, 1.4826*stats.Median(off))
 }
 
-// gridPoints returns the grid points of the change and the logarithms of their weights.
+// gridPoints returns grid points of the change and the logarithms of their weights.
 func (m model) gridPoints() (theta, weight [gridSize]float64) {
 	sum := 0.0
 	for i := range theta {
@@ -104,8 +104,8 @@ func (m model) gridPoints() (theta, weight [gridSize]float64) {
 	return theta, weight
 }
 
-// logLikelihood returns the log-likelihood of quartets of one pair of commits whose change is mu: Student's t with 4
-// degrees of freedom about mu plus a random offset of the pair.
+// logLikelihood returns the log-likelihood of one pair's quartets if its change is mu: Student's t with 4 degrees of
+// freedom about mu plus a random offset, the scatter between two builds.
 func (m model) logLikelihood(d []float64, mu float64) float64 {
 	sum := 0.0
 	for _, node := range hermite {
@@ -117,13 +117,13 @@ func (m model) logLikelihood(d []float64, mu float64) float64 {
 		}
 		sum += node[1] * math.Exp(log)
 	}
-	if sum == 0 { // all quartets are far out: their centre decides
+	if sum == 0 { // underflow: every quartet is far from mu
 		return math.Log(math.SmallestNonzeroFloat64)
 	}
 	return math.Log(sum / math.SqrtPi)
 }
 
-// pair holds the effects of one commit against another.
+// pair holds the quartets' effects of one commit against another.
 type pair struct {
 	commit, against int
 	d               []float64
@@ -142,15 +142,15 @@ func (s *Search) measuredPairs() []pair {
 	return out
 }
 
-// Posterior is the probability distribution of the change over the commits. It is constant within parts, which end at
-// measured commits and at changes of the prior; part i ends at commit ends[i].
+// Posterior is the probability distribution of the change over the commits. It is constant within each part. Parts end
+// at measured commits and where the prior changes; part i ends at commit ends[i].
 type Posterior struct {
 	ends []int
 	mass []float64 // probability of the part
-	upTo []float64 // probability of all earlier parts
+	upTo []float64 // probability of all parts before
 }
 
-// Posterior returns the posterior after all quartets; its cost does not grow with the number of commits.
+// Posterior returns the posterior after all quartets. Its cost does not depend on the number of commits.
 func (s *Search) Posterior() Posterior {
 	m, pairs := s.estimateModel(), s.measuredPairs()
 	theta, weight := m.gridPoints()
@@ -214,7 +214,7 @@ func (s *Search) Posterior() Posterior {
 	return p
 }
 
-// UpTo returns the probability that the change is at commit m or before.
+// UpTo returns the probability that the change is at or before commit m.
 func (p Posterior) UpTo(m int) float64 {
 	i, _ := slices.BinarySearch(p.ends, m)
 	last := 0
@@ -224,11 +224,10 @@ func (p Posterior) UpTo(m int) float64 {
 	return min(p.upTo[i]+p.mass[i]*float64(m-last)/float64(p.ends[i]-last), 1)
 }
 
-// Of returns the probability of the commits after one and up to another.
 func (p Posterior) Of(after, upTo int) float64 { return p.UpTo(upTo) - p.UpTo(after) }
 
-// Smallest returns the smallest set of parts with at least the given probability, in the order of commits. Commits
-// within a part are indistinguishable.
+// Smallest returns the smallest set of parts with at least the given probability, in the order of commits. The commits
+// within a part cannot be distinguished.
 func (p Posterior) Smallest(share float64) []Span {
 	type part struct {
 		Span

@@ -8,7 +8,7 @@ import (
 
 // Runner measures commits.
 type Runner interface {
-	// Quartet measures a commit against an older one. It builds missing commits and returns the builds. The error is
+	// Quartet measures a commit against an older one. It builds missing commits and returns these builds. The error is
 	// *Unfit if the commit cannot be measured; any other error ends the search.
 	Quartet(commit, against int) (Quartet, []Build, error)
 }
@@ -26,8 +26,8 @@ func (e *Unfit) Error() string { return e.Cause.Error() }
 // Unwrap returns the cause.
 func (e *Unfit) Unwrap() error { return e.Cause }
 
-// Run measures until the search ends. It calls save after every quartet and every unmeasurable commit, when the state
-// can be resumed. An error comes from the runner or from save; the state then equals the last saved one.
+// Run measures until the search ends. It calls save after every quartet and every unmeasurable commit: from there the
+// search can be resumed. If the runner or save fails, the state equals the last saved one.
 func (s *Search) Run(r Runner, save func() error) error {
 	for {
 		step, ok := s.Next()
@@ -45,7 +45,6 @@ func (s *Search) Run(r Runner, save func() error) error {
 	}
 }
 
-// measure measures one quartet of a step.
 func (s *Search) measure(r Runner, step Step) error {
 	q, builds, err := r.Quartet(step.Commit, step.Against)
 	s.Builds = append(s.Builds, builds...)
@@ -66,7 +65,7 @@ func (s *Search) measure(r Runner, step Step) error {
 	return nil
 }
 
-// Add appends a quartet and the posterior after it.
+// Add appends a quartet, and the posterior after it.
 func (s *Search) Add(q Quartet) {
 	s.Quartet = append(s.Quartet, q)
 	b := Belief{Commit: q.Commit, P: 1}
@@ -76,7 +75,7 @@ func (s *Search) Add(q Quartet) {
 	s.After = append(s.After, b)
 }
 
-// Finish sets the outcome, and the probability of every commit.
+// Finish sets the outcome and the probability of every commit.
 func (s *Search) Finish() {
 	o := s.Conclude()
 	s.Outcome, s.Pending, s.Status, s.Reason = &o, nil, gpuprof.Complete, ""

@@ -1,8 +1,8 @@
-// Package bisect finds the commit that made a program slower, by measuring. No single measurement decides: each one
-// updates the probabilities of the commits.
+// Package bisect finds the commit that made a program slower, by measuring. No single measurement decides: each
+// updates the probabilities of all commits.
 //
-// A Search is the whole state, and the document of gpuprof bisect. The next measurement (Next), the posterior and the
-// outcome are pure functions of it, so an interrupted search can be resumed exactly.
+// A Search is the whole state, and the document of gpuprof bisect. The next measurement, the posterior and the outcome
+// are pure functions of it, so an interrupted search can be resumed exactly.
 package bisect
 
 import (
@@ -14,12 +14,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Search looks for the commit between GOOD and BAD from which a metric is worse. Commits are numbered by position: 0
-// is GOOD, 1 to N are Commits, oldest first.
+// Search looks for the commit between GOOD and BAD from which a metric is worse. Positions number the commits: 0 is
+// GOOD, 1 to N are Commits, oldest first.
 type Search struct {
 	gpuprof.Head
 	Started time.Time        `json:"started"`
-	Status  gpuprof.Status   `json:"status"` // partial while it can be resumed
+	Status  gpuprof.Status   `json:"status"` // partial while the search can be resumed
 	Reason  string           `json:"reason,omitempty"`
 	Range   string           `json:"range"` // as typed
 	Good    Commit           `json:"good"`
@@ -29,20 +29,20 @@ type Search struct {
 	Metric  string           `json:"metric"`
 	Unit    string           `json:"unit"`
 	Higher  bool             `json:"higher_is_better,omitempty"`
-	Exact   bool             `json:"exact,omitempty"` // a counter: one process suffices
+	Exact   bool             `json:"exact,omitempty"` // the metric is a counter: one process per commit suffices
 	Options Options          `json:"options"`
 	Check   []Quartet        `json:"check"`    // BAD against GOOD, before the search
 	Quartet []Quartet        `json:"quartets"` // in the order of measurement
 	Builds  []Build          `json:"builds"`
 	Failed  []Failure        `json:"failed"`
-	Pending *Step            `json:"pending,omitempty"` // a started, unfinished step
+	Pending *Step            `json:"pending,omitempty"` // a step that was started and not finished
 	After   []Belief         `json:"posterior"`         // posterior after each quartet
-	Chances []gpuprof.Number `json:"chances"`           // the posterior of each of Commits
+	Chances []gpuprof.Number `json:"chances"`           // final probability of each of Commits
 	Outcome *Outcome         `json:"outcome,omitempty"`
 	Before  []Earlier        `json:"before,omitempty"`
 }
 
-// Earlier is a commit found by an earlier search of a wider range.
+// Earlier is a commit that an earlier search of a wider range found.
 type Earlier struct {
 	Commit Commit            `json:"commit"`
 	P      gpuprof.Number    `json:"p"`
@@ -50,12 +50,11 @@ type Earlier struct {
 	CI95   [2]gpuprof.Number `json:"ci95"`
 }
 
-// Commit is a revision.
 type Commit struct {
 	ID      string `json:"id"`
 	Subject string `json:"subject"`
 	Merge   bool   `json:"merge,omitempty"`
-	// Likely marks a commit that changes a path of --prior. Its prior probability is LikelyTimes as large.
+	// Likely marks a commit that changes a path of --prior: LikelyTimes as probable at first as another.
 	Likely bool `json:"likely,omitempty"`
 }
 
@@ -74,29 +73,28 @@ type Options struct {
 	Seed        uint64  `json:"seed"`
 	// Faster searches for the commit from which the metric is better.
 	Faster bool `json:"faster,omitempty"`
-	// Keeps marks that builds are kept and not repeated.
+	// Keeps marks that builds are kept, so that none is repeated.
 	Keeps bool `json:"keeps_builds,omitempty"`
 	All   bool `json:"all,omitempty"`
-	// AllParents also searches the branch of a merge that was found.
+	// AllParents also searches the merged branch if the commit found is a merge.
 	AllParents bool `json:"all_parents,omitempty"`
-	// Prior are the paths whose commits are likely ones.
+	// Prior lists the paths whose commits are more likely.
 	Prior []string `json:"prior,omitempty"`
 }
 
-// Quartet is four processes: the older commit, the newer, the newer, the older. A counter needs one process, of the
-// newer commit, and has two equal values.
+// Quartet is four processes: old, new, new, old commit. A counter needs one process, of the newer commit.
 type Quartet struct {
 	Commit  int `json:"commit"`
-	Against int `json:"against"` // 0 is GOOD; otherwise the commit before, measured directly
-	// Values are the medians of the four processes in the order of execution. StartS is the start, s of Unix time.
+	Against int `json:"against"` // 0 is GOOD; otherwise the commit before, for a direct comparison
+	// Values are the medians of the four processes in the order of execution. StartS is Unix time, s.
 	Values  [4]gpuprof.Number `json:"values"`
 	StartS  float64           `json:"start_s"`
 	Seconds float64           `json:"seconds"`
-	// Also has other metrics of a direct quartet: stages and counters.
+	// Also has the other metrics of a direct quartet: stages and counters.
 	Also []Also `json:"also,omitempty"`
 }
 
-// Also is the median of another metric on both sides of a quartet.
+// Also has the medians of another metric on both sides of a quartet.
 type Also struct {
 	Name  string         `json:"name"`
 	Unit  string         `json:"unit"`
@@ -119,8 +117,7 @@ type Failure struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// Belief is the posterior after a quartet: P is the probability that the change is at the quartet's commit or before
-// it.
+// Belief is the posterior after a quartet: P is the probability that the change is at or before the quartet's commit.
 type Belief struct {
 	Commit int            `json:"commit"`
 	P      gpuprof.Number `json:"p_here_or_before"`
@@ -129,7 +126,7 @@ type Belief struct {
 // N is the number of commits.
 func (s *Search) N() int { return len(s.Commits) }
 
-// At returns the commit at a position.
+// At returns the commit at position i; 0 is GOOD.
 func (s *Search) At(i int) Commit {
 	if i == 0 {
 		return s.Good
@@ -137,8 +134,8 @@ func (s *Search) At(i int) Commit {
 	return s.Commits[i-1]
 }
 
-// Effect returns the logarithm of the newer commit over the older, the mean of the two pairs, in which a linear drift
-// cancels. It is above 0 if the newer one is worse.
+// Effect returns the mean logarithm of newer over older commit in the quartet's two pairs, in which a linear drift
+// cancels. It is positive if the newer commit is worse.
 func (s *Search) Effect(q Quartet) float64 {
 	v := [4]float64{}
 	for i, x := range q.Values {
@@ -147,7 +144,7 @@ func (s *Search) Effect(q Quartet) float64 {
 	return s.sign() * (v[1] + v[2] - v[0] - v[3]) / 2
 }
 
-// sign returns the factor that makes worse positive.
+// sign returns +1 or -1, so that worse is positive.
 func (s *Search) sign() float64 {
 	if s.Higher != s.Options.Faster {
 		return -1
@@ -155,7 +152,7 @@ func (s *Search) sign() float64 {
 	return 1
 }
 
-// Ratio converts an effect to the metric's change as a share: 0.05 is 5 % more.
+// Ratio converts an effect to the metric's relative change: 0.05 is 5 % more.
 func (s *Search) Ratio(effect float64) float64 { return math.Expm1(s.sign() * effect) }
 
 // Spent returns the duration of the search so far, s.
@@ -176,7 +173,6 @@ func (s *Search) Spent() float64 {
 	return sum
 }
 
-// hasFailed reports whether a commit cannot be measured.
 func (s *Search) hasFailed(m int) bool {
 	for _, f := range s.Failed {
 		if f.Commit == m {
@@ -186,7 +182,7 @@ func (s *Search) hasFailed(m int) bool {
 	return false
 }
 
-// Ran reports whether a commit's program gave results; 0 is GOOD.
+// Ran reports whether a commit's program gave results; commit 0 is GOOD.
 func (s *Search) Ran(m int) bool {
 	if (m == 0 || m == s.N()) && len(s.Check) > 0 {
 		return true
@@ -213,7 +209,7 @@ func Decode(text []byte, name string) (*Search, error) {
 	return s, nil
 }
 
-// Validate returns ErrInput for a document whose commit numbers are invalid.
+// Validate returns ErrInput if a commit number in the document is invalid.
 func (s *Search) Validate(name string) error {
 	ok := s.N() > 0 && (len(s.Chances) == 0 || len(s.Chances) == s.N())
 	in := func(i int) { ok = ok && i >= 0 && i <= s.N() }
@@ -246,7 +242,6 @@ func (s *Search) Validate(name string) error {
 	return nil
 }
 
-// spansFit reports whether the outcome's commit numbers are valid.
 func (s *Search) spansFit() bool {
 	o := s.Outcome
 	if o == nil {

@@ -1,5 +1,5 @@
-// Package bucket stores objects by name in a folder or an S3 bucket: each is written completely or not at all, by any
-// number of processes at once. History and fleet store their data in buckets.
+// Package bucket stores named objects in a folder or an S3 bucket. Any number of processes may write at once, and each
+// object is written completely or not at all. History and fleet use buckets as their store.
 package bucket
 
 import (
@@ -23,28 +23,27 @@ import (
 	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
-// Bucket stores objects by name. Names are paths with slashes. Every method is safe for concurrent use, also by
-// several processes.
+// Bucket stores objects under slash-separated names. Every method is safe for concurrent use, also across processes.
 type Bucket interface {
 	// List returns the names of the objects below a folder, in any order; none if it does not exist.
 	List(ctx context.Context, folder string) ([]string, error)
-	// Get returns the content of an object; fs.ErrNotExist if it does not exist.
+	// Get returns an object's content; fs.ErrNotExist if there is none.
 	Get(ctx context.Context, name string) ([]byte, error)
 	// Put writes an object completely or not at all.
 	Put(ctx context.Context, name string, content []byte) error
-	// Remove deletes an object; it returns no error if it does not exist.
+	// Remove deletes an object; a missing object is no error.
 	Remove(ctx context.Context, name string) error
 	// String returns the bucket's name as the user gave it.
 	String() string
 }
 
-// Words are terms of error messages about a bucket.
+// Words are terms for error messages about a bucket.
 type Words struct {
 	What string // "store"
 	Give string // how the user gives one: "with --store"
 }
 
-// Open opens the bucket of a name: s3://bucket/prefix, or a folder, which need not exist yet. getenv is os.Getenv.
+// Open opens the bucket s3://bucket/prefix, or a folder, which need not exist yet. getenv is os.Getenv.
 func Open(name string, w Words, getenv func(string) string) (Bucket, error) {
 	scheme, rest, is := strings.Cut(name, "://")
 	switch {
@@ -58,11 +57,11 @@ func Open(name string, w Words, getenv func(string) string) (Bucket, error) {
 	return &Folder{Dir: name, Words: w}, nil
 }
 
-// longName is the largest length of an object's name, bytes: Amazon's limit.
+// longName limits an object's name, bytes (Amazon's limit).
 const longName = 1024
 
-// checkName returns an error for a name that leads out of its bucket, or is no path of printable characters. It
-// checks names from lists, users and results.
+// checkName returns an error if a name leads out of its bucket or is no path of printable characters. Names come from
+// lists, users and results.
 func checkName(name string) error {
 	if !fs.ValidPath(name) || name == "." || len(name) > longName || strings.ContainsFunc(name, unicode.IsControl) || strings.Contains(name, `\`) {
 		return fmt.Errorf("%q is no name of an object: it has an empty part, . or .., a backslash or a control character, or more than %d bytes", shorten(name), longName)
@@ -70,14 +69,14 @@ func checkName(name string) error {
 	return nil
 }
 
-// shorten returns the beginning of a name, for errors.
+// shorten returns the beginning of a name, for error messages.
 func shorten(name string) string { return name[:min(len(name), 100)] }
 
 // Folder is a Bucket of files.
 type Folder struct {
 	Dir   string
 	Words Words
-	Flush func(*os.File) error // to the disk; nil for (*os.File).Sync
+	Flush func(*os.File) error // writes a file to disk; nil for (*os.File).Sync
 }
 
 // String implements Bucket.
@@ -96,7 +95,7 @@ func (f *Folder) List(ctx context.Context, below string) ([]string, error) {
 	err := fs.WalkDir(folder, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil // nothing was added yet, or it was removed meanwhile
+			return nil // nothing was stored yet, or the folder was removed meanwhile
 		case err != nil:
 			return err
 		case ctx.Err() != nil:
@@ -107,7 +106,7 @@ func (f *Folder) List(ctx context.Context, below string) ([]string, error) {
 			return nil
 		case strings.HasPrefix(d.Name(), owner.Prefix) || strings.HasSuffix(d.Name(), atomicfile.Temporary):
 			if file := folder.Path(name); owner.Left(file) {
-				_ = os.Remove(file) // a temporary file of a killed writer
+				_ = os.Remove(file) // left by a killed writer
 			}
 			return nil
 		}
@@ -139,7 +138,7 @@ func (f *Folder) Get(_ context.Context, name string) ([]byte, error) {
 	return nil, f.folderError("reading "+name+" of", err)
 }
 
-// readBounded reads an object, at most the size of a document.
+// readBounded reads at most the size limit of a document.
 func readBounded(r io.Reader) ([]byte, error) {
 	limits := outside.Document()
 	content, err := io.ReadAll(io.LimitReader(r, limits.Text+1))
@@ -149,8 +148,7 @@ func readBounded(r io.Reader) ([]byte, error) {
 	return content, err
 }
 
-// Text returns the decompressed content of an object; fs.ErrNotExist if it does not exist. fix is the fix for damaged
-// content.
+// Text returns an object's decompressed content; fs.ErrNotExist if there is none. fix is the remedy for damage.
 func Text(ctx context.Context, b Bucket, name, fix string) ([]byte, error) {
 	content, err := b.Get(ctx, name)
 	if err != nil {
@@ -165,7 +163,7 @@ func Text(ctx context.Context, b Bucket, name, fix string) ([]byte, error) {
 	return text, nil
 }
 
-// NewCompressor returns a compressor for Text, with a small memory footprint.
+// NewCompressor returns a zstd encoder with low memory use, for content that Text reads.
 func NewCompressor() (*zstd.Encoder, error) {
 	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
 	if err != nil {
@@ -194,7 +192,7 @@ func (f *Folder) Put(_ context.Context, name string, content []byte) error {
 	return nil
 }
 
-// Sweep removes the remains of killed writers from a folder; List does so for all folders that it lists.
+// Sweep removes what killed writers left in a folder. List does the same in every folder that it lists.
 func (f *Folder) Sweep(folder string) { owner.Sweep(f.filePath(folder)) }
 
 // Remove implements Bucket.

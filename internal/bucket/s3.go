@@ -32,8 +32,8 @@ type s3 struct {
 	words  Words
 }
 
-// openS3 opens the bucket of "bucket/prefix". Keys come from the environment, the files of the AWS command line and
-// of MinIO's, a web identity or the machine's role, in that order.
+// openS3 opens "bucket/prefix". Keys come from the environment, the files of the AWS command line and of MinIO's, a
+// web identity or the machine's role, in that order.
 func openS3(name string, w Words, getenv func(string) string) (*s3, error) {
 	bucket, prefix, _ := strings.Cut(name, "/")
 	refuse := func(cause error) error {
@@ -86,7 +86,7 @@ func parseEndpoint(getenv func(string) string) (*url.URL, error) {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
 }
 
-// newCredentials searches for keys where the AWS command line does.
+// newCredentials looks for keys where the AWS command line does.
 func newCredentials() *credentials.Credentials {
 	return credentials.NewChainCredentials([]credentials.Provider{
 		&credentials.EnvAWS{}, &credentials.EnvMinio{}, &credentials.FileAWSCredentials{}, &credentials.FileMinioClient{},
@@ -99,10 +99,10 @@ func (s *s3) String() string { return "s3://" + path.Join(s.client.bucket, s.pre
 
 func (s *s3) objectKey(name string) string { return path.Join(s.prefix, name) }
 
-// checkedKey returns the key of an object, and an error for an invalid name.
+// checkedKey returns the key of an object; an error if the name is invalid.
 func (s *s3) checkedKey(name string) (string, error) { return s.objectKey(name), checkName(name) }
 
-// wrapError describes an error of the service; call is the request that was refused.
+// wrapError describes an error of the service; call is the refused request.
 func (s *s3) wrapError(doing, call string, err error) error {
 	var answer minio.ErrorResponse
 	errors.As(err, &answer)

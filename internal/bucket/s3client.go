@@ -23,18 +23,17 @@ import (
 )
 
 const (
-	firstRegion = "us-east-1" // returns the region of a bucket in another region
-	attempts    = 6           // of one request
-	// pageEntries is the number of entries charged for a page in addition to its names, since an empty page also
-	// takes a request.
+	firstRegion = "us-east-1" // answers requests about buckets of other regions with their region
+	attempts    = 6           // for one request
+	// pageEntries is charged to the entry limit for each page besides its names: an empty page also costs a request.
 	pageEntries = 256
 )
 
-// client makes the four requests that a Bucket needs from an object store.
+// client makes the four requests that a Bucket needs.
 type client struct {
 	service   *url.URL
 	bucket    string
-	region    atomic.Pointer[string] // given by the user, or the last one named by the service
+	region    atomic.Pointer[string] // given by the user, or last named by the service
 	keys      *credentials.Credentials
 	transport http.RoundTripper
 	limit     time.Duration // requestTime
@@ -54,8 +53,8 @@ func newClient(service *url.URL, bucket, region string, keys *credentials.Creden
 	return c
 }
 
-// newCore returns minio's client for one call. With a region given, it does not request the bucket's location, so the
-// keys need no right for that.
+// newCore returns minio's client for one call. With a region given, minio does not ask for the bucket's location, for
+// which the keys may lack the right.
 func (c *client) newCore(ctx context.Context, region string) (*minio.Core, error) {
 	core, err := minio.NewCore(c.service.Host, &minio.Options{
 		Creds: c.keys, Secure: c.service.Scheme == "https", Region: region, MaxRetries: attempts,
@@ -67,7 +66,7 @@ func (c *client) newCore(ctx context.Context, region string) (*minio.Core, error
 	return core, err
 }
 
-// retryCall makes a call, and repeats it if the service names another region or an answer breaks off.
+// retryCall makes a call, and repeats it if the service names another region or an answer is truncated.
 func (c *client) retryCall(ctx context.Context, call func(*minio.Core) error) error {
 	for attempt := 1; ; attempt++ {
 		region := *c.region.Load()
@@ -100,7 +99,7 @@ func (c *client) get(ctx context.Context, key string) (content []byte, err error
 	return content, err
 }
 
-// put writes an object in one request, signed with the hash of its content.
+// put writes an object in one request, signed with the content's hash.
 func (c *client) put(ctx context.Context, key string, content []byte) error {
 	sum := sha256.Sum256(content)
 	return c.retryCall(ctx, func(core *minio.Core) error {
@@ -116,7 +115,7 @@ func (c *client) remove(ctx context.Context, key string) error {
 	})
 }
 
-// list returns every key with a prefix, within the memory limit.
+// list returns the keys with a prefix, within the limit of entries.
 func (c *client) list(ctx context.Context, prefix string) ([]string, error) {
 	room := outside.NewEntries()
 	var keys []string
@@ -133,7 +132,7 @@ func (c *client) list(ctx context.Context, prefix string) ([]string, error) {
 			return nil, err
 		}
 		for _, o := range page.Contents {
-			if strings.HasSuffix(o.Key, "/") { // a browser's mark for a folder
+			if strings.HasSuffix(o.Key, "/") { // folder marker that S3 browsers write
 				continue
 			}
 			if err := checkName(o.Key); err != nil {

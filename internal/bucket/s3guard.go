@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	answerBytes    = 32 << 20 // limit of a page of a list, which has at most 1,000 names
-	answerElements = 1 << 16  // limit of a page, which has 22 per name: the library keeps 700 bytes for the shortest
+	answerBytes    = 32 << 20 // bytes of a page of a list, which has at most 1,000 names
+	answerElements = 1 << 16  // XML elements of a page, 22 per name: the library allocates 700 bytes for the shortest
 	refusalBytes   = 1 << 20
-	// requestTime is the time limit of a request, from sending to the last byte of the answer. Each slowLine bytes of
-	// the request and the expected answer add a second, for slow lines.
+	// requestTime limits a request, from sending to the last byte of the answer. For slow lines a second is added per
+	// slowLine bytes of the request and the expected answer.
 	requestTime = time.Minute
 	slowLine    = 1 << 20
 )
 
 // guard is the transport of one call. It limits the time of each request and the size of answers that the library
-// reads itself, and describes redirects, which it never follows.
+// parses, and describes redirects, which it does not follow.
 type guard struct {
-	ctx     context.Context // context of the call: the library lists without one
+	ctx     context.Context // context of the call, since the library lists without one
 	next    http.RoundTripper
 	service string
 	limit   time.Duration
@@ -40,7 +40,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodGet {
 		size += outside.DocumentText()
 		if !r.URL.Query().Has("list-type") {
-			most = math.MaxInt64 // an object's reader has a limit
+			most = math.MaxInt64 // the reader of an object has its own limit
 		}
 	}
 	limit := g.limit + time.Duration(size/slowLine)*g.limit/(requestTime/time.Second)
@@ -53,7 +53,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 			g.describeRefusal(answer)
 		}
 		return answer, nil
-	case g.ctx.Err() != nil: // the library would repeat it after an error
+	case g.ctx.Err() != nil: // the library would retry after an error
 		answer, err = &http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{}, Request: r}, nil
 		setMessage(answer, g.ctx.Err().Error())
 	case ctx.Err() != nil:
@@ -63,8 +63,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// describeRefusal replaces an answer without the service's error document, for example a proxy's page, by an error
-// document.
+// describeRefusal replaces an answer that is no error document of the service, such as a proxy's page, by one.
 func (g *guard) describeRefusal(answer *http.Response) {
 	var document struct{ Code, Message string }
 	page, err := io.ReadAll(io.LimitReader(answer.Body, refusalBytes))
@@ -80,18 +79,17 @@ func (g *guard) describeRefusal(answer *http.Response) {
 	setMessage(answer, message)
 }
 
-// setMessage replaces an answer's body by an error document with a message.
+// setMessage replaces an answer's body by an error document with the message.
 func setMessage(answer *http.Response, message string) {
 	var text bytes.Buffer
 	_ = xml.EscapeText(&text, []byte(message))
 	answer.Body = io.NopCloser(bytes.NewReader(fmt.Appendf(nil, "<Error><Message>%s</Message></Error>", text.Bytes())))
 }
 
-// refuseRedirect follows no redirect: the signature and the session's token in the headers are for the service that
-// the user named.
+// refuseRedirect stops at a redirect: signature and session token in the headers are only for the named service.
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// answerBody returns an error after its time limit, or beyond its size limits.
+// answerBody returns an error beyond its time or size limits.
 type answerBody struct {
 	io.ReadCloser
 	ctx             context.Context

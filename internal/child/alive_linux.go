@@ -9,15 +9,15 @@ import (
 	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
-// seesAll reports that liveProcesses finds every process of a group, even without its leader.
+// seesAll reports whether liveProcesses finds the processes of a group whose leader has ended.
 const seesAll = true
 
-// newGroup also makes the system end the child if its parent dies.
+// newGroup also makes the system send SIGTERM to the child if its parent dies.
 func newGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }
 
-// liveProcesses returns the processes with a mark or in a group (0: none), without zombies.
+// liveProcesses returns the processes with a mark in their environment or in a group (0: none), without zombies.
 func liveProcesses(mark string, group int) []int {
 	var out []int
 	entries, _ := os.ReadDir("/proc") // without /proc only the group is signalled
@@ -39,7 +39,7 @@ func liveProcesses(mark string, group int) []int {
 
 func hasMark(pid int, mark string) bool {
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil { // another user's process, or an ended one
+	if err != nil { // another user's process, or an ended process
 		return false
 	}
 	for kv := range bytes.SplitSeq(env, []byte{0}) {
@@ -50,7 +50,7 @@ func hasMark(pid int, mark string) bool {
 	return false
 }
 
-// hasSetting reports whether another process has the setting NAME=VALUE in its environment.
+// hasSetting reports whether another process has NAME=VALUE in its environment.
 func hasSetting(setting string) bool {
 	entries, _ := os.ReadDir("/proc") // without /proc no process is known
 	for _, e := range entries {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// gitLocal has the variables that tie git to one repository: the output of git rev-parse --local-env-vars in 2.39 and
-// other versions. The installed git adds its own.
+// gitLocal lists the variables that tie git to one repository: the output of git rev-parse --local-env-vars in 2.39
+// and other versions. The installed git's own list is added.
 var gitLocal = [...]string{
 	"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS", "GIT_DIR",
 	"GIT_GRAFT_FILE", "GIT_IMPLICIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_INTERNAL_SUPER_PREFIX", "GIT_NO_REPLACE_OBJECTS", "GIT_OBJECT_DIRECTORY",
@@ -17,12 +17,11 @@ var gitLocal = [...]string{
 	"GIT_QUARANTINE_PATH",
 }
 
-// Environ returns this process's environment without the variables that tie git to one repository. A git hook has
-// them, and git would write another checkout's files into the index of the commit.
+// Environ returns this process's environment without the variables that tie git to one repository. In a git hook they
+// are set, and git would write another checkout's files into the index of the commit.
 func Environ() []string { return removeLocal(os.Environ(), askGit) }
 
-// removeLocal removes git's local variables; it calls ask only if the environment has a git variable, to avoid
-// starting git needlessly.
+// removeLocal removes git's local variables. It starts git, by ask, only if the environment has a GIT_ variable.
 func removeLocal(env []string, ask func() []string) []string {
 	isGit := func(kv string) bool { return strings.HasPrefix(kv, "GIT_") }
 	if !slices.ContainsFunc(env, isGit) {
@@ -35,7 +34,7 @@ func removeLocal(env []string, ask func() []string) []string {
 	})
 }
 
-// askGit returns the variables that the installed git considers local; none if git is too old or absent.
+// askGit returns the variables that the installed git considers local; none if git is absent or too old.
 func askGit() []string {
 	out, err := exec.Command("git", "rev-parse", "--local-env-vars").Output()
 	if err != nil {

@@ -19,14 +19,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
-// Patience is the time between a request to end and the kill.
+// Patience is the time between SIGTERM and SIGKILL.
 const Patience = 5 * time.Second
 
-// MostOutput is the default limit of a program's standard output, bytes: equal to a file's.
+// MostOutput is the default limit of a program's standard output, bytes, which is also the limit of a document file.
 func MostOutput() int64 { return outside.DocumentText() }
 
 const (
-	wordsKept = 64 << 10               // limit of the standard error that is kept, its last bytes
+	wordsKept = 64 << 10               // limit of the kept end of standard error, bytes
 	drainFor  = time.Second            // default of Command.Drain
 	lookEvery = 5 * time.Millisecond   // interval of checks for remains of an ended program
 	killFor   = 500 * time.Millisecond // wait for the end of a killed process
@@ -40,8 +40,8 @@ var (
 	ErrStuck   = errors.New("it had not ended in time, and the system could not kill it: it hangs in a driver")
 )
 
-// Command describes a program and its execution. It runs in its own process group, without git's local variables (see
-// Environ). Its children end with it.
+// Command describes a program to run. It runs in its own process group, without git's local variables (see Environ).
+// Its children end with it.
 type Command struct {
 	Args  []string
 	Name  string          // argv[0] of the program; "" for Args[0]
@@ -53,21 +53,20 @@ type Command struct {
 	Hurry <-chan struct{} // closed: kill without waiting for an orderly end
 	// Spent, if set, receives the time that the program took.
 	Spent *Spent
-	// Leave, if set, makes Run kill a program at its limit without an orderly end, and abandon it if it still exists
-	// after this time: a process that hangs in a driver cannot be killed. 0 waits for its end.
+	// Leave, if set, makes Run kill a program at its limit at once, and abandon it if it still exists after this time: a
+	// process that hangs in a driver cannot be killed. 0 waits for its end.
 	Leave time.Duration
 }
 
 // Spent is the time of a program, from its start to its end.
 type Spent struct {
 	Wall time.Duration
-	// CPU is the user and system time of the program and its awaited descendants. It excludes descendants that
-	// outlive their parent.
+	// CPU is the user and system time of the program and its awaited descendants; orphaned descendants do not count.
 	CPU time.Duration
 }
 
-// Run runs a program to its end, and returns its output and the end of its standard error. The error is the context's
-// joined with the program's, ErrLong, ErrMuch, ErrHurried, an *exec.ExitError, or the reason why it did not start.
+// Run runs a program to its end, and returns its output and the end of its standard error. The error joins the
+// context's error with ErrLong, ErrMuch, ErrHurried, an *exec.ExitError, or the reason why the program did not start.
 func (c Command) Run(ctx context.Context) (out []byte, words string, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
@@ -99,7 +98,7 @@ func (c Command) Run(ctx context.Context) (out []byte, words string, err error) 
 		p.drain(read)
 	case <-ctx.Done():
 		err = ctx.Err()
-		defer func() { err = errors.Join(err, p.err) }() // the program's exit status is the result of its orderly end
+		defer func() { err = errors.Join(err, p.err) }() // End below sets p.err, the program's exit status
 	case <-late:
 		err = ErrLong
 		if c.Leave > 0 {
@@ -114,7 +113,7 @@ func (c Command) Run(ctx context.Context) (out []byte, words string, err error) 
 	ended := p.End()
 	<-read
 	select {
-	case <-printed.full: // the limit was reached just as it ended
+	case <-printed.full: // the limit was reached just as the program ended
 		err = errors.Join(err, ErrMuch)
 	default:
 	}
@@ -173,7 +172,7 @@ func (c Command) start(in *os.File) (*Process, error) {
 	if in != nil {
 		p.cmd.Stdin = in
 	}
-	// Files instead of buffers: Wait then waits for the program only, and not for other holders of the pipes.
+	// Give the child files, not buffers: with buffers Wait would also wait for other processes that hold the pipes.
 	var out, say *os.File
 	var err error
 	if p.Stdout, out, err = os.Pipe(); err != nil {
@@ -185,8 +184,7 @@ func (c Command) start(in *os.File) (*Process, error) {
 	p.cmd.Stdout, p.cmd.Stderr = out, say
 	started := make(chan error)
 	go func() {
-		// The system signals a parent's death when the thread that started the child ends, so this thread waits for
-		// the child.
+		// The system signals a parent's death when the thread that started the child ends: keep this thread until then.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
@@ -215,7 +213,7 @@ func (c Command) start(in *os.File) (*Process, error) {
 	return p, nil
 }
 
-// drain waits for the output of processes that outlive a program, such as the tee of a shell's process substitution.
+// drain waits for output of processes that outlive the program, such as the tee of a shell's process substitution.
 func (p *Process) drain(read <-chan struct{}) {
 	late := time.NewTimer(cmp.Or(p.c.Drain, drainFor))
 	defer late.Stop()
@@ -230,8 +228,7 @@ func (p *Process) drain(read <-chan struct{}) {
 	}
 }
 
-// End ends a program and its children: with SIGTERM, and with SIGKILL after Patience. It returns the program's exit
-// error once it has ended. Words and the error are complete then.
+// End ends a program and its children with SIGTERM, after Patience with SIGKILL. It returns the exit error.
 func (p *Process) End() error {
 	if p.Stdin != nil {
 		_ = p.Stdin.Close() // it may be closed already
@@ -255,8 +252,7 @@ func (p *Process) End() error {
 	return p.err
 }
 
-// abandon kills a program and waits for its end, at most for Command.Leave. It returns ErrLong, or ErrStuck if the
-// program still exists. Its output is complete then.
+// abandon kills a program and waits at most Command.Leave; ErrLong, or ErrStuck if the program still exists.
 func (p *Process) abandon(read <-chan struct{}) error {
 	left := p.findRemains()
 	left.signal(syscall.SIGKILL)
@@ -276,7 +272,7 @@ func (p *Process) abandon(read <-chan struct{}) error {
 	return err
 }
 
-// awaitEnd waits until no process is left, at most for the given time.
+// awaitEnd waits until no process is left, at most for the time most.
 func (p *Process) awaitEnd(most time.Duration, hurry <-chan struct{}) {
 	look, late := time.NewTicker(lookEvery), time.NewTimer(most)
 	defer look.Stop()
@@ -292,13 +288,13 @@ func (p *Process) awaitEnd(most time.Duration, hurry <-chan struct{}) {
 	}
 }
 
-// Words returns the end of the standard error.
+// Words returns the end of standard error.
 func (p *Process) Words() string { return p.stderrTail.String() }
 
 // Pid returns the program's process ID, which leads its group.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// processSet are the processes of a program: its group, if the program itself is alive, and others by ID.
+// processSet holds the processes of a program: its group, if its leader is alive, and others by ID.
 type processSet struct {
 	group int
 	pids  []int
@@ -308,15 +304,15 @@ func (r processSet) isNonempty() bool { return r.group != 0 || len(r.pids) > 0 }
 
 func (r processSet) signal(s syscall.Signal) {
 	if r.group != 0 {
-		_ = kill(-r.group, s) // it may have ended
+		_ = kill(-r.group, s) // the group may have ended
 	}
 	for _, pid := range r.pids {
 		_ = kill(pid, s)
 	}
 }
 
-// findRemains returns the live processes of the program. It first checks whether the program has ended, and then
-// looks for its children; in the other order it would miss a child that starts in between.
+// findRemains returns the program's live processes. It checks whether the program has ended before it looks for
+// children: in the other order it would miss a child that starts in between.
 func (p *Process) findRemains() processSet {
 	r := processSet{group: p.Pid()}
 	select {
@@ -328,17 +324,16 @@ func (p *Process) findRemains() processSet {
 	default:
 	}
 	r.pids = liveProcesses(p.mark, p.Pid())
-	if !r.isNonempty() { // a process that ended during the scan may have started another one
+	if !r.isNonempty() { // a process that ended during the scan may have started another process
 		r.pids = liveProcesses(p.mark, p.Pid())
 	}
 	return r
 }
 
-// markVariable has a mark for each gpuprof above a process. The marks also identify processes that left the group.
+// markVariable holds a mark for each gpuprof above a process. It also identifies processes that left the group.
 const markVariable = "GPUPROF_CHILD"
 
-// newMark returns the mark of one child of this process. Its length is constant, since the size of the environment
-// shifts a program's stack.
+// newMark returns the mark of one child, of constant length: the size of the environment shifts a program's stack.
 func newMark() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -362,7 +357,7 @@ type boundedBuffer struct {
 
 func (b *boundedBuffer) Write(p []byte) (int, error) {
 	if int64(b.b.Len()+len(p)) > b.most {
-		close(b.full) // io.Copy ends with the error, so this happens once
+		close(b.full) // io.Copy ends with the error, so the channel is closed once
 		return 0, ErrMuch
 	}
 	return b.b.Write(p)

@@ -13,26 +13,25 @@ import (
 	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
-// Scratch is a folder for the duration of a run. A killed run cannot remove its folder; the next run does.
+// Scratch is a temporary folder for a run. If the run is killed, the next run removes the folder.
 type Scratch struct {
 	Dir  string
 	note cleanupNote
 }
 
-// cleanupNote lists the resources to remove with a scratch folder.
+// cleanupNote lists what to remove with a scratch folder.
 type cleanupNote struct {
 	Trees []string `json:"trees,omitempty"` // pairs of a repository and a checkout of it
-	Files []string `json:"files,omitempty"` // files elsewhere, followed by the folders that are empty without them
-	// Program is the user's program. It survives a killed gpuprof, and it and its children use the folder.
+	Files []string `json:"files,omitempty"` // files elsewhere, each followed by the folders that it leaves empty
+	// Program is the user's program. It survives a killed gpuprof and uses the folder, as do its children.
 	Program *owner.Process `json:"program,omitempty"`
-	// Mark is in the environment of the program and of its children: NAME=VALUE.
+	// Mark is NAME=VALUE in the environment of the program and its children.
 	Mark string `json:"mark,omitempty"`
 }
 
 const (
 	scratchPrefix = "gpuprof-"
-	// The name is not .owner, since releases that lock a file of that name consider a folder without the lock as
-	// abandoned.
+	// The name is not .owner: older releases lock a file of that name and take a folder without the lock for abandoned.
 	noteFile = "left.json"
 )
 
@@ -53,23 +52,23 @@ func (s *Scratch) saveNote() error {
 	return atomicfile.Options{}.Write(filepath.Join(s.Dir, noteFile), text)
 }
 
-// Lock locks an open file until it is closed, or fails at once if another process has the lock.
+// Lock locks an open file until it is closed. It fails at once if another process has the lock.
 func Lock(f *os.File) error { return lock(f) }
 
-// Tree records that the repository gets a checkout at dir; call it before the checkout.
+// Tree records that dir is a checkout of the repository. Call it before the checkout.
 func (s *Scratch) Tree(repository, dir string) error {
 	s.note.Trees = append(s.note.Trees, repository, dir)
 	return s.saveNote()
 }
 
-// Outlives records that the user's program, which has mark in its environment, uses the folder and the given files
-// elsewhere. A killed gpuprof does not end that program, so its files stay until it has ended.
+// Outlives records that a program with mark in its environment uses the folder and the given files elsewhere. The
+// program survives a killed gpuprof, so these files stay until it has ended.
 func (s *Scratch) Outlives(mark string, files ...string) error {
 	s.note.Mark, s.note.Files = mark, append(s.note.Files, files...)
 	return s.saveNote()
 }
 
-// Program records the process of the program of Outlives.
+// Program records the process ID of the program that Outlives describes.
 func (s *Scratch) Program(pid int) error {
 	s.note.Program = &owner.Process{Pid: pid, Start: owner.StartOf(pid)}
 	return s.saveNote()
@@ -89,7 +88,7 @@ func (n *cleanupNote) isUsed() bool {
 	return n.Mark != "" && (n.Program != nil && n.Program.Alive() || hasSetting(n.Mark))
 }
 
-// removeAll removes the checkouts from their repositories, and the files; it must not be interrupted.
+// removeAll removes the checkouts from their repositories, and the files. It must not be interrupted.
 func (n *cleanupNote) removeAll() {
 	for i := 0; i+1 < len(n.Trees); i += 2 {
 		// git worktree prune later removes what remains.
@@ -100,7 +99,7 @@ func (n *cleanupNote) removeAll() {
 	}
 }
 
-// Sweep removes the remains of this user's killed runs in the temporary folder: folders, checkouts and processes.
+// Sweep removes what this user's killed runs left in the temporary folder: folders, checkouts and processes.
 func Sweep(ctx context.Context, temp string) {
 	entries, _ := outside.Dir(temp).ReadDir(".") // unreadable folders stay
 	for _, e := range entries {
@@ -124,7 +123,7 @@ func isPrivate(dir string) bool {
 func sweepOne(dir string, by owner.Process) {
 	var n cleanupNote
 	if text, err := outside.ReadFound(filepath.Join(dir, noteFile)); err == nil && json.Unmarshal(text, &n) != nil {
-		n = cleanupNote{} // not a file of gpuprof
+		n = cleanupNote{} // the file is not gpuprof's
 	}
 	if n.isUsed() {
 		return
@@ -145,7 +144,6 @@ func sweepOne(dir string, by owner.Process) {
 	_ = os.RemoveAll(dir)
 }
 
-// treesBelow returns the checkouts inside a folder.
 func treesBelow(dir string, trees []string) []string {
 	var out []string
 	for i := 0; i+1 < len(trees); i += 2 {

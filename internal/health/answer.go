@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Tone rates the news of a verdict, on every surface.
+// Tone rates a verdict as good, bad or unsure news.
 func (v Verdict) Tone() gpuprof.Tone {
 	switch v {
 	case Healthy:
@@ -19,7 +19,7 @@ func (v Verdict) Tone() gpuprof.Tone {
 	return gpuprof.ToneBad
 }
 
-// Answer states the health of the GPUs, the worst figure first.
+// Answer states the health of the GPUs: the worst figure, or the verdict.
 func (r *Report) Answer() gpuprof.Answer {
 	a := gpuprof.Answer{Verdict: string(r.Verdict), Tone: r.Verdict.Tone(), Sentence: r.gpus() + ": " + r.Reason + "."}
 	switch {
@@ -42,7 +42,7 @@ func (r *Report) Answer() gpuprof.Answer {
 	return a
 }
 
-// gpus counts the GPUs; a machine that was only asked for its reports may have an unknown number.
+// gpus counts the GPUs for a sentence. A machine that was only asked for its reports may have an unknown number.
 func (r *Report) gpus() string {
 	for i := range r.Devices {
 		if r.Devices[i].Device == AllGPUs {
@@ -55,7 +55,7 @@ func (r *Report) gpus() string {
 // allGPUs names GPUs of an unknown number.
 const allGPUs = "GPUs"
 
-// worst finds the largest deviation; a fault that a device reports comes before any figure.
+// worst returns the largest deviation. A fault that a device reports ranks before any figure.
 func (r *Report) worst() *Off {
 	top := &r.Off[0]
 	for i := range r.Off[1:] {
@@ -95,7 +95,7 @@ func (r *Report) offSentence(o *Off) string {
 	return strings.TrimSuffix(text, ".") + "."
 }
 
-// Expectation names what a figure was compared with.
+// Expectation names the reference of the comparison.
 func (o *Off) Expectation() string {
 	switch o.Against {
 	case "siblings":
@@ -110,12 +110,12 @@ func (o *Off) Expectation() string {
 	return "expected"
 }
 
-// bar is the figure over what was expected, nil where it is no ratio.
+// bar shows the figure over its expected value; nil if there is no such ratio.
 func (o *Off) bar() *gpuprof.Bar {
 	return gpuprof.RatioBar(o.Metric+", "+o.Device+" / expected", float64(o.Value)/float64(o.Expected), 0, 0)
 }
 
-// FormatFigure prints a figure of a GPU in its unit.
+// FormatFigure formats a GPU's figure in its unit.
 func FormatFigure(v float64, unit string) string {
 	switch unit {
 	case "s":

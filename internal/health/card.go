@@ -29,9 +29,9 @@ type rule struct {
 	slack  float64 // share by which it may be worse than the siblings' median
 }
 
-// The slack of rates is 5 %. Copies of pageable memory use the CPU's memory copy, and launches its scheduler. Both
-// vary between healthy devices with the CPU that serves them, so their slack is wider. A faulty link or driver shows
-// in the pinned copies, or by a large factor.
+// The slack of rates is 5 %. Copies of pageable memory and launches depend on the CPU that serves the device, and vary
+// between healthy devices, so their slack is wider. A faulty link or driver still shows: in the pinned copies, or by a
+// large factor.
 const (
 	rateSlack     = 0.05
 	pageableSlack = 0.20
@@ -59,7 +59,7 @@ var rules = map[string]rule{
 	"event_pair":      {"s", -1, latencySlack},
 	"sustained":       {"flop/s", +1, rateSlack},
 	"sm_clock":        {"Hz", +1, rateSlack},
-	// Lower power at the same speed is chance, and a high temperature alone is no fault. Both explain other findings.
+	// Lower power at the same speed is chance, and a high temperature alone is no fault. Both explain other deviations.
 	"power":       {"W", 0, 0},
 	"temperature": {"C", 0, 0},
 }
@@ -70,8 +70,7 @@ func Names() []string { return append([]string(nil), order...) }
 // Unit returns a metric's unit; empty for an unknown name.
 func Unit(name string) string { return rules[name].unit }
 
-// Condition describes a device's state apart from its speed. Zero is unknown, except for pointers, where nil is
-// unknown.
+// Condition describes a device apart from its speed. Zero means unknown; for pointers, nil does.
 type Condition struct {
 	LinkWidth    int     `json:"link_width,omitempty"` // lanes, under load
 	LinkWidthMax int     `json:"link_width_max,omitempty"`
@@ -82,16 +81,15 @@ type Condition struct {
 	AppClockHz   float64 `json:"application_clock_hz,omitempty"`
 	AppBaseHz    float64 `json:"default_clock_hz,omitempty"`
 	MIG          bool    `json:"mig,omitempty"`
-	// Foreign is the number of other programs' processes on the device; nil if unknown.
+	// Foreign is the number of processes of other programs on the device; nil if unknown.
 	Foreign *int `json:"foreign_processes,omitempty"`
-	// MemoryFault describes a memory fault that the driver reports: uncorrected errors, or rows that wait for
-	// replacement.
+	// MemoryFault describes a memory fault that the driver reports: uncorrected errors, or rows that wait to be replaced.
 	MemoryFault string `json:"memory_fault,omitempty"`
 	// ThrottledS is the increase of the throttle counters, s, by reason; nil if unknown.
 	ThrottledS map[string]float64 `json:"throttled_s,omitempty"`
 }
 
-// Card holds the measurements of one device.
+// Card holds the measurements and fault reports of one device.
 type Card struct {
 	Device    string            `json:"device"` // name for the command line
 	Name      string            `json:"name"`
@@ -100,18 +98,18 @@ type Card struct {
 	Arch      string            `json:"arch,omitempty"`
 	Facts     map[string]string `json:"facts,omitempty"`
 	Condition Condition         `json:"condition"`
-	Sources   []Source          `json:"sources,omitempty"` // sources of faults, with their answers
+	Sources   []Source          `json:"sources,omitempty"` // where faults were looked for, with the answers
 	Metrics   []Metric          `json:"metrics"`
 	// Error is the reason why the measurement ended early; empty if it completed.
 	Error string `json:"error,omitempty"`
-	// Err is the error behind Error, for its kind.
+	// Err is the error behind Error; its kind decides the exit code.
 	Err error `json:"-"`
 }
 
 // AllGPUs is the device name if no device could be found or queried.
 const AllGPUs = "GPUs"
 
-// Metric returns the figure of that name; ok is false if there is no usable one.
+// Metric returns the figure of that name; ok is false if it has no usable value.
 func (c *Card) Metric(name string) (m Metric, ok bool) {
 	for _, m := range c.Metrics {
 		if m.Name == name {
@@ -121,7 +119,7 @@ func (c *Card) Metric(name string) (m Metric, ok bool) {
 	return Metric{}, false
 }
 
-// Set adds a measured figure, in the base unit of its name.
+// Set adds a measured figure, in the metric's base unit.
 func (c *Card) Set(name string, v float64) {
 	c.Metrics = append(c.Metrics, Metric{Name: name, Unit: rules[name].unit, Value: gpuprof.Number(v)})
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// enoughThrottleS is the throttling time, s of the load, from which throttling explains a slow product. Every GPU
-// throttles for a moment at the start.
+// enoughThrottleS is the throttling time under load, s, that explains a slow matrix product. At the start of a load
+// every GPU throttles for a moment.
 const enoughThrottleS = 0.1
 
-// remedy pairs an observed cause with its fix; empty if the cause was not observed.
+// remedy pairs an observed cause with its fix. It is empty if the cause was not observed.
 type remedy struct{ cause, fix string }
 
-// explain returns why a figure is off: a cause observed on the device, or otherwise the usual cause. peers are the
-// devices of the comparison, none for a range. A condition that the peers share explains nothing.
+// explain returns why a figure deviates: a cause observed on the device (evidence), or else the usual cause. peers are
+// the devices compared with; none for a range. A condition that the peers share is no cause.
 func explain(c *Card, metric string, peers []Condition) (cause string, evidence bool, fix string) {
 	isLink := strings.HasPrefix(metric, "h2d_") || strings.HasPrefix(metric, "d2h_")
 	isLaunch := strings.HasPrefix(metric, "launch") || metric == "event_pair"
@@ -44,7 +44,7 @@ func explain(c *Card, metric string, peers []Condition) (cause string, evidence 
 	return cause, false, fix
 }
 
-// differs reports whether a peer is better. Without peers it reports true.
+// differs reports whether a peer is better, or whether there is no peer.
 func differs(peers []Condition, better func(p Condition) bool) bool {
 	return len(peers) == 0 || slices.ContainsFunc(peers, better)
 }
@@ -96,7 +96,7 @@ func foreignCause(d Condition, peers []Condition) remedy {
 	return remedy{fmt.Sprintf("foreign process: %d of other programs use the GPU", d.foreignCount()), "stop them, or drain the node before checking it"}
 }
 
-// hasNarrowLink reports whether the link is below the maximum of GPU and slot.
+// hasNarrowLink reports whether the PCIe link is below the maximum of GPU and slot.
 func (d Condition) hasNarrowLink() bool {
 	return d.LinkWidth > 0 && d.LinkWidth < d.LinkWidthMax || d.LinkGen > 0 && d.LinkGen < d.LinkGenMax
 }
@@ -138,7 +138,7 @@ func usualCause(metric string, isLink bool) (cause, fix string) {
 		"look at nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE during the load"
 }
 
-// throttledFor returns the longest throttling time of the reasons whose name contains kind, s.
+// throttledFor returns the longest throttling time, s, among the reasons whose name contains kind.
 func (d Condition) throttledFor(kind string) float64 {
 	s := 0.0
 	for reason, v := range d.ThrottledS {
@@ -149,7 +149,7 @@ func (d Condition) throttledFor(kind string) float64 {
 	return s
 }
 
-// readingText returns ", at 83 C", or "" if the figure is unknown.
+// readingText returns a figure as text, such as ", at 83 C"; "" if the figure is unknown.
 func (c *Card) readingText(metric string) string {
 	m, ok := c.Metric(metric)
 	if !ok {
@@ -158,7 +158,7 @@ func (c *Card) readingText(metric string) string {
 	return fmt.Sprintf(", at %.3g %s", float64(m.Value), m.Unit)
 }
 
-// conditionNotes returns conditions that explain figures without being faults: all siblings may share them.
+// conditionNotes returns conditions that explain figures without being faults, since all siblings may share them.
 func conditionNotes(c *Card) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, c.Device+": "+fmt.Sprintf(format, args...)) }

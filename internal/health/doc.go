@@ -1,6 +1,6 @@
 // Package health judges GPUs for gpuprof doctor: whether a device failed or is about to fail (NVML, ECC, kernel log),
-// and whether it is as fast as expected. Its inputs are the answers of those sources and the figures of
-// workloads/devicebench; its output is a report with a verdict and an exit code for a scheduler's node check. Judge
-// compares siblings in the same machine first, and the ranges shipped with gpuprof second: a rate more than 5 % below
-// the median of a device's siblings is off. It refuses figures of a simulated device. It opens no device itself.
+// and whether it is as fast as expected. Inputs are the reports of those sources and the figures of
+// workloads/devicebench; the output is a report with a verdict, and an exit code for a scheduler's node check. Judge
+// compares a device with its siblings in the machine first: a rate more than 5 % below their median deviates. Ranges
+// shipped with gpuprof come second. It refuses figures of a simulated device, and opens no device itself.
 package health

@@ -8,17 +8,17 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Score is a judged figure of a device, in the form that a fleet compares.
+// Score is a judged figure of a device in the form in which a fleet compares it.
 type Score struct {
 	Metric string
 	Log    float64 // natural logarithm, larger is better
 	More   bool    // true if higher is better; false for times
-	Slack  float64 // share by which it may be worse than the siblings' median
-	Apart  float64 // difference of the logarithms of the two best rounds; 0 with one round
+	Slack  float64 // share by which the figure may be worse than the siblings' median
+	Apart  float64 // difference of the natural logarithms of the two best rounds; 0 with one round
 }
 
-// Best merges a further measurement of the same devices, in the same order, into an earlier one: the two best values
-// of each judged figure. Other data come from the further one. An error of either remains.
+// Best merges two measurements of the same devices in the same order. It returns further with the two best values of
+// each judged figure, and with before's error if further has none.
 func Best(before, further []Card) []Card {
 	for i := range further {
 		if i >= len(before) || before[i].Device != further[i].Device {
@@ -48,7 +48,7 @@ func Best(before, further []Card) []Card {
 	return further
 }
 
-// Scores returns the known figures of a device that are judged.
+// Scores returns the judged figures of a device that have a value.
 func Scores(c *Card) []Score {
 	var out []Score
 	for _, name := range judgedMetrics() {
@@ -64,13 +64,13 @@ func Scores(c *Card) []Score {
 	return out
 }
 
-// Explain returns why a figure of a device is off compared with a typical sibling. A condition that both share
-// explains nothing. evidence is false for a cause that was not observed.
+// Explain returns why a device's figure is worse than a typical sibling's. A condition that both share is no cause.
+// evidence is false if the cause was not observed.
 func Explain(c *Card, metric string, typical *Card) (cause string, evidence bool, fix string) {
 	return explain(c, metric, []Condition{typical.Condition})
 }
 
-// Siblings returns a key that is equal for comparable devices: of one name, driver, power limit and MIG state.
+// Siblings returns a key that comparable devices share: name, driver, power limit and MIG state.
 func (c *Card) Siblings() string {
 	return strings.Join([]string{c.Name, c.Facts["driver"], fmt.Sprint(c.Condition.PowerLimitW), fmt.Sprint(c.Condition.MIG)}, "\x00")
 }

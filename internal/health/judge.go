@@ -10,19 +10,19 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Verdict is the outcome of a check.
+// Verdict is the outcome of a health check.
 type Verdict string
 
 // The verdicts.
 const (
 	Healthy    Verdict = "healthy"
 	Unhealthy  Verdict = "unhealthy"
-	NotChecked Verdict = "not checked" // no decisive source answered for a device
+	NotChecked Verdict = "not checked" // no decisive source answered for some device
 	Unknown    Verdict = "unknown"     // nothing to compare with: neither range nor sibling
 	Failed     Verdict = "failed"      // a device could not be measured
 )
 
-// ExitCode returns the exit code of the command.
+// ExitCode returns the command's exit code for the verdict.
 func (v Verdict) ExitCode() int {
 	switch v {
 	case Healthy:
@@ -35,16 +35,16 @@ func (v Verdict) ExitCode() int {
 	return 4
 }
 
-// Off is one figure outside of its limits.
+// Off is one figure or fault of a device that is not as expected.
 type Off struct {
 	Device   string         `json:"device"`
 	Metric   string         `json:"metric"`
 	Unit     string         `json:"unit"`
 	Value    gpuprof.Number `json:"value"`
-	Expected gpuprof.Number `json:"expected"` // the siblings' median, or the range's end
-	Worse    gpuprof.Number `json:"worse_by"` // fraction of Expected
-	Against  string         `json:"against"`  // siblings, range, itself or reference
-	// Cause explains the figure: by an observation on the device (Evidence), or else by the usual cause.
+	Expected gpuprof.Number `json:"expected"` // siblings' median, or the violated end of the range
+	Worse    gpuprof.Number `json:"worse_by"` // deviation as a fraction of Expected
+	Against  string         `json:"against"`  // the reference: siblings, range, itself or reference
+	// Cause explains the deviation: by an observation on the device (Evidence), or else by the usual cause.
 	Cause    string `json:"cause"`
 	Evidence bool   `json:"evidence"`
 	Fix      string `json:"fix"`
@@ -60,11 +60,11 @@ type Report struct {
 	Reason   string    `json:"reason"` // one sentence
 	Devices  []Card    `json:"devices"`
 	Off      []Off     `json:"off"`
-	// Links are the connections between the GPUs, measured one after the other. AllReduce is a sum over all GPUs.
-	// Neither is judged, and both are absent with one GPU.
+	// Links are the connections between the GPUs, measured one by one; AllReduce is a sum over all GPUs. Neither is
+	// judged, and both are absent with one GPU.
 	Links     []Link     `json:"links,omitempty"`
 	AllReduce *AllReduce `json:"all_reduce,omitempty"`
-	// Notes inform the reader without reporting a fault.
+	// Notes inform without reporting a fault.
 	Notes []string `json:"notes"`
 }
 
@@ -74,15 +74,15 @@ type Figure struct {
 	Metric string
 }
 
-// Beside compares a figure with the same figure of other machines.
+// Beside compares a figure with the same figure on other machines.
 type Beside struct {
 	Expected float64 // their median
 	Off      bool
 }
 
-// Judge compares each device with its siblings, the cards of the same name, and with the ranges, which may be nil.
-// Figures in found are judged by other machines instead; found may be nil. The error, ErrDevice, refuses a simulated
-// device, whose times mean nothing. by is the tool that writes the report.
+// Judge compares each device with the cards of the same name and with the ranges, which may be nil. A figure in found
+// is compared with other machines instead; found may be nil. Judge returns ErrDevice for a simulated device, whose
+// times mean nothing. by is the tool that writes the report.
 func Judge(found map[Figure]Beside, cards []Card, ranges *Ranges, by gpuprof.Tool) (*Report, error) {
 	r := &Report{Head: document.NewHead(document.Health, by), Devices: cards, Off: []Off{}, Notes: []string{}}
 	if len(cards) == 0 {
@@ -126,8 +126,7 @@ func Judge(found map[Figure]Beside, cards []Card, ranges *Ranges, by gpuprof.Too
 	return r, nil
 }
 
-// JudgeAccounts judges by the reports of the devices and the system, without a measurement. by is the tool that
-// writes the report.
+// JudgeAccounts judges by the fault reports of devices and system, without measurement. by is the writing tool.
 func JudgeAccounts(cards []Card, by gpuprof.Tool) *Report {
 	r := &Report{Head: document.NewHead(document.Health, by), Devices: cards, Off: []Off{}, Notes: []string{}}
 	compared := make([]bool, len(cards))
@@ -149,12 +148,12 @@ func JudgeAccounts(cards []Card, by gpuprof.Tool) *Report {
 	return r
 }
 
-// Faulty reports whether a device or the system reports a fault, which needs no comparison.
+// Faulty reports whether a device or the system itself reports a fault.
 func (r *Report) Faulty() bool {
 	return slices.ContainsFunc(r.Off, func(o Off) bool { return o.Against == "itself" })
 }
 
-// siblingMedian returns the median of a metric over the other devices of the same name, and their conditions.
+// siblingMedian returns a metric's median over the other devices of the same name, and their conditions.
 func siblingMedian(cards []Card, i int, metric string) (median float64, peers []Condition) {
 	var v []float64
 	for j := range cards {
@@ -177,13 +176,13 @@ func siblingMedian(cards []Card, i int, metric string) (median float64, peers []
 	return v[k], peers
 }
 
-// worseShare returns by which share of expected v is worse; negative if better.
+// worseShare returns the fraction of expected by which v is worse; negative if v is better.
 func (r rule) worseShare(v, expected float64) float64 {
 	return float64(r.better) * (expected - v) / expected
 }
 
-// checkRange compares a figure with the shipped range. already is true if siblings found it off. It reports whether
-// there was a range.
+// checkRange compares a figure with the shipped range and reports whether there is one. already: siblings showed the
+// deviation.
 func (r *Report) checkRange(c *Card, m Metric, known DeviceRanges, already bool) bool {
 	span, ok := known.Metrics[m.Name]
 	if !ok {
@@ -210,9 +209,8 @@ func newOff(c *Card, m Metric, expected float64, against string, peers []Conditi
 	return o
 }
 
-// reportedFaults lists the faults that the device itself reports. The link's generation is excluded. It is sampled ten
-// times a second while the link enters and leaves power saving, so a low reading explains a slow copy and proves no
-// fault.
+// reportedFaults lists the faults that the device itself reports, without a low link generation: the link enters and
+// leaves power saving, so a low reading may explain a slow copy but proves no fault.
 func reportedFaults(c *Card) []Off {
 	var out []Off
 	d := c.Condition
@@ -223,8 +221,7 @@ func reportedFaults(c *Card) []Off {
 	return append(out, c.Faults()...)
 }
 
-// setVerdict sets the worst verdict over all devices. A fault that a device reports itself counts despite failed
-// measurements.
+// setVerdict sets the worst verdict of all devices. A reported fault counts even if measurements failed.
 func (r *Report) setVerdict(compared []bool) {
 	var failed, alone []string
 	var unchecked deviceTexts
@@ -273,7 +270,7 @@ func unhealthyText(who []string) string {
 	return joinNames(who) + " are not as fast or as sound as they should be"
 }
 
-// offNames returns the devices that are off, each once.
+// offNames returns the devices that deviate, each once.
 func (r *Report) offNames() []string {
 	var who []string
 	for _, o := range r.Off {
@@ -284,7 +281,6 @@ func (r *Report) offNames() []string {
 	return who
 }
 
-// Identity returns the Card.Identity of a device.
 func (r *Report) Identity(device string) string {
 	if i := slices.IndexFunc(r.Devices, func(c Card) bool { return c.Device == device }); i >= 0 {
 		return r.Devices[i].Identity()

@@ -9,26 +9,26 @@ import (
 	"strings"
 )
 
-// Event is a message of the NVIDIA driver in the kernel log that concerns a GPU.
+// Event is a driver message in the kernel log about a GPU.
 type Event struct {
 	PCI   string // "0000:ca:00"; empty if the message names no GPU
-	Fault bool   // a fault of the GPU; otherwise a note
+	Fault bool   // the message is a fault; otherwise a note
 	Text  string
 	Fix   string
 }
 
 // Log holds the GPU messages of a kernel log.
 type Log struct {
-	Events []Event           // events that no reset cleared, each once, in order of first occurrence
+	Events []Event           // each once, by first occurrence, without those that a reset cleared
 	UUIDs  map[string]string // UUIDs by PCI address, if the driver logged them
-	// Cut marks a log whose first messages since boot were overwritten.
+	// Cut marks a log that lost its first messages since boot.
 	Cut bool
 }
 
 const addressPattern = `([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})(?:\.[0-9A-Fa-f])?`
 
-// The patterns follow the messages of the driver's sources (open-gpu-kernel-modules: kernel_rc.c, osinit.c, osapi.c,
-// gpu.c) and of the kernel's PCI core.
+// The patterns follow the messages in the driver's sources (open-gpu-kernel-modules: kernel_rc.c, osinit.c, osapi.c,
+// gpu.c) and in the kernel's PCI core.
 var (
 	// "NVRM: Xid (PCI:0000:ca:00 GPU-I:05): 79, pid=…, GPU has fallen off the bus."; old drivers omit "PCI:".
 	xidLine = regexp.MustCompile(`NVRM: Xid \((?:PCI:)?` + addressPattern + `[^)]*\): (\d+)(.*)`)
@@ -41,27 +41,27 @@ var (
 	offBusEnd   = "fallen off the bus and is not responding"
 	// "NVRM: GPU at PCI:0000:ca:00: GPU-…"
 	uuidLine = regexp.MustCompile(`NVRM: GPU at (?:PCI:)?` + addressPattern + `: (GPU-[0-9A-Fa-f-]{36})`)
-	// "NVRM: GPU0 nvCheckOkFailedNoLog: Check failed: Reset required [NV_ERR_RESET_REQUIRED] …" names the GPU by a
-	// driver number that differs from NVML's.
+	// "NVRM: GPU0 nvCheckOkFailedNoLog: Check failed: Reset required [NV_ERR_RESET_REQUIRED] …". The driver's GPU number
+	// differs from NVML's.
 	resetRequired = regexp.MustCompile(`NVRM: (?:.*\b` + addressPattern + `)?.*NV_ERR_RESET_REQUIRED`)
 	// "… 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)": the texts differ between
 	// drivers, the numbers do not.
 	recoveryLine = regexp.MustCompile(`recovery action changed from .* to (0[xX][0-9A-Fa-f]+|\d+)`)
-	// "nvidia 0000:ca:00.0: reset done" of the PCI core in newer kernels (pci_dev_restore), and "GPU 00000000:CA:00.0
-	// was successfully reset." of nvidia-smi, if it was copied into the log.
+	// "nvidia 0000:ca:00.0: reset done", from the PCI core of newer kernels (pci_dev_restore), or "GPU 00000000:CA:00.0
+	// was successfully reset.", from nvidia-smi if its output was copied into the log.
 	resetLine = regexp.MustCompile(`nvidia ` + addressPattern + `: reset done|GPU ` + addressPattern + ` was successfully reset`)
 	bootLine  = regexp.MustCompile(`(?:^|;|\] )Linux version \d`)
-	// A record of /dev/kmsg is "priority,number,time,flags;message"; the first one has the number 0.
+	// A record of /dev/kmsg is "priority,number,time,flags;message". The first record since boot has number 0.
 	laterRecord = regexp.MustCompile(`^\d+,[1-9]\d*,`)
 	needReset   = regexp.MustCompile(`\bRST: Yes`) // containment errors, and "D-RST: Yes"
 	severity    = regexp.MustCompile(`(?i)\b(non[-_ ]?)?fatal\b`)
 )
 
-// ReadLog parses a kernel log. A GPU's events are cleared by a reset of it, by the driver's message that no recovery
-// action is needed, and by a boot. A reload of the driver clears nothing, since it does not reset the GPU.
+// ReadLog parses a kernel log. A GPU's events are cleared by its reset, by the driver's message that no recovery
+// action is needed, and by a boot. Reloading the driver does not reset the GPU and clears nothing.
 func ReadLog(text string) Log {
 	l := Log{UUIDs: map[string]string{}, Cut: laterRecord.MatchString(text)}
-	offBus := "" // address from a message that spans lines
+	offBus := "" // GPU address in a message that spans lines
 	// /dev/kmsg writes line breaks inside a message as \x0a.
 	for line := range strings.SplitSeq(strings.ReplaceAll(text, `\x0a`, "\n"), "\n") {
 		if m := offBusBegin.FindStringSubmatch(line); m != nil {
@@ -82,7 +82,6 @@ func ReadLog(text string) Log {
 	return l
 }
 
-// parseLine parses one message.
 func (l *Log) parseLine(line string) {
 	if m := resetLine.FindStringSubmatch(line); m != nil {
 		l.clearEvents(pciName(m[1]+m[2]), true)
@@ -107,8 +106,8 @@ func (l *Log) parseLine(line string) {
 
 const goneWithoutXID = "GPU has fallen off the bus, no XID"
 
-// addOffBus handles the message, without a number, that a GPU has fallen off the bus. The driver also writes it after
-// XID 79, which then remains the only event.
+// addOffBus adds the event that a GPU has fallen off the bus, from a message without an XID. After XID 79 the driver
+// writes the message too; then the XID stays the only event.
 func (l *Log) addOffBus(pci string) {
 	isXID := func(e Event) bool {
 		return e.PCI == pciName(pci) && strings.Contains(e.Text, fmt.Sprintf("XID %d,", offBusXID))
@@ -118,7 +117,6 @@ func (l *Log) addOffBus(pci string) {
 	}
 }
 
-// addXID handles the message of an XID.
 func (l *Log) addXID(pci, number, message string) {
 	code, err := strconv.Atoi(number)
 	known, ok := xids[code]
@@ -153,7 +151,7 @@ func (l *Log) addXID(pci, number, message string) {
 	}
 }
 
-// setRecovery handles the message of a new recovery action; the latest one replaces earlier ones.
+// setRecovery adds the event of a new recovery action, in place of earlier ones.
 func (l *Log) setRecovery(pci, message string) {
 	m := recoveryLine.FindStringSubmatch(message)
 	if m == nil {
@@ -174,7 +172,6 @@ func (l *Log) setRecovery(pci, message string) {
 	}
 }
 
-// logText returns the text of an event in reports.
 func logText(what string) string { return "in the kernel's log since boot: " + what }
 
 func (l *Log) addFault(pci, text, fix string) {
@@ -183,22 +180,21 @@ func (l *Log) addFault(pci, text, fix string) {
 
 func (l *Log) addNote(pci, text string) { l.add(Event{PCI: pciName(pci), Text: logText(text)}) }
 
-// add appends an event once.
 func (l *Log) add(e Event) {
 	if !slices.Contains(l.Events, e) {
 		l.Events = append(l.Events, e)
 	}
 }
 
-// clearEvents removes the events of a GPU: all of them, or only its recovery action. A GPU that still needs a reset
-// logs so again at its next use. A reset therefore also clears the events without an address.
+// clearEvents removes the events of a GPU: all, or only its recovery action. Events without an address go too: a GPU
+// that still needs a reset logs that again at its next use.
 func (l *Log) clearEvents(pci string, all bool) {
 	l.Events = slices.DeleteFunc(l.Events, func(e Event) bool {
 		return all && (e.PCI == pci || e.PCI == "") || e.PCI == pci && strings.Contains(e.Text, "XID 154")
 	})
 }
 
-// pciName normalises a PCI address of logs or NVML: at least four digits of domain, lower case, no function.
+// pciName normalises a PCI address from logs or NVML: domain of at least four digits, lower case, no function.
 // "00000000:CA:00.0" becomes "0000:ca:00".
 func pciName(address string) string {
 	address, _, _ = strings.Cut(strings.ToLower(address), ".")
@@ -210,7 +206,7 @@ func pciName(address string) string {
 	return strings.Repeat("0", max(0, 4-len(domain))) + domain + ":" + rest
 }
 
-// PCIAddress returns the address as the kernel writes it, "0000:ca:00.0"; empty for an empty one.
+// PCIAddress returns the address as the kernel writes it, "0000:ca:00.0"; "" for "".
 func PCIAddress(address string) string {
 	if address == "" {
 		return ""
@@ -218,9 +214,8 @@ func PCIAddress(address string) string {
 	return pciName(address) + ".0"
 }
 
-// AskLog attributes the events of a log to the devices. A fault of an unlisted device adds a device with its address
-// as the name. A message without an address belongs to the only device, or otherwise to AllGPUs. why is the reason if
-// there is no log, else "".
+// AskLog assigns the events of a log to the devices. A fault of an unlisted device adds a card named by its address. A
+// message without an address belongs to the only device, or else to AllGPUs. why is the reason if there is no log.
 func AskLog(cards []Card, l Log, why string) []Card {
 	seen := map[string]bool{}
 	for i := range cards {
@@ -257,7 +252,7 @@ func AskLog(cards []Card, l Log, why string) []Card {
 	return cards
 }
 
-// buildAnswer builds the log's answer from the events of one GPU.
+// buildAnswer returns the log's answer about one GPU, whose events belongs selects.
 func (l *Log) buildAnswer(belongs func(Event) bool) Source {
 	s := Source{Name: SourceLog, Answer: NoFault}
 	var faults []string
@@ -278,7 +273,6 @@ func (l *Log) buildAnswer(belongs func(Event) bool) Source {
 	return s
 }
 
-// setSource adds a source, or replaces the one of the same name.
 func (c *Card) setSource(s Source) {
 	if i := slices.IndexFunc(c.Sources, func(o Source) bool { return o.Name == s.Name }); i >= 0 {
 		c.Sources[i] = s

@@ -6,11 +6,11 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Link is the connection from one GPU's memory to another's, both named as in Report.Devices.
+// Link is the connection from one GPU's memory to another's. Both are named as in Report.Devices.
 type Link struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Direct marks a copy over NVLink or PCIe. Otherwise the driver copies through the host's memory.
+	// Direct marks a copy over NVLink or PCIe. Otherwise the driver copies through host memory.
 	Direct    bool           `json:"direct"`
 	BytesPerS gpuprof.Number `json:"bytes_per_s"` // null if not measured
 	Why       string         `json:"why,omitempty"`
@@ -21,13 +21,12 @@ type AllReduce struct {
 	Library string         `json:"library,omitempty"` // "nccl 2.27.3"
 	GPUs    int            `json:"gpus"`
 	Bytes   int            `json:"bytes"`           // size of the array on each GPU
-	TookS   gpuprof.Number `json:"took_s"`          // duration of one sum
+	TookS   gpuprof.Number `json:"took_s"`          // time of one sum
 	BusPerS gpuprof.Number `json:"bus_bytes_per_s"` // 2 (n - 1)/n of Bytes over TookS
-	Why     string         `json:"why,omitempty"`   // the reason if it was not measured
+	Why     string         `json:"why,omitempty"`   // why the speed was not measured
 }
 
-// Links measures every ordered pair of devices, in their order. A failure of one pair is recorded in its entry, and
-// the others are still measured.
+// Links measures every ordered pair of devices. A pair that fails has an error, and the others are still measured.
 func Links(names []string, measure func(from, to int) (direct bool, bytesPerS float64, err error)) []Link {
 	var out []Link
 	for i, from := range names {

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Ranges are the figures of healthy devices, by device name.
+// Ranges holds the figures of healthy devices, by device name.
 type Ranges struct {
 	gpuprof.Head
 	Note    string                  `json:"note,omitempty"`
@@ -20,19 +20,18 @@ type Ranges struct {
 
 // DeviceRanges are the ranges of one kind of device.
 type DeviceRanges struct {
-	// Provenance describes the measurement: when, by which version of gpuprof, on how many devices and machines, by
-	// which command.
+	// Provenance describes the measurement: date, gpuprof version, numbers of devices and machines, command.
 	Provenance string                `json:"provenance"`
 	Metrics    map[string][2]float64 `json:"metrics"` // lowest and highest healthy value
 }
 
-// ParseRanges reads a file of ranges. name is the file, for errors, which are ErrInput.
+// ParseRanges parses a file of ranges. name is the file, for errors, which are ErrInput.
 func ParseRanges(text []byte, name string) (*Ranges, error) {
 	if _, err := document.Accept(text, name, document.Ranges); err != nil {
 		return nil, err
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields() // a misspelled field would mean no range at all
+	dec.DisallowUnknownFields() // a misspelled field would drop a range silently
 	var r Ranges
 	if err := dec.Decode(&r); err != nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading ranges %s: %w", name, err).WithFix("the file is damaged: restore it")
@@ -56,7 +55,7 @@ func ParseRanges(text []byte, name string) (*Ranges, error) {
 	return &r, nil
 }
 
-// judgedMetrics lists the metrics that are compared.
+// judgedMetrics lists the metrics that are compared with a range.
 func judgedMetrics() []string {
 	var out []string
 	for _, m := range order {
@@ -67,7 +66,7 @@ func judgedMetrics() []string {
 	return out
 }
 
-// lookUp returns the ranges of a device, by its exact name: GPUs of one chip in different form factors differ.
+// lookUp returns a device's ranges by its exact name: GPUs with the same chip differ by form factor.
 func (r *Ranges) lookUp(name string) (DeviceRanges, bool) {
 	if r == nil {
 		return DeviceRanges{}, false

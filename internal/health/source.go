@@ -9,17 +9,17 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Answer is a source's answer about the faults of a GPU.
+// Answer is a source's report about the faults of a GPU.
 type Answer string
 
-// A missing answer is no evidence that the GPU works.
+// Values of Answer. Unanswered is no evidence that the GPU works.
 const (
 	NoFault    Answer = "no fault"
 	HasFault   Answer = "fault"
 	Unanswered Answer = "not answered"
 )
 
-// The sources of a GPU's faults.
+// Sources of fault reports.
 const (
 	SourceNVML     = "nvml"            // whether NVML reaches the GPU
 	SourceECC      = "ecc_errors"      // uncorrected memory errors since the driver was loaded
@@ -28,11 +28,11 @@ const (
 	SourceLog      = "kernel_log"      // XIDs and other messages of the driver
 )
 
-// Source is one source of a GPU's faults, with its answer.
+// Source is a place where faults of a GPU are reported, with its answer.
 type Source struct {
 	Name   string `json:"name"`
 	Answer Answer `json:"answer"`
-	// Decides marks a source whose answer alone shows that the GPU was checked.
+	// Decides marks a source whose "no fault" alone shows that the GPU was checked.
 	Decides bool     `json:"decides,omitempty"`
 	Text    string   `json:"text,omitempty"` // the fault, or the reason for no answer
 	Fix     string   `json:"fix,omitempty"`
@@ -43,22 +43,21 @@ type Source struct {
 var faultMetrics = map[string]string{SourceNVML: "lost", SourceECC: "memory_errors", SourceRepair: "memory_errors",
 	SourceRecovery: "recovery_action", SourceLog: "xid"}
 
-// FaultOf returns a source that reports a fault.
 func FaultOf(name, text, fix string) Source {
 	return Source{Name: name, Answer: HasFault, Text: text, Fix: fix}
 }
 
-// Faulty reports whether a source of the device answered with a fault.
+// Faulty reports whether a source answered with a fault of the device.
 func (c *Card) Faulty() bool {
 	return slices.ContainsFunc(c.Sources, func(s Source) bool { return s.Answer == HasFault })
 }
 
-// Checked reports whether the device is faulty, or a decisive source answered that it has no fault.
+// Checked reports whether the device is faulty, or a decisive source answered "no fault".
 func (c *Card) Checked() bool {
 	return c.Faulty() || slices.ContainsFunc(c.Sources, func(s Source) bool { return s.Decides && s.Answer == NoFault })
 }
 
-// Silent lists the sources of the device that gave no answer, with the reasons.
+// Silent lists the sources that gave no answer, with the reasons.
 func (c *Card) Silent() string {
 	if len(c.Sources) == 0 {
 		return "no source of faults was asked"
@@ -72,8 +71,8 @@ func (c *Card) Silent() string {
 	return strings.Join(out, ", ")
 }
 
-// Identity names the device. For one that was not measured, and may not respond to its name, it adds all known
-// addresses: "gpu1 (PCI 0000:ca:00.0, GPU-…)".
+// Identity names the device. A device that was not measured may not be known by its name, so all known addresses are
+// added: "gpu1 (PCI 0000:ca:00.0, GPU-…)".
 func (c *Card) Identity() string {
 	switch {
 	case len(c.Metrics) > 0:
@@ -113,7 +112,7 @@ func (c *Card) Faults() []Off {
 	return out
 }
 
-// deviceTexts collects texts about devices, and merges equal texts of several devices.
+// deviceTexts collects texts about devices and merges equal texts.
 type deviceTexts struct {
 	texts   []string // in order of first occurrence
 	devices map[string][]string
@@ -129,7 +128,6 @@ func (s *deviceTexts) add(device, text string) {
 	s.devices[text] = append(s.devices[text], device)
 }
 
-// formatLines returns lines such as "gpu0 and gpu1: text".
 func (s *deviceTexts) formatLines() []string {
 	var out []string
 	for _, text := range s.texts {
@@ -138,7 +136,7 @@ func (s *deviceTexts) formatLines() []string {
 	return out
 }
 
-// sourceNotes returns the sources' notes, and the sources without an answer.
+// sourceNotes returns the sources' notes, and the sources that gave no answer.
 func sourceNotes(cards []Card) []string {
 	var notes deviceTexts
 	for i := range cards {
@@ -155,10 +153,9 @@ func sourceNotes(cards []Card) []string {
 	return notes.formatLines()
 }
 
-// action is a recovery action of the driver.
 type action struct {
 	means, fix string
-	note       bool // no fault of the GPU
+	note       bool // a note, not a fault of the GPU
 }
 
 // Fixes of faults.
@@ -167,8 +164,8 @@ const (
 	FixRestart = "drain the node and restart it; if the fault returns, replace the GPU"
 )
 
-// actions maps the numbers of recovery actions: nvmlDeviceGpuRecoveryAction_t of nvml.h, and
-// NV2080_CTRL_GPU_RECOVERY_ACTION of the driver, which XID 154 logs.
+// actions maps the numbers of recovery actions: nvmlDeviceGpuRecoveryAction_t in nvml.h and
+// NV2080_CTRL_GPU_RECOVERY_ACTION in the driver, which XID 154 logs.
 var actions = map[int]action{
 	1: {means: "reset the GPU", fix: FixReset},
 	2: {means: "restart the node", fix: FixRestart},
@@ -190,7 +187,7 @@ func actionOf(number int) action {
 		fix: "look at nvidia-smi -q (GPU Recovery Action), and at the manual of the driver"}
 }
 
-// RecoverySource returns the source for a recovery action that the driver reports; 0 is none.
+// RecoverySource returns the source for the recovery action that the driver reports; number 0 means none.
 func RecoverySource(number int, decides bool) Source {
 	s := Source{Name: SourceRecovery, Answer: NoFault, Decides: decides}
 	switch a := actionOf(number); {

@@ -1,42 +1,42 @@
 package health
 
-// level is the severity of an XID for its device.
+// level is the severity of an XID for the GPU.
 type level int
 
 const (
 	programs level = iota // an error of a program, which the driver ends
-	noted                 // a note, no fault
+	noted                 // a note, not a fault
 	reset                 // the GPU is faulty until it is reset
 	restart               // the GPU is faulty until the machine is restarted
 	replace               // the hardware needs work
 )
 
-// xid is an error code of the driver.
+// xid is a driver error code.
 type xid struct {
 	means string
 	level level
 }
 
-// fixes maps a level to the fix of the fault.
+// fixes maps a level to its fix.
 var fixes = map[level]string{
 	reset:   FixReset,
 	restart: FixRestart,
 	replace: "drain the node, and check the GPU's power cables and seat; if the fault returns, replace the GPU",
 }
 
-// NVLink errors of Blackwell and later state their severity in the message.
+// NVLink errors of Blackwell and later GPUs state their severity in the message.
 const (
 	firstNVLink5 = 144
 	lastNVLink5  = 150
-	// recoveryXID logs a new recovery action of the driver.
+	// recoveryXID announces a new recovery action of the driver.
 	recoveryXID = 154
 	offBusXID   = 79
 )
 
-// xids lists the codes that concern the device, with the resolution of NVIDIA's catalogue of XID errors
-// (https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html, October 2025). The catalogue has none from
-// 162 on: their resolution follows their names in nverror.h of driver 595. Codes not listed concern programs, or are
-// unused. For 144 to 150 and 154 the message counts as well.
+// xids lists the error codes that concern the GPU, with the resolution of NVIDIA's catalogue
+// (https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html, October 2025). The catalogue ends at 161:
+// later resolutions follow the names in nverror.h of driver 595. Codes not listed concern programs, or are unused. For
+// 144 to 150 and 154 the message decides too.
 var xids = map[int]xid{
 	46:  {"the GPU stopped processing", reset},
 	48:  {"double bit memory error", reset},

@@ -1,14 +1,13 @@
 package pool
 
-// Part is a part of a segment that exists before the first Take: Size bytes. If it is Taken, its block asked for
-// Requested bytes.
+// Part is a block of a segment that exists before the first Take. If it is Taken, its request was Requested bytes.
 type Part struct {
 	Size, Requested int64
 	Taken           bool
 }
 
-// Adopt adds a segment that exists before the first Take, for a recording that starts late. Its parts cover it in the
-// order of their offsets. Adopt makes no driver call and counts none. It returns the taken blocks in order.
+// Adopt adds a segment that exists before the first Take, for a recording that starts late; no driver call is counted.
+// The parts cover the segment in the order of their offsets. taken has the blocks of Taken parts, in order.
 func (p *Pool) Adopt(base uint64, stream, pool int, parts []Part) (segment int, taken []*Block) {
 	var whole int64
 	for _, part := range parts {

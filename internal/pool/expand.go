@@ -2,8 +2,8 @@ package pool
 
 import "fmt"
 
-// endless is the address space of an expandable segment, bytes, larger than any device's memory. PyTorch's is 1 1/8
-// of the device's memory, which never needs a second segment either.
+// endless is the address space of an expandable segment, bytes: larger than any device's memory. PyTorch reserves 1
+// 1/8 of the device's memory, which never needs a second segment either.
 const endless = 1 << 50
 
 // reachableSize returns the size that an idle block can grow to in place.
@@ -14,8 +14,7 @@ func (b *Block) reachableSize() int64 {
 	return b.Size
 }
 
-// expandSegment backs the first range of an expandable segment with enough room for want: holes, and the idle block
-// before them.
+// expandSegment backs the first range of holes and idle blocks in an expandable segment that can hold want.
 func (p *Pool) expandSegment(want *Block) (*Block, error) {
 	b := p.findRoom(want)
 	if b == nil {
@@ -37,7 +36,7 @@ func (p *Pool) expandSegment(want *Block) (*Block, error) {
 	return b, nil
 }
 
-// findRoom returns the first block with enough free space for want from there on.
+// findRoom returns the first block from which idle and unbacked memory together can hold want.
 func (p *Pool) findRoom(want *Block) *Block {
 	holes := &want.of.holes
 	first := *want
@@ -62,7 +61,7 @@ func (p *Pool) findRoom(want *Block) *Block {
 	}
 }
 
-// mapHole maps memory for the first pages of a hole, and returns the idle block that contains them.
+// mapHole backs the first bytes of a hole, in whole pages, and returns the idle block that contains them.
 func (p *Pool) mapHole(b *Block, bytes int64) (*Block, error) {
 	bytes = roundUp(bytes, p.set.pageSize(b.of.small))
 	if err := p.set.Pages.Grow(b.Segment, b.Offset, bytes); err != nil {
@@ -86,8 +85,7 @@ func (p *Pool) addHole(b *Block) {
 	b.of.holes.insert(b)
 }
 
-// shrinkBlock returns the whole pages of an idle block of an expandable segment. The remaining parts become new
-// blocks.
+// shrinkBlock returns the whole pages of an idle block to the driver and makes blocks of the remaining parts.
 func (p *Pool) shrinkBlock(b *Block) error {
 	page := p.set.pageSize(b.of.small)
 	lo, hi := roundUp(b.Offset, page), (b.Offset+b.Size)/page*page
@@ -117,8 +115,7 @@ func (p *Pool) shrinkBlock(b *Block) error {
 	return nil
 }
 
-// makeHole converts a block to a hole and joins it with neighbouring holes; a segment that is a single hole is
-// released.
+// makeHole converts a block to a hole and joins it with neighbouring holes. A segment that is one hole is released.
 func (p *Pool) makeHole(b *Block) {
 	b.idle, b.hole = false, true
 	b = p.joinNeighbours(b)

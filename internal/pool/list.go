@@ -5,7 +5,7 @@ import "slices"
 // widest is the largest number of blocks in a part of a list; larger parts are split.
 const widest = 256
 
-// list keeps blocks ordered, in parts, so that a change of a long list moves few entries.
+// list keeps blocks in order. It is divided into parts, so that a change moves few entries.
 type list struct {
 	parts [][]*Block
 	order func(a, b *Block) int
@@ -17,7 +17,7 @@ type list struct {
 // place is the position of a block in a list.
 type place struct{ part, at int }
 
-// find returns the first place whose block is not before the key.
+// find returns the first place whose block is not ordered before the key.
 func (l *list) find(key *Block) place {
 	i, _ := slices.BinarySearchFunc(l.parts, key, func(part []*Block, key *Block) int { return l.order(part[len(part)-1], key) })
 	if i == len(l.parts) {
@@ -35,7 +35,6 @@ func (l *list) get(p place) *Block {
 	return l.parts[p.part][p.at]
 }
 
-// next returns the following place.
 func (l *list) next(p place) place {
 	if p.at++; p.at >= len(l.parts[p.part]) {
 		return place{p.part + 1, 0}
@@ -54,7 +53,6 @@ func (l *list) previous(p place) (to place, ok bool) {
 	return p, false
 }
 
-// insert adds a block.
 func (l *list) insert(b *Block) {
 	l.n++
 	if len(l.parts) == 0 {
@@ -78,7 +76,6 @@ func (l *list) insert(b *Block) {
 	}
 }
 
-// remove removes the block at a place.
 func (l *list) remove(p place) {
 	l.n--
 	part := slices.Delete(l.parts[p.part], p.at, p.at+1)
@@ -90,10 +87,8 @@ func (l *list) remove(p place) {
 	}
 }
 
-// drop removes a block.
 func (l *list) drop(b *Block) { l.remove(l.find(b)) }
 
-// blocks returns all blocks in order.
 func (l *list) blocks() []*Block {
 	*l.work += int64(l.n)
 	return slices.Concat(l.parts...)

@@ -1,20 +1,19 @@
-// Package pool simulates a caching allocator of device memory with the rules of PyTorch's: freed blocks stay reserved
-// and serve later requests, large ones are split, free neighbours are joined, and whole segments are returned on
-// request. It only counts; the driver holds the memory. Positions are numbers (segment, offset), and addresses matter
-// only if Settings.Order is ByAddress.
+// Package pool simulates a caching allocator of device memory by PyTorch's rules: freed blocks stay reserved and serve
+// later requests, large blocks are split, free neighbours are joined, and whole segments are returned on request. It
+// only counts; the driver holds the memory. A position is a segment number and an offset: addresses matter only if
+// Settings.Order is ByAddress.
 package pool
 
 import "fmt"
 
-// Driver provides memory. Map creates a segment of the given bytes under a number, and Unmap returns it. Unmap waits
-// for work in flight if the device does.
+// Driver provides memory. Map creates a segment of the given number and bytes, Unmap returns it. Unmap waits for work
+// in flight if the device does.
 type Driver interface {
 	Map(segment int, bytes int64) error
 	Unmap(segment int) error
 }
 
-// Pager provides the memory of expandable segments: Grow backs a part of a segment, and Shrink returns it. Both use
-// whole pages, bytes.
+// Pager provides the memory of expandable segments, in whole pages: Grow backs a part of a segment, Shrink returns it.
 type Pager interface {
 	Grow(segment int, offset, bytes int64) error
 	Shrink(segment int, offset, bytes int64) error
@@ -25,13 +24,13 @@ type Addresser interface {
 	Base(segment int) uint64
 }
 
-// Releaser is a Driver for which Trim also returns pools other than 0: Released returns the next of them, each once
+// Releaser is a Driver for which Trim also returns pools other than 0. Released names the next such pool, each once
 // per Trim. Without it these pools keep their memory, like pools of existing CUDA graphs.
 type Releaser interface {
 	Released() (pool int, ok bool)
 }
 
-// Block is allocated memory: Size bytes of a segment from Offset, of which the request asked for Requested.
+// Block is allocated memory: Size bytes from Offset of a segment. The request asked for Requested bytes.
 type Block struct {
 	Segment                 int
 	Offset, Size, Requested int64
@@ -42,12 +41,12 @@ type Block struct {
 	whole      int64  // bytes of the segment; 0 if expandable
 	base       uint64 // address of the segment
 	number     uint64 // creation number, for ByBlock
-	tie        uint64 // of an idle block: its rank among blocks of its size
-	since      int    // of an idle block: the number of searches of its shelf when it became idle
+	tie        uint64 // rank of an idle block among blocks of its size
+	since      int    // number of searches of its shelf when the block became idle
 	prev, next *Block // neighbours in the segment
 }
 
-// shelf holds the unused blocks of small or of large requests of one pool.
+// shelf holds the idle blocks of one pool, of either small or large requests.
 type shelf struct {
 	small       bool
 	pool        int
@@ -55,14 +54,14 @@ type shelf struct {
 	searches    int
 }
 
-// Stats are the allocator's counters, in bytes and calls of the driver.
+// Stats has the allocator's counters, in bytes and driver calls.
 type Stats struct {
 	InUse, Requested, Reserved int64
 	PeakInUse, PeakReserved    int64
 	LargestIdle                int64
 	DriverAllocs, DriverFrees  int
-	Retries                    int // requests before which cached memory was returned
-	// Ties counts requests that another block of the same size could have served; Settings.Order decides.
+	Retries                    int // requests for which cached memory was returned first
+	// Ties counts requests for which several idle blocks had the same size; Settings.Order chooses among them.
 	Ties int
 }
 
@@ -70,22 +69,21 @@ type Stats struct {
 type Pool struct {
 	set     Settings
 	driver  Driver
-	shelves [][2]*shelf // large and small requests, by pool
+	shelves [][2]*shelf // shelves for large and small requests, by pool
 	next    int         // number of the next segment
 	numbers uint64      // number of blocks created
 	stats   Stats
 	work    int64
 	want    Block    // the request of the last Take
-	spare   []*Block // blocks that were joined with others; with them a warm pool allocates nothing
+	spare   []*Block // structs of joined blocks for reuse, so that a warm pool does not allocate
 }
 
-// Work returns the number of list entries that the pool visited or moved.
+// Work returns the number of list entries that the pool visited or moved, as a measure of its cost.
 func (p *Pool) Work() int64 { return p.work }
 
 // New returns an empty pool.
 func New(s Settings, d Driver) *Pool { return &Pool{set: s, driver: d} }
 
-// shelfFor returns the shelf for requests of a size in a pool.
 func (p *Pool) shelfFor(size int64, pool int) *shelf {
 	for len(p.shelves) <= pool {
 		var both [2]*shelf
@@ -100,9 +98,9 @@ func (p *Pool) shelfFor(size int64, pool int) *shelf {
 	return p.shelves[pool][0]
 }
 
-// Take returns a block of at least the given bytes from a pool, for work of the stream; 0 is the default pool. The
-// block is the smallest idle one that fits, split to size, or a new segment. If the driver refuses a segment, Take
-// returns idle segments and asks once more; a second error is returned.
+// Take returns a block of at least the given bytes from a pool (0: default), for work on the stream. The block is the
+// smallest idle one that fits, split to size, or a new segment. If the driver refuses a segment, Take returns idle
+// segments and asks again; it returns a second error.
 func (p *Pool) Take(bytes int64, stream, pool int) (*Block, error) {
 	size := p.set.Round(bytes)
 	p.want = Block{Size: size, Stream: stream, of: p.shelfFor(size, pool), Offset: -1}
@@ -118,7 +116,7 @@ func (p *Pool) Take(bytes int64, stream, pool int) (*Block, error) {
 	return b, nil
 }
 
-// findBlock takes a block of at least the size, an idle one or a new segment.
+// findBlock takes an idle block of at least want's size, or a new segment.
 func (p *Pool) findBlock(want *Block) (*Block, error) {
 	want.of.searches++
 	idle := &want.of.idle
@@ -145,7 +143,7 @@ func (p *Pool) findBlock(want *Block) (*Block, error) {
 	return p.growPool(want)
 }
 
-// usableAt returns the block at a place, if it belongs to the stream.
+// usableAt returns the block at a place if it belongs to want's stream.
 func (p *Pool) usableAt(idle *list, at place, want *Block) *Block {
 	if b := idle.get(at); b != nil && b.Stream == want.Stream {
 		return b
@@ -153,7 +151,7 @@ func (p *Pool) usableAt(idle *list, at place, want *Block) *Block {
 	return nil
 }
 
-// growPool allocates memory for want, and returns it or the block that contains it.
+// growPool allocates memory for want. It returns want, or an idle block that contains enough.
 func (p *Pool) growPool(want *Block) (*Block, error) {
 	if err := p.collectUnused(); err != nil {
 		return nil, err
@@ -168,7 +166,7 @@ func (p *Pool) growPool(want *Block) (*Block, error) {
 			b, err = p.requestMemory(want)
 		}
 	}
-	if err != nil && want.of.pool == 0 { // during the capture of a graph nothing is returned
+	if err != nil && want.of.pool == 0 { // while a graph is captured, nothing is returned
 		p.stats.Retries++
 		if e := p.Trim(); e != nil {
 			return nil, e
@@ -181,7 +179,7 @@ func (p *Pool) growPool(want *Block) (*Block, error) {
 	return b, nil
 }
 
-// requestMemory asks the driver once.
+// requestMemory asks the driver once for memory.
 func (p *Pool) requestMemory(want *Block) (*Block, error) {
 	whole := p.set.segmentSize(want.Size)
 	if p.set.Allowed > 0 && p.stats.Reserved+whole > p.set.Allowed {
@@ -204,20 +202,18 @@ func (p *Pool) requestMemory(want *Block) (*Block, error) {
 	return &b, nil
 }
 
-// nextNumber returns the number of a new block.
 func (p *Pool) nextNumber() uint64 {
 	p.numbers++
 	return p.numbers
 }
 
-// countReserved counts a driver call that allocated memory.
 func (p *Pool) countReserved(bytes int64) {
 	p.stats.DriverAllocs++
 	p.stats.Reserved += bytes
 	p.stats.PeakReserved = max(p.stats.PeakReserved, p.stats.Reserved)
 }
 
-// trimBlock splits off the part of a block beyond size, if worthwhile. It keeps the block's number.
+// trimBlock splits off the part of a block beyond size if PyTorch would. The first part keeps the block's number.
 func (p *Pool) trimBlock(b *Block, size int64) {
 	if !p.set.worthSplitting(b, size) {
 		return
@@ -226,7 +222,7 @@ func (p *Pool) trimBlock(b *Block, size int64) {
 	b.number = p.nextNumber()
 }
 
-// splitBlock splits a block and links the rest after it.
+// splitBlock cuts a block to size and links the rest after it.
 func (p *Pool) splitBlock(b *Block, size int64) (rest *Block) {
 	if last := len(p.spare) - 1; last >= 0 {
 		rest, p.spare = p.spare[last], p.spare[:last]
@@ -242,22 +238,20 @@ func (p *Pool) splitBlock(b *Block, size int64) (rest *Block) {
 	return rest
 }
 
-// addIdle adds a block to the idle ones.
 func (p *Pool) addIdle(b *Block) {
 	b.idle, b.tie, b.since = true, p.set.tieRank(b), b.of.searches
 	b.of.idle.insert(b)
 }
 
-// Give makes a block idle and joins it with idle neighbours of its segment. The block must be in use. After Give it
-// belongs to the pool, which may reuse it.
+// Give makes a block in use idle and joins it with idle neighbours. The pool may then reuse the block.
 func (p *Pool) Give(b *Block) {
 	p.stats.InUse -= b.Size
 	p.stats.Requested -= b.Requested
 	p.addIdle(p.joinNeighbours(b))
 }
 
-// joinNeighbours joins a block, which is in no list, with its idle neighbours, and a hole with neighbouring holes.
-// The result has the block's number.
+// joinNeighbours joins a block, which is in no list, with idle neighbours, or a hole with neighbouring holes. The
+// result has the block's number.
 func (p *Pool) joinNeighbours(b *Block) *Block {
 	if n := b.next; unlist(n, b.hole) {
 		p.mergeNext(b)
@@ -270,7 +264,7 @@ func (p *Pool) joinNeighbours(b *Block) *Block {
 	return b
 }
 
-// unlist removes a neighbour from its list, if it is a hole or idle as requested.
+// unlist removes a neighbour from its list if it is a hole (hole true) or idle (hole false); false if it is neither.
 func unlist(b *Block, hole bool) bool {
 	switch {
 	case b == nil || b.hole != hole:
@@ -285,7 +279,6 @@ func unlist(b *Block, hole bool) bool {
 	return true
 }
 
-// mergeNext joins a block with the following one.
 func (p *Pool) mergeNext(b *Block) {
 	gone := b.next
 	b.Size += gone.Size
@@ -295,7 +288,6 @@ func (p *Pool) mergeNext(b *Block) {
 	p.spare = append(p.spare, gone)
 }
 
-// Stats returns the counters.
 func (p *Pool) Stats() Stats {
 	s := p.stats
 	for _, both := range p.shelves {
@@ -310,7 +302,7 @@ func (p *Pool) Stats() Stats {
 	return s
 }
 
-// ResetPeak sets both peaks to the present values.
+// ResetPeak sets both peaks to the current values.
 func (p *Pool) ResetPeak() {
 	p.stats.PeakInUse, p.stats.PeakReserved = p.stats.InUse, p.stats.Reserved
 }

@@ -2,8 +2,8 @@ package pool
 
 import "fmt"
 
-// Trim returns the idle memory of pool 0, and of the pools that a Releaser names, to the driver: segments that are
-// one idle block, or idle pages of expandable segments.
+// Trim returns idle memory to the driver, of pool 0 and of the pools that a Releaser names: segments that are one idle
+// block, and idle pages of expandable segments.
 func (p *Pool) Trim() error {
 	p.shelfFor(0, 0)
 	for _, of := range p.shelves[0] {
@@ -24,7 +24,7 @@ func (p *Pool) Trim() error {
 	return nil
 }
 
-// Return returns the idle memory of a pool other than 0, small requests first; Trim's order for pool 0 differs.
+// Return returns the idle memory of a pool other than 0, small requests first. Trim treats pool 0 in another order.
 func (p *Pool) Return(pool int) error {
 	p.shelfFor(0, pool)
 	for _, of := range []*shelf{p.shelves[pool][1], p.shelves[pool][0]} {
@@ -35,7 +35,6 @@ func (p *Pool) Return(pool int) error {
 	return nil
 }
 
-// emptyShelf returns the idle memory of a shelf.
 func (p *Pool) emptyShelf(of *shelf) error {
 	for _, b := range of.idle.blocks() {
 		var err error
@@ -51,7 +50,7 @@ func (p *Pool) emptyShelf(of *shelf) error {
 	return nil
 }
 
-// returnSegment returns an idle block, if it is a whole segment.
+// returnSegment returns an idle block to the driver if it is a whole segment.
 func (p *Pool) returnSegment(b *Block) error {
 	if b.Size != b.whole {
 		return nil
@@ -65,9 +64,9 @@ func (p *Pool) returnSegment(b *Block) error {
 	return nil
 }
 
-// collectUnused returns whole idle segments of large requests in pool 0 if the reserved memory exceeds Collect. It
-// returns those unused for at least the average time, counted in searches, repeatedly until the excess is gone
-// (garbage_collect_cached_blocks of c10/cuda/CUDACachingAllocator.cpp).
+// collectUnused returns idle segments of large requests in pool 0 while the reserved memory exceeds Collect. Each
+// round returns the segments idle for at least the average time, counted in searches (garbage_collect_cached_blocks of
+// c10/cuda/CUDACachingAllocator.cpp).
 func (p *Pool) collectUnused() error {
 	most := int64(p.set.Collect * float64(p.set.Allowed))
 	excess := p.stats.Reserved - most
@@ -106,8 +105,8 @@ func (p *Pool) collectUnused() error {
 	return nil
 }
 
-// makeRoom returns idle segments of at least MaxSplit, so that a request of that size gets memory: the smallest
-// sufficient one, otherwise the largest ones until they suffice.
+// makeRoom returns idle segments of at least MaxSplit to make room for want: the smallest sufficient segment, or else
+// the largest ones until they suffice.
 func (p *Pool) makeRoom(want *Block) (freed bool, err error) {
 	if p.set.Pages != nil {
 		return false, nil

@@ -6,52 +6,52 @@ import (
 	"math/bits"
 )
 
-// The sizes of PyTorch's CUDACachingAllocator (c10/core/AllocatorConfig.h), in bytes.
+// Sizes of PyTorch's CUDACachingAllocator (c10/core/AllocatorConfig.h), bytes.
 const (
-	grain       = 512      // sizes are rounded up to a multiple
+	grain       = 512      // sizes are rounded up to a multiple of it
 	smallMost   = 1 << 20  // the largest small request
 	smallWhole  = 2 << 20  // a segment of small blocks
-	mediumMost  = 10 << 20 // from here on a request has its own segment
+	mediumMost  = 10 << 20 // from this size on a request has its own segment
 	mediumWhole = 20 << 20 // a segment of smaller requests, unless large_segment_size_mb is set
-	largeGrain  = 2 << 20  // segments of one request are rounded up to a multiple
-	oversize    = 20 << 20 // with MaxSplit: the excess from which a block is too large for a large request
+	largeGrain  = 2 << 20  // segments of one request are rounded up to a multiple of it
+	oversize    = 20 << 20 // with MaxSplit: a block exceeding a large request by this much does not serve it
 )
 
-// errNoRoom is the error if nothing could be returned for a request, errLimit the error of a request beyond Allowed.
+// errNoRoom: no cached memory could be returned for a request. errLimit: a request exceeds Allowed.
 var (
 	errNoRoom = errors.New("too little cached memory is large enough")
 	errLimit  = errors.New("the process may reserve no more")
 )
 
-// Order is the choice among idle blocks of equal size, the least first.
+// Order chooses among idle blocks of equal size: the block with the least key.
 type Order uint8
 
-// The choice among idle blocks of equal size, by PyTorch version.
+// Keys by PyTorch version.
 const (
-	BySegment Order = iota // from 2.13: the number of the segment, then the address
-	ByBlock                // 2.12: the number of the block
-	ByAddress              // up to 2.11
+	BySegment Order = iota // from 2.13: segment number, then address
+	ByBlock                // 2.12: block number
+	ByAddress              // up to 2.11: address
 )
 
 func (o Order) String() string { return [...]string{"segment", "block", "address"}[o] }
 
-// Settings are the allocator's options; a zero value turns the option off.
+// Settings has the allocator's options; a zero value turns an option off.
 type Settings struct {
 	MaxSplit    int64      // max_split_size_mb, bytes: a block of at least this size is never split
 	MaxRounding int64      // max_non_split_rounding_mb, bytes; 0: 20 MiB
 	Medium      int64      // large_segment_size_mb, bytes: the segment of requests from 1 to 10 MiB; 0: 20 MiB
 	Roundup     [16]uint64 // roundup_power2_divisions: by power of two from 1 MiB
 	Pages       Pager      // expandable_segments: the provider of their memory
-	// Allowed is the process's limit of reserved memory (set_per_process_memory_fraction), bytes. Collect is
-	// garbage_collection_threshold, the fraction of it above which whole idle segments are returned, the longest
-	// unused first. It has no effect without Allowed.
+	// Allowed limits the process's reserved memory (set_per_process_memory_fraction), bytes. Collect is
+	// garbage_collection_threshold: above this fraction of Allowed, idle segments are returned, the longest unused first.
+	// It has no effect without Allowed.
 	Allowed int64
 	Collect float64
 	Order   Order
 }
 
-// Round returns the memory of a request, bytes: round_size of c10/cuda/CUDACachingAllocator.cpp. A large block can be
-// up to 1 MiB larger, since the allocator keeps such a remainder.
+// Round returns the memory for a request, bytes (round_size of c10/cuda/CUDACachingAllocator.cpp). A large block can
+// be up to 1 MiB larger, since the allocator does not split off a small remainder.
 func (s *Settings) Round(bytes int64) int64 {
 	if bytes < grain {
 		return grain
@@ -70,10 +70,10 @@ func (s *Settings) Round(bytes int64) int64 {
 	return roundUp(bytes, grain)
 }
 
-// roundUp rounds up to a multiple.
+// roundUp rounds n up to a multiple of to.
 func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }
 
-// Segment returns the most that the driver is asked for if no idle block serves a request, bytes.
+// Segment returns the bytes that the driver is asked for if no idle block serves a request.
 func (s *Settings) Segment(request int64) int64 {
 	size := s.Round(request)
 	if s.Pages != nil {
@@ -95,7 +95,7 @@ func (s *Settings) segmentSize(size int64) int64 {
 
 func (s *Settings) mediumSize() int64 { return cmp.Or(s.Medium, mediumWhole) }
 
-// pageSize returns the growth unit of an expandable segment, bytes.
+// pageSize returns the unit by which an expandable segment grows, bytes.
 func (s *Settings) pageSize(small bool) int64 {
 	if small {
 		return smallWhole
@@ -103,17 +103,16 @@ func (s *Settings) pageSize(small bool) int64 {
 	return s.mediumSize()
 }
 
-// compareSize orders idle blocks: the best fit is the first one that is large enough.
+// compareSize orders idle blocks by size within a stream, so that the first block large enough fits best.
 func compareSize(a, b *Block) int {
 	return cmp.Or(cmp.Compare(a.Stream, b.Stream), cmp.Compare(a.Size, b.Size), cmp.Compare(a.tie, b.tie), cmp.Compare(a.Offset, b.Offset))
 }
 
-// comparePlace orders holes.
 func comparePlace(a, b *Block) int {
 	return cmp.Or(cmp.Compare(a.Stream, b.Stream), cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.Offset, b.Offset))
 }
 
-// tieRank returns the rank of an idle block among blocks of its size.
+// tieRank returns the key by which Order ranks an idle block.
 func (s *Settings) tieRank(b *Block) uint64 {
 	switch s.Order {
 	case ByBlock:
@@ -124,7 +123,7 @@ func (s *Settings) tieRank(b *Block) uint64 {
 	return uint64(b.Segment) + 1
 }
 
-// allowsBlock reports whether MaxSplit permits a block for a request.
+// allowsBlock reports whether a request of size may use an idle block of size block under MaxSplit.
 func (s *Settings) allowsBlock(block, size int64) bool {
 	switch {
 	case s.MaxSplit == 0:
@@ -135,7 +134,7 @@ func (s *Settings) allowsBlock(block, size int64) bool {
 	return block < size+cmp.Or(s.MaxRounding, oversize)
 }
 
-// worthSplitting reports whether the part of a block beyond size becomes a block.
+// worthSplitting reports whether PyTorch would split the part beyond size off a block.
 func (s *Settings) worthSplitting(b *Block, size int64) bool {
 	rest := b.Size - size
 	if b.of.small || s.Pages != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// encodeOTLP makes an ExportProfilesServiceRequest, whose fields are the fields of ProfilesData. OTLP has a profile
-// for each sample type; they share one dictionary.
+// encodeOTLP returns an ExportProfilesServiceRequest, which has the same fields as ProfilesData. OTLP needs one
+// profile per sample type; they share one dictionary.
 func (s *Server) encodeOTLP(p *profile.Profile) (message, error) {
 	d := newDictionary()
 	stacks, labels := make([]int32, len(p.Sample)), make([][]int32, len(p.Sample))
@@ -47,7 +47,7 @@ func (s *Server) encodeOTLP(p *profile.Profile) (message, error) {
 			ScopeProfiles: []*profiles.ScopeProfiles{scope},
 		}},
 	}
-	// The same profile gets the same identity, so that a repeated request is one profile on the server.
+	// Derive the ID from the content: the server then recognizes a repeated request as the same profile.
 	plain, err := proto.MarshalOptions{Deterministic: true}.Marshal(data)
 	if err != nil {
 		return message{}, err
@@ -64,7 +64,7 @@ func textValue(s string) *common.AnyValue {
 	return &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: s}}
 }
 
-// dictionary holds the tables that the profiles of a message share. Entry 0 of each is empty.
+// dictionary holds the tables that all profiles of a message share. Entry 0 of each table is empty.
 type dictionary struct {
 	out        *profiles.ProfilesDictionary
 	texts      map[string]int32
@@ -93,7 +93,7 @@ func (d *dictionary) addText(s string) int32 {
 	return i
 }
 
-// addStack adds a sample's stack, with its locations from the innermost on, as in pprof.
+// addStack adds a sample's stack, the innermost location first, as in pprof.
 func (d *dictionary) addStack(s *profile.Sample) int32 {
 	if len(s.Location) == 0 {
 		return 0
@@ -138,7 +138,6 @@ func (d *dictionary) addFunction(f *profile.Function) int32 {
 	return i
 }
 
-// addLabels adds a sample's text labels as attributes.
 func (d *dictionary) addLabels(s *profile.Sample) (out []int32) {
 	for _, key := range slices.Sorted(maps.Keys(s.Label)) {
 		if len(s.Label[key]) == 0 {
@@ -156,8 +155,8 @@ func (d *dictionary) addLabels(s *profile.Sample) (out []int32) {
 	return out
 }
 
-// checkPartial reads OTLP's answer to an accepted message: field 1 is a partial success, whose field 1 counts the
-// rejected profiles and whose field 2 has the reason.
+// checkPartial parses OTLP's answer to an accepted message. Field 1 is a partial success: its field 1 counts the
+// rejected profiles, its field 2 has the reason.
 func (s *Server) checkPartial(answer []byte) error {
 	if s.pyroscope {
 		return nil
@@ -182,8 +181,8 @@ func (s *Server) checkPartial(answer []byte) error {
 	return nil
 }
 
-// eachField calls each for the fields of a message: with the bytes of a field with a length, else with its number.
-// It ends at the first malformed field.
+// eachField calls each for the fields of a protobuf message, with the bytes of a length-delimited field or else the
+// number. It stops at the first malformed field.
 func eachField(text []byte, each func(number protowire.Number, value []byte, count uint64)) {
 	for len(text) > 0 {
 		number, kind, n := protowire.ConsumeTag(text)

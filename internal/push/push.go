@@ -1,5 +1,5 @@
-// Package push sends a profile to a server: to a receiver of OTLP profiles (OpenTelemetry Collector) or to Pyroscope.
-// Credentials come from the environment and appear in no message. Each of the few attempts has a time limit.
+// Package push sends a profile to a server: a receiver of OTLP profiles (OpenTelemetry Collector) or Pyroscope.
+// Credentials come from the environment and appear in no message. A push has few attempts, each with a time limit.
 package push
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Environment variables of credentials: a bearer token, or a user with a password. The tenant is Pyroscope's
-// (X-Scope-OrgID). The service is the profile's name on the server.
+// Environment variables of a push: a bearer token, or user and password; Pyroscope's tenant (X-Scope-OrgID); and the
+// profile's service name on the server.
 const (
 	tokenVariable    = "GPUPROF_PUSH_TOKEN"
 	userVariable     = "GPUPROF_PUSH_USER"
@@ -38,7 +38,7 @@ const (
 	answerBytes  = 4 << 10
 )
 
-// The kinds of server by the beginning of the scheme, with the path of each for profiles.
+// URL schemes of the kinds of server, and the URL paths to which they take profiles.
 const (
 	otlpScheme      = "otlp+"
 	pyroscopeScheme = "pyroscope+"
@@ -76,7 +76,7 @@ func To(address string, getenv func(string) string) (*Server, error) {
 	u, err := url.Parse(plain)
 	switch {
 	case err != nil:
-		return nil, refuse("it is no URL") // its text may hold a password
+		return nil, refuse("it is no URL") // without the address, which may contain a password
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return nil, refuse("it names no host over http or https")
 	case u.User != nil:
@@ -107,7 +107,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Send sends a profile. It retries a server that is busy or out of reach, but not one that refuses.
+// Send sends a profile. It retries if the server is busy or out of reach, not if the server refuses.
 func (s *Server) Send(ctx context.Context, p *profile.Profile) error {
 	encode := s.encodeOTLP
 	if s.pyroscope {
@@ -146,8 +146,7 @@ type message struct {
 	body  []byte
 }
 
-// sendOnce sends the message once. again reports whether a retry may succeed, and wait is the server's requested
-// pause.
+// sendOnce sends the message once. again: a retry may succeed; wait: the pause that the server asked for.
 func (s *Server) sendOnce(ctx context.Context, m message) (again bool, wait time.Duration, err error) {
 	u := *s.url
 	u.RawQuery = m.query.Encode()
@@ -161,7 +160,7 @@ func (s *Server) sendOnce(ctx context.Context, m message) (again bool, wait time
 	answer, err := s.client.Do(r)
 	if err != nil {
 		if wrapped, ok := errors.AsType[*url.Error](err); ok {
-			err = wrapped.Err // without the address, which the message has
+			err = wrapped.Err // the error message has the address already
 		}
 		return ctx.Err() == nil, 0, err
 	}
@@ -190,7 +189,6 @@ func (s *Server) authorize(r *http.Request) {
 	}
 }
 
-// serviceName returns the profile's name on the server.
 func (s *Server) serviceName() string {
 	if name := s.getenv(serviceVariable); name != "" {
 		return name
@@ -198,7 +196,7 @@ func (s *Server) serviceName() string {
 	return "gpuprof"
 }
 
-// describeRefusal formats the status and the first line of a text answer.
+// describeRefusal formats the HTTP status and the first line of a text answer.
 func describeRefusal(status, kind string, text []byte) string {
 	said := "it answered " + status
 	if strings.HasPrefix(kind, "text/plain") || strings.HasPrefix(kind, "application/json") {
@@ -207,10 +205,10 @@ func describeRefusal(status, kind string, text []byte) string {
 	return document.CleanText(said)
 }
 
-// mostReason limits the server's answer in an error, bytes.
+// mostReason limits the quoted part of the server's answer, bytes.
 const mostReason = 200
 
-// quoteReason returns ": " and the first line of a server's answer, "" for an empty one.
+// quoteReason returns ": " and the first line of a server's answer; "" if it is empty.
 func quoteReason(text []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
 	if line == "" {

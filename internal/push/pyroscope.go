@@ -20,8 +20,8 @@ type sampleConfig struct {
 	Sampled     bool   `json:"sampled"`
 }
 
-// encodePyroscope makes a request of Pyroscope's HTTP interface (grafana.com/docs/pyroscope, "Server HTTP API"):
-// the unchanged profile and a table of its sample types.
+// encodePyroscope returns a request of Pyroscope's HTTP interface (grafana.com/docs/pyroscope, "Server HTTP API"): the
+// unchanged profile and a table of its sample types.
 func (s *Server) encodePyroscope(p *profile.Profile) (message, error) {
 	types := map[string]sampleConfig{}
 	for _, t := range p.SampleType {
@@ -59,5 +59,5 @@ func (s *Server) encodePyroscope(p *profile.Profile) (message, error) {
 	return message{query: query, kind: form.FormDataContentType(), body: body.Bytes()}, nil
 }
 
-// plainName replaces the braces in which Pyroscope looks for labels.
+// plainName replaces braces, which Pyroscope would parse as labels.
 func plainName(name string) string { return strings.NewReplacer("{", "_", "}", "_").Replace(name) }

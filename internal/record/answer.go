@@ -8,9 +8,9 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// AnswerLive is the first screen of a folder while its program is recorded: the GPU that waits longest for launches,
-// over the last stretch. h counts where no process has activity yet; the tone is plain, since only the analysis of a
-// whole recording judges. gone reports that nothing more is recorded; dir is the folder as the user named it.
+// AnswerLive is the first screen while a program is recorded: how busy the GPU was that waited longest for launches.
+// Before any activity it counts the processes of h by state. It judges nothing, since only gpuprof analyze judges.
+// gone: the recording has ended; dir: the folder as the user named it.
 func AnswerLive(dir string, live []Live, h *Hook, gone bool) gpuprof.Answer {
 	a := gpuprof.Answer{Verdict: "recording", Tone: gpuprof.TonePlain, Action: &gpuprof.Action{Text: "Wait for the end of the recording. Then gpuprof analyze reads it."}}
 	ended := gone || len(live) > 0 && !slices.ContainsFunc(live, func(l Live) bool { return !l.Ended })
@@ -40,8 +40,7 @@ func AnswerLive(dir string, live []Live, h *Hook, gone bool) gpuprof.Answer {
 	return a
 }
 
-// mostStarved is the device that waited longest for launches, with its process; the first process and nil without any
-// device.
+// mostStarved returns the device that waited longest for launches and its process, or the first process and nil.
 func mostStarved(live []Live) (l *Live, d *LiveDevice) {
 	for i := range live {
 		for k := range live[i].Devices {
@@ -53,7 +52,7 @@ func mostStarved(live []Live) (l *Live, d *LiveDevice) {
 	return cmp.Or(l, &live[0]), d
 }
 
-// progress counts the hook's processes by their state.
+// progress counts the processes by recording state, as a sentence.
 func (h *Hook) progress() string {
 	var recording, written, waiting, aside int
 	for i := range h.Processes {

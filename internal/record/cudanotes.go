@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// explainCUDA adds a warning with a next step for each part that the CUDA recorder could not record.
+// explainCUDA adds a warning with a remedy for each part that the CUDA recorder could not record.
 func explainCUDA(o *Options, r *Result) {
 	if len(r.CUDA) == 0 {
 		explainNotLoaded(o, r)
@@ -40,7 +40,7 @@ func explainCUDA(o *Options, r *Result) {
 
 // explainNotLoaded warns that no process reported to the recorder's status file, with the probable reason.
 func explainNotLoaded(o *Options, r *Result) {
-	if _, err := os.Stat(filepath.Join(o.Dir, cudaStatus)); err == nil { // loaded, and not even a line fitted into its file
+	if _, err := os.Stat(filepath.Join(o.Dir, cudaStatus)); err == nil { // loaded, but not even a line fitted into its file
 		r.warn("no-space", "the program could not write its recording (no space left in "+o.Dir+"), and went on", "free some space there or choose another folder with -o")
 		for _, path := range recordings(o.Dir) {
 			_ = os.Remove(path) // the file holds no event
@@ -54,7 +54,6 @@ func explainNotLoaded(o *Options, r *Result) {
 	r.warn("recorder-not-loaded", "no process of the program loaded the CUDA recorder, so there is only wall time, memory and processor time: it used no GPU, or it runs where "+o.Dir+" is not visible or its environment is another (sudo, ssh, a container), or it is a set-uid program", "start gpuprof inside the container or on the other machine")
 }
 
-// explainCUDAProcess warns of the errors and lost records of one process.
 func explainCUDAProcess(o *Options, r *Result, p *CUDAProcess) {
 	who := fmt.Sprintf("process %d", p.PID)
 	for _, e := range p.Errors {
@@ -72,7 +71,7 @@ func explainCUDAProcess(o *Options, r *Result, p *CUDAProcess) {
 	}
 }
 
-// Error codes of CUPTI (CUptiResult) that explainCUDAError gives their own warnings.
+// Error codes of CUPTI (CUptiResult) with a warning of their own in explainCUDAError.
 const (
 	cuptiOtherDriver  = 15
 	cuptiNotSupported = 34
@@ -80,7 +79,7 @@ const (
 )
 
 func explainCUDAError(o *Options, r *Result, p *CUDAProcess, who string, e *CUDAError) {
-	recorded := p.CUPTI != 0 // by another library than the one of this error
+	recorded := p.CUPTI != 0 // with a second libcupti, after the one of this error had failed
 	switch {
 	case e.Where == "write" || e.Where == "open":
 		fix := fmt.Sprintf("free some space in %s or choose another folder with -o", o.Dir)

@@ -14,8 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// runCUDA runs the program with the CUDA recorder in its environment. If the recorder cannot be written, the
-// program runs without it.
+// runCUDA runs the program with the CUDA recorder, or without it if the recorder cannot be written.
 func runCUDA(ctx context.Context, o *Options, r *Result, s *signals, cupti []string) error {
 	r.Recorder = ByCUDA
 	in, err := writeInjection(o, cupti)
@@ -48,15 +47,15 @@ func runCUDA(ctx context.Context, o *Options, r *Result, s *signals, cupti []str
 // followEvery is the pause between two reads of the recorder's files.
 const followEvery = 200 * time.Millisecond
 
-// follower decides while the program runs when the recording is long enough.
+// follower decides, while the program runs, when the recording is long enough.
 type follower struct {
 	done chan struct{}
 	wg   sync.WaitGroup
 	stretch
 }
 
-// startFollower starts a goroutine that asks the recorder to stop once the requested steps are recorded. In a
-// program without steps it stops WindowAfter + Window after the first kernel.
+// startFollower starts a goroutine that asks the recorder to stop once the requested steps are recorded, or
+// WindowAfter + Window after the first kernel if the program has no steps.
 func startFollower(ctx context.Context, o *Options, in *injection, s *signals) *follower {
 	f := &follower{done: make(chan struct{}), stretch: newStretch(o, in.dir)}
 	ctx, stop := context.WithCancel(ctx)
@@ -73,7 +72,7 @@ func startFollower(ctx context.Context, o *Options, in *injection, s *signals) *
 			case <-time.After(followEvery):
 			}
 			switch {
-			case o.Idle: // gpuprof run record asks
+			case o.Idle: // "gpuprof run record" asks instead
 				return
 			case o.Rolling:
 				keepNewest(in.dir)
@@ -95,7 +94,7 @@ func (f *follower) close() {
 	f.wg.Wait()
 }
 
-// Types of chunks in the recorder's files: see internal/trace/read/cupti.
+// Layout and chunk types of the recorder's files: see internal/trace/read/cupti.
 const (
 	chunkHead   = 24
 	chunkMark   = 0x68435047
@@ -106,7 +105,7 @@ const (
 	chunkGraph  = 15
 )
 
-// hasChunk reports whether a recording has a chunk of a wanted type. It reads the chunk heads alone.
+// hasChunk reports whether a recording has a chunk of a wanted type. It reads only the chunk heads.
 func hasChunk(path string, wanted func(kind uint16) bool) bool {
 	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {
@@ -128,18 +127,17 @@ func hasChunk(path string, wanted func(kind uint16) bool) bool {
 	}
 }
 
-// hasEnd reports whether the recorder has closed a recording.
+// hasEnd reports whether the recorder has closed a recording: the file then ends with an end chunk.
 func hasEnd(path string) bool {
 	return hasChunk(path, func(kind uint16) bool { return kind == chunkEnd })
 }
 
-// hasKernel reports whether a recording has kernels or CUDA graphs.
 func hasKernel(path string) bool {
 	return hasChunk(path, func(kind uint16) bool { return kind == chunkKernel || kind == chunkGraph })
 }
 
-// addCUDA renames the recorder's files to traces and lists them. left counts by file the records that were cut off.
-// Files without an event are removed.
+// addCUDA renames the recorder's files to traces, lists them, and removes files without an event. left has the number
+// of records cut off, by file.
 func (r *Result) addCUDA(o *Options, left map[string]int64) {
 	for i := range r.CUDA {
 		p := &r.CUDA[i]
@@ -151,7 +149,7 @@ func (r *Result) addCUDA(o *Options, left map[string]int64) {
 		to := filepath.Join(o.Dir, traceName(path))
 		if err := os.Rename(path, to); err != nil {
 			to = path
-			if taken := findRenamed(o.Dir, p.File); taken != "" { // by a window that was recorded in the running program
+			if taken := findRenamed(o.Dir, p.File); taken != "" { // a window recorded in the running program renamed it
 				to = taken
 			}
 		}

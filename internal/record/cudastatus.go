@@ -15,20 +15,20 @@ import (
 // CUDAProcess is the recorder's report of one process that started CUDA or used NVTX.
 type CUDAProcess struct {
 	PID int `json:"pid"`
-	// File is its recording's name in the folder, "" none; Bytes its size.
+	// File is the recording's name in the folder, "" if there is none. Bytes is the file's size.
 	File  string `json:"file,omitempty"`
 	Bytes int64  `json:"bytes,omitempty"`
-	CUPTI int    `json:"cupti,omitempty"` // version of CUPTI's interface, 0 none was used
-	Armed bool   `json:"armed,omitempty"` // its recorder waits for a request to record
-	// Ended is the reason for the end of the recording: asked, limit, write or exit; "" if the process was killed.
+	CUPTI int    `json:"cupti,omitempty"` // version of CUPTI's interface; 0 if none was used
+	Armed bool   `json:"armed,omitempty"` // the recorder waits for a request to record
+	// Ended is the reason why the recording ended: asked, limit, write or exit; "" if the process was killed.
 	Ended   string `json:"ended,omitempty"`
 	Records int64  `json:"records,omitempty"`
 	OwnNS   int64  `json:"own_ns,omitempty"` // time spent in the recorder, ns
-	// LeftOut counts the records, of CUPTI and of NVTX, that begin after the window and are not in the file.
+	// LeftOut counts the CUPTI and NVTX records that begin after the window and were cut from the file.
 	LeftOut int64 `json:"left_out,omitempty"`
 	// Lost counts missing records: dropped by CUPTI, without a buffer, unwritten, names, NVTX.
 	Lost []int64 `json:"lost,omitempty"`
-	// Aside is the reason for recording nothing: torch, driver.
+	// Aside is the reason why the recorder recorded nothing: torch, driver.
 	Aside  string      `json:"aside,omitempty"`
 	Errors []CUDAError `json:"errors,omitempty"`
 }
@@ -38,9 +38,9 @@ type CUDAError struct {
 	Where string `json:"where"` // write, open, subscribe, symbol, version, buffers, cupti, thread
 	Code  int    `json:"code,omitempty"`
 	Text  string `json:"text,omitempty"`
-	Other string `json:"other,omitempty"` // the tool that holds the process
-	CUPTI string `json:"cupti,omitempty"` // path of the library
-	// Version of that library's interface.
+	Other string `json:"other,omitempty"` // the other tool that uses CUPTI in the process
+	CUPTI string `json:"cupti,omitempty"` // path of libcupti
+	// Version of that libcupti's interface.
 	Version int `json:"version,omitempty"`
 }
 
@@ -65,7 +65,6 @@ type cudaLine struct {
 // readCUDA reads the recorder's status file and skips lines that are not JSON.
 func readCUDA(dir string) []CUDAProcess { return readCUDAFrom(dir, 0) }
 
-// readCUDAFrom reads the status file from a byte offset on.
 func readCUDAFrom(dir string, from int64) []CUDAProcess {
 	out := []CUDAProcess{}
 	f, err := outside.OpenRegular(filepath.Join(dir, cudaStatus), os.O_RDONLY, 0)
@@ -84,7 +83,7 @@ func readCUDAFrom(dir string, from int64) []CUDAProcess {
 	return out
 }
 
-// applyCUDALine applies one status line. A process that execs another program gets a new entry with its new file.
+// applyCUDALine applies one status line. A process that execs another program gets a second entry with the new file.
 func applyCUDALine(all []CUDAProcess, l *cudaLine) []CUDAProcess {
 	at := -1
 	for i := range slices.Backward(all) {
@@ -95,7 +94,7 @@ func applyCUDALine(all []CUDAProcess, l *cudaLine) []CUDAProcess {
 	}
 	if at < 0 || l.Event == "file" && all[at].File != "" {
 		next := CUDAProcess{PID: l.PID}
-		if at >= 0 && all[at].Armed { // the next window of the same recorder
+		if at >= 0 && all[at].Armed { // this file is the next window of the same recorder
 			next.Armed, next.CUPTI = true, all[at].CUPTI
 		}
 		all = append(all, next)

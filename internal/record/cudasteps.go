@@ -13,19 +13,19 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/read/cupti"
 )
 
-// growth is the ratio of file sizes between two searches for steps: all searches together read at most three times
-// as much as the last one.
+// growth is the ratio of file sizes between two searches for steps. A geometric series: all searches together read at
+// most three times the final size.
 const growth = 1.5
 
 // stepsSeen summarizes the steps in one process's recording so far.
 type stepsSeen struct {
 	size   int64 // size of the recording when it was read, bytes
 	steps  int
-	period time.Duration // median
+	period time.Duration // median step time
 	fresh  bool          // the last step ends near the end of the recording
 }
 
-// findSteps searches a recording for steps by the same rules as gpuprof analyze.
+// findSteps searches a recording for steps by the rules of gpuprof analyze.
 func findSteps(ctx context.Context, path string) (s stepsSeen) {
 	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {
@@ -51,8 +51,7 @@ func findSteps(ctx context.Context, path string) (s stepsSeen) {
 	return s
 }
 
-// stepsToSkip returns how many steps to leave out before the recorded ones: Skip, but no more than fit into Longest
-// unless SkipExact is set.
+// stepsToSkip returns how many steps to leave out first: Skip, but without SkipExact no more than fit into Longest.
 func (o *Options) stepsToSkip(period time.Duration) int {
 	if o.SkipExact || period <= 0 {
 		return o.Skip
@@ -63,8 +62,8 @@ func (o *Options) stepsToSkip(period time.Duration) int {
 // leastSteps is the minimum number of recorded steps, even if they take longer than Longest.
 const leastSteps = 3
 
-// hasEnough reports whether a recording has the requested steps and, with the skipped ones, lasts at least Window.
-// The second condition rejects the short loops of a program that starts up.
+// hasEnough reports whether a recording has the requested and the skipped steps, and these last at least Window: the
+// second condition rejects the short loops of a program that starts up.
 func (s stepsSeen) hasEnough(o *Options) bool {
 	if s.steps == 0 || !s.fresh {
 		return false
@@ -73,16 +72,16 @@ func (s stepsSeen) hasEnough(o *Options) bool {
 	return s.steps >= wanted+max(1, o.stepsToSkip(s.period)) && time.Duration(s.steps)*s.period >= o.Window
 }
 
-// stretch follows the recordings of a folder until they have the requested steps.
+// stretch checks the growing recordings of a folder until they have the requested steps.
 type stretch struct {
 	o     *Options
 	dir   string
-	first time.Time // time of the first kernel, zero before it
+	first time.Time // when the first kernel was seen; zero before
 	all   map[string]stepsSeen
 	late  map[string]bool // recordings without steps by the deadline, to be cut to their window
 	old   map[string]bool // recordings of earlier windows
 	look  func(ctx context.Context, path string) stepsSeen
-	// skip is the number of first steps to leave out.
+	// skip is the number of steps to leave out at the beginning.
 	skip int
 }
 
@@ -90,8 +89,8 @@ func newStretch(o *Options, dir string) stretch {
 	return stretch{o: o, dir: dir, all: map[string]stepsSeen{}, late: map[string]bool{}, old: map[string]bool{}, look: findSteps, skip: o.Skip}
 }
 
-// isRecorded reports whether every recording has its steps, has ended, has no kernel, or had no step by the end of its
-// window.
+// isRecorded reports whether every recording is complete: it has the requested steps, has ended, has no kernel, or had
+// no step by the end of its window.
 func (w *stretch) isRecorded(ctx context.Context, now time.Time) bool {
 	if w.first.IsZero() {
 		if !slices.ContainsFunc(w.files(), hasKernel) {
@@ -118,8 +117,8 @@ func (w *stretch) isRecorded(ctx context.Context, now time.Time) bool {
 	return all
 }
 
-// lookInTime searches a recording for steps. A recording without steps so far gets its window's end as the
-// deadline: a file that grows faster than gpuprof reads it would otherwise outgrow its window.
+// lookInTime searches a recording for steps. While none was found, the search must end with the recording's window:
+// otherwise a file that grows faster than it is read would never be stopped.
 func (w *stretch) lookInTime(ctx context.Context, path string, before stepsSeen) stepsSeen {
 	if before.steps == 0 {
 		var stop context.CancelFunc
@@ -129,8 +128,8 @@ func (w *stretch) lookInTime(ctx context.Context, path string, before stepsSeen)
 	return w.look(ctx, path)
 }
 
-// cutToWindow cuts the recordings without steps to their window, by the times of their records. It returns the
-// number of removed records by file; a recording that cannot be cut keeps all records.
+// cutToWindow removes the records after the window from recordings without steps. left is the number of removed
+// records by file; a recording that cannot be cut keeps all records.
 func (w *stretch) cutToWindow(ctx context.Context) (left map[string]int64, err error) {
 	left = map[string]int64{}
 	var errs []error
@@ -150,7 +149,6 @@ func (w *stretch) cutToWindow(ctx context.Context) (left map[string]int64, err e
 	return left, errors.Join(errs...)
 }
 
-// files returns the recordings that do not belong to earlier windows.
 func (w *stretch) files() []string {
 	return slices.DeleteFunc(recordings(w.dir), func(path string) bool { return w.old[path] })
 }

@@ -13,11 +13,11 @@ import (
 // CUPTI is an installed libcupti.
 type CUPTI struct {
 	Path string
-	// CUDA is its CUDA release: 1000 * major + 10 * minor, as in the driver's API; 0 if unknown.
+	// CUDA is the library's CUDA release: 1000 * major + 10 * minor, as in the driver's API; 0 if unknown.
 	CUDA int
 }
 
-// Release formats the release, such as "12.8"; "" if unknown.
+// Release formats the CUDA release, such as "12.8"; "" if unknown.
 func (c CUPTI) Release() string {
 	if c.CUDA == 0 {
 		return ""
@@ -25,8 +25,8 @@ func (c CUPTI) Release() string {
 	return fmt.Sprintf("%d.%d", c.CUDA/1000, c.CUDA%1000/10)
 }
 
-// releaseOf maps a version of CUPTI's interface to a CUDA release. Interfaces up to 12.9 count on their own; from
-// 13.0 on the version is the release. If several releases share an interface, it returns the last one.
+// releaseOf maps a version of CUPTI's interface to a CUDA release. Up to 12.9 the interface has its own numbering, and
+// releases that share a number map to the last of them; from 13.0 on the version is the release.
 func releaseOf(version int) int {
 	switch v := version; {
 	case v >= 130000:
@@ -47,10 +47,10 @@ func ReleaseOf(version int) string { return CUPTI{CUDA: releaseOf(version)}.Rele
 // CanCUDA reports whether this build has the CUDA recorder.
 func CanCUDA() bool { return len(injectLibrary) > 0 }
 
-// FindCUPTI searches the folders of CUDA and of its Python packages for libcupti. ask loads a library in a separate
-// process and returns the version of its interface; with nil, FindCUPTI returns every library without its release.
-// driver is the driver's CUDA release, 0 if unknown. The best match comes first: the newest release that is not
-// newer than the driver, then older releases, then newer ones. searched lists the folders.
+// FindCUPTI searches the folders of CUDA and of NVIDIA's Python packages for libcupti. ask loads a library in a
+// separate process and returns its interface version; with nil ask, FindCUPTI returns every library without its
+// release. driver is the driver's CUDA release, 0 if unknown. The order is: releases up to the driver's, newest first,
+// then newer ones, oldest first. searched lists the folders.
 func FindCUPTI(env []string, program string, driver int, ask func(path string) (version int, err error)) (found []CUPTI, searched []string) {
 	seen := map[string]bool{}
 	for _, dir := range cuptiFolders(env, program) {
@@ -81,7 +81,7 @@ func FindCUPTI(env []string, program string, driver int, ask func(path string) (
 		switch {
 		case newer(a) != newer(b):
 			return map[bool]int{true: 1, false: -1}[newer(a)]
-		case newer(a): // the closest of the too new ones
+		case newer(a): // of the too new ones, the closest first
 			return cmp.Compare(a.CUDA, b.CUDA)
 		}
 		return cmp.Compare(b.CUDA, a.CUDA)
@@ -89,19 +89,17 @@ func FindCUPTI(env []string, program string, driver int, ask func(path string) (
 	return found, searched
 }
 
-// cuptiIn lists the libraries in a folder, the newest name first.
 func cuptiIn(dir string) []string {
 	found, _ := filepath.Glob(filepath.Join(dir, "libcupti.so.*")) // the pattern is well formed
 	slices.SortFunc(found, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(b, a)) })
 	return found
 }
 
-// cuptiFolders lists the folders to search for libcupti.
 func cuptiFolders(env []string, program string) (out []string) {
 	each := func(patterns ...string) {
 		for _, p := range patterns {
-			dirs, _ := filepath.Glob(p) // a name of the environment that is no pattern matches nothing
-			slices.Reverse(dirs)        // the newest release first, as they are named
+			dirs, _ := filepath.Glob(p) // a folder name that is no valid pattern matches nothing
+			slices.Reverse(dirs)        // the newest release first, by name
 			for _, dir := range dirs {
 				if isFolder(dir) {
 					out = append(out, dir)
@@ -136,7 +134,7 @@ func cuptiFolders(env []string, program string) (out []string) {
 	return out
 }
 
-// pythonFolders lists the folders of NVIDIA's packages for the Python interpreter at a path.
+// pythonFolders lists the folders of NVIDIA's packages for a Python interpreter.
 func pythonFolders(path string) (out []string) {
 	if !isPythonName(path) {
 		return nil
@@ -156,8 +154,8 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// SilentCUPTI returns the first libcupti in the searched folders, or "". A caller uses it when no library returned
-// its version: from release 13.3 on libcupti returns none without a driver.
+// SilentCUPTI returns the first libcupti in the searched folders, or "". It is for machines without a driver, where
+// libcupti 13.3 and later return no version.
 func SilentCUPTI(searched []string) string {
 	for _, dir := range searched {
 		if found := cuptiIn(dir); len(found) > 0 {

@@ -17,14 +17,14 @@ import (
 //go:embed hook/*.py
 var hookFiles embed.FS
 
-// PythonLoader returns the sitecustomize.py that waits for `import torch` and then loads gpuprof_hook.py from its
-// folder. It appends its events to the file whose path the file "status" in that folder holds.
+// PythonLoader returns the hook's sitecustomize.py. This script waits for `import torch`, then loads gpuprof_hook.py
+// from its own folder, and appends events to the file that the file "status" in this folder names.
 func PythonLoader() ([]byte, error) { return hookFiles.ReadFile("hook/sitecustomize.py") }
 
-// statusName is the hook's event file, one JSON object a line.
+// statusName is the hook's event file, one JSON object per line.
 const statusName = "hook.jsonl"
 
-// envHook names the hook's folder: a nested gpuprof run finds the outer hook by it and replaces that hook.
+// envHook holds the hook's folder. A nested gpuprof run finds the outer run's hook by it, and replaces that hook.
 const envHook = "GPUPROF_HOOK"
 
 // hookConfig is the content of config.json, which the hook reads.
@@ -50,8 +50,8 @@ type hook struct {
 	status  string
 }
 
-// writeHook writes the hook into a fresh temporary folder. The folder outlives gpuprof until the program and its
-// children have ended, because they import the hook.
+// writeHook writes the hook into a new temporary folder. The folder outlives gpuprof until the program and its
+// children have ended, because they import from it.
 func writeHook(o *Options) (*hook, error) {
 	out, err := filepath.Abs(o.Dir)
 	if err != nil {
@@ -93,10 +93,10 @@ func writeHook(o *Options) (*hook, error) {
 	return h, nil
 }
 
-// noteProgram records the process that uses the hook's folder, so that the folder is removed after it.
+// noteProgram notes the process that uses the hook's folder: the folder is removed after the process.
 func (h *hook) noteProgram(pid int) {
 	if h != nil {
-		_ = h.scratch.Program(pid) // its environment names the folder as well
+		_ = h.scratch.Program(pid) // the process's environment names the folder as well
 	}
 }
 
@@ -109,16 +109,15 @@ func (h *hook) environWithHook(env []string) []string {
 		path += string(os.PathListSeparator) + rest
 	}
 	set := map[string]string{envHook: h.dir, "PYTHONPATH": path}
-	// Releases of PyTorch before 2.2 print a line per recording stage on standard error, which belongs to the
-	// program; 2.15 prints its tracepoints there, at the level above errors.
+	// PyTorch before 2.2 prints a line per recording stage on the program's standard error; 2.15 prints its tracepoints
+	// there, at the level above errors.
 	if lookup(env, "KINETO_LOG_LEVEL") == "" {
 		set["KINETO_LOG_LEVEL"] = "6"
 	}
 	return setEnviron(env, set)
 }
 
-// notifyOuterRun appends a "nested" event for the gpuprof run that started this one. It reports whether there is
-// one.
+// notifyOuterRun appends a "nested" event to the hook file of an outer gpuprof run, and reports whether there is one.
 func notifyOuterRun(env []string) bool {
 	dir := lookup(env, envHook)
 	if dir == "" {
@@ -146,7 +145,6 @@ func lookup(env []string, name string) string {
 	return ""
 }
 
-// setEnviron returns a copy of an environment with variables replaced or added.
 func setEnviron(env []string, set map[string]string) []string {
 	out := make([]string, 0, len(env)+len(set))
 	for _, e := range env {
@@ -161,7 +159,7 @@ func setEnviron(env []string, set map[string]string) []string {
 	return out
 }
 
-// removeFromPath removes one folder from a search path. It keeps an empty entry, which means the current folder.
+// removeFromPath removes a folder from a search path. It keeps empty entries, which mean the current folder.
 func removeFromPath(path, dir string) string {
 	if path == "" || dir == "" {
 		return path

@@ -16,13 +16,13 @@ import (
 
 // Commands in the recorder's control file.
 const (
-	controlStop   = "s" // for good
+	controlStop   = "s" // end all recording
 	controlRecord = "r" // begin a window
-	controlIdle   = "i" // end it
+	controlIdle   = "i" // end the window
 )
 
-// ArmedFolder returns the folder of a recorder: the argument itself if it is a folder, else the folder of the
-// process with that id or of one of its descendants. It returns ErrUsage if there is none.
+// ArmedFolder returns the folder of a recording. Its argument is this folder, or the id of a process that has a
+// recorder or a descendant with one. It returns ErrUsage if there is none.
 func ArmedFolder(of string) (string, error) {
 	if pid, err := strconv.Atoi(of); err == nil {
 		if dir := folderOf(pid); dir != "" {
@@ -47,7 +47,7 @@ func ArmedFolder(of string) (string, error) {
 	return dir, nil
 }
 
-// folderOf returns the recorder's folder of a process or of one of its descendants, or "".
+// folderOf returns the recording folder of a process or of its first descendant with one, or "".
 func folderOf(pid int) string {
 	proc := fmt.Sprintf("/proc/%d", pid)
 	env, _ := os.ReadFile(proc + "/environ") // unreadable for a process of another user
@@ -56,7 +56,7 @@ func folderOf(pid int) string {
 			return dir
 		}
 	}
-	threads, _ := filepath.Glob(proc + "/task/*/children") // any thread may have started it
+	threads, _ := filepath.Glob(proc + "/task/*/children") // any thread of the process may have started a child
 	for _, path := range threads {
 		children, _ := os.ReadFile(path)
 		for _, child := range strings.Fields(string(children)) {
@@ -70,9 +70,9 @@ func folderOf(pid int) string {
 	return ""
 }
 
-// Window records a window in the program that is armed in a folder; o has Steps, Skip, Window, WindowAfter and
-// Longest. The result has Traces under names of their own, the recorder's events during the window, and warnings.
-// When ctx ends, the window ends and Window returns the data recorded so far.
+// Window records one window in a running program whose recorder waits for requests (Options.Idle). It uses o's Steps,
+// Skip, Window, WindowAfter and Longest. The result has the window's traces, recorder events and warnings. If ctx
+// ends, Window returns the data recorded so far.
 func Window(ctx context.Context, dir string, o *Options) (*Result, error) {
 	if err := MayRecord(dir); err != nil {
 		return nil, err
@@ -84,7 +84,6 @@ func Window(ctx context.Context, dir string, o *Options) (*Result, error) {
 	return w.recordWindow(ctx)
 }
 
-// recordWindow does the work of Window after MayRecord has passed.
 func (w *stretch) recordWindow(ctx context.Context) (*Result, error) {
 	from := sizeOf(filepath.Join(w.dir, cudaStatus))
 	if err := writeControl(w.dir, controlRecord); err != nil {
@@ -116,7 +115,7 @@ func MayRecord(dir string) error {
 	return nil
 }
 
-// anyArmed reports whether a running process has a recorder that can record a window.
+// anyArmed reports whether a running process's recorder waits for a request to record.
 func anyArmed(all []CUDAProcess) bool {
 	for i := range all {
 		if p := &all[i]; p.Armed && isAlive(p.PID) {
@@ -133,16 +132,16 @@ func writeControl(dir, state string) error {
 	return nil
 }
 
-// recordings lists a folder's recordings that are being written or were not yet renamed to traces.
+// recordings lists a folder's recordings that are still written or not yet renamed to traces.
 func recordings(dir string) []string {
 	return outside.Dir(dir).Glob("cuda-*.gpt")
 }
 
-// closeWithin is the recorders' time limit for closing their files.
+// closeWithin limits the wait for the recorders to close their files.
 const closeWithin = 30 * time.Second
 
-// collectWindow waits until the window's recordings are closed and renames them to traces. from is the size of the
-// status file before the window, bytes.
+// collectWindow waits until the window's recordings are closed and renames them to traces. from is the status file's
+// size before the window, bytes.
 func (w *stretch) collectWindow(ctx context.Context, from int64) (*Result, error) {
 	until := time.Now().Add(closeWithin)
 	for !w.isClosed() && time.Now().Before(until) {
@@ -157,7 +156,7 @@ func (w *stretch) collectWindow(ctx context.Context, from int64) (*Result, error
 		if !hasKernel(path) {
 			continue
 		}
-		// At the end of the program the gpuprof that started it does the same.
+		// Ignore a missing file: the gpuprof that started the program renames files at the program's end.
 		if err := os.Rename(path, filepath.Join(w.dir, traceName(path))); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return r, gpuprof.Errorf(nil, "taking over the recording %s: %w", path, err).WithFix("give it to gpuprof analyze as it is")
 		}
@@ -173,9 +172,8 @@ func (w *stretch) collectWindow(ctx context.Context, from int64) (*Result, error
 	return r, ctx.Err()
 }
 
-// processesSince reads the processes from the status file, from a byte offset on. If a recording reached the
-// recorder's limit, the next one began before the window ended: processesSince counts its records as left out and
-// removes it.
+// processesSince reads the processes from the status file, from a byte offset on. A recorder at its size limit begins
+// another recording within the window: processesSince removes that file and counts its records as left out.
 func (w *stretch) processesSince(from int64, left map[string]int64) (out []CUDAProcess) {
 	all := readCUDAFrom(w.dir, from)
 	full := map[int]int{} // index in out
@@ -183,7 +181,7 @@ func (w *stretch) processesSince(from int64, left map[string]int64) (out []CUDAP
 		p := &all[i]
 		if first, ok := full[p.PID]; ok && p.File != "" {
 			out[first].LeftOut += p.Records
-			_ = os.Remove(filepath.Join(w.dir, p.File)) // a leftover would count as another window
+			_ = os.Remove(filepath.Join(w.dir, p.File)) // otherwise the file would count as another window
 			continue
 		}
 		p.LeftOut = left[p.File]
@@ -195,12 +193,12 @@ func (w *stretch) processesSince(from int64, left map[string]int64) (out []CUDAP
 	return out
 }
 
-// finished lists the traces of a folder.
+// finished lists the traces in a folder.
 func finished(dir string) []string {
 	return outside.Dir(dir).Glob("trace-*.gpt")
 }
 
-// isClosed reports whether no process writes a recording of the window any more.
+// isClosed reports whether every recording of the window is closed.
 func (w *stretch) isClosed() bool {
 	for _, path := range recordings(w.dir) {
 		if !w.old[path] && !hasEnd(path) && isAlive(pidOf(path)) {
@@ -210,7 +208,6 @@ func (w *stretch) isClosed() bool {
 	return true
 }
 
-// pidOf parses the process id from a recording's name.
 func pidOf(path string) int {
 	name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "cuda-"), ".gpt")
 	pid, _, _ := strings.Cut(name, "-")
@@ -230,7 +227,7 @@ func traceName(path string) string {
 	return name
 }
 
-// HasRecorder reports whether a folder has a file of the hook or of the CUDA recorder.
+// HasRecorder reports whether the Python hook or the CUDA recorder left a file in a folder.
 func HasRecorder(dir string) bool {
 	for _, name := range []string{cudaStatus, cudaConfig, statusName} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
@@ -240,7 +237,7 @@ func HasRecorder(dir string) bool {
 	return false
 }
 
-// Gone reports whether the program of a folder has ended or records nothing any more.
+// Gone reports whether the program recorded in a folder has ended, or records no more.
 func Gone(dir string) bool {
 	there := func(name string) bool {
 		_, err := os.Stat(filepath.Join(dir, name))
@@ -256,7 +253,7 @@ func Gone(dir string) bool {
 		return len(all) > 0
 	}
 	if there(cudaStatus) {
-		return true // gpuprof removes the recorder's settings at the end of the program
+		return true // gpuprof removes the recorder's settings when the program ends
 	}
 	h := ReadHook(dir)
 	for i := range h.Processes {

@@ -18,12 +18,12 @@ type CUDAUse int
 
 // Values of CUDAUse.
 const (
-	CUDAAuto   CUDAUse = iota // programs that are not PyTorch, where a libcupti is found
-	CUDAAlways                // fail where none is found
+	CUDAAuto   CUDAUse = iota // record programs other than PyTorch, if a libcupti is found
+	CUDAAlways                // return an error if no libcupti is found
 	CUDANever
 )
 
-// ProgramsCUPTI in place of a path means that the program brings its own libcupti.
+// ProgramsCUPTI in place of a path means that the program ships its own libcupti.
 const ProgramsCUPTI = "program"
 
 // Names of the recorder's files in the folder of a recording.
@@ -43,9 +43,9 @@ const (
 
 // injection is the CUDA recorder on disk for one run.
 type injection struct {
-	dir     string // of the recording, absolute
+	dir     string // folder of the recording, absolute
 	library string
-	scratch *child.Scratch // notes what to remove once the program has ended
+	scratch *child.Scratch // lists what to remove once the program has ended
 }
 
 // writeInjection writes the recorder's settings and library into the folder of the recording.
@@ -62,7 +62,7 @@ func writeInjection(o *Options, cupti []string) (*injection, error) {
 		return nil, gpuprof.Errorf(nil, "making a folder for the CUDA recorder: %w", err).WithFix("point TMPDIR to one that takes files")
 	}
 	var config strings.Builder
-	if o.Rolling { // the recorder begins the next recording where one reached its limit
+	if o.Rolling { // at the limit of a file the recorder begins the next one
 		fmt.Fprintf(&config, "max_mb=%d\nmax_s=%d\n", rollMB, int(LiveStretch.Seconds()))
 	}
 	config.WriteString(o.RecorderConfig)
@@ -97,8 +97,8 @@ func writeInjection(o *Options, cupti []string) (*injection, error) {
 	return in, nil
 }
 
-// placeLibrary writes the library into a folder from which programs may execute it: the recording's folder, or
-// another one if that is mounted noexec.
+// placeLibrary writes the library where programs may execute it: into the recording's folder, or into another folder
+// if that one is mounted noexec.
 func (in *injection) placeLibrary() error {
 	var errs []error
 	for _, dir := range append([]string{in.dir}, fallbackFolders()...) {
@@ -114,13 +114,12 @@ func (in *injection) placeLibrary() error {
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", dir, unwrapPath(err)), os.Remove(path))
 		if at != in.dir {
-			_ = os.Remove(at) // a leftover is only untidy
+			_ = os.Remove(at)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// writeLibrary writes the library into the recording's folder, or into a new folder outside of it.
 func (in *injection) writeLibrary(dir, path string) error {
 	files := []string{path}
 	if dir != in.dir {
@@ -140,10 +139,10 @@ func (in *injection) writeLibrary(dir, path string) error {
 	return mayMap(path)
 }
 
-// environEntry returns the environment entry that identifies the programs of this recording.
+// environEntry returns the environment entry by which programs of this recording are recognized.
 func (in *injection) environEntry() string { return envCUDA + "=" + in.dir }
 
-// fallbackFolders lists folders that may permit execution if the recording's folder does not.
+// fallbackFolders lists folders for the library if the recording's folder forbids execution.
 func fallbackFolders() (out []string) {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 		out = append(out, dir)
@@ -154,7 +153,6 @@ func fallbackFolders() (out []string) {
 	return append(out, "/dev/shm", os.TempDir())
 }
 
-// environWithRecorder returns env with the recorder's variables.
 func (in *injection) environWithRecorder(env []string) []string {
 	set := map[string]string{envCUDA: in.dir, envInjection: in.library}
 	if lookup(env, envInjectNVTX) == "" {
@@ -163,12 +161,11 @@ func (in *injection) environWithRecorder(env []string) []string {
 	return setEnviron(env, set)
 }
 
-// requestStop asks every process to end its recording.
 func (in *injection) requestStop() error {
 	return writeControl(in.dir, controlStop)
 }
 
-// noteProgram records the process that uses the library, so that its files are removed after it.
+// noteProgram notes the process that uses the library: the library's files are removed after the process.
 func (in *injection) noteProgram(pid int) {
-	_ = in.scratch.Program(pid) // its environment names the folder as well
+	_ = in.scratch.Program(pid) // the process's environment names the folder as well
 }

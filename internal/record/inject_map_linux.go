@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mayMap returns an error if programs cannot execute code from a file, as on a file system mounted noexec.
+// mayMap returns an error if code cannot be executed from a file, as on a file system mounted noexec.
 func mayMap(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

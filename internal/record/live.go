@@ -15,7 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/read/cupti"
 )
 
-// LiveStretch is the length of the recording that a live view shows: the last half minute.
+// LiveStretch is the length of recording that a live view shows.
 const LiveStretch = 30 * time.Second
 
 // Live summarizes a process's activity at the end of its recording.
@@ -23,7 +23,7 @@ type Live struct {
 	File  string
 	Rank  int // -1 unknown
 	At    time.Time
-	Over  time.Duration // length of the measured span
+	Over  time.Duration // measured time
 	Ended bool          // the recording has ended
 	// StepNS is the median time of the Steps that Source found, ns; 0 without steps.
 	Steps   int
@@ -32,24 +32,23 @@ type Live struct {
 	Devices []LiveDevice
 	// Kernels and Copies (copies and fills) are rows by name, the longest first.
 	Kernels, Copies []LiveRow
-	Lost            int64 // records, at most
+	Lost            int64 // upper limit of the lost records
 }
 
-// LiveDevice is a device's busy share of the span, and the share in which it waited for launches.
+// LiveDevice has the shares of the measured time in which a device was busy, and in which it waited for launches.
 type LiveDevice struct {
 	ID            int
 	Busy, Starved float64 // 0 to 1
 }
 
-// LiveRow adds up operations of one name.
+// LiveRow sums the operations of one name.
 type LiveRow struct {
 	Name      string
 	Count     int
 	NS, Bytes int64
 }
 
-// LiveOf reads the newest recording of each process in a folder and summarizes its last stretch. It omits processes
-// without activity.
+// LiveOf summarizes the last stretch of each process's newest recording in a folder. Idle processes are omitted.
 func LiveOf(ctx context.Context, dir string, stretch time.Duration) ([]Live, error) {
 	var out []Live
 	for _, path := range liveFiles(dir) {
@@ -64,7 +63,7 @@ func LiveOf(ctx context.Context, dir string, stretch time.Duration) ([]Live, err
 	return out, nil
 }
 
-// liveFiles lists each process's newest recording in a folder. Recordings of an ended program have other names.
+// liveFiles lists each process's newest recording in a folder. Recordings of ended programs have other names.
 func liveFiles(dir string) []string {
 	newest := map[string]string{}
 	for _, pattern := range []string{"trace-*.gpt", "cuda-*.gpt"} {
@@ -87,7 +86,7 @@ func liveFiles(dir string) []string {
 func liveFile(ctx context.Context, path string, stretch time.Duration) (l Live, ok bool, err error) {
 	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {
-		return l, false, nil // it has just been renamed
+		return l, false, nil // the file was renamed meanwhile
 	}
 	defer f.Close()
 	t, at, err := cupti.ReadSince(ctx, f, path, int64(stretch))

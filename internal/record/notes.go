@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// explainHook adds a warning with a next step for each part that the hook could not record.
+// explainHook adds a warning with a remedy for each part that the hook could not record.
 func explainHook(o *Options, r *Result) {
 	h := r.Hook
 	for _, e := range h.Errors {
@@ -47,8 +47,7 @@ func explainHook(o *Options, r *Result) {
 	}
 }
 
-// adviseOtherRecorder returns how to record the GPU's work in a program without torch; "" on a machine without a
-// driver for one.
+// adviseOtherRecorder describes how to record the GPU work of a program without torch; "" without an NVIDIA driver.
 func adviseOtherRecorder(o *Options, r *Result) string {
 	switch {
 	case o.DriverCUDA == 0:
@@ -67,7 +66,7 @@ func describeNoTorch(h *Hook) string {
 	return fmt.Sprintf("no import of torch was seen in the %d Python processes of the program that loaded gpuprof's hook", h.Loaded)
 }
 
-// explainUnhooked warns of Python processes that ran without the hook and so were not recorded.
+// explainUnhooked warns of Python processes that were not recorded because they ran without the hook.
 func explainUnhooked(o *Options, r *Result) {
 	ids := slices.Sorted(maps.Keys(r.unhooked))
 	who := fmt.Sprintf("process %d (%s)", ids[0], r.unhooked[ids[0]])
@@ -78,7 +77,6 @@ func explainUnhooked(o *Options, r *Result) {
 		"keep gpuprof's folder in the PYTHONPATH of the processes that the program starts: append your own folder (PYTHONPATH=$PYTHONPATH:DIR)")
 }
 
-// outputName is the word for a recording's output: snapshot or trace.
 func (o *Options) outputName() string {
 	if o.Memory {
 		return "snapshot"
@@ -111,7 +109,6 @@ func explainNoPython(o *Options, r *Result) {
 	r.warn("no-python", "this is no Python program, so there is only wall time, memory and processor time", fix)
 }
 
-// explainProcess warns of the failures in one process.
 func explainProcess(o *Options, r *Result, p *Process) {
 	who := fmt.Sprintf("process %d", p.PID)
 	if p.Rank >= 0 {
@@ -130,7 +127,7 @@ func explainProcess(o *Options, r *Result, p *Process) {
 	}
 }
 
-// explainSteps warns of recorded steps that are fewer, or of another kind, than requested.
+// explainSteps warns if fewer steps than requested were recorded, or steps of another kind.
 func explainSteps(o *Options, r *Result, p *Process, who string) {
 	explainBounded(o, r, p, who)
 	if p.File != "" && !p.Complete && !p.Bounded && p.Kind != "window" && p.Recorded < o.Steps {
@@ -152,7 +149,7 @@ func explainSteps(o *Options, r *Result, p *Process, who string) {
 	}
 }
 
-// explainBounded warns of a recording that ended early because of its duration or its memory.
+// explainBounded warns of a recording that a time or memory limit ended early.
 func explainBounded(o *Options, r *Result, p *Process, who string) {
 	memory := gpuprof.FormatBytes(float64(p.Grown))
 	switch {
@@ -168,7 +165,7 @@ func explainBounded(o *Options, r *Result, p *Process, who string) {
 	}
 }
 
-// explainAside gives the reason for which the hook did not record a process.
+// explainAside warns why the hook did not record a process.
 func explainAside(o *Options, r *Result, p *Process, who string) {
 	switch p.Aside {
 	case "own-profiler":
@@ -188,7 +185,6 @@ func explainAside(o *Options, r *Result, p *Process, who string) {
 	}
 }
 
-// explainErrors warns of errors that the hook reported: an unwritten trace, or a fault of the hook.
 func explainErrors(o *Options, r *Result, p *Process, who string) {
 	fix := fmt.Sprintf("free some space in %s or choose another folder with -o", o.Dir)
 	for _, e := range p.Errors {
@@ -203,7 +199,7 @@ func explainErrors(o *Options, r *Result, p *Process, who string) {
 	}
 }
 
-// explainNoTrace gives the reason for which no process was recorded.
+// explainNoTrace warns why no process was recorded.
 func explainNoTrace(o *Options, r *Result) {
 	if len(r.Warnings) > 0 {
 		return
@@ -229,8 +225,7 @@ func explainNoTrace(o *Options, r *Result) {
 	}
 }
 
-// suggestRetry returns a command that skips fewer steps, for a program of so few. Below two steps it asks for a
-// longer run instead.
+// suggestRetry returns a command that skips fewer steps; below two steps it asks for a longer run.
 func suggestRetry(r *Result, steps int) string {
 	if steps < 2 {
 		return "record a run with more steps"
@@ -239,7 +234,7 @@ func suggestRetry(r *Result, steps int) string {
 	return fmt.Sprintf("try gpuprof run --skip %d --steps %d -- %s", skip, max(1, steps-skip-1), strings.Join(r.Command, " "))
 }
 
-// lowerSkip suggests a lower --skip; "" if no step is skipped.
+// lowerSkip suggests a lower --skip; "" if none is skipped.
 func lowerSkip(o *Options, does string) string {
 	if o.Skip == 0 {
 		return ""

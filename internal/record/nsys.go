@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// innerShell is the shell text between nsys and the program: it marks that the program starts, restores the
-// program's output (nsys redirects its standard output) and then execs the program. If nsys closes the descriptors,
-// the script opens the files by name.
+// innerShell is the shell script between nsys and the program. It notes the program's start, restores its output,
+// which nsys redirects, and execs the program. If nsys closed the descriptors, the script opens the files by name.
 const innerShell = `: >"$GPUPROF_STARTED"
 out=$GPUPROF_OUT
 unset GPUPROF_STARTED GPUPROF_OUT
@@ -23,8 +22,8 @@ if { : >&3; } 2>/dev/null; then exec "$@" >&3 2>&4 3>&- 4>&-; fi
 if { : >>"$out/1" && : >>"$out/2"; } 2>/dev/null; then exec "$@" >>"$out/1" 2>>"$out/2"; fi
 exec "$@"`
 
-// runNsys runs the program under `nsys profile` and exports the report. If nsys ends before the program has begun,
-// runNsys runs the program without it.
+// runNsys runs the program under `nsys profile` and exports the report. If nsys ends before it starts the program,
+// runNsys runs the program without nsys.
 func runNsys(ctx context.Context, o *Options, r *Result, s *signals) error {
 	r.Recorder = ByNsys
 	report := filepath.Join(o.Dir, "report.nsys-rep")
@@ -53,12 +52,11 @@ func runNsys(ctx context.Context, o *Options, r *Result, s *signals) error {
 	if err != nil {
 		return err
 	}
-	_ = os.Remove(started) // a leftover is only untidy
+	_ = os.Remove(started)
 	r.exportReport(ctx, o, report, said.String())
 	return nil
 }
 
-// exportReport exports a report to the SQLite file that gpuprof reads.
 func (r *Result) exportReport(ctx context.Context, o *Options, report, said string) {
 	if _, err := os.Stat(report); err != nil {
 		r.warn("nsys-failed", "nsys left no report ("+lastLine(said)+"), so there is no trace", "try nsys profile by hand")
@@ -73,14 +71,14 @@ func (r *Result) exportReport(ctx context.Context, o *Options, report, said stri
 	r.Traces = append(r.Traces, sqlite)
 }
 
-// drainFor is the wait for the output of a process that nsys leaves behind when it is ended.
+// drainFor limits the wait for output of processes that nsys leaves running when it is ended.
 const drainFor = time.Second
 
-// ExportReport has nsys export a report to an SQLite file; env is nil for this process's environment. It returns the
-// last line that nsys printed. An export without a file is an error.
+// ExportReport runs `nsys export` to write a report as an SQLite file and returns the last line that nsys printed; env
+// nil means this process's environment. A missing file is an error.
 func ExportReport(ctx context.Context, report, sqlite string, env []string) (last string, err error) {
 	cmd := exec.CommandContext(ctx, "nsys", "export", "--type", "sqlite", "--force-overwrite=true", "--output", sqlite, report)
-	cmd.Env, cmd.WaitDelay = env, drainFor // nsys may leave a process with its output behind
+	cmd.Env, cmd.WaitDelay = env, drainFor // nsys may leave a process that holds its output open
 	text, err := cmd.CombinedOutput()
 	if info, statErr := os.Stat(sqlite); err == nil && (statErr != nil || info.Size() == 0) {
 		err = errors.New("it left no file")

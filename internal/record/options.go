@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Sampler measures telemetry outside of the program, of a GPU for example. It samples in its own goroutine from
-// Start to Stop, which returns tracks by name.
+// Sampler measures telemetry outside of the program, such as a GPU's. It samples in its own goroutine from Start to
+// Stop; Stop returns tracks by name.
 type Sampler interface {
 	Start(ctx context.Context, every time.Duration)
 	Stop() map[string]gpuprof.Track
@@ -30,8 +30,8 @@ type NsysUse int
 
 // Values of NsysUse.
 const (
-	NsysAuto   NsysUse = iota // for programs that are not PyTorch, where nsys is installed
-	NsysAlways                // fail where it is not installed
+	NsysAuto   NsysUse = iota // record programs other than PyTorch, if nsys is installed
+	NsysAlways                // return an error if nsys is not installed
 	NsysNever
 )
 
@@ -49,52 +49,50 @@ const (
 type Options struct {
 	Tool  gpuprof.Tool
 	Args  []string // the command; Args[0] is looked up on PATH
-	Dir   string   // folder for the recordings; it exists and takes files
-	Env   []string // environment of the program; nil is this process's
+	Dir   string   // existing, writable folder for the recordings
+	Env   []string // environment of the program; nil: this process's
 	Steps int      // steps to record
-	Skip  int      // steps to leave out before that
-	// SkipExact leaves out all of Skip, however long the steps take. Without it Longest limits the skipped steps
-	// too.
+	Skip  int      // steps to leave out before the recorded ones
+	// SkipExact leaves out all of Skip, even if these steps take longer than Longest.
 	SkipExact bool
 	Shapes    bool // record operators' shapes
-	Stacks    bool // record Python stacks; with Memory those of C++ too
-	// Memory records the history of PyTorch's allocator in place of a trace, from the first use of a device to the
-	// last recorded step. It turns Nsight Systems and the CUDA recorder off.
+	Stacks    bool // record Python stacks; with Memory also C++ stacks
+	// Memory records the history of PyTorch's allocator instead of a trace, from the first use of a device to the last
+	// recorded step. It turns off Nsight Systems and the CUDA recorder.
 	Memory bool
 	// Window is the recorded time in a program without steps; the recording begins after WindowAfter.
 	Window, WindowAfter time.Duration
-	// Longest limits the recorded steps' total time: the recording ends at the next whole step; 0 means
+	// Longest limits the total time of the recorded steps: the recording ends with the step that exceeds it. 0 means
 	// DefaultLongest. A single step may take ten times as long.
 	Longest time.Duration
 	Nsys    NsysUse
-	// CUDA selects the programs that the CUDA recorder records. CUPTI is the path of a libcupti, ProgramsCUPTI, or
-	// "" for a search by FindCUPTI. Graphs "whole" makes one record per CUDA graph instead of one per node.
+	// CUDA selects the programs that the CUDA recorder records. CUPTI is the path of a libcupti, ProgramsCUPTI, or "" for
+	// FindCUPTI's choice. Graphs "whole" makes one record per CUDA graph instead of one per node.
 	CUDA   CUDAUse
 	CUPTI  string
 	Graphs string
-	// DriverCUDA is the driver's CUDA release, 1000 * major + 10 * minor; 0 if unknown. AskCUPTI returns the
-	// version of a libcupti's interface, from a separate process; nil skips the question.
+	// DriverCUDA is the driver's CUDA release, 1000 * major + 10 * minor; 0 if unknown. AskCUPTI returns a libcupti's
+	// interface version, from a separate process; nil: the version is not asked for.
 	DriverCUDA int
 	AskCUPTI   func(path string) (int, error)
-	// Idle arms the CUDA recorder: it records only when Window asks for it. Rolling records as long as the program
-	// runs and keeps the end of the recording, for a live view.
+	// Idle makes the CUDA recorder wait: it records only when Window asks for it. Rolling records as long as the program
+	// runs and keeps only the end, for a live view.
 	Idle, Rolling bool
-	// RecorderConfig precedes the recorder's settings: lines of "name=number".
+	// RecorderConfig holds "name=number" lines that precede the recorder's settings.
 	RecorderConfig string
-	// StopAfter ends the program once the CUDA recorder has ended. With the hook, Watch ends it.
+	// StopAfter ends the program once the CUDA recorder has ended. With the hook, Watch decides that.
 	StopAfter bool
-	// Stdin, Stdout and Stderr are the program's files; it inherits them unchanged.
+	// Stdin, Stdout and Stderr are inherited by the program unchanged.
 	Stdin, Stdout, Stderr *os.File
 	// Samplers by the prefix of their track names.
 	Samplers map[string]Sampler
-	// Watch gets the hook's events whenever their file grew while the program runs; ended is closed at the
-	// program's end. nil turns the watch off.
+	// Watch is called with the hook's events whenever their file grew. ended is closed when the program ends.
 	Watch func(h *Hook, ended <-chan struct{}) Watched
-	// Log takes the output of a helper program (nsys); nil drops it.
+	// Log receives the output of a helper program (nsys); nil discards it.
 	Log io.Writer
 }
 
-// stepFactor limits a single step to this multiple of Longest; the hook has the same value (WITHIN).
+// stepFactor limits a single step to this multiple of Longest. WITHIN in the hook must be equal.
 const stepFactor = 10
 
 func (o *Options) longestRecording() time.Duration {

@@ -6,26 +6,25 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Overhead compares the step times before, during and after a recording. Times are trimmed means in seconds,
-// without a fifth of the values at either end (at least one value), 0 without such steps. A median would fail where
-// long and short steps alternate, as with batches that come in bursts.
+// Overhead compares the step times before, during and after a recording. Times are means in seconds, trimmed by a
+// fifth of the values at either end (at least one); 0 without such steps. A median would fail if long and short steps
+// alternate, as with batches that arrive in bursts.
 type Overhead struct {
 	BeforeS float64 `json:"before_s"`
 	DuringS float64 `json:"during_s"`
 	AfterS  float64 `json:"after_s"`
-	// Ratio is the time of a recorded step over the time of an unrecorded one, 0 if unknown. Steps before and after
-	// the recording have equal weight.
+	// Ratio is a recorded step's time over an unrecorded step's; 0 if unknown. Steps before and after the recording have
+	// equal weight.
 	Ratio float64 `json:"ratio"`
-	// Uneven marks that the program's pace changed between the steps before and after, so that there is no ratio.
+	// Uneven marks that the steps before and after differ in pace, so that there is no Ratio.
 	Uneven  bool    `json:"uneven,omitempty"`
-	ExportS float64 `json:"export_s"` // time for which the program stopped, s
+	ExportS float64 `json:"export_s"` // time for which the program paused while the trace was written, s
 }
 
 // fewest is the minimum number of steps for a mean.
 const fewest = 3
 
-// pace is the largest ratio between the step times before and after the recording that still gives an overhead
-// ratio.
+// pace is the largest ratio between the step times before and after the recording for which Ratio is given.
 const pace = 1.5
 
 // overheadOf returns nil for a process without timed steps.
@@ -47,8 +46,8 @@ func bareSteps(p *Process) []float64 {
 	return slices.Concat(dropWarmUp(p.Before), p.Later)
 }
 
-// dropWarmUp leaves out the first steps, which are slower: at the program's start because of caches and
-// allocations, at the recording's start because of the profiler.
+// dropWarmUp leaves out the first steps, which are slower: because of caches and allocations at the program's start,
+// because of the profiler at the recording's start.
 func dropWarmUp(v []float64) []float64 {
 	if len(v) > fewest {
 		return v[len(v)/3:]
@@ -59,8 +58,7 @@ func dropWarmUp(v []float64) []float64 {
 	return v
 }
 
-// trimmedMean leaves out a fifth of the values at either end, at least one: an evaluation among five recorded steps
-// is not their pace.
+// trimmedMean leaves out a fifth of the values at either end, at least one, so that an evaluation step does not count.
 func trimmedMean(v []float64) float64 {
 	if len(v) == 0 {
 		return 0

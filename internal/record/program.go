@@ -13,8 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// The command line alone selects the recorder, before the program runs: gpuprof never runs a program twice to find
-// out.
+// The command line alone selects the recorder: running the program to find out would run it twice.
 
 var (
 	pythonName   = regexp.MustCompile(`^(python|pypy|ipython|jupyter)[0-9.]*t?d?$|^(torchrun|accelerate|deepspeed|lightning|composer|pytest|py\.test|pyinstrument|horovodrun)$`)
@@ -23,7 +22,7 @@ var (
 	importsOther = regexp.MustCompile(`(?m)^\s*(import|from)\s+(jax|flax|cupy|tensorflow|numba\.cuda|pycuda|mxnet|warp|triton)\b`)
 )
 
-// headBytes limits the part of a script that is read.
+// headBytes limits the part of a script that is searched for imports and commands.
 const headBytes = 64 << 10
 
 func hasNsys() bool {
@@ -66,8 +65,8 @@ func findCUPTI(o *Options) ([]CUPTI, []string) {
 	return FindCUPTI(environOf(o), o.Args[0], o.DriverCUDA, o.AskCUPTI)
 }
 
-// useCUDA decides whether the CUDA recorder records: on demand, or if a libcupti is found and the program is not
-// Python or its script imports JAX or the like and not torch. cupti lists the libraries to try.
+// useCUDA decides whether the CUDA recorder is used: if the user asks for it, or if a libcupti is found and the
+// program is not Python or uses JAX or another framework instead of torch. cupti lists the libraries to try.
 func useCUDA(o *Options, r *Result) (cupti []string, use bool) {
 	auto := o.CUDA == CUDAAuto && o.Nsys != NsysAlways && len(injectLibrary) > 0 && (!looksPython(o.Args) || importsOtherFramework(o.Args))
 	if o.Memory || o.CUDA != CUDAAlways && !auto {
@@ -99,8 +98,8 @@ func useCUDA(o *Options, r *Result) (cupti []string, use bool) {
 	return cupti, len(found) > 0
 }
 
-// useNsys decides whether Nsight Systems records: on demand, or if the program is not Python or its script imports
-// JAX or the like and not torch.
+// useNsys decides whether Nsight Systems is used: if the user asks for it, or if the program is not Python or uses JAX
+// or another framework instead of torch.
 func useNsys(o *Options) bool {
 	switch {
 	case o.Nsys == NsysAlways:
@@ -108,14 +107,14 @@ func useNsys(o *Options) bool {
 	case o.Nsys == NsysNever || o.Memory:
 		return false
 	}
-	// Under an outer nsys there is nothing to start.
+	// A program under an outer nsys cannot be recorded again.
 	if !hasNsys() || lookup(o.Env, "NSYS_PROFILING_SESSION_ID") != "" {
 		return false
 	}
 	return !looksPython(o.Args) || importsOtherFramework(o.Args)
 }
 
-// looksPython reports whether a command is, starts or may start Python.
+// looksPython reports whether a command is Python, or a script or command line that may start Python.
 func looksPython(args []string) bool {
 	path, err := exec.LookPath(args[0])
 	if err != nil {
@@ -132,7 +131,7 @@ func looksPython(args []string) bool {
 			return true
 		}
 	}
-	// A script: its first line, or the commands in it. Shells get theirs as an argument.
+	// The command is a script: look at its first line and the commands in it. Shells get a script as an argument.
 	for _, p := range append([]string{path}, scriptsIn(args[1:])...) {
 		if head := headOf(p); !isELF(head) && pythonWords.Match(head) {
 			return true
@@ -154,8 +153,7 @@ func scriptsIn(args []string) []string {
 	return out
 }
 
-// importsOtherFramework reports whether a command's Python script imports JAX or another GPU framework, and not
-// torch.
+// importsOtherFramework reports whether a command's Python script imports JAX or another GPU framework, not torch.
 func importsOtherFramework(args []string) bool {
 	for _, a := range args {
 		if strings.HasSuffix(a, ".py") {

@@ -9,49 +9,46 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Result is the measurement of a program that has ended; telemetry.json stores it.
+// Result is the measurement of an ended program, stored as telemetry.json.
 type Result struct {
 	gpuprof.Head
-	Command []string  `json:"command"` // as it was given, with secrets masked
+	Command []string  `json:"command"` // as given, with secrets masked
 	Started time.Time `json:"started"`
 	WallS   float64   `json:"wall_s"`
 	// ExitCode is gpuprof's exit code: the program's own, or 128 plus the number of the signal that ended it.
 	ExitCode int    `json:"exit_code"`
 	Signal   string `json:"signal,omitempty"` // signal that ended the program
-	// Stopped marks that gpuprof ended the program on request, after its recording was written.
+	// Stopped marks that gpuprof ended the program on request, after writing the recording.
 	Stopped bool `json:"stopped,omitempty"`
-	// PeakBytes is the largest process's peak resident memory; 0 if unknown, as for a program smaller than gpuprof
-	// itself.
+	// PeakBytes is the peak resident memory of the largest process; 0 if unknown, as for a program smaller than gpuprof.
 	PeakBytes int64 `json:"peak_rss_bytes"`
 	// TreePeakBytes is the largest sampled sum over all processes, with shared pages counted in each; 0 if unknown.
 	TreePeakBytes int64         `json:"tree_peak_rss_bytes"`
-	CPUs          int           `json:"cpus"`  // that the program may use
-	CPUS          float64       `json:"cpu_s"` // of all processes that were waited for
+	CPUs          int           `json:"cpus"`  // processors that the program may use
+	CPUS          float64       `json:"cpu_s"` // CPU time of all processes that were waited for
 	Recorder      string        `json:"recorder"`
-	Traces        []string      `json:"traces"` // files, in the folder of the recording
+	Traces        []string      `json:"traces"` // files in the folder of the recording
 	Hook          *Hook         `json:"hook,omitempty"`
 	CUDA          []CUDAProcess `json:"cuda,omitempty"` // the CUDA recorder's reports by process
-	// Idle marks that the recorder was armed and the traces are requested windows.
+	// Idle marks that the recorder waited for requests, so that the traces are requested windows.
 	Idle bool `json:"idle,omitempty"`
-	// Skip is the number of steps to leave out at the beginning of the traces: the CUDA recorder also keeps the
-	// steps that --skip names.
+	// Skip is the number of steps to leave out at the beginning of the traces: the CUDA recorder records them too.
 	Skip      int                      `json:"skip,omitempty"`
 	Overhead  *Overhead                `json:"overhead,omitempty"`
 	Telemetry map[string]gpuprof.Track `json:"telemetry"`
-	Warnings  []gpuprof.Warning        `json:"warnings"` // of parts that are missing
+	Warnings  []gpuprof.Warning        `json:"warnings"` // about missing parts
 
-	unhooked map[int]string // names of Python processes whose PYTHONPATH lacks the hook, by process id
+	unhooked map[int]string // names of Python processes without the hook on PYTHONPATH, by process id
 }
 
-// Recorders.
+// Values of Recorder.
 const (
 	ByHook = "pytorch-hook"
 	ByNsys = "nsys"
 	ByCUDA = "cuda"
 )
 
-// Stored returns the result for telemetry.json, with paths relative to the folder dir: the folder's own location is
-// not part of the measurement.
+// Stored returns the result for telemetry.json, with paths relative to dir, so that the folder can be moved.
 func (r *Result) Stored(dir string) *Result {
 	out := *r
 	out.Traces, out.Warnings = make([]string, len(r.Traces)), make([]gpuprof.Warning, len(r.Warnings))

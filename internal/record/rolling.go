@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// rollMB limits one file of a process's rolling recording, MB.
+// rollMB is the size of one file of a process's rolling recording, MB.
 const rollMB = 64
 
 // groupByProcess returns a folder's recordings by process id, each in the order of their numbers.
@@ -21,16 +21,16 @@ func groupByProcess(dir string) map[int][]string {
 	return out
 }
 
-// keepNewest keeps each process's current recording and the one before, and removes older ones.
+// keepNewest keeps each process's current recording and the previous one, and removes older ones.
 func keepNewest(dir string) {
 	for _, files := range groupByProcess(dir) {
 		for _, path := range files[:max(0, len(files)-2)] {
-			_ = os.Remove(path) // a leftover takes room only
+			_ = os.Remove(path)
 		}
 	}
 }
 
-// keepBest keeps each process's largest recording: the last one, or the one before if the last one had just begun.
+// keepBest keeps each process's largest recording: the last one, or the previous one if the last had just begun.
 func keepBest(dir string) {
 	for _, files := range groupByProcess(dir) {
 		best := slices.MaxFunc(files, func(a, b string) int { return cmp.Compare(sizeOf(a), sizeOf(b)) })

@@ -18,8 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Check returns gpuprof.ErrUsage if the command cannot run: there is none, it is not executable, or it asks for a
-// recorder that is not installed.
+// Check returns gpuprof.ErrUsage if the command is not executable, or a required recorder is not installed.
 func Check(o *Options) error {
 	if len(o.Args) == 0 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "running a program: nothing follows --").WithFix("give the command, for example gpuprof run -- python train.py")
@@ -51,9 +50,8 @@ func Check(o *Options) error {
 	return nil
 }
 
-// Run runs the program to its end and returns its measurement. An error means that the program was never started;
-// every later failure is a warning in the result. Run passes on this process's signals; ctx carries values only and
-// its end has no effect.
+// Run runs the program to its end and returns its measurement. An error means that the program was never started; a
+// later failure is a warning in the result. Run passes on this process's signals; the end of ctx does not stop it.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := Check(&o); err != nil {
 		return nil, err
@@ -77,7 +75,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	err := run(ctx, &o, r, caught)
 	files := slices.Clone(r.Traces)
 	document.CleanStrings(r)
-	r.Traces = files // to be opened
+	r.Traces = files // files that are still to be opened
 	return r, err
 }
 
@@ -93,8 +91,8 @@ func SoFar(o *Options, h *Hook) *Result {
 	return r
 }
 
-// runHooked runs the program with the hook on PYTHONPATH. If the hook cannot be written, the program runs without
-// it: the program matters more than its trace.
+// runHooked runs the program with the hook on PYTHONPATH, or without it if the hook cannot be written: the program
+// matters more than its trace.
 func runHooked(ctx context.Context, o *Options, r *Result, s *signals) error {
 	r.Recorder = ByHook
 	h, err := writeHook(o)
@@ -127,7 +125,6 @@ func runHooked(ctx context.Context, o *Options, r *Result, s *signals) error {
 	return nil
 }
 
-// readHooked reads the hook's events into the result.
 func readHooked(o *Options, r *Result, h *hook) {
 	status := readStatus(h.status)
 	status.usePlain()
@@ -152,7 +149,7 @@ func (r *Result) addHook(o *Options, h *Hook) {
 	r.Traces = existingFiles(r.Traces)
 }
 
-// existingFiles drops paths of empty, removed or repeated files.
+// existingFiles drops missing, empty and repeated files.
 func existingFiles(paths []string) []string {
 	out := []string{}
 	seen := map[string]bool{}
@@ -165,25 +162,25 @@ func existingFiles(paths []string) []string {
 	return out
 }
 
-// removePartial removes traces that a killed process left half written, under the hook's or Kineto's name.
+// removePartial removes traces that a killed process left incomplete, by the names that the hook and Kineto use.
 func removePartial(dir string) {
 	for _, pattern := range []string{"trace-*.json.part*", "snapshot-*.pickle.part*"} {
 		for _, p := range outside.Dir(dir).Glob(pattern) {
-			_ = os.Remove(p) // a leftover is only untidy
+			_ = os.Remove(p)
 		}
 	}
 }
 
-// childOf is a command to run.
+// childOf describes a child process to start.
 type childOf struct {
 	args, env []string
-	extra     []*os.File    // further files of the child, from descriptor 3 on
-	started   func(pid int) // nil for none
+	extra     []*os.File    // files of the child from descriptor 3 on
+	started   func(pid int) // called with the process id; may be nil
 	hook      string        // the folder of the Python hook, "" none
 }
 
-// runChild runs one command under telemetry, passes signals on, and fills in its resource use. The command does not
-// depend on this process: it continues if gpuprof is killed.
+// runChild runs one command, samples its telemetry, passes signals on and records its resource use. The command
+// continues if gpuprof is killed.
 func runChild(ctx context.Context, o *Options, r *Result, s *signals, c childOf) error {
 	path, err := exec.LookPath(c.args[0])
 	if err != nil {
@@ -191,16 +188,16 @@ func runChild(ctx context.Context, o *Options, r *Result, s *signals, c childOf)
 	}
 	cmd := exec.Command(path)
 	cmd.Args, cmd.Env, cmd.ExtraFiles = c.args, c.env, c.extra
-	// The child inherits the files themselves, without a pipe in between.
+	// The child inherits the files themselves; there is no pipe in between.
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.Stdin, o.Stdout, o.Stderr
-	if c.extra != nil { // a helper around the program; its own words are not the program's
+	if c.extra != nil { // a helper around the program, whose output is not the program's
 		cmd.Stdout, cmd.Stderr = o.Log, o.Log
 	}
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w", c.args[0], unwrapPath(err)).WithFix("check that it is a program for this machine, or put its interpreter before it if it is a script without a first line #!")
 	}
-	own := selfPeak() // no earlier: it grows until the program takes the place of the fork
+	own := selfPeak() // after Start, because this process's peak grows until the child execs
 	s.passTo(cmd.Process)
 	if c.started != nil {
 		c.started(cmd.Process.Pid)
@@ -227,8 +224,8 @@ func runChild(ctx context.Context, o *Options, r *Result, s *signals, c childOf)
 	return nil
 }
 
-// fillUsage fills in a process's exit status and resource use. own is this process's peak memory at the start of
-// the child, bytes: Linux counts it as the child's too, so a smaller peak of the child is unknown.
+// fillUsage records a process's exit status and resource use. own is this process's peak memory when the child was
+// started, bytes: Linux counts it for the child too, so a smaller peak of the child stays unknown.
 func (r *Result) fillUsage(state *os.ProcessState, own int64) {
 	if state == nil {
 		r.ExitCode = 1

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// mostStacks limits the stacks read from a file of samples; the hook takes fewer.
+// mostStacks limits the stacks read from a file of samples; the hook writes fewer.
 const mostStacks = 1 << 16
 
 // samplesHead is the first line of the hook's file of samples.
@@ -36,7 +36,7 @@ type samplesHead struct {
 	} `json:"facts"`
 }
 
-// sampledStack is one of the following lines.
+// sampledStack is one of the lines after the head.
 type sampledStack struct {
 	Doing  model.Doing `json:"doing"`
 	Callee string      `json:"callee"`
@@ -45,7 +45,7 @@ type sampledStack struct {
 	Frames []int       `json:"frames"`
 }
 
-// clocks are rows of wall time, CPU time, run delay and CPU time of other threads, s, then counts of voluntary and
+// clocks has rows of wall time, CPU time, run delay and CPU time of other threads, s, then counts of voluntary and
 // involuntary context switches, 0 if not counted.
 type clocks [][6]float64
 
@@ -65,8 +65,7 @@ func (f *frame) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &[]any{&f.File, &f.Function, &f.Line, &f.Text, &f.Library})
 }
 
-// SamplesOf returns the hook's samples of the thread behind a trace; nil if there are none or their file is
-// unreadable.
+// SamplesOf returns the hook's samples of the thread that a trace shows; nil if none can be read.
 func (r *Result) SamplesOf(trace string) *model.HostSamples {
 	if r.Hook == nil {
 		return nil
@@ -84,7 +83,7 @@ func (r *Result) SamplesOf(trace string) *model.HostSamples {
 	return s
 }
 
-// readSamples reads a file of samples. A truncated file gives the stacks up to its end.
+// readSamples reads a file of samples. From a truncated file it returns the complete lines.
 func readSamples(path string) (*model.HostSamples, error) {
 	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {

@@ -7,15 +7,15 @@ import (
 	"syscall"
 )
 
-// signals passes this process's signals on to a program. None ends this process while it waits for the program.
+// signals passes this process's signals on to the program, and keeps them from ending this process.
 type signals struct {
 	ch   chan os.Signal
 	done chan struct{}
 
 	mu     sync.Mutex
 	to     *os.Process
-	early  []os.Signal // arrived before the program was started
-	tty    bool        // this process had a terminal when it began
+	early  []os.Signal // received before the program was started
+	tty    bool        // this process had a terminal when it started
 	passed int
 	// stopped marks that this process asked the program to end.
 	stopped bool
@@ -47,7 +47,7 @@ func (s *signals) passAll() {
 	}
 }
 
-// passTo sets the program to which signals go; nil after its end.
+// passTo sets the process that gets the signals; nil after its end.
 func (s *signals) passTo(p *os.Process) {
 	s.mu.Lock()
 	s.to = p
@@ -58,7 +58,7 @@ func (s *signals) passTo(p *os.Process) {
 		return
 	}
 	for _, sig := range early {
-		_ = p.Signal(sig) // it may have ended already
+		_ = p.Signal(sig) // the process may have ended already
 	}
 }
 
@@ -73,11 +73,11 @@ func (s *signals) passSignal(sig os.Signal) {
 		return
 	}
 	s.passed++
-	_ = s.to.Signal(sig) // it may have ended already
+	_ = s.to.Signal(sig) // the process may have ended already
 }
 
-// sentByTerminal reports whether the program got a signal from its terminal already: a terminal sends Ctrl-C, Ctrl-\
-// and its hang-up to every process of its foreground group, which includes the program.
+// sentByTerminal reports whether the terminal already sent a signal to the program: Ctrl-C, Ctrl-\ and hang-up go to
+// every process of the foreground group, which includes the program.
 func (s *signals) sentByTerminal(sig os.Signal) bool {
 	front, terminal := foreground()
 	switch sig {

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// passedOn lists the signals that gpuprof passes on.
 func passedOn() []os.Signal {
 	return []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
 }

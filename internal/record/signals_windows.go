@@ -5,11 +5,10 @@ import (
 	"syscall"
 )
 
-// passedOn lists the console's events. The console sends them to every program, so this process only has to survive
-// them.
+// passedOn lists the console's events. The console sends them to every program, so this process only has to survive.
 func passedOn() []os.Signal { return []os.Signal{os.Interrupt} }
 
-// askToEnd cannot be sent on Windows: the caller kills the program at once.
+// askToEnd cannot be sent on Windows; the caller kills the program instead.
 const askToEnd = syscall.SIGTERM
 
 func foreground() (front, terminal bool) { return true, true }

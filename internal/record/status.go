@@ -11,43 +11,42 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Process is the hook's report of one Python process that imported torch, or of one that was sampled without torch.
+// Process is the hook's report of a Python process that imported torch, or that was sampled without torch.
 type Process struct {
 	PID   int    `json:"pid"`
 	Torch string `json:"torch"` // version
-	Rank  int    `json:"rank"`  // -1 unknown
-	// Kind is the event that its steps were counted by: optimizer, zero_grad, backward, module, loader or window;
-	// "" if none was seen, plain for a process without torch.
+	Rank  int    `json:"rank"`  // -1 if unknown
+	// Kind is the event by which steps were counted: optimizer, zero_grad, backward, module, loader or window; "" if none
+	// was seen, plain for a process without torch.
 	Kind     string `json:"kind"`
-	Steps    int    `json:"steps"`    // completed, until the counting ended
+	Steps    int    `json:"steps"`    // completed while the hook counted
 	After    int    `json:"after"`    // completed before the recording began
-	Recorded int    `json:"recorded"` // steps in the trace, or so far in the current one
+	Recorded int    `json:"recorded"` // steps in the trace so far
 	Began    bool   `json:"began"`    // the profiler was started
 	Complete bool   `json:"complete"` // all requested steps are in the trace
-	// Bounded marks a recording that ended because it took too long or, with Grown, because the process's memory
-	// had grown by so many bytes.
+	// Bounded marks a recording that a limit ended: the time limit, or with Grown the memory limit. Grown is the growth
+	// of the process's memory, bytes.
 	Bounded bool  `json:"bounded,omitempty"`
 	Grown   int64 `json:"grown,omitempty"`
-	// Optimizer is the class of the optimizer whose step ends a recorded step; it steps in place Place among the
-	// Optimizers of its thread.
+	// Optimizer is the class of the optimizer whose step ends a recorded step. Place is its position among the thread's
+	// Optimizers, in the order of their steps.
 	Optimizer  string `json:"optimizer,omitempty"`
 	Place      int    `json:"optimizer_place,omitempty"`
 	Optimizers int    `json:"optimizers,omitempty"`
-	// OtherThreads counts the threads with optimizer steps other than the counted thread, until the hook left.
+	// OtherThreads is the number of threads, other than the counted one, that made optimizer steps.
 	OtherThreads int `json:"other_threads,omitempty"`
-	// File is the trace's name in the folder, "" for none; Bytes its size, and Whole is false for a truncated
-	// trace. OOMFile is the snapshot written at the first out-of-memory error.
+	// File is the trace's name in the folder, "" if there is none. Bytes is its size; Whole is false for a truncated
+	// trace. OOMFile is the snapshot that was written at the first out-of-memory error.
 	File    string  `json:"file,omitempty"`
 	OOMFile string  `json:"oom_file,omitempty"`
 	Bytes   int64   `json:"bytes,omitempty"`
 	Whole   bool    `json:"whole,omitempty"`
-	ExportS float64 `json:"export_s,omitempty"` // time for writing the trace, s
-	// Samples is the file in the folder with the clocks and stack samples of the thread that makes the steps, ""
-	// for none. Sampling marks that samples are being taken or are to come.
+	ExportS float64 `json:"export_s,omitempty"` // time to write the trace, s
+	// Samples is the file with clocks and stack samples of the thread that makes the steps, "" if there is none. Sampling
+	// marks that the sampling has not ended.
 	Samples  string `json:"samples,omitempty"`
 	Sampling bool   `json:"-"`
-	// Aside is the reason for recording nothing: own-profiler, forked, nsys, many-processes, no-device,
-	// own-history.
+	// Aside is the reason why nothing was recorded: own-profiler, forked, nsys, many-processes, no-device, own-history.
 	Aside  string    `json:"aside,omitempty"`
 	Errors []string  `json:"errors,omitempty"`
 	Before []float64 `json:"before_s,omitempty"` // step times, s
@@ -58,9 +57,9 @@ type Process struct {
 // Hook is the hook's report of the whole program.
 type Hook struct {
 	Loaded    int       `json:"python_processes"` // Python processes that loaded the hook
-	Python    string    `json:"python,omitempty"` // version of the first
+	Python    string    `json:"python,omitempty"` // Python version of the first process
 	Nested    bool      `json:"nested,omitempty"` // another gpuprof run recorded inside this one
-	Errors    []string  `json:"errors,omitempty"` // before torch was imported
+	Errors    []string  `json:"errors,omitempty"` // errors before torch was imported
 	Processes []Process `json:"processes"`
 
 	plain []Process // sampled processes without torch
@@ -69,14 +68,14 @@ type Hook struct {
 // kindPlain marks a process that was sampled without torch.
 const kindPlain = "plain"
 
-// usePlain makes the sampled processes without torch those of the report if no process imported torch.
+// usePlain puts the sampled processes without torch into Processes, if no process imported torch.
 func (h *Hook) usePlain() {
 	if len(h.Processes) == 0 {
 		h.Processes = append(h.Processes, slices.DeleteFunc(h.plain, func(p Process) bool { return p.File == "" })...)
 	}
 }
 
-// plainProcess returns the process without torch that an event is of, nil for none.
+// plainProcess returns the process without torch that sent an event, or nil.
 func (h *Hook) plainProcess(l *statusLine) *Process {
 	same := func(p Process) bool { return p.PID == l.PID }
 	at := slices.IndexFunc(h.plain, same)
@@ -127,8 +126,7 @@ const maxStatusLine = 1 << 20
 // ReadHook reads the hook's events so far from the folder of a recording.
 func ReadHook(dir string) Hook { return readStatus(filepath.Join(dir, statusName)) }
 
-// readStatus reads the hook's event file. It skips lines that are not JSON, as after a full disk; without a file
-// the result is empty.
+// readStatus reads the hook's event file; empty without a file. It skips broken lines, which a full disk leaves.
 func readStatus(path string) Hook {
 	h := Hook{Processes: []Process{}}
 	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)
@@ -179,7 +177,7 @@ func (h *Hook) applyEvent(l *statusLine) {
 	h.Processes[at].applyEvent(l)
 }
 
-// listNumbers are the numbers of a list; nil for anything else.
+// listNumbers returns the numbers in a JSON list; nil for any other value.
 func listNumbers(v any) (out []float64) {
 	list, _ := v.([]any)
 	for _, one := range list {

@@ -14,15 +14,14 @@ import (
 )
 
 const (
-	// sampleEvery is the shortest telemetry interval: it resolves the phases of a program at negligible cost.
+	// sampleEvery is the shortest telemetry interval: it resolves a program's phases at negligible cost.
 	sampleEvery = 500 * time.Millisecond
-	// sampleCost limits the sampling to 1/sampleCost of a processor's time. Time in which the sampler waits for a
-	// processor costs the program nothing.
+	// sampleCost limits the sampling to 1/sampleCost of a processor's time. The sampler's waiting does not count: it
+	// costs the program nothing.
 	sampleCost = 500
-	// capacity is the number of readings in a track. A longer run keeps every second reading and continues at half
-	// the rate.
+	// capacity is the number of readings in a track. A full track drops every second reading and halves its rate.
 	capacity = 1200
-	// ticksPerS is the unit of times in /proc: Linux fixes it at 100 for user programs.
+	// ticksPerS is the number of clock ticks per second in /proc, which Linux fixes for user programs.
 	ticksPerS = 100
 )
 
@@ -31,7 +30,7 @@ type tree struct {
 	root   int
 	proc   string
 	start  time.Time
-	cpu    func() time.Duration // processor time of the thread that samples
+	cpu    func() time.Duration // CPU time of the sampling thread
 	cancel context.CancelFunc
 	done   chan struct{}
 
@@ -50,7 +49,7 @@ type treeTrack struct {
 	values     []gpuprof.Number
 }
 
-// The tracks, in the order of reading's fields.
+// Indices of the tracks, in the order of reading's fields.
 const (
 	treeCPU = iota
 	treeRSS
@@ -59,7 +58,7 @@ const (
 	treeTracks
 )
 
-// startTree samples the processes below pid. It notes the Python processes whose environment lacks the folder hook.
+// startTree samples pid and its descendants. It notes the Python processes whose environment lacks the folder hook.
 func startTree(ctx context.Context, pid int, hook string) *tree {
 	t := &tree{
 		root: pid, proc: "/proc", start: time.Now(), cpu: threadTime, done: make(chan struct{}),
@@ -75,7 +74,7 @@ func (t *tree) sampleLoop(ctx context.Context) {
 	defer close(t.done)
 	runtime.LockOSThread() // threadTime reads the clock of this thread
 	defer runtime.UnlockOSThread()
-	// Short programs get more than two readings: the interval grows from a tenth to its full length.
+	// Short programs need more than two readings: begin with a tenth of the interval.
 	least := sampleEvery / 10
 	for {
 		cost, alive := t.sampleTimed()
@@ -97,14 +96,14 @@ func (t *tree) sampleLoop(ctx context.Context) {
 	}
 }
 
-// sampleTimed takes a reading and returns the processor time that it took; false if the tree has ended.
+// sampleTimed takes a reading and returns the CPU time that it took; false if no process is left.
 func (t *tree) sampleTimed() (cost time.Duration, alive bool) {
 	before := t.cpu()
 	alive = t.sampleTree()
 	return t.cpu() - before, alive
 }
 
-// stopSampling ends the sampling and returns the tracks and the largest memory seen, bytes.
+// stopSampling ends the sampling and returns the tracks and the largest total memory, bytes.
 func (t *tree) stopSampling() (tracks map[string]gpuprof.Track, peak int64) {
 	t.cancel()
 	<-t.done
@@ -140,10 +139,10 @@ func (t *tree) sampleTree() bool {
 	return true
 }
 
-// readProcess adds one process to sum; its processor times include children that it has waited for.
+// readProcess adds one process to sum. CPU times include the children that the process has waited for.
 func (t *tree) readProcess(pid int, sum *[treeTracks]float64) bool {
 	b := t.readFile(filepath.Join(t.proc, strconv.Itoa(pid), "stat"))
-	// The name, in brackets, may hold any character: fields are counted behind it, beginning with the third of
+	// The name, in brackets, may contain any character. After the last bracket follow the fields from number 3 of
 	// proc(5).
 	end := bytes.LastIndexByte(b, ')')
 	if end < 0 {
@@ -153,7 +152,7 @@ func (t *tree) readProcess(pid int, sum *[treeTracks]float64) bool {
 	if len(f) < 22 || f[0][0] == 'Z' {
 		return false
 	}
-	field := func(n int) float64 { // by its number in proc(5)
+	field := func(n int) float64 { // n: the field's number in proc(5)
 		v, err := strconv.ParseFloat(string(f[n-3]), 64)
 		if err != nil {
 			return 0
@@ -168,7 +167,7 @@ func (t *tree) readProcess(pid int, sum *[treeTracks]float64) bool {
 	return true
 }
 
-// mostUnhooked limits the number of noted processes without the hook.
+// mostUnhooked limits the list of processes without the hook.
 const mostUnhooked = 16
 
 // checkPython notes a Python process that does not load the hook; head is the beginning of its stat file.
@@ -183,13 +182,12 @@ func (t *tree) checkPython(pid int, head []byte) {
 		return
 	}
 	if bytes.Contains(env, []byte("PYTHONPATH="+t.hook)) {
-		delete(t.unhooked, pid) // the earlier reading saw the environment before exec
+		delete(t.unhooked, pid) // an earlier reading saw the environment from before exec
 		return
 	}
 	t.unhooked[pid] = python
 }
 
-// appendChildren appends the children of all threads of a process.
 func (t *tree) appendChildren(to []int, pid int) []int {
 	dir := filepath.Join(t.proc, strconv.Itoa(pid), "task")
 	threads, err := os.ReadDir(dir)
@@ -212,14 +210,14 @@ func (t *tree) readFile(path string) []byte {
 		return nil
 	}
 	n, err := syscall.Read(fd, t.buf)
-	_ = syscall.Close(fd) // only read
+	_ = syscall.Close(fd)
 	if err != nil || n <= 0 {
 		return nil
 	}
 	return t.buf[:n]
 }
 
-// thinReadings keeps every second reading.
+// thinReadings drops every second reading.
 func (t *tree) thinReadings() {
 	half := len(t.times) / 2
 	for i := range half {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// rusageThread is Linux' RUSAGE_THREAD, which package syscall lacks.
+// rusageThread is RUSAGE_THREAD of Linux, which package syscall lacks.
 const rusageThread = 1
 
-// threadTime returns the processor time of the calling thread; 0 on systems that do not count it by thread.
+// threadTime returns the CPU time of the calling thread; 0 on systems that do not count it by thread.
 func threadTime() time.Duration {
 	var u syscall.Rusage
 	if runtime.GOOS != "linux" || syscall.Getrusage(rusageThread, &u) != nil {
@@ -40,7 +40,7 @@ func peakOf(state *os.ProcessState) int64 {
 
 func rssBytes(u *syscall.Rusage) int64 {
 	most := int64(u.Maxrss)       //nolint:unconvert // 32 bits wide on 32-bit systems
-	if runtime.GOOS == "darwin" { // bytes there, KiB elsewhere
+	if runtime.GOOS == "darwin" { // in bytes on macOS, in KiB elsewhere
 		return most
 	}
 	return most << 10

@@ -9,14 +9,13 @@ import (
 )
 
 const (
-	// watchEvery is the pause between two checks of the size of the hook's event file.
+	// watchEvery is the interval at which the size of the hook's event file is checked.
 	watchEvery = 250 * time.Millisecond
-	// killAfter is the time that a program has to end by itself after the request.
+	// killAfter is the time in which a program must end after the request.
 	killAfter = 10 * time.Second
 )
 
-// Settled reports whether at least one process has its trace and no process still has one to write: every recording
-// that began is written or has failed.
+// Settled reports whether at least one process has its trace, and every recording that began was written or failed.
 func (h *Hook) Settled() bool {
 	some := false
 	for i := range h.Processes {
@@ -29,7 +28,7 @@ func (h *Hook) Settled() bool {
 	return some
 }
 
-// Accounted reports whether all samples of host threads have arrived.
+// Accounted reports whether the stack samples of all processes have arrived.
 func (h *Hook) Accounted() bool {
 	return !slices.ContainsFunc(h.Processes, func(p Process) bool { return p.Sampling })
 }
@@ -40,8 +39,8 @@ type watcher struct {
 	wg   sync.WaitGroup
 }
 
-// startWatcher starts a goroutine that calls Watch at once and whenever the event file grew. It ends when Watch
-// decides so or close is called.
+// startWatcher starts a goroutine that calls Watch at once and whenever the event file grew, until Watch ends the
+// watch or close is called.
 func startWatcher(o *Options, path string, s *signals) *watcher {
 	w := &watcher{done: make(chan struct{})}
 	if o.Watch == nil {
@@ -72,7 +71,6 @@ func startWatcher(o *Options, path string, s *signals) *watcher {
 	return w
 }
 
-// sizeOf returns a file's size, 0 if there is none.
 func sizeOf(path string) int64 {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -81,13 +79,13 @@ func sizeOf(path string) int64 {
 	return info.Size()
 }
 
-// close waits until Watch is not called any more.
+// close stops the watcher and waits until Watch is no longer running.
 func (w *watcher) close() {
 	close(w.done)
 	w.wg.Wait()
 }
 
-// endProgram asks the program to end and kills it after killAfter; ended is closed when the program has ended.
+// endProgram asks the program to end and kills it after killAfter. ended must be closed when the program ends.
 func (s *signals) endProgram(ended <-chan struct{}) {
 	s.mu.Lock()
 	p := s.to
@@ -100,7 +98,7 @@ func (s *signals) endProgram(ended <-chan struct{}) {
 		err = p.Kill()
 	}
 	if s.stopped = err == nil; !s.stopped {
-		return // it has ended by itself
+		return // the program has ended by itself
 	}
 	select {
 	case <-ended:

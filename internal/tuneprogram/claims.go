@@ -14,23 +14,23 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// Claim is a promise of a tuning guide that settings of this package test on the user's program.
+// Claim is a promise of a tuning guide. Settings of this package test the promise on the user's program.
 type Claim struct {
 	tune.Promise
-	Settings []string // names or knobs
+	Settings []string // setting names (knob=value) or knobs
 	Reversed bool     // the settings undo what the guide recommends
 }
 
 // claimPairs limits the pairs of runs per setting.
 const claimPairs = 6
 
-// nullClaim is the setting that changes nothing: its interval shows the error of the method.
+// nullClaim returns a claim about a setting that changes nothing: its interval shows the method's error.
 func nullClaim() Claim {
 	return Claim{Promise: tune.Promise{ID: "a/a", Guide: "none", Claim: "no change: the error of the method itself",
 		Figure: "x1", Placebo: true, Null: true}, Settings: []string{"a/a"}}
 }
 
-// RunClaims tries every claim that settings of this program can test, and the values of --try. It recommends nothing.
+// RunClaims measures the claims' settings that apply to this program, and the values of --try. It recommends nothing.
 func RunClaims(ctx context.Context, o Options, claims []Claim) (*tune.Result, error) {
 	e := newEngine(ctx, o)
 	e.out.Head = document.NewHead(document.Claims, o.Tool)
@@ -54,7 +54,7 @@ func RunClaims(ctx context.Context, o Options, claims []Claim) (*tune.Result, er
 	return r, err
 }
 
-// keepClaimed leaves the settings that a claim or --try names, after the one that changes nothing.
+// keepClaimed drops the settings that neither a claim nor --try names, and puts the setting without effect first.
 func (e *engine) keepClaimed(claims []Claim) {
 	e.rows = slices.DeleteFunc(e.rows, func(r *row) bool {
 		return r.Change != Users && !slices.ContainsFunc(claims, func(c Claim) bool { return c.testsSetting(r.Setting) })
@@ -66,8 +66,8 @@ func (c Claim) testsSetting(s Setting) bool {
 	return slices.ContainsFunc(c.Settings, func(name string) bool { return isNamed(s, name) })
 }
 
-// screenClaims measures the settings in rounds, so that a short budget costs pairs and not settings. A setting that
-// changes the training is measured all the same: the verdict has both.
+// screenClaims measures all settings in rounds: a short budget then reduces the pairs per setting, not the number of
+// settings. A setting that changes the training is measured too, because a claim row reports speed and losses.
 func (e *engine) screenClaims() error {
 	for range claimPairs {
 		before := e.plain[len(e.plain)-1]
@@ -85,7 +85,7 @@ func (e *engine) screenClaims() error {
 	return nil
 }
 
-// claimRows are the rows of one claim: one per setting that applies, or one with the reason why none does.
+// claimRows returns one row per setting of the claim that applies, or one row with the reason why none applies.
 func (e *engine) claimRows(c Claim) (out []tune.ClaimRow) {
 	tested := slices.DeleteFunc(slices.Clone(e.rows), func(r *row) bool { return !c.testsSetting(r.Setting) })
 	for _, r := range tested {
@@ -117,7 +117,6 @@ func (e *engine) claimRows(c Claim) (out []tune.ClaimRow) {
 	return []tune.ClaimRow{none}
 }
 
-// claimRow judges one setting by a claim.
 func (e *engine) claimRow(c Claim, r *row) tune.ClaimRow {
 	out := tune.ClaimRow{ID: c.ID, Guide: c.Guide, Claim: c.Claim, Figure: c.Figure,
 		AB: fmt.Sprintf("%s: %s -> %s", r.Knob, r.From, r.Value), Details: r.claimDetails()}
@@ -145,7 +144,6 @@ func (e *engine) claimRow(c Claim, r *row) tune.ClaimRow {
 	return out
 }
 
-// claimDetails are the details of a setting's speedup.
 func (r *row) claimDetails() (out []string) {
 	if n := len(r.gains); n > 0 {
 		out = append(out, fmt.Sprintf("%s of fresh processes in turns", gpuprof.Plural(n, "pair")))

@@ -17,7 +17,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// listCandidates are the settings that were faster in the mean of their pairs, the best first, one value of each knob.
+// listCandidates returns the settings whose pairs show a mean gain above promising: the largest gain first, one value
+// per knob, at most mostCandidates.
 func (e *engine) listCandidates() (out []*row) {
 	for _, r := range e.rows {
 		if r.failed == "" && r.worse == "" && len(r.gains) > 0 && r.meanGain() > math.Log(promising) {
@@ -30,8 +31,8 @@ func (e *engine) listCandidates() (out []*row) {
 	return out[:min(len(out), mostCandidates)]
 }
 
-// combineSettings adds the candidates one by one to the best set: each must improve on the set before it. Then each is left
-// out once, since a later setting may have made an early one useless.
+// combineSettings adds the candidates one by one to a set and keeps each that makes the set faster. Then it compares
+// the set with and without each setting, since a later setting may have made an earlier one useless.
 func (e *engine) combineSettings() (Set, error) {
 	c := e.listCandidates()
 	if len(c) == 0 {
@@ -50,7 +51,7 @@ func (e *engine) combineSettings() (Set, error) {
 	if len(best) == 1 {
 		return best, nil
 	}
-	for _, s := range slices.Clone(best)[:len(best)-1] { // the last was just compared with the set without it
+	for _, s := range slices.Clone(best)[:len(best)-1] { // the last setting was just compared with the set without it
 		gains, err := e.compareSets(best.dropKnob(s.Knob), best, "leaving one out")
 		if err != nil {
 			return nil, err
@@ -62,7 +63,8 @@ func (e *engine) combineSettings() (Set, error) {
 	return best, nil
 }
 
-// decideSet takes the best set to a gate in fresh pairs, and the best single settings where that does not confirm it.
+// decideSet confirms the best set by a gate on fresh pairs, or else the best single settings: at most mostFinalists
+// sets in all.
 func (e *engine) decideSet(best Set) error {
 	finalists := []Set{}
 	if len(best) > 0 {
@@ -98,7 +100,7 @@ func (e *engine) confirmTime(s Set) time.Duration {
 	return (time.Duration(earlyPairs) * (one + e.times[""])).Round(time.Second)
 }
 
-// confirmSet compares a set with the unchanged program by the stages of a gate.
+// confirmSet compares a set with the unchanged program by up to three stages of a gate.
 func (e *engine) confirmSet(s Set) (tune.Confirmation, []pair, error) {
 	c := tune.Confirmation{Knobs: s.Knobs(), Level: 0.95}
 	g := compare.NewGate(compare.Options{Seed: e.out.Seed, Tool: e.Tool})
@@ -106,7 +108,7 @@ func (e *engine) confirmSet(s Set) (tune.Confirmation, []pair, error) {
 	v := verdict{more: true}
 	for stage := 1; stage <= 3 && v.more; stage++ {
 		n := gatePairs
-		for ; stage == 1 && n > earlyPairs && !e.fitsBudget(n, n, s); n-- { // fewer have to agree the more
+		for ; stage == 1 && n > earlyPairs && !e.fitsBudget(n, n, s); n-- { // with fewer pairs, more of them must agree
 		}
 		if stage > 1 {
 			n = min(max(g.Useful(), gatePairs), mostPairs)
@@ -130,7 +132,7 @@ func (e *engine) confirmSet(s Set) (tune.Confirmation, []pair, error) {
 		if stage > 1 && agreeOnGain(pairs) {
 			v.confirmed, v.more = true, false
 		}
-		if v.ci == [2]float64{} { // so few pairs that the gate gives none
+		if v.ci == [2]float64{} { // the gate gives no interval for so few pairs
 			_, v.ci = estimateRatio(gainsOf(pairs))
 		}
 		c.Ratio, c.Interval, c.CI95, c.Processes = v.ratio, v.ci, v.ci, c.Processes+2*len(pairs)
@@ -142,7 +144,6 @@ func (e *engine) confirmSet(s Set) (tune.Confirmation, []pair, error) {
 	return e.lossesHold(s, c, all)
 }
 
-// uncertainText gives the reason of a set that a gate does not confirm.
 func uncertainText(v verdict, pairs int) string {
 	if v.ci == [2]float64{} {
 		return fmt.Sprintf("not certain from %s of fresh processes", gpuprof.Plural(pairs, "pair"))
@@ -162,7 +163,6 @@ func uncertainText(v verdict, pairs int) string {
 	return text
 }
 
-// judgePairs is the verdict of one stage.
 func judgePairs(g *compare.Gate, stage int, pairs []pair) (verdict, error) {
 	var c *compare.Comparison
 	var err error
@@ -180,7 +180,7 @@ func judgePairs(g *compare.Gate, stage int, pairs []pair) (verdict, error) {
 	return verdictOf(c, stage == 1 && len(g.Escalated()) > 0 || stage == 2 && len(g.Doubtful()) > 0), nil
 }
 
-// measurePairs are fresh pairs of processes; errStarved where the budget has no room for all of them.
+// measurePairs runs n pairs of fresh processes in random order; errStarved if the budget is too short.
 func (e *engine) measurePairs(s Set, n int, seed uint64) (out []pair, err error) {
 	if !e.fitsBudget(n, n, s) {
 		return nil, errStarved
@@ -195,7 +195,7 @@ func (e *engine) measurePairs(s Set, n int, seed uint64) (out []pair, err error)
 	return out, nil
 }
 
-// lossesHold rejects a confirmed set if the losses of its runs show another training.
+// lossesHold rejects a confirmed set if it changed the losses of a run. Values of --try are never rejected.
 func (e *engine) lossesHold(s Set, c tune.Confirmation, pairs []pair) (tune.Confirmation, []pair, error) {
 	if s.mostChange() == Users {
 		return c, pairs, nil
@@ -213,7 +213,7 @@ func (e *engine) lossesHold(s Set, c tune.Confirmation, pairs []pair) (tune.Conf
 	return c, pairs, nil
 }
 
-// recommendSet puts a confirmed set into the document.
+// recommendSet writes a confirmed set into the document, with its memory ratio, startup cost and worst loss check.
 func (e *engine) recommendSet(s Set, c tune.Confirmation, pairs []pair) {
 	var base, tuned []int64
 	var startup []float64
@@ -246,7 +246,8 @@ func (e *engine) recommendSet(s Set, c tune.Confirmation, pairs []pair) {
 	e.out.Conclusion = tune.Conclusion{Verdict: tune.Recommends, Text: r.Text, Command: r.Command}
 }
 
-// commandWith is the command with the variables and words of a set; lines of code are apart.
+// commandWith returns the command line with the environment variables and --try values of a set. It leaves out lines
+// of code, which the document has as a patch.
 func (e *engine) commandWith(s Set) string {
 	var parts []string
 	for _, one := range s {
@@ -267,7 +268,7 @@ func (e *engine) commandWith(s Set) string {
 	return strings.Join(parts, " ")
 }
 
-// finishResult completes the document; err is the error that ended the search.
+// finishResult completes the document. err is the error that ended the search, or nil.
 func (e *engine) finishResult(err error) *tune.Result {
 	e.out.SpentS = e.timeSpent().Seconds()
 	e.out.Effects = []tune.Effect{}
@@ -287,7 +288,7 @@ func (e *engine) finishResult(err error) *tune.Result {
 	return e.out
 }
 
-// makeEffect is a row of the table. It has a figure from three pairs on.
+// makeEffect returns a setting's row of the result. The row has a ratio if the setting has leastForInterval pairs.
 func (e *engine) makeEffect(r *row) tune.Effect {
 	f := tune.Effect{Knob: r.Knob, From: r.From, To: r.Value, Verdict: tune.Inconclusive, Pairs: len(r.gains),
 		PyTorch: r.Line, Losses: r.losses}
@@ -324,7 +325,6 @@ func (e *engine) makeEffect(r *row) tune.Effect {
 	return f
 }
 
-// writeConclusion records the reason why nothing is recommended.
 func (e *engine) writeConclusion() {
 	c := &e.out.Conclusion
 	c.Verdict, c.Command = tune.Undecided, e.commandWith(nil)

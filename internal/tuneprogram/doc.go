@@ -1,7 +1,7 @@
-// Package tuneprogram applies settings to the user's own program from outside, measures each against the unchanged
-// program, in fresh processes in turns, and recommends the settings that a gate confirms and that leave the training
-// the same.
+// Package tuneprogram finds settings that make the user's program faster, without changing its code. It runs fresh
+// processes with and without a setting in turns, and recommends the settings that a statistical gate (compare.Gate)
+// confirms and that keep the training the same.
 //
-// A command comes in; a tuning result goes out. The hook (hook/*.py) is loaded into PyTorch programs by the recorder's
-// sitecustomize. Programs of another kind are timed as whole processes, or by the benchmark result that they print.
+// The input is a command, the output a tuning result. The recorder's sitecustomize loads the hook (hook/*.py) into
+// PyTorch programs. Other programs are timed as whole processes, or by the benchmark result that they print.
 package tuneprogram

@@ -7,10 +7,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// Finding is one of a recording of the unchanged program.
+// Finding is a problem that gpuprof analyze found in a recording of the unchanged program.
 type Finding struct {
 	Rule  string
-	Share float64 // of the step that it claims, 0 to 1; 0: it claims no time
+	Share float64 // share of the step that the finding could save, 0 to 1; 0 if it claims no time
 }
 
 // settingsAgainst returns the settings that remove the cause of a rule's finding.
@@ -48,10 +48,10 @@ func settingsAgainst(rule string) []string {
 	return nil
 }
 
-// recordings: the budget must be this many runs long for one of them to be recorded, which takes about three.
+// recordings is the least budget, in plain runs, at which the program is recorded; recording takes about three runs.
 const recordings = 24
 
-// askFindings records the program once, where the budget allows it, and tries first what the findings name.
+// askFindings records the program once if the budget allows it. Settings that the findings name are tried first.
 func (e *engine) askFindings() {
 	if e.Findings != nil && e.found == nil && e.p.Metric == tune.PerStep && e.Budget >= recordings*e.times[""] {
 		if e.Progress != nil {
@@ -75,7 +75,8 @@ func (e *engine) askFindings() {
 	e.p.Findings = e.findingGains()
 }
 
-// earlierFindings are the findings of the search that is resumed; not nil.
+// earlierFindings restores the findings of the resumed search from its document. It never returns nil: nil would make
+// askFindings record again.
 func earlierFindings(gains []tune.FindingGain) []Finding {
 	out := []Finding{}
 	for _, g := range gains {
@@ -90,7 +91,7 @@ func earlierFindings(gains []tune.FindingGain) []Finding {
 	return out
 }
 
-// findingGains pairs each finding of the recording with the gain of the settings that remove its cause.
+// findingGains pairs each finding with the measured gain of each setting that removes its cause.
 func (e *engine) findingGains() (out []tune.FindingGain) {
 	for _, f := range e.found {
 		for _, r := range e.rows {
@@ -102,7 +103,6 @@ func (e *engine) findingGains() (out []tune.FindingGain) {
 	return out
 }
 
-// compareClaim compares a finding's claim with the gain of one setting.
 func (r *row) compareClaim(f Finding) tune.FindingGain {
 	g := tune.FindingGain{Rule: f.Rule, Setting: r.Name(), Verdict: tune.NotMeasured}
 	if f.Share > 0 && f.Share < 1 {

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Folder is a copy of the working folder, in which the program runs. Each run finds it as the first did, so that
-// no checkpoint of one run is the start of the next.
+// Folder is a copy of the working folder in which the program runs. Every run starts from the same files: no run
+// continues from a checkpoint that an earlier run wrote.
 type Folder struct {
 	from, Dir string
 	entries   map[string]stamp // by slash-separated path
@@ -25,7 +25,7 @@ type Folder struct {
 	bytes     int64
 }
 
-// stamp holds the properties that change when a file changes.
+// stamp holds the file properties by which Folder detects a change.
 type stamp struct {
 	size int64
 	at   time.Time
@@ -34,12 +34,12 @@ type stamp struct {
 
 func stampOf(info fs.FileInfo) stamp { return stamp{info.Size(), info.ModTime(), info.Mode()} }
 
-// environmentFile marks a virtual environment of Python, which is linked: programs read it only.
+// environmentFile marks a Python virtual environment. The copy links to it, because programs only read it.
 const environmentFile = "pyvenv.cfg"
 
-// CopyFolder copies from to a new folder at to: at most limit bytes. Files and folders of link, relative to from,
-// become links to the original, as do virtual environments and .git. The system shares the blocks of files where the
-// file system can (copy_file_range). No hard links are made: a program that writes to one would change the original.
+// CopyFolder copies at most limit bytes from folder from to the new folder to. The entries named in link (relative to
+// from), virtual environments and .git become symbolic links to the original. Copies share disk blocks where the file
+// system can (copy_file_range). Hard links are not used: writing to one would change the original.
 func CopyFolder(from, to string, limit int64, link []string) (*Folder, error) {
 	f := &Folder{from: from, Dir: to, entries: map[string]stamp{}, limit: limit}
 	for _, name := range link {
@@ -48,7 +48,7 @@ func CopyFolder(from, to string, limit int64, link []string) (*Folder, error) {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return nil, fmt.Errorf("making a copy of the working folder: %w", err)
 	}
-	// The temporary folder may lie in the working folder: the copy is not copied into itself.
+	// The temporary folder may lie in the working folder. Leave it out, or the copy would contain itself.
 	itself, err := filepath.Rel(from, filepath.Dir(to))
 	if err != nil {
 		itself = ""
@@ -68,11 +68,10 @@ func CopyFolder(from, to string, limit int64, link []string) (*Folder, error) {
 	return f, nil
 }
 
-// addEntry copies one entry of the original.
 func (f *Folder) addEntry(name string, d fs.DirEntry) error {
 	to := filepath.Join(f.Dir, filepath.FromSlash(name))
 	info, err := d.Info()
-	if errors.Is(err, fs.ErrNotExist) { // it went meanwhile
+	if errors.Is(err, fs.ErrNotExist) { // deleted since the walk read its folder
 		return nil
 	}
 	if err != nil {
@@ -92,7 +91,7 @@ func (f *Folder) addEntry(name string, d fs.DirEntry) error {
 		return os.Mkdir(to, info.Mode().Perm()|0o700)
 	case d.Type()&fs.ModeSymlink != 0:
 		return f.copyLink(name, to)
-	case !info.Mode().IsRegular(): // sockets, pipes and devices are no files to copy
+	case !info.Mode().IsRegular(): // sockets, pipes and devices have nothing to copy
 		delete(f.entries, name)
 		return nil
 	}
@@ -110,7 +109,7 @@ func (f *Folder) hardLink(name string, d fs.DirEntry) bool {
 	return d.IsDir() && outside.CheckRegular(filepath.Join(f.from, filepath.FromSlash(name), environmentFile)) == nil
 }
 
-// copyLink makes a link that leads where the original does.
+// copyLink makes a symbolic link with the same target as the original link.
 func (f *Folder) copyLink(name, to string) error {
 	from := filepath.Join(f.from, filepath.FromSlash(name))
 	target, err := os.Readlink(from)
@@ -131,7 +130,7 @@ func (f *Folder) copyFile(name string) error {
 	if err != nil {
 		return err
 	}
-	defer from.Close() // only read
+	defer from.Close()
 	info, err := from.Stat()
 	if err != nil {
 		return err
@@ -149,8 +148,8 @@ func (f *Folder) copyFile(name string) error {
 	return os.Chtimes(path, info.ModTime(), info.ModTime())
 }
 
-// Restore undoes what a run did in the copy: new files go, changed and removed ones are copied again. A file of the
-// original that was changed since is an error: the runs before it had another program.
+// Restore undoes the changes of a run in the copy: it removes new files and copies changed and removed ones again. If
+// a file changed in the original folder, Restore returns an error, because earlier runs ran another program.
 func (f *Folder) Restore() error {
 	found := map[string]bool{}
 	var changed []string
@@ -183,7 +182,7 @@ func (f *Folder) Restore() error {
 			changed = append(changed, name)
 		}
 	}
-	slices.Sort(changed) // folders before what is in them
+	slices.Sort(changed) // a folder comes before its content
 	for _, name := range changed {
 		if err == nil {
 			err = f.copyAgain(name)
@@ -195,7 +194,6 @@ func (f *Folder) Restore() error {
 	return nil
 }
 
-// copyAgain brings back one entry that a run changed or removed.
 func (f *Folder) copyAgain(name string) error {
 	info, err := os.Lstat(filepath.Join(f.from, filepath.FromSlash(name)))
 	if err != nil || info.Mode().IsRegular() && stampOf(info) != f.entries[name] {
@@ -206,7 +204,7 @@ func (f *Folder) copyAgain(name string) error {
 	if err := os.RemoveAll(path); err != nil {
 		return err
 	}
-	f.bytes = 0 // the limit was kept when it was copied first
+	f.bytes = 0 // only the first copy is limited
 	if err := f.addEntry(name, fs.FileInfoToDirEntry(info)); err != nil && !errors.Is(err, fs.SkipDir) {
 		return err
 	}

@@ -10,15 +10,15 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// The confirmation is a gate (compare.Gate) with the sides exchanged: the tuned program is the old side, and the
-// unchanged program must be found slower. So a gain has the evidence that a regression needs, by the same stages.
+// The confirmation uses compare.Gate with the sides exchanged: the tuned program is the old side, and the gate must
+// find the unchanged program slower. A gain thus needs the same evidence as a regression.
 const (
-	gatePairs  = compare.Stage1Blocks // of the first stage, and at least of each further one
-	earlyPairs = compare.EarlyBlocks  // of the first stage where the budget has no room for more
-	mostPairs  = 12                   // of a further stage
+	gatePairs  = compare.Stage1Blocks // in the first stage; the minimum in further stages
+	earlyPairs = compare.EarlyBlocks  // in the first stage if the budget is too short for gatePairs
+	mostPairs  = 12                   // the maximum in a further stage
 )
 
-// gateResult is one process as a side of the gate.
+// gateResult wraps the cost of one process, in seconds, as one side of the gate.
 func gateResult(name string, r tune.ProgramRun) *compare.Result {
 	return &compare.Result{
 		Source: name, Tool: "process", Status: gpuprof.Complete, Env: map[string]string{"format": "process"}, Facts: map[string]string{},
@@ -27,13 +27,13 @@ func gateResult(name string, r tune.ProgramRun) *compare.Result {
 	}
 }
 
-// pair is a run of the program with settings and one of the other side, next to each other in time.
+// pair holds two runs that followed each other: one with the settings and one without.
 type pair struct {
 	base, tuned tune.ProgramRun
 	tunedFirst  bool
 }
 
-// logGain is the logarithm of how many times faster the tuned program was.
+// logGain is the natural logarithm of the speedup: positive if the tuned program was faster.
 func (p pair) logGain() float64 { return math.Log(p.base.Cost / p.tuned.Cost) }
 
 func gainsOf(pairs []pair) []float64 {
@@ -53,15 +53,14 @@ func blocksOf(pairs []pair) []compare.Block {
 	return out
 }
 
-// verdict is the conclusion of a stage of the gate.
+// verdict is the conclusion of one stage of the gate.
 type verdict struct {
 	confirmed bool
-	more      bool // another stage can decide
+	more      bool // a further stage can decide
 	ratio     float64
-	ci        [2]float64 // 95 %
+	ci        [2]float64 // 95 % interval of ratio
 }
 
-// verdictOf reads the one metric of a gate's comparison.
 func verdictOf(c *compare.Comparison, more bool) verdict {
 	m := c.Metrics[0]
 	v := verdict{confirmed: m.Verdict == compare.Regressed, more: more && m.Verdict != compare.Regressed,
@@ -70,8 +69,8 @@ func verdictOf(c *compare.Comparison, more bool) verdict {
 	return v
 }
 
-// estimateRatio returns the speedup that pairs show for a setting, with the 95 % interval of this ratio alone (Student's t
-// over the logarithms); zero interval for fewer than three pairs.
+// estimateRatio returns the geometric mean of the speedups and its 95 % interval (Student's t over the logarithms).
+// The interval is zero for fewer than leastForInterval gains, and not corrected for several comparisons.
 func estimateRatio(gains []float64) (ratio float64, ci [2]float64) {
 	if len(gains) == 0 {
 		return 0, ci
@@ -84,14 +83,14 @@ func estimateRatio(gains []float64) (ratio float64, ci [2]float64) {
 }
 
 const (
-	// leastForInterval is the number of pairs that an interval needs: with one degree of freedom it is too wide for
-	// any use.
+	// leastForInterval is the least number of pairs for an interval: two pairs leave one degree of freedom, and the
+	// interval is too wide for any use.
 	leastForInterval = 3
-	widest           = 20.0 // half an interval, in logarithms, that is still worth printing
+	widest           = 20.0 // maximum half width of a printed interval, in natural logarithms
 )
 
-// isBetter reports whether pairs show a gain above the margin at one-sided 99 %. A set is searched setting by setting,
-// with a test for each addition and each removal: at 95 % one set in six had a setting without effect.
+// isBetter reports whether the mean gain is above margin at one-sided 99 %. A set takes many such tests, one per
+// added or removed setting: at 95 %, one set in six contained a setting without effect.
 func isBetter(gains []float64) bool {
 	if len(gains) < leastForInterval {
 		return false
@@ -101,19 +100,19 @@ func isBetter(gains []float64) bool {
 	return mean-half*scale > math.Log1p(margin)
 }
 
-// signPairs is the number of pairs that a sign test at p <= 0.001 needs if all agree: 2^-10.
+// signPairs is the least number of pairs for a sign test at p <= 0.001: all 10 agree by chance with p = 2^-10.
 const signPairs = 10
 
-// agreeOnGain reports whether fresh pairs all show a gain by their signs alone: each above the margin. The sign test is exact for
-// any spread of processes, for which the gate would measure a stage more.
+// agreeOnGain is a sign test: it reports whether at least signPairs pairs all have a gain above margin. The test is
+// exact for any distribution of run times, and saves the gate's next stage.
 func agreeOnGain(pairs []pair) bool {
 	return len(pairs) >= signPairs && !slices.ContainsFunc(pairs, func(p pair) bool { return p.logGain() <= math.Log1p(margin) })
 }
 
-// margin is the gain that is not worth a line of code, as for compare and gate.
+// margin is the relative gain below which a setting is not worth a line of code, as in compare and gate.
 const margin = 0.02
 
-// medianMemory is the ratio of the medians of peaks; 0 unknown.
+// medianMemory returns the ratio of the median peak memories, tuned over base; 0 if unknown.
 func medianMemory(base, tuned []int64) float64 {
 	if len(base) == 0 || len(tuned) == 0 {
 		return 0

@@ -7,8 +7,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// lossDeviation is the largest difference of two lists of losses over the size of the first loss, and how many were
-// compared; -1 where one is not finite and the other is. Losses near zero make a share of each loss useless.
+// lossDeviation returns the largest difference between two lists of losses, relative to the first loss, and the
+// number of compared losses. Relative to each loss, losses near zero would deviate too much. dev is -1 if a loss is
+// not a number, or finite in one list only.
 func lossDeviation(a, b []string) (dev float64, compared int) {
 	n := min(len(a), len(b))
 	scale := 0.0
@@ -35,8 +36,8 @@ func lossDeviation(a, b []string) (dev float64, compared int) {
 	return dev, n
 }
 
-// checkRepeats returns the largest deviation of the other plain runs' losses from the first run's: the tolerance for every
-// other run.
+// checkRepeats returns the largest deviation between the losses of the unchanged program's runs, which is the
+// tolerance for other runs. Above limit the losses cannot be compared.
 func checkRepeats(plain []tune.ProgramRun, limit float64) tune.LossCheck {
 	out := tune.LossCheck{Verdict: tune.NotChecked}
 	for _, r := range plain[1:] {
@@ -60,8 +61,8 @@ func checkRepeats(plain []tune.ProgramRun, limit float64) tune.LossCheck {
 	return out
 }
 
-// checkLosses compares the losses of a run with settings to a plain run's losses. Settings that must not change the
-// numbers may differ by the deviation of two plain runs, settings that round differently by limit.
+// checkLosses compares the losses of a tuned run with a plain run's. Exact settings may deviate as much as two plain
+// runs do (own), settings that change rounding up to limit.
 func checkLosses(plain, tuned tune.ProgramRun, own tune.LossCheck, changes Change, limit float64) tune.LossCheck {
 	d, n := lossDeviation(plain.Losses, tuned.Losses)
 	out := tune.LossCheck{Compared: n, Deviation: d}

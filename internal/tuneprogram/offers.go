@@ -10,20 +10,20 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// offer is a row of the table with the program's own state: it makes sense, or not for a reason.
+// offer is a setting with the reason why this program does not need it, if there is one.
 type offer struct {
 	Setting
-	without string // why it is left out; "" where it is offered
+	without string // why the setting is left out; "" if it is offered
 }
 
-// fewTensors is from how many parameters on another implementation of the optimizer's step is worth a try.
+// fewTensors is the least number of parameter tensors for which another implementation of the optimizer is tried.
 const fewTensors = 4
 
-// leastSubnormal is the share of subnormal values from which on flushing them is worth a try.
+// leastSubnormal is the least share of subnormal values at which flushing them to zero is tried.
 const leastSubnormal = 1e-4
 
-// listOffers is the table: every setting, the most likely gains first, with what the program does. It is for
-// programs whose steps the hook saw.
+// listOffers returns every known setting, the most likely gains first, and whether it applies to this program, whose
+// steps the hook must have seen.
 func listOffers(h *tune.HookReport, cpus int) []offer {
 	gpu := h.Device == "cuda"
 	var out []offer
@@ -35,7 +35,7 @@ func listOffers(h *tune.HookReport, cpus int) []offer {
 	return append(out, offerModels(&h.Seen, gpu)...)
 }
 
-// offerUnless gives an offer the reason why it is left out where a condition does not hold.
+// offerUnless returns the setting as an offer, or as left out with the reason if holds is false.
 func offerUnless(holds bool, reason string, s Setting) offer {
 	if holds {
 		reason = ""
@@ -43,7 +43,7 @@ func offerUnless(holds bool, reason string, s Setting) offer {
 	return offer{s, reason}
 }
 
-// offerRemovals are calls that cost time and change nothing in the training.
+// offerRemovals offers to remove calls that cost time and do not change the training.
 func offerRemovals(seen *tune.Observed) (out []offer) {
 	for _, call := range []string{"gc.collect", "torch.cuda.synchronize", "torch.cuda.empty_cache",
 		"torch.cuda.reset_peak_memory_stats"} {
@@ -56,7 +56,6 @@ func offerRemovals(seen *tune.Observed) (out []offer) {
 	return out
 }
 
-// offerFlags are switches of PyTorch that the program may have set.
 func offerFlags(seen *tune.Observed, gpu bool) []offer {
 	return []offer{
 		offerUnless(seen.Anomaly > 0, "it is off", Setting{Knob: "anomaly_detection", From: "on", Value: "off",
@@ -81,8 +80,8 @@ func offerFlags(seen *tune.Observed, gpu bool) []offer {
 	}
 }
 
-// offerLoaders are the settings of DataLoader. Without workers the bits stay with any number of them, unless a sample or
-// the sampler draws random numbers: the losses show that.
+// offerLoaders offers DataLoader settings. Numbers of workers are offered as exact: the results stay the same bits
+// unless a sample or the sampler draws random numbers, which the loss check detects.
 func offerLoaders(seen *tune.Observed, gpu bool, cpus int) (out []offer) {
 	var workers int
 	var persistent, pinned bool
@@ -118,7 +117,7 @@ func offerLoaders(seen *tune.Observed, gpu bool, cpus int) (out []offer) {
 			Hook: map[string]any{"pin_memory": true}, Line: "DataLoader(..., pin_memory=True)"}))
 }
 
-// countRestarts counts how often a loader began once more.
+// countRestarts counts the epochs that began on a loader after its first.
 func countRestarts(seen *tune.Observed) (n int) {
 	had := map[int]bool{}
 	for _, e := range seen.Epochs {
@@ -130,8 +129,8 @@ func countRestarts(seen *tune.Observed) (n int) {
 	return n
 }
 
-// offerThreads are fewer threads than the program has: more than the processors only wait for each other, and small
-// operators are faster in one. More threads than the user chose are not offered.
+// offerThreads offers fewer CPU threads than the program has: threads beyond the processors wait for each other, and
+// small operators are fastest on one thread. It never offers more threads than the user chose.
 func offerThreads(seen *tune.Observed, gpu bool, cpus int) (out []offer) {
 	for _, n := range slices.Compact([]int{1, cpus}) {
 		out = append(out, offerUnless(!gpu && n < seen.Threads, "PyTorch has no more threads than that, or a GPU computes",

@@ -6,12 +6,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// shortenPlan chooses the steps to measure from a run, and reports whether the plan changed.
+// shortenPlan chooses the numbers of warmup and measured steps from a run, and reports whether the plan changed.
 func (e *engine) shortenPlan(r tune.ProgramRun) bool {
 	was := e.plan
 	h := r.Hook
 	probed := was == Plan{probeWarm, probeSteps}
-	if h.Ended && h.Steps > 0 && h.Steps <= was.Steps { // it has no more
+	if h.Ended && h.Steps > 0 && h.Steps <= was.Steps { // the program has no more steps
 		if e.Steps == 0 || h.Steps < e.Steps {
 			e.plan = Plan{was.Warm, h.Steps}
 		}
@@ -25,7 +25,7 @@ func (e *engine) shortenPlan(r tune.ProgramRun) bool {
 		e.plan = Plan{min(max(int(math.Ceil(1/r.Cost)), leastWarm), mostWarm), steps}
 	}
 	if epoch := epochOf(&h.Seen); e.Steps == 0 && epoch > 1 && epoch <= mostEpoch && (probed || e.p.Epoch == 0) {
-		// A part of an epoch would leave out, or count twice, what its workers do at its start.
+		// Measure whole epochs: the start of a loader's workers would be missing from a part, or counted twice.
 		e.p.Epoch = epoch
 		up := func(n int) int { return (n + epoch - 1) / epoch * epoch }
 		e.plan = Plan{up(e.plan.Warm), up(e.plan.Steps)}
@@ -33,7 +33,7 @@ func (e *engine) shortenPlan(r tune.ProgramRun) bool {
 	return e.plan != was
 }
 
-// epochOf returns the number of steps between two starts of the loader that starts most often; 0 unknown.
+// epochOf returns the number of steps between the last two starts of the loader with the longest epoch; 0 if unknown.
 func epochOf(seen *tune.Observed) int {
 	starts := map[int][]int{}
 	for _, at := range seen.Epochs {

@@ -29,33 +29,32 @@ import (
 //go:embed hook/*.py
 var hookFiles embed.FS
 
-// lossesKept limits the compared values handed to backward.
+// lossesKept limits the losses that the hook records per run: scalars on which the program calls backward.
 const lossesKept = 64
 
-// Plan holds the number of steps that a run leaves out and the number that it measures.
+// Plan has the numbers of warmup steps and measured steps of a run.
 type Plan struct{ Warm, Steps int }
 
-// Runner runs the program once with settings. The run's Failed holds a failure of the program; an error makes every
-// further run pointless.
+// Runner runs the program. A failure of the program is in the run's Failed; an error makes further runs pointless.
 type Runner interface {
 	Run(ctx context.Context, s Set, p Plan, limit time.Duration) (tune.ProgramRun, error)
-	// Switch runs it once and switches each setting on and off in blocks between its steps.
+	// Switch runs the program once and switches each setting on and off between its steps, as c describes.
 	Switch(ctx context.Context, c Cells, warm int, limit time.Duration) (tune.ProgramRun, error)
 }
 
 // Command is the user's program.
 type Command struct {
-	Args   []string          // with {NAME} for words of --try
-	Start  map[string]string // the words of the program as it is
-	Folder *Folder           // nil: it runs in the present folder
-	// Whole: the program makes no steps that the hook sees; it runs to its end and the process is timed.
+	Args   []string          // with {NAME} for the values of --try
+	Start  map[string]string // values of {NAME} in the unchanged program
+	Folder *Folder           // copy to run in; nil: the current folder
+	// Whole: the hook sees no steps of the program, so it runs to its end and the whole process is timed.
 	Whole bool
 }
 
-// CommandLine is the command line of the unchanged program.
+// CommandLine returns the arguments of the unchanged program.
 func (c *Command) CommandLine() []string { return fillPlaceholders(c.Args, c.Start) }
 
-// hookConfig is the content of config.json, which the hook reads.
+// hookConfig is config.json, the hook's input.
 type hookConfig struct {
 	Settings map[string]any `json:"settings"`
 	Warm     int            `json:"warm"`
@@ -66,7 +65,7 @@ type hookConfig struct {
 	Blocks   *blockConfig   `json:"blocks,omitempty"`
 }
 
-// hookResult is the file that the hook writes.
+// hookResult is the file that the hook writes; times are in seconds.
 type hookResult struct {
 	tune.HookReport
 	Window  float64        `json:"window_s"`
@@ -93,7 +92,6 @@ func (c *Command) Switch(ctx context.Context, cells Cells, warm int, limit time.
 	return run, err
 }
 
-// runHooked runs the program with the hook and reads the measurement into run.
 func (c *Command) runHooked(ctx context.Context, run *tune.ProgramRun, s Set, config hookConfig, limit time.Duration) error {
 	if c.Folder != nil {
 		if err := c.Folder.Restore(); err != nil {
@@ -134,7 +132,8 @@ func (c *Command) runHooked(ctx context.Context, run *tune.ProgramRun, s Set, co
 	return nil
 }
 
-// readMeasurement takes the figures of a run from what it left: the hook's result, a printed one, or the times of the process.
+// readMeasurement reads a run's figures from the hook's result. A run without hook steps gets the time of a benchmark
+// result that the program printed, or else the process's times.
 func (c *Command) readMeasurement(run *tune.ProgramRun, file string, printed []byte, spent child.Spent, failed string) {
 	text, err := outside.ReadFound(file)
 	var h hookResult
@@ -164,9 +163,9 @@ func (c *Command) readMeasurement(run *tune.ProgramRun, file string, printed []b
 	}
 }
 
-// fromSteps are the figures of a run whose steps the hook saw.
+// fromSteps sets the cost and CPU time per step, in seconds, from the hook's result.
 func fromSteps(r *tune.ProgramRun, h *hookResult, failed string) {
-	if h.Ended && failed != "" { // the program raised an error behind its steps
+	if h.Ended && failed != "" { // the program failed after its last step
 		r.Failed = failed
 		return
 	}
@@ -177,7 +176,7 @@ func fromSteps(r *tune.ProgramRun, h *hookResult, failed string) {
 	r.Cost, r.CPU = h.Window/float64(h.Steps), h.CPU/float64(h.Steps)
 }
 
-// printedCost is the total of a benchmark result that the program printed, or its first time, in seconds.
+// printedCost returns the total, or else the first time, of a benchmark result that the program printed, in seconds.
 func printedCost(text []byte) (seconds float64, ok bool) {
 	if !results.Known(text) {
 		return 0, false
@@ -196,8 +195,7 @@ func printedCost(text []byte) (seconds float64, ok bool) {
 	return 0, false
 }
 
-// failureText returns the reason why a process failed, with the last line that it wrote to standard error; "" if it did
-// not fail.
+// failureText returns why a process failed, with the last line of its standard error; "" if err is nil.
 func failureText(err error, said string, limit time.Duration) string {
 	if err == nil {
 		return ""
@@ -216,10 +214,10 @@ func failureText(err error, said string, limit time.Duration) string {
 	return why
 }
 
-// longestWords limits the kept part of a program's last line, bytes.
+// longestWords limits the quoted part of that last line, bytes.
 const longestWords = 300
 
-// pythonPath is the search path of Python with the hook's folder first.
+// pythonPath returns PYTHONPATH with the hook's folder first, so that Python finds the hook's sitecustomize.
 func pythonPath(dir string) string {
 	if rest := os.Getenv("PYTHONPATH"); rest != "" {
 		return dir + string(os.PathListSeparator) + rest
@@ -227,7 +225,6 @@ func pythonPath(dir string) string {
 	return dir
 }
 
-// writeHook puts the hook and its configuration into a folder.
 func writeHook(dir string, c hookConfig) error {
 	config, err := json.Marshal(c)
 	if err != nil {

@@ -11,10 +11,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// screenSettings compares every setting with the unchanged program, pass by pass. A run of the unchanged program precedes and
-// follows each run with a setting. A setting that is clearly slower, fails or changes the training has no second
-// pass. The screening shows no figure for a setting with fewer than three pairs: single pairs show gains that do not
-// exist.
+// screenSettings measures each setting between two runs of the unchanged program, in up to three passes. A setting
+// that fails, is clearly slower or changes the training gets no further pass. The screening publishes no ratio from
+// fewer than three pairs: single pairs show gains that do not exist.
 func (e *engine) screenSettings() error {
 	slices.SortStableFunc(e.rows, func(a, b *row) int {
 		return cmp.Or(cmp.Compare(btoi(a.Slow), btoi(b.Slow)), cmp.Compare(btoi(a.undecided), btoi(b.undecided)))
@@ -30,7 +29,7 @@ func (e *engine) screenSettings() error {
 		before := e.plain[len(e.plain)-1]
 		for _, r := range live {
 			if !e.fitsBudget(1, 1+e.reservedRuns(), Set{r.Setting}) {
-				continue // a cheaper one may fit
+				continue // a cheaper setting may fit
 			}
 			after, err := e.measureBetween(r, before)
 			if err != nil {
@@ -42,8 +41,8 @@ func (e *engine) screenSettings() error {
 	return nil
 }
 
-// reservedRuns is the number of runs that the screening leaves to the confirmation: of one stage, or of the fewest pairs
-// while no setting is promising.
+// reservedRuns returns the number of runs that the screening must leave for the confirmation: one stage of the gate
+// if a setting is promising, the fewest pairs otherwise.
 func (e *engine) reservedRuns() int {
 	for _, r := range e.rows {
 		if r.failed == "" && r.worse == "" && len(r.gains) > 0 && r.meanGain() > math.Log(promising) {
@@ -60,7 +59,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// isLive reports whether further pairs of a setting may be worth their time.
+// isLive reports whether another pair of a setting may be worth its time.
 func (r *row) isLive() bool {
 	if r.switched {
 		return r.failed == "" && r.worse == "" && r.losses == nil && r.meanGain() > math.Log(promising)
@@ -71,7 +70,8 @@ func (r *row) isLive() bool {
 
 func (r *row) meanGain() float64 { return stat.Mean(r.gains, nil) }
 
-// measureBetween runs a setting and then the unchanged program, and computes the ratio to the plain runs on both sides.
+// measureBetween runs a setting, then the unchanged program. The setting's gain is relative to the geometric mean of
+// the plain runs before and after it.
 func (e *engine) measureBetween(r *row, before tune.ProgramRun) (after tune.ProgramRun, err error) {
 	tuned, err := e.runProgram(Set{r.Setting}, "screening")
 	if err != nil {
@@ -103,7 +103,7 @@ func (e *engine) measureBetween(r *row, before tune.ProgramRun) (after tune.Prog
 	return after, e.checkRow(r, tuned)
 }
 
-// checkRow keeps memory and losses of a run with one setting.
+// checkRow records memory and losses of a run with one setting, and marks the setting worse if its losses changed.
 func (e *engine) checkRow(r *row, tuned tune.ProgramRun) error {
 	if tuned.Memory > 0 {
 		r.memory = append(r.memory, tuned.Memory)
@@ -121,7 +121,7 @@ func (e *engine) checkRow(r *row, tuned tune.ProgramRun) error {
 	return nil
 }
 
-// rankOf orders checks of the losses by how strongly they speak against a setting.
+// rankOf orders loss checks: a higher rank is stronger evidence against the setting.
 func rankOf(c tune.LossCheck) float64 {
 	order := []tune.Same{tune.NotChecked, tune.SameBits, tune.Within, tune.Incomparable, tune.Changed}
 	return float64(slices.Index(order, c.Verdict)) + math.Min(math.Abs(c.Deviation), 1)/2
@@ -134,9 +134,8 @@ func (e *engine) allowedText(c Change) string {
 	return "--max-error"
 }
 
-// sameTraining compares the losses of a run with those of the unchanged program. A compiled model draws other random
-// numbers: if its losses differ, one more run draws the program's random numbers. That run is slower and serves only
-// to compare losses.
+// sameTraining compares a run's losses with the unchanged program's. A compiled model draws other random numbers: if
+// its losses differ, a second, slower run with fallback_random draws the original ones, only for this comparison.
 func (e *engine) sameTraining(s Set, tuned tune.ProgramRun) (tune.LossCheck, error) {
 	check := checkLosses(e.plain[0], tuned, e.own, s.mostChange(), e.MaxError)
 	if check.Verdict != tune.Changed || !s.compilesModel() || !e.fitsBudget(1, reserve, s) {
@@ -152,7 +151,7 @@ func (e *engine) sameTraining(s Set, tuned tune.ProgramRun) (tune.LossCheck, err
 	return checkLosses(e.plain[0], r, e.own, s.mostChange(), e.MaxError), nil
 }
 
-// plainRun runs the unchanged program, which must not fail.
+// plainRun runs the unchanged program and returns an error if the program fails.
 func (e *engine) plainRun(phase string) (tune.ProgramRun, error) {
 	r, err := e.runProgram(nil, phase)
 	if err != nil {
@@ -169,17 +168,16 @@ func (e *engine) plainRun(phase string) (tune.ProgramRun, error) {
 	return r, nil
 }
 
-// lossRuns is the largest number of runs of the unchanged program of which the losses are compared with those of the
-// first run.
+// lossRuns is the number of runs of the unchanged program from which the deviation of its losses is taken.
 const lossRuns = 4
 
-// tookHold returns the reason why a setting of the hook did not act in a run; "" if it acted.
+// tookHold returns the reason why a setting did not take effect in a run; "" if it did.
 func (e *engine) tookHold(s Setting, r tune.ProgramRun) string {
 	if len(s.Hook) == 0 || r.Hook == nil {
 		return ""
 	}
 	for what, why := range r.Hook.Refused {
-		if e.plain[0].Hook.Refused[what] == "" { // else the program has it without settings too
+		if e.plain[0].Hook.Refused[what] == "" { // else the hook refused it for the unchanged program too
 			return what + ": " + why
 		}
 	}
@@ -189,8 +187,8 @@ func (e *engine) tookHold(s Setting, r tune.ProgramRun) string {
 	return ""
 }
 
-// compareSets runs two sets in turns until the gain is clear or the pairs are spent; base is the slower guess. Sets
-// that differ by what one process can switch need no pairs.
+// compareSets runs two sets in turns until the gain is clear or additionPairs are spent; base is expected to be
+// slower. If one process can switch between the sets, no fresh pairs are needed.
 func (e *engine) compareSets(base, tuned Set, phase string) (gains []float64, err error) {
 	if gains, err = e.switchedGains(base, tuned, phase); err != nil || gains != nil {
 		return gains, err
@@ -201,7 +199,7 @@ func (e *engine) compareSets(base, tuned Set, phase string) (gains []float64, er
 		}
 		p, err := e.measureTurn(base, tuned, k%2 == 1, phase)
 		if errors.Is(err, errFailed) {
-			return nil, nil // together they fail
+			return nil, nil // the settings fail together
 		}
 		if err != nil {
 			return gains, err
@@ -214,10 +212,10 @@ func (e *engine) compareSets(base, tuned Set, phase string) (gains []float64, er
 	return gains, nil
 }
 
-// errFailed is a run with settings that failed; the document has its words.
+// errFailed is the error of a run that failed with settings. The document has the failure's text.
 var errFailed = errors.New("a run with settings failed")
 
-// measureTurn runs both sides, one after the other.
+// measureTurn runs both sets one after the other, in the given order.
 func (e *engine) measureTurn(base, tuned Set, tunedFirst bool, phase string) (p pair, err error) {
 	p.tunedFirst = tunedFirst
 	order := []Set{base, tuned}

@@ -18,11 +18,11 @@ import (
 type Options struct {
 	Tool     gpuprof.Tool
 	Runner   Runner
-	Command  []string // for the document
+	Command  []string // for the document; the Runner has its own
 	Tries    []Try
-	Only     []string // names or knobs of settings; empty: all
+	Only     []string // setting names or knobs; empty: all
 	Skip     []string
-	Steps    int // measured in each run; 0: as many as take a second and a half
+	Steps    int // measured steps per run; 0: as many as take 1.5 s
 	MaxError float64
 	Budget   time.Duration
 	CPUs     int
@@ -30,13 +30,12 @@ type Options struct {
 	Getenv   func(string) string
 	Build    string
 	Now      func() time.Time
-	Save     func(*tune.Result) error // after every run
+	Save     func(*tune.Result) error // called after every run
 	Progress func(Progress)
-	// Findings records the program once and returns the findings of the recording; nil: none.
+	// Findings records the program once and returns the findings of its analysis. nil: the program is not recorded.
 	Findings func(ctx context.Context) ([]Finding, error)
-	Resume   *tune.Result // an earlier search of the same program, whose runs are taken over
-	// Whole is called if the program makes no steps that the hook can see: from then on its runs are timed as a
-	// whole.
+	Resume   *tune.Result // an earlier search of the same program, whose runs are reused
+	// Whole is called if the hook sees no steps in the program. Later runs must be timed as whole processes.
 	Whole func()
 }
 
@@ -48,22 +47,22 @@ type Progress struct {
 	Left  time.Duration
 }
 
-// The search in numbers.
+// Limits of the search. Ratios are speedups.
 const (
 	probeWarm, probeSteps = 4, 8
-	leastWarm, mostWarm   = 4, 8 // steps that are left out, as many as take a second
+	leastWarm, mostWarm   = 4, 8 // warmup steps, as many as take a second
 	leastSteps, mostSteps = 8, 400
-	window                = 1500 * time.Millisecond // of measured steps
-	mostEpoch             = 400                     // steps of an epoch that is measured whole
+	window                = 1500 * time.Millisecond // total time of the measured steps
+	mostEpoch             = 400                     // steps of the longest epoch that is measured whole
 	plainRuns             = 2
 	passes                = 3    // of the screening
-	hopeless              = 0.95 // times faster in its first pair: a setting below it has no second one
-	promising             = 1.03 // times faster in the mean of all pairs
+	hopeless              = 0.95 // speedup in the first pair below which a setting gets no second pair
+	promising             = 1.03 // mean speedup of all pairs above which a setting is a candidate
 	mostCandidates        = 4
 	additionPairs         = 5
-	slowRun               = 45 * time.Second // that compiling may take before any run of it was seen
-	reserve               = 2 * gatePairs    // runs of a confirmation that one stage decides
-	longerThan            = 60 * time.Second // that a run may take beside several times a plain one
+	slowRun               = 45 * time.Second // assumed time of compiling until a compiled run was measured
+	reserve               = 2 * gatePairs    // runs for one stage of a confirmation
+	longerThan            = 60 * time.Second // added to five times a plain run's time for the time limit of a run
 )
 
 type engine struct {
@@ -72,42 +71,40 @@ type engine struct {
 	out    *tune.Result
 	p      *tune.Program
 	replay []tune.ProgramRun
-	before time.Duration // spent by the search that is resumed
+	before time.Duration // time that the resumed search had spent
 	began  time.Time
 	plan   Plan
-	plain  []tune.ProgramRun // of the program as it is, with the plan
+	plain  []tune.ProgramRun // runs of the unchanged program with the current plan
 	own    tune.LossCheck
 	rows   []*row
-	found  []Finding                // of the recording
-	times  map[string]time.Duration // of one run, by the key of its settings
+	found  []Finding                // findings of the recording
+	times  map[string]time.Duration // time of one run, by the key of its settings
 }
 
-// row holds one setting with its results so far.
 type row struct {
 	Setting
-	gains []float64 // logarithms of how many times faster
-	// switched: the gains are of blocks within one process, and not of pairs of processes.
-	// undecided: the blocks show a gain that may be noise.
+	gains []float64 // natural logarithms of the speedups
+	// switched: the gains come from blocks within one process, not from pairs of processes. undecided: the blocks
+	// show a gain that may be noise.
 	switched, undecided bool
-	cpu                 []float64 // likewise, of CPU time
+	cpu                 []float64 // natural logarithms of the CPU time ratios, tuned over base
 	memory              []int64
 	losses              *tune.LossCheck
 	failed              string
-	worse               string // why it is refused
-	// startup has the seconds before the first step beyond the unchanged program's, graphs the graphs and graph breaks
-	// of a compiled model.
+	worse               string // why the setting is refused
+	// startup has the extra seconds before the first step, compared with the unchanged program. graphs has the
+	// numbers of graphs and graph breaks of a compiled model.
 	startup []float64
 	graphs  [2]int
 }
 
-// Run searches. With an error that ended the search it returns the results so far.
+// Run searches for faster settings. If an error ends the search, Run returns it with the results so far.
 func Run(ctx context.Context, o Options) (*tune.Result, error) {
 	e := newEngine(ctx, o)
 	err := e.runSearch()
 	return e.finishResult(err), err
 }
 
-// newEngine is a search that has not begun, with an empty document.
 func newEngine(ctx context.Context, o Options) *engine {
 	e := &engine{Options: o, ctx: ctx, began: o.Now(), times: map[string]time.Duration{}}
 	e.p = &tune.Program{Command: document.MaskCommand(o.Command), CPUs: o.CPUs, Copied: o.Copied,
@@ -142,7 +139,6 @@ func (e *engine) runSearch() error {
 	return e.decideSet(best)
 }
 
-// runProgram makes one run with settings.
 func (e *engine) runProgram(s Set, phase string) (tune.ProgramRun, error) {
 	return e.runOnce(s.Key(), e.plan, phase, func() (tune.ProgramRun, error) {
 		r, err := e.Runner.Run(e.ctx, s, e.plan, e.timeLimit(s))
@@ -151,7 +147,7 @@ func (e *engine) runProgram(s Set, phase string) (tune.ProgramRun, error) {
 	})
 }
 
-// runOnce makes one run, or takes it from the search that is resumed.
+// runOnce makes one run, or takes the run from the resumed search.
 func (e *engine) runOnce(key string, plan Plan, phase string, run func() (tune.ProgramRun, error)) (tune.ProgramRun, error) {
 	if err := e.ctx.Err(); err != nil {
 		return tune.ProgramRun{}, err
@@ -168,7 +164,7 @@ func (e *engine) runOnce(key string, plan Plan, phase string, run func() (tune.P
 	}
 	e.p.Runs = append(e.p.Runs, r)
 	took := time.Duration(r.Seconds * float64(time.Second))
-	if before, known := e.times[r.Key]; known { // the later ones count more: the load of the machine changes
+	if before, known := e.times[r.Key]; known { // weigh later runs more: the machine's load changes
 		took = (before + took) / 2
 	}
 	e.times[r.Key] = took
@@ -180,7 +176,7 @@ func (e *engine) runOnce(key string, plan Plan, phase string, run func() (tune.P
 	return r, e.Save(e.out)
 }
 
-// perSample scales the cost of a run with another batch size to the number of samples in the program's own batch.
+// perSample scales the cost of a run with another batch size to the samples of the program's original batch.
 func (e *engine) perSample(r *tune.ProgramRun) {
 	if len(e.plain) == 0 || r.Hook == nil || e.plain[0].Hook == nil {
 		return
@@ -191,11 +187,11 @@ func (e *engine) perSample(r *tune.ProgramRun) {
 	}
 }
 
-// replayRun is the next run of the search that is resumed, if it is the one that is needed now.
+// replayRun returns the next run of the resumed search if it has the wanted key and plan.
 func (e *engine) replayRun(key string, plan Plan) (tune.ProgramRun, bool) {
 	n := len(e.p.Runs)
 	if n >= len(e.replay) || e.replay[n].Key != key || e.replay[n].Plan != [2]int{plan.Warm, plan.Steps} {
-		e.replay = nil // another way was taken: the rest belongs to the old one
+		e.replay = nil // the search took another path; the remaining runs belong to the old one
 		return tune.ProgramRun{}, false
 	}
 	return e.replay[n], true
@@ -203,7 +199,6 @@ func (e *engine) replayRun(key string, plan Plan) (tune.ProgramRun, bool) {
 
 func (e *engine) timeSpent() time.Duration { return e.before + e.Now().Sub(e.began) }
 
-// timeLimit returns the longest time for one run.
 func (e *engine) timeLimit(s Set) time.Duration {
 	plain, known := e.times[""]
 	if !known {
@@ -216,8 +211,8 @@ func (e *engine) timeLimit(s Set) time.Duration {
 	return most
 }
 
-// fitsBudget reports whether runs with these settings, and others runs of the unchanged program, end within the budget.
-// Runs of the resumed search cost nothing.
+// fitsBudget reports whether the given number of runs with s, plus others runs of the unchanged program, fit into the
+// remaining budget. Runs that the resumed search already made cost nothing.
 func (e *engine) fitsBudget(runs, others int, s Set) bool {
 	if len(e.p.Runs)+runs+others <= len(e.replay) {
 		return true
@@ -231,7 +226,7 @@ func (e *engine) fitsBudget(runs, others int, s Set) bool {
 	return e.timeSpent()+time.Duration(runs)*one+time.Duration(others)*e.times[""] <= e.Budget
 }
 
-// prepareSearch finds out what the program does, how many steps to measure, and whether its training repeats.
+// prepareSearch probes the program, plans the steps to measure, checks whether losses repeat, and lists the settings.
 func (e *engine) prepareSearch() error {
 	e.plan = Plan{probeWarm, probeSteps}
 	probe, err := e.runProgram(nil, "probe")
@@ -250,7 +245,7 @@ func (e *engine) prepareSearch() error {
 		if err != nil {
 			return err
 		}
-		if e.shortenPlan(r) { // it showed an epoch, or its end
+		if e.shortenPlan(r) { // the run showed an epoch or the program's end
 			e.plain = nil
 		}
 	}
@@ -267,10 +262,10 @@ func (e *engine) prepareSearch() error {
 	return e.offerTries()
 }
 
-// wholeSettings names the whole table, where none of its settings applies.
+// wholeSettings names all PyTorch settings together in Left, for a program to which none applies.
 const wholeSettings = "settings of PyTorch"
 
-// prepareWhole is for programs whose steps the hook does not see.
+// prepareWhole prepares a program whose steps the hook does not see: whole processes are timed.
 func (e *engine) prepareWhole(probe tune.ProgramRun) error {
 	if probe.Failed != "" {
 		return e.brokenError(probe)
@@ -306,7 +301,7 @@ func (e *engine) offerTries() error {
 	return nil
 }
 
-// tryNames are the settings that apply, and those that were left out.
+// tryNames lists the settings that apply, and the left-out settings with their reasons.
 func (e *engine) tryNames() (out []string) {
 	for _, r := range e.rows {
 		out = append(out, r.Name())
@@ -319,7 +314,7 @@ func (e *engine) tryNames() (out []string) {
 
 func isNamed(s Setting, name string) bool { return s.Knob == name || s.Name() == name }
 
-// addOffer takes a setting into the search, unless the user leaves it out.
+// addOffer adds a setting to the search, unless --only or --skip excludes it.
 func (e *engine) addOffer(s Setting) {
 	is := func(name string) bool { return isNamed(s, name) }
 	switch {
@@ -332,7 +327,6 @@ func (e *engine) addOffer(s Setting) {
 	}
 }
 
-// brokenError returns the error for a program that fails without settings.
 func (e *engine) brokenError(r tune.ProgramRun) error {
 	fix := "run it by itself to see why"
 	if e.Copied {
@@ -341,7 +335,6 @@ func (e *engine) brokenError(r tune.ProgramRun) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "running the program as it is: %s", r.Failed).WithFix("%s", fix)
 }
 
-// describeProgram writes the properties of the unchanged program into the document.
 func (e *engine) describeProgram() {
 	e.own = checkRepeats(e.plain, e.MaxError)
 	e.p.Losses, e.p.Warm, e.p.Steps = e.own, e.plan.Warm, e.plan.Steps
@@ -350,7 +343,7 @@ func (e *engine) describeProgram() {
 	e.setDefault()
 }
 
-// setDefault records the cost of the unchanged program, over all its runs.
+// setDefault records the rate of the unchanged program over all its runs.
 func (e *engine) setDefault() {
 	var logs []float64
 	for _, r := range e.plain {
@@ -367,15 +360,15 @@ func (e *engine) setDefault() {
 	e.out.Default = &tune.Point{Knobs: gpuprof.Settings{}, Median: perS, CI95: ci}
 }
 
-// errStarved ends a part of the search for which the budget is too short.
+// errStarved means that the budget is too short for a part of the search.
 var errStarved = errors.New("the budget is too short")
 
-// reportProgress adds a run's failure to the document.
+// reportProgress adds a failed run to the document.
 func (e *engine) reportProgress(s Set, failed string) {
 	e.out.Failed = append(e.out.Failed, tune.Failure{Knobs: s.Knobs(), Error: failed})
 }
 
-// interruptedText is the reason of a search that the user ended.
+// interruptedText returns the reason for a partial result: "interrupted" after Ctrl-C, otherwise err on one line.
 func interruptedText(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return "interrupted"

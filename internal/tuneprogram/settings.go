@@ -8,35 +8,35 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Change is the effect that a setting may have on the numbers of the training.
+// Change is a setting's effect on the numbers of the training.
 type Change int
 
-// The changes.
+// The effects, from the least to the most.
 const (
-	Exact    Change = iota // none: the losses must be those that two plain runs give each other
-	Rounding               // another order of operations or precision: the losses must stay within --max-error
-	Users                  // a value of the user's own: the losses are told, and refuse nothing
+	Exact    Change = iota // none: losses may differ only as two plain runs differ
+	Rounding               // another order of operations or precision: losses must stay within --max-error
+	Users                  // a value of the user's own: losses are reported and never refuse the setting
 )
 
-// Setting is a row of the table: one value of one knob.
+// Setting is one value of one knob.
 type Setting struct {
 	Knob, From, Value string
-	Hook              map[string]any    // keys of the hook's settings
+	Hook              map[string]any    // keys for the hook's configuration
 	Env               []string          // NAME=VALUE
-	Args              map[string]string // words in place of {NAME} in the command
+	Args              map[string]string // replaces {NAME} in the command
 	Change            Change
-	Line              string // of code, that does the same in the program
+	Line              string // line of code with the same effect in the program
 	// Slow settings cost many seconds once in each process.
 	Slow bool
 }
 
-// Name is the setting as --only and --skip and the table have it.
+// Name is the setting's name in the table, --only and --skip.
 func (s Setting) Name() string { return s.Knob + "=" + s.Value }
 
-// Set is settings that are applied together, each of another knob.
+// Set holds settings that are applied together, at most one per knob.
 type Set []Setting
 
-// Key names a set; "" is the unchanged program.
+// Key identifies a set, whatever the order of its settings; "" is the unchanged program.
 func (s Set) Key() string {
 	names := make([]string, len(s))
 	for i, one := range s {
@@ -46,7 +46,7 @@ func (s Set) Key() string {
 	return strings.Join(names, " ")
 }
 
-// Knobs are the values by knob.
+// Knobs maps each knob to its value.
 func (s Set) Knobs() gpuprof.Settings {
 	out := gpuprof.Settings{}
 	for _, one := range s {
@@ -55,7 +55,7 @@ func (s Set) Knobs() gpuprof.Settings {
 	return out
 }
 
-// Lines are the lines of code that do the same.
+// Lines returns the lines of code with the same effect.
 func (s Set) Lines() (out []string) {
 	for _, one := range s {
 		if one.Line != "" {
@@ -65,14 +65,14 @@ func (s Set) Lines() (out []string) {
 	return out
 }
 
-// addSetting is the set and one more setting, in place of another value of the same knob.
+// addSetting returns the set with one more setting, which replaces another value of the same knob.
 func (s Set) addSetting(one Setting) Set { return append(s.dropKnob(one.Knob), one) }
 
 func (s Set) dropKnob(knob string) Set {
 	return slices.DeleteFunc(slices.Clone(s), func(has Setting) bool { return has.Knob == knob })
 }
 
-// hookSettings merges the hook's keys; lists are joined.
+// hookSettings merges the hook keys of all settings and joins lists under the same key.
 func (s Set) hookSettings() map[string]any {
 	out := map[string]any{}
 	for _, one := range s {
@@ -102,7 +102,7 @@ func (s Set) arguments() map[string]string {
 	return out
 }
 
-// mostChange is the most that any of the settings may do to the numbers.
+// mostChange returns the largest effect that any setting may have on the numbers.
 func (s Set) mostChange() (most Change) {
 	for _, one := range s {
 		most = max(most, one.Change)
@@ -112,5 +112,5 @@ func (s Set) mostChange() (most Change) {
 
 func (s Set) isSlow() bool { return slices.ContainsFunc(s, func(one Setting) bool { return one.Slow }) }
 
-// compilesModel reports whether the model is compiled, which gives it random numbers of its own.
+// compilesModel reports whether the model is compiled, and thus draws other random numbers.
 func (s Set) compilesModel() bool { return s.hookSettings()["compile"] != nil }

@@ -11,21 +11,19 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// switchable are the keys of the hook that it can switch between two steps. A loader, a compiled model and the
-// memory format of a module stay for the process.
+// switchable lists the hook keys that can change between two steps. Others are fixed for the whole process.
 var switchable = [...]string{"remove", "anomaly_off", "set_to_none", "deterministic_off", "mkldnn_on", "cudnn_benchmark",
 	"tf32", "threads", "foreach", "fused"}
 
-// Cells describes the blocks of one process: every setting is off for Steps steps, on for 2 Steps and off for Steps
-// again, Blocks times, the settings in turns. One step behind each switch is not timed. Both sides have the settings
-// of Base.
+// Cells describes a process that switches settings. A block has every setting in turn off for Steps steps, on for
+// 2*Steps and off for Steps. The step after a switch is not timed. The settings of Base are always on.
 type Cells struct {
 	Base          Set
 	Settings      []Setting
 	Steps, Blocks int
 }
 
-// blockConfig is the hook's form of Cells.
+// blockConfig is the JSON form of Cells for the hook.
 type blockConfig struct {
 	Settings []blockSetting `json:"settings"`
 	Steps    int            `json:"steps"`
@@ -37,7 +35,7 @@ type blockSetting struct {
 	Hook map[string]any `json:"hook"`
 }
 
-// Key names the run in the document.
+// Key identifies the run in the document.
 func (c Cells) Key() string {
 	names := make([]string, len(c.Settings))
 	for i, s := range c.Settings {
@@ -50,7 +48,7 @@ func (c Cells) Key() string {
 	return key
 }
 
-// countSteps is the number of steps that the blocks take, stepsOfBlock that of one block of every setting.
+// countSteps returns the steps of all blocks, stepsOfBlock the steps of one block with every setting.
 func (c Cells) countSteps() int   { return c.Blocks * c.stepsOfBlock() }
 func (c Cells) stepsOfBlock() int { return len(c.Settings) * (4*c.Steps + 3) }
 
@@ -62,18 +60,18 @@ func (c Cells) config() *blockConfig {
 	return out
 }
 
-// The blocks in numbers.
+// Limits of the blocks.
 const (
-	cellTime                    = 50 * time.Millisecond // of the steps on one side between two switches
-	leastCell, mostCell         = 2, 50                 // steps
+	cellTime                    = 50 * time.Millisecond // between two switches
+	leastCell, mostCell         = 2, 50                 // steps between two switches
 	mostBlocks                  = 10
-	leastBlocks                 = 4    // that decide something
-	shareOfBudget       float64 = 0.15 // that the blocks may take
+	leastBlocks                 = 4    // that decide a setting
+	shareOfBudget       float64 = 0.15 // maximum share of the budget for the blocks
 )
 
-// switchSettings compares the settings that one process can switch between its steps: many pairs of neighbouring
-// steps cost less than two fresh processes. A setting with a clear gain needs one fresh pair for its losses, one
-// without a gain needs none. What looks faster and may be noise is screened in fresh pairs, after all others.
+// switchSettings compares all settings that can be switched within one process: many pairs of neighbouring steps cost
+// less than two fresh processes. A clear gain then needs one fresh pair for its losses, and no gain needs none. An
+// unclear gain is screened in fresh pairs after all other settings.
 func (e *engine) switchSettings() error {
 	rows := slices.DeleteFunc(slices.Clone(e.rows), func(r *row) bool { return !e.canSwitch(r.Setting) })
 	if len(rows) == 0 || e.p.Metric != tune.PerStep {
@@ -95,13 +93,13 @@ func (e *engine) switchSettings() error {
 	return nil
 }
 
-// runCells runs as many blocks as the program and the budget have room for: none is no failure. A setting with which
-// the program fails is found by a run of its own.
+// runCells runs as many blocks as the program and the budget allow. It returns an empty run if too few fit. A setting
+// that makes the program fail is found by its own run later.
 func (e *engine) runCells(c Cells, phase string) (r tune.ProgramRun, err error) {
 	step := e.plain[len(e.plain)-1].Cost
 	c.Steps = min(max(int(math.Ceil(cellTime.Seconds()/step)), leastCell), mostCell)
 	c.Blocks = min(mostBlocks, int(shareOfBudget*e.Budget.Seconds()/(step*float64(c.stepsOfBlock()))))
-	if h := e.plain[0].Hook; h.Ended { // it has no more steps than those
+	if h := e.plain[0].Hook; h.Ended { // the program has only plan.Steps steps
 		c.Blocks = min(c.Blocks, e.plan.Steps/c.stepsOfBlock())
 	}
 	if c.Blocks < leastBlocks || !e.fitsBudget(1, earlyPairs, c.Base) {
@@ -114,8 +112,7 @@ func (e *engine) runCells(c Cells, phase string) (r tune.ProgramRun, err error) 
 	})
 }
 
-// switchedGains returns the gains of a set over another with one setting less, by blocks of one process; nil where they
-// need fresh processes.
+// switchedGains compares two sets in blocks of one process; nil if they differ by more than one switchable setting.
 func (e *engine) switchedGains(base, tuned Set, phase string) ([]float64, error) {
 	more := slices.DeleteFunc(slices.Clone(tuned), func(s Setting) bool {
 		return slices.ContainsFunc(base, func(had Setting) bool { return had.Name() == s.Name() })
@@ -130,8 +127,8 @@ func (e *engine) switchedGains(base, tuned Set, phase string) ([]float64, error)
 	return listBlockGains(r.Blocks[0]), nil
 }
 
-// canSwitch reports whether the hook can switch a setting within a process. The state of a fused optimizer is on the
-// GPU and cannot be exchanged there.
+// canSwitch reports whether the hook can switch a setting within a process. A fused optimizer's state is on the GPU
+// and cannot be exchanged there.
 func (e *engine) canSwitch(s Setting) bool {
 	for key := range s.Hook {
 		if !slices.Contains(switchable[:], key) || key == "fused" && e.p.Device == "cuda" {
@@ -141,7 +138,7 @@ func (e *engine) canSwitch(s Setting) bool {
 	return len(s.Hook) > 0 && len(s.Args) == 0
 }
 
-// useBlocks takes over the gains of blocks, unless they leave open whether a setting that looks faster is.
+// useBlocks records the gains that blocks measured, or marks the setting undecided if its gain may be noise.
 func (r *row) useBlocks(b tune.Switched) {
 	gains := listBlockGains(b)
 	if r.undecided = len(gains) > 0; !r.undecided {
@@ -152,8 +149,8 @@ func (r *row) useBlocks(b tune.Switched) {
 	}
 }
 
-// listBlockGains returns the logarithms of how many times faster a setting was; nil where there are too few, or it never took
-// hold.
+// listBlockGains returns the natural logarithms of the speedups per block. It returns nil for too few blocks, or if
+// the setting never took effect.
 func listBlockGains(b tune.Switched) (gains []float64) {
 	for _, s := range b.Seconds {
 		if s[0] > 0 && s[1] > 0 {

@@ -7,15 +7,15 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Try is a setting of the user's own: values of an environment variable, or words that replace {Name} in the command.
-// The first value belongs to the unchanged program.
+// Try is a setting of the user's own: an environment variable, or (Argument) words that replace {Name} in the command.
+// The first value of an argument is the unchanged program's.
 type Try struct {
 	Name     string
 	Values   []string
 	Argument bool
 }
 
-// ParseTry reads NAME=V1,V2 for a variable, and NAME='--flag {V1,V2}' where the command has {NAME}.
+// ParseTry parses NAME=V1,V2 for a variable, and NAME='--flag {V1,V2}' for a command with {NAME}.
 func ParseTry(text string, command []string) (Try, error) {
 	name, values, ok := strings.Cut(text, "=")
 	if !ok || name == "" || values == "" {
@@ -47,7 +47,7 @@ func ParseTry(text string, command []string) (Try, error) {
 	return t, nil
 }
 
-// startValues returns the words of the unchanged program.
+// startValues returns the arguments of the unchanged program, by name.
 func (t Try) startValues() map[string]string {
 	if !t.Argument {
 		return nil
@@ -55,7 +55,7 @@ func (t Try) startValues() map[string]string {
 	return map[string]string{t.Name: t.Values[0]}
 }
 
-// listSettings are the values to compare with the start; getenv gives a variable's value of today.
+// listSettings returns a setting for each value except the current one, which getenv returns for a variable.
 func (t Try) listSettings(getenv func(string) string) (out []Setting) {
 	if t.Argument {
 		for _, v := range t.Values[1:] {
@@ -74,7 +74,7 @@ func (t Try) listSettings(getenv func(string) string) (out []Setting) {
 	return out
 }
 
-// fillPlaceholders replaces {NAME} with its words: an argument that is only {NAME} becomes one argument per word.
+// fillPlaceholders replaces {NAME} with its value. An argument that is only {NAME} becomes one argument per word.
 func fillPlaceholders(command []string, words map[string]string) (out []string) {
 	for _, arg := range command {
 		alone, is := words[strings.TrimSuffix(strings.TrimPrefix(arg, "{"), "}")]

@@ -1,13 +1,10 @@
-// Package benchfmt writes runs in the Go benchmark format, for benchstat:
-// one line a process and metric set, so that benchstat's replicate is the
-// process and its median is the run's.
+// Package benchfmt writes runs in the Go benchmark format, for benchstat: one line per process and set of metrics, so
+// that a replicate of benchstat is a process and its median is the run's.
 //
-// A step's line carries sec/op, the throughput and the exact counters; a
-// stage's line (/stage=NAME) carries device-sec/op, host-sec/op and
-// exposed-sec/op, separate units so that stages never mix with steps in
-// a mean. Configuration lines hold only values that are constant from run to run
-// on one machine: benchstat splits its tables where they differ, so dates,
-// load and versions are left out. Settings are in the name.
+// A step's line has sec/op, throughput and exact counters. A stage's line (/stage=NAME) has device-sec/op, host-sec/op
+// and exposed-sec/op: own units, so that no mean mixes stages with steps. Configuration lines hold only values that
+// are constant on one machine: benchstat splits its tables where they differ. So dates, load and versions are left
+// out, and settings are in the name.
 package benchfmt
 
 import (
@@ -46,7 +43,7 @@ func Write(w io.Writer, runs []*gpuprof.Run) error {
 	return nil
 }
 
-// unitMetadata marks each throughput unit as better when higher.
+// unitMetadata marks each throughput unit as higher-is-better.
 func unitMetadata(runs []*gpuprof.Run) []*benchfmt.UnitMetadata {
 	var out []*benchfmt.UnitMetadata
 	seen := map[string]bool{}
@@ -79,7 +76,7 @@ func resultsOf(r *gpuprof.Run) []*benchfmt.Result {
 	return out
 }
 
-// sampleCounts returns the number of samples of the step by process.
+// sampleCounts returns the number of the step's samples per process.
 func sampleCounts(r *gpuprof.Run) []int {
 	var out []int
 	if r.Step != nil {
@@ -90,7 +87,7 @@ func sampleCounts(r *gpuprof.Run) []int {
 	return out
 }
 
-// medianOf returns the median of process p's finite samples; ok is false without samples.
+// medianOf returns the median of process p's finite samples; ok is false if there are none.
 func medianOf(s *gpuprof.Series, p int) (v float64, ok bool) {
 	if s == nil || p >= len(s.Runs) {
 		return 0, false
@@ -143,7 +140,7 @@ func stageResult(r *gpuprof.Run, s view.Stage, p, n int) *benchfmt.Result {
 	return res
 }
 
-// configOf returns the keys that are constant from run to run on one machine.
+// configOf returns the configuration keys that are constant from run to run on one machine.
 func configOf(r *gpuprof.Run) []benchfmt.Config {
 	var out []benchfmt.Config
 	for _, kv := range [][2]string{{"goos", r.Device.OS}, {"goarch", goarch(r)}, {"pkg", "gpuprof/" + r.Workload}, {"cpu", r.Device.CPU}, {"device", r.Device.Name}} {
@@ -154,7 +151,7 @@ func configOf(r *gpuprof.Run) []benchfmt.Config {
 	return out
 }
 
-// goarch returns the architecture of the host device: a GPU's Arch is not a GOARCH.
+// goarch returns the host device's architecture; "" for a GPU, whose Arch is not a GOARCH.
 func goarch(r *gpuprof.Run) string {
 	if r.Device.Kind == "host" {
 		return r.Device.Arch
@@ -162,8 +159,8 @@ func goarch(r *gpuprof.Run) string {
 	return ""
 }
 
-// benchName formats "E3nn/preset=small/batch=512/…/device=host/mode=steady". The last part never ends in "-N",
-// which the format reads as a number of threads.
+// benchName formats "E3nn/preset=small/batch=512/…/device=host/mode=steady". The last part must not end in "-N", which
+// benchstat reads as a number of threads.
 func benchName(r *gpuprof.Run, stage string) string {
 	parts := []string{exportedName(r.Workload), "preset=" + namePart(r.Preset)}
 	for _, k := range slices.Sorted(maps.Keys(r.Knobs)) {
@@ -182,7 +179,7 @@ func modeName(r *gpuprof.Run) string {
 	return "unknown"
 }
 
-// exportedName makes a benchmark name: the format wants a capital after "Benchmark".
+// exportedName capitalizes a name, which the format requires after "Benchmark".
 func exportedName(s string) string {
 	out := []rune(namePart(s))
 	out[0] = unicode.ToUpper(out[0])
@@ -192,7 +189,7 @@ func exportedName(s string) string {
 	return string(out)
 }
 
-// namePart keeps a value in one part of a name: no blanks, no slash, no quote.
+// namePart makes a value one part of a name: without blanks, slashes and quotes.
 func namePart(s string) string {
 	s = strings.Map(func(c rune) rune {
 		if c == '/' || c == '=' || c == '"' || unicode.IsSpace(c) || c == unicode.ReplacementChar {

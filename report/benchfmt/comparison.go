@@ -12,9 +12,9 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// WriteComparison writes both sides of a comparison, a line per process and metric, with the side as the last part
-// of the name for benchstat -col /side FILE. A gate's metric has the processes of the stage that decided it. A
-// metric without samples has no lines.
+// WriteComparison writes both sides of a comparison, a line per process and metric. The last part of the name is the
+// side, for benchstat -col /side FILE. A gate's metric has the processes of the stage that decided it. A metric
+// without samples has no lines.
 func WriteComparison(w io.Writer, c *compare.Comparison) error {
 	if c == nil {
 		return view.ErrNoRun("benchmark lines")
@@ -38,7 +38,7 @@ func WriteComparison(w io.Writer, c *compare.Comparison) error {
 	return nil
 }
 
-// unitOf returns a unit's metadata once: its better direction, and whether it is an exact count.
+// unitOf returns a unit's metadata, once: its better direction, and whether it is an exact count.
 func unitOf(m *compare.MetricResult, seen map[string]bool) []*benchfmt.UnitMetadata {
 	u := metricUnit(m)
 	if seen[u] || m.Samples == nil {
@@ -58,8 +58,7 @@ func unitOf(m *compare.MetricResult, seen map[string]bool) []*benchfmt.UnitMetad
 	return out
 }
 
-// metricUnit returns the unit by which benchstat compares: each counter has its own unit, so that two are never
-// mixed.
+// metricUnit returns the unit by which benchstat groups: each counter has its own, so that counters are not mixed.
 func metricUnit(m *compare.MetricResult) string {
 	switch {
 	case m.Unit == "s":

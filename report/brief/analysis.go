@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// Analysis trims what was found in traces.
+// Analysis shortens an analysis of traces.
 func Analysis(a *analyze.Analysis) *Document {
 	d := newDocument(a.Head)
 	var paths []string
@@ -38,7 +38,7 @@ func Analysis(a *analyze.Analysis) *Document {
 	return d
 }
 
-// stepSentence gives the mean step with its range, or the length of the recording if it has no steps.
+// stepSentence states the mean step with its range, or the recording's length if it has no steps.
 func stepSentence(a *analyze.Analysis) string {
 	s := &a.Step
 	switch s.Count {
@@ -59,7 +59,7 @@ func traceFinding(a *analyze.Analysis, f *gpuprof.Finding) Finding {
 	return out
 }
 
-// findingOf is a finding of a trace or of a run, without its claim.
+// findingOf shortens a finding of a trace or a run, without its claim.
 func findingOf(f *gpuprof.Finding) Finding {
 	out := Finding{ID: f.Rule, Severity: f.Severity, Suspected: f.Suspect, Title: cutText(f.Title, longText), Share: f.Share,
 		Change: cutText(f.PyTorch, longText), Verify: cutText(f.Command, longText), Caveats: cutTexts(f.Caveats, shortText)}
@@ -75,7 +75,7 @@ func (d *Document) addWarnings(all []gpuprof.Warning) {
 	}
 }
 
-// Traces trims a comparison of two analyses.
+// Traces shortens a comparison of two analyses.
 func Traces(c *analyze.Comparison) *Document {
 	d := newDocument(c.Head)
 	d.Summary = cutText(c.Answer().Sentence, longText)
@@ -87,7 +87,7 @@ func Traces(c *analyze.Comparison) *Document {
 	for i := range c.Findings {
 		d.Outcomes = append(d.Outcomes, outcomeOf(&c.Findings[i]))
 	}
-	if c.New != nil { // what is left to change
+	if c.New != nil { // the findings that remain on the new side
 		for i := range c.New.Findings {
 			d.Findings = append(d.Findings, traceFinding(c.New, &c.New.Findings[i]))
 		}

@@ -1,6 +1,6 @@
-// Package brief trims a document of gpuprof to a number of tokens, for agents that read it in a language model: the
-// answer, the findings with their change and the command that verifies it, and counts of the omitted items. Each
-// builder is a pure function of a document; Write trims and encodes.
+// Package brief shortens a document of gpuprof to a number of tokens, for agents that read it with a language model:
+// the answer, the findings with their change and the command that verifies it, and counts of omitted items. Each
+// builder is a pure function of a document; Write shortens and encodes.
 package brief
 
 import (
@@ -16,42 +16,41 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Document is the trimmed form of another document. The most important items come first in its lists; LeftOut counts
-// the others.
+// Document is the short form of another document: lists begin with the most important items, LeftOut counts the rest.
 type Document struct {
 	gpuprof.Head
-	Of       gpuprof.DocumentKind `json:"of"`                  // the kind of the whole document
+	Of       gpuprof.DocumentKind `json:"of"`                  // kind of the complete document
 	Inputs   []string             `json:"inputs,omitempty"`    // files, or the sides of a comparison
 	Summary  string               `json:"summary"`             // the answer in a few sentences
 	Verdict  string               `json:"verdict,omitempty"`   // of a comparison, or of the health of GPUs
-	ExitCode *int                 `json:"exit_code,omitempty"` // that belongs to the verdict
+	ExitCode *int                 `json:"exit_code,omitempty"` // exit code of the verdict
 
 	Findings     []Finding         `json:"findings"`
-	Outcomes     []Outcome         `json:"outcomes,omitempty"` // of the findings before a change
+	Outcomes     []Outcome         `json:"outcomes,omitempty"` // findings before and after a change
 	Metrics      []Metric          `json:"metrics,omitempty"`
 	Checks       []Check           `json:"checks,omitempty"`
 	Explanations []Explanation     `json:"explanations,omitempty"`
 	Explained    []string          `json:"explained,omitempty"` // sentences about the largest parts of a step
 	Warnings     []gpuprof.Warning `json:"warnings,omitempty"`
-	Next         []string          `json:"next,omitempty"` // what would make an open verdict decidable
+	Next         []string          `json:"next,omitempty"` // what would decide an open verdict
 
 	LeftOut []LeftOut `json:"left_out,omitempty"`
-	Whole   string    `json:"whole"` // how to get what is left out
+	Whole   string    `json:"whole"` // how to get the complete document
 }
 
-// Finding is one thing to change.
+// Finding is one suggested change.
 type Finding struct {
-	ID        string           `json:"id"` // of the rule: gpuprof explain ID
+	ID        string           `json:"id"` // rule: see gpuprof explain ID
 	Severity  gpuprof.Severity `json:"severity,omitempty"`
 	Suspected bool             `json:"suspected,omitempty"` // the evidence is indirect
 	Title     string           `json:"title,omitempty"`
 	Where     []string         `json:"where,omitempty"` // places in the program, the most expensive first
-	// Claim is the largest possible saving in Unit; null where none is claimed, and the saving is not yet measured.
+	// Claim is the largest possible saving, in Unit; null if nothing is claimed. It is not measured.
 	Claim gpuprof.Number `json:"claim"`
 	Unit  string         `json:"unit"`            // "s per step", "s" of a recording without steps, "bytes"
-	Share float64        `json:"share,omitempty"` // of the step, the recording or the peak, 0 to 1
-	// Interval bounds the saving in Unit: from 0 to the claim, since a claim is a bound and no estimate. The command
-	// of Verify measures the saving with its own interval.
+	Share float64        `json:"share,omitempty"` // claim as a share of the step, the recording or the peak, 0 to 1
+	// Interval bounds the saving in Unit, from 0 to the claim: a claim is an upper bound, not an estimate. The command of
+	// Verify measures the saving with its own interval.
 	Interval [2]gpuprof.Number `json:"interval"`
 	Change   string            `json:"change"`
 	Verify   string            `json:"verify"`
@@ -64,13 +63,12 @@ type Outcome struct {
 	Outcome  string `json:"outcome"`   // "gone", "smaller", "unchanged", "larger", "new"
 	CameTrue string `json:"came_true"` // "yes", "partly", "no", "not tried", "unknown"
 	Text     string `json:"text"`
-	// Delivered is the time by which the finding's parts of the step became shorter, seconds per step, with its 95 %
-	// interval; null if it is unknown.
+	// Delivered is the time saved in the finding's parts of the step, s, with its 95 % interval; null if unknown.
 	Delivered gpuprof.Number    `json:"delivered_s"`
 	Interval  [2]gpuprof.Number `json:"interval"`
 }
 
-// Metric is one figure, or one on two sides.
+// Metric is a figure, or a figure of both sides.
 type Metric struct {
 	Name    string          `json:"name"`
 	Unit    string          `json:"unit"`
@@ -79,9 +77,9 @@ type Metric struct {
 	New     *gpuprof.Number `json:"new,omitempty"`
 	Ratio   *gpuprof.Number `json:"ratio,omitempty"` // new over old
 	Verdict string          `json:"verdict,omitempty"`
-	// Interval is the 95 % interval of Ratio, or of Value without a ratio; null without an interval.
+	// Interval is the 95 % interval of Ratio, or of Value if there is no ratio; null if unknown.
 	Interval [2]gpuprof.Number `json:"interval"`
-	MDE      *gpuprof.Number   `json:"mde,omitempty"` // the least slowdown that such data would find, a share
+	MDE      *gpuprof.Number   `json:"mde,omitempty"` // least slowdown that such data would show, a share
 	Reason   string            `json:"reason,omitempty"`
 }
 
@@ -94,27 +92,27 @@ type Check struct {
 	Fix    string `json:"fix,omitempty"`
 }
 
-// Explanation is the text about one name.
+// Explanation is the text about a name.
 type Explanation struct {
 	Name  string   `json:"name"`
 	Kind  string   `json:"kind"`
 	Texts []string `json:"texts"` // "change: …"
 }
 
-// LeftOut counts the items that a list of the whole document has and this one omits.
+// LeftOut counts the items of the complete document that this one omits.
 type LeftOut struct {
 	What  string `json:"what"`
 	Count int    `json:"count"`
 }
 
-// The most bytes of a text; the whole document has all of it.
+// Limits of texts, bytes. The complete document has the whole text.
 const (
 	longText  = 420
 	shortText = 160
 	placeText = 120
 )
 
-// newDocument sets the head of the trimmed document.
+// newDocument returns a short document with its head.
 func newDocument(of gpuprof.Head) *Document {
 	return &Document{
 		Head: document.NewHead(document.Brief, of.Tool), Of: of.Kind, Findings: []Finding{},
@@ -122,13 +120,12 @@ func newDocument(of gpuprof.Head) *Document {
 	}
 }
 
-// unknownNumber replaces a figure that does not exist.
+// unknownNumber encodes as null.
 func unknownNumber() gpuprof.Number { return gpuprof.Number(math.NaN()) }
 
-// optionalNumber is an optional figure.
 func optionalNumber(v float64) *gpuprof.Number { n := gpuprof.Number(v); return &n }
 
-// setSaving sets the claim of a finding and the interval of the saving; 0 claims nothing.
+// setSaving sets a finding's claim and the interval of its saving; 0 claims nothing.
 func (f *Finding) setSaving(claim float64, unit string) {
 	f.Claim, f.Unit, f.Interval = unknownNumber(), unit, [2]gpuprof.Number{unknownNumber(), unknownNumber()}
 	if claim > 0 {
@@ -136,14 +133,14 @@ func (f *Finding) setSaving(claim float64, unit string) {
 	}
 }
 
-// countSkipped counts a list that the trimmed document never has.
+// countSkipped counts the items of a list that the short document never has.
 func (d *Document) countSkipped(what string, n int) {
 	if n > 0 {
 		d.LeftOut = append(d.LeftOut, LeftOut{What: what, Count: n})
 	}
 }
 
-// mostInputs limits the files that are named.
+// mostInputs limits the named files.
 const mostInputs = 3
 
 func (d *Document) addInputs(paths ...string) {
@@ -156,13 +153,13 @@ func (d *Document) addInputs(paths ...string) {
 	}
 }
 
-// cutText cuts the end of a text, to about limit bytes as JSON.
+// cutText cuts the end of a text, to about limit bytes of JSON.
 func cutText(s string, limit int) string { return cutToBytes(s, limit, view.Cut) }
 
-// cutPlace cuts the front of a place in a program, to about limit bytes as JSON.
+// cutPlace cuts the front of a code place, to about limit bytes of JSON.
 func cutPlace(s string, limit int) string { return cutToBytes(s, limit, view.CutPlace) }
 
-// least is the fewest characters that a text is cut to.
+// least is the least number of characters of a cut text.
 const least = 8
 
 func cutToBytes(s string, limit int, cut func(s string, runes int) string) string {
@@ -174,7 +171,6 @@ func cutToBytes(s string, limit int, cut func(s string, runes int) string) strin
 	}
 }
 
-// cutTexts cuts the end of each text.
 func cutTexts(texts []string, limit int) []string {
 	var out []string
 	for _, t := range texts {
@@ -183,7 +179,7 @@ func cutTexts(texts []string, limit int) []string {
 	return out
 }
 
-// Write writes a document of at most about so many tokens, 0 for document.DefaultTokens, in one line.
+// Write writes a document of about the given number of tokens at most, 0 for document.DefaultTokens, on one line.
 func Write(w io.Writer, d *Document, tokens int) error {
 	text, err := encodeJSON(d.Trim(cmp.Or(tokens, document.DefaultTokens)))
 	if err == nil {
@@ -195,7 +191,7 @@ func Write(w io.Writer, d *Document, tokens int) error {
 	return nil
 }
 
-// encodeJSON encodes JSON in one line, without escapes of <, > and &.
+// encodeJSON encodes JSON on one line, with <, > and & unescaped.
 func encodeJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/verdict"
 )
 
-// Comparison trims what compare and gate found: the verdict, the metrics that failed first, and the findings.
+// Comparison shortens a result of compare or gate: the verdict, the metrics, failed ones first, and the findings.
 func Comparison(c *compare.Comparison) *Document {
 	d := newDocument(c.Head)
 	if c.Old != "" {
@@ -38,7 +38,7 @@ func Comparison(c *compare.Comparison) *Document {
 	return d
 }
 
-// failedOf are the benchmarks without a figure.
+// failedOf lists the benchmarks without a figure.
 func failedOf(c *compare.Comparison) []string {
 	var out []string
 	for _, f := range c.Failed {

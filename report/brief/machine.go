@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Diagnosis trims the checks of doctor on this machine: missing and limited ones come first.
+// Diagnosis shortens doctor's checks of this machine: missing and limited ones come first.
 func Diagnosis(g *gpuprof.Diagnosis) *Document {
 	d := newDocument(g.Head)
 	count := map[gpuprof.CheckState]int{}
@@ -30,7 +30,7 @@ func okLast(c Check) int {
 	return 0
 }
 
-// Health trims a report on the health of GPUs: the deviations of each, and the checks that were not made.
+// Health shortens a report on GPUs: each GPU's deviations, and the checks that were not made.
 func Health(r *health.Report) *Document {
 	d := newDocument(r.Head)
 	code := r.ExitCode
@@ -67,7 +67,7 @@ func offText(o *health.Off) string {
 	return text
 }
 
-// Explanations trims the texts about a name.
+// Explanations shortens the texts about a name.
 func Explanations(entries []explain.Entry) *Document {
 	d := newDocument(gpuprof.Head{Kind: "explanation"})
 	for i := range entries {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Memory trims an analysis of memory snapshots.
+// Memory shortens an analysis of memory snapshots.
 func Memory(a *memsnap.Analysis) (*Document, error) {
 	if len(a.Devices) == 0 {
 		return nil, view.ErrNoRun("an analysis of memory")
@@ -41,7 +41,7 @@ func Memory(a *memsnap.Analysis) (*Document, error) {
 	return d, nil
 }
 
-// memoryMetrics are the changes of a comparison, or else the lines that hold the memory.
+// memoryMetrics adds the changes of a comparison, or else the code lines that hold the memory.
 func (d *Document) memoryMetrics(a *memsnap.Analysis, m *memsnap.Moment) {
 	none := [2]gpuprof.Number{unknownNumber(), unknownNumber()}
 	if a.Before != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Runs trims measured runs of a workload, or the points of a sweep.
+// Runs shortens the runs of a workload, or the points of a sweep.
 func Runs(runs []*gpuprof.Run) (*Document, error) {
 	if len(runs) == 0 {
 		return nil, view.ErrNoRun("a brief document")
@@ -27,7 +27,7 @@ func Runs(runs []*gpuprof.Run) (*Document, error) {
 	return d, nil
 }
 
-// run adds one run; of several each metric names its settings.
+// run adds one run; several: each metric has the run's settings in its name.
 func (d *Document) run(r *gpuprof.Run, several bool) {
 	of := ""
 	if several {
@@ -53,7 +53,7 @@ func (d *Document) run(r *gpuprof.Run, several bool) {
 	d.countSkipped("counters"+of, len(r.Counters))
 }
 
-// setKnob completes a finding of a workload, whose change is a knob.
+// setKnob describes a knob of the workload as a finding's change, and puts the stage first in Where.
 func (f *Finding) setKnob(of *gpuprof.Finding) {
 	if of.Knob == "" {
 		return
@@ -84,7 +84,7 @@ func seriesMetric(name string, s *gpuprof.Series) []Metric {
 	return []Metric{{Name: name, Unit: s.Unit, Value: optionalNumber(s.Median), Interval: [2]gpuprof.Number{gpuprof.Number(s.CI95[0]), gpuprof.Number(s.CI95[1])}}}
 }
 
-// runSentence is the run and its step with the interval of the median.
+// runSentence states the run, and its step with the median's interval.
 func runSentence(r *gpuprof.Run) string {
 	what := fmt.Sprintf("%s %s on %s: %s", r.Workload, r.Preset, cutText(r.Device.Name, 60), r.Status)
 	if r.Reason != "" {

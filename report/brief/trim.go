@@ -7,21 +7,20 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// list is one list of a document while it is trimmed.
+// list is a list of a document while it is being shortened.
 type list struct {
 	name  string
-	sizes []int   // of its items as JSON, bytes with the comma
-	share float64 // of the room that it may take before the other lists had theirs
-	keep  int     // items that stay
+	sizes []int   // size of each item as JSON with its comma, bytes
+	share float64 // share of the free bytes that the list may take before the other lists
+	keep  int     // number of items kept
 	cut   func(n int)
 }
 
-// listOf measures a list of the document.
 func listOf[T any](name string, items *[]T, share float64) *list {
 	l := &list{name: name, share: share, cut: func(n int) { *items = (*items)[:n:n] }}
 	for i := range *items {
 		text, err := encodeJSON((*items)[i])
-		if err != nil { // no type of this package fails
+		if err != nil { // no type of this package fails to encode
 			text = nil
 		}
 		l.sizes = append(l.sizes, len(text)+1)
@@ -29,8 +28,7 @@ func listOf[T any](name string, items *[]T, share float64) *list {
 	return l
 }
 
-// keepItems keeps the next items while they fit into room and limit, and returns the bytes that remain of room. limit
-// bounds this list alone, in bytes.
+// keepItems keeps further items within room and limit (of this list), bytes, and returns the remaining room.
 func (l *list) keepItems(room, limit int) int {
 	for l.keep < len(l.sizes) && l.sizes[l.keep] <= min(room, limit) {
 		room -= l.sizes[l.keep]
@@ -40,8 +38,8 @@ func (l *list) keepItems(room, limit int) int {
 	return room
 }
 
-// Trim is the document within a number of tokens. Its lists lose their ends, and LeftOut counts these. The findings
-// come first, but leave every other list a part. The head always stays: fewer than document.LeastTokens may not be kept.
+// Trim returns the document within a number of tokens: lists are cut, and LeftOut counts the cut items. Findings come
+// first, but leave a part to every other list. The head always stays, even below document.LeastTokens.
 func (d *Document) Trim(tokens int) *Document {
 	out := *d
 	lists := []*list{
@@ -72,13 +70,13 @@ func (d *Document) Trim(tokens int) *Document {
 	return &out
 }
 
-// headBytes returns the bytes of a document without the items of its lists, each counted as left out.
+// headBytes returns the size of a document whose list items are all left out.
 func (d *Document) headBytes(lists []*list) int {
 	head := *d
 	head.Findings, head.Outcomes, head.Metrics, head.Checks = []Finding{}, nil, nil, nil
 	head.Explanations, head.Explained, head.Warnings, head.Next = nil, nil, []gpuprof.Warning(nil), nil
 	head.LeftOut = nil
-	names := 1 // the line break
+	names := 1 // 1 for the line break
 	for _, l := range lists {
 		if len(l.sizes) > 0 {
 			head.LeftOut = append(head.LeftOut, LeftOut{What: l.name, Count: len(l.sizes)})
@@ -87,7 +85,7 @@ func (d *Document) headBytes(lists []*list) int {
 	}
 	head.LeftOut = append(head.LeftOut, d.LeftOut...)
 	text, err := encodeJSON(&head)
-	if err != nil { // no type of this package fails
+	if err != nil { // no type of this package fails to encode
 		return names
 	}
 	return len(text) + names

@@ -1,5 +1,5 @@
-// Package csv writes runs and histories as comma-separated values, for spreadsheets and data frames. A run has one row
-// for each metric of the step and of each stage, with its unit. Figures are in base units and carry every digit.
+// Package csv writes runs and histories as comma-separated values, for spreadsheets and data frames. A run has a row
+// per metric of the step and of each stage, with its unit. Figures are in base units, with all digits.
 package csv
 
 import (
@@ -16,13 +16,13 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// columnNames returns the column names. The first column numbers the runs of a sweep, from 1; stage is empty for
-// the step as a whole; the interval is empty for a metric without one.
+// columnNames returns the column names. The first column numbers the runs of a sweep, from 1. The stage is empty for
+// the whole step, the interval for a metric without one.
 func columnNames() []string {
 	return []string{runfile.CSVMark, "workload", "preset", "device", "mode", "knobs", "status", "stage", "metric", "value", "unit", "ci95_low", "ci95_high", "samples", "processes"}
 }
 
-// Write writes the runs. A run without times has the rows of its counters.
+// Write writes the runs. A run without times has rows for its counters.
 func Write(w io.Writer, runs []*gpuprof.Run) error {
 	runs = view.Compact(runs)
 	if len(runs) == 0 {
@@ -53,9 +53,9 @@ func knobText(r *gpuprof.Run) string {
 	return strings.Join(out, " ")
 }
 
-// rows collects the rows of a run.
+// rows collects a run's rows.
 type rows struct {
-	first []string // cells that all rows share
+	first []string // cells shared by all rows
 	all   [][]string
 }
 
@@ -78,8 +78,8 @@ func (t *rows) addStep(r *gpuprof.Run) {
 	}
 }
 
-// addRequests adds the callers' figures of a service under their names in package compare, and the request rate. It
-// leaves out the figures that a late sender distorted.
+// addRequests adds a service's figures as its callers see them, under their names in package compare, and the request
+// rate. It omits the figures that a late sender distorted.
 func (t *rows) addRequests(q *loadtest.Requests) {
 	all := q.Sum()
 	processes := strconv.Itoa(len(q.Processes))
@@ -116,7 +116,7 @@ func (t *rows) addStage(s view.Stage) {
 	t.addCounters(s.Name, counters)
 }
 
-// addSeries adds a row of a median with its interval, none for a series without samples.
+// addSeries adds a row with the median and its interval; none for a series without samples.
 func (t *rows) addSeries(stage, metric, unit string, s *gpuprof.Series) {
 	if s = view.Usable(s); s == nil {
 		return
@@ -134,7 +134,7 @@ func (t *rows) addValue(stage, metric, unit string, v float64) {
 	}
 }
 
-// addCounters adds exact counts per step; counters of bytes have the unit B.
+// addCounters adds exact counts per step; counters of bytes have unit B.
 func (t *rows) addCounters(stage string, all map[string]float64) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		unit := "1"
@@ -149,8 +149,7 @@ func (t *rows) addRow(cells ...string) {
 	t.all = append(t.all, escapeFormulas(slices.Concat(t.first, cells)))
 }
 
-// escapeFormulas marks the texts of a row that a spreadsheet would read as a formula; figures begin with a digit or
-// a minus.
+// escapeFormulas marks texts of a row that a spreadsheet would run as formulas; figures begin with a digit or a minus.
 func escapeFormulas(row []string) []string {
 	for i, c := range row {
 		if _, err := strconv.ParseFloat(c, 64); err != nil && c != "" && strings.ContainsRune("=+-@\t\r", rune(c[0])) {

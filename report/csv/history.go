@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// History writes a row for each session and metric of a history, by trend and session. The last two columns mark an
-// analyzed session, and the ratio by which the metric changed there, empty without a change.
+// History writes a row per session and metric, by trend and session. The last two columns mark analyzed sessions, and
+// give the ratio by which the metric changed there.
 func History(w io.Writer, r *history.Report) error {
 	rows := [][]string{append(strings.Split(runfile.CSVHistoryMark, ","), "unit", "value", "analysed", "change")}
 	for i := range r.Trends {
@@ -43,7 +43,7 @@ func formatTime(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// finiteText formats a number, "" for NaN.
+// finiteText formats a number; "" for NaN.
 func finiteText(v gpuprof.Number) string {
 	if math.IsNaN(float64(v)) {
 		return ""

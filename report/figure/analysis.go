@@ -13,7 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// newAnalysisFigure names the traces and the devices; a trace has no date.
+// newAnalysisFigure returns a figure that names the traces and devices. Traces have no date.
 func newAnalysisFigure(id, title, desc string, a *analyze.Analysis) *Figure {
 	return &Figure{ID: id, Title: title, Desc: desc, Subject: traceName(a), Tool: a.Tool.Version, Context: []string{deviceNames(a), "steps by " + view.Cut(a.StepSource, 40)}}
 }
@@ -51,13 +51,13 @@ type part struct {
 
 func (p part) durationSeconds() float64 { return gpuprof.Seconds(p.ns) }
 
-// formatShare formats a part with its share of a whole, in ns: "1.50 ms, 48.0 %".
+// formatShare formats a part with its share of whole, ns: "1.50 ms, 48.0 %".
 func (p part) formatShare(whole int64) string {
 	return gpuprof.FormatNS(p.ns) + ", " + view.Percent(float64(p.ns)/float64(whole))
 }
 
-// splitParts splits a device's time: the classes with a tone of their own, the longest first, all others together, and
-// the idle states.
+// splitParts returns the parts of a device's time: classes with their own tone, the longest first, all other classes
+// together, and the idle states.
 func splitParts(classes map[model.Class]int64, idle []analyze.Part, tones map[model.Class]int) []part {
 	order := model.Classes()
 	slices.SortStableFunc(order, func(a, b model.Class) int { return cmp.Compare(classes[b], classes[a]) })
@@ -77,7 +77,7 @@ func splitParts(classes map[model.Class]int64, idle []analyze.Part, tones map[mo
 	return slices.DeleteFunc(out, func(p part) bool { return p.ns <= 0 })
 }
 
-// Accounts draws the parts of the mean device's time, the longest first, and below them a bar for each device.
+// Accounts draws the parts of the devices' mean time, the longest first, and below them a bar per device.
 func Accounts(a *analyze.Analysis) *Figure {
 	f := newAnalysisFigure("stages", "Device time", "A bar for each part of the mean step, the longest first; below it one divided bar for each device.", a)
 	whole := a.Step.NS
@@ -109,7 +109,7 @@ func Accounts(a *analyze.Analysis) *Figure {
 	return f
 }
 
-// devicePanel is one divided bar for each device.
+// devicePanel draws a divided bar per device.
 func devicePanel(a *analyze.Analysis, tones map[model.Class]int) Panel {
 	p := Panel{Height: 34 * float64(len(a.Devices)), X: Axis{Max: 1, Bare: true}}
 	var names []string
@@ -151,7 +151,7 @@ func deviceLabel(a *analyze.Analysis, d *analyze.DeviceAccount) string {
 	return s
 }
 
-// inputLabel is an input's rank, else its file.
+// inputLabel returns an input's rank, or else its file.
 func inputLabel(a *analyze.Analysis, input int) string {
 	if input < len(a.Inputs) && a.Inputs[input].Rank >= 0 {
 		return fmt.Sprintf("rank %d", a.Inputs[input].Rank)
@@ -164,7 +164,7 @@ func inputLabel(a *analyze.Analysis, input int) string {
 
 const maxSteps = 120
 
-// Steps is one column for each step, divided by what its device did.
+// Steps draws a column per step, divided by its device's activity.
 func Steps(a *analyze.Analysis) *Figure {
 	f := newAnalysisFigure("timeline", "Time of each step", "A column for each step, divided by class, starved, queued, unknown and the rest.", a)
 	var all []analyze.StepTime
@@ -218,7 +218,7 @@ func stepLabel(s *analyze.StepTime, i int) string {
 	return fmt.Sprint(i)
 }
 
-// stepParts divide a step; without a device into the data loader and the rest.
+// stepParts divides a step; without a device, into the data loader and the rest.
 func stepParts(s *analyze.StepTime, tones map[model.Class]int) []part {
 	var out []part
 	if s.BusyNS+s.StarvedNS+s.QueuedNS+s.UnknownNS == 0 {
@@ -236,17 +236,15 @@ const (
 	maxDevices      = 8
 )
 
-// Traces are an analysis and its traces, nil without them. Name distinguishes it from another analysis, "" for a single
-// one.
+// Traces is an analysis and its traces (nil if not loaded). Name distinguishes it from a second analysis.
 type Traces struct {
 	Name string
 	Of   *analyze.Analysis
 	Xs   []*analyze.Index
 }
 
-// Overview is the whole trace at a glance: for each device columns of equal time,
-// divided by what it did. Several stand below each other on one axis of time, each from
-// its own beginning.
+// Overview draws the whole trace: for each device columns of equal time, divided by activity. Several traces share one
+// time axis, each from its own start.
 func Overview(all ...Traces) *Figure {
 	f := newAnalysisFigure("overview", "The whole trace at a glance", "Columns of equal time from left to right; each shows how much of it the device was busy, by class, starved, queued or unknown.", all[0].Of)
 	if len(all) > 1 {
@@ -290,12 +288,12 @@ func Overview(all ...Traces) *Figure {
 	return f
 }
 
-// BothOverviews is the traces before and after on one axis of time.
+// BothOverviews draws the traces before and after a change on one time axis.
 func BothOverviews(c *analyze.Comparison, old, now []*analyze.Index) *Figure {
 	return Overview(Traces{"before", c.Old, old}, Traces{"after", c.New, now})
 }
 
-// overviewPanel is a device's columns: for each part one mark of many boxes.
+// overviewPanel draws a device's columns: one mark of many boxes per part.
 func overviewPanel(f *Figure, x *analyze.Index, d *analyze.DeviceTime, longest int64, tones map[model.Class]int, used map[string]bool) Panel {
 	p := Panel{Height: 46, Y: Axis{Max: 1, Bare: true}, X: secondsAxis("time", gpuprof.Seconds(longest))}
 	p.X.Bare = true
@@ -327,8 +325,7 @@ func overviewPanel(f *Figure, x *analyze.Index, d *analyze.DeviceTime, longest i
 	return p
 }
 
-// ClassChanges leads from the old mean step to the new one, a bar for each class
-// of work or idle state.
+// ClassChanges draws a waterfall from the old mean step to the new one: a bar for each class of work or idle state.
 func ClassChanges(c *analyze.Comparison) *Figure {
 	f := &Figure{ID: "waterfall", Title: "Change of the step", Desc: "A bar for each class of work: how much it made the step longer or shorter.", Tool: c.Tool.Version}
 	if c.Old == nil || c.New == nil || !c.Comparable() {

@@ -5,16 +5,15 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// BarPart is a part of an answer's bar: its name, its share of the whole, and its value and
-// share in words.
+// BarPart is a part of an answer's bar: name, share of the whole, and value and share as text.
 type BarPart struct {
 	Name  string
 	Share float64
 	Text  string
-	Place int // of a stage in the step, which decides its tone; -1 for a part with a tone by name
+	Place int // place of a stage in the step, which gives its tone; -1 if the name gives it
 }
 
-// tone is the tone of a part: of loads by their news, of stages by their place, of others by their name.
+// tone returns a part's tone: for loads by outcome, for stages by place, for others by name.
 func (p BarPart) tone() Tone {
 	switch {
 	case p.Name == "in time":
@@ -29,7 +28,7 @@ func (p BarPart) tone() Tone {
 	return toneOf(p.Place)
 }
 
-// Divided is the bar of an answer, divided by its parts; whole names it.
+// Divided draws an answer's bar, divided by its parts; whole names the bar.
 func Divided(whole string, parts []BarPart) *Figure {
 	f := &Figure{ID: "opening", Title: whole, Desc: "One bar, divided by its parts."}
 	p := Panel{X: Axis{Max: 1, Bare: true}, Y: rowAxis([]string{""}), Height: 40}
@@ -48,7 +47,7 @@ func Divided(whole string, parts []BarPart) *Figure {
 	return f
 }
 
-// Proportion draws the ratio of an answer with its interval and a line at 1; text describes it.
+// Proportion draws an answer's ratio with its interval and a line at 1. text describes it.
 func Proportion(text string, r *gpuprof.BarRatio, tone gpuprof.Tone) *Figure {
 	row := ratioRow{name: "", text: "", ratio: r.Value, lo: r.Low, hi: r.High, news: newsOf(tone)}
 	f := &Figure{ID: "opening", Title: text, Desc: "The ratio with its interval."}
@@ -56,14 +55,14 @@ func Proportion(text string, r *gpuprof.BarRatio, tone gpuprof.Tone) *Figure {
 	p.Height = 40
 	for i := range p.Marks {
 		if p.Marks[i].Kind == Dot {
-			p.Marks[i].Tip = text // the row has no name: the heading is its name
+			p.Marks[i].Tip = text // the row has no name, so its heading describes it
 		}
 	}
 	f.Panels = []Panel{p}
 	return f
 }
 
-// newsOf is the mark of an answer's tone: charts, tables and the answer agree on how good a verdict is.
+// newsOf converts an answer's tone for charts, so that charts, tables and the answer agree.
 func newsOf(t gpuprof.Tone) news {
 	switch t {
 	case gpuprof.ToneGood:

@@ -8,10 +8,10 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// mostChances limits the commits with a tooltip each.
+// mostChances limits the commits with their own tooltip.
 const mostChances = 400
 
-// Chances draws the probability of each commit of a search above the commits' measured changes.
+// Chances draws the probability of each commit, and below it the commits' measured changes.
 func Chances(s *bisect.Search) *Figure {
 	f := &Figure{ID: "posterior", Title: "Probability that a commit is the cause", Desc: "The probability of each commit, and the change of the measured ones against the first.", Tool: s.Tool.Version, Subject: "bisect " + view.Cut(s.Range, 60)}
 	f.Context = []string{view.Cut(s.Machine, 60)}
@@ -55,7 +55,7 @@ func chancePanel(s *bisect.Search) Panel {
 	return p
 }
 
-// levelPanel draws the measured level of each commit against GOOD, with its interval.
+// levelPanel draws each commit's change against GOOD, with its interval.
 func levelPanel(s *bisect.Search) (Panel, bool) {
 	p := Panel{Height: 150, X: commitAxis(s), Y: Axis{Unit: 0.01, Label: "change against GOOD (%)"}}
 	widen := func(values ...gpuprof.Number) {

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// newComparisonFigure names the sides of a comparison, its verdict, device and date.
+// newComparisonFigure returns a figure with the sides of a comparison, its verdict, device and date.
 func newComparisonFigure(id, title, desc string, c *compare.Comparison) *Figure {
 	short := compare.Comparison{Workload: c.Workload, Preset: c.Preset, Old: sideName(c, c.Old), New: sideName(c, c.New)}
 	f := &Figure{ID: id, Title: title, Desc: desc, Subject: verdict.Subject(&short), Tool: c.Tool.Version}
@@ -32,7 +32,7 @@ func newComparisonFigure(id, title, desc string, c *compare.Comparison) *Figure 
 	return f
 }
 
-// sideName is the name of one side, of a file without its folder.
+// sideName returns the name of a side; a file's without its folder.
 func sideName(c *compare.Comparison, name string) string {
 	if c.Sides == "files" || c.Sides == "baseline" {
 		return filepath.Base(name)
@@ -40,8 +40,7 @@ func sideName(c *compare.Comparison, name string) string {
 	return name
 }
 
-// Waterfall leads from the old step to the new one, a bar for each stage that
-// made at least 1 % of the change.
+// Waterfall draws the way from the old step to the new one: a bar for each stage that made at least 1 % of the change.
 func Waterfall(c *compare.Comparison) *Figure {
 	f := newComparisonFigure("waterfall", "Change of the step", "A bar for each stage: how much it made the step longer or shorter.", c)
 	a := c.Attribution
@@ -72,14 +71,14 @@ func Waterfall(c *compare.Comparison) *Figure {
 	return f
 }
 
-// fall is one bar of a waterfall: by how much it changed the step, in seconds.
+// fall is a bar of a waterfall: by how many seconds a part of the step changed the step.
 type fall struct {
 	name  string
 	delta float64
 	more  string // after the change
 }
 
-// addFalls draws a waterfall from one time to another: the bars in the order given, and their remainder as "the rest".
+// addFalls draws a waterfall between two times: the bars in their order, then the rest.
 func (f *Figure) addFalls(label string, before, after float64, bars []fall, rest float64) {
 	if gpuprof.IsFinite(rest) && math.Abs(rest) > 1e-9*max(before, after) {
 		bars = append(bars, fall{"the rest", rest, ""})
@@ -90,7 +89,7 @@ func (f *Figure) addFalls(label string, before, after float64, bars []fall, rest
 		at += b.delta
 		lo, hi = min(lo, at), max(hi, at)
 	}
-	lo = max(lo-(hi-lo)/3, 0) // room before the smallest, so that small changes of a long step show
+	lo = max(lo-(hi-lo)/3, 0) // space left of the smallest value, so that small changes of a long step are visible
 	if !(hi > lo) {
 		lo, hi = 0.9*before, 1.1*before
 	}
@@ -136,10 +135,10 @@ func changeShare(v float64) string {
 	if !gpuprof.IsFinite(v) {
 		return "an unknown share"
 	}
-	return fmt.Sprintf("%.0f %%", math.Round(v*100)+0) // +0 makes nothing of minus nothing
+	return fmt.Sprintf("%.0f %%", math.Round(v*100)+0) // +0 turns -0 into 0
 }
 
-// Effects draws every metric's ratio of new to old with its interval, failures first.
+// Effects draws each metric's ratio of new to old with its interval, failures first.
 func Effects(c *compare.Comparison) *Figure {
 	f := newComparisonFigure("effects", "New over old", "For each metric the ratio of new to old with its 95 % interval, on logarithms.", c)
 	var all []ratioRow
@@ -183,7 +182,6 @@ func Effects(c *compare.Comparison) *Figure {
 	return f
 }
 
-// changeText formats both sides of a metric, or the only one.
 func changeText(r verdict.Row) string {
 	switch {
 	case r.Old == view.None && r.New == view.None:
@@ -205,9 +203,8 @@ func joinInterval(ratio, interval string) string {
 
 const maxOverlays = 16
 
-// Overlay lays the samples of both sides over each other, a row a metric over an
-// axis of its own: the old side as an outline over the new side's area, and below
-// them the median of every process.
+// Overlay draws the samples of both sides, a row with its own axis per metric: the new side as an area, the old side
+// as an outline over it, and below them the median of each process.
 func Overlay(c *compare.Comparison) *Figure {
 	f := newComparisonFigure("distribution", "Distributions of both sides",
 		"For each metric the samples of the old side as an outline over those of the new side as an area, with the median of every process below.", c)
@@ -233,7 +230,7 @@ func orSide(name, otherwise string) string {
 	return name
 }
 
-// overlayPanel has the histograms between 0 and 1, and the medians below.
+// overlayPanel has the histograms between 0 and 1, and the processes' medians below.
 func overlayPanel(o verdict.Overlay) Panel {
 	const oldAt, newAt = -0.25, -0.6
 	m := o.Row.Of
@@ -263,7 +260,7 @@ func overlayPanel(o verdict.Overlay) Panel {
 	return p
 }
 
-// normalizedSteps outlines a histogram as steps, its tallest bin 1 high, without the empty bins at its ends.
+// normalizedSteps outlines a histogram as steps, its tallest bin 1 high, without empty bins at its ends.
 func normalizedSteps(bins []int, lo, hi float64) [][2]float64 {
 	most, first, last := 0, -1, -1
 	for i, n := range bins {

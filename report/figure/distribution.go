@@ -8,12 +8,11 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// MostSamples are drawn of one series where nothing asks for fewer.
+// MostSamples is the default limit of the samples drawn of a series.
 const MostSamples = 2000
 
-// Distribution draws a row for the step and each stage: every sample in the order taken, process after process, so that
-// drift shows, and a histogram of each process, so that two humps show. It draws at most limit samples of a row, the
-// extremes among them.
+// Distribution draws a row for the step and each stage: the samples in the order taken, which shows drift, and a
+// histogram per process, which shows several modes. A row has at most limit samples, including the extremes.
 func Distribution(r *gpuprof.Run, limit int) *Figure {
 	f := newRunFigure("distribution", "Distribution of samples about each median",
 		"For the step and each stage: every sample as a dot in the order they were taken, process after process, and a histogram of each process.", r)
@@ -32,7 +31,7 @@ func Distribution(r *gpuprof.Run, limit int) *Figure {
 	}
 	for i := range min(len(spreads[0].Process), 3) {
 		if len(spreads[0].Process) == 1 {
-			break // nothing to tell apart
+			break // a single part needs no legend
 		}
 		text := fmt.Sprintf("process %d", i+1)
 		if n := len(spreads[0].Process); n > 3 && i == 0 {
@@ -50,7 +49,7 @@ func Distribution(r *gpuprof.Run, limit int) *Figure {
 	return f
 }
 
-// spreadPanel is one row: samples, and their histograms to the right.
+// spreadPanel draws a row: the samples, and to their right the histograms.
 func spreadPanel(s view.Spread, first, last bool) Panel {
 	p := Panel{Name: view.Cut(s.Name, 40), Height: 58, X: Axis{Max: float64(max(len(s.Process), 1)), Bare: !last, Ticks: []Tick{}},
 		Y: Axis{Min: s.Lo, Max: s.Hi, Ticks: []Tick{{s.Hi, percentMark(s.Hi)}, {0, ""}, {s.Lo, percentMark(s.Lo)}}}}

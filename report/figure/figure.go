@@ -1,9 +1,6 @@
-// Package figure holds every chart as marks over axes, independent of the
-// format it is drawn in: builders make a Figure of a document, one layout turns
-// it into shapes, and two backends draw those as SVG (in a page, or a file of its
-// own) and as PNG. So the same figure has the same numbers everywhere.
-//
-// A new chart is a builder, and a line in the table of its document (kinds.go).
+// Package figure has every chart as marks over axes, independent of the output format. A builder makes a Figure from a
+// document, one layout converts it to shapes, and two backends draw these as SVG and PNG. So a chart has the same
+// figures in every format. A new chart needs a builder, and an entry in the table of its document (kinds.go).
 package figure
 
 import (
@@ -12,27 +9,24 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Figure is one chart: panels under a title and a legend. Its figures are in base units; an axis has the divisor of its
-// ticks.
+// Figure is one chart: panels under a title and a legend. Values are in base units; Axis.Unit divides tick labels.
 type Figure struct {
-	ID    string // what --plot calls it: "stages", "roofline"
+	ID    string // value of --plot: "stages", "roofline"
 	Title string
-	// Desc describes the chart for readers who do not see it.
+	// Desc describes the chart for readers who cannot see it.
 	Desc   string
 	Legend []Entry
-	Panels []Panel // from the top down
-	Behind []Mark  // bands behind all panels, which share their X axis
+	Panels []Panel // from top to bottom
+	Behind []Mark  // bands behind all panels, which share an X axis
 	Notes  []string
 
-	// A file of its own has these too: what the document is about, its device
-	// and date, and remarks that a page makes elsewhere.
+	// Texts for a file of its own; a page has them elsewhere: subject, device and date, and remarks.
 	Subject string
 	Context []string
 	Remarks []string
-	Tool    string // the version that made the document
+	Tool    string // version of gpuprof that made the document
 
-	// Lacks is the reason why the document cannot give this figure. Notice replaces the panels: the reason, or that the
-	// run has no times.
+	// Lacks is the reason why the document has no such figure. Notice replaces the panels: this reason, or missing times.
 	Lacks  string
 	Notice string
 }
@@ -40,81 +34,81 @@ type Figure struct {
 // Empty reports whether there is nothing to draw.
 func (f *Figure) Empty() bool { return len(f.Panels) == 0 }
 
-// setLacking marks a figure that the document cannot give, with the reason.
+// setLacking makes the figure empty, with the reason.
 func (f *Figure) setLacking(why string) *Figure {
 	f.Panels, f.Legend = nil, nil
 	f.Lacks, f.Notice = why, strings.ToUpper(why[:1])+why[1:]+"."
 	return f
 }
 
-// Entry is one line of a legend.
+// Entry is a line of the legend.
 type Entry struct {
 	Text  string
 	Tone  Tone
 	Form  Form
-	Dot   bool // a mark of Shape, not a swatch
+	Dot   bool // drawn as a dot of Shape, not as a swatch
 	Shape Shape
 }
 
-// Panel is a pair of axes with marks on them.
+// Panel is a pair of axes with marks.
 type Panel struct {
 	Name, Sub string   // left of it
 	Title     string   // above it
 	Right     []string // right of it, lines
 	RowNotes  []string // right of each row of a Rows axis
 	X, Y      Axis
-	Height    float64 // of the plot area where there is room for it
+	Height    float64 // preferred height of the plot area
 	Marks     []Mark
-	Side      *Panel // right of it, over the same Y axis
+	Side      *Panel // panel to the right, on the same Y axis
 }
 
-// Scale maps an axis's values to positions.
+// Scale maps values on an axis to positions.
 type Scale int
 
-// Scales. Row i of Rows extends from i to i+1, the first one at the top.
+// Scales. On Rows, row i extends from i to i+1; row 0 is at the top.
 const (
 	Linear Scale = iota
 	Log
 	Rows
 )
 
-// Axis is the range of a panel in one direction.
+// Axis is the range and labelling of a panel in one direction.
 type Axis struct {
 	Scale    Scale
 	Min, Max float64
-	Unit     float64 // what ticks are divided by to print them; 0 is 1
+	Unit     float64 // divisor of tick labels; 0 means 1
 	Label    string  // with the unit: "step time (ms)"
 	Ticks    []Tick  // nil: round values
-	Changes  bool    // a logarithmic axis of ratios: ticks as +5 % and x2
+	Changes  bool    // logarithmic axis of ratios, with ticks such as +5 % and x2
 	Bare     bool    // no ticks and no line
 	Names    []string
 }
 
-// Tick is a labelled place on an axis.
+// Tick is a labelled position on an axis.
 type Tick struct {
 	At    float64
 	Label string
 }
 
-// Kind is the drawn form of a mark.
+// Kind is the form of a mark.
 type Kind int
 
 // Kinds of marks.
 const (
 	Bar     Kind = iota // X0 to X1, Y0 to Y1
-	Boxes               // many bars of one tone: Points are X0 Y0 X1 Y1 in pairs
-	Line                // through Points; one that is not a number breaks it
+	Boxes               // many bars of one tone; Points has X0 Y0 X1 Y1 as pairs
+	Line                // through Points; a NaN interrupts it
 	Area                // between Points and Y0
 	Samples             // a small dot at each of Points
 	Dot                 // at X0, Y0
-	Range               // an interval from X0, Y0 to X1, Y1, one of them the same
-	Rule                // across the panel: at X0, with its text away from Y0, or at Y0 where Across
+	Range               // interval from X0, Y0 to X1, Y1, horizontal or vertical
+	Rule                // line across the panel: at X0, or at Y0 if Across; its text is away from Y0
 	Band                // X0 to X1 over the whole height
-	Flags               // a short mark at the top at the X of each of Points
+	Flags               // short marks at the top, at the X of Points
 	Label               // Text at X0, Y0
 )
 
-// Mark is one thing drawn in a panel, in the units of its axes.
+// Mark is an element of a panel, in the units of the axes.
 type Mark struct {
 	Kind           Kind
 	X0, X1, Y0, Y1 float64
@@ -125,7 +119,7 @@ type Mark struct {
 	Small, Across  bool
 	Tip            string // tooltip
 	Text           string
-	Brief          string // of Text, for a bar that it does not fit
+	Brief          string // short form of Text, for a bar too narrow for it
 	Place          Place
 }
 
@@ -134,10 +128,10 @@ type Place int
 
 // Places.
 const (
-	Inside Place = iota // in the middle of a bar, where it fits
-	After               // right of the mark; the axis is stretched to hold it
-	Near                // where there is room about it
-	Left                // ends at the mark, above it
+	Inside Place = iota // in the middle of a bar, if it fits
+	After               // right of the mark; the axis is extended to make room
+	Near                // in free space around the mark
+	Left                // above the mark, ending at it
 )
 
 // Shape is the form of a Dot.
@@ -150,10 +144,10 @@ const (
 	Ring
 )
 
-// rowAxis is the Y axis of a panel of rows.
+// rowAxis returns the Y axis of a panel of rows.
 func rowAxis(names []string) Axis { return Axis{Scale: Rows, Max: float64(len(names)), Names: names} }
 
-// secondsAxis is an axis of times from zero up to most, in seconds.
+// secondsAxis returns an axis of times from 0 to most, s.
 func secondsAxis(label string, most float64) Axis {
 	unit, name := view.Scale(most)
 	return Axis{Max: most, Unit: unit, Label: label + " (" + name + ")"}
@@ -162,13 +156,11 @@ func secondsAxis(label string, most float64) Axis {
 // addRemark adds a text below the panels of a file of its own.
 func (f *Figure) addRemark(s string) { f.Remarks = append(f.Remarks, s) }
 
-// addNote adds a text below the panels, in pages and in files.
 func (f *Figure) addNote(s string) { f.Notes = append(f.Notes, s) }
 
-const mostSpoken = 40 // marks that the description names
+const mostSpoken = 40 // limit of the marks in the description
 
-// Words is the description with the figures that tooltips hold, for readers who
-// do not see the chart.
+// Words returns the description and the figures of the tooltips, for readers who cannot see the chart.
 func (f *Figure) Words() string {
 	var tips []string
 	for i := range f.Panels {

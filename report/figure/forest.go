@@ -7,14 +7,14 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// ratioRow is a row of a forest plot: a ratio with its interval and text. A row without a ratio has only its text.
+// ratioRow is a row of a forest plot: a ratio with interval and text, or only a text.
 type ratioRow struct {
 	name, text    string
 	ratio, lo, hi float64
 	news          news
 }
 
-// news classifies a ratio from good to bad, by a tone and a shape.
+// news rates a ratio from good to bad, by a tone and a shape.
 type news struct {
 	tone  Tone
 	shape Shape
@@ -37,11 +37,10 @@ func (r ratioRow) hasInterval() bool {
 	return r.hasRatio() && gpuprof.IsFinite(r.lo) && gpuprof.IsFinite(r.hi) && r.lo > 0 && r.hi >= r.lo
 }
 
-// mostRows are drawn of a forest; a table has the others.
+// mostRows limits the rows of a forest plot; a table has the others.
 const mostRows = 40
 
-// forestPanel draws rows from the top down over a logarithmic axis, where 2 and 1/2 have the same distance from 1, with
-// dashed guides at some ratios.
+// forestPanel draws rows from top to bottom over a logarithmic axis, with dashed guides at some ratios.
 func forestPanel(all []ratioRow, label string, guides ...float64) Panel {
 	p := Panel{Height: 24 * float64(len(all)), X: Axis{Scale: Log, Changes: true, Label: label}}
 	p.X.Min, p.X.Max = forestRange(all, guides)
@@ -66,16 +65,15 @@ func forestPanel(all []ratioRow, label string, guides ...float64) Panel {
 	return p
 }
 
-// Ratios beyond these are drawn at the edge, and so are intervals that reach
-// farther than intervalReach times beyond the outermost ratio: one figure that
-// is known badly must not squeeze the others to a line.
+// Ratios beyond these limits are drawn at the edge. So are intervals that extend more than intervalReach times beyond
+// the outermost ratio: one uncertain figure must not squeeze the others to a line.
 const (
 	leastRatio    = 0.05
 	mostRatio     = 20
 	intervalReach = 1.5
 )
 
-// forestRange holds every ratio and most of every interval.
+// forestRange returns a range with every ratio and most of every interval.
 func forestRange(all []ratioRow, guides []float64) (least, most float64) {
 	lo, hi := 0.98, 1.02
 	for _, g := range guides {

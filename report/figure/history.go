@@ -10,11 +10,10 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// mostTrends are drawn in one picture; pages have a picture for each.
+// mostTrends limits the trends of one picture; a page has a picture for each.
 const mostTrends = 8
 
-// Trends is the metrics of a history one below the other: those that changed, then the
-// totals.
+// Trends draws the metrics of a history below each other: the changed ones, then the totals.
 func Trends(r *history.Report) *Figure {
 	f := &Figure{ID: "trend", Title: "Performance over commits", Subject: view.Cut(r.Store, 60), Tool: r.Tool.Version,
 		Desc: "For each benchmark the figure of every session in the order of commits, the level between changes, and the changes."}
@@ -47,7 +46,7 @@ func Trends(r *history.Report) *Figure {
 	return f
 }
 
-// Trend is one metric of a history over its sessions, and the sentinel below it.
+// Trend draws one metric over the sessions, and the sentinel below it.
 func Trend(t *history.Trend, m *history.Metric) *Figure {
 	f := &Figure{ID: "trend", Title: view.Cut(t.Benchmark+", "+m.Name, 80),
 		Desc: "The figure of every session in the order of commits, the level between changes, and the changes."}
@@ -58,7 +57,7 @@ func Trend(t *history.Trend, m *history.Metric) *Figure {
 	return f
 }
 
-// addTrend adds the panel of a metric, and the sentinel's panel if the trend has a sentinel.
+// addTrend adds a panel for a metric, and one for the sentinel if there is one.
 func (f *Figure) addTrend(t *history.Trend, m *history.Metric) {
 	p, ok := f.trendPanel(t, m)
 	if !ok {
@@ -74,7 +73,7 @@ func (f *Figure) addTrend(t *history.Trend, m *history.Metric) {
 	}
 }
 
-// trendPanel builds the panel of a metric; its title ends with the unit.
+// trendPanel returns the panel of a metric, with the unit at the end of its title.
 func (f *Figure) trendPanel(t *history.Trend, m *history.Metric) (p Panel, ok bool) {
 	lo, hi, ok := m.Range()
 	if !ok {
@@ -99,7 +98,7 @@ func (f *Figure) trendPanel(t *history.Trend, m *history.Metric) (p Panel, ok bo
 	return p, true
 }
 
-// commitTicks name up to six sessions by their commits.
+// commitTicks labels up to six sessions by their commits.
 func commitTicks(t *history.Trend) []Tick {
 	const most, digits = 6, 8
 	step := max(1, (len(t.Sessions)+most-1)/most)
@@ -111,14 +110,14 @@ func commitTicks(t *history.Trend) []Tick {
 	return out
 }
 
-// addEntry adds an entry to the legend once.
+// addEntry adds an entry to the legend, once.
 func (f *Figure) addEntry(e Entry) {
 	if !slices.Contains(f.Legend, e) {
 		f.Legend = append(f.Legend, e)
 	}
 }
 
-// classMarks are the boundaries of classes.
+// classMarks marks where another class of sessions begins.
 func (f *Figure) classMarks(t *history.Trend) (out []Mark) {
 	for _, c := range t.Classes[min(1, len(t.Classes)):] {
 		out = append(out, Mark{Kind: Rule, X0: float64(c.First) - 0.5, Tone: Soft, Form: Hair, Tip: "another class: " + c.Class + " " + view.Cut(c.Device, 60)})
@@ -127,7 +126,7 @@ func (f *Figure) classMarks(t *history.Trend) (out []Mark) {
 	return out
 }
 
-// sessionMarks draws the sessions, those without an analysis apart, and the levels.
+// sessionMarks draws the sessions and the levels. Sessions that were not analyzed look different.
 func (f *Figure) sessionMarks(t *history.Trend, m *history.Metric, y Axis) []Mark {
 	const few = 120
 	form := Points
@@ -166,7 +165,7 @@ func (f *Figure) sessionMarks(t *history.Trend, m *history.Metric, y Axis) []Mar
 	return out
 }
 
-// changeMarks are the changes, each with its size and commit.
+// changeMarks marks the changes with size and commit.
 func (f *Figure) changeMarks(m *history.Metric) (out []Mark) {
 	for _, c := range m.Changes {
 		tone, text := Faster, "change for the better"

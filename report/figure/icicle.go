@@ -8,15 +8,15 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// call is a frame of an icicle: its depth, its start and its end.
+// call is a frame of an icicle chart: depth, start and end.
 type call struct {
 	where    string // "train.py:41 in step"
 	depth    int
 	from, to int64
 }
 
-// iciclePanel draws frames below their callers, each as wide as its own and its callees' amount; most is the sum of
-// all. amount formats a width for tooltips. The caller sets the X axis.
+// iciclePanel draws frames below their callers. A frame's width includes its callees; most is the total width. amount
+// formats a width for tooltips. The caller sets the X axis.
 func iciclePanel(calls []call, amount func(int64) string) (p Panel, most float64) {
 	deepest := 0
 	for _, c := range calls {
@@ -30,7 +30,7 @@ func iciclePanel(calls []call, amount func(int64) string) (p Panel, most float64
 	return p, most
 }
 
-// calledIn is the function of a frame, "forward" of "model.py:43 in forward".
+// calledIn returns the function of a frame: "forward" of "model.py:43 in forward".
 func calledIn(frame string) string {
 	if at := strings.LastIndex(frame, " in "); at >= 0 {
 		frame = frame[at+len(" in "):]
@@ -38,21 +38,21 @@ func calledIn(frame string) string {
 	return view.CutPlace(frame, 24)
 }
 
-// What an icicle of sampled stacks draws at most: frames of this share of the step and wider, this deep.
+// Limits of an icicle of sampled stacks: least width of a frame as a share of the step, and depth.
 const (
 	leastCallShare = 0.002
 	deepestCall    = 32
 )
 
-// HostCalls is an icicle of the sampled stacks of the host thread, the outermost frame at the top, over the time of
-// the mean step, or of the window of a program without steps. Outer frames that enclose all samples are left out but the innermost of them.
+// HostCalls draws the sampled stacks of the host thread as an icicle, the outermost frame at the top, over the mean
+// step, or the window if there are no steps. Of outer frames with all samples only the innermost is drawn.
 func HostCalls(a *analyze.Analysis) *Figure {
 	f := newAnalysisFigure("calls", "Host thread by call", "The frames of the sampled stacks of the host thread, the outermost at the top: each is as wide as its time and its callees' in the mean step or the recording window.", a)
 	if a.Host == nil || len(a.Host.Stacks) == 0 {
 		return f.setLacking("no sampled stack is beside the trace")
 	}
 	all := a.Host.Calls()
-	outer := 0 // frames around all samples
+	outer := 0 // outer frames that contain all samples
 	for outer+1 < len(all) && all[outer+1].Depth == outer+1 && all[outer+1].To == all[0].To {
 		outer++
 	}
@@ -69,7 +69,7 @@ func HostCalls(a *analyze.Analysis) *Figure {
 		}
 	}
 	p, most := iciclePanel(calls, gpuprof.FormatNS)
-	for i := range p.Marks { // an axis of times is in seconds
+	for i := range p.Marks { // ns to s
 		p.Marks[i].X0, p.Marks[i].X1 = p.Marks[i].X0/1e9, p.Marks[i].X1/1e9
 	}
 	of := "mean step"

@@ -17,11 +17,11 @@ import (
 
 // kind is one figure of a document D.
 type kind[D any] struct {
-	name string // the value of --plot
+	name string // value of --plot
 	draw func(D) *Figure
 }
 
-// The figures of each document, the one that is drawn unasked first.
+// The figures of each document; the first is the default.
 
 func runKinds() []kind[[]*gpuprof.Run] {
 	first := func(draw func(*gpuprof.Run) *Figure) func([]*gpuprof.Run) *Figure {
@@ -55,7 +55,7 @@ func analysisKinds() []kind[Traces] {
 
 func historyKinds() []kind[*history.Report] { return []kind[*history.Report]{{"trend", Trends}} }
 
-// sides are a comparison, and the traces before and after, nil without them.
+// sides is a comparison, with the traces before and after (nil if not loaded).
 type sides struct {
 	c        *analyze.Comparison
 	old, now []*analyze.Index
@@ -76,9 +76,9 @@ func memoryKinds() []kind[*memsnap.Analysis] {
 	return []kind[*memsnap.Analysis]{{"memory", MemoryOverTime}, {"sites", MemorySites}, {"calls", MemoryCalls}, {"map", MemoryMap}}
 }
 
-// document is a kind of document with its figures, and how to come by one.
+// document is a kind of document with its figures, and the command that makes the document.
 type document struct {
-	what, command string // the command takes -o
+	what, command string // the command has -o
 	names         []string
 }
 
@@ -104,7 +104,7 @@ func namesOf[D any](kinds []kind[D]) []string {
 	return out
 }
 
-// Kinds lists every figure, a run's first. A document has some of them.
+// Kinds lists all figures, a run's first. A document has only some of them.
 func Kinds() []string {
 	var out []string
 	for _, d := range documentTable() {
@@ -117,7 +117,7 @@ func Kinds() []string {
 	return out
 }
 
-// KindsText lists the figures by document for a help text: all of them, or the figures of one document ("an analysis").
+// KindsText lists the figures by document for a help text, or the figures of one document ("an analysis").
 func KindsText(what string) string {
 	var parts []string
 	for _, d := range documentTable() {
@@ -129,7 +129,7 @@ func KindsText(what string) string {
 	return strings.Join(parts, "; ")
 }
 
-// findOwner names the document that has a figure, and the command that makes it.
+// findOwner names the document that has a figure, and the command that makes this document.
 func findOwner(name string) string {
 	var has []string
 	command := ""
@@ -143,9 +143,8 @@ func findOwner(name string) string {
 	return "it shows " + strings.Join(has, " or ") + "; write one with " + command
 }
 
-// OfRuns makes the figure of runs that want names; "" is the stages of one run,
-// or the scaling of several, or their latency where only the load differs. An unknown name, or one that the runs cannot give,
-// is ErrUsage naming the others.
+// OfRuns draws the figure named want. By default it draws the stages of one run, the scaling of several, or their
+// latency if only the load differs. ErrUsage, with the possible figures, if want is unknown or cannot be drawn.
 func OfRuns(runs []*gpuprof.Run, want string) (*Figure, error) {
 	runs = view.Compact(runs)
 	switch {
@@ -153,23 +152,22 @@ func OfRuns(runs []*gpuprof.Run, want string) (*Figure, error) {
 	case len(view.Vary(runs)) > 0:
 		want = "scaling"
 		if _, only := view.Loads(runs); only {
-			if f := LatencyOverLoad(runs); f.Lacks == "" { // enough requests came for a percentile
+			if f := LatencyOverLoad(runs); f.Lacks == "" { // enough requests for a percentile
 				return f, nil
 			}
 		}
-	default: // what a run is comes first, even when it has no times
+	default: // a run's own default comes first, even if it has no times
 		return Stages(runs[0]).oneOf(runs), nil
 	}
 	return drawNamed("a run", runKinds(), runs, len(runs) == 0, want)
 }
 
-// OfComparison is OfRuns for a comparison: the waterfall where the step's change
-// could be attributed, else the ratio of each metric.
+// OfComparison is OfRuns for a comparison. Default: the waterfall if the stages explain the change, else the ratios.
 func OfComparison(c *compare.Comparison, want string) (*Figure, error) {
 	return drawNamed("a comparison", comparisonKinds(), c, c == nil, want)
 }
 
-// OfTuning is OfRuns for a tuning result: the effect of each knob, or each claim.
+// OfTuning is OfRuns for a tuning result: the effect of each knob, or of each claim.
 func OfTuning(r *tune.Result, want string) (*Figure, error) {
 	if r != nil && len(r.Claims) > 0 {
 		return drawNamed("a tuning result", claimKinds(), r, false, want)
@@ -177,13 +175,12 @@ func OfTuning(r *tune.Result, want string) (*Figure, error) {
 	return drawNamed("a tuning result", tuningKinds(), r, r == nil, want)
 }
 
-// OfAnalysis is OfRuns for an analysis: where the devices' time went. xs may be
-// empty: then it has no overview.
+// OfAnalysis is OfRuns for an analysis: the parts of the devices' time. Without xs it has no overview.
 func OfAnalysis(a *analyze.Analysis, xs []*analyze.Index, want string) (*Figure, error) {
 	return drawNamed("an analysis", analysisKinds(), Traces{Of: a, Xs: xs}, a == nil, want)
 }
 
-// OfTraces is OfRuns for a comparison of traces. Without the traces, old and now, it has no overview.
+// OfTraces is OfRuns for a comparison of traces. Without old and now it has no overview.
 func OfTraces(c *analyze.Comparison, old, now []*analyze.Index, want string) (*Figure, error) {
 	return drawNamed("a comparison of traces", traceKinds(), sides{c, old, now}, c == nil, want)
 }
@@ -193,7 +190,7 @@ func OfBisect(s *bisect.Search, want string) (*Figure, error) {
 	return drawNamed("a bisection", bisectKinds(), s, s == nil, want)
 }
 
-// OfMemory is OfRuns for an analysis of memory: the memory over time.
+// OfMemory is OfRuns for an analysis of memory: memory over time.
 func OfMemory(a *memsnap.Analysis, want string) (*Figure, error) {
 	return drawNamed("an analysis of memory", memoryKinds(), a, a == nil, want)
 }
@@ -203,13 +200,13 @@ func OfHistory(r *history.Report, want string) (*Figure, error) {
 	return drawNamed("a history", historyKinds(), r, r == nil, want)
 }
 
-// OfFleet is OfRuns for the report on a job: the time that its ranks wait for one another.
+// OfFleet is OfRuns for a job's report: the time that ranks wait for each other.
 func OfFleet(r *fleet.Report, want string) (*Figure, error) {
 	return drawNamed("a fleet report", fleetKinds(), r, r == nil, want)
 }
 
-// drawNamed draws the figure want of a document with the name what ("a run"); "" draws the first that has something to
-// show, else the first. none marks a missing document.
+// drawNamed draws the figure named want of a document, which what names ("a run"). By default it draws the first
+// figure with content, else the first. none: the document is missing.
 func drawNamed[D any](what string, kinds []kind[D], doc D, none bool, want string) (*Figure, error) {
 	if none {
 		return nil, view.ErrNoRun("a picture")
@@ -235,7 +232,7 @@ func drawNamed[D any](what string, kinds []kind[D], doc D, none bool, want strin
 	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "drawing %s: there is no such picture", view.Cut(want, 40)).WithFix("use --plot %s%s", strings.Join(Kinds(), ", "), gpuprof.DidYouMean(want, Kinds()))
 }
 
-// listDrawable names the figures of a document that have something to show.
+// listDrawable names the figures of a document that have content.
 func listDrawable[D any](kinds []kind[D], doc D, what string) string {
 	var names []string
 	for _, k := range kinds {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// pageWidth is the width of a figure in a page. A file of its own has one unit a point.
+// pageWidth is the width of a figure in a page. In a file of its own, one unit is one point.
 const pageWidth = 960.0
 
 // narrowWidth is the width of a figure on a phone.
@@ -14,13 +14,13 @@ const narrowWidth = 380.0
 const (
 	legendRow   = 20.0
 	noteRow     = 15.0
-	leastPitch  = 13.0 // of rows, so that their names do not touch
-	leastPanels = 0.45 // of a panel's own height
-	mostStretch = 1.8  // of rows; a few leave the rest of a picture empty
-	leastArea   = 36.0 // below that there is a title and nothing else
+	leastPitch  = 13.0 // least height of a row, so that names do not touch
+	leastPanels = 0.45 // least height, as a share of a panel's own
+	mostStretch = 1.8  // limit of rows; a picture with few rows stays partly empty
+	leastArea   = 36.0 // below this height only the title is drawn
 )
 
-// shapeKind is a primitive.
+// shapeKind is the kind of a primitive.
 type shapeKind int
 
 const (
@@ -33,8 +33,7 @@ const (
 
 type point struct{ x, y float64 }
 
-// shape is a primitive in the layout's units, y downwards; both backends draw
-// nothing but these.
+// shape is a primitive in units of the layout, y pointing down. The backends draw only shapes.
 type shape struct {
 	kind       shapeKind
 	x, y, w, h float64
@@ -43,21 +42,21 @@ type shape struct {
 	tone       Tone
 	form       Form
 	ring       bool
-	class      string // what a page's script and tests find it by
+	class      string // CSS class for a page's script and tests
 	tip        string
 	text       string
-	anchor     int // -1 begins at x, 0 is centred, 1 ends at x
+	anchor     int // -1: text begins at x, 0: centred, 1: ends at x
 	size       float64
 }
 
-// drawing is a figure laid out: shapes from the back to the front.
+// drawing is a figure's layout: shapes from back to front.
 type drawing struct {
 	ems
 	w, h   float64
 	margin float64
-	slack  float64 // of the height that the panels could not fill
+	slack  float64 // height that the panels did not use
 	layers [4][]shape
-	taken  []box // by text
+	taken  []box // areas taken by texts
 }
 
 const (
@@ -69,7 +68,7 @@ const (
 
 func (d *drawing) add(layer int, s shape) { d.layers[layer] = append(d.layers[layer], s) }
 
-// listShapes lists the shapes, the hindmost first.
+// listShapes lists the shapes from back to front.
 func (d *drawing) listShapes() []shape {
 	var out []shape
 	for _, l := range d.layers {
@@ -78,7 +77,7 @@ func (d *drawing) listShapes() []shape {
 	return out
 }
 
-// addText writes a text, moved inside the drawing; it returns false if another text is in its place.
+// addText places a text, moved inside the drawing; false if its area is taken by another text.
 func (d *drawing) addText(x, y float64, anchor int, tone Tone, class, s string) bool {
 	s = d.clipText(s, textSize, d.w)
 	w := d.textWidth(s, textSize)
@@ -98,8 +97,8 @@ func (d *drawing) addText(x, y float64, anchor int, tone Tone, class, s string) 
 	return true
 }
 
-// layOut places everything for a width and a height in units; height 0 takes as much as the panels need. alone lays out
-// a file of its own, with a head, a margin and all remarks.
+// layOut places everything for a width and height in units; with height 0 the panels determine it. alone: a file of
+// its own, with a head, a margin and all remarks.
 func (f *Figure) layOut(w, h float64, alone bool) *drawing {
 	d := &drawing{ems: anyFont, w: w, h: h}
 	top := 0.0
@@ -122,7 +121,7 @@ func (f *Figure) layOut(w, h float64, alone bool) *drawing {
 	bottom := h - margin - noteRow*float64(len(lines))
 	switch {
 	case h > 0 && (bottom-top < leastArea || w-2*margin < leastArea):
-		return d // the title says what it would be
+		return d // only the title
 	case f.Notice != "" && alone:
 		d.addNotice(f.Notice, w/2, (top+bottom)/2, w*0.8)
 	case h > 0:
@@ -144,7 +143,7 @@ func (d *drawing) noteLines(notes []string, w float64) []string {
 	return d.wrapText(strings.Join(notes, "; "), w, 4)
 }
 
-// addHead writes title and context, and returns the y below them.
+// addHead places title and context, and returns the y below.
 func (d *drawing) addHead(f *Figure) float64 {
 	margin := d.margin
 	title := f.Title
@@ -167,7 +166,7 @@ func (d *drawing) addNotice(s string, x, y, room float64) {
 	}
 }
 
-// addLegend writes the entries in rows, and returns the y below them.
+// addLegend places the legend in rows, and returns the y below.
 func (d *drawing) addLegend(entries []Entry, y float64) float64 {
 	x0, x1 := d.margin, d.w-d.margin
 	if len(entries) == 0 {
@@ -199,7 +198,7 @@ func (d *drawing) addSwatch(e Entry, x, y float64) {
 	}
 }
 
-// fitPanels drops the rows and panels that do not fit into a height, and counts them in left.
+// fitPanels drops rows and panels that do not fit into a height; left describes how many.
 func fitPanels(all []Panel, room float64) (out []Panel, left string) {
 	out = all
 	for len(out) > 1 && stretchFactor(out, room) < leastPanels {
@@ -223,7 +222,7 @@ func fitPanels(all []Panel, room float64) (out []Panel, left string) {
 	return out, left
 }
 
-// dropLast drops the last panel. The panel above takes over a shared X axis.
+// dropLast drops the last panel. The panel above gets its X axis if it was shared.
 func dropLast(panels []Panel) []Panel {
 	n := len(panels) - 1
 	out, last := append([]Panel{}, panels[:n]...), &panels[n]
@@ -239,7 +238,6 @@ func dropLast(panels []Panel) []Panel {
 	return out
 }
 
-// firstRows is a panel with its first n rows.
 func (p *Panel) firstRows(n int) Panel {
 	out := *p
 	out.Height = p.Height * float64(n) / float64(len(p.Y.Names))
@@ -254,7 +252,7 @@ func (p *Panel) firstRows(n int) Panel {
 	return out
 }
 
-// marginAround returns the margins above and below a panel's area, in units.
+// marginAround returns the margins above and below a panel's plot area, in units.
 func (p *Panel) marginAround() (over, under float64) {
 	over, under = 6, 8
 	if p.Title != "" || p.Y.Label != "" {
@@ -269,7 +267,7 @@ func (p *Panel) marginAround() (over, under float64) {
 	return over, under
 }
 
-// stretchFactor returns the factor by which the areas of panels grow to fill room units.
+// stretchFactor returns the factor by which plot areas grow to fill a height, in units.
 func stretchFactor(panels []Panel, room float64) float64 {
 	area := 1e-9
 	for i := range panels {
@@ -280,7 +278,7 @@ func stretchFactor(panels []Panel, room float64) float64 {
 	return room / area
 }
 
-// addPanels places the panels between top and bottom and returns their end; bottom 0 keeps their own heights.
+// addPanels places the panels between top and bottom (0: at preferred heights) and returns their lower end.
 func (d *drawing) addPanels(f *Figure, panels []Panel, x0, x1, top, bottom float64) float64 {
 	stretch := 1.0
 	if bottom > 0 {
@@ -315,7 +313,7 @@ func (d *drawing) addPanels(f *Figure, panels []Panel, x0, x1, top, bottom float
 	return y
 }
 
-// placePanel draws a panel in its area, and its side panel.
+// placePanel draws a panel with its side panel and side texts.
 func (d *drawing) placePanel(p *Panel, room besides, x0, left, right, top, bottom float64) {
 	end := right
 	if p.Side != nil {
@@ -335,7 +333,7 @@ func (d *drawing) placePanel(p *Panel, room besides, x0, left, right, top, botto
 		d.addText(x0, y, -1, Ink, "", d.clipText(p.Name, textSize, room.names))
 		d.addText(x0, y+lineRoom, -1, Soft, "", d.clipText(p.Sub, textSize, room.names))
 	}
-	over, under := p.marginAround() // more lines would take the room of the next panel's first, which says the most
+	over, under := p.marginAround() // more lines would overlap the first line of the next panel
 	beside := p.Right[:min(len(p.Right), max(1, int((bottom-top+over+under)/lineRoom)))]
 	for i, l := range beside {
 		tone := Soft
@@ -350,7 +348,7 @@ func (d *drawing) placePanel(p *Panel, room besides, x0, left, right, top, botto
 	}
 }
 
-// besides are the widths of the texts left and right of the panels, the same for all panels so that their axes line up.
+// besides has the widths of the texts left and right of the panels, equal for all so that the axes line up.
 type besides struct{ names, ticks, right float64 }
 
 func (b besides) leftWidth() float64 {

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// newMemoryFigure is a figure about the device with the largest peak.
+// newMemoryFigure returns a figure about the device with the largest peak.
 func newMemoryFigure(id, title, desc string, a *memsnap.Analysis) *Figure {
 	f := &Figure{ID: id, Title: title, Desc: desc, Tool: a.Tool.Version}
 	if len(a.Devices) > 0 {
@@ -35,7 +35,7 @@ func bytesAxis(label string, most float64) Axis {
 	return Axis{Max: max(most, 1), Unit: unit, Label: label + " (" + name + ")"}
 }
 
-// MemoryOverTime draws the live tensors' bytes by category, and the reserved bytes, over the events of the recording.
+// MemoryOverTime draws live bytes by category, and reserved bytes, over the recorded events.
 func MemoryOverTime(a *memsnap.Analysis) *Figure {
 	f := newMemoryFigure("memory", "Memory over time", "The bytes of live tensors by category and the reserved bytes over the events of the recording.", a)
 	if len(a.Devices) == 0 || len(a.Devices[0].Series.Event) == 0 {
@@ -83,10 +83,9 @@ func MemoryOverTime(a *memsnap.Analysis) *Figure {
 	return f
 }
 
-// mostStepMarks limits the ends of steps in a chart: more are illegible.
+// mostStepMarks limits the marked step ends; more would be illegible.
 const mostStepMarks = 60
 
-// stepMarks are lines at the ends of steps.
 func stepMarks(f *Figure, d *memsnap.Device) (out []Mark) {
 	if len(d.Steps) > mostStepMarks {
 		return nil
@@ -102,10 +101,10 @@ func stepMarks(f *Figure, d *memsnap.Device) (out []Mark) {
 	return out
 }
 
-// mostMemorySites limits the lines that a chart names.
+// mostMemorySites limits the code lines in a chart.
 const mostMemorySites = 16
 
-// MemorySites draws the bytes that each line of the program holds at the peak.
+// MemorySites draws the bytes that each code line of the program holds at the peak.
 func MemorySites(a *memsnap.Analysis) *Figure {
 	f := newMemoryFigure("sites", "Memory at the peak by line", "For each line of the program the bytes that its tensors hold at the peak, by category.", a)
 	if len(a.Devices) == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// kindTones are the tones of the categories, the same in every figure of a device.
+// kindTones returns the tones of the categories, equal in all figures of a device.
 func kindTones(d *memsnap.Device) map[string]Tone {
 	tones := map[string]Tone{}
 	for _, k := range d.Series.Kinds {
@@ -17,8 +17,7 @@ func kindTones(d *memsnap.Device) map[string]Tone {
 	return tones
 }
 
-// MemoryCalls is an icicle of the stacks that hold memory at the moment of the report,
-// the outermost frame at the top.
+// MemoryCalls draws the stacks that hold memory at the reported moment as an icicle, the outermost frame at the top.
 func MemoryCalls(a *memsnap.Analysis) *Figure {
 	f := newMemoryFigure("calls", "Memory by call", "The frames of the stacks that hold memory, the outermost at the top: each is as wide as the bytes that it and its callees allocated.", a)
 	if len(a.Devices) == 0 {
@@ -39,7 +38,7 @@ func MemoryCalls(a *memsnap.Analysis) *Figure {
 	return f
 }
 
-// MemoryMap draws the largest segments with their live memory.
+// MemoryMap draws the largest segments with their live blocks.
 func MemoryMap(a *memsnap.Analysis) *Figure {
 	f := newMemoryFigure("map", "Segments", "The largest segments that the allocator holds, a row for each: live memory by category, and free memory between it.", a)
 	if len(a.Devices) == 0 {

@@ -6,8 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// scaleTo returns a function from an axis's values to positions between two ends; it places values beyond the axis at
-// the end.
+// scaleTo maps an axis's values to positions between two ends. Values beyond the axis are placed at its end.
 func (a *Axis) scaleTo(from, to float64) func(float64) float64 {
 	f := func(v float64) float64 { return v }
 	if a.Scale == Log {
@@ -29,10 +28,9 @@ func (a *Axis) scaleTo(from, to float64) func(float64) float64 {
 	}
 }
 
-// hasValue reports whether a value is on the axis.
 func (a *Axis) hasValue(v float64) bool { return v >= a.Min && v <= a.Max }
 
-// frame is a panel with its place.
+// frame is a panel with its plot area.
 type frame struct {
 	*drawing
 	p              *Panel
@@ -46,7 +44,7 @@ type nearText struct {
 	text string
 }
 
-// addPanel draws axes and marks between the corners of a panel's area.
+// addPanel draws a panel's axes and marks in its plot area.
 func (d *drawing) addPanel(p *Panel, x0, x1, y0, y1 float64) {
 	own := *p
 	own.X.Max = p.xAxisEnd(d.ems, x1-x0)
@@ -58,7 +56,7 @@ func (d *drawing) addPanel(p *Panel, x0, x1, y0, y1 float64) {
 	f.placeNear()
 }
 
-// xAxisEnd returns an end of the X axis that leaves room for the texts after marks.
+// xAxisEnd returns an end of the X axis that leaves room for texts right of marks.
 func (p *Panel) xAxisEnd(e ems, w float64) float64 {
 	most := p.X.Max
 	if p.X.Scale != Linear {
@@ -159,9 +157,9 @@ func (f *frame) drawBar(m *Mark) {
 		y0, y1 = y1, y0
 	}
 	if x1-x0 > 3 {
-		x1 -= 0.6 // a hairline between neighbours
+		x1 -= 0.6 // a thin gap between neighbours
 	}
-	x1, y1 = max(x1, x0+0.8), max(y1, y0+0.3) // too short to see is still there
+	x1, y1 = max(x1, x0+0.8), max(y1, y0+0.3) // keep the shortest bars visible
 	f.add(marks, shape{kind: rectShape, x: x0, y: y0, w: x1 - x0, h: y1 - y0, tone: m.Tone, form: m.Form, tip: m.Tip})
 	if m.Place != Inside || m.Text == "" || y1-y0 < leastPitch {
 		return
@@ -245,14 +243,14 @@ func (f *frame) drawDot(m *Mark) {
 	f.add(above, s)
 }
 
-// drawInterval draws a line between two ends, with a bar across an end on the axis and an arrow at an end beyond it.
+// drawInterval draws a line with a bar at an end on the axis, and an arrow at an end beyond the axis.
 func (f *frame) drawInterval(m *Mark) {
 	across := m.Y0 == m.Y1
 	s := shape{kind: pathShape, tone: m.Tone, form: Whisker, tip: m.Tip}
 	a, b := point{f.x(m.X0), f.y(m.Y0)}, point{f.x(m.X1), f.y(m.Y1)}
 	s.lines = [][]point{{a, b}}
 	for i, end := range []point{a, b} {
-		way := 1 - 2*float64(i) // inwards
+		way := 1 - 2*float64(i) // towards the middle
 		v, axis := [2]float64{m.X0, m.X1}[i], &f.p.X
 		if !across {
 			v, axis, way = [2]float64{m.Y0, m.Y1}[i], &f.p.Y, -way
@@ -282,7 +280,7 @@ func (f *frame) drawRule(m *Mark) {
 		return
 	}
 	y := f.y0 + 12
-	if !m.Across && f.y(m.Y0) < (f.y0+f.y1)/2 { // what it points at is up there
+	if !m.Across && f.y(m.Y0) < (f.y0+f.y1)/2 { // the mark that the text describes is at the top
 		y = f.y1 - 6
 	}
 	f.addText(line[0].x+6, y, -1, Ink, "", m.Text)
@@ -297,8 +295,7 @@ func (d *drawing) addBand(m Mark, at func(float64) float64, left, right, top, bo
 	d.add(behind, shape{kind: rectShape, x: x0, y: top, w: x1 - x0, h: bottom - top, tone: m.Tone, form: Behind, tip: m.Tip})
 }
 
-// placeNear writes the labels of dots where no other text or dot is; a tooltip
-// has the figures of one that finds no room.
+// placeNear writes dot labels in free space. A label without space is left to the tooltip.
 func (f *frame) placeNear() {
 	for _, n := range f.near {
 		own := box{n.at.x - 5, n.at.y - 5, n.at.x + 5, n.at.y + 5}

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// The default size of a picture in pixels; one whose rows need less is not as high.
+// Default size of a picture, pixels. With few rows it is less high.
 const (
 	DefaultWidth  = 1200
 	DefaultHeight = 800
@@ -26,8 +26,8 @@ const (
 
 const dpi = 96
 
-// Write writes the figure as a file of its own: "svg", or "png" of width x height pixels (0: the default) with the
-// program's name in its metadata. SVG names its font and does not embed it. A size out of range is ErrUsage.
+// Write writes the figure as a file of its own: "svg", or "png" of width x height pixels (0: default) with gpuprof's
+// name in its metadata. SVG names its font without embedding it. A size out of range is ErrUsage.
 func (f *Figure) Write(w io.Writer, format string, width, height int) error {
 	if width == 0 {
 		width = DefaultWidth
@@ -54,7 +54,7 @@ func (f *Figure) Write(w io.Writer, format string, width, height int) error {
 	return err
 }
 
-// Pixels draws the content of a PNG of width x height pixels.
+// Pixels draws the image of a PNG of width x height pixels.
 func (f *Figure) Pixels(width, height int) image.Image {
 	return f.drawPixels(float64(width)*vg.Inch.Points()/dpi, float64(height)*vg.Inch.Points()/dpi).Image()
 }
@@ -148,8 +148,7 @@ func (p *pen) circlePath(x, y, r float64) (path vg.Path) {
 	return path
 }
 
-// markPNG puts a tEXt chunk Software=… behind the header chunk (PNG
-// specification 11.3.3.2), which is the first 33 bytes with the signature.
+// markPNG inserts a tEXt chunk Software=… after the header chunk (PNG specification 11.3.3.2), which ends at byte 33.
 func markPNG(png []byte, software string) []byte {
 	const head = 8 + 12 + 13
 	data := append([]byte("tEXtSoftware\x00"), software...)
@@ -159,7 +158,7 @@ func markPNG(png []byte, software string) []byte {
 	return bytes.Join([][]byte{png[:head], chunk, png[head:]}, nil)
 }
 
-// keepASCII keeps a version fit for a tEXt chunk, which is Latin-1 on one line.
+// keepASCII reduces a version to what a tEXt chunk permits: Latin-1 on one line.
 func keepASCII(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c < 0x20 || c > 0x7e {

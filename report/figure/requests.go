@@ -12,8 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Requests draws the callers' view of a service under load: the latency by percentile, latency and queue over time, and
-// the sizes of batches.
+// Requests draws the callers' view of a service under load: latency percentiles, latency and queue over time, batches.
 func Requests(r *gpuprof.Run) *Figure {
 	f := newRunFigure("requests", "Requests under load",
 		"The latency within which each share of the requests was answered, on an axis of percentiles; p50 and p99 of each part of the load over time; the requests that waited; the sizes of batches.", r)
@@ -53,7 +52,7 @@ func Requests(r *gpuprof.Run) *Figure {
 	return f
 }
 
-// shareTicks are the places of percentiles on an axis of log10(1/(1-share)).
+// shareTicks returns the ticks of percentiles on an axis of log10(1/(1-share)).
 func shareTicks(most float64) []Tick {
 	var out []Tick
 	for _, t := range []struct {
@@ -132,14 +131,14 @@ func percentilePanel(q *loadtest.Requests) (Panel, error) {
 	return p, nil
 }
 
-// titleAxis is an axis of times up to most, in seconds, with its name above the panel.
+// titleAxis returns a time axis up to most, s, and puts its name above the panel.
 func titleAxis(p *Panel, title string, most float64) Axis {
 	y := secondsAxis(title, max(most*1.05, 1e-6))
 	p.Title, y.Label = y.Label, ""
 	return y
 }
 
-// timePanels draw latency and queue by the blocks of the first process, since other processes have their own time.
+// timePanels draws latency and queue over the blocks of the first process: other processes have other clocks.
 func timePanels(q *loadtest.Requests) []Panel {
 	lat := Panel{Height: 92}
 	queue := Panel{Title: "requests that waited when a batch began: mean (thick) and most (thin) of each part", Height: 62}
@@ -186,7 +185,7 @@ func timePanels(q *loadtest.Requests) []Panel {
 	return []Panel{lat, queue}
 }
 
-// addPoints marks the points of every line with fewer than 40.
+// addPoints marks the points of lines with fewer than 40.
 func addPoints(lines []Mark) []Mark {
 	for _, m := range slices.Clone(lines) {
 		if len(m.Points) < 40 {
@@ -200,7 +199,7 @@ func addPoints(lines []Mark) []Mark {
 func batchPanel(q *loadtest.Requests) Panel {
 	sizes := q.Sum().Batches
 	p := Panel{Title: "share of the batches by their size (%)", Height: 92, X: Axis{Min: 0.5, Max: float64(max(len(sizes), 1)) + 0.5, Label: "requests in a batch"}}
-	if few := 10; len(sizes) <= few { // an axis of its own choice would have parts of requests
+	if few := 10; len(sizes) <= few { // explicit ticks; automatic ones would include fractions of requests
 		for i := range max(len(sizes), 1) {
 			p.X.Ticks = append(p.X.Ticks, Tick{float64(i + 1), strconv.Itoa(i + 1)})
 		}

@@ -8,8 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Roofline is the measured peak rates with a point for each counted stage and,
-// smaller, for each of its kernels.
+// Roofline draws the measured peak rates with a point per counted stage and, smaller, per kernel.
 func Roofline(r *gpuprof.Run) *Figure {
 	f := newRunFigure("roofline", "Roofline", "Flop rate over arithmetic intensity on logarithms, under the peak rates measured on this device.", r)
 	roof := view.Roofline(r)
@@ -55,7 +54,7 @@ type kernelPoint struct {
 	stage string
 }
 
-// kernelPoints are the kernels that count both flops and bytes.
+// kernelPoints returns the kernels with counted flops and bytes.
 func kernelPoints(r *gpuprof.Run) []kernelPoint {
 	var out []kernelPoint
 	for _, k := range r.Stages {
@@ -69,7 +68,7 @@ func kernelPoints(r *gpuprof.Run) []kernelPoint {
 	return out
 }
 
-// ceilingMarks are the lines of the copy's and the products' peak rates.
+// ceilingMarks draws the peak rates of copies and matrix products.
 func ceilingMarks(roof view.Roof, x, y Axis) []Mark {
 	ridge := roof.FlopsPerS / roof.BytesPerS
 	left := max(x.Min, y.Min/roof.BytesPerS)
@@ -85,7 +84,7 @@ func ceilingMarks(roof view.Roof, x, y Axis) []Mark {
 		return Mark{Kind: Label, X0: at, Y0: over.At(at), Place: Left, Text: text}
 	}
 	out := []Mark{line(roof, left, ridge, x.Max), say(x.Max, roof, "matrix product "+view.SI(roof.FlopsPerS, "flop/s")), say(mid, roof, "copy "+view.SI(roof.BytesPerS, "B/s"))}
-	for _, l := range roof.Also { // the copy's line goes on to a higher roof, and leaves a lower one below it
+	for _, l := range roof.Also { // the copy line continues to a higher ceiling, and leaves a lower one below it
 		own, ends := roof.With(l), l.FlopsPerS/roof.BytesPerS
 		out = append(out, line(own, min(ridge, ends), ends, x.Max), say(x.Max, own, l.Name+" product "+view.SI(l.FlopsPerS, "flop/s")))
 	}

@@ -7,10 +7,10 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// mostRoofPoints limits the operators in the picture to those with most time above their bound.
+// mostRoofPoints limits the operators to those with the most time above their bound.
 const mostRoofPoints = 24
 
-// TraceRoofline is the data sheet's peak rates with a point for each operator that counts FLOPs and bytes.
+// TraceRoofline draws the data sheet's peak rates with a point per operator that counts FLOPs and bytes.
 func TraceRoofline(a *analyze.Analysis) *Figure {
 	f := newAnalysisFigure("roofline", "Roofline", "FLOP rate of operators over their arithmetic intensity, under the data sheet's dense peak rates.", a)
 	r := a.Roofline
@@ -47,7 +47,7 @@ func TraceRoofline(a *analyze.Analysis) *Figure {
 	for _, pt := range roof.Points {
 		m := Mark{Kind: Dot, X0: pt.Intensity, Y0: pt.FlopsPerS, Place: Near, Text: pt.Name, Tone: Ink}
 		m.Tip = fmt.Sprintf("%s: %s at %.3g FLOP per byte", pt.Name, view.SI(pt.FlopsPerS, "FLOP/s"), pt.Intensity)
-		if names[pt.Name] { // one label an operator
+		if names[pt.Name] { // one label per operator
 			m.Small, m.Text = true, ""
 		}
 		names[pt.Name] = true

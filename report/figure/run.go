@@ -11,10 +11,10 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// More rows than these a figure cannot label.
+// maxRows limits the rows that a figure can label.
 const maxRows = 24
 
-// newRunFigure has the run's subject, device, mode, date, and the status of an incomplete run.
+// newRunFigure returns a figure with the run's subject, device, mode and date, and the status of an incomplete run.
 func newRunFigure(id, title, desc string, r *gpuprof.Run) *Figure {
 	f := &Figure{ID: id, Title: title, Desc: desc, Subject: view.Subject(r), Tool: r.Tool.Version, Context: []string{view.DeviceName(r)}}
 	if how := view.HowMeasured(r); how != "" {
@@ -27,14 +27,14 @@ func newRunFigure(id, title, desc string, r *gpuprof.Run) *Figure {
 	return f
 }
 
-// setDate adds the date of the document, if it is known.
+// setDate adds the document's date if it is known.
 func (f *Figure) setDate(t time.Time) {
 	if d := view.Date(t); d != "" {
 		f.Context = append(f.Context, d)
 	}
 }
 
-// oneOf names the figure's run if there are several.
+// oneOf adds the run's name if there are several runs.
 func (f *Figure) oneOf(runs []*gpuprof.Run) *Figure {
 	if len(runs) > 1 {
 		s := fmt.Sprintf("run 1 of %d", len(runs))
@@ -46,8 +46,7 @@ func (f *Figure) oneOf(runs []*gpuprof.Run) *Figure {
 	return f
 }
 
-// setRunLacking marks a figure that the run cannot give; why completes "drawing roofline: …". A run without times gets
-// a notice of that instead.
+// setRunLacking makes the figure empty; why completes "drawing roofline: …". A run without times gets another notice.
 func (f *Figure) setRunLacking(r *gpuprof.Run, why string) *Figure {
 	if !view.HasTimes(r) {
 		f.Notice = "No times: " + view.Headline(r)
@@ -56,10 +55,10 @@ func (f *Figure) setRunLacking(r *gpuprof.Run, why string) *Figure {
 	return f.setLacking(why)
 }
 
-// leastShare of the step has a bar of its own.
+// leastShare is the least share of the step with its own bar.
 const leastShare = 0.0005
 
-// Shares is one bar of the stages' exposed shares of the step.
+// Shares draws the stages' exposed shares of the step as one bar.
 func Shares(r *gpuprof.Run) *Figure {
 	f := newRunFigure("shares", "Exposed share of each stage", "One bar, divided by how much of the step is exposed time of each stage.", r)
 	stages := view.Stages(r)
@@ -93,8 +92,7 @@ func Shares(r *gpuprof.Run) *Figure {
 	return f
 }
 
-// Stages is the exposed time of each stage, the longest first: the parts that add up to
-// the step.
+// Stages draws each stage's exposed time, the longest first; these times add up to the step.
 func Stages(r *gpuprof.Run) *Figure {
 	f := newRunFigure("stages", "Exposed time by stage", "For each stage the time of the step that is its alone, with its interval, the longest first.", r)
 	all := view.Stages(r)
@@ -136,10 +134,10 @@ func Stages(r *gpuprof.Run) *Figure {
 	return f
 }
 
-// mostSpans are drawn of an example step.
+// mostSpans limits the spans of an example step.
 const mostSpans = 1500
 
-// Timeline is the example step: a lane for the host and one for each stream.
+// Timeline draws the example step: a lane for the host and one per stream.
 func Timeline(r *gpuprof.Run) *Figure {
 	f := newRunFigure("timeline", "Timeline of the example step", "One lane for the host and one for each stream; spans that lie above each other in time overlap.", r)
 	lanes, from, to, left := view.Timeline(r, mostSpans)
@@ -181,7 +179,7 @@ func stageTone(tones map[string]int, stage string) Tone {
 	return Rest
 }
 
-// stageLegend names the coloured stages that are drawn, in order of their share.
+// stageLegend returns legend entries for the coloured stages that were drawn, by share.
 func stageLegend(tones map[string]int, used map[string]bool) []Entry {
 	byTone := make([]Entry, view.MaxTones)
 	rest := false

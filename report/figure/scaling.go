@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Scaling is step time and throughput over what was swept, with intervals.
+// Scaling draws step time and throughput over the swept setting, with intervals.
 func Scaling(runs []*gpuprof.Run) *Figure {
 	knob, numeric, curves, ok := view.Scaling(runs)
 	title := "Scaling"
@@ -60,11 +60,11 @@ func Scaling(runs []*gpuprof.Run) *Figure {
 	return f
 }
 
-// curve is figures over a setting.
+// curve is a series of figures over a setting.
 type curve struct {
 	label  string
 	tone   Tone
-	joined bool // between names there is nothing to interpolate
+	joined bool // false for settings that are names, which cannot be interpolated
 	points []curvePoint
 }
 
@@ -76,9 +76,8 @@ type curvePoint struct {
 	text  string
 }
 
-// curvePanel draws curves with intervals; false without points. Both axes are
-// logarithms where the figures cover a range, so that growth in step with the
-// setting is a straight line; others begin at zero.
+// curvePanel draws curves with intervals; false without points. Both axes are logarithmic if the figures cover a wide
+// range, so that proportional growth is a straight line; otherwise they begin at 0.
 func curvePanel(knob, label, unit string, numeric bool, curves []curve) (p Panel, ok bool) {
 	var xs, ys []float64
 	for _, c := range curves {
@@ -92,7 +91,7 @@ func curvePanel(knob, label, unit string, numeric bool, curves []curve) (p Panel
 	most := slices.Max(ys)
 	for _, c := range curves {
 		for _, pt := range c.points {
-			if gpuprof.IsFinite(pt.ci[1]) { // an interval that is known badly must not squeeze the curves
+			if gpuprof.IsFinite(pt.ci[1]) { // a wide interval must not squeeze the curves
 				ys = append(ys, min(pt.ci[1], 2*most))
 			}
 		}
@@ -121,7 +120,7 @@ func curvePanel(knob, label, unit string, numeric bool, curves []curve) (p Panel
 	return p, true
 }
 
-// curveMarks are the curve's line, then its intervals and points over it.
+// curveMarks returns the curve's line, and over it intervals and points.
 func (c curve) curveMarks() []Mark {
 	line := Mark{Kind: Line, Tone: c.tone, Form: Stroke}
 	var ranges, dots []Mark
@@ -139,7 +138,7 @@ func (c curve) curveMarks() []Mark {
 	return append(append(out, ranges...), dots...)
 }
 
-// axisOf holds values with room at both ends.
+// axisOf returns an axis for values, with room at both ends.
 func axisOf(vs []float64, log bool, room float64) Axis {
 	lo, hi := slices.Min(vs), slices.Max(vs)
 	if log {

@@ -13,13 +13,13 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// Inline returns the figure as an element of a page, with CSS classes for colours, so that light, dark and print each
-// have their own. id is unique in the page. It is empty for a figure without panels.
+// Inline returns the figure as an element of a page. Colours are CSS classes, which differ in light, dark and print.
+// id must be unique in the page. A figure without panels gives "".
 func (f *Figure) Inline(id string) string {
 	return f.writeInline(id, "figure", pageWidth)
 }
 
-// InlineNarrow is Inline for the width of a phone, without the notes of rows, which do not fit there.
+// InlineNarrow is Inline for the width of a phone, without the notes right of rows.
 func (f *Figure) InlineNarrow(id string) string {
 	slim := *f
 	slim.Panels = slices.Clone(f.Panels)
@@ -46,10 +46,10 @@ func (f *Figure) writeInline(id, class string, width float64) string {
 	return s.String()
 }
 
-// cssClasses are a shape's tone and form, and the names by which scripts find it.
+// cssClasses returns the classes of a shape: its tone and form, and the names by which scripts find it.
 func (s *shape) cssClasses() string {
 	names := []string{string(s.tone), string(s.form), s.class}
-	if s.kind == textShape && s.tone == Ink { // the colour of text that has no class
+	if s.kind == textShape && s.tone == Ink { // the default colour of text
 		names[0] = ""
 	}
 	if s.ring {
@@ -61,8 +61,8 @@ func (s *shape) cssClasses() string {
 	return ` class="` + strings.Join(strings.Fields(strings.Join(names, " ")), " ") + `"`
 }
 
-// svgFile writes a file of its own, one unit a point. It looks the same under a Content-Security-Policy that allows
-// nothing: no script, no style and no reference to anything outside; colours are attributes.
+// svgFile writes a file of its own, one unit per point. It needs no script, style or outside reference and has colours
+// as attributes, so that it looks the same under a strict Content-Security-Policy.
 func (f *Figure) svgFile(w io.Writer, width, height float64) error {
 	d := f.layOut(width, height, true)
 	s := &svg{}
@@ -78,7 +78,7 @@ func (f *Figure) svgFile(w io.Writer, width, height float64) error {
 	return err
 }
 
-// svgAttributes are a shape's tone and form as colours on light ground.
+// svgAttributes returns a shape's colours and line style on a light background.
 func (s *shape) svgAttributes() string {
 	c, m := hexColor(s.tone.lightColor()), s.form.findManner()
 	switch {
@@ -101,7 +101,6 @@ func (s *shape) svgAttributes() string {
 	return out
 }
 
-// joinAttributes joins alternating names and values.
 func joinAttributes(pairs ...string) string {
 	var b strings.Builder
 	for i := 0; i < len(pairs); i += 2 {
@@ -112,7 +111,7 @@ func joinAttributes(pairs ...string) string {
 
 func hexColor(c color.NRGBA) string { return fmt.Sprintf("#%02x%02x%02x", c.R, c.G, c.B) }
 
-// svg writes primitives with the paint they are given.
+// svg writes primitives with given attributes.
 type svg struct{ strings.Builder }
 
 func (b *svg) writeShape(s shape, paint string) {
@@ -150,7 +149,7 @@ func (b *svg) writeShape(s shape, paint string) {
 	b.WriteString(end)
 }
 
-// writeLine writes a part of a path; a point alone is a dot, two corners are a box.
+// writeLine writes a part of a path. A single point is a dot, two corners are a box.
 func (b *svg) writeLine(l []point, kind shapeKind, closed bool) {
 	b.WriteString("M" + formatNumber(l[0].x) + " " + formatNumber(l[0].y))
 	if kind == boxesShape {
@@ -176,10 +175,10 @@ func (b *svg) writeLine(l []point, kind shapeKind, closed bool) {
 	}
 }
 
-// formatNumber prints a coordinate, rounded to a tenth of a unit.
+// formatNumber formats a coordinate with one decimal.
 func formatNumber(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10+0, 'f', -1, 64) }
 
-// quoteText escapes a text for XML, between tags and in attributes.
+// quoteText escapes a text for XML content and attributes.
 func quoteText(s string) string {
 	var b strings.Builder
 	_ = xml.EscapeText(&b, []byte(s)) // a Builder does not fail

@@ -10,8 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Telemetry draws the quantities measured during the run below each other, over the blocks in which samples were
-// taken, with the disturbances marked.
+// Telemetry draws the quantities measured during the run over the blocks of samples, with disturbances marked.
 func Telemetry(r *gpuprof.Run) *Figure {
 	f := newRunFigure("telemetry", "Telemetry during the run",
 		"For each quantity its readings over the time of the run, from the least to the most, with the blocks of samples behind them and marks at disturbed samples.", r)
@@ -33,7 +32,7 @@ func Telemetry(r *gpuprof.Run) *Figure {
 	return f
 }
 
-// addBands draws the bands and flags behind the panels.
+// addBands draws bands and flags behind the panels.
 func (f *Figure) addBands(w view.Watched) {
 	sides := map[bool]Tone{false: "t5", true: Rest}
 	said := map[bool]bool{}
@@ -64,12 +63,12 @@ func (f *Figure) addBands(w view.Watched) {
 	}
 }
 
-// trackPanel is one quantity between its least and its most.
+// trackPanel draws a quantity between its least and largest value.
 func trackPanel(t view.WatchedTrack) Panel {
 	p := Panel{Title: t.Title, Height: 62}
 	lo, hi := t.Least, t.Most
 	p.Y = Axis{Min: lo, Max: hi, Ticks: []Tick{{hi, formatReading(hi)}, {lo, formatReading(lo)}}}
-	if hi-lo <= 1e-3*math.Abs(hi) { // what stands still is a line in the middle
+	if hi-lo <= 1e-3*math.Abs(hi) { // a constant is a line in the middle
 		around := max(0.05*math.Abs(hi), 1e-9)
 		p.Y.Min, p.Y.Max = lo-around, hi+around
 		p.Y.Ticks = p.Y.Ticks[:1]
@@ -86,7 +85,7 @@ func trackPanel(t view.WatchedTrack) Panel {
 	return p
 }
 
-// formatReading prints a reading with the digits that an axis needs.
+// formatReading formats a reading with the digits of an axis label.
 func formatReading(v float64) string {
 	if math.Abs(v) >= 100 && math.Abs(v) < 1e5 {
 		return strconv.FormatFloat(v, 'f', 0, 64)

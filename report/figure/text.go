@@ -13,14 +13,14 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// Sizes of text, in the layout's units.
+// Sizes of text, in units of the layout.
 const (
 	textSize  = 12.0
 	titleSize = 18.0
-	lineRoom  = 16.0 // from one baseline to the next
+	lineRoom  = 16.0 // distance of baselines
 )
 
-// fontFace is the font that measures texts and writes PNG.
+// fontFace returns the font that measures texts and writes PNG.
 func fontFace(size float64, bold bool) font.Face {
 	f := font.Font{Typeface: "gpuprof", Variant: "Sans"}
 	if bold {
@@ -29,7 +29,7 @@ func fontFace(size float64, bold bool) font.Face {
 	return faces().Lookup(f, vg.Length(size))
 }
 
-// The fonts are Liberation Sans without what figures do not use.
+// The fonts are Liberation Sans, reduced to the characters of figures.
 //
 //go:generate go run ../../scripts/build/fonts
 var (
@@ -39,7 +39,6 @@ var (
 	boldTTF []byte
 )
 
-// faces are the two fonts of a figure.
 var faces = sync.OnceValue(func() *font.Cache {
 	return font.NewCache(font.Collection{
 		embeddedFont(xfont.WeightNormal, regularTTF),
@@ -47,7 +46,7 @@ var faces = sync.OnceValue(func() *font.Cache {
 	})
 })
 
-// embeddedFont parses a compiled-in font. It panics on a broken one, which every test of a figure would show.
+// embeddedFont parses an embedded font. It panics on a damaged one, which every test of a figure would show.
 func embeddedFont(weight xfont.Weight, file []byte) font.Face {
 	f, err := opentype.Parse(file)
 	if err != nil {
@@ -56,7 +55,7 @@ func embeddedFont(weight xfont.Weight, file []byte) font.Face {
 	return font.Face{Font: font.Font{Typeface: "gpuprof", Variant: "Sans", Weight: weight}, Face: f}
 }
 
-// advances are the widths of ASCII at size 1; other letters are measured one by one.
+// advances has the widths of ASCII characters at size 1; others are measured when needed.
 var advances = sync.OnceValue(func() (out [128]float64) {
 	f := fontFace(1000, false)
 	for c := 32; c < 127; c++ {
@@ -65,7 +64,7 @@ var advances = sync.OnceValue(func() (out [128]float64) {
 	return out
 })
 
-// ems is the width of letters relative to the font that files name. Pages are read in any font of the reader.
+// ems scales text widths: 1 for the font that files name, more for pages, which use the reader's font.
 type ems float64
 
 const (
@@ -73,8 +72,7 @@ const (
 	anyFont   ems = 1.16
 )
 
-// textWidth measures a text in the layout's units. Letters that the font lacks count as a full size, the width of East
-// Asian scripts.
+// textWidth returns a text's width in units. A character that the font lacks counts as a full em, as in East Asia.
 func (e ems) textWidth(s string, size float64) float64 {
 	w, narrow := 0.0, advances()
 	for _, c := range s {
@@ -95,7 +93,7 @@ func (e ems) textWidth(s string, size float64) float64 {
 	return w * size * float64(e)
 }
 
-// clipText cuts a text to a width with an ellipsis; it returns "" if no letter fits.
+// clipText cuts a text to a width with an ellipsis; "" if no character fits.
 func (e ems) clipText(s string, size, room float64) string {
 	if e.textWidth(s, size) <= room {
 		return s
@@ -113,7 +111,7 @@ func (e ems) clipText(s string, size, room float64) string {
 	return s
 }
 
-// fitLabel cuts a label to a width; it returns "" if the remainder would not identify the label.
+// fitLabel cuts a label to a width; "" if the rest would not identify it.
 func (e ems) fitLabel(s string, room float64) string {
 	out := e.clipText(s, textSize, room)
 	if n := utf8.RuneCountInString(out); out != s && (n < 6 || 3*n < 2*utf8.RuneCountInString(s)) {
@@ -122,7 +120,7 @@ func (e ems) fitLabel(s string, room float64) string {
 	return out
 }
 
-// wrapText breaks a text into at most most lines of a width.
+// wrapText breaks a text into lines that fit a width; most limits the number of lines.
 func (e ems) wrapText(s string, room float64, most int) []string {
 	var out []string
 	cur := ""
@@ -143,7 +141,7 @@ func (e ems) wrapText(s string, room float64, most int) []string {
 	return out
 }
 
-// box is a rectangle that a text takes.
+// box is the area of a text.
 type box struct{ x0, y0, x1, y1 float64 }
 
 func (b box) overlaps(o box) bool { return b.x0 < o.x1 && o.x0 < b.x1 && b.y0 < o.y1 && o.y0 < b.y1 }

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// ticksOf returns the labelled ticks of an axis of long pixels, about one tick per each pixels.
+// ticksOf returns labelled ticks for an axis of the given length, about one per distance each; both are in pixels.
 func (a *Axis) ticksOf(long, each float64) []Tick {
 	most := int(min(max(long/each, 2), 9))
 	switch {
@@ -31,8 +31,7 @@ func (a *Axis) unitSize() float64 {
 	return 1
 }
 
-// stepTicks are at most most multiples of 1, 2 or 5 between lo and hi, and more if these would be fewer than two: one
-// number alone gives an axis no scale.
+// stepTicks returns round values between lo and hi: about most of them, but at least two, since one shows no scale.
 func stepTicks(lo, hi float64, most int) []float64 {
 	span := hi - lo
 	if !(span > 0) || math.IsInf(span, 0) || span < 1e-12*math.Abs(hi) {
@@ -53,12 +52,12 @@ func stepTicks(lo, hi float64, most int) []float64 {
 func multiplesOf(lo, hi, step float64) []float64 {
 	var out []float64
 	for k := math.Ceil(lo/step - 1e-9); k*step <= hi+step*1e-9 && len(out) < 30; k++ {
-		out = append(out, k*step+0) // +0: the ceiling of a little below nothing is minus nothing
+		out = append(out, k*step+0) // +0 turns -0 into 0
 	}
 	return out
 }
 
-// tickText prints a tick with the decimals that the step between ticks needs.
+// tickText formats a tick with the decimals that the distance between ticks needs.
 func tickText(v float64, all []float64) string {
 	step := math.Abs(v)
 	if len(all) > 1 {
@@ -76,7 +75,7 @@ func tickText(v float64, all []float64) string {
 	return strconv.FormatFloat(v, 'f', max(0, int(math.Ceil(-math.Log10(step)-1e-9))), 64)
 }
 
-// decadeTicks are powers of ten, with 2 and 5 between them where the axis is short.
+// decadeTicks returns powers of ten, with 2 and 5 between them on a short axis.
 func decadeTicks(lo, hi, unit float64, most int) []Tick {
 	lo, hi = lo/unit, hi/unit
 	if !(lo > 0) || !(hi > lo) || math.IsInf(hi, 0) {
@@ -99,7 +98,7 @@ func decadeTicks(lo, hi, unit float64, most int) []Tick {
 	return out
 }
 
-// changeTicks mark small changes in percent and large ones as factors.
+// changeTicks returns ticks that show small changes in percent and large ones as factors.
 func changeTicks(lo, hi float64, most int) []Tick {
 	if !(lo > 0) || !(hi > lo) || math.IsInf(hi, 0) {
 		return nil
@@ -127,7 +126,7 @@ func changeTicks(lo, hi float64, most int) []Tick {
 	return out
 }
 
-// formatSI prints a tick with a decimal prefix: "0.01", "100", "10 G".
+// formatSI formats a tick with a decimal prefix: "0.01", "100", "10 G".
 func formatSI(v float64) string {
 	for _, s := range []struct {
 		size float64

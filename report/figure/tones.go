@@ -11,13 +11,13 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Tone is the meaning of a mark's colour; each has a colour on light and on dark ground.
+// Tone is a colour by its meaning. Each tone has a colour on a light and on a dark background.
 type Tone string
 
-// Tones. The first six are Okabe and Ito's palette, which readers with any kind of colour vision can distinguish;
-// yellow comes late because it is faint on white.
+// Tones. The first six numbered ones are the palette of Okabe and Ito, which readers with any colour vision can
+// distinguish. Yellow comes late because it is faint on white.
 const (
-	Rest    Tone = "rest" // of stages or classes without a colour of their own
+	Rest    Tone = "rest" // stages or classes without a colour of their own
 	Ink     Tone = "fg"
 	Soft    Tone = "soft"
 	Faint   Tone = "line"
@@ -28,7 +28,7 @@ const (
 	Slower  Tone = "t3"
 )
 
-// toneOf is the tone of the i-th largest part.
+// toneOf returns the tone of the i-th largest part.
 func toneOf(i int) Tone {
 	if i < 0 || i >= view.MaxTones {
 		return Rest
@@ -36,8 +36,8 @@ func toneOf(i int) Tone {
 	return Tone(fmt.Sprintf("t%d", i))
 }
 
-// partTone is the tone of a part of GPU time or of memory, by its name, in the bar of an answer and in charts alike; the
-// stages of a run have the tone of their place in the step (view.Tones).
+// partTone returns the tone of a part of GPU time or memory by name, for answers and charts alike. A stage's tone
+// follows from its place in the step instead (view.Tones).
 func partTone(name string) Tone {
 	name = partKey(name)
 	switch {
@@ -51,7 +51,7 @@ func partTone(name string) Tone {
 		return Faint
 	case name == "busy", name == "works":
 		return toneOf(0)
-	case strings.HasPrefix(name, "wait"): // for other ranks
+	case strings.HasPrefix(name, "wait"): // waits for other ranks
 		return "wait"
 	}
 	if t, ok := view.ClassTones()[model.Class(name)]; ok {
@@ -60,7 +60,7 @@ func partTone(name string) Tone {
 	return toneOf(slices.IndexFunc(memsnap.Categories(), func(c memsnap.Category) bool { return partKey(c.String()) == name }))
 }
 
-// partKey is the name of a part as tables of tones have it.
+// partKey normalizes a part's name for the tables of tones.
 func partKey(name string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(name, "idle, "), " ", "_")
 }
@@ -68,13 +68,13 @@ func partKey(name string) string {
 // processTone returns the tone of the i-th process.
 func processTone(i int) Tone { return Tone(fmt.Sprintf("p%d", i%3)) }
 
-// paint is a colour on light and on dark ground.
+// paint is a colour on a light and on a dark background.
 type paint struct {
 	name        string
 	light, dark uint32
 }
 
-// paintTable has the colours of figures and of the pictures that pages draw themselves; o0 is for text on t0.
+// paintTable has the colours of figures, and of pictures that pages draw themselves; o0 is for text on t0.
 func paintTable() []paint {
 	return []paint{
 		{"bg", 0xffffff, 0x14171b}, {"fg", 0x1f2328, 0xe3e6ea}, {"soft", 0x59616b, 0xa0a8b2}, {"line", 0xdfe3e8, 0x30363d},
@@ -91,7 +91,7 @@ func paintTable() []paint {
 	}
 }
 
-// contrastTone returns the tone of text inside a bar of a tone.
+// contrastTone returns the tone of text inside a bar of tone t.
 func (t Tone) contrastTone() Tone {
 	if t == Rest || len(t) >= 2 && t[0] == 't' && t[1] >= '0' && t[1] <= '9' {
 		return "o" + Tone(strings.TrimPrefix(string(t), "t"))
@@ -99,7 +99,7 @@ func (t Tone) contrastTone() Tone {
 	return Ground
 }
 
-// lightColor returns a tone's colour on white ground.
+// lightColor returns a tone's colour on white.
 func (t Tone) lightColor() color.NRGBA {
 	for _, p := range paintTable() {
 		if p.name == string(t) {
@@ -109,27 +109,27 @@ func (t Tone) lightColor() color.NRGBA {
 	return color.NRGBA{A: 0xff}
 }
 
-// Form is the way that a shape is painted in its tone.
+// Form is the way in which a shape is painted.
 type Form string
 
 // Forms. The zero value is filled.
 const (
-	Pale    Form = "pale"    // filled, faintly: a neighbour of what is shown
-	Behind  Form = "band"    // filled, behind everything
+	Pale    Form = "pale"    // faintly filled: the neighbour of what is shown
+	Behind  Form = "band"    // filled, behind everything else
 	Filled  Form = "area"    // a filled path
 	Stroke  Form = "stroke"  // a curve
-	Outline Form = "outline" // a thinner one
+	Outline Form = "outline" // a thinner curve
 	Whisker Form = "whisker"
 	Hair    Form = "hair" // axes and rules
 	Dashed  Form = "dash"
 	Points  Form = "sample"
-	Dots    Form = "dot" // larger points, where there are few
+	Dots    Form = "dot" // larger points, for few of them
 )
 
 // manner has the drawing parameters of a form.
 type manner struct {
 	form          Form
-	stroke        float64 // width of the line; 0 is filled
+	stroke        float64 // line width; 0 means filled
 	dash          float64
 	opacity       float64
 	roundedDotted bool
@@ -153,8 +153,7 @@ func (f Form) findManner() manner {
 	return all[0]
 }
 
-// CSS is the style of figures in a page, with the colours for light and dark
-// ground as variables of the page.
+// CSS returns the style of figures in a page. Colours are variables, for a light and a dark background.
 func CSS() string {
 	var light, dark, tones, forms strings.Builder
 	for _, p := range paintTable() {

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// newTuningFigure has the device, the date, and the status of an incomplete result.
+// newTuningFigure returns a figure with the device, the date, and the status of an incomplete result.
 func newTuningFigure(id, title, desc string, r *tune.Result) *Figure {
 	f := &Figure{ID: id, Title: title, Desc: desc, Tool: r.Tool.Version, Subject: strings.TrimSpace("tuning of " + view.Cut(r.Workload, 40) + " " + view.Cut(r.Preset, 24))}
 	if len(r.Claims) > 0 {
@@ -35,7 +35,7 @@ func newTuningFigure(id, title, desc string, r *tune.Result) *Figure {
 	return f
 }
 
-// goalText names the quantity of a ratio, and the better direction.
+// goalText names the quantity of a ratio, and its better direction.
 func goalText(r *tune.Result) (what, better string) {
 	switch r.Goal {
 	case tune.Throughput:
@@ -50,8 +50,7 @@ func goalText(r *tune.Result) (what, better string) {
 	return "time per unit of work", "below 1 is better"
 }
 
-// KnobEffects is each knob's effect with its interval, what fresh processes saw
-// first.
+// KnobEffects draws each knob's effect with its interval, those confirmed in fresh processes first.
 func KnobEffects(r *tune.Result) *Figure {
 	what, better := goalText(r)
 	f := newTuningFigure("effects", "Effect of each knob on "+what, "For each setting "+what+" over that of the default, with its interval, on logarithms.", r)
@@ -69,7 +68,7 @@ func KnobEffects(r *tune.Result) *Figure {
 	if !slices.ContainsFunc(all, ratioRow.hasRatio) {
 		return f.setLacking("no knob's effect was measured yet")
 	}
-	slices.SortStableFunc(all, func(a, b ratioRow) int { // unmeasured settings come last
+	slices.SortStableFunc(all, func(a, b ratioRow) int { // unmeasured settings are last
 		return cmp.Compare(countUndrawn(a), countUndrawn(b))
 	})
 	if rec := r.Recommended; rec != nil && len(rec.Knobs) > 0 {
@@ -93,7 +92,7 @@ func countUndrawn(r ratioRow) int {
 	return 1
 }
 
-// confirmedRows are the settings measured in fresh processes, with the deciding interval.
+// confirmedRows returns the settings measured in fresh processes, with the deciding interval.
 func confirmedRows(r *tune.Result) []ratioRow {
 	var out []ratioRow
 	for _, c := range r.Confirmations {
@@ -122,7 +121,7 @@ func processText(r ratioRow, n int) string {
 
 func orDefault(s gpuprof.Settings) string { return cmp.Or(view.Cut(view.Pairs(s), 120), "the default") }
 
-// ratioText prints a ratio with its interval, three digits behind the point.
+// ratioText formats a ratio with its interval, three decimals.
 func ratioText(r ratioRow) string {
 	if !r.hasInterval() {
 		return gpuprof.FormatRatio(r.ratio)
@@ -130,7 +129,7 @@ func ratioText(r ratioRow) string {
 	return gpuprof.FormatRatio(r.ratio) + " (" + gpuprof.FormatFactor(r.lo) + " to " + gpuprof.FormatFactor(r.hi) + ")"
 }
 
-// Claims draws the measured speedup of each claim of a tuning guide for which a speedup was measured.
+// Claims draws the measured speedup of each claim of a tuning guide.
 func Claims(r *tune.Result) *Figure {
 	f := newTuningFigure("effects", "Claims measured as a speedup", "For each claim of a guide the measured speedup with its interval, on logarithms.", r)
 	var all []ratioRow
@@ -161,7 +160,7 @@ func Claims(r *tune.Result) *Figure {
 
 const maxCurves = 6
 
-// Curves is the cost over the values of each whole-number knob.
+// Curves draws the cost over the values of each integer knob.
 func Curves(r *tune.Result) *Figure {
 	what, _ := goalText(r)
 	over := "the values of a knob"
@@ -190,7 +189,7 @@ func Curves(r *tune.Result) *Figure {
 	return f
 }
 
-// Curve is one of the Curves, for the section of its knob in a page.
+// Curve draws curve i, for a knob's section in a page.
 func Curve(r *tune.Result, i int) *Figure {
 	c := r.Curves[i]
 	f := newTuningFigure(fmt.Sprintf("scaling-%d", i), "Cost over "+view.Cut(c.Knob, 40), "The cost at each value of the knob, with intervals and the knee.", r)
@@ -202,8 +201,7 @@ func Curve(r *tune.Result, i int) *Figure {
 	return f
 }
 
-// knobPanel draws the values in their own order, evenly spaced: they are
-// settings, and double more often than not.
+// knobPanel draws the values in order, evenly spaced: settings mostly grow by doubling.
 func knobPanel(c tune.Curve) (Panel, bool) {
 	out := curve{tone: "t0", joined: true}
 	var ticks []Tick

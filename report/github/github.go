@@ -1,6 +1,5 @@
-// Package github reports a comparison to GitHub Actions: as annotations, which are
-// workflow commands on standard output, and as the step summary, a Markdown file
-// that the runner names.
+// Package github reports a comparison to GitHub Actions: as annotations, which are workflow commands on standard
+// output, and as the step summary, a Markdown file that the runner names.
 package github
 
 import (
@@ -19,12 +18,11 @@ import (
 )
 
 const (
-	// MaxAnnotations is GitHub's limit of annotations per level and step; it drops further ones, so the first one
-	// sums up.
+	// MaxAnnotations is GitHub's limit per level and step. GitHub drops further ones, so the first is a summary.
 	MaxAnnotations = 10
-	// MaxSummary is GitHub's size limit of a step's summary, bytes. It refuses a larger one as a whole.
+	// MaxSummary is GitHub's limit of a step summary, bytes. GitHub refuses larger ones.
 	MaxSummary = 1 << 20
-	// maxMessage keeps an annotation readable, in runes; GitHub cuts at 4 KiB.
+	// maxMessage limits an annotation, in runes, to stay readable; GitHub cuts at 4 KiB.
 	maxMessage = 1000
 )
 
@@ -33,7 +31,7 @@ func Active(getenv func(string) string) bool {
 	return getenv("GITHUB_ACTIONS") == "true" || getenv("GITHUB_STEP_SUMMARY") != ""
 }
 
-// SummaryPath returns the file for the step's summary, "" if there is none.
+// SummaryPath returns the file of the step summary, or "".
 func SummaryPath(getenv func(string) string) string { return getenv("GITHUB_STEP_SUMMARY") }
 
 // annotation is one workflow command.
@@ -41,8 +39,8 @@ type annotation struct {
 	level, title, text, file, line string
 }
 
-// Annotate writes the annotations of a comparison: none without a problem, else one that sums up and the nine
-// worst. Regressions, exceeded budgets and failures are errors; an inconclusive result is a warning.
+// Annotate writes a comparison's annotations: none if all is well, else a summary and the nine worst problems.
+// Regressions, exceeded budgets and failures are errors; an inconclusive result is a warning.
 func Annotate(w io.Writer, c *compare.Comparison) error {
 	if c == nil {
 		return view.ErrNoRun("annotations")
@@ -73,11 +71,11 @@ func Annotate(w io.Writer, c *compare.Comparison) error {
 	return nil
 }
 
-// listWorst returns the annotations of single failures, the worst first: benchmarks without a figure, exceeded
-// budgets with their call sites, regressions by size. If nothing failed, it returns the undecided results.
+// listWorst returns an annotation per problem, the worst first: benchmarks without a figure, exceeded budgets with
+// call sites, regressions by size. If nothing failed, it returns the undecided results.
 func listWorst(c *compare.Comparison) []annotation {
 	var out, unsure []annotation
-	also, reasons := map[string]int{}, map[int]string{} // number of metrics by reason; the reason of each element of unsure
+	also, reasons := map[string]int{}, map[int]string{} // number of metrics by reason; reason of each element of unsure
 	for _, f := range c.Failed {
 		out = append(out, annotation{level: "error", title: "failed", text: f})
 	}
@@ -107,7 +105,7 @@ func listWorst(c *compare.Comparison) []annotation {
 		case compare.Inconclusive, compare.NotComparable:
 			if r.Reason != "" {
 				if also[r.Reason]++; also[r.Reason] > 1 {
-					continue // one annotation a reason: a different driver concerns every metric
+					continue // one annotation per reason: a different driver affects every metric
 				}
 			}
 			reasons[len(unsure)] = r.Reason
@@ -128,7 +126,7 @@ func listWorst(c *compare.Comparison) []annotation {
 // where matches a Python frame, "train.py(41): step", or "train.py:41".
 var where = regexp.MustCompile(`^([^\s:()]+\.\w+)(?:\((\d+)\)|:(\d+))`)
 
-// parseSite returns the file and line of a call site, "" without one.
+// parseSite returns the file and line of a call site; "" if it has none.
 func parseSite(site string) (file, line string) {
 	m := where.FindStringSubmatch(site)
 	if m == nil {
@@ -137,13 +135,13 @@ func parseSite(site string) (file, line string) {
 	return m[1], cmp.Or(m[2], m[3])
 }
 
-// Escapes of actions/toolkit: per cent signs first in either case.
+// Escapes of GitHub's actions/toolkit; % must come first.
 var (
 	data     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-// String formats the workflow command, one line.
+// String formats the annotation as a workflow command on one line.
 func (a annotation) String() string {
 	var props []string
 	for _, kv := range [][2]string{{"file", a.file}, {"line", a.line}, {"title", a.title}} {
@@ -162,8 +160,8 @@ func (a annotation) String() string {
 	return "::" + a.level + " " + strings.Join(props, ",") + "::" + data.Replace(body) + "\n"
 }
 
-// AppendSummary appends Markdown to the summary file at path, after the output of the step's other programs. render
-// writes at most limit bytes, as markdown.Write does; a longer text is cut at a line, with a note.
+// AppendSummary appends Markdown to the summary file, after the text of other programs in the step. render must write
+// at most limit bytes, like markdown.Write; a longer text is cut at a line, with a note.
 func AppendSummary(path string, render func(w io.Writer, limit int) error) error {
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -193,11 +191,10 @@ func summaryError(path string, err error) error {
 
 const cutNote = "\n\n(cut: a step's summary takes no more; the JSON output has all of it)\n"
 
-// renderLimited renders at most room bytes.
 func renderLimited(room int, render func(io.Writer, int) error) (string, error) {
 	const least = 1000
 	if room < least {
-		return "", nil // other programs of this step used it up, and one byte too many loses the whole file
+		return "", nil // other programs used up the limit, and a single byte too many loses the file
 	}
 	var b strings.Builder
 	if err := render(&b, room-least/2); err != nil {

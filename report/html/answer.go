@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/page"
 )
 
-// answerView holds the answer that opens the page.
+// answerView has the answer at the top of the page.
 type answerView struct {
 	Badge    badgeView
 	Sentence string
@@ -21,7 +21,7 @@ func answerOf(a gpuprof.Answer) answerView {
 	return answerView{Badge: badge, Sentence: a.Sentence, Bar: drawBar(a), Action: a.Action}
 }
 
-// drawBar draws the bar of an answer for a wide screen and for a phone; "" without one.
+// drawBar draws an answer's bar for a wide screen and for a phone; "" if there is none.
 func drawBar(a gpuprof.Answer) template.HTML {
 	if a.Bar == nil {
 		return ""

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/page"
 )
 
-// sectionView is a section as page.tmpl shows it; without a heading it is its blocks.
+// sectionView is a section for page.tmpl; without a heading only its blocks are shown.
 type sectionView struct {
 	ID, Heading    string
 	Level          int
@@ -23,7 +23,7 @@ type sectionView struct {
 	Sections       []sectionView
 }
 
-// blockView holds one block of the page for the template.
+// blockView is a block for the template.
 type blockView struct {
 	Text     *textView
 	Lines    *linesView
@@ -57,18 +57,18 @@ type tableView struct {
 	Name, Caption, Class, Folded, More string
 	Columns                            []columnView
 	Rows                               []rowView
-	Headed                             bool // a column has a title
+	Headed                             bool // some column has a title
 	Plain                              bool // narrow enough not to scroll
 }
 
-// columnView is a column with its class.
+// columnView is a column with its CSS class.
 type columnView struct {
 	page.Column
 	Class string
 }
 
-// classOf is the class of a column's cells. A phone leaves out the later columns of a table until they are asked for:
-// those that a narrow terminal leaves out, and those that only a page has.
+// classOf returns the CSS class of a column. A phone hides the columns that a narrow terminal drops, and those that
+// only pages have, until the reader asks for them.
 func classOf(c page.Column, words bool) string {
 	class := ""
 	switch {
@@ -91,11 +91,11 @@ type rowView struct {
 type cellView struct {
 	page.Cell
 	Class string
-	Full  string // of a name that may be cut
+	Full  string // full text of a name that may be cut
 	Sort  string // the figure that a table is sorted by, "" for the text
 }
 
-// cutName is from how many bytes a name may be cut by the width of its column.
+// cutName is the length, bytes, from which a column's width may cut a name.
 const cutName = 30
 
 type listView struct {
@@ -110,23 +110,23 @@ type itemView struct {
 	Open []blockView
 }
 
-// tree turns sections into what the templates show.
+// tree converts sections to views for the templates.
 type tree struct {
 	timeline template.JS
-	pictures []string // scripts that draw
+	pictures []string // scripts that draw pictures
 	static   bool     // a page without scripts
-	beside   bool     // inside columns
+	beside   bool     // inside side-by-side columns
 	err      error
 }
 
-// addScript adds the script of a picture, each once.
+// addScript adds a picture's script, once.
 func (t *tree) addScript(script string) {
 	if !slices.Contains(t.pictures, script) {
 		t.pictures = append(t.pictures, script)
 	}
 }
 
-// encodeData encodes data for a script. It escapes <, > and &, so no name can end the element.
+// encodeData encodes data for a script element. It escapes <, > and &, so that no name can end the element.
 func (t *tree) encodeData(data any) template.JS {
 	text, err := json.Marshal(data)
 	if err != nil {
@@ -135,14 +135,14 @@ func (t *tree) encodeData(data any) template.JS {
 	return template.JS(text)
 }
 
-// toneOf is the class of a tone.
+// toneOf returns the CSS class of a tone.
 func toneOf(t page.Tone) string {
 	return [...]string{page.Plain: "", page.Good: "good", page.Unsure: "unsure", page.Bad: "bad", page.Faint: "faint"}[t]
 }
 
 func markOf(b page.Badge) badgeView { return badgeView{toneOf(b.Tone), b.Text} }
 
-// buildSection returns one view of a section, none if a page shows no part of it.
+// buildSection returns the view of a section; none if a page shows no part of it.
 func (t *tree) buildSection(s page.Section, level int) []sectionView {
 	if !s.In.In(page.HTML) {
 		return nil
@@ -208,7 +208,7 @@ func (t *tree) buildBlock(b page.Block) (out blockView, ok bool) {
 	return blockView{}, false
 }
 
-// liveChart returns the data of a chart that a script draws, nil for another chart.
+// liveChart returns the data of a chart that a script draws; nil for other charts.
 func (t *tree) liveChart(b page.Chart) *liveView {
 	if b.Live == nil || t.static {
 		return nil

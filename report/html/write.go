@@ -1,6 +1,5 @@
-// Package html writes a page as one self-contained file: no network, no scripts
-// from elsewhere, readable from a file, on paper, in light and dark. It is a
-// pure function of the page.
+// Package html writes a page as one self-contained file without network access, for screen and paper, in light and
+// dark. It is a pure function of the page.
 package html
 
 import (
@@ -26,7 +25,7 @@ var files embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{"pieces": splitFlags}).ParseFS(files, "*.tmpl"))
 
-// pageView holds the data of page.tmpl.
+// pageView is the data of page.tmpl.
 type pageView struct {
 	Title, Tab, Meta, Tool, Policy, Footer string
 	Answer                                 answerView
@@ -34,10 +33,10 @@ type pageView struct {
 	JS, Data, Timeline                     template.JS
 	DataNote, FileName, Beside             string
 	Sections, Contents                     []sectionView
-	pictures                               []string // scripts of the pictures that can be zoomed
+	pictures                               []string // scripts of pictures that can be zoomed
 }
 
-// leastContents counts the sections from which a page lists them at its top.
+// leastContents is the number of sections from which a page has a table of contents.
 const leastContents = 4
 
 // Write writes the page.
@@ -75,7 +74,7 @@ func Write(w io.Writer, p *page.Page) error {
 	if err := v.addStyle(p.Static); err != nil {
 		return err
 	}
-	// Into memory first: a template that fails must not leave half a page.
+	// Write into memory first, so that a failing template leaves no half-written page.
 	var b bytes.Buffer
 	if err := templates.ExecuteTemplate(&b, "page.tmpl", v); err != nil {
 		return err
@@ -84,7 +83,7 @@ func Write(w io.Writer, p *page.Page) error {
 	return err
 }
 
-// addStyle adds the style, the scripts and the policy that allows them; a static page has no script.
+// addStyle adds style, scripts and the policy that permits them. A static page has no script.
 func (v *pageView) addStyle(static bool) error {
 	var css []byte
 	for _, name := range []string{"style.css", "answer.css"} {
@@ -114,8 +113,7 @@ func (v *pageView) addStyle(static bool) error {
 	return nil
 }
 
-// contentPolicy returns a content security policy for this page's own style and script only: injected markup could run
-// nothing.
+// contentPolicy returns a Content-Security-Policy for this page's style and script only: injected markup cannot run.
 func contentPolicy(css, js []byte) string {
 	hash := func(b []byte) string {
 		sum := sha256.Sum256(b)
@@ -124,13 +122,13 @@ func contentPolicy(css, js []byte) string {
 	return "default-src 'none'; style-src " + hash(css) + "; script-src " + hash(js) + "; base-uri 'none'; form-action 'none'"
 }
 
-// maxDataBytes limits the document in a page, in bytes, after packing where that applies.
+// maxDataBytes limits the document embedded in a page, bytes, after compression.
 const maxDataBytes = 1_250_000
 
-// HasData reports whether there is something to save.
+// HasData reports whether the page has a document to save.
 func (v *pageView) HasData() bool { return v.Data != "" }
 
-// embedData puts the document into the page, or a note with the reason for its absence.
+// embedData embeds the document, or a note with the reason why it is missing.
 func (v *pageView) embedData(d page.Data) {
 	if d.Encode == nil {
 		v.DataNote = "The data is not in this page."
@@ -149,7 +147,7 @@ func (v *pageView) embedData(d page.Data) {
 		v.DataNote = fmt.Sprintf("The data is not in this page: it would take %s. Keep %s beside it.", gpuprof.FormatBytes(float64(len(text))), d.Name)
 		return
 	}
-	// encoding/json escapes <, > and &, so no text can end the element.
+	// encoding/json escapes <, > and &, so that no text can end the script element.
 	v.Data, v.FileName = template.JS(text), name
 	v.DataNote = strings.TrimSpace("The whole of " + d.Name + " is embedded in the page" + how + ". " + d.Note)
 	if d.Note != "" {
@@ -157,11 +155,11 @@ func (v *pageView) embedData(d page.Data) {
 	}
 }
 
-// packData compresses data by gzip and wraps it in a JSON object that names the encoding.
+// packData compresses data with gzip and wraps it in a JSON object that names the encoding.
 func packData(text []byte) string {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	// Writing to memory cannot fail.
+	// Writes to memory cannot fail.
 	_, _ = z.Write(text)
 	_ = z.Close()
 	out, _ := json.Marshal(map[string]string{"encoding": "gzip+base64", "data": base64.StdEncoding.EncodeToString(b.Bytes())})

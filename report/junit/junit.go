@@ -1,11 +1,9 @@
-// Package junit writes a comparison as JUnit XML, the form in which CI systems
-// read test results: a test case per metric and per budget. A regression and an
-// exceeded budget are failures, an inconclusive metric is skipped, a benchmark
-// without a figure is an error.
+// Package junit writes a comparison as JUnit XML, which CI systems read as test results: a test case per metric and
+// per budget. Regressions and exceeded budgets are failures, inconclusive metrics are skipped, benchmarks without a
+// figure are errors.
 //
-// No schema of JUnit XML is official. The document keeps to the common part of
-// the two schemas in use: the Ant task's (which wants every attribute and a fixed
-// order), and the one of Jenkins and Surefire.
+// JUnit XML has no official schema. The document keeps to the common part of two schemas in use: the Ant task's, which
+// requires all attributes in a fixed order, and the one of Jenkins and Surefire.
 package junit
 
 import (
@@ -25,11 +23,11 @@ import (
 // Limit is GitLab's size limit for a report: 30 MB.
 const Limit = 30_000_000
 
-// Options add facts that a comparison does not hold.
+// Options adds facts that a comparison does not have.
 type Options struct {
-	Started time.Time // time of the measurement; the zero time is 1970
+	Started time.Time // time of the measurement; the zero time gives 1970
 	Host    string    // "" is localhost
-	Limit   int       // bytes; 0 is Limit
+	Limit   int       // bytes; 0 means the constant Limit
 }
 
 type suites struct {
@@ -59,7 +57,7 @@ type property struct {
 	Value string `xml:"value,attr"`
 }
 
-// testcase has one outcome at most; none is a pass.
+// testcase has at most one outcome; without one it passed.
 type testcase struct {
 	Name    string   `xml:"name,attr"`
 	Class   string   `xml:"classname,attr"`
@@ -71,12 +69,11 @@ type testcase struct {
 
 type outcome struct {
 	Message string `xml:"message,attr"`
-	Type    string `xml:"type,attr,omitempty"` // of failures and errors; one schema forbids it of skipped
+	Type    string `xml:"type,attr,omitempty"` // only of failures and errors: one schema forbids it for skipped cases
 	Text    string `xml:",chardata"`
 }
 
-// Write writes the comparison. It leaves out the cases beyond the limit, passed ones first, and a property counts
-// them.
+// Write writes the comparison. Beyond the limit it omits cases, passed ones first, and counts them in a property.
 func Write(w io.Writer, c *compare.Comparison, o Options) error {
 	if c == nil {
 		return view.ErrNoRun("JUnit XML")
@@ -108,7 +105,7 @@ func newSuite(c *compare.Comparison, o Options) *suite {
 	}
 	s := &suite{
 		Name: cleanLine("gpuprof "+c.Sides, 80), Package: "gpuprof", Host: cleanLine(o.Host, 80),
-		Timestamp: o.Started.UTC().Format("2006-01-02T15:04:05"), // a zone is not allowed
+		Timestamp: o.Started.UTC().Format("2006-01-02T15:04:05"), // a time zone is not allowed
 	}
 	for _, kv := range [][2]string{
 		{"verdict", string(c.Verdict)}, {"exit_code", strconv.Itoa(c.ExitCode)}, {"threshold", strconv.FormatFloat(c.Threshold, 'g', -1, 64)},
@@ -124,7 +121,7 @@ func newSuite(c *compare.Comparison, o Options) *suite {
 
 const suiteLines = 50
 
-// suiteText returns the text that belongs to no single metric.
+// suiteText returns texts that belong to no single metric.
 func suiteText(c *compare.Comparison) string {
 	var b strings.Builder
 	line := func(s string) { b.WriteString(cleanLine(s, 1000) + "\n") }
@@ -145,7 +142,7 @@ func suiteText(c *compare.Comparison) string {
 	return b.String()
 }
 
-// names makes names unique: CI systems merge cases with the same name.
+// names makes names unique, since CI systems merge cases of the same name.
 type names map[string]bool
 
 func (n names) makeUnique(name string) string {
@@ -180,7 +177,7 @@ func (s *suite) addMetrics(c *compare.Comparison, n names) {
 	}
 }
 
-// failureLine returns the failure in the one line that CI systems show.
+// failureLine returns the one line about a failure that CI systems show.
 func failureLine(r verdict.Row) string {
 	if r.Ratio == view.None {
 		return fmt.Sprintf("regressed from %s to %s", r.Old, r.New)
@@ -191,7 +188,7 @@ func failureLine(r verdict.Row) string {
 	return fmt.Sprintf("regressed %s (95 %% %s), from %s to %s", r.Ratio, r.Interval, r.Old, r.New)
 }
 
-// secondsText returns the new value if the metric is a time: CI systems then draw its history.
+// secondsText returns the new value of a time metric, whose history CI systems draw; "" for others.
 func secondsText(m *compare.MetricResult) string {
 	if v := float64(m.New); m.Unit == "s" && gpuprof.IsFinite(v) && v >= 0 {
 		return strconv.FormatFloat(v, 'f', 9, 64)
@@ -220,7 +217,7 @@ func (s *suite) addBudgets(c *compare.Comparison, n names) {
 
 func (s *suite) addFailed(c *compare.Comparison, n names) {
 	for _, f := range c.Failed {
-		// "side: name: why": the case is the benchmark of that name.
+		// A failure is "side: name: why". The case is the benchmark of that name.
 		name, why, _ := strings.Cut(f, ": ")
 		if of, rest, ok := strings.Cut(why, ": "); ok && (name == c.Old || name == c.New) {
 			name, why = of, rest
@@ -229,9 +226,9 @@ func (s *suite) addFailed(c *compare.Comparison, n names) {
 	}
 }
 
-// shrinkTo drops cases until the document fits: first passed ones, then from the end.
+// shrinkTo drops cases until the document fits: passed ones first, then from the end.
 func (s *suite) shrinkTo(limit int) {
-	const frame = 4096 // header, suite and its properties
+	const frame = 4096 // size of header, suite and properties
 	size := frame + 8*len(s.Out)
 	for _, p := range s.Properties {
 		size += 64 + 6*len(p.Value)
@@ -292,7 +289,7 @@ func (s *suite) countCases() {
 			total += v
 		}
 	}
-	s.Time = strconv.FormatFloat(total, 'f', 3, 64) // more digits are not allowed here
+	s.Time = strconv.FormatFloat(total, 'f', 3, 64) // more digits are not allowed
 }
 
 // cleanLine makes a text fit for an attribute: one line with single blanks.
@@ -300,7 +297,6 @@ func cleanLine(s string, limit int) string {
 	return strings.Join(strings.Fields(view.Cut(s, limit)), " ")
 }
 
-// cleanLines applies cleanLine to each line of a text.
 func cleanLines(s string) string {
 	var out []string
 	for l := range strings.Lines(s) {

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// draft is a document in parts, so that a limit can drop whole rows.
+// draft is a document in parts, so that a size limit can drop whole rows.
 type draft struct{ parts []part }
 
-// part is a piece of text: a row of a table, another piece of a table, or text that no limit drops as a row.
+// part is a table row, another piece of a table, or text that is not dropped as a row.
 type part struct {
 	s         string
 	of        *rowsOf
 	row, keep bool
 }
 
-// rowsOf holds a table's counts of shown and dropped rows, and the index of the part after its last row.
+// rowsOf has a table's numbers of shown and dropped rows, and the index of the part after its last row.
 type rowsOf struct{ shown, left, end int }
 
 func (d *draft) printf(format string, args ...any) { d.addPart(nil, format, args...) }
@@ -24,8 +24,8 @@ func (d *draft) addPart(t *rowsOf, format string, args ...any) {
 	d.parts = append(d.parts, part{s: fmt.Sprintf(format, args...), of: t})
 }
 
-// limitText returns the text in at most limit bytes; 0 is no limit. It drops rows without keep first, then rows with
-// keep, then whole lines from the end.
+// limitText returns at most limit bytes of the text; 0 means all. It drops rows without keep first, then rows with
+// keep, then lines from the end.
 func (d *draft) limitText(limit int) string {
 	rows := d.chooseRows(limit)
 	var b strings.Builder
@@ -36,7 +36,7 @@ func (d *draft) limitText(limit int) string {
 			}
 			b.WriteString(countOmitted(p.of.left))
 			if p.of.shown > 0 {
-				continue // the line that ends the table
+				continue // left in place of the table's closing line
 			}
 		}
 		if rows[i] || !p.row && (p.of == nil || p.of.shown > 0) {
@@ -49,8 +49,7 @@ func (d *draft) limitText(limit int) string {
 	return b.String()
 }
 
-// chooseRows reports by part whether it is a row that fits into limit bytes, and counts shown and dropped rows by
-// table.
+// chooseRows reports which parts are rows that fit into limit bytes. It counts shown and dropped rows per table.
 func (d *draft) chooseRows(limit int) []bool {
 	room := limit
 	seen := map[*rowsOf]bool{}
@@ -84,7 +83,7 @@ func (d *draft) chooseRows(limit int) []bool {
 	return chosen
 }
 
-// cutLines keeps whole lines up to limit bytes, closes open details and appends a note about the cut.
+// cutLines keeps whole lines up to limit bytes, closes an open <details> and adds a note about the cut.
 func cutLines(s string, limit int) string {
 	const note, end = "\n\n(cut: the rest found no room)\n", "\n</details>\n"
 	room := limit - len(note)

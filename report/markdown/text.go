@@ -2,20 +2,17 @@ package markdown
 
 import "strings"
 
-// special are the characters that mean something to Markdown inside a line, or
-// to GitHub: mathematics, users, issues, links.
+// special escapes what has a meaning to Markdown inside a line, or to GitHub: mathematics, users, issues, links.
 var special = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `\`, `\\`, "`", "&#96;", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "|", `\|`, "~", `\~`, "$", `\$`,
 	"@", "@\u200b", "#", "\\#\u200b", "://", ":\u200b//", "www.", "www\u200b.")
 
-// mention escapes text inside HTML, where Markdown's marks have no effect: it must not mention a user or an issue or
-// become a link.
+// mention escapes text inside HTML, so that it has no HTML, no mention of a user or issue, and no link.
 var mention = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "@\u200b", "#", "#\u200b", "://", ":\u200b//", "www.", "www\u200b.")
 
-// escapeText makes foreign text inert: no markup, no HTML, no table cell, no link and no mention of a user or an issue.
+// escapeText makes foreign text inert: no markup, HTML, table cell, link, or mention of a user or issue.
 func escapeText(s string) string { return special.Replace(s) }
 
-// inlineCode puts text into a code span whose fence is longer than any run of back-quotes inside it. It is not for
-// tables, where a bar ends the cell.
+// inlineCode makes a code span, with a fence longer than any in the text. In a table, a "|" in the text ends the cell.
 func inlineCode(s string) string {
 	fence := "`"
 	for strings.Contains(s, fence) {
@@ -27,8 +24,7 @@ func inlineCode(s string) string {
 	return fence + s + fence
 }
 
-// codeBlock puts one line into a block of code, to which hosts add a button for copying. The fence is longer than any
-// run of back-quotes inside.
+// codeBlock makes a code block of one line, with a fence longer than any run of back-quotes in the text.
 func codeBlock(s string) string {
 	fence := "```"
 	for strings.Contains(s, fence) {

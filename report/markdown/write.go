@@ -1,5 +1,4 @@
-// Package markdown writes pages as GitHub-flavoured Markdown: what a comment
-// on a change or a page of a wiki shows. It is a pure function of the page.
+// Package markdown writes pages as GitHub-flavoured Markdown. It is a pure function of the page.
 package markdown
 
 import (
@@ -11,12 +10,10 @@ import (
 	"github.com/gpuprof/gpuprof/report/page"
 )
 
-// CommentLimit limits a comment on GitHub, in bytes. GitHub accepts 65,536 characters; the difference leaves room for
-// text that a script adds.
+// CommentLimit limits a GitHub comment, bytes. The rest of GitHub's 65,536 characters is for a script's own text.
 const CommentLimit = 65_000
 
-// Write writes a page of at most limit bytes; 0 is no limit. It counts the rows that do not fit, and drops the most
-// important ones last.
+// Write writes a page of at most limit bytes (0: no limit). It drops the least important rows first and counts them.
 func Write(w io.Writer, pg *page.Page, limit int) error {
 	d := &draft{}
 	d.writeAnswer(pg.Opening())
@@ -33,8 +30,7 @@ func Write(w io.Writer, pg *page.Page, limit int) error {
 	return err
 }
 
-// writeAnswer writes the answer that opens the document: the verdict as its heading, the sentence, the bar as a line of
-// text, and the action.
+// writeAnswer writes the answer at the top: verdict as heading, sentence, bar as a line of text, and action.
 func (d *draft) writeAnswer(a gpuprof.Answer) {
 	d.printf("## %s\n\n", strings.TrimSpace(page.SignOf(a.Tone)+" "+escapeText(a.Verdict)))
 	d.printf("**%s**\n\n", escapeText(a.Sentence))
@@ -57,7 +53,7 @@ func (d *draft) writeAnswer(a gpuprof.Answer) {
 	}
 }
 
-// writeSection writes Markdown's blocks of a section under a heading of a level.
+// writeSection writes the Markdown blocks of a section under a heading of a level.
 func (d *draft) writeSection(s page.Section, level string) {
 	if !s.In.In(page.Markdown) {
 		return
@@ -88,7 +84,7 @@ func (d *draft) writeSection(s page.Section, level string) {
 func (d *draft) writeBlocks(blocks []page.Block) {
 	var lines []page.Line
 	for _, b := range blocks {
-		if l, ok := b.(page.Lines); ok { // neighbours are one table
+		if l, ok := b.(page.Lines); ok { // neighbouring lines make one table
 			lines = append(lines, page.LinesIn(l.Lines, page.Markdown)...)
 			continue
 		}
@@ -117,8 +113,7 @@ func (d *draft) writeText(b page.Text) {
 	}
 }
 
-// writeLines writes labelled values as a table, or as a list if one of them is a command: a bar in a command would end
-// the cell.
+// writeLines writes labelled values as a table, or as a list if one of them is a command, which may contain a "|".
 func (d *draft) writeLines(lines []page.Line) {
 	if len(lines) == 0 {
 		return
@@ -139,7 +134,7 @@ func (d *draft) writeLines(lines []page.Line) {
 	d.writeTable(t)
 }
 
-// writeLabelled writes one labelled value as a line of a list.
+// writeLabelled writes a labelled value as a list item.
 func (d *draft) writeLabelled(mark string, l page.Line) {
 	value := escapeText(l.Value)
 	if l.Code {
@@ -192,7 +187,7 @@ func (d *draft) writeItems(l page.List) {
 	d.printf("\n")
 }
 
-// writeTable writes a table, inside details if it is folded.
+// writeTable writes a table, inside <details> if it is folded.
 func (d *draft) writeTable(b page.Table) {
 	columns, rows, left := b.For(page.Markdown)
 	if len(rows) == 0 {
@@ -238,7 +233,6 @@ func formatRow(cells []page.Cell) string {
 	return "| " + strings.Join(out, " | ") + " |\n"
 }
 
-// countOmitted returns the line that counts n dropped rows.
 func countOmitted(n int) string {
 	return gpuprof.Plural(n, "row") + " not listed for want of room; --format json has all.\n\n"
 }

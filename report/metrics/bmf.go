@@ -10,14 +10,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
-// bmfValue is a figure with the range of its processes (bencher.dev, "Bencher Metric Format").
+// bmfValue is a figure with the range over its processes (bencher.dev, "Bencher Metric Format").
 type bmfValue struct {
 	Value float64 `json:"value"`
 	Low   float64 `json:"lower_value"`
 	High  float64 `json:"upper_value"`
 }
 
-// WriteBMF writes the figures of runs.
+// WriteBMF writes the figures of runs in Bencher's Metric Format.
 func WriteBMF(w io.Writer, runs []*gpuprof.Run) error {
 	figures, err := runFigures(runs)
 	if err != nil {
@@ -26,7 +26,7 @@ func WriteBMF(w io.Writer, runs []*gpuprof.Run) error {
 	return writeBMF(w, figures)
 }
 
-// WriteComparisonBMF writes the figures of the new side.
+// WriteComparisonBMF writes the figures of a comparison's new side in Bencher's Metric Format.
 func WriteComparisonBMF(w io.Writer, c *compare.Comparison) error {
 	figures, err := comparisonFigures(c)
 	if err != nil {
@@ -35,7 +35,7 @@ func WriteComparisonBMF(w io.Writer, c *compare.Comparison) error {
 	return writeBMF(w, figures)
 }
 
-// writeBMF names every benchmark gpuprof/…, by which gpuprof finds its own files again: the format has no comments.
+// writeBMF prefixes every benchmark with gpuprof/, to recognize its own files: the format has no comments.
 func writeBMF(w io.Writer, figures []figure) error {
 	out := map[string]map[string]bmfValue{}
 	for _, f := range figures {
@@ -63,7 +63,7 @@ func writeBMF(w io.Writer, figures []figure) error {
 	return nil
 }
 
-// measureOf returns Bencher's slug of a unit, and the factor to Bencher's unit: its latency is in nanoseconds.
+// measureOf returns Bencher's slug for a unit, and the factor to Bencher's unit: ns for latency.
 func measureOf(unit string) (slug string, scale float64) {
 	switch {
 	case unit == "s":

@@ -1,6 +1,5 @@
-// Package metrics writes the figures of results for programs that keep them over time: Bencher's Metric Format (BMF),
-// and OpenMetrics for Prometheus and its like. A figure is the median over processes, with the lowest and the highest
-// median of a process.
+// Package metrics writes figures of results for programs that store them over time: Bencher's Metric Format (BMF), and
+// OpenMetrics for Prometheus. A figure is the median over processes, with the lowest and highest median of a process.
 package metrics
 
 import (
@@ -14,13 +13,12 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// figure is one quantity of one benchmark, in unit.
 type figure struct {
 	benchmark, metric, unit string
 	value, low, high        float64
 }
 
-// runFigures are the figures of the runs that have times.
+// runFigures returns the figures of the runs that have times.
 func runFigures(runs []*gpuprof.Run) ([]figure, error) {
 	var out []figure
 	for _, run := range view.Compact(runs) {
@@ -41,7 +39,7 @@ func runFigures(runs []*gpuprof.Run) ([]figure, error) {
 	return out, nil
 }
 
-// comparisonFigures are the figures of the new side.
+// comparisonFigures returns the figures of the new side.
 func comparisonFigures(c *compare.Comparison) ([]figure, error) {
 	if c == nil {
 		return nil, view.ErrNoRun("metrics")
@@ -65,7 +63,7 @@ func comparisonFigures(c *compare.Comparison) ([]figure, error) {
 	return out, nil
 }
 
-// add appends a figure that is a number, with the range of its processes.
+// add appends a finite figure with the range over its processes.
 func add(to []figure, f figure, runs [][]float64) []figure {
 	if !gpuprof.IsFinite(f.value) {
 		return to
@@ -87,7 +85,7 @@ func benchmarkName(r *gpuprof.Run) string {
 	return strings.Join(append(parts, "device="+nameWord(r.Device.Kind), "mode="+nameWord(string(r.Mode))), "/")
 }
 
-// nameWord formats a value as a part of a name: slashes become underscores, "" becomes "none".
+// nameWord formats a part of a name: "/" becomes "_", "" becomes "none".
 func nameWord(s string) string {
 	if s = strings.ReplaceAll(view.Cut(s, 60), "/", "_"); s == "" {
 		return "none"

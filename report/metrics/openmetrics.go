@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// families are the metrics by unit, in the order they are written. A family's name ends in its unit.
+// families are the metrics by unit, in output order. OpenMetrics requires that a name ends in its unit.
 var families = []struct{ unit, name, ends, help string }{
 	{"s", "gpuprof_result_seconds", "seconds", "Time of a metric of a result."},
 	{"B", "gpuprof_result_bytes", "bytes", "Bytes of a metric of a result."},
@@ -28,7 +28,7 @@ func WriteOpenMetrics(w io.Writer, runs []*gpuprof.Run) error {
 	return writeOpenMetrics(w, figures)
 }
 
-// WriteComparisonOpenMetrics writes the figures of the new side.
+// WriteComparisonOpenMetrics writes the figures of a comparison's new side as OpenMetrics 1.0 text.
 func WriteComparisonOpenMetrics(w io.Writer, c *compare.Comparison) error {
 	figures, err := comparisonFigures(c)
 	if err != nil {
@@ -53,7 +53,7 @@ func writeOpenMetrics(w io.Writer, figures []figure) error {
 		if len(here) == 0 {
 			continue
 		}
-		fmt.Fprintf(out, "# TYPE %s gauge\n", family.name) // the error is Flush's
+		fmt.Fprintf(out, "# TYPE %s gauge\n", family.name) // Flush returns the error
 		if family.ends != "" {
 			fmt.Fprintf(out, "# UNIT %s %s\n", family.name, family.ends)
 		}

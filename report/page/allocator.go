@@ -4,8 +4,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// allocatorLine returns the peaks of the workload's own allocator, reserved and in use; false for a workload without
-// them.
+// allocatorLine returns the peaks of the workload's own allocator, reserved and in use; false if it has none.
 func allocatorLine(r *gpuprof.Run) (Line, bool) {
 	figure := func(name string) (float64, bool) {
 		v, ok := parseNumber(r.Input[name])

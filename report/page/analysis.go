@@ -14,7 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Most rows of a trace's tables and findings that a terminal, Markdown and HTML show.
+// Limits of rows and findings on a terminal, in Markdown and in HTML.
 const (
 	traceRows     = 60
 	traceFindings = 5
@@ -23,8 +23,8 @@ const (
 
 const traceFooter = "Claims are upper bounds from the spans of the trace."
 
-// Analysis builds the page of a trace: the parts of the devices' time and the suggested changes. The indexes, one an
-// input, give the timeline; without them it is left out.
+// Analysis builds the page of traces: the parts of the devices' time and the suggested changes. The indexes, one per
+// input, are for the timeline, which is left out without them.
 func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 	if a == nil {
 		return nil, view.ErrNoRun("an analysis")
@@ -51,7 +51,7 @@ func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 		{ID: "host", Heading: "Host thread", In: HTML, Blocks: append([]Block{hostTable(a), hostPlaces(a)}, append(hostCalls(a), hostStacks(a))...)},
 		{ID: "steps", Heading: "Steps", In: HTML, Blocks: []Block{Chart{ID: "stepbars", Figure: func() *figure.Figure { return figure.Steps(a) }, Note: stepNote(a)}}},
 	}
-	if slices.ContainsFunc(a.Ranks, func(r analyze.RankTime) bool { return r.Straggler }) { // a rank is the answer
+	if slices.ContainsFunc(a.Ranks, func(r analyze.RankTime) bool { return r.Straggler }) { // then a rank is the answer
 		const at = 7
 		p.Sections = slices.Insert(slices.Delete(p.Sections, at, at+1), 1, ranks)
 	}
@@ -74,7 +74,7 @@ func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 	return p.addExplanations()
 }
 
-// nsCell holds a time of a trace, given in ns.
+// nsCell holds a time given in ns.
 func nsCell(v int64) Cell {
 	return Cell{Text: gpuprof.FormatNS(v), Value: gpuprof.Seconds(v), Unit: "s"}
 }
@@ -89,10 +89,10 @@ func shareOf(part, whole int64) Cell {
 
 func countCell(n int) Cell { return Cell{Text: fmt.Sprint(n), Value: float64(n), Unit: "1"} }
 
-// titleWidth limits a title, in characters: the line of a narrow screen.
+// titleWidth limits a title, in characters, to a line of a narrow screen.
 const titleWidth = 80
 
-// analysisTitle names the files, of many the first.
+// analysisTitle names the files; of many only the first.
 func analysisTitle(a *analyze.Analysis) string {
 	n := len(a.Inputs)
 	switch {
@@ -110,7 +110,7 @@ func analysisTitle(a *analyze.Analysis) string {
 	return strings.Join(names, between)
 }
 
-// stepMeta describes the mean step: its length, the number of steps, and the marks that bound them.
+// stepMeta describes the mean step: its length, the number of steps, and the events that bound them.
 func stepMeta(a *analyze.Analysis) []string {
 	if a.Step.Count == 0 {
 		return []string{"recording window " + gpuprof.FormatNS(a.Step.NS) + " (no steps found)"}
@@ -134,7 +134,7 @@ func cardMeta(a *analyze.Analysis, meta []string) []string {
 	return append(meta, a.Recording.Text)
 }
 
-// stepTitle names the time that the parts of a table add up to.
+// stepTitle names the total of a table's parts.
 func stepTitle(a *analyze.Analysis) string {
 	if a.Step.Count == 0 {
 		return "window"
@@ -142,7 +142,7 @@ func stepTitle(a *analyze.Analysis) string {
 	return "mean step"
 }
 
-// inputName distinguishes the inputs of one job: by rank, else by the number of the file.
+// inputName names an input of a job: by rank, else by number.
 func inputName(a *analyze.Analysis, input int) string {
 	if input < len(a.Inputs) && a.Inputs[input].Rank >= 0 {
 		return fmt.Sprintf("rank %d", a.Inputs[input].Rank)
@@ -150,7 +150,7 @@ func inputName(a *analyze.Analysis, input int) string {
 	return fmt.Sprintf("file %d", input+1)
 }
 
-// accountTable is a row for each device: where its time goes in the mean step.
+// accountTable has a row per device: the parts of its time in the mean step.
 func accountTable(a *analyze.Analysis) Table {
 	t := Table{Name: "Table of devices", Noun: "device", Caption: "Shares of the " + stepTitle(a) + "; the kernels are those of the whole recording.",
 		Columns: []Column{{Title: "device", Left: true}, {Title: stepTitle(a)}, {Title: "busy"}}}
@@ -178,7 +178,7 @@ func accountTable(a *analyze.Analysis) Table {
 	return t
 }
 
-// accountCharts is a bar for each device.
+// accountCharts returns a bar per device.
 func accountCharts(a *analyze.Analysis) []Block {
 	whole := "the mean step of " + gpuprof.FormatNS(a.Step.NS)
 	if a.Step.Count == 0 {
@@ -191,8 +191,7 @@ func accountCharts(a *analyze.Analysis) []Block {
 	return []Block{Chart{ID: "accounts", Figure: func() *figure.Figure { return figure.Accounts(a) }, Note: note, Narrow: true}}
 }
 
-// classTable has a row for each part of the mean step, with the kernel that took most of each class. The rows add up to
-// the step.
+// classTable has a row per part of the mean step, with the longest kernel of each class. The rows add up to the step.
 func classTable(a *analyze.Analysis) Table {
 	t := Table{Name: "Parts of the " + stepTitle(a), Noun: "part", Columns: []Column{{Title: "of the " + stepTitle(a), Left: true}, {Title: "time"}, {Title: "share"}, {Title: "most of it", Left: true, Remark: true, Drop: 1, Least: 20}}}
 	if len(a.Devices) == 0 {
@@ -204,7 +203,7 @@ func classTable(a *analyze.Analysis) Table {
 	return t
 }
 
-// phaseTable splits the time of the recording outside of steps.
+// phaseTable divides the recording's time outside of steps.
 func phaseTable(a *analyze.Analysis) Table {
 	t := Table{Name: "Phases of the recording", Noun: "phase", Columns: []Column{{Title: "not in the " + stepTitle(a), Left: true}, {Title: "time"}}}
 	if a.Recording == nil {
@@ -219,10 +218,10 @@ func phaseTable(a *analyze.Analysis) Table {
 	return t
 }
 
-// isLarge reports whether a terminal short of lines keeps a part of a step.
+// isLarge reports whether a terminal that is short of lines keeps a part of a step.
 func isLarge(part, whole int64) bool { return whole > 0 && float64(part) >= largeShare*float64(whole) }
 
-// largeShare is the share of a step from which a part is large.
+// largeShare is the least share of a large part.
 const largeShare = 0.01
 
 func stepNote(a *analyze.Analysis) string {
@@ -268,8 +267,7 @@ func kernelTable(a *analyze.Analysis) Table {
 	return t
 }
 
-// operatorTable lists operators by device time. Without a recorded device it replaces the classes, sorted by the host's
-// own time.
+// operatorTable lists operators by device time. Without a device it replaces the classes, by the host's own time.
 func operatorTable(a *analyze.Analysis) Table {
 	t := totalsTable("operators", append(numberColumns("operator", "self, "+a.PerStep()), onlyHTML(numberColumns("calls", "device", "host, self", "host", "call site"))...)...)
 	t.Columns[len(t.Columns)-1].Left = true

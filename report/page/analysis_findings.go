@@ -10,8 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// traceFindingList lists each rule's finding with the largest claim: the ranks of one job mostly share their
-// problems. A page lists the others too.
+// traceFindingList lists each rule's finding with the largest claim, since the ranks of a job mostly share their
+// problems. A page also lists the others.
 func traceFindingList(a *analyze.Analysis, xs []*analyze.Index) (findings Block, verdict string) {
 	if len(a.Findings) == 0 {
 		return nil, a.Bound.Text
@@ -68,7 +68,7 @@ func orderWords(findings []gpuprof.Finding) string {
 	return "the largest first"
 }
 
-// findingsLead sums up the findings; where some claim time, only a page needs it.
+// findingsLead summarizes the findings. If some claim time, only a page shows the summary.
 func findingsLead(a *analyze.Analysis, verdict string) Block {
 	t := Text{S: verdict, As: Lead}
 	if verdict == a.Answer().Sentence {
@@ -92,7 +92,7 @@ func traceFinding(f gpuprof.Finding) Item {
 		item.MoreText = "evidence and call sites: totals over all steps"
 		t := Table{Name: "Call sites", Columns: numberColumns("site", "count", "time")}
 		for _, s := range f.Sites {
-			times := Cell{} // of a sampled place
+			times := Cell{} // empty for a sampled place
 			if s.Count > 0 {
 				times = Cell{Text: siteCount(s), Value: s.Count, Unit: "1"}
 			}
@@ -129,7 +129,7 @@ func siteCount(s gpuprof.Site) string {
 	return fmt.Sprintf("%.0f %s", s.Count, of)
 }
 
-// siteText is the first place in one line; a page lists the others. A sampled place is in the title.
+// siteText formats the first place on one line. A page lists the others, and a sampled place is in the title.
 func siteText(sites []gpuprof.Site) string {
 	if len(sites) == 0 || sites[0].Count == 0 {
 		return ""

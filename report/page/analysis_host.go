@@ -10,10 +10,10 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// hostPlaceRows limits the places outside operators on a terminal and in Markdown.
+// hostPlaceRows limits the places outside of operators on a terminal and in Markdown.
 const hostPlaceRows = 5
 
-// hostTable has a row for each part of the host thread's time in the mean step. The rows add up to the step.
+// hostTable has a row per part of the host thread's time in the mean step. The rows add up to the step.
 func hostTable(a *analyze.Analysis) Table {
 	sizes := "Sizes are of recorded steps, in which no stack is sampled; they"
 	if isPlain(a) {
@@ -30,12 +30,12 @@ func hostTable(a *analyze.Analysis) Table {
 	return t
 }
 
-// isPlain reports whether the recording is of a Python program without torch.
+// isPlain reports whether a Python program without torch was recorded.
 func isPlain(a *analyze.Analysis) bool {
 	return a.Recording != nil && a.Recording.Program == analyze.Python
 }
 
-// hostPartName is the name of a part: without operators nothing is outside of them.
+// hostPartName names a part. In a program without operators, no part is "outside operators".
 func hostPartName(a *analyze.Analysis, name string) string {
 	if isPlain(a) {
 		return strings.TrimPrefix(name, "outside, ")
@@ -43,7 +43,7 @@ func hostPartName(a *analyze.Analysis, name string) string {
 	return name
 }
 
-// hostMost is the place that takes most of a part outside operators.
+// hostMost returns the place with the most time in a part outside of operators.
 func hostMost(h *analyze.HostAccount, part string) string {
 	kinds := map[string][]string{
 		analyze.HostOnCPU:        {analyze.CauseCPU, analyze.CauseCheckpoint, analyze.CauseLogging, analyze.CauseWorkers},
@@ -69,7 +69,7 @@ func hostCauseText(c *analyze.HostCause) string {
 	return text
 }
 
-// hostPlaces is the places outside operators, by samples.
+// hostPlaces lists the places outside of operators, by samples.
 func hostPlaces(a *analyze.Analysis) Table {
 	t := Table{Name: "Places outside operators", Noun: "place", Max: [3]int{hostPlaceRows, hostPlaceRows, traceRows}, More: "%d more places in --format json",
 		Columns: []Column{{Title: "outside operators", Left: true}, {Title: "kind", Left: true}, {Title: "time"}, {Title: "samples", Drop: 2}, {Title: "most of it in", Left: true, Remark: true, Drop: 1, Least: 20}}, In: HTML}
@@ -88,7 +88,7 @@ func hostPlaces(a *analyze.Analysis) Table {
 	return t
 }
 
-// hostCalls is the flame of the sampled stacks, nothing without samples.
+// hostCalls draws the sampled stacks as a flame graph; nothing without samples.
 func hostCalls(a *analyze.Analysis) []Block {
 	if a.Host == nil || len(a.Host.Stacks) == 0 {
 		return nil
@@ -97,7 +97,7 @@ func hostCalls(a *analyze.Analysis) []Block {
 		Live: func() any { return hostFlame(a.Host) }, Kind: Flame, Name: "Host thread by call"}}
 }
 
-// hostStacks is the sampled stacks with most time.
+// hostStacks lists the sampled stacks with the most time.
 func hostStacks(a *analyze.Analysis) Table {
 	t := Table{Name: "Sampled stacks", Noun: "stack", Max: [3]int{0, 0, traceRows}, More: "%d more stacks are in the data.", Folded: "sampled stacks of the host thread", In: HTML,
 		Columns: []Column{{Title: "stack", Left: true}, {Title: "time"}, {Title: "share"}}}

@@ -9,8 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Limits of an answer's texts, characters: a name from a file must not push the rest off
-// the screen.
+// Limits of an answer's texts, characters, so that a long name does not push the rest off the screen.
 const (
 	mostVerdict  = 60
 	mostSentence = 400
@@ -19,11 +18,11 @@ const (
 	mostParts    = 5 // of a bar
 )
 
-// leastStage is the share of the step from which a stage is a part of the bar.
+// leastStage is the least share of the step for a stage to be a part of the bar.
 const leastStage = 0.005
 
-// Opening returns the answer with texts of bounded length, and a bar only if it has parts or a ratio to draw. It drops
-// a command beyond the limit, since a cut command would do something else.
+// Opening returns the answer with texts of limited length, and with a bar only if there is something to draw. A
+// command beyond the limit is dropped: cut, it would do something else.
 func (p *Page) Opening() gpuprof.Answer {
 	a := p.Answer.Finite()
 	a.Verdict, a.Sentence = view.Cut(a.Verdict, mostVerdict), view.Cut(a.Sentence, mostSentence)
@@ -38,8 +37,7 @@ func (p *Page) Opening() gpuprof.Answer {
 	return a
 }
 
-// beyondAnswer returns the lines of the first finding without its change and command: the answer above has printed
-// them.
+// beyondAnswer returns the lines of the first finding without its change and command, which the answer has already.
 func beyondAnswer(lines []Line) []Line {
 	out := slices.Clone(lines)
 	for i := range out {
@@ -50,7 +48,7 @@ func beyondAnswer(lines []Line) []Line {
 	return out
 }
 
-// ToneOf is the tone of an answer as pages paint it.
+// ToneOf returns the page's tone for an answer's tone.
 func ToneOf(t gpuprof.Tone) Tone {
 	switch t {
 	case gpuprof.ToneGood:
@@ -63,21 +61,20 @@ func ToneOf(t gpuprof.Tone) Tone {
 	return Plain
 }
 
-// SignOf is the sign of a tone in a heading, seen while scrolling; "" for a plain one.
+// SignOf returns the sign of a tone for a heading, to be seen while scrolling; "" for a plain tone.
 func SignOf(t gpuprof.Tone) string {
 	return map[gpuprof.Tone]string{gpuprof.ToneGood: "✅", gpuprof.ToneUnsure: "❔", gpuprof.ToneBad: "❌"}[t]
 }
 
-// BarPart is a printable part of a bar.
+// BarPart is a formatted part of a bar.
 type BarPart struct {
 	Name  string
 	Share float64 // of the whole
 	Text  string  // "60.1 ms, 34.1 %"
-	Place int     // of a stage in the step, without the gap, from 0; -1 for other parts, which have a tone by name
+	Place int     // place of a stage in the step, from 0, without the gap; -1 for parts whose tone follows from their name
 }
 
-// PartsOf are the parts of a bar in its order, of more than mostParts the largest: the
-// others have no name. Parts of no size are left out.
+// PartsOf returns the nonempty parts of a bar, in order. Beyond mostParts, the small ones are joined without a name.
 func PartsOf(b *gpuprof.Bar) []BarPart {
 	places := map[string]int{}
 	for _, p := range b.Parts {
@@ -103,7 +100,7 @@ func PartsOf(b *gpuprof.Bar) []BarPart {
 	return out
 }
 
-// partText is a part with its share; of a whole of shares the share alone.
+// partText formats a part with its share; for unit "1" the share alone.
 func partText(v, share float64, unit string) string {
 	if unit == "1" {
 		return view.Percent(share)
@@ -127,7 +124,7 @@ func WholeText(b *gpuprof.Bar) string {
 	return strings.TrimSpace(text)
 }
 
-// Quantity prints a figure of a bar in the digits that tables have; bytes have binary prefixes.
+// Quantity formats a figure of a bar as tables do; bytes have binary prefixes.
 func Quantity(v float64, unit string) string {
 	if unit == "B" {
 		return gpuprof.FormatBytes(v)

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Bisect builds the page of a search for a commit: the measured commits, the result and cost of the search, and the
+// Bisect builds the page of a search for a commit: result and cost of the search, the measured commits, and the
 // probability of every commit.
 func Bisect(s *bisect.Search) (*Page, error) {
 	if s == nil {
@@ -37,7 +37,7 @@ func bisectMeta(s *bisect.Search) []string {
 	return out
 }
 
-// changeWith is a change with its interval, where it has one.
+// changeWith formats a change, with its interval if known.
 func changeWith(ratio gpuprof.Number, ci [2]gpuprof.Number) string {
 	text := gpuprof.FormatChange(float64(ratio))
 	if !gpuprof.IsFinite(float64(ratio)) {
@@ -49,7 +49,7 @@ func changeWith(ratio gpuprof.Number, ci [2]gpuprof.Number) string {
 	return text
 }
 
-// bisectResult lists details that the answer omits: commits of earlier searches, the commits that remain, and facts.
+// bisectResult lists what the answer omits: commits of earlier searches, remaining commits, and facts.
 func bisectResult(s *bisect.Search) []Block {
 	o := s.Outcome
 	if o == nil {
@@ -68,7 +68,7 @@ func bisectResult(s *bisect.Search) []Block {
 	return append(out, Lines{Lines: bisectFacts(s)})
 }
 
-// spansText names parts of the range by their first and last commit.
+// spansText names parts of the range by first and last commit.
 func spansText(s *bisect.Search, spans []bisect.Span) string {
 	var out []string
 	for _, r := range spans {
@@ -81,10 +81,10 @@ func spansText(s *bisect.Search, spans []bisect.Span) string {
 	return strings.Join(out, ", ")
 }
 
-// bisectFacts are the stage, the counters, the cost and the next commands.
+// bisectFacts lists the stage, the counters, the cost and the next commands.
 func bisectFacts(s *bisect.Search) []Line {
 	o := s.Outcome
-	var lines []Line // where lines are few the last go first
+	var lines []Line // the last go first if lines are short
 	if o.Rest != nil {
 		rest := fmt.Sprintf("%s..%s", s.At(o.Rest.From-1).Short(), s.At(o.Rest.To).Short())
 		lines = append(lines, Line{Label: "rest", Value: fmt.Sprintf("the rest of the change lies in %s: %s", rest, gpuprof.Plural(o.Rest.To-o.Rest.From+1, "commit"))},
@@ -146,7 +146,7 @@ func measurementOf(s *bisect.Search) string {
 	return "quartet"
 }
 
-// probeTable has a row for each measured pair of commits.
+// probeTable has a row per measured pair of commits.
 func probeTable(s *bisect.Search) Table {
 	t := Table{Name: "Table of measured commits", Noun: "measured commit", Max: [3]int{12, 40, 0}, Columns: []Column{
 		{Title: "probe"}, {Title: "commit", Left: true}, {Title: measurementOf(s) + "s"}, {Title: "change", Left: true}, {Title: "P(here or before)"}, {Title: "subject", Left: true, Drop: 1, Most: 60}}}
@@ -161,7 +161,7 @@ func probeTable(s *bisect.Search) Table {
 	return t
 }
 
-// chanceTable has a row for each commit that is not excluded.
+// chanceTable has a row per commit that is not excluded.
 func chanceTable(s *bisect.Search) Table {
 	t := Table{Name: "Table of probabilities", Noun: "commit", Max: [3]int{40, 40, 200}, In: Verbose, Columns: []Column{{Title: "commit", Left: true}, {Title: "probability"}, {Title: "subject", Left: true, Drop: 1, Most: 60}}}
 	for i, c := range s.Chances {

@@ -8,7 +8,7 @@ import (
 // wordsCell holds a text without a figure.
 func wordsCell(s string) Cell { return Cell{Text: s} }
 
-// amountCell holds a figure's text with its value, in base units; it is empty where either is missing.
+// amountCell holds a figure's text with its value, in base units; it is empty if either is missing.
 func amountCell(text string, v float64, unit string) Cell {
 	if text == view.None || text == gpuprof.Unknown {
 		return Cell{}
@@ -16,7 +16,7 @@ func amountCell(text string, v float64, unit string) Cell {
 	return Cell{Text: text, Value: v, Unit: unit}
 }
 
-// medianCell holds the median of a series of seconds; it is empty without a series.
+// medianCell holds the median of a series of seconds; empty for nil.
 func medianCell(s *gpuprof.Series) Cell {
 	if s == nil {
 		return Cell{}
@@ -24,7 +24,7 @@ func medianCell(s *gpuprof.Series) Cell {
 	return amountCell(view.Cell(s), s.Median, "s")
 }
 
-// secondsCell holds a time in seconds; it is empty for an unknown one.
+// secondsCell holds a time in seconds; empty if unknown.
 func secondsCell(v float64) Cell {
 	if !(v > 0) {
 		return Cell{}

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Check is the page of gpuprof run --check: a row for each stage; with vectors a row for each
-// kind, precision and tolerance, and every case that failed.
+// Check builds the page of gpuprof run --check: a row per stage, or per kind of vectors and tolerance, and failed
+// cases.
 func Check(r *gpuprof.CheckReport) (*Page, error) {
 	if r == nil {
 		return nil, view.ErrNoRun("a check")
@@ -33,7 +33,7 @@ func Check(r *gpuprof.CheckReport) (*Page, error) {
 	return p, nil
 }
 
-// stepChecks explains the comparison, for checks that include the whole step.
+// stepChecks explains checks that include the whole step.
 func stepChecks(checks []gpuprof.Check) []Block {
 	for _, c := range checks {
 		if strings.HasPrefix(c.Stage, gpuprof.WholeStep) {
@@ -44,7 +44,7 @@ func stepChecks(checks []gpuprof.Check) []Block {
 	return nil
 }
 
-// checkTable is a row for each stage.
+// checkTable has a row per stage.
 func checkTable(checks []gpuprof.Check) Table {
 	t := Table{Name: "Table of checks", Noun: "stage", Caption: "Each stage against a float64 reference, before any timing: ||out - ref|| / ||ref||.",
 		Columns: []Column{{Title: "stage", Left: true}, {Title: "relative error"}, {Title: "tolerance"}, {Title: "rows"}, {Title: "result"}}}
@@ -64,7 +64,7 @@ func checkTable(checks []gpuprof.Check) Table {
 
 func toleranceCell(v float64) Cell { return amountCell(fmt.Sprintf("%.2g", v), v, "1") }
 
-// kindTable is a row for each kind, precision and tolerance of cases.
+// kindTable has a row per kind, precision and tolerance of cases.
 func kindTable(cases []gpuprof.CaseResult) Table {
 	type key struct {
 		kind, precision string
@@ -84,7 +84,7 @@ func kindTable(cases []gpuprof.CaseResult) Table {
 		}
 		s := sums[k]
 		s.n++
-		// A NaN is the worst there is, and nothing is greater than it.
+		// NaN is the worst error, but does not compare as greater.
 		if c.RelativeError > s.worst || math.IsNaN(float64(c.RelativeError)) {
 			s.worst = c.RelativeError
 		}
@@ -104,7 +104,6 @@ func kindTable(cases []gpuprof.CaseResult) Table {
 	return t
 }
 
-// failedCases is a row for each case that disagrees.
 func failedCases(cases []gpuprof.CaseResult) Table {
 	t := Table{Name: "Table of failed cases", Noun: "case", Columns: []Column{{Title: "failed kind", Left: true}, {Title: "case"}, {Title: "arithmetic", Left: true}, {Title: "error"}, {Title: "tolerance"}}}
 	for _, c := range cases {

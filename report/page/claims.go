@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// claimSections list the rules of tuning guides in their own order, then each rule's text and test.
+// claimSections lists the rules of tuning guides in their order, then each rule's text and test.
 func claimSections(r *tune.Result) []Section {
 	t := Table{Name: "Table of claims", Noun: "claim", Caption: "Measured is a speedup, x2 is twice as fast, unless it says what else it is.",
 		Columns: []Column{{Title: "id", Left: true}, {Title: "claim", Left: true, Remark: true, In: Markdown | HTML}, {Title: "guide's figure", Left: true, Drop: 1, Most: 34}, {Title: "measured", Most: 34}, {Title: "95 % interval", Narrow: "95 %"},

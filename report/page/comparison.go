@@ -14,17 +14,17 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Limits of the lists of a comparison. A table of a thousand unchanged metrics hides the one that changed; a list of
-// failures may be five times as long.
+// Limits of a comparison's lists: a thousand unchanged metrics would hide the changed one. Failures get five times
+// more.
 const (
 	maxMetrics     = 60
 	maxListed      = 20
-	maxPlaces      = 3 // of a broken budget
+	maxPlaces      = 3 // of an exceeded budget
 	maxSuggestions = 5
 )
 
-// Comparison builds the page of compare and gate: a row for each metric, failures first, then the source of the
-// change, the differences between the sides and the next steps.
+// Comparison builds the page of compare and gate: a row per metric, failures first, then the origin of the change,
+// differences between the sides, and next steps.
 func Comparison(c *compare.Comparison) (*Page, error) {
 	if c == nil {
 		return nil, view.ErrNoRun("a comparison")
@@ -39,7 +39,7 @@ func Comparison(c *compare.Comparison) (*Page, error) {
 		Tool:   toolText(c.Tool), Data: jsonData("comparison.json", c),
 	}
 	why := Section{ID: "reasons", Heading: "Reasons", HeadingIn: HTML, Blocks: reasonBlocks(rows)}
-	unsure := Section{} // the reason is the answer where the data cannot tell
+	unsure := Section{} // if the data cannot tell, the reason is in the answer
 	if c.Verdict.Open() {
 		unsure, why = why, unsure
 	}
@@ -74,7 +74,6 @@ func countSection(c *compare.Comparison) Section {
 	return Section{In: Verbose, Blocks: []Block{Text{S: verdict.Counts(c) + "."}}}
 }
 
-// verdictTone paints a verdict in the tone that it has everywhere.
 func verdictTone(v compare.Verdict) Tone { return ToneOf(v.Tone()) }
 
 // furtherSteps lists the next steps without the answer's action.
@@ -82,7 +81,7 @@ func furtherSteps(c *compare.Comparison, a gpuprof.Answer) []string {
 	return slices.DeleteFunc(slices.Clone(c.Next), func(step string) bool { return a.Action != nil && gpuprof.AsSentence(step) == a.Action.Text })
 }
 
-// metricTables lists the metrics, failures first. Markdown folds the metrics with the verdict same.
+// metricTables lists the metrics, failures first. Markdown folds the unchanged ones.
 func metricTables(rows []verdict.Row) []Block {
 	t := Table{Name: "Table of metrics", Noun: "metric", Max: [3]int{maxMetrics, 0, 5 * maxMetrics}, More: "not listed: %d metrics; --format json has every metric",
 		Caption: "Medians of the run medians; p is one-sided, of not being worse than the equivalence margin, adjusted where several were tested. MDE is the least slowdown that data like these would find.",
@@ -118,7 +117,7 @@ func metricRow(r verdict.Row) Row {
 	return row
 }
 
-// reasonBlocks lists each reason once, with the metrics that it applies to.
+// reasonBlocks lists each reason once, with its metrics.
 func reasonBlocks(rows []verdict.Row) []Block {
 	loud, same := List{Noun: "reason", Max: maxListed}, List{Noun: "reason", Max: maxListed, In: Terminal | Verbose}
 	names := map[string][]string{}
@@ -130,7 +129,7 @@ func reasonBlocks(rows []verdict.Row) []Block {
 		if r.Reason == "" || of == nil {
 			continue
 		}
-		delete(names, r.Reason) // said once
+		delete(names, r.Reason) // list a reason once
 		item := Item{Label: of[0], Text: r.Reason}
 		if len(of) > 1 {
 			item.Label = fmt.Sprintf("%s and %d more", of[0], len(of)-1)
@@ -144,7 +143,7 @@ func reasonBlocks(rows []verdict.Row) []Block {
 	return []Block{loud, same}
 }
 
-// budgetBlocks lists budgets that are broken or not known, then budgets that were kept.
+// budgetBlocks lists exceeded and unknown budgets, then kept ones.
 func budgetBlocks(c *compare.Comparison) []Block {
 	broken := List{Label: "budget", Noun: "budget", Max: maxListed}
 	kept := List{Label: "budget", Noun: "budget", Max: maxListed}
@@ -188,7 +187,7 @@ func suggestionBlock(c *compare.Comparison) Block {
 	for _, f := range c.Findings {
 		why, _ := f.Evidence["explained_by"].(string)
 		rest := maps.Clone(f.Evidence)
-		delete(rest, "explained_by") // the item itself says it
+		delete(rest, "explained_by") // the item's text has it
 		item := Item{Text: cmp.Or(why, f.Rule+" in "+f.Stage), About: aboutRule(f.Rule)}
 		change, claims := "", gpuprof.IsFinite(f.ClaimS) && f.ClaimS > 0
 		switch {
@@ -206,8 +205,7 @@ func suggestionBlock(c *compare.Comparison) Block {
 	return out
 }
 
-// suggestionsTitle names the list: suggested changes for a gap that knobs would close, else an explanation of a change
-// for the better or without a knob.
+// suggestionsTitle returns a title: suggested changes if a knob would close a gap, else an explanation.
 func suggestionsTitle(c *compare.Comparison) string {
 	if slices.ContainsFunc(c.Findings, func(f gpuprof.Finding) bool { return f.Knob != "" && f.ClaimS > 0 }) {
 		return "Suggested changes"
@@ -215,8 +213,7 @@ func suggestionsTitle(c *compare.Comparison) string {
 	return "Explanation"
 }
 
-// differenceSection lists the fields that differ between the sides. HTML has a table for each kind of field, and folds
-// the fields that agree.
+// differenceSection lists the fields that differ between the sides: in HTML a table per kind, equal fields folded.
 func differenceSection(c *compare.Comparison) Section {
 	s := Section{ID: "differences", Heading: "Differences in setup", HeadingIn: Terminal | Markdown | HTML}
 	list := List{Noun: "field", Max: maxListed, In: Terminal | Markdown}
@@ -259,7 +256,7 @@ func differenceSection(c *compare.Comparison) Section {
 	return s
 }
 
-// alikeTables list the environment and the knobs that both sides share, for readers who ask for the measured machine.
+// alikeTables lists the environment and knobs that both sides share, for readers who want to know the machine.
 func alikeTables(c *compare.Comparison) (out []Block) {
 	old, now := c.Fingerprints.Old, c.Fingerprints.New
 	if now == nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Limits of the raw data in a page, in samples over all series. Up to plainSamples a page has JSON that can be read in
-// its source; up to packedSamples packed JSON, about 12 bytes per sample. Beyond these it thins every series, and names
-// the run.json with all samples.
+// Limits of the samples that a page embeds, over all series. Up to plainSamples they are readable JSON, up to
+// packedSamples compressed JSON of about 12 bytes per sample. Beyond, every series is thinned, and the page names the
+// run.json with all samples.
 const (
 	plainSamples  = 20_000
 	packedSamples = 80_000
 )
 
-// dataOf is the runs as a page carries them.
+// dataOf returns the runs as a page embeds them.
 func dataOf(runs []*gpuprof.Run) Data {
 	total := 0
 	for _, r := range runs {
@@ -40,8 +40,7 @@ func dataOf(runs []*gpuprof.Run) Data {
 	return d
 }
 
-// pointLimit limits the samples drawn of one series, so that all charts of the page together stay within a few hundred
-// kilobytes.
+// pointLimit limits the samples drawn of one series, so that a page's charts take a few hundred kilobytes.
 func pointLimit(runs []*gpuprof.Run) int {
 	const all, most, least = 24_000, 2000, 50
 	series := 0
@@ -51,7 +50,6 @@ func pointLimit(runs []*gpuprof.Run) int {
 	return min(max(all/max(series, 1), least), most)
 }
 
-// eachSeries visits every series of a run.
 func eachSeries(r *gpuprof.Run, visit func(**gpuprof.Series)) {
 	visit(&r.Step)
 	visit(&r.BareStep)
@@ -77,8 +75,7 @@ func countSamples(r *gpuprof.Run) int {
 	return n
 }
 
-// thinRun copies a run with every stride-th sample of each series. The copy has a warning, so that it cannot pass for
-// the whole run.
+// thinRun copies a run with every stride-th sample of each series, and a warning that the copy is not complete.
 func thinRun(r *gpuprof.Run, stride int) *gpuprof.Run {
 	out := *r
 	out.Stages = slices.Clone(r.Stages)

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Diagnosis builds the page of gpuprof doctor: a row for each check, and the reasons of missing and limited ones. A
-// terminal has one line for checks that miss because of another check, and one for the details.
+// Diagnosis builds the page of gpuprof doctor: a row per check, and the reasons of missing and limited ones. A
+// terminal shows on one line the checks that are missing because of another one, and the details on another line.
 func Diagnosis(d *gpuprof.Diagnosis) (*Page, error) {
 	if d == nil || len(d.Checks) == 0 {
 		return nil, view.ErrNoRun("a diagnosis")

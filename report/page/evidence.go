@@ -10,13 +10,13 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// unit is an ending of evidence's keys and how a figure of that unit is printed.
+// unit is an ending of evidence keys, with the format of such figures.
 type unit struct {
 	ending string
 	text   func(float64) string
 }
 
-// unitTable lists units by the ending of a name, longer endings first.
+// unitTable lists units by the ending of a key, longer endings first.
 func unitTable() []unit {
 	return []unit{
 		{"_bytes_per_s", func(v float64) string { return gpuprof.FormatSI(v, "B/s") }},
@@ -30,8 +30,8 @@ func unitTable() []unit {
 	}
 }
 
-// evidenceOf is a figure of a finding's evidence in words: "idle after", "1.20 ms".
-// The key names its unit: the endings above, or bytes_ and share_ in front.
+// evidenceOf formats a figure of a finding's evidence: "idle after", "1.20 ms". The key has its unit: an ending in
+// unitTable, or bytes_ or share_ at the front.
 func evidenceOf(key string, v any) (label, text string) {
 	words := func(s string) string { return strings.ReplaceAll(s, "_", " ") }
 	x, ok := parseNumber(v)
@@ -67,7 +67,7 @@ func parseNumber(v any) (float64, bool) {
 	return 0, false
 }
 
-// evidenceLines are the figures of a finding, by name.
+// evidenceLines formats a finding's evidence, sorted by key.
 func evidenceLines(evidence map[string]any) (out []Line) {
 	for _, key := range slices.Sorted(maps.Keys(evidence)) {
 		label, text := evidenceOf(key, evidence[key])
@@ -76,7 +76,7 @@ func evidenceLines(evidence map[string]any) (out []Line) {
 	return out
 }
 
-// evidenceText is the figures in one line: "exposed 41.0 us, sync points 1".
+// evidenceText formats evidence on one line: "exposed 41.0 us, sync points 1".
 func evidenceText(evidence map[string]any) string {
 	var parts []string
 	for _, l := range evidenceLines(evidence) {

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Explanation is the page of the entries that share a name.
+// Explanation builds the page of the entries that share a name.
 func Explanation(entries []explain.Entry) (*Page, error) {
 	if len(entries) == 0 {
 		return nil, view.ErrNoRun("an explanation")
@@ -15,7 +15,7 @@ func Explanation(entries []explain.Entry) (*Page, error) {
 	for _, e := range entries {
 		parts := e.Parts
 		if len(p.Sections) == 0 {
-			parts = parts[1:] // the first opens the page
+			parts = parts[1:] // the first part is in the answer
 		}
 		s := Section{ID: string(e.Kind), Blocks: []Block{Lines{Lines: explainLines(parts)}}}
 		if len(entries) > 1 {
@@ -27,7 +27,7 @@ func Explanation(entries []explain.Entry) (*Page, error) {
 	return p, nil
 }
 
-// explainAnswer opens with what the first entry means.
+// explainAnswer returns the first entry's meaning.
 func explainAnswer(entries []explain.Entry) gpuprof.Answer {
 	return gpuprof.Answer{Verdict: string(entries[0].Kind), Tone: gpuprof.TonePlain, Sentence: explain.Plain(entries[0].Parts[0].Text)}
 }
@@ -40,12 +40,12 @@ func explainLines(parts []explain.Part) []Line {
 	return out
 }
 
-// aboutRule and aboutWarning are the values of Item.About.
+// aboutRule and aboutWarning return values for Item.About.
 func aboutRule(id string) string      { return string(explain.Rule) + "-" + id }
 func aboutWarning(code string) string { return string(explain.Warning) + "-" + code }
 
 // addExplanations appends the texts about the page's rules and warnings, to which HTML links. A terminal prints the
-// command for one of them once.
+// command for one of them, once.
 func (p *Page) addExplanations() (*Page, error) {
 	all, err := explain.All(explain.Rule, explain.Warning)
 	if err != nil {
@@ -60,15 +60,15 @@ func (p *Page) addExplanations() (*Page, error) {
 	return p, nil
 }
 
-// aboutWalk gathers the texts that the items of a page link to, once each.
+// aboutWalk collects the texts to which the items of a page link, each once.
 type aboutWalk struct {
 	known map[string]explain.Entry
 	seen  map[string]bool
-	told  bool // a terminal
+	told  bool // a terminal has printed the command
 	texts List
 }
 
-// walkSections walks a page's sections; terminal reports whether a terminal prints the enclosing section.
+// walkSections walks a page's sections; terminal: a terminal prints the enclosing section.
 func (w *aboutWalk) walkSections(all []Section, terminal bool) {
 	for _, s := range all {
 		terminal := terminal && s.In.In(Terminal)
@@ -88,7 +88,7 @@ func (w *aboutWalk) walkItems(items []Item, terminal bool) {
 			continue
 		}
 		e, known := w.known[it.About]
-		if !known { // of a file, or of another version
+		if !known { // the rule is from a file, or from another version
 			it.About = ""
 			continue
 		}

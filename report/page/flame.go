@@ -12,15 +12,14 @@ type FlameData struct {
 	Of    string   `json:"of"`   // the whole: "mean step"
 	Span  int64    `json:"span"`
 	Names []string `json:"names"`
-	// Calls has four numbers for each call: depth, start, width, name. A caller comes before its callees.
+	// Calls has four numbers per call: depth, start, width, name. A caller precedes its callees.
 	Calls []int64 `json:"calls"`
-	Left  int     `json:"left,omitempty"` // narrower calls that are not in the picture
+	Left  int     `json:"left,omitempty"` // number of calls too narrow to draw
 }
 
-// A page leaves out calls narrower than this part of the whole.
+// leastFlame: calls narrower than 1/leastFlame of the whole are not drawn.
 const leastFlame = 10_000
 
-// add adds a call, or counts one that is too narrow.
 func (d *FlameData) add(names *numbered, where string, depth int, from, to int64) {
 	if (to-from)*leastFlame < d.Span {
 		d.Left++
@@ -29,7 +28,7 @@ func (d *FlameData) add(names *numbered, where string, depth int, from, to int64
 	d.Calls = append(d.Calls, int64(depth), from, to-from, int64(names.idOf(view.CutPlace(where, 160))))
 }
 
-// hostFlame returns the sampled stacks of the host thread in the mean step, nil without samples.
+// hostFlame returns the sampled stacks of the host thread in the mean step; nil without samples.
 func hostFlame(h *analyze.HostAccount) any {
 	calls := h.Calls()
 	if len(calls) == 0 {
@@ -50,7 +49,7 @@ func hostFlame(h *analyze.HostAccount) any {
 	return d
 }
 
-// memoryFlame returns the stacks that hold memory at the moment of the report, nil without stacks.
+// memoryFlame returns the stacks that hold memory at the reported moment; nil without stacks.
 func memoryFlame(m *memsnap.Moment) any {
 	if len(m.Calls) == 0 {
 		return nil

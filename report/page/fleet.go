@@ -14,8 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Fleet builds the page of a job's ranks: the outliers and their causes, a row for each figure over all ranks, and the
-// ranks that the report leaves out.
+// Fleet builds the page of a job: outlying ranks and their causes, a row per figure, and the ranks left out.
 func Fleet(r *fleet.Report) (*Page, error) {
 	if r == nil {
 		return nil, view.ErrNoRun("a fleet report")
@@ -47,7 +46,7 @@ func Fleet(r *fleet.Report) (*Page, error) {
 	return p, nil
 }
 
-// fleetNoun names the things that the report compares.
+// fleetNoun names the compared things: ranks or devices.
 func fleetNoun(r *fleet.Report) string {
 	if r.Devices != nil {
 		return "devices"
@@ -66,7 +65,7 @@ func fleetMeta(r *fleet.Report) []string {
 	return append(out, r.Launcher)
 }
 
-// notSeen returns a note for a cause without evidence.
+// notSeen returns a remark for a cause without evidence.
 func notSeen(evidence bool) string {
 	if evidence {
 		return ""
@@ -74,7 +73,7 @@ func notSeen(evidence bool) string {
 	return "not seen there"
 }
 
-// fleetStragglers names the rank that the others wait for, and splits the step of each rank.
+// fleetStragglers names the rank that others wait for, and divides each rank's step.
 func fleetStragglers(r *fleet.Report) Section {
 	w := r.Waiting
 	if w == nil {
@@ -117,7 +116,7 @@ func stragglerText(s *fleet.Straggler, w *fleet.Waiting) string {
 	return text + fmt.Sprintf("; %s more than the others in %.0f %% of %s", takes, 100*float64(s.LastIn), gpuprof.Plural(w.Steps, "step"))
 }
 
-// topRows are the rows of a table on a terminal, in Markdown and in HTML, which has all.
+// topRows returns the limits of rows on a terminal, in Markdown and in HTML, which has all.
 func topRows(r *fleet.Report) [3]int {
 	if r.Top > 0 {
 		return [3]int{r.Top, r.Top, 0}
@@ -125,7 +124,7 @@ func topRows(r *fleet.Report) [3]int {
 	return [3]int{12, 40, 0}
 }
 
-// waitTable is a row for each rank: those that wait least come first where not all are shown.
+// waitTable has a row per rank; if not all are shown, those that wait least come first.
 func waitTable(r *fleet.Report) Table {
 	t := Table{Name: "Table of the step of each rank", Noun: "rank", Max: topRows(r), More: "%d more in -o NAME.html", Columns: []Column{
 		{Title: "rank"}, {Title: "node", Left: true, Most: 40, Drop: 2}, {Title: "works"}, {Title: "does nothing"}, {Title: "waits for ranks"}, {Title: "more than siblings", Drop: 1}}}
@@ -142,8 +141,7 @@ func waitTable(r *fleet.Report) Table {
 	return t
 }
 
-// fleetMetrics has a row for each figure. With a limit of rows the figures with the largest deviation of their slowest
-// rank come first.
+// fleetMetrics has a row per figure. If rows are limited, figures with the largest deviation of a rank come first.
 func fleetMetrics(r *fleet.Report) Table {
 	t := Table{Name: "Table of figures over all " + fleetNoun(r), Noun: "figure", Max: topRows(r), More: "%d more in -o NAME.html", Columns: []Column{
 		{Title: "figure", Left: true}, {Title: "of"}, {Title: "median"}, {Title: "within nodes", Drop: 2}, {Title: "between nodes", Drop: 1}, {Title: "slowest", Left: true, Most: 60}}}
@@ -163,7 +161,7 @@ func fleetMetrics(r *fleet.Report) Table {
 	return t
 }
 
-// slowestBy returns the share by which the slowest rank of a figure is worse than its siblings.
+// slowestBy returns the share by which a figure's slowest rank is worse than its siblings.
 func slowestBy(m *fleet.Metric) float64 {
 	if len(m.Slowest) == 0 {
 		return math.Inf(-1)
@@ -171,7 +169,7 @@ func slowestBy(m *fleet.Metric) float64 {
 	return float64(m.Slowest[0].Worse)
 }
 
-// notBelow returns a share, 0 if rounding made it slightly negative.
+// notBelow returns share, or 0 if rounding has made it slightly negative.
 func notBelow(share float64) float64 {
 	if math.Abs(share) < 0.0005 {
 		return 0
@@ -179,7 +177,7 @@ func notBelow(share float64) float64 {
 	return share
 }
 
-// shareCell is a standard deviation as a share.
+// shareCell holds a standard deviation as a share.
 func shareCell(s gpuprof.Number) Cell {
 	if !gpuprof.IsFinite(float64(s)) {
 		return Cell{}

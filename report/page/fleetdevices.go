@@ -10,8 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// fleetDevices compares the devices of one machine together and each alone; an empty section for ranks that are no
-// devices.
+// fleetDevices compares a machine's devices together and alone; empty if the ranks are not devices of one machine.
 func fleetDevices(r *fleet.Report) Section {
 	d := r.Devices
 	if d == nil {
@@ -43,7 +42,7 @@ func fleetDevices(r *fleet.Report) Section {
 		Text{S: fmt.Sprintf("Step times are medians of %s, in each of which all devices measured together once and each alone once. Intervals are within one process for each device.", gpuprof.Plural(d.Rounds, "round"))}}}
 }
 
-// driversOf lists the versions of the driver: one for all devices, or one for each device.
+// driversOf lists the driver versions: one if all are equal, else one per device.
 func driversOf(d *fleet.Devices) string {
 	var all []string
 	for i := range d.Rows {
@@ -54,7 +53,7 @@ func driversOf(d *fleet.Devices) string {
 	return strings.Join(all, ", ")
 }
 
-// skewText gives the ratio of the slowest device's step to the devices' median.
+// skewText states the ratio of the slowest device's step to the devices' median.
 func skewText(d *fleet.Devices) string {
 	if d.Skew == nil {
 		return ""
@@ -62,7 +61,7 @@ func skewText(d *fleet.Devices) string {
 	return fmt.Sprintf("the step of %s takes %s times the devices' median", d.Slowest, view.Times(d.Skew.Ratio))
 }
 
-// scalingText gives the joint throughput as a share of the sum that the devices reach alone.
+// scalingText states the joint throughput as a share of the sum of the devices alone.
 func scalingText(d *fleet.Devices) string {
 	if d.Scaling == nil {
 		return ""
@@ -102,7 +101,7 @@ func timesCell(r *gpuprof.Ratio) Cell {
 	return amountCell(view.Times(r.Ratio), r.Ratio, "1")
 }
 
-// reachedInterval is the 95 % interval of a step.
+// reachedInterval formats the 95 % interval of a step.
 func reachedInterval(a *fleet.Reached) string {
 	lo, hi := float64(a.CI95[0]), float64(a.CI95[1])
 	if !gpuprof.IsFinite(lo) || !gpuprof.IsFinite(hi) {

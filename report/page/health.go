@@ -10,8 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Health builds the page on a machine's GPUs: a row for each metric, a column for each device, deviations, remarks and
-// the verdict.
+// Health builds the page of a machine's GPUs: a row per metric, a column per GPU, deviations, notes and verdict.
 func Health(r *health.Report) (*Page, error) {
 	if r == nil {
 		return nil, view.ErrNoRun("a health report")
@@ -33,7 +32,7 @@ func Health(r *health.Report) (*Page, error) {
 	}}, nil
 }
 
-// healthOf counts the GPUs of a node; where none was found, their number is unknown.
+// healthOf counts the GPUs of a node; the number is unknown if none was found.
 func healthOf(r *health.Report) string {
 	text := gpuprof.Plural(len(r.Devices), "GPU")
 	if slices.ContainsFunc(r.Devices, func(c health.Card) bool { return c.Device == health.AllGPUs }) {
@@ -45,7 +44,7 @@ func healthOf(r *health.Report) string {
 	return text
 }
 
-// sourcesRow counts the sources of faults that answered; ok is false where none was recorded.
+// sourcesRow counts the fault sources that answered; ok is false if none was recorded.
 func sourcesRow(r *health.Report) (row Row, ok bool) {
 	row = Row{Cells: []Cell{{Text: "fault sources"}}}
 	for _, c := range r.Devices {
@@ -102,8 +101,7 @@ func healthTable(r *health.Report) (t Table, unknown []Block) {
 	return t, unknown
 }
 
-// healthLinks is a matrix of copies from one GPU's memory to another's, and the
-// all-reduce.
+// healthLinks returns the matrix of copy rates between GPUs, and the all-reduce.
 func healthLinks(r *health.Report) (out []Block) {
 	if len(r.Links) > 0 {
 		t := Table{Name: "Table of links", Noun: "GPU", Caption: "Copies from the memory of the GPU in the row to that of the GPU in the column, one pair at a time. A rate with a star goes through the host's memory.",
@@ -152,7 +150,7 @@ func linkCell(links []health.Link, from, to string) Cell {
 	return Cell{Text: "-"}
 }
 
-// offText formats the figures of a deviation, "" without figures.
+// offText formats the figures of a deviation; "" if it has none.
 func offText(o health.Off) string {
 	if math.IsNaN(float64(o.Value)) {
 		return ""

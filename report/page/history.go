@@ -14,8 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// History is the page of a program over its commits: alarms, changes, a row with the trend of each benchmark and
-// metric, and the latest commits.
+// History builds the page of a program over its commits: alarms, changes, the trend of each metric, latest commits.
 func History(r *history.Report) (*Page, error) {
 	if r == nil {
 		return nil, view.ErrNoRun("a history")
@@ -40,10 +39,10 @@ func History(r *history.Report) (*Page, error) {
 	return p, nil
 }
 
-// mostCommits limits the commits of a page to the latest.
+// mostCommits limits a page to the latest commits.
 const mostCommits = 100
 
-// commitSection lists the latest commits with the changes at each.
+// commitSection lists the latest commits, with the changes at each.
 func commitSection(all []series) Section {
 	type entry struct {
 		commit   history.Commit
@@ -92,7 +91,7 @@ type series struct {
 	m *history.Metric
 }
 
-// seriesOf lists the series of all trends, the largest change first.
+// seriesOf lists the metrics of all trends, the largest change first.
 func seriesOf(r *history.Report) []series {
 	var out []series
 	for i := range r.Trends {
@@ -126,7 +125,7 @@ func sessionsIn(r *history.Report) (n int) {
 	return n
 }
 
-// trendTable builds a row for each metric; without -v only totals and metrics that changed.
+// trendTable has a row per metric; without -v only for totals and changed metrics.
 func trendTable(all []series) Table {
 	t := Table{Name: "Table of trends", Noun: "trend", Columns: []Column{
 		{Title: "benchmark", Left: true, Most: 34, Least: 12}, {Title: "metric", Left: true, Most: 24, Least: 8}, {Title: "now"}, {Title: "trend", Left: true},
@@ -153,8 +152,7 @@ func trendTable(all []series) Table {
 	return t
 }
 
-// spreadCell holds the scatter of sessions about their level, and the share of it between commits if some commits were
-// measured again.
+// spreadCell holds the scatter of sessions about their level and, if it is known, the part between commits.
 func spreadCell(m *history.Metric) Cell {
 	v := float64(m.Spread)
 	if !gpuprof.IsFinite(v) {
@@ -167,12 +165,12 @@ func spreadCell(m *history.Metric) Cell {
 	return amountCell(text, v, "1")
 }
 
-// onlyMetric reports whether no metric of a trend is the total of others: a page then shows all of them.
+// onlyMetric reports whether no metric of a trend is a total; then a page shows all metrics.
 func onlyMetric(t *history.Trend) bool {
 	return !slices.ContainsFunc(t.Metrics, func(m history.Metric) bool { return m.Total })
 }
 
-// changeTone paints a change in its tone; one of the machine is faint.
+// changeTone returns the tone of a change; faint if the machine caused it.
 func changeTone(c *history.Change) Tone {
 	if c.Cause == history.FromMachine {
 		return Faint
@@ -189,7 +187,6 @@ func changedBy(c *history.Change) string {
 	return gpuprof.FormatChange(ratio - 1)
 }
 
-// changeSection lists every change with its details.
 func changeSection(all []series) Section {
 	list := List{Label: "change", Noun: "change", Max: 10}
 	for _, s := range all {
@@ -223,7 +220,7 @@ func changeItem(s series, c *history.Change) Item {
 	return it
 }
 
-// commitText returns a commit with its subject and its author, if the store has them.
+// commitText returns a commit with its subject and author, if stored.
 func commitText(c history.Commit) string {
 	text := c.Short()
 	if c.Subject != "" {
@@ -235,7 +232,7 @@ func commitText(c history.Commit) string {
 	return text
 }
 
-// nextOf is the command that finds the commit of a change on fresh data.
+// nextOf returns the command that finds the commit of a change with new measurements.
 func nextOf(c *history.Change) string {
 	return "gpuprof bisect " + c.Before.Short() + ".." + c.After.Short() + " -- COMMAND"
 }
@@ -274,7 +271,7 @@ func alarmSection(r *history.Report) Section {
 	return Section{ID: "alarms", Heading: "Alarms", HeadingIn: Markdown | HTML, Blocks: []Block{list}}
 }
 
-// leftOutSection names the sessions that are shown and not analysed.
+// leftOutSection counts the sessions that are shown but not analysed.
 func leftOutSection(r *history.Report) Section {
 	count := map[string]int{}
 	for i := range r.Trends {

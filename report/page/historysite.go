@@ -9,17 +9,16 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// SiteData is the file with the data of a site.
+// SiteData is a site's data file.
 const SiteData = "data.json"
 
-// SitePage is a page of a site and its file.
+// SitePage is a page of a site, with its file name.
 type SitePage struct {
 	Name string
 	Page *Page
 }
 
-// HistorySite is a history as pages without scripts: an index, what changed most first,
-// and a page for each benchmark.
+// HistorySite renders a history as pages without scripts: an index, largest changes first, and a page per benchmark.
 func HistorySite(r *history.Report) ([]SitePage, error) {
 	index, err := History(r)
 	if err != nil {
@@ -52,10 +51,9 @@ func HistorySite(r *history.Report) ([]SitePage, error) {
 	return out, nil
 }
 
-// siteName is the file of a trend's benchmark. Neither name holds two dashes running.
+// siteName returns the file name of a trend's benchmark. Project and benchmark names never contain "--".
 func siteName(t *history.Trend) string { return t.Project + "--" + t.Benchmark + ".html" }
 
-// splitByBenchmark returns a report for each benchmark.
 func splitByBenchmark(r *history.Report) []*history.Report {
 	var out []*history.Report
 	at := map[string]int{}
@@ -73,10 +71,10 @@ func splitByBenchmark(r *history.Report) []*history.Report {
 	return out
 }
 
-// mostSessions limits the sessions that a page lists; it lists the latest.
+// mostSessions limits a page to the latest sessions.
 const mostSessions = 100
 
-// sessionSection is the latest sessions of each trend.
+// sessionSection lists the latest sessions of each trend.
 func sessionSection(r *history.Report) Section {
 	out := Section{ID: "sessions", Heading: "Sessions"}
 	for i := range r.Trends {

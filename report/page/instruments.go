@@ -13,7 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// chartSections are the pictures of a run, HTML only.
+// chartSections returns the charts of a run, for HTML.
 func chartSections(r *gpuprof.Run, id string, limit int) []Section {
 	chart := func(name, heading, kind, note string, draw func(*gpuprof.Run) *figure.Figure) Section {
 		return Section{ID: id + name, Heading: heading, In: HTML, Blocks: []Block{Chart{ID: id + kind, Note: note, Figure: func() *figure.Figure { return draw(r) }}}}
@@ -43,7 +43,7 @@ func checksOf(r *gpuprof.Run, id string) Section {
 	return s
 }
 
-// ladderOf tabulates the cost of each probe.
+// ladderOf lists the cost of each probe.
 func ladderOf(r *gpuprof.Run, id string) Section {
 	t := Table{Name: "Table of probes", Caption: "A step with the probe over the same step with only what stands under over.",
 		Columns: []Column{{Title: "probe", Left: true}, {Title: "over"}, {Title: "step with it"}, {Title: "95 % interval"}, {Title: "used in"}}}
@@ -58,7 +58,7 @@ func ladderOf(r *gpuprof.Run, id string) Section {
 	return Section{ID: id + "probes", Heading: "Probe overhead", In: HTML, Blocks: []Block{t}}
 }
 
-// factor4 has the digits that a cost of a tenth of a percent needs.
+// factor4 formats a factor with four digits, since costs can be a tenth of a percent.
 func factor4(v float64) string {
 	if !gpuprof.IsFinite(v) {
 		return view.None
@@ -66,7 +66,7 @@ func factor4(v float64) string {
 	return fmt.Sprintf("%.4f", v)
 }
 
-// energyOf tabulates the measurements of the energy pass.
+// energyOf lists the measurements of the energy pass.
 func energyOf(r *gpuprof.Run, id string) Section {
 	s := Section{ID: id + "energy", Heading: "Energy", In: HTML}
 	e := r.Energy
@@ -102,7 +102,7 @@ func orNone(s string) string {
 	return s
 }
 
-// factsOf are knobs, environment, counters, calibration and input.
+// factsOf lists knobs, environment, counters, calibration and input.
 func factsOf(r *gpuprof.Run, id string) []Section {
 	knobs := Table{Name: "Knobs", Caption: "Model knobs change what is computed; tuning knobs change how.",
 		Columns: []Column{{Title: "knob", Left: true}, {Title: "value", Left: true}, {Title: "kind", Left: true}}}
@@ -134,7 +134,7 @@ func mapPairs[V any](m map[string]V, format func(string, V) string) []pair {
 	return out
 }
 
-// pairTable lists names and values, without a head.
+// pairTable lists names and values, without a heading.
 func pairTable(caption string, ps []pair) Table {
 	t := Table{Name: strings.TrimSuffix(caption, "."), Caption: caption, Columns: []Column{{Left: true}, {Left: true}}}
 	for _, p := range ps {
@@ -182,7 +182,7 @@ func environmentPairs(r *gpuprof.Run) []pair {
 	return out
 }
 
-// formatCounter prints a count exactly, bytes and times also in a unit.
+// formatCounter formats a count exactly; bytes and times also in a unit.
 func formatCounter(name string, v float64) string {
 	if !gpuprof.IsFinite(v) {
 		return "unknown"
@@ -197,7 +197,7 @@ func formatCounter(name string, v float64) string {
 	return text
 }
 
-// groupDigits prints a number with thin gaps between thousands, rounded to three digits after the point.
+// groupDigits formats a number with thin spaces between thousands, at most three decimals.
 func groupDigits(v float64) string {
 	s := strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64)
 	whole, frac, has := strings.Cut(s, ".")

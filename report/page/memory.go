@@ -15,8 +15,8 @@ import (
 
 const memoryFooter = "Claims are upper bounds from the replay of the snapshot, each by itself: they are not a sum."
 
-// Memory builds the page of memory snapshots: the lines that hold the memory at the peak or at an out-of-memory error,
-// and suggested changes.
+// Memory builds the page of memory snapshots: the code lines that hold the memory at the peak or at an out-of-memory
+// error, and suggested changes.
 func Memory(a *memsnap.Analysis) (*Page, error) {
 	if a == nil || len(a.Devices) == 0 {
 		return nil, view.ErrNoRun("an analysis of memory")
@@ -45,7 +45,7 @@ func Memory(a *memsnap.Analysis) (*Page, error) {
 	return p.addExplanations()
 }
 
-// bytesText prints bytes with binary prefixes, as PyTorch's own messages do.
+// bytesText formats bytes with binary prefixes, like PyTorch's messages.
 func bytesText(n int64) string { return gpuprof.FormatBytes(float64(n)) }
 
 func bytesCell(n int64) Cell {
@@ -71,7 +71,7 @@ func memoryMeta(a *memsnap.Analysis, d *memsnap.Device) []string {
 	return append(out, "peak "+bytesText(d.Peak.Requested)+" of tensors, "+bytesText(d.PeakReserved)+" reserved")
 }
 
-// memoryLevels lists the bytes of one moment, from the tensors' requests to the reserved memory.
+// memoryLevels lists the bytes at one moment, from requested to reserved memory.
 func memoryLevels(a *memsnap.Analysis, d *memsnap.Device, m *memsnap.Moment, when string) []Line {
 	at := "at " + when
 	if m.Step > 0 {
@@ -159,7 +159,7 @@ func memorySites(m *memsnap.Moment, when string) Table {
 	return t
 }
 
-// memoryBlocks is a row for each of the largest live blocks.
+// memoryBlocks has a row per block, for the largest live blocks.
 func memoryBlocks(m *memsnap.Moment, when string) Table {
 	t := Table{Name: "Largest blocks at " + when, Noun: "block", Max: [3]int{10, 20, 20}, Columns: []Column{{Title: "line", Left: true, Most: 60, Least: 20}, {Title: "bytes"}, {Title: "blocks", Drop: 2}, {Title: "from step", Drop: 3}, {Title: "events", Drop: 4}, {Title: "category", Left: true, Drop: 1}}}
 	for _, b := range m.Blocks {
@@ -175,7 +175,7 @@ func memoryBlocks(m *memsnap.Moment, when string) Table {
 	return t
 }
 
-// siteTable has a row for each line of the program. Shares are relative to whole, in bytes; 0 prints none.
+// siteTable has a row per code line. Its shares are relative to whole, in bytes; 0 prints no shares.
 func siteTable(name string, sites []memsnap.SiteBytes, whole int64) Table {
 	t := Table{Name: name, Noun: "line", Columns: []Column{{Title: "line", Left: true, Most: 60, Least: 20}, {Title: "bytes"}, {Title: "share"}, {Title: "blocks", Drop: 2}, {Title: "from step", Drop: 3}, {Title: "category", Left: true, Drop: 1}}}
 	for _, s := range sites {
@@ -188,7 +188,7 @@ func siteTable(name string, sites []memsnap.SiteBytes, whole int64) Table {
 	return t
 }
 
-// placeCell names a line of the program, without its folders on a narrow terminal.
+// placeCell names a code line; on a narrow terminal without its folders.
 func placeCell(where string) Cell {
 	return Cell{Text: view.CutPlace(where, 100), Narrow: view.CutPlace(filepath.Base(where), 60)}
 }
@@ -204,8 +204,7 @@ func memoryChanges(a *memsnap.Analysis) Section {
 	return Section{ID: "changes", Heading: "Changes at the peak", HeadingIn: Markdown | HTML, Blocks: []Block{t}}
 }
 
-// memoryWhatIf is a row for each setting that the requests were replayed with, or why
-// they were not.
+// memoryWhatIf has a row per setting with which the requests were replayed, or the reason why they were not.
 func memoryWhatIf(d *memsnap.Device) []Block {
 	if c := &d.Check; !c.Passed && c.Reason != "" && d.Events > 0 {
 		text := "Other settings of the allocator were not replayed: " + c.Reason
@@ -248,7 +247,7 @@ func memorySteps(d *memsnap.Device) Table {
 	return t
 }
 
-// memoryDevices is a row for each device, where there are several.
+// memoryDevices has a row per device, if there are several.
 func memoryDevices(a *memsnap.Analysis) Table {
 	t := Table{Name: "Devices", Noun: "device", Max: [3]int{8, 16, 0}, Columns: []Column{{Title: "file", Left: true, Most: 40}, {Title: "device"}, {Title: "peak"}, {Title: "reserved"}, {Title: "end"}, {Title: "events", Drop: 1}}}
 	if len(a.Devices) < 2 {
@@ -260,7 +259,7 @@ func memoryDevices(a *memsnap.Analysis) Table {
 	return t
 }
 
-// memoryStacks are the largest lines with the calls that led there.
+// memoryStacks lists the largest code lines with their stacks.
 func memoryStacks(m *memsnap.Moment) List {
 	l := List{Noun: "stack"}
 	for _, s := range m.Sites[:min(len(m.Sites), 20)] {

@@ -8,32 +8,32 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// mostLives limits the allocations of a page to the largest.
+// mostLives limits a page to the largest allocations.
 const mostLives = 3000
 
-// memoryTraceData has the allocations of a device over its events, for memory.js.
+// memoryTraceData has a device's allocations over its events, for memory.js.
 type memoryTraceData struct {
 	Events int      `json:"events"`
 	Kinds  []string `json:"kinds"`
 	Tones  []string `json:"tones"` // CSS variables, by category
-	// Lives has five numbers for each allocation: event (as the difference to the one before), events until it is
-	// freed, bytes, category, stack from 1 (0 none). The first event is -1: before the recording.
+	// Lives has five numbers per allocation: event (as difference to the previous one), number of events until it is
+	// freed, bytes, category, and stack from 1 (0: none). Event -1 is before the recording.
 	Lives  []int64  `json:"lives"`
-	Others int      `json:"others,omitempty"` // smaller allocations, and their bytes
+	Others int      `json:"others,omitempty"` // number of smaller allocations, followed by their bytes
 	Bytes  int64    `json:"other_bytes,omitempty"`
 	Stacks [][]int  `json:"stacks"` // the innermost frame first
 	Frames []string `json:"frames"`
-	// Event, Requested and Reserved are columns: the event of the most requested bytes in it, and the maxima.
+	// Event, Requested and Reserved have an entry per column of the chart: the event with most bytes, and both maxima.
 	Event     []int   `json:"event"`
 	Requested []int64 `json:"requested"`
 	Reserved  []int64 `json:"reserved"`
 	Peak      int     `json:"peak"`
 	PeakBytes int64   `json:"peak_bytes"`
-	Steps     []int   `json:"steps,omitempty"` // the event after each
+	Steps     []int   `json:"steps,omitempty"` // first event after each step
 	OOMs      []int   `json:"ooms,omitempty"`
 }
 
-// memoryTrace returns nil for an analysis from a file, which has no allocations.
+// memoryTrace returns nil for an analysis from a file, which does not store allocations.
 func memoryTrace(d *memsnap.Device) any {
 	lives, others, bytes := d.Lives(mostLives)
 	if len(lives) == 0 || len(d.Series.Event) == 0 {
@@ -41,7 +41,7 @@ func memoryTrace(d *memsnap.Device) any {
 	}
 	out := &memoryTraceData{Events: d.Events, Others: others, Bytes: bytes, Event: d.Series.Event, Requested: d.Series.Requested, Reserved: d.Series.Reserved,
 		Peak: d.Peak.Event, PeakBytes: d.Peak.Requested, Lives: []int64{}, Kinds: []string{}, Tones: []string{}}
-	for i, k := range d.Series.Kinds { // the tones of the figure
+	for i, k := range d.Series.Kinds { // as in the figure
 		tone := "rest"
 		if i < view.MaxTones {
 			tone = fmt.Sprintf("t%d", i)

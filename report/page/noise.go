@@ -9,8 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Noise builds the page on the scatter between a machine's processes, with the number of pairs that a gate needs for a
-// slowdown.
+// Noise builds the page on the scatter between a machine's processes: how many pairs a gate needs to find a slowdown.
 func Noise(n *compare.NoisePlan) (*Page, error) {
 	if n == nil {
 		return nil, view.ErrNoRun("a measurement of noise")

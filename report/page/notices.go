@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// notice is one kind of warning, as one or several runs gave it.
+// notice is a kind of warning, from one or several runs.
 type notice struct {
 	Code  string
 	Where string // "4 of 5 runs"; empty when there is one run and one process
@@ -20,7 +20,7 @@ type notice struct {
 	Each  []string // "batch=64: -1.85 % and 0.92 %", when they differ
 }
 
-// Head is the code with where it holds.
+// Head returns the code, and the runs that it concerns.
 func (n notice) Head() string {
 	if n.Where == "" {
 		return n.Code
@@ -28,18 +28,17 @@ func (n notice) Head() string {
 	return n.Code + " in " + n.Where
 }
 
-// maxEach limits the runs that are listed with the differing part of their warning.
+// maxEach limits the runs listed with the differing part of their warning.
 const maxEach = 12
 
-// given is one process's warning.
+// given is the warning of one process.
 type given struct{ run, process, text string }
 
 func (g given) processLabel() string { return strings.TrimSpace(g.run + " " + g.process) }
 
 var ofProcess = regexp.MustCompile(`^(process \d+): `)
 
-// groupNotices lists the warnings of several runs, and joins those with equal code and advice: readers skip a list that
-// repeats itself.
+// groupNotices joins warnings of several runs with equal code and fix: readers skip a list that repeats itself.
 func groupNotices(runs []*gpuprof.Run) []notice {
 	var order []gpuprof.Warning
 	groups := map[gpuprof.Warning][]given{}
@@ -63,7 +62,7 @@ func groupNotices(runs []*gpuprof.Run) []notice {
 	return out
 }
 
-// runLabel names a run among several: by its setting, else by its number.
+// runLabel names one of several runs: by its setting, else by number.
 func runLabel(runs []*gpuprof.Run, i int) string {
 	if len(runs) < 2 {
 		return ""
@@ -104,7 +103,7 @@ func newNotice(key gpuprof.Warning, all []given, runs []*gpuprof.Run) notice {
 	return n
 }
 
-// joinLabels joins settings, and writes a name common to all once: "batch=64, 128, 256".
+// joinLabels joins settings, with a common name once: "batch=64, 128, 256".
 func joinLabels(labels []string) string {
 	name, _, _ := strings.Cut(labels[0], "=")
 	short := slices.Clone(labels)
@@ -137,8 +136,8 @@ func countWarned(all []given, runs []*gpuprof.Run) string {
 	return ""
 }
 
-// sharedText returns the words that all texts share, with an ellipsis for their differences, and the differing words of
-// each text; nil for equal texts.
+// sharedText returns the words that all texts share, with an ellipsis for the differing ones, and each text's
+// differing words; nil for equal texts.
 func sharedText(texts []string) (string, []string) {
 	words := make([][]string, len(texts))
 	for i, t := range texts {
@@ -158,11 +157,11 @@ func sharedText(texts []string) (string, []string) {
 	for _, w := range words {
 		tail = max(0, min(tail, len(w)-head))
 	}
-	const least = 4 // words in common that are worth a line
+	const least = 4 // least number of shared words that is worth a line
 	if head+tail < least {
 		return "", texts
 	}
-	// A unit goes with its number, and a bracket or quote is closed where it is opened.
+	// Keep a unit with its number, and close a bracket or quote where it is opened.
 	mark := ""
 	if tail > 0 && isUnit(strings.TrimRight(first[len(first)-tail], ";,.:")) {
 		word := first[len(first)-tail]
@@ -185,19 +184,19 @@ func sharedText(texts []string) (string, []string) {
 	return strings.Join(shared, " "), parts
 }
 
-// isUnit reports whether a word is the unit of the number before it, or has no letter and no digit.
+// isUnit reports whether a word is a unit of the preceding number, or has neither letters nor digits.
 func isUnit(word string) bool {
 	return slices.Contains([]string{"ns", "us", "ms", "s", "B", "KiB", "MiB", "GiB"}, word) || !strings.ContainsFunc(word, isWord)
 }
 
 func isWord(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) }
 
-// brackets come in pairs; a quote of either kind ends itself.
+// brackets lists pairs of brackets; in quotes each character closes itself.
 const brackets, quotes = "()[]{}", "\"`"
 
-// closeBrackets shortens the common head and tail of texts, by as few words as possible and the tail first, until no
-// differing part has half a pair. It ignores a text with half a pair as a whole. ok is false if fewer than least common
-// words would remain.
+// closeBrackets shortens the shared head and tail of texts until no differing part contains half of a pair. It cuts as
+// few words as possible, first from the tail, and ignores texts with an unclosed pair. ok is false if fewer than least
+// words remain.
 func closeBrackets(words [][]string, head, tail, least int) (from, to int, ok bool) {
 	words = slices.DeleteFunc(slices.Clone(words), hasHalfPair)
 	for cut := 0; cut == 0 || cut <= head+tail-least; cut++ {
@@ -211,8 +210,7 @@ func closeBrackets(words [][]string, head, tail, least int) (from, to int, ok bo
 	return 0, 0, false
 }
 
-// hasHalfPair reports whether words have unequal numbers of opening and closing brackets of one kind, or an odd number
-// of quotes of one kind.
+// hasHalfPair reports whether words contain an unclosed bracket or quote.
 func hasHalfPair(words []string) bool {
 	text := strings.Join(words, " ")
 	for i := 0; i < len(brackets); i += 2 {

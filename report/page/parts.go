@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// jsonData encodes a document as a file of its own.
+// jsonData returns a document as an embedded JSON file.
 func jsonData(name string, v any) Data {
 	return Data{Name: name, Encode: func(w io.Writer) error { return json.NewEncoder(w).Encode(document.WithAnswer(v)) }}
 }
@@ -20,7 +20,7 @@ func toolText(t gpuprof.Tool) string {
 	return strings.TrimSpace("gpuprof " + view.Cut(t.Version, 40))
 }
 
-// listOf is a list of short texts.
+// listOf adds short texts to a list.
 func listOf(l List, all []string) List {
 	for _, t := range all {
 		l.Items = append(l.Items, Item{Text: t})
@@ -28,7 +28,7 @@ func listOf(l List, all []string) List {
 	return l
 }
 
-// warningList is the section of a document's warnings.
+// warningList returns the section of a document's warnings.
 func warningList(ws []gpuprof.Warning) Section {
 	list := List{Label: "warning", Noun: "warning", Alert: true, Max: maxListed}
 	for _, w := range ws {
@@ -37,12 +37,12 @@ func warningList(ws []gpuprof.Warning) Section {
 	return warningSection("", Markdown|HTML, list)
 }
 
-// warningSection is a section of warnings, closed at first where a format can, under their number.
+// warningSection returns a section of warnings, folded under their number if the format can.
 func warningSection(id string, headingIn Where, list List) Section {
 	return Section{ID: id + "warnings", Heading: "Warnings", HeadingIn: headingIn, In: Verbose, Folded: true, Brief: []string{gpuprof.Plural(len(list.Items), "warning")}, Blocks: []Block{list}}
 }
 
-// numberColumns are columns of figures after one of names.
+// numberColumns returns a column of names and columns of figures.
 func numberColumns(titles ...string) []Column {
 	out := make([]Column, len(titles))
 	for i, t := range titles {
@@ -75,7 +75,6 @@ func textRow(cells ...string) Row {
 	return r
 }
 
-// dropEmpty drops lines without a value.
 func dropEmpty(lines ...Line) []Line {
 	return slices.DeleteFunc(lines, func(l Line) bool { return l.Value == "" })
 }

@@ -10,18 +10,17 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// point is one row of a sweep table.
+// point is a row of a sweep table.
 type point struct {
-	Setting    []string // one value for each name of Vary
+	Setting    []string // a value for each name of Vary
 	Step       *gpuprof.Series
 	Throughput *gpuprof.Throughput
-	Ratio      float64 // step median over the first run's; 0 when unknown
+	Ratio      float64 // step median over that of the first run; 0 if unknown
 	Checks     string
 	Status     string
 }
 
-// pointsOf returns the rows of a sweep and the names of the settings that differ. A number distinguishes repeats of one
-// setting.
+// pointsOf returns the rows of a sweep, and the names of the differing settings. Repeats of a setting are numbered.
 func pointsOf(runs []*gpuprof.Run) (names []string, list []point) {
 	names = view.Vary(runs)
 	for i, r := range runs {
@@ -59,7 +58,7 @@ func checkCell(r *gpuprof.Run) string {
 	return fmt.Sprintf("%d passed", len(r.Checks))
 }
 
-// sweepIntervals names the scope of the intervals of the runs' steps.
+// sweepIntervals describes what the intervals of the steps cover.
 func sweepIntervals(runs []*gpuprof.Run) string {
 	step := runs[0].Step
 	kind := view.IntervalName(step) + ", " + view.IntervalScope(step)
@@ -69,8 +68,7 @@ func sweepIntervals(runs []*gpuprof.Run) string {
 	return kind
 }
 
-// The table of a sweep's stages shows at most mostShares stages, none with a smaller share than leastShare in every
-// run.
+// The table of stages of a sweep has at most mostShares stages, each with at least leastShare in some run.
 const (
 	mostShares = 7
 	leastShare = 0.01
@@ -79,8 +77,8 @@ const (
 // sharesText defines the shares.
 const sharesText = "Exposed share of each stage: the part of the step that is its alone"
 
-// sharesOfRuns explains why one setting of a sweep is faster than another: for every run the exposed share of each
-// stage that matters in one of them, the largest first. Both are empty if no run has stages.
+// sharesOfRuns explains why one setting is faster than another: the exposed share of each large stage, for every run,
+// the largest stage first. Both results are empty if no run has stages.
 func sharesOfRuns(runs []*gpuprof.Run) (stages []string, rows [][]string) {
 	most := map[string]float64{}
 	byRun := make([]map[string]view.Stage, len(runs))

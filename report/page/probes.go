@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// probeLine gives the step of the pass that timed the stages, if it differs from the step's own pass.
+// probeLine returns the step of the pass that timed the stages, if it was a separate pass.
 func probeLine(r *gpuprof.Run) (Line, bool) {
 	if !r.ProbedStep.Usable() {
 		return Line{}, false
@@ -16,12 +16,11 @@ func probeLine(r *gpuprof.Run) (Line, bool) {
 	return Line{Label: "probed step", Value: view.Median(r.ProbedStep), Note: "of the pass that timed the stages: exposed times and shares are of it, not of the step"}, true
 }
 
-// notMeasurable is the upper end of an interval about zero past which it bounds
-// nothing worth a figure.
+// notMeasurable is the upper end of an interval around zero above which the interval is no useful bound.
 const notMeasurable = 0.1
 
-// probeOverhead gives the cost of stage events: measured against bare steps, or by calibration if that interval is too
-// wide and the calibrated bound is below its upper end.
+// probeOverhead returns the cost of stage events, measured against bare steps; or the calibrated bound if the interval
+// is too wide and the bound below its upper end.
 func probeOverhead(r *gpuprof.Run) (Line, bool) {
 	o := r.Overhead
 	if o == nil || !gpuprof.IsFinite(o.Ratio) {
@@ -37,9 +36,8 @@ func probeOverhead(r *gpuprof.Run) (Line, bool) {
 	return Line{Label: "probe overhead", Value: value, Note: note}, true
 }
 
-// calibratedBound returns the cost of a step's spans by calibration, as a share of the bare step. It is an upper bound
-// on the host only: a GPU's events cost more than their recording, because kernels no longer follow one another at
-// once.
+// calibratedBound returns the calibrated cost of a step's spans, as a share of the bare step. It is a bound for the
+// host only: on a GPU, events cost more than their recording, because kernels no longer follow each other at once.
 func calibratedBound(r *gpuprof.Run) (share float64, how string, ok bool) {
 	c, step := r.ProbeCost, view.Usable(r.BareStep)
 	if r.ProbedStep.Usable() || step == nil {
@@ -53,8 +51,8 @@ func calibratedBound(r *gpuprof.Run) (share float64, how string, ok bool) {
 
 func aboutZero(o *gpuprof.Ratio) bool { return o.CI95[0] <= 1 && o.CI95[1] >= 1 }
 
-// overheadText describes a measured cost. An interval about zero is no finding of a speed-up: it bounds how much the
-// probe can cost, unless it is too wide.
+// overheadText describes a measured cost. An interval around zero is no speed-up: its upper end bounds the cost,
+// unless the interval is too wide.
 func overheadText(o *gpuprof.Ratio) (value, note string) {
 	lo, hi := o.CI95[0]-1, o.CI95[1]-1
 	if !gpuprof.IsFinite(lo) || !gpuprof.IsFinite(hi) {
@@ -72,8 +70,8 @@ func overheadText(o *gpuprof.Ratio) (value, note string) {
 	return signedText(o.Ratio - 1), note
 }
 
-// anotherProcess bounds the difference between another process and the runs' own, by earlier processes on this machine:
-// of several runs it takes the largest share.
+// anotherProcess describes by how much another process may differ, from earlier processes on this machine. Of several
+// runs it takes the largest share.
 func anotherProcess(runs ...*gpuprof.Run) string {
 	var most *gpuprof.Another
 	for _, r := range runs {
@@ -91,7 +89,7 @@ func anotherProcess(runs ...*gpuprof.Run) string {
 	return "another process may differ by about " + view.Percent2(most.Share) + " (" + by + ")"
 }
 
-// ladderLine gives the cost of each probe relative to a step without it.
+// ladderLine returns the cost of each probe, relative to a step without it.
 func ladderLine(r *gpuprof.Run) (Line, bool) {
 	var parts []string
 	apart := false
@@ -114,7 +112,7 @@ func ladderLine(r *gpuprof.Run) (Line, bool) {
 	return Line{Label: "cost of probes", Value: strings.Join(parts, "; "), Note: note}, len(parts) > 0
 }
 
-// energyLine gives the energy of a step, or the reason why no valid pass measured it.
+// energyLine returns the energy of a step, or why no valid pass measured it.
 func energyLine(r *gpuprof.Run) (Line, bool) {
 	e := view.Usable(r.EnergyStep)
 	pass := r.Energy
@@ -147,8 +145,7 @@ func energyLine(r *gpuprof.Run) (Line, bool) {
 // maxShort limits the short kernels that the summary names.
 const maxShort = 4
 
-// shortKernels names the kernels that were too short to be timed between two
-// events.
+// shortKernels names the kernels that are too short to be timed between two events.
 func shortKernels(r *gpuprof.Run) (Line, bool) {
 	var names []string
 	for _, s := range r.Stages {
@@ -166,7 +163,6 @@ func shortKernels(r *gpuprof.Run) (Line, bool) {
 	return Line{Label: "short kernels", Value: text, Note: "too short for a pair of events: timed by replaying a step's launches, with their inputs in the cache"}, true
 }
 
-// kernelMethod names the method by which a kernel was timed.
 func kernelMethod(k gpuprof.StageResult) string {
 	if k.Method == gpuprof.MethodSlope {
 		return "replayed"

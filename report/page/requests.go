@@ -15,7 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// requestsOf gives the callers' view of a service under load.
+// requestsOf describes a service under load as its callers see it.
 func requestsOf(r *gpuprof.Run, id string) Section {
 	q := r.Requests
 	if q == nil {
@@ -41,11 +41,10 @@ func requestsOf(r *gpuprof.Run, id string) Section {
 	return out
 }
 
-// fewAnswered is the share of requests without an answer from which a warning opens the run: its p99 then belongs to a
-// lower load than the one that was sent.
+// fewAnswered is the share of unanswered requests from which a run has a warning: its p99 belongs to a lower load.
 const fewAnswered = 0.01
 
-// noneText explains why a run has no request to measure.
+// noneText explains why a run has no measured request.
 func noneText(q *loadtest.Requests) string {
 	if q.From == loadtest.FromFirstByte {
 		return "no request came while the run listened"
@@ -54,7 +53,7 @@ func noneText(q *loadtest.Requests) string {
 }
 
 // answeredText counts the requests without a latency; nil if nearly all were answered. A terminal short of lines drops
-// the figures of the load before its percentiles.
+// figures of the load before the percentiles.
 func answeredText(r *gpuprof.Run, in Where) Block {
 	if r.Requests == nil {
 		return nil
@@ -78,8 +77,8 @@ func answeredText(r *gpuprof.Run, in Where) Block {
 	return Text{S: fmt.Sprintf("%s of the requests were %s: the latencies are those of the others.", view.Percent(float64(missing)/float64(t.Scheduled)), how), Tone: Unsure, In: in}
 }
 
-// lateText warns that a late sender is part of the latencies: a reader of only the percentiles would blame the service
-// for their tail. It returns nil for a sender in time.
+// lateText warns that the latencies contain delays of a late sender, for which a reader would blame the service. It
+// returns nil if the sender was in time.
 func lateText(r *gpuprof.Run, in Where) Block {
 	if r.Requests == nil || r.Requests.Told() == 1 {
 		return nil
@@ -91,8 +90,8 @@ func lateText(r *gpuprof.Run, in Where) Block {
 	return Text{S: text, Tone: Unsure, In: in}
 }
 
-// waitsText warns above the percentiles that their sender waits; nil for one that does not. A terminal short of lines
-// drops texts below its tables.
+// waitsText warns, above the percentiles, that the sender waited (closed loop); nil otherwise. A terminal short of
+// lines drops texts below tables.
 func waitsText(r *gpuprof.Run, in Where) Block {
 	if r.Requests == nil || r.Requests.Waits == "" {
 		return nil
@@ -158,7 +157,7 @@ func batchText(t loadtest.Served) string {
 	return fmt.Sprintf("%.3g requests in the mean, at most %d", float64(requests)/float64(batches), len(t.Batches))
 }
 
-// hidesText describes the time that the latencies of a waiting sender omit.
+// hidesText describes which time the latencies of a waiting sender omit (coordinated omission).
 func hidesText(q *loadtest.Requests) string {
 	switch q.Waits {
 	case loadtest.WaitsRoom:
@@ -169,8 +168,8 @@ func hidesText(q *loadtest.Requests) string {
 	return ""
 }
 
-// scheduleText explains the column of requests on a schedule, next to the latencies of callers that wait; o is nil if
-// the run did not measure it. throughput is in requests per second of the steps.
+// scheduleText explains the column of requests on a schedule (open loop), next to the latencies of callers that wait.
+// o is nil if the run did not measure it. throughput is in requests per second.
 func scheduleText(o *loadtest.Requests, throughput float64) string {
 	if o == nil {
 		return "Requests on a schedule would wait longer: measure them with --set arrivals=gamma."
@@ -188,8 +187,8 @@ func scheduleText(o *loadtest.Requests, throughput float64) string {
 	return text + "."
 }
 
-// latencyTable has a row for the mean, each percentile and the largest latency, and a column for each kind of time. If
-// the load generator sent late, rows that its delay may have caused are left out.
+// latencyTable has a row for the mean, each percentile and the maximum, and a column per kind of time. It omits rows
+// that a late load generator may have caused.
 func latencyTable(q *loadtest.Requests) Table {
 	t := Table{Name: "Table of latencies", Noun: "percentile", Caption: latencyCaption(q),
 		Columns: []Column{{Title: "percentile", Left: true}, {Title: "latency"}, {Title: "95 % interval", Drop: 300}}}
@@ -257,7 +256,7 @@ func lateColumn(q *loadtest.Requests) Column {
 	return Column{Title: "sent late", Drop: 250}
 }
 
-// outsideLines describe callers from outside, and the checks of their answers.
+// outsideLines describes external callers, and the checks of their answers.
 func outsideLines(q *loadtest.Requests) []Line {
 	var out []Line
 	rejected, gone := map[string]int64{}, int64(0)
@@ -301,7 +300,7 @@ func latencyCaption(q *loadtest.Requests) string {
 	return "Times of the requests, from " + from + " to its answer. A percentile is left out where fewer than ten requests lie beyond it, and where it is the delay of a late sender."
 }
 
-// relativeError is the largest relative error of the answers that were computed again, NaN where it is not finite.
+// relativeError returns the largest relative error of the recomputed answers; NaN if it is not finite.
 func relativeError(o *loadtest.Outside) float64 {
 	if o.Error == nil {
 		return math.NaN()

@@ -10,15 +10,15 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Limits of the rows: operators against their bounds, and kernels without a cost model or collectives by size.
+// Limits of rows: operators against their bounds, and kernels without a cost model or collectives by size.
 const (
 	roofRows       = 5
 	unmodelledRows = 3
-	// shapesWidth limits the shapes in a row, in characters, so that its figures stay on the page.
+	// shapesWidth limits the shapes in a row, in characters, so that the row's figures fit on the page.
 	shapesWidth = 30
 )
 
-// rooflineBlocks set operators against the device's peak rates; none without recorded shapes.
+// rooflineBlocks compares operators with the device's peak rates; none without recorded shapes.
 func rooflineBlocks(a *analyze.Analysis) []Block {
 	r := a.Roofline
 	if r == nil || r.DeviceNS <= 0 || len(r.Operators) == 0 {
@@ -27,7 +27,7 @@ func rooflineBlocks(a *analyze.Analysis) []Block {
 	return []Block{Text{S: rooflineLead(a, r)}, rooflineTable(a, r), unmodelledTable(a, r), collectiveTable(a, r)}
 }
 
-// rooflineCharts returns the blocks of rooflineBlocks and the chart.
+// rooflineCharts returns rooflineBlocks and the chart.
 func rooflineCharts(a *analyze.Analysis) []Block {
 	blocks := rooflineBlocks(a)
 	if blocks == nil {
@@ -36,7 +36,7 @@ func rooflineCharts(a *analyze.Analysis) []Block {
 	return append(blocks, Chart{ID: "roofline", Figure: func() *figure.Figure { return figure.TraceRoofline(a) }})
 }
 
-// rooflineLead gives the share of the device's time with a cost model, and the utilisation of the step.
+// rooflineLead states the share of device time with a cost model, and the utilisation of the step.
 func rooflineLead(a *analyze.Analysis, r *analyze.Roofline) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Operators with a cost model take %s of the device's time.", view.Percent(float64(r.ModelledNS)/float64(r.DeviceNS)))
@@ -93,7 +93,7 @@ func rooflineTable(a *analyze.Analysis, r *analyze.Roofline) Table {
 	return t
 }
 
-// perSecond is a rate, "-" without one.
+// perSecond holds a rate; "-" if there is none.
 func perSecond(v float64, unit string) Cell {
 	if v <= 0 {
 		return Cell{}

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Runs is the page of one run, or of a sweep: one table and then each run.
+// Runs builds the page of one run, or of a sweep: one table and then each run.
 func Runs(runs []*gpuprof.Run) (*Page, error) {
 	runs = view.Compact(runs)
 	if len(runs) == 0 {
@@ -28,7 +28,7 @@ func Runs(runs []*gpuprof.Run) (*Page, error) {
 	return p.addExplanations()
 }
 
-// metaOf returns the device's name and the way of measuring.
+// metaOf returns the device's name and how the run was measured.
 func metaOf(r *gpuprof.Run) []string {
 	meta := []string{view.DeviceName(r)}
 	if how := view.HowMeasured(r); how != "" {
@@ -51,16 +51,15 @@ func statusTone(s gpuprof.Status) Tone {
 	return Unsure
 }
 
-// showIn limits a section to certain formats.
 func showIn(where Where, s Section) Section {
 	s.In = where
 	return s
 }
 
-// printed are the formats that a reader sees from the end: they print the step's figures after the stages.
+// printed are the formats whose end a reader sees first: there the step's figures follow the stages.
 const printed = Terminal | Markdown
 
-// runSections builds the sections of a run; id is the prefix of their ids.
+// runSections builds the sections of a run; id is the prefix of their IDs.
 func runSections(r *gpuprof.Run, id string, limit int) []Section {
 	lead, facts := summaryOf(r)
 	refused, late := answeredText(r, HTML|Terminal), lateText(r, HTML|Terminal)
@@ -81,21 +80,19 @@ func runSections(r *gpuprof.Run, id string, limit int) []Section {
 	return append(out, checksOf(r, id), ladderOf(r, id), energyOf(r, id), Section{In: HTML, Beside: true, Sections: factsOf(r, id)})
 }
 
-// runLead complements the answer: the distance of the largest stage from its bound, and how to read a run that was cut
-// short.
+// runLead adds to the answer: the largest stage's distance from its bound, and a hint for runs that ended early.
 func runLead(r *gpuprof.Run) Block {
 	if !view.HasTimes(r) {
 		return Text{}
 	}
 	text := boundText(view.Stages(r))
-	if r.Status == gpuprof.Partial && r.Reason != loadtest.ReasonGenerator { // that one ran to its end
+	if r.Status == gpuprof.Partial && r.Reason != loadtest.ReasonGenerator { // that run was complete
 		text += " The run was cut short: read the figures as a first impression."
 	}
 	return Text{S: strings.TrimSpace(text), In: Verbose}
 }
 
-// summaryOf is the step and its throughput, and the other figures of the whole
-// step with the checks.
+// summaryOf returns the step with its throughput (lead), and the run's other figures with the checks (facts).
 func summaryOf(r *gpuprof.Run) (lead, facts Lines) {
 	lead = Lines{Lead: true}
 	for _, l := range summaryLines(r) {
@@ -109,7 +106,6 @@ func summaryOf(r *gpuprof.Run) (lead, facts Lines) {
 	return lead, facts
 }
 
-// checkLine is one line on all checks.
 func checkLine(r *gpuprof.Run) Line {
 	return Line{Label: "checks", Value: checkSummary(r)}
 }
@@ -122,7 +118,7 @@ func failedChecks(r *gpuprof.Run) List {
 	return l
 }
 
-// warningsOf are the warnings of several runs, each kind once.
+// warningsOf lists the warnings of several runs, each kind once.
 func warningsOf(runs []*gpuprof.Run) List {
 	l := List{Label: "warning", Noun: "warning", Alert: true}
 	for _, n := range groupNotices(runs) {
@@ -135,7 +131,7 @@ func warningsOf(runs []*gpuprof.Run) List {
 	return l
 }
 
-// mostFindings limits the findings of a report; more are noise.
+// mostFindings limits the findings of a report; more would be noise.
 const mostFindings = 5
 
 func findingsOf(r *gpuprof.Run) []Block {

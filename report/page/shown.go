@@ -7,8 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Limits of texts in characters, by their position. They are applied here, where writers ask for a page's parts; a
-// builder cuts nothing.
+// Limits of texts, in characters, by their position. They apply when a writer asks for a part of a page.
 const (
 	cellText, labelText, headText, longText, detailText = 240, 64, 160, 600, 2000
 )
@@ -49,7 +48,7 @@ func (s Section) HeadingShown(format Where) bool {
 	return s.Heading != "" && in.In(format)
 }
 
-// Shown is the blocks that a format shows.
+// Shown returns the blocks that a format shows.
 func (s Section) Shown(format Where) []Block {
 	var out []Block
 	for _, b := range s.Blocks {
@@ -74,8 +73,7 @@ func (c Column) textLimit() int {
 // keepFactor multiplies a table's limit for rows with Keep.
 const keepFactor = 5
 
-// For is the table as a format shows it: its columns, its rows with their cells,
-// one for each of those columns, and how many rows Max leaves out.
+// For returns the table as a format shows it: columns, rows with cells for just these, and how many rows Max omits.
 func (b Table) For(format Where) (columns []Column, rows []Row, left int) {
 	var at []int
 	for i, c := range b.Columns {
@@ -113,7 +111,7 @@ func (b Table) For(format Where) (columns []Column, rows []Row, left int) {
 	return columns, rows, left
 }
 
-// For is the items that a format shows, and how many Max leaves out.
+// For returns the items that a format shows, and how many Max omits.
 func (b List) For(format Where) (items []Item, left int) {
 	for _, it := range b.Items {
 		switch {
@@ -127,7 +125,7 @@ func (b List) For(format Where) (items []Item, left int) {
 	return items, left
 }
 
-// LinesIn is the lines that a format shows.
+// LinesIn returns the lines that a format shows.
 func LinesIn(lines []Line, format Where) []Line {
 	var out []Line
 	for _, l := range lines {

@@ -8,11 +8,11 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// sparkBars are the heights of a sparkline; the first is an empty bin, so that one sample differs from none.
+// sparkBars are the heights of a sparkline. The first is an empty bin, so that one sample differs from none.
 const sparkBars = "▁▂▃▄▅▆▇█"
 
-// drawSpark draws the distribution of a series' samples as a histogram of so many bins, from its 2nd to its 98th
-// percentile; the end bins hold the samples beyond. It returns view.None for equal samples and for too few.
+// drawSpark draws a series' samples as a histogram from the 2nd to the 98th percentile; the end bins include samples
+// beyond. It returns view.None for equal or too few samples.
 func drawSpark(s *gpuprof.Series, bins int) string {
 	const fewest = 5
 	all := slices.Concat(view.Samples(s)...)
@@ -35,8 +35,7 @@ func drawSpark(s *gpuprof.Series, bins int) string {
 	return string(out)
 }
 
-// stageSeries returns the times behind a stage's distribution: the device's, else the host's, else the exposed ones;
-// nil for a stage without times.
+// stageSeries returns the times of a stage's distribution: the device's, else the host's, else exposed time, or nil.
 func stageSeries(s view.Stage) *gpuprof.Series {
 	for _, v := range []*gpuprof.Series{s.Device, s.Host, s.Exposed} {
 		if v != nil && v.Median > 0 {
@@ -46,7 +45,7 @@ func stageSeries(s view.Stage) *gpuprof.Series {
 	return nil
 }
 
-// rangeOf is from the 5th to the 95th percentile of a series of seconds, or None.
+// rangeOf formats the 5th to 95th percentile of a series of seconds, or None.
 func rangeOf(s *gpuprof.Series) string {
 	if !s.Usable() || s.P95 <= 0 {
 		return view.None

@@ -14,7 +14,7 @@ import (
 type metric struct {
 	Column
 	stage  func(view.Stage) Cell
-	kernel func(gpuprof.StageResult) Cell // nil: says nothing of kernels
+	kernel func(gpuprof.StageResult) Cell // nil if it does not apply to kernels
 }
 
 // Bins of a stage's sparkline.
@@ -23,8 +23,8 @@ const (
 	manyBins = 12
 )
 
-// stageMetrics are the columns of the stage table. They show first the parts of the step's time, then each stage's use
-// of the device; a narrow terminal drops rates first.
+// stageMetrics returns the columns of the stage table: first the parts of the step's time, then each stage's use of
+// the device. A narrow terminal drops rates first.
 func stageMetrics() []metric {
 	return []metric{
 		{Column{Title: "stage", Left: true, Most: 24}, func(s view.Stage) Cell { return Cell{Text: s.Name} }, kernelName},
@@ -48,10 +48,10 @@ func stageMetrics() []metric {
 	}
 }
 
-// keptShare is the share of a step from which a terminal short of lines keeps a stage.
+// keptShare is the least share of a stage that a terminal short of lines keeps.
 const keptShare = 0.02
 
-// kernelName holds the name of a kernel, with a note if its method was not timing between two events.
+// kernelName holds a kernel's name, with a remark if it was not timed between two events.
 func kernelName(k gpuprof.StageResult) Cell {
 	return Cell{Text: k.Name, Note: methodText(k.Method)}
 }
@@ -63,8 +63,8 @@ func methodText(method string) string {
 	return method
 }
 
-// stagesOf builds the table of stages. HTML adds a row per kernel, Markdown a separate table of kernels, and a
-// terminal prints the gap below the table.
+// stagesOf builds the table of stages. Kernels are rows in HTML and a table in Markdown; a terminal shows the gap
+// below.
 func stagesOf(r *gpuprof.Run, id string) Section {
 	s := Section{ID: id + "stages", Heading: "Stages", HeadingIn: HTML}
 	if !view.HasTimes(r) {
@@ -106,7 +106,7 @@ func stagesOf(r *gpuprof.Run, id string) Section {
 	return s
 }
 
-// stageNote names the pass that timed the stages, and the limits on timing short kernels.
+// stageNote names the pass that timed the stages, and what limits the timing of short kernels.
 func stageNote(r *gpuprof.Run) string {
 	var notes []string
 	if p := view.Usable(r.ProbedStep); p != nil {
@@ -119,7 +119,7 @@ func stageNote(r *gpuprof.Run) string {
 	return strings.Join(notes, " ")
 }
 
-// kernelsOf lists kernels folded away: most readers want the stages.
+// kernelsOf lists kernels, folded: most readers want the stages.
 func kernelsOf(r *gpuprof.Run, stages []view.Stage) Block {
 	t := Table{Name: "Table of kernels", In: Markdown, Columns: []Column{{Title: "stage", Left: true}, {Title: "kernel", Left: true}, {Title: "device"}, {Title: "95 % interval"}, {Title: "timed by", Left: true}}}
 	for _, s := range stages {
@@ -134,7 +134,7 @@ func kernelsOf(r *gpuprof.Run, stages []view.Stage) Block {
 	return t
 }
 
-// boundText gives the distance of the largest stage from its roofline bound; "" without a known bound.
+// boundText states the distance of the largest stage from its roofline bound; "" if the bound is unknown.
 func boundText(stages []view.Stage) string {
 	if len(stages) == 0 {
 		return ""
@@ -146,7 +146,7 @@ func boundText(stages []view.Stage) string {
 	return fmt.Sprintf("At this device's peak rates the work counted in %s would take %s of the time it does.", top.Name, boundShare(top))
 }
 
-// boundShare gives the share of the device time that the roofline bound explains: "34.9 %".
+// boundShare formats the share of the device time that the roofline bound explains: "34.9 %".
 func boundShare(s view.Stage) string {
 	if s.OfBound <= 0 {
 		return view.None
@@ -154,7 +154,7 @@ func boundShare(s view.Stage) string {
 	return view.Percent(s.OfBound)
 }
 
-// missingBounds names the stages without a roofline bound, a line for each reason.
+// missingBounds names the stages without a roofline bound, a line per reason.
 func missingBounds(stages []view.Stage) []string {
 	var reasons []string
 	of := map[string][]string{}

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// summaryLines lists the figures of the whole step, without those that were not measured.
+// summaryLines lists the measured figures of the whole step.
 func summaryLines(r *gpuprof.Run) []Line {
 	if !view.HasTimes(r) {
 		return nil
@@ -25,7 +25,7 @@ func summaryLines(r *gpuprof.Run) []Line {
 	}
 	if s := view.Usable(r.Step); s != nil {
 		note := describeInterval(s, "s")
-		if view.Processes(s) == 1 { // the interval of several says it
+		if view.Processes(s) == 1 { // the interval of several processes shows it
 			note += "; " + anotherProcess(r)
 		}
 		add("step", view.Median(s), note)
@@ -101,8 +101,8 @@ func signedText(v float64) string {
 	return s
 }
 
-// blockedTime returns the caller's time in waits, in seconds, with the awaited stages and the number of sync points.
-// The meter's own count is exact; without it the sum of the wait stages replaces it.
+// blockedTime returns the caller's waiting time, s, with the awaited stages and the number of sync points. The time is
+// the meter's exact count or, without it, the sum of the wait stages.
 func blockedTime(r *gpuprof.Run) (seconds float64, note string, ok bool) {
 	ns, counted := r.Counters["blocked_ns"]
 	seconds = ns * 1e-9
@@ -115,7 +115,7 @@ func blockedTime(r *gpuprof.Run) (seconds float64, note string, ok bool) {
 		}
 	}
 	for _, s := range waits {
-		if s.Host.Median > 0.01*total { // a wait that finds nothing to wait for takes a moment too
+		if s.Host.Median > 0.01*total { // a wait for nothing takes a moment too
 			where = append(where, s.Name)
 		}
 	}
@@ -139,7 +139,7 @@ func trimZeros(v float64) string {
 	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(v, 'f', 2, 64), "0"), ".")
 }
 
-// checkSummary is one line on all checks, with the worst error and its tolerance.
+// checkSummary summarizes all checks on one line, with the worst error and its tolerance.
 func checkSummary(r *gpuprof.Run) string {
 	if len(r.Checks) == 0 {
 		return "none recorded: the figures were not compared with a reference"
@@ -147,7 +147,7 @@ func checkSummary(r *gpuprof.Run) string {
 	failed := len(r.Failed())
 	worst, at := -1.0, gpuprof.Check{}
 	for _, c := range r.Checks {
-		if v := toleranceShare(c); v > worst && (!c.Virtual || !c.Pass) { // in virtual time it is of none of the run's numbers
+		if v := toleranceShare(c); v > worst && (!c.Virtual || !c.Pass) { // a virtual time is in none of the run's figures
 			worst, at = v, c
 		}
 	}
@@ -162,8 +162,8 @@ func checkSummary(r *gpuprof.Run) string {
 	return text
 }
 
-// toleranceShare returns a check's error as a share of its own tolerance, since stages may differ in theirs. Zero error
-// under zero tolerance counts as 0; NaN counts as worse than any number.
+// toleranceShare returns a check's error over its own tolerance, which differs between stages. Zero error with zero
+// tolerance is 0; NaN is worse than any number.
 func toleranceShare(c gpuprof.Check) float64 {
 	e := float64(c.RelativeError)
 	v := e / c.Tolerance
@@ -176,7 +176,6 @@ func toleranceShare(c gpuprof.Check) float64 {
 	return v
 }
 
-// failureTexts has one sentence for each failed check.
 func failureTexts(r *gpuprof.Run) []string {
 	var out []string
 	for _, c := range r.Failed() {
@@ -189,7 +188,7 @@ func failureTexts(r *gpuprof.Run) []string {
 	return out
 }
 
-// errorText prints a relative error: "3.2e-07", or "not a number".
+// errorText formats a relative error: "3.2e-07", or "not a number".
 func errorText(n gpuprof.Number) string {
 	if !gpuprof.IsFinite(float64(n)) {
 		return "not a number"

@@ -18,7 +18,7 @@ func buildSweep(p *Page, runs []*gpuprof.Run, limit int) {
 	p.Title, p.Meta = head, []string{where}
 	p.Answer = sweepAnswer(runs)
 	table, explained := sweepTable(runs)
-	var load Section // the picture of the knee stands above the table
+	var load Section // the chart of the knee is above the table
 	if loads, _ := view.Loads(runs); loads != nil {
 		load = showIn(HTML, Section{ID: "load", Heading: "Latency over load", Blocks: []Block{Chart{ID: "load-chart", Figure: func() *figure.Figure { return figure.LatencyOverLoad(runs) }}}})
 	}
@@ -36,7 +36,7 @@ func buildSweep(p *Page, runs []*gpuprof.Run, limit int) {
 	p.Sections = append(p.Sections, warningSection("", HTML, warningsOf(runs)), eachRun(runs, limit))
 }
 
-// sweepAnswer opens a sweep: of a service with the knee, else with the fastest setting.
+// sweepAnswer states the knee of a service, or the fastest setting.
 func sweepAnswer(runs []*gpuprof.Run) gpuprof.Answer {
 	a := gpuprof.Answer{Verdict: "measured", Tone: gpuprof.TonePlain}
 	curves, only := view.Loads(runs)
@@ -59,11 +59,11 @@ func sweepAnswer(runs []*gpuprof.Run) gpuprof.Answer {
 	return a
 }
 
-// leadOf complements the answer of a sweep: the knees of further curves, and settings whose sender was late.
+// leadOf adds to a sweep's answer: the knees of further curves, and settings whose sender was late.
 func leadOf(runs []*gpuprof.Run) []Block {
 	curves, _ := view.Loads(runs)
 	var out []Block
-	for _, c := range curves[min(1, len(curves)):] { // the first opens the page
+	for _, c := range curves[min(1, len(curves)):] { // the first curve is in the answer
 		out = append(out, Text{S: c.Text() + ".", As: Lead})
 	}
 	if late := lateSettings(runs); late != "" {
@@ -72,7 +72,7 @@ func leadOf(runs []*gpuprof.Run) []Block {
 	return out
 }
 
-// lateSettings names the runs whose sender of requests was late; "" with none.
+// lateSettings names the runs whose request sender was late, or "".
 func lateSettings(runs []*gpuprof.Run) string {
 	var names []string
 	for _, r := range runs {
@@ -86,8 +86,8 @@ func lateSettings(runs []*gpuprof.Run) string {
 	return fmt.Sprintf("generator-late: the sender of the requests was late with %s, so the latencies there that measure the sender are left out.", joinLabels(names))
 }
 
-// winnerText names the setting with the highest throughput, or the shortest step if work is not counted, and whether
-// its interval overlaps the next one's; "" with fewer than two measured settings.
+// winnerText names the setting with the highest throughput, or with the shortest step if work is not counted, and
+// whether its interval overlaps the next one's; "" for fewer than two measured settings.
 func winnerText(runs []*gpuprof.Run) string {
 	_, points := pointsOf(runs)
 	counted := true
@@ -134,8 +134,8 @@ func winnerText(runs []*gpuprof.Run) string {
 	return text + "overlaps its own: neither is shown to be faster."
 }
 
-// rateInterval returns the interval of a throughput, no narrower than its step's: a rate has few spans of the run, and
-// three that agree by chance have a narrow interval while single steps differ twofold.
+// rateInterval returns the interval of a throughput, no narrower than the step's interval: a rate comes from few spans
+// of the run, and three equal ones give a narrow interval by chance, while single steps differ twofold.
 func rateInterval(rate, step *gpuprof.Series) [2]float64 {
 	ci, steps := rate.CI95, step.CI95
 	if ci == [2]float64{} || steps == [2]float64{} {
@@ -145,7 +145,6 @@ func rateInterval(rate, step *gpuprof.Series) [2]float64 {
 	return [2]float64{min(ci[0], work/steps[1]), max(ci[1], work/steps[0])}
 }
 
-// unitOf is the unit of the first throughput of a sweep.
 func unitOf(points []point) string {
 	for _, p := range points {
 		if p.Throughput != nil {
@@ -155,11 +154,11 @@ func unitOf(points []point) string {
 	return ""
 }
 
-// sweepTable builds a row for each run, and the block that explains its figures.
+// sweepTable returns a row per run, and the block that explains the figures.
 func sweepTable(runs []*gpuprof.Run) (Table, Block) {
 	names, points := pointsOf(runs)
 	t := Table{Name: "Table of the sweep", Noun: "setting", Caption: "One row for each setting. Intervals: " + sweepIntervals(runs) + `. "x first" is the step's median over the first row's.`, Columns: settingColumns(names, true)}
-	// Status is the first column (it is repeated below), then figures, then settings.
+	// Status comes first (it is repeated at the end), then figures, then settings.
 	t.Columns = append(t.Columns, Column{Title: "step"}, Column{Title: "95 % interval", Drop: 300}, Column{Title: "throughput", Drop: 400},
 		Column{Title: "x first", Drop: 100}, Column{Title: "checks", Left: true, Drop: 200}, Column{Title: "status", Left: true, Drop: 500})
 	serves := slices.ContainsFunc(runs, func(r *gpuprof.Run) bool { return r.Requests != nil })
@@ -191,7 +190,7 @@ func sweepTable(runs []*gpuprof.Run) (Table, Block) {
 	return t, Text{S: "x first is the step's median over the first row's; intervals are " + sweepIntervals(runs) + "."}
 }
 
-// servedCells are p50, p99 and the share in time of requests; q may be nil.
+// servedCells returns p50, p99 and the share of requests in time; q may be nil.
 func servedCells(q *loadtest.Requests) []Cell {
 	out := []Cell{{}, {}, {}}
 	if q == nil {
@@ -209,7 +208,7 @@ func servedCells(q *loadtest.Requests) []Cell {
 	return out
 }
 
-// medianOrZero is the median of a step, which is measured even where it is zero.
+// medianOrZero holds the median of a step, which is valid even if it is 0.
 func medianOrZero(s *gpuprof.Series) Cell {
 	if s == nil {
 		return Cell{}
@@ -217,7 +216,7 @@ func medianOrZero(s *gpuprof.Series) Cell {
 	return amountCell(view.Median(s), s.Median, "s")
 }
 
-// settingColumns are the settings that differ between the runs of a sweep.
+// settingColumns returns columns for the settings that differ between the runs.
 func settingColumns(names []string, named bool) []Column {
 	var out []Column
 	for i, n := range names {
@@ -234,7 +233,7 @@ func settingCells(p point) []Cell {
 	return out
 }
 
-// sharesOf tabulates the shares of the stages, which explain why one setting is faster than another.
+// sharesOf lists the shares of the stages, which explain why one setting is faster than another.
 func sharesOf(runs []*gpuprof.Run) []Block {
 	stages, rows := sharesOfRuns(runs)
 	if len(stages) == 0 {
@@ -242,7 +241,7 @@ func sharesOf(runs []*gpuprof.Run) []Block {
 	}
 	names, points := pointsOf(runs)
 	t := Table{Name: "Table of the stages' shares", Noun: "share", Caption: sharesText + ".", Columns: settingColumns(names, false)}
-	for i, s := range stages { // the smallest goes first
+	for i, s := range stages { // the smallest share is dropped first
 		t.Columns = append(t.Columns, Column{Title: s, Most: 16, Drop: 100 + i})
 	}
 	for i, p := range points {
@@ -255,7 +254,7 @@ func sharesOf(runs []*gpuprof.Run) []Block {
 	return []Block{Text{S: sharesText + ".", In: printed}, t}
 }
 
-// troubleOf reports an incomplete run or a failed check of a sweep.
+// troubleOf reports an incomplete run of a sweep, or a failed check.
 func troubleOf(r *gpuprof.Run, runs []*gpuprof.Run) Section {
 	failed := len(r.Failed()) > 0
 	if r.Status == gpuprof.Complete && !failed {
@@ -268,7 +267,7 @@ func troubleOf(r *gpuprof.Run, runs []*gpuprof.Run) Section {
 	return s
 }
 
-// settingOf names a run among several.
+// settingOf names one of several runs by its setting.
 func settingOf(r *gpuprof.Run, runs []*gpuprof.Run) string {
 	if s := strings.TrimSpace(view.SettingText(r, view.Vary(runs))); s != "" {
 		return s
@@ -281,7 +280,7 @@ func settingOf(r *gpuprof.Run, runs []*gpuprof.Run) string {
 	return "run"
 }
 
-// eachRun is every run of a sweep, folded away.
+// eachRun returns every run of a sweep, folded.
 func eachRun(runs []*gpuprof.Run, limit int) Section {
 	out := Section{ID: "each", Heading: "Each run", HeadingIn: HTML, In: Markdown | HTML}
 	for i, r := range runs {

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Limits of a timeline over all rows, so that a page stays light. Beyond maxBoxes the shortest neighbours of a row are
-// merged, down to the boxes that a screen can show; a note below the picture gives the resolution of the zoom.
+// Limits of a timeline over all rows, so that a page stays small. Above maxBoxes the shortest neighbours in a row are
+// merged, until the boxes fit; a note below the picture states the remaining resolution.
 const (
 	maxBoxes = 30_000
 	maxRows  = 40
@@ -22,18 +22,18 @@ const (
 	maxFrames  = 40
 )
 
-// timelineData is the input of timeline.js. A box is five numbers: start (relative to the box before) and length in ns,
-// kind, name, number of operations.
+// timelineData is the input of timeline.js. A box has five numbers: start (relative to the previous box) and length in
+// ns, kind, name, number of operations.
 type timelineData struct {
 	Span    int64         `json:"span"`
 	Names   []string      `json:"names"`
 	Tones   []string      `json:"tones"` // CSS variables, by kind
 	Ink     []string      `json:"ink"`
 	Labels  []string      `json:"labels"`
-	Kernels []bool        `json:"kernels"` // the kind is of kernels
+	Kernels []bool        `json:"kernels"` // whether a kind is of kernels
 	Rows    []timelineRow `json:"rows"`
 	Finds   []foundPlaces `json:"finds,omitempty"`
-	// Stacks has lists of frames, the innermost first, by the stacks of the rows.
+	// Stacks has frame numbers, the innermost first, by the stack numbers of the rows.
 	Stacks [][]int  `json:"stacks,omitempty"`
 	Frames []string `json:"frames,omitempty"`
 }
@@ -41,22 +41,22 @@ type timelineData struct {
 type timelineRow struct {
 	Name  string  `json:"name"`
 	Boxes []int64 `json:"boxes"`
-	// Sums is "stream" or "idle" where a selection adds up the boxes. Mix has for each box of several operations
-	// the number of kinds in it, and for each kind its number, own time in ns, and count.
+	// Sums is "stream" or "idle" if a selection sums the boxes. Mix has, for each box of several operations, the number
+	// of kinds in it, and for each kind its number, own time in ns, and count.
 	Sums   string  `json:"sums,omitempty"`
 	Mix    []int64 `json:"mix,omitempty"`
 	Hidden int     `json:"hidden,omitempty"`
-	Stacks []int   `json:"stacks,omitempty"` // by box, from 1; 0 none
+	Stacks []int   `json:"stacks,omitempty"` // stack of each box, from 1; 0: none
 }
 
-// foundPlaces has the longest places that a finding claims, in order: starts and lengths in ns.
+// foundPlaces has the longest places that a finding claims, in order of time: starts and lengths in ns.
 type foundPlaces struct {
 	Rule  string  `json:"rule"`
-	Of    int     `json:"of"` // all places
+	Of    int     `json:"of"` // number of all places
 	Spans []int64 `json:"spans"`
 }
 
-// timelineOf is the timeline of all inputs; nil where they have nothing to draw.
+// timelineOf returns the timeline of all inputs; nil if there is nothing to draw.
 func timelineOf(a *analyze.Analysis, xs []*analyze.Index) Block {
 	if !slices.ContainsFunc(xs, func(x *analyze.Index) bool {
 		return x.Span.Len() > 0 && (len(x.Steps) > 0 || len(x.Devices) > 0 || drawsHost(x))
@@ -66,7 +66,7 @@ func timelineOf(a *analyze.Analysis, xs []*analyze.Index) Block {
 	return Timeline{Draw: func() (any, string) { return drawTimeline(a, xs) }}
 }
 
-// drawTimeline lays out every input's rows and thins them to what a page can hold.
+// drawTimeline builds the rows of all inputs and merges boxes until a page can hold them.
 func drawTimeline(a *analyze.Analysis, xs []*analyze.Index) (timelineData, string) {
 	var rows []boxRow
 	var span int64
@@ -128,7 +128,7 @@ func rowData(r boxRow, names *numbered, stacks *stackTable, x *analyze.Index) ti
 	return row
 }
 
-// numbered has texts in the order of their first use.
+// numbered numbers texts in the order of their first use.
 type numbered struct {
 	at  map[string]int
 	all []string
@@ -151,7 +151,7 @@ type stackTable struct {
 	frames numbered
 }
 
-// idOf returns the number of a stack from 1; 0 for none, and for one beyond the limit.
+// idOf returns the number of a stack, from 1; 0 for no stack, and above the limit.
 func (s *stackTable) idOf(frames []string) int {
 	if len(frames) == 0 {
 		return 0
@@ -174,7 +174,7 @@ func (s *stackTable) idOf(frames []string) int {
 	return id
 }
 
-// claimsOf lists the findings of an input with the time that they claim.
+// claimsOf lists the findings of an input, with the time that they claim.
 func claimsOf(a *analyze.Analysis, input int) []claimed {
 	var out []claimed
 	for i, spans := range a.Claimed {
@@ -185,7 +185,7 @@ func claimsOf(a *analyze.Analysis, input int) []claimed {
 	return out
 }
 
-// claimed has the spans of time that a rule's finding claims.
+// claimed has the time spans that a rule's finding claims.
 type claimed struct {
 	rule  string
 	spans []model.Span

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Kinds of boxes that are no operation of a device; operations follow.
+// Kinds of boxes other than device operations, whose kinds follow.
 const (
 	kindStarved = iota
 	kindQueued
@@ -19,13 +19,13 @@ const (
 	firstClass
 )
 
-// boxKind has the paint and the ink (CSS variables), and the label of boxes.
+// boxKind has the background and text colours (CSS variables) and the label of boxes.
 type boxKind struct {
 	tone, ink, label string
 	kernel           bool
 }
 
-// boxKinds lists all kinds: the states, then each class twice, for its copies and fills and for its kernels.
+// boxKinds lists all kinds: the states, then each class twice, for copies and fills and for kernels.
 func boxKinds() []boxKind {
 	out := []boxKind{{"bad", "bg", "starved", false}, {"warn", "bg", "queued", false}, {"soft", "bg", "launch unknown", false},
 		{"line", "fg", "step", false}, {"host", "fg", "host", false}, {"wait", "bg", "host waits", false}, {"bad", "bg", "claimed", false}}
@@ -42,7 +42,7 @@ func boxKinds() []boxKind {
 	return out
 }
 
-// kindsOfClasses returns the kind of copies and fills by class; the kind of kernels is one more.
+// kindsOfClasses returns the kind of a class's copies and fills; the kind of its kernels is the next number.
 func kindsOfClasses() map[model.Class]int {
 	out := map[model.Class]int{}
 	for i, c := range model.Classes() {

@@ -9,9 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// rowsOf are the rows of one input: steps, the host's ranges and calls, then
-// for each device its idle states and its streams, then what findings claim. Times are
-// from the start of the recording.
+// rowsOf returns the rows of one input: steps, the host's ranges and calls, for each device its idle states and
+// streams, then the claims of findings. Times are relative to the start of the recording.
 func rowsOf(x *analyze.Index, claims []claimed, prefix string) []boxRow {
 	origin := x.Span.Start
 	var out []boxRow
@@ -46,8 +45,7 @@ func rowsOf(x *analyze.Index, claims []claimed, prefix string) []boxRow {
 	return out
 }
 
-// hostRows are the outermost operators and ranges of the main thread below
-// the step, and its calls of the driver.
+// hostRows returns the main thread's outermost operators and ranges, and its driver calls.
 func hostRows(x *analyze.Index, origin int64) (ranges, calls *rowBuilder) {
 	ranges, calls = &rowBuilder{}, &rowBuilder{}
 	for i := range x.T.Host {
@@ -76,15 +74,14 @@ func isOutermost(x *analyze.Index, host int32) bool {
 	return x.Up(host, func(o *model.Host) bool { return o.Kind == model.Op || o.Kind == model.Annotation }) < 0
 }
 
-// drawsHost reports whether the main thread has an operator, range or call that hostRows draws.
+// drawsHost reports whether hostRows has anything to draw.
 func drawsHost(x *analyze.Index) bool {
 	return slices.ContainsFunc(x.T.Host, func(h model.Host) bool {
 		return h.Lane == x.Main && h.End > h.Start && (h.Kind == model.API || h.Kind == model.Op || h.Kind == model.Annotation)
 	})
 }
 
-// idleRow shows the idle states of a device. The states are disjoint, so the next box is the earliest of the states'
-// next spans.
+// idleRow returns the idle states of a device, merged in order of time: the states are disjoint.
 func idleRow(d *analyze.DeviceTime, origin int64) *rowBuilder {
 	states := []struct {
 		spans model.Spans
@@ -108,7 +105,7 @@ func idleRow(d *analyze.DeviceTime, origin int64) *rowBuilder {
 	}
 }
 
-// streamRows are the operations of a device, by stream.
+// streamRows returns the operations of a device, by stream.
 func streamRows(x *analyze.Index, d *analyze.DeviceTime, origin int64) map[int64]*rowBuilder {
 	out, kinds := map[int64]*rowBuilder{}, kindsOfClasses()
 	for _, g := range d.Ops {

@@ -1,14 +1,14 @@
 package page
 
-// box is an operation, or several neighbours.
+// box is an operation, or several neighbouring ones.
 type box struct {
 	from, to int64
-	kind     int // index into the kinds of the timeline
+	kind     int // index of the timeline's kinds
 	name     string
 	count    int
-	longest  int64 // of one of them
-	ns       int64 // own time of the operations, which may be drawn shorter
-	host     int32 // host event of the longest one plus one, 0 none
+	longest  int64 // length of the longest operation
+	ns       int64 // own time of the operations; they may be drawn shorter
+	host     int32 // index of the longest operation's host event plus one; 0: none
 	parts    []part
 }
 
@@ -18,18 +18,17 @@ type part struct {
 	ns          int64
 }
 
-// boxRow is a row of the timeline whose neighbours were merged so many times, see
-// resolution.
+// boxRow is a row of the timeline, with the number of times that its neighbours were merged (see mergeLimit).
 type boxRow struct {
 	name   string
 	sums   string // "stream" or "idle" where a selection adds up its boxes
 	boxes  []box
 	times  int
-	hidden int // operations that are not drawn: no length, or below others
+	hidden int // operations that are not drawn: without length, or covered by others
 	input  int // index of the input
 }
 
-// mergeLimit returns the limit in ns below which boxes are merged the n-th time.
+// mergeLimit returns the length, ns, below which the n-th merge joins boxes.
 func mergeLimit(n int) int64 {
 	if n == 0 {
 		return 0
@@ -37,23 +36,23 @@ func mergeLimit(n int) int64 {
 	return 500 << (n - 1)
 }
 
-// rowBuilder makes a row of boxes that come in the order of their starts. It holds at most maxBoxes: beyond that it
-// merges neighbours, with the same result as merging after all boxes have come.
+// rowBuilder builds a row from boxes in order of start. Above maxBoxes it merges neighbours as boxes arrive, with the
+// same result as merging at the end.
 type rowBuilder struct {
-	last   int64 // the end of the last box
+	last   int64 // end of the last box
 	hidden int
 	merges []joined
 	out    []box
 }
 
-// joined is a merge under way: the box that the next one may be joined with.
+// joined is a merge in progress: the box that the next one may join.
 type joined struct {
 	box  box
 	open bool
 }
 
-// add adds a box, without the part that overlaps the last one: calls nest only in damaged traces, and a row shows one
-// operation at a time.
+// add adds a box without the part that overlaps the previous one: calls overlap only in damaged traces, and a row
+// shows one operation at a time.
 func (r *rowBuilder) add(b box) {
 	b.ns = b.to - b.from
 	b.from = max(b.from, r.last)
@@ -65,7 +64,7 @@ func (r *rowBuilder) add(b box) {
 	r.pushMerged(0, b)
 }
 
-// pushMerged adds a box to the n-th merge, or to the row if there is no such merge.
+// pushMerged adds a box to the n-th merge, or to the row if there is no n-th merge.
 func (r *rowBuilder) pushMerged(n int, b box) {
 	if n == len(r.merges) {
 		if r.out = append(r.out, b); len(r.out) > maxBoxes {
@@ -91,9 +90,9 @@ func (r *rowBuilder) pushMerged(n int, b box) {
 	m.box, m.open = b, true
 }
 
-// buildRow returns the row of all added boxes.
+// buildRow finishes all merges and returns the row.
 func (r *rowBuilder) buildRow(name, sums string) boxRow {
-	for n := 0; n < len(r.merges); n++ { // the last may make one more
+	for n := 0; n < len(r.merges); n++ { // the last merge may start another one
 		if m := &r.merges[n]; m.open {
 			m.open = false
 			r.pushMerged(n+1, m.box)
@@ -102,14 +101,14 @@ func (r *rowBuilder) buildRow(name, sums string) boxRow {
 	return boxRow{name: name, sums: sums, boxes: r.out, times: len(r.merges), hidden: r.hidden}
 }
 
-// setLongest sets the length of a box of one operation.
+// setLongest sets longest for a box of one operation.
 func (b *box) setLongest() {
 	if b.longest == 0 {
 		b.longest = b.to - b.from
 	}
 }
 
-// opTime returns the time of the operations of a box, ns.
+// opTime returns the time of a box's operations, ns.
 func (b *box) opTime() int64 {
 	if b.ns == 0 {
 		return b.to - b.from
@@ -117,8 +116,8 @@ func (b *box) opTime() int64 {
 	return b.ns
 }
 
-// joinNext joins a box with the next one, if both together and the gap between them are shorter than res, in ns. The
-// result has the kind and name of its longest operation.
+// joinNext joins a box with the next one if their common length and the gap between them are below res, ns. The result
+// has the kind and name of its longest operation.
 func (b *box) joinNext(next *box, res int64) bool {
 	if next.to-b.from >= res || next.from-b.to >= res {
 		return false
@@ -150,7 +149,7 @@ func (b *box) addPart(p part) {
 	b.parts = append(b.parts, p)
 }
 
-// thinRows merges neighbours until all rows together hold at most maxBoxes. It returns the resolution in ns.
+// thinRows merges neighbours until all rows have at most maxBoxes together. It returns the resolution, ns.
 func thinRows(rows []boxRow) int64 {
 	times := 0
 	for i := range rows {
@@ -171,7 +170,7 @@ func thinRows(rows []boxRow) int64 {
 	}
 }
 
-// merge joins neighbours shorter than res that lie within res of each other.
+// merge joins neighbours that are shorter than res together and within res of each other.
 func merge(v []box, res int64) []box {
 	out := v[:0]
 	for _, b := range v {

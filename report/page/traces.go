@@ -9,11 +9,11 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// classChanges is every class and every idle state, so that they add up.
+// classChanges is the number of all classes and idle states, so that the rows add up.
 const classChanges = 18
 
-// TraceComparison builds the page on the change between two analyses of one program. The indexes, one an input of
-// either side, give the traces on one axis of time; without them it is left out.
+// TraceComparison builds the page on the change between two analyses of one program. The indexes, one per input of a
+// side, are for the chart of both traces, which is left out without them.
 func TraceComparison(c *analyze.Comparison, old, now []*analyze.Index) (*Page, error) {
 	if c == nil {
 		return nil, view.ErrNoRun("a comparison of traces")
@@ -43,7 +43,7 @@ func TraceComparison(c *analyze.Comparison, old, now []*analyze.Index) (*Page, e
 	return p.addExplanations()
 }
 
-// settingChanges lists the program's settings that changed, if both recordings show them.
+// settingChanges lists the program's settings that changed, if both recordings have them.
 func settingChanges(c *analyze.Comparison) Section {
 	if len(c.Settings) == 0 {
 		return Section{}
@@ -55,7 +55,7 @@ func settingChanges(c *analyze.Comparison) Section {
 	return Section{ID: "settings", Heading: "Settings", HeadingIn: HTML, Blocks: []Block{t}}
 }
 
-// boundsTable is operators with recorded shapes on both sides, with their bound's share of the time.
+// boundsTable compares operators with recorded shapes on both sides, and their bounds' shares of the time.
 func boundsTable(c *analyze.Comparison) Table {
 	t := Table{
 		Name: "Operators against their bounds", Noun: "row", Max: [3]int{roofRows, traceRows, traceRows}, More: "%d more in --format json",

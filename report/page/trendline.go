@@ -14,12 +14,11 @@ const (
 	outsideSign = '!'
 )
 
-// trendColumns limits a trend line's bars, in columns, the signs not counted.
+// trendColumns limits a trend line's bars, in columns, without signs.
 const trendColumns = 32
 
-// trendLine draws the latest sessions of a metric as bars, from the 2nd to the 98th percentile; of more sessions than
-// columns a bar is the median of several. A sign marks a change, a boundary of class, and a bar outside the range by
-// more than half of it.
+// trendLine draws the latest sessions of a metric as bars, from the 2nd to the 98th percentile; a bar may be the
+// median of several sessions. Signs mark a change, another class, and a bar beyond the range by more than half of it.
 func trendLine(t *history.Trend, m *history.Metric) string {
 	per := (len(m.Values) + trendColumns - 1) / trendColumns
 	lo, hi, ok := m.Range()
@@ -51,7 +50,7 @@ func trendLine(t *history.Trend, m *history.Metric) string {
 	return string(out)
 }
 
-// barOf is the bar of some values; a blank without any.
+// barOf returns the bar of some values; a blank without any.
 func barOf(values []float64, lo, hi float64, bars []rune) rune {
 	if len(values) == 0 {
 		return ' '

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Tune builds the page of a tuning: the recommendation with its command and the lines to change, a row for each knob
-// and value, curves, and failures. A result of claims shows the claims instead.
+// Tune builds the page of a tuning: the recommendation with its command and lines to change, a row per knob and value,
+// curves, and failures; or the claims, for a result of claims.
 func Tune(r *tune.Result) (*Page, error) {
 	if r == nil {
 		return nil, view.ErrNoRun("a tuning result")
@@ -61,7 +61,7 @@ func tuneMeta(r *tune.Result) []string {
 	return append(out, fmt.Sprintf("%s of %s spent", gpuprof.FormatSeconds(r.SpentS), gpuprof.FormatSeconds(r.BudgetS)))
 }
 
-// conclusionSection gives the result of the search, and the recommendation's gain and cost.
+// conclusionSection states the result of the search, and the recommendation's gain and cost.
 func conclusionSection(r *tune.Result) Section {
 	s := Section{ID: "recommended", Heading: "Conclusion", HeadingIn: HTML}
 	rec, c := r.Recommended, r.Conclusion
@@ -69,7 +69,7 @@ func conclusionSection(r *tune.Result) Section {
 		return s
 	}
 	facts := Lines{}
-	if rec == nil { // the answer has the first clauses, and the command of what is recommended
+	if rec == nil { // the answer has the first clauses and the command
 		facts.Lines = dropEmpty(Line{Label: "conclusion", Value: c.Text}, Line{Label: "the default", Value: c.Command, Code: true})
 	}
 	add := func(label, value, note string) {
@@ -109,7 +109,7 @@ func conclusionSection(r *tune.Result) Section {
 	return s
 }
 
-// formatPositive prints a measured figure, "" without one.
+// formatPositive formats a measured figure; "" if it is not positive.
 func formatPositive(v float64, format string) string {
 	if v > 0 && gpuprof.IsFinite(v) {
 		return fmt.Sprintf(format, v)
@@ -126,12 +126,12 @@ func ratioCells(ratio float64, ci [2]float64) [2]Cell {
 	return [2]Cell{amountCell(gpuprof.FormatRatio(ratio), ratio, "1"), intervalCell(factorSpan(ci))}
 }
 
-// intervalCell is an interval with both ends.
+// intervalCell holds an interval with both ends.
 func intervalCell(text string) Cell {
 	return Cell{Text: text, Narrow: strings.Replace(text, " to ", "-", 1)}
 }
 
-// effectSection has a row for each knob and value.
+// effectSection has a row per knob and value.
 func effectSection(r *tune.Result) Section {
 	goal := string(r.Goal)
 	t := Table{Name: "Table of effects", Noun: "setting", Caption: "Error is the largest relative error against float64, memory the peak over that of the default.",
@@ -167,7 +167,6 @@ func measuredCell(text string, v float64) Cell {
 	return Cell{Text: text, Value: v, Unit: "1"}
 }
 
-// effectTone paints a verdict in the tone that it has everywhere.
 func effectTone(v tune.Verdict) Tone { return ToneOf(v.Tone()) }
 
 func curveSections(r *tune.Result) (out []Section) {
@@ -206,7 +205,7 @@ func notUsable(r *tune.Result) Section {
 	return Section{ID: "failed", Heading: "Not usable here", HeadingIn: Terminal | Markdown | HTML, Blocks: []Block{out}}
 }
 
-// searchFacts describe the method behind the figures.
+// searchFacts describes the method of the search.
 func searchFacts(r *tune.Result) Block {
 	memory := ""
 	if r.MaxMemory > 0 {

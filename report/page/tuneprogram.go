@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// tunedProgram are the sections of a tuning of the user's own program.
+// tunedProgram returns the sections of a tuning of the user's own program.
 func tunedProgram(r *tune.Result) []Section {
 	first := []Section{programConclusion(r), settingSection(r)}
 	if len(r.Claims) > 0 {
@@ -20,7 +20,7 @@ func tunedProgram(r *tune.Result) []Section {
 		Section{ID: "search", Heading: "Method", In: HTML, Blocks: []Block{programFacts(r)}})
 }
 
-// claimedSection puts the findings of the recording beside the measured gains.
+// claimedSection compares the findings of the recording with the measured gains.
 func claimedSection(p *tune.Program) Section {
 	if len(p.Findings) == 0 {
 		return Section{}
@@ -48,7 +48,7 @@ func programMeta(r *tune.Result) []string {
 	return append(out, gpuprof.Plural(len(p.Runs), "run"), fmt.Sprintf("%s of %s spent", gpuprof.FormatSeconds(r.SpentS), gpuprof.FormatSeconds(r.BudgetS)))
 }
 
-// programConclusion gives the result of the search, with the lines to change.
+// programConclusion states the result of the search, with the lines to change.
 func programConclusion(r *tune.Result) Section {
 	s := Section{ID: "recommended", Heading: "Conclusion", HeadingIn: HTML}
 	facts := Lines{}
@@ -79,7 +79,7 @@ func programConclusion(r *tune.Result) Section {
 	return s
 }
 
-// unchangedLosses describes how far the losses of two runs of the unchanged program agree.
+// unchangedLosses describes how well the losses of two runs of the unchanged program agree.
 func unchangedLosses(p *tune.Program) string {
 	switch p.Losses.Verdict {
 	case tune.NotChecked:
@@ -90,7 +90,7 @@ func unchangedLosses(p *tune.Program) string {
 	return fmt.Sprintf("between runs of the program as it is, %s each", gpuprof.Plural(p.Losses.Compared, "value"))
 }
 
-// settingSection has a row for each setting that applies.
+// settingSection has a row per setting that applies.
 func settingSection(r *tune.Result) Section {
 	t := Table{Name: "Table of settings", Noun: "setting", Caption: "Times faster are against the program as it is, measured next to it; losses are compared with its own, memory is the peak over that of the program as it is.",
 		Columns: append(numberColumns("setting", "from", "to", "times faster", "95 %"), Column{Title: "losses", Left: true}, Column{Title: "memory", Drop: 3}, Column{Title: "CPU time", Drop: 2},
@@ -130,7 +130,7 @@ func leftOut(p *tune.Program) Section {
 	return Section{ID: "left-out", Heading: "Settings that do not apply", HeadingIn: Terminal | Markdown | HTML, In: Verbose | Markdown | HTML, Blocks: []Block{out}}
 }
 
-// programFacts describe the method behind the figures.
+// programFacts describes the method of the search.
 func programFacts(r *tune.Result) Block {
 	p := r.Program
 	steps := ""

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// maxSlices limits a row: it keeps the longest slices, so that a browser can open the file.
+// maxSlices limits a row to its longest slices, so that a browser can open the file.
 const maxSlices = 100_000
 
 // Rows of an input's process.
@@ -25,13 +25,12 @@ const (
 	tidFindings      = 100
 )
 
-// WriteAnalysis writes the breakdown of the analyzed traces' time. Each input has its steps, a row per device that
-// is busy, starved, queued or unknown at every instant, each gap with the event that ended it, and a row per
-// finding with the time that it claims. xs are the indices of a.Inputs in order; an input without an index has
-// steps and findings only.
+// WriteAnalysis writes the breakdown of the analyzed traces' time. Each input has its steps, a row per device (busy,
+// starved, queued or unknown at every instant), each gap with the event that ended it, and a row per finding with its
+// claimed time. xs are the indices of a.Inputs, in order; an input without an index has only steps and findings.
 //
-// Times count from the first event of all inputs if their recordings overlap, as the ranks of one job do, else from
-// each input's own first event; base_ns in otherData is the subtracted time.
+// Times count from the first event of all inputs if their recordings overlap, as for the ranks of a job, otherwise
+// from each input's first event. base_ns in otherData is the subtracted time.
 func WriteAnalysis(w io.Writer, a *analyze.Analysis, xs []*analyze.Index) error {
 	if a == nil || len(a.Inputs) == 0 {
 		return fmt.Errorf("writing a Perfetto trace: the analysis has no input")
@@ -52,7 +51,7 @@ func WriteAnalysis(w io.Writer, a *analyze.Analysis, xs []*analyze.Index) error 
 	return e.close()
 }
 
-// baseTimes returns the time to subtract for each input, ns.
+// baseTimes returns the time to subtract from each input, ns.
 func baseTimes(a *analyze.Analysis, xs []*analyze.Index) []int64 {
 	out := make([]int64, len(a.Inputs))
 	latest, earliestEnd, first := int64(math.MinInt64), int64(math.MaxInt64), int64(math.MaxInt64)
@@ -69,7 +68,6 @@ func baseTimes(a *analyze.Analysis, xs []*analyze.Index) []int64 {
 	return out
 }
 
-// inputSpan returns the time that an input covers.
 func inputSpan(a *analyze.Analysis, x *analyze.Index, input int) model.Span {
 	if x != nil {
 		return x.Span
@@ -147,7 +145,7 @@ func deviceName(x *analyze.Index, device int) string {
 	return fmt.Sprintf("GPU %d: %s", v.ID, view.Cut(v.Name, 60))
 }
 
-// writeRows writes marks under one name from tid on and returns the next free tid.
+// writeRows writes marks under one name from tid on, and returns the next free tid.
 func (d *drawing) writeRows(tid int, name string, marks []*mark) int {
 	if dropped := len(marks) - maxSlices; dropped > 0 {
 		slices.SortStableFunc(marks, func(a, b *mark) int { return cmp.Compare(b.Len(), a.Len()) })
@@ -217,7 +215,7 @@ func (d *drawing) deviceMarks(t *analyze.DeviceTime) []*mark {
 			out = append(out, m)
 		}
 	}
-	if len(out) <= maxSlices { // with more the shortest go, and names cost time
+	if len(out) <= maxSlices { // otherwise the shortest are dropped, and names take time to build
 		for _, m := range out {
 			if m.name != "busy" {
 				m.args = append(m.args, d.gapArgs(t, m.Span)...)
@@ -227,7 +225,7 @@ func (d *drawing) deviceMarks(t *analyze.DeviceTime) []*mark {
 	return out
 }
 
-// gapArgs describes the operations before and after a gap, and the operator and call that launched the latter.
+// gapArgs describes the operations before and after a gap, and the operator and call that launched the later one.
 func (d *drawing) gapArgs(t *analyze.DeviceTime, gap model.Span) []arg {
 	var out []arg
 	ops := d.x.T.GPU
@@ -238,7 +236,7 @@ func (d *drawing) gapArgs(t *analyze.DeviceTime, gap model.Span) []arg {
 			out = append(out, arg{"after", view.Cut(d.x.T.Name(ops[t.Ops[before-1]].Name), textLimit)})
 		}
 	}
-	// A gap's starved part ends at the begin of its queued part, before the operation.
+	// The starved part of a gap ends where its queued part begins, before the next operation.
 	if next == len(t.Ops) {
 		return out
 	}
@@ -274,7 +272,7 @@ func (d *drawing) writeFinding(tid int, f *gpuprof.Finding, spans []model.Span) 
 	for i, s := range model.UnionOf(slices.Clone(spans)) {
 		m := &mark{Span: s, name: view.Cut(f.Rule, 60), args: args}
 		if i == 0 {
-			m.args = first // only once, since all marks share them
+			m.args = first // once, since all marks share them
 		}
 		marks = append(marks, m)
 	}

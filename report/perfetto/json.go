@@ -7,23 +7,23 @@ import (
 	"strconv"
 )
 
-// arg is an event's argument. Values that JSON cannot hold are left out.
+// arg is an argument of an event. Values that JSON cannot encode are left out.
 type arg struct {
 	key   string
 	value any
 }
 
-// event is one entry of traceEvents. Times are ns.
+// event is an entry of traceEvents. Times are in ns.
 type event struct {
-	ph         byte // X slice, s and f flow, C counter, M metadata
+	ph         byte // X: slice, s and f: flow, C: counter, M: metadata
 	name, cat  string
 	pid, tid   int
 	start, dur int64
-	id         int64 // of a flow
+	id         int64 // number of a flow
 	args       []arg
 }
 
-// encoder writes the object form of the trace event format. Its first keys identify the files of gpuprof.
+// encoder writes the object form of the trace event format. Its first keys identify gpuprof's files.
 type encoder struct {
 	w   *bufio.Writer
 	n   int
@@ -45,7 +45,7 @@ func newEncoder(w io.Writer, header []arg) *encoder {
 	return e
 }
 
-// flush passes the buffer on; bufio keeps the first error until close.
+// flush writes the buffer; bufio keeps the first error until close.
 func (e *encoder) flush() {
 	_, _ = e.w.Write(e.buf)
 	e.buf = e.buf[:0]
@@ -57,7 +57,7 @@ func (e *encoder) close() error {
 	return e.w.Flush()
 }
 
-// appendString appends a JSON string; bytes that are not UTF-8 become U+FFFD.
+// appendString appends a JSON string; invalid UTF-8 becomes U+FFFD.
 func appendString(b []byte, s string) []byte {
 	q, err := json.Marshal(s)
 	if err != nil {
@@ -66,7 +66,7 @@ func appendString(b []byte, s string) []byte {
 	return append(b, q...)
 }
 
-// appendMicros appends ns as microseconds with all three decimals.
+// appendMicros appends ns as microseconds with three decimals.
 func appendMicros(b []byte, ns int64) []byte {
 	if ns < 0 {
 		b, ns = append(b, '-'), -ns
@@ -101,7 +101,7 @@ func (e *encoder) writeEvent(v *event) {
 	case 's', 'f':
 		b = strconv.AppendInt(append(b, `,"id":`...), v.id, 10)
 		if v.ph == 'f' {
-			b = append(b, `,"bp":"e"`...) // the slice around, not the next one
+			b = append(b, `,"bp":"e"`...) // the enclosing slice, not the next one
 		}
 	}
 	if len(v.args) > 0 {
@@ -125,7 +125,7 @@ func (e *encoder) writeEvent(v *event) {
 	e.flush()
 }
 
-// nameProcess names a process; order is its place from the top.
+// nameProcess names a process; order is its position from the top.
 func (e *encoder) nameProcess(pid, order int, name, label string) {
 	e.writeEvent(&event{ph: 'M', name: "process_name", pid: pid, args: []arg{{"name", name}}})
 	if label != "" {

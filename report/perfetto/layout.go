@@ -9,12 +9,12 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// piece is a span of the example step in ns from the file's beginning.
+// piece is a span of the example step, with times in ns from the file's beginning.
 type piece struct {
 	gpuprof.Span
 	start, end int64
-	corr       int64  // correlation id shared with the launch; 0 for none
-	launches   *piece // of a device piece: the host piece that launched it
+	corr       int64  // correlation ID shared with the launch; 0: none
+	launches   *piece // for a device piece, the host piece that launched it
 	tid        int
 }
 
@@ -23,20 +23,20 @@ func (p *piece) span() (int64, int64) { return p.start, p.end }
 // flows numbers launches and arrows over all runs of a file.
 type flows struct{ corr, arrow int64 }
 
-// layout holds a run's pieces by row.
+// layout has a run's pieces by row.
 type layout struct {
 	host    []*piece
 	streams map[string][]*piece // by lane
 	marked  map[string][]*piece
-	step    struct{ start, end int64 } // the example step itself, from its begin to its last span's end
+	step    struct{ start, end int64 } // the example step, from its begin to the end of its last span
 	end     int64
 }
 
-// arrange converts seconds to ns of the file, with the first piece at base.
+// arrange converts the spans' times to ns from the file's beginning; the first span begins at base.
 func arrange(r *gpuprof.Run, base int64) *layout {
 	l := &layout{streams: map[string][]*piece{}, marked: map[string][]*piece{}, end: base}
 	var all []*piece
-	first := int64(0) // the step's begin, unless something began before it
+	first := int64(0) // begin of the step, or of an earlier span
 	for _, s := range r.ExampleStep {
 		start, ok1 := secondsToNS(s.StartS)
 		dur, ok2 := secondsToNS(s.DurS)
@@ -66,9 +66,8 @@ func arrange(r *gpuprof.Run, base int64) *layout {
 	return l
 }
 
-// linkLaunches joins host and device pieces of one stage of one step: both come from the same span of the
-// recording. If one list is shorter, the other pieces are outside of the window: host pieces before it, device
-// pieces after it.
+// linkLaunches joins host and device pieces of one stage of one step, which come from the same recorded span.
+// Unmatched pieces have their partner outside of the window: before it for device pieces, after it for host pieces.
 func (l *layout) linkLaunches(f *flows) {
 	type key struct {
 		stage string

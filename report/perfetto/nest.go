@@ -11,9 +11,8 @@ const maxRows = 64
 // slice has a begin and an end, ns.
 type slice interface{ span() (start, end int64) }
 
-// nestRows sorts slices by time and distributes them over few rows, in each of which any two slices are disjoint or
-// nested: the viewer draws slices that merely overlap wrongly. Most inputs need one row; left counts the slices
-// beyond maxRows.
+// nestRows sorts slices by time and distributes them over few rows, so that slices of a row are disjoint or nested:
+// the viewer draws partly overlapping slices wrongly. left counts the slices beyond maxRows.
 func nestRows[T slice](v []T) (out [][]T, left int) {
 	v = slices.Clone(v)
 	slices.SortStableFunc(v, func(a, b T) int {
@@ -21,7 +20,7 @@ func nestRows[T slice](v []T) (out [][]T, left int) {
 		s2, e2 := b.span()
 		return cmp.Or(cmp.Compare(s1, s2), cmp.Compare(e2, e1))
 	})
-	var open [][]int64 // ends of what is open in each row, outermost first
+	var open [][]int64 // ends of the open slices of each row, outermost first
 next:
 	for _, x := range v {
 		start, end := x.span()

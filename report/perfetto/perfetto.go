@@ -1,15 +1,12 @@
-// Package perfetto writes runs and analyses in the trace event format, for
-// ui.perfetto.dev and chrome://tracing.
+// Package perfetto writes runs and analyses in the trace event format, for ui.perfetto.dev and chrome://tracing.
 //
-// A run's file is in PyTorch's dialect of the format: the stages of the example
-// step are operators (cpu_op) on the host's row and kernels or copies on a
-// stream's, joined by correlation numbers and arrows, and the step itself is a
-// ProfilerStep# range. So any reader of a PyTorch trace reads it, gpuprof analyze
-// among them. Kernels come from a separate marked pass, whose times differ from
-// the example step's: they have their own rows and a category that a reader does
-// not count as the device's work, or it would count twice.
+// A run's file follows PyTorch's conventions, so that any reader of PyTorch traces can read it, including gpuprof
+// analyze: the stages of the example step are operators (cpu_op) on the host's row, and kernels or copies on a
+// stream's, joined by correlation numbers and arrows; the step is a ProfilerStep# range. Kernels come from a separate
+// marked pass with other times. They have their own rows, and a category that readers do not count as device work, so
+// that no work counts twice.
 //
-// Times are microseconds with three decimals, that is whole nanoseconds.
+// Times are microseconds with three decimals, which are whole nanoseconds.
 package perfetto
 
 import (
@@ -31,15 +28,14 @@ const (
 	catKernel     = "kernel"
 	catMemcpy     = "gpu_memcpy"
 	catMarked     = "gpu_user_annotation"
-	catLaunch     = "ac2g" // arrow from a launch to what it launched
+	catLaunch     = "ac2g" // arrow from a launch to the launched operation
 )
 
 // textLimit limits names and labels, in runes.
 const textLimit = 200
 
-// Write writes the example steps, samples and telemetry of runs, one run after the other. Each run's time begins
-// with the recording of its example step, whose launches precede the step; the step's place in the run is not
-// recorded. A run without times adds its name only.
+// Write writes the example steps, samples and telemetry of runs, one after the other. A run begins with its example
+// step, whose real time within the run is not recorded. A run without times has only its name.
 func Write(w io.Writer, runs []*gpuprof.Run) error {
 	runs = view.Compact(runs)
 	if len(runs) == 0 {
@@ -82,7 +78,7 @@ type device struct {
 	MinorCap *int   `json:"computeMinor,omitempty"`
 }
 
-// listDevices lists each run's device under the run's number: the steps of two runs are not one device's work.
+// listDevices lists each run's device under the run's number: two runs are not work of one device.
 func listDevices(runs []*gpuprof.Run) []device {
 	out := make([]device, len(runs))
 	for i, r := range runs {
@@ -100,10 +96,10 @@ func listDevices(runs []*gpuprof.Run) []device {
 	return out
 }
 
-// maxSeconds exceeds the length of any run; thousands of runs of that length fit into the file's times.
+// maxSeconds is longer than any run; thousands of such runs fit into the file's times.
 const maxSeconds = 1e6
 
-// secondsToNS converts seconds; ok is false for NaN and for values beyond maxSeconds.
+// secondsToNS converts seconds; ok is false for NaN and beyond maxSeconds.
 func secondsToNS(seconds float64) (ns int64, ok bool) {
 	if math.IsNaN(seconds) || math.Abs(seconds) > maxSeconds {
 		return 0, false

@@ -16,13 +16,13 @@ const (
 	tidHost    = 1
 	tidSteps   = 900
 	tidSamples = 910
-	tidMarked  = 1000 // and up: kernels of the marked pass
+	tidMarked  = 1000 // and above: kernels of the marked pass
 )
 
 func hostPid(run int) int   { return 2*run + 1 }
 func devicePid(run int) int { return 2*run + 2 }
 
-// writeRun writes a run that begins at base and returns the earliest base of the next.
+// writeRun writes a run that begins at base, and returns the earliest base for the next run.
 func writeRun(e *encoder, f *flows, i int, r *gpuprof.Run, name string, base int64) int64 {
 	cuda := r.Device.Kind == "cuda"
 	e.nameProcess(hostPid(i), 2*i, name+": host", "")
@@ -53,8 +53,7 @@ func writeRun(e *encoder, f *flows, i int, r *gpuprof.Run, name string, base int
 
 func (l *layout) writeHost(e *encoder, run int, cuda bool) (left int) {
 	pid := hostPid(run)
-	// The step has its own row because the caller launches it before it begins. Neighboring steps have no range,
-	// since the window has only parts of them.
+	// The step has its own row because its launches precede it. Neighbouring steps are incomplete and have no range.
 	if l.step.end > l.step.start {
 		e.nameThread(pid, tidSteps, "steps")
 		e.writeEvent(&event{ph: 'X', name: fmt.Sprintf("ProfilerStep#%d", run), cat: catAnnotation, pid: pid, tid: tidSteps, start: l.step.start, dur: l.step.end - l.step.start})
@@ -144,8 +143,7 @@ func stageEvent(r *gpuprof.Run, p *piece, run int) *event {
 	return ev
 }
 
-// copyName returns PyTorch's name for a stage that only copies, with the bytes that it copies per step; "" for
-// other stages.
+// copyName returns PyTorch's name for a stage that only copies, and its bytes per step; "" for other stages.
 func copyName(r *gpuprof.Run, stage string) (string, int64) {
 	c, role := map[string]float64{}, ""
 	if s := r.Stage(stage); s != nil {
@@ -157,7 +155,7 @@ func copyName(r *gpuprof.Run, stage string) (string, int64) {
 	}
 	memory := func(n, pageable float64) string {
 		switch {
-		case !(n > 0): // no bytes were counted
+		case !(n > 0): // bytes were not counted
 			return ""
 		case pageable >= n:
 			return "Pageable"
@@ -183,7 +181,6 @@ func copyName(r *gpuprof.Run, stage string) (string, int64) {
 
 func roundBytes(v float64) int64 { return int64(min(max(v, 0), 1e17)) }
 
-// writeMarked writes the kernels of the marked pass.
 func (l *layout) writeMarked(e *encoder, run int, cuda bool) (left int) {
 	tid := tidMarked
 	for _, lane := range slices.Sorted(maps.Keys(l.marked)) {
@@ -202,8 +199,8 @@ func (l *layout) writeMarked(e *encoder, run int, cuda bool) (left int) {
 	return left
 }
 
-// writeArrows draws a launch's arrow to the stage on its stream and to the stage's kernels of the marked pass. An
-// arrow never points back in time: the marked pass has its own clock.
+// writeArrows draws an arrow from a launch to the stage on its stream, and to the stage's kernels of the marked pass.
+// No arrow points back in time: the marked pass has its own clock.
 func (l *layout) writeArrows(e *encoder, f *flows, run int) {
 	arrow := func(from, to *piece, cat string) {
 		if from == nil || from.tid == 0 || to.tid == 0 || to.start < from.start {
@@ -213,7 +210,7 @@ func (l *layout) writeArrows(e *encoder, f *flows, run int) {
 		e.writeEvent(&event{ph: 's', id: f.arrow, name: cat, cat: cat, pid: hostPid(run), tid: from.tid, start: from.start})
 		e.writeEvent(&event{ph: 'f', id: f.arrow, name: cat, cat: cat, pid: devicePid(run), tid: to.tid, start: to.start})
 	}
-	launcher := map[string][]*piece{} // of the example step, by stage
+	launcher := map[string][]*piece{} // launch in the example step, by stage
 	for _, lane := range slices.Sorted(maps.Keys(l.streams)) {
 		for _, p := range l.streams[lane] {
 			arrow(p.launches, p, catLaunch)
@@ -235,7 +232,7 @@ func (l *layout) writeArrows(e *encoder, f *flows, run int) {
 	}
 }
 
-// writeTelemetry writes a counter for each quantity and returns the end.
+// writeTelemetry writes a counter per quantity, and returns the end.
 func writeTelemetry(e *encoder, r *gpuprof.Run, run int, base int64) int64 {
 	end := base
 	for _, name := range slices.Sorted(maps.Keys(r.Telemetry)) {

@@ -9,11 +9,10 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// catSample is PyTorch's category of the profiler's own span, so that a reader of PyTorch traces does not count the
-// samples as work of the example step.
+// catSample is PyTorch's category for the profiler's own span, which readers do not count as work of the step.
 const catSample = "trace"
 
-// sample is one measured step, in ns from the file's beginning.
+// sample is a measured step, with times in ns from the file's beginning.
 type sample struct {
 	start, end int64
 	text       string
@@ -23,8 +22,8 @@ type sample struct {
 
 func (s sample) span() (int64, int64) { return s.start, s.end }
 
-// writeSamples writes every sample at its time in the run, above the telemetry. It returns the end and the number
-// of samples without a row. A run whose list of times does not match its samples has none.
+// writeSamples writes every sample at its time in the run, above the telemetry. It returns the end, and the number of
+// samples without a row. It writes none if the run's list of times does not match its samples.
 func writeSamples(e *encoder, r *gpuprof.Run, run int, base int64) (end int64, left int) {
 	split, left := nestRows(pairSamples(r, base))
 	end = base

@@ -5,19 +5,18 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// division holds a run's figures by stage and process. With several processes the counts have their own row, the
-// last one.
+// division has a run's figures by stage and process. With several processes, the last row has the counts.
 type division struct {
 	processes int
 	counted   int // index of the row with the counts
 	duration  int64
-	step      []values   // of the step's frame, by row
-	stages    [][]values // by stage of view.Stages and row
+	step      []values   // of the step's own frame, by row
+	stages    [][]values // by stage of view.Stages, then row
 }
 
 func (d *division) countRows() int { return max(d.processes, d.counted+1) }
 
-// rowProcess returns the process of a row, -1 for the counts of all processes.
+// rowProcess returns the process of a row; -1 for the row of counts.
 func (d *division) rowProcess(row int) int {
 	if row >= d.processes {
 		return -1
@@ -44,7 +43,7 @@ func divideRun(r *gpuprof.Run) *division {
 		d.fillKind(v, hostTime, secondsToNS(typical(s.Host)), s.Host)
 		shares += s.Share
 		until := min(secondsToNS(shares*typical(period)), d.duration)
-		if shares > 1-1e-9 { // the last stage; rounding leaves the step nothing
+		if shares > 1-1e-9 { // the last stage: rounding must leave nothing
 			until = d.duration
 		}
 		d.fillKind(v, stepTime, until-before, s.Exposed)
@@ -66,8 +65,7 @@ func (d *division) fillKind(rows []values, kind int, total int64, s *gpuprof.Ser
 	}
 }
 
-// splitTotal divides a figure among the processes in the ratio of their sums over samples; the parts add up
-// exactly.
+// splitTotal divides a figure among the processes in the ratio of their sums over samples. The parts add up exactly.
 func (d *division) splitTotal(total int64, s *gpuprof.Series) []int64 {
 	out := make([]int64, d.processes)
 	sums, all := make([]float64, d.processes), 0.0
@@ -110,7 +108,7 @@ func countRuns(s *gpuprof.Series) int {
 	return len(s.Runs)
 }
 
-// typical returns a series' median, or its mean if the median is zero, so that rare events are not lost.
+// typical returns a series' median or, if that is 0, its mean, so that rare events are not lost.
 func typical(s *gpuprof.Series) float64 {
 	switch {
 	case s == nil:
@@ -126,7 +124,7 @@ func typical(s *gpuprof.Series) float64 {
 	return sum / float64(max(n, 1))
 }
 
-// mean returns the mean of process p's samples; it counts a value that is not a positive number as zero.
+// mean returns the mean of process p's samples, with 0 for values that are not positive numbers.
 func mean(s *gpuprof.Series, p int) float64 {
 	if countRuns(s) <= p || len(s.Runs[p]) == 0 {
 		return 0

@@ -12,9 +12,9 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// WriteMemory writes a gzip-compressed profile.proto of the live memory at each device's peak, or at the requested
-// time, by allocating stack: inuse_space in bytes and inuse_objects. Labels have the category, and the device if
-// there are several. tool is the version of gpuprof.
+// WriteMemory writes a gzip-compressed profile.proto of live memory by allocating stack, at each device's peak or at
+// the requested time: inuse_space in bytes and inuse_objects. Labels have the category, and the device if there are
+// several. tool is gpuprof's version.
 func WriteMemory(w io.Writer, a *memsnap.Analysis, tool string) error {
 	b := &memoryBuilder{functions: map[[2]string]*profile.Function{}, locations: map[memsnap.Frame]*profile.Location{}, p: &profile.Profile{
 		SampleType:        []*profile.ValueType{{Type: "inuse_objects", Unit: "count"}, {Type: "inuse_space", Unit: "bytes"}},
@@ -76,7 +76,7 @@ func (b *memoryBuilder) addFunction(f memsnap.Frame) *profile.Function {
 		return have
 	}
 	name := f.Name
-	if name == "<module>" { // viewers read it as a template's parameters
+	if name == "<module>" { // viewers would read <module> as template parameters
 		name = "module " + filepath.Base(f.File)
 	}
 	have := &profile.Function{ID: uint64(len(b.p.Function) + 1), Name: name, SystemName: name, Filename: f.File}

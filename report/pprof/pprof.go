@@ -1,21 +1,18 @@
-// Package pprof writes runs as a profile for go tool pprof: the stages and
-// kernels in which a step spends its time, bytes and flops.
+// Package pprof writes runs as a profile for go tool pprof: the stages and kernels in which a step spends its time,
+// bytes and flops. Stacks are step > stage > kernel.
 //
-// Values are per step: the medians of the printed tables, so that -top shows the tables' figures and -diff_base takes
-// runs of any number of samples. A value with a median of zero, because fewer than half of the steps have it, is the
-// mean instead. Several processes split a figure in the ratio of their own figures; counts are equal in every process
-// and carry no process label. Stacks are step > stage > kernel.
+// Values are per step: the medians of the printed tables, so that -top agrees with the tables and -diff_base with any
+// number of samples. A value whose median is 0, because fewer than half of the steps have it, is its mean. Several
+// processes divide a figure in the ratio of their own figures; counts are equal in all processes and have no process
+// label.
 //
-// device_time and host_time overlap, so neither adds up to the step. step_time
-// does: it is the step's median, divided by the stages' shares. If stages were
-// timed in a separate pass (Run.ProbedStep), it is the step of that pass, which a
-// comment notes. Energy is known of the whole step alone and stays with the step's
-// frame.
+// device_time and host_time overlap and do not add up to the step. step_time does: it is the step's median, divided by
+// the stages' shares. If stages were timed in a separate pass (Run.ProbedStep), it is the step of this pass, which a comment
+// notes. Energy is known only for the whole step, and is on the step's frame.
 //
-// Kernel times come from a separate marked pass and are shorter or longer than in
-// the measured steps. Each kernel gets the part of its stage that its median has
-// of the stage's median. If the parts exceed the stage, they are scaled to it; the
-// remainder stays with the stage itself. So children always sum to the stage.
+// Kernel times come from a separate marked pass and differ from the measured steps. Each kernel gets the share of its
+// stage that its median has of the stage's median. If the shares exceed the stage, they are scaled down; a remainder
+// stays with the stage. So children always add up to the stage.
 package pprof
 
 import (
@@ -34,7 +31,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// The sample types, in the order of a sample's values. Energy is present only if a run has it.
+// Sample types, in the order of a sample's values. Energy is present only if a run has it.
 const (
 	deviceTime = iota
 	hostTime
@@ -48,7 +45,7 @@ const (
 
 type values [nValues]int64
 
-// Write writes a gzip-compressed profile.proto of the runs. A run without times adds only its comment.
+// Write writes a gzip-compressed profile.proto of the runs. A run without times has only its comment.
 func Write(w io.Writer, runs []*gpuprof.Run) error {
 	p, err := Build(runs)
 	if err != nil {
@@ -57,7 +54,7 @@ func Write(w io.Writer, runs []*gpuprof.Run) error {
 	return p.Write(w)
 }
 
-// Build makes the profile in memory, for viewers that take one.
+// Build returns the profile in memory.
 func Build(runs []*gpuprof.Run) (*profile.Profile, error) {
 	runs = view.Compact(runs)
 	if len(runs) == 0 {
@@ -68,7 +65,7 @@ func Build(runs []*gpuprof.Run) (*profile.Profile, error) {
 			{Type: "device_time", Unit: "nanoseconds"}, {Type: "host_time", Unit: "nanoseconds"}, {Type: "step_time", Unit: "nanoseconds"},
 			{Type: "bytes", Unit: "bytes"}, {Type: "flops", Unit: "count"}, {Type: "launches", Unit: "count"}, {Type: "energy", Unit: "microjoules"},
 		},
-		// There is no program: its mapping names the run in pprof's output.
+		// There is no program: pprof shows the mapping as the name of the run.
 		Mapping:  []*profile.Mapping{{ID: 1, File: strings.ReplaceAll(view.Subject(runs[0]), "/", " "), HasFunctions: true}},
 		Comments: []string{runfile.Marker + " " + view.Cut(runs[0].Tool.Version, 40)},
 	}}
@@ -104,8 +101,7 @@ type builder struct {
 	locations map[string]*profile.Location
 }
 
-// addFrame returns the location of a name at one level; the same name at two levels (a stage and its only kernel)
-// is two functions.
+// addFrame returns the location of a name at a level. A stage and its kernel of the same name are two functions.
 func (b *builder) addFrame(level, name string) *profile.Location {
 	name = view.Cut(name, nameLimit)
 	if name == "" {
@@ -166,8 +162,8 @@ type kernel struct {
 	v    values
 }
 
-// splitStage gives each kernel its part of a stage's totals (see the package's comment), never more than the stage
-// has left. Host time stays with the stage: a kernel has none.
+// splitStage gives each kernel its part of a stage's totals (see the package comment), at most the stage's remainder.
+// Host time stays with the stage, since kernels have none.
 func splitStage(kernels []gpuprof.StageResult, s view.Stage, stage values) []kernel {
 	var parts [nValues]float64
 	want := make([][nValues]float64, len(kernels))
@@ -206,12 +202,12 @@ func positiveOrZero(v float64) float64 {
 	return 0
 }
 
-// roundCount rounds a count and maps invalid values to 0; the limit keeps sums inside int64.
+// roundCount rounds a count; invalid values become 0. The limit keeps sums within int64.
 func roundCount(v float64) int64 { return int64(math.Round(min(positiveOrZero(v), 1e17))) }
 
 func secondsToNS(seconds float64) int64 { return roundCount(seconds * 1e9) }
 
-// defaultType returns device_time, unless nothing ran on a device.
+// defaultType returns device_time, or host_time if nothing ran on a device.
 func (b *builder) defaultType() string {
 	var device, host int64
 	for _, s := range b.p.Sample {
@@ -237,13 +233,13 @@ func streamsOf(r *gpuprof.Run) map[string][]string {
 	return out
 }
 
-// labelsOf returns the labels of process p, counted from 0; a negative p has no process label.
+// labelsOf returns the labels of process p, counted from 0; without a process label for negative p.
 func labelsOf(r *gpuprof.Run, p int) map[string][]string {
 	out := map[string][]string{}
 	for k, v := range r.Knobs {
 		out[view.Cut(k, 60)] = []string{view.Cut(v, 200)}
 	}
-	// Set after the knobs, so that a knob cannot take these names over.
+	// Set these last, so that no knob of the same name replaces them.
 	delete(out, "process")
 	for k, v := range map[string]string{"workload": r.Workload, "preset": r.Preset, "device": r.Device.Name, "mode": string(r.Mode)} {
 		out[k] = []string{view.Cut(v, 200)}

@@ -14,10 +14,9 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// WriteTrace writes a gzip-compressed profile.proto of imported traces. Stacks follow the nesting of the trace:
-// Python frames if it has them, ranges, operators, the launching call, and the kernel. Device time and launches
-// belong to the kernel; host time belongs to each event for the part that no inner event covers. tool is the
-// version of gpuprof.
+// WriteTrace writes a gzip-compressed profile.proto of imported traces. Stacks follow the trace's nesting: Python
+// frames if it has them, ranges, operators, the launching call, and the kernel. Device time and launches belong to the
+// kernel; host time belongs to an event for the part that no inner event covers. tool is gpuprof's version.
 func WriteTrace(w io.Writer, xs []*analyze.Index, tool string) error {
 	p := &profile.Profile{
 		SampleType: []*profile.ValueType{
@@ -48,31 +47,31 @@ type traceBuilder struct {
 	onDevice  bool
 }
 
-// node is one stack: its caller's and a name. A stack that occurs a million times is one node, so the profile stays
-// as large as the program.
+// node is a stack: its caller's stack and a name. A stack that occurs a million times is one node, so the profile is
+// only as large as the program.
 type node struct {
-	parent int32 // -1 none
+	parent int32 // -1: none
 	name   model.NameID
-	device int32 // for a kernel, the device's index plus one; else 0
+	device int32 // for a kernel, the index of its device plus one; else 0
 }
 
 type stackValues struct{ device, host, launches int64 }
 
-// A profile lists the frames of every stack. Frames deeper than deepFrames fold into their enclosing frame, in a
-// trace with more than mostFrames already from fewFrames on.
+// A profile lists all frames of every stack. Frames deeper than deepFrames are folded into their enclosing frame; in
+// traces with more than mostFrames, those deeper than fewFrames.
 const (
 	deepFrames = analyze.Deepest / 2
 	mostFrames = 16 << 20
 	fewFrames  = 64
 )
 
-// folded holds the stacks of a trace, with the figures of each.
+// folded has the stacks of a trace with their figures.
 type folded struct {
 	nodes  []node
 	sums   []stackValues
 	depth  []int // by node
 	ids    map[node]int32
-	of     []int32 // by host event
+	of     []int32 // node of each host event
 	frames int     // of all stacks
 }
 
@@ -92,7 +91,7 @@ func (f *folded) nodeID(n node) int32 {
 // newFolded folds host events deeper than a limit into their enclosing events.
 func newFolded(x *analyze.Index, limit int) *folded {
 	f := &folded{ids: map[node]int32{}, of: make([]int32, len(x.T.Host))}
-	// Parents precede the events inside them, so one pass resolves every stack.
+	// Parents precede their inner events, so one pass resolves every stack.
 	for i := range x.T.Host {
 		h := &x.T.Host[i]
 		up := int32(-1)
@@ -144,9 +143,8 @@ func (b *traceBuilder) add(x *analyze.Index, several bool) {
 	}
 }
 
-// addSampled adds the sampled stacks of the host threads under a separate value, with their time in the mean step of
-// the account. The samples come from later steps than the events, so the two values do not add up. Without samples
-// the value is missing.
+// addSampled adds the sampled stacks of the host threads as a separate value: their time in the mean step. Samples
+// come from later steps than the events, so the two values do not add up. Without samples the value is missing.
 func (b *traceBuilder) addSampled(xs []*analyze.Index) {
 	if !slices.ContainsFunc(xs, func(x *analyze.Index) bool { return len(sampledStacks(x)) > 0 }) {
 		return
@@ -172,7 +170,7 @@ func (b *traceBuilder) addSampled(xs []*analyze.Index) {
 	}
 }
 
-// sampledStacks returns the sampled stacks of a trace, none without an account of the host.
+// sampledStacks returns the sampled stacks of a trace; none without a host account.
 func sampledStacks(x *analyze.Index) []analyze.HostTree {
 	if a := x.HostAccount(); a != nil {
 		return a.Stacks
@@ -180,8 +178,8 @@ func sampledStacks(x *analyze.Index) []analyze.HostTree {
 	return nil
 }
 
-// addSample adds a stack, innermost frame first like pprof. Clocks of nested events can disagree by a few
-// nanoseconds, so a negative host time counts as 0.
+// addSample adds a stack, innermost frame first as in pprof. A negative host time counts as 0: clocks of nested events
+// can disagree by nanoseconds.
 func (b *traceBuilder) addSample(x *analyze.Index, nodes []node, k int32, v stackValues, rank []string) {
 	v.host = max(v.host, 0)
 	if v == (stackValues{}) {
@@ -204,7 +202,7 @@ func (b *traceBuilder) addSample(x *analyze.Index, nodes []node, k int32, v stac
 	b.p.Sample = append(b.p.Sample, s)
 }
 
-// addFrame returns the location of a name; a Python frame "file.py(12): f" keeps its file and line.
+// addFrame returns the location of a name. A Python frame "file.py(12): f" gets its file and line.
 func (b *traceBuilder) addFrame(name string) *profile.Location {
 	name = view.Cut(name, 300)
 	f := b.functions[name]
@@ -214,7 +212,7 @@ func (b *traceBuilder) addFrame(name string) *profile.Location {
 			if file, rest, ok := strings.Cut(name, "("); ok {
 				if line, fn, ok := strings.Cut(rest, "): "); ok {
 					f.Filename, f.Name = file, fn
-					_, _ = fmt.Sscan(line, &f.StartLine) // 0 when it is no number
+					_, _ = fmt.Sscan(line, &f.StartLine) // 0 if it is not a number
 				}
 			}
 		}

@@ -1,6 +1,5 @@
-// Package prometheus writes the health of GPUs in the text format that Prometheus's node
-// exporter reads from files (its textfile collector): base units, and no time stamps,
-// which that collector refuses.
+// Package prometheus writes the health of GPUs for the textfile collector of Prometheus's node exporter: in base
+// units, and without time stamps, which the collector refuses.
 package prometheus
 
 import (
@@ -15,10 +14,10 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// units are the last words of a metric's name by its unit, as Prometheus names them.
+// units has the last words of a metric's name by unit, as Prometheus requires.
 var units = map[string]string{"B/s": "bytes_per_second", "flop/s": "flops_per_second", "s": "seconds", "Hz": "hertz", "W": "watts", "C": "celsius"}
 
-// family is one metric with its samples.
+// family is a metric with its samples.
 type family struct {
 	name, help string
 	samples    []string
@@ -57,7 +56,7 @@ func Write(w io.Writer, r *health.Report) error {
 		c := &r.Devices[i]
 		gpu := c.Device
 		if gpu == health.AllGPUs {
-			gpu = "" // no GPU has that name, and a label without a value is left out
+			gpu = "" // AllGPUs is no GPU's name; an empty label is left out
 		}
 		labels := [][2]string{{"node", r.Node}, {"gpu", gpu}, {"uuid", c.UUID}, {"pci", c.PCI}}
 		isOff := c.Error != "" || slices.ContainsFunc(r.Off, func(o health.Off) bool { return o.Device == c.Device })
@@ -95,7 +94,7 @@ func write(w io.Writer, all []*family) error {
 		if len(f.samples) == 0 {
 			continue
 		}
-		fmt.Fprintf(out, "# HELP %s %s\n# TYPE %s gauge\n", f.name, f.help, f.name) // the error is Flush's
+		fmt.Fprintf(out, "# HELP %s %s\n# TYPE %s gauge\n", f.name, f.help, f.name) // Flush returns the error
 		for _, s := range f.samples {
 			fmt.Fprintln(out, s)
 		}

@@ -1,6 +1,5 @@
-// Package runfile reads and writes the files that hold runs and reports: it
-// maps extensions to formats, refuses to overwrite the files of other programs,
-// and never leaves half a file behind.
+// Package runfile reads and writes files of runs and reports: it maps extensions to formats, refuses to overwrite
+// other programs' files, and never leaves a partial file.
 package runfile
 
 import (
@@ -11,14 +10,14 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Format is one kind of output file.
+// Format is a kind of output file.
 type Format struct {
 	Ext  string // with its dots: ".json.gz"
 	Name string // what renders it: json html png svg pprof markdown table csv bench perfetto junit prometheus bmf openmetrics speedscope folded recording
 	Doc  string
 }
 
-// Formats lists every format, in the order of help texts.
+// Formats lists all formats, in the order of help texts.
 func Formats() []Format {
 	return []Format{
 		{".json", "json", "the run itself, every sample"},
@@ -44,7 +43,7 @@ func Formats() []Format {
 	}
 }
 
-// FormatOf returns the format of a path's extension; ErrUsage, with the valid ones, for any other extension.
+// FormatOf returns the format of a path's extension. For other extensions, ErrUsage lists the valid ones.
 func FormatOf(path string) (Format, error) {
 	name := strings.ToLower(filepath.Base(path))
 	best := Format{}
@@ -69,7 +68,6 @@ func listExtensions() string {
 	return strings.Join(out, " ")
 }
 
-// isReadable reports whether Read reads a format.
 func isReadable(f Format) bool {
 	return slices.Contains([]string{".json", ".json.gz", ".json.zst"}, f.Ext)
 }

@@ -7,24 +7,24 @@ import (
 )
 
 // Lines is a writer that keeps build servers from executing lines of a text. GitHub Actions executes a line that
-// begins with "::", behind any white space, and others execute "##[" or "##vso[" anywhere in a line: a name from a
-// file could stop a log's commands, or set a variable of the job. Lines inserts a blank into the sequence.
+// begins with "::", also after white space; others execute "##[" or "##vso[" anywhere in a line. A name from a file
+// could thus stop a log's commands, or set a variable of the job. Lines inserts a blank into these sequences.
 type Lines struct {
 	mu    sync.Mutex
 	w     io.Writer
-	bare  bool // nothing visible has been written on this line
-	colon bool // but a colon, just now
-	marks int  // number signs just before, letters behind them passed over
-	word  bool // such a letter was just before
+	bare  bool // the line has only white space so far
+	colon bool // the line's first visible byte was a colon, just now
+	marks int  // number of preceding "#", letters after them ignored
+	word  bool // a letter after "#" was the previous byte
 }
 
 // NewLines returns a Lines that writes to w.
 func NewLines(w io.Writer) *Lines { return &Lines{w: w, bare: true} }
 
-// Line returns a text that is safe at the beginning of a line.
+// Line makes a text safe at the beginning of a line.
 func Line(text string) string {
 	var b strings.Builder
-	_, _ = NewLines(&b).Write([]byte(text)) // a Builder takes everything
+	_, _ = NewLines(&b).Write([]byte(text)) // writing to a Builder cannot fail
 	return b.String()
 }
 
@@ -55,8 +55,7 @@ func (l *Lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// trackByte updates the state by one byte. A byte that is not ASCII may be white space: the line still counts as
-// bare after it.
+// trackByte updates the state by one byte. A non-ASCII byte may be white space, so bare stays true.
 func (l *Lines) trackByte(c byte) {
 	l.colon = l.bare && c == ':'
 	switch {

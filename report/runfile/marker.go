@@ -11,29 +11,27 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Every format carries its own mark, by which gpuprof recognizes the files that it wrote. A file that only mentions
-// gpuprof lacks the mark.
+// Every format has a mark by which gpuprof recognizes its own files. A file that only mentions gpuprof lacks the mark.
 
-// Marker is the text of the mark in formats with comments.
+// Marker is the mark in formats with comments.
 const Marker = "written by gpuprof"
 
-// CSVMark is the title of the first column of runs, CSVHistoryMark holds the first titles of a history: they mark a
-// .csv.
+// CSVMark is the first column's title in a .csv of runs, CSVHistoryMark the first titles in a .csv of a history.
 const (
 	CSVMark        = "gpuprof_run"
 	CSVHistoryMark = "project,benchmark,class,commit,committed,started,metric"
 )
 
-// SpeedscopeMark begins a file for speedscope: the format has no comments, only a field for its writer.
+// SpeedscopeMark begins a speedscope file: the format has no comments, only a field for its writer.
 const SpeedscopeMark = `{"exporter":"gpuprof`
 
-// textMarker returns the first line that Write adds to the text formats; the renderers leave it out because they
-// also print to terminals.
+// textMarker returns the first line that Write adds to text formats. The renderers omit it, because they print to
+// terminals too.
 func textMarker(f Format) string {
 	switch f.Name {
 	case "markdown":
 		return "<!-- " + Marker + " -->\n\n"
-	case "folded": // readers of the format parse a line as a stack if it ends in a number
+	case "folded": // readers of the format parse lines that end in a number as stacks
 		return "# " + Marker + "\n"
 	case "table", "bench", "prometheus":
 		return "# " + Marker + "\n\n"
@@ -41,11 +39,11 @@ func textMarker(f Format) string {
 	return ""
 }
 
-// cutTrace begins a trace that was cut out of another.
+// cutTrace begins a trace that was cut out of another one.
 const cutTrace = `{"` + document.PartMember + `":`
 
-// recordingMagic begins a recording of the CUDA recorder; partChunk is the type of the first chunk of a recording
-// that was cut out of another (internal/trace/read/cupti).
+// recordingMagic begins a recording of the CUDA recorder. partChunk is the type of the first chunk in a part cut out
+// of a recording (internal/trace/read/cupti).
 const (
 	recordingMagic = "gpuprof\x1a"
 	partChunk      = 16
@@ -53,8 +51,7 @@ const (
 
 const headBytes = 8 << 10
 
-// headText limits the part of a JSON document that is searched for its writer, bytes: the writer's name comes
-// first.
+// headText limits the bytes of a JSON document in which its writer's name is looked for; the name comes first.
 const headText = 64 << 10
 
 // writtenByUs looks for the mark. A file that cannot be parsed has none.
@@ -67,7 +64,7 @@ func writtenByUs(path string, f Format) (bool, error) {
 		p, err := outside.ParseProfile(text)
 		return err == nil && slices.ContainsFunc(p.Comments, func(c string) bool { return strings.HasPrefix(c, Marker) }), nil
 	}
-	file, err := outside.Found(path, outside.Trace()) // only its head is read, however large it is
+	file, err := outside.Found(path, outside.Trace()) // only the beginning is read, whatever the size
 	if err != nil {
 		return false, err
 	}
@@ -89,7 +86,7 @@ func writtenByUs(path string, f Format) (bool, error) {
 		return ourMetrics.Match(head), nil
 	case "speedscope":
 		return bytes.HasPrefix(head, []byte(SpeedscopeMark)), nil
-	case "recording": // a part; a recording itself is replaced with --force only
+	case "recording": // a part of a recording; a complete recording is replaced only with --force
 		return bytes.HasPrefix(head, []byte(recordingMagic)) && len(head) > 21 && binary.LittleEndian.Uint16(head[20:]) == partChunk, nil
 	case "csv":
 		return bytes.HasPrefix(head, []byte(CSVMark+",")) || bytes.HasPrefix(head, []byte(CSVHistoryMark+",")), nil
@@ -111,7 +108,7 @@ var (
 	svgMark     = regexp.MustCompile(`^(\s*<\?xml[^>]*\?>)?\s*<!-- ` + Marker + `\b`)
 )
 
-// ourHTML requires the generator element in the head, before any element that could quote it.
+// ourHTML requires the generator element in the head, before elements that could quote it.
 func ourHTML(head []byte) bool {
 	head = htmlComment.ReplaceAll(head, nil)
 	if at := htmlBody.FindIndex(head); at != nil {
@@ -123,7 +120,7 @@ func ourHTML(head []byte) bool {
 // ourSVG requires the comment before the root element, as in all XML of gpuprof.
 func ourSVG(head []byte) bool { return svgMark.Match(head) }
 
-// ourPNG searches the chunks before the picture data for Software=gpuprof.
+// ourPNG looks for Software=gpuprof in the chunks before the picture data.
 func ourPNG(head []byte) bool {
 	rest, ok := bytes.CutPrefix(head, []byte("\x89PNG\r\n\x1a\n"))
 	for ok && len(rest) >= 12 {

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Read reads the runs of a .json, .json.gz or .json.zst file, or of a pipe of any name; the end of ctx ends the
-// wait for a pipe. A missing file or another extension is ErrUsage. A file that cannot be decoded, is too large or
-// has a newer major version is ErrInput.
+// Read reads the runs of a .json, .json.gz or .json.zst file, or of a pipe with any name; ctx ends the wait for a
+// pipe. A missing file or another extension is ErrUsage. A file that cannot be decoded, is too large or has a newer
+// major version is ErrInput.
 func Read(ctx context.Context, path string) ([]*gpuprof.Run, error) {
 	text, err := Text(ctx, path)
 	if err != nil {
@@ -36,8 +36,7 @@ func ReadOwn(path string) ([]*gpuprof.Run, error) {
 	return document.OwnRuns(text, path)
 }
 
-// Text returns the text of a .json, .json.gz or .json.zst file, of a run or another document, or of a pipe. It
-// returns the same errors as Read.
+// Text returns the text of a .json, .json.gz or .json.zst file, or of a pipe. Its errors are the same as for Read.
 func Text(ctx context.Context, path string) ([]byte, error) {
 	l := outside.Document()
 	f, err := outside.Open(ctx, path, l)
@@ -63,7 +62,7 @@ func Text(ctx context.Context, path string) ([]byte, error) {
 	return text, nil
 }
 
-// holdsRuns refuses a name that is not a run's.
+// holdsRuns refuses names of files that hold no runs.
 func holdsRuns(path string) error {
 	if f, err := FormatOf(path); err == nil && isReadable(f) {
 		return nil

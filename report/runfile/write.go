@@ -17,9 +17,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
-// Check checks before a run that its result can be written to path: the format is known, the directory takes new
-// files, and an existing file was written by gpuprof or force replaces it. It returns ErrUsage otherwise and leaves
-// nothing behind.
+// Check checks, before a run, that its result can be written to path: the format is known, the folder is writable, and
+// an existing file is gpuprof's or force replaces it. Otherwise it returns ErrUsage. It leaves nothing behind.
 func Check(path string, force bool) error {
 	f, err := FormatOf(path)
 	if err != nil {
@@ -37,19 +36,19 @@ func Check(path string, force bool) error {
 	return errors.Join(tmp.Close(), os.Remove(name))
 }
 
-// Write encodes into a temporary file in the folder of path, flushes it to disk and renames it, so that path has
-// either its old content or the whole new file. It compresses files that end in .gz (but .pb.gz) or .zst, and adds
-// the mark to text formats. Errors of encode pass through.
+// Write encodes into a temporary file in the folder of path, flushes and renames it: path has either the old content
+// or the complete new file. It compresses .gz (except .pb.gz) and .zst, and adds the mark to text formats. Errors of
+// encode are returned unchanged.
 func Write(path string, force bool, encode func(io.Writer) error) error {
 	return write(path, force, 0, encode)
 }
 
-// WritePrivate writes a file that only its owner may read, whatever the mode of the replaced file.
+// WritePrivate writes a file that only its owner can read, whatever the mode of a replaced file.
 func WritePrivate(path string, force bool, encode func(io.Writer) error) error {
 	return write(path, force, 0o600, encode)
 }
 
-// write implements Write; mode 0 selects the mode of the replaced file, or the umask's.
+// write implements Write; mode 0 keeps the mode of a replaced file, or uses the umask.
 func write(path string, force bool, mode fs.FileMode, encode func(io.Writer) error) (err error) {
 	f, err := FormatOf(path)
 	if err != nil {
@@ -87,7 +86,7 @@ func write(path string, force bool, mode fs.FileMode, encode func(io.Writer) err
 	return nil
 }
 
-// replaceable follows the links of path and returns the target if it may be written.
+// replaceable follows the symbolic links of path, and returns the target if it may be replaced.
 func replaceable(path string, f Format, force bool) (string, error) {
 	target := path
 	if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -122,7 +121,7 @@ func cannotWrite(path string, err error) error {
 
 type tempFile struct{ *os.File }
 
-// removeTemp closes and removes the file. The rename may have failed after Close, so closing twice is no error.
+// removeTemp closes and removes the file. After a failed rename the file is closed already, which is no error.
 func (t tempFile) removeTemp() error {
 	if err := t.Close(); err != nil && !errors.Is(err, fs.ErrClosed) {
 		return errors.Join(err, os.Remove(t.Name()))
@@ -130,14 +129,14 @@ func (t tempFile) removeTemp() error {
 	return os.Remove(t.Name())
 }
 
-// createTemp makes a new hidden file in target's directory. mode 0 selects the user's umask, as for any new file.
+// createTemp makes a hidden file in target's folder. mode 0 uses the user's umask.
 func createTemp(target string, mode fs.FileMode) (tempFile, error) {
 	owner.Sweep(filepath.Dir(target))
-	// The target's name is left out: it may have the maximum length of a name.
+	// Do not include the target's name: it may have the maximum length already.
 	name := filepath.Join(filepath.Dir(target), owner.TempName(owner.Prefix, ".tmp"))
 	perm := fs.FileMode(0o666)
 	if mode != 0 {
-		perm = mode & 0o600 // until the rest is set: not even for a moment readable by others
+		perm = mode & 0o600 // nobody else may read it until the mode is set
 	}
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
@@ -152,7 +151,7 @@ func createTemp(target string, mode fs.FileMode) (tempFile, error) {
 	return t, nil
 }
 
-// encodeInto separates a write error, which is the disk's, from an error of encode.
+// encodeInto separates an error of writing, as on a full disk, from an error of encode.
 func encodeInto(w io.Writer, path string, f Format, encode func(io.Writer) error) error {
 	kept := &keeper{w: w}
 	switch err := encodeTo(kept, f, encode); {
@@ -164,7 +163,7 @@ func encodeInto(w io.Writer, path string, f Format, encode func(io.Writer) error
 	return nil
 }
 
-// keeper keeps the first error of a writer, which an encoder may drop or reword.
+// keeper keeps a writer's first error, which an encoder may drop or rephrase.
 type keeper struct {
 	w   io.Writer
 	err error
@@ -207,7 +206,7 @@ func encodeTo(w io.Writer, f Format, encode func(io.Writer) error) error {
 	return buf.Flush()
 }
 
-// isLogged reports whether people print a format into the log of a build.
+// isLogged reports whether a format is often printed into a build's log.
 func isLogged(f Format) bool {
 	return slices.Contains([]string{"table", "markdown", "bench", "csv", "junit"}, f.Name)
 }
@@ -216,8 +215,7 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// syncDir makes the rename itself durable. Not every file system allows it, and the data is safe under one of the
-// two names either way.
+// syncDir makes a rename durable, if the file system can. Otherwise a crash may undo the rename, but loses no data.
 func syncDir(dir string) {
 	if d, err := os.Open(dir); err == nil {
 		_ = d.Sync()

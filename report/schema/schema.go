@@ -1,5 +1,4 @@
-// Package schema publishes the JSON schemas of gpuprof's result files. They
-// are generated from the Go types, so that the two cannot drift apart.
+// Package schema publishes the JSON schemas of gpuprof's result files, which are generated from the Go types.
 package schema
 
 import (
@@ -12,5 +11,5 @@ import (
 //go:embed run.schema.json
 var runSchema []byte
 
-// Run is the schema of run.json.
+// Run returns the schema of run.json.
 func Run() []byte { return slices.Clone(runSchema) }

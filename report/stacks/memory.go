@@ -10,18 +10,18 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// WriteMemoryFolded writes a line for each stack that holds memory at the peak, or at the moment that was asked for:
-// its frames from the outermost on, and bytes. Of several devices the first frame is the device.
+// WriteMemoryFolded writes a line per stack that holds memory at the peak or at the requested moment: its frames,
+// outermost first, and bytes. With several devices the first frame is the device.
 func WriteMemoryFolded(w io.Writer, a *memsnap.Analysis) error {
 	return writeFolded(w, holders(a), len(a.Devices) > 1, 1)
 }
 
-// WriteMemorySpeedscope writes a profile for each device, weights in bytes. tool is the version of gpuprof that writes.
+// WriteMemorySpeedscope writes a profile per device, with weights in bytes. tool is gpuprof's version.
 func WriteMemorySpeedscope(w io.Writer, a *memsnap.Analysis, tool string) error {
 	return writeScopes(w, holders(a), "memory of live tensors", "bytes", tool)
 }
 
-// holders are the stacks of live memory of each device, as threads whose weights are bytes.
+// holders returns the stacks of each device's live memory as threads, with weights in bytes.
 func holders(a *memsnap.Analysis) []thread {
 	var out []thread
 	for i := range a.Devices {
@@ -39,8 +39,7 @@ func holders(a *memsnap.Analysis) []thread {
 	return out
 }
 
-// framesOf are the frames of a stack from the outermost on, without those of the allocator; its category where there
-// is none.
+// framesOf returns the frames of a stack, outermost first, without the allocator's; the category if there are none.
 func framesOf(d *memsnap.Device, h memsnap.Held) []model.HostFrame {
 	var out []model.HostFrame
 	for _, f := range d.Replay.S.Stack(h.Stack) {

@@ -1,6 +1,6 @@
-// Package stacks writes the sampled stacks of the host threads of analysed traces, and the stacks that hold memory in
-// snapshots: for speedscope.app, and folded for flamegraph.pl and its like. A sampled stack's weight is its time in the
-// mean step of the host account, one of memory its bytes.
+// Package stacks writes sampled stacks of host threads in analysed traces, and stacks that hold memory in snapshots:
+// for speedscope.app, and folded for flamegraph.pl. The weight of a sampled stack is its time in the mean step, of a
+// memory stack its bytes.
 package stacks
 
 import (
@@ -15,13 +15,13 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// thread is the sampled stacks of one trace.
+// thread has the stacks of one trace or device.
 type thread struct {
-	name  string // "rank 3" of several traces, else the trace
+	name  string // "rank 3" if there are several traces, else the trace
 	trees []analyze.HostTree
 }
 
-// threadsOf returns the traces that have samples; ErrInput if none has.
+// threadsOf returns the traces with samples; ErrInput if there are none.
 func threadsOf(xs []*analyze.Index) ([]thread, error) {
 	var out []thread
 	for i, x := range xs {
@@ -45,7 +45,7 @@ func threadsOf(xs []*analyze.Index) ([]thread, error) {
 	return out, nil
 }
 
-// frameName is a frame as other tools group it: the function, with its file and line.
+// frameName names a frame so that other tools can group by it: function, file and line.
 func frameName(f model.HostFrame) string {
 	if f.File == "" {
 		return view.Cut(f.Function, 120)
@@ -53,9 +53,9 @@ func frameName(f model.HostFrame) string {
 	return view.Cut(f.Function, 120) + " (" + view.CutPlace(f.File, 120) + fmt.Sprintf(":%d)", f.Line)
 }
 
-// WriteFolded writes a line for each stack: its frames from the outermost on, separated by semicolons, and whole
-// microseconds. With several traces the first frame is the rank. Rounding carries its remainder to the next stack, so
-// that the sum is exact; a stack whose weight rounds to 0 has no line.
+// WriteFolded writes a line per stack: its frames, outermost first, separated by semicolons, and whole microseconds.
+// With several traces the first frame is the rank. Rounding carries its remainder to the next stack, so that the sum
+// is exact; a stack that rounds to 0 has no line.
 func WriteFolded(w io.Writer, xs []*analyze.Index) error {
 	threads, err := threadsOf(xs)
 	if err != nil {
@@ -64,7 +64,7 @@ func WriteFolded(w io.Writer, xs []*analyze.Index) error {
 	return writeFolded(w, threads, len(xs) > 1, 1000)
 }
 
-// writeFolded writes the threads, with their names if there are several, and weights divided by unit.
+// writeFolded writes the threads, with their names if there are several. It divides weights by unit.
 func writeFolded(w io.Writer, threads []thread, several bool, unit int64) error {
 	for _, t := range threads {
 		sum, before := int64(0), int64(0)
@@ -91,8 +91,8 @@ func writeFolded(w io.Writer, threads []thread, several bool, unit int64) error 
 	return nil
 }
 
-// scopeFile is a file of speedscope: https://www.speedscope.app/file-format-schema.json. The exporter comes first:
-// gpuprof recognises its own files by it.
+// scopeFile is a speedscope file: https://www.speedscope.app/file-format-schema.json. Exporter must be first, because
+// gpuprof recognizes its own files by it.
 type scopeFile struct {
 	Exporter string      `json:"exporter"`
 	Schema   string      `json:"$schema"`
@@ -111,7 +111,7 @@ type scopeFrame struct {
 	Line int    `json:"line,omitempty"`
 }
 
-// scope is a profile of kind "sampled": stacks as indices of shared frames, outermost first, and the weight of each.
+// scope is a profile of type "sampled": stacks as indices of shared frames, outermost first, and a weight per stack.
 type scope struct {
 	Type    string  `json:"type"`
 	Name    string  `json:"name"`
@@ -122,8 +122,7 @@ type scope struct {
 	Weights []int64 `json:"weights"`
 }
 
-// WriteSpeedscope writes a profile for each trace with samples, weights in nanoseconds. tool is the version of
-// gpuprof that writes.
+// WriteSpeedscope writes a profile per trace with samples, with weights in ns. tool is gpuprof's version.
 func WriteSpeedscope(w io.Writer, xs []*analyze.Index, tool string) error {
 	threads, err := threadsOf(xs)
 	if err != nil {
@@ -132,7 +131,7 @@ func WriteSpeedscope(w io.Writer, xs []*analyze.Index, tool string) error {
 	return writeScopes(w, threads, "host thread, mean step", "nanoseconds", tool)
 }
 
-// writeScopes writes a profile for each thread with weights in a unit of speedscope.
+// writeScopes writes a profile per thread, with weights in a unit of speedscope.
 func writeScopes(w io.Writer, threads []thread, name, unit, tool string) error {
 	file := scopeFile{Exporter: strings.TrimSpace("gpuprof " + view.Cut(tool, 40)), Schema: "https://www.speedscope.app/file-format-schema.json", Name: name}
 	at := map[scopeFrame]int{}

@@ -13,8 +13,8 @@ import (
 // barColumns limits the width of a bar, in columns.
 const barColumns = 60
 
-// signs holds the characters of a picture: fills for the parts of a bar; for a ratio its interval's ends, the line
-// between them, the ratio's point and the background. The ratio 1 is marked by its digit.
+// signs has the characters of bars: fills for their parts; for a ratio the interval's ends, the line between them, the
+// ratio's point and the background. The digit 1 marks the ratio 1.
 type signs struct {
 	fills                         []rune
 	left, right, line, point, gap rune
@@ -27,8 +27,8 @@ func (p *printer) barSigns() signs {
 	return signs{[]rune("█▓▒░·"), '├', '┤', '─', '●', '·'}
 }
 
-// writeAnswer prints the answer that opens the document: verdict, sentence, bar and action. The line limit omits none
-// of them. A command keeps to one line of any length, so that a user can copy it.
+// writeAnswer prints the answer: verdict, sentence, bar and action, whatever the limit of lines. A command stays on
+// one line, so that a user can copy it.
 func (p *printer) writeAnswer(a gpuprof.Answer) {
 	badge := "[" + a.Verdict + "] "
 	for i, l := range wrapText(badge+a.Sentence, p.o.lineWidth()) {
@@ -89,8 +89,7 @@ func (p *printer) writeBar(b *gpuprof.Bar) {
 	}
 }
 
-// drawRatio returns a line of room columns with a ratio, its interval and the position of 1. The scale is
-// logarithmic: 2 and 1/2 have the same distance from 1.
+// drawRatio draws a ratio, its interval and the position of 1 on a logarithmic scale, in a line of room columns.
 func (p *printer) drawRatio(r *gpuprof.BarRatio, room int) string {
 	low, high := r.Value, r.Value
 	if r.High > 0 {
@@ -116,6 +115,5 @@ func (p *printer) drawRatio(r *gpuprof.BarRatio, room int) string {
 	return string(line)
 }
 
-// mostReach limits how far an interval's end is drawn, as a multiple of the ratio: a wide interval must not squeeze the
-// other marks to a point.
+// mostReach limits an interval's drawn end, as a multiple of the ratio: it must not squeeze the other marks.
 const mostReach = 4

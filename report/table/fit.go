@@ -9,34 +9,33 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// part holds a section's heading and printable blocks.
+// part has a section's heading and its blocks to print.
 type part struct {
 	heading []string
 	blocks  []*block
 }
 
-// block holds the printable lines of a page's block: units that can be dropped one by one, between lines above and
-// below that stay while at least one unit does.
+// block has the lines to print of a page's block: units that can be dropped singly, between lines that stay with them.
 type block struct {
 	above, below []string
 	units        []unit
-	fold         func(text string) []string // wraps sentences into lines; nil if the units have lines
-	noun         string                     // noun for counting the dropped units
+	fold         func(text string) []string // wraps sentences into lines; nil if units have lines
+	noun         string                     // noun for counting dropped units
 	table        bool                       // its rows are dropped after texts
 
-	least int  // fewest units that are kept while another block has more
-	first bool // the first unit is the answer, and is never left out
-	left  int  // units that the page's own limit left out
+	least int  // fewest units that stay while another block has more
+	first bool // the first unit is the answer and is never dropped
+	left  int  // units omitted by the page's own limit
 }
 
 // unit is a row, an item, a labelled figure or a sentence.
 type unit struct {
 	lines []string
-	most  []string // lines including the spare ones, nil if the unit has none
+	most  []string // lines including spare ones; nil if there are none
 	hint  string   // command among the spare lines, printed with the count of dropped units
 	text  string   // text of a sentence
-	keep  bool     // important: dropped after the other units
-	size  float64  // rank among equally important units; the smallest is dropped first
+	keep  bool     // important: dropped after the others
+	size  float64  // of equally important units the smallest is dropped first
 	gone  bool     // dropped
 }
 
@@ -71,7 +70,6 @@ func (b *block) joinLines() []string {
 	return append(append(append([]string{}, b.above...), lines...), b.below...)
 }
 
-// countShown counts the units that are printed.
 func (b *block) countShown() int {
 	n := 0
 	for _, u := range b.units {
@@ -82,13 +80,11 @@ func (b *block) countShown() int {
 	return n
 }
 
-// hasMinorUnit reports whether the block still prints a minor unit, one that may be dropped before others: keep is
-// false.
+// hasMinorUnit reports whether the block still prints a unit without keep.
 func (b *block) hasMinorUnit() bool {
 	return slices.ContainsFunc(b.units, func(u unit) bool { return !u.gone && !u.keep })
 }
 
-// dropAll drops the whole block.
 func (b *block) dropAll() {
 	for i := range b.units {
 		b.units[i].gone = true
@@ -96,8 +92,7 @@ func (b *block) dropAll() {
 	b.above, b.below = nil, nil
 }
 
-// dropUnit drops the smallest unit without keep, or the smallest of all if every unit has keep. Of equal units it
-// drops the last.
+// dropUnit drops the smallest unit without keep, or else the smallest; of equal units the last.
 func (b *block) dropUnit() {
 	for _, keep := range []bool{false, true} {
 		var least *unit
@@ -113,8 +108,8 @@ func (b *block) dropUnit() {
 	}
 }
 
-// fitLines drops units until the parts and the line that counts the dropped units fit into room lines. Blocks above the
-// first table are the answer: their first items stay, tables keep rows, and blocks below the tables go first.
+// fitLines drops units until the parts and the line that counts dropped units fit into room lines. Blocks below the
+// tables go first; tables keep some rows, and blocks above the first table, which are the answer, their first items.
 func (p *printer) fitLines(room int) {
 	for {
 		n := 0
@@ -130,7 +125,7 @@ func (p *printer) fitLines(room int) {
 	}
 }
 
-// dropNext drops one unit or block, and returns false if none is left to drop.
+// dropNext drops one unit or block; false if nothing is left to drop.
 func (p *printer) dropNext() bool {
 	if p.dropSpareLines() {
 		return true
@@ -149,7 +144,7 @@ func (p *printer) dropNext() bool {
 			}
 		}
 	}
-	// What the answer begins with stays: a count of findings that are left out is no answer.
+	// Keep the beginning of the answer: without it, a count of omitted findings would be meaningless.
 	free := slices.DeleteFunc(slices.Clone(answer), func(b *block) bool { return b.first })
 	texts := slices.Concat(answer, rest)
 	long := func(b *block) bool { return b.countShown() > b.least }
@@ -157,7 +152,7 @@ func (p *printer) dropNext() bool {
 		dropFromLongest(tables, long) || len(answer) > 1 && clearLast(free) || clearLast(tables) || clearLast(free) || cutFirst(answer)
 }
 
-// dropSpareLines drops every unit's spare lines, and returns false if no unit has any.
+// dropSpareLines drops every unit's spare lines; false if there are none.
 func (p *printer) dropSpareLines() (any bool) {
 	for _, s := range p.parts {
 		for _, b := range s.blocks {
@@ -171,7 +166,7 @@ func (p *printer) dropSpareLines() (any bool) {
 	return any
 }
 
-// dropFromLongest drops a unit of the longest block that can permits, and returns false if can permits none.
+// dropFromLongest drops a unit of the longest block for which can is true; false if there is none.
 func dropFromLongest(blocks []*block, can func(*block) bool) bool {
 	var longest *block
 	for _, b := range blocks {
@@ -186,7 +181,7 @@ func dropFromLongest(blocks []*block, can func(*block) bool) bool {
 	return true
 }
 
-// cutFirst takes the last line off the unit that is never left out, where it has more than one.
+// cutFirst removes the last line of the unit that is never dropped, if it has several lines.
 func cutFirst(blocks []*block) bool {
 	for _, b := range blocks {
 		if !b.first {
@@ -210,7 +205,7 @@ func clearLast(blocks []*block) bool {
 	return true
 }
 
-// describeOmitted returns the sentence that counts the dropped units by noun, "" if nothing was dropped.
+// describeOmitted counts the dropped units by noun in a sentence; "" if nothing was dropped.
 func (p *printer) describeOmitted() string {
 	if p.o.Lines == 0 || p.o.Quiet {
 		return ""
@@ -244,14 +239,13 @@ func (p *printer) describeOmitted() string {
 		text += "-v, or "
 	}
 	text += "-o report.html"
-	// The hint takes no line from the answer.
+	// Add the hint only if it needs no further line.
 	if hinted := text + "; " + p.hint; p.hint != "" && len(wrapText(hinted, p.o.lineWidth())) == len(wrapText(text, p.o.lineWidth())) {
 		return hinted
 	}
 	return text
 }
 
-// splitSentences splits a text into sentences.
 func splitSentences(text string) []string {
 	var out []string
 	for {
@@ -263,7 +257,7 @@ func splitSentences(text string) []string {
 	}
 }
 
-// sentenceEnd returns the index after the first full stop that a blank and a capital follow, -1 if the text has none.
+// sentenceEnd returns the index after the first full stop before a blank and a capital; -1 if there is none.
 func sentenceEnd(text string) int {
 	for i := 0; ; {
 		at := strings.Index(text[i:], ". ")

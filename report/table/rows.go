@@ -15,7 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/page"
 )
 
-// placed is a column with its texts: the title, then a cell for each row.
+// placed is a column with its texts: the title, then a cell per row.
 type placed struct {
 	page.Column
 	texts  []string
@@ -23,7 +23,7 @@ type placed struct {
 	width  int
 }
 
-// buildTable lays out a table with the columns that fit. Without a line limit it adds a legend below, which explains
+// buildTable formats a table with the columns that fit. Without a limit of lines it adds a legend, which explains
 // columns and names those that did not fit.
 func (p *printer) buildTable(b page.Table) *block {
 	columns, rows, left := b.For(page.Terminal)
@@ -46,11 +46,10 @@ func (p *printer) buildTable(b page.Table) *block {
 	return out
 }
 
-// leastRows counts the rows that a table keeps while another block can still lose units.
+// leastRows is the number of rows that a table keeps while other blocks can lose units.
 const leastRows = 4
 
-// placeColumns returns the columns with their texts at this width. It drops columns without a value in any row, but
-// never the first column.
+// placeColumns returns the columns, with their texts at this width, that have a value, and always the first.
 func (p *printer) placeColumns(columns []page.Column, rows []page.Row) []placed {
 	narrow := p.o.lineWidth() < wideAt
 	var out []placed
@@ -108,7 +107,7 @@ func (p *printer) renderGrid(columns []placed, n int) []string {
 		}
 	}
 	p.err = errors.Join(p.err, t.Render())
-	lines := make([]string, n) // one a row, also where it could not be laid out
+	lines := make([]string, n) // one per row, even if it could not be formatted
 	for i, l := range strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n") {
 		if i < n {
 			lines[i] = strings.TrimRight(l, " ")
@@ -117,8 +116,7 @@ func (p *printer) renderGrid(columns []placed, n int) []string {
 	return lines
 }
 
-// gridRendition configures two blanks between columns and no rules: such text reads well in a log and survives a copy
-// into a message.
+// gridRendition sets two blanks between columns and no rules, which reads well in logs and copies into messages.
 func gridRendition() tw.Rendition {
 	return tw.Rendition{
 		Borders: tw.BorderNone,
@@ -146,7 +144,7 @@ func gridConfig(columns []placed) tablewriter.Config {
 	return tablewriter.Config{Header: cell, Row: cell}
 }
 
-// writeLegend explains the columns that have a legend, and names the columns that did not fit.
+// writeLegend explains the columns with a legend, and names the columns that did not fit.
 func (p *printer) writeLegend(all, shown []placed) {
 	need, there := -2, map[string]bool{}
 	for _, c := range shown {
@@ -167,8 +165,8 @@ func (p *printer) writeLegend(all, shown []placed) {
 	}
 }
 
-// fitColumns drops the least important columns until the others fit at their least widths, then narrows these to room.
-// If no column may be dropped, it cuts the widest ones.
+// fitColumns drops the least important columns until the others fit at their least widths, and narrows these to room.
+// If none may be dropped, it cuts the widest ones.
 func fitColumns(all []placed, room int) []placed {
 	out := slices.Clone(all)
 	for {
@@ -189,7 +187,7 @@ func fitColumns(all []placed, room int) []placed {
 	}
 }
 
-// cutTo limits the cut of a column as the last resort, in columns of text.
+// cutTo is the least width to which a column is cut as the last resort, in columns of text.
 const cutTo = 8
 
 // leastWidth returns the width below which another column is dropped first, in columns of text.
@@ -200,7 +198,7 @@ func (l placed) leastWidth() int {
 	return l.width
 }
 
-// narrowColumns cuts the widest columns until all fit, none below its least width.
+// narrowColumns narrows the widest columns until all fit, none below its least width.
 func narrowColumns(columns []placed, room int, least func(placed) int) {
 	for {
 		excess, widest := -2-room, -1

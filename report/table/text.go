@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/page"
 )
 
-// The three colours have one meaning each; everything else is plain.
+// Each of the three colours has one meaning; everything else is plain.
 const (
 	plain  = ""
 	green  = "\x1b[32m"
@@ -29,12 +29,12 @@ func colorOf(t page.Tone) string {
 	return plain
 }
 
-// printer gathers the lines, which Write writes at once: an error of the layout leaves no half-written output.
+// printer collects the lines, which Write writes at once, so that an error leaves no partial output.
 type printer struct {
 	o     Options
 	out   []string
 	parts []*part
-	hint  string // command among the first dropped spare lines, for the last line
+	hint  string // first command among dropped spare lines, for the last line
 	err   error
 }
 
@@ -57,7 +57,7 @@ func (p *printer) colorText(color, s string) string {
 	return color + s + reset
 }
 
-// writeHanging prints a head and a text, wrapped to the width with a hanging indent.
+// writeHanging prints a head and a text, wrapped with a hanging indent.
 func (p *printer) writeHanging(head, text, headColor, textColor string) {
 	indent := twwidth.Width(head)
 	for i, l := range wrapText(text, max(p.o.lineWidth()-indent, 20)) {
@@ -69,13 +69,12 @@ func (p *printer) writeHanging(head, text, headColor, textColor string) {
 	}
 }
 
-// padRight pads text with blanks to a width, in columns.
 func padRight(s string, width int) string {
 	return s + strings.Repeat(" ", max(width-twwidth.Width(s), 0))
 }
 
-// wrapText breaks text at blanks into lines of at most room columns, never between a number and its unit. It cuts a
-// longer word, so that a hostile label cannot widen the report.
+// wrapText breaks text at blanks into lines of at most room columns, never between a number and its unit. It cuts
+// longer words, so that a hostile label cannot widen the report.
 func wrapText(text string, room int) []string {
 	var out []string
 	cur := ""
@@ -103,7 +102,7 @@ func wrapText(text string, room int) []string {
 	return out
 }
 
-// splitWords splits a text into words, and keeps a number and its unit together.
+// splitWords splits a text into words, keeping a number and its unit together.
 func splitWords(text string) []string {
 	var out []string
 	for _, w := range strings.Fields(text) {
@@ -127,7 +126,7 @@ func isUnit(s string) bool {
 	return strings.HasSuffix(s, "/s")
 }
 
-// cutAt returns the longest prefix of s that fits room columns, at least one rune.
+// cutAt returns the longest prefix of s that fits into room columns, at least one rune.
 func cutAt(s string, room int) string {
 	end := 0
 	for i, c := range s {
@@ -140,7 +139,7 @@ func cutAt(s string, room int) string {
 	return s[:end]
 }
 
-// cutToWidth cuts text to room columns and marks a cut by an ellipsis.
+// cutToWidth cuts text to room columns, with an ellipsis.
 func cutToWidth(s string, room int) string {
 	if twwidth.Width(s) <= room {
 		return s

@@ -1,5 +1,4 @@
-// Package table writes pages as text for a terminal. It is a pure function of
-// the page and of the width it is given.
+// Package table writes pages as text for a terminal. It is a pure function of the page and the given width.
 package table
 
 import (
@@ -17,12 +16,12 @@ import (
 // Options shape the output.
 type Options struct {
 	Width int  // columns to fit; 0 means 80
-	Color bool // ANSI colour, for what has a tone
-	ASCII bool // bars of ASCII, for a terminal whose locale is not UTF-8
-	// Lines limits the lines that are printed; 0 prints everything. Parts marked as Verbose are dropped first, then rows,
-	// items and sentences of the longest blocks; the last line counts them.
+	Color bool // ANSI colour for things with a tone
+	ASCII bool // ASCII bars, for a terminal whose locale is not UTF-8
+	// Lines limits the printed lines; 0 prints everything. Verbose parts are dropped first, then rows, items and
+	// sentences of the longest blocks. The last line counts them.
 	Lines int
-	Quiet bool // no warnings and no count of what is left out
+	Quiet bool // no warnings, and no count of omitted parts
 }
 
 func (o Options) lineWidth() int {
@@ -67,8 +66,7 @@ func Write(w io.Writer, pg *page.Page, o Options) error {
 	return err
 }
 
-// writeHead prints the answer, and below it title and meta, joined by commas and wrapped to the width. picture includes
-// the answer's bar.
+// writeHead prints the answer, with its bar if picture is set, then title and meta, joined by commas and wrapped.
 func (p *printer) writeHead(pg *page.Page, picture bool) {
 	a := pg.Opening()
 	if !picture {
@@ -93,7 +91,7 @@ func (p *printer) writeHead(pg *page.Page, picture bool) {
 	}
 }
 
-// addSection gathers the terminal's blocks of a section and of its subsections.
+// addSection collects the terminal's blocks of a section and its subsections.
 func (p *printer) addSection(s page.Section, verbose bool) {
 	if !s.In.In(page.Terminal) {
 		return
@@ -117,8 +115,8 @@ func (p *printer) addSection(s page.Section, verbose bool) {
 // omitsVerbose reports whether a part of a block is dropped because only -v prints it.
 func (p *printer) omitsVerbose(in page.Where) bool { return p.o.Lines > 0 && in&page.Verbose != 0 }
 
-// buildBlock lays out a block, nil for one that a terminal does not print. With a line limit, a verbose block keeps
-// only its count of units.
+// buildBlock formats a block; nil if a terminal does not print it. If lines are limited, a verbose block is only
+// counted.
 func (p *printer) buildBlock(b page.Block, verbose bool) *block {
 	var out *block
 	switch b := b.(type) {
@@ -151,7 +149,7 @@ func (p *printer) buildBlock(b page.Block, verbose bool) *block {
 	return out
 }
 
-// buildText lays out a paragraph, which loses its last sentences first.
+// buildText formats a paragraph, which loses its last sentences first.
 func (p *printer) buildText(b page.Text) *block {
 	out := &block{noun: "sentence", least: 1}
 	for _, s := range splitSentences(b.S) {
@@ -163,10 +161,10 @@ func (p *printer) buildText(b page.Text) *block {
 	return out
 }
 
-// labelWidth is the room of a label, with the blanks after it.
+// labelWidth is the width of a label with the blanks after it.
 const labelWidth = 16
 
-// writeLabelled prints a line with its label. A command stays on one line, however long, so that a copy of it runs.
+// writeLabelled prints a line with its label. A command stays on one line, so that a copy of it works.
 func (p *printer) writeLabelled(l page.Line, room int) {
 	text := l.Value
 	if l.Code && strings.HasPrefix(text, "gpuprof ") {
@@ -199,7 +197,7 @@ func (p *printer) buildList(l page.List) *block {
 	return out
 }
 
-// hintOf returns the command among an item's spare lines, "" if they have none.
+// hintOf returns the command among an item's spare lines, or "".
 func hintOf(lines []page.Line) string {
 	at := slices.IndexFunc(lines, func(line page.Line) bool { return line.Spare && line.Code })
 	if at < 0 {
@@ -208,7 +206,7 @@ func hintOf(lines []page.Line) string {
 	return lines[at].Value
 }
 
-// writeItem prints an item; spare adds the lines that are dropped first.
+// writeItem prints an item; spare: including the lines that are dropped first.
 func (p *printer) writeItem(l page.List, it page.Item, number int, spare bool) {
 	head := ""
 	switch {

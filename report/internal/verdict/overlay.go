@@ -10,15 +10,14 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Overlay is the samples of both sides of a metric, in its own unit.
+// Overlay has the samples of both sides of a metric, in the metric's unit.
 type Overlay struct {
 	Row      Row
-	Lo, Hi   float64 // the 1st to 95th percentile of both sides, and the median of every process
+	Lo, Hi   float64 // 1st to 95th percentile of both sides, extended to every process's median
 	Old, New OverlaySide
 }
 
-// OverlaySide is the samples of one side: how many lie in each bin between Lo and
-// Hi, and of each process its median and the number of its samples.
+// OverlaySide has one side's samples, counted in bins between Lo and Hi, and each process's median and sample count.
 type OverlaySide struct {
 	Bins    []int
 	Medians []float64
@@ -27,7 +26,7 @@ type OverlaySide struct {
 
 const overlayBins = 72
 
-// Overlays are the metrics whose samples were kept, in their own order.
+// Overlays returns the metrics with stored samples, in their order.
 func Overlays(c *compare.Comparison) []Overlay {
 	var out []Overlay
 	for i := range c.Metrics {
@@ -45,7 +44,6 @@ func Overlays(c *compare.Comparison) []Overlay {
 	return out
 }
 
-// finiteSamples returns the finite samples, one list a process.
 func finiteSamples(s compare.Samples) [][]float64 { return view.Samples(&gpuprof.Series{Runs: s}) }
 
 func sideOf(runs [][]float64, lo, hi float64) OverlaySide {
@@ -66,7 +64,7 @@ func overlayRange(old, now [][]float64) (lo, hi float64, ok bool) {
 	if lo > hi {
 		return 0, 0, false
 	}
-	for _, m := range stats.Medians(slices.Concat(old, now)...) { // what the verdict is drawn from is always in sight
+	for _, m := range stats.Medians(slices.Concat(old, now)...) { // always show the medians, on which the verdict is based
 		lo, hi = min(lo, m), max(hi, m)
 	}
 	pad := max((hi-lo)*0.06, math.Abs(hi)*0.005, 1e-300)

@@ -1,6 +1,5 @@
-// Package verdict holds what every report of a comparison shares: the wording
-// of verdicts, figures and causes, and the order in which metrics are listed.
-// It decides the wording; the renderers decide the layout.
+// Package verdict has what all reports of a comparison share: the wording of verdicts, figures and causes, and the
+// order of metrics. The renderers decide the layout.
 package verdict
 
 import (
@@ -16,12 +15,12 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Row is one metric, ready to print.
+// Row is one formatted metric.
 type Row struct {
 	Name, Old, New string
 	Ratio          string // "x1.120", view.None without
 	Interval       string // "1.101 to 1.139"
-	P              string // adjusted where it was
+	P              string // adjusted p if there is one
 	MDE            string // "3.1 %"
 	Verdict        compare.Verdict
 	Reason         string
@@ -29,7 +28,7 @@ type Row struct {
 }
 
 // Rows lists the metrics by verdict: regressions, inconclusive ones, improvements, stages of one side only, then the
-// others. Within one verdict the larger change comes first; unchanged metrics keep their order.
+// others. Within a verdict larger changes come first; unchanged metrics keep their order.
 func Rows(c *compare.Comparison) []Row {
 	out := make([]Row, len(c.Metrics))
 	for i := range c.Metrics {
@@ -68,7 +67,7 @@ func verdictRank(v compare.Verdict) int {
 	return 5
 }
 
-// worseRatio returns the slowdown for sorting: a change without a ratio (from zero) sorts as the largest.
+// worseRatio returns the slowdown for sorting. A change from zero, without a ratio, is the largest.
 func worseRatio(m *compare.MetricResult) float64 {
 	v := m.Worse()
 	if math.IsNaN(v) {
@@ -106,7 +105,7 @@ func RowOf(m *compare.MetricResult) Row {
 	return r
 }
 
-// farthest is the ratio beyond which an end of an interval bounds nothing.
+// farthest is the ratio beyond which an interval's end is not a useful bound.
 const farthest = 1e6
 
 // formatBound formats one end of a ratio's interval.
@@ -120,7 +119,7 @@ func formatBound(v float64) string {
 	return gpuprof.FormatFactor(v)
 }
 
-// Figure formats a value in its unit, view.None for a value that is not finite.
+// Figure formats a value in its unit; view.None if it is not finite.
 func Figure(v float64, unit string, exact bool) string {
 	if !gpuprof.IsFinite(v) {
 		return view.None
@@ -128,8 +127,7 @@ func Figure(v float64, unit string, exact bool) string {
 	return compare.FormatMetric(v, view.Cut(unit, 24), exact)
 }
 
-// Narrow is old and new where room is scarce: the old one leaves its unit to the
-// new one, and a rate leaves out of what: "45.8 k/s" of the throughput.
+// Narrow returns old and new for narrow columns: only the new one has its unit, shortened for rates: "45.8 k/s".
 func (r Row) Narrow() (old, now string) {
 	old, now = r.Old, r.New
 	if unit := r.Of.Unit; strings.HasSuffix(unit, "/s") && len(unit) > len("GB/s") && !r.Of.Exact {
@@ -146,13 +144,12 @@ func (r Row) Narrow() (old, now string) {
 type Tally struct {
 	Metrics, Regressed, Inconclusive, Improved, Same int
 	Gone, Added                                      int // stages of one side only
-	TooSmall                                         int // below the floor on both sides
-	Explains                                         int // measured, and no part of the verdict
+	TooSmall                                         int // below the noise floor on both sides
+	Explains                                         int // measured, and not part of the verdict
 	NotComparable                                    int
-	Budgets, Over, Unknown                           int // budgets: all, broken, not judged
+	Budgets, Over, Unknown                           int // all budgets, exceeded ones, and those not judged
 }
 
-// Count tallies a comparison.
 func Count(c *compare.Comparison) Tally {
 	t := Tally{Metrics: len(c.Metrics), Budgets: len(c.Budgets)}
 	for i := range c.Metrics {
@@ -188,10 +185,10 @@ func Count(c *compare.Comparison) Tally {
 	return t
 }
 
-// Word is a verdict as people read it in capitals: what a log is searched for.
+// Word is a verdict in capitals, so that it can be searched in logs.
 func Word(v compare.Verdict) string { return strings.ToUpper(string(v)) }
 
-// Headline is the verdict with the counts behind it.
+// Headline is the verdict, with counts.
 func Headline(c *compare.Comparison) string {
 	if counts := Counts(c); counts != "" {
 		return Word(c.Verdict) + ": " + counts
@@ -199,7 +196,7 @@ func Headline(c *compare.Comparison) string {
 	return Word(c.Verdict)
 }
 
-// Counts returns the numbers of metrics and budgets by verdict and of failed benchmarks, "" without any.
+// Counts returns the numbers of metrics and budgets by verdict, and of failed benchmarks; "" if all are 0.
 func Counts(c *compare.Comparison) string {
 	t := Count(c)
 	var parts, all []string
@@ -232,7 +229,7 @@ func Counts(c *compare.Comparison) string {
 	return strings.Join(all, "; ")
 }
 
-// Subject names the workload and the two sides: "e3nn small, old.json against new.json".
+// Subject returns the workload and both sides: "e3nn small, old.json against new.json".
 func Subject(c *compare.Comparison) string {
 	sides := view.CutPlace(c.New, 60)
 	if c.Old != "" {
@@ -244,7 +241,7 @@ func Subject(c *compare.Comparison) string {
 	return sides
 }
 
-// How describes the method behind the verdict: threshold, sides, stages, session spread.
+// How describes the method: threshold, sides, stages, session spread.
 func How(c *compare.Comparison) string {
 	parts := []string{"threshold " + view.Percent(c.Threshold)}
 	switch c.Sides {
@@ -267,7 +264,6 @@ func How(c *compare.Comparison) string {
 	return strings.Join(parts, "; ")
 }
 
-// Sentence describes the change of one metric.
 func (r Row) Sentence() string {
 	s := r.Name + " " + string(r.Verdict) + ": " + r.Old + " to " + r.New
 	if r.Ratio != view.None {
@@ -282,7 +278,7 @@ func (r Row) Sentence() string {
 	return s
 }
 
-// BudgetText describes one budget: its value, its limit and whether the value keeps to it.
+// BudgetText describes a budget: its value, its limit and whether it is exceeded.
 func BudgetText(b *compare.BudgetResult) string {
 	s := view.Cut(b.Name, 80) + ": " + Figure(float64(b.Value), b.Unit, true) + " of at most " + Figure(b.Max, b.Unit, true)
 	switch {
@@ -291,7 +287,7 @@ func BudgetText(b *compare.BudgetResult) string {
 		if b.Reason != "" {
 			s += "; " + b.Reason
 		}
-	case b.Over: // the reason says in words what the figures do
+	case b.Over: // the reason repeats the figures in words
 		s += ", over budget"
 	default:
 		s += ", kept"
@@ -299,10 +295,10 @@ func BudgetText(b *compare.BudgetResult) string {
 	return s
 }
 
-// AttributionNote explains the estimator behind CauseText.
+// AttributionNote explains how CauseText's shares are estimated.
 const AttributionNote = "Shares are of means over the middle half of the samples, which add up."
 
-// CauseText describes the share of the step's change that one stage made.
+// CauseText describes which share of the step's change a stage made.
 func CauseText(cause compare.Cause) string {
 	s := view.Cut(cause.Stage, 60) + ": " + signedPercent(cause.ShareOfChange) + " of the change"
 	if v := float64(cause.Change); gpuprof.IsFinite(v) && v != 0 {
@@ -322,13 +318,13 @@ func signedPercent(v float64) string {
 	if !gpuprof.IsFinite(v) {
 		return view.None
 	}
-	if math.Abs(v) > gpuprof.MostShare { // the stages' changes all but cancel in the step's
+	if math.Abs(v) > gpuprof.MostShare { // the stages' changes nearly cancel in the step
 		return "more than all"
 	}
 	return strconv.FormatFloat(v*100, 'f', 0, 64) + " %"
 }
 
-// Known returns a recorded value, "unknown" for an empty one.
+// Known returns a recorded value; "unknown" for an empty one.
 func Known(s string) string {
 	if s == "" {
 		return "unknown"
@@ -336,7 +332,6 @@ func Known(s string) string {
 	return view.Cut(s, 120)
 }
 
-// DifferenceText describes a field that differs between the sides.
 func DifferenceText(d compare.Difference) string {
 	s := view.Cut(d.Field, 60) + ": " + Known(d.Old) + " -> " + Known(d.New)
 	switch {

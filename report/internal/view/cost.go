@@ -6,8 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Cost prints a figure in the unit of a tuning goal: seconds, joules or bytes,
-// or the first two for a unit of work ("s per probe" gives "12.3 us per probe").
+// Cost formats a figure in a tuning goal's unit: seconds, joules or bytes, the first two also per unit of work ("s per
+// probe" gives "12.3 us per probe").
 func Cost(v float64, unit string) string {
 	base, work, per := strings.Cut(unit, " per ")
 	if per {
@@ -24,8 +24,7 @@ func Cost(v float64, unit string) string {
 	return SI(v, Cut(base, 24)) + work
 }
 
-// PointInterval prints the interval of a figure that tune states, in the unit
-// of its goal; zeros are one that is not known.
+// PointInterval formats the interval of a tuning figure in its goal's unit. A zero interval is unknown.
 func PointInterval(ci [2]float64, unit string) string {
 	if ci == [2]float64{} {
 		return "too few blocks for an interval"

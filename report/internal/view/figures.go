@@ -12,23 +12,23 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Lane is one row of a timeline.
+// Lane is a row of a timeline.
 type Lane struct {
 	Name  string
 	Spans []Span
 }
 
-// Span is a piece of a lane, in seconds from the step's begin.
+// Span is a part of a lane, in seconds from the step's begin.
 type Span struct {
 	Name, Stage string
 	From, To    float64
-	Neighbour   bool // of the step before or after
-	Count       int  // how many spans it stands for, when more than one
+	Neighbour   bool // part of the previous or next step
+	Count       int  // number of joined spans, if more than one
 }
 
-// Timeline returns the example step: its lanes, host first, kernels below their stream, and the window of the step
-// itself. It drops or cuts spans before the step (launches ahead of the device, copies ahead), except a copy that
-// extends into it, and cuts neighbouring steps to the window. It keeps the longest limit spans; left counts the others.
+// Timeline returns the example step: its lanes, host first and kernels below their stream, and its window from, to.
+// Spans before the step (launches ahead of the device) are dropped or cut, except copies that extend into it;
+// neighbouring steps are cut. Of more than limit spans the longest stay; left counts the others.
 func Timeline(r *gpuprof.Run, limit int) (lanes []Lane, from, to float64, left int) {
 	var spans []gpuprof.Span
 	from, to = math.Inf(1), math.Inf(-1)
@@ -39,7 +39,7 @@ func Timeline(r *gpuprof.Run, limit int) (lanes []Lane, from, to float64, left i
 		spans = append(spans, s)
 		if s.Step == 0 && s.StartS+s.DurS > 0 {
 			start := s.StartS
-			if s.Lane == "host" { // a wait for the steps before may reach in
+			if s.Lane == "host" { // a wait for earlier steps may extend into this one
 				start = max(start, 0)
 			}
 			from, to = min(from, start), max(to, s.StartS+s.DurS)
@@ -78,8 +78,7 @@ func Timeline(r *gpuprof.Run, limit int) (lanes []Lane, from, to float64, left i
 	return lanes, from, to, left
 }
 
-// joinShort joins runs of spans of one stage that are each too short to see, such as the reads of single items, into
-// one span with their count.
+// joinShort joins neighbouring spans of one stage that are too short to see, such as reads of single items.
 func joinShort(spans []Span, tiny float64) []Span {
 	var out []Span
 	for _, s := range spans {
@@ -96,7 +95,7 @@ func joinShort(spans []Span, tiny float64) []Span {
 	return out
 }
 
-// Label is the span's name with its count.
+// Label returns the span's name with its count.
 func (s Span) Label() string {
 	if s.Count > 1 {
 		return fmt.Sprintf("%d x %s", s.Count, s.Name)
@@ -104,7 +103,7 @@ func (s Span) Label() string {
 	return s.Name
 }
 
-// laneKey orders lanes: the host, the main stream, the others by name.
+// laneKey orders lanes: host, main stream, then the others by name.
 func laneKey(name string) string {
 	switch {
 	case strings.HasPrefix(name, "host"):
@@ -115,10 +114,10 @@ func laneKey(name string) string {
 	return "2" + name
 }
 
-// Roof is the roofline of a run: the ceilings and a point a counted stage.
+// Roof is a run's roofline: the ceilings, and a point per counted stage.
 type Roof struct {
-	BytesPerS, FlopsPerS float64    // of a copy and of float32 products; zero when unknown
-	Also                 []RoofLine // of the precision that the run computes in, where it is another
+	BytesPerS, FlopsPerS float64    // peak rates of a copy and of float32 products; 0 if unknown
+	Also                 []RoofLine // ceilings of another precision in which the run computes
 	Points               []RoofPoint
 }
 
@@ -128,19 +127,19 @@ type RoofLine struct {
 	FlopsPerS float64
 }
 
-// RoofPoint is a stage: flops a byte, and flops a second.
+// RoofPoint is a stage: flops per byte, and flops per second.
 type RoofPoint struct {
 	Name      string
 	Intensity float64
 	FlopsPerS float64
 }
 
-// Roofline places the stages that count both flops and bytes.
+// Roofline returns the ceilings, and the stages with counted flops and bytes.
 func Roofline(r *gpuprof.Run) Roof {
 	var out Roof
 	if c := r.Ceilings; gpuprof.IsFinite(c.CopyBytesPerS) && gpuprof.IsFinite(c.FlopsPerS) && c.CopyBytesPerS > 0 && c.FlopsPerS > 0 {
 		out.BytesPerS, out.FlopsPerS = c.CopyBytesPerS, c.FlopsPerS
-		// A run that rounds has the precision as the value of one of its knobs.
+		// A run with reduced precision has the precision's name as the value of a knob.
 		rounding := slices.Collect(maps.Values(r.Knobs))
 		for _, l := range []RoofLine{{"tf32", c.TF32FlopsPerS}, {"bf16", c.BF16FlopsPerS}, {"fp16", c.FP16FlopsPerS}} {
 			if slices.Contains(rounding, l.Name) && gpuprof.IsFinite(l.FlopsPerS) && l.FlopsPerS > 0 {
@@ -159,10 +158,10 @@ func Roofline(r *gpuprof.Run) Roof {
 	return out
 }
 
-// At is the roof over an intensity.
+// At returns the ceiling at an arithmetic intensity.
 func (r Roof) At(intensity float64) float64 { return min(r.FlopsPerS, r.BytesPerS*intensity) }
 
-// With is the roof of another precision over the same bytes.
+// With returns the roofline of another precision with the same copy rate.
 func (r Roof) With(l RoofLine) Roof { return Roof{BytesPerS: r.BytesPerS, FlopsPerS: l.FlopsPerS} }
 
 // Peaks lists the peak rates: "copy 20 GB/s, float32 matrix product 70 Gflop/s".
@@ -174,7 +173,7 @@ func (r Roof) Peaks() string {
 	return out
 }
 
-// Range is the part of the plane that holds roof and points, in decades.
+// Range returns the plotted range that contains roofline and points, in decades.
 func (r Roof) Range() (x0, x1, y0, y1 float64) {
 	ridge := r.FlopsPerS / max(r.BytesPerS, 1)
 	if r.FlopsPerS == 0 {
@@ -200,25 +199,23 @@ func (r Roof) Range() (x0, x1, y0, y1 float64) {
 	return x0, x1, slices.Min(ys), slices.Max(ys)
 }
 
-// Curve is a scaling curve: one swept setting, the others fixed.
+// Curve is a scaling curve over one swept setting, the others fixed.
 type Curve struct {
 	Label  string
 	Points []CurvePoint
 }
 
-// CurvePoint is one run of a sweep. X is its place on the axis: the value
-// itself when every value is a number, its index otherwise.
+// CurvePoint is one run of a sweep. X is the setting's value if all values are numbers, else its index.
 type CurvePoint struct {
 	X      float64
 	Value  string
 	Step   *gpuprof.Series
-	Rate   *gpuprof.Series // nil when it was not measured
+	Rate   *gpuprof.Series // nil if not measured
 	Number bool
 }
 
-// Scaling splits a sweep into curves over one setting: the numeric one with
-// the most values, else the one with the most values. ok is false when
-// nothing was swept or nothing was measured.
+// Scaling splits a sweep into curves over one setting: the numeric setting with the most values, else the setting with
+// the most. ok is false if nothing was swept or measured.
 func Scaling(runs []*gpuprof.Run) (knob string, numeric bool, curves []Curve, ok bool) {
 	names := Vary(runs)
 	if len(names) == 0 {
@@ -275,7 +272,7 @@ func sweptKnob(runs []*gpuprof.Run, names []string) (string, bool) {
 	return best, bestNumeric
 }
 
-// RateUnit is the unit of throughput that the runs share, "" when they differ.
+// RateUnit returns the runs' common unit of throughput; "" if they differ.
 func RateUnit(runs []*gpuprof.Run) string {
 	unit := ""
 	for _, r := range runs {

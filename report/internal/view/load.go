@@ -11,25 +11,25 @@ import (
 	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
-// kneeShare is the share of the requests that must be answered within the SLO.
+// kneeShare is the share of requests that must be answered within the SLO.
 const kneeShare = 0.99
 
-// LoadCurve is a service under several loads, its other settings fixed.
+// LoadCurve is a service under several loads, with its other settings fixed.
 type LoadCurve struct {
 	Label  string
-	SLO    float64 // s; 0 where the runs have several
+	SLO    float64 // s; 0 if the runs have several
 	Points []LoadPoint
-	Late   []float64 // loads, no points, whose sender was so late that it may be why answers were not in time
+	Late   []float64 // loads without a point, because a late sender may be why answers were late
 }
 
 // LoadPoint is one run of a LoadCurve.
 type LoadPoint struct {
-	Load     float64 // the rate over the throughput that the same run measured
+	Load     float64 // request rate over the throughput of the same run
 	Requests *loadtest.Requests
 }
 
-// Keeps reports whether 99 of 100 requests that came were answered within the SLO. Refused and failed requests count as
-// unanswered: refusals must not make a service look fast. known is false if too few requests came for a verdict.
+// Keeps reports whether 99 of 100 requests were answered within the SLO. Refused and failed requests count as
+// unanswered: refusals must not make a service look fast. known is false for too few requests.
 func (p LoadPoint) Keeps() (keeps, known bool) {
 	if !latency.Enough(kneeShare, p.Requests.Latency.Count) {
 		return false, false
@@ -44,11 +44,11 @@ func (p LoadPoint) hasLateSender() bool {
 	return p.Requests.Told() == 0 || p.Requests.Told() < 1 && known && !keeps
 }
 
-// Knee is the largest load that the service keeps its SLO under, -1 for none. above is a smaller
-// load under which it does not, -1 for none: then noise or a burst decided one of the two.
+// Knee returns the largest load that keeps the SLO. above is a smaller load that does not: then noise or a burst
+// decided one of the two. Both are -1 if there is none.
 func (c LoadCurve) Knee() (knee, above float64) {
 	knee, above = -1, -1
-	for _, p := range c.Points { // the load rises
+	for _, p := range c.Points { // by rising load
 		keeps, known := p.Keeps()
 		switch {
 		case !known || c.SLO <= 0:
@@ -64,8 +64,8 @@ func (c LoadCurve) Knee() (knee, above float64) {
 	return knee, above
 }
 
-// Bar draws the knee on the loads from 0 to saturation, which is load 1: those with answers in time, those between the
-// knee and the next load measured, and those above. It is nil where Knee has none or two answers.
+// Bar shows the knee on the loads from 0 to 1 (saturation): loads with answers in time, loads between the knee and the
+// next measured load, and loads above. It is nil if Knee has no or two answers.
 func (c LoadCurve) Bar() *gpuprof.Bar {
 	knee, above := c.Knee()
 	if knee <= 0 || above >= 0 {
@@ -86,7 +86,6 @@ func (c LoadCurve) Bar() *gpuprof.Bar {
 	return gpuprof.WholeBar(fmt.Sprintf("load from 0 to %.3g", most), "1", 1, parts)
 }
 
-// Text describes the knee.
 func (c LoadCurve) Text() string {
 	name := ""
 	if c.Label != "" {
@@ -108,7 +107,6 @@ func (c LoadCurve) Text() string {
 	return name + c.kneeText()
 }
 
-// kneeText describes the knee of the points.
 func (c LoadCurve) kneeText() string {
 	within := "99 of 100 requests within " + Seconds(c.SLO)
 	knee, above := c.Knee()
@@ -128,9 +126,8 @@ func (c LoadCurve) kneeText() string {
 	return fmt.Sprintf("knee at load %.3g, the largest with %s", knee, within)
 }
 
-// Loads splits runs that served requests at a rate into curves over the load: nil for fewer than two measured loads. A
-// run whose late sender may have delayed the answers has no point. only reports that the runs differ in nothing but
-// their load.
+// Loads splits runs with a request rate into curves over the load; nil for fewer than two measured loads. A run whose
+// late sender may have delayed answers has no point. only: the runs differ only in load.
 func Loads(runs []*gpuprof.Run) (curves []LoadCurve, only bool) {
 	var rateKnobs []string
 	served := false

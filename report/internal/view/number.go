@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// formatFigure is gpuprof.Format, or None for a value that is not finite.
+// formatFigure is gpuprof.Format; None for a value that is not finite.
 func formatFigure(v float64, unit string, digits int) string {
 	if !gpuprof.IsFinite(v) {
 		return None
@@ -23,11 +23,10 @@ func Joules(v float64) string { return formatFigure(v, "J", gpuprof.Digits) }
 // Seconds prints a time, or None.
 func Seconds(v float64) string { return formatFigure(v, "s", gpuprof.Digits) }
 
-// Median prints the median of a series of seconds, or None.
+// Median formats the median of a series of seconds, or None.
 func Median(s *gpuprof.Series) string { return RateText(s, "s") }
 
-// Cell is Median for a table, where nothing reads better than a zero: a
-// stage that does not happen must not look like one that was timed.
+// Cell is Median for a table, with None for 0: a stage that does not happen must not look like a timed one.
 func Cell(s *gpuprof.Series) string {
 	if Usable(s) == nil || s.Median == 0 {
 		return None
@@ -35,7 +34,7 @@ func Cell(s *gpuprof.Series) string {
 	return Median(s)
 }
 
-// RateText prints the median of a series in a unit: "51.8 kprobes/s", "12.3 ms".
+// RateText formats the median of a series in a unit: "51.8 kprobes/s", "12.3 ms".
 func RateText(s *gpuprof.Series, unit string) string {
 	if Usable(s) == nil {
 		return None
@@ -46,11 +45,10 @@ func RateText(s *gpuprof.Series, unit string) string {
 // SI prints a quantity with a decimal prefix, or None.
 func SI(v float64, unit string) string { return formatFigure(v, unit, gpuprof.Digits) }
 
-// mostPercent is the largest share that prints in full: of 16 cores 1,600 % are an ordinary load.
+// mostPercent is the largest share printed in full: with 16 cores, 1,600 % is an ordinary load.
 const mostPercent = 9999.99
 
-// Percent prints a share with one digit after the point: "63.1 %". What is
-// there but would print as zero is "<0.1 %".
+// Percent formats a share with one decimal: "63.1 %". A positive share that would round to 0 is "<0.1 %".
 func Percent(v float64) string {
 	switch {
 	case !gpuprof.IsFinite(v):
@@ -63,7 +61,7 @@ func Percent(v float64) string {
 	return strconv.FormatFloat(v*100, 'f', 1, 64) + " %"
 }
 
-// ShareCell is a stage's share in a table; None when it has none.
+// ShareCell formats a stage's share for a table; None if it has none.
 func ShareCell(s Stage) string {
 	if s.Exposed == nil || s.Share == 0 {
 		return None
@@ -71,8 +69,7 @@ func ShareCell(s Stage) string {
 	return Percent(s.Share)
 }
 
-// HalfWidth is the larger half of a series' interval over its median, with
-// two digits: "0.38 %". More would be noise about noise.
+// HalfWidth formats the larger half of a series' interval over its median: "0.38 %". More digits would be noise.
 func HalfWidth(s *gpuprof.Series) string {
 	if Usable(s) == nil || s.Median == 0 {
 		return None
@@ -87,7 +84,7 @@ func HalfWidth(s *gpuprof.Series) string {
 	return Percent2(half)
 }
 
-// Percent2 prints a share with two digits: "0.38 %".
+// Percent2 formats a share with two digits: "0.38 %".
 func Percent2(v float64) string {
 	switch {
 	case v != 0 && math.Abs(v) < 0.00005:
@@ -98,7 +95,7 @@ func Percent2(v float64) string {
 	return gpuprof.Significant(v*100, 2) + " %"
 }
 
-// Rate prints a rate in units of 1e9 with three digits: "12.3".
+// Rate formats a rate in units of 1e9 with three digits: "12.3".
 func Rate(v float64) string {
 	if !gpuprof.IsFinite(v) || v <= 0 {
 		return None
@@ -106,10 +103,10 @@ func Rate(v float64) string {
 	return gpuprof.Significant(v/1e9, gpuprof.Digits)
 }
 
-// Times prints a ratio as a factor: "1.90".
+// Times formats a factor: "1.90".
 func Times(v float64) string { return gpuprof.Significant(v, gpuprof.Digits) }
 
-// Change prints a share as a change: "+5.3 %".
+// Change formats a share as a change: "+5.3 %".
 func Change(share float64) string {
 	if !gpuprof.IsFinite(share) {
 		return None
@@ -120,7 +117,7 @@ func Change(share float64) string {
 	return fmt.Sprintf("%+.1f %%", 100*share)
 }
 
-// Date prints a time, "" for the zero time.
+// Date formats a time; "" for the zero time.
 func Date(t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -12,18 +12,16 @@ import (
 // Spread is the distribution of one quantity relative to its median.
 type Spread struct {
 	Name   string // "step", or the stage
-	Source string // which of the stage's times: device, host or exposed
+	Source string // time used: device, host or exposed
 	Series *gpuprof.Series
-	// Process holds the samples of each process as x/median - 1, in the
-	// order they were taken, thinned to at most the limit asked for.
+	// Process has each process's samples as x/median - 1, in the order taken, thinned to the requested limit.
 	Process     [][]float64
 	Kept, Total int
 	P05, P95    float64 // of all samples, relative
-	// Lo and Hi are the range that shows most samples and the median of every
-	// process. Each row has its own, because a stage that takes nearly nothing can
-	// vary by a factor.
+	// Lo and Hi are a range with most samples and every process's median. Each row has its own, because a stage of almost
+	// no time can vary by a factor.
 	Lo, Hi  float64
-	Bins    [][]int // of each process: its samples between Lo and Hi, those beyond at the edge
+	Bins    [][]int // per process: samples between Lo and Hi, others in the end bins
 	Beyond  int     // samples outside Lo and Hi
 	Slowest float64 // of all samples, in seconds
 }
@@ -31,8 +29,7 @@ type Spread struct {
 // spreadBins is the number of bins in a histogram of a Spread.
 const spreadBins = 20
 
-// Spreads are the distributions of the step and its stages, each of at most
-// limit points.
+// Spreads returns the distributions of the step and its stages, each with at most limit points.
 func Spreads(r *gpuprof.Run, limit int) (out []Spread) {
 	if !HasTimes(r) {
 		return nil
@@ -56,10 +53,10 @@ func Spreads(r *gpuprof.Run, limit int) (out []Spread) {
 	return out
 }
 
-// countSamples finds the range of a row and counts its samples.
+// countSamples sets the range of a row and counts its samples in bins.
 func (sp *Spread) countSamples() {
 	lo, hi, _ := stats.Between(0.03, 0.97, sp.Process...)
-	medians := stats.Medians(sp.Process...) // a process that is apart as a whole stays in sight
+	medians := stats.Medians(sp.Process...) // keep a process that deviates as a whole in the range
 	lo, hi = min(lo, slices.Min(medians)), max(hi, slices.Max(medians))
 	room := max(0.25*(hi-lo), 0.005)
 	sp.Lo, sp.Hi = max(min(lo-room, 0), -1), max(hi+room, 0)
@@ -74,8 +71,7 @@ func (sp *Spread) countSamples() {
 	}
 }
 
-// Histogram counts values between lo and hi in bins of equal width; those beyond
-// are in the first and last bin with edges, and left out without.
+// Histogram counts values between lo and hi in bins of equal width. With edges, values beyond count in the end bins.
 func Histogram(vs []float64, lo, hi float64, bins int, edges bool) []int {
 	out := make([]int, bins)
 	for _, v := range vs {
@@ -108,8 +104,7 @@ func newSpread(name, source string, s *gpuprof.Series, limit int) (Spread, bool)
 	return sp, true
 }
 
-// Thin keeps at most limit values, evenly spaced, and always the extremes, which a reader looks for; it keeps at least
-// one value.
+// Thin keeps at most limit values, at least one, evenly spaced, and always the extremes, which readers look for.
 func Thin(xs []float64, limit int) []float64 {
 	if len(xs) <= max(limit, 1) {
 		return xs
@@ -139,8 +134,8 @@ func Thin(xs []float64, limit int) []float64 {
 	return out
 }
 
-// Tones numbers the stages of a run in the order of the step, so that a stage has one
-// colour on every page of its workload; those beyond MaxTones share one.
+// Tones numbers a run's stages in the order of the step, so that a stage has one colour on all pages of its workload.
+// Stages beyond MaxTones share one.
 func Tones(r *gpuprof.Run) map[string]int {
 	out := map[string]int{}
 	next := 0
@@ -154,8 +149,7 @@ func Tones(r *gpuprof.Run) map[string]int {
 	return out
 }
 
-// ClassTones numbers the classes of device operations, in every trace alike; a class
-// that is not listed has MaxTones.
+// ClassTones numbers the classes of device operations, the same for every trace. Other classes have MaxTones.
 func ClassTones() map[model.Class]int {
 	out := map[model.Class]int{}
 	for _, c := range model.Classes() {
@@ -165,7 +159,7 @@ func ClassTones() map[model.Class]int {
 		model.Attention, model.TensorProduct, model.Scatter, model.RNN, model.Norm, model.Optimizer} {
 		out[c] = i
 	}
-	// Programs that serve language models have none of the classes whose colours these share.
+	// Classes of LLM serving share colours with classes that serving programs do not use.
 	for c, like := range map[model.Class]model.Class{model.AttentionPrefill: model.Attention, model.AttentionDecode: model.Attention,
 		model.MoEGEMM: model.TensorProduct, model.MoERouting: model.Scatter, model.MoEAllToAll: model.Communication, model.KVCache: model.RNN,
 		model.Rotary: model.Optimizer, model.Quantize: model.Conv, model.Sampling: model.Reduction} {
@@ -177,7 +171,7 @@ func ClassTones() map[model.Class]int {
 // MaxTones limits the stages or classes with a colour of their own.
 const MaxTones = 12
 
-// Scale picks the unit for values up to max seconds: the divisor and its name.
+// Scale returns the unit for values up to max seconds: its divisor and name.
 func Scale(max float64) (float64, string) {
 	switch {
 	case !gpuprof.IsFinite(max) || max <= 0 || max >= 1:
@@ -190,8 +184,7 @@ func Scale(max float64) (float64, string) {
 	return 1e-9, "ns"
 }
 
-// Spaced reports whether values cry for a logarithmic axis: all positive and
-// spread over more than a factor of five.
+// Spaced reports whether values need a logarithmic axis: all are positive, over more than a factor of five.
 func Spaced(xs []float64) bool {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, x := range xs {

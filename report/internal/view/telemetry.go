@@ -9,28 +9,27 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Watched has a run's telemetry in the units of its titles. Tracks are in order of how well they explain a step's
-// time. Times are seconds since the run began.
+// Watched has a run's telemetry in printable units. Tracks are sorted by how well they explain a step's time. Times
+// are seconds since the run began.
 type Watched struct {
 	Tracks       []WatchedTrack
-	From, To     float64 // that the readings cover
-	Left         int     // quantities beyond the most that are shown
+	From, To     float64 // time covered by the readings
+	Left         int     // number of quantities not shown
 	Blocks       []WatchedBlock
 	Throttled    [][2]float64
-	Flagged      []float64 // when flagged samples began
+	Flagged      []float64 // start times of flagged samples
 	FlaggedCount int
-	Codes        []string // reason codes of flagged samples, once each
+	Codes        []string // reasons of flagged samples, each once
 }
 
-// WatchedTrack is one quantity in the unit that its title names. A value that is
-// not a number is a gap.
+// WatchedTrack is a quantity in the unit that its title names. NaN is a gap.
 type WatchedTrack struct {
 	Title        string
 	TimeS, Value []float64
 	Least, Most  float64
 }
 
-// WatchedBlock is a block of samples, taken with or without probes.
+// WatchedBlock is a block of samples, with or without probes.
 type WatchedBlock struct {
 	Number, Samples int
 	Bare            bool
@@ -39,15 +38,15 @@ type WatchedBlock struct {
 
 const (
 	maxTracks   = 6
-	maxReadings = 600 // of a quantity, and of flags
+	maxReadings = 600 // of a quantity; also of flags
 	maxBands    = 400
 )
 
-// known is a telemetry quantity that is worded and scaled.
+// known is a quantity with a title and a unit.
 type known struct {
 	name, title string
-	scale       float64 // of the shown unit
-	rate        bool    // the track counts up; its slope says more
+	scale       float64 // factor to the unit of the title
+	rate        bool    // a counter: show its slope
 }
 
 func knownTracks() []known {
@@ -77,8 +76,7 @@ func knownTracks() []known {
 	}
 }
 
-// Telemetry collects the quantities sampled during a run; the result has no tracks without samples. It drops a quantity
-// that is always zero.
+// Telemetry collects the quantities sampled during a run, without those that are always 0.
 func Telemetry(r *gpuprof.Run) Watched {
 	w := Watched{From: math.Inf(1), To: math.Inf(-1)}
 	for _, k := range tracksOf(r) {
@@ -101,7 +99,7 @@ func Telemetry(r *gpuprof.Run) Watched {
 	return w
 }
 
-// tracksOf are the quantities that gpuprof words, then the others by name.
+// tracksOf returns the quantities with a title, then the others by name.
 func tracksOf(r *gpuprof.Run) []known {
 	out := knownTracks()
 	for _, name := range slices.Sorted(maps.Keys(r.Telemetry)) {
@@ -117,7 +115,7 @@ func tracksOf(r *gpuprof.Run) []known {
 	return out
 }
 
-// scaleTrack scales the readings and thins them so that no peak is lost.
+// scaleTrack converts the readings and thins them without losing a peak.
 func (k known) scaleTrack(t gpuprof.Track) WatchedTrack {
 	out := WatchedTrack{Title: k.title, Least: math.Inf(1), Most: math.Inf(-1)}
 	for i := range min(len(t.TimeS), len(t.Value)) {
@@ -146,8 +144,7 @@ func (k known) scaleTrack(t gpuprof.Track) WatchedTrack {
 	return out
 }
 
-// thinPeaks returns the indices of at most about most values, in order: all, or the least, the most and the first gap
-// of every part.
+// thinPeaks thins v to about most indices: the least value, the largest and the first gap (NaN) of each part.
 func thinPeaks(v []float64, most int) []int {
 	var out []int
 	if len(v) <= most {
@@ -182,8 +179,8 @@ func thinPeaks(v []float64, most int) []int {
 	return out
 }
 
-// findBlocks finds the spans of the blocks of samples, and the flagged samples. The last sample of a block ends at the
-// start of the next block, if that is near.
+// findBlocks collects the time spans of sample blocks, and the flagged samples. A block's last sample ends where the
+// next block begins, if that is near.
 func (w *Watched) findBlocks(r *gpuprof.Run) {
 	codes := map[string]bool{}
 	for i := 0; i < len(r.Order); {
@@ -213,7 +210,7 @@ func (w *Watched) findBlocks(r *gpuprof.Run) {
 	w.Codes = slices.Sorted(maps.Keys(codes))
 }
 
-// throttledSpans are the times between two readings in which a counter of throttling increased.
+// throttledSpans returns the times between readings in which a throttling counter increased.
 func throttledSpans(r *gpuprof.Run) [][2]float64 {
 	var out [][2]float64
 	for _, name := range slices.Sorted(maps.Keys(r.Telemetry)) {

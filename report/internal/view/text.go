@@ -1,5 +1,4 @@
-// Package view holds the figures (shares, rates, bounds) and the wording that every report of a run shares. It decides
-// the wording; the renderers decide the layout.
+// Package view has the figures (shares, rates, bounds) and the wording that all reports of a run share.
 package view
 
 import (
@@ -13,8 +12,7 @@ import (
 // None replaces a figure that does not apply or is not a number.
 const None = "-"
 
-// Cut ends a text after limit runes with an ellipsis; limit 0 is no limit. Texts are
-// clean by now (document.CleanStrings).
+// Cut cuts a text after limit runes and adds an ellipsis; limit 0 cuts nothing. The text must be clean already.
 func Cut(s string, limit int) string {
 	if limit <= 0 || len(s) <= limit || utf8.RuneCountInString(s) <= limit {
 		return s
@@ -28,8 +26,7 @@ func Cut(s string, limit int) string {
 	return s
 }
 
-// CutPlace is Cut for a place in a program: it cuts the front of a path, at a separator if possible, and keeps the file
-// and the line.
+// CutPlace is Cut for a code place: it cuts the front of the path and keeps file and line.
 func CutPlace(s string, limit int) string {
 	n := utf8.RuneCountInString(s)
 	if limit <= 0 || n <= limit || !strings.ContainsAny(s, `/\`) {
@@ -45,8 +42,7 @@ func CutPlace(s string, limit int) string {
 	return "…" + s
 }
 
-// LeftToRight ends a text that holds right-to-left letters with a mark, so that
-// a terminal which orders letters leaves the figures after it in their columns.
+// LeftToRight adds a mark after right-to-left text, so that a terminal leaves the following figures in their columns.
 func LeftToRight(s string) string {
 	if strings.ContainsFunc(s, rightToLeft) {
 		return s + "\u200e"
@@ -58,7 +54,7 @@ func rightToLeft(c rune) bool {
 	return unicode.In(c, unicode.Hebrew, unicode.Arabic, unicode.Syriac, unicode.Thaana, unicode.Nko, unicode.Samaritan, unicode.Mandaic, unicode.Adlam)
 }
 
-// Usable is s when it has a finite median, else nil.
+// Usable returns s if it has a finite median, else nil.
 func Usable(s *gpuprof.Series) *gpuprof.Series {
 	if !s.Usable() {
 		return nil
@@ -66,7 +62,7 @@ func Usable(s *gpuprof.Series) *gpuprof.Series {
 	return s
 }
 
-// Samples are the finite samples, one list a process; empty lists are left out.
+// Samples returns the finite samples, a list per process, without empty lists.
 func Samples(s *gpuprof.Series) [][]float64 {
 	if s == nil {
 		return nil
@@ -86,7 +82,7 @@ func Samples(s *gpuprof.Series) [][]float64 {
 	return out
 }
 
-// Interval prints two ends, the unit once when they share it: "12.3 to 12.4 ms".
+// Interval formats two ends, with the unit once if they share it: "12.3 to 12.4 ms".
 func Interval(ci [2]float64, format func(float64) string) string {
 	if !gpuprof.IsFinite(ci[0]) || !gpuprof.IsFinite(ci[1]) {
 		return None
@@ -99,10 +95,10 @@ func Interval(ci [2]float64, format func(float64) string) string {
 	return lo + " to " + hi
 }
 
-// SeriesInterval is the interval of a series of seconds, or None.
+// SeriesInterval formats the interval of a series of seconds, or None.
 func SeriesInterval(s *gpuprof.Series) string { return IntervalIn(s, "s") }
 
-// IntervalIn is the interval of a series in a unit, or None.
+// IntervalIn formats the interval of a series in a unit, or None.
 func IntervalIn(s *gpuprof.Series, unit string) string {
 	if Usable(s) == nil {
 		return None
@@ -111,7 +107,6 @@ func IntervalIn(s *gpuprof.Series, unit string) string {
 	return Interval(s.CI95, func(v float64) string { return formatFigure(v, unit, n) })
 }
 
-// Processes counts the processes with samples.
 func Processes(s *gpuprof.Series) int {
 	if s == nil {
 		return 0
@@ -125,12 +120,10 @@ func Processes(s *gpuprof.Series) int {
 	return n
 }
 
-// fewest samples of one process that a 95 % interval of the median needs; with
-// fewer a series carries the range seen.
+// fewest is the least number of one process's samples for a 95 % interval; with fewer a series has their range.
 const fewest = 6
 
-// IntervalName names the kind of a series' interval: 95 %, or a range. The samples of one process do not bound the
-// difference to the next one.
+// IntervalName names a series' interval: 95 %, or the range of one process's samples, which bound no other process.
 func IntervalName(s *gpuprof.Series) string {
 	if Processes(s) == 1 && s.N() < fewest {
 		return "range"
@@ -138,10 +131,10 @@ func IntervalName(s *gpuprof.Series) string {
 	return "95 %"
 }
 
-// Alike reports whether a series has no interval because its samples are too much alike.
+// Alike reports whether a series has no interval because its samples are almost equal.
 func Alike(s *gpuprof.Series) bool { return Usable(s) != nil && !s.CI95.Known() }
 
-// IntervalScope returns the variation that a series' interval covers: "between processes", or "within one process".
+// IntervalScope returns which variation an interval covers: "between processes" or "within one process".
 func IntervalScope(s *gpuprof.Series) string {
 	if Processes(s) > 1 {
 		return "between processes"
@@ -149,8 +142,7 @@ func IntervalScope(s *gpuprof.Series) string {
 	return "within one process"
 }
 
-// MetricLabels writes the labels of a sample in the text formats of Prometheus and OpenMetrics, between its braces. A
-// label without a value is left out.
+// MetricLabels formats the labels of a sample for Prometheus and OpenMetrics; empty labels are left out.
 func MetricLabels(labels [][2]string) string {
 	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 	var parts []string

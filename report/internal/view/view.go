@@ -10,25 +10,22 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Stage is one row of the stage table.
+// Stage is a row of the stage table.
 type Stage struct {
-	Name, Role            string          // Role as StageResult has it
-	Device, Host, Exposed *gpuprof.Series // nil when it does not apply
-	// Share is the stage's part of all exposed time, over every sample: medians would lose a stage that only some steps
-	// have.
+	Name, Role            string          // Role of StageResult
+	Device, Host, Exposed *gpuprof.Series // nil if it does not apply
+	// Share is the stage's share of the exposed time of all samples: medians would lose a rare stage.
 	Share float64
-	// BytesPerS and FlopsPerS are counted work over the median device time;
-	// zero when nothing is counted.
+	// BytesPerS and FlopsPerS are counted work over the median device time; 0 if nothing is counted.
 	BytesPerS, FlopsPerS float64
-	Intensity            float64 // flops a byte; zero when unknown
-	BoundS               float64 // the roofline bound; zero when there is none
-	OfBound              float64 // the bound over median device time, 1 at most; zero when unknown
-	NoBound              string  // why there is none
+	Intensity            float64 // flops per byte; 0 if unknown
+	BoundS               float64 // roofline bound, s; 0 if there is none
+	OfBound              float64 // bound over median device time, at most 1; 0 if unknown
+	NoBound              string  // why there is no bound
 	Counters             map[string]float64
 }
 
-// Ranks order the rows of a step: its work first, then the host's launches, then its waits, then time outside of all
-// stages.
+// Order of the rows: the step's work, the host's launches, its waits, then time outside of all stages.
 const (
 	rankWork = iota
 	rankLaunch
@@ -48,13 +45,12 @@ func (s Stage) rowRank() int {
 	return rankWork
 }
 
-// Waits reports whether the host thread waits for the device in the stage.
+// Waits reports whether the host thread waits for the device in this stage.
 func (s Stage) Waits() bool {
 	return s.Role == gpuprof.RoleSync.String() || s.Role == gpuprof.RoleSlot.String()
 }
 
-// Stages are the stages of the step in order, launch, waits and gap last,
-// kernels not.
+// Stages returns the step's stages in order, with launch, waits and gap last, and without kernels.
 func Stages(r *gpuprof.Run) []Stage {
 	var out []Stage
 	shares := map[string]float64{}
@@ -96,7 +92,7 @@ func deriveRates(v *Stage, bound gpuprof.Bound) {
 	v.OfBound = v.BoundS / v.Device.Median
 }
 
-// Kernels are the kernels of a stage, from the marked kernel pass.
+// Kernels returns a stage's kernels, from the marked kernel pass.
 func Kernels(r *gpuprof.Run, stage string) []gpuprof.StageResult {
 	var out []gpuprof.StageResult
 	for _, s := range r.Stages {
@@ -107,8 +103,7 @@ func Kernels(r *gpuprof.Run, stage string) []gpuprof.StageResult {
 	return out
 }
 
-// HasTimes reports whether the run's times can be shown: an invalid run's
-// cannot, whatever it holds.
+// HasTimes reports whether the run's times can be shown; an invalid run's cannot.
 func HasTimes(r *gpuprof.Run) bool {
 	if r.Status == gpuprof.Invalid {
 		return false
@@ -119,7 +114,7 @@ func HasTimes(r *gpuprof.Run) bool {
 	return slices.ContainsFunc(Stages(r), func(s Stage) bool { return s.Device != nil || s.Host != nil || s.Exposed != nil })
 }
 
-// Status is the run's status as a word; a run without one is named so.
+// Status returns the run's status, or a word for a missing one.
 func Status(r *gpuprof.Run) string {
 	if r.Status == "" {
 		return "unknown status"
@@ -127,7 +122,7 @@ func Status(r *gpuprof.Run) string {
 	return string(r.Status)
 }
 
-// Title is the first line of a report, without the status.
+// Title returns the first line of a report, without the status.
 func Title(r *gpuprof.Run) string {
 	if how := HowMeasured(r); how != "" {
 		return Subject(r) + ", " + DeviceName(r) + ", " + how
@@ -135,7 +130,7 @@ func Title(r *gpuprof.Run) string {
 	return Subject(r) + ", " + DeviceName(r)
 }
 
-// HowMeasured is mode and sample count: "steady mode, 40 samples x 1 process".
+// HowMeasured returns mode and sample count: "steady mode, 40 samples x 1 process".
 func HowMeasured(r *gpuprof.Run) string {
 	var parts []string
 	if r.Mode != "" {
@@ -147,7 +142,7 @@ func HowMeasured(r *gpuprof.Run) string {
 	return strings.Join(parts, ", ")
 }
 
-// Subject is workload and preset.
+// Subject returns workload and preset.
 func Subject(r *gpuprof.Run) string {
 	if r.Workload == "" {
 		return "unnamed workload"
@@ -155,7 +150,7 @@ func Subject(r *gpuprof.Run) string {
 	return strings.TrimSpace(Cut(r.Workload, 40) + " " + Cut(r.Preset, 24))
 }
 
-// DeviceName is the device with its kind.
+// DeviceName returns the device with its kind.
 func DeviceName(r *gpuprof.Run) string {
 	switch {
 	case r.Device.Name == "" && r.Device.Kind == "":
@@ -166,7 +161,7 @@ func DeviceName(r *gpuprof.Run) string {
 	return Cut(r.Device.Name, 48) + " [" + Cut(r.Device.Kind, 12) + "]"
 }
 
-// SampleCount is "40 samples x 3 processes".
+// SampleCount returns text such as "40 samples x 3 processes".
 func SampleCount(r *gpuprof.Run) string {
 	var sizes []int
 	if r.Step != nil {
@@ -186,7 +181,7 @@ func SampleCount(r *gpuprof.Run) string {
 	return gpuprof.Plural(r.Step.N(), "sample") + " over " + n
 }
 
-// Tool is the program's name and version.
+// Tool returns the program's name and version.
 func Tool(r *gpuprof.Run) string {
 	return strings.TrimSpace("gpuprof " + Cut(r.Tool.Version, 40))
 }
@@ -194,8 +189,7 @@ func Tool(r *gpuprof.Run) string {
 // ModelKnob reports whether a knob changes the computed result.
 func ModelKnob(r *gpuprof.Run, name string) bool { return slices.Contains(r.ModelKnobs, name) }
 
-// Vary lists what differs between runs: knob names, then preset, device,
-// mode and seed. Empty for one run and for repeats.
+// Vary lists the keys that differ between runs: knobs, then preset, device, mode and seed; none for repeats.
 func Vary(runs []*gpuprof.Run) []string {
 	names := map[string]bool{}
 	for _, r := range runs {
@@ -215,8 +209,7 @@ func Vary(runs []*gpuprof.Run) []string {
 	return out
 }
 
-// Setting is a knob's value, or one of the run's other keys. A knob of the
-// same name comes first.
+// Setting returns the value of a knob, or else of another key of Vary.
 func Setting(r *gpuprof.Run, name string) string {
 	if v, ok := r.Knobs[name]; ok {
 		return v
@@ -236,7 +229,7 @@ func Setting(r *gpuprof.Run, name string) string {
 	return ""
 }
 
-// SettingText is "batch=64 impl=csr" for the given names.
+// SettingText formats "batch=64 impl=csr" for the given names.
 func SettingText(r *gpuprof.Run, names []string) string {
 	var parts []string
 	for _, n := range names {
@@ -245,17 +238,17 @@ func SettingText(r *gpuprof.Run, names []string) string {
 	return strings.Join(parts, " ")
 }
 
-// Compact drops runs that are nil, so that renderers need not look.
+// Compact drops nil runs, so that renderers need not check.
 func Compact(runs []*gpuprof.Run) []*gpuprof.Run {
 	return slices.DeleteFunc(slices.Clone(runs), func(r *gpuprof.Run) bool { return r == nil })
 }
 
-// ErrNoRun is the error of a renderer without a document to render.
+// ErrNoRun returns the error of a renderer without a run.
 func ErrNoRun(what string) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "writing %s: there is no run to show", what).WithFix("give a file written by gpuprof run")
 }
 
-// Value prints an evidence or input value on one line.
+// Value formats an evidence or input value on one line.
 func Value(v any) string {
 	switch x := v.(type) {
 	case float64:
@@ -269,7 +262,7 @@ func Value(v any) string {
 	return Cut(fmt.Sprint(v), 60)
 }
 
-// SweepHead names the swept settings, and the device with its mode.
+// SweepHead returns the swept settings, and the device with its mode.
 func SweepHead(runs []*gpuprof.Run) (head, where string) {
 	vary := Vary(runs)
 	head = Subject(runs[0])
@@ -292,7 +285,7 @@ func SweepHead(runs []*gpuprof.Run) (head, where string) {
 	return head, where
 }
 
-// Headline is the status with its reason: "PARTIAL: interrupted".
+// Headline returns the status with its reason: "PARTIAL: interrupted".
 func Headline(r *gpuprof.Run) string {
 	word := strings.ToUpper(Status(r))
 	if r.Status == gpuprof.Complete {
@@ -304,7 +297,7 @@ func Headline(r *gpuprof.Run) string {
 	return word + ": " + Cut(r.Reason, 300)
 }
 
-// Pairs prints a map as "a=1, b=2" in the order of its keys.
+// Pairs formats a map as "a=1, b=2", sorted by key.
 func Pairs[V any](m map[string]V) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -313,7 +306,7 @@ func Pairs[V any](m map[string]V) string {
 	return strings.Join(parts, ", ")
 }
 
-// ApartNote explains the sum of exposed times and shares if it is not the step; "" if it is.
+// ApartNote explains why exposed times and shares do not sum to the step; "" if they do.
 func ApartNote(r *gpuprof.Run) string {
 	if Usable(r.ProbedStep) == nil {
 		return ""

@@ -1,6 +1,5 @@
-// Package analyze is gpuprof analyze: it reports where the time or the memory of a recorded program went.
-// Traces or memory snapshots come in; an analysis, a comparison of two, or a part that is cut out goes to
-// the terminal and to files. It imports cli and input, and no other verb.
+// Package analyze is gpuprof analyze: it reports where the time or memory of a recorded program went. Input: traces or
+// memory snapshots. Output: an analysis, a comparison, or a part of a trace. It imports cli and input, no other verb.
 package analyze
 
 import (
@@ -63,7 +62,7 @@ func (c *Cmd) Run(a *cli.App) error {
 		}
 	}
 	analysis := a.Documents.Analysis
-	if c.Compare { // of two programs there are no stacks and no one timeline
+	if c.Compare { // a comparison has no stacks and no common timeline
 		analysis = analysis.Called("a comparison").Without("pprof", "perfetto", "speedscope", "folded")
 	}
 	if err := c.memoryOnly(); err != nil {
@@ -85,13 +84,13 @@ func (c *Cmd) Run(a *cli.App) error {
 	return errors.Join(analysis.Show(a, c.Format, s), savedPart(analysis, c.asksForPart()).Save(a, outs, s, c.Plot, c.Force), analysis.SendTo(a, server, s))
 }
 
-// showsTraces reports whether an output of a comparison shows the traces themselves as well as the findings.
+// showsTraces reports whether this output of a comparison also shows the traces themselves.
 func showsTraces(o cli.Output) bool {
 	return slices.Contains([]string{"html", "png", "svg"}, o.Format.Name)
 }
 
-// runStudy analyses the given traces. keep holds the traces of a comparison, which may be large, in memory afterwards.
-// first is the first file, if it is open.
+// runStudy analyses the given traces. keep holds the traces, which may be large, in memory for a comparison. first is
+// the first file if it is already open.
 func (c *Cmd) runStudy(a *cli.App, first *input.File, keep bool) (*cli.Study, error) {
 	if c.asksForPart() {
 		return c.cutStudy(a)

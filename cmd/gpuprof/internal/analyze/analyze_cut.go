@@ -22,10 +22,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// asksForPart reports whether the user asked for a part of the trace.
 func (c *Cmd) asksForPart() bool { return c.Steps != "" || c.Window != "" }
 
-// checkCut refuses what cannot be cut out.
 func (c *Cmd) checkCut() error {
 	if !c.asksForPart() {
 		return nil
@@ -46,7 +44,7 @@ func (c *Cmd) checkCut() error {
 	return err
 }
 
-// requestedPart is the part of an index that the flags ask for.
+// requestedPart returns a function that chooses the part of an index that --steps or --window asks for.
 func (c *Cmd) requestedPart() (func(x *analyze.Index) (*model.Cut, error), error) {
 	if c.Steps != "" {
 		r, err := analyze.ParseSteps(c.Steps)
@@ -56,7 +54,7 @@ func (c *Cmd) requestedPart() (func(x *analyze.Index) (*model.Cut, error), error
 	return func(x *analyze.Index) (*model.Cut, error) { return x.WindowPart(r) }, err
 }
 
-// cutStudy writes the part to a temporary file and analyses that.
+// cutStudy writes the part to a temporary file and analyses that file.
 func (c *Cmd) cutStudy(a *cli.App) (*cli.Study, error) {
 	files, err := input.TraceFiles(c.Traces)
 	if err != nil {
@@ -86,7 +84,7 @@ func (c *Cmd) cutStudy(a *cli.App) (*cli.Study, error) {
 	return s, nil
 }
 
-// cutPart reads a trace, and once more to write the part of it.
+// cutPart reads a trace, finds the requested part in it, and writes the part to a new file.
 func (c *Cmd) cutPart(ctx context.Context, path, to string) (err error) {
 	asked, err := c.requestedPart()
 	if err != nil {
@@ -127,7 +125,7 @@ func (c *Cmd) cutPart(ctx context.Context, path, to string) (err error) {
 	return errors.Join(cutAgain(ctx, path, t, part, out), out.Close())
 }
 
-// cutAgain reads a trace once more, one of the recorder twice, and writes the part of it.
+// cutAgain reads the trace again to write the part: once, or twice for a trace of the CUDA recorder.
 func cutAgain(ctx context.Context, path string, t *model.Trace, part *model.Cut, out io.Writer) error {
 	in, err := openTrace(ctx, path)
 	if err != nil {
@@ -146,12 +144,12 @@ func cutAgain(ctx context.Context, path string, t *model.Trace, part *model.Cut,
 	return err
 }
 
-// partsFormat refuses to write the part of a trace into a file of another format.
+// partsFormat refuses to write the part into a file of another trace format.
 func (c *Cmd) partsFormat(f model.Format) error {
 	for _, path := range c.Output {
 		have, err := runfile.FormatOf(path)
 		switch {
-		case err != nil: // said before
+		case err != nil: // this error was reported before
 		case f == model.CUDA && have.Name == "json":
 			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: a part of a recording of the CUDA recorder is none of JSON", path).WithFix("name it FILE%s", cupti.Extension)
 		case f != model.CUDA && have.Name == "recording":
@@ -169,7 +167,7 @@ func openTrace(ctx context.Context, path string) (*input.File, error) {
 	return in, nil
 }
 
-// savedPart is the kind whose .json is the trace that was cut out, where one was.
+// savedPart returns the kind with .json as the part of the trace, if a part was cut.
 func savedPart(k cli.Kind[*cli.Study], cut bool) cli.Kind[*cli.Study] {
 	if !cut {
 		return k

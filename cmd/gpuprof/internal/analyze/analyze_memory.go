@@ -11,9 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 )
 
-// openFirst opens the first file, to distinguish a memory snapshot from a trace. It returns nil for a folder, and for
-// a file that cannot be opened: reading it later gives the error. A part is cut from plain files alone, so that a
-// pipe stays unread.
+// openFirst opens the first file to distinguish a memory snapshot from a trace. It returns nil for a folder, for a
+// file whose error its reader will give, and for a pipe from which a part is to be cut: a pipe can be read only once.
 func (c *Cmd) openFirst(a *cli.App) (in *input.File, err error) {
 	if c.Traces, err = addSnapshots(c.Traces, c.Compare); err != nil {
 		return nil, err
@@ -28,7 +27,7 @@ func (c *Cmd) openFirst(a *cli.App) (in *input.File, err error) {
 	return in, nil
 }
 
-// memoryOnly refuses what only memory snapshots have, for a trace.
+// memoryOnly refuses flags for memory snapshots if the input is a trace.
 func (c *Cmd) memoryOnly() error {
 	switch {
 	case c.At != "":
@@ -39,8 +38,7 @@ func (c *Cmd) memoryOnly() error {
 	return nil
 }
 
-// addSnapshots replaces folders that gpuprof run --memory wrote by the snapshots in them;
-// of a comparison those that hold one.
+// addSnapshots replaces folders of gpuprof run --memory by their snapshots; for a comparison each must have one.
 func addSnapshots(paths []string, compared bool) ([]string, error) {
 	var out []string
 	for _, path := range paths {
@@ -57,7 +55,7 @@ func addSnapshots(paths []string, compared bool) ([]string, error) {
 	return out, nil
 }
 
-// runMemory analyses memory snapshots, of which the first is open.
+// runMemory analyses memory snapshots; the first is open.
 func (c *Cmd) runMemory(a *cli.App, first *input.File) error {
 	formats := a.Documents.Memory
 	if c.asksForPart() {

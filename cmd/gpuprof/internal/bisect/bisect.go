@@ -1,6 +1,6 @@
-// Package bisect is gpuprof bisect: it finds the commit that made a program slower. It takes a range of commits and
-// a command, runs checkouts, builds and measurements for the search of internal/bisect, keeps the search's state in
-// a file, and reports. It imports cli and judge, and no other verb.
+// Package bisect is gpuprof bisect: it finds the commit that made a program slower. For the search of internal/bisect
+// it makes checkouts, builds and measures; it keeps the search's state in a file and reports. It imports cli and
+// judge, no other verb.
 package bisect
 
 import (
@@ -43,7 +43,7 @@ type Cmd struct {
 	buildFlags `embed:""`
 }
 
-// buildFlags describe the build and the measurement of a commit; --resume repeats both.
+// buildFlags describe the build and measurement of a commit. --resume takes them from the state.
 type buildFlags struct {
 	Build          string   `json:"build,omitempty" placeholder:"COMMAND" help:"How to build the program in a checkout, with a shell; without it nothing is built for a command after --, and gpuprof itself is built with Go."`
 	Result         string   `json:"result,omitempty" complete:"file" placeholder:"FILE" help:"File that the command after -- writes its result to, from where it runs; without it its standard output is read."`
@@ -109,19 +109,18 @@ func (c *Cmd) Run(a *cli.App) error {
 	return errors.Join(err, c.report(a, &state.Search, outs))
 }
 
-// report prints and writes a search and returns its exit code.
+// report prints and writes a search. Its error carries the exit code.
 func (c *Cmd) report(a *cli.App, s *bisect.Search, outs []cli.Output) error {
 	k := a.Documents.Bisect
 	if err := errors.Join(k.Show(a, c.Format, s), k.Save(a, outs, s, "", c.Force)); err != nil {
 		return err
 	}
 	if o := s.Outcome; !c.Show && o != nil && len(s.Before) == 0 && (o.Found == bisect.Open || o.Found == bisect.Nothing || o.Found == bisect.Undecided) {
-		return cli.Verdict{Code: cli.ExitInconclusive} // the report has the message already
+		return cli.Verdict{Code: cli.ExitInconclusive} // the report has the message
 	}
 	return nil
 }
 
-// checkArgs refuses contradictory arguments before anything runs.
 func (c *Cmd) checkArgs(rest []string) error {
 	refuse := func(what, fix string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof bisect: %s", what).WithFix("%s", fix)
@@ -153,7 +152,7 @@ func (c *Cmd) checkArgs(rest []string) error {
 	return c.checkShares()
 }
 
-// checkUnusedFlags refuses flags that this measurement would not use.
+// checkUnusedFlags refuses flags that the measurement would ignore.
 func (c *Cmd) checkUnusedFlags(command, kept bool) error {
 	refuse := func(flag, why string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof bisect: %s %s", flag, why).WithFix("leave it out")
@@ -161,7 +160,7 @@ func (c *Cmd) checkUnusedFlags(command, kept bool) error {
 	for _, f := range []struct {
 		flag  string
 		given bool
-		of    string // the kind of program that the flag is for
+		of    string // kind of program that the flag is for
 	}{
 		{"--preset", c.Preset != "", "workload"}, {"--set", len(c.Set) > 0, "workload"}, {"--device", c.Device != "auto", "workload"},
 		{"--result", c.Result != "", "command"}, {"--artifact", c.Artifact != "", "command"}, {"--build", c.Build != "", ""}, {"--keep", len(c.Keep) > 0, ""}, {"--link", len(c.Link) > 0, "command"}, {"--toolchain", c.Toolchain != "", ""},
@@ -198,7 +197,6 @@ func (c *Cmd) checkShares() error {
 	return nil
 }
 
-// shareOr returns a flag's share, or a default.
 func shareOr(s *cli.Share, otherwise float64) float64 {
 	if s == nil {
 		return otherwise
@@ -206,7 +204,7 @@ func shareOr(s *cli.Share, otherwise float64) float64 {
 	return float64(*s)
 }
 
-// assumeScatter returns the spread between builds of equal code and its origin.
+// assumeScatter returns the spread between builds of equal code, and its source.
 func (c *Cmd) assumeScatter() (value float64, from string) {
 	if c.Scatter != nil {
 		return float64(*c.Scatter), "given"
@@ -219,7 +217,6 @@ const (
 	defaultBudget  = time.Hour
 )
 
-// newState returns the state of a new search.
 func (c *Cmd) newState(run judge.Children, repo *repository, span commitRange) *searchState {
 	machine, _ := (&judge.Builds{}).Runner(run.App)
 	scatter, from := c.assumeScatter()

@@ -19,8 +19,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
-// artifacts is the cache of build outputs. Its key is everything that a build depends on: the tree of the commit,
-// the build command, the artifact's name and the toolchain.
+// artifacts caches build outputs. The key is everything that a build depends on: the commit's tree, the build command,
+// the artifact's name and the toolchain.
 type artifacts struct {
 	run       judge.Children
 	how       buildFlags
@@ -48,7 +48,6 @@ func openArtifacts(run judge.Children, how buildFlags) (*artifacts, error) {
 	return a, nil
 }
 
-// entryFolder returns the folder of a commit's artifact.
 func (a *artifacts) entryFolder(r *repository, id string) (string, error) {
 	tree, err := a.run.Git(r.top, "rev-parse", "--verify", "--quiet", id+"^{tree}")
 	if err != nil {
@@ -58,7 +57,7 @@ func (a *artifacts) entryFolder(r *repository, id string) (string, error) {
 	return filepath.Join(a.dir, hex.EncodeToString(sum[:16])), nil
 }
 
-// restoreArtifact copies a commit's cached artifact into a checkout, and reports whether there is one.
+// restoreArtifact copies a commit's cached artifact into a checkout; false if it is not cached.
 func (a *artifacts) restoreArtifact(r *repository, id, dir string) (bool, error) {
 	entry, err := a.entryFolder(r, id)
 	if err != nil || !exists(entry) {
@@ -70,15 +69,15 @@ func (a *artifacts) restoreArtifact(r *repository, id, dir string) (bool, error)
 		err = copyAll(filepath.Join(entry, "artifact"), to)
 	}
 	if err != nil {
-		_ = os.RemoveAll(to) // it is built again
+		_ = os.RemoveAll(to) // a partial copy; the artifact is built instead
 		return false, nil
 	}
 	now := time.Now()
-	_ = os.Chtimes(entry, now, now) // the time of the last use, a hint for evict
+	_ = os.Chtimes(entry, now, now) // last use, by which evict chooses
 	return true, nil
 }
 
-// storeArtifact copies a build's output into the cache, and removes the entries that were not used for longest.
+// storeArtifact copies a build's output into the cache, and evicts the entries unused for longest.
 func (a *artifacts) storeArtifact(r *repository, id, dir string) error {
 	from := filepath.Join(dir, a.how.Artifact)
 	if !exists(from) {
@@ -112,7 +111,7 @@ func (a *artifacts) cacheError(err error) error {
 	return gpuprof.Unwritable("keeping an artifact in "+a.dir, err, set, set)
 }
 
-// evict removes entries beyond the limit; the newest stays.
+// evict removes the least recently used entries above the limit, but never the newest.
 func (a *artifacts) evict(newest string) {
 	type kept struct {
 		name string
@@ -120,7 +119,7 @@ func (a *artifacts) evict(newest string) {
 		size int64
 	}
 	var all []kept
-	entries, _ := outside.Dir(a.dir).ReadDir(".") // an unreadable entry stays
+	entries, _ := outside.Dir(a.dir).ReadDir(".") // an unreadable entry stays in the cache
 	sum := int64(0)
 	for _, e := range entries {
 		info, err := e.Info()
@@ -141,7 +140,7 @@ func (a *artifacts) evict(newest string) {
 	}
 }
 
-// sizeOf returns the size of the files below a folder, bytes; it ignores an entry that is removed meanwhile.
+// sizeOf returns the size of all files in a folder, bytes; it ignores entries that are removed meanwhile.
 func sizeOf(dir string) int64 {
 	sum := int64(0)
 	_ = fs.WalkDir(outside.Dir(dir), ".", func(_ string, d fs.DirEntry, err error) error {
@@ -155,7 +154,7 @@ func sizeOf(dir string) int64 {
 	return sum
 }
 
-// copyAll copies a file, or a folder with its content. Modes and links are preserved.
+// copyAll copies a file, or a folder with its content. Modes, times and links are preserved.
 func copyAll(from, to string) error {
 	folder := outside.Dir(from)
 	return fs.WalkDir(folder, ".", func(name string, d fs.DirEntry, err error) error {
@@ -178,7 +177,7 @@ func copyAll(from, to string) error {
 		case info.Mode().IsRegular():
 			return copyOne(path, at, info)
 		}
-		return nil // a pipe or a socket is no artifact
+		return nil // a pipe or a socket, which is no artifact
 	})
 }
 
@@ -196,5 +195,5 @@ func copyOne(from, to string, info fs.FileInfo) error {
 	if err := errors.Join(err, out.Close()); err != nil {
 		return err
 	}
-	return os.Chtimes(to, info.ModTime(), info.ModTime()) // make takes an older one for stale
+	return os.Chtimes(to, info.ModTime(), info.ModTime()) // make would rebuild an older file
 }

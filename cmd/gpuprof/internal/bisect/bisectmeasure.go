@@ -17,7 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// mostAlso limits the other metrics kept of a quartet.
+// mostAlso limits the other metrics stored with a quartet.
 const mostAlso = 60
 
 // Quartet implements bisect.Runner.
@@ -29,7 +29,7 @@ func (r *quartetRunner) Quartet(commit, against int) (q bisect.Quartet, builds [
 	var sides [2]judge.Side
 	for i, at := range [2]struct{ tree, commit int }{{older, against}, {treeCandidate, commit}} {
 		if i == 0 && r.s.Exact {
-			continue // GOOD's counter is in s.Check
+			continue // s.Check has GOOD's counter
 		}
 		r.bar.Show(measure.Progress{Phase: "building " + r.s.At(at.commit).Short(), Done: r.s.Spent(), Total: r.s.Options.BudgetS})
 		var b []bisect.Build
@@ -47,7 +47,7 @@ func (r *quartetRunner) Quartet(commit, against int) (q bisect.Quartet, builds [
 	return q, builds, err
 }
 
-// measureQuartet measures older, newer, newer, older. It repeats at most twice if samples of one side are flagged.
+// measureQuartet measures old, new, new, old. It repeats at most twice if samples of one side are flagged.
 func (r *quartetRunner) measureQuartet(sides [2]judge.Side, commit, against int) (q bisect.Quartet, err error) {
 	places := [2]int{against, commit}
 	for attempt := 0; ; attempt++ {
@@ -73,7 +73,6 @@ func (r *quartetRunner) measureQuartet(sides [2]judge.Side, commit, against int)
 	}
 }
 
-// countOnce runs a commit once for an exact counter.
 func (r *quartetRunner) countOnce(s judge.Side, commit int) (bisect.Quartet, error) {
 	began := r.trees.clock()
 	q := bisect.Quartet{Commit: commit, StartS: float64(began.UnixMilli()) / 1000}
@@ -86,14 +85,14 @@ func (r *quartetRunner) countOnce(s judge.Side, commit int) (bisect.Quartet, err
 	return q, nil
 }
 
-// A process that fails by chance runs again, at most so often, from a commit's first process on. If a commit never
-// ran, its program may always fail: then the further tries take at most this part of the budget.
+// A process that fails by chance is run again, at most mostTries times. A commit whose program never ran may always
+// fail: its further tries take at most this part of the budget.
 const (
 	mostTries    = 5
 	newTriesPart = 0.05
 )
 
-// runOnce runs one process, again if it failed, and returns the metric's median.
+// runOnce runs one process, again if it fails, and returns the metric's median.
 func (r *quartetRunner) runOnce(s judge.Side, commit int) (*compare.Result, float64, error) {
 	result, err := r.m.Again(s, mostTries, r.s.Ran(commit))
 	if err != nil {
@@ -103,7 +102,6 @@ func (r *quartetRunner) runOnce(s judge.Side, commit int) (*compare.Result, floa
 	return result, v, err
 }
 
-// medianOf returns the median of a metric in a result of one process.
 func medianOf(r *compare.Result, name string) (float64, error) {
 	m := r.Metric(name)
 	if m == nil || len(m.Runs) == 0 || len(m.Runs[0]) == 0 {
@@ -119,7 +117,7 @@ func medianOf(r *compare.Result, name string) (float64, error) {
 	return v, nil
 }
 
-// listAlso returns the stages and counters of two sides, each the median of its processes' medians.
+// listAlso returns the stages and counters of both sides, each the median over the processes' medians.
 func listAlso(got [2][]*compare.Result, metric string) []bisect.Also {
 	var out []bisect.Also
 	for _, m := range got[0][0].Metrics {
@@ -145,16 +143,15 @@ func medianOver(results []*compare.Result, name string) (float64, bool) {
 	return stats.Median(all), len(all) == len(results)
 }
 
-// checkPairs is the number of pairs of processes for the comparison of GOOD and BAD: nine quartets, from which
-// theta and the noise of a quartet are estimated.
+// checkPairs is the number of process pairs that compare GOOD and BAD: nine quartets, from which the change and the
+// noise of a quartet are estimated.
 const checkPairs = compare.Stage1Blocks + 12
 
-// laterPairs limits the pairs of a later stage of that comparison: a change that needs more of them cannot be found
-// with a few quartets per commit.
+// laterPairs limits the process pairs of later stages: a change that needs more cannot be found with a few quartets
+// per commit.
 const laterPairs = 24
 
-// checkEnds measures GOOD against BAD like a gate. found is false if there is nothing to search; the search then
-// has its outcome.
+// checkEnds compares GOOD with BAD like a gate. If there is nothing to search, found is false and s has an outcome.
 func (c *Cmd) checkEnds(r *quartetRunner, s *bisect.Search) (found bool, err error) {
 	began := r.trees.clock()
 	var sides [2]judge.Side
@@ -170,7 +167,7 @@ func (c *Cmd) checkEnds(r *quartetRunner, s *bisect.Search) (found bool, err err
 	if s.Metric != "" {
 		o.Only = []string{s.Metric}
 	}
-	swap := s.Options.Faster // then GOOD has to be the slower one
+	swap := s.Options.Faster // GOOD must be the slower side then
 	if swap {
 		slices.Reverse(sides[:])
 	}
@@ -202,7 +199,7 @@ func (c *Cmd) checkEnds(r *quartetRunner, s *bisect.Search) (found bool, err err
 	return c.beginSearch(s, m, verdict, blocks, r.trees.clock().Sub(g.Began).Seconds(), r.trees.clock().Unix())
 }
 
-// endsError is the error of an interrupted comparison of the ends, which leaves no state.
+// endsError is the error of an interrupted comparison of GOOD and BAD, which keeps no state.
 func (r *quartetRunner) endsError(err error) error {
 	if errors.Is(err, cli.ErrInterrupted) {
 		fix := "begin again: a search is kept from the end of this comparison on"
@@ -214,8 +211,8 @@ func (r *quartetRunner) endsError(err error) error {
 	return err
 }
 
-// chooseMetric returns the metric to search with: of the slower ones the one with the least adjusted p, measured
-// ones before counters; if none is slower, the nearest one.
+// chooseMetric returns the metric to search by: of the slower ones that with the least adjusted p, timed metrics
+// before counters. If none is slower, the nearest to slower.
 func chooseMetric(c *compare.Comparison) *compare.MetricResult {
 	var best *compare.MetricResult
 	rank := func(m *compare.MetricResult) [3]float64 {
@@ -250,7 +247,7 @@ func chooseMetric(c *compare.Comparison) *compare.MetricResult {
 	return best
 }
 
-// beginSearch fills a search with the comparison of its ends.
+// beginSearch fills a new search with the comparison of GOOD and BAD.
 func (c *Cmd) beginSearch(s *bisect.Search, m *compare.MetricResult, verdict *compare.Comparison, blocks []compare.Block, took float64, now int64) (bool, error) {
 	if m == nil {
 		return false, gpuprof.Errorf(gpuprof.ErrInput, "comparing GOOD with BAD: they have no metric in common").WithFix("see what the command prints at both")
@@ -283,7 +280,7 @@ func (c *Cmd) beginSearch(s *bisect.Search, m *compare.MetricResult, verdict *co
 	return false, nil
 }
 
-// explainNothing gives the reason for which there is nothing to search.
+// explainNothing returns the reason why there is nothing to search for.
 func (c *Cmd) explainNothing(s *bisect.Search, m *compare.MetricResult, verdict *compare.Comparison) string {
 	word, other := "slower", "faster"
 	back := m.Verdict == compare.Improved || m.Worse() < -s.Options.Threshold
@@ -292,7 +289,7 @@ func (c *Cmd) explainNothing(s *bisect.Search, m *compare.MetricResult, verdict 
 	}
 	text := fmt.Sprintf("BAD is not found %s than GOOD by %.3g %%: %s is %s", word, 100*s.Options.Threshold, m.Name, m.Verdict)
 	if m.Verdict == compare.Inconclusive {
-		back = false // the figures do not decide it
+		back = false // the figures do not show that either
 		text = fmt.Sprintf("whether BAD is %s than GOOD by %.3g %% in %s", word, 100*s.Options.Threshold, m.Name)
 	}
 	if m.Reason != "" {
@@ -311,8 +308,8 @@ func (c *Cmd) explainNothing(s *bisect.Search, m *compare.MetricResult, verdict 
 	return text
 }
 
-// learnScatter takes the spread between builds of equal code from the environment's store, if commits of this class
-// were measured more than once.
+// learnScatter takes the spread between builds of equal code from the history that GPUPROF_STORE names, if it has
+// commits of this class that were measured several times.
 func (c *Cmd) learnScatter(r *quartetRunner, of *compare.Result, metric string) {
 	if c.Scatter != nil || os.Getenv(judge.StoreVariable) == "" {
 		return

@@ -14,14 +14,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// repository is the checkout of a search.
+// repository is the git repository that is searched.
 type repository struct {
 	run         judge.Children
-	top, prefix string // the checkout, and the path of the present folder in it
-	git         string // the folder that all its worktrees share
+	top, prefix string // root of the user's checkout, and the current folder's path in it
+	git         string // git folder, which all worktrees share
 }
 
-// openRepository finds the checkout of the present folder.
+// openRepository finds the checkout of the current folder.
 func openRepository(run judge.Children) (*repository, error) {
 	r := &repository{run: run}
 	var err error
@@ -40,7 +40,7 @@ func openRepository(run judge.Children) (*repository, error) {
 	return r, nil
 }
 
-// resolveRevision returns the full name of the commit of a revision.
+// resolveRevision returns a revision's full commit name.
 func (r *repository) resolveRevision(ref string) (string, error) {
 	id, err := r.run.Revision(r.top, ref)
 	if err == nil || errors.Is(err, cli.ErrInterrupted) {
@@ -57,7 +57,7 @@ func (r *repository) resolveRevision(ref string) (string, error) {
 type commitRange struct {
 	good    bisect.Commit
 	commits []bisect.Commit // oldest first; the last is BAD
-	skipped []int           // places
+	skipped []int           // positions of commits of --skip
 }
 
 func (c *Cmd) listRange(r *repository, text string) (out commitRange, err error) {
@@ -117,8 +117,7 @@ func rangeError(flag string, paths []string, r *repository) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: no commit of the range changes %s", strings.Join(paths, ", ")).WithFix("check %s, which is read from %s", flag, r.top)
 }
 
-// listCommits lists the commits after the first id up to the second that change one of the paths; without paths
-// all.
+// listCommits lists the commits after ids[0] up to ids[1], oldest first, that change one of the paths; no paths: all.
 func (c *Cmd) listCommits(r *repository, ids [2]string, paths []string) ([]bisect.Commit, error) {
 	args := []string{"--reverse", "--first-parent", ids[0] + ".." + ids[1]}
 	if len(paths) > 0 {
@@ -127,8 +126,8 @@ func (c *Cmd) listCommits(r *repository, ids [2]string, paths []string) ([]bisec
 	return r.readLog(args...)
 }
 
-// listMerged lists the commits of the branch that a merge merged, and the commit at which the branch began. It
-// lists none for a merge of more than two parents.
+// listMerged lists the commits of the branch that a merge merged, and the commit at which the branch began; none for a
+// merge of more than two parents.
 func (r *repository) listMerged(merge string) (good bisect.Commit, commits []bisect.Commit, err error) {
 	if _, err := r.run.Revision(r.top, merge+"^3"); err == nil || errors.Is(err, cli.ErrInterrupted) {
 		return good, nil, err
@@ -138,7 +137,7 @@ func (r *repository) listMerged(merge string) (good bisect.Commit, commits []bis
 		if errors.Is(err, cli.ErrInterrupted) {
 			return good, nil, err
 		}
-		return good, nil, nil // histories that have nothing in common
+		return good, nil, nil // the two histories have no common commit
 	}
 	id := strings.TrimSpace(string(base))
 	began, err := r.readLog("-1", id)
@@ -151,7 +150,6 @@ func (r *repository) listMerged(merge string) (good bisect.Commit, commits []bis
 	return began[0], commits, nil
 }
 
-// readLog runs git log and parses the commits.
 func (r *repository) readLog(args ...string) ([]bisect.Commit, error) {
 	out, err := r.run.Git(r.top, slices.Concat([]string{"log", "--no-color", "--no-show-signature", "--format=%H%x09%P%x09%s"}, args)...)
 	if errors.Is(err, cli.ErrInterrupted) {
@@ -171,7 +169,6 @@ func (r *repository) readLog(args ...string) ([]bisect.Commit, error) {
 	return commits, nil
 }
 
-// markSkipped notes the commits of --skip.
 func (c *Cmd) markSkipped(r *repository, out *commitRange) error {
 	for _, ref := range c.Skip {
 		id, err := r.resolveRevision(ref)

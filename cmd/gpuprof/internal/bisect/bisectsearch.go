@@ -13,13 +13,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
-// After a pause of pauseS seconds a search first measures GOOD and BAD again, by pauseQuartets quartets.
+// A search that was paused for pauseS seconds first measures GOOD and BAD again, in pauseQuartets quartets.
 const (
 	pauseS        = 24 * 3600.0
 	pauseQuartets = 2
 )
 
-// search begins a search or continues the kept one. The state is nil if there is nothing to report.
+// search begins a search or continues the stored one. The state is nil if there is nothing to report.
 func (c *Cmd) search(run judge.Children, repo *repository, k *keeper) (state *searchState, err error) {
 	if c.Resume {
 		if state, err = c.loadResumed(run, k); err != nil {
@@ -32,7 +32,7 @@ func (c *Cmd) search(run judge.Children, repo *repository, k *keeper) (state *se
 		}
 		state = c.newState(run, repo, span)
 	}
-	if state.Again.Workload != "" && state.Again.How.Device == "auto" { // one choice for all commits
+	if state.Again.Workload != "" && state.Again.How.Device == "auto" { // choose once for all commits
 		d, err := run.App.ChoosePlainly("auto", "bisect")
 		if err != nil {
 			return nil, err
@@ -63,7 +63,7 @@ func (c *Cmd) search(run judge.Children, repo *repository, k *keeper) (state *se
 	}
 }
 
-// loadResumed loads the kept search and refuses one that ended or was measured differently.
+// loadResumed loads the stored search. It refuses a search that has ended or was measured differently.
 func (c *Cmd) loadResumed(run judge.Children, k *keeper) (*searchState, error) {
 	state, err := k.load()
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *Cmd) loadResumed(run judge.Children, k *keeper) (*searchState, error) {
 	return state, nil
 }
 
-// searchRange searches one range; over reports that the search has ended.
+// searchRange searches one range; over: the search has ended.
 func (c *Cmd) searchRange(r *quartetRunner, k *keeper, state *searchState) (over bool, err error) {
 	s := &state.Search
 	save := func() error { return k.save(state) }
@@ -120,7 +120,7 @@ func (c *Cmd) searchRange(r *quartetRunner, k *keeper, state *searchState) (over
 	return false, s.Run(r, save)
 }
 
-// repeatEnds measures the ends of the range again if the machine had a day to change.
+// repeatEnds measures GOOD and BAD again after a pause of a day, in which the machine may have changed.
 func (c *Cmd) repeatEnds(r *quartetRunner, s *bisect.Search) error {
 	last := 0.0
 	for _, list := range [][]bisect.Quartet{s.Check, s.Quartet} {
@@ -143,7 +143,7 @@ func (c *Cmd) repeatEnds(r *quartetRunner, s *bisect.Search) error {
 	return nil
 }
 
-// narrow starts a search for the part of the change that a found commit leaves unexplained, if --all asks for it.
+// narrow starts a search for the part of the change that the found commit does not explain, if --all asks for it.
 func (c *Cmd) narrow(state *searchState) bool {
 	o := state.Outcome
 	if !state.Options.All || o == nil || o.Rest == nil || o.Found == bisect.Open {
@@ -159,7 +159,7 @@ func (c *Cmd) narrow(state *searchState) bool {
 	return true
 }
 
-// nextSearch returns the search of other commits after a search that named a commit, with the remaining time.
+// nextSearch returns a search of other commits after one that named a commit, within the remaining time.
 func nextSearch(s *bisect.Search, good bisect.Commit, commits []bisect.Commit) bisect.Search {
 	next, o := *s, s.Outcome
 	next.Before = append(next.Before, bisect.Earlier{Commit: s.At(o.To), P: o.P, Effect: o.Effect, CI95: o.CI95})
@@ -170,9 +170,8 @@ func nextSearch(s *bisect.Search, good bisect.Commit, commits []bisect.Commit) b
 	return next
 }
 
-// searchMerge starts a search of the branch that a named merge merged, if --all-parents asks for it. The branch is
-// compared with the commit at which it began: its commits lack the other branch's changes, so the two cannot be one
-// range.
+// searchMerge starts a search of the branch merged by the found commit, if --all-parents asks for it. The branch is
+// compared with the commit at which it began: its commits lack the changes of the other branch.
 func (c *Cmd) searchMerge(r *repository, state *searchState) (bool, error) {
 	o := state.Outcome
 	if !state.Options.AllParents || o == nil || o.Found != bisect.Culprit || !state.At(o.To).Merge {
@@ -186,7 +185,6 @@ func (c *Cmd) searchMerge(r *repository, state *searchState) (bool, error) {
 	return true, nil
 }
 
-// stopSearch returns the state and error of a search that was cut short.
 func (c *Cmd) stopSearch(state *searchState, err error) (*searchState, error) {
 	switch {
 	case err == nil && c.Plan && state.Outcome == nil:
@@ -203,7 +201,7 @@ func (c *Cmd) stopSearch(state *searchState, err error) (*searchState, error) {
 	return state, err
 }
 
-// quartetRunner is the bisect.Runner that runs programs.
+// quartetRunner is a bisect.Runner that builds and runs programs.
 type quartetRunner struct {
 	run   judge.Children
 	trees *workTrees
@@ -223,7 +221,7 @@ func newQuartetRunner(trees *workTrees, s *bisect.Search) *quartetRunner {
 	return r
 }
 
-// buildCommit builds a commit in a tree. A failure is Unfit, except for GOOD and BAD.
+// buildCommit builds a commit in a tree. A failed build is Unfit, except for GOOD and BAD.
 func (r *quartetRunner) buildCommit(tree, commit int) (judge.Side, []bisect.Build, error) {
 	at := r.s.At(commit)
 	built, cached, took, err := r.trees.prepareTree(tree, at)
@@ -237,7 +235,7 @@ func (r *quartetRunner) buildCommit(tree, commit int) (judge.Side, []bisect.Buil
 	return s, []bisect.Build{{Commit: commit, Seconds: took.Seconds(), Cached: cached}}, nil
 }
 
-// unfitError is the error of a commit that cannot be measured; for GOOD and BAD it ends the search.
+// unfitError is the error of a commit that cannot be measured. For GOOD and BAD it ends the search.
 func (r *quartetRunner) unfitError(commit int, took time.Duration, err error) error {
 	switch {
 	case errors.Is(err, cli.ErrInterrupted):

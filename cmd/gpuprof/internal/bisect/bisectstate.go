@@ -19,32 +19,31 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// searchState is the kept state of a search: the document, and the recipe for further measurements.
+// searchState is the stored state of a search: its document, and the recipe for further measurements.
 type searchState struct {
 	bisect.Search
 	Again recipe `json:"-"`
-	// Kept is Again as JSON: reading a document cleans its texts, and a command must run exactly as typed.
+	// Kept is Again as JSON. Reading a document cleans its texts, but a command must run exactly as typed.
 	Kept []byte `json:"again"`
 }
 
-// recipe holds the command and build of a search's commits. The command is unmasked, since it runs again: the file
-// is for its owner alone.
+// recipe has the command and build of the commits. The command is unmasked, to be run again; the file is private.
 type recipe struct {
 	Command  []string   `json:"command,omitempty"`
-	Workload string     `json:"workload,omitempty"` // of gpuprof itself
+	Workload string     `json:"workload,omitempty"` // a workload of gpuprof
 	Prefix   string     `json:"prefix"`
-	Prints   bool       `json:"prints"`          // the command prints a result; else it is recorded
-	Whole    bool       `json:"whole,omitempty"` // or timed as a whole
+	Prints   bool       `json:"prints"`          // the command prints a result; otherwise its steps are recorded
+	Whole    bool       `json:"whole,omitempty"` // the command is timed as a whole
 	How      buildFlags `json:"how"`
 }
 
-// keeper keeps the state of a repository's one search.
+// keeper stores the state of a repository's search, of which there is one at a time.
 type keeper struct {
 	path string
 	lock *os.File
 }
 
-// openKeeper locks the repository's search; ErrUsage while another process holds it.
+// openKeeper locks the repository's search; ErrUsage if another process has the lock.
 func (c *Cmd) openKeeper(repo *repository) (*keeper, error) {
 	k := &keeper{path: c.State}
 	if k.path == "" {
@@ -67,7 +66,7 @@ func (c *Cmd) openKeeper(repo *repository) (*keeper, error) {
 	return k, nil
 }
 
-// refuseUnfinished refuses to begin a search while the kept one has not ended.
+// refuseUnfinished refuses to begin a search if the stored one has not ended.
 func (k *keeper) refuseUnfinished(c *Cmd) error {
 	if c.Resume {
 		return nil
@@ -114,7 +113,7 @@ func (k *keeper) load() (*searchState, error) {
 	return s, nil
 }
 
-// save replaces the state as a whole: a reader sees the previous or the new one.
+// save replaces the state atomically.
 func (k *keeper) save(s *searchState) error {
 	kept, err := json.Marshal(s.Again)
 	s.Kept = kept
@@ -128,7 +127,7 @@ func (k *keeper) save(s *searchState) error {
 	return nil
 }
 
-// checkKept refuses to continue a search of another range, command or machine.
+// checkKept refuses to continue a search with another range, command or machine.
 func (c *Cmd) checkKept(run judge.Children, state *searchState) error {
 	refuse := func(what, kept, given string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "going on with the search that is kept: its %s is %s, and not %s", what, kept, given).WithFix("leave that out, or begin a search with another --state FILE")

@@ -14,16 +14,15 @@ import (
 	"github.com/gpuprof/gpuprof/internal/child"
 )
 
-// The checkouts of a search. Their names have equal lengths, since a path's length can change the addresses in a
-// program's memory.
+// The checkouts of a search. Their names have equal lengths: a path's length can shift a program's addresses.
 const (
 	treeGood      = iota
-	treeCandidate // moves from commit to commit
-	treeParent    // of a commit that is measured directly
+	treeCandidate // has each measured commit in turn
+	treeParent    // has the parent of a commit that is compared directly
 	treeCount
 )
 
-// workTrees are the checkouts of a search and their builds.
+// workTrees has the checkouts of a search and their builds.
 type workTrees struct {
 	run   judge.Children
 	repo  *repository
@@ -51,13 +50,13 @@ func newTrees(run judge.Children, repo *repository, again *recipe) (*workTrees, 
 
 func (t *workTrees) treeFolder(tree int) string { return filepath.Join(t.room.Dir, "abc"[tree:tree+1]) }
 
-// binaryPath returns the path of the gpuprof that is built for a workload.
+// binaryPath returns the path of the gpuprof that is built from a tree.
 func (t *workTrees) binaryPath(tree int) string {
 	return filepath.Join(t.room.Dir, "gpuprof-"+"abc"[tree:tree+1])
 }
 
-// prepareTree checks a commit out into a tree and builds it, unless the tree has it already. built reports that it
-// did so, in the time took; cached reports that the artifact came from the cache.
+// prepareTree checks a commit out into a tree and builds it, unless the tree has it already. built: the commit was
+// built, in the time took; cached: its artifact came from the cache.
 func (t *workTrees) prepareTree(tree int, commit bisect.Commit) (built, cached bool, took time.Duration, err error) {
 	if t.at[tree] == commit.ID {
 		return false, false, 0, nil
@@ -79,7 +78,6 @@ func (t *workTrees) prepareTree(tree int, commit bisect.Commit) (built, cached b
 	return err == nil, cached, took, err
 }
 
-// checkOut moves a tree to a commit.
 func (t *workTrees) checkOut(tree int, id string) error {
 	dir := t.treeFolder(tree)
 	if !exists(dir) {
@@ -103,7 +101,7 @@ func (t *workTrees) checkOut(tree int, id string) error {
 	return t.run.Submodules(t.repo.top, dir)
 }
 
-// clearSubmodules empties the submodules of a tree: another commit has others.
+// clearSubmodules empties a tree's submodules, since another commit may have other ones.
 func (t *workTrees) clearSubmodules(dir string) error {
 	list, err := t.run.Git(dir, "ls-files", "-z", "--stage")
 	if err != nil {
@@ -120,7 +118,7 @@ func (t *workTrees) clearSubmodules(dir string) error {
 	return nil
 }
 
-// buildTree builds a tree's commit, or restores the commit's artifact from the cache.
+// buildTree builds a tree's commit, or restores its artifact from the cache.
 func (t *workTrees) buildTree(tree int, id string) (cached bool, err error) {
 	if _, err := os.Stat(t.runFolder(tree)); err != nil {
 		return false, gpuprof.Errorf(gpuprof.ErrInput, "building %.7s: it has no folder %s, where the command would run", id, t.again.Prefix).WithFix("run bisect in a folder that all commits have")
@@ -148,7 +146,7 @@ func (t *workTrees) buildTree(tree int, id string) (cached bool, err error) {
 	return false, nil
 }
 
-// runFolder returns the folder of a tree in which a command runs and is built.
+// runFolder returns the folder of a tree in which the command is built and run.
 func (t *workTrees) runFolder(tree int) string {
 	if t.again.Workload != "" {
 		return t.treeFolder(tree)
@@ -156,12 +154,11 @@ func (t *workTrees) runFolder(tree int) string {
 	return filepath.Join(t.treeFolder(tree), filepath.FromSlash(t.again.Prefix))
 }
 
-// placeOf describes a tree relative to the user's checkout.
 func (t *workTrees) placeOf(tree int) judge.Place {
 	return judge.Place{Top: t.repo.top, Prefix: t.repo.prefix, Tree: t.treeFolder(tree)}
 }
 
-// makeSide returns the side that runs a tree's build. The commit is its name in messages.
+// makeSide returns the side that runs a tree's build. Messages name it by the commit.
 func (t *workTrees) makeSide(tree int, commit bisect.Commit) (judge.Side, error) {
 	if t.again.Workload == "" {
 		c, place := judge.Builds{Result: t.again.How.Result}, t.placeOf(tree)
@@ -175,6 +172,6 @@ func (t *workTrees) makeSide(tree int, commit bisect.Commit) (judge.Side, error)
 	}
 	sides, err := c.WorkloadSides(t.run.App, t.binaryPath(tree), t.binaryPath(tree), scratch)
 	s := sides[0]
-	s.Turns = nil // older commits cannot take turns
+	s.Turns = nil // older commits may not support turns
 	return s, err
 }

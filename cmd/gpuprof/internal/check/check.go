@@ -1,6 +1,5 @@
-// Package check is gpuprof run --check: it compares each stage of a workload with its reference, or with vectors of
-// another program. Flags come in, a report goes to the terminal and to files. It imports cli, and no other
-// verb.
+// Package check is gpuprof run --check: it compares each stage of a workload with a reference, or with vectors from
+// another program, and reports to the terminal and to files. It imports cli, no other verb.
 package check
 
 import (
@@ -84,7 +83,6 @@ func (c *Cmd) readVectors(a *cli.App) ([]byte, error) {
 	return b, nil
 }
 
-// newReport is an empty one of the workload on the device.
 func newReport(t *cli.Target, a *cli.App, dev device.Device) *gpuprof.CheckReport {
 	return &gpuprof.CheckReport{Head: document.NewHead(document.Check, a.Tool), Workload: t.Workload.Name(), Preset: t.Preset, Device: dev.Info().Name}
 }
@@ -107,10 +105,10 @@ func (c *Cmd) checkVectors(a *cli.App, t *cli.Target, dev device.Device, file []
 	return r, err
 }
 
-// writeReport prints and writes the report of the comparison; the error reports a comparison that failed.
+// writeReport prints and writes the report. It returns an error if a comparison failed.
 func (c *Cmd) writeReport(a *cli.App, r *gpuprof.CheckReport, outs []cli.Output) error {
-	document.CleanStrings(r) // kinds of cases are the file's words
-	a.Verbose = true         // a failed case is not left out
+	document.CleanStrings(r) // kinds of cases come from the file
+	a.Verbose = true         // show all failed cases
 	k := a.Documents.Check
 	if err := errors.Join(k.Show(a, c.Format, r), k.Save(a, outs, r, "", c.Force)); err != nil {
 		return err

@@ -1,7 +1,6 @@
-// Package cli has what the verbs of gpuprof share: exit codes, outputs and their formats, targets and
-// settings, notes and progress, further processes of gpuprof, and the tables that main hands in. A verb
-// calls it with an App and its flags and gets checked values or an error that names the fix. It imports
-// no verb, no workload, no probe, no device and no format.
+// Package cli has what the verbs share: exit codes, outputs and formats, targets and settings, notes and progress,
+// further processes of gpuprof, and the tables of main. Its functions return checked values, or errors with a fix. It
+// imports no verb, workload, probe, device or format.
 package cli
 
 import (
@@ -17,25 +16,25 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// App holds the state that every verb uses.
+// App is the state shared by all verbs.
 type App struct {
 	*Tables
 	Ctx            context.Context
 	Stdout, Stderr io.Writer
-	Commands       io.Writer // standard error as it is, for commands to GitHub
+	Commands       io.Writer // unwrapped standard error, for commands to GitHub
 	Quiet, NoColor bool
-	Verbose        bool     // print everything, not what fits a terminal of 24 rows
-	MaxTokens      int      // of a brief document; 0 for the usual
-	Noted          int      // lines of notes on a terminal of 80 columns
-	Pages          []string // HTML reports that were written
+	Verbose        bool     // print everything instead of what fits 24 rows
+	MaxTokens      int      // limit of a brief document; 0 for the default
+	Noted          int      // lines of notes printed, on a terminal of 80 columns
+	Pages          []string // HTML reports written
 	Rest           []string // what followed "--"
-	ChildCode      int      // the exit code of a program that was run; wins where gpuprof has no error of its own
+	ChildCode      int      // exit code of the program that was run; used if gpuprof itself has no error
 }
 
-// narrowest is the width of the terminal that documents are cut for, in columns.
+// narrowest is the number of columns that documents are shortened for.
 const narrowest = 80
 
-// Note prints a line on standard error for the user.
+// Note prints a line for the user on standard error.
 func (a *App) Note(format string, args ...any) {
 	if !a.Quiet {
 		text := "gpuprof: " + document.CleanText(fmt.Sprintf(format, args...))
@@ -44,7 +43,7 @@ func (a *App) Note(format string, args ...any) {
 	}
 }
 
-// Width is the terminal's, or 0 where standard output is not one.
+// Width returns the terminal's columns; 0 if standard output is no terminal.
 func (a *App) Width() int {
 	if f := FileBehind(a.Stdout); f != nil && term.IsTerminal(int(f.Fd())) {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil {
@@ -57,7 +56,7 @@ func (a *App) Width() int {
 	return 0
 }
 
-// FileBehind returns the file to which w finally writes, nil for none.
+// FileBehind returns the file to which w writes in the end; nil if there is none.
 func FileBehind(w io.Writer) *os.File {
 	if l, ok := w.(*runfile.Lines); ok {
 		w = l.Under()

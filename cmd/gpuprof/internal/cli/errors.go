@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// Flatten splits joined errors, so that each is printed on a line of its own.
+// Flatten splits joined errors, so that each is printed on its own line.
 func Flatten(err error) []error {
 	if err == nil {
 		return nil
@@ -19,8 +19,8 @@ func Flatten(err error) []error {
 	return []error{err}
 }
 
-// isJoin reports whether err comes from errors.Join, whose text has one part per line, and not from an error that
-// merely carries its kind as a second part.
+// isJoin reports whether err comes from errors.Join, whose text has one line per part. Other errors with several parts
+// carry their kind in the second part.
 func isJoin(err error, parts []error) bool {
 	lines := make([]string, len(parts))
 	for i, e := range parts {

@@ -7,18 +7,17 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// The exit codes. Where several apply the first of 130, 2, 4, 1, 3, 0 wins: a command that was both wrong and unlucky
-// reports that it was wrong.
+// The exit codes. If several apply, the first of 130, 2, 4, 1, 3, 0 wins: usage errors before failures.
 const (
 	ExitOK           = 0   // success
 	ExitRegression   = 1   // a regression was found
 	ExitUsage        = 2   // the command cannot work: unknown name, bad value, missing input, unwritable output
 	ExitInconclusive = 3   // the comparison is inconclusive, or its sides are not comparable
 	ExitFailed       = 4   // the workload, the device or the input failed
-	ExitInterrupted  = 130 // interrupted; the measurements so far are kept
+	ExitInterrupted  = 130 // interrupted; the measurements so far are stored
 )
 
-// ExitCode maps an error, or several joined, to the code that wins.
+// ExitCode maps an error, or several joined errors, to the exit code that wins.
 func ExitCode(err error) int {
 	switch {
 	case err == nil:
@@ -28,7 +27,7 @@ func ExitCode(err error) int {
 	case errors.Is(err, gpuprof.ErrUsage):
 		return ExitUsage
 	}
-	// A verdict sets the exit code only if nothing failed.
+	// A Verdict sets the exit code only if nothing failed.
 	code := ExitInconclusive
 	for _, e := range Flatten(err) {
 		v, ok := errors.AsType[Verdict](e)
@@ -40,9 +39,8 @@ func ExitCode(err error) int {
 	return code
 }
 
-// Verdict is the outcome of a command that worked and whose answer is no, or
-// is open: ExitRegression or ExitInconclusive, or ExitFailed where part of what
-// was to be compared gave no figures.
+// Verdict is the outcome of a command that worked: ExitRegression, ExitInconclusive, or ExitFailed if a part of the
+// comparison has no figures.
 type Verdict struct {
 	Code int
 	Text string
@@ -50,13 +48,13 @@ type Verdict struct {
 
 func (v Verdict) Error() string { return v.Text }
 
-// ExitHelp has the codes as the top-level help prints them.
+// ExitHelp describes the exit codes for the top-level help.
 func ExitHelp() string {
 	return "Exit codes: 0 success, 1 regression found, 2 command cannot work, 3 inconclusive\n" +
 		"or not comparable, 4 the workload, device or input failed, 130 interrupted.\n"
 }
 
-// ErrInterrupted is context.Canceled in plain words.
+// ErrInterrupted is context.Canceled with the text for users.
 var ErrInterrupted error = interruptedError{}
 
 type interruptedError struct{}

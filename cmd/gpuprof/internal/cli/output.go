@@ -14,27 +14,27 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// Screen describes the output that a document is laid out for.
+// Screen describes the terminal for which a document is formatted.
 type Screen struct {
 	Width        int
-	Lines        int // most that are printed, 0 all
+	Lines        int // limit of printed lines; 0 for all
 	Color, Quiet bool
-	ASCII        bool   // the locale is not UTF-8: pictures are of ASCII
+	ASCII        bool   // draw pictures in ASCII, because the locale is not UTF-8
 	Plot         string // the content of a picture, "" for the document's own
-	Tokens       int    // most of a brief document, 0 for the usual
+	Tokens       int    // limit of a brief document; 0 for the default
 }
 
 // Writer writes a document in one format.
 type Writer[D any] func(w io.Writer, doc D, o Screen) error
 
-// Kind is a kind of document and the formats that it has; documents has all.
+// Kind is a kind of document with its formats.
 type Kind[D any] struct {
-	What    string   // "a run": as errors call it
-	Prints  []string // the formats that --format takes
+	What    string   // "a run": name in errors
+	Prints  []string // formats of --format
 	Writers map[string]Writer[D]
 }
 
-// Without is the kind with fewer formats.
+// Without returns the kind without some formats.
 func (k Kind[D]) Without(formats ...string) Kind[D] {
 	k.Writers = maps.Clone(k.Writers)
 	for _, f := range formats {
@@ -43,21 +43,19 @@ func (k Kind[D]) Without(formats ...string) Kind[D] {
 	return k
 }
 
-// Called is the kind as errors are to call it.
+// Called returns the kind with another name in errors.
 func (k Kind[D]) Called(what string) Kind[D] {
 	k.What = what
 	return k
 }
 
-// Output is one -o FILE whose format is known.
+// Output is one -o FILE with its format.
 type Output struct {
 	Path   string
 	Format runfile.Format
 }
 
-// Outputs checks every -o FILE before anything is measured: the format is
-// known and one of those that the kind has, no file is named twice, and each can
-// be written.
+// Outputs checks every -o FILE before anything is measured: known format, no file named twice, writable.
 func (k Kind[D]) Outputs(paths []string, force bool) ([]Output, error) {
 	var outs []Output
 	seen := map[string]bool{}
@@ -92,7 +90,6 @@ func (k Kind[D]) Outputs(paths []string, force bool) ([]Output, error) {
 	return outs, nil
 }
 
-// extensions lists the file extensions of the kind's formats.
 func (k Kind[D]) extensions() []string {
 	var out []string
 	for _, f := range runfile.Formats() {
@@ -103,10 +100,9 @@ func (k Kind[D]) extensions() []string {
 	return out
 }
 
-// formats are the values of --format, and the extensions.
+// formats returns the values of --format, and the file extensions.
 func (k Kind[D]) formats() (prints, extensions []string) { return k.Prints, k.extensions() }
 
-// Write writes one document into a file of a format.
 func (k Kind[D]) Write(w io.Writer, format string, doc D, o Screen) error {
 	write := k.Writers[format]
 	if write == nil {
@@ -115,7 +111,7 @@ func (k Kind[D]) Write(w io.Writer, format string, doc D, o Screen) error {
 	return write(w, doc, o)
 }
 
-// Screen is the terminal behind standard output.
+// Screen describes the terminal of standard output.
 func (a *App) Screen() Screen {
 	o := Screen{Width: a.Width(), Color: a.color(), ASCII: asciiLocale(os.Getenv), Quiet: a.Quiet, Tokens: a.MaxTokens}
 	if !a.Verbose {
@@ -124,16 +120,16 @@ func (a *App) Screen() Screen {
 	return o
 }
 
-// asciiLocale reports whether the locale of the environment names an encoding other than
-// UTF-8. A build server sets no locale, and its log is UTF-8.
+// asciiLocale reports whether the environment's locale names an encoding other than UTF-8. A build server sets no
+// locale, and its log is UTF-8.
 func asciiLocale(getenv func(string) string) bool {
 	locale := cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG"))
 	upper := strings.ToUpper(strings.ReplaceAll(locale, "-", ""))
 	return locale != "" && !strings.Contains(upper, "UTF8")
 }
 
-// briefLines limits the lines of a document printed without -v, minus the notes before it: a terminal of 24 rows
-// shows them with a note about written files, and the prompt.
+// briefLines limits a document printed without -v together with the notes before it: 24 rows then also show the note
+// about written files, and the prompt.
 const briefLines = 22
 
 // Show prints a document in the given format.
@@ -141,8 +137,7 @@ func (k Kind[D]) Show(a *App, format string, doc D) error {
 	return k.Write(a.Stdout, format, doc, a.Screen())
 }
 
-// Save writes a document into every output; a failure does not keep the others from
-// being written. plot is the content of pictures.
+// Save writes a document into every output, even if one of them fails. plot chooses the content of pictures.
 func (k Kind[D]) Save(a *App, outs []Output, doc D, plot string, force bool) error {
 	var errs []error
 	var written []string
@@ -163,7 +158,7 @@ func (k Kind[D]) Save(a *App, outs []Output, doc D, plot string, force bool) err
 	return errors.Join(errs...)
 }
 
-// realPath is the one name of a file that may not be there yet, links followed.
+// realPath returns the absolute path with symbolic links resolved, also for a file that does not exist yet.
 func realPath(p string) string {
 	full, err := filepath.Abs(p)
 	if err != nil {
@@ -178,10 +173,9 @@ func realPath(p string) string {
 	return full
 }
 
-// isPicture reports whether an output shows a --plot.
 func isPicture(o Output) bool { return o.Format.Name == "png" || o.Format.Name == "svg" }
 
-// CheckPlot refuses a --plot that is unknown, or that no output would show.
+// CheckPlot refuses an unknown --plot, and a --plot that no output would show.
 func CheckPlot(a *App, kind string, outs []Output) error {
 	if err := KnownPlot(a, kind); err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// OwnProgram is the file of this program, which is to be run again.
+// OwnProgram returns the path of this program, to start it again.
 func OwnProgram() (string, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -28,16 +28,15 @@ func OwnProgram() (string, error) {
 	return exe, nil
 }
 
-// RequestRate returns the flag that sets a process's rate of requests, whatever its settings are.
+// RequestRate returns the flag that sets a process's request rate, whatever its settings.
 func RequestRate(rate float64) []string {
 	return []string{"--request-rate", strconv.FormatFloat(rate, 'g', -1, 64)}
 }
 
-// ProcessError turns a process's exit code and last words into an error of
-// the same kind.
+// ProcessError turns a process's exit code and last message into an error of the same kind.
 func ProcessError(err error, text string) error {
 	text = strings.TrimPrefix(SentenceOf(text), "gpuprof: ")
-	// With --format json the process prints its error as an object.
+	// With --format json the process prints its error as JSON.
 	var said struct{ Error Complaint }
 	if json.Unmarshal([]byte(text), &said) == nil && said.Error.Message != "" {
 		text = said.Error.Message
@@ -59,14 +58,14 @@ func ProcessError(err error, text string) error {
 	return errors.New(text)
 }
 
-// silent carries an error's kind without its words.
+// silent keeps an error's kind and drops its text.
 type silent struct{ error }
 
 func (silent) Error() string { return "" }
 
 func (s silent) Unwrap() error { return s.error }
 
-// ProcessRun is one setting that a further process of gpuprof measures, by gpuprof run.
+// ProcessRun is one setting that gpuprof run measures in another process.
 type ProcessRun struct {
 	Workload, Device, Preset string
 	Set                      gpuprof.Settings
@@ -75,10 +74,9 @@ type ProcessRun struct {
 	MinTime, MaxTime         time.Duration
 	Samples                  int
 	NoEnergy                 bool
-	Rate                     float64 // requests per second; 0 for the rate of the settings
+	Rate                     float64 // requests per second; 0 for the settings' rate
 }
 
-// SettingArgs are the arguments that name the setting.
 func (r *ProcessRun) SettingArgs() []string {
 	args := []string{"run", r.Workload, "--device", r.Device, "--preset", r.Preset, "--seed", strconv.FormatUint(r.Seed, 10), "--mode", r.Mode}
 	for _, k := range slices.Sorted(maps.Keys(r.Set)) {
@@ -87,7 +85,7 @@ func (r *ProcessRun) SettingArgs() []string {
 	return args
 }
 
-// Args is the command line of the process, which writes its run to file.
+// Args returns the command line of the process, which writes its run to file.
 func (r *ProcessRun) Args(file string) []string {
 	args := append(r.SettingArgs(), "--min-time", r.MinTime.String(), "--max-time", r.MaxTime.String(),
 		"--warmup", r.Warmup, "--samples", strconv.Itoa(r.Samples), "--process-out", file)
@@ -100,8 +98,7 @@ func (r *ProcessRun) Args(file string) []string {
 	return args
 }
 
-// Measure starts the process and reads its run from file; of one that failed half way both are
-// returned, the run and the error.
+// Measure starts the process and reads its run from file. After a failure half way it returns a run and an error.
 func (r *ProcessRun) Measure(ctx context.Context, file string) (*gpuprof.Run, error) {
 	exe, err := OwnProgram()
 	if err != nil {

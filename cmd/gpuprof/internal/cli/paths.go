@@ -7,16 +7,15 @@ import (
 	"strings"
 )
 
-// homes hold the folders of users.
+// homes are the folders that contain users' home folders.
 var homes = [...]string{"/home", "/Users"}
 
-// mostUp limits the ".." at the start of a path: a path with more is less clear than one from the root.
+// mostUp limits the ".." at the start of a path: with more, an absolute path is clearer.
 const mostUp = 2
 
-// StoredPath is a file's name as commands in a result may hold it, which others will
-// read: from the present folder where that is near, from the user's home otherwise
-// ("~/runs/a.json"), and without its folder where that is another user's. What was
-// typed as a relative path stays, and so do devices.
+// StoredPath returns a file's name for commands in a result that others will read: relative to the current folder if
+// near, from the user's home otherwise ("~/runs/a.json"), and the bare name for another user's file. Relative paths
+// and devices are unchanged.
 func StoredPath(path string) string {
 	here, err := os.Getwd()
 	if err != nil || !filepath.IsAbs(path) || firstPart(path) == "dev" {
@@ -41,13 +40,13 @@ func StoredPath(path string) string {
 	return path
 }
 
-// firstPart is the folder below the root that a path is in.
+// firstPart returns the first folder of a path below the root.
 func firstPart(path string) string {
 	part, _, _ := strings.Cut(strings.TrimPrefix(filepath.ToSlash(path), "/"), "/")
 	return part
 }
 
-// ownerOf is the user whose home a path is in, "" for none.
+// ownerOf returns the user whose home contains the path, or "".
 func ownerOf(path string) string {
 	for _, h := range homes {
 		if rest, ok := below(h, path); ok {
@@ -58,15 +57,13 @@ func ownerOf(path string) string {
 	return ""
 }
 
-// below returns a path relative to a folder that contains it; ok is false for other paths, and for the root as the
-// folder.
+// below returns path relative to a folder that contains it; ok is false for other paths, and if folder is the root.
 func below(folder, path string) (rest string, ok bool) {
 	rest, err := filepath.Rel(folder, path)
 	return rest, err == nil && filepath.Dir(folder) != folder && rest != "." && filepath.IsLocal(rest)
 }
 
-// ShownPath is StoredPath where nothing will be opened by it: of an absolute path the
-// file and its folder are left.
+// ShownPath is StoredPath for display only: an absolute path is shortened to the file and its folder.
 func ShownPath(path string) string {
 	if path = StoredPath(path); filepath.IsAbs(path) && firstPart(path) != "dev" {
 		path = filepath.Join(filepath.Base(filepath.Dir(path)), filepath.Base(path))
@@ -82,7 +79,6 @@ func SameFile(a, b string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(one, two)
 }
 
-// IsDir reports whether a path leads to a folder.
 func IsDir(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()

@@ -9,14 +9,13 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// The file that a run leaves without -o, and what the one of the run before becomes.
+// The file that run writes without -o, and the name under which the next run keeps it.
 const (
 	RunFile         = "run.json"
 	PreviousRunFile = "run.previous.json"
 )
 
-// KeepPrevious keeps the result of the run before in this folder; no file is lost by
-// measuring again.
+// KeepPrevious keeps the earlier run.json as run.previous.json.
 func KeepPrevious(a *App) error {
 	switch err := os.Rename(RunFile, PreviousRunFile); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -28,8 +27,7 @@ func KeepPrevious(a *App) error {
 	return nil
 }
 
-// PreviousFree refuses a run.previous.json that gpuprof did not write where the run that is
-// there is to become it. It is asked before anything is measured.
+// PreviousFree refuses to measure if KeepPrevious would replace a run.previous.json that gpuprof did not write.
 func PreviousFree(force bool) error {
 	if _, err := os.Lstat(RunFile); err != nil {
 		return nil
@@ -37,7 +35,7 @@ func PreviousFree(force bool) error {
 	return runfile.Check(PreviousRunFile, force)
 }
 
-// Unclobbered refuses outputs that would replace a file.
+// Unclobbered refuses outputs that exist already (--no-clobber).
 func Unclobbered(outs []Output) error {
 	for _, o := range outs {
 		if _, err := os.Lstat(o.Path); err == nil {
@@ -47,8 +45,7 @@ func Unclobbered(outs []Output) error {
 	return nil
 }
 
-// TwoRunFiles are the files to compare: those given, or the run of this folder and the one
-// before it.
+// TwoRunFiles returns the files to compare: the given ones, or the previous and the latest run in this folder.
 func TwoRunFiles(old, now string) (string, string, error) {
 	if old != "" && now != "" {
 		return old, now, nil

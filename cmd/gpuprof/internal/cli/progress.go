@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// Progress shows the current work in one line of a terminal. Without a terminal it prints nothing.
+// Progress shows the current work on one line of a terminal, and prints nothing elsewhere.
 type Progress struct {
 	bar   *progressbar.ProgressBar
 	label string
@@ -19,7 +19,7 @@ type Progress struct {
 
 const progressSteps = 1000
 
-// NewProgress is a line on the terminal of standard error; off a terminal and with --quiet it shows nothing.
+// NewProgress returns a progress line on the terminal of standard error; it shows nothing with --quiet.
 func (a *App) NewProgress(label string) *Progress {
 	f := FileBehind(a.Stderr)
 	if a.Quiet || f == nil || !term.IsTerminal(int(f.Fd())) {
@@ -37,7 +37,7 @@ func (a *App) NewProgress(label string) *Progress {
 	return &Progress{bar, label}
 }
 
-// Show is a measure.Plan's Progress.
+// Show updates the line; it fits measure.Plan's Progress.
 func (p *Progress) Show(at measure.Progress) {
 	if p.bar == nil {
 		return
@@ -51,12 +51,11 @@ func (p *Progress) Show(at measure.Progress) {
 	if at.Total > 0 {
 		done = min(max(at.Done/at.Total, 0), 1)
 	}
-	// One step short of the end, which would finish and clear the line.
+	// Stay one step below the end, at which the library would clear the line.
 	_ = p.bar.Set(int(done * (progressSteps - 1)))
 }
 
-// Every shows the state that at gives for the time since, at once and again and again,
-// until stop is called.
+// Every shows at(elapsed time) at once and then after each pause, until stop is called.
 func (p *Progress) Every(pause time.Duration, at func(spent time.Duration) measure.Progress) (stop func()) {
 	if p.bar == nil {
 		return func() {}

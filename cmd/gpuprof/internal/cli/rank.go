@@ -13,10 +13,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/launch"
 )
 
-// FleetWords returns the words by which errors name the folder or bucket of a job.
+// FleetWords returns the terms for errors about the folder or bucket of a job.
 func FleetWords(give string) bucket.Words { return bucket.Words{What: "folder of the job", Give: give} }
 
-// RankSink stores the object of this process of a job.
+// RankSink stores the document of this process, which is one rank of a job.
 type RankSink struct {
 	App     *App
 	Place   launch.Place
@@ -24,14 +24,14 @@ type RankSink struct {
 	Started time.Time
 }
 
-// IsRankFolder reports whether an output is for the object of a rank.
+// IsRankFolder reports whether an output is a folder or bucket for the documents of ranks.
 func IsRankFolder(path string) bool { return strings.HasSuffix(path, "/") || IsBucket(path) }
 
 // IsBucket reports whether an output names an S3 bucket.
 func IsBucket(path string) bool { return strings.HasPrefix(path, "s3://") }
 
-// RankOutput removes the folder or bucket for the object of this rank from the values of -o; sink is nil without one.
-// Errors come before the measurement: the launcher set no rank, or the folder cannot be written.
+// RankOutput takes the folder or bucket for this rank's document out of the values of -o; sink is nil if there is
+// none. It fails before the measurement if the launcher set no rank, or the folder cannot be written.
 func (a *App) RankOutput(outputs []string) (sink *RankSink, files []string, err error) {
 	for _, path := range outputs {
 		if !IsRankFolder(path) {
@@ -61,8 +61,7 @@ func (a *App) RankOutput(outputs []string) (sink *RankSink, files []string, err 
 	return sink, files, nil
 }
 
-// Leave writes the object of this rank; it does nothing without a sink. What was
-// measured before an interrupt is left too.
+// Leave stores the document of this rank, also after an interrupt. Without a sink it does nothing.
 func (s *RankSink) Leave(of gpuprof.DocumentKind, payload []byte) error {
 	if s == nil {
 		return nil
@@ -76,8 +75,8 @@ func (s *RankSink) Leave(of gpuprof.DocumentKind, payload []byte) error {
 	return err
 }
 
-// NodeName is this machine's name, wherever gpuprof names a node.
+// NodeName is this machine's name as gpuprof reports it.
 func NodeName() string {
-	host, _ := os.Hostname() // without a name a node stands alone
+	host, _ := os.Hostname() // without a name, nodes are not grouped
 	return document.CleanText(launch.Node(os.Getenv, host))
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Axis is one --set flag: a knob and the values it takes in turn.
+// Axis is one --set flag: a knob and its values.
 type Axis struct {
 	Knob   string
 	Values []string
 }
 
-// ParseSets reads knob=value[,value…] flags. Names and values are checked
-// later, against the workload. A value may hold '=' (a file name), not ','.
+// ParseSets parses knob=value[,value…] flags. A value may contain '=' (a file name), not ','. Names and values are
+// checked later, against the workload.
 func ParseSets(flags []string) ([]Axis, error) {
 	var axes []Axis
 	given := map[string]bool{}
@@ -37,7 +37,7 @@ func ParseSets(flags []string) ([]Axis, error) {
 	return axes, nil
 }
 
-// OneSetting refuses a sweep where two builds are compared at one setting.
+// OneSetting refuses a sweep: two builds are compared at one setting.
 func OneSetting(flags []string) error {
 	axes, err := ParseSets(flags)
 	if err != nil {
@@ -52,7 +52,7 @@ func OneSetting(flags []string) error {
 	return nil
 }
 
-// product lists every combination, the last flag varying fastest.
+// product returns every combination; the last flag varies fastest.
 func product(axes []Axis) []gpuprof.Settings {
 	points := []gpuprof.Settings{{}}
 	for _, ax := range axes {
@@ -69,8 +69,7 @@ func product(axes []Axis) []gpuprof.Settings {
 	return points
 }
 
-// repeated refuses a sweep that would measure one setting twice, such as
-// batch=8,08, and names the knob.
+// repeated refuses a sweep that measures one setting twice, such as batch=8,08. The error names the knob.
 func repeated(axes []Axis, knobs []gpuprof.Settings) error {
 	seen := map[string]bool{}
 	for _, set := range knobs {
@@ -87,7 +86,7 @@ func repeated(axes []Axis, knobs []gpuprof.Settings) error {
 	return nil
 }
 
-// Describe prints a point of a sweep as its flags, for progress and errors.
+// Describe formats a point of a sweep as its flags, for progress and errors.
 func Describe(s gpuprof.Settings) string {
 	parts := make([]string, 0, len(s))
 	for _, k := range slices.Sorted(maps.Keys(s)) {

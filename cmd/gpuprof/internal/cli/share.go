@@ -9,30 +9,29 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// The values of flags that are a time, a size or a share. Every such flag is read here,
-// by the readers of package gpuprof.
+// Flags whose values are times, sizes or shares. All of them are parsed here, by functions of package gpuprof.
 
-// Share is a part of a whole as flags take it: "5%" or 0.05.
+// Share is a fraction, given as "5%" or 0.05.
 type Share float64
 
-// UnmarshalText implements encoding.TextUnmarshaler, for kong.
+// UnmarshalText implements encoding.TextUnmarshaler for kong.
 func (s *Share) UnmarshalText(text []byte) error {
 	v, err := gpuprof.ParseShare(string(text))
 	*s = Share(v)
 	return err
 }
 
-// Size is a number of bytes, "" for none.
+// Size is a number of bytes as typed; "" if not given.
 type Size string
 
-// UnmarshalText implements encoding.TextUnmarshaler, for kong.
+// UnmarshalText implements encoding.TextUnmarshaler for kong.
 func (s *Size) UnmarshalText(text []byte) error {
 	_, err := gpuprof.ParseBytes(string(text))
 	*s = Size(text)
 	return err
 }
 
-// Bytes is the size, 0 for none. It was read before.
+// Bytes returns the size, 0 for none. UnmarshalText has checked it.
 func (s Size) Bytes() int64 {
 	n, err := gpuprof.ParseBytes(string(s))
 	if err != nil {
@@ -41,7 +40,7 @@ func (s Size) Bytes() int64 {
 	return n
 }
 
-// TimeMapper has kong read every time by gpuprof.ParseTime.
+// TimeMapper makes kong parse times with gpuprof.ParseTime.
 func TimeMapper() kong.Option {
 	return kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
 		var text string

@@ -8,13 +8,11 @@ import (
 	"time"
 )
 
-// SameMoment is the time within which several signals are one: timeout(1), for example, sends
-// its signal to the program and once more to the group that the program is in.
+// SameMoment is the time in which several signals count as one: timeout(1) signals a program and then its group.
 const SameMoment = 250 * time.Millisecond
 
-// EndAtFirst ends the program in order at the first signal. The next signal ends it at once, as in any program (but
-// see judge.Children), unless it comes in the same moment: release is called after that moment, and not if done is
-// closed before.
+// EndAtFirst calls end at the first signal, so that the program ends in order, and release once moment has passed:
+// then the next signal ends the program at once (but see judge.Children). If done is closed, release is not called.
 func EndAtFirst(signals <-chan os.Signal, done <-chan struct{}, end context.CancelFunc, moment func() <-chan time.Time, release func()) {
 	select {
 	case <-signals:
@@ -37,18 +35,18 @@ func EndAtFirst(signals <-chan os.Signal, done <-chan struct{}, end context.Canc
 // EndSignals lists the signals that ask a program to end.
 func EndSignals() []os.Signal {
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // nohup has asked to live on
+	if !signal.Ignored(syscall.SIGHUP) { // under nohup a hang-up must not end the program
 		ends = append(ends, syscall.SIGHUP)
 	}
 	return ends
 }
 
-// NotifyInterrupt is a context that an interrupt, a termination or a hang-up ends.
+// NotifyInterrupt returns a context that SIGINT, SIGTERM or SIGHUP cancels.
 func NotifyInterrupt(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 }
 
-// Pause waits, or ends early with the context's error.
+// Pause waits for d, or returns the context's error.
 func Pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

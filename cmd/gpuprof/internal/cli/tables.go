@@ -20,26 +20,26 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// Tables gives the verbs all that names concrete workloads, devices, probes and formats; main fills it.
+// Tables gives the verbs the concrete workloads, devices, probes and formats. Main fills it.
 type Tables struct {
 	Workloads   func() []workloads.Workload
 	Devices     func() []Device                                           // the host, then the GPUs
 	NoGPU       func() string                                             // why no GPU is used; "" where one can be
 	Instruments func(device.Device) (in measure.Instruments, done func()) // telemetry of a device; nil for none
 	Samplers    func() (all map[string]record.Sampler, done func())       // telemetry of every GPU, by the prefix of its tracks
-	DriverCUDA  func() int                                                // CUDA release of the driver, 12080 for 12.8; 0 without one
-	AskCUPTI    func(path string) (int, error)                            // version of a libcupti; nil where none can be loaded
+	DriverCUDA  func() int                                                // driver's CUDA release, 12080 for 12.8; 0 without a driver
+	AskCUPTI    func(path string) (int, error)                            // interface version of a libcupti; nil if none can be loaded
 	Documents   Documents
 	Site        func(*history.Report) ([]SiteFile, error)           // static pages of a history
-	Opening     func(w io.Writer, a gpuprof.Answer, o Screen) error // an answer alone, of a recording in progress
+	Opening     func(w io.Writer, a gpuprof.Answer, o Screen) error // writes an answer alone, while a program is recorded
 	TellGitHub  func(w io.Writer, c *compare.Comparison, getenv func(string) string) error
 	Plots       []string               // values of --plot
-	PlotsText   func(of string) string // which kind of document, or any, has which of them
+	PlotsText   func(of string) string // plots of a kind of document; of "" lists all kinds
 	CPUModel    func() string
 	Tool        gpuprof.Tool
-	Clock       func() time.Time // of the budgets of tune; nil for the machine's
-	Recorder    string           // settings put before those of the CUDA recorder
-	Limit       time.Duration    // least time of a gate's process; 0 for the usual
+	Clock       func() time.Time // clock for the budgets of tune; nil for the system's
+	Recorder    string           // settings that precede those of the CUDA recorder
+	Limit       time.Duration    // shortest time limit of a gate's process; 0 for the default
 }
 
 // Device is a value of --device.
@@ -49,7 +49,7 @@ type Device struct {
 	Open func() (device.Device, error) `json:"-"`
 }
 
-// HostDevice is the name and the kind of the device that every machine has.
+// HostDevice is the name and kind of the device that every machine has.
 const HostDevice = "host"
 
 // Kind is "host" or "cuda".
@@ -58,13 +58,13 @@ func (d Device) Kind() string {
 	return kind
 }
 
-// Documents is the one table of the formats of each kind of document. The extensions that -o takes, the values of
-// --format, their completion and help, and the errors for a format that a document lacks all come from it.
+// Documents has the formats of each kind of document. The extensions of -o, the values of --format, their completion
+// and help, and errors for missing formats are all derived from it.
 type Documents struct {
 	Run         Kind[[]*gpuprof.Run]
 	Comparison  Kind[*compare.Comparison]
 	Tuning      Kind[*tune.Result]
-	Analysis    Kind[*Study] // of a trace, or a comparison of two
+	Analysis    Kind[*Study] // analysis of a trace, or comparison of two
 	Health      Kind[*health.Report]
 	Explanation Kind[[]explain.Entry]
 	Bisect      Kind[*bisect.Search]
@@ -76,7 +76,7 @@ type Documents struct {
 	Noise       Kind[*compare.NoisePlan]
 }
 
-// Formats are the values of --format by kind of document, and its extensions.
+// Formats returns the values of --format and the file extensions, by kind of document.
 func (d Documents) Formats() (prints, files map[string][]string) {
 	prints, files = map[string][]string{}, map[string][]string{}
 	for name, k := range map[string]interface {

@@ -22,18 +22,18 @@ type TargetFlags struct {
 	Seed     uint64   `default:"1" placeholder:"N" help:"Seed of inputs and weights (1)."`
 }
 
-// Target is a target whose names and values have all been checked.
+// Target has checked names and values: a workload, its settings and a device.
 type Target struct {
 	Workload workloads.Workload
 	Preset   string
 	Device   Device
-	choice   string             // why this device, where the user left it open
-	Set      []gpuprof.Settings // what the user set, one a point of the sweep
-	Knobs    []gpuprof.Settings // the same, complete
-	Info     device.Info        // of the device, once it was opened
+	choice   string             // reason for the device, if the user left it open
+	Set      []gpuprof.Settings // settings by the user, one per point of the sweep
+	Knobs    []gpuprof.Settings // complete settings, one per point
+	Info     device.Info        // of the device, after it was opened
 }
 
-// Resolve checks everything that can be checked without a device.
+// Resolve checks everything that does not need a device.
 func (t *TargetFlags) Resolve(a *App, verb string) (*Target, error) {
 	w, err := a.FindWorkload(t.Workload, verb)
 	if err != nil {
@@ -62,8 +62,8 @@ func (t *TargetFlags) Resolve(a *App, verb string) (*Target, error) {
 	return out, repeated(axes, out.Knobs)
 }
 
-// Refuse returns the workload's error for a setting that the device cannot honour. This is the last check; after it,
-// Refuse prints the chosen device and the reason.
+// Refuse opens the device and returns the workload's error for a setting that the device cannot run. Otherwise it
+// notes which device was chosen and why.
 func (t *Target) Refuse(a *App) error {
 	d, err := t.Device.Open()
 	if err != nil {
@@ -82,7 +82,7 @@ func (t *Target) Refuse(a *App) error {
 	return nil
 }
 
-// FindWorkload is the workload of a name; ErrUsage lists the workloads, verb names the command line.
+// FindWorkload returns the workload of a name. If there is none, ErrUsage lists the workloads and names the verb.
 func (a *App) FindWorkload(name, verb string) (workloads.Workload, error) {
 	if w := a.WorkloadNamed(name); w != nil {
 		return w, nil
@@ -95,7 +95,7 @@ func (a *App) FindWorkload(name, verb string) (workloads.Workload, error) {
 	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "choosing workload %s: there is no such workload", name).WithFix("the workloads are %s%s", valid, gpuprof.DidYouMean(name, names))
 }
 
-// WorkloadNames are the names of the workloads in the order of the table.
+// WorkloadNames lists the workloads' names in the order of the table.
 func (a *App) WorkloadNames() (names []string) {
 	for _, w := range a.Workloads() {
 		names = append(names, w.Name())
@@ -103,7 +103,7 @@ func (a *App) WorkloadNames() (names []string) {
 	return names
 }
 
-// WorkloadNamed is the workload of a name, nil for none.
+// WorkloadNamed returns the workload of a name, or nil.
 func (a *App) WorkloadNamed(name string) workloads.Workload {
 	for _, w := range a.Workloads() {
 		if w.Name() == name {
@@ -113,8 +113,8 @@ func (a *App) WorkloadNamed(name string) workloads.Workload {
 	return nil
 }
 
-// ChooseDevice finds the device for a --device value. For auto, why gives the reason of the choice. noGPU is the
-// reason why no GPU is usable, empty if one is.
+// ChooseDevice returns the device of a --device value. For "auto", why is the reason of the choice. noGPU is the
+// reason why no GPU is usable; "" if one is.
 func (a *App) ChooseDevice(name, noGPU string) (d Device, why string, err error) {
 	all := a.Devices()
 	names := []string{"auto"}
@@ -150,7 +150,7 @@ func (a *App) ChooseDevice(name, noGPU string) (d Device, why string, err error)
 	return d, "", gpuprof.Errorf(gpuprof.ErrUsage, "choosing device %s: there is no such device", name).WithFix("the devices are %s%s", strings.Join(names, ", "), gpuprof.DidYouMean(name, names))
 }
 
-// deviceMeant is the device that people call by another word, "" for an unknown one.
+// deviceMeant returns the device name for a common alias (cpu, gpu0, nvidia:1); "" if it is unknown.
 func deviceMeant(name string) string {
 	word, n, numbered := strings.Cut(strings.ToLower(name), ":")
 	if !numbered {
@@ -171,8 +171,7 @@ func deviceMeant(name string) string {
 	return ""
 }
 
-// ChoosePlainly is ChooseDevice for verbs whose figures are worth keeping: where
-// auto finds no GPU, the host must be asked for by name.
+// ChoosePlainly is ChooseDevice for verbs whose figures are stored: if auto finds no GPU, the user must name the host.
 func (a *App) ChoosePlainly(name, verb string) (Device, error) {
 	why := a.NoGPU()
 	d, _, err := a.ChooseDevice(name, why)
@@ -191,5 +190,4 @@ func isCUDA(name string) bool {
 	return err == nil && n >= 0 && rest[0] == ':'
 }
 
-// IsWorkload reports whether there is a workload of that name.
 func (a *App) IsWorkload(name string) bool { return a.WorkloadNamed(name) != nil }

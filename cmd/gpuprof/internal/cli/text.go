@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Sentence keeps an error on one line, whatever the names and texts in it hold.
+// Sentence returns an error's text on one line, whatever it contains.
 func Sentence(err error) string { return SentenceOf(err.Error()) }
 
 // SentenceOf keeps a text on one line and removes control characters.
@@ -24,17 +24,17 @@ func Examples(lines ...string) string {
 	return "Examples:\n\n    " + strings.Join(lines, "\n    ") + "\n"
 }
 
-// Columns prints rows in aligned columns; the first row is the head.
+// Columns prints rows in aligned columns; the first row is the heading.
 func Columns(w io.Writer, rows [][]string) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, r := range rows {
-		document.CleanStrings(&r) // names of files and of commands among them
+		document.CleanStrings(&r) // names of files and commands may contain control characters
 		fmt.Fprintln(tw, strings.Join(r, "\t"))
 	}
 	return tw.Flush()
 }
 
-// WriteJSON prints one JSON document, indented for reading.
+// WriteJSON prints an indented JSON document.
 func WriteJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")

@@ -13,12 +13,11 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Distribution is the name of gpuprof's package on PyPI, where gpuprof is another project, and of the second command
-// that the package installs. The wheel has it in _name.py, which a test compares.
+// Distribution is the name of gpuprof's PyPI package (gpuprof is another project there) and of the second command that
+// the package installs. A test compares it with the wheel's _name.py.
 const Distribution = "gpuprof-cli"
 
-// ToolOf is the gpuprof that this process is: version and commit as the linker set them, else what
-// the Go tool recorded about the sources.
+// ToolOf returns this gpuprof's version and commit: as the linker set them, else as the Go tool recorded them.
 func ToolOf(version, commit string) gpuprof.Tool {
 	t := gpuprof.Tool{Name: "gpuprof", Version: version, Commit: commit}
 	info, ok := debug.ReadBuildInfo()
@@ -43,8 +42,7 @@ func revision(settings []debug.BuildSetting) string {
 	return rev
 }
 
-// BuildHash identifies this binary, so that a check that passed is trusted
-// only by the very code that passed it; empty when it cannot be read.
+// BuildHash identifies this binary, so that no other build trusts its passed checks; "" if it cannot be read.
 func BuildHash() string {
 	exe, err := os.Executable()
 	if err != nil {
@@ -66,8 +64,8 @@ func BuildHash() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// buildID is the note in which the Go tool leaves a hash of the content of an ELF file, nil without one. To hash the
-// whole program would take longer than everything else before a run.
+// buildID returns the build ID note of an ELF file, which hashes its content; nil if there is none. Hashing the whole
+// program would take longer than everything else before a run.
 func buildID(path string) []byte {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -85,11 +83,11 @@ func buildID(path string) []byte {
 	return note
 }
 
-// emptyNote is the size in bytes of the note of a program linked with an empty build ID: three lengths, and "Go" padded.
+// emptyNote is the size of the note for an empty build ID, bytes: three lengths, and "Go" padded.
 const emptyNote = 16
 
-// CheckCache returns the folder that stores passed checks, and the hash of the build for which they passed. Without a
-// folder or a hash both are empty, and every run checks again.
+// CheckCache returns the folder of passed checks, and the hash of the build that passed them. Both are empty if either
+// is unknown, and every run checks again.
 func CheckCache() (dir, build string) {
 	dir, err := CacheDir()
 	build = BuildHash()
@@ -99,7 +97,7 @@ func CheckCache() (dir, build string) {
 	return dir, build
 }
 
-// CacheDir is the folder for what gpuprof keeps of this user.
+// CacheDir returns the folder for files that gpuprof keeps for this user.
 func CacheDir() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {

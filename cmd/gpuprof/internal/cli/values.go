@@ -9,19 +9,18 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// ListKinds are the lists that gpuprof explain list takes.
+// ListKinds lists the arguments of gpuprof explain list.
 func ListKinds() []string {
 	return []string{"workloads", "knobs", "presets", "devices", "baselines", "rules", "warnings", "columns", "terms"}
 }
 
-// TwoEnds reports whether a text is a range, such as 1..4.
+// TwoEnds reports whether a text is a range, such as v1..v4.
 func TwoEnds(text string) bool {
 	good, bad, ok := strings.Cut(text, "..")
 	return ok && good != "" && bad != "" && !strings.HasPrefix(bad, ".") && !strings.HasPrefix(text, "-")
 }
 
-// ChoicesOf are the values that a flag or argument takes: its `choices`, or the formats
-// that a kind of document prints; nil for any.
+// ChoicesOf returns the values of a flag or argument, from its `choices` tag or a document's formats; nil for any.
 func ChoicesOf(d Documents, tag *kong.Tag) []string {
 	if tag.Has("formats") {
 		prints, _ := d.Formats()
@@ -33,7 +32,6 @@ func ChoicesOf(d Documents, tag *kong.Tag) []string {
 	return nil
 }
 
-// KnownPlot refuses an unknown --plot.
 func KnownPlot(a *App, kind string) error {
 	if kind == "" || slices.Contains(a.Plots, kind) {
 		return nil

@@ -41,21 +41,20 @@ func (c *CompletionCmd) Run(a *cli.App) error {
 	return err
 }
 
-// Candidate is a word that completes a command line, with its description.
+// Candidate is a completion of a word, with its description.
 type Candidate struct{ Value, Doc string }
 
-// wantFiles asks the shell for names of files.
+// wantFiles asks the shell for file names.
 var wantFiles = Candidate{":files", ""}
 
-// wantCommand asks the shell to complete what follows the first n words as a command
-// line of its own.
+// wantCommand asks the shell to complete the words after the first n as a command of its own.
 func wantCommand(n int) Candidate { return Candidate{":command", strconv.Itoa(n)} }
 
-// Complete lists what the last word may become.
+// Complete lists the completions of the last word.
 func Complete(a *cli.App, root *kong.Node, words []string) []Candidate {
 	last := len(words) - 1
 	before, current := words[:last], words[last]
-	if !slices.Contains(before, "--") { // the shell counts the words before it
+	if !slices.Contains(before, "--") { // before "--" the words are gpuprof's
 		before, _ = Current(root, before)
 		before = Joined(root, before)
 		last = len(before)
@@ -95,7 +94,7 @@ func Complete(a *cli.App, root *kong.Node, words []string) []Candidate {
 	return nil
 }
 
-// behindDashes completes what follows the -- at index d.
+// behindDashes completes the words after the "--" at index d.
 func behindDashes(node *kong.Node, d int) []Candidate {
 	switch {
 	case node.Name == "pprof":
@@ -106,8 +105,7 @@ func behindDashes(node *kong.Node, d int) []Candidate {
 	return nil
 }
 
-// nodeIn is the verb that words name, a verb's own verb among them, and the index of
-// the first word behind it; node itself where they name none.
+// nodeIn returns the verb or sub-verb that words name (else node), and the index of the first word after its name.
 func nodeIn(node *kong.Node, words []string) (verb *kong.Node, at int) {
 	for {
 		name, i := firstWord(node, words, at)
@@ -118,7 +116,7 @@ func nodeIn(node *kong.Node, words []string) (verb *kong.Node, at int) {
 	}
 }
 
-// flagValue completes --flag=typed as one word.
+// flagValue completes the value of --flag=typed, which is one word.
 func flagValue(a *cli.App, node *kong.Node, name, typed string, before []string) []Candidate {
 	f := flagMeant(node, name)
 	if f == nil || f.IsBool() {
@@ -157,7 +155,7 @@ func eachFlag(node *kong.Node, visit func(*kong.Flag)) {
 	}
 }
 
-// FindFlag is the visible flag of a verb that a word names; nil for none.
+// FindFlag returns a verb's visible flag of that name; nil if there is none.
 func FindFlag(node *kong.Node, word string) (found *kong.Flag) {
 	eachFlag(node, func(f *kong.Flag) {
 		if word == "--"+f.Name || f.Short != 0 && word == "-"+string(f.Short) {
@@ -167,8 +165,7 @@ func FindFlag(node *kong.Node, word string) (found *kong.Flag) {
 	return found
 }
 
-// flagCandidates are the flags of a verb; of run and tune those for a program of one's own as
-// well, until a workload is named.
+// flagCandidates lists a verb's flags; for run and tune without a workload also those for a user's program.
 func flagCandidates(a *cli.App, node *kong.Node, before []string) []Candidate {
 	var out []Candidate
 	add := func(f *kong.Flag) {
@@ -184,7 +181,7 @@ func flagCandidates(a *cli.App, node *kong.Node, before []string) []Candidate {
 	return out
 }
 
-// positional finds the argument that the next word would be.
+// positional returns the argument to which the next word would belong.
 func positional(node *kong.Node, words []string) *kong.Value {
 	n := 0
 	for i, w := range words {
@@ -210,8 +207,7 @@ func positional(node *kong.Node, words []string) *kong.Value {
 	return node.Positional[n]
 }
 
-// valuesOf lists the values of a flag or argument: its choices, or what its
-// `complete` tag names.
+// valuesOf lists the values of a flag or argument: its choices, or the values that its `complete` tag asks for.
 func valuesOf(a *cli.App, v *kong.Value, words []string, current string) []Candidate {
 	if choices := cli.ChoicesOf(a.Documents, v.Tag); choices != nil {
 		return named(choices)
@@ -225,7 +221,7 @@ func valuesOf(a *cli.App, v *kong.Value, words []string, current string) []Candi
 		return deviceCandidates(a)
 	case "workload":
 		return workloadCandidates(a)
-	case "range": // of commits, and then a workload
+	case "range": // a range of commits, or then a workload
 		if slices.ContainsFunc(words, cli.TwoEnds) {
 			return workloadCandidates(a)
 		}
@@ -265,7 +261,7 @@ func workloadCandidates(a *cli.App) []Candidate {
 	return out
 }
 
-// workloadIn finds the workload that the typed words name, else the first.
+// workloadIn returns the workload that the words name, or the first workload.
 func workloadIn(a *cli.App, words []string) workloads.Workload {
 	all := a.Workloads()
 	for _, w := range all {
@@ -284,7 +280,7 @@ func presetCandidates(a *cli.App, words []string) []Candidate {
 	return out
 }
 
-// knobCandidates completes knob= and then each value of a comma-separated list.
+// knobCandidates completes "knob=" and then each value of a comma-separated list.
 func knobCandidates(a *cli.App, words []string, current string) []Candidate {
 	knob, list, hasValue := strings.Cut(current, "=")
 	var out []Candidate
@@ -309,7 +305,6 @@ func knobCandidates(a *cli.App, words []string, current string) []Candidate {
 	return out
 }
 
-// explainNames completes what explain takes.
 func explainNames() []Candidate {
 	entries, err := explain.All()
 	if err != nil {
@@ -317,7 +312,7 @@ func explainNames() []Candidate {
 	}
 	var out []Candidate
 	for _, e := range entries {
-		if !strings.Contains(e.Name, " ") { // the shells complete one word at a time
+		if !strings.Contains(e.Name, " ") { // shells complete one word at a time
 			out = append(out, Candidate{e.Name, string(e.Kind) + ": " + explain.Plain(e.Brief())})
 		}
 	}

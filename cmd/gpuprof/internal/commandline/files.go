@@ -9,13 +9,13 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// showingVerbs lists the verbs whose flags are accepted with files without a verb.
+// showingVerbs lists the verbs whose flags are accepted before files without a verb.
 func showingVerbs() []string {
 	return []string{"analyze", "report", "compare", "fleet", "history", "pprof"}
 }
 
-// FilesMeant divides a command line without a verb into the files and the flags around them. ok is false where the
-// first word is a verb, a program to run, or no name of a file.
+// FilesMeant splits a command line without a verb into files and flags. ok is false if the first word is a verb, a
+// program to run, or no file name.
 func FilesMeant(root *kong.Node, words []string) (files, flags []string, ok bool) {
 	for i := 0; i < len(words); i++ {
 		w := words[i]
@@ -39,12 +39,11 @@ func FilesMeant(root *kong.Node, words []string) (files, flags []string, ok bool
 	return files, flags, namesFile(files)
 }
 
-// isVerb reports whether a word is a visible or hidden verb.
 func isVerb(root *kong.Node, word string) bool {
 	return slices.ContainsFunc(root.Children, func(n *kong.Node) bool { return n.Name == word })
 }
 
-// flagOfShowing returns the flag of a verb that shows files by its word, nil for none.
+// flagOfShowing returns the flag of that name of gpuprof itself or of one of showingVerbs; nil if there is none.
 func flagOfShowing(root *kong.Node, word string) *kong.Flag {
 	if f := FindFlag(root, word); f != nil {
 		return f
@@ -64,8 +63,8 @@ func flagOfShowing(root *kong.Node, word string) *kong.Flag {
 	return nil
 }
 
-// namesFile reports whether the words are names of files and no program with its arguments: the first is there, or
-// looks like the path of a file that is missing.
+// namesFile reports whether the words are file names, not a program and its arguments: the first exists, or looks like
+// the path of a missing file.
 func namesFile(words []string) bool {
 	name := words[0]
 	info, err := os.Stat(name)
@@ -76,7 +75,7 @@ func namesFile(words []string) bool {
 	return known || info.IsDir() || commandIn(words) == nil
 }
 
-// readable are the extensions of files that gpuprof shows.
+// readable lists the extensions of the files that gpuprof shows.
 func readable() []string {
 	return []string{".json", ".gz", ".zst", ".sqlite", ".db", ".pb", ".gpt", ".pickle", ".pprof", ".xml", ".txt"}
 }

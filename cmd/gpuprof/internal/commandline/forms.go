@@ -7,8 +7,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Forms of a verb that have flags of their own are commands of the grammar whose name is the verb and one more word.
-// `gpuprof run -- CMD` is RunProgramVerb, `gpuprof tune -- CMD` TuneProgramVerb; ProgramVerb and Joined make the names.
+// A form of a verb with its own flags is a command of the grammar, named by the verb and one more word. `gpuprof run
+// -- CMD` is RunProgramVerb, `gpuprof tune -- CMD` TuneProgramVerb. ProgramVerb and Joined make these names from typed
+// words.
 const (
 	RunProgramVerb  = "run --"
 	TuneProgramVerb = "tune --"
@@ -19,20 +20,19 @@ const (
 	schemaForm      = "explain schema"
 )
 
-// formNames lists the forms with a second word that the user types; a program after -- is a form without one.
+// formNames lists the forms with a typed second word; a program after "--" makes a form without one.
 func formNames() []string { return []string{checkForm, watchForm, recordForm, listForm, schemaForm} }
 
-// IsForm reports whether a command is a form of another verb, which lists and completion leave out.
+// IsForm reports whether a command is a form of another verb; lists and completion omit it.
 func IsForm(name string) bool { return strings.Contains(name, " ") }
 
-// isListed reports whether a command is a verb that lists and completion show.
+// isListed reports whether lists and completion show a command.
 func isListed(n *kong.Node) bool { return !n.Hidden && !IsForm(n.Name) }
 
-// Renamed is a verb of an earlier version, and the words that replace it.
+// Renamed is a verb's name in an earlier version, and its present name.
 type Renamed struct{ Old, New string }
 
-// renamedVerbs lists the verbs of earlier versions. They work, with a line that names the new spelling, for two minor
-// versions; docs/cli.md lists them.
+// renamedVerbs lists the verbs of earlier versions (docs/cli.md). They work, with a note, for two minor versions.
 func renamedVerbs() []Renamed {
 	return []Renamed{
 		{"baseline", "history baseline"}, {"check", checkForm}, {"watch", watchForm},
@@ -40,7 +40,7 @@ func renamedVerbs() []Renamed {
 	}
 }
 
-// Current returns the words with the new spelling of a renamed verb; renamed is nil for other verbs.
+// Current replaces a renamed verb by its new name; renamed is nil for other verbs.
 func Current(root *kong.Node, words []string) (now []string, renamed *Renamed) {
 	_, at := firstWord(root, words, 0)
 	if at < 0 {
@@ -54,8 +54,8 @@ func Current(root *kong.Node, words []string) (now []string, renamed *Renamed) {
 	return words, nil
 }
 
-// Joined makes one word of a verb and the second word of its form: "run", "watch" is "run watch". A flag, as in
-// run --check, may stand anywhere behind the verb.
+// Joined makes one word of a verb and the second word of its form: "run", "watch" becomes "run watch". A flag that
+// selects a form, such as run --check, may stand anywhere after the verb.
 func Joined(root *kong.Node, words []string) []string {
 	verb, at := firstWord(root, words, 0)
 	if verb == "" || IsForm(verb) {
@@ -81,12 +81,12 @@ func Joined(root *kong.Node, words []string) []string {
 // IsProgramVerb reports whether a verb runs the user's own program.
 func IsProgramVerb(name string) bool { return name == RunProgramVerb || name == TuneProgramVerb }
 
-// hasProgramVerb reports whether a verb has a form for the user's own program; programVerbOf returns it.
+// hasProgramVerb reports whether a verb has a form for a user's program.
 func hasProgramVerb(node *kong.Node) bool { return IsProgramVerb(node.Name + " --") }
 
 func programVerbOf(node *kong.Node) *kong.Node { return NodeOf(node.Parent, node.Name+" --") }
 
-// ProgramVerb replaces "run" or "tune" by RunProgramVerb or TuneProgramVerb if the words before it are flags, or help.
+// ProgramVerb replaces "run" or "tune" by RunProgramVerb or TuneProgramVerb if only flags, or help, precede it.
 func ProgramVerb(args []string) []string {
 	for i, arg := range args {
 		switch {
@@ -102,12 +102,12 @@ func ProgramVerb(args []string) []string {
 	return args
 }
 
-// Notice is the line about a renamed verb, for standard error.
+// Notice is the note about a renamed verb.
 func (r *Renamed) Notice() string {
 	return "gpuprof " + r.Old + " is now gpuprof " + r.New + "; the old spelling works for two more minor versions"
 }
 
-// formsOf returns the candidates that complete a verb with forms.
+// formsOf returns the forms that complete a verb.
 func formsOf(root *kong.Node, verb string) []Candidate {
 	var out []Candidate
 	for _, form := range formNames() {

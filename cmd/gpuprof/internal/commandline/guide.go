@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
-// jobs lists the jobs of the README, one command each.
+// jobs lists the README's jobs, with one command each.
 const jobs = `  My training is slow.            gpuprof run -- python train.py
   Did my change make it slower?   gpuprof gate --against main -- python train.py
   Is this GPU healthy?            gpuprof doctor --bench
@@ -19,7 +19,7 @@ const jobs = `  My training is slow.            gpuprof run -- python train.py
   Show it to others.              gpuprof report run.json -o report.html
 `
 
-// guide is printed where no verb was given.
+// guide is the output of gpuprof without a verb.
 const guide = "gpuprof shows why a GPU program is slow.\n\n" + jobs + "\ngpuprof --help lists every verb, gpuprof help VERB shows its flags and examples.\n"
 
 // HelpCmd is the command line of gpuprof help.
@@ -35,7 +35,7 @@ func (HelpCmd) Help() string {
 // Run implements the verb; dispatch has turned "help VERB" into "VERB --help".
 func (HelpCmd) Run(*cli.App) error { return nil }
 
-// HelpWords turns "help VERB" into "VERB --help". It changes no other words: parse refuses a word that is no verb.
+// HelpWords turns "help VERB" into "VERB --help" and leaves other words unchanged.
 func HelpWords(words []string) []string {
 	at := slices.IndexFunc(words, func(w string) bool { return !strings.HasPrefix(w, "-") })
 	if at < 0 || words[at] != "help" {
@@ -44,7 +44,7 @@ func HelpWords(words []string) []string {
 	rest := slices.Concat(words[:at], words[at+1:])
 	asks := slices.Contains(rest, "--help") || slices.Contains(rest, "-h")
 	switch {
-	case asks && len(rest) == 1: // of help itself
+	case asks && len(rest) == 1: // help about help itself
 		return words
 	case at+1 < len(words) && words[at+1] == "help":
 		rest = words
@@ -55,7 +55,7 @@ func HelpWords(words []string) []string {
 	return append(slices.Clone(rest), "--help")
 }
 
-// VerbNames are the verbs that people type as one word.
+// VerbNames lists the verbs that are typed as one word.
 func VerbNames(root *kong.Node) []string {
 	var out []string
 	for _, n := range root.Children {
@@ -66,7 +66,7 @@ func VerbNames(root *kong.Node) []string {
 	return out
 }
 
-// NoVerb prints the guide; a script that forgot the verb still fails.
+// NoVerb prints the guide, and fails: a script may have omitted the verb.
 func NoVerb(a *cli.App) error {
 	if _, err := fmt.Fprint(a.Stdout, guide); err != nil {
 		return err
@@ -74,12 +74,12 @@ func NoVerb(a *cli.App) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: no verb was given").WithFix("type one of the commands above, or gpuprof --help")
 }
 
-// TakesRest reports whether a verb takes what follows --.
+// TakesRest reports whether a verb takes the words after "--".
 func TakesRest(verb *kong.Node) bool {
 	return slices.Contains([]string{"pprof", "gate", "bisect", "__complete", RunProgramVerb, TuneProgramVerb}, verb.Name) || verb.Name == "check" && verb.Parent.Name == "history"
 }
 
-// Title returns the name of a verb in messages, gpuprof for the program itself.
+// Title returns a verb's name for messages; "gpuprof" for the root.
 func Title(n *kong.Node) string {
 	if n.Type == kong.ApplicationNode {
 		return "gpuprof"
@@ -87,7 +87,7 @@ func Title(n *kong.Node) string {
 	return n.FullPath()
 }
 
-// FlagNames lists the visible flags of a verb, its parents' among them.
+// FlagNames lists the visible flags of a verb and its parents.
 func FlagNames(n *kong.Node) []string {
 	var out []string
 	for _, group := range n.AllFlags(true) {

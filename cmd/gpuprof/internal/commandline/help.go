@@ -11,8 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
-// PrintHelp prints the help of gpuprof in 40 rows of 80 columns, and the help of a verb in kong's form. Run and tune
-// list their flags for the user's own program too.
+// PrintHelp prints the help of gpuprof on 40 rows of 80 columns, and the help of a verb in kong's form. Help of run
+// and tune also lists the flags for a user's program.
 func PrintHelp(o kong.HelpOptions, ctx *kong.Context) error {
 	verb := ctx.Selected()
 	switch {
@@ -29,7 +29,7 @@ func PrintHelp(o kong.HelpOptions, ctx *kong.Context) error {
 	return kong.DefaultHelpPrinter(o, ctx)
 }
 
-// usagesOf has a line for each form of a verb.
+// usagesOf returns a usage line for each form of a verb.
 func usagesOf(root *kong.Node, verb string) string {
 	lines := []string{verb + " [flags] -- CMD ARG...", verb + " WORKLOAD [flags]"}
 	for _, form := range formNames() {
@@ -40,7 +40,7 @@ func usagesOf(root *kong.Node, verb string) string {
 	return "Usage: gpuprof " + strings.Join(lines, "\n       gpuprof ") + "\n"
 }
 
-// addProgramFlags puts the flags for a program of the user's own below those for a reference workload.
+// addProgramFlags lists the flags for a user's program below those for a reference workload.
 func addProgramFlags(verb *kong.Node) {
 	workload := &kong.Group{Key: "workload", Title: "Flags for a reference workload, gpuprof " + verb.Name + " WORKLOAD:"}
 	program := &kong.Group{Key: "program", Title: "Flags for your own program, gpuprof " + verb.Name + " [flags] -- CMD:"}
@@ -59,7 +59,7 @@ func addProgramFlags(verb *kong.Node) {
 	verb.Flags = both
 }
 
-// printVerbs prints the five jobs, the verbs, the flags that all verbs have, and the exit codes.
+// printVerbs prints the jobs, the verbs, the global flags and the exit codes.
 func printVerbs(w io.Writer, root *kong.Node) error {
 	out := &strings.Builder{}
 	fmt.Fprint(out, "gpuprof shows why a GPU program is slow, and whether a change made it slower.\n\n"+

@@ -1,6 +1,6 @@
-// Package commandline reads command lines by kong's model of the grammar: what was meant where a line is
-// wrong, repeated flags, standard input, completion and help. Words come in; words for kong, candidates of
-// a shell or errors with the line to type go out. It imports cli and no verb; help and completion are its verbs.
+// Package commandline interprets command lines by kong's model of the grammar: it corrects words before kong parses
+// them, explains wrong command lines with a command to type, takes repeated flags and standard input, and implements
+// completion and help. It imports cli and no verb.
 package commandline
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
-// ProgramMeant is the error for a program in place of a verb or a workload, which lacks the -- before it; nil if the
-// words name no program.
+// ProgramMeant returns the error for a program in place of a verb or workload, which lacks the "--" before it; nil if
+// the words name no program.
 func ProgramMeant(a *cli.App, root *kong.Node, words []string) error {
 	verb, at := firstWord(root, words, 0)
 	if at < 0 {
@@ -42,7 +42,7 @@ func ProgramMeant(a *cli.App, root *kong.Node, words []string) error {
 	switch {
 	case node.Positional[0].Tag.Get("complete") == "workload" && command != nil:
 		if verb != "run" {
-			flags = nil // they are that verb's
+			flags = nil // these flags belong to the verb
 		}
 		return missingDashes(words[first]+" is a program and no workload", append([]string{"run"}, flags...), command, "")
 	case verb == "run" && isFile(words[first]):
@@ -54,7 +54,7 @@ func ProgramMeant(a *cli.App, root *kong.Node, words []string) error {
 	return nil
 }
 
-// missingDashes proposes the command with -- before the program; more lists other proposals.
+// missingDashes proposes the command with "--" before the program, and other proposals in more.
 func missingDashes(why string, before, command []string, more string) error {
 	line := slices.Concat([]string{"gpuprof"}, before, []string{"--"}, command)
 	for i := range line {
@@ -63,8 +63,8 @@ func missingDashes(why string, before, command []string, more string) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s", why).WithFix("did you mean %s?%s", strings.Join(line, " "), more)
 }
 
-// firstWord returns the index of the first word from at on that is neither a flag nor a flag's value, -1 for none;
-// verb is that word if it is a verb of node.
+// firstWord returns the index of the first word from at on that is no flag and no value of a flag, -1 if there is
+// none. verb is this word if it names a verb of node.
 func firstWord(node *kong.Node, words []string, at int) (verb string, index int) {
 	for i := at; i < len(words); i++ {
 		w := words[i]
@@ -81,8 +81,8 @@ func firstWord(node *kong.Node, words []string, at int) (verb string, index int)
 	return "", -1
 }
 
-// takesValue reports whether the word after a flag is its value. Flags of run -- and tune -- count for the verbs run
-// and tune too: the user may mean those.
+// takesValue reports whether the word after a flag is its value. For run and tune it also considers the flags of run
+// -- and tune --, because the user may mean these.
 func takesValue(node *kong.Node, word string) bool {
 	f := flagMeant(node, word)
 	return f != nil && !f.IsBool()
@@ -96,7 +96,7 @@ func flagMeant(node *kong.Node, word string) *kong.Flag {
 	return f
 }
 
-// NodeOf is a child by its name, nil for none.
+// NodeOf returns the visible child of that name, or nil.
 func NodeOf(node *kong.Node, name string) *kong.Node {
 	i := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == name && !n.Hidden })
 	if i < 0 {
@@ -105,7 +105,7 @@ func NodeOf(node *kong.Node, name string) *kong.Node {
 	return node.Children[i]
 }
 
-// interpreterOf runs the scripts of an extension, "" for none.
+// interpreterOf returns the interpreter for a script, by its extension; "" if there is none.
 func interpreterOf(name string) string {
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".py":
@@ -116,13 +116,12 @@ func interpreterOf(name string) string {
 	return ""
 }
 
-// commandIn is the command that words stand for, with an interpreter before a script
-// that needs one; nil where the first is no program.
+// commandIn returns the words as a command, with an interpreter before a script; nil if the first word is no program.
 func commandIn(words []string) []string {
 	name := words[0]
 	script := func(w string) bool { return interpreterOf(w) != "" }
 	if _, err := exec.LookPath(name); err == nil || !script(name) && slices.ContainsFunc(words[1:], script) {
-		return words // what starts a script is a program, here or on the machine that is meant
+		return words // a word before a script is a program, here or on the target machine
 	}
 	if by := interpreterOf(name); by != "" {
 		return append([]string{by}, words...)
@@ -140,8 +139,7 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// OnlyHelp reports whether nothing but a call for help follows --, which no program
-// is called.
+// OnlyHelp reports whether only --help or -h follows "--": a request for help, not the name of a program.
 func OnlyHelp(rest []string) bool {
 	return len(rest) == 1 && (rest[0] == "--help" || rest[0] == "-h")
 }

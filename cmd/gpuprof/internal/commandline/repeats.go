@@ -7,18 +7,18 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Repeats has the occurrences of flags that may be repeated, in their order. kong copies the remaining command line
-// for every flag, and keeps the copy: 20,000 flags would take 6 GB. So kong gets each flag once, and again only after
-// an argument: there a flag ends the list of arguments.
+// Repeats has the occurrences of repeatable flags, in order. kong copies the remaining command line for every flag and
+// keeps the copy: 20,000 flags would take 6 GB. So kong gets each flag once, and again only after an argument, where a
+// flag must end the list of arguments.
 type Repeats map[*kong.Flag][]occurrence
 
-// occurrence is one of a flag: the number of its values where kong reads them, else the values.
+// occurrence is one use of a flag: the number of values that kong reads (left), or the values taken away from kong.
 type occurrence struct {
 	left  int
 	taken []string
 }
 
-// TakeRepeats takes the repetitions out of a command line.
+// TakeRepeats removes repeated flags from a command line.
 func TakeRepeats(root *kong.Node, args []string) (short []string, more Repeats) {
 	more = Repeats{}
 	node, given, behindArgument := root, map[string]bool{}, false
@@ -35,7 +35,7 @@ func TakeRepeats(root *kong.Node, args []string) (short []string, more Repeats) 
 		}
 		words := args[i : i+1]
 		if !joined && !flag.IsBool() && !flag.IsCounter() {
-			if i+1 == len(args) { // kong says that the value is missing
+			if i+1 == len(args) { // kong reports the missing value
 				return append(short, word), more
 			}
 			i++
@@ -44,7 +44,7 @@ func TakeRepeats(root *kong.Node, args []string) (short []string, more Repeats) 
 		_, repeatable := flag.Target.Interface().([]string)
 		values := kong.SplitEscaped(value, flag.Tag.Sep)
 		switch {
-		case !repeatable || !given[flag.Name] || behindArgument || !joined && strings.HasPrefix(value, "-"): // kong refuses some flags as values
+		case !repeatable || !given[flag.Name] || behindArgument || !joined && strings.HasPrefix(value, "-"): // kong takes some flags for values, and refuses them
 			given[flag.Name], behindArgument = true, false
 			short = append(short, words...)
 			more[flag] = append(more[flag], occurrence{left: len(values)})
@@ -55,7 +55,7 @@ func TakeRepeats(root *kong.Node, args []string) (short []string, more Repeats) 
 	return short, more
 }
 
-// anyFlag is the flag of a verb or of one around it that a word names, hidden or not; nil for none.
+// anyFlag returns the flag of that name of a verb or a parent, also a hidden one; nil if there is none.
 func anyFlag(node *kong.Node, word string) *kong.Flag {
 	for _, group := range node.AllFlags(false) {
 		for _, f := range group {
@@ -67,7 +67,7 @@ func anyFlag(node *kong.Node, word string) *kong.Flag {
 	return nil
 }
 
-// Add gives the flags the values that were taken, between those that kong has read.
+// Add puts the removed values back between the values that kong has read, in their order.
 func (r Repeats) Add() {
 	for flag, all := range r {
 		list, is := flag.Target.Addr().Interface().(*[]string)

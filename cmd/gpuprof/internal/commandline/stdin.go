@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// StandardInput turns - where a verb reads a file into the name of standard input, and refuses
-// a command line that would read that twice. A file to write has no such name.
+// StandardInput replaces "-" by the name of standard input where a verb reads a file, and refuses to read standard
+// input twice. Output files are unchanged.
 func StandardInput(kctx *kong.Context) error {
 	reads := 0
 	take := func(v reflect.Value) {

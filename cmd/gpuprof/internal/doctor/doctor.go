@@ -1,6 +1,6 @@
-// Package doctor is gpuprof doctor: it reports what this machine can measure, and whether its GPUs are
-// healthy. A Machine, which main makes, comes in; a diagnosis or a report on health and an exit code for
-// schedulers go out. It imports cli, and no other verb, no probe and no device.
+// Package doctor is gpuprof doctor: it reports what this machine can measure, and whether its GPUs are healthy. Main
+// gives it a Machine; it returns a diagnosis or a health report, and exit codes for schedulers. It imports cli, no
+// other verb, no probe and no device.
 package doctor
 
 import (
@@ -29,7 +29,7 @@ type Cmd struct {
 	Within  time.Duration `placeholder:"TIME" help:"End --bench or --check after TIME (25s with --quick, 2s with --check) even where a GPU hangs."`
 	As      string        `choices:"prolog,health" placeholder:"prolog|health" help:"Be a scheduler's prolog, which ends with 1 only for a fault by a GPU's own account, or a health check, which leaves GPUs in use alone and prints the command that drains the node."`
 	Unknown string        `choices:"healthy,drain" placeholder:"healthy|drain" help:"With --as, treat GPUs that could not be checked as healthy, so that the node stays in service, or as a reason to drain it (healthy)."`
-	Here    bool          `hidden:""` // look at the GPUs in this process
+	Here    bool          `hidden:""` // examine the GPUs in this process
 	Device  []string      `sep:"none" placeholder:"N|UUID|MIG" help:"With --bench, measure this GPU only: CUDA's index, a UUID, or a MIG instance's name; may be repeated."`
 }
 
@@ -68,7 +68,7 @@ func (c *Cmd) Run(a *cli.App, machine *Machine) error {
 	return c.examineMachine(a, machine)
 }
 
-// examineMachine reports the devices and probes that work on this machine; the error means that none does.
+// examineMachine reports which devices and probes work on this machine. It returns an error if none works.
 func (c *Cmd) examineMachine(a *cli.App, machine *Machine) error {
 	k := a.Documents.Diagnosis
 	if i := slices.IndexFunc(c.Output, cli.IsRankFolder); i >= 0 {
@@ -89,8 +89,8 @@ func (c *Cmd) examineMachine(a *cli.App, machine *Machine) error {
 	return nil
 }
 
-// examineDevices opens every device of this build and adds the machine's own reports. It examines the GPUs before it opens
-// any, so that the processes on a GPU are others.
+// examineDevices opens every device and adds the machine's own reports. It examines the GPUs before it opens one, so
+// that this process is not among the processes on a GPU.
 func examineDevices(a *cli.App, machine *Machine) []gpuprof.CheckLine {
 	gpus := machine.ExamineGPUs()
 	var lines []gpuprof.CheckLine
@@ -107,7 +107,7 @@ func examineDevices(a *cli.App, machine *Machine) []gpuprof.CheckLine {
 	return groupByCause(append(lines, gpus...))
 }
 
-// groupByCause marks lines that are missing because of another line, and details that matter only if they are missing.
+// groupByCause marks lines that are missing because another line is, and details that matter only if missing.
 func groupByCause(lines []gpuprof.CheckLine) []gpuprof.CheckLine {
 	needDriver := []string{"gpu nodes", "gpu", "gpu devices", "gpu telemetry", "gpu kernels", "cuBLAS", "cuDNN", "NVRTC", "cupti"}
 	details := []string{"command", "cpu quota", "cpu frequency", "clock", "timer", "cpu energy (RAPL)", "perf events"}

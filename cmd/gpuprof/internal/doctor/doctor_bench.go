@@ -23,7 +23,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// measureGPUs measures the GPUs, prints the report and returns its verdict.
+// measureGPUs measures the GPUs and prints the report. Its error carries the verdict's exit code.
 func (c *Cmd) measureGPUs(a *cli.App, machine *Machine) error {
 	ranges, err := ShippedRanges()
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *Cmd) measureGPUs(a *cli.App, machine *Machine) error {
 		}
 		cards = health.Best(cards, last.Cards)
 		if !slices.ContainsFunc(last.Cards, func(c health.Card) bool { return len(c.Metrics) > 0 }) {
-			break // there is nothing that another round could measure better
+			break // another round cannot improve a figure
 		}
 		if round+1 < c.Rounds && cli.Pause(a.Ctx, betweenRounds-time.Since(started)) != nil {
 			return cli.ErrInterrupted
@@ -61,7 +61,7 @@ func (c *Cmd) measureGPUs(a *cli.App, machine *Machine) error {
 	return c.Conclude(a, last, ranges, outs, sink)
 }
 
-// betweenRounds is the time from one round to the next: what disturbs a GPU lasts.
+// betweenRounds is the pause between rounds, because a disturbance of a GPU lasts a while.
 const betweenRounds = time.Minute
 
 // Measured is the result of one round of doctor --bench.
@@ -69,11 +69,11 @@ type Measured struct {
 	Cards  []health.Card
 	links  []health.Link
 	reduce *health.AllReduce
-	// reference holds the rates of a fleet, nil without --against.
+	// Reference has the rates of a fleet; nil without --against.
 	Reference *fleet.Report
 }
 
-// Reference reads the file of --against, before anything is measured; nil without.
+// Reference reads the file of --against before anything is measured; nil without the flag.
 func (c *Cmd) Reference(a *cli.App) (*fleet.Report, error) {
 	if c.Against == "" {
 		return nil, nil
@@ -92,8 +92,7 @@ func (c *Cmd) Reference(a *cli.App) (*fleet.Report, error) {
 	return r, nil
 }
 
-// measureOnce measures every GPU that was chosen, and in the last round the ways between
-// them.
+// measureOnce measures every chosen GPU once, and in the last round also the links between them.
 func (c *Cmd) measureOnce(a *cli.App, machine *Machine, last bool) (m Measured, err error) {
 	if c.usesProcess() {
 		m.Cards = c.lookApart(a.Ctx, machine)
@@ -104,14 +103,14 @@ func (c *Cmd) measureOnce(a *cli.App, machine *Machine, last bool) (m Measured, 
 	}
 	began := time.Now()
 	sight, err := machine.GPUs()
-	defer func() { _ = sight.Close() }() // the measurement is over and reports its own failures
+	defer func() { _ = sight.Close() }() // nothing is measured after this; errors were reported
 	if err != nil {
-		// Without a GPU to measure, a fault that the machine reports is the reason.
+		// If no GPU can be measured, a fault that the machine reports is the reason.
 		m.Cards = sight.Accounts(a.Ctx, nil, len(c.Device) == 0)
 		if slices.ContainsFunc(m.Cards, func(c health.Card) bool { return c.Faulty() }) {
 			return m, nil
 		}
-		if slices.ContainsFunc(c.Output, cli.IsRankFolder) { // gpuprof fleet then names the node and the reason
+		if slices.ContainsFunc(c.Output, cli.IsRankFolder) { // gpuprof fleet then reports the node and the reason
 			return Measured{Cards: FailedCard(health.AllGPUs, err)}, nil
 		}
 		return m, err
@@ -162,7 +161,7 @@ func (c *Cmd) measureOnce(a *cli.App, machine *Machine, last bool) (m Measured, 
 	return m, nil
 }
 
-// Conclude judges, prints and turns the verdict into an exit code.
+// Conclude judges the figures, prints the report and returns the verdict as an error with its exit code.
 func (c *Cmd) Conclude(a *cli.App, m Measured, ranges *health.Ranges, outs []cli.Output, sink *cli.RankSink) error {
 	var beside map[health.Figure]health.Beside
 	var notes []string
@@ -178,7 +177,7 @@ func (c *Cmd) Conclude(a *cli.App, m Measured, ranges *health.Ranges, outs []cli
 	return c.writeReport(a, report, outs, sink)
 }
 
-// writeReport prints and writes a report, and turns its verdict into an exit code.
+// writeReport prints and writes a report and returns its verdict as an error.
 func (c *Cmd) writeReport(a *cli.App, report *health.Report, outs []cli.Output, sink *cli.RankSink) error {
 	if report.Node = cli.NodeName(); report.Measured.IsZero() {
 		report.Measured = time.Now().UTC().Truncate(time.Second)
@@ -196,7 +195,6 @@ func (c *Cmd) writeReport(a *cli.App, report *health.Report, outs []cli.Output, 
 	return c.asScheduler(a, report, verdictOf(report, sink))
 }
 
-// verdictOf is a report's verdict as an error.
 func verdictOf(report *health.Report, sink *cli.RankSink) error {
 	switch report.Verdict {
 	case health.Healthy:
@@ -204,7 +202,7 @@ func verdictOf(report *health.Report, sink *cli.RankSink) error {
 	case health.NotChecked:
 		return cli.Verdict{Code: cli.ExitInconclusive, Text: fmt.Sprintf("checking the GPUs: not checked: %s; run as root on the node itself, or check these GPUs by other means", report.Reason)}
 	case health.Unknown:
-		// With one GPU per node there is no second one to compare with: gpuprof fleet compares the nodes.
+		// A node with a single GPU has nothing to compare with: gpuprof fleet compares it with other nodes.
 		if sink != nil {
 			return nil
 		}
@@ -224,9 +222,8 @@ func verdictOf(report *health.Report, sink *cli.RankSink) error {
 	return nil
 }
 
-// chooseGPUs turns names into indexes of the GPUs that this process sees, and UUIDs of the others. A name is CUDA's
-// index, with or without "cuda:", a UUID or the beginning of one, or a name of NVML's: a MIG instance, "0:1", a PCI
-// bus id. No name means every GPU.
+// chooseGPUs turns names into indexes of shown GPUs, and UUIDs of other ones. A name is CUDA's index with or without
+// "cuda:", a UUID or its beginning, MIG instance "0:1" or a PCI bus ID. Without names it chooses all.
 func chooseGPUs(view gpuNames, names []string) (here []int, away []string, err error) {
 	shown := view.Shown()
 	if len(names) == 0 {
@@ -259,7 +256,7 @@ func chooseGPUs(view gpuNames, names []string) (here []int, away []string, err e
 	return here, away, nil
 }
 
-// shownAs is the position of the GPU of that index or UUID, or -1.
+// shownAs returns the position of the GPU with that index or UUID; -1 if there is none.
 func shownAs(shown []GPUName, name string) (int, error) {
 	want := strings.ToLower(name)
 	number, isCuda := strings.CutPrefix(want, "cuda:")
@@ -274,7 +271,7 @@ func shownAs(shown []GPUName, name string) (int, error) {
 		return -1, notShown(shown, name, nil)
 	}
 	if len(strings.TrimPrefix(strings.TrimPrefix(want, "gpu-"), "mig-")) < 4 {
-		return -1, nil // too little of a UUID to mean one
+		return -1, nil // the beginning of a UUID is too short to be unique
 	}
 	found := -1
 	for i, g := range shown {
@@ -304,8 +301,8 @@ func notShown(shown []GPUName, name string, err error) error {
 	return gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: CUDA shows this process %s", name, strings.Join(names, ", ")).WithFix("choose one of them")
 }
 
-// benchElsewhere measures a GPU or MIG instance in a process that sees nothing else: CUDA shows a process at most the
-// one MIG instance that CUDA_VISIBLE_DEVICES names.
+// benchElsewhere measures a GPU or MIG instance in another process, because CUDA shows a process only the one MIG
+// instance that CUDA_VISIBLE_DEVICES names.
 func benchElsewhere(ctx context.Context, uuid string) []health.Card {
 	exe, err := cli.OwnProgram()
 	if err != nil {
@@ -314,7 +311,7 @@ func benchElsewhere(ctx context.Context, uuid string) []health.Card {
 	return benchBy(ctx, child.Command{Args: []string{exe, "doctor", "--bench", "--format", "json", "--device", "0", "--quiet"}, Name: os.Args[0]}, uuid)
 }
 
-// benchBy runs a command that measures the GPU or MIG instance of a UUID; the process sees no other.
+// benchBy runs a command that measures the GPU or MIG instance of a UUID and sees no other.
 func benchBy(ctx context.Context, cmd child.Command, uuid string) []health.Card {
 	cmd.Env = append(cmd.Env, "CUDA_VISIBLE_DEVICES="+uuid)
 	out, words, runErr := cmd.Run(ctx)
@@ -328,8 +325,7 @@ func benchBy(ctx context.Context, cmd child.Command, uuid string) []health.Card 
 	return failedGPU(uuid, err)
 }
 
-// CardsOf reads what the other process printed. Its devices are named by UUID:
-// its index 0 is not ours.
+// CardsOf parses the report of the other process and names its device by UUID: index 0 is another GPU there.
 func CardsOf(text []byte, uuid string) ([]health.Card, error) {
 	var r health.Report
 	if err := document.Decode(text, "the output", &r, document.Health); err != nil {
@@ -346,14 +342,14 @@ func CardsOf(text []byte, uuid string) ([]health.Card, error) {
 	return []health.Card{c}, nil
 }
 
-// benchProgress shows what begins on a terminal.
+// benchProgress shows the current phase on a terminal.
 type benchProgress struct {
 	mu          sync.Mutex
 	bar         *cli.Progress
 	done, total int
 }
 
-// phasesOf is the number of phases that devicebench.Run reports for each device.
+// phasesOf is the number of phases that devicebench.Run reports per device.
 const phasesOf = 6
 
 func newBenchProgress(a *cli.App, here, away int) *benchProgress {

@@ -15,22 +15,21 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/devicebench"
 )
 
-// Checks that end in time whatever the driver does: another process of gpuprof asks the driver. It is killed at its
-// limit, and left running if the kill has no effect. This process never calls a driver.
+// A check must end in time even if the driver hangs: another process asks the driver. It is killed at its time limit,
+// and abandoned if it does not end. This process calls no driver.
 
 const (
-	quickWithin = 25 * time.Second // of --quick
-	checkWithin = 2 * time.Second  // of --check
-	// leaveAfter limits the wait for a killed process.
+	quickWithin = 25 * time.Second // with --quick
+	checkWithin = 2 * time.Second  // with --check
+	// leaveAfter limits the wait for a killed process to end.
 	leaveAfter = time.Second
-	// spare is the part of a check's time reserved for ending and printing.
+	// spare is the time reserved for ending and printing.
 	spare = 5 * time.Second
 )
 
-// usesProcess reports whether the GPUs are looked at by another process.
+// usesProcess reports whether another process examines the GPUs.
 func (c *Cmd) usesProcess() bool { return !c.Here && (c.Quick || c.Check || c.Within > 0) }
 
-// timeLimit returns the time limit of the checking process.
 func (c *Cmd) timeLimit() time.Duration {
 	switch {
 	case c.Within > 0:
@@ -43,7 +42,7 @@ func (c *Cmd) timeLimit() time.Duration {
 	return 0
 }
 
-// checkFlags refuses combinations that mean nothing.
+// checkFlags refuses contradictory flags.
 func (c *Cmd) checkFlags() error {
 	wrong := ""
 	switch {
@@ -90,13 +89,12 @@ func (c *Cmd) lookApart(ctx context.Context, machine *Machine) []health.Card {
 	}
 	cards := cardsWithin(ctx, child.Command{Args: args, Name: os.Args[0], Limit: c.timeLimit(), Leave: leaveAfter})
 	if len(cards) == 1 && cards[0].Device == health.AllGPUs {
-		cards = machine.KernelLog(cards) // which takes no driver, and may tell of the GPU that hangs
+		cards = machine.KernelLog(cards) // the log needs no driver, and may name the GPU that hangs
 	}
 	return cards
 }
 
-// cardsWithin returns the devices of the report that a command prints, or one card with the reason for a missing
-// report.
+// cardsWithin returns the cards of the report that a command prints, or one card with the reason for a missing report.
 func cardsWithin(ctx context.Context, cmd child.Command) []health.Card {
 	out, words, runErr := cmd.Run(ctx)
 	var r health.Report
@@ -119,8 +117,7 @@ func cardsWithin(ctx context.Context, cmd child.Command) []health.Card {
 	return FailedCard(health.AllGPUs, runErr)
 }
 
-// check writes a health report from the faults that the GPUs, the driver and the kernel's log report, without a
-// benchmark.
+// check writes a health report from the faults that GPUs, driver and kernel log report, without a benchmark.
 func (c *Cmd) check(a *cli.App, machine *Machine) error {
 	outs, err := a.Documents.Health.Outputs(c.Output, c.Force)
 	if err != nil {
@@ -137,14 +134,13 @@ func (c *Cmd) check(a *cli.App, machine *Machine) error {
 	return c.writeReport(a, health.JudgeAccounts(cards, a.Tool), outs, nil)
 }
 
-// usedBy are the cards of devices that other programs use, without a measurement; nil
-// where no program does.
+// usedBy returns a card per target, without measurements, if another program uses one of the GPUs; otherwise nil.
 func usedBy(targets []devicebench.Target) []health.Card {
 	var cards []health.Card
 	used := false
 	for _, t := range targets {
 		card := health.Card{Device: t.Device, UUID: t.UUID, Condition: t.Condition}
-		card.Condition.LinkWidth = 0 // an idle link may be narrower than it will be
+		card.Condition.LinkWidth = 0 // an idle link may be narrower than under load
 		if t.Instruments != nil {
 			if n, ok := t.Instruments.Foreign(); ok {
 				card.Condition.Foreign = &n
@@ -159,7 +155,7 @@ func usedBy(targets []devicebench.Target) []health.Card {
 	return cards
 }
 
-// inUse reports whether no device was measured because other programs use them.
+// inUse reports whether nothing was measured because other programs use the GPUs.
 func inUse(r *health.Report) bool {
 	used := false
 	for i := range r.Devices {
@@ -172,9 +168,8 @@ func inUse(r *health.Report) bool {
 	return used
 }
 
-// asScheduler is the verdict for what runs the check. A prolog that fails drains its node, so
-// it fails for a fault by the device's own account, and for one that is not known to be
-// absent only with --unknown drain.
+// asScheduler converts the verdict for the caller of the check. A failing prolog drains its node, so it fails only for
+// a fault that a device reports; for an unknown state only with --unknown drain.
 func (c *Cmd) asScheduler(a *cli.App, r *health.Report, err error) error {
 	unknown := r.Verdict == health.NotChecked || r.Verdict == health.Failed
 	switch {
@@ -203,7 +198,7 @@ func (c *Cmd) asScheduler(a *cli.App, r *health.Report, err error) error {
 	return err
 }
 
-// printDrain prints the command by which Slurm drains this node.
+// printDrain prints the command that makes Slurm drain this node.
 func printDrain(a *cli.App, r *health.Report, reason string) {
 	fmt.Fprintf(a.Stdout, "scontrol update NodeName=%s State=DRAIN Reason=\"gpuprof: %s\"\n", r.Node, reason)
 }

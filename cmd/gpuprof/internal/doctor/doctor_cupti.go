@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/record"
 )
 
-// cuptiLine names the libcupti that the CUDA recorder would use, and reports whether it fits the driver.
+// cuptiLine reports the libcupti that the CUDA recorder would load, and whether it fits the driver.
 func cuptiLine(found []record.CUPTI, searched []string, driver int) gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: "cupti", State: gpuprof.OK}
 	if len(found) == 0 {
@@ -38,7 +38,7 @@ func cuptiLine(found []record.CUPTI, searched []string, driver int) gpuprof.Chec
 	return l
 }
 
-// examineCUPTI makes doctor's line about libcupti; false without a driver and without a libcupti.
+// examineCUPTI returns doctor's line about libcupti; false if there is neither a driver nor a libcupti.
 func examineCUPTI(a *cli.App) (gpuprof.CheckLine, bool) {
 	driver := a.DriverCUDA()
 	found, searched := record.FindCUPTI(os.Environ(), "", driver, a.AskCUPTI)

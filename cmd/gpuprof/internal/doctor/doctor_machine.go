@@ -10,59 +10,58 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/devicebench"
 )
 
-// Machine gives doctor the driver, NVML and the kernel's log; main fills it.
+// Machine gives doctor access to the driver, NVML and the kernel log. Main fills it.
 type Machine struct {
-	Examine     func() []gpuprof.CheckLine                   // all but the devices
+	Examine     func() []gpuprof.CheckLine                   // everything except the devices
 	ExamineGPUs func() []gpuprof.CheckLine                   // the CUDA device, its libraries, telemetry and each GPU
-	Faults      func(context.Context) ([]health.Card, error) // what NVML and the kernel's log report of each GPU
-	KernelLog   func([]health.Card) []health.Card            // adds what the kernel's log reports
-	GPUs        func() (GPUs, error)                         // opened for a measurement; never nil, to be closed
+	Faults      func(context.Context) ([]health.Card, error) // fault reports of NVML and the kernel log, per GPU
+	KernelLog   func([]health.Card) []health.Card            // adds the fault reports of the kernel log
+	GPUs        func() (GPUs, error)                         // opens the GPUs for a measurement; never nil, the caller closes it
 }
 
-// GPUs are the GPUs that CUDA and NVML show.
+// GPUs gives access to the GPUs that CUDA and NVML list.
 type GPUs interface {
 	gpuNames
-	// Target is the GPU at a position among Shown, ready to be measured.
+	// Target returns the GPU at a position in Shown, ready to be measured.
 	Target(index int) (devicebench.Target, error)
-	// Between measures the links between those at the positions, and a sum over all of them, bytes at a time.
+	// Between measures the links between the GPUs at the positions, and a sum over all of them, bytes at a time.
 	Between(ctx context.Context, here []int, bytes int) (links []health.Link, sum *health.AllReduce)
-	// Accounts gives each card what the machine reports of its GPU; everyGPU adds cards of further faulty ones.
+	// Accounts adds the machine's fault reports to the cards; everyGPU adds cards for further faulty GPUs.
 	Accounts(ctx context.Context, cards []health.Card, everyGPU bool) []health.Card
 	Close() error
 }
 
 // gpuNames finds GPUs by their names.
 type gpuNames interface {
-	// Shown lists the GPUs that CUDA shows this process, Hidden the UUIDs of those that CUDA_VISIBLE_DEVICES could
-	// add.
+	// Shown lists the GPUs that CUDA shows this process; Hidden the UUIDs of GPUs that CUDA_VISIBLE_DEVICES could add.
 	Shown() []GPUName
 	Hidden() []string
-	// Elsewhere finds a name that CUDA does not have, as a UUID.
+	// Elsewhere returns the UUID of a GPU whose name CUDA does not list.
 	Elsewhere(name string) (uuid string, err error)
 }
 
 // GPUName is a GPU that this process sees.
 type GPUName struct {
-	Index      int // CUDA's
+	Index      int // CUDA's index
 	UUID, Name string
 }
 
-// linkBytes is the size of a copy between GPUs, and of an array that is summed over them.
+// linkBytes is the size of a copy between GPUs, and of an array summed over them.
 const linkBytes = 256 << 20
 
-// FailedCard is the card of a device, or of AllGPUs, that gave no answer.
+// FailedCard returns a card for a device, or AllGPUs, that could not be examined.
 func FailedCard(device string, err error) []health.Card {
 	return []health.Card{{Device: device, Error: cli.Sentence(err), Err: err}}
 }
 
-// failedGPU is the card of the GPU of a UUID.
+// failedGPU returns the card of a GPU, named by UUID, that could not be measured.
 func failedGPU(uuid string, err error) []health.Card {
 	cards := FailedCard(uuid, err)
 	cards[0].UUID = uuid
 	return cards
 }
 
-// ShippedRanges returns the rates of healthy devices, by model.
+// ShippedRanges returns the ranges of healthy devices that gpuprof contains, by model.
 func ShippedRanges() (*health.Ranges, error) {
 	return health.ParseRanges(baselines.Ranges(), "baselines/ranges.json")
 }

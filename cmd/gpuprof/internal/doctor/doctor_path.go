@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// pathLine names the program that the command gpuprof starts: another project's package on PyPI installs a command of
-// the same name. self is this program's file.
+// pathLine reports which program the command gpuprof starts: another project on PyPI installs a command of that name.
+// self is this program's file.
 func pathLine(self string) gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: "command", State: gpuprof.OK, Found: "gpuprof is not on PATH; this program is " + self}
 	file, err := exec.LookPath("gpuprof")
@@ -41,8 +41,7 @@ func pathLine(self string) gpuprof.CheckLine {
 	return l
 }
 
-// isStartScript reports whether file is the script that a wheel installs next to this program; there the program itself has
-// the name that no other package takes.
+// isStartScript reports whether file is the script, with another name, that a wheel installs next to this program.
 func isStartScript(file, self string) bool {
 	if whole, err := filepath.EvalSymlinks(file); err == nil {
 		file = whole
@@ -50,13 +49,13 @@ func isStartScript(file, self string) bool {
 	return cli.SameFile(self, filepath.Join(filepath.Dir(file), cli.Distribution)) && bytes.HasPrefix(firstLine(file), []byte("#!/bin/sh"))
 }
 
-// isPython reports whether a file is a Python script, the form in which pip installs a package's commands.
+// isPython reports whether a file is a Python script, as pip installs for a package's commands.
 func isPython(file string) bool {
 	line := firstLine(file)
 	return bytes.HasPrefix(line, []byte("#!")) && bytes.Contains(line, []byte("python"))
 }
 
-// firstLine is the first line of a file, cut at 128 bytes; empty where the file cannot be read.
+// firstLine returns at most 128 bytes of a file's first line; empty if the file cannot be read.
 func firstLine(file string) []byte {
 	f, err := outside.OpenRegular(file, os.O_RDONLY, 0)
 	if err != nil {

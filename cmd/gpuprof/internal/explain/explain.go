@@ -1,5 +1,5 @@
-// Package explain is gpuprof explain: a name of a rule, a warning, a column or a term comes in, and its text
-// goes out. It imports cli, and no other verb.
+// Package explain is gpuprof explain: it explains a rule, a warning, a column or a term. It imports cli, no other
+// verb.
 package explain
 
 import (
@@ -32,12 +32,11 @@ func (c *Cmd) Run(a *cli.App) error {
 	if err != nil {
 		return cmp.Or(explainedByList(a, name), err)
 	}
-	a.Verbose = true // an explanation is short, and printed whole
+	a.Verbose = true // an explanation is short and printed in full
 	return a.Documents.Explanation.Show(a, c.Format, entries)
 }
 
-// explainedByList is the error for a name that gpuprof explain list takes: a list, a workload or a knob; nil for
-// another.
+// explainedByList returns the error for a name that belongs to gpuprof explain list; nil for other names.
 func explainedByList(a *cli.App, name string) error {
 	if slices.Contains(cli.ListKinds(), name) || a.IsWorkload(name) {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "explaining %q: it is no single rule, warning, column or term", name).WithFix("gpuprof explain list %s lists it", name)

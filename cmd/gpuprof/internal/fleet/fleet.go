@@ -1,6 +1,5 @@
-// Package fleet is gpuprof fleet: it merges the objects that the ranks of a job left and names the slow GPU
-// or node. A folder or bucket comes in, a report goes to the terminal and to files. It imports cli and
-// input, and no other verb.
+// Package fleet is gpuprof fleet: it merges the documents that the ranks of a job stored in a folder or bucket, and
+// names the slow GPU or node. It imports cli and input, no other verb.
 package fleet
 
 import (
@@ -75,10 +74,10 @@ func (c *Cmd) Run(a *cli.App) error {
 	if err != nil || r.ExitCode == cli.ExitOK {
 		return err
 	}
-	return cli.Verdict{Code: r.ExitCode} // everything has been said
+	return cli.Verdict{Code: r.ExitCode} // the report has the message
 }
 
-// printHosts prints the nodes to measure again, the way that launchers take a list of hosts.
+// printHosts prints the nodes to measure again, as the host list of a launcher.
 func printHosts(a *cli.App, r *fleet.Report) error {
 	off, healthy := r.Again()
 	if len(off) == 0 {
@@ -93,7 +92,7 @@ func printHosts(a *cli.App, r *fleet.Report) error {
 	return err
 }
 
-// merge reads the objects and judges them.
+// merge reads the ranks' documents and judges them.
 func (c *Cmd) merge(a *cli.App) (*fleet.Report, error) {
 	if c.Wait < 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --wait %s: it is negative", c.Wait).WithFix("leave it out to wait for none")
@@ -121,7 +120,6 @@ func (c *Cmd) merge(a *cli.App) (*fleet.Report, error) {
 	return fleet.Merge(jobs[0], o)
 }
 
-// readJob reads what one folder or bucket holds.
 func (c *Cmd) readJob(a *cli.App, dir string) (*fleet.Job, error) {
 	if !strings.Contains(dir, "://") {
 		if info, err := os.Stat(dir); c.Wait == 0 && (err != nil || !info.IsDir()) {
@@ -139,7 +137,7 @@ func (c *Cmd) readJob(a *cli.App, dir string) (*fleet.Job, error) {
 	return job, err
 }
 
-// tracesInstead is an error if the folder holds no object of a rank, but traces.
+// tracesInstead returns an error if the folder has traces and no document of a rank.
 func tracesInstead(ctx context.Context, dir string) error {
 	if strings.Contains(dir, "://") {
 		return nil
@@ -150,7 +148,7 @@ func tracesInstead(ctx context.Context, dir string) error {
 	}
 	files, err := input.TracesIn(dir)
 	if err != nil {
-		return nil // it holds none; what it lacks is an object
+		return nil // no traces either; the missing documents are reported later
 	}
 	for _, file := range files {
 		in, err := input.OpenFile(ctx, file)
@@ -165,7 +163,7 @@ func tracesInstead(ctx context.Context, dir string) error {
 	return nil
 }
 
-// mostWaiting is the share of --max straggler=SHARE, 0 without the flag.
+// mostWaiting returns the share of --max straggler=SHARE; 0 without the flag.
 func (c *Cmd) mostWaiting() (float64, error) {
 	most := 0.0
 	for _, v := range c.Max {

@@ -1,6 +1,5 @@
-// Package formats has the table of output formats: for each kind of document its formats on standard output and in
-// files. Results come in; text, pages, pictures and profiles go to a writer. It alone names the packages of report.
-// It imports cli, and no verb, workload or device.
+// Package formats has the table of output formats: for each kind of document the formats on standard output and in
+// files. It alone imports the packages of report. It imports cli, and no verb, workload or device.
 package formats
 
 import (
@@ -40,7 +39,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/table"
 )
 
-// Documents has the writers of every kind of document.
+// Documents returns the writers of every kind of document.
 func Documents(tool gpuprof.Tool) cli.Documents {
 	return cli.Documents{
 		Run: cli.Kind[[]*gpuprof.Run]{What: "a run", Prints: []string{"table", "json", "brief-json", "csv", "bench", "markdown"}, Writers: addBrief(brief.Runs, addPages(page.Runs, 0, addPictures(figure.OfRuns, map[string]cli.Writer[[]*gpuprof.Run]{
@@ -93,7 +92,7 @@ func Documents(tool gpuprof.Tool) cli.Documents {
 			"csv": func(w io.Writer, r *history.Report, _ cli.Screen) error { return csv.History(w, r) },
 		}))},
 		Fleet: cli.Kind[*fleet.Report]{What: "a fleet report", Prints: []string{"table", "json", "markdown"}, Writers: addPages(page.Fleet, 0, addPictures(figure.OfFleet, map[string]cli.Writer[*fleet.Report]{}))},
-		// Both come from doctor and have the same formats.
+		// Both kinds come from doctor and have the same formats.
 		Health: cli.Kind[*health.Report]{What: "the health of GPUs", Prints: []string{"table", "json", "brief-json", "markdown"}, Writers: addBrief(always(brief.Health), printInFull(addPages(page.Health, 0, map[string]cli.Writer[*health.Report]{
 			"prometheus": func(w io.Writer, r *health.Report, _ cli.Screen) error { return prometheus.Write(w, r) },
 		})))},
@@ -104,7 +103,7 @@ func Documents(tool gpuprof.Tool) cli.Documents {
 	}
 }
 
-// addBrief adds the document in brief, for agents.
+// addBrief adds the shortened JSON for agents.
 func addBrief[D any](build func(D) (*brief.Document, error), others map[string]cli.Writer[D]) map[string]cli.Writer[D] {
 	others["brief-json"] = func(w io.Writer, doc D, o cli.Screen) error {
 		d, err := build(doc)
@@ -116,12 +115,12 @@ func addBrief[D any](build func(D) (*brief.Document, error), others map[string]c
 	return others
 }
 
-// always is a builder without an error.
+// always adapts a builder that returns no error.
 func always[D any](build func(D) *brief.Document) func(D) (*brief.Document, error) {
 	return func(doc D) (*brief.Document, error) { return build(doc), nil }
 }
 
-// explanations are made by this gpuprof, and have no head of their own.
+// explanations builds brief documents of explanations. They have no head, so tool is added.
 func explanations(tool gpuprof.Tool) func([]explain.Entry) (*brief.Document, error) {
 	return func(entries []explain.Entry) (*brief.Document, error) {
 		d := brief.Explanations(entries)
@@ -137,7 +136,7 @@ func briefStudy(s *cli.Study) *brief.Document {
 	return brief.Analysis(s.Analysis)
 }
 
-// addPictures adds the formats that draw a document's figure.
+// addPictures adds the formats that draw the document's figure.
 func addPictures[D any](draw func(doc D, plot string) (*figure.Figure, error), others map[string]cli.Writer[D]) map[string]cli.Writer[D] {
 	if others == nil {
 		others = map[string]cli.Writer[D]{}
@@ -154,8 +153,8 @@ func addPictures[D any](draw func(doc D, plot string) (*figure.Figure, error), o
 	return others
 }
 
-// addPages adds the formats that are made from a page, and the document's own JSON if others has none; limit is the
-// maximum size of Markdown in bytes, 0 for any.
+// addPages adds the formats made from a page, and the document's own JSON if others has none. limit is the maximum
+// size of Markdown, bytes; 0 for any.
 func addPages[D any](build func(D) (*page.Page, error), limit int, others map[string]cli.Writer[D]) map[string]cli.Writer[D] {
 	if others == nil {
 		others = map[string]cli.Writer[D]{}
@@ -181,7 +180,7 @@ func addPages[D any](build func(D) (*page.Page, error), limit int, others map[st
 	return others
 }
 
-// printInFull prints tables in full, however wide and long they are: each of many GPUs has to be seen.
+// printInFull prints tables with all rows and columns, for documents in which every GPU must be visible.
 func printInFull[D any](formats map[string]cli.Writer[D]) map[string]cli.Writer[D] {
 	write := formats["table"]
 	formats["table"] = func(w io.Writer, doc D, o cli.Screen) error {
@@ -191,7 +190,7 @@ func printInFull[D any](formats map[string]cli.Writer[D]) map[string]cli.Writer[
 	return formats
 }
 
-// wideInFull prints tables at full width where every row is printed, so that no cell is cut.
+// wideInFull prints tables at full width if all rows are printed, so that no cell is cut.
 func wideInFull[D any](formats map[string]cli.Writer[D]) map[string]cli.Writer[D] {
 	write := formats["table"]
 	formats["table"] = func(w io.Writer, doc D, o cli.Screen) error {
@@ -203,7 +202,7 @@ func wideInFull[D any](formats map[string]cli.Writer[D]) map[string]cli.Writer[D
 	return formats
 }
 
-// Site is a history as static pages: an index, a page for each benchmark, and the data.
+// Site renders a history as static pages: an index, a page per benchmark, and the data.
 func Site(r *history.Report) ([]cli.SiteFile, error) {
 	pages, err := page.HistorySite(r)
 	if err != nil {
@@ -216,7 +215,7 @@ func Site(r *history.Report) ([]cli.SiteFile, error) {
 	return append(out, cli.SiteFile{Name: page.SiteData, Write: func(w io.Writer) error { return cli.WriteJSON(w, r) }}), nil
 }
 
-// Opening writes an answer alone, the first screen of a recording in progress.
+// Opening writes an answer alone, as the first screen while a program is recorded.
 func Opening(w io.Writer, a gpuprof.Answer, o cli.Screen) error {
 	return table.Write(w, &page.Page{Answer: a}, tableOptions(o))
 }
@@ -239,7 +238,7 @@ func figureOfStudy(s *cli.Study, plot string) (*figure.Figure, error) {
 	return figure.OfAnalysis(s.Analysis, s.Indexes, plot)
 }
 
-// TellGitHub annotates the step and adds to its summary, inside GitHub Actions.
+// TellGitHub annotates the step and adds to its summary if it runs in GitHub Actions.
 func TellGitHub(w io.Writer, c *compare.Comparison, getenv func(string) string) error {
 	if !github.Active(getenv) {
 		return nil
@@ -258,7 +257,7 @@ func TellGitHub(w io.Writer, c *compare.Comparison, getenv func(string) string) 
 	return github.AppendSummary(path, func(w io.Writer, limit int) error { return markdown.Write(w, p, limit) })
 }
 
-// EncodeVerdict writes a comparison as JSON, with the samples of a process in one line.
+// EncodeVerdict writes a comparison as JSON, with the samples of each process on one line.
 func EncodeVerdict(w io.Writer, c *compare.Comparison, _ cli.Screen) error {
 	text, err := json.MarshalIndent(document.WithAnswer(c), "", " ")
 	if err == nil {
@@ -270,14 +269,14 @@ func EncodeVerdict(w io.Writer, c *compare.Comparison, _ cli.Screen) error {
 	return nil
 }
 
-// lists matches indented lists of numbers. Texts of JSON hold no line break, so it matches none of them.
+// lists matches indented lists of numbers. It cannot match inside a JSON string, which contains no line break.
 var lists = regexp.MustCompile(`\[\n *(?:(?:null|[-+.0-9eE]+),?\n *)+\]`)
 
-// oneLine prints a process's samples in one line, not one a line.
+// oneLine joins a list onto one line.
 func oneLine(list []byte) []byte { return bytes.Join(bytes.Fields(list), nil) }
 
-// startedAt returns the start time of a comparison's first process, for JUnit. Without a known start it is the zero
-// time: the current time would make other bytes of the same input.
+// startedAt returns the start of a comparison's first process, for JUnit; the zero time if unknown: the current time
+// would make the output differ for equal inputs.
 func startedAt(c *compare.Comparison) time.Time {
 	first := math.Inf(1)
 	for _, t := range c.Order {
@@ -291,9 +290,8 @@ func startedAt(c *compare.Comparison) time.Time {
 	return time.Unix(int64(first), 0).UTC()
 }
 
-// PlotKinds lists the values of --plot. Without one a sweep draws its scaling curve, a run its
-// stages, and any other document what it is made for.
+// PlotKinds lists the values of --plot. Without one a sweep draws its scaling curve, a run its stages.
 func PlotKinds() []string { return figure.Kinds() }
 
-// PlotsText lists the plots of each document; of is one kind of document, or "" for all.
+// PlotsText lists the plots of a kind of document; of all kinds if of is "".
 func PlotsText(of string) string { return figure.KindsText(of) }

@@ -11,8 +11,8 @@ import (
 
 // files holds the paths of two stored results.
 type files struct {
-	old, now string // paths; old may be autoBaseline
-	dir      string // of the baselines, empty for the usual folder
+	old, now string // old may be autoBaseline
+	dir      string // folder of the baselines; empty for the default
 	flags    *judge.Flags
 	budgets  []compare.Budget
 }
@@ -20,7 +20,7 @@ type files struct {
 // autoBaseline selects the stored baseline that fits the new result.
 const autoBaseline = "auto"
 
-// judgeFiles reads both sides and compares them. A misspelt counter is reported whatever is wrong with the old side.
+// judgeFiles reads both sides and compares them. It reports a misspelt counter before errors of the old side.
 func (f *files) judgeFiles(a *cli.App, o compare.Options) (*compare.Comparison, error) {
 	defer input.LimitHeap(outside.DocumentMemory())()
 	in, err := input.OpenFile(a.Ctx, f.now)

@@ -1,6 +1,6 @@
-// Package gate is gpuprof gate and gpuprof compare: one judgement whether something became slower, for CI with an exit
-// code and for people without one. Results, a trace or two builds come in; a comparison goes to the terminal, to files and to GitHub, and the verdict becomes
-// the exit code. It imports cli, input and judge, and no other verb.
+// Package gate is gpuprof gate and gpuprof compare: it judges whether a program became slower, with an exit code for
+// CI (gate) and without (compare). Input: results, a trace or two builds. Output: a comparison on the terminal, in
+// files and on GitHub. It imports cli, input and judge, no other verb.
 package gate
 
 import (
@@ -35,7 +35,7 @@ type Cmd struct {
 	judge.Flags    `embed:""`
 }
 
-// newBuilds describes the builds that --against, --aa and --plan measure.
+// newBuilds returns the builds that --against, --aa and --plan measure.
 func (c *Cmd) newBuilds() *judge.Builds {
 	b := &judge.Builds{Args: c.Args, Against: c.Against, Build: c.Build, Result: c.Result, Budget: c.Budget, MinTime: c.MinTime, Preset: c.Preset, Set: c.Set, Device: c.Device, Link: c.Link}
 	switch {
@@ -106,7 +106,7 @@ func (c *Cmd) judgeSides(a *cli.App, o compare.Options, budgets []compare.Budget
 	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: give OLD and NEW, or one file with --max NAME=N, or a workload with --against").WithFix("see gpuprof gate --help")
 }
 
-// runNoise is --aa and --plan, which judge nothing.
+// runNoise runs --aa and --plan, which judge nothing.
 func (c *Cmd) runNoise(a *cli.App, o compare.Options) error {
 	refuse := func(what string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: %s", what).WithFix("leave one out")
@@ -130,7 +130,7 @@ func (c *Cmd) runNoise(a *cli.App, o compare.Options) error {
 	return c.measureNoise(a, o)
 }
 
-// checkFlags refuses what the way of judging would leave unused.
+// checkFlags refuses flags that this way of judging ignores.
 func (c *Cmd) checkFlags(command bool) error {
 	refuse := func(what, why string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: %s %s", what, why).WithFix("leave it out")
@@ -138,7 +138,7 @@ func (c *Cmd) checkFlags(command bool) error {
 	for _, f := range []struct {
 		flag             string
 		given            bool
-		workload, others bool // what it belongs to: a workload, a command after --
+		workload, others bool // whether the flag is for a workload, or for a command after --
 	}{
 		{"--build", c.Build != "", true, true}, {"--result", c.Result != "", false, true},
 		{"--preset", c.Preset != "", true, false}, {"--set", len(c.Set) > 0, true, false}, {"--device", c.Device != "auto", true, false},

@@ -21,11 +21,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// noiseBlocks is the number of pairs that gate --aa measures if the budget allows: 48 processes show a share of slow
-// ones to about 5 points.
+// noiseBlocks is the number of pairs that gate --aa measures if the budget allows: 48 processes show the share of slow
+// ones to about 5 percentage points.
 const noiseBlocks = 24
 
-// measureNoise is gate --aa: the program of this side against itself.
+// measureNoise implements gate --aa: it measures the present build against itself.
 func (c *Cmd) measureNoise(a *cli.App, o compare.Options) error {
 	b := c.newBuilds()
 	if err := b.Measurable(a, a.Rest); err != nil {
@@ -51,7 +51,7 @@ func (c *Cmd) measureNoise(a *cli.App, o compare.Options) error {
 	return c.printNoise(a, n, o)
 }
 
-// measureNoiseOf measures blocks of one program against itself and returns the scatter between them.
+// measureNoiseOf measures blocks of one program against itself and returns their scatter.
 func measureNoiseOf(m *judge.BlockRun, o compare.Options) (*compare.MachineNoise, error) {
 	blocks, err := m.Blocks(noiseBlocks, compare.MinRuns, o.Seed)
 	if err != nil {
@@ -64,7 +64,7 @@ func measureNoiseOf(m *judge.BlockRun, o compare.Options) (*compare.MachineNoise
 	return compare.MeasureNoise(blocks, o)
 }
 
-// planGate is gate --plan: a plan from the noise that --aa stored.
+// planGate implements gate --plan: it plans from the noise that --aa stored.
 func (c *Cmd) planGate(a *cli.App, o compare.Options) error {
 	b := c.newBuilds()
 	if err := b.Measurable(a, a.Rest); err != nil {
@@ -78,7 +78,7 @@ func (c *Cmd) planGate(a *cli.App, o compare.Options) error {
 	return c.printNoise(a, n, o)
 }
 
-// equalSides are two sides that are both the present build.
+// equalSides returns two sides that both run the present build.
 func equalSides(c *judge.Builds, run judge.Children) (out [2]judge.Side, done func(), err error) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -108,7 +108,7 @@ func equalSides(c *judge.Builds, run judge.Children) (out [2]judge.Side, done fu
 	return out, done, err
 }
 
-// NoiseFile returns the file for a runner's noise. Its name does not show the command, which may hold secrets.
+// NoiseFile returns the file for a runner's noise. The name does not reveal the command, which may contain secrets.
 func NoiseFile(machine, command string) (string, error) {
 	dir, err := cli.CacheDir()
 	if err != nil {
@@ -119,8 +119,7 @@ func NoiseFile(machine, command string) (string, error) {
 	return filepath.Join(dir, "noise-"+hex.EncodeToString(sum[:12])+".json"), nil
 }
 
-// keepNoise writes a runner's noise for gate --plan. Several may write at once:
-// each file is whole, and the last one stays.
+// keepNoise stores a runner's noise for gate --plan, atomically: of several writers the last wins.
 func keepNoise(n *compare.MachineNoise) error {
 	path, err := NoiseFile(n.Machine, n.Command)
 	if err != nil {
@@ -140,8 +139,7 @@ func keepNoise(n *compare.MachineNoise) error {
 	return nil
 }
 
-// readNoise reads the noise that gate --aa measured on a machine with a command line; ErrUsage without a readable
-// file.
+// readNoise reads the noise that gate --aa stored for a machine and command line; ErrUsage if there is none.
 func readNoise(machine, command string) (*compare.MachineNoise, error) {
 	refuse := func(why string) (*compare.MachineNoise, error) {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "planning the gate: %s on this machine", why).WithFix("measure it with the same command line and --aa instead of --plan and --against")
@@ -164,7 +162,7 @@ func readNoise(machine, command string) (*compare.MachineNoise, error) {
 	return n, nil
 }
 
-// printNoise prints the noise and the smallest change that gates find under such noise.
+// printNoise prints the noise, and the smallest change that gates find under this noise.
 func (c *Cmd) printNoise(a *cli.App, n *compare.MachineNoise, o compare.Options) error {
 	return a.Documents.Noise.Show(a, c.Format, n.Planned(c.Budget.Seconds(), o.Threshold))
 }

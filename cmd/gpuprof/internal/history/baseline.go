@@ -16,8 +16,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// BaselineCmd is the command line of gpuprof history baseline: it adds, lists, shows and removes stored sessions
-// of a workload, by which later ones are judged.
+// BaselineCmd is the command line of gpuprof history baseline: it adds, lists, shows and removes stored sessions of a
+// workload with which later runs are compared.
 type BaselineCmd struct {
 	Dir string `complete:"file" placeholder:"FOLDER" help:"Folder of the baselines (./baselines if it exists, else the user's data folder)."`
 

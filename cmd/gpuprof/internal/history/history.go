@@ -1,6 +1,6 @@
-// Package history is the verb gpuprof history: it adds sessions to a store, shows trends, and decides whether a
-// benchmark became slower over the last sessions; it also keeps baselines in a folder. Results and a store come in; a
-// report goes to the terminal, to files or to a site. It imports cli, input and judge, and no other verb.
+// Package history is gpuprof history: it adds sessions to a store, shows trends, and decides whether a benchmark
+// became slower over the last sessions. It also keeps baselines. Reports go to the terminal, to files or to static
+// pages. It imports cli, input and judge, no other verb.
 package history
 
 import (
@@ -41,7 +41,7 @@ func (Cmd) Help() string {
 	)
 }
 
-// open opens the store that the command line or the environment names.
+// open opens the store of --store or of GPUPROF_STORE.
 func (h *Cmd) open() (*history.Store, error) { return judge.OpenHistory(h.Store) }
 
 // trends holds the flags of the commands that read a store.
@@ -79,12 +79,12 @@ func (c *ShowCmd) Run(a *cli.App, h *Cmd) error {
 		return err
 	}
 	if c.FailOnChange && len(r.Alarms()) > 0 {
-		return cli.Verdict{Code: cli.ExitRegression} // everything has been said
+		return cli.Verdict{Code: cli.ExitRegression} // the report has the message
 	}
 	return nil
 }
 
-// report reads the store, and prints and writes its report.
+// makeReport reads the store, and prints and writes its report.
 func (c *trends) makeReport(a *cli.App, h *Cmd, watch bool) (*history.Report, error) {
 	defer input.LimitHeap(outside.DocumentMemory())()
 	files, sites := c.splitOutputs()
@@ -116,7 +116,7 @@ func (c *trends) makeReport(a *cli.App, h *Cmd, watch bool) (*history.Report, er
 	return r, errors.Join(errs...)
 }
 
-// options returns the options from the command line, with the commit order of this checkout.
+// buildOptions returns the options of the command line, with the commit order of this checkout.
 func (c *trends) buildOptions(a *cli.App, project string) (history.Options, error) {
 	o := history.Options{Filter: history.Filter{Project: project, Benchmark: c.Benchmark, Class: c.Class}, Metrics: c.Metric, Last: c.Last, Tool: a.Tool}
 	if c.Last < history.LeastSessions {
@@ -138,7 +138,6 @@ func (c *trends) buildOptions(a *cli.App, project string) (history.Options, erro
 	return o, err
 }
 
-// splitOutputs splits the outputs into files and folders.
 func (c *trends) splitOutputs() (files, sites []string) {
 	for _, o := range c.Output {
 		info, err := os.Stat(o)
@@ -151,7 +150,6 @@ func (c *trends) splitOutputs() (files, sites []string) {
 	return files, sites
 }
 
-// writeSite writes static pages: an index, a page for each benchmark and the data.
 func writeSite(a *cli.App, dir string, r *history.Report, force bool) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return gpuprof.Unwritable("writing the site "+dir, err, "choose another folder with -o", "give a folder that can be made")

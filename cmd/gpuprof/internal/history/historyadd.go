@@ -65,7 +65,7 @@ func (c *AddCmd) Run(a *cli.App, h *Cmd) error {
 	return errors.Join(errs...)
 }
 
-// sentinel is the result of all files of --sentinel together, nil without any.
+// measureSentinel merges the results of all files of --sentinel; nil without files.
 func (c *AddCmd) measureSentinel(a *cli.App) (*compare.Result, error) {
 	var all []*compare.Result
 	for _, path := range c.Sentinel {
@@ -81,7 +81,6 @@ func (c *AddCmd) measureSentinel(a *cli.App) (*compare.Result, error) {
 	return results.Merge(all...)
 }
 
-// addResult adds the sessions of one file.
 func addResult(a *cli.App, store *history.Store, path string, sentinel *compare.Result, o history.Origin) error {
 	o.Written = time.Now()
 	if info, err := os.Stat(path); err == nil && (info.Mode().IsRegular() || info.IsDir()) {
@@ -109,7 +108,7 @@ func addResult(a *cli.App, store *history.Store, path string, sentinel *compare.
 	return nil
 }
 
-// readResults reads every result of a file, each point of a sweep, or the counters and step times of a trace.
+// readResults reads all results of a file: the points of a sweep, or the counters and step times of a trace.
 func readResults(a *cli.App, path string) ([]*compare.Result, error) {
 	in, err := input.OpenFile(a.Ctx, path)
 	if err != nil {

@@ -46,7 +46,7 @@ func (c *CheckCmd) Run(a *cli.App, h *Cmd) error {
 		a.Note("no change for the worse was found, so that there is nothing to measure")
 	}
 	if len(r.Alarms()) > 0 {
-		return cli.Verdict{Code: cli.ExitRegression} // everything has been said
+		return cli.Verdict{Code: cli.ExitRegression} // the report has the message
 	}
 	names, reasons := r.Unjudged()
 	for i, n := range names {
@@ -64,7 +64,7 @@ func (c *CheckCmd) Run(a *cli.App, h *Cmd) error {
 	return cli.Verdict{Code: cli.ExitInconclusive}
 }
 
-// fits refuses what would have no effect.
+// checkFlags refuses flags that would have no effect.
 func (c *CheckCmd) checkFlags(command bool) error {
 	refuse := func(what, fix string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof history check: %s", what).WithFix("%s", fix)
@@ -82,8 +82,8 @@ func (c *CheckCmd) checkFlags(command bool) error {
 	return nil
 }
 
-// toConfirm is the latest change for the worse that code may have made, by at least the
-// threshold, the largest where there are several; nil without any.
+// toConfirm returns the largest of the metrics' latest changes that are worse by at least the threshold and may come
+// from code; nil if there is none.
 func toConfirm(r *history.Report) *history.Change {
 	var found *history.Change
 	worst := math.Log1p(r.Threshold)
@@ -102,7 +102,7 @@ func toConfirm(r *history.Report) *history.Change {
 	return found
 }
 
-// confirm measures both sides of a change in this job.
+// confirmChange measures both sides of a change in this job.
 func (c *CheckCmd) confirmChange(a *cli.App, change *history.Change) error {
 	a.Note("measuring %s against this checkout, since the history shows a change at %s", change.Before.Short(), change.After.Short())
 	j := judge.Flags{Format: "table", Seed: 1}

@@ -15,11 +15,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/history"
 )
 
-// hexCommit is a commit written out, whole or by its first digits.
+// hexCommit matches a commit's ID or its first digits.
 var hexCommit = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
 
-// commitOf is the commit of a revision. Outside the checkout that has it, only digits
-// name one.
+// commitOf returns the commit of a revision. Outside of its checkout a commit must be given by its digits.
 func commitOf(c judge.Children, revision string) (string, error) {
 	if id, err := c.Revision("", revision); err == nil || errors.Is(err, cli.ErrInterrupted) {
 		return id, err
@@ -30,8 +29,7 @@ func commitOf(c judge.Children, revision string) (string, error) {
 	return "", gpuprof.Errorf(gpuprof.ErrUsage, "finding the commit %s: it is no revision of this checkout", revision).WithFix("give a branch, tag or commit (a shallow clone may lack it), or seven digits of a commit or more")
 }
 
-// measuredCommit is the commit of a session: the one given, or the one that is checked
-// out here, with whether files differ from it.
+// measuredCommit returns the given commit, or the one checked out here, with Dirty set if files differ from it.
 func measuredCommit(c judge.Children, given string) (out history.Commit, err error) {
 	if given == "" {
 		out.ID, err = c.Revision("", "HEAD")
@@ -39,7 +37,7 @@ func measuredCommit(c judge.Children, given string) (out history.Commit, err err
 			return out, err
 		}
 		if err != nil {
-			return history.Commit{}, nil // no checkout, or one without a commit
+			return history.Commit{}, nil // no checkout, or no commit yet
 		}
 		out.Dirty = c.Differs("")
 		if branch, err := c.Git("", "symbolic-ref", "--quiet", "--short", "HEAD"); err == nil {
@@ -57,7 +55,7 @@ func measuredCommit(c judge.Children, given string) (out history.Commit, err err
 	return out, nil
 }
 
-// fillCommit sets the time, the author and the subject from a text with zero bytes between them.
+// fillCommit sets time, author and subject from a text that separates them by zero bytes.
 func fillCommit(c *history.Commit, text string) {
 	parts := strings.SplitN(strings.TrimSpace(text), "\x00", 3)
 	if s, err := strconv.ParseInt(parts[0], 10, 64); err == nil {
@@ -68,8 +66,7 @@ func fillCommit(c *history.Commit, text string) {
 	}
 }
 
-// projectName returns the name of the repository from which this checkout was cloned, or of its folder; "default"
-// without either.
+// projectName returns the name of the remote repository, else of the checkout's folder, else "default".
 func projectName(c judge.Children) string {
 	if out, err := c.Git("", "config", "--get", "remote.origin.url"); err == nil {
 		if name := strings.TrimSuffix(path.Base(strings.ReplaceAll(strings.TrimSpace(string(out)), "\\", "/")), ".git"); name != "" && name != "." && name != "/" {

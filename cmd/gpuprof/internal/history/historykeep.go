@@ -10,7 +10,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/history"
 )
 
-// tellSkipped names objects that were not used.
 func tellSkipped(a *cli.App, skipped []history.Skipped) {
 	for _, s := range skipped {
 		a.Note("warning: %s was not used: %s", s.Name, s.Why)

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 )
 
-// OpenStore is the store in the folder asked for, or where baselines are.
+// OpenStore opens the store in the given folder; "" means the default folder of baselines.
 func OpenStore(asked string) (*baseline.Store, error) {
 	dir, err := baseline.Dir(asked, os.Getenv)
 	if err != nil {
@@ -26,8 +26,8 @@ func OpenStore(asked string) (*baseline.Store, error) {
 	return baseline.Open(dir), nil
 }
 
-// StoredFit returns the sessions of the stored baseline that fits a run, the latest last; dir has the meaning that
-// OpenStore gives it.
+// StoredFit returns the sessions of the stored baseline that fits a run, latest last. dir has the same meaning as for
+// OpenStore.
 func StoredFit(r *gpuprof.Run, dir string) ([]*compare.Result, error) {
 	store, err := OpenStore(dir)
 	if err != nil {
@@ -40,15 +40,13 @@ func StoredFit(r *gpuprof.Run, dir string) ([]*compare.Result, error) {
 	return b.Results(), nil
 }
 
-// WriteBaselines prints baselines as JSON.
 func WriteBaselines(a *cli.App, all []*baseline.Baseline) error {
 	e := json.NewEncoder(a.Stdout)
 	e.SetIndent("", " ")
-	return e.Encode(map[string]any{"baselines": append([]*baseline.Baseline{}, all...)}) // [], not null
+	return e.Encode(map[string]any{"baselines": append([]*baseline.Baseline{}, all...)}) // encode no baselines as [], not null
 }
 
-// ListBaselines prints the baselines of a folder, "" for the usual one, as a table or as JSON; of a
-// workload, or "" for all.
+// ListBaselines prints the baselines in a folder ("" for the default) of a workload ("" for all).
 func ListBaselines(a *cli.App, dir, format, workload string) error {
 	store, err := OpenStore(dir)
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// Files of the folder that gpuprof run -- CMD leaves.
+// Names of files in the folder that gpuprof run -- CMD leaves.
 const (
 	recordingFile = "telemetry.json"
 	analysisFile  = "analysis.json"
 )
 
-// IsRecording reports whether a path is the folder that gpuprof run -- CMD left.
+// IsRecording reports whether a path is a folder of gpuprof run -- CMD.
 func IsRecording(path string) bool {
 	if !cli.IsDir(path) {
 		return false
@@ -29,8 +29,8 @@ func IsRecording(path string) bool {
 	return err == nil
 }
 
-// SnapshotsIn returns the memory snapshots in a folder that gpuprof run --memory left, none for another path. The error
-// is ErrUsage where one is no regular file.
+// SnapshotsIn returns the memory snapshots in a folder of gpuprof run --memory; none for another path. A snapshot that
+// is no regular file is ErrUsage.
 func SnapshotsIn(path string) ([]string, error) {
 	found := outside.Dir(path).Glob("snapshot-*.pickle")
 	for _, file := range found {
@@ -41,8 +41,7 @@ func SnapshotsIn(path string) ([]string, error) {
 	return found, nil
 }
 
-// AnalysisIn returns the path of the analysis in a recording's folder. The error is ErrUsage and names the verb that
-// makes one.
+// AnalysisIn returns the path of the analysis in a recording's folder; ErrUsage names the verb that makes it.
 func AnalysisIn(dir string) (string, error) {
 	path := filepath.Join(dir, analysisFile)
 	if _, err := os.Stat(path); err == nil {
@@ -56,7 +55,7 @@ func AnalysisIn(dir string) (string, error) {
 		WithFix("gpuprof analyze %s analyzes it", gpuprof.ShellWord(dir))
 }
 
-// openFolder finds the recordings in a folder, which are the ranks of one job.
+// openFolder finds the recordings in a folder. Several are the ranks of one job.
 func (in *File) openFolder() (err error) {
 	in.IsTrace = true
 	if in.folder, err = SnapshotsIn(in.Path); err != nil {
@@ -88,12 +87,12 @@ func (in *File) folderResult(a *cli.App) ([]*compare.Result, error) {
 	return []*compare.Result{r}, nil
 }
 
-// AnalyzeMemoryFiles is AnalyzeMemory of closed files.
+// AnalyzeMemoryFiles opens memory snapshots and analyzes them together.
 func AnalyzeMemoryFiles(a *cli.App, paths []string) (*memsnap.Analysis, error) {
 	var ins []*File
 	defer func() {
 		for _, in := range ins {
-			_ = in.Close() // read only
+			_ = in.Close()
 		}
 	}()
 	for _, path := range paths {
@@ -106,7 +105,7 @@ func AnalyzeMemoryFiles(a *cli.App, paths []string) (*memsnap.Analysis, error) {
 	return AnalyzeMemory(a, ins, memsnap.Options{})
 }
 
-// AnalyzeRecordings analyzes memory snapshots, of which memory is then the analysis, or traces.
+// AnalyzeRecordings analyzes recordings: it returns memory for memory snapshots, or else traces.
 func AnalyzeRecordings(a *cli.App, paths []string) (memory *memsnap.Analysis, traces []*analyze.Index, err error) {
 	if !cli.IsDir(paths[0]) {
 		in, err := OpenFile(a.Ctx, paths[0])

@@ -1,6 +1,5 @@
-// Package input reads what the command line names: results of gpuprof and of other programs, traces,
-// memory snapshots, baselines. A path comes in; results to compare, analyses and indexes go out. It opens
-// each file once, so that a pipe works too. It imports cli, and no verb.
+// Package input reads the files that the command line names: results of gpuprof and of other programs, traces, memory
+// snapshots, baselines. It opens each file once, so that a pipe works too. It imports cli, and no verb.
 package input
 
 import (
@@ -29,38 +28,36 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/read/xla"
 )
 
-// LimitHeap makes the garbage collector run more often before the heap reaches twice the live data, and so exceeds
-// the promised memory; undo restores the previous limit.
+// LimitHeap keeps the heap near 7/8 of memory, bytes: the garbage collector runs before the heap has grown to twice
+// the live data. undo restores the previous limit.
 func LimitHeap(memory int64) (undo func()) {
 	before := debug.SetMemoryLimit(memory / 8 * 7)
 	return func() { debug.SetMemoryLimit(before) }
 }
 
-// File is a file of the command line. It is opened once, so that a pipe does as
-// well as a plain file; its format is recognised by its first bytes.
+// File is an input file. It is opened once, so that a pipe works too, and recognised by its first bytes.
 type File struct {
 	Path     string
 	File     *outside.File // nil until it is opened
-	Database bool          // it begins as an SQLite database does
-	report   bool          // it is a report of Nsight Systems, which nsys exports
-	xla      bool          // it begins as the traces of JAX do
-	cuda     bool          // it begins as the recordings of the CUDA recorder do
-	Memory   bool          // it begins as the pickles of memory snapshots do
-	IsTrace  bool          // it is a trace or a snapshot, or begins as a JSON trace does
-	text     []byte        // the whole of a document, once it was asked for
+	Database bool          // an SQLite database, by its first bytes
+	report   bool          // a report of Nsight Systems, which nsys must export
+	xla      bool          // a trace of JAX, by its first bytes
+	cuda     bool          // a recording of the CUDA recorder, by its first bytes
+	Memory   bool          // a pickle, as memory snapshots are
+	IsTrace  bool          // a trace or a snapshot, also by the first bytes of a JSON trace
+	text     []byte        // the whole text of a document, after its first use
 	whole    bool
-	err      error    // of reading it
-	folder   []string // the recordings, where Path is a folder of them
+	err      error    // error of reading the text
+	folder   []string // the recordings, if Path is a folder
 }
 
-// Bytes of a file that are read to recognise it: as stored, and of its text.
+// Bytes read to recognise a file: of its content as stored, and of its decompressed text.
 const (
 	headStored = 512
 	headText   = 64 << 10
 )
 
-// OpenFile opens a file and finds its format by its first bytes, or finds the recordings in a folder. The caller
-// closes it.
+// OpenFile opens a file and recognises its format, or finds the recordings in a folder. The caller closes it.
 func OpenFile(ctx context.Context, path string) (*File, error) {
 	in := &File{Path: path}
 	if cli.IsDir(path) {
@@ -92,13 +89,12 @@ func (in *File) open(ctx context.Context) (err error) {
 
 // Close implements io.Closer.
 func (in *File) Close() error {
-	if in.File == nil { // of a folder
+	if in.File == nil { // a folder
 		return nil
 	}
 	return in.File.Close()
 }
 
-// document returns the whole text of a file that is no trace.
 func (in *File) document() ([]byte, error) {
 	if !in.whole {
 		in.text, in.err = in.File.Bytes(outside.Document())
@@ -107,7 +103,7 @@ func (in *File) document() ([]byte, error) {
 	return in.text, in.err
 }
 
-// Reader gives the text from its beginning.
+// Reader returns a reader from the beginning of the text.
 func (in *File) Reader() io.Reader {
 	if in.whole {
 		return bytes.NewReader(in.text)
@@ -115,8 +111,7 @@ func (in *File) Reader() io.Reader {
 	return in.File.Text()
 }
 
-// Result is the result that the file holds, or the counters and step times of a
-// trace.
+// Result returns the one result of the file, or the counters and step times of a trace.
 func (in *File) Result(a *cli.App) (*compare.Result, error) {
 	found, err := in.Results(a)
 	if err != nil {
@@ -128,7 +123,7 @@ func (in *File) Result(a *cli.App) (*compare.Result, error) {
 	return found[0], nil
 }
 
-// Results returns every run in the file, or the counters and step times of a trace.
+// Results returns every run of the file, or the counters and step times of a trace.
 func (in *File) Results(a *cli.App) ([]*compare.Result, error) {
 	if in.folder != nil {
 		return in.folderResult(a)
@@ -153,7 +148,7 @@ func (in *File) Results(a *cli.App) ([]*compare.Result, error) {
 	analysis, indexes, traceErr := AnalyzeInputs(a, []*File{in}, nil)
 	switch {
 	case traceErr != nil && err != nil:
-		return nil, err // what it is no result for says more
+		return nil, err // the error of reading a result is more helpful
 	case traceErr != nil:
 		return nil, traceErr
 	}
@@ -165,7 +160,7 @@ func (in *File) Results(a *cli.App) ([]*compare.Result, error) {
 	return []*compare.Result{r}, nil
 }
 
-// parsed are the results of a file that is no trace.
+// parsed returns the results of a file that is not a trace.
 func (in *File) parsed() ([]*compare.Result, error) {
 	text, err := in.document()
 	if err != nil {
@@ -178,7 +173,7 @@ func (in *File) parsed() ([]*compare.Result, error) {
 	return found, err
 }
 
-// Run is the one run that the file holds.
+// Run returns the one run of the file.
 func (in *File) Run() (*gpuprof.Run, error) {
 	if in.IsTrace {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "finding the baseline of %s: it is a recording, and baselines are of runs", in.Path).WithFix("give a file written by gpuprof run")
@@ -197,7 +192,7 @@ func (in *File) Run() (*gpuprof.Run, error) {
 	return runs[0], nil
 }
 
-// ReadCounted reads a result, or the counters and step times of a trace.
+// ReadCounted opens a file and returns its Result.
 func ReadCounted(a *cli.App, path string) (*compare.Result, error) {
 	in, err := OpenFile(a.Ctx, path)
 	if err != nil {
@@ -207,8 +202,7 @@ func ReadCounted(a *cli.App, path string) (*compare.Result, error) {
 	return in.Result(a)
 }
 
-// ReadTrace lets the reader of the file's own kind read it, whatever its name. room
-// is the memory that its events may take, bytes.
+// ReadTrace reads a trace in the format found by OpenFile. room limits the memory of the events, bytes.
 func ReadTrace(ctx context.Context, in *File, room int64) (*model.Trace, error) {
 	if in.File == nil {
 		if err := in.open(ctx); err != nil {
@@ -228,14 +222,14 @@ func ReadTrace(ctx context.Context, in *File, room int64) (*model.Trace, error) 
 	case in.xla:
 		return readXLA(ctx, in, room)
 	case !in.Database:
-		return kineto.Read(ctx, in.Reader(), in.Path, room) // says itself what is wrong with a file that is no trace
+		return kineto.Read(ctx, in.Reader(), in.Path, room) // its error explains a file that is no trace
 	case in.File.Plain():
 		return nsys.Read(ctx, in.Path, in.Path, room)
 	}
 	return readPiped(ctx, in, room)
 }
 
-// readXLA reads a trace of JAX, whose text is held in memory: a quarter of it at most.
+// readXLA reads a trace of JAX. The text is held in memory and may take a quarter of room.
 func readXLA(ctx context.Context, in *File, room int64) (*model.Trace, error) {
 	l := outside.Trace()
 	l.Text = room / 4
@@ -247,10 +241,10 @@ func readXLA(ctx context.Context, in *File, room int64) (*model.Trace, error) {
 	return xla.Read(ctx, text, in.Path, room-l.Text)
 }
 
-// foreign is the error of a file of another kind, which is called by its name.
+// foreign returns the error for a file that is not a trace, and names its kind.
 func (in *File) foreign() error {
 	if in.whole || in.Database || in.cuda || in.xla {
-		return nil // reading it says what is wrong
+		return nil // reading the file gives the error
 	}
 	text := in.File.Text().Peek(headText)
 	if h := document.HeadOf(text); h.Kind != "" && h.Version != "" {
@@ -259,8 +253,8 @@ func (in *File) foreign() error {
 	return kineto.Foreign(text, in.Path)
 }
 
-// readReport has nsys export a report of Nsight Systems into a scratch folder, and reads the export. Without nsys on
-// the PATH the error names the command for a machine that has it.
+// readReport exports a report of Nsight Systems into a scratch folder with nsys and reads the export. Without nsys on
+// PATH, the error has the command for a machine with nsys.
 func readReport(ctx context.Context, in *File, room int64) (*model.Trace, error) {
 	if _, err := exec.LookPath("nsys"); err != nil {
 		return nil, nsys.ReportError(in.Path)
@@ -288,8 +282,7 @@ func readReport(ctx context.Context, in *File, room int64) (*model.Trace, error)
 	return nsys.Read(ctx, stored, in.Path, room)
 }
 
-// readPiped reads a database that comes through a pipe: SQLite reads here and there,
-// so it is copied to a file.
+// readPiped reads a database from a pipe: it copies the database to a file, since SQLite needs random access.
 func readPiped(ctx context.Context, in *File, room int64) (*model.Trace, error) {
 	scratch, err := child.NewScratch("trace")
 	if err != nil {

@@ -19,7 +19,7 @@ type OldSide struct {
 	Sessions []*compare.Result
 }
 
-// Rate is the requests per second under which the side was measured, 0 for none.
+// Rate returns the request rate under which the side was measured, 1/s; 0 for none.
 func (s *OldSide) Rate() float64 {
 	for _, r := range append(slices.Clone(s.Sessions), s.result) {
 		if r != nil && r.Rate() > 0 {
@@ -64,7 +64,7 @@ func (s *OldSide) Against(a *cli.App, now *compare.Result, o compare.Options) (*
 	return compareFiles(a, s.result, now, o)
 }
 
-// compareFiles compares two results and adds what would close the gap.
+// compareFiles compares two results and adds findings that would close the gap.
 func compareFiles(a *cli.App, old, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
 	c, err := compare.Compare(old, now, o)
 	if err != nil {
@@ -73,7 +73,7 @@ func compareFiles(a *cli.App, old, now *compare.Result, o compare.Options) (*com
 	return c.With(againstBaseline(a, c, old, now), nil), nil
 }
 
-// againstBaseline returns findings that would close the gap; their commands omit settings of the preset.
+// againstBaseline returns findings that would close the gap. Their commands omit the preset's settings.
 func againstBaseline(a *cli.App, c *compare.Comparison, old, now *compare.Result) []gpuprof.Finding {
 	o := advise.Options{}
 	if w, err := a.FindWorkload(now.Workload, "compare"); err == nil {
@@ -85,7 +85,7 @@ func againstBaseline(a *cli.App, c *compare.Comparison, old, now *compare.Result
 	return advise.AgainstBaseline(c, old, now, o)
 }
 
-// compareStored is compareFiles for a stored baseline, the latest session last.
+// compareStored is compareFiles for a stored baseline; its latest session is last.
 func compareStored(a *cli.App, sessions []*compare.Result, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
 	c, err := compare.CompareStored(sessions, now, o)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 )
 
-// fromHere returns a function that makes places in a program ("/home/u/p/train.py:41 in step") relative to the present
-// folder, where they lie below it.
+// fromHere returns a function that makes places such as "/home/u/p/train.py:41 in step" relative to the current
+// folder.
 func fromHere() func(text string) string {
 	here, err := os.Getwd()
 	if err != nil || here == string(filepath.Separator) {
@@ -19,7 +19,6 @@ func fromHere() func(text string) string {
 	return func(text string) string { return strings.ReplaceAll(text, here+string(filepath.Separator), "") }
 }
 
-// shortenFindings makes the places of findings relative.
 func shortenFindings(findings []gpuprof.Finding, shorten func(string) string) {
 	for i := range findings {
 		f := &findings[i]
@@ -30,7 +29,6 @@ func shortenFindings(findings []gpuprof.Finding, shorten func(string) string) {
 	}
 }
 
-// shortenMemory makes the lines of an analysis of memory relative.
 func shortenMemory(a *memsnap.Analysis, shorten func(string) string) {
 	lines := func(sites []memsnap.SiteBytes) {
 		for i := range sites {

@@ -22,13 +22,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Shown are the files of gpuprof FILE... and the command that shows them.
+// Shown is the command for gpuprof FILE..., which has no verb.
 type Shown struct {
-	What string   // the kind of the first file, with its article
-	Args []string // a verb with the files
+	What string   // kind of the first file, with an article
+	Args []string // a verb and the files
 }
 
-// The kinds of file that a verb shows.
+// Kinds of files.
 const (
 	aTrace     = "a recording"
 	aSnapshot  = "a memory snapshot"
@@ -41,12 +41,12 @@ const (
 	baselines  = "a folder of baselines"
 )
 
-// taken lists the files that gpuprof FILE takes, for errors.
+// taken lists the files that gpuprof FILE accepts, for errors.
 const taken = "gpuprof FILE takes recordings, memory snapshots, results, the JSON of gpuprof, " +
 	"and the folder of a recording, a job or a history"
 
-// Show finds the command for files without a verb: the kind of the first one decides, and the others must have the
-// same kind. The error is ErrUsage, or ErrInput for a file of unknown kind.
+// Show chooses the command for files without a verb by the kind of the first file. Files of different kinds are
+// ErrUsage, a file of unknown kind is ErrInput.
 func Show(ctx context.Context, paths []string) (Shown, error) {
 	var what []string
 	for _, path := range paths {
@@ -65,7 +65,7 @@ func Show(ctx context.Context, paths []string) (Shown, error) {
 	return Shown{What: what[0], Args: args}, err
 }
 
-// together reports whether one command takes both kinds: results of any origin are compared.
+// together reports whether one command takes both kinds: results of any origin can be compared.
 func together(a, b string) bool {
 	isResult := func(kind string) bool {
 		return slices.Contains([]string{document.A(document.Run), document.A(document.Analysis), aBenchmark, aBaseline}, kind)
@@ -73,7 +73,7 @@ func together(a, b string) bool {
 	return a == b || isResult(a) && isResult(b)
 }
 
-// verbFor returns the words of the command for files of a kind.
+// verbFor returns the arguments of the command for files of a kind.
 func verbFor(kind string, paths []string) ([]string, error) {
 	with := func(words ...string) ([]string, error) { return append(words, paths...), nil }
 	several := len(paths) > 1
@@ -115,7 +115,7 @@ func verbFor(kind string, paths []string) ([]string, error) {
 	return with("report")
 }
 
-// kindOf returns the kind of a file or folder, with its article.
+// kindOf returns the kind of a file or folder, with an article.
 func kindOf(ctx context.Context, path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -150,9 +150,8 @@ func kindOf(ctx context.Context, path string) (string, error) {
 	return in.kindOfDocument()
 }
 
-// kindOfDocument returns the kind of a file that is no recording.
 func (in *File) kindOfDocument() (string, error) {
-	foreign := in.foreign() // it looks at the beginning of a file that was not read yet
+	foreign := in.foreign() // look at the beginning of the file before it is read
 	text, err := in.document()
 	if err != nil {
 		return "", outside.Failed("showing "+in.Path, err, "give an existing file", "write it again")
@@ -182,7 +181,7 @@ func (in *File) kindOfDocument() (string, error) {
 		WithFix("%s", taken)
 }
 
-// takenFor names the kind of text by its beginning.
+// takenFor returns the kind of a text by its beginning.
 func takenFor(text []byte) string {
 	trimmed := bytes.TrimSpace(text)
 	switch {
@@ -196,7 +195,7 @@ func takenFor(text []byte) string {
 	return "binary data"
 }
 
-// isJob reports whether ranks left objects in a folder.
+// isJob reports whether a folder has documents of a job's ranks.
 func isJob(dir string) bool {
 	return slices.ContainsFunc(outside.Dir(dir).Glob("*/*.json.zst"), func(file string) bool {
 		return fleet.IsObject(filepath.Base(filepath.Dir(file)) + "/" + filepath.Base(file))

@@ -21,17 +21,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/rules"
 )
 
-// Caveats limit findings for reasons outside the trace, see analyze.Options.
+// Caveats returns a limitation of a finding for reasons outside of the trace, see analyze.Options.
 type Caveats func(a *analyze.Analysis, f gpuprof.Finding) string
 
-// AnalyzeTraces reads the files of one job and analyses them together. A file
-// that cannot be read ends the command: an analysis of some of the ranks would
-// pass for one of all.
+// AnalyzeTraces reads the traces of one job and analyses them together. If one cannot be read, it fails: an analysis
+// of some ranks would pass for an analysis of all.
 func AnalyzeTraces(a *cli.App, paths []string, caveat Caveats) (*analyze.Analysis, []*analyze.Index, error) {
 	return AnalyzeOpened(a, paths, nil, caveat)
 }
 
-// AnalyzeOpened is AnalyzeTraces; first is the first file, where it is open.
+// AnalyzeOpened is AnalyzeTraces; first is the first file if it is already open, or nil.
 func AnalyzeOpened(a *cli.App, paths []string, first *File, caveat Caveats) (*analyze.Analysis, []*analyze.Index, error) {
 	files, err := TraceFiles(paths)
 	if err != nil {
@@ -47,7 +46,7 @@ func AnalyzeOpened(a *cli.App, paths []string, first *File, caveat Caveats) (*an
 	return AnalyzeInputs(a, ins, caveat)
 }
 
-// AnalyzeInputs is AnalyzeTraces of files that are open, or are opened in turn.
+// AnalyzeInputs is AnalyzeTraces for files that may be open. Others are opened one after the other.
 func AnalyzeInputs(a *cli.App, ins []*File, caveat Caveats) (*analyze.Analysis, []*analyze.Index, error) {
 	var analysis *analyze.Analysis
 	var indexes []*analyze.Index
@@ -76,8 +75,7 @@ func AnalyzeInputs(a *cli.App, ins []*File, caveat Caveats) (*analyze.Analysis, 
 	return analysis, indexes, nil
 }
 
-// UnlessEnded does what may take long, and does not wait for its end once the
-// context has ended: the program ends then.
+// UnlessEnded runs do, which may take long. It stops waiting when the context ends, because the program then ends.
 func UnlessEnded(ctx context.Context, do func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- do() }()
@@ -89,8 +87,7 @@ func UnlessEnded(ctx context.Context, do func() error) error {
 	}
 }
 
-// recordingOf reads the recording in the folder of a trace: the program and its host thread; nothing if `gpuprof run
-// --` did not record the trace.
+// recordingOf returns the program and host samples that gpuprof run -- stored next to a trace; empty for others.
 func recordingOf(path string) (model.Program, *model.HostSamples) {
 	dir := filepath.Dir(path)
 	text, err := outside.ReadFound(filepath.Join(dir, recordingFile))
@@ -133,7 +130,7 @@ func TraceFiles(paths []string) ([]string, error) {
 	return out, nil
 }
 
-// TracesIn are the traces in a folder; ErrUsage where it holds none.
+// TracesIn lists the traces in a folder; ErrUsage if there are none.
 func TracesIn(dir string) ([]string, error) {
 	entries, err := outside.Dir(dir).ReadDir(".")
 	if err != nil {
@@ -143,14 +140,14 @@ func TracesIn(dir string) ([]string, error) {
 	recorded := IsRecording(dir)
 	for _, e := range entries {
 		name := e.Name()
-		if recorded && strings.Contains(name, ".json") && !strings.HasPrefix(name, "trace-") { // results that -o put there
+		if recorded && strings.Contains(name, ".json") && !strings.HasPrefix(name, "trace-") { // results written by -o
 			continue
 		}
-		// JAX and TensorFlow write each recording twice; the .trace.json.gz has less than the .xplane.pb.
+		// JAX and TensorFlow write each recording twice. Skip the .trace.json.gz, which has less data than the .xplane.pb.
 		if stem, ok := strings.CutSuffix(name, ".trace.json.gz"); ok && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == stem+".xplane.pb" }) {
 			continue
 		}
-		// gpuprof's own results are in the folder of their traces.
+		// Skip gpuprof's own results.
 		if slices.Contains([]string{analysisFile, cli.RunFile, recordingFile}, name) || e.IsDir() {
 			continue
 		}
@@ -177,8 +174,7 @@ func TracesIn(dir string) ([]string, error) {
 	return out, nil
 }
 
-// CheckFound refuses a file of a folder that is no regular one: an analysis of the others would
-// pass for one of all, and a pipe might never end.
+// CheckFound refuses an irregular file in a folder: skipping it would hide a rank, and a pipe might never end.
 func CheckFound(path string) error {
 	if err := outside.CheckRegular(path); err != nil {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: %w", path, err).WithFix("remove it from the folder, or name the files to read")
@@ -186,8 +182,7 @@ func CheckFound(path string) error {
 	return nil
 }
 
-// lastProfile is the newest recording in a folder that was given to
-// jax.profiler.trace, "" none: the folders are named by their time.
+// lastProfile returns the newest recording, by folder name, in a folder of jax.profiler.trace; "" if there is none.
 func lastProfile(dir string) string {
 	profiles := filepath.Join(dir, "plugins", "profile")
 	entries, err := outside.Dir(profiles).ReadDir(".")

@@ -16,60 +16,58 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare/results"
 )
 
-// Builds describes two builds of a program and their measurement: the present build, and Against.
+// Builds describes two builds of a program and how to measure them: the present build, and Against.
 type Builds struct {
-	Args     []string // a workload of gpuprof; none for the command after --
-	Against  string   // a git revision, or a program written as a path
+	Args     []string // a workload of gpuprof; empty for a command after --
+	Against  string   // a git revision, or the path of a program
 	Way      string   // the flag that measures the present build alone, for messages; "" for Against
 	Build    string   // shell command that builds the program in a checkout
 	Result   string   // file that the command writes; "" for its standard output
 	Budget   time.Duration
-	MinTime  time.Duration // of a workload in each process
+	MinTime  time.Duration // minimum time of a workload per process
 	Preset   string
 	Set      []string // KNOB=VALUE
 	Device   string
-	Link     []string          // files of the present checkout that the other one gets by a symbolic link
-	Warnings []gpuprof.Warning // about the making of the sides
+	Link     []string          // files of the present checkout to link into the other one
+	Warnings []gpuprof.Warning // about building the sides
 }
 
-// Side is one build of the program under test and the way to run it once.
+// Side is one build of the measured program, and how to run it once.
 type Side struct {
-	Name string // for messages and as the comparison's source
-	Dir  string // folder in which it runs
+	Name string // for messages, and as Source of its results
+	Dir  string // folder to run in
 	Args []string
 	File string // file of its result; "" is standard output
-	own  bool   // a gpuprof, whose exit codes mean the same as ours
-	// Made is the checkout that was made for the side, nil for the user's own.
+	own  bool   // a gpuprof, with the same exit codes as this one
+	// Made is the checkout that was made for this side; nil for the user's own.
 	Made *Place
-	// Turns is the command that measures on request, see gpuprof run --blocks-on-stdin; nil if the side is not a
-	// gpuprof.
+	// Turns is the command that measures on request, see gpuprof run --blocks-on-stdin; nil for other programs.
 	Turns []string
 }
 
-// ProcessPairs is the BlockSource of any command: each side of a block is one process, and they run one after the
-// other.
+// ProcessPairs is the BlockSource for any command: a block is one process of each side, one after the other.
 type ProcessPairs struct {
 	Run   Children
 	Sides [2]Side
-	// Patience returns the time limit of the next process.
+	// Patience returns the time limit for the next process.
 	Patience func() time.Duration
-	Longest  time.Duration // longest time of a process so far
+	Longest  time.Duration // longest process so far
 	Budget   time.Duration // for messages
-	// Recorded marks a command that prints no result and runs under gpuprof run --.
+	// Recorded marks a command that prints no result, so that it runs under gpuprof run --.
 	Recorded bool
-	// Whole marks a command without a result and without steps to record: each process is timed as a whole.
+	// Whole marks a command without a result and without recordable steps: whole processes are timed.
 	Whole  bool
-	spent  child.Spent // by the last process
-	rate   float64     // requests per second of a load, from the first process
-	Prints bool        // the command prints results: a process without one has failed
-	// Tries is the number of runs of a process that fails, 0 means one. NewTries limits the time of further tries
-	// for a side that never ran, whose program may always fail.
+	spent  child.Spent // time of the last process
+	rate   float64     // request rate of a load, 1/s, from the first process
+	Prints bool        // the command has printed a result, so that a process without one has failed
+	// Tries is the number of tries of a failing process, 0 means one. NewTries limits the time of further tries while no
+	// process of the side has worked: its program may always fail.
 	Tries    int
 	NewTries time.Duration
 	ran      [2]bool
 }
 
-// buildSides builds both sides. done removes their temporary files.
+// buildSides builds both sides. done removes the temporary files.
 func (c *Builds) buildSides(run Children) (out [2]Side, done func(), err error) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -124,7 +122,7 @@ func (c *Builds) buildSides(run Children) (out [2]Side, done func(), err error) 
 	return out, done, err
 }
 
-// linkFiles makes the user's files visible in the old checkout, and warns if they lead back to the user's checkout.
+// linkFiles links the user's files into the other checkout, and warns if they lead back to the user's own.
 func (c *Builds) linkFiles(run Children, place Place) error {
 	if err := run.Link(place, c.Link); err != nil {
 		return err
@@ -135,7 +133,7 @@ func (c *Builds) linkFiles(run Children, place Place) error {
 	return nil
 }
 
-// binarySides takes a given binary as the old side. After -- it replaces the command's own program.
+// binarySides takes a given binary as the old side. After "--" it replaces the command's program.
 func (c *Builds) binarySides(run Children, binary, here, scratch string) (out [2]Side, err error) {
 	if rest := run.App.Rest; len(rest) > 0 {
 		out[0] = Side{Name: cli.ShownPath(c.Against), Dir: here, Args: append([]string{binary}, rest[1:]...), File: c.ResultIn(here)}
@@ -152,7 +150,7 @@ func (c *Builds) binarySides(run Children, binary, here, scratch string) (out [2
 	return c.WorkloadSides(run.App, binary, exe, scratch)
 }
 
-// treeSides takes a checkout of the revision as the old side. A command runs in folders of the two checkouts.
+// treeSides takes a checkout of the revision as the old side. A command runs in the same folder of each checkout.
 func (c *Builds) treeSides(run Children, place Place, folders [2]string, scratch string) (out [2]Side, err error) {
 	if rest := run.App.Rest; len(rest) > 0 {
 		for i, name := range []string{c.Against, "this checkout"} {
@@ -180,10 +178,10 @@ func (c *Builds) treeSides(run Children, place Place, folders [2]string, scratch
 	return c.WorkloadSides(run.App, old, now, scratch)
 }
 
-// WorkloadSides makes two sides of gpuprof programs that run the workload, with their results in scratch.
+// WorkloadSides returns two gpuprof programs that run the workload, with results in the folder scratch.
 func (c *Builds) WorkloadSides(a *cli.App, old, now, scratch string) (out [2]Side, err error) {
 	device := c.Device
-	if device == "auto" { // one choice for both sides, with a note
+	if device == "auto" { // choose once for both sides, and note it
 		d, err := a.ChoosePlainly(device, "gate")
 		if err != nil {
 			return out, err
@@ -212,7 +210,7 @@ func (c *Builds) WorkloadSides(a *cli.App, old, now, scratch string) (out [2]Sid
 	return out, nil
 }
 
-// ResultIn returns the file of the result for a command that runs in dir; "" for standard output.
+// ResultIn returns the result file of a command that runs in dir; "" for standard output.
 func (c *Builds) ResultIn(dir string) string {
 	if c.Result == "" || filepath.IsAbs(c.Result) {
 		return c.Result
@@ -220,7 +218,7 @@ func (c *Builds) ResultIn(dir string) string {
 	return filepath.Join(dir, c.Result)
 }
 
-// BuildIn builds the program in dir if there is a build command.
+// BuildIn runs the build command in dir, if there is one.
 func (c *Builds) BuildIn(run Children, dir string) error {
 	if c.Build == "" {
 		return nil
@@ -241,8 +239,8 @@ func (m *ProcessPairs) block(bFirst bool) (compare.Block, error) {
 	return compare.Block{A: got[0], B: got[1], BFirst: bFirst}, nil
 }
 
-// Again runs one side until a process gives a result, at most tries times. A side that never ran gets two tries,
-// and further ones during NewTries. An interrupt, or an error that the user must correct, ends the tries.
+// Again runs one side until a process gives a result, at most tries times. A side that never ran gets two tries, and
+// more only during NewTries. An interrupt, or an error that the user must correct, ends the tries.
 func (m *ProcessPairs) Again(s Side, tries int, ran bool) (r *compare.Result, err error) {
 	began := time.Now()
 	for k := range max(tries, 1) {
@@ -256,7 +254,7 @@ func (m *ProcessPairs) Again(s Side, tries int, ran bool) (r *compare.Result, er
 	return r, err
 }
 
-// Once runs one side in its own process and reads its result.
+// Once runs one process of a side and returns its result.
 func (m *ProcessPairs) Once(s Side) (*compare.Result, error) {
 	if m.Recorded && !m.Whole {
 		return m.record(s)
@@ -286,7 +284,6 @@ func (m *ProcessPairs) Once(s Side) (*compare.Result, error) {
 	return m.resultOf(s, out)
 }
 
-// resultOf reads the result of a side's last process.
 func (m *ProcessPairs) resultOf(s Side, out []byte) (*compare.Result, error) {
 	found, _, err := results.Parse(out, s.Name, s.readSideFile)
 	if err != nil {
@@ -307,20 +304,19 @@ func (m *ProcessPairs) resultOf(s Side, out []byte) (*compare.Result, error) {
 	r = results.Process(r)
 	r.Source = s.Name
 	m.Prints = true
-	if r.Tool == results.FormatPlain { // other programs choose their number of repetitions
+	if r.Tool == results.FormatPlain { // other programs choose their own repetitions
 		addCPU(r, m.spent.CPU.Seconds())
 	}
 	return r, nil
 }
 
-// readSideFile reads a file that the side's result names (samples of NVBench): next to the result, and never next
-// to the other side's.
+// readSideFile reads a file that the side's result names (samples of NVBench), next to the result.
 func (s *Side) readSideFile(name string) ([]byte, error) {
 	dir := s.Dir
 	if s.File != "" {
 		dir = filepath.Dir(s.File)
 	}
-	rel, err := filepath.Rel(filepath.Dir(s.Name), name) // the reader looks next to the name in its messages
+	rel, err := filepath.Rel(filepath.Dir(s.Name), name) // name is relative to the folder of s.Name
 	if err != nil {
 		return nil, err
 	}

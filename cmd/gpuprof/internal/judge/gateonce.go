@@ -15,17 +15,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// leastLimit is the shortest time limit of a process, however small the budget: the first block is measured in any
-// case.
+// leastLimit is the shortest time limit of a process, even for a small budget: the first block is always measured.
 const leastLimit = 10 * time.Second
 
-// LimitOf returns the time limit of the next process: the remaining budget, or three times the longest process so
-// far.
+// LimitOf returns the time limit of the next process: the remaining budget, or three times the longest so far.
 func LimitOf(a *cli.App, budget, spent, longest time.Duration) time.Duration {
 	return max(budget-spent, 3*longest, cmp.Or(a.Limit, leastLimit))
 }
 
-// runBounded runs a program of a side and returns its standard output.
 func (m *ProcessPairs) runBounded(s Side, args ...string) ([]byte, error) {
 	began := time.Now()
 	m.spent = child.Spent{}
@@ -34,8 +31,7 @@ func (m *ProcessPairs) runBounded(s Side, args ...string) ([]byte, error) {
 	return out, err
 }
 
-// failSide wraps the error of a side's process with the side's name and the files that a checkout made for it
-// lacks.
+// failSide adds the side's name to an error of its process, and the user's files that the side's checkout lacks.
 func (m *ProcessPairs) failSide(s Side, err error) error {
 	return m.Run.WithLacking(s.Name, s.Made, m.sideError(s, err))
 }
@@ -55,8 +51,8 @@ func (m *ProcessPairs) sideError(s Side, err error) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed: %w", s.Name, s.Args[0], err).WithFix("run it by itself to see why")
 }
 
-// clearResult removes an earlier process's result, which must not pass for the next one's. It refuses to remove a
-// pipe or a device.
+// clearResult removes the result of an earlier process, so that it is not taken for the next one's. It refuses to
+// remove a pipe or a device.
 func clearResult(s Side) error {
 	if s.File == "" {
 		return nil
@@ -71,7 +67,7 @@ func clearResult(s Side) error {
 	return nil
 }
 
-// readResult reads the result file of a process. It refuses a pipe without waiting for a writer.
+// readResult reads a process's result file. It refuses a pipe instead of waiting for a writer.
 func readResult(s Side) ([]byte, error) {
 	out, err := outside.ReadFound(s.File)
 	_, irregular := errors.AsType[*outside.Irregular](err)

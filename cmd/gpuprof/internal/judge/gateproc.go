@@ -16,18 +16,18 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Children runs the programs of a gate: git, builds, the sides. After the first signal the running program may end
-// in order; the second signal does not wait for it. The gate removes its temporary files in either case: a checkout
-// left behind would stay in the user's list of worktrees.
+// Children runs the programs of a gate: git, builds and the sides. After the first signal the running program may end
+// in order; a second signal kills it. Temporary files are removed in both cases: a checkout left behind would stay in
+// the user's list of worktrees.
 type Children struct {
 	App     *cli.App
-	hurry   <-chan struct{} // closed by the second signal
+	hurry   <-chan struct{} // closed at the second signal
 	Devices bool            // the sides are devices of this machine, see gpuprof run --devices
 }
 
-// NewChildren counts signals until done is called.
+// NewChildren handles signals until done is called.
 func NewChildren(a *cli.App) (run Children, done func()) {
-	// The first signal ends a.ctx as well, see main.
+	// The first signal also cancels a.Ctx, see main.
 	signals, hurry, over := make(chan os.Signal, 8), make(chan struct{}), make(chan struct{})
 	signal.Notify(signals, cli.EndSignals()...)
 	go func() {
@@ -45,7 +45,7 @@ func NewChildren(a *cli.App) (run Children, done func()) {
 	}
 }
 
-// Shell runs a build command in dir; its error names the fix of --build.
+// Shell runs a build command in dir.
 func (c Children) Shell(dir, line string) error {
 	if err := c.Command(dir, "sh", "-c", line); err != nil {
 		return gpuprof.Errorf(gpuprof.ErrInput, "building with %q in %s: %w", document.MaskText(line), dir, err).WithFix("correct --build")
@@ -53,7 +53,7 @@ func (c Children) Shell(dir, line string) error {
 	return nil
 }
 
-// Command runs a program for its effect; the error has the program's message.
+// Command runs a program and drops its output. The error has the program's message.
 func (c Children) Command(dir string, args ...string) error {
 	_, err := c.Capture(dir, args...)
 	return err
@@ -64,12 +64,12 @@ func (c Children) Capture(dir string, args ...string) ([]byte, error) {
 	return c.runChild(child.Command{Args: args, Dir: dir})
 }
 
-// Git runs git in a folder and returns its output, see child.Git.
+// Git runs git in a folder and returns the output, see child.Git.
 func (c Children) Git(dir string, args ...string) ([]byte, error) {
 	return c.runChild(child.Git(dir, args...))
 }
 
-// GitDo runs git for its effect.
+// GitDo runs git and drops the output.
 func (c Children) GitDo(dir string, args ...string) error {
 	_, err := c.Git(dir, args...)
 	return err
@@ -90,12 +90,11 @@ func (c Children) runChild(cmd child.Command) ([]byte, error) {
 	return out, addMessage(err, failureText(out, words))
 }
 
-// failure matches a line by which programs report a failure: a traceback of Python, a panic of Go, a failed
-// assertion of pytest.
+// failure matches lines that report a failure: a Python traceback, a Go panic, a failed pytest assertion.
 var failure = regexp.MustCompile(`(?m)^(Traceback \(most recent call last\)|panic: |E  +\S)`)
 
-// failureText returns the end of a program's message: of standard error, or of standard output if only that has a
-// failure or standard error is empty.
+// failureText returns the end of a program's message: of standard error, or of standard output if standard error is
+// empty or only standard output reports a failure.
 func failureText(out []byte, words string) string {
 	tail := out[max(0, len(out)-4096):]
 	if strings.TrimSpace(words) == "" || failure.Match(tail) && !failure.MatchString(words) {
@@ -104,7 +103,6 @@ func failureText(out []byte, words string) string {
 	return words
 }
 
-// addMessage adds a program's message to the error of its exit.
 func addMessage(err error, words string) error {
 	text := document.MaskLinks(cli.SentenceOf(words))
 	if err == nil || text == "" {

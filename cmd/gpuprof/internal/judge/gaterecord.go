@@ -17,8 +17,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// record runs one side in its own process under gpuprof run --, for a program that prints no result: the recorded
-// steps are the samples. ErrInput if the program failed or no step was recorded.
+// record runs a side once under gpuprof run --, for a program that prints no result: the recorded steps are the
+// samples. ErrInput if the program fails or no step is recorded.
 func (m *ProcessPairs) record(s Side) (*compare.Result, error) {
 	exe, err := cli.OwnProgram()
 	if err != nil {
@@ -66,8 +66,7 @@ func stepsError(s Side) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s printed no result of a known format, and %w", s.Name, s.Args[0], errNoSteps).WithFix("name the file it writes with --result, or run %s to see why", s.recordCommand())
 }
 
-// recordFirst records the first process of a command that prints no result. Without steps, every later process is
-// timed as a whole.
+// recordFirst records the first process of a command without a result. If it has no steps, later ones are timed whole.
 func (m *ProcessPairs) recordFirst(s Side) (*compare.Result, error) {
 	spent := m.spent
 	m.announceRecording(s)
@@ -80,13 +79,12 @@ func (m *ProcessPairs) recordFirst(s Side) (*compare.Result, error) {
 	return m.processResult(s), nil
 }
 
-// Metrics of a process as a whole.
+// Metrics of whole processes.
 const (
 	wallMetric = "wall"
 	cpuMetric  = "cpu"
 )
 
-// processResult returns the wall time and CPU time of the last process.
 func (m *ProcessPairs) processResult(s Side) *compare.Result {
 	r := &compare.Result{Source: s.Name, Tool: "process", Status: gpuprof.Complete, Env: map[string]string{"format": "process"}, Facts: map[string]string{}, Knobs: map[string]compare.Knob{}, Code: map[string]string{},
 		Metrics: []compare.MetricData{{Metric: compare.Metric{Name: wallMetric, Unit: "s"}, Runs: [][]float64{{m.spent.Wall.Seconds()}}}}}
@@ -94,15 +92,14 @@ func (m *ProcessPairs) processResult(s Side) *compare.Result {
 	return r
 }
 
-// addCPU adds the CPU time of a process, which counts if --metric names it: user and system time of the program and
-// of the descendants that were waited for. A program's own metric of that name stays.
+// addCPU adds the process's CPU time as a metric, judged only if --metric names it: user and system time of the
+// program and its awaited descendants. A metric of that name from the program itself stays.
 func addCPU(r *compare.Result, seconds float64) {
 	if seconds > 0 && r.Metric(cpuMetric) == nil {
 		r.Metrics = append(r.Metrics, compare.MetricData{Metric: compare.Metric{Name: cpuMetric, Unit: "s", Beside: true}, Runs: [][]float64{{seconds}}})
 	}
 }
 
-// recordedCPU returns the CPU time of a recorded program, s; 0 if unknown.
 func recordedCPU(folder string) float64 {
 	var told struct {
 		CPUS float64 `json:"cpu_s"`
@@ -114,7 +111,7 @@ func recordedCPU(folder string) float64 {
 	return told.CPUS
 }
 
-// recordCommand returns the command line that records the program by itself.
+// recordCommand returns a command line that records this side alone, for messages.
 func (s Side) recordCommand() string {
 	words := document.MaskCommand(s.Args)
 	for i := range words {
@@ -127,7 +124,7 @@ func interruptedGate(name string) error {
 	return gpuprof.Errorf(nil, "measuring %s: %w", name, cli.ErrInterrupted).WithFix("run it again: an interrupted gate keeps no result")
 }
 
-// announceRecording notes once that both sides are recorded from now on.
+// announceRecording notes, once, that both sides are recorded.
 func (m *ProcessPairs) announceRecording(s Side) {
 	m.Recorded = true
 	m.Run.App.Note("%s prints no result of a known format: each process of either side is run under gpuprof run --, and the steps recorded of it are its samples", s.Args[0])

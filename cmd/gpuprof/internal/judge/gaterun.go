@@ -12,27 +12,26 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// BlockSource measures a gate's blocks. A block is one process of either build; the source decides how the two
-// alternate.
+// BlockSource measures blocks. A block has one process of each build; the source decides how these alternate.
 type BlockSource interface {
-	// block measures one block; with bFirst the new side takes the first turn.
+	// block measures one block; bFirst gives the new side the first turn.
 	block(bFirst bool) (compare.Block, error)
 }
 
-// BlockRun measures blocks from a source as long as the budget lasts.
+// BlockRun measures blocks until the budget ends.
 type BlockRun struct {
 	App    *cli.App
 	Source BlockSource
 	Clock  func() time.Time
 	Began  time.Time
 	Budget time.Duration
-	done   int                       // blocks, of all stages
-	Most   int                       // blocks of a later stage; 0 for as many as it can use
-	Check  func(compare.Block) error // checks the very first block for errors that no further block can cure
+	done   int                       // blocks of all stages
+	Most   int                       // limit of a later stage's blocks; 0 for no limit
+	Check  func(compare.Block) error // checks the first block for errors that further blocks cannot cure
 }
 
-// JudgeAgainst measures both sides in this job, in blocks of one process each, in the order of statistics: stage 1,
-// stage 2 if stage 1 escalates, and stage 3 if processes spread too much for stage 2 alone.
+// JudgeAgainst measures both sides in this job, in blocks of one process each. Stage 2 follows if stage 1 escalates,
+// stage 3 if the processes spread too much for stage 2.
 func (c *Builds) JudgeAgainst(a *cli.App, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
 	if err := c.Measurable(a, a.Rest); err != nil {
 		return nil, err
@@ -53,7 +52,7 @@ func (c *Builds) JudgeAgainst(a *cli.App, o compare.Options, budgets []compare.B
 	return comparison.With(nil, c.Warnings).WithBudgets(newSide(counted), budgets, o)
 }
 
-// CouldWork checks the first block: a misspelt metric or counter must not wait for the end of the measurement.
+// CouldWork checks the first block, so that a misspelt metric or counter is reported at once.
 func CouldWork(b compare.Block, o compare.Options, budgets []compare.Budget) error {
 	if _, err := compare.NewGate(o).Stage1([]compare.Block{b}); err != nil {
 		return err
@@ -70,7 +69,7 @@ func CouldWork(b compare.Block, o compare.Options, budgets []compare.Budget) err
 	return nil
 }
 
-// Judge measures and judges stage by stage within the budget, and returns the counted blocks too.
+// Judge measures and judges by stages within the budget. It also returns the counted blocks.
 func (m *BlockRun) Judge(o compare.Options) (*compare.Comparison, []compare.Block, error) {
 	g := compare.NewGate(o)
 	counted, err := m.Blocks(compare.Stage1Blocks, compare.EarlyBlocks, o.Seed)
@@ -116,8 +115,7 @@ func (m *BlockRun) Judge(o compare.Options) (*compare.Comparison, []compare.Bloc
 	return comparison, counted, nil
 }
 
-// newSide returns the new side's result with the runs of all blocks, for the budgets: a counter that exceeds its
-// budget in any process exceeds it.
+// newSide returns the new side with the runs of all blocks: a counter must keep its budget in every process.
 func newSide(blocks []compare.Block) *compare.Result {
 	out := *blocks[0].B
 	out.Metrics = slices.Clone(out.Metrics)
@@ -135,8 +133,8 @@ func newSide(blocks []compare.Block) *compare.Result {
 	return &out
 }
 
-// Blocks measures n blocks and repeats blocks with flagged samples. It returns fewer blocks if the next one, or the
-// least number that could decide anything, does not fit into the budget.
+// Blocks measures n blocks and repeats those with flagged samples. It stops early if the next block does not fit into
+// the budget, or if fewer than least blocks would fit in all.
 func (m *BlockRun) Blocks(n, least int, seed uint64) ([]compare.Block, error) {
 	order := compare.Order(n, seed)
 	var out []compare.Block
@@ -175,17 +173,16 @@ func (m *BlockRun) Each() time.Duration {
 	return m.Clock().Sub(m.Began) / time.Duration(max(m.done, 1))
 }
 
-// countFit returns how many more blocks end before the budget is spent.
+// countFit returns how many more blocks fit into the budget.
 func (m *BlockRun) countFit(budget time.Duration) int {
 	spent := m.Clock().Sub(m.Began)
 	return int((budget - spent) / max(m.Each(), 1))
 }
 
-// stageBlocks returns the number of blocks of a stage: the most that are useful within its part of the time. The
-// number is even, because the order of blocks is mirrored. If only the least number fits, this stage takes it, and
-// no later one.
+// stageBlocks returns the number of blocks of a stage: as many as are useful within its share of the time, and an even
+// number, because their order is mirrored. If only the least number fits, this stage takes all the time.
 func (m *BlockRun) stageBlocks(useful, stages int) int {
-	// The time of one block is kept as a reserve, since later blocks may take longer than the earlier ones.
+	// Keep the time of one block as a reserve: later blocks may take longer.
 	fit := m.countFit(m.Budget - m.Each())
 	n := min(useful, max(fit/stages, min(fit, compare.MinRuns)))
 	if m.Most > 0 {
@@ -194,7 +191,7 @@ func (m *BlockRun) stageBlocks(useful, stages int) int {
 	return n - n%2
 }
 
-// NoTimeFor explains that n more blocks do not fit into the budget.
+// NoTimeFor describes that n more blocks do not fit into the budget.
 func (m *BlockRun) NoTimeFor(n int) string {
 	spent, need := m.Clock().Sub(m.Began), m.Each()*time.Duration(n)
 	return fmt.Sprintf("give --budget %s: %d more blocks need about %s and %s of %s are spent",

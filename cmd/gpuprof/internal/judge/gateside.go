@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// oldProgram returns the full path of the program that --against names, "" for a git revision. Only a path names a
-// program: a file with the name of a revision must never be measured in its place.
+// oldProgram returns the full path of the program that --against names; "" for a git revision. Only a path names a
+// program, so that a file named like a revision is never measured by mistake.
 func (c *Builds) oldProgram() (string, error) {
 	if !writtenAsPath(c.Against) {
 		return "", nil
@@ -26,12 +26,11 @@ func (c *Builds) oldProgram() (string, error) {
 	return program, nil
 }
 
-// writtenAsPath reports whether a name is a path; no git revision begins like one.
+// writtenAsPath reports whether a name is a path; git revisions do not begin like a path.
 func writtenAsPath(name string) bool {
 	return filepath.IsAbs(name) || strings.HasPrefix(name, "./") || strings.HasPrefix(name, "../")
 }
 
-// findExecutable returns the full path of a name that is an executable file.
 func findExecutable(name string) (string, bool) {
 	info, err := os.Stat(name)
 	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
@@ -41,14 +40,14 @@ func findExecutable(name string) (string, bool) {
 	return full, err == nil
 }
 
-// noteProgram notes that a program has the same name as the measured revision.
+// noteProgram notes that a program exists with the name of the measured revision.
 func (c *Builds) noteProgram(a *cli.App) {
 	if _, ok := findExecutable(c.Against); ok {
 		a.Note("%s is a git revision and also a program here; the revision is measured; write ./%s for the program", c.Against, c.Against)
 	}
 }
 
-// unknownRevision is the error for a name that is not a git revision. top is the checkout, "" if there is none.
+// unknownRevision returns the error for a name that is no git revision. top is the checkout, "" outside of one.
 func unknownRevision(name, top string, cause error) error {
 	fix := "give a branch, tag or commit (a shallow clone may lack it), or the path of a program, such as ./old"
 	if _, ok := findExecutable(name); ok {
@@ -60,7 +59,7 @@ func unknownRevision(name, top string, cause error) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "choosing the old side: %s is no git revision of %s", name, top).WithFix("%s", fix)
 }
 
-// Measurable refuses, before anything is built, a setting that cannot be measured.
+// Measurable refuses settings that cannot be measured, before anything is built.
 func (c *Builds) Measurable(a *cli.App, rest []string) error {
 	way, example := "--against", "--against main"
 	if c.Way != "" {
@@ -80,21 +79,21 @@ func (c *Builds) Measurable(a *cli.App, rest []string) error {
 	if err := c.refuseUngated(a); err != nil {
 		return err
 	}
-	// Each measurement removes an earlier process's result first.
+	// Each measurement removes the earlier result file first, which must not destroy anything else.
 	if info, err := os.Stat(c.Result); c.Result != "" && err == nil && (!info.Mode().IsRegular() || info.Mode()&0o111 != 0) {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring with --result %s: that is a folder, a device or a program and no result", c.Result).WithFix("give the file that the command writes")
 	}
 	return nil
 }
 
-// refuseUngated refuses a setting under which a gate's figures would mean nothing.
+// refuseUngated refuses a setting for which a gate's figures would be meaningless.
 func (c *Builds) refuseUngated(a *cli.App) error {
 	if len(c.Args) == 0 {
 		return nil
 	}
 	w := a.WorkloadNamed(c.Args[0])
 	if w == nil {
-		return nil // reported elsewhere
+		return nil // another check reports it
 	}
 	for _, k := range w.Knobs() {
 		for _, s := range c.Set {
@@ -106,8 +105,8 @@ func (c *Builds) refuseUngated(a *cli.App) error {
 	return nil
 }
 
-// Runner identifies the source of the noise: the kind of machine, without its name, and the command. A workload's
-// command has the requested device.
+// Runner identifies the origin of the noise: the kind of machine, without its name, and the command. For a workload
+// the command includes the requested device.
 func (c *Builds) Runner(a *cli.App) (machine, command string) {
 	defer func() { machine, command = document.CleanText(machine), document.CleanText(command) }()
 	machine = strings.TrimSpace(fmt.Sprintf("%s, %d CPUs", cmp.Or(a.CPUModel(), "unknown"), runtime.NumCPU()))

@@ -15,35 +15,34 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// Turns of a pair of processes. A disturbance of a shared machine lasts longer than two turns, and so slows both
-// sides down alike.
+// Limits of turns. A disturbance of a shared machine lasts longer than two turns, and so slows down both sides alike.
 const (
 	TurnTime    = 40 * time.Millisecond
-	warmingTime = 200 * time.Millisecond // of each process alone
-	WarmTurns   = 2                      // of both, not counted as samples
+	warmingTime = 200 * time.Millisecond // warm-up of each process alone
+	WarmTurns   = 2                      // warm-up turns of both sides, not counted as samples
 	LeastTurns  = 10
 	MostTurns   = 400
 
-	// LeastPatience is the shortest time limit of a process for its check, however small the budget.
+	// LeastPatience is the shortest time limit for a process to check itself, even for a small budget.
 	LeastPatience = 2 * time.Minute
 )
 
-// turnPairs is the BlockSource of gpuprof's own workloads: a block is one running process of each build, which
-// measure in turn. Builds that cannot take turns are measured like any other command.
+// turnPairs is the BlockSource for gpuprof's workloads: in a block one process of each build is running, and the two
+// measure in turns. Builds that cannot take turns are measured like other commands.
 type turnPairs struct {
 	run      Children
 	sides    [2]Side
-	minTime  time.Duration           // of each side's turns in a block, added up
-	patience func() <-chan time.Time // for one answer
-	apart    BlockSource             // runs a process of each side one after the other
+	minTime  time.Duration           // total time of a side's turns in a block
+	patience func() <-chan time.Time // time limit for one answer
+	apart    BlockSource             // runs the sides' processes one after the other
 	warn     func(gpuprof.Warning)   // called once
-	seed     uint64                  // of the order of turns
-	begun    uint64                  // blocks
-	over     bool                    // only apart works for these sides
-	rate     float64                 // requests per second of a load, from the first process
+	seed     uint64                  // seed of the order of turns
+	begun    uint64                  // blocks begun
+	over     bool                    // these sides cannot take turns; use apart
+	rate     float64                 // request rate of a load, 1/s, from the first process
 }
 
-// Source returns the source of the two sides' blocks.
+// Source returns the source of blocks for the two sides.
 func (c *Builds) Source(run Children, sides [2]Side, seed uint64) BlockSource {
 	began := time.Now()
 	apart := &ProcessPairs{Run: run, Sides: sides, Budget: c.Budget}
@@ -70,14 +69,14 @@ func (t *turnPairs) block(bFirst bool) (compare.Block, error) {
 		return b, err
 	}
 	t.over = true
-	// If a side can do neither, this error has the cause.
+	// If apart fails as well, its error has the cause.
 	if b, err = t.apart.block(bFirst); err == nil {
 		t.warn(cannot.Warning)
 	}
 	return b, err
 }
 
-// turnsError means that two processes cannot take turns, while measuring them one after the other may work.
+// turnsError means that two processes cannot take turns; measuring them one after the other may work.
 type turnsError struct {
 	gpuprof.Warning
 	cause error
@@ -86,7 +85,6 @@ type turnsError struct {
 func (e *turnsError) Error() string { return e.cause.Error() }
 func (e *turnsError) Unwrap() error { return e.cause }
 
-// measurePair measures one block.
 func (t *turnPairs) measurePair(bFirst bool) (compare.Block, error) {
 	b := compare.Block{BFirst: bFirst, Aligned: true}
 	var pair [2]*TurnProcess
@@ -133,8 +131,8 @@ func (t *turnPairs) measurePair(bFirst bool) (compare.Block, error) {
 	return b, nil
 }
 
-// lastQuestion ends the turns of a process. If both sides serve requests, each takes a load at the rate that the
-// very first process took: a slower build at a share of its own throughput would hide its slowdown.
+// lastQuestion returns the line that ends a process's turns. If both sides serve requests, it asks for a load at the
+// first process's rate: a share of its own throughput would hide that a build is slower.
 func (t *turnPairs) lastQuestion(serve bool) string {
 	if !serve {
 		return TurnsEnd
@@ -142,7 +140,7 @@ func (t *turnPairs) lastQuestion(serve bool) string {
 	return fmt.Sprintf("%s %s %s %s", TurnsLoad, strconv.FormatFloat(t.rate, 'g', -1, 64), t.minTime, 4*t.minTime)
 }
 
-// FirstTo returns the order of the sides: 0 is the old one.
+// FirstTo returns the order of the sides: 0 is the old side, 1 the new one.
 func FirstTo(bFirst bool) [2]int {
 	if bFirst {
 		return [2]int{1, 0}
@@ -150,7 +148,7 @@ func FirstTo(bFirst bool) [2]int {
 	return [2]int{0, 1}
 }
 
-// awaitReady waits until a process can take turns. second marks that the other process is running already.
+// awaitReady waits until a process can take turns. second: the other process is already running.
 func (t *turnPairs) awaitReady(p *TurnProcess, second bool) error {
 	protocol, err := p.Ready()
 	dead, _ := errors.AsType[*DeadError](err)
@@ -171,8 +169,7 @@ func (t *turnPairs) awaitReady(p *TurnProcess, second bool) error {
 	}, errors.Join(err, fmt.Errorf("measuring %s: it %s", p.name, why))}
 }
 
-// takeTurns lets both processes measure in mirrored pairs of turns, and returns the turns by side, with the warm-up
-// turns first.
+// takeTurns lets the two processes measure in mirrored pairs of turns, and returns the turns by side, warm-up first.
 func (t *turnPairs) takeTurns(pair [2]*TurnProcess, bFirst bool) (out [2][]measure.Turn, err error) {
 	order := stats.MirroredOrder(WarmTurns+MostTurns, t.seed+t.begun)
 	for !t.hasEnough(out) {
@@ -187,8 +184,8 @@ func (t *turnPairs) takeTurns(pair [2]*TurnProcess, bFirst bool) (out [2][]measu
 	return out, nil
 }
 
-// hasEnough reports whether a block may end: each turn has its mirror, there are enough turns for an interval, and
-// both sides have had their time, however slow a busy machine makes a turn.
+// hasEnough reports whether a block may end: each turn has its mirror image, there are enough turns for an interval,
+// and both sides had their time, however slow a turn is on a busy machine.
 func (t *turnPairs) hasEnough(out [2][]measure.Turn) bool {
 	n, seconds := len(out[0])-WarmTurns, 0.0
 	if n < LeastTurns || n%2 == 1 {
@@ -202,8 +199,8 @@ func (t *turnPairs) hasEnough(out [2][]measure.Turn) bool {
 	return n >= MostTurns || seconds >= 2*t.minTime.Seconds()
 }
 
-// PerTurn makes each turn one sample, the median of its samples, so that the same sample of both sides comes from
-// neighboring turns. It leaves out the first skip turns.
+// PerTurn replaces the samples of each turn by their median, without the first skip turns. The same sample of both
+// sides then comes from neighbouring turns.
 func PerTurn(run *gpuprof.Run, turns []measure.Turn, skip int) (*gpuprof.Run, error) {
 	samples, stages, rates := 0, 0, 0
 	for _, t := range turns {
@@ -242,8 +239,8 @@ func samplesOf(t measure.Turn) int { return t.Samples }
 func stagesOf(t measure.Turn) int  { return t.Stages }
 func ratesOf(t measure.Turn) int   { return t.Rates }
 
-// medians returns a series of one process: the median of each turn's samples, without the first skip turns. count
-// returns how many of s's samples belong to a turn.
+// medians returns one process's series as the median per turn, without the first skip turns. count returns how many
+// samples of s belong to a turn.
 func medians(s *gpuprof.Series, turns []measure.Turn, skip int, count func(measure.Turn) int) *gpuprof.Series {
 	all, out := slices.Concat(s.Runs...), []float64(nil)
 	for i, t := range turns {

@@ -11,11 +11,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/child"
 )
 
-// errNoRevision means that git would take a text for a flag.
+// errNoRevision: git would take the text for a flag.
 var errNoRevision = errors.New("it begins with a minus")
 
-// Revision returns the full name of the commit that ref names in the repository at dir, "" for the present folder.
-// The error is cli.ErrInterrupted, or the reason for which ref names no commit.
+// Revision returns the full commit name of ref in the repository at dir, "" for the current folder. The error is
+// cli.ErrInterrupted, or the reason why ref names no commit.
 func (c Children) Revision(dir, ref string) (string, error) {
 	if strings.HasPrefix(ref, "-") {
 		return "", errNoRevision
@@ -24,14 +24,13 @@ func (c Children) Revision(dir, ref string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// Differs reports whether a tracked file differs from the commit checked out at dir, or git cannot decide it.
+// Differs reports whether a tracked file differs from the commit checked out at dir, or git fails.
 func (c Children) Differs(dir string) bool {
 	changes, err := c.Git(dir, "--no-optional-locks", "status", "--porcelain", "--untracked-files=no")
 	return err != nil || len(changes) > 0
 }
 
-// Checkout returns the root of the present folder's checkout, and the folder's path in it; git also finds both
-// through a symbolic link.
+// Checkout returns the root of the current folder's checkout and the folder's path in it, symbolic links resolved.
 func (c Children) Checkout() (top, prefix string, err error) {
 	if top, err = c.GitFolder("--show-toplevel"); err == nil {
 		prefix, err = c.GitFolder("--show-prefix")
@@ -39,21 +38,20 @@ func (c Children) Checkout() (top, prefix string, err error) {
 	return top, prefix, err
 }
 
-// GitFolder asks git for one folder, whose name may hold a line break.
+// GitFolder asks git rev-parse for one folder, whose name may contain a line break.
 func (c Children) GitFolder(flag string) (string, error) {
 	out, err := c.Git("", "rev-parse", flag)
 	return strings.TrimSuffix(string(out), "\n"), err
 }
 
-// isUnchanged reports whether the checkout at top is at a revision and no tracked file differs from it.
+// isUnchanged reports whether the checkout at top is at a revision, without changes in tracked files.
 func (c Children) isUnchanged(top, ref string) bool {
 	head, err := c.Revision(top, "HEAD")
 	commit, err2 := c.Revision(top, ref)
 	return err == nil && err2 == nil && head == commit && !c.Differs(top)
 }
 
-// Worktree checks a revision of the repository at top out into dir, inside the scratch folder. Closing the scratch
-// folder removes the checkout.
+// Worktree checks out a revision into dir, in the scratch folder, whose Close removes the checkout.
 func (c Children) Worktree(scratch *child.Scratch, top, ref, dir string) error {
 	commit, err := c.Revision(top, ref)
 	if errors.Is(err, cli.ErrInterrupted) {
@@ -71,8 +69,8 @@ func (c Children) Worktree(scratch *child.Scratch, top, ref, dir string) error {
 	return c.Submodules(top, dir)
 }
 
-// Submodules fills the checkout's submodules from the present checkout's, at the commits of the checkout's
-// revision. A submodule that is empty now stays empty in both.
+// Submodules fills a checkout's submodules from the user's, at the commits of the checkout's revision. A submodule
+// that is empty in the user's checkout stays empty.
 func (c Children) Submodules(top, tree string) error {
 	list, err := c.Git(tree, "ls-files", "-z", "--stage")
 	if err != nil {

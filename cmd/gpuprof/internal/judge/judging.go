@@ -1,6 +1,6 @@
-// Package judge measures and judges two builds of a program: checkouts and builds, blocks of processes that
-// take turns, stages of statistics, and the spread from a history. It takes flags and a command and returns a
-// compare.Comparison. It imports cli, and no verb.
+// Package judge measures and compares two builds of a program: checkouts and builds, blocks of processes that take
+// turns, stages of statistics, and the spread known from a history. The result is a compare.Comparison. It imports
+// cli, and no verb.
 package judge
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
-// Flags are the flags that compare and gate share: margins, metrics and outputs.
+// Flags are the flags of both compare and gate: margins, metrics and outputs.
 type Flags struct {
 	Threshold     []string   `sep:"none" placeholder:"[NAME=]PERCENT" help:"Slowdown that must be found (5%); NAME=PERCENT for one metric or pattern; may be repeated."`
 	Metric        []string   `sep:"none" placeholder:"GLOB" help:"Judge only these metrics; may be repeated."`
@@ -27,7 +27,7 @@ type Flags struct {
 	Force         bool       `help:"Replace files that gpuprof did not write."`
 }
 
-// Options reads the flags; ErrUsage names an invalid one.
+// Options parses the flags; ErrUsage names an invalid flag.
 func (j *Flags) Options(a *cli.App) (compare.Options, error) {
 	o := compare.Options{Only: j.Metric, AllowMismatch: j.AllowMismatch, Seed: j.Seed, Tool: a.Tool}
 	for _, t := range j.Threshold {
@@ -49,13 +49,13 @@ func (j *Flags) Options(a *cli.App) (compare.Options, error) {
 	}
 	if j.SessionSpread != nil {
 		if o.SessionSpread = float64(*j.SessionSpread); o.SessionSpread == 0 {
-			o.SessionSpread = -1 // no spread; 0 would select the default
+			o.SessionSpread = -1 // no spread, whereas 0 means the default
 		}
 	}
 	return o, o.Validate()
 }
 
-// CutLast splits NAME=VALUE at the last equals sign: names of benchmarks may hold some.
+// CutLast splits NAME=VALUE at the last "=": benchmark names may contain "=".
 func CutLast(s string) (name, value string, named bool) {
 	if i := strings.LastIndexByte(s, '='); i > 0 {
 		return s[:i], s[i+1:], true
@@ -63,10 +63,9 @@ func CutLast(s string) (name, value string, named bool) {
 	return "", s, false
 }
 
-// Outputs checks every -o before anything is read or measured. It refuses to overwrite an input, even one that
-// gpuprof wrote, because the verdict would replace the run.
+// Outputs checks every -o before anything is read or measured. It refuses to overwrite an input, even with --force.
 func (j *Flags) Outputs(a *cli.App, inputs ...string) ([]cli.Output, error) {
-	for _, in := range inputs { // files, or auto, or a workload
+	for _, in := range inputs { // files, "auto" or a workload
 		for _, out := range j.Output {
 			if cli.SameFile(in, out) {
 				return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: it is compared here, and would be lost", out).WithFix("give another name")
@@ -76,7 +75,7 @@ func (j *Flags) Outputs(a *cli.App, inputs ...string) ([]cli.Output, error) {
 	return a.Documents.Comparison.Outputs(j.Output, j.Force)
 }
 
-// Report prints and writes a comparison, reports to GitHub if requested, and returns the verdict as an exit code.
+// Report prints and writes a comparison, reports to GitHub if requested, and returns the verdict as an error.
 func (j *Flags) Report(a *cli.App, c *compare.Comparison, outs []cli.Output) error {
 	comparison := a.Documents.Comparison
 	errs := []error{comparison.Show(a, j.Format, c), comparison.Save(a, outs, c, "", j.Force)}
@@ -87,5 +86,5 @@ func (j *Flags) Report(a *cli.App, c *compare.Comparison, outs []cli.Output) err
 	if c.ExitCode == cli.ExitOK {
 		return nil
 	}
-	return cli.Verdict{Code: c.ExitCode} // the report has the message already
+	return cli.Verdict{Code: c.ExitCode} // the report has the message
 }

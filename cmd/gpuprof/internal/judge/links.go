@@ -19,14 +19,14 @@ type LinkFlag struct {
 	Link []string `json:"link,omitempty" sep:"none" complete:"file" placeholder:"PATH" help:"Make this file or folder of your checkout, which git does not have (.venv, data, a built extension), visible in the other checkouts by a symbolic link; may be repeated."`
 }
 
-// Place is a checkout that was made in addition to the user's.
+// Place is a checkout that gpuprof made besides the user's.
 type Place struct {
 	Top    string // the user's checkout
-	Prefix string // the present folder in it, with slashes
-	Tree   string // the checkout that was made
+	Prefix string // path of the current folder in Top, with slashes
+	Tree   string // the checkout that gpuprof made
 }
 
-// Link makes files of the user's checkout visible in another. Paths are relative to the present folder.
+// Link links files of the user's checkout into another one. Paths are relative to the current folder.
 func (c Children) Link(p Place, paths []string) error {
 	for _, name := range paths {
 		inside := path.Join(p.Prefix, filepath.ToSlash(name))
@@ -41,7 +41,7 @@ func (c Children) Link(p Place, paths []string) error {
 			return refuse("it is not there", "give a file or folder of this checkout")
 		}
 		if _, err := os.Lstat(to); err == nil {
-			continue // git has it at that commit, or an earlier link exists
+			continue // git has the file at that commit, or it is linked already
 		}
 		err := os.MkdirAll(filepath.Dir(to), 0o700)
 		if err == nil {
@@ -54,8 +54,8 @@ func (c Children) Link(p Place, paths []string) error {
 	return nil
 }
 
-// EditableInstall returns the .pth file of a linked virtual environment that adds a folder of the user's checkout
-// to Python's path, or "": with it another checkout imports the user's modules.
+// EditableInstall returns the .pth file in a linked virtual environment that puts a folder of the user's checkout on
+// Python's path, or "": with it the other checkout would import the user's modules.
 func EditableInstall(p Place, paths []string) string {
 	for _, name := range paths {
 		venv := filepath.Join(p.Top, filepath.FromSlash(p.Prefix), name)
@@ -74,18 +74,18 @@ func EditableInstall(p Place, paths []string) string {
 	return ""
 }
 
-// EditableWarning warns that both sides may measure the same modules.
+// EditableWarning warns that both sides may import the same modules.
 func EditableWarning(file string) gpuprof.Warning {
 	return gpuprof.Warning{Code: "editable-install", Text: file + " puts modules of this checkout on Python's path: unless the program finds its own first, the other checkout runs the code of this one",
 		Fix: "let the program's own folder come first, for example with env PYTHONPATH=. before the command"}
 }
 
-// mostLacking limits the files that an error lists as lacking in a checkout.
+// mostLacking limits the files that an error lists as missing in a checkout.
 const mostLacking = 4
 
-// listLacking lists files of the user's checkout that git does not have, so that another checkout lacks them,
-// relative to the present folder. Files that the words of a failed program name come first, their number is named;
-// then virtual environments.
+// listLacking lists the user's files, relative to the current folder, that git does not have, so that a checkout lacks
+// them. Files that the failed program's message (words) names come first; named is their number. Virtual environments
+// follow.
 func (c Children) listLacking(p Place, words string) (all []string, named int) {
 	out, err := c.Git(p.Top, "--no-optional-locks", "status", "--porcelain", "-z", "--ignored", "--untracked-files=normal")
 	if err != nil {
@@ -124,7 +124,7 @@ func exists(name string) bool {
 	return err == nil
 }
 
-// WithLacking adds to the error of a program that failed in a checkout the user's files that the checkout lacks.
+// WithLacking adds the user's files that a checkout lacks to the error of a program that failed there.
 func (c Children) WithLacking(name string, p *Place, err error) error {
 	if p == nil || err == nil || errors.Is(err, cli.ErrInterrupted) {
 		return err
@@ -140,7 +140,7 @@ func (c Children) WithLacking(name string, p *Place, err error) error {
 	}
 	give := "--link PATH for what it needs of them"
 	switch {
-	case named > 0 && slices.Contains([]string{".so", ".pyd", ".dll"}, filepath.Ext(all[0])): // built from the sources of one side
+	case named > 0 && slices.Contains([]string{".so", ".pyd", ".dll"}, filepath.Ext(all[0])): // built from one side's sources
 		give = fmt.Sprintf("--build COMMAND that makes it, or --link %s, with which both sides run the one of this checkout", gpuprof.ShellWord(all[0]))
 	case named > 0 || exists(filepath.Join(p.Top, filepath.FromSlash(p.Prefix), all[0], "pyvenv.cfg")):
 		give = "--link " + gpuprof.ShellWord(all[0])

@@ -13,10 +13,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/history"
 )
 
-// StoreVariable is the environment variable that names the store of a history.
+// StoreVariable is the environment variable with the store of a history.
 const StoreVariable = "GPUPROF_STORE"
 
-// OpenHistory opens the store of a name; "" means the store that the environment names.
+// OpenHistory opens the store of that name; "" means the store that GPUPROF_STORE names.
 func OpenHistory(name string) (*history.Store, error) {
 	name = cmp.Or(name, os.Getenv(StoreVariable))
 	if name == "" {
@@ -33,7 +33,7 @@ func OpenHistory(name string) (*history.Store, error) {
 	return history.NewStore(b, cache), nil
 }
 
-// Order returns the order of the commits of this checkout's branch; nil outside of a checkout.
+// Order returns the commits of this checkout's branch, in order; nil outside of a checkout.
 func (c Children) Order() history.Order {
 	out, err := c.Git("", "rev-list", "--first-parent", "HEAD")
 	if err != nil {
@@ -42,8 +42,8 @@ func (c Children) Order() history.Order {
 	return history.NewOrder(strings.Fields(string(out)))
 }
 
-// Learn takes the spread between sessions from the named store, if it has enough sessions of the new side's class.
-// If the environment's store cannot be read, Learn assumes the spread, as without a store.
+// Learn takes the spread between sessions from the history of --store or GPUPROF_STORE, if it has enough sessions of
+// the new side's class. If the store of GPUPROF_STORE cannot be read, Learn uses the default.
 func (j *Flags) Learn(a *cli.App, now *compare.Result, o *compare.Options) error {
 	if j.Store == "" && os.Getenv(StoreVariable) == "" || j.SessionSpread != nil {
 		return nil
@@ -62,8 +62,7 @@ func (j *Flags) Learn(a *cli.App, now *compare.Result, o *compare.Options) error
 	return err
 }
 
-// Learned returns what a store teaches about results like a given one, and the store; from is "" for the
-// environment's store.
+// Learned returns what the history of a store ("": GPUPROF_STORE) shows about results like the given one.
 func (c Children) Learned(from string, like *compare.Result) (out compare.Learned, store *history.Store, err error) {
 	if store, err = OpenHistory(from); err == nil {
 		out, err = store.Learn(c.App.Ctx, like, c.Order())

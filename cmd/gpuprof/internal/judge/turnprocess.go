@@ -17,30 +17,29 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// TurnProcess is a gpuprof of one side that measures a block of steps on each request, see gpuprof run
-// --blocks-on-stdin.
+// TurnProcess is a running gpuprof of one side that measures on request, see gpuprof run --blocks-on-stdin.
 type TurnProcess struct {
 	name     string
 	run      Children
-	patience func() <-chan time.Time // starts with every question and fires at its time limit
+	patience func() <-chan time.Time // starts with every question; fires at its time limit
 	Proc     *child.Process
-	lines    chan []byte   // its answers; closed at their end
+	lines    chan []byte   // the process's answers; closed after the last
 	last     []byte        // latest answer
-	quit     chan struct{} // closed when no one reads lines any more
+	quit     chan struct{} // closed when nothing reads lines any more
 	end      sync.Once
-	Err      error // error of its exit, set by endProcess
-	serves   bool  // it takes a load after its turns
+	Err      error // exit error, set by endProcess
+	serves   bool  // the process takes a load after its turns
 }
 
-// maxAnswer limits a line, bytes: a result of some ten thousand samples has 10 MB.
+// maxAnswer limits a line, bytes; a result of ten thousand samples has 10 MB.
 const maxAnswer = 256 << 20
 
-// StartTurns starts the process of a side; the caller stops it.
+// StartTurns starts the process of a side; the caller must stop it.
 func (c Children) StartTurns(s Side, patience func() <-chan time.Time) (*TurnProcess, error) {
 	p := &TurnProcess{name: s.Name, run: c, patience: patience, lines: make(chan []byte), quit: make(chan struct{})}
 	run := child.Command{Args: s.Turns, Dir: s.Dir, Hurry: c.hurry}
 	if exe, err := os.Executable(); err == nil && exe == s.Turns[0] {
-		run.Name = os.Args[0] // the name by which this program was called
+		run.Name = os.Args[0] // the name under which this program was called
 	}
 	var err error
 	if p.Proc, err = run.Start(); err != nil {
@@ -50,7 +49,6 @@ func (c Children) StartTurns(s Side, patience func() <-chan time.Time) (*TurnPro
 	return p, nil
 }
 
-// readLines passes the process's lines on until it ends.
 func (p *TurnProcess) readLines() {
 	lines := bufio.NewScanner(p.Proc.Stdout)
 	lines.Buffer(nil, maxAnswer)
@@ -64,24 +62,23 @@ func (p *TurnProcess) readLines() {
 	close(p.lines)
 }
 
-// Stop ends the process and its descendants, and returns after their end.
+// Stop ends the process and its descendants, and waits for their end.
 func (p *TurnProcess) Stop() {
 	close(p.quit)
 	p.endProcess()
 }
 
-// endProcess ends the process once and keeps its error.
 func (p *TurnProcess) endProcess() {
 	p.end.Do(func() { p.Err = p.Proc.End() })
 }
 
 func (p *TurnProcess) path() string { return p.Proc.Path }
 
-// ask writes one line and waits for the answer. "" only waits.
+// ask writes a line and waits for the answer; "" only waits.
 func (p *TurnProcess) ask(question string) (TurnAnswer, error) {
 	var a TurnAnswer
 	if question != "" {
-		// A process that has ended gives the reason in its last message.
+		// Ignore the error: a process that has ended gives the reason in its last message.
 		_, _ = io.WriteString(p.Proc.Stdin, question+"\n")
 	}
 	select {
@@ -109,7 +106,6 @@ func (p *TurnProcess) answerError() error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s answered %.60q when it was asked to take its turn", p.name, p.path(), p.last).WithFix("give a gpuprof to --against")
 }
 
-// exitError is the error of a process that ended before its answer.
 func (p *TurnProcess) exitError() error {
 	p.endProcess()
 	if p.run.App.Ctx.Err() != nil {
@@ -121,12 +117,12 @@ func (p *TurnProcess) exitError() error {
 	return &DeadError{gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed: %w", p.name, p.path(), addMessage(p.Err, p.Proc.Words())).WithFix("run it by itself to see why")}
 }
 
-// DeadError is a process that ended with an error before its answer.
+// DeadError is the error of a process that failed before its answer.
 type DeadError struct{ error }
 
 func (e *DeadError) Unwrap() error { return e.error }
 
-// exitCode returns its exit code, -1 after a signal.
+// exitCode returns the exit code; -1 after a signal.
 func (e *DeadError) exitCode() int {
 	exit, ok := errors.AsType[*exec.ExitError](e.error)
 	if !ok {
@@ -145,7 +141,7 @@ func (p *TurnProcess) Ready() (protocol int, err error) {
 	return a.Ready, err
 }
 
-// Turn measures for one turn.
+// Turn asks for one turn of the given time.
 func (p *TurnProcess) Turn(d time.Duration) (measure.Turn, error) {
 	a, err := p.ask(d.String())
 	switch {
@@ -157,7 +153,7 @@ func (p *TurnProcess) Turn(d time.Duration) (measure.Turn, error) {
 	return *a.Turn, nil
 }
 
-// Result ends the turns with a last question, TurnsEnd or TurnsLoad, and returns their run.
+// Result ends the turns with TurnsEnd or TurnsLoad, and returns the run of all turns.
 func (p *TurnProcess) Result(question string) (*gpuprof.Run, error) {
 	a, err := p.ask(question)
 	if err != nil {
@@ -173,22 +169,22 @@ func (p *TurnProcess) Result(question string) (*gpuprof.Run, error) {
 	return runs[0], nil
 }
 
-// Protocol of a process that measures blocks on request, over its standard input.
+// Protocol over standard input of a process that measures on request.
 const (
 	TurnsFlag     = "--blocks-on-stdin"
-	TurnsProtocol = 2 // 1 had the stages' probe in the step
+	TurnsProtocol = 2 // in version 1 the stages' probe was in the step
 	TurnsEnd      = "end"
-	TurnsLoad     = "serve" // RATE MIN-TIME MAX-TIME
+	TurnsLoad     = "serve" // followed by RATE MIN-TIME MAX-TIME
 )
 
-// TurnAnswer is one line of the process.
+// TurnAnswer is one line of the process's output.
 type TurnAnswer struct {
-	// Ready is TurnsProtocol, once the check has passed and the steps are warm.
+	// Ready is TurnsProtocol once the check has passed and the steps are warm.
 	Ready  int             `json:"ready,omitempty"`
-	Serves bool            `json:"serves,omitempty"` // with Ready: the process accepts TurnsLoad
+	Serves bool            `json:"serves,omitempty"` // with Ready: the process takes TurnsLoad
 	Turn   *measure.Turn   `json:"turn,omitempty"`
-	Run    json.RawMessage `json:"run,omitempty"` // the answer to TurnsEnd and TurnsLoad: a run.json
+	Run    json.RawMessage `json:"run,omitempty"` // a run.json, the answer to TurnsEnd and TurnsLoad
 }
 
-// OwnDeviceFlag means to a process that takes turns that the others use other devices.
+// OwnDeviceFlag marks that the other processes in the turns use other devices.
 const OwnDeviceFlag = "--own-device"

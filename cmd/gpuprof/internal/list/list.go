@@ -1,5 +1,5 @@
 // Package list is gpuprof explain list: it prints workloads, presets, knobs, devices, baselines and the names that
-// explain takes, as a table or as JSON. It imports cli and input, and no other verb.
+// explain takes, as tables or JSON. It imports cli and input, no other verb.
 package list
 
 import (
@@ -29,7 +29,7 @@ func (Cmd) Help() string {
 	return cli.Examples("gpuprof explain list", "gpuprof explain list knobs e3nn", "gpuprof explain list presets", "gpuprof explain list devices --format json", "gpuprof explain list rules")
 }
 
-// listing is the document that list prints as JSON, without the parts that the user did not ask for.
+// listing is the JSON document of list. Parts that were not asked for are empty.
 type listing struct {
 	Workloads []workloadEntry `json:"workloads,omitempty"`
 	Presets   []presetEntry   `json:"presets,omitempty"`
@@ -51,14 +51,14 @@ type presetEntry struct {
 	Workload string           `json:"workload"`
 	Name     string           `json:"name"`
 	Doc      string           `json:"doc"`
-	Knobs    gpuprof.Settings `json:"knobs"` // complete
+	Knobs    gpuprof.Settings `json:"knobs"` // all knobs
 }
 
 type knobEntry struct {
 	Workload string            `json:"workload"`
 	Name     string            `json:"name"`
 	Default  string            `json:"default"`
-	Presets  map[string]string `json:"presets"` // where they differ from the default
+	Presets  map[string]string `json:"presets"` // differences from the default
 	Accepts  string            `json:"accepts"`
 	Kind     string            `json:"kind"` // "model" or "tuning"
 	Doc      string            `json:"doc"`
@@ -88,19 +88,18 @@ func (c *Cmd) Run(a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	document.CleanStrings(&l) // a driver names devices
+	document.CleanStrings(&l) // device names come from the driver
 	if c.Format == "json" {
 		return cli.WriteJSON(a.Stdout, l)
 	}
 	return l.print(a.Stdout)
 }
 
-// explainedLists returns the lists of explain's entries, by kind.
 func (l *listing) explainedLists() map[explain.Kind]*[]explain.Entry {
 	return map[explain.Kind]*[]explain.Entry{explain.Rule: &l.Rules, explain.Warning: &l.Warnings, explain.Column: &l.Columns, explain.Term: &l.Terms}
 }
 
-// newListing gathers one list; what "" is a workload's presets and knobs.
+// newListing collects one list; what "" means the presets and knobs of a workload.
 func newListing(a *cli.App, what string, chosen []workloads.Workload) (listing, error) {
 	var l listing
 	if what == "devices" {
@@ -166,7 +165,7 @@ func describeKnob(w workloads.Workload, k workloads.Knob) knobEntry {
 	return e
 }
 
-// print prints a table for each list that is there.
+// print prints a table for each nonempty list.
 func (l listing) print(w io.Writer) error {
 	tables := [][][]string{l.workloadRows(), l.presetRows(), l.knobRows(), l.deviceRows()}
 	for _, k := range explain.Kinds() {
@@ -200,7 +199,7 @@ func (l listing) presetRows() [][]string {
 	return rows
 }
 
-// knobRows gives a knob several lines, since its values and its effect do not fit on one.
+// knobRows prints a knob on several lines, since its values and effect do not fit on one.
 func (l listing) knobRows() [][]string {
 	rows := [][]string{{"WORKLOAD", "KNOB", "DEFAULT", "KIND", "ACCEPTS, WHAT IT DOES, IN PRESETS"}}
 	for _, e := range l.Knobs {
@@ -220,7 +219,7 @@ func (l listing) deviceRows() [][]string {
 	return rows
 }
 
-// kindOf are the lists of list that have an explanation for every entry.
+// kindOf returns the kind of explained entries that a list has; false for other lists.
 func kindOf(what string) (explain.Kind, bool) {
 	for _, k := range explain.Kinds() {
 		if what == string(k)+"s" {
@@ -230,7 +229,7 @@ func kindOf(what string) (explain.Kind, bool) {
 	return "", false
 }
 
-// explainedRows are a head and a line for each entry, none without entries.
+// explainedRows returns a heading and a row per entry; nothing without entries.
 func explainedRows(entries []explain.Entry) [][]string {
 	var rows [][]string
 	for i, e := range entries {

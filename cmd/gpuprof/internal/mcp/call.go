@@ -19,15 +19,15 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// ended holds the exit code and outputs of a process of this program.
+// ended has the exit code and outputs of a process of gpuprof.
 type ended struct {
 	out   string // standard output
-	words string // the last of standard error
+	words string // end of standard error
 	code  int
 }
 
-// run starts this program with a command line in a folder ("": the server's) and waits for its end, or limit (0:
-// none). The error means that there is no exit code: the process was killed, or did not start.
+// run starts gpuprof with a command line in a folder ("": the server's) and waits for its end, or for limit (0: none).
+// It returns an error if there is no exit code: the process was killed, or did not start.
 func (s *server) run(ctx context.Context, folder string, limit time.Duration, args ...string) (ended, error) {
 	if folder != "" && !cli.IsDir(folder) {
 		return ended{}, gpuprof.Errorf(gpuprof.ErrUsage, "working in %s: it is no folder", folder).WithFix("give a folder that exists")
@@ -53,7 +53,7 @@ func (s *server) run(ctx context.Context, folder string, limit time.Duration, ar
 	return e, nil
 }
 
-// runVerb runs a verb whose output is one brief document. A verdict is no failure, whatever its exit code.
+// runVerb runs a verb that prints one brief document. A verdict is no failure, whatever its exit code.
 func (s *server) runVerb(ctx context.Context, folder string, args ...string) (*sdk.CallToolResult, any, error) {
 	e, err := s.run(ctx, folder, 0, args...)
 	switch {
@@ -63,7 +63,7 @@ func (s *server) runVerb(ctx context.Context, folder string, args ...string) (*s
 		return textResult(e.out), nil, nil
 	}
 	r := failedAs(e)
-	if e.out != "" { // what could be found before the failure
+	if e.out != "" { // results from before the failure
 		r.Content = append(textResult(e.out).Content, r.Content...)
 	}
 	return r, nil, nil
@@ -73,13 +73,13 @@ func textResult(s string) *sdk.CallToolResult {
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: s}}}
 }
 
-// failureResult is the answer of a call that a process did not answer.
+// failureResult returns the answer to a call whose process gave no result.
 func failureResult(err error) *sdk.CallToolResult {
 	reason, fix := gpuprof.FixOf(err)
 	return complaintResult(cli.Complaint{Message: cli.SentenceOf(reason), Fix: cli.SentenceOf(fix), ExitCode: cli.ExitCode(err)})
 }
 
-// The most bytes of an error's message, and of its fix.
+// Limits of an error's message and its fix, bytes.
 const (
 	mostMessage = 1600
 	mostFix     = 600
@@ -88,7 +88,7 @@ const (
 func complaintResult(c cli.Complaint) *sdk.CallToolResult {
 	c.Message, c.Fix, c.Cause = lastBytes(c.Message, mostMessage), firstBytes(c.Fix, mostFix), ""
 	b, err := json.Marshal(map[string]cli.Complaint{"error": c})
-	if err != nil { // texts and a number always are JSON
+	if err != nil { // encoding strings and numbers cannot fail
 		b = []byte(c.Message)
 	}
 	r := textResult(string(b))
@@ -96,8 +96,7 @@ func complaintResult(c cli.Complaint) *sdk.CallToolResult {
 	return r
 }
 
-// failedAs is the answer of a process that failed: its last error, which is a line of JSON where the verb was asked
-// for JSON, and else a sentence.
+// failedAs returns the answer for a failed process: its last error as JSON if there is one, else its message.
 func failedAs(e ended) *sdk.CallToolResult {
 	c, object := cli.Complaint{ExitCode: e.code}, false
 	for line := range strings.Lines(e.words) {
@@ -112,7 +111,7 @@ func failedAs(e ended) *sdk.CallToolResult {
 	return complaintResult(c)
 }
 
-// firstBytes is the beginning of a text, and tail its end.
+// firstBytes returns the beginning of a long text, lastBytes its end.
 func firstBytes(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -127,7 +126,7 @@ func lastBytes(s string, most int) string {
 	return "… " + strings.ToValidUTF8(s[len(s)-most:], "")
 }
 
-// briefArgs are the flags of a verb that prints a brief document.
+// briefArgs returns the first arguments of a verb that prints a brief document.
 func briefArgs(verb string, tokens int) []string {
 	args := []string{verb, "--format=brief-json"}
 	if tokens != 0 {
@@ -136,7 +135,6 @@ func briefArgs(verb string, tokens int) []string {
 	return args
 }
 
-// addFlag adds --name=value if the value is not empty.
 func addFlag(args []string, name, value string) []string {
 	if value == "" {
 		return args
@@ -144,7 +142,6 @@ func addFlag(args []string, name, value string) []string {
 	return append(args, "--"+name+"="+value)
 }
 
-// addFlags adds a flag for each value.
 func addFlags(args []string, name string, values []string) []string {
 	for _, v := range values {
 		args = append(args, "--"+name+"="+v)
@@ -152,7 +149,6 @@ func addFlags(args []string, name string, values []string) []string {
 	return args
 }
 
-// addSwitch adds a flag without a value.
 func addSwitch(args []string, name string, is bool) []string {
 	if is {
 		args = append(args, "--"+name)
@@ -160,7 +156,7 @@ func addSwitch(args []string, name string, is bool) []string {
 	return args
 }
 
-// fileArg is a file as an argument: no name of a file is a flag, and none is standard input, which is the host's.
+// fileArg makes a file name an argument that is taken neither for a flag nor for the host's standard input.
 func fileArg(p string) string {
 	if strings.HasPrefix(p, "-") {
 		return "./" + p
@@ -186,7 +182,7 @@ func checkCommand(words []string) error {
 	return nil
 }
 
-// waitTurn waits until no other call measures; done lets the next one begin.
+// waitTurn waits until no other call measures; done lets the next one measure.
 func (s *server) waitTurn(ctx context.Context) (done func(), err error) {
 	select {
 	case s.measure <- struct{}{}:
@@ -197,5 +193,4 @@ func (s *server) waitTurn(ctx context.Context) (done func(), err error) {
 	return nil, cli.ErrInterrupted
 }
 
-// tokensOf is the limit of a call.
 func tokensOf(asked int) int { return cmp.Or(asked, document.DefaultTokens) }

@@ -11,10 +11,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/child"
 )
 
-// drainFor limits the time in which calls end their processes after the end of the session.
+// drainFor limits how long calls may take to end their processes after the session has ended.
 const drainFor = 4 * child.Patience
 
-// transport is one whose end of the input ends what calls have started, and is passed on when they are answered.
+// transport cancels running calls when the input ends, and reports the end of input only after they have answered.
 type transport struct {
 	sdk.Transport
 	end context.CancelFunc
@@ -29,7 +29,7 @@ func (t *transport) Connect(ctx context.Context) (sdk.Connection, error) {
 	return &connection{Connection: c, end: t.end, closed: make(chan struct{})}, nil
 }
 
-// connection counts the requests that have no answer yet.
+// connection counts the requests that are not answered yet.
 type connection struct {
 	sdk.Connection
 	end    context.CancelFunc
@@ -52,7 +52,7 @@ func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	return m, nil
 }
 
-// drainCalls waits until all requests are answered. One that was cancelled has no answer that somebody waits for.
+// drainCalls waits until all requests are answered, at most drainFor: cancelled requests get no answer.
 func (c *connection) drainCalls(ctx context.Context) {
 	answered := make(chan struct{})
 	go func() {

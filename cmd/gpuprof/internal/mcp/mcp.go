@@ -1,7 +1,7 @@
-// Package mcp is gpuprof mcp: it serves coding agents over the Model Context Protocol, on standard input and output.
-// Requests come in; brief documents go out. Each tool starts this program again with the command line of the verb,
-// and imports no verb: a verb owns what a process has once (its folder, its memory limit, its signals, its exit
-// code), and a recording that exhausts memory ends one call and not the server.
+// Package mcp is gpuprof mcp: it serves coding agents over the Model Context Protocol, on standard input and output,
+// with brief documents. Each tool starts this program again with a verb's command line, and the package imports no
+// verb: a verb owns a process's folder, memory limit, signals and exit code, and a recording that exhausts memory ends
+// one call, not the server.
 package mcp
 
 import (
@@ -28,17 +28,17 @@ func (Cmd) Help() string {
 		cli.Examples("gpuprof mcp")
 }
 
-// Texts are the documents that the server publishes in addition to its tools.
+// Texts are the documents that the server publishes besides its tools.
 type Texts struct {
-	Schemas func() map[string]func() ([]byte, error) // JSON schemas by the name of the output
+	Schemas func() map[string]func() ([]byte, error) // JSON schemas by name of the output
 }
 
 // server is one session with a host.
 type server struct {
 	app *cli.App
-	exe string          // this program
-	ctx context.Context // ends with the input, and what calls have started with it
-	// measure is taken by what measures: two measurements at a time would disturb each other.
+	exe string          // path of this program
+	ctx context.Context // cancelled at the end of the input, with the processes of running calls
+	// measure lets one measurement run at a time, since two would disturb each other.
 	measure chan struct{}
 }
 
@@ -52,7 +52,7 @@ func (c *Cmd) Run(a *cli.App, texts *Texts) error {
 		a.Note("an agent host speaks with gpuprof mcp on standard input; Ctrl-D ends it; docs/agents.md has the settings of hosts")
 	}
 	out := a.Stdout
-	if f := cli.FileBehind(out); f != nil { // the protocol is no text for a build server
+	if f := cli.FileBehind(out); f != nil { // the protocol is not text for a build server
 		out = f
 	}
 	ctx, end := context.WithCancel(a.Ctx)
@@ -65,7 +65,7 @@ func (c *Cmd) Run(a *cli.App, texts *Texts) error {
 	return s.serveCalls(served, os.Stdin, out, end)
 }
 
-// serveCalls answers until the input ends, and returns when the last call is over.
+// serveCalls answers until the input ends, and returns after the last call.
 func (s *server) serveCalls(served *sdk.Server, in io.ReadCloser, out io.Writer, end context.CancelFunc) error {
 	over := make(chan error, 1)
 	go func() {
@@ -77,7 +77,7 @@ func (s *server) serveCalls(served *sdk.Server, in io.ReadCloser, out io.Writer,
 	case <-s.ctx.Done():
 		select {
 		case err = <-over:
-		case <-time.After(drainFor): // the host has stopped reading, so that the last answers cannot be written
+		case <-time.After(drainFor): // the host stopped reading, so that the last answers cannot be written
 		}
 	}
 	switch {
@@ -89,13 +89,12 @@ func (s *server) serveCalls(served *sdk.Server, in io.ReadCloser, out io.Writer,
 	return gpuprof.Errorf(gpuprof.ErrInput, "serving an agent host: %w", err).WithFix("send one message of JSON-RPC a line, as the Model Context Protocol has it")
 }
 
-// unclosed keeps standard output open.
 type unclosed struct{ io.Writer }
 
 // Close implements io.Closer.
 func (unclosed) Close() error { return nil }
 
-// newServer is the server with all that it offers.
+// newServer returns the server with all tools and resources.
 func (s *server) newServer(texts *Texts) (*sdk.Server, error) {
 	served := sdk.NewServer(&sdk.Implementation{Name: "gpuprof", Title: "gpuprof", Version: s.app.Tool.Version},
 		&sdk.ServerOptions{Instructions: instructions, Capabilities: &sdk.ServerCapabilities{}})

@@ -31,27 +31,27 @@ type programIn struct {
 	where
 }
 
-// program describes the end of a command and its recording.
+// program describes how a command and its recording ended.
 type program struct {
-	Recording string   `json:"recording"` // the folder
+	Recording string   `json:"recording"` // folder of the recording
 	ExitCode  int      `json:"exit_code"`
-	Notes     []string `json:"notes,omitempty"` // of gpuprof
-	Said      string   `json:"said,omitempty"`  // the last that the program printed
-	Whole     string   `json:"whole,omitempty"` // resource with the whole analysis
+	Notes     []string `json:"notes,omitempty"` // notes of gpuprof
+	Said      string   `json:"said,omitempty"`  // end of the program's output
+	Whole     string   `json:"whole,omitempty"` // resource with the complete analysis
 }
 
-// What of a program's words stays: bytes of the last that it printed, notes, and bytes of a note.
+// Limits of a program's output, of the number of notes, and of a note, bytes.
 const (
 	saidKept   = 240
 	failedKept = 900
 	notesKept  = 6
 	noteKept   = 200
-	// leastForProgram is the smallest limit of tokens: the description of the program and an analysis fit.
+	// leastForProgram is the smallest token limit in which the description of a program and an analysis fit.
 	leastForProgram = 1400
 	usualLimit      = 30 * time.Minute
 )
 
-// runProgram implements the tool: gpuprof run --, and what it left in brief.
+// runProgram implements the tool run_program: it runs gpuprof run -- and returns a brief analysis.
 func (s *server) runProgram(ctx context.Context, _ *sdk.CallToolRequest, in programIn) (*sdk.CallToolResult, any, error) {
 	limit, err := in.checkInput()
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *server) runProgram(ctx context.Context, _ *sdk.CallToolRequest, in prog
 	if !filepath.IsAbs(folder) {
 		folder = filepath.Join(in.Folder, folder)
 	}
-	if !programEnded.MatchString(e.words) { // it was never started; an older recording may be there
+	if !programEnded.MatchString(e.words) { // the program never started; the folder may have an older recording
 		return failedAs(e), nil, nil
 	}
 	p := programOf(e, folder)
@@ -95,7 +95,7 @@ func (s *server) runProgram(ctx context.Context, _ *sdk.CallToolRequest, in prog
 	return textResult(encodeJSON(map[string]any{"program": p, "analysis": json.RawMessage(found.out)})), nil, nil
 }
 
-// checkInput refuses what the command line of the verb would not.
+// checkInput refuses inputs that the command line of gpuprof run would refuse.
 func (in *programIn) checkInput() (limit time.Duration, err error) {
 	if err := checkCommand(in.Command); err != nil {
 		return 0, err
@@ -113,7 +113,7 @@ func (in *programIn) checkInput() (limit time.Duration, err error) {
 	return limit, nil
 }
 
-// commandArgs is the command line of gpuprof run --.
+// commandArgs returns the command line of gpuprof run --.
 func (in *programIn) commandArgs() []string {
 	args := []string{"run", "--output=" + in.Output}
 	if in.Steps != 0 {
@@ -126,10 +126,10 @@ func (in *programIn) commandArgs() []string {
 	return append(append(args, "--"), in.Command...)
 }
 
-// programEnded is the note about the end of a program, before which all other words are the program's.
+// programEnded matches gpuprof's note about the end of a program. All text before it is the program's.
 var programEnded = regexp.MustCompile(`(?m)^gpuprof: \S.* (ended with exit code|was ended) `)
 
-// programOf reads how a program went from what it and gpuprof run printed.
+// programOf parses how a program ended, from its output and the notes of gpuprof run.
 func programOf(e ended, folder string) program {
 	p := program{Recording: folder, ExitCode: e.code}
 	own := e.words
@@ -155,12 +155,12 @@ func programOf(e ended, folder string) program {
 	return p
 }
 
-// encodeJSON is JSON in one line, in which <, > and & stay what they are.
+// encodeJSON returns JSON on one line, with <, > and & unescaped.
 func encodeJSON(v any) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil { // texts, numbers and JSON always are
+	if err := enc.Encode(v); err != nil { // encoding strings and numbers cannot fail
 		return "{}"
 	}
 	return strings.TrimSpace(b.String())

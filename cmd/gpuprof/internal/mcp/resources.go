@@ -17,14 +17,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/explain"
 )
 
-// The addresses of resources.
+// Addresses of resources.
 const (
 	ruleTexts = "gpuprof://rule/"
 	schemas   = "gpuprof://schema/"
 	documents = "gpuprof://document/"
 )
 
-// addResources publishes the text of each rule, the schemas, and whole documents by their path.
+// addResources publishes the text of each rule, the schemas, and complete documents by path.
 func (s *server) addResources(to *sdk.Server, texts *Texts) error {
 	entries, err := explain.All(explain.Rule)
 	if err != nil {
@@ -66,7 +66,7 @@ func ruleText(e *explain.Entry) string {
 	return b.String()
 }
 
-// readDocument returns a whole document: a file that gpuprof wrote, unchanged; for a recording, the analysis.
+// readDocument returns a complete document: a file of gpuprof unchanged, or the analysis of a recording.
 func (s *server) readDocument(ctx context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 	file, err := url.PathUnescape(strings.TrimPrefix(r.Params.URI, documents))
 	if err != nil || file == "" {

@@ -63,19 +63,18 @@ type doctorIn struct {
 	MaxTokens int  `json:"max_tokens,omitempty" jsonschema:"Most tokens of the result. Default 2000, at least 600."`
 }
 
-// readOnlyHints are the hints about a tool that changes nothing.
+// readOnlyHints returns the annotations of a tool that changes nothing.
 func readOnlyHints(title string) *sdk.ToolAnnotations {
 	no := false
 	return &sdk.ToolAnnotations{Title: title, ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no}
 }
 
-// commandHints are the hints about a tool that starts a command of the agent, which may do anything.
+// commandHints returns the annotations of a tool that starts a command of the agent, which may do anything.
 func commandHints(title string) *sdk.ToolAnnotations {
 	yes := true
 	return &sdk.ToolAnnotations{Title: title, DestructiveHint: &yes, OpenWorldHint: &yes}
 }
 
-// addTools publishes the tools.
 func (s *server) addTools(to *sdk.Server) {
 	sdk.AddTool(to, &sdk.Tool{Name: "run_program", Annotations: commandHints("Record and analyze a program"),
 		Description: "Run a command, record a few steady steps of it and return findings: what costs time, at which file and line, the largest possible saving, the change, and the command that verifies it. Use it first. Leaves a folder that analyze, compare and gpuprof://document read. Measures one command at a time."}, s.runProgram)
@@ -147,7 +146,6 @@ func (s *server) doctor(ctx context.Context, _ *sdk.CallToolRequest, in doctorIn
 	return s.runVerb(ctx, "", addSwitch(briefArgs("doctor", in.MaxTokens), "check", in.Check)...)
 }
 
-// checkPaths refuses an empty list of files.
 func checkPaths(paths []string) error {
 	if len(paths) == 0 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the recordings: paths is empty").WithFix("give the files or the folder that run_program left")

@@ -1,6 +1,5 @@
-// Package pprof is gpuprof pprof: it opens a run or a profile in the pprof that is built in. A file and
-// pprof's own flags come in; pprof prints, draws or serves pages. It imports cli and input, and no other
-// verb.
+// Package pprof is gpuprof pprof: it opens a run or a profile in the built-in pprof, with pprof's own flags. It
+// imports cli and input, no other verb.
 package pprof
 
 import (
@@ -48,7 +47,7 @@ func (Cmd) Help() string {
 
 // Run implements the verb.
 func (c *Cmd) Run(a *cli.App) error {
-	// Checked here first: pprof's own error would only report a missing profile.
+	// Check the file first: pprof's own error would only report a missing profile.
 	p, err := openProfile(a, c.File)
 	if err != nil {
 		return err
@@ -78,9 +77,8 @@ func (c *Cmd) Run(a *cli.App) error {
 	return nil
 }
 
-// SplitArgs divides the command line of the verb: single-dash flags after the
-// run, or before a run that comes last as with go tool pprof, are pprof's own.
-// Without such flags, or with a -- that divides already, ok is false.
+// SplitArgs divides the verb's command line: single-dash flags after the run belong to pprof, as do those before a run
+// that comes last (as in go tool pprof). ok is false without such flags, or if a "--" divides the line already.
 func SplitArgs(args []string) (own, rest []string, ok bool) {
 	at := slices.IndexFunc(args, func(a string) bool { return !strings.HasPrefix(a, "-") })
 	if at < 0 || args[at] != "pprof" || slices.Contains(args, "--") {
@@ -108,7 +106,6 @@ func SplitArgs(args []string) (own, rest []string, ok bool) {
 	return own, rest, true
 }
 
-// readProfile converts a run file to a profile.
 func readProfile(a *cli.App, path string) (*profile.Profile, error) {
 	runs, err := runfile.Read(a.Ctx, path)
 	if err != nil {
@@ -119,7 +116,7 @@ func readProfile(a *cli.App, path string) (*profile.Profile, error) {
 	return parsedProfile(path, &b, err)
 }
 
-// parsedProfile reads the profile that was written of a file; err is the error of writing it.
+// parsedProfile parses the profile that was written into b; err is the error of writing.
 func parsedProfile(path string, b *bytes.Buffer, err error) (*profile.Profile, error) {
 	if err != nil {
 		return nil, err
@@ -131,8 +128,7 @@ func parsedProfile(path string, b *bytes.Buffer, err error) (*profile.Profile, e
 	return cleanProfile(p), nil
 }
 
-// isRecording reports whether a path is a folder, or a file that begins as a recording does. It does not read a pipe,
-// which can be read once.
+// isRecording reports whether a path is a folder, or a file that begins like a recording. It reads no pipe.
 func isRecording(a *cli.App, path string) bool {
 	info, err := os.Stat(path)
 	if err != nil || info.IsDir() || !info.Mode().IsRegular() {
@@ -146,7 +142,6 @@ func isRecording(a *cli.App, path string) bool {
 	return in.IsTrace
 }
 
-// recordedProfile analyzes a recording and converts it to a profile.
 func recordedProfile(a *cli.App, path string) (*profile.Profile, error) {
 	files := []string{path}
 	if cli.IsDir(path) {
@@ -171,12 +166,12 @@ func recordedProfile(a *cli.App, path string) (*profile.Profile, error) {
 	return parsedProfile(path, &b, err)
 }
 
-// isProfile reports whether a file is a profile by its name.
+// isProfile reports whether a file is a profile, by its name.
 func isProfile(path string) bool {
 	return strings.HasSuffix(path, ".pb.gz") || strings.HasSuffix(path, ".pprof")
 }
 
-// openProfile opens a profile, or a run converted to one.
+// openProfile reads a profile, or converts a run to one.
 func openProfile(a *cli.App, path string) (*profile.Profile, error) {
 	defer input.LimitHeap(outside.DocumentMemory())()
 	switch {
@@ -193,7 +188,7 @@ func openProfile(a *cli.App, path string) (*profile.Profile, error) {
 	return cleanProfile(p), nil
 }
 
-// cleanProfile cleans every text of a profile, which another program may have written: pprof prints them unchanged,
+// cleanProfile cleans all texts of a profile. It may come from another program, and pprof prints its texts unchanged,
 // comments and labels at the beginning of a line.
 func cleanProfile(p *profile.Profile) *profile.Profile {
 	for _, texts := range []any{&p.Function, &p.Mapping, &p.SampleType, &p.PeriodType, &p.Comments} {
@@ -219,7 +214,7 @@ func cleanProfile(p *profile.Profile) *profile.Profile {
 	return p
 }
 
-// lineKeys are labels by names that may begin a line.
+// lineKeys makes the names of labels safe at the beginning of a line.
 func lineKeys[V any](m map[string]V) map[string]V {
 	for k, v := range m {
 		if safe := runfile.Line(k); safe != k {
@@ -230,13 +225,12 @@ func lineKeys[V any](m map[string]V) map[string]V {
 	return m
 }
 
-// runFetcher gives pprof the profile of a file, also as a base. pprof reads none
-// itself: it would open the file again, and read however much is in it. pprof asks for
-// the profile and its base in two goroutines.
+// runFetcher gives pprof the profile of a file, also as a base: pprof would open the file again and read it without a
+// limit. pprof fetches profile and base in two goroutines.
 type runFetcher struct {
-	app   *cli.App                    // of the verb: pprof has none
-	mu    sync.Mutex                  // of ready and err
-	ready map[string]*profile.Profile // that was read already, by source
+	app   *cli.App                    // of the verb, since pprof passes none
+	mu    sync.Mutex                  // guards ready and err
+	ready map[string]*profile.Profile // profiles read already, by source
 	err   error
 }
 
@@ -254,18 +248,16 @@ func (f *runFetcher) Fetch(src string, _, _ time.Duration) (*profile.Profile, st
 			return nil, "", err
 		}
 	}
-	// Without an address pprof takes the profile as local; it would save a
-	// copy of a remote one in the home folder.
+	// Return no address: pprof saves a copy of a profile with an address in the home folder.
 	return p, "", nil
 }
 
-// noSymbols keeps pprof from looking for binaries and servers: a run's stages
-// have their names already.
+// noSymbols keeps pprof from looking for binaries and servers: the stages of a run have names already.
 type noSymbols struct{}
 
 func (noSymbols) Symbolize(string, driver.MappingSources, *profile.Profile) error { return nil }
 
-// pprofFlags is a flag set in pprof's shape that reads given arguments.
+// pprofFlags implements pprof's flag set for given arguments.
 type pprofFlags struct {
 	*flag.FlagSet
 	args  []string
@@ -273,8 +265,8 @@ type pprofFlags struct {
 	err   error
 }
 
-// newPprofFlags ends pprof's flags with the profile. pprof looks for a free
-// port when none is given but takes 0 literally, so 0 is left out.
+// newPprofFlags appends the profile to pprof's flags. It omits port 0, which pprof would take literally: without a
+// port pprof chooses a free one.
 func newPprofFlags(flags []string, file string) *pprofFlags {
 	f := &pprofFlags{FlagSet: flag.NewFlagSet("pprof", flag.ContinueOnError)}
 	for _, arg := range flags {
@@ -307,7 +299,7 @@ func (f *pprofFlags) Parse(usage func()) []string {
 	return f.Args()
 }
 
-// pprofUI is pprof's conversation, on the standard streams.
+// pprofUI connects pprof's dialogue to the standard streams.
 type pprofUI struct {
 	app   *cli.App
 	in    *bufio.Reader
@@ -326,8 +318,8 @@ func (u *pprofUI) IsTerminal() bool                         { return false }
 func (u *pprofUI) WantBrowser() bool                        { return true }
 func (u *pprofUI) SetAutoComplete(func(part string) string) {}
 
-// say drops pprof's messages about binaries, since a run has none, and about a file that could not be read, for which
-// gpuprof has its own error.
+// say prints a message of pprof, except about binaries, which a run does not have, and about an unreadable file, for
+// which gpuprof has its own error.
 func (u *pprofUI) say(text string) {
 	if strings.Contains(text, "binary filename") || u.fetch.err != nil || u.app.Quiet {
 		return
@@ -335,7 +327,7 @@ func (u *pprofUI) say(text string) {
 	fmt.Fprintln(u.app.Stderr, strings.TrimRight(text, "\n"))
 }
 
-// serve runs pprof's pages until an interrupt, their normal end.
+// serve serves pprof's pages until an interrupt, which is their normal end.
 func serve(a *cli.App, args *driver.HTTPServerArgs) error {
 	mux := http.NewServeMux()
 	for path, h := range args.Handlers {

@@ -1,6 +1,5 @@
-// Package program has the verbs about a recorded program of the user: run --, record and watch. A command or the
-// folder of a recording comes in; the recording, its analysis and the program's exit code go out. The three share
-// their output about a recording. It imports cli and input, and no other verb.
+// Package program has the verbs that record a user's program: run --, run record and run watch. They write the
+// recording and its analysis and return the program's exit code. It imports cli and input, no other verb.
 package program
 
 import (
@@ -40,9 +39,9 @@ type Cmd struct {
 	Graphs      string        `default:"node" enum:"node,whole" placeholder:"HOW" help:"Record of CUDA graphs every node, or each graph as a whole, which costs less: node or whole (node)."`
 	Idle        bool          `help:"Arm the CUDA recorder and record nothing until gpuprof run record asks for a window."`
 	Watch       bool          `help:"Show on standard error what the program does while it runs: GPU busy, time of a step, kernels and copies of the last 30 s."`
-	WatchEvery  time.Duration `default:"5s" hidden:""` // the pause between two tables of --watch: the program prints on the same terminal
+	WatchEvery  time.Duration `default:"5s" hidden:""` // interval of the tables of --watch, on the program's own terminal
 	StopAfter   bool          `help:"End the program once its steps are recorded; the exit code is then 0."`
-	EarlyAfter  time.Duration `default:"5s" hidden:""` // how long a recorded program runs on before its answer is told early
+	EarlyAfter  time.Duration `default:"5s" hidden:""` // how long a recorded program must run on before its answer is printed early
 	NoAnalyze   bool          `help:"Record only; gpuprof analyze reads the folder later."`
 	Output      []string      `short:"o" sep:"none" complete:"file" placeholder:"DIR|FILE" help:"Put everything into DIR instead of gpuprof-TIME, or also write FILE, in the format of its extension: ${analysisFiles}; may be repeated. As a rank of a job: DIR/ or s3://bucket/prefix of the job, for gpuprof fleet."`
 	Force       bool          `help:"Use a folder that holds something, and replace files that gpuprof did not write."`
@@ -61,18 +60,18 @@ func (Cmd) Help() string {
 	)
 }
 
-// program is one command to run, with everything checked.
+// program is one checked command to run.
 type program struct {
 	*Cmd
 	app     *cli.App
 	options record.Options
 	files   []cli.Output // -o FILE
 	dir     string       // as shown to the user
-	lock    *os.File     // the folder, held until this process ends; nil for a fresh one
-	state   string       // of the recording, as noted last
-	printed []byte       // the answer that was printed, as JSON; nil for none
+	lock    *os.File     // the folder, locked until this process ends; nil for a new one
+	state   string       // state of the recording in the last note
+	printed []byte       // the answer printed early, as JSON; nil if none was
 
-	sink        *cli.RankSink // of a rank of a job; nil for a program alone
+	sink        *cli.RankSink // for a rank of a job; nil otherwise
 	collectives []analyze.Collectives
 }
 
@@ -89,23 +88,23 @@ func (c *Cmd) Run(a *cli.App) error {
 	shown := p.showLive()
 	r, err := record.Run(a.Ctx, p.options)
 	shown()
-	a.Noted = noted // notes printed early have scrolled away
+	a.Noted = noted // earlier notes have scrolled away
 	done()
 	if err != nil {
-		_ = os.Remove(p.dir) // removes a new empty folder; os.Remove keeps one with files
+		_ = os.Remove(p.dir) // removes a new, empty folder only
 		return err
 	}
 	if a.ChildCode = r.ExitCode; r.Stopped {
 		a.ChildCode = cli.ExitOK
 	}
-	// The program has ended: no later failure may change its exit code.
+	// The program has ended, and no later failure may change its exit code.
 	for _, err := range cli.Flatten(p.conclude(r)) {
 		fmt.Fprintf(a.Stderr, "gpuprof: %s\n", cli.Sentence(err))
 	}
 	return nil
 }
 
-// prepare checks the whole command before the program is started.
+// prepare checks the whole command before the program starts.
 func (c *Cmd) prepare(a *cli.App) (*program, error) {
 	if err := c.checkNumbers(); err != nil {
 		return nil, err
@@ -178,7 +177,7 @@ func (c *Cmd) checkRecorder() error {
 	return nil
 }
 
-// placeOutputs sorts the -o values into one folder and files, and makes the folder.
+// placeOutputs divides the values of -o into one folder and files, and makes the folder.
 func (p *program) placeOutputs() error {
 	if is, err := p.setUpRank(); is || err != nil {
 		return err
@@ -206,7 +205,7 @@ func (p *program) placeOutputs() error {
 		p.options.Dir = p.dir
 		return err
 	}
-	// The folder first: the files may belong into it.
+	// Make the folder first, because the files may lie in it.
 	made, err := makeDirs(p.dir)
 	if err == nil {
 		err = p.openDir()
@@ -219,10 +218,10 @@ func (p *program) placeOutputs() error {
 	}
 	if err != nil {
 		if p.lock != nil {
-			_ = p.lock.Close() // nothing was written
+			_ = p.lock.Close() // the folder is unused
 		}
 		for _, dir := range made {
-			_ = os.Remove(dir) // made for nothing
+			_ = os.Remove(dir) // remove what was made for nothing
 		}
 		return err
 	}
@@ -230,11 +229,11 @@ func (p *program) placeOutputs() error {
 	return nil
 }
 
-// suffix is the extension of a file; a version or a date at the end of a folder's name is none.
+// suffix matches a file extension, but not a version or date at the end of a folder's name.
 var suffix = regexp.MustCompile(`\.[A-Za-z][A-Za-z0-9_]*$`)
 
-// refuseSuffix refuses a name with the suffix of a file that no writer has: a folder of that name was not meant. A
-// folder that is there, or has a slash behind it, was.
+// refuseSuffix refuses a name with a file extension that no output format has, unless it is a folder or ends with a
+// slash: the user did not mean a folder.
 func (p *program) refuseSuffix(path string) error {
 	if strings.HasSuffix(path, "/") || cli.IsDir(path) || !suffix.MatchString(filepath.Base(path)) {
 		return nil
@@ -248,7 +247,7 @@ func (p *program) refuseSuffix(path string) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "%s", reason).WithFix("%s; a folder of this name is -o %s/", fix, path)
 }
 
-// useFiles checks the files that -o names.
+// useFiles checks the output files of -o.
 func (p *program) useFiles(files []string) (err error) {
 	if p.Memory {
 		p.files, err = p.app.Documents.Memory.Outputs(files, p.Force)
@@ -269,8 +268,8 @@ func (p *program) useFiles(files []string) (err error) {
 	return nil
 }
 
-// isRecordingFile reports whether a recording's folder has a file of that name other than the analysis. Some file
-// systems do not distinguish upper from lower case.
+// isRecordingFile reports whether a recording's folder uses that file name, other than for the analysis. It ignores
+// case, as some file systems do.
 func isRecordingFile(name string) bool {
 	name = strings.ToLower(name)
 	return name == "telemetry.json" || strings.HasPrefix(name, "trace-") || strings.HasPrefix(name, "snapshot-")
@@ -290,7 +289,6 @@ func makeDirs(dir string) (made []string, err error) {
 	return made, nil
 }
 
-// openDir locks the existing folder that -o names.
 func (p *program) openDir() error {
 	var err error
 	if p.lock, err = lockDir(p.dir); err != nil {
@@ -306,8 +304,7 @@ func (p *program) openDir() error {
 	return nil
 }
 
-// clearDir removes an earlier recording's files, which would pass for ranks of this one, and checks that the folder
-// takes files.
+// clearDir removes an earlier recording, whose files would pass for ranks of this one, and checks write access.
 func (p *program) clearDir() error {
 	for _, pattern := range []string{"trace-*.json", "trace-*.json.part*", "trace-nsys.sqlite", "trace-*.gpt", "cuda-*.gpt", "cuda.jsonl", "cuda.config", "cuda.control", "gpuprof-cuda.so", "snapshot-*.pickle", "snapshot-*.pickle.part*", "samples-*.jsonl", "hook.jsonl"} {
 		for _, f := range outside.Dir(p.dir).Glob(pattern) {
@@ -324,10 +321,10 @@ func (p *program) clearDir() error {
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
-// maxSameSecond limits the number of folders of one second.
+// maxSameSecond limits the folders whose names have the same second.
 const maxSameSecond = 1000
 
-// freshDir makes a new folder that only its owner may open. Two gpuprof that begin in the same second get one each.
+// freshDir makes a new folder that only its owner can open, also if several gpuprof begin in the same second.
 func freshDir(now time.Time) (string, error) {
 	name := "gpuprof-" + now.Format("20060102-150405")
 	for n := 1; ; n++ {
@@ -350,15 +347,15 @@ func cannotMake(dir string, err error) error {
 		"choose another folder with -o; the program was not started", "the program was not started: name a folder that takes files with -o DIR")
 }
 
-// conclude summarizes the run, writes telemetry.json and analyzes the traces. The folder's files are for its owner
-// alone: traces and command lines reveal much of a program.
+// conclude summarizes the run, writes telemetry.json and analyzes the traces. The files are private: traces and
+// command lines reveal much about a program.
 func (p *program) conclude(r *record.Result) error {
 	ctx, stop := p.interruptible()
 	defer stop()
 	p.noteSummary(r)
 	private := append([]string{filepath.Join(p.dir, "report.nsys-rep"), filepath.Join(p.dir, "hook.jsonl"), filepath.Join(p.dir, "cuda.jsonl")}, outside.Dir(p.dir).Glob("samples-*.jsonl")...)
 	for _, t := range append(private, r.Traces...) {
-		_ = os.Chmod(t, 0o600) // a file system without modes has none to set
+		_ = os.Chmod(t, 0o600) // some file systems have no modes
 	}
 	errs := []error{p.keepTelemetry(r)}
 	switch {
@@ -376,13 +373,12 @@ func (p *program) keepTelemetry(r *record.Result) error {
 	return runfile.WritePrivate(filepath.Join(p.dir, "telemetry.json"), p.Force, func(w io.Writer) error { return cli.WriteJSON(w, stored) })
 }
 
-// interruptible returns a context for the analysis: the signals that ended the program have ended the app's
-// context.
+// interruptible returns a context for the analysis: the app's context ended with the signal that ended the program.
 func (p *program) interruptible() (context.Context, context.CancelFunc) {
 	return cli.NotifyInterrupt(context.WithoutCancel(p.app.Ctx))
 }
 
-// flagBehind returns the error for a flag of gpuprof in place of the command.
+// flagBehind returns the error for a flag of gpuprof after "--", in place of the command.
 func flagBehind(rest []string) error {
 	if len(rest) == 0 || !strings.HasPrefix(rest[0], "-") {
 		return nil

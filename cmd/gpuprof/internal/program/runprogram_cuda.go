@@ -14,10 +14,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// noteCUDA notes how many records the CUDA recorder kept and lost.
+// noteCUDA notes how many records the CUDA recorder wrote and lost.
 func (p *program) noteCUDA(r *record.Result) {
 	var records, lost int64
-	processes, cupti := map[int]bool{}, 0 // with several windows a process has several entries
+	processes, cupti := map[int]bool{}, 0 // a process has an entry per window
 	for _, q := range r.CUDA {
 		if q.File == "" || q.CUPTI == 0 {
 			continue
@@ -43,7 +43,7 @@ func (p *program) noteCUDA(r *record.Result) {
 	noteLeftOut(p.app, r, p.WindowAfter+p.TimeWindow)
 }
 
-// noteLeftOut notes the number of records that were cut off after a window.
+// noteLeftOut notes how many records after a window were cut off.
 func noteLeftOut(a *cli.App, r *record.Result, window time.Duration) {
 	n := int64(0)
 	for _, p := range r.CUDA {
@@ -61,8 +61,8 @@ func windowsWere(n int) string {
 	return fmt.Sprintf("%d windows were", n)
 }
 
-// showLive notes that an armed program waits for a window. With --watch it prints tables while the program runs,
-// until end is called.
+// showLive notes that the program waits for gpuprof run record (--idle). With --watch it prints tables while the
+// program runs, until end is called.
 func (p *program) showLive() (end func()) {
 	if p.Idle {
 		p.app.Note("the recorder is armed; record a window with gpuprof run record %s", p.dir)
@@ -80,7 +80,7 @@ func (p *program) showLive() (end func()) {
 			return
 		case <-time.After(p.WatchEvery):
 		}
-		_ = w.showTables(ctx, p.WatchEvery, false) // the recording is read again at its end, with its errors reported then
+		_ = w.showTables(ctx, p.WatchEvery, false) // the final analysis reports errors of reading
 	})
 	return func() {
 		stop()
@@ -88,7 +88,6 @@ func (p *program) showLive() (end func()) {
 	}
 }
 
-// noteCUDASteps notes the steps of the first recording that has any.
 func (p *program) noteCUDASteps(indexes []*analyze.Index) {
 	for _, x := range indexes {
 		if !x.Stepped() {

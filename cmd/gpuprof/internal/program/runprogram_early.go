@@ -13,14 +13,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/record"
 )
 
-// watchRecording follows the recording while the program runs. It notes the progress on a terminal and prints the
-// analysis of a program that runs on, or ends the program with --stop-after.
+// watchRecording follows the recording while the program runs. It notes the progress, prints the analysis of a program
+// that runs on, or ends the program with --stop-after.
 func (p *program) watchRecording(h *record.Hook, ended <-chan struct{}) record.Watched {
 	p.noteState(h)
 	if !h.Settled() {
 		return record.WatchOn
 	}
-	// Other ranks may begin late; a program that ends soon gets its analysis at its end.
+	// Wait: other ranks may begin late, and a program that ends soon gets its analysis at the end.
 	wait := p.EarlyAfter
 	if p.StopAfter {
 		wait = min(wait, time.Second)
@@ -45,12 +45,12 @@ func (p *program) watchRecording(h *record.Hook, ended <-chan struct{}) record.W
 	}
 }
 
-// accountWithin limits the time that an early analysis waits for the samples of the host, which come from the steps
-// after the recorded ones: those may be long.
+// accountWithin limits the wait of an early analysis for the host's samples, which are taken in the steps after the
+// recorded ones: these may be long.
 const accountWithin = 20 * time.Second
 
-// noteState notes on a terminal each change of the recording's state. It prints lines and not a progress bar,
-// because the program prints on the same terminal.
+// noteState notes changes of the recording's state on a terminal, as lines and not as a progress bar, since the
+// program prints there too.
 func (p *program) noteState(h *record.Hook) {
 	f := cli.FileBehind(p.app.Stderr)
 	if f == nil || !term.IsTerminal(int(f.Fd())) {
@@ -62,7 +62,6 @@ func (p *program) noteState(h *record.Hook) {
 	}
 }
 
-// stateOf describes the recording's state.
 func (p *program) stateOf(h *record.Hook) string {
 	state := ""
 	for i := range h.Processes {
@@ -96,7 +95,7 @@ func (p *program) printEarly(h *record.Hook, ended <-chan struct{}) {
 	defer stop()
 	go func() {
 		select {
-		case <-ended: // the end of the program prints the whole analysis
+		case <-ended: // the analysis follows at the program's end
 			stop()
 		case <-ctx.Done():
 		}

@@ -18,9 +18,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/record"
 )
 
-// setUpRank makes this process a rank of a job if a launcher sets its rank and -o names the job's folder or bucket:
-// the recording then gets its own folder, since the ranks share the -o folder. It reports whether this process is a
-// rank. Errors come before the program is started.
+// setUpRank makes this process a rank of a job, if a launcher set its rank and -o names the job's folder or bucket.
+// The recording then has a folder of its own. It reports whether this process is a rank. Errors come before the
+// program starts.
 func (p *program) setUpRank() (bool, error) {
 	at := slices.IndexFunc(p.Output, cli.IsRankFolder)
 	if at < 0 {
@@ -28,7 +28,7 @@ func (p *program) setUpRank() (bool, error) {
 	}
 	place, ok := launch.Find(os.Getenv)
 	if !ok && !cli.IsBucket(p.Output[at]) {
-		return false, nil // a folder with a slash behind it
+		return false, nil // a single program with a folder that ends with a slash
 	}
 	sink, files, err := p.app.RankOutput(p.Output)
 	if err != nil {
@@ -40,7 +40,7 @@ func (p *program) setUpRank() (bool, error) {
 	}
 	p.sink = sink
 	if cli.IsBucket(p.Output[at]) {
-		p.dir, err = freshDir(time.Now()) // traces stay on the machine
+		p.dir, err = freshDir(time.Now()) // traces stay on this machine
 	} else {
 		p.dir, err = rankDir(p.Output[at], place)
 	}
@@ -48,11 +48,11 @@ func (p *program) setUpRank() (bool, error) {
 	return true, err
 }
 
-// recordings is the folder of the ranks' recordings in the folder of a job.
+// recordings is the subfolder of a job's folder for the ranks' recordings.
 const recordings = "recording"
 
-// rankDir makes the folder for one rank's recording. An attempt that the launcher does not count, because the user
-// restarted the job, gets the next free name.
+// rankDir makes the folder for one rank's recording. If the user restarted the job, and the launcher counts no
+// attempts, the next free name is taken.
 func rankDir(job string, p launch.Place) (string, error) {
 	above := filepath.Join(job, recordings)
 	if err := os.MkdirAll(above, 0o755); err != nil {
@@ -74,7 +74,7 @@ func rankDir(job string, p launch.Place) (string, error) {
 	}
 }
 
-// leaveObject writes the object of this rank; it does nothing for a program outside of a job.
+// leaveObject stores the document of this rank; nothing outside of a job.
 func (p *program) leaveObject(r *record.Result) error {
 	if p.sink == nil {
 		return nil

@@ -23,8 +23,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// noteSummary summarizes in a few lines how the program ended. Standard output belongs to the program: all output
-// of gpuprof goes to standard error.
+// noteSummary notes in a few lines how the program ended. All output of gpuprof goes to standard error, since standard
+// output belongs to the program.
 func (p *program) noteSummary(r *record.Result) {
 	a := p.app
 	ended := fmt.Sprintf("ended with exit code %d", r.ExitCode)
@@ -40,7 +40,7 @@ func (p *program) noteSummary(r *record.Result) {
 		cost += fmt.Sprintf("; peak memory %s in one process, %s in all", one, all)
 	case r.PeakBytes > 0:
 		cost += "; peak memory " + one
-	case r.TreePeakBytes > 0: // sampled
+	case r.TreePeakBytes > 0: // the sampled memory
 		cost += "; peak memory " + all
 	}
 	if r.WallS > 0 && r.CPUS > 0 {
@@ -59,7 +59,7 @@ func (p *program) noteSummary(r *record.Result) {
 	}
 }
 
-// markNames names the events by which steps were counted.
+// markNames describes the events by which steps were counted.
 var markNames = map[string]string{
 	"optimizer": "optimizer steps", "zero_grad": "optimizer steps", "backward": "backward passes", "module": "calls of the model", "loader": "batches of the data loader",
 }
@@ -75,7 +75,7 @@ func (p *program) noteRecorded(h *record.Hook) {
 			}
 		}
 	}
-	if first == nil || first.Torch == "" { // without torch a warning tells what there is
+	if first == nil || first.Torch == "" { // without torch, a warning has the recorded parts
 		return
 	}
 	if p.Memory {
@@ -93,7 +93,7 @@ func (p *program) noteRecorded(h *record.Hook) {
 	p.app.Note("%s (torch %s%s)", what, first.Torch, where)
 }
 
-// noteSnapshot notes the time that a memory snapshot covers.
+// noteSnapshot notes the period that a memory snapshot covers.
 func (p *program) noteSnapshot(first *record.Process, recorded int) {
 	until := "its end"
 	switch n := first.After + first.Recorded; {
@@ -109,8 +109,8 @@ func (p *program) noteSnapshot(first *record.Process, recorded int) {
 	p.app.Note("recorded the memory of the program from its first use of a GPU to %s (torch %s%s)", until, first.Torch, where)
 }
 
-// overheadSentence describes the cost of recording as ratios: the hook's step times are trimmed means on the host,
-// and the analysis below has mean steps.
+// overheadSentence describes the cost of recording as a ratio: the hook's step times are trimmed means on the host,
+// and would differ from the mean steps of the analysis below.
 func (p *program) overheadSentence(o *record.Overhead) string {
 	var text string
 	switch {
@@ -131,7 +131,7 @@ func (p *program) overheadSentence(o *record.Overhead) string {
 	return text
 }
 
-// analyzeRecording analyzes the recording; write renders it in a format.
+// analyzeRecording analyzes the recording; write formats the analysis.
 func (p *program) analyzeRecording(a *cli.App, r *record.Result) (write func(w io.Writer, format string, s cli.Screen) error, err error) {
 	files := chosenTraces(r)
 	if p.Memory {
@@ -157,7 +157,7 @@ func (p *program) analyzeRecording(a *cli.App, r *record.Result) (write func(w i
 	}, err
 }
 
-// writeAnalysis analyzes the recording, prints the analysis and writes it to the files.
+// writeAnalysis analyzes the recording, and prints and writes the analysis.
 func (p *program) writeAnalysis(ctx context.Context, r *record.Result) error {
 	inner := *p.app
 	inner.Ctx = ctx
@@ -177,7 +177,7 @@ func (p *program) writeAnalysis(ctx context.Context, r *record.Result) error {
 	return errors.Join(errs...)
 }
 
-// printOnce prints an analysis to the terminal, unless the same one was printed while the program ran.
+// printOnce prints an analysis, unless the same was printed while the program ran.
 func (p *program) printOnce(show func(w io.Writer, format string, s cli.Screen) error) error {
 	var found bytes.Buffer
 	if err := show(&found, "json", cli.Screen{}); err != nil {
@@ -194,7 +194,6 @@ func (p *program) printOnce(show func(w io.Writer, format string, s cli.Screen) 
 	return nil
 }
 
-// storeAnalysis writes an analysis into the folder of the recording.
 func (p *program) storeAnalysis(show func(w io.Writer, format string, s cli.Screen) error) error {
 	var errs []error
 	for _, own := range []struct{ name, format string }{{"analysis.json", "json"}, {"report.html", "html"}} {
@@ -203,8 +202,7 @@ func (p *program) storeAnalysis(show func(w io.Writer, format string, s cli.Scre
 	return errors.Join(errs...)
 }
 
-// chosenTraces returns the ranks' traces if the job has ranks: other processes of the program (launchers,
-// evaluators) are not part of it and keep their own file.
+// chosenTraces returns the traces of the ranks, if there are any: launchers and evaluators do not belong to the job.
 func chosenTraces(r *record.Result) []string {
 	var ranks []string
 	for _, t := range r.Traces {
@@ -218,7 +216,6 @@ func chosenTraces(r *record.Result) []string {
 	return r.Traces
 }
 
-// stderrScreen describes the terminal behind standard error.
 func (p *program) stderrScreen() cli.Screen {
 	s := cli.Screen{Lines: p.app.Screen().Lines, Quiet: p.app.Quiet}
 	f := cli.FileBehind(p.app.Stderr)
@@ -233,12 +230,10 @@ func (p *program) stderrScreen() cli.Screen {
 	return s
 }
 
-// inflatedFrom is the ratio from which recorded steps count as slowed down; a smaller one is within the usual
-// spread of steps.
+// inflatedFrom is the ratio from which recorded steps count as slowed down; the usual spread is smaller.
 const inflatedFrom = 1.1
 
-// inflationCaveats returns the caveat for findings about the host's time: the factor by which the recording itself
-// made the steps longer.
+// inflationCaveats returns the caveat for findings about host time: the recording lengthened the steps by a factor.
 func inflationCaveats(o *record.Overhead) input.Caveats {
 	if o == nil || o.Ratio < inflatedFrom && !o.Uneven {
 		return nil

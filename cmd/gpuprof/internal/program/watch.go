@@ -51,16 +51,16 @@ func (c *WatchCmd) Run(a *cli.App) error {
 	return w.showTables(a.Ctx, c.Every, c.Once)
 }
 
-// watching shows one folder again and again.
+// watching shows the tables of one folder repeatedly.
 type watching struct {
 	dir, shown string
 	out        io.Writer
-	screen     bool                                 // each table replaces the previous one
-	pause      func(time.Duration) <-chan time.Time // a test has its own clock
-	whole      bool                                 // it continues until the context ends
-	lines      int                                  // of the last table
+	screen     bool                                 // each table replaces the previous one on the screen
+	pause      func(time.Duration) <-chan time.Time // time.After, or the clock of a test
+	whole      bool                                 // continue until the context ends
+	lines      int                                  // lines of the last table
 	last       string
-	opening    func(w io.Writer, a gpuprof.Answer) error // writes the answer above a table
+	opening    func(w io.Writer, a gpuprof.Answer) error // writes the answer above the table
 }
 
 func newWatching(a *cli.App, dir, shown string, out io.Writer) *watching {
@@ -70,11 +70,10 @@ func newWatching(a *cli.App, dir, shown string, out io.Writer) *watching {
 	}}
 }
 
-// pauseFactor is the ratio of the pause to the time of a look before it: looking takes processor time from the
-// program.
+// pauseFactor is the least ratio of the pause to the time of making a table, which slows down the program.
 const pauseFactor = 10
 
-// showTables shows tables until the recordings or the context have ended.
+// showTables prints tables until the recordings or the context end.
 func (w *watching) showTables(ctx context.Context, every time.Duration, once bool) error {
 	for {
 		began := time.Now()
@@ -83,7 +82,7 @@ func (w *watching) showTables(ctx context.Context, every time.Duration, once boo
 			return err
 		}
 		if ctx.Err() != nil {
-			return nil // Ctrl-C ends a view without an error
+			return nil // Ctrl-C is the normal end of a view
 		}
 		w.printTable(text)
 		if once || ended && !w.whole {
@@ -97,7 +96,7 @@ func (w *watching) showTables(ctx context.Context, every time.Duration, once boo
 	}
 }
 
-// makeTable returns the current table; ended reports that nothing more is recorded.
+// makeTable returns the current table; ended: nothing is recorded any more.
 func (w *watching) makeTable(ctx context.Context) (text string, ended bool, err error) {
 	live, err := record.LiveOf(ctx, w.dir, record.LiveStretch)
 	if err != nil {
@@ -115,7 +114,6 @@ func (w *watching) makeTable(ctx context.Context) (text string, ended bool, err 
 	return b.String() + liveTable(w.shown, live), gone, nil
 }
 
-// printTable prints a table if it has changed.
 func (w *watching) printTable(text string) {
 	if text == w.last {
 		return
@@ -129,14 +127,14 @@ func (w *watching) printTable(text string) {
 	w.lines, w.last = strings.Count(text, "\n"), text
 }
 
-// liveKernels and liveCopies limit the rows of each.
+// Limits of rows.
 const (
 	liveKernels = 8
 	liveCopies  = 3
 	liveName    = 44
 )
 
-// liveTable formats the activity of a folder's processes in the last stretch.
+// liveTable formats the recent activity of a folder's processes.
 func liveTable(dir string, live []record.Live) string {
 	var b strings.Builder
 	for i := range live {
@@ -163,7 +161,7 @@ func liveTable(dir string, live []record.Live) string {
 	return b.String()
 }
 
-// liveRows prints rows by name, the longest first, and the sum of the others.
+// liveRows prints rows by name, the longest first, and the sum of the rest.
 func liveRows(b *strings.Builder, title string, rows []record.LiveRow, most int, over time.Duration) {
 	if len(rows) == 0 {
 		return
@@ -200,7 +198,7 @@ func liveNameOf(r record.LiveRow) string {
 	return string(name) + tail
 }
 
-// hookTable formats the hook's events of PyTorch programs before and during the recording.
+// hookTable formats the hook's events of PyTorch programs, before and during the recording.
 func hookTable(dir string, h *record.Hook) string {
 	if len(h.Processes) == 0 {
 		return cleanPath(dir) + ": no process is recorded yet\n"

@@ -1,5 +1,5 @@
-// Package report is gpuprof report: it turns runs and other documents of gpuprof into reports, pictures and
-// other formats. Files come in, text and files go out. It imports cli and input, and no other verb.
+// Package report is gpuprof report: it converts runs and other documents of gpuprof to reports, pictures and other
+// formats. It imports cli and input, no other verb.
 package report
 
 import (
@@ -37,8 +37,7 @@ func (Cmd) Help() string {
 	)
 }
 
-// findAnalysis returns the analysis in the folder of a recording. It refuses formats of the recording itself, which gpuprof analyze
-// writes.
+// findAnalysis returns the analysis in a recording's folder. It refuses formats that only gpuprof analyze writes.
 func (c *Cmd) findAnalysis(dir string) (string, error) {
 	path, err := input.AnalysisIn(dir)
 	if err != nil {
@@ -53,10 +52,10 @@ func (c *Cmd) findAnalysis(dir string) (string, error) {
 	return path, nil
 }
 
-// recordingFormats are the formats that show a recording, which an analysis does not hold.
+// recordingFormats lists the formats that need the recording; an analysis does not contain it.
 func recordingFormats() []string { return []string{"pprof", "perfetto", "speedscope", "folded"} }
 
-// isChromeTrace reports whether a text begins like a profiler's trace, which is no document of gpuprof.
+// isChromeTrace reports whether a text begins like a profiler's trace and is no document of gpuprof.
 func isChromeTrace(text []byte) bool {
 	return document.HeadOf(text).Version == "" && bytes.Contains(text[:min(len(text), 1<<16)], []byte(`"traceEvents"`))
 }
@@ -80,7 +79,7 @@ func (c *Cmd) Run(a *cli.App) error {
 		text, err := runfile.Text(a.Ctx, path)
 		kind := document.HeadOf(text).Kind
 		if report := reporters(a)[kind]; report != nil {
-			if len(c.Runs) > 1 { // only runs go together
+			if len(c.Runs) > 1 { // only runs can be combined
 				return gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it is %s, and a report of several files takes runs", path, document.A(kind)).WithFix("give it alone")
 			}
 			return report(c, a, text, document.A(kind))

@@ -17,14 +17,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// reporter reports a document other than a run; what is the name of its kind in errors.
+// reporter reports a document other than a run; what names its kind in errors.
 type reporter func(c *Cmd, a *cli.App, text []byte, what string) error
 
-// reporters returns the reporter of each kind of document that report takes, except runs.
+// reporters returns the reporter of each kind of document except runs.
 func reporters(a *cli.App) map[gpuprof.DocumentKind]reporter {
 	t := a.Documents
 	comparison, tuning := reporterOf(t.Comparison, compare.Decode), reporterOf(t.Tuning, tune.Decode)
-	analysis := t.Analysis.Without(recordingFormats()...) // they show the trace itself, which is not in the file
+	analysis := t.Analysis.Without(recordingFormats()...) // these formats need the trace, which is not in the file
 	return map[gpuprof.DocumentKind]reporter{
 		document.Comparison: comparison, document.Gate: comparison, document.Tune: tuning, document.Claims: tuning,
 		document.Bisect: reporterOf(t.Bisect, bisect.Decode), document.History: reporterOf(t.History, history.Decode),
@@ -48,7 +48,7 @@ func reporters(a *cli.App) map[gpuprof.DocumentKind]reporter {
 	}
 }
 
-// decoded reads a document of which no older form is known.
+// decoded parses a document whose older versions need no conversion.
 func decoded[D any, P interface {
 	*D
 	document.Enveloped
@@ -59,7 +59,7 @@ func decoded[D any, P interface {
 	}
 }
 
-// diagnosisOf refuses a diagnosis of nothing, which has no page.
+// diagnosisOf refuses an empty diagnosis, which has no page.
 func diagnosisOf(text []byte, path string) (*gpuprof.Diagnosis, error) {
 	d, err := decoded[gpuprof.Diagnosis](document.Diagnosis)(text, path)
 	if err == nil && len(d.Checks) == 0 {
@@ -78,8 +78,7 @@ func reporterOf[D any](k cli.Kind[D], decode func(text []byte, path string) (D, 
 	}
 }
 
-// withMeanStep refuses an analysis from before steps had one kind of time: today's words would be wrong for its
-// figures.
+// withMeanStep refuses an analysis of an earlier major version: its step times had another meaning than today's words.
 func withMeanStep(head gpuprof.Head, path string) error {
 	if ours := document.Version(head.Kind); gpuprof.MajorOf(head.Version) < gpuprof.MajorOf(ours) {
 		return gpuprof.Errorf(gpuprof.ErrInput, "reading %s: schema_version %s is older than this gpuprof's %s and has no mean step", path, head.Version, ours).WithFix("analyse the trace again with gpuprof analyze")
@@ -87,7 +86,7 @@ func withMeanStep(head gpuprof.Head, path string) error {
 	return nil
 }
 
-// reportOf prints or writes a document. It reports a wrong output before the error of reading.
+// reportOf prints or writes a document. An invalid output is reported before an error of reading.
 func reportOf[D any](c *Cmd, a *cli.App, k cli.Kind[D], doc D, reading error) error {
 	outs, err := k.Outputs(c.Output, c.Force)
 	if err == nil {

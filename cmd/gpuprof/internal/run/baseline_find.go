@@ -15,8 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// findOld looks up the --baseline before the measurement. If no stored baseline fits, the run continues without one,
-// and a note reports it.
+// findOld looks up --baseline before the measurement. If no stored baseline fits, it notes that and succeeds.
 func (s *session) findOld() (err error) {
 	s.olds = make([]*input.OldSide, len(s.plans))
 	if s.Baseline == "" {
@@ -44,11 +43,11 @@ func (s *session) findOld() (err error) {
 	return nil
 }
 
-// compareBaselines compares what run measured with --baseline. What cannot be compared
-// is an error; the others are compared all the same.
+// compareBaselines compares the measured runs with --baseline. A run that cannot be compared gives an error; the
+// others are still compared.
 func (s *session) compareBaselines(runs []*gpuprof.Run) ([]*compare.Comparison, error) {
 	out := make([]*compare.Comparison, len(runs))
-	if len(s.olds) == 0 { // no baseline was asked for
+	if len(s.olds) == 0 { // no --baseline
 		return out, nil
 	}
 	var errs []error
@@ -71,7 +70,7 @@ func (s *session) againstOne(r *gpuprof.Run, old *input.OldSide) (*compare.Compa
 	if err != nil {
 		return nil, err
 	}
-	now.Source, now.Warnings = "this run", nil // they stand above, with the run
+	now.Source, now.Warnings = "this run", nil // they are printed above, with the run
 	o := compare.Options{Seed: s.Seed, Tool: s.app.Tool}
 	if err := (&judge.Flags{}).Learn(s.app, now, &o); err != nil {
 		return nil, err
@@ -79,8 +78,8 @@ func (s *session) againstOne(r *gpuprof.Run, old *input.OldSide) (*compare.Compa
 	return old.Against(s.app, now, o)
 }
 
-// addFindings gives the runs with what would close the gap among their findings,
-// unless one of them names that knob for that stage already: the time is claimed once.
+// addFindings adds findings that would close the gap to the runs, unless a run already has one for the same stage and
+// knob: no time is claimed twice.
 func addFindings(runs []*gpuprof.Run, comparisons []*compare.Comparison) []*gpuprof.Run {
 	out := slices.Clone(runs)
 	for i, c := range comparisons {
@@ -97,9 +96,8 @@ func addFindings(runs []*gpuprof.Run, comparisons []*compare.Comparison) []*gpup
 	return out
 }
 
-// showAll prints the runs and, below them, how they compare. Where standard
-// output is a document of its own, the comparison goes to standard error and
-// what it found into the document: complete are the runs with that.
+// showAll prints the runs and, below them, the comparisons. If standard output is a document, the comparisons go to
+// standard error, and the document has the runs with the comparisons' findings (complete).
 func (s *session) showAll(runs, complete []*gpuprof.Run, comparisons []*compare.Comparison) error {
 	a := s.app
 	w, format, o := a.Stdout, s.Format, a.Screen()

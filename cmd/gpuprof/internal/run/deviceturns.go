@@ -16,17 +16,17 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// deviceTurn is the process of one device and what it gave, in the order of its turns.
+// deviceTurn is one device's process and its turns, in order.
 type deviceTurn struct {
 	*judge.TurnProcess
 	device   string
 	turns    []measure.Turn
-	together []bool // by turn: all devices measured in it
+	together []bool // by turn: all devices measured at once
 	err      error
 	run      *gpuprof.Run
 }
 
-// deviceTurns measures on each device in a process of its own.
+// deviceTurns measures each device in its own process.
 func (s *session) deviceTurns(kinds []cli.Device) ([]fleet.DeviceRun, error) {
 	exe, err := cli.OwnProgram()
 	if err != nil {
@@ -45,10 +45,9 @@ func (s *session) deviceTurns(kinds []cli.Device) ([]fleet.DeviceRun, error) {
 	return s.takeRounds(run, sides, func() <-chan time.Time { return time.After(max(s.MaxTime, judge.LeastPatience)) })
 }
 
-// takeRounds starts the processes of all devices at once and lets them measure in rounds:
-// one turn together, and one of each device alone, in mirrored order. What slows the
-// machine down for a while so slows both down alike. A device that fails has an error in
-// its result; the error of takeRounds is an interrupt.
+// takeRounds starts the processes of all devices and lets them measure in rounds: one turn together, and one of each
+// device alone, in mirrored order, so that a disturbance of the machine affects both kinds of turn. A device that
+// fails has an error in its result; the error of takeRounds is an interrupt.
 func (s *session) takeRounds(run judge.Children, sides []judge.Side, patience func() <-chan time.Time) ([]fleet.DeviceRun, error) {
 	var all []*deviceTurn
 	defer func() {
@@ -81,7 +80,7 @@ func (s *session) takeRounds(run judge.Children, sides []judge.Side, patience fu
 	if s.app.Ctx.Err() != nil {
 		return nil, gpuprof.Errorf(nil, "measuring %s on %d devices: %w", s.aim.Workload.Name(), len(sides), cli.ErrInterrupted).WithFix("run it again: no round of an interrupted measurement is kept")
 	}
-	rounds := judge.MostTurns // that all finished: where one failed, the others may have begun another
+	rounds := judge.MostTurns // rounds that all devices finished, in case one failed
 	for _, d := range listAlive(all) {
 		rounds = min(rounds, len(d.turns)/2-judge.WarmTurns)
 	}
@@ -92,7 +91,7 @@ func (s *session) takeRounds(run judge.Children, sides []judge.Side, patience fu
 	return out, nil
 }
 
-// forEachDevice does one thing on every device, on all at the same time.
+// forEachDevice calls do for all devices at once.
 func forEachDevice(devices []*deviceTurn, do func(*deviceTurn) error) {
 	var all sync.WaitGroup
 	for _, d := range devices {
@@ -101,12 +100,10 @@ func forEachDevice(devices []*deviceTurn, do func(*deviceTurn) error) {
 	all.Wait()
 }
 
-// listAlive are the devices that have not failed.
 func listAlive(all []*deviceTurn) []*deviceTurn {
 	return slices.DeleteFunc(slices.Clone(all), func(d *deviceTurn) bool { return d.err != nil })
 }
 
-// turn measures one turn of a device.
 func (d *deviceTurn) takeTurn(length time.Duration, together bool) error {
 	t, err := d.Turn(length)
 	if err == nil {
@@ -115,8 +112,8 @@ func (d *deviceTurn) takeTurn(length time.Duration, together bool) error {
 	return err
 }
 
-// measureRounds measures until there are enough; the first two warm all devices up and count
-// nothing. They end where a device fails.
+// measureRounds measures rounds until there are enough or a device fails. The first judge.WarmTurns rounds warm up all
+// devices and are not counted.
 func (s *session) measureRounds(devices []*deviceTurn, show func(measure.Progress)) {
 	if len(devices) < 2 {
 		return
@@ -145,8 +142,8 @@ func (s *session) measureRounds(devices []*deviceTurn, show func(measure.Progres
 			}
 		}
 		if round < judge.WarmTurns {
-			// As long as the longest turn: else a device with short steps is done while another
-			// still measures, and those have no company.
+			// Make turns as long as the longest one: otherwise a device with short steps would finish early, and the others
+			// would measure without it.
 			for _, d := range devices {
 				for _, t := range d.turns {
 					length = max(length, time.Duration(t.Seconds*float64(time.Second)))
@@ -156,8 +153,8 @@ func (s *session) measureRounds(devices []*deviceTurn, show func(measure.Progres
 	}
 }
 
-// enoughRounds reports whether the rounds may end: the requested number is done, or enough for an interval with both
-// kinds of turn at their full time, or the time is over.
+// enoughRounds reports whether the rounds may end: the requested number is done, there are enough for an interval with
+// both kinds of turn at full time, or the time is over.
 func (s *session) enoughRounds(d *deviceTurn, spent time.Duration) bool {
 	n, seconds := len(d.turns)/2-judge.WarmTurns, 0.0
 	if s.Samples > 0 {
@@ -174,7 +171,7 @@ func (s *session) enoughRounds(d *deviceTurn, spent time.Duration) bool {
 	return n >= judge.LeastTurns && n%2 == 0 && (n >= judge.MostTurns || seconds >= s.MinTime.Seconds())
 }
 
-// splitTurns splits a device's results of the given number of rounds by the kind of turn.
+// splitTurns divides a device's first rounds into turns together and turns alone.
 func (d *deviceTurn) splitTurns(rounds int) fleet.DeviceRun {
 	out := fleet.DeviceRun{Device: d.device, Failed: d.failureOf()}
 	if out.Failed != nil {
@@ -203,7 +200,7 @@ func (d *deviceTurn) splitTurns(rounds int) fleet.DeviceRun {
 	return out
 }
 
-// failureOf returns the failure of a device, in the words of its process; nil without one.
+// failureOf returns the error of a device, in its process's words; nil if it did not fail.
 func (d *deviceTurn) failureOf() error {
 	if dead, ok := errors.AsType[*judge.DeadError](d.err); ok && d.TurnProcess != nil && dead != nil {
 		return cli.ProcessError(d.TurnProcess.Err, cmp.Or(d.Proc.Words(), d.err.Error()))
@@ -211,7 +208,7 @@ func (d *deviceTurn) failureOf() error {
 	return d.err
 }
 
-// someTurns is a run with one sample a turn, less those turns that are not named.
+// someTurns returns a run with one sample per turn, for the given turns only.
 func someTurns(run *gpuprof.Run, turns []int) *gpuprof.Run {
 	some := func(s *gpuprof.Series) *gpuprof.Series {
 		all, values := slices.Concat(s.Runs...), []float64(nil)

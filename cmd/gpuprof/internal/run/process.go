@@ -13,10 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// measureProcesses measures one point of the sweep in several processes, one
-// after the other, and merges what they measured. A process that fails does
-// not take the others' samples with it; a failed check ends the series, since
-// every process would fail it.
+// measureProcesses measures one point of the sweep in several processes, one after the other, and merges their runs.
+// If one fails, the samples of the others remain. A failed check ends the series, since every process would fail it.
 func (s *session) measureProcesses(point int, bar *cli.Progress) (*gpuprof.Run, error) {
 	scratch, err := child.NewScratch("runs")
 	if err != nil {
@@ -35,7 +33,7 @@ func (s *session) measureProcesses(point int, bar *cli.Progress) (*gpuprof.Run, 
 		}
 		if run != nil {
 			runs = append(runs, run)
-			if q := run.Requests; q != nil && s.plans[point].Rate == 0 { // the others take the rate of the first
+			if q := run.Requests; q != nil && s.plans[point].Rate == 0 { // the other processes use the first one's rate
 				s.plans[point].Rate = q.Rate
 				if q.OnSchedule != nil {
 					s.plans[point].Rate = q.OnSchedule.Rate
@@ -49,15 +47,14 @@ func (s *session) measureProcesses(point int, bar *cli.Progress) (*gpuprof.Run, 
 	return mergeProcesses(runs, errs)
 }
 
-// progressOf is the state of a row of processes, of which k are done since the beginning and the
-// next has run for a while: the time left is by those done, before the first by --max-time.
+// progressOf estimates the time left during process k from the finished processes, before the first from --max-time.
 func (s *session) progressOf(k int, since, spent time.Duration) measure.Progress {
 	each, bound := s.MaxTime, "at most "
 	if k > 0 {
 		each, bound = (since-spent)/time.Duration(k), "about "
 	}
 	at := measure.Progress{Phase: fmt.Sprintf("process %d of %d", k+1, s.Runs), Total: float64(s.Runs)}
-	if each >= noTimeLimit { // as many samples as were asked for
+	if each >= noTimeLimit { // the number of samples, not the time, is the limit
 		at.Done = float64(k)
 		return at
 	}
@@ -67,8 +64,7 @@ func (s *session) progressOf(k int, since, spent time.Duration) measure.Progress
 	return at
 }
 
-// mergeProcesses joins the runs of one point; processes that are missing make
-// the result partial.
+// mergeProcesses joins the runs of one point. If a process is missing, the result is partial.
 func mergeProcesses(runs []*gpuprof.Run, errs []error) (*gpuprof.Run, error) {
 	if len(runs) == 0 {
 		return nil, errors.Join(errs...)
@@ -85,7 +81,7 @@ func mergeProcesses(runs []*gpuprof.Run, errs []error) (*gpuprof.Run, error) {
 	return run, errors.Join(errs...)
 }
 
-// processRun describes the measurement of one point in a process of its own.
+// processRun describes the measurement of one point in another process.
 func (s *session) processRun(point int) *cli.ProcessRun {
 	r := &cli.ProcessRun{Workload: s.aim.Workload.Name(), Device: s.aim.Device.Name, Preset: s.aim.Preset, Set: s.aim.Set[point], Seed: s.Seed, Mode: s.Mode,
 		Warmup: s.Warmup, MinTime: s.MinTime, MaxTime: s.MaxTime, Samples: s.Samples, NoEnergy: s.NoEnergy}

@@ -1,6 +1,6 @@
-// Package run is gpuprof run: it measures a reference workload, in this process, in several or on several
-// devices. Flags come in; runs, with findings and a comparison, go to the terminal, to files or to the
-// object of a rank. It imports cli, input and judge, and no other verb.
+// Package run is gpuprof run: it measures a reference workload, in this process, in several, or on several devices.
+// Runs with findings and a comparison go to the terminal, to files or to a job's folder. It imports cli, input and
+// judge, no other verb.
 package run
 
 import (
@@ -47,14 +47,13 @@ type Cmd struct {
 
 	Check bool `help:"Compare each stage with its reference instead, see gpuprof help run --check."`
 
-	// ProcessOut makes this process one of --runs: it writes its run there
-	// and prints nothing.
+	// ProcessOut makes this process one of --runs: it writes its run to that file and prints nothing.
 	ProcessOut string `hidden:""`
-	// RequestRate is the rate of the first of --runs processes, where requests are served.
+	// RequestRate is the request rate of the first of --runs processes, for workloads that serve requests.
 	RequestRate float64 `hidden:""`
 	// BlocksOnStdin makes this process one of a gate's pair, see takeTurns.
 	BlocksOnStdin bool `hidden:""`
-	// OwnDevice: the processes that this one takes turns with are on other devices.
+	// OwnDevice: the other processes in the turns use other devices.
 	OwnDevice bool `hidden:""`
 }
 
@@ -68,8 +67,7 @@ func (Cmd) Help() string {
 	)
 }
 
-// Times where they are not given. A number of samples is a wish to have them,
-// however long they take; a warm-up comes on top of the usual budget.
+// Default times. A number of samples sets no time limit; a warm-up is added to the time.
 const (
 	defaultMinTime = 2 * time.Second
 	defaultMaxTime = 10 * time.Second // on the host
@@ -92,24 +90,23 @@ func (c *Cmd) completeTimes(w measure.Warmup, device string) {
 	c.MinTime = cmp.Or(c.MinTime, min(defaultMinTime, c.MaxTime))
 }
 
-// session is one run command with everything checked.
+// session is one checked run command.
 type session struct {
 	*Cmd
 	app   *cli.App
 	aim   *cli.Target
-	plans []measure.Plan // one a point of the sweep
+	plans []measure.Plan // one per point of the sweep
 	outs  []cli.Output
-	sink  *cli.RankSink    // where the object of this rank goes; nil for none
-	keeps bool             // the run.json of the run before becomes run.previous.json
-	olds  []*input.OldSide // what --baseline names, for each of them; nil for none
-	of    []int            // the plan of each run there is
+	sink  *cli.RankSink    // stores the document of this rank; nil outside of a job
+	keeps bool             // the previous run.json is kept as run.previous.json
+	olds  []*input.OldSide // results of --baseline, one per plan; nil for none
+	of    []int            // index of the plan of each run
 }
 
 // Run implements the verb.
 func (c *Cmd) Run(a *cli.App) error {
 	if c.ProcessOut != "" {
-		// Ctrl-C reaches every process of the terminal; this one leaves it
-		// to its parent, which passes the request on as SIGTERM.
+		// Ctrl-C reaches every process of the terminal. Ignore it: the parent passes it on as SIGTERM.
 		signal.Ignore(syscall.SIGINT)
 		c.Output, c.Force = []string{c.ProcessOut}, true
 		a.Quiet = true
@@ -127,14 +124,14 @@ func (c *Cmd) Run(a *cli.App) error {
 	return s.finish()
 }
 
-// finish measures and hands out whatever was measured, also when it failed.
+// finish measures, and prints and writes the measurements, also after a failure.
 func (s *session) finish() error {
 	runs, err := s.measureAll()
 	if len(runs) == 0 {
 		return err
 	}
 	if s.app.Ctx.Err() != nil && !slices.ContainsFunc(runs, func(r *gpuprof.Run) bool { return r.Step != nil }) {
-		// Nothing was measured: an earlier result is worth more than this one.
+		// Nothing was measured: do not overwrite an earlier result.
 		s.outs = slices.DeleteFunc(s.outs, func(o cli.Output) bool {
 			_, err := os.Lstat(o.Path)
 			return err == nil
@@ -152,7 +149,6 @@ func (s *session) finish() error {
 	return errors.Join(err, s.app.Documents.Run.Save(s.app, s.outs, runs, "", s.Force), s.writeRankObject(runs))
 }
 
-// writeRankObject writes the object of this rank.
 func (s *session) writeRankObject(runs []*gpuprof.Run) error {
 	if s.sink == nil {
 		return nil
@@ -164,7 +160,7 @@ func (s *session) writeRankObject(runs []*gpuprof.Run) error {
 	return s.sink.Leave(document.Run, text.Bytes())
 }
 
-// advise adds to the runs the advice that follows from their figures.
+// advise adds the advice that follows from the runs' figures.
 func (s *session) advise(runs []*gpuprof.Run) []*gpuprof.Run {
 	o := advise.Options{Workload: s.aim.Workload}
 	if base, err := workloads.Resolve(s.aim.Workload, s.aim.Preset, nil); err == nil {
@@ -180,7 +176,6 @@ func (s *session) advise(runs []*gpuprof.Run) []*gpuprof.Run {
 	return out
 }
 
-// prepare checks the whole command before anything is measured.
 func (c *Cmd) prepare(a *cli.App) (*session, error) {
 	warmup, err := measure.ParseWarmup(c.Warmup)
 	if err != nil {
@@ -238,8 +233,7 @@ func (c *Cmd) prepare(a *cli.App) (*session, error) {
 	return s, err
 }
 
-// takeRate puts the run under the rate at which the result that it is compared with was
-// measured: a share of its own throughput would hide that a build is slower.
+// takeRate sets the compared result's request rate: a share of its own throughput would hide a slower build.
 func (s *session) takeRate() {
 	if len(s.plans) != 1 || len(s.olds) != 1 || s.olds[0] == nil || s.plans[0].Rate > 0 {
 		return
@@ -261,8 +255,7 @@ func (c *Cmd) checkNumbers(w measure.Warmup) error {
 	return nil
 }
 
-// measureAll measures every point of the sweep. A point that fails is stored with the figures it has, and the others
-// continue; an interrupt ends all.
+// measureAll measures every point of the sweep, the others too if one fails. Only an interrupt ends the sweep.
 func (s *session) measureAll() ([]*gpuprof.Run, error) {
 	var runs []*gpuprof.Run
 	var errs []error
@@ -289,7 +282,7 @@ func (s *session) measureAll() ([]*gpuprof.Run, error) {
 	return runs, errors.Join(errs...)
 }
 
-// interruptError is the one sentence for Ctrl-C, whatever it broke off.
+// interruptError is the error for an interrupt; kept is the number of stored runs.
 func (s *session) interruptError(kept int) error {
 	if kept == 0 {
 		return gpuprof.Errorf(nil, "measuring %s: %w before anything was measured", s.aim.Workload.Name(), cli.ErrInterrupted).WithFix("run it again")
@@ -297,7 +290,6 @@ func (s *session) interruptError(kept int) error {
 	return gpuprof.Errorf(nil, "measuring %s: %w, and the measurements so far are kept as partial", s.aim.Workload.Name(), cli.ErrInterrupted)
 }
 
-// measureOne measures one point of the sweep, in this process or in several.
 func (s *session) measureOne(i int) (*gpuprof.Run, error) {
 	label := s.aim.Workload.Name()
 	if len(s.plans) > 1 {

@@ -14,14 +14,14 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// What run --devices writes where no -o is given.
+// Default output of run --devices.
 const (
 	devicesFile = "devices.json"
 	devicesPage = "devices.html"
 )
 
-// runDevices measures the workload on several GPUs: together and, in turns with that, each
-// alone. The result is a fleet report, whose ranks are the devices.
+// runDevices measures the workload on several GPUs, in turns together and each alone. The result is a fleet report
+// with the devices as its ranks.
 func (c *Cmd) runDevices(a *cli.App) error {
 	doc := a.Documents.Fleet.Without("png", "svg").Called("a measurement of several devices")
 	if err := c.refuseWithDevices(doc.Prints); err != nil {
@@ -74,13 +74,12 @@ func (c *Cmd) runDevices(a *cli.App) error {
 	}
 	r, err := fleet.OfDevices(measured, a.Tool)
 	if err != nil {
-		return errors.Join(failed...) // all of them
+		return errors.Join(failed...) // every device failed
 	}
 	return errors.Join(errors.Join(failed...), doc.Show(a, c.Format, r), doc.Save(a, outs, r, "", c.Force))
 }
 
-// checkHonoured returns an error if a device that opens cannot honour a setting. For a device that does not open, its own
-// process gives the reason.
+// checkHonoured returns an error if a device cannot run with a setting; nil if the device does not even open.
 func checkHonoured(t *cli.Target, kind cli.Device) error {
 	d, err := kind.Open()
 	if err != nil {
@@ -95,7 +94,7 @@ func checkHonoured(t *cli.Target, kind cli.Device) error {
 	return nil
 }
 
-// refuseWithDevices names the flag that cannot be combined with --devices.
+// refuseWithDevices refuses flags that cannot be combined with --devices.
 func (c *Cmd) refuseWithDevices(formats []string) error {
 	with := func(flag, why, fix string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading %s with --devices: %s", flag, why).WithFix("%s", fix)
@@ -120,8 +119,7 @@ func (c *Cmd) refuseWithDevices(formats []string) error {
 	return nil
 }
 
-// devicesNamed finds the GPUs for the values of --devices among all devices: CUDA's index, cuda:N or all. noGPU is
-// the reason why there is none.
+// devicesNamed returns the GPUs of --devices: CUDA's index, cuda:N or all. noGPU is the reason if there is none.
 func devicesNamed(values []string, all []cli.Device, noGPU string) ([]cli.Device, error) {
 	gpus := slices.DeleteFunc(slices.Clone(all), func(d cli.Device) bool { return d.Kind() == cli.HostDevice })
 	var names []string
@@ -164,7 +162,7 @@ func devicesNamed(values []string, all []cli.Device, noGPU string) ([]cli.Device
 	return out, nil
 }
 
-// hiddenGPUs names the variable that limits the GPUs that the driver shows.
+// hiddenGPUs explains if CUDA_VISIBLE_DEVICES limits the GPUs that the driver shows.
 func hiddenGPUs() string {
 	if v, set := os.LookupEnv("CUDA_VISIBLE_DEVICES"); set {
 		return fmt.Sprintf(" (CUDA_VISIBLE_DEVICES=%q)", v)

@@ -16,14 +16,12 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// A gate keeps a process of each build alive and lets them measure in turn. It
-// starts them with run --blocks-on-stdin and writes a line for each turn: how
-// long it shall be ("40ms"), and TurnsEnd after the last, or TurnsLoad where a
-// service is to take requests behind it. The process answers
-// every line, and its start, with one line of JSON, and waits for the next
-// without using a processor. It ends when its standard input does.
+// A gate keeps a process of each build running and lets the two measure in turns. It starts them with run
+// --blocks-on-stdin and writes a line per turn with its time ("40ms"), then TurnsEnd, or TurnsLoad if a service is to
+// take requests afterwards. The process answers its start and every line with one line of JSON, waits without using a
+// processor, and ends with its standard input.
 
-// takeTurns is the verb run under --blocks-on-stdin.
+// takeTurns implements run --blocks-on-stdin.
 func (s *session) takeTurns(in io.Reader) error {
 	if len(s.plans) != 1 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring in turns: %d settings were given, and turns take one", len(s.plans)).WithFix("give each --set one value")
@@ -32,7 +30,7 @@ func (s *session) takeTurns(in io.Reader) error {
 	defer cancel()
 	requests := make(chan string)
 	go func() {
-		defer cancel() // whoever asked is gone
+		defer cancel() // the gate is gone
 		for lines := bufio.NewScanner(in); lines.Scan(); {
 			select {
 			case requests <- lines.Text():
@@ -76,7 +74,7 @@ func (s *session) takeTurns(in io.Reader) error {
 	return out.Encode(judge.TurnAnswer{Run: text})
 }
 
-// lastLoad reads what TurnsLoad asks for, as the error that ends the turns.
+// lastLoad parses the arguments of TurnsLoad; it returns them as the error that ends the turns.
 func lastLoad(text string) error {
 	var load measure.LastLoad
 	var least, most string
@@ -93,7 +91,6 @@ func lastLoad(text string) error {
 	return load
 }
 
-// nextTurn reads the next request.
 func nextTurn(ctx context.Context, requests <-chan string) (time.Duration, error) {
 	select {
 	case <-ctx.Done():

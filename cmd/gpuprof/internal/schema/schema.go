@@ -1,5 +1,4 @@
-// Package schema is gpuprof explain schema: the name of an output comes in, and the JSON schema of that output goes to
-// standard output. It imports cli, and no other verb.
+// Package schema is gpuprof explain schema: it prints the JSON schema of an output. It imports cli, no other verb.
 package schema
 
 import (
@@ -37,7 +36,7 @@ func (Cmd) Help() string {
 	return cli.Examples("gpuprof explain schema", "gpuprof explain schema check", "gpuprof explain schema analysis", "gpuprof explain schema comparison", "gpuprof explain schema tune", "gpuprof explain schema health")
 }
 
-// Schemas make the schema of each output.
+// Schemas returns a function for the schema of each output.
 func Schemas() map[string]func() ([]byte, error) {
 	return map[string]func() ([]byte, error){
 		"run":              func() ([]byte, error) { return schema.Run(), nil },
@@ -69,7 +68,7 @@ func (c *Cmd) Run(a *cli.App) error {
 	return err
 }
 
-// derivedSchema is made from the type that is printed, so it cannot differ.
+// derivedSchema derives the schema from the printed type, so that the two cannot differ.
 func derivedSchema[T any](kinds ...gpuprof.DocumentKind) func() ([]byte, error) {
 	return func() ([]byte, error) { return schemaOf[T](kinds) }
 }
@@ -103,7 +102,7 @@ func enumOf[T any](values []T) (out []any) {
 	return out
 }
 
-// allowUnknown lets every object hold fields that this version does not know.
+// allowUnknown permits fields in every object that this version does not define.
 func allowUnknown(s *jsonschema.Schema) {
 	if s == nil {
 		return

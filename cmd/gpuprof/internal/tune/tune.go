@@ -1,6 +1,5 @@
-// Package tune is gpuprof tune: it measures which knobs of a workload to turn, and tests the claims of tuning
-// guides. Flags come in; a tuning result goes to the terminal and to files, and a state file is kept up to
-// date. It imports cli, and no other verb.
+// Package tune is gpuprof tune: it measures which knobs of a workload to change, and tests claims of tuning guides.
+// The tuning result goes to the terminal and to files; a state file is kept up to date. It imports cli, no other verb.
 package tune
 
 import (
@@ -44,13 +43,12 @@ type Cmd struct {
 	Output    []string       `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension: ${tuningFiles}; may be repeated. The first .json is kept up to date while tune works (without one, a file of the user's cache)."`
 	Force     bool           `help:"Replace files that gpuprof did not write."`
 
-	// PairOut makes this process one of a confirmation: it compares the start with
-	// Turned by paired blocks for about --budget and at most Most, writes the outcome
-	// there and prints nothing.
+	// PairOut makes this process one of a confirmation: it compares the start with Turned by paired blocks, for about
+	// --budget and at most Most, writes the outcome to that file and prints nothing.
 	PairOut string        `hidden:""`
 	Turned  []string      `sep:"none" hidden:""`
 	Most    time.Duration `hidden:""`
-	// RequestRate is the rate of the search, where the goal is latency.
+	// RequestRate is the request rate of the search, if the goal is latency.
 	RequestRate float64 `hidden:""`
 }
 
@@ -62,15 +60,15 @@ func (Cmd) Help() string {
 	)
 }
 
-// tuning is one tune command with everything checked.
+// tuning is one checked tune command.
 type tuning struct {
 	*Cmd
 	app    *cli.App
 	opts   search.Options
 	device cli.Device
 	outs   []cli.Output
-	state  string // the JSON file kept up to date
-	choice string // why this device, where the user left it open
+	state  string // JSON file that is kept up to date
+	choice string // reason for the device, if the user left it open
 }
 
 // Run implements the verb.
@@ -115,8 +113,8 @@ func (c *Cmd) Run(a *cli.App) (err error) {
 	return errors.Join(t.interruptError(err), t.finish(r))
 }
 
-// watchEnergy gives the bench the device's energy counter where the goal needs
-// it. Without one nothing is measured and no file is written.
+// watchEnergy connects the bench to the device's energy counter if the goal needs it. Without a counter it returns an
+// error before anything is measured or written.
 func (t *tuning) watchEnergy(bench *search.InProcess) (done func(), err error) {
 	if t.opts.Goal != tune.Energy {
 		return func() {}, nil
@@ -140,7 +138,7 @@ func (t *tuning) watchEnergy(bench *search.InProcess) (done func(), err error) {
 	return nil, search.NoEnergy()
 }
 
-// interruptError is the one sentence for Ctrl-C.
+// interruptError is the error for an interrupt; other errors are unchanged.
 func (t *tuning) interruptError(err error) error {
 	if t.app.Ctx.Err() == nil {
 		return err
@@ -148,13 +146,11 @@ func (t *tuning) interruptError(err error) error {
 	return gpuprof.Errorf(nil, "tuning: %w", cli.ErrInterrupted).WithFix("the measurements so far are in %s: go on with gpuprof tune --resume %s", t.state, t.state)
 }
 
-// finish prints the result and writes the files.
 func (t *tuning) finish(r *tune.Result) error {
 	tuning := t.app.Documents.Tuning
 	return errors.Join(tuning.Show(t.app, t.Format, r), tuning.Save(t.app, t.outs, r, "", t.Force))
 }
 
-// prepare checks the whole command before anything is measured.
 func (c *Cmd) prepare(a *cli.App) (*tuning, error) {
 	old, err := c.readEarlier()
 	if err != nil {
@@ -165,14 +161,14 @@ func (c *Cmd) prepare(a *cli.App) (*tuning, error) {
 		return nil, err
 	}
 	t.opts.Resume, t.opts.Build, t.opts.Now = old, cli.BuildHash(), t.app.Clock
-	if dir, err := baseline.Dir("", os.Getenv); err == nil { // without a home there are no peers
+	if dir, err := baseline.Dir("", os.Getenv); err == nil { // without a home folder there are no peers
 		t.opts.Peers = outside.Dir(dir)
 	}
 	err = t.chooseFiles()
 	return t, err
 }
 
-// checkTarget checks the workload, the device and the settings; it leaves the files to files.
+// checkTarget checks the workload, the device and the settings.
 func (c *Cmd) checkTarget(a *cli.App) (*tuning, error) {
 	t := &tuning{Cmd: c, app: a}
 	if err := c.checkTune(); err != nil {
@@ -189,7 +185,7 @@ func (c *Cmd) checkTarget(a *cli.App) (*tuning, error) {
 	return t, nil
 }
 
-// Budgets and the limit on the error where none is given.
+// Default budgets, and the default limit of the error.
 const (
 	tuneBudget   = 5 * time.Minute
 	claimsBudget = 8 * time.Minute
@@ -222,8 +218,8 @@ func (c *Cmd) checkTune() error {
 	return nil
 }
 
-// findTarget finds workload, device and settings. It checks names first: a misspelt name is wrong on every machine, and
-// must be reported before anything is written.
+// findTarget finds workload, device and settings. It checks names first: a misspelt name is wrong on every machine,
+// and must be reported before anything is written.
 func (t *tuning) findTarget() error {
 	t.opts.Set = gpuprof.Settings{}
 	if !t.Claims {
@@ -242,7 +238,6 @@ func (t *tuning) findTarget() error {
 	return t.describeDevice()
 }
 
-// checkNames checks workload, preset, settings and knobs.
 func (t *tuning) checkNames() (err error) {
 	if t.opts.Workload, err = t.app.FindWorkload(t.Workload, "tune"); err != nil {
 		return err
@@ -274,7 +269,7 @@ func (t *tuning) describeDevice() error {
 	return dev.Close()
 }
 
-// chooseFiles chooses the output files. The state is one of the outputs, or without any a file of the user's cache.
+// chooseFiles chooses the output files. The state is a .json output if there is one, else a file in the user's cache.
 func (t *tuning) chooseFiles() error {
 	paths := t.Output
 	t.state = t.Resume
@@ -303,8 +298,7 @@ func (t *tuning) chooseFiles() error {
 	return nil
 }
 
-// cachedState returns a new file of the user's cache for the state of a search without a .json output, so that an
-// interrupted search can resume.
+// cachedState returns a new file in the user's cache for the state of a search, so that the search can be resumed.
 func cachedState() (string, error) {
 	dir, err := cli.CacheDir()
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/search"
 )
 
-// useTempFolder gives use a folder for a process's result.
+// useTempFolder calls use with a temporary folder for a process's result.
 func useTempFolder(ctx context.Context, use func(dir string) error) error {
 	scratch, err := child.NewScratch("tune")
 	if err != nil {
@@ -35,8 +35,7 @@ func useTempFolder(ctx context.Context, use func(dir string) error) error {
 	return use(scratch.Dir)
 }
 
-// measureFresh compares two settings by paired blocks in a process of its own: this
-// program again.
+// measureFresh compares two settings by paired blocks in another process of this program.
 func (t *tuning) measureFresh(ctx context.Context, a, b search.Side, l search.Limits) (o *tune.Outcome, err error) {
 	exe, err := cli.OwnProgram()
 	if err != nil {
@@ -58,7 +57,7 @@ func (t *tuning) measureFresh(ctx context.Context, a, b search.Side, l search.Li
 	return o, err
 }
 
-// pairArgs is the command line of a process that compares b with a.
+// pairArgs returns the command line of a process that compares b with a and writes the outcome to file.
 func (t *tuning) pairArgs(a, b search.Side, l search.Limits, file string) []string {
 	args := []string{"tune", a.Workload.Name(), "--device", t.device.Name, "--preset", a.Preset, "--goal", string(l.Goal), "--budget", l.Time.String(),
 		"--seed", strconv.FormatUint(l.Seed, 10), "--pair-out", file}
@@ -70,7 +69,7 @@ func (t *tuning) pairArgs(a, b search.Side, l search.Limits, file string) []stri
 	}
 	if l.MaxError > 0 {
 		text := strconv.FormatFloat(l.MaxError, 'g', -1, 64)
-		if l.MaxError >= 1 { // a bare number of 1 or more is no share
+		if l.MaxError >= 1 { // a bare number of 1 or more would not parse as a share
 			text = strconv.FormatFloat(100*l.MaxError, 'g', -1, 64) + "%"
 		}
 		args = append(args, "--max-error", text)
@@ -89,10 +88,9 @@ func (t *tuning) pairArgs(a, b search.Side, l search.Limits, file string) []stri
 	return args
 }
 
-// measurePair is the entry point of such a process.
+// measurePair runs in the process that measureFresh starts.
 func (c *Cmd) measurePair(a *cli.App) error {
-	// Ctrl-C reaches every process of the terminal; this one leaves it to its
-	// parent, which passes the request on as SIGTERM.
+	// Ctrl-C reaches every process of the terminal. Ignore it: the parent passes it on as SIGTERM.
 	signal.Ignore(syscall.SIGINT)
 	a.Quiet = true
 	t, err := c.checkTarget(a)
@@ -129,8 +127,8 @@ func (c *Cmd) measurePair(a *cli.App) error {
 	return runfile.Write(c.PairOut, true, func(w io.Writer) error { return json.NewEncoder(w).Encode(o) })
 }
 
-// measureFindings measures the start in a process of its own, as run does, and returns the knobs that its findings would
-// turn: the largest claim first.
+// measureFindings measures the start in another process, as run does, and returns the knobs that its findings would
+// change, the largest claim first.
 func (t *tuning) measureFindings(ctx context.Context, limit time.Duration) ([]tune.Hint, error) {
 	run, err := t.measureWhole(ctx, t.opts.Workload, t.opts.Preset, t.opts.Set, limit)
 	if run == nil {
@@ -152,7 +150,7 @@ func (t *tuning) measureFindings(ctx context.Context, limit time.Duration) ([]tu
 	return out, nil
 }
 
-// measureWhole measures one setting by running this program again, as run --runs does.
+// measureWhole measures one setting in another process of this program, as run --runs does.
 func (t *tuning) measureWhole(ctx context.Context, w workloads.Workload, preset string, set gpuprof.Settings, limit time.Duration) (run *gpuprof.Run, err error) {
 	err = useTempFolder(ctx, func(dir string) error {
 		r := &cli.ProcessRun{Workload: w.Name(), Device: t.device.Name, Preset: preset, Set: set, Seed: 1, Mode: string(gpuprof.Steady),

@@ -13,8 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// readEarlier reads the file of --resume and takes over what the command line
-// leaves open. A file that is not there yet is one to begin.
+// readEarlier reads the file of --resume and takes missing options from it. A missing file begins a new search.
 func (c *Cmd) readEarlier() (*tune.Result, error) {
 	if err := c.claimsAlone(); err != nil || c.Resume == "" {
 		return nil, err
@@ -50,8 +49,7 @@ func (c *Cmd) readEarlier() (*tune.Result, error) {
 	return old, nil
 }
 
-// takeOver fills in what the command line leaves open. What it gives and what
-// differs is refused when the search begins.
+// takeOver takes missing options from the earlier search. Differing options are refused when the search begins.
 func (c *Cmd) takeOver(old *tune.Result) {
 	c.Preset = cmp.Or(c.Preset, old.Preset)
 	c.Goal = cmp.Or(c.Goal, string(old.Goal))
@@ -82,7 +80,7 @@ func (c *Cmd) takeOver(old *tune.Result) {
 	}
 }
 
-// claimsAlone refuses what --claims would not listen to.
+// claimsAlone refuses flags that --claims would ignore.
 func (c *Cmd) claimsAlone() error {
 	if c.Claims && (c.Workload != "" || len(c.Knob) > 0 || len(c.Set) > 0 || c.Preset != "" || c.Goal != "" || c.MaxError != nil || c.MaxMemory != "") {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof tune: --claims chooses workloads and knobs itself").WithFix("leave out the workload, --preset, --knob, --set, --goal, --max-error and --max-memory")

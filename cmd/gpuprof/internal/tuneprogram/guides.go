@@ -15,7 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/guides"
 )
 
-// guideClaims are the claims of guides that settings test on the user's program.
+// guideClaims returns the claims of guides that can be tested on a user's program.
 func guideClaims() (out []tuneprogram.Claim) {
 	for _, k := range guides.Claims() {
 		if len(k.Program) > 0 {
@@ -26,7 +26,7 @@ func guideClaims() (out []tuneprogram.Claim) {
 	return out
 }
 
-// recordFindings records a few steps of the unchanged program, as gpuprof run does, and reads the findings.
+// recordFindings records a few steps of the unchanged program, as gpuprof run does, and returns the findings.
 func (t *tuning) recordFindings(ctx context.Context) ([]tuneprogram.Finding, error) {
 	exe, err := cli.OwnProgram()
 	if err != nil {

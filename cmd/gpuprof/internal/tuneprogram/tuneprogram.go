@@ -1,6 +1,5 @@
-// Package tuneprogram is gpuprof tune -- COMMAND: it tries settings on the user's own program. A command and flags
-// come in; a tuning result goes to the terminal and to files, and a state file is kept up to date. It imports cli,
-// and no other verb.
+// Package tuneprogram is gpuprof tune -- COMMAND: it tries settings on the user's own program. The tuning result goes
+// to the terminal and to files; a state file is kept up to date. It imports cli, no other verb.
 package tuneprogram
 
 import (
@@ -55,7 +54,7 @@ func (Cmd) Help() string {
 	)
 }
 
-// tuning is one such command with everything checked.
+// tuning is one checked command.
 type tuning struct {
 	*Cmd
 	app   *cli.App
@@ -103,7 +102,7 @@ func (t *tuning) runSearch() (*tune.Result, error) {
 	return tuneprogram.Run(t.app.Ctx, t.opts)
 }
 
-// interruptError is the one sentence for Ctrl-C; other errors stay.
+// interruptError is the error for an interrupt; other errors are unchanged. some: measurements were stored.
 func (t *tuning) interruptError(err error, some bool) error {
 	if t.app.Ctx.Err() == nil {
 		return err
@@ -119,7 +118,6 @@ func (t *tuning) interruptError(err error, some bool) error {
 		t.state)
 }
 
-// prepare checks the whole command before anything runs.
 func (c *Cmd) prepare(a *cli.App) (*tuning, error) {
 	t := &tuning{Cmd: c, app: a, run: &tuneprogram.Command{Args: a.Rest, Start: map[string]string{}}}
 	if err := record.Check(&record.Options{Args: a.Rest, Nsys: record.NsysNever, CUDA: record.CUDANever}); err != nil {
@@ -155,7 +153,6 @@ func (c *Cmd) prepare(a *cli.App) (*tuning, error) {
 	return t, err
 }
 
-// readEarlier reads the file of --resume.
 func (t *tuning) readEarlier() error {
 	if t.Resume == "" {
 		return nil
@@ -187,7 +184,7 @@ func (t *tuning) readEarlier() error {
 	return nil
 }
 
-// chooseFiles chooses the output files; the first JSON file is kept up to date during the search.
+// chooseFiles chooses the output files. The first JSON file is kept up to date during the search.
 func (t *tuning) chooseFiles() error {
 	paths := t.Output
 	t.state = t.Resume
@@ -209,7 +206,7 @@ func (t *tuning) chooseFiles() error {
 	return nil
 }
 
-// copyFolder makes the copy in which the runs work; done removes it.
+// copyFolder makes the copy in which the program runs; done removes it.
 func (t *tuning) copyFolder() (done func(), err error) {
 	here, err := os.Getwd()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package version is gpuprof version: it prints the version of the program, its schemas and the licenses of
-// the modules inside it. It imports cli, and no other verb.
+// Package version is gpuprof version: it prints the program's version, its schemas and the licenses of its modules. It
+// imports cli, no other verb.
 package version
 
 import (

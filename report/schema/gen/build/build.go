@@ -15,10 +15,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// ID is where the schema of run.json lives; the major version is part of it.
+// ID is the address of the schema of run.json, with the major version.
 const ID = "https://github.com/gpuprof/gpuprof/schema/run-1.json"
 
-// Run is the schema of run.json: one run, or the list of a sweep's runs.
+// Run returns the schema of run.json: one run, or the list of a sweep's runs.
 func Run() ([]byte, error) {
 	run, err := jsonschema.For[gpuprof.Run](&jsonschema.ForOptions{TypeSchemas: customTypes()})
 	if err != nil {
@@ -49,7 +49,7 @@ func Run() ([]byte, error) {
 
 func refTo(name string) *jsonschema.Schema { return &jsonschema.Schema{Ref: "#/$defs/" + name} }
 
-// customTypes are the types whose JSON form is their own.
+// customTypes has the schemas of types with their own JSON encoding.
 func customTypes() map[reflect.Type]*jsonschema.Schema {
 	return map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[gpuprof.Number]():   {Types: []string{"null", "number"}, Description: "null when it is not a number"},
@@ -74,8 +74,7 @@ func modeNames() []any {
 	return out
 }
 
-// moveShared moves the series, which appears a dozen times, into a definition of
-// its own. A series that does not apply is null.
+// moveShared moves the schema of series, used a dozen times, into a definition. A series that does not apply is null.
 func moveShared(root, run *jsonschema.Schema) error {
 	series, err := jsonschema.For[gpuprof.Series](nil)
 	if err != nil {
@@ -100,8 +99,7 @@ func moveShared(root, run *jsonschema.Schema) error {
 	return nil
 }
 
-// open lets every object hold fields this version does not know, and every
-// map be null, as Go writes an empty one.
+// open permits undefined fields in every object, and null for every map, since Go encodes a nil map so.
 func open(s *jsonschema.Schema) {
 	if s == nil {
 		return
@@ -126,8 +124,8 @@ func open(s *jsonschema.Schema) {
 	}
 }
 
-// describe sets descriptions by path ("device.kind"); list items are passed
-// through. A path that does not exist is an error: the type changed.
+// describe sets descriptions by path ("device.kind"); list items add nothing to a path. An unknown path is an error,
+// because the type has changed.
 func describe(s *jsonschema.Schema, docs map[string]string) error {
 	for _, path := range slices.Sorted(maps.Keys(docs)) {
 		at := s
