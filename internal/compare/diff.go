@@ -11,15 +11,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// The kinds of difference, in the order in which they explain a change.
+// The kinds of difference, in the order in which they serve as explanations of a change.
 const (
 	kindKnob        = "knob"
 	kindEnvironment = "environment"
 	kindCode        = "code"
 )
 
-// Differences lists the fields in which two results differ: knobs first, then the facts of their machines that must
-// agree.
+// Differences lists the fields in which two results differ: knobs first, then the machine facts that must agree.
 func Differences(old, new *Result) []Difference { return listDifferences(old, new, Options{}) }
 
 // listDifferences lists the fields that differ: knobs first, hard fields before the others.
@@ -35,7 +34,7 @@ func listDifferences(old, new *Result, o Options) []Difference {
 		}
 	}
 	for _, model := range []bool{true, false} {
-		// A knob of one side only: then the workloads differ, or their versions.
+		// If only one side has a knob, the workloads or their versions differ.
 		isModel := func(name string) bool { return old.Knobs[name].Model || new.Knobs[name].Model }
 		only := func(r *Result) map[string]string {
 			m := map[string]string{}
@@ -72,7 +71,7 @@ func sortedKeys(a, b map[string]string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// refusedFields returns the differences that forbid a comparison and that no flag allows.
+// refusedFields returns the differences that forbid a comparison and that AllowMismatch does not list.
 func refusedFields(diffs []Difference) []Difference {
 	var out []Difference
 	for _, d := range diffs {
@@ -83,8 +82,8 @@ func refusedFields(diffs []Difference) []Difference {
 	return out
 }
 
-// checkAllowed refuses to allow a mismatch of what neither side has: it would be
-// allowed in vain, and the field that was meant still forbids the verdict.
+// checkAllowed refuses a name in AllowMismatch that neither side has: a misspelt name would allow nothing, and the
+// intended field would still forbid the verdict.
 func (b *bench) checkAllowed() error {
 	var known, differ []string
 	for _, r := range []*Result{b.old, b.new} {
@@ -120,7 +119,7 @@ func refusalText(diffs []Difference) string {
 	return "the sides cannot be compared: " + strings.Join(parts, ", ")
 }
 
-// String is "driver 550.1 -> 560.2".
+// String formats a difference: "driver 550.1 -> 560.2".
 func (d Difference) String() string {
 	name := d.Field
 	if d.Kind == kindKnob {
@@ -129,11 +128,9 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s %s -> %s", name, cmp.Or(d.Old, "unknown"), cmp.Or(d.New, "unknown"))
 }
 
-// joinParts makes one Result of several of the same side: the processes of a
-// gate's blocks, or a baseline's sessions. Runs[k] of a metric are all samples
-// of parts[k], because one process is one run however many lines it printed.
-// Where parts disagree on a field its values are joined, so that it differs
-// from the other side and is named.
+// joinParts joins several Results of one side: the processes of a gate's blocks, or a baseline's sessions. Run k of
+// a metric holds all samples of parts[k], because one process is one run whatever it printed. If the parts disagree
+// on a field, the field's values are joined, so that it differs from the other side and is reported.
 func joinParts(parts []*Result) *Result {
 	first := parts[0]
 	out := *first
@@ -209,7 +206,7 @@ func mergeFields(parts []*Result, fields func(*Result) map[string]string) map[st
 	return out
 }
 
-// mergeRunInfo is one entry for all runs of a result.
+// mergeRunInfo combines the RunInfo of all runs into one.
 func mergeRunInfo(infos []RunInfo) RunInfo {
 	var out RunInfo
 	for _, i := range infos {

@@ -2,15 +2,15 @@ package compare
 
 import "slices"
 
-// exposedRule is the code fact that names the rule by which a run assigns instants that two stages cover. Runs before
-// schema 1.1 lack it: there the first stage in step order owned the overlap of a copy with a kernel.
+// exposedRule is the code fact that names how a run assigns time that two stages cover. Runs before schema 1.1 lack
+// the fact: their first stage in step order owned the overlap of a copy with a kernel.
 const (
 	exposedRule  = "exposed_time"
 	computeFirst = "compute before copies"
 )
 
-// alikeStages leaves the stages out where the two sides shared out the step by
-// different rules: their difference would be the rules'.
+// alikeStages drops the stages from both sides if the sides assigned overlapping time by different rules: the
+// stages would differ by the rule alone.
 func alikeStages(old, new *Result) (o, n *Result, left bool) {
 	if len(old.Stages) == 0 || len(new.Stages) == 0 || old.Code[exposedRule] == new.Code[exposedRule] {
 		return old, new, false

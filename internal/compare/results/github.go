@@ -13,8 +13,8 @@ import (
 )
 
 // githubBench is an entry of github-action-benchmark: of a list of name, unit and value (customSmallerIsBetter or
-// customBiggerIsBetter), or of the history data.js. Only the workflow file names the direction of a list; the
-// history has the tool in each entry.
+// customBiggerIsBetter), or of the history file data.js. The list has no direction, which only the workflow file
+// declares; each entry of the history names its tool, which has a direction.
 type githubBench struct {
 	Name  string `json:"name"`
 	Unit  string `json:"unit"`
@@ -30,7 +30,7 @@ type githubEntry struct {
 	Bench []githubBench `json:"benches"`
 }
 
-// githubTools maps each tool to its direction, as the action compares it.
+// githubTools maps each tool to the direction by which the action compares it.
 var githubTools = map[string]direction{
 	"cargo": lowerBetter, "go": lowerBetter, "benchmarkjs": higherBetter, "benchmarkluau": lowerBetter, "pytest": higherBetter,
 	"googlecpp": lowerBetter, "catch2": lowerBetter, "julia": lowerBetter, "jmh": lowerBetter, "benchmarkdotnet": lowerBetter,
@@ -68,7 +68,7 @@ func readGitHub(d jsonValue) (*parsed, error) {
 	return p, err
 }
 
-// addGitHub adds a figure. A direction declared in the file overrides the direction of the unit.
+// addGitHub adds a figure. A direction declared in the file overrides the unit's direction.
 func (p *parsed) addGitHub(suite string, b *githubBench, is direction, declared bool) error {
 	if b.Name == "" {
 		return fmt.Errorf("a benchmark has no name")
@@ -86,8 +86,7 @@ func (p *parsed) addGitHub(suite string, b *githubBench, is direction, declared 
 	return nil
 }
 
-// readGitHubData reads the newest commit of each suite. Each entry is a run; it leaves out entries of other
-// commits.
+// readGitHubData reads the newest commit's entries of each suite, each as a run, and skips older commits.
 func readGitHubData(d jsonValue) (*parsed, error) {
 	var f struct {
 		Entries map[string]json.RawMessage `json:"entries"`
@@ -138,11 +137,11 @@ func (p *parsed) githubEntry(prefix string, e *githubEntry) error {
 	for i := range e.Bench {
 		b := &e.Bench[i]
 		of := is
-		if e.Tool == "go" { // the first figure of a line has the units of all
+		if e.Tool == "go" { // the first figure of a line lists all units in its extra text
 			b.Unit, _, _ = strings.Cut(strings.ReplaceAll(b.Unit, "\t", " "), " ")
 		}
 		if _, rate := cutRate(b.Unit); rate && e.Tool == "go" {
-			of = higherBetter // MB/s, which go test prints beside the time
+			of = higherBetter // MB/s, which go test prints next to the time
 		}
 		if err := p.addGitHub(prefix, b, of, true); err != nil {
 			return err

@@ -21,15 +21,15 @@ type hyperfineFile struct {
 
 type hyperfineCommand struct {
 	Command    string         `json:"command"`
-	Parameters map[string]any `json:"parameters"` // texts; numbers do as well
+	Parameters map[string]any `json:"parameters"` // values are texts or numbers
 	Median     figure         `json:"median"`
 	Mean       figure         `json:"mean"`
 	Times      []figure       `json:"times"`
 	ExitCodes  []*int         `json:"exit_codes"`
 }
 
-// displayName returns the command with secrets masked, or its --command-name, followed by the parameters that the
-// name lacks.
+// displayName returns the --command-name, or else the command with secrets masked, followed by the parameters that
+// the name does not contain.
 func (c *hyperfineCommand) displayName() string {
 	var missing []string
 	for _, k := range slices.Sorted(maps.Keys(c.Parameters)) {
@@ -88,8 +88,8 @@ func readHyperfine(d jsonValue) (*parsed, error) {
 	return p, nil
 }
 
-// describeExit describes the failure of a command that was timed all the same (--ignore-failure). A null code means
-// death by a signal.
+// describeExit describes the failure of a command that hyperfine timed despite it (--ignore-failure). A null code
+// is a death by a signal.
 func describeExit(codes []*int) string {
 	for i, c := range codes {
 		if c == nil {
@@ -102,7 +102,7 @@ func describeExit(codes []*int) string {
 	return ""
 }
 
-// checkTime refuses a value that is not finite or is below zero.
+// checkTime returns an error for a value that is negative or not finite.
 func checkTime(v float64) (float64, error) {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):

@@ -30,7 +30,7 @@ type series struct {
 	higher     bool // more is better
 	undirected bool // the format gives no direction
 	exact      bool // compared without statistics
-	counts     bool // a count: exact if it is the same in every run
+	counts     bool // a count: exact if equal in every run
 	guessed    bool // exact because the count was the same in every run
 	runs       [][]float64
 }
@@ -59,7 +59,7 @@ func (p *parsed) setEnv(key, value string) { join(p.env, key, value) }
 // setFact notes a field that may differ.
 func (p *parsed) setFact(key, value string) { join(p.facts, key, value) }
 
-// join sets a field. Different values within one side are joined, so that they show.
+// join sets a field. Different values within one side are joined, so that both are visible.
 func join(m map[string]string, key, value string) {
 	value = strings.Join(strings.Fields(value), " ")
 	old, ok := m[key]
@@ -112,7 +112,7 @@ func (p *parsed) merge(o *parsed) {
 	p.tool = cmp.Or(p.tool, o.tool)
 }
 
-// settleCounts decides, after every run is read, which counts compare exactly.
+// settleCounts decides which counts compare exactly; all runs must have been added.
 func (p *parsed) settleCounts() {
 	for _, s := range p.series {
 		s.guessed = !s.exact && s.counts && s.isSteady()
@@ -120,15 +120,14 @@ func (p *parsed) settleCounts() {
 	}
 }
 
-// isSteady reports whether every sample is the same whole number. An average that is rounded, such as allocs/op,
-// need not be one.
+// isSteady reports whether every sample is the same whole number. A rounded average, such as allocs/op, may vary.
 func (s *series) isSteady() bool {
 	all := slices.Concat(s.runs...)
 	return len(all) > 0 && !slices.ContainsFunc(all, func(v float64) bool { return v != all[0] || v != math.Trunc(v) || math.Abs(v) > 1<<53 })
 }
 
-// higherUnit reports whether the name of a quantity without a declared direction means a rate or another figure of
-// which more is better.
+// higherUnit guesses from the name of a quantity without a declared direction whether more of it is better, as for
+// a rate.
 func higherUnit(name string) bool {
 	name = strings.ToLower(name)
 	for _, suffix := range []string{"/s", "/sec", "_per_second", "_per_sec", "_per_s", "persec", "per-second"} {
@@ -138,7 +137,7 @@ func higherUnit(name string) bool {
 	}
 	for _, bad := range []string{"miss", "error", "fail", "drop", "stall", "conflict"} {
 		if strings.Contains(name, bad) {
-			return false // a rate of failures
+			return false // a rate of failures: less is better
 		}
 	}
 	for _, word := range []string{"throughput", "bandwidth", "flops", "rate", "speedup", "efficiency", "occupancy", "utilization"} {
@@ -149,10 +148,10 @@ func higherUnit(name string) bool {
 	return false
 }
 
-// fewSkips is the number of skipped benchmarks that are named one by one.
+// fewSkips is the largest number of skipped benchmarks that are named one by one.
 const fewSkips = 3
 
-// listWarnings returns the notes. Many skipped benchmarks, as in a file of many types and sizes, become one.
+// listWarnings returns the notes. More than fewSkips notes on skipped benchmarks become one.
 func (p *parsed) listWarnings() []gpuprof.Warning {
 	var out, skips []gpuprof.Warning
 	for _, n := range p.notes {
@@ -174,7 +173,7 @@ func (p *parsed) buildResult(source string) *compare.Result {
 		Source: source, Tool: p.format, Status: gpuprof.Complete, Env: p.env, Facts: p.facts, Failed: p.failed, Warnings: p.listWarnings(),
 		Knobs: map[string]compare.Knob{}, Code: map[string]string{},
 	}
-	// Two formats measure different times, even under one name.
+	// Two formats measure different times, even under the same name.
 	r.Env["format"] = p.format
 	if p.tool != "" {
 		r.Facts["tool"] = p.tool

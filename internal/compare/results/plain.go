@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// plainLine matches a line "name value unit" of a program without a benchmark library. All figures of one name are
+// plainLine matches a line "name value unit" of a program without a benchmark library. All figures of a name are
 // samples of one process.
 
 var plainLine = regexp.MustCompile(`^\s*([A-Za-z_][\w./=+-]*?)[:=]?\s+([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-zµμ][\w/µμ]*)\s*$`)
@@ -80,7 +80,7 @@ func readPlain(text []byte) *parsed {
 			continue
 		}
 		s := p.seriesFor(name, unit)
-		if s.unit != unit { // the first unit keeps the bare name
+		if s.unit != unit { // figures in the first unit have the name without a unit
 			s = p.seriesFor(name+" "+unit, unit)
 		}
 		s.higher = higherUnit(unit)
@@ -120,12 +120,12 @@ func isPlainText(text []byte) bool {
 	return err == nil && len(docs) == 1 && isPlain(docs[0])
 }
 
-// plainSuffix maps ends of names to units.
+// plainSuffix maps suffixes of names to units.
 var plainSuffix = []struct{ end, unit string }{
 	{"_ns", "ns"}, {"_us", "us"}, {"_ms", "ms"}, {"_s", "s"}, {"_sec", "s"}, {"_seconds", "s"}, {"_bytes", "B"}, {"_mb", "MB"}, {"_mib", "MiB"},
 }
 
-// readPlainJSON reads an object of numbers. The end of a name ("load_ms") gives the unit, else there is none.
+// readPlainJSON reads an object of numbers. The suffix of a name ("load_ms") gives the unit; other names have none.
 func readPlainJSON(d jsonValue) (*parsed, error) {
 	var figures map[string]float64
 	if err := d.decode(&figures); err != nil {

@@ -2,7 +2,7 @@ package results
 
 import "strings"
 
-// direction is the better direction of a figure, if the format has one.
+// direction tells whether more or less of a figure is better.
 type direction int
 
 const (
