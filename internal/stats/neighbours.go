@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// mostAlike limits the correlation, and leastEffective the effective number of runs from below.
+	// mostAlike is the largest correlation that is used, and leastEffective the least effective number of runs.
 	mostAlike      = 0.95
 	leastEffective = 1.2
 )
