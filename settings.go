@@ -8,20 +8,20 @@ import (
 // Settings are knob values by name.
 type Settings map[string]string
 
-// Int reads a canonical whole-number setting; Resolve has checked it. A word
-// ("all") is 0.
+// Int returns a setting as an int; Resolve has checked that it is one, or a word such as "all", for which Int
+// returns 0.
 func (s Settings) Int(name string) int {
 	v, _ := strconv.Atoi(s[name])
 	return v
 }
 
-// Float reads a canonical number setting; Resolve has checked it.
+// Float returns a setting as a float64; Resolve has checked that it is a number.
 func (s Settings) Float(name string) float64 {
 	v, _ := strconv.ParseFloat(s[name], 64)
 	return v
 }
 
-// Every is the number of steps that a setting of an EveryKnob names; 0 is never.
+// Every returns the interval in steps that a setting of an EveryKnob names; 0 is never.
 func (s Settings) Every(name string) int {
 	if s[name] == "step" {
 		return 1
