@@ -207,7 +207,7 @@ func ParseTime(text string) (time.Duration, error) {
 // mostBytes is the largest accepted size.
 const mostBytes = 1 << 60
 
-// ParseBytes parses a size such as "512MiB", "1GB", "2g" (all binary) or a number of bytes.
+// ParseBytes parses a size such as "512MiB", "1GB" (10^9 bytes), "2g" (2 GiB) or a number of bytes.
 func ParseBytes(text string) (int64, error) {
 	v, err := sizeIn(text)
 	const fix = "give bytes, or a size such as 512MiB or 2GB"
