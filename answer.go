@@ -8,14 +8,14 @@ type Answer struct {
 	// Verdict is one to four words: "slow: data loader", "regressed", "not decided", "healthy".
 	Verdict string `json:"verdict"`
 	Tone    Tone   `json:"tone"`
-	// Sentence stands alone: it has the subject, the number with its interval and unit, and the cause.
+	// Sentence can be read without the document: it has the subject, the number with interval and unit, and the cause.
 	Sentence string `json:"sentence"`
 	// Bar is the only picture: a step by its parts, the memory at the peak, or a ratio.
 	Bar    *Bar    `json:"bar,omitempty"`
 	Action *Action `json:"action,omitempty"`
 }
 
-// Tone tells how good or bad a verdict is. A verdict has the same tone in all formats.
+// Tone grades how good or bad a verdict is. A verdict has the same tone in all formats.
 type Tone string
 
 // The tones.

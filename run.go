@@ -47,7 +47,7 @@ func numberOf(version string, part int) int {
 	return max(n, -1) // a number out of range becomes the largest int
 }
 
-// Status tells whether a run is complete and valid.
+// Status grades whether a run is complete and valid.
 type Status string
 
 const (
@@ -228,7 +228,7 @@ type Rung struct {
 }
 
 // Energy holds the results of the energy pass, which repeats steps for some seconds and reads the device's energy
-// counter. Powers are of the whole device, in watts.
+// counter. Powers cover the whole device, in watts.
 type Energy struct {
 	GrossStepJ float64 `json:"gross_step_j"` // CounterW times the time per step
 	NetStepJ   Number  `json:"net_step_j"`   // GrossStepJ less the idle energy; null if IdleW is unknown

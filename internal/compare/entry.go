@@ -341,7 +341,7 @@ func (e *entry) set(effect stats.Effect, ok bool) {
 	r.P, r.PBetter = gpuprof.Number(e.p()), gpuprof.Number(e.mirrored())
 	r.MDE = gpuprof.Number(math.Expm1(e.worse().MDE(delta, alpha, power)))
 	if e.raised {
-		return // the effect is of raised samples: the measured ratio stays, without an interval
+		return // the effect belongs to raised samples: the measured ratio stays, without an interval
 	}
 	r.Ratio = gpuprof.Number(math.Exp(effect.Theta))
 	e.fillColumns()

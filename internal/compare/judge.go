@@ -296,7 +296,7 @@ func (e *entry) blockUndecided() {
 	e.blockVerdict(blameNoise, why)
 }
 
-// modesText describes a side whose processes take one of two times; "" without such a side.
+// modesText describes a side whose processes take one of two times; "" if neither side does.
 func (e *entry) modesText() string {
 	delta, _ := e.limits()
 	for i, runs := range [][][]float64{e.old, e.new} {

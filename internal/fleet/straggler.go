@@ -54,7 +54,7 @@ type Waiting struct {
 	// Unclaimed is the reason why no straggler is reported, such as an inexact replay; "" without a reason.
 	Unclaimed  string      `json:"unclaimed,omitempty"`
 	Stragglers []Straggler `json:"stragglers"` // the costliest first
-	// EvenS is how much shorter the step would be if every rank took its siblings' median time before every
+	// EvenS is the reduction of the step if every rank took its siblings' median time before every
 	// collective.
 	EvenS gpuprof.Number `json:"even_s"`
 	Rows  []RankWait     `json:"rows"` // by rank; with many ranks only the ones that wait least

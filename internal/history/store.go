@@ -105,7 +105,7 @@ func (s *Store) readText(ctx context.Context, name string) ([]byte, error) {
 	return bucket.Text(ctx, s.bucket, name, "add its result again")
 }
 
-// sessionRef is what a session's name states about it.
+// sessionRef holds the data in a session's object name.
 type sessionRef struct {
 	name                      string
 	project, benchmark, class string // as folders

@@ -176,7 +176,7 @@ func (t *countTable) accumulate() {
 	}
 }
 
-// percentiles appends one draw's percentiles to into; picked is how often each block was drawn.
+// percentiles appends one draw's percentiles to into; picked counts how often each block was drawn.
 func (t *countTable) percentiles(picked []int, shares []float64, into [][]float64) {
 	within := func(row int) (n int64) {
 		for b, times := range picked {

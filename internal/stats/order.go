@@ -118,7 +118,7 @@ func (t Trend) At(i int) float64 {
 
 // FindTrend tests for a drift in logs, the log medians of runs in the order of measurement; sideB marks the runs of
 // side B. The trend is the common slope of both sides (analysis of covariance: Fisher 1932), so the difference
-// between the sides is no drift. If a step within a side fits better, the trend is that step. Fewer than five runs,
+// between the sides is no drift. If a step within a side fits better, the step is the trend. Fewer than five runs,
 // or runs of one side only, give P = 1.
 func FindTrend(logs []float64, sideB []bool) Trend {
 	n := len(logs)
@@ -200,8 +200,8 @@ func fitCovariate(logs []float64, sideB []bool, x func(i int) float64) covariate
 type OrderCheck struct {
 	// Separate marks an order in which all of one side came before all of the other.
 	Separate bool
-	// Shift is the mean position of B's runs minus that of A's, in runs. A drift of x per run biases the comparison
-	// by Shift times x.
+	// Shift is the mean position of B's runs minus the mean position of A's, in runs. A drift of x per run biases
+	// the comparison by Shift times x.
 	Shift float64
 }
 

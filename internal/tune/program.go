@@ -7,7 +7,7 @@ import (
 )
 
 // Program holds the part of a Result that exists only if tune measured the user's own program: tune -- COMMAND.
-// Ratios are of steps (or whole runs) per second, with the setting over unchanged.
+// Ratios divide the steps (or whole runs) per second with the setting by those of the unchanged program.
 type Program struct {
 	Command []string `json:"command"` // with masked secrets
 	Metric  Metric   `json:"metric"`
@@ -102,7 +102,7 @@ type Switched struct {
 	Seconds [][2]float64 `json:"seconds"`
 }
 
-// HookReport is what the hook inside the program reports.
+// HookReport is the report of the hook inside the program.
 type HookReport struct {
 	Steps   int               `json:"steps"`
 	Ended   bool              `json:"ended,omitempty"` // the program ended before all requested steps

@@ -250,11 +250,11 @@ type Outcome struct {
 	ErrorA  float64            `json:"error_a,omitempty"`
 	MemoryA int64              `json:"memory_a"`
 	MemoryB int64              `json:"memory_b"`
-	OneTime map[string]float64 `json:"one_time_s,omitempty"` // set-up time of B less that of A, s
+	OneTime map[string]float64 `json:"one_time_s,omitempty"` // set-up time of B minus set-up time of A, s
 	CountA  map[string]float64 `json:"count_a,omitempty"`    // per step
 	CountB  map[string]float64 `json:"count_b,omitempty"`
 
-	// Sittings is how often both sides were set up for these blocks; 0 means once.
+	// Sittings counts how often both sides were set up for these blocks; 0 means once.
 	Sittings int `json:"sittings,omitempty"`
 
 	Verdict Verdict `json:"verdict,omitempty"` // Refused or Failed, else empty

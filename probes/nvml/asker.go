@@ -41,8 +41,8 @@ func (a *asker) recordFault(err error) {
 	}
 }
 
-// faultText returns the fault that the answers show, "" for none. One answer that the GPU is lost is enough; an
-// unknown error or a timeout counts only if no query about the state was answered.
+// faultText returns the fault that the answers indicate, "" for none. An answer that the GPU is lost suffices; an
+// unknown error or a timeout counts only if no query about the state succeeded.
 func (a *asker) faultText() string {
 	switch {
 	case a.lost != nil:

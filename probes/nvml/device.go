@@ -14,7 +14,7 @@ import (
 // Device is the telemetry of one GPU or MIG instance (Library.Device); a zero Device reports everything as unknown.
 // Its methods are safe for concurrent use, except Start and Stop.
 //
-// For a MIG instance, clocks, temperature, link, throttling and processes are those of the whole GPU; memory is the
+// For a MIG instance, clocks, temperature, link, throttling and processes belong to the whole GPU; memory is the
 // instance's own. Power, energy and utilisation are unknown, since NVML has only their sums over all instances.
 type Device struct {
 	whole gated

@@ -92,7 +92,7 @@ type DeviceInfo struct {
 	Forbidden []string `json:"forbidden,omitempty"`
 	// Fault is NVML's answer that the GPU is lost or broken; "" for none.
 	Fault string `json:"fault,omitempty"`
-	// Refused is why NVML returns no handle of the GPU although the GPU may be intact; "" for none.
+	// Refused is the reason why NVML returns no handle of the GPU although the GPU may be intact; "" for none.
 	Refused string `json:"refused,omitempty"`
 	// Unanswered maps failed queries about faults to NVML's reasons.
 	Unanswered map[string]string `json:"unanswered,omitempty"`

@@ -235,7 +235,7 @@ func countProcesses(s *gpuprof.Series) int {
 }
 
 // reduceSamples reduces samples to eleven quantiles, (i+1/2)/11, of which the middle one is the median. Up to
-// eleven samples stay as they are.
+// eleven samples stay unchanged.
 func reduceSamples(samples []float64) []float64 {
 	if len(samples) <= keepSamples {
 		out := make([]float64, len(samples))

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// lockWait is how long a writer waits for the lock: a change takes milliseconds, so only a stopped process
+	// lockWait limits a writer's wait for the lock: a change takes milliseconds, so only a stopped process
 	// holds it as long.
 	lockWait = 2 * time.Minute
 	// lockPoll is the pause between two attempts to create the lock file, on a file system without locks.

@@ -154,7 +154,7 @@ func (s *Store) List() (all []*Baseline, broken []error) {
 	return all, broken
 }
 
-// Show returns a baseline by its name in List. The name may lack the folder if only one device has such a file.
+// Show returns a baseline by its name in List. The name may lack the folder if only one device has the file.
 // ErrUsage without a match.
 func (s *Store) Show(name string) (*Baseline, error) {
 	want := strings.TrimSuffix(filepath.ToSlash(name), ".json")

@@ -2,7 +2,7 @@ package results
 
 import "strings"
 
-// direction tells whether more or less of a figure is better.
+// direction is the better direction of a figure: more or less.
 type direction int
 
 const (

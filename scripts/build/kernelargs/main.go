@@ -1,5 +1,5 @@
 // Kernelargs reads the parameter lists of the CUDA kernels in the given folders, and writes a file kernels_gen.go
-// into each folder: a struct per list with the parameters as fields. A launch fills in such a struct (package
+// into each folder: a struct per list with the parameters as fields. A launch fills in the struct (package
 // device, Params), and the kernel's host code reads it (device.View).
 //
 //	go run ./scripts/build/kernelargs workloads/op workloads/optim …
