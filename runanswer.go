@@ -36,7 +36,7 @@ func (r *Run) Answer() Answer {
 	return out
 }
 
-// sentenceOf returns the reason as the start of a sentence, or otherwise if there is no reason.
+// sentenceOf capitalizes a reason and removes its full stop. Without a reason it returns the second text.
 func sentenceOf(reason, otherwise string) string {
 	if reason = strings.TrimRight(strings.TrimSpace(reason), "."); reason == "" {
 		return otherwise

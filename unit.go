@@ -34,7 +34,7 @@ func (n *Number) UnmarshalJSON(b []byte) error {
 // Interval holds the ends of an interval; both are NaN, and null in JSON, if there is none.
 type Interval [2]float64
 
-// NoInterval is the Interval of figures without one.
+// NoInterval returns the value of an Interval that does not exist.
 func NoInterval() Interval { return Interval{math.NaN(), math.NaN()} }
 
 // Known reports whether the interval exists.

@@ -146,9 +146,8 @@ func runOrder(old, new *Result) []bool {
 
 // CompareStored judges a result against a stored baseline of several sessions, the latest last. From ten sessions
 // on, the sessions give the spread between sessions, and the verdict uses a t prediction interval over session
-// medians. With fewer, the spread is the larger of the sessions' own and Options.Learned, or else
-// Options.SessionSpread (1 %), which is marked as assumed. Counters compare with the latest session. Errors as for
-// Compare.
+// medians. With fewer, the spread is the larger of two: the sessions' own, and a given one, which is Options.Learned
+// or, marked as assumed, Options.SessionSpread (1 %). Counters compare with the latest session. Errors as for Compare.
 func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, error) {
 	if len(sessions) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "comparing with a baseline: it holds no session").WithFix("add one with gpuprof history baseline add RUN")

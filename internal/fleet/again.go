@@ -116,8 +116,9 @@ func (p *repeatFindings) judgeSuspects(r *Report, values []value, gpus []gpu, su
 	}
 }
 
-// recentre returns the norm for judging a further measurement: the norm second of its healthy GPUs, or, if these
-// are few, the first measurement's spread about the median of second, widened by that median's standard error.
+// recentre returns the norm by which a further measurement is judged. With enough healthy GPUs this is the norm
+// second of these GPUs. With few, it is the first norm n moved to second's median, with a spread widened by the
+// standard error of that median.
 func (n norm) recentre(second norm) norm {
 	if second.n >= LeastSiblings || n.n < LeastSiblings {
 		return second

@@ -105,7 +105,8 @@ func resultError(r result) error {
 	return failure(r)
 }
 
-// failure is any other result. Its text is from nvml.h, since the library's own text would need another call.
+// failure is a result without an error variable of its own. Its text is from nvml.h, since the library's text would
+// need another call.
 type failure result
 
 func (f failure) Error() string {

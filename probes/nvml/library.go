@@ -207,7 +207,7 @@ func parseIndex(list []DeviceInfo, want string) (at Place, ok bool, err error) {
 	return Place{k, j}, true, nil
 }
 
-// isPrefix reports whether want begins a UUID. It needs at least four digits: fewer match by chance.
+// isPrefix reports whether the UUID id begins with want. It needs at least four digits: fewer match by chance.
 func isPrefix(id, want string) bool {
 	id = strings.ToLower(id)
 	bare := id
@@ -220,7 +220,7 @@ func isPrefix(id, want string) bool {
 	return len(want) >= 4 && strings.HasPrefix(bare, want)
 }
 
-// busID returns a PCI bus id without its domain's leading zeros.
+// busID returns a PCI bus id without leading zeros of the domain.
 func busID(id string) string { return strings.TrimLeft(strings.ToLower(id), "0:") }
 
 func joinDevices(list []DeviceInfo) string {
@@ -237,7 +237,7 @@ func joinDevices(list []DeviceInfo) string {
 	return strings.Join(s, ", ")
 }
 
-// broken is a GPU that NVML counts but for which it returns no handle.
+// broken is a GPU that NVML counts without returning a handle for it.
 type broken struct{ err error }
 
 func (b broken) name() (string, error)                { return "", b.err }

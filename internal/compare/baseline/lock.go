@@ -24,7 +24,7 @@ const (
 type locker func(dir string) (unlock func(), err error)
 
 // lockFolder takes the operating system's lock, which ends with its process. On a file system without locks it
-// creates a file exclusively.
+// creates a lock file exclusively.
 func lockFolder(dir string) (func(), error) {
 	type result struct {
 		f   *os.File
