@@ -245,8 +245,8 @@ type MetricResult struct {
 	PBetter         gpuprof.Number `json:"p_better"`
 	PBetterAdjusted gpuprof.Number `json:"p_better_adjusted"`
 	Verdict         Verdict        `json:"verdict"` // regressed, improved, same, too small, inconclusive, not comparable, gone, added, explains
-	// MDE is the minimum detectable effect: the least slowdown, as a share, that such data find with a power of 90
-	// %.
+	// MDE is the minimum detectable effect: the least slowdown, as a share, that such data detect with a power of
+	// 0.9.
 	MDE    gpuprof.Number `json:"mde"`
 	Reason string         `json:"reason,omitempty"` // one sentence
 

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Tone grades a change as good, bad or unsure, for display in terminal, page and comment.
+// Tone grades a change for display in terminal, page and comment.
 func (c *Change) Tone() gpuprof.Tone {
 	switch {
 	case c.Cause == FromMachine:

@@ -64,7 +64,7 @@ func (p Promise) Judge(ci [2]float64) (verdict, reason string) {
 	return ClaimOpen, fmt.Sprintf("the interval holds both no effect and the x%.3g that the guide promises", want) + moreTime
 }
 
-// ClaimTone grades a claim's verdict as good, bad or unsure, for display in terminal, page and comment.
+// ClaimTone grades a claim's verdict for display in terminal, page and comment.
 func ClaimTone(verdict string) gpuprof.Tone {
 	switch verdict {
 	case ClaimConfirmed:

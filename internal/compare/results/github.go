@@ -12,9 +12,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// githubBench is an entry of github-action-benchmark: of a list of name, unit and value (customSmallerIsBetter or
-// customBiggerIsBetter), or of the history file data.js. The list has no direction, which only the workflow file
-// declares; each entry of the history names its tool, which has a direction.
+// githubBench is an entry of one of github-action-benchmark's two files: a list of name, unit and value
+// (customSmallerIsBetter or customBiggerIsBetter), or the history data.js. A list has no direction: only the
+// workflow file declares it. An entry of the history names its tool, which implies the direction.
 type githubBench struct {
 	Name  string `json:"name"`
 	Unit  string `json:"unit"`
