@@ -17,8 +17,7 @@ type Cost struct {
 	TF32 int64 `json:"tf32,omitempty"`
 	BF16 int64 `json:"bf16,omitempty"`
 	FP16 int64 `json:"fp16,omitempty"`
-	// Sequence is the number of launches that must each wait for the previous one, such as time steps of a
-	// recurrence.
+	// Sequence is the number of launches that must each wait for the previous one, such as time steps of a recurrence.
 	Sequence int64 `json:"sequence,omitempty"`
 }
 

@@ -98,8 +98,7 @@ type Run struct {
 	Warnings    []Warning          `json:"warnings"`
 	Findings    []Finding          `json:"findings"`
 
-	// DeviceClockHz is the clock at the last sample: the SM clock of a GPU, or the core clock on the host; 0 if
-	// unknown.
+	// DeviceClockHz is the clock at the last sample: the SM clock of a GPU, or the core clock on the host; 0 if unknown.
 	DeviceClockHz float64 `json:"device_clock_hz,omitempty"`
 
 	// Renewed marks a run of a schema before 1.1 whose exposed times were recomputed by the current rule when the
@@ -162,16 +161,14 @@ type StageResult struct {
 	// Role is the StageRole of a stage that its workload declares, as text; empty for kernels, launch and gap.
 	// Readers treat other texts as unknown.
 	Role string `json:"role,omitempty"`
-	// Device is the time between the stage's events on its stream, Host the caller's time in the stage, and Exposed
-	// the part of the step's period that the stage owns. Exposed times of the stages with parent "step" add up to
-	// the period.
+	// Device is the time between the stage's events on its stream, Host the caller's time in the stage, and Exposed the
+	// part of the step's period that the stage owns. Exposed times of the stages with parent "step" add up to the period.
 	Device   *Series            `json:"device"`
 	Host     *Series            `json:"host"`
 	Exposed  *Series            `json:"exposed"`
 	Counters map[string]float64 `json:"counters"`
-	// BoundS is the stage's roofline bound in seconds (Ceilings.Bound), for its minimum of work in this
-	// formulation; 0 without a bound. BoundBy names the limiting resource, NoBound the reason why counted work has
-	// no bound.
+	// BoundS is the stage's roofline bound in seconds (Ceilings.Bound), for its minimum of work in this formulation; 0
+	// without a bound. BoundBy names the limiting resource, NoBound the reason why counted work has no bound.
 	BoundS  float64 `json:"floor_s"`
 	BoundBy string  `json:"bound_by,omitempty"`
 	NoBound string  `json:"no_bound,omitempty"`
@@ -190,9 +187,8 @@ type Ratio struct {
 	CI95  Interval `json:"ci95"`
 }
 
-// ProbeCost is an upper limit for the cost of recording a step's spans, from calibration: twice the cost of a
-// sequence of spans, adding the caller's clock reads and the stream's event records. On the host it bounds the
-// overhead.
+// ProbeCost is an upper limit for the cost of recording a step's spans, from calibration: twice the cost of a sequence
+// of spans, adding the caller's clock reads and the stream's event records. On the host it bounds the overhead.
 type ProbeCost struct {
 	Spans       float64 `json:"spans"`        // per step, device spans included
 	DeviceSpans float64 `json:"device_spans"` // spans with events on a stream
@@ -217,8 +213,7 @@ func (e Env) ProbeLimit() float64 {
 	return 0.005
 }
 
-// Rung is one rung of the probe-cost ladder: the ratio of a step with Probe to the same step with the probes in
-// Over.
+// Rung is one rung of the probe-cost ladder: the ratio of a step with Probe to the same step with the probes in Over.
 type Rung struct {
 	Probe string `json:"probe"` // "step events", "stage events", "kernel events", "telemetry"
 	Over  string `json:"over"`  // "nothing", or an earlier probe

@@ -52,9 +52,8 @@ func (r StageRole) String() string {
 func (r StageRole) Copies() bool { return r == RoleTransfer || r == RoleResult }
 
 // WholeStep is the prefix of checks that compare the results of whole steps with float64 results, computed from the
-// first step's inputs by formulas that do not use the list of operations. The check of a single operation starts
-// from that operation's inputs, so it cannot detect an operation that is missing, runs twice or reads the wrong
-// buffer.
+// first step's inputs by formulas that do not use the list of operations. The check of a single operation starts from
+// that operation's inputs, so it cannot detect an operation that is missing, runs twice or reads the wrong buffer.
 const WholeStep = "whole step"
 
 // The stages that every run has without a workload's declaration.

@@ -52,8 +52,7 @@ type MetricData struct {
 	// Rate is the request rate of the measurement, requests per second; 0 for none. Figures of different rates do
 	// not compare.
 	Rate float64
-	// UnderLoad marks a metric that the callers of a service measured, such as a latency. It is not a part of the
-	// step.
+	// UnderLoad marks a metric that the callers of a service measured, such as a latency. It is not a part of the step.
 	UnderLoad bool
 	// SenderLate: the load generator sent requests late (coordinated omission), so the figures measure the
 	// generator. Only sides measured in turns still compare, since the generator may be equally late on both.
@@ -141,13 +140,11 @@ const (
 	Improved Verdict = "improved"
 	// Inconclusive: the data show neither a regression nor its absence.
 	Inconclusive Verdict = "inconclusive"
-	// NotComparable: the sides are different measurements (hard facts, load or unit differ), so more data would not
-	// help.
+	// NotComparable: the sides are different measurements (hard facts, load or unit differ), so more data would not help.
 	NotComparable Verdict = "not comparable"
 	// Same is the Pass of one metric.
 	Same Verdict = "same"
-	// TooSmall is a metric below its floor on both sides, such as a stage of less than 5 % of the step; it is not
-	// judged.
+	// TooSmall is a metric below its floor on both sides, such as a stage of less than 5 % of the step; it is not judged.
 	TooSmall Verdict = "too small"
 	// Gone is a stage that the new side lacks because a knob differs. It is not tested and not an error; its part
 	// of the step's change is among the causes.

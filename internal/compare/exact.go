@@ -43,8 +43,7 @@ func (e *entry) exactVerdict() {
 	}
 }
 
-// exactCounts returns the sorted values of a counter on both sides, rounded to the fewer of the sides' stored
-// digits.
+// exactCounts returns the sorted values of a counter on both sides, rounded to the fewer of the sides' stored digits.
 func (e *entry) exactCounts() (old, now []float64) {
 	digits := 0
 	for _, m := range e.sides {

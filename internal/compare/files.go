@@ -14,9 +14,8 @@ import (
 
 // Compare judges two result files by their runs: Student's t on run medians, unpaired, with a session term on each
 // side. One session's data cannot show the change between sessions (clocks, heat, neighbours), so the term is 1 %
-// unless Options.Learned or Options.SessionSpread replaces it. With 1 % an unchanged program passes a 5 %
-// threshold, a change of 12 % is found, and one of 5 % is inconclusive. Measuring both in one job (Gate) finds
-// smaller changes.
+// unless Options.Learned or Options.SessionSpread replaces it. With 1 % an unchanged program passes a 5 % threshold, a
+// change of 12 % is found, and one of 5 % is inconclusive. Measuring both in one job (Gate) finds smaller changes.
 //
 // The error is ErrUsage for options that fit no metric or field, and ErrInput for a side without metrics. Every
 // other obstacle to a verdict is part of the Comparison.

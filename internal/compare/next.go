@@ -149,8 +149,7 @@ func (b *bench) moreRuns(es []*entry) string {
 	return fmt.Sprintf("about %.0f runs per side instead of %d would find a change of %g %% in %s%s (%s)", need, have, 100*worst.margins.Threshold, worst.Name, b.durationText(need), source)
 }
 
-// durationText formats the time for n runs per side at the measured pace: ", about 2.5 h"; "" if the pace is
-// unknown.
+// durationText formats the time for n runs per side at the measured pace: ", about 2.5 h"; "" if the pace is unknown.
 func (b *bench) durationText(n float64) string {
 	each := b.o.BlockSeconds
 	if b.kind != kindGate {

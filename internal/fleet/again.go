@@ -37,9 +37,8 @@ func (g *gpu) gpuID() string {
 }
 
 // judgeRepeats judges further measurements. suspects are the figures that the first measurement found off, by gpuID
-// and metric. Suspects are compared with the healthy GPUs only, because the slower of two nodes would shift a
-// common median. Without healthy GPUs they are compared with the first measurement. Other figures that are off
-// become notes.
+// and metric. Suspects are compared with the healthy GPUs only, because the slower of two nodes would shift a common
+// median. Without healthy GPUs they are compared with the first measurement. Other figures that are off become notes.
 func (r *Report) judgeRepeats(jobs []*Job, o Options, suspects map[[2]string]bool, first map[siblingMetric]norm) []*repeatFindings {
 	var out []*repeatFindings
 	for _, job := range jobs {

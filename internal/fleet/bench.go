@@ -149,8 +149,7 @@ func gpuMetricRow(name string, all []judged, gpus []gpu) (Metric, bool) {
 	return t.metricRow(name, health.Unit(name))
 }
 
-// groupByNode merges the findings on a metric if at least half of a node's GPUs have one: the whole node is then
-// slow.
+// groupByNode merges the findings on a metric if at least half of a node's GPUs have one: the whole node is then slow.
 func groupByNode(off []Off, gpus []gpu) []Off {
 	on := map[int]int{} // number of GPUs per rank
 	for _, g := range gpus {

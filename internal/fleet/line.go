@@ -8,9 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// op is an event of a rank: it enqueues a collective, waits for a collective's end, or ends a step. own is the
-// rank's own time before the event; held is time before it in which something other than a collective blocked the
-// rank. ns.
+// op is an event of a rank: it enqueues a collective, waits for a collective's end, or ends a step. own is the rank's
+// own time before the event; held is time before it in which something other than a collective blocked the rank. ns.
 type op struct {
 	own, held int64
 	call      int32 // index into line.calls, or for opStepEnd into line.steps

@@ -16,8 +16,7 @@ const (
 	// precise.
 	leastSpread = 0.002
 	// unsteadyAt limits the difference between a figure's two best rounds, in multiples of the siblings' median
-	// difference. A figure with a larger difference is unsteady; healthy GPUs exceed the limit in about 6 % of
-	// cases.
+	// difference. A figure with a larger difference is unsteady; healthy GPUs exceed the limit in about 6 % of cases.
 	unsteadyAt = 3
 	// LeastSiblings is the least number of siblings for a figure to be off: fewer do not determine the spread of
 	// healthy GPUs.
@@ -178,8 +177,7 @@ func robustSpread(v []float64) float64 {
 	return 1.4826 * stats.Median(far)
 }
 
-// nodeSpreads returns the robust standard deviations of logarithms within and between nodes; NaN with too few
-// values.
+// nodeSpreads returns the robust standard deviations of logarithms within and between nodes; NaN with too few values.
 func nodeSpreads(nodes map[string][]float64) (within, between float64) {
 	var about, middles []float64
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {

@@ -27,9 +27,8 @@ type Metric struct {
 	Unit   string         `json:"unit"`
 	Count  int            `json:"count"`  // ranks or GPUs with the metric
 	Median gpuprof.Number `json:"median"` // of the ranks' medians
-	// WithinNodes and BetweenNodes are robust standard deviations as shares of the median: of values about their
-	// node's median, and of the nodes' medians. They are null with fewer than 2 values on every node, or fewer than
-	// 2 nodes.
+	// WithinNodes and BetweenNodes are robust standard deviations as shares of the median: of values about their node's
+	// median, and of the nodes' medians. They are null with fewer than 2 values on every node, or fewer than 2 nodes.
 	WithinNodes  gpuprof.Number `json:"within_nodes"`
 	BetweenNodes gpuprof.Number `json:"between_nodes"`
 	Slowest      []RankValue    `json:"slowest"` // at most 5, the worst first

@@ -54,8 +54,7 @@ type Waiting struct {
 	// Unclaimed is the reason why no straggler is reported, such as an inexact replay; "" without a reason.
 	Unclaimed  string      `json:"unclaimed,omitempty"`
 	Stragglers []Straggler `json:"stragglers"` // the costliest first
-	// EvenS is the reduction of the step if every rank took its siblings' median time before every
-	// collective.
+	// EvenS is the reduction of the step if every rank took its siblings' median time before every collective.
 	EvenS gpuprof.Number `json:"even_s"`
 	Rows  []RankWait     `json:"rows"` // by rank; with many ranks only the ones that wait least
 	// Tried is the number of ranks whose speed-up a replay tested.
@@ -66,9 +65,8 @@ type Waiting struct {
 type Straggler struct {
 	Ranks []int  `json:"ranks"`
 	Node  string `json:"node,omitempty"`
-	// CostS is the largest possible reduction of the step. GainS is the reduction in a replay in which the rank is
-	// as fast as its siblings. MoreS is the rank's excess over its siblings before all collectives. All are per
-	// step.
+	// CostS is the largest possible reduction of the step. GainS is the reduction in a replay in which the rank is as
+	// fast as its siblings. MoreS is the rank's excess over its siblings before all collectives. All are per step.
 	CostS  gpuprof.Number `json:"cost_s"`
 	GainS  gpuprof.Number `json:"gain_s"`
 	MoreS  gpuprof.Number `json:"more_s"`

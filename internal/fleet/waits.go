@@ -12,11 +12,10 @@ import (
 // duration, at which the last rank counts as late.
 const clearlyLate = 0.05
 
-// Waits splits the collectives of recorded ranks into waiting and transfer. All ranks leave an all-reduce and
-// similar collectives together, so the shortest duration is the transfer, and the rest of each rank's duration is
-// its wait, independent of the clocks. The root of a broadcast leaves earlier, so there each rank waits until the
-// last one has arrived, by clocks aligned at the other collectives. It returns nil if no collective matches between
-// ranks.
+// Waits splits the collectives of recorded ranks into waiting and transfer. All ranks leave an all-reduce and similar
+// collectives together, so the shortest duration is the transfer, and the rest of each rank's duration is its wait,
+// independent of the clocks. The root of a broadcast leaves earlier, so there each rank waits until the last one has
+// arrived, by clocks aligned at the other collectives. It returns nil if no collective matches between ranks.
 func Waits(ranks []analyze.Collectives) *analyze.JobWaits {
 	lines := make([]*timeline, len(ranks))
 	for i := range ranks {

@@ -33,8 +33,7 @@ func (t *Trend) findAlarms(m *Metric, class string, r run, o Options) (out []Ala
 	return out
 }
 
-// confirmedSteps returns the changes that the stricter test finds in a run both with and without its latest
-// session.
+// confirmedSteps returns the changes that the stricter test finds in a run both with and without its latest session.
 func (t *Trend) confirmedSteps(m *Metric, class string, y []float64, o Options) []stats.Step {
 	steps := t.findSteps(m, class, y, o, alarmAlpha, alarmDraws)
 	if m.Exact {

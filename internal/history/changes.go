@@ -321,9 +321,8 @@ func commitSpreads(all []residual) (spread, scatter gpuprof.Number) {
 	return gpuprof.Number(sigma), gpuprof.Number(math.Sqrt(math.Max(0, sigma*sigma-within*within)))
 }
 
-// Scatter returns the unexplained variation between commits, a standard deviation as a share: the spread of
-// sessions about their levels, less the spread of repeated sessions of a commit. ok is false if too few commits
-// were repeated.
+// Scatter returns the unexplained variation between commits, a standard deviation as a share: the spread of sessions
+// about their levels, less the spread of repeated sessions of a commit. ok is false if too few commits were repeated.
 func Scatter(m *Metric) (share float64, ok bool) {
 	v := float64(m.Scatter)
 	return v, !math.IsNaN(v)

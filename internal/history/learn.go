@@ -11,12 +11,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// Learn estimates the spread between sessions for the class of a result: for each metric the robust standard
-// deviation about its levels, so that changes do not count. A factor allows for the uncertainty of n sessions: the
-// 95 % point of Student's t with n-1 degrees of freedom over that of the normal distribution. Metrics with fewer
-// than ten sessions are left out. Learned also has the variation between commits (Scatter) if commits were
-// repeated. Learn uses sessions of the same benchmark, and for metrics with too few of them all benchmarks of the
-// class.
+// Learn estimates the spread between sessions for the class of a result: for each metric the robust standard deviation
+// about its levels, so that changes do not count. A factor allows for the uncertainty of n sessions: the 95 % point of
+// Student's t with n-1 degrees of freedom over that of the normal distribution. Metrics with fewer than ten sessions
+// are left out. Learned also has the variation between commits (Scatter) if commits were repeated. Learn uses sessions
+// of the same benchmark, and for metrics with too few of them all benchmarks of the class.
 func (s *Store) Learn(ctx context.Context, r *compare.Result, order Order) (compare.Learned, error) {
 	sample, err := NewSession(r, nil, Origin{})
 	if err != nil {

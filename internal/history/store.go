@@ -203,8 +203,7 @@ func (s *Store) readSession(ctx context.Context, name string) ([]byte, error) {
 	return text, nil
 }
 
-// refuseNewer returns an error for a store with objects of newer layouts only; otherwise it records those as
-// skipped.
+// refuseNewer returns an error for a store with objects of newer layouts only; otherwise it records those as skipped.
 func (x *index) refuseNewer(store string, newer map[string]int, readable bool) error {
 	for version, n := range newer {
 		if !readable {

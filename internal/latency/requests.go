@@ -78,14 +78,12 @@ func summariseField(r *loadtest.Requests, of func(*loadtest.Served) *loadtest.Re
 	return &sum, nil
 }
 
-// leastBeyond is the measured time beyond a percentile that the percentile's interval requires, in relaxation
-// times.
+// leastBeyond is the measured time beyond a percentile that the percentile's interval requires, in relaxation times.
 const leastBeyond = 4
 
-// dropUncertain removes the intervals of percentiles that too few excursions of the queue exceed. An excursion
-// lasts about one relaxation time. For M/D/1 at a load of 0.9, 88 % of the intervals cover p99 if the time beyond
-// p99 is two or three relaxation times, 91 % if it is four; with a fifth of one time, half of the intervals cover
-// the percentile.
+// dropUncertain removes the intervals of percentiles that too few excursions of the queue exceed. An excursion lasts
+// about one relaxation time. For M/D/1 at a load of 0.9, 88 % of the intervals cover p99 if the time beyond p99 is two
+// or three relaxation times, 91 % if it is four; with a fifth of one time, half of the intervals cover the percentile.
 func dropUncertain(sum *loadtest.LatencySummary, r *loadtest.Requests) {
 	if !(r.Throughput > 0) || r.Rate == 0 {
 		return

@@ -39,8 +39,7 @@ const mostPools = 256
 // rankPool holds the ranks of the middle one or two samples of each resample.
 type rankPool [poolSize][2]int32
 
-// blockDraw is one block of one draw: the block's index, and for each side a row of its rankPool (a resampled
-// median).
+// blockDraw is one block of one draw: the block's index, and for each side a row of its rankPool (a resampled median).
 type blockDraw struct{ block, rowA, rowB uint16 }
 
 // NewBootstrap returns a bootstrap of at least Draws draws.

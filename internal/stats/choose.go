@@ -33,9 +33,8 @@ const (
 // Noise describes the scatter of a program's processes on a machine, in logarithms. It does not depend on the
 // difference between the sides.
 type Noise struct {
-	// Spread is the standard deviation of a process: 1.4826 times the median absolute deviation of the blocks'
-	// ratios over sqrt(2), or of the processes. Without outliers it is the sample standard deviation of the ratios
-	// over sqrt(2).
+	// Spread is the standard deviation of a process: 1.4826 times the median absolute deviation of the blocks' ratios
+	// over sqrt(2), or of the processes. Without outliers it is the sample standard deviation of the ratios over sqrt(2).
 	Spread float64
 	// Slow is the share of outliers among the processes.
 	Slow float64

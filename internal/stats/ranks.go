@@ -12,8 +12,7 @@ import (
 // exceed the true shift.
 type rankTest struct {
 	values, below []float64
-	// shift is the distribution of an unobserved shift of one whole side, as points with probabilities; nil for
-	// none.
+	// shift is the distribution of an unobserved shift of one whole side, as points with probabilities; nil for none.
 	shift []shiftPoint
 }
 

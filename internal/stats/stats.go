@@ -51,9 +51,8 @@ func Summarise(unit string, runs ...[]float64) *gpuprof.Series {
 	return s
 }
 
-// processInterval returns Student's t interval over the logarithms of process medians, so that a bound stays
-// positive even with few processes. If a median is zero (a stage that is not exposed) it uses the values, cut at
-// zero.
+// processInterval returns Student's t interval over the logarithms of process medians, so that a bound stays positive
+// even with few processes. If a median is zero (a stage that is not exposed) it uses the values, cut at zero.
 func processInterval(medians []float64) (lo, hi float64) {
 	logs := make([]float64, len(medians))
 	for i, m := range medians {

@@ -11,11 +11,10 @@ import (
 // Spread is a standard deviation with its degrees of freedom, +Inf if the standard deviation is known exactly.
 type Spread struct{ Sigma, Nu float64 }
 
-// Unpaired compares runs that were not measured together: a holds one list per session, b is one session, all of
-// them log medians of runs in the order of measurement. between is the spread of effects on a whole session
-// (clocks, heat, neighbours), which the runs of one session cannot show. alike is the result of Neighbours for the
-// lists of a, then b; the zero value is for interleaved runs. Deviations up to slack are never outliers
-// (Blocks.Noise).
+// Unpaired compares runs that were not measured together: a holds one list per session, b is one session, all of them
+// log medians of runs in the order of measurement. between is the spread of effects on a whole session (clocks, heat,
+// neighbours), which the runs of one session cannot show. alike is the result of Neighbours for the lists of a, then
+// b; the zero value is for interleaved runs. Deviations up to slack are never outliers (Blocks.Noise).
 //
 // Without outliers the rule is PairedMean in its form for unpaired sides. With m sessions on side a, s_a^2 the
 // pooled variance of their runs and n' the effective numbers of runs,

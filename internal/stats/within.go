@@ -162,8 +162,7 @@ func selectMedian(s []float64) float64 {
 	return (lower + upper) / 2
 }
 
-// selectNth returns the k-th smallest of s, counted from 0, and moves it to index k; values before it are not
-// larger.
+// selectNth returns the k-th smallest of s, counted from 0, and moves it to index k; values before it are not larger.
 func selectNth(s []float64, k int) float64 {
 	lo, hi := 0, len(s)-1
 	for lo < hi {

@@ -71,8 +71,7 @@ type Result struct {
 	Rate float64 `json:"rate_per_s,omitempty"`
 
 	Default *Point `json:"default"`
-	// Recommended is nil unless fresh processes confirmed a setting. Conclusion summarises the search in every
-	// case.
+	// Recommended is nil unless fresh processes confirmed a setting. Conclusion summarises the search in every case.
 	Recommended *Recommended `json:"recommended"`
 	Conclusion  Conclusion   `json:"conclusion"`
 	// Findings are hints about knobs from the first measurement; tune tried those knobs first. Nil if that measurement
@@ -177,8 +176,7 @@ type Effect struct {
 	Reason      string     `json:"reason,omitempty"`
 	Pairs       int        `json:"pairs"` // number of pairs of neighbouring blocks
 	PyTorch     string     `json:"pytorch,omitempty"`
-	// Losses and CPURatio (CPU time per step, with the setting over unchanged) exist for the user's own program
-	// only.
+	// Losses and CPURatio (CPU time per step, with the setting over unchanged) exist for the user's own program only.
 	Losses   *LossCheck `json:"losses,omitempty"`
 	CPURatio float64    `json:"cpu_ratio,omitempty"`
 }
@@ -330,8 +328,7 @@ func (r *Result) before2() {
 	}
 }
 
-// IntervalText describes the coverage of the Effects' intervals. Before schema 2 each interval covered its row
-// alone.
+// IntervalText describes the coverage of the Effects' intervals. Before schema 2 each interval covered its row alone.
 func (r *Result) IntervalText() string {
 	if gpuprof.MajorOf(r.Version) == 1 {
 		return "95 %"

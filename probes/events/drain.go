@@ -22,8 +22,7 @@ type Span struct {
 
 // Block holds a block's records.
 type Block struct {
-	// Begin holds the device time of each step's begin and, last, of the block's end; Period[i] =
-	// Begin[i+1]-Begin[i].
+	// Begin holds the device time of each step's begin and, last, of the block's end; Period[i] = Begin[i+1]-Begin[i].
 	Begin []int64
 	// Ends holds the device time of each step's end if the recorder has EndEvents; nil if a step ends where the
 	// next begins.

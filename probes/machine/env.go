@@ -93,8 +93,7 @@ func parseRatio(num, den string) (float64, bool) {
 	return n / d, true
 }
 
-// Throttled returns the seconds for which the CPU quota has stopped this process's control group since it was
-// created.
+// Throttled returns the seconds for which the CPU quota has stopped this process's control group since it was created.
 func (m Machine) Throttled() (float64, bool) {
 	name, key, unit, ok := m.throttleFile()
 	if !ok {

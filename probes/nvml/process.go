@@ -36,9 +36,8 @@ func (p procs) isContained() bool {
 	return err == nil && link != initialNamespace
 }
 
-// markOwn fills in names and marks our own processes. holding is true if this process has a context on the device.
-// In a container NVML may report this process by a PID of the outer namespace; then one such process counts as this
-// one.
+// markOwn fills in names and marks our own processes. holding is true if this process has a context on the device. In
+// a container NVML may report this process by a PID of the outer namespace; then one such process counts as this one.
 func (p procs) markOwn(list []Process, holding bool) []Process {
 	self := slices.ContainsFunc(list, func(q Process) bool { return q.PID == p.self })
 	contained := p.isContained()

@@ -50,8 +50,7 @@ func (d *Device) Resume() {
 //	gpu_energy                       J since Start
 //	gpu_processes, gpu_foreign       1, processes on the GPU, and those not ours
 //
-// A quantity without any successful reading is absent; single failed readings are NaN. Without a Start it returns
-// nil.
+// A quantity without any successful reading is absent; single failed readings are NaN. Without a Start it returns nil.
 func (d *Device) Stop() map[string]gpuprof.Track {
 	if d.sampler == nil {
 		return nil

@@ -1,5 +1,4 @@
-// Package sampler reads quantities at a fixed interval during a measurement; the telemetry of machine and GPU uses
-// it.
+// Package sampler reads quantities at a fixed interval during a measurement; the telemetry of machine and GPU uses it.
 package sampler
 
 import (

@@ -33,9 +33,8 @@ type Added struct {
 }
 
 // Add adds each run as a session to the matching baseline and keeps the latest keep sessions of every file (0 is
-// DefaultKeep). A run that must not become a baseline (partial, invalid, simulated) is ErrInput, and then nothing
-// is written. Add warns of runs with too few processes and of runs whose environment differs from the other
-// sessions.
+// DefaultKeep). A run that must not become a baseline (partial, invalid, simulated) is ErrInput, and then nothing is
+// written. Add warns of runs with too few processes and of runs whose environment differs from the other sessions.
 func (s *Store) Add(runs []*gpuprof.Run, p Provenance, keep int) ([]Added, []gpuprof.Warning, error) {
 	if keep < 0 {
 		return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage, "adding to the baselines: %d sessions cannot be kept", keep).WithFix("give 1 or more")
@@ -110,9 +109,8 @@ func fewProcesses(runs []*gpuprof.Run) []gpuprof.Warning {
 	return out
 }
 
-// warnMixed warns of sessions that differ in a field that must agree for a gate. They may share a file, since
-// drivers are updated and defaults change, but until the older ones are dropped a gate against the file gives no
-// verdict.
+// warnMixed warns of sessions that differ in a field that must agree for a gate. They may share a file, since drivers
+// are updated and defaults change, but until the older ones are dropped a gate against the file gives no verdict.
 func (b *Baseline) warnMixed() []gpuprof.Warning {
 	values := map[string]string{}
 	var differ []string

@@ -199,8 +199,7 @@ func newSession(r *gpuprof.Run, p Provenance) (Session, error) {
 	return s, nil
 }
 
-// SessionOf reduces a result of any program to a session. Processes and Samples are the largest numbers of any
-// metric.
+// SessionOf reduces a result of any program to a session. Processes and Samples are the largest numbers of any metric.
 func SessionOf(res *compare.Result) Session {
 	s := Session{
 		Env: res.Env, Facts: res.Facts, Code: res.Code, Knobs: maps.Collect(maps.All(res.Knobs)), Runs: append([]compare.RunInfo{}, res.RunInfo...),

@@ -89,8 +89,7 @@ func (s *Store) load(name string) (*Baseline, error) {
 	return b, nil
 }
 
-// Read reads one baseline by its path, in a store or not. ErrUsage for a missing file, ErrInput for an unusable
-// one.
+// Read reads one baseline by its path, in a store or not. ErrUsage for a missing file, ErrInput for an unusable one.
 func Read(file string) (*Baseline, error) {
 	text, err := outside.ReadFound(file)
 	if _, large := errors.AsType[*outside.TooLarge](err); large || outside.Damaged(err) {

@@ -67,8 +67,7 @@ func readGo(text []byte, name string) (*parsed, error) {
 // figureBytes is the memory in bytes for one figure of a line, in the worst case with a name of its own.
 const figureBytes = 400
 
-// goFits reserves memory for the lines before they are read: for every figure, and once for every configuration
-// key.
+// goFits reserves memory for the lines before they are read: for every figure, and once for every configuration key.
 func goFits(text []byte, room *outside.Room) error {
 	keys := map[string]bool{}
 	for line := range bytes.Lines(text) {

@@ -107,8 +107,7 @@ func cleanResult(r *compare.Result) {
 	}
 }
 
-// checkFinite returns an error for the first figure that is not finite, so that no verdict omits the figure
-// silently.
+// checkFinite returns an error for the first figure that is not finite, so that no verdict omits the figure silently.
 func checkFinite(r *compare.Result) error {
 	for _, m := range r.Metrics {
 		for k, run := range m.Runs {

@@ -1,8 +1,7 @@
-// Command plainness counts by package the comments and names that a reader of Go must read twice: comment blocks
-// with question words as nouns, with references that name nothing, or with code as a speaker, and functions named by
-// one lower-case word or a preposition. `make lint` runs it in the repository's root. It exits 1 if a package
-// exceeds both the limits and its line in exceptions.txt. `-update` rewrites that file without raising a number in
-// it.
+// Command plainness counts by package the comments and names that a reader of Go must read twice: comment blocks with
+// question words as nouns, with references that name nothing, or with code as a speaker, and functions named by one
+// lower-case word or a preposition. `make lint` runs it in the repository's root. It exits 1 if a package exceeds both
+// the limits and its line in exceptions.txt. `-update` rewrites that file without raising a number in it.
 package main
 
 import (

@@ -1,6 +1,5 @@
-// Command prose reports wording that breaks the language rules of CONTRIBUTING.md, in Go string literals, in
-// embedded templates and scripts, and in the docs. `make lint` runs it in the repository's root; it exits 1 if it
-// reports any.
+// Command prose reports wording that breaks the language rules of CONTRIBUTING.md, in Go string literals, in embedded
+// templates and scripts, and in the docs. `make lint` runs it in the repository's root; it exits 1 if it reports any.
 package main
 
 import (
