@@ -99,7 +99,6 @@ type FormerRule struct {
 	To string // the setting that the finding suggests; empty for any
 }
 
-// sharedRule returns a rule for runs and traces.
 func sharedRule(id, cause string, was ...FormerRule) Rule {
 	return Rule{ID: id, Runs: true, Traces: true, Cause: cause, Was: was}
 }

@@ -94,7 +94,6 @@ func (r *Run) StageShares() []BarPart {
 	return out
 }
 
-// stepBar draws the exposed time by stage.
 func (r *Run) stepBar() *Bar {
 	return WholeBar("exposed time by stage", "1", 1, r.StageShares())
 }

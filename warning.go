@@ -13,7 +13,6 @@ func (w Warning) Sentence() string { return withFix(w.Text, w.Fix) }
 
 func (w Warning) String() string { return w.Code + ": " + w.Sentence() }
 
-// withFix joins a text and its fix for printing.
 func withFix(text, fix string) string {
 	if fix == "" {
 		return text

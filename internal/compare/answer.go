@@ -83,17 +83,14 @@ func (m *MetricResult) changeSize() float64 {
 	return by
 }
 
-// ratioBar draws the ratio with its interval; nil without a ratio.
 func (m *MetricResult) ratioBar() *gpuprof.Bar {
 	return gpuprof.RatioBar(m.Name+", new / old", float64(m.Ratio), float64(m.CI95[0]), float64(m.CI95[1]))
 }
 
-// formatInterval formats the interval of the ratio; "" without one.
 func (m *MetricResult) formatInterval() string {
 	return gpuprof.FormatInterval(float64(m.Ratio), float64(m.CI95[0]), float64(m.CI95[1]))
 }
 
-// changedText words a regression or an improvement.
 func (c *Comparison) changedText(m *MetricResult) string {
 	if m == nil {
 		return c.brokenText()
@@ -179,7 +176,6 @@ func (c *Comparison) mismatchReason(m *MetricResult) string {
 	return m.Name + ": " + cmp.Or(m.Reason, "the reason was not recorded")
 }
 
-// undecidedText words an inconclusive comparison.
 func (c *Comparison) undecidedText(m *MetricResult) string {
 	if m == nil {
 		for i := range c.Budgets {
@@ -263,7 +259,6 @@ func budgetsKept(n int) string {
 	return fmt.Sprintf("All %d budgets are kept", n)
 }
 
-// brokenBudget returns the first broken budget, nil without one.
 func (c *Comparison) brokenBudget() *BudgetResult {
 	for i := range c.Budgets {
 		if c.Budgets[i].Over {

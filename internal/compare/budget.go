@@ -10,7 +10,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// maxSites limits the number of call sites that a failed budget names.
 const maxSites = 5
 
 // CheckBudgets checks the counters of one result against limits, without statistics: the largest value of any run
@@ -115,7 +114,6 @@ func knownCounters(r *Result) []string {
 	return slices.Compact(out)
 }
 
-// failedIn reports whether the counter belongs to a benchmark that failed.
 func (r *Result) failedIn(counter string) bool {
 	return slices.ContainsFunc(r.Failed, func(f string) bool {
 		name, _, _ := strings.Cut(f, ": ")

@@ -178,7 +178,6 @@ func explainDifferences(diffs []Difference) string {
 	return "nothing recorded differs"
 }
 
-// isComplete reports whether the measurement ended normally.
 func (r *Result) isComplete() bool { return r.Status == gpuprof.Complete || r.Status == "" }
 
 // addedMetrics gives the verdict Added to metrics of the new side alone: an added benchmark has nothing to be

@@ -64,7 +64,6 @@ func kindRank(d Difference) int {
 	return rank
 }
 
-// sortedKeys returns the keys of both maps, sorted.
 func sortedKeys(a, b map[string]string) []string {
 	all := maps.Collect(maps.All(a))
 	maps.Copy(all, b)
@@ -110,7 +109,6 @@ func (b *bench) checkAllowed() error {
 	return nil
 }
 
-// refusalText names the fields that forbid a verdict.
 func refusalText(diffs []Difference) string {
 	var parts []string
 	for _, d := range diffs {
@@ -186,7 +184,6 @@ func joinParts(parts []*Result) *Result {
 	return &out
 }
 
-// areAllEqual reports whether all values are the same.
 func areAllEqual(runs [][]float64) bool {
 	c, ok := stats.CountOf(slices.Concat(runs...))
 	return ok && c.Steady
@@ -206,7 +203,6 @@ func mergeFields(parts []*Result, fields func(*Result) map[string]string) map[st
 	return out
 }
 
-// mergeRunInfo combines the RunInfo of all runs into one.
 func mergeRunInfo(infos []RunInfo) RunInfo {
 	var out RunInfo
 	for _, i := range infos {

@@ -8,7 +8,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// exactVerdict compares counters.
 func (e *entry) exactVerdict() {
 	if e.blocked != "" {
 		return

@@ -25,7 +25,6 @@ func dropStages(r *Result) *Result {
 	return &out
 }
 
-// warnStages warns that the comparison leaves the stages out.
 func (b *bench) warnStages() {
 	b.addWarning("stages-not-compared", "the exposed times of the stages are not compared: one side was recorded before a copy beside a kernel was counted as hidden",
 		"record the older side again; the step itself is compared as before")

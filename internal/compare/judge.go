@@ -72,7 +72,6 @@ func (b *bench) settleUndirected() {
 	}
 }
 
-// noDirection is the reason of a metric without a better direction.
 const noDirection = "its file does not say whether more or less of it is better: it is shown and not judged"
 
 // How the sides of a comparison were measured: Comparison.Sides.
@@ -146,7 +145,6 @@ func (b *bench) addWarning(code, text, fix string) {
 	b.warnings = append(b.warnings, gpuprof.Warning{Code: code, Text: text, Fix: fix})
 }
 
-// testableEntries lists the metrics that a statistical test decides.
 func (b *bench) testableEntries() []*entry {
 	var out []*entry
 	for _, e := range b.entries {
@@ -219,7 +217,6 @@ func (b *bench) allowForTrends() {
 	}
 }
 
-// estimateDrift estimates the drift over the runs of both sides in time order.
 func (e *entry) estimateDrift(order []bool) stats.Trend {
 	logs := interleaveRuns([2][]float64{stats.LogMedians(e.old), stats.LogMedians(e.new)}, order)
 	if logs == nil {
@@ -310,7 +307,6 @@ func (e *entry) modesText() string {
 	return ""
 }
 
-// joinReasons puts two reasons into one sentence.
 func joinReasons(first, second string) string {
 	if first == "" || second == "" {
 		return first + second

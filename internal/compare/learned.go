@@ -63,7 +63,6 @@ func (b *bench) tellLearned() {
 	b.addWarning("session-spread-learned", "the spread between sessions, "+text+", is that of "+b.o.Learned.From, "set --session-spread to use another")
 }
 
-// spreadSource names the origin of a metric's spread between sessions.
 func (e *entry) spreadSource() string {
 	if e.assumed {
 		return "assumed between sessions"

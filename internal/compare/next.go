@@ -92,7 +92,6 @@ func (b *bench) suggestSteadier(open []*entry) []string {
 	return nil
 }
 
-// moreProcesses states how to get enough runs from the program that measured.
 func (b *bench) moreProcesses() string {
 	if b.kind == kindGate {
 		return fmt.Sprintf("give the gate more time (--budget), so that all %d blocks are measured", MinRuns)
@@ -110,7 +109,6 @@ func (b *bench) moreProcesses() string {
 	return fmt.Sprintf("run the program at least %d times for each side and put its files together (cat 1.json 2.json … > all.json), or measure both sides in one job with gpuprof gate --against", MinRuns)
 }
 
-// spreadText formats the spread between sessions as a share.
 func (b *bench) spreadText() string { return gpuprof.FormatPercent(math.Expm1(b.spread), 2) }
 
 // manyRuns formats a number of runs: "some 250 runs".
@@ -174,7 +172,6 @@ func Lasting(s float64) string {
 	return fmt.Sprintf("%.0f days", min(s/86400, 1000))
 }
 
-// blockPace is the time in seconds from one run to the next; 0 when unknown.
 func blockPace(runs []RunInfo) float64 {
 	if len(runs) < 2 || runs[0].StartS == 0 || runs[len(runs)-1].StartS <= runs[0].StartS {
 		return 0

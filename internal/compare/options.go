@@ -107,14 +107,12 @@ func (o Options) Validate() error {
 
 func isBadShare(share float64) bool { return !(share >= 0 && share <= 10) }
 
-// fillDefaults replaces margins that are not set.
 func (m Margins) fillDefaults() Margins {
 	m.Threshold = cmp.Or(m.Threshold, defaultThreshold)
 	m.Equivalence = cmp.Or(m.Equivalence, equivalenceShare*m.Threshold)
 	return m
 }
 
-// margins returns the margins of one metric.
 func (o Options) margins(metric string) Margins {
 	m := o.Margins
 	for _, f := range o.Metrics {

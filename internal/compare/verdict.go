@@ -19,7 +19,6 @@ const (
 	exitFailed       = 4
 )
 
-// newComparison builds the Comparison of a finished bench.
 func (b *bench) newComparison() *Comparison {
 	c := &Comparison{
 		Head: headOf(b.kind, b.o.Tool), Sides: b.kind, Old: b.old.Source, New: b.new.Source,

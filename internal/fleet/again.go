@@ -14,7 +14,6 @@ import (
 // A second measurement covers the suspect nodes and as many healthy ones. A figure stays off only if both
 // measurements find it off.
 
-// repeatFindings holds the result of one further measurement.
 type repeatFindings struct {
 	where    string
 	gpuIndex map[string]int // GPU index by gpuID

@@ -11,7 +11,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/health"
 )
 
-// gpu is a device of a rank.
 type gpu struct {
 	from *Object
 	card *health.Card
@@ -78,7 +77,6 @@ func (r *Report) keepConfirmed(off, own []Off, gpus []gpu, values []value, o Opt
 	return off, own
 }
 
-// typicalSibling returns the sibling whose figure is closest to the median.
 func typicalSibling(of *judged, all []judged, gpus []gpu) *health.Card {
 	nearest, at := math.Inf(1), of.of
 	for _, j := range all {
@@ -136,7 +134,6 @@ func nodeSuffix(node string) string {
 	return " on " + NodeText(node)
 }
 
-// gpuMetricRow builds a metric's table row over all GPUs.
 func gpuMetricRow(name string, all []judged, gpus []gpu) (Metric, bool) {
 	t := tally{nodes: map[string][]float64{}}
 	for _, j := range all {

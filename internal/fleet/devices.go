@@ -120,7 +120,6 @@ func summariseBlocks(run *gpuprof.Run, clocks []float64) *Reached {
 	return out
 }
 
-// compareRounds computes Slowest, Skew and Scaling.
 func (d *Devices) compareRounds() {
 	var ran []*DeviceRow
 	for i := range d.Rows {
@@ -177,7 +176,6 @@ func medianOverlap(turns [][]float64) float64 {
 // LeastOverlap is the Overlap below which the devices hardly ran together.
 const LeastOverlap = 0.8
 
-// setDeviceVerdict sets the verdict: the worst of all devices.
 func (r *Report) setDeviceVerdict(runs []DeviceRun) {
 	slices.SortStableFunc(r.Off, func(a, b Off) int { return cmp.Compare(b.Worse, a.Worse) })
 	var off, failed []string

@@ -24,7 +24,6 @@ const (
 	opStepEnd
 )
 
-// rankCall is one rank's view of a collective.
 type rankCall struct {
 	kind, group int32 // index into line.names
 	seq, bytes  int64
@@ -87,7 +86,6 @@ func newLine(c *analyze.Collectives, rank int, node string) (*timeline, error) {
 	return l, nil
 }
 
-// parseMoment converts the i-th event of a rank.
 func parseMoment(c *analyze.Collectives, i int) (op, error) {
 	o := op{own: c.Work[i] + c.Idle[i], held: c.Held[i]}
 	if c.Work[i] < 0 || c.Idle[i] < 0 || o.held < 0 {

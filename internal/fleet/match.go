@@ -8,13 +8,11 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// callRef refers to one rank's call of a collective.
 type callRef struct {
 	line int32 // index into the lines
 	call int32 // index into that line's calls
 }
 
-// collective joins the calls of all participating ranks.
 type collective struct {
 	parts []callRef
 	took  int64 // duration after the last arrival, ns: the shortest duration of any rank
@@ -110,7 +108,6 @@ func groupText(g string) string {
 	return "the group " + g
 }
 
-// commonSteps returns the numbers of the steps that every rank has.
 func commonSteps(lines []*timeline) []int64 {
 	count := map[int64]int{}
 	for _, l := range lines {

@@ -15,7 +15,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/launch"
 )
 
-// suffix is the file name extension of objects.
 const suffix = ".json.zst"
 
 // objectName matches the names of objects: rank, attempt and hash.

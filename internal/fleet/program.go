@@ -26,7 +26,6 @@ type Program struct {
 	Traces   []analyze.Collectives `json:"traces"`          // one per rank: a process may start several
 }
 
-// addPrograms adds the ranks' programs to the report.
 func (r *Report) addPrograms(job *Job) {
 	var lines []*timeline
 	lacks := map[string][]int{}

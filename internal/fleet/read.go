@@ -130,7 +130,6 @@ func findJobFolders(names []string) []string {
 	return out
 }
 
-// read decodes one object of a bucket.
 func read(ctx context.Context, b bucket.Bucket, name string) (*Object, error) {
 	const again = "it was cut off or changed: have this rank measure again"
 	text, err := bucket.Text(ctx, b, name, again)

@@ -143,7 +143,6 @@ func newReport(job *Job, o Options) *Report {
 		nodeOf: map[int]string{}, kinds: map[string][]string{}}
 }
 
-// checkNotEmpty returns an error if the job has no readable object.
 func (j *Job) checkNotEmpty() error {
 	if len(j.Objects) > 0 {
 		return nil
@@ -178,7 +177,6 @@ func (j *Job) suggestFolder() (why, fix string) {
 	return fmt.Sprintf("it holds no object of a rank itself, but %d folders in it do", len(j.Elsewhere)), "give the folder of one job: " + text
 }
 
-// joinFolder returns the path or URL of a folder below or above a bucket.
 func joinFolder(where, folder string) string {
 	if scheme, rest, ok := strings.Cut(where, "://"); ok {
 		return scheme + "://" + path.Join(rest, folder)
@@ -186,7 +184,6 @@ func joinFolder(where, folder string) string {
 	return filepath.Join(where, folder)
 }
 
-// objectsOf returns the objects of one kind, by rank.
 func (j *Job) objectsOf(kind gpuprof.DocumentKind) []*Object {
 	var out []*Object
 	for _, o := range j.Objects {
@@ -205,7 +202,6 @@ func (r *Report) leaveOut(o *Object, why string) {
 	}
 }
 
-// setVerdict sets the verdict and its reason: the worst of all ranks.
 func (r *Report) setVerdict(o Options) {
 	slices.SortStableFunc(r.Off, func(a, b Off) int { return cmp.Compare(b.Worse, a.Worse) })
 	slices.Sort(r.Failed)
@@ -263,7 +259,6 @@ func (r *Report) evenReason(who, others string) string {
 	return fmt.Sprintf("no %s of %d is shown to be slower than %s: %d figures are worse, and not known well enough to tell", who, r.World, others, r.unsure)
 }
 
-// ranksOff returns the ranks that are off, each once.
 func (r *Report) ranksOff() []int {
 	var off []int
 	for _, f := range r.Off {

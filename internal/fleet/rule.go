@@ -23,7 +23,6 @@ const (
 	LeastSiblings = 8
 )
 
-// value is one figure of one rank or GPU.
 type value struct {
 	of     int    // index into the compared ranks or GPUs
 	group  string // name of the group of siblings
@@ -46,7 +45,6 @@ func (v *value) worseShare(median float64) float64 {
 	return math.Expm1(median - v.log)
 }
 
-// judged is the result of comparing a value with its siblings.
 type judged struct {
 	value
 	siblings int     // number of values of the group, with this one
@@ -60,14 +58,12 @@ type judged struct {
 // siblingMetric identifies a group of comparable values: one metric of one group of siblings.
 type siblingMetric struct{ group, metric string }
 
-// norm is the distribution of the logarithms of a metric over siblings.
 type norm struct {
 	n     int
 	c, s  float64 // median and robust spread, at least leastSpread
 	apart float64 // median difference between the two best rounds
 }
 
-// normOf computes the norm of the values at the given indices.
 func normOf(values []value, at []int) norm {
 	logs, aparts := make([]float64, len(at)), make([]float64, len(at))
 	for k, i := range at {

@@ -18,7 +18,6 @@ import (
 // and gate.
 const runSlack = 0.05
 
-// slowest is the number of ranks listed per metric.
 const slowest = 5
 
 // Metric is one figure over all ranks or GPUs.
@@ -43,7 +42,6 @@ type RankValue struct {
 	Worse  gpuprof.Number `json:"worse_by"` // as a share of the siblings' median; negative if better
 }
 
-// tally collects the values of a metric's row.
 type tally struct {
 	values []float64
 	nodes  map[string][]float64 // logarithms by node
@@ -72,7 +70,6 @@ type rankResult struct {
 	*compare.Result
 }
 
-// judgeRuns adds the ranks' runs to the report.
 func (r *Report) judgeRuns(job *Job, o Options) {
 	results := r.dropMismatched(r.readResults(job), o)
 	if len(results) == 0 {
@@ -130,7 +127,6 @@ func stageFloor(results []rankResult) float64 {
 	return compare.StageFloor * stats.Median(steps)
 }
 
-// readResults returns the usable results and records the unusable objects.
 func (r *Report) readResults(job *Job) []rankResult {
 	var out []rankResult
 	for _, obj := range job.objectsOf(document.Run) {
@@ -299,7 +295,6 @@ func (r *Report) listOff(all []judged, results []rankResult) {
 	}
 }
 
-// medianRank returns the result of the rank with the median step.
 func medianRank(all []judged, results []rankResult) *compare.Result {
 	best, at := math.Inf(1), 0
 	for _, j := range all {

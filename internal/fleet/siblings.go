@@ -27,7 +27,6 @@ func (l *timeline) segmentTimes() []int64 {
 	return out
 }
 
-// computeExcess compares every rank with its siblings.
 func (m *matchedJob) computeExcess() *excess {
 	e := &excess{more: make([][]int64, len(m.lines)), family: make([]int, len(m.lines))}
 	stretches := make([][]int64, len(m.lines))
@@ -222,7 +221,6 @@ func (s *search) usualExcess(but []int) float64 {
 	return stats.Median(totals)
 }
 
-// lineTimes returns the own time of each line per step, s.
 func (m *matchedJob) lineTimes() []float64 {
 	out := make([]float64, len(m.lines))
 	for i, l := range m.lines {

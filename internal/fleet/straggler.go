@@ -93,7 +93,6 @@ type RankWait struct {
 // mostRows limits the ranks in the document, unless Options.Top asks for more.
 const mostRows = 64
 
-// findStragglers finds the ranks that delay the others.
 func (r *Report) findStragglers(lines []*timeline) {
 	if len(lines) < 2 {
 		return
@@ -149,7 +148,6 @@ func (m *matchedJob) replayRecording(w *Waiting) *replay {
 	return base
 }
 
-// opCount counts the ops of all lines.
 func (m *matchedJob) opCount() int {
 	n := 0
 	for _, l := range m.lines {

@@ -47,7 +47,6 @@ func Waits(ranks []analyze.Collectives) *analyze.JobWaits {
 	return job
 }
 
-// waitSplitter splits the collectives of one job.
 type waitSplitter struct {
 	m      *matchedJob
 	ranks  []analyze.Collectives

@@ -235,7 +235,6 @@ func changeText(ratio gpuprof.Number, ci [2]gpuprof.Number) string {
 	return gpuprof.FormatRatioChange(float64(ratio), float64(ci[0]), float64(ci[1]))
 }
 
-// bar draws a ratio with its interval; nil without a ratio.
 func (m *Metric) bar(ratio gpuprof.Number, ci [2]gpuprof.Number) *gpuprof.Bar {
 	return gpuprof.RatioBar(m.Name+", new level / old", float64(ratio), float64(ci[0]), float64(ci[1]))
 }

@@ -34,7 +34,6 @@ type run struct {
 	y  []float64 // logarithms; plain values for a counter
 }
 
-// analyse finds the changes of every metric.
 func (t *Trend) analyse(o Options) {
 	moved := t.sentinelChanges(o)
 	for i := range t.Metrics {
@@ -66,7 +65,6 @@ func (t *Trend) analyse(o Options) {
 	}
 }
 
-// classNames returns the distinct classes of the trend, the latest session's last.
 func (t *Trend) classNames() []string {
 	var out []string
 	for _, s := range t.Classes {
@@ -146,7 +144,6 @@ func (m *Metric) addLevels(t *Trend, r run, steps []stats.Step) (out []residual)
 	return out
 }
 
-// levelValue converts a level to the metric's unit.
 func (m *Metric) levelValue(centre float64) float64 {
 	if m.Exact {
 		return centre
@@ -154,7 +151,6 @@ func (m *Metric) levelValue(centre float64) float64 {
 	return stats.Significant(math.Exp(centre), stats.StoredDigits)
 }
 
-// levelBounds returns the first and the end index of each level in a run.
 func levelBounds(r run, steps []stats.Step) (out [][2]int) {
 	from := 0
 	for _, s := range steps {
@@ -164,7 +160,6 @@ func levelBounds(r run, steps []stats.Step) (out [][2]int) {
 	return append(out, [2]int{from, len(r.y)})
 }
 
-// addChanges adds a run's changes to the metric.
 func (m *Metric) addChanges(t *Trend, r run, steps []stats.Step, moved []sentinelChange) {
 	bounds := levelBounds(r, steps)
 	for i, s := range steps {

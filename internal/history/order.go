@@ -19,7 +19,6 @@ func NewOrder(commits []string) Order {
 	return out
 }
 
-// sortEntry holds the sort keys of a session.
 type sortEntry struct {
 	commit  string    // short
 	at      time.Time // of the commit, or of the measurement

@@ -155,7 +155,6 @@ func writeCache(file string, content []byte) error {
 // readers is the number of concurrent reads; it hides a network store's latency of tens of milliseconds.
 const readers = 16
 
-// loadPoints returns the points of sessions, from the cache if possible.
 func (s *Store) loadPoints(ctx context.Context, refs []sessionRef, caches *caches) (map[string]point, []Skipped) {
 	out := make(map[string]point, len(refs))
 	var missing []sessionRef
@@ -184,7 +183,6 @@ func (s *Store) loadPoints(ctx context.Context, refs []sessionRef, caches *cache
 	return out, skipped
 }
 
-// fetchSessions reads the objects of sessions concurrently.
 func (s *Store) fetchSessions(ctx context.Context, refs []sessionRef) (texts [][]byte, errs []error) {
 	texts, errs = make([][]byte, len(refs)), make([]error, len(refs))
 	next := make(chan int)

@@ -79,7 +79,6 @@ func (s *Store) Report(ctx context.Context, o Options) (*Report, error) {
 	return out, nil
 }
 
-// addWarnings warns of unused objects.
 func (r *Report) addWarnings() {
 	if n := len(r.Skipped); n > 0 {
 		first := r.Skipped[0]
@@ -91,7 +90,6 @@ func (r *Report) addWarnings() {
 	}
 }
 
-// checkFilter returns an error for a benchmark or project that is not in the store.
 func (x *index) checkFilter(f Filter) error {
 	names := slices.Sorted(maps.Keys(x.benchmarks))
 	switch {
@@ -152,7 +150,6 @@ func chainClasses(ordered []sessionRef) [][]sessionRef {
 	return rows
 }
 
-// buildTrend builds the trend of a row of sessions.
 func (s *Store) buildTrend(ctx context.Context, row []sessionRef, points map[string]point, o Options, caches *caches) Trend {
 	row = slices.DeleteFunc(slices.Clone(row), func(r sessionRef) bool { _, ok := points[r.hash]; return !ok })
 	places := make([]sortEntry, len(row))
@@ -194,7 +191,6 @@ func (c Commit) leftOutReason() string {
 	return ""
 }
 
-// newSpan starts the range of a class.
 func (s *Store) newSpan(ctx context.Context, r sessionRef, first int, caches *caches) Span {
 	out := Span{Class: r.class, First: first, Env: map[string]string{}}
 	if c := s.loadClass(ctx, r.series(), caches); c != nil {
@@ -260,7 +256,6 @@ func matchesAny(patterns []string, name string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return compare.Matches(p, name) })
 }
 
-// checkMetrics returns an error for a name or pattern that matches no metric.
 func (r *Report) checkMetrics(patterns []string) error {
 	if len(patterns) == 0 || len(r.Trends) == 0 {
 		return nil

@@ -111,7 +111,6 @@ func NewSession(r, sentinel *compare.Result, o Origin) (*Session, error) {
 	return s, nil
 }
 
-// storedSession returns the stored part of a result.
 func storedSession(r *compare.Result, written time.Time) (baseline.Session, error) {
 	refuse := func(why, fix string) (baseline.Session, error) {
 		return baseline.Session{}, gpuprof.Errorf(gpuprof.ErrInput, "adding %s to the history: %s", r.Source, why).WithFix("%s", fix)
@@ -142,7 +141,6 @@ func defaultName(r *compare.Result) string {
 	return cmp.Or(r.Env["format"], r.Tool, "results")
 }
 
-// buildClass returns the class of the session.
 func (s *Session) buildClass() *Class {
 	c := &Class{Head: document.NewHead(document.Class, gpuprof.Tool{Name: "gpuprof"}), Env: s.Session.Env, Knobs: map[string]string{}}
 	for name, k := range s.Session.Knobs {
@@ -173,7 +171,6 @@ const (
 	classFile = "class.json"
 )
 
-// seriesFolder returns the folder of the session's series.
 func (s *Session) seriesFolder() string {
 	return path.Join(root, baseline.Slug(s.Project), baseline.Slug(s.Benchmark.Name), s.Class)
 }

@@ -41,7 +41,6 @@ func NewStore(b bucket.Bucket, cache string) *Store {
 	return &Store{bucket: b, cache: cache, compressor: sync.OnceValues(bucket.NewCompressor)}
 }
 
-// compress compresses text with zstd.
 func (s *Store) compress(text []byte) ([]byte, error) {
 	z, err := s.compressor()
 	if err != nil {
@@ -114,7 +113,6 @@ type sessionRef struct {
 	hash                      string
 }
 
-// series returns the folder of the session's series.
 func (r *sessionRef) series() string { return path.Join(root, r.project, r.benchmark, r.class) }
 
 // parseRef parses an object's name; ok is false if the object is no session.
@@ -141,7 +139,6 @@ type Skipped struct {
 	Why  string `json:"why"`
 }
 
-// index lists the contents of a store.
 type index struct {
 	refs []sessionRef // distinct sessions
 	// benchmarks has the names of all benchmarks, even those outside of the filter.

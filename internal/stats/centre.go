@@ -30,7 +30,6 @@ const (
 	mostTicks = 10
 )
 
-// logCentres returns the logarithms of the centres of processes.
 func (c centre) logCentres(runs [][]float64) []float64 {
 	out := make([]float64, len(runs))
 	for i, r := range runs {
@@ -71,5 +70,4 @@ func hasTwoLevels(runs [][]float64, slack float64) bool {
 	return 2*found >= len(runs)
 }
 
-// meanDistance returns the mean distance of values from their median.
 func meanDistance(xs []float64) float64 { return distanceSum(xs) / float64(len(xs)) }

@@ -81,7 +81,6 @@ func NewBlocks(a, b [][]float64, aligned []bool, slack float64) (x *Blocks, ok b
 // Centre names the value by which a process counts; "" for the median.
 func (x *Blocks) Centre() string { return x.centre.name }
 
-// blockRatios returns the log ratios of the blocks.
 func (x *Blocks) blockRatios() []float64 {
 	out := make([]float64, len(x.a))
 	for i := range out {
@@ -142,7 +141,6 @@ func (x *Blocks) Estimate(rule Rule, boot *Bootstrap) (Effect, bool) {
 	return boot.PairedBlocks(x.a, x.b, x.aligned)
 }
 
-// deviations returns the deviations from the median.
 func deviations(xs []float64) []float64 {
 	m := Median(xs)
 	out := make([]float64, len(xs))
@@ -162,7 +160,6 @@ func robustSD(deviations []float64) float64 {
 	return 1.4826 * medianOf(abs)
 }
 
-// outlierShare returns the share of deviations beyond a limit.
 func outlierShare(deviations []float64, limit float64) float64 {
 	n := 0
 	for _, x := range deviations {

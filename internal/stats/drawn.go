@@ -29,7 +29,6 @@ func Between(p, q float64, runs ...[]float64) (lo, hi float64, ok bool) {
 	return stat.Quantile(p, stat.Empirical, all, nil), stat.Quantile(q, stat.Empirical, all, nil), true
 }
 
-// finite returns the finite values, in a new list.
 func finite(values []float64) []float64 {
 	return slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 }

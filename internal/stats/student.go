@@ -88,7 +88,6 @@ func logSmall(v float64) float64 {
 	return math.Log(fraction) + float64(exponent)*math.Ln2
 }
 
-// studentLogDensity returns the logarithm of the density of Student's t.
 func studentLogDensity(nu, t float64) float64 {
 	if nu >= normal {
 		return -t*t/2 - math.Log(2*math.Pi)/2

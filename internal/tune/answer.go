@@ -58,7 +58,6 @@ func (r *Result) Answer() gpuprof.Answer {
 	return a
 }
 
-// partialAnswer answers for an unfinished search.
 func (r *Result) partialAnswer() gpuprof.Answer {
 	return gpuprof.Answer{
 		Verdict: "not ended", Tone: gpuprof.ToneUnsure,
@@ -67,7 +66,6 @@ func (r *Result) partialAnswer() gpuprof.Answer {
 	}
 }
 
-// endReason returns why a search ended early.
 func (r *Result) endReason() string {
 	return strings.TrimSuffix(cmp.Or(r.Reason, "it can be continued"), ".")
 }
@@ -76,7 +74,6 @@ func resumeAction() *gpuprof.Action {
 	return &gpuprof.Action{Text: "Continue it with --resume and the file that it left."}
 }
 
-// recommendedAnswer states the recommended setting with ratio and interval.
 func (r *Result) recommendedAnswer() gpuprof.Answer {
 	rec := r.Recommended
 	goal := "cost"

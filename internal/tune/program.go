@@ -185,7 +185,6 @@ func (l *LossCheck) Text() string {
 	return string(l.Verdict)
 }
 
-// soundRuns reports whether runs read from a file are plausible measurements.
 func (p *Program) soundRuns() bool {
 	if p == nil {
 		return true

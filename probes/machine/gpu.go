@@ -94,13 +94,10 @@ func (g GPU) Fix() string {
 	return ""
 }
 
-// failedLine returns the doctor line for a driver that cannot be used.
 func (g GPU) failedLine() gpuprof.CheckLine { return gpuprof.FailedCheck(driverName, g.Driver.Err) }
 
-// driverName is the name of driverLine.
 const driverName = "gpu driver"
 
-// driverLine checks that the driver's library loads.
 func driverLine(g GPU) gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: driverName, State: gpuprof.OK, Found: g.Driver.Path}
 	switch {
@@ -128,7 +125,6 @@ func driverLine(g GPU) gpuprof.CheckLine {
 	return l
 }
 
-// nodeLine checks that the GPU's device nodes exist.
 func nodeLine(g GPU) gpuprof.CheckLine {
 	if g.isWSL() {
 		return gpuprof.CheckLine{Name: "gpu nodes", State: gpuprof.OK, Found: g.Shared + ", which WSL 2 has for every GPU of Windows"}

@@ -28,7 +28,6 @@ func (m Machine) readText(name string) (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// readInteger reads a file that holds one whole number.
 func (m Machine) readInteger(name string) (int64, error) {
 	s, err := m.readText(name)
 	if err != nil {

@@ -68,7 +68,6 @@ func (t *Telemetry) addFiles(m Machine) {
 // clockTick is the unit of /proc/stat in seconds: USER_HZ is 100 on all of Go's architectures (proc(5), time(7)).
 const clockTick = 0.01
 
-// countCPUs counts the CPUs of /proc/stat; 0 if it cannot be read.
 func (m Machine) countCPUs() int {
 	s, err := m.readText("proc/stat")
 	if err != nil {

@@ -4,7 +4,6 @@ package machine
 
 import "syscall"
 
-// usage holds the system's counters of this process.
 type usage struct {
 	syscall.Rusage
 	ok bool // the read succeeded

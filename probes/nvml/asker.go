@@ -18,7 +18,6 @@ type asker struct {
 	broken     error             // the first answer that indicates a fault unless another query succeeds
 }
 
-// recordAnswer records the result of a query about the GPU's state.
 func (a *asker) recordAnswer(what string, err error) {
 	if err == nil {
 		a.answered = true

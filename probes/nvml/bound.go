@@ -88,7 +88,6 @@ func initFailure(r result) error {
 	return says(fmt.Sprintf("NVML error %d", int32(r)), "check that nvidia-smi works for this user")
 }
 
-// resultError converts a result to an error.
 func resultError(r result) error {
 	switch r {
 	case success:
@@ -133,7 +132,6 @@ func (f failure) showsFault() bool {
 // bound is a started NVML. A function that the library lacks is nil; every call checks that.
 type bound struct{ t *table }
 
-// readText calls f with a buffer for n bytes of text.
 func readText(n int, f func(s *byte, n uint32) result) (string, error) {
 	buf := make([]byte, n)
 	err := resultError(f(&buf[0], uint32(n)))
@@ -213,7 +211,6 @@ func (h *handle) pci() (string, error) {
 	return fmt.Sprintf("%08x:%02x:%02x.0", info.domain, info.bus, info.device), nil
 }
 
-// readNumber queries one quantity.
 func (h *handle) readNumber(q quantity) (float64, error) {
 	r := &readers[q]
 	for _, way := range r.ways {

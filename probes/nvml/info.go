@@ -220,7 +220,6 @@ func computeModeName(v gpuprof.Number) string {
 	return strconv.FormatFloat(float64(v), 'f', -1, 64)
 }
 
-// reasonBits names the clock event reasons of nvml.h by bit number.
 var reasonBits = []string{
 	"idle", "application-clocks", "power-cap", "hw-slowdown", "sync-boost",
 	"sw-thermal", "hw-thermal", "hw-power-brake", "display-clocks",

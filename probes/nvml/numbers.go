@@ -116,7 +116,6 @@ func boolNumber(v uint32) float64 {
 	return 0
 }
 
-// readers has the reader of every quantity.
 var readers = [quantities]reader{
 	smClock:            clockReader(clockSM),
 	memoryClock:        clockReader(clockMemory),

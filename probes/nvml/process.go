@@ -19,7 +19,6 @@ type Process struct {
 	Own    bool           `json:"own"`    // this process, a descendant, or the gpuprof that started this process
 }
 
-// procs reads processes by PID.
 type procs struct {
 	root string // "/proc"
 	self int

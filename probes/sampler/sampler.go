@@ -106,7 +106,6 @@ func (s *Sampler) sample() {
 	}
 }
 
-// thinSamples keeps every second reading, in place.
 func (s *Sampler) thinSamples() {
 	half := len(s.times) / 2
 	for i := range half {

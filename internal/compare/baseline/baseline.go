@@ -154,7 +154,6 @@ func (f Fingerprint) String() string {
 	return strings.TrimSpace(f.Workload+" "+f.Preset) + " on " + f.Device
 }
 
-// fileStem returns the file's name without its folder and extension.
 func (f Fingerprint) fileStem() string { return Slug(f.Workload) + "-" + Slug(f.Preset) }
 
 // hash distinguishes the files of fingerprints with the same device, workload and preset.

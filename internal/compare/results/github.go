@@ -41,7 +41,6 @@ func isGitHub(d jsonValue) bool { return d.hasMembers("name", "unit", "value") }
 
 func isGitHubData(d jsonValue) bool { return d.hasMembers("entries") && d.hasMembers("lastUpdate") }
 
-// githubScript is the beginning of data.js.
 var githubScript = []byte("window.BENCHMARK_DATA")
 
 // stripScript returns the JSON of data.js, or any other text unchanged.

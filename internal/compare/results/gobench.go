@@ -16,13 +16,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// goLine is one figure of one benchmark line.
 type goLine struct {
 	pkg, name, cpus, unit string // cpus is the suffix "-8" of the name, "" without one
 	value                 float64
 }
 
-// goFile collects the lines of a file.
 type goFile struct {
 	lines []goLine
 	units benchfmt.UnitMetadataMap
@@ -33,7 +31,6 @@ type goFile struct {
 // goFacts are the configuration keys that must agree; pkg is part of a benchmark's name instead.
 var goFacts = []string{"goos", "goarch", "cpu", "device"}
 
-// hasBenchLine reports whether a text has a Go benchmark line.
 func hasBenchLine(text []byte) bool {
 	return bytes.HasPrefix(text, []byte("Benchmark")) || bytes.Contains(text, []byte("\nBenchmark"))
 }
@@ -126,7 +123,6 @@ func convertToSeconds(value float64, unit string) (float64, string) {
 
 var goFailed = regexp.MustCompile(`(?m)^\s*--- FAIL: (Benchmark\S+)`)
 
-// goFailures lists the benchmarks that the output reports as failed.
 func goFailures(text []byte) []string {
 	var out []string
 	for _, m := range goFailed.FindAllSubmatch(text, -1) {

@@ -38,7 +38,6 @@ type googleRow struct {
 	SkipWhy   string `json:"skip_message"`
 }
 
-// benchmarkName returns the benchmark's name without the suffix of an aggregate.
 func (r *googleRow) benchmarkName() string {
 	if r.isAggregate() {
 		return cmp.Or(r.RunName, strings.TrimSuffix(r.Name, "_"+r.Aggregate))

@@ -138,7 +138,6 @@ func (p *parsed) guideBenchmark(b *guideBenchmark, d jsonValue) error {
 	return p.guideRequests(b, load)
 }
 
-// guideRequests counts the requests that failed.
 func (p *parsed) guideRequests(b *guideBenchmark, load string) error {
 	raw := b.Metrics["request_totals"]
 	if raw == nil || string(raw) == "null" {

@@ -90,7 +90,6 @@ func locateError(text []byte, from int, err error) error {
 	return fmt.Errorf("line %d: %w", line, err)
 }
 
-// decode reads a document into v.
 func (d jsonValue) decode(v any) error {
 	if err := document.Fits(d.room, d.raw, v); err != nil {
 		return err

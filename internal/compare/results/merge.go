@@ -78,7 +78,6 @@ func Merge(rs ...*compare.Result) (*compare.Result, error) {
 	return &out, nil
 }
 
-// countRuns returns the largest number of runs of any metric.
 func countRuns(r *compare.Result) int {
 	n := 0
 	for _, m := range r.Metrics {

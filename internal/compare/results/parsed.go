@@ -11,7 +11,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
-// parsed holds a reader's figures before they become a compare.Result.
 type parsed struct {
 	format string
 	tool   string // name and version of the program that measured
@@ -24,7 +23,6 @@ type parsed struct {
 	noted  map[gpuprof.Warning]bool
 }
 
-// series is one quantity of one benchmark.
 type series struct {
 	name, unit string
 	higher     bool // more is better
@@ -39,7 +37,6 @@ func newParsed(format string) *parsed {
 	return &parsed{format: format, index: map[string]*series{}, env: map[string]string{}, facts: map[string]string{}, noted: map[gpuprof.Warning]bool{}}
 }
 
-// seriesFor returns the series of a name and makes it if it is new.
 func (p *parsed) seriesFor(name, unit string) *series {
 	if s := p.index[name]; s != nil {
 		return s
@@ -50,7 +47,6 @@ func (p *parsed) seriesFor(name, unit string) *series {
 	return s
 }
 
-// addRun appends the samples of one process.
 func (s *series) addRun(samples ...float64) { s.runs = append(s.runs, samples) }
 
 // setEnv notes a field that must agree between two sides.
@@ -72,7 +68,6 @@ func join(m map[string]string, key, value string) {
 	}
 }
 
-// joinAll sets the fields of another map.
 func joinAll(m, others map[string]string) {
 	for k, v := range others {
 		join(m, k, v)
@@ -96,7 +91,6 @@ func (p *parsed) addSkip(name, why string) {
 	p.addNote("skipped", strings.TrimSuffix(name+" was skipped: "+why, ": "), "a verdict on it needs a figure on both sides")
 }
 
-// merge adds the runs of another document of the same format.
 func (p *parsed) merge(o *parsed) {
 	for _, s := range o.series {
 		into := p.seriesFor(s.name, s.unit)
@@ -148,7 +142,6 @@ func higherUnit(name string) bool {
 	return false
 }
 
-// fewSkips is the largest number of skipped benchmarks that are named one by one.
 const fewSkips = 3
 
 // listWarnings returns the notes. More than fewSkips notes on skipped benchmarks become one.
@@ -167,7 +160,6 @@ func (p *parsed) listWarnings() []gpuprof.Warning {
 	return append(out, skips...)
 }
 
-// buildResult converts the figures for package compare.
 func (p *parsed) buildResult(source string) *compare.Result {
 	r := &compare.Result{
 		Source: source, Tool: p.format, Status: gpuprof.Complete, Env: p.env, Facts: p.facts, Failed: p.failed, Warnings: p.listWarnings(),

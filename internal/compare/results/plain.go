@@ -48,7 +48,6 @@ func plainUnit(unit string) (scale float64, base string, ok bool) {
 	return 0, "", false
 }
 
-// plainFigure parses a line "name value unit".
 func plainFigure(line []byte) (name string, value float64, unit string, ok bool) {
 	m := plainLine.FindSubmatch(line)
 	if m == nil {
@@ -92,7 +91,6 @@ func readPlain(text []byte) *parsed {
 	return p
 }
 
-// isPlain reports whether a document is an object of numbers.
 func isPlain(d jsonValue) bool {
 	if len(d.member) == 0 {
 		return false

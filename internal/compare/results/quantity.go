@@ -11,7 +11,6 @@ const (
 	higherBetter
 )
 
-// setDirection sets the better direction of a series.
 func (s *series) setDirection(d direction) {
 	s.higher, s.undirected = d == higherBetter, d == undirected
 }

@@ -14,7 +14,6 @@ import (
 // guidellm. A file, or an object of it, is one run, and each of its statistics one sample. The load is part of each
 // name, so that figures of different loads are never compared.
 
-// loadName formats "[request_rate=4 max_concurrency=8]"; "" without a load.
 func loadName(pairs ...string) string {
 	var words []string
 	for i := 0; i+1 < len(pairs); i += 2 {

@@ -17,7 +17,6 @@ type content struct {
 	parsed   *parsed
 }
 
-// sniff parses a text of any known format.
 func sniff(text []byte, name string, read reader) (*content, error) {
 	text = stripScript(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")))
 	body := bytes.TrimLeft(text, " \t\r\n") // only for the test: errors count lines in the whole text
@@ -112,7 +111,6 @@ func ignoreFiles(read func(jsonValue) (*parsed, error)) func(jsonValue, string, 
 const known = "a gpuprof run, Go benchmark lines, the JSON of NVBench, Google Benchmark, pytest-benchmark, hyperfine, asv, JMH, Bencher, github-action-benchmark, " +
 	"vllm bench serve, AIPerf or guidellm, lines \"name value unit\", or a JSON object of numbers"
 
-// unknownFormat returns an error that names the kind of file if it is recognized.
 func unknownFormat(name string, docs []jsonValue) error {
 	is := "it is none of the formats known"
 	if len(docs) == 0 {

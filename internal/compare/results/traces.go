@@ -79,7 +79,6 @@ func (c *traceCount) add(name string, at int64, n float64, host int32, dur int64
 	s.NS += dur
 }
 
-// countCalls counts the host's calls.
 func (c *traceCount) countCalls() {
 	x := c.x
 	for i := range x.T.Host {
@@ -155,7 +154,6 @@ func (c *traceCount) countDevice(g int32) {
 	}
 }
 
-// maxSites limits the call sites of a counter.
 const maxSites = 10
 
 // topSites returns a counter's call sites over several traces, the largest counts first.
@@ -329,7 +327,6 @@ func itemReads(a *analyze.Analysis) float64 {
 	return most
 }
 
-// findingSites returns the call sites of a counter from the findings.
 func findingSites(a *analyze.Analysis, counter string) []gpuprof.Site {
 	rules := map[string][]string{
 		"sync_points": {gpuprof.RuleExplicitSync, gpuprof.RuleItem, gpuprof.RuleHiddenSync}, "item_reads": {gpuprof.RuleItem}, "kernels": {gpuprof.RuleLaunchBound},

@@ -87,7 +87,6 @@ func stripGlyphs(glyf, loca []byte, n int, long bool) (outlines, offsets []byte)
 	return outlines, binary.BigEndian.AppendUint32(offsets, uint32(len(outlines)))
 }
 
-// stripOutline returns one glyph without instructions.
 func stripOutline(g []byte) []byte {
 	if contours := int(int16(binary.BigEndian.Uint16(g))); contours >= 0 {
 		ends := 10 + 2*contours

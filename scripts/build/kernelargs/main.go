@@ -137,7 +137,6 @@ func readParam(text string) (param, error) {
 	return param{map[string]string{"int": "I", "float": "F"}[m[1]], m[2]}, nil
 }
 
-// camelCase converts a C name to a Go name.
 func camelCase(name string) string {
 	parts := strings.Split(name, "_")
 	for i, p := range parts {

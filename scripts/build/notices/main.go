@@ -63,7 +63,6 @@ type module struct {
 	packages           []string
 }
 
-// listed is go list's output for a package.
 type listed struct {
 	Dir    string
 	Module *struct {
@@ -73,7 +72,6 @@ type listed struct {
 	}
 }
 
-// addLinked adds the modules that a build links.
 func addLinked(all map[string]*module, env []string) error {
 	cmd := exec.Command("go", append([]string{"list", "-deps", "-json=Dir,Module"}, programs...)...)
 	cmd.Env = append(os.Environ(), env...)
@@ -107,7 +105,6 @@ func addLinked(all map[string]*module, env []string) error {
 	}
 }
 
-// notice is one license file.
 type notice struct{ name, text string }
 
 // findNotices returns a module's license files: in the folders of its linked packages, in their parent folders, and
@@ -203,7 +200,6 @@ links; ` + "`gpuprof version --licenses`" + ` prints it. Do not edit it.
 // installation keeps the file.
 const goText = "golang.org/x/sys"
 
-// renderNotices formats all notices, each text once.
 func renderNotices(all map[string]*module) ([]byte, error) {
 	type text struct {
 		text string

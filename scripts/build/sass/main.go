@@ -64,7 +64,6 @@ func run(args []string) error {
 	return checkLimits(args[1:], sums)
 }
 
-// checkLimits compares the counts with the given limits.
 func checkLimits(limits []string, sums map[string]count) error {
 	for _, text := range limits {
 		name, numbers, _ := strings.Cut(text, "=")
@@ -94,7 +93,6 @@ type part struct {
 // merge with equal ones, and the edges per batch.
 type share struct{ math, same, batch int }
 
-// countFamily counts every layer of a family.
 func countFamily(f tpgen.Family, folder string) ([]count, error) {
 	_, parts, err := tpgen.Source(f)
 	if err != nil {

@@ -31,7 +31,6 @@ var kinds = [...]kind{{"is-what", 0.02}, {"pointer", 0.02}, {"speaking", 0.02}, 
 // commentKinds is the number of kinds that count comment blocks; they come first, and the others count functions.
 const commentKinds = 3
 
-// counts holds a number per kind.
 type counts [len(kinds)]int
 
 // room holds the counts of a package and its numbers of blocks and functions.
@@ -190,7 +189,6 @@ func countRooms(root fs.FS) (map[string]*room, error) {
 
 var function = regexp.MustCompile(`^func (\([^)]*\) )?([A-Za-z_0-9]+)`)
 
-// addFile adds the comment blocks and functions of a file.
 func (r *room) addFile(text string) {
 	var block []string
 	end := func() {

@@ -32,7 +32,6 @@ func main() {
 	}
 }
 
-// source is a Go file of the module.
 type source struct {
 	path string // relative to the module's root
 	file *ast.File
@@ -92,7 +91,6 @@ func selectPackages(sources []source, keep func(source) bool) []string {
 	return out
 }
 
-// read parses every Go file of the module's packages.
 func read(root fs.FS) ([]source, error) {
 	var all []source
 	err := fs.WalkDir(root, ".", func(file string, d fs.DirEntry, err error) error {

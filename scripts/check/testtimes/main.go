@@ -84,7 +84,6 @@ func rowOf(rows map[string]*row, pkg string) *row {
 	return rows[pkg]
 }
 
-// readRun adds each package's run time and slowest test.
 func readRun(in io.Reader, rows map[string]*row) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<26)
@@ -112,7 +111,6 @@ func readRun(in io.Reader, rows map[string]*row) error {
 	return lines.Err()
 }
 
-// readGraph adds the times to compile and link.
 func readGraph(in io.Reader, rows map[string]*row) error {
 	var actions []struct {
 		Mode, Package       string

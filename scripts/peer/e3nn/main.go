@@ -30,7 +30,6 @@ func main() {
 	}
 }
 
-// tensorProduct returns the convolution of the preset mace-medium.
 func tensorProduct() (so3.TensorProduct, error) {
 	in, err := so3.ParseIrreps("128x0e+128x1o")
 	if err != nil {

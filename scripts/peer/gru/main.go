@@ -47,7 +47,6 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	return serveRequests(dev, args[0], args[1], args[2], in, out)
 }
 
-// serveRequests answers the requests of in on a device.
 func serveRequests(dev device.Device, input, output, impl string, in io.Reader, out io.Writer) (err error) {
 	j, err := read(input, impl == "backward" || impl == "train")
 	if err != nil {
@@ -75,7 +74,6 @@ func serveRequests(dev device.Device, input, output, impl string, in io.Reader, 
 	return write(f, output)
 }
 
-// runner is a GRU, forward only or with backward.
 type runner interface {
 	Run() error
 	Close() error

@@ -36,7 +36,6 @@ func main() {
 	}
 }
 
-// peer is an open network with a loaded batch.
 type peer struct {
 	dev    device.Device
 	stream device.Stream
@@ -84,7 +83,6 @@ func (p *peer) serve(request, path string) (string, error) {
 	return strconv.FormatFloat(time.Since(began).Seconds(), 'g', -1, 64), nil
 }
 
-// open reads INPUT and opens the network with the knobs.
 func open(dev device.Device, path string, knobs []string) (*peer, error) {
 	file, err := os.Open(path)
 	if err != nil {

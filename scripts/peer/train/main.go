@@ -50,7 +50,6 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	return serveRequests(dev, args[0], args[1], layout, in, out)
 }
 
-// serveRequests answers the requests of in on a device.
 func serveRequests(dev device.Device, input, output string, layout op.Layout, in io.Reader, out io.Writer) (err error) {
 	n, err := read(input)
 	if err != nil {

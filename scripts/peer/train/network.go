@@ -17,7 +17,6 @@ import (
 // paramNames lists the parameters in the order of INPUT and of the optimizer.
 func paramNames() []string { return []string{"x", "w1", "w2", "mix", "readout"} }
 
-// header is the beginning of INPUT.
 type header struct {
 	Atoms, Edges, Mul, LMax, Functions, Hidden int32
 	Cutoff, Rate, Clip                         float64
@@ -61,7 +60,6 @@ func naturalIrreps(mul, lmax int) so3.Irreps {
 	return out
 }
 
-// read reads INPUT.
 func read(path string) (*network, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -107,7 +105,6 @@ func read(path string) (*network, error) {
 	return n, nil
 }
 
-// deriveOps derives the operations from the header.
 func (n *network) deriveOps() error {
 	for _, v := range []struct {
 		name      string
@@ -141,7 +138,6 @@ func (n *network) deriveOps() error {
 	return n.basis.Check()
 }
 
-// checkEdges checks the edges against the number of atoms.
 func (n *network) checkEdges() error {
 	for e := range n.src {
 		if s, d := n.src[e], n.dst[e]; min(s, d) < 0 || max(s, d) >= n.Atoms {

@@ -126,7 +126,6 @@ func (t *trainer) enqueueStep() error {
 	return nil
 }
 
-// run executes a whole step and waits until it is done.
 func (t *trainer) run() error {
 	if err := t.enqueueStep(); err != nil {
 		return err
