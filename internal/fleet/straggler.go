@@ -28,7 +28,8 @@ const (
 	// a share of the largest such excess, and of the rank's own mean excess: a rank with one late step is not slow
 	// in every step.
 	alikeFrom = 0.5
-	// wanderFrom is the share of the step lost to changing slow ranks from which a note reports it.
+	// wanderFrom is the least part of the step, as a share, that is reported in a note as lost to slow ranks if a
+	// different rank is slow in each step.
 	wanderFrom = 0.05
 	// imbalanceFrom is the relative difference in work between families of ranks from which a note reports it.
 	imbalanceFrom = 0.05

@@ -50,9 +50,8 @@ func varianceFactor(rho float64) float64 {
 	return (1 + rho) / (1 - rho)
 }
 
-// listFactor returns the varianceFactor of list i if no correlation was detected, and else 1, because
-// effectiveCount then allows for it. Without detection the observed correlation is partly chance, and a true one
-// may have been missed.
+// listFactor returns the varianceFactor of list i if no correlation was detected: a true correlation may have been
+// missed. It returns 1 if one was detected, because effectiveCount then allows for it.
 func (a Alike) listFactor(i int) float64 {
 	if a.Found || i >= len(a.each) {
 		return 1
