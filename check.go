@@ -18,8 +18,8 @@ type Check struct {
 	Virtual bool `json:"virtual,omitempty"`
 }
 
-// CheckReport holds the results of gpuprof run --check for a workload on a device: Cases if the user gave vectors
-// of another program, the stages otherwise.
+// CheckReport is the result of gpuprof run --check: Cases if the user gave vectors of another program, else the
+// stages.
 type CheckReport struct {
 	Head
 	Workload string       `json:"workload"`

@@ -9,8 +9,7 @@ import (
 // The kinds of failure, each with an exit code (cmd/gpuprof/internal/cli/exit.go). Use Errorf to attach a kind:
 // errors.Is then finds it, and the message does not contain it.
 var (
-	// ErrUsage is an impossible request: an unknown name, a value out of range, a missing input file, an output
-	// that cannot be written.
+	// ErrUsage is an impossible request: an unknown name, a value out of range, a missing input, an unwritable output.
 	ErrUsage = errors.New("usage error")
 	// ErrInput is a file or structure whose content cannot be used.
 	ErrInput = errors.New("input error")
@@ -59,8 +58,7 @@ func (u Unfit) Of(format string, args ...any) error {
 	return &Error{Kind: ErrUsage, Err: fmt.Errorf(format+" %s", append(args, u.Why)...), Fix: u.Fix}
 }
 
-// FixOf splits an error's text into the reason and the fix of the outermost error that has a fix; fix is empty if
-// none has.
+// FixOf splits an error's text into the reason and the fix of the outermost error with one; fix is "" for none.
 func FixOf(err error) (reason, fix string) {
 	reason = err.Error()
 	for e, ok := errors.AsType[*Error](err); ok; e, ok = errors.AsType[*Error](e.Err) {

@@ -1,5 +1,4 @@
-// Package gpuprof defines the types that pass between measuring and reporting code: results, findings, units and
-// errors.
+// Package gpuprof defines the types that pass between measuring and reporting code: results, findings, errors.
 //
 // A [Run] is the result of measuring a workload, with its [Stage] and [Check] parts; a [Finding] is a proposal with
 // evidence; an [Error] is a failure with its fix. Devices and workloads have their own packages (workloads,

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// FormatRatio formats a ratio as a factor: "x1.285". Ratios near one have more digits than ratios far from one.
-// "unknown" if the ratio is not finite.
+// FormatRatio formats a ratio as a factor, "x1.285", with more digits near one; "unknown" if it is not finite.
 func FormatRatio(v float64) string {
 	if !IsFinite(v) {
 		return "unknown"
@@ -41,8 +40,7 @@ func FormatP(p float64) string {
 	return strconv.FormatFloat(p, 'f', 3, 64)
 }
 
-// FormatCount formats a count with separators: "1,234,567". A mean of counts has up to five digits, or, from a
-// thousand up, one decimal.
+// FormatCount formats a count as "1,234,567"; a mean has up to five digits, or, from a thousand up, one decimal.
 func FormatCount(v float64) string {
 	const most = 1e15
 	switch a := math.Abs(v); {

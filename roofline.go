@@ -5,8 +5,7 @@ import (
 	"math"
 )
 
-// Ceilings are peak rates measured on a device, for roofline bounds. A rate of 0 could not be measured and gives no
-// bound.
+// Ceilings are peak rates measured on a device, for roofline bounds. A rate of 0 is unknown and gives no bound.
 type Ceilings struct {
 	// Memory beyond the last-level cache: a copy counts bytes read plus bytes written.
 	CopyBytesPerS  float64 `json:"copy_bytes_per_s"`
@@ -24,8 +23,7 @@ type Ceilings struct {
 	LaunchS float64 `json:"launch_s,omitempty"`
 }
 
-// Best returns the better value of every rate. A value that is no rate (NaN, negative, infinite) counts as not
-// measured.
+// Best returns the better value of every rate. NaN, negative and infinite values count as not measured.
 func (c Ceilings) Best(o Ceilings) Ceilings {
 	real := func(v float64) float64 {
 		if v > 0 && v <= math.MaxFloat64 {
@@ -47,8 +45,7 @@ func (c Ceilings) Best(o Ceilings) Ceilings {
 	}
 }
 
-// Bound is a roofline bound: the least time for a cost at measured peak rates. It bounds this formulation, not
-// every program with the same result.
+// Bound is the least time for a cost at measured peak rates. It bounds this formulation, not every algorithm.
 type Bound struct {
 	S       float64 // 0 if there is no bound
 	By      string  // what bounds it: "bytes", "fp32 arithmetic", "launches in sequence", …

@@ -17,8 +17,7 @@ type DocumentKind string
 // Head has the first members of every file that gpuprof writes.
 type Head struct {
 	Kind DocumentKind `json:"kind"`
-	// Version is the schema version of this kind, by semantic versioning: a reader refuses a newer major version
-	// and ignores unknown fields.
+	// Version is the schema version of this kind: a reader refuses a newer major version and ignores unknown fields.
 	Version string `json:"schema_version"`
 	Tool    Tool   `json:"tool"` // the program that wrote the file
 	// Answered is the document's answer, which the writer derives from the document; readers ignore it. Nil for
@@ -59,8 +58,7 @@ const (
 	Invalid Status = "invalid"
 )
 
-// Run is the result of a workload with one setting, and the content of run.json. The measuring loop makes it, and
-// it is never changed.
+// Run is the result of a workload with one setting, and the content of run.json. It is immutable once measured.
 type Run struct {
 	Head
 	Status      Status             `json:"status"`
@@ -153,8 +151,7 @@ func (s *Series) N() int {
 	return n
 }
 
-// StageResult holds the measurements of one stage per step. Series that do not apply are nil: a wait has no device
-// time.
+// StageResult holds one stage's measurements per step. Series that do not apply are nil: a wait has no device time.
 type StageResult struct {
 	Name   string `json:"name"`
 	Parent string `json:"parent"` // "step", or a stage for kernels
@@ -172,8 +169,7 @@ type StageResult struct {
 	BoundS  float64 `json:"floor_s"`
 	BoundBy string  `json:"bound_by,omitempty"`
 	NoBound string  `json:"no_bound,omitempty"`
-	// Method names how a kernel too short for a pair of events was timed (MethodSlope). It is empty if Device is
-	// the time between two events.
+	// Method names how a kernel too short for events was timed (MethodSlope); "" if Device is the time between events.
 	Method string `json:"method,omitempty"`
 }
 
@@ -200,8 +196,7 @@ type ProbeCost struct {
 type Another struct {
 	Share     float64 `json:"share"`
 	Processes int     `json:"processes"` // number of processes behind the estimate
-	// Same: those processes ran this program with these settings. Otherwise they ran other settings or builds on
-	// this machine.
+	// Same: those processes ran this program with these settings, else other settings or builds on this machine.
 	Same bool `json:"same_settings"`
 }
 
@@ -318,8 +313,7 @@ func (r *Run) CopiesYield() bool {
 	return minor >= 0 && (major != 1 || minor >= 1)
 }
 
-// Simulated reports whether the device was a simulated GPU. Its times are meaningless, and no baseline may contain
-// them.
+// Simulated reports whether the GPU was simulated: its times are meaningless, and no baseline may contain them.
 func (r *Run) Simulated() bool { return r.Device.DeviceInfo["simulated"] == "true" }
 
 // Failed lists the failed checks.

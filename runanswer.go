@@ -126,8 +126,7 @@ func (s *Series) median() float64 {
 	return s.Median
 }
 
-// Total adds a series' finite samples, counting negative ones as 0. Without samples it returns the median, and
-// without a median 0.
+// Total adds a series' finite samples, negative ones as 0; without samples it is the median, without a median 0.
 func (s *Series) Total() float64 {
 	if !s.Usable() {
 		return 0

@@ -8,8 +8,7 @@ import (
 // Settings are knob values by name.
 type Settings map[string]string
 
-// Int returns a setting as an int; Resolve has checked that it is one, or a word such as "all", for which Int
-// returns 0.
+// Int returns a setting as an int; 0 for a word such as "all". Resolve has checked that it is one of both.
 func (s Settings) Int(name string) int {
 	v, _ := strconv.Atoi(s[name])
 	return v

@@ -18,8 +18,7 @@ const (
 type StageRole uint8
 
 const (
-	// RoleCompute runs kernels, and copies within device memory. A host stage with this role is any other work of
-	// the caller.
+	// RoleCompute runs kernels, and copies within device memory; a host stage with it is any other work of the caller.
 	RoleCompute StageRole = iota
 	// RoleTransfer only copies inputs from host to device.
 	RoleTransfer
@@ -90,16 +89,14 @@ type Stage struct {
 	Name string
 	Kind StageKind
 	Role StageRole
-	// Try is a command to run, and PyTorch a change to make, if the stage limits the step and no knob of the
-	// workload affects it.
+	// Try is a command, and PyTorch a change, for a stage that limits the step without a knob of the workload for it.
 	Try, PyTorch string
 	// TimedAlone: recordings of other programs (gpu-check) have a time of this stage alone, too.
 	TimedAlone bool
 	MaxSpans   int // largest number of Begin/End pairs per step (layers, item reads)
 	// Parts lists the stage's launches per step with their counted cost.
 	Parts []Part
-	// Minimum is the least that any implementation must compute and move in this stage: every input read once,
-	// every output written once.
+	// Minimum is the least work of any implementation of the stage: every input read once, every output written once.
 	Minimum Cost
 }
 

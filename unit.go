@@ -59,8 +59,7 @@ func (i *Interval) UnmarshalJSON(b []byte) error {
 
 // Values are in base units (seconds, bytes, hertz, joules). The functions below scale them for printing only.
 
-// Digits is the number of significant digits of a printed figure. It suits a median with an interval of about one
-// percent.
+// Digits is the number of printed significant digits. It suits a median with an interval of about one percent.
 const Digits = 3
 
 // FormatSeconds formats a time: "12.3 ms", or "unknown" if it is not finite.
@@ -77,8 +76,7 @@ func FormatBytes(b float64) string {
 // FormatSI formats a quantity with a decimal prefix and the given unit: "2.40 GHz".
 func FormatSI(v float64, unit string) string { return Format(v, unit, Digits) }
 
-// Format formats a quantity with the decimal prefix that brings it between 1 and 1000, and the given number of
-// significant digits.
+// Format formats a quantity with the decimal prefix that brings it between 1 and 1000, and the given digits.
 func Format(v float64, unit string, digits int) string {
 	switch unit {
 	case "s":
@@ -117,8 +115,7 @@ func scaled(v float64, digits int, scales []scale) string {
 	return Significant(v/last.size, digits) + " " + last.unit
 }
 
-// MostShare is the largest share that FormatPercent and FormatChange print. A larger one means that the data give
-// no useful bound.
+// MostShare is the largest share that FormatPercent and FormatChange print; above it the data give no useful bound.
 const MostShare = 9.99
 
 // FormatPercent formats a share of 0 or more with the given number of significant digits: 0.031 is "3.1 %". It
@@ -252,8 +249,7 @@ func sizeIn(text string) (float64, error) {
 	return v * unit, err
 }
 
-// ParseShare parses a share, 0 or more: "5%" or "0.05". A bare number of 1 or more is refused: a user who types 5
-// means 5 %, not 500 %.
+// ParseShare parses a share from 0: "5%" or "0.05". It refuses a bare number from 1: a user who types 5 means 5 %.
 func ParseShare(text string) (float64, error) {
 	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
 	number = strings.TrimSpace(number)

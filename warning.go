@@ -1,7 +1,6 @@
 package gpuprof
 
-// Warning states something that limits the trust in a figure, of a run, a trace, a comparison or a recording, with
-// the next step.
+// Warning states a limit of trust in a figure of a run, trace, comparison or recording, and the next step.
 type Warning struct {
 	Code string `json:"code"` // stable, kebab-case: "not-settled"
 	Text string `json:"text"` // one sentence: the observation

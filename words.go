@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// DidYouMean suggests the valid name that is most similar to the typed one, as ` (did you mean "csr"?)`; "" if none
-// is similar.
+// DidYouMean suggests the valid name most similar to the typed one, as ` (did you mean "csr"?)`; "" for none.
 func DidYouMean(typed string, valid []string) string {
 	n := len([]rune(typed))
 	if n < 2 {

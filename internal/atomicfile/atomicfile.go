@@ -1,5 +1,4 @@
-// Package atomicfile writes files atomically: a reader sees either a complete file or none, also with concurrent
-// writers.
+// Package atomicfile writes files atomically: readers see a complete file or none, also with concurrent writers.
 package atomicfile
 
 import (
@@ -14,13 +13,11 @@ import (
 // Temporary is the extension of files being written, whose names begin with a dot.
 const Temporary = ".tmp"
 
-// Options describes how to write a file. The zero value gives a file for this user only, without a flush: a power
-// failure may lose the file.
+// Options describes how to write a file. The zero value: for this user only, not flushed to disk.
 type Options struct {
 	Mode  fs.FileMode          // 0 is 0600
 	Flush func(*os.File) error // flushes to the disk, for example (*os.File).Sync; nil for caches
-	// Unswept leaves files of killed writers to the folder's readers. Otherwise every write lists the folder, which
-	// is slow with many writers and files.
+	// Unswept skips the removal of killed writers' files, which lists the folder at every write.
 	Unswept bool
 }
 

@@ -33,8 +33,7 @@ func CheckBudgets(r *Result, budgets []Budget, o Options) (*Comparison, error) {
 	return c.WithBudgets(r, budgets, o)
 }
 
-// WithBudgets returns a copy of the comparison in which the new side's counters are also checked against limits,
-// with the resulting verdict and exit code.
+// WithBudgets returns a copy in which the new side's counters are also checked against limits, with the new verdict.
 func (c *Comparison) WithBudgets(r *Result, budgets []Budget, o Options) (*Comparison, error) {
 	if err := ValidateBudgets(r, budgets); err != nil {
 		return nil, err
@@ -129,8 +128,7 @@ func RunCounters() []string {
 	}
 }
 
-// TraceCounters lists the counters of a trace, named as in a gpuprof run. A trace has all of them, even at zero, so
-// that a budget on a count of zero passes.
+// TraceCounters lists a trace's counters, named as in a gpuprof run. Every trace has all of them, even at zero.
 func TraceCounters() []string {
 	return []string{
 		"sync_points", "launches", "kernels", "item_reads", "allocations",

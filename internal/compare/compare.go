@@ -26,18 +26,15 @@ type Metric struct {
 	Name           string // "step", "step/gemm", "BenchmarkX/n=3 ns/op"; unique in a Result
 	Unit           string // "s", "B", "probes/s", "count"
 	HigherIsBetter bool
-	// Exact quantities (bytes, launches, copies, sync points, allocations) have no noise: any change counts. Each
-	// run then holds the counts it saw.
+	// Exact quantities (bytes, launches, copies, allocations, …) have no noise: any change counts.
 	Exact bool
-	// Guessed: the file did not declare the metric exact; its values were whole and equal. The guess holds while
-	// the values of both sides are.
+	// Guessed: the metric counts as exact only because its values are whole and equal on each side.
 	Guessed bool
 	// Digits is the number of significant digits that an exact value was stored with; 0: all digits.
 	Digits int
 	// Undirected: the file does not state which direction is better. The metric is shown and not judged.
 	Undirected bool
-	// Beside: gpuprof measured the metric in addition to the figures that the program reports. It is judged only if
-	// --metric names it.
+	// Beside: gpuprof measured it in addition to the program's own figures. It is judged only if --metric names it.
 	Beside bool
 }
 
@@ -49,8 +46,7 @@ type MetricData struct {
 	Runs [][]float64
 	// Sites lists the call sites that were counted, the most frequent first; nil when unknown.
 	Sites []gpuprof.Site
-	// Rate is the request rate of the measurement, requests per second; 0 for none. Figures of different rates do
-	// not compare.
+	// Rate is the request rate of the measurement, 1/s; 0 for none. Figures of different rates do not compare.
 	Rate float64
 	// UnderLoad marks a metric that the callers of a service measured, such as a latency. It is not a part of the step.
 	UnderLoad bool
@@ -77,8 +73,7 @@ type RunInfo struct {
 	Codes   []string `json:"codes,omitempty"` // the reason codes of those flags, sorted, once each
 }
 
-// Result is one side of a comparison: a gpuprof run (FromRun), or a file of another benchmark program (package
-// results).
+// Result is one side of a comparison: a gpuprof run (FromRun), or another benchmark program's file (package results).
 type Result struct {
 	Source string // the file or command it came from, as messages should name it
 	Tool   string // what measured: "gpuprof", "go-bench", "nvbench", …
@@ -135,8 +130,8 @@ const (
 	Pass Verdict = "pass"
 	// Regressed is shown to be slower than the equivalence margin.
 	Regressed Verdict = "regressed"
-	// Improved is shown to be faster than the mirrored margin; a gate also requires confirmation: beyond doubt in
-	// stage 1, or again in fresh blocks.
+	// Improved is shown to be faster than the mirrored margin; in a gate beyond doubt in stage 1, or again in fresh
+	// blocks.
 	Improved Verdict = "improved"
 	// Inconclusive: the data show neither a regression nor its absence.
 	Inconclusive Verdict = "inconclusive"
@@ -146,21 +141,18 @@ const (
 	Same Verdict = "same"
 	// TooSmall is a metric below its floor on both sides, such as a stage of less than 5 % of the step; it is not judged.
 	TooSmall Verdict = "too small"
-	// Gone is a stage that the new side lacks because a knob differs. It is not tested and not an error; its part
-	// of the step's change is among the causes.
+	// Gone is a stage that the new side lacks because a knob differs. It is not tested; the causes contain its time.
 	Gone Verdict = "gone"
 	// Added is a metric or stage that the old side lacks.
 	Added Verdict = "added"
-	// Explains is a metric of a gate that judges the total instead: it has a ratio and an interval, and no part in
-	// the verdict.
+	// Explains is a metric of a gate that judges the total instead: it has a ratio and an interval, but does not count.
 	Explains Verdict = "explains"
 )
 
 // Open reports whether a verdict is neither a pass nor a regression.
 func (v Verdict) Open() bool { return v == Inconclusive || v == NotComparable }
 
-// Comparison is the outcome of a comparison, and the JSON that compare and gate write. It is immutable; the same
-// input and seed give the same bytes.
+// Comparison is the JSON that compare and gate write. It is immutable; the same input and seed give the same bytes.
 type Comparison struct {
 	gpuprof.Head
 	// Sides names how the sides were measured: "gate" (A and B in one job), "files", "baseline" or "budget". The
@@ -171,8 +163,8 @@ type Comparison struct {
 	Verdict   Verdict `json:"verdict"` // pass, regressed, not comparable, inconclusive or improved
 	ExitCode  int     `json:"exit_code"`
 	Threshold float64 `json:"threshold"` // 0.05 is 5 %
-	// SessionSpread is the standard deviation between sessions, as a logarithm (0.01 is about 1 %); 0 if one job
-	// measured both sides.
+	// SessionSpread is the standard deviation between sessions, a logarithm (0.01 is about 1 %); 0 if one job had both
+	// sides.
 	SessionSpread float64 `json:"session_spread,omitempty"`
 	SpreadAssumed bool    `json:"session_spread_assumed,omitempty"` // not estimated from sessions
 	Seed          uint64  `json:"seed"`
@@ -227,8 +219,7 @@ func Decode(text []byte, name string) (*Comparison, error) {
 	return c, nil
 }
 
-// MetricResult is the verdict on one metric. Figures that do not exist (the interval of a counter, the ratio to
-// zero) are null.
+// MetricResult is the verdict on one metric. Missing figures (a counter's interval, a ratio to zero) are null.
 type MetricResult struct {
 	Name      string            `json:"name"`
 	Unit      string            `json:"unit"`
@@ -242,8 +233,7 @@ type MetricResult struct {
 	PBetter         gpuprof.Number `json:"p_better"`
 	PBetterAdjusted gpuprof.Number `json:"p_better_adjusted"`
 	Verdict         Verdict        `json:"verdict"` // regressed, improved, same, too small, inconclusive, not comparable, gone, added, explains
-	// MDE is the minimum detectable effect: the least slowdown, as a share, that such data detect with a power of
-	// 0.9.
+	// MDE is the minimum detectable effect: the least slowdown, a share, that such data detect with a power of 0.9.
 	MDE    gpuprof.Number `json:"mde"`
 	Reason string         `json:"reason,omitempty"` // one sentence
 
@@ -271,8 +261,7 @@ type StageEvidence struct {
 	Samples *SideSamples `json:"samples,omitempty"`
 }
 
-// Worse returns the slowdown of New against Old as a share (0.05: 5 % worse), whichever direction of the metric is
-// better; NaN without a ratio.
+// Worse returns the slowdown of New against Old as a share, whichever direction is better; NaN without a ratio.
 func (m *MetricResult) Worse() float64 {
 	if m.HigherIsBetter {
 		return 1/float64(m.Ratio) - 1

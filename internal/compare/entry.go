@@ -58,8 +58,7 @@ const (
 	blameSender   // requests were sent late
 )
 
-// pairEntries pairs the metrics of both sides in the old side's order, followed by the metrics of the new side
-// alone. Exact metrics get their verdict here.
+// pairEntries pairs both sides' metrics in the old side's order, then the new side's own. It settles exact metrics.
 func pairEntries(old, new *Result, o Options, paired bool) ([]*entry, error) {
 	oldBy, newBy := indexByName(old), indexByName(new)
 	names := make([]string, 0, len(old.Metrics))
@@ -115,8 +114,7 @@ func indexByName(r *Result) map[string]*MetricData {
 	return out
 }
 
-// stageFloor returns the time below which stages are not judged: a share of the shorter step, so that swapping the
-// sides gives the same floor. 0 when unknown.
+// stageFloor returns the time below which stages are not judged, a share of the shorter step; 0 when unknown.
 func stageFloor(old, new *Result) float64 {
 	a, b := old.Metric(old.Total), new.Metric(new.Total)
 	if a == nil || b == nil || old.Total == "" {
@@ -164,8 +162,7 @@ func (e *entry) fillSides(paired bool) {
 	}
 }
 
-// usableRuns returns the runs of a side that measured the metric. It returns none if the load generator was late,
-// unless the sides are paired.
+// usableRuns returns the runs of a side that measured the metric; none if the load generator was late, unless paired.
 func (e *entry) usableRuns(m *MetricData, side int, name string, paired bool) [][]float64 {
 	if m.SenderLate && !paired {
 		e.blockVerdict(blameSender, fmt.Sprintf("the sender of the %s side's requests was late, so this measures the sender", name))
@@ -267,8 +264,7 @@ func (e *entry) requireRuns(one bool) {
 // oneMeasurement is the reason of a metric with equal samples on both sides.
 const oneMeasurement = "both sides hold the same samples: they are one measurement, and nothing can have changed"
 
-// oneSource reports whether both sides are the same measurement: every process has equal medians in all metrics. A
-// verdict then needs no minimum of runs.
+// oneSource reports whether both sides are the same measurement, with equal medians of every process in all metrics.
 func oneSource(entries []*entry) bool {
 	for _, e := range entries {
 		if e.sides[0] == nil || e.sides[1] == nil || !haveEqualMedians(e.sides[0].Runs, e.sides[1].Runs) {
@@ -315,8 +311,7 @@ func (e *entry) limits() (delta, threshold float64) {
 	return math.Log1p(e.margins.Equivalence), math.Log1p(e.margins.Threshold)
 }
 
-// p returns the p-value of the null hypothesis "not worse by more than the equivalence margin"; mirrored tests "not
-// better".
+// p returns the p-value of "not worse by more than the equivalence margin"; mirrored tests "not better".
 func (e *entry) p() float64 {
 	delta, _ := e.limits()
 	return e.worse().PNotAbove(delta)

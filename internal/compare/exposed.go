@@ -9,8 +9,7 @@ const (
 	computeFirst = "compute before copies"
 )
 
-// alikeStages drops the stages from both sides if the sides assigned overlapping time by different rules: the
-// stages would differ by the rule alone.
+// alikeStages drops the stages of both sides if the sides assigned overlapping time by different rules.
 func alikeStages(old, new *Result) (o, n *Result, left bool) {
 	if len(old.Stages) == 0 || len(new.Stages) == 0 || old.Code[exposedRule] == new.Code[exposedRule] {
 		return old, new, false

@@ -45,8 +45,7 @@ func Compare(old, new *Result, o Options) (*Comparison, error) {
 	return b.newComparison(), nil
 }
 
-// findAlike tests whether neighbouring runs depend on each other, by Holm over all metrics. It skips sides that
-// took turns: they share the dependence.
+// findAlike tests whether neighbouring runs depend on each other (Holm over all metrics), unless the sides took turns.
 func (b *bench) findAlike(sessions func(*entry) [][][]float64) {
 	tested := b.testableEntries()
 	if !stats.CheckOrder(b.order).Separate {
@@ -62,8 +61,7 @@ func (b *bench) findAlike(sessions func(*entry) [][][]float64) {
 	}
 }
 
-// estimateUnpaired estimates the change of the new runs against the sessions, by the rule that suits the noise and
-// can reach the level.
+// estimateUnpaired estimates the change against the sessions by the rule that suits the noise and reaches the level.
 func (e *entry) estimateUnpaired(sessions [][][]float64, level float64, spread stats.Spread) (effect stats.Effect, ok bool) {
 	delta, _ := e.limits()
 	if len(stats.LogMedians(e.new)) == 0 {
@@ -74,8 +72,7 @@ func (e *entry) estimateUnpaired(sessions [][][]float64, level float64, spread s
 	return effect, ok
 }
 
-// levelSessions returns the log run medians of each session, corrected for drift and step; each session keeps its
-// mean.
+// levelSessions returns each session's log run medians without drift and step; each session keeps its mean.
 func (e *entry) levelSessions(side int, sessions [][][]float64) (out [][]float64) {
 	for _, runs := range sessions {
 		logs := stats.LogMedians(runs)
@@ -105,8 +102,7 @@ func requireMetrics(sides ...*Result) error {
 	return nil
 }
 
-// runOrder returns the side of each run in time order, true for the new side. Without times it puts all old runs
-// first.
+// runOrder returns the side of each run in time order, true for the new side; without times all old runs first.
 func runOrder(old, new *Result) []bool {
 	type run struct {
 		at    float64

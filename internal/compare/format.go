@@ -7,8 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// FormatMetric formats a value in its unit: times and sizes scaled, counts whole and with separators, "unknown" for
-// a value that is not finite.
+// FormatMetric formats a value in its unit: counts whole and with separators, "unknown" if it is not finite.
 func FormatMetric(v float64, unit string, exact bool) string {
 	switch {
 	case !gpuprof.IsFinite(v):

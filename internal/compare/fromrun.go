@@ -185,8 +185,8 @@ func formatCount(v float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// runInfo assigns the instrumented samples in order to the processes, as many as each process has step samples; nil
-// if the totals differ.
+// runInfo assigns the instrumented samples in order to the processes, by their numbers of step samples; nil on
+// mismatch.
 func runInfo(r *gpuprof.Run) []RunInfo {
 	if r.Step == nil {
 		return nil

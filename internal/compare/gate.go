@@ -22,8 +22,7 @@ type Block struct {
 	Aligned bool
 }
 
-// Order returns for each of n blocks whether B runs first: random, with three of every six (stats.BalancedOrder).
-// Stage 2 needs another seed.
+// Order returns for n blocks whether B runs first (stats.BalancedOrder). Stage 2 needs another seed.
 func Order(n int, seed uint64) []bool { return stats.BalancedOrder(n, seed) }
 
 // Rerun reports whether to measure a block again, and the reason: more than a tenth of one side's samples carry a
@@ -223,8 +222,7 @@ func (e *entry) excludeFromJudgement() {
 	e.blocked, e.blame = "", blameNone
 }
 
-// StagesLeft returns how many stages must share the remaining time: two if stage 3 would have to confirm what stage
-// 2 finds.
+// StagesLeft returns how many stages share the remaining time: two if stage 3 would have to confirm stage 2.
 func (g *Gate) StagesLeft() int {
 	if len(g.doubt) == 0 && slices.ContainsFunc(g.up, (*entry).isScattered) {
 		return 2

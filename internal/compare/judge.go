@@ -27,8 +27,7 @@ type bench struct {
 	stages   int // measured stages of a gate
 }
 
-// newBench pairs the metrics of two sides. Exact metrics get their verdict here, and metrics that cannot have a
-// verdict their reason.
+// newBench pairs the metrics of two sides. It settles exact metrics, and blocks those that cannot have a verdict.
 func newBench(kind string, old, new *Result, o Options) (*bench, error) {
 	if err := errors.Join(o.Validate(), checkGated(o, old, new)); err != nil {
 		return nil, err
@@ -155,8 +154,7 @@ func (b *bench) testableEntries() []*entry {
 	return out
 }
 
-// measureEffects estimates the effect of every metric that is not exact or decided. Metrics without a possible
-// verdict get their figures too, for display.
+// measureEffects estimates the effect of every metric not yet decided; blocked metrics get figures for display.
 func (b *bench) measureEffects(effect func(*entry) (stats.Effect, bool)) {
 	for _, e := range b.entries {
 		if e.Exact || e.decidedEarly() {
@@ -196,8 +194,7 @@ func (b *bench) findTrends() {
 	}
 }
 
-// allowForTrends widens the interval of a metric with a drift or step by the bias that the order of the runs then
-// causes.
+// allowForTrends widens the interval of a drifting or stepping metric by the bias that the order of the runs causes.
 func (b *bench) allowForTrends() {
 	for _, e := range b.testableEntries() {
 		bias := math.Abs(e.drift.Bias)
@@ -225,8 +222,7 @@ func (e *entry) estimateDrift(order []bool) stats.Trend {
 	return stats.FindTrend(logs, order)
 }
 
-// interleaveRuns returns the runs of both sides in time order (true in order: the new side); nil if the numbers do
-// not match.
+// interleaveRuns returns both sides' runs in time order (true in order: the new side); nil if the numbers mismatch.
 func interleaveRuns(sides [2][]float64, order []bool) []float64 {
 	out := make([]float64, 0, len(order))
 	for _, isNew := range order {

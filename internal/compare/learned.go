@@ -11,8 +11,7 @@ type Learned struct {
 	Scatter map[string]float64
 }
 
-// spreadOf returns a metric's standard deviation between sessions, and whether it is assumed. Options.SessionSpread
-// takes precedence over the learned spread.
+// spreadOf returns a metric's spread between sessions, and whether it is assumed. Options.SessionSpread precedes.
 func (o Options) spreadOf(metric string) (sigma float64, assumed bool) {
 	if sigma, ok := o.Learned.Spread[metric]; ok && o.SessionSpread == 0 {
 		return sigma, false

@@ -52,8 +52,7 @@ type MetricNoise struct {
 	Name   string         `json:"name"`
 	Unit   string         `json:"unit"`
 	Median gpuprof.Number `json:"median"` // of the run medians of both sides
-	// Spread is the standard deviation between processes as a logarithm (0.01 is about 1 %). If there are outliers,
-	// it is a robust estimate without them.
+	// Spread is the standard deviation between processes, a logarithm; with outliers a robust estimate without them.
 	Spread float64 `json:"spread"`
 	// SlowShare is the share of processes that are outliers, 0 to 1.
 	SlowShare float64 `json:"slow_share"`
@@ -122,8 +121,7 @@ func (n MetricNoise) blocks(limits Margins, family int) float64 {
 	return Stage1Blocks + stage
 }
 
-// Smallest returns the smallest threshold, as a share, whose Plan fits into a time in seconds; NaN if none up to
-// 1,000 % fits.
+// Smallest returns the least threshold, a share, whose Plan fits into a time in seconds; NaN if 1,000 % does not.
 func (m *MachineNoise) Smallest(seconds float64) float64 {
 	fits := func(t float64) bool { return float64(m.Plan(t).Seconds) <= seconds }
 	lo, hi := 0.0, 10.0

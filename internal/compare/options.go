@@ -22,8 +22,7 @@ const (
 	EarlyBlocks = 3
 	// MaxReruns limits the repetitions of a block whose samples were flagged.
 	MaxReruns = 2
-	// MinSessions is the least number of sessions of a stored baseline that estimate the spread between sessions;
-	// with fewer the spread is assumed.
+	// MinSessions is the least number of a baseline's sessions that estimate their spread; with fewer it is assumed.
 	MinSessions = 10
 
 	// StageFloor is the share of the step below which a stage is not judged: it is within the noise of the clock.
@@ -76,8 +75,7 @@ type Options struct {
 	Draws int // of the bootstrap; 0 is 2,000
 	// Resamples is a bootstrap, made with the Seed, that several gates share; nil makes one per gate.
 	Resamples *stats.Bootstrap
-	// BlockSeconds is the duration of one block of a gate, for estimates of further time; 0 is unknown. Gate.Pace
-	// sets it between stages.
+	// BlockSeconds is the duration of a gate's block, to estimate further time; 0 is unknown. Gate.Pace sets it.
 	BlockSeconds float64
 	Tool         gpuprof.Tool
 }
@@ -161,8 +159,7 @@ func Matches(pattern, metric string) bool {
 	return true
 }
 
-// selected returns the metrics that Only selects. A pattern that matches no metric is an error: a gate that judges
-// nothing would always pass.
+// selected returns the metrics that Only selects. A pattern without a match is an error: judging nothing would pass.
 func (o Options) selected(names []string) ([]string, error) {
 	fits := func(pattern string) bool {
 		return slices.ContainsFunc(names, func(n string) bool { return Matches(pattern, n) })

@@ -66,8 +66,7 @@ type Turn struct {
 	Stage int    `json:"stage,omitempty"` // of a gate: 1, 2 or 3
 	Side  string `json:"side"`            // "old" or "new"
 	Run   int    `json:"run"`             // index of the process among its side's samples, from 0
-	// StartS is the Unix time of the first sample in seconds, 0 when unknown. Without times all old processes are
-	// assumed to precede the new ones.
+	// StartS is the Unix time of the first sample, s; 0 when unknown: then the old side counts as the earlier one.
 	StartS  float64  `json:"start_s,omitempty"`
 	Flagged float64  `json:"flagged,omitempty"` // share of the samples that carry a flag
 	Codes   []string `json:"codes,omitempty"`   // of those flags

@@ -133,8 +133,7 @@ func joinCodes(codes []string) string {
 
 var ofProcess = regexp.MustCompile(`^process \d+: `)
 
-// sideWarnings prefixes one side's warnings with its name. A warning of several processes appears once, with their
-// number.
+// sideWarnings prefixes warnings with their side's name, and merges equal warnings of processes with their number.
 func sideWarnings(side string, all []gpuprof.Warning) []gpuprof.Warning {
 	out := []gpuprof.Warning{}
 	processes := map[string]int{}

@@ -2,8 +2,7 @@
 // management library, cuBLAS and cuDNN. The way in which an operating system finds, loads and calls libraries is
 // confined to this package.
 //
-// With the tag nodlopen the Linux program is linked statically, needs no file of the system and loads nothing; see
-// Unable.
+// The tag nodlopen links the Linux program statically: it needs no system file and loads nothing; see Unable.
 package dynlib
 
 import (

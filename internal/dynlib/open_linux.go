@@ -29,8 +29,7 @@ func Places(name string) []string {
 	return paths
 }
 
-// Open loads a library for the calls of this program only and returns its handle. The library stays loaded until
-// the program ends.
+// Open loads a library for this program's calls and returns its handle. It stays loaded until the program ends.
 func Open(path string) (uintptr, error) { return openMode(path, purego.RTLD_NOW|purego.RTLD_LOCAL) }
 
 // OpenGlobal is Open for libraries that need each other's symbols.

@@ -11,8 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/health"
 )
 
-// A second measurement covers the suspect nodes and as many healthy ones. A figure stays off only if both
-// measurements find it off.
+// A second measurement covers the suspect nodes and as many healthy ones; a figure is off only if both find it off.
 
 type repeatFindings struct {
 	where    string
@@ -74,8 +73,7 @@ func (r *Report) judgeRepeats(jobs []*Job, o Options, suspects map[[2]string]boo
 	return out
 }
 
-// judgeSuspects marks in p the suspects that were measured and those that are off, and notes healthy GPUs that are
-// off in this measurement.
+// judgeSuspects marks in p the measured suspects and those off, and notes healthy GPUs that are off now.
 func (p *repeatFindings) judgeSuspects(r *Report, values []value, gpus []gpu, suspects map[[2]string]bool, first map[siblingMetric]norm) {
 	var healthy, suspected []judged
 	for of, at := range groupBySiblings(values) {
@@ -235,8 +233,7 @@ func (r *Report) alikeNodes(a, b string) bool {
 	return len(r.kinds[a]) == 0 || slices.ContainsFunc(r.kinds[a], func(k string) bool { return slices.Contains(r.kinds[b], k) })
 }
 
-// checkRepeats returns an error if the job or a further folder has no health reports, or if a further folder is the
-// job's.
+// checkRepeats returns an error for a folder without health reports, and for a further folder equal to the job's.
 func checkRepeats(job *Job, further []*Job) error {
 	for _, j := range further {
 		if where := firstWithoutHealth(job, j); where != "" {

@@ -87,8 +87,7 @@ func typicalSibling(of *judged, all []judged, gpus []gpu) *health.Card {
 	return gpus[at].card
 }
 
-// collectGPUs returns the devices of all health reports, each once, and takes over the reports' findings that
-// needed no siblings.
+// collectGPUs returns the devices of all health reports, each once, and takes over findings that need no siblings.
 func (r *Report) collectGPUs(job *Job) []gpu {
 	var out []gpu
 	seen := map[string]gpu{}

@@ -14,13 +14,11 @@ import (
 const (
 	// partOfStep is the least share of the step for a difference to explain a slow rank.
 	partOfStep = 0.02
-	// oneFactor is the largest relative difference between the slowdowns of kernel classes that count as a common
-	// slowdown.
+	// oneFactor is the largest relative difference between kernel classes' slowdowns that counts as one slowdown.
 	oneFactor = 0.25
 )
 
-// explainCause describes the largest difference between slow ranks and their siblings. evidence is false if no
-// difference was measured.
+// explainCause describes the largest difference of slow ranks from their siblings; evidence is false without any.
 func (s *search) explainCause(lines []int) (string, bool) {
 	at := lines[0]
 	l := s.m.lines[at]

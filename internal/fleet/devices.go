@@ -24,8 +24,7 @@ type Devices struct {
 	// With one measured device Slowest is empty and Skew null.
 	Slowest string         `json:"slowest,omitempty"`
 	Skew    *gpuprof.Ratio `json:"skew"`
-	// Scaling is the throughput of all devices together over the sum of their throughputs alone in the same round:
-	// 1 if they do not disturb each other.
+	// Scaling is the throughput together over the sum of the throughputs alone, by round: 1 without disturbance.
 	Scaling *gpuprof.Ratio `json:"scaling"`
 	// Overlap is the shortest over the longest block of the devices that ran together, the median over the rounds:
 	// the share of a block in which every device worked.
@@ -146,8 +145,8 @@ func (d *Devices) compareRounds() {
 	d.Skew, d.Scaling = medianRatio(slowest.Shared.steps, middle), medianRatio(together, alone)
 }
 
-// medianRatio returns the median over rounds of the ratio of two figures; a disturbance of a whole round cancels.
-// It returns nil without a round.
+// medianRatio returns the median of two figures' ratios by round, which cancels a round's disturbance; nil without
+// any.
 func medianRatio(over, under []float64) *gpuprof.Ratio {
 	var ratios []float64
 	for k := range over {

@@ -104,8 +104,7 @@ func parseMoment(c *analyze.Collectives, i int) (op, error) {
 
 func isIndex(v int64, n int) bool { return v >= 0 && v < int64(n) }
 
-// computeStepEnds computes the end of each step in the recording and the rank's waiting times, given the starts of
-// its collectives.
+// computeStepEnds computes the recorded step ends and the rank's waiting times from its collectives' starts.
 func (l *timeline) computeStepEnds(starts []int64) {
 	t := int64(0)
 	l.recorded = make([]int64, len(l.steps))

@@ -28,8 +28,7 @@ type matchedJob struct {
 	notes []string
 }
 
-// matchCollectives matches the collectives of all ranks by group, step and position. Groups in which the ranks'
-// calls differ are excluded, with a note.
+// matchCollectives matches collectives by group, step and position. It excludes groups with differing calls.
 func matchCollectives(lines []*timeline) *matchedJob {
 	m := &matchedJob{lines: lines, steps: commonSteps(lines)}
 	for _, l := range lines {
@@ -125,8 +124,7 @@ func commonSteps(lines []*timeline) []int64 {
 	return out
 }
 
-// trimSteps drops the steps of a rank that not all ranks have: their collectives have no counterpart, and the
-// replay omits those steps.
+// trimSteps drops a rank's steps that not all ranks have, because their collectives have no counterpart.
 func (m *matchedJob) trimSteps(l *timeline) {
 	keeps := func(step int32) bool { return slices.Contains(m.steps, l.steps[step]) }
 	if len(m.steps) == len(l.steps) {

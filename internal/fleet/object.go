@@ -37,8 +37,7 @@ func New(p launch.Place, of gpuprof.DocumentKind, started time.Time, by gpuprof.
 	return &Object{Head: document.NewHead(document.Rank, by), Place: p, Of: of, Started: started.UTC(), Payload: payload}
 }
 
-// Write puts the object into a bucket and returns its name. The name contains a hash of the content, so repeating a
-// write changes nothing.
+// Write puts the object into a bucket and returns its name, with a hash: repeating a write changes nothing.
 func (o *Object) Write(ctx context.Context, b bucket.Bucket) (string, error) {
 	text, err := json.Marshal(o)
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/health"
 )
 
-// Norm is the distribution of a figure over comparable GPUs of a fleet. gpuprof doctor --bench --against judges a
-// single GPU by it.
+// Norm is a figure's distribution over comparable GPUs; doctor --bench --against judges a single GPU by it.
 type Norm struct {
 	Name        string  `json:"name"` // name of the GPU model
 	Driver      string  `json:"driver,omitempty"`
@@ -129,8 +128,7 @@ func (r *Report) Beside(cards []health.Card) (found map[health.Figure]health.Bes
 	return found, notes
 }
 
-// UsableReference returns ErrInput if the report cannot serve as a reference, because it has no norms or invalid
-// ones. path is the report's file.
+// UsableReference returns ErrInput if the report has no norms or invalid ones. path is the report's file.
 func (r *Report) UsableReference(path string) error {
 	if len(r.Reference) == 0 {
 		return gpuprof.Errorf(gpuprof.ErrInput, "reading the reference %s: it is a report without figures of GPUs", path).WithFix("give what gpuprof fleet -o FILE.json wrote of nodes that ran gpuprof doctor --bench -o DIR/")

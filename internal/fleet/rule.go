@@ -12,14 +12,12 @@ import (
 const (
 	// falseRate is the false discovery rate (Benjamini and Hochberg, J. R. Stat. Soc. B 57, 1995).
 	falseRate = 0.01
-	// leastSpread is the least spread of the logarithm between siblings that is assumed: measurements are not more
-	// precise.
+	// leastSpread is the least assumed spread of the logarithm between siblings: measurements are no more precise.
 	leastSpread = 0.002
 	// unsteadyAt limits the difference between a figure's two best rounds, in multiples of the siblings' median
 	// difference. A figure with a larger difference is unsteady; healthy GPUs exceed the limit in about 6 % of cases.
 	unsteadyAt = 3
-	// LeastSiblings is the least number of siblings for a figure to be off: fewer do not determine the spread of
-	// healthy GPUs.
+	// LeastSiblings is the least number of siblings for a figure to be off: fewer do not determine their spread.
 	LeastSiblings = 8
 )
 
@@ -162,8 +160,7 @@ func medianWithout(values []value, group []int, own int) float64 {
 	return stats.Median(others)
 }
 
-// robustSpread returns 1.4826 times the median absolute deviation: the standard deviation for a normal sample,
-// robust against outliers.
+// robustSpread returns 1.4826 times the median absolute deviation, a robust standard deviation.
 func robustSpread(v []float64) float64 {
 	c := stats.Median(v)
 	far := make([]float64, len(v))

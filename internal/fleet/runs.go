@@ -14,8 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// runSlack is the share by which a rank's time may exceed its siblings' median: the default threshold of compare
-// and gate.
+// runSlack is the tolerated excess of a rank's time over its siblings' median, the default threshold of compare.
 const runSlack = 0.05
 
 const slowest = 5
@@ -110,8 +109,7 @@ func (r *Report) judgeRuns(job *Job, o Options) {
 	r.listOff(all, results)
 }
 
-// stageFloor returns the least time of a stage that is compared, a share of the median step; shorter stages count
-// as equal. 0 if the step is unknown.
+// stageFloor is the least compared stage time, a share of the median step; shorter ones count as equal. 0: unknown.
 func stageFloor(results []rankResult) float64 {
 	var steps []float64
 	for _, res := range results {
@@ -207,8 +205,7 @@ func roundRatios(m *compare.MetricData, results []rankResult) (ratios []float64)
 	return ratios
 }
 
-// comparedSettings returns the settings that must agree between ranks, by field: the workload, its options and the
-// version.
+// comparedSettings returns the settings that must agree between ranks: workload, options and version.
 func comparedSettings(res *compare.Result, o Options) map[string]string {
 	out := map[string]string{"workload": res.Workload, "preset": res.Preset, "mode": res.Env["mode"], "version": res.Code["version"], "commit": res.Code["commit"]}
 	for name, k := range res.Knobs {

@@ -115,8 +115,7 @@ func (e *excess) meanExcess(i, steps int) float64 {
 	return float64(sum) / float64(max(steps, 1))
 }
 
-// siblingTimes returns the own times of a line's ops at its siblings' speed: the ops before each call are all
-// shortened by the same factor.
+// siblingTimes returns a line's own times at its siblings' speed: one factor shortens all ops before a call.
 func (m *matchedJob) siblingTimes(e *excess, i int) []int64 {
 	l := m.lines[i]
 	out := make([]int64, len(l.ops))

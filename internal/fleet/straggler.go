@@ -12,8 +12,7 @@ import (
 const (
 	// leastCost is the least cost of a straggler as a share of the step, as for a finding in a trace.
 	leastCost = 0.005
-	// replayError is the largest relative difference between the replayed and the recorded median step at which
-	// stragglers are reported.
+	// replayError is the largest relative error of the replayed median step at which stragglers are reported.
 	replayError = 0.02
 	// mostStragglers limits the reported stragglers.
 	mostStragglers = 5
@@ -196,8 +195,7 @@ type candidate struct {
 	share float64 // of the steps in which the lines exceed the other ranks
 }
 
-// listCandidates returns the ranks, and the nodes with several ranks, that exceed their siblings, the largest
-// excess first.
+// listCandidates returns the ranks, and nodes with several ranks, that exceed their siblings, most first.
 func (s *search) listCandidates() []candidate {
 	var out []candidate
 	nodes := map[string][]int{}
@@ -289,8 +287,7 @@ func (s *search) findAll(w *Waiting) {
 	w.Tried = len(s.tried)
 }
 
-// bestCandidate returns the candidate whose replacement shortens the step most. A combination must gain clearly
-// more than a single rank.
+// bestCandidate returns the candidate that shortens the step most. A combination must gain clearly more than a rank.
 func (s *search) bestCandidate() (best candidate, gain float64) {
 	const more = 1.2
 	for _, c := range s.listCandidates() {
@@ -337,8 +334,7 @@ func (s *search) describeStraggler(w *Waiting, c candidate, gain float64) Stragg
 	return out
 }
 
-// longestWait returns the collective at which the other ranks wait longest for these lines, and the median wait
-// there, s per step.
+// longestWait returns the collective where others wait longest for these lines, and their median wait, s per step.
 func (m *matchedJob) longestWait(lines []int) (string, gpuprof.Number) {
 	type site struct {
 		text  string
@@ -377,8 +373,7 @@ func (m *matchedJob) longestWait(lines []int) (string, gpuprof.Number) {
 	return best.text, gpuprof.Number(float64(best.total) * 1e-9 / float64(best.ranks-1) / float64(max(len(m.steps), 1)))
 }
 
-// noteImbalance reports families whose ranks all work longer than another family's: the work is divided unevenly,
-// and no single rank is slow.
+// noteImbalance reports families whose ranks all work longer than another's: the work is uneven, and no rank slow.
 func (r *Report) noteImbalance(s *search) {
 	families := s.m.siblingFamilies()
 	if len(families) < 2 {

@@ -65,8 +65,7 @@ func (w *waitSplitter) isBroadcast(t *collective) bool {
 	return w.m.lines[t.parts[0].line].kindOf(w.m.callOf(t.parts[0])) == string(analyze.BroadcastCalls)
 }
 
-// alignClocks computes the clock offsets from the ends of collectives that all ranks leave together, as the median
-// over the collectives.
+// alignClocks computes the clock offsets from collectives that all ranks leave together, by the median.
 func (w *waitSplitter) alignClocks() {
 	w.clocks, w.same = make([]int64, len(w.ranks)), make([]int, len(w.ranks))
 	for i := range w.same {

@@ -72,8 +72,7 @@ func (t *Trend) findSeen(m *Metric, class string, r run, steps []stats.Step, o O
 	return out
 }
 
-// awaitedSessions returns how many more sessions, equal to those since a change, would raise the alarm; 0 for more
-// than mostAwaited.
+// awaitedSessions returns how many sessions like those since the change would raise the alarm; 0: over mostAwaited.
 func (t *Trend) awaitedSessions(m *Metric, class string, y []float64, at int, o Options) int {
 	level := y[at:]
 	longer := slices.Clone(y)
@@ -103,8 +102,7 @@ func (m *Metric) exceedsThreshold(old, now, threshold float64) bool {
 	return now > old && now >= old*(1+threshold)
 }
 
-// firstAfter returns the index of the first session after a commit. It returns 0, for all sessions, if the commit
-// is empty or older than all sessions.
+// firstAfter returns the index of the first session after a commit; 0 if it is empty or older than all sessions.
 func (t *Trend) firstAfter(commit string, order Order) int {
 	rank, ranked := order[Commit{ID: commit}.Short()]
 	for i := len(t.Sessions) - 1; i >= 0 && commit != ""; i-- {

@@ -88,8 +88,7 @@ func alarmAnswer(alarms []Raised) gpuprof.Answer {
 		Action: bisectAction(top.Alarm.Before, top.Alarm.After)}
 }
 
-// interval returns the interval and cause of the change between an alarm's levels; both are empty if other changes
-// lie between the levels.
+// interval returns interval and cause of the change between an alarm's levels; none if other changes are between.
 func (a *Raised) interval() (ci [2]gpuprof.Number, cause Cause) {
 	for _, c := range a.Metric.Changes {
 		if c.At == a.Alarm.At && c.Old == a.Alarm.Old && c.New == a.Alarm.Now {

@@ -74,8 +74,7 @@ func (t *Trend) classNames() []string {
 	return out
 }
 
-// buildRun returns a metric's values in a class, or the reason why they cannot be judged. It raises values of a
-// stage below the floor to the floor.
+// buildRun returns a metric's values in a class, raised to a stage's floor, or why they cannot be judged.
 func (t *Trend) buildRun(m *Metric, class string) (r run, why string) {
 	floor := 0.0
 	if m.stage && len(t.totals) > 0 {
@@ -198,8 +197,7 @@ func (m *Metric) levelRatio(r run, before, after []float64) (ratio gpuprof.Numbe
 	return number(e.Theta), [2]gpuprof.Number{number(e.Lower(0.975)), number(e.Upper(0.975))}
 }
 
-// sentinelChange is a change of the sentinel: its session, and its size as a logarithm, positive if the sentinel
-// became worse.
+// sentinelChange is a change of the sentinel: session and size, a logarithm, positive if it became worse.
 type sentinelChange struct {
 	at    int
 	worse float64

@@ -9,8 +9,7 @@ import (
 // shortRemote matches git's short form of an ssh remote: "git@github.com:owner/name.git".
 var shortRemote = regexp.MustCompile(`^(?:[\w.-]+@)?([\w-]+(?:\.[\w-]+)+):([\w.~-]+(?:/[\w.~-]+)+)$`)
 
-// CommitURL returns the web page of a commit on a remote's host, without user name, password and port; "" for a
-// remote without a web page, such as a folder.
+// CommitURL returns a commit's web page on a remote's host, without credentials and port; "" if there is none.
 func CommitURL(remote, id string) string {
 	host, path := "", ""
 	if m := shortRemote.FindStringSubmatch(remote); m != nil {

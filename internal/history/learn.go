@@ -41,8 +41,7 @@ func (s *Store) Learn(ctx context.Context, r *compare.Result, order Order) (comp
 	return out, nil
 }
 
-// combineSpreads merges the spreads of trends. If several benchmarks have a metric of the same name, the largest
-// spread counts.
+// combineSpreads merges the spreads of trends, the largest for a metric that several benchmarks have.
 func combineSpreads(trends []Trend) (out compare.Learned, sessions int) {
 	out = compare.Learned{Spread: map[string]float64{}, Scatter: map[string]float64{}}
 	const z = 1.959964

@@ -134,15 +134,13 @@ type Alarm struct {
 	P      gpuprof.Number `json:"p"`     // null for a counter
 }
 
-// Seen is a change after which the present level is worse by the threshold, found by the report's test but not by
-// the stricter test of alarms.
+// Seen is a worsening by the threshold that the report's test found, but not the stricter test of alarms.
 type Seen struct {
 	At    int            `json:"at"`
 	After Commit         `json:"after"`
 	Ratio gpuprof.Number `json:"ratio"` // present level over the level before
 	P     gpuprof.Number `json:"p"`
-	// Sessions is the number of further sessions, equal to those since the change, that would raise the alarm; 0
-	// for more than 15.
+	// Sessions counts further sessions, like those since, that would raise the alarm; 0 for more than 15.
 	Sessions int `json:"sessions"`
 }
 

@@ -126,8 +126,7 @@ func (x *index) latestRows(o Options) [][]sessionRef {
 	return out
 }
 
-// chainClasses divides sessions into rows of classes that succeed each other: a machine with a driver update gives
-// one row, two machines give two.
+// chainClasses divides sessions into rows of successive classes: a driver update gives one row, two machines two.
 func chainClasses(ordered []sessionRef) [][]sessionRef {
 	last := map[string]int{}
 	for i, r := range ordered {

@@ -70,8 +70,7 @@ type Session struct {
 	Sentinel *baseline.Session `json:"sentinel,omitempty"`
 }
 
-// Class has the properties that all results of a series share. Results that a gate refuses to compare have
-// different classes.
+// Class has the properties that a series' results share. Results that a gate refuses to compare differ in it.
 type Class struct {
 	gpuprof.Head
 	Hash  string            `json:"class"`
@@ -177,8 +176,7 @@ func (s *Session) seriesFolder() string {
 
 const timeInName = "20060102T150405Z"
 
-// encode returns the session's object and its name. The name contains the hash of the uncompressed text, so that it
-// does not depend on the compressor.
+// encode returns the session's object and its name, which has the hash of the uncompressed text.
 func (s *Session) encode() (name string, text []byte, err error) {
 	text, err = json.Marshal(s)
 	if err != nil {

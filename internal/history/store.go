@@ -27,8 +27,7 @@ import (
 //
 //	v1/<project>/<benchmark>/<class>/<yyyy>/<mm>/<time>-<commit>-<hash>.json.zst
 //
-// An object never changes, and its name contains the hash of its text. Repeating an Add changes nothing, and
-// writers need no lock.
+// Objects never change and have their hash in the name: repeating an Add changes nothing, writers need no lock.
 type Store struct {
 	bucket bucket.Bucket
 	// cache is the folder of the read cache; "" for none.

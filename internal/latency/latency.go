@@ -1,5 +1,4 @@
-// Package latency stores distributions of times as HdrHistograms: recording does not allocate, merging is exact,
-// and percentiles have intervals.
+// Package latency stores times as HdrHistograms: recording does not allocate, and merging is exact.
 package latency
 
 import (
@@ -12,8 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
-// A histogram covers 1 us to 1 h with three digits. A shorter time is exact to half a microsecond; a longer time
-// counts as an hour.
+// A histogram covers 1 us (exact to half) to 1 h with three digits; longer times count as an hour.
 const (
 	lowest  = int64(time.Microsecond)
 	highest = int64(time.Hour)
@@ -60,8 +58,7 @@ func (h *Histogram) Mean() float64 { return float64(h.sum) * 1e-9 / float64(h.Co
 // Max returns the maximum, s.
 func (h *Histogram) Max() float64 { return float64(h.most) * 1e-9 }
 
-// At returns the time in s within which a share of the values falls (nearest rank): the highest value of that
-// histogram bin, limited by the maximum.
+// At returns the time in s within which a share of the values falls: the upper end of a bin, at most Max.
 func (h *Histogram) At(share float64) float64 {
 	if n := float64(h.Count()); n > 0 {
 		share = math.Ceil(share*n*(1-1e-12)) / n // the library would round the rank down to a value that covers fewer times

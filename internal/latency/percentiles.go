@@ -24,8 +24,7 @@ func Enough(share float64, count int64) bool {
 
 const (
 	draws = 2000
-	// leastBlocks is the least number of blocks for an interval; with fewer blocks the bootstrap's interval is too
-	// narrow.
+	// leastBlocks is the least number of blocks for an interval: with fewer the bootstrap's is too narrow.
 	leastBlocks = 10
 )
 

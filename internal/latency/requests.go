@@ -96,8 +96,7 @@ func dropUncertain(sum *loadtest.LatencySummary, r *loadtest.Requests) {
 	}
 }
 
-// Merge joins the requests of several processes with equal settings and rate. It skips processes without requests;
-// nil if all lack them.
+// Merge joins the requests of processes with equal settings and rate, skipping processes without; nil if none has any.
 func Merge(rs []*loadtest.Requests, seed uint64) (*loadtest.Requests, error) {
 	rs = slices.DeleteFunc(slices.Clone(rs), func(r *loadtest.Requests) bool { return r == nil })
 	if len(rs) < 2 {
@@ -126,8 +125,7 @@ func Merge(rs []*loadtest.Requests, seed uint64) (*loadtest.Requests, error) {
 	return &out, Summarise(&out, seed)
 }
 
-// PerProcess returns a percentile of each process, s; ok is false if too few requests of some process exceed the
-// percentile.
+// PerProcess returns a percentile by process, s; ok is false if too few requests of a process exceed it.
 func PerProcess(r *loadtest.Requests, share float64) ([]float64, bool) {
 	var out []float64
 	for i := range r.Processes {

@@ -8,8 +8,7 @@ import (
 )
 
 const (
-	// lateShare is the p99 of the sender's lateness, as a share of the median latency, from which the sender
-	// distorts the measured tail.
+	// lateShare is the sender's p99 lateness, in median latencies, from which it distorts the measured tail.
 	lateShare = 0.05
 	// bunched is the number of requests per lateness from which a sender, later than a batch's duration, sends
 	// bursts. With a long queue the median latency is large, and lateShare does not detect this.
@@ -47,8 +46,7 @@ func judgeSender(r *loadtest.Requests) error {
 	return nil
 }
 
-// describeLateness describes how late a sender was, "" if it was in time. own is true if p99 of the lateness
-// exceeds the median latency.
+// describeLateness describes a late sender, "" if in time; own: p99 of the lateness exceeds the median latency.
 func describeLateness(all, service, sender *loadtest.LatencySummary, rate float64) (text string, own bool) {
 	median, known := all.At(0.5)
 	if !known || sender.Count == 0 {

@@ -1,5 +1,4 @@
-// Package launch determines the rank of this process in its job from the environment variables that its launcher
-// set. It communicates with no other process.
+// Package launch determines the rank of this process in its job from its launcher's environment variables.
 package launch
 
 import (
@@ -67,8 +66,7 @@ func isJobStep(get func(string) string) bool {
 	return err == nil && id < firstInternalStep
 }
 
-// Find returns the place of this process; get is os.Getenv. ok is false if no launcher's variables are complete:
-// the process is outside of a job.
+// Find returns the place of this process; get is os.Getenv. ok is false outside of a job.
 func Find(get func(string) string) (p Place, ok bool) {
 	for _, r := range launchers() {
 		if p, ok := r.parsePlace(get); ok {
@@ -134,8 +132,7 @@ func firstText(get func(string) string, names []string) string {
 	return ""
 }
 
-// MostRanks is more than the number of processes of any job: larger numbers are invalid. It also limits the list of
-// missing ranks if an object is damaged.
+// MostRanks exceeds any job's size: larger numbers are invalid. It limits the missing ranks of a damaged object.
 const MostRanks = 1 << 20
 
 // firstNumber returns the value of the first variable that is set, if the value is a count.

@@ -14,18 +14,15 @@ import (
 // Requests holds a load test of a service: run.json's requests.
 type Requests struct {
 	Arrivals string `json:"arrivals"` // the knob arrivals: gamma, trace:FILE, closed:N, http:ADDRESS
-	// Rate is the scheduled request rate, 1/s; 0 for a closed loop or external callers. Runs of different rates are
-	// not comparable.
+	// Rate is the scheduled rate, 1/s; 0 for closed loops and external callers. Different rates do not compare.
 	Rate float64 `json:"rate_per_s"`
-	// RateKnobs names the options that determined the rate. Two runs with equal rates are comparable even if these
-	// options differ.
+	// RateKnobs names the options that set the rate; runs at an equal rate compare even if these options differ.
 	RateKnobs  []string `json:"rate_knobs"`
 	Throughput float64  `json:"throughput_per_s"` // at saturation
 	SLO        float64  `json:"slo_s"`
 	// From is the event at which a latency starts: FromSchedule, FromSend or FromFirstByte.
 	From string `json:"latency_from"`
-	// Waits is the event that a closed-loop sender waits for before it sends again, which hides latency: WaitsRoom
-	// or WaitsAnswer; "" for none.
+	// Waits is what a closed-loop sender awaits before it sends, hiding latency: WaitsRoom, WaitsAnswer or "".
 	Waits string `json:"sender_waits_for,omitempty"`
 
 	Processes []Served `json:"processes"` // in the order in which they ran
@@ -40,16 +37,14 @@ type Requests struct {
 	SenderLate string          `json:"sender_late,omitempty"`
 	FromSent   *LatencySummary `json:"from_send,omitempty"` // latency as a closed-loop sender measures it
 	Goodput    float64         `json:"goodput_per_s"`       // answers within the SLO
-	// FloorS is a lower bound of the latency: one request at the device's peak rates, with its copies if their rate
-	// is known; 0 if unknown.
+	// FloorS is a lower bound of the latency: one request at peak rates, with copies of known rate; 0 if unknown.
 	FloorS     float64     `json:"floor_s,omitempty"`
 	OnSchedule *OnSchedule `json:"on_schedule,omitempty"`
 	// Decode is the time to decode the bodies of external requests, part of Late.
 	Decode *LatencySummary `json:"decode_time,omitempty"`
 }
 
-// OnSchedule holds scheduled requests measured at the closed loop's rate: they show the latency that the closed
-// loop hides. See Requests for the fields.
+// OnSchedule holds scheduled requests at the closed loop's rate, to show the latency that the loop hides.
 type OnSchedule struct {
 	Rate       float64        `json:"rate_per_s"`
 	Processes  []Served       `json:"processes"`
@@ -146,8 +141,7 @@ type Recorded struct {
 	HDR string `json:"hdr"`
 }
 
-// LatencySummary summarises a distribution. It omits percentiles that too few requests exceed, and latency
-// percentiles that a late sender determines.
+// LatencySummary summarises a distribution, without percentiles that too few requests or a late sender determine.
 type LatencySummary struct {
 	Count       int64        `json:"count"`
 	MeanS       float64      `json:"mean_s"`
@@ -178,8 +172,7 @@ func (l *LatencySummary) At(share float64) (Percentile, bool) {
 	return Percentile{}, false
 }
 
-// SentLate removes the latency percentiles that a late sender determines: those above p50, or all. why describes
-// the lateness.
+// SentLate removes the latency percentiles that a late sender determines, above p50 or all; why describes it.
 func (r *Requests) SentLate(why string, all bool) {
 	r.SenderLate = why
 	r.Latency.Percentiles = slices.DeleteFunc(r.Latency.Percentiles, func(p Percentile) bool { return all || p.Share > 0.5 })

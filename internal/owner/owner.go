@@ -84,8 +84,7 @@ func MkdirTemp(dir, prefix string) (string, error) {
 	return made, os.Mkdir(made, 0o700)
 }
 
-// Of returns the process that created a file or folder of this name; false for another machine's name, or a name
-// without owner.
+// Of returns the process that created a file of this name; false for another machine's name, or one without owner.
 func Of(name string) (Process, bool) {
 	m := tagged.FindStringSubmatch(name)
 	if len(m) < 4 || m[1] != hostTag() {
@@ -106,8 +105,7 @@ func Left(path string) bool {
 	return err == nil && info.Mode()&fs.ModeSymlink == 0 && IsOwn(info)
 }
 
-// Sweep removes from a folder the files and folders with Prefix that ended processes left behind. It ignores
-// errors, since such files are harmless.
+// Sweep removes ended processes' files and folders with Prefix from a folder. It ignores errors: such files do no harm.
 func Sweep(dir string) {
 	entries, _ := outside.Dir(dir).ReadDir(".")
 	for _, e := range entries {

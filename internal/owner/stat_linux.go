@@ -22,8 +22,7 @@ func isZombie(pid int) bool {
 	return len(f) > 0 && (f[0][0] == 'Z' || f[0][0] == 'X')
 }
 
-// Stat returns the fields of /proc/PID/stat from the third one, the state. The second field, a name, may contain
-// any character.
+// Stat returns the fields of /proc/PID/stat from the third, the state; the second, a name, may hold any character.
 func Stat(pid int) [][]byte {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

@@ -6,8 +6,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// leastFreedom is the least number of degrees of freedom for an estimated spread between processes: five processes
-// of one session.
+// leastFreedom is the least number of degrees of freedom of the estimate: five processes of one session.
 const leastFreedom = 4
 
 // AnotherProcess bounds the difference between this process's median and that of one more process, as a share: 95 %
@@ -54,8 +53,7 @@ func AnotherProcess(programs [][][]float64) (share float64, ok bool) {
 	return math.Expm1(studentT(nu) * math.Sqrt(2*variance)), true
 }
 
-// subtractFirst subtracts the first value from all values. Equal processes then give exact zeros, whereas the mean
-// of equal numbers may be rounded.
+// subtractFirst subtracts the first value from all, so that equal processes give exact zeros without rounding.
 func subtractFirst(sessions [][]float64) [][]float64 {
 	out := make([][]float64, len(sessions))
 	var first *float64

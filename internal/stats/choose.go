@@ -14,8 +14,7 @@ type Rule string
 const (
 	// PairedMean is the mean over blocks (Bootstrap.PairedBlocks): the sharpest for normally distributed processes.
 	PairedMean Rule = "paired mean"
-	// PairRanks are the signed ranks of the blocks (SignedRanks): for outliers on a machine whose drift exceeds the
-	// differences of its processes.
+	// PairRanks are the signed ranks of the blocks (SignedRanks): for outliers on a machine that drifts (drifting).
 	PairRanks Rule = "signed ranks"
 	// ProcessRanks are the ranks of all processes (Ranks): for outliers on other machines.
 	ProcessRanks Rule = "ranks"
@@ -30,8 +29,7 @@ const (
 	drifting = 0.5
 )
 
-// Noise describes the scatter of a program's processes on a machine, in logarithms. It does not depend on the
-// difference between the sides.
+// Noise describes the scatter of a program's processes, in logarithms, without the difference of the sides.
 type Noise struct {
 	// Spread is the standard deviation of a process: 1.4826 times the median absolute deviation of the blocks' ratios
 	// over sqrt(2), or of the processes. Without outliers it is the sample standard deviation of the ratios over sqrt(2).
@@ -110,8 +108,7 @@ func (x *Blocks) Noise(slack float64) Noise {
 	blocks, sides := robustSD(ofBlocks)/math.Sqrt2, robustSD(ofSides)
 	paired := outlierShare(ofBlocks, max(outlying*math.Sqrt2*blocks, slack))
 	single := outlierShare(ofSides, max(outlying*sides, slack))
-	// The processes of an interleaved block share the machine's state, so processes of different blocks are not
-	// comparable.
+	// Processes of an interleaved block share the machine's state: they do not compare with those of other blocks.
 	shared := x.TakesTurns() || blocks < drifting*sides
 	switch {
 	case shared && paired == 0, !shared && paired+single == 0:
@@ -150,8 +147,7 @@ func deviations(xs []float64) []float64 {
 	return out
 }
 
-// robustSD returns the standard deviation of a normal distribution with the median absolute deviation of these
-// deviations (Hampel, JASA 69, 1974).
+// robustSD returns the normal standard deviation for the median absolute deviation (Hampel, JASA 69, 1974).
 func robustSD(deviations []float64) float64 {
 	abs := make([]float64, len(deviations))
 	for i, x := range deviations {

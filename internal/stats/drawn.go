@@ -18,8 +18,7 @@ func Medians(runs ...[]float64) []float64 {
 	return out
 }
 
-// Between returns quantiles p and q of all finite samples, by the empirical distribution; ok is false without a
-// sample.
+// Between returns quantiles p and q of all finite samples, by the empirical distribution; ok is false without any.
 func Between(p, q float64, runs ...[]float64) (lo, hi float64, ok bool) {
 	all := finite(slices.Concat(runs...))
 	if len(all) == 0 {

@@ -13,8 +13,7 @@ type Effect struct {
 	Theta float64 // log(B/A); 0.05 is about 5 % more
 	SE    float64 // standard error of Theta
 	Nu    float64
-	// Bias >= 0 is a possible systematic error of Theta, such as a drift. Tests and bounds allow for it in either
-	// direction.
+	// Bias >= 0 is a possible systematic error of Theta, such as a drift, which tests and bounds allow for.
 	Bias  float64
 	ranks *rankTest
 }
@@ -71,8 +70,7 @@ func (e Effect) MDE(bound, alpha, power float64) float64 {
 	return bound + (TQuantile(e.Nu, 1-alpha)+TQuantile(e.Nu, power))*e.SE + e.Bias
 }
 
-// TQuantile returns the quantile at probability p of Student's t with nu degrees of freedom; nu = +Inf is the normal
-// distribution.
+// TQuantile returns the quantile at p of Student's t with nu degrees of freedom; +Inf is the normal distribution.
 func TQuantile(nu, p float64) float64 {
 	if math.IsInf(nu, 1) {
 		return distuv.UnitNormal.Quantile(p)

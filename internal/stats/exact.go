@@ -11,8 +11,7 @@ type Count struct {
 	Steady bool    // all runs agree
 }
 
-// CountOf summarises the values of a counter, as golang.org/x/perf/benchmath does for exact quantities; ok is false
-// without a value.
+// CountOf summarises an exact counter's values, as golang.org/x/perf/benchmath does; ok is false without any.
 func CountOf(values []float64) (c Count, ok bool) {
 	if len(values) == 0 {
 		return Count{}, false

@@ -14,11 +14,9 @@ import (
 
 const (
 	bootstrapDraws = 2000
-	// mostGroups limits the blocks to draw from. With more pairs neighbours are joined, which also keeps correlated
-	// samples together.
+	// mostGroups limits the drawn groups: with more pairs neighbours are joined, which keeps correlated samples together.
 	mostGroups = 64
-	// exactSamples is the largest number of samples for an exact median of a draw. With more, the median comes from
-	// counts at gridPoints quantiles.
+	// exactSamples is the most samples for an exact median of a draw; more use counts at gridPoints quantiles.
 	exactSamples = 1000
 	gridPoints   = 512
 )

@@ -43,8 +43,7 @@ func Neighbours(lists ...[]float64) Alike {
 	return Alike{Rho: sum / weight, P: tSurvival(math.Inf(1), sum/math.Sqrt(variance)), each: each}
 }
 
-// varianceFactor returns the factor by which correlation rho raises the variance of a mean, for a first-order
-// autoregression.
+// varianceFactor returns by how much correlation rho raises a mean's variance in a first-order autoregression.
 func varianceFactor(rho float64) float64 {
 	rho = max(0, min(mostAlike, rho))
 	return (1 + rho) / (1 - rho)

@@ -200,8 +200,7 @@ func fitCovariate(logs []float64, sideB []bool, x func(i int) float64) covariate
 type OrderCheck struct {
 	// Separate marks an order in which all of one side came before all of the other.
 	Separate bool
-	// Shift is the mean position of B's runs minus the mean position of A's, in runs. A drift of x per run biases
-	// the comparison by Shift times x.
+	// Shift is B's mean position minus A's, in runs: a drift of x per run biases the comparison by Shift times x.
 	Shift float64
 }
 

@@ -66,8 +66,7 @@ func processInterval(medians []float64) (lo, hi float64) {
 	return math.Exp(mean - half), math.Exp(mean + half)
 }
 
-// Median returns the middle value, or the mean of the middle two, which gonum's quantiles do not compute; NaN
-// without values. It does not change xs.
+// Median returns the middle value or the mean of the middle two, without changing xs; NaN without values.
 func Median(xs []float64) float64 {
 	return medianOf(slices.Clone(xs))
 }

@@ -15,8 +15,7 @@ type StepRule struct {
 	Seed   uint64
 }
 
-// leastBeside is the default of StepRule.Least. With three values, one outlier in a sequence of correlated values
-// causes a false change in 15 % of sequences.
+// leastBeside is StepRule.Least's default: with 3, outliers cause a false change in 15 % of correlated sequences.
 const leastBeside = 4
 
 // Step is a change of level in a sequence.
@@ -240,8 +239,7 @@ func LevelChange(before, after []float64, rho float64) Effect {
 	}
 }
 
-// shuffle copies a segment's blocks of values and row sums into x and rows, in random order and with a random
-// offset of the first block.
+// shuffle copies a segment's blocks of values and row sums in random order, with a random offset of the first block.
 func (s *stepFinder) shuffle(x, rows, fromX, fromRows []float64) int {
 	var blocks [][2]int
 	begin := 0

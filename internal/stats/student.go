@@ -81,8 +81,7 @@ func studentQuantile(nu, p float64) float64 {
 	return math.Copysign(t, p-0.5)
 }
 
-// logSmall returns the natural logarithm of any positive number: for subnormal ones math.Log of Go 1.26 on amd64 is
-// wrong, by 3.4 at 3.9e-310.
+// logSmall is math.Log, but right for subnormal numbers: Go 1.26 on amd64 is off by 3.4 at 3.9e-310.
 func logSmall(v float64) float64 {
 	fraction, exponent := math.Frexp(v)
 	return math.Log(fraction) + float64(exponent)*math.Ln2
@@ -151,8 +150,7 @@ func keepNonzero(x, tiny float64) float64 {
 	return x
 }
 
-// halfStep returns Gamma(a+1/2)/Gamma(a), for large a by the asymptotic series (Tricomi and Erdelyi, Pacific
-// Journal of Mathematics 1, 1951).
+// halfStep returns Gamma(a+1/2)/Gamma(a), for large a by Tricomi and Erdelyi's series (Pacific J. Math. 1, 1951).
 func halfStep(a float64) float64 {
 	if a < 40 {
 		return math.Gamma(a+0.5) / math.Gamma(a)

@@ -77,8 +77,8 @@ func sessionMeans(sessions [][]float64, alike Alike, first int) (mean, variance,
 	return mean, squares / free * inverse / (m * m), nu
 }
 
-// hasOutlyingRuns reports whether a run's distance from its session's median exceeds slack and outlying robust
-// standard deviations.
+// hasOutlyingRuns reports whether a run is further from its session's median than slack and outlying robust
+// deviations.
 func hasOutlyingRuns(sessions [][]float64, slack float64) bool {
 	var off []float64
 	for _, s := range sessions {
@@ -88,8 +88,7 @@ func hasOutlyingRuns(sessions [][]float64, slack float64) bool {
 	return outlierShare(off, max(outlying*robustSD(off)*n/(n-2*float64(len(sessions))), slack)) > 0
 }
 
-// alignSessions returns the runs of all sessions, each session shifted so that its median is the median of the
-// session medians.
+// alignSessions returns the runs of all sessions, shifted so that all sessions have the same median.
 func alignSessions(sessions [][]float64) (out []float64) {
 	centres := make([]float64, len(sessions))
 	for i, s := range sessions {
@@ -123,8 +122,7 @@ func MedianError(xs []float64) float64 {
 	return (s[n-c] - s[c-1]) / (2 * z)
 }
 
-// SessionSpread returns the sample standard deviation of sessions, given the logarithms of their medians; NaN with
-// fewer than two.
+// SessionSpread returns the standard deviation of sessions, given their log medians; NaN with fewer than two.
 func SessionSpread(sessions []float64) Spread {
 	if len(sessions) < 2 {
 		return Spread{math.NaN(), 0}
@@ -132,8 +130,7 @@ func SessionSpread(sessions []float64) Spread {
 	return Spread{stat.StdDev(sessions, nil), float64(len(sessions) - 1)}
 }
 
-// LogMedians returns the logarithm of each run's median. It returns nil without runs, or if a run is empty or has a
-// value that is not positive and finite.
+// LogMedians returns the logarithm of each run's median; nil if a run is empty or a value not positive and finite.
 func LogMedians(runs [][]float64) []float64 {
 	blocks := logBlocks(runs)
 	if len(blocks) == 0 {

@@ -13,8 +13,7 @@ const (
 	// of ranks better; fewer, longer blocks have better medians.
 	rankBlocks  = 5
 	levelBlocks = 8
-	// grows is the ratio of the variance by long blocks to the variance by short ones from which samples count as
-	// correlated beyond the long blocks.
+	// grows is the ratio of long blocks' variance to short ones' from which samples correlate beyond a block.
 	grows = 1.5
 )
 
@@ -96,8 +95,7 @@ type withinEstimate struct {
 	lo, hi     float64 // interval from the blocks' medians
 }
 
-// addBlocks widens the interval by the estimate from k blocks. It returns the variance of the blocks' shares of
-// samples below the median.
+// addBlocks widens the interval by k blocks' estimate and returns the variance of their shares below the median.
 func (w *withinEstimate) addBlocks(k int) float64 {
 	n := len(w.x)
 	shares := make([]float64, k)
@@ -147,8 +145,7 @@ func (w *withinEstimate) addLevels(k int) {
 	w.lo, w.hi = min(w.lo, w.median*math.Exp(-half)), max(w.hi, min(w.median*math.Exp(half), math.MaxFloat64))
 }
 
-// selectMedian is Median in linear time by Hoare's selection (Commun. ACM 4, 1961); it reorders s, which must not
-// be empty.
+// selectMedian is Median in linear time (Hoare, Commun. ACM 4, 1961); it reorders s, which must not be empty.
 func selectMedian(s []float64) float64 {
 	m := len(s) / 2
 	upper := selectNth(s, m)

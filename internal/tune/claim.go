@@ -34,8 +34,7 @@ const claimMargin = 0.02
 
 const moreTime = "; give more time with --budget"
 
-// Judge compares the interval of a speedup with the promise. A verdict of no effect needs an interval narrow enough
-// to exclude an effect.
+// Judge compares a speedup's interval with the promise. No effect is a verdict only if the interval excludes one.
 func (p Promise) Judge(ci [2]float64) (verdict, reason string) {
 	want := p.Speedup
 	switch {

@@ -50,8 +50,7 @@ type LeftOut struct {
 	Reason  string `json:"reason"`
 }
 
-// FindingGain compares a finding of the recording with the measured gain of a setting that removes the finding's
-// cause.
+// FindingGain compares a finding of the recording with the measured gain of a setting that removes its cause.
 type FindingGain struct {
 	Rule    string `json:"rule"`
 	Setting string `json:"setting"`
@@ -108,8 +107,7 @@ type HookReport struct {
 	Ended   bool              `json:"ended,omitempty"` // the program ended before all requested steps
 	Refused map[string]string `json:"refused,omitempty"`
 	Device  string            `json:"device"`
-	// Batch is the batch size of the first loader with one. The cost of a run with another batch size is scaled to
-	// this number of samples.
+	// Batch is the first loader's batch size; the cost of a run with another size is scaled to it.
 	Batch int      `json:"batch,omitempty"`
 	Seen  Observed `json:"seen"`
 }

@@ -16,8 +16,7 @@ import (
 // Goal is the quantity that tune optimizes.
 type Goal string
 
-// Time is seconds per unit of work, Throughput its inverse, Energy joules per unit of work, and Memory the peak of
-// device memory in bytes.
+// Time is s per unit of work, Throughput its inverse, Energy J per unit of work, Memory the device's peak bytes.
 const (
 	Time       Goal = "time"
 	Throughput Goal = "throughput"
@@ -74,8 +73,7 @@ type Result struct {
 	// Recommended is nil unless fresh processes confirmed a setting. Conclusion summarises the search in every case.
 	Recommended *Recommended `json:"recommended"`
 	Conclusion  Conclusion   `json:"conclusion"`
-	// Findings are hints about knobs from the first measurement; tune tried those knobs first. Nil if that measurement
-	// did not look for hints.
+	// Findings are hints of the first measurement about knobs, which tune tried first; nil if it did not look for any.
 	Findings []Hint `json:"findings,omitempty"`
 	// Confirmations lists the settings that fresh processes measured again.
 	Confirmations []Confirmation `json:"confirmations"`
@@ -107,8 +105,7 @@ type Point struct {
 	CI95   [2]float64       `json:"ci95"` // zero with too few samples for an interval
 }
 
-// Recommended is the setting to use instead of the default, confirmed in fresh processes. Knobs holds only the
-// changed knobs.
+// Recommended is the setting to use instead of the default, confirmed in fresh processes; Knobs has the changes.
 type Recommended struct {
 	Knobs   gpuprof.Settings `json:"knobs"`
 	Command string           `json:"command"`
@@ -146,8 +143,7 @@ type Conclusion struct {
 // Confirmation is a setting measured again in fresh processes.
 type Confirmation struct {
 	Knobs gpuprof.Settings `json:"knobs"`
-	// Ratio is the setting's goal over the default's, the mean over processes; 0 with too few. Interval, two-sided
-	// at Level, decides.
+	// Ratio is the setting's goal over the default's, averaged over processes; 0: too few. Interval, at Level, decides.
 	Ratio     float64    `json:"ratio"`
 	Interval  [2]float64 `json:"interval"`
 	Level     float64    `json:"level"`
@@ -315,8 +311,7 @@ func Decode(b []byte, name string) (*Result, error) {
 	return r, nil
 }
 
-// before2 converts a result of schema 1, which has no conclusion and may recommend a setting that no fresh process
-// confirmed.
+// before2 converts a result of schema 1, without conclusion and perhaps with an unconfirmed recommendation.
 func (r *Result) before2() {
 	rec := r.Recommended
 	if rec == nil {

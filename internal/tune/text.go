@@ -9,8 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Hint is a finding of the first measurement: the knobs that it suggests to change, and the seconds of a step that
-// it claims.
+// Hint is a finding of the first measurement: knobs to change, and the seconds of a step that it claims.
 type Hint struct {
 	Rule   string           `json:"rule"`
 	Knobs  gpuprof.Settings `json:"knobs"`
@@ -27,8 +26,7 @@ func (h *Hint) RenameRule() (changed bool) {
 	return h.Rule != was
 }
 
-// PeerLines compares the recorded figures of other programs with gpuprof's figure of the same recording, one
-// sentence each.
+// PeerLines compares other programs' recorded figures with gpuprof's of the same recording, a sentence each.
 func (r *Result) PeerLines() []string {
 	var out []string
 	for _, p := range r.Peers {

@@ -9,8 +9,7 @@ import (
 const (
 	anchorTries = 16
 	goodSlack   = 5_000 // ns: far below any stage that is reported
-	// mostDrift is the largest difference in rate between comparable clocks. A larger one shows in the check of
-	// step periods against the caller's clock.
+	// mostDrift is the largest relative difference of comparable clocks; the check of step periods reports a larger one.
 	mostDrift = 0.01
 	// driftBound is the relative error to which the rate must be known before it replaces 1.
 	driftBound = 1e-4

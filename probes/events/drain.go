@@ -12,8 +12,7 @@ type Span struct {
 	Step  int // index in the block
 	// HostStart and HostEnd bound the caller's time inside the span; for device stages this is the time to enqueue.
 	HostStart, HostEnd int64
-	// DevStart and DevEnd are the times of the span's events, on the caller's clock. OnDevice is false for spans
-	// without events.
+	// DevStart and DevEnd are the span's event times on the caller's clock; OnDevice is false without events.
 	OnDevice         bool
 	DevStart, DevEnd int64
 	Stream           device.Stream
@@ -24,8 +23,7 @@ type Span struct {
 type Block struct {
 	// Begin holds the device time of each step's begin and, last, of the block's end; Period[i] = Begin[i+1]-Begin[i].
 	Begin []int64
-	// Ends holds the device time of each step's end if the recorder has EndEvents; nil if a step ends where the
-	// next begins.
+	// Ends holds the device time of each step's end with EndEvents; nil if a step ends where the next begins.
 	Ends []int64
 	// HostBegin holds the steps' begins on the caller's clock; the block's end is not in it.
 	HostBegin []int64

@@ -21,8 +21,7 @@ const (
 	Bare Pass = iota
 	// Probed also records every stage.
 	Probed
-	// Kernels also records every launch and each stage's counters. This costs too much for absolute times: use only
-	// shares.
+	// Kernels also records every launch and the stages' counters. It costs too much for absolute times: use shares.
 	Kernels
 	// Nothing records no event: only the caller's clock times the block, as the baseline of the probe-cost
 	// measurement. Such a block is not drained.
@@ -68,8 +67,7 @@ type Recorder struct {
 	sync   synchroniser
 }
 
-// NewRecorder prepares for blocks of up to steps steps and creates all events. With a nil tracer the Kernels pass
-// records no launches.
+// NewRecorder creates all events for blocks of up to steps steps; the Kernels pass needs tracer for launches.
 func NewRecorder(dev device.Device, main device.Stream, stages []gpuprof.Stage, steps int, tracer *Tracer) (*Recorder, error) {
 	r := &Recorder{dev: dev, main: main, stages: stages, steps: make([]stepRecord, steps), tracer: tracer}
 	spans := 0
@@ -101,8 +99,7 @@ func NewRecorder(dev device.Device, main device.Stream, stages []gpuprof.Stage, 
 // Capacity returns the largest number of steps in a block.
 func (r *Recorder) Capacity() int { return len(r.steps) }
 
-// EndEvents adds an end event to every step, for steps with gaps between them. The caller must then call EndStep
-// after each step.
+// EndEvents adds an end event to every step, for steps with gaps. The caller must then call EndStep after each.
 func (r *Recorder) EndEvents() error {
 	for i := range r.steps {
 		if r.steps[i].end != nil {
@@ -135,8 +132,7 @@ func (r *Recorder) Reset(p Pass) (anchorHost, slack int64, err error) {
 	return r.sync.reset(r.dev, r.main, r.anchor)
 }
 
-// Drift returns the caller's seconds per device second with the uncertainty; ok is false before two blocks that are
-// far enough apart.
+// Drift returns the caller's seconds per device second with its uncertainty; ok is false before two distant blocks.
 func (r *Recorder) Drift() (rate, uncertainty float64, ok bool) {
 	return r.sync.measured, r.sync.bound, r.sync.measured > 0
 }

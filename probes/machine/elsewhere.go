@@ -15,8 +15,7 @@ type notRead struct {
 // onLinux is the reason if the system has the value and gpuprof does not read it.
 const onLinux = "gpuprof reads it on Linux only"
 
-// notReadOn maps an operating system and a line's name to its notRead. Lines without an entry are examined as on
-// Linux.
+// notReadOn maps system and line name to a notRead. Lines without an entry are examined as on Linux.
 var notReadOn = map[string]map[string]notRead{
 	"darwin": {
 		"cpu quota":         {"unknown", "macOS has no control groups to read a limit from", "none needed; a limit shows as spread of the step time"},

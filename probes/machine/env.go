@@ -24,8 +24,7 @@ func (m Machine) Environment(dev device.Info) gpuprof.Env {
 	return env
 }
 
-// CPUModel returns the processor's name, or the vendor's part numbers if /proc/cpuinfo has no name (arm64); "" if
-// unknown.
+// CPUModel returns the processor's name, or the vendor's part numbers if there is no name (arm64); "" if unknown.
 func (m Machine) CPUModel() string {
 	for _, key := range []string{"model name", "Model", "cpu model", "Hardware"} {
 		if v, ok := m.readField("proc/cpuinfo", key); ok && v != "" {

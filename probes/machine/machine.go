@@ -12,8 +12,7 @@ import (
 	"strings"
 )
 
-// Machine is the file tree that the probes read, the file system's root or a test's, and the operating system as in
-// runtime.GOOS.
+// Machine is the file tree that the probes read, the root or a test's, and the system as in runtime.GOOS.
 type Machine struct {
 	fsys   fs.FS
 	system string

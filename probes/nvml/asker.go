@@ -52,8 +52,7 @@ func (a *asker) faultText() string {
 	return ""
 }
 
-// askIdentity returns a name or address of the GPU, "" if unknown. NVML returns it from memory, so success does not
-// show that the GPU works.
+// askIdentity returns a name or address, "" if unknown. NVML has it in memory: success does not show a working GPU.
 func (a *asker) askIdentity(get func() (string, error)) string {
 	s, err := get()
 	if a.recordFault(err); err != nil || strings.Contains(s, "?") { // the driver returns GPU-????????-… for an unknown UUID

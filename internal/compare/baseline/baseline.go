@@ -97,8 +97,7 @@ type Metric struct {
 	Exact          bool        `json:"exact,omitempty"`
 	Undirected     bool        `json:"undirected,omitempty"` // no better direction
 	Runs           [][]float64 `json:"runs"`
-	// Rate is the request rate of a metric, requests per second; 0 without a set rate. UnderLoad marks a latency or
-	// rate that callers measured.
+	// Rate is a metric's request rate, 1/s; 0 for none. UnderLoad marks a latency or rate that callers measured.
 	Rate      float64 `json:"rate_per_s,omitempty"`
 	UnderLoad bool    `json:"under_load,omitempty"`
 	// SenderLate marks requests that were sent late (coordinated omission), so that the figures measure the sender.
@@ -232,8 +231,7 @@ func countProcesses(s *gpuprof.Series) int {
 	return n
 }
 
-// reduceSamples reduces samples to eleven quantiles, (i+1/2)/11, of which the middle one is the median. Up to
-// eleven samples stay unchanged.
+// reduceSamples reduces samples to eleven quantiles, (i+1/2)/11, with the median as the middle; fewer stay unchanged.
 func reduceSamples(samples []float64) []float64 {
 	if len(samples) <= keepSamples {
 		out := make([]float64, len(samples))

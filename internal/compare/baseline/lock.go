@@ -11,8 +11,7 @@ import (
 )
 
 const (
-	// lockWait limits a writer's wait for the lock: a change takes milliseconds, so only a stopped process
-	// holds it as long.
+	// lockWait limits the wait for the lock: a change takes milliseconds, so only a stopped process holds it longer.
 	lockWait = 2 * time.Minute
 	// lockPoll is the pause between two attempts to create the lock file, on a file system without locks.
 	lockPoll = 5 * time.Millisecond
@@ -73,8 +72,8 @@ func lockExclusively(dir string) (func(), error) {
 	return nil, gpuprof.Errorf(gpuprof.ErrInput, "changing the baselines in %s: %s is there, so another process is changing them", dir, file).WithFix("if none is running, remove that file")
 }
 
-// holdLock runs a change of the store under the lock, so that the change neither misses nor overwrites other
-// processes' writes.
+// holdLock runs a change of the store under the lock, so that concurrent changes neither miss nor overwrite each
+// other.
 func (s *Store) holdLock(change func() error) error {
 	unlock, err := s.lock(s.dir)
 	if err != nil {

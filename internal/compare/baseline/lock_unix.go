@@ -31,8 +31,7 @@ func systemLock(dir string) (*os.File, error) {
 	}
 }
 
-// isSameFolder reports whether the path still leads to the open folder: a folder that was removed and created again
-// has another lock.
+// isSameFolder reports whether path still leads to the open folder: a folder that was created anew has another lock.
 func isSameFolder(f *os.File, path string) (bool, error) {
 	held, err := f.Stat()
 	if err != nil {

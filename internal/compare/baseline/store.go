@@ -61,8 +61,7 @@ func dataDir(getenv func(string) string, system string) (dir, variable string) {
 	return under("HOME", ".local", "share")
 }
 
-// Store is a folder of baselines, safe for concurrent processes: readers see whole files, and a lock serializes
-// changes.
+// Store is a folder of baselines, safe for concurrent processes: readers see whole files, a lock orders changes.
 type Store struct {
 	dir  string
 	lock locker
@@ -116,8 +115,7 @@ func wrapError(doing, file string, err error) error {
 	return gpuprof.Unwritable(doing+" baseline "+file, err, choose, choose)
 }
 
-// List reads every baseline of the store, by name. broken has an error for each unreadable file; the others are
-// still listed.
+// List reads every baseline of the store, by name; broken has an error for each unreadable file.
 func (s *Store) List() (all []*Baseline, broken []error) {
 	folder := outside.Dir(s.dir)
 	err := fs.WalkDir(folder, ".", func(rel string, d fs.DirEntry, err error) error {
@@ -153,8 +151,7 @@ func (s *Store) List() (all []*Baseline, broken []error) {
 	return all, broken
 }
 
-// Show returns a baseline by its name in List. The name may lack the folder if only one device has the file.
-// ErrUsage without a match.
+// Show returns a baseline by its name in List, without the folder if the name is unique. ErrUsage without a match.
 func (s *Store) Show(name string) (*Baseline, error) {
 	want := strings.TrimSuffix(filepath.ToSlash(name), ".json")
 	all, broken := s.List()

@@ -1,5 +1,4 @@
-// Package results reads result files of gpuprof and of other benchmark programs into the neutral form that package
-// compare judges.
+// Package results reads result files of benchmark programs into the neutral form that package compare judges.
 //
 // Every verdict counts processes, so each format defines the runs and samples that one process left:
 //

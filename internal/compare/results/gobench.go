@@ -35,8 +35,7 @@ func hasBenchLine(text []byte) bool {
 	return bytes.HasPrefix(text, []byte("Benchmark")) || bytes.Contains(text, []byte("\nBenchmark"))
 }
 
-// readGo reads the output of go test -bench, of programs that imitate it, and of gpuprof's own .bench files: every
-// line of one name is a run.
+// readGo reads go test -bench output, also of imitating programs and gpuprof's .bench files; a line is a run.
 func readGo(text []byte, name string) (*parsed, error) {
 	if err := goFits(text, outside.NewRoom()); err != nil {
 		return nil, err
@@ -108,12 +107,10 @@ func (f *goFile) add(rec *benchfmt.Result) error {
 	return nil
 }
 
-// secondsOf lists the units of time that benchfmt does not convert, in seconds. benchfmt converts ns/op, but not
-// for a value of 0.
+// secondsOf lists the units of time that benchfmt leaves unconverted, in seconds; ns/op only for a value of 0.
 var secondsOf = map[string]float64{"ns/op": 1e-9, "us/op": 1e-6, "µs/op": 1e-6, "μs/op": 1e-6, "ms/op": 1e-3, "s/op": 1}
 
-// convertToSeconds converts a time per operation to seconds, so that all units give one metric. Other quantities
-// stay unchanged.
+// convertToSeconds converts a time per operation to seconds, so that all units give one metric.
 func convertToSeconds(value float64, unit string) (float64, string) {
 	if seconds, ok := secondsOf[unit]; ok {
 		return value * seconds, "sec/op"
@@ -184,8 +181,7 @@ func goUnit(unit string) string {
 	return unit
 }
 
-// commonCPUs returns the number of threads that all names end in, or "" if the numbers differ and must stay part of
-// the names.
+// commonCPUs returns the number of threads that all names end in; "" if it differs and so stays part of the names.
 func (f *goFile) commonCPUs() string {
 	for _, l := range f.lines {
 		if l.cpus != f.lines[0].cpus {

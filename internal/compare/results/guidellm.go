@@ -55,8 +55,7 @@ var guideMetrics = []struct {
 	{"output_token_count", "output_token_count", "tokens", 1, undirected},
 }
 
-// isGuideLLM reports whether guidellm wrote the file. It is tested before Google Benchmark and NVBench, whose files
-// have a member "benchmarks" too.
+// isGuideLLM reports whether guidellm wrote the file; tested before two formats that have "benchmarks" too.
 func isGuideLLM(d jsonValue) bool {
 	if !d.hasMembers("benchmarks") || d.hasMembers("context") || d.hasMembers("devices") || d.hasMembers("machine_info") {
 		return false

@@ -13,8 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// hyperfineFile is a file of hyperfine --export-json: one object per command, times in seconds, each of a fresh
-// process.
+// hyperfineFile is a file of hyperfine --export-json: an object per command, times in seconds, one process each.
 type hyperfineFile struct {
 	Results []hyperfineCommand `json:"results"`
 }
@@ -28,8 +27,7 @@ type hyperfineCommand struct {
 	ExitCodes  []*int         `json:"exit_codes"`
 }
 
-// displayName returns the --command-name, or else the command with secrets masked, followed by the parameters that
-// the name does not contain.
+// displayName returns the --command-name, or the masked command, followed by parameters that it does not contain.
 func (c *hyperfineCommand) displayName() string {
 	var missing []string
 	for _, k := range slices.Sorted(maps.Keys(c.Parameters)) {
@@ -88,8 +86,7 @@ func readHyperfine(d jsonValue) (*parsed, error) {
 	return p, nil
 }
 
-// describeExit describes the failure of a command that hyperfine timed despite it (--ignore-failure). A null code
-// is a death by a signal.
+// describeExit describes the failure of a command timed with --ignore-failure. A null code is a death by signal.
 func describeExit(codes []*int) string {
 	for i, c := range codes {
 		if c == nil {

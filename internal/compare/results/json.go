@@ -14,8 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// jsonValue is one JSON value of a file: its raw text, which shares the file's memory, and an object's members by
-// name.
+// jsonValue is one JSON value: raw text, which shares the file's memory, and an object's members by name.
 type jsonValue struct {
 	raw    json.RawMessage
 	member map[string]json.RawMessage

@@ -8,8 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 )
 
-// FromMemory returns the figures of memory snapshots, peaks and ends in bytes, as exact metrics. With several
-// devices each metric is the largest of them.
+// FromMemory returns peaks and ends of memory snapshots, bytes, as exact metrics: each the largest of all devices.
 func FromMemory(a *memsnap.Analysis) *compare.Result {
 	r := &compare.Result{Tool: "memory", Status: gpuprof.Complete, Env: map[string]string{"format": "memory snapshot"}, Facts: map[string]string{}, Code: map[string]string{}, Knobs: map[string]compare.Knob{}}
 	var paths []string

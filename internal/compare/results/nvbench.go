@@ -110,8 +110,7 @@ func readNVBench(d jsonValue, file string, read reader) (*parsed, error) {
 	return p, nil
 }
 
-// nvbenchSkipped records a state as skipped on purpose or, if it threw an exception, as failed: NVBench marks both
-// as skipped.
+// nvbenchSkipped records a state as skipped or, if it threw an exception, as failed: NVBench marks both as skipped.
 func (p *parsed) nvbenchSkipped(name, why string) {
 	if strings.HasPrefix(why, "Unexpected error") {
 		p.addFailure(name, why)

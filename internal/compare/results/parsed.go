@@ -120,8 +120,7 @@ func (s *series) isSteady() bool {
 	return len(all) > 0 && !slices.ContainsFunc(all, func(v float64) bool { return v != all[0] || v != math.Trunc(v) || math.Abs(v) > 1<<53 })
 }
 
-// higherUnit guesses from the name of a quantity without a declared direction whether more of it is better, as for
-// a rate.
+// higherUnit guesses from the name of a quantity without a direction whether more is better, as for a rate.
 func higherUnit(name string) bool {
 	name = strings.ToLower(name)
 	for _, suffix := range []string{"/s", "/sec", "_per_second", "_per_sec", "_per_s", "persec", "per-second"} {

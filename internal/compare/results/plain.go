@@ -11,8 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// plainLine matches a line "name value unit" of a program without a benchmark library. All figures of a name are
-// samples of one process.
+// plainLine matches a line "name value unit" of any program. All figures of a name are samples of one process.
 
 var plainLine = regexp.MustCompile(`^\s*([A-Za-z_][\w./=+-]*?)[:=]?\s+([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-zµμ][\w/µμ]*)\s*$`)
 
@@ -104,8 +103,7 @@ func isPlain(d jsonValue) bool {
 	return true
 }
 
-// isPlainText reports whether a text is one JSON object of numbers. Several objects, such as a line of JSON per
-// training step, are not a result.
+// isPlainText reports whether a text is one JSON object of numbers. A line of JSON per training step is no result.
 func isPlainText(text []byte) bool {
 	if text[0] != '{' {
 		return false

@@ -8,8 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// printed lists known programs' human-readable outputs: the pattern that recognizes each, and the option that
-// writes a result file instead.
+// printed lists known programs' human-readable outputs by pattern, with the option that writes a result file instead.
 var printed = []struct {
 	line     *regexp.Regexp
 	is, give string
@@ -24,8 +23,7 @@ var printed = []struct {
 	{regexp.MustCompile(`(?m)^[\[{]\s*$|^\{"`), "a program printed before its JSON", "the JSON alone, best in a file"},
 }
 
-// foreignText returns an error for a recognized text that is no result, with the fix; nil if the text is not
-// recognized.
+// foreignText returns an error with the fix for a recognized text that is no result; nil for other texts.
 func foreignText(text []byte, name string) error {
 	for _, p := range printed {
 		if p.line.Match(text) {

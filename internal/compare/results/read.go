@@ -50,8 +50,7 @@ func Failed(path string, err error) error {
 	return outside.Failed("reading results "+path, err, "give a file that gpuprof run or a benchmark program wrote", "the compressed file is damaged: write it again")
 }
 
-// Parse parses a text in memory, such as a command's standard output. name appears in messages; sample files must
-// be in the same folder as name.
+// Parse parses a text in memory. name appears in messages; sample files must be in the same folder as name.
 func Parse(text []byte, name string, read func(string) ([]byte, error)) ([]*compare.Result, string, error) {
 	c, err := sniff(text, name, read)
 	if err != nil {

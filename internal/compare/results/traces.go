@@ -43,8 +43,7 @@ func countTrace(x *analyze.Index) *traceCount {
 	return c
 }
 
-// add adds n to a counter at a time; host is the event whose call site counts, -1 if unknown. It ignores times
-// outside of the steady steps.
+// add adds n to a counter in the step of a time; host is the event whose call site counts, -1 if unknown.
 func (c *traceCount) add(name string, at int64, n float64, host int32, dur int64) {
 	step := 0
 	if len(c.begin) > 0 {
@@ -212,8 +211,7 @@ func pageableOf(counter string) string {
 	return dir[strings.LastIndexByte(dir, '_')+1:]
 }
 
-// traceBlind warns of copies whose host memory kind is unknown: counting only the known ones could pass an exceeded
-// budget.
+// traceBlind warns of copies whose host memory kind is unknown: the known ones alone could pass an exceeded budget.
 func traceBlind(r *compare.Result, blind map[string]int) {
 	for _, dir := range slices.Sorted(maps.Keys(blind)) {
 		if blind[dir] > 0 {
