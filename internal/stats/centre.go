@@ -22,9 +22,8 @@ var (
 )
 
 const (
-	// sharper is the ratio of the blocks' scatter by trimmed means to that by medians below which trimmed means are
-	// used. Medians of samples at two levels jump between the levels. In independent normal noise the ratio is
-	// 0.82.
+	// sharper: trimmed means replace medians if the blocks' scatter by trimmed means is below this share of their scatter
+	// by medians, which jump between two levels of samples. In independent normal noise the share is 0.82.
 	sharper = 0.7
 	// mostTicks is the largest number of different values that count as coarse clock ticks.
 	mostTicks = 10
