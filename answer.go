@@ -2,24 +2,23 @@ package gpuprof
 
 import "math"
 
-// Answer opens a document on every surface: terminal, page, Markdown and JSON.
-// The package that judges makes it, so that every surface has the same words.
+// Answer is the summary at the top of a document, in terminal, page, Markdown and JSON. The package that judges
+// builds it, so that all formats use the same words.
 type Answer struct {
 	// Verdict is one to four words: "slow: data loader", "regressed", "not decided", "healthy".
 	Verdict string `json:"verdict"`
 	Tone    Tone   `json:"tone"`
-	// Sentence can be repeated without the document: the subject, the number with its
-	// interval and its unit, and the cause.
+	// Sentence can be read without the document: it has the subject, the number with interval and unit, and the cause.
 	Sentence string `json:"sentence"`
-	// Bar is the one picture: the step by its parts, the memory at the peak, or a ratio.
+	// Bar is the only picture: a step by its parts, the memory at the peak, or a ratio.
 	Bar    *Bar    `json:"bar,omitempty"`
 	Action *Action `json:"action,omitempty"`
 }
 
-// Tone rates the news: good, bad, ... A verdict has one tone on every surface.
+// Tone grades how good or bad a verdict is. A verdict has the same tone in all formats.
 type Tone string
 
-// Tones.
+// The tones.
 const (
 	TonePlain  Tone = "plain"  // no judgement: a list, a recording in progress
 	ToneGood   Tone = "good"   // complete, passed, improved
@@ -31,35 +30,33 @@ const (
 type Bar struct {
 	Of   string `json:"of"`   // the whole: "mean step", "peak memory"; or the ratio: "step time, new / old"
 	Unit string `json:"unit"` // base unit of Total and of the parts: "s", "B"; "1" for a ratio
-	// Total is the whole. The parts add up to it, or the rest has no name.
+	// Total is the whole. A difference between it and the sum of the parts is shown without a name.
 	Total float64   `json:"total,omitempty"`
 	Parts []BarPart `json:"parts,omitempty"`
 	Ratio *BarRatio `json:"ratio,omitempty"`
 }
 
-// BarPart is one part of a whole, in its unit.
+// BarPart is one part of a whole; Value is in Bar.Unit.
 type BarPart struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
 }
 
-// BarRatio is a ratio with its interval. Low and High are zero where no interval is known.
+// BarRatio is a ratio with its interval. Low and High are zero if the interval is unknown.
 type BarRatio struct {
 	Value float64 `json:"value"`
 	Low   float64 `json:"low,omitempty"`
 	High  float64 `json:"high,omitempty"`
 }
 
-// Action is the one thing to do next.
+// Action is the next action to take.
 type Action struct {
 	Text string `json:"text"`
-	// Command is one line to be copied, with paths as the user gave them; "" where no
-	// command does it.
+	// Command is one line to copy, with paths as the user gave them; "" if no command does the action.
 	Command string `json:"command,omitempty"`
 }
 
-// RatioBar draws a ratio with its interval, if low and high are finite and above 0. It is nil without a finite ratio
-// above 0.
+// RatioBar draws a ratio, with its interval if low and high are positive and finite; nil unless the ratio is.
 func RatioBar(of string, ratio, low, high float64) *Bar {
 	b := &Bar{Of: of, Unit: "1", Ratio: &BarRatio{Value: ratio}}
 	if isPositive(low) && isPositive(high) {
@@ -68,7 +65,7 @@ func RatioBar(of string, ratio, low, high float64) *Bar {
 	return b.orNil()
 }
 
-// WholeBar draws a whole, in a base unit, with its parts. It is nil without finite figures.
+// WholeBar draws a whole in a base unit with its parts; nil unless all figures are finite.
 func WholeBar(of, unit string, total float64, parts []BarPart) *Bar {
 	return (&Bar{Of: of, Unit: unit, Total: total, Parts: parts}).orNil()
 }
@@ -80,7 +77,7 @@ func (b *Bar) orNil() *Bar {
 	return b
 }
 
-// FixAction makes an action of the fix of a warning or a fault; nil without a fix.
+// FixAction converts the fix of a warning or fault to an action; nil without a fix.
 func FixAction(fix string) *Action {
 	if fix == "" {
 		return nil
@@ -88,13 +85,13 @@ func FixAction(fix string) *Action {
 	return &Action{Text: AsSentence(fix)}
 }
 
-// Finite is the answer without a bar that has no finite figures, which JSON cannot hold.
+// Finite returns the answer without a bar that JSON cannot hold, because a figure is not finite.
 func (a Answer) Finite() Answer {
 	a.Bar = a.Bar.orNil()
 	return a
 }
 
-// Drawable reports whether a bar has finite figures to draw.
+// Drawable reports whether a bar has only finite figures, and parts or a ratio.
 func (b *Bar) Drawable() bool {
 	if b == nil {
 		return false

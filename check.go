@@ -13,13 +13,13 @@ type Check struct {
 	Tolerance     float64 `json:"tolerance"`
 	Pass          bool    `json:"pass"`
 	Rows          string  `json:"rows,omitempty"` // "all 512" or "66 of 3000"
-	// Virtual marks a comparison of a mean in virtual time with theory: its error comes from a finite simulation of
-	// the method, not from the arithmetic of the settings.
+	// Virtual marks a check of a mean in virtual time against theory: its error is the statistical error of a
+	// finite simulation, and independent of the device's arithmetic.
 	Virtual bool `json:"virtual,omitempty"`
 }
 
-// CheckReport holds the results of gpuprof run --check for a workload on a device: cases where vectors of another
-// program were given, the stages otherwise.
+// CheckReport is the result of gpuprof run --check: Cases if the user gave vectors of another program, else the
+// stages.
 type CheckReport struct {
 	Head
 	Workload string       `json:"workload"`
@@ -29,7 +29,7 @@ type CheckReport struct {
 	Stages   []Check      `json:"stages,omitempty"`
 }
 
-// Failed counts the comparisons that disagree with the reference, and all comparisons.
+// Failed returns the number of failed comparisons and of all comparisons.
 func (r *CheckReport) Failed() (failed, all int) {
 	for _, c := range r.Cases {
 		if !c.Pass {
@@ -54,7 +54,7 @@ type CaseResult struct {
 	Pass          bool    `json:"pass"`
 }
 
-// Answer reports whether every comparison agrees with its reference, and names the worst one.
+// Answer reports whether all comparisons agree with their references, and names the worst.
 func (r *CheckReport) Answer() Answer {
 	failed, all := r.Failed()
 	name, off := r.worst()
@@ -69,7 +69,7 @@ func (r *CheckReport) Answer() Answer {
 	return Answer{Verdict: "passed", Tone: ToneGood, Sentence: fmt.Sprintf("All %d comparisons with the reference agree; the nearest to its tolerance is %s: %s.", all, name, off)}
 }
 
-// worst returns the comparison with the largest error over its tolerance; NaN counts as the largest.
+// worst returns the comparison with the largest ratio of error to tolerance; NaN is larger than any number.
 func (r *CheckReport) worst() (name, off string) {
 	most := math.Inf(-1)
 	take := func(who string, e Number, tolerance float64) {

@@ -1,23 +1,23 @@
 package gpuprof
 
-// Part is one launch of an Op and what it costs by count.
+// Part is one kernel launch of an Op with its counted cost.
 type Part struct {
 	Kernel string
 	Cost   Cost
 }
 
-// Cost is counted from the problem, not measured.
+// Cost is counted from the problem's sizes, not measured.
 type Cost struct {
 	Flops        int64 `json:"flops"` // of all precisions
 	BytesRead    int64 `json:"bytes_read"`
 	BytesWritten int64 `json:"bytes_written"`
 	Launches     int64 `json:"launches"`
-	// The parts of Flops that are not float32 arithmetic, by what computes them.
+	// The parts of Flops that are not float32, by arithmetic.
 	FP64 int64 `json:"fp64,omitempty"`
 	TF32 int64 `json:"tf32,omitempty"`
 	BF16 int64 `json:"bf16,omitempty"`
 	FP16 int64 `json:"fp16,omitempty"`
-	// Sequence counts the launches that each wait for the one before, like the time steps of a recurrence.
+	// Sequence is the number of launches that must each wait for the previous one, such as time steps of a recurrence.
 	Sequence int64 `json:"sequence,omitempty"`
 }
 
@@ -29,7 +29,7 @@ func (c Cost) Add(o Cost) Cost {
 	}
 }
 
-// Times returns a cost n times over.
+// Times returns n times a cost.
 func (c Cost) Times(n int64) Cost {
 	return Cost{
 		c.Flops * n, c.BytesRead * n, c.BytesWritten * n, c.Launches * n,
@@ -37,8 +37,7 @@ func (c Cost) Times(n int64) Cost {
 	}
 }
 
-// In returns the cost with flops of it done in a precision (fp32, tf32, bf16,
-// fp16 or fp64).
+// In returns the cost with flops of it assigned to a precision (fp32, tf32, bf16, fp16 or fp64).
 func (c Cost) In(precision string, flops int64) Cost {
 	switch precision {
 	case "fp64":
@@ -53,5 +52,5 @@ func (c Cost) In(precision string, flops int64) Cost {
 	return c
 }
 
-// Bytes is everything moved.
+// Bytes returns all bytes moved.
 func (c Cost) Bytes() int64 { return c.BytesRead + c.BytesWritten }

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Diagnosis holds the findings of gpuprof doctor about the machine and its devices.
+// Diagnosis holds the results of gpuprof doctor: checks of the machine and its devices.
 type Diagnosis struct {
 	Head
 	Checks []CheckLine `json:"checks"`
 }
 
-// Vital returns the first missing thing without which no measurement is possible.
+// Vital returns the first missing requirement without which nothing can be measured.
 func (d *Diagnosis) Vital() (missing CheckLine, any bool) {
 	for _, l := range d.Checks {
 		if l.Vital && l.State == Missing {
@@ -22,7 +22,7 @@ func (d *Diagnosis) Vital() (missing CheckLine, any bool) {
 	return CheckLine{}, false
 }
 
-// Answer states the measurements that this machine allows, and the first obstacle to more.
+// Answer states what this machine can measure, and the first obstacle to more.
 func (d *Diagnosis) Answer() Answer {
 	if v, bad := d.Vital(); bad {
 		return Answer{Verdict: "nothing to measure with", Tone: ToneBad, Sentence: fmt.Sprintf("No measurement is possible here: %s: %s.", v.Name, cmp.Or(v.Reason, "it is missing")), Action: fixOf(v)}
@@ -44,7 +44,7 @@ func (d *Diagnosis) Answer() Answer {
 	return a
 }
 
-// Missing names the lines that are missing because of another one.
+// Missing names the lines that are missing because of the given one.
 func (d *Diagnosis) Missing(because string) (names []string) {
 	for _, l := range d.Checks {
 		if l.Because == because && because != "" {
@@ -54,8 +54,8 @@ func (d *Diagnosis) Missing(because string) (names []string) {
 	return names
 }
 
-// first returns the line that keeps the machine from most, nil where all are ok: one that others are missing for, then
-// the devices, then what else is missing or limited, and last what needs nothing to be done.
+// first returns the most important line that is not ok; nil if all are ok. The order is: a cause of other missing
+// lines, then the devices, then other missing lines, then limited ones, and last lines that need no fix.
 func (d *Diagnosis) first() *CheckLine {
 	rank := func(l *CheckLine) int {
 		switch {
@@ -104,7 +104,7 @@ func fixOf(l CheckLine) *Action {
 	return FixAction(l.Fix)
 }
 
-// AsSentence begins a text with a capital letter and ends it with a point.
+// AsSentence capitalizes a text and ends it with a full stop.
 func AsSentence(text string) string {
 	if text == "" {
 		return ""

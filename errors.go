@@ -6,12 +6,10 @@ import (
 	"strings"
 )
 
-// The kinds of failure, one exit code each (see cmd/gpuprof/internal/cli/exit.go). Wrap
-// them with Errorf so that errors.Is finds the kind and the sentence stays
-// free of it.
+// The kinds of failure, each with an exit code (cmd/gpuprof/internal/cli/exit.go). Use Errorf to attach a kind:
+// errors.Is then finds it, and the message does not contain it.
 var (
-	// ErrUsage is a request that could never work: an unknown name, a value
-	// out of range, a missing input file, an output that cannot be written.
+	// ErrUsage is an impossible request: an unknown name, a value out of range, a missing input, an unwritable output.
 	ErrUsage = errors.New("usage error")
 	// ErrInput is a file or structure whose content cannot be used.
 	ErrInput = errors.New("input error")
@@ -23,17 +21,16 @@ var (
 	ErrCheck = errors.New("check failed")
 )
 
-// Error is a failure: what was being done, to what, and the cause, and apart from
-// them what to do about it.
+// Error is a failure: the action, its object and the cause in Err, and separately what to do about it.
 type Error struct {
-	Kind error // one of those above; nil where the cause has one
+	Kind error // one of the kinds above; nil if the cause has one
 	Err  error // "opening run.json: permission denied"
 	Fix  string
 }
 
 func (e *Error) Error() string { return withFix(e.Err.Error(), e.Fix) }
 
-// Unwrap gives the kind and the cause.
+// Unwrap returns the kind and the cause.
 func (e *Error) Unwrap() []error {
 	if e.Kind == nil {
 		return []error{e.Err}
@@ -41,29 +38,27 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Kind, e.Err}
 }
 
-// WithFix adds what to do about the failure, as fmt.Sprintf.
+// WithFix sets what to do about the failure, formatted like fmt.Sprintf.
 func (e *Error) WithFix(format string, args ...any) *Error {
 	e.Fix = fmt.Sprintf(format, args...)
 	return e
 }
 
-// Errorf is fmt.Errorf that also marks the error as one of the kinds above; nil
-// leaves it with the kind of what it wraps.
+// Errorf is fmt.Errorf with one of the kinds above; with nil the error has the kind of the error that it wraps.
 func Errorf(kind error, format string, args ...any) *Error {
 	return &Error{Kind: kind, Err: fmt.Errorf(format, args...)}
 }
 
-// Unfit is the reason for which a call cannot use an argument, and its fix; the zero value means that there is none.
+// Unfit is the reason why a call cannot use an argument, with the fix; the zero value is no reason.
 type Unfit struct{ Why, Fix string }
 
-// Of returns the error of the call, ErrUsage. The format, as fmt.Errorf's, ends where the reason follows: "copying
+// Of returns the call's ErrUsage. The format is fmt.Errorf's and ends before the reason, which Of appends: "copying
 // %d bytes: the source".
 func (u Unfit) Of(format string, args ...any) error {
 	return &Error{Kind: ErrUsage, Err: fmt.Errorf(format+" %s", append(args, u.Why)...), Fix: u.Fix}
 }
 
-// FixOf splits a failure's text into the reason and the fix of the outermost error that has one. fix is empty if
-// none has.
+// FixOf splits an error's text into the reason and the fix of the outermost error with one; fix is "" for none.
 func FixOf(err error) (reason, fix string) {
 	reason = err.Error()
 	for e, ok := errors.AsType[*Error](err); ok; e, ok = errors.AsType[*Error](e.Err) {
@@ -74,8 +69,8 @@ func FixOf(err error) (reason, fix string) {
 	return reason, ""
 }
 
-// Unreadable returns the ErrInput of a file whose content cannot be used: the action, the cause and the fix. A cause
-// with a fix of its own keeps that fix.
+// Unreadable returns an ErrInput for a file whose content cannot be used: the action, the cause and the fix. A
+// cause with its own fix keeps it.
 func Unreadable(doing string, err error, fix string) error {
 	if _, own := errors.AsType[interface {
 		error

@@ -2,43 +2,42 @@ package gpuprof
 
 import "strings"
 
-// EvidenceSavedBytes is the key of a run's evidence for what a finding about memory saves.
+// EvidenceSavedBytes is the key in Finding.Evidence for the bytes that a finding about memory would save.
 const EvidenceSavedBytes = "saved_bytes"
 
-// Finding is one thing to change, with what it rests on: of a measured run, or
-// of a trace. No finding claims more than the time it accounts for, and no time is
-// claimed twice. Fields that a document has no use for are left out of it.
+// Finding is a proposed change with its evidence, from a measured run or a trace. A finding claims at most the time
+// that it accounts for, and two findings never claim the same time. Unused fields are omitted in files.
 type Finding struct {
 	Rule     string   `json:"rule"`
-	Severity Severity `json:"severity,omitempty"` // of a trace's
-	Title    string   `json:"title,omitempty"`    // one sentence; of a trace's
+	Severity Severity `json:"severity,omitempty"` // of a trace
+	Title    string   `json:"title,omitempty"`    // one sentence; of a trace
 	Input    int      `json:"input,omitempty"`    // index into the inputs of an analysis
 
-	// What to change in a workload: a knob, and its value before and after.
+	// The change of a workload: a knob with its values before and after.
 	Stage string `json:"stage,omitempty"`
 	Knob  string `json:"knob,omitempty"`
 	From  string `json:"from,omitempty"`
 	To    string `json:"to,omitempty"`
 
-	// The largest possible saving. A run has it in seconds per step, a trace in
-	// nanoseconds: over all steady steps, and per mean step. See PerStepS.
+	// The largest possible saving: of a run in seconds per step; of a trace in nanoseconds, over all steady steps
+	// and per mean step. See PerStepS.
 	ClaimS  float64 `json:"claim_s,omitempty"`
 	ClaimNS int64   `json:"claim_ns,omitempty"`
 	StepNS  int64   `json:"claim_step_ns,omitempty"`
-	Share   float64 `json:"claim_share,omitempty"` // of the steady time of a trace
-	// Parts divides StepNS by the part of the step that it falls in, a class or an idle state; only a trace has it.
+	Share   float64 `json:"claim_share,omitempty"` // ClaimNS as a share of the trace's steady time
+	// Parts divides StepNS by class or idle state of the device; for traces only.
 	Parts map[string]int64 `json:"claim_parts,omitempty"`
 
 	Evidence map[string]any `json:"evidence"`            // counts and times
-	Sites    []Site         `json:"sites,omitempty"`     // top call sites
-	Caveats  []string       `json:"caveats,omitempty"`   // what could make the saving smaller
+	Sites    []Site         `json:"sites,omitempty"`     // call sites with the largest counts
+	Caveats  []string       `json:"caveats,omitempty"`   // reasons why the saving may be smaller
 	Suspect  bool           `json:"suspected,omitempty"` // the evidence is indirect
-	Command  string         `json:"command"`             // measures the change
+	Command  string         `json:"command"`             // command that measures the change
 	PyTorch  string         `json:"pytorch"`             // what to change in a PyTorch program
 }
 
-// TryCommand returns the command to print with a finding of a trace; "" for none. Without a claim there is no time to
-// measure, and only the profiler of a kernel is left.
+// TryCommand returns the command to print with a trace's finding; "" for none. A finding that claims no time has
+// nothing to measure, except RuleOneKernel, whose command profiles the kernel.
 func (f *Finding) TryCommand() string {
 	if f.ClaimNS > 0 || f.Rule == RuleOneKernel {
 		return f.Command
@@ -46,7 +45,7 @@ func (f *Finding) TryCommand() string {
 	return ""
 }
 
-// PerStepS is the largest possible saving in seconds per step, of a run's finding or a trace's.
+// PerStepS returns the largest possible saving in seconds per step, of a run or a trace.
 func (f *Finding) PerStepS() float64 {
 	if f.StepNS > 0 {
 		return Seconds(f.StepNS)
@@ -54,10 +53,10 @@ func (f *Finding) PerStepS() float64 {
 	return f.ClaimS
 }
 
-// Seconds converts a trace's time in nanoseconds to seconds, the unit of a run.
+// Seconds converts nanoseconds to seconds.
 func Seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
-// Severity orders findings for people, by the share of the step that they claim.
+// Severity grades findings by the share of the step that they claim.
 type Severity string
 
 // The severities.
@@ -73,16 +72,16 @@ type Site struct {
 	Where string  `json:"where"` // "train.py:41 in step", a stage, a kernel
 	Count float64 `json:"count"`
 	Of    string  `json:"of,omitempty"` // what is counted: "copy", "call", "gap"; "" times
-	NS    int64   `json:"ns,omitempty"` // spent there; 0 unknown
+	NS    int64   `json:"ns,omitempty"` // time spent there; 0 if unknown
 }
 
-// CheckState grades how well something can be measured.
+// CheckState grades whether something can be measured.
 type CheckState string
 
 // The states of a CheckLine.
 const (
 	OK      CheckState = "ok"
-	Limited CheckState = "limited" // measured, with the drawback in Reason
+	Limited CheckState = "limited" // measurable, with the drawback in Reason
 	Missing CheckState = "missing"
 )
 
@@ -90,17 +89,17 @@ const (
 type CheckLine struct {
 	Name   string     `json:"name"`
 	State  CheckState `json:"state"`
-	Found  string     `json:"found"`  // what is there
-	Reason string     `json:"reason"` // why it is not ok; empty when it is
+	Found  string     `json:"found"`  // what was found
+	Reason string     `json:"reason"` // why the state is not ok; empty if it is
 	Fix    string     `json:"fix"`    // what to do about it
-	Vital  bool       `json:"vital"`  // without it nothing can be measured
-	// Because names the line with the same cause: without a driver there is neither a GPU nor a GPU library.
+	Vital  bool       `json:"vital"`  // nothing can be measured without it
+	// Because names the line that is the cause: without a driver there is neither a GPU nor a GPU library.
 	Because string `json:"because,omitempty"`
-	// Detail marks a line of little weight: no measurement fails without it.
+	// Detail marks an unimportant line: no measurement depends on it.
 	Detail bool `json:"detail,omitempty"`
 }
 
-// FailedCheck returns the line about a thing that is missing because of a failure.
+// FailedCheck returns the line for something missing because of an error.
 func FailedCheck(name string, err error) CheckLine {
 	reason, fix := FixOf(err)
 	if fix == "" {

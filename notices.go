@@ -7,6 +7,5 @@ import _ "embed" // the notices
 //go:embed THIRD_PARTY_NOTICES.md
 var thirdPartyNotices string
 
-// ThirdPartyNotices are the license texts of every module that some build of
-// gpuprof links, as Markdown. go generate makes them from go.mod.
+// ThirdPartyNotices returns the license texts of all linked modules as Markdown. go generate makes them from go.mod.
 func ThirdPartyNotices() string { return thirdPartyNotices }

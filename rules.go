@@ -1,6 +1,6 @@
 package gpuprof
 
-// The ids of the rules, as in Finding.Rule. One cause has one id, for runs of the workloads and for traces.
+// The ids of the rules, as in Finding.Rule. A cause has the same id for runs of the workloads and for traces.
 const (
 	RuleMeasured          = "measured"
 	RuleBaseline          = "against-baseline"
@@ -84,27 +84,26 @@ const (
 	RuleAutocastKept       = "autocast-kept"
 )
 
-// Rule is one entry of the vocabulary of findings.
+// Rule is a kind of finding.
 type Rule struct {
 	ID           string
-	Runs, Traces bool   // where it is looked for
-	Memory       bool   // it is looked for in memory snapshots
-	Cause        string // that makes the step longer, or the peak higher; no other rule has it
+	Runs, Traces bool   // the inputs in which it is looked for
+	Memory       bool   // looked for in memory snapshots
+	Cause        string // cause of the longer step or higher peak; unique to the rule
 	Was          []FormerRule
 }
 
-// FormerRule is an id that files of earlier versions have for a rule.
+// FormerRule is an id that files of earlier versions use for a rule.
 type FormerRule struct {
 	ID string
-	To string // the setting that the finding suggests; empty: any
+	To string // the setting that the finding suggests; empty for any
 }
 
-// sharedRule is a rule for runs and for traces.
 func sharedRule(id, cause string, was ...FormerRule) Rule {
 	return Rule{ID: id, Runs: true, Traces: true, Cause: cause, Was: was}
 }
 
-// Rules is the vocabulary of findings, of runs, of traces and of memory snapshots.
+// Rules lists the rules for runs, traces and memory snapshots.
 func Rules() []Rule {
 	runs := func(id, cause string, was ...FormerRule) Rule {
 		return Rule{ID: id, Runs: true, Cause: cause, Was: was}
@@ -198,8 +197,8 @@ func Rules() []Rule {
 	}
 }
 
-// RuleNow returns the present id of a rule for the id of any version; to is the setting that its finding suggests. It
-// returns an unknown id unchanged.
+// RuleNow returns the current id of a rule, given the id of any version; to is the setting that its finding
+// suggests. It returns an unknown id unchanged.
 func RuleNow(id, to string) string {
 	for _, r := range Rules() {
 		for _, was := range r.Was {
@@ -211,7 +210,7 @@ func RuleNow(id, to string) string {
 	return id
 }
 
-// RenameRule gives a finding of an earlier version the present id of its rule, and reports whether the id changed.
+// RenameRule replaces an earlier version's rule id by the current one, and reports whether the id changed.
 func (f *Finding) RenameRule() (changed bool) {
 	was := f.Rule
 	f.Rule = RuleNow(was, f.To)

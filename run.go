@@ -14,25 +14,24 @@ import (
 // DocumentKind names the kind of a file; package internal/document lists the kinds.
 type DocumentKind string
 
-// Head is the envelope: the first members of every file that gpuprof writes.
+// Head has the first members of every file that gpuprof writes.
 type Head struct {
 	Kind DocumentKind `json:"kind"`
-	// Version is the schema version of this kind, by semantic versioning: a reader refuses a newer major version and
-	// ignores unknown fields.
+	// Version is the schema version of this kind: a reader refuses a newer major version and ignores unknown fields.
 	Version string `json:"schema_version"`
-	Tool    Tool   `json:"tool"` // what wrote the file
-	// Answered is the answer in a file. Its writer derives it from the document, and no
-	// reader relies on it; nil in a document of a kind, or of a version, without one.
+	Tool    Tool   `json:"tool"` // the program that wrote the file
+	// Answered is the document's answer, which the writer derives from the document; readers ignore it. Nil for
+	// kinds and versions without an answer.
 	Answered *Answer `json:"answer,omitempty"`
 }
 
-// Envelope is the head of a document that embeds it.
+// Envelope returns the head of a document that embeds it.
 func (h *Head) Envelope() *Head { return h }
 
-// MajorOf returns the major number of a version, -1 if the text is no version.
+// MajorOf returns the major number of a version, -1 for a text that is no version.
 func MajorOf(version string) int { return numberOf(version, 0) }
 
-// MinorOf is the minor number of a version, -1 where it has none.
+// MinorOf returns the minor number of a version, -1 if it has none.
 func MinorOf(version string) int { return numberOf(version, 1) }
 
 func numberOf(version string, part int) int {
@@ -44,53 +43,52 @@ func numberOf(version string, part int) int {
 	if errors.Is(err, strconv.ErrSyntax) {
 		return -1
 	}
-	return max(n, -1) // a number beyond all is the largest
+	return max(n, -1) // a number out of range becomes the largest int
 }
 
-// Status grades how complete and valid a run is.
+// Status grades whether a run is complete and valid.
 type Status string
 
 const (
 	// Complete means that every phase ended by its own rule.
 	Complete Status = "complete"
-	// Partial means that the run was cut short; the measurements so far are kept.
+	// Partial means that the run was cut short; its measurements are kept.
 	Partial Status = "partial"
-	// Invalid means that a check failed: there are no times.
+	// Invalid means that a check failed; the run has no times.
 	Invalid Status = "invalid"
 )
 
-// Run is the result of one workload at one setting: what run.json holds. It
-// is made once by the measuring loop and never changed.
+// Run is the result of a workload with one setting, and the content of run.json. It is immutable once measured.
 type Run struct {
 	Head
 	Status      Status             `json:"status"`
-	Reason      string             `json:"reason,omitempty"` // why partial or invalid
+	Reason      string             `json:"reason,omitempty"` // why the run is partial or invalid
 	Started     time.Time          `json:"started"`
 	Workload    string             `json:"workload"`
 	Preset      string             `json:"preset"`
 	Seed        uint64             `json:"seed"`
 	Device      Env                `json:"device"`
 	Knobs       Settings           `json:"knobs"`
-	ModelKnobs  []string           `json:"model_knobs"` // the knobs that change what is computed
+	ModelKnobs  []string           `json:"model_knobs"` // knobs that change the computation
 	Mode        Mode               `json:"mode"`
-	Calibration map[string]float64 `json:"calibration"` // seconds
+	Calibration map[string]float64 `json:"calibration"` // by calibrated quantity, s
 	Checks      []Check            `json:"checks"`
 	Step        *Series            `json:"step"`
 	BareStep    *Series            `json:"bare_step"`
-	ProbedStep  *Series            `json:"probed_step,omitempty"` // the periods that exposed times add up to, where they are not Step's
+	ProbedStep  *Series            `json:"probed_step,omitempty"` // periods that the exposed times add up to, unless Step has them
 	Stages      []StageResult      `json:"stages"`
-	Counters    map[string]float64 `json:"counters"` // of one step
+	Counters    map[string]float64 `json:"counters"` // per step
 	Overhead    *Ratio             `json:"overhead"` // instrumented over bare
 	ProbeCost   *ProbeCost         `json:"probe_cost,omitempty"`
-	Another     *Another           `json:"another_process,omitempty"` // nil when unknown
+	Another     *Another           `json:"another_process,omitempty"` // nil if unknown
 	Ladder      []Rung             `json:"ladder,omitempty"`
 	Throughput  *Throughput        `json:"throughput"`
 	PeakMemory  int64              `json:"peak_memory_bytes"`
-	EnergyStep  *Series            `json:"energy_step_j"` // gross; nil when unknown or invalid
+	EnergyStep  *Series            `json:"energy_step_j"` // gross; nil if unknown or invalid
 	Energy      *Energy            `json:"energy,omitempty"`
-	Requests    *loadtest.Requests `json:"requests,omitempty"` // of a service under load; nil for none
+	Requests    *loadtest.Requests `json:"requests,omitempty"` // of a service under load, else nil
 	Order       []Order            `json:"order"`
-	Flags       [][]string         `json:"flags"` // reason codes, one list an entry of order
+	Flags       [][]string         `json:"flags"` // reason codes of each entry of order
 	Ceilings    Ceilings           `json:"ceilings"`
 	Input       map[string]any     `json:"input"`
 	ExampleStep []Span             `json:"example_step"`
@@ -98,12 +96,11 @@ type Run struct {
 	Warnings    []Warning          `json:"warnings"`
 	Findings    []Finding          `json:"findings"`
 
-	// DeviceClockHz is the clock of the device at the last sample: the SM clock of a GPU, the core clock of a CPU on
-	// the host; 0 is unknown.
+	// DeviceClockHz is the clock at the last sample: the SM clock of a GPU, or the core clock on the host; 0 if unknown.
 	DeviceClockHz float64 `json:"device_clock_hz,omitempty"`
 
-	// Renewed marks a run with a schema before 1.1 whose exposed times were computed again by the present rule when
-	// the file was read (see CopiesYield).
+	// Renewed marks a run of a schema before 1.1 whose exposed times were recomputed by the current rule when the
+	// file was read (see CopiesYield).
 	Renewed bool `json:"-"`
 }
 
@@ -114,12 +111,12 @@ type Tool struct {
 	Commit  string `json:"commit"`
 }
 
-// Env is the fingerprint of device and machine. Empty fields are unknown.
+// Env identifies device and machine. Empty fields are unknown.
 type Env struct {
 	Kind       string            `json:"kind"` // "host" or "cuda"
 	Name       string            `json:"name"`
 	Arch       string            `json:"arch"`
-	Cores      int               `json:"cores"` // CPU threads in use, or multiprocessors
+	Cores      int               `json:"cores"` // CPU threads in use, or multiprocessors of a GPU
 	CPU        string            `json:"cpu"`
 	CPUCores   int               `json:"cpu_cores"` // logical CPUs of the machine
 	Memory     int64             `json:"memory_bytes"`
@@ -127,22 +124,22 @@ type Env struct {
 	Kernel     string            `json:"kernel"`
 	Go         string            `json:"go"`
 	Governor   string            `json:"governor,omitempty"`
-	CPUQuota   float64           `json:"cpu_quota,omitempty"` // cgroup limit, in CPUs; 0 is none or unknown
-	Load       float64           `json:"load1"`               // load average over 1 min at the start
+	CPUQuota   float64           `json:"cpu_quota,omitempty"` // cgroup limit in CPUs; 0 if none or unknown
+	Load       float64           `json:"load1"`               // load average over 1 min at the start of the run
 	DeviceInfo map[string]string `json:"facts,omitempty"`     // driver, cuda, uuid_hash, …
 }
 
-// Series is one quantity, raw and summarised.
+// Series is one quantity: samples and summary.
 type Series struct {
 	Unit   string      `json:"unit"`
-	Runs   [][]float64 `json:"runs"` // one list of samples a process
+	Runs   [][]float64 `json:"runs"` // one list of samples per process
 	Median float64     `json:"median"`
-	CI95   Interval    `json:"ci95"` // of the median; NaN where these samples give none
+	CI95   Interval    `json:"ci95"` // of the median; NaN if the samples give none
 	P05    float64     `json:"p05"`
 	P95    float64     `json:"p95"`
 }
 
-// N is the number of samples over all processes.
+// N returns the number of samples of all processes.
 func (s *Series) N() int {
 	if s == nil {
 		return 0
@@ -154,35 +151,30 @@ func (s *Series) N() int {
 	return n
 }
 
-// StageResult holds the measurements of one stage, per step. Series that do not apply are nil: a wait has no device
-// time.
+// StageResult holds one stage's measurements per step. Series that do not apply are nil: a wait has no device time.
 type StageResult struct {
 	Name   string `json:"name"`
 	Parent string `json:"parent"` // "step", or a stage for kernels
-	// Role is the StageRole of a stage that its workload declares, as text; empty
-	// for kernels, launch and gap. Other roles than those listed there are unknown.
+	// Role is the StageRole of a stage that its workload declares, as text; empty for kernels, launch and gap.
+	// Readers treat other texts as unknown.
 	Role string `json:"role,omitempty"`
-	// Device is the time between the stage's events on its stream, Host the
-	// caller's time inside it, Exposed its own part of the step's period.
-	// Exposed times of the stages with parent "step" add up to the period.
+	// Device is the time between the stage's events on its stream, Host the caller's time in the stage, and Exposed the
+	// part of the step's period that the stage owns. Exposed times of the stages with parent "step" add up to the period.
 	Device   *Series            `json:"device"`
 	Host     *Series            `json:"host"`
 	Exposed  *Series            `json:"exposed"`
 	Counters map[string]float64 `json:"counters"`
-	// BoundS is the stage's roofline bound in seconds (Ceilings.Bound), for its minimum of work in this formulation;
-	// 0 without a bound. BoundBy names the limiting resource, NoBound the reason for a missing bound of counted
-	// work.
+	// BoundS is the stage's roofline bound in seconds (Ceilings.Bound), for its minimum of work in this formulation; 0
+	// without a bound. BoundBy names the limiting resource, NoBound the reason why counted work has no bound.
 	BoundS  float64 `json:"floor_s"`
 	BoundBy string  `json:"bound_by,omitempty"`
 	NoBound string  `json:"no_bound,omitempty"`
-	// Method names the way in which a kernel too short for a pair of events was timed (MethodSlope). It is empty if
-	// Device is the time between two events.
+	// Method names how a kernel too short for events was timed (MethodSlope); "" if Device is the time between events.
 	Method string `json:"method,omitempty"`
 }
 
-// MethodSlope marks a kernel timed by replaying the launches of one step k, 2k
-// and 4k times back to back: Device is the slope of time over replays, one
-// sample a round. Its inputs are then in the cache.
+// MethodSlope marks a kernel timed by replaying one step's launches k, 2k and 4k times back to back: Device is the
+// slope of time over replays, one sample per round. The inputs are then in the cache.
 const MethodSlope = "replay-slope"
 
 // Ratio is a ratio with its 95 % interval.
@@ -191,26 +183,24 @@ type Ratio struct {
 	CI95  Interval `json:"ci95"`
 }
 
-// ProbeCost is an upper limit for the cost of recording the spans of a step, by calibration: twice the cost of a row
-// of spans, with the caller's clock reads and the stream's event records one after the other. On the host it bounds
-// the overhead.
+// ProbeCost is an upper limit for the cost of recording a step's spans, from calibration: twice the cost of a sequence
+// of spans, adding the caller's clock reads and the stream's event records. On the host it bounds the overhead.
 type ProbeCost struct {
-	Spans       float64 `json:"spans"`        // of a step, DeviceSpans among them
-	DeviceSpans float64 `json:"device_spans"` // those with events on a stream
-	Seconds     float64 `json:"seconds"`      // of a step
+	Spans       float64 `json:"spans"`        // per step, device spans included
+	DeviceSpans float64 `json:"device_spans"` // spans with events on a stream
+	Seconds     float64 `json:"seconds"`      // per step
 }
 
 // Another bounds the difference between the median steps of two processes: 95 % of other processes are within a
-// factor of 1 + Share of this one, up or down.
+// factor of 1 + Share of this process, up or down.
 type Another struct {
 	Share     float64 `json:"share"`
-	Processes int     `json:"processes"` // that it rests on
-	// Same: these processes ran this program with these settings; otherwise they ran other settings or builds on
-	// this machine.
+	Processes int     `json:"processes"` // number of processes behind the estimate
+	// Same: those processes ran this program with these settings, else other settings or builds on this machine.
 	Same bool `json:"same_settings"`
 }
 
-// ProbeLimit returns the limit for the cost of probes, as a share of the step.
+// ProbeLimit returns the largest acceptable cost of probes, as a share of the step.
 func (e Env) ProbeLimit() float64 {
 	if e.Kind == "cuda" {
 		return 0.01
@@ -218,58 +208,56 @@ func (e Env) ProbeLimit() float64 {
 	return 0.005
 }
 
-// Rung is one step of the ladder of perturbation: what a probe costs, as the
-// ratio of a step with it to the same step with everything in Over instead.
+// Rung is one rung of the probe-cost ladder: the ratio of a step with Probe to the same step with the probes in Over.
 type Rung struct {
 	Probe string `json:"probe"` // "step events", "stage events", "kernel events", "telemetry"
 	Over  string `json:"over"`  // "nothing", or an earlier probe
 	Ratio
-	// Apart: the timing passes left the probe out because it may cost more than the limit.
+	// Apart: the timing passes leave the probe out because it may cost more than the limit.
 	Apart bool `json:"apart"`
 }
 
-// Energy holds the results of the energy pass, which runs steps for some seconds and watches the device's energy
+// Energy holds the results of the energy pass, which repeats steps for some seconds and reads the device's energy
 // counter. Powers cover the whole device, in watts.
 type Energy struct {
-	GrossStepJ float64 `json:"gross_step_j"` // CounterW times the time of a step
-	NetStepJ   Number  `json:"net_step_j"`   // the same less IdleW; null when that is unknown
-	CounterW   float64 `json:"counter_w"`    // by the energy counter
-	InstantW   Number  `json:"instant_w"`    // the mean of instant readings over the same time; null when unknown
-	IdleW      Number  `json:"idle_w"`       // by the counter, before the pass; null when unknown
-	Seconds    float64 `json:"seconds"`      // between the first and the last move of the counter
-	Updates    int     `json:"updates"`      // moves of the counter
+	GrossStepJ float64 `json:"gross_step_j"` // CounterW times the time per step
+	NetStepJ   Number  `json:"net_step_j"`   // GrossStepJ less the idle energy; null if IdleW is unknown
+	CounterW   float64 `json:"counter_w"`    // from the energy counter
+	InstantW   Number  `json:"instant_w"`    // mean of instant power readings over the same time; null if unknown
+	IdleW      Number  `json:"idle_w"`       // from the counter, before the pass; null if unknown
+	Seconds    float64 `json:"seconds"`      // from the first to the last change of the counter
+	Updates    int     `json:"updates"`      // number of changes of the counter
 	Steps      int     `json:"steps"`
 	Valid      bool    `json:"valid"`
-	Reason     string  `json:"reason,omitempty"` // why not valid
+	Reason     string  `json:"reason,omitempty"` // why the energy is not valid
 }
 
-// Throughput is work over time in the workload's own unit.
+// Throughput is the work per time in the workload's own unit.
 type Throughput struct {
 	Unit   string  `json:"unit"` // "probes/s"
 	Series *Series `json:"series"`
 }
 
-// Span is one interval of the example step. Start is in seconds from the
-// step's begin.
+// Span is one interval of the example step. Start is in seconds since the step's begin.
 type Span struct {
 	Stage  string  `json:"stage"`
-	Kernel string  `json:"kernel,omitempty"` // set in the marked kernel pass
+	Kernel string  `json:"kernel,omitempty"` // set in the pass with kernel events
 	Lane   string  `json:"lane"`             // "host" or the stream's name
-	Step   int     `json:"step"`             // 0 is the example step; neighbours overlap it
+	Step   int     `json:"step"`             // 0 is the example step; other steps may overlap it
 	StartS float64 `json:"start_s"`
 	DurS   float64 `json:"dur_s"`
 }
 
-// Track is one telemetry quantity over time.
+// Track is a telemetry quantity over time.
 type Track struct {
 	Unit  string    `json:"unit"`
 	TimeS []float64 `json:"t_s"` // from the start of the run
 	Value []Number  `json:"value"`
 }
 
-// The values of Order.Side separate instrumented samples from bare ones. If stage events cost too much
-// (Run.ProbedStep is set), Step was measured without them: its samples are still side 0, and no list has the samples
-// of ProbedStep.
+// The values of Order.Side distinguish instrumented samples from bare ones. If stage events cost too much
+// (Run.ProbedStep is set), Step was measured without them; its samples still have side 0, and the samples of
+// ProbedStep have no entries.
 const (
 	SideProbed = 0
 	SideBare   = 1
@@ -300,14 +288,14 @@ func (o *Order) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// WithFindings returns a copy of the run with more findings. It does not change the run itself.
+// WithFindings returns a copy of the run with more findings; the run itself stays unchanged.
 func (r *Run) WithFindings(more ...Finding) *Run {
 	out := *r
 	out.Findings = append(slices.Clip(r.Findings), more...)
 	return &out
 }
 
-// Stage finds a stage by name; nil when the run has none.
+// Stage returns the stage of that name; nil if the run has none.
 func (r *Run) Stage(name string) *StageResult {
 	for i := range r.Stages {
 		if r.Stages[i].Name == name && r.Stages[i].Parent == "step" {
@@ -317,19 +305,18 @@ func (r *Run) Stage(name string) *StageResult {
 	return nil
 }
 
-// CopiesYield reports whether the run has schema 1.1 or later. From then on stages of kernels own an instant before
-// copies do, and each stage has the roofline bound of its own precision and traffic. Before, a copy during a kernel
+// CopiesYield reports whether the run has schema 1.1 or later: kernels' stages own an instant before copies do, and
+// each stage has the roofline bound of its own precision and traffic. In earlier schemas a copy during a kernel
 // could count as exposed, and a bound could be for another precision.
 func (r *Run) CopiesYield() bool {
 	major, minor := MajorOf(r.Version), MinorOf(r.Version)
 	return minor >= 0 && (major != 1 || minor >= 1)
 }
 
-// Simulated reports whether the device was a stand-in for a GPU. Its times hold for no device, and no baseline may
-// contain them.
+// Simulated reports whether the GPU was simulated: its times are meaningless, and no baseline may contain them.
 func (r *Run) Simulated() bool { return r.Device.DeviceInfo["simulated"] == "true" }
 
-// Failed lists the checks that did not pass.
+// Failed lists the failed checks.
 func (r *Run) Failed() []Check {
 	var out []Check
 	for _, c := range r.Checks {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Answer sums up a run: its status with the reason, or the time of a step and the stage that takes most of it.
+// Answer summarizes a run: its status with the reason, or the step time with the stage that takes most of it.
 func (r *Run) Answer() Answer {
 	switch {
 	case r.Status == Invalid:
@@ -20,7 +20,7 @@ func (r *Run) Answer() Answer {
 		return Answer{Verdict: "not measured", Tone: ToneUnsure, Sentence: sentenceOf(r.Reason, "No sample of a step was taken") + "."}
 	}
 	out := Answer{Verdict: "complete", Tone: ToneGood, Sentence: r.stepText() + ".", Bar: r.stepBar(), Action: r.action()}
-	if q := r.Requests; q != nil { // of a service the latency is the answer, and no part of a step
+	if q := r.Requests; q != nil { // a service is summarized by its latency
 		out.Bar = nil
 		if p, ok := q.Latency.At(0.99); ok && q.Told() == 1 {
 			out.Sentence = fmt.Sprintf("99 of 100 requests are answered within %s; a step takes %s.", FormatSeconds(p.S), Format(r.Step.median(), "s", r.Step.Digits()))
@@ -28,7 +28,7 @@ func (r *Run) Answer() Answer {
 	}
 	switch {
 	case r.Status == Partial:
-		out.Verdict, out.Tone, out.Action = "partial", ToneUnsure, nil // a first impression is no ground for a change
+		out.Verdict, out.Tone, out.Action = "partial", ToneUnsure, nil // an incomplete run does not justify a change
 		out.Sentence = sentenceOf(r.Reason, "The run did not come to its end") + ". " + out.Sentence
 	case r.Status != Complete:
 		out.Verdict, out.Tone = "unknown status", ToneUnsure
@@ -36,7 +36,7 @@ func (r *Run) Answer() Answer {
 	return out
 }
 
-// sentenceOf begins a sentence with a reason, or returns otherwise without a reason.
+// sentenceOf capitalizes a reason and removes its full stop. Without a reason it returns the second text.
 func sentenceOf(reason, otherwise string) string {
 	if reason = strings.TrimRight(strings.TrimSpace(reason), "."); reason == "" {
 		return otherwise
@@ -44,7 +44,7 @@ func sentenceOf(reason, otherwise string) string {
 	return strings.ToUpper(reason[:1]) + reason[1:]
 }
 
-// stepText states the time of a step with its interval, and the stage that takes most of it.
+// stepText states the step time with its interval, and the stage that takes most of it.
 func (r *Run) stepText() string {
 	text := "The time of a step is unknown"
 	if r.Step.Usable() {
@@ -71,8 +71,8 @@ func (r *Run) stepText() string {
 	return fmt.Sprintf("%s, %s in %s (%.1f %%)", text, how, most.Name, 100*most.Value)
 }
 
-// StageShares returns the shares of the stages in all exposed time, over every sample, in the order of the step. A
-// stage that only some steps have keeps its share; in medians it would be lost.
+// StageShares returns the stages' shares of all exposed time in the order of the step. It adds all samples: a
+// median would drop a stage that only some steps have.
 func (r *Run) StageShares() []BarPart {
 	var out []BarPart
 	total := 0.0
@@ -94,12 +94,11 @@ func (r *Run) StageShares() []BarPart {
 	return out
 }
 
-// stepBar divides the exposed time of a step by its stages.
 func (r *Run) stepBar() *Bar {
 	return WholeBar("exposed time by stage", "1", 1, r.StageShares())
 }
 
-// action returns the suggestion of the first finding.
+// action returns what the first finding proposes.
 func (r *Run) action() *Action {
 	if len(r.Findings) == 0 {
 		return nil
@@ -127,8 +126,7 @@ func (s *Series) median() float64 {
 	return s.Median
 }
 
-// Total adds a series' finite samples, those below 0 as 0. It uses the median if there are no samples, and returns 0
-// without a median.
+// Total adds a series' finite samples, negative ones as 0; without samples it is the median, without a median 0.
 func (s *Series) Total() float64 {
 	if !s.Usable() {
 		return 0
@@ -147,11 +145,11 @@ func (s *Series) Total() float64 {
 	return total
 }
 
-// mostDigits limits the significant digits of a series' figure.
+// mostDigits limits the significant digits of a series' figures.
 const mostDigits = 5
 
-// Digits returns the number of significant digits to print a series' figures with: Digits, or more if both ends of
-// the interval would print alike.
+// Digits returns how many significant digits to print of a series' figures: the constant Digits, or more if both
+// ends of the interval would otherwise look alike.
 func (s *Series) Digits() int {
 	if s == nil || !s.CI95.Known() || math.IsInf(s.CI95[0], 0) || math.IsInf(s.CI95[1], 0) || s.CI95[0] == s.CI95[1] {
 		return Digits

@@ -8,20 +8,19 @@ import (
 // Settings are knob values by name.
 type Settings map[string]string
 
-// Int reads a canonical whole-number setting; Resolve has checked it. A word
-// ("all") is 0.
+// Int returns a setting as an int; 0 for a word such as "all". Resolve has checked that it is one of both.
 func (s Settings) Int(name string) int {
 	v, _ := strconv.Atoi(s[name])
 	return v
 }
 
-// Float reads a canonical number setting; Resolve has checked it.
+// Float returns a setting as a float64; Resolve has checked that it is a number.
 func (s Settings) Float(name string) float64 {
 	v, _ := strconv.ParseFloat(s[name], 64)
 	return v
 }
 
-// Every is the number of steps that a setting of an EveryKnob names; 0 is never.
+// Every returns the interval in steps that a setting of an EveryKnob names; 0 is never.
 func (s Settings) Every(name string) int {
 	if s[name] == "step" {
 		return 1

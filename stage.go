@@ -1,45 +1,44 @@
 package gpuprof
 
-// StageKind selects the clock that times a stage.
+// StageKind selects the clock for the time of a stage.
 type StageKind uint8
 
 const (
-	// DeviceStage has events on a stream and the caller's enqueue time.
+	// DeviceStage is timed by events on a stream and by the caller's enqueue time.
 	DeviceStage StageKind = iota
-	// HostStage is the caller's own work (collate).
+	// HostStage is work of the caller, such as collating.
 	HostStage
-	// WaitStage is the caller blocked (sync, backpressure).
+	// WaitStage is time in which the caller is blocked (sync, backpressure).
 	WaitStage
 )
 
-// StageRole is the part that a stage plays in the step. It decides which of two overlapping device stages owns an
-// instant (a copy during a kernel is hidden), and the advice recognises a stage by it, whatever its name. A workload
-// has at most one stage of each role except RoleCompute.
+// StageRole is the function of a stage in the step. It decides which of two overlapping device stages owns an
+// instant (a copy during a kernel is hidden), and findings recognise a stage by it. A workload has at most one
+// stage of each role except RoleCompute.
 type StageRole uint8
 
 const (
-	// RoleCompute runs kernels; copies within device memory are part of it. A
-	// stage of the caller with this role is other work of its own.
+	// RoleCompute runs kernels, and copies within device memory; a host stage with it is any other work of the caller.
 	RoleCompute StageRole = iota
 	// RoleTransfer only copies inputs from host to device.
 	RoleTransfer
 	// RoleResult only copies results from device to host.
 	RoleResult
-	// RoleSync is the caller waiting for the device because a knob asks for it.
+	// RoleSync is the caller waiting for the device as a knob demands.
 	RoleSync
-	// RoleSlot is the caller waiting until a batch in flight makes room.
+	// RoleSlot is the caller waiting until one of the batches in flight finishes.
 	RoleSlot
-	// RoleInput is the caller waiting for its next batch, whoever makes it.
+	// RoleInput is the caller waiting for its next batch, or making it.
 	RoleInput
-	// RoleSample is drawing the samples of a batch, inside RoleInput.
+	// RoleSample is drawing the samples of a batch; it is within RoleInput.
 	RoleSample
 	// RoleCollate is assembling a batch.
 	RoleCollate
-	// RoleStaging is copying a batch into the memory that the device copies from.
+	// RoleStaging is copying a batch to the host memory that the device copies from.
 	RoleStaging
 )
 
-// String returns the role's name in StageResult.Role.
+// String returns the role as in StageResult.Role.
 func (r StageRole) String() string {
 	names := [...]string{"compute", "transfer", "result", "sync", "slot", "input", "sample", "collate", "staging"}
 	if int(r) >= len(names) {
@@ -51,58 +50,53 @@ func (r StageRole) String() string {
 // Copies reports whether a device stage only copies between host and device.
 func (r StageRole) Copies() bool { return r == RoleTransfer || r == RoleResult }
 
-// WholeStep begins the names of checks that compare what steps leave with float64 from the
-// inputs of the first of them, by formulas that do not depend on the list of operations. The
-// check of one operation starts from what that operation was given, so it cannot see an
-// operation that is missing, runs twice or reads the wrong buffer.
+// WholeStep is the prefix of checks that compare the results of whole steps with float64 results, computed from the
+// first step's inputs by formulas that do not use the list of operations. The check of a single operation starts from
+// that operation's inputs, so it cannot detect an operation that is missing, runs twice or reads the wrong buffer.
 const WholeStep = "whole step"
 
-// The rows of a run that no workload declares.
+// The stages that every run has without a workload's declaration.
 const (
-	// StageStep is the whole step, the parent of its stages.
+	// StageStep is the whole step, the parent of the stages.
 	StageStep = "step"
-	// StageLaunch is the caller enqueueing while nothing else runs.
+	// StageLaunch is the caller enqueueing while nothing runs on the device.
 	StageLaunch = "launch"
-	// StageGap is the time that belongs to no stage.
+	// StageGap is the time that no stage owns.
 	StageGap = "gap"
 )
 
-// Keys of Session.Input and of Observer's figures that the advice reads. A
-// workload leaves out what it does not have.
+// Keys of Session.Input and of Observer's figures that findings use. A workload omits the ones that do not apply.
 const (
-	InputWorkers    = "workers"          // that make batches; 0 is the caller
-	InputQueueDepth = "queue_depth_mean" // batches that wait for the caller
-	InputSampleS    = "make_sample_s"    // seconds of drawing a batch's samples, by the workers
-	InputCollateS   = "make_collate_s"   // seconds of assembling a batch, by the workers
+	InputWorkers    = "workers"          // workers that make batches; 0 if the caller makes them
+	InputQueueDepth = "queue_depth_mean" // mean number of batches waiting for the caller
+	InputSampleS    = "make_sample_s"    // seconds in which workers draw a batch's samples
+	InputCollateS   = "make_collate_s"   // seconds in which workers assemble a batch
 
-	// What the allocator reserves at the peak for the requests of the run, replayed: with the
-	// run's settings, and with the one setting (knob=value) of those tried that reserves least.
+	// Bytes that the allocator reserves at the peak in a replay of the run's requests: with the run's settings, and
+	// the tried setting (knob=value) that reserves least.
 	InputReplayedPeak = "replayed_peak_bytes"
 	InputBestSetting  = "replayed_setting"
 	InputBestPeak     = "replayed_setting_peak_bytes"
 
-	// Device bytes in which windows of steps stay recorded for a backward pass, and the bytes of one window.
+	// Device bytes of the recorded windows of steps kept for a backward pass, and the bytes of one window.
 	InputRecorded       = "recorded_bytes"
 	InputRecordedWindow = "recorded_window_bytes"
 )
 
-// Stage is one named part of a workload's step. The order of a session's
-// stages is the order of the step; it decides which of two overlapping
-// device stages of one role owns an instant.
+// Stage is one named part of a workload's step. The order of a session's stages is the order of the step; it
+// decides which of two overlapping device stages of the same role owns an instant.
 type Stage struct {
 	Name string
 	Kind StageKind
 	Role StageRole
-	// Try is a command to run, and PyTorch a change to make, if the stage limits the step and no knob of the
-	// workload acts on it.
+	// Try is a command, and PyTorch a change, for a stage that limits the step without a knob of the workload for it.
 	Try, PyTorch string
-	// TimedAlone: recordings of other programs (gpu-check) time this stage by itself too.
+	// TimedAlone: recordings of other programs (gpu-check) have a time of this stage alone, too.
 	TimedAlone bool
-	MaxSpans   int // most Begin/End pairs in one step (layers, item reads)
-	// Parts lists the launches of one step in this stage, with their cost by count.
+	MaxSpans   int // largest number of Begin/End pairs per step (layers, item reads)
+	// Parts lists the stage's launches per step with their counted cost.
 	Parts []Part
-	// Minimum is the least any implementation must compute and move for this
-	// stage: every input read once, every output written once.
+	// Minimum is the least work of any implementation of the stage: every input read once, every output written once.
 	Minimum Cost
 }
 

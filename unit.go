@@ -31,13 +31,13 @@ func (n *Number) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*float64)(n))
 }
 
-// Interval holds the two ends of an interval. Without an interval both are NaN, and null in JSON.
+// Interval holds the ends of an interval; both are NaN, and null in JSON, if there is none.
 type Interval [2]float64
 
-// NoInterval is the Interval of figures that give none.
+// NoInterval returns the value of an Interval that does not exist.
 func NoInterval() Interval { return Interval{math.NaN(), math.NaN()} }
 
-// Known reports whether there is an interval.
+// Known reports whether the interval exists.
 func (i Interval) Known() bool { return !math.IsNaN(i[0]) && !math.IsNaN(i[1]) }
 
 // MarshalJSON implements json.Marshaler.
@@ -57,29 +57,26 @@ func (i *Interval) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[2]float64)(i))
 }
 
-// Values inside gpuprof are in base units (seconds, bytes, hertz, joules).
-// The functions below scale them for people, and only for printing.
+// Values are in base units (seconds, bytes, hertz, joules). The functions below scale them for printing only.
 
-// Digits is the number of significant digits of a printed figure: as many as a median with an interval of about one
-// percent carries.
+// Digits is the number of printed significant digits. It suits a median with an interval of about one percent.
 const Digits = 3
 
-// FormatSeconds prints a time: "12.3 ms", or "unknown" of one that is not finite.
+// FormatSeconds formats a time: "12.3 ms", or "unknown" if it is not finite.
 func FormatSeconds(s float64) string { return Format(s, "s", Digits) }
 
-// FormatNS is FormatSeconds of a time of a trace, in nanoseconds.
+// FormatNS formats a time in nanoseconds like FormatSeconds.
 func FormatNS(ns int64) string { return FormatSeconds(Seconds(ns)) }
 
-// FormatBytes prints a size in binary units: "9.54 MiB".
+// FormatBytes formats a size in binary units: "9.54 MiB".
 func FormatBytes(b float64) string {
 	return scaled(b, Digits, []scale{{1 << 40, "TiB"}, {1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}, {1, "B"}})
 }
 
-// FormatSI prints a quantity with a decimal prefix and the given unit: "2.40 GHz".
+// FormatSI formats a quantity with a decimal prefix and the given unit: "2.40 GHz".
 func FormatSI(v float64, unit string) string { return Format(v, unit, Digits) }
 
-// Format prints a quantity in its unit with the decimal prefix that keeps it
-// between 1 and 1000, in the given number of significant digits.
+// Format formats a quantity with the decimal prefix that brings it between 1 and 1000, and the given digits.
 func Format(v float64, unit string, digits int) string {
 	switch unit {
 	case "s":
@@ -93,7 +90,7 @@ func Format(v float64, unit string, digits int) string {
 // IsFinite reports whether v is neither infinite nor a NaN.
 func IsFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// Unknown is the text of a figure that is not a number.
+// Unknown is the text for a value that is not finite.
 const Unknown = "unknown"
 
 type scale struct {
@@ -110,7 +107,7 @@ func scaled(v float64, digits int, scales []scale) string {
 		return "0 " + last.unit
 	}
 	for _, s := range scales {
-		// Rounded first, so that 999.96 us prints as 1.00 ms rather than 1000 us.
+		// Round first, so that 999.96 us prints as 1.00 ms and not as 1000 us.
 		if math.Abs(Rounded(v/s.size, digits)) >= 1 {
 			return Significant(v/s.size, digits) + " " + s.unit
 		}
@@ -118,12 +115,11 @@ func scaled(v float64, digits int, scales []scale) string {
 	return Significant(v/last.size, digits) + " " + last.unit
 }
 
-// MostShare is the largest share that FormatPercent and FormatChange print in full. A larger one comes from data
-// that bound nothing.
+// MostShare is the largest share that FormatPercent and FormatChange print; above it the data give no useful bound.
 const MostShare = 9.99
 
-// FormatPercent prints a share of 0 or more with the given number of significant digits: "3.1 %"
-// of 0.031; ">999 %" above 9.99, "unknown" where it is not a number.
+// FormatPercent formats a share of 0 or more with the given number of significant digits: 0.031 is "3.1 %". It
+// returns ">999 %" above MostShare, and "unknown" for NaN.
 func FormatPercent(share float64, digits int) string {
 	switch {
 	case math.IsNaN(share):
@@ -136,8 +132,8 @@ func FormatPercent(share float64, digits int) string {
 	return Significant(100*share, digits) + " %"
 }
 
-// FormatChange prints a relative change, -1 or more: "+5.3 %", "-41.1 %"; "above +999 %" and
-// "below -99.9 %" of what data bound no further, "unknown" where it is not a number.
+// FormatChange formats a relative change of -1 or more: "+5.3 %", "-41.1 %". It returns "above +999 %" or "below
+// -99.9 %" beyond these limits, and "unknown" for NaN.
 func FormatChange(change float64) string {
 	switch {
 	case math.IsNaN(change):
@@ -150,14 +146,14 @@ func FormatChange(change float64) string {
 	return fmt.Sprintf("%+.1f %%", 100*change)
 }
 
-// Significant prints v with n significant digits and no exponent unless it is
-// tiny or huge; up to 15 digits before the point are never rounded away. "0" when v is not finite.
+// Significant formats v with n significant digits, without an exponent unless v is tiny or huge. It keeps all
+// digits before the point, up to 15. "0" if v is not finite.
 func Significant(v float64, n int) string {
 	r := Rounded(v, n)
 	if r == 0 || !IsFinite(r) {
 		return "0"
 	}
-	// The addend lifts logarithms of powers of ten that come out just below.
+	// The addend corrects logarithms of powers of ten that are slightly too small.
 	whole := int(math.Floor(math.Log10(math.Abs(r))+1e-12)) + 1
 	if whole < -4 || whole > 15 {
 		return strconv.FormatFloat(v, 'g', n, 64)
@@ -165,7 +161,7 @@ func Significant(v float64, n int) string {
 	return strconv.FormatFloat(v, 'f', max(0, n-whole), 64)
 }
 
-// Rounded is v with n significant digits.
+// Rounded returns v rounded to n significant digits.
 func Rounded(v float64, n int) float64 {
 	out, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', n-1, 64), 64)
 	if err != nil {
@@ -174,16 +170,16 @@ func Rounded(v float64, n int) float64 {
 	return out
 }
 
-// The readers of what people type: a time, a size, a share. Each refuses in a sentence
-// that names the fix, and takes nothing that is not finite; a time and a size are above 0.
+// The parsers of user input for times, sizes and shares. Their errors state the fix. They refuse values that are
+// not finite, and times and sizes that are not above 0.
 
-// ParseTime reads a time such as "2s", "500ms", "1m30s" or "400d".
+// ParseTime parses a time such as "2s", "500ms", "1m30s" or "400d".
 func ParseTime(text string) (time.Duration, error) {
 	const day, mostDays = 24 * float64(time.Hour), 36500
 	text = strings.TrimSpace(text)
 	if inSeconds := strings.TrimLeft(text, "+-") + "s"; text != "0" {
 		_, err := strconv.ParseFloat(text, 64)
-		// Not every number is one of a time: NaN, 1e3.
+		// The number plus "s" may still be no time: NaN, 1e3.
 		if _, not := time.ParseDuration(inSeconds); err == nil && not == nil {
 			return 0, Errorf(ErrUsage, "%s has no unit", text).WithFix("give a time such as %s", inSeconds)
 		}
@@ -205,10 +201,10 @@ func ParseTime(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// mostBytes is the largest size that is taken.
+// mostBytes is the largest accepted size.
 const mostBytes = 1 << 60
 
-// ParseBytes reads a size such as "512MiB", "1GB", "2g" (binary) or a number of bytes.
+// ParseBytes parses a size such as "512MiB", "1GB" (10^9 bytes), "2g" (2 GiB) or a number of bytes.
 func ParseBytes(text string) (int64, error) {
 	v, err := sizeIn(text)
 	const fix = "give bytes, or a size such as 512MiB or 2GB"
@@ -223,8 +219,7 @@ func ParseBytes(text string) (int64, error) {
 	return int64(v), nil
 }
 
-// ParseLimit reads the limit on a counter: a number of 0 or more; of bytes also a size,
-// as ParseBytes takes it.
+// ParseLimit parses the limit on a counter, 0 or more. With bytes it also accepts a size as ParseBytes does.
 func ParseLimit(text string, bytes bool) (float64, error) {
 	v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	fix := "give a number of 0 or more, such as 3"
@@ -254,8 +249,7 @@ func sizeIn(text string) (float64, error) {
 	return v * unit, err
 }
 
-// ParseShare reads a part of a whole: "5%" or "0.05". A bare number of 1 or more is
-// refused: a person who types 5 means 5 %, not 500 %. 0 is a share.
+// ParseShare parses a share from 0: "5%" or "0.05". It refuses a bare number from 1: a user who types 5 means 5 %.
 func ParseShare(text string) (float64, error) {
 	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
 	number = strings.TrimSpace(number)

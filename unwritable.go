@@ -8,10 +8,9 @@ import (
 	"syscall"
 )
 
-// Unwritable is a failure to write as an ErrUsage, "doing: cause; fix". The fix
-// follows from the cause: against a full disk helps room, or other, which names how
-// to choose another place; against what has no fix of its own helps otherwise. The
-// path inside err is left out: it may be a temporary file's.
+// Unwritable returns an ErrUsage for a failure to write: "doing: cause", with a fix that depends on the cause.
+// other is the fix "choose another place", for a full disk and the like; otherwise is the fix for other causes. The
+// path in err is omitted: it may be a temporary file's.
 func Unwritable(doing string, err error, other, otherwise string) error {
 	cause := err
 	var p *fs.PathError
@@ -19,7 +18,7 @@ func Unwritable(doing string, err error, other, otherwise string) error {
 	switch {
 	case errors.As(err, &p):
 		cause = p.Err
-	case errors.As(err, &l): // of a rename
+	case errors.As(err, &l): // the error of a rename
 		cause = l.Err
 	}
 	switch {
@@ -39,7 +38,7 @@ func Unwritable(doing string, err error, other, otherwise string) error {
 	return Errorf(ErrUsage, "%s: %w", doing, cause).WithFix("%s", otherwise)
 }
 
-// isFull also accepts the two error numbers of Windows for a full disk (winerror.h).
+// isFull reports whether the disk is full. On Windows two further error numbers mean that (winerror.h).
 func isFull(err error) bool {
 	const handleDiskFull, diskFull = syscall.Errno(39), syscall.Errno(112)
 	return errors.Is(err, syscall.ENOSPC) ||

@@ -6,16 +6,15 @@ import (
 	"strings"
 )
 
-// DidYouMean suggests the valid name nearest to what was typed, as
-// ` (did you mean "csr"?)`, or nothing when none is near.
+// DidYouMean suggests the valid name most similar to the typed one, as ` (did you mean "csr"?)`; "" for none.
 func DidYouMean(typed string, valid []string) string {
 	n := len([]rune(typed))
 	if n < 2 {
-		return "" // one letter is near to every short name
+		return "" // one letter is similar to every short name
 	}
 	switch strings.ToLower(typed) {
 	case "on", "off", "yes", "no", "none":
-		return "" // words of their own, whose nearest ones are their opposites
+		return "" // complete words, whose most similar names are their opposites
 	}
 	best, bestDist := "", max(3, n/2+1)
 	for _, v := range valid {
@@ -29,7 +28,7 @@ func DidYouMean(typed string, valid []string) string {
 	return fmt.Sprintf(" (did you mean %q?)", best)
 }
 
-// editDistance is the Levenshtein distance by the two-row recurrence.
+// editDistance returns the Levenshtein distance, keeping two rows of the table.
 func editDistance(a, b string) int {
 	ra, rb := []rune(a), []rune(b)
 	prev := make([]int, len(rb)+1)
@@ -51,7 +50,7 @@ func editDistance(a, b string) int {
 	return prev[len(rb)]
 }
 
-// Plural prints a count with its noun: "1 sample", "2 samples", "2 processes".
+// Plural formats a count with its noun: "1 sample", "2 samples", "2 processes".
 func Plural(n int, noun string) string {
 	s := strconv.Itoa(n) + " " + noun
 	switch {
@@ -63,7 +62,7 @@ func Plural(n int, noun string) string {
 	return s + "s"
 }
 
-// ShellWord is a word as a command that people paste writes it, safe for a POSIX shell.
+// ShellWord quotes a word for a POSIX shell if necessary.
 func ShellWord(w string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%"
 	if w != "" && strings.Trim(w, plain) == "" {
@@ -72,7 +71,7 @@ func ShellWord(w string) string {
 	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 }
 
-// WordList is "a", "a or b" or "a, b or c" for the last word "or".
+// WordList formats "a", "a or b" or "a, b or c" for the last word "or".
 func WordList(words []string, last string) string {
 	n := len(words) - 1
 	if n < 1 {

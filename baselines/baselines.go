@@ -1,5 +1,5 @@
-// Package baselines carries the reference figures that are shipped with gpuprof.
-// It holds data only; every figure says where it was measured.
+// Package baselines has the reference figures that gpuprof ships. It holds only data; every figure states where it
+// was measured.
 package baselines
 
 import _ "embed" // the data
@@ -7,5 +7,5 @@ import _ "embed" // the data
 //go:embed ranges.json
 var ranges []byte
 
-// Ranges is ranges.json: what healthy devices reach in doctor --bench.
+// Ranges returns ranges.json: the figures of healthy devices in doctor --bench.
 func Ranges() []byte { return ranges }

@@ -1,4 +1,4 @@
-// Package atomicfile writes files that a reader sees completely or not at all, also with concurrent writers.
+// Package atomicfile writes files atomically: readers see a complete file or none, also with concurrent writers.
 package atomicfile
 
 import (
@@ -10,21 +10,19 @@ import (
 	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
-// Temporary ends the names of files being written, which begin with a dot.
+// Temporary is the extension of files being written, whose names begin with a dot.
 const Temporary = ".tmp"
 
-// Options describes how to write a file. The zero value is a file for its owner only, without a flush: a power
-// failure may lose it.
+// Options describes how to write a file. The zero value: for this user only, not flushed to disk.
 type Options struct {
 	Mode  fs.FileMode          // 0 is 0600
-	Flush func(*os.File) error // to the disk, for example (*os.File).Sync; nil for caches
-	// Unswept leaves the remains of killed writers to the folder's readers. Otherwise every writer lists the folder,
-	// which is slow with many writers and files.
+	Flush func(*os.File) error // flushes to the disk, for example (*os.File).Sync; nil for caches
+	// Unswept skips the removal of killed writers' files, which lists the folder at every write.
 	Unswept bool
 }
 
-// Write writes content under a temporary name in the folder of path, which must exist, and renames it. Errors come
-// from the system; after one, no temporary file remains.
+// Write writes content to a temporary file in the folder of path, which must exist, and renames the file. Errors
+// are the system's; after an error no temporary file remains.
 func (o Options) Write(path string, content []byte) error {
 	if !o.Unswept {
 		owner.Sweep(filepath.Dir(path))
@@ -33,7 +31,7 @@ func (o Options) Write(path string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(tmp.Name()) }() // after the rename it no longer exists
+	defer func() { _ = os.Remove(tmp.Name()) }() // fails after the rename, on purpose
 	_, err = tmp.Write(content)
 	if o.Mode != 0 {
 		err = errors.Join(err, tmp.Chmod(o.Mode))

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Tone rates the news of a verdict, on every surface.
+// Tone grades a verdict for display in terminal, page and comment.
 func (v Verdict) Tone() gpuprof.Tone {
 	switch v {
 	case Regressed:
@@ -23,7 +23,7 @@ func (v Verdict) Tone() gpuprof.Tone {
 	return gpuprof.TonePlain
 }
 
-// Answer is the verdict with its number, the interval, the cause, and what to do.
+// Answer returns the verdict, its ratio with the interval, its cause and the next action.
 func (c *Comparison) Answer() gpuprof.Answer {
 	a := gpuprof.Answer{Verdict: string(c.Verdict), Tone: c.Verdict.Tone(), Action: c.suggestAction()}
 	m := c.leadingMetric()
@@ -46,8 +46,9 @@ func (c *Comparison) Answer() gpuprof.Answer {
 	return a
 }
 
-// leadingMetric is the metric that the answer is about: of those with the verdict that decides the total step,
-// else the one that changed most; nil where only budgets decide or there are no metrics.
+// leadingMetric returns the metric that the answer is about: among the metrics with the overall verdict, the total
+// step if it has that verdict, else the metric that changed most. It returns nil if only budgets decide or no
+// metric exists.
 func (c *Comparison) leadingMetric() *MetricResult {
 	deciding := c.Verdict
 	if deciding == Pass {
@@ -67,10 +68,10 @@ func (c *Comparison) leadingMetric() *MetricResult {
 	return best
 }
 
-// totalMetric is the sum of the stages in results of gpuprof.
+// totalMetric is the name of the step time in results of gpuprof; the stages add up to the step time.
 const totalMetric = "step"
 
-// changeSize is the size of a change, a logarithm; from zero, or to it, it is the largest.
+// changeSize returns |log ratio|. A change from or to zero counts as the largest.
 func (m *MetricResult) changeSize() float64 {
 	by := math.Abs(math.Log(float64(m.Ratio)))
 	if math.IsNaN(by) {
@@ -82,17 +83,14 @@ func (m *MetricResult) changeSize() float64 {
 	return by
 }
 
-// ratioBar draws the ratio with its interval; nil without a ratio.
 func (m *MetricResult) ratioBar() *gpuprof.Bar {
 	return gpuprof.RatioBar(m.Name+", new / old", float64(m.Ratio), float64(m.CI95[0]), float64(m.CI95[1]))
 }
 
-// formatInterval prints the interval of the ratio; "" without one.
 func (m *MetricResult) formatInterval() string {
 	return gpuprof.FormatInterval(float64(m.Ratio), float64(m.CI95[0]), float64(m.CI95[1]))
 }
 
-// changedText is the sentence of a regression or an improvement.
 func (c *Comparison) changedText(m *MetricResult) string {
 	if m == nil {
 		return c.brokenText()
@@ -117,7 +115,7 @@ func (c *Comparison) changedText(m *MetricResult) string {
 	return text + "."
 }
 
-// changeText is "step takes 28.5 % longer (95 % +25.1 % to +32.0 %): 12.9 ms, was 10.0 ms".
+// changeText formats a change: "step takes 28.5 % longer (95 % +25.1 % to +32.0 %): 12.9 ms, was 10.0 ms".
 func (m *MetricResult) changeText() string {
 	now, old := FormatMetric(float64(m.New), m.Unit, m.Exact), FormatMetric(float64(m.Old), m.Unit, m.Exact)
 	ratio := float64(m.Ratio)
@@ -145,15 +143,15 @@ func (m *MetricResult) changeText() string {
 	return fmt.Sprintf("%s: %s, was %s", text, now, old)
 }
 
-// shareText is "gemm makes 92 % of the change".
+// shareText formats a cause's share: "gemm makes 92 % of the change". It returns "" for shares outside of 0 to 1.
 func (c *Cause) shareText() string {
-	if !(c.ShareOfChange > 0) || c.ShareOfChange > 1.005 { // the stages' changes cancel in the step's
+	if !(c.ShareOfChange > 0) || c.ShareOfChange > 1.005 { // a share above 1: other stages changed the other way
 		return c.Stage + " changed most"
 	}
 	return fmt.Sprintf("%s makes %.0f %% of the change", c.Stage, 100*c.ShareOfChange)
 }
 
-// changedKnobs are the knobs that differ and that may have made a change.
+// changedKnobs lists the differing knobs that may have caused a change.
 func (c *Comparison) changedKnobs() (out []string) {
 	for _, d := range c.Differences {
 		if d.Kind == kindKnob {
@@ -163,7 +161,7 @@ func (c *Comparison) changedKnobs() (out []string) {
 	return out
 }
 
-// mismatchReason returns the first difference that keeps the sides from being compared, and the number of others.
+// mismatchReason returns the first difference that forbids the comparison, and the number of further ones.
 func (c *Comparison) mismatchReason(m *MetricResult) string {
 	if no := refusedFields(c.Differences); len(no) > 0 {
 		text := no[0].String()
@@ -178,7 +176,6 @@ func (c *Comparison) mismatchReason(m *MetricResult) string {
 	return m.Name + ": " + cmp.Or(m.Reason, "the reason was not recorded")
 }
 
-// undecidedText is the sentence of data that do not decide.
 func (c *Comparison) undecidedText(m *MetricResult) string {
 	if m == nil {
 		for i := range c.Budgets {
@@ -196,7 +193,7 @@ func (c *Comparison) undecidedText(m *MetricResult) string {
 		thresholdText(m.Threshold), FormatMetric(float64(m.New), m.Unit, m.Exact), FormatMetric(float64(m.Old), m.Unit, m.Exact))
 }
 
-// passText words a comparison without a regression. It names only metrics and budgets that were judged.
+// passText words a comparison without a regression. The text names only metrics and budgets that were judged.
 func (c *Comparison) passText(m *MetricResult) (verdict string, tone gpuprof.Tone, text string) {
 	verdict, tone = string(Pass), gpuprof.ToneGood
 	if i := slices.IndexFunc(c.Metrics, func(m MetricResult) bool { return m.Unconfirmed() }); i >= 0 && (m == nil || m.Name != totalMetric || m.Unconfirmed()) {
@@ -227,7 +224,7 @@ func (c *Comparison) passText(m *MetricResult) (verdict string, tone gpuprof.Ton
 	return verdict, tone, text + "."
 }
 
-// Unconfirmed reports whether a metric was found faster once, and not again.
+// Unconfirmed reports whether one stage found the metric faster and no later stage confirmed it.
 func (m *MetricResult) Unconfirmed() bool {
 	low, high := float64(m.CI95[0]), float64(m.CI95[1])
 	better := high < 1
@@ -237,7 +234,7 @@ func (m *MetricResult) Unconfirmed() bool {
 	return m.Verdict == Same && !m.Exact && better && float64(m.PBetterAdjusted) <= alpha
 }
 
-// notWorse is "step is not slower by 5 % or more (95 % -0.4 % to +1.2 %): 10.1 ms, was 10.0 ms".
+// notWorse formats a pass: "step is not slower by 5 % or more (95 % -0.4 % to +1.2 %): 10.1 ms, was 10.0 ms".
 func (m *MetricResult) notWorse() string {
 	worse := "worse"
 	if m.Unit == "s" {
@@ -262,7 +259,6 @@ func budgetsKept(n int) string {
 	return fmt.Sprintf("All %d budgets are kept", n)
 }
 
-// brokenBudget is the first budget that is broken, nil without one.
 func (c *Comparison) brokenBudget() *BudgetResult {
 	for i := range c.Budgets {
 		if c.Budgets[i].Over {
@@ -288,13 +284,14 @@ func (b *BudgetResult) heldText() string {
 	return fmt.Sprintf("%s is %s of at most %s", b.Name, FormatMetric(float64(b.Value), b.Unit, true), FormatMetric(b.Max, b.Unit, true))
 }
 
-// isPlainCommand reports whether a command of a document may be offered for copying: one of gpuprof, without
-// signs that mean something else to a shell, a page or a comment.
+// isPlainCommand reports whether a command from a result file is safe to offer for copying: it runs gpuprof and has
+// no character with a special meaning to a shell, a page or a comment.
 func isPlainCommand(command string) bool {
 	return strings.HasPrefix(command, "gpuprof ") && !strings.ContainsAny(command, "<>|&;`$@") && !strings.Contains(command, "://")
 }
 
-// suggestAction is the one thing to do next: a change with its command, what failed, where to look, or what would decide.
+// suggestAction returns the most useful next action: a proposed change with its command, the failure to mend, the
+// place to look, or the measurement that would decide.
 func (c *Comparison) suggestAction() *gpuprof.Action {
 	for i := range c.Findings {
 		if f := &c.Findings[i]; f.Knob != "" && isPlainCommand(f.Command) {

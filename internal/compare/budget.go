@@ -10,15 +10,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// maxSites limits the number of call sites that a failed budget names.
 const maxSites = 5
 
-// CheckBudgets holds the counters of one result against limits. There are no
-// statistics and no noise in it: the largest value that any run saw counts. A
-// counter that is known and that this result does not have is inconclusive, and
-// so is one that a result cut short keeps. A name that is no counter is ErrUsage,
-// and so is a figure that is not exact (a time): a single limit on it would alarm
-// by chance.
+// CheckBudgets checks the counters of one result against limits, without statistics: the largest value of any run
+// counts. A known counter that the result lacks is inconclusive, and so is a counter that stays within its limit in
+// a partial result. A name that is no counter is ErrUsage, and so is a figure that is not exact (a time): a single
+// limit on a noisy figure would alarm by chance.
 func CheckBudgets(r *Result, budgets []Budget, o Options) (*Comparison, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -36,8 +33,7 @@ func CheckBudgets(r *Result, budgets []Budget, o Options) (*Comparison, error) {
 	return c.WithBudgets(r, budgets, o)
 }
 
-// WithBudgets returns a copy of the comparison that also holds the new side's counters to limits, with the verdict
-// and exit code that follow.
+// WithBudgets returns a copy in which the new side's counters are also checked against limits, with the new verdict.
 func (c *Comparison) WithBudgets(r *Result, budgets []Budget, o Options) (*Comparison, error) {
 	if err := ValidateBudgets(r, budgets); err != nil {
 		return nil, err
@@ -52,7 +48,7 @@ func (c *Comparison) WithBudgets(r *Result, budgets []Budget, o Options) (*Compa
 		case res.Verdict == Inconclusive:
 			c.Next = append(c.Next, "give a result that counts "+b.Name)
 		case res.Verdict == Same && r.Status == gpuprof.Partial:
-			// A value above its limit fails even if the result is partial: the missing part can only add to it.
+			// A value above its limit fails even if the result is partial: the missing part can only add to the value.
 			res.Verdict, res.Reason = Inconclusive, fmt.Sprintf("%g so far, but the result is not whole: %s", float64(res.Value), cmp.Or(r.Reason, "the reason is unknown"))
 			if again := "measure or record it again to the end"; !slices.Contains(c.Next, again) {
 				c.Next = append(c.Next, again)
@@ -66,9 +62,8 @@ func (c *Comparison) WithBudgets(r *Result, budgets []Budget, o Options) (*Compa
 	return c, nil
 }
 
-// ValidateBudgets is ErrUsage for a limit that can never hold or fail on results
-// like r, whatever else is wrong with them: a name that is no counter, a figure
-// that is not exact, a limit that is no count.
+// ValidateBudgets returns ErrUsage for limits that cannot be checked on results like r: a name that is no counter,
+// a figure that is not exact, or a limit that is no count.
 func ValidateBudgets(r *Result, budgets []Budget) error {
 	by := indexByName(r)
 	names := knownCounters(r)
@@ -91,7 +86,7 @@ func ValidateBudgets(r *Result, budgets []Budget) error {
 	return nil
 }
 
-// listSome lists names; where there are many, the first.
+// listSome lists names, at most the first 24.
 func listSome(names []string) string {
 	const most = 24
 	if more := len(names) - most; more > 0 {
@@ -100,8 +95,7 @@ func listSome(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// knownCounters are the exact metrics that a result has, and those that others of
-// its kind have.
+// knownCounters lists the exact metrics of a result, and the counters that results of the same kind can have.
 func knownCounters(r *Result) []string {
 	var out []string
 	for _, m := range r.Metrics {
@@ -119,7 +113,6 @@ func knownCounters(r *Result) []string {
 	return slices.Compact(out)
 }
 
-// failedIn reports whether the counter belongs to a benchmark that failed.
 func (r *Result) failedIn(counter string) bool {
 	return slices.ContainsFunc(r.Failed, func(f string) bool {
 		name, _, _ := strings.Cut(f, ": ")
@@ -127,7 +120,7 @@ func (r *Result) failedIn(counter string) bool {
 	})
 }
 
-// RunCounters are the exact metrics of a gpuprof run.
+// RunCounters lists the exact metrics of a gpuprof run.
 func RunCounters() []string {
 	return []string{
 		"peak_memory", "flops", "bytes_read", "bytes_written", "launches", "sync_points", "event_waits", "allocations",
@@ -135,8 +128,7 @@ func RunCounters() []string {
 	}
 }
 
-// TraceCounters are the counters of a trace, as gpuprof names its own. A trace has
-// all of them, also where they are zero: a budget then passes by a figure.
+// TraceCounters lists a trace's counters, named as in a gpuprof run. Every trace has all of them, even at zero.
 func TraceCounters() []string {
 	return []string{
 		"sync_points", "launches", "kernels", "item_reads", "allocations",
@@ -146,7 +138,7 @@ func TraceCounters() []string {
 	}
 }
 
-// checkBudget holds a counter that ValidateBudgets has passed to its limit.
+// checkBudget checks a counter against its limit. ValidateBudgets has accepted both.
 func checkBudget(m *MetricData, b Budget) BudgetResult {
 	res := BudgetResult{Name: b.Name, Max: b.Max, Value: nan, Verdict: Inconclusive}
 	var values []float64
@@ -175,8 +167,7 @@ func checkBudget(m *MetricData, b Budget) BudgetResult {
 	return res
 }
 
-// counterWarnings are the warnings that bear on exact counters; how noisy the times
-// of the same run were does not.
+// counterWarnings returns the warnings that concern exact counters. Warnings about noisy times do not.
 func counterWarnings(r *Result) []gpuprof.Warning {
 	all := sideWarnings("", r.Warnings)
 	if r.Tool != "gpuprof" {

@@ -15,15 +15,14 @@ import (
 )
 
 const (
-	leastCause  = 0.01  // a stage's share of the change from which on it is named
-	leastChange = 0.005 // of the step: less is not worth attributing
+	leastCause  = 0.01  // the least share of the change for which a stage is named
+	leastChange = 0.005 // as a share of the step: smaller changes are not attributed
 )
 
-// findCauses attributes the change of the total to its stages. The exposed times
-// of a sample's stages add up to its step period, so over the same samples the
-// means add up too: each run is the mean of the samples whose period is in its
-// middle half, which spikes cannot move, and each side the mean of its runs. The
-// shares of these means divide the change of the metric.
+// findCauses attributes the change of the total to the stages. The exposed times of a sample's stages add up to its
+// step period, so means over the same samples add up too. A run's mean covers the samples whose period is between
+// the quartiles, which spikes cannot move; a side's mean is the mean of its runs. The stages' shares of the change
+// of these means divide the change of the metric.
 func findCauses(b *bench) ([]Cause, *Attribution) {
 	out := []Cause{}
 	total := b.findEntry(b.new.Total)
@@ -43,7 +42,7 @@ func findCauses(b *bench) ([]Cause, *Attribution) {
 	}
 	change := floats.Sum(after) - floats.Sum(before)
 	sum := Attribution{Old: total.result.Old, New: total.result.New}
-	scale := float64(sum.New-sum.Old) / change // to the change of the metric, so that a change has one size
+	scale := float64(sum.New-sum.Old) / change // converts changes of means to the metric's change, so that the causes add up to the reported change
 	if !(scale > 0) || math.IsInf(scale, 0) {
 		return out, nil
 	}
@@ -60,9 +59,9 @@ func findCauses(b *bench) ([]Cause, *Attribution) {
 	return out, &sum
 }
 
-// attributable reports whether the change of the total is worth splitting into stages: its interval excludes 1, or it
-// moved and a stage changed too. With one run per side there is neither interval nor verdict, but the user still
-// wants the causes of a difference above leastChange.
+// attributable reports whether the change of the total is worth splitting into stages: its interval excludes 1, or
+// it exceeds leastChange and a stage has changed. With one run per side there is neither interval nor verdict; then
+// the change must exceed the threshold.
 func (b *bench) attributable(total *entry) bool {
 	r := &total.result
 	ratio := float64(r.Ratio)
@@ -89,10 +88,9 @@ func (b *bench) findEntry(name string) *entry {
 	return nil
 }
 
-// stageMeans is each stage's mean over the middle samples of every run, zero
-// for a stage that the side does not have; ok is false when the series are not
-// of the same samples. The period of a sample is the sum of its stages: the
-// total itself may have been measured in passes without stage events.
+// stageMeans returns each stage's mean over the middle samples of every run, zero for a stage that the side lacks.
+// ok is false if the stages' series differ in length. The period of a sample is the sum of its stages, since the
+// total may have been measured in passes without stage events.
 func stageMeans(r *Result, stages []string) (means []float64, ok bool) {
 	by := indexByName(r)
 	runs := 0
@@ -131,8 +129,7 @@ func stageMeans(r *Result, stages []string) (means []float64, ok bool) {
 	return means, used > 0
 }
 
-// periodsOf adds the stages of run k up; same is false when they do not have
-// one value a sample each.
+// periodsOf adds up the stages of run k, sample by sample; same is false if the stages' series differ in length.
 func periodsOf(r *Result, by map[string]*MetricData, k int) (periods []float64, same bool) {
 	for i, name := range r.Stages {
 		s := by[name]
@@ -149,7 +146,7 @@ func periodsOf(r *Result, by map[string]*MetricData, k int) (periods []float64, 
 	return periods, true
 }
 
-// middleHalf is the indices of the samples between the quartiles, at least one.
+// middleHalf returns the indices of the samples between the quartiles, at least one.
 func middleHalf(x []float64) []int {
 	order := make([]int, len(x))
 	for i := range order {
@@ -161,8 +158,7 @@ func middleHalf(x []float64) []int {
 }
 
 // explainDifferences names possible reasons for a change: the differing knobs, else the differing environment, else
-// the code. The data cannot separate several knobs, or several fields of the environment; the text then lists all of
-// them as possible.
+// the code. The data cannot separate several differing knobs or fields, so the text lists all of them as possible.
 func explainDifferences(diffs []Difference) string {
 	for _, kind := range []string{kindKnob, kindEnvironment, kindCode} {
 		var names []string
@@ -182,12 +178,11 @@ func explainDifferences(diffs []Difference) string {
 	return "nothing recorded differs"
 }
 
-// isComplete reports whether the measurement ended normally.
 func (r *Result) isComplete() bool { return r.Status == gpuprof.Complete || r.Status == "" }
 
-// addedMetrics settles the metrics that only the new side has: a benchmark that was added has
-// nothing to be slower than. A stage is no benchmark of its own, sides without a common metric
-// have not been compared, and what an old side that is not whole lacks may have been lost.
+// addedMetrics gives the verdict Added to metrics of the new side alone: an added benchmark has nothing to be
+// slower than. It leaves out stages, sides without a common metric, and an incomplete old side, which may have lost
+// the metric.
 func (b *bench) addedMetrics() {
 	common := func(e *entry) bool { return e.sides[0] != nil && e.sides[1] != nil }
 	if !b.old.isComplete() || len(refusedFields(b.diffs)) > 0 || !slices.ContainsFunc(b.entries, common) {
@@ -201,8 +196,8 @@ func (b *bench) addedMetrics() {
 	}
 }
 
-// oneSided settles the stages of only one side if the sides differ in a knob: another implementation has other
-// stages. With equal knobs a missing stage stays inconclusive, since data was lost.
+// oneSided settles the stages of one side alone if the sides differ in a knob: another implementation has other
+// stages. With equal knobs a missing stage means lost data and stays inconclusive.
 func (b *bench) oneSided() {
 	b.addedMetrics()
 	knobs := slices.ContainsFunc(b.diffs, func(d Difference) bool { return d.Kind == kindKnob })

@@ -9,12 +9,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// endEarly gives the metrics their verdict that stage 1 shows beyond doubt to be
-// slower, which it returns, or faster: the mean over blocks exceeds the equivalence
-// margin at level earlyAlpha, by Holm over all metrics in either direction, and each
-// single block exceeds the threshold; and no rhythm or lasting level of the machine shows in the
-// order of the processes, which could have met the order of the sides. Three blocks can do, where the time allows no
-// more: Student's t asks of them to agree the more the fewer they are.
+// endEarly decides in stage 1 the metrics that are beyond doubt slower, which it returns, or faster. The mean over
+// blocks must exceed the equivalence margin at level earlyAlpha (Holm over all metrics, in either direction), and
+// every block the threshold. The order of the processes must show no rhythm or lasting level change of the machine,
+// which could coincide with the order of the sides. EarlyBlocks (three) suffice: the fewer blocks, the better they
+// must agree under Student's t.
 func (b *bench) endEarly(boot *stats.Bootstrap) (slower []*entry) {
 	var family []*entry
 	var worse, better []float64
@@ -45,8 +44,8 @@ func (b *bench) endEarly(boot *stats.Bootstrap) (slower []*entry) {
 	return slower
 }
 
-// rhythmPValue is the p-value of "no rhythm" in the processes of both sides in the order of time;
-// processes that take turns share what the machine does.
+// rhythmPValue returns the p-value of "no rhythm" in the processes of both sides in time order. It returns 1 for
+// processes that take turns, since both sides share such a disturbance.
 func (e *entry) rhythmPValue(order []bool) float64 {
 	if e.blocks.TakesTurns() {
 		return 1
@@ -54,8 +53,8 @@ func (e *entry) rhythmPValue(order []bool) float64 {
 	return stats.FindRhythm(interleaveRuns(e.blocks.Deviations(), order))
 }
 
-// beyondDoubt returns the p-value of endEarly's test for a larger value (sign 1) or a smaller one (-1). It returns 1
-// without a test if a block is within the limit.
+// beyondDoubt returns the p-value of endEarly's test for an increase (sign 1) or a decrease (-1). It returns 1
+// without a test if a block's change is within the threshold.
 func (e *entry) beyondDoubt(boot *stats.Bootstrap, sign float64) float64 {
 	delta, limit := e.limits()
 	if slices.ContainsFunc(e.blocks.Ratios, func(d float64) bool { return sign*d <= limit }) {
@@ -71,9 +70,9 @@ func (e *entry) beyondDoubt(boot *stats.Bootstrap, sign float64) float64 {
 	return mean.PNotAbove(delta)
 }
 
-// confirmFaster gives the verdict Improved to the metrics that the previous stage found faster and that now, the
-// entries of this stage, confirms: the mirrored rule at level alpha, by Holm over these metrics. In final the
-// confirmed entry replaces the previous one. The others stay Same, with the missing confirmation as their reason.
+// confirmFaster gives the verdict Improved to the metrics that the previous stage found faster and that this
+// stage's entries, now, confirm: the mirrored rule at level alpha, by Holm over these metrics. A confirmed entry
+// replaces the previous entry in final. The others stay Same, with the missing confirmation as their reason.
 func (g *Gate) confirmFaster(final []*entry, now map[string]*entry) (again []*entry) {
 	p := make([]float64, len(g.faster))
 	for i, first := range g.faster {

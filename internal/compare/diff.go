@@ -11,15 +11,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// The kinds of difference, in the order in which they explain a change.
+// The kinds of difference, in the order in which they serve as explanations of a change.
 const (
 	kindKnob        = "knob"
 	kindEnvironment = "environment"
 	kindCode        = "code"
 )
 
-// Differences lists the fields in which two results differ: knobs first, then the facts of their machines that must
-// agree.
+// Differences lists the fields in which two results differ: knobs first, then the machine facts that must agree.
 func Differences(old, new *Result) []Difference { return listDifferences(old, new, Options{}) }
 
 // listDifferences lists the fields that differ: knobs first, hard fields before the others.
@@ -35,7 +34,7 @@ func listDifferences(old, new *Result, o Options) []Difference {
 		}
 	}
 	for _, model := range []bool{true, false} {
-		// A knob of one side only: then the workloads differ, or their versions.
+		// If only one side has a knob, the workloads or their versions differ.
 		isModel := func(name string) bool { return old.Knobs[name].Model || new.Knobs[name].Model }
 		only := func(r *Result) map[string]string {
 			m := map[string]string{}
@@ -65,14 +64,13 @@ func kindRank(d Difference) int {
 	return rank
 }
 
-// sortedKeys returns the keys of both maps, sorted.
 func sortedKeys(a, b map[string]string) []string {
 	all := maps.Collect(maps.All(a))
 	maps.Copy(all, b)
 	return slices.Sorted(maps.Keys(all))
 }
 
-// refusedFields returns the differences that forbid a comparison and that no flag allows.
+// refusedFields returns the differences that forbid a comparison and that AllowMismatch does not list.
 func refusedFields(diffs []Difference) []Difference {
 	var out []Difference
 	for _, d := range diffs {
@@ -83,8 +81,8 @@ func refusedFields(diffs []Difference) []Difference {
 	return out
 }
 
-// checkAllowed refuses to allow a mismatch of what neither side has: it would be
-// allowed in vain, and the field that was meant still forbids the verdict.
+// checkAllowed refuses a name in AllowMismatch that neither side has: a misspelt name would allow nothing, and the
+// intended field would still forbid the verdict.
 func (b *bench) checkAllowed() error {
 	var known, differ []string
 	for _, r := range []*Result{b.old, b.new} {
@@ -111,7 +109,6 @@ func (b *bench) checkAllowed() error {
 	return nil
 }
 
-// refusalText names the fields that forbid a verdict.
 func refusalText(diffs []Difference) string {
 	var parts []string
 	for _, d := range diffs {
@@ -120,7 +117,7 @@ func refusalText(diffs []Difference) string {
 	return "the sides cannot be compared: " + strings.Join(parts, ", ")
 }
 
-// String is "driver 550.1 -> 560.2".
+// String formats a difference: "driver 550.1 -> 560.2".
 func (d Difference) String() string {
 	name := d.Field
 	if d.Kind == kindKnob {
@@ -129,11 +126,9 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s %s -> %s", name, cmp.Or(d.Old, "unknown"), cmp.Or(d.New, "unknown"))
 }
 
-// joinParts makes one Result of several of the same side: the processes of a
-// gate's blocks, or a baseline's sessions. Runs[k] of a metric are all samples
-// of parts[k], because one process is one run however many lines it printed.
-// Where parts disagree on a field its values are joined, so that it differs
-// from the other side and is named.
+// joinParts joins several Results of one side: the processes of a gate's blocks, or a baseline's sessions. Run k of
+// a metric holds all samples of parts[k], because one process is one run whatever it printed. If the parts disagree
+// on a field, the field's values are joined, so that it differs from the other side and is reported.
 func joinParts(parts []*Result) *Result {
 	first := parts[0]
 	out := *first
@@ -189,7 +184,6 @@ func joinParts(parts []*Result) *Result {
 	return &out
 }
 
-// areAllEqual reports whether all values are the same.
 func areAllEqual(runs [][]float64) bool {
 	c, ok := stats.CountOf(slices.Concat(runs...))
 	return ok && c.Steady
@@ -209,7 +203,6 @@ func mergeFields(parts []*Result, fields func(*Result) map[string]string) map[st
 	return out
 }
 
-// mergeRunInfo is one entry for all runs of a result.
 func mergeRunInfo(infos []RunInfo) RunInfo {
 	var out RunInfo
 	for _, i := range infos {

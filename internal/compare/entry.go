@@ -9,36 +9,36 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// entry is one metric on its way to a verdict.
+// entry is one metric during a comparison.
 type entry struct {
 	Metric
 	margins  Margins
-	old, new [][]float64 // what the statistics see: empty runs dropped, floor applied
+	old, new [][]float64 // tested samples: without empty runs, after the floor
 	sides    [2]*MetricData
-	// blocked is the reason why the metric gets no verdict, whatever its figures.
+	// blocked is the reason why the metric gets no verdict, "" if it can get one.
 	blocked string
 	blame   blame
 	effect  stats.Effect  // log(new/old), positive means more
 	ok      bool          // effect can be tested
 	noise   stats.Noise   // of a gate's blocks
-	drift   stats.Trend   // of the runs, where it makes a difference
-	trended [2][]float64  // what it makes of the logarithm of each side's runs
-	alike   stats.Alike   // of runs that did not take turns
+	drift   stats.Trend   // of the runs, if it matters
+	trended [2][]float64  // the part of each side's log run medians that the drift or step explains
+	alike   stats.Alike   // dependence between runs, for sides that did not take turns
 	session float64       // spread between sessions, a share
-	assumed bool          // that is only assumed
+	assumed bool          // session is assumed, not estimated
 	blocks  *stats.Blocks // of a gate
 	floored bool          // the centres of both sides are below the floor
-	raised  bool          // the centre of a side is, so that what is tested is not what was measured
-	floor   float64       // what samples were raised to; 0 for none
-	unlike  bool          // the sides are not the same kind of figure: there is no ratio
-	paired  bool          // the runs of both sides were taken in blocks, and are never one measurement
-	// zero: some sample is; positive: some sample of the old or new side is.
+	raised  bool          // the centre of a side is below the floor: the tested samples differ from the measured ones
+	floor   float64       // samples below it were raised to it; 0 for none
+	unlike  bool          // the sides have different kinds of figure: there is no ratio
+	paired  bool          // the runs of both sides were taken in blocks
+	// zero: a sample is 0. positive: a sample of the old or of the new side is above 0.
 	zero     bool
 	positive [2]bool
 	result   MetricResult
 }
 
-// blame classifies the shortcoming that made a metric inconclusive, for Next.
+// blame classifies why a metric is inconclusive; the next steps depend on it.
 type blame int
 
 const (
@@ -48,18 +48,17 @@ const (
 	blameRuns     // too few runs
 	blameData     // missing, NaN, zero
 	blameFlags    // throttled on one side
-	blameTrend    // drift, and an order that lets it in
-	blameMismatch // hard keys
+	blameTrend    // drift in an order of runs that lets it bias the ratio
+	blameMismatch // fields that must agree differ
 	blameStatus   // partial or failed
-	blameCounter  // a counter that is not steady
+	blameCounter  // a counter that varies
 	blameStage2   // stage 2 has not run
-	blameEarly    // the gate ended before it was decided
+	blameEarly    // the gate ended before the metric was decided
 	blameRate     // requests came at different rates
 	blameSender   // requests were sent late
 )
 
-// pairEntries pairs the metrics of both sides, in the old side's order, then what
-// only the new side has. Exact ones come with their verdict.
+// pairEntries pairs both sides' metrics in the old side's order, then the new side's own. It settles exact metrics.
 func pairEntries(old, new *Result, o Options, paired bool) ([]*entry, error) {
 	oldBy, newBy := indexByName(old), indexByName(new)
 	names := make([]string, 0, len(old.Metrics))
@@ -104,7 +103,7 @@ func pairEntries(old, new *Result, o Options, paired bool) ([]*entry, error) {
 	return out, nil
 }
 
-// isGuessed reports whether a metric was taken for exact on one side only, by its values.
+// isGuessed reports whether only one side counts the metric as exact, by a guess from its values.
 func isGuessed(a, b *MetricData) bool { return a.Exact != b.Exact && (a.Guessed || b.Guessed) }
 
 func indexByName(r *Result) map[string]*MetricData {
@@ -115,8 +114,7 @@ func indexByName(r *Result) map[string]*MetricData {
 	return out
 }
 
-// stageFloor is the time from which on stages are judged, the same for both
-// sides whichever is called old; 0 when unknown.
+// stageFloor returns the time below which stages are not judged, a share of the shorter step; 0 when unknown.
 func stageFloor(old, new *Result) float64 {
 	a, b := old.Metric(old.Total), new.Metric(new.Total)
 	if a == nil || b == nil || old.Total == "" {
@@ -128,8 +126,8 @@ func stageFloor(old, new *Result) float64 {
 	return 0
 }
 
-// fillSides notes the figures and whatever forbids to test them. In paired data a
-// run that is missing leaves its block without a partner.
+// fillSides fills the entry's figures and blocks the metric if something forbids a test. In paired data a missing
+// run leaves its block without a partner.
 func (e *entry) fillSides(paired bool) {
 	e.result = MetricResult{
 		Name: e.Name, Unit: e.Unit, HigherIsBetter: e.HigherIsBetter, Exact: e.Exact, Threshold: e.margins.Threshold, Verdict: Inconclusive,
@@ -164,8 +162,7 @@ func (e *entry) fillSides(paired bool) {
 	}
 }
 
-// usableRuns returns the runs of a side that measured the metric. If the load generator sent late it returns none,
-// unless the sides are paired.
+// usableRuns returns the runs of a side that measured the metric; none if the load generator was late, unless paired.
 func (e *entry) usableRuns(m *MetricData, side int, name string, paired bool) [][]float64 {
 	if m.SenderLate && !paired {
 		e.blockVerdict(blameSender, fmt.Sprintf("the sender of the %s side's requests was late, so this measures the sender", name))
@@ -187,8 +184,7 @@ func (e *entry) usableRuns(m *MetricData, side int, name string, paired bool) []
 	return kept
 }
 
-// scanRun looks at the samples of a run of one side, and finds the first that
-// leaves nothing to test.
+// scanRun notes whether a run has zero or positive samples, and returns the first sample that forbids a test.
 func (e *entry) scanRun(run []float64, side int) (at int, why string) {
 	for i, v := range run {
 		switch {
@@ -205,15 +201,15 @@ func (e *entry) scanRun(run []float64, side int) (at int, why string) {
 	return 0, ""
 }
 
-// blockVerdict gives a reason against a verdict; the first one stays.
+// blockVerdict sets the reason why the metric gets no verdict; an earlier reason stays.
 func (e *entry) blockVerdict(b blame, why string) {
 	if e.blocked == "" {
 		e.blocked, e.blame = why, b
 	}
 }
 
-// applyFloor raises samples to the floor, a share of a whole. A figure whose centre is below
-// it on both sides is not judged, and one that grows past it is judged by how far.
+// applyFloor raises samples to the floor, which is share of the quantity named by of. A metric with both centres
+// below the floor is not judged; a metric that grows past the floor is judged by its excess.
 func (e *entry) applyFloor(floor, share float64, of string) {
 	low := [2]bool{float64(e.result.Old) < floor, float64(e.result.New) < floor}
 	e.floored, e.raised = low[0] && low[1], low[0] || low[1]
@@ -229,7 +225,7 @@ func (e *entry) applyFloor(floor, share float64, of string) {
 	e.zero = false
 }
 
-// raiseToFloor lifts samples to the floor; a NaN stays one.
+// raiseToFloor raises samples below the floor to the floor; NaN stays NaN.
 func raiseToFloor(runs [][]float64, floor float64) [][]float64 {
 	out := make([][]float64, len(runs))
 	for i, r := range runs {
@@ -242,7 +238,7 @@ func raiseToFloor(runs [][]float64, floor float64) [][]float64 {
 }
 
 // requireRuns blocks metrics with too few runs. It settles metrics that are zero on both sides, and sides that hold
-// one measurement twice (oneSource).
+// the same measurement (one: oneSource found it for all metrics).
 func (e *entry) requireRuns(one bool) {
 	if e.blocked != "" {
 		return
@@ -253,7 +249,7 @@ func (e *entry) requireRuns(one bool) {
 		e.result.Verdict, e.result.Reason = Same, oneMeasurement
 	case !one && (a < MinRuns || b < MinRuns):
 		e.blockVerdict(blameRuns, fmt.Sprintf("%s on the old side and %d on the new one; a verdict needs %d per side, each a process of its own, because the samples of one process are not independent", gpuprof.Plural(a, "run"), b, MinRuns))
-	case e.floored: // its reason is there already
+	case e.floored: // applyFloor has set the reason
 		e.result.Verdict = TooSmall
 	case zeros:
 		e.result.Verdict, e.result.Reason = Same, "zero on both sides"
@@ -261,15 +257,14 @@ func (e *entry) requireRuns(one bool) {
 		e.result.Verdict, e.result.Reason = Same, oneMeasurement
 	case e.zero:
 		e.blockVerdict(blameData, "it holds zeros, and a ratio to zero has no meaning")
-		e.result.Ratio = nan // that of the medians would stand beside the reason
+		e.result.Ratio = nan // a ratio of medians would contradict the reason
 	}
 }
 
-// oneMeasurement is the reason of a metric whose samples are the same on both sides.
+// oneMeasurement is the reason of a metric with equal samples on both sides.
 const oneMeasurement = "both sides hold the same samples: they are one measurement, and nothing can have changed"
 
-// oneSource reports whether the two sides are one measurement given twice: every figure of every process is equal.
-// Then a verdict needs no more processes.
+// oneSource reports whether both sides are the same measurement, with equal medians of every process in all metrics.
 func oneSource(entries []*entry) bool {
 	for _, e := range entries {
 		if e.sides[0] == nil || e.sides[1] == nil || !haveEqualMedians(e.sides[0].Runs, e.sides[1].Runs) {
@@ -279,20 +274,21 @@ func oneSource(entries []*entry) bool {
 	return len(entries) > 0
 }
 
-// haveEqualMedians reports whether every process has the same median on both sides, within the digits of a stored
-// baseline. Two measurements never agree to all digits; the test would count the noise of one measurement twice.
+// haveEqualMedians reports whether every process has the same median on both sides, to the digits of a stored
+// baseline. Two measurements never agree to all digits, so the sides are one measurement, and a test would count
+// its noise twice.
 func haveEqualMedians(a, b [][]float64) bool {
-	const apart = 1e-8 // half a unit of the last of stats.StoredDigits, on either side
+	const apart = 1e-8 // half a unit in the last of stats.StoredDigits, for either side
 	return slices.EqualFunc(a, b, func(x, y []float64) bool {
 		p, q := stats.Median(x), stats.Median(y)
 		return math.Abs(p-q) <= apart*math.Max(math.Abs(p), math.Abs(q))
 	})
 }
 
-// decidedEarly reports whether the verdict needs no test.
+// decidedEarly reports whether the metric already has a verdict and needs no test.
 func (e *entry) decidedEarly() bool { return e.result.Verdict != Inconclusive }
 
-// worseSign is +1 where more is worse, -1 where more is better.
+// worseSign returns +1 if more is worse, -1 if more is better.
 func (e *entry) worseSign() float64 {
 	if e.HigherIsBetter {
 		return -1
@@ -300,7 +296,7 @@ func (e *entry) worseSign() float64 {
 	return 1
 }
 
-// worse is the effect with positive meaning worse.
+// worse returns the effect with the sign that positive means worse.
 func (e *entry) worse() stats.Effect { return e.worseOf(e.effect) }
 
 func (e *entry) worseOf(effect stats.Effect) stats.Effect {
@@ -310,12 +306,12 @@ func (e *entry) worseOf(effect stats.Effect) stats.Effect {
 	return effect
 }
 
-// limits are the margins on the logarithm: of no matter, and to be found.
+// limits returns the equivalence margin and the threshold as logarithms.
 func (e *entry) limits() (delta, threshold float64) {
 	return math.Log1p(e.margins.Equivalence), math.Log1p(e.margins.Threshold)
 }
 
-// p returns the p-value of the hypothesis "worse by more than the equivalence margin"; mirrored, of "better by more".
+// p returns the p-value of "not worse by more than the equivalence margin"; mirrored tests "not better".
 func (e *entry) p() float64 {
 	delta, _ := e.limits()
 	return e.worse().PNotAbove(delta)
@@ -333,22 +329,22 @@ func (e *entry) set(effect stats.Effect, ok bool) {
 		return
 	}
 	if e.floored || e.unlike {
-		return // what the test saw is the floor, or two different quantities
+		return // the test saw raised samples, or two different quantities
 	}
 	r := &e.result
 	delta, _ := e.limits()
 	r.P, r.PBetter = gpuprof.Number(e.p()), gpuprof.Number(e.mirrored())
 	r.MDE = gpuprof.Number(math.Expm1(e.worse().MDE(delta, alpha, power)))
 	if e.raised {
-		return // the effect is that of raised samples: the ratio as measured stays, and has no interval
+		return // the effect belongs to raised samples: the measured ratio stays, without an interval
 	}
 	r.Ratio = gpuprof.Number(math.Exp(effect.Theta))
 	e.fillColumns()
 	r.CI95 = [2]gpuprof.Number{gpuprof.Number(math.Exp(effect.Lower(0.975))), gpuprof.Number(math.Exp(effect.Upper(0.975)))}
 }
 
-// fillColumns moves the centres of both sides to those whose ratio was estimated, about their own
-// geometric mean: the medians of runs that the ranks or the mean of blocks compare have another.
+// fillColumns moves Old and New about their geometric mean so that New/Old is the estimated Ratio. The run medians
+// have another ratio if ranks or the mean over blocks estimated it.
 func (e *entry) fillColumns() {
 	r := &e.result
 	middle, half := math.Sqrt(float64(r.Old))*math.Sqrt(float64(r.New)), math.Sqrt(float64(r.Ratio))

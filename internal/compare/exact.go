@@ -8,7 +8,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// exactVerdict compares counters.
 func (e *entry) exactVerdict() {
 	if e.blocked != "" {
 		return
@@ -26,7 +25,7 @@ func (e *entry) exactVerdict() {
 		r.Ratio = r.New / r.Old
 	}
 	sign, certain := stats.CompareCounts(a, b)
-	// What differs from step to step, alike on both sides, has not changed.
+	// A counter that varies between steps is unchanged if both sides hold the same values.
 	certain = certain || !e.paired && slices.Equal(was, now)
 	if e.HigherIsBetter {
 		sign = -sign
@@ -43,8 +42,7 @@ func (e *entry) exactVerdict() {
 	}
 }
 
-// exactCounts returns the sorted values of a counter on both sides, rounded to the digits of the side that was stored
-// with fewer.
+// exactCounts returns the sorted values of a counter on both sides, rounded to the fewer of the sides' stored digits.
 func (e *entry) exactCounts() (old, now []float64) {
 	digits := 0
 	for _, m := range e.sides {

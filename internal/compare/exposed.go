@@ -2,15 +2,14 @@ package compare
 
 import "slices"
 
-// exposedRule is the code fact that names the rule by which a run assigns instants that two stages cover. Runs before
-// schema 1.1 lack it: there the first stage in step order owned the overlap of a copy with a kernel.
+// exposedRule is the code fact that names how a run assigns time that two stages cover. Runs before schema 1.1 lack
+// the fact: their first stage in step order owned the overlap of a copy with a kernel.
 const (
 	exposedRule  = "exposed_time"
 	computeFirst = "compute before copies"
 )
 
-// alikeStages leaves the stages out where the two sides shared out the step by
-// different rules: their difference would be the rules'.
+// alikeStages drops the stages of both sides if the sides assigned overlapping time by different rules.
 func alikeStages(old, new *Result) (o, n *Result, left bool) {
 	if len(old.Stages) == 0 || len(new.Stages) == 0 || old.Code[exposedRule] == new.Code[exposedRule] {
 		return old, new, false
@@ -25,7 +24,6 @@ func dropStages(r *Result) *Result {
 	return &out
 }
 
-// warnStages warns that the comparison leaves the stages out.
 func (b *bench) warnStages() {
 	b.addWarning("stages-not-compared", "the exposed times of the stages are not compared: one side was recorded before a copy beside a kernel was counted as hidden",
 		"record the older side again; the step itself is compared as before")

@@ -13,12 +13,12 @@ import (
 )
 
 // Compare judges two result files by their runs: Student's t on run medians, unpaired, with a session term on each
-// side. The data of one session cannot show a change between the sessions (clocks, heat, neighbours). The term is 1 %
-// unless Options.Learned or Options.SessionSpread replaces it: with 1 % an unchanged program passes a 5 % threshold,
-// a change of 12 % is found, and one of 5 % is inconclusive. Measuring both in one job (Gate) finds smaller changes.
+// side. One session's data cannot show the change between sessions (clocks, heat, neighbours), so the term is 1 %
+// unless Options.Learned or Options.SessionSpread replaces it. With 1 % an unchanged program passes a 5 % threshold, a
+// change of 12 % is found, and one of 5 % is inconclusive. Measuring both in one job (Gate) finds smaller changes.
 //
-// The error is ErrUsage for options that fit no metric or field, and ErrInput for a side without metrics. Every other
-// obstacle to a verdict is part of the Comparison.
+// The error is ErrUsage for options that fit no metric or field, and ErrInput for a side without metrics. Every
+// other obstacle to a verdict is part of the Comparison.
 func Compare(old, new *Result, o Options) (*Comparison, error) {
 	if err := requireMetrics(old, new); err != nil {
 		return nil, err
@@ -45,8 +45,7 @@ func Compare(old, new *Result, o Options) (*Comparison, error) {
 	return b.newComparison(), nil
 }
 
-// findAlike tests whether runs depend on those before them, by Holm over all metrics. Runs of
-// both sides that took turns share what they depend on.
+// findAlike tests whether neighbouring runs depend on each other (Holm over all metrics), unless the sides took turns.
 func (b *bench) findAlike(sessions func(*entry) [][][]float64) {
 	tested := b.testableEntries()
 	if !stats.CheckOrder(b.order).Separate {
@@ -62,8 +61,7 @@ func (b *bench) findAlike(sessions func(*entry) [][][]float64) {
 	}
 }
 
-// estimateUnpaired is the change against the runs of sessions, by the rule that suits the noise and can
-// reach the level.
+// estimateUnpaired estimates the change against the sessions by the rule that suits the noise and reaches the level.
 func (e *entry) estimateUnpaired(sessions [][][]float64, level float64, spread stats.Spread) (effect stats.Effect, ok bool) {
 	delta, _ := e.limits()
 	if len(stats.LogMedians(e.new)) == 0 {
@@ -74,8 +72,7 @@ func (e *entry) estimateUnpaired(sessions [][][]float64, level float64, spread s
 	return effect, ok
 }
 
-// levelSessions are the logarithms of the medians of a side's sessions, without what a drift or a step makes of their
-// runs: each keeps its mean.
+// levelSessions returns each session's log run medians without drift and step; each session keeps its mean.
 func (e *entry) levelSessions(side int, sessions [][][]float64) (out [][]float64) {
 	for _, runs := range sessions {
 		logs := stats.LogMedians(runs)
@@ -105,8 +102,7 @@ func requireMetrics(sides ...*Result) error {
 	return nil
 }
 
-// runOrder is the runs of both sides in the order they were taken, true for
-// the new side. Without times all of the old side came first.
+// runOrder returns the side of each run in time order, true for the new side; without times all old runs first.
 func runOrder(old, new *Result) []bool {
 	type run struct {
 		at    float64
@@ -143,11 +139,10 @@ func runOrder(old, new *Result) []bool {
 	return out
 }
 
-// CompareStored judges a result against a stored baseline of several sessions, the latest last. From ten sessions on,
-// the spread between sessions is estimated from them, and the verdict uses a t prediction interval over session
-// medians. With fewer, the spread is the larger of the sessions' own and Options.SessionSpread (1 %), marked as
-// assumed; or of the sessions' own and Options.Learned. Counters compare with the latest session. Errors as for
-// Compare.
+// CompareStored judges a result against a stored baseline of several sessions, the latest last. From ten sessions
+// on, the sessions give the spread between sessions, and the verdict uses a t prediction interval over session
+// medians. With fewer, the spread is the larger of two: the sessions' own, and a given one, which is Options.Learned
+// or, marked as assumed, Options.SessionSpread (1 %). Counters compare with the latest session. Errors as for Compare.
 func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, error) {
 	if len(sessions) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "comparing with a baseline: it holds no session").WithFix("add one with gpuprof history baseline add RUN")
@@ -172,7 +167,7 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 	}
 	few := len(sessions) < MinSessions
 	b.spreadEntries()
-	for _, e := range b.testableEntries() { // a stage that takes no time has no spread either
+	for _, e := range b.testableEntries() { // skips stages that take no time: they have no spread
 		centres := sessionCentres(runsOf(e))
 		if sigma := stats.SessionSpread(centres).Sigma; sigma > b.spread {
 			b.spread = sigma
@@ -180,7 +175,7 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 		if few || len(centres) < MinSessions {
 			b.spread, b.assumed = max(b.spread, e.session), b.assumed || e.assumed
 		} else {
-			e.session, e.assumed = 0, false // its own sessions show it
+			e.session, e.assumed = 0, false // the metric's own sessions give the spread
 		}
 	}
 	if few && len(b.testableEntries()) == 0 {
@@ -197,7 +192,7 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 		spread := stats.SessionSpread(centres)
 		if len(centres) < MinSessions {
 			sigma := e.session
-			if spread.Sigma > sigma { // not NaN, of one session
+			if spread.Sigma > sigma { // false for the NaN of one session
 				sigma = spread.Sigma
 			}
 			spread = stats.Spread{Sigma: sigma, Nu: math.Inf(1)}
@@ -213,8 +208,7 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 	return b.newComparison(), nil
 }
 
-// warnOneMeasurement warns that both sides are the same measurement; a user who gave one file twice did not intend
-// that.
+// warnOneMeasurement warns if both sides are the same measurement: a user may have given one file twice by mistake.
 func (b *bench) warnOneMeasurement() {
 	for _, e := range b.entries {
 		if e.result.Reason == oneMeasurement {
@@ -224,8 +218,8 @@ func (b *bench) warnOneMeasurement() {
 	}
 }
 
-// poolSessions is one Result of a baseline's sessions: their runs one after the
-// other, counters of the latest; and each metric's runs by session.
+// poolSessions joins a baseline's sessions into one Result: the runs of all sessions in order, and the counters of
+// the latest. It also returns each metric's runs by session.
 func poolSessions(sessions []*Result) (*Result, map[string][][][]float64) {
 	latest := sessions[len(sessions)-1]
 	out := joinParts(sessions)
@@ -244,7 +238,7 @@ func poolSessions(sessions []*Result) (*Result, map[string][][][]float64) {
 		for _, d := range s.Metrics {
 			by[d.Name] = append(by[d.Name], d.Runs)
 			if m := mine[d.Name]; m.Exact {
-				m.Runs, m.Digits = d.Runs, d.Digits // of the latest session that has it
+				m.Runs, m.Digits = d.Runs, d.Digits // the latest session that has the counter
 			} else {
 				m.Runs = append(m.Runs, d.Runs...)
 			}
@@ -253,7 +247,7 @@ func poolSessions(sessions []*Result) (*Result, map[string][][][]float64) {
 	return out, by
 }
 
-// sessionCentres is the logarithm of each session's median of run medians.
+// sessionCentres returns the logarithm of each session's median of run medians.
 func sessionCentres(sessions [][][]float64) []float64 {
 	var out []float64
 	for _, runs := range sessions {

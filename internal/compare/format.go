@@ -7,8 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// FormatMetric prints a value of a metric in its unit: times and sizes scaled, counts whole and with separators.
-// "unknown" of one that is not finite.
+// FormatMetric formats a value in its unit: counts whole and with separators, "unknown" if it is not finite.
 func FormatMetric(v float64, unit string, exact bool) string {
 	switch {
 	case !gpuprof.IsFinite(v):

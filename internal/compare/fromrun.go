@@ -13,17 +13,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// hardFacts are the device facts that must agree; a fact with one of these
-// prefixes too (power_limit_w, application_sm_clock_hz).
+// hardFacts are the device facts that must agree, by name or prefix (power_limit_w, application_sm_clock_hz).
 var hardFacts = []string{"driver", "cuda", "compute_capability", "mig", "ecc", "power_limit", "application_", "clock_lock", "locked_", "simulated"}
 
-// codeFacts identify the code that ran, not the place where it ran.
+// codeFacts identify the code that ran.
 var codeFacts = []string{"ptx_hash", "binding"}
 
-// FromRun makes a Result of a gpuprof run. Its metrics are step, step/<stage> (the stages' exposed times, which add
-// up to the step), throughput, peak_memory, energy_step, the latencies of requests under load and, exact, the step's
-// counters. An invalid run (a check failed) has no times and becomes a Result that failed. ErrInput for a run that
-// holds nothing to compare.
+// FromRun makes a Result of a gpuprof run. Its metrics are step, step/<stage> (exposed times, which add up to the
+// step), throughput, peak_memory, energy_step, latencies of requests under load and, exact, the step's counters. An
+// invalid run (a check failed) becomes a Result that failed, without times. ErrInput for a run without anything to
+// compare.
 func FromRun(r *gpuprof.Run) (*Result, error) {
 	if r == nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "comparing runs: there is no run").WithFix("give a file written by gpuprof run")
@@ -74,9 +73,8 @@ func FromRun(r *gpuprof.Run) (*Result, error) {
 	return out, nil
 }
 
-// bareWhereDear is the run with the bare step as its step where the probe is over
-// its limit: files from before the limit held on the host have the probe in the
-// step, which is no step that a newer run could be compared with.
+// bareWhereDear takes the bare step as the run's step if the probe costs more than its limit. Older files from a
+// host have the probe's cost in the step, so their step does not compare with a newer run's.
 func bareWhereDear(r *gpuprof.Run) *gpuprof.Run {
 	if o := r.Overhead; o != nil && o.CI95[0]-1 > r.Device.ProbeLimit() {
 		if kept, ok := stats.KeepApart(r); ok {
@@ -109,7 +107,7 @@ func (r *Result) addExact(name, unit string, value float64) {
 	}
 }
 
-// stageSites are the stages that counted a counter, the most first.
+// stageSites returns the stages with a counter's counts, the largest first.
 func stageSites(r *gpuprof.Run, name string) []gpuprof.Site {
 	var out []gpuprof.Site
 	for i := range r.Stages {
@@ -131,8 +129,8 @@ func counterUnit(name string) string {
 	return "count"
 }
 
-// splitFingerprint sorts the facts about a run by the effect of a difference: no comparison, a possible cause, or
-// another program. It leaves out the load average, which always differs.
+// splitFingerprint sorts the facts of a run by the effect of a difference: it forbids a comparison (env), may be a
+// cause (facts), or identifies another program (code). It leaves out the load average, which always differs.
 func splitFingerprint(r *gpuprof.Run) (env, facts, code map[string]string) {
 	d := &r.Device
 	env, facts, code = map[string]string{}, map[string]string{}, map[string]string{}
@@ -179,7 +177,7 @@ func hasPrefix(key string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(key, p) })
 }
 
-// formatCount is a number as text, "" for an unknown zero.
+// formatCount formats a number, "" for an unknown one (0 or NaN).
 func formatCount(v float64) string {
 	if v == 0 || math.IsNaN(v) {
 		return ""
@@ -187,8 +185,8 @@ func formatCount(v float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// runInfo assigns the instrumented samples, in order, to the processes whose
-// step series they make up; nil when the lists do not fit.
+// runInfo assigns the instrumented samples in order to the processes, by their numbers of step samples; nil on
+// mismatch.
 func runInfo(r *gpuprof.Run) []RunInfo {
 	if r.Step == nil {
 		return nil

@@ -11,24 +11,23 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// Block is one process of A and one of B, run one after the other. All samples
-// that a process printed belong to its one run.
+// Block is one process of A and one of B, run one after the other. All samples of a process belong to its one run.
 type Block struct {
 	A, B    *Result
-	BFirst  bool // the order in which they ran
-	Attempt int  // how often the block was measured before: 0, 1, 2
-	// Aligned: both processes ran at the same time and took turns, so that sample i of a metric of A and sample i of
-	// B come from the same turn (ABBA). The block then counts by the median of log(b_i/a_i), in which a slowdown of
-	// both cancels, and not by the ratio of the two medians.
+	BFirst  bool // B ran before A
+	Attempt int  // previous measurements of the block: 0, 1, 2
+	// Aligned: both processes ran at the same time and took turns (ABBA), so that sample i of A and sample i of B
+	// come from the same turn. The block then counts by the median of log(b_i/a_i), in which a slowdown of both
+	// cancels, instead of the ratio of the two medians.
 	Aligned bool
 }
 
-// Order returns for each of n blocks whether B runs first: at random, half of every six. Stage 2 needs another seed.
+// Order returns for n blocks whether B runs first (stats.BalancedOrder). Stage 2 needs another seed.
 func Order(n int, seed uint64) []bool { return stats.BalancedOrder(n, seed) }
 
-// Rerun reports whether to measure a block again, and the reason: more than a tenth of the samples of one side carry
-// a flag. A block is repeated at most twice. A block that is still flagged then is used, and Stage1 and Stage2 judge
-// by the difference between its sides.
+// Rerun reports whether to measure a block again, and the reason: more than a tenth of one side's samples carry a
+// flag. A block is repeated at most MaxReruns times; after that it is used, and the stages judge it by the
+// difference between its sides' flags.
 func Rerun(b Block) (again bool, why string) {
 	if b.Attempt >= MaxReruns || b.A == nil || b.B == nil {
 		return false, ""
@@ -47,22 +46,20 @@ func Rerun(b Block) (again bool, why string) {
 // Gate judges A against B from blocks measured in one job, group-sequentially.
 //
 // Stage 1, of Stage1Blocks, passes metrics that are clearly no slower, ends with a regression that is beyond doubt
-// (level earlyAlpha, every block agreeing), and escalates the other metrics. Stage 2 decides on those at level alpha,
-// from fresh blocks alone: the number that Useful returns and the time allows, at least MinRuns. The stages are not
-// pooled: a metric escalated because of a chance excursion would carry it into the decision. stats.Choose selects the
+// (level earlyAlpha, every block agreeing), and escalates the other metrics. Stage 2 decides on those at level
+// alpha, from fresh blocks alone: as many as Useful returns and the time allows, at least MinRuns. The stages are
+// not pooled: a chance excursion that escalated a metric would count in the decision too. stats.Choose selects the
 // estimator of a change.
 //
-// The margins were chosen for machines whose processes agree to a percent or
-// two. Where the middle of them spreads by more than the threshold itself, a
-// slowdown must be found once more, by a third stage like the second.
+// The margins suit machines whose processes agree to one or two percent. If the spread between processes exceeds
+// the threshold, a third stage like the second must confirm a slowdown.
 //
-// Improved takes the mirrored evidence: beyond doubt at stage 1, or found again by
-// the stages that a slowdown needs too. No stage is measured for an improvement
-// alone; one that is not confirmed is Same, with a reason.
+// Improved needs the mirrored evidence: beyond doubt in stage 1, or a confirmation by the stages that a slowdown
+// needs too. No stage is measured for an improvement alone; an unconfirmed one is Same, with a reason.
 //
-// Of a result that names its Total, that metric is judged and the other measured
-// ones explain it, but for those that callers of a service saw under load, unless the options name metrics: one test, and no chance for
-// twenty stages to raise a false alarm. Exact counters are always judged.
+// If a result names its Total, only the Total is judged, so that twenty stages do not raise a false alarm by
+// chance. Its other measured metrics explain it, except those measured under load and those that the options name.
+// Exact counters are always judged.
 //
 //	g := compare.NewGate(o)
 //	c, err := g.Stage1(blocks)
@@ -73,10 +70,10 @@ type Gate struct {
 	boot      *stats.Bootstrap
 	last      *bench
 	up, doubt []*entry
-	faster    []*entry // passed, and improved if the next stage finds it again
+	faster    []*entry // passed, and improved if the next stage confirms it
 }
 
-// NewGate makes a gate; the options are checked by Stage1.
+// NewGate makes a gate; Stage1 checks the options.
 func NewGate(o Options) *Gate {
 	o.Judge = true
 	return &Gate{o: o, boot: o.bootstrap()}
@@ -85,7 +82,7 @@ func NewGate(o Options) *Gate {
 // Pace sets the mean duration of a block in the gate, in seconds.
 func (g *Gate) Pace(seconds float64) { g.o.BlockSeconds = seconds }
 
-// Escalated names the metrics that need stage 2.
+// Escalated names the metrics that stage 2 must decide.
 func (g *Gate) Escalated() []string { return metricNames(g.up) }
 
 func metricNames(es []*entry) []string {
@@ -96,9 +93,8 @@ func metricNames(es []*entry) []string {
 	return out
 }
 
-// Stage1 judges the first blocks. Its Comparison is final when nothing is
-// escalated; otherwise the escalated metrics are inconclusive in it until
-// Stage2 has seen fresh blocks. Errors as for Compare.
+// Stage1 judges the first blocks. Its Comparison is final if no metric is escalated; escalated metrics are
+// inconclusive in it until Stage2 has judged fresh blocks. Errors as for Compare.
 func (g *Gate) Stage1(blocks []Block) (*Comparison, error) {
 	b, err := g.layBlocks(blocks, g.o, func(*entry) bool { return true })
 	if err == nil {
@@ -127,7 +123,7 @@ func (g *Gate) Stage1(blocks []Block) (*Comparison, error) {
 	return b.newComparison(), nil
 }
 
-// Useful returns the number of blocks that stage 2 (or 3) can use: enough to find a slowdown of the threshold with
+// Useful returns the number of blocks that the next stage can use: enough to find a slowdown of the threshold with
 // the power of the minimum detectable effect, under the noise of the previous stage.
 func (g *Gate) Useful() int {
 	open := g.up
@@ -142,7 +138,7 @@ func (g *Gate) Useful() int {
 	return int(min(need, mostBlocks))
 }
 
-// layBlocks prepares the blocks of one stage, and the metrics to keep of them.
+// layBlocks prepares the blocks of one stage with the metrics that keep selects.
 func (g *Gate) layBlocks(blocks []Block, o Options, keep func(*entry) bool) (*bench, error) {
 	if len(blocks) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: there are no blocks").WithFix("measure at least %d", Stage1Blocks)
@@ -175,11 +171,11 @@ func (g *Gate) layBlocks(blocks []Block, o Options, keep func(*entry) bool) (*be
 	return b, nil
 }
 
-// estimateEffect is the change by the rule that suits the noise.
+// estimateEffect estimates the change from the blocks, by the rule that suits the noise.
 func (e *entry) estimateEffect(boot *stats.Bootstrap, aligned []bool) (effect stats.Effect, ok bool) {
 	delta, _ := e.limits()
 	if len(e.old) != len(aligned) {
-		return stats.Effect{}, false // a run that measured nothing leaves its block without a partner
+		return stats.Effect{}, false // a run without samples leaves its block without a partner
 	}
 	if e.blocks, ok = stats.NewBlocks(e.old, e.new, aligned, delta); !ok {
 		return stats.Effect{}, false
@@ -192,14 +188,14 @@ func (e *entry) estimateEffect(boot *stats.Bootstrap, aligned []bool) (effect st
 	return e.blocks.Estimate(e.noise.Rule, boot)
 }
 
-// nameRule names a rule in the result that is not the mean.
+// nameRule names the estimator in the result unless it is the mean.
 func (e *entry) nameRule(rule stats.Rule) {
 	if rule != stats.PairedMean {
 		e.result.Estimator = string(rule)
 	}
 }
 
-// explainStages takes the judgement from the metrics that explain the total.
+// explainStages gives the verdict Explains to the metrics that only explain the total.
 func (b *bench) explainStages(o Options) {
 	for _, e := range b.entries {
 		if e.Beside && len(o.Only) == 0 && !e.decidedEarly() && !slices.ContainsFunc(o.Metrics, func(m MarginsFor) bool { return m.Metric == e.Name }) {
@@ -219,15 +215,14 @@ func (b *bench) explainStages(o Options) {
 	}
 }
 
-// excludeFromJudgement takes an entry out of the judgement.
+// excludeFromJudgement gives the verdict Explains, and keeps the reason.
 func (e *entry) excludeFromJudgement() {
 	e.result.Verdict = Explains
 	e.result.Reason = cmp.Or(e.blocked, e.result.Reason)
 	e.blocked, e.blame = "", blameNone
 }
 
-// StagesLeft is among how many stages the time that is left is to be divided: two
-// where what stage 2 finds would have to be found once more.
+// StagesLeft returns how many stages share the remaining time: two if stage 3 would have to confirm stage 2.
 func (g *Gate) StagesLeft() int {
 	if len(g.doubt) == 0 && slices.ContainsFunc(g.up, (*entry).isScattered) {
 		return 2
@@ -235,17 +230,15 @@ func (g *Gate) StagesLeft() int {
 	return 1
 }
 
-// isScattered reports whether processes of one side differ by more than the threshold.
+// isScattered reports whether the spread between processes of one side exceeds the threshold.
 func (e *entry) isScattered() bool {
 	_, limit := e.limits()
 	return e.noise.Spread > limit
 }
 
-// Stage2 decides on the escalated metrics from fresh blocks, and gives the
-// comparison of both stages. What stage 1 settled stays, except that a counter
-// or a failure that shows only now counts as well. The comparison is final when
-// nothing is doubtful; otherwise that is inconclusive in it until Stage3 has
-// seen fresh blocks.
+// Stage2 decides on the escalated metrics from fresh blocks and returns the comparison of both stages. Verdicts of
+// stage 1 stay, but counter changes and failures that appear only in stage 2 count too. The comparison is final if
+// no metric is doubtful; doubtful metrics are inconclusive in it until Stage3 has judged fresh blocks.
 func (g *Gate) Stage2(blocks []Block) (*Comparison, error) {
 	if g.last == nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: stage 2 came before stage 1").WithFix("judge the first blocks first")
@@ -270,10 +263,10 @@ func (g *Gate) Stage2(blocks []Block) (*Comparison, error) {
 	return b.newComparison(), nil
 }
 
-// Doubtful names the metrics that need stage 3.
+// Doubtful names the metrics that stage 3 must decide.
 func (g *Gate) Doubtful() []string { return metricNames(g.doubt) }
 
-// Stage3 decides on the doubtful metrics: a metric that it does not find slower again stays inconclusive.
+// Stage3 decides on the doubtful metrics: a metric that it does not find slower again is inconclusive.
 func (g *Gate) Stage3(blocks []Block) (*Comparison, error) {
 	if len(g.doubt) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: stage 3 was asked for, and no metric is doubtful").WithFix("take the comparison of the stage before")
@@ -291,11 +284,12 @@ func (g *Gate) Stage3(blocks []Block) (*Comparison, error) {
 	return b.newComparison(), nil
 }
 
-// next decides on the metrics that the previous stage left open. Its bench holds all metrics: the open ones with
-// their new evidence, the others unchanged. again lists the improvements of the previous stage that it confirms.
+// next decides the open metrics from the blocks of a further stage. Its bench holds all metrics: the open ones with
+// their new evidence, the others unchanged. again lists the improvements of the previous stage that this stage
+// confirms.
 func (g *Gate) next(blocks []Block, open []*entry) (b *bench, family, again []*entry, err error) {
 	o := g.o
-	o.Metrics, o.Only = nil, nil // stage 1 has checked them; margins come from its entries
+	o.Metrics, o.Only = nil, nil // stage 1 checked these options; the entries hold the margins
 	isOpen := map[string]bool{}
 	for _, e := range open {
 		isOpen[e.Name] = true
@@ -340,7 +334,7 @@ func (g *Gate) next(blocks []Block, open []*entry) (b *bench, family, again []*e
 	return b, family, again, nil
 }
 
-// inheritEvidence takes from the stage before what a stage does not measure.
+// inheritEvidence takes margins and earlier evidence from the previous stage's entry.
 func (e *entry) inheritEvidence(first *entry) {
 	e.margins = first.margins
 	e.result.Threshold = first.margins.Threshold
@@ -352,13 +346,12 @@ func (e *entry) inheritEvidence(first *entry) {
 	} else {
 		e.result.Stage1, e.result.Stage2 = f.Stage1, seen
 	}
-	if e.ok { // with its own margins, the p-value is another
+	if e.ok { // recompute the p-value, which depends on the margins
 		e.set(e.effect, true)
 	}
 }
 
-// decideFamily is Holm over all metrics that a stage decides, also those that it
-// could not test.
+// decideFamily decides a stage's metrics by Holm, which also counts the metrics that could not be tested.
 func decideFamily(family []*entry) {
 	var tested []*entry
 	untested := 0

@@ -20,15 +20,14 @@ type bench struct {
 	entries  []*entry
 	diffs    []Difference
 	order    []bool // the runs in the order taken, true for the new side
-	earlier  []Turn // of stage 1, where stage 2 is on the bench
+	earlier  []Turn // of earlier stages
 	warnings []gpuprof.Warning
-	spread   float64 // between sessions, 0 in one job
+	spread   float64 // standard deviation between sessions; 0 in one job
 	assumed  bool
-	stages   int // of a gate
+	stages   int // measured stages of a gate
 }
 
-// newBench pairs the metrics of two sides. On return, metrics that cannot have a verdict have the reason, and exact
-// metrics have their verdict.
+// newBench pairs the metrics of two sides. It settles exact metrics, and blocks those that cannot have a verdict.
 func newBench(kind string, old, new *Result, o Options) (*bench, error) {
 	if err := errors.Join(o.Validate(), checkGated(o, old, new)); err != nil {
 		return nil, err
@@ -58,21 +57,20 @@ func newBench(kind string, old, new *Result, o Options) (*bench, error) {
 	return b, nil
 }
 
-// settleUndirected takes the metrics out of the judgement that both sides have and of which no direction is better.
+// settleUndirected excludes from the judgement the metrics of both sides that have no better direction.
 func (b *bench) settleUndirected() {
 	for _, e := range b.entries {
 		if e.sides[0] == nil || e.sides[1] == nil || !e.sides[0].Undirected && !e.sides[1].Undirected {
 			continue
 		}
 		if e.unlike || e.blame == blameMismatch || e.blame == blameStatus {
-			continue // that has to be put right first
+			continue // the metric has an error to report instead
 		}
 		e.blocked, e.result.Reason = "", noDirection
 		e.excludeFromJudgement()
 	}
 }
 
-// noDirection is the reason of a metric that cannot become better or worse.
 const noDirection = "its file does not say whether more or less of it is better: it is shown and not judged"
 
 // How the sides of a comparison were measured: Comparison.Sides.
@@ -91,8 +89,8 @@ func headOf(sides string, by gpuprof.Tool) gpuprof.Head {
 	return document.NewHead(document.Comparison, by)
 }
 
-// blockAll blocks the verdicts of all metrics if the sides are not comparable or incomplete, and the verdicts on times
-// if one side was throttled more.
+// blockAll blocks all verdicts if the sides are not comparable or incomplete, and the verdicts on times if the
+// shares of flagged samples differ too much.
 func (b *bench) blockAll() {
 	every := func(why blame, text string) {
 		for _, e := range b.entries {
@@ -100,7 +98,7 @@ func (b *bench) blockAll() {
 		}
 	}
 	if no := refusedFields(b.diffs); len(no) > 0 {
-		for _, e := range b.entries { // whatever else is wrong with it
+		for _, e := range b.entries { // replaces other reasons
 			e.blocked, e.blame = refusalText(no), blameMismatch
 		}
 	}
@@ -121,9 +119,9 @@ func (b *bench) blockAll() {
 	b.blockFlagged()
 }
 
-// blockFlagged applies the rule about throttled samples. They are kept, because a change that draws more power
-// throttles more and is slower by it. If only one side was disturbed, the difference is no evidence about the
-// program.
+// blockFlagged blocks the verdicts on times if only one side was disturbed: the difference is then no evidence
+// about the program. Flagged samples stay in the data: a change that draws more power throttles more and is slower
+// for that reason.
 func (b *bench) blockFlagged() {
 	x, y := mergeRunInfo(b.old.RunInfo), mergeRunInfo(b.new.RunInfo)
 	codes := slices.Compact(slices.Sorted(slices.Values(slices.Concat(x.Codes, y.Codes))))
@@ -146,7 +144,6 @@ func (b *bench) addWarning(code, text, fix string) {
 	b.warnings = append(b.warnings, gpuprof.Warning{Code: code, Text: text, Fix: fix})
 }
 
-// testableEntries are the metrics that a statistical test is to decide.
 func (b *bench) testableEntries() []*entry {
 	var out []*entry
 	for _, e := range b.entries {
@@ -157,8 +154,7 @@ func (b *bench) testableEntries() []*entry {
 	return out
 }
 
-// measureEffects gives every metric that can have one its effect, also those without
-// a verdict: the figures are worth seeing.
+// measureEffects estimates the effect of every metric not yet decided; blocked metrics get figures for display.
 func (b *bench) measureEffects(effect func(*entry) (stats.Effect, bool)) {
 	for _, e := range b.entries {
 		if e.Exact || e.decidedEarly() {
@@ -171,12 +167,12 @@ func (b *bench) measureEffects(effect func(*entry) (stats.Effect, bool)) {
 	}
 }
 
-// findTrends notes the drift, or the step, of the metrics that have one. Over many metrics chance makes
-// trends, hence Holm; and a drift counts from where it can make half of the equivalence margin.
+// findTrends records a drift or a step of a metric's runs if it is significant (Holm over all metrics) and biases
+// the comparison by more than half of the equivalence margin.
 func (b *bench) findTrends() {
 	tested := b.testableEntries()
 	if len(tested) == 0 || stats.CheckOrder(b.order).Shift == 0 {
-		return // no drift can show in the difference
+		return // the order of the runs cancels a drift
 	}
 	trends, p := make([]stats.Trend, len(tested)), make([]float64, len(tested))
 	for i, e := range tested {
@@ -198,8 +194,7 @@ func (b *bench) findTrends() {
 	}
 }
 
-// allowForTrends widens the intervals of metrics that drift or step by the difference that the order of the runs makes
-// of that.
+// allowForTrends widens the interval of a drifting or stepping metric by the bias that the order of the runs causes.
 func (b *bench) allowForTrends() {
 	for _, e := range b.testableEntries() {
 		bias := math.Abs(e.drift.Bias)
@@ -219,7 +214,6 @@ func (b *bench) allowForTrends() {
 	}
 }
 
-// estimateDrift is the drift over the runs of both sides in the order they were taken.
 func (e *entry) estimateDrift(order []bool) stats.Trend {
 	logs := interleaveRuns([2][]float64{stats.LogMedians(e.old), stats.LogMedians(e.new)}, order)
 	if logs == nil {
@@ -228,8 +222,7 @@ func (e *entry) estimateDrift(order []bool) stats.Trend {
 	return stats.FindTrend(logs, order)
 }
 
-// interleaveRuns puts the runs of both sides in the order they were taken, true for the new side; nil
-// where they do not fit it.
+// interleaveRuns returns both sides' runs in time order (true in order: the new side); nil if the numbers mismatch.
 func interleaveRuns(sides [2][]float64, order []bool) []float64 {
 	out := make([]float64, 0, len(order))
 	for _, isNew := range order {
@@ -248,11 +241,9 @@ func interleaveRuns(sides [2][]float64, order []bool) []float64 {
 	return out
 }
 
-// decideVerdicts gives the tested metrics their verdict: Holm over all of them. With clear, the size of a change must
-// be shown to exceed the threshold too: between sessions the error is assumed, not measured, and cannot be separated
-// from a change of just the threshold.
-//
-// untested metrics belong to the family too: Holm counts them.
+// decideVerdicts gives the tested metrics their verdict by Holm, which counts untested metrics too. With clear, a
+// change must also be shown to exceed the threshold: the error between sessions is assumed, not measured, so a
+// change of just the threshold could be that error.
 func decideVerdicts(tested []*entry, untested int, clear bool) {
 	p, mirrored := make([]float64, len(tested)+untested), make([]float64, len(tested)+untested)
 	for i := range p {
@@ -283,7 +274,7 @@ func decideVerdicts(tested []*entry, untested int, clear bool) {
 	}
 }
 
-// blockUndecided blocks a metric whose data allow no decision.
+// blockUndecided makes a metric inconclusive because the interval of its change is too wide for a decision.
 func (e *entry) blockUndecided() {
 	why := fmt.Sprintf("the data allow anything from %s to %s; they could show a change of %s",
 		gpuprof.FormatChange(math.Expm1(e.effect.Lower(passLevel))), gpuprof.FormatChange(math.Expm1(e.effect.Upper(passLevel))), gpuprof.FormatPercent(float64(e.result.MDE), 2))
@@ -298,7 +289,7 @@ func (e *entry) blockUndecided() {
 	e.blockVerdict(blameNoise, why)
 }
 
-// modesText names the two times that processes of a side take, where they take one of two.
+// modesText describes a side whose processes take one of two times; "" if neither side does.
 func (e *entry) modesText() string {
 	delta, _ := e.limits()
 	for i, runs := range [][][]float64{e.old, e.new} {
@@ -312,7 +303,6 @@ func (e *entry) modesText() string {
 	return ""
 }
 
-// joinReasons puts two reasons into one sentence.
 func joinReasons(first, second string) string {
 	if first == "" || second == "" {
 		return first + second
@@ -320,9 +310,9 @@ func joinReasons(first, second string) string {
 	return first + "; " + second
 }
 
-// escalateEntries is the first stage of a gate: it passes metrics that are clearly no slower, and escalates the
-// others to fresh data. faster lists the metrics that passed and are faster by the mirrored rule: their verdict is
-// Same until a stage confirms them.
+// escalateEntries ends stage 1: it passes metrics that are clearly no slower, and escalates the others to fresh
+// blocks. faster lists the passed metrics that are faster by the mirrored rule; they stay Same until a stage
+// confirms them.
 func escalateEntries(tested []*entry) (up, faster []*entry) {
 	mirrored := make([]float64, len(tested))
 	for i, e := range tested {

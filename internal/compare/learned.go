@@ -2,18 +2,16 @@ package compare
 
 import "github.com/gpuprof/gpuprof"
 
-// Learned is the spread between sessions as a history shows it, in place of the one
-// that is assumed.
+// Learned is the spread between sessions as estimated from a history; it replaces the assumed spread.
 type Learned struct {
 	From string // "41 sessions of s3://perf/gpuprof"
-	// Spread is a standard deviation by metric, a share; a metric without an entry gets the assumed spread.
+	// Spread holds a standard deviation per metric, as a share; a metric without an entry gets the assumed spread.
 	Spread map[string]float64
-	// Scatter is the part of Spread between builds of equal code, by metric, where this part was measured.
+	// Scatter is the part of Spread that builds of equal code cause, by metric, where it was measured.
 	Scatter map[string]float64
 }
 
-// spreadOf is the standard deviation between sessions of a metric, and whether it is
-// only assumed. What the user set goes before what was learned.
+// spreadOf returns a metric's spread between sessions, and whether it is assumed. Options.SessionSpread precedes.
 func (o Options) spreadOf(metric string) (sigma float64, assumed bool) {
 	if sigma, ok := o.Learned.Spread[metric]; ok && o.SessionSpread == 0 {
 		return sigma, false
@@ -21,7 +19,7 @@ func (o Options) spreadOf(metric string) (sigma float64, assumed bool) {
 	return o.spread(), true
 }
 
-// setSpreads gives the comparison the largest spread between sessions of its tested metrics.
+// setSpreads sets the comparison's spread: the largest between sessions of the tested metrics.
 func (b *bench) setSpreads() {
 	b.spreadEntries()
 	tested := b.testableEntries()
@@ -35,15 +33,14 @@ func (b *bench) setSpreads() {
 	b.tellLearned()
 }
 
-// spreadEntries gives every metric its spread between sessions. One without a verdict has
-// an interval as well.
+// spreadEntries sets every metric's spread between sessions; metrics without a verdict need it for their interval.
 func (b *bench) spreadEntries() {
 	for _, e := range b.entries {
 		e.session, e.assumed = b.o.spreadOf(e.Name)
 	}
 }
 
-// tellLearned reports the source of a spread that is not assumed.
+// tellLearned reports the source of learned spreads.
 func (b *bench) tellLearned() {
 	least, most := 0.0, 0.0
 	for _, e := range b.testableEntries() {
@@ -65,7 +62,6 @@ func (b *bench) tellLearned() {
 	b.addWarning("session-spread-learned", "the spread between sessions, "+text+", is that of "+b.o.Learned.From, "set --session-spread to use another")
 }
 
-// spreadSource names the origin of a metric's spread between sessions.
 func (e *entry) spreadSource() string {
 	if e.assumed {
 		return "assumed between sessions"

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// next lists the steps that would settle an inconclusive verdict, the most important first.
+// next lists the steps that could settle an inconclusive verdict, the most important first.
 func (b *bench) next() []string {
 	by := map[blame][]*entry{}
 	for _, e := range b.entries {
@@ -78,8 +78,8 @@ func (b *bench) next() []string {
 	return append(out, b.suggestSteadier(slices.Concat(by[blameNoise], by[blameModes], by[blameStage2], by[blameTrend]))...)
 }
 
-// suggestSteadier proposes a metric that detects a change of the threshold if none of the open metrics does: CPU time
-// under the load of other programs.
+// suggestSteadier proposes to judge CPU time, which other programs on the machine change less, if none of the open
+// metrics could detect a change of the threshold and CPU time could.
 func (b *bench) suggestSteadier(open []*entry) []string {
 	if len(open) == 0 || slices.ContainsFunc(open, func(e *entry) bool { return !(e.result.MDE > gpuprof.Number(e.margins.Threshold)) }) {
 		return nil
@@ -92,7 +92,6 @@ func (b *bench) suggestSteadier(open []*entry) []string {
 	return nil
 }
 
-// moreProcesses explains how the program that measured gets enough runs.
 func (b *bench) moreProcesses() string {
 	if b.kind == kindGate {
 		return fmt.Sprintf("give the gate more time (--budget), so that all %d blocks are measured", MinRuns)
@@ -110,10 +109,9 @@ func (b *bench) moreProcesses() string {
 	return fmt.Sprintf("run the program at least %d times for each side and put its files together (cat 1.json 2.json … > all.json), or measure both sides in one job with gpuprof gate --against", MinRuns)
 }
 
-// spreadText is the spread between sessions as a share.
 func (b *bench) spreadText() string { return gpuprof.FormatPercent(math.Expm1(b.spread), 2) }
 
-// manyRuns is "some 250 runs".
+// manyRuns formats a number of runs: "some 250 runs".
 func manyRuns(n float64) string {
 	if n > 1e6 {
 		return "more than a million runs"
@@ -121,10 +119,10 @@ func manyRuns(n float64) string {
 	return fmt.Sprintf("some %.0f runs", n)
 }
 
-// mostRuns limits the number of runs a side that a hint suggests.
+// mostRuns is the largest number of runs per side that a hint suggests.
 const mostRuns = 100
 
-// moreRuns estimates the number of runs that the noisiest metric needs, and names the source of its noise.
+// moreRuns estimates how many runs the noisiest metric needs, and names the source of the noise.
 func (b *bench) moreRuns(es []*entry) string {
 	worst, need := es[0], 0.0
 	for _, e := range es {
@@ -149,8 +147,7 @@ func (b *bench) moreRuns(es []*entry) string {
 	return fmt.Sprintf("about %.0f runs per side instead of %d would find a change of %g %% in %s%s (%s)", need, have, 100*worst.margins.Threshold, worst.Name, b.durationText(need), source)
 }
 
-// durationText is ", about 2.5 h" for n runs a side at the pace of those measured; ""
-// where that is unknown.
+// durationText formats the time for n runs per side at the measured pace: ", about 2.5 h"; "" if the pace is unknown.
 func (b *bench) durationText(n float64) string {
 	each := b.o.BlockSeconds
 	if b.kind != kindGate {
@@ -162,8 +159,7 @@ func (b *bench) durationText(n float64) string {
 	return ", about " + Lasting(n*each)
 }
 
-// Lasting is a duration in seconds as people plan by it: "40 s", "12 min",
-// "2.5 h", "3 days".
+// Lasting formats a duration in seconds: "40 s", "12 min", "2.5 h", "3 days".
 func Lasting(s float64) string {
 	switch {
 	case s < 100:
@@ -176,7 +172,6 @@ func Lasting(s float64) string {
 	return fmt.Sprintf("%.0f days", min(s/86400, 1000))
 }
 
-// blockPace is the time in seconds from one run to the next; 0 when unknown.
 func blockPace(runs []RunInfo) float64 {
 	if len(runs) < 2 || runs[0].StartS == 0 || runs[len(runs)-1].StartS <= runs[0].StartS {
 		return 0
@@ -184,8 +179,8 @@ func blockPace(runs []RunInfo) float64 {
 	return (runs[len(runs)-1].StartS - runs[0].StartS) / float64(len(runs)-1)
 }
 
-// runsNeeded returns the number of runs a side that lower the minimum detectable effect to the threshold; +Inf when
-// the session term alone exceeds it.
+// runsNeeded returns the number of runs per side that lowers the minimum detectable effect to the threshold; +Inf
+// if the session term alone exceeds the threshold.
 func (b *bench) runsNeeded(e *entry) float64 {
 	if !e.ok || e.effect.SE == 0 {
 		return 0
@@ -204,8 +199,7 @@ func (b *bench) runsNeeded(e *entry) float64 {
 	return math.Inf(1)
 }
 
-// largestNoise names the largest part of the error: the spread between sessions, between processes, or between
-// samples.
+// largestNoise names the largest part of the error: between sessions, between processes, or between samples.
 func (b *bench) largestNoise(e *entry) string {
 	between, within, runs := 0.0, 0.0, 0.0
 	for _, side := range [][][]float64{e.old, e.new} {
@@ -234,7 +228,7 @@ func (b *bench) largestNoise(e *entry) string {
 	return fmt.Sprintf("most of the noise is between processes, %s: more runs help, longer ones do not", gpuprof.FormatPercent(math.Expm1(math.Sqrt(between)), 2))
 }
 
-// listNames lists metrics, the first few by name.
+// listNames lists metrics, at most three by name.
 func listNames(es []*entry) string {
 	const most = 3
 	text := strings.Join(metricNames(es[:min(len(es), most)]), ", ")

@@ -11,31 +11,30 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// MachineNoise holds the results of blocks of one program against itself (A/A) on a machine: the scatter of its
-// processes, and so the slowdowns that a gate can find.
+// MachineNoise is the result of comparing a program with itself (A/A) on a machine: the spread between its
+// processes, which limits the slowdowns that a gate can find.
 type MachineNoise struct {
 	gpuprof.Head
 	Machine      string        `json:"machine"` // filled by the caller
 	Command      string        `json:"command"` // of one process
 	MeasuredAt   string        `json:"measured_at"`
-	Blocks       int           `json:"blocks"`        // one process of either side each
-	BlockSeconds float64       `json:"block_seconds"` // how long one took in the mean
+	Blocks       int           `json:"blocks"`        // one process of each side per block
+	BlockSeconds float64       `json:"block_seconds"` // mean duration of a block
 	Metrics      []MetricNoise `json:"metrics"`       // those that a gate judges
 }
 
-// NoisePlan is the noise of a machine with what it means for gates: what gate --aa and
-// gate --plan print.
+// NoisePlan adds the costs of gates to a machine's noise. gate --aa and gate --plan print it.
 type NoisePlan struct {
 	MachineNoise
 	BudgetS  float64        `json:"budget_s"`
-	Smallest gpuprof.Number `json:"smallest"` // the least slowdown, a share, that a gate finds within the budget
+	Smallest gpuprof.Number `json:"smallest"` // the smallest slowdown, as a share, that a gate finds within the budget
 	Plans    []PlannedGate  `json:"plans"`
 }
 
-// plannedFor are the slowdowns of a plan, in addition to the requested threshold.
+// plannedFor lists the slowdowns of every plan; Planned adds the requested threshold.
 var plannedFor = [...]float64{0.02, 0.05, 0.10}
 
-// Planned is the plan for a budget, and for a threshold besides; 0 asks for none.
+// Planned returns the plan for a budget in seconds and, unless threshold is 0, for that threshold too.
 func (m *MachineNoise) Planned(budgetS, threshold float64) *NoisePlan {
 	p := &NoisePlan{MachineNoise: *m, BudgetS: budgetS, Smallest: gpuprof.Number(m.Smallest(budgetS))}
 	thresholds := plannedFor[:]
@@ -53,17 +52,16 @@ type MetricNoise struct {
 	Name   string         `json:"name"`
 	Unit   string         `json:"unit"`
 	Median gpuprof.Number `json:"median"` // of the run medians of both sides
-	// Spread is the standard deviation between processes as a logarithm (0.01 is
-	// about 1 %): robust where there are outliers, and then of the others.
+	// Spread is the standard deviation between processes, a logarithm; with outliers a robust estimate without them.
 	Spread float64 `json:"spread"`
 	// SlowShare is the share of processes that are outliers, 0 to 1.
 	SlowShare float64 `json:"slow_share"`
-	// Estimator is the rule by which a gate judges under such noise.
+	// Estimator is the rule by which a gate judges under this noise.
 	Estimator stats.Rule `json:"estimator"`
 }
 
-// MeasureNoise finds the noise of a machine from at least MinRuns blocks of one program against itself. The options
-// choose metrics as for a gate. ErrInput if a gate would test no metric.
+// MeasureNoise measures the noise of a machine from at least MinRuns blocks of a program against itself. The
+// options choose metrics as for a gate. ErrInput if a gate would test no metric.
 func MeasureNoise(blocks []Block, o Options) (*MachineNoise, error) {
 	g := NewGate(o)
 	b, err := g.layBlocks(blocks, g.o, func(*entry) bool { return true })
@@ -89,17 +87,17 @@ func MeasureNoise(blocks []Block, o Options) (*MachineNoise, error) {
 	return out, nil
 }
 
-// PlannedGate holds the cost of finding a slowdown on a machine.
+// PlannedGate is the cost of finding a slowdown on a machine.
 type PlannedGate struct {
-	Threshold float64        `json:"threshold"` // the slowdown, a share: what --threshold is to be
-	Metric    string         `json:"metric"`    // the one that takes the most
-	Blocks    gpuprof.Number `json:"blocks"`    // of all stages together; null where no number does
+	Threshold float64        `json:"threshold"` // the slowdown, a share, for --threshold
+	Metric    string         `json:"metric"`    // the metric that needs the most blocks
+	Blocks    gpuprof.Number `json:"blocks"`    // of all stages; null if no number suffices
 	Seconds   gpuprof.Number `json:"seconds"`
 }
 
-// Plan returns the blocks, and so the time, in which a gate with the threshold finds a slowdown of it with nine
-// tenths' probability in the metric with the most noise: stage 1, the blocks of Gate.Useful, and those once more if a
-// finding is confirmed. Most unchanged programs take stage 1 alone.
+// Plan returns the blocks and the time in which a gate finds a slowdown of the threshold with a probability of 0.9
+// in the noisiest metric: stage 1, the blocks of Gate.Useful, and those again if a finding must be confirmed. Most
+// unchanged programs need stage 1 alone.
 func (m *MachineNoise) Plan(threshold float64) PlannedGate {
 	limits := Margins{Threshold: threshold}.fillDefaults()
 	out := PlannedGate{Threshold: threshold}
@@ -123,8 +121,7 @@ func (n MetricNoise) blocks(limits Margins, family int) float64 {
 	return Stage1Blocks + stage
 }
 
-// Smallest is the least threshold, a share, whose Plan fits into the time in
-// seconds; NaN where not even one of 1,000 % does.
+// Smallest returns the least threshold, a share, whose Plan fits into a time in seconds; NaN if 1,000 % does not.
 func (m *MachineNoise) Smallest(seconds float64) float64 {
 	fits := func(t float64) bool { return float64(m.Plan(t).Seconds) <= seconds }
 	lo, hi := 0.0, 10.0
@@ -142,14 +139,14 @@ func (m *MachineNoise) Smallest(seconds float64) float64 {
 }
 
 // usefulBlocks returns the number of blocks of one stage that find a slowdown of the threshold under a noise, in a
-// family of that many tests: an even number from Stage2Blocks, and half more than computed, because the noise is
-// itself an estimate; +Inf if no number suffices.
+// family of that many tests. It is even, at least Stage2Blocks, and 1.5 times the computed number, because the
+// noise is itself an estimate; +Inf if no number suffices.
 func usefulBlocks(noise stats.Noise, delta, limit float64, family int) float64 {
 	need := 1.5 * noise.Blocks(limit, delta, alpha/float64(max(family, 1)), power)
 	return 2 * math.Ceil(max(need, Stage2Blocks)/2)
 }
 
-// Answer is the smallest slowdown that a gate finds on this machine within the budget.
+// Answer states the smallest slowdown that a gate finds on this machine within the budget.
 func (p *NoisePlan) Answer() gpuprof.Answer {
 	budget := Lasting(p.BudgetS)
 	worst := 0.0

@@ -10,80 +10,72 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// The rule's numbers, together because each was chosen with the others: the
-// simulated gates in the tests show what they give.
+// The numbers of the rule depend on each other: change one only with the simulated gates of the tests.
 const (
-	// MinRuns is the least number of runs (processes) a side for a verdict.
+	// MinRuns is the least number of runs (processes) per side for a verdict.
 	MinRuns = 6
-	// Stage1Blocks are the blocks of a gate's first stage, each one process of A and
-	// one of B; Stage2Blocks the fewest that stage 2 or 3 takes where time allows.
+	// Stage1Blocks is the number of blocks of a gate's first stage, each one process of A and one of B.
+	// Stage2Blocks is the least number of stage 2 or 3 if the time allows.
 	Stage1Blocks = 6
 	Stage2Blocks = 12
-	// EarlyBlocks is the fewest with which stage 1 can end a gate, where the time
-	// allows no more.
+	// EarlyBlocks is the least number of blocks with which stage 1 can end a gate if the time allows no more.
 	EarlyBlocks = 3
 	// MaxReruns limits the repetitions of a block whose samples were flagged.
 	MaxReruns = 2
-	// MinSessions is the least number of sessions of a stored baseline that estimates the spread between sessions;
-	// with fewer the spread is assumed.
+	// MinSessions is the least number of a baseline's sessions that estimate their spread; with fewer it is assumed.
 	MinSessions = 10
 
-	// StageFloor is a share of the step: a stage that takes less is noise of the clock.
+	// StageFloor is the share of the step below which a stage is not judged: it is within the noise of the clock.
 	StageFloor = 0.05
 
 	defaultThreshold = 0.05
-	// equivalenceShare of the threshold is a change nobody minds: 2 % of 5 %.
+	// equivalenceShare is the share of the threshold up to which a change does not matter: 2 % of 5 %.
 	equivalenceShare = 0.4
 	defaultSpread    = 0.01
-	alpha            = 0.05  // of REGRESSED and IMPROVED, over all metrics together
-	escalateAlpha    = 0.10  // stage 1
-	earlyAlpha       = 0.001 // of REGRESSED at stage 1, besides alpha
+	alpha            = 0.05  // of Regressed and Improved, over all metrics together
+	escalateAlpha    = 0.10  // of the escalation in stage 1
+	earlyAlpha       = 0.001 // of Regressed and Improved in stage 1
 	trendAlpha       = 0.01  // of a drift that widens the interval, and of a rhythm that forbids an early end
-	mostBlocks       = 2000  // of one stage: more than a day of minutes
-	passLevel        = 0.975 // of the upper bound that must stay below the threshold
-	power            = 0.90  // of the minimum detectable effect
-	flaggedLimit     = 0.10  // more flagged samples than this: measure again
-	flaggedApart     = 0.10  // shares further apart than this: no verdict
+	mostBlocks       = 2000  // of one stage
+	passLevel        = 0.975 // one-sided confidence of the upper bound that a pass needs below the threshold
+	power            = 0.90  // of the minimum detectable effect and of plans
+	flaggedLimit     = 0.10  // a larger share of flagged samples: measure the block again
+	flaggedApart     = 0.10  // a larger difference between the sides' flagged shares: no verdict
 )
 
 // Margins limit the change of a metric, as shares (0.05 is 5 %).
 type Margins struct {
 	Threshold   float64 // a slowdown of this size must be found
-	Equivalence float64 // one of this size does not matter; 0: 0.4 of Threshold
+	Equivalence float64 // a change up to this size does not matter; 0: 0.4 of Threshold
 }
 
-// MarginsFor are the margins of the metrics that a name or pattern matches.
+// MarginsFor are the margins of the metrics that match a name or pattern.
 type MarginsFor struct {
-	Metric string // a name, or a pattern in which * stands for anything
+	Metric string // a name, or a pattern in which * matches any text
 	Margins
 }
 
 // Options are the settings of a comparison. The zero value is the default rule.
 type Options struct {
 	Margins              // of every metric; 0 is 5 %
-	Metrics []MarginsFor // of single metrics; the last that matches counts
-	// Only keeps the metrics that one of these names or patterns matches.
+	Metrics []MarginsFor // of single metrics; the last match applies
+	// Only restricts the comparison to metrics that match a name or pattern of the list.
 	Only []string
 	// AllowMismatch names fields (driver, preset, a knob) that may differ.
 	AllowMismatch []string
-	// Inconclusive is the exit code of an inconclusive verdict: "" 3, "pass" 0,
-	// "fail" 1.
+	// Inconclusive selects the exit code of an inconclusive verdict: "" 3, "pass" 0, "fail" 1.
 	Inconclusive string
-	// SessionSpread is the standard deviation assumed between sessions, as a
-	// share; 0 is 1 %, negative none.
+	// SessionSpread is the assumed standard deviation between sessions, as a share; 0 is 1 %, negative none.
 	SessionSpread float64
-	// Learned holds the spread that a history shows; the zero value means no history.
+	// Learned holds the spread from a history; the zero value is none.
 	Learned Learned
-	// Judge is set by gate and not by compare: then a regression exits 1, and
-	// tuning knobs must agree.
+	// Judge is set by gate: a regression exits 1, and tuning knobs must agree.
 	Judge bool
 	Seed  uint64
 	Draws int // of the bootstrap; 0 is 2,000
-	// Resamples is a bootstrap to share between gates, made with the Seed; nil
-	// makes one for each.
+	// Resamples is a bootstrap, made with the Seed, that several gates share; nil makes one per gate.
 	Resamples *stats.Bootstrap
-	// BlockSeconds is the duration of one block of a gate, in seconds; the estimates of further time use it. 0 is
-	// unknown. Gate.Pace sets it between stages.
+	// BlockSeconds is the duration of a gate's block, to estimate further time; 0 is unknown. Gate.Pace sets it.
 	BlockSeconds float64
 	Tool         gpuprof.Tool
 }
@@ -113,14 +105,12 @@ func (o Options) Validate() error {
 
 func isBadShare(share float64) bool { return !(share >= 0 && share <= 10) }
 
-// fillDefaults replaces margins that are not set.
 func (m Margins) fillDefaults() Margins {
 	m.Threshold = cmp.Or(m.Threshold, defaultThreshold)
 	m.Equivalence = cmp.Or(m.Equivalence, equivalenceShare*m.Threshold)
 	return m
 }
 
-// margins of one metric.
 func (o Options) margins(metric string) Margins {
 	m := o.Margins
 	for _, f := range o.Metrics {
@@ -148,8 +138,8 @@ func (o Options) bootstrap() *stats.Bootstrap {
 	return stats.NewBootstrap(o.Seed, o.Draws)
 }
 
-// Matches reports whether a metric has the name, or matches the pattern, in which * matches any text. Other
-// characters match themselves: metric names contain slashes and brackets.
+// Matches reports whether a metric has the name, or matches the pattern, in which * matches any text. There is no
+// escape character: metric names contain slashes and brackets.
 func Matches(pattern, metric string) bool {
 	parts := strings.Split(pattern, "*")
 	last := len(parts) - 1
@@ -169,8 +159,7 @@ func Matches(pattern, metric string) bool {
 	return true
 }
 
-// selected keeps the metrics that were asked for. A name or pattern that fits
-// none is a slip worth stopping for: a gate that judges nothing always passes.
+// selected returns the metrics that Only selects. A pattern without a match is an error: judging nothing would pass.
 func (o Options) selected(names []string) ([]string, error) {
 	fits := func(pattern string) bool {
 		return slices.ContainsFunc(names, func(n string) bool { return Matches(pattern, n) })

@@ -9,9 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Samples are one side's samples of a metric in its unit, one list a run (a
-// process) as Turn.Run counts them. What is not finite is null in JSON and NaN
-// when read back.
+// Samples holds one side's samples of a metric in its unit, a list per run (Turn.Run is the index). A value that is
+// not finite is null in JSON and NaN after decoding.
 type Samples [][]float64
 
 // MarshalJSON implements json.Marshaler.
@@ -56,21 +55,20 @@ func (s *Samples) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// SideSamples are the samples of both sides; a side without any is null.
+// SideSamples holds the samples of both sides; a side without samples is null.
 type SideSamples struct {
 	Old Samples `json:"old"`
 	New Samples `json:"new"`
 }
 
-// Turn is one process that was measured, in the order they ran.
+// Turn is one measured process.
 type Turn struct {
-	Stage int    `json:"stage,omitempty"` // of a gate, 1 or 2
+	Stage int    `json:"stage,omitempty"` // of a gate: 1, 2 or 3
 	Side  string `json:"side"`            // "old" or "new"
-	Run   int    `json:"run"`             // its place in that side's samples, from 0
-	// StartS is the Unix time of its first sample in seconds, 0 when unknown.
-	// Without times all of the old side is taken to have run first.
+	Run   int    `json:"run"`             // index of the process among its side's samples, from 0
+	// StartS is the Unix time of the first sample, s; 0 when unknown: then the old side counts as the earlier one.
 	StartS  float64  `json:"start_s,omitempty"`
-	Flagged float64  `json:"flagged,omitempty"` // share of its samples that carry a flag
+	Flagged float64  `json:"flagged,omitempty"` // share of the samples that carry a flag
 	Codes   []string `json:"codes,omitempty"`   // of those flags
 }
 
@@ -93,7 +91,7 @@ func fingerprintOf(r *Result) *Fingerprint {
 	return &Fingerprint{Tool: r.Tool, Env: orEmpty(r.Env), Facts: orEmpty(r.Facts), Code: orEmpty(r.Code), Knobs: orEmpty(r.Knobs)}
 }
 
-// orEmpty is an empty map for nil: the JSON has {} where nothing is known.
+// orEmpty returns an empty map for nil, so that the JSON has {} and not null.
 func orEmpty[V any](m map[string]V) map[string]V {
 	if m == nil {
 		return map[string]V{}
@@ -101,7 +99,7 @@ func orEmpty[V any](m map[string]V) map[string]V {
 	return m
 }
 
-// samples returns the samples behind the metric's verdict, before empty runs were dropped and the floor was applied.
+// samples returns the metric's samples as measured: with empty runs, without the floor.
 func (e *entry) samples() *SideSamples {
 	s := &SideSamples{}
 	for i, into := range []*Samples{&s.Old, &s.New} {
@@ -112,7 +110,7 @@ func (e *entry) samples() *SideSamples {
 	return s
 }
 
-// listTurns writes an order of runs down, true for the new side.
+// listTurns lists the processes of a stage in time order; true in order means the new side.
 func listTurns(order []bool, stage int, old, new *Result) []Turn {
 	out := make([]Turn, 0, len(order))
 	next := map[bool]int{}

@@ -11,13 +11,13 @@ import (
 
 const (
 	refusedMetric = "refused"
-	// refusedFloor is the share of the requests that a service may refuse by chance, in a burst. A
-	// share of nothing has no ratio, and a service that begins to refuse is judged from here up.
+	// refusedFloor is the share of requests that a service may refuse in a chance burst. A higher share of refused
+	// requests is judged by its excess over the floor, since a share of zero has no ratio.
 	refusedFloor = 0.01
 )
 
-// addRequests adds the latencies and rates that clients of a service measured, one figure per process, each with the
-// rate of its measurement. It drops the knobs that made up the rate: they repeat it.
+// addRequests adds the latencies and rates that a service's clients measured, one figure per process, each with its
+// request rate. It drops the knobs that set the rate, which repeat it.
 func (r *Result) addRequests(q *loadtest.Requests) {
 	if q == nil {
 		return
@@ -53,7 +53,7 @@ func (r *Result) addRequests(q *loadtest.Requests) {
 	add(refusedMetric, "share", false, false, refused)
 }
 
-// Rate is the requests per second under which it was measured, 0 for none.
+// Rate returns the request rate of the measurement, requests per second; 0 for none.
 func (r *Result) Rate() float64 {
 	for i := range r.Metrics {
 		if rate := r.Metrics[i].Rate; rate > 0 {
@@ -63,8 +63,8 @@ func (r *Result) Rate() float64 {
 	return 0
 }
 
-// filterByRate removes from stored sessions the request metrics measured at a rate other than new's. If no session
-// has that rate, the latest session's rate is used. A different rate is a cause other than time and noise.
+// filterByRate removes from stored sessions the request metrics measured at another rate than new's. If no session
+// has new's rate, it keeps the latest session's rate. A change of rate would appear as a change of the program.
 func filterByRate(sessions []*Result, new *Result) []*Result {
 	rate, found := new.Rate(), false
 	for _, s := range sessions {
@@ -89,7 +89,7 @@ func (e *entry) isUnderLoad() bool {
 	return e.sides[0] != nil && e.sides[0].UnderLoad || e.sides[1] != nil && e.sides[1].UnderLoad
 }
 
-// checkGated refuses sides that a gate must not judge.
+// checkGated returns an error for sides that a gate must not judge.
 func checkGated(o Options, sides ...*Result) error {
 	for _, r := range sides {
 		if o.Judge && r.Ungated != "" {
@@ -99,7 +99,7 @@ func checkGated(o Options, sides ...*Result) error {
 	return nil
 }
 
-// rateMismatch explains that the sides were measured under different loads, with the fix.
+// rateMismatch states that the sides' request rates differ, with the fix; "" if they agree.
 func rateMismatch(old, now *MetricData) string {
 	if old == nil || now == nil || old.Rate == now.Rate {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// The exit codes a comparison can have; cmd/gpuprof has the whole table.
+// The exit codes of a comparison; cmd/gpuprof has all exit codes.
 const (
 	exitPass         = 0
 	exitRegression   = 1
@@ -19,7 +19,6 @@ const (
 	exitFailed       = 4
 )
 
-// newComparison writes the outcome down.
 func (b *bench) newComparison() *Comparison {
 	c := &Comparison{
 		Head: headOf(b.kind, b.o.Tool), Sides: b.kind, Old: b.old.Source, New: b.new.Source,
@@ -46,7 +45,7 @@ func (b *bench) newComparison() *Comparison {
 	}
 	c.Warnings = append(c.Warnings, b.warnings...)
 	c.conclude(b.o)
-	if c.Verdict == Regressed { // what else is open is no part of it
+	if c.Verdict == Regressed { // other open metrics do not matter then
 		c.Next = append(c.Next, c.lookAt()...)
 	} else {
 		c.Next = append(c.Next, b.next()...)
@@ -55,8 +54,8 @@ func (b *bench) newComparison() *Comparison {
 	return c
 }
 
-// lookAt proposes a place to search for the cause of a regression of the step: the stage with the largest part of it,
-// and the knob that differs.
+// lookAt proposes where to search for the cause of a regression of the step: in the stage with the largest share,
+// and in the knob that differs.
 func (c *Comparison) lookAt() []string {
 	if len(c.Causes) == 0 {
 		return nil
@@ -72,8 +71,8 @@ func (c *Comparison) lookAt() []string {
 
 func (r *Result) label() string { return cmp.Or(r.Source, "result") }
 
-// conclude draws the overall verdict and exit code from the parts:
-// something failed > regressed > not comparable > inconclusive > improved > pass.
+// conclude derives the overall verdict and exit code, by precedence: something failed > regressed > not comparable
+// > inconclusive > improved > pass.
 func (c *Comparison) conclude(o Options) {
 	seen := map[Verdict]bool{}
 	for _, m := range c.Metrics {
@@ -97,9 +96,8 @@ func (c *Comparison) conclude(o Options) {
 	c.ExitCode = c.exitCode(o)
 }
 
-// exitCode is one table for the whole tool: 4 something failed, 1 regression,
-// 3 not comparable or inconclusive, 0 pass, in that precedence and never a count. Only a gate
-// exits 1 for a regression; compare describes. No option makes "not comparable" a pass.
+// exitCode returns, in this precedence: 4 something failed, 1 regression, 3 not comparable or inconclusive, 0 pass.
+// Only a gate exits 1 for a regression; compare describes. No option makes "not comparable" a pass.
 func (c *Comparison) exitCode(o Options) int {
 	switch {
 	case len(c.Failed) > 0:
@@ -125,7 +123,7 @@ func (c *Comparison) Count(v Verdict) int {
 	return n
 }
 
-// joinCodes is "a, b or none".
+// joinCodes formats reason codes: "a, b", or a word for none.
 func joinCodes(codes []string) string {
 	if len(codes) == 0 {
 		return "(for no recorded reason)"
@@ -135,8 +133,7 @@ func joinCodes(codes []string) string {
 
 var ofProcess = regexp.MustCompile(`^process \d+: `)
 
-// sideWarnings prefixes the warnings of a side with its name. A warning of several processes appears once, with their
-// number.
+// sideWarnings prefixes warnings with their side's name, and merges equal warnings of processes with their number.
 func sideWarnings(side string, all []gpuprof.Warning) []gpuprof.Warning {
 	out := []gpuprof.Warning{}
 	processes := map[string]int{}
@@ -158,7 +155,7 @@ func sideWarnings(side string, all []gpuprof.Warning) []gpuprof.Warning {
 	return out
 }
 
-// failedOf lists the failures of a side as "side: name: why", each once with its count: a benchmark that fails in one
+// failedOf lists a side's failures as "side: name: why", each once with its count: a benchmark that fails in one
 // process mostly fails in all.
 func failedOf(r *Result) []string {
 	var out []string

@@ -1,9 +1,8 @@
-// Package dynlib loads foreign shared libraries at run time and calls their functions, without cgo: the NVIDIA
-// driver, its management library, cuBLAS and cuDNN. Only this package handles the system's way of finding, loading
-// and calling libraries.
+// Package dynlib loads shared libraries at run time and calls their functions without cgo: the NVIDIA driver, its
+// management library, cuBLAS and cuDNN. The way in which an operating system finds, loads and calls libraries is
+// confined to this package.
 //
-// Built for Linux with the tag nodlopen, the program is linked statically, needs no file of the system and loads
-// nothing; see Unable.
+// The tag nodlopen links the Linux program statically: it needs no system file and loads nothing; see Unable.
 package dynlib
 
 import (
@@ -13,12 +12,12 @@ import (
 	"strings"
 )
 
-// ErrAbsent is the error for a library that does not exist, as opposed to one that does not load.
+// ErrAbsent is the error for a library that does not exist; a library that fails to load has another error.
 var ErrAbsent = errors.New("not found")
 
-// First opens the first existing library of the list and returns its handle and path. A library that exists and does
-// not load ends the search, since its error is more useful than another library. The error wraps ErrAbsent if none
-// exists.
+// First opens the first existing library of the list and returns its handle and path. If an existing library fails
+// to load, First returns that error and tries no other library, because the error is more useful. The error wraps
+// ErrAbsent if none exists.
 func First(paths []string) (handle uintptr, path string, err error) {
 	for _, p := range paths {
 		h, err := Open(p)
@@ -35,8 +34,8 @@ func First(paths []string) (handle uintptr, path string, err error) {
 	return 0, "", fmt.Errorf("%s was %w, neither by the loader nor in %d usual folders", paths[0], ErrAbsent, len(paths)-1)
 }
 
-// isAbsent distinguishes a missing file from a broken one, by the loader's message and the file system. For a missing
-// dependency of a library the loader's message is the same, but begins with another name.
+// isAbsent distinguishes a missing library from a broken one, by the loader's message and the file system. The
+// loader's message for a missing dependency is the same, but begins with the dependency's name.
 func isAbsent(path, complaint string, stat func(string) (fs.FileInfo, error)) bool {
 	if strings.ContainsAny(path, `/\`) {
 		_, err := stat(path)

@@ -12,11 +12,11 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Unable is the reason why this build loads no library; empty if it does.
+// Unable is the reason why this build loads no library, "" if it does.
 const Unable = ""
 
-// Places returns the paths at which to look for the driver's library of that name: first the name itself, which
-// follows LD_LIBRARY_PATH and ld.so.cache, then the folders of distributions, WSL, containers and NixOS that the
+// Places lists the paths at which to look for a library of the driver: first the name itself, for which the loader
+// searches LD_LIBRARY_PATH and ld.so.cache, then folders of distributions, WSL, containers and NixOS that the
 // loader may not search.
 func Places(name string) []string {
 	paths := []string{name}
@@ -29,10 +29,10 @@ func Places(name string) []string {
 	return paths
 }
 
-// Open loads a library for this program's own calls and returns its handle. It stays loaded until the program ends.
+// Open loads a library for this program's calls and returns its handle. It stays loaded until the program ends.
 func Open(path string) (uintptr, error) { return openMode(path, purego.RTLD_NOW|purego.RTLD_LOCAL) }
 
-// OpenGlobal is Open for libraries that load one another by name.
+// OpenGlobal is Open for libraries that need each other's symbols.
 func OpenGlobal(path string) (uintptr, error) {
 	return openMode(path, purego.RTLD_NOW|purego.RTLD_GLOBAL)
 }
@@ -51,14 +51,14 @@ func openMode(path string, mode int) (uintptr, error) {
 	return 0, fmt.Errorf("%s cannot be loaded: %w", path, err)
 }
 
-// LoadedFrom returns the mapped file of a loaded library.
+// LoadedFrom returns the file that a library was mapped from.
 func LoadedFrom(name string) string {
 	text, err := os.ReadFile("/proc/self/maps")
 	if err != nil || strings.Contains(name, "/") {
 		return name
 	}
-	base, _, _ := strings.Cut(filepath.Base(name), ".so") // the name is a link: the file has the driver's version
-	for line := range strings.Lines(string(text)) {       // address perms offset dev inode path
+	base, _, _ := strings.Cut(filepath.Base(name), ".so") // the name may be a link to a file with the driver's version
+	for line := range strings.Lines(string(text)) {       // fields: address perms offset dev inode path
 		if i := strings.IndexByte(line, '/'); i >= 0 {
 			if file := strings.TrimSpace(line[i:]); strings.HasPrefix(filepath.Base(file), base+".so") {
 				return file

@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Unable is the reason why this build loads no library; empty if it does.
+// Unable is the reason why this build loads no library, "" if it does.
 const Unable = ""
 
-// Places returns the names under which to look for the driver's library.
+// Places returns the name of the library: Windows searches its own folders.
 func Places(name string) []string { return []string{name} }
 
-// Open loads a library and returns its handle. It stays loaded until the program ends.
+// Open loads a library and returns its handle. The library stays loaded until the program ends.
 func Open(path string) (uintptr, error) {
 	h, err := windows.LoadLibrary(path)
 	switch {
@@ -25,10 +25,10 @@ func Open(path string) (uintptr, error) {
 	return 0, fmt.Errorf("%s cannot be loaded: %w", path, err)
 }
 
-// OpenGlobal is Open: on Windows every library of a process is global.
+// OpenGlobal is Open: on Windows all libraries of a process are global.
 func OpenGlobal(path string) (uintptr, error) { return Open(path) }
 
-// LoadedFrom returns the name itself.
+// LoadedFrom returns the name: the path is not determined on Windows.
 func LoadedFrom(name string) string { return name }
 
 // Symbol returns the address of a function in a library, or 0.

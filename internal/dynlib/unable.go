@@ -4,7 +4,7 @@ package dynlib
 
 import "fmt"
 
-// Places returns the names under which to look for the driver's library.
+// Places returns the name alone.
 func Places(name string) []string { return []string{name} }
 
 // Open loads nothing in this build, see Unable.
@@ -13,10 +13,10 @@ func Open(path string) (uintptr, error) { return 0, fmt.Errorf("%s: %w", path, E
 // OpenGlobal loads nothing in this build, see Unable.
 func OpenGlobal(path string) (uintptr, error) { return Open(path) }
 
-// LoadedFrom returns the name itself.
+// LoadedFrom returns the name.
 func LoadedFrom(name string) string { return name }
 
-// Symbol returns 0, since no library is loaded.
+// Symbol returns 0: no library is loaded.
 func Symbol(uintptr, string) uintptr { return 0 }
 
 // Bind does nothing: no function has an address in this build.

@@ -2,5 +2,5 @@
 
 package dynlib
 
-// Unable is the reason why this build loads no library; empty if it does.
+// Unable is the reason why this build loads no library.
 const Unable = "NVIDIA has no driver for this system"

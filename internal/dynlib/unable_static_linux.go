@@ -2,5 +2,5 @@
 
 package dynlib
 
-// Unable is the reason why this build loads no library; empty if it does.
+// Unable is the reason why this build loads no library.
 const Unable = "this is the static build of gpuprof, which loads no shared library and so reaches no GPU"

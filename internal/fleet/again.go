@@ -11,24 +11,22 @@ import (
 	"github.com/gpuprof/gpuprof/internal/health"
 )
 
-// A second measurement repeats the suspect nodes together with as many healthy ones. A figure stays off only if both
-// measurements find it off.
+// A second measurement covers the suspect nodes and as many healthy ones; a figure is off only if both find it off.
 
-// repeatFindings holds the findings of one further measurement.
 type repeatFindings struct {
 	where    string
-	gpuIndex map[string]int // index of each GPU by gpuID
+	gpuIndex map[string]int // GPU index by gpuID
 	off      map[gpuFigure]bool
 	measured map[gpuFigure]bool
 }
 
-// gpuFigure identifies one metric of one GPU of a measurement.
+// gpuFigure identifies a metric of a GPU within one measurement.
 type gpuFigure struct {
 	gpu    int
 	metric string
 }
 
-// gpuID identifies a GPU across measurements: its UUID, or its node and device name.
+// gpuID identifies a GPU across measurements, by its UUID or by its node and device name.
 func (g *gpu) gpuID() string {
 	if g.card.UUID != "" {
 		return g.card.UUID
@@ -37,8 +35,8 @@ func (g *gpu) gpuID() string {
 }
 
 // judgeRepeats judges further measurements. suspects are the figures that the first measurement found off, by gpuID
-// and metric. Suspects are compared with the other GPUs only, so that the slow one of two nodes does not shift the
-// median. Without other GPUs they are compared with the first measurement. Other figures that are off become notes.
+// and metric. Suspects are compared with the healthy GPUs only, because the slower of two nodes would shift a common
+// median. Without healthy GPUs they are compared with the first measurement. Other figures that are off become notes.
 func (r *Report) judgeRepeats(jobs []*Job, o Options, suspects map[[2]string]bool, first map[siblingMetric]norm) []*repeatFindings {
 	var out []*repeatFindings
 	for _, job := range jobs {
@@ -63,7 +61,7 @@ func (r *Report) judgeRepeats(jobs []*Job, o Options, suspects map[[2]string]boo
 				values = append(values, valueOf(i, g.card, &s))
 			}
 		}
-		for _, f := range second.Off { // by the GPU's own report, or outside of the shipped range
+		for _, f := range second.Off { // faults that the GPU reports, and figures outside of the shipped range
 			p.off[gpuFigure{f.of, f.Metric}] = true
 			if f.own && !suspects[[2]string{gpus[f.of].gpuID(), f.Metric}] {
 				r.Off = append(r.Off, f)
@@ -75,7 +73,7 @@ func (r *Report) judgeRepeats(jobs []*Job, o Options, suspects map[[2]string]boo
 	return out
 }
 
-// judgeSuspects sets p.off and p.has for the suspects, and notes healthy GPUs that are off in this measurement.
+// judgeSuspects marks in p the measured suspects and those off, and notes healthy GPUs that are off now.
 func (p *repeatFindings) judgeSuspects(r *Report, values []value, gpus []gpu, suspects map[[2]string]bool, first map[siblingMetric]norm) {
 	var healthy, suspected []judged
 	for of, at := range groupBySiblings(values) {
@@ -107,15 +105,16 @@ func (p *repeatFindings) judgeSuspects(r *Report, values []value, gpus []gpu, su
 	for _, j := range suspected {
 		f := gpuFigure{j.of, j.metric}
 		p.measured[f] = true
-		// The first measurement selected this figure, so no correction for multiple tests applies to it.
+		// A suspect's figure was selected beforehand, so it needs no correction for multiple tests.
 		if j.off || j.siblings >= LeastSiblings && j.p <= falseRate && j.exceedsSlack() {
 			p.off[f] = true
 		}
 	}
 }
 
-// recentre returns the norm of a second measurement. With few controls it keeps the spread of the first one, widened
-// by the standard error of the controls' median.
+// recentre returns the norm by which a further measurement is judged. With enough healthy GPUs this is the norm
+// second of these GPUs. With few, it is the first norm n moved to second's median, with a spread widened by the
+// standard error of that median.
 func (n norm) recentre(second norm) norm {
 	if second.n >= LeastSiblings || n.n < LeastSiblings {
 		return second
@@ -124,8 +123,8 @@ func (n norm) recentre(second norm) norm {
 	return n
 }
 
-// selectHealthy returns the indices of the values within their slack of the norm. If most exceed it, a disturbance
-// affected the whole measurement, and all indices remain.
+// selectHealthy returns the indices of the values within their slack of the norm. If most values exceed it, a
+// disturbance affected the whole measurement, and all indices remain.
 func (n *norm) selectHealthy(values []value, at []int) []int {
 	if n.n == 0 {
 		return at
@@ -137,8 +136,8 @@ func (n *norm) selectHealthy(values []value, at []int) []int {
 	return out
 }
 
-// staysOff reports whether every further measurement confirms a figure, and returns a note that follows the figure's
-// name. id is the GPU's gpuID.
+// staysOff reports whether every further measurement confirms that a figure is off. note follows the figure's name
+// in the report; id is the GPU's gpuID.
 func staysOff(all []*repeatFindings, f *Off, id string) (ok bool, note string) {
 	for _, p := range all {
 		i, there := p.gpuIndex[id]
@@ -155,9 +154,9 @@ func staysOff(all []*repeatFindings, f *Off, id string) (ok bool, note string) {
 	return true, note
 }
 
-// noteList collects notes on figures, and merges equal notes on the GPUs of one rank.
+// noteList collects notes on figures, and merges equal notes on GPUs of the same rank.
 type noteList struct {
-	order []Off // the first figure with each note
+	order []Off // the first figure of each note
 	notes []string
 	gpus  []int
 }
@@ -185,11 +184,11 @@ func (t *noteList) formatNotes() []string {
 	return out
 }
 
-// hostName matches node names that are safe in a host list for a shell.
+// hostName matches node names that are safe to put into a shell command.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
-// Again returns the nodes to measure again, sorted by name: those that are off or delay others, and one healthy node
-// with the same GPUs for each, from the middle of the list. It omits nodes whose name does not match hostName.
+// Again returns the nodes to measure again, sorted by name: the nodes that are off or delay others, and for each a
+// healthy node with the same GPU model. It omits nodes whose name does not match hostName.
 func (r *Report) Again() (off, healthy []string) {
 	bad := map[string]bool{}
 	for _, rank := range r.Failed {
@@ -234,8 +233,7 @@ func (r *Report) alikeNodes(a, b string) bool {
 	return len(r.kinds[a]) == 0 || slices.ContainsFunc(r.kinds[a], func(k string) bool { return slices.Contains(r.kinds[b], k) })
 }
 
-// checkRepeats returns an error if the job or a further folder has no health reports, or if a folder repeats the
-// job's.
+// checkRepeats returns an error for a folder without health reports, and for a further folder equal to the job's.
 func checkRepeats(job *Job, further []*Job) error {
 	for _, j := range further {
 		if where := firstWithoutHealth(job, j); where != "" {

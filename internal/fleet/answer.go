@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/health"
 )
 
-// Tone rates the news of a verdict, on every surface.
+// Tone grades a verdict for display in terminal, page and comment.
 func (v Verdict) Tone() gpuprof.Tone {
 	switch v {
 	case Even:
@@ -18,7 +18,7 @@ func (v Verdict) Tone() gpuprof.Tone {
 	return gpuprof.ToneBad
 }
 
-// Answer is which rank is off or is waited for, at what cost and why.
+// Answer states which rank is off or delays the others, with cost and cause.
 func (r *Report) Answer() gpuprof.Answer {
 	a := gpuprof.Answer{Verdict: string(r.Verdict), Tone: r.Verdict.Tone(), Sentence: "The reason was not recorded."}
 	if r.Verdict == TooFew {
@@ -44,7 +44,7 @@ func (r *Report) Answer() gpuprof.Answer {
 	return a
 }
 
-// causeText is a cause; the usual one of such figures was not seen there.
+// causeText formats a cause: the observed one if seen, else the usual cause of such figures.
 func causeText(cause string, seen bool) string {
 	if seen {
 		return "cause: " + cause
@@ -52,7 +52,7 @@ func causeText(cause string, seen bool) string {
 	return "usual cause: " + cause
 }
 
-// offSentence is the worst figure with its cause, and how many more ranks are off.
+// offSentence describes the worst figure with its cause, and counts the other ranks that are off.
 func (r *Report) offSentence(o *Off) string {
 	text := r.OffText(o)
 	if o.Cause != "" {
@@ -72,7 +72,7 @@ func (r *Report) offSentence(o *Off) string {
 	return text + "."
 }
 
-// OffText is a figure that is off, with its place, its size, and how rarely chance does that.
+// OffText describes a figure that is off, with place, size and p-value.
 func (r *Report) OffText(o *Off) string {
 	text := o.Metric + " of " + r.Place(o.Rank, o.Node, o.Device)
 	if v := float64(o.Value); !gpuprof.IsFinite(v) {
@@ -84,15 +84,15 @@ func (r *Report) OffText(o *Off) string {
 		return text + "it should be"
 	}
 	text += fmt.Sprintf("the median of %d siblings", o.Siblings)
-	if o.P < 1 { // earlier reports named figures of too few siblings, which have none
+	if o.P < 1 { // older reports also name figures with too few siblings, which were not tested
 		text += " (p " + gpuprof.FormatP(float64(o.P)) + ")"
 	}
 	return text
 }
 
-// Place is a rank, or a GPU of it, by the names that help to find it.
+// Place names a rank, or one of its GPUs, so that a user can find it.
 func (r *Report) Place(rank int, node, device string) string {
-	if r.Devices != nil { // each is a rank by itself
+	if r.Devices != nil { // each device is a rank
 		return device
 	}
 	text := fmt.Sprint("rank ", rank)
@@ -105,7 +105,7 @@ func (r *Report) Place(rank int, node, device string) string {
 	return text
 }
 
-// offBar is a figure over the median of all ranks, nil where that is not known.
+// offBar compares a figure with the median of all ranks; nil if the median is unknown.
 func (r *Report) offBar(o *Off) *gpuprof.Bar {
 	for i := range r.Metrics {
 		m := &r.Metrics[i]
@@ -117,10 +117,10 @@ func (r *Report) offBar(o *Off) *gpuprof.Bar {
 	return nil
 }
 
-// waitingBar draws the mean step, with the part that ends if the rank is as fast as its siblings.
+// waitingBar draws the mean step, with the part that would vanish if the rank were as fast as its siblings.
 func waitingBar(s *Straggler) *gpuprof.Bar {
 	cost := float64(s.CostS)
-	step := cost / float64(s.Share) // the share is of the mean step of the replay
+	step := cost / float64(s.Share) // Share is CostS over the mean step
 	if !(cost <= step) {
 		return nil
 	}

@@ -11,14 +11,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/health"
 )
 
-// gpu is one device of one rank.
 type gpu struct {
 	from *Object
 	card *health.Card
 }
 
-// judgeHealth adds the health reports of the nodes: each GPU's figures compared with all its siblings in the fleet,
-// and the faults that a GPU reports itself.
+// judgeHealth adds the nodes' health reports: it compares each GPU's figures with all siblings in the fleet, and
+// takes over the faults that a GPU reports itself.
 func (r *Report) judgeHealth(job *Job, o Options) {
 	gpus := r.collectGPUs(job)
 	var values []value
@@ -35,7 +34,7 @@ func (r *Report) judgeHealth(job *Job, o Options) {
 			r.Metrics = append(r.Metrics, row)
 		}
 	}
-	off, own := []Off{}, r.Off // own: from the nodes' own reports
+	off, own := []Off{}, r.Off // own: findings of the nodes' reports
 	for _, j := range all {
 		r.compared = max(r.compared, j.siblings)
 		g := gpus[j.of]
@@ -45,7 +44,7 @@ func (r *Report) judgeHealth(job *Job, o Options) {
 		}
 		m, _ := g.card.Metric(j.metric)
 		cause, evidence, fix := health.Explain(g.card, j.metric, typicalSibling(&j, all, gpus))
-		// The fleet's comparison replaces the node's own finding on the same figure.
+		// The fleet's comparison replaces the node's finding on the same figure.
 		own = slices.DeleteFunc(own, func(o Off) bool { return o.of == j.of && o.Metric == j.metric })
 		off = append(off, Off{Rank: g.from.Rank, Node: g.from.Node, Device: g.card.Device, Metric: j.metric, Unit: m.Unit, Value: m.Value,
 			Worse: gpuprof.Number(j.worseShare(j.median)), P: gpuprof.Number(j.p), Siblings: j.siblings, Cause: cause, Evidence: evidence, Fix: fix, of: j.of})
@@ -57,7 +56,7 @@ func (r *Report) judgeHealth(job *Job, o Options) {
 	r.Off = slices.Concat(r.Off, own, groupByNode(off, gpus))
 }
 
-// keepConfirmed drops the figures that a further measurement does not find off.
+// keepConfirmed drops the figures that a further measurement does not confirm.
 func (r *Report) keepConfirmed(off, own []Off, gpus []gpu, values []value, o Options) (offLeft, ownLeft []Off) {
 	suspects, first := map[[2]string]bool{}, map[siblingMetric]norm{}
 	for _, f := range slices.Concat(off, own) {
@@ -78,7 +77,6 @@ func (r *Report) keepConfirmed(off, own []Off, gpus []gpu, values []value, o Opt
 	return off, own
 }
 
-// typicalSibling returns the sibling whose figure is nearest to the median.
 func typicalSibling(of *judged, all []judged, gpus []gpu) *health.Card {
 	nearest, at := math.Inf(1), of.of
 	for _, j := range all {
@@ -89,8 +87,7 @@ func typicalSibling(of *judged, all []judged, gpus []gpu) *health.Card {
 	return gpus[at].card
 }
 
-// collectGPUs returns the devices of all health reports, each once, and takes over findings that a report made
-// without comparing siblings.
+// collectGPUs returns the devices of all health reports, each once, and takes over findings that need no siblings.
 func (r *Report) collectGPUs(job *Job) []gpu {
 	var out []gpu
 	seen := map[string]gpu{}
@@ -105,7 +102,7 @@ func (r *Report) collectGPUs(job *Job) []gpu {
 			g := gpu{obj, &rep.Devices[i]}
 			if g.card.Error != "" {
 				r.leaveOut(obj, fmt.Sprintf("rank %d%s, %s: %s", obj.Rank, nodeSuffix(obj.Node), g.card.Device, g.card.Error))
-			} else if len(g.card.Sources) > 0 && !g.card.Checked() { // an older gpuprof recorded no sources
+			} else if len(g.card.Sources) > 0 && !g.card.Checked() { // reports of an older gpuprof have no sources
 				r.unchecked++
 				r.Notes = append(r.Notes, fmt.Sprintf("%s of rank %d%s was not checked for faults: %s",
 					g.card.Device, obj.Rank, nodeSuffix(obj.Node), g.card.Silent()))
@@ -128,7 +125,7 @@ func (r *Report) collectGPUs(job *Job) []gpu {
 	return out
 }
 
-// nodeSuffix returns " on n7", or "" for a node without a name.
+// nodeSuffix returns " on n7", or "" without a node's name.
 func nodeSuffix(node string) string {
 	if node == "" {
 		return ""
@@ -136,7 +133,6 @@ func nodeSuffix(node string) string {
 	return " on " + NodeText(node)
 }
 
-// gpuMetricRow builds the table row of a metric over all GPUs.
 func gpuMetricRow(name string, all []judged, gpus []gpu) (Metric, bool) {
 	t := tally{nodes: map[string][]float64{}}
 	for _, j := range all {
@@ -149,10 +145,9 @@ func gpuMetricRow(name string, all []judged, gpus []gpu) (Metric, bool) {
 	return t.metricRow(name, health.Unit(name))
 }
 
-// groupByNode merges the findings on one metric if at least half of a node's GPUs have one: the whole node is slow
-// then.
+// groupByNode merges the findings on a metric if at least half of a node's GPUs have one: the whole node is then slow.
 func groupByNode(off []Off, gpus []gpu) []Off {
-	on := map[int]int{} // GPUs by rank
+	on := map[int]int{} // number of GPUs per rank
 	for _, g := range gpus {
 		on[g.from.Rank]++
 	}

@@ -12,15 +12,13 @@ import (
 )
 
 const (
-	// partOfStep is the least share of the step by which a difference explains a slow rank.
+	// partOfStep is the least share of the step for a difference to explain a slow rank.
 	partOfStep = 0.02
-	// oneFactor is the largest relative difference between the slowdown factors of kernel classes that count as one
-	// common factor.
+	// oneFactor is the largest relative difference between kernel classes' slowdowns that counts as one slowdown.
 	oneFactor = 0.25
 )
 
-// explainCause describes the largest difference between ranks and their siblings. evidence is false if none was
-// measured.
+// explainCause describes the largest difference of slow ranks from their siblings; evidence is false without any.
 func (s *search) explainCause(lines []int) (string, bool) {
 	at := lines[0]
 	l := s.m.lines[at]
@@ -70,8 +68,8 @@ func idleCause(l *timeline, others []*timeline, idle float64) string {
 	return text + ": work is launched and waits"
 }
 
-// kernelCause explains a device that computes longer than its siblings: all of its kernels slow down by one factor,
-// or the kernels of one class do.
+// kernelCause explains a device that computes longer than its siblings: all its kernels are slower by one factor,
+// or the kernels of one class are.
 func kernelCause(l *timeline, others []*timeline, work, least float64) string {
 	var most model.Class
 	largest := 0.0

@@ -13,22 +13,21 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// Devices compares the devices of one machine, measured together and each alone in interleaved blocks. Intervals
-// cover one process per device and no variation between processes.
+// Devices compares the devices of one machine, measured together and each alone in interleaved blocks. The
+// intervals do not cover variation between processes, since each device has only one process.
 type Devices struct {
-	Rounds int         `json:"rounds"` // each has a turn of all devices together, and one of each alone
+	Rounds int         `json:"rounds"` // in each round all devices run together once, and each alone once
 	Unit   string      `json:"unit"`   // of throughput
-	Rows   []DeviceRow `json:"rows"`   // in the order in which the devices were named
-	// Slowest is the device with the longest step when all run together. Skew is its step over the median of all
-	// devices in the same round. One of several equal devices is always the slowest by chance, so Skew exceeds 1.
+	Rows   []DeviceRow `json:"rows"`   // in the order in which the user named the devices
+	// Slowest is the device with the longest step when all run together. Skew is the ratio of its step to the
+	// median of all devices in the same round; it exceeds 1 even for equal devices, one of which is always slowest.
 	// With one measured device Slowest is empty and Skew null.
 	Slowest string         `json:"slowest,omitempty"`
 	Skew    *gpuprof.Ratio `json:"skew"`
-	// Scaling is the throughput of all devices together over the sum of their throughputs alone, in the same round: 1
-	// if they do not disturb each other.
+	// Scaling is the throughput together over the sum of the throughputs alone, by round: 1 without disturbance.
 	Scaling *gpuprof.Ratio `json:"scaling"`
-	// Overlap is the shortest over the longest block of a round that ran together, the median over the rounds: the
-	// share of a block in which every device worked.
+	// Overlap is the shortest over the longest block of the devices that ran together, the median over the rounds:
+	// the share of a block in which every device worked.
 	Overlap gpuprof.Number `json:"overlap"`
 }
 
@@ -39,12 +38,12 @@ type DeviceRow struct {
 	Driver string   `json:"driver,omitempty"` // driver version; the driver compiles PTX
 	Shared *Reached `json:"together"`         // null if the device failed
 	Alone  *Reached `json:"alone"`
-	// Slowdown is the step of the blocks together over the step alone, round by round.
+	// Slowdown is the step together over the step alone, from the ratios by round.
 	Slowdown *gpuprof.Ratio `json:"slowdown"`
-	Failed   string         `json:"failed,omitempty"` // the reason
+	Failed   string         `json:"failed,omitempty"` // the reason, "" if it did not fail
 }
 
-// Reached summarises a device's blocks of one kind. Each block gives one sample, the median of its steps.
+// Reached summarises a device's blocks, together or alone. Each block gives one sample, the median of its steps.
 type Reached struct {
 	StepS gpuprof.Number    `json:"step_s"`
 	CI95  [2]gpuprof.Number `json:"ci95"`       // of step_s
@@ -54,19 +53,19 @@ type Reached struct {
 	rates []float64         // by round
 }
 
-// DeviceRun holds the measurements of one device; element k of each list belongs to round k.
+// DeviceRun holds the measurements of one device; index k of each list is round k.
 type DeviceRun struct {
 	Device string
 	Run    *gpuprof.Run // the blocks together, one sample each; nil if the device failed
 	Alone  *gpuprof.Run // the blocks alone
 	Clocks [2][]float64 // Hz, together and alone; 0 if unknown
-	TurnS  []float64    // length of each block together, s
+	TurnS  []float64    // duration of each block together, s
 	Failed error
 }
 
-// OfDevices judges devices that were measured together like the ranks of a job, and compares each with itself alone.
-// The report's exit code is 4 if a device failed, and otherwise 0: a measurement is no gate. The error is ErrInput if
-// no device was measured.
+// OfDevices judges devices that were measured together like the ranks of a job, and compares each with itself
+// alone. The report's exit code is 4 if a device failed, otherwise 0: the command measures and does not gate. The
+// error is ErrInput if no device was measured.
 func OfDevices(runs []DeviceRun, by gpuprof.Tool) (*Report, error) {
 	job := &Job{World: len(runs), Told: true}
 	d := &Devices{}
@@ -120,7 +119,6 @@ func summariseBlocks(run *gpuprof.Run, clocks []float64) *Reached {
 	return out
 }
 
-// compareRounds computes Slowest, Skew and Scaling from the rounds.
 func (d *Devices) compareRounds() {
 	var ran []*DeviceRow
 	for i := range d.Rows {
@@ -147,8 +145,8 @@ func (d *Devices) compareRounds() {
 	d.Skew, d.Scaling = medianRatio(slowest.Shared.steps, middle), medianRatio(together, alone)
 }
 
-// medianRatio returns the median over rounds of the ratio of two figures of the same round, so that a disturbance of
-// the whole round cancels. It returns nil without a round.
+// medianRatio returns the median of two figures' ratios by round, which cancels a round's disturbance; nil without
+// any.
 func medianRatio(over, under []float64) *gpuprof.Ratio {
 	var ratios []float64
 	for k := range over {
@@ -161,7 +159,7 @@ func medianRatio(over, under []float64) *gpuprof.Ratio {
 	return &gpuprof.Ratio{Ratio: s.Median, CI95: s.CI95}
 }
 
-// medianOverlap returns the median over the rounds of the shortest over the longest block.
+// medianOverlap returns Devices.Overlap from each device's block durations by round.
 func medianOverlap(turns [][]float64) float64 {
 	var shares []float64
 	for k := range turns[0] {
@@ -174,10 +172,9 @@ func medianOverlap(turns [][]float64) float64 {
 	return stats.Median(shares)
 }
 
-// LeastOverlap is the share of a block below which devices hardly ran together.
+// LeastOverlap is the Overlap below which the devices hardly ran together.
 const LeastOverlap = 0.8
 
-// setDeviceVerdict sets the verdict, the worst over all devices.
 func (r *Report) setDeviceVerdict(runs []DeviceRun) {
 	slices.SortStableFunc(r.Off, func(a, b Off) int { return cmp.Compare(b.Worse, a.Worse) })
 	var off, failed []string
@@ -215,7 +212,7 @@ func (r *Report) setDeviceVerdict(runs []DeviceRun) {
 	}
 }
 
-// knownMedian returns the median of the positive values, since 0 is unknown; NaN if there are none.
+// knownMedian returns the median of the positive values; NaN if there are none. 0 means unknown.
 func knownMedian(values []float64) float64 {
 	known := slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return !(v > 0) })
 	return stats.Median(known)

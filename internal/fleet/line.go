@@ -8,11 +8,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// op is an event of a rank: it enqueues a collective, waits for the end of one, or ends a step. own is the rank's own
-// time before the event; held is time before it that something other than a collective blocked. ns.
+// op is an event of a rank: it enqueues a collective, waits for a collective's end, or ends a step. own is the rank's
+// own time before the event; held is time before it in which something other than a collective blocked the rank. ns.
 type op struct {
 	own, held int64
-	call      int32 // index into line.calls; for opStepEnd into line.steps
+	call      int32 // index into line.calls, or for opStepEnd into line.steps
 	kind      opKind
 }
 
@@ -24,19 +24,18 @@ const (
 	opStepEnd
 )
 
-// rankCall is one rank's view of a collective.
 type rankCall struct {
 	kind, group int32 // index into line.names
 	seq, bytes  int64
 	step        int32
 	after       int32 // index of the previous call on its stream plus one; 0 for none
 	dur         int64
-	paused      int64 // time that the rank waited for its end, ns
+	paused      int64 // time that the rank waited for the collective's end, ns
 	all         int32 // index into matchedJob.all; -1 if it is not replayed
 	column      int32 // index into the columns of the rank's recording
 }
 
-// timeline is one rank's part in the communication of a job.
+// timeline is the communication of one rank over the steps of a job.
 type timeline struct {
 	rank   int
 	node   string
@@ -54,7 +53,7 @@ type timeline struct {
 	recorded           []int64 // end of each step in the recording, ns
 }
 
-// newLine converts a rank's recording. It returns an error if the columns do not fit together.
+// newLine converts a rank's recording. Columns of different length are an error.
 func newLine(c *analyze.Collectives, rank int, node string) (*timeline, error) {
 	n, m := len(c.Kind), len(c.Moments)
 	for _, col := range []model.Column{c.Group, c.Seq, c.Bytes, c.Step, c.Start, c.Dur, c.After} {
@@ -87,7 +86,6 @@ func newLine(c *analyze.Collectives, rank int, node string) (*timeline, error) {
 	return l, nil
 }
 
-// parseMoment converts the i-th event of a rank.
 func parseMoment(c *analyze.Collectives, i int) (op, error) {
 	o := op{own: c.Work[i] + c.Idle[i], held: c.Held[i]}
 	if c.Work[i] < 0 || c.Idle[i] < 0 || o.held < 0 {
@@ -106,8 +104,7 @@ func parseMoment(c *analyze.Collectives, i int) (op, error) {
 
 func isIndex(v int64, n int) bool { return v >= 0 && v < int64(n) }
 
-// computeStepEnds computes the end of each step in the recording and the rank's waiting times, from the starts of its
-// collectives.
+// computeStepEnds computes the recorded step ends and the rank's waiting times from its collectives' starts.
 func (l *timeline) computeStepEnds(starts []int64) {
 	t := int64(0)
 	l.recorded = make([]int64, len(l.steps))
@@ -130,8 +127,8 @@ func (l *timeline) computeStepEnds(starts []int64) {
 func (l *timeline) kindOf(c *rankCall) string  { return l.names[c.kind] }
 func (l *timeline) groupOf(c *rankCall) string { return l.names[c.group] }
 
-// callSignature hashes the kinds, sizes and steps of a rank's collectives in order. Groups are left out, so that
-// ranks of different groups can be siblings.
+// callSignature hashes the kinds, sizes and steps of a rank's collectives in order, so that siblings can be found.
+// It ignores groups: siblings may belong to different groups.
 func (l *timeline) callSignature() uint64 {
 	h := fnv.New64a()
 	var buf [8]byte

@@ -8,21 +8,19 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// callRef refers to one rank's call of a collective.
 type callRef struct {
 	line int32 // index into the lines
-	call int32 // of that line
+	call int32 // index into that line's calls
 }
 
-// collective joins the calls of all its ranks.
 type collective struct {
 	parts []callRef
-	took  int64 // ns from the last rank's arrival to the end: the shortest duration of any rank
+	took  int64 // duration after the last arrival, ns: the shortest duration of any rank
 	place int   // position among the collectives of its group and step
 	step  int64
 }
 
-// matchedJob holds the lines of a job with their collectives matched.
+// matchedJob holds the lines of a job with matched collectives.
 type matchedJob struct {
 	lines []*timeline
 	all   []collective
@@ -30,8 +28,7 @@ type matchedJob struct {
 	notes []string
 }
 
-// matchCollectives matches the collectives of all ranks by group, step and position. Groups whose ranks ask for
-// different collectives are excluded, with a note.
+// matchCollectives matches collectives by group, step and position. It excludes groups with differing calls.
 func matchCollectives(lines []*timeline) *matchedJob {
 	m := &matchedJob{lines: lines, steps: commonSteps(lines)}
 	for _, l := range lines {
@@ -41,10 +38,10 @@ func matchCollectives(lines []*timeline) *matchedJob {
 		group string
 		step  int64
 	}
-	var order []key    // groups in steps
-	var by [][]callRef // the calls of each, rank by rank
-	// A job of many ranks has millions of calls. Growing lists would take twice the memory, and a map lookup for each
-	// call would take most of the time. The previous call's key usually matches.
+	var order []key    // groups by step, in order of appearance
+	var by [][]callRef // the calls of each group, rank by rank
+	// A job of many ranks has millions of calls. Lists are allocated at their final size, since growing them would
+	// take twice the memory. The key of the previous call usually matches, which saves most map lookups.
 	var count []int
 	place := map[key]int{}
 	each := func(do func(n int, p callRef)) {
@@ -92,7 +89,7 @@ func matchCollectives(lines []*timeline) *matchedJob {
 	return m
 }
 
-// jobIDs returns the distinct jobs of the lines, without those that no launcher named.
+// jobIDs returns the distinct jobs of the lines, except unknown ones.
 func (m *matchedJob) jobIDs() []string {
 	var out []string
 	for _, l := range m.lines {
@@ -110,7 +107,6 @@ func groupText(g string) string {
 	return "the group " + g
 }
 
-// commonSteps returns the numbers of the steps that every rank has.
 func commonSteps(lines []*timeline) []int64 {
 	count := map[int64]int{}
 	for _, l := range lines {
@@ -128,14 +124,13 @@ func commonSteps(lines []*timeline) []int64 {
 	return out
 }
 
-// trimSteps drops the steps of a rank that not all ranks have: their collectives have no counterpart, and the replay
-// omits their time.
+// trimSteps drops a rank's steps that not all ranks have, because their collectives have no counterpart.
 func (m *matchedJob) trimSteps(l *timeline) {
 	keeps := func(step int32) bool { return slices.Contains(m.steps, l.steps[step]) }
 	if len(m.steps) == len(l.steps) {
 		return
 	}
-	calls := make([]int32, len(l.calls)) // new index plus one
+	calls := make([]int32, len(l.calls)) // new index of each call plus one
 	var kept []rankCall
 	for i, c := range l.calls {
 		if c.after > 0 {
@@ -170,7 +165,7 @@ func (m *matchedJob) trimSteps(l *timeline) {
 	l.calls, l.ops = kept, ops
 }
 
-// findMismatch describes how the calls of a group in one step differ between its ranks; "" if they agree.
+// findMismatch describes how the ranks' calls of a group in one step differ; "" if they agree.
 func (m *matchedJob) findMismatch(parts []callRef) string {
 	var first []callRef
 	for from := 0; from < len(parts); {
@@ -208,7 +203,7 @@ func (l *timeline) callText(c *rankCall) string {
 	return l.kindOf(c) + " of " + gpuprof.FormatBytes(float64(c.bytes))
 }
 
-// joinCalls joins the calls of the ranks at the same position into collectives.
+// joinCalls joins the ranks' calls at the same position into collectives.
 func (m *matchedJob) joinCalls(parts []callRef, step int64) {
 	base := len(m.all)
 	place, ranks := 0, 0
@@ -231,8 +226,8 @@ func (m *matchedJob) joinCalls(parts []callRef, step int64) {
 	}
 }
 
-// lastArrival returns the index of the part whose rank arrived last, and how much later than the previous one it
-// arrived, ns. All ranks leave together, so the last one has the shortest duration.
+// lastArrival returns the index of the part whose rank arrived last, and how much later than the second last it
+// arrived, ns. All ranks leave a collective together, so the last one has the shortest duration.
 func (m *matchedJob) lastArrival(t *collective) (at int, late int64) {
 	if len(t.parts) < 2 {
 		return -1, 0

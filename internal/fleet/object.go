@@ -15,13 +15,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/launch"
 )
 
-// suffix ends every object's name.
 const suffix = ".json.zst"
 
-// objectName matches the names that Write gives: rank, attempt and hash.
+// objectName matches the names of objects: rank, attempt and hash.
 var objectName = regexp.MustCompile(`^\d{6,}-\d+-[0-9a-f]{12}\.json\.zst$`)
 
-// Object is the file that one rank writes to the folder of its job.
+// Object is the file that a rank writes to the folder of its job.
 type Object struct {
 	gpuprof.Head
 	launch.Place
@@ -30,7 +29,7 @@ type Object struct {
 	Payload json.RawMessage      `json:"payload"`
 
 	name   string // name in the bucket
-	device string // device name, if each rank is a device
+	device string // device name, if the ranks are devices
 }
 
 // New returns the object of a rank with a document as its payload.
@@ -38,8 +37,7 @@ func New(p launch.Place, of gpuprof.DocumentKind, started time.Time, by gpuprof.
 	return &Object{Head: document.NewHead(document.Rank, by), Place: p, Of: of, Started: started.UTC(), Payload: payload}
 }
 
-// Write puts the object into a bucket and returns its name. The name contains a hash of the content, so that a
-// repeated write changes nothing.
+// Write puts the object into a bucket and returns its name, with a hash: repeating a write changes nothing.
 func (o *Object) Write(ctx context.Context, b bucket.Bucket) (string, error) {
 	text, err := json.Marshal(o)
 	if err != nil {
@@ -55,10 +53,10 @@ func (o *Object) Write(ctx context.Context, b bucket.Bucket) (string, error) {
 	return name, b.Put(ctx, name, z.EncodeAll(text, nil))
 }
 
-// Probe checks that this rank can write to a bucket, before it measures. The error is ErrUsage or ErrInput.
+// Probe checks, before the measurement, that this rank can write to a bucket. The error is ErrUsage or ErrInput.
 func Probe(ctx context.Context, b bucket.Bucket, rank int) error {
 	if _, files := b.(*bucket.Folder); !files {
-		_, err := b.List(ctx, "none") // a bucket may permit writing and deny removal
+		_, err := b.List(ctx, "none") // only reads: a bucket may permit writing and deny removal
 		return err
 	}
 	name := fmt.Sprintf(".gpuprof-probe-%d", rank)

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// Program is the payload of a rank that ran a user's program: its outcome, and the collectives of its traces. The
-// traces themselves stay in Folder.
+// Program is the payload of a rank that ran a user's program: the program's outcome, and the collectives in its
+// traces. The traces themselves stay in Folder.
 type Program struct {
 	gpuprof.Head
 	Command  []string              `json:"command"` // with secrets masked
@@ -22,11 +22,10 @@ type Program struct {
 	Stopped  bool                  `json:"stopped,omitempty"` // by gpuprof, on request
 	Folder   string                `json:"folder"`            // of the recording
 	Warnings []gpuprof.Warning     `json:"warnings"`
-	Lacks    string                `json:"lacks,omitempty"` // the reason why there are no collectives
+	Lacks    string                `json:"lacks,omitempty"` // why there are no collectives
 	Traces   []analyze.Collectives `json:"traces"`          // one per rank: a process may start several
 }
 
-// addPrograms adds the ranks' programs to the report.
 func (r *Report) addPrograms(job *Job) {
 	var lines []*timeline
 	lacks := map[string][]int{}
@@ -73,7 +72,7 @@ func (r *Report) addPrograms(job *Job) {
 	r.findStragglers(lines)
 }
 
-// programRead is a decoded program. Its traces are already lines, which take less memory than the columns.
+// programRead is a decoded program. Its traces are converted to lines, which take less memory than the columns.
 type programRead struct {
 	Program
 	err    error
@@ -89,7 +88,7 @@ type traceRead struct {
 func readProgram(obj *Object) programRead {
 	var p programRead
 	p.err = document.Decode(obj.Payload, obj.name, &p.Program, document.Program)
-	obj.Payload = nil // a job of many ranks is large: free the text
+	obj.Payload = nil // free the text: a job of many ranks is large
 	if p.err != nil {
 		return p
 	}

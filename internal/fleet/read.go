@@ -21,26 +21,26 @@ import (
 // Job holds the objects of one job in a bucket.
 type Job struct {
 	World   int       // number of processes: the launcher's, or the highest rank plus one
-	Told    bool      // a launcher gave the number to some rank
+	Told    bool      // a launcher gave the number
 	Objects []*Object // the latest attempt of each rank and kind, by kind and rank
 	Missing []int     // ranks without an object
-	// Problems names the objects that were left out, one sentence each.
+	// Problems names the unusable objects, one sentence each.
 	Problems []string
 	Notes    []string
-	// Elsewhere lists the folders with ranks' objects, below the bucket or Above, if the bucket itself holds none.
+	// Elsewhere lists the folders with objects, below the bucket or Above, if the bucket itself has none.
 	Elsewhere []string
 
-	where string // the bucket, for errors
+	where string // name of the bucket, for errors
 }
 
 // Above denotes the parent folder in Elsewhere.
 const Above = ".."
 
-// poll is the interval between two reads of an incomplete bucket.
+// poll is the pause between two reads of an incomplete bucket.
 const poll = 500 * time.Millisecond
 
-// Gather reads a bucket of objects and waits for all ranks, at most for wait. pause sleeps, and tests replace it.
-// Problems names objects that cannot be used; an error concerns the bucket.
+// Gather reads the objects of a bucket and waits for all ranks, at most for wait. pause sleeps; tests replace it.
+// Problems names unusable objects; an error concerns the whole bucket.
 func Gather(ctx context.Context, b bucket.Bucket, wait time.Duration, pause func(context.Context, time.Duration) error) (*Job, error) {
 	known := map[string]*Object{}
 	for {
@@ -55,7 +55,7 @@ func Gather(ctx context.Context, b bucket.Bucket, wait time.Duration, pause func
 	}
 }
 
-// gatherOnce reads the objects that are not in known yet: objects never change.
+// gatherOnce reads the objects that are missing in known. Objects never change.
 func gatherOnce(ctx context.Context, b bucket.Bucket, known map[string]*Object) (*Job, error) {
 	names, err := b.List(ctx, "")
 	if err != nil {
@@ -92,7 +92,7 @@ func gatherOnce(ctx context.Context, b bucket.Bucket, known map[string]*Object) 
 	return job, nil
 }
 
-// parallelFor calls do for 0 to n-1 on all cores: a merge mostly decodes objects, which are independent.
+// parallelFor calls do for 0 to n-1 on all cores: most of a merge is decoding independent objects.
 func parallelFor(n int, do func(i int)) {
 	var next atomic.Int64
 	var workers sync.WaitGroup
@@ -106,13 +106,13 @@ func parallelFor(n int, do func(i int)) {
 	workers.Wait()
 }
 
-// IsObject reports whether a name has the form kind/object. The ranks' recordings are in deeper folders, whose traces
-// may end like an object.
+// IsObject reports whether a name has the form kind/object. Recordings are in deeper folders, and their traces may
+// have the same extension.
 func IsObject(name string) bool {
 	return strings.Count(name, "/") == 1 && objectName.MatchString(path.Base(name))
 }
 
-// findJobFolders returns the folders of the jobs to which the objects among names belong.
+// findJobFolders returns the job folders of the objects among names.
 func findJobFolders(names []string) []string {
 	var out []string
 	for _, name := range names {
@@ -130,7 +130,6 @@ func findJobFolders(names []string) []string {
 	return out
 }
 
-// read decodes one object of a bucket.
 func read(ctx context.Context, b bucket.Bucket, name string) (*Object, error) {
 	const again = "it was cut off or changed: have this rank measure again"
 	text, err := bucket.Text(ctx, b, name, again)

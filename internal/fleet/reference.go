@@ -10,8 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/health"
 )
 
-// Norm is the distribution of one figure over comparable GPUs of a fleet. gpuprof doctor --bench --against judges a
-// single GPU by it.
+// Norm is a figure's distribution over comparable GPUs; doctor --bench --against judges a single GPU by it.
 type Norm struct {
 	Name        string  `json:"name"` // name of the GPU model
 	Driver      string  `json:"driver,omitempty"`
@@ -21,13 +20,13 @@ type Norm struct {
 	Unit        string  `json:"unit"`
 	GPUs        int     `json:"gpus"`
 	// Median has the unit Unit. Spread is the robust standard deviation of the logarithm. Apart is the median
-	// difference of the logarithms of the two best rounds; 0 with one round.
+	// difference between the logarithms of a GPU's two best rounds; 0 with one round.
 	Median gpuprof.Number `json:"median"`
 	Spread gpuprof.Number `json:"spread"`
 	Apart  gpuprof.Number `json:"apart,omitempty"`
 }
 
-// fleetNorms computes the norms of all figures of a fleet, sorted by name and metric.
+// fleetNorms computes the norms of a fleet's figures, sorted by name and metric.
 func fleetNorms(values []value, gpus []gpu) []Norm {
 	var out []Norm
 	for of, at := range groupBySiblings(values) {
@@ -46,7 +45,7 @@ func fleetNorms(values []value, gpus []gpu) []Norm {
 	return out
 }
 
-// matchesCard reports whether a norm covers a card, and describes a different driver or power limit.
+// matchesCard reports whether a norm covers a device; differs describes a different driver or power limit.
 func (n *Norm) matchesCard(c *health.Card) (ok bool, differs string) {
 	switch {
 	case n.Name != c.Name || n.MIG != c.Condition.MIG:
@@ -59,8 +58,8 @@ func (n *Norm) matchesCard(c *health.Card) (ok bool, differs string) {
 	return true, differs
 }
 
-// nearestNorm returns the norm of a figure for a card: one with the same driver and power limit, otherwise the norm of
-// the most GPUs of its name. It returns nil if there is none.
+// nearestNorm returns a norm of the device's model for a metric: one with the same driver and power limit,
+// otherwise the one over the most GPUs. It returns nil without a norm.
 func (r *Report) nearestNorm(c *health.Card, metric string) (best *Norm, differs string) {
 	for i := range r.Reference {
 		n := &r.Reference[i]
@@ -76,11 +75,11 @@ func (r *Report) nearestNorm(c *health.Card, metric string) (best *Norm, differs
 	return best, differs
 }
 
-// Beside compares the figures of cards with the fleet's norms, by the fleet's rule. Figures without a norm have no
-// entry. notes explain limits of the comparison.
+// Beside compares devices' figures with the fleet's norms, by the fleet's rule. Figures without a norm have no
+// entry. notes state limits of the comparison.
 func (r *Report) Beside(cards []health.Card) (found map[health.Figure]health.Beside, notes []string) {
 	var all []judged
-	rare := make([]bool, len(cards)) // cards of a model with too few GPUs
+	rare := make([]bool, len(cards)) // devices of a model with too few GPUs
 	for i := range cards {
 		c := &cards[i]
 		why, few := map[string]bool{}, 0
@@ -129,8 +128,7 @@ func (r *Report) Beside(cards []health.Card) (found map[health.Figure]health.Bes
 	return found, notes
 }
 
-// UsableReference returns ErrInput if the report cannot serve as a reference: it has no norms, or invalid ones. path
-// is its file.
+// UsableReference returns ErrInput if the report has no norms or invalid ones. path is the report's file.
 func (r *Report) UsableReference(path string) error {
 	if len(r.Reference) == 0 {
 		return gpuprof.Errorf(gpuprof.ErrInput, "reading the reference %s: it is a report without figures of GPUs", path).WithFix("give what gpuprof fleet -o FILE.json wrote of nodes that ran gpuprof doctor --bench -o DIR/")
@@ -143,12 +141,12 @@ func (r *Report) UsableReference(path string) error {
 	return nil
 }
 
-// valueOf converts a card's figure for judging.
+// valueOf converts a device's figure for judging.
 func valueOf(of int, c *health.Card, s *health.Score) value {
 	return value{of: of, group: c.Siblings(), metric: s.Metric, log: s.Log, more: s.More, slack: s.Slack, apart: s.Apart}
 }
 
-// unsteadyText explains why a figure that is worse than the others' is not off.
+// unsteadyText explains why a figure worse than the others is not off: its rounds differ.
 func unsteadyText(j *judged, who, others string) string {
 	why := "its two best rounds differ by " + gpuprof.FormatPercent(math.Expm1(j.unsteady), 2)
 	if j.unsteady == 0 {

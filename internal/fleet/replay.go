@@ -6,12 +6,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// replay computes when each rank ends each step, given its own times. A collective ends its duration after its last
-// rank arrives, and the ranks that wait for it continue then. The result is a max-plus function of the own times: no
-// own time can cost more than its length.
+// replay computes when each rank ends each step, given the ranks' own times. A collective ends its duration after
+// its last rank arrives, and the waiting ranks then continue. The result is a max-plus function of the own times,
+// so an own time never costs more than its length.
 type replay struct {
 	m *matchedJob
-	// own has the own times of each line's ops; nil for the recorded ones.
+	// own holds replacements for the own times of each line's ops; nil for the recorded ones.
 	own  [][]int64
 	next []int   // next op of each line
 	now  []int64 // current time of each line, ns
@@ -22,17 +22,16 @@ type replay struct {
 	end     []int64 // -1 if unknown
 	stuck   [][]int32
 	behind  [][]dependent
-	ready   []int32 // lines that can continue
+	ready   []int32 // queue of lines that can continue
 }
 
-// dependent is a call that waits for the previous one on its stream.
+// dependent is a call that waits for the previous call on its stream.
 type dependent struct {
 	all int32
 	at  int64
 }
 
-// run replays all ranks. ok is false if ranks wait for each other in a cycle: the recordings do not fit together
-// then.
+// run replays all ranks. ok is false if ranks wait for each other in a cycle: the recordings are then inconsistent.
 func (m *matchedJob) run(own [][]int64) (r *replay, ok bool) {
 	r = &replay{m: m, own: own, next: make([]int, len(m.lines)), now: make([]int64, len(m.lines)), ends: make([][]int64, len(m.lines)),
 		left: make([]int32, len(m.all)), arrived: make([]int64, len(m.all)), end: make([]int64, len(m.all)), stuck: make([][]int32, len(m.all)), behind: make([][]dependent, len(m.all))}
@@ -55,7 +54,7 @@ func (m *matchedJob) run(own [][]int64) (r *replay, ok bool) {
 	return r, true
 }
 
-// advanceLine advances one rank until it waits or ends.
+// advanceLine replays one rank until it must wait or ends.
 func (r *replay) advanceLine(i int32) {
 	l := r.m.lines[i]
 	for ; r.next[i] < len(l.ops); r.next[i]++ {
@@ -72,7 +71,7 @@ func (r *replay) advanceLine(i int32) {
 		case opWait:
 			c := &l.calls[o.call]
 			if c.all < 0 {
-				// A collective that is not replayed keeps its recorded wait.
+				// A collective that is not replayed keeps its recorded waiting time.
 				at += c.paused
 				break
 			}
@@ -88,7 +87,7 @@ func (r *replay) advanceLine(i int32) {
 	}
 }
 
-// enqueueCall records a rank's arrival at a collective, once the previous call on its stream has ended.
+// enqueueCall records a rank's arrival at a collective, after the end of the previous call on the stream.
 func (r *replay) enqueueCall(l *timeline, c *rankCall, at int64) {
 	if c.all < 0 {
 		return
@@ -105,7 +104,7 @@ func (r *replay) enqueueCall(l *timeline, c *rankCall, at int64) {
 	r.recordArrival(c.all, at)
 }
 
-// recordArrival counts an arrival, and ends the collective with the last one.
+// recordArrival counts an arrival; the last one ends the collective.
 func (r *replay) recordArrival(all int32, at int64) {
 	type arrival struct {
 		all int32
@@ -129,8 +128,8 @@ func (r *replay) recordArrival(all int32, at int64) {
 	}
 }
 
-// meanStep returns the mean step, ns: from the end of the first step to the end of the last, over all ranks. The
-// first step aligns the ranks. A single step counts from 0.
+// meanStep returns the mean step from the end of the first step to the end of the last, over all ranks, ns. The
+// first step only aligns the ranks. A single step counts from 0.
 func (r *replay) meanStep() float64 {
 	var first, last int64
 	n := len(r.m.steps)
@@ -145,7 +144,7 @@ func (r *replay) meanStep() float64 {
 	return float64(last-first) / float64(max(n-1, 1))
 }
 
-// medianSteps returns the median step over ranks and steps, in the replay and in the recordings, ns.
+// medianSteps returns the median step over ranks and steps, ns: replayed and recorded.
 func (r *replay) medianSteps() (replayed, recorded float64) {
 	var a, b []float64
 	for i, l := range r.m.lines {
@@ -172,7 +171,7 @@ func (r *replay) medianSteps() (replayed, recorded float64) {
 	return stats.Median(a), stats.Median(b)
 }
 
-// stepIndices returns the indices of the line's steps whose numbers are in a sorted list.
+// stepIndices returns the indices of the line's steps whose numbers are in the sorted list.
 func (l *timeline) stepIndices(numbers []int64) []int {
 	out := make([]int, 0, len(numbers))
 	for i, s := range l.steps {

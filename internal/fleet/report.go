@@ -19,7 +19,7 @@ type Verdict string
 // The verdicts.
 const (
 	Even   Verdict = "even"    // no rank is off
-	Waited Verdict = "waiting" // the others wait for a rank: a finding, no fault
+	Waited Verdict = "waiting" // the others wait for a rank: a finding without failure
 	Uneven Verdict = "uneven"  // at least one rank is off
 	TooFew Verdict = "too-few" // no siblings to compare with
 	Broken Verdict = "broken"  // a rank failed or is missing
@@ -38,7 +38,7 @@ func (v Verdict) ExitCode() int {
 	return 4
 }
 
-// Off is a figure of one rank that is worse than its siblings'.
+// Off is a figure of a rank that is worse than its siblings'.
 type Off struct {
 	Rank     int            `json:"rank"`
 	Node     string         `json:"node,omitempty"`
@@ -46,11 +46,11 @@ type Off struct {
 	Metric   string         `json:"metric"`
 	Unit     string         `json:"unit"`
 	Value    gpuprof.Number `json:"value"`
-	Worse    gpuprof.Number `json:"worse_by"` // share of the siblings' median
-	P        gpuprof.Number `json:"p"`        // of such a low value by chance; 0 for a fault that the GPU reports
-	Siblings int            `json:"siblings"` // 0 for a fault that the GPU reports, and for a range
+	Worse    gpuprof.Number `json:"worse_by"` // as a share of the siblings' median
+	P        gpuprof.Number `json:"p"`        // probability of such a figure by chance; 0 for a fault that the GPU reports
+	Siblings int            `json:"siblings"` // 0 for a fault that the GPU reports, and for a comparison with a range
 	Cause    string         `json:"cause"`
-	Evidence bool           `json:"evidence"` // a difference that explains it was measured
+	Evidence bool           `json:"evidence"` // a measured difference explains the cause
 	Fix      string         `json:"fix"`
 
 	of  int  // index of the GPU in the report
@@ -66,48 +66,48 @@ type Report struct {
 	World    int      `json:"world"`  // ranks of the job
 	Launcher string   `json:"launcher"`
 	Nodes    []string `json:"nodes"`
-	GPUs     int      `json:"gpus"` // with a health report
+	GPUs     int      `json:"gpus"` // GPUs with a health report
 	Workload string   `json:"workload,omitempty"`
-	Command  []string `json:"command,omitempty"` // the program that the ranks ran
+	Command  []string `json:"command,omitempty"` // command line of the ranks' program
 	Metrics  []Metric `json:"metrics"`
-	// Reference has the norms of the fleet's GPUs, for judging another GPU.
+	// Reference holds the norms of the fleet's GPUs, for judging another GPU.
 	Reference []Norm   `json:"reference,omitempty"`
 	Off       []Off    `json:"off"` // the worst first
 	Missing   []int    `json:"missing_ranks"`
 	Failed    []int    `json:"failed_ranks"`
-	Problems  []string `json:"problems"` // objects that were left out, with the reason
+	Problems  []string `json:"problems"` // unusable objects, with the reason
 	Notes     []string `json:"notes"`
 
-	Recordings []Recording `json:"recordings,omitempty"` // recordings of the program that the ranks ran
-	Waiting    *Waiting    `json:"waiting,omitempty"`    // set if two or more ranks communicate
-	Devices    *Devices    `json:"devices,omitempty"`    // set by run --devices: the devices of one machine, each one rank
+	Recordings []Recording `json:"recordings,omitempty"` // of the ranks' program
+	Waiting    *Waiting    `json:"waiting,omitempty"`    // set if at least two ranks communicate
+	Devices    *Devices    `json:"devices,omitempty"`    // set by run --devices: each device of the machine is a rank
 
-	// Top is the number of rows requested for each table, the worst first; 0 for as many as fit.
+	// Top is the requested number of rows per table, the worst first; 0 for as many as fit.
 	Top int `json:"-"`
 
 	compared int     // the largest number of siblings of any figure
-	few      string  // the worst figure with too few siblings, as a sentence
-	fewBy    float64 // the share by which it is worse
-	unsure   int     // number of figures that are worse, with too much uncertainty to be off
+	few      string  // sentence on the worst figure with too few siblings
+	fewBy    float64 // share by which that figure is worse
+	unsure   int     // number of worse figures that are too uncertain to be off
 	judged   bool    // a health report has its own verdict
-	// unchecked counts the GPUs for which no decisive source of faults answered.
+	// unchecked counts the GPUs for which no decisive source of faults responded.
 	unchecked int
-	nodeOf    map[int]string      // by rank
-	kinds     map[string][]string // of GPUs, by node
+	nodeOf    map[int]string      // node by rank
+	kinds     map[string][]string // GPU models by node
 }
 
 // Options configures how Merge judges a job.
 type Options struct {
 	AllowMismatch []string // fields that may differ between ranks
-	AllowMissing  bool     // a missing rank is no failure
-	// MostWaiting is the share of the step from which a straggler makes the job uneven; 0: no straggler does.
+	AllowMissing  bool     // a missing rank does not fail the job
+	// MostWaiting is the share of the step at which a straggler makes the job uneven; 0: never.
 	MostWaiting float64
-	Again       []*Job // further measurements of the same nodes: only figures off in all of them stay off
-	Top         int    // rows requested for each table; 0 for as many as fit
+	Again       []*Job // further measurements: only figures off in all of them stay off
+	Top         int    // requested rows per table; 0 for as many as fit
 	Tool        gpuprof.Tool
 }
 
-// Merge judges the objects of a bucket. The error is ErrInput if no object can be read.
+// Merge judges the objects of a job. The error is ErrInput if no object can be read.
 func Merge(job *Job, o Options) (*Report, error) {
 	for _, j := range append([]*Job{job}, o.Again...) {
 		if err := j.checkNotEmpty(); err != nil {
@@ -143,7 +143,6 @@ func newReport(job *Job, o Options) *Report {
 		nodeOf: map[int]string{}, kinds: map[string][]string{}}
 }
 
-// checkNotEmpty returns an error if the bucket holds no readable object.
 func (j *Job) checkNotEmpty() error {
 	if len(j.Objects) > 0 {
 		return nil
@@ -158,7 +157,7 @@ func (j *Job) checkNotEmpty() error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "merging %s: %s", j.where, why).WithFix("%s", fix)
 }
 
-// suggestFolder explains that the objects are in other folders, and names them.
+// suggestFolder explains that other folders hold the objects, and names them.
 func (j *Job) suggestFolder() (why, fix string) {
 	const most = 3
 	var folders []string
@@ -178,7 +177,6 @@ func (j *Job) suggestFolder() (why, fix string) {
 	return fmt.Sprintf("it holds no object of a rank itself, but %d folders in it do", len(j.Elsewhere)), "give the folder of one job: " + text
 }
 
-// joinFolder returns the path or URL of a folder below or above a bucket.
 func joinFolder(where, folder string) string {
 	if scheme, rest, ok := strings.Cut(where, "://"); ok {
 		return scheme + "://" + path.Join(rest, folder)
@@ -186,7 +184,6 @@ func joinFolder(where, folder string) string {
 	return filepath.Join(where, folder)
 }
 
-// objectsOf returns the objects of one kind, by rank.
 func (j *Job) objectsOf(kind gpuprof.DocumentKind) []*Object {
 	var out []*Object
 	for _, o := range j.Objects {
@@ -205,7 +202,6 @@ func (r *Report) leaveOut(o *Object, why string) {
 	}
 }
 
-// setVerdict sets the verdict and its reason, the worst over all ranks.
 func (r *Report) setVerdict(o Options) {
 	slices.SortStableFunc(r.Off, func(a, b Off) int { return cmp.Compare(b.Worse, a.Worse) })
 	slices.Sort(r.Failed)
@@ -213,7 +209,7 @@ func (r *Report) setVerdict(o Options) {
 	switch unused := max(len(r.Failed), len(r.Problems)); {
 	case len(r.Missing) > 0 && !o.AllowMissing:
 		what := "no object"
-		if len(r.Problems) > 0 { // a torn object may belong to any rank
+		if len(r.Problems) > 0 { // an incomplete object may belong to any rank
 			what = "no object that can be used"
 		}
 		r.Verdict, r.Reason = Broken, fmt.Sprintf("%d of %d ranks left %s: %s", len(r.Missing), r.World, what, RanksText(r.Missing))
@@ -241,8 +237,7 @@ func (r *Report) setVerdict(o Options) {
 	r.ExitCode = r.Verdict.ExitCode()
 }
 
-// noteUndecided records a figure that may be off without enough evidence: it has too few siblings, or too much
-// uncertainty.
+// noteUndecided records a figure that may be off, with too few siblings or too much uncertainty to decide.
 func (r *Report) noteUndecided(j *judged, who string) {
 	switch by := j.worseShare(j.median); {
 	case j.few && by > r.fewBy:
@@ -264,7 +259,6 @@ func (r *Report) evenReason(who, others string) string {
 	return fmt.Sprintf("no %s of %d is shown to be slower than %s: %d figures are worse, and not known well enough to tell", who, r.World, others, r.unsure)
 }
 
-// ranksOff returns the ranks that are off, each once.
 func (r *Report) ranksOff() []int {
 	var off []int
 	for _, f := range r.Off {
@@ -306,7 +300,7 @@ func (r *Report) waitingReason() string {
 	return fmt.Sprintf("the others wait for %s, which %s up to %s per step (%.0f %%)", who, costs, gpuprof.FormatSeconds(float64(s.CostS)), 100*float64(s.Share))
 }
 
-// NodeText returns a node's name for use after "on": some launchers only number their nodes.
+// NodeText formats a node's name for use after "on". Some launchers give nodes only numbers.
 func NodeText(node string) string {
 	if _, err := strconv.ParseUint(node, 10, 64); err == nil {
 		return "node " + node

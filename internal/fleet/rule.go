@@ -12,34 +12,30 @@ import (
 const (
 	// falseRate is the false discovery rate (Benjamini and Hochberg, J. R. Stat. Soc. B 57, 1995).
 	falseRate = 0.01
-	// leastSpread is the lower limit of the spread between siblings, of the logarithm: measurements are no more
-	// precise.
+	// leastSpread is the least assumed spread of the logarithm between siblings: measurements are no more precise.
 	leastSpread = 0.002
-	// unsteadyAt limits the difference of a figure's two best rounds, in multiples of the siblings' median
-	// difference. A larger one marks the figure as unsteady. The noise of healthy GPUs reaches three times its median
-	// in about 6 % of them.
+	// unsteadyAt limits the difference between a figure's two best rounds, in multiples of the siblings' median
+	// difference. A figure with a larger difference is unsteady; healthy GPUs exceed the limit in about 6 % of cases.
 	unsteadyAt = 3
-	// LeastSiblings is the least number of siblings for a figure to be off: fewer do not determine the spread of
-	// healthy ones.
+	// LeastSiblings is the least number of siblings for a figure to be off: fewer do not determine their spread.
 	LeastSiblings = 8
 )
 
-// value is one figure of one rank or GPU.
 type value struct {
 	of     int    // index into the compared ranks or GPUs
-	group  string // the group of siblings
+	group  string // name of the group of siblings
 	metric string
-	log    float64 // natural logarithm, larger is better
-	more   bool    // true for a rate; false for a time, whose logarithm has its sign changed
-	slack  float64 // share by which it may be worse than its siblings' median
-	apart  float64 // difference of the logarithms of its two best rounds; 0 with one round
-	// half returns the half-width of the logarithm's own 95 % interval. It is a function because few figures need it
-	// and it takes long; nil without an interval.
+	log    float64 // natural logarithm, negated for a time: larger is better
+	more   bool    // true for a rate, false for a time
+	slack  float64 // share by which the figure may be worse than the siblings' median
+	apart  float64 // difference between the logarithms of the two best rounds; 0 with one round
+	// half returns the half-width of the 95 % interval of log; nil without an interval. It is computed on demand,
+	// because few figures need it and it is slow.
 	half func() float64
 }
 
-// worseShare returns the share by which a value is worse than a median of logarithms, negative if better: the missing
-// share of a rate, the additional share of a time.
+// worseShare returns the share by which a value is worse than a median of logarithms, negative if better: the
+// missing share of a rate, the additional share of a time.
 func (v *value) worseShare(median float64) float64 {
 	if v.more {
 		return -math.Expm1(v.log - median)
@@ -47,28 +43,25 @@ func (v *value) worseShare(median float64) float64 {
 	return math.Expm1(median - v.log)
 }
 
-// judged is a value compared with its siblings.
 type judged struct {
 	value
-	siblings int     // all with the metric, itself included
-	median   float64 // of the siblings' logarithms; below LeastSiblings without its own
-	p        float64 // probability of such a low value by chance; 1 if not tested
+	siblings int     // number of values of the group, with this one
+	median   float64 // of the siblings' logarithms; below LeastSiblings without this value
+	p        float64 // probability of such a value by chance; 1 if not tested
 	unsteady float64 // value.apart if unusually large, else 0
 	off      bool
-	few      bool // exceeds the slack, with too few siblings to be off
+	few      bool // worse than the slack, but with too few siblings to be off
 }
 
-// siblingMetric identifies a group of comparable values: one metric of siblings.
+// siblingMetric identifies a group of comparable values: one metric of one group of siblings.
 type siblingMetric struct{ group, metric string }
 
-// norm is the distribution of one metric over siblings, of logarithms.
 type norm struct {
 	n     int
 	c, s  float64 // median and robust spread, at least leastSpread
-	apart float64 // median difference of the two best rounds
+	apart float64 // median difference between the two best rounds
 }
 
-// normOf computes the norm of the values at the given indices.
 func normOf(values []value, at []int) norm {
 	logs, aparts := make([]float64, len(at)), make([]float64, len(at))
 	for k, i := range at {
@@ -77,7 +70,7 @@ func normOf(values []value, at []int) norm {
 	return norm{n: len(at), c: stats.Median(logs), s: max(robustSpread(logs), leastSpread), apart: stats.Median(aparts)}
 }
 
-// groupBySiblings returns the indices of the values of each metric of siblings.
+// groupBySiblings returns the indices of the values of each siblingMetric.
 func groupBySiblings(values []value) map[siblingMetric][]int {
 	by := map[siblingMetric][]int{}
 	for i, v := range values {
@@ -88,9 +81,9 @@ func groupBySiblings(values []value) map[siblingMetric][]int {
 
 // judgeAgainst compares a value with a norm. The norm excludes the value, or covers LeastSiblings or more.
 //
-// The value's distance from the median of n siblings, in units of their robust spread, has a distribution no wider
-// than Student's t with 0.4 (n - 1) + 0.5 degrees of freedom: in 8 million simulated values of normal siblings, 8 to
-// 256 of them, no tail from 1e-2 to 1e-5 is heavier (TestRobustTail).
+// In robust spreads, the distance of a value from the median of n siblings has no heavier tail than Student's t
+// with 0.4 (n - 1) + 0.5 degrees of freedom: in 8 million simulated values of 8 to 256 normal siblings this holds
+// for tails from 1e-2 to 1e-5 (TestRobustTail).
 func (n *norm) judgeAgainst(v value) judged {
 	j := judged{value: v, siblings: n.n, median: n.c, p: 1}
 	if v.apart > unsteadyAt*n.apart {
@@ -107,18 +100,18 @@ func (n *norm) judgeAgainst(v value) judged {
 // exceedsSlack reports whether the figure is worse than its siblings' median by more than the slack.
 func (j *judged) exceedsSlack() bool { return j.worseShare(j.median) > j.slack }
 
-// intervalExcludesMedian reports whether the figure's own interval ends before the median.
+// intervalExcludesMedian reports whether the figure's own 95 % interval excludes the siblings' median.
 func (j *judged) intervalExcludesMedian() bool { return j.half == nil || j.median-j.log > j.half() }
 
-// isDoubtful reports whether the figure exceeds the slack with too much uncertainty to be off.
+// isDoubtful reports whether the figure is worse than the slack, but too uncertain to be off.
 func (j *judged) isDoubtful() bool {
 	return !j.off && j.siblings >= LeastSiblings && j.exceedsSlack() && (j.unsteady > 0 || !j.intervalExcludesMedian())
 }
 
-// judgeValues finds the values that are off, at a false discovery rate of falseRate, in the order of the input. Such
-// a value is worse than the median by more than the slack and its own interval. With fewer than LeastSiblings none is
-// off. If a figure's two best rounds differ unusually, the difference adds to its uncertainty: a disturbance of all
-// rounds rarely slows two of them equally, a slow GPU slows each equally.
+// judgeValues finds the values that are off, at a false discovery rate of falseRate; the result has the order of
+// the input. Such a value is worse than the median by more than the slack and than its own interval, and has
+// LeastSiblings or more. An unusual difference between a figure's two best rounds adds to its uncertainty: a slow
+// GPU slows all rounds equally, and a disturbance rarely does.
 func judgeValues(values []value) []judged {
 	out := make([]judged, len(values))
 	for _, group := range groupBySiblings(values) {
@@ -135,8 +128,8 @@ func judgeValues(values []value) []judged {
 	return out
 }
 
-// markOff marks the tested values that are off, by the Benjamini-Hochberg procedure: the largest k whose k-th
-// smallest p is at most k/n of the rate, and all up to it.
+// markOff marks the tested values that are off, by the Benjamini-Hochberg procedure: it finds the largest k whose
+// k-th smallest p is at most k/n of falseRate, and accepts the k smallest.
 func markOff(all []judged) {
 	var tested []int
 	for i := range all {
@@ -156,7 +149,7 @@ func markOff(all []judged) {
 	}
 }
 
-// medianWithout returns the median of the other values, since of two siblings neither may set its own norm.
+// medianWithout returns the median of the other values of a group: one of two siblings must not shift its own norm.
 func medianWithout(values []value, group []int, own int) float64 {
 	var others []float64
 	for _, i := range group {
@@ -167,8 +160,7 @@ func medianWithout(values []value, group []int, own int) float64 {
 	return stats.Median(others)
 }
 
-// robustSpread returns 1.4826 times the median absolute deviation. It equals the standard deviation of a normal
-// sample, and tolerates outliers.
+// robustSpread returns 1.4826 times the median absolute deviation, a robust standard deviation.
 func robustSpread(v []float64) float64 {
 	c := stats.Median(v)
 	far := make([]float64, len(v))
@@ -178,8 +170,7 @@ func robustSpread(v []float64) float64 {
 	return 1.4826 * stats.Median(far)
 }
 
-// nodeSpreads returns the robust standard deviations within and between nodes, of logarithms; NaN if there are too
-// few.
+// nodeSpreads returns the robust standard deviations of logarithms within and between nodes; NaN with too few values.
 func nodeSpreads(nodes map[string][]float64) (within, between float64) {
 	var about, middles []float64
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {

@@ -14,10 +14,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// runSlack is the share by which a rank's time may exceed its siblings': the default threshold of compare and gate.
+// runSlack is the tolerated excess of a rank's time over its siblings' median, the default threshold of compare.
 const runSlack = 0.05
 
-// slowest is the number of ranks that a metric's row names.
 const slowest = 5
 
 // Metric is one figure over all ranks or GPUs.
@@ -25,27 +24,26 @@ type Metric struct {
 	Name   string         `json:"name"`
 	Unit   string         `json:"unit"`
 	Count  int            `json:"count"`  // ranks or GPUs with the metric
-	Median gpuprof.Number `json:"median"` // over the ranks' medians
-	// WithinNodes and BetweenNodes are robust standard deviations as shares of the median: about each node's median,
-	// and of the nodes' medians. They are null with fewer than 2 values on a node, or fewer than 2 nodes.
+	Median gpuprof.Number `json:"median"` // of the ranks' medians
+	// WithinNodes and BetweenNodes are robust standard deviations as shares of the median: of values about their node's
+	// median, and of the nodes' medians. They are null with fewer than 2 values on every node, or fewer than 2 nodes.
 	WithinNodes  gpuprof.Number `json:"within_nodes"`
 	BetweenNodes gpuprof.Number `json:"between_nodes"`
 	Slowest      []RankValue    `json:"slowest"` // at most 5, the worst first
 }
 
-// RankValue is the figure of a rank or GPU compared with its siblings'.
+// RankValue is the figure of a rank or GPU in comparison with its siblings.
 type RankValue struct {
 	Rank   int            `json:"rank"`
 	Node   string         `json:"node,omitempty"`
 	Device string         `json:"device,omitempty"`
 	Value  gpuprof.Number `json:"value"`
-	Worse  gpuprof.Number `json:"worse_by"` // share of the siblings' median; negative if better
+	Worse  gpuprof.Number `json:"worse_by"` // as a share of the siblings' median; negative if better
 }
 
-// tally collects the row of a metric.
 type tally struct {
 	values []float64
-	nodes  map[string][]float64 // logarithms
+	nodes  map[string][]float64 // logarithms by node
 	rows   []RankValue
 }
 
@@ -71,7 +69,6 @@ type rankResult struct {
 	*compare.Result
 }
 
-// judgeRuns adds the ranks' runs to the report.
 func (r *Report) judgeRuns(job *Job, o Options) {
 	results := r.dropMismatched(r.readResults(job), o)
 	if len(results) == 0 {
@@ -112,8 +109,7 @@ func (r *Report) judgeRuns(job *Job, o Options) {
 	r.listOff(all, results)
 }
 
-// stageFloor returns the lower limit for the times of stages, a share of the median step, so that very short stages
-// compare as equal; 0 if the step is unknown.
+// stageFloor is the least compared stage time, a share of the median step; shorter ones count as equal. 0: unknown.
 func stageFloor(results []rankResult) float64 {
 	var steps []float64
 	for _, res := range results {
@@ -129,7 +125,6 @@ func stageFloor(results []rankResult) float64 {
 	return compare.StageFloor * stats.Median(steps)
 }
 
-// readResults returns the usable results, and leaves out the other objects.
 func (r *Report) readResults(job *Job) []rankResult {
 	var out []rankResult
 	for _, obj := range job.objectsOf(document.Run) {
@@ -159,7 +154,7 @@ func (r *Report) readResults(job *Job) []rankResult {
 	return out
 }
 
-// hasTime reports whether a result has a positive median of its total, or of any metric if it has no total.
+// hasTime reports whether a result's total has a positive median, or any metric if the result has no total.
 func hasTime(res *compare.Result) bool {
 	if total := res.Metric(res.Total); total != nil {
 		return metricMedian(total) > 0
@@ -176,12 +171,12 @@ func metricMedian(m *compare.MetricData) float64 {
 	return math.Exp(stats.Median(logs))
 }
 
-// leastSamples is the least number of samples of a single process for an interval.
+// leastSamples is the least number of samples for the interval of a single process.
 const leastSamples = 6
 
-// halfWidth returns the larger half of the 95 % interval of a metric's logarithm, from its own samples; infinite with
-// too few. For devices that were measured in rounds it uses the ratio to the round's median, in which a disturbance
-// of a whole round cancels.
+// halfWidth returns the larger half of the 95 % interval of a metric's logarithm, from its samples; infinite with
+// too few samples. For devices that were measured in rounds it uses ratios to each round's median, in which a
+// disturbance of the whole round cancels.
 func (r *Report) halfWidth(m *compare.MetricData, results []rankResult) float64 {
 	runs := m.Runs
 	if r.Devices != nil {
@@ -210,8 +205,7 @@ func roundRatios(m *compare.MetricData, results []rankResult) (ratios []float64)
 	return ratios
 }
 
-// comparedSettings returns the settings that must agree between ranks, by field: the workload, its options and the
-// program's version.
+// comparedSettings returns the settings that must agree between ranks: workload, options and version.
 func comparedSettings(res *compare.Result, o Options) map[string]string {
 	out := map[string]string{"workload": res.Workload, "preset": res.Preset, "mode": res.Env["mode"], "version": res.Code["version"], "commit": res.Code["commit"]}
 	for name, k := range res.Knobs {
@@ -223,7 +217,7 @@ func comparedSettings(res *compare.Result, o Options) map[string]string {
 	return out
 }
 
-// dropMismatched leaves out the ranks whose settings differ from the most frequent ones.
+// dropMismatched leaves out the ranks whose settings differ from the majority.
 func (r *Report) dropMismatched(results []rankResult, o Options) []rankResult {
 	count := map[string]int{}
 	sign := func(m map[string]string) string {
@@ -266,10 +260,10 @@ func mergeMaps(a, b map[string]string) map[string]string {
 
 func orNone(v string) string { return cmp.Or(v, "not known") }
 
-// identities are facts that differ between any two GPUs and so explain nothing.
+// identities are facts that differ between any two GPUs and therefore explain nothing.
 var identities = []string{"uuid_hash", "pci_bus_hash"}
 
-// listOff lists the figures that are off, with the facts in which their ranks differ from a typical one.
+// listOff lists the figures that are off, with the facts in which their ranks differ from the median rank.
 func (r *Report) listOff(all []judged, results []rankResult) {
 	typical := medianRank(all, results)
 	for _, j := range all {
@@ -298,7 +292,6 @@ func (r *Report) listOff(all []judged, results []rankResult) {
 	}
 }
 
-// medianRank returns the result of the rank with the median step, the reference for differences.
 func medianRank(all []judged, results []rankResult) *compare.Result {
 	best, at := math.Inf(1), 0
 	for _, j := range all {

@@ -7,14 +7,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// excess holds the time by which ranks exceed their siblings before each collective. Siblings ask for the same
-// collectives in the same order, and run the same kernels if several such ranks exist.
+// excess holds the times by which ranks exceed their siblings before each collective. Siblings run the same
+// collectives in the same order and, if several such ranks exist, the same kernels.
 type excess struct {
-	more   [][]int64 // by line, ns above the siblings' median before each call, and after the last one
-	family []int     // by line, the index of its family
+	more   [][]int64 // by line: ns above the siblings' median before each call, and after the last
+	family []int     // by line: the index of its family
 }
 
-// segmentTimes returns the own time of a rank before each of its calls, and after the last one, ns.
+// segmentTimes returns a rank's own time before each of its calls, and after the last one, ns.
 func (l *timeline) segmentTimes() []int64 {
 	out := make([]int64, len(l.calls)+1)
 	at := 0
@@ -27,7 +27,6 @@ func (l *timeline) segmentTimes() []int64 {
 	return out
 }
 
-// computeExcess compares every rank with its siblings.
 func (m *matchedJob) computeExcess() *excess {
 	e := &excess{more: make([][]int64, len(m.lines)), family: make([]int, len(m.lines))}
 	stretches := make([][]int64, len(m.lines))
@@ -57,7 +56,7 @@ func (m *matchedJob) computeExcess() *excess {
 	return e
 }
 
-// medianExcept returns the median of sorted values without one of them.
+// medianExcept returns the median of the sorted values without the value own.
 func medianExcept(sorted []int64, own int64) int64 {
 	at, _ := slices.BinarySearch(sorted, own)
 	n := len(sorted) - 1
@@ -71,7 +70,7 @@ func medianExcept(sorted []int64, own int64) int64 {
 	return a + (b-a)/2
 }
 
-// siblingFamilies returns the families of siblings, as indices of lines.
+// siblingFamilies groups the lines into families of siblings, by line index.
 func (m *matchedJob) siblingFamilies() [][]int {
 	type key struct {
 		signature uint64
@@ -88,7 +87,7 @@ func (m *matchedJob) siblingFamilies() [][]int {
 	for i, l := range m.lines {
 		k := key{signatures[i], l.role}
 		if count[k] == 1 {
-			// No other rank runs the same kernels: join a family with the same collectives.
+			// No other rank runs the same kernels: the collectives alone decide.
 			k.role = ""
 			for other, n := range count {
 				if other.signature == k.signature && n > 1 {
@@ -107,7 +106,7 @@ func (m *matchedJob) siblingFamilies() [][]int {
 	return out
 }
 
-// meanExcess returns the time by which a rank exceeds its siblings, ns per step. It limits the possible gain.
+// meanExcess returns a line's excess over its siblings, ns per step: an upper limit of what fixing the rank gains.
 func (e *excess) meanExcess(i, steps int) float64 {
 	sum := int64(0)
 	for _, v := range e.more[i] {
@@ -116,8 +115,7 @@ func (e *excess) meanExcess(i, steps int) float64 {
 	return float64(sum) / float64(max(steps, 1))
 }
 
-// siblingTimes returns the own times of a line's ops at its siblings' speed: one factor shortens the ops before each
-// call.
+// siblingTimes returns a line's own times at its siblings' speed: one factor shortens all ops before a call.
 func (m *matchedJob) siblingTimes(e *excess, i int) []int64 {
 	l := m.lines[i]
 	out := make([]int64, len(l.ops))
@@ -135,7 +133,7 @@ func (m *matchedJob) siblingTimes(e *excess, i int) []int64 {
 	return out
 }
 
-// excessPerStep returns the time by which each line exceeds its siblings, by step and line, ns.
+// excessPerStep returns each line's excess over its siblings, by step and line, ns.
 func (m *matchedJob) excessPerStep(e *excess) [][]int64 {
 	at := map[int64]int{}
 	for i, s := range m.steps {
@@ -157,8 +155,8 @@ func (m *matchedJob) excessPerStep(e *excess) [][]int64 {
 	return out
 }
 
-// isPersistent reports whether lines exceed all others in most steps, with the share of those steps, and exceed the
-// usual excess by standsOut. It ignores lines that were replaced.
+// isPersistent reports whether the lines exceed all others in most steps, and the median excess by standsOut; share
+// is the share of those steps. It ignores lines that were replaced.
 func (s *search) isPersistent(lines []int) (share float64, ok bool) {
 	for _, more := range s.perStep {
 		most, own := int64(0), int64(0)
@@ -181,8 +179,8 @@ func (s *search) isPersistent(lines []int) (share float64, ok bool) {
 	return share, share >= steadyFrom && own > standsOut*s.usualExcess(lines)
 }
 
-// slowTogether reports whether lines exceed their siblings in the same way, step by step: all of several ranks, or
-// half of the ranks of a node.
+// slowTogether reports whether the candidate's lines exceed their siblings by similar amounts in the median step
+// (alikeFrom): all of several ranks, or at least half of a node's ranks.
 func (s *search) slowTogether(c *candidate) bool {
 	if len(c.lines) == 1 {
 		return true
@@ -208,7 +206,7 @@ func (s *search) slowTogether(c *candidate) bool {
 	return count == len(c.lines)
 }
 
-// usualExcess returns the median excess of the lines that were not replaced and are not in but, ns per step.
+// usualExcess returns the median excess, ns per step, of the lines that are neither replaced nor listed in but.
 func (s *search) usualExcess(but []int) float64 {
 	var totals []float64
 	for i := range s.m.lines {
@@ -222,7 +220,6 @@ func (s *search) usualExcess(but []int) float64 {
 	return stats.Median(totals)
 }
 
-// lineTimes returns the own time of each line per step, s.
 func (m *matchedJob) lineTimes() []float64 {
 	out := make([]float64, len(m.lines))
 	for i, l := range m.lines {
@@ -234,7 +231,7 @@ func (m *matchedJob) lineTimes() []float64 {
 	return out
 }
 
-// medianOwn returns the median own time per step of a family's lines, s.
+// medianOwn returns the median of the family's own times, s per step.
 func medianOwn(owns []float64, family []int) float64 {
 	var v []float64
 	for _, i := range family {

@@ -10,25 +10,25 @@ import (
 )
 
 const (
-	// leastCost is the least share of the step for a straggler, as for a finding in a trace.
+	// leastCost is the least cost of a straggler as a share of the step, as for a finding in a trace.
 	leastCost = 0.005
-	// replayError is the largest relative difference between the replayed and the recorded median step for which
-	// stragglers are named.
+	// replayError is the largest relative error of the replayed median step at which stragglers are reported.
 	replayError = 0.02
-	// mostStragglers limits the stragglers that are named.
+	// mostStragglers limits the reported stragglers.
 	mostStragglers = 5
 	// mostOps limits the work of all replays of a job, in ops; this number takes about 2 s.
 	mostOps = 40_000_000
-	// steadyFrom is the least share of the steps in which a straggler exceeds the others. Below it the steps'
-	// contents differ, and the rank is not slow.
+	// steadyFrom is the least share of the steps in which a straggler exceeds the other ranks. A smaller share
+	// means that the contents of the steps differ, and not that the rank is slow.
 	steadyFrom = 0.5
-	// standsOut is the least excess of one of several slow ranks, in multiples of the usual excess.
+	// standsOut is the least excess of each of several slow ranks, in multiples of the median excess.
 	standsOut = 3
-	// alikeFrom is the least excess, in the median step, of each of several ranks that are named together. It is a
-	// share of the largest such excess, and of the rank's own mean excess: a rank that was late once is not slow in
-	// every step.
+	// alikeFrom is the least excess, in its median step, of each of several ranks that are reported together. It is
+	// a share of the largest such excess, and of the rank's own mean excess: a rank with one late step is not slow
+	// in every step.
 	alikeFrom = 0.5
-	// wanderFrom is the share of the step from which a note reports that the slow rank changes.
+	// wanderFrom is the least part of the step, as a share, that is reported in a note as lost to slow ranks if a
+	// different rank is slow in each step.
 	wanderFrom = 0.05
 	// imbalanceFrom is the relative difference in work between families of ranks from which a note reports it.
 	imbalanceFrom = 0.05
@@ -48,17 +48,16 @@ type Recording struct {
 type Waiting struct {
 	Ranks       int            `json:"ranks"`       // ranks with collectives
 	Steps       int            `json:"steps"`       // steps that all ranks have
-	Collectives int            `json:"collectives"` // collectives with all parts matched
+	Collectives int            `json:"collectives"` // matched collectives
 	StepS       gpuprof.Number `json:"step_s"`      // median over ranks and steps, recorded
 	ReplayedS   gpuprof.Number `json:"replayed_s"`  // the same in the replay
-	// Unclaimed is the reason why no straggler is named; "" if the replay reproduces the recording.
+	// Unclaimed is the reason why no straggler is reported, such as an inexact replay; "" without a reason.
 	Unclaimed  string      `json:"unclaimed,omitempty"`
 	Stragglers []Straggler `json:"stragglers"` // the costliest first
-	// EvenS is the time by which the step would shorten if every rank took its siblings' median before every
-	// collective.
+	// EvenS is the reduction of the step if every rank took its siblings' median time before every collective.
 	EvenS gpuprof.Number `json:"even_s"`
-	Rows  []RankWait     `json:"rows"` // by rank; with many ranks only those that wait least
-	// Tried is the number of ranks that were replaced in a replay.
+	Rows  []RankWait     `json:"rows"` // by rank; with many ranks only the ones that wait least
+	// Tried is the number of ranks whose speed-up a replay tested.
 	Tried int `json:"tried"`
 }
 
@@ -66,15 +65,14 @@ type Waiting struct {
 type Straggler struct {
 	Ranks []int  `json:"ranks"`
 	Node  string `json:"node,omitempty"`
-	// CostS is the most by which the step can shorten. GainS is the time by which it shortens in the replay if the
-	// rank is as fast as its siblings. MoreS is the rank's excess over its siblings before all collectives. All are
-	// per step.
+	// CostS is the largest possible reduction of the step. GainS is the reduction in a replay in which the rank is as
+	// fast as its siblings. MoreS is the rank's excess over its siblings before all collectives. All are per step.
 	CostS  gpuprof.Number `json:"cost_s"`
 	GainS  gpuprof.Number `json:"gain_s"`
 	MoreS  gpuprof.Number `json:"more_s"`
 	Share  gpuprof.Number `json:"share"`   // CostS as a share of the step
-	LastIn gpuprof.Number `json:"last_in"` // share of the steps in which it exceeds the others
-	// Collective has the longest wait of the others, and WaitS is their median wait there, per step.
+	LastIn gpuprof.Number `json:"last_in"` // share of the steps in which it exceeds the other ranks
+	// Collective is the one at which the other ranks wait longest, and WaitS their median wait there, per step.
 	Collective string         `json:"collective"`
 	WaitS      gpuprof.Number `json:"wait_s"`
 	Cause      string         `json:"cause"`
@@ -82,20 +80,19 @@ type Straggler struct {
 	Fix        string         `json:"fix"`
 }
 
-// RankWait splits the time of one rank, per step.
+// RankWait splits a rank's time per step.
 type RankWait struct {
 	Rank  int            `json:"rank"`
 	Node  string         `json:"node,omitempty"`
 	WorkS gpuprof.Number `json:"work_s"`
 	IdleS gpuprof.Number `json:"idle_s"`
-	WaitS gpuprof.Number `json:"wait_s"` // for other ranks, and for the transfer
+	WaitS gpuprof.Number `json:"wait_s"` // for other ranks and for the transfer
 	MoreS gpuprof.Number `json:"more_s"` // excess over its siblings
 }
 
-// mostRows limits the ranks with a row in the document, unless Options.Top asks for more.
+// mostRows limits the ranks in the document, unless Options.Top asks for more.
 const mostRows = 64
 
-// findStragglers finds the ranks that delay the others.
 func (r *Report) findStragglers(lines []*timeline) {
 	if len(lines) < 2 {
 		return
@@ -116,15 +113,15 @@ func (r *Report) findStragglers(lines []*timeline) {
 	r.noteImbalance(s)
 	if left := s.now - s.step + float64(w.EvenS)*1e9; left >= wanderFrom*s.step {
 		who, more := "the rank that is waited for", ""
-		if len(w.Stragglers) > 0 { // the rank is named already
+		if len(w.Stragglers) > 0 { // the rank is reported already
 			who, more = "the rank that is waited for in the remaining time", " besides"
 		}
 		r.Notes = append(r.Notes, fmt.Sprintf("%s changes from step to step: ranks that took their siblings' median in every step would make it up to %s shorter%s; look at the data (batches of the same work, samples sorted or bucketed by length), not at a node", who, gpuprof.FormatSeconds(left*1e-9), more))
 	}
 }
 
-// replayRecording replays the recorded times. It returns nil, and sets w.Unclaimed, if the replay differs from the
-// recording.
+// replayRecording replays the recorded times. It returns nil and sets w.Unclaimed if the recordings do not belong
+// together or the replay differs from them.
 func (m *matchedJob) replayRecording(w *Waiting) *replay {
 	switch jobs := m.jobIDs(); {
 	case len(jobs) > 1:
@@ -151,7 +148,6 @@ func (m *matchedJob) replayRecording(w *Waiting) *replay {
 	return base
 }
 
-// opCount counts the ops of all lines.
 func (m *matchedJob) opCount() int {
 	n := 0
 	for _, l := range m.lines {
@@ -160,7 +156,7 @@ func (m *matchedJob) opCount() int {
 	return n
 }
 
-// addRows adds the times of each rank, at most the given number of rows, those that wait least.
+// addRows adds the times of at most the given number of ranks: the ones that wait least.
 func (m *matchedJob) addRows(w *Waiting, e *excess, most int) {
 	for i, l := range m.lines {
 		per := func(ns int64) gpuprof.Number {
@@ -175,32 +171,31 @@ func (m *matchedJob) addRows(w *Waiting, e *excess, most int) {
 	}
 }
 
-// search finds stragglers by replacing ranks with their siblings' median, the costliest first, so that no time counts
-// twice.
+// search finds stragglers: it replays the job with ranks at their siblings' speed, the costliest first. Found ranks
+// stay replaced, so that no time counts twice.
 type search struct {
 	m    *matchedJob
 	e    *excess
 	step float64 // of the recorded times, ns
 	owns []float64
-	cut  int // number of replays left
-	// perStep is the excess of each line over its siblings, by step, ns.
+	cut  int // remaining number of replays
+	// perStep is each line's excess over its siblings, by step, ns.
 	perStep [][]int64
 
-	set   [][]int64 // own times of the lines replaced so far; nil otherwise
+	set   [][]int64 // own times of the replaced lines; nil for the others
 	now   float64   // the step with these replacements, ns
 	tried map[int]bool
 }
 
-// candidate is a set of lines to replace together.
+// candidate is a set of lines that are replaced together.
 type candidate struct {
 	lines []int
 	node  string
 	more  float64 // ns per step
-	share float64 // share of the steps in which they exceed the others
+	share float64 // of the steps in which the lines exceed the other ranks
 }
 
-// listCandidates returns the ranks, and the nodes with several of them, that exceed their siblings, the largest
-// excess first.
+// listCandidates returns the ranks, and nodes with several ranks, that exceed their siblings, most first.
 func (s *search) listCandidates() []candidate {
 	var out []candidate
 	nodes := map[string][]int{}
@@ -237,8 +232,8 @@ func (s *search) listCandidates() []candidate {
 	return out
 }
 
-// combineSlowest returns the two slowest ranks together, the three slowest, and so on: replacing one of several
-// equally slow ranks gains nothing.
+// combineSlowest returns the two slowest ranks, the three slowest, and so on, as candidates: replacing only one of
+// several equally slow ranks gains nothing.
 func (s *search) combineSlowest(single []candidate) []candidate {
 	single = slices.DeleteFunc(slices.Clone(single), func(c candidate) bool { return len(c.lines) > 1 })
 	slices.SortFunc(single, func(a, b candidate) int {
@@ -255,7 +250,7 @@ func (s *search) combineSlowest(single []candidate) []candidate {
 	return out
 }
 
-// replayReplaced returns the step with further lines replaced, ns.
+// replayReplaced returns the step, ns, if further lines are replaced too.
 func (s *search) replayReplaced(lines []int) float64 {
 	s.cut--
 	own := slices.Clone(s.set)
@@ -292,12 +287,11 @@ func (s *search) findAll(w *Waiting) {
 	w.Tried = len(s.tried)
 }
 
-// bestCandidate returns the candidate whose replacement shortens the step most. Several ranks must gain clearly more
-// than one.
+// bestCandidate returns the candidate that shortens the step most. A combination must gain clearly more than a rank.
 func (s *search) bestCandidate() (best candidate, gain float64) {
 	const more = 1.2
 	for _, c := range s.listCandidates() {
-		if s.cut <= 0 || c.more*more <= gain { // no replacement gains more than the removed time
+		if s.cut <= 0 || c.more*more <= gain { // a replacement gains at most the removed time
 			break
 		}
 		var ok bool
@@ -321,7 +315,7 @@ func (s *search) bestCandidate() (best candidate, gain float64) {
 	return best, gain
 }
 
-// describeStraggler converts the found lines for the report.
+// describeStraggler describes the found lines for the report.
 func (s *search) describeStraggler(w *Waiting, c candidate, gain float64) Straggler {
 	wrong := math.Abs(float64(w.ReplayedS-w.StepS)) * 1e9
 	cost := min(c.more, gain+wrong)
@@ -340,8 +334,7 @@ func (s *search) describeStraggler(w *Waiting, c candidate, gain float64) Stragg
 	return out
 }
 
-// longestWait returns the collective at which the other ranks wait longest for these lines, and their median wait
-// there, s per step.
+// longestWait returns the collective where others wait longest for these lines, and their median wait, s per step.
 func (m *matchedJob) longestWait(lines []int) (string, gpuprof.Number) {
 	type site struct {
 		text  string
@@ -380,8 +373,7 @@ func (m *matchedJob) longestWait(lines []int) (string, gpuprof.Number) {
 	return best.text, gpuprof.Number(float64(best.total) * 1e-9 / float64(best.ranks-1) / float64(max(len(m.steps), 1)))
 }
 
-// noteImbalance reports families of ranks that all work longer than another family: the work is divided unevenly, and
-// no rank is slow.
+// noteImbalance reports families whose ranks all work longer than another's: the work is uneven, and no rank slow.
 func (r *Report) noteImbalance(s *search) {
 	families := s.m.siblingFamilies()
 	if len(families) < 2 {

@@ -8,20 +8,20 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// clearlyLate is the least delay of the last rank after the previous one, as a share of the collective's longest
-// duration, for that rank to count as late.
+// clearlyLate is the least delay of the last rank after the second last, as a share of the collective's longest
+// duration, at which the last rank counts as late.
 const clearlyLate = 0.05
 
 // Waits splits the collectives of recorded ranks into waiting and transfer. All ranks leave an all-reduce and similar
-// collectives together, so its shortest duration is the transfer, and each rank's remainder is its wait, independent
-// of the clocks. The root of a broadcast leaves earlier: its ranks wait until the last has arrived, by clocks aligned
-// at the other collectives. It returns nil if no collective matches between ranks.
+// collectives together, so the shortest duration is the transfer, and the rest of each rank's duration is its wait,
+// independent of the clocks. The root of a broadcast leaves earlier, so there each rank waits until the last one has
+// arrived, by clocks aligned at the other collectives. It returns nil if no collective matches between ranks.
 func Waits(ranks []analyze.Collectives) *analyze.JobWaits {
 	lines := make([]*timeline, len(ranks))
 	for i := range ranks {
 		l, err := newLine(&ranks[i], i, "")
 		if err != nil {
-			return nil // columns read in this process always fit together
+			return nil // columns of this process are always consistent
 		}
 		lines[i] = l
 	}
@@ -47,16 +47,15 @@ func Waits(ranks []analyze.Collectives) *analyze.JobWaits {
 	return job
 }
 
-// waitSplitter splits the collectives of one job.
 type waitSplitter struct {
 	m      *matchedJob
 	ranks  []analyze.Collectives
-	spans  []map[int][]model.Span // each rank's waits, by the rank that it waits for
-	clocks []int64                // offset of each rank's clock from that of the first rank connected with it, ns
-	same   []int                  // first rank connected with each
+	spans  []map[int][]model.Span // by rank: its waits, by the rank that it waits for
+	clocks []int64                // offset of each rank's clock from the clock of rank same[i], ns
+	same   []int                  // first rank connected with rank i by collectives
 }
 
-// startTime returns when a rank begins a collective, by its own clock, ns.
+// startTime returns when a rank begins a collective, by the rank's clock, ns.
 func (w *waitSplitter) startTime(p callRef) int64 {
 	c := &w.ranks[p.line]
 	return c.Begin() + c.Start[w.m.callOf(p).column]
@@ -66,8 +65,7 @@ func (w *waitSplitter) isBroadcast(t *collective) bool {
 	return w.m.lines[t.parts[0].line].kindOf(w.m.callOf(t.parts[0])) == string(analyze.BroadcastCalls)
 }
 
-// alignClocks computes the clock offsets from the ends of collectives that all ranks leave together: the median over
-// the collectives.
+// alignClocks computes the clock offsets from collectives that all ranks leave together, by the median.
 func (w *waitSplitter) alignClocks() {
 	w.clocks, w.same = make([]int64, len(w.ranks)), make([]int, len(w.ranks))
 	for i := range w.same {

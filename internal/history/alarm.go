@@ -9,9 +9,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// findAlarms returns the changes of a run that should fail a build. A test after every session would multiply false
-// alarms. So this test is stricter than the table's, and the test without the latest session must have found the same
-// change. Each earlier level is compared with the present one, so that small steps add up.
+// findAlarms returns the changes of a run that should fail a build. Testing after every session multiplies false
+// alarms, so this test is stricter than the report's, and the run without its latest session must give the same
+// change. Each earlier level is compared with the present level, so that small steps add up.
 func (t *Trend) findAlarms(m *Metric, class string, r run, o Options) (out []Alarm) {
 	steps := t.confirmedSteps(m, class, r.y, o)
 	bounds := levelBounds(r, steps)
@@ -33,7 +33,7 @@ func (t *Trend) findAlarms(m *Metric, class string, r run, o Options) (out []Ala
 	return out
 }
 
-// confirmedSteps returns the changes of a run that the stricter test finds both with and without the latest session.
+// confirmedSteps returns the changes that the stricter test finds in a run both with and without its latest session.
 func (t *Trend) confirmedSteps(m *Metric, class string, y []float64, o Options) []stats.Step {
 	steps := t.findSteps(m, class, y, o, alarmAlpha, alarmDraws)
 	if m.Exact {
@@ -51,8 +51,7 @@ func isNear(a, b int) bool { return max(a-b, b-a) <= sameChange }
 // mostAwaited limits the future sessions that awaitedSessions simulates.
 const mostAwaited = 15
 
-// findSeen returns the changes after which the present level would raise an alarm, but which the stricter test does
-// not find yet.
+// findSeen returns the changes that exceed the threshold, but that the stricter test does not find yet.
 func (t *Trend) findSeen(m *Metric, class string, r run, steps []stats.Step, o Options) (out []Seen) {
 	if m.Exact {
 		return nil
@@ -73,8 +72,7 @@ func (t *Trend) findSeen(m *Metric, class string, r run, steps []stats.Step, o O
 	return out
 }
 
-// awaitedSessions returns how many more sessions, like those since a change, raise the alarm; 0 if mostAwaited do
-// not.
+// awaitedSessions returns how many sessions like those since the change would raise the alarm; 0: over mostAwaited.
 func (t *Trend) awaitedSessions(m *Metric, class string, y []float64, at int, o Options) int {
 	level := y[at:]
 	longer := slices.Clone(y)
@@ -87,7 +85,7 @@ func (t *Trend) awaitedSessions(m *Metric, class string, y []float64, at int, o 
 	return 0
 }
 
-// exceedsThreshold reports whether the present level is worse than an old one by the threshold or more.
+// exceedsThreshold reports whether the present level is worse than an old level by the threshold or more.
 func (m *Metric) exceedsThreshold(old, now, threshold float64) bool {
 	if m.undirected {
 		return false
@@ -104,8 +102,7 @@ func (m *Metric) exceedsThreshold(old, now, threshold float64) bool {
 	return now > old && now >= old*(1+threshold)
 }
 
-// firstAfter returns the index of the first session after a commit, or 0, that is every session, if the commit is
-// empty or older than all sessions.
+// firstAfter returns the index of the first session after a commit; 0 if it is empty or older than all sessions.
 func (t *Trend) firstAfter(commit string, order Order) int {
 	rank, ranked := order[Commit{ID: commit}.Short()]
 	for i := len(t.Sessions) - 1; i >= 0 && commit != ""; i-- {

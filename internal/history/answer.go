@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Tone rates the news of a change, on every surface.
+// Tone grades a change for display in terminal, page and comment.
 func (c *Change) Tone() gpuprof.Tone {
 	switch {
 	case c.Cause == FromMachine:
@@ -19,7 +19,7 @@ func (c *Change) Tone() gpuprof.Tone {
 	return gpuprof.ToneGood
 }
 
-// Answer states the result of a store: an alarm, a change that is not certain yet, or the number of judged sessions.
+// Answer states an alarm, else an uncertain change, else the number of judged sessions.
 func (r *Report) Answer() gpuprof.Answer {
 	names, reasons := r.Unjudged()
 	limit := fmt.Sprintf("%.3g %%", 100*r.Threshold)
@@ -53,7 +53,7 @@ func (r *Report) Answer() gpuprof.Answer {
 	return r.shownAnswer(unjudged)
 }
 
-// alarmAnswer reports the largest alarm, an alarm of the whole step first.
+// alarmAnswer states the largest alarm, preferring alarms of the whole step.
 func alarmAnswer(alarms []Raised) gpuprof.Answer {
 	top := &alarms[0]
 	for i := range alarms {
@@ -88,8 +88,7 @@ func alarmAnswer(alarms []Raised) gpuprof.Answer {
 		Action: bisectAction(top.Alarm.Before, top.Alarm.After)}
 }
 
-// interval returns the interval and the cause of the change between the levels of an alarm; none if other changes
-// happened between these levels.
+// interval returns interval and cause of the change between an alarm's levels; none if other changes are between.
 func (a *Raised) interval() (ci [2]gpuprof.Number, cause Cause) {
 	for _, c := range a.Metric.Changes {
 		if c.At == a.Alarm.At && c.Old == a.Alarm.Old && c.New == a.Alarm.Now {
@@ -99,14 +98,14 @@ func (a *Raised) interval() (ci [2]gpuprof.Number, cause Cause) {
 	return [2]gpuprof.Number{gpuprof.Number(math.NaN()), gpuprof.Number(math.NaN())}, ""
 }
 
-// SeenIn is a change without enough evidence for an alarm, with its trend and metric.
+// SeenIn is a Seen with its trend and metric.
 type SeenIn struct {
 	Trend  *Trend
 	Metric *Metric
 	Seen   Seen
 }
 
-// firstSeen finds the largest change that is seen and not certain, a change of the whole step first.
+// firstSeen returns the largest Seen, preferring changes of the whole step.
 func (r *Report) firstSeen() (top SeenIn, ok bool) {
 	for t := range r.Trends {
 		for k := range r.Trends[t].Metrics {
@@ -148,7 +147,7 @@ func (s SeenIn) answer() gpuprof.Answer {
 	return a
 }
 
-// awaited counts the further sessions that make a change certain if they resemble the sessions since.
+// awaited words how many further sessions would raise the alarm.
 func (s Seen) awaited() string {
 	switch s.Sessions {
 	case 0:
@@ -159,7 +158,7 @@ func (s Seen) awaited() string {
 	return fmt.Sprintf("about %d more sessions like those since would decide", s.Sessions)
 }
 
-// shownAnswer describes a history that no alarm rule was applied to.
+// shownAnswer describes a history without alarm rule (Options.Watch).
 func (r *Report) shownAnswer(unjudged string) gpuprof.Answer {
 	var last *Change
 	var of SeenIn
@@ -198,7 +197,7 @@ func (r *Report) shownAnswer(unjudged string) gpuprof.Answer {
 	return a
 }
 
-// bisectAction finds the commit of a change on fresh data; nil where a commit is unknown.
+// bisectAction proposes to find the commit of a change with fresh measurements; nil if a commit is unknown.
 func bisectAction(before, after Commit) *gpuprof.Action {
 	if before.ID == "" || after.ID == "" {
 		return nil
@@ -222,7 +221,7 @@ func (r *Report) judgedText() string {
 	return gpuprof.Plural(n, "session") + " of " + gpuprof.Plural(len(r.Trends), "trend")
 }
 
-// changeSize is the size of a change, a logarithm; a change from or to zero is the largest.
+// changeSize returns |log ratio|. A change from or to zero counts as the largest.
 func changeSize(ratio gpuprof.Number) float64 {
 	by := math.Abs(math.Log(float64(ratio)))
 	if math.IsNaN(by) {
@@ -235,12 +234,11 @@ func changeText(ratio gpuprof.Number, ci [2]gpuprof.Number) string {
 	return gpuprof.FormatRatioChange(float64(ratio), float64(ci[0]), float64(ci[1]))
 }
 
-// bar is a ratio with its interval, nil without one.
 func (m *Metric) bar(ratio gpuprof.Number, ci [2]gpuprof.Number) *gpuprof.Bar {
 	return gpuprof.RatioBar(m.Name+", new level / old", float64(ratio), float64(ci[0]), float64(ci[1]))
 }
 
-// FormatValue prints a value in the metric's unit: counts with separators, sizes in binary units.
+// FormatValue formats a value in the metric's unit: counts with separators, sizes in binary units.
 func (m *Metric) FormatValue(v gpuprof.Number) string {
 	switch {
 	case !gpuprof.IsFinite(float64(v)):

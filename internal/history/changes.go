@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// These constants were chosen together; simulations in the tests measure the resulting error rates.
+// These constants depend on each other; simulations in the tests measure the resulting error rates.
 const (
 	// LeastSessions is the least number of sessions of a class to judge: two levels of four.
 	LeastSessions = 8
@@ -19,22 +19,21 @@ const (
 	showDraws     = 199
 	alarmAlpha    = 0.002
 	alarmDraws    = 999
-	// sameChange is the largest distance, in sessions, between two detections of one change.
+	// sameChange is the largest distance, in sessions, between two detections of the same change.
 	sameChange = 2
-	// A change of the sentinel explains a change of a metric at most besideSentinel sessions away. The metric's
-	// change may be sentinelTimes as large, plus sentinelMore.
+	// A change of the sentinel explains a metric's change at most besideSentinel sessions away, up to sentinelTimes
+	// the sentinel's change plus sentinelMore.
 	besideSentinel = 3
 	sentinelTimes  = 2
 	sentinelMore   = 0.02
 )
 
-// run holds the sessions of one class that are analysed for one metric.
+// run holds the analysed sessions of one class for one metric.
 type run struct {
 	at []int     // session indices in the trend
-	y  []float64 // logarithms; for a counter the values
+	y  []float64 // logarithms; plain values for a counter
 }
 
-// analyse finds the changes of every metric.
 func (t *Trend) analyse(o Options) {
 	moved := t.sentinelChanges(o)
 	for i := range t.Metrics {
@@ -66,7 +65,6 @@ func (t *Trend) analyse(o Options) {
 	}
 }
 
-// classNames returns the classes of the trend, each once, the latest session's last.
 func (t *Trend) classNames() []string {
 	var out []string
 	for _, s := range t.Classes {
@@ -76,8 +74,7 @@ func (t *Trend) classNames() []string {
 	return out
 }
 
-// buildRun returns a metric's values in a class, and the reason if they cannot be judged. Values of a stage below its
-// floor become the floor.
+// buildRun returns a metric's values in a class, raised to a stage's floor, or why they cannot be judged.
 func (t *Trend) buildRun(m *Metric, class string) (r run, why string) {
 	floor := 0.0
 	if m.stage && len(t.totals) > 0 {
@@ -107,7 +104,7 @@ func (t *Trend) buildRun(m *Metric, class string) (r run, why string) {
 	return r, why
 }
 
-// findSteps returns the changes in a run. A counter changes wherever its value does.
+// findSteps returns the changes in a run. A counter changes wherever its value differs from the previous one.
 func (t *Trend) findSteps(m *Metric, class string, y []float64, o Options, alpha float64, draws int) []stats.Step {
 	if m.Exact {
 		var out []stats.Step
@@ -121,20 +118,20 @@ func (t *Trend) findSteps(m *Metric, class string, y []float64, o Options, alpha
 	return stats.FindSteps(y, stats.StepRule{Margin: math.Log1p(o.Margin), Alpha: alpha, Draws: draws, Seed: t.randomSeed(class, m.Name)})
 }
 
-// randomSeed derives the random seed from the names, so that the result is the same on every machine.
+// randomSeed derives the random seed from the names, so that results are equal on every machine.
 func (t *Trend) randomSeed(class, metric string) uint64 {
 	h := fnv.New64()
 	fmt.Fprintf(h, "%q %q %q %q", t.Project, t.Benchmark, class, metric)
 	return h.Sum64()
 }
 
-// residual is the difference of a session from its level, of logarithms.
+// residual is the difference between a session's logarithm and its level.
 type residual struct {
 	commit string
 	off    float64
 }
 
-// addLevels adds the levels between the changes of a run, and returns the residuals.
+// addLevels adds the levels between a run's changes to the metric, and returns the residuals.
 func (m *Metric) addLevels(t *Trend, r run, steps []stats.Step) (out []residual) {
 	for _, b := range levelBounds(r, steps) {
 		centre := stats.Median(r.y[b[0]:b[1]])
@@ -146,7 +143,6 @@ func (m *Metric) addLevels(t *Trend, r run, steps []stats.Step) (out []residual)
 	return out
 }
 
-// levelValue converts a level to the metric's unit.
 func (m *Metric) levelValue(centre float64) float64 {
 	if m.Exact {
 		return centre
@@ -154,7 +150,6 @@ func (m *Metric) levelValue(centre float64) float64 {
 	return stats.Significant(math.Exp(centre), stats.StoredDigits)
 }
 
-// levelBounds returns the first and the end index of each level of a run.
 func levelBounds(r run, steps []stats.Step) (out [][2]int) {
 	from := 0
 	for _, s := range steps {
@@ -164,7 +159,6 @@ func levelBounds(r run, steps []stats.Step) (out [][2]int) {
 	return append(out, [2]int{from, len(r.y)})
 }
 
-// addChanges adds the changes of a run to the metric.
 func (m *Metric) addChanges(t *Trend, r run, steps []stats.Step, moved []sentinelChange) {
 	bounds := levelBounds(r, steps)
 	for i, s := range steps {
@@ -203,14 +197,13 @@ func (m *Metric) levelRatio(r run, before, after []float64) (ratio gpuprof.Numbe
 	return number(e.Theta), [2]gpuprof.Number{number(e.Lower(0.975)), number(e.Upper(0.975))}
 }
 
-// sentinelChange is a change of the sentinel: its session and its size, a logarithm above 0 if the sentinel became
-// worse.
+// sentinelChange is a change of the sentinel: session and size, a logarithm, positive if it became worse.
 type sentinelChange struct {
 	at    int
 	worse float64
 }
 
-// sentinelChanges analyses the sentinel like a metric.
+// sentinelChanges finds the changes of the sentinel like a metric's.
 func (t *Trend) sentinelChanges(o Options) (out []sentinelChange) {
 	m := &t.Sentinel
 	if len(m.Values) == 0 {
@@ -235,7 +228,7 @@ func (t *Trend) sentinelChanges(o Options) (out []sentinelChange) {
 	return out
 }
 
-// logWorse returns the logarithm of a ratio, with the sign such that worse is above 0.
+// logWorse returns the logarithm of a ratio, positive if the metric became worse.
 func (m *Metric) logWorse(ratio float64) float64 {
 	if m.HigherIsBetter {
 		return -math.Log(ratio)
@@ -243,8 +236,8 @@ func (m *Metric) logWorse(ratio float64) float64 {
 	return math.Log(ratio)
 }
 
-// setCause sets the cause of a change. The machine is the cause if the sentinel changes near the same session, in the
-// same direction, and by at least half as much.
+// setCause sets the cause of a change: the machine if the sentinel changes near the same session and in the same
+// direction, enough to explain the change (sentinelTimes, sentinelMore).
 func (c *Change) setCause(t *Trend, m *Metric, moved []sentinelChange) {
 	switch {
 	case m.Exact:
@@ -285,9 +278,9 @@ func (t *Trend) hasSentinelAround(at int) bool {
 	return sides[0] >= LeastSessions/2 && sides[1] >= LeastSessions/2
 }
 
-// commitSpreads returns the standard deviation of sessions about their levels, and its part that repeated sessions of
-// one commit do not show; NaN if unknown. The estimate is robust against outliers: 1.4826 times the median absolute
-// deviation.
+// commitSpreads returns the standard deviation of sessions about their levels, and the part of it between commits,
+// which repeated sessions of one commit do not show; NaN if unknown. Both are robust estimates: 1.4826 times the
+// median absolute deviation.
 func commitSpreads(all []residual) (spread, scatter gpuprof.Number) {
 	nan := gpuprof.Number(math.NaN())
 	if len(all) < compare.MinSessions {
@@ -301,7 +294,7 @@ func commitSpreads(all []residual) (spread, scatter gpuprof.Number) {
 	}
 	const toSigma = 1.4826
 	sigma := toSigma * stats.Median(offs)
-	// The difference of two sessions of one commit has sqrt(2) times the standard deviation within commits.
+	// The difference between two sessions of a commit has sqrt(2) times the standard deviation within commits.
 	var apart []float64
 	for _, r := range all {
 		same := byCommit[r.commit]
@@ -322,7 +315,7 @@ func commitSpreads(all []residual) (spread, scatter gpuprof.Number) {
 }
 
 // Scatter returns the unexplained variation between commits, a standard deviation as a share: the spread of sessions
-// between changes, less the spread of repeated sessions of one commit. ok is false if too few commits were repeated.
+// about their levels, less the spread of repeated sessions of a commit. ok is false if too few commits were repeated.
 func Scatter(m *Metric) (share float64, ok bool) {
 	v := float64(m.Scatter)
 	return v, !math.IsNaN(v)

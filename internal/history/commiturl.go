@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// shortRemote is git's short form of an ssh remote: "git@github.com:owner/name.git".
+// shortRemote matches git's short form of an ssh remote: "git@github.com:owner/name.git".
 var shortRemote = regexp.MustCompile(`^(?:[\w.-]+@)?([\w-]+(?:\.[\w-]+)+):([\w.~-]+(?:/[\w.~-]+)+)$`)
 
-// CommitURL returns the page of a commit on the host of a remote, "" for a remote without one, such as a folder. User
-// names, passwords and ports of the remote are left out.
+// CommitURL returns a commit's web page on a remote's host, without credentials and port; "" if there is none.
 func CommitURL(remote, id string) string {
 	host, path := "", ""
 	if m := shortRemote.FindStringSubmatch(remote); m != nil {

@@ -19,7 +19,6 @@ func Decode(text []byte, name string) (*Report, error) {
 	return r, nil
 }
 
-// isConsistent reports whether all session indices of a trend are valid.
 func (t *Trend) isConsistent() bool {
 	n := len(t.Sessions)
 	ok := n > 0 && len(t.Classes) > 0

@@ -11,15 +11,15 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// Learn estimates the spread between sessions for the class of a result: for each metric the robust standard
-// deviation about its levels, without the changes. The factor for the uncertainty of n sessions is the 95 % point of
-// Student's t with n-1 degrees of freedom over the same point of the normal distribution. Metrics with fewer than ten
-// sessions are left out. Learned also has the variation between commits (Scatter) if commits were repeated. The
-// sessions are the same benchmark's. Metrics with too few of those use every benchmark of the class.
+// Learn estimates the spread between sessions for the class of a result: for each metric the robust standard deviation
+// about its levels, so that changes do not count. A factor allows for the uncertainty of n sessions: the 95 % point of
+// Student's t with n-1 degrees of freedom over that of the normal distribution. Metrics with fewer than ten sessions
+// are left out. Learned also has the variation between commits (Scatter) if commits were repeated. Learn uses sessions
+// of the same benchmark, and for metrics with too few of them all benchmarks of the class.
 func (s *Store) Learn(ctx context.Context, r *compare.Result, order Order) (compare.Learned, error) {
 	sample, err := NewSession(r, nil, Origin{})
 	if err != nil {
-		return compare.Learned{}, nil // the comparison reports why the result has no verdict
+		return compare.Learned{}, nil // the comparison reports the error
 	}
 	report, err := s.Report(ctx, Options{Filter: Filter{Class: sample.Class}, Order: order})
 	if err != nil {
@@ -41,8 +41,7 @@ func (s *Store) Learn(ctx context.Context, r *compare.Result, order Order) (comp
 	return out, nil
 }
 
-// combineSpreads merges the spreads of trends. If several benchmarks have a metric of one name, the largest counts,
-// since the result's own benchmark is unknown.
+// combineSpreads merges the spreads of trends, the largest for a metric that several benchmarks have.
 func combineSpreads(trends []Trend) (out compare.Learned, sessions int) {
 	out = compare.Learned{Spread: map[string]float64{}, Scatter: map[string]float64{}}
 	const z = 1.959964

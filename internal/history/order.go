@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Order maps commits, by their first twelve digits, to their position on the branch of a checkout.
+// Order maps commits, by their first twelve digits, to their positions on the checked-out branch.
 type Order map[string]int
 
 // NewOrder builds the order from a list of commits, the latest first, as git rev-list --first-parent prints it.
@@ -19,7 +19,6 @@ func NewOrder(commits []string) Order {
 	return out
 }
 
-// sortEntry holds the sort keys of a session.
 type sortEntry struct {
 	commit  string    // short
 	at      time.Time // of the commit, or of the measurement
@@ -27,8 +26,8 @@ type sortEntry struct {
 	hash    string
 }
 
-// sortSessions returns the sessions' indices in order: by the branch, then by measurement time. A session of another
-// branch follows the latest commit of this branch that is no younger than its own.
+// sortSessions returns the sessions' indices, sorted by position on the branch, then by time. A session of another
+// branch follows the latest commit of this branch that is not later than its own commit.
 func (o Order) sortSessions(all []sortEntry) []int {
 	type known struct {
 		at   time.Time

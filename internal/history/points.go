@@ -18,7 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// point holds the part of a session that a report needs.
+// point holds the figures of a session that a report needs.
 type point struct {
 	Commit   Commit    `json:"commit"`
 	Started  time.Time `json:"started"`
@@ -28,13 +28,13 @@ type point struct {
 	Sentinel *value    `json:"sentinel,omitempty"`
 }
 
-// value is a metric of a session: the median of the medians of its processes, or the counter.
+// value is a metric of a session: the median of its process medians, or the counter.
 type value struct {
 	Name   string  `json:"name"`
 	Unit   string  `json:"unit"`
 	Higher bool    `json:"higher,omitempty"`
 	Exact  bool    `json:"exact,omitempty"`
-	Shown  bool    `json:"undirected,omitempty"` // no direction is better: shown, and never an alarm
+	Shown  bool    `json:"undirected,omitempty"` // no better direction: shown, without alarms
 	Stage  bool    `json:"stage,omitempty"`      // part of the total
 	V      float64 `json:"v"`
 	Rate   float64 `json:"rate_per_s,omitempty"` // request rate of the measurement
@@ -71,7 +71,7 @@ func metricValue(m *baseline.Metric) (value, bool) {
 	return v, len(medians) > 0
 }
 
-// sentinelValue returns the sentinel's total, or otherwise its first metric that is no counter.
+// sentinelValue returns the sentinel's total, otherwise its first metric that is no counter.
 func sentinelValue(s *baseline.Session) *value {
 	var found *value
 	for i := range s.Metrics {
@@ -83,7 +83,7 @@ func sentinelValue(s *baseline.Session) *value {
 	return found
 }
 
-// caches holds earlier reads of this user, one file per series. Entries never expire, because objects do not change.
+// caches holds this user's earlier reads, one file per series. Entries never expire, because objects do not change.
 type caches struct {
 	dir string
 	all map[string]*cache
@@ -96,7 +96,7 @@ type cache struct {
 	changed bool
 }
 
-// cacheVersion changes when point does.
+// cacheVersion must change whenever point changes.
 const cacheVersion = 1
 
 func (s *Store) newCaches() *caches { return &caches{dir: s.cache, all: map[string]*cache{}} }
@@ -105,7 +105,7 @@ func (c *caches) cacheFile(series string) string {
 	return filepath.Join(c.dir, filepath.FromSlash(series)+".json.zst")
 }
 
-// openSeries returns the cache of a series, empty if none can be read.
+// openSeries returns the cache of a series; an unreadable cache counts as empty.
 func (c *caches) openSeries(series string) *cache {
 	if has := c.all[series]; has != nil {
 		return has
@@ -130,7 +130,7 @@ func (c *cache) keepPoint(hash string, p point) {
 	c.Points[hash], c.changed = p, true
 }
 
-// saveCaches writes the changed caches. It ignores errors, since a missing cache only costs time.
+// saveCaches writes the changed caches. It ignores errors, since a missing cache costs only time.
 func (s *Store) saveCaches(c *caches) {
 	for _, series := range slices.Sorted(maps.Keys(c.all)) {
 		one := c.all[series]
@@ -152,10 +152,9 @@ func writeCache(file string, content []byte) error {
 	return atomicfile.Options{}.Write(file, content)
 }
 
-// readers is the number of concurrent reads: a network store answers within tens of milliseconds.
+// readers is the number of concurrent reads; it hides a network store's latency of tens of milliseconds.
 const readers = 16
 
-// loadPoints reads the points of sessions, from the cache if possible.
 func (s *Store) loadPoints(ctx context.Context, refs []sessionRef, caches *caches) (map[string]point, []Skipped) {
 	out := make(map[string]point, len(refs))
 	var missing []sessionRef
@@ -184,7 +183,6 @@ func (s *Store) loadPoints(ctx context.Context, refs []sessionRef, caches *cache
 	return out, skipped
 }
 
-// fetchSessions reads the objects of sessions concurrently.
 func (s *Store) fetchSessions(ctx context.Context, refs []sessionRef) (texts [][]byte, errs []error) {
 	texts, errs = make([][]byte, len(refs)), make([]error, len(refs))
 	next := make(chan int)

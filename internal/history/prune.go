@@ -9,8 +9,8 @@ import (
 // besideChange is the number of sessions on each side of a change that Prune keeps.
 const besideChange = 10
 
-// windowStep is the distance between the starts of the windows that are searched for changes, so that each change is
-// in the middle half of one window.
+// windowStep is the distance between the starts of the windows that are searched for changes: half of a window, so
+// that each change is in the middle half of a window.
 const windowStep = DefaultLast / 2
 
 // Pruned is an object that Prune removes, with the reason.
@@ -19,8 +19,8 @@ type Pruned struct {
 	Why  string `json:"why"`
 }
 
-// Prune finds removable objects: of sessions older than keep all but the first of each commit, except within ten
-// sessions of a change. It removes objects only with apply.
+// Prune finds removable objects: in sessions older than keep, all but the first of each commit, except within
+// besideChange sessions of a change. It removes objects only with apply.
 func (s *Store) Prune(ctx context.Context, o Options, keep time.Duration, now time.Time, apply bool) ([]Pruned, []Skipped, error) {
 	o = o.fillDefaults()
 	caches := s.newCaches()
@@ -30,13 +30,13 @@ func (s *Store) Prune(ctx context.Context, o Options, keep time.Duration, now ti
 	}
 	protected, skipped := s.protectChanges(ctx, in, o, caches)
 	s.saveCaches(caches)
-	unread := map[string]bool{} // objects that cannot be read stay, and stand for no commit
+	unread := map[string]bool{} // unreadable objects stay, and do not count as their commit's first
 	for _, one := range skipped {
 		unread[one.Name] = true
 	}
 	var out []Pruned
 	var errs []error
-	spent := map[string]bool{} // keys: series and commit
+	spent := map[string]bool{} // commits with a kept session, by series and commit
 	for _, r := range in.refs {
 		key := r.series() + " " + r.commit
 		if unread[r.name] {
@@ -61,8 +61,8 @@ func (s *Store) Prune(ctx context.Context, o Options, keep time.Duration, now ti
 	return out, append(in.skipped, skipped...), errors.Join(errs...)
 }
 
-// protectChanges returns the objects within ten sessions of a change of any metric. It searches overlapping windows,
-// since the work grows with the square of their length.
+// protectChanges returns the objects within besideChange sessions of a change of any metric. It searches
+// overlapping windows, since the work grows with the square of the window's length.
 func (s *Store) protectChanges(ctx context.Context, in *index, o Options, caches *caches) (map[string]bool, []Skipped) {
 	protected := map[string]bool{}
 	all := o

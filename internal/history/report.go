@@ -9,20 +9,20 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// Report describes a program's metrics over its commits, from one store.
+// Report describes the metrics of a store's benchmarks over their commits.
 type Report struct {
 	gpuprof.Head
 	Store     string            `json:"store"`
 	Threshold float64           `json:"threshold"` // a share: the least worsening that raises an alarm
-	Margin    float64           `json:"margin"`    // a share: smaller changes are ignored
+	Margin    float64           `json:"margin"`    // a share: changes below it are ignored
 	Watched   bool              `json:"watched"`   // the alarm rule was applied
 	Trends    []Trend           `json:"trends"`
-	Skipped   []Skipped         `json:"skipped"` // objects that were not used
+	Skipped   []Skipped         `json:"skipped"` // unused objects
 	Warnings  []gpuprof.Warning `json:"warnings"`
 }
 
-// Trend holds the sessions of one benchmark whose classes follow one another, and their metrics. A benchmark that
-// runs on two machines alternately has two trends.
+// Trend holds the sessions of one benchmark, and their metrics. Classes in a trend succeed each other: a benchmark
+// that alternates between two machines has two trends.
 type Trend struct {
 	Project   string   `json:"project"`
 	Benchmark string   `json:"benchmark"`
@@ -30,8 +30,8 @@ type Trend struct {
 	Classes   []Span   `json:"classes"`
 	Sessions  []At     `json:"sessions"` // in order
 	Metrics   []Metric `json:"metrics"`
-	// Sentinel is the metric of a benchmark whose code never changes, by session; null for sessions without it. Empty
-	// if no session has one.
+	// Sentinel is the sentinel's metric, by session; null for sessions without sentinel. A sentinel is a benchmark
+	// whose code never changes. Empty if no session has one.
 	Sentinel Metric `json:"sentinel"`
 
 	totals []float64 // totals of the sessions
@@ -42,20 +42,19 @@ type Span struct {
 	Class  string            `json:"class"`
 	Device string            `json:"device"`
 	Env    map[string]string `json:"env"`
-	First  int               `json:"first"` // of the sessions
+	First  int               `json:"first"` // index of the first session
 	Last   int               `json:"last"`
 }
 
-// At is one session of a trend.
+// At is a session of a trend.
 type At struct {
 	Commit  Commit    `json:"commit"`
 	Started time.Time `json:"started"`
 	Class   string    `json:"class"`
-	Object  string    `json:"object"` // name in the store
-	// OffBranch marks a commit that is not on the branch of this checkout; the session's time determines its
-	// position.
+	Object  string    `json:"object"` // its name in the store
+	// OffBranch marks a commit outside of the checked-out branch; the session's time determines its position.
 	OffBranch bool `json:"off_branch,omitempty"`
-	// LeftOut is the reason why the session is shown but not analysed; "" if it is analysed.
+	// LeftOut is the reason why the session is shown without being analysed; "" if it is analysed.
 	LeftOut string `json:"left_out,omitempty"`
 }
 
@@ -65,31 +64,31 @@ type Metric struct {
 	Unit           string           `json:"unit"`
 	HigherIsBetter bool             `json:"higher_is_better,omitempty"`
 	Exact          bool             `json:"exact,omitempty"`
-	Total          bool             `json:"total,omitempty"` // the sum of the stages
+	Total          bool             `json:"total,omitempty"` // the total of the stages
 	Values         []gpuprof.Number `json:"values"`          // one per session; null if missing
 	Levels         []Level          `json:"levels"`
 	Changes        []Change         `json:"changes"`
 	Alarms         []Alarm          `json:"alarms"`
-	Seen           []Seen           `json:"seen,omitempty"` // worse, without enough evidence for an alarm
-	// Unjudged is the reason why the latest class was not judged; "" if it was.
+	Seen           []Seen           `json:"seen,omitempty"` // worse, without sufficient evidence for an alarm
+	// Unjudged is the reason why the latest class was not judged, "" if it was.
 	Unjudged string `json:"unjudged,omitempty"`
-	// Judged is the number of analysed sessions of the latest class.
+	// Judged is the number of the latest class's analysed sessions.
 	Judged int `json:"judged"`
-	// Spread is the robust standard deviation of sessions about their level, a share. Scatter is its part that
-	// repeating a commit does not show. Null if unknown.
+	// Spread is the robust standard deviation of sessions about their level, a share. Scatter is the part of it
+	// between commits, which repeating a commit does not show. Null if unknown.
 	Spread  gpuprof.Number `json:"spread"`
 	Scatter gpuprof.Number `json:"scatter"`
 
 	stage      bool // part of the total
-	undirected bool // no direction is better
+	undirected bool // no better direction
 }
 
 // Level is a range of sessions between two changes.
 type Level struct {
-	First int            `json:"first"` // of the sessions
+	First int            `json:"first"` // index of the first session
 	Last  int            `json:"last"`
 	Value gpuprof.Number `json:"value"` // the median
-	N     int            `json:"n"`     // analysed sessions in it
+	N     int            `json:"n"`     // number of analysed sessions
 }
 
 // Cause names the origin of a change.
@@ -103,47 +102,45 @@ const (
 	FromCounter Cause = "counted"         // an exact counter: the program does different work
 )
 
-// Change is a session at which a metric changes its level.
+// Change is a change of a metric's level between two sessions.
 type Change struct {
 	At     int               `json:"at"` // the first session of the new level
 	Before Commit            `json:"before"`
 	After  Commit            `json:"after"`
-	Old    gpuprof.Number    `json:"old"` // the levels
+	Old    gpuprof.Number    `json:"old"` // the level before
 	New    gpuprof.Number    `json:"new"`
-	Ratio  gpuprof.Number    `json:"ratio"` // new over old; null where old is 0
+	Ratio  gpuprof.Number    `json:"ratio"` // new over old; null if old is 0
 	CI95   [2]gpuprof.Number `json:"ci95"`
 	P      gpuprof.Number    `json:"p"` // null for a counter
 	Worse  bool              `json:"worse"`
 	Cause  Cause             `json:"cause"`
-	// Sentinel is the ratio of the sentinel's change that explains this one; null without one.
+	// Sentinel is the ratio of the sentinel's change that explains this change; null without one.
 	Sentinel gpuprof.Number `json:"sentinel"`
-	// Commits contain the change with 95 % probability, After among them.
+	// Commits are the commits that contain the change with 95 % probability, After included.
 	Commits        []string `json:"commits"`
-	SessionsBefore int      `json:"sessions_before"` // sessions of the level before
+	SessionsBefore int      `json:"sessions_before"` // number of sessions of the level before
 	SessionsAfter  int      `json:"sessions_after"`
 }
 
-// Alarm is a change that should fail a build: the stricter test found it twice in a row, and the present level is
-// worse than the one before it.
+// Alarm is a change that should fail a build: the stricter test found it with and without the latest session, and
+// the present level is worse than the level before the change.
 type Alarm struct {
 	At     int            `json:"at"`
 	Before Commit         `json:"before"`
 	After  Commit         `json:"after"`
 	Old    gpuprof.Number `json:"old"`   // the level before
 	Now    gpuprof.Number `json:"now"`   // the present level
-	Ratio  gpuprof.Number `json:"ratio"` // now over old; null where old is 0
+	Ratio  gpuprof.Number `json:"ratio"` // now over old; null if old is 0
 	P      gpuprof.Number `json:"p"`     // null for a counter
 }
 
-// Seen is a change after which the present level is worse by the threshold. The table's test found it, and the
-// stricter one of an alarm did not.
+// Seen is a worsening by the threshold that the report's test found, but not the stricter test of alarms.
 type Seen struct {
 	At    int            `json:"at"`
 	After Commit         `json:"after"`
-	Ratio gpuprof.Number `json:"ratio"` // present level over the one before
+	Ratio gpuprof.Number `json:"ratio"` // present level over the level before
 	P     gpuprof.Number `json:"p"`
-	// Sessions is the number of further sessions, like those since the change, that would raise the alarm; 0 if 15
-	// would not.
+	// Sessions counts further sessions, like those since, that would raise the alarm; 0 for more than 15.
 	Sessions int `json:"sessions"`
 }
 
@@ -166,7 +163,7 @@ type Raised struct {
 	Alarm  Alarm
 }
 
-// Unjudged returns the trends whose latest class has no judged metric, with the reasons.
+// Unjudged returns the trends without a judged metric in their latest class, with the reasons.
 func (r *Report) Unjudged() (names, reasons []string) {
 	for i := range r.Trends {
 		t := &r.Trends[i]
@@ -193,13 +190,14 @@ func (m *Metric) LastChange() float64 {
 		return 0
 	}
 	if by := math.Abs(math.Log(float64(m.Changes[len(m.Changes)-1].Ratio))); !math.IsNaN(by) {
-		return min(by, math.MaxFloat64) // infinite for a change from or to zero
+		return min(by, math.MaxFloat64) // infinite from or to zero
 	}
 	return math.MaxFloat64
 }
 
-// Range covers most values and every level: from the 2nd to the 98th percentile, without outliers. Outliers are
-// beyond the 10th and 90th percentile by more than 1.5 times their distance. ok is false without a value.
+// Range returns a range for drawing that covers every level and most values: the 2nd to the 98th percentile without
+// outliers. Outliers exceed the 10th or 90th percentile by more than 1.5 times the distance of these two. ok is
+// false without a value.
 func (m *Metric) Range() (lo, hi float64, ok bool) {
 	var all []float64
 	for _, v := range m.Values {

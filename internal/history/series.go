@@ -14,16 +14,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Options configures a report; the zero value has the defaults.
+// Options configures a report; the zero value selects the defaults.
 type Options struct {
 	Filter
 	Metrics   []string // names or patterns with *; empty for all
-	Last      int      // latest sessions of a trend; 0 is 250
-	Margin    float64  // a share; 0 is 2 %, or the threshold if smaller
-	Threshold float64  // a share; 0 is 5 %
-	Order     Order    // of the checkout's branch; nil without a checkout
+	Last      int      // number of latest sessions of a trend; 0 is 250
+	Margin    float64  // least change, a share; 0 is 2 %, or the threshold if smaller
+	Threshold float64  // least worsening of an alarm, a share; 0 is 5 %
+	Order     Order    // of the checked-out branch; nil without a checkout
 	Watch     bool     // apply the alarm rule
-	Since     string   // a commit: changes up to it raise no alarm
+	Since     string   // a commit: changes up to it do not raise alarms
 	Tool      gpuprof.Tool
 }
 
@@ -40,8 +40,8 @@ func (o Options) fillDefaults() Options {
 	return o
 }
 
-// Report reads the latest sessions of every benchmark and finds changes. The error is ErrInput if the store cannot be
-// read or has no usable object, and ErrUsage for an unknown benchmark.
+// Report reads the latest sessions of every benchmark and finds changes. The error is ErrInput if the store cannot
+// be read or has no usable object, and ErrUsage for an unknown benchmark or project.
 func (s *Store) Report(ctx context.Context, o Options) (*Report, error) {
 	o = o.fillDefaults()
 	out := &Report{Head: document.NewHead(document.History, o.Tool), Store: s.String(), Threshold: o.Threshold, Margin: o.Margin, Watched: o.Watch, Trends: []Trend{}, Warnings: []gpuprof.Warning{}}
@@ -79,7 +79,6 @@ func (s *Store) Report(ctx context.Context, o Options) (*Report, error) {
 	return out, nil
 }
 
-// addWarnings warns of objects that were not used.
 func (r *Report) addWarnings() {
 	if n := len(r.Skipped); n > 0 {
 		first := r.Skipped[0]
@@ -91,7 +90,6 @@ func (r *Report) addWarnings() {
 	}
 }
 
-// checkFilter returns an error for a benchmark or project that the store lacks.
 func (x *index) checkFilter(f Filter) error {
 	names := slices.Sorted(maps.Keys(x.benchmarks))
 	switch {
@@ -103,7 +101,7 @@ func (x *index) checkFilter(f Filter) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "looking for the history: the store has no session of that project and class").WithFix("gpuprof history lists what it has, and --format json the classes")
 }
 
-// latestRows returns the latest sessions of each trend, ordered by the data in their names.
+// latestRows returns the latest sessions of each trend, sorted by the commit and time in the objects' names.
 func (x *index) latestRows(o Options) [][]sessionRef {
 	groups := map[[2]string][]sessionRef{}
 	for _, r := range x.refs {
@@ -128,8 +126,7 @@ func (x *index) latestRows(o Options) [][]sessionRef {
 	return out
 }
 
-// chainClasses divides sessions into rows of classes that follow one another. A machine with a driver update gives
-// one row, two machines give two.
+// chainClasses divides sessions into rows of successive classes: a driver update gives one row, two machines two.
 func chainClasses(ordered []sessionRef) [][]sessionRef {
 	last := map[string]int{}
 	for i, r := range ordered {
@@ -152,7 +149,6 @@ func chainClasses(ordered []sessionRef) [][]sessionRef {
 	return rows
 }
 
-// buildTrend builds a trend from one row of sessions.
 func (s *Store) buildTrend(ctx context.Context, row []sessionRef, points map[string]point, o Options, caches *caches) Trend {
 	row = slices.DeleteFunc(slices.Clone(row), func(r sessionRef) bool { _, ok := points[r.hash]; return !ok })
 	places := make([]sortEntry, len(row))
@@ -183,7 +179,7 @@ func (s *Store) buildTrend(ctx context.Context, row []sessionRef, points map[str
 	return t
 }
 
-// leftOutReason returns the reason why a session of the commit is not analysed; "" if it is.
+// leftOutReason returns why a session of the commit is not analysed; "" if it is analysed.
 func (c Commit) leftOutReason() string {
 	switch {
 	case c.ID == "":
@@ -194,7 +190,6 @@ func (c Commit) leftOutReason() string {
 	return ""
 }
 
-// newSpan starts the range of a class.
 func (s *Store) newSpan(ctx context.Context, r sessionRef, first int, caches *caches) Span {
 	out := Span{Class: r.class, First: first, Env: map[string]string{}}
 	if c := s.loadClass(ctx, r.series(), caches); c != nil {
@@ -204,7 +199,7 @@ func (s *Store) newSpan(ctx context.Context, r sessionRef, first int, caches *ca
 	return out
 }
 
-// addMetrics adds the metrics of the points to a trend, the latest session's first.
+// addMetrics adds the points' metrics to a trend, the latest session's first.
 func (t *Trend) addMetrics(points []point, o Options) {
 	none := func() []gpuprof.Number {
 		out := make([]gpuprof.Number, len(points))
@@ -226,7 +221,7 @@ func (t *Trend) addMetrics(points []point, o Options) {
 				t.Metrics, rates = append(t.Metrics, v.newMetric(none())), append(rates, v.Rate)
 				t.Metrics[k].Total, t.Metrics[k].stage = v.Name == points[i].Total, v.Stage
 			}
-			if m := &t.Metrics[k]; m.Unit == v.Unit && m.Exact == v.Exact && rates[k] == v.Rate { // otherwise another quantity, or another request rate
+			if m := &t.Metrics[k]; m.Unit == v.Unit && m.Exact == v.Exact && rates[k] == v.Rate { // else another quantity or request rate
 				m.Values[i] = gpuprof.Number(v.V)
 			}
 		}
@@ -260,7 +255,6 @@ func matchesAny(patterns []string, name string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return compare.Matches(p, name) })
 }
 
-// checkMetrics returns an error for a name or pattern that matches no metric.
 func (r *Report) checkMetrics(patterns []string) error {
 	if len(patterns) == 0 || len(r.Trends) == 0 {
 		return nil

@@ -1,9 +1,9 @@
-// Package history stores the results of a program over its commits, and finds the commits at which they changed. Its
-// findings are proposals; a gate or a bisection decides on new measurements.
+// Package history stores the results of a program over its commits, and finds the commits at which they changed. A
+// found change is a proposal; a gate or a bisection decides with new measurements.
 //
-// Top down: session.go is the stored document. store.go adds sessions and lists them; prune.go keeps the store
-// small. points.go caches the part of a session that reports need. report.go and series.go build a Report,
-// changes.go finds the changes, and alarm.go those that should fail a build.
+// Top down: session.go has the stored document. store.go adds and lists sessions; prune.go keeps the store small.
+// points.go caches the figures that reports need. report.go and series.go build a Report, changes.go finds the
+// changes, and alarm.go the changes that should fail a build.
 package history
 
 import (
@@ -25,20 +25,20 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Commit is the state of the source that a session measured.
+// Commit is the measured state of the source.
 type Commit struct {
 	ID     string    `json:"id"` // "" if unknown
 	Time   time.Time `json:"time,omitzero"`
 	Branch string    `json:"branch,omitempty"`
 	Dirty  bool      `json:"dirty,omitempty"` // files differed from the commit
-	// Subject is the first line of its message, Author the author's name, URL its page where the remote has one.
-	// Sessions before schema 1.1 have none of them.
+	// Subject is the first line of the commit message, Author the author's name, URL the commit's web page.
+	// Sessions before schema 1.1 lack them.
 	Subject string `json:"subject,omitempty"`
 	Author  string `json:"author,omitempty"`
 	URL     string `json:"url,omitempty"`
 }
 
-// Short returns the commit as in names of objects: twelve digits, or "unknown".
+// Short returns the commit as in objects' names: twelve digits, or "unknown".
 func (c Commit) Short() string {
 	if c.ID == "" {
 		return unknownCommit
@@ -52,13 +52,13 @@ const (
 	classDigits   = 8
 )
 
-// Benchmark names a measurement and its program.
+// Benchmark names a benchmark and the program that measured it.
 type Benchmark struct {
 	Tool string `json:"tool"`
 	Name string `json:"name"`
 }
 
-// Session is one object of a store: one measurement, never changed.
+// Session is one object of a store: a measurement, never changed.
 type Session struct {
 	gpuprof.Head
 	Project   string           `json:"project"`
@@ -66,12 +66,11 @@ type Session struct {
 	Class     string           `json:"class"`
 	Commit    Commit           `json:"commit"`
 	Session   baseline.Session `json:"session"`
-	// Sentinel is the result, in the same job, of a benchmark whose code never changes.
+	// Sentinel is the result of a benchmark whose code never changes, measured in the same job.
 	Sentinel *baseline.Session `json:"sentinel,omitempty"`
 }
 
-// Class has the properties that all results of a series share. Results that a gate refuses to compare belong to
-// different classes.
+// Class has the properties that a series' results share. Results that a gate refuses to compare differ in it.
 type Class struct {
 	gpuprof.Head
 	Hash  string            `json:"class"`
@@ -79,16 +78,16 @@ type Class struct {
 	Knobs map[string]string `json:"knobs"` // options that change the computation
 }
 
-// Origin describes the source of a session.
+// Origin describes where a session comes from.
 type Origin struct {
 	Project   string
 	Benchmark string // "" for the workload and preset, or the format of a foreign file
 	Commit    Commit
-	// Written is the modification time of the result's file, the start of a session whose result has no time.
+	// Written is the modification time of the result's file: the session's start if the result has no time.
 	Written time.Time
 }
 
-// NewSession builds the object of a result, with the sentinel's result if there is one. The error is ErrInput for an
+// NewSession builds the session of a result, with the sentinel's result or nil. The error is ErrInput for an
 // incomplete result, or one of a simulated device.
 func NewSession(r, sentinel *compare.Result, o Origin) (*Session, error) {
 	kept, err := storedSession(r, o.Written)
@@ -111,7 +110,6 @@ func NewSession(r, sentinel *compare.Result, o Origin) (*Session, error) {
 	return s, nil
 }
 
-// storedSession returns the part of a result that is stored.
 func storedSession(r *compare.Result, written time.Time) (baseline.Session, error) {
 	refuse := func(why, fix string) (baseline.Session, error) {
 		return baseline.Session{}, gpuprof.Errorf(gpuprof.ErrInput, "adding %s to the history: %s", r.Source, why).WithFix("%s", fix)
@@ -134,7 +132,7 @@ func storedSession(r *compare.Result, written time.Time) (baseline.Session, erro
 	return kept, nil
 }
 
-// defaultName returns the name of a benchmark that has none.
+// defaultName returns a name for a benchmark without one.
 func defaultName(r *compare.Result) string {
 	if r.Workload != "" {
 		return strings.TrimSuffix(r.Workload+"-"+r.Preset, "-")
@@ -142,7 +140,6 @@ func defaultName(r *compare.Result) string {
 	return cmp.Or(r.Env["format"], r.Tool, "results")
 }
 
-// buildClass returns the properties that the session's series shares.
 func (s *Session) buildClass() *Class {
 	c := &Class{Head: document.NewHead(document.Class, gpuprof.Tool{Name: "gpuprof"}), Env: s.Session.Env, Knobs: map[string]string{}}
 	for name, k := range s.Session.Knobs {
@@ -161,27 +158,25 @@ func (s *Session) buildClass() *Class {
 	return c
 }
 
-// top is the prefix of every layout's folder; root is this layout's folder.
+// top is the prefix of the folders of all layout versions; root is this version's folder.
 const (
 	top  = "v"
 	root = "v1"
 )
 
-// Extensions of objects.
+// File name extension of session objects, and the name of a series' class document.
 const (
 	objectExt = ".json.zst"
 	classFile = "class.json"
 )
 
-// seriesFolder returns the folder of the session's series.
 func (s *Session) seriesFolder() string {
 	return path.Join(root, baseline.Slug(s.Project), baseline.Slug(s.Benchmark.Name), s.Class)
 }
 
 const timeInName = "20060102T150405Z"
 
-// encode returns the session's object and its name. The name contains the hash of the uncompressed text, and so does
-// not depend on the compressor.
+// encode returns the session's object and its name, which has the hash of the uncompressed text.
 func (s *Session) encode() (name string, text []byte, err error) {
 	text, err = json.Marshal(s)
 	if err != nil {
@@ -197,7 +192,7 @@ func shortHash(text []byte) string {
 	return hex.EncodeToString(sum[:])[:shortDigits]
 }
 
-// decodeSession reads the text of an object; name is its name, for errors.
+// decodeSession decodes the text of an object; name is the object's name, for errors.
 func decodeSession(text []byte, name string) (*Session, error) {
 	var s Session
 	if err := document.Decode(text, name, &s, document.Session); err != nil {

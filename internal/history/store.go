@@ -27,21 +27,19 @@ import (
 //
 //	v1/<project>/<benchmark>/<class>/<yyyy>/<mm>/<time>-<commit>-<hash>.json.zst
 //
-// An object never changes, and its name contains the hash of its text. A repeated Add changes nothing, and writers
-// need no lock.
+// Objects never change and have their hash in the name: repeating an Add changes nothing, writers need no lock.
 type Store struct {
 	bucket bucket.Bucket
-	// cache is the folder of the read cache, "" for none.
+	// cache is the folder of the read cache; "" for none.
 	cache      string
 	compressor func() (*zstd.Encoder, error)
 }
 
-// NewStore opens the store in a bucket. cache is a folder of this user, "" for none.
+// NewStore opens the store in a bucket. cache is the user's folder for the read cache; "" for none.
 func NewStore(b bucket.Bucket, cache string) *Store {
 	return &Store{bucket: b, cache: cache, compressor: sync.OnceValues(bucket.NewCompressor)}
 }
 
-// compress compresses text with zstd.
 func (s *Store) compress(text []byte) ([]byte, error) {
 	z, err := s.compressor()
 	if err != nil {
@@ -58,13 +56,13 @@ func IsStore(dir string) bool {
 	return len(outside.Dir(dir).Glob(path.Join(root, "*", "*", "*"))) > 0
 }
 
-// Added is the outcome of adding one result.
+// Added is the result of adding one session.
 type Added struct {
 	Name  string // of the object
-	Known bool   // it existed already
+	Known bool   // the object existed
 }
 
-// Add writes one session, unless it exists.
+// Add writes a session unless the store has it.
 func (s *Store) Add(ctx context.Context, session *Session) (Added, error) {
 	name, text, err := session.encode()
 	if err != nil {
@@ -105,7 +103,7 @@ func (s *Store) readText(ctx context.Context, name string) ([]byte, error) {
 	return bucket.Text(ctx, s.bucket, name, "add its result again")
 }
 
-// sessionRef is a session as described by its name.
+// sessionRef holds the data in a session's object name.
 type sessionRef struct {
 	name                      string
 	project, benchmark, class string // as folders
@@ -114,10 +112,9 @@ type sessionRef struct {
 	hash                      string
 }
 
-// series returns the folder of the session's series.
 func (r *sessionRef) series() string { return path.Join(root, r.project, r.benchmark, r.class) }
 
-// parseRef parses the name of an object; ok is false if it is no session.
+// parseRef parses an object's name; ok is false if the object is no session.
 func parseRef(name string) (r sessionRef, ok bool) {
 	parts := strings.Split(name, "/")
 	if len(parts) != 7 || parts[0] != root {
@@ -135,16 +132,15 @@ func parseRef(name string) (r sessionRef, ok bool) {
 	return sessionRef{name: name, project: parts[1], benchmark: parts[2], class: parts[3], at: at, commit: words[1], hash: words[2]}, true
 }
 
-// Skipped is an object that was not used, with the reason.
+// Skipped is an unused object with the reason.
 type Skipped struct {
 	Name string `json:"name"`
 	Why  string `json:"why"`
 }
 
-// index lists the contents of a store.
 type index struct {
-	refs []sessionRef // each session once
-	// benchmarks has the names of all benchmarks, regardless of the filter.
+	refs []sessionRef // distinct sessions
+	// benchmarks has the names of all benchmarks, even those outside of the filter.
 	benchmarks map[string]bool
 	skipped    []Skipped
 }
@@ -203,7 +199,7 @@ func (s *Store) readSession(ctx context.Context, name string) ([]byte, error) {
 	return text, nil
 }
 
-// refuseNewer returns an error for a store with objects of a newer layout only.
+// refuseNewer returns an error for a store with objects of newer layouts only; otherwise it records those as skipped.
 func (x *index) refuseNewer(store string, newer map[string]int, readable bool) error {
 	for version, n := range newer {
 		if !readable {
@@ -214,7 +210,7 @@ func (x *index) refuseNewer(store string, newer map[string]int, readable bool) e
 	return nil
 }
 
-// reasonText returns an error's reason as a clause, without the object's name in front.
+// reasonText returns an error's reason as a clause, without the object's name at the beginning.
 func reasonText(err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "it is gone"

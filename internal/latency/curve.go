@@ -1,7 +1,7 @@
 package latency
 
-// Curve returns the distribution as points of (share beyond, time in s), the share falling from 1, with perHalving
-// points per halving, for an axis of percentiles.
+// Curve returns the distribution as points of (share of requests that take longer, time in s). The share falls from
+// 1, with perHalving points per halving, for a percentile axis.
 func (h *Histogram) Curve(perHalving int32) [][2]float64 {
 	var out [][2]float64
 	if h.Count() == 0 {

@@ -1,5 +1,4 @@
-// Package latency has distributions of times as HdrHistograms: recorded without allocation, merged exactly, and
-// evaluated as percentiles with intervals.
+// Package latency stores times as HdrHistograms: recording does not allocate, and merging is exact.
 package latency
 
 import (
@@ -12,15 +11,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
-// The range of a histogram is 1 us to 1 h with three digits. A shorter time is exact to half a microsecond; a longer
-// one counts as an hour.
+// A histogram covers 1 us (exact to half) to 1 h with three digits; longer times count as an hour.
 const (
 	lowest  = int64(time.Microsecond)
 	highest = int64(time.Hour)
 	digits  = 3
 )
 
-// Histogram is a distribution of times. Its mean and its maximum are exact, its percentiles are within 0.1 %.
+// Histogram is a distribution of times with exact mean and maximum, and percentiles within 0.1 %.
 type Histogram struct {
 	h    *hdr.Histogram
 	sum  int64 // ns
@@ -30,12 +28,12 @@ type Histogram struct {
 // New returns an empty histogram of 197 kB.
 func New() *Histogram { return &Histogram{h: hdr.New(lowest, highest, digits)} }
 
-// Record adds a time. It allocates nothing.
+// Record adds a time without allocating.
 func (h *Histogram) Record(d time.Duration) {
 	v := max(int64(d), 0)
 	h.sum += v
 	h.most = max(h.most, v)
-	_ = h.h.RecordValue(min(v, highest)) // it is in range
+	_ = h.h.RecordValue(min(v, highest)) // cannot fail within the range
 }
 
 // Reset empties the histogram.
@@ -60,16 +58,15 @@ func (h *Histogram) Mean() float64 { return float64(h.sum) * 1e-9 / float64(h.Co
 // Max returns the maximum, s.
 func (h *Histogram) Max() float64 { return float64(h.most) * 1e-9 }
 
-// At returns the time in s within which at least a share of the values falls (nearest rank). It is the highest value
-// of the histogram's bin, limited by the maximum.
+// At returns the time in s within which a share of the values falls: the upper end of a bin, at most Max.
 func (h *Histogram) At(share float64) float64 {
 	if n := float64(h.Count()); n > 0 {
-		share = math.Ceil(share*n*(1-1e-12)) / n // the library rounds the rank, possibly to a value that covers fewer times
+		share = math.Ceil(share*n*(1-1e-12)) / n // the library would round the rank down to a value that covers fewer times
 	}
 	return math.Min(float64(h.h.ValueAtPercentile(100*share)), float64(h.most)) * 1e-9
 }
 
-// Recorded encodes the histogram for a result.
+// Recorded encodes the histogram for a result file.
 func (h *Histogram) Recorded() (loadtest.Recorded, error) {
 	out := loadtest.Recorded{Count: h.Count(), MaxS: h.Max()}
 	if out.Count > 0 {
@@ -83,7 +80,7 @@ func (h *Histogram) Recorded() (loadtest.Recorded, error) {
 	return out, nil
 }
 
-// Decode decodes a histogram from Recorded. It returns an error if the text is invalid.
+// Decode decodes a histogram from a result file. It returns an error if the text is invalid.
 func Decode(r loadtest.Recorded) (*Histogram, error) {
 	got, err := hdr.Decode([]byte(r.HDR))
 	if err != nil {
@@ -92,7 +89,7 @@ func Decode(r loadtest.Recorded) (*Histogram, error) {
 	if n := got.TotalCount(); n != r.Count {
 		return nil, fmt.Errorf("decoding an HdrHistogram: it holds %d times and should hold %d", n, r.Count)
 	}
-	// Merge into a histogram of the standard range, which later merges require.
+	// Merge into a histogram of the standard range: later merges require equal ranges.
 	out := New()
 	if dropped := out.h.Merge(got); dropped > 0 {
 		return nil, fmt.Errorf("decoding an HdrHistogram: %d times are out of the range of 1 us to 1 h", dropped)

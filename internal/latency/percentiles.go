@@ -14,23 +14,23 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// Shares returns the percentiles of a summary.
+// Shares lists the percentiles of a summary as shares.
 func Shares() []float64 { return []float64{0.5, 0.9, 0.99, 0.999} }
 
-// Enough reports whether so many times determine a percentile: ten of them must exceed it.
+// Enough reports whether count times determine a percentile: at least ten of them must exceed it.
 func Enough(share float64, count int64) bool {
 	return float64(count)*(1-share) >= 10*(1-1e-9)
 }
 
 const (
 	draws = 2000
-	// leastBlocks is the least number of blocks for an interval. With fewer, the bootstrap's interval is too short.
+	// leastBlocks is the least number of blocks for an interval: with fewer the bootstrap's is too narrow.
 	leastBlocks = 10
 )
 
-// Summary summarises the distribution of all processes together. blocks are the blocks of a single process, in order,
-// whose interval is a bootstrap over them. With several processes the process is the replicate, and the interval is
-// Student's t over logarithms.
+// Summary summarises the distribution of all processes together. blocks are the blocks of a single process in
+// order, whose interval is a bootstrap over blocks. With several processes the process is the replicate, and the
+// interval is Student's t over logarithms.
 func Summary(all *Histogram, processes []*Histogram, blocks []*Histogram, seed uint64) loadtest.LatencySummary {
 	out := loadtest.LatencySummary{Count: all.Count(), MaxS: all.Max(), Percentiles: []loadtest.Percentile{}}
 	if out.Count == 0 {
@@ -72,12 +72,12 @@ func processIntervals(processes []*Histogram, shares []float64) []*[2]float64 {
 	return out
 }
 
-// blockIntervals computes the bootstrap over blocks: draws of as many blocks as there are, with replacement, merged
-// (Kuensch, Annals of Statistics 17, 1989). The blocks do not overlap, since they are long compared with the queue's
-// relaxation time. The ends of the interval are corrected for bias and skewness, since most blocks have little of a
-// tail and few have much (BCa: Efron, Journal of the American Statistical Association 82, 1987). They are also
-// corrected for the number of blocks, which vary less than their population (the expanded interval of Hesterberg, The
-// American Statistician 69, 2015).
+// blockIntervals computes the intervals of percentiles by a bootstrap over blocks: each draw merges as many blocks
+// as there are, drawn with replacement (Kuensch, Annals of Statistics 17, 1989). The blocks do not overlap, since
+// they are long compared with the queue's relaxation time. The ends of the interval are corrected for bias and
+// skewness, since most blocks contribute little to the tail and few contribute much (BCa: Efron, Journal of the
+// American Statistical Association 82, 1987), and for the small number of blocks (the expanded interval of
+// Hesterberg, The American Statistician 69, 2015).
 func blockIntervals(blocks []*Histogram, shares []float64, seed uint64) []*[2]float64 {
 	out := make([]*[2]float64, len(shares))
 	if len(blocks) < leastBlocks {
@@ -99,7 +99,7 @@ func blockIntervals(blocks []*Histogram, shares []float64, seed uint64) []*[2]fl
 		picked[b] = 1
 	}
 	t.percentiles(picked, shares, all)
-	for b := range picked { // the jackknife
+	for b := range picked { // jackknife: leave each block out once
 		picked[b] = 0
 		t.percentiles(picked, shares, without)
 		picked[b] = 1
@@ -112,8 +112,8 @@ func blockIntervals(blocks []*Histogram, shares []float64, seed uint64) []*[2]fl
 	return out
 }
 
-// correctedRanks returns the ranks, among the sorted draws of a percentile, of the ends of its interval. without has
-// the percentile with each block left out.
+// correctedRanks returns the ranks, among a percentile's sorted draws, of the ends of its corrected interval.
+// without holds the percentile with each block left out.
 func correctedRanks(drawn []float64, all float64, without []float64) (lo, hi int) {
 	below := sort.SearchFloat64s(drawn, all)
 	upTo := sort.Search(len(drawn), func(i int) bool { return drawn[i] > all })
@@ -130,9 +130,9 @@ func correctedRanks(drawn []float64, all float64, without []float64) (lo, hi int
 	return place(-wide), place(wide)
 }
 
-// countTable has the cumulative counts of each block up to each value that some block has.
+// countTable holds each block's cumulative counts at every value that occurs in some block.
 type countTable struct {
-	values []float64 // s, rising
+	values []float64 // s, ascending
 	counts [][]int64 // by value, by block
 }
 
@@ -175,7 +175,7 @@ func (t *countTable) accumulate() {
 	}
 }
 
-// percentiles appends the percentiles of one draw.
+// percentiles appends one draw's percentiles to into; picked counts how often each block was drawn.
 func (t *countTable) percentiles(picked []int, shares []float64, into [][]float64) {
 	within := func(row int) (n int64) {
 		for b, times := range picked {

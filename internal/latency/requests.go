@@ -78,12 +78,12 @@ func summariseField(r *loadtest.Requests, of func(*loadtest.Served) *loadtest.Re
 	return &sum, nil
 }
 
-// leastBeyond is the time beyond a percentile that its interval needs, in relaxation times.
+// leastBeyond is the measured time beyond a percentile that the percentile's interval requires, in relaxation times.
 const leastBeyond = 4
 
-// dropUncertain removes the interval of a percentile that only few excursions of the queue exceed. An excursion lasts
-// about one relaxation time. For M/D/1 at a load of 0.9, 88 % of the intervals cover p99 where two or three such times
-// exceed it, 91 % with four; half of them cover a percentile with a fifth of one time.
+// dropUncertain removes the intervals of percentiles that too few excursions of the queue exceed. An excursion lasts
+// about one relaxation time. For M/D/1 at a load of 0.9, 88 % of the intervals cover p99 if the time beyond p99 is two
+// or three relaxation times, 91 % if it is four; with a fifth of one time, half of the intervals cover the percentile.
 func dropUncertain(sum *loadtest.LatencySummary, r *loadtest.Requests) {
 	if !(r.Throughput > 0) || r.Rate == 0 {
 		return
@@ -96,8 +96,7 @@ func dropUncertain(sum *loadtest.LatencySummary, r *loadtest.Requests) {
 	}
 }
 
-// Merge joins the requests of several processes with one setting and one rate. It skips processes without requests,
-// and returns nil if all lack them.
+// Merge joins the requests of processes with equal settings and rate, skipping processes without; nil if none has any.
 func Merge(rs []*loadtest.Requests, seed uint64) (*loadtest.Requests, error) {
 	rs = slices.DeleteFunc(slices.Clone(rs), func(r *loadtest.Requests) bool { return r == nil })
 	if len(rs) < 2 {
@@ -126,7 +125,7 @@ func Merge(rs []*loadtest.Requests, seed uint64) (*loadtest.Requests, error) {
 	return &out, Summarise(&out, seed)
 }
 
-// PerProcess returns a percentile of each process, s; ok is false if too few requests of a process exceed it.
+// PerProcess returns a percentile by process, s; ok is false if too few requests of a process exceed it.
 func PerProcess(r *loadtest.Requests, share float64) ([]float64, bool) {
 	var out []float64
 	for i := range r.Processes {

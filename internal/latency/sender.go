@@ -8,18 +8,17 @@ import (
 )
 
 const (
-	// lateShare is the lateness at p99, as a share of the median latency, from which the sender distorts the measured
-	// tail.
+	// lateShare is the sender's p99 lateness, in median latencies, from which it distorts the measured tail.
 	lateShare = 0.05
-	// bunched is the number of requests from which a sender that is later than a batch's duration sends them at once.
-	// With a long queue the median latency is large and hides this.
+	// bunched is the number of requests per lateness from which a sender, later than a batch's duration, sends
+	// bursts. With a long queue the median latency is large, and lateShare does not detect this.
 	bunched = 10
 )
 
-// judgeSender reports a sender so late that it determines the tail (coordinated omission). It removes the affected
-// percentiles of the latency: those above p50, and p50 too if p99 of the lateness exceeds it. A single late process
-// of several suffices, since it determines the common tail. A closed-loop sender has no schedule, and an external
-// sender is not gpuprof's.
+// judgeSender records that a sender was so late that it determines the tail (coordinated omission). It removes the
+// affected percentiles of the latency: those above p50, and p50 too if p99 of the lateness exceeds the median
+// latency. One late process suffices, since it determines the common tail. Closed-loop senders have no schedule,
+// and external senders are not judged.
 func judgeSender(r *loadtest.Requests) error {
 	r.SenderLate = ""
 	if r.From != loadtest.FromSchedule || r.Waits != "" {
@@ -47,8 +46,7 @@ func judgeSender(r *loadtest.Requests) error {
 	return nil
 }
 
-// describeLateness describes how late a sender was, "" if it was in time; own reports that p99 of the lateness
-// exceeds the median latency.
+// describeLateness describes a late sender, "" if in time; own: p99 of the lateness exceeds the median latency.
 func describeLateness(all, service, sender *loadtest.LatencySummary, rate float64) (text string, own bool) {
 	median, known := all.At(0.5)
 	if !known || sender.Count == 0 {
@@ -56,7 +54,7 @@ func describeLateness(all, service, sender *loadtest.LatencySummary, rate float6
 	}
 	late, known := sender.At(0.99)
 	was := fmt.Sprintf("the sender of the requests was %s late at p99", gpuprof.FormatSeconds(late.S))
-	if !known { // too few for a percentile: the maximum
+	if !known { // too few requests for a percentile: use the maximum
 		late.S = sender.MaxS
 		was = fmt.Sprintf("requests were sent up to %s late", gpuprof.FormatSeconds(late.S))
 	}

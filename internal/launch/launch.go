@@ -1,5 +1,4 @@
-// Package launch determines the rank of this process in its job from the environment variables of its launcher. It
-// contacts neither a launcher nor a peer.
+// Package launch determines the rank of this process in its job from its launcher's environment variables.
 package launch
 
 import (
@@ -10,7 +9,7 @@ import (
 
 // Place is the position of a process in its job.
 type Place struct {
-	Launcher string `json:"launcher"`       // name of the matching launcher: "torchrun", "srun", …
+	Launcher string `json:"launcher"`       // name of the recognized launcher: "torchrun", "srun", …
 	Rank     int    `json:"rank"`           // 0 … World-1
 	World    int    `json:"world"`          // processes of the job; 0 if unknown
 	Local    int    `json:"local_rank"`     // rank among the processes of this node; -1 if unknown
@@ -19,7 +18,7 @@ type Place struct {
 	Job      string `json:"job,omitempty"`  // job ID of the launcher
 }
 
-// launcherRow maps the variables of one launcher. Of several names the first that is set counts.
+// launcherRow lists the variables of one launcher. Of several names the first variable that is set applies.
 type launcherRow struct {
 	launcher    string
 	needs       []string // variables that must not be empty
@@ -29,12 +28,12 @@ type launcherRow struct {
 	node        []string
 	attempt     []string
 	job         []string
-	// matches is a further condition; nil for none.
+	// matches is an additional condition; nil for none.
 	matches func(get func(string) string) bool
 }
 
-// launchers returns the rows in order of precedence. A launcher inside an allocation is closer to the process than
-// the allocation's own, whose variables then describe a daemon.
+// launchers returns the rows in order of precedence. A launcher started inside an allocation precedes the
+// allocation's own, whose variables then describe the launcher's daemon.
 func launchers() []launcherRow {
 	return []launcherRow{
 		{launcher: "explicit", rank: []string{"GPUPROF_RANK"}, world: []string{"GPUPROF_WORLD"}, local: []string{"GPUPROF_LOCAL_RANK"},
@@ -49,7 +48,7 @@ func launchers() []launcherRow {
 		{launcher: "mpirun (MVAPICH)", rank: []string{"MV2_COMM_WORLD_RANK"}, world: []string{"MV2_COMM_WORLD_SIZE"}, local: []string{"MV2_COMM_WORLD_LOCAL_RANK"}},
 		{launcher: "mpirun (MPICH)", rank: []string{"PMI_RANK"}, world: []string{"PMI_SIZE"}, local: []string{"MPI_LOCALRANKID"}},
 		// https://slurm.schedmd.com/srun.html, "OUTPUT ENVIRONMENT VARIABLES". SLURM_PROCID is also set in batch
-		// scripts, which belong to no step and have no rank.
+		// scripts, which have no rank.
 		{launcher: "srun", rank: []string{"SLURM_PROCID"}, world: []string{"SLURM_STEP_NUM_TASKS"}, local: []string{"SLURM_LOCALID"},
 			node: []string{"SLURMD_NODENAME", "SLURM_NODEID"}, attempt: []string{"SLURM_RESTART_COUNT"}, job: []string{"SLURM_JOB_ID"}, matches: isJobStep},
 		{launcher: "flux", rank: []string{"FLUX_TASK_RANK"}, world: []string{"FLUX_JOB_SIZE"}, local: []string{"FLUX_TASK_LOCAL_ID"}, job: []string{"FLUX_JOB_ID"}},
@@ -59,7 +58,7 @@ func launchers() []launcherRow {
 	}
 }
 
-// firstInternalStep is the first step ID that Slurm reserves for batch scripts, interactive shells and similar steps.
+// firstInternalStep is the first step ID that Slurm reserves for batch scripts, interactive shells and the like.
 const firstInternalStep = 4294967290
 
 func isJobStep(get func(string) string) bool {
@@ -67,8 +66,7 @@ func isJobStep(get func(string) string) bool {
 	return err == nil && id < firstInternalStep
 }
 
-// Find returns the place of this process; get is os.Getenv. ok is false if no row of the table is complete, outside
-// of a job.
+// Find returns the place of this process; get is os.Getenv. ok is false outside of a job.
 func Find(get func(string) string) (p Place, ok bool) {
 	for _, r := range launchers() {
 		if p, ok := r.parsePlace(get); ok {
@@ -78,8 +76,8 @@ func Find(get func(string) string) (p Place, ok bool) {
 	return Place{}, false
 }
 
-// Node returns the name of this machine: GPUPROF_NODE, the launcher's name, SLURMD_NODENAME (also set outside of
-// steps), or host, the system's name. A launcher's node number counts only without any of these. It may be empty.
+// Node returns the name of this machine: GPUPROF_NODE, else the launcher's name, else SLURMD_NODENAME (also set
+// outside of steps), else the system's name host, else the launcher's node number. It may be empty.
 func Node(get func(string) string, host string) string {
 	p, _ := Find(get)
 	number, name := p.Node, ""
@@ -89,7 +87,7 @@ func Node(get func(string) string, host string) string {
 	return cmp.Or(firstText(get, []string{"GPUPROF_NODE"}), name, firstText(get, []string{"SLURMD_NODENAME"}), host, number)
 }
 
-// Refused explains why GPUPROF_RANK and GPUPROF_WORLD give no rank, "" if the user set none.
+// Refused explains why GPUPROF_RANK and GPUPROF_WORLD give no valid rank; "" without GPUPROF_RANK.
 func Refused(get func(string) string) string {
 	rank, world := get("GPUPROF_RANK"), get("GPUPROF_WORLD")
 	if rank == "" {
@@ -101,7 +99,7 @@ func Refused(get func(string) string) string {
 	return "GPUPROF_RANK=" + rank + " is no rank of GPUPROF_WORLD=" + world
 }
 
-// parsePlace returns the place if the rank is a number below the world size.
+// parsePlace returns the place; ok is false unless the rank is below the world size.
 func (r *launcherRow) parsePlace(get func(string) string) (Place, bool) {
 	for _, name := range r.needs {
 		if get(name) == "" {
@@ -124,7 +122,7 @@ func (r *launcherRow) parsePlace(get func(string) string) (Place, bool) {
 	return p, true
 }
 
-// firstText returns the value of the first variable that is set.
+// firstText returns the value of the first variable that is set; "" for none.
 func firstText(get func(string) string, names []string) string {
 	for _, name := range names {
 		if v := strings.TrimSpace(get(name)); v != "" {
@@ -134,11 +132,10 @@ func firstText(get func(string) string, names []string) string {
 	return ""
 }
 
-// MostRanks exceeds the number of processes of any job; a larger number is no rank. It also limits the list of
-// missing ranks from a damaged object.
+// MostRanks exceeds any job's size: larger numbers are invalid. It limits the missing ranks of a damaged object.
 const MostRanks = 1 << 20
 
-// firstNumber returns the value of the first variable that is set, if it is a count.
+// firstNumber returns the value of the first variable that is set, if the value is a count.
 func firstNumber(get func(string) string, names []string) (int, bool) {
 	v, err := strconv.ParseUint(firstText(get, names), 10, 32)
 	if err != nil || v > MostRanks {

@@ -1,7 +1,7 @@
-// Package loadtest defines the figures of a load test: requests of callers or of a schedule, their latencies, and the
-// lateness of their sender. Its inputs are counts and histograms of each process of a run (workloads/serving,
-// internal/latency); its output is the part "requests" of run.json. It has types and small functions on them, and
-// imports only the standard library, since the root package's Run contains it.
+// Package loadtest defines the figures of a load test: requests of a schedule or of callers, their latencies, and
+// the sender's lateness. The inputs are counts and histograms of each process (workloads/serving,
+// internal/latency); the output is the part "requests" of run.json. The package has types with small functions and
+// imports only the standard library, since the root package's Run contains them.
 package loadtest
 
 import (
@@ -11,21 +11,18 @@ import (
 	"strings"
 )
 
-// Requests has the measurements of a service's callers under load: run.json's requests.
+// Requests holds a load test of a service: run.json's requests.
 type Requests struct {
-	Arrivals string `json:"arrivals"` // the setting: gamma, trace:FILE, closed:N, http:ADDRESS
-	// Rate is the scheduled rate in requests per second, 0 for a closed loop or external callers. Runs of different
-	// rates are not comparable.
+	Arrivals string `json:"arrivals"` // the knob arrivals: gamma, trace:FILE, closed:N, http:ADDRESS
+	// Rate is the scheduled rate, 1/s; 0 for closed loops and external callers. Different rates do not compare.
 	Rate float64 `json:"rate_per_s"`
-	// RateKnobs names the options that determined the rate. Two runs at one rate are comparable despite different
-	// values of these.
+	// RateKnobs names the options that set the rate; runs at an equal rate compare even if these options differ.
 	RateKnobs  []string `json:"rate_knobs"`
-	Throughput float64  `json:"throughput_per_s"` // measured at saturation
+	Throughput float64  `json:"throughput_per_s"` // at saturation
 	SLO        float64  `json:"slo_s"`
-	// From is the start of a latency: FromSchedule, FromSend or FromFirstByte.
+	// From is the event at which a latency starts: FromSchedule, FromSend or FromFirstByte.
 	From string `json:"latency_from"`
-	// Waits is the event that the sender of requests waits for (closed loop), which hides latency from it: "" for
-	// none, WaitsRoom or WaitsAnswer.
+	// Waits is what a closed-loop sender awaits before it sends, hiding latency: WaitsRoom, WaitsAnswer or "".
 	Waits string `json:"sender_waits_for,omitempty"`
 
 	Processes []Served `json:"processes"` // in the order in which they ran
@@ -34,22 +31,20 @@ type Requests struct {
 	Latency LatencySummary `json:"latency"`
 	Queue   LatencySummary `json:"queue_time"`
 	Service LatencySummary `json:"service_time"`
-	Late    LatencySummary `json:"late"` // lateness of the sender, a part of the latency
+	Late    LatencySummary `json:"late"` // lateness of the sender, part of Latency
 	// SenderLate describes a sender so late that it determines the tail; "" if it was in time. Latency then has no
-	// percentile above p50, and none at all if the sender also determines p50. The histograms are complete.
+	// percentile above p50, and none at all if the sender also determines p50. The histograms stay complete.
 	SenderLate string          `json:"sender_late,omitempty"`
-	FromSent   *LatencySummary `json:"from_send,omitempty"` // the latency that a closed-loop sender measures
-	Goodput    float64         `json:"goodput_per_s"`       // answers within SLO
-	// FloorS is the lower bound of the latency: a single request at the device's peak rates, with its copies if their
-	// rate is known; 0 if unknown.
+	FromSent   *LatencySummary `json:"from_send,omitempty"` // latency as a closed-loop sender measures it
+	Goodput    float64         `json:"goodput_per_s"`       // answers within the SLO
+	// FloorS is a lower bound of the latency: one request at peak rates, with copies of known rate; 0 if unknown.
 	FloorS     float64     `json:"floor_s,omitempty"`
 	OnSchedule *OnSchedule `json:"on_schedule,omitempty"`
-	// Decode is the decoding time of the bodies of external requests, a part of Late.
+	// Decode is the time to decode the bodies of external requests, part of Late.
 	Decode *LatencySummary `json:"decode_time,omitempty"`
 }
 
-// OnSchedule has the measurements of scheduled requests in addition to a closed loop, at the same rate: they show the
-// latency that the closed loop hides. See Requests for the fields.
+// OnSchedule holds scheduled requests at the closed loop's rate, to show the latency that the loop hides.
 type OnSchedule struct {
 	Rate       float64        `json:"rate_per_s"`
 	Processes  []Served       `json:"processes"`
@@ -57,7 +52,7 @@ type OnSchedule struct {
 	SenderLate string         `json:"sender_late,omitempty"`
 }
 
-// Requests converts the measurements to Requests; nil for nil.
+// Requests converts the part to a Requests; nil for nil.
 func (o *OnSchedule) Requests() *Requests {
 	if o == nil {
 		return nil
@@ -65,7 +60,7 @@ func (o *OnSchedule) Requests() *Requests {
 	return &Requests{Rate: o.Rate, From: FromSchedule, Processes: o.Processes, Latency: o.Latency, SenderLate: o.SenderLate}
 }
 
-// AsOnSchedule converts scheduled requests to the form that closed-loop results contain; nil for nil.
+// AsOnSchedule converts scheduled requests to the part of a closed-loop result; nil for nil.
 func (r *Requests) AsOnSchedule() *OnSchedule {
 	if r == nil {
 		return nil
@@ -83,43 +78,42 @@ const (
 	WaitsAnswer = "answer"
 )
 
-// ReasonGenerator is the reason of a partial run whose sender missed its schedule: the sender then determines the
-// latencies.
+// ReasonGenerator is the reason of a partial run whose sender missed its schedule and so determined the latencies.
 const ReasonGenerator = "generator"
 
-// Served has the counts of one process after the warm-up.
+// Served holds the counts of one process after the warm-up.
 type Served struct {
 	WarmUpS   float64   `json:"warm_up_s"`
 	Seconds   float64   `json:"seconds"` // duration of the measurement window
 	Scheduled int64     `json:"scheduled"`
 	Completed int64     `json:"completed"`
 	Refused   int64     `json:"refused"` // by the overload rule
-	Expired   int64     `json:"expired"` // those of Refused that were too old
+	Expired   int64     `json:"expired"` // of Refused: requests that were too old
 	Failed    int64     `json:"failed"`
-	FailedFor string    `json:"failed_for,omitempty"` // reason of the first failed batch
+	FailedFor string    `json:"failed_for,omitempty"` // error of the first failed batch
 	Open      int64     `json:"open"`                 // unanswered at the end
 	InTime    int64     `json:"in_time"`              // completed within the SLO
-	FirstS    float64   `json:"first_s,omitempty"`    // latency of the first request of the process, alone in its batch
+	FirstS    float64   `json:"first_s,omitempty"`    // latency of the process's first request, alone in its batch
 	Latency   Recorded  `json:"latency"`
 	Queue     Recorded  `json:"queue_time"`
 	Service   Recorded  `json:"service_time"`
 	Late      Recorded  `json:"late"`
 	FromSent  *Recorded `json:"from_send,omitempty"`
-	Outside   *Outside  `json:"outside,omitempty"` // set for external callers
-	// Batches[i] is the number of batches of i+1 requests.
+	Outside   *Outside  `json:"outside,omitempty"` // for external callers only
+	// Batches[i] is the number of batches with i+1 requests.
 	Batches []int64       `json:"batches"`
 	Blocks  []ServedBlock `json:"blocks"`
 }
 
-// Outside has further data on external callers.
+// Outside holds further counts of external callers.
 type Outside struct {
-	// Rejected counts connections that gave no request, by their HTTP status, or "closed" if the connection ended
+	// Rejected counts connections without a valid request, by HTTP status, or as "closed" if the connection ended
 	// early or its first lines were unreadable.
 	Rejected map[string]int64 `json:"rejected,omitempty"`
-	Gone     int64            `json:"gone"` // callers that closed their side before the answer, which still counts
+	Gone     int64            `json:"gone"` // callers that closed the connection before the answer, which still counts
 	Decode   Recorded         `json:"decode_time"`
-	// Recomputed is the number of randomly chosen answers that were compared with the network in float64. Error is
-	// the largest ||out-ref|| / ||ref||. No other check of external images exists.
+	// Recomputed is the number of randomly chosen answers that were recomputed in float64. Error is the largest
+	// ||out-ref|| / ||ref||. Answers to external images have no other check.
 	Recomputed int      `json:"recomputed"`
 	Error      *float64 `json:"relative_error" jsonschema:"null when it is not a number"`
 	Tolerance  float64  `json:"tolerance"`
@@ -127,7 +121,7 @@ type Outside struct {
 
 // ServedBlock is a part of the measurement window.
 type ServedBlock struct {
-	StartS    float64  `json:"start_s"` // since the load began
+	StartS    float64  `json:"start_s"` // since the start of the load
 	Seconds   float64  `json:"seconds"`
 	Completed int64    `json:"completed"`
 	Refused   int64    `json:"refused"`
@@ -138,7 +132,7 @@ type ServedBlock struct {
 	Latency   Recorded `json:"latency"`
 }
 
-// Recorded is a distribution of times that merges exactly with others.
+// Recorded is a distribution of times that can be merged exactly.
 type Recorded struct {
 	Count int64   `json:"count"`
 	MeanS float64 `json:"mean_s"` // exact
@@ -147,8 +141,7 @@ type Recorded struct {
 	HDR string `json:"hdr"`
 }
 
-// LatencySummary summarises a distribution. It omits percentiles that too few requests exceed, and latency
-// percentiles that a late sender determines.
+// LatencySummary summarises a distribution, without percentiles that too few requests or a late sender determine.
 type LatencySummary struct {
 	Count       int64        `json:"count"`
 	MeanS       float64      `json:"mean_s"`
@@ -160,7 +153,7 @@ type LatencySummary struct {
 type Percentile struct {
 	Share float64 `json:"share"` // 0.99
 	S     float64 `json:"s"`
-	// CI95 is over the blocks of one process, or over the processes; null with too few of them.
+	// CI95 is estimated from the blocks of one process, or from the processes; null with too few of them.
 	CI95 *[2]float64 `json:"ci95"`
 }
 
@@ -179,15 +172,14 @@ func (l *LatencySummary) At(share float64) (Percentile, bool) {
 	return Percentile{}, false
 }
 
-// SentLate removes the percentiles that a late sender determines: those above p50, or all. why describes the
-// lateness.
+// SentLate removes the latency percentiles that a late sender determines, above p50 or all; why describes it.
 func (r *Requests) SentLate(why string, all bool) {
 	r.SenderLate = why
 	r.Latency.Percentiles = slices.DeleteFunc(r.Latency.Percentiles, func(p Percentile) bool { return all || p.Share > 0.5 })
 }
 
-// Told returns the largest percentile, as a share, that the service determines: 1, 0.5 with a late sender, and 0 if
-// the sender was later than the median latency.
+// Told returns the largest percentile, as a share, that the service and not the sender determines: 1; 0.5 with a
+// late sender; 0 if the sender determines p50 too.
 func (r *Requests) Told() float64 {
 	if r.SenderLate == "" {
 		return 1
@@ -198,7 +190,7 @@ func (r *Requests) Told() float64 {
 	return 0
 }
 
-// Sum adds the counts of the processes.
+// Sum adds up the counts of the processes.
 func (r *Requests) Sum() Served {
 	var out Served
 	for i := range r.Processes {

@@ -2,5 +2,5 @@ package owner
 
 import "io/fs"
 
-// IsOwn reports whether a file belongs to this user; a temporary folder on Windows belongs to one user.
+// IsOwn returns true: a temporary folder on Windows belongs to a single user.
 func IsOwn(fs.FileInfo) bool { return true }

@@ -1,6 +1,6 @@
 // Package owner puts the creating process into the names of temporary files and folders. A killed process cannot
-// remove its own; the next gpuprof does, once that process has ended. It ignores files of other machines and other
-// containers.
+// remove its files, so another gpuprof removes them after that process has ended. Files of other machines and
+// containers are left alone.
 package owner
 
 import (
@@ -23,14 +23,13 @@ import (
 // Process is a process of this machine.
 type Process struct {
 	Pid   int
-	Start uint64 // clock ticks after the machine's start; 0 if unknown
+	Start uint64 // clock ticks since the machine's start; 0 if unknown
 }
 
 // Self returns this process.
 func Self() Process { return Process{os.Getpid(), StartOf(os.Getpid())} }
 
-// Alive reports whether the process still runs. Without a known start, another process with the same ID counts as the
-// process.
+// Alive reports whether the process still runs. Without a known start, any process with the same ID counts.
 func (p Process) Alive() bool {
 	found, err := os.FindProcess(p.Pid)
 	if err != nil {
@@ -47,26 +46,26 @@ func (p Process) Alive() bool {
 	return !isZombie(p.Pid) && (p.Start == 0 || now == 0 || now == p.Start)
 }
 
-// Prefix begins the names of temporary files and folders that are next to others.
+// Prefix begins the names of temporary files and folders that are next to the user's files.
 const Prefix = ".gpuprof-"
 
-// Number of base-36 digits in a name for the machine, the process and its start. All names have equal length, since
-// the length of a path can shift a program's memory layout.
+// Number of base-36 digits for the machine, the process and its start. All names have equal length, since the
+// length of a path can shift a program's memory layout.
 const hostDigits, pidDigits, startDigits = 6, 5, 8
 
 var tagged = regexp.MustCompile(fmt.Sprintf(`-([0-9a-z]{%d})-([0-9a-z]{%d})-([0-9a-z]{%d})-[0-9A-Z]+`, hostDigits, pidDigits, startDigits))
 
-// TempName returns a name for a new file or folder of this process: prefix, the owner, a random part and suffix.
+// TempName returns a unique name for a file or folder of this process: prefix, owner, random part, suffix.
 func TempName(prefix, suffix string) string {
 	return fmt.Sprintf("%s%s-%s%s", strings.TrimSuffix(prefix, "-"), Self().ownerTag(), rand.Text()[:10], suffix)
 }
 
-// ownerTag returns the part of a name that identifies the owner.
+// ownerTag returns the part of a name that identifies the process.
 func (p Process) ownerTag() string {
 	return "-" + hostTag() + "-" + base36(uint64(p.Pid), pidDigits) + "-" + base36(p.Start, startDigits)
 }
 
-// Tagged returns a name with its owner replaced by the process.
+// Tagged returns the name with the process as owner.
 func (p Process) Tagged(name string) string {
 	if m := tagged.FindStringSubmatchIndex(name); m != nil {
 		return name[:m[0]] + p.ownerTag() + name[m[7]:]
@@ -74,18 +73,18 @@ func (p Process) Tagged(name string) string {
 	return name
 }
 
-// CreateTemp creates a file with a TempName in a folder, for its owner only.
+// CreateTemp creates a file with a TempName in a folder, readable by this user only.
 func CreateTemp(dir, suffix string) (*os.File, error) {
 	return os.OpenFile(filepath.Join(dir, TempName(Prefix, suffix)), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// MkdirTemp creates a folder with a TempName in another, for its owner only.
+// MkdirTemp creates a folder with a TempName, accessible by this user only.
 func MkdirTemp(dir, prefix string) (string, error) {
 	made := filepath.Join(dir, TempName(prefix, ""))
 	return made, os.Mkdir(made, 0o700)
 }
 
-// Of returns the process that created a name; false for another machine's name, or a name without an owner.
+// Of returns the process that created a file of this name; false for another machine's name, or one without owner.
 func Of(name string) (Process, bool) {
 	m := tagged.FindStringSubmatch(name)
 	if len(m) < 4 || m[1] != hostTag() {
@@ -96,7 +95,7 @@ func Of(name string) (Process, bool) {
 	return Process{int(pid), start}, errors.Join(err, err2) == nil && pid > 0
 }
 
-// Left reports whether a file or folder remains from an ended process of this user. It does not follow links.
+// Left reports whether a file or folder was left behind by an ended process of this user. It does not follow links.
 func Left(path string) bool {
 	p, is := Of(filepath.Base(path))
 	if !is || p.Alive() {
@@ -106,8 +105,7 @@ func Left(path string) bool {
 	return err == nil && info.Mode()&fs.ModeSymlink == 0 && IsOwn(info)
 }
 
-// Sweep removes from a folder the files and folders under Prefix of ended processes. It skips any that it cannot read
-// or remove, since they are harmless.
+// Sweep removes ended processes' files and folders with Prefix from a folder. It ignores errors: such files do no harm.
 func Sweep(dir string) {
 	entries, _ := outside.Dir(dir).ReadDir(".")
 	for _, e := range entries {
@@ -117,8 +115,8 @@ func Sweep(dir string) {
 	}
 }
 
-// hostTag returns a short name of this machine and, in a container, of its process namespace, since process IDs are
-// only valid there. Machines may share a temporary folder.
+// hostTag identifies this machine and, in a container, its process namespace: process IDs are valid only there, and
+// machines may share a temporary folder.
 func hostTag() string {
 	name, _ := os.Hostname() // "" if unknown
 	id, _ := os.ReadFile("/etc/machine-id")
@@ -128,7 +126,7 @@ func hostTag() string {
 	return base36(sum.Sum64(), hostDigits)
 }
 
-// base36 returns the last digits of a number.
+// base36 returns the last digits of a number, zero-padded.
 func base36(n uint64, digits int) string {
 	text := strings.Repeat("0", digits) + strconv.FormatUint(n, 36)
 	return text[len(text)-digits:]

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// StartOf returns the start of a process, in clock ticks after the machine's start; 0 if it has ended.
+// StartOf returns the start of a process, in clock ticks since the machine's start; 0 if the process has ended.
 func StartOf(pid int) uint64 {
 	f := Stat(pid)
 	if len(f) < 20 {
@@ -16,14 +16,13 @@ func StartOf(pid int) uint64 {
 	return t
 }
 
-// isZombie reports whether a process has ended and waits for its parent.
+// isZombie reports whether a process has ended without being reaped by its parent.
 func isZombie(pid int) bool {
 	f := Stat(pid)
 	return len(f) > 0 && (f[0][0] == 'Z' || f[0][0] == 'X')
 }
 
-// Stat returns the fields of /proc/PID/stat from the third one, the state; the second one, a name, may contain any
-// character.
+// Stat returns the fields of /proc/PID/stat from the third, the state; the second, a name, may hold any character.
 func Stat(pid int) [][]byte {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

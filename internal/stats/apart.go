@@ -8,9 +8,9 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// KeepApart returns the run with the bare step as its step, as if stage events had been kept out of the timing
-// passes. Throughput and order then cover the bare blocks, and exposed times add up to the probed step. ok is false
-// if the run has no bare samples, or they do not fit its order.
+// KeepApart returns the run as if stage events had been kept out of the timing passes: the bare step becomes its
+// step, and the measured step its probed step. Throughput and order then cover the bare blocks, and the exposed
+// times add up to the probed step. ok is false if the run has no bare samples, or they do not match its order.
 func KeepApart(run *gpuprof.Run) (out *gpuprof.Run, ok bool) {
 	if run.ProbedStep != nil || run.Step == nil || run.BareStep == nil || run.Throughput == nil {
 		return nil, false
@@ -36,8 +36,8 @@ func KeepApart(run *gpuprof.Run) (out *gpuprof.Run, ok bool) {
 	return &kept, true
 }
 
-// blockRates returns the steps per second of each block of a side, one list per process, and the work of a step, from
-// the throughput of the first block. rates is nil if the samples do not fit the order.
+// blockRates returns the steps per second of each block of a side, one list per process. work is the work per step,
+// derived from the throughput of the first block. rates is nil if the samples do not match the order.
 func blockRates(run *gpuprof.Run, side int, s *gpuprof.Series) (rates [][]float64, work float64) {
 	var blocks []int
 	for _, o := range run.Order {

@@ -6,22 +6,21 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// leastFreedom is the least number of degrees of freedom for a spread between processes: five processes of one
-// session.
+// leastFreedom is the least number of degrees of freedom of the estimate: five processes of one session.
 const leastFreedom = 4
 
-// AnotherProcess bounds the difference of one more process's median from this one's, as a share: 95 % of processes
-// are within a factor of 1 + share, up or down, if processes and sessions are normally distributed in the logarithm.
-// The median over all processes is closer.
+// AnotherProcess bounds the difference between this process's median and that of one more process, as a share: 95 %
+// of processes are within a factor of 1 + share, up or down, if processes and sessions are lognormal. The median
+// over all processes is closer.
 //
-// programs holds earlier processes: for each program (the same work by the same build) its sessions, and in each the
-// logarithms of the medians of its processes. The variance follows a one-way random model of sessions, and processes
-// within them (Searle, Casella and McCulloch, Variance Components, 1992, section 3.6), pooled over the programs. With
-// MSB and MSW the mean squares between and within sessions of n0 processes,
+// programs holds earlier measurements: programs (the same work by the same build), each with its sessions, each
+// with the log medians of its processes. The variance follows a one-way random model of sessions, and processes
+// within them (Searle, Casella and McCulloch, Variance Components, 1992, section 3.6), pooled over the programs.
+// With MSB and MSW the mean squares between and within sessions of n0 processes,
 //
 //	s^2 = MSB/n0 + (1 - 1/n0) MSW,  share = exp(t sqrt(2) s) - 1
 //
-// and t of Satterthwaite's degrees of freedom (Biometrics Bulletin 2, 1946). ok is false with fewer than four.
+// where t has Satterthwaite's degrees of freedom (Biometrics Bulletin 2, 1946). ok is false with fewer than four.
 func AnotherProcess(programs [][][]float64) (share float64, ok bool) {
 	var between, within, nb, nw, count, squares float64
 	for _, sessions := range programs {
@@ -54,8 +53,7 @@ func AnotherProcess(programs [][][]float64) (share float64, ok bool) {
 	return math.Expm1(studentT(nu) * math.Sqrt(2*variance)), true
 }
 
-// subtractFirst subtracts the very first value from all sessions' values. Equal processes then give exact zeros,
-// whereas the mean of equal numbers may round to another number.
+// subtractFirst subtracts the first value from all, so that equal processes give exact zeros without rounding.
 func subtractFirst(sessions [][]float64) [][]float64 {
 	out := make([][]float64, len(sessions))
 	var first *float64
@@ -70,8 +68,8 @@ func subtractFirst(sessions [][]float64) [][]float64 {
 	return out
 }
 
-// varianceComponents returns the variance of one process of one session, and its degrees of freedom. If sessions
-// differ no more than processes do, it pools both.
+// varianceComponents returns the variance of a single process of a single session, and its degrees of freedom. If
+// sessions differ no more than processes do, it pools both variances.
 func varianceComponents(between, within, nb, nw, count, squares float64) (variance, nu float64) {
 	if nb+nw == 0 {
 		return 0, 0

@@ -13,13 +13,13 @@ import (
 // Draws is the default number of resamples of a Bootstrap.
 const Draws = bootstrapDraws
 
-// Bootstrap estimates the error of the mean of paired log ratios of medians. It is safe for concurrent use. For the
-// same seed and data it gives the same figures, independent of earlier calls.
+// Bootstrap estimates the error of the mean of paired log ratios of medians. It is safe for concurrent use. Equal
+// seeds and data give equal figures, independent of earlier calls.
 //
-// A resample needs the median of n values drawn from n. Drawing and sorting n ranks is avoided: drawn ranks are
-// floor(n U) of uniform U, so the middle ones are floor(n U_(m)) of the order statistics of U, which have Beta
-// distributions (David and Nagaraja, Order Statistics, 2003, section 2.3). This is exact, costs the same for every n,
-// and is independent of the data, so all metrics of a comparison share the ranks.
+// A resample needs the median of n values drawn from n. Ranks need not be drawn and sorted for that: drawn ranks
+// are floor(n U) of uniform U, so the middle ones are floor(n U_(m)) of the order statistics of U, which have Beta
+// distributions (David and Nagaraja, Order Statistics, 2003, section 2.3). This is exact, costs the same for every
+// n, and is independent of the data, so all metrics of a comparison share the ranks.
 type Bootstrap struct {
 	seed  uint64
 	draws int
@@ -29,17 +29,17 @@ type Bootstrap struct {
 	picks map[int][]blockDraw // by number of blocks
 }
 
-// poolSize is the number of precomputed resampled medians of n samples, a power of two. Its error of the spread,
-// 1/sqrt(2 poolSize) = 1.1 %, is below the 1.6 % of 2,000 draws.
+// poolSize is the number of precomputed resampled medians of n samples, a power of two. It adds an error of
+// 1/sqrt(2 poolSize) = 1.1 % to the standard error, less than the 1.6 % of 2,000 draws.
 const poolSize = 1 << 12
 
-// mostPools limits the number of pools, 32 KiB each, if every process has a different number of samples.
+// mostPools limits the number of pools, 32 KiB each, for processes with many different numbers of samples.
 const mostPools = 256
 
 // rankPool holds the ranks of the middle one or two samples of each resample.
 type rankPool [poolSize][2]int32
 
-// blockDraw is one block of one draw: its index, and a resampled median of each side. The rows index a rankPool.
+// blockDraw is one block of one draw: the block's index, and for each side a row of its rankPool (a resampled median).
 type blockDraw struct{ block, rowA, rowB uint16 }
 
 // NewBootstrap returns a bootstrap of at least Draws draws.
@@ -61,15 +61,15 @@ func (bs *Bootstrap) Paired(a, b [][]float64) (e Effect, ok bool) {
 	return bs.PairedBlocks(a, b, nil)
 }
 
-// PairedBlocks is Paired with interleaved blocks: aligned[k] marks samples i of a[k] and b[k] that were measured
-// together. Such a block counts by the median over i of log(b[k][i]/a[k][i]), and a resample draws whole pairs. If
-// its sides differ in length, it counts like any other block.
+// PairedBlocks is Paired with interleaved blocks: in a block with aligned[k], samples i of a[k] and b[k] were
+// measured together. Such a block counts by the median over i of log(b[k][i]/a[k][i]), and a resample draws whole
+// pairs. If its sides differ in length, it counts as not aligned.
 func (bs *Bootstrap) PairedBlocks(a, b [][]float64, aligned []bool) (e Effect, ok bool) {
 	k := len(a)
 	if k < 2 || len(b) != k || k > math.MaxUint16 {
 		return Effect{}, false
 	}
-	// The assignment of resamples to sides must not depend on the names of the sides.
+	// Sort the sides by content, so that swapping a and b draws the same resamples.
 	first, second, sign := logBlocks(a), logBlocks(b), 1.0
 	if first == nil || second == nil {
 		return Effect{}, false
@@ -119,7 +119,7 @@ func resample(means []float64, plan []blockDraw, first, second []logBlock, pools
 }
 
 // logBlock holds the sorted logarithms of one process's samples. The median of an even number is the mean of the
-// middle two logarithms, so that swapping sides negates exactly.
+// middle two logarithms, so that swapping sides negates it exactly.
 type logBlock struct {
 	logs   []float64
 	median float64
@@ -135,7 +135,7 @@ func pairRatios(a, b []float64) logBlock {
 	return logBlock{logs, (logs[(len(logs)-1)/2] + logs[len(logs)/2]) / 2}
 }
 
-// logBlocks returns nil if a block is empty or holds a value without a logarithm.
+// logBlocks returns the blocks' sorted logarithms; nil if a block is empty or holds a value without a logarithm.
 func logBlocks(blocks [][]float64) []logBlock {
 	n := 0
 	for _, b := range blocks {
@@ -195,13 +195,13 @@ func (bs *Bootstrap) poolFor(n int) *rankPool {
 		}
 	}
 	if len(bs.ranks) >= mostPools {
-		clear(bs.ranks) // a pool that is needed again comes out equal
+		clear(bs.ranks) // a pool that is needed again is recomputed with equal content
 	}
 	bs.ranks[n] = p
 	return p
 }
 
-// drawPlan returns the blocks, and their resampled medians, of each draw.
+// drawPlan returns, draw by draw, k blocks with their resampled medians.
 func (bs *Bootstrap) drawPlan(k int) []blockDraw {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()

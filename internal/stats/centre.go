@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// centre reduces the samples of one process to one value; the zero value is the median.
+// centre reduces the samples of one process to one value; the zero value takes the median.
 type centre struct {
 	name string
 	of   func(sorted []float64) float64
@@ -15,22 +15,20 @@ type centre struct {
 
 var (
 	byTrimmed = centre{"trimmed means", func(sorted []float64) float64 {
-		cut := (len(sorted) + 5) / 10 // a tenth on either side; with fewer than five samples none
+		cut := (len(sorted) + 5) / 10 // a tenth on either side; none with fewer than five samples
 		return stat.Mean(sorted[cut:len(sorted)-cut], nil)
 	}}
 	byMean = centre{"means", func(sorted []float64) float64 { return stat.Mean(sorted, nil) }}
 )
 
 const (
-	// sharper is the factor by which the blocks' ratios must scatter less by trimmed means than by medians. Medians
-	// of samples at two levels jump between the levels; in normal noise of independent samples, trimmed means scatter
-	// 0.82 times as much.
+	// sharper: trimmed means replace medians if the blocks' scatter by trimmed means is below this share of their scatter
+	// by medians, which jump between two levels of samples. In independent normal noise the share is 0.82.
 	sharper = 0.7
 	// mostTicks is the largest number of different values that count as coarse clock ticks.
 	mostTicks = 10
 )
 
-// logCentres returns the logarithms of the centres of processes.
 func (c centre) logCentres(runs [][]float64) []float64 {
 	out := make([]float64, len(runs))
 	for i, r := range runs {
@@ -39,8 +37,8 @@ func (c centre) logCentres(runs [][]float64) []float64 {
 	return out
 }
 
-// hasClockTicks reports whether a clock with ticks larger than slack, a logarithm, produced the samples: there are
-// few values, far apart, with several samples each.
+// hasClockTicks reports whether the samples come from a clock with ticks larger than slack, a logarithm: few
+// different values, far apart, each several times.
 func hasClockTicks(runs [][]float64, slack float64) bool {
 	all := slices.Sorted(slices.Values(slices.Concat(runs...)))
 	values := slices.Compact(slices.Clone(all))
@@ -55,8 +53,8 @@ func hasClockTicks(runs [][]float64, slack float64) bool {
 	return true
 }
 
-// hasTwoLevels reports whether the samples of at least half of the processes have two levels further apart than
-// slack, a logarithm: a clock frequency that is low for a part of each process.
+// hasTwoLevels reports whether in at least half of the processes the samples have two levels further apart than
+// slack, a logarithm: for example a clock frequency that is low for a part of the process.
 func hasTwoLevels(runs [][]float64, slack float64) bool {
 	found := 0
 	for _, r := range runs {
@@ -71,5 +69,4 @@ func hasTwoLevels(runs [][]float64, slack float64) bool {
 	return 2*found >= len(runs)
 }
 
-// meanDistance returns the mean distance of values from their median.
 func meanDistance(xs []float64) float64 { return distanceSum(xs) / float64(len(xs)) }

@@ -14,34 +14,32 @@ type Rule string
 const (
 	// PairedMean is the mean over blocks (Bootstrap.PairedBlocks): the sharpest for normally distributed processes.
 	PairedMean Rule = "paired mean"
-	// PairRanks are the signed ranks of the blocks (SignedRanks): for outliers on a machine that drifts by more than
-	// its processes differ.
+	// PairRanks are the signed ranks of the blocks (SignedRanks): for outliers on a machine that drifts (drifting).
 	PairRanks Rule = "signed ranks"
-	// ProcessRanks are the ranks of all processes (Ranks): for other outliers.
+	// ProcessRanks are the ranks of all processes (Ranks): for outliers on other machines.
 	ProcessRanks Rule = "ranks"
 )
 
 const (
-	// outlying is the number of robust standard deviations from which a value is an outlier. A thousand normal values
-	// have none; processes that are 20 % slow on a machine with 1 % of noise all are.
+	// outlying is the number of robust standard deviations beyond which a value is an outlier. A thousand normal
+	// values have none; of processes that are 20 % slow on a machine with 1 % of noise, all are outliers.
 	outlying = 5
-	// drifting is the ratio of the scatter of blocks to that of processes below which the whole machine drifts or
-	// changes its speed.
+	// drifting is the ratio of the blocks' scatter to the processes' scatter below which the whole machine must
+	// have drifted or changed its speed.
 	drifting = 0.5
 )
 
-// Noise describes the scatter of an unchanged program's processes on a machine, in logarithms. It is independent of
-// the difference of the two sides.
+// Noise describes the scatter of a program's processes, in logarithms, without the difference of the sides.
 type Noise struct {
-	// Spread is the standard deviation of a process relative to its partner of the other side, over sqrt(2): 1.4826
-	// times the median absolute deviation.
+	// Spread is the standard deviation of a process: 1.4826 times the median absolute deviation of the blocks' ratios
+	// over sqrt(2), or of the processes. Without outliers it is the sample standard deviation of the ratios over sqrt(2).
 	Spread float64
 	// Slow is the share of outliers among the processes.
 	Slow float64
 	Rule Rule // the best estimator for such noise
 }
 
-// Blocks holds one metric of a gate's processes by blocks.
+// Blocks holds the processes of a gate by block, for one metric.
 type Blocks struct {
 	// Ratios are the log ratios of the blocks, b over a.
 	Ratios []float64
@@ -52,11 +50,10 @@ type Blocks struct {
 	logA, logB []float64 // log centres of processes
 }
 
-// NewBlocks takes the samples of both sides; arguments and ok are as for Bootstrap.PairedBlocks. A process counts by
-// the median of its samples. It counts by their mean if the clock ticks by more than slack, a logarithm, so that the
-// median is a tick. It counts by their trimmed mean if the samples of most processes have two levels, or if that
-// makes the blocks' ratios scatter less (sharper). The choice depends on the scatter of the figures, and not on their
-// values.
+// NewBlocks takes the samples of both sides; arguments and ok are as for Bootstrap.PairedBlocks. A process counts
+// by the median of its samples. It counts by their mean if the clock's ticks exceed slack, a logarithm, so that the
+// median is a tick. It counts by their trimmed mean if the samples of most processes have two levels, or if trimmed
+// means make the blocks' ratios scatter less (sharper). The choice depends on the scatter of the figures alone.
 func NewBlocks(a, b [][]float64, aligned []bool, slack float64) (x *Blocks, ok bool) {
 	if len(a) != len(b) || len(a) < 2 {
 		return nil, false
@@ -79,10 +76,9 @@ func NewBlocks(a, b [][]float64, aligned []bool, slack float64) (x *Blocks, ok b
 	return x, true
 }
 
-// Centre names the value by which a process counts; "" for the median of its samples.
+// Centre names the value by which a process counts; "" for the median.
 func (x *Blocks) Centre() string { return x.centre.name }
 
-// blockRatios returns the log ratios of the blocks.
 func (x *Blocks) blockRatios() []float64 {
 	out := make([]float64, len(x.a))
 	for i := range out {
@@ -94,7 +90,7 @@ func (x *Blocks) blockRatios() []float64 {
 	return out
 }
 
-// TakesTurns reports whether processes of a block ran at the same time.
+// TakesTurns reports whether the processes of a block ran at the same time.
 func (x *Blocks) TakesTurns() bool { return slices.Contains(x.aligned, true) }
 
 // Deviations returns the deviations of the processes' log medians from the median of their side.
@@ -103,8 +99,8 @@ func (x *Blocks) Deviations() [2][]float64 {
 }
 
 // Noise estimates the noise of the blocks and chooses the rule for it. It uses only deviations from the medians of
-// each side and of the ratios: scaling one side changes nothing. Deviations up to slack, a logarithm, are never
-// outliers.
+// each side and of the ratios, so that scaling one side has no effect. Deviations up to slack, a logarithm, are
+// never outliers.
 func (x *Blocks) Noise(slack float64) Noise {
 	ofBlocks := deviations(x.Ratios)
 	sided := x.Deviations()
@@ -112,21 +108,20 @@ func (x *Blocks) Noise(slack float64) Noise {
 	blocks, sides := robustSD(ofBlocks)/math.Sqrt2, robustSD(ofSides)
 	paired := outlierShare(ofBlocks, max(outlying*math.Sqrt2*blocks, slack))
 	single := outlierShare(ofSides, max(outlying*sides, slack))
-	// Processes of one interleaved block share the machine's state, so processes of different blocks are not
-	// comparable.
+	// Processes of an interleaved block share the machine's state: they do not compare with those of other blocks.
 	shared := x.TakesTurns() || blocks < drifting*sides
 	switch {
 	case shared && paired == 0, !shared && paired+single == 0:
 		return Noise{Spread: stat.StdDev(ofBlocks, nil) / math.Sqrt2, Rule: PairedMean}
 	case shared:
-		// A block is an outlier if either of its processes is.
+		// A block is an outlier if at least one of its processes is: 1 - paired = (1 - slow)^2.
 		return Noise{blocks, 1 - math.Sqrt(1-paired), PairRanks}
 	}
 	return Noise{sides, max(single, 1-math.Sqrt(1-paired)), ProcessRanks}
 }
 
-// Estimate returns the change of b against a by a rule. The mean has a bootstrap's error; with centres other than
-// medians it has Student's, which includes the scatter of samples.
+// Estimate estimates the change of b against a by a rule. The error of the mean is from the bootstrap, or, with
+// centres other than medians, Student's, which includes the scatter of samples.
 func (x *Blocks) Estimate(rule Rule, boot *Bootstrap) (Effect, bool) {
 	switch rule {
 	case PairRanks:
@@ -143,7 +138,6 @@ func (x *Blocks) Estimate(rule Rule, boot *Bootstrap) (Effect, bool) {
 	return boot.PairedBlocks(x.a, x.b, x.aligned)
 }
 
-// deviations returns the deviations from the median.
 func deviations(xs []float64) []float64 {
 	m := Median(xs)
 	out := make([]float64, len(xs))
@@ -153,8 +147,7 @@ func deviations(xs []float64) []float64 {
 	return out
 }
 
-// robustSD returns the standard deviation of a normal distribution with the median absolute deviation of these
-// deviations (Hampel, JASA 69, 1974).
+// robustSD returns the normal standard deviation for the median absolute deviation (Hampel, JASA 69, 1974).
 func robustSD(deviations []float64) float64 {
 	abs := make([]float64, len(deviations))
 	for i, x := range deviations {
@@ -163,7 +156,6 @@ func robustSD(deviations []float64) float64 {
 	return 1.4826 * medianOf(abs)
 }
 
-// outlierShare returns the share of deviations beyond a limit.
 func outlierShare(deviations []float64, limit float64) float64 {
 	n := 0
 	for _, x := range deviations {
@@ -174,8 +166,9 @@ func outlierShare(deviations []float64, limit float64) float64 {
 	return float64(n) / float64(len(deviations))
 }
 
-// Blocks returns the number of blocks that detect a true change effect above bound, both logarithms, with the given
-// power at one-sided level alpha under this noise; +Inf if no number does. For the mean it is the normal formula
+// Blocks returns the number of blocks with which a gate detects a true change effect above bound, both logarithms,
+// with the given power at one-sided level alpha under this noise; +Inf if no number suffices. For the mean it is
+// the normal formula
 //
 //	2 Spread^2 (z(1-alpha) + z(power))^2 / (effect-bound)^2
 //
@@ -183,8 +176,8 @@ func outlierShare(deviations []float64, limit float64) float64 {
 //
 //	(z(1-alpha) + z(power))^2 / (6 (P - 1/2)^2)
 //
-// with P the probability that a process of the slower side takes longer than one of the other side: both are
-// ordinary, or one is an outlier. Signed ranks have 3 instead of 6 (the same source), and P for a sum of two blocks.
+// where P is the probability that a process of the slower side takes longer than a process of the other side.
+// Signed ranks have 3 instead of 6 (the same source), and P for a sum of two blocks.
 func (n Noise) Blocks(effect, bound, alpha, power float64) float64 {
 	z := TQuantile(math.Inf(1), 1-alpha) + TQuantile(math.Inf(1), power)
 	gap := effect - bound
@@ -194,8 +187,8 @@ func (n Noise) Blocks(effect, bound, alpha, power float64) float64 {
 	case n.Rule == PairedMean || n.Rule == "":
 		return 2 * n.Spread * n.Spread * z * z / (gap * gap)
 	}
-	// Only order counts: two ordinary processes are informative. An outlier of either side against an ordinary one is
-	// not, nor are two outliers.
+	// Ranks use the order alone. Two ordinary processes are informative; an outlier of either side and an ordinary
+	// one are not, nor are two outliers.
 	apart, ordinary, by := gap/(math.Sqrt2*max(n.Spread, 1e-9)), (1-n.Slow)*(1-n.Slow), 6.0
 	if n.Rule == PairRanks {
 		apart, ordinary, by = apart*math.Sqrt2, ordinary*ordinary, 3

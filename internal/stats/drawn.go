@@ -7,8 +7,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Reports draw and print these values of samples, in addition to the summaries of a document, and compute none
-// themselves.
+// Reports display these values of samples, in addition to the summaries of a document, and compute no others.
 
 // Medians returns the median of each run's finite samples; NaN for a run without any.
 func Medians(runs ...[]float64) []float64 {
@@ -19,8 +18,7 @@ func Medians(runs ...[]float64) []float64 {
 	return out
 }
 
-// Between returns the range from one quantile to another of all finite samples, by the empirical distribution; ok is
-// false without a sample.
+// Between returns quantiles p and q of all finite samples, by the empirical distribution; ok is false without any.
 func Between(p, q float64, runs ...[]float64) (lo, hi float64, ok bool) {
 	all := finite(slices.Concat(runs...))
 	if len(all) == 0 {
@@ -30,7 +28,6 @@ func Between(p, q float64, runs ...[]float64) (lo, hi float64, ok bool) {
 	return stat.Quantile(p, stat.Empirical, all, nil), stat.Quantile(q, stat.Empirical, all, nil), true
 }
 
-// finite returns the finite values, in a new list.
 func finite(values []float64) []float64 {
 	return slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 }

@@ -13,13 +13,12 @@ type Effect struct {
 	Theta float64 // log(B/A); 0.05 is about 5 % more
 	SE    float64 // standard error of Theta
 	Nu    float64
-	// Bias >= 0 is a possible systematic error of Theta, such as a drift. Tests and bounds allow for it in either
-	// direction.
+	// Bias >= 0 is a possible systematic error of Theta, such as a drift, which tests and bounds allow for.
 	Bias  float64
 	ranks *rankTest
 }
 
-// OK reports whether the effect can be tested: every field is a number, and there is at least one degree of freedom.
+// OK reports whether the effect can be tested: Theta is finite, SE finite and not negative, and Nu at least 1.
 func (e Effect) OK() bool {
 	return !math.IsNaN(e.Theta) && !math.IsInf(e.Theta, 0) && e.SE >= 0 && !math.IsInf(e.SE, 0) && e.Nu >= 1
 }
@@ -27,8 +26,8 @@ func (e Effect) OK() bool {
 // Negate returns the effect with the sides swapped.
 func (e Effect) Negate() Effect { return Effect{-e.Theta, e.SE, e.Nu, e.Bias, e.ranks.negate()} }
 
-// PNotAbove returns the p-value of the one-sided test of "the true effect is at most bound": small if the effect is
-// above it. (Student 1908; the non-inferiority test of Schuirmann 1987.) NaN if the effect is not OK.
+// PNotAbove returns the p-value of the one-sided null hypothesis "the true effect is at most bound": small if the
+// effect is above bound. (Student 1908; the non-inferiority test of Schuirmann 1987.) NaN if the effect is not OK.
 func (e Effect) PNotAbove(bound float64) float64 {
 	bound += e.Bias
 	switch {
@@ -38,7 +37,7 @@ func (e Effect) PNotAbove(bound float64) float64 {
 		return e.ranks.pNotAbove(bound)
 	case e.SE > 0:
 		return tSurvival(e.Nu, (e.Theta-bound)/e.SE)
-	case e.Theta > bound: // every run of a side gave the same figure
+	case e.Theta > bound: // SE is 0: every run of a side gave the same figure
 		return 0
 	}
 	return 1
@@ -60,8 +59,8 @@ func (e Effect) Lower(level float64) float64 {
 	return e.Theta - TQuantile(e.Nu, level)*e.SE - e.Bias
 }
 
-// MDE returns the minimum detectable effect: the least true effect that a one-sided test of "at most bound" at level
-// alpha finds with the given power, at this noise.
+// MDE returns the minimum detectable effect: the least true effect that a one-sided test of "at most bound" at
+// level alpha detects with the given power under this noise.
 //
 //	bound + (t(1-alpha) + t(power)) SE + Bias
 //
@@ -71,8 +70,7 @@ func (e Effect) MDE(bound, alpha, power float64) float64 {
 	return bound + (TQuantile(e.Nu, 1-alpha)+TQuantile(e.Nu, power))*e.SE + e.Bias
 }
 
-// TQuantile returns the quantile at probability p of Student's t with nu degrees of freedom; nu = +Inf is the normal
-// distribution.
+// TQuantile returns the quantile at p of Student's t with nu degrees of freedom; +Inf is the normal distribution.
 func TQuantile(nu, p float64) float64 {
 	if math.IsInf(nu, 1) {
 		return distuv.UnitNormal.Quantile(p)

@@ -11,8 +11,7 @@ type Count struct {
 	Steady bool    // all runs agree
 }
 
-// CountOf summarises the values of a counter (golang.org/x/perf/benchmath's assumption that a quantity is exact); ok
-// is false without a value.
+// CountOf summarises an exact counter's values, as golang.org/x/perf/benchmath does; ok is false without any.
 func CountOf(values []float64) (c Count, ok bool) {
 	if len(values) == 0 {
 		return Count{}, false
@@ -21,9 +20,9 @@ func CountOf(values []float64) (c Count, ok bool) {
 	return Count{Value: s.Center, Lo: s.Lo, Hi: s.Hi, Steady: s.Lo == s.Hi}, true
 }
 
-// CompareCounts reports whether now is certainly more (+1), certainly less (-1) or the same (0) as old. certain is
-// false if the ranges overlap without being the same value: the counter is not exact then. It compares intervals and
-// is no test: an exact counter has no error to test against.
+// CompareCounts returns whether now is certainly more (+1), certainly less (-1) or the same (0) as old. certain is
+// false if the ranges overlap without being the same value: then the counter is not exact. It compares ranges
+// without a test: an exact counter has no error to test against.
 func CompareCounts(old, now Count) (sign int, certain bool) {
 	switch {
 	case now.Lo > old.Hi:

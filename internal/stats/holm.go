@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// Holm adjusts p-values for multiple tests. Rejecting those at or below alpha raises a false alarm, over all of them,
-// with probability at most alpha, for any dependence (Holm, Scand. J. Statist. 6, 1979). The adjusted values are in
-// the order of p. NaN, an impossible test, stays NaN and counts as tested: leaving it out would reward missing data.
+// Holm adjusts p-values for multiple tests. Rejecting the tests with an adjusted value up to alpha raises any false
+// alarm with probability at most alpha, for any dependence between tests (Holm, Scand. J. Statist. 6, 1979). The
+// adjusted values are in the order of p. NaN, an impossible test, stays NaN but counts as a test: missing data must
+// not make the other tests easier to pass.
 func Holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {

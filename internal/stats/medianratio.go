@@ -14,23 +14,21 @@ import (
 
 const (
 	bootstrapDraws = 2000
-	// mostGroups limits the units of a draw. Beyond it neighbouring pairs are joined, which also keeps correlated
-	// samples together.
+	// mostGroups limits the drawn groups: with more pairs neighbours are joined, which keeps correlated samples together.
 	mostGroups = 64
-	// exactSamples is the largest number of samples for an exact median of a draw. With more, the median comes from
-	// counts at gridPoints quantiles.
+	// exactSamples is the most samples for an exact median of a draw; more use counts at gridPoints quantiles.
 	exactSamples = 1000
 	gridPoints   = 512
 )
 
-// MedianRatio returns the ratio of the median of all a to the median of all b, where a[k] and b[k] are the samples of
-// two neighbouring blocks. Its 95 % interval is from a paired block bootstrap on the logarithm (Efron, Annals of
+// MedianRatio returns the ratio of the median of all a to the median of all b, where a[k] and b[k] are the samples
+// of two neighbouring blocks. Its 95 % interval is from a paired block bootstrap on the logarithm (Efron, Annals of
 // Statistics 7, 1979): 2,000 draws of whole pairs of blocks, from a fixed seed. The spread is multiplied by
-// sqrt(K/(K-1)) for the K pairs and by Student's t of K-1 degrees of freedom. With more than 64 pairs, neighbours are
-// drawn together. The work is one sort of the samples and a constant. ok is false with fewer than two pairs.
+// sqrt(K/(K-1)) for the K pairs and by Student's t of K-1 degrees of freedom. With more than 64 pairs, neighbours
+// are drawn together. The cost is one sort of the samples plus a constant. ok is false with fewer than two pairs.
 //
-// It uses medians of all samples rather than of blocks because blocks are short: a burst of other work distorts a
-// block's median, and hardly the total one.
+// MedianRatio uses medians of all samples rather than of blocks because blocks are short: a burst of other work
+// distorts a block's median, and hardly the total median.
 func MedianRatio(a, b [][]float64) (r gpuprof.Ratio, ok bool) {
 	k := min(len(a), len(b))
 	theta := math.Log(Median(slices.Concat(a...)) / Median(slices.Concat(b...)))
@@ -69,13 +67,13 @@ func groupBlocks(blocks [][]float64) [][]float64 {
 	return out
 }
 
-// pooledMedian computes the median of drawn blocks.
+// pooledMedian computes the median over the samples of drawn blocks.
 type pooledMedian struct {
 	sorted []blockSample // the samples of all blocks, if they are few
 	sizes  []int         // number of samples of each block
 	times  []int         // how often the draw took each block
-	// With many samples, values are quantiles of all of them, from the smallest to the largest. counts holds, per
-	// block, the number of samples at or below each value.
+	// With many samples, values holds quantiles of all samples in ascending order. counts holds, per block, the
+	// number of samples at or below each value.
 	values []float64
 	counts [][]int
 }
@@ -140,8 +138,8 @@ type blockSample struct {
 	block int
 }
 
-// exactMedian returns the median of the picked blocks' samples, if they are few. One sort serves all draws: a draw
-// counts each sample as often as its block was drawn, up to the middle.
+// exactMedian returns the median of the picked blocks' samples if there are few samples. One sort serves all draws:
+// it walks the sorted samples up to the middle and counts each as often as its block was drawn.
 func (d *pooledMedian) exactMedian(picks []int) float64 {
 	clear(d.times)
 	n := 0
@@ -149,7 +147,7 @@ func (d *pooledMedian) exactMedian(picks []int) float64 {
 		d.times[i]++
 		n += d.sizes[i]
 	}
-	seen, lower := 0, math.NaN() // lower is the last of the first half of an even number
+	seen, lower := 0, math.NaN() // for an even number: the last sample of the lower half
 	for _, s := range d.sorted {
 		before := seen
 		seen += d.times[s.block]

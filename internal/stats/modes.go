@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// Modes describes a program whose processes take one of two times.
+// Modes describes a program whose processes each take one of two times.
 type Modes struct {
-	Low, High float64 // logarithms: the medians of both
-	Share     float64 // share of the processes that take the high one
+	Low, High float64 // medians of the two modes, logarithms
+	Share     float64 // of the processes in the high mode
 }
 
 const (
-	// fewestInMode is the least number of processes of a mode, and leastShare the least share.
+	// fewestInMode and leastShare are the least number and share of processes of a mode.
 	fewestInMode = 3
 	leastShare   = 0.2
-	// modesApart is the least distance of the modes, in multiples of the range of each.
+	// modesApart is the least distance between the modes, in multiples of either's range.
 	modesApart = 4
 )
 
-// FindModes splits the logarithms of processes' medians at the widest gap, and reports whether both parts are modes.
-// Each needs its share, and their distance must exceed slack and modesApart times the range of either. Single slow
-// processes have different times and form no mode.
+// FindModes splits the log medians of processes at the widest gap, and reports whether both parts are modes. Each
+// part needs the least number and share of processes, and the distance between them must exceed slack, a logarithm,
+// and modesApart times the range of either. Single slow processes form no mode.
 func FindModes(logs []float64, slack float64) (m Modes, ok bool) {
 	s := slices.Sorted(slices.Values(logs))
 	at, gap := 0, 0.0

@@ -6,16 +6,16 @@ import (
 )
 
 const (
-	// mostAlike limits the correlation, and leastEffective the effective number of runs from below.
+	// mostAlike is the largest correlation that is used, and leastEffective the least effective number of runs.
 	mostAlike      = 0.95
 	leastEffective = 1.2
 )
 
-// Alike describes the dependence of runs on the runs before them.
+// Alike describes the correlation of runs with the runs before them.
 type Alike struct {
-	// Rho is the correlation of neighbours, the mean over lists. P is the p-value of no correlation.
+	// Rho is the correlation of neighbours, averaged over the lists. P is the p-value of "no correlation".
 	Rho, P float64
-	// Found marks a correlation that a test over all metrics of a comparison detected.
+	// Found marks that the test over all metrics of a comparison detected the correlation; its caller sets it.
 	Found bool
 	each  []float64 // the correlation in each list
 }
@@ -34,7 +34,7 @@ func Neighbours(lists ...[]float64) Alike {
 		if ratio, ok := rankRatio(x); ok && n >= 4 {
 			each[i] = 1 - ratio/2
 			sum, weight = sum+n*each[i], weight+n
-			variance += n * (n - 2) * (5*n*n - 2*n - 9) / (5 * (n + 1) * (n - 1) * (n - 1)) // of n rho
+			variance += n * (n - 2) * (5*n*n - 2*n - 9) / (5 * (n + 1) * (n - 1) * (n - 1)) // the variance of n rho
 		}
 	}
 	if weight == 0 {
@@ -43,15 +43,14 @@ func Neighbours(lists ...[]float64) Alike {
 	return Alike{Rho: sum / weight, P: tSurvival(math.Inf(1), sum/math.Sqrt(variance)), each: each}
 }
 
-// varianceFactor returns the factor by which a correlation raises the variance of a mean: an autoregression's over
-// the variance of independent values.
+// varianceFactor returns by how much correlation rho raises a mean's variance in a first-order autoregression.
 func varianceFactor(rho float64) float64 {
 	rho = max(0, min(mostAlike, rho))
 	return (1 + rho) / (1 - rho)
 }
 
-// listFactor returns the varianceFactor of list i if no correlation was detected. Chance causes a part of the
-// observed correlation, and a test of few values misses a part of the true one.
+// listFactor returns the varianceFactor of list i if no correlation was detected: a true correlation may have been
+// missed. It returns 1 if one was detected, because effectiveCount then allows for it.
 func (a Alike) listFactor(i int) float64 {
 	if a.Found || i >= len(a.each) {
 		return 1
@@ -59,8 +58,9 @@ func (a Alike) listFactor(i int) float64 {
 	return varianceFactor(a.each[i])
 }
 
-// effectiveCount returns the number of independent values that determine the mean as well as the n of list i, if a
-// correlation was detected. The factor n/(n-4) raises rho, since the mean of a short list follows its values.
+// effectiveCount returns the number of independent values whose mean has the variance of list i's mean over n
+// values, if a correlation was detected, else n. The factor n/(n-4) corrects rho, which is too low in a short list,
+// since the list's mean follows its values.
 func (a Alike) effectiveCount(i, n int) float64 {
 	if !a.Found || i >= len(a.each) {
 		return float64(n)
@@ -72,7 +72,7 @@ func (a Alike) effectiveCount(i, n int) float64 {
 // rankRatio returns von Neumann's ratio of the ranks of a list; ok is false if all values are equal.
 func rankRatio(x []float64) (ratio float64, ok bool) {
 	sorted := slices.Sorted(slices.Values(x))
-	rank := func(v float64) float64 { // the middle of equal values
+	rank := func(v float64) float64 { // the mean rank of equal values
 		below, _ := slices.BinarySearch(sorted, v)
 		upTo, _ := slices.BinarySearchFunc(sorted, v, func(s, v float64) int {
 			if s <= v {

@@ -6,8 +6,8 @@ import (
 )
 
 // MirroredOrder returns for each of n blocks whether B goes first: at random, but every second block mirrors the
-// previous one (ABBA or BAAB), so that a linear drift cancels over a pair of blocks. (Counterbalancing; Box, Hunter
-// and Hunter, Statistics for Experimenters, 2005, chapter 4.)
+// previous one (ABBA or BAAB), so that a linear drift cancels over two blocks. (Counterbalancing; Box, Hunter and
+// Hunter, Statistics for Experimenters, 2005, chapter 4.)
 func MirroredOrder(n int, seed uint64) []bool {
 	rng := rand.New(rand.NewPCG(seed, 0x6f72646572))
 	out := make([]bool, n)
@@ -21,7 +21,7 @@ func MirroredOrder(n int, seed uint64) []bool {
 	return out
 }
 
-// balanced is the number of blocks whose order is drawn together.
+// balanced is the number of blocks in a group whose order is drawn together.
 const balanced = 6
 
 // BalancedOrder returns for each of n blocks whether B goes first: three of every six blocks, at random and not
@@ -56,9 +56,9 @@ func alternates(blocks []bool) bool {
 	return true
 }
 
-// FindRhythm returns the p-value of "the order of values is random" against a periodic or lasting change: the largest
-// absolute correlation at lag 1 to 5 among 999 orders drawn with a fixed seed. x is in the order of time, without the
-// difference of the sides. Fewer than six values, or equal ones, give 1.
+// FindRhythm returns the p-value of "the order of values is random" against a periodic or lasting change. The
+// statistic is the largest absolute correlation at lags 1 to 5, compared with 999 permutations drawn with a fixed
+// seed. x is in time order, without the difference between the sides. Fewer than six values, or equal ones, give 1.
 func FindRhythm(x []float64) float64 {
 	const draws, lags = 999, 5
 	if len(x) < lags+1 {
@@ -86,26 +86,26 @@ func FindRhythm(x []float64) float64 {
 	return float64(notBelow) / (draws + 1)
 }
 
-// Trend describes a change of level over the runs of both sides: a drift, or a step where Step is not 0.
+// Trend describes a change over the runs of both sides: a drift, or a step if Step is not 0.
 type Trend struct {
 	Slope float64 // of a drift: change of the logarithm from one run to the next
 	P     float64 // two-sided, of "no drift"; 1 if it cannot be tested
-	// Bias is the part of the difference of the sides due to the change: of a drift half of the whole if all of A came
-	// before all of B, zero if as many blocks begin with A as with B.
+	// Bias is the part of the difference between the sides that the trend causes. A drift causes half of its whole
+	// change if all of A came before all of B, and none if as many blocks begin with A as with B.
 	Bias float64
-	// Step is the first run, from 0, of the second level of a step, and Height the change of the logarithm there.
+	// Step is the index of the first run after the step, and Height the change of the logarithm there.
 	Step   int
 	Height float64
 }
 
-// stepRatio is the largest ratio of the residuals of a step to those of a drift at which a trend is a step: a step has a
-// free place, and so fits chance better.
+// stepRatio is the largest ratio of a step's residuals to a drift's at which the trend is a step. A step also fits
+// chance better, because its position is a free parameter.
 const stepRatio = 0.25
 
-// stepShare is the part of the level of FindTrend's test that finds steps; the other part finds drifts (Bonferroni).
+// stepShare is the part of FindTrend's significance level for steps; the rest is for drifts (Bonferroni).
 const stepShare = 0.25
 
-// At returns the part of run i, from 0 in the order of measurement, that is due to the trend.
+// At returns the contribution of the trend to run i, from 0 in the order of measurement.
 func (t Trend) At(i int) float64 {
 	switch {
 	case t.Step == 0:
@@ -117,9 +117,9 @@ func (t Trend) At(i int) float64 {
 }
 
 // FindTrend tests for a drift in logs, the log medians of runs in the order of measurement; sideB marks the runs of
-// side B. The trend is the common slope of both sides (analysis of covariance: Fisher 1932), so a step between the
-// sides is no drift. A drift that a step inside a side explains better is that step. Fewer than five runs, or one side
-// only, give P = 1.
+// side B. The trend is the common slope of both sides (analysis of covariance: Fisher 1932), so the difference
+// between the sides is no drift. If a step within a side fits better, the step is the trend. Fewer than five runs,
+// or runs of one side only, give P = 1.
 func FindTrend(logs []float64, sideB []bool) Trend {
 	n := len(logs)
 	if countB := countTrue(sideB); n < 5 || countB == 0 || countB == n {
@@ -133,9 +133,9 @@ func FindTrend(logs []float64, sideB []bool) Trend {
 	least := stepRatio * line.rest
 	for k := 1; k < n; k++ {
 		step := fitCovariate(logs, sideB, func(i int) float64 { return float64(min(max(i-k+1, 0), 1)) })
-		if step.sxx > 1 && step.rest < least { // a level of one run, whose sum is below 1, is an outlier
+		if step.sxx > 1 && step.rest < least { // an outlying first or last run would be a step with sxx below 1
 			least = step.rest
-			p := float64(n-1) * step.pValue(n) / stepShare // of n - 1 places
+			p := float64(n-1) * step.pValue(n) / stepShare // Bonferroni over n - 1 positions
 			t = Trend{Step: k, Height: step.slope, Bias: step.bias, P: min(1, line.pValue(n)/(1-stepShare), p)}
 		}
 	}
@@ -151,13 +151,13 @@ func countTrue(all []bool) (n int) {
 	return n
 }
 
-// covariate is a fit of logs by a mean for each side and a common slope over x.
+// covariate is a fit of logs by a mean per side and a common slope over x.
 type covariate struct {
-	slope, bias float64 // bias is what the slope makes of the difference of the sides
-	sxx, rest   float64 // sums of squares within the sides: of x, and of the residuals
+	slope, bias float64 // bias is the difference between the sides that the slope causes
+	sxx, rest   float64 // sums of squares of x and of the residuals, within the sides
 }
 
-// pValue is the two-sided p-value of "no slope" over n runs of two sides.
+// pValue returns the two-sided p-value of "no slope" over n runs of two sides.
 func (c covariate) pValue(n int) float64 {
 	nu := float64(n - 3)
 	switch {
@@ -200,8 +200,7 @@ func fitCovariate(logs []float64, sideB []bool, x func(i int) float64) covariate
 type OrderCheck struct {
 	// Separate marks an order in which all of one side came before all of the other.
 	Separate bool
-	// Shift is the mean position of B minus the one of A, in runs. A drift of x per run shifts the comparison by Shift
-	// times x.
+	// Shift is B's mean position minus A's, in runs: a drift of x per run biases the comparison by Shift times x.
 	Shift float64
 }
 

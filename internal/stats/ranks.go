@@ -6,27 +6,26 @@ import (
 	"sync"
 )
 
-// rankTest is an exact distribution-free test of a shift. values estimate the shift, sorted: all differences b_j -
-// a_i (Mann and Whitney, Ann. Math. Statist. 18, 1947), or all averages of two differences of pairs (Wilcoxon 1945;
-// Walsh 1949). below[c] is the probability, under the null hypothesis and without ties, that at most c of them are
-// above the true shift.
+// rankTest is an exact distribution-free test of a shift. The sorted values estimate the shift: all differences b_j
+// - a_i (Mann and Whitney, Ann. Math. Statist. 18, 1947), or all averages of two differences of pairs (Wilcoxon
+// 1945; Walsh 1949). below[c] is the probability, under the null hypothesis and without ties, that at most c values
+// exceed the true shift.
 type rankTest struct {
 	values, below []float64
-	// shift is the distribution of an unobserved shift of one whole side, by places and their probabilities; nil for
-	// none.
+	// shift is the distribution of an unobserved shift of one whole side, as points with probabilities; nil for none.
 	shift []shiftPoint
 }
 
 type shiftPoint struct{ at, p float64 }
 
-// newEffect converts the test to an Effect (Hodges and Lehmann, Ann. Math. Statist. 34, 1963): Theta is the median of
-// the values, and two of them bound the interval. SE is the half-width of the 95 % interval over 1.96, for planning
-// only.
+// newEffect converts the test to an Effect (Hodges and Lehmann, Ann. Math. Statist. 34, 1963): Theta is the median
+// of the values, and two values bound the interval. SE is the half-width of the 95 % interval over 1.96, for
+// planning only.
 func (t *rankTest) newEffect() Effect {
 	n := len(t.values)
 	e := Effect{Theta: (t.values[(n-1)/2] + t.values[n/2]) / 2, Nu: math.Inf(1), ranks: t}
 	lo, hi := t.quantile(0.025), t.quantile(0.975)
-	if math.IsInf(lo, 0) || math.IsInf(hi, 0) { // too few for 95 %: the range
+	if math.IsInf(lo, 0) || math.IsInf(hi, 0) { // too few values for 95 %: the range
 		lo, hi = t.values[0], t.values[n-1]
 	}
 	e.SE = (hi - lo) / (2 * TQuantile(math.Inf(1), 0.975))
@@ -34,8 +33,8 @@ func (t *rankTest) newEffect() Effect {
 }
 
 // pNotAbove returns the p-value of "the shift is at most bound". A value equal to the bound counts as not above it,
-// so that ties do not weaken the test. The result is the mean over the unobserved shift (confidence distributions of
-// independent parts: Singh, Xie and Strawderman, Ann. Statist. 33, 2005).
+// so that ties do not weaken the test. The p-value is averaged over the unobserved shift (confidence distributions
+// of independent parts: Singh, Xie and Strawderman, Ann. Statist. 33, 2005).
 func (t *rankTest) pNotAbove(bound float64) (p float64) {
 	if t.shift == nil {
 		return t.exactPNotAbove(bound)
@@ -53,12 +52,12 @@ func (t *rankTest) exactPNotAbove(bound float64) float64 {
 		}
 		return 1
 	})
-	return t.below[at] // by symmetry the probability of as many or more above it
+	return t.below[at] // by symmetry the probability that as many values or more exceed it
 }
 
-// Unsettled adds the error of an unobserved shift of one whole side, with Student's t distribution of the spread, to
-// an effect. An effect from ranks scales its differences about their centre by factor, and has the shift at 161
-// places up to 8 standard deviations.
+// Unsettled adds to an effect the error of an unobserved shift of one whole side, which has Student's t
+// distribution with the spread by. The effect's own error is multiplied by factor. For ranks the shift has 161
+// points up to 8 standard deviations.
 func (e Effect) Unsettled(factor float64, by Spread) Effect {
 	if e.ranks == nil {
 		own, unseen := e.SE*e.SE*factor*factor, by.Sigma*by.Sigma
@@ -101,8 +100,8 @@ func (t *rankTest) largestRejected(tail float64) float64 {
 	return lo
 }
 
-// quantile returns the one-sided confidence bound at a level: upper above a half, lower below; infinite with too few
-// values for the level.
+// quantile returns the one-sided confidence bound at a level: an upper bound above a half, a lower bound below;
+// infinite if there are too few values for the level.
 func (t *rankTest) quantile(level float64) float64 {
 	tail := min(level, 1-level)
 	switch {
@@ -159,7 +158,7 @@ func Ranks(a, b []float64) (e Effect, ok bool) {
 	return e, e.OK()
 }
 
-// SignedRanks returns the centre of differences d of pairs: Wilcoxon's signed rank test, Hodges and Lehmann's
+// SignedRanks returns the centre of the pairs' differences d: Wilcoxon's signed rank test, Hodges and Lehmann's
 // estimate. ok is false without two finite values.
 func SignedRanks(d []float64) (e Effect, ok bool) {
 	if len(d) < 2 {
@@ -179,12 +178,12 @@ func SignedRanks(d []float64) (e Effect, ok bool) {
 // exactRanks is the largest number of values per side for an exact distribution.
 const exactRanks = 60
 
-var rankTails sync.Map // the tails of a rank test, by numbers of values
+var rankTails sync.Map // cached results of rankTail
 
 // rankTail returns P(U <= c), c = 0 to n m, of Mann and Whitney's statistic of n and m values, n not above m, or of
-// the signed rank statistic of n if m is 0. Both count partitions: U those into at most n parts of at most m, the
-// product of (1-x^(m+i))/(1-x^i) over i = 1 to n; W the partitions into distinct parts up to n, the product of
-// (1+x^i). (Conover, Practical Nonparametric Statistics, 5.1, 5.7.)
+// the signed rank statistic W of n values if m is 0. Both count partitions. U counts partitions into at most n
+// parts of at most m, by the product of (1-x^(m+i))/(1-x^i) over i = 1 to n; W counts partitions into distinct
+// parts up to n, by the product of (1+x^i). (Conover, Practical Nonparametric Statistics, 5.1, 5.7.)
 func rankTail(key [2]int) []float64 {
 	if kept, ok := rankTails.Load(key); ok {
 		return kept.([]float64)
@@ -217,8 +216,8 @@ func rankTail(key [2]int) []float64 {
 	return p
 }
 
-// gaussBinomial fills p with the coefficients of the Gaussian binomial of n and m over their sum: each factor
-// (1-x^(m+i))/(1-x^i) has the sum (m+i)/i.
+// gaussBinomial fills p with the normalized coefficients of the Gaussian binomial of n and m. Dividing each factor
+// (1-x^(m+i))/(1-x^i) by its value at 1, (m+i)/i, normalizes them.
 func gaussBinomial(p []float64, n, m int) {
 	p[0] = 1
 	for i := 1; i <= n; i++ {
@@ -232,12 +231,12 @@ func gaussBinomial(p []float64, n, m int) {
 			p[c] *= float64(i) / float64(m+i)
 		}
 	}
-	for c := range p { // the upper half accumulates the rounding of all sums
+	for c := range p { // copy the lower half: the upper half accumulates rounding errors
 		p[c] = max(0, p[min(c, len(p)-1-c)])
 	}
 }
 
-// normalTail fills p with the differences of the normal approximation, with a continuity correction.
+// normalTail fills p with the probabilities of the normal approximation, with a continuity correction.
 func normalTail(p []float64, n, m int) {
 	mean, variance := float64(n*m)/2, float64(n*m*(n+m+1))/12
 	if m == 0 {

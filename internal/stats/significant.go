@@ -2,8 +2,7 @@ package stats
 
 import "strconv"
 
-// StoredDigits is the number of significant digits of a time in a stored baseline: one in a billion, far below the
-// resolution of any clock.
+// StoredDigits is the number of significant digits of a stored time, far below any clock's resolution.
 const StoredDigits = 9
 
 // Significant rounds v to a number of significant digits; NaN and infinities remain unchanged.

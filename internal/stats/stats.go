@@ -1,5 +1,5 @@
-// Package stats summarises samples: medians, intervals, and the tests behind a figure, each from a published method
-// or a well-kept library. It makes no decision about regressions.
+// Package stats summarises samples: medians, intervals and tests, each from a published method or a well-kept
+// library. It does not decide about regressions.
 package stats
 
 import (
@@ -13,13 +13,13 @@ import (
 
 // Summarise returns the Series of raw samples, one list per process.
 //
-// With one process the centre is the sample median. The interval covers the process's own long-run median, by blocks
-// of neighbouring samples (see withinInterval), so the order of the samples counts; it does not cover variation
-// between processes. With several, the process is the replicate: the centre is the median of the process medians. The
-// interval is Student's t over their logarithms, widened to contain the centre.
+// With one process the centre is the sample median. The interval covers the process's own long-run median, by
+// blocks of neighbouring samples (see withinInterval), so the order of the samples matters; it does not cover
+// variation between processes. With several processes the process is the replicate: the centre is the median of the
+// process medians, and the interval is Student's t over their logarithms, widened to contain the centre.
 //
-// With fewer samples than an interval needs (6), CI95 is the observed range. It is NoInterval if the samples of the
-// only process are too correlated (tooAlike).
+// With fewer samples than an interval needs (6), CI95 is the observed range. It is NoInterval if a single process's
+// samples are too correlated (tooAlike).
 func Summarise(unit string, runs ...[]float64) *gpuprof.Series {
 	s := &gpuprof.Series{Unit: unit, Runs: runs}
 	var all, medians []float64
@@ -51,8 +51,8 @@ func Summarise(unit string, runs ...[]float64) *gpuprof.Series {
 	return s
 }
 
-// processInterval returns Student's t interval over the logarithms of process medians, so that a time stays positive
-// with few processes. If a median is zero (a stage that is not exposed) it uses the values, cut at zero.
+// processInterval returns Student's t interval over the logarithms of process medians, so that a bound stays positive
+// even with few processes. If a median is zero (a stage that is not exposed) it uses the values, cut at zero.
 func processInterval(medians []float64) (lo, hi float64) {
 	logs := make([]float64, len(medians))
 	for i, m := range medians {
@@ -66,8 +66,7 @@ func processInterval(medians []float64) (lo, hi float64) {
 	return math.Exp(mean - half), math.Exp(mean + half)
 }
 
-// Median returns the middle value, or the mean of the middle two (by definition; gonum's quantiles have no such
-// mean); NaN without values. It does not change xs.
+// Median returns the middle value or the mean of the middle two, without changing xs; NaN without values.
 func Median(xs []float64) float64 {
 	return medianOf(slices.Clone(xs))
 }
@@ -112,8 +111,8 @@ func studentT(degrees float64) float64 {
 }
 
 // MeanRatio returns the geometric mean of ratios, the exponential of the mean of their logarithms, with the t
-// interval of that mean (MeanInterval); ok is false with fewer than two. The arithmetic mean would depend on the
-// order of the sides (Fleming and Wallace, Commun. ACM 29, 1986).
+// interval of that mean (MeanInterval); ok is false with fewer than two. An arithmetic mean would depend on which
+// side is the denominator (Fleming and Wallace, Commun. ACM 29, 1986).
 func MeanRatio(ratios []float64) (r gpuprof.Ratio, ok bool) {
 	if len(ratios) < 2 {
 		return gpuprof.Ratio{}, false
@@ -126,8 +125,8 @@ func MeanRatio(ratios []float64) (r gpuprof.Ratio, ok bool) {
 	return gpuprof.Ratio{Ratio: math.Exp(m), CI95: [2]float64{math.Exp(m - h), math.Exp(m + h)}}, true
 }
 
-// HalfWidth returns half of the length of a series' interval over the absolute median, a share (by definition); +Inf
-// without an interval or a median, or if the median is zero.
+// HalfWidth returns half of the width of a series' interval over the absolute median, a share; +Inf without an
+// interval or a median, or if the median is zero.
 func HalfWidth(s *gpuprof.Series) float64 {
 	if s == nil || s.Median == 0 || !s.CI95.Known() {
 		return math.Inf(1)

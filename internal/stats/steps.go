@@ -8,34 +8,33 @@ import (
 
 // StepRule defines a change of level in a sequence.
 type StepRule struct {
-	Least  int     // least number of values on either side; 0 is 4
-	Margin float64 // least difference of the medians around a change
-	Alpha  float64 // largest p
-	Draws  int     // of the permutation test
+	Least  int     // least number of values on either side of a change; 0 is 4
+	Margin float64 // least difference between the medians on either side
+	Alpha  float64 // largest p-value of a change
+	Draws  int     // number of shuffles of the permutation test
 	Seed   uint64
 }
 
-// leastBeside is the least number of values of a level. With three, one outlier in a sequence of correlated values
-// causes a false change in 15 % of sequences.
+// leastBeside is StepRule.Least's default: with 3, outliers cause a false change in 15 % of correlated sequences.
 const leastBeside = 4
 
 // Step is a change of level in a sequence.
 type Step struct {
-	At int     // the first value of the new level
+	At int     // index of the first value of the new level
 	P  float64 // of the permutation test
 	// First and Last bound the positions of the change with 95 % probability.
 	First, Last int
 }
 
-// FindSteps finds the changes of level in y, in order. The statistic of a split of m values from n is E-divisive's
-// with exponent 1,
+// FindSteps finds the changes of level in the sequence y, in order. The statistic of splitting a segment into m and
+// n values is E-divisive's with exponent 1,
 //
 //	Q = mn/(m+n) (2/(mn) sum|x_i - y_j| - 2/(m(m-1)) sum_{i<j}|x_i - x_j| - 2/(n(n-1)) sum_{i<j}|y_i - y_j|)
 //
-// (Matteson and James, JASA 109, 2014, arXiv 1306.4933), and the largest over all segments is the next change. The
-// search ends if the medians around it differ by less than the margin, or a permutation test that shuffles the values
-// inside each segment does not reject. The test shuffles blocks of values if neighbours are correlated (see
-// Neighbourly). Finally changes below the margin are removed, the smallest first.
+// (Matteson and James, JASA 109, 2014, arXiv 1306.4933), and the split with the largest statistic over all segments
+// is the next change. The search ends if the medians around that split differ by less than the margin, or if a
+// permutation test that shuffles the values inside each segment does not reject. The test shuffles blocks of values
+// if neighbours are correlated (see Neighbourly). Finally changes below the margin are removed, the smallest first.
 func FindSteps(y []float64, r StepRule) []Step {
 	rho := Neighbourly(y)
 	s := &stepFinder{y: y, rule: r, rho: rho, block: blockLength(rho)}
@@ -71,8 +70,8 @@ func FindSteps(y []float64, r StepRule) []Step {
 }
 
 // Neighbourly estimates the correlation of neighbours in a sequence with steps and outliers, 0 to 0.7. With v_l =
-// (1.4826 median|y_{i+l} - y_i|)^2/2 and q = (v_2 + v_3)/(2 v_1) an autoregression of order one has q = 1 + rho +
-// rho^2/2. It uses differences at lags so that a step does not count as correlation.
+// (1.4826 median|y_{i+l} - y_i|)^2/2 and q = (v_2 + v_3)/(2 v_1), a first-order autoregression has q = 1 + rho +
+// rho^2/2. Differences at short lags are used because a step would count as correlation in an ordinary estimate.
 func Neighbourly(y []float64) float64 {
 	const lags, most, toSigma = 3, 0.7, 1.4826
 	if len(y) <= lags {
@@ -97,7 +96,7 @@ func Neighbourly(y []float64) float64 {
 	return min(math.Sqrt(1+2*(q-1))-1, most)
 }
 
-// blockLength returns the number of neighbours to shuffle together.
+// blockLength returns the number of neighbours that a permutation keeps together.
 func blockLength(rho float64) int {
 	switch {
 	case rho < 0.15:
@@ -114,7 +113,7 @@ type stepFinder struct {
 	rng    *rand.Rand
 	rho    float64 // of neighbours in y
 	block  int
-	bounds []int // beginnings of the segments, and the end
+	bounds []int // starts of the segments, and the end of the last
 }
 
 // largestSplit returns the position of the largest statistic over all segments; -1 if there is none.
@@ -150,7 +149,7 @@ func bestSplit(x, rows []float64, sum float64, least int) (at int, q float64) {
 	if len(x) < 2*least {
 		return 0, 0
 	}
-	before, after := 0.0, sum // distances of pairs inside either part
+	before, after := 0.0, sum // sums of pair distances within either part
 	for k, a := range x[:len(x)-least] {
 		near := 0.0
 		for _, b := range x[:k] {
@@ -170,8 +169,8 @@ func bestSplit(x, rows []float64, sum float64, least int) (at int, q float64) {
 	return at, q
 }
 
-// permutationTest returns the share of shuffled sequences whose largest statistic is not below q, the sequence itself
-// included. It stops once the share exceeds alpha.
+// permutationTest returns the share of shuffled sequences, with the original among them, whose largest statistic is
+// at least q. It stops once the share exceeds alpha.
 func (s *stepFinder) permutationTest(q float64) float64 {
 	type segment struct {
 		x, rows []float64
@@ -202,14 +201,14 @@ func (s *stepFinder) permutationTest(q float64) float64 {
 	return float64(notBelow) / all
 }
 
-// leastBlocks is the least number of blocks of a segment for a permutation test that can reject. With K blocks, m of
-// them after the change, 2 K!/(m! (K-m)!) of the orders resemble it: with a third of them after it, 1 in 248 of 12
-// and 1 in 14 of 8.
+// leastBlocks is the least number of blocks of a segment for a permutation test that can reject. With K blocks, m
+// of them after the change, 2 of the K!/(m! (K-m)!) arrangements show the same change: with a third after the
+// change, 1 in 248 for K = 12 and 1 in 14 for K = 8.
 const leastBlocks = 16
 
-// shortBlockTest returns the p of a change in a segment of too few blocks, 1 if its blocks cannot be shorter. It is
-// the larger p of two tests. The permutation test with shorter blocks finds too much if neighbours are correlated.
-// Student's test, widened for that, ignores the selection of the largest change.
+// shortBlockTest returns the p-value of a change in a segment with too few blocks: the larger of two tests' p-values.
+// It returns 1 if blocks cannot be shorter. The permutation test with shorter blocks rejects too often if neighbours
+// are correlated; Student's test allows for the correlation, but not for the selection of the largest change.
 func (s *stepFinder) shortBlockTest(at int, q float64) float64 {
 	lo, hi := s.levelBounds(at)
 	short := max(1, (hi-lo)/leastBlocks)
@@ -229,9 +228,9 @@ func (s *stepFinder) shortBlockTest(at int, q float64) float64 {
 	return max(p, shorter.permutationTest(q))
 }
 
-// LevelChange returns the difference of the medians of after and before, with the errors of both (MedianError). For
-// correlated neighbours it widens the error: the variance of a mean of an autoregression is (1+rho)/(1-rho) times
-// that of independent values.
+// LevelChange returns the difference of the medians of after and before, with the errors of both (MedianError).
+// Correlated neighbours widen the error: in an autoregression the variance of a mean is (1+rho)/(1-rho) times that
+// of independent values.
 func LevelChange(before, after []float64, rho float64) Effect {
 	a, b := MedianError(before), MedianError(after)
 	return Effect{
@@ -240,8 +239,7 @@ func LevelChange(before, after []float64, rho float64) Effect {
 	}
 }
 
-// shuffle writes a segment's blocks into x, and their row sums into rows, in random order. The start of the first
-// block is random too.
+// shuffle copies a segment's blocks of values and row sums in random order, with a random offset of the first block.
 func (s *stepFinder) shuffle(x, rows, fromX, fromRows []float64) int {
 	var blocks [][2]int
 	begin := 0
@@ -259,7 +257,7 @@ func (s *stepFinder) shuffle(x, rows, fromX, fromRows []float64) int {
 	return n
 }
 
-// levelBounds returns the bounds of the levels left and right of a position.
+// levelBounds returns the bounds of the levels on both sides of a position.
 func (s *stepFinder) levelBounds(at int) (lo, hi int) {
 	i, is := slices.BinarySearch(s.bounds, at)
 	hi = i
@@ -269,7 +267,7 @@ func (s *stepFinder) levelBounds(at int) (lo, hi int) {
 	return s.bounds[i-1], s.bounds[hi]
 }
 
-// medianRise returns the rise of the median at a position.
+// medianRise returns the difference of the medians after and before a position.
 func (s *stepFinder) medianRise(at int) float64 {
 	lo, hi := s.levelBounds(at)
 	return Median(s.y[at:hi]) - Median(s.y[lo:at])
@@ -291,12 +289,12 @@ func (s *stepFinder) removeSmall() {
 	}
 }
 
-// mostAside is the largest distance from a change in the search for its position.
+// mostAside limits how far from a change its position is searched, in values.
 const mostAside = 60
 
-// locateChange returns the smallest range of positions with 95 % of the likelihood of the change. The likelihood is
-// Laplace's distribution about the medians of either side: its logarithm is the sum of distances over their mean,
-// widened for correlated neighbours.
+// locateChange returns the smallest range of positions with 95 % of the likelihood of the change. The likelihood
+// assumes Laplace noise around the medians of either side: its logarithm is the negative sum of distances over
+// their mean, widened for correlated neighbours.
 func (s *stepFinder) locateChange(at int) (first, last int) {
 	lo, hi := s.levelBounds(at)
 	from, to := max(lo+1, at-mostAside), min(hi-1, at+mostAside)
@@ -336,7 +334,7 @@ func (s *stepFinder) locateChange(at int) (first, last int) {
 	return first, last
 }
 
-// distanceSum returns the sum of the distances from x's median.
+// distanceSum returns the sum of the distances of x's values from their median.
 func distanceSum(x []float64) (sum float64) {
 	centre := Median(x)
 	for _, v := range x {

@@ -6,11 +6,11 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// gonum's StudentsT loses digits near the median and for many degrees of freedom: at 1e15 its 97.5 % point is 3.23
-// instead of 1.96 (TestStudentOfLibrary).
+// This file replaces gonum's StudentsT, which loses digits near the median and for many degrees of freedom: at 1e15
+// its 97.5 % point is 3.23 instead of 1.96 (TestStudentOfLibrary).
 
-// Degrees of freedom from which Student's t is approximated by the normal distribution: with Hill's expansion, whose
-// error is below 1e-13, and without it, where the two are equal in float64.
+// Degrees of freedom from which Student's t is computed from the normal distribution: from normalLike by Hill's
+// expansion, whose error is below 1e-13, from normal directly, since both are equal in float64 there.
 const (
 	normalLike = 1e4
 	normal     = 1e100
@@ -25,14 +25,14 @@ func studentSurvival(nu, t float64) float64 {
 	return tail
 }
 
-// studentParts returns the probabilities that Student's t is above t >= 0, and between 0 and t.
+// studentParts returns P(T > t) and P(0 < T < t) of Student's t, for t >= 0.
 func studentParts(nu, t float64) (tail, central float64) {
 	if nu >= normalLike {
 		z := normalDeviate(nu, t) / math.Sqrt2
 		return 0.5 * math.Erfc(z), 0.5 * math.Erf(z)
 	}
 	logX, logY := studentShares(nu, t)
-	if t*t < 3 { // each continued fraction converges on its side only
+	if t*t < 3 { // choose the continued fraction that converges
 		central = 0.5 * betaTail(0.5, nu/2, nu/2, logY, logX)
 		return 0.5 - central, central
 	}
@@ -40,9 +40,9 @@ func studentParts(nu, t float64) (tail, central float64) {
 	return tail, 0.5 - tail
 }
 
-// studentQuantile returns the quantile at probability p of Student's t with nu > 0 degrees of freedom. It uses
-// Newton's method on logarithms, where both functions are concave: from the second step on it approaches the root
-// from one side.
+// studentQuantile returns the quantile at probability p of Student's t with nu > 0 degrees of freedom. It applies
+// Newton's method to logarithms, where the function is concave, so that from the second step on it approaches the
+// root from one side.
 func studentQuantile(nu, p float64) float64 {
 	tail := min(p, 1-p)
 	switch {
@@ -53,7 +53,7 @@ func studentQuantile(nu, p float64) float64 {
 	case tail == 0:
 		return math.Copysign(math.Inf(1), p-0.5)
 	}
-	// Start at the normal quantile, which is below the root, but at 1 or above, where the tail's slope is not flat.
+	// Start at the normal quantile, which is below the root, but not below 1, where the slope of the tail is flat.
 	t, target, sign := max(1, -mathext.NormalQuantile(tail)), tail, -1.0
 	if tail > 0.25 {
 		target, sign = math.Abs(p-0.5), 1
@@ -66,29 +66,27 @@ func studentQuantile(nu, p float64) float64 {
 		if sign > 0 {
 			f = central
 		}
-		if f == 0 { // the first step may end so far beyond the root that the tail underflows
+		if f == 0 { // the first step may overshoot so far that the tail underflows
 			t = math.Sqrt(t) * math.Sqrt(last)
 			continue
 		}
 		last = t
-		// In a deep tail of few degrees of freedom the density underflows before the tail does.
+		// With few degrees of freedom the density underflows before the tail does.
 		step := sign * math.Exp(logSmall(f)-math.Log(t)-studentLogDensity(nu, t)) * math.Log(target/f)
 		t *= math.Exp(step)
-		if !(t > 0 && t <= math.MaxFloat64) || math.Abs(step) <= 1e-8 { // the next step is its square
+		if !(t > 0 && t <= math.MaxFloat64) || math.Abs(step) <= 1e-8 { // convergence is quadratic: the next step would be about step^2
 			break
 		}
 	}
 	return math.Copysign(t, p-0.5)
 }
 
-// logSmall returns the natural logarithm, also of subnormal numbers: math.Log of Go 1.26 is off by 3.4 for 3.9e-310
-// on amd64.
+// logSmall is math.Log, but right for subnormal numbers: Go 1.26 on amd64 is off by 3.4 at 3.9e-310.
 func logSmall(v float64) float64 {
 	fraction, exponent := math.Frexp(v)
 	return math.Log(fraction) + float64(exponent)*math.Ln2
 }
 
-// studentLogDensity returns the logarithm of the density of Student's t.
 func studentLogDensity(nu, t float64) float64 {
 	if nu >= normal {
 		return -t*t/2 - math.Log(2*math.Pi)/2
@@ -100,15 +98,15 @@ func studentLogDensity(nu, t float64) float64 {
 // studentShares returns the logarithms of nu/(nu+t^2) and t^2/(nu+t^2), without cancellation.
 func studentShares(nu, t float64) (logX, logY float64) {
 	r := t / math.Sqrt(nu)
-	if r > 1e150 { // its square overflows
+	if r > 1e150 { // r*r would overflow
 		return -2 * math.Log(r), 0
 	}
 	logX = -math.Log1p(r * r)
 	return logX, 2*math.Log(r) + logX
 }
 
-// normalDeviate returns the normal deviate with the survival of Student's t (Hill, Algorithm 395, Communications of
-// the ACM 13, 1970, equation 1).
+// normalDeviate returns the normal deviate with the same survival probability as t (Hill, Algorithm 395,
+// Communications of the ACM 13, 1970, equation 1).
 func normalDeviate(nu, t float64) float64 {
 	if nu >= normal {
 		return t
@@ -121,9 +119,9 @@ func normalDeviate(nu, t float64) float64 {
 	return math.Sqrt(y) * (1 + correction/b)
 }
 
-// betaTail returns the regularized incomplete beta function I_x(a, b), with one of a and b equal to 1/2 and the other
-// to half, from the logarithms of x and 1-x. It evaluates a continued fraction (Abramowitz and Stegun 26.5.8, by
-// Lentz's method), which converges for x < (a+1)/(a+b+2).
+// betaTail returns the regularized incomplete beta function I_x(a, b) from the logarithms of x and 1-x; one of a
+// and b is 1/2 and the other is half. It evaluates a continued fraction (Abramowitz and Stegun 26.5.8, by Lentz's
+// method), which converges for x < (a+1)/(a+b+2).
 func betaTail(a, b, half, logX, logY float64) float64 {
 	const tiny = 1e-300
 	x := math.Exp(logX)
@@ -152,8 +150,7 @@ func keepNonzero(x, tiny float64) float64 {
 	return x
 }
 
-// halfStep returns Gamma(a+1/2)/Gamma(a); for large a by its asymptotic series (Tricomi and Erdelyi, Pacific Journal
-// of Mathematics 1, 1951).
+// halfStep returns Gamma(a+1/2)/Gamma(a), for large a by Tricomi and Erdelyi's series (Pacific J. Math. 1, 1951).
 func halfStep(a float64) float64 {
 	if a < 40 {
 		return math.Gamma(a+0.5) / math.Gamma(a)

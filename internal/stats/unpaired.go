@@ -8,25 +8,26 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Spread is a standard deviation with its degrees of freedom, +Inf if it is known exactly.
+// Spread is a standard deviation with its degrees of freedom, +Inf if the standard deviation is known exactly.
 type Spread struct{ Sigma, Nu float64 }
 
 // Unpaired compares runs that were not measured together: a holds one list per session, b is one session, all of them
-// logarithms of run medians in the order of measurement. between is the spread of effects on a whole session (clocks,
-// heat, neighbours), which the runs of one session cannot show. alike is the result of Neighbours for the lists of a
-// and of b; the zero value is for interleaved runs. Deviations up to slack are never outliers (Blocks.Noise).
+// log medians of runs in the order of measurement. between is the spread of effects on a whole session (clocks, heat,
+// neighbours), which the runs of one session cannot show. alike is the result of Neighbours for the lists of a, then
+// b; the zero value is for interleaved runs. Deviations up to slack are never outliers (Blocks.Noise).
 //
-// Without outliers the rule is PairedMean for unpaired sides. With m sessions on side a, s_a^2 the pooled variance of
-// their runs and n' their effective numbers,
+// Without outliers the rule is PairedMean in its form for unpaired sides. With m sessions on side a, s_a^2 the
+// pooled variance of their runs and n' the effective numbers of runs,
 //
 //	Theta = mean(b) - mean over sessions of mean(a_j)
 //	SE^2  = between^2 (1 + 1/m) + s_a^2 sum(1/n'_j)/m^2 + var(b)/n'_b
 //
-// with the degrees of freedom of Welch (Biometrika 34, 1947) and Satterthwaite (Biometrics Bulletin 2, 1946). A
-// spread estimated from sessions includes the errors of their runs, so the first term is then the whole variance: the
-// error of a prediction (Hahn and Meeker, Statistical Intervals, 1991, section 4.7). With outliers among independent
-// runs the rule is ProcessRanks: Ranks of the sessions, each moved to the median of their medians, with the same
-// session term. If the runs are too few for any order to reach the test's level, ranks are not used.
+// with the degrees of freedom of Welch (Biometrika 34, 1947) and Satterthwaite (Biometrics Bulletin 2, 1946). If
+// between was estimated from sessions, it includes the errors of their runs, so the first term is the whole
+// variance: the error of a prediction (Hahn and Meeker, Statistical Intervals, 1991, section 4.7). With outliers
+// among independent runs the rule is ProcessRanks: Ranks of the runs, each session moved to the median of the
+// session medians, with the same session term. Ranks are not used if the runs are too few for any order to reach
+// the test's level.
 //
 // ok is false without two runs per side in one session, or with a value that is not finite.
 func Unpaired(a [][]float64, b []float64, between Spread, alike Alike, slack, level float64) (e Effect, rule Rule, ok bool) {
@@ -47,21 +48,21 @@ func Unpaired(a [][]float64, b []float64, between Spread, alike Alike, slack, le
 	}
 	meanA, varianceA, nuA := sessionMeans(a, alike, 0)
 	meanB, varianceB, nuB := sessionMeans([][]float64{b}, alike, len(a))
-	if estimated { // the spread of sessions includes the errors of their runs
+	if estimated { // includes the errors of the sessions' runs
 		varianceA, varianceB = 0, 0
 	}
 	total := varianceA + varianceB + term*term
 	e = Effect{Theta: meanB - meanA, SE: math.Sqrt(total), Nu: math.Inf(1)}
-	if total > 0 { // shares of the whole, whose squares do not underflow
+	if total > 0 { // normalized, so that the squares do not underflow
 		shareA, shareB, shareS := varianceA/total, varianceB/total, term*term/total
 		e.Nu = max(1, 1/(shareA*shareA/nuA+shareB*shareB/nuB+shareS*shareS/between.Nu))
 	}
 	return e, PairedMean, e.OK()
 }
 
-// sessionMeans returns the mean over sessions of their means, its variance from the pooled variance of their runs,
-// and its degrees of freedom. The first session is list first of alike. Correlated runs show less than their
-// variance: E s^2 = sigma^2 (1 - 1/n') n/(n-1).
+// sessionMeans returns the mean over sessions of their means, the variance of that mean from the pooled variance of
+// the runs, and its degrees of freedom. The first session is list first of alike. The sample variance of correlated
+// runs is too small: E s^2 = sigma^2 (1 - 1/n') n/(n-1).
 func sessionMeans(sessions [][]float64, alike Alike, first int) (mean, variance, nu float64) {
 	var squares, free, inverse float64
 	m := float64(len(sessions))
@@ -76,19 +77,18 @@ func sessionMeans(sessions [][]float64, alike Alike, first int) (mean, variance,
 	return mean, squares / free * inverse / (m * m), nu
 }
 
-// hasOutlyingRuns reports whether a run is further from the median of its session than outlying robust standard
-// deviations, and than slack.
+// hasOutlyingRuns reports whether a run is further from its session's median than slack and outlying robust
+// deviations.
 func hasOutlyingRuns(sessions [][]float64, slack float64) bool {
 	var off []float64
 	for _, s := range sessions {
 		off = append(off, deviations(s)...)
 	}
-	n := float64(len(off)) // the median of few values is close to them
+	n := float64(len(off)) // corrects small samples, whose median is close to the values
 	return outlierShare(off, max(outlying*robustSD(off)*n/(n-2*float64(len(sessions))), slack)) > 0
 }
 
-// alignSessions returns the runs of all sessions, each session shifted so that its median is the median of all
-// sessions' medians.
+// alignSessions returns the runs of all sessions, shifted so that all sessions have the same median.
 func alignSessions(sessions [][]float64) (out []float64) {
 	centres := make([]float64, len(sessions))
 	for i, s := range sessions {
@@ -103,14 +103,14 @@ func alignSessions(sessions [][]float64) (out []float64) {
 	return out
 }
 
-// MedianError returns the standard error of the median of independent samples, in their unit, from the interval
-// between two order statistics and its coverage:
+// MedianError returns the standard error of the median of independent samples, in the samples' unit, from the
+// interval between two order statistics and its coverage:
 //
 //	(x_(n-c+1) - x_(c)) / (2 z),  c = (n+1)/2 - sqrt(n),  Phi(-z) = P(Bin(n, 1/2) < c)
 //
-// (McKean and Schrader, Commun. Statist. Simul. 13, 1984, with the coverage of Price and Bonett, J. Statist. Comput.
-// Simul. 68, 2001, for few samples). It assumes no distribution. Samples of one process are correlated, so their
-// error is at least as large. NaN with fewer than two.
+// (McKean and Schrader, Commun. Statist. Simul. 13, 1984, with the coverage of Price and Bonett, J. Statist.
+// Comput. Simul. 68, 2001, for few samples). It assumes no distribution. For correlated samples, as of one process,
+// it is a lower bound of the error. NaN with fewer than two.
 func MedianError(xs []float64) float64 {
 	n := len(xs)
 	if n < 2 {
@@ -122,8 +122,7 @@ func MedianError(xs []float64) float64 {
 	return (s[n-c] - s[c-1]) / (2 * z)
 }
 
-// SessionSpread returns the sample standard deviation of sessions (logarithms of session medians); NaN with fewer
-// than two.
+// SessionSpread returns the standard deviation of sessions, given their log medians; NaN with fewer than two.
 func SessionSpread(sessions []float64) Spread {
 	if len(sessions) < 2 {
 		return Spread{math.NaN(), 0}
@@ -131,8 +130,7 @@ func SessionSpread(sessions []float64) Spread {
 	return Spread{stat.StdDev(sessions, nil), float64(len(sessions) - 1)}
 }
 
-// LogMedians returns the logarithm of each run's median, with the run as the replicate. It returns nil without runs,
-// or if one is empty, not positive or not finite.
+// LogMedians returns the logarithm of each run's median; nil if a run is empty or a value not positive and finite.
 func LogMedians(runs [][]float64) []float64 {
 	blocks := logBlocks(runs)
 	if len(blocks) == 0 {

@@ -9,18 +9,17 @@ import (
 const (
 	// fewestSamples is the least number of samples for an interval of one process.
 	fewestSamples = 6
-	// rankBlocks and levelBlocks divide the two estimates: more blocks determine the spread of block counts better,
-	// fewer are long enough for their own medians.
+	// rankBlocks and levelBlocks are the numbers of blocks of the two estimates. More blocks determine the spread
+	// of ranks better; fewer, longer blocks have better medians.
 	rankBlocks  = 5
 	levelBlocks = 8
-	// grows is the growth of the variance, from short blocks to long ones, from which samples count as correlated
-	// beyond the long blocks.
+	// grows is the ratio of long blocks' variance to short ones' from which samples correlate beyond a block.
 	grows = 1.5
 )
 
 // withinInterval returns the 95 % interval of a process's long-run median. x has its samples in the order of
-// measurement, sorted has them sorted. Successive samples are correlated (a neighbour is busy for a while), so they
-// count by blocks, not one by one:
+// measurement, sorted has them sorted. Successive samples are correlated (other work disturbs several in a row), so
+// the interval is estimated from blocks of samples:
 //
 //   - Ranks: the share of a block's samples below the median scatters from block
 //     to block with s; the interval covers the ranks n (1/2 -+ t s/sqrt(K)).
@@ -32,10 +31,11 @@ const (
 //     8 blocks (Schmeiser, Operations Research 30, 1982), which extends beyond the
 //     observed samples if they are few.
 //
-// The interval is the widest over the lengths of blocks. The number of blocks K is 32, 16, 8 and 5, where blocks have
-// two samples or more. With fewer than 40 samples K goes further down, to an eighth of the samples, at least 3. If the
-// variance still grows with the block's length, K is 4 and 3 too: blocks must be longer than the correlation of
-// samples (Politis and White, Econometric Reviews 23, 2004). The work is of the order of one sort of the samples.
+// The interval is the widest over several lengths of blocks. The number of blocks K is 32, 16, 8 and 5, as long as
+// blocks have two samples or more. With fewer than 40 samples the smallest K is an eighth of the samples, at least
+// 3. If the variance still grows with the block's length, K is 4 and 3 too: blocks must be longer than the
+// correlation of samples (Politis and White, Econometric Reviews 23, 2004). The cost is of the order of one sort of
+// the samples.
 func withinInterval(x, sorted []float64, median float64) (lo, hi float64) {
 	n := len(x)
 	if n < fewestSamples {
@@ -69,9 +69,9 @@ func withinInterval(x, sorted []float64, median float64) (lo, hi float64) {
 }
 
 // tooAlike reports whether the samples x of one process, in their order, are too correlated for an interval of its
-// long-run median. n samples of an autoregression with correlation rho are worth n (1-rho)/(1+rho) independent ones;
-// fewer than 6, or than a quarter of n, are too few. rho is the correlation of the ranks of neighbours (rankRatio),
-// raised by (1+3 rho)/n for its bias (Kendall, Biometrika 41, 1954). Simulation determined the limits
+// long-run median. n samples of an autoregression with correlation rho are worth n (1-rho)/(1+rho) independent
+// ones; fewer than 6, or than a quarter of n, are too few. rho is the correlation of the ranks of neighbours
+// (rankRatio), raised by (1+3 rho)/n for its bias (Kendall, Biometrika 41, 1954). The limits are from simulation
 // (TestWithinCoverage).
 func tooAlike(x []float64) bool {
 	n := float64(len(x))
@@ -91,11 +91,11 @@ const z975 = 1.959963984540054
 type withinEstimate struct {
 	x, scratch []float64
 	median     float64
-	rank       float64 // half-width, as a share of the samples
-	lo, hi     float64 // from the blocks' medians
+	rank       float64 // half-width of the rank interval, as a share of the samples
+	lo, hi     float64 // interval from the blocks' medians
 }
 
-// addBlocks widens the interval by k blocks, and returns the variance of their share below the median.
+// addBlocks widens the interval by k blocks' estimate and returns the variance of their shares below the median.
 func (w *withinEstimate) addBlocks(k int) float64 {
 	n := len(w.x)
 	shares := make([]float64, k)
@@ -122,8 +122,8 @@ func (w *withinEstimate) addBlocks(k int) float64 {
 	return variance
 }
 
-// addLevels widens the interval by the medians of k blocks: in logarithms if all are positive, so that its relative
-// width is the same in any unit and for rates.
+// addLevels widens the interval by the medians of k blocks, in logarithms if all are positive, so that the relative
+// width does not depend on the unit and holds for rates too.
 func (w *withinEstimate) addLevels(k int) {
 	n := len(w.x)
 	copy(w.scratch, w.x)
@@ -145,7 +145,7 @@ func (w *withinEstimate) addLevels(k int) {
 	w.lo, w.hi = min(w.lo, w.median*math.Exp(-half)), max(w.hi, min(w.median*math.Exp(half), math.MaxFloat64))
 }
 
-// selectMedian is Median in linear time; it reorders s, which is not empty. (Hoare's selection, Commun. ACM 4, 1961.)
+// selectMedian is Median in linear time (Hoare, Commun. ACM 4, 1961); it reorders s, which must not be empty.
 func selectMedian(s []float64) float64 {
 	m := len(s) / 2
 	upper := selectNth(s, m)
@@ -159,7 +159,7 @@ func selectMedian(s []float64) float64 {
 	return (lower + upper) / 2
 }
 
-// selectNth returns the k-th smallest of s, counted from 0, and moves it to index k, with nothing larger before it.
+// selectNth returns the k-th smallest of s, counted from 0, and moves it to index k; values before it are not larger.
 func selectNth(s []float64, k int) float64 {
 	lo, hi := 0, len(s)-1
 	for lo < hi {

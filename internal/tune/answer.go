@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Tone rates the news of a verdict, on every surface.
+// Tone grades a verdict for display in terminal, page and comment.
 func (v Verdict) Tone() gpuprof.Tone {
 	switch v {
 	case Faster, Less:
@@ -23,7 +23,7 @@ func (v Verdict) Tone() gpuprof.Tone {
 	return gpuprof.TonePlain
 }
 
-// Answer states the setting to use and its gain, or the reason why nothing is recommended.
+// Answer states the setting to use and its gain, or why no setting is recommended.
 func (r *Result) Answer() gpuprof.Answer {
 	c := r.Conclusion
 	a := gpuprof.Answer{Tone: gpuprof.ToneUnsure, Sentence: firstClauses(c.Text)}
@@ -58,7 +58,6 @@ func (r *Result) Answer() gpuprof.Answer {
 	return a
 }
 
-// partialAnswer returns the answer of an unfinished search.
 func (r *Result) partialAnswer() gpuprof.Answer {
 	return gpuprof.Answer{
 		Verdict: "not ended", Tone: gpuprof.ToneUnsure,
@@ -67,7 +66,6 @@ func (r *Result) partialAnswer() gpuprof.Answer {
 	}
 }
 
-// endReason returns the reason for which a search ended early.
 func (r *Result) endReason() string {
 	return strings.TrimSuffix(cmp.Or(r.Reason, "it can be continued"), ".")
 }
@@ -76,7 +74,6 @@ func resumeAction() *gpuprof.Action {
 	return &gpuprof.Action{Text: "Continue it with --resume and the file that it left."}
 }
 
-// recommendedAnswer is the setting with its ratio and interval.
 func (r *Result) recommendedAnswer() gpuprof.Answer {
 	rec := r.Recommended
 	goal := "cost"
@@ -109,7 +106,7 @@ func (r *Result) recommendedAnswer() gpuprof.Answer {
 	return a
 }
 
-// confirmedIn counts the fresh processes that confirmed a setting; "" where the file does not.
+// confirmedIn counts the fresh processes that confirmed a setting; "" if the file lacks the number.
 func confirmedIn(n int) string {
 	if n < 1 {
 		return ""
@@ -128,13 +125,13 @@ func settingsText(set gpuprof.Settings) string {
 	return strings.Join(out, " ")
 }
 
-// firstClauses are the first two clauses of a conclusion: what came of it, and of how many changes.
+// firstClauses returns the first two clauses of a conclusion as a sentence: the outcome and the number of changes.
 func firstClauses(text string) string {
 	parts := strings.SplitN(text, "; ", 3)
 	return gpuprof.AsSentence(strings.Join(parts[:min(len(parts), 2)], "; "))
 }
 
-// claimsAnswer counts the verdicts of the claims, those that were refuted first.
+// claimsAnswer counts the claims by verdict, and names the first refuted claim.
 func (r *Result) claimsAnswer() gpuprof.Answer {
 	count := map[string]int{}
 	opposite := ""

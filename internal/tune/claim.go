@@ -6,36 +6,35 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// The verdicts of claims, by the ratio of the measured effect to the effect in the guide.
+// The verdicts on a claim, by the measured effect in relation to the guide's.
 const (
 	ClaimConfirmed = "confirmed"
 	ClaimSmaller   = "smaller"
 	ClaimNone      = "none"
 	ClaimOpposite  = "opposite"
 	ClaimOpen      = "inconclusive"
-	// The further verdicts of claims on the user's own program.
-	ClaimHarmful       = "harmful"             // it changes the training
-	ClaimNotMeasurable = "not measurable here" // it needs a GPU, for example
+	// Further verdicts on claims about the user's own program.
+	ClaimHarmful       = "harmful"             // the setting changes the training
+	ClaimNotMeasurable = "not measurable here" // the claim needs a GPU, for example
 	ClaimNotHere       = "not applicable"
 	ClaimFailed        = "failed"
 )
 
-// Promise is a claim of a tuning guide, by which a measured speedup is judged.
+// Promise is a claim of a tuning guide to compare with a measured speedup.
 type Promise struct {
 	ID, Guide, Claim, Figure string
-	// Speedup is the least ratio that the guide promises; 0: it gives no figure for time.
+	// Speedup is the least promised ratio; 0 if the guide gives no figure for time.
 	Speedup float64
-	// Placebo: nothing should change. Null: both sides are equal.
+	// Placebo: the setting should have no effect. Null: both sides are equal.
 	Placebo, Null bool
 }
 
-// claimMargin is the effect that counts as none, either way.
+// claimMargin is the largest effect, in either direction, that counts as none.
 const claimMargin = 0.02
 
 const moreTime = "; give more time with --budget"
 
-// Judge compares the interval of a speedup with the promise. No effect is a finding like any other: the interval must
-// be narrow enough to show it.
+// Judge compares a speedup's interval with the promise. No effect is a verdict only if the interval excludes one.
 func (p Promise) Judge(ci [2]float64) (verdict, reason string) {
 	want := p.Speedup
 	switch {
@@ -64,7 +63,7 @@ func (p Promise) Judge(ci [2]float64) (verdict, reason string) {
 	return ClaimOpen, fmt.Sprintf("the interval holds both no effect and the x%.3g that the guide promises", want) + moreTime
 }
 
-// ClaimTone rates the news of a claim's verdict, on every surface.
+// ClaimTone grades a claim's verdict for display in terminal, page and comment.
 func ClaimTone(verdict string) gpuprof.Tone {
 	switch verdict {
 	case ClaimConfirmed:
@@ -77,7 +76,7 @@ func ClaimTone(verdict string) gpuprof.Tone {
 	return gpuprof.ToneUnsure
 }
 
-// FiniteOrZero keeps figures that JSON cannot hold out of a result.
+// FiniteOrZero replaces values that JSON cannot hold by 0.
 func FiniteOrZero(v float64) float64 {
 	if !gpuprof.IsFinite(v) {
 		return 0

@@ -6,42 +6,42 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Program holds the part of a Result that only a tuning of the user's own program has: tune -- COMMAND. Ratios are
-// of steps (or whole runs) per second, setting over the unchanged program.
+// Program holds the part of a Result that exists only if tune measured the user's own program: tune -- COMMAND.
+// Ratios divide the steps (or whole runs) per second with the setting by those of the unchanged program.
 type Program struct {
-	Command []string `json:"command"` // with its secrets masked
+	Command []string `json:"command"` // with masked secrets
 	Metric  Metric   `json:"metric"`
-	// Warm steps are left out and Steps are measured in each process; 0 where whole runs are timed.
+	// Each process skips Warm steps and measures Steps; both are 0 if whole runs are timed.
 	Warm  int `json:"warm_steps"`
 	Steps int `json:"steps"`
-	// Epoch counts the steps of an epoch of the loader if whole epochs are measured; else 0.
+	// Epoch is the number of steps per epoch if whole epochs are measured, else 0.
 	Epoch int `json:"epoch_steps,omitempty"`
-	// Noise is the share by which two runs of the unchanged program differ.
+	// Noise is the relative difference between two runs of the unchanged program.
 	Noise   float64 `json:"noise"`
-	Device  string  `json:"device,omitempty"` // kind of device of the parameters: "cpu", "cuda"
+	Device  string  `json:"device,omitempty"` // kind of device that holds the parameters: "cpu", "cuda"
 	Threads int     `json:"threads,omitempty"`
 	CPUs    int     `json:"cpus"`
-	// Copied: the runs had a copy of the working folder. Otherwise they wrote into it.
+	// Copied: the runs used a copy of the working folder. Otherwise they wrote into it.
 	Copied bool `json:"copied"`
-	// Losses measures the agreement between runs of the unchanged program.
+	// Losses is the agreement between runs of the unchanged program.
 	Losses LossCheck `json:"losses"`
 	// Patch lists the lines to change in the program for the recommended setting.
 	Patch []string `json:"patch"`
-	// Left are settings that were not tried, each with its reason.
+	// Left lists the settings that were not tried, with reasons.
 	Left []LeftOut `json:"left_out"`
-	// Findings are those of a recording of the unchanged program, beside the gains measured here.
+	// Findings compares the findings of a recording of the unchanged program with the gains measured here.
 	Findings []FindingGain `json:"findings,omitempty"`
-	// Runs are the processes in the order in which they ran: a search that is resumed takes them from here.
+	// Runs lists the processes in the order in which they ran; a resumed search reuses them.
 	Runs []ProgramRun `json:"runs"`
 }
 
-// Metric selects the time by which runs of the program compare.
+// Metric selects the time by which the program's runs are compared.
 type Metric string
 
 // The metrics.
 const (
-	PerStep Metric = "step" // mean seconds of a step, by the optimizer's steps
-	PerRun  Metric = "run"  // seconds of a benchmark result that the program prints, else of the whole process
+	PerStep Metric = "step" // mean seconds per step of the optimizer
+	PerRun  Metric = "run"  // seconds, of a benchmark result that the program prints, else of the whole process
 )
 
 // LeftOut is a setting that was not tried.
@@ -50,23 +50,23 @@ type LeftOut struct {
 	Reason  string `json:"reason"`
 }
 
-// FindingGain is a finding of the recording with the measured gain of a setting that removes its cause.
+// FindingGain compares a finding of the recording with the measured gain of a setting that removes its cause.
 type FindingGain struct {
 	Rule    string `json:"rule"`
 	Setting string `json:"setting"`
-	// Claim is the largest speedup that the finding allows, 1 over 1 less its share of the step; 0: it claims no time.
+	// Claim is the largest speedup that the finding allows, 1/(1 - its share of the step); 0 if it claims no time.
 	Claim   float64    `json:"claim"`
-	Gain    float64    `json:"gain"` // 0: fewer than three pairs
+	Gain    float64    `json:"gain"` // 0 with fewer than three pairs
 	CI95    [2]float64 `json:"ci95"`
 	Verdict Claimed    `json:"verdict"`
 }
 
-// Claimed compares a finding's claim with the measured gain.
+// Claimed is the result of comparing a finding's claim with the measured gain.
 type Claimed string
 
-// The results of this comparison.
+// The values of Claimed.
 const (
-	ClaimHeld    Claimed = "held"          // the interval of the gain holds the claim
+	ClaimHeld    Claimed = "held"          // the interval of the gain contains the claim
 	OverClaimed  Claimed = "over-claimed"  // the whole interval is below the claim
 	UnderClaimed Claimed = "under-claimed" // the whole interval is above the claim
 	NoTime       Claimed = "no time claimed"
@@ -77,54 +77,53 @@ const (
 type ProgramRun struct {
 	// Key names the settings, "" for the unchanged program, and Plan the requested steps.
 	Key  string `json:"key"`
-	Plan [2]int `json:"plan"` // steps left out, steps measured
-	// Cost is in seconds per step, or per run; 0 where the run failed.
+	Plan [2]int `json:"plan"` // steps skipped, steps measured
+	// Cost is in seconds per step, or per run; 0 if the run failed.
 	Cost     float64 `json:"cost_s"`
-	CPU      float64 `json:"cpu_s"` // of the main process per step; of the whole tree per run
+	CPU      float64 `json:"cpu_s"` // seconds of the main process per step; of the process tree per run
 	StartupS float64 `json:"startup_s,omitempty"`
-	Memory   int64   `json:"memory_bytes,omitempty"` // peak of the main process, on the GPU where it uses one
-	Seconds  float64 `json:"seconds"`                // that the process took
-	// Losses are the first values handed to backward, as hexadecimal floating point.
+	Memory   int64   `json:"memory_bytes,omitempty"` // peak of the main process, on the GPU if it uses one
+	Seconds  float64 `json:"seconds"`                // wall time of the process
+	// Losses holds the first values passed to backward, as hexadecimal floating point.
 	Losses []string       `json:"losses,omitempty"`
 	Hook   *HookReport    `json:"hook,omitempty"`
-	Failed string         `json:"failed,omitempty"` // why, its last words
-	Took   map[string]int `json:"took,omitempty"`   // how often each setting took hold
-	// Blocks has the settings that this process switched on and off between its steps.
+	Failed string         `json:"failed,omitempty"` // why the run failed: its last output
+	Took   map[string]int `json:"took,omitempty"`   // how often each setting took effect
+	// Blocks lists the settings that this process switched on and off between its steps.
 	Blocks []Switched `json:"blocks,omitempty"`
 }
 
 // Switched is a setting that one process switched on and off.
 type Switched struct {
 	Name string `json:"name"`
-	Took int    `json:"took"` // how often it took hold
-	// Seconds has the time of the steps without the setting and of as many with it, by block.
+	Took int    `json:"took"` // how often it took effect
+	// Seconds holds, by block, the time of steps without the setting and of as many steps with it.
 	Seconds [][2]float64 `json:"seconds"`
 }
 
-// HookReport is the report of the hook about the program.
+// HookReport is the report of the hook inside the program.
 type HookReport struct {
 	Steps   int               `json:"steps"`
-	Ended   bool              `json:"ended,omitempty"` // the program came to its end before all steps were made
+	Ended   bool              `json:"ended,omitempty"` // the program ended before all requested steps
 	Refused map[string]string `json:"refused,omitempty"`
 	Device  string            `json:"device"`
-	// Batch is the batch size of the first loader that has one. The cost of a run with another is scaled to the
-	// samples of this one.
+	// Batch is the first loader's batch size; the cost of a run with another size is scaled to it.
 	Batch int      `json:"batch,omitempty"`
 	Seen  Observed `json:"seen"`
 }
 
-// Observed holds the facts of the program that decide which settings make sense.
+// Observed holds the facts about the program that decide which settings to try.
 type Observed struct {
 	Loaders    []Loader                  `json:"loaders"`
-	Epochs     [][2]int                  `json:"epochs"` // number of the loader, steps made before
+	Epochs     [][2]int                  `json:"epochs"` // index of the loader, number of steps before
 	Optimizers []Optimizer               `json:"optimizers"`
-	Calls      map[string]map[string]int `json:"calls"` // of functions that can be removed, by place
+	Calls      map[string]map[string]int `json:"calls"` // by place: calls of functions that could be removed
 	KeepGrads  int                       `json:"keep_grads"`
 	Anomaly    int                       `json:"anomaly"`
 	Modules    []string                  `json:"modules"`
 	Images     bool                      `json:"four_dimensional"`
 	Threads    int                       `json:"threads"`
-	Subnormal  float64                   `json:"subnormal"` // share of the values of parameters and gradients
+	Subnormal  float64                   `json:"subnormal"` // share of subnormal values among parameters and gradients
 
 	Deterministic  bool `json:"deterministic"`
 	MKLDNN         bool `json:"mkldnn"`
@@ -141,10 +140,10 @@ type Loader struct {
 	Workers    *int   `json:"num_workers"`
 	Persistent *bool  `json:"persistent_workers"`
 	Pinned     *bool  `json:"pin_memory"`
-	Stream     bool   `json:"stream"` // of an IterableDataset: each worker would yield all of it
+	Stream     bool   `json:"stream"` // an IterableDataset: each worker would yield all of it
 }
 
-// Optimizer is one whose step was called. Foreach and Fused are true, false, null or "absent".
+// Optimizer describes an optimizer whose step was called. Foreach and Fused are true, false, null or "absent".
 type Optimizer struct {
 	Type    string `json:"type"`
 	Foreach any    `json:"foreach"`
@@ -153,27 +152,27 @@ type Optimizer struct {
 	Sparse  bool   `json:"sparse"`
 }
 
-// Same grades how closely a training agrees with another.
+// Same grades the agreement between the losses of two trainings.
 type Same string
 
-// The results of a comparison of losses.
+// The values of Same.
 const (
 	SameBits     Same = "same bits"
-	Within       Same = "within limit" // differs by no more than --max-error, or than two plain runs do
+	Within       Same = "within limit" // difference up to --max-error, or up to the difference between two unchanged runs
 	Changed      Same = "changed"
-	NotChecked   Same = "not checked"    // no values were handed to backward
-	Incomparable Same = "not comparable" // the program's own runs differ
+	NotChecked   Same = "not checked"    // the program passed no values to backward
+	Incomparable Same = "not comparable" // the unchanged program's own runs differ
 )
 
 // LossCheck compares the losses of two runs.
 type LossCheck struct {
 	Verdict  Same `json:"verdict,omitempty"`
-	Compared int  `json:"compared"` // values
-	// Deviation is the largest difference over the size of the first loss; -1 where a loss is not finite.
+	Compared int  `json:"compared"` // number of values
+	// Deviation is the largest difference over the size of the first loss; -1 if a loss is not finite.
 	Deviation float64 `json:"deviation"`
 }
 
-// Text is the check in a few words.
+// Text formats the result of the check.
 func (l *LossCheck) Text() string {
 	switch {
 	case l == nil:
@@ -184,7 +183,6 @@ func (l *LossCheck) Text() string {
 	return string(l.Verdict)
 }
 
-// soundRuns reports whether the runs read from a file have the form of measured ones.
 func (p *Program) soundRuns() bool {
 	if p == nil {
 		return true
@@ -197,7 +195,7 @@ func (p *Program) soundRuns() bool {
 	return true
 }
 
-// CommandText is the command as a shell would take it.
+// CommandText formats the command for a shell.
 func (p *Program) CommandText() string {
 	text := ""
 	for i, word := range p.Command {

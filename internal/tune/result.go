@@ -1,8 +1,7 @@
-// Package tune has the document of a tuning: every effect that was measured, the
-// setting that fresh processes confirmed, and the conclusion. In come the figures of
-// a search (workloads/search) or the bytes of a file; out go the document and its
-// texts, for the reports and for a search that continues. It measures nothing and
-// imports no workload and no device.
+// Package tune defines the document of a tuning: every measured effect, the setting that fresh processes confirmed,
+// and the conclusion. The inputs are the figures of a search (workloads/search) or a file; the outputs are the
+// document and its texts, for reports and for resuming a search. The package measures nothing and imports no
+// workload and no device.
 package tune
 
 import (
@@ -14,17 +13,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Goal is the quantity that tune improves.
+// Goal is the quantity that tune optimizes.
 type Goal string
 
-// The goals. Time is seconds per unit of work; Throughput its inverse; Energy
-// joules per unit of work; Memory the peak of device memory in bytes.
+// Time is s per unit of work, Throughput its inverse, Energy J per unit of work, Memory the device's peak bytes.
 const (
 	Time       Goal = "time"
 	Throughput Goal = "throughput"
 	Energy     Goal = "energy"
 	Memory     Goal = "memory"
-	// Latency is the time within which 99 of 100 scheduled requests are answered, at one rate.
+	// Latency is p99 of scheduled requests at a fixed rate.
 	Latency Goal = "latency"
 )
 
@@ -34,33 +32,32 @@ func Goals() []Goal { return []Goal{Time, Throughput, Energy, Memory, Latency} }
 // Verdict is the effect of changing a knob.
 type Verdict string
 
-// The verdicts of a measurement. Less and More stand for Faster and Slower
-// where the goal is energy or memory.
+// For the goals energy and memory, Less and More replace Faster and Slower.
 const (
 	Faster       Verdict = "faster"
 	Slower       Verdict = "slower"
 	Less         Verdict = "less"
 	More         Verdict = "more"
-	None         Verdict = "none"         // within 2 % of the default either way
-	Inconclusive Verdict = "inconclusive" // the interval holds both
+	None         Verdict = "none"         // within 2 % of the default in either direction
+	Inconclusive Verdict = "inconclusive" // the interval contains effects of both kinds
 	Refused      Verdict = "refused"      // by the device, or by a limit on error or memory
-	Failed       Verdict = "failed"       // out of memory, a failed check, a lost launch
+	Failed       Verdict = "failed"       // out of memory, failed check or lost launch
 )
 
-// Result holds the outcome of tune with all measurements; a search can resume from its file.
+// Result is the outcome of tune with all measurements; a search can resume from its file.
 type Result struct {
 	gpuprof.Head
-	Build    string         `json:"build,omitempty"` // SHA-256 of the program; empty where unknown
+	Build    string         `json:"build,omitempty"` // SHA-256 of the program; empty if unknown
 	Status   gpuprof.Status `json:"status"`
 	Reason   string         `json:"reason,omitempty"`
 	Started  time.Time      `json:"started"`
 	Workload string         `json:"workload,omitempty"`
 	Preset   string         `json:"preset,omitempty"`
-	// Set holds the settings that the user fixed in addition to the preset; tune does not change them.
+	// Set holds the settings that the user fixed; tune does not change them.
 	Set       gpuprof.Settings `json:"set,omitempty"`
-	Device    string           `json:"device"`           // as --device takes it
-	DeviceDoc string           `json:"device_name"`      // the device's own name
-	Driver    string           `json:"driver,omitempty"` // of a GPU
+	Device    string           `json:"device"`           // in the form of --device
+	DeviceDoc string           `json:"device_name"`      // name of the device model
+	Driver    string           `json:"driver,omitempty"` // version, for a GPU
 	Seed      uint64           `json:"seed"`
 	Goal      Goal             `json:"goal"`
 	Unit      string           `json:"unit"` // of medians: "s/probe", "probes/s", "J/probe", "B"
@@ -69,89 +66,84 @@ type Result struct {
 	MaxMemory int64            `json:"max_memory_bytes,omitempty"`
 	BudgetS   float64          `json:"budget_s"`
 	SpentS    float64          `json:"spent_s"`
-	// Rate is the number of requests per second if the goal is latency; the start measurement fixes it once.
+	// Rate is the request rate, 1/s, if the goal is latency. The first measurement determines it.
 	Rate float64 `json:"rate_per_s,omitempty"`
 
 	Default *Point `json:"default"`
-	// Recommended is nil unless fresh processes confirmed a setting. Conclusion summarises the search in words in
-	// every case.
+	// Recommended is nil unless fresh processes confirmed a setting. Conclusion summarises the search in every case.
 	Recommended *Recommended `json:"recommended"`
 	Conclusion  Conclusion   `json:"conclusion"`
-	// Findings are hints from the figures of the start about its knobs; tune tried those knobs first. Nil: the start
-	// was not measured so.
+	// Findings are hints of the first measurement about knobs, which tune tried first; nil if it did not look for any.
 	Findings []Hint `json:"findings,omitempty"`
-	// Confirmations are the settings measured again in fresh processes, with their results.
+	// Confirmations lists the settings that fresh processes measured again.
 	Confirmations []Confirmation `json:"confirmations"`
 	Effects       []Effect       `json:"effects"`
 	Curves        []Curve        `json:"curves"`
 	Failed        []Failure      `json:"failed"`
 	Claims        []ClaimRow     `json:"claims"`
-	// Peers are recorded figures of other programs at this shape, on a device
-	// of the same name.
+	// Peers are recorded figures of other programs for this shape, on a device of the same name.
 	Peers   []Peer  `json:"peers,omitempty"`
 	Journal []Entry `json:"journal"`
-	// Program is set where the user's own program was tuned, and not a workload.
+	// Program is set if tune measured the user's own program, nil for a workload.
 	Program *Program `json:"program,omitempty"`
 }
 
-// Peer is the recorded figure of another program for the same job.
+// Peer is another program's recorded figure for the same work.
 type Peer struct {
-	Name     string  `json:"name"`     // the other program: "e3nn", "torch.nn.GRU"
+	Name     string  `json:"name"`     // of the other program: "e3nn", "torch.nn.GRU"
 	Figure   string  `json:"figure"`   // what was timed: "tensor_product/deepaw/csr"
 	Unit     string  `json:"unit"`     // "s"
-	Value    float64 `json:"value"`    // the other program's
-	Ours     float64 `json:"ours"`     // gpuprof's in the same recording
-	Recorded string  `json:"recorded"` // when: UTC, ISO 8601
+	Value    float64 `json:"value"`    // of the other program
+	Ours     float64 `json:"ours"`     // gpuprof's value in the same recording
+	Recorded string  `json:"recorded"` // UTC, ISO 8601
 }
 
 // Point is one setting with its cost.
 type Point struct {
 	Knobs  gpuprof.Settings `json:"knobs"`
 	Median float64          `json:"median"`
-	CI95   [2]float64       `json:"ci95"` // zero where there were too few figures for one
+	CI95   [2]float64       `json:"ci95"` // zero with too few samples for an interval
 }
 
-// Recommended is the setting to run instead of the default, confirmed in fresh processes. Knobs holds only the
-// changed knobs.
+// Recommended is the setting to use instead of the default, confirmed in fresh processes; Knobs has the changes.
 type Recommended struct {
 	Knobs   gpuprof.Settings `json:"knobs"`
 	Command string           `json:"command"`
-	Ratio   float64          `json:"ratio"` // of the goal, recommended over default
+	Ratio   float64          `json:"ratio"` // goal with the recommended setting over goal with the default
 	CI95    [2]float64       `json:"ci95"`
-	// TimeRatio compares seconds per unit of work, whatever the goal; 0 if it was not measured.
+	// TimeRatio is the ratio of seconds per unit of work, for any goal; 0 if it was not measured.
 	TimeRatio float64 `json:"time_ratio,omitempty"`
-	// Processes counts the fresh processes behind Ratio.
+	// Processes is the number of fresh processes behind Ratio.
 	Processes    int                `json:"processes"`
-	Confirmed    bool               `json:"confirmed"` // always: for readers of the file
+	Confirmed    bool               `json:"confirmed"` // always true, for readers of the file
 	Text         string             `json:"text"`
-	Error        float64            `json:"error"` // the largest relative error against float64
+	Error        float64            `json:"error"` // largest relative error against float64
 	MemoryRatio  float64            `json:"memory_ratio"`
 	PyTorch      []string           `json:"pytorch"`
-	OneTime      map[string]float64 `json:"one_time_s"`    // seconds more than the default pays at set-up
-	PaybackSteps float64            `json:"payback_steps"` // steps of the recommended setting until that is saved; 0 when nothing is paid
+	OneTime      map[string]float64 `json:"one_time_s"`    // additional set-up time over the default, s
+	PaybackSteps float64            `json:"payback_steps"` // number of steps that save the set-up time; 0 without additional set-up time
 }
 
-// What a search can conclude.
+// The verdicts of a Conclusion.
 const (
 	Recommends  = "recommended"
-	DefaultBest = "default_best" // every change was decided, and none is better
-	Undecided   = "undecided"    // none was shown to be better, and some are undecided
-	Unconfirmed = "unconfirmed"  // what the search saw was not confirmed
-	NothingFits = "nothing_fits" // neither the default nor anything else keeps to the limits
+	DefaultBest = "default_best" // every change was decided, and no change is better
+	Undecided   = "undecided"    // no change was shown to be better, and some are undecided
+	Unconfirmed = "unconfirmed"  // fresh processes did not confirm what the search found
+	NothingFits = "nothing_fits" // neither the default nor any other setting meets the limits
 )
 
-// Conclusion is the result of a search. It is empty while the search is not finished.
+// Conclusion is the result of a search; empty until the search is finished.
 type Conclusion struct {
 	Verdict string `json:"verdict"`
 	Text    string `json:"text"`
-	Command string `json:"command"` // that runs what is recommended, or else the default; empty where neither
+	Command string `json:"command"` // runs the recommended setting, or else the default; may be empty
 }
 
-// Confirmation is a setting taken to fresh processes.
+// Confirmation is a setting measured again in fresh processes.
 type Confirmation struct {
 	Knobs gpuprof.Settings `json:"knobs"`
-	// Ratio divides the goal of the setting by the goal of the default, the mean over processes; 0 if there were too
-	// few. Interval decides, two-sided at Level.
+	// Ratio is the setting's goal over the default's, averaged over processes; 0: too few. Interval, at Level, decides.
 	Ratio     float64    `json:"ratio"`
 	Interval  [2]float64 `json:"interval"`
 	Level     float64    `json:"level"`
@@ -159,45 +151,42 @@ type Confirmation struct {
 	TimeRatio float64    `json:"time_ratio,omitempty"`
 	Processes int        `json:"processes"`
 	Confirmed bool       `json:"confirmed"`
-	Reason    string     `json:"reason,omitempty"` // why not
+	Reason    string     `json:"reason,omitempty"` // why not confirmed
 }
 
-// Effect is one knob turned by itself, against the default.
+// Effect is the effect of changing one knob of the default.
 type Effect struct {
 	Knob  string  `json:"knob"`
 	From  string  `json:"from"`
 	To    string  `json:"to"`
 	Ratio float64 `json:"ratio"`
-	// CI95 is the interval at which the verdicts of the whole table hold together
-	// at 95 % (Holm), wider than one that is read alone. P is the adjusted p-value of
-	// no effect.
+	// CI95 is the simultaneous interval: all verdicts of the table hold together at 95 % (Holm). It is wider than a
+	// single interval. P is the adjusted p-value of "no effect".
 	CI95        [2]float64 `json:"ci95"`
 	P           float64    `json:"p_adjusted"`
-	Own         [2]float64 `json:"-"`          // the interval of 95 % of this ratio alone, for curves
-	TimeRatio   float64    `json:"time_ratio"` // of seconds per unit of work, whatever the goal
+	Own         [2]float64 `json:"-"`          // 95 % interval of this ratio alone, for curves
+	TimeRatio   float64    `json:"time_ratio"` // of seconds per unit of work, for any goal
 	Error       float64    `json:"error"`
 	MemoryRatio float64    `json:"memory_ratio"`
 	Verdict     Verdict    `json:"verdict"`
 	Reason      string     `json:"reason,omitempty"`
-	Pairs       int        `json:"pairs"` // of neighbouring blocks
+	Pairs       int        `json:"pairs"` // number of pairs of neighbouring blocks
 	PyTorch     string     `json:"pytorch,omitempty"`
-	// Losses and CPURatio (CPU time per step, setting over the unchanged program) belong to tunings of the user's
-	// own program.
+	// Losses and CPURatio (CPU time per step, with the setting over unchanged) exist for the user's own program only.
 	Losses   *LossCheck `json:"losses,omitempty"`
 	CPURatio float64    `json:"cpu_ratio,omitempty"`
 }
 
-// Curve is the cost over the values of a whole-number knob.
+// Curve is the cost as a function of a whole-number knob.
 type Curve struct {
 	Knob   string       `json:"knob"`
 	Unit   string       `json:"unit"`
 	Points []CurvePoint `json:"points"`
-	// Knee is the smallest value within 5 % of the best; past it there is little to gain. It is empty if the
-	// intervals are too wide to decide.
+	// Knee is the smallest value within 5 % of the best. It is empty if the intervals are too wide to decide.
 	Knee string `json:"knee"`
 }
 
-// KneeText names the knee in words.
+// KneeText describes the knee.
 func (c Curve) KneeText() string {
 	if c.Knee == "" {
 		return "no knee can be named, the intervals are too wide; give more time with --budget"
@@ -218,37 +207,36 @@ type Failure struct {
 	Error string           `json:"error"`
 }
 
-// ClaimRow is one rule of a tuning guide, tested here.
+// ClaimRow is a claim of a tuning guide with its measured effect.
 type ClaimRow struct {
 	ID       string     `json:"id"`
 	Guide    string     `json:"guide"`
 	Claim    string     `json:"claim"`
 	Figure   string     `json:"figure"`
-	AB       string     `json:"ab"` // what was compared
+	AB       string     `json:"ab"` // the compared settings
 	Measured float64    `json:"measured"`
 	CI95     [2]float64 `json:"ci95"`
-	What     string     `json:"what,omitempty"` // what Measured is; speedup where empty
+	What     string     `json:"what,omitempty"` // quantity of Measured; empty for speedup
 	Verdict  string     `json:"verdict"`
 	Reason   string     `json:"reason,omitempty"`
 	Details  []string   `json:"details,omitempty"`
 }
 
-// Entry is one finished measurement. A search that is resumed takes it from
-// here instead of measuring again.
+// Entry is one finished measurement. A resumed search reuses it.
 type Entry struct {
 	Key     string   `json:"key"`
 	Outcome *Outcome `json:"outcome"`
 }
 
-// Outcome is the result of comparing settings B with A.
+// Outcome is the result of measuring setting B against setting A.
 type Outcome struct {
-	// A and B hold the cost in the goal's unit: one list a block (or, in fresh
-	// processes, a process); TimeA and TimeB the seconds per unit of work.
+	// A and B hold the cost in the goal's unit, TimeA and TimeB the seconds per unit of work: one list per block,
+	// or per process if fresh processes measured.
 	A     [][]float64 `json:"a"`
 	B     [][]float64 `json:"b"`
 	TimeA [][]float64 `json:"time_a,omitempty"`
 	TimeB [][]float64 `json:"time_b,omitempty"`
-	Unit  string      `json:"unit"` // of work
+	Unit  string      `json:"unit"` // unit of work
 	WorkA float64     `json:"work_a"`
 	WorkB float64     `json:"work_b"`
 
@@ -256,33 +244,33 @@ type Outcome struct {
 	ErrorA  float64            `json:"error_a,omitempty"`
 	MemoryA int64              `json:"memory_a"`
 	MemoryB int64              `json:"memory_b"`
-	OneTime map[string]float64 `json:"one_time_s,omitempty"` // B's less A's, at set-up
+	OneTime map[string]float64 `json:"one_time_s,omitempty"` // set-up time of B minus set-up time of A, s
 	CountA  map[string]float64 `json:"count_a,omitempty"`    // per step
 	CountB  map[string]float64 `json:"count_b,omitempty"`
 
-	// Sittings counts how often both sides were opened for these blocks; 0: once.
+	// Sittings counts how often both sides were set up for these blocks; 0 means once.
 	Sittings int `json:"sittings,omitempty"`
 
-	Verdict Verdict `json:"verdict,omitempty"` // Refused or Failed; else empty
+	Verdict Verdict `json:"verdict,omitempty"` // Refused or Failed, else empty
 	Reason  string  `json:"reason,omitempty"`
-	Seconds float64 `json:"seconds"` // that the measurement took
+	Seconds float64 `json:"seconds"` // duration of the measurement
 
-	Rate float64 `json:"rate_per_s,omitempty"` // of requests, where the goal is latency
-	// Latency and goodput that callers measured, if the goal is latency.
+	Rate float64 `json:"rate_per_s,omitempty"` // request rate if the goal is latency, 1/s
+	// Latency and goodput measured by callers, if the goal is latency.
 	SeenA *Seen `json:"seen_a,omitempty"`
 	SeenB *Seen `json:"seen_b,omitempty"`
 }
 
-// Seen holds the figures that callers of a service measured in each block: the median latency in s, of all scheduled
-// requests, and the answers in time per second.
+// Seen holds the figures that callers of a service measured in each block: the median latency of all scheduled
+// requests in s, and the answers in time per second.
 type Seen struct {
 	P50S    []float64 `json:"p50_s"`
 	Goodput []float64 `json:"goodput_per_s"`
-	// SenderLate counts the blocks whose tail came from a late sender.
+	// SenderLate counts the blocks whose tail a late sender determined.
 	SenderLate int `json:"sender_late,omitempty"`
 }
 
-// SenderLate is in how many of all blocks of requests the sender was late.
+// SenderLate returns the number of request blocks with a late sender, and of all request blocks.
 func (r *Result) SenderLate() (late, blocks int) {
 	for _, e := range r.Journal {
 		if e.Outcome == nil {
@@ -297,8 +285,7 @@ func (r *Result) SenderLate() (late, blocks int) {
 	return late, blocks
 }
 
-// Decode reads what document.Encode wrote. name is the file's, for errors, which are
-// ErrInput.
+// Decode reads a result file. name is the file's name, for errors, which are ErrInput.
 func Decode(b []byte, name string) (*Result, error) {
 	r := &Result{}
 	if err := document.Decode(b, name, r, document.Tune, document.Claims); err != nil {
@@ -324,8 +311,7 @@ func Decode(b []byte, name string) (*Result, error) {
 	return r, nil
 }
 
-// before2 converts a result of schema 1: it called recommended a setting that no fresh process had confirmed, and
-// had no conclusion.
+// before2 converts a result of schema 1, without conclusion and perhaps with an unconfirmed recommendation.
 func (r *Result) before2() {
 	rec := r.Recommended
 	if rec == nil {
@@ -337,7 +323,7 @@ func (r *Result) before2() {
 	}
 }
 
-// IntervalText names the coverage of the intervals of Effects. Before schema 2 each interval covered its row alone.
+// IntervalText describes the coverage of the Effects' intervals. Before schema 2 each interval covered its row alone.
 func (r *Result) IntervalText() string {
 	if gpuprof.MajorOf(r.Version) == 1 {
 		return "95 %"
@@ -345,12 +331,11 @@ func (r *Result) IntervalText() string {
 	return "95 %, all rows together"
 }
 
-// longest is a time that no search takes, in seconds: 30 years.
+// longest is longer than any search, in seconds: 30 years.
 const longest = 1e9
 
-// sound reports whether an outcome read from a file has the form of a measured one: a verdict that a measurement can
-// end with, and the blocks of both sides in pairs, each with figures above zero. Nil is sound too; it is no
-// measurement.
+// sound reports whether an outcome read from a file is a plausible measurement: the verdict is empty, Refused or
+// Failed, and both sides have as many blocks, with positive figures. Nil, for no measurement, is sound.
 func (o *Outcome) sound() bool {
 	if o == nil {
 		return true

@@ -9,15 +9,14 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Hint is a finding about the start: the knobs that it would turn, and what it
-// claims of a step, in seconds.
+// Hint is a finding of the first measurement: knobs to change, and the seconds of a step that it claims.
 type Hint struct {
 	Rule   string           `json:"rule"`
 	Knobs  gpuprof.Settings `json:"knobs"`
 	ClaimS float64          `json:"claim_s"`
 }
 
-// RenameRule gives a hint of an earlier version the present id of its rule, and reports whether the id changed.
+// RenameRule replaces an earlier version's rule id by the current one, and reports whether the id changed.
 func (h *Hint) RenameRule() (changed bool) {
 	was := h.Rule
 	for _, knob := range slices.Sorted(maps.Keys(h.Knobs)) {
@@ -27,8 +26,7 @@ func (h *Hint) RenameRule() (changed bool) {
 	return h.Rule != was
 }
 
-// PeerLines compares the recorded figures of other programs with gpuprof's own from the same recording, a sentence
-// each.
+// PeerLines compares other programs' recorded figures with gpuprof's of the same recording, a sentence each.
 func (r *Result) PeerLines() []string {
 	var out []string
 	for _, p := range r.Peers {
@@ -43,7 +41,7 @@ func (r *Result) PeerLines() []string {
 }
 
 // OneTimeText describes the one-time cost of a setting and the number of steps that repay it; empty without a cost.
-// The set-up time includes the other costs.
+// The set-up time contains the other one-time costs.
 func (r *Recommended) OneTimeText() string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(r.OneTime)) {

@@ -8,27 +8,26 @@ import (
 
 const (
 	anchorTries = 16
-	goodSlack   = 5_000 // ns: well under any stage worth a row
-	// Clocks whose rates differ by more than this are not comparable; the check of periods against the caller's clock
-	// then reports it.
+	goodSlack   = 5_000 // ns: far below any stage that is reported
+	// mostDrift is the largest relative difference of comparable clocks; the check of step periods reports a larger one.
 	mostDrift = 0.01
-	// The rate counts as different from 1 only if it is known to this relative error.
+	// driftBound is the relative error to which the rate must be known before it replaces 1.
 	driftBound = 1e-4
 )
 
-// synchroniser relates the device's event clock to the caller's. The anchor of a block falls between two reads of the
-// caller's clock, so its time is known to half their distance, the slack. The first anchor is kept as origin: device
-// time and caller's time between it and a later anchor give the ratio of the two clocks, known to the sum of both
-// slacks over that time. Elapsed times are single precision, a relative error of 6e-8 at any length: enough for a
-// rate, but not for a time, so times count from the block's own anchor.
+// synchroniser relates the device's event clock to the caller's. Each block records an anchor event between two
+// reads of the caller's clock, so the anchor's time is known to their distance, the slack. The first anchor is the
+// origin: the time from the origin to a later anchor on both clocks gives the ratio of their rates, with an error
+// of both slacks over that time. CUDA's elapsed times are single precision, with a relative error of 6e-8: enough
+// for the ratio, but not for a long time. Times in a block therefore count from the block's own anchor.
 type synchroniser struct {
 	origin     device.Event
 	started    bool
-	host       int64 // the caller's time of the origin
+	host       int64 // the origin on the caller's clock
 	slack      int64
 	measured   float64 // the caller's seconds per device second; 0 if unknown
 	bound      float64
-	multiplier float64 // 1 while the rate is not known to differ from 1
+	multiplier float64 // measured, or 1 unless the rate is known to differ from 1
 }
 
 func (c *synchroniser) reset(dev device.Device, s device.Stream, anchor device.Event) (host, slack int64, err error) {
@@ -50,7 +49,7 @@ func (c *synchroniser) reset(dev device.Device, s device.Stream, anchor device.E
 	return host, slack, nil
 }
 
-// compareClocks uses the time between origin and an anchor on both clocks.
+// compareClocks updates the rate from the time between origin and an anchor on both clocks.
 func (c *synchroniser) compareClocks(device, host, slack int64) {
 	if device <= 0 || host <= 0 {
 		return
@@ -66,7 +65,7 @@ func (c *synchroniser) compareClocks(device, host, slack int64) {
 	}
 }
 
-// hostTime converts a device time to the caller's nanoseconds.
+// hostTime converts device nanoseconds to the caller's nanoseconds.
 func (c *synchroniser) hostTime(ns int64) int64 {
 	if c.multiplier == 1 || c.multiplier == 0 {
 		return ns
@@ -74,8 +73,8 @@ func (c *synchroniser) hostTime(ns int64) int64 {
 	return int64(math.Round(float64(ns) * c.multiplier))
 }
 
-// recordAnchor records an event between two reads of the caller's clock, until they are close or the tries are used
-// up. The event keeps its last record, so the result is of the last try.
+// recordAnchor records an event between two reads of the caller's clock, and repeats this until the reads are close
+// or the tries are used up. The event keeps only its last record, so the result is from the last try.
 func recordAnchor(s device.Stream, e device.Event) (host, slack int64, err error) {
 	for range anchorTries {
 		h0 := Now()

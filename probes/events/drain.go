@@ -6,37 +6,34 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Span is one recorded interval, in nanoseconds of the caller's clock.
+// Span is one recorded interval of a stage, in nanoseconds of the caller's clock.
 type Span struct {
 	Stage int
-	Step  int // within the block
-	// HostStart and HostEnd bound the caller's time inside the span. For device stages it is the time to enqueue.
+	Step  int // index in the block
+	// HostStart and HostEnd bound the caller's time inside the span; for device stages this is the time to enqueue.
 	HostStart, HostEnd int64
-	// DevStart and DevEnd bound the time between the span's events, on the caller's clock; OnDevice is false for
-	// spans of the caller alone.
+	// DevStart and DevEnd are the span's event times on the caller's clock; OnDevice is false without events.
 	OnDevice         bool
 	DevStart, DevEnd int64
 	Stream           device.Stream
-	Meter            device.Meter // counts of the span's calls (Kernels pass)
+	Meter            device.Meter // counts of calls in the span (Kernels pass)
 }
 
-// Block holds the records of a Recorder.
+// Block holds a block's records.
 type Block struct {
-	// Begin holds the device time at which each step began and, last, the end of the block; Period[i] =
-	// Begin[i+1]-Begin[i].
+	// Begin holds the device time of each step's begin and, last, of the block's end; Period[i] = Begin[i+1]-Begin[i].
 	Begin []int64
-	// Ends holds the device time at which each step ended, if the recorder has EndEvents; else it is nil and a step
-	// ends where the next begins.
+	// Ends holds the device time of each step's end with EndEvents; nil if a step ends where the next begins.
 	Ends []int64
-	// HostBegin holds the begins on the caller's own clock, without an end.
+	// HostBegin holds the steps' begins on the caller's clock; the block's end is not in it.
 	HostBegin []int64
 	Spans     []Span
 	Launches  []Launch // Kernels pass
 }
 
-// Drain reads the block back. The streams must be idle. Device times are measured from their own step's begin event
-// and the steps chained from the anchor: single-precision event times lose nothing over a long block. If the device's
-// clock runs at another rate than the caller's, its times are scaled to the caller's.
+// Drain reads a block's records back; the streams must be idle. Device times count from their step's begin event,
+// and the steps are chained from the anchor, so that single-precision times stay exact in a long block. They are
+// scaled if the device's clock and the caller's run at different rates.
 func (r *Recorder) Drain(anchorHost int64) (*Block, error) {
 	if r.err != nil {
 		return nil, r.err

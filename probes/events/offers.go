@@ -5,8 +5,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Optional interfaces of a device, passed through with the streams under the traced ones. The Tracer has all of these
-// methods; if the device lacks one, it returns an ErrUsage that names it.
+// The optional interfaces of a device. The Tracer has all their methods and passes calls on, with the device's own
+// streams instead of traced ones. If the device lacks a method, the Tracer's returns an ErrUsage that names it.
 
 var (
 	_ device.Threader     = (*Tracer)(nil)
@@ -50,7 +50,7 @@ func (t *Tracer) ResetPeak() error {
 	return d.ResetPeak()
 }
 
-// Reserved implements device.Pool; it is 0 without a pool.
+// Reserved implements device.Pool; 0 without a pool.
 func (t *Tracer) Reserved() int64 {
 	d, ok := t.Device.(device.Pool)
 	if !ok {
@@ -68,10 +68,10 @@ func (t *Tracer) FlushCache(s device.Stream) error {
 	return d.FlushCache(baseStream(s))
 }
 
-// CanFlush reports whether FlushCache works.
+// CanFlush reports whether the device can flush its cache.
 func (t *Tracer) CanFlush() bool { _, ok := t.Device.(device.CacheFlusher); return ok }
 
-// CanSpin reports whether Spin works.
+// CanSpin reports whether the device can spin.
 func (t *Tracer) CanSpin() bool { _, ok := t.Device.(device.Spinner); return ok }
 
 // Spin implements device.Spinner.
@@ -123,7 +123,7 @@ func (t *Tracer) Compile(src device.CUDASource) (string, error) {
 	return d.Compile(src)
 }
 
-// Libraries loads the vendor's libraries and returns their versions by name; nil if the device has none.
+// Libraries loads the vendor's libraries and returns their versions by name; nil for a device without them.
 func (t *Tracer) Libraries() map[string]string {
 	if d, ok := t.Device.(interface{ Libraries() map[string]string }); ok {
 		return d.Libraries()
@@ -131,7 +131,7 @@ func (t *Tracer) Libraries() map[string]string {
 	return nil
 }
 
-// baseStream returns the device's own stream.
+// baseStream returns the device's own stream for a traced one.
 func baseStream(s device.Stream) device.Stream {
 	if ts, ok := s.(*tracedStream); ok {
 		return ts.Stream

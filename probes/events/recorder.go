@@ -1,8 +1,8 @@
-// Package events measures the stages of a step: device events around each
-// stage on its stream, and the caller's clock around the same calls.
+// Package events measures the stages of a step: by device events around each stage on its stream, and by the
+// caller's clock around the same calls.
 //
-// A Recorder is filled inside the timed region, where it allocates nothing and reads nothing back, and drained after
-// the block, when its streams are idle.
+// A Recorder is filled inside the timed region without allocating or reading back, and drained after the block,
+// when the streams are idle.
 package events
 
 import (
@@ -17,43 +17,42 @@ import (
 type Pass uint8
 
 const (
-	// Bare records only the step's begin event; the ratio of probed to bare steps is the cost of the probe.
+	// Bare records only each step's begin event. The ratio of probed to bare steps is the cost of the probe.
 	Bare Pass = iota
-	// Probed records every stage.
+	// Probed also records every stage.
 	Probed
-	// Kernels records every stage, every launch and the counters of each stage. It costs too much for absolute
-	// figures: use its times as shares.
+	// Kernels also records every launch and the stages' counters. It costs too much for absolute times: use shares.
 	Kernels
-	// Nothing records no step and no stage: only the caller's clock measures the block. It is the baseline of the
-	// perturbation measurement; such a block is not drained.
+	// Nothing records no event: only the caller's clock times the block, as the baseline of the probe-cost
+	// measurement. Such a block is not drained.
 	Nothing
 )
 
 var clockBase = time.Now()
 
-// Now reads the caller's monotonic clock in nanoseconds since the program began.
+// Now returns the caller's monotonic clock in nanoseconds since the program's start.
 func Now() int64 { return int64(time.Since(clockBase)) }
 
-// Began returns the start of this program's process, the zero of Now.
+// Began returns the start of the process, which is the zero of Now.
 func Began() time.Time { return clockBase }
 
 type spanRecord struct {
 	stage    int
 	stream   device.Stream
-	from, to device.Event // used when stream is not nil
+	from, to device.Event // events on stream; unused if stream is nil
 	h0, h1   int64
 	m0, m1   device.Meter // Kernels pass only
 }
 
 type stepRecord struct {
 	begin     device.Event
-	end       device.Event // after EndEvents
+	end       device.Event // unused without EndEvents
 	hostBegin int64
 	spans     []spanRecord
 	used      int
 }
 
-// Recorder is a workloads.Probe for one block of steps at a time.
+// Recorder is a workloads.Probe that records one block of steps at a time.
 type Recorder struct {
 	dev    device.Device
 	main   device.Stream
@@ -68,8 +67,7 @@ type Recorder struct {
 	sync   synchroniser
 }
 
-// NewRecorder prepares for blocks of up to steps steps. It makes all events. tracer may be nil; then the Kernels pass
-// records no launches.
+// NewRecorder creates all events for blocks of up to steps steps; the Kernels pass needs tracer for launches.
 func NewRecorder(dev device.Device, main device.Stream, stages []gpuprof.Stage, steps int, tracer *Tracer) (*Recorder, error) {
 	r := &Recorder{dev: dev, main: main, stages: stages, steps: make([]stepRecord, steps), tracer: tracer}
 	spans := 0
@@ -98,11 +96,10 @@ func NewRecorder(dev device.Device, main device.Stream, stages []gpuprof.Stage, 
 	return r, err
 }
 
-// Capacity returns the largest block in steps.
+// Capacity returns the largest number of steps in a block.
 func (r *Recorder) Capacity() int { return len(r.steps) }
 
-// EndEvents gives every step an event for its end, for steps with gaps between them. The caller then calls EndStep
-// after each step.
+// EndEvents adds an end event to every step, for steps with gaps. The caller must then call EndStep after each.
 func (r *Recorder) EndEvents() error {
 	for i := range r.steps {
 		if r.steps[i].end != nil {
@@ -117,7 +114,7 @@ func (r *Recorder) EndEvents() error {
 	return nil
 }
 
-// EndStep marks the end of the latest step on the main stream.
+// EndStep records the end of the latest step on the main stream.
 func (r *Recorder) EndStep() error {
 	if r.pass == Nothing {
 		return nil
@@ -128,15 +125,14 @@ func (r *Recorder) EndStep() error {
 	return nil
 }
 
-// Reset empties the recorder for a block of the given pass. The streams must be idle. It relates the device's clock
-// to the caller's, see synchroniser. anchorHost and slack are in nanoseconds of Now's clock.
+// Reset empties the recorder for a block of the given pass and relates the device's clock to the caller's
+// (synchroniser). The streams must be idle. anchorHost and slack are nanoseconds of Now.
 func (r *Recorder) Reset(p Pass) (anchorHost, slack int64, err error) {
 	r.pass, r.n, r.err = p, 0, nil
 	return r.sync.reset(r.dev, r.main, r.anchor)
 }
 
-// Drift returns the caller's seconds per device second, and its uncertainty; ok is false until two blocks are far
-// enough apart.
+// Drift returns the caller's seconds per device second with its uncertainty; ok is false before two distant blocks.
 func (r *Recorder) Drift() (rate, uncertainty float64, ok bool) {
 	return r.sync.measured, r.sync.bound, r.sync.measured > 0
 }
@@ -207,7 +203,7 @@ func (r *Recorder) fail(err error) {
 	}
 }
 
-// Finish records the end of the last step. Call it before the final Sync.
+// Finish records the end of the last step; call it before the final Sync.
 func (r *Recorder) Finish() error {
 	if r.err != nil {
 		return r.err
@@ -215,5 +211,5 @@ func (r *Recorder) Finish() error {
 	return r.main.Record(r.end)
 }
 
-// Err returns the first failure inside the block, if any.
+// Err returns the first failure in the block, or nil.
 func (r *Recorder) Err() error { return r.err }

@@ -13,9 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device/ptx"
 )
 
-// Tracer is a device that can also record an event before and after every launch and copy. A session opened on it
-// runs unchanged. Tracing is switched on only for the separate kernel pass, and otherwise costs one comparison per
-// launch.
+// Tracer is a device that can record an event before and after every launch and copy. Sessions on it run unchanged.
+// Tracing is on only in the separate kernel pass; off, it costs one comparison per launch.
 type Tracer struct {
 	device.Device
 	on    bool
@@ -25,7 +24,7 @@ type Tracer struct {
 	lost  int
 
 	touched bool
-	code    map[string]digest // of the texts of PTX, by their compressed form
+	code    map[string]digest // hashes of PTX texts, by their compressed form
 }
 
 type launchRecord struct {
@@ -38,13 +37,13 @@ type launchRecord struct {
 	args     device.Args
 }
 
-// Launch is one traced launch or copy, on the caller's clock.
+// Launch is a traced launch or copy; times are on the caller's clock.
 type Launch struct {
 	Kernel     string
 	Stage      int
 	Stream     device.Stream
 	Start, End int64 // nanoseconds
-	// The launch; Func is nil for a copy, a replay and a library's call.
+	// Func and N describe the launch; Func is nil for a copy, a replay and a library call.
 	Func device.Func
 	N    int
 	Args device.Args
@@ -88,19 +87,18 @@ func (t *Tracer) Load(k *device.Kernel) (device.Func, error) {
 		if t.code == nil {
 			t.code = map[string]digest{}
 		}
-		if text, err := ptx.Text(k); err == nil { // else the device refuses it
+		if text, err := ptx.Text(k); err == nil { // a kernel without text fails in the device's Load
 			t.code[k.PTX] = sha256.Sum256([]byte(text))
 		}
 	}
 	return t.Device.Load(k)
 }
 
-// Touched reports whether any call was made to the device: a set-up that fails before that was refused, one that
-// fails after it is a failure.
+// Touched reports whether the device received any call: a set-up that fails without one was refused, not broken.
 func (t *Tracer) Touched() bool { return t.touched }
 
-// CodeHash identifies the PTX of all kernels loaded so far, in any order: the first 16 hexadecimal digits of a
-// SHA-256 of their sorted SHA-256s. It is empty if the device runs none.
+// CodeHash identifies the PTX of all kernels loaded so far, in any order: the first 16 hexadecimal digits of the
+// SHA-256 over their sorted SHA-256s. It is empty if the device runs no PTX.
 func (t *Tracer) CodeHash() string {
 	if len(t.code) == 0 || t.Info().Kind == "host" {
 		return ""
@@ -136,8 +134,7 @@ func (t *Tracer) Capture(s device.Stream, fn func() error) (device.Op, error) {
 	return t.traceOp(op), nil
 }
 
-// traceOp wraps an Op of the device so that it enqueues on the stream under a traced one, and counts as one launch
-// there.
+// traceOp wraps an Op of the device: it enqueues on the device's stream under a traced one, and counts as one launch.
 func (t *Tracer) traceOp(op device.Op) device.Op {
 	parts := op.Parts()
 	name := fmt.Sprintf("graph of %d launches", len(parts))
@@ -192,7 +189,7 @@ func (s *tracedStream) Launch(f device.Func, n int, a *device.Args) error {
 	}
 	if rec != nil {
 		rec.fn, rec.n, rec.args = f, n, device.Args{}
-		if a != nil { // a kernel has parameters
+		if a != nil { // only kernels have parameters
 			rec.args = *a
 		}
 	}

@@ -9,11 +9,11 @@ import (
 
 // Clock holds the cost and the resolution of the host clock, in seconds.
 type Clock struct {
-	ReadS float64 // one read, the median over batches
-	TickS float64 // the smallest step seen between two reads
+	ReadS float64 // time of one read, the median over batches
+	TickS float64 // the smallest difference between two reads
 }
 
-// MeasureClock reads the monotonic clock some ten thousand times, which takes about a millisecond.
+// MeasureClock reads the monotonic clock about ten thousand times, in about a millisecond.
 func MeasureClock() Clock {
 	const batches, reads = 25, 400
 	start := time.Now()
@@ -47,7 +47,7 @@ func (m Machine) clockLine(c Clock) gpuprof.CheckLine {
 	return l
 }
 
-// MeasureSleep returns how late a 1 ms sleep ends: the median of several, in seconds.
+// MeasureSleep returns by how much a 1 ms sleep overruns: the median of several, in seconds.
 func MeasureSleep() float64 {
 	const n = 15
 	var late [n]float64

@@ -6,17 +6,16 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// notRead is a line of doctor for a system other than Linux, about a value that gpuprof reads from the files of
-// Linux.
+// notRead is a doctor line, on a system other than Linux, for a value that gpuprof reads from Linux files.
 type notRead struct {
 	found       string // "unknown" if empty
 	reason, fix string
 }
 
-// onLinux is the reason if another system has the value too, and only gpuprof does not read it.
+// onLinux is the reason if the system has the value and gpuprof does not read it.
 const onLinux = "gpuprof reads it on Linux only"
 
-// notReadOn maps systems and names to those lines. A line that a system lacks here is examined there as well.
+// notReadOn maps system and line name to a notRead. Lines without an entry are examined as on Linux.
 var notReadOn = map[string]map[string]notRead{
 	"darwin": {
 		"cpu quota":         {"unknown", "macOS has no control groups to read a limit from", "none needed; a limit shows as spread of the step time"},
@@ -37,7 +36,7 @@ var notReadOn = map[string]map[string]notRead{
 	},
 }
 
-// unreadLine returns the line of that name if the system has no file for gpuprof to read.
+// unreadLine returns the system's notRead line of that name; ok is false if there is none.
 func unreadLine(system, name string) (gpuprof.CheckLine, bool) {
 	n, ok := notReadOn[system][name]
 	return gpuprof.CheckLine{Name: name, State: gpuprof.Missing, Found: cmp.Or(n.found, "unknown"), Reason: n.reason, Fix: n.fix}, ok

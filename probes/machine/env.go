@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Environment returns the fingerprint of the device and of machine m. Unreadable values stay empty.
+// Environment describes the device and machine m. Unreadable values stay empty.
 func (m Machine) Environment(dev device.Info) gpuprof.Env {
 	env := gpuprof.Env{
 		Kind: dev.Kind, Name: dev.Name, Arch: dev.Arch, Cores: dev.Cores, DeviceInfo: dev.Facts,
@@ -24,8 +24,7 @@ func (m Machine) Environment(dev device.Info) gpuprof.Env {
 	return env
 }
 
-// CPUModel returns the processor's name, or its vendor's part numbers if /proc/cpuinfo has no name (arm64); empty if
-// unknown.
+// CPUModel returns the processor's name, or the vendor's part numbers if there is no name (arm64); "" if unknown.
 func (m Machine) CPUModel() string {
 	for _, key := range []string{"model name", "Model", "cpu model", "Hardware"} {
 		if v, ok := m.readField("proc/cpuinfo", key); ok && v != "" {
@@ -43,7 +42,7 @@ func (m Machine) CPUModel() string {
 // MemoryTotal returns the machine's memory in bytes.
 func (m Machine) MemoryTotal() (int64, bool) { return m.memInfo("MemTotal") }
 
-// MemoryAvailable returns the bytes that a new process could use without swapping, as the kernel estimates them.
+// MemoryAvailable returns the kernel's estimate of the bytes that a new process could use without swapping.
 func (m Machine) MemoryAvailable() (int64, bool) { return m.memInfo("MemAvailable") }
 
 func (m Machine) memInfo(key string) (int64, bool) {
@@ -55,10 +54,10 @@ func (m Machine) memInfo(key string) (int64, bool) {
 	return kib << 10, err == nil
 }
 
-// MemoryLimit returns the tightest control-group limit in bytes; false if there is none or none can be read.
+// MemoryLimit returns the tightest memory limit of the control groups in bytes; false without a readable limit.
 func (m Machine) MemoryLimit() (int64, bool) { return cgroup.MemoryLimit(m.fsys) }
 
-// CPUQuota returns the tightest control-group limit in CPUs; false if there is none or none can be read.
+// CPUQuota returns the tightest CPU limit of the control groups, in CPUs; false without a readable limit.
 func (m Machine) CPUQuota() (float64, bool) {
 	quota, found := 0.0, false
 	for _, g := range cgroup.Dirs(m.fsys, "cpu") {
@@ -93,7 +92,7 @@ func parseRatio(num, den string) (float64, bool) {
 	return n / d, true
 }
 
-// Throttled returns for how many seconds the quota has stopped the process's group since the group began.
+// Throttled returns the seconds for which the CPU quota has stopped this process's control group since it was created.
 func (m Machine) Throttled() (float64, bool) {
 	name, key, unit, ok := m.throttleFile()
 	if !ok {
@@ -106,7 +105,7 @@ func (m Machine) Throttled() (float64, bool) {
 	return numberAfter(s, key, unit)
 }
 
-// throttleFile finds the file, the key in it and its unit in seconds.
+// throttleFile returns the file with that time, the key in the file and the unit in seconds.
 func (m Machine) throttleFile() (name, key string, unit float64, ok bool) {
 	for _, g := range cgroup.Dirs(m.fsys, "cpu") {
 		name = g + "/cpu.stat"
@@ -124,7 +123,7 @@ func (m Machine) throttleFile() (name, key string, unit float64, ok bool) {
 	return "", "", 0, false
 }
 
-// numberAfter finds "key value" on a line of its own.
+// numberAfter returns the value of the line "key value", times unit.
 func numberAfter(s, key string, unit float64) (float64, bool) {
 	for line := range strings.Lines(s) {
 		f := strings.Fields(line)
@@ -142,13 +141,13 @@ func (m Machine) Governor() (string, bool) {
 	return s, err == nil && s != ""
 }
 
-// Frequency returns CPU 0's clock in hertz as the governor reports it.
+// Frequency returns CPU 0's clock in hertz, as its governor reports it.
 func (m Machine) Frequency() (float64, bool) {
 	khz, err := m.readInteger("sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")
 	return float64(khz) * 1e3, err == nil && khz > 0
 }
 
-// Clock returns Frequency, or without a governor the clock of CPU 0 in /proc/cpuinfo, in hertz.
+// Clock returns CPU 0's clock in hertz: Frequency, or without a governor the value in /proc/cpuinfo.
 func (m Machine) Clock() (float64, bool) {
 	if v, ok := m.Frequency(); ok {
 		return v, true

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Examine checks everything that decides what can be measured here. d is the result of loading the GPU's driver;
-// noGPU is the reason why no GPU is used, nil if one is.
+// Examine checks everything that limits what can be measured here. d is the result of loading the GPU's driver;
+// noGPU is the reason why no GPU is used, or nil.
 func (m Machine) Examine(d Driver, noGPU error) []gpuprof.CheckLine {
 	g := m.FindGPU(d)
 	lines := []gpuprof.CheckLine{
@@ -21,7 +21,7 @@ func (m Machine) Examine(d Driver, noGPU error) []gpuprof.CheckLine {
 	}
 	lines = append(lines, gpuLine(noGPU, g), m.raplLine(), m.perfLine())
 	for i, l := range lines {
-		// Windows may have a driver: driverLine covers it.
+		// The driver line applies to Windows too.
 		if other, ok := unreadLine(m.system, l.Name); ok && l.Name != driverName {
 			lines[i] = other
 		}

@@ -7,26 +7,26 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Driver is the result of loading the driver's library, which the caller tries: a file in the loader's folders may
-// not be a driver, or may belong to another machine.
+// Driver is the result of loading the driver's library. The caller loads it, because a file in the loader's folders
+// may be no driver, or one of another machine.
 type Driver struct {
-	Path string // the loaded file; empty if none was loaded
+	Path string // the loaded file; "" if none was loaded
 	CUDA string // newest supported version, "12.4"
-	Err  error  // why it cannot be used, with the fix
-	// Absent is true if there is no such library at all.
+	Err  error  // why the driver cannot be used, with the fix
+	// Absent: no such library exists.
 	Absent bool
 }
 
-// GPU describes the machine's files of an NVIDIA GPU, without opening it.
+// GPU describes the files that show an NVIDIA GPU, without opening the GPU.
 type GPU struct {
 	Driver  Driver
 	Nodes   []string // /dev/nvidia0, …
-	Shared  string   // the node of WSL 2 for the GPUs of Windows, of any maker; empty if Nodes has one
-	Version string   // of the kernel module; empty when it is not loaded
-	System  string   // in the names of runtime.GOOS
+	Shared  string   // the WSL 2 node for Windows' GPUs of any vendor; "" if Nodes is not empty
+	Version string   // of the kernel module; "" if it is not loaded
+	System  string   // as in runtime.GOOS
 }
 
-// isLinux reports whether the driver's library and the device nodes follow Linux.
+// isLinux reports whether the driver's library and device nodes follow Linux conventions.
 func (g GPU) isLinux() bool { return g.System == "linux" }
 
 // FindGPU looks for the GPU's device nodes and its kernel module.
@@ -46,17 +46,17 @@ func (m Machine) FindGPU(d Driver) GPU {
 	return g
 }
 
-// isWSL reports whether the GPU would be one that Windows shares with its subsystem for Linux. Its driver is
-// installed on Windows; a driver installed inside the subsystem would replace it.
+// isWSL reports whether the GPU would be shared by Windows with WSL. Its driver belongs on Windows: a driver
+// installed inside WSL would replace it.
 func (g GPU) isWSL() bool { return g.isLinux() && g.Shared != "" }
 
-// Texts about a GPU under WSL. dynlib.Places searches the folder that they name.
+// Texts about a GPU under WSL, with a folder that dynlib.Places searches.
 const (
 	whereWindowsPutsIt = "it is neither where the loader looks nor in /usr/lib/wsl/lib, where Windows puts it"
 	installOnWindows   = "if the GPU is NVIDIA's, install its driver on Windows and not inside WSL, then run wsl --shutdown there; in a container, start it with --gpus all"
 )
 
-// Why returns in one clause what keeps a GPU from being used; empty if the driver and a device are both present.
+// Why returns as a clause why no GPU can be used; "" if driver and device are present.
 func (g GPU) Why() string {
 	switch {
 	case g.Driver.Absent && !g.isLinux():
@@ -94,13 +94,10 @@ func (g GPU) Fix() string {
 	return ""
 }
 
-// failedLine returns the driver's reason for being unusable.
 func (g GPU) failedLine() gpuprof.CheckLine { return gpuprof.FailedCheck(driverName, g.Driver.Err) }
 
-// driverName is the name of driverLine.
 const driverName = "gpu driver"
 
-// driverLine checks that the driver's library loads.
 func driverLine(g GPU) gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: driverName, State: gpuprof.OK, Found: g.Driver.Path}
 	switch {
@@ -128,7 +125,6 @@ func driverLine(g GPU) gpuprof.CheckLine {
 	return l
 }
 
-// nodeLine checks that the GPU's device nodes exist.
 func nodeLine(g GPU) gpuprof.CheckLine {
 	if g.isWSL() {
 		return gpuprof.CheckLine{Name: "gpu nodes", State: gpuprof.OK, Found: g.Shared + ", which WSL 2 has for every GPU of Windows"}
@@ -141,7 +137,7 @@ func nodeLine(g GPU) gpuprof.CheckLine {
 	return gpuprof.CheckLine{Name: "gpu nodes", State: gpuprof.OK, Found: strings.Join(g.Nodes, " ")}
 }
 
-// gpuLine reports the reason why no GPU is used, noGPU, or that one is used.
+// gpuLine states that a GPU is used, or the reason noGPU.
 func gpuLine(noGPU error, g GPU) gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: "gpu", State: gpuprof.OK, Found: "used"}
 	if noGPU != nil {

@@ -1,7 +1,7 @@
-// Package machine reads the machine's own files and counters: the fingerprint of a run, telemetry during the run, and
-// the limits of what can be measured here.
+// Package machine reads the machine's own files and counters: the machine's description, telemetry during a run,
+// and limits of measuring.
 //
-// Everything comes from /proc and /sys. An unreadable figure is left out; it is never reported as zero.
+// Values come from /proc and /sys. An unreadable value is left out and never reported as zero.
 package machine
 
 import (
@@ -12,23 +12,21 @@ import (
 	"strings"
 )
 
-// Machine is the file tree that the probes read: the root of the file system, or an invented one in tests; and its
-// system, in the names of runtime.GOOS.
+// Machine is the file tree that the probes read, the root or a test's, and the system as in runtime.GOOS.
 type Machine struct {
 	fsys   fs.FS
 	system string
 }
 
-// This returns the machine that the process runs on.
+// This returns the machine on which the process runs.
 func This() Machine { return Machine{os.DirFS("/"), runtime.GOOS} }
 
-// readText reads a small file as trimmed text; name has no leading slash.
+// readText reads a small file and trims it; name has no leading slash.
 func (m Machine) readText(name string) (string, error) {
 	b, err := fs.ReadFile(m.fsys, name)
 	return strings.TrimSpace(string(b)), err
 }
 
-// readInteger reads a file that holds one whole number.
 func (m Machine) readInteger(name string) (int64, error) {
 	s, err := m.readText(name)
 	if err != nil {
@@ -37,7 +35,7 @@ func (m Machine) readInteger(name string) (int64, error) {
 	return strconv.ParseInt(s, 10, 64)
 }
 
-// readField finds "key: value" in a file such as /proc/cpuinfo, at its first occurrence.
+// readField returns the first "key: value" in a file such as /proc/cpuinfo.
 func (m Machine) readField(name, key string) (string, bool) {
 	s, err := m.readText(name)
 	if err != nil {
@@ -52,7 +50,7 @@ func (m Machine) readField(name, key string) (string, bool) {
 	return "", false
 }
 
-// glob lists the paths that match a pattern, with leading slashes.
+// glob lists the paths that match a pattern, with a leading slash.
 func (m Machine) glob(pattern string) []string {
 	found, _ := fs.Glob(m.fsys, pattern)
 	for i := range found {

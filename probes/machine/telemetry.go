@@ -21,7 +21,7 @@ type Telemetry struct {
 	sampler    *sampler.Sampler
 }
 
-// Start samples this process until Stop, or until ctx ends, reading machine m's files.
+// Start samples this process and machine m until Stop, or until ctx ends.
 func (m Machine) Start(ctx context.Context, interval time.Duration) *Telemetry {
 	t := m.newTelemetry()
 	t.sampler = sampler.Start(ctx, interval, t.quantities)
@@ -49,7 +49,7 @@ func (t *Telemetry) addFiles(m Machine) {
 	t.addFile(m, "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "cpu_frequency", "Hz", false, func(b []byte) (float64, bool) {
 		return firstInteger(b, 1e3)
 	})
-	// The idle time of the whole machine: it is meaningless if this process may use only some CPUs.
+	// The machine's idle time is meaningless for a process that is limited to some CPUs.
 	if m.countCPUs() == runtime.NumCPU() {
 		t.addFile(m, "proc/stat", "cpu_idle", "s", true, idleOf)
 	}
@@ -65,11 +65,9 @@ func (t *Telemetry) addFiles(m Machine) {
 	}
 }
 
-// clockTick is the unit of /proc/stat in seconds: USER_HZ is 100 on every architecture that Go runs on (proc(5),
-// time(7)).
+// clockTick is the unit of /proc/stat in seconds: USER_HZ is 100 on all of Go's architectures (proc(5), time(7)).
 const clockTick = 0.01
 
-// countCPUs counts the CPUs of /proc/stat; 0 if it cannot be read.
 func (m Machine) countCPUs() int {
 	s, err := m.readText("proc/stat")
 	if err != nil {
@@ -84,8 +82,8 @@ func (m Machine) countCPUs() int {
 	return n
 }
 
-// idleOf returns the idle time of all CPUs in seconds: the fields idle and iowait of the first line of /proc/stat,
-// "cpu  user nice system idle iowait ...".
+// idleOf returns the idle time of all CPUs in seconds, idle plus iowait in the first line of /proc/stat: "cpu  user
+// nice system idle iowait ...".
 func idleOf(b []byte) (float64, bool) {
 	if !bytes.HasPrefix(b, []byte("cpu ")) {
 		return 0, false
@@ -104,7 +102,7 @@ func idleOf(b []byte) (float64, bool) {
 	return sum, true
 }
 
-// addFile adds a track of a file that can be opened and read repeatedly.
+// addFile adds a quantity from a file that stays open and is read repeatedly.
 func (t *Telemetry) addFile(m Machine, file, name, unit string, total bool, parse func([]byte) (float64, bool)) {
 	f, err := m.fsys.Open(file)
 	if err != nil {
@@ -112,7 +110,7 @@ func (t *Telemetry) addFile(m Machine, file, name, unit string, total bool, pars
 	}
 	at, ok := f.(io.ReaderAt)
 	if !ok {
-		_ = f.Close() // only opened
+		_ = f.Close() // nothing was written
 		return
 	}
 	t.files = append(t.files, f)
@@ -134,7 +132,7 @@ func skipField(b []byte) []byte {
 	return b[i+1:]
 }
 
-// firstInteger reads the leading digits of b, times unit.
+// firstInteger returns the number at the start of b, times unit.
 func firstInteger(b []byte, unit float64) (float64, bool) {
 	n, i := 0.0, 0
 	for i < len(b) && b[i] >= '0' && b[i] <= '9' {
@@ -144,11 +142,11 @@ func firstInteger(b []byte, unit float64) (float64, bool) {
 	return n * unit, i > 0
 }
 
-// Stop ends the sampling, takes a last reading and returns the tracks by name, as sampler.Sampler does. Call it once.
+// Stop ends the sampling after a last reading and returns the tracks by name. Call it once.
 func (t *Telemetry) Stop() map[string]gpuprof.Track {
 	tracks := t.sampler.Stop()
 	for _, f := range t.files {
-		_ = f.Close() // only read
+		_ = f.Close() // nothing was written
 	}
 	return tracks
 }

@@ -4,13 +4,12 @@ package machine
 
 import "syscall"
 
-// usage holds the system's counters of this process.
 type usage struct {
 	syscall.Rusage
-	ok bool // it was read
+	ok bool // the read succeeded
 }
 
-// addUsage adds the counts of getrusage; the first quantity reads for all.
+// addUsage adds the counts of getrusage; the first of them reads the values for all.
 func (t *Telemetry) addUsage() {
 	u := &t.usage
 	t.add("process_cpu_time", "s", true, func() (float64, bool) {

@@ -1,6 +1,6 @@
 package machine
 
-// usage is empty: Windows has no getrusage, and unread values are left out.
+// usage is empty: Windows has no getrusage, so its values are left out.
 type usage struct{}
 
 func (*Telemetry) addUsage() {}

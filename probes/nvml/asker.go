@@ -8,18 +8,16 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// asker queries a GPU. It keeps the unanswered queries with their reasons, and the answers that show a fault of the
-// GPU.
+// asker queries one GPU. It collects the queries that failed, with reasons, and the answers that indicate a fault.
 type asker struct {
 	g          gpu
 	forbidden  []string
 	unanswered map[string]string // by query
-	answered   bool              // NVML answered a query about the GPU's present state
-	lost       error             // any answer that the GPU is lost or requires a reset
-	broken     error             // the first answer that shows a fault if no query succeeds
+	answered   bool              // NVML answered a query about the GPU's current state
+	lost       error             // an answer that the GPU is lost or requires a reset
+	broken     error             // the first answer that indicates a fault unless another query succeeds
 }
 
-// recordAnswer records the answer to one query about the GPU's state.
 func (a *asker) recordAnswer(what string, err error) {
 	if err == nil {
 		a.answered = true
@@ -42,8 +40,8 @@ func (a *asker) recordFault(err error) {
 	}
 }
 
-// faultText returns the fault that the answers show, "" for none. One answer that the GPU is lost is enough; an
-// unknown error or a timeout counts only if no query about the state was answered.
+// faultText returns the fault that the answers indicate, "" for none. An answer that the GPU is lost suffices; an
+// unknown error or a timeout counts only if no query about the state succeeded.
 func (a *asker) faultText() string {
 	switch {
 	case a.lost != nil:
@@ -54,11 +52,10 @@ func (a *asker) faultText() string {
 	return ""
 }
 
-// askIdentity returns a name or address of the GPU, "" if unknown. NVML answers it from memory, so an answer does not
-// show that the GPU works.
+// askIdentity returns a name or address, "" if unknown. NVML has it in memory: success does not show a working GPU.
 func (a *asker) askIdentity(get func() (string, error)) string {
 	s, err := get()
-	if a.recordFault(err); err != nil || strings.Contains(s, "?") { // the driver writes GPU-????????-… for an unknown UUID
+	if a.recordFault(err); err != nil || strings.Contains(s, "?") { // the driver returns GPU-????????-… for an unknown UUID
 		return ""
 	}
 	return s
@@ -94,8 +91,8 @@ func (a *asker) askSwitch(q quantity, what string) Switch {
 	return On
 }
 
-// RepairHealth reports whether memory of the GPU waits to be taken out of use or could not be: a fault with its fix,
-// or a note about repaired memory. All are empty for memory without repairs.
+// RepairHealth returns a fault with its fix if memory of the GPU waits for a repair or could not be repaired, or a
+// note about repaired memory. All are empty without repairs.
 func (d DeviceInfo) RepairHealth() (fault, fix, note string) {
 	switch {
 	case d.RemapFailed == On:
@@ -109,8 +106,8 @@ func (d DeviceInfo) RepairHealth() (fault, fix, note string) {
 	return "", "", ""
 }
 
-// ECCHealth returns the fault that the count of uncorrected errors shows, and its fix. Errors up to the number of
-// replaced rows, if no row waits, belong to repaired memory.
+// ECCHealth returns the fault that the count of uncorrected errors indicates, with the fix. As many errors as
+// replaced rows belong to repaired memory, unless a row still waits.
 func (d DeviceInfo) ECCHealth() (fault, fix string) {
 	if n := float64(d.Uncorrected); n > d.repairedRows() {
 		return fmt.Sprintf("%g uncorrected errors since the driver was loaded", n), d.resetFix() + "; if the fault returns, replace the GPU"
@@ -118,7 +115,7 @@ func (d DeviceInfo) ECCHealth() (fault, fix string) {
 	return "", ""
 }
 
-// repairedRows returns the number of replaced memory rows, 0 if unknown or if a row waits.
+// repairedRows returns the number of replaced memory rows; 0 if unknown or if a row waits.
 func (d DeviceInfo) repairedRows() float64 {
 	if !Known(d.RemappedRows) || d.RemapPending != Off || d.RemapFailed != Off {
 		return 0

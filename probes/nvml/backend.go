@@ -2,10 +2,10 @@ package nvml
 
 import "errors"
 
-// ResetRequired is the DeviceInfo.Fault of a GPU that will work again after a reset.
+// ResetRequired is the DeviceInfo.Fault of a GPU that a reset repairs.
 const ResetRequired = "the GPU requires a reset before it can be used again"
 
-// The kinds of NVML answers that this package distinguishes.
+// The NVML errors that this package distinguishes.
 var (
 	errUnsupported = errors.New("not supported by this GPU or driver")
 	errForbidden   = errors.New("not permitted")
@@ -14,7 +14,7 @@ var (
 	errClosed      = errors.New("the NVML library is closed")
 )
 
-// quantity is one number of a GPU that NVML reports, in base units; switches are 0 and 1.
+// quantity is a number that NVML reports about a GPU, in base units; switches are 0 or 1.
 type quantity uint8
 
 const (
@@ -24,7 +24,7 @@ const (
 	memoryClockMax
 	appSMClock
 	appMemoryClock
-	defaultSMClock // application clock after booting the GPU
+	defaultSMClock // application clock after boot
 	defaultMemoryClock
 	powerUsage // W; averaged over 1 s on most GPUs since Ampere
 	powerLimit
@@ -52,13 +52,13 @@ const (
 	retirePending
 	remapPending
 	remapFailed
-	remappedRows // memory rows replaced after an uncorrectable error
-	computeMode  // in the numbers of nvml.h
+	remappedRows // rows replaced after an uncorrectable error
+	computeMode  // as numbered in nvml.h
 	migMode
 	quantities // the number of quantities
 )
 
-// The fields of nvmlDeviceGetFieldValues in use, and units.
+// The field ids of nvmlDeviceGetFieldValues that are used, and units.
 const (
 	fieldPower         = 74
 	fieldThermal       = 75
@@ -75,7 +75,7 @@ const (
 	kilobytesPerSecond = 1000 // nvml.h: "KB/s"
 )
 
-// field is one value of GetFieldValues; ok is false if it is unknown, and err then holds NVML's answer.
+// field is one value of GetFieldValues; err is NVML's answer if ok is false.
 type field struct {
 	id    uint32
 	value float64
@@ -83,7 +83,7 @@ type field struct {
 	err   error
 }
 
-// system is a started NVML.
+// system is a started NVML library.
 type system interface {
 	driverVersion() (string, error)
 	cudaVersion() (string, error) // "12.4"
@@ -92,7 +92,7 @@ type system interface {
 	shutdown() error
 }
 
-// gpu is a GPU or a MIG instance.
+// gpu is a whole GPU or a MIG instance.
 type gpu interface {
 	name() (string, error)
 	uuid() (string, error)
@@ -102,8 +102,8 @@ type gpu interface {
 	listProcesses() ([]Process, error)
 	// listInstances returns the MIG instances of a GPU, in NVML's order.
 	listInstances() ([]gpu, error)
-	// instanceIDs returns a MIG instance's GPU instance and compute instance.
+	// instanceIDs returns the GPU instance and the compute instance of a MIG instance.
 	instanceIDs() (gi, ci int, err error)
-	// nearCPUs returns the logical CPUs next to the GPU, as bits.
+	// nearCPUs returns the logical CPUs next to the GPU as a bit mask.
 	nearCPUs(cpus int) ([]uint, error)
 }

@@ -17,7 +17,7 @@ import (
 
 const libraryName = "libnvidia-ml.so.1"
 
-// openSystem loads the library at path, or the installed one if path is empty, and starts it.
+// openSystem loads and starts the library at path, or the installed library if path is "".
 func openSystem(path string) (system, error) {
 	if why := checkSupported(); why != nil {
 		return nil, why
@@ -37,8 +37,8 @@ func openSystem(path string) (system, error) {
 	return startNVML(t)
 }
 
-// checkSupported returns the reason why this build cannot use NVML at all, or nil. The memory layouts of NVML's
-// structs hold for a 64-bit Linux.
+// checkSupported returns why this build cannot use NVML, or nil. The layouts of NVML's structs here hold for 64-bit
+// Linux only.
 func checkSupported() error {
 	switch {
 	case runtime.GOOS != "linux":
@@ -51,7 +51,7 @@ func checkSupported() error {
 	return nil
 }
 
-// startNVML starts NVML. No function is called after a failed start.
+// startNVML starts NVML. After a failed start no other function may be called.
 func startNVML(t *table) (system, error) {
 	if r := t.Init(); r != success {
 		return nil, initFailure(r)
@@ -59,8 +59,8 @@ func startNVML(t *table) (system, error) {
 	return &bound{t}, nil
 }
 
-// initFailure describes a failed start with its usual cause and the fix. It does not ask the library for an error
-// text.
+// initFailure describes a failed start with the usual cause and the fix. It does not call the library, which is not
+// started.
 func initFailure(r result) error {
 	says := func(cause, fix string) error {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "starting NVML: %s", cause).WithFix("%s", fix)
@@ -88,7 +88,6 @@ func initFailure(r result) error {
 	return says(fmt.Sprintf("NVML error %d", int32(r)), "check that nvidia-smi works for this user")
 }
 
-// resultError turns a result into an error.
 func resultError(r result) error {
 	switch r {
 	case success:
@@ -105,7 +104,8 @@ func resultError(r result) error {
 	return failure(r)
 }
 
-// failure is any other result. Its text follows nvml.h: asking the library for the text would take another call.
+// failure is a result without an error variable of its own. Its text is from nvml.h, since the library's text would
+// need another call.
 type failure result
 
 func (f failure) Error() string {
@@ -120,7 +120,7 @@ func (f failure) Error() string {
 	return words + " (" + text + ")"
 }
 
-// showsFault reports whether this answer shows a fault of the GPU if no query succeeds.
+// showsFault reports whether this answer indicates a fault of the GPU if no other query succeeds.
 func (f failure) showsFault() bool {
 	switch result(f) {
 	case errorInsufficientPower, errorTimeout, errorIRQIssue, errorUnknown:
@@ -129,10 +129,9 @@ func (f failure) showsFault() bool {
 	return false
 }
 
-// bound is a started NVML. A missing function is nil and is checked before each call.
+// bound is a started NVML. A function that the library lacks is nil; every call checks that.
 type bound struct{ t *table }
 
-// readText calls f with a buffer for n bytes of text.
 func readText(n int, f func(s *byte, n uint32) result) (string, error) {
 	buf := make([]byte, n)
 	err := resultError(f(&buf[0], uint32(n)))
@@ -183,7 +182,7 @@ type handle struct {
 	t *table
 	d ref
 
-	mu     sync.Mutex // of values: several Devices may be one GPU
+	mu     sync.Mutex // of values: several Devices may share the GPU
 	values []fieldValue
 }
 
@@ -201,18 +200,17 @@ func (h *handle) pci() (string, error) {
 	if h.t.PCI == nil {
 		return "", errUnsupported
 	}
-	// The older versions write the same numbers at the same offsets, and no more.
+	// Older versions write the same numbers at the same offsets, and no others.
 	info := new(pciInfo)
 	if err := resultError(h.t.PCI(h.d, info)); err != nil {
 		return "", err
 	}
 	if info.domain == 0 && info.bus == 0 && info.device == 0 {
-		return "", errUnsupported // the host bridge's address: the GPU is on no PCI bus (Jetson)
+		return "", errUnsupported // the host bridge's address: the GPU has no PCI address (Jetson)
 	}
 	return fmt.Sprintf("%08x:%02x:%02x.0", info.domain, info.bus, info.device), nil
 }
 
-// readNumber queries one quantity through the table.
 func (h *handle) readNumber(q quantity) (float64, error) {
 	r := &readers[q]
 	for _, way := range r.ways {
@@ -224,7 +222,7 @@ func (h *handle) readNumber(q quantity) (float64, error) {
 	return 0, errUnsupported
 }
 
-// readFields queries all of f in one call.
+// readFields queries all fields in one call.
 func (h *handle) readFields(f []field) {
 	refuse := func(err error) {
 		for i := range f {
@@ -242,7 +240,7 @@ func (h *handle) readFields(f []field) {
 	}
 	v := h.values[:len(f)]
 	for i := range v {
-		// A driver that fills only the fields that it supports must not leave a success in the others.
+		// A driver may fill only supported fields: the others must not look successful.
 		v[i] = fieldValue{id: f[i].id, result: uint32(errorNotSupported)}
 	}
 	if err := resultError(h.t.Fields(h.d, int32(len(v)), &v[0])); err != nil {
@@ -259,7 +257,7 @@ func (h *handle) readFields(f []field) {
 	}
 }
 
-// decodeField reads a field's union by its type.
+// decodeField decodes the union of a field value by its type.
 func decodeField(v *fieldValue) (float64, bool) {
 	bits := binary.NativeEndian.Uint64(v.value[:])
 	switch v.valueType {
@@ -267,7 +265,7 @@ func decodeField(v *fieldValue) (float64, bool) {
 		return math.Float64frombits(bits), true
 	case typeUint:
 		return float64(binary.NativeEndian.Uint32(v.value[:])), true
-	case typeUlong, typeUllong: // long is 64 bits wide on every Linux with a driver
+	case typeUlong, typeUllong: // long has 64 bits on all Linux systems with a driver
 		return float64(bits), true
 	case typeLlong:
 		return float64(int64(bits)), true
@@ -279,10 +277,10 @@ func decodeField(v *fieldValue) (float64, bool) {
 	return 0, false
 }
 
-// mostProcesses bounds the list for a library that never accepts its length.
+// mostProcesses limits the list's length if the library never accepts it.
 const mostProcesses = 1 << 16
 
-// growList fills a growing list of T by get. Its length is unknown before the call.
+// growList calls get with longer and longer lists of T until the result fits.
 func growList[T any](d ref, get func(d ref, n *uint32, list *T) result) ([]T, result) {
 	for size := uint32(8); ; size *= 2 {
 		out, n := make([]T, size), new(uint32)
@@ -297,7 +295,7 @@ func growList[T any](d ref, get func(d ref, n *uint32, list *T) result) ([]T, re
 	}
 }
 
-// listOf lists processes by the newest version of a function that the library has.
+// listOf lists processes by the newest function version that the library has.
 func (h *handle) listOf(get func(ref, *uint32, *processInfo) result, v1 func(ref, *uint32, *processInfoV1) result) ([]processInfo, result) {
 	switch {
 	case get != nil:
@@ -313,7 +311,7 @@ func (h *handle) listOf(get func(ref, *uint32, *processInfo) result, v1 func(ref
 	return nil, errorFunctionNotFound
 }
 
-// listProcesses returns compute, MPS and graphics processes, each once.
+// listProcesses returns the compute, MPS and graphics processes, each once.
 func (h *handle) listProcesses() ([]Process, error) {
 	var out []Process
 	last := errUnsupported
@@ -332,7 +330,7 @@ func (h *handle) listProcesses() ([]Process, error) {
 		found, r := h.listOf(from.get, from.v1)
 		if err := resultError(r); err != nil {
 			if from.kind == "compute" {
-				return nil, err // without this list other programs are unknown
+				return nil, err // the compute list is required to find other programs
 			}
 			continue
 		}
@@ -346,7 +344,7 @@ func (h *handle) listProcesses() ([]Process, error) {
 	return out, last
 }
 
-// memoryOf returns a process's memory in bytes; all ones mean "not available" in NVML.
+// memoryOf returns a process's memory in bytes; NVML's all-ones value means "not available".
 func memoryOf(v uint64) gpuprof.Number {
 	if v == math.MaxUint64 {
 		return unknown
@@ -364,7 +362,7 @@ func (h *handle) listInstances() ([]gpu, error) {
 	}
 	var out []gpu
 	for i := range n {
-		// Indices without an instance return "not found"; the list has gaps.
+		// The index range has gaps: an index without an instance gives "not found".
 		part := &handle{t: h.t}
 		err := resultError(h.t.MIGByIndex(h.d, i, &part.d))
 		switch {
@@ -393,7 +391,7 @@ func (h *handle) nearCPUs(cpus int) ([]uint, error) {
 	if cpus < 1 || h.t.CPUAffinity == nil {
 		return nil, errUnsupported
 	}
-	// The mask has room for CPU numbers far above the count: offline CPUs leave gaps.
+	// The mask covers CPU numbers beyond the count: offline CPUs leave gaps.
 	set := make([]uint, (cpus-1)/8+1)
 	return set, resultError(h.t.CPUAffinity(h.d, uint32(len(set)), &set[0]))
 }

@@ -11,15 +11,14 @@ import (
 	"github.com/gpuprof/gpuprof/probes/sampler"
 )
 
-// Device is the telemetry of one GPU or one MIG instance, see Library.Device; of the zero Device everything is
-// unknown. Its methods may be called from several goroutines; Start and Stop from one.
+// Device is the telemetry of one GPU or MIG instance (Library.Device); a zero Device reports everything as unknown.
+// Its methods are safe for concurrent use, except Start and Stop.
 //
-// For a MIG instance, clocks, temperature, link, throttling and processes are the values of the whole GPU, which the
-// instance shares; memory is its own; power, energy and utilisation, which belong to all instances together, are
-// unknown.
+// For a MIG instance, clocks, temperature, link, throttling and processes belong to the whole GPU; memory is the
+// instance's own. Power, energy and utilisation are unknown, since NVML has only their sums over all instances.
 type Device struct {
 	whole gated
-	part  gated // the MIG instance, or nothing
+	part  gated // the MIG instance; empty for a whole GPU
 	info  DeviceInfo
 	slice *Instance // description of part, or nil
 	procs procs
@@ -27,12 +26,12 @@ type Device struct {
 	mu       sync.Mutex // of the following fields
 	power    []field    // one field
 	throttle []field
-	zero     []field // throttle at the time when the device was chosen
+	zero     []field // values of throttle when the device was opened
 
 	sampler *sampler.Sampler // nil without sampling
 }
 
-// throttleReasons names the cumulative counters, in ns each.
+// throttleReasons names the cumulative counters, in ns.
 var throttleReasons = []struct {
 	name string
 	id   uint32
@@ -42,11 +41,11 @@ var throttleReasons = []struct {
 	{"sw-thermal", fieldSWThermal},
 	{"hw-thermal", fieldHWThermal},
 	{"hw-power-brake", fieldHWPowerBrake},
-	// Only for drivers before 565, which do not support 269; newer ones count the same here.
+	// For drivers before 565, which lack field 269. Newer drivers report the same counter under both fields.
 	{"thermal", fieldThermal},
 }
 
-// swThermalAt is the index of the newer thermal counter in the list.
+// swThermalAt is the index of the newer thermal counter in throttleReasons.
 const swThermalAt = 2
 
 func newDevice(whole, part gated, info DeviceInfo, at int) *Device {
@@ -61,7 +60,7 @@ func newDevice(whole, part gated, info DeviceInfo, at int) *Device {
 	return d
 }
 
-// Info returns NVML's description at the time when the device was chosen.
+// Info returns NVML's description of the GPU when the device was opened.
 func (d *Device) Info() DeviceInfo { return d.info }
 
 // Instance returns the MIG instance; ok is false for a whole GPU.
@@ -94,11 +93,11 @@ func (d *Device) readNumber(q quantity) (float64, bool) {
 	return v, err == nil
 }
 
-// EnergyJ returns the energy that the GPU has used since its driver was loaded, in joules. The counter moves in
-// steps, see EnergyPeriod.
+// EnergyJ returns the energy that the GPU has used since its driver was loaded, in joules. The counter is updated
+// at intervals (EnergyPeriod).
 func (d *Device) EnergyJ() (float64, bool) { return d.readNumber(energy) }
 
-// PowerW returns the present power in watts: the instant reading if the driver has one, else the average over the
+// PowerW returns the current power in watts: an instant reading if the driver has one, else the average over the
 // last second. Facts()["power"] names the kind.
 func (d *Device) PowerW() (float64, bool) {
 	w, _, ok := d.powerNow()
@@ -120,10 +119,10 @@ func (d *Device) powerNow() (w float64, instant, ok bool) {
 	return w, false, ok
 }
 
-// ClockHz returns the present clock of the multiprocessors.
+// ClockHz returns the current clock of the multiprocessors.
 func (d *Device) ClockHz() (float64, bool) { return d.readNumber(smClock) }
 
-// readThrottle reads the counters and calls then under the lock.
+// readThrottle reads the throttle counters and calls then under the lock.
 func (d *Device) readThrottle(then func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,8 +130,8 @@ func (d *Device) readThrottle(then func()) {
 	then()
 }
 
-// throttledSeconds returns the gain of a counter since the device was chosen. The older thermal counter counts only
-// if the newer one is unknown. The caller holds mu.
+// throttledSeconds returns the increase of a counter since the device was opened. The older thermal counter is used
+// only if the newer one is unknown. The caller holds mu.
 func (d *Device) throttledSeconds(i int) (float64, bool) {
 	f, z := d.throttle[i], d.zero[i]
 	if !f.ok || !z.ok || f.id == fieldThermal && d.throttle[swThermalAt].ok {
@@ -141,9 +140,9 @@ func (d *Device) throttledSeconds(i int) (float64, bool) {
 	return max(0, f.value-z.value) * nanoseconds, true
 }
 
-// ThrottledS returns for how many seconds the clocks were held down since the device was chosen, and the reasons.
-// Reasons that act at the same time are each counted, so the sum can exceed the elapsed time; a difference of two
-// calls is 0 only if no reason acted between them. It is unknown if no counter is known.
+// ThrottledS returns the seconds for which the clocks were reduced since the device was opened, and the reasons.
+// Simultaneous reasons each count, so the sum can exceed the elapsed time; the difference of two calls is 0 exactly
+// if no reason was active between them. ok is false if no counter is known.
 func (d *Device) ThrottledS() (s float64, reasons []string, ok bool) {
 	for name, v := range d.Throttles() {
 		ok = true
@@ -155,7 +154,7 @@ func (d *Device) ThrottledS() (s float64, reasons []string, ok bool) {
 	return s, reasons, ok
 }
 
-// Throttles returns ThrottledS by reason; unknown counters are absent.
+// Throttles returns the seconds of ThrottledS by reason, without unknown counters.
 func (d *Device) Throttles() map[string]float64 {
 	out := map[string]float64{}
 	d.readThrottle(func() {
@@ -168,7 +167,7 @@ func (d *Device) Throttles() map[string]float64 {
 	return out
 }
 
-// Processes lists the processes with a context on the GPU. It assumes that this process has one.
+// Processes lists the processes with a context on the GPU; this process must have one.
 func (d *Device) Processes() ([]Process, bool) {
 	list, err := d.whole.listProcesses()
 	if err != nil {
@@ -177,16 +176,16 @@ func (d *Device) Processes() ([]Process, bool) {
 	return d.procs.markOwn(list, true), true
 }
 
-// Foreign counts the processes on the GPU other than this one and its descendants.
+// Foreign returns the number of processes on the GPU besides this process and its descendants.
 func (d *Device) Foreign() (n int, ok bool) {
 	list, ok := d.Processes()
 	return countForeign(list), ok
 }
 
-// latencyCalls is the number of calls whose median is the latency.
+// latencyCalls is the number of calls for the median of Latency.
 const latencyCalls = 21
 
-// Latency returns the time of one call, a read of the clock, median of 21.
+// Latency returns the median time of a call that reads the clock.
 func (d *Device) Latency() (time.Duration, bool) {
 	var took []time.Duration
 	for range latencyCalls {
@@ -200,16 +199,16 @@ func (d *Device) Latency() (time.Duration, bool) {
 	return took[len(took)/2], true
 }
 
-// Limits of measuring the counter's period: it is polled each millisecond until it has moved energyMoves times, or
-// until energyTime has passed.
+// The measurement of the energy counter's period polls it each millisecond until energyMoves updates, for at most
+// energyTime.
 const (
 	energyPoll  = time.Millisecond
 	energyMoves = 9
 	energyTime  = 3 * time.Second
 )
 
-// EnergyPeriod returns the median time between moves of the energy counter, of eight, found within 3 s. It is unknown
-// without a counter or after fewer than three moves.
+// EnergyPeriod returns the median time between updates of the energy counter. ok is false without a counter or with
+// fewer than three updates in 3 s.
 func (d *Device) EnergyPeriod(ctx context.Context) (time.Duration, bool) {
 	last, ok := d.EnergyJ()
 	if !ok {
@@ -237,7 +236,7 @@ func (d *Device) EnergyPeriod(ctx context.Context) (time.Duration, bool) {
 	if len(moves) < 3 {
 		return 0, false
 	}
-	// The first move ends an interval whose begin is unknown.
+	// The first update ends an interval with an unknown beginning.
 	var gaps []time.Duration
 	for i := 1; i < len(moves); i++ {
 		gaps = append(gaps, moves[i]-moves[i-1])
@@ -263,8 +262,8 @@ func (d *Device) NearCPUs() ([]int, bool) {
 	return out, len(out) > 0
 }
 
-// Facts returns fields of the fingerprint; unknown ones are absent. Hashes, ecc, mig, compute_mode, cuda and driver
-// have the format of the CUDA device.
+// Facts returns fields of the device's description, without unknown ones. Hashes, ecc, mig, compute_mode, cuda and
+// driver are formatted as the CUDA device formats them.
 func (d *Device) Facts() map[string]string {
 	i := d.info
 	out := map[string]string{}
@@ -297,8 +296,7 @@ func (d *Device) Facts() map[string]string {
 	number("power_default_w", float64(i.PowerDefault))
 	number("application_sm_clock_hz", float64(i.AppSMClock))
 	number("application_memory_clock_hz", float64(i.AppMemoryClock))
-	// The current generation falls when the link is idle, so the fingerprint has the greatest one; the width does not
-	// fall.
+	// The current link generation falls when the link is idle, so the maximum is reported. The width does not fall.
 	if Known(i.PCIeGenMax) && Known(i.PCIeWidth) {
 		out["pcie_link"] = fmt.Sprintf("gen%g x%g", float64(i.PCIeGenMax), float64(i.PCIeWidth))
 	}

@@ -1,29 +1,27 @@
-// Package nvml is the telemetry of NVIDIA GPUs: clocks, power, temperature, memory, the PCIe link, throttling, energy
-// and the processes on a GPU, from the driver's management library (NVML).
+// Package nvml reads the telemetry of NVIDIA GPUs from the driver's management library (NVML): clocks, power,
+// temperature, memory, the PCIe link, throttling, energy, and the processes on a GPU.
 //
-// # Unknown is not zero and not fine
+// # Unknown values
 //
-// A figure that NVML does not report (not supported by this GPU, by this driver, inside a MIG instance, or not
-// permitted) is unknown: NaN in a number, empty in a text, false as the second result, an absent track. It is never a
-// zero.
+// A value that NVML does not report (not supported by this GPU or driver, inside a MIG instance, or not permitted)
+// is unknown: NaN for a number, "" for a text, false as the second result, or an absent track. It is never zero.
 //
-// # One gate
+// # A single gate
 //
-// A call into NVML before its start or after its stop may end the process. So every call passes one gate, [Library],
-// which exists only after the library was opened and started, and which refuses every call after Close. A function
-// that the installed library lacks is nil in the table and is not called. In a build that loads no library, Open
-// returns an error and everything else works unchanged.
+// A call into NVML before its start or after its stop may crash the process. Every call therefore passes a gate,
+// [Library], which exists only after the library was loaded and started, and which refuses calls after Close. A
+// function that the installed library lacks is nil in the table and is not called. In a build that loads no library
+// Open returns an error, and everything else works unchanged.
 //
 // # No cgo
 //
-// The library is loaded and called by internal/dynlib, with or without cgo. NVIDIA's
-// binding (github.com/NVIDIA/go-nvml), which needs cgo, is the reference of tests: with
-// the build tag gonvml they compare layouts, constants, names and every answer with it.
+// internal/dynlib loads and calls the library, with or without cgo. Tests compare layouts, constants, names and
+// every answer with NVIDIA's binding (github.com/NVIDIA/go-nvml), which needs cgo, under the build tag gonvml.
 //
 // # Instruments
 //
-// [Device] satisfies this interface; a package that measures declares it for
-// itself and needs no import of this one:
+// [Device] satisfies this interface. A measuring package declares the interface itself and does not import this
+// package:
 //
 //	type Instruments interface {
 //		Start(ctx context.Context, every time.Duration) // sample in a goroutine of its own
@@ -43,7 +41,7 @@
 //
 // # Fields
 //
-// Field numbers follow nvml.h: 74 power, 75 thermal and 76 sync-boost throttling in ns; 186 instant power in mW; 269
-// to 271 software thermal, hardware thermal and power-brake slowdown in ns. Throttling comes from cumulative
-// counters, which do not miss a state that is shorter than the sampling interval.
+// Field numbers are from nvml.h: 74 power, 75 thermal and 76 sync-boost throttling in ns; 186 instant power in mW;
+// 269 to 271 software thermal, hardware thermal and power-brake slowdown in ns. Throttling is from cumulative
+// counters, which do not miss states shorter than the sampling interval.
 package nvml

@@ -7,13 +7,13 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// newLine makes the line of a check that found a drawback.
+// newLine returns the line of a check with a drawback.
 func newLine(name string, state gpuprof.CheckState, found, reason, fix string) gpuprof.CheckLine {
 	return gpuprof.CheckLine{Name: name, State: state, Found: found, Reason: reason, Fix: fix}
 }
 
-// Examine checks every property of the GPU that decides what can be measured on it. A property that NVML does not
-// report is Missing, never OK.
+// Examine checks all properties of the GPU that limit what can be measured on it. An unknown property is Missing,
+// never OK.
 func (d DeviceInfo) Examine() []gpuprof.CheckLine {
 	name := fmt.Sprintf("gpu %d", d.Index)
 	if d.Fault != "" {
@@ -35,7 +35,7 @@ func (d DeviceInfo) Examine() []gpuprof.CheckLine {
 	return lines
 }
 
-// describeLocation returns the known address and UUID of a GPU that answers no queries.
+// describeLocation returns the known address and UUID of a GPU that answers no query.
 func (d DeviceInfo) describeLocation() string {
 	found := "not asked"
 	if d.PCI != "" {
@@ -49,7 +49,7 @@ func (d DeviceInfo) describeLocation() string {
 
 const notTold = "NVML does not report it on this GPU, or not in this container"
 
-// unknownLine makes the line of an unknown property.
+// unknownLine returns the line of an unknown property.
 func unknownLine(name, fix string) gpuprof.CheckLine {
 	return newLine(name, gpuprof.Missing, "unknown", notTold, fix)
 }
@@ -92,7 +92,7 @@ func (d DeviceInfo) migLine() gpuprof.CheckLine {
 			"a process sees one instance; power, energy and utilisation belong to all of them together and stay unknown",
 			"choose an instance by its name or UUID; for the whole GPU, nvidia-smi -i "+fmt.Sprint(d.Index)+" -mig 0")
 	}
-	return gpuprof.CheckLine{Name: "mig", State: gpuprof.OK, Found: "this GPU has none"} // MIG mode is unsupported exactly there
+	return gpuprof.CheckLine{Name: "mig", State: gpuprof.OK, Found: "this GPU has none"} // only such GPUs do not support MIG mode
 }
 
 func (d DeviceInfo) computeModeLine() gpuprof.CheckLine {
@@ -131,7 +131,7 @@ func (d DeviceInfo) clockLine() gpuprof.CheckLine {
 	return l
 }
 
-// throttleLine checks the present moment; for an idle GPU it lists "idle".
+// throttleLine checks the current throttling; an idle GPU's reason is "idle".
 func (d DeviceInfo) throttleLine() gpuprof.CheckLine {
 	if d.Reasons == nil {
 		return unknownLine("throttling", fmt.Sprintf("nvidia-smi -i %d -q -d PERFORMANCE", d.Index))
@@ -159,7 +159,7 @@ func (d DeviceInfo) throttleLine() gpuprof.CheckLine {
 func (d DeviceInfo) powerLine() gpuprof.CheckLine {
 	limit := d.PowerLimit
 	if Known(d.PowerEnforced) && (!Known(limit) || d.PowerEnforced < limit) {
-		limit = d.PowerEnforced // a limit outside NVML is lower
+		limit = d.PowerEnforced // lower, through a limit set outside of NVML
 	}
 	if !Known(limit) {
 		return unknownLine("power limit", fmt.Sprintf("nvidia-smi -i %d -q -d POWER", d.Index))

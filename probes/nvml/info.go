@@ -11,13 +11,13 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// unknown is a number that NVML does not report.
+// unknown is the value of a number that NVML does not report.
 var unknown = gpuprof.Number(math.NaN())
 
-// Known reports whether a number of DeviceInfo is known.
+// Known reports whether NVML reported a number of DeviceInfo.
 func Known(n gpuprof.Number) bool { return !math.IsNaN(float64(n)) }
 
-// Switch is "on", "off", or "" if NVML does not report it.
+// Switch is "on", "off", or "" if unknown.
 type Switch string
 
 // The known states of a Switch.
@@ -26,7 +26,7 @@ const (
 	Off Switch = "off"
 )
 
-// Instance is a MIG instance: a slice of a GPU with memory and multiprocessors of its own.
+// Instance is a MIG instance: a part of a GPU with its own memory and multiprocessors.
 type Instance struct {
 	Index   int            `json:"index"` // among the GPU's instances
 	UUID    string         `json:"uuid"`  // MIG-…
@@ -37,20 +37,20 @@ type Instance struct {
 	Memory  gpuprof.Number `json:"memory"` // bytes
 }
 
-// DeviceInfo describes a GPU at one moment, as reported by NVML. Numbers are in base units and NaN if unknown.
+// DeviceInfo is NVML's description of a GPU at one time. Numbers are in base units, NaN if unknown.
 type DeviceInfo struct {
 	Index  int    `json:"index"`
 	UUID   string `json:"uuid"` // GPU-…
 	Name   string `json:"name"`
 	PCI    string `json:"pci"` // "00000000:17:00.0"
 	Driver string `json:"driver"`
-	CUDA   string `json:"cuda"` // newest version that the driver supports
+	CUDA   string `json:"cuda"` // newest CUDA version that the driver supports
 
 	MIG       Switch     `json:"mig"`
 	Instances []Instance `json:"instances,omitempty"`
 
 	Persistence   Switch         `json:"persistence"`
-	ComputeMode   string         `json:"compute_mode"` // default, exclusive-process, …; empty when unknown
+	ComputeMode   string         `json:"compute_mode"` // default, exclusive-process, …; "" if unknown
 	ECC           Switch         `json:"ecc"`
 	ECCPending    Switch         `json:"ecc_pending"` // after the next reboot
 	Uncorrected   gpuprof.Number `json:"ecc_uncorrected"`
@@ -58,25 +58,25 @@ type DeviceInfo struct {
 	RemapPending  Switch         `json:"remap_pending"`
 	RemapFailed   Switch         `json:"remap_failed"`
 	RemappedRows  gpuprof.Number `json:"remapped_rows"` // replaced after an uncorrectable error
-	// Recovery is the action that the driver requires to recover the GPU, in the numbers of nvml.h; 0 is none.
+	// Recovery is the action that the driver requires for recovery, as numbered in nvml.h; 0 is none.
 	Recovery gpuprof.Number `json:"recovery_action"`
 
 	PowerLimit    gpuprof.Number `json:"power_limit_w"`
 	PowerDefault  gpuprof.Number `json:"power_default_w"`
-	PowerEnforced gpuprof.Number `json:"power_enforced_w"` // with limits set elsewhere
+	PowerEnforced gpuprof.Number `json:"power_enforced_w"` // effective limit, which may be set outside of NVML
 
 	SMClock        gpuprof.Number `json:"sm_clock_hz"`
 	SMClockMax     gpuprof.Number `json:"sm_clock_max_hz"`
 	MemoryClock    gpuprof.Number `json:"memory_clock_hz"`
 	MemoryClockMax gpuprof.Number `json:"memory_clock_max_hz"`
-	// Application clocks and their values after booting the GPU.
+	// Application clocks, and their values after boot.
 	AppSMClock         gpuprof.Number `json:"application_sm_clock_hz"`
 	AppMemoryClock     gpuprof.Number `json:"application_memory_clock_hz"`
 	DefaultSMClock     gpuprof.Number `json:"default_sm_clock_hz"`
 	DefaultMemoryClock gpuprof.Number `json:"default_memory_clock_hz"`
-	Reasons            []string       `json:"clock_event_reasons"` // at this moment; nil when unknown
+	Reasons            []string       `json:"clock_event_reasons"` // current; nil if unknown
 
-	PCIeGen      gpuprof.Number `json:"pcie_gen"` // falls when idle
+	PCIeGen      gpuprof.Number `json:"pcie_gen"` // current: falls when idle
 	PCIeGenMax   gpuprof.Number `json:"pcie_gen_max"`
 	PCIeWidth    gpuprof.Number `json:"pcie_width"`
 	PCIeWidthMax gpuprof.Number `json:"pcie_width_max"`
@@ -88,17 +88,17 @@ type DeviceInfo struct {
 
 	Processes      []Process `json:"processes"`
 	ProcessesKnown bool      `json:"processes_known"`
-	// Forbidden names values that this user has no permission to read.
+	// Forbidden names values that the user has no permission to read.
 	Forbidden []string `json:"forbidden,omitempty"`
-	// Fault is an NVML answer that means that the GPU is lost or otherwise broken; empty if no answer does.
+	// Fault is NVML's answer that the GPU is lost or broken; "" for none.
 	Fault string `json:"fault,omitempty"`
-	// Refused is the reason why NVML returns no handle of the GPU, for reasons other than a fault of the GPU.
+	// Refused is the reason why NVML returns no handle of the GPU although the GPU may be intact; "" for none.
 	Refused string `json:"refused,omitempty"`
-	// Unanswered maps the queries about faults that NVML did not answer to the reasons.
+	// Unanswered maps failed queries about faults to NVML's reasons.
 	Unanswered map[string]string `json:"unanswered,omitempty"`
 }
 
-// The queries about faults, by their names in Unanswered.
+// The queries about faults, as named in Unanswered.
 const (
 	QueryECC      = "ECC errors"
 	QueryRows     = "remapped rows"
@@ -106,8 +106,7 @@ const (
 	QueryRecovery = "recovery action"
 )
 
-// Devices lists every GPU of the machine, whether or not CUDA_VISIBLE_DEVICES hides it. It is empty once the library
-// is closed.
+// Devices describes every GPU of the machine, even if CUDA_VISIBLE_DEVICES hides it. It is empty after Close.
 func (l *Library) Devices() []DeviceInfo {
 	if !l.enter() {
 		return nil
@@ -176,7 +175,7 @@ func describeClocks(a *asker, d *DeviceInfo) {
 	}
 }
 
-// describeInstances queries the instances of a GPU, whose answers may show that the GPU is lost.
+// describeInstances queries a GPU's MIG instances; the answers may show that the GPU is lost.
 func describeInstances(a *asker) []Instance {
 	parts, err := a.g.listInstances()
 	if a.recordFault(err); err != nil {
@@ -203,7 +202,7 @@ func describeInstances(a *asker) []Instance {
 	return out
 }
 
-// computeModeName names an nvmlComputeMode_t, as the CUDA device does.
+// computeModeName names an nvmlComputeMode_t like the CUDA device does.
 func computeModeName(v gpuprof.Number) string {
 	if !Known(v) {
 		return ""
@@ -221,13 +220,12 @@ func computeModeName(v gpuprof.Number) string {
 	return strconv.FormatFloat(float64(v), 'f', -1, 64)
 }
 
-// reasonBits names the clock event reasons of nvml.h, in the order of their bits.
 var reasonBits = []string{
 	"idle", "application-clocks", "power-cap", "hw-slowdown", "sync-boost",
 	"sw-thermal", "hw-thermal", "hw-power-brake", "display-clocks",
 }
 
-// reasonNames names the set bits; the result is not nil.
+// reasonNames names the set bits; never nil.
 func reasonNames(bits uint64) []string {
 	out := []string{}
 	for i := range 64 {
@@ -243,12 +241,12 @@ func reasonNames(bits uint64) []string {
 	return out
 }
 
-// hashName returns the first 16 hexadecimal digits of a name's SHA-256, as the CUDA device hashes its UUID: enough to
-// distinguish devices without naming them.
+// hashName returns the first 16 hexadecimal digits of a name's SHA-256, as the CUDA device hashes its UUID: devices
+// can be distinguished without publishing the name.
 func hashName(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return hex.EncodeToString(sum[:8])
 }
 
-// cpuCount returns the number of logical CPUs that a mask must hold.
+// cpuCount returns a number of logical CPUs that a mask must cover.
 func cpuCount() int { return max(runtime.NumCPU(), 1024) }

@@ -10,17 +10,16 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Library is NVML, open and started. The zero value and nil are closed.
+// Library is a loaded and started NVML. The zero value and nil are closed.
 type Library struct {
-	// mu is the gate: calls hold it for reading, Close for writing, so that no call runs while the library closes or
-	// after it.
+	// mu is the gate: calls hold it for reading and Close for writing, so that no call runs during or after Close.
 	mu   sync.RWMutex
 	sys  system
 	gpus []gpu // by index, in NVML's order
 }
 
-// Open loads and starts NVML. The error is an ErrDevice: one sentence with the missing part (the library, the kernel
-// module, a permission) and the fix.
+// Open loads and starts NVML. The error is an ErrDevice that names the missing part (library, kernel module,
+// permission) and the fix.
 func Open() (*Library, error) { return openPath("") }
 
 func openPath(path string) (*Library, error) {
@@ -35,12 +34,12 @@ func openLibrary(sys system) (*Library, error) {
 	l := &Library{sys: sys}
 	n, err := sys.deviceCount()
 	if err != nil {
-		_ = sys.shutdown() // the failed count is the error to report
+		_ = sys.shutdown() // report the failed count instead
 		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "counting GPUs: %w", err).WithFix("check that nvidia-smi works for this user")
 	}
 	for i := range n {
 		g, err := sys.openGPU(i)
-		if err != nil { // one lost or forbidden GPU does not hide the others
+		if err != nil { // a lost or forbidden GPU does not hide the others
 			g = broken{err}
 		}
 		l.gpus = append(l.gpus, g)
@@ -48,7 +47,7 @@ func openLibrary(sys system) (*Library, error) {
 	return l, nil
 }
 
-// Close stops NVML after the running calls. It may be called twice.
+// Close stops NVML after running calls have ended. It may be called twice.
 func (l *Library) Close() error {
 	if l == nil {
 		return nil
@@ -66,7 +65,7 @@ func (l *Library) Close() error {
 	return nil
 }
 
-// enter passes the gate and reports whether the library is open; if so, leave must follow.
+// enter passes the gate if the library is open; leave must follow if it returns true.
 func (l *Library) enter() bool {
 	if l == nil {
 		return false
@@ -81,7 +80,7 @@ func (l *Library) enter() bool {
 
 func (l *Library) leave() { l.mu.RUnlock() }
 
-// gated is a GPU whose calls pass the gate.
+// gated is a GPU with calls through the gate.
 type gated struct {
 	lib *Library
 	gpu gpu
@@ -95,7 +94,7 @@ func (g gated) readNumber(q quantity) (float64, error) {
 	return g.gpu.readNumber(q)
 }
 
-// readFields fills f; all its fields are unknown once the library is closed.
+// readFields fills f; after Close all fields are unknown.
 func (g gated) readFields(f []field) {
 	for i := range f {
 		f[i].value, f[i].ok, f[i].err = 0, false, errClosed
@@ -123,9 +122,9 @@ func (g gated) nearCPUs(cpus int) ([]uint, error) {
 	return g.gpu.nearCPUs(cpus)
 }
 
-// Device finds a GPU or MIG instance: by NVML's index ("0"), the index of a MIG instance on it ("0:1"), a UUID or the
-// beginning of one, with or without its GPU- or MIG- prefix, a PCI bus id, or the name of a MIG instance ("1g.10gb").
-// The error is an ErrDevice that lists the devices. The present values of the counters become the zero of ThrottledS.
+// Device returns the GPU or MIG instance of a name: NVML's index ("0"), GPU and instance index ("0:1"), a UUID or
+// the beginning of one, with or without the prefix GPU- or MIG-, a PCI bus id, or a MIG instance's profile
+// ("1g.10gb"). The error is an ErrDevice that lists the devices. ThrottledS counts from this call.
 func (l *Library) Device(name string) (*Device, error) {
 	list := l.Devices()
 	at, err := Select(list, name)
@@ -141,7 +140,7 @@ func (l *Library) Device(name string) (*Device, error) {
 		if parts, err = l.gpus[at.GPU].listInstances(); err == nil && at.Instance < len(parts) {
 			part = gated{l, parts[at.Instance]}
 		} else if err == nil {
-			err = errUnsupported // it was there a moment ago
+			err = errUnsupported // the device disappeared after the listing
 		}
 	}
 	l.leave()
@@ -151,11 +150,10 @@ func (l *Library) Device(name string) (*Device, error) {
 	return newDevice(whole, part, list[at.GPU], at.Instance), nil
 }
 
-// Place is the position of a device in a list of DeviceInfo, and the position of a MIG instance among its instances,
-// or -1.
+// Place locates a device: an index into a list of DeviceInfo, and an index into that GPU's instances, or -1.
 type Place struct{ GPU, Instance int }
 
-// Select finds the device of a name, see Library.Device.
+// Select finds the device of a name, as for Library.Device.
 func Select(list []DeviceInfo, name string) (Place, error) {
 	want := strings.ToLower(strings.TrimSpace(name))
 	if at, ok, err := parseIndex(list, want); ok || err != nil {
@@ -190,12 +188,12 @@ func Select(list []DeviceInfo, name string) (Place, error) {
 	return Place{}, gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: this machine shows %s", name, joinDevices(list)).WithFix("choose one of them")
 }
 
-// parseIndex reads "0" and "0:1"; ok is false for any other text.
+// parseIndex parses "0" and "0:1"; ok is false for other texts.
 func parseIndex(list []DeviceInfo, want string) (at Place, ok bool, err error) {
 	whole, part, both := strings.Cut(want, ":")
 	i, err1 := strconv.Atoi(whole)
 	j, err2 := strconv.Atoi(part)
-	// A GPU's PCI address has a colon, too, and its numbers have more digits.
+	// A PCI address contains a colon too, but its numbers have more digits.
 	if err1 != nil || len(whole) > 3 || both && (err2 != nil || len(part) > 2) {
 		return at, false, nil
 	}
@@ -209,7 +207,7 @@ func parseIndex(list []DeviceInfo, want string) (at Place, ok bool, err error) {
 	return Place{k, j}, true, nil
 }
 
-// isPrefix reports whether want begins a UUID. It needs at least four digits: fewer match by chance.
+// isPrefix reports whether the UUID id begins with want. It needs at least four digits: fewer match by chance.
 func isPrefix(id, want string) bool {
 	id = strings.ToLower(id)
 	bare := id
@@ -222,7 +220,7 @@ func isPrefix(id, want string) bool {
 	return len(want) >= 4 && strings.HasPrefix(bare, want)
 }
 
-// busID returns a PCI bus id without its domain's leading zeros.
+// busID returns a PCI bus id without leading zeros of the domain.
 func busID(id string) string { return strings.TrimLeft(strings.ToLower(id), "0:") }
 
 func joinDevices(list []DeviceInfo) string {
@@ -239,7 +237,7 @@ func joinDevices(list []DeviceInfo) string {
 	return strings.Join(s, ", ")
 }
 
-// broken is a GPU that NVML counts but for which it returns no handle.
+// broken is a GPU that NVML counts without returning a handle for it.
 type broken struct{ err error }
 
 func (b broken) name() (string, error)                { return "", b.err }

@@ -9,27 +9,26 @@ import (
 	"strings"
 )
 
-// Located is an NVIDIA GPU that the kernel lists, whether or not NVML can query it.
+// Located is an NVIDIA GPU in the kernel's lists, even if NVML cannot query it.
 type Located struct {
 	PCI  string // "0000:17:00.0"
-	UUID string // UUID of the driver's last start of the GPU; empty if never started
-	// Driver is true if the NVIDIA driver lists the GPU, and not only the PCI bus.
+	UUID string // UUID of the GPU's last start by the driver; "" if never started
+	// Driver: the NVIDIA driver lists the GPU, not only the PCI bus.
 	Driver bool
 }
 
-// Locate lists the GPUs by PCI address: the GPUs of the NVIDIA driver, which also keeps the UUID of a GPU that it
-// lost, else the GPUs of the PCI bus. root is the folder that holds /proc and /sys. The list is empty if the kernel
-// shows neither.
+// Locate lists the GPUs by PCI address: those of the NVIDIA driver, which keeps the UUID of a lost GPU, else those
+// of the PCI bus. root is the folder that contains /proc and /sys. The list is empty if the kernel shows neither.
 func Locate(root string) []Located {
 	var out []Located
-	files, _ := filepath.Glob(filepath.Join(root, "proc", "driver", "nvidia", "gpus", "*", "information")) // the pattern is well formed
+	files, _ := filepath.Glob(filepath.Join(root, "proc", "driver", "nvidia", "gpus", "*", "information")) // cannot fail: the pattern is valid
 	for _, f := range files {
 		text, err := os.ReadFile(f)
 		if err != nil {
 			continue
 		}
 		g := Located{PCI: filepath.Base(filepath.Dir(f)), Driver: true}
-		excluded := false // by an administrator: NVML does not count it
+		excluded := false // excluded by an administrator: NVML does not count it
 		for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
 			name, value, _ := strings.Cut(lines.Text(), ":")
 			switch value = strings.TrimSpace(value); name {
@@ -63,9 +62,9 @@ func fileBegins(file, with string) bool {
 	return err == nil && bytes.HasPrefix(text, []byte(with))
 }
 
-// Identify fills in the address and the UUID of GPUs for which NVML has none. A GPU gets an address only if the
-// kernel lists as many GPUs as NVML: the one unused address, or the address with its position. NVML counts in the
-// order of PCI addresses, so every address from NVML must then have the same position in both lists.
+// Identify fills in missing addresses and UUIDs of NVML's GPUs from the kernel's list found. It fills in an address
+// only if both lists have equal length: the only unused address, or the address at the same position. NVML lists
+// GPUs by PCI address, so all addresses that NVML returned must have equal positions in both lists.
 func Identify(list []DeviceInfo, found []Located) {
 	uuids, free := map[string]string{}, map[string]bool{}
 	for _, g := range found {
@@ -98,8 +97,8 @@ func Identify(list []DeviceInfo, found []Located) {
 	}
 }
 
-// Unlisted returns the GPUs that the driver has and NVML does not list. It is empty if a GPU of the list has no
-// address, since it may be one of them.
+// Unlisted returns the driver's GPUs that NVML does not list. It is empty if some listed GPU has no address,
+// because an unlisted address may be that GPU's.
 func Unlisted(list []DeviceInfo, found []Located) []Located {
 	var out []Located
 	for _, g := range found {

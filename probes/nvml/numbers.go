@@ -1,15 +1,15 @@
 package nvml
 
-// read queries NVML for one number; its result is errorFunctionNotFound if the library lacks the function.
+// read queries one number through the table; the result is errorFunctionNotFound if the library lacks the function.
 type read func(t *table, d ref) (float64, result)
 
-// reader holds the ways to read a quantity, best first, and its unit in base units.
+// reader holds the functions that read a quantity, best first, and the factor to base units.
 type reader struct {
 	unit float64
 	ways []read
 }
 
-// readPlain reads a number of T with get, which selects the function from the table.
+// readPlain returns a reader of a number of type T; get selects the function from the table.
 func readPlain[T uint32 | uint64](unit float64, get func(t *table) func(d ref, v *T) result) reader {
 	return reader{unit, []read{func(t *table, d ref) (float64, result) {
 		f := get(t)
@@ -22,7 +22,7 @@ func readPlain[T uint32 | uint64](unit float64, get func(t *table) func(d ref, v
 	}}}
 }
 
-// readKind reads a number of the kind k.
+// readKind returns a reader of a number that NVML selects by the kind k.
 func readKind(unit float64, k uint32, get func(t *table) func(d ref, kind uint32, v *uint32) result) reader {
 	return readPlain(unit, func(t *table) func(d ref, v *uint32) result {
 		f := get(t)
@@ -33,7 +33,7 @@ func readKind(unit float64, k uint32, get func(t *table) func(d ref, kind uint32
 	})
 }
 
-// readPart reads a struct and selects one number from it.
+// readPart returns a reader that picks one number from a struct.
 func readPart[T any](unit float64, get func(t *table) func(d ref, v *T) result, pick func(v *T) float64) reader {
 	return reader{unit, []read{func(t *table, d ref) (float64, result) {
 		f := get(t)
@@ -46,7 +46,7 @@ func readPart[T any](unit float64, get func(t *table) func(d ref, v *T) result, 
 	}}}
 }
 
-// pair holds two switches that NVML writes in one call: the state now and after a reset.
+// pair holds two switches that NVML writes in one call: the current state, and the state after a reset.
 type pair struct{ now, next uint32 }
 
 func pairOf(f func(d ref, now, next *uint32) result) func(d ref, v *pair) result {
@@ -56,7 +56,7 @@ func pairOf(f func(d ref, now, next *uint32) result) func(d ref, v *pair) result
 	return func(d ref, v *pair) result { return f(d, &v.now, &v.next) }
 }
 
-// rows counts the remapped rows of a GPU's memory.
+// rows holds the numbers of remapped memory rows of a GPU.
 type rows struct{ corrected, uncorrected, pending, failed uint32 }
 
 func remappedReader(t *table) func(d ref, v *rows) result {
@@ -116,7 +116,6 @@ func boolNumber(v uint32) float64 {
 	return 0
 }
 
-// readers holds the reader of every quantity.
 var readers = [quantities]reader{
 	smClock:            clockReader(clockSM),
 	memoryClock:        clockReader(clockMemory),

@@ -10,16 +10,15 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Process is a program that has a context on a GPU.
+// Process is a process with a context on a GPU.
 type Process struct {
 	PID    int            `json:"pid"`
-	Name   string         `json:"name"`   // name of its command; empty if it cannot be read from here
+	Name   string         `json:"name"`   // command name; "" if it cannot be read
 	Kind   string         `json:"kind"`   // compute, mps or graphics
-	Memory gpuprof.Number `json:"memory"` // bytes on the device, or unknown
-	Own    bool           `json:"own"`    // this process, a descendant, or the gpuprof that started it
+	Memory gpuprof.Number `json:"memory"` // device memory in bytes, or unknown
+	Own    bool           `json:"own"`    // this process, a descendant, or the gpuprof that started this process
 }
 
-// procs is the process table in which PIDs are looked up.
 type procs struct {
 	root string // "/proc"
 	self int
@@ -27,19 +26,17 @@ type procs struct {
 
 func thisProcs() procs { return procs{"/proc", os.Getpid()} }
 
-// initialNamespace is the number of the first PID namespace (PROC_PID_INIT_INO of the Linux sources); every container
-// has another.
+// initialNamespace is the first PID namespace (PROC_PID_INIT_INO in the Linux sources); containers have others.
 const initialNamespace = "pid:[4026531836]"
 
-// isContained reports whether this process runs in a PID namespace of its own, so that NVML may report PIDs of the
-// outer one.
+// isContained reports whether this process has its own PID namespace: NVML may then report PIDs of the outer one.
 func (p procs) isContained() bool {
 	link, err := os.Readlink(filepath.Join(p.root, "self", "ns", "pid"))
 	return err == nil && link != initialNamespace
 }
 
-// markOwn fills in names and marks our own processes. holding is true if this process has a context on the device: in
-// a container NVML may report our process by a PID without meaning here, and one such process counts as ours.
+// markOwn fills in names and marks our own processes. holding is true if this process has a context on the device. In
+// a container NVML may report this process by a PID of the outer namespace; then one such process counts as this one.
 func (p procs) markOwn(list []Process, holding bool) []Process {
 	self := slices.ContainsFunc(list, func(q Process) bool { return q.PID == p.self })
 	contained := p.isContained()
@@ -72,15 +69,15 @@ func (p procs) commandName(pid int) string {
 	return strings.TrimSpace(string(b))
 }
 
-// isOurs reports whether pid is this process, a descendant, or the gpuprof (of the same name) that started it and
-// waits: that process opened the device to check the settings, and NVML lists it until it ends.
+// isOurs reports whether pid is this process, a descendant, or the waiting gpuprof of the same name that started
+// it. That gpuprof opened the device to check the settings, so NVML lists it until it ends.
 func (p procs) isOurs(pid int) bool {
 	return p.isBelow(pid, p.self) || p.commandName(pid) != "" && p.commandName(pid) == p.commandName(p.self) && p.isBelow(p.self, pid)
 }
 
-// isBelow follows the parents of pid up to ancestor.
+// isBelow reports whether ancestor is pid or one of pid's ancestors.
 func (p procs) isBelow(pid, ancestor int) bool {
-	for range 64 { // a longer chain is a loop from a reused PID
+	for range 64 { // a longer chain is a cycle through a reused PID
 		if pid == ancestor {
 			return true
 		}
@@ -91,7 +88,7 @@ func (p procs) isBelow(pid, ancestor int) bool {
 		if err != nil {
 			return false
 		}
-		// "pid (command) state parent …", and a command may hold anything.
+		// The format is "pid (command) state parent …"; the command may contain any character.
 		rest := string(b[strings.LastIndexByte(string(b), ')')+1:])
 		f := strings.Fields(rest)
 		if len(f) < 2 {

@@ -8,13 +8,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/dynlib"
 )
 
-// ref is NVML's nvmlDevice_t: a pointer that only NVML follows.
+// ref is an nvmlDevice_t: a pointer that only NVML dereferences.
 type ref uintptr
 
-// result is NVML's nvmlReturn_t.
+// result is an nvmlReturn_t.
 type result int32
 
-// The results in use, in the numbers of nvml.h.
+// The results that are used, as numbered in nvml.h.
 const (
 	success                 result = 0
 	errorNotSupported       result = 3
@@ -43,7 +43,7 @@ const (
 	pcieRXBytes             uint32 = 1
 	temperatureOfGPU        uint32 = 0
 	memoryErrorsUncorrected uint32 = 1
-	eccVolatile             uint32 = 0 // since the driver was loaded
+	eccVolatile             uint32 = 0 // counted since the driver was loaded
 )
 
 // The types of a field's value.
@@ -57,8 +57,8 @@ const (
 	typeUshort
 )
 
-// Longest texts, with their zero: NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE and
-// NVML_DEVICE_NAME_V2_BUFFER_SIZE, the latter for UUIDs too.
+// Buffer sizes for texts with their terminating zero: NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE, and
+// NVML_DEVICE_NAME_V2_BUFFER_SIZE, which is used for UUIDs too.
 const (
 	versionBytes = 80
 	nameBytes    = 96
@@ -69,7 +69,7 @@ const (
 //nolint:unused // NVML writes every field; the test of the layout reads them
 type (
 	utilisationRates struct{ gpu, memory uint32 }
-	memoryInfo       struct{ total, free, used uint64 } // BAR1's too
+	memoryInfo       struct{ total, free, used uint64 } // used for BAR1 too
 	pciInfo          struct {
 		busIDLegacy                              [16]byte
 		domain, bus, device, deviceID, subSystem uint32
@@ -80,7 +80,7 @@ type (
 		usedMemory          uint64
 		gpuInstance, compID uint32
 	}
-	// processInfoV1 is the struct of the list's first version.
+	// processInfoV1 is the list's struct in the first version of the function.
 	processInfoV1 struct {
 		pid        uint32
 		usedMemory uint64
@@ -94,7 +94,7 @@ type (
 )
 
 // table holds NVML's functions by their C names, the newest first; a function that the library lacks is nil. Enums
-// are 32 bits wide.
+// have 32 bits.
 type table struct {
 	Init     func() result `c:"nvmlInit_v2,nvmlInit"`
 	Shutdown func() result `c:"nvmlShutdown"`
@@ -115,7 +115,7 @@ type table struct {
 	PowerLimit     func(d ref, mw *uint32) result                                      `c:"nvmlDeviceGetPowerManagementLimit"`
 	PowerDefault   func(d ref, mw *uint32) result                                      `c:"nvmlDeviceGetPowerManagementDefaultLimit"`
 	PowerEnforced  func(d ref, mw *uint32) result                                      `c:"nvmlDeviceGetEnforcedPowerLimit"`
-	Temperature    func(d ref, sensor uint32, c *uint32) result                        `c:"nvmlDeviceGetTemperature"` // its successor came with driver 570, this one is in every driver
+	Temperature    func(d ref, sensor uint32, c *uint32) result                        `c:"nvmlDeviceGetTemperature"` // in every driver; its successor exists since driver 570
 	Utilisation    func(d ref, u *utilisationRates) result                             `c:"nvmlDeviceGetUtilizationRates"`
 	Memory         func(d ref, m *memoryInfo) result                                   `c:"nvmlDeviceGetMemoryInfo"`
 	BAR1           func(d ref, m *memoryInfo) result                                   `c:"nvmlDeviceGetBAR1MemoryInfo"`
@@ -125,7 +125,7 @@ type table struct {
 	PCIeWidthMax   func(d ref, v *uint32) result                                       `c:"nvmlDeviceGetMaxPcieLinkWidth"`
 	PCIeThroughput func(d ref, counter uint32, kbps *uint32) result                    `c:"nvmlDeviceGetPcieThroughput"`
 	EventReasons   func(d ref, bits *uint64) result                                    `c:"nvmlDeviceGetCurrentClocksEventReasons"`
-	OldReasons     func(d ref, bits *uint64) result                                    `c:"nvmlDeviceGetCurrentClocksThrottleReasons"` // what drivers before 535 have
+	OldReasons     func(d ref, bits *uint64) result                                    `c:"nvmlDeviceGetCurrentClocksThrottleReasons"` // for drivers before 535
 	Energy         func(d ref, mj *uint64) result                                      `c:"nvmlDeviceGetTotalEnergyConsumption"`
 	Persistence    func(d ref, v *uint32) result                                       `c:"nvmlDeviceGetPersistenceMode"`
 	ECC            func(d ref, now, next *uint32) result                               `c:"nvmlDeviceGetEccMode"`
@@ -149,8 +149,8 @@ type table struct {
 	ComputeInstance func(d ref, id *uint32) result           `c:"nvmlDeviceGetComputeInstanceId"`
 }
 
-// load opens a library and checks that it can be started and stopped. It stays loaded for the life of the process, so
-// that a call that slips past the gate still finds its function.
+// load opens a library and checks that it can be started and stopped. The library stays loaded until the process
+// ends, so that a call that bypasses the gate cannot jump into unloaded code.
 func load(paths []string) (*table, error) {
 	lib, path, err := dynlib.First(paths)
 	if err != nil {
@@ -167,7 +167,7 @@ func load(paths []string) (*table, error) {
 	return t, nil
 }
 
-// bindAll sets every function whose address is known by one of its names.
+// bindAll sets every function for which address finds one of the C names.
 func (t *table) bindAll(address func(name string) uintptr) {
 	v := reflect.ValueOf(t).Elem()
 	for i := range v.NumField() {
@@ -180,5 +180,5 @@ func (t *table) bindAll(address func(name string) uintptr) {
 	}
 }
 
-// cNames returns a function's C names, the newest first.
+// cNames returns the function's C names, the newest first.
 func cNames(f reflect.StructField) []string { return strings.Split(f.Tag.Get("c"), ",") }

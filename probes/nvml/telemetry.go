@@ -13,15 +13,15 @@ import (
 // together.
 const processEvery = time.Second
 
-// Start samples the device in a goroutine of its own until Stop, or until ctx ends. A second Start during sampling
-// does nothing.
+// Start samples the device in its own goroutine until Stop, or until ctx ends. A second Start during sampling has
+// no effect.
 func (d *Device) Start(ctx context.Context, every time.Duration) {
 	if d.sampler == nil {
 		d.sampler = sampler.Start(ctx, every, d.quantities())
 	}
 }
 
-// Pause waits for a running reading and stops sampling until Resume. It costs a lock.
+// Pause waits for a running reading and stops sampling until Resume. It costs only a lock.
 func (d *Device) Pause() {
 	if d.sampler != nil {
 		d.sampler.Pause()
@@ -50,7 +50,7 @@ func (d *Device) Resume() {
 //	gpu_energy                       J since Start
 //	gpu_processes, gpu_foreign       1, processes on the GPU, and those not ours
 //
-// A quantity that is never known is absent; failed single readings are NaN. Without a Start it returns nil.
+// A quantity without any successful reading is absent; single failed readings are NaN. Without a Start it returns nil.
 func (d *Device) Stop() map[string]gpuprof.Track {
 	if d.sampler == nil {
 		return nil
@@ -59,7 +59,7 @@ func (d *Device) Stop() map[string]gpuprof.Track {
 	return d.sampler.Stop()
 }
 
-// quantities returns the quantities that can be read when the sampling starts, so that the loop does not repeat reads
+// quantities returns the quantities that can be read when the sampling starts; the loop then does not repeat reads
 // that always fail.
 func (d *Device) quantities() []sampler.Quantity {
 	var out []sampler.Quantity
@@ -82,7 +82,7 @@ func (d *Device) quantities() []sampler.Quantity {
 	number("gpu_energy", "J", true, energy)
 	d.addThrottles(add)
 	d.addProcesses(add)
-	// These are last: NVML counts 20 ms for each of the two before it answers.
+	// Read these last: NVML measures for 20 ms before it returns each.
 	number("gpu_pcie_rx", "B/s", false, pcieRX)
 	number("gpu_pcie_tx", "B/s", false, pcieTX)
 	return slices.DeleteFunc(out, func(q sampler.Quantity) bool {
@@ -91,7 +91,7 @@ func (d *Device) quantities() []sampler.Quantity {
 	})
 }
 
-// addThrottles adds the known counters; the first of them reads all.
+// addThrottles adds the known counters; reading the first one reads all.
 func (d *Device) addThrottles(add func(name, unit string, total bool, read func() (float64, bool))) {
 	counters := make([]field, len(throttleReasons))
 	for i := range counters {

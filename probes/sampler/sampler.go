@@ -1,5 +1,4 @@
-// Package sampler reads quantities at an interval during a measurement: the one loop behind the telemetry of the
-// machine and of the GPU.
+// Package sampler reads quantities at a fixed interval during a measurement; the telemetry of machine and GPU uses it.
 package sampler
 
 import (
@@ -15,21 +14,21 @@ import (
 // reading and continues at half the rate.
 const Capacity = 1200
 
-// Quantity is a value to sample. Read must not allocate: a sampler that wakes the garbage collector disturbs the
-// measured program. A Sampler reads its quantities in order, so that the first can read for others.
+// Quantity is a value to sample. Read must not allocate, since waking the garbage collector would disturb the
+// measured program. A Sampler reads its quantities in order, so the first can read for others.
 type Quantity struct {
 	Name, Unit string
-	Total      bool // count from the first successful reading
+	Total      bool // subtract the first successful reading
 	Read       func() (v float64, ok bool)
 }
 
 type track struct {
 	Quantity
-	first  float64 // NaN until a reading succeeds
+	first  float64 // NaN before the first successful reading
 	values []gpuprof.Number
 }
 
-// Sampler samples from one Start to its Stop.
+// Sampler samples from Start to Stop.
 type Sampler struct {
 	tracks []*track
 	times  []float64
@@ -37,11 +36,11 @@ type Sampler struct {
 	stop   context.CancelFunc
 	done   chan struct{}
 
-	reading sync.Mutex // held while a reading is under way
+	reading sync.Mutex // held during a reading
 	paused  bool
 }
 
-// Start reads every quantity at once, and then in a goroutine of its own until Stop, or until ctx ends.
+// Start takes a first reading at once, and then samples in its own goroutine until Stop, or until ctx ends.
 func Start(ctx context.Context, every time.Duration, quantities []Quantity) *Sampler {
 	s := &Sampler{start: time.Now(), done: make(chan struct{}), times: make([]float64, 0, Capacity)}
 	for _, q := range quantities {
@@ -53,7 +52,7 @@ func Start(ctx context.Context, every time.Duration, quantities []Quantity) *Sam
 	return s
 }
 
-// Pause waits for a running reading and stops sampling until Resume. It costs a lock.
+// Pause waits for a running reading and stops sampling until Resume. It costs only a lock.
 func (s *Sampler) Pause() { s.setPaused(true) }
 
 // Resume continues the sampling after Pause.
@@ -107,7 +106,6 @@ func (s *Sampler) sample() {
 	}
 }
 
-// thinSamples keeps every second reading, in place.
 func (s *Sampler) thinSamples() {
 	half := len(s.times) / 2
 	for i := range half {
@@ -122,8 +120,8 @@ func (s *Sampler) thinSamples() {
 	}
 }
 
-// Stop ends the sampling, takes a last reading and returns the tracks by name. A quantity that was never known is
-// absent; failed single readings are NaN. Call it once.
+// Stop ends the sampling, takes a last reading and returns the tracks by name. A quantity without any successful
+// reading is absent; single failed readings are NaN. Call it once.
 func (s *Sampler) Stop() map[string]gpuprof.Track {
 	s.stop()
 	<-s.done

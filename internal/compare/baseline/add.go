@@ -16,15 +16,15 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Provenance is the origin of sessions.
+// Provenance describes where and how sessions were measured.
 type Provenance struct {
 	Now     time.Time
-	Machine string // the owner's name for it
+	Machine string // the user's name for the machine
 	Command string // command that measured
 	Tool    gpuprof.Tool
 }
 
-// Added reports the effect of adding one run.
+// Added is the effect of adding one run.
 type Added struct {
 	Name     string // of the baseline
 	Path     string
@@ -32,10 +32,9 @@ type Added struct {
 	Dropped  int // pruned
 }
 
-// Add adds each run as a session to the baseline that fits it, and keeps the latest keep sessions of every file (0
-// is DefaultKeep). A run that must not become a baseline (partial, invalid, simulated) is ErrInput, and then
-// nothing is written. Add warns of runs with too few processes and of runs whose environment differs from the other
-// sessions.
+// Add adds each run as a session to the matching baseline and keeps the latest keep sessions of every file (0 is
+// DefaultKeep). A run that must not become a baseline (partial, invalid, simulated) is ErrInput, and then nothing is
+// written. Add warns of runs with too few processes and of runs whose environment differs from the other sessions.
 func (s *Store) Add(runs []*gpuprof.Run, p Provenance, keep int) ([]Added, []gpuprof.Warning, error) {
 	if keep < 0 {
 		return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage, "adding to the baselines: %d sessions cannot be kept", keep).WithFix("give 1 or more")
@@ -80,7 +79,7 @@ type fitting struct {
 	session Session
 }
 
-// newSessions makes the sessions of all runs, or refuses all of them.
+// newSessions makes the sessions of all runs; one refused run refuses all.
 func newSessions(runs []*gpuprof.Run, p Provenance) ([]fitting, error) {
 	var out []fitting
 	for _, r := range runs {
@@ -110,9 +109,8 @@ func fewProcesses(runs []*gpuprof.Run) []gpuprof.Warning {
 	return out
 }
 
-// warnMixed warns of sessions that differ in a field that a gate wants to agree. They share a file on purpose,
-// since a driver is updated and a knob's default changes. As long as both are in the file, a gate against it gives
-// no verdict.
+// warnMixed warns of sessions that differ in a field that must agree for a gate. They may share a file, since drivers
+// are updated and defaults change, but until the older ones are dropped a gate against the file gives no verdict.
 func (b *Baseline) warnMixed() []gpuprof.Warning {
 	values := map[string]string{}
 	var differ []string
@@ -141,7 +139,7 @@ func (b *Baseline) warnMixed() []gpuprof.Warning {
 	}}
 }
 
-// change is a file to be written.
+// change is a file with its content before and after.
 type change struct {
 	file          *Baseline
 	before, added int
@@ -169,7 +167,7 @@ func (s *Store) planChanges(sessions []fitting, keep int) ([]*change, error) {
 	return out, nil
 }
 
-// open returns the file of a fingerprint, or a new one under a free name.
+// open returns the file of a fingerprint, or a new file under an unused name.
 func (s *Store) open(f Fingerprint, planned []*change) (*change, error) {
 	taken := func(name string) bool {
 		return slices.ContainsFunc(planned, func(c *change) bool { return c.file.Name == name })

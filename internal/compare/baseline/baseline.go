@@ -1,24 +1,21 @@
-// Package baseline keeps results for later comparisons: several sessions of
-// one workload on one device in one file. The spread between sessions cannot be
-// measured inside one of them, so each further session makes a baseline more
-// useful; package compare uses the spread.
+// Package baseline stores results for later comparisons: several sessions of one workload on one device in one
+// file. One session cannot show the spread between sessions, so each further session improves the estimate; package
+// compare uses it.
 //
-// A store is a folder with a layout for people and version control:
+// A store is a folder for people and version control:
 //
 //	<device>/<workload>-<preset>.json
 //
-// A file has a fingerprint (device, workload, preset, mode, the knobs that
-// change the computation) and a line per session. Runs with the same device,
-// workload and preset but another mode or other knobs get their own file, with
+// A file has a fingerprint (device, workload, preset, mode, the knobs that change the computation) and one line per
+// session. Runs with the same device, workload and preset but another mode or other knobs get their own file, with
 // a hash after the preset.
 //
 // # The samples that a session keeps
 //
-// A comparison needs the median of every process and little else, so a session
-// keeps eleven samples of each metric and process: the median and five quantiles
-// on either side of it, 1/22 to 21/22. Their median is the median of all samples,
-// to nine digits. A session of fifteen metrics and six processes takes about
-// 15 kB, whether a process took ten samples or a million.
+// A comparison mainly needs the median of every process, so a session keeps eleven samples per metric and process:
+// the median and five quantiles on either side of it, 1/22 to 21/22. Their median is the median of all samples, to
+// nine digits. A session of fifteen metrics and six processes takes about 15 kB, whether a process took ten samples
+// or a million.
 package baseline
 
 import (
@@ -39,26 +36,26 @@ import (
 
 const (
 	// DefaultKeep is the number of latest sessions that a file keeps: twice as many as estimate the spread between
-	// sessions, so that one outlier weighs little and the file stays small.
+	// sessions, so that one outlier has little weight.
 	DefaultKeep = 2 * compare.MinSessions
-	// keepSamples is the number of samples kept of a process; odd, so that one of them is the median.
+	// keepSamples is the number of samples kept per process; odd, so that one of them is the median.
 	keepSamples = 11
 )
 
-// Baseline is one file.
+// Baseline is one file of sessions.
 type Baseline struct {
-	gpuprof.Head             // its tool wrote the file last
+	gpuprof.Head             // of the tool that wrote the file last
 	Fingerprint  Fingerprint `json:"fingerprint"`
 	Sessions     []Session   `json:"sessions"` // the earliest first
 
 	// Name is the file's path inside the store, without extension.
 	Name string `json:"-"`
-	// Path is the file.
+	// Path is the path of the file.
 	Path string `json:"-"`
 }
 
-// Fingerprint holds the fields that a run must share with a baseline for a comparison. Other fields of the
-// environment (driver, power limit, CPU …) are compared for the verdict, and named if they differ.
+// Fingerprint holds the fields that a run must share with a baseline for a comparison. A comparison reports
+// differences in other fields of the environment (driver, power limit, CPU …).
 type Fingerprint struct {
 	DeviceKind string            `json:"device_kind"`
 	Device     string            `json:"device"`
@@ -68,16 +65,16 @@ type Fingerprint struct {
 	ModelKnobs map[string]string `json:"model_knobs"`
 }
 
-// Session is one added run.
+// Session is one stored run.
 type Session struct {
 	Started time.Time    `json:"started"`        // start of the measurement, UTC
 	Added   time.Time    `json:"added,omitzero"` // time of the addition, UTC
-	Machine string       `json:"machine"`        // the owner's name for it
-	Command string       `json:"command"`        // command that measured
+	Machine string       `json:"machine"`        // the user's name for the machine
+	Command string       `json:"command"`        // command line of the measurement
 	Tool    gpuprof.Tool `json:"tool"`           // measuring program: name, version, commit
 
 	Processes int `json:"processes"`
-	Samples   int `json:"samples"` // of the step, before their reduction
+	Samples   int `json:"samples"` // of the step, before their reduction to eleven
 	// ExactDigits is the number of significant digits of the session's exact metrics, 0 for all.
 	ExactDigits int `json:"exact_digits,omitempty"`
 
@@ -92,19 +89,18 @@ type Session struct {
 	Total   string   `json:"total"`
 }
 
-// Metric is a quantity with up to eleven samples a process.
+// Metric is a quantity with up to eleven samples per process.
 type Metric struct {
 	Name           string      `json:"name"`
 	Unit           string      `json:"unit"`
 	HigherIsBetter bool        `json:"higher_is_better,omitempty"`
 	Exact          bool        `json:"exact,omitempty"`
-	Undirected     bool        `json:"undirected,omitempty"` // no direction is better
+	Undirected     bool        `json:"undirected,omitempty"` // no better direction
 	Runs           [][]float64 `json:"runs"`
-	// Rate is the load of a metric, requests per second; 0 without a set rate. UnderLoad marks a latency or rate
-	// that callers measured.
+	// Rate is a metric's request rate, 1/s; 0 for none. UnderLoad marks a latency or rate that callers measured.
 	Rate      float64 `json:"rate_per_s,omitempty"`
 	UnderLoad bool    `json:"under_load,omitempty"`
-	// SenderLate marks that the sender of requests was late, so that the figures measure the sender.
+	// SenderLate marks requests that were sent late (coordinated omission), so that the figures measure the sender.
 	SenderLate bool `json:"sender_late,omitempty"`
 }
 
@@ -114,7 +110,7 @@ func FingerprintOf(r *gpuprof.Run) Fingerprint {
 	for _, k := range r.ModelKnobs {
 		f.ModelKnobs[k] = r.Knobs[k]
 	}
-	if r.Requests != nil { // each of its metrics has its own rate
+	if r.Requests != nil { // each request metric has its own rate
 		for _, k := range r.Requests.RateKnobs {
 			delete(f.ModelKnobs, k)
 		}
@@ -152,15 +148,14 @@ func (f Fingerprint) listDifferences(o Fingerprint) []string {
 	return out
 }
 
-// String names the fingerprint for messages: "e3nn small on Example CPU".
+// String describes the fingerprint: "e3nn small on Example CPU".
 func (f Fingerprint) String() string {
 	return strings.TrimSpace(f.Workload+" "+f.Preset) + " on " + f.Device
 }
 
-// fileStem returns the file's name without its folder and extension.
 func (f Fingerprint) fileStem() string { return Slug(f.Workload) + "-" + Slug(f.Preset) }
 
-// hash separates fingerprints with the same device, workload and preset.
+// hash distinguishes the files of fingerprints with the same device, workload and preset.
 func (f Fingerprint) hash() string {
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%q %q %q", f.DeviceKind, f.Device, f.Mode)
@@ -170,7 +165,7 @@ func (f Fingerprint) hash() string {
 	return fmt.Sprintf("%08x", h.Sum32())
 }
 
-// newSession refuses a run that must not become a baseline, and reduces the samples of others.
+// newSession reduces a run to a session. A run that must not become a baseline is an error.
 func newSession(r *gpuprof.Run, p Provenance) (Session, error) {
 	refuse := func(why, fix string) (Session, error) {
 		return Session{}, gpuprof.Errorf(gpuprof.ErrInput, "adding %s to the baselines: %s", FingerprintOf(r), why).WithFix("%s", fix)
@@ -202,8 +197,7 @@ func newSession(r *gpuprof.Run, p Provenance) (Session, error) {
 	return s, nil
 }
 
-// SessionOf reduces a result of any program to a session. Processes and Samples are the largest numbers over its
-// metrics.
+// SessionOf reduces a result of any program to a session. Processes and Samples are the largest numbers of any metric.
 func SessionOf(res *compare.Result) Session {
 	s := Session{
 		Env: res.Env, Facts: res.Facts, Code: res.Code, Knobs: maps.Collect(maps.All(res.Knobs)), Runs: append([]compare.RunInfo{}, res.RunInfo...),
@@ -237,8 +231,7 @@ func countProcesses(s *gpuprof.Series) int {
 	return n
 }
 
-// reduceSamples keeps up to eleven samples: the quantiles (i+1/2)/11, of which the middle one is the median. Few
-// samples stay in their order.
+// reduceSamples reduces samples to eleven quantiles, (i+1/2)/11, with the median as the middle; fewer stay unchanged.
 func reduceSamples(samples []float64) []float64 {
 	if len(samples) <= keepSamples {
 		out := make([]float64, len(samples))
@@ -257,7 +250,7 @@ func reduceSamples(samples []float64) []float64 {
 	return out
 }
 
-// Result converts the session for package compare.
+// Result converts the session to a Result for package compare.
 func (s *Session) Result(name string) *compare.Result {
 	r := &compare.Result{
 		Source: name, Tool: "gpuprof", Status: gpuprof.Complete, Workload: s.Env["workload"], Preset: s.Env["preset"],
@@ -275,7 +268,7 @@ func (s *Session) Result(name string) *compare.Result {
 	return r
 }
 
-// Results returns the sessions for compare.CompareStored, the latest last.
+// Results converts the sessions for compare.CompareStored, the latest last.
 func (b *Baseline) Results() []*compare.Result {
 	var out []*compare.Result
 	for i := range b.Sessions {
@@ -284,11 +277,11 @@ func (b *Baseline) Results() []*compare.Result {
 	return out
 }
 
-// add inserts a session by date and drops the earliest ones beyond keep. It refuses a session that is in the file
-// already: the same session twice would make the spread between sessions look small.
+// add inserts a session by date and drops the earliest sessions beyond keep. It refuses a session that the file
+// already holds: a duplicate would make the spread between sessions look small.
 func (b *Baseline) add(s Session, keep int) error {
 	for i := range b.Sessions {
-		if b.Sessions[i].Started.Equal(s.Started) { // whatever the name of its machine
+		if b.Sessions[i].Started.Equal(s.Started) { // even under another machine name
 			return gpuprof.Errorf(gpuprof.ErrInput, "adding %s to the baselines: the session of %s is there already", b.Fingerprint, s.Started.Format(time.RFC3339)).WithFix("measure it again to add another")
 		}
 	}
@@ -320,7 +313,7 @@ func (b *Baseline) encode() ([]byte, error) {
 	return []byte(out + "\n ]\n}\n"), nil
 }
 
-// decode reads the text of encode. name is the file's name, for messages.
+// decode parses the text that encode writes. name is the file's name, for messages.
 func decode(text []byte, name string) (*Baseline, error) {
 	fail := func(err error) (*Baseline, error) {
 		return nil, gpuprof.Unreadable("reading baseline "+name, err, "restore the file, or remove it and add its runs again")
@@ -339,15 +332,15 @@ func decode(text []byte, name string) (*Baseline, error) {
 		if err := b.Sessions[i].checkSigns(); err != nil {
 			return fail(fmt.Errorf("its session %d: %w", i+1, err))
 		}
-		if gpuprof.MinorOf(b.Version) == 0 { // 1.0 rounded counters
+		if gpuprof.MinorOf(b.Version) == 0 { // version 1.0 rounded counters
 			b.Sessions[i].ExactDigits = stats.StoredDigits
 		}
 	}
-	b.Version = document.Version(document.Baseline) // the version in memory, and of the next write
+	b.Version = document.Version(document.Baseline) // in memory the version is current
 	return &b, nil
 }
 
-// checkSigns returns an error for a figure below zero, by name.
+// checkSigns returns an error for a negative figure, with its name.
 func (s *Session) checkSigns() error {
 	for _, m := range s.Metrics {
 		for p, samples := range m.Runs {

@@ -11,8 +11,7 @@ import (
 )
 
 const (
-	// lockWait is a writer's time limit for the lock: a change takes milliseconds, so only a stopped process holds
-	// it as long.
+	// lockWait limits the wait for the lock: a change takes milliseconds, so only a stopped process holds it longer.
 	lockWait = 2 * time.Minute
 	// lockPoll is the pause between two attempts to create the lock file, on a file system without locks.
 	lockPoll = 5 * time.Millisecond
@@ -23,8 +22,8 @@ const (
 // locker locks a store's existing folder and returns the function that releases the lock.
 type locker func(dir string) (unlock func(), err error)
 
-// lockFolder takes the system's lock, which ends with its process, whatever its end. On a file system without locks
-// it creates a file that only one process can create.
+// lockFolder takes the operating system's lock, which ends with its process. On a file system without locks it
+// creates a lock file exclusively.
 func lockFolder(dir string) (func(), error) {
 	type result struct {
 		f   *os.File
@@ -36,7 +35,7 @@ func lockFolder(dir string) (func(), error) {
 		f, err := systemLock(dir)
 		select {
 		case got <- result{f, err}:
-		case <-given: // the wait was given up
+		case <-given: // the caller stopped waiting
 			if err == nil {
 				_ = f.Close()
 			}
@@ -49,15 +48,15 @@ func lockFolder(dir string) (func(), error) {
 		if r.err != nil {
 			return lockExclusively(dir)
 		}
-		return func() { _ = r.f.Close() }, nil // closing releases the lock
+		return func() { _ = r.f.Close() }, nil // closing the file releases the lock
 	case <-limit.C:
 		close(given)
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "changing the baselines in %s: another process has been changing them for %v", dir, lockWait).WithFix("end that process, or choose a folder with --dir")
 	}
 }
 
-// lockExclusively locks by a file. A killed process leaves the file behind and no other process takes the lock
-// over: whether the process still runs cannot be seen from another machine.
+// lockExclusively locks by creating a file. A killed process leaves the file behind, and no other process removes
+// it: another machine cannot see whether the owner still runs.
 func lockExclusively(dir string) (func(), error) {
 	file := filepath.Join(dir, exclusiveName)
 	for range int(lockWait / lockPoll) {
@@ -73,8 +72,8 @@ func lockExclusively(dir string) (func(), error) {
 	return nil, gpuprof.Errorf(gpuprof.ErrInput, "changing the baselines in %s: %s is there, so another process is changing them", dir, file).WithFix("if none is running, remove that file")
 }
 
-// holdLock runs a change of the store under the lock, so that the change reads the other processes' writes and
-// loses none.
+// holdLock runs a change of the store under the lock, so that concurrent changes neither miss nor overwrite each
+// other.
 func (s *Store) holdLock(change func() error) error {
 	unlock, err := s.lock(s.dir)
 	if err != nil {

@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// systemLock always fails, so that the caller locks by a file.
+// systemLock always fails: the caller then locks by a file.
 func systemLock(string) (*os.File, error) { return nil, errors.ErrUnsupported }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// systemLock waits for the lock of the folder itself, so that no lock file appears under version control.
+// systemLock waits for a lock of the folder itself, so that no lock file enters version control.
 func systemLock(dir string) (*os.File, error) {
 	for {
 		f, err := os.Open(dir)
@@ -31,8 +31,7 @@ func systemLock(dir string) (*os.File, error) {
 	}
 }
 
-// isSameFolder reports whether an open folder still has its path; a folder that was removed and made again has
-// another lock.
+// isSameFolder reports whether path still leads to the open folder: a folder that was created anew has another lock.
 func isSameFolder(f *os.File, path string) (bool, error) {
 	held, err := f.Stat()
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// systemLock waits for the lock of a file in the folder, which stays there: Windows locks no folders, and a new
-// file each time would have a new lock each time.
+// systemLock waits for the lock of a permanent file in the folder: Windows cannot lock folders, and a file created
+// anew each time would be another lock each time.
 func systemLock(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// local is the folder of baselines that a project keeps with its source.
+// local is the folder of baselines inside a project.
 const local = "baselines"
 
 // Dir returns the folder of baselines: the requested one, else ./baselines if it exists, else the user's data
-// folder. getenv is os.Getenv. A user without a home has no data folder, which is ErrUsage.
+// folder. getenv is os.Getenv. ErrUsage for a user without a home and thus without a data folder.
 func Dir(asked string, getenv func(string) string) (string, error) {
 	if asked != "" {
 		return asked, nil
@@ -34,8 +34,9 @@ func Dir(asked string, getenv func(string) string) (string, error) {
 	return filepath.Join(dir, "gpuprof", local), nil
 }
 
-// dataDir returns a user's data folder by the XDG base directory specification and the customs of macOS and
-// Windows. dir is empty if variable, on which the folder depends, holds no absolute path.
+// dataDir returns the user's data folder by the XDG base directory specification and the conventions of macOS and
+// Windows. variable is the environment variable that the folder depends on; dir is empty if the variable holds no
+// absolute path.
 func dataDir(getenv func(string) string, system string) (dir, variable string) {
 	under := func(variable string, parts ...string) (string, string) {
 		home := getenv(variable)
@@ -60,12 +61,11 @@ func dataDir(getenv func(string) string, system string) (dir, variable string) {
 	return under("HOME", ".local", "share")
 }
 
-// Store is a folder of baselines. Any number of processes may read and change it at the same time: readers see
-// whole files, and changes wait for one another.
+// Store is a folder of baselines, safe for concurrent processes: readers see whole files, a lock orders changes.
 type Store struct {
 	dir  string
 	lock locker
-	// between, if set, is called between reading, writing and replacing a file.
+	// between, if set, is a test hook that runs between reading, writing and replacing a file.
 	between func()
 }
 
@@ -88,7 +88,7 @@ func (s *Store) load(name string) (*Baseline, error) {
 	return b, nil
 }
 
-// Read reads one baseline by its path, in a store or not. A missing file is ErrUsage, an unusable one ErrInput.
+// Read reads one baseline by its path, in a store or not. ErrUsage for a missing file, ErrInput for an unusable one.
 func Read(file string) (*Baseline, error) {
 	text, err := outside.ReadFound(file)
 	if _, large := errors.AsType[*outside.TooLarge](err); large || outside.Damaged(err) {
@@ -100,7 +100,7 @@ func Read(file string) (*Baseline, error) {
 	return Parse(text, file)
 }
 
-// Parse reads a baseline from a text in memory; file is its path.
+// Parse decodes a baseline from memory; file is its path.
 func Parse(text []byte, file string) (*Baseline, error) {
 	b, err := decode(text, file)
 	if err != nil {
@@ -115,8 +115,7 @@ func wrapError(doing, file string, err error) error {
 	return gpuprof.Unwritable(doing+" baseline "+file, err, choose, choose)
 }
 
-// List reads every baseline of the store, by name. broken has an error for each unreadable file, and the others are
-// still listed.
+// List reads every baseline of the store, by name; broken has an error for each unreadable file.
 func (s *Store) List() (all []*Baseline, broken []error) {
 	folder := outside.Dir(s.dir)
 	err := fs.WalkDir(folder, ".", func(rel string, d fs.DirEntry, err error) error {
@@ -126,7 +125,7 @@ func (s *Store) List() (all []*Baseline, broken []error) {
 				return nil // nothing was added yet
 			}
 			if errors.Is(err, fs.ErrNotExist) {
-				return nil // its last baseline was removed meanwhile
+				return nil // another process removed the folder
 			}
 			broken = append(broken, wrapError("reading", file, err))
 			return nil
@@ -137,7 +136,7 @@ func (s *Store) List() (all []*Baseline, broken []error) {
 		b, err := s.load(strings.TrimSuffix(rel, ".json"))
 		if err != nil {
 			if errors.Is(err, fs.ErrNotExist) && d.Type()&fs.ModeSymlink == 0 {
-				return nil // removed meanwhile; a link to nothing is an error
+				return nil // another process removed the file; a dangling link is an error
 			}
 			broken = append(broken, err)
 			return nil
@@ -152,8 +151,7 @@ func (s *Store) List() (all []*Baseline, broken []error) {
 	return all, broken
 }
 
-// Show returns a baseline by the name that List gives it; a name without folder is enough if only one device has
-// it. ErrUsage without a match.
+// Show returns a baseline by its name in List, without the folder if the name is unique. ErrUsage without a match.
 func (s *Store) Show(name string) (*Baseline, error) {
 	want := strings.TrimSuffix(filepath.ToSlash(name), ".json")
 	all, broken := s.List()
@@ -175,7 +173,7 @@ func (s *Store) Show(name string) (*Baseline, error) {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "looking for baseline %s: %d devices have it", name, len(hits)).WithFix("give %s", joinNames(hits))
 	}
 	for _, err := range broken {
-		if strings.Contains(err.Error(), string(filepath.Separator)+filepath.FromSlash(want)+".json:") { // with its folder or without
+		if strings.Contains(err.Error(), string(filepath.Separator)+filepath.FromSlash(want)+".json:") { // matches with or without the folder
 			return nil, err
 		}
 	}
@@ -193,12 +191,12 @@ func joinNames(bs []*Baseline) string {
 	return strings.Join(out, " or ")
 }
 
-// Remove deletes a baseline, even an unreadable one, and its folder if it becomes empty. It returns the file.
-// ErrUsage without a match.
+// Remove deletes a baseline, even an unreadable one, and its folder if the folder becomes empty. It returns the
+// file's path. ErrUsage without a match.
 func (s *Store) Remove(name string) (string, error) {
 	want := strings.TrimSuffix(filepath.ToSlash(name), ".json")
 	if _, err := os.Stat(s.dir); err != nil {
-		_, err = s.Show(name) // nothing was added yet, and there is no folder to lock
+		_, err = s.Show(name) // the store has no folder yet, so there is nothing to lock
 		return "", err
 	}
 	var file string
@@ -228,11 +226,11 @@ func (s *Store) removeFile(name, want string) (string, error) {
 	return file, nil
 }
 
-// ErrNone marks Find's error if no baseline fits.
+// ErrNone marks Find's error if no baseline matches.
 var ErrNone = errors.New("no baseline fits")
 
-// Find returns the baseline for a fingerprint. Without one it returns ErrUsage and ErrNone and names the
-// differences of the nearest baseline.
+// Find returns the baseline of a fingerprint. Without one it returns ErrUsage and ErrNone, with the differences of
+// the most similar baseline.
 func (s *Store) Find(f Fingerprint) (*Baseline, error) {
 	all, broken := s.List()
 	var nearest *Baseline

@@ -9,9 +9,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
-// write replaces a file as a whole or not at all, through a flushed and renamed temporary file in the same folder.
-// The caller holds the lock. If the file changed all the same (by an editor, a checkout), write leaves it alone,
-// because its content would be lost.
+// write replaces a file atomically through a flushed temporary file in the same folder. The caller holds the lock.
+// If another program (an editor, a checkout) changed the file meanwhile, write returns an error instead of
+// overwriting it.
 func (s *Store) write(c *change) error {
 	b := c.file
 	text, err := b.encode()
@@ -28,7 +28,7 @@ func (s *Store) write(c *change) error {
 	if err != nil {
 		return wrapError("writing", b.Path, err)
 	}
-	defer func() { _ = os.Remove(tmp.Name()) }() // gone already after the rename
+	defer func() { _ = os.Remove(tmp.Name()) }() // fails after the rename, on purpose
 	_, err = tmp.Write(text)
 	err = errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close())
 	if err != nil {

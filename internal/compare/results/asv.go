@@ -12,8 +12,9 @@ import (
 )
 
 // asvFile is a result file of airspeed velocity, version 2: .asv/results/MACHINE/COMMIT-ENV.json. A benchmark's row
-// has its columns in the order of result_columns, each a list over the product of its parameters. null marks a
-// failure, NaN a combination that the benchmark left out; NullNumbers has replaced both by null.
+// has its columns in the order of result_columns; a column has one value per combination of the benchmark's
+// parameters. null marks a failure, NaN a combination that the benchmark left out; NullNumbers has replaced both by
+// null.
 type asvFile struct {
 	Columns []string                     `json:"result_columns"`
 	Results map[string][]json.RawMessage `json:"results"`
@@ -70,7 +71,7 @@ func readASV(d jsonValue) (*parsed, error) {
 	return p, nil
 }
 
-// asvRow adds the figures of one benchmark, a series for each combination of its parameters.
+// asvRow adds the figures of one benchmark, one series per combination of its parameters.
 func (p *parsed) asvRow(name string, row map[string]json.RawMessage, d jsonValue) error {
 	var params [][]string
 	var values []*figure
@@ -116,7 +117,7 @@ func (p *parsed) asvRow(name string, row map[string]json.RawMessage, d jsonValue
 	return nil
 }
 
-// countCombinations returns the size of the product of all parameters, at most limit + 1.
+// countCombinations returns the number of combinations of all parameters, at most limit + 1.
 func countCombinations(params [][]string, limit int) int {
 	n := 1
 	for _, values := range params {

@@ -9,13 +9,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// bmfMetric is a value of the Bencher Metric Format: an object by benchmark of objects by measure. The file has
-// neither units nor directions; Bencher's own measures have both (bencher.dev, "Measures").
+// bmfMetric is a value of the Bencher Metric Format, in which each benchmark is an object with a value per measure.
+// The file has neither units nor directions; Bencher's own measures have both (bencher.dev, "Measures").
 type bmfMetric struct {
 	Value figure `json:"value"`
 }
 
-// bmfMeasures lists Bencher's own measures by slug, with the unit and the factor to base units.
+// bmfMeasures maps Bencher's own measures to their unit and the factor to base units.
 var bmfMeasures = map[string]struct {
 	scale float64
 	unit  string
@@ -29,7 +29,7 @@ var bmfMeasures = map[string]struct {
 	"estimated-cycles": {1, "cycles", lowerBetter},
 }
 
-// isBMF reports whether every member is an object of objects with a value. It stops at the first other member.
+// isBMF reports whether every member is an object of objects with a value. It stops at the first mismatch.
 func isBMF(d jsonValue) bool {
 	if len(d.member) == 0 {
 		return false
@@ -46,7 +46,7 @@ func isBMF(d jsonValue) bool {
 	return true
 }
 
-// everyMember reports whether all members of an object pass and none has an excluded name.
+// everyMember reports whether all members of an object pass and none has a name in not.
 func everyMember(object []byte, pass func(value []byte) bool, not ...string) bool {
 	all := true
 	document.JSONMembers(object, func(key string, value []byte) bool {

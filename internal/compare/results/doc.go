@@ -1,8 +1,6 @@
-// Package results reads files that other benchmark programs, and gpuprof
-// itself, wrote, into the neutral form that package compare judges.
+// Package results reads result files of benchmark programs into the neutral form that package compare judges.
 //
-// The replicate of every verdict is the process, so each format defines the runs
-// and samples that one process left:
+// Every verdict counts processes, so each format defines the runs and samples that one process left:
 //
 //	gpuprof run.json        its own series: one list of samples a process
 //	Go benchmark lines      every line of one name is a run, as benchstat has it
@@ -15,6 +13,6 @@
 //	Bencher BMF, github-action-benchmark, vllm bench serve, AIPerf, guidellm   the file is one run of one sample
 //	name value unit         the text is one run, lines of one name its samples; so is a JSON object of numbers
 //
-// Several JSON documents in one file, one after the other or in an array, are
-// several processes: cat a1.json a2.json … > a.json makes a file of runs.
+// Several JSON documents in one file, in sequence or in an array, are several processes: cat a1.json a2.json … >
+// a.json makes a file of runs.
 package results

@@ -12,9 +12,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// githubBench is an entry of github-action-benchmark: of a list of name, unit and value (customSmallerIsBetter or
-// customBiggerIsBetter), or of the history data.js. Only the workflow file names the direction of a list; the
-// history has the tool in each entry.
+// githubBench is an entry of one of github-action-benchmark's two files: a list of name, unit and value
+// (customSmallerIsBetter or customBiggerIsBetter), or the history data.js. A list has no direction: only the
+// workflow file declares it. An entry of the history names its tool, which implies the direction.
 type githubBench struct {
 	Name  string `json:"name"`
 	Unit  string `json:"unit"`
@@ -30,7 +30,7 @@ type githubEntry struct {
 	Bench []githubBench `json:"benches"`
 }
 
-// githubTools maps each tool to its direction, as the action compares it.
+// githubTools maps each tool to the direction by which the action compares it.
 var githubTools = map[string]direction{
 	"cargo": lowerBetter, "go": lowerBetter, "benchmarkjs": higherBetter, "benchmarkluau": lowerBetter, "pytest": higherBetter,
 	"googlecpp": lowerBetter, "catch2": lowerBetter, "julia": lowerBetter, "jmh": lowerBetter, "benchmarkdotnet": lowerBetter,
@@ -41,7 +41,6 @@ func isGitHub(d jsonValue) bool { return d.hasMembers("name", "unit", "value") }
 
 func isGitHubData(d jsonValue) bool { return d.hasMembers("entries") && d.hasMembers("lastUpdate") }
 
-// githubScript is the beginning of data.js.
 var githubScript = []byte("window.BENCHMARK_DATA")
 
 // stripScript returns the JSON of data.js, or any other text unchanged.
@@ -68,7 +67,7 @@ func readGitHub(d jsonValue) (*parsed, error) {
 	return p, err
 }
 
-// addGitHub adds a figure. A direction declared in the file overrides the direction of the unit.
+// addGitHub adds a figure. A direction declared in the file overrides the unit's direction.
 func (p *parsed) addGitHub(suite string, b *githubBench, is direction, declared bool) error {
 	if b.Name == "" {
 		return fmt.Errorf("a benchmark has no name")
@@ -86,8 +85,7 @@ func (p *parsed) addGitHub(suite string, b *githubBench, is direction, declared 
 	return nil
 }
 
-// readGitHubData reads the newest commit of each suite. Each entry is a run; it leaves out entries of other
-// commits.
+// readGitHubData reads the newest commit's entries of each suite, each as a run, and skips older commits.
 func readGitHubData(d jsonValue) (*parsed, error) {
 	var f struct {
 		Entries map[string]json.RawMessage `json:"entries"`
@@ -138,11 +136,11 @@ func (p *parsed) githubEntry(prefix string, e *githubEntry) error {
 	for i := range e.Bench {
 		b := &e.Bench[i]
 		of := is
-		if e.Tool == "go" { // the first figure of a line has the units of all
+		if e.Tool == "go" { // the first figure of a line lists all units in its extra text
 			b.Unit, _, _ = strings.Cut(strings.ReplaceAll(b.Unit, "\t", " "), " ")
 		}
 		if _, rate := cutRate(b.Unit); rate && e.Tool == "go" {
-			of = higherBetter // MB/s, which go test prints beside the time
+			of = higherBetter // MB/s, which go test prints next to the time
 		}
 		if err := p.addGitHub(prefix, b, of, true); err != nil {
 			return err

@@ -16,13 +16,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// goLine is one measurement of one benchmark line.
 type goLine struct {
-	pkg, name, cpus, unit string // cpus is the "-8" of the name, "" for one
+	pkg, name, cpus, unit string // cpus is the suffix "-8" of the name, "" without one
 	value                 float64
 }
 
-// goFile collects the lines of a file.
 type goFile struct {
 	lines []goLine
 	units benchfmt.UnitMetadataMap
@@ -30,16 +28,14 @@ type goFile struct {
 	bad   []string // names of benchmarks that failed
 }
 
-// goFacts are the configuration keys that must agree. pkg is part of a benchmark's identity instead.
+// goFacts are the configuration keys that must agree; pkg is part of a benchmark's name instead.
 var goFacts = []string{"goos", "goarch", "cpu", "device"}
 
-// hasBenchLine reports whether a text has a Go benchmark line.
 func hasBenchLine(text []byte) bool {
 	return bytes.HasPrefix(text, []byte("Benchmark")) || bytes.Contains(text, []byte("\nBenchmark"))
 }
 
-// readGo reads the output of go test -bench, of programs that imitate it, and of gpuprof's own .bench files: every
-// line of one name is a run.
+// readGo reads go test -bench output, also of imitating programs and gpuprof's .bench files; a line is a run.
 func readGo(text []byte, name string) (*parsed, error) {
 	if err := goFits(text, outside.NewRoom()); err != nil {
 		return nil, err
@@ -64,11 +60,10 @@ func readGo(text []byte, name string) (*parsed, error) {
 	return f.parseLines(), nil
 }
 
-// figureBytes is the memory for one figure of a line, at worst with a name of its own, bytes.
+// figureBytes is the memory in bytes for one figure of a line, in the worst case with a name of its own.
 const figureBytes = 400
 
-// goFits reserves the memory for the lines before they are read: for their figures, and for each configuration key
-// once.
+// goFits reserves memory for the lines before they are read: for every figure, and once for every configuration key.
 func goFits(text []byte, room *outside.Room) error {
 	keys := map[string]bool{}
 	for line := range bytes.Lines(text) {
@@ -112,12 +107,10 @@ func (f *goFile) add(rec *benchfmt.Result) error {
 	return nil
 }
 
-// secondsOf lists units of time that benchfmt does not convert, in seconds. benchfmt converts nanoseconds, except
-// for a value of 0.
+// secondsOf lists the units of time that benchfmt leaves unconverted, in seconds; ns/op only for a value of 0.
 var secondsOf = map[string]float64{"ns/op": 1e-9, "us/op": 1e-6, "µs/op": 1e-6, "μs/op": 1e-6, "ms/op": 1e-3, "s/op": 1}
 
-// convertToSeconds converts a time per operation to seconds, so that all units give one metric. Other quantities
-// stay unchanged.
+// convertToSeconds converts a time per operation to seconds, so that all units give one metric.
 func convertToSeconds(value float64, unit string) (float64, string) {
 	if seconds, ok := secondsOf[unit]; ok {
 		return value * seconds, "sec/op"
@@ -127,7 +120,6 @@ func convertToSeconds(value float64, unit string) (float64, string) {
 
 var goFailed = regexp.MustCompile(`(?m)^\s*--- FAIL: (Benchmark\S+)`)
 
-// goFailures lists the benchmarks that the output reports as failed.
 func goFailures(text []byte) []string {
 	var out []string
 	for _, m := range goFailed.FindAllSubmatch(text, -1) {
@@ -181,7 +173,7 @@ func (f *goFile) parseLines() *parsed {
 // goCounts are units of counters.
 var goCounts = map[string]bool{"allocs/op": true, "launches/op": true, "sync-points/op": true, "bytes-h2d-pageable/op": true, "allocations/op": true}
 
-// goUnit returns gpuprof's spelling of a unit: device-sec/op is in seconds too.
+// goUnit returns gpuprof's spelling of a unit: device-sec/op is a time in seconds too.
 func goUnit(unit string) string {
 	if strings.HasSuffix(unit, "sec/op") {
 		return "s"
@@ -189,8 +181,7 @@ func goUnit(unit string) string {
 	return unit
 }
 
-// commonCPUs returns the number of threads that every name ends in, or "" if they differ: then it stays part of the
-// name.
+// commonCPUs returns the number of threads that all names end in; "" if it differs and so stays part of the names.
 func (f *goFile) commonCPUs() string {
 	for _, l := range f.lines {
 		if l.cpus != f.lines[0].cpus {
@@ -244,7 +235,7 @@ func testEvents(text []byte) []byte {
 	}
 	var all strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(out)) {
-		// A package that names no configuration must not inherit the last one's.
+		// Separate the packages: one without configuration must not inherit the previous one's.
 		all.WriteString("\npkg:\n")
 		all.WriteString(out[k].String())
 	}

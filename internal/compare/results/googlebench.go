@@ -14,9 +14,9 @@ import (
 )
 
 // googleContext is the head of Google Benchmark's --benchmark_format=json. Times are in time_unit. The repetitions
-// of one name are samples of one process. Aggregates (run_type aggregate) are left out unless the file has only
-// them (--benchmark_report_aggregates_only): then the median replaces the samples. Every number outside of the
-// format's fields is a user counter.
+// of one name are samples of one process. Aggregates (run_type aggregate) are skipped unless the file has nothing
+// else (--benchmark_report_aggregates_only): then the median replaces the samples. Every number outside of the
+// format's own fields is a user counter.
 type googleContext struct {
 	Executable string `json:"executable"`
 	CPUs       int    `json:"num_cpus"`
@@ -38,7 +38,6 @@ type googleRow struct {
 	SkipWhy   string `json:"skip_message"`
 }
 
-// benchmarkName returns the benchmark's name without the suffix of an aggregate.
 func (r *googleRow) benchmarkName() string {
 	if r.isAggregate() {
 		return cmp.Or(r.RunName, strings.TrimSuffix(r.Name, "_"+r.Aggregate))
@@ -46,7 +45,7 @@ func (r *googleRow) benchmarkName() string {
 	return cmp.Or(r.RunName, r.Name)
 }
 
-// isAggregate reports whether the row is a mean, a median or another statistic of rows.
+// isAggregate reports whether the row is a mean, a median or another statistic of other rows.
 func (r *googleRow) isAggregate() bool { return r.RunType == "aggregate" || r.Aggregate != "" }
 
 const googleSchema = 1
@@ -82,7 +81,7 @@ func readGoogle(d jsonValue) (*parsed, error) {
 		return nil, err
 	}
 	rows := make([]googleRow, len(f.Benchmarks))
-	repeated := map[string]bool{} // has rows of its own, not only aggregates
+	repeated := map[string]bool{} // the benchmark has rows besides aggregates
 	for i, raw := range f.Benchmarks {
 		if err := (jsonValue{raw: raw, room: d.room}).decode(&rows[i]); err != nil {
 			return nil, fmt.Errorf("benchmark %d: %w", i+1, err)
@@ -116,7 +115,7 @@ const (
 	seriesBytes = 512
 )
 
-// readGoogleRow adds one row's figures to once, one value a list.
+// readGoogleRow adds one row's figures to once, each as a list of one value.
 func readGoogleRow(p, once *parsed, row *googleRow, d jsonValue, i int) error {
 	name := row.benchmarkName()
 	switch {
@@ -151,7 +150,7 @@ func readGoogleRow(p, once *parsed, row *googleRow, d jsonValue, i int) error {
 	return googleCounters(once, name, d)
 }
 
-// googleCounters adds the user's counters. It keeps a counter that is not finite, which Parse then refuses by name.
+// googleCounters adds the user's counters. It keeps a counter that is not finite, so that Parse reports it by name.
 func googleCounters(once *parsed, name string, d jsonValue) error {
 	if err := d.open(); err != nil {
 		return err
@@ -171,7 +170,7 @@ func googleCounters(once *parsed, name string, d jsonValue) error {
 		if text := string(d.member[k]); text != "null" {
 			f, err := strconv.ParseFloat(strings.Trim(text, `"`), 64)
 			if word := text[0] == '"' && gpuprof.IsFinite(f); word || err != nil && !errors.Is(err, strconv.ErrRange) {
-				continue // as a label is
+				continue // a text is a label, not a counter
 			}
 			v = f
 		}
@@ -189,7 +188,7 @@ func googleUnit(counter string) string {
 		return "B/s"
 	case "items_per_second":
 		return "items/s"
-	case "max_bytes_used", "total_allocated_bytes", "net_heap_growth": // of a memory manager
+	case "max_bytes_used", "total_allocated_bytes", "net_heap_growth": // counters of a memory manager
 		return "B"
 	}
 	return ""

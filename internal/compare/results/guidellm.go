@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// guideDistribution is a distribution in guidellm's report. The report has a benchmark for each load of a sweep,
-// with distributions by request status; only the successful requests are read.
+// guideDistribution is a distribution in guidellm's report. The report has one benchmark per load of a sweep, with
+// a distribution per request status; only the successful requests are read.
 type guideDistribution struct {
 	Successful *guideSummary `json:"successful"`
 }
@@ -55,8 +55,7 @@ var guideMetrics = []struct {
 	{"output_token_count", "output_token_count", "tokens", 1, undirected},
 }
 
-// isGuideLLM reports whether guidellm wrote the file. It precedes the formats of Google Benchmark and NVBench,
-// which have a member "benchmarks" too.
+// isGuideLLM reports whether guidellm wrote the file; tested before two formats that have "benchmarks" too.
 func isGuideLLM(d jsonValue) bool {
 	if !d.hasMembers("benchmarks") || d.hasMembers("context") || d.hasMembers("devices") || d.hasMembers("machine_info") {
 		return false
@@ -92,7 +91,7 @@ func readGuideLLM(d jsonValue) (*parsed, error) {
 	return p, nil
 }
 
-// guideLoad names the load: the kind of schedule, and its rate or its streams.
+// guideLoad names the load: the kind of schedule with its rate or number of streams.
 func guideLoad(b *guideBenchmark) string {
 	for _, s := range []map[string]json.RawMessage{b.Config.Strategy, b.Scheduler.Strategy, b.Args.Strategy} {
 		if s != nil {
@@ -138,7 +137,6 @@ func (p *parsed) guideBenchmark(b *guideBenchmark, d jsonValue) error {
 	return p.guideRequests(b, load)
 }
 
-// guideRequests counts the requests that failed.
 func (p *parsed) guideRequests(b *guideBenchmark, load string) error {
 	raw := b.Metrics["request_totals"]
 	if raw == nil || string(raw) == "null" {

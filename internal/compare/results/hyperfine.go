@@ -13,23 +13,21 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// hyperfineFile is a file of hyperfine --export-json: one object per command, times in seconds, each of a fresh
-// process.
+// hyperfineFile is a file of hyperfine --export-json: an object per command, times in seconds, one process each.
 type hyperfineFile struct {
 	Results []hyperfineCommand `json:"results"`
 }
 
 type hyperfineCommand struct {
 	Command    string         `json:"command"`
-	Parameters map[string]any `json:"parameters"` // texts; numbers do as well
+	Parameters map[string]any `json:"parameters"` // values are texts or numbers
 	Median     figure         `json:"median"`
 	Mean       figure         `json:"mean"`
 	Times      []figure       `json:"times"`
 	ExitCodes  []*int         `json:"exit_codes"`
 }
 
-// displayName returns the command with secrets masked, or its --command-name, followed by the parameters that the
-// name lacks.
+// displayName returns the --command-name, or the masked command, followed by parameters that it does not contain.
 func (c *hyperfineCommand) displayName() string {
 	var missing []string
 	for _, k := range slices.Sorted(maps.Keys(c.Parameters)) {
@@ -88,8 +86,7 @@ func readHyperfine(d jsonValue) (*parsed, error) {
 	return p, nil
 }
 
-// describeExit describes the failure of a command that was timed all the same (--ignore-failure). A null code means
-// death by a signal.
+// describeExit describes the failure of a command timed with --ignore-failure. A null code is a death by signal.
 func describeExit(codes []*int) string {
 	for i, c := range codes {
 		if c == nil {
@@ -102,7 +99,7 @@ func describeExit(codes []*int) string {
 	return ""
 }
 
-// checkTime refuses a value that is not finite or is below zero.
+// checkTime returns an error for a value that is negative or not finite.
 func checkTime(v float64) (float64, error) {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):

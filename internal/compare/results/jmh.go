@@ -14,7 +14,7 @@ import (
 )
 
 // jmhRow is a benchmark of JMH -rf json. A fork is a process, so each list of rawData is a run and its iterations
-// are the samples. In the mode sample an iteration is a histogram, and its median is the sample.
+// are the samples. In mode "sample" an iteration is a histogram, whose median becomes the sample.
 type jmhRow struct {
 	Version   string               `json:"jmhVersion"`
 	Benchmark string               `json:"benchmark"`
@@ -31,10 +31,10 @@ type jmhMetric struct {
 	Score     figure          `json:"score"`
 	Unit      string          `json:"scoreUnit"`
 	Raw       [][]figure      `json:"rawData"`
-	Histogram [][][][2]figure `json:"rawDataHistogram"` // by fork and iteration: a value, and how often it was seen
+	Histogram [][][][2]figure `json:"rawDataHistogram"` // by fork and iteration: pairs of a value and its count
 }
 
-// jmhModes maps each mode of measurement to its direction.
+// jmhModes maps each measurement mode to its direction.
 var jmhModes = map[string]direction{"thrpt": higherBetter, "avgt": lowerBetter, "sample": lowerBetter, "ss": lowerBetter}
 
 func isJMH(d jsonValue) bool { return d.hasMembers("benchmark", "mode", "primaryMetric") }
@@ -60,7 +60,7 @@ func readJMH(d jsonValue) (*parsed, error) {
 	}
 	for _, k := range slices.Sorted(maps.Keys(row.Secondary)) {
 		m := row.Secondary[k]
-		// A profiler's count has no direction; a method of a group has the direction of the group.
+		// A profiler's figure has no direction; a method of a group has the direction of the group.
 		of := undirected
 		if m.Unit == row.Primary.Unit {
 			of = is
@@ -91,7 +91,7 @@ func jmhName(row *jmhRow) string {
 	return document.MaskText(name + ":" + row.Mode)
 }
 
-// jmhUnit converts ops/ms, ns/op and the like to base units; other units stay.
+// jmhUnit converts units such as ops/ms and ns/op to base units; other units stay.
 func jmhUnit(unit string) (scale float64, base string) {
 	scales := map[string]float64{"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60, "hr": 3600, "day": 86400}
 	if per, ok := strings.CutPrefix(unit, "ops/"); ok && scales[per] > 0 {

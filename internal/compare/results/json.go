@@ -14,8 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// jsonValue is one JSON value of a file: its raw text, which shares the file's memory, and, for an object, the
-// members by name.
+// jsonValue is one JSON value: raw text, which shares the file's memory, and an object's members by name.
 type jsonValue struct {
 	raw    json.RawMessage
 	member map[string]json.RawMessage
@@ -26,13 +25,13 @@ func (d jsonValue) hasMembers(names ...string) bool {
 	return !slices.ContainsFunc(names, func(n string) bool { return d.member[n] == nil })
 }
 
-// Memory for a document and for each of its members while they are listed, bytes.
+// Bytes of memory for a document and for each of its members while open lists them.
 const (
 	documentBytes = 256
 	memberBytes   = 128
 )
 
-// splitDocuments splits a file into its JSON values. It opens arrays: their elements are documents of the file.
+// splitDocuments splits a file into its JSON values. The elements of a top-level array are documents of their own.
 func splitDocuments(text []byte) ([]jsonValue, error) {
 	var out []jsonValue
 	room := outside.NewRoom()
@@ -61,7 +60,7 @@ func splitDocuments(text []byte) ([]jsonValue, error) {
 	}
 }
 
-// open lists the members.
+// open fills the members.
 func (d *jsonValue) open() error {
 	err := d.room.Take(documentBytes)
 	if err != nil || d.raw[0] != '{' {
@@ -90,7 +89,6 @@ func locateError(text []byte, from int, err error) error {
 	return fmt.Errorf("line %d: %w", line, err)
 }
 
-// decode reads a document into v.
 func (d jsonValue) decode(v any) error {
 	if err := document.Fits(d.room, d.raw, v); err != nil {
 		return err
@@ -111,7 +109,7 @@ type figure struct {
 	set   bool
 }
 
-// UnmarshalJSON takes a number, a number in quotes or null.
+// UnmarshalJSON accepts a number, a number in quotes, or null.
 func (f *figure) UnmarshalJSON(b []byte) error {
 	f.set = true
 	text := strings.Trim(string(b), `"`)
@@ -127,7 +125,7 @@ func (f *figure) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// checkTimes returns the values in seconds and refuses null, not finite or negative ones.
+// checkTimes returns the values in seconds. A value that is null, negative or not finite is an error.
 func checkTimes(ns []figure) ([]float64, error) {
 	out := make([]float64, len(ns))
 	for i, n := range ns {

@@ -8,8 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 )
 
-// FromMemory returns the counts of memory snapshots: peaks and ends in bytes, all exact. Of several devices it
-// takes the largest value of each count.
+// FromMemory returns peaks and ends of memory snapshots, bytes, as exact metrics: each the largest of all devices.
 func FromMemory(a *memsnap.Analysis) *compare.Result {
 	r := &compare.Result{Tool: "memory", Status: gpuprof.Complete, Env: map[string]string{"format": "memory snapshot"}, Facts: map[string]string{}, Code: map[string]string{}, Knobs: map[string]compare.Knob{}}
 	var paths []string
@@ -26,7 +25,7 @@ func FromMemory(a *memsnap.Analysis) *compare.Result {
 		for name, v := range map[string]int64{"peak_bytes": d.Peak.Requested, "peak_reserved_bytes": d.PeakReserved, "end_bytes": d.End.Requested, "end_reserved_bytes": d.End.Reserved, "oom_errors": int64(len(d.OOMs) + d.MoreOOMs)} {
 			most[name] = max(most[name], v)
 		}
-		if d.Events == 0 { // the end is no peak, so a limit on the peak must not pass by it
+		if d.Events == 0 { // the end is no peak, so a limit on the peak must not pass because of it
 			r.Status, r.Reason = gpuprof.Partial, "a snapshot without events does not show its peak"
 		}
 	}

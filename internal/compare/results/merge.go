@@ -7,8 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
-// Process merges the runs of every metric into the samples of one process. A gate calls it for the output of each
-// process of a block, since go test -count or hyperfine repeat inside the command that the gate repeats.
+// Process merges all runs of every metric into one run. A gate calls it for the output of each process of a block,
+// because go test -count or hyperfine repeat within that process.
 func Process(r *compare.Result) *compare.Result {
 	out := *r
 	out.Metrics = slices.Clone(r.Metrics)
@@ -21,10 +21,9 @@ func Process(r *compare.Result) *compare.Result {
 	return &out
 }
 
-// Merge combines results of the same program, each adding its runs. A metric that one of them lacks gets empty
-// lists there, so that the n-th list of every metric belongs to the same process. Fields that differ keep both
-// values, and so differ from the other side. A count that changes from one result to the next stops being exact,
-// unless gpuprof counted it.
+// Merge combines results of the same program, each adding its runs. A metric that one of them lacks gets empty lists
+// there, so that the n-th list of every metric belongs to the same process. Fields that differ keep both values, and
+// so differ from the other side. A count that varies between results stops being exact, unless gpuprof counted it.
 func Merge(rs ...*compare.Result) (*compare.Result, error) {
 	if len(rs) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "putting results together: there is none").WithFix("give at least one file")
@@ -79,7 +78,6 @@ func Merge(rs ...*compare.Result) (*compare.Result, error) {
 	return &out, nil
 }
 
-// countRuns returns the largest number of runs of a result's metrics.
 func countRuns(r *compare.Result) int {
 	n := 0
 	for _, m := range r.Metrics {

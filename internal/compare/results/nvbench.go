@@ -16,10 +16,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// nvbenchFile is a file of NVBench --json or --jsonbin, file version 1: benchmarks, each with a state for every
-// point of its axes, each with tagged summaries. Times are in seconds and, like all named values, written as text.
-// With --jsonbin a summary tagged nv/json/bin:MEASUREMENT names a file of little-endian float32 next to the JSON
-// file with every sample.
+// nvbenchFile is a file of NVBench --json or --jsonbin, file version 1. Each benchmark has a state per point of its
+// axes, and each state has tagged summaries. Times are in seconds; all named values are JSON strings. With
+// --jsonbin a summary tagged nv/json/bin:MEASUREMENT names a file next to the JSON file that holds every sample as
+// a little-endian float32.
 type nvbenchFile struct {
 	Meta struct {
 		Version struct {
@@ -68,7 +68,7 @@ type nvbenchValue struct {
 const nvbenchMajor = 1
 
 // nvbenchTimes are the measurements read from a state, the main one first. Rates (nv/cold/bw/…) are left out:
-// NVBench divides a constant by the mean time, so they add nothing to the time.
+// NVBench computes them as a constant over the mean time.
 var nvbenchTimes = []struct{ samples, median, mean, suffix string }{
 	{"nv/cold/sample_times", "nv/cold/time/gpu/median", "nv/cold/time/gpu/mean", ""},
 	{"nv/cpu_only/sample_times", "nv/cpu_only/time/cpu/median", "nv/cpu_only/time/cpu/mean", ""},
@@ -80,7 +80,7 @@ func isNVBench(d jsonValue) bool {
 	return d.hasMembers("benchmarks") && (d.hasMembers("devices") || d.hasMembers("meta"))
 }
 
-// reader reads a file that another one names.
+// reader reads a file that the result file names.
 type reader func(name string) ([]byte, error)
 
 func readNVBench(d jsonValue, file string, read reader) (*parsed, error) {
@@ -110,8 +110,7 @@ func readNVBench(d jsonValue, file string, read reader) (*parsed, error) {
 	return p, nil
 }
 
-// nvbenchSkipped separates a state that the benchmark skipped on purpose from a state that threw an exception:
-// NVBench notes both as skipped.
+// nvbenchSkipped records a state as skipped or, if it threw an exception, as failed: NVBench marks both as skipped.
 func (p *parsed) nvbenchSkipped(name, why string) {
 	if strings.HasPrefix(why, "Unexpected error") {
 		p.addFailure(name, why)
@@ -135,7 +134,7 @@ func (p *parsed) nvbenchDevice(f *nvbenchFile, st *nvbenchState) {
 	}
 }
 
-// nvbenchName formats "bench[Axis=value Other=value]", with the device if the benchmark ran on several.
+// nvbenchName formats "bench[Axis=value Other=value]", with the device if the benchmark ran on several devices.
 func nvbenchName(bench string, st *nvbenchState, several bool) string {
 	var parts []string
 	for _, a := range st.Axes {
@@ -177,7 +176,7 @@ func (p *parsed) nvbenchState(name string, st *nvbenchState, file string, read r
 	return nil
 }
 
-// nvbenchMiddle returns the median that newer versions write, or the mean.
+// nvbenchMiddle returns the median, which newer versions write, or else the mean.
 func nvbenchMiddle(median, mean string, st *nvbenchState) ([]float64, error) {
 	for _, tag := range []string{median, mean} {
 		s := st.findSummary(tag)
@@ -202,7 +201,7 @@ func (st *nvbenchState) findSummary(tag string) *nvbenchSummary {
 	return nil
 }
 
-// valueText returns a named value as written, "" if there is none.
+// valueText returns a named value as written, "" if it does not exist.
 func (s *nvbenchSummary) valueText(name string) string {
 	for _, v := range s.Data {
 		if v.Name == name {
@@ -265,9 +264,9 @@ func (p *parsed) nvbenchSamples(measurement string, st *nvbenchState, file strin
 	return out, nil
 }
 
-// readSide reads a file that is named relative to the JSON file. Older versions wrote an absolute name or one
-// relative to their working folder: then readSide takes its last two parts, relative to the JSON file. It reads no
-// other folder, so that a file cannot make gpuprof read from elsewhere.
+// readSide reads a sample file by its name relative to the JSON file. Older versions wrote an absolute name or one
+// relative to their working folder; readSide then uses the last two parts of the name. It reads no other folder, so
+// that a result file cannot make gpuprof read arbitrary files.
 func readSide(file, side string, read reader) ([]byte, error) {
 	side = path.Clean(strings.ReplaceAll(side, `\`, "/"))
 	dir := filepath.Dir(file)

@@ -11,7 +11,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
-// parsed holds a reader's figures before they become a compare.Result.
 type parsed struct {
 	format string
 	tool   string // name and version of the program that measured
@@ -24,13 +23,12 @@ type parsed struct {
 	noted  map[gpuprof.Warning]bool
 }
 
-// series is one quantity of one benchmark.
 type series struct {
 	name, unit string
 	higher     bool // more is better
 	undirected bool // the format gives no direction
 	exact      bool // compared without statistics
-	counts     bool // a count: exact if it is the same in every run
+	counts     bool // a count: exact if equal in every run
 	guessed    bool // exact because the count was the same in every run
 	runs       [][]float64
 }
@@ -39,7 +37,6 @@ func newParsed(format string) *parsed {
 	return &parsed{format: format, index: map[string]*series{}, env: map[string]string{}, facts: map[string]string{}, noted: map[gpuprof.Warning]bool{}}
 }
 
-// seriesFor returns the series of a name and makes it if it is new.
 func (p *parsed) seriesFor(name, unit string) *series {
 	if s := p.index[name]; s != nil {
 		return s
@@ -50,7 +47,6 @@ func (p *parsed) seriesFor(name, unit string) *series {
 	return s
 }
 
-// addRun appends the samples of one process.
 func (s *series) addRun(samples ...float64) { s.runs = append(s.runs, samples) }
 
 // setEnv notes a field that must agree between two sides.
@@ -59,7 +55,7 @@ func (p *parsed) setEnv(key, value string) { join(p.env, key, value) }
 // setFact notes a field that may differ.
 func (p *parsed) setFact(key, value string) { join(p.facts, key, value) }
 
-// join sets a field. Different values within one side are joined, so that they show.
+// join sets a field. Different values within one side are joined, so that both are visible.
 func join(m map[string]string, key, value string) {
 	value = strings.Join(strings.Fields(value), " ")
 	old, ok := m[key]
@@ -72,7 +68,6 @@ func join(m map[string]string, key, value string) {
 	}
 }
 
-// joinAll sets the fields of another map.
 func joinAll(m, others map[string]string) {
 	for k, v := range others {
 		join(m, k, v)
@@ -96,7 +91,6 @@ func (p *parsed) addSkip(name, why string) {
 	p.addNote("skipped", strings.TrimSuffix(name+" was skipped: "+why, ": "), "a verdict on it needs a figure on both sides")
 }
 
-// merge adds the runs of another document of the same format.
 func (p *parsed) merge(o *parsed) {
 	for _, s := range o.series {
 		into := p.seriesFor(s.name, s.unit)
@@ -112,7 +106,7 @@ func (p *parsed) merge(o *parsed) {
 	p.tool = cmp.Or(p.tool, o.tool)
 }
 
-// settleCounts decides, after every run is read, which counts compare exactly.
+// settleCounts decides which counts compare exactly; all runs must have been added.
 func (p *parsed) settleCounts() {
 	for _, s := range p.series {
 		s.guessed = !s.exact && s.counts && s.isSteady()
@@ -120,15 +114,13 @@ func (p *parsed) settleCounts() {
 	}
 }
 
-// isSteady reports whether every sample is the same whole number. An average that is rounded, such as allocs/op,
-// need not be one.
+// isSteady reports whether every sample is the same whole number. A rounded average, such as allocs/op, may vary.
 func (s *series) isSteady() bool {
 	all := slices.Concat(s.runs...)
 	return len(all) > 0 && !slices.ContainsFunc(all, func(v float64) bool { return v != all[0] || v != math.Trunc(v) || math.Abs(v) > 1<<53 })
 }
 
-// higherUnit reports whether the name of a quantity without a declared direction means a rate or another figure of
-// which more is better.
+// higherUnit guesses from the name of a quantity without a direction whether more is better, as for a rate.
 func higherUnit(name string) bool {
 	name = strings.ToLower(name)
 	for _, suffix := range []string{"/s", "/sec", "_per_second", "_per_sec", "_per_s", "persec", "per-second"} {
@@ -138,7 +130,7 @@ func higherUnit(name string) bool {
 	}
 	for _, bad := range []string{"miss", "error", "fail", "drop", "stall", "conflict"} {
 		if strings.Contains(name, bad) {
-			return false // a rate of failures
+			return false // a rate of failures: less is better
 		}
 	}
 	for _, word := range []string{"throughput", "bandwidth", "flops", "rate", "speedup", "efficiency", "occupancy", "utilization"} {
@@ -149,10 +141,9 @@ func higherUnit(name string) bool {
 	return false
 }
 
-// fewSkips is the number of skipped benchmarks that are named one by one.
 const fewSkips = 3
 
-// listWarnings returns the notes. Many skipped benchmarks, as in a file of many types and sizes, become one.
+// listWarnings returns the notes. More than fewSkips notes on skipped benchmarks become one.
 func (p *parsed) listWarnings() []gpuprof.Warning {
 	var out, skips []gpuprof.Warning
 	for _, n := range p.notes {
@@ -168,13 +159,12 @@ func (p *parsed) listWarnings() []gpuprof.Warning {
 	return append(out, skips...)
 }
 
-// buildResult converts the figures for package compare.
 func (p *parsed) buildResult(source string) *compare.Result {
 	r := &compare.Result{
 		Source: source, Tool: p.format, Status: gpuprof.Complete, Env: p.env, Facts: p.facts, Failed: p.failed, Warnings: p.listWarnings(),
 		Knobs: map[string]compare.Knob{}, Code: map[string]string{},
 	}
-	// Two formats measure different times, even under one name.
+	// Two formats measure different times, even under the same name.
 	r.Env["format"] = p.format
 	if p.tool != "" {
 		r.Facts["tool"] = p.tool

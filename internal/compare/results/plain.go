@@ -11,8 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// plainLine matches a line "name value unit" of a program without a benchmark library. All figures of one name are
-// samples of one process.
+// plainLine matches a line "name value unit" of any program. All figures of a name are samples of one process.
 
 var plainLine = regexp.MustCompile(`^\s*([A-Za-z_][\w./=+-]*?)[:=]?\s+([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-zµμ][\w/µμ]*)\s*$`)
 
@@ -48,7 +47,6 @@ func plainUnit(unit string) (scale float64, base string, ok bool) {
 	return 0, "", false
 }
 
-// plainFigure parses a line "name value unit".
 func plainFigure(line []byte) (name string, value float64, unit string, ok bool) {
 	m := plainLine.FindSubmatch(line)
 	if m == nil {
@@ -80,7 +78,7 @@ func readPlain(text []byte) *parsed {
 			continue
 		}
 		s := p.seriesFor(name, unit)
-		if s.unit != unit { // the first unit keeps the bare name
+		if s.unit != unit { // figures in the first unit have the name without a unit
 			s = p.seriesFor(name+" "+unit, unit)
 		}
 		s.higher = higherUnit(unit)
@@ -92,7 +90,6 @@ func readPlain(text []byte) *parsed {
 	return p
 }
 
-// isPlain reports whether a document is an object of numbers.
 func isPlain(d jsonValue) bool {
 	if len(d.member) == 0 {
 		return false
@@ -106,8 +103,7 @@ func isPlain(d jsonValue) bool {
 	return true
 }
 
-// isPlainText reports whether a text is one JSON object of numbers. Several objects, such as a line of JSON per
-// training step, are not a result.
+// isPlainText reports whether a text is one JSON object of numbers. A line of JSON per training step is no result.
 func isPlainText(text []byte) bool {
 	if text[0] != '{' {
 		return false
@@ -120,12 +116,12 @@ func isPlainText(text []byte) bool {
 	return err == nil && len(docs) == 1 && isPlain(docs[0])
 }
 
-// plainSuffix maps ends of names to units.
+// plainSuffix maps suffixes of names to units.
 var plainSuffix = []struct{ end, unit string }{
 	{"_ns", "ns"}, {"_us", "us"}, {"_ms", "ms"}, {"_s", "s"}, {"_sec", "s"}, {"_seconds", "s"}, {"_bytes", "B"}, {"_mb", "MB"}, {"_mib", "MiB"},
 }
 
-// readPlainJSON reads an object of numbers. The end of a name ("load_ms") gives the unit, else there is none.
+// readPlainJSON reads an object of numbers. The suffix of a name ("load_ms") gives the unit; other names have none.
 func readPlainJSON(d jsonValue) (*parsed, error) {
 	var figures map[string]float64
 	if err := d.decode(&figures); err != nil {

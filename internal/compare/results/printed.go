@@ -8,8 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// printed lists the human-readable outputs of known programs, each with a pattern that recognizes it and the option
-// that writes a result file.
+// printed lists known programs' human-readable outputs by pattern, with the option that writes a result file instead.
 var printed = []struct {
 	line     *regexp.Regexp
 	is, give string
@@ -20,12 +19,11 @@ var printed = []struct {
 	{regexp.MustCompile(`(?m)^-+ benchmark.*: \d+ tests -+\r?$`), "pytest-benchmark shows", "--benchmark-json FILE"},
 	{regexp.MustCompile(`(?m)^# JMH version: |^Benchmark +(\([\w.]+\) +)*Mode +Cnt +Score`), "JMH shows", "-rf json -rff FILE"},
 	{regexp.MustCompile(`(?m)^=+ Serving Benchmark Result =+\r?$`), "vllm bench serve shows", "--save-result --result-filename FILE"},
-	// A program that prints its JSON may print other text before it.
+	// A program may print other text before its JSON.
 	{regexp.MustCompile(`(?m)^[\[{]\s*$|^\{"`), "a program printed before its JSON", "the JSON alone, best in a file"},
 }
 
-// foreignText returns an error that names a recognized text without a result, and the fix; nil if the text is not
-// recognized.
+// foreignText returns an error with the fix for a recognized text that is no result; nil for other texts.
 func foreignText(text []byte, name string) error {
 	for _, p := range printed {
 		if p.line.Match(text) {
@@ -35,18 +33,18 @@ func foreignText(text []byte, name string) error {
 	return nil
 }
 
-// members matches members of the known JSON documents, for a document that is broken or follows other text.
+// members matches members of the known JSON documents, even in a document that is broken or follows other text.
 var members = regexp.MustCompile(`"(schema_version|benchmarks|results)"\s*:`)
 
-// Known reports whether a text is a result of a known program, complete or broken, or such a program's
-// human-readable output. The output of a training program, perhaps a line of JSON per step, is neither.
+// Known reports whether a text is a result of a known program, complete or broken, or that program's human-readable
+// output. Output of a training program, even a JSON line per step, is neither.
 func Known(text []byte) bool {
 	text = stripScript(text)
 	body := bytes.TrimLeft(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), " \t\r\n")
 	if len(body) == 0 {
 		return false
 	}
-	for _, p := range printed[:len(printed)-1] { // the last one matches any JSON after other text
+	for _, p := range printed[:len(printed)-1] { // the last pattern matches any JSON after other text
 		if p.line.Match(text) {
 			return true
 		}
@@ -54,7 +52,7 @@ func Known(text []byte) bool {
 	return testEvents(body) != nil || hasBenchLine(text) || members.Match(text) || hasPlainLine(text) || isPlainText(body) || isForeign(body)
 }
 
-// isForeign reports whether a text has documents of one foreign format only.
+// isForeign reports whether a text is JSON whose documents all have the same known format.
 func isForeign(body []byte) bool {
 	if body[0] != '{' && body[0] != '[' {
 		return false

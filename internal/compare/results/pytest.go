@@ -15,13 +15,13 @@ type pytestFile struct {
 		Version string `json:"python_version"`
 		CPU     struct {
 			Brand string `json:"brand_raw"`
-			Old   string `json:"brand"` // its name before py-cpuinfo 5.0
+			Old   string `json:"brand"` // the field's name before py-cpuinfo 5.0
 		} `json:"cpu"`
 	} `json:"machine_info"`
 	Benchmarks []struct {
 		Name     string `json:"name"`
 		FullName string `json:"fullname"`
-		HasError bool   `json:"has_error"` // up to 3.x
+		HasError bool   `json:"has_error"` // up to pytest-benchmark 3.x
 		Stats    *struct {
 			Data   []figure `json:"data"`
 			Median figure   `json:"median"`

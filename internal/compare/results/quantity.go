@@ -2,7 +2,7 @@ package results
 
 import "strings"
 
-// direction is the better direction of a figure, if the format has one.
+// direction is the better direction of a figure: more or less.
 type direction int
 
 const (
@@ -11,13 +11,11 @@ const (
 	higherBetter
 )
 
-// setDirection sets the better direction of a series.
 func (s *series) setDirection(d direction) {
 	s.higher, s.undirected = d == higherBetter, d == undirected
 }
 
-// convertQuantity converts a figure to base units. The unit gives the direction: a shorter time and a higher rate
-// are better, other units have no direction.
+// convertQuantity converts a figure to base units. Times are better shorter, rates higher; others have no direction.
 func convertQuantity(value float64, unit string) (float64, string, direction) {
 	per, rate := cutRate(unit)
 	if rate {

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// The formats, as Read returns them.
+// The format names that Read returns.
 const (
 	FormatRun       = "gpuprof run"
 	FormatAnalysis  = "gpuprof analysis"
@@ -28,15 +28,15 @@ const (
 	FormatPlain     = "plain figures" // lines "name value unit", or a JSON object of numbers
 )
 
-// OS reads regular files of this machine.
+// OS reads a regular file of this machine.
 func OS(name string) ([]byte, error) { return outside.ReadFound(name) }
 
-// Read reads a result file of any known format, plain, gzip or zstd; the content determines the format, not the
-// name. read reads it and the sample files it names (OS does). A sweep gives a result per run, every other format
-// one.
+// Read reads a result file of any known format, plain, gzip or zstd, recognized by content. The function read reads
+// the file and the sample files that it names; OS is the usual one. A sweep gives one result per run, every other
+// format one result.
 //
-// A missing file is ErrUsage. A file that is empty, truncated, of a newer version, of an unknown format or too
-// large, or has a figure that is not a number, is ErrInput, with its name.
+// ErrUsage for a missing file; ErrInput for a file that is empty, truncated, too large, of a newer version or of an
+// unknown format, and for a figure that is not a number.
 func Read(path string, read func(string) ([]byte, error)) ([]*compare.Result, string, error) {
 	text, err := read(path)
 	if err != nil {
@@ -50,8 +50,7 @@ func Failed(path string, err error) error {
 	return outside.Failed("reading results "+path, err, "give a file that gpuprof run or a benchmark program wrote", "the compressed file is damaged: write it again")
 }
 
-// Parse reads a text in memory, such as the standard output of a command. name appears in messages and locates
-// sample files, which must be next to it.
+// Parse parses a text in memory. name appears in messages; sample files must be in the same folder as name.
 func Parse(text []byte, name string, read func(string) ([]byte, error)) ([]*compare.Result, string, error) {
 	c, err := sniff(text, name, read)
 	if err != nil {
@@ -94,7 +93,7 @@ func (c *content) buildResults(name string) ([]*compare.Result, error) {
 	return out, nil
 }
 
-// cleanResult cleans every text of a result for output. Metrics whose names become equal get a prime.
+// cleanResult cleans every text of a result for output. If two names become equal, one gets a prime.
 func cleanResult(r *compare.Result) {
 	document.CleanStrings(r)
 	seen := map[string]bool{}
@@ -107,8 +106,7 @@ func cleanResult(r *compare.Result) {
 	}
 }
 
-// checkFinite returns an error for the first figure that is not a finite number: a verdict must not omit it
-// silently.
+// checkFinite returns an error for the first figure that is not finite, so that no verdict omits the figure silently.
 func checkFinite(r *compare.Result) error {
 	for _, m := range r.Metrics {
 		for k, run := range m.Runs {

@@ -10,11 +10,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// The files of three programs that load an inference server: vllm bench serve, AIPerf (and GenAI-Perf before it)
-// and guidellm. A file, or an object of it, is one run, and each of its statistics one sample. Figures of different
-// loads have different names, so that they are never compared.
+// The files of three programs that load an inference server: vllm bench serve, AIPerf (formerly GenAI-Perf) and
+// guidellm. A file, or an object of it, is one run, and each of its statistics one sample. The load is part of each
+// name, so that figures of different loads are never compared.
 
-// loadName formats "[request_rate=4 max_concurrency=8]"; "" without a load.
 func loadName(pairs ...string) string {
 	var words []string
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -45,8 +44,8 @@ func isVLLM(d jsonValue) bool {
 	return d.hasMembers("model_id", "num_prompts", "duration", "request_throughput", "completed")
 }
 
-// vllmScalars are the figures of vllm bench serve other than latencies. The load sets the totals of tokens and the
-// duration, so they have no direction.
+// vllmScalars are the figures of vllm bench serve other than latencies. Token totals and the duration depend on the
+// load alone, so they have no direction.
 var vllmScalars = []struct {
 	key, unit string
 	is        direction
@@ -72,7 +71,7 @@ func readVLLM(d jsonValue) (*parsed, error) {
 	for _, key := range slices.Sorted(maps.Keys(d.member)) {
 		name, ms := strings.CutSuffix(key, "_ms")
 		if !ms || strings.HasPrefix(key, "std_") {
-			continue // a spread is no figure of its own
+			continue // skips standard deviations
 		}
 		statistic, what, ok := strings.Cut(name, "_")
 		if !ok {
@@ -94,7 +93,7 @@ func firstText(d jsonValue, keys ...string) string {
 	return ""
 }
 
-// servingFigure adds one figure as a run; a missing or null one is left out.
+// servingFigure adds one figure as a run; it skips a missing or null figure.
 func (p *parsed) servingFigure(name, unit string, scale float64, is direction, raw json.RawMessage) error {
 	if raw == nil || string(raw) == "null" {
 		return nil
@@ -113,14 +112,14 @@ func isAIPerf(d jsonValue) bool {
 	return d.hasMembers("request_latency") && (d.hasMembers("aiperf_version") || d.hasMembers("input_config")) && !d.hasMembers("benchmarks")
 }
 
-// aiperfStatistics are the statistics to read of a distribution. A figure without a distribution has the mean only.
+// aiperfStatistics are the statistics to read of a distribution; other figures have the mean alone.
 var aiperfStatistics = []string{"avg", "p50", "p90", "p95", "p99"}
 
-// aiperfShown are times or rates that the load sets: they have no direction.
+// aiperfShown are times and rates that depend on the load alone: they have no direction.
 var aiperfShown = []string{"benchmark_duration", "audio_duration", "min_request_timestamp", "max_response_timestamp", "usage_prompt_audio_seconds", "network_rtt"}
 
-// aiperfMore are other figures that AIPerf marks as better when larger; aiperfLess count failures. The load sets
-// the lengths and counts of tokens, which have no direction.
+// aiperfMore are further figures that AIPerf marks as better when larger; aiperfLess are counts of failures. Token
+// lengths and counts depend on the load alone and have no direction.
 var (
 	aiperfMore = []string{"good_request_fraction", "nvidia_performance_per_watt", "nvidia_output_tps_per_watt", "nvidia_goodput_per_watt",
 		"nvidia_output_tokens_per_joule", "amd_performance_per_watt", "amd_output_tps_per_watt", "amd_goodput_per_watt", "amd_output_tokens_per_joule", "rtfx"}
@@ -152,7 +151,7 @@ func readAIPerf(d jsonValue) (*parsed, error) {
 	}
 	var config map[string]json.RawMessage
 	if raw := d.member["input_config"]; raw != nil && json.Unmarshal(raw, &config) == nil {
-		for _, key := range []string{"phases", "loadgen"} { // members that set the load, by version
+		for _, key := range []string{"phases", "loadgen"} { // where the load is declared, by version
 			if raw := config[key]; raw != nil {
 				p.setEnv(key, document.MaskText(string(raw)))
 			}
@@ -191,7 +190,7 @@ func readAIPerf(d jsonValue) (*parsed, error) {
 	return p, nil
 }
 
-// aiperfUnit drops the second divisor of a rate: tokens/sec/user becomes a rate of tokens.
+// aiperfUnit drops the second divisor of a rate: tokens/sec/user becomes tokens per second.
 func aiperfUnit(unit string) string {
 	if strings.Contains(unit, "/sec/") {
 		what, _, _ := strings.Cut(unit, "/sec/")

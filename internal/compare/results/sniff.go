@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// content is the content of a file: runs, an analysis or parsed figures.
+// content is the parsed content of a file: runs, an analysis or figures.
 type content struct {
 	format   string
 	runs     []*gpuprof.Run
@@ -17,10 +17,9 @@ type content struct {
 	parsed   *parsed
 }
 
-// sniff reads a text of any known format.
 func sniff(text []byte, name string, read reader) (*content, error) {
 	text = stripScript(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")))
-	body := bytes.TrimLeft(text, " \t\r\n") // errors count lines in the whole text
+	body := bytes.TrimLeft(text, " \t\r\n") // only for the test: errors count lines in the whole text
 	if len(body) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: the file is empty", name).WithFix("run the program that should have written it: it probably failed")
 	}
@@ -53,7 +52,7 @@ func sniff(text []byte, name string, read reader) (*content, error) {
 	}
 }
 
-// kindOf returns the format that all documents share, "" for none or a mixture.
+// kindOf returns the format that all documents share, "" if they share none.
 func kindOf(docs []jsonValue) string {
 	kind := ""
 	for i, d := range docs {
@@ -73,7 +72,7 @@ func kindOfOne(d jsonValue) string {
 		case head.Kind == document.Analysis:
 			return FormatAnalysis
 		case head.Kind == document.Run, !known && !isAIPerf(d) && gpuprof.MajorOf(head.Version) > gpuprof.MajorOf(document.Version(document.Run)):
-			return FormatRun // its decoder reports a later gpuprof's version
+			return FormatRun // gpuprof's decoder reports a newer version
 		}
 	}
 	for _, f := range foreign {
@@ -84,7 +83,7 @@ func kindOfOne(d jsonValue) string {
 	return ""
 }
 
-// foreign lists the JSON formats of other programs in the order of the attempts, each with its test and its reader.
+// foreign lists the JSON formats of other programs with test and reader; the first matching test decides.
 var foreign = []struct {
 	format string
 	is     func(jsonValue) bool
@@ -104,7 +103,7 @@ var foreign = []struct {
 	{FormatBMF, isBMF, ignoreFiles(readBMF)},
 }
 
-// ignoreFiles adapts the reader of a format that names no other files.
+// ignoreFiles adapts a reader that needs no sample files.
 func ignoreFiles(read func(jsonValue) (*parsed, error)) func(jsonValue, string, reader) (*parsed, error) {
 	return func(d jsonValue, _ string, _ reader) (*parsed, error) { return read(d) }
 }
@@ -112,7 +111,6 @@ func ignoreFiles(read func(jsonValue) (*parsed, error)) func(jsonValue, string, 
 const known = "a gpuprof run, Go benchmark lines, the JSON of NVBench, Google Benchmark, pytest-benchmark, hyperfine, asv, JMH, Bencher, github-action-benchmark, " +
 	"vllm bench serve, AIPerf or guidellm, lines \"name value unit\", or a JSON object of numbers"
 
-// unknownFormat returns an error that names the actual kind of file if it is recognized.
 func unknownFormat(name string, docs []jsonValue) error {
 	is := "it is none of the formats known"
 	if len(docs) == 0 {
@@ -140,7 +138,7 @@ func unknownFormat(name string, docs []jsonValue) error {
 func readRuns(docs []jsonValue, name string) (*content, error) {
 	c := &content{format: FormatRun}
 	for _, d := range docs {
-		if err := document.Fits(d.room, d.raw, &gpuprof.Run{}); err != nil { // of all documents together
+		if err := document.Fits(d.room, d.raw, &gpuprof.Run{}); err != nil { // the budget covers all documents together
 			return nil, gpuprof.Unreadable("reading run "+name, err, "")
 		}
 		runs, err := document.Runs(d.raw, name)
@@ -183,7 +181,7 @@ func readForeign(docs []jsonValue, kind, name string, read reader) (*content, er
 	return finishContent(all, name)
 }
 
-// readOne reads a document by the first matching row of its format: a format may have documents of two kinds.
+// readOne reads a document by the first matching row of its format; a format may have two kinds of documents.
 func readOne(d jsonValue, kind, name string, read reader) (*parsed, error) {
 	for _, f := range foreign {
 		if f.format == kind && f.is(d) {
@@ -216,7 +214,7 @@ func parseText(text []byte, name string) (*content, error) {
 	return finishContent(p, name)
 }
 
-// finishContent refuses a file without figures.
+// finishContent completes a file's figures; a file without figures is an error.
 func finishContent(p *parsed, name string) (*content, error) {
 	p.settleCounts()
 	if len(p.series) == 0 {

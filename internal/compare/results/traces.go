@@ -14,13 +14,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// traceCount holds the counts of one trace by steady step.
+// traceCount counts events of one trace by steady step.
 type traceCount struct {
 	x     *analyze.Index
-	begin []int64              // of the steady steps
-	steps map[string][]float64 // by counter
+	begin []int64              // start times of the steady steps
+	steps map[string][]float64 // counts per step, by counter
 	sites map[string]map[string]*gpuprof.Site
-	blind map[string]int // copies by direction whose host memory kind is not recorded
+	blind map[string]int // by direction: copies whose host memory kind is not recorded
 }
 
 func countTrace(x *analyze.Index) *traceCount {
@@ -43,8 +43,7 @@ func countTrace(x *analyze.Index) *traceCount {
 	return c
 }
 
-// add counts n at a time; host is the event whose call site counts, -1 if unknown. It ignores times outside of the
-// steady steps.
+// add adds n to a counter in the step of a time; host is the event whose call site counts, -1 if unknown.
 func (c *traceCount) add(name string, at int64, n float64, host int32, dur int64) {
 	step := 0
 	if len(c.begin) > 0 {
@@ -79,7 +78,6 @@ func (c *traceCount) add(name string, at int64, n float64, host int32, dur int64
 	s.NS += dur
 }
 
-// countCalls counts the host's calls.
 func (c *traceCount) countCalls() {
 	x := c.x
 	for i := range x.T.Host {
@@ -100,7 +98,7 @@ func (c *traceCount) countCalls() {
 	}
 }
 
-// isBlocking reports whether an operator waits for a device: reading a tensor in host memory does not.
+// isBlocking reports whether an operator waits for a device. Reading a tensor in host memory does not wait.
 func (c *traceCount) isBlocking(op int32) bool {
 	for _, g := range c.x.Launched(op) {
 		if e := &c.x.T.GPU[g]; e.Kind == model.Memcpy && e.Dir == model.D2H {
@@ -116,7 +114,7 @@ func (c *traceCount) isBlocking(op int32) bool {
 	return false
 }
 
-// countDevice counts a device's operation, at the time of its launch if that is known.
+// countDevice counts a device operation in the step of its launch, or of its start if the launch is unknown.
 func (c *traceCount) countDevice(g int32) {
 	e := &c.x.T.GPU[g]
 	at, host := e.Start, e.Launch
@@ -155,10 +153,9 @@ func (c *traceCount) countDevice(g int32) {
 	}
 }
 
-// maxSites limits the call sites of a counter.
 const maxSites = 10
 
-// topSites returns a counter's call sites over several traces, the largest count first.
+// topSites returns a counter's call sites over several traces, the largest counts first.
 func topSites(counts []*traceCount, name string) []gpuprof.Site {
 	sum := map[string]gpuprof.Site{}
 	for _, c := range counts {
@@ -173,10 +170,10 @@ func topSites(counts []*traceCount, name string) []gpuprof.Site {
 	return out[:min(len(out), maxSites)]
 }
 
-// FromIndexes counts synchronizations, launches, copies and their bytes by kind of host memory, and reads of single
-// values, in each steady step of a job's traces, and measures the step times. For counters a trace (a rank) is a
-// run and a step a sample; a trace without steps is one sample. The step times of all ranks are one run, because
-// ranks wait for each other. a is the analysis of the same traces.
+// FromIndexes counts synchronizations, launches, copies, their bytes by kind of host memory, and reads of single
+// values in each steady step of a job's traces, and measures the step times. For counters a trace (a rank) is a run
+// and a step a sample; a trace without steps is one sample. The step times of all ranks form one run, because ranks
+// wait for each other. a is the analysis of the same traces.
 func FromIndexes(xs []*analyze.Index, a *analyze.Analysis) (*compare.Result, error) {
 	if len(xs) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "counting what a trace did: there is no trace").WithFix("give one to gate --max")
@@ -193,7 +190,7 @@ func FromIndexes(xs []*analyze.Index, a *analyze.Analysis) (*compare.Result, err
 	}
 	for _, name := range compare.TraceCounters() {
 		if dir := pageableOf(name); blind[dir] > 0 {
-			continue // warned of by traceBlind
+			continue // traceBlind warns of it
 		}
 		m := compare.MetricData{Metric: compare.Metric{Name: name, Unit: counterUnit(name), Exact: true}, Sites: topSites(counts, name)}
 		for _, c := range counts {
@@ -214,8 +211,7 @@ func pageableOf(counter string) string {
 	return dir[strings.LastIndexByte(dir, '_')+1:]
 }
 
-// traceBlind warns of copies whose host memory is unknown: a count of the known ones alone would let an exceeded
-// budget pass.
+// traceBlind warns of copies whose host memory kind is unknown: the known ones alone could pass an exceeded budget.
 func traceBlind(r *compare.Result, blind map[string]int) {
 	for _, dir := range slices.Sorted(maps.Keys(blind)) {
 		if blind[dir] > 0 {
@@ -235,8 +231,8 @@ func counterUnit(name string) string {
 	return "count"
 }
 
-// traceResult returns the traces' environment and step times for a comparison. format names the file: a trace
-// counts each step, an analysis keeps means, and the two do not compare.
+// traceResult returns the traces' environment and step times for a comparison. format is trace (counts per step) or
+// analysis (means); results of different formats do not compare.
 func traceResult(a *analyze.Analysis, format string) *compare.Result {
 	r := &compare.Result{
 		Tool: "trace", Status: gpuprof.Complete, Env: map[string]string{"format": format}, Facts: map[string]string{},
@@ -260,8 +256,8 @@ func traceResult(a *analyze.Analysis, format string) *compare.Result {
 			r.Warnings = append(r.Warnings, gpuprof.Warning{Code: w.Code, Text: w.Text, Fix: "counters are of the whole trace: set budgets for that"})
 		}
 	}
-	// One recording is one process, whatever its number of steps or ranks. Without steps the metric is empty and
-	// has no verdict: if it were left out, a comparison of two such traces would pass without a word on time.
+	// One recording is one process, whatever its number of steps or ranks. Without steps the metric stays, empty,
+	// and gets no verdict: without the metric, comparing two such traces would pass without judging time.
 	var steps []float64
 	for _, s := range a.Steps {
 		if !s.Dropped {
@@ -269,7 +265,7 @@ func traceResult(a *analyze.Analysis, format string) *compare.Result {
 		}
 	}
 	if len(steps) == 0 {
-		// Counters then cover the whole recording, and a longer one counts more.
+		// The counters then cover the whole recording, so they grow with its length.
 		var span int64
 		for _, d := range a.Devices {
 			span = max(span, d.SpanNS)
@@ -280,9 +276,9 @@ func traceResult(a *analyze.Analysis, format string) *compare.Result {
 	return r
 }
 
-// FromAnalysis returns the step times and counters of an analysis without its trace: totals over all steps, divided
-// by their number. They need not be whole numbers; FromIndexes, which reads every step, is better. The findings
-// give the call sites.
+// FromAnalysis returns the step times and counters of an analysis without its trace. Counters are totals over all
+// steps divided by their number, which need not be whole; FromIndexes counts every step. The findings give the call
+// sites.
 func FromAnalysis(a *analyze.Analysis) (*compare.Result, error) {
 	r := traceResult(a, "analysis")
 	steps := float64(max(len(a.Steps), 1))
@@ -318,7 +314,7 @@ func FromAnalysis(a *analyze.Analysis) (*compare.Result, error) {
 	return r, nil
 }
 
-// itemReads returns the number of single values that a step read, from the evidence of the rule.
+// itemReads returns the number of single values read per step, as the finding of that rule states it.
 func itemReads(a *analyze.Analysis) float64 {
 	most := 0.0
 	for _, f := range a.Findings {
@@ -329,7 +325,6 @@ func itemReads(a *analyze.Analysis) float64 {
 	return most
 }
 
-// findingSites returns the call sites that findings give for a counter.
 func findingSites(a *analyze.Analysis, counter string) []gpuprof.Site {
 	rules := map[string][]string{
 		"sync_points": {gpuprof.RuleExplicitSync, gpuprof.RuleItem, gpuprof.RuleHiddenSync}, "item_reads": {gpuprof.RuleItem}, "kernels": {gpuprof.RuleLaunchBound},

@@ -1,7 +1,7 @@
-// Command fonts makes report/figure/fonts from the Liberation fonts: the same outlines,
-// widths and kerning, without parts that the figures' renderer never uses: instructions
-// for pixel grids, ligatures, names of glyphs, and the kerning by classes, which repeats the
-// kerning by pairs. The license allows a changed font any name but Liberation. `go generate` runs it.
+// Command fonts makes report/figure/fonts from the Liberation fonts: the same outlines, widths and kerning, without
+// parts that the figures' renderer never uses. These are instructions for pixel grids, ligatures, names of glyphs,
+// and the kerning by classes, which repeats the kerning by pairs. The license allows a changed font any name but
+// Liberation. `go generate` runs it.
 package main
 
 import (
@@ -33,8 +33,8 @@ func main() {
 	}
 }
 
-// kept are the tables that outlines, widths and kerning need; name, post and glyf are rewritten. The formats follow
-// the OpenType specification, 1.9.
+// kept lists the tables copied for outlines, widths and kerning; name, post and glyf are rewritten. Formats are
+// from the OpenType specification, 1.9.
 var kept = [...]string{"head", "hhea", "maxp", "OS/2", "hmtx", "cmap", "kern"}
 
 var errShort = errors.New("the font ends early; download the module again")
@@ -42,7 +42,7 @@ var errShort = errors.New("the font ends early; download the module again")
 // stripTables returns a TrueType font without instructions.
 func stripTables(ttf []byte) (out []byte, err error) {
 	defer func() {
-		if recover() != nil { // an offset outside of the file: every font is checked by its user's test
+		if recover() != nil { // an offset outside of the file; the tests of the fonts' users check the result
 			out, err = nil, errShort
 		}
 	}()
@@ -61,8 +61,8 @@ func stripTables(ttf []byte) (out []byte, err error) {
 	long := binary.BigEndian.Uint16(font["head"][50:]) == 1
 	font["glyf"], font["loca"] = stripGlyphs(tables["glyf"], tables["loca"], int(binary.BigEndian.Uint16(font["maxp"][4:])), long)
 	binary.BigEndian.PutUint16(font["head"][50:], 1) // offsets of 32 bits
-	clear(font["maxp"][14:28])                       // zones, points, storage, functions and stack of instructions
-	binary.BigEndian.PutUint16(font["maxp"][14:], 1) // the least that is legal
+	clear(font["maxp"][14:28])                       // zones, points, storage, functions and stack of the instructions
+	binary.BigEndian.PutUint16(font["maxp"][14:], 1) // the smallest legal value
 	post := make([]byte, 32)                         // without the glyphs' names
 	copy(post, tables["post"][:32])                  // italic angle, underline
 	binary.BigEndian.PutUint32(post, 0x00030000)
@@ -70,7 +70,7 @@ func stripTables(ttf []byte) (out []byte, err error) {
 	return assembleFont(font), nil
 }
 
-// stripGlyphs returns the outlines without instructions, and the offset of each.
+// stripGlyphs returns the outlines without instructions, and the offset of each outline.
 func stripGlyphs(glyf, loca []byte, n int, long bool) (outlines, offsets []byte) {
 	at := func(i int) int {
 		if long {
@@ -87,7 +87,6 @@ func stripGlyphs(glyf, loca []byte, n int, long bool) (outlines, offsets []byte)
 	return outlines, binary.BigEndian.AppendUint32(offsets, uint32(len(outlines)))
 }
 
-// stripOutline returns one glyph without instructions.
 func stripOutline(g []byte) []byte {
 	if contours := int(int16(binary.BigEndian.Uint16(g))); contours >= 0 {
 		ends := 10 + 2*contours
@@ -117,7 +116,7 @@ func stripOutline(g []byte) []byte {
 	}
 }
 
-// renameFont returns a table of names with the copyright and license unchanged and the font's names replaced.
+// renameFont returns a name table with unchanged copyright and license and with new font names.
 func renameFont(old []byte) []byte {
 	type record struct {
 		id   uint16
@@ -155,14 +154,14 @@ func renameFont(old []byte) []byte {
 	return append(head, texts...)
 }
 
-// assembleFont returns a font file of the tables, with the checksums of the format.
+// assembleFont returns a font file with the tables and the format's checksums.
 func assembleFont(tables map[string][]byte) []byte {
 	order := slices.Sorted(maps.Keys(tables))
 	n, log := len(order), 0
 	for 2<<log <= n {
 		log++
 	}
-	binary.BigEndian.PutUint32(tables["head"][8:], 0) // the sum of the whole, added last
+	binary.BigEndian.PutUint32(tables["head"][8:], 0) // checksum of the whole file, computed last
 	out := []byte{0, 1, 0, 0}
 	for _, v := range [...]int{n, 16 << log, log, 16*n - 16<<log} {
 		out = binary.BigEndian.AppendUint16(out, uint16(v))
@@ -187,7 +186,7 @@ func assembleFont(tables map[string][]byte) []byte {
 	return out
 }
 
-// sum adds words of 32 bits.
+// sum adds 32-bit words.
 func sum(b []byte) (s uint32) {
 	for ; len(b) >= 4; b = b[4:] {
 		s += binary.BigEndian.Uint32(b)

@@ -1,6 +1,6 @@
-// Kernelargs reads the parameter lists of the CUDA kernels in the folders that it is given, and writes a file
-// kernels_gen.go into each: a struct per list, whose fields are the parameters. A launch fills one in (package device,
-// Params), and the kernel's host code reads one (device.View).
+// Kernelargs reads the parameter lists of the CUDA kernels in the given folders, and writes a file kernels_gen.go
+// into each folder: a struct per list with the parameters as fields. A launch fills in the struct (package
+// device, Params), and the kernel's host code reads it (device.View).
 //
 //	go run ./scripts/build/kernelargs workloads/op workloads/optim …
 package main
@@ -19,13 +19,13 @@ import (
 	"strings"
 )
 
-// kernel is one __global__ function. Name is the macro's where the function's name is a parameter of a macro.
+// kernel is one __global__ function. If a macro parameter gives the function's name, name is the macro's.
 type kernel struct {
 	file, name string
 	params     []param
 }
 
-// param is one parameter: its kind "B" (a pointer), "I" (an int) or "F" (a float), and its C name.
+// param is one parameter: its kind "B" (pointer), "I" (int) or "F" (float), and its C name.
 type param struct{ kind, name string }
 
 var (
@@ -52,7 +52,7 @@ func main() {
 	}
 }
 
-// generateFile returns the text of a folder's kernels_gen.go. The folder has the name of its package.
+// generateFile returns the text of a folder's kernels_gen.go. The package has the folder's name.
 func generateFile(dir string) ([]byte, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -86,8 +86,8 @@ func generateFile(dir string) ([]byte, error) {
 	return text, nil
 }
 
-// parseKernels finds the kernels of a file. A macro without parameters is replaced where a list has it; a macro that defines a
-// kernel gives the list of all kernels made with it.
+// parseKernels finds the kernels of a file. It expands macros without parameters in lists; a macro that defines a
+// kernel gives the list for all kernels made with it.
 func parseKernels(file, text string) ([]kernel, error) {
 	text = comment.ReplaceAllString(strings.ReplaceAll(text, "\\\n", " "), "")
 	constants, macros := map[string]string{}, map[string]string{}
@@ -137,7 +137,6 @@ func readParam(text string) (param, error) {
 	return param{map[string]string{"int": "I", "float": "F"}[m[1]], m[2]}, nil
 }
 
-// camelCase is a C name as Go writes it.
 func camelCase(name string) string {
 	parts := strings.Split(name, "_")
 	for i, p := range parts {
@@ -151,7 +150,7 @@ func camelCase(name string) string {
 	return strings.Join(parts, "") + "Of"
 }
 
-// writeFile is the Go text of a folder's kernels. Kernels with equal lists share the struct of the first.
+// writeFile returns the Go text for a folder's kernels. Kernels with equal lists share the struct of the first.
 func writeFile(pkg string, kernels []kernel) ([]byte, error) {
 	byList := map[string][]kernel{}
 	for _, k := range kernels {
@@ -187,7 +186,7 @@ func kernelNames(list []kernel) string {
 	return strings.Join(out, ", ") + " (" + list[0].file + ")"
 }
 
-// fieldNames lists parameters in order, those of one kind that follow each other on one line.
+// fieldNames lists parameters in order, with consecutive ones of the same kind on one line.
 func fieldNames(params []param) string {
 	var b strings.Builder
 	width := 0

@@ -1,6 +1,5 @@
-// Command notices writes THIRD_PARTY_NOTICES.md: the license texts of every module
-// that some build of gpuprof links, from the module cache. `go generate` runs it in
-// the repository's root.
+// Command notices writes THIRD_PARTY_NOTICES.md: the license texts, from the module cache, of every module that any
+// build of gpuprof links. `go generate` runs it in the repository's root.
 package main
 
 import (
@@ -19,11 +18,11 @@ import (
 
 const file = "THIRD_PARTY_NOTICES.md"
 
-// programs lists the linked program, and the generator that compiles a module's files into it.
+// programs lists the linked program, and the generator that compiles files of a module into it.
 var programs = []string{"./cmd/gpuprof", "./scripts/build/fonts"}
 
-// builds are the settings of go list under which other modules are linked: the systems of make cross, with and
-// without cgo, and the other binding of the driver.
+// builds are go list settings under which different modules are linked: the systems of make cross, with and without
+// cgo, and the alternative driver binding.
 var builds = [...][]string{
 	{"GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=1"},
 	{"GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=1", "GOFLAGS=-tags=gorgonia"},
@@ -64,7 +63,6 @@ type module struct {
 	packages           []string
 }
 
-// listed is go list's output for a package.
 type listed struct {
 	Dir    string
 	Module *struct {
@@ -74,7 +72,6 @@ type listed struct {
 	}
 }
 
-// addLinked adds the modules that one build links.
 func addLinked(all map[string]*module, env []string) error {
 	cmd := exec.Command("go", append([]string{"list", "-deps", "-json=Dir,Module"}, programs...)...)
 	cmd.Env = append(os.Environ(), env...)
@@ -93,7 +90,7 @@ func addLinked(all map[string]*module, env []string) error {
 		if err != nil {
 			return fmt.Errorf("reading what go list printed: %w", err)
 		}
-		if p.Module == nil || p.Module.Main { // the standard library, and gpuprof
+		if p.Module == nil || p.Module.Main { // skips the standard library and gpuprof
 			continue
 		}
 		m := all[p.Module.Path]
@@ -108,11 +105,10 @@ func addLinked(all map[string]*module, env []string) error {
 	}
 }
 
-// notice is one license file.
 type notice struct{ name, text string }
 
-// findNotices returns a module's license files: in the folders of its linked packages, in the folders around them,
-// and in a folder of licenses.
+// findNotices returns a module's license files: in the folders of its linked packages, in their parent folders, and
+// in a folder of licenses.
 func (m *module) findNotices() ([]notice, error) {
 	dirs := map[string]bool{m.Dir: true}
 	for _, dir := range m.packages {
@@ -133,7 +129,7 @@ func (m *module) findNotices() ([]notice, error) {
 			case !e.IsDir() && isNotice(e.Name()):
 				found = []string{path}
 			case e.IsDir() && isFolder(e.Name()):
-				found, _ = filepath.Glob(filepath.Join(path, "*")) // the pattern is good: the cache's paths have no brackets
+				found, _ = filepath.Glob(filepath.Join(path, "*")) // cannot fail: paths of the cache have no brackets
 			}
 			for _, f := range found {
 				text, err := os.ReadFile(f)
@@ -155,7 +151,7 @@ func (m *module) findNotices() ([]notice, error) {
 	return out, nil
 }
 
-// isNotice recognizes LICENSE, LICENSE-SIL, GO-LICENSE.txt and the like, but no source.
+// isNotice recognizes LICENSE, LICENSE-SIL, GO-LICENSE.txt and the like, except source files.
 func isNotice(name string) bool {
 	name = strings.ToLower(name)
 	switch filepath.Ext(name) {
@@ -200,11 +196,10 @@ links; ` + "`gpuprof version --licenses`" + ` prints it. Do not edit it.
 
 `
 
-// goText is the source of the standard library's license: the modules of the Go project have the same one, and not
-// every Go installation keeps the file.
+// goText is the module whose license text stands for the standard library: the texts are equal, and not every Go
+// installation keeps the file.
 const goText = "golang.org/x/sys"
 
-// renderNotices prints all notices, each text once.
 func renderNotices(all map[string]*module) ([]byte, error) {
 	type text struct {
 		text string

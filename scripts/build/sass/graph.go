@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// code holds the instructions of one kernel and the possible successors of each.
+// code holds the instructions of a kernel and each instruction's possible successors.
 type code struct {
-	ops   []string // without the predicate
+	ops   []string // without predicates
 	after [][]int
 }
 
@@ -31,7 +31,7 @@ func read(r io.Reader) (code, error) {
 		if m := labelLine.FindStringSubmatch(lines.Text()); m != nil {
 			at[m[1]] = len(c.ops)
 		} else if m := opLine.FindStringSubmatch(lines.Text()); m != nil {
-			// A comment behind the instruction lists the targets of BRX.
+			// The comment after the instruction lists the targets of BRX.
 			_, targets, _ := strings.Cut(lines.Text(), "BRANCH_TARGETS")
 			c.ops = append(c.ops, strings.TrimSpace(m[2])+" "+targets)
 			predicated = append(predicated, m[1] != "")
@@ -43,7 +43,7 @@ func read(r io.Reader) (code, error) {
 		ends := false
 		switch base, _, _ := strings.Cut(name, "."); base {
 		case "BRA", "BRX", "JMP", "JMX":
-			// `BRA.DIV UR, L` and `BRA P0, L` fall through if not all lanes jump.
+			// `BRA.DIV UR, L` and `BRA P0, L` fall through unless all lanes jump.
 			ends = !predicated[i] && (base == "BRX" || base == "JMX" || !strings.Contains(rest, ","))
 			fallthrough
 		case "WARPSYNC", "CALL":
@@ -62,14 +62,14 @@ func read(r io.Reader) (code, error) {
 	return c, lines.Err()
 }
 
-// loop holds the instructions of a natural loop, in order.
+// loop holds the instructions of a natural loop in order.
 type loop struct {
 	head int
 	body []int
 }
 
-// findLoops returns the kernel's natural loops: for every instruction that dominates a jump back to it, all
-// instructions that reach the jump without passing it.
+// findLoops returns the kernel's natural loops. For a jump back to an instruction that dominates it, a loop has all
+// instructions that reach the jump without passing that instruction.
 func (c code) findLoops() []loop {
 	before := make([][]int, len(c.ops))
 	for i, to := range c.after {
@@ -112,7 +112,7 @@ func (c code) findLoops() []loop {
 	return all
 }
 
-// reachable marks the instructions that the first one reaches without passing wall.
+// reachable marks the instructions that execution can reach from the first one without passing wall.
 func (c code) reachable(wall int) []bool {
 	seen := make([]bool, len(c.ops))
 	for work := []int{0}; len(work) > 0; {
@@ -127,7 +127,7 @@ func (c code) reachable(wall int) []bool {
 	return seen
 }
 
-// isInside reports whether outer contains all of l.
+// isInside reports whether outer contains l.
 func (l loop) isInside(outer loop) bool {
 	_, ok := slices.BinarySearch(outer.body, l.head)
 	return ok && l.head != outer.head

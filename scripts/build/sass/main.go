@@ -3,15 +3,15 @@
 //
 //	sass FOLDER [PRESET:LAYER=EDGE+BUILD ...]
 //
-// FOLDER has FAMILY.sass for every family, grad_FAMILY.sass for generated dw and dy, and gradx_FAMILY.sass
-// for generated dx, whose layers are called grad:PRESET:LAYER and gradx:PRESET:LAYER. An edge's instructions
-// are the innermost loop of each part, once for every warp that has the part. M's instructions are in the
-// loop around it but in no inner one, divided by the edges of a batch. The instructions between the two loops
-// run at the end of a row or a batch, some of them only at one of them, and are counted by themselves. A loop
-// belongs to the part with as many fp32 products and sums. A kernel whose number differs from the one that its
-// cells and weights take is an error; among parts with equal numbers the warps of the most count for the longest loop.
+// FOLDER has FAMILY.sass for every family, grad_FAMILY.sass for generated dw and dy, and gradx_FAMILY.sass for
+// generated dx, whose layers are called grad:PRESET:LAYER and gradx:PRESET:LAYER. An edge's instructions are the
+// innermost loop of each part, once for every warp that has the part. The instructions to build M are in the loop
+// around it and in no inner loop; their number is divided by the edges of a batch. Instructions between the two
+// loops run at the end of a row or a batch, and are counted separately. A loop belongs to the part with the same
+// number of fp32 products and sums. A kernel with a number that matches no part is an error; among parts with equal
+// numbers, the part with the most warps gets the longest loop.
 //
-// PRESET:LAYER=EDGE+BUILD fails if that layer takes 10 % more in all.
+// PRESET:LAYER=EDGE+BUILD fails if the layer takes 10 % more in total.
 package main
 
 import (
@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// count holds warp instructions per edge, and per row.
+// count holds warp instructions per edge, for building M per edge, and per row.
 type count struct{ edge, build, row float64 }
 
 func run(args []string) error {
@@ -51,7 +51,7 @@ func run(args []string) error {
 				return fmt.Errorf("counting the instructions of %s%s: %w", kind.name, f.Name, err)
 			}
 			for i, c := range found {
-				// The layers of a preset may be in several families.
+				// Layers of a preset may be in several families.
 				name := fmt.Sprintf("%s%s:%d", kind.name, f.Layers[i].Preset, layers[f.Layers[i].Preset]+i+1)
 				sums[name] = c
 				fmt.Printf("sass: %-19s %5.0f + %3.0f instructions per edge, at most %5.0f per row\n", name, c.edge, c.build, c.row)
@@ -64,7 +64,6 @@ func run(args []string) error {
 	return checkLimits(args[1:], sums)
 }
 
-// checkLimits compares the counts with the given limits.
 func checkLimits(limits []string, sums map[string]count) error {
 	for _, text := range limits {
 		name, numbers, _ := strings.Cut(text, "=")
@@ -84,17 +83,16 @@ func checkLimits(limits []string, sums map[string]count) error {
 	return nil
 }
 
-// part holds the counted loops of a part.
+// part holds the counts of one part's loops.
 type part struct {
-	math             int // fp32 products and sums of an edge
+	math             int // fp32 products and sums per edge
 	edge, build, row int
 }
 
-// share is a part in the source: its fp32 products and sums per edge, the number of them that the compiler may
-// merge with equal ones, and the edges of its batch.
+// share describes a part in the source: its fp32 products and sums per edge, how many of these the compiler may
+// merge with equal ones, and the edges per batch.
 type share struct{ math, same, batch int }
 
-// countFamily counts every layer of a family.
 func countFamily(f tpgen.Family, folder string) ([]count, error) {
 	_, parts, err := tpgen.Source(f)
 	if err != nil {
@@ -117,7 +115,7 @@ func countFamily(f tpgen.Family, folder string) ([]count, error) {
 	})
 }
 
-// countGradients counts every layer's dw and dy, if the family has them.
+// countGradients counts every layer's dw and dy; none if the family has none.
 func countGradients(f tpgen.Family, folder string) ([]count, error) {
 	if f.GradRoom == 0 {
 		return nil, nil
@@ -143,7 +141,7 @@ func countGradients(f tpgen.Family, folder string) ([]count, error) {
 	})
 }
 
-// countFeatures counts every layer's dx, if the family has it.
+// countFeatures counts every layer's dx; none if the family has none.
 func countFeatures(f tpgen.Family, folder string) ([]count, error) {
 	if f.XRoom == 0 {
 		return nil, nil
@@ -169,7 +167,7 @@ func countFeatures(f tpgen.Family, folder string) ([]count, error) {
 	})
 }
 
-// layersOf counts every layer of a kernel; warpsOf returns the part of each of a layer's warps.
+// layersOf counts every layer of a kernel; warpsOf returns the part of each warp of a layer.
 func layersOf(f tpgen.Family, path string, shares []share, warpsOf func(layer int) ([]int, error)) ([]count, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -203,7 +201,7 @@ func layersOf(f tpgen.Family, path string, shares []share, warpsOf func(layer in
 	return all, nil
 }
 
-// matchParts matches loops with parts and adds them up.
+// matchParts assigns loops to parts and adds up their counts.
 func matchParts(parts []share, found []part, warps []float64) (count, error) {
 	order := make([]int, len(parts))
 	for i := range order {
@@ -227,7 +225,7 @@ func matchParts(parts []share, found []part, warps []float64) (count, error) {
 	return sum, nil
 }
 
-// findParts returns the loops over edges, each with the loop over batches around it.
+// findParts returns the loops over edges, each with the surrounding loop over batches.
 func (c code) findParts() []part {
 	loops := c.findLoops()
 	var all []part
@@ -241,10 +239,10 @@ func (c code) findParts() []part {
 				one.math++
 			}
 		}
-		if one.math == 0 { // a copy, or a wait
+		if one.math == 0 { // a loop that copies or waits
 			continue
 		}
-		// The widest loop around it iterates over batches, the widest inside that one over rows.
+		// The widest surrounding loop iterates over batches, the widest one inside it over rows.
 		var around []loop
 		for _, o := range loops {
 			if l.isInside(o) {

@@ -1,7 +1,7 @@
-// Command plainness counts comments and names that a reader of Go needs twice, by package: comment blocks that make a
-// noun of a question word, that point at a noun without naming it or that let code speak, and functions whose name is
-// one lower-case word or a preposition. `make lint` runs it in the repository's root; it exits 1 if a package exceeds
-// both the limits and its line in exceptions.txt. `-update` rewrites that file, and never raises a number in it.
+// Command plainness counts by package the comments and names that a reader of Go must read twice: comment blocks with
+// question words as nouns, with references that name nothing, or with code as a speaker, and functions named by one
+// lower-case word or a preposition. `make lint` runs it in the repository's root. It exits 1 if a package exceeds both
+// the limits and its line in exceptions.txt. `-update` rewrites that file without raising a number in it.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 
 const exceptionsFile = "scripts/check/plainness/exceptions.txt"
 
-// A kind is one way to be hard to read, with the share of blocks or of functions that may be so.
+// kind is a readability problem, with the permitted share of blocks or functions.
 type kind struct {
 	name  string
 	limit float64
@@ -28,20 +28,19 @@ type kind struct {
 
 var kinds = [...]kind{{"is-what", 0.02}, {"pointer", 0.02}, {"speaking", 0.02}, {"one-word", 0.20}, {"prepositional", 0.01}}
 
-// The first three kinds count comment blocks, the others functions.
+// commentKinds is the number of kinds that count comment blocks; they come first, and the others count functions.
 const commentKinds = 3
 
-// counts are numbers by kind.
 type counts [len(kinds)]int
 
-// room holds the counts of a package.
+// room holds the counts of a package and its numbers of blocks and functions.
 type room struct {
 	blocks, functions int
 	found             counts
 }
 
-// allowance returns the number of a kind that the limits permit in a package, at least one, so that small packages
-// have some.
+// allowance returns how many cases of a kind the limits permit in a package: at least one, so that small packages
+// are not at zero.
 func (r *room) allowance(k int) int {
 	of := r.functions
 	if k < commentKinds {
@@ -81,7 +80,7 @@ func run(root fs.FS, update bool) error {
 	return nil
 }
 
-// compareLimits lists counts above their limits, and exceptions without a use.
+// compareLimits lists counts above their limits, and unused exceptions.
 func compareLimits(rooms map[string]*room, known map[string]counts) []string {
 	var out []string
 	for _, folder := range sortedKeys(rooms) {
@@ -100,7 +99,7 @@ func compareLimits(rooms map[string]*room, known map[string]counts) []string {
 	return out
 }
 
-// newExceptions formats the counts above the limits, none above the folder's existing line.
+// newExceptions formats the counts above the limits, at most as high as the folder's existing line.
 func newExceptions(rooms map[string]*room, known map[string]counts) string {
 	var b strings.Builder
 	b.WriteString("# Packages above the limits of scripts/check/plainness, with their counts. Numbers only fall: `go run ./scripts/check/plainness -update`.\n#")
@@ -154,7 +153,7 @@ func readExceptions(root fs.FS) (map[string]counts, error) {
 	return out, nil
 }
 
-// countRooms counts production Go by folder: no tests, test support or generated files.
+// countRooms counts hand-written production Go by folder, without tests and test support.
 func countRooms(root fs.FS) (map[string]*room, error) {
 	rooms := map[string]*room{}
 	err := fs.WalkDir(root, ".", func(p string, d fs.DirEntry, err error) error {
@@ -190,7 +189,6 @@ func countRooms(root fs.FS) (map[string]*room, error) {
 
 var function = regexp.MustCompile(`^func (\([^)]*\) )?([A-Za-z_0-9]+)`)
 
-// addFile adds the comment blocks and functions of a file.
 func (r *room) addFile(text string) {
 	var block []string
 	end := func() {

@@ -2,7 +2,7 @@ package main
 
 import "regexp"
 
-// Patterns of comment blocks, in the order of kinds.
+// blockPatterns are the patterns of comment blocks, in the order of kinds.
 var blockPatterns = [commentKinds]*regexp.Regexp{
 	regexp.MustCompile(`\b(is|are|be|was|were) (what|how|why|whether|that|those|when|where|who|as|of)\b`),
 	regexp.MustCompile(`\b(that of|those of|such a|what is|where there is|the rest of|as they|as it|as far as|none where|at hand|beside)\b`),
@@ -15,7 +15,7 @@ var (
 		`why|what|where|how|who|again|apart|back|all|no|yes|bad|good|said|told|kept|made|given|asked|shown|seen|meant|whole|same|other|others|own)([A-Z].*)?$`)
 )
 
-// usual are one-word names that the standard library has too.
+// usual lists one-word names that the standard library uses too.
 var usual = map[string]bool{
 	"main": true, "init": true, "run": true, "close": true, "open": true, "read": true, "write": true, "len": true, "next": true, "reset": true,
 	"add": true, "get": true, "set": true, "parse": true, "load": true, "save": true, "copy": true, "sort": true, "merge": true,

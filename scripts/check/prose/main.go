@@ -1,6 +1,5 @@
-// Command prose reports wording against the language rules of CONTRIBUTING.md: in the string
-// literals of Go, in embedded templates and scripts, and in the docs. `make lint` runs it in
-// the repository's root; it exits 1 if it finds some.
+// Command prose reports wording that breaks the language rules of CONTRIBUTING.md, in Go string literals, in embedded
+// templates and scripts, and in the docs. `make lint` runs it in the repository's root; it exits 1 if it reports any.
 package main
 
 import (
@@ -17,7 +16,7 @@ import (
 	"strings"
 )
 
-// Limits on the words of a sentence in a document, without text in brackets: of each, and of their mean.
+// The largest number of words of a document's sentence, and of their mean, without text in brackets.
 const (
 	longest = 35
 	mean    = 20.0
@@ -36,11 +35,11 @@ func main() {
 	}
 }
 
-// passage is consecutive text; line breaks are blanks, and each line of the file has its mark.
+// passage is consecutive text with line breaks as blanks; marks has the offset of each line of the file.
 type passage struct {
 	text  string
 	marks []mark
-	prose bool // sentences of the docs, whose length counts
+	prose bool // sentences of the docs, whose lengths are limited
 }
 
 type mark struct{ offset, line int }
@@ -52,7 +51,7 @@ func (p *passage) add(line int, text string) {
 	}
 }
 
-// lineOf returns the line in the file of an offset in the text.
+// lineOf returns the line in the file for an offset in the text.
 func (p *passage) lineOf(offset int) int {
 	i, found := slices.BinarySearchFunc(p.marks, offset, func(m mark, o int) int { return m.offset - o })
 	if !found {
@@ -61,7 +60,7 @@ func (p *passage) lineOf(offset int) int {
 	return p.marks[i].line
 }
 
-// checkFiles returns its findings as "file:line: …", and exceptions without a use.
+// checkFiles returns findings as "file:line: …", and unused exceptions.
 func checkFiles(root fs.FS) ([]string, error) {
 	c := checker{used: make([]bool, len(exceptions))}
 	for _, w := range words {
@@ -107,7 +106,7 @@ func checkFiles(root fs.FS) ([]string, error) {
 
 type checker struct {
 	patterns []*regexp.Regexp
-	used     []bool // exceptions
+	used     []bool // by exception
 	found    []string
 }
 
@@ -115,10 +114,10 @@ func (c *checker) report(format string, args ...any) {
 	c.found = append(c.found, fmt.Sprintf(format, args...))
 }
 
-// clause matches a heading of a document or of a page that begins like a clause.
+// clause matches a document's or page's heading that begins like a clause.
 var clause = regexp.MustCompile(`(?m)^#+ (?:What|Where|Who|Why|Nobody|How many)\b[^?\n]*$|\b(?:Heading|Title): +"(?:What|Where|Who|Why|Nobody|How many)\b[^?"]*"`)
 
-// checkHeadings reports headings that are not nouns; a question may stay.
+// checkHeadings reports headings that are clauses, except questions.
 func (c *checker) checkHeadings(path string, source []byte) {
 	if !strings.HasSuffix(path, ".md") && !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 		return
@@ -128,7 +127,7 @@ func (c *checker) checkHeadings(path string, source []byte) {
 	}
 }
 
-// judgePassage searches for words, and for long sentences in prose. It returns the number of the prose's sentences and
+// judgePassage reports discouraged words, and long sentences of prose. It returns the number of prose sentences and
 // of their words.
 func (c *checker) judgePassage(path string, p *passage) (sentences, total int) {
 	for i, re := range c.patterns {
@@ -158,12 +157,12 @@ func (c *checker) judgePassage(path string, p *passage) (sentences, total int) {
 	return sentences, total
 }
 
-// checkFixes reports errors whose format holds the fix: the fix belongs to WithFix.
+// checkFixes reports error formats that contain a fix, which belongs in WithFix.
 func (c *checker) checkFixes(path string, source []byte) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, path, source, 0)
 	if err != nil {
-		return // goStrings has returned the error
+		return // goStrings reports the error
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -189,7 +188,7 @@ func (c *checker) checkFixes(path string, source []byte) {
 	})
 }
 
-// holdsFix reports whether a text, or one of its added parts, holds "; ".
+// holdsFix reports whether a string, or part of a concatenation, contains "; ".
 func holdsFix(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.BinaryExpr:
@@ -211,10 +210,10 @@ func (c *checker) isExcused(path, text string) bool {
 	return false
 }
 
-// skipped are folders without texts for users.
+// skipped lists folders without texts for users.
 var skipped = map[string]bool{"testdata": true, "bin": true, "dist": true, "gpu-bundle": true, "node_modules": true, "shared": true, "scripts": true}
 
-// extractorOf returns the function that extracts the texts of a file; nil for a file without texts for readers.
+// extractorOf returns the function that extracts a file's texts; nil for a file without texts for users.
 func extractorOf(path string) func(string, []byte) ([]passage, error) {
 	switch filepath.Ext(path) {
 	case ".go":
@@ -231,8 +230,8 @@ func extractorOf(path string) func(string, []byte) ([]passage, error) {
 	return nil
 }
 
-// goStrings returns the strings of a Go file: added strings are one text. One-word strings are names, and imports
-// are left out.
+// goStrings returns the strings of a Go file, with concatenated strings as one text. It leaves out imports and
+// one-word strings, which are names.
 func goStrings(path string, source []byte) ([]passage, error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, path, source, 0)
@@ -269,7 +268,7 @@ func goStrings(path string, source []byte) ([]passage, error) {
 		switch n := n.(type) {
 		case *ast.ImportSpec:
 			return false
-		case *ast.Field: // a tag holds texts, such as help
+		case *ast.Field: // a struct tag may contain texts, such as help
 			if n.Tag != nil {
 				for _, value := range quotes.FindAllString(strings.Trim(n.Tag.Value, "`"), -1) {
 					if value = strings.Trim(value, `"`); strings.Contains(value, " ") {
@@ -333,7 +332,7 @@ var (
 	spans  = regexp.MustCompile("`[^`]*`|\\]\\([^)]*\\)")
 )
 
-// markdownTexts returns the paragraphs, list items and cells outside of fences, with code and addresses masked.
+// markdownTexts returns paragraphs, list items and cells outside of fences, with masked code and addresses.
 func markdownTexts(_ string, source []byte) ([]passage, error) {
 	var out []passage
 	fenced, open := false, false

@@ -1,9 +1,9 @@
 package main
 
-// word is a wording that slows readers, as a regular expression, and the better one.
+// word is a discouraged wording, as a regular expression, and the better wording.
 type word struct{ pattern, better string }
 
-// counted matches the nouns and units before a rate, over the words that a rate is divided by.
+// counted matches the nouns and units before "a" in a rate; over matches the words after it.
 const (
 	counted = `(?:%[-+.\d]*[vdsfg]|\b(?:[nuµm]?s|J|W|\d[\d,.]*|once|twice|time|energy|bytes?|flops|copies|reads?|launches|calls?|points?|samples?|` +
 		`values?|probes?|edges?|weights?|atomics?|waits?|syncs?|switches|preemptions|faults|operations|seconds?|joules?|milliseconds|microseconds|` +
@@ -38,7 +38,7 @@ var words = [...]word{
 	{`[;:] where `, "if, when; or name the subject"},
 }
 
-// exception is a text that may stay, and the reason.
+// exception is a text that may keep its wording, with the reason.
 type exception struct{ file, text, reason string }
 
 var exceptions = [...]exception{}

@@ -1,6 +1,6 @@
-// Command testplan prints the packages of one of the module's test runs, a line each, for `go test`: `testplan race`
-// those that start goroutines, `testplan nightly` those with tests under the build tag nightly. It runs in the module's
-// root, reads the sources only, and imports the standard library only.
+// Command testplan prints, one per line, the packages of a test run for `go test`: `testplan race` prints the
+// packages that start goroutines, `testplan nightly` those with tests under the build tag nightly. It runs in the
+// module's root, reads only the sources, and imports only the standard library.
 package main
 
 import (
@@ -32,30 +32,28 @@ func main() {
 	}
 }
 
-// source is a Go file of the module.
 type source struct {
-	path string // from the module's root
+	path string // relative to the module's root
 	file *ast.File
-	only constraint.Expr // from its //go:build line, nil without one
+	only constraint.Expr // from its //go:build line; nil without one
 }
 
 func (s source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
 
-// isNightly reports whether the tag nightly adds the file to its package.
+// isNightly reports whether only builds with the tag nightly contain the file.
 func (s source) isNightly() bool {
 	return s.only != nil && s.only.Eval(buildTags("nightly")) && !s.only.Eval(buildTags())
 }
 
-// buildTags matches the tags of a plain run on Linux, and more.
+// buildTags returns a matcher for the tags of a plain run on Linux plus more.
 func buildTags(more ...string) func(string) bool {
 	on := append([]string{"linux", "amd64", "unix", "cgo", "gc"}, more...)
 	return func(tag string) bool { return slices.Contains(on, tag) || strings.HasPrefix(tag, "go1.") }
 }
 
-// isConcurrent reports whether the file starts goroutines: it has a go statement, or starts a function by a method
-// Go (sync.WaitGroup, errgroup.Group) or by time.AfterFunc. A package with locks only runs under the detector in
-// the tests of packages that start goroutines, and by night in its own. A file that the race detector leaves out
-// does not count.
+// isConcurrent reports whether the file starts goroutines: it has a go statement, or calls a method Go
+// (sync.WaitGroup, errgroup.Group) or time.AfterFunc. Files that race builds exclude do not count. A package that
+// only has locks is race-tested by the packages that start goroutines, and at night by its own tests.
 func (s source) isConcurrent() bool {
 	if s.only != nil && !s.only.Eval(buildTags("race")) {
 		return false
@@ -75,7 +73,7 @@ func (s source) isConcurrent() bool {
 	return found
 }
 
-// selectPackages returns the folders, sorted, that have a file to keep and a test.
+// selectPackages returns the folders, sorted, that have a test and a file for which keep is true.
 func selectPackages(sources []source, keep func(source) bool) []string {
 	kept, tested := make(map[string]bool), make(map[string]bool)
 	for _, s := range sources {
@@ -93,7 +91,6 @@ func selectPackages(sources []source, keep func(source) bool) []string {
 	return out
 }
 
-// read parses every Go file that belongs to a package of the module.
 func read(root fs.FS) ([]source, error) {
 	var all []source
 	err := fs.WalkDir(root, ".", func(file string, d fs.DirEntry, err error) error {

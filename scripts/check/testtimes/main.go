@@ -1,7 +1,7 @@
-// Command testtimes prints as a Markdown table the seconds in which each package compiles, links and runs its tests:
-// `testtimes RUN.json GRAPH.json` reads the output of `go test -json` and `go test -debug-actiongraph`. The compile
-// time covers the package itself, 0 if it was cached; dependencies have their own rows, and all other modules share
-// one. `make test-times` runs it. It imports the standard library only.
+// Command testtimes prints a Markdown table of the seconds in which each package compiles, links and runs its
+// tests: `testtimes RUN.json GRAPH.json` reads the output of `go test -json` and `go test -debug-actiongraph`. The
+// compile time is the package's own, 0 if it was cached; dependencies have rows of their own, and all other modules
+// share one row. `make test-times` runs it. It imports only the standard library.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 const (
 	module  = "github.com/gpuprof/gpuprof"
 	outside = "(other modules)"
-	listed  = 10.0 // seconds from which a package has its own row
+	listed  = 10.0 // least seconds of a package with its own row
 )
 
 func main() {
@@ -44,7 +44,7 @@ func run(args []string, out io.Writer) error {
 	return write(out, slices.Collect(maps.Values(rows)))
 }
 
-// readFile adds to rows the times that read finds in a file.
+// readFile adds to rows the times that the function read finds in a file.
 func readFile(name string, rows map[string]*row, read func(io.Reader, map[string]*row) error) error {
 	file, err := os.Open(name)
 	if err != nil {
@@ -57,18 +57,18 @@ func readFile(name string, rows map[string]*row, read func(io.Reader, map[string
 	return nil
 }
 
-// row is one package; times are seconds of wall clock.
+// row is one package; times are wall-clock seconds.
 type row struct {
 	pkg                string
 	compile, link, run float64
-	longest            string // the top-level test that took longest
+	longest            string // the slowest top-level test
 	longestS           float64
 }
 
 func (r row) totalS() float64 { return r.compile + r.link + r.run }
 
 func rowOf(rows map[string]*row, pkg string) *row {
-	pkg, _, _ = strings.Cut(pkg, " [") // a variant for a test
+	pkg, _, _ = strings.Cut(pkg, " [") // removes the suffix of a package's test variant
 	pkg = strings.TrimSuffix(strings.TrimSuffix(pkg, ".test"), "_test")
 	switch rest, ours := strings.CutPrefix(pkg, module); {
 	case !ours:
@@ -84,13 +84,12 @@ func rowOf(rows map[string]*row, pkg string) *row {
 	return rows[pkg]
 }
 
-// readRun adds the run times of packages and their longest tests.
 func readRun(in io.Reader, rows map[string]*row) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<26)
 	for lines.Scan() {
 		if !strings.HasPrefix(lines.Text(), "{") {
-			continue // of the compiler
+			continue // output of the compiler
 		}
 		var e struct {
 			Action, Package, Test string
@@ -112,7 +111,6 @@ func readRun(in io.Reader, rows map[string]*row) error {
 	return lines.Err()
 }
 
-// readGraph adds the times of compiling and linking.
 func readGraph(in io.Reader, rows map[string]*row) error {
 	var actions []struct {
 		Mode, Package       string
@@ -125,7 +123,7 @@ func readGraph(in io.Reader, rows map[string]*row) error {
 	for _, a := range actions {
 		took := a.TimeDone.Sub(a.TimeStart).Seconds()
 		switch {
-		case len(a.Cmd) == 0: // nothing was started: from the cache
+		case len(a.Cmd) == 0: // from the cache
 		case a.Mode == "build":
 			rowOf(rows, a.Package).compile += took
 		case a.Mode == "link":
@@ -135,7 +133,7 @@ func readGraph(in io.Reader, rows map[string]*row) error {
 	return nil
 }
 
-// write prints the packages that take long, the others as one row, and the sums.
+// write prints slow packages as rows, all others as one row, and the sums.
 func write(out io.Writer, rows []*row) error {
 	slices.SortFunc(rows, func(a, b *row) int { return cmp.Or(cmp.Compare(b.run, a.run), cmp.Compare(a.pkg, b.pkg)) })
 	w := bufio.NewWriter(out)

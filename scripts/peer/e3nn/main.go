@@ -1,16 +1,13 @@
-// Command peer times gpuprof's tensor product on inputs of another program, for
-// scripts/peer/peer_e3nn.py. It reads one request a line on standard input and
-// answers with one line, so that two programs can take turns.
+// Command peer times gpuprof's tensor product on another program's inputs, for scripts/peer/peer_e3nn.py. It
+// answers one-line requests on standard input with one line each, so that two programs can take turns.
 //
 //	peer INPUT OUTPUT IMPL LAYOUT THREADS < "run N\n…"
 //
-// INPUT holds, little-endian: int32 nodes, edges, rows; then x [nodes,in],
-// y [edges,sh], w [edges,weights] float32; src, dst [edges], rowptr [rows+1]
-// int32; all in mul_ir order. The answer to "run N" is the median seconds of
-// N sums over edges; the result of the last goes to OUTPUT. IMPL is one of the
-// product's, or "backward": its gradients by x, y and w, which go to OUTPUT one after
-// the other. For these INPUT continues with dout [rows,out] float32 and the edges by
-// source, colptr [nodes+1] and perm [edges] int32.
+// INPUT holds, little-endian: int32 nodes, edges, rows; then x [nodes,in], y [edges,sh], w [edges,weights] float32;
+// src, dst [edges], rowptr [rows+1] int32; all in mul_ir order. The answer to "run N" is the median seconds of N
+// sums over edges; the last result is written to OUTPUT. IMPL is one of the product's implementations, or
+// "backward": the gradients by x, y and w, written to OUTPUT in this order. For "backward" INPUT continues with
+// dout [rows,out] float32 and the edges by source, colptr [nodes+1] and perm [edges] int32.
 package main
 
 import (
@@ -33,7 +30,6 @@ func main() {
 	}
 }
 
-// tensorProduct returns the convolution of the preset mace-medium.
 func tensorProduct() (so3.TensorProduct, error) {
 	in, err := so3.ParseIrreps("128x0e+128x1o")
 	if err != nil {
@@ -69,7 +65,7 @@ type job struct {
 	out    []result
 }
 
-// result holds the last run's output, rows of irreps in the job's layout.
+// result is an output of the last run: rows of irreps in the job's layout.
 type result struct {
 	b   device.Buffer
 	irs so3.Irreps
@@ -137,7 +133,7 @@ func bindJob(dev device.Device, path, impl string, layout op.Layout) (*job, erro
 	return j, nil
 }
 
-// convertLayout converts rows from mul_ir, the order of INPUT, to the layout.
+// convertLayout converts rows from mul_ir, the order of INPUT, to a layout.
 func convertLayout(layout op.Layout, irs so3.Irreps, x []float32) {
 	row := make([]float32, irs.Dim())
 	for at := 0; at+len(row) <= len(x); at += len(row) {
@@ -146,7 +142,7 @@ func convertLayout(layout op.Layout, irs so3.Irreps, x []float32) {
 	}
 }
 
-// run computes the sum over edges and waits for it.
+// run computes the sum over edges, and waits until it is done.
 func (j *job) run() error {
 	for _, b := range j.ops {
 		if err := b.Enqueue(j.stream); err != nil {

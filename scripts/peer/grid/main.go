@@ -1,12 +1,11 @@
-// Command peergrid times gridsim's law on inputs another program wrote, for
-// scripts/peer/peer_grid.py. It reads one request a line on standard input and answers
-// with one line, so that two programs can take turns.
+// Command peergrid times gridsim's law on another program's inputs, for scripts/peer/peer_grid.py. It answers
+// one-line requests on standard input with one line each, so that two programs can take turns.
 //
 //	peergrid INPUT OUTPUT THREADS KNOB=VALUE… < "run N\n…"
 //
-// INPUT holds, little-endian: int32 N, C, H; then float32 W1 [H,2C], b1 [H],
-// W2 [C,H], b2 [C] and the state [C,N,N]. The answer to "run N" is the seconds of
-// N steps. "state" writes the present state to OUTPUT and answers "done".
+// INPUT holds, little-endian: int32 N, C, H; then float32 W1 [H,2C], b1 [H], W2 [C,H], b2 [C] and the state
+// [C,N,N]. The answer to "run N" is the seconds of N steps. "state" writes the current state to OUTPUT and is
+// answered by "done".
 package main
 
 import (
@@ -66,7 +65,7 @@ func serve(f *gridsim.Forward, request, path string) (string, error) {
 	return strconv.FormatFloat(time.Since(began).Seconds(), 'g', -1, 64), err
 }
 
-// openLaw reads INPUT and opens the law with the settings.
+// openLaw reads INPUT and opens the law with the knobs.
 func openLaw(dev device.Device, path string, knobs []string) (*gridsim.Forward, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -1,21 +1,18 @@
-// Command peergru times gpuprof's GRU on inputs another program wrote, for
-// scripts/peer/peer_gru.py. It reads one request a line on standard input and
-// answers with one line, so that two programs can take turns.
+// Command peergru times gpuprof's GRU on another program's inputs, for scripts/peer/peer_gru.py. It answers
+// one-line requests on standard input with one line each, so that two programs can take turns.
 //
 //	peergru INPUT OUTPUT IMPL|backward|train THREADS < "run N\n…"
 //
-// INPUT holds, little-endian: int32 calls, T, B, I, H, L; then float32 x
-// [T,B,I], h0 [L,B,H] and for every layer weight_ih, weight_hh, bias_ih,
-// bias_hh in the order of torch.nn.GRU. One forward is calls runs of T time steps,
-// the state of one carried into the next. The answer to "run N" is the median
-// seconds of N forwards; the last state hn goes to OUTPUT.
+// INPUT holds, little-endian: int32 calls, T, B, I, H, L; then float32 x [T,B,I], h0 [L,B,H] and for every layer
+// weight_ih, weight_hh, bias_ih, bias_hh in the order of torch.nn.GRU. A forward is calls runs of T time steps;
+// each run continues from the previous one's state. The answer to "run N" is the median seconds of N forwards; the
+// last state hn is written to OUTPUT.
 //
-// With backward, INPUT continues with dout [T,B,H], the cotangent of the output, and a
-// run is T time steps forward and backward. The gradients go to OUTPUT: of x and h0,
-// then of every layer's parameters in the order above. With train a run ends with a step
-// of Adam, and OUTPUT has the gradients and then the parameters after the first run.
+// With backward, INPUT continues with dout [T,B,H], the cotangent of the output, and a run is T time steps forward
+// and backward. OUTPUT gets the gradients of x and h0, then of every layer's parameters in the order above. With
+// train a run ends with a step of Adam, and OUTPUT gets the gradients and then the parameters after the first run.
 //
-// On a GPU the test binary serves, as only tests name that device: see TestCUDA.
+// For a GPU use the test binary (TestCUDA): only tests import that device.
 package main
 
 import (
@@ -50,7 +47,6 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	return serveRequests(dev, args[0], args[1], args[2], in, out)
 }
 
-// serveRequests answers the requests of in on a device.
 func serveRequests(dev device.Device, input, output, impl string, in io.Reader, out io.Writer) (err error) {
 	j, err := read(input, impl == "backward" || impl == "train")
 	if err != nil {
@@ -61,7 +57,7 @@ func serveRequests(dev device.Device, input, output, impl string, in io.Reader, 
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if impl == "train" { // each run changes the parameters
+	if impl == "train" { // each run changes the parameters, so the first run's are written
 		if err := f.setInputs(); err != nil {
 			return err
 		}
@@ -78,7 +74,6 @@ func serveRequests(dev device.Device, input, output, impl string, in io.Reader, 
 	return write(f, output)
 }
 
-// runner is a GRU, forward alone or with its backward.
 type runner interface {
 	Run() error
 	Close() error
@@ -104,7 +99,7 @@ type backward struct {
 	trains bool
 }
 
-// rate is the learning rate of train, the same as in scripts/peer/peer_gru.py.
+// rate is the learning rate of train, equal to the one in scripts/peer/peer_gru.py.
 const rate = 1e-3
 
 func (f backward) setInputs() error {
@@ -139,7 +134,7 @@ func (j *job) open(dev device.Device, impl string) (runner, error) {
 	return forward{f, j}, err
 }
 
-// job is the configuration and the inputs of a run.
+// job is the configuration and the inputs from INPUT.
 type job struct {
 	calls int
 	cfg   gruflow.ForwardConfig
@@ -181,7 +176,7 @@ func read(path string, back bool) (*job, error) {
 	return j, err
 }
 
-// run makes all calls of a run.
+// run executes all calls of a forward.
 func (j *job) run(f runner) error {
 	for range j.calls {
 		if err := f.Run(); err != nil {

@@ -1,14 +1,14 @@
-// Command peerserving times the network of the workload serving on weights and images another
-// program wrote, for scripts/peer/peer_serving.py. It reads one request a line on standard input and
-// answers with one line, so that two programs can take turns.
+// Command peerserving times the network of the workload serving on another program's weights and images, for
+// scripts/peer/peer_serving.py. It answers one-line requests on standard input with one line each, so that two
+// programs can take turns.
 //
 //	peerserving INPUT OUTPUT THREADS KNOB=VALUE… < "run N\n…"
 //
-// INPUT holds, little-endian: int32 image, width, classes, batch, stages and the blocks of each
-// stage; then float32 for each convolution its weight and its norm's scale, shift, mean and
-// variance, for the linear layer weight and bias; then the images [batch,3,image,image]. Knobs
-// are impl, layout, bn and precision. The answer to "run N" is the seconds of N batches. "logits"
-// writes the logits of the batch to OUTPUT and answers "done". For a GPU see TestPeer.
+// INPUT holds, little-endian: int32 image, width, classes, batch, stages and the blocks of each stage; then float32
+// for each convolution its weight and its norm's scale, shift, mean and variance, for the linear layer weight and
+// bias; then the images [batch,3,image,image]. Knobs are impl, layout, bn and precision. The answer to "run N" is
+// the seconds of N batches. "logits" writes the batch's logits to OUTPUT and is answered by "done". For a GPU see
+// TestPeer.
 package main
 
 import (
@@ -36,7 +36,6 @@ func main() {
 	}
 }
 
-// peer is an open network with a batch in it.
 type peer struct {
 	dev    device.Device
 	stream device.Stream
@@ -84,7 +83,6 @@ func (p *peer) serve(request, path string) (string, error) {
 	return strconv.FormatFloat(time.Since(began).Seconds(), 'g', -1, 64), nil
 }
 
-// open reads INPUT and opens the network with the knobs.
 func open(dev device.Device, path string, knobs []string) (*peer, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -140,7 +138,7 @@ func readHeader(r io.Reader, path string) (resnet.Options, error) {
 	return resnet.Options{Shape: s, MaxBatch: int(size[3]), Slots: 1}, s.Check()
 }
 
-// readWeights reads arrays of the same sizes as generated weights.
+// readWeights reads arrays with the sizes of generated weights.
 func readWeights(r io.Reader, o *resnet.Options) error {
 	o.Weights = o.DrawWeights(0)
 	for _, l := range o.Weights.Layers {

@@ -1,6 +1,6 @@
-// Command peertrain times whole training steps of a network as e3nn's users write it, on inputs
-// another program wrote, for scripts/peer/peer_e3nn_train.py. It reads one request a line on standard
-// input and answers with one line, so that two programs can take turns.
+// Command peertrain times whole training steps of a network as users of e3nn write it, on another program's inputs,
+// for scripts/peer/peer_e3nn_train.py. It answers one-line requests on standard input with one line each, so that
+// two programs can take turns.
 //
 //	peertrain INPUT OUTPUT LAYOUT THREADS < "run N\n…"
 //
@@ -10,9 +10,9 @@
 // w1 [functions,hidden], w2 [hidden,weights], mix and readout [mul], and target [atoms]; int32 src and dst [edges],
 // sorted by dst. INPUT is in mul_ir order; LAYOUT is the layout of the buffers.
 //
-// A step is forward, loss, backward, clipping and Adam. The answer to "run N" is the median seconds of N steps, each of
-// which continues from the previous parameters. OUTPUT has the first step's loss, the gradients of all parameters
-// before clipping and the parameters after it, float32.
+// A step is forward, loss, backward, clipping and Adam. The answer to "run N" is the median seconds of N steps,
+// each of which continues from the previous parameters. OUTPUT holds the first step's loss, the gradients of all
+// parameters before clipping, and the parameters after the step, float32.
 package main
 
 import (
@@ -50,7 +50,6 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	return serveRequests(dev, args[0], args[1], layout, in, out)
 }
 
-// serveRequests answers the requests of in on a device.
 func serveRequests(dev device.Device, input, output string, layout op.Layout, in io.Reader, out io.Writer) (err error) {
 	n, err := read(input)
 	if err != nil {

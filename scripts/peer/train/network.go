@@ -14,10 +14,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// paramNames are the parameters in the order of INPUT and of the optimizer.
+// paramNames lists the parameters in the order of INPUT and of the optimizer.
 func paramNames() []string { return []string{"x", "w1", "w2", "mix", "readout"} }
 
-// header is the beginning of INPUT.
 type header struct {
 	Atoms, Edges, Mul, LMax, Functions, Hidden int32
 	Cutoff, Rate, Clip                         float64
@@ -31,7 +30,7 @@ type network struct {
 	header
 	in      so3.Irreps
 	product so3.TensorProduct
-	linear  op.Linear // its Layout is set when it is bound, as the gate's
+	linear  op.Linear // its Layout, and the gate's, is set when it is bound
 	gate    op.Gate
 	basis   op.Basis
 	sph     op.Sph
@@ -43,11 +42,10 @@ type network struct {
 	src, dst    []int32
 }
 
-// neighbours is the number of neighbors by whose root sums over neighbors are divided, the same as in the workload
-// e3nn.
+// neighbours is the number by whose root sums over neighbours are divided, equal to the workload e3nn's.
 const neighbours = 20
 
-// Limits of INPUT, so that no size overflows.
+// Upper limits for INPUT, so that no size overflows.
 const (
 	maxCount = 1 << 24
 	maxLMax  = 6
@@ -62,7 +60,6 @@ func naturalIrreps(mul, lmax int) so3.Irreps {
 	return out
 }
 
-// read reads INPUT.
 func read(path string) (*network, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -108,7 +105,6 @@ func read(path string) (*network, error) {
 	return n, nil
 }
 
-// deriveOps derives the operations from the header.
 func (n *network) deriveOps() error {
 	for _, v := range []struct {
 		name      string
@@ -142,7 +138,6 @@ func (n *network) deriveOps() error {
 	return n.basis.Check()
 }
 
-// checkEdges compares the edges with the atoms.
 func (n *network) checkEdges() error {
 	for e := range n.src {
 		if s, d := n.src[e], n.dst[e]; min(s, d) < 0 || max(s, d) >= n.Atoms {
@@ -155,7 +150,7 @@ func (n *network) checkEdges() error {
 	return nil
 }
 
-// rowOffsets returns the offset of every atom's edges in a list sorted by ends.
+// rowOffsets returns each atom's offset in a list of edges sorted by end.
 func rowOffsets(ends []int32, atoms int32) []int32 {
 	out := make([]int32, atoms+1)
 	for _, a := range ends {
@@ -167,7 +162,7 @@ func rowOffsets(ends []int32, atoms int32) []int32 {
 	return out
 }
 
-// changeLayout returns the values of a parameter in another layout. Only x changes, because it holds features.
+// changeLayout converts a parameter to another layout. Only x changes, because only x holds features.
 func (n *network) changeLayout(name string, v []float32, change func(dst, src []float32)) []float32 {
 	if name != paramNames()[0] {
 		return v

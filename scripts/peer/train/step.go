@@ -18,13 +18,13 @@ type trainer struct {
 	stream device.Stream
 	mem    op.Arena
 	step   optim.Step
-	ops    []*op.Bound // the network forward and backward
+	ops    []*op.Bound // forward and backward of the network
 	end    []*op.Bound // clipping and the optimizer
 	loss   device.Buffer
 	err    error
 }
 
-// open binds the step of a network with its parameters.
+// open binds the training step and uploads the parameters.
 func (n *network) open(dev device.Device, layout op.Layout) (t *trainer, err error) {
 	t = &trainer{n: n, layout: layout, mem: op.Arena{Dev: dev}}
 	defer func() {
@@ -69,7 +69,7 @@ func (t *trainer) allocFloats(n int) device.Buffer {
 	return t.mem.Words("values", int64(n), device.OnDevice)
 }
 
-// uploadIndices uploads int32 values bit by bit in a buffer of float32.
+// uploadIndices uploads int32 values as the bits of float32.
 func (t *trainer) uploadIndices(v []int32) device.Buffer {
 	bits := make([]float32, len(v))
 	for i, x := range v {
@@ -78,8 +78,8 @@ func (t *trainer) uploadIndices(v []int32) device.Buffer {
 	return t.mem.Upload(t.stream, "indices", bits)
 }
 
-// bindOps binds the network forward and backward. The vectors are inputs, so no gradient goes to harmonics and
-// radial functions.
+// bindOps binds the network's forward and backward. The vectors are inputs, so harmonics and radial functions need
+// no gradient.
 func (t *trainer) bindOps(dev device.Device) {
 	n, e, atoms := t.n, int(t.n.Edges), int(t.n.Atoms)
 	param, grad := func(i int) device.Buffer { return t.step.Params()[i].P }, t.step.Grad
@@ -126,7 +126,6 @@ func (t *trainer) enqueueStep() error {
 	return nil
 }
 
-// run makes a whole step and waits for it.
 func (t *trainer) run() error {
 	if err := t.enqueueStep(); err != nil {
 		return err
@@ -134,7 +133,8 @@ func (t *trainer) run() error {
 	return t.stream.Sync()
 }
 
-// runFirst makes the first step and reads its loss, its gradients before clipping and the parameters after it.
+// runFirst executes the first step and reads its loss, its gradients before clipping, and the parameters after the
+// step.
 func (t *trainer) runFirst() (all [][]float32, err error) {
 	read := func(name string, b device.Buffer, count int) {
 		if err != nil {

@@ -1,5 +1,5 @@
-// Package peerturns has the common code of the programs that race gpuprof's kernels with others: a
-// script writes a request on a line and waits for the answer, so that two programs take turns.
+// Package peerturns has the common code of the programs that compare gpuprof's kernels with others: a script writes
+// a request line and waits for the answer, so that two programs take turns.
 package peerturns
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device/host"
 )
 
-// Open opens the host device with a number of threads, given as text.
+// Open opens the host device with a number of threads, which is given as text.
 func Open(threads string) (*host.Device, error) {
 	n, err := strconv.Atoi(threads)
 	if err != nil {
@@ -27,7 +27,7 @@ func Open(threads string) (*host.Device, error) {
 	return host.Open(host.Options{Threads: n}) //nolint:wrapcheck // the device says what it opened
 }
 
-// Serve answers the requests of in, a line each, until they end.
+// Serve answers the requests of in, one line each, until in ends.
 func Serve[A any](in io.Reader, out io.Writer, answer func(request string) (A, error)) error {
 	for requests := bufio.NewScanner(in); requests.Scan(); {
 		a, err := answer(requests.Text())
@@ -39,8 +39,8 @@ func Serve[A any](in io.Reader, out io.Writer, answer func(request string) (A, e
 	return nil
 }
 
-// Time answers every request "run N" of in with the median seconds of N runs. before, if any, runs untimed before
-// each.
+// Time answers every request "run N" of in with the median seconds of N runs. If before is not nil, it runs untimed
+// before each run.
 func Time(in io.Reader, out io.Writer, before, run func() error) error {
 	return Serve(in, out, func(request string) (float64, error) {
 		n, err := Steps(request)
@@ -72,7 +72,7 @@ func median(n int, before, run func() error) (float64, error) {
 	return times[n/2], nil
 }
 
-// Write writes arrays to a file, one after the other, little-endian.
+// Write writes arrays to a file, one after the other, as little-endian float32.
 func Write(path string, arrays ...[]float32) error {
 	out, err := os.Create(path)
 	if err != nil {

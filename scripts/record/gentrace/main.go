@@ -1,6 +1,5 @@
-// Command gentrace writes a generated PyTorch profiler trace, for comparing
-// gpuprof analyze with other readers of these files. A file that ends in .db is the
-// database that rocprofv3 would have written of the same program.
+// Command gentrace writes a generated PyTorch profiler trace, for comparing gpuprof analyze with other readers. If
+// the file name ends in .db it writes the database that rocprofv3 would have written for the same program.
 package main
 
 import (
