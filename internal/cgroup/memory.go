@@ -49,7 +49,8 @@ func MemoryAvailable(root fs.FS) int64 {
 	return left
 }
 
-// unusedMemory returns the unused memory of a group below most. File pages count as unused: the system frees them.
+// unusedMemory returns the memory of a group below the limit most that is unused. File pages count as unused: the
+// system frees them.
 func unusedMemory(root fs.FS, dir string, most int64, usage, cached string) int64 {
 	if most >= unlimited {
 		return math.MaxInt64

@@ -13,7 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// early identifies files from before named kinds, by the kind in the file and a member that no later row's kind has.
+// early identifies files from before kinds had names, by the kind in the file and a member that no later row's kind
+// has.
 type early struct {
 	gave   gpuprof.DocumentKind
 	member string

@@ -251,7 +251,8 @@ func (r *Replay) stepEnds() []int {
 	return out
 }
 
-// measureGrowth returns the growth of a line; ok is false if the line ever holds less after a step, or rarely more.
+// measureGrowth returns the growth of a line over the steps. ok is false if the line holds less after any step, or
+// more after fewer than risingPart of them.
 func measureGrowth(where string, v []int64) (Growth, bool) {
 	if len(v) < leastSteps {
 		return Growth{}, false

@@ -5,7 +5,8 @@ import (
 	"unsafe"
 )
 
-// addEvent stores an event of the current trace. A free shares a row with its allocation, if the trace has that.
+// addEvent stores an event of the current trace. A free shares a row with its allocation, if the trace has the
+// allocation.
 func (m *machine) addEvent(d *members) (value, error) {
 	if err := m.openTrace(); err != nil {
 		return value{}, err

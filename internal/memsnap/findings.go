@@ -47,7 +47,8 @@ func (a *Analysis) findAll() {
 	})
 }
 
-// urgency orders findings before savings do: errors that ended the program, leaks that will end it, others.
+// urgency is the first key in the order of findings, before savings: errors that ended the program, leaks that will
+// end it, others.
 func urgency(f Finding) int {
 	switch f.Rule {
 	case gpuprof.RuleOutOfMemory:
@@ -110,7 +111,8 @@ func (c *ruleInput) categoryOf(a *allocation) Category {
 	return c.kinds[w&allocMask]
 }
 
-// claimBytes returns the largest reduction of the requested peak if memory lived only until the event from cut.
+// claimBytes returns the largest reduction of the requested peak if memory lived only until the event that cut
+// returns.
 func (c *ruleInput) claimBytes(cut func(a *allocation, kind Category) uint32) int64 {
 	change := map[int]int64{} // by event, at ends that are no event of the allocation, such as ends of steps
 	peak, by := c.r.Start.Requested, int64(0)
@@ -139,7 +141,8 @@ func (c *ruleInput) claimBytes(cut func(a *allocation, kind Category) uint32) in
 	return max(0, c.Peak.Requested-peak)
 }
 
-// categoryClaim is claimBytes for one category. Its bytes at the peak limit the claim: small ones need no replay.
+// categoryClaim is claimBytes for one category. Its bytes at the peak limit the claim, so a small amount needs no
+// replay.
 func (c *ruleInput) categoryClaim(kind Category, cut func(a *allocation) uint32) (claim, held int64, sites []SiteBytes) {
 	sites, held = c.peakLines(kind)
 	if !c.isRelevant(held) {

@@ -172,12 +172,14 @@ func (c *ruleInput) hasBackward() (has bool) {
 	return has
 }
 
-// A forward pass with a graph keeps graphResults of its module results, graphPeak of the peak and graphBlocks blocks.
+// A forward pass with a graph keeps at least graphResults of the results of its modules, graphPeak of the peak, and
+// graphBlocks blocks.
 const (
 	graphResults = 0.6
 	graphPeak    = 0.5
 	graphBlocks  = 8
-	// oneStack is the largest share of these blocks from one line: more are collected outputs of many passes.
+	// oneStack is the largest share of these blocks from one line. A larger share means collected outputs of many
+	// passes.
 	oneStack = 0.75
 )
 

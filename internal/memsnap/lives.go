@@ -7,7 +7,8 @@ import (
 
 // Life is one allocation over the events of a recording.
 type Life struct {
-	// Born is the event of the allocation (-1: before all). Done is the first event after which it is free, else Events.
+	// Born is the event of the allocation (-1: before all). Done is the first event after which it is free; the number
+	// of events if none.
 	Born, Done int
 	Bytes      int64
 	Category   Category

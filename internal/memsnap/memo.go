@@ -51,7 +51,8 @@ func (m *machine) countSpent(k int) {
 // spentWord is the memo entry of a value that cannot be referred to again.
 const spentWord = uint32(vSpent) << actionShift
 
-// renumber changes a memo entry and frees chunks of spent entries: Python numbers events too, which nothing refers to.
+// renumber changes a memo entry, and frees chunks of spent entries. Those are many, because Python numbers events too,
+// to which nothing refers.
 func (m *machine) renumber(at int, w uint32) {
 	k := at / chunk
 	if m.memo.chunks[k] == nil {

@@ -10,12 +10,13 @@ type Moment struct {
 	Event  int   `json:"event"` // -1: before the first one
 	TimeUS int64 `json:"time_us,omitempty"`
 	Step   int   `json:"step"` // from 1; 0 without steps
-	// Requested is the size of live tensors, Rounded a bound of their allocator sizes, Reserved the driver's memory,
-	// bytes.
+	// Requested is the size of live tensors, Rounded a lower bound of their size in the allocator, Reserved the memory
+	// taken from the driver; bytes.
 	Requested int64 `json:"requested_bytes"`
 	Rounded   int64 `json:"rounded_bytes"`
 	Reserved  int64 `json:"reserved_bytes"`
-	// FreeSplit is free memory in segments with a live block, FreeWhole in others; FreeLargest is the largest piece.
+	// FreeSplit is the free memory in segments with a live block, FreeWhole in the other segments, which empty_cache
+	// would return. FreeLargest is the largest free piece.
 	FreeSplit   int64       `json:"free_split_bytes"`
 	FreeWhole   int64       `json:"free_whole_bytes"`
 	FreeLargest int64       `json:"free_largest_bytes"`

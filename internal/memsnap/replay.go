@@ -88,7 +88,7 @@ func (r *Replay) isAlloc(a *allocation) bool {
 	return Action(w>>actionShift) == Alloc
 }
 
-// matchBlocks matches the blocks at the end with the events. Blocks without an event existed before.
+// matchBlocks matches the blocks at the end with the events. Blocks without an event existed before the recording.
 func (r *Replay) matchBlocks() {
 	held := map[uint64]*Block{}
 	for i := range r.S.Segments {
@@ -213,7 +213,8 @@ func (r *Replay) End() Level {
 	return l
 }
 
-// liveAt reports whether memory is held after an event. born is never before the recording, done if not freed.
+// liveAt reports whether memory is held after an event. born is never for memory from before the recording, done is
+// never for memory not freed.
 func (a *allocation) liveAt(event int) bool {
 	return (a.born == never || int(a.born) <= event) && (a.done == never || int(a.done) > event)
 }
@@ -277,7 +278,8 @@ func coveredSpans(edges []edge) (out []span) {
 	return out
 }
 
-// findSteps finds steps by marks: up to each Optimizer.step, else each ProfilerStep, else each most frequent mark.
+// findSteps finds steps by marks. A step ends with each Optimizer.step; without these, with each ProfilerStep; without
+// both, with each mark of the most frequent name.
 func (r *Replay) findSteps() []Phase {
 	if r.Events() == 0 || !r.S.hasTime {
 		return nil

@@ -40,7 +40,7 @@ func (d *Device) bestSetting() *WhatIf {
 	return best
 }
 
-// confLine returns the line for a setting, with the file's other settings.
+// confLine returns the line that makes a change of the settings and keeps the other settings of the snapshot.
 func (w *WhatIf) confLine(s *Settings) string {
 	if name, without := strings.CutPrefix(w.Setting, "without "); without {
 		return allocConf + s.removeSetting(name) + "  # without " + name

@@ -66,7 +66,7 @@ func (f *Frame) frameText() string {
 	return fmt.Sprintf("%s:%d in %s", f.File, f.Line, f.Name)
 }
 
-// Machinery reports whether stacks omit a frame of recording or calling, like PyTorch's _memory_viz.py
+// Machinery reports whether a frame only records or calls; stacks omit it, like PyTorch's _memory_viz.py
 // (_frame_filter).
 func (f *Frame) Machinery() bool {
 	has := func(text string, parts ...string) bool {

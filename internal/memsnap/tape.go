@@ -110,7 +110,7 @@ func (t *recordedDriver) replayNext(traits []traits) {
 		stack := t.r.S.originOf(row).stack
 		if to < t.r.Events() {
 			request, want := t.r.eventAt(to)
-			// Memory that a request makes the allocator return has the stack of the request.
+			// Segments that the allocator returns to the driver to serve a request have the stack of the request.
 			emptied := (act == SegmentFree || act == SegmentUnmap) && (traits[stack].empty || stack != t.r.S.originOf(want).stack || request == Alloc && !grew)
 			if (request == Alloc || request == OOM) && !emptied {
 				t.replayRequest(to)
@@ -133,7 +133,8 @@ func (t *recordedDriver) replayNext(traits []traits) {
 	}
 }
 
-// driverCalls returns the event after the driver calls at the next event, and whether they allocated memory.
+// driverCalls reads the driver calls from the next event on. It returns the event after them, and whether they
+// allocated memory.
 func (t *recordedDriver) driverCalls() (to int, grew bool) {
 	for to = t.at; to < t.r.Events(); to++ {
 		a, _ := t.r.eventAt(to)

@@ -28,7 +28,7 @@ type DeviceTime struct {
 	Classes map[model.Class]int64
 	Kernels int
 	Linked  int // kernels whose launch is known
-	// Lead divides the wait from the start of the first step to the first operation.
+	// Lead is the wait from the start of the first step to the first operation, divided by state.
 	Lead Waits
 	// Worked is the time from the start of the first operation to the end of the last one.
 	Worked model.Span
@@ -288,8 +288,8 @@ func launchOf(t *model.Trace, ops []int32, at int64) (launch int64, known bool) 
 	return t.Host[t.GPU[pick].Launch].Start, true
 }
 
-// EndOfWait returns the operation that ends a wait at the time at, or -1. It takes the first operation of positive
-// length among the operations at the front of ops that start at that time. An operation of zero length starts no busy
+// EndOfWait returns the operation that ends a wait, or -1; at is the end of the wait. It takes the first operation of
+// positive length among those at the front of ops that start at that time. An operation of zero length starts no busy
 // span; EndOfWait returns it only if no other operation starts there.
 func EndOfWait(t *model.Trace, ops []int32, at int64) int32 {
 	pick := int32(-1)

@@ -21,7 +21,7 @@ func (x *Index) countLeadIn() {
 	}
 }
 
-// accountLead divides the wait from the time from to the first operation into starved, queued and unknown time.
+// accountLead divides the time between from and the first operation into starved, queued and unknown time.
 func (d *DeviceTime) accountLead(t *model.Trace, from int64) {
 	to := d.Worked.Start
 	if from >= to {

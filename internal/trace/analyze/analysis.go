@@ -175,7 +175,7 @@ type KernelTime struct {
 	Count  int         `json:"count"`
 	NS     int64       `json:"ns"`
 	Median int64       `json:"median_ns"`
-	// Operator launched most of the time NS, "" unknown.
+	// Operator is the operator that launched most of this time, "" unknown.
 	Operator string `json:"operator,omitempty"`
 }
 

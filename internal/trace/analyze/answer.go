@@ -67,8 +67,8 @@ func (a *Analysis) mainFinding() *gpuprof.Finding {
 // mostDecodeIdle is the largest share of idle time in a decode step that is bound by reading the weights.
 const mostDecodeIdle = 0.2
 
-// decodeFinding returns the finding that reading the weights bounds decode; nil without one, or if the device idles
-// for more than mostDecodeIdle of the step.
+// decodeFinding returns the finding of decode-bytes, that reading the weights bounds decode; nil without one, or if
+// the device idles for more than mostDecodeIdle of the step.
 func (a *Analysis) decodeFinding() *gpuprof.Finding {
 	i := slices.IndexFunc(a.Findings, func(f gpuprof.Finding) bool { return f.Rule == gpuprof.RuleDecodeBytes })
 	if i < 0 || float64(a.idleNS()) > mostDecodeIdle*float64(a.Step.NS) {

@@ -23,7 +23,7 @@ type Recording struct {
 	BeforeNS   int64   `json:"before_ns,omitempty"`
 	Phases     []Phase `json:"phases,omitempty"` // phases outside all steps
 	StepsCover float64 `json:"steps_cover"`      // share of the devices' work that steps launched; 0 without steps
-	// Refused lists sources of steps that were rejected because the steps cover too little of the devices' work.
+	// Refused lists step sources that were rejected because their steps cover too little of the devices' work.
 	Refused []string `json:"refused_steps,omitempty"`
 	Text    string   `json:"text"` // the description in one sentence
 	// Settings are choices of the program that the events show, for comparison with another recording.
@@ -124,7 +124,8 @@ func (x *Index) programKind() Kind {
 	return OnePass
 }
 
-// Before returns the time until which devices may run work launched before the recording, else its start.
+// Before returns the time until which devices may run work launched before the recording, else the start of the
+// recording.
 func (x *Index) Before() int64 { return max(x.before, x.Span.Start) }
 
 // OneCutStep reports whether exactly one step counts and it begins while the device runs work from before the

@@ -6,9 +6,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// workBefore returns the time until which devices may run work launched before the recording. Evidence is a call that
-// waits for a stream without recorded work, or the first operation of a stream, if it was launched as the recording
-// began and starts much later after its launch than other operations although nothing recorded delays it.
+// workBefore returns the time until which devices may run work launched before the recording. Two things are evidence:
+// (1) a call that waits for a stream without recorded work; (2) a stream's first operation that was launched as the
+// recording began and started unusually long after its launch, although nothing recorded delayed it.
 func (x *Index) workBefore() int64 {
 	type place struct {
 		process int32

@@ -29,7 +29,8 @@ const (
 	Unknown     Program = "program unknown"
 )
 
-// hasModels reports whether programs of this framework compute models: steps without training are then inference.
+// hasModels reports whether programs of this framework run machine-learning models, so that steps without training are
+// inference.
 func (p Program) hasModels() bool {
 	switch p {
 	case PyTorch, JAX, TensorFlow, TensorRT, ONNXRuntime:
@@ -67,8 +68,8 @@ var programMarks = []programMark{
 	{Triton, regexp.MustCompile(`^triton_|^_?\w+_kernel_0d1d`), "names of kernels that Triton compiles"},
 }
 
-// engineMarks are name patterns that occur in one engine only. A name is matched only if it contains one of words in
-// lower case: a word search takes a tenth of the time of a regular expression.
+// engineMarks are name patterns that occur in one engine only. A pattern is tried only on a name that contains one of
+// words (in lower case), because a word search takes a tenth of the time of a regular expression.
 var engineMarks = []struct {
 	engine string
 	words  []string

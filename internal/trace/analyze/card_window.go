@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// A delay of unexplainedFactor times the median delay before an operation has a cause outside the recording.
+	// An operation delayed by more than unexplainedFactor times the median delay has a cause outside the recording.
 	unexplainedFactor = 10
 	// leastBeforeNS is the least duration of a phase, and of work from before the recording that can be detected.
 	leastBeforeNS = 100_000 // ns
@@ -334,8 +334,8 @@ const nativeUnjudged = 20
 // unjudged: rules judge a recording only if at least 1/unjudged of it is steady work.
 const unjudged = 10
 
-// isMostlyPhases reports whether the steps are ranges of the program, one of them counts, and phases are nearly the
-// whole recording. Such a program is a test whose parts each run for the first time.
+// isMostlyPhases reports whether the steps are ranges of the program, exactly one step counts, and phases are nearly
+// the whole recording. Such a program is a test whose parts each run for the first time.
 func (x *Index) isMostlyPhases() bool {
 	return strings.HasPrefix(x.StepSource, "annotation ") && x.SteadySteps() == 1 && x.phaseSpans().Total()*unjudged > x.Span.Len()*(unjudged-1)
 }

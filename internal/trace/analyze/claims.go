@@ -54,7 +54,7 @@ func (l *Ledger) Free(device int) model.Spans {
 	return l.steady[device].starved.Minus(l.claimed[device])
 }
 
-// grantSpans claims the part of want that lies in of and is unclaimed. It reads only spans near want, to be fast.
+// grantSpans claims the part of want that is in the set of and unclaimed. It reads only spans near want, to be fast.
 func (l *Ledger) grantSpans(device int, want, of model.Spans) model.Spans {
 	if len(want) == 0 {
 		return nil

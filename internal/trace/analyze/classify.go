@@ -57,9 +57,9 @@ const maxClasses = 32
 
 func isCommunication(class uint8) bool { return class == cCommunication || class == cMoEAllToAll }
 
-// classifyKernels assigns a class to every GPU event: copy to memory operations; to kernels the class from the
-// operators around the launch, else from the kernel name. Consecutive kernels of one operator share one look-up,
-// because the context depends only on the launch.
+// classifyKernels assigns a class to every GPU event. Memory operations are copies. A kernel gets its class from the
+// operators around its launch, else from its name. Consecutive kernels of one operator share one look-up, because the
+// context depends only on the launch.
 func (x *Index) classifyKernels() {
 	t := x.T
 	x.class = make([]uint8, len(t.GPU))

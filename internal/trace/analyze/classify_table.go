@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// nameRule is one line of a table. A name matches with one word of any, all words of all, and no word of none.
+// nameRule is one line of a table. A name matches if it contains a word of any, all words of all, and no word of none.
 type nameRule struct {
 	class uint8
 	any   []string
@@ -200,7 +200,8 @@ func parseOpName(name string) opMeaning {
 	return opMeaning{class: NoClass}
 }
 
-// matchBare matches "=name$" with a word of the table: the whole name, or its start if the word ends in '_'.
+// matchBare reports whether exact ("=name$") matches a word of the table. A word that ends in '_' matches the start of
+// the name, another the whole name.
 func matchBare(exact, word string) bool {
 	if strings.HasSuffix(word, "_") {
 		return strings.HasPrefix(exact, word)
@@ -226,7 +227,8 @@ func kernelClassOf(name string) (class uint8, ofLLM bool) {
 	return NoClass, false
 }
 
-// productModules are modules of e3nn and its users that compute tensor products of irreducible representations.
+// productModules are modules of e3nn, and of packages built on it, that compute tensor products of irreducible
+// representations.
 var productModules = []string{"tensorproduct", "tensor_product", "tensorsquare", "symmetriccontraction", "symmetric_contraction",
 	"equivariantproduct", "so2_conv", "so2conv", "clebschgordan", "conv_tp", "tensor product"}
 

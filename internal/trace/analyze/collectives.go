@@ -13,7 +13,7 @@ import (
 )
 
 // Collectives describes the communication of one rank in its last whole steps: the start of each collective and the
-// work in between, ns. It fits a shared folder and suffices to find the rank for which the others wait.
+// work in between, ns. It is small enough to share, and suffices to find the rank for which the others wait.
 type Collectives struct {
 	Rank   int    `json:"rank"`   // -1 unknown
 	World  int    `json:"world"`  // 0 unknown

@@ -29,7 +29,8 @@ func (t *timeline) chainStreams() {
 	}
 }
 
-// dropEarlySteps drops early steps until mostCollectives collectives or one step remain, and returns their number.
+// dropEarlySteps drops early steps until mostCollectives collectives or one step remain. It returns the number of
+// dropped steps.
 func (t *timeline) dropEarlySteps() int {
 	per := make([]int, len(t.steps))
 	for i := range t.calls {
@@ -119,7 +120,8 @@ func (t *timeline) endsLate(c *collectiveCall, gap model.Span) bool {
 }
 
 // findMoments returns the moments of a rank in order, and its waits for collectives. An idle rank waits for a
-// requested collective if it resumes when that ends, or if the host waits for the end before it launches more work.
+// requested collective if it resumes when the collective ends, or if the host waits for the end before it launches
+// more work.
 func (t *timeline) findMoments() ([]moment, model.Spans) {
 	var out []moment
 	var blocked model.Spans

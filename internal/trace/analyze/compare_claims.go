@@ -44,8 +44,8 @@ func claimsOf(a *Analysis) map[string]ruleClaim {
 	return out
 }
 
-// compareSettings lists the settings with different values on both sides, and returns them by the rules that advise
-// it.
+// compareSettings lists the settings with different values on both sides. It returns them by the rule that advises the
+// change.
 func (c *Comparison) compareSettings() (made map[string]SettingChange) {
 	made = map[string]SettingChange{}
 	if c.Old.Recording == nil || c.New.Recording == nil {

@@ -17,7 +17,7 @@ import (
 const leastNoise = 0.01
 
 // measureDelivered measures by how much the parts of the claim became shorter, with Welch's 95 % interval from the
-// steps of both recordings, but at least leastNoise of the parts.
+// steps of both recordings. The interval is at least leastNoise of the parts.
 func (f *FindingChange) measureDelivered(c *Comparison) {
 	parts := slices.Concat(f.Parts, c.takingOver(f.Parts))
 	before, after := stepSums(c.Old, parts), stepSums(c.New, parts)

@@ -16,7 +16,7 @@ type cutter struct {
 	x *Index
 }
 
-// Range is the argument of --steps or --window. A missing end is open.
+// Range is the argument of --steps or --window. A missing bound is open.
 type Range struct {
 	text     string
 	from, to int64

@@ -73,7 +73,8 @@ func (s *WaitSum) Words(kind string) string {
 	return kind + ", most of it " + most
 }
 
-// explainParts explains the largest part of the step and large idle states: why the device waited, and who claims it.
+// explainParts explains the largest part of the step and large idle states: why the device waited, and which findings
+// claim the time.
 func (a *Analysis) explainParts(indexes []*Index, found []Found) {
 	parts := a.Step.Shown(0)
 	if len(a.Devices) == 0 || len(parts) == 0 || !idleKnown(indexes) {
@@ -122,7 +123,7 @@ func (a *Analysis) explainPart(indexes []*Index, found []Found, part Part, large
 	return e
 }
 
-// claimedOf adds the claims of an input's findings on a device, within the time in, to by, per rule.
+// claimedOf adds to by, per rule, the part of in that an input's findings claim on a device.
 func claimedOf(found []Found, input int, d *DeviceTime, in model.Spans, by map[string]int64) {
 	for i := range found {
 		if f := &found[i]; f.Input == input && f.ClaimNS > 0 && f.Device == d.Device {

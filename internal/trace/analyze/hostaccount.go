@@ -252,7 +252,7 @@ func (x *Index) splitOutside(a *HostAccount, s *model.HostSamples, outside int64
 	add(HostOnCPU, outside)
 }
 
-// contendedFactor: a contended thread's steps take at least so many times as long as its sampled steps.
+// contendedFactor: a thread is contended if its steps take at least so many times as long as its sampled steps.
 const contendedFactor = 2
 
 // contended reports whether the thread mostly waits for other threads of its process that hold the GIL. Sampled steps

@@ -29,7 +29,8 @@ type NameInfo struct {
 	ranges bool // some annotation has this name
 }
 
-// describeNames parses every name once: names are far fewer than events, except cheap ones with a counter.
+// describeNames parses every name once, because names are far fewer than events. Only annotations with a counter have
+// many names, which are cheap to parse.
 func describeNames(t *model.Trace) []NameInfo {
 	kinds := make([]uint16, len(t.Names))
 	for i := range t.Host {

@@ -10,7 +10,7 @@ import (
 // Site returns the place in the program of a host event. It takes the first of: the innermost Python frame of user
 // code around it ("train.py(41): step"); the innermost user frame of the nearest recorded stack; the innermost frame
 // of any code; the module or annotation; the operator; the name of the event. User code does not call the backward
-// pass, so its events get the place of the forward operator and "(backward)".
+// pass, so events in it get the place of the forward operator and "(backward)".
 func (x *Index) Site(host int32) string {
 	if f := x.forwardOf(host); f >= 0 {
 		if where := x.siteOf(f); isFrame(where) {

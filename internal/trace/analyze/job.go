@@ -107,7 +107,8 @@ func (c *Collectives) Begin() int64 { return c.begin }
 const Costs = ", which costs up to "
 
 // capClaims limits the claims of a job, whose ranks are one program: a rule counts once, with its largest claim, and
-// all rules together claim at most one step. The straggler's own findings must not claim the wait for it again.
+// all rules together claim at most one step. The straggler's own findings must not claim the time again for which the
+// others wait.
 func capClaims(indexes []*Index, found []Found) []Found {
 	shareOf := func(f *Found) float64 { return float64(f.ClaimNS) / float64(max(1, indexes[f.Input].Steady.Total())) }
 	left := 1.0
@@ -150,7 +151,7 @@ func capClaims(indexes []*Index, found []Found) []Found {
 	return slices.DeleteFunc(found, func(f Found) bool { return f.reduced && f.ClaimNS == 0 })
 }
 
-// reduceClaim lowers a claim to a share of the steady time, and the figure in its title.
+// reduceClaim lowers a claim, also in the finding's title, to a share of the steady time.
 func (f *Found) reduceClaim(x *Index, share float64) {
 	claim := int64(share * float64(x.Steady.Total()))
 	if claim >= f.ClaimNS {

@@ -10,7 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Parts divides a device's time in the mean step, ns. Busy is the sum of the classes; busy and idle parts are the step.
+// Parts divides a device's time in the mean step, ns. Busy is the sum of the classes. Busy and the idle parts add up
+// to the step.
 type Parts struct {
 	BusyNS    int64 `json:"busy_ns"`
 	StarvedNS int64 `json:"starved_ns"`
@@ -74,7 +75,8 @@ func (p *Parts) Shown(most int) []Part {
 	return out
 }
 
-// Most returns the kernel with most time of a class (communication: and the hidden time), or an idle state's meaning.
+// Most returns the kernel with most time of a class, or the meaning of an idle state. For communication it adds the
+// hidden time.
 func (a *Analysis) Most(p Part) string {
 	most := a.mostKernel(p)
 	if p.Name != string(model.Communication) {
@@ -117,7 +119,7 @@ func PerStepWord(stepped bool) string {
 	return "in the recording window"
 }
 
-// partSums holds totals over the steps that count, ns; not whole, because several devices are averaged.
+// partSums holds totals over the steps that count, ns; fractional, because several devices are averaged.
 type partSums struct {
 	starved, queued, unknown, outside, hidden float64
 	classes                                   [maxClasses]float64 // by index into classList

@@ -130,7 +130,8 @@ func (x *Index) countAttention() []generation {
 	return of
 }
 
-// eachAttention calls f with the dimensions of queries and keys (batch, heads, tokens, head size) where recorded.
+// eachAttention calls f for each attention call with recorded shapes of queries and keys (batch, heads, tokens, head
+// size).
 func (x *Index) eachAttention(f func(h *model.Host, q, keys []int64)) {
 	id := slices.Index(x.T.Names, scaledAttention)
 	if id < 0 {

@@ -118,7 +118,7 @@ func (x *Index) dropIdleSteps(steps []int32) []int32 {
 	return slices.DeleteFunc(slices.Clone(steps), func(s int32) bool { return !launches[s] })
 }
 
-// isEnclosed reports whether the events are parts of a loop: a repeating range takes more time than all of them.
+// isEnclosed reports whether the events are parts of a loop: a repeating range takes more time than all the events.
 func (x *Index) isEnclosed(events []int32) bool {
 	var total int64
 	for _, i := range events {

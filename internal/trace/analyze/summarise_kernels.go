@@ -20,7 +20,7 @@ type kernelSum struct {
 
 func newKernelSums() *kernelSums { return &kernelSums{byName: map[string]*kernelSum{}} }
 
-// add counts the operations of a trace, grouped by name id first: a look-up per name, not per operation.
+// add counts the operations of a trace. It groups them by name id first, so that each name is looked up once.
 func (k *kernelSums) add(x *Index) {
 	t := x.T
 	counts := make([]int32, len(t.Names)+1)

@@ -69,7 +69,8 @@ func (r *rangeSums) addModules(x *Index) {
 	r.merge(x, sums, x.moduleLabel())
 }
 
-// isInSteps reports whether a device operation was launched (launch unknown: began) in the steps that count.
+// isInSteps reports whether a device operation was launched in the steps that count, or began in them if its launch is
+// unknown.
 func (x *Index) isInSteps(gpu int32) bool {
 	if l := x.T.GPU[gpu].Launch; l >= 0 {
 		return x.InSteady(x.T.Host[l].Start)
@@ -85,8 +86,9 @@ type rangeWalk struct {
 	stack  []openRange
 }
 
-// openRange is a range on the stack, counted up to covered. If ranges overlap without nesting, the shared time counts
-// for the first; no range outlasts the range around it. So every time of a thread is self time of exactly one range.
+// openRange is a range on the stack; its self time is counted up to the time covered. If ranges overlap without
+// nesting, the shared time counts for the first; no range outlasts the range around it. So every time of a thread is
+// self time of exactly one range.
 type openRange struct {
 	host         int32
 	covered, end int64
@@ -126,7 +128,7 @@ func (w *rangeWalk) isOpen(name model.NameID) bool {
 	return slices.ContainsFunc(w.stack, func(o openRange) bool { return w.x.T.Host[o.host].Name == name })
 }
 
-// manyNames limits the names shown separately that differ only in numbers: few for layers, many for iterations.
+// manyNames: more names that differ only in numbers are shown as one, because they are iterations and not layers.
 const manyNames = 64
 
 // moduleLabel returns a function that maps a module to the name under which it is added up.

@@ -36,7 +36,7 @@ func (t *Trace) Finish() {
 	t.warnLeftOut()
 }
 
-// hostBefore orders the events of a lane. At equal times, the event that can hold the other comes first.
+// hostBefore orders the events of a lane. At equal times, the event that can contain the other comes first.
 func hostBefore(a, b *Host) bool {
 	if a.Start != b.Start {
 		return a.Start < b.Start

@@ -13,7 +13,8 @@ const (
 	overrunNS = 1000
 	// apartNS is the longest pause in a recording. Records behind a longer pause have wrong times.
 	apartNS = 24 * 3600 * 1_000_000_000
-	// lateNS is the accepted distance of device work from host events, unless their recording is longer.
+	// lateNS is the longest accepted distance of device work from host events; or the length of the host recording, if
+	// longer.
 	lateNS = 60 * 1_000_000_000
 	// faultyShare: a device is faulty if more than 1/faultyShare of its records fail.
 	faultyShare = 100
@@ -134,7 +135,7 @@ func (w *recordedWindow) isWrong(s, in Span) bool {
 	return w.zeroWrong && s.Start == w.zero && s.End == w.zero || s.Start < in.Start || s.End > in.End
 }
 
-// zeroNS is the largest distance of the first record of a file from time 0 for which time 0 is valid.
+// zeroNS: time 0 is valid only if the first record of the file begins within zeroNS of it.
 const zeroNS = 1_000_000
 
 // findWindow returns the time spans of valid records: the largest group of starts without a pause of apartNS, for

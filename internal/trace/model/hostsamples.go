@@ -81,8 +81,8 @@ type HostFacts struct {
 // HostMemoryUse is the memory of the process and the free memory of the system, bytes; 0 unknown.
 type HostMemoryUse struct{ Resident, Available int64 }
 
-// HostSamples are measurements of gpuprof's hook on the thread of the steps: clocks, then stack samples of later
-// steps.
+// HostSamples are measurements of gpuprof's hook on the thread of the steps: clocks of recorded steps, and stack
+// samples of later steps.
 type HostSamples struct {
 	Recorded []HostClocks // by recorded step, or of the one window
 	Fetches  []HostClocks // data loader, in recorded steps

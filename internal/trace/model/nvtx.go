@@ -28,9 +28,9 @@ func SplitNVTX(s string) (name string, seq int64, marked bool) {
 	return s[:cut], seq, marked
 }
 
-// RangeKind distinguishes operators from ranges named by a program or a library, which emit_nvtx does not mark:
-// record_function uses it too. An operator has a namespace, or is one plain word with PyTorch's marks. Names with
-// blanks, brackets or a # ("Optimizer.step#Adam.step") come from record_function.
+// RangeKind distinguishes operators from ranges named by a program or a library. emit_nvtx marks both alike, because
+// record_function uses it too. An operator has a namespace or a sequence number, or is one plain word with PyTorch's
+// marks. Names with blanks, brackets or a # ("Optimizer.step#Adam.step") come from record_function.
 func RangeKind(name string, seq, marked bool) Kind {
 	if strings.HasPrefix(name, "ProfilerStep#") {
 		return Step

@@ -156,7 +156,7 @@ type Device struct {
 	PeakBytesPerS float64
 }
 
-// AMD reports whether the name of a device is from AMD.
+// AMD reports whether a device is from AMD, by its name.
 func (d *Device) AMD() bool {
 	return strings.Contains(d.Name, "AMD") || strings.Contains(d.Name, "Instinct") || strings.Contains(d.Name, "Radeon")
 }
@@ -233,7 +233,7 @@ type Trace struct {
 	Rank   int // -1 unknown
 	World  int // ranks of the job, 0 unknown
 	Events int // in the file, including removed events
-	// Lost is the number of records that the recorder dropped, at most; 0 none or unknown.
+	// Lost is an upper bound of the number of records that the recorder dropped; 0 none or unknown.
 	Lost int64
 
 	Names   []string

@@ -176,7 +176,7 @@ func broadcastShape(a, b []int64) []int64 {
 	return out
 }
 
-// reducedDims is the index of the argument with the reduced dims, by reduction.
+// reducedDims is the index of the argument with the reduced dims, by name of the reduction.
 var reducedDims = map[string]int{
 	"sum": 1, "mean": 1, "amax": 1, "amin": 1, "max": 1, "min": 1, "var": 1, "std": 1, "norm": 2, "linalg_vector_norm": 2,
 	"argmax": 1, "argmin": 1, "any": 1, "all": 1, "prod": 1,
@@ -267,8 +267,9 @@ func countSorted(c *call) (flops, bytes float64) {
 	return 0, c.readBytes(0) + countElements(c.argument(0).Dims)*(c.elementSize(0)+8)
 }
 
-// eachElement reads and writes the given number of elements per element of a tensor list, such as parameters or
-// concatenated tensors. The element size comes from the caller, because the recording has no type for lists.
+// eachElement counts the given numbers of elements read and written for each element of a tensor list, such as
+// parameters or concatenated tensors. The element size comes from the caller, because the recording has no type for
+// lists.
 func eachElement(read, write float64) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
 		if c.element == 0 {

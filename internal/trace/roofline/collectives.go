@@ -16,7 +16,7 @@ type collective struct {
 }
 
 // busFactor returns the share of the algorithm's bytes that each link carries (nccl-tests, PERFORMANCE.md), so that
-// the bus bandwidth is comparable to the link speed for any number of ranks n. Transfers of one rank have none.
+// the bus bandwidth is comparable to the link speed for any number of ranks n. Transfers of one rank have no factor.
 func busFactor(kind analyze.CollectiveKind, n float64) float64 {
 	switch kind {
 	case analyze.AllReduceCalls:
@@ -29,7 +29,8 @@ func busFactor(kind analyze.CollectiveKind, n float64) float64 {
 	return 0
 }
 
-// countCollectives lists the collectives with recorded sizes. Rates use the shortest call: others wait for ranks.
+// countCollectives lists the collectives with recorded sizes. Rates use the shortest call, because longer calls wait
+// for other ranks.
 func (c *counter) countCollectives(d *analyze.DeviceTime, steps float64) []analyze.CollectiveRate {
 	t := c.x.T
 	told := t.CollectivesByCorr()

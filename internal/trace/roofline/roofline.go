@@ -21,8 +21,8 @@ const (
 	// leastArgs is the least share of device time under operators with recorded arguments: below it the recording was
 	// made without shapes, and there is no roofline.
 	leastArgs = 0.01
-	// leastCounted is the least share of known FLOPs in the time of matrix products, convolutions and attention for a
-	// utilisation: products replayed by a graph have no known FLOPs.
+	// leastCounted is the least share of the time of matrix products, convolutions and attention whose FLOPs must be
+	// known for a utilisation. The FLOPs of products replayed by a graph are unknown.
 	leastCounted = 0.95
 	// mostOperators limits the list: a program with new shapes in every step has an operator for each.
 	mostOperators = 1000
@@ -132,7 +132,7 @@ func (c *counter) addDevice(d *analyze.DeviceTime, counts bool) {
 	}
 }
 
-// crossesLink reports whether a link limits a copy: to the host or to another device.
+// crossesLink reports whether a copy crosses the link to the host or to another device.
 func crossesLink(op *model.GPU) bool { return op.Kind == model.Memcpy && op.Dir != model.D2D }
 
 func isProduct(class model.Class) bool {

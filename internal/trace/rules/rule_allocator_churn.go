@@ -99,8 +99,8 @@ func (c *ruleContext) findAllocatorChurn() []analyze.Found {
 // countSteadyLaunches counts the launches of kernels in the steps that count.
 func (c *ruleContext) countSteadyLaunches() int { return c.quality.launches + c.quality.graphLaunches }
 
-// addTransfers adds to the calls of a program that allocates for each launch: its copies and waits, and the time from
-// an allocation to the next launch. Persistent buffers on the device would make all of them unnecessary.
+// addTransfers adds the copies and waits of a program that allocates for each launch, and the time from each
+// allocation to the next launch. Persistent buffers on the device would make all of them unnecessary.
 func (c *ruleContext) addTransfers(byProcess map[int32][]model.Span) {
 	since, lane := int64(-1), uint32(0) // first allocation since the last launch
 	for i := range c.t.Host {

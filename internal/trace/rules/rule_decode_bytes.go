@@ -12,13 +12,15 @@ import (
 )
 
 const (
-	// leastRead is the least share of decode that products of weights and attention take if weight bytes bound it.
+	// leastRead: weight bytes bound decode only if products of weights and attention take at least this share of its
+	// time.
 	leastRead = 0.5
 	// leastShaped is the least share of product time with recorded shapes for which a sum of bytes is reported.
 	leastShaped = 0.9
 )
 
-// weightFormat is the storage format of weights, by lower-case words in the name of the kernel that reads them.
+// weightFormat is a storage format of weights, recognised by lower-case words in the name of the kernel that reads
+// them.
 type weightFormat struct {
 	words     []string
 	name      string
@@ -148,9 +150,9 @@ type decodeBound struct {
 	attention int64
 }
 
-// findDecodeBound returns the decode of a device that weight bytes bound; nil otherwise, or if the recording does not
-// prove it. A product with n tokens does 2n FLOPs per weight, so below the ratio of the peak rates reading takes
-// longer than arithmetic (roofline model: Williams, Waterman, Patterson 2009).
+// findDecodeBound returns the decode of a device if the recording proves that weight bytes bound it, else nil. A
+// product with n tokens does 2n FLOPs per weight, so below the ratio of the peak rates reading takes longer than
+// arithmetic (roofline model: Williams, Waterman, Patterson 2009).
 func (c *ruleContext) findDecodeBound(d *ruleDevice) *decodeBound {
 	w := c.sumDecode(d)
 	if w == nil || w.tokens <= 0 {

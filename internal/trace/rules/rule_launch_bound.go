@@ -28,10 +28,10 @@ type window struct {
 	gaps                      model.Spans // starved time that is too long for launches
 }
 
-// findLaunchBound: windows in which starting kernels takes the host longer than running them takes the device. At
-// least a fifth is starved, half of the kernels are under 20 us, and the median launch interval (with framework time)
-// is at least the median kernel time. It claims the remaining starved time and the latency of the launches that end
-// it. Kernels of graphs do not count (one call starts many), nor do gaps of many intervals (other host work).
+// findLaunchBound: windows in which the host takes longer to start kernels than the device to run them. At least a
+// fifth is starved, half of the kernels are under 20 us, and the median launch interval (with framework time) is at
+// least the median kernel time. It claims the remaining starved time and the latency of the launches that end it.
+// Kernels of graphs do not count (one call starts many), nor do gaps of many intervals (other host work).
 func (c *ruleContext) findLaunchBound() []analyze.Found {
 	bound := map[int]model.Spans{}
 	var windows int

@@ -5,7 +5,8 @@ import (
 )
 
 // findNotSteady: the recording is mostly start-up, compilation or graph capture, or has only communication. It claims
-// nothing. It comes first, except for a program that may run once and does its own work for a large part of it.
+// nothing. It comes first, except for a program that may run once and does its own work for a large part of the
+// recording.
 func (c *ruleContext) findNotSteady() []analyze.Found {
 	what, fix := c.x.NotSteady()
 	if what == "" {

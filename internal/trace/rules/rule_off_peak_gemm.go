@@ -7,8 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// alignedTo is the multiple of product sizes for 16-byte access (NVIDIA Matrix Multiplication Background User's
-// Guide).
+// alignedTo is the number of which product sizes must be multiples for 16-byte access (NVIDIA Matrix Multiplication
+// Background User's Guide).
 var alignedTo = map[string]int64{"16-bit": 8, "tf32": 4, "fp8": 16, "int8": 16}
 
 // alignedProduct compares a matrix product with the reachable rate.

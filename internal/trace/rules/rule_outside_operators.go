@@ -16,7 +16,7 @@ const (
 	outsidePercent = 5
 	// outsideSamples is its least number of samples.
 	outsideSamples = 5
-	// rareFactor: a cause occurs in some steps only if sampled steps show so many times its claim.
+	// rareFactor: if the sampled steps show more than so many times its claim, a cause occurs in some steps only.
 	rareFactor = 2
 	// outsidePlaces limits the places that a rule names, each in a finding of its own.
 	outsidePlaces = 3
@@ -161,7 +161,8 @@ func (c *ruleContext) claimOutside(ns int64) claim {
 	return claim{got.Total(), got, -1}
 }
 
-// findHostPlace returns the place, without events in the trace, with most time outside operators; "" unknown.
+// findHostPlace returns the place with most time outside operators by samples, for which the trace has no events; ""
+// unknown.
 func (c *ruleContext) findHostPlace() string {
 	if c.host == nil || len(c.host.Causes) == 0 {
 		return ""

@@ -91,7 +91,7 @@ func (c *ruleContext) listSizedCollectives(stream []int32, told map[int64]*model
 	return out
 }
 
-// findBestRates returns the largest rate by kind, bytes per ns: it is least reduced by waits for other ranks.
+// findBestRates returns the largest rate by kind, bytes per ns, because waits for other ranks reduce it least.
 func (c *ruleContext) findBestRates(list []sizedCollective) map[analyze.CollectiveKind]float64 {
 	best := map[analyze.CollectiveKind]float64{}
 	for _, s := range list {

@@ -12,8 +12,8 @@ const (
 	mostlyIdle = 0.5
 	// notFull is the largest share of the device that kernels may fill to be reported.
 	notFull = 0.8
-	// Such kernels must take mostOfStep of the step for a claim, and one kernel oneKernel of their time to be named
-	// alone.
+	// Kernels that do not fill the device must take mostOfStep of the step for a claim. One of them is named alone if it
+	// takes oneKernel of their time.
 	mostOfStep = 0.5
 	oneKernel  = 0.8
 )
@@ -104,11 +104,11 @@ func (c *ruleContext) findSmallGrid() []analyze.Found {
 	return nil
 }
 
-// longKernel is the mean time from which a small grid cannot be explained by more launches instead of more blocks.
+// longKernel: kernels of at least this mean time are too long to be small pieces of one larger grid.
 const longKernel = 100_000 // ns
 
-// isLongAlone reports whether long kernels with few blocks are most of the work of a device that otherwise idles. The
-// start and the end of a program of one pass are then around them.
+// isLongAlone reports whether long kernels with few blocks are most of the work in the recording of one pass, where
+// the device idles while the program starts and ends.
 func (c *ruleContext) isLongAlone(d *ruleDevice, l *gridLoad) bool {
 	return c.x.Recording.Kind == analyze.OnePass && l.few > 0 && l.under >= longKernel*int64(l.few) && float64(l.under) >= mostOfStep*float64(d.Busy.TotalAnd(d.steady))
 }

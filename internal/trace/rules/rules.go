@@ -24,7 +24,8 @@ type rule struct {
 	notes bool
 	// whole: the rule judges the whole recording, even without a steady part.
 	whole bool
-	// alone: the rule claims work during which the device does nothing else; the trace must have no gaps.
+	// alone: the rule claims work during which the device does nothing else; it is skipped if records of the device are
+	// lost or faulty.
 	alone bool
 }
 

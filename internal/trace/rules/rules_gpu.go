@@ -29,7 +29,7 @@ func (c *ruleContext) markSteadyOps(d *ruleDevice) {
 	}
 }
 
-// exclusiveTime returns the steady time in which only operations that pick accepts run on the device, and no other.
+// exclusiveTime returns the steady time in which only operations that pick accepts run on the device.
 func (d *ruleDevice) exclusiveTime(c *ruleContext, pick func(g int32) bool) model.Spans {
 	picked := make([]bool, len(d.Ops))
 	some := false
@@ -45,7 +45,7 @@ func (d *ruleDevice) exclusiveTime(c *ruleContext, pick func(g int32) bool) mode
 }
 
 // waitsBefore returns the idle time between launch and start of the operations that pick accepts, which vanishes with
-// them. If the device starved directly before, the next operation would wait as well: such waits need late.
+// them. Waits directly after a starved device count only if late is set, because another operation would wait as well.
 func (d *ruleDevice) waitsBefore(c *ruleContext, pick func(g int32) bool, late bool) model.Spans {
 	var out []model.Span
 	for i, g := range d.Ops {
@@ -61,7 +61,8 @@ func (d *ruleDevice) waitsBefore(c *ruleContext, pick func(g int32) bool, late b
 	return model.UnionOf(out).And(d.steady)
 }
 
-// hasMark reports whether any name carries a mark. Most rules find nothing in most traces and end here.
+// hasMark reports whether any name carries a mark. Most rules end here, because most traces have no name with their
+// mark.
 func (c *ruleContext) hasMark(m nameMark) bool {
 	for i := range c.names {
 		if c.names[i].what&m != 0 {

@@ -79,7 +79,8 @@ func (c *ruleContext) adviseLoader(f fetchTimes) (string, int64) {
 	}
 }
 
-// describeShortage returns an addition if n workers cannot keep up or take the loop's CPUs; "" otherwise.
+// describeShortage returns an addition to the advice if n workers cannot keep up or take the CPUs of the loop, else
+// "".
 func (c *ruleContext) describeShortage(f fetchTimes, n int64) string {
 	if len(c.devices) == 0 {
 		if s := c.t.Sampled; s != nil && s.Facts.Threads > 0 && int64(s.Facts.Threads) <= int64(c.countCPUs())-n {

@@ -24,7 +24,7 @@ const (
 	byteOrder = 0x01020304
 )
 
-// Extension is the extension of the recorder's files.
+// Extension is the file name extension of recordings.
 const Extension = ".gpt"
 
 // recordAgain is the fix for an unreadable recording.

@@ -6,7 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// looseTimes counts the copies of a range during placement; the others are the memory of an NVTX call and of an id.
+// looseTimes is the number of copies of a range during placement. eventBytes and corrBytes are the memory of an NVTX
+// call and of a correlation id. Memory is checked every fitEvery records.
 const (
 	looseTimes = 3
 	eventBytes = 40

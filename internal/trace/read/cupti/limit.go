@@ -40,7 +40,7 @@ func Limit(ctx context.Context, f *os.File, stretch int64) (left int, err error)
 
 func readWhole(f *os.File) io.Reader { return io.NewSectionReader(f, 0, math.MaxInt64) }
 
-// limiter cuts a recording at a time. Its cutter writes from the first changed chunk on.
+// limiter removes the records after a given time. Its cutter writes from the first changed chunk on.
 type limiter struct {
 	cutter
 	into        io.WriterAt

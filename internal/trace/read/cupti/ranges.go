@@ -40,7 +40,8 @@ func (r *reader) takeNVTX(record []byte) {
 // clockPair is a simultaneous reading of two clocks, ns: the machine's, and CUPTI's as an offset from it.
 type clockPair struct{ realtime, offset int64 }
 
-// Clocks within sameClock are equal; a pair read over more than widestGap is ignored. ns.
+// Clocks that differ by at most sameClock count as equal. A pair whose reading took longer than widestGap is ignored.
+// ns.
 const (
 	sameClock = 1000
 	widestGap = 100_000

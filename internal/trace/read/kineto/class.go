@@ -86,7 +86,7 @@ func parseName(name string) nameSense {
 	return s
 }
 
-// parseCopyName parses a copy's name: CUPTI's "Memcpy DtoH (Device -> Pageable)", ROCm's without the memory.
+// parseCopyName parses a copy's name: CUPTI's "Memcpy DtoH (Device -> Pageable)", ROCm's without the kind of memory.
 func parseCopyName(name string) (model.Direction, model.HostMemory) {
 	s := strings.ToLower(name)
 	if !strings.HasPrefix(s, "memcpy") && !strings.Contains(s, "copy") {

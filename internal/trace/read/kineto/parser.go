@@ -32,7 +32,8 @@ type parser struct {
 	lanes   map[laneKey]uint32
 	recent  [64]laneEntry
 	cats    [64]catEntry
-	// seenAPI, seenGPU: some API call, device event has a correlation id, so that flows at such events are not needed.
+	// seenAPI, seenGPU: an API call, or a device event, with a correlation id was read. Events of that kind then need no
+	// flows.
 	seenAPI, seenGPU bool
 }
 
@@ -96,7 +97,8 @@ func (p *parser) parseEvents(b []byte, n, i int, at int64, final bool) *batch {
 	}
 }
 
-// nextBoundary caches nextEventStart (n+1 for none), so that all calls together scan the window once.
+// nextBoundary returns nextEventStart, n+1 for none. It keeps the result, so that all calls together scan the window
+// once.
 func (p *parser) nextBoundary(i int) int {
 	if p.edge == 0 || i < p.edgeOf || i >= p.edge {
 		p.edgeOf, p.edge = i, nextEventStart(p.b, i, p.n)

@@ -72,7 +72,7 @@ func findQuote(b []byte, i, n int) int {
 	return n
 }
 
-// isEscaped reports whether the character at q follows an odd number of backslashes, counted back to from at most.
+// isEscaped reports whether an odd number of backslashes, none before from, precedes the character at q.
 func isEscaped(b []byte, from, q int) bool {
 	k := q
 	for k > from && b[k-1] == '\\' {

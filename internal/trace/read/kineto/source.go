@@ -104,7 +104,8 @@ func (s *source) readToEnd(ctx context.Context) {
 	}
 }
 
-// feedBlocks sends the blocks in order to order and to work until the text or ctx ends; blocks return through free.
+// feedBlocks sends each block, in order, to both channels order and work, until the text or ctx ends. Used blocks
+// return through free.
 func (s *source) feedBlocks(ctx context.Context, order, work chan<- *block, free <-chan *block) {
 	defer close(order)
 	defer close(work)

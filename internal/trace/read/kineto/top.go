@@ -209,7 +209,8 @@ func (d *topLevel) scanValue(p *parser, i int, final bool) (int, bool) {
 	return p.n, false
 }
 
-// trimBackslashes moves to before the backslashes at the end of the text: an escape must not be split by windows.
+// trimBackslashes returns the end of b[from:to] without its last backslashes, because a window must not split an
+// escape.
 func (d *topLevel) trimBackslashes(b []byte, from, to int, final bool) int {
 	if final {
 		return to

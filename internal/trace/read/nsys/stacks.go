@@ -12,7 +12,7 @@ import (
 // maxFrames limits a stack to its innermost frames.
 const maxFrames = 128
 
-// stacks holds the call chains of calls. Until resolveStacks, a Host.Stack is an index into frames plus one.
+// stacks holds the call stacks of API calls. Until resolveStacks, a Host.Stack is an index into frames plus one.
 type stacks struct {
 	slot   map[int64]uint32
 	frames [][]frame
