@@ -28,8 +28,8 @@ func MemoryLimit(root fs.FS) (int64, bool) {
 }
 
 // MemoryAvailable returns the memory that this process can allocate before the machine swaps or a control group
-// throttles or kills it, bytes: the least of MemAvailable and the rests of all groups. It returns math.MaxInt64 if
-// nothing is readable.
+// throttles or kills it, bytes: the least of MemAvailable and of the unused memory of each group. It returns
+// math.MaxInt64 if nothing is readable.
 func MemoryAvailable(root fs.FS) int64 {
 	left := int64(math.MaxInt64)
 	if text, err := fs.ReadFile(root, "proc/meminfo"); err == nil {

@@ -111,7 +111,7 @@ func (c *ruleInput) categoryOf(a *allocation) Category {
 	return c.kinds[w&allocMask]
 }
 
-// claimBytes returns the largest reduction of the requested peak if memory lived only until the event that cut
+// claimBytes returns the largest reduction of the requested peak if memory lived at most until the event that cut
 // returns.
 func (c *ruleInput) claimBytes(cut func(a *allocation, kind Category) uint32) int64 {
 	change := map[int]int64{} // by event, at ends that are no event of the allocation, such as ends of steps

@@ -27,8 +27,8 @@ func (s *Settings) expandableLine() string {
 	return (&WhatIf{Setting: expandableName + ":True"}).confLine(s)
 }
 
-// bestSetting returns the setting with the lowest reserved peak, except program changes; nil if none is below the
-// recorded.
+// bestSetting returns the setting, not a change of the program, with the lowest upper bound of the reserved peak; nil
+// if none is below the recorded peak.
 func (d *Device) bestSetting() *WhatIf {
 	var best *WhatIf
 	for i := range d.WhatIf {

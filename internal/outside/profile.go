@@ -32,8 +32,8 @@ func ParseProfile(text []byte) (*profile.Profile, error) {
 	return p, nil
 }
 
-// Memory of a decoded profile, bytes: a top-level message (the largest is a sample with maps and lists), a number or
-// nested message while lists grow, and a string in addition to its text.
+// Bounds of the memory of a decoded profile, bytes: of a top-level message (the largest is a sample with maps and
+// lists), of a number or nested message in a list that still grows, and of a string in addition to its text.
 const (
 	messageBytes = 256
 	numberBytes  = 24

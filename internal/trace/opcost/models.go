@@ -224,7 +224,8 @@ func expandSpatial(list []int64, n int, other int64) []int64 {
 	return out
 }
 
-// countConvolution: 2·N·prod(spatial dims of the output)·prod(weights); transposed, the dims of the input.
+// countConvolution counts 2·N·prod(spatial dims of the output)·prod(weights) FLOPs; if transposed, with the dims of
+// the input.
 func countConvolution(c *call) (flops, bytes float64) {
 	x, w := c.dims(0, -3), c.dims(1, -3)
 	n := len(w) - 2

@@ -70,7 +70,7 @@ func (c *ruleContext) isInCopy(h int32) bool {
 	return n == "aten::copy_" || n == "aten::_to_copy" || n == "aten::to"
 }
 
-// toSnakeCase converts a function name to an evidence key: cuda_stream_synchronize.
+// toSnakeCase converts a function name to an evidence key: cudaStreamSynchronize becomes cuda_stream_synchronize.
 func toSnakeCase(s string) string {
 	var b strings.Builder
 	for i, r := range s {

@@ -33,7 +33,8 @@ func (c *ruleContext) estimateWorkers(f fetchTimes) int64 {
 	return n
 }
 
-// estimateRestOfStep returns the least time of the mean step without fetches, ns: other host work, or device work.
+// estimateRestOfStep returns the least time of the mean step without fetches, ns: the larger of other host work and
+// device work.
 func (c *ruleContext) estimateRestOfStep(f fetchTimes) int64 {
 	rest := c.span/c.steps - f.step
 	for _, d := range c.devices {
