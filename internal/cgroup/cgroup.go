@@ -1,5 +1,4 @@
-// Package cgroup reads the limits of the control groups of this process, of versions 1 and 2, nested, inside and
-// outside of containers.
+// Package cgroup reads the limits of this process's control groups (versions 1 and 2), also inside containers.
 package cgroup
 
 import (
@@ -13,15 +12,14 @@ import (
 // mountPoint is the default mount point of control groups.
 const mountPoint = "sys/fs/cgroup"
 
-// Dirs returns the folders of this process's groups, from the innermost up to the mount, since every level may set a
-// limit: version 2, then version 1 of the named controller. root is the machine's file tree; the names have no
-// leading slash.
+// Dirs returns the folders of this process's groups, from the innermost up to the mount, because every level may set a
+// limit: first version 2, then version 1 of the controller. root is the machine's file tree; names have no leading
+// slash.
 func Dirs(root fs.FS, controller string) []string {
 	two, one := findGroups(root, controller)
 	return append(two, one...)
 }
 
-// findGroups returns the process's groups of both versions.
 func findGroups(root fs.FS, controller string) (two, one []string) {
 	text, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
@@ -41,17 +39,16 @@ func findGroups(root fs.FS, controller string) (two, one []string) {
 	return two, one
 }
 
-// mount is a mounted part of a hierarchy of groups.
+// mount is a mounted part of a group hierarchy.
 type mount struct {
-	point       string   // mount point, without the leading slash
+	point       string   // without leading slash
 	root        string   // the mounted group
-	controllers []string // for version 1; nil for version 2
+	controllers []string // version 1; nil for version 2
 }
 
 type mounts []mount
 
-// readMounts parses /proc/self/mountinfo (proc_pid_mountinfo(5)): "36 35 98:0 ROOT POINT OPTIONS [TAGS…] - TYPE
-// SOURCE OPTIONS".
+// readMounts parses /proc/self/mountinfo: "36 35 98:0 ROOT POINT OPTIONS [TAGS…] - TYPE SOURCE OPTIONS" (proc(5)).
 func readMounts(root fs.FS) mounts {
 	text, err := fs.ReadFile(root, "proc/self/mountinfo")
 	if err != nil {
@@ -77,7 +74,6 @@ func readMounts(root fs.FS) mounts {
 	return all
 }
 
-// unescape decodes the octal escapes of spaces and other characters in mountinfo.
 func unescape(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {
@@ -94,8 +90,8 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// bestMount returns the mount of a controller ("" is version 2) that contains most ancestors of a group: in a
-// container the group itself is often the root.
+// bestMount returns the mount of a controller ("" for version 2) with most ancestors of a group. In a container the
+// group itself is often the root.
 func (all mounts) bestMount(controller, group string) mount {
 	best := mount{point: mountPoint, root: "/"}
 	if controller != "" {
@@ -115,7 +111,7 @@ func (all mounts) bestMount(controller, group string) mount {
 	return best
 }
 
-// relativeTo returns the path of a group relative to a root, and whether the group is below it.
+// relativeTo returns the path of a group relative to root, and whether the group is below root.
 func relativeTo(root, group string) (string, bool) {
 	root, group = path.Clean("/"+root), path.Clean("/"+group)
 	if root == "/" {
@@ -127,8 +123,8 @@ func relativeTo(root, group string) (string, bool) {
 	return group, false
 }
 
-// groupDirs lists the folders of a group and of its ancestors. The mount itself comes last: a container often has its
-// own group there, although /proc names the outer path.
+// groupDirs lists the folders of a group and its ancestors. The mount comes last, because a container often has its
+// own group there although /proc names the outer path.
 func groupDirs(m mount, group string) []string {
 	var dirs []string
 	rest, _ := relativeTo(m.root, group)

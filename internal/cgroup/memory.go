@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// unlimited is the least number that means no limit: version 1 writes the largest page-aligned one.
+// unlimited is the least number that means no limit: version 1 writes the largest page-aligned number.
 const unlimited = 1 << 60
 
-// MemoryLimit returns the tightest memory limit in bytes, at which the system throttles or ends the process; false if
-// there is none or none can be read.
+// MemoryLimit returns the tightest memory limit, bytes, beyond which the system throttles or kills; false without one.
 func MemoryLimit(root fs.FS) (int64, bool) {
 	least := int64(math.MaxInt64)
 	two, one := findGroups(root, "memory")
@@ -28,9 +27,9 @@ func MemoryLimit(root fs.FS) (int64, bool) {
 	return least, true
 }
 
-// MemoryAvailable returns the memory that this process can still allocate, in bytes, before the machine swaps or a
-// control group throttles or ends it: the least of MemAvailable and the remainders of all groups. It returns
-// math.MaxInt64 if nothing can be read.
+// MemoryAvailable returns the memory that this process can allocate before the machine swaps or a control group
+// throttles or kills it, bytes: the least of MemAvailable and of the unused memory of each group. It returns
+// math.MaxInt64 if nothing is readable.
 func MemoryAvailable(root fs.FS) int64 {
 	left := int64(math.MaxInt64)
 	if text, err := fs.ReadFile(root, "proc/meminfo"); err == nil {
@@ -50,8 +49,8 @@ func MemoryAvailable(root fs.FS) int64 {
 	return left
 }
 
-// unusedMemory returns the unused memory of a group below a limit. File pages count as used, but the system frees
-// them under pressure.
+// unusedMemory returns the memory of a group below the limit most that is unused. File pages count as unused: the
+// system frees them.
 func unusedMemory(root fs.FS, dir string, most int64, usage, cached string) int64 {
 	if most >= unlimited {
 		return math.MaxInt64
@@ -68,7 +67,7 @@ func unusedMemory(root fs.FS, dir string, most int64, usage, cached string) int6
 	return max(0, most-used)
 }
 
-// readLimit returns the number in a group's file; math.MaxInt64 if it has no limit.
+// readLimit returns the number in a group's file; math.MaxInt64 for no limit.
 func readLimit(root fs.FS, dir, name string) int64 {
 	if v, ok := readNumber(root, path.Join(dir, name)); ok {
 		return v
@@ -76,8 +75,7 @@ func readLimit(root fs.FS, dir, name string) int64 {
 	return math.MaxInt64
 }
 
-// outerLimit returns the tightest limit of all ancestors of a version 1 group, including those invisible in a
-// container.
+// outerLimit returns the tightest limit of all ancestors of a version 1 group, also of those invisible in a container.
 func outerLimit(root fs.FS, dir string) int64 {
 	if stat, err := fs.ReadFile(root, path.Join(dir, "memory.stat")); err == nil {
 		if v, ok := numberAfter(stat, "hierarchical_memory_limit"); ok {
@@ -87,7 +85,7 @@ func outerLimit(root fs.FS, dir string) int64 {
 	return math.MaxInt64
 }
 
-// readNumber reads a file with one whole number, 0 or more; "max" is no number.
+// readNumber reads a file with one integer, 0 or more; "max" is no number.
 func readNumber(root fs.FS, name string) (int64, bool) {
 	text, err := fs.ReadFile(root, name)
 	if err != nil {
@@ -97,7 +95,7 @@ func readNumber(root fs.FS, name string) (int64, bool) {
 	return v, err == nil && v >= 0
 }
 
-// numberAfter returns the number after a key at the beginning of a line.
+// numberAfter returns the number after a key at the start of a line.
 func numberAfter(text []byte, key string) (int64, bool) {
 	for line := range strings.Lines(string(text)) {
 		if f := strings.Fields(line); len(f) >= 2 && f[0] == key {

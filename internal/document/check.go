@@ -14,17 +14,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// jsonCheck walks a valid JSON text in parallel with the Go type that receives it: it counts the memory that decoding
-// takes and finds words such as NaN in place of numbers.
+// jsonCheck walks a valid JSON text in parallel with the Go type into which it is decoded. It counts the memory for
+// decoding and finds words such as NaN in place of numbers.
 type jsonCheck struct {
-	numbers  bool // look at numbers
+	numbers  bool // check numbers
 	room     *outside.Room
 	path     []step
-	fields   map[reflect.Type]map[string]reflect.Type // by name in lower case, as encoding/json finds them
+	fields   map[reflect.Type]map[string]reflect.Type // by lower-case name, as encoding/json matches them
 	pointers map[reflect.Type]bool
 }
 
-// step is one step of the way to a value: a member, or else an element.
 type step struct {
 	key   string
 	index int
@@ -34,19 +33,19 @@ func newJSONCheck(room *outside.Room, numbers bool) *jsonCheck {
 	return &jsonCheck{numbers: numbers, room: room, fields: map[reflect.Type]map[string]reflect.Type{}, pointers: map[reflect.Type]bool{}}
 }
 
-// Memory that decoding takes in addition to the values. While a slice grows, the old and the new array exist at once,
-// and the new one has a quarter more room than needed (growth, in quarters).
+// Memory for decoding in addition to the values. While a slice grows, the old and the new array exist at once, and the
+// new array is a quarter larger than needed: growth is in quarters.
 const (
 	growth      = 9
-	mapBytes    = 64 // of a map
-	mapRoom     = 8  // entries that the smallest has room for
-	entryBytes  = 64 // of an entry, beside key and value
-	headerBytes = 16 // of a value of unknown type
-	textTimes   = 4  // how often a text is there: escapes are taken off, and it is cleaned
-	ownBytes    = 32 // of one of the parts of a value that decodes itself
+	mapBytes    = 64 // per map
+	mapRoom     = 8  // entries of the smallest map
+	entryBytes  = 64 // per entry, without key and value
+	headerBytes = 16 // per value of unknown type
+	textTimes   = 4  // copies of a text: unescaped and cleaned
+	ownBytes    = 32 // per part of a value that decodes itself
 )
 
-// pathText words the way to the present value: "step.runs[0][17]".
+// pathText formats the path to the current value: "step.runs[0][17]".
 func (c *jsonCheck) pathText() string {
 	var b strings.Builder
 	for _, s := range c.path {
@@ -62,7 +61,6 @@ func (c *jsonCheck) pathText() string {
 	return b.String()
 }
 
-// checkPart walks a part of the value.
 func (c *jsonCheck) checkPart(s step, raw []byte, t reflect.Type) error {
 	c.path = append(c.path, s)
 	err := c.checkValue(raw, t)
@@ -70,7 +68,7 @@ func (c *jsonCheck) checkPart(s step, raw []byte, t reflect.Type) error {
 	return err
 }
 
-// checkValue walks one value. It leaves other errors of the text to json.Unmarshal.
+// checkValue checks one value. It leaves other errors of the text to json.Unmarshal.
 func (c *jsonCheck) checkValue(raw []byte, t reflect.Type) error {
 	raw = bytes.TrimSpace(raw)
 	null := string(raw) == "null"
@@ -115,8 +113,8 @@ func (c *jsonCheck) checkValue(raw []byte, t reflect.Type) error {
 	return c.checkNumber(raw)
 }
 
-// takeDecoded is a value that decodes itself: without pointers it holds no more than its
-// size, else its text and its parts, which are numbers as a rule.
+// takeDecoded counts the memory of a value that decodes itself: none without pointers, because its size is counted;
+// else its text and its parts, which are mostly numbers.
 func (c *jsonCheck) takeDecoded(raw []byte, t reflect.Type) error {
 	if !c.hasPointers(t) {
 		return nil
@@ -138,13 +136,13 @@ func (c *jsonCheck) hasPointers(t reflect.Type) bool {
 			is = is || c.hasPointers(t.Field(i).Type)
 		}
 	default:
-		is = t.Kind() > reflect.Complex128 // those before are numbers
+		is = t.Kind() > reflect.Complex128 // smaller kinds are numbers
 	}
 	c.pointers[t] = is
 	return is
 }
 
-// checkNumber ends the walk at a number.
+// checkNumber checks that a value is a number in range, unless numbers is false.
 func (c *jsonCheck) checkNumber(raw []byte) error {
 	if !c.numbers || len(raw) == 0 {
 		return nil
@@ -210,7 +208,7 @@ func (c *jsonCheck) checkList(raw []byte, t reflect.Type) error {
 	elem, each := t.Elem(), int64(0)
 	if t.Kind() == reflect.Slice {
 		each = max(1, growth*int64(t.Elem().Size())/4)
-		if elem.Kind() == reflect.Uint8 && raw[0] == '"' { // bytes are written as a text
+		if elem.Kind() == reflect.Uint8 && raw[0] == '"' { // bytes are encoded as text
 			return c.room.Take(int64(len(raw)))
 		}
 	}
@@ -227,17 +225,17 @@ func (c *jsonCheck) checkList(raw []byte, t reflect.Type) error {
 	return err
 }
 
-// plainNumber is a type of numbers that decodes as encoding/json does it.
+// plainNumber reports whether encoding/json decodes a type as a plain number.
 func plainNumber(t reflect.Type) bool {
 	return t.Kind() <= reflect.Complex128 && !reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
 }
 
-// isOrdinary is a number that is in range whatever it is, as most are.
+// isOrdinary reports whether a text is a number that is in range for every type, as most are.
 func isOrdinary(raw []byte) bool {
 	return (raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9') && len(raw) < 20 && bytes.IndexByte(raw, 'e') < 0 && bytes.IndexByte(raw, 'E') < 0
 }
 
-// checkAny is a value of unknown type: what encoding/json makes of it.
+// checkAny checks a value of unknown type by what encoding/json makes of it.
 func (c *jsonCheck) checkAny(raw []byte, t reflect.Type) error {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
@@ -258,14 +256,14 @@ func (c *jsonCheck) checkAny(raw []byte, t reflect.Type) error {
 	return nil
 }
 
-// Fits takes from room the memory that decoding a JSON text into v needs, before it is decoded; the error is an
-// outside.TooLarge if room has less. A nil room is a fresh one, as for one file.
+// Fits takes the memory for decoding a JSON text into v from room, before decoding. The error is an outside.TooLarge
+// if room has less. A nil room is the budget of one file.
 func Fits(room *outside.Room, text []byte, v any) error {
 	if room == nil {
 		room = outside.NewRoom()
 	}
 	if !json.Valid(text) {
-		return nil // nothing of it will be decoded
+		return nil // the text will not be decoded
 	}
 	return newJSONCheck(room, false).checkValue(text, reflect.TypeOf(v))
 }

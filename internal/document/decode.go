@@ -1,11 +1,10 @@
-// Package document has the code common to all files that gpuprof writes: the envelope with the kind and the schema
-// version of a file, the one decoder, and the cleaning of texts of other origin. A text is cleaned when it is
-// decoded, not when it is shown, and the memory for decoding is counted before it is allocated.
+// Package document holds the code for all files that gpuprof writes: the envelope with kind and schema version, one
+// decoder, and the cleaning of foreign texts. Texts are cleaned when they are decoded, not when they are shown, and
+// memory is counted before it is allocated.
 //
-// The package reads top down: kinds.go lists the kinds of document, envelope.go reads
-// which one a file is and refuses the others, decode.go and check.go decode JSON with
-// no number missing, jsontext.go goes over a JSON text without copying it, run.go
-// reads and writes runs. text.go cleans, mask.go takes secrets out of command lines.
+// kinds.go lists the kinds of document; envelope.go finds the kind of a file and rejects others; decode.go and
+// check.go decode JSON without losing numbers; jsontext.go scans JSON without copying; run.go reads and writes runs;
+// text.go cleans texts; mask.go masks secrets in command lines.
 package document
 
 import (
@@ -17,16 +16,15 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// decodeJSON is json.Unmarshal that lets no number go missing: null, NaN, an
-// infinity, a text or a value out of range where v has a number is an error that
-// names the field ("step.runs[0][17]"). encoding/json reads null as 0. A Number and
-// what a pointer points to may be null. What would take more than room is an
-// outside.TooLarge, before anything is decoded. Every string is cleaned (CleanText).
+// decodeJSON is json.Unmarshal with stricter numbers and clean strings (CleanText). If a number field gets null (which
+// encoding/json reads as 0), NaN, an infinity, a text or a value out of range, the error names the field
+// ("step.runs[0][17]"). A Number and a pointer may be null. If decoding would take more memory than room has, the
+// error is an outside.TooLarge, and nothing is decoded.
 func decodeJSON(text []byte, v any, room *outside.Room) error {
 	looked := text
 	if !json.Valid(text) {
 		if looked = NullNumbers(text); !json.Valid(looked) {
-			return json.Unmarshal(text, v) // and it says where the text breaks
+			return json.Unmarshal(text, v) // its error names the damaged position
 		}
 	}
 	if err := newJSONCheck(room, true).checkValue(looked, reflect.TypeOf(v)); err != nil {
@@ -42,13 +40,12 @@ func decodeJSON(text []byte, v any, room *outside.Room) error {
 	return err
 }
 
-// NullNumbers replaces the words NaN and Infinity, which several programs write
-// where JSON has no number for them, with null. Text in quotes stays.
+// NullNumbers replaces the words NaN and Infinity, which several programs write, with null, except in strings.
 func NullNumbers(text []byte) []byte {
 	if !bytes.Contains(text, []byte("NaN")) && !bytes.Contains(text, []byte("Inf")) && !bytes.Contains(text, []byte("nan")) && !bytes.Contains(text, []byte("inf")) {
 		return text
 	}
-	more := 0 // by which null is longer
+	more := 0 // bytes by which null is longer
 	for _, w := range []string{"NaN", "Inf", "nan", "inf"} {
 		more += bytes.Count(text, []byte(w))
 	}

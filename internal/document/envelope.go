@@ -13,15 +13,15 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// early recognises a file from before every kind had a name: by the kind that it gave and a member that no later
-// row's kind has.
+// early identifies files from before kinds had names, by the kind in the file and a member that no later row's kind
+// has.
 type early struct {
 	gave   gpuprof.DocumentKind
 	member string
 	is     gpuprof.DocumentKind
 }
 
-// earlyFiles is the table of early files; the first row that fits a file applies.
+// earlyFiles is the table of early files; the first matching row applies.
 func earlyFiles() []early {
 	return []early{
 		{"files", "", Comparison},
@@ -43,12 +43,11 @@ func earlyFiles() []early {
 	}
 }
 
-// mostHead limits the length of a member of the envelope, in bytes.
 const mostHead = 4 << 10
 
-// HeadOf reads the envelope of a JSON text, or of the first document of a list; text may be cut off after the
-// envelope. A file from before kinds had names gets its kind by its members. The version is empty for a text that
-// gpuprof did not write, the kind if it is unknown.
+// HeadOf reads the envelope of a JSON text, or of the first document in a list; text may be truncated after the
+// envelope. An early file gets its kind by its members. Version is empty if gpuprof did not write the text, Kind if it
+// is unknown.
 func HeadOf(text []byte) gpuprof.Head {
 	if i := jsonSpace(text, 0); i < len(text) && text[i] == '[' {
 		text = text[i+1:]
@@ -60,7 +59,7 @@ func HeadOf(text []byte) gpuprof.Head {
 		if len(value) > mostHead { // no name is so long
 			value = nil
 		}
-		switch key { // a member of another type is as good as none
+		switch key { // members of another type are ignored
 		case "kind":
 			_ = json.Unmarshal(value, &h.Kind)
 		case "schema_version":
@@ -87,11 +86,11 @@ func HeadOf(text []byte) gpuprof.Head {
 	return h
 }
 
-// Enveloped is a document: it embeds a gpuprof.Head.
+// Enveloped is a document; it embeds a gpuprof.Head.
 type Enveloped interface{ Envelope() *gpuprof.Head }
 
-// Decode reads a document of one of the kinds into v. name is the file's, for errors. Errors are ErrInput: those that
-// Accept returns, and a text that is damaged, has another form, or needs more memory than DecodedMemory allows.
+// Decode reads a document of one of the wanted kinds into v. name is the file name in errors, which are ErrInput: the
+// errors of Accept, or the text is damaged, malformed, or needs more memory than DecodedMemory.
 func Decode(text []byte, name string, v Enveloped, want ...gpuprof.DocumentKind) error {
 	return decodeIn(outside.NewRoom(), text, name, v, want)
 }
@@ -108,12 +107,12 @@ func decodeIn(room *outside.Room, text []byte, name string, v Enveloped, want []
 	if kindOf(e.Kind).version == "" {
 		e.Kind = h.Kind // of an early file
 	}
-	e.Answered = nil // the answer is derived from the document, and not taken from a file
+	e.Answered = nil // the answer is computed, not read
 	return nil
 }
 
-// Accept returns the head of a document of one of the kinds. ErrInput for a text that is no JSON or not gpuprof's,
-// for a newer major version and for another kind.
+// Accept returns the head of a document of one of the wanted kinds. The error is ErrInput if the text is no JSON, or
+// not gpuprof's, or has another kind or a newer major version.
 func Accept(text []byte, name string, want ...gpuprof.DocumentKind) (gpuprof.Head, error) {
 	h := HeadOf(text)
 	newer := func(k gpuprof.DocumentKind) bool { return gpuprof.MajorOf(h.Version) > gpuprof.MajorOf(Version(k)) }
@@ -145,7 +144,7 @@ func Accept(text []byte, name string, want ...gpuprof.DocumentKind) (gpuprof.Hea
 	return refuse("give "+first.give, "it names no kind of document and was not written by %s", first.writer)
 }
 
-// syntaxOf describes the error of a text as JSON.
+// syntaxOf returns the JSON syntax error of a text.
 func syntaxOf(text []byte) error {
 	if !json.Valid(text) {
 		text = NullNumbers(text)
@@ -156,8 +155,7 @@ func syntaxOf(text []byte) error {
 	return PlainSyntax(json.Unmarshal(text, &struct{}{}))
 }
 
-// PlainSyntax words an error of JSON's syntax for the user: the place at which the text stops being JSON. It returns
-// other errors unchanged.
+// PlainSyntax returns a JSON syntax error with the position of the first invalid byte; other errors unchanged.
 func PlainSyntax(err error) error {
 	syntax, is := errors.AsType[*json.SyntaxError](err)
 	switch {
@@ -169,12 +167,12 @@ func PlainSyntax(err error) error {
 	return fmt.Errorf("it is no JSON from byte %d on", syntax.Offset)
 }
 
-// damagedError is the error of a document that cannot be decoded.
+// damagedError returns the error for a document that cannot be decoded.
 func (k kind) damagedError(name string, err error) error {
 	return gpuprof.Unreadable("reading "+k.noun()+" "+name, err, "the file is damaged or not JSON: give "+k.give)
 }
 
-// noun is the kind without its article.
+// noun returns the kind without its article.
 func (k kind) noun() string {
 	_, noun, _ := strings.Cut(k.a, " ")
 	return noun

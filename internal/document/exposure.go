@@ -8,15 +8,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// oldExposure is the code of the warning that a run of schema 1.0 gets when read,
-// if its exposed times cannot be computed again.
+// oldExposure is the code of the warning that a run of schema 1.0 gets if its exposed times cannot be recomputed.
 const oldExposure = "old-exposed-times"
 
-// renewExposure computes the exposed times of a run of schema 1.0 by the present
-// rule, or marks the run where that is not possible. The stage that came first owned
-// an overlap then, now a stage of kernels does before a copy. Kernels in one lane
-// cannot overlap each other, so the part of a kernel stage's device time that is not
-// exposed was given to the copy before it, in each sample.
+// renewExposure recomputes the exposed times of a run of schema 1.0 by the present rule, or adds a warning if that is
+// not possible. In schema 1.0 an overlap counted for the earlier stage; now it counts for the kernels, not for the
+// copy. Kernels in one lane do not overlap, so in each sample the hidden part of a kernel stage's device time was
+// counted for the copy before it.
 func renewExposure(r *gpuprof.Run) {
 	if r.CopiesYield() {
 		return
@@ -41,8 +39,7 @@ func renewExposure(r *gpuprof.Run) {
 	}
 }
 
-// deviceStages are the stages of the step with device time: those that copy and have
-// exposed time, and those that launch.
+// deviceStages returns the stages with device time: copying stages with exposed time, and launching stages.
 func deviceStages(r *gpuprof.Run) (copies, kernels []int) {
 	for i := range r.Stages {
 		s := &r.Stages[i]
@@ -57,15 +54,14 @@ func deviceStages(r *gpuprof.Run) (copies, kernels []int) {
 	return copies, kernels
 }
 
-// withoutOverlap returns the exposed times of the stages that change, nil where the
-// samples do not show them: kernels in several lanes, several copies before a kernel,
-// or samples that do not add up.
+// withoutOverlap returns the changed exposed times by stage; nil if the samples do not determine them: kernels in
+// several lanes, several copies before a kernel, or samples that do not add up.
 func withoutOverlap(r *gpuprof.Run, copies, kernels []int) map[int]*gpuprof.Series {
 	if !oneLane(r, kernels) {
 		return nil
 	}
 	out := map[int]*gpuprof.Series{}
-	var hidden [][]float64 // of the copy, by process and sample
+	var hidden [][]float64 // hidden time of the copy, by process and sample
 	giver := -1
 	for _, k := range kernels {
 		s := &r.Stages[k]
@@ -97,7 +93,6 @@ func withoutOverlap(r *gpuprof.Run, copies, kernels []int) map[int]*gpuprof.Seri
 	return out
 }
 
-// oneLane reports whether all kernel stages of the stored step run in one lane.
 func oneLane(r *gpuprof.Run, kernels []int) bool {
 	lanes := map[string]bool{}
 	for _, s := range r.ExampleStep {
@@ -108,8 +103,7 @@ func oneLane(r *gpuprof.Run, kernels []int) bool {
 	return len(lanes) == 1
 }
 
-// subtractSeries is a - b in whole nanoseconds, in which both were recorded; not ok where a
-// sample is below zero or missing.
+// subtractSeries returns a - b in whole ns, the precision of both. ok is false if a sample is negative or missing.
 func subtractSeries(a, b *gpuprof.Series) (out [][]float64, ok bool) {
 	if len(a.Runs) != len(b.Runs) {
 		return nil, false
@@ -130,7 +124,6 @@ func subtractSeries(a, b *gpuprof.Series) (out [][]float64, ok bool) {
 	return out, true
 }
 
-// addSeries is a + b, b where a is nil, and nil where they differ in length.
 func addSeries(a, b [][]float64) [][]float64 {
 	if a == nil {
 		return b

@@ -7,11 +7,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// The functions below scan a JSON text without copying it: a document may fill the memory limit once, and not several
-// times. They accept any text; json.Valid decides whether it is JSON.
-
-// JSONMembers calls each with the members of a JSON object, in order, the values as slices of text, until each
-// returns false. ok: text is an object, and complete up to the last member that was read.
+// JSONMembers calls each with the members of a JSON object, in order, values as slices of text, until each returns
+// false. ok: text is an object, complete up to the last member read.
+//
+// The functions of this file scan text without copying it, because a document may fill the memory limit. They accept
+// any text; json.Valid decides whether it is JSON.
 func JSONMembers(text []byte, each func(key string, value []byte) bool) (ok bool) {
 	i := jsonSpace(text, 0)
 	if i >= len(text) || text[i] != '{' {
@@ -46,7 +46,7 @@ func JSONMembers(text []byte, each func(key string, value []byte) bool) (ok bool
 	}
 }
 
-// JSONElements calls each with the elements of a JSON array, as JSONMembers does.
+// JSONElements calls each with the elements of a JSON array; see JSONMembers.
 func JSONElements(text []byte, each func(value []byte) bool) (ok bool) {
 	i := jsonSpace(text, 0)
 	if i >= len(text) || text[i] != '[' {
@@ -70,8 +70,7 @@ func JSONElements(text []byte, each func(value []byte) bool) (ok bool) {
 	}
 }
 
-// JSONValue is the first value of a text and what follows it; the value is empty at
-// the end of the text, and all of the text where it breaks off.
+// JSONValue returns the first value of a text ("" at its end; all of it if incomplete) and the text after it.
 func JSONValue(text []byte) (value, rest []byte) {
 	i := jsonSpace(text, 0)
 	if i >= len(text) {
@@ -91,7 +90,7 @@ func jsonSpace(b []byte, i int) int {
 	return i
 }
 
-// jsonString is the place after the string that begins at i, -1 where it has no end.
+// jsonString returns the index after the string that begins at i, -1 if it has no end.
 func jsonString(b []byte, i int) int {
 	for i++; i < len(b); i++ {
 		switch b[i] {
@@ -104,7 +103,7 @@ func jsonString(b []byte, i int) int {
 	return -1
 }
 
-// jsonValue returns the place after the value that begins at i, -1 without a value or its end.
+// jsonValue returns the index after the value that begins at i, -1 without a complete value.
 func jsonValue(b []byte, i int) int {
 	if i >= len(b) {
 		return -1
@@ -146,7 +145,7 @@ func jsonValue(b []byte, i int) int {
 	}
 }
 
-// jsonKey is the text of a quoted key.
+// jsonKey returns the text of a quoted key.
 func jsonKey(quoted []byte) string {
 	for _, c := range quoted[1 : len(quoted)-1] {
 		if c == '\\' || c >= 0x80 {
@@ -160,11 +159,10 @@ func jsonKey(quoted []byte) string {
 	return string(quoted[1 : len(quoted)-1])
 }
 
-// elementBytes is the memory of one element of a list of parts while the list grows, in bytes.
+// elementBytes is the memory per element of a growing list of parts, bytes.
 const elementBytes = 64
 
-// JSONList lists the elements of a JSON array, as parts of text. The error is the
-// text's when it is no JSON, or an outside.TooLarge.
+// JSONList returns the elements of a JSON array as parts of text; the error is a syntax error or outside.TooLarge.
 func JSONList(text []byte, room *outside.Room) ([]json.RawMessage, error) {
 	if !json.Valid(text) {
 		var none []struct{}

@@ -4,7 +4,7 @@ import "github.com/gpuprof/gpuprof"
 
 // The kinds of document.
 const (
-	Run             gpuprof.DocumentKind = "run" // a file may hold a list of them, a sweep
+	Run             gpuprof.DocumentKind = "run" // a file may hold a list of runs (a sweep)
 	Comparison      gpuprof.DocumentKind = "comparison"
 	Gate            gpuprof.DocumentKind = "gate" // a comparison whose sides ran in one job
 	Tune            gpuprof.DocumentKind = "tune"
@@ -12,96 +12,89 @@ const (
 	Analysis        gpuprof.DocumentKind = "analysis"
 	TraceComparison gpuprof.DocumentKind = "trace-comparison"
 	Health          gpuprof.DocumentKind = "health"
-	Diagnosis       gpuprof.DocumentKind = "diagnosis" // what doctor says of a machine
-	Ranges          gpuprof.DocumentKind = "ranges"    // what healthy devices reach
+	Diagnosis       gpuprof.DocumentKind = "diagnosis" // report of doctor on a machine
+	Ranges          gpuprof.DocumentKind = "ranges"    // values that healthy devices reach
 	Baseline        gpuprof.DocumentKind = "baseline"
-	History         gpuprof.DocumentKind = "history" // trends and changes of a store
+	History         gpuprof.DocumentKind = "history" // trends and changes in a store
 	Session         gpuprof.DocumentKind = "session" // an object of a store
-	Class           gpuprof.DocumentKind = "class"   // what the sessions of a series have in common
+	Class           gpuprof.DocumentKind = "class"   // common properties of a series' sessions
 	Check           gpuprof.DocumentKind = "check"
 	Noise           gpuprof.DocumentKind = "noise"
-	Recording       gpuprof.DocumentKind = "recording" // what gpuprof run -- CMD knows of the program
+	Recording       gpuprof.DocumentKind = "recording" // facts about a program run by gpuprof run -- CMD
 	Timeline        gpuprof.DocumentKind = "timeline"  // for ui.perfetto.dev
-	GPUCheck        gpuprof.DocumentKind = "gpu-check" // the summary of scripts/gpucheck
+	GPUCheck        gpuprof.DocumentKind = "gpu-check" // summary of scripts/gpucheck
 	Bisect          gpuprof.DocumentKind = "bisect"
-	Memory          gpuprof.DocumentKind = "memory"  // what analyze found in memory snapshots
-	Rank            gpuprof.DocumentKind = "rank"    // what one process of a job leaves
-	Program         gpuprof.DocumentKind = "program" // how a rank's program went, and its collectives
+	Memory          gpuprof.DocumentKind = "memory"  // result of analyze for memory snapshots
+	Rank            gpuprof.DocumentKind = "rank"    // result of one process of a job
+	Program         gpuprof.DocumentKind = "program" // result of a rank's program, with its collectives
 	Fleet           gpuprof.DocumentKind = "fleet"
-	Brief           gpuprof.DocumentKind = "brief" // what is left of another document, for an agent
+	Brief           gpuprof.DocumentKind = "brief" // extract of another document, for agents
 )
 
-// kind holds the properties of one kind of document.
+// kind holds the properties of a kind of document.
 type kind struct {
 	name gpuprof.DocumentKind
-	// version is the version that this gpuprof writes, by semantic versioning: a reader refuses a newer major version
-	// and ignores unknown fields.
+	// version is the written schema version (semantic versioning). Readers reject a newer major version.
 	version string
 	a       string // "a run"
 	writer  string // "gpuprof run"
-	give    string // what to give where one is wanted
-	reader  string // a clause: which verbs take it
+	give    string // fix: what to give instead
+	reader  string // a clause: the verbs that read it
 }
 
-// PartMember is the first member of a trace that analyze cut out of another one. It holds the part: a model.Cut as
-// JSON, times as in the file.
+// PartMember is the first member of a trace cut out of another trace: a model.Cut as JSON, with times of the file.
 const PartMember = "gpuprofPart"
 
 // kinds lists every kind of document.
 func kinds() []kind {
 	return []kind{
-		// 1.1.0: a copy that overlaps a kernel has no exposed time, and bounds are by precision and kind of traffic
-		// (Run.CopiesYield). 1.2.0: kind. 1.3.0: the device's clock. 1.4.0: rules have the ids that they have for
-		// traces (gpuprof.Rules). 1.5.0: roles of stages. 1.6.0: requests. 1.7.0: requests from outside, over HTTP.
-		// 1.8.0: the tail of a late sender is left out, checks in virtual time. 1.9.0: answer.
+		// 1.1.0: a copy that overlaps a kernel has no exposed time; bounds by precision and kind of traffic
+		// (Run.CopiesYield). 1.2.0: kind. 1.3.0: clock of the device. 1.4.0: rules have the ids of gpuprof.Rules. 1.5.0:
+		// roles of stages. 1.6.0: requests. 1.7.0: external requests over HTTP. 1.8.0: without the tail of a late sender
+		// (coordinated omission); checks in virtual time. 1.9.0: answer.
 		{Run, "1.9.0", "a run", "gpuprof run", "a file written by gpuprof run", "which gpuprof report, compare and gate take"},
-		// The latest minor version of each kind that opens with an answer added the member answer. 2.0.0: kind names
-		// the kind of file, and sides the way of measuring, which kind named before. 2.1.0: ids of rules, as in a
-		// run.
+		// The latest minor version of kinds with an answer added the member answer. 2.0.0: kind names the kind of file;
+		// the way of measuring, formerly kind, is sides. 2.1.0: ids of rules, as in a run.
 		{Comparison, "2.2.0", "a comparison", "gpuprof compare or gate", "a file written by gpuprof compare or gate", "which gpuprof report takes"},
 		{Gate, "2.2.0", "a comparison", "gpuprof gate", "a file written by gpuprof gate", "which gpuprof report takes"},
-		// 2.1.0: ids of rules, as in a run. 2.2.0: the goal latency with its rate. 2.3.0: latencies of the callers as
-		// well, and the driver. 2.4.0: how late requests were sent. 2.5.0: the user's own program.
-		// Tune 2.8.0: settings that one process switched. Claims 2.5.0: claims on the user's own program.
+		// 2.1.0: ids of rules, as in a run. 2.2.0: goal latency with its rate. 2.3.0: latencies of callers, and the
+		// driver. 2.4.0: delays of sending requests. 2.5.0: the user's own program. Tune 2.8.0: settings switched within
+		// one process. Claims 2.5.0: claims on the user's own program.
 		{Tune, "2.8.0", "a tuning result", "gpuprof tune", "the file that gpuprof tune left, or start again with another -o FILE", "which gpuprof report and tune --resume take"},
 		{Claims, "2.5.0", "a test of claims", "gpuprof tune --claims", "the file that gpuprof tune --claims left", "which gpuprof report and tune --claims --resume take"},
-		// 2.1.0: kind; the line to change in a PyTorch program is "pytorch", which was "knob";
-		// warnings carry their fix apart. 2.2.0: answer.
+		// 2.1.0: kind; "pytorch" (formerly "knob") is the PyTorch line to change; warnings have a fix. 2.2.0: answer.
 		{Analysis, "2.2.0", "an analysis", "gpuprof analyze", "a file written by gpuprof analyze -o FILE.json", "which gpuprof report, compare and gate take"},
 		{TraceComparison, "2.2.0", "a comparison of traces", "gpuprof analyze --compare", "a file written by gpuprof analyze --compare -o FILE.json", "which gpuprof report takes"},
-		// 1.2.0: the second best of several rounds. 1.3.0: node, time and XIDs. 1.4.0: links between GPUs.
-		// 1.5.0: the sources of faults and their answers, among them XIDs, which were condition.fault; PCI
-		// addresses; the verdict "not checked".
+		// 1.2.0: second best of several rounds. 1.3.0: node, time and XIDs. 1.4.0: links between GPUs. 1.5.0: sources of
+		// faults and their answers, including XIDs (formerly condition.fault); PCI addresses; verdict "not checked".
 		{Health, "1.6.0", "a health report", "gpuprof doctor --bench", "what gpuprof doctor --bench --format json prints", "which gpuprof report takes"},
 		{Diagnosis, "1.1.0", "a diagnosis", "gpuprof doctor", "what gpuprof doctor --format json prints", "which gpuprof report takes"},
 		{Ranges, "1.0.0", "a table of ranges", "hand for gpuprof", "the file that came with this gpuprof", "which gpuprof doctor --bench takes"},
-		// 1.1.0 stores every digit of exact values; 1.0.0 rounded them like the times. 1.2.0: the rate of requests.
-		// 1.3.0: metrics without a better direction.
+		// 1.1.0: all digits of exact values (1.0.0 rounded). 1.2.0: rate of requests. 1.3.0: undirected metrics.
 		{Baseline, "1.3.0", "a stored baseline", "gpuprof history baseline add", "the file as it was stored, or remove it and add its runs again", "which stands for the old side only (gpuprof gate BASELINE NEW, gate auto NEW, run --baseline)"},
-		// 1.1.0 of both: subject, author and page of a commit; the answer of a history.
+		// 1.1.0 of both: subject, author and page of a commit; answer of a history.
 		{History, "1.1.0", "a history", "gpuprof history", "a file written by gpuprof history -o FILE.json", "which gpuprof report takes"},
 		{Session, "1.1.0", "a stored session", "gpuprof history add", "an object of the store, or add its result again", "which gpuprof history reads from its store"},
 		{Class, "1.0.0", "a class of sessions", "gpuprof history add", "an object of the store", "which gpuprof history reads from its store"},
 		// 1.2.0: workload, preset and device. 1.3.0: checks in virtual time.
 		{Check, "1.4.0", "a check", "gpuprof run --check", "what gpuprof run --check --format json prints", "which gpuprof report takes"},
 		{Noise, "1.2.0", "a measurement of noise", "gpuprof gate --aa", "what gpuprof gate --aa keeps", "which gpuprof gate --plan reads from its cache"},
-		// 1.2.0: warnings, each with its fix, which were notes.
+		// 1.2.0: warnings, each with its fix (formerly notes).
 		{Recording, "1.4.0", "a recording", "gpuprof run -- COMMAND", "the telemetry.json of gpuprof run -- COMMAND", "which gpuprof analyze reads beside its traces"},
 		{Timeline, "2.1.0", "a timeline", "gpuprof report", "a file written by gpuprof report -o FILE.perfetto.json", "which gpuprof analyze and ui.perfetto.dev take"},
 		{GPUCheck, "1.0.0", "a summary of gpu-check", "gpu-check", "its summary.json", "which gpuprof tune reads from a folder of baselines"},
-		// 1.2.0: the least that other settings can reserve, which of them are exact, and ends of steps.
-		// 1.3.0: answer.
+		// 1.2.0: least reserved memory under other settings, which of the values are exact, ends of steps. 1.3.0: answer.
 		{Memory, "1.3.0", "an analysis of memory", "gpuprof analyze", "a file written by gpuprof analyze SNAPSHOT -o FILE.json", "which gpuprof report takes"},
 		{Bisect, "1.1.0", "a bisection", "gpuprof bisect", "a file written by gpuprof bisect -o FILE.json", "which gpuprof report takes"},
 		{Rank, "1.0.0", "an object of a rank", "gpuprof run or doctor --bench -o FOLDER/", "an object of the folder", "which gpuprof fleet reads from its folder"},
 		{Program, "1.0.0", "a rank's program", "gpuprof run -o FOLDER/ -- COMMAND", "an object of the folder", "which gpuprof fleet reads from its folder"},
-		// 1.1.0: programs and stragglers. 1.2.0: what GPUs reach, for doctor --bench --against. 1.3.0: devices of one machine.
+		// 1.1.0: programs, stragglers. 1.2.0: reached rates, for doctor --bench --against. 1.3.0: devices of a machine.
 		{Fleet, "1.4.0", "a fleet report", "gpuprof fleet", "what gpuprof fleet --format json prints", "which gpuprof report takes"},
 		{Brief, "1.0.0", "a brief document", "gpuprof --format brief-json", "the whole document (--format json)", "which coding agents read"},
 	}
 }
 
-// kindOf returns the kind of a name; one without a version if there is no such kind.
+// kindOf returns the kind with a name; its version is empty if there is none.
 func kindOf(name gpuprof.DocumentKind) kind {
 	for _, k := range kinds() {
 		if k.name == name {
@@ -111,18 +104,18 @@ func kindOf(name gpuprof.DocumentKind) kind {
 	return kind{name: name}
 }
 
-// Version returns the schema version that this gpuprof writes; empty if there is no such kind.
+// Version returns the schema version that this gpuprof writes; empty for unknown kinds.
 func Version(name gpuprof.DocumentKind) string { return kindOf(name).version }
 
-// NewHead is the head of a document that is made now.
+// NewHead returns the head of a new document.
 func NewHead(name gpuprof.DocumentKind, by gpuprof.Tool) gpuprof.Head {
 	return gpuprof.Head{Kind: name, Version: Version(name), Tool: by}
 }
 
-// A names the kind with its article: "a run".
+// A returns the kind with its article: "a run".
 func A(name gpuprof.DocumentKind) string { return kindOf(name).a }
 
-// Is describes a file of the kind, and the verb that takes it: "it is a comparison, which gpuprof report takes".
+// Is describes a file of the kind and the verb that reads it: "it is a comparison, which gpuprof report takes".
 func Is(name gpuprof.DocumentKind) string {
 	k := kindOf(name)
 	return "it is " + k.a + ", " + k.reader

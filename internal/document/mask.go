@@ -7,16 +7,15 @@ import (
 	"strings"
 )
 
-// masked replaces a value that is not for others.
 const masked = "***"
 
-// MaskCommand returns a command line that may be stored and shown. "***" replaces the values of arguments and
-// variables with the name of a secret (--api-key K, --token=T, WANDB_API_KEY=K, curl -u U:P), the user information of
-// URLs, and words in the form of a known provider's token. It cannot recognise a secret that is a plain word.
+// MaskCommand returns a command line that may be stored and shown. It replaces with "***" the values of arguments and
+// variables with names of secrets (--api-key K, --token=T, WANDB_API_KEY=K, curl -u U:P), the user information of
+// URLs, and words in the form of known providers' tokens. It cannot recognise a secret that is a plain word.
 func MaskCommand(args []string) []string {
 	out := make([]string, len(args))
-	said := map[string]bool{} // the words so far: programs, mostly
-	name := ""                // of the argument before, whose value this may be
+	said := map[string]bool{} // words so far, which include the programs
+	name := ""                // previous argument, if arg may be its value
 	for i, arg := range args {
 		short, value := shortSecret(said, arg)
 		switch {
@@ -42,7 +41,7 @@ func MaskCommand(args []string) []string {
 // MaskText is MaskCommand for a command line in one string.
 func MaskText(text string) string {
 	words := shellWords.FindAllString(text, -1)
-	if len(words) == 1 && words[0] == text { // quotes in the middle of one word
+	if len(words) == 1 && words[0] == text { // quotes inside a single word
 		words = strings.Fields(text)
 	}
 	bare := make([]string, len(words))
@@ -74,7 +73,7 @@ var (
 	shellWords = regexp.MustCompile(`(?:[^\s'"]|'[^']*'|"(?:[^"\\]|\\.)*"|['"])+`)
 )
 
-// maskArgument masks what one argument shows by itself.
+// maskArgument masks secrets that an argument shows by itself.
 func maskArgument(arg string) string {
 	m := assignment.FindStringSubmatch(arg)
 	if m == nil {
@@ -92,7 +91,7 @@ func maskArgument(arg string) string {
 	return maskForms(m[1]) + "=" + value
 }
 
-// maskInside masks a value, which may be several words: a command line for a shell.
+// maskInside masks a value that may be several words, such as a command line for a shell.
 func maskInside(text string) string {
 	if strings.ContainsAny(text, " \t\n") {
 		return MaskText(text)
@@ -101,18 +100,17 @@ func maskInside(text string) string {
 }
 
 var (
-	// user information of a URL up to the last @ before the host, and user:password@host.
+	// user information of a URL up to the last @ before the host; user:password@host
 	userInfo = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s"']*@`)
 	userHost = regexp.MustCompile(`(^|[\s='"])[\w.+-]+:[^@\s/:"']+@([A-Za-z0-9])`)
 	query    = regexp.MustCompile(`([?&;])([\w.-]+)=([^&;#\s"']*)`)
-	// name: value, of a header or of JSON.
+	// name: value, in a header or in JSON
 	pair = regexp.MustCompile(`(["']?)([A-Za-z][\w-]*)(["']?\s*:\s*)((?:(?i:bearer|basic|token)\s+)?)("[^"]*"|'[^']*'|[^\s,}"'/:][^\s,}"']*)`)
-	// what GitHub, GitLab, Hugging Face, OpenAI, Slack, AWS and Google hand out, and JSON web tokens.
+	// tokens of GitHub, GitLab, Hugging Face, OpenAI, Slack, AWS and Google, and JSON web tokens
 	tokens = regexp.MustCompile(`\b(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{16,}|sk-[\w-]{20,}|xox[abprs]-[\w-]{10,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)`)
 )
 
-// MaskLinks masks secrets that their form shows in any text, such as the last output of a program: the user
-// information and secret parameters of URLs, and known tokens.
+// MaskLinks masks secrets recognisable in any text: user information and secret parameters of URLs, known tokens.
 func MaskLinks(text string) string {
 	text = userInfo.ReplaceAllString(text, "${1}"+masked+"@")
 	text = userHost.ReplaceAllString(text, "${1}"+masked+"@${2}")
@@ -126,7 +124,6 @@ func MaskLinks(text string) string {
 	return tokens.ReplaceAllString(text, masked)
 }
 
-// maskForms masks links, headers and members of JSON.
 func maskForms(text string) string {
 	return pair.ReplaceAllStringFunc(MaskLinks(text), func(s string) string {
 		m := pair.FindStringSubmatch(s)
@@ -145,7 +142,7 @@ var (
 	number   = regexp.MustCompile(`^[0-9][0-9_.,eE+-]*[kKMG]?$`)
 )
 
-// secretName reports whether the value with this name is secret. A count ("--max-tokens 512") is none.
+// secretName reports whether the value with this name is secret. A count ("--max-tokens 512") is not.
 func secretName(name, value string) bool {
 	name = strings.ToLower(name)
 	words := strings.FieldsFunc(name, func(c rune) bool { return c < 'a' || c > 'z' })
@@ -156,18 +153,18 @@ func secretName(name, value string) bool {
 	return secret && !counted
 }
 
-// shortSecret splits a one-letter flag of a common program from the secret attached to it (mysql -pSECRET); flag is
-// "" for any other argument. said holds the words before it.
+// shortSecret splits a one-letter flag from its secret (mysql -pSECRET); flag is "" for other arguments. said are the
+// words before arg.
 func shortSecret(said map[string]bool, arg string) (flag, value string) {
 	if len(arg) < 2 || arg[0] != '-' || arg[1] == '-' {
 		return "", ""
 	}
 	for _, known := range []struct {
 		program, letters string
-		attached         bool // only
+		attached         bool // the secret must be attached
 	}{
 		{"curl", "uU", false}, {"mysql", "p", true}, {"mysqldump", "p", true}, {"mariadb", "p", true}, {"sshpass", "p", false},
-		{"redis-cli", "a", false}, {"ldapsearch", "w", false}, {"login", "p", false}, // of docker, podman, az
+		{"redis-cli", "a", false}, {"ldapsearch", "w", false}, {"login", "p", false}, // login of docker, podman, az
 	} {
 		if said[known.program] && strings.IndexByte(known.letters, arg[1]) >= 0 && (len(arg) > 2 || !known.attached) {
 			return arg[:2], arg[2:]

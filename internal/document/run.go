@@ -12,7 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Encode writes any document as indented JSON, with its answer.
+// Encode writes a document as indented JSON, with its answer.
 func Encode(w io.Writer, doc any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")
@@ -22,7 +22,7 @@ func Encode(w io.Writer, doc any) error {
 	return nil
 }
 
-// EncodeRuns writes one run as an object, several (a sweep) as an array.
+// EncodeRuns writes one run as an object, several runs (a sweep) as an array.
 func EncodeRuns(w io.Writer, runs ...*gpuprof.Run) error {
 	all := make([]any, len(runs))
 	for i, r := range runs {
@@ -40,12 +40,12 @@ func EncodeRuns(w io.Writer, runs ...*gpuprof.Run) error {
 	return err
 }
 
-// Runs reads the output of EncodeRuns. name is the file's, for errors, which are the errors of Decode.
+// Runs reads the output of EncodeRuns. name is the file name in errors, as in Decode.
 func Runs(text []byte, name string) ([]*gpuprof.Run, error) {
 	return decodeRuns(text, name, outside.NewRoom)
 }
 
-// OwnRuns is Runs of a text that this program has just written, however long.
+// OwnRuns is Runs without a memory limit, for a text that this program has just written.
 func OwnRuns(text []byte, name string) ([]*gpuprof.Run, error) {
 	return decodeRuns(text, name, outside.NoLimit)
 }
@@ -55,7 +55,7 @@ func decodeRuns(text []byte, name string, newRoom func() *outside.Room) (_ []*gp
 	if bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("[")) {
 		room, text := newRoom(), NullNumbers(text)
 		if raws, err = JSONList(text, room); err == nil {
-			err = Fits(room, text, &[]gpuprof.Run{}) // all of them together
+			err = Fits(room, text, &[]gpuprof.Run{}) // all runs together
 		}
 		if err != nil {
 			return nil, kindOf(Run).damagedError(name, err)
@@ -90,8 +90,7 @@ func run(raw []byte, name string, room *outside.Room) (*gpuprof.Run, error) {
 	return r, nil
 }
 
-// addRoles gives the stages of a run of a schema before 1.5 their roles, by the names
-// that the stages of the workloads had then.
+// addRoles sets the roles of stages in a run before schema 1.5, from the stage names of that time's workloads.
 func addRoles(r *gpuprof.Run) {
 	if slices.ContainsFunc(r.Stages, func(s gpuprof.StageResult) bool { return s.Role != "" }) {
 		return
@@ -108,7 +107,7 @@ func addRoles(r *gpuprof.Run) {
 	}
 }
 
-// checkSigns refuses times, rates and counts below zero, by name.
+// checkSigns returns an error that names a negative time, rate or count.
 func checkSigns(r *gpuprof.Run) error {
 	series := map[string]*gpuprof.Series{"step": r.Step, "bare_step": r.BareStep, "probed_step": r.ProbedStep, "energy_step_j": r.EnergyStep}
 	if r.Throughput != nil {

@@ -10,10 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// CleanText makes text of other origin fit for one line of a terminal, of a log and of a report: white space that
-// breaks a line becomes a blank; bytes that are not UTF-8, control characters and format characters (which may
-// reorder text) become U+FFFD; and a blank breaks up the commands that build servers look for anywhere in a line
-// ("##[", "##vso["). Clean text is returned unchanged.
+// CleanText makes a foreign text fit for one line of a terminal, a log or a report. White space that breaks lines
+// becomes a blank. Invalid UTF-8, control characters and format characters (which may reorder text) become U+FFFD. A
+// blank splits commands that build servers search for within lines ("##[", "##vso["). Clean text is returned
+// unchanged.
 func CleanText(s string) string {
 	if !plainText(s) {
 		s = strings.Map(cleanRune, s)
@@ -24,10 +24,10 @@ func CleanText(s string) string {
 	return s
 }
 
-// logCommand matches the commands that Azure Pipelines, GitHub Actions and TeamCity obey inside a line.
+// logCommand matches commands that Azure Pipelines, GitHub Actions and TeamCity execute inside a line.
 var logCommand = regexp.MustCompile(`(##[A-Za-z]*)\[`)
 
-// plainText holds for printable ASCII, which most names are.
+// plainText reports printable ASCII, which most names are.
 func plainText(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
@@ -47,18 +47,15 @@ func cleanRune(c rune) rune {
 	return c
 }
 
-// CleanStrings cleans every string that v, a pointer, holds: fields of structs, also
-// embedded ones, elements, keys and values of maps, and what interfaces hold.
-// Unexported fields stay. A document from outside goes through it when it is decoded
-// (DecodeJSON), and one that is made here when it is made, so that whoever prints
-// a field need not ask where it came from. What names a rule gets its present id.
+// CleanStrings cleans every string in v, a pointer: in exported and embedded fields, elements, map keys and values,
+// and interfaces. Foreign documents are cleaned when decoded (decodeJSON), own documents when made, so that code that
+// prints a field need not know its origin. Rules get their present ids.
 func CleanStrings(v any) {
 	c := cleaner{map[reflect.Type]bool{reflect.TypeFor[time.Time](): false}}
 	c.cleanValue(reflect.ValueOf(v))
 }
 
-// cleaner remembers which types can hold a string: lists of samples, which most of
-// a document is, are passed over.
+// cleaner remembers which types can hold a string, in order to skip lists of samples, which are most of a document.
 type cleaner struct{ holds map[reflect.Type]bool }
 
 func (c *cleaner) holdsText(t reflect.Type) bool {
@@ -66,7 +63,7 @@ func (c *cleaner) holdsText(t reflect.Type) bool {
 	if ok {
 		return known
 	}
-	c.holds[t] = true // for a type inside itself
+	c.holds[t] = true // for recursive types
 	has := false
 	switch t.Kind() {
 	case reflect.String, reflect.Interface:
@@ -84,13 +81,12 @@ func (c *cleaner) holdsText(t reflect.Type) bool {
 	return has
 }
 
-// renamed is a part of a document that names a rule. RenameRule replaces the name that an earlier version used
-// (gpuprof.Rules) and reports whether it did.
+// renamed is a part that names a rule. RenameRule replaces an earlier name (gpuprof.Rules) and reports whether it did.
 type renamed interface{ RenameRule() bool }
 
 func isHeld(f reflect.StructField) bool { return f.IsExported() || f.Anonymous }
 
-// cleanValue cleans in place and reports whether it changed anything.
+// cleanValue cleans a value in place and reports whether it changed.
 func (c *cleaner) cleanValue(v reflect.Value) (changed bool) {
 	if !v.IsValid() || !c.holdsText(v.Type()) {
 		return false
@@ -126,7 +122,7 @@ func (c *cleaner) cleanFields(v reflect.Value) (changed bool) {
 			changed = c.cleanValue(v.Field(i)) || changed
 		}
 	}
-	if v.CanAddr() && v.CanInterface() { // not of an embedded type that is not exported
+	if v.CanAddr() && v.CanInterface() { // not for unexported embedded types
 		if r, ok := v.Addr().Interface().(renamed); ok {
 			changed = r.RenameRule() || changed
 		}
@@ -134,7 +130,7 @@ func (c *cleaner) cleanFields(v reflect.Value) (changed bool) {
 	return changed
 }
 
-// cleanCopy is a clean copy of what cannot be set where it is.
+// cleanCopy returns a clean copy of a value that cannot be set in place.
 func (c *cleaner) cleanCopy(v reflect.Value) (own reflect.Value, changed bool) {
 	if !v.IsValid() || !c.holdsText(v.Type()) {
 		return v, false
@@ -144,8 +140,7 @@ func (c *cleaner) cleanCopy(v reflect.Value) (own reflect.Value, changed bool) {
 	return own, c.cleanValue(own)
 }
 
-// cleanMembers cleans a map. Where two keys become one, the later gets a prime: no value
-// goes missing.
+// cleanMembers cleans a map. If two keys become equal, the later one gets a prime, so that no value is lost.
 func (c *cleaner) cleanMembers(v reflect.Value) (changed bool) {
 	keys := v.MapKeys()
 	named := v.Type().Key().Kind() == reflect.String

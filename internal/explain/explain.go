@@ -1,5 +1,5 @@
-// Package explain holds the one text about each rule, warning, column and term: for
-// `gpuprof explain`, the HTML pages and docs/explain.md.
+// Package explain holds the texts about rules, warnings, columns and terms for `gpuprof explain`, the HTML pages and
+// docs/explain.md.
 package explain
 
 import (
@@ -16,10 +16,10 @@ import (
 //go:embed texts/*.txt
 var texts embed.FS
 
-// Kind is what an entry is about.
+// Kind is the subject of an entry.
 type Kind string
 
-// Kinds.
+// The kinds of entries.
 const (
 	Rule    Kind = "rule"
 	Warning Kind = "warning"
@@ -30,7 +30,7 @@ const (
 // Kinds lists the kinds in the order of documents.
 func Kinds() []Kind { return []Kind{Rule, Warning, Column, Term} }
 
-// Entry is the text about one thing.
+// Entry is the text about one rule, warning, column or term.
 type Entry struct {
 	Name  string   `json:"name"`
 	Kind  Kind     `json:"kind"`
@@ -38,21 +38,19 @@ type Entry struct {
 	Parts []Part   `json:"parts"`          // at least one
 }
 
-// Part is a paragraph: "cause", "change". Text has backticks around code and
-// asterisks around names of columns.
+// Part is a titled paragraph such as "cause". Backticks mark code in its text, asterisks column names.
 type Part struct {
 	Title string `json:"title"`
 	Text  string `json:"text"`
 }
 
-// titles are the fields of the text files in the order of a page.
+// titles are the fields of the text files, in page order.
 var titles = [...]struct{ field, title string }{
 	{"also", ""}, {"meaning", "meaning"}, {"cause", "cause"}, {"source", "source"}, {"runs", "in a run"}, {"traces", "in a trace"}, {"memory", "in a memory snapshot"},
 	{"change", "change"}, {"claims", "bound, run"}, {"bound", "bound"}, {"saves", "bound, memory"},
 }
 
-// All are the entries of some kinds, of every kind if none is named, in the order of
-// their files.
+// All returns the entries of the given kinds, or of all kinds, in file order.
 func All(kinds ...Kind) ([]Entry, error) {
 	if len(kinds) == 0 {
 		kinds = Kinds()
@@ -72,7 +70,7 @@ func All(kinds ...Kind) ([]Entry, error) {
 	return out, nil
 }
 
-// parse reads "# name" and then "field: text" with continued lines indented.
+// parse reads "# name", then lines "field: text" with indented continuations.
 func parse(kind Kind, text string) ([]Entry, error) {
 	var out []Entry
 	var fields map[string]string
@@ -103,7 +101,6 @@ func parse(kind Kind, text string) ([]Entry, error) {
 	return out, finish()
 }
 
-// setParts sets the parts in the order of titles.
 func (e *Entry) setParts(fields map[string]string) error {
 	if e.Kind == Rule {
 		known := gpuprof.Rules()
@@ -135,9 +132,8 @@ func (e *Entry) setParts(fields map[string]string) error {
 	return nil
 }
 
-// Find are the entries with a name, of whatever kind: some warnings have the name of
-// a rule. Names of rules in earlier versions are found as well. Without one the
-// error names the nearest.
+// Find returns the entries with a name, of any kind: some warnings have the name of a rule. It also finds names of
+// rules in earlier versions. Without an entry, the error names the nearest.
 func Find(name string) ([]Entry, error) {
 	all, err := All()
 	if err != nil {
@@ -166,11 +162,11 @@ func (e *Entry) hasName(name string) bool {
 	return strings.EqualFold(e.Name, name) || slices.ContainsFunc(e.Also, func(also string) bool { return strings.EqualFold(also, name) })
 }
 
-// Brief is the first sentence: the cause or the meaning.
+// Brief returns the first sentence: the cause or the meaning.
 func (e *Entry) Brief() string {
 	text, _, _ := strings.Cut(e.Parts[0].Text, ". ")
 	return text
 }
 
-// Plain is a text without its marks of code and names.
+// Plain returns a text without marks of code and names.
 func Plain(text string) string { return strings.NewReplacer("`", "", "*", "").Replace(text) }

@@ -7,22 +7,20 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// leastRetries is the least number of times that cached memory was returned for a finding: a program does so once
-// when it first reaches the limit of its device.
+// leastRetries is the least number of cache returns for a finding: one is usual on first reaching the device's limit.
 const leastRetries = 2
 
-// findAllocRetry finds requests before which the allocator returned cached memory to the driver. Each of them waits for
-// the device.
+// findAllocRetry finds requests before which cached memory was returned to the driver; each waits for the device.
 func findAllocRetry(c *ruleInput) (Finding, bool) {
 	retries, steps := 0, map[int]bool{}
 	var returned, burst int64
-	var first *allocation // the first allocation returned before a request
+	var first *allocation // first allocation returned before the current request
 	grew := false
 	for i := range c.r.Events() {
 		act, row := c.r.eventAt(i)
 		switch {
 		case act == SegmentFree || act == SegmentUnmap:
-			if first == nil || grew { // a request returns memory before it receives its own
+			if first == nil || grew { // a request returns memory before it gets new memory
 				first, burst, grew = row, 0, false
 			}
 			burst += int64(row.size)
@@ -60,10 +58,10 @@ func findAllocRetry(c *ruleInput) (Finding, bool) {
 	return f, true
 }
 
-// leastSlack is the share of live memory from which rounding is worth a finding.
+// leastSlack is the least share of live memory lost to rounding for a finding.
 const leastSlack = 0.05
 
-// findRounding finds the memory that the allocator adds to the requested sizes.
+// findRounding finds the memory by which the allocator rounds up requested sizes.
 func findRounding(c *ruleInput) (Finding, bool) {
 	set := c.r.S.Settings
 	plain := Settings{}
@@ -97,7 +95,6 @@ func findRounding(c *ruleInput) (Finding, bool) {
 	return Finding{}, false
 }
 
-// peakBlocks returns the number of live blocks at the peak.
 func (c *ruleInput) peakBlocks() (n int) {
 	for _, p := range c.Peak.Categories {
 		n += p.Blocks
@@ -105,7 +102,6 @@ func (c *ruleInput) peakBlocks() (n int) {
 	return n
 }
 
-// findWorkspace finds the scratch memory of libraries.
 func findWorkspace(c *ruleInput) (Finding, bool) {
 	claim, held, sites := c.categoryClaim(Workspace, func(a *allocation) uint32 { return a.born })
 	if !c.isRelevant(claim) {
@@ -118,10 +114,10 @@ func findWorkspace(c *ruleInput) (Finding, bool) {
 		Caveats:  []string{"with a smaller workspace a library can choose slower kernels: measure the step too"}}, true
 }
 
-// findPendingFree finds freed memory that work of another stream still uses.
+// findPendingFree finds freed memory that work on another stream still uses.
 func findPendingFree(c *ruleInput) (Finding, bool) {
 	sites, pending := c.peakSites(func(a *allocation) bool { return a.asked != never && int(a.asked) <= c.Peak.Event })
-	// The claim is at most the pending bytes. Testing these first avoids a replay of a long recording.
+	// The claim is at most the pending bytes. Small amounts need no replay.
 	if !c.isRelevant(pending) {
 		return Finding{}, false
 	}
@@ -136,8 +132,7 @@ func findPendingFree(c *ruleInput) (Finding, bool) {
 		Caveats:  []string{"the stream that waits can take longer"}}, true
 }
 
-// findPrivatePool finds free memory in several private pools, such as those of CUDA graphs. A single pool needs at
-// least as much memory as the largest of them.
+// findPrivatePool finds free memory in private pools, as of CUDA graphs, that one shared pool would not need.
 func findPrivatePool(c *ruleInput) (Finding, bool) {
 	type held struct{ total, live int64 }
 	pools := map[[2]uint64]*held{}

@@ -12,10 +12,9 @@ import (
 
 // Options configures an analysis.
 type Options struct {
-	// Settings are tried in addition to the standard ones, in the syntax of PYTORCH_CUDA_ALLOC_CONF.
+	// Settings are settings to try besides the standard ones, in the syntax of PYTORCH_CUDA_ALLOC_CONF.
 	Settings []string
-	// Allowed is the process's limit of reserved memory (set_per_process_memory_fraction), bytes; 0 if unknown, since
-	// no file has it.
+	// Allowed is the limit of reserved memory (set_per_process_memory_fraction), bytes; 0 unknown: files do not have it.
 	Allowed int64
 }
 
@@ -34,7 +33,6 @@ const (
 	nonSplitName   = "max_non_split_rounding_mb"
 )
 
-// alternative is a setting to replay.
 type alternative struct {
 	name   string
 	set    pool.Settings
@@ -45,8 +43,7 @@ type alternative struct {
 // pages marks expandable segments in a setting; each run replaces it by its own Pager.
 type pages struct{ pool.Pager }
 
-// alternatives returns the file's own setting, and the settings that differ from it. The sizes of max_split_size_mb
-// are common choices of PyTorch users: blocks below them are mostly reused after a split.
+// alternatives returns the file's own setting and differing ones, with common choices of max_split_size_mb.
 func (r *Replay) alternatives(m *model, o Options) []alternative {
 	own, _ := r.S.Settings.poolSettings(pages{})
 	own.Order, own.Allowed = m.order, o.Allowed
@@ -74,7 +71,7 @@ func (r *Replay) alternatives(m *model, o Options) []alternative {
 		try(withoutPrefix+collectionName, func(s *pool.Settings) { s.Collect = 0 })
 	}
 	for _, text := range o.Settings {
-		change, _ := parseSettings(text) // Analyze has checked it
+		change, _ := parseSettings(text) // checked by Analyze
 		try(text, change)
 	}
 	if len(m.trims) > 0 {
@@ -91,7 +88,6 @@ func (r *Replay) alternatives(m *model, o Options) []alternative {
 	return out
 }
 
-// uniformDivisions returns the same divisions for every power of two.
 func uniformDivisions(n uint64) (d [16]uint64) {
 	for i := range d {
 		d[i] = n
@@ -99,8 +95,7 @@ func uniformDivisions(n uint64) (d [16]uint64) {
 	return d
 }
 
-// addEmptyCalls returns the events before which the cache is emptied, if the program also empties it after every so
-// many steps.
+// addEmptyCalls adds calls of empty_cache after every so many steps to the events before which the cache is emptied.
 func (r *Replay) addEmptyCalls(trims map[int]bool, every int) map[int]bool {
 	out := maps.Clone(trims)
 	for i, p := range r.phases {
@@ -129,7 +124,7 @@ func parseSettings(text string) (change func(*pool.Settings), err error) {
 	}, nil
 }
 
-// mostMegabytes is larger than any device's memory.
+// mostMegabytes exceeds any device's memory.
 const mostMegabytes = 1 << 24
 
 func parseSettingPart(name, value string) (change func(*pool.Settings), ok bool) {
@@ -144,7 +139,7 @@ func parseSettingPart(name, value string) (change func(*pool.Settings), ok bool)
 			return func(s *pool.Settings) { s.Pages = nil }, true
 		}
 	case splitName:
-		return func(s *pool.Settings) { s.MaxSplit = n << 20 }, whole && n > 20 // PyTorch refuses less
+		return func(s *pool.Settings) { s.MaxSplit = n << 20 }, whole && n > 20 // PyTorch rejects less
 	case segmentName:
 		return func(s *pool.Settings) { s.Medium = n << 20 }, whole && n >= 20 && n%2 == 0
 	case nonSplitName:

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Analysis is the document of one or several snapshots, the ranks of one job.
+// Analysis is the document about the snapshots of one job, one per rank.
 type Analysis struct {
 	gpuprof.Head
 	Inputs   []Input           `json:"inputs"`
@@ -18,17 +18,17 @@ type Analysis struct {
 	Before   *Before           `json:"before,omitempty"` // set in a comparison
 }
 
-// Before describes the other snapshot of a comparison, and the changes at the peak.
+// Before describes the earlier snapshot of a comparison and the changes at the peak.
 type Before struct {
 	Inputs       []Input  `json:"inputs"`
 	Peak         int64    `json:"peak_bytes"` // requested
 	PeakReserved int64    `json:"peak_reserved_bytes"`
-	Changes      []Change `json:"changes"` // the largest first
+	Changes      []Change `json:"changes"` // largest first
 }
 
-// Change is the memory of one line at the peak, before and after.
+// Change is the memory of one program line at the peak, before and after.
 type Change struct {
-	Where    string `json:"where"` // from the snapshot after, if it has the line
+	Where    string `json:"where"` // line in the new snapshot if it has one
 	Category string `json:"category"`
 	Before   int64  `json:"before_bytes"`
 	After    int64  `json:"after_bytes"`
@@ -37,13 +37,13 @@ type Change struct {
 // Input is one file.
 type Input struct {
 	Path     string `json:"path"`
-	Opens    string `json:"opens,omitempty"` // absolute path that opens it on this machine
+	Opens    string `json:"opens,omitempty"` // absolute path on this machine
 	Kind     string `json:"kind"`            // "torch-memory"
 	Protocol int    `json:"protocol"`        // of the pickle
-	Bytes    int64  `json:"bytes"`           // length of its text
+	Bytes    int64  `json:"bytes"`           // length of the pickle
 	Events   int    `json:"events"`
-	Host     int    `json:"host_events"` // events of pinned memory, which are not replayed
-	// Settings is PYTORCH_CUDA_ALLOC_CONF; Known marks a file that contains the settings.
+	Host     int    `json:"host_events"` // events of pinned memory, not replayed
+	// Settings is PYTORCH_CUDA_ALLOC_CONF. Known: the file contains the settings.
 	Settings string `json:"settings"`
 	Known    bool   `json:"settings_known"`
 }
@@ -53,29 +53,27 @@ type Device struct {
 	Input  int `json:"input"` // index into the inputs
 	ID     int `json:"id"`
 	Events int `json:"events"`
-	// Complete marks a recording that began before the first allocation. Inferred marks a file without optimizer
-	// steps, in which the kinds of memory cannot be distinguished.
+	// Complete: the recording began before the first allocation. Inferred: the file has no optimizer steps.
 	Complete bool   `json:"complete"`
 	Inferred bool   `json:"kinds_unknown"`
-	Moved    int    `json:"contradictions"` // number of contradictions between the events and the segments
-	Peak     Moment `json:"peak"`           // the moment with the most requested bytes
-	// PeakReserved is the maximum of reserved memory, and PeakRounded the maximum of the allocator's sizes of live
-	// tensors, each at its own time; bytes.
+	Moved    int    `json:"contradictions"` // between events and segments
+	Peak     Moment `json:"peak"`           // with the most requested bytes
+	// PeakReserved and PeakRounded are the separate maxima of reserved memory and of live allocator sizes, bytes.
 	PeakReserved int64    `json:"peak_reserved_bytes"`
 	PeakRounded  int64    `json:"peak_rounded_bytes"`
 	End          Moment   `json:"end"`
-	At           *At      `json:"at,omitempty"` // the moment that the user asked for
+	At           *At      `json:"at,omitempty"` // requested by the user
 	OOMs         []Outage `json:"ooms"`
-	MoreOOMs     int      `json:"more_ooms"` // number not listed
+	MoreOOMs     int      `json:"more_ooms"` // number of errors not listed
 	Steps        []Step   `json:"steps"`
-	Growth       []Growth `json:"growth"` // lines that hold more memory after each step
+	Growth       []Growth `json:"growth"` // lines that hold more after each step
 	Series       Series   `json:"series"`
 	Check        Check    `json:"check"`
-	WhatIf       []WhatIf `json:"what_if"` // the recorded settings first; empty without Check.Passed
+	WhatIf       []WhatIf `json:"what_if"` // recorded settings first; empty unless Check.Passed
 	Replay       *Replay  `json:"-"`
 
 	account *account
-	trims   int        // calls of empty_cache that the model found
+	trims   int        // empty_cache calls found by the model
 	allowed int64      // Options.Allowed
 	kinds   []Category // by row of the trace
 }
@@ -83,8 +81,8 @@ type Device struct {
 // Outage is an out-of-memory error.
 type Outage struct {
 	Moment
-	Request    int64  `json:"request_bytes"`     // size of the failed request, rounded
-	DeviceFree int64  `json:"device_free_bytes"` // free memory of the driver
+	Request    int64  `json:"request_bytes"`     // rounded size of the failed request
+	DeviceFree int64  `json:"device_free_bytes"` // in the driver
 	Cause      string `json:"cause"`             // "live", "fragmented", "limit"
 }
 
@@ -93,39 +91,39 @@ type Step struct {
 	Name string `json:"name"`
 	Peak int64  `json:"peak_bytes"` // requested
 	End  int64  `json:"end_bytes"`
-	// Last is the event after the step. Files before schema 1.2 have 0.
+	// Last is the event after the step; 0 in files before schema 1.2.
 	Last int `json:"last_event"`
 }
 
-// Growth is a line that holds more memory after each step.
+// Growth is a program line that holds more memory after each step.
 type Growth struct {
 	Where   string  `json:"where"`
-	PerStep float64 `json:"bytes_per_step"` // the median slope
+	PerStep float64 `json:"bytes_per_step"` // median slope
 	First   int64   `json:"first_bytes"`    // after the second step
 	Last    int64   `json:"last_bytes"`
-	Steps   int     `json:"steps"` // number of observed steps
+	Steps   int     `json:"steps"` // observed
 }
 
-// Series has the memory over the recording, in columns of about as many events each.
+// Series is the memory over the recording, in columns with about equally many events.
 type Series struct {
-	Event     []int      `json:"event"` // the event with the column's most requested bytes
+	Event     []int      `json:"event"` // event with most requested bytes in the column
 	TimeUS    []int64    `json:"time_us"`
 	Requested []int64    `json:"requested_bytes"` // maximum
 	Least     []int64    `json:"least_bytes"`     // minimum of the requested bytes
 	Reserved  []int64    `json:"reserved_bytes"`  // maximum
-	Kinds     []KindLine `json:"categories"`      // at Event
+	Kinds     []KindLine `json:"categories"`      // at that event
 }
 
-// KindLine has the bytes of one category in each column.
+// KindLine is the memory of one category in each column.
 type KindLine struct {
 	Category string  `json:"category"`
 	Bytes    []int64 `json:"bytes"`
 }
 
-// mostOOMs limits the out-of-memory errors that are analysed: a program that continues after one may have thousands.
+// mostOOMs limits the analysed out-of-memory errors: a program that continues after them may have thousands.
 const mostOOMs = 8
 
-// Analyze replays snapshots, the ranks of one job.
+// Analyze replays the snapshots of one job, one per rank.
 func Analyze(ctx context.Context, all []*Snapshot, tool gpuprof.Tool, o Options) (*Analysis, error) {
 	for _, text := range o.Settings {
 		if _, err := parseSettings(text); err != nil {

@@ -7,8 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Answer sums up the first device, or the device of the first finding: an error, a leak, a peak that can fall, or none
-// of these.
+// Answer sums up the device of the first finding, else the first: an error, a leak, a reducible peak, or none.
 func (a *Analysis) Answer() gpuprof.Answer {
 	if len(a.Devices) == 0 {
 		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: "The snapshot has no device whose memory could be judged."}
@@ -36,7 +35,7 @@ func (a *Analysis) Answer() gpuprof.Answer {
 	return out
 }
 
-// calmAnswer is the answer for a device without an error, a leak or a large saving.
+// calmAnswer returns the answer for a device without an error, a leak or a large saving.
 func (d *Device) calmAnswer() gpuprof.Answer {
 	if d.Events == 0 {
 		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Bar: d.peakBar(),
@@ -47,7 +46,7 @@ func (d *Device) calmAnswer() gpuprof.Answer {
 			gpuprof.FormatBytes(float64(d.Peak.Requested)), gpuprof.FormatBytes(trifleBytes), 100*mediumPart)}
 }
 
-// outageText states what failed and what held the memory.
+// outageText states which request failed and what held the memory.
 func (d *Device) outageText() string {
 	o := &d.OOMs[0]
 	cause := map[string]string{"live": "live tensors fill the device", "fragmented": "no free piece is large enough", "limit": "the allocator's limit is reached"}[o.Cause]
@@ -59,7 +58,6 @@ func (d *Device) outageText() string {
 	return text + ": " + cause + "."
 }
 
-// growthText names the line that grows most in each step.
 func (d *Device) growthText() string {
 	g := &d.Growth[0]
 	for i := range d.Growth {
@@ -75,7 +73,7 @@ func (d *Device) growthText() string {
 	return text + "."
 }
 
-// savingText states by how much the peak could fall, and why it is as high.
+// savingText states the possible reduction of the peak and the cause of its height.
 func (d *Device) savingText(f *Finding) string {
 	peak, what := d.Peak.Requested, "tensors"
 	if f.Of == ofReserved {
@@ -90,7 +88,7 @@ func (d *Device) savingText(f *Finding) string {
 		gpuprof.FormatBytes(float64(peak)), what, gpuprof.FormatBytes(float64(f.ClaimBytes)), 100*f.Share, cause)
 }
 
-// peakBar divides the memory of the moment that a report shows by category.
+// peakBar divides the memory at the moment of the report by category.
 func (d *Device) peakBar() *gpuprof.Bar {
 	m, when := d.Shown()
 	var parts []gpuprof.BarPart

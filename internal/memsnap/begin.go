@@ -13,7 +13,7 @@ type heldSegment struct {
 	place  uint32
 }
 
-// segmentsBefore returns the segments before the first event: the final segments, with every event undone.
+// segmentsBefore returns the segments before the first event: the final segments with all events undone.
 func (r *Replay) segmentsBefore() []heldSegment {
 	at := map[uint64]heldSegment{}
 	for i := range r.S.Segments {
@@ -37,8 +37,7 @@ func (r *Replay) segmentsBefore() []heldSegment {
 	return out
 }
 
-// liveBefore returns the allocations made before the first event, by address. size has the block sizes of those that
-// live to the end, from their final blocks.
+// liveBefore returns the allocations from before the first event, by address, and block sizes of those never freed.
 func (r *Replay) liveBefore() (live []*allocation, size map[*allocation]uint64) {
 	size = map[*allocation]uint64{}
 	atEnd := map[uint64]uint64{}
@@ -64,25 +63,23 @@ func (r *Replay) liveBefore() (live []*allocation, size map[*allocation]uint64) 
 	return live, size
 }
 
-// initialState is the state before the first event, for a recording that starts late.
+// initialState is the state before the first event of a recording that starts late.
 type initialState struct {
 	segments []initialSegment
 	live     []*allocation // by address
-	unknown  int           // large blocks whose ends are unknown
+	unknown  int           // large blocks with unknown ends
 	ok       bool          // the file is consistent
 }
 
-// initialSegment is a segment with its parts; of are the allocations of the taken parts.
+// initialSegment is a segment divided into parts; of are the allocations of the taken parts.
 type initialSegment struct {
 	heldSegment
 	parts []pool.Part
 	of    []*allocation
 }
 
-// findBeginning returns the beginning, computed once.
-//
-// A small block takes exactly its rounded size. A large one may include up to 1 MiB after it that the allocator did
-// not split off. If more is free, the block ends at the first allocation in that space during its life.
+// findBeginning computes the initial state once. Small blocks take their rounded size. Large blocks may include up to
+// 1 MiB that was not split off; if more is free, they end at the first allocation made there during their life.
 func (r *Replay) findBeginning() *initialState {
 	if r.start != nil {
 		return r.start
@@ -114,7 +111,7 @@ func (r *Replay) findBeginning() *initialState {
 
 // segmentParts splits one segment into free and live parts.
 func (r *Replay) segmentParts(g heldSegment, live []*allocation, size map[*allocation]uint64, later []*allocation) (s initialSegment, unknown int, ok bool) {
-	const least = 1 << 20 // the remainder that the allocator splits off from a large block is larger
+	const least = 1 << 20 // smallest remainder that is split off from a large block
 	s = initialSegment{heldSegment: g, of: live}
 	at := g.lo
 	for k, a := range live {
@@ -149,7 +146,7 @@ func (r *Replay) segmentParts(g heldSegment, live []*allocation, size map[*alloc
 	return s, unknown, true
 }
 
-// adoptBeginning adds the segments of the beginning to the model, and calls adopted for each.
+// adoptBeginning adds the segments of the initial state to the model, and calls made for each.
 func (m *model) adoptBeginning(b *initialState, made func(n int, g heldSegment)) {
 	for _, s := range b.segments {
 		stream, in := m.r.ranks.ranksOf(s.place)
@@ -161,10 +158,9 @@ func (m *model) adoptBeginning(b *initialState, made func(n int, g heldSegment))
 	}
 }
 
-// smallSegment is the size of segments of small blocks, and of no others.
+// smallSegment is the size of segments of small blocks; no other segments have it.
 const smallSegment = 2 << 20
 
-// allocsByAddress returns the allocations of the events, by address and then in order.
 func (r *Replay) allocsByAddress() (out []*allocation) {
 	r.eachAlloc(func(a *allocation) {
 		if a.born != never {
@@ -175,7 +171,7 @@ func (r *Replay) allocsByAddress() (out []*allocation) {
 	return out
 }
 
-// firstAllocIn returns the address of the first allocation in lo to hi during the life of another one.
+// firstAllocIn returns the address of the first allocation in [lo, hi) during the life of the allocation while.
 func (r *Replay) firstAllocIn(all []*allocation, while *allocation, lo, hi uint64) (addr uint64, found bool) {
 	k, _ := slices.BinarySearchFunc(all, lo, func(a *allocation, lo uint64) int { return cmp.Compare(a.addr, lo) })
 	first := while.done

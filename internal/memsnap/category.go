@@ -9,7 +9,7 @@ import (
 // Category is the purpose of memory, inferred from its lifetime and its stack.
 type Category uint8
 
-// Without optimizer steps in the file there are only BeforeRecording, Autograd, Workspace and Other.
+// Without optimizer steps in the file, only BeforeRecording, Autograd, Workspace and Other occur.
 const (
 	Persistent Category = iota
 	OptimizerState
@@ -57,18 +57,17 @@ func (c Category) String() string {
 	return "other"
 }
 
-// sorter determines the category of an allocation.
 type sorter struct {
 	r        *Replay
 	traits   []traits
-	inferred bool // the file has no optimizer steps to infer the kinds from
+	inferred bool // the file has no optimizer steps
 }
 
 func (r *Replay) newSorter(t []traits) *sorter {
 	return &sorter{r: r, traits: t, inferred: !r.hasOptimizerSteps() || !r.Stacks}
 }
 
-// classify returns the category of an allocation: the first match, in the order of the code.
+// classify returns the category of an allocation: the first match in code order.
 func (s *sorter) classify(a *allocation) Category {
 	from := s.r.S.originOf(a)
 	t := &s.traits[from.stack]
@@ -84,7 +83,7 @@ func (s *sorter) classify(a *allocation) Category {
 		return Other
 	}
 	steps := s.r.phases
-	// The step of its birth: the first one that ends after it.
+	// The step of the allocation: the first step that ends after it.
 	k := sort.Search(len(steps), func(i int) bool { return steps[i].Last > a.born })
 	inside := k < len(steps) && a.born >= steps[k].Optimizer
 	switch {
@@ -104,10 +103,8 @@ func (s *sorter) classify(a *allocation) Category {
 	return Other
 }
 
-// outlives reports whether an allocation is in use after an event.
 func outlives(a *allocation, event uint32) bool { return a.asked == never || a.asked > event }
 
-// classifyAll returns the category of each row of the trace.
 func (s *sorter) classifyAll() []Category {
 	p := s.r.part
 	out := make([]Category, p.lastAlloc-p.allocs)
@@ -119,7 +116,7 @@ func (s *sorter) classifyAll() []Category {
 	return out
 }
 
-// segmentSize returns the most that the driver is asked for if a request finds no free block.
+// segmentSize returns the largest size that a request may ask of the driver if no free block fits.
 func (s *Settings) segmentSize(request int64) int64 {
 	set, _ := s.poolSettings(pages{})
 	return set.Segment(request)
@@ -128,7 +125,7 @@ func (s *Settings) segmentSize(request int64) int64 {
 // roundSize returns the least memory that the allocator takes for a request.
 func (s *Settings) roundSize(size uint64) uint64 { return s.newRounder()(size) }
 
-// newRounder returns a function equal to roundSize, for many sizes.
+// newRounder returns roundSize as a function, for many sizes.
 func (s *Settings) newRounder() func(size uint64) uint64 {
 	set := pool.Settings{Roundup: s.Roundup}
 	return func(size uint64) uint64 { return uint64(set.Round(int64(min(size, 1<<62)))) }

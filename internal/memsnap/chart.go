@@ -5,25 +5,23 @@ import (
 	"slices"
 )
 
-// Call is a frame of the stacks that hold memory, from the outermost inwards. Its bytes are between From and To,
-// within the range of its caller.
+// Call is a frame of the stacks that hold memory. Its bytes are between From and To, within the range of its caller.
 type Call struct {
 	Where string `json:"where"`
-	Depth int    `json:"depth"` // from 0 on
+	Depth int    `json:"depth"` // 0 is the outermost
 	From  int64  `json:"from_bytes"`
 	To    int64  `json:"to_bytes"`
 }
 
-// Limits of the stacks and segments that a document has of a moment, for charts.
+// Limits of the stacks and segments that a document stores for charts.
 const (
 	deepestCall  = 20
-	mostCalled   = 4096 // stacks to analyse, the largest first
-	leastCalled  = 200  // a frame below this fraction of all bytes is left out
+	mostCalled   = 4096 // stacks to analyse, largest first
+	leastCalled  = 200  // frames with less than 1/leastCalled of all bytes are left out
 	mostSegments = 32
-	finest       = 600 // a piece below this fraction of the segments is merged with the previous one
+	finest       = 600 // pieces below 1/finest of the segments are merged with the previous one
 )
 
-// callNode is a frame with the bytes of the stacks through it.
 type callNode struct {
 	where string
 	bytes int64
@@ -39,7 +37,7 @@ func (c *callNode) childFrame(where string) *callNode {
 	return next
 }
 
-// callTree returns the frames that hold memory, each after its caller.
+// callTree returns the frames that hold memory, callers first.
 func (a *account) callTree(stacks []Held) []Call {
 	root := &callNode{in: map[string]*callNode{}}
 	for _, h := range stacks[:min(len(stacks), mostCalled)] {
@@ -81,19 +79,18 @@ func (a *account) callTree(stacks []Held) []Call {
 // SegmentPart is a segment with its live pieces.
 type SegmentPart struct {
 	Bytes  int64   `json:"bytes"`
-	Live   int64   `json:"live_bytes"` // in the allocator's sizes, a lower bound
+	Live   int64   `json:"live_bytes"` // in the allocator's sizes; a lower bound
 	Pieces []Piece `json:"pieces"`
 }
 
-// Piece is a live part of a segment, as offsets. Small neighbours are merged into one piece, with the category of the
-// first.
+// Piece is a live part of a segment, as offsets. Small neighbours are merged, with the first one's category.
 type Piece struct {
 	From     int64  `json:"from_bytes"`
 	To       int64  `json:"to_bytes"`
 	Category string `json:"category"`
 }
 
-// largestSegments returns the largest reserved ranges; live is ordered by address.
+// largestSegments returns the largest reserved ranges; live is sorted by address.
 func (a *account) largestSegments(spans []span, live []allocation) (out []SegmentPart, more int) {
 	spans = slices.Clone(spans)
 	slices.SortStableFunc(spans, func(x, y span) int { return cmp.Compare(y.hi-y.lo, x.hi-x.lo) })

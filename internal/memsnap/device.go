@@ -9,7 +9,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// mostColumns is the number of columns over the recording.
 const mostColumns = 400
 
 // newDevice replays one device.
@@ -54,10 +53,9 @@ type topEvents struct {
 	micros  int64
 	last    int64 // time of the last event
 	ooms    []topEvent
-	columns []int // the event of each column's peak
+	columns []int // the event with each column's peak
 }
 
-// findLevels computes the peaks, the steps and the series.
 func (d *Device) findLevels(r *Replay) *topEvents {
 	t := &topEvents{peak: -1, level: r.Start}
 	n := r.Events()
@@ -102,7 +100,7 @@ func (d *Device) findLevels(r *Replay) *topEvents {
 	return t
 }
 
-// add adds a level to a column, either the last one or a new one.
+// add adds a level to the last column, or to a new one.
 func (s *Series) add(column, event int, l Level, micros int64) {
 	if column == len(s.Event) {
 		s.Event, s.TimeUS = append(s.Event, event), append(s.TimeUS, micros)
@@ -117,7 +115,7 @@ func (s *Series) add(column, event int, l Level, micros int64) {
 	s.Reserved[k] = max(s.Reserved[k], l.Reserved)
 }
 
-// startRounded returns the allocator's size of the memory before the first event, bytes.
+// startRounded returns the memory before the first event in the allocator's sizes, bytes.
 func (r *Replay) startRounded() (bytes int64) {
 	r.eachAlloc(func(a *allocation) {
 		if a.born == never {
@@ -127,7 +125,6 @@ func (r *Replay) startRounded() (bytes int64) {
 	return bytes
 }
 
-// sumCategories sums the categories at the event of each column.
 func (d *Device) sumCategories(r *Replay, kinds []Category, columns []int) {
 	var now [categories]int64
 	r.eachAlloc(func(a *allocation) {
@@ -169,7 +166,7 @@ const (
 	CauseLimit      = "limit"
 )
 
-// newOutage returns an out-of-memory error with its cause.
+// newOutage returns the out-of-memory error at a moment, with its cause.
 func (r *Replay) newOutage(m Moment) Outage {
 	_, row := r.eventAt(m.Event)
 	o := Outage{Moment: m, Request: int64(row.size), DeviceFree: int64(row.addr)}
@@ -190,11 +187,10 @@ const (
 	leastSteps = 4
 	risingPart = 0.8
 	mostSteps  = 1 << 12
-	mostGrowth = 1 << 24 // limit of lines times steps; programs have hundreds of lines
+	mostGrowth = 1 << 24 // limits lines times steps; programs have hundreds of lines
 )
 
-// findGrowth finds lines that hold more after each step, from the second step on: the first one allocates lasting
-// memory.
+// findGrowth finds lines that hold more after each step. It ignores the first step, which allocates lasting memory.
 func (r *Replay) findGrowth(a *account) []Growth {
 	ends := r.stepEnds()
 	if len(ends) < leastSteps || len(ends) > mostSteps {
@@ -245,7 +241,6 @@ func (r *Replay) findGrowth(a *account) []Growth {
 	return out
 }
 
-// stepEnds returns the events at which steps ended, without the first step.
 func (r *Replay) stepEnds() []int {
 	var out []int
 	for i, p := range r.phases {
@@ -256,7 +251,8 @@ func (r *Replay) stepEnds() []int {
 	return out
 }
 
-// measureGrowth returns the growth of a line; ok is false unless it never holds less after a step, and mostly more.
+// measureGrowth returns the growth of a line over the steps. ok is false if the line holds less after any step, or
+// more after fewer than risingPart of them.
 func measureGrowth(where string, v []int64) (Growth, bool) {
 	if len(v) < leastSteps {
 		return Growth{}, false

@@ -5,7 +5,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Decode reads the document of an analysis. name is its file, for errors, which are ErrInput.
+// Decode reads an analysis. name is the file name in errors, which are ErrInput.
 func Decode(text []byte, name string) (*Analysis, error) {
 	a := &Analysis{}
 	if err := document.Decode(text, name, a, document.Memory); err != nil {
@@ -17,7 +17,7 @@ func Decode(text []byte, name string) (*Analysis, error) {
 		s := &d.Series
 		n := len(s.Event)
 		for k := range d.WhatIf {
-			if w := &d.WhatIf[k]; w.LeastReserved == 0 { // before schema 1.2 all were exact
+			if w := &d.WhatIf[k]; w.LeastReserved == 0 { // before schema 1.2 all figures were exact
 				w.LeastReserved, w.Exact = w.PeakReserved, true
 			}
 		}

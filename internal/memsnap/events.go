@@ -5,7 +5,8 @@ import (
 	"unsafe"
 )
 
-// addEvent stores one event of the current trace. A free shares a row with its earlier allocation, if there is one.
+// addEvent stores an event of the current trace. A free shares a row with its allocation, if the trace has the
+// allocation.
 func (m *machine) addEvent(d *members) (value, error) {
 	if err := m.openTrace(); err != nil {
 		return value{}, err
@@ -34,7 +35,6 @@ func (m *machine) addEvent(d *members) (value, error) {
 	return value{vEvent, 1}, nil
 }
 
-// addTime stores the time of the event, as the difference from the previous one.
 func (m *machine) addTime(d *members) (err error) {
 	s := m.s
 	now := m.last
@@ -80,7 +80,7 @@ func (m *machine) allocRow(act Action, d *members, at uint32) (int, error) {
 		a.addr = d.numberOf(kFree)
 	}
 	switch act {
-	case FreeRequested: // allocated before the recording began
+	case FreeRequested: // allocated before the recording
 		a.born, a.asked, o.freedBy = never, at, stack
 	case FreeCompleted:
 		a.born, a.done = never, at
@@ -101,8 +101,7 @@ func (m *machine) allocRow(act Action, d *members, at uint32) (int, error) {
 	return i, nil
 }
 
-// internOrigin interns an origin. last caches the last origin found for the same stack or origin, which mostly
-// matches.
+// internOrigin numbers an origin. last caches the number that the same stack or origin had last, which mostly matches.
 func (m *machine) internOrigin(o origin, last *uint32) uint32 {
 	s := m.s
 	if id := *last; int(id) < len(s.origins) && s.origins[id] == o {
@@ -114,16 +113,15 @@ func (m *machine) internOrigin(o origin, last *uint32) uint32 {
 		m.origins[o], s.origins = id, append(s.origins, o)
 	}
 	*last = id
-	if !ok { // only after last was set, since last may be an element of freed
+	if !ok { // last is set first, because it may be an element of freed
 		m.freed = append(m.freed, id)
-		m.room -= 96 // the next countMemory checks it
+		m.room -= 96 // the next countMemory checks the limit
 	}
 	return id
 }
 
-// openTrace finds the list that an event belongs to, and begins its trace with the first event: events precede the
-// end of their list. When an event is complete, its dictionary is still on the stack, above its list or above other
-// events of that list.
+// openTrace finds the list of an event and, at the first event, begins the list's trace: events come before the end of
+// their list. A complete event is still a dictionary on the stack, above its list or above earlier events.
 func (m *machine) openTrace() error {
 	n := len(m.marks)
 	list := -1
@@ -157,7 +155,7 @@ func (m *machine) openTrace() error {
 	return nil
 }
 
-// addRoot handles the root dictionary, which assigns the lists of events to devices.
+// addRoot handles the root dictionary, which assigns event lists to devices.
 func (m *machine) addRoot(d *members) (value, error) {
 	m.s.numbered = d.hasAll(kHosts)
 	if err := m.setSegments(d.of[kSegments]); err != nil {
@@ -175,7 +173,7 @@ func (m *machine) addRoot(d *members) (value, error) {
 		lists = m.open[v.v].items
 	case vTrace:
 		return value{}, errors.New("its events are in no list of devices")
-	case vStack: // one device, or none, without events
+	case vStack: // a single device or none, without events
 		return value{k: vRoot}, nil
 	}
 	for _, v := range lists {
@@ -197,7 +195,7 @@ func (m *machine) addRoot(d *members) (value, error) {
 	return value{k: vRoot}, nil
 }
 
-// setSegments takes the list of segments, complete with the blocks.
+// setSegments takes the complete list of segments with blocks.
 func (m *machine) setSegments(v value) error {
 	v, err := m.settleValue(v)
 	if err != nil {
@@ -207,7 +205,7 @@ func (m *machine) setSegments(v value) error {
 	case v.k == vStack && v.v == 0:
 		m.s.Segments = nil
 	case v.k == vList && len(m.open[v.v].items) == 1 && m.open[v.v].items[0].k == vSegment:
-		o := &m.open[v.v] // the others are of pinned memory
+		o := &m.open[v.v] // other lists are of pinned memory
 		if o.first < 0 || o.first+o.count > len(m.s.Segments) {
 			return errors.New("its segments are mixed with others")
 		}

@@ -8,14 +8,13 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Finding is one change to make, with the largest reduction of a peak that it can give. Claims are alternatives and
-// do not add up: several may cover the same bytes.
+// Finding is one change to make, with the largest possible reduction of a peak. Claims overlap and do not add up.
 type Finding struct {
 	Rule     string           `json:"rule"`
 	Severity gpuprof.Severity `json:"severity"`
 	Title    string           `json:"title"`  // one sentence
 	Device   int              `json:"device"` // index into the devices
-	// ClaimBytes is the largest saving of the peak that Of names, "requested" or "reserved"; 0 without a claim.
+	// ClaimBytes is the largest reduction of the peak Of ("requested" or "reserved"), bytes; 0 without a claim.
 	ClaimBytes int64          `json:"claim_bytes"`
 	Of         string         `json:"of"`
 	Share      float64        `json:"claim_share"` // share of that peak
@@ -25,13 +24,12 @@ type Finding struct {
 	PyTorch    string         `json:"pytorch"` // the line to change
 }
 
-// Peaks of a claim.
+// Peaks to which a claim may refer.
 const (
 	ofRequested = "requested"
 	ofReserved  = "reserved"
 )
 
-// findAll applies every rule to every device.
 func (a *Analysis) findAll() {
 	for i := range a.Devices {
 		d := &a.Devices[i]
@@ -44,12 +42,13 @@ func (a *Analysis) findAll() {
 		}
 	}
 	slices.SortStableFunc(a.Findings, func(x, y Finding) int {
-		// Errors come first, then growth in each step, whatever a change of the peak saves.
+		// Errors come first, then growth per step, then the other findings.
 		return cmp.Or(cmp.Compare(urgency(x), urgency(y)), cmp.Compare(severityRank(x.Severity), severityRank(y.Severity)), cmp.Compare(y.ClaimBytes, x.ClaimBytes))
 	})
 }
 
-// urgency orders findings before their savings do: what ended the program, what will end it, and the others.
+// urgency is the first key in the order of findings, before savings: errors that ended the program, leaks that will
+// end it, others.
 func urgency(f Finding) int {
 	switch f.Rule {
 	case gpuprof.RuleOutOfMemory:
@@ -64,15 +63,14 @@ func severityRank(s gpuprof.Severity) int {
 	return slices.Index([]gpuprof.Severity{gpuprof.High, gpuprof.Medium, gpuprof.Low, gpuprof.Note}, s)
 }
 
-// highPart and mediumPart are the shares of a peak from which a claim has high and medium severity. Claims below
-// trifleBytes have neither.
+// Least shares of a peak for high and medium severity; claims below trifleBytes have neither.
 const (
 	highPart    = 0.10
 	mediumPart  = 0.03
 	trifleBytes = 64 << 20
 )
 
-// weighSeverity returns a finding with its share and severity. An out-of-memory error always has high severity.
+// weighSeverity sets share and severity of a finding. An out-of-memory error always has high severity.
 func (f Finding) weighSeverity(d *Device) Finding {
 	peak := d.Peak.Requested
 	if f.Of == ofReserved {
@@ -101,12 +99,10 @@ type ruleInput struct {
 	kinds []Category
 }
 
-// findingRules returns the rules in their order of application.
 func findingRules() []func(*ruleInput) (Finding, bool) {
 	return []func(*ruleInput) (Finding, bool){findOutOfMemory, findLeak, findGradientHeld, findGradUnused, findSoftmaxKept, findAutocastKept, findPeakActivation, findLargeTemporary, findOptimizerState, findOptimizerTemporary, findFragmentation, findRounding, findWorkspace, findPendingFree, findPrivatePool, findCachedUnused, findEmptyCache, findAllocRetry, findSettingInert}
 }
 
-// categoryOf returns the category of an allocation, of the trace or from before it.
 func (c *ruleInput) categoryOf(a *allocation) Category {
 	if a.born == never {
 		return BeforeRecording
@@ -115,10 +111,10 @@ func (c *ruleInput) categoryOf(a *allocation) Category {
 	return c.kinds[w&allocMask]
 }
 
-// claimBytes returns the largest reduction of the peak of requested bytes if memory lived only until the events that
-// cut returns, never longer than it did.
+// claimBytes returns the largest reduction of the requested peak if memory lived at most until the event that cut
+// returns.
 func (c *ruleInput) claimBytes(cut func(a *allocation, kind Category) uint32) int64 {
-	change := map[int]int64{} // at the few events that are not an allocation's own, such as ends of steps
+	change := map[int]int64{} // by event, at ends that are no event of the allocation, such as ends of steps
 	peak, by := c.r.Start.Requested, int64(0)
 	c.r.eachEvent(func(event int, act Action, a *allocation, l Level, _ int64) {
 		if act <= FreeCompleted && act != Unknown && a.born != never {
@@ -145,8 +141,8 @@ func (c *ruleInput) claimBytes(cut func(a *allocation, kind Category) uint32) in
 	return max(0, c.Peak.Requested-peak)
 }
 
-// categoryClaim is claimBytes for memory of one category, with its bytes at the peak. The claim never exceeds these
-// bytes, so a small amount needs no replay.
+// categoryClaim is claimBytes for one category. Its bytes at the peak limit the claim, so a small amount needs no
+// replay.
 func (c *ruleInput) categoryClaim(kind Category, cut func(a *allocation) uint32) (claim, held int64, sites []SiteBytes) {
 	sites, held = c.peakLines(kind)
 	if !c.isRelevant(held) {
@@ -165,7 +161,7 @@ func (c *ruleInput) isRelevant(bytes int64) bool {
 	return bytes > 0 && float64(bytes) >= mediumPart*float64(c.Peak.Requested)
 }
 
-// endOfStep returns the event that ends the step of another event; never without steps.
+// endOfStep returns the last event of the step of an event; never without steps.
 func (c *ruleInput) endOfStep(event uint32) uint32 {
 	k := c.r.stepOf(int(event))
 	if k == 0 || event >= c.r.phases[k-1].Last {
@@ -220,7 +216,7 @@ func findOutOfMemory(c *ruleInput) (Finding, bool) {
 			f.PyTorch = fmt.Sprintf("ask for it in pieces of at most %s, or take a smaller batch: the allocator cannot move what lies between the pieces", bytesText(o.FreeLargest))
 		}
 		if served := c.addServing(&f); set.isExpandable() && !served {
-			f.ClaimBytes = 0 // smaller pieces lower no peak
+			f.ClaimBytes = 0 // smaller pieces do not lower the peak
 		}
 	default:
 		f.Title = fmt.Sprintf("A request of %s failed though the device had %s free: a limit of the process, such as set_per_process_memory_fraction, was reached.", bytesText(o.Request), bytesText(o.DeviceFree))
@@ -262,7 +258,7 @@ func findGradientHeld(c *ruleInput) (Finding, bool) {
 		PyTorch:  "optimizer.zero_grad(set_to_none=True)  # right after optimizer.step()"}, true
 }
 
-// activationPart is the share of the peak from which activations are worth a finding.
+// activationPart is the least share of activations in the peak for a finding.
 const activationPart = 0.3
 
 func findPeakActivation(c *ruleInput) (Finding, bool) {
@@ -283,7 +279,7 @@ func findPeakActivation(c *ruleInput) (Finding, bool) {
 		Caveats:  []string{"the claim is for the largest line alone; checkpointing computes the forward pass of the layer again"}}, true
 }
 
-// A large temporary has at least temporaryPart of the peak and lives for at most temporaryLife of a step.
+// A large temporary takes at least temporaryPart of the peak and lives at most temporaryLife of a step.
 const (
 	temporaryPart = 0.1
 	temporaryLife = 0.01
@@ -307,7 +303,7 @@ func findLargeTemporary(c *ruleInput) (Finding, bool) {
 	where, stack := c.a.traitsOf(largest).site, c.r.S.originOf(largest).stack
 	claim := c.claimBytes(func(a *allocation, _ Category) uint32 {
 		if c.r.S.originOf(a).stack == stack && a.size == largest.size {
-			return a.born // the same one in other steps
+			return a.born // the same temporary in other steps
 		}
 		return never
 	})
@@ -336,7 +332,7 @@ func findCachedUnused(c *ruleInput) (Finding, bool) {
 		Caveats:  []string{"it helps other processes and later larger requests; the peak of this process stays"}}, true
 }
 
-// idleSince returns the bytes of whole segments at the end that held no block since an event.
+// idleSince returns the bytes of whole segments that held no block from an event to the end.
 func (r *Replay) idleSince(event int) (bytes int64) {
 	used := make([]bool, len(r.spans))
 	r.eachAlloc(func(a *allocation) {

@@ -7,18 +7,17 @@ import (
 	"io"
 )
 
-// window reads text in blocks and gives access to it in place.
+// window reads a text in blocks and gives access to it in place.
 type window struct {
 	ctx  context.Context
 	r    io.Reader
 	buf  []byte
-	p, e int   // the part not taken yet
+	p, e int   // unread part
 	off  int64 // file offset of buf[0]
 	err  error // read error
 }
 
-// blockSize is the size of a read, bytes; a longer string enlarges the buffer. The spare bytes at its end allow an
-// eight-byte load of any number.
+// blockSize is the size of a read, bytes (more for longer strings). spare allows eight-byte loads of any number.
 const (
 	blockSize = 128 << 10
 	spare     = 8
@@ -28,11 +27,9 @@ func newWindow(ctx context.Context, r io.Reader) *window {
 	return &window{ctx: ctx, r: r, buf: make([]byte, blockSize+spare)}
 }
 
-// offset returns the file offset of the next byte.
 func (w *window) offset() int64 { return w.off + int64(w.p) }
 
-// readBytes returns the next n bytes and advances. The error is io.ErrUnexpectedEOF if the file has fewer, or the read
-// error. The bytes are valid until the next call.
+// readBytes returns the next n bytes, valid until the next call; io.ErrUnexpectedEOF if the file ends before.
 func (w *window) readBytes(n int) ([]byte, error) {
 	if w.e-w.p < n {
 		if err := w.fillBuffer(n); err != nil {
@@ -43,7 +40,6 @@ func (w *window) readBytes(n int) ([]byte, error) {
 	return w.buf[w.p-n : w.p], nil
 }
 
-// readNumber takes the next n bytes, at most eight, as a little-endian number.
 func (w *window) readNumber(n int) (uint64, error) {
 	if w.e-w.p < n {
 		if err := w.fillBuffer(n); err != nil {

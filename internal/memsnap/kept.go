@@ -9,13 +9,13 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// isKeptForBackward reports whether the backward pass frees an allocation that it did not make.
+// isKeptForBackward reports whether the backward pass frees an allocation made outside of it.
 func (c *ruleInput) isKeptForBackward(a *allocation) bool {
 	from := c.r.S.originOf(a)
 	return a.born != never && a.asked != never && c.r.Freed && c.a.traits[from.freedBy].autograd && !c.a.traits[from.stack].autograd
 }
 
-// peakSites sums the matching allocations at the peak by line: the five largest lines, and all bytes.
+// peakSites adds up the matching allocations at the peak: the five largest lines, and all bytes.
 func (c *ruleInput) peakSites(belongs func(a *allocation) bool) (sites []SiteBytes, bytes int64) {
 	lines := map[string]*SiteBytes{}
 	c.r.eachAlloc(func(a *allocation) {
@@ -39,8 +39,7 @@ func (c *ruleInput) peakSites(belongs func(a *allocation) bool) (sites []SiteByt
 	return sites[:min(len(sites), 5)], bytes
 }
 
-// findSoftmaxKept finds results of softmax that the backward pass reads, for example of attention without a fused
-// kernel.
+// findSoftmaxKept finds softmax results kept for the backward pass, for example by attention without a fused kernel.
 func findSoftmaxKept(c *ruleInput) (Finding, bool) {
 	belongs := func(a *allocation) bool { return c.isKeptForBackward(a) && c.a.traitsOf(a).softmax }
 	sites, held := c.peakSites(belongs)
@@ -78,8 +77,7 @@ func findSoftmaxKept(c *ruleInput) (Finding, bool) {
 	return f, true
 }
 
-// findAttentionTemporary finds softmax of attention without a fused kernel in a recording without steps, where no
-// backward pass reads it: its operations hold whole matrices of scores at once.
+// findAttentionTemporary finds unfused attention without a backward pass, which holds several score matrices at once.
 func findAttentionTemporary(c *ruleInput) (Finding, bool) {
 	belongs := func(a *allocation) bool {
 		t := c.a.traitsOf(a)
@@ -104,7 +102,7 @@ func findAttentionTemporary(c *ruleInput) (Finding, bool) {
 		PyTorch:  "F.scaled_dot_product_attention(q, k, v)  # its fused forms keep no matrix; is_causal=True where the mask is causal"}, true
 }
 
-// findAutocastKept finds casts that live until the end of an autocast block, or of a recording without a backward pass.
+// findAutocastKept finds casts kept until the end of an autocast block, or of a recording without a backward pass.
 func findAutocastKept(c *ruleInput) (Finding, bool) {
 	backwards := c.backwardStarts()
 	belongs := func(a *allocation) bool {
@@ -152,7 +150,7 @@ func findAutocastKept(c *ruleInput) (Finding, bool) {
 	return f, true
 }
 
-// backwardStarts returns the events at which a backward pass begins to allocate, in order.
+// backwardStarts returns the events at which backward passes begin to allocate, in order.
 func (c *ruleInput) backwardStarts() (starts []uint32) {
 	inside := false
 	for i := range c.r.Events() {
@@ -174,19 +172,18 @@ func (c *ruleInput) hasBackward() (has bool) {
 	return has
 }
 
-// A forward pass that records a graph keeps at least graphResults of its module calls' results and graphPeak of the
-// peak, in at least graphBlocks blocks.
+// A forward pass with a graph keeps at least graphResults of the results of its modules, graphPeak of the peak, and
+// graphBlocks blocks.
 const (
 	graphResults = 0.6
 	graphPeak    = 0.5
 	graphBlocks  = 8
-	// oneStack is the largest share of those blocks from a single line of the program. Outputs that are collected
-	// over many passes come from one line.
+	// oneStack is the largest share of these blocks from one line. A larger share means collected outputs of many
+	// passes.
 	oneStack = 0.75
 )
 
-// findGradUnused finds a forward pass that keeps its results for a backward pass that never runs: dropping the output
-// frees them all at once.
+// findGradUnused finds a forward pass that keeps results for a backward pass that never runs.
 func findGradUnused(c *ruleInput) (Finding, bool) {
 	if !c.r.Stacks || c.r.hasOptimizerSteps() || c.hasBackward() {
 		return Finding{}, false
@@ -233,13 +230,13 @@ func findGradUnused(c *ruleInput) (Finding, bool) {
 		Caveats:  []string{"a result that the next layer reads takes memory in any case"}}, claim > 0
 }
 
-// burst is a run of frees without a request between them, as a range of events.
+// burst is a run of frees without requests in between, as a range of events.
 type burst struct {
 	first, last uint32
-	bytes       int64 // bytes of module calls' results
+	bytes       int64 // of module results
 }
 
-// largeBursts returns the bursts that free at least half of what the largest one frees, in order.
+// largeBursts returns the bursts that free at least half as much as the largest, in order.
 func (c *ruleInput) largeBursts() (large []burst) {
 	var most int64
 	c.eachBurst(func(b burst) { most = max(most, b.bytes) })

@@ -5,39 +5,36 @@ import (
 	"slices"
 )
 
-// addressPolicy is a driver's choice of addresses. PyTorch up to 2.11 chooses among free blocks of equal size by
-// address.
+// addressPolicy is how a driver chooses addresses; PyTorch up to 2.11 sorts free blocks of equal size by address.
 type addressPolicy uint8
 
 const (
-	ascending addressPolicy = iota // each one above all earlier ones
+	ascending addressPolicy = iota // each address above all earlier ones
 	descending
 	lowest // the lowest free address
 )
 
-// The first address, and the page size of the driver.
 const (
 	firstAddress = 1 << 46
 	driverPage   = 2 << 20
 )
 
-// simulatedDriver is a simulated driver with a limited amount of memory.
 type simulatedDriver struct {
 	*model
-	limit, used int64 // limit 0: unlimited
+	limit, used int64 // limit 0 is unlimited
 	sizes       map[int]int64
 	policy      addressPolicy
 	bases       map[int]uint64
-	top         uint64 // the last address handed out
-	taken       []span // for lowest, in order
-	at, told    int    // the event being replayed, and the number of pools that Released has returned
+	top         uint64 // last used address
+	taken       []span // used by lowest, sorted
+	at, told    int    // current event; pools that Released has returned
 }
 
 func newLedger(limit int64, p addressPolicy) *simulatedDriver {
 	return &simulatedDriver{limit: limit, sizes: map[int]int64{}, policy: p, bases: map[int]uint64{}, top: firstAddress}
 }
 
-// Map implements pool.Driver. The driver hands out pages of 2 MiB.
+// Map implements pool.Driver; it allocates pages of 2 MiB.
 func (l *simulatedDriver) Map(segment int, bytes int64) error {
 	if err := l.Grow(segment, 0, bytes); err != nil {
 		return err
@@ -73,7 +70,7 @@ func (l *simulatedDriver) placeSegment(bytes uint64) uint64 {
 func (l *simulatedDriver) adoptSegment(n int, g heldSegment) {
 	l.sizes[n], l.bases[n] = int64(g.hi-g.lo), g.lo
 	l.used += int64(g.hi - g.lo)
-	l.taken = append(l.taken, span{lo: g.lo, hi: g.hi}) // adopt is called in the order of addresses
+	l.taken = append(l.taken, span{lo: g.lo, hi: g.hi}) // calls come in address order
 	l.top = max(l.top, g.hi)
 }
 
@@ -108,7 +105,7 @@ func (l *simulatedDriver) Shrink(_ int, _, bytes int64) error {
 	return nil
 }
 
-// Released implements pool.Releaser: the private pools whose memory the recording returned up to the event.
+// Released implements pool.Releaser: private pools whose memory was returned up to the event.
 func (l *simulatedDriver) Released() (in int, ok bool) {
 	for l.told < len(l.released) {
 		o := l.released[l.told]

@@ -2,7 +2,7 @@ package memsnap
 
 import "math/rand/v2"
 
-// liveRows maps the address of a live allocation to its row. It is an open-addressing hash table, since two of three
+// liveRows maps addresses of live allocations to rows. It is a hash table with open addressing, because two of three
 // events look up an address. The factor is random, so that no file can be crafted for collisions.
 type liveRows struct {
 	slots  []liveRow
@@ -10,7 +10,7 @@ type liveRows struct {
 	factor uint64
 }
 
-// liveRow is one slot of the table; after is the row plus one, 0 in a free slot.
+// liveRow is one slot; after is the row plus one, 0 if free.
 type liveRow struct {
 	addr  uint64
 	after uint32
@@ -18,7 +18,6 @@ type liveRow struct {
 
 const leastLive = 1 << 10 // initial number of slots, a power of two
 
-// reset empties the table.
 func (l *liveRows) reset() {
 	if len(l.slots) == leastLive {
 		clear(l.slots)
@@ -28,13 +27,12 @@ func (l *liveRows) reset() {
 	l.n, l.factor = 0, rand.Uint64()|1
 }
 
-// home returns the preferred slot of an address.
 func (l *liveRows) home(addr uint64) int {
 	h := addr * l.factor
 	return int((h^h>>32)*l.factor>>20) & (len(l.slots) - 1)
 }
 
-// find returns the slot of an address, or the free slot for it.
+// find returns the slot of an address, or a free slot for it.
 func (l *liveRows) find(addr uint64) (at int, found bool) {
 	for at = l.home(addr); l.slots[at].after != 0; at = (at + 1) & (len(l.slots) - 1) {
 		if l.slots[at].addr == addr {
@@ -46,7 +44,6 @@ func (l *liveRows) find(addr uint64) (at int, found bool) {
 
 func (l *liveRows) rowAt(at int) int { return int(l.slots[at].after - 1) }
 
-// set adds an address.
 func (l *liveRows) set(addr uint64, row int) {
 	at, found := l.find(addr)
 	l.slots[at] = liveRow{addr, uint32(row) + 1}
@@ -65,7 +62,7 @@ func (l *liveRows) set(addr uint64, row int) {
 	}
 }
 
-// drop removes the address in a slot, and moves later entries of the same chain forward.
+// drop frees a slot and moves later entries of the same chain forward.
 func (l *liveRows) drop(at int) {
 	mask := len(l.slots) - 1
 	l.n--

@@ -7,16 +7,15 @@ import (
 
 // Life is one allocation over the events of a recording.
 type Life struct {
-	// Born is the event of the allocation, -1 before the recording. Done is the first event after which the memory is
-	// free, the number of events for memory that is not freed.
+	// Born is the event of the allocation (-1: before all). Done is the first event after which it is free; the number
+	// of events if none.
 	Born, Done int
 	Bytes      int64
 	Category   Category
 	stack      uint32
 }
 
-// Lives returns the largest allocations of a device in the order of their events, and the number and the bytes of the
-// others. It returns nil for an analysis that was read from a file.
+// Lives returns a device's largest allocations by event, and number and bytes of the others; nil if read from a file.
 func (d *Device) Lives(most int) (out []Life, others int, bytes int64) {
 	if d.account == nil {
 		return nil, 0, 0
@@ -33,7 +32,7 @@ func (d *Device) Lives(most int) (out []Life, others int, bytes int64) {
 		if l.Done > l.Born && l.Bytes > 0 {
 			out = append(out, l)
 		}
-		if len(out) >= 4*most+1024 { // a long recording has millions
+		if len(out) >= 4*most+1024 { // a long recording has millions of allocations
 			n, b := keepLargest(&out, most)
 			others, bytes = others+n, bytes+b
 		}
@@ -43,7 +42,7 @@ func (d *Device) Lives(most int) (out []Life, others int, bytes int64) {
 	return out, others + n, bytes + b
 }
 
-// keepLargest drops all but the largest allocations, and returns how many it dropped, and their bytes.
+// keepLargest removes all but the largest allocations, and returns number and bytes of the removed ones.
 func keepLargest(v *[]Life, most int) (n int, bytes int64) {
 	if len(*v) <= most {
 		return 0, 0
@@ -56,5 +55,5 @@ func keepLargest(v *[]Life, most int) (n int, bytes int64) {
 	return n, bytes
 }
 
-// StackOf returns the frames of an allocation, the innermost first; none where the recording has no stack of it.
+// StackOf returns the frames of an allocation, innermost first; empty if not recorded.
 func (d *Device) StackOf(l Life) []string { return d.account.stackText(l.stack) }

@@ -11,18 +11,18 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// At is a moment that the user asked for, in addition to the peak.
+// At is a moment that the user asked for.
 type At struct {
 	Name string `json:"name"` // "step 3", "event 120", "1.5s", "the end"
 	Moment
 }
 
-// fixAt lists the moments that a user can ask for.
+// fixAt lists the moments that users can ask for.
 const fixAt = "give peak, end, oom, step:N, event:N, or a time from the first event on such as 1.5s"
 
-// Look adds the state at a moment to each device that has it: "peak", "end", "oom" (the first), "step:N" (the step's
-// maximum), "event:N", or a time since the first event. The error is ErrUsage if the text is none of these, or no
-// device has the moment.
+// Look adds the state at a moment to each device that has it: "peak", "end", "oom" (the first error), "step:N" (the
+// step's maximum), "event:N", or a time since the first event. It returns ErrUsage for other texts and missing
+// moments.
 func (a *Analysis) Look(text string) error {
 	kind, number, _ := strings.Cut(text, ":")
 	n, err := strconv.Atoi(number)
@@ -48,13 +48,11 @@ func (a *Analysis) Look(text string) error {
 	return nil
 }
 
-// momentsText describes the available moments.
 func (a *Analysis) momentsText() string {
 	d := &a.Devices[0]
 	return fmt.Sprintf("it has %d events (from 0), %d steps (from 1), %d out-of-memory errors", d.Events, len(d.Steps), len(d.OOMs)+d.MoreOOMs)
 }
 
-// findMoment returns the moment of a device, nil if it has none.
 func (d *Device) findMoment(kind string, n int, after time.Duration) *At {
 	switch {
 	case kind == "peak":
@@ -89,7 +87,6 @@ func (d *Device) findMoment(kind string, n int, after time.Duration) *At {
 	return nil
 }
 
-// duration returns the length of the recording, microseconds.
 func (d *Device) duration() int64 {
 	first, last := int64(-1), int64(0)
 	d.Replay.Levels(func(_ int, _ Action, _ Level, micros int64) {
@@ -101,7 +98,7 @@ func (d *Device) duration() int64 {
 	return last - first
 }
 
-// lastMatching returns the moment after the last event that matches.
+// lastMatching returns the moment after the last event that wanted accepts.
 func (d *Device) lastMatching(name string, wanted func(event int, micros int64, l Level) bool) *At {
 	t := topEvent{event: -1}
 	d.Replay.Levels(func(event int, _ Action, l Level, micros int64) {
@@ -112,8 +109,7 @@ func (d *Device) lastMatching(name string, wanted func(event int, micros int64, 
 	return &At{name, d.account.momentAt(t.event, t.level, t.micros)}
 }
 
-// Shown returns the moment of a report: the requested one, otherwise the first out-of-memory error, otherwise the
-// peak.
+// Shown returns the moment of a report: the requested one, else the first out-of-memory error, else the peak.
 func (d *Device) Shown() (m *Moment, when string) {
 	switch {
 	case d.At != nil:
@@ -128,17 +124,15 @@ func (d *Device) Shown() (m *Moment, when string) {
 type BlockBytes struct {
 	Where    string `json:"where"`
 	Category string `json:"category"`
-	Bytes    int64  `json:"bytes"` // requested, of each block
+	Bytes    int64  `json:"bytes"` // requested bytes of each block
 	Blocks   int    `json:"blocks"`
-	Step     int    `json:"first_step"` // the first step that allocated one of them; 0 unknown
-	// Events is the longest lifetime among them, in events; 0 if they were allocated before the recording, or are
-	// never freed.
+	Step     int    `json:"first_step"` // first step that allocated such a block; 0 unknown
+	// Events is the longest lifetime of these blocks, in events; 0 if allocated before the recording or never freed.
 	Events int `json:"events"`
 }
 
 const mostBlocks = 20
 
-// largestBlocks returns the largest live blocks.
 func (a *account) largestBlocks(live []allocation) []BlockBytes {
 	type same struct {
 		where string

@@ -12,16 +12,16 @@ import (
 // valueKind is the kind of a value on the pickle's stack.
 type valueKind uint8
 
-// The memo can return the kinds before vSpent. No writer refers to numbers, booleans and floats through the memo.
+// The memo returns kinds before vSpent. No writer refers to numbers, booleans or floats through the memo.
 const (
 	vNone valueKind = iota
 	vText
 	vFrame
 	vStack
 	vPair
-	vOther // complete and unused
-	vOpen  // an incomplete list or dictionary; v is its index
-	vSpent // a value that was complete when it was first met
+	vOther // complete and not needed
+	vOpen  // incomplete list or dictionary; v is its index in open
+	vSpent // complete when first read, no longer available
 	vNumber
 	vTruth
 	vFraction
@@ -31,7 +31,7 @@ const (
 	vNote
 	vSettings
 	vRound
-	vList // a complete list of other values; v is its index
+	vList // complete list of other values; v is its index
 	vTrace
 	vRoot
 )
@@ -44,48 +44,48 @@ type value struct {
 // container is a list or a dictionary until it is complete.
 type container struct {
 	dict  bool
-	memo  int     // its memo entry, -1 for none
-	at    int     // its index on the stack
-	items []value // items of a list; consecutive events or blocks are one item
-	paid  int     // items whose memory was counted
-	count int     // number of events, blocks or segments
-	first int     // the first segment of a list of segments
-	trace int     // the number of a list of events, from 1
+	memo  int     // memo entry, -1 none
+	at    int     // index on the stack
+	items []value // of a list; consecutive events or blocks are one item
+	paid  int     // items with counted memory
+	count int     // of events, blocks or segments
+	first int     // first segment of a segment list
+	trace int     // number of an event list, from 1
 }
 
-// machine is the subset of a pickle machine that snapshots need.
+// machine executes the subset of pickle that snapshots need.
 type machine struct {
 	s     *Snapshot
 	in    *window
-	room  int64 // remaining bytes of memory
-	all   int64 // total bytes of memory
+	room  int64 // remaining memory, bytes
+	all   int64 // total memory, bytes
 	stack []value
 	marks []int
 	open  []container
-	spare []int // unused entries of open
+	spare []int // free entries of open
 	memo  column[uint32]
-	spent []int // number of spent entries in each chunk of the memo
+	spent []int // spent entries in each chunk of the memo
 	root  bool
-	own   int // index of the dictionary that is being completed
+	own   int // index of the dictionary being completed
 
 	ids      map[string]uint32
 	key      []key    // by string
 	action   []Action // by string
-	set      members  // members of the dictionary that is being completed
+	set      members  // of the dictionary being completed
 	frames   map[frame]uint32
 	stacks   map[uint64][]uint32
 	pairs    map[[2]uint64]uint32
 	pair     [][2]uint64
-	lastAt   place // the last place looked up, and its number
+	lastAt   place // last place looked up, and its number
 	lastID   uint32
 	places   map[place]uint32
 	origins  map[origin]uint32
-	made     []uint32 // by stack: the origin of its last allocation
-	freed    []uint32 // by origin: the origin of its last freed allocation
+	made     []uint32 // by stack: origin of its last allocation
+	freed    []uint32 // by origin: origin of its last freed allocation
 	actions  map[string]Action
-	live     liveRows // live allocations of the current trace
-	last     int64    // last time of the current trace
-	blocks   int      // blocks that belong to no segment yet
+	live     liveRows // of the current trace
+	last     int64    // of the current trace
+	blocks   int      // without a segment so far
 	rounding [16]uint64
 }
 
@@ -94,7 +94,7 @@ func newMachine(ctx context.Context, r io.Reader, room int64) *machine {
 		s: &Snapshot{times: map[int]int64{}}, in: newWindow(ctx, r), room: room, all: room,
 		ids: map[string]uint32{}, frames: map[frame]uint32{}, stacks: map[uint64][]uint32{}, pairs: map[[2]uint64]uint32{}, places: map[place]uint32{}, origins: map[origin]uint32{}, actions: actionNames(),
 	}
-	// Intern the empty text, stack, place and origin. Counting of memory starts after them.
+	// Number the empty text, stack, place and origin before memory is counted.
 	_, _ = m.internText(nil)
 	_, _ = m.internStack(nil)
 	m.internPlace(place{})
@@ -103,7 +103,6 @@ func newMachine(ctx context.Context, r io.Reader, room int64) *machine {
 	return m
 }
 
-// countMemory counts memory against the limit.
 func (m *machine) countMemory(bytes int) error {
 	if m.room -= int64(bytes); m.room < 0 {
 		return &outside.TooLarge{What: "its events take more than " + outside.MemoryText(m.all), Memory: m.all}
@@ -128,7 +127,7 @@ const (
 	opFraction = 'G'
 )
 
-// run reads to the end of the pickle.
+// run executes the whole pickle.
 func (m *machine) run() error {
 	for {
 		if m.in.p == m.in.e {
@@ -234,7 +233,6 @@ func (m *machine) popMark() (from int, err error) {
 	return from, nil
 }
 
-// bottom returns the index of the first value after the last mark.
 func (m *machine) bottom() int {
 	if n := len(m.marks); n > 0 {
 		return m.marks[n-1]
@@ -242,19 +240,19 @@ func (m *machine) bottom() int {
 	return 0
 }
 
-// target returns the container, just below index from, that receives the values.
+// target returns the container directly below index from.
 func (m *machine) target(from int, dict bool) (int, error) {
 	if from-1 < m.bottom() || m.stack[from-1].k != vOpen || m.open[m.stack[from-1].v].dict != dict {
-		// A list of many events is filled in parts; other complete values accept no more.
+		// A long event list is filled in parts; other complete values accept no more items.
 		return 0, errors.New("it adds values to an object that is no open list or dictionary")
 	}
 	return int(m.stack[from-1].v), nil
 }
 
-// setFrom completes the dictionary below index from with the pairs from that index on.
+// setFrom completes the dictionary below index from with the pairs at and after from.
 func (m *machine) setFrom(from int) error {
 	if from >= 1 && from-1 >= m.bottom() && from < len(m.stack) && m.stack[from-1].k == vOther {
-		m.dropFrom(from) // more members of a large, unused dictionary
+		m.dropFrom(from) // more members of a large dictionary that is not needed
 		return nil
 	}
 	i, err := m.target(from, true)
@@ -275,7 +273,7 @@ func (m *machine) setFrom(from int) error {
 	return nil
 }
 
-// mergeTop merges consecutive events, blocks or segments into one value of the stack.
+// mergeTop merges consecutive events, blocks or segments on the stack into one value.
 func (m *machine) mergeTop() {
 	n := len(m.stack)
 	if n-2 >= m.bottom() && m.stack[n-1].k == m.stack[n-2].k && (m.stack[n-1].k == vEvent || m.stack[n-1].k == vBlock || m.stack[n-1].k == vSegment) {
@@ -284,7 +282,7 @@ func (m *machine) mergeTop() {
 	}
 }
 
-// appendFrom adds the values from an index on to the list below them.
+// appendFrom appends the values at and after from to the list below them.
 func (m *machine) appendFrom(from int) error {
 	if from > len(m.stack) || from < 1 {
 		return errors.New("it adds values that are not there")
@@ -328,14 +326,14 @@ func (m *machine) appendFrom(from int) error {
 	return nil
 }
 
-// addOther adds an unused value; consecutive ones are one item.
+// addOther adds a value that is not needed; consecutive ones are one item.
 func (o *container) addOther() {
 	if n := len(o.items); n == 0 || o.items[n-1].k != vOther {
 		o.items = append(o.items, value{k: vOther})
 	}
 }
 
-// buildContainer builds a container from the values from an index on, as protocol 0 writes them.
+// buildContainer builds a container from the values at and after from (protocol 0).
 func (m *machine) buildContainer(dict bool, from int) error {
 	values := append([]value(nil), m.stack[from:]...)
 	m.stack = m.stack[:from]
@@ -352,7 +350,7 @@ func (m *machine) buildContainer(dict bool, from int) error {
 	return m.appendFrom(from + 1)
 }
 
-// dropFrom removes values from the stack, and releases the containers among them.
+// dropFrom removes values from the stack and releases their containers.
 func (m *machine) dropFrom(from int) {
 	for _, v := range m.stack[from:] {
 		if v.k == vOpen || v.k == vList {
@@ -362,7 +360,7 @@ func (m *machine) dropFrom(from int) {
 	m.stack = m.stack[:from]
 }
 
-// finishContainer ends a container, and replaces it by v, also in the memo.
+// finishContainer replaces a container by v, also in the memo.
 func (m *machine) finishContainer(i int, v value) value {
 	o := &m.open[i]
 	if o.memo >= 0 {
@@ -383,7 +381,7 @@ func (m *machine) finishContainer(i int, v value) value {
 	return v
 }
 
-// tupleFrom replaces the values from an index on by a tuple; only pairs of numbers are kept.
+// tupleFrom replaces the values at and after from by a tuple; only pairs of numbers are kept.
 func (m *machine) tupleFrom(from int) error {
 	if from < m.bottom() || from > len(m.stack) {
 		return errors.New("it makes a tuple of values that are not there")
@@ -404,7 +402,6 @@ func isPair(items []value) bool {
 	return len(items) == 2 && items[0].k == vNumber && items[1].k == vNumber
 }
 
-// internPair interns a pair of numbers.
 func (m *machine) internPair(items []value) (value, error) {
 	p := [2]uint64{items[0].v, items[1].v}
 	id, ok := m.pairs[p]
@@ -418,13 +415,12 @@ func (m *machine) internPair(items []value) (value, error) {
 	return value{vPair, uint64(id)}, nil
 }
 
-// stop ends the pickle, which must leave one value.
 func (m *machine) stop() error {
 	if len(m.stack) != 1 || len(m.marks) != 0 {
 		return errors.New("the pickle ends with values left on its stack")
 	}
 	v := m.stack[0]
-	if v.k == vOpen && !m.open[v.v].dict { // the result of torch.cuda.memory_snapshot()
+	if v.k == vOpen && !m.open[v.v].dict { // result of torch.cuda.memory_snapshot()
 		return m.setSegments(v)
 	}
 	return nil

@@ -2,7 +2,6 @@ package memsnap
 
 import "errors"
 
-// packValue encodes a value for the memo.
 func packValue(v value) uint32 {
 	if v.k >= vSpent {
 		v = value{k: vSpent}
@@ -10,7 +9,7 @@ func packValue(v value) uint32 {
 	return uint32(v.k)<<actionShift | uint32(v.v)&allocMask
 }
 
-// put stores the value on top of the stack as a memo entry.
+// put stores the top of the stack as a memo entry.
 func (m *machine) put(at uint64) error {
 	n := len(m.stack) - 1
 	switch {
@@ -41,7 +40,7 @@ func (m *machine) put(at uint64) error {
 	return nil
 }
 
-// countSpent counts a spent entry of a chunk, and frees the chunk when all are spent.
+// countSpent counts a spent entry of a chunk, and frees the chunk if all are spent.
 func (m *machine) countSpent(k int) {
 	if m.spent[k]++; m.spent[k] == chunk {
 		m.memo.chunks[k] = nil
@@ -52,8 +51,8 @@ func (m *machine) countSpent(k int) {
 // spentWord is the memo entry of a value that cannot be referred to again.
 const spentWord = uint32(vSpent) << actionShift
 
-// renumber changes a memo entry. A chunk of spent entries only is freed: Python also numbers events and blocks, which
-// are never referred to again.
+// renumber changes a memo entry, and frees chunks of spent entries. Those are many, because Python numbers events too,
+// to which nothing refers.
 func (m *machine) renumber(at int, w uint32) {
 	k := at / chunk
 	if m.memo.chunks[k] == nil {
@@ -85,14 +84,13 @@ func (m *machine) memoEntry(at int) uint32 {
 	return spentWord
 }
 
-// get pushes the value of a memo entry.
 func (m *machine) get(at uint64) error {
 	if at >= uint64(m.memo.n) {
 		return errors.New("it refers to a value that comes later")
 	}
 	w := m.memoEntry(int(at))
 	v := value{valueKind(w >> actionShift), uint64(w & allocMask)}
-	if v.k == vOpen { // complete: no values are added after this reference
+	if v.k == vOpen { // complete: values are added before the first reference only
 		var err error
 		if v, err = m.settleAt(m.open[v.v].at, v); err != nil {
 			return err
@@ -105,8 +103,7 @@ func (m *machine) get(at uint64) error {
 	return nil
 }
 
-// pushKnown pushes a memorized text or stack if the next opcode refers to one: three of five opcodes do. It leaves
-// all other cases to get.
+// pushKnown is get for the most frequent case: a text or a stack. It returns false in other cases.
 func (m *machine) pushKnown() bool {
 	if m.in.p == m.in.e {
 		return false

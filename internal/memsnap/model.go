@@ -8,25 +8,24 @@ import (
 	"github.com/gpuprof/gpuprof/internal/pool"
 )
 
-// mostModelled is the length, in events, of the longest recording that the allocator model replays.
+// mostModelled limits the recordings that the model replays, in events.
 const mostModelled = 1 << 20
 
-// mostWork limits the list entries that the model visits or moves, in the check and all settings together. PyTorch's
-// own recordings need under 100 for each event and setting (TestWorkOfRecordings).
+// mostWork limits the list entries that the model visits or moves, for the check and all settings together. PyTorch's
+// recordings need fewer than 100 per event and setting (TestWorkOfRecordings).
 const mostWork = 1 << 32
 
-// mostPools is larger than any program's number of pools; each takes memory in the model.
+// mostPools exceeds the pools of any program; each pool takes memory in the model.
 const mostPools = 1 << 12
 
 // budget limits the work of the models of one device.
 type budget struct {
 	ctx  context.Context
 	left int64
-	at   int // events since the last check of the context
+	at   int // since the last check of the context
 }
 
-// chargeWork charges the model's work since the last call. err is the context's, and ok is false once the budget is
-// used up.
+// chargeWork charges the model's work since the last call. err is the context's; ok is false if the budget is used up.
 func (b *budget) chargeWork(m *model) (ok bool, err error) {
 	done := m.p.Work() + m.work
 	b.left -= done - m.spent + 1
@@ -37,20 +36,18 @@ func (b *budget) chargeWork(m *model) (ok bool, err error) {
 	return b.left > 0, err
 }
 
-// Check is the comparison of the allocator model with the recording: the same driver calls and addresses, event by
-// event. Other settings are only replayed if it passes.
+// Check compares the model's driver calls and addresses with the recording. Settings are replayed only if it passes.
 type Check struct {
 	Passed   bool   `json:"passed"`
-	FailedAt int    `json:"failed_at"` // the event that differs; -1 for none
+	FailedAt int    `json:"failed_at"` // first event that differs; -1 none
 	Reason   string `json:"reason,omitempty"`
-	// Order is the choice among free blocks of equal size in the file's version of PyTorch: "segment", "block" or
-	// "address".
+	// Order is the choice among free blocks of equal size in the file's PyTorch: "segment", "block" or "address".
 	Order string `json:"order,omitempty"`
-	// Unknown counts blocks of a recording that starts late whose sizes are unknown.
+	// Unknown counts blocks of unknown size in a recording that starts late.
 	Unknown int `json:"unknown_blocks,omitempty"`
 }
 
-// Reasons for not using the model.
+// Reasons why the model is not used.
 const (
 	reasonMoved   = "the events and the segments contradict each other"
 	reasonPages   = "the recording begins after the first allocation, with expandable segments"
@@ -61,7 +58,7 @@ const (
 	reasonWork    = "the recording has too many free blocks at once to be replayed"
 )
 
-// poolSettings converts the file's settings for the model; ok is false if the model lacks one of them.
+// poolSettings converts the file's settings for the model; ok is false if the model does not support one of them.
 func (s *Settings) poolSettings(pages pool.Pager) (set pool.Settings, ok bool) {
 	for _, other := range []string{"backend:cudaMallocAsync", "graph_capture_record_stream_reuse"} {
 		if strings.Contains(s.Text, other) {
@@ -79,7 +76,7 @@ func (s *Settings) poolSettings(pages pool.Pager) (set pool.Settings, ok bool) {
 	return set, true
 }
 
-// possibleOrders returns the possible choices among free blocks of equal size for the file's version.
+// possibleOrders returns the orders of free blocks of equal size that are possible for the file's version.
 func (s *Snapshot) possibleOrders() []pool.Order {
 	switch {
 	case s.numbered:
@@ -95,20 +92,20 @@ type model struct {
 	r        *Replay
 	p        *pool.Pool
 	live     []*pool.Block               // by row of the trace
-	older    map[*allocation]*pool.Block // allocations from before the recording
+	older    map[*allocation]*pool.Block // from before the recording
 	trims    map[int]bool                // events before which the program emptied the cache
-	released []release                   // private pools whose graphs were destroyed
-	returns  map[int]int                 // by event, the private pool whose memory was returned separately
+	released []release                   // whose graphs were destroyed
+	returns  map[int]int                 // by event: private pool whose memory was returned separately
 	order    pool.Order
-	work     int64 // work outside of the pool
-	spent    int64 // work already charged to the budget
+	work     int64 // outside of the pool
+	spent    int64 // already charged to the budget
 }
 
-// release is a private pool whose memory empty_cache returned, and the first event from which it did.
+// release is a private pool whose memory empty_cache returned, and the first event at which it did.
 type release struct{ pool, event int }
 
-// checkModel compares the model with the recording, and finds the calls of empty_cache. Of the orders that are possible
-// for the version it reports the one that matches longest.
+// checkModel compares the model with the recording and finds the calls of empty_cache. Among the possible orders, it
+// returns the check of the order that matches longest.
 func (r *Replay) checkModel(b *budget, traits []traits, allowed int64) (Check, *model, error) {
 	_, known := r.S.Settings.poolSettings(nil)
 	none := func(reason string) (Check, *model, error) {
@@ -140,7 +137,6 @@ func (r *Replay) checkModel(b *budget, traits []traits, allowed int64) (Check, *
 	return best, of, nil
 }
 
-// checkModelOrder is checkModel with one order.
 func (r *Replay) checkModelOrder(b *budget, traits []traits, allowed int64, order pool.Order) (Check, *model, error) {
 	m := newModel(r)
 	m.trims, m.returns, m.order = map[int]bool{}, map[int]int{}, order
@@ -171,10 +167,9 @@ func (r *Replay) checkModelOrder(b *budget, traits []traits, allowed int64, orde
 	return c, m, nil
 }
 
-// isSegmentCall reports whether an event is a call of the driver.
+// isSegmentCall reports whether an event is a driver call.
 func (act Action) isSegmentCall() bool { return act >= SegmentAlloc && act <= SegmentUnmap }
 
-// takeBlock makes the request of a row.
 func (m *model) takeBlock(a *allocation) (*pool.Block, error) {
 	stream, in := m.r.ranks.ranksOf(m.r.S.originOf(a).place)
 	return m.p.Take(int64(min(a.size, 1<<62)), stream, in) //nolint:wrapcheck // whether it fails is all that counts
@@ -184,7 +179,7 @@ func newModel(r *Replay) *model {
 	return &model{r: r, live: make([]*pool.Block, r.part.lastAlloc-r.part.allocs), older: map[*allocation]*pool.Block{}}
 }
 
-// giveBlock returns the memory that an event frees.
+// giveBlock frees the memory that an event frees.
 func (m *model) giveBlock(event int) {
 	_, row := m.r.eventRow(event)
 	if b := m.live[row]; b != nil {
@@ -199,7 +194,6 @@ func (m *model) giveBlock(event int) {
 	}
 }
 
-// holdBlock stores the block of an event's request.
 func (m *model) holdBlock(event int, b *pool.Block) {
 	_, row := m.r.eventRow(event)
 	m.live[row] = b

@@ -9,30 +9,30 @@ import (
 type Moment struct {
 	Event  int   `json:"event"` // -1: before the first one
 	TimeUS int64 `json:"time_us,omitempty"`
-	Step   int   `json:"step"` // from 1; 0 if the file marks none
-	// Requested is the requested size of live tensors, Rounded a lower bound of their size in the allocator, and
-	// Reserved the memory held from the driver; bytes.
+	Step   int   `json:"step"` // from 1; 0 without steps
+	// Requested is the size of live tensors, Rounded a lower bound of their size in the allocator, Reserved the memory
+	// taken from the driver; bytes.
 	Requested int64 `json:"requested_bytes"`
 	Rounded   int64 `json:"rounded_bytes"`
 	Reserved  int64 `json:"reserved_bytes"`
-	// FreeSplit is free memory in segments with a live block. FreeWhole is free memory in whole segments, which
-	// empty_cache would return. FreeLargest is the largest free piece.
+	// FreeSplit is the free memory in segments with a live block, FreeWhole in the other segments, which empty_cache
+	// would return. FreeLargest is the largest free piece.
 	FreeSplit   int64       `json:"free_split_bytes"`
 	FreeWhole   int64       `json:"free_whole_bytes"`
 	FreeLargest int64       `json:"free_largest_bytes"`
-	Categories  []Part      `json:"categories"` // by bytes
-	Sites       []SiteBytes `json:"sites"`      // by bytes, the largest
-	MoreSites   int         `json:"more_sites"` // number not listed
-	// Blocks are the largest live blocks. Files of schema 1.0 have none.
+	Categories  []Part      `json:"categories"` // largest first
+	Sites       []SiteBytes `json:"sites"`      // largest first
+	MoreSites   int         `json:"more_sites"` // not listed
+	// Blocks are the largest live blocks; none in files of schema 1.0.
 	Blocks []BlockBytes `json:"blocks"`
-	// Calls are the frames of the stacks, and Segments the largest segments with their live pieces, for charts.
+	// Calls and Segments are for charts: frames of the stacks, and the largest segments with their live pieces.
 	Calls        []Call        `json:"calls"`
 	Segments     []SegmentPart `json:"segments"`
-	MoreSegments int           `json:"more_segments"` // number not listed
-	Stacks       []Held        `json:"-"`             // all stacks, by bytes
+	MoreSegments int           `json:"more_segments"` // not listed
+	Stacks       []Held        `json:"-"`             // all stacks, largest first
 }
 
-// Part is one category.
+// Part is the memory of one category.
 type Part struct {
 	Category string `json:"category"`
 	Bytes    int64  `json:"bytes"`
@@ -45,8 +45,8 @@ type SiteBytes struct {
 	Category string   `json:"category"`
 	Bytes    int64    `json:"bytes"`
 	Blocks   int      `json:"blocks"`
-	Step     int      `json:"first_step"`      // the first step that allocated one of the blocks; 0 unknown
-	Stack    []string `json:"stack,omitempty"` // of the largest part, the innermost frame first
+	Step     int      `json:"first_step"`      // first step that allocated one of the blocks; 0 unknown
+	Stack    []string `json:"stack,omitempty"` // of the largest part, innermost frame first
 }
 
 // Held is the memory of one stack and category.
@@ -57,7 +57,6 @@ type Held struct {
 	Blocks   int
 }
 
-// Limits of the lists of each moment.
 const (
 	mostSites = 100
 	mostStack = 40
@@ -75,7 +74,6 @@ func newAccount(r *Replay) *account {
 	return &account{r: r, traits: t, kinds: r.newSorter(t)}
 }
 
-// traitsOf returns the traits of the stack of an allocation.
 func (a *account) traitsOf(row *allocation) *traits { return &a.traits[a.r.S.originOf(row).stack] }
 
 // stepOf returns the step of an event, from 1; 0 without steps.
@@ -87,7 +85,7 @@ func (r *Replay) stepOf(event int) int {
 	return min(k, len(r.phases)-1) + 1
 }
 
-// momentAt returns the moment after an event.
+// momentAt returns the state after an event.
 func (a *account) momentAt(event int, l Level, micros int64) Moment {
 	m := Moment{Event: event, TimeUS: micros, Step: a.r.stepOf(event), Requested: l.Requested, Reserved: l.Reserved}
 	type cell struct {
@@ -130,7 +128,7 @@ func (a *account) momentAt(event int, l Level, micros int64) Moment {
 	return m
 }
 
-// sumStacks sums the stacks of a moment by category and by line.
+// sumStacks adds up the stacks of a moment by category and by line.
 func (a *account) sumStacks(m *Moment, first func(Held) int) {
 	parts := map[Category]*Part{}
 	type key struct {
@@ -182,7 +180,7 @@ func (a *account) siteOf(h Held) string {
 	return a.traits[h.Stack].site
 }
 
-// stackText returns the frames of a stack, without the frames of recording and calling.
+// stackText returns the frames of a stack without Machinery.
 func (a *account) stackText(id uint32) []string {
 	out := []string{}
 	for _, f := range a.r.S.Stack(id) {
@@ -197,7 +195,7 @@ func (a *account) stackText(id uint32) []string {
 	return out
 }
 
-// addFree computes the reserved and unused memory.
+// addFree adds the reserved and the unused memory.
 func (a *account) addFree(m *Moment, live []allocation) {
 	slices.SortFunc(live, func(x, y allocation) int { return cmp.Compare(x.addr, y.addr) })
 	k := 0
@@ -229,7 +227,7 @@ func (a *account) addFree(m *Moment, live []allocation) {
 	}
 }
 
-// joinPages joins neighbouring pages of expandable segments, since blocks may cross them.
+// joinPages joins adjacent pages of expandable segments, because blocks may cross them.
 func joinPages(in []span) []span {
 	var out []span
 	for _, g := range in {

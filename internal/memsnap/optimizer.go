@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// stateLeft is the size of 8-bit states as a share of float32 states.
+// stateLeft is the size of 8-bit optimizer states as a share of float32 states.
 const stateLeft = 0.25
 
 func findOptimizerState(c *ruleInput) (Finding, bool) {
@@ -65,7 +65,7 @@ func findOptimizerTemporary(c *ruleInput) (Finding, bool) {
 	if !c.isRelevant(claim) {
 		return Finding{}, false
 	}
-	fused := false // already fused
+	fused := false
 	c.r.eachAlloc(func(a *allocation) { fused = fused || c.categoryOf(a) == OptimizerTemporary && c.a.traitsOf(a).fused })
 	if fused {
 		return Finding{}, false

@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// placePools assigns pools to the allocations of a file whose events have none, as PyTorch wrote them up to 2.11. The
-// pool of an address is that of its segment at the end. Earlier allocations at the address are assigned to the
-// default pool, since the file lacks theirs; the check of the model detects errors of this rule.
+// placePools assigns pools in files whose events have none (PyTorch up to 2.11): the pool of the final segment at the
+// address, for older allocations the default pool. The check of the model detects errors.
 func (m *machine) placePools() {
 	s := m.s
 	var private []*Segment
@@ -29,10 +28,10 @@ func (m *machine) placePools() {
 	}
 }
 
-// placeRows assigns the allocations of one device to the segments of its private pools, which are ordered by address.
+// placeRows assigns the allocations of a device to its private segments, which are sorted by address.
 func (m *machine) placeRows(private []*Segment, t tracePart) {
 	s := m.s
-	of := func(addr uint64) int { // the index of the segment that contains an address, -1 for none
+	of := func(addr uint64) int { // index of the segment that contains the address, -1 none
 		k, found := slices.BinarySearchFunc(private, addr, func(g *Segment, addr uint64) int { return cmp.Compare(g.Address, addr) })
 		if !found {
 			k--
@@ -42,7 +41,7 @@ func (m *machine) placeRows(private []*Segment, t tracePart) {
 		}
 		return k
 	}
-	since := make([]uint32, len(private)) // the event that created it
+	since := make([]uint32, len(private)) // event that created the segment
 	for k := t.allocs; k < t.lastAlloc; k++ {
 		a := s.allocs.get(k)
 		if a.born == never || Action(*s.events.get(t.first + int(a.born))>>actionShift) != SegmentAlloc {

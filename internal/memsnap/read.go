@@ -18,10 +18,10 @@ const (
 	mostOpen     = 1 << 14 // incomplete containers
 	tallest      = 1 << 20 // values on the stack
 	mostIDs      = 1 << 28 // strings, frames, stacks, events of one device …
-	longestWhole = 9       // bytes of an integer: an unsigned 64-bit address and its sign
+	longestWhole = 9       // bytes of an integer: an unsigned 64-bit address and a sign
 )
 
-// fixRecord is the fix for a file that is no whole snapshot.
+// fixRecord is the fix for an incomplete snapshot.
 const fixRecord = "record one with torch.cuda.memory._dump_snapshot (docs/memory.md)"
 
 // IsPickle reports whether a text that begins with head is a pickle of a protocol that snapshots use.
@@ -29,12 +29,12 @@ func IsPickle(head []byte) bool {
 	return len(head) > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5 && (head[2] == '}' || head[2] == ']' || head[2] == opFrame)
 }
 
-// Read reads one snapshot: a pickle of Python (protocol 2 to 5) or of PyTorch's own writer. It accepts only the
-// opcodes that snapshots use, none of which calls code. r is the plain text, path is for messages, and room is the
-// memory that the snapshot may take, bytes; 0 for outside.TraceMemory.
+// Read reads one snapshot: a pickle written by Python (protocol 2 to 5) or by PyTorch. It accepts only opcodes that
+// call no code. r is the plain text, path is for messages, and room is the memory limit, bytes (0 for
+// outside.TraceMemory).
 //
-// A file that ends early gives only the state at the end, which comes first in the file: Truncated. Errors are of
-// kind gpuprof.ErrInput, or the context's.
+// A truncated file yields only the state at the end, which comes first, with Truncated set. Errors are of kind
+// gpuprof.ErrInput, or the context's.
 func Read(ctx context.Context, r io.Reader, path string, room int64) (*Snapshot, error) {
 	if room <= 0 {
 		room = outside.TraceMemory()
@@ -62,7 +62,6 @@ func Read(ctx context.Context, r io.Reader, path string, room int64) (*Snapshot,
 	return m.s, nil
 }
 
-// readError wraps the error of a file.
 func readError(path string, err error) error {
 	doing := "reading memory snapshot " + path
 	if _, large := errors.AsType[*outside.TooLarge](err); large {
@@ -71,10 +70,10 @@ func readError(path string, err error) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "%s: %w", doing, err).WithFix(fixRecord)
 }
 
-// salvage finds the segments of a file that ends early: the first member of the root.
+// salvage finds the segments of a truncated file: the first member of the root.
 func (m *machine) salvage() error {
 	const cut = "the file ends early, before the segments are complete"
-	top := len(m.stack) // index after the root's members
+	top := len(m.stack) // after the root's members
 	if len(m.marks) > 1 {
 		top = m.marks[1]
 	}
@@ -89,7 +88,7 @@ func (m *machine) salvage() error {
 	return errors.New(cut)
 }
 
-// finish completes the tables. A truncated trace is dropped, since replay starts from its end.
+// finish completes the tables. It drops a truncated trace, because replay starts from the end.
 func (m *machine) finish() error {
 	s := m.s
 	if !m.root {

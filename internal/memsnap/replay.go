@@ -9,28 +9,27 @@ import (
 type Replay struct {
 	S      *Snapshot
 	Device int
-	// Start is the state before the first event. Complete marks a recording without memory at that time: it began
-	// before the first allocation.
+	// Start is the state before the first event. Complete: it holds no memory, so the recording has all allocations.
 	Start    Level
 	Complete bool
-	// Moved counts the contradictions between the events and the segments, which another thread caused.
+	// Moved counts contradictions between events and segments, which come from other threads.
 	Moved int
-	// Stacks reports that allocations have stacks, Freed that frees have their own stacks.
+	// Stacks: allocations have stacks. Freed: frees have stacks of their own.
 	Stacks, Freed bool
 
 	part   tracePart
 	ranks  *ranks
-	start  *initialState // of a recording that starts late, once computed
-	before []allocation  // live from before the first event to the end
+	start  *initialState // of a recording that starts late; nil until computed
+	before []allocation  // allocated before the first event, and live at the end
 	spans  []span        // segments at the end
 	phases []Phase
-	passes int // number of passes over the events
+	passes int // passes over the events
 }
 
-// Level has the bytes of one moment.
+// Level is the memory at one moment, bytes.
 type Level struct{ Requested, Reserved int64 }
 
-// Phase is one step of the program: the events from First to Last, with the optimizer running from Optimizer on.
+// Phase is one step: events First to Last; the optimizer runs from event Optimizer on.
 type Phase struct {
 	Name                   string
 	First, Optimizer, Last uint32
@@ -57,20 +56,18 @@ func (r *Replay) Events() int { return r.part.last - r.part.first }
 // Steps returns the steps of the program.
 func (r *Replay) Steps() []Phase { return r.phases }
 
-// eventAt returns the action and the row of an event.
 func (r *Replay) eventAt(i int) (Action, *allocation) {
 	w := *r.S.events.get(r.part.first + i)
 	return Action(w >> actionShift), r.S.allocs.get(r.part.allocs + int(w&allocMask))
 }
 
-// eventRow returns the action of an event and the index of its row in the trace.
+// eventRow returns the action of an event, and its row as an index in the trace.
 func (r *Replay) eventRow(i int) (Action, int) {
 	w := *r.S.events.get(r.part.first + i)
 	return Action(w >> actionShift), int(w & allocMask)
 }
 
-// eachAlloc visits every allocation: first the events', then the earlier ones. It skips rows for which isAlloc is
-// false.
+// eachAlloc visits every allocation, first from events, then from before the recording.
 func (r *Replay) eachAlloc(visit func(a *allocation)) {
 	for i := r.part.allocs; i < r.part.lastAlloc; i++ {
 		if a := r.S.allocs.get(i); r.isAlloc(a) {
@@ -82,7 +79,7 @@ func (r *Replay) eachAlloc(visit func(a *allocation)) {
 	}
 }
 
-// isAlloc reports whether a row is memory of the program, and not a segment or a mark.
+// isAlloc reports whether a row is memory of the program, not a segment or a mark.
 func (r *Replay) isAlloc(a *allocation) bool {
 	if a.born == never {
 		return true
@@ -91,7 +88,7 @@ func (r *Replay) isAlloc(a *allocation) bool {
 	return Action(w>>actionShift) == Alloc
 }
 
-// matchBlocks matches the blocks at the end with the events. Blocks without an allocation event existed before.
+// matchBlocks matches the blocks at the end with the events. Blocks without an event existed before the recording.
 func (r *Replay) matchBlocks() {
 	held := map[uint64]*Block{}
 	for i := range r.S.Segments {
@@ -130,7 +127,7 @@ func (r *Replay) matchBlocks() {
 	slices.SortFunc(r.before, func(a, b allocation) int { return cmp.Compare(a.addr, b.addr) })
 }
 
-// computeStart computes the state before the first event: the state at the end, with every event undone.
+// computeStart computes the state before the first event: the state at the end with all events undone.
 func (r *Replay) computeStart() {
 	r.eachAlloc(func(a *allocation) {
 		if a.done == never {
@@ -149,7 +146,7 @@ func (r *Replay) computeStart() {
 			r.Freed = from.freedBy != from.stack
 		}
 	}
-	// Contradictory allocations were counted neither at the end nor at their free.
+	// Contradictory allocations were counted neither at the end nor when freed.
 	r.eachAlloc(func(a *allocation) {
 		if a.born != never && a.done != never && !r.isFreedAt(a) {
 			r.Start.Requested += int64(a.size)
@@ -158,7 +155,7 @@ func (r *Replay) computeStart() {
 	r.Complete = r.Start == Level{}
 }
 
-// isFreedAt reports whether an event frees the allocation, without contradiction.
+// isFreedAt reports whether the event a.done frees the allocation.
 func (r *Replay) isFreedAt(a *allocation) bool {
 	if int(a.done) >= r.Events() {
 		return false
@@ -167,7 +164,7 @@ func (r *Replay) isFreedAt(a *allocation) bool {
 	return act == FreeCompleted && of == a
 }
 
-// add changes a level by an event, or undoes it if by is -1.
+// add changes a level by an event, or undoes the event if by is -1.
 func (l *Level) add(act Action, a *allocation, by int64) {
 	switch act {
 	case Alloc:
@@ -181,12 +178,11 @@ func (l *Level) add(act Action, a *allocation, by int64) {
 	}
 }
 
-// Levels visits the level after each event, with its action and time in microseconds.
+// Levels visits the level after each event, with action and time, us.
 func (r *Replay) Levels(visit func(event int, act Action, l Level, micros int64)) {
 	r.eachEvent(func(event int, act Action, _ *allocation, l Level, micros int64) { visit(event, act, l, micros) })
 }
 
-// eachEvent is Levels with the row of the event.
 func (r *Replay) eachEvent(visit func(event int, act Action, a *allocation, l Level, micros int64)) {
 	r.passes++
 	l, now := r.Start, int64(0)
@@ -217,14 +213,14 @@ func (r *Replay) End() Level {
 	return l
 }
 
-// liveAt reports whether memory is held after an event. born is never for memory from before the events, and done is
-// never for memory that is not freed.
+// liveAt reports whether memory is held after an event. born is never for memory from before the recording, done is
+// never for memory not freed.
 func (a *allocation) liveAt(event int) bool {
 	return (a.born == never || int(a.born) <= event) && (a.done == never || int(a.done) > event)
 }
 
-// spansAt returns the reserved ranges after an event: those of the end, with later events undone. Segments appear and
-// disappear whole; pages of expandable segments are summed.
+// spansAt returns the reserved ranges after an event: the final ranges with later events undone. Segments appear and
+// disappear as a whole; pages of expandable segments are added up.
 func (r *Replay) spansAt(event int) []span {
 	whole := map[uint64]uint64{}
 	var edges []edge
@@ -263,7 +259,7 @@ type edge struct {
 	by int
 }
 
-// coveredSpans returns the pages where the starts of ranges exceed their ends.
+// coveredSpans returns the pages covered by more starts than ends of ranges.
 func coveredSpans(edges []edge) (out []span) {
 	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
 	depth := 0
@@ -282,8 +278,8 @@ func coveredSpans(edges []edge) (out []span) {
 	return out
 }
 
-// findSteps finds the steps of the program by the marks of the file: each ends with an Optimizer.step, otherwise each
-// is a ProfilerStep, otherwise the most frequent mark counts.
+// findSteps finds steps by marks. A step ends with each Optimizer.step; without these, with each ProfilerStep; without
+// both, with each mark of the most frequent name.
 func (r *Replay) findSteps() []Phase {
 	if r.Events() == 0 || !r.S.hasTime {
 		return nil
@@ -294,7 +290,7 @@ func (r *Replay) findSteps() []Phase {
 		p := Phase{Name: marks[i].name, First: 0, Optimizer: marks[i].from, Last: marks[i].to}
 		if n := len(out); n > 0 {
 			p.First = out[n-1].Last
-			if p.Optimizer < p.First { // several optimizers of one step, or marks of other threads
+			if p.Optimizer < p.First { // several optimizers in one step, or marks of other threads
 				out[n-1].Last = max(out[n-1].Last, p.Last)
 				continue
 			}
@@ -304,19 +300,18 @@ func (r *Replay) findSteps() []Phase {
 	return out
 }
 
-// interval is a mark from its start to its end, as events.
 type interval struct {
 	name     string
 	from, to uint32
 }
 
-// stepIntervals returns the marks of steps as intervals of events, in order.
+// stepIntervals returns the step marks as intervals of events, in order.
 func (r *Replay) stepIntervals() []interval {
 	chosen := r.stepMarks()
 	if len(chosen) == 0 {
 		return nil
 	}
-	// Times are converted to events in one pass over both.
+	// One pass converts times to events.
 	var times []int64
 	for _, n := range chosen {
 		times = append(times, n[0].Micros, n[1].Micros)

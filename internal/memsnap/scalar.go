@@ -7,7 +7,7 @@ import (
 	"math/bits"
 )
 
-// operandSize returns the number of bytes of an opcode's operand, or of its length.
+// operandSize returns the bytes of an opcode's operand, or of the operand's length.
 func operandSize(op byte) (n int, known bool) {
 	switch op {
 	case opTrue, opFalse, 'N', opMemoize:
@@ -24,7 +24,7 @@ func operandSize(op byte) (n int, known bool) {
 	return 0, false
 }
 
-// pushScalar executes the opcodes of values without parts.
+// pushScalar executes opcodes of values without parts.
 func (m *machine) pushScalar(op byte) error {
 	n, known := operandSize(op)
 	if !known {
@@ -59,7 +59,7 @@ func (m *machine) pushScalar(op byte) error {
 	return nil
 }
 
-// pushInteger reads an integer of n bytes; the ninth byte is the sign of an address.
+// pushInteger reads an integer of n bytes; a ninth byte is the sign of an address.
 func (m *machine) pushInteger(n uint64) error {
 	if n > longestWhole {
 		return fmt.Errorf("an integer has %d bytes, and no address or size has more than %d", n, longestWhole)
@@ -91,7 +91,6 @@ func (m *machine) pushText(n uint64) error {
 	return err
 }
 
-// executeMemo executes the opcodes of the memo.
 func (m *machine) executeMemo(op byte) error {
 	n := 1
 	if op == 'r' || op == 'j' {
@@ -107,7 +106,6 @@ func (m *machine) executeMemo(op byte) error {
 	return m.get(at)
 }
 
-// refuseOpcode returns the error for an opcode that no snapshot has.
 func refuseOpcode(op byte) error {
 	if name := codeOpcodes()[op]; name != "" {
 		return fmt.Errorf("the opcode %s makes a pickle run code, which no snapshot does, and nothing of it was run", name)
@@ -115,7 +113,7 @@ func refuseOpcode(op byte) error {
 	return fmt.Errorf("the opcode %#02x is none that snapshots consist of", op)
 }
 
-// codeOpcodes names the opcodes that make other readers of a pickle run code.
+// codeOpcodes names opcodes with which other readers of pickles run code.
 func codeOpcodes() map[byte]string {
 	return map[byte]string{
 		'c': "GLOBAL", 0x93: "STACK_GLOBAL", 'i': "INST", 'R': "REDUCE", 'b': "BUILD", 0x81: "NEWOBJ", 0x92: "NEWOBJ_EX", 'o': "OBJ",
@@ -123,7 +121,6 @@ func codeOpcodes() map[byte]string {
 	}
 }
 
-// internText interns a string.
 func (m *machine) internText(b []byte) (uint32, error) {
 	if id, ok := m.ids[string(b)]; ok {
 		return id, nil

@@ -7,7 +7,6 @@ import (
 	"strconv"
 )
 
-// key is a known key of a dictionary.
 type key uint8
 
 const (
@@ -120,7 +119,7 @@ func rareKey(s string) key {
 	return kNone
 }
 
-// members are the values of one dictionary by their keys.
+// members holds the values of one dictionary by key.
 type members struct {
 	has uint64
 	of  [keys]value
@@ -135,7 +134,7 @@ func (d *members) hasAll(ks ...key) bool {
 	return true
 }
 
-// numberOf returns a numeric member, otherwise 0.
+// numberOf returns a number member, else 0.
 func (d *members) numberOf(k key) uint64 {
 	if d.has&(1<<k) != 0 && (d.of[k].k == vNumber || d.of[k].k == vTruth) {
 		return d.of[k].v
@@ -143,7 +142,7 @@ func (d *members) numberOf(k key) uint64 {
 	return 0
 }
 
-// idOf returns a member of an interned kind, otherwise 0.
+// idOf returns a member of an interned kind, else 0.
 func (d *members) idOf(k key, kind valueKind) uint32 {
 	if d.has&(1<<k) != 0 && d.of[k].k == kind {
 		return uint32(d.of[k].v)
@@ -151,9 +150,9 @@ func (d *members) idOf(k key, kind valueKind) uint32 {
 	return 0
 }
 
-// convertDictionary converts a complete dictionary by its keys. It completes the lists among its members.
+// convertDictionary converts a complete dictionary by its keys, and completes the lists among its values.
 func (m *machine) convertDictionary(items []value) (value, error) {
-	d := &m.set // has excludes the members left from the previous dictionary
+	d := &m.set // has hides members of the previous dictionary
 	d.has = 0
 	for i := 0; i < len(items); i += 2 {
 		if items[i].k != vText {
@@ -181,7 +180,7 @@ func (m *machine) convertDictionary(items []value) (value, error) {
 		return m.addSegment(d)
 	case d.hasAll(kSize, kState):
 		return m.addBlock(d)
-	case d.hasAll(kRealSize, kAddr): // an entry of a block's history in PyTorch 2.0
+	case d.hasAll(kRealSize, kAddr): // an entry of a block's history (PyTorch 2.0)
 		return value{vStack, uint64(d.idOf(kFrames, vStack))}, nil
 	case d.hasAll(kStage, kName):
 		return m.addNote(d), m.countMemory(64)
@@ -193,7 +192,7 @@ func (m *machine) convertDictionary(items []value) (value, error) {
 	return m.roundupTable(items), nil
 }
 
-// settleValue completes an open container, and returns its value.
+// settleValue completes an open container and returns its value.
 func (m *machine) settleValue(v value) (value, error) {
 	if v.k != vOpen {
 		return v, nil
@@ -227,7 +226,7 @@ func (m *machine) settleValue(v value) (value, error) {
 	case vBlock:
 		n := uint64(o.count)
 		return m.finishContainer(i, value{vBlock, n}), nil
-	case vNumber, vText, vPair, vOther: // Python writers share such lists, for example the two numbers of a pool
+	case vNumber, vText, vPair, vOther: // Python shares such lists, for example the two numbers of a pool
 		if !isPair(o.items) {
 			return m.finishContainer(i, value{k: vOther}), nil
 		}
@@ -257,7 +256,7 @@ func (m *machine) internFrame(d *members) (value, error) {
 	return value{vFrame, uint64(id)}, nil
 }
 
-// internStack interns a list of frames.
+// internStack numbers a list of frames.
 func (m *machine) internStack(items []value) (uint32, error) {
 	h := uint64(14695981039346656037)
 	for _, v := range items {
@@ -310,13 +309,12 @@ func (m *machine) internPlace(p place) uint32 {
 		id = uint32(len(m.s.places))
 		m.places[p] = id
 		m.s.places = append(m.s.places, p)
-		m.room -= 96 // the next countMemory checks it
+		m.room -= 96 // the next countMemory checks the limit
 	}
 	m.lastAt, m.lastID = p, id
 	return id
 }
 
-// placeIn returns the stream and pool of an event or a segment.
 func (m *machine) placeIn(d *members) place {
 	p := place{stream: d.numberOf(kStream)}
 	if d.has&(1<<kPool) != 0 && d.of[kPool].k == vPair {
@@ -361,7 +359,7 @@ func (m *machine) addSegment(d *members) (value, error) {
 	}
 	m.blocks = 0
 	at := g.Address
-	for i := g.first; i < g.last; i++ { // PyTorch 2.0 writes no addresses of blocks
+	for i := g.first; i < g.last; i++ { // PyTorch 2.0 writes no block addresses
 		b := &m.s.blocks[i]
 		if b.Address == 0 {
 			b.Address = at
@@ -372,7 +370,6 @@ func (m *machine) addSegment(d *members) (value, error) {
 	return value{vSegment, 1}, m.countMemory(2 * 96)
 }
 
-// mostDevices is larger than any machine's number of devices.
 const mostDevices = 1 << 12
 
 func (m *machine) addNote(d *members) value {
@@ -398,7 +395,7 @@ func (m *machine) setSettings(d *members) value {
 	return value{k: vSettings}
 }
 
-// roundupTable converts a dictionary with numeric keys, the rounding of sizes.
+// roundupTable converts a dictionary with numeric keys: the rounding of sizes.
 func (m *machine) roundupTable(items []value) value {
 	var round [16]uint64
 	for i := 0; i < len(items); i += 2 {

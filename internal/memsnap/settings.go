@@ -9,10 +9,10 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// allocConf is the variable with the settings of PyTorch's allocator.
+// allocConf is the environment variable with the settings of PyTorch's allocator.
 const allocConf = "PYTORCH_CUDA_ALLOC_CONF="
 
-// isExpandable reports whether expandable_segments is on, by its own member or by the text.
+// isExpandable reports whether expandable_segments is on, in its own member or in the text.
 func (s *Settings) isExpandable() bool {
 	for _, m := range parts.FindAllStringSubmatch(s.Text, -1) {
 		if m[1] == expandableName {
@@ -22,13 +22,13 @@ func (s *Settings) isExpandable() bool {
 	return s.Expandable
 }
 
-// expandableLine returns the line that turns expandable_segments on, with the settings of the file.
+// expandableLine returns the line that turns on expandable_segments and keeps the file's other settings.
 func (s *Settings) expandableLine() string {
 	return (&WhatIf{Setting: expandableName + ":True"}).confLine(s)
 }
 
-// bestSetting returns the setting with the lowest upper bound of the peak of reserved memory; nil if none is below
-// the recorded peak. Changes to the program do not count.
+// bestSetting returns the setting, not a change of the program, with the lowest upper bound of the reserved peak; nil
+// if none is below the recorded peak.
 func (d *Device) bestSetting() *WhatIf {
 	var best *WhatIf
 	for i := range d.WhatIf {
@@ -40,7 +40,7 @@ func (d *Device) bestSetting() *WhatIf {
 	return best
 }
 
-// confLine returns the line to change for a setting. It keeps the other settings of the file.
+// confLine returns the line that makes a change of the settings and keeps the other settings of the snapshot.
 func (w *WhatIf) confLine(s *Settings) string {
 	if name, without := strings.CutPrefix(w.Setting, "without "); without {
 		return allocConf + s.removeSetting(name) + "  # without " + name
@@ -52,10 +52,9 @@ func (w *WhatIf) confLine(s *Settings) string {
 	return allocConf + w.Setting
 }
 
-// parts matches the settings of a text, each with its name first; lists are in brackets.
+// parts matches the settings in a text, name first; lists are in brackets.
 var parts = regexp.MustCompile(`([A-Za-z0-9_]+):((?:\[[^\]]*\]|[^,\[])*)`)
 
-// removeSetting returns the text of the settings without one.
 func (s *Settings) removeSetting(name string) string {
 	var kept []string
 	for _, m := range parts.FindAllStringSubmatch(s.Text, -1) {
@@ -66,7 +65,7 @@ func (s *Settings) removeSetting(name string) string {
 	return strings.Join(kept, ",")
 }
 
-// megabytesOf returns a setting that the file has in its text only, bytes; 0 if absent.
+// megabytesOf returns a setting found only in the text, bytes; 0 if absent.
 func (s *Settings) megabytesOf(name string) int64 {
 	for _, m := range parts.FindAllStringSubmatch(s.Text, -1) {
 		if n, err := strconv.ParseInt(strings.TrimSpace(m[2]), 10, 64); m[1] == name && err == nil && n > 0 && n <= mostMegabytes {
@@ -76,8 +75,8 @@ func (s *Settings) megabytesOf(name string) int64 {
 	return 0
 }
 
-// leastLoss is the share of the peak of reserved memory from which fragmentation is worth a finding: a caching
-// allocator always keeps some of each segment free. After a failed request, leastLossOOM applies.
+// leastLoss is the least share of fragmentation in the reserved peak for a finding: a caching allocator always keeps
+// some of each segment free. leastLossOOM applies after a failed request.
 const (
 	leastLoss    = 0.10
 	leastLossOOM = 0.05
@@ -115,7 +114,7 @@ func findFragmentation(c *ruleInput) (Finding, bool) {
 	return f, true
 }
 
-// reservedText formats the peak of a setting, as a range if it is uncertain.
+// reservedText formats the peak of a setting, as a range if uncertain.
 func (w *WhatIf) reservedText() string {
 	if w.LeastReserved == w.PeakReserved {
 		return bytesText(w.PeakReserved)
@@ -123,7 +122,7 @@ func (w *WhatIf) reservedText() string {
 	return bytesText(w.LeastReserved) + " to " + bytesText(w.PeakReserved)
 }
 
-// addServing names the settings that avoid an out-of-memory error, and reports whether there is one.
+// addServing names the settings that avoid an out-of-memory error, and reports whether there are any.
 func (c *ruleInput) addServing(f *Finding) bool {
 	if len(c.WhatIf) == 0 || c.WhatIf[0].OOM == nil {
 		return false
@@ -147,8 +146,8 @@ func (c *ruleInput) addServing(f *Finding) bool {
 	return true
 }
 
-// findSettingInert finds settings that change no call to the driver. garbage_collection_threshold is one of them if
-// the replay matches the recording, since the replay does not model that setting.
+// findSettingInert finds settings without effect on driver calls. garbage_collection_threshold, which the replay does
+// not model, is one if the replay matches the recording.
 func findSettingInert(c *ruleInput) (Finding, bool) {
 	if !c.Check.Passed || len(c.WhatIf) == 0 || !c.WhatIf[0].Exact {
 		return Finding{}, false

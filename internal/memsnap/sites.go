@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// Sites of stacks without a line of the program.
+// Sites of stacks without a program line.
 const (
 	beforeRecording = "(before the recording)"
 	noFrame         = "(no Python frame)"
 )
 
-// isPython reports whether a frame is Python's: C++ frames have no file, or a C++ file.
+// isPython reports whether a frame is a Python frame: C++ frames have no file, or a C++ file.
 func (f *Frame) isPython() bool {
 	return strings.HasSuffix(f.File, ".py") || strings.HasPrefix(f.File, "<") || strings.HasSuffix(f.File, ".ipynb") || strings.Contains(f.File, "ipykernel_")
 }
 
-// isUserCode reports whether a Python frame belongs to the program and to no library.
+// isUserCode reports whether a Python frame belongs to the program, not to a library.
 func (f *Frame) isUserCode() bool {
 	for _, library := range []string{"/torch/", "site-packages", "dist-packages", "<frozen "} {
 		if strings.Contains(f.File, library) {
@@ -28,8 +28,7 @@ func (f *Frame) isUserCode() bool {
 	return true
 }
 
-// siteOfStack returns the line that names a stack: the innermost Python frame of the program, otherwise of a library;
-// for PyTorch's own backward pass its function.
+// siteOfStack returns the innermost Python frame of the program, else of a library; in autograd, the function.
 func siteOfStack(stack []Frame) string {
 	var python *Frame
 	for i := range stack {
@@ -67,8 +66,8 @@ func (f *Frame) frameText() string {
 	return fmt.Sprintf("%s:%d in %s", f.File, f.Line, f.Name)
 }
 
-// Machinery reports whether a frame belongs to recording and calling. Stacks omit such frames, as PyTorch's own
-// viewer does (_frame_filter of torch/cuda/_memory_viz.py).
+// Machinery reports whether a frame only records or calls; stacks omit it, like PyTorch's _memory_viz.py
+// (_frame_filter).
 func (f *Frame) Machinery() bool {
 	has := func(text string, parts ...string) bool {
 		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(text, p) })
@@ -77,24 +76,22 @@ func (f *Frame) Machinery() bool {
 		has(f.File, "core/boxing", "/Register", "/Redispatch", "pythonrun.c", "Modules/main.c", "Objects/call.c", "Objects/methodobject.c", "pycore_ceval.h", "ceval.c", "cpython/abstract.h")
 }
 
-// traits are the properties of a stack that rules use.
 type traits struct {
 	site                string
 	workspace, autograd bool
 	empty               bool // inside empty_cache
-	module              bool // inside a module call, but not during construction or a move
+	module              bool // inside a module call, except construction and moves
 	softmax, attention  bool
 	vocabulary          bool // softmax of a loss over classes
 	sdpa                bool // inside scaled_dot_product_attention
 	cast                bool // autocast casts an operand
 	clearsCasts         bool // autocast drops its cached casts
 	distributed         bool // part of a program with several processes
-	smallStates         bool // an optimizer with 8-bit states
-	fused               bool // the step of a fused optimizer
+	smallStates         bool // optimizer with 8-bit states
+	fused               bool // step of a fused optimizer
 }
 
-// newTraits determines the traits of a stack. A stack without frames is autograd's, whose threads have none in a
-// recording of Python frames.
+// newTraits determines the traits of a stack. An empty stack is autograd's, whose threads have no Python frames.
 func newTraits(stack []Frame) traits {
 	t := traits{site: siteOfStack(stack), autograd: len(stack) == 0}
 	builds := false
@@ -105,7 +102,7 @@ func newTraits(stack []Frame) traits {
 				*p.of(&t) = true
 			}
 		}
-		// PyTorch's own attention has no Python frame: one of that name is the program's implementation.
+		// PyTorch's attention has no Python frame: a Python frame of that name is the program's own.
 		if strings.Contains(f.Name, attentionOperator) {
 			t.attention, t.sdpa = true, t.sdpa || !strings.HasSuffix(f.File, ".py")
 		}
@@ -115,10 +112,10 @@ func newTraits(stack []Frame) traits {
 	return t
 }
 
-// attentionOperator: PyTorch's functions for attention have it in their names.
+// attentionOperator is part of the names of PyTorch's attention functions.
 const attentionOperator = "scaled_dot_product_attention"
 
-// frameTraits maps parts of function names, and of file names, to traits.
+// frameTraits maps parts of function names and file names to traits.
 var frameTraits = []struct {
 	part  string
 	files bool
@@ -147,7 +144,6 @@ var frameTraits = []struct {
 	{"low_bit_optim", true, func(t *traits) *bool { return &t.smallStates }},
 }
 
-// stackTraits returns the traits of every stack of the file.
 func (s *Snapshot) stackTraits() []traits {
 	out := make([]traits, max(len(s.stackAt)-1, 0))
 	for i := range out {

@@ -1,5 +1,5 @@
-// Package memsnap reads memory snapshots of PyTorch's allocator, replays them to the live set at every moment, and
-// finds the lines that hold the memory. It executes nothing of the file: see Read for the accepted pickles.
+// Package memsnap reads memory snapshots of PyTorch's allocator, replays them to the live memory at every moment, and
+// finds the lines that hold the memory. It executes no code of the file; Read names the accepted pickles.
 package memsnap
 
 // Action is the kind of one event of a snapshot.
@@ -29,22 +29,22 @@ func actionNames() map[string]Action {
 	}
 }
 
-// never is the event number of a change outside of the recording.
+// never is the event number of changes outside the recording.
 const never = ^uint32(0)
 
-// allocation is a block that was allocated, or a segment of an event. Event numbers count within their trace.
+// allocation is an allocated block, or the segment of an event. Event numbers count within a trace.
 type allocation struct {
 	addr, size uint64 // requested bytes
 	from       uint32 // index into Snapshot.origins
-	born       uint32 // event; never: before the recording
-	asked      uint32 // event of its free; never: not freed
+	born       uint32 // event; never if before the recording
+	asked      uint32 // event of the free; never if not freed
 	done       uint32 // event after which the memory can be reused
 }
 
-// origin has the properties that allocations of one line of the program mostly share.
+// origin holds properties that most allocations of one program line share.
 type origin struct {
 	stack   uint32
-	freedBy uint32 // the stack that freed it, 0 if unknown
+	freedBy uint32 // stack that freed the memory, 0 unknown
 	place   uint32 // stream and pool
 }
 
@@ -52,10 +52,9 @@ type origin struct {
 type Frame struct {
 	Name, File string
 	Line       int
-	Original   string // for generated code: the line of the program that it was generated from
+	Original   string // generated code: the program line that it came from
 }
 
-// frame is a Frame by the ids of its strings.
 type frame struct{ name, file, line, original uint32 }
 
 // place is a stream and a pool.
@@ -82,17 +81,17 @@ type State uint8
 const (
 	Inactive State = iota
 	Active
-	Pending // freed, and still used by work in flight
+	Pending // freed, but still used by running work
 )
 
-// Block is a part of a segment. For an Inactive block, Requested is the size of its last use.
+// Block is a part of a segment. In an Inactive block, Requested is the size of its last use.
 type Block struct {
 	Address, Size, Requested uint64
 	State                    State
 	stack, from              uint32 // from is its origin
 }
 
-// Note is a mark that the program or PyTorch set, such as Optimizer.step#AdamW.step.
+// Note is a mark set by the program or PyTorch, such as Optimizer.step#AdamW.step.
 type Note struct {
 	Name   string
 	Start  bool
@@ -100,23 +99,23 @@ type Note struct {
 	Micros int64
 }
 
-// Settings are the allocator's settings in the file.
+// Settings are the allocator settings in the file.
 type Settings struct {
 	Known      bool    // the file contains them
 	Text       string  // in the syntax of PYTORCH_CUDA_ALLOC_CONF
-	MaxSplit   int64   // bytes, -1 for none
-	Collection float64 // garbage_collection_threshold, 0 for none
+	MaxSplit   int64   // bytes, -1 none
+	Collection float64 // garbage_collection_threshold, 0 none
 	Expandable bool
-	Roundup    [16]uint64 // divisions of the powers of two from 1 MiB
+	Roundup    [16]uint64 // divisions of powers of two from 1 MiB on
 }
 
 // Snapshot is one file.
 type Snapshot struct {
 	Path     string
-	Opens    string // absolute path that opens it on this machine
-	Protocol int    // protocol of the pickle
-	Bytes    int64  // length of its text
-	// Truncated marks a file that ends early and has only the state at the end.
+	Opens    string // absolute path on this machine
+	Protocol int    // of the pickle
+	Bytes    int64  // of the pickle
+	// Truncated: the file ends early and has only the state at the end.
 	Truncated bool
 	Segments  []Segment
 	Settings  Settings
@@ -124,9 +123,9 @@ type Snapshot struct {
 
 	traces  []tracePart // by device
 	blocks  []Block
-	events  column[uint32] // action << 28 | allocation of its trace
-	deltas  column[uint32] // microseconds since the previous event; escape: see times
-	times   map[int]int64  // by event: times whose delta does not fit
+	events  column[uint32] // action << 28 | allocation in its trace
+	deltas  column[uint32] // us since the previous event; escape: see times
+	times   map[int]int64  // by event, if the delta does not fit
 	allocs  column[allocation]
 	origins []origin
 	places  []place
@@ -135,28 +134,28 @@ type Snapshot struct {
 	stackAt []uint32 // stack i is stackID[stackAt[i]:stackAt[i+1]]
 	stackID []uint32
 	hasTime bool
-	// numbered marks PyTorch 2.14 or newer, which chooses the block of the oldest segment among free blocks of equal
-	// size. 2.13 does so too, but its files lack the mark.
+	// numbered: PyTorch 2.14 or newer wrote the file. Since 2.13, among free blocks of equal size the one in the oldest
+	// segment is chosen, but 2.13 does not write the mark.
 	numbered bool
-	pooled   bool // events have their pool: PyTorch 2.12 or newer
-	hosts    int  // events of pinned memory, which are not replayed
+	pooled   bool // events have pools: PyTorch 2.12 or newer
+	hosts    int  // events of pinned memory, not replayed
 }
 
 // escape marks an event whose time is in Snapshot.times.
 const escape = ^uint32(0)
 
-// Layout of an event's word: the action in the high bits, the allocation in the low ones.
+// Layout of an event word: action in the high bits, allocation in the low bits.
 const (
 	actionShift = 28
 	allocMask   = 1<<actionShift - 1
 )
 
-// tracePart is the part of the columns that belongs to one device.
+// tracePart is one device's part of the columns.
 type tracePart struct{ first, last, allocs, lastAlloc int }
 
 func (s *Snapshot) originOf(a *allocation) *origin { return &s.origins[a.from] }
 
-// Devices returns the number of devices with traces or segments in the file.
+// Devices returns the number of devices with traces or segments.
 func (s *Snapshot) Devices() int {
 	n := len(s.traces)
 	for i := range s.Segments {
@@ -168,10 +167,10 @@ func (s *Snapshot) Devices() int {
 // Events returns the number of events of all devices.
 func (s *Snapshot) Events() int { return s.events.n }
 
-// Blocks returns the blocks of a segment in the order of their addresses.
+// Blocks returns the blocks of a segment by address.
 func (s *Snapshot) Blocks(g *Segment) []Block { return s.blocks[g.first:g.last] }
 
-// Stack returns a stack by its number, the innermost frame first.
+// Stack returns a stack by number, innermost frame first.
 func (s *Snapshot) Stack(id uint32) []Frame {
 	if int(id)+1 >= len(s.stackAt) {
 		return nil
@@ -184,7 +183,6 @@ func (s *Snapshot) Stack(id uint32) []Frame {
 	return out
 }
 
-// tracePartOf returns the trace of a device, empty if the file has none.
 func (s *Snapshot) tracePartOf(device int) tracePart {
 	if device < len(s.traces) {
 		return s.traces[device]
@@ -192,7 +190,7 @@ func (s *Snapshot) tracePartOf(device int) tracePart {
 	return tracePart{}
 }
 
-// column is a list of many values: it grows by chunks and is never copied.
+// column is a list of many values that grows by chunks and is never copied.
 type column[T any] struct {
 	chunks [][]T
 	n      int
@@ -200,7 +198,7 @@ type column[T any] struct {
 
 const chunk = 1 << 14
 
-// push adds a value; grown reports that it allocated a chunk.
+// push adds a value; grown means that it allocated a chunk.
 func (c *column[T]) push(x T) (grown bool) {
 	if c.n%chunk == 0 {
 		c.chunks = append(c.chunks, make([]T, 0, chunk))

@@ -9,7 +9,7 @@ const (
 	profilerStep  = "ProfilerStep#"
 )
 
-// stepMarks returns the pairs of start and end marks that delimit steps.
+// stepMarks returns the pairs of start and end marks of steps.
 func (r *Replay) stepMarks() [][2]Note {
 	pairs := map[string][][2]Note{}
 	open := map[string]Note{}
@@ -48,7 +48,7 @@ func (r *Replay) stepMarks() [][2]Note {
 	return pairs[best]
 }
 
-// hasOptimizerSteps reports whether the steps are an optimizer's, from which kinds of memory are inferred.
+// hasOptimizerSteps reports whether steps end with an optimizer, from which kinds of memory are inferred.
 func (r *Replay) hasOptimizerSteps() bool {
 	return len(r.phases) > 0 && strings.HasPrefix(r.phases[0].Name, optimizerStep)
 }

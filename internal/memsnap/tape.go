@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// recordedDriver is a driver that repeats the recording, and detects different requests.
+// recordedDriver is a driver that repeats the recording and detects different requests.
 type recordedDriver struct {
 	*model
-	at      int // the next event
-	asked   int // the event of the last call of Released, plus one
+	at      int // next event
+	asked   int // event of the last call of Released, plus one
 	base    map[int]uint64
 	differs bool
 }
 
-// matchNext returns the address of the next event if it is the given call with that size.
+// matchNext returns the address of the next event if it is this call with this size.
 func (t *recordedDriver) matchNext(act Action, bytes int64) (addr uint64, ok bool) {
 	if t.at >= t.r.Events() {
 		return 0, false
@@ -75,7 +75,7 @@ func (t *recordedDriver) Shrink(segment int, offset, bytes int64) error {
 	return nil
 }
 
-// Released implements pool.Releaser: it returns the private pool whose memory the recording returns next.
+// Released implements pool.Releaser: the private pool whose memory the recording returns next.
 func (t *recordedDriver) Released() (in int, ok bool) {
 	if t.at >= t.r.Events() || t.asked == t.at+1 {
 		return 0, false
@@ -110,7 +110,7 @@ func (t *recordedDriver) replayNext(traits []traits) {
 		stack := t.r.S.originOf(row).stack
 		if to < t.r.Events() {
 			request, want := t.r.eventAt(to)
-			// Memory that is returned before a request has the request's stack.
+			// Segments that the allocator returns to the driver to serve a request have the stack of the request.
 			emptied := (act == SegmentFree || act == SegmentUnmap) && (traits[stack].empty || stack != t.r.S.originOf(want).stack || request == Alloc && !grew)
 			if (request == Alloc || request == OOM) && !emptied {
 				t.replayRequest(to)
@@ -120,7 +120,7 @@ func (t *recordedDriver) replayNext(traits []traits) {
 		began := t.at
 		t.asked = 0
 		var err error
-		// A private pool returns memory once its last graph or MemPool was destroyed.
+		// A private pool returns memory after its last graph or MemPool is destroyed.
 		if _, in := t.r.ranks.ranksOf(t.r.S.originOf(row).place); in != 0 && !traits[stack].empty {
 			t.addRelease(in)
 			t.returns[t.at] = in
@@ -133,7 +133,7 @@ func (t *recordedDriver) replayNext(traits []traits) {
 	}
 }
 
-// driverCalls scans the driver calls from the next event on. It returns the event after them, and whether one of them
+// driverCalls reads the driver calls from the next event on. It returns the event after them, and whether they
 // allocated memory.
 func (t *recordedDriver) driverCalls() (to int, grew bool) {
 	for to = t.at; to < t.r.Events(); to++ {
@@ -146,7 +146,7 @@ func (t *recordedDriver) driverCalls() (to int, grew bool) {
 	return to, grew
 }
 
-// replayRequest makes the request of an event, which must cause the recorded driver calls.
+// replayRequest repeats the request of an event, which must cause the recorded driver calls.
 func (t *recordedDriver) replayRequest(to int) {
 	act, want := t.r.eventAt(to)
 	t.asked = 0
@@ -166,8 +166,7 @@ func (t *recordedDriver) replayRequest(to int) {
 	}
 }
 
-// ranks has the streams of a file in PyTorch's sort order, and its pools in the order of first use, 0 for the default
-// pool.
+// ranks holds a file's streams in PyTorch's sort order, and its pools in the order of first use (0: default pool).
 type ranks struct {
 	stream, pool []int
 	pools        int
@@ -175,7 +174,6 @@ type ranks struct {
 
 func (k *ranks) ranksOf(place uint32) (stream, in int) { return k.stream[place], k.pool[place] }
 
-// newRanks computes the ranks of places.
 func newRanks(places []place) *ranks {
 	k := &ranks{stream: make([]int, len(places)), pool: make([]int, len(places))}
 	pools := map[[2]uint64]int{{}: 0}

@@ -8,12 +8,10 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// sortDevices puts the devices with the largest peaks first.
 func (a *Analysis) sortDevices() {
 	slices.SortStableFunc(a.Devices, func(x, y Device) int { return cmp.Compare(y.Peak.Requested, x.Peak.Requested) })
 }
 
-// addWarnings adds the limitations of the analysis.
 func (a *Analysis) addWarnings(all []*Snapshot) {
 	add := func(w gpuprof.Warning) {
 		if !slices.Contains(a.Warnings, w) {

@@ -4,37 +4,35 @@ import (
 	"github.com/gpuprof/gpuprof/internal/pool"
 )
 
-// WhatIf is the simulated behaviour of the allocator for the same requests with another setting.
+// WhatIf is the simulated behaviour of the allocator under another setting, for the same requests.
 type WhatIf struct {
-	Setting string `json:"setting"` // a setting of PYTORCH_CUDA_ALLOC_CONF, or a change to the program
-	// PeakReserved and LeastReserved bound the peak of memory held from the driver. PeakLive is the peak of live
-	// blocks; bytes.
+	Setting string `json:"setting"` // of PYTORCH_CUDA_ALLOC_CONF, or a change to the program
+	// PeakReserved and LeastReserved bound the peak of reserved memory. PeakLive is the peak of live blocks. Bytes.
 	PeakReserved  int64 `json:"peak_reserved_bytes"`
 	LeastReserved int64 `json:"least_peak_reserved_bytes"`
 	PeakLive      int64 `json:"peak_live_bytes"`
 	DriverAllocs  int   `json:"driver_allocs"`
 	DriverFrees   int   `json:"driver_frees"`
 	Retries       int   `json:"retries"` // requests before which cached memory was returned
-	// Exact marks a complete recording whose missing data do not affect the result.
+	// Exact: the recording is complete and nothing missing in it affects the result.
 	Exact bool `json:"exact"`
-	// OOM reports whether the request that failed in the recording, or an earlier one, fails with this setting. It is
-	// null if none failed, or if this is uncertain. Later requests are not replayed.
+	// OOM: the request that failed in the recording, or an earlier one, also fails with this setting. It is null if none
+	// failed or the result is uncertain. Later requests are not replayed.
 	OOM *bool `json:"oom"`
 
-	advice bool // a setting, and no change to the program
+	advice bool // a setting, not a change to the program
 }
 
-// replaySettings replays the requests with every setting; the first is the file's own, with the recorded peak. An
-// out-of-memory error determines the driver's memory, unless a limit of the process was the cause.
+// replaySettings replays the requests under every setting. The first is the file's own, with the recorded peak. An
+// out-of-memory error shows the size of the driver's memory, unless a limit of the process caused the error.
 //
-// A recording that starts late is replayed twice: from its live blocks, packed by address, and from its segments. A
-// program under another setting has neither. The difference between the replay of the file's own setting and the
-// recording widens all other figures.
+// A recording that starts late is replayed from its live blocks, packed by address, and from its segments. Under
+// another setting a program would have neither, so the deviation of the file's own setting widens all other figures.
 //
-// If the budget ends, no setting is reported: the first ones would appear to be the best.
+// If the budget ends, no setting is reported, because the first ones would look best.
 func (r *Replay) replaySettings(b *budget, checked *model, d *Device, o Options) (out []WhatIf, whole bool, err error) {
 	run := &settingReplayer{r: r, b: b, checked: checked, last: r.Events()}
-	if checked.p.Stats().Retries > 0 && o.Allowed == 0 { // the driver had no more than was reserved, or little
+	if checked.p.Stats().Retries > 0 && o.Allowed == 0 { // the driver had little more memory than was reserved
 		run.limit = d.PeakReserved
 	}
 	known := len(d.OOMs) > 0 && (d.OOMs[0].Cause != CauseLimit || o.Allowed > 0)
@@ -52,7 +50,7 @@ func (r *Replay) replaySettings(b *budget, checked *model, d *Device, o Options)
 		}
 		w.Exact = w.Exact && r.Complete
 		switch {
-		case i == 0: // the check has shown the allocator's behaviour
+		case i == 0: // the check has proved this setting
 			off = max(w.PeakReserved-d.PeakReserved, d.PeakReserved-w.LeastReserved)
 			w.PeakReserved, w.DriverAllocs, w.DriverFrees = r.recordedUpTo(run.last)
 			w.LeastReserved, w.Exact, failed = w.PeakReserved, r.Complete, true
@@ -68,7 +66,7 @@ func (r *Replay) replaySettings(b *budget, checked *model, d *Device, o Options)
 	return out, true, nil
 }
 
-// recordedUpTo returns the peak of reserved memory up to and including an event, and the number of driver calls.
+// recordedUpTo returns the reserved peak up to and including an event, and the number of driver calls.
 func (r *Replay) recordedUpTo(last int) (peak int64, allocs, frees int) {
 	peak = r.Start.Reserved
 	r.Levels(func(event int, act Action, l Level, _ int64) {
@@ -90,12 +88,11 @@ type settingReplayer struct {
 	r       *Replay
 	b       *budget
 	checked *model
-	last    int // event
+	last    int // last event to replay
 	limit   int64
 }
 
-// replayAll replays a setting under every relevant policy of addresses, and from both beginnings for a recording that
-// starts late; whole reports that the budget sufficed.
+// replayAll replays a setting under every relevant address policy and initial state. whole: the budget sufficed.
 func (u *settingReplayer) replayAll(a alternative) (w WhatIf, failed, whole bool, err error) {
 	first := true
 	for _, packed := range []bool{true, false} {
@@ -125,7 +122,6 @@ func (u *settingReplayer) replayAll(a alternative) (w WhatIf, failed, whole bool
 	return w, failed, true, nil
 }
 
-// replayOne replays a setting under one policy.
 func (u *settingReplayer) replayOne(a alternative, p addressPolicy, packed bool) (w WhatIf, failed bool, ties int, whole bool, err error) {
 	l := newLedger(u.limit, p)
 	if a.set.Pages != nil {
@@ -139,8 +135,8 @@ func (u *settingReplayer) replayOne(a alternative, p addressPolicy, packed bool)
 	return WhatIf{Setting: a.name, PeakReserved: s.PeakReserved, LeastReserved: s.PeakReserved, PeakLive: s.PeakInUse, DriverAllocs: s.DriverAllocs, DriverFrees: s.DriverFrees, Retries: s.Retries, advice: a.advice}, failed, s.Ties, whole, err
 }
 
-// replay makes the requests up to and including an event. failed reports that one was refused, and whole that the
-// budget sufficed. A recording that starts late begins with its segments, or with its live blocks packed.
+// replay repeats the requests up to and including event last. failed: a request was refused. whole: the budget
+// sufficed. A recording that starts late begins with its segments, or with its live blocks packed.
 func (m *model) replay(b *budget, l *simulatedDriver, last int, packed bool) (failed, whole bool, err error) {
 	if !packed {
 		m.adoptBeginning(m.r.findBeginning(), l.adoptSegment)
@@ -158,7 +154,7 @@ func (m *model) replay(b *budget, l *simulatedDriver, last int, packed bool) (fa
 		}
 		l.at = i
 		if m.trims[i] {
-			_ = m.p.Trim() // the ledger takes everything back
+			_ = m.p.Trim() // the simulated driver accepts all memory
 		}
 		if in := m.returns[i]; in != 0 {
 			_ = m.p.Return(in)

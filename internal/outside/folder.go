@@ -13,13 +13,12 @@ import (
 	"syscall"
 )
 
-// Irregular is the error of a found file that is no regular file. Reading it might never end, or affect a device.
+// Irregular is the error for a found file that is not regular. Reading it might never end, or affect a device.
 type Irregular struct{ Kind string } // "a named pipe"
 
 // Error names the kind of file.
 func (e *Irregular) Error() string { return "it is " + e.Kind + " and no regular file" }
 
-// checkMode returns the error for a mode, nil for a regular file.
 func checkMode(mode fs.FileMode) error {
 	kind := "a device"
 	switch {
@@ -35,7 +34,7 @@ func checkMode(mode fs.FileMode) error {
 	return &Irregular{kind}
 }
 
-// CheckRegular returns the error of OpenRegular for a path, without opening it.
+// CheckRegular returns OpenRegular's error for a path, without opening the file.
 func CheckRegular(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -44,9 +43,9 @@ func CheckRegular(path string) error {
 	return checkMode(info.Mode())
 }
 
-// OpenRegular is os.OpenFile for a found file: the error is ErrFolder or an *Irregular if the file, or the target of
-// a link, is no regular file. It never blocks: it does not open irregular files, and if a pipe replaces the file
-// meanwhile, it does not wait for the pipe.
+// OpenRegular is os.OpenFile for a found file. The error is ErrFolder or an *Irregular if the file, or the target of a
+// link, is not regular. It never blocks: it does not open irregular files, nor wait for a pipe that replaces the file
+// meanwhile.
 func OpenRegular(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -72,15 +71,15 @@ func OpenRegular(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	return file, nil
 }
 
-// Folder is an untrusted folder as a file system. Its files must be regular, and no file is read beyond the size
-// limit of a document. Links to folders below it are not followed. All listings together are limited to a number of
-// entries. It implements fs.ReadDirFS, fs.ReadFileFS and fs.StatFS, for fs.WalkDir and fs.Glob.
+// Folder is an untrusted folder as a file system. Its files must be regular, and are read up to the size limit of a
+// document. Links to folders are not followed. The number of entries of all listings is limited. It implements
+// fs.ReadDirFS, fs.ReadFileFS and fs.StatFS, for fs.WalkDir and fs.Glob.
 type Folder struct {
 	dir  string
 	room *Entries
 }
 
-// Entries is the memory budget for the names of a listing.
+// Entries is the memory budget for the names of listings.
 type Entries struct{ left atomic.Int64 }
 
 // NewEntries returns the budget of one listing.
@@ -98,13 +97,13 @@ func (e *Entries) Take(n int) error {
 	return nil
 }
 
-// entryMemory is the memory budget of an entry of a listing, bytes: its name, its path and a reader's data about it.
+// entryMemory is the budget per entry, bytes: name, path and a reader's data about the entry.
 const entryMemory = 512
 
 // Dir returns the folder at a path, which need not exist.
 func Dir(path string) Folder { return Folder{dir: path, room: NewEntries()} }
 
-// Path returns the path of a file or folder in it.
+// Path returns the path of a file or folder in f.
 func (f Folder) Path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
 
 // Open implements fs.FS.
@@ -119,13 +118,12 @@ func (f Folder) Open(name string) (fs.File, error) {
 // Stat implements fs.StatFS.
 func (f Folder) Stat(name string) (fs.FileInfo, error) { return os.Stat(f.Path(name)) }
 
-// ReadFile implements fs.ReadFileFS: it returns the file's text, decompressed if necessary.
+// ReadFile implements fs.ReadFileFS; it returns the decompressed text.
 func (f Folder) ReadFile(name string) ([]byte, error) { return ReadFound(f.Path(name)) }
 
-// listed is the number of entries per read.
 const listed = 1 << 10
 
-// ReadDir implements fs.ReadDirFS; it returns a TooLarge if a listing exceeds the memory budget.
+// ReadDir implements fs.ReadDirFS; it returns a TooLarge if the listing exceeds the budget.
 func (f Folder) ReadDir(name string) ([]fs.DirEntry, error) {
 	path := f.Path(name)
 	if info, err := os.Stat(path); err != nil {
@@ -155,16 +153,16 @@ func (f Folder) ReadDir(name string) ([]fs.DirEntry, error) {
 	}
 }
 
-// Glob returns the sorted paths of the folder's entries that match a pattern; none if the folder cannot be read.
+// Glob returns the sorted paths of entries that match a pattern; none if the folder is unreadable.
 func (f Folder) Glob(pattern string) []string {
-	names, _ := fs.Glob(f, pattern) // the only errors concern the pattern
+	names, _ := fs.Glob(f, pattern) // an error can only concern the pattern
 	for i, n := range names {
 		names[i] = f.Path(n)
 	}
 	return names
 }
 
-// WriteFile is os.WriteFile, but refuses an existing file that is not regular.
+// WriteFile is os.WriteFile that refuses an existing irregular file.
 func WriteFile(path string, content []byte, perm fs.FileMode) error {
 	file, err := OpenRegular(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// MemoryVariable is the environment variable for the memory limit of reading one file, or the traces of one job:
-// "800MB", "2GiB".
+// MemoryVariable sets the memory limit for reading one file, or the traces of one job: "800MB", "2GiB".
 const MemoryVariable = "GPUPROF_MEMORY"
 
 // Default memory limits of reading, bytes.
@@ -19,16 +18,15 @@ const (
 	traceMemory    = 2 << 30
 )
 
-// Shares of the limit, in 512ths: the text, which exists twice while it grows, and the decoded data, which exist
-// while the text exists once. The remainder is for the program itself and garbage. A second of the shortest steps
-// takes two megabytes.
+// Shares of the limit in 512ths: the text, which exists twice while it grows, and the decoded data, which exist
+// together with the text. The rest is for the program and garbage. A second of the shortest steps takes two megabytes.
 const (
 	whole       = 512
 	textPart    = 80
 	decodedPart = 144
 )
 
-// leastMemory is the least value of MemoryVariable, bytes.
+// leastMemory is the least valid MemoryVariable, bytes.
 const leastMemory = 1 << 20
 
 // CheckMemorySetting returns ErrUsage for an invalid MemoryVariable.
@@ -62,12 +60,12 @@ func memorySetting(otherwise int64) int64 {
 	return otherwise
 }
 
-// TooLarge is the error of a file that exceeds a limit.
+// TooLarge is the error for a file that exceeds a limit.
 type TooLarge struct {
 	What string // "it unfolds to more than 64 MiB"
-	// Memory is the memory limit of reading, bytes.
+	// Memory is the memory limit, bytes.
 	Memory int64
-	folder bool // the error concerns a folder's listing
+	folder bool // the error concerns a listing
 }
 
 // Error describes the excess, the limit and the fix.
@@ -84,7 +82,7 @@ func (e *TooLarge) Fix() string {
 	return fmt.Sprintf("give a smaller %s, or set %s=%s to read more", what, MemoryVariable, MemoryText(4*e.Memory))
 }
 
-// MemoryText formats a size for MemoryVariable: "512MiB".
+// MemoryText formats a size as in MemoryVariable: "512MiB".
 func MemoryText(n int64) string {
 	for _, u := range []struct {
 		name string
@@ -106,7 +104,7 @@ func NewRoom() *Room { return &Room{DecodedMemory()} }
 // NoLimit returns an unlimited budget, for a text that this program has just written.
 func NoLimit() *Room { return &Room{math.MaxInt64} }
 
-// Take consumes budget, bytes; it returns a TooLarge if the budget is exceeded.
+// Take consumes bytes of the budget; it returns a TooLarge if the budget is exceeded.
 func (r *Room) Take(bytes int64) error {
 	if r.left -= bytes; r.left < 0 {
 		return &TooLarge{What: "its values take more than " + MemoryText(DecodedMemory()), Memory: DocumentMemory()}

@@ -1,8 +1,8 @@
-// Package outside opens untrusted files. All such files are opened through it: once, read from the beginning to the
-// end, decompressed if necessary, and within a memory limit (MemoryVariable).
+// Package outside opens untrusted files: once, read from beginning to end, decompressed if necessary, within a memory
+// limit (MemoryVariable). All untrusted files are opened with it.
 //
-// A file that the user names may be a pipe or a device (Open), and waiting for it ends with the context. A file found
-// in a folder, a store or a cache must be regular (Found, Folder): a planted pipe would block the program.
+// A file named by the user may be a pipe or a device (Open), for which waiting ends with the context. A file found in
+// a folder, a store or a cache must be regular (Found, Folder), because a planted pipe would block the program.
 package outside
 
 import (
@@ -21,10 +21,10 @@ import (
 
 // Limits are the limits of reading a file.
 type Limits struct {
-	Text   int64 // bytes, decompressed
-	Memory int64 // memory limit that Text derives from, bytes
+	Text   int64 // bytes after decompression
+	Memory int64 // memory limit from which Text follows, bytes
 	window uint64
-	whole  bool // a part of the file is useless: refuse a large file before reading it
+	whole  bool // a part of the file is useless: reject a large file unread
 }
 
 // Document returns the limits of a file that is held in memory as a whole.
@@ -33,7 +33,7 @@ func Document() Limits {
 	return Limits{Text: text, Memory: DocumentMemory(), window: uint64(max(text, leastWindow)), whole: true}
 }
 
-// traceText is the ratio of a trace's text limit to the memory for its events.
+// traceText is the ratio of a trace's text limit to its memory limit.
 const traceText = 8
 
 // Trace returns the limits of a file of which only events are kept.
@@ -42,19 +42,18 @@ func Trace() Limits {
 	return Limits{Text: traceText * m, Memory: m, window: uint64(min(max(m/16, leastWindow), traceWindow))}
 }
 
-// Limits of the window of a zstd file, bytes: at least the window of zstd -19, and for traces at most that of zstd
-// --ultra -22 and --long.
+// Limits of a zstd window, bytes: at least for zstd -19, for traces at most for zstd --ultra -22 and --long.
 const (
 	leastWindow = 8 << 20
 	traceWindow = 128 << 20
 )
 
-// TooMuch returns the error of a file with more text than the limit.
+// TooMuch returns the error for a file with more text than the limit.
 func (l Limits) TooMuch() error {
 	return &TooLarge{What: "it holds more than " + MemoryText(l.Text) + " of text", Memory: l.Memory}
 }
 
-// ErrFolder is the error of a folder in place of a file.
+// ErrFolder is the error for a folder in place of a file.
 var ErrFolder = errors.New("it is a directory")
 
 // File is an open file. It can be read once.
@@ -67,16 +66,16 @@ type File struct {
 	plain  bool  // see Plain
 }
 
-// Stdin is the name of standard input, on every system.
+// Stdin is the name of standard input on every system.
 const Stdin = "/dev/stdin"
 
-// Open opens a file that the user named, which may be a pipe or a device. Waiting for its writer ends with ctx, and
-// so does each read. The errors are the system's without the path (fs.ErrNotExist …), ErrFolder, ctx's, and a
-// TooLarge for a regular file beyond the size limit of a document, which is not read.
+// Open opens a file that the user named, possibly a pipe or a device. Waiting for a writer, and each read, end with
+// ctx. Errors are the system's without the path (fs.ErrNotExist …), ErrFolder, ctx's, or a TooLarge for a regular file
+// above the size limit of a document, which is not read.
 func Open(ctx context.Context, path string, l Limits) (*File, error) {
 	info, err := os.Stat(path)
 	switch {
-	case path == Stdin && errors.Is(err, fs.ErrNotExist): // a system without that name
+	case path == Stdin && errors.Is(err, fs.ErrNotExist): // systems without that name
 		return l.newFile(os.Stdin, &interruptible{ctx: ctx, r: os.Stdin}, false)
 	case err != nil:
 		return nil, trimPath(err)
@@ -96,8 +95,7 @@ func Open(ctx context.Context, path string, l Limits) (*File, error) {
 	return l.newFile(file, &interruptible{ctx: ctx, r: file}, false)
 }
 
-// Found opens a file from a folder, or under a name from a file. It must be a regular file: the errors are Open's and
-// an *Irregular.
+// Found opens a regular file found in a folder or named in a file. It returns the errors of Open, or an *Irregular.
 func Found(path string, l Limits) (*File, error) {
 	file, err := OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {
@@ -106,7 +104,6 @@ func Found(path string, l Limits) (*File, error) {
 	return l.newFile(file, file, true)
 }
 
-// newFile wraps a file that was just opened; r reads it.
 func (l Limits) newFile(file *os.File, r io.Reader, plain bool) (*File, error) {
 	f := &File{limits: l, file: file, raw: bufio.NewReaderSize(r, 1<<16), size: -1, plain: plain}
 	info, err := file.Stat()
@@ -125,12 +122,11 @@ func (l Limits) newFile(file *os.File, r io.Reader, plain bool) (*File, error) {
 	return f, nil
 }
 
-// isDescriptor reports whether a path refers to an open file of this process, as /dev/stdin and a shell's <(…) do.
+// isDescriptor reports whether a path names an open file of this process, like /dev/stdin or a shell's <(…).
 func isDescriptor(path string) bool {
 	return strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/")
 }
 
-// trimPath returns an error without the path, which the message already has.
 func trimPath(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
@@ -146,11 +142,10 @@ func (f *File) Close() error {
 	return f.file.Close()
 }
 
-// Plain reports whether the file is a regular one with its own name, so that the name is meaningful and leads to the
-// same bytes again.
+// Plain reports whether the file is regular and has its own name, so that the name leads to the same bytes again.
 func (f *File) Plain() bool { return f.plain }
 
-// Head returns the beginning of the stored file, at most n bytes and 64 KiB.
+// Head returns the first bytes of the stored file, at most n and 64 KiB.
 func (f *File) Head(n int) ([]byte, error) {
 	head, err := f.raw.Peek(n)
 	if errors.Is(err, io.EOF) {
@@ -167,7 +162,7 @@ func (f *File) Text() *Text {
 	return f.text
 }
 
-// Bytes returns the whole text, within l if narrower. The error is the read error (see Damaged), or a TooLarge.
+// Bytes returns the whole text, within l if l is narrower. The error is the read error (see Damaged), or a TooLarge.
 func (f *File) Bytes(l Limits) ([]byte, error) {
 	text := f.Text()
 	if text.Form() == "" && f.size > l.Text {
@@ -191,7 +186,7 @@ func (f *File) Bytes(l Limits) ([]byte, error) {
 	return b, nil
 }
 
-// CopyTo writes the stored content unchanged into a new file, within the memory limit of reading.
+// CopyTo copies the stored content to a new file, within the memory limit.
 func (f *File) CopyTo(path string) (err error) {
 	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -214,13 +209,13 @@ func ReadAll(ctx context.Context, path string) ([]byte, error) {
 	return f.readAllOf(err)
 }
 
-// ReadFound is ReadAll for a found file, see Found.
+// ReadFound is ReadAll for a found file; see Found.
 func ReadFound(path string) ([]byte, error) {
 	f, err := Found(path, Document())
 	return f.readAllOf(err)
 }
 
-// readAllOf returns the whole content of a document and closes it; err is the error of opening.
+// readAllOf reads the whole document and closes it; err is the error of opening.
 func (f *File) readAllOf(err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
@@ -229,11 +224,11 @@ func (f *File) readAllOf(err error) ([]byte, error) {
 	return f.Bytes(f.limits)
 }
 
-// Failed describes why a file could not be read. doing is the action and its object, for example "reading run
-// x.json". The error is ErrUsage if the file does not exist or cannot be opened, and ErrInput for invalid content.
-// missing is the fix for a missing file, damaged the fix for broken compression.
+// Failed describes why a file could not be read. doing is the action and its object: "reading run x.json". The error
+// is ErrUsage if the file is missing or cannot be opened, ErrInput for invalid content. missing is the fix for a
+// missing file, damaged for broken compression.
 func Failed(doing string, err error, missing, damaged string) error {
-	if whole, is := errors.AsType[*gpuprof.Error](err); is && whole.Fix != "" { // it names its own action and fix
+	if whole, is := errors.AsType[*gpuprof.Error](err); is && whole.Fix != "" { // err has its own action and fix
 		return err
 	}
 	switch {
@@ -252,7 +247,7 @@ func Failed(doing string, err error, missing, damaged string) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "%s: %w", doing, err).WithFix("give a readable file")
 }
 
-// Silent wraps a cause that the message itself describes.
+// Silent wraps a cause that the message already describes.
 type Silent struct{ Err error }
 
 // Error returns "".

@@ -8,7 +8,7 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// ReadProfile reads a pprof profile. It returns the errors of Open, of Bytes, and of the profile.
+// ReadProfile reads a pprof profile. It returns the errors of Open, Bytes and ParseProfile.
 func ReadProfile(ctx context.Context, path string) (*profile.Profile, error) {
 	text, err := ReadAll(ctx, path)
 	if err != nil {
@@ -17,7 +17,7 @@ func ReadProfile(ctx context.Context, path string) (*profile.Profile, error) {
 	return ParseProfile(text)
 }
 
-// ParseProfile is ReadProfile for a text that was read.
+// ParseProfile is ReadProfile for a text already read.
 func ParseProfile(text []byte) (*profile.Profile, error) {
 	if err := checkProfile(text, NewRoom()); err != nil {
 		return nil, err
@@ -32,20 +32,19 @@ func ParseProfile(text []byte) (*profile.Profile, error) {
 	return p, nil
 }
 
-// Memory of a decoded profile, bytes: a message of the outermost level (the largest is a sample, of maps and lists),
-// a number or a smaller message in it while lists grow, and a string in addition to its text.
+// Bounds of the memory of a decoded profile, bytes: of a top-level message (the largest is a sample with maps and
+// lists), of a number or nested message in a list that still grows, and of a string in addition to its text.
 const (
 	messageBytes = 256
 	numberBytes  = 24
 	stringBytes  = 40
 )
 
-// stringTable is the field of a profile's strings (profile.proto).
 const stringTable = 6
 
 var errNoProfile = errors.New("it is no profile")
 
-// checkProfile charges the memory for decoding a profile, before it is decoded.
+// checkProfile takes the memory for decoding a profile from room, before decoding.
 func checkProfile(b []byte, room *Room) error {
 	for len(b) > 0 {
 		tag, n := binary.Uvarint(b)
@@ -80,7 +79,7 @@ func checkProfile(b []byte, room *Room) error {
 		if tag>>3 != stringTable {
 			cost = messageBytes
 			for _, c := range part {
-				if c < 0x80 { // the last byte of a number
+				if c < 0x80 { // last byte of a number
 					cost += numberBytes
 				}
 			}

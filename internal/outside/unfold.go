@@ -12,18 +12,17 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// layers is the largest number of nested compressions: a download may add one to its maker's.
+// layers limits nested compressions: a download may add one.
 const layers = 4
 
-// Text is a reader of decompressed text. Its error is the read error, an error for which Damaged is true, or a
-// TooLarge.
+// Text reads decompressed text. Its error is the read error, an error for which Damaged is true, or a TooLarge.
 type Text struct {
 	r     *bufio.Reader
 	form  string
 	close []func()
 }
 
-// Unfold decompresses plain text, gzip or zstd, recognised by its first bytes.
+// Unfold decompresses gzip or zstd, or passes plain text, by the first bytes.
 func Unfold(r io.Reader, l Limits) *Text {
 	if t, ok := r.(*Text); ok {
 		return t
@@ -71,24 +70,23 @@ func detectForm(r *bufio.Reader) string {
 	return ""
 }
 
-// isSkippable reports whether head begins a frame that a zstd decoder skips: 0x184D2A50 to 0x184D2A5F, little endian
-// (RFC 8878, section 3.1.2). pzstd and the seekable format write such frames.
+// isSkippable reports whether head begins a skippable zstd frame: 0x184D2A50 to 0x184D2A5F, little endian (RFC 8878,
+// section 3.1.2). pzstd and the seekable format write such frames.
 func isSkippable(head []byte) bool {
 	return len(head) >= 4 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:4], []byte{0x2a, 0x4d, 0x18})
 }
 
-// storedLimit returns the limit of stored bytes for a text. Skipped frames and empty members give no text, so a file
-// of them could otherwise be read for ever.
+// storedLimit limits stored bytes: skipped frames and empty members yield no text and could be read for ever.
 func (l Limits) storedLimit() int64 { return l.Text + l.Text/16 + 1<<16 }
 
-// open starts the decompression of the content of t, which is read through in.
+// open starts the decompression of t, read through in.
 func (t *Text) open(form string, in *limitedReader) (io.Reader, error) {
 	l := in.limits
 	if form == "gzip" {
 		return gzip.NewReader(in)
 	}
 	var h zstd.Header
-	head, _ := t.r.Peek(zstd.HeaderMaxSize) // the read finds a truncated header
+	head, _ := t.r.Peek(zstd.HeaderMaxSize) // the read returns an error for a truncated header
 	if l.whole && h.Decode(head) == nil && h.HasFCS && h.FrameContentSize > uint64(l.Text) {
 		return nil, l.TooMuch()
 	}
@@ -106,7 +104,7 @@ func (t *Text) Form() string { return t.form }
 // Read implements io.Reader.
 func (t *Text) Read(p []byte) (int, error) { return t.r.Read(p) }
 
-// Peek returns the text's next n bytes, at most 64 KiB, or fewer at its end.
+// Peek returns the next n bytes, at most 64 KiB, or fewer at the end.
 func (t *Text) Peek(n int) []byte {
 	head, _ := t.r.Peek(n) // the read returns the error again
 	return head
@@ -120,13 +118,13 @@ func (t *Text) Close() {
 	t.close = nil
 }
 
-// limitedReader returns an error for a text that exceeds the limit.
+// limitedReader returns an error if a text exceeds the limit.
 type limitedReader struct {
 	r      io.Reader
 	left   int64
 	limits Limits
 	plain  bool           // r does not decompress
-	stored *limitedReader // the compressed input of r, nil for none
+	stored *limitedReader // compressed input of r, nil if none
 	err    error
 }
 
@@ -136,7 +134,7 @@ func (c *limitedReader) Read(p []byte) (int, error) {
 		return 0, c.err
 	}
 	if int64(len(p)) > c.left+1 {
-		p = p[:c.left+1] // one more byte, to detect an excess
+		p = p[:c.left+1] // one byte more, to detect an excess
 	}
 	n, err := c.r.Read(p)
 	if c.left -= int64(n); c.left < 0 {
@@ -146,7 +144,7 @@ func (c *limitedReader) Read(p []byte) (int, error) {
 	return n, c.err
 }
 
-// markDamage marks the errors of decompression.
+// markDamage marks errors of decompression.
 func (c *limitedReader) markDamage(err error) error {
 	if c.stored != nil && errors.Is(err, io.ErrUnexpectedEOF) { // a decoder hides the cause
 		if _, large := errors.AsType[*TooLarge](c.stored.err); large {
@@ -170,10 +168,9 @@ func (c *limitedReader) markDamage(err error) error {
 	return &damage{err}
 }
 
-// damage is an error of decompression.
 type damage struct{ err error }
 
-// Error returns the decompressor's text, or that the data ends too early.
+// Error returns the decompressor's text, or that the data end too early.
 func (d *damage) Error() string {
 	if errors.Is(d.err, io.ErrUnexpectedEOF) {
 		return "the compressed data ends too early"

@@ -1,5 +1,4 @@
-// Command gen writes docs/explain.md from the texts of internal/explain. `go generate`
-// runs it in that folder.
+// Command gen writes docs/explain.md from the texts of internal/explain; `go generate` runs it there.
 package main
 
 import (

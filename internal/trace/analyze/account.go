@@ -9,45 +9,42 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// DeviceTime divides the time of one device, from its first operation to its last. Kernel, Memcpy and Memset may
-// overlap; Busy is their union. Starved, Queued and Unknown are disjoint and cover the time that is not Busy.
+// DeviceTime divides the time of one device, from its first operation to its last. Busy is the union of Kernel, Memcpy
+// and Memset, which may overlap. Starved, Queued and Unknown are disjoint and cover the time that is not Busy.
 type DeviceTime struct {
 	Device int // index into T.Devices
-	// Window spans the operations of the device. Where nothing repeats (one step, or no steps found), the window of
-	// the main device starts and ends with the step, so that waits before the first and after the last operation
-	// count.
+	// Window is the time that the account covers: from the first operation to the last. In a trace with one step or
+	// none, countLeadIn widens the window of the main device to the step, so that waits at both ends of the step count.
 	Window model.Span
 	Ops    []int32 // indices into T.GPU, by start
 
 	Busy, Kernel, Memcpy, Memset model.Spans
 	Compute                      model.Spans // kernels that are not communication
 	Comm                         model.Spans // communication kernels
-	// Starved: the device waited for a launch that the host had not made yet.
-	// Queued: the launch was made and the device had not begun. Unknown: the
-	// operation that ended the wait has no known launch.
+	// Starved: the host had not yet launched the next operation. Queued: the operation was launched and had not begun.
+	// Unknown: the launch of the operation that ended the wait is not recorded.
 	Starved, Queued, Unknown model.Spans
-	// Classes counts each busy nanosecond for one class; see sweepClasses.
+	// Classes holds the busy time by class, ns. Each busy nanosecond counts for one class; see sweepClasses.
 	Classes map[model.Class]int64
-	Kernels int // kernels
+	Kernels int
 	Linked  int // kernels whose launch is known
-	// Lead is the wait from the start of the first step to the first operation.
+	// Lead is the wait from the start of the first step to the first operation, divided by state.
 	Lead Waits
-	// Worked spans the operations from the first start to the last end.
+	// Worked is the time from the start of the first operation to the end of the last one.
 	Worked model.Span
 
-	// Launches are the starts of the calls that launched its operations, in order.
+	// Launches holds the start times of the calls that launched the operations, sorted.
 	Launches []int64
 
 	segments []segment
 }
 
-// segment is a time span in which the busy time counts for one class.
 type segment struct {
 	model.Span
 	class uint8
 }
 
-// ClassesIn returns the device's busy time within a span by class, each nanosecond once.
+// ClassesIn returns the busy time of the device within a span by class, each nanosecond once.
 func (d *DeviceTime) ClassesIn(w model.Span) map[model.Class]int64 {
 	var sum [maxClasses]int64
 	d.addClasses(&sum, w)
@@ -74,7 +71,6 @@ func classMap(sum *[maxClasses]int64) map[model.Class]int64 {
 	return out
 }
 
-// accountDevices computes the DeviceTime of every device.
 func (x *Index) accountDevices() {
 	var counts []int
 	for i := range x.T.GPU {
@@ -116,7 +112,7 @@ func (x *Index) accountDevices() {
 	}
 }
 
-// warnNoDevice warns that no device was recorded; where launches were recorded, it warns that their kernels are lost.
+// warnNoDevice adds a warning that no device operation was recorded or, with launches, that the kernels are lost.
 func (x *Index) warnNoDevice() {
 	again := "record with ProfilerActivity.CUDA, on a machine with a GPU"
 	switch {
@@ -133,7 +129,7 @@ func (x *Index) warnNoDevice() {
 	x.addWarning("no-device", "no device was recorded: operators, steps and data loading are shown, and nothing can be said of a GPU", again)
 }
 
-// LostKernels returns the sentence for a trace that has launches and no device operation.
+// LostKernels returns the sentence for a trace with launches but without device operations.
 func LostKernels(t *model.Trace) string {
 	on := "a device"
 	for i := range t.Devices {
@@ -148,8 +144,8 @@ func LostKernels(t *model.Trace) string {
 	return fmt.Sprintf("%s on %s and none of the kernels they started: the records of the device were lost", Plural(t.Gate.Launches, "launch was recorded", "launches were recorded"), on)
 }
 
-// spanBuilder builds a set of spans from spans in order of their starts. Each set is built twice, first to count the
-// spans and then to store them: a trace has millions of spans and no memory to spare for slices that double.
+// spanBuilder builds a set from spans sorted by start. Callers build each set twice, first to count the spans and then
+// to store them: a trace has millions of spans, and a growing slice would need twice the memory.
 type spanBuilder struct {
 	set  model.Spans
 	n    int
@@ -174,10 +170,8 @@ func (s *spanBuilder) add(from, to int64) {
 	}
 }
 
-// withCapacity returns an empty set with capacity for the spans that s counted.
 func (s *spanBuilder) withCapacity() spanBuilder { return spanBuilder{set: make(model.Spans, 0, s.n)} }
 
-// mergeKinds computes the unions of operations by kind.
 func (d *DeviceTime) mergeKinds(x *Index) {
 	t := x.T
 	first := &t.GPU[d.Ops[0]]
@@ -211,8 +205,7 @@ func (d *DeviceTime) mergeKinds(x *Index) {
 	}
 }
 
-// Union returns the time in which at least one operation runs that ok accepts. The arguments of ok are the position
-// in Ops and the index into Trace.GPU.
+// Union returns the time in which some operation that ok accepts runs. ok gets indexes into Ops and Trace.GPU.
 func (d *DeviceTime) Union(t *model.Trace, ok func(k int, i int32) bool) model.Spans {
 	var s spanBuilder
 	for pass := range 2 {
@@ -240,9 +233,8 @@ func (d *DeviceTime) collectLaunches(t *model.Trace) {
 }
 
 // splitIdle divides the time between busy spans. A wait ends with the operation that starts the next busy span (see
-// launchOf). The device was starved until the launch of that operation began, and queued after it. A launch before
-// the wait makes all of the wait queued; a launch after the start of the operation (the clocks of host and device
-// disagree) makes all of it starved.
+// launchOf). The device is starved until the launch of that operation, and queued after it. If the launch is earlier
+// than the wait, all of the wait is queued; if it is later (the two clocks disagree), all of it is starved.
 func (d *DeviceTime) splitIdle(t *model.Trace) {
 	var starved, queued, unknown spanBuilder
 	for pass := range 2 {
@@ -259,7 +251,7 @@ func (d *DeviceTime) splitIdle(t *model.Trace) {
 				ops = ops[1:]
 			}
 			launch, known := launchOf(t, ops, to)
-			if to > d.Worked.End { // no launch comes before the step ends
+			if to > d.Worked.End { // the wait ends with the step: no launch ends it
 				launch, known = to, true
 			}
 			if !known {
@@ -274,8 +266,8 @@ func (d *DeviceTime) splitIdle(t *model.Trace) {
 	d.Starved, d.Queued, d.Unknown = starved.set, queued.set, unknown.set
 }
 
-// idleBefore returns the idle time before the i-th busy span, or after the last one. Operations of zero length can
-// make the window longer than the busy spans.
+// idleBefore returns the idle time before the i-th busy span, or after the last one. The window can be longer than the
+// busy spans because operations of zero length count in it.
 func (d *DeviceTime) idleBefore(i int) (from, to int64) {
 	from, to = d.Window.Start, d.Window.End
 	if i > 0 {
@@ -287,7 +279,7 @@ func (d *DeviceTime) idleBefore(i int) (from, to int64) {
 	return from, to
 }
 
-// launchOf returns the start of the launch whose operation ends a wait.
+// launchOf returns the start of the call that launched the operation that ends a wait; at is the end of the wait.
 func launchOf(t *model.Trace, ops []int32, at int64) (launch int64, known bool) {
 	pick := EndOfWait(t, ops, at)
 	if pick < 0 || t.GPU[pick].Launch < 0 {
@@ -296,9 +288,9 @@ func launchOf(t *model.Trace, ops []int32, at int64) (launch int64, known bool) 
 	return t.Host[t.GPU[pick].Launch].Start, true
 }
 
-// EndOfWait returns the operation that ends a wait, or -1. Among the operations at the front of ops that start at
-// this instant it takes the first one of positive length, which is the shortest. Operations of zero length start no
-// busy span; they count where nothing else starts, at the end of the window.
+// EndOfWait returns the operation that ends a wait, or -1; at is the end of the wait. It takes the first operation of
+// positive length among those at the front of ops that start at that time. An operation of zero length starts no busy
+// span; EndOfWait returns it only if no other operation starts there.
 func EndOfWait(t *model.Trace, ops []int32, at int64) int32 {
 	pick := int32(-1)
 	for _, i := range ops {
@@ -316,8 +308,7 @@ func EndOfWait(t *model.Trace, ops []int32, at int64) int32 {
 	return pick
 }
 
-// Ranks of overlapping operations: of the running ones the lowest rank counts, and within a rank the operation that
-// began first.
+// Ranks of overlapping operations: the lowest rank counts, and within it the operation that began first.
 const (
 	rankCompute = iota
 	rankComm
@@ -326,8 +317,8 @@ const (
 	ranks
 )
 
-// sweepClasses assigns every busy nanosecond to one class. Where operations overlap, kernels count before copies,
-// copies before fills, computation before communication, and then the operation that began first.
+// sweepClasses assigns every busy nanosecond to one class. Where operations overlap, computation counts before
+// communication, then copies, then fills; within one of these, the operation that began first counts.
 func (d *DeviceTime) sweepClasses(x *Index) {
 	gpu := x.T.GPU
 	var sum [maxClasses]int64
@@ -337,7 +328,7 @@ func (d *DeviceTime) sweepClasses(x *Index) {
 	for {
 		best := activeOp(gpu, &queues, at)
 		switch {
-		case best >= 0: // up to the next change: it ends or another begins
+		case best >= 0: // up to the time at which the operation ends or another begins
 			until := gpu[best].End
 			if next < len(d.Ops) {
 				until = min(until, gpu[d.Ops[next]].Start)
@@ -368,10 +359,9 @@ func (d *DeviceTime) addSegment(s model.Span, class uint8) {
 	d.segments = append(d.segments, segment{s, class})
 }
 
-// opQueue holds running operations by start.
 type opQueue struct {
 	ops  []int32
-	head int // operations before it have ended
+	head int // operations before this index have ended
 }
 
 func (w *opQueue) add(op int32) {
@@ -381,7 +371,7 @@ func (w *opQueue) add(op int32) {
 	w.ops = append(w.ops, op)
 }
 
-// activeOp returns the operation that counts at an instant, or -1 if none is running.
+// activeOp returns the operation that counts at a time, or -1 if none is running.
 func activeOp(gpu []model.GPU, queues *[ranks]opQueue, at int64) int32 {
 	for r := range queues {
 		q := &queues[r]

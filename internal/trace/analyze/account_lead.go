@@ -4,9 +4,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// countLeadIn extends the window of the main device to the time that counts, where the trace has one step or none:
-// the time before the first operation is then no warm-up to leave out, and the device waits in it. With one step the
-// window ends with the step.
+// countLeadIn widens the window of the main device to the steady time if the trace has one step or none. The time
+// before the first operation is then part of the only step, not warm-up, and counts as a wait of the device.
 func (x *Index) countLeadIn() {
 	if x.SteadySteps() > 1 || len(x.Steady) == 0 || x.Stepped() && x.Steps[0].Dropped {
 		return
@@ -22,7 +21,7 @@ func (x *Index) countLeadIn() {
 	}
 }
 
-// accountLead divides the wait from an instant to the first operation.
+// accountLead divides the time between from and the first operation into starved, queued and unknown time.
 func (d *DeviceTime) accountLead(t *model.Trace, from int64) {
 	to := d.Worked.Start
 	if from >= to {

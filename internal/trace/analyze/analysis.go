@@ -6,12 +6,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Analysis describes the program that made a set of traces (one, or the ranks of one job). Times are integer
-// nanoseconds.
+// Analysis describes the program that made a set of traces (one, or the ranks of one job). Times are in ns.
 type Analysis struct {
 	gpuprof.Head
 	Inputs     []Input             `json:"inputs"`
-	Program    *model.Program      `json:"program,omitempty"`   // that was recorded, if the recording names it
+	Program    *model.Program      `json:"program,omitempty"`   // the recorded program, if the recording names it
 	Recording  *Recording          `json:"recording,omitempty"` // of the first input
 	StepSource string              `json:"step_source"`         // "ProfilerStep", "annotation NAME", "nvtx NAME" or "whole trace"
 	Step       StepMean            `json:"step"`
@@ -19,24 +18,23 @@ type Analysis struct {
 	Bound      Bound               `json:"bound"`
 	Steps      []StepTime          `json:"steps"`
 	Devices    []DeviceAccount     `json:"devices"`
-	Syncs      map[string]CallTime `json:"syncs"`  // by API name, the whole trace without the profiler's own closing one
+	Syncs      map[string]CallTime `json:"syncs"`  // by API name; without the profiler's closing one
 	Copies     map[string]CopyTime `json:"copies"` // h2d_pageable h2d_pinned d2h_pageable d2h_pinned d2d …
 	Kernels    []KernelTime        `json:"kernels"`
 	Operators  []OperatorTime      `json:"operators"`
 	Modules    []OperatorTime      `json:"modules,omitempty"` // nn.Module and record_function ranges
 	Ranks      []RankTime          `json:"ranks,omitempty"`
 	Host       *HostAccount        `json:"host,omitempty"` // of the first input, where gpuprof's hook measured it
-	// Roofline describes the first input, if its operators were recorded with their shapes.
+	// Roofline describes the first input; nil if no shapes of operators were recorded.
 	Roofline *Roofline         `json:"roofline,omitempty"`
 	Findings []gpuprof.Finding `json:"findings"`
 	Warnings []gpuprof.Warning `json:"warnings"`
 
-	// Claimed has the time spans that each finding claims, for pictures; nil in an analysis that was read from a
-	// file.
+	// Claimed holds the time spans that each finding claims, for pictures; nil in an analysis that was read from a file.
 	Claimed [][]model.Span `json:"-"`
 }
 
-// ClaimedBy returns the time spans that the i-th finding claims; nil in an analysis that was read from a file.
+// ClaimedBy returns the time spans of the i-th finding; nil in an analysis that was read from a file.
 func (a *Analysis) ClaimedBy(i int) []model.Span {
 	if i >= len(a.Claimed) {
 		return nil
@@ -44,7 +42,7 @@ func (a *Analysis) ClaimedBy(i int) []model.Span {
 	return a.Claimed[i]
 }
 
-// Decode reads an analysis. name is the file name for errors, which wrap ErrInput.
+// Decode reads an analysis. name is the file name in errors, which wrap ErrInput.
 func Decode(text []byte, name string) (*Analysis, error) {
 	a := &Analysis{}
 	if err := document.Decode(text, name, a, document.Analysis); err != nil {
@@ -73,26 +71,24 @@ type Input struct {
 	Truncated bool         `json:"truncated,omitempty"`
 }
 
-// Explanation explains a large part of the step. The first explanation is for the largest part; idle states that take
-// a fifth of the step follow.
+// Explanation explains one part of the mean step: the largest one, or an idle state of a fifth of the step or more.
 type Explanation struct {
 	Part      string  `json:"part"` // a class, or an idle state
-	NS        int64   `json:"ns"`   // of the mean step
+	NS        int64   `json:"ns"`   // in the mean step
 	Share     float64 `json:"share"`
-	ClaimedNS int64   `json:"claimed_ns"` // of that, claimed by findings
-	// Waits lists the reasons for which the device waited, the longest first; for idle states only.
+	ClaimedNS int64   `json:"claimed_ns"` // the part of ns that findings claim
+	// Waits lists the reasons why the device waited, the longest first; for idle states only.
 	Waits []Wait `json:"waits,omitempty"`
-	Text  string `json:"text"` // the same in sentences
+	Text  string `json:"text"` // the explanation in sentences
 }
 
 // Bound names the resource that takes most of the mean step and so bounds the program.
 type Bound struct {
-	By    string  `json:"by"`    // "compute", "memory", "communication", "host", "waits", "other", "" unknown
-	NS    int64   `json:"ns"`    // of the mean step
-	Share float64 `json:"share"` // of it
-	// Nothing: no finding claims LeastShare of the step or more.
-	Nothing bool   `json:"nothing"`
-	Text    string `json:"text"` // in sentences; printed in place of findings where there are none
+	By      string  `json:"by"`      // "compute", "memory", "communication", "host", "waits", "other", "" unknown
+	NS      int64   `json:"ns"`      // in the mean step
+	Share   float64 `json:"share"`   // of the mean step
+	Nothing bool    `json:"nothing"` // no finding claims LeastShare of the step or more
+	Text    string  `json:"text"`    // sentences; printed in place of findings if there are none
 }
 
 // Wait is one reason for which a device waited, in the mean step.
@@ -102,16 +98,16 @@ type Wait struct {
 	Count float64 `json:"count"` // how often
 }
 
-// StepTime is one step of one input. Steps are disjoint: each begins on the host, or when the device has finished the
-// work of earlier steps if that is later, and ends with the last device operation launched in it. The mean of dur_ns
-// over the steps that count is the step of the analysis.
+// StepTime is one step of one input. A step begins on the host, or when the device has finished the work of earlier
+// steps if that is later. It ends with the last device operation launched in it, so steps are disjoint. The step of
+// the analysis is the mean of dur_ns over the steps that count.
 type StepTime struct {
 	Name      string                `json:"name"`
 	Input     int                   `json:"input"`  // index into inputs
-	Device    int                   `json:"device"` // whose times these are: the one the step launches on most; -1 none
+	Device    int                   `json:"device"` // on which the step launches most, -1 none
 	StartNS   int64                 `json:"start_ns"`
 	DurNS     int64                 `json:"dur_ns"`
-	HostNS    int64                 `json:"host_start_ns"` // as recorded on the host
+	HostNS    int64                 `json:"host_start_ns"` // on the host, as recorded
 	HostDurNS int64                 `json:"host_dur_ns"`
 	BusyNS    int64                 `json:"busy_ns"`
 	KernelNS  int64                 `json:"kernel_ns"`
@@ -120,10 +116,10 @@ type StepTime struct {
 	UnknownNS int64                 `json:"unknown_ns"`
 	LoaderNS  int64                 `json:"loader_ns"`
 	Classes   map[model.Class]int64 `json:"classes,omitempty"`
-	Dropped   bool                  `json:"dropped,omitempty"` // first step: not part of findings
+	Dropped   bool                  `json:"dropped,omitempty"` // the first step: findings do not cover it
 }
 
-// DeviceAccount divides the time of one device over the whole recording. busy + idle = span, starved + queued +
+// DeviceAccount divides the time of one device over the whole recording: busy + idle = span, starved + queued +
 // unknown = idle, and the classes add up to busy.
 type DeviceAccount struct {
 	ID         int    `json:"id"`
@@ -140,13 +136,11 @@ type DeviceAccount struct {
 	StarvedNS  int64  `json:"starved_ns"`
 	QueuedNS   int64  `json:"queued_ns"`
 	UnknownNS  int64  `json:"unknown_ns"`
-	// Lead is the wait from the start of the first step to the device's first operation; the span does not include
-	// it.
+	// Lead is the wait from the start of the first step to the first operation of the device; the span excludes it.
 	Lead    Waits `json:"lead"`
 	Kernels int   `json:"kernels"`
 	Linked  int   `json:"kernels_linked"` // kernels whose launch is known
-	// Utilisation is the kernel union over the span from the first step's start
-	// to the last device end.
+	// Utilisation is the share of the time from the first step to the last device operation in which a kernel runs.
 	Utilisation float64               `json:"utilisation"`
 	Classes     map[model.Class]int64 `json:"classes"`
 	// Step divides the device's time in the mean step of its input.
@@ -171,7 +165,7 @@ type CopyTime struct {
 	Count  int   `json:"count"`
 	Bytes  int64 `json:"bytes"`
 	GPUNS  int64 `json:"gpu_ns"`
-	HostNS int64 `json:"host_ns"` // in the calls that asked for them
+	HostNS int64 `json:"host_ns"` // in the calls that requested the copies
 }
 
 // KernelTime adds up the device operations of one name.
@@ -181,25 +175,25 @@ type KernelTime struct {
 	Count  int         `json:"count"`
 	NS     int64       `json:"ns"`
 	Median int64       `json:"median_ns"`
-	// Operator launched most of the time, "" unknown.
+	// Operator is the operator that launched most of this time, "" unknown.
 	Operator string `json:"operator,omitempty"`
 }
 
-// OperatorTime adds up one operator or module over the steps that count (the whole recording, without
-// steps): host time inside it without operators inside it (self), and device time of what it launched.
+// OperatorTime adds up one operator or module over the steps that count (without steps, over the recording). Self time
+// excludes nested operators. Device time is the time of the operations that it launched.
 type OperatorTime struct {
 	Name   string `json:"name"`
 	Count  int    `json:"count"`
 	HostNS int64  `json:"host_ns"`
 	SelfNS int64  `json:"self_ns"`
 	GPUNS  int64  `json:"gpu_ns"`
-	// The same times in the mean step.
+	// StepSelfNS and StepGPUNS are the times in the mean step.
 	StepSelfNS int64  `json:"step_self_ns"`
 	StepGPUNS  int64  `json:"step_gpu_ns"`
 	Where      string `json:"where,omitempty"` // file:line where known
 }
 
-// RankTime compares the ranks of one job, in the mean step of each, or in the recording window without steps.
+// RankTime compares the ranks of one job, in the mean step of each (without steps, in the recording window).
 type RankTime struct {
 	Rank          int   `json:"rank"`
 	Input         int   `json:"input"`
@@ -209,27 +203,27 @@ type RankTime struct {
 	CommNS        int64 `json:"comm_ns"`
 	ExposedCommNS int64 `json:"exposed_comm_ns"`
 	IdleNS        int64 `json:"idle_ns"`
-	HiddenCommNS  int64 `json:"hidden_comm_ns"`      // communication under computation; with the exposed it is all
-	Straggler     bool  `json:"straggler,omitempty"` // the others wait for it
-	// WaitedNS is the median over the other ranks of their wait for this rank; LastIn counts the matched collectives
-	// at which it arrives last.
+	HiddenCommNS  int64 `json:"hidden_comm_ns"`      // communication during computation
+	Straggler     bool  `json:"straggler,omitempty"` // the other ranks wait for this rank
+	// WaitedNS is the time for which another rank waits for this rank, in the median of the other ranks. LastIn counts
+	// the matched collectives at which this rank arrives last.
 	WaitedNS    int64 `json:"waited_ns,omitempty"`
 	LastIn      int   `json:"last_in,omitempty"`
 	Collectives int   `json:"collectives,omitempty"`
-	// Cause names the largest difference between the straggler's step and the others' steps, "" unknown.
+	// Cause names the largest difference between the steps of the straggler and of the other ranks, "" unknown.
 	Cause string `json:"cause,omitempty"`
 }
 
 // Found is a finding with the time that it claims on one device.
 type Found struct {
 	gpuprof.Finding
-	Spans  []model.Span // disjoint, in order; their total is ClaimNS
+	Spans  []model.Span // time on the device that the finding claims: disjoint, in order; the total is ClaimNS
 	Device int          // index into Trace.Devices, -1 none
-	// First sorts the finding before larger ones, because it causes them.
+	// First sorts the finding before larger ones, because it is their cause.
 	First bool
 	// AnyProgram: the change is the same for every kind of program.
 	AnyProgram bool
-	// ByInput and ByDevice identify the rank that is charged with another rank's wait.
+	// ByInput and ByDevice identify the rank that causes the wait and is charged with it.
 	ByInput, ByDevice int
 	reduced           bool
 }
@@ -239,13 +233,12 @@ type Comparison struct {
 	gpuprof.Head
 	Old       *Analysis       `json:"old"`
 	New       *Analysis       `json:"new"`
-	StepOldNS int64           `json:"step_old_ns"` // means
+	StepOldNS int64           `json:"step_old_ns"` // mean steps
 	StepNewNS int64           `json:"step_new_ns"`
-	Classes   []Change        `json:"classes"`   // what the step is made of, largest change first
+	Classes   []Change        `json:"classes"`   // classes of the step, largest change first
 	Operators []Change        `json:"operators"` //
-	Settings  []SettingChange `json:"settings"`  // that both recordings show, and that differ
-	// Bounds compares operators that have recorded shapes on both sides with the bounds of their device, largest
-	// change first.
+	Settings  []SettingChange `json:"settings"`  // the settings that both recordings show with different values
+	// Bounds compares operators with equal shapes on both sides with their bounds, largest change first.
 	Bounds   []BoundChange     `json:"bounds,omitempty"`
 	Findings []FindingChange   `json:"findings"`
 	Warnings []gpuprof.Warning `json:"warnings"`
@@ -258,9 +251,8 @@ type Change struct {
 	NewNS int64  `json:"new_ns"`
 }
 
-// BoundChange compares an operator with equal shapes on both sides, per step: its time, and the bound as a share of
-// that time. The precision and the device may differ. A side without the operator has time 0, a side without a bound
-// share 0.
+// BoundChange compares an operator with equal shapes on both sides, per step: its time, and its bound as a share of
+// that time. Precision and device may differ. Time and share are 0 if a side lacks the operator or the bound.
 type BoundChange struct {
 	Name     string  `json:"name"`
 	Shapes   string  `json:"shapes"`
@@ -277,21 +269,20 @@ type SettingChange struct {
 	New  string `json:"new"`
 }
 
-// FindingChange compares a finding before and after, and measures how much of its claimed saving was delivered.
+// FindingChange compares a finding before and after a change, and the claimed saving with the measured one.
 type FindingChange struct {
 	Rule    string `json:"rule"`
 	OldNS   int64  `json:"old_claim_step_ns"` // claimed per step before
 	NewNS   int64  `json:"new_claim_step_ns"` // claimed per step after
 	Outcome string `json:"outcome"`           // "gone", "smaller", "unchanged", "larger", "new"
-	// Parts are the classes and idle states within which the claim falls; without any they are unknown, and the whole
-	// step counts.
+	// Parts are the classes and idle states of the claim. If they are unknown (empty), the whole step counts.
 	Parts []string `json:"parts,omitempty"`
-	// DeliveredNS is the reduction of these parts per step, with the bounds of its 95 % interval from the variation
-	// of the steps on both sides. The bounds are absent with fewer than two steps on a side.
+	// DeliveredNS is the reduction of Parts per step. LowNS and HighNS bound its 95 % interval, from the variation of
+	// the steps on both sides; nil with fewer than two steps on a side.
 	DeliveredNS int64  `json:"delivered_step_ns"`
 	LowNS       *int64 `json:"delivered_low_ns,omitempty"`
 	HighNS      *int64 `json:"delivered_high_ns,omitempty"`
-	SavedNS     int64  `json:"saved_step_ns"` // how much shorter the mean step became
+	SavedNS     int64  `json:"saved_step_ns"` // reduction of the mean step
 	CameTrue    string `json:"came_true"`     // "yes", "partly", "no", "not tried", "unknown"
-	Statement   string `json:"statement"`     // one sentence
+	Statement   string `json:"statement"`
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Answer sums up the analysis. The verdict follows the state of the program: slow, with the cause; healthy; a fault of
-// the recording, which withholds findings; or not decided, where nothing could be judged.
+// Answer states the verdict of the analysis in one sentence: slow, with the cause; healthy; a fault of the recording,
+// because of which findings are withheld; or not decided, if nothing could be judged.
 func (a *Analysis) Answer() gpuprof.Answer {
 	out := a.verdict()
 	out.Bar = a.stepBar()
@@ -55,7 +55,7 @@ func (a *Analysis) verdict() gpuprof.Answer {
 	return gpuprof.Answer{Verdict: "healthy", Tone: gpuprof.ToneGood, Sentence: text}
 }
 
-// mainFinding returns the first finding that claims time; nil without one.
+// mainFinding returns the first finding that claims time; nil without one, or if the recording is not steady work.
 func (a *Analysis) mainFinding() *gpuprof.Finding {
 	i := slices.IndexFunc(a.Findings, func(f gpuprof.Finding) bool { return f.ClaimNS > 0 })
 	if i < 0 || a.Findings[0].Rule == gpuprof.RuleNotSteady {
@@ -64,11 +64,11 @@ func (a *Analysis) mainFinding() *gpuprof.Finding {
 	return &a.Findings[i]
 }
 
-// mostDecodeIdle is the largest share of idle time in a step whose bytes bound it.
+// mostDecodeIdle is the largest share of idle time in a decode step that is bound by reading the weights.
 const mostDecodeIdle = 0.2
 
-// decodeFinding returns the finding that the bytes of the weights bound decode; nil without it, and where the device
-// idles.
+// decodeFinding returns the finding of decode-bytes, that reading the weights bounds decode; nil without one, or if
+// the device idles for more than mostDecodeIdle of the step.
 func (a *Analysis) decodeFinding() *gpuprof.Finding {
 	i := slices.IndexFunc(a.Findings, func(f gpuprof.Finding) bool { return f.Rule == gpuprof.RuleDecodeBytes })
 	if i < 0 || float64(a.idleNS()) > mostDecodeIdle*float64(a.Step.NS) {
@@ -77,8 +77,8 @@ func (a *Analysis) decodeFinding() *gpuprof.Finding {
 	return &a.Findings[i]
 }
 
-// fault names what withholds findings, where no finding claims time: records that are lost or wrong. It is "" without,
-// and for findings withheld beside a bound that is known.
+// fault returns the fault of the recording, lost or wrong records, and its remedy. Lost kernels are always a fault;
+// other faults only if no finding claims time and the bound of the program is unknown. text is "" without a fault.
 func (a *Analysis) fault(bounded bool) (text string, action *gpuprof.Action) {
 	for _, w := range a.Warnings {
 		if w.Code == lostKernels {
@@ -97,8 +97,8 @@ func (a *Analysis) fault(bounded bool) (text string, action *gpuprof.Action) {
 	return "", nil
 }
 
-// stated is the verdict of facts that come before every claim: launches that failed, a recording that is mostly
-// start-up, and one kernel that is most of the work. Its verdict is empty without them.
+// stated returns the verdict from facts that precede every claim: launches that failed, a recording that is mostly
+// start-up, or one kernel that is most of the work. The answer is empty if none of them applies.
 func (a *Analysis) stated() gpuprof.Answer {
 	kernels := slices.ContainsFunc(a.Devices, func(d DeviceAccount) bool { return d.Kernels > 0 })
 	for _, w := range a.Warnings {
@@ -134,14 +134,12 @@ func (a *Analysis) stragglerText(r *RankTime) string {
 	return text + "."
 }
 
-// lostKernels is the code of the warning that no kernel was recorded although launches were.
+// lostKernels is the code of the warning that launches were recorded but no kernels.
 const lostKernels = "lost-kernels"
 
-// failedLaunches is the code of the warning that launches of kernels returned an error.
 const failedLaunches = "failed-launches"
 
-// causeText states the cause of a finding with what it costs: the idle time of the GPU where most of the claim is
-// idle time, else the claim as a part of the step.
+// causeText states the cause of a finding and its cost: as idle time of the GPU, or as a share of the step.
 func (a *Analysis) causeText(f *gpuprof.Finding) string {
 	cause, seems := causeOf(f.Rule), ""
 	if f.Suspect {
@@ -162,7 +160,6 @@ func (a *Analysis) causeText(f *gpuprof.Finding) string {
 	return fmt.Sprintf("%s, %s because %s: up to %s.", a.idleText(), how, cause, claim)
 }
 
-// idlePart returns how much of a claim per step lies in idle time, ns.
 func idlePart(f *gpuprof.Finding) int64 {
 	return f.Parts["starved"] + f.Parts["queued"] + f.Parts["unknown"] + f.Parts["outside"]
 }
@@ -186,7 +183,6 @@ func (a *Analysis) gpuAre() string {
 	return "The GPU is"
 }
 
-// eachStep names the time to which shares refer.
 func (a *Analysis) eachStep() string {
 	if a.Step.Count == 0 {
 		return "the recording window of " + gpuprof.FormatNS(a.Step.NS)
@@ -201,7 +197,6 @@ func (a *Analysis) nameWhole() string {
 	return "mean step"
 }
 
-// undecidedText states why nothing was judged.
 func (a *Analysis) undecidedText() string {
 	for i := range a.Findings {
 		if f := &a.Findings[i]; f.Rule == gpuprof.RuleNotSteady {
@@ -214,7 +209,6 @@ func (a *Analysis) undecidedText() string {
 	return "The recording has nothing that a rule could judge."
 }
 
-// shareText prints a share of a whole with whole percents, as sentences have it.
 func shareText(part, whole int64) string {
 	if whole <= 0 {
 		return "an unknown part"
@@ -222,7 +216,7 @@ func shareText(part, whole int64) string {
 	return fmt.Sprintf("%.0f %%", 100*float64(part)/float64(whole))
 }
 
-// stepBar divides the mean step: the largest classes of kernels, the largest idle state, and the other ones together.
+// stepBar divides the mean step into the largest classes, the largest idle state, and the sum of the rest.
 func (a *Analysis) stepBar() *gpuprof.Bar {
 	if a.Step.NS <= 0 || len(a.Devices) == 0 {
 		return nil
@@ -246,7 +240,6 @@ func (a *Analysis) stepBar() *gpuprof.Bar {
 	return b
 }
 
-// actionOf is the change that a finding suggests, with the command that measures it.
 func actionOf(f *gpuprof.Finding) *gpuprof.Action {
 	if f.PyTorch == "" {
 		return nil
@@ -256,13 +249,13 @@ func actionOf(f *gpuprof.Finding) *gpuprof.Action {
 	case a.Command == "":
 	case f.ClaimNS > 0:
 		a.Text += ". Then measure:"
-	default: // the command is what to do
+	default: // the command itself is the advice
 		a.Text = upperFirst(f.PyTorch) + ":"
 	}
 	return a
 }
 
-// causeOf is the cause of a rule as a clause; rules of other versions have their id.
+// causeOf returns the cause of a rule as a clause; for a rule that this version lacks, the id of the rule.
 func causeOf(id string) string {
 	for _, r := range gpuprof.Rules() {
 		if r.ID == id && r.Cause != "" {
@@ -272,7 +265,6 @@ func causeOf(id string) string {
 	return "of " + id
 }
 
-// shortCause names the cause of a rule in a verdict.
 func shortCause(id string) string {
 	if short, ok := shortCauses()[id]; ok {
 		return short
@@ -280,7 +272,7 @@ func shortCause(id string) string {
 	return strings.ReplaceAll(id, "-", " ")
 }
 
-// shortCauses has the names for rules whose id is no phrase of the field.
+// shortCauses holds the names of causes in verdicts, for rules whose id is no term of the field.
 func shortCauses() map[string]string {
 	return map[string]string{
 		gpuprof.RuleItem: "single values read", gpuprof.RuleExplicitSync: "explicit waits", gpuprof.RuleHiddenSync: "hidden waits",

@@ -6,8 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Answer is by how much the mean step changed, with the interval that the variation of the steps gives, and what
-// changed most.
+// Answer states the change of the mean step with its interval, and the part of the step that changed most.
 func (c *Comparison) Answer() gpuprof.Answer {
 	switch {
 	case !c.Comparable():
@@ -43,7 +42,7 @@ func (c *Comparison) Answer() gpuprof.Answer {
 	return a
 }
 
-// claimSentence names the largest claim that came true although the mean step shows nothing of it; "" without.
+// claimSentence names the largest claim that came true although the mean step did not become shorter; "" without one.
 func (c *Comparison) claimSentence() string {
 	var best *FindingChange
 	for i := range c.Findings {
@@ -57,7 +56,7 @@ func (c *Comparison) claimSentence() string {
 	return fmt.Sprintf(" %s of the %s that %s claimed.", upperFirst(best.deliveredText(c)), gpuprof.FormatNS(best.OldNS), best.Rule)
 }
 
-// ratios are the step's ratio and its interval, zeros where there is none.
+// ratios returns new/old of the mean step, and the bounds of its interval (0 if unknown).
 func (c *Comparison) ratios() (ratio, low, high float64) {
 	old, now := float64(c.StepOldNS), float64(c.StepNewNS)
 	if half, ok := c.StepNoise(); ok && float64(half) < now {
@@ -66,13 +65,13 @@ func (c *Comparison) ratios() (ratio, low, high float64) {
 	return now / old, low, high
 }
 
-// changeSentence is "The mean step takes -45.6 % (95 % …): 14.7 ms, was 27.0 ms" with what follows.
+// changeSentence returns "The mean step is 14.7 ms, was 27.0 ms: -45.6 % (95 % …)", followed by more.
 func (c *Comparison) changeSentence(more string) string {
 	ratio, low, high := c.ratios()
 	return fmt.Sprintf("The mean step is %s, was %s: %s%s.", gpuprof.FormatNS(c.StepNewNS), gpuprof.FormatNS(c.StepOldNS), gpuprof.FormatRatioChange(ratio, low, high), more)
 }
 
-// largestChange names the part of the step that changed most in the direction of the step.
+// largestChange names the part of the step with the largest change in the direction in which the step changed.
 func (c *Comparison) largestChange() string {
 	change := c.StepNewNS - c.StepOldNS
 	for _, part := range c.Classes {
@@ -87,7 +86,7 @@ func (c *Comparison) largestChange() string {
 	return ""
 }
 
-// bar is the step's ratio, nil without steps on both sides to compare.
+// bar returns the ratio of the mean steps, or of the recording windows without steps, for drawing.
 func (c *Comparison) bar() *gpuprof.Bar {
 	of := "mean step, new / old"
 	if c.Old.Step.Count == 0 {

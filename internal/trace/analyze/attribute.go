@@ -6,14 +6,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// seqKey identifies an autograd node: sequence numbers count per process.
+// seqKey identifies an autograd node by process and sequence number, which counts per process.
 type seqKey struct {
 	process int32
 	seq     int64
 }
 
-// forwardTable maps autograd nodes to the operators that made them. Sequence numbers count up, so a slice by number
-// serves one process; other cases use a map.
+// forwardTable maps autograd nodes to the operators that made them. Sequence numbers count up, so the nodes of one
+// process fit in a slice; other cases use a map.
 type forwardTable struct {
 	process int32
 	base    int64
@@ -21,8 +21,7 @@ type forwardTable struct {
 	sparse  map[seqKey]int32
 }
 
-// get returns the operator that made a node, -1 if it was not recorded; ok is false if no backward operator names the
-// node.
+// get returns the operator that made a node, -1 if not recorded; ok is false if no backward operator names the node.
 func (f *forwardTable) get(k seqKey) (int32, bool) {
 	if f.dense != nil {
 		if i := k.seq - f.base; k.process == f.process && i >= 0 && i < int64(len(f.dense)) {
@@ -43,10 +42,9 @@ func (f *forwardTable) set(k seqKey, host int32) {
 	}
 }
 
-// noNode marks numbers that no backward operator names.
+// noNode marks sequence numbers that no backward operator has.
 const noNode = -2
 
-// newForwardTable allocates entries for the nodes that backward operators name; nil without any.
 func (x *Index) newForwardTable() *forwardTable {
 	t := x.T
 	n, processes, low, high := 0, map[int32]bool{}, int64(math.MaxInt64), int64(math.MinInt64)
@@ -81,9 +79,9 @@ func (x *Index) newForwardTable() *forwardTable {
 	return f
 }
 
-// linkForward finds the operator that made each autograd node that a backward operator ran: the last one to begin
-// among the forward operators with its sequence number (operators that make no node carry the number of the next
-// node).
+// linkForward finds the operator that made each autograd node that a backward operator ran: among the forward
+// operators with the sequence number of the node, the one that began last. Earlier ones made no node; an operator that
+// makes no node carries the number of the next node.
 func (x *Index) linkForward() {
 	t := x.T
 	nodes := x.newForwardTable()
@@ -107,7 +105,7 @@ func (x *Index) linkForward() {
 	x.forward = nodes
 }
 
-// InBackward reports whether an operator runs inside an operator of the backward pass.
+// InBackward reports whether an event runs inside an operator of the backward pass.
 func (x *Index) InBackward(host int32) bool {
 	for h := x.OpAbove(host); h >= 0; h = x.OpAbove(h) {
 		if x.Info[x.T.Host[h].Name].Flags&NameBackward != 0 {
@@ -117,7 +115,7 @@ func (x *Index) InBackward(host int32) bool {
 	return false
 }
 
-// OpAbove returns the innermost operator around an event, excluding the event itself; -1 none.
+// OpAbove returns the innermost operator around an event, without the event itself; -1 none.
 func (x *Index) OpAbove(host int32) int32 {
 	if p := x.parent[host]; p >= 0 {
 		return x.op[p]
@@ -125,8 +123,7 @@ func (x *Index) OpAbove(host int32) int32 {
 	return -1
 }
 
-// forwardOf returns the forward operator whose gradient the event helps to compute, -1 for an event outside the
-// backward pass.
+// forwardOf returns the forward operator whose gradient the event helps to compute; -1 outside the backward pass.
 func (x *Index) forwardOf(host int32) int32 {
 	if x.forward == nil {
 		return -1
@@ -143,8 +140,7 @@ func (x *Index) forwardOf(host int32) int32 {
 	return -1
 }
 
-// attributeOps assigns every GPU event its operator: the innermost one around its launch, else the one with its
-// external id.
+// attributeOps assigns each GPU event the innermost operator around its launch, else the one with its external id.
 func (x *Index) attributeOps() {
 	t := x.T
 	x.gpuOp = make([]int32, len(t.GPU))
@@ -182,6 +178,5 @@ func (x *Index) attributeOps() {
 	}
 }
 
-// hasExternal reports whether the external id of a GPU event identifies its operator. Some versions of the profiler
-// write the correlation id there again.
+// hasExternal reports whether the external id identifies an operator: some profilers write the correlation id there.
 func hasExternal(g *model.GPU) bool { return g.Ext != 0 && g.Ext != g.Corr }

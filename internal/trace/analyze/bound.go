@@ -10,14 +10,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// LeastShare is the share of the step that a finding claims at least: a smaller saving drowns in the noise of a
-// measurement.
+// LeastShare is the least share of the step that a finding must claim. Smaller savings are below measurement noise.
 const LeastShare = 0.005
 
-// boundKinds lists the resources that can bound a program, with the classes and idle states that count for each.
-// Elementwise kernels move more bytes than they compute on every device. Memory may bound a matrix product as well,
-// which its name does not show. In decode each step reads all weights and the keys and values of all requests for one
-// token of each, so memory bounds the products (docs/analyze.md).
+// boundKinds lists the resources that can bound a program, each with the classes and idle states whose time it causes.
+// Elementwise kernels count for memory: they move more bytes than they compute on every device. Matrix products count
+// for compute, although memory may bound some of them. In decode memory bounds the products: each step reads all
+// weights and the keys and values of all requests to compute one token of each request (docs/analyze.md).
 func boundKinds(decode bool) []boundKind {
 	products := boundKind{"compute", "compute: %s kernels take", nil}
 	if decode {
@@ -41,14 +40,14 @@ type boundKind struct {
 	parts    []string
 }
 
-// idleKnown reports whether the records of every device are good enough to measure its idle time.
+// idleKnown reports whether the device records of every index are good enough to measure idle time.
 func idleKnown(indexes []*Index) bool {
 	return !slices.ContainsFunc(indexes, func(x *Index) bool {
 		return slices.ContainsFunc(x.Devices, func(d *DeviceTime) bool { return x.T.Gate.Faulty(d.Device) })
 	})
 }
 
-// findBound finds the resource that bounds the program, and whether any finding is worth a change.
+// findBound finds the resource that bounds the program, and whether any finding claims enough to be worth a change.
 func (a *Analysis) findBound(indexes []*Index, found []Found) {
 	b := &a.Bound
 	b.Nothing = !slices.ContainsFunc(found, func(f Found) bool { return f.ClaimNS > 0 })
@@ -99,7 +98,7 @@ func (a *Analysis) findBound(indexes []*Index, found []Found) {
 	}
 }
 
-// mainOther returns the kernel with at least half of the time of class other, "" for none.
+// mainOther returns the kernel with at least half of the time of class "other", "" for none.
 func (a *Analysis) mainOther() string {
 	var most, all int64
 	name := ""
@@ -118,7 +117,6 @@ func (a *Analysis) mainOther() string {
 	return name
 }
 
-// upperFirst returns a text with its first letter in upper case.
 func upperFirst(s string) string {
 	if s == "" {
 		return s
@@ -126,7 +124,6 @@ func upperFirst(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// hostSentence names the largest part of the host account, "" without one.
 func (a *Analysis) hostSentence(whole string) string {
 	if a.Host == nil || len(a.Host.Parts) == 0 {
 		return ""

@@ -10,38 +10,37 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Recording describes the recorded program and the quality of the recording; it is filled before any rule runs.
+// Recording describes the recorded program and the quality of the recording. It is complete before any rule runs.
 type Recording struct {
-	Program  Program `json:"program"`          // what the program is made with
+	Program  Program `json:"program"`          // framework or language of the program
 	Engine   string  `json:"engine,omitempty"` // that serves or trains: "vLLM", "DeepSpeed"
-	Evidence string  `json:"evidence"`         // what shows the program
+	Evidence string  `json:"evidence"`         // names in the recording that show the program
 	Kind     Kind    `json:"kind"`
-	// Serving is "prefill", "decode" or "mixed", by the names of steps; "" elsewhere.
+	// Serving is "prefill", "decode" or "mixed", from the names or attention shapes of the steps; "" for other programs.
 	Serving string `json:"serving,omitempty"`
-	// BeforeNS is the time from the beginning of the recording in which the devices may still run work from before
-	// it, ns; 0 where no such work was seen.
-	BeforeNS int64   `json:"before_ns,omitempty"`
-	Phases   []Phase `json:"phases,omitempty"` // that are no part of any step
-	// StepsCover is the share of the devices' work that was launched in steps; 0 without steps.
-	StepsCover float64 `json:"steps_cover"`
-	// Refused are sources of steps that cover less than half of the work.
+	// BeforeNS is the time at the beginning of the recording in which the devices may still run work launched before the
+	// recording, ns; 0 if no such work was seen.
+	BeforeNS   int64   `json:"before_ns,omitempty"`
+	Phases     []Phase `json:"phases,omitempty"` // phases outside all steps
+	StepsCover float64 `json:"steps_cover"`      // share of the devices' work that steps launched; 0 without steps
+	// Refused lists step sources that were rejected because their steps cover too little of the devices' work.
 	Refused []string `json:"refused_steps,omitempty"`
-	Text    string   `json:"text"` // the same in a sentence
-	// Settings are the settings that the events show, for comparison with another recording.
+	Text    string   `json:"text"` // the description in one sentence
+	// Settings are choices of the program that the events show, for comparison with another recording.
 	Settings []Setting `json:"settings,omitempty"`
 }
 
-// Setting is one choice that a recorded program made, such as the precision of its products.
+// Setting is one choice of a program, such as the precision of its matrix products.
 type Setting struct {
 	Name  string   `json:"name"`  // "matrix products"
 	Value string   `json:"value"` // "fp32"
-	Rules []string `json:"rules"` // that advise a change of it
+	Rules []string `json:"rules"` // the rules that advise a change of this setting
 }
 
-// Kind classifies the activity of a program in the recording.
+// Kind classifies what the program did in the recording.
 type Kind string
 
-// The kinds.
+// The kinds of activity.
 const (
 	Training          Kind = "training"
 	Inference         Kind = "inference"
@@ -54,14 +53,14 @@ const (
 	HostOnly          Kind = "the host alone"
 )
 
-// Phase is a part of a recording outside the program's steady work.
+// Phase is a part of a recording outside the steady work of the program.
 type Phase struct {
 	Name  string      `json:"name"`
 	NS    int64       `json:"ns"`
 	Spans model.Spans `json:"-"`
 }
 
-// The phases.
+// The phases of a recording.
 const (
 	PhaseStartUp = "start-up"
 	PhaseCompile = "compilation"
@@ -69,13 +68,12 @@ const (
 )
 
 const (
-	// leastCover is the share of the devices' work that steps have to cover.
+	// leastCover is the share of the devices' work that steps must cover.
 	leastCover = 0.5
-	// leastMarked is the same share for the profiler's own steps: a program may mark few of its steps.
+	// leastMarked replaces leastCover for the steps of PyTorch's profiler: a program may mark few of its steps.
 	leastMarked = 0.02
 )
 
-// fillRecording completes the description of the recording; steps and devices must be known.
 func (x *Index) fillRecording() {
 	r := &x.Recording
 	r.Kind = x.programKind()
@@ -85,7 +83,7 @@ func (x *Index) fillRecording() {
 	r.Text = x.cardText()
 }
 
-// countKernels counts the kernels of the recording, those that communicate, and reports whether they have several names.
+// countKernels counts all kernels and the communication kernels. several: the kernels have several names.
 func (x *Index) countKernels() (kernels, comm int, several bool) {
 	var name model.NameID
 	for i := range x.T.GPU {
@@ -103,13 +101,12 @@ func (x *Index) countKernels() (kernels, comm int, several bool) {
 	return kernels, comm, several
 }
 
-// programKind classifies the activity of the program.
 func (x *Index) programKind() Kind {
 	kernels, comm, several := x.countKernels()
 	switch {
 	case len(x.T.GPU) == 0:
 		return HostOnly
-	case comm > 0 && comm == kernels && x.T.Gate.Launches != comm: // launches of other work show that everything was recorded
+	case comm > 0 && comm == kernels && x.T.Gate.Launches != comm: // other launches prove that everything was recorded
 		return CommunicationOnly
 	case kernels == 0 && x.phaseNS()*2 > x.Span.Len():
 		return StartUpOnly
@@ -127,21 +124,20 @@ func (x *Index) programKind() Kind {
 	return OnePass
 }
 
-// Before returns the time until which devices may run work from before the recording; the beginning of the recording
-// without such work.
+// Before returns the time until which devices may run work launched before the recording, else the start of the
+// recording.
 func (x *Index) Before() int64 { return max(x.before, x.Span.Start) }
 
-// OneCutStep reports whether exactly one step counts and it begins during work from before the recording. The
-// recording then cannot show whether the host runs ahead of the device in other steps.
+// OneCutStep reports whether exactly one step counts and it begins while the device runs work from before the
+// recording. Such a recording cannot show whether the host runs ahead of the device.
 func (x *Index) OneCutStep() bool {
 	return x.Recording.BeforeNS > 0 && x.Stepped() && x.SteadySteps() == 1
 }
 
-// phaseNS returns the time of all phases and of work from before the recording, ns.
+// phaseNS returns the time of all phases and of work launched before the recording, ns.
 func (x *Index) phaseNS() (ns int64) { return x.notSteady.Total() }
 
-// Trains reports whether the program has a backward pass or an optimizer, by the names of its operators, ranges and
-// kernels.
+// Trains reports whether names of operators, ranges or kernels show a backward pass or an optimizer.
 func (x *Index) Trains() bool {
 	for id, name := range x.T.Names {
 		in := &x.Info[id]
@@ -153,11 +149,10 @@ func (x *Index) Trains() bool {
 	return false
 }
 
-// stepsCover returns the share of the devices' work that steps launch. Work without a known launch counts if it
-// begins in a step.
+// stepsCover returns the share of the devices' work launched in steps, or begun in steps if the launch is unknown.
 func (x *Index) stepsCover() float64 {
 	var in, all int64
-	var last model.Span // the step found last
+	var last model.Span // the step of the previous operation
 	for i := range x.T.GPU {
 		g := &x.T.GPU[i]
 		at := g.Start
@@ -182,7 +177,7 @@ func (x *Index) stepsCover() float64 {
 	return float64(in) / float64(all)
 }
 
-// stepBefore returns the last step that begins at or before an instant, -1 none.
+// stepBefore returns the last step that begins at or before a time, -1 none.
 func (x *Index) stepBefore(at int64) int {
 	i, found := slices.BinarySearchFunc(x.Steps, at, func(s StepSpan, at int64) int { return cmp.Compare(s.Host.Start, at) })
 	if found {
@@ -191,7 +186,7 @@ func (x *Index) stepBefore(at int64) int {
 	return i - 1
 }
 
-// cardText returns the line below the title of a report.
+// cardText returns the line under the title of a report.
 func (x *Index) cardText() string {
 	r := &x.Recording
 	what := string(r.Program)
@@ -218,10 +213,9 @@ func (x *Index) cardText() string {
 	return strings.Join(parts, "; ")
 }
 
-// nearlyAll is the share that prints as 100 %: from it on steps count as covering all work.
+// nearlyAll is the share that prints as 100 %: steps that cover at least this share count as covering all work.
 const nearlyAll = 0.995
 
-// qualityWord sums up the quality of the device records; "" for sound ones.
 func (x *Index) qualityWord() string {
 	failed, linked, kernels := 0, 0, 0
 	for i := range x.T.Gate.Devices {

@@ -6,9 +6,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// workBefore returns the time until which devices may run work from before the recording. The evidence: the first
-// operation of a stream begins far later after its launch than other operations, nothing in the recording delays it,
-// and it was launched as the recording began; or a call waits for a stream that has nothing in the recording.
+// workBefore returns the time until which devices may run work launched before the recording. Two things are evidence:
+// (1) a call that waits for a stream without recorded work; (2) a stream's first operation that was launched as the
+// recording began and started unusually long after its launch, although nothing recorded delayed it.
 func (x *Index) workBefore() int64 {
 	type place struct {
 		process int32
@@ -17,9 +17,9 @@ func (x *Index) workBefore() int64 {
 	}
 	var delays []int64
 	seen := map[place]bool{}
-	var here place // of the operation before
+	var here place // stream of the previous operation
 	free := []int64{}
-	late := map[int32]int64{} // delays of the first operations of streams
+	late := map[int32]int64{} // delays of the first operations of streams, by operation
 	every := model.Sample(len(x.T.GPU))
 	for i := range x.T.GPU {
 		g := &x.T.GPU[i]
@@ -54,11 +54,11 @@ func (x *Index) workBefore() int64 {
 	return max(until, x.waitFromBefore(limit))
 }
 
-// waitFromBefore returns the end of a call that waits for a stream or an event and began before its process launched
-// anything in the recording.
+// waitFromBefore returns the end of the last call of at least limit ns that waits for a stream or an event and ends
+// before its process launches anything; without one, the start of the recording.
 func (x *Index) waitFromBefore(limit int64) int64 {
 	var waits []int32
-	launched := map[int32]int64{} // the first launch of each process
+	launched := map[int32]int64{} // first launch of each process
 	for _, l := range x.lanes {
 		p := x.T.ProcessOf(l.lane)
 	lane:

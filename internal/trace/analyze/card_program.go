@@ -8,10 +8,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Program is the framework or language of a program; advice uses its terms.
+// Program is the framework or language of a program; the wording of advice depends on it.
 type Program string
 
-// The programs for which advice has its own texts.
+// The programs with advice of their own.
 const (
 	PyTorch     Program = "PyTorch"
 	JAX         Program = "JAX"
@@ -29,7 +29,8 @@ const (
 	Unknown     Program = "program unknown"
 )
 
-// hasModels reports whether programs of this framework compute models, so that a step without training is inference.
+// hasModels reports whether programs of this framework run machine-learning models, so that steps without training are
+// inference.
 func (p Program) hasModels() bool {
 	switch p {
 	case PyTorch, JAX, TensorFlow, TensorRT, ONNXRuntime:
@@ -38,8 +39,7 @@ func (p Program) hasModels() bool {
 	return false
 }
 
-// Interpreted reports whether an interpreter, or a launcher of one, starts such programs, so that a recorder can wrap
-// the source.
+// Interpreted reports whether an interpreter or its launcher starts such programs: a recorder can wrap the source.
 func (p Program) Interpreted() bool {
 	switch p {
 	case PyTorch, JAX, TensorFlow, Triton, CuPyNumba, Python:
@@ -48,14 +48,13 @@ func (p Program) Interpreted() bool {
 	return false
 }
 
-// programMark is a pattern of names that occur in one kind of program only.
 type programMark struct {
 	program Program
 	name    *regexp.Regexp
-	what    string // that carries the name
+	what    string // what carries the name, for Recording.Evidence
 }
 
-// programMarks are tried in order: PyTorch calls kernels of all others.
+// programMarks are tried in order. PyTorch is first because it calls kernels of all other programs.
 var programMarks = []programMark{
 	{PyTorch, regexp.MustCompile(`\bat::native::|\bc10::|^aten::|^ProfilerStep#|^autograd::engine|\btorch::`), "names of PyTorch's operators and kernels"},
 	{TensorFlow, regexp.MustCompile(`\btensorflow::|\bEigen::internal::EigenMetaKernel|^EagerExecute|^TfOp`), "names of TensorFlow's kernels"},
@@ -69,8 +68,8 @@ var programMarks = []programMark{
 	{Triton, regexp.MustCompile(`^triton_|^_?\w+_kernel_0d1d`), "names of kernels that Triton compiles"},
 }
 
-// engineMarks are patterns of names that occur in one engine only. Only names that contain one of the words, in lower
-// case, are matched: a word search takes a tenth of the time of a regular expression.
+// engineMarks are name patterns that occur in one engine only. A pattern is tried only on a name that contains one of
+// words (in lower case), because a word search takes a tenth of the time of a regular expression.
 var engineMarks = []struct {
 	engine string
 	words  []string
@@ -90,10 +89,9 @@ var engineMarks = []struct {
 	{huggingFace, []string{"transformers/generation", "generationmixin"}, regexp.MustCompile(`transformers/generation|\bGenerationMixin\b`)},
 }
 
-// huggingFace is the engine of programs that call transformers' generate.
+// huggingFace is the engine of programs that call generate of the transformers library.
 const huggingFace = "Hugging Face"
 
-// findProgram finds the framework of the program from the recording's format and names.
 func (x *Index) findProgram() {
 	r := &x.Recording
 	r.Program, r.Evidence = x.programOf()
@@ -103,7 +101,6 @@ func (x *Index) findProgram() {
 	r.Engine = engineOf(x.T.Names)
 }
 
-// engineOf returns the first engine that one of the names belongs to, "" none.
 func engineOf(names []string) string {
 	lower := make([]string, len(names))
 	for i, name := range names {

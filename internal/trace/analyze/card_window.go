@@ -10,33 +10,32 @@ import (
 )
 
 const (
-	// An operation that begins unexplainedFactor times later after its launch and earlier work than the median one
-	// was delayed by something outside the recording.
+	// An operation delayed by more than unexplainedFactor times the median delay has a cause outside the recording.
 	unexplainedFactor = 10
-	// leastBeforeNS is the least duration of detectable work from before a recording, and of a phase.
+	// leastBeforeNS is the least duration of a phase, and of work from before the recording that can be detected.
 	leastBeforeNS = 100_000 // ns
 	// initCallNS is the least duration of a call that initializes CUDA; other calls take microseconds.
 	initCallNS = 10_000_000 // ns
-	// lateInitCallNS is the same limit after the first launch, for library calls that load modules and choose
-	// algorithms: a program that allocates in its loop waits less.
+	// lateInitCallNS replaces initCallNS after the first launch, for library calls that load modules and choose
+	// algorithms. It is longer because programs that allocate in their loop also make slow calls.
 	lateInitCallNS = 100_000_000 // ns
-	// mostInitCalls limits the calls of one name that initialize something; more calls are part of the loop.
+	// mostInitCalls limits the initializing calls of one name; a name with more calls is part of the loop.
 	mostInitCalls = 2
-	// compileGapNS is the shortest pause before a new Triton kernel that its compilation may take.
+	// compileGapNS is the shortest pause before the first launch of a Triton kernel that counts as its compilation.
 	compileGapNS = 20_000_000 // ns
 )
 
-// findWindow finds the parts of the recording that are not steady work: device work from before it, start-up,
-// compilation and graph capture.
+// findWindow finds the time that is no steady work: work from before the recording, start-up, compilation and graph
+// capture.
 func (x *Index) findWindow() {
-	if x.Span.Len() == 0 || x.T.Cut != nil && len(x.T.Cut.Steps) > 0 { // a cut has the steps of the whole recording
+	if x.Span.Len() == 0 || x.T.Cut != nil && len(x.T.Cut.Steps) > 0 { // a cut takes its steps from the whole recording
 		return
 	}
 	first := x.firstLaunch()
 	x.addPhase(PhaseCompile, x.compileSpans())
 	x.addPhase(PhaseCapture, x.captureSpans())
 	x.addPhase(PhaseStartUp, x.startUp(first))
-	if x.T.Cut != nil { // it has the operations before it
+	if x.T.Cut != nil { // a cut includes the operations before it
 		return
 	}
 	if x.before = x.workBefore(); x.before > x.Span.Start {
@@ -45,7 +44,7 @@ func (x *Index) findWindow() {
 	}
 }
 
-// addPhase adds a phase, without the time of earlier phases.
+// addPhase adds a phase without the time that earlier phases cover.
 func (x *Index) addPhase(name string, spans model.Spans) {
 	spans = spans.Within(x.Span).Minus(x.notSteady)
 	if spans.Total() < leastBeforeNS {
@@ -66,9 +65,9 @@ func (x *Index) firstLaunch() int32 {
 	return first
 }
 
-// startUp returns the time in which the program initializes CUDA. It lasts to the first launch, if a call before that
-// takes as long as only creating a context, loading modules or the first use of an allocator do, or if the workers of
-// a data loader start. Calls as long after the launch, and the profiler's own start, belong to it too.
+// startUp returns the time in which the program initializes CUDA. It lasts to the first launch if an earlier call
+// takes initCallNS, as only the creation of a context, the loading of modules and the first allocation do, or if the
+// workers of a data loader start. It includes initializing calls after the first launch (lateInit).
 func (x *Index) startUp(first int32) model.Spans {
 	until := x.Span.End
 	if first >= 0 {
@@ -83,7 +82,7 @@ func (x *Index) startUp(first int32) model.Spans {
 				out = append(out, model.Span{Start: h.Start, End: h.End})
 			case h.Kind != model.API || h.Start == until && i != first || h.Dur() < initCallNS:
 			case x.Info[h.Name].call == model.CallSync, x.Info[h.Name].call == model.CallCopy && i != first:
-			case first < 0: // the launch that ends start-up is not recorded
+			case first < 0: // the first launch, which ends start-up, is not recorded
 				out = append(out, model.Span{Start: h.Start, End: h.End})
 			default:
 				out = append(out, model.Span{Start: x.Span.Start, End: max(until, h.End)})
@@ -96,8 +95,8 @@ func (x *Index) startUp(first int32) model.Spans {
 	return model.UnionOf(append(out, x.lateInit(until)...))
 }
 
-// firstBatchBefore reports whether the only batch of the recording is fetched before an instant from worker
-// processes, which start then: a recording of one pass.
+// firstBatchBefore reports whether the recording fetches only one batch, from worker processes and before a time: the
+// recording is then one pass, and the workers start before that time.
 func (x *Index) firstBatchBefore(until int64) bool {
 	fetches := 0
 	for i := range x.T.Host {
@@ -115,9 +114,9 @@ func (x *Index) firstBatchBefore(until int64) bool {
 	return fetches == 1
 }
 
-// lateInit returns the time of calls after the first launch that take as long as only initialization does while the
-// devices are idle; of launches each that loads the code of its kernel (see listLoads). If these calls take most of the
-// recording up to their end, all of that time is start-up.
+// lateInit returns the time of initializing calls after the first launch: calls of lateInitCallNS or more while the
+// devices are idle, and launches that load code (listLoads). If these calls take more than half of the recording up to
+// the end of the last one, start-up lasts until then.
 func (x *Index) lateInit(after int64) model.Spans {
 	calls := map[model.NameID]model.Spans{}
 	for i := range x.T.Host {
@@ -154,8 +153,8 @@ func (x *Index) lateInit(after int64) model.Spans {
 	return all
 }
 
-// listLoads returns the launches after the first one that load code: the first of their kernel, as long as other calls
-// that initialize. ROCm loads the code of every kernel so, one by one.
+// listLoads returns launches after the first launch that load code: the first launch of each kernel, if it takes
+// initCallNS or more. ROCm loads the code of each kernel at its first launch.
 func (x *Index) listLoads(after int64) model.Spans {
 	first := map[model.NameID]int32{}
 	for i := range x.T.GPU {
@@ -176,7 +175,6 @@ func (x *Index) listLoads(after int64) model.Spans {
 	return loads
 }
 
-// captureSpans returns the time in which threads record CUDA graphs and instantiate them.
 func (x *Index) captureSpans() model.Spans {
 	var out []model.Span
 	const begins, ends, instantiates = 1, 2, 3
@@ -215,12 +213,11 @@ func (x *Index) captureSpans() model.Spans {
 	return model.UnionOf(out)
 }
 
-// compileRange matches names of frames and ranges that compile, in torch.compile, Triton and XLA.
+// compileRange matches frames and ranges of the compilers torch.compile, Triton and XLA.
 var compileRange = regexp.MustCompile(`torch/_inductor/(compile_fx|async_compile|codecache|graph)\.py|torch/_dynamo/(convert_frame|eval_frame)\.py\(\d+\): _?(compile|convert|catch_errors)|` +
 	`triton/(compiler/compiler|runtime/autotuner)\.py|CachingAutotuner\.benchmark|^compile_fx|^dynamo_timed|^(nvrtcCompileProgram|nvrtc: )|^XlaCompile|^backend_compile|BackendCompile$`)
 
-// compileSpans returns the time in which the program compiles: frames and ranges named for it, and the pause before
-// the first launch of a Triton kernel.
+// compileSpans returns the time of compilers: their frames and ranges, and the pause before a new Triton kernel.
 func (x *Index) compileSpans() model.Spans {
 	names := make([]bool, len(x.T.Names))
 	any, triton := false, make([]bool, len(x.T.Names))
@@ -241,7 +238,7 @@ func (x *Index) compileSpans() model.Spans {
 		if g := &x.T.GPU[i]; triton[g.Name] && !seen[g.Name] {
 			seen[g.Name] = true
 			at := g.Start
-			if g.Launch >= 0 { // a kernel that waits for the device after its launch was compiled before it
+			if g.Launch >= 0 { // a kernel that waits for the device after its launch was already compiled
 				at = x.T.Host[g.Launch].Start
 			}
 			last = max(last, at)
@@ -274,7 +271,6 @@ func (x *Index) CompiledAfterFirstStep() model.Spans {
 	return nil
 }
 
-// recordedBefore returns the time of operators, calls and device operations that begin before an instant.
 func (x *Index) recordedBefore(until int64) model.Spans {
 	var v []model.Span
 	for i := range x.T.Host {
@@ -290,7 +286,7 @@ func (x *Index) recordedBefore(until int64) model.Spans {
 	return model.UnionOf(v)
 }
 
-// dropPhases leaves out the steps that spend a tenth of their time or more in phases, if other steps remain.
+// dropPhases drops the steps that spend a tenth of their time or more in phases, if other steps remain.
 func (x *Index) dropPhases() {
 	phases := x.phaseSpans()
 	steady := func(s *StepSpan) bool { return phases.TotalIn(s.Host)*10 < s.Host.Len() }
@@ -305,7 +301,6 @@ func (x *Index) dropPhases() {
 	}
 }
 
-// phaseSpans returns the time of all phases.
 func (x *Index) phaseSpans() model.Spans {
 	var out model.Spans
 	for _, p := range x.Recording.Phases {
@@ -314,7 +309,7 @@ func (x *Index) phaseSpans() model.Spans {
 	return out
 }
 
-// Unjudged reports whether too little of the recording is steady work for any rule to judge it.
+// Unjudged reports whether too little of the recording is steady work for rules to judge.
 func (x *Index) Unjudged() bool {
 	if x.Recording.Kind == CommunicationOnly || x.Recording.Kind == StartUpOnly {
 		return true
@@ -327,27 +322,25 @@ func (x *Index) Unjudged() bool {
 	return !x.Stepped() && len(x.T.GPU) > 0 && x.PhasesFirst() && x.phaseSpans().Total()*unjudged > x.Span.Len()*(unjudged-1)
 }
 
-// PhasesFirst reports whether phases are the first statement about a recording without steps. They are for a program
-// with models, which runs long, and for another program if all but one part in nativeUnjudged of the recording is a
-// phase.
+// PhasesFirst reports whether the report on a recording without steps starts with its phases. It does for programs
+// with models, which run long. For other programs, phases must be all but 1/nativeUnjudged of the recording.
 func (x *Index) PhasesFirst() bool {
 	return x.Recording.Program.hasModels() || x.phaseSpans().Total()*nativeUnjudged > x.Span.Len()*(nativeUnjudged-1)
 }
 
-// nativeUnjudged replaces unjudged for a program that may run once and end, in C++ for example.
+// nativeUnjudged replaces unjudged for programs that may run once and end, for example in C++.
 const nativeUnjudged = 20
 
-// unjudged: nothing is claimed of a recording with less than one part in unjudged of steady work.
+// unjudged: rules judge a recording only if at least 1/unjudged of it is steady work.
 const unjudged = 10
 
-// isMostlyPhases reports whether ranges of the program were taken as steps, one of them counts, and phases are nearly
-// the whole recording: it is a test of parts, each of which runs for the first time.
+// isMostlyPhases reports whether the steps are ranges of the program, exactly one step counts, and phases are nearly
+// the whole recording. Such a program is a test whose parts each run for the first time.
 func (x *Index) isMostlyPhases() bool {
 	return strings.HasPrefix(x.StepSource, "annotation ") && x.SteadySteps() == 1 && x.phaseSpans().Total()*unjudged > x.Span.Len()*(unjudged-1)
 }
 
-// NotSteady returns a sentence about a recording that is mostly not steady work, and the fix; "" for other
-// recordings.
+// NotSteady returns a sentence and a remedy for a recording that is mostly not steady work, else "".
 func (x *Index) NotSteady() (what, fix string) {
 	r := &x.Recording
 	if r.Kind == CommunicationOnly {

@@ -6,18 +6,17 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Ledger grants time to findings so that every nanosecond of a device is claimed once. It is not safe for use by
-// several goroutines: rules run in order.
+// Ledger grants device time to findings, every nanosecond once. It is not safe for concurrent use: rules run in order.
 type Ledger struct {
 	x       *Index
 	steady  map[int]claimable
 	claimed map[int]model.Spans
 }
 
-// claimable is the time of a device that findings can claim; none of an unknown device.
+// claimable is the time of a device that findings can claim.
 type claimable struct {
 	starved, busy model.Spans
-	queued        model.Spans // of the whole device: little of it is ever claimed
+	queued        model.Spans // not limited to the steady part: little of it is ever claimed
 }
 
 // NewLedger returns a ledger without claims.
@@ -29,25 +28,25 @@ func (x *Index) NewLedger() *Ledger {
 	return l
 }
 
-// ClaimHost claims time for host activity: the part of want in which the device was starved, within the steady part,
-// not yet claimed. It returns the granted time.
+// ClaimHost claims time for host activity: the part of want in which the device was starved, within the steady part
+// and not yet claimed. It returns the granted time.
 func (l *Ledger) ClaimHost(device int, want model.Spans) model.Spans {
 	return l.grantSpans(device, want, l.steady[device].starved)
 }
 
-// ClaimGPU claims time in which the device worked: the part of want that is busy, within the steady part and not yet
-// claimed. The caller makes sure that no other operation overlaps it.
+// ClaimGPU claims device work: the part of want in which the device was busy, within the steady part and not yet
+// claimed. The caller must make sure that no other operation overlaps want.
 func (l *Ledger) ClaimGPU(device int, want model.Spans) model.Spans {
 	return l.grantSpans(device, want, l.steady[device].busy)
 }
 
-// ClaimQueued claims time in which an operation was launched and had not begun: the part of want that is queued,
-// within the steady part and not yet claimed.
+// ClaimQueued claims time in which an operation was launched and had not begun: the part of want in which the device
+// was queued, within the steady part and not yet claimed.
 func (l *Ledger) ClaimQueued(device int, want model.Spans) model.Spans {
 	return l.grantSpans(device, want.And(l.x.Steady), l.steady[device].queued)
 }
 
-// Claimed returns the time of a device that was granted.
+// Claimed returns the granted time of a device.
 func (l *Ledger) Claimed(device int) model.Spans { return l.claimed[device] }
 
 // Free returns the time of a device that ClaimHost could still grant.
@@ -55,7 +54,7 @@ func (l *Ledger) Free(device int) model.Spans {
 	return l.steady[device].starved.Minus(l.claimed[device])
 }
 
-// grantSpans looks only at the neighbourhood of want, so that many small claims stay cheap.
+// grantSpans claims the part of want that is in the set of and unclaimed. It reads only spans near want, to be fast.
 func (l *Ledger) grantSpans(device int, want, of model.Spans) model.Spans {
 	if len(want) == 0 {
 		return nil
@@ -66,7 +65,7 @@ func (l *Ledger) grantSpans(device int, want, of model.Spans) model.Spans {
 	if len(got) == 0 {
 		return nil
 	}
-	// The union with the grant replaces the claimed spans within the hull.
+	// Within the hull, the union of old claims and grant replaces the claimed spans.
 	lo := claimed.FirstFrom(hull.Start - 1)
 	hi := lo
 	for hi < len(claimed) && claimed[hi].Start <= hull.End {
@@ -76,7 +75,7 @@ func (l *Ledger) grantSpans(device int, want, of model.Spans) model.Spans {
 	return got
 }
 
-// claimParts divides the claim of a finding per step by class and idle state.
+// claimParts divides the claim of a finding per step by class and idle state, ns.
 func (x *Index) claimParts(f *Found) map[string]int64 {
 	if f.ClaimNS <= 0 || !x.Stepped() && len(f.Spans) == 0 {
 		return nil

@@ -4,22 +4,20 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// opMeaning classifies the work under an operator or range of one name.
 type opMeaning struct {
 	class uint8 // index into classList, NoClass unknown
-	// whole: operators inside belong to it; a matrix product of an LSTM is part of the LSTM.
+	// whole: nested operators belong to this class too; a matrix product inside an LSTM is part of the LSTM.
 	whole bool
 }
 
-// moduleKind classifies a module or range by its name.
 type moduleKind uint8
 
 const (
 	modulePlain         moduleKind = iota
-	moduleNeutral                  // a wrapper that compilers make: the module around it decides
+	moduleNeutral                  // a wrapper of a compiler: the enclosing module decides
 	moduleTensorProduct            // an equivariant tensor product
-	// moduleConvolution is a name that e3nn and others use: a tensor product, if the trace has tensor products,
-	// except for its elementwise kernels.
+	// moduleConvolution is a name that e3nn and other packages use. In a trace with tensor products it is a tensor
+	// product, except for its elementwise kernels.
 	moduleConvolution
 )
 
@@ -28,7 +26,7 @@ const NoClass = 255
 
 var classList = model.Classes()
 
-// Indices into Classes.
+// Indices into classList.
 const (
 	GEMMClass uint8 = iota
 	cConv
@@ -54,19 +52,17 @@ const (
 	cSampling
 )
 
-// maxClasses is the length of sums by class: a power of two, so that an index below it needs no check.
+// maxClasses is the length of arrays indexed by class: a power of two, so that a masked index needs no bounds check.
 const maxClasses = 32
 
-// communicates reports whether kernels of a class move data between ranks.
 func isCommunication(class uint8) bool { return class == cCommunication || class == cMoEAllToAll }
 
-// classifyKernels assigns every GPU event its class: memory operations are copies, kernels take the class of the
-// operators around their launch first and of their own name second. The context depends only on the position of the
-// launch, so consecutive kernels of one operator share one look-up.
+// classifyKernels assigns a class to every GPU event. Memory operations are copies. A kernel gets its class from the
+// operators around its launch, else from its name. Consecutive kernels of one operator share one look-up, because the
+// context depends only on the launch.
 func (x *Index) classifyKernels() {
 	t := x.T
 	x.class = make([]uint8, len(t.GPU))
-	// Consecutive kernels nearly always have the same operator.
 	lastOp, lastLaunch := int32(-2), int32(-2)
 	var around launchContext
 	for i := range t.GPU {
@@ -83,16 +79,15 @@ func (x *Index) classifyKernels() {
 	}
 }
 
-// launchContext combines the operators, ranges and modules around a launch.
 type launchContext struct {
-	inner     opMeaning // the innermost operator of a known class
-	outer     uint8     // the innermost operator that includes its children, else NoClass
+	inner     opMeaning // the innermost operator with a known class
+	outer     uint8     // class of the innermost operator whose class includes nested operators, else NoClass
 	optimizer bool
-	experts   bool       // a range of the experts of a mixture
-	product   moduleKind // moduleTensorProduct, moduleConvolution: in the module of one
+	experts   bool       // inside a range of the experts of a mixture
+	product   moduleKind // moduleTensorProduct or moduleConvolution, if inside such a module
 }
 
-// launchContextOf walks up from an operator (-1 none) or, without one, from a launch.
+// launchContextOf collects the context from an operator outwards, or from a launch if op is -1.
 func (x *Index) launchContextOf(op, launch int32) launchContext {
 	s := launchContext{inner: opMeaning{class: NoClass}, outer: NoClass}
 	for h := op; h >= 0; h = x.OpAbove(h) {
@@ -120,7 +115,7 @@ func (x *Index) launchContextOf(op, launch int32) launchContext {
 	return s
 }
 
-// moduleKindAround returns the kind of the innermost module around an event, without the wrappers of compilers.
+// moduleKindAround returns the kind of the innermost module around an event, ignoring wrappers of compilers.
 func (x *Index) moduleKindAround(host int32) moduleKind {
 	for m := x.moduleOf(host); m >= 0; {
 		switch w := x.Info[x.T.Host[m].Name].model; {
@@ -148,7 +143,6 @@ func (x *Index) InOptimizer(host int32) bool {
 	return false
 }
 
-// classOf returns the class of a kernel from its name and the context of its launch.
 func (s *launchContext) classOf(in *NameInfo) uint8 {
 	kernel := in.Kernel
 	switch {
@@ -168,7 +162,7 @@ func (s *launchContext) classOf(in *NameInfo) uint8 {
 	case c == NoClass:
 		c = kernel
 	case s.outer == cConv && (kernel == ElementwiseClass || kernel == cReduction || c == CopyClass):
-		// Its bias, the sum of the bias's gradient, and casts: no convolution.
+		// Casts, the bias and the sum for the bias gradient inside a convolution are no convolution.
 		c = kernel
 		if s.inner.class == CopyClass {
 			c = CopyClass
@@ -187,7 +181,6 @@ func (s *launchContext) classOf(in *NameInfo) uint8 {
 	return c
 }
 
-// isPartOfProduct reports whether work of a class is part of the tensor product around it.
 func (s *launchContext) isPartOfProduct(c uint8) bool {
 	switch c {
 	case ElementwiseClass, cReduction, CopyClass:

@@ -6,10 +6,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// llmTable classifies names of kernels that only engines for language models have (vLLM, SGLang, TensorRT-LLM,
-// FlashInfer, FlashMLA, DeepEP, DeepGEMM, AITER, SageAttention, bitsandbytes), lower case, first match. A word that
-// starts with '=' matches from the start of the name without template and parameters. Such a name decides the class,
-// whatever operators are around the launch.
+// llmTable classifies kernels of engines for language models (vLLM, SGLang, TensorRT-LLM, FlashInfer, FlashMLA,
+// DeepEP, DeepGEMM, AITER, SageAttention, bitsandbytes), by lower-case name, first match. A word that starts with '='
+// matches from the start of the name without template and parameters. A match overrides the operators around the
+// launch.
 var llmTable = []nameRule{
 	{class: cMoEAllToAll, any: []string{
 		"deep_ep::", "ep::internode", "ep::intranode", "moe_comm::", "moealltoall", "moe_all_to_all", "epdispatchintra", "epdispatchinter",
@@ -71,7 +71,6 @@ var llmTable = []nameRule{
 	{class: GEMMClass, any: []string{"marlin::marlin", "=marlin$"}},
 }
 
-// llmClassOf classifies a lower-case name by llmTable; NoClass without a match.
 func llmClassOf(name string) uint8 {
 	head := "=" + kernelHead(name) + "$"
 	for i := range llmTable {
@@ -89,7 +88,7 @@ func llmClassOf(name string) uint8 {
 	return NoClass
 }
 
-// kernelHead returns a kernel's name without its result type, name spaces, template and parameters.
+// kernelHead returns a kernel's name without result type, namespaces, template and parameters.
 func kernelHead(name string) string {
 	name = strings.ReplaceAll(strings.TrimPrefix(name, "void "), "(anonymous namespace)::", "")
 	if i := strings.IndexAny(name, "<("); i >= 0 {
@@ -98,15 +97,14 @@ func kernelHead(name string) string {
 	return name[strings.LastIndexByte(name, ':')+1:]
 }
 
-// OnlyPrefill reports whether all requests of a step of serving are in prefill.
+// OnlyPrefill reports whether all requests of a serving step are in prefill.
 func (s *StepSpan) OnlyPrefill() bool { return s.Prefill > 0 && s.Decode == 0 }
 
-// OnlyDecode reports whether all requests of a step of serving are in decode.
+// OnlyDecode reports whether all requests of a serving step are in decode.
 func (s *StepSpan) OnlyDecode() bool { return s.Prefill == 0 && s.Decode > 0 }
 
-// classifyServing parses the requests of each step from its name. Attention kernels of steps that only prefill, or
-// only decode, get the class of that phase. Names that also occur in other programs get the class that they have in
-// an engine.
+// classifyServing reads the requests of each step from its name. Attention kernels of steps with only prefill or only
+// decode get the class of that phase. Kernel names that other programs use too get the class they have in engines.
 func (x *Index) classifyServing(e engineStep) {
 	if e.serves == nil {
 		return

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// nameRule is one line of a table. A name belongs to the class if it contains one of any and each of all, and none of
-// none.
+// nameRule is one line of a table. A name matches if it contains a word of any, all words of all, and no word of none.
 type nameRule struct {
 	class uint8
 	any   []string
@@ -28,9 +27,9 @@ func (w *nameRule) matchWords(holds func(word string) bool) bool {
 	return (len(w.any) == 0 || slices.ContainsFunc(w.any, holds)) && !slices.ContainsFunc(w.none, holds)
 }
 
-// opTable classifies names of operators, lower case, first match. `aten::` and underscores at the ends are removed;
-// names of backward nodes (ConvolutionBackward0) match like the operator. The table includes the names of libraries
-// outside PyTorch (torch_scatter, fbgemm, cuequivariance, libtorch_tp_jit, flashTP, openequivariance, xformers).
+// opTable classifies operators by lower-case name, first match, without `aten::` and outer underscores. Names of
+// backward nodes (ConvolutionBackward0) match like the operator. It includes libraries outside PyTorch (torch_scatter,
+// fbgemm, cuequivariance, libtorch_tp_jit, flashTP, openequivariance, xformers).
 var opTable = []nameRule{
 	{class: cCommunication, any: []string{
 		"c10d::", "c10d_functional", "nccl:", "nccl::", "record_param_comms", "allreduce", "all_reduce", "allgather",
@@ -104,7 +103,7 @@ var opTable = []nameRule{
 	}},
 }
 
-// kernelTable classifies names of kernels, lower case, first match.
+// kernelTable classifies kernels by lower-case name, first match.
 var kernelTable = []nameRule{
 	{class: cCommunication, any: []string{
 		"nccl", "rccl", "oneccl", "cross_device_reduce", "nvshmem", "allreduce", "all_reduce", "allgather_kernel", "all_to_all",
@@ -147,7 +146,7 @@ var kernelTable = []nameRule{
 	}, none: []string{"fillfunctor"}},
 	{class: CopyClass, any: []string{
 		"copy_kernel", "catarraybatchedcopy", "cat_array", "direct_copy", "memcpy", "memset", "transpose", "permute",
-		"copykernel", "bulk_copy", "amd_rocclr_", // the runtime's kernels for copies and fills
+		"copykernel", "bulk_copy", "amd_rocclr_", // kernels of the ROCm runtime for copies and fills
 	}},
 	{class: ElementwiseClass, any: []string{
 		"elementwise", "vectorized", "pointwise", "fill", "distribution", "dropout", "where", "index_select", "indexselect", "embedding",
@@ -156,8 +155,8 @@ var kernelTable = []nameRule{
 	}},
 }
 
-// tritonTable classifies kernels that TorchInductor fused, by the operators in their names
-// (triton_red_fused_native_layer_norm_3), first match: the heaviest operator counts, then the kind of kernel.
+// tritonTable classifies kernels that TorchInductor fused, by the operators in the kernel name
+// (triton_red_fused_native_layer_norm_3), first match: the most expensive operator counts, then the kind of kernel.
 var tritonTable = []nameRule{
 	{class: cAttention, any: []string{"attention"}},
 	{class: cScatter, any: []string{
@@ -171,11 +170,11 @@ var tritonTable = []nameRule{
 	{class: ElementwiseClass, any: []string{"triton_poi_", "triton_for_"}},
 }
 
-// withoutLibrary hides names of libraries that contain a word of the tables.
+// withoutLibrary replaces library names that contain a word of the tables.
 var withoutLibrary = strings.NewReplacer("fbgemm", "fbg", "flashinfer::", "fi::")
 
 // parseOpName classifies the name of an operator. A table word that starts with '=' matches the bare name, with or
-// without underscores at its end ("=add" matches aten::add and aten::add_).
+// without underscores at the end ("=add" matches aten::add and aten::add_).
 func parseOpName(name string) opMeaning {
 	full := withoutLibrary.Replace(strings.ToLower(name))
 	full = strings.TrimPrefix(full, "autograd::engine::evaluate_function: ")
@@ -201,8 +200,8 @@ func parseOpName(name string) opMeaning {
 	return opMeaning{class: NoClass}
 }
 
-// matchBare matches "=name$" with a word of the table: the whole name, or its start if the word ends in an
-// underscore.
+// matchBare reports whether exact ("=name$") matches a word of the table. A word that ends in '_' matches the start of
+// the name, another the whole name.
 func matchBare(exact, word string) bool {
 	if strings.HasSuffix(word, "_") {
 		return strings.HasPrefix(exact, word)
@@ -210,8 +209,8 @@ func matchBare(exact, word string) bool {
 	return len(exact) == len(word)+1 && strings.HasPrefix(exact, word)
 }
 
-// kernelClassOf classifies the name of a kernel; NoClass without a match. ofLLM reports a name that decides the
-// class, whatever operators are around the launch.
+// kernelClassOf classifies the name of a kernel; NoClass without a match. ofLLM reports a match in llmTable, which
+// decides the class whatever operators are around the launch.
 func kernelClassOf(name string) (class uint8, ofLLM bool) {
 	s := withoutLibrary.Replace(strings.ToLower(name))
 	table := kernelTable
@@ -228,16 +227,15 @@ func kernelClassOf(name string) (class uint8, ofLLM bool) {
 	return NoClass, false
 }
 
-// productModules are the names of modules that compute tensor products of irreducible representations, in e3nn and
-// the packages built on it.
+// productModules are modules of e3nn, and of packages built on it, that compute tensor products of irreducible
+// representations.
 var productModules = []string{"tensorproduct", "tensor_product", "tensorsquare", "symmetriccontraction", "symmetric_contraction",
 	"equivariantproduct", "so2_conv", "so2conv", "clebschgordan", "conv_tp", "tensor product"}
 
-// neutralModules are wrappers made by compilers and tracers.
+// neutralModules are wrappers that compilers and tracers make.
 var neutralModules = []string{"graphmodule", "recursivescriptmodule", "scriptmodule", "scriptfunction", "topleveltracedmodule", "tracedmodule",
 	"optimizedmodule", "codegenmixin", "_compiled_main", "lambda"}
 
-// parseModuleName classifies the name of a module or range.
 func parseModuleName(name string) moduleKind {
 	s := strings.ToLower(strings.TrimPrefix(name, modulePrefix))
 	for _, w := range productModules {
@@ -245,7 +243,7 @@ func parseModuleName(name string) moduleKind {
 			return moduleTensorProduct
 		}
 	}
-	// e3nn's convolution over neighbours; image models use the same name for theirs.
+	// "convolution" is e3nn's convolution over neighbours, but also a module of image models.
 	if s = strings.TrimRight(s, "_0123456789"); s == "convolution" || s == "contraction" {
 		return moduleConvolution
 	}

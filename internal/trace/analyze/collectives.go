@@ -12,62 +12,61 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
-// Collectives describes one rank's communication over the last whole steps that count: when each collective began,
-// and the rank's work between them. It is small enough for a shared folder, and sufficient to find the rank that the
-// others wait for. Times are ns.
+// Collectives describes the communication of one rank in its last whole steps: the start of each collective and the
+// work in between, ns. It is small enough to share, and suffices to find the rank for which the others wait.
 type Collectives struct {
 	Rank   int    `json:"rank"`   // -1 unknown
 	World  int    `json:"world"`  // 0 unknown
-	Trace  string `json:"trace"`  // the file
+	Trace  string `json:"trace"`  // the trace file
 	Device string `json:"device"` // name of the device; "" of a recording of the host alone
 	OnHost bool   `json:"on_host,omitempty"`
-	// Role is a hash of the names of the kernels, or of the operators without a device: ranks that do the same work
-	// have the same.
+	// Role is a hash of kernel names (operator names without a device). Ranks with equal roles do the same work.
 	Role string `json:"role"`
 	// Parts divides the device's time in the mean step.
 	Parts Parts `json:"parts"`
 
-	Steps model.Column `json:"steps"` // numbers of the steps
+	Steps model.Column `json:"steps"` // step numbers
 	Cut   int          `json:"cut"`   // earlier steps that were left out
-	Names []string     `json:"names"` // of kinds and groups, by number
+	Names []string     `json:"names"` // names of kinds and groups
 
-	// One entry for each collective, in the order of their requests.
+	// Kind to After have one entry for each collective, in the order of requests.
 	Kind  model.Column `json:"kind"`  // index into Names
 	Group model.Column `json:"group"` // index into Names
-	Seq   model.Column `json:"seq"`   // number in the group plus one, 0 unknown
-	Bytes model.Column `json:"bytes"` // that the rank gives, 0 unknown
+	Seq   model.Column `json:"seq"`   // number within the group plus one, 0 unknown
+	Bytes model.Column `json:"bytes"` // bytes that the rank contributes, 0 unknown
 	Step  model.Column `json:"step"`  // index into Steps
-	Start model.Column `json:"start"` // after the start of the first step
+	Start model.Column `json:"start"` // relative to the start of the first step
 	Dur   model.Column `json:"dur"`
-	After model.Column `json:"after"` // the collective before it on its stream plus one, 0 none
+	After model.Column `json:"after"` // the previous collective on the same stream plus one, 0 none
 
-	// One entry for each moment, in order. A moment is 2i where collective i is requested, and 2i+1 where the rank
-	// begins to wait for its end; -1-k where step k ends. Before a moment the rank works, idles, or is blocked by
-	// communication that is not a collective of a whole group.
+	// Moments lists one entry for each moment, in order: 2i is the request of collective i, 2i+1 the time at which the
+	// rank begins to wait for the end of collective i, and -1-k the end of step k. Work, Idle and Held divide the time
+	// since the previous moment: work of the rank, idle time, and communication that is no collective of a whole group;
+	// waits for collectives are in none of them.
 	Moments model.Column `json:"moments"`
 	Work    model.Column `json:"work"`
 	Idle    model.Column `json:"idle"`
 	Held    model.Column `json:"held"`
 
-	begin         int64 // of the first step, by the clock of the trace
-	input, device int   // of which analysis
+	begin         int64 // start of the first step, by the clock of the trace
+	input, device int   // input and device of the analysis
 }
 
 const (
-	// mostCollectives limits the collectives that are kept for a rank.
+	// mostCollectives limits the collectives that are stored for a rank.
 	mostCollectives = 4000
-	// adjacentNS is the longest gap, ns, between two operations of which the second waited for the end of the first:
-	// a launched operation begins within a few microseconds.
+	// adjacentNS is the longest gap, ns, after which an operation still counts as having waited for the end of the
+	// previous one: a launched operation begins within a few microseconds.
 	adjacentNS = 50_000
-	// leastWaitNS is the shortest wait for a collective that counts as a wait.
+	// leastWaitNS is the shortest wait for a collective that counts, ns.
 	leastWaitNS = 20_000
-	// latestEndNS is the longest delay with which a library of the host records the end of a collective. Up to 2 ms
+	// latestEndNS is the longest delay, ns, with which a library of the host records the end of a collective. Up to 2 ms
 	// were measured with gloo on two cores at a load of 13.
 	latestEndNS = 5_000_000
 )
 
-// CollectivesOf returns the communication of each device of each trace of a job, or of the host without devices; a
-// trace without communication has none.
+// CollectivesOf returns the communication of each device of each trace of a job, or of the host if there are no
+// devices. A trace without communication yields none.
 func CollectivesOf(indexes []*Index) []Collectives {
 	out := []Collectives{}
 	for _, x := range indexes {
@@ -92,30 +91,28 @@ func CollectivesOf(indexes []*Index) []Collectives {
 	return out
 }
 
-// collectiveCall is one collective of a rank.
 type collectiveCall struct {
 	model.Span
-	asked       int64 // no later than Start: when all that it needs of its rank was there
+	asked       int64 // time from which only other ranks delay the collective; at most Start
 	kind, group string
 	seq, bytes  int64
 	stream      int64
 	step        int // index into the steps that count
-	after       int // the call before on its stream plus one, 0 none
+	after       int // the previous call on the stream plus one, 0 none
 }
 
-// timeline has the steps, collectives and work of one rank, from which Collectives is built.
+// timeline holds the steps, collectives and work of one rank; buildColumns makes Collectives from it.
 type timeline struct {
 	whole   model.Span
 	steps   []StepSpan
 	calls   []collectiveCall
-	compute model.Spans // the rank works
-	other   model.Spans // communication that is none of the calls
+	compute model.Spans // time in which the rank works
+	other   model.Spans // communication outside calls
 	waited  func(end, next int64) bool
-	// lateEnds: the end of a call may be recorded after the rank has resumed.
+	// lateEnds: the recorded end of a call may be later than the time at which the rank resumed.
 	lateEnds bool
 }
 
-// countedSteps returns the steps that count.
 func (x *Index) countedSteps() []StepSpan {
 	var out []StepSpan
 	for _, s := range x.Steps {
@@ -129,7 +126,7 @@ func (x *Index) countedSteps() []StepSpan {
 	return out
 }
 
-// stepOf returns the step in which a collective was requested, -1 none.
+// stepOf returns the step on the host that contains a time, -1 none.
 func stepOf(steps []StepSpan, at int64) int {
 	for i := range steps {
 		if at >= steps[i].Host.Start && at < steps[i].Host.End {
@@ -139,7 +136,7 @@ func stepOf(steps []StepSpan, at int64) int {
 	return -1
 }
 
-// collectivesOf returns the collectives of a device whose kinds takes accepts; nil without any.
+// collectivesOf returns the collectives of a device whose kind takes accepts; nil without any.
 func (x *Index) collectivesOf(d *DeviceTime, takes func(kind string) bool) *Collectives {
 	t := &timeline{steps: x.countedSteps(), compute: d.Compute.Or(d.Memcpy).Or(d.Memset)}
 	told := x.T.CollectivesByCorr()
@@ -151,7 +148,7 @@ func (x *Index) collectivesOf(d *DeviceTime, takes func(kind string) bool) *Coll
 			continue
 		}
 		c := x.collectiveCallOf(g, told[op.Corr])
-		// Ranks do not leave the exchange between experts together: its shortest time is no transfer.
+		// Ranks finish the exchange between experts at different times, so its shortest duration is not the transfer time.
 		if c.step = x.stepOfLaunch(t.steps, op); c.step < 0 || x.class[g] == cMoEAllToAll || !takes(c.kind) {
 			other = append(other, c.Span)
 			continue
@@ -181,8 +178,7 @@ func (x *Index) collectivesOf(d *DeviceTime, takes func(kind string) bool) *Coll
 	return out
 }
 
-// stepOfLaunch returns the step that contains the launch of an operation; without a launch, the step in whose window
-// the operation began; -1 none.
+// stepOfLaunch returns the step of an operation's launch, else the step whose window contains its start; -1 none.
 func (x *Index) stepOfLaunch(steps []StepSpan, op *model.GPU) int {
 	if op.Launch >= 0 {
 		return stepOf(steps, x.T.Host[op.Launch].Start)
@@ -195,8 +191,8 @@ func (x *Index) stepOfLaunch(steps []StepSpan, op *model.GPU) int {
 	return -1
 }
 
-// readyTimes returns a function that gives the time at which the input of a collective was ready: it waits for the
-// operations that the host launched before it.
+// readyTimes returns a function for the time at which the input of a collective was ready: the end of all operations
+// that the host launched before the collective.
 func (x *Index) readyTimes(d *DeviceTime) func(op *model.GPU) int64 {
 	type launched struct{ at, end int64 }
 	var list []launched
@@ -223,7 +219,7 @@ func (x *Index) readyTimes(d *DeviceTime) func(op *model.GPU) int64 {
 	}
 }
 
-// collectiveCallOf describes a communication kernel; recorded has the profiler's details, nil without any.
+// collectiveCallOf describes a communication kernel; told holds the profiler's details, nil without any.
 func (x *Index) collectiveCallOf(g int32, told *model.Collective) collectiveCall {
 	op := &x.T.GPU[g]
 	c := collectiveCall{Span: model.Span{Start: op.Start, End: op.End}, stream: op.Stream}
@@ -240,7 +236,7 @@ func (x *Index) collectiveCallOf(g int32, told *model.Collective) collectiveCall
 	return c
 }
 
-// synchronizesAll reports whether every rank's end of such a collective depends on every rank's start.
+// synchronizesAll reports whether a collective of this kind ends on every rank only after all ranks have started it.
 func synchronizesAll(kind string) bool {
 	switch CollectiveKind(kind) {
 	case AllReduceCalls, AllGatherCalls, ReduceScatterCalls, AllToAllCalls, BarrierCalls:
@@ -249,13 +245,12 @@ func synchronizesAll(kind string) bool {
 	return false
 }
 
-// isGroupCollective reports whether all ranks of a group take part in such a collective.
 func isGroupCollective(kind string) bool {
 	return synchronizesAll(kind) || CollectiveKind(kind) == BroadcastCalls
 }
 
-// waitedOnHost returns a function that reports whether the host waited for the device at the end of a collective, and
-// launched the device's next operation only afterwards.
+// waitedOnHost returns a function that reports whether the host waited for the device at the end of a collective and
+// launched the next operation of the device only afterwards.
 func (x *Index) waitedOnHost(d *DeviceTime) func(end, next int64) bool {
 	var waits []model.Span
 	for i := range x.T.Host {
@@ -271,8 +266,7 @@ func (x *Index) waitedOnHost(d *DeviceTime) func(end, next int64) bool {
 	}
 }
 
-// hostCollectives returns the communication of a recording without a device, where a library of the host communicates
-// (gloo); nil without any.
+// hostCollectives returns the communication by a library of the host (gloo), without a device; nil without any.
 func (x *Index) hostCollectives() *Collectives {
 	t := &timeline{steps: x.countedSteps(), waited: func(int64, int64) bool { return true }, lateEnds: true}
 	var work []model.Span

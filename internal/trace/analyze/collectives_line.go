@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// chainStreams links calls of one stream, which run in turn. A call that begins right after the previous one was
-// requested before it began; any other began when it was requested.
+// chainStreams links the calls of each stream, which run one after the other, and corrects their request times. A call
+// that begins after a gap was requested when it began, because the stream was free.
 func (t *timeline) chainStreams() {
 	slices.SortStableFunc(t.calls, func(a, b collectiveCall) int { return cmp.Compare(a.Start, b.Start) })
 	last := map[int64]int{}
@@ -29,8 +29,8 @@ func (t *timeline) chainStreams() {
 	}
 }
 
-// dropEarlySteps removes the earliest steps until at most mostCollectives remain, or one step. It returns the number
-// of removed steps.
+// dropEarlySteps drops early steps until mostCollectives collectives or one step remain. It returns the number of
+// dropped steps.
 func (t *timeline) dropEarlySteps() int {
 	per := make([]int, len(t.steps))
 	for i := range t.calls {
@@ -44,7 +44,7 @@ func (t *timeline) dropEarlySteps() int {
 	if from == 0 {
 		return 0
 	}
-	place := make([]int, len(t.calls)) // plus one, 0 left out
+	place := make([]int, len(t.calls)) // new index plus one, 0 for removed calls
 	var kept []collectiveCall
 	for i, c := range t.calls {
 		if c.step < from {
@@ -61,14 +61,13 @@ func (t *timeline) dropEarlySteps() int {
 	return from
 }
 
-// moment is a point on a rank's timeline, see Collectives.Moments.
+// moment is an entry of Collectives.Moments.
 type moment struct {
 	at    int64
-	order int // at equal times: requests, waits, ends of steps
+	order int // at equal times: requests, then waits, then ends of steps
 	what  int64
 }
 
-// buildColumns converts a timeline into columns.
 func (t *timeline) buildColumns() *Collectives {
 	out := &Collectives{Cut: t.dropEarlySteps(), Names: []string{}}
 	t.whole = model.Span{Start: t.steps[0].Window.Start, End: t.steps[len(t.steps)-1].Window.End}
@@ -86,7 +85,7 @@ func (t *timeline) buildColumns() *Collectives {
 	for i, s := range t.steps {
 		out.Steps = append(out.Steps, stepNumber(s.Name, int64(out.Cut+i)))
 	}
-	moments, blocked := t.findMoments() // before the calls: it corrects their ends
+	moments, blocked := t.findMoments() // before the loop over calls: findMoments corrects their ends
 	for i := range t.calls {
 		c := &t.calls[i]
 		out.Kind, out.Group = append(out.Kind, number(c.kind)), append(out.Group, number(c.group))
@@ -105,7 +104,7 @@ func (t *timeline) buildColumns() *Collectives {
 	return out
 }
 
-// stepNumber returns the number at the end of a step's name, or its place.
+// stepNumber returns the number at the end of a step's name, or place if the name has none.
 func stepNumber(name string, place int64) int64 {
 	if n, err := strconv.ParseInt(name[strings.LastIndexAny(name, "#_ ")+1:], 10, 64); err == nil && n >= 0 {
 		return n
@@ -113,21 +112,20 @@ func stepNumber(name string, place int64) int64 {
 	return place
 }
 
-// endsLate reports whether the rank resumed at the end of a collective and the recorded end is later: the library
-// wakes the rank first and records the end afterwards, on a thread that may have to wait for a core. A wait must be
-// longer than that delay to count.
+// endsLate reports whether the rank resumed at the end of a collective although the recorded end is later: a library
+// may wake the rank before it records the end, on a thread that waits for a core. The wait must exceed that delay.
 func (t *timeline) endsLate(c *collectiveCall, gap model.Span) bool {
 	wait, late := gap.End-max(gap.Start, c.asked), c.End-gap.End
 	return wait >= leastWaitNS && late < min(wait, latestEndNS)
 }
 
-// findMoments returns the moments of a rank in order, and the time in which it waits for collectives: it is idle, a
-// collective that has begun ends, and the rank resumes at once; or the host waits for that end and launches more work
-// only then.
+// findMoments returns the moments of a rank in order, and its waits for collectives. An idle rank waits for a
+// requested collective if it resumes when the collective ends, or if the host waits for the end before it launches
+// more work.
 func (t *timeline) findMoments() ([]moment, model.Spans) {
 	var out []moment
 	var blocked model.Spans
-	by := make([]int, len(t.calls)) // by end
+	by := make([]int, len(t.calls)) // indexes of calls, sorted by end
 	for i := range by {
 		by[i] = i
 	}

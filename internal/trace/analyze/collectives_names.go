@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// CollectiveKind is a kind of communication, as printed.
+// CollectiveKind is a kind of communication, as printed in reports.
 type CollectiveKind string
 
 // The kinds of communication.
@@ -21,8 +21,8 @@ const (
 	otherCalls         CollectiveKind = "communication of another kind"
 )
 
-// CollectiveOf classifies a communication kernel by the operators around its launch, then by its own name: NCCL runs
-// an all-to-all as sends and receives.
+// CollectiveOf classifies a communication kernel by the operators around its launch, then by its own name. The
+// operators come first because NCCL runs an all-to-all as sends and receives.
 func (x *Index) CollectiveOf(g int32) CollectiveKind {
 	for h := x.EnclosingOp(g); h >= 0; h = x.OpAbove(h) {
 		if k := collectiveNamed(x.T.Name(x.T.Host[h].Name)); k != otherCalls {

@@ -11,15 +11,13 @@ import (
 )
 
 const (
-	// Two traces whose operators differ by more than this share come from different programs.
+	// Traces whose operators differ by more than this share come from different programs.
 	differentOps = 0.30
 )
 
-// CompareInOrder compares two analyses of one program, before and after a change, in the mean step, in ns: by class,
-// operator, setting and finding. It measures whether the saving that the old findings claimed was delivered in their
-// parts of the step. Findings follow the order of rules. The classes and idle times of each side add up to its step.
-// Traces of different length compare by the step; traces without steps compare by the recording window. The warnings
-// name the doubts.
+// CompareInOrder compares the mean steps of one program before and after a change, ns, by class, operator, setting and
+// finding. It also measures whether the savings that the old findings claimed were delivered. rules gives the order of
+// findings. Traces without steps compare by the recording window. Warnings name doubts about the comparison.
 func CompareInOrder(before, after *Analysis, rules []string) *Comparison {
 	c := &Comparison{
 		Head: document.NewHead(document.TraceComparison, after.Tool), Old: before, New: after,
@@ -36,13 +34,12 @@ func CompareInOrder(before, after *Analysis, rules []string) *Comparison {
 	return c
 }
 
-// Comparable reports whether both sides have steps, or neither has: a step and a recording window are different
-// quantities.
+// Comparable reports whether both sides or neither have steps: a step and a window are different quantities.
 func (c *Comparison) Comparable() bool {
 	return (c.Old.Step.Count > 0) == (c.New.Step.Count > 0) && c.StepOldNS > 0 && c.StepNewNS > 0
 }
 
-// Headline states in one sentence the step time before and after.
+// Headline states the step times before and after in one sentence.
 func (c *Comparison) Headline() string {
 	side := func(a *Analysis) string {
 		if a.Step.Count == 0 {
@@ -72,8 +69,8 @@ func partsOf(a *Analysis) map[string]int64 {
 	return out
 }
 
-// operatorsOf returns the time of each operator in the mean step on both sides: device time, or the host's self time
-// if neither side recorded a device.
+// operatorsOf returns the time of each operator in the mean step: on the device, or self time on the host without
+// devices.
 func operatorsOf(before, after *Analysis) (old, now map[string]int64) {
 	host := len(before.Devices)+len(after.Devices) == 0
 	of := func(a *Analysis) map[string]int64 {
@@ -93,7 +90,7 @@ func operatorsOf(before, after *Analysis) (old, now map[string]int64) {
 	return of(before), of(after)
 }
 
-// listChanges lists quantities of both sides, largest change first, without those that are zero on both sides.
+// listChanges pairs the quantities of both sides, largest change first, without those that are zero on both sides.
 func listChanges(old, now map[string]int64) []Change {
 	out := []Change{}
 	for name, ns := range old {
@@ -114,7 +111,7 @@ func listChanges(old, now map[string]int64) []Change {
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// compareInputs warns about differences that make the two hard to compare.
+// compareInputs warns about differences that make the two recordings hard to compare.
 func (c *Comparison) compareInputs() {
 	warn := func(code, fix, format string, args ...any) {
 		c.Warnings = append(c.Warnings, gpuprof.Warning{Code: code, Text: fmt.Sprintf(format, args...), Fix: fix})
@@ -153,7 +150,6 @@ func hasWarning(a *Analysis, code string) bool {
 	return slices.ContainsFunc(a.Warnings, func(w gpuprof.Warning) bool { return w.Code == code })
 }
 
-// deviceNames counts the devices that worked by name, as text.
 func deviceNames(a *Analysis) string {
 	n := map[string]int{}
 	for i := range a.Devices {

@@ -6,12 +6,10 @@ import (
 	"slices"
 )
 
-// backends are the parts of operators' names by which PyTorch tells apart the libraries behind one operator: those of
-// NVIDIA and of AMD, and the kernels of attention.
+// backends matches the library in an operator's name: cuDNN, MIOpen, and the implementations of attention.
 var backends = regexp.MustCompile(`(cudnn|miopen|native|flash|efficient)_(attention|batch_norm)`)
 
-// boundChanges pairs the operators of two rooflines by their name without the library, and their shapes; nil if a side
-// has no roofline.
+// boundChanges pairs the operators of two rooflines by shapes and name without library; nil if a side has no roofline.
 func boundChanges(before, after *Roofline) []BoundChange {
 	if before == nil || after == nil {
 		return nil
@@ -43,8 +41,8 @@ func boundChanges(before, after *Roofline) []BoundChange {
 	return out
 }
 
-// addBound adds an operator to a time and its bound's share. Calls with other strides or values are separate
-// operators: their times add up, and so do their bounds, unless one has none.
+// addBound adds the time and the bound of an operator to a sum of operators. Calls with other strides or values are
+// separate operators. The share is 0 if any of them has no bound.
 func addBound(ns *int64, share *float64, o *RooflineOperator) {
 	bound := *share*float64(*ns) + float64(o.BoundNS)
 	known := o.BoundNS > 0 && (*ns == 0 || *share > 0)
@@ -55,8 +53,8 @@ func addBound(ns *int64, share *float64, o *RooflineOperator) {
 	}
 }
 
-// BoundShares returns the share of the bounds in the time on either side, of the operators that have a bound on both;
-// 0 without any.
+// BoundShares returns, for the operators with a bound on both sides, the sum of the bounds divided by the sum of the
+// times on each side; 0 without such operators.
 func (c *Comparison) BoundShares() (old, now float64) {
 	var oldNS, newNS float64
 	for _, b := range c.Bounds {

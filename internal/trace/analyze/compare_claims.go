@@ -10,25 +10,22 @@ import (
 )
 
 const (
-	// A claim is an upper bound; it came true if its parts of the step became shorter by at least the claim divided
-	// by claimSlack.
+	// A claim, an upper bound, came true if its parts of the step became shorter by the claim/claimSlack or more.
 	claimSlack = 1.35
-	// A finding is smaller, or larger, if its claim changed by a fifth.
+	// A finding is called smaller or larger if its claim changed by these factors.
 	changedLess = 0.8
 	changedMore = 1.25
-	// notTried is the CameTrue of a claim that the change did not test.
-	notTried = "not tried"
-	// A part of the step belongs to a claim if it has at least this share of the claim.
+	notTried    = "not tried"
+	// A part of the step belongs to a claim if it holds at least this share of the claim.
 	ownPart = 0.05
 )
 
-// ruleClaim is the claim of one rule per step.
 type ruleClaim struct {
 	ns    int64
 	parts []string
 }
 
-// claimsOf returns the claim of each rule per step, from the input that claims most.
+// claimsOf returns the claim of each rule per step, from the input with the largest claim.
 func claimsOf(a *Analysis) map[string]ruleClaim {
 	out := map[string]ruleClaim{}
 	for i := range a.Findings {
@@ -47,8 +44,8 @@ func claimsOf(a *Analysis) map[string]ruleClaim {
 	return out
 }
 
-// compareSettings lists the settings that both recordings show with different values. It returns them by the rules
-// that advise such a change.
+// compareSettings lists the settings with different values on both sides. It returns them by the rule that advises the
+// change.
 func (c *Comparison) compareSettings() (made map[string]SettingChange) {
 	made = map[string]SettingChange{}
 	if c.Old.Recording == nil || c.New.Recording == nil {
@@ -69,7 +66,6 @@ func (c *Comparison) compareSettings() (made map[string]SettingChange) {
 	return made
 }
 
-// compareFindings lists the outcome of each finding, in the order of the rules.
 func (c *Comparison) compareFindings(rules []string, made map[string]SettingChange) {
 	old, now := claimsOf(c.Old), claimsOf(c.New)
 	for _, id := range rules {
@@ -91,14 +87,13 @@ func (c *Comparison) compareFindings(rules []string, made map[string]SettingChan
 		}
 		f.judgeClaim(c, changed, c.triedWith(f))
 	}
-	// Claims that the change tested come first.
 	untested := func(f FindingChange) bool { return f.CameTrue == notTried }
 	tested := slices.DeleteFunc(slices.Clone(c.Findings), untested)
 	others := slices.DeleteFunc(slices.Clone(c.Findings), func(f FindingChange) bool { return !untested(f) })
 	c.Findings = slices.Concat(tested, others)
 }
 
-// triedWith returns the sum of the claims, ns, of all tested findings that share a part with f.
+// triedWith returns the sum of the claims, ns, of all tested findings that share a part of the step with f.
 func (c *Comparison) triedWith(f *FindingChange) (ns int64) {
 	for i := range c.Findings {
 		g := &c.Findings[i]
@@ -110,7 +105,7 @@ func (c *Comparison) triedWith(f *FindingChange) (ns int64) {
 	return ns
 }
 
-// outcomeOf compares a finding before and after: whether it was found, and its claim in ns.
+// outcomeOf names the change of a finding from whether it was found (had, has) and its claims (was, is), ns.
 func outcomeOf(had, has bool, was, is int64) string {
 	switch {
 	case !has:
@@ -129,8 +124,8 @@ func (f *FindingChange) wasTried() bool {
 	return f.OldNS > 0 && (f.Outcome == "gone" || f.Outcome == "smaller")
 }
 
-// judgeClaim compares the old claim with the reduction of its parts of the step. made reports that a setting was
-// changed as the finding advises; tried is the sum of the claims of all tested findings on these parts, ns.
+// judgeClaim compares the old claim with the reduction of its parts of the step. made: a setting was changed as the
+// finding advises. tried is the sum of the claims of all tested findings on these parts, ns.
 func (f *FindingChange) judgeClaim(c *Comparison, made bool, tried int64) {
 	claim, got := f.OldNS, f.DeliveredNS
 	unit, delivered := PerStepWord(c.Old.Step.Count > 0), f.deliveredText(c)
@@ -175,7 +170,6 @@ func (f *FindingChange) judgeClaim(c *Comparison, made bool, tried int64) {
 	}
 }
 
-// deliveredText describes the change of the claim's parts of the step, or of the recording window.
 func (f *FindingChange) deliveredText(c *Comparison) string {
 	if len(f.Parts) == 0 || len(f.Parts) == 1 && f.Parts[0] == "outside" {
 		if c.Old.Step.Count == 0 {
@@ -213,8 +207,7 @@ func changedText(what string, saved int64) string {
 	return what + " became " + gpuprof.FormatNS(saved) + " shorter"
 }
 
-// stepText explains why the step did not follow the parts of the claim: the change delivered there, and another class
-// took the time. "" if the step followed.
+// stepText explains why the step did not shrink like the parts of the claim (another class grew); "" if it did.
 func (f *FindingChange) stepText(c *Comparison) string {
 	if f.DeliveredNS <= 0 || f.SavedNS*2 > f.DeliveredNS || len(f.Parts) == 0 {
 		return ""
@@ -235,5 +228,5 @@ func (f *FindingChange) stepText(c *Comparison) string {
 	return text
 }
 
-// fewSteps: with fewer steps on a side, a sentence about the mean step gives their number.
+// fewSteps: a sentence about the mean step gives the number of steps if a side has fewer than this.
 const fewSteps = 10

@@ -12,12 +12,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// leastNoise is the least share by which the mean of an unchanged program moves from recording to recording, however
-// little its steps vary: clocks and temperature differ.
+// leastNoise is the least share by which the mean step of an unchanged program differs between recordings, even if its
+// steps do not vary: clocks and temperature differ.
 const leastNoise = 0.01
 
-// measureDelivered measures the reduction of the claim's parts of the step. The interval is Welch's for the steps of
-// both recordings, and never smaller than leastNoise of the parts.
+// measureDelivered measures by how much the parts of the claim became shorter, with Welch's 95 % interval from the
+// steps of both recordings. The interval is at least leastNoise of the parts.
 func (f *FindingChange) measureDelivered(c *Comparison) {
 	parts := slices.Concat(f.Parts, c.takingOver(f.Parts))
 	before, after := stepSums(c.Old, parts), stepSums(c.New, parts)
@@ -41,7 +41,7 @@ func (c *Comparison) StepNoise() (half int64, ok bool) {
 	return int64(max(welchHalf(before, after), leastNoise*float64(max(c.StepOldNS, c.StepNewNS)))), true
 }
 
-// NoiseText follows the change of the mean step if the noise of the steps hides it, "" otherwise.
+// NoiseText returns a remark if noise hides the change of the mean step or one side has a single step, else "".
 func (c *Comparison) NoiseText() string {
 	half, ok := c.StepNoise()
 	switch {
@@ -55,8 +55,7 @@ func (c *Comparison) NoiseText() string {
 	return ""
 }
 
-// takingOver lists classes of device work that appear after the change: kernels of another class, such as fused
-// attention, replace the work that a claim is about.
+// takingOver lists classes that appear only after the change: kernels such as fused attention replace work of a claim.
 func (c *Comparison) takingOver(parts []string) (classes []string) {
 	old := c.Old.Step.Parts.Classes
 	var work int64
@@ -76,7 +75,7 @@ func (c *Comparison) takingOver(parts []string) (classes []string) {
 	return classes
 }
 
-// partsSum returns the time of parts of the mean step, ns; the whole step without parts.
+// partsSum returns the time of the given parts in the mean step, ns; of the whole step if parts is empty.
 func partsSum(a *Analysis, parts []string) (ns int64) {
 	if len(parts) == 0 {
 		return a.Step.NS
@@ -88,7 +87,7 @@ func partsSum(a *Analysis, parts []string) (ns int64) {
 	return ns
 }
 
-// stepSums returns for each counted step the sum of the given parts, ns.
+// stepSums returns the sum of the given parts for each counted step, ns.
 func stepSums(a *Analysis, parts []string) []float64 {
 	var out []float64
 	for i := range a.Steps {
@@ -120,15 +119,15 @@ func (s *StepTime) sumOf(parts []string) (ns int64) {
 	return ns
 }
 
-// welchHalf returns half of the 95 % interval of the difference of two means, with unequal variances (Welch,
-// Biometrika 34, 1947). One slow step moves a mean, so the deviation must not be a robust one.
+// welchHalf returns half of the 95 % interval of the difference of two means with unequal variances (Welch, Biometrika
+// 34, 1947). It uses the plain standard deviation, because one slow step moves the mean too.
 func welchHalf(a, b []float64) float64 {
 	errorOf := func(x []float64) (squared, free float64) {
 		n := float64(len(x))
 		return stat.Variance(x, nil) / n, n - 1
 	}
 	if len(a) < 2 || len(b) < 2 {
-		return 0 // recordings without steps: one window each
+		return 0 // without steps each side has one window
 	}
 	va, na := errorOf(a)
 	vb, nb := errorOf(b)

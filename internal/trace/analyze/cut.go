@@ -11,13 +11,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// cutter collects the part of a recording that a cut keeps.
 type cutter struct {
 	*model.Cut
 	x *Index
 }
 
-// Range is the argument of --steps or --window; a missing end is open.
+// Range is the argument of --steps or --window. A missing bound is open.
 type Range struct {
 	text     string
 	from, to int64
@@ -34,7 +33,7 @@ func ParseSteps(text string) (Range, error) {
 	})
 }
 
-// ParseWindow parses "10s..12s" with units of time into a Range in ns; errors wrap ErrUsage.
+// ParseWindow parses "10s..12s" into a Range in ns; errors wrap ErrUsage.
 func ParseWindow(text string) (Range, error) {
 	r, err := parseRange("window", text, "10s..12s", func(s string) (int64, error) {
 		if d, err := time.ParseDuration(s); err == nil && d == 0 {
@@ -72,8 +71,8 @@ func parseRange(flag, text, example string, number func(string) (int64, error)) 
 	return r, nil
 }
 
-// StepNumbers returns the numbers by which users select steps: the numbers at the ends of their names
-// (ProfilerStep#12) if they increase from step to step, else 1, 2, 3 ….
+// StepNumbers returns the numbers by which users select steps: those at the ends of step names (ProfilerStep#12) if
+// they increase from step to step, else 1, 2, 3 ….
 func (x *Index) StepNumbers() []int64 {
 	named, counted := make([]int64, 0, len(x.Steps)), make([]int64, 0, len(x.Steps))
 	for i := range x.Steps {
@@ -91,7 +90,7 @@ func (x *Index) StepNumbers() []int64 {
 	return counted
 }
 
-// StepsPart returns the selected steps with their device work; the error wraps ErrUsage if the trace lacks them.
+// StepsPart returns the selected steps with their device work. The error wraps ErrUsage if the trace lacks the steps.
 func (x *Index) StepsPart(asked Range) (*model.Cut, error) {
 	if len(x.Steps) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "cutting steps %s from %s: the trace has no steps", asked.text, x.T.Path).WithFix("give a stretch of time with --window")
@@ -115,7 +114,7 @@ func (x *Index) StepsPart(asked Range) (*model.Cut, error) {
 			p.add(s)
 		}
 	}
-	if len(p.Steps) == 0 { // numbers have gaps
+	if len(p.Steps) == 0 { // the step numbers have gaps
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "cutting steps %s from %s: it has no step with such a number among %d to %d", asked.text, x.T.Path, first, last).WithFix("give other steps")
 	}
 	p.Host.Start, p.Device.Start = p.Steps[0].Host.Start, p.Steps[0].Host.Start
@@ -123,8 +122,8 @@ func (x *Index) StepsPart(asked Range) (*model.Cut, error) {
 	return p.Cut, nil
 }
 
-// WindowPart returns the part within a time span, counted from the first event of the file like in Perfetto; the
-// error wraps ErrUsage if the recording has nothing there.
+// WindowPart returns the part of the recording within a window, counted from the first event of the file as in
+// Perfetto. The error wraps ErrUsage if the window is empty.
 func (x *Index) WindowPart(asked Range) (*model.Cut, error) {
 	begin, end := min(x.T.First, x.Span.Start), x.Span.End
 	w := model.Span{Start: begin + min(asked.from, end-begin), End: end + 1}
@@ -158,7 +157,7 @@ func (x *Index) WindowPart(asked Range) (*model.Cut, error) {
 	return p.Cut, nil
 }
 
-// truncatedError returns the error for a part that was not read for lack of memory, else err.
+// truncatedError returns an error that names lack of memory if the part was not read for that reason, else err.
 func (x *Index) truncatedError(err error) error {
 	for _, w := range x.T.Warnings {
 		if w.Code == "truncated" && strings.Contains(w.Fix, "=") {
@@ -168,7 +167,7 @@ func (x *Index) truncatedError(err error) error {
 	return err
 }
 
-// cutAfter returns the time at which the devices had finished the steps before the recording.
+// cutAfter returns the time at which the devices had finished all steps before the cut.
 func (x *Index) cutAfter() int64 {
 	if x.T.Cut != nil {
 		return x.T.Cut.After
@@ -176,16 +175,15 @@ func (x *Index) cutAfter() int64 {
 	return math.MinInt64
 }
 
-// add adds a step to the part.
 func (p *cutter) add(s *StepSpan) {
 	l := p.x.T.Lanes[s.Lane]
 	p.Steps = append(p.Steps, model.CutStep{Name: s.Name, Host: s.Host, Process: l.Process, Thread: l.Thread, Dropped: s.Dropped, Empty: s.Empty})
 	p.Host.End, p.Device.End = max(p.Host.End, s.Host.End), max(p.Device.End, s.Full.End+1)
 }
 
-// collectOutside finds events outside the part that must be kept: for a device operation inside, the call that
-// launched it and all events around that call; for a call inside, the operations that it launched; for each device,
-// the operations directly before and after, at which its first wait begins and its last one ends.
+// collectOutside keeps events outside the part that the analysis of the part needs: the launches of its device
+// operations with all events around them, the operations that its calls launched, and on each device the operations
+// directly before and after the part, which limit the first and last wait.
 func (p *cutter) collectOutside() {
 	t := p.x.T
 	p.HostStarts, p.DeviceStarts = map[int64]struct{}{}, map[int64]struct{}{}
@@ -195,7 +193,7 @@ func (p *cutter) collectOutside() {
 		if j, ok := before[g.Device]; g.End <= p.Device.Start && (!ok || g.End >= t.GPU[j].End) {
 			before[g.Device] = i
 		}
-		if _, ok := behind[g.Device]; !ok && g.Start >= p.Device.End { // they are sorted by start
+		if _, ok := behind[g.Device]; !ok && g.Start >= p.Device.End { // operations are sorted by start
 			behind[g.Device] = i
 		}
 		inside := p.Device.Overlaps(g.Start, g.End)
@@ -214,7 +212,7 @@ func (p *cutter) collectOutside() {
 	}
 }
 
-// keepOp keeps a device operation and the calls around its launch.
+// keepOp keeps a device operation and all host events around its launch.
 func (p *cutter) keepOp(gpu int) {
 	g := &p.x.T.GPU[gpu]
 	if !p.Device.Overlaps(g.Start, g.End) || g.Start < p.Device.Start {
@@ -227,7 +225,7 @@ func (p *cutter) keepOp(gpu int) {
 	}
 }
 
-// takeCutSteps takes the steps that a cut trace names.
+// takeCutSteps takes the steps that the cut recorded.
 func (x *Index) takeCutSteps() {
 	p := x.T.Cut
 	x.StepSource = p.Source

@@ -13,25 +13,24 @@ import (
 )
 
 const (
-	// An idle state that takes this share of the step is explained in addition to the largest part.
+	// An idle state that takes this share of the step is explained too, if it is not the largest part.
 	explainedShare = 0.20
-	// A finding covers a part if it claims at least this share of it.
+	// A finding is named for a part if it claims at least this share of the part.
 	speaksShare = 0.01
-	// namedWaits limits the reasons for waits that the sentence names.
+	// namedWaits limits the reasons for waits that a sentence names.
 	namedWaits = 4
 )
 
-// WaitSum adds up the time (ns) and number of a device's waits for one reason, and the time by the operation, call or
-// stream concerned.
+// WaitSum adds up waits for one reason: time in ns, number, and time by example (operation, call or stream).
 type WaitSum struct {
 	NS, Count float64
 	by        map[string]float64
 }
 
-// WaitSums holds the sums by the reason of the wait.
+// WaitSums maps the reason of a wait to its sums.
 type WaitSums map[string]*WaitSum
 
-// add counts one wait of ns; example is "" if the kind is a complete description.
+// add counts one wait of ns; example is "" if the reason needs none.
 func (w WaitSums) add(kind, example string, ns int64) {
 	if ns > 0 {
 		w.sum(kind, float64(ns), 1)
@@ -48,7 +47,6 @@ func (w WaitSums) sum(kind string, ns, count float64) *WaitSum {
 	return w[kind]
 }
 
-// addAll adds the waits of another device, with a weight.
 func (w WaitSums) addAll(o WaitSums, weight float64) {
 	for kind, s := range o {
 		t := w.sum(kind, s.NS*weight, s.Count*weight)
@@ -58,7 +56,7 @@ func (w WaitSums) addAll(o WaitSums, weight float64) {
 	}
 }
 
-// Words returns the kind with the example that takes most of it.
+// Words returns the reason, followed by the example with most of the time.
 func (s *WaitSum) Words(kind string) string {
 	most := ""
 	for example, ns := range s.by {
@@ -75,8 +73,8 @@ func (s *WaitSum) Words(kind string) string {
 	return kind + ", most of it " + most
 }
 
-// explainParts explains the largest part of the step and large idle states: the reasons why the device waited, and
-// the findings that cover them.
+// explainParts explains the largest part of the step and large idle states: why the device waited, and which findings
+// claim the time.
 func (a *Analysis) explainParts(indexes []*Index, found []Found) {
 	parts := a.Step.Shown(0)
 	if len(a.Devices) == 0 || len(parts) == 0 || !idleKnown(indexes) {
@@ -125,7 +123,7 @@ func (a *Analysis) explainPart(indexes []*Index, found []Found, part Part, large
 	return e
 }
 
-// claimedOf adds up by rule the claims of an input's findings on a device's time within a set.
+// claimedOf adds to by, per rule, the part of in that an input's findings claim on a device.
 func claimedOf(found []Found, input int, d *DeviceTime, in model.Spans, by map[string]int64) {
 	for i := range found {
 		if f := &found[i]; f.Input == input && f.ClaimNS > 0 && f.Device == d.Device {
@@ -134,7 +132,6 @@ func claimedOf(found []Found, input int, d *DeviceTime, in model.Spans, by map[s
 	}
 }
 
-// partSpans returns the time of a device that counts for a part of the step.
 func (d *DeviceTime) partSpans(part string) model.Spans {
 	switch part {
 	case "starved":
@@ -153,7 +150,7 @@ func (d *DeviceTime) partSpans(part string) model.Spans {
 	})
 }
 
-// waitsOf returns the reasons of a device's waits in an idle state, over the steps that count; nil for classes.
+// waitsOf returns the reasons for which a device waits in an idle state, over the steps that count; nil for classes.
 func (x *Index) waitsOf(d *DeviceTime, part string) WaitSums {
 	switch part {
 	case "starved":
@@ -222,7 +219,6 @@ func writeWaits(b *strings.Builder, waits []Wait, stepped bool) {
 	b.WriteString(".")
 }
 
-// timesText formats how often an event happens, per step or in all.
 func timesText(count float64, stepped bool) string {
 	text := fmt.Sprintf("%.0f times", count)
 	switch {
@@ -237,7 +233,7 @@ func timesText(count float64, stepped bool) string {
 	return text
 }
 
-// operatorOf returns the operator that launched most of a kernel.
+// operatorOf returns the operator that launched most of the time of a kernel.
 func (a *Analysis) operatorOf(kernel string) string {
 	for i := range a.Kernels {
 		if a.Kernels[i].Name == kernel {

@@ -8,22 +8,21 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// LatencyLimit is the longest launch latency: an operation that begins later was delayed by something else. Launches
-// take 5 to 10 us.
+// LatencyLimit is the longest launch latency, usually 5 to 10 us. Longer delays have another cause.
 const LatencyLimit = 20_000 // ns
 
-// queueContext holds the state that the explanation of queued time needs.
+// queueContext holds the state for explaining queued time while it walks the operations of a device.
 type queueContext struct {
 	x *Index
 	d *DeviceTime
-	// last is the most recently begun operation of each stream; before is the operation that ended last on any.
+	// last is the operation of each stream that began last; before is the operation of any stream that ended last.
 	last   map[int64]int32
 	before int32
-	begun  map[int32]bool // launches of graphs whose first operation has begun
-	// waits are the recorded waits for events by the waiting stream, in the order of their calls.
+	begun  map[int32]bool // launches of graphs of which an operation has begun
+	// waits holds the recorded event waits by waiting stream, in the order of their calls.
 	waits   map[int64][]recordedWait
-	records map[int64]int32 // host calls that recorded events, by correlation id
-	churn   []model.Span    // calls that take memory from the driver or give it back
+	records map[int64]int32 // host calls that record events, by correlation id
+	churn   []model.Span    // calls that take memory from the driver or return it
 }
 
 type recordedWait struct {
@@ -60,7 +59,7 @@ func (x *Index) newQueueContext(d *DeviceTime) *queueContext {
 	return v
 }
 
-// QueuedWaits returns the reasons why a device waited while its next operation was launched and had not begun.
+// QueuedWaits returns the reasons for which a device waited after its next operation was launched.
 func (x *Index) QueuedWaits(d *DeviceTime) WaitSums {
 	out := WaitSums{}
 	v := x.newQueueContext(d)
@@ -79,7 +78,6 @@ func (x *Index) QueuedWaits(d *DeviceTime) WaitSums {
 	return out
 }
 
-// advance updates the context after an operation.
 func (v *queueContext) advance(g int32) {
 	op := &v.x.T.GPU[g]
 	v.last[op.Stream] = g
@@ -91,7 +89,7 @@ func (v *queueContext) advance(g int32) {
 	}
 }
 
-// explainWait divides one wait before an operation.
+// explainWait divides the wait q before operation g by reason: first the call that launches g, then reasonOf.
 func (v *queueContext) explainWait(g int32, q model.Span, out WaitSums) {
 	t := v.x.T
 	op := &t.GPU[g]
@@ -106,7 +104,7 @@ func (v *queueContext) explainWait(g int32, q model.Span, out WaitSums) {
 	out.add(kind, example, q.Len())
 }
 
-// reasonOf returns the reason for the delay of an operation: its kind and an example.
+// reasonOf returns the reason for the delay of operation g, and an example.
 func (v *queueContext) reasonOf(g int32, q model.Span) (kind, example string) {
 	t := v.x.T
 	op := &t.GPU[g]
@@ -138,7 +136,6 @@ func (v *queueContext) reasonOf(g int32, q model.Span) (kind, example string) {
 	return "for a reason that is not in the trace", before
 }
 
-// describeWait describes a wait that follows an operation of some stream.
 func (v *queueContext) describeWait(g int32, stream int64) string {
 	return fmt.Sprintf("on stream %d after %s", stream, v.describeOp(g))
 }
@@ -158,13 +155,13 @@ func (v *queueContext) describeOp(g int32) string {
 	return fmt.Sprintf("%s%s of stream %d", what, ShortName(t.Name(op.Name)), op.Stream)
 }
 
-// eventText describes a wait for an event (cudaStreamWaitEvent): the one that the profiler recorded, else the call
-// before the launch, "" none.
+// eventText describes a wait for an event (cudaStreamWaitEvent): as recorded, else by the call before the launch; ""
+// none.
 func (v *queueContext) eventText(g int32) string {
 	t := v.x.T
 	op := &t.GPU[g]
 	launched := t.Host[op.Launch].Start
-	since := int64(-1 << 62) // launch of the operation before on this stream
+	since := int64(-1 << 62) // launch of the previous operation on this stream
 	if p, ok := v.last[op.Stream]; ok && t.GPU[p].Launch >= 0 {
 		since = t.Host[t.GPU[p].Launch].Start
 	}
@@ -182,8 +179,8 @@ func (v *queueContext) eventText(g int32) string {
 	return fmt.Sprintf("on stream %d for an event (cudaStreamWaitEvent)", op.Stream)
 }
 
-// eventTarget describes a recorded wait: the last operation of the other stream that was launched before the event
-// was recorded, else the last one that began.
+// eventTarget describes the operation that a recorded wait waited for: the last one on the other stream that was
+// launched before the event was recorded, else the last one that began.
 func (v *queueContext) eventTarget(w *model.StreamWait, op *model.GPU) string {
 	text := fmt.Sprintf("on stream %d for an event of stream %d (cudaStreamWaitEvent)", op.Stream, w.On)
 	if w.On < 0 {
@@ -209,11 +206,10 @@ func (v *queueContext) eventTarget(w *model.StreamWait, op *model.GPU) string {
 	return text + " after " + v.describeOp(best)
 }
 
-// lookBack limits the host events before a launch that are searched for a wait.
+// lookBack limits how many host events before a launch are searched for a wait call.
 const lookBack = 64
 
-// eventBefore reports whether the launching thread called cudaStreamWaitEvent between the previous launch and this
-// one.
+// eventBefore reports whether the thread called cudaStreamWaitEvent between its previous launch and this one.
 func (v *queueContext) eventBefore(launch int32) bool {
 	t := v.x.T
 	for i := launch - 1; i >= max(0, launch-lookBack) && t.Host[i].Lane == t.Host[launch].Lane; i-- {
@@ -227,8 +223,7 @@ func (v *queueContext) eventBefore(launch int32) bool {
 	return false
 }
 
-// concurrentWork describes work during the wait that may have delayed the device: a call for memory, or work on
-// another device.
+// concurrentWork describes what may have delayed the device during q: a call for memory, or work on another device.
 func (v *queueContext) concurrentWork(q model.Span) string {
 	for _, c := range v.churn {
 		if 2*(min(c.End, q.End)-max(c.Start, q.Start)) >= q.Len() {
@@ -251,7 +246,7 @@ func (v *queueContext) concurrentWork(q model.Span) string {
 	return ""
 }
 
-// unknownWaits returns the waits of a device before operations whose launches are missing in the trace.
+// unknownWaits returns the waits of a device before operations without a recorded launch.
 func (x *Index) unknownWaits(d *DeviceTime) WaitSums {
 	out := WaitSums{}
 	unknown := d.Unknown.And(x.Steady)

@@ -8,14 +8,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// topLevelEvent is a call or operator of a thread inside no other.
 type topLevelEvent struct {
 	model.Span
 	host int32
 }
 
-// topLevelEvents lists by lane the operators, API calls and waits for the data loader that are inside no other, in
-// order. The time between them is the program's own code.
+// topLevelEvents lists by lane the operators, API calls and waits for the data loader that are not nested in each
+// other, in order. The time between them is spent in the program's own code.
 func (x *Index) topLevelEvents(lanes map[uint32]bool) map[uint32][]topLevelEvent {
 	out := map[uint32][]topLevelEvent{}
 	for i := range x.T.Host {
@@ -36,11 +35,10 @@ func (x *Index) topLevelEvents(lanes map[uint32]bool) map[uint32][]topLevelEvent
 	return out
 }
 
-// starvedWaits returns the activity of the host while a device had nothing launched, on the thread whose launch ended
-// each wait.
+// starvedWaits returns what the thread that ended each wait did while the device had nothing launched.
 func (x *Index) starvedWaits(d *DeviceTime) WaitSums {
 	starved := d.Starved.And(x.Steady)
-	enders := map[int64]uint32{} // lanes by the start of the launches that end a wait
+	enders := map[int64]uint32{} // lane of the launch that ends a wait, by launch time
 	lanes := map[uint32]bool{}
 	for _, g := range d.Ops {
 		if l := x.T.GPU[g].Launch; l >= 0 {
@@ -63,7 +61,6 @@ func (x *Index) starvedWaits(d *DeviceTime) WaitSums {
 	return out
 }
 
-// addHostWaits divides a time span of a thread by its top-level events.
 func (x *Index) addHostWaits(v []topLevelEvent, s model.Span, out WaitSums) {
 	i := sort.Search(len(v), func(i int) bool { return v[i].End > s.Start })
 	free := s.Len()

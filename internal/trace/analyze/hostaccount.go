@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Parts of the host account. Those outside any operator divide the time without recorded events.
+// Parts of the host account. The parts "outside" divide the time without recorded events.
 const (
 	HostOperators     = "operators"
 	HostLoader        = "data loader"
@@ -21,25 +21,25 @@ const (
 	HostOutside       = "outside operators"
 )
 
-// recordedParts are the parts with recorded events; time in several counts for the first.
+// recordedParts are the parts with recorded events. Time in several of them counts for the first.
 var recordedParts = []string{HostLoader, HostOptimizer, HostCommunication, HostSync, HostOperators}
 
-// HostAccount divides the mean step of the thread that makes the steps. Sizes come from the recorded steps, in which
-// no sample is taken; names come from sampled steps after them.
+// HostAccount divides the mean step of the thread that runs the steps. Times come from recorded steps, which are not
+// sampled; names come from the sampled steps after them.
 type HostAccount struct {
 	NS      int64       `json:"ns"`      // the mean recorded step, or the window
 	Parts   []HostPart  `json:"parts"`   // disjoint; they add up to ns
-	Steps   int         `json:"steps"`   // that the sizes are of; 0: a window of time
-	Samples int         `json:"samples"` // of the stack
+	Steps   int         `json:"steps"`   // number of steps behind the times; 0: a window of time
+	Samples int         `json:"samples"` // stack samples
 	Sampled int         `json:"sampled_steps"`
-	BareNS  int64       `json:"bare_ns"` // a step that was not recorded, 0 unknown
-	Causes  []HostCause `json:"causes"`  // of the time outside operators, the longest first
+	BareNS  int64       `json:"bare_ns"` // length of a step that was not recorded, 0 unknown
+	Causes  []HostCause `json:"causes"`  // causes of time outside operators, the longest first
 	Stacks  []HostTree  `json:"stacks,omitempty"`
 
-	// RunDelayNS is the thread's wait for a CPU in the mean step, in operators too; negative if unknown. CPUNS is its
-	// CPU time, OthersNS the CPU time of the other threads of its process.
+	// RunDelayNS is the time for which the thread waited for a CPU in the mean step, also within operators; negative if
+	// unknown. CPUNS is the CPU time of the thread, OthersNS of the other threads of the process.
 	RunDelayNS int64 `json:"run_delay_ns"`
-	// PreemptedNS is the part of the run delay after a preemption, by the numbers of context switches.
+	// PreemptedNS is the part of the run delay after preemptions, in proportion to the numbers of context switches.
 	PreemptedNS int64 `json:"preempted_ns"`
 	CPUNS       int64 `json:"cpu_ns"`
 	OthersNS    int64 `json:"other_threads_cpu_ns"`
@@ -56,11 +56,11 @@ type HostPart struct {
 type HostTree struct {
 	Frames []string          `json:"frames"`
 	NS     int64             `json:"ns"`
-	Lines  []model.HostFrame `json:"-"` // of Frames, for writers that keep the file apart
+	Lines  []model.HostFrame `json:"-"` // the frames of Frames with file and line in separate fields
 	Doing  model.Doing       `json:"-"`
 }
 
-// Part returns a part's time in the mean step, ns; 0 if the account lacks it.
+// Part returns the time of a part in the mean step, ns; 0 if the account lacks the part.
 func (a *HostAccount) Part(name string) int64 {
 	for _, p := range a.Parts {
 		if p.Name == name {
@@ -79,8 +79,8 @@ func (a *HostAccount) Outside() int64 {
 	return ns
 }
 
-// Step returns the step to which shares of the samples apply, ns: one that was not recorded, if known. It is at most
-// the recorded one, whose parts bound every claim.
+// Step returns the step length to which shares of the samples apply, ns: of a step that was not recorded, if known,
+// but at most of the recorded step, whose parts limit every claim.
 func (a *HostAccount) Step() int64 {
 	if a.BareNS > 0 && a.BareNS < a.NS {
 		return a.BareNS
@@ -88,7 +88,7 @@ func (a *HostAccount) Step() int64 {
 	return a.NS
 }
 
-// HostAccount computes the account once and returns it; nil for a trace without measurements of gpuprof's hook.
+// HostAccount returns the account, which it computes once; nil for a trace without measurements of gpuprof's hook.
 func (x *Index) HostAccount() *HostAccount {
 	if x.hostAccount == nil && x.T.Sampled != nil {
 		x.hostAccount = x.newHostAccount()
@@ -133,18 +133,18 @@ func (x *Index) newHostAccount() *HostAccount {
 	return a
 }
 
-// sampledAlone reports whether the trace is of a Python program without torch, which has samples and no events.
+// sampledAlone reports whether the trace is of a Python program without torch, with samples but no events.
 func (x *Index) sampledAlone() bool {
 	return x.T.Format == model.Kineto && x.Recording.Program == Python
 }
 
-// HostPart returns the time of the host thread in events of a part of the account, in the steps that count.
+// HostPart returns the time of the host thread in events of one part, in the steps that count.
 func (x *Index) HostPart(part string) model.Spans {
 	over, _ := x.hostSteps()
 	return x.hostSpans(part).And(over)
 }
 
-// HostOutside returns the time of the host thread outside all events of the account, in the steps that count.
+// HostOutside returns the time of the host thread outside all recorded parts, in the steps that count.
 func (x *Index) HostOutside() model.Spans {
 	out, _ := x.hostSteps()
 	for _, part := range recordedParts {
@@ -153,8 +153,7 @@ func (x *Index) HostOutside() model.Spans {
 	return out
 }
 
-// hostSteps returns the steps that count on the host, and their number; the whole recording and 0 for a trace without
-// steps.
+// hostSteps returns the host time of the steps that count, and their number; without steps the steady part and 0.
 func (x *Index) hostSteps() (model.Spans, int) {
 	if !x.Stepped() {
 		return x.Steady, 0
@@ -168,8 +167,8 @@ func (x *Index) hostSteps() (model.Spans, int) {
 	return model.UnionOf(v), len(v)
 }
 
-// hostSpans returns the time of the host thread in events of a part of the account. Device threads of autograd run
-// operators for it while it waits in backward.
+// hostSpans returns the time of the host thread in events of one part. Operators of the backward pass count even on
+// other threads: the device threads of autograd run them while the host thread waits.
 func (x *Index) hostSpans(part string) model.Spans {
 	process := x.T.ProcessOf(x.Main)
 	var v []model.Span
@@ -200,13 +199,13 @@ func (x *Index) hostSpans(part string) model.Spans {
 	return model.UnionOf(v)
 }
 
-// splitOutside divides the time outside operators by the clocks of the recorded steps. Blocked time in the loader, in
-// synchronization and in communication counts there; of the remaining time, the share that samples saw in operators
-// counts for the operators.
+// splitOutside divides the time outside operators with the clocks of the recorded steps: waiting for a CPU, blocked,
+// waiting for the GIL, on CPU. Blocked time in the loader, in synchronization and in communication counts for those
+// parts. Of the other blocked time, the share that samples saw in operators counts for the operators.
 func (x *Index) splitOutside(a *HostAccount, s *model.HostSamples, outside int64, seen *sampleSplit, add func(string, int64)) {
 	a.RunDelayNS = -1
 	rows := s.Recorded
-	if a.Steps > 0 && len(rows) > a.Steps { // the first recorded step counts nowhere
+	if a.Steps > 0 && len(rows) > a.Steps { // the first recorded step does not count
 		rows = rows[len(rows)-a.Steps:]
 	}
 	if len(rows) == 0 {
@@ -229,7 +228,7 @@ func (x *Index) splitOutside(a *HostAccount, s *model.HostSamples, outside int64
 	blocked := max(0, off(whole)-off(fetch)-float64(a.Part(HostSync)+a.Part(HostCommunication)))
 	blocked = min(blocked*seen.blockedOutside(), float64(outside))
 	running := max(1, float64(a.NS-a.Part(HostLoader))-blocked)
-	// The delay after a preemption can be anywhere, the delay after a wait is where the wait is.
+	// A delay after a preemption can occur anywhere, a delay after a wait only where the wait is.
 	delay := min((whole.DelayS-fetch.DelayS)*1e9*scale, running)
 	woken := 0.0
 	if n := whole.Blocks + whole.Preempted; n > 0 {
@@ -253,17 +252,16 @@ func (x *Index) splitOutside(a *HostAccount, s *model.HostSamples, outside int64
 	add(HostOnCPU, outside)
 }
 
-// contended: the steps take so many times as long as sampled ones, in which threads take turns more often,
+// contendedFactor: a thread is contended if its steps take at least so many times as long as its sampled steps.
 const contendedFactor = 2
 
-// contended reports whether the thread mostly waits for other threads of its process that keep the interpreter's lock:
-// the short switch interval of sampled steps then shortens the step.
+// contended reports whether the thread mostly waits for other threads of its process that hold the GIL. Sampled steps
+// are then shorter, because their short switch interval makes threads release the GIL more often.
 func (a *HostAccount) contended(s *model.HostSamples) bool {
 	sampled := meanClocks(s.Sampled, len(s.Sampled)).WallS * 1e9
 	return a.Steps > 0 && sampled > 0 && float64(a.Step()) > contendedFactor*sampled && 2*a.OthersNS > a.NS
 }
 
-// meanClocks returns the mean of rows over n steps.
 func meanClocks(rows []model.HostClocks, n int) model.HostClocks {
 	var sum model.HostClocks
 	for _, r := range rows {

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Kinds of causes outside operators.
+// The kinds of causes outside operators.
 const (
 	CauseCPU        = "on CPU"
 	CauseBlocked    = "blocked"
@@ -27,44 +27,43 @@ const (
 type HostCause struct {
 	Kind  string  `json:"kind"`
 	Where string  `json:"where"`           // "train.py:41 in step", a line of the user's code
-	Text  string  `json:"text,omitempty"`  // the expression there
-	Inner string  `json:"inner,omitempty"` // where below it most of the time is
-	NS    int64   `json:"ns"`              // of a step that was not recorded
+	Text  string  `json:"text,omitempty"`  // source text of the line
+	Inner string  `json:"inner,omitempty"` // frame below the line with most of the time
+	NS    int64   `json:"ns"`              // in a step that was not recorded
 	Share float64 `json:"share"`           // of the sampled time
 	Count int     `json:"samples"`
-	// SampledNS is its time in the mean sampled step; 0 without steps. It is longer than ns where the cause comes in
-	// some steps only, and the recorded ones had less of it.
+	// SampledNS is the time in the mean sampled step (0 without steps). It exceeds ns if recorded steps had less of the
+	// cause.
 	SampledNS int64 `json:"sampled_ns,omitempty"`
-	// Anywhere marks a cause that takes time in operators too.
+	// Anywhere marks a cause that also takes time within operators.
 	Anywhere bool `json:"anywhere,omitempty"`
 }
 
-// pure: if this share of the time below a line is outside operators, the whole line is one cause.
+// pure: a line is one cause if at least this share of the time below it is outside operators.
 const pure = 0.8
 
-// callNode is a line of the user's code below the lines around the step, with the time of its calls.
+// callNode is a line of user code below the lines around the step (borders), with the time of its calls.
 type callNode struct {
 	frame          model.HostFrame
 	kids           []*callNode
-	total, outside float64             // s, with everything below
-	kinds          map[string]*causeAt // outside, by kind, with everything below
-	selfKinds      map[string]*causeAt // outside, in no line of the user's below
+	total, outside float64             // s, including lines below
+	kinds          map[string]*causeAt // time outside operators by kind, including lines below
+	selfKinds      map[string]*causeAt // the same without lines of user code below
 }
 
 func newCallNode(f model.HostFrame) *callNode {
 	return &callNode{frame: f, kinds: map[string]*causeAt{}, selfKinds: map[string]*causeAt{}}
 }
 
-// causeAt is the time of one kind outside operators at a line: a line that computes and then waits has two.
+// causeAt is the time of one kind outside operators at one line. A line that computes and then waits has two.
 type causeAt struct {
 	kind    string
 	frame   model.HostFrame
 	outside float64 // s
 	count   int
-	inner   map[model.HostFrame]float64 // by the innermost frame
+	inner   map[model.HostFrame]float64 // s, by the innermost frame
 }
 
-// addCause adds the samples of one stack to the kinds of a line.
 func addCause(kinds map[string]*causeAt, at causeAt, leaf model.HostFrame) {
 	c := kinds[at.kind]
 	if c == nil {
@@ -86,12 +85,11 @@ func (n *callNode) child(f model.HostFrame) *callNode {
 	return k
 }
 
-// frameKey reduces a frame to its line: frames with equal keys are on the same line.
+// frameKey reduces a frame to its line: frames on the same line have equal keys.
 func frameKey(f model.HostFrame) model.HostFrame {
 	return model.HostFrame{File: f.File, Function: f.Function, Line: f.Line}
 }
 
-// callTree returns the tree of the user's lines below the lines around the step.
 func (o *sampleSplit) callTree() *callNode {
 	root := newCallNode(model.HostFrame{})
 	for i := range o.s.Stacks {
@@ -122,8 +120,7 @@ func (o *sampleSplit) callTree() *callNode {
 	return root
 }
 
-// userLines returns the lines of the user's code in a stack, starting at the first one without a whole step below it;
-// the innermost line if all have one.
+// userLines returns the lines of user code in a stack from the first non-border on; the innermost if all are borders.
 func (o *sampleSplit) userLines(st *model.HostStack) []model.HostFrame {
 	var lines []model.HostFrame
 	for _, i := range st.Frames {
@@ -131,7 +128,7 @@ func (o *sampleSplit) userLines(st *model.HostStack) []model.HostFrame {
 			lines = append(lines, f)
 		}
 	}
-	if len(lines) == 0 { // an installed program: nothing of it is the user's
+	if len(lines) == 0 { // an installed program has no user code
 		for _, i := range st.Frames {
 			if f := o.s.Frames[i]; !strings.HasPrefix(f.File, "torch/") && !strings.HasPrefix(f.File, "<") {
 				lines = append(lines, f)
@@ -146,9 +143,9 @@ func (o *sampleSplit) userLines(st *model.HostStack) []model.HostFrame {
 	return lines[max(len(lines)-1, 0):]
 }
 
-// listCauses lists the places outside operators, the longest first: a line as a whole if nearly all of its calls are
-// outside, else the lines below it. Each kind of a line is a separate cause, since each needs another change.
-// Neighbouring lines of one kind are one place.
+// listCauses lists the causes outside operators, the longest first. A line counts as a whole if nearly all of its
+// calls are outside operators, else the lines below it count. Each kind of a line is a separate cause, because it
+// needs another change. Neighbouring lines of one kind are one place.
 func (o *sampleSplit) listCauses(a *HostAccount) []HostCause {
 	var found []*causeAt
 	var collect func(n *callNode)
@@ -179,17 +176,15 @@ func (o *sampleSplit) listCauses(a *HostAccount) []HostCause {
 	return out[:min(len(out), mostCauses)]
 }
 
-// mostCauses limits the places that an account names.
 const mostCauses = 20
 
-// mergeNeighbours merges consecutive lines of one function and one kind.
 func mergeNeighbours(found []*causeAt) []*causeAt {
 	slices.SortStableFunc(found, func(a, b *causeAt) int {
 		f, g := &a.frame, &b.frame
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(f.File, g.File), cmp.Compare(f.Function, g.Function), cmp.Compare(f.Line, g.Line))
 	})
 	var out []*causeAt
-	last := 0 // the line that the last one of out reaches to
+	last := 0 // last line of the last element of out
 	for _, n := range found {
 		if k := len(out) - 1; k >= 0 && out[k].frame.File == n.frame.File && out[k].frame.Function == n.frame.Function && n.frame.Line <= last+1 && out[k].kind == n.kind {
 			m := out[k]
@@ -208,11 +203,12 @@ func mergeNeighbours(found []*causeAt) []*causeAt {
 	return out
 }
 
-// mostScale limits outsideScale: beyond it the trace lacks operators rather than the samples time outside of them.
+// mostScale limits outsideScale: a larger factor means that the trace lacks operators.
 const mostScale = 2
 
-// outsideScale returns the time outside operators by clocks and trace over that by samples, at least 1: the sampler
-// must win the interpreter's lock, which operators release at once and Python only after the switch interval.
+// outsideScale returns the ratio of two measurements of the time outside operators, by clocks and trace to by samples;
+// at least 1. Samples underestimate it: the sampler needs the GIL, which Python code releases only after the switch
+// interval.
 func (o *sampleSplit) outsideScale(a *HostAccount) float64 {
 	sum := 0.0
 	for _, s := range o.outside {

@@ -7,21 +7,21 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// sure: the uncertain samples count as outside operators only if at least this share of them must be.
+// sure: uncertain samples count as outside operators only if at least this share of them must be outside.
 const sure = 0.5
 
-// sampleSplit holds the samples of a thread, each with the part of its time outside operators.
+// sampleSplit holds the samples of a thread, each with its time outside operators.
 type sampleSplit struct {
 	s       *model.HostSamples
 	total   float64 // s
 	outside []float64
 	kinds   []string
 	stepped bool                     // false: a window of time
-	borders map[model.HostFrame]bool // lines that have a whole step below them
+	borders map[model.HostFrame]bool // lines with a whole step below them
 }
 
-// newSampleSplit classifies samples; outside is the share of the step without recorded events. Samples in C code of
-// unknown owner count for the part of outside that the certain samples do not explain.
+// newSampleSplit classifies samples; outside is the share of the step without recorded events. Samples in C code of an
+// unknown library count for the part of outside that the certain samples leave unexplained.
 func newSampleSplit(s *model.HostSamples, outside float64, stepped bool) *sampleSplit {
 	o := &sampleSplit{s: s, stepped: stepped, outside: make([]float64, len(s.Stacks)), kinds: make([]string, len(s.Stacks)), borders: map[model.HostFrame]bool{}}
 	for _, i := range s.Borders {
@@ -62,10 +62,9 @@ func newSampleSplit(s *model.HostSamples, outside float64, stepped bool) *sample
 	return o
 }
 
-// whole: in a window without steps, a line with this share of the time below it is around the work of the program.
+// whole: without steps, a line with at least this share of the time below it is a border.
 const whole = 0.8
 
-// addWholeLines takes the lines around the work of a program without steps for borders.
 func (o *sampleSplit) addWholeLines() {
 	below, all := map[model.HostFrame]float64{}, 0.0
 	for i := range o.s.Stacks {
@@ -86,8 +85,8 @@ func (o *sampleSplit) addWholeLines() {
 	}
 }
 
-// waitsForOthers reports whether a stack waits for threads or processes of the program, which work meanwhile: a wait
-// that no change of the line takes away.
+// waitsForOthers reports whether a stack waits for other threads or processes of the program, which work meanwhile. No
+// change of the waiting line shortens such a wait.
 func (o *sampleSplit) waitsForOthers(st *model.HostStack) bool {
 	return slices.ContainsFunc(st.Frames, func(i int) bool {
 		f := &o.s.Frames[i]
@@ -97,13 +96,12 @@ func (o *sampleSplit) waitsForOthers(st *model.HostStack) bool {
 	})
 }
 
-// noCause is the kind of a frame whose time is no cause outside operators.
+// noCause is the kind of frames whose time is no cause outside operators.
 const noCause = "none"
 
-// loaderFile is the file of PyTorch's data loaders.
 const loaderFile = "torch/utils/data/dataloader.py"
 
-// kindOfFrame returns the kind that a library frame decides for the whole stack, "" none.
+// kindOfFrame returns the kind that a library frame decides for its whole stack, "" none.
 func kindOfFrame(f *model.HostFrame) string {
 	starts := func(prefixes ...string) bool {
 		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(f.File, p) })
@@ -124,13 +122,13 @@ func kindOfFrame(f *model.HostFrame) string {
 	return ""
 }
 
-// kindOf returns the kind of cause of a stack, "" for one in an operator, the loader or the optimizer.
+// kindOf returns the kind of cause of a stack; "" in an operator, the loader or the optimizer.
 func (o *sampleSplit) kindOf(st *model.HostStack) string {
 	if kind, decided := o.kindOfFrames(st); decided {
 		return kind
 	}
 	if o.s.Facts.Anomaly && o.keepsTraceback(st) {
-		return "" // a part of the operator that anomaly detection watches
+		return "" // belongs to the operator that anomaly detection watches
 	}
 	leaf := &o.s.Frames[st.Frames[len(st.Frames)-1]]
 	framework := st.Callee == "torch" || leaf.Library && strings.HasPrefix(leaf.File, "torch/")
@@ -172,7 +170,7 @@ func (o *sampleSplit) kindOfFrames(st *model.HostStack) (kind string, decided bo
 	return kind, kind != ""
 }
 
-// KeepsTraceback reports whether a stack makes the traceback that anomaly detection keeps for an operator.
+// KeepsTraceback reports whether a stack makes the traceback that anomaly detection stores for an operator.
 func KeepsTraceback(frames []model.HostFrame) bool {
 	return slices.ContainsFunc(frames, func(f model.HostFrame) bool {
 		return f.Library && (f.File == "traceback.py" || f.File == "linecache.py" || f.File == "torch/fx/traceback.py")
@@ -187,7 +185,7 @@ func (o *sampleSplit) keepsTraceback(st *model.HostStack) bool {
 	return KeepsTraceback(frames)
 }
 
-// blockedOutside returns the share of the blocked samples outside operators, 1 without blocked samples.
+// blockedOutside returns the share of the blocked samples that are outside operators, 1 without blocked samples.
 func (o *sampleSplit) blockedOutside() float64 {
 	var in, all float64
 	for i := range o.s.Stacks {
@@ -209,7 +207,7 @@ func (o *sampleSplit) isFetching(st *model.HostStack) bool {
 	})
 }
 
-// lockShare returns the share of the blocked samples outside operators that wait for the interpreter's lock.
+// lockShare returns the share of the blocked samples outside operators that wait for the GIL.
 func (o *sampleSplit) lockShare() float64 {
 	var lock, all float64
 	for i := range o.s.Stacks {

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// buildTrees returns the stacks with their time in a step of step ns, the longest first. Times are rounded by their
-// running sum, so that they add up to the step.
+// buildTrees returns the stacks with their times in a step of step ns, the longest first. It rounds the running sum of
+// the times, so that they add up to the step.
 func (o *sampleSplit) buildTrees(step int64) []HostTree {
 	if o.total <= 0 {
 		return nil
@@ -39,7 +39,6 @@ func (o *sampleSplit) buildTrees(step int64) []HostTree {
 	return trees
 }
 
-// newTree returns a stack without its time.
 func (o *sampleSplit) newTree(st *model.HostStack) HostTree {
 	t := HostTree{Doing: st.Doing}
 	for _, k := range st.Frames {
@@ -49,15 +48,15 @@ func (o *sampleSplit) newTree(st *model.HostStack) HostTree {
 	return t
 }
 
-// HostCall is a frame of the sampled stacks over the time of the mean step, for an icicle graph.
+// HostCall is a frame of an icicle graph of the sampled stacks over the mean step.
 type HostCall struct {
 	Where    string // "train.py:41 in step"
 	Depth    int    // 0 is the outermost frame
 	From, To int64  // ns
 }
 
-// Calls lays out the sampled stacks as an icicle graph: equal frames of several stacks merge, from the outermost on.
-// Siblings are sorted by time, the longest first. The total width is Step.
+// Calls lays out the sampled stacks as an icicle graph as wide as Step. Equal frames of several stacks merge from the
+// outermost frame on. Siblings are sorted by time, the longest first.
 func (a *HostAccount) Calls() []HostCall {
 	root := &callSum{}
 	for i := range a.Stacks {
@@ -72,7 +71,6 @@ func (a *HostAccount) Calls() []HostCall {
 	return out
 }
 
-// callSum is a frame with the time of all stacks through it.
 type callSum struct {
 	where string
 	ns    int64

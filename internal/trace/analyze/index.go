@@ -15,69 +15,62 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Index holds everything that rules read from a trace, computed once. It reads the trace and never changes it; all
-// its methods may be called from several goroutines.
+// Index holds what rules read from a trace, computed once. The trace does not change. Concurrent use is safe.
 type Index struct {
 	T *model.Trace
-	// Span is the first start to the last end of anything recorded.
+	// Span is the time from the first start to the last end of all events.
 	Span model.Span
-	// Steps are all steps in order; the first one is Dropped when there are two
-	// or more.
+	// Steps holds all steps in order. The first steps are Dropped if there are two or more.
 	Steps []StepSpan
-	// StepSource describes the source of the steps in plain words.
+	// StepSource describes the source of the steps for users.
 	StepSource string
-	// StepLaunches is the number of launches of the median step, if the order of launches gave the steps; 0
-	// otherwise.
+	// StepLaunches is the number of launches of the median step if the order of launches gave the steps, else 0.
 	StepLaunches int
-	// Steady is the time that findings may claim: the windows of the steps that are not dropped; Span without steps.
-	Steady model.Spans
-	// Devices are the devices with operations, by index.
+	// Steady is the time that findings may claim: windows of the steps not dropped; without steps, Span minus notSteady.
+	Steady  model.Spans
 	Devices []*DeviceTime
-	// Main is the lane of the steps, or the one with the most launches.
+	// Main is the lane of the steps; without steps, the lane with the most launches.
 	Main uint32
-	// Trailing is the synchronization with which the profiler closed the recording (index into T.Host), -1 none. It
-	// belongs to the profiler, not to the program.
+	// Trailing is the synchronization with which the profiler ended the recording (index into T.Host), -1 none.
 	Trailing int32
-	// Warnings name the facts that could not be determined; T has the trace's own warnings.
+	// Warnings name facts that could not be determined; T has warnings about the trace itself.
 	Warnings []gpuprof.Warning
 
-	// Recording describes the program and the recording.
 	Recording Recording
-	// Roofline compares operators with peak rates; the rules set it, nil without recorded arguments.
+	// Roofline compares operators with peak rates. The rules set it; nil without recorded arguments.
 	Roofline *Roofline
-	// notSteady is the time of phases, and of work from before the recording, which may continue until before.
+	// notSteady is the time of phases and of work from before the recording; before is the latest end of such work.
 	notSteady model.Spans
 	before    int64
 
-	// Called is the host's time in steps that are not dropped, and between them.
+	// Called is the host time of the steps that are not dropped, up to the start of the next step.
 	Called model.Spans
 
 	Info []NameInfo // by NameID
 	// products: some name shows that the program has tensor products of irreducible representations.
 	products bool
 
-	// By host event: the enclosing one (-1 none), one past the last one nested in it, and the innermost operator and
-	// module that equal or enclose it.
+	// By host event: enclosing event (-1 none), one past the last nested event, innermost operator and module around it.
 	parent, end, op, mod []int32
 	lanes                []LaneRange
 
-	launched []int32 // GPU events that have a launch, in the order of launches
-	launchAt []int32 // their launches
-	gpuOp    []int32 // by GPU event: the operator it belongs to, -1 unknown
+	launched []int32 // GPU events with a launch, sorted by launch
+	launchAt []int32 // launch of each event of launched
+	gpuOp    []int32 // by GPU event: its operator, -1 unknown
 	class    []uint8 // by GPU event: index into Classes
 
-	forward     *forwardTable // the operator that made an autograd node
+	forward     *forwardTable // operators that made autograd nodes
 	hostAccount *HostAccount
-	waits       map[int]model.Spans // by device, for ranks that arrive later in collectives
+	waits       map[int]model.Spans // by device: waits for ranks that arrive later in collectives
 }
 
-// LaneRange is the range of T.Host that belongs to one lane.
+// LaneRange is the range of T.Host with the events of one lane.
 type LaneRange struct {
 	lane   uint32
 	Lo, Hi int32
 }
 
-// NewIndex computes the index of a trace after model's Finish.
+// NewIndex computes the index of a trace that model's Finish has completed.
 func NewIndex(ctx context.Context, t *model.Trace) (*Index, error) {
 	if len(t.Host) > model.MaxEvents || len(t.GPU) > model.MaxEvents {
 		return nil, gpuprof.Errorf(nil, "indexing %s: more than %d events", t.Path, model.MaxEvents).WithFix("record a shorter stretch")
@@ -117,10 +110,10 @@ func NewIndex(ctx context.Context, t *model.Trace) (*Index, error) {
 	return x, nil
 }
 
-// Parent returns the event of any kind that encloses a host event on its lane, -1 none.
+// Parent returns the innermost event around a host event on its lane, -1 none.
 func (x *Index) Parent(host int32) int32 { return x.parent[host] }
 
-// Up returns the nearest event around a host event (excluding the event itself) that ok accepts, -1 none.
+// Up returns the innermost event around a host event that ok accepts, -1 none.
 func (x *Index) Up(host int32, ok func(*model.Host) bool) int32 {
 	for h := x.parent[host]; h >= 0; h = x.parent[h] {
 		if ok(&x.T.Host[h]) {
@@ -130,28 +123,26 @@ func (x *Index) Up(host int32, ok func(*model.Host) bool) int32 {
 	return -1
 }
 
-// Inside returns the range [lo, hi) of host events nested in one.
+// Inside returns the range [lo, hi) of the host events nested in a host event.
 func (x *Index) Inside(host int32) (lo, hi int32) { return host + 1, x.end[host] }
 
-// Launched returns the GPU events whose launch is nested in the host event, or is the event itself, in the order of
-// their launches. The slice belongs to the index.
+// Launched returns the GPU events launched in a host event, sorted by launch. The caller must not change the slice.
 func (x *Index) Launched(host int32) []int32 {
 	lo, _ := slices.BinarySearch(x.launchAt, host)
 	hi, _ := slices.BinarySearch(x.launchAt[lo:], x.end[host])
 	return x.launched[lo : lo+hi]
 }
 
-// EnclosingOp returns the operator of a GPU event: the innermost one around its launch, else the one with its
-// external id, else -1.
+// EnclosingOp returns the innermost operator around a GPU event's launch, else the one with its external id, else -1.
 func (x *Index) EnclosingOp(gpu int32) int32 { return x.gpuOp[gpu] }
 
-// Op returns the innermost operator that equals or encloses the host event, -1 none.
+// Op returns the innermost operator that encloses or equals a host event, -1 none.
 func (x *Index) Op(host int32) int32 { return x.op[host] }
 
 // Class returns the class of a GPU event.
 func (x *Index) Class(gpu int32) model.Class { return classList[x.class[gpu]] }
 
-// Call returns the kind of a runtime or driver call; CallNone for events that are not API calls.
+// Call returns the kind of a runtime or driver call; CallNone for other events.
 func (x *Index) Call(host int32) model.Call {
 	if x.T.Host[host].Kind != model.API {
 		return model.CallNone
@@ -159,7 +150,7 @@ func (x *Index) Call(host int32) model.Call {
 	return x.Info[x.T.Host[host].Name].call
 }
 
-// Device returns the times of a device (index into T.Devices), nil for one without operations.
+// Device returns the times of a device (index into T.Devices); nil if it has no operations.
 func (x *Index) Device(device int) *DeviceTime {
 	for _, d := range x.Devices {
 		if d.Device == device {
@@ -169,7 +160,7 @@ func (x *Index) Device(device int) *DeviceTime {
 	return nil
 }
 
-// SteadySteps returns the number of steps that findings cover; at least 1, so that it can divide.
+// SteadySteps returns the number of steps that findings cover, at least 1 so that callers can divide by it.
 func (x *Index) SteadySteps() int {
 	n := 0
 	for i := range x.Steps {
@@ -180,8 +171,7 @@ func (x *Index) SteadySteps() int {
 	return max(n, 1)
 }
 
-// InSteady reports whether host activity at an instant belongs to the steps that findings cover. The device may still
-// run work of the previous step.
+// InSteady reports whether host activity at a time is in a step of findings. The device may lag behind by a step.
 func (x *Index) InSteady(at int64) bool { return x.Called.Contains(at) }
 
 // Idle returns the idle time of a device between its first and last operation.
@@ -193,7 +183,6 @@ func (x *Index) Idle(device int) model.Spans {
 	return model.Spans{d.Window}.Minus(d.Busy)
 }
 
-// lanesOf splits sorted host events by lane.
 func lanesOf(host []model.Host) []LaneRange {
 	var out []LaneRange
 	for lo := 0; lo < len(host); {
@@ -205,8 +194,7 @@ func lanesOf(host []model.Host) []LaneRange {
 	return out
 }
 
-// sortLaunches sorts the linked GPU events by launch. Keys that join the launch and the event in one number keep the
-// sort fast.
+// sortLaunches sorts GPU events by launch. It packs launch and event into one number, because numbers sort fast.
 func (x *Index) sortLaunches() {
 	gpu := x.T.GPU
 	keys := make([]uint64, 0, len(gpu))

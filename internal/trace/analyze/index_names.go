@@ -9,28 +9,28 @@ import (
 // Flags of a name.
 const (
 	nameModule       = 1 << iota // nn.Module frame
-	nameHousekeeping             // a range of the profiler or a library, no part of the model
-	nameLoader                   // fetching the next batch
+	nameHousekeeping             // a range of the profiler or of a library, not of the model
+	nameLoader                   // fetches the next batch
 	NameOptimizer                // Optimizer.step
-	nameFrame                    // Python frame with a file and line
+	nameFrame                    // Python frame with file and line
 	nameLibrary                  // Python frame of PyTorch, the standard library or an installed package
-	NameBackward                 // operator that runs in the backward pass
+	NameBackward                 // operator of the backward pass
 	nameExperts                  // operator that computes the experts of a mixture
 )
 
-// NameInfo has the meaning of a name, parsed once for all events of that name.
+// NameInfo holds the meaning of a name, parsed once for all events with that name.
 type NameInfo struct {
 	Flags  uint8
 	call   model.Call
 	op     opMeaning
-	Kernel uint8 // class of a kernel of this name, NoClass unknown
-	ofLLM  bool  // the kernel's name alone decides its class
+	Kernel uint8 // class of kernels with this name, NoClass unknown
+	ofLLM  bool  // the kernel name alone decides the class
 	model  moduleKind
-	ranges bool // the name of an annotation
+	ranges bool // some annotation has this name
 }
 
-// describeNames parses every name once. Names are far fewer than events, except for annotations that count (those are
-// cheap to parse).
+// describeNames parses every name once, because names are far fewer than events. Only annotations with a counter have
+// many names, which are cheap to parse.
 func describeNames(t *model.Trace) []NameInfo {
 	kinds := make([]uint16, len(t.Names))
 	for i := range t.Host {
@@ -64,11 +64,10 @@ func describeNames(t *model.Trace) []NameInfo {
 	return info
 }
 
-// modulePrefix starts the frames that PyTorch records for calls of modules.
+// modulePrefix starts the names of frames that PyTorch records for calls of modules.
 const modulePrefix = "nn.Module: "
 
-// frameFlags parses the name of a Python frame: "file.py(123): function", "<built-in method …>" or "nn.Module:
-// Conv2d_0".
+// frameFlags parses a Python frame: "file.py(123): function", "<built-in method …>" or "nn.Module: Conv2d_0".
 func frameFlags(name string) uint8 {
 	if strings.HasPrefix(name, modulePrefix) {
 		return nameModule
@@ -100,8 +99,8 @@ func isFrame(name string) bool {
 	return !strings.HasPrefix(name, "<built-in")
 }
 
-// isLibraryFrame reports whether a frame belongs to code that the user did not write: installed packages, PyTorch,
-// and the parts of the standard library that run other people's functions.
+// isLibraryFrame reports whether a frame belongs to a package, PyTorch, or standard library code that calls user
+// functions.
 func isLibraryFrame(name string) bool {
 	path, _, _ := strings.Cut(name, "(")
 	path = strings.ReplaceAll(path, `\`, "/")
@@ -130,7 +129,6 @@ func isLibraryFrame(name string) bool {
 	return false
 }
 
-// rangeFlags parses the name of an operator or annotation.
 func rangeFlags(name string) uint8 {
 	var f uint8
 	switch {

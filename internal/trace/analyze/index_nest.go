@@ -8,15 +8,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// overhangNS is the longest time, ns, by which an event may outlast the event it starts in and still count as nested:
+// overhangNS is the longest time by which an event may outlast the event in which it starts and still count as nested:
 // old profilers round starts and lengths to microseconds.
 const overhangNS = 2000 // ns
 
-// Deepest limits the depth of nesting. A deeper event gets the event at this depth as its parent: a walk up from an
-// event then takes at most Deepest steps, and no trace makes the work grow with the square of its length.
+// Deepest limits the depth of nesting. A deeper event gets the event at this depth as parent. A walk up from an event
+// then takes at most Deepest steps, so that no trace needs time quadratic in its length.
 const Deepest = 1024
 
-// nestEvents finds the parent of every host event. Lanes are independent.
 func (x *Index) nestEvents() {
 	n := len(x.T.Host)
 	x.parent, x.end = make([]int32, n), make([]int32, n)
@@ -43,13 +42,12 @@ func (x *Index) nestEvents() {
 
 type openEvent struct {
 	host int32
-	end  int64 // never after the end of the parent
+	end  int64 // at most the end of the parent
 }
 
-// nestLane scans the events of a lane once, with a stack of open events. An event that starts in another and outlasts
-// it by more than the overhang was not called by it: it closes the other. API calls are leaves that another clock
-// recorded; they belong to the operator they start in, whatever their end. It returns the number of events deeper
-// than Deepest.
+// nestLane scans the events of a lane once, with a stack of open events. An event that starts in another event and
+// outlasts it by more than overhangNS is not its child and closes it. API calls are leaves with times of another
+// clock: they belong to the operator in which they start. It returns the number of events deeper than Deepest.
 func (x *Index) nestLane(l LaneRange) (deep int64) {
 	host := x.T.Host
 	var stack []openEvent
@@ -89,7 +87,7 @@ func (x *Index) nestLane(l LaneRange) (deep int64) {
 	return deep
 }
 
-// isModule reports whether an event names a part of the model: an nn.Module frame, or a range that the program named.
+// isModule reports whether an event names a part of the model: an nn.Module frame, or a range named by the program.
 func (x *Index) isModule(h *model.Host) bool {
 	switch h.Kind {
 	case model.Python:

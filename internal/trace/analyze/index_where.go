@@ -7,10 +7,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Site returns the place in the program of a host event: the innermost enclosing Python frame of the user's own code
-// ("train.py(41): step"), else such a frame in the stack recorded with the event or with an operator around it, else
-// the innermost frame of any code, else the module or annotation, else the operator, else the event's own name. No
-// user code calls the backward pass: its events get the place of the forward operator, followed by "(backward)".
+// Site returns the place in the program of a host event. It takes the first of: the innermost Python frame of user
+// code around it ("train.py(41): step"); the innermost user frame of the nearest recorded stack; the innermost frame
+// of any code; the module or annotation; the operator; the name of the event. User code does not call the backward
+// pass, so events in it get the place of the forward operator and "(backward)".
 func (x *Index) Site(host int32) string {
 	if f := x.forwardOf(host); f >= 0 {
 		if where := x.siteOf(f); isFrame(where) {
@@ -54,8 +54,8 @@ func (x *Index) siteOf(host int32) string {
 	return t.Name(t.Host[host].Name)
 }
 
-// stackSite returns the innermost frame of the user's own code in the nearest stack that has one, else the innermost
-// frame of the nearest stack.
+// stackSite returns the innermost frame of user code in the nearest recorded stack that has one, else the innermost
+// frame of the nearest stack. own reports user code.
 func (x *Index) stackSite(host int32) (frame string, own bool) {
 	for h := host; h >= 0; h = x.parent[h] {
 		stack := x.T.StackOf(&x.T.Host[h])
@@ -79,9 +79,8 @@ func (x *Index) stackSite(host int32) (frame string, own bool) {
 	return frame, false
 }
 
-// Module returns the innermost part of the model around a host event: an nn.Module ("Conv2d_0") or a range that the
-// program named. Operators of the backward pass belong to the module of the operator whose gradient they compute. ""
-// none.
+// Module returns the innermost part of the model around a host event: an nn.Module ("Conv2d_0") or a range named by
+// the program; "" none. Operators of the backward pass belong to the module whose gradient they compute.
 func (x *Index) Module(host int32) string {
 	m := x.moduleOf(host)
 	if m < 0 {
@@ -94,7 +93,7 @@ func (x *Index) moduleName(m int32) string { return trimModule(x.T.Name(x.T.Host
 
 func trimModule(name string) string { return strings.TrimPrefix(name, modulePrefix) }
 
-// moduleOf prefers the forward operator's module to a range around the whole backward pass, which is less specific.
+// moduleOf prefers the forward operator's module to a range around the whole backward pass.
 func (x *Index) moduleOf(host int32) int32 {
 	if f := x.forwardOf(host); f >= 0 && x.mod[f] >= 0 {
 		return x.mod[f]
@@ -102,8 +101,8 @@ func (x *Index) moduleOf(host int32) int32 {
 	return x.mod[host]
 }
 
-// Frames returns the Python frames that enclose a host event, the innermost first: recorded as events of their own, or
-// as the stack of the nearest event that has one. It returns nil for a recording without stacks.
+// Frames returns the Python frames around a host event, the innermost first: those recorded as events, else the
+// nearest recorded stack; nil without stacks.
 func (x *Index) Frames(host int32) []string {
 	var out []string
 	for h := host; h >= 0; h = x.parent[h] {

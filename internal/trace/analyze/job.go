@@ -9,32 +9,31 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// JobWaits divides the collectives of a job into waiting for a rank and transfer: a rank waits from its own arrival
-// to the last one.
+// JobWaits divides a job's time in collectives into transfer and waits, from a rank's own arrival to the last one.
 type JobWaits struct {
-	Collectives int // that have parts of several ranks
+	Collectives int // collectives with records of several ranks
 	Ranks       []RankWaits
-	// Stragglers are the ranks that the others wait for, as indexes into Ranks, the longest wait first.
+	// Stragglers lists the ranks for which the others wait, as indexes into Ranks, the longest wait first.
 	Stragglers []int
 }
 
-// RankWaits has the waits of one rank, which is a device of one trace.
+// RankWaits holds the waits of one rank, which is a device of one trace.
 type RankWaits struct {
 	Input, Device int // index into Trace.Devices
-	// For is the time in which this rank waits in collectives, by the index in Ranks of the awaited rank; AloneNS is
-	// the part of it in which the device has no other work. Both cover the steps of findings.
+	// For is the time that this rank waits in collectives, by the index in Ranks of the awaited rank. AloneNS is the
+	// part of For in which the device has no other work. Both cover the steps of findings.
 	For     map[int]model.Spans
 	AloneNS map[int]int64
-	// Last counts the collectives at which it arrives last, and clearly later than the others.
+	// Last counts the collectives at which this rank arrives last, clearly later than the others.
 	Last int
-	// MoreNS is its extra time between collectives compared with its siblings, ns per step. Making the rank as fast
-	// as they are shortens the step by at most MoreNS.
+	// MoreNS is the extra time of this rank between collectives, compared with ranks that do the same work, ns per step.
+	// Making this rank as fast as those shortens the step by at most MoreNS.
 	MoreNS int64
-	// Kinds counts by kind the collectives at which it arrives last: "all-reduce".
+	// Kinds counts the collectives at which this rank arrives last, by kind such as "all-reduce".
 	Kinds map[string]int
 }
 
-// All returns the time in which a rank waits for others.
+// All returns the time in which the rank waits for any other rank.
 func (r *RankWaits) All() (all model.Spans) {
 	for _, w := range r.For {
 		all = all.Or(w)
@@ -42,7 +41,7 @@ func (r *RankWaits) All() (all model.Spans) {
 	return all
 }
 
-// waitsOf finds the waits between ranks, and stores each trace's part in its index; nil without several ranks.
+// waitsOf finds the waits between ranks and stores each trace's waits in its index; nil with fewer than two ranks.
 func (o Options) waitsOf(indexes []*Index) *JobWaits {
 	if o.Waits == nil {
 		return nil
@@ -83,7 +82,7 @@ func (o Options) waitsOf(indexes []*Index) *JobWaits {
 	return job
 }
 
-// keepSteady keeps the waits within the steps of findings, and counts those in which the device has no other work.
+// keepSteady limits the waits to the steps of findings and computes AloneNS.
 func (r *RankWaits) keepSteady(x *Index) {
 	at := slices.IndexFunc(x.Devices, func(d *DeviceTime) bool { return d.Device == r.Device })
 	d := x.Devices[at]
@@ -95,22 +94,21 @@ func (r *RankWaits) keepSteady(x *Index) {
 	}
 }
 
-// Waits returns the time in which a device waits in collectives for ranks that arrive later. known reports whether
-// the recording has those ranks.
+// Waits returns the time in which a device waits in collectives for later ranks; known is false if not determined.
 func (x *Index) Waits(device int) (w model.Spans, known bool) {
 	w, known = x.waits[device]
 	return w, known
 }
 
-// Begin returns the start of the first step of the collectives' times, by the clock of their trace.
+// Begin returns the start of the first step by the clock of the trace; Start and Moments are relative to it.
 func (c *Collectives) Begin() int64 { return c.begin }
 
-// Costs ends the title of a finding that claims time.
+// Costs precedes the claimed time at the end of a finding's title.
 const Costs = ", which costs up to "
 
-// capClaims bounds the claims of a job. Its ranks are one program: a rule counts once, with its largest claim, and
-// all rules together claim one step at most. The wait for a straggler is time of the straggler, and its own findings
-// do not claim that time again.
+// capClaims limits the claims of a job, whose ranks are one program: a rule counts once, with its largest claim, and
+// all rules together claim at most one step. The straggler's own findings must not claim the time again for which the
+// others wait.
 func capClaims(indexes []*Index, found []Found) []Found {
 	shareOf := func(f *Found) float64 { return float64(f.ClaimNS) / float64(max(1, indexes[f.Input].Steady.Total())) }
 	left := 1.0
@@ -137,7 +135,7 @@ func capClaims(indexes []*Index, found []Found) []Found {
 		most[found[i].Rule] = max(most[found[i].Rule], shareOf(&found[i]))
 	}
 	delete(most, gpuprof.RuleStraggler)
-	for _, f := range slices.Clone(found) { // in the order in which rules claim
+	for _, f := range slices.Clone(found) { // in the order in which the rules claimed
 		share, ok := most[f.Rule]
 		if !ok {
 			continue
@@ -153,7 +151,7 @@ func capClaims(indexes []*Index, found []Found) []Found {
 	return slices.DeleteFunc(found, func(f Found) bool { return f.reduced && f.ClaimNS == 0 })
 }
 
-// reduceClaim lowers a claim to a share of the steady time, in the title as well.
+// reduceClaim lowers a claim, also in the finding's title, to a share of the steady time.
 func (f *Found) reduceClaim(x *Index, share float64) {
 	claim := int64(share * float64(x.Steady.Total()))
 	if claim >= f.ClaimNS {

@@ -10,9 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// measureCommand returns the command that measures a change: it records the changed program, and compares the
-// recording with this one. All findings of a recording share it; it has the reader's own program and recording if
-// they are known.
+// measureCommand returns the command that measures a change: it records the changed program and compares its recording
+// with the present one. All findings share it. Program and recording are filled in if they are known.
 func (a *Analysis) measureCommand(indexes []*Index) string {
 	old, now, program := "OLD", "NEW", "YOUR COMMAND"
 	var paths []string
@@ -40,8 +39,8 @@ func (a *Analysis) measureCommand(indexes []*Index) string {
 	return fmt.Sprintf("%s -- %s && gpuprof analyze --compare %s %s", a.recordCommand(shellWord(now)), program, shellWord(old), shellWord(now))
 }
 
-// recordCommand returns the command that records a program of this kind: gpuprof's hook records PyTorch, its recorder
-// every program that calls CUDA, and ROCm's profiler programs that call HIP.
+// recordCommand returns the command that records a program of this kind: with gpuprof's hook for PyTorch, with its
+// recorder for programs that call CUDA, and with ROCm's profiler for programs that call HIP.
 func (a *Analysis) recordCommand(to string) string {
 	switch {
 	case a.Recording == nil || a.Recording.Program == PyTorch || a.Recording.Program == Python && a.Host != nil:
@@ -56,7 +55,7 @@ func isSameFolder(paths []string, dir string) bool {
 	return dir != "." && !slices.ContainsFunc(paths, func(p string) bool { return filepath.Dir(p) != dir })
 }
 
-// shellWord quotes a word with gpuprof.ShellWord, but leaves "~/" at its start unquoted.
+// shellWord quotes a word like gpuprof.ShellWord, but leaves "~/" at its start for the shell to expand.
 func shellWord(w string) string {
 	if rest, ok := strings.CutPrefix(w, "~/"); ok && rest != "" {
 		return "~/" + shellWord(rest)

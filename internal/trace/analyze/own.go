@@ -7,18 +7,17 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// OwnTime is the time of one thread in operators or ranges of a name, in the steps that count, without the operators
-// and ranges inside them.
+// OwnTime is the self time of one name on one thread, in the steps that count: without nested operators and ranges.
 type OwnTime struct {
 	Name  string
 	Kind  model.Kind // Op or Annotation
 	Count int
 	NS    int64
-	Holds bool // operators lie inside
+	Holds bool // an operator is nested inside
 }
 
-// OwnTimes lists operators and the program's own ranges, by thread, the longest own time first. Names of ranges that
-// differ in numbers only are one name.
+// OwnTimes lists the self times of operators and of the program's ranges, by thread, the longest first. Range names
+// that differ only in numbers count as one name.
 func (x *Index) OwnTimes() []OwnTime {
 	var out []OwnTime
 	for _, l := range x.lanes {
@@ -30,8 +29,7 @@ func (x *Index) OwnTimes() []OwnTime {
 	return out
 }
 
-// laneOwnTimes returns the OwnTimes of one thread. If ranges overlap without nesting, the shared time counts for the
-// first.
+// laneOwnTimes returns the OwnTimes of one thread. Time shared by overlapping ranges counts for the first.
 func (x *Index) laneOwnTimes(l LaneRange) []OwnTime {
 	type open struct {
 		of           *OwnTime

@@ -2,80 +2,79 @@ package analyze
 
 import "github.com/gpuprof/gpuprof/internal/trace/model"
 
-// Roofline compares the operators of the steady part with the peak rates of the device: the distance of each from the
-// least time that its arithmetic and its memory traffic need.
+// Roofline compares the time of operators in the steady part with the least time that their arithmetic and memory
+// traffic need at the peak rates of the device.
 type Roofline struct {
-	Device   string `json:"device"`   // the data sheet's row, "" where the device has none
-	Document string `json:"document"` // the vendor's document of the peak rates
-	// Rates of the device: by precision in FLOP/s, of the memory in bytes/s; cache is its last cache in bytes.
+	Device   string `json:"device"`   // row of the device in the data sheets, "" if there is none
+	Document string `json:"document"` // vendor's document with the peak rates
+	// Peak FLOP/s by precision, bytes/s of the memory, and bytes of the last-level cache.
 	FLOPsPerS  map[string]float64 `json:"flops_per_s,omitempty"`
 	BytesPerS  float64            `json:"bytes_per_s,omitempty"`
 	CacheBytes float64            `json:"cache_bytes,omitempty"`
-	// Reachable is the share of the 16-bit peak that the best public matrix product reaches, 0 unknown.
+	// Reachable is the share of the 16-bit peak rate that the best public matrix product reaches, 0 unknown.
 	Reachable float64 `json:"reachable,omitempty"`
-	// DeviceNS is the time of the device's operations per step; ModelledNS is the part of operators with a cost.
+	// DeviceNS is the device time per step. ModelledNS is the part in operators with a known cost.
 	DeviceNS   int64               `json:"device_ns"`
 	ModelledNS int64               `json:"modelled_ns"`
 	Operators  []RooflineOperator  `json:"operators"`  // most time above the bound first
 	Unmodelled []UnmodelledRuntime `json:"unmodelled"` // most time first
-	// Unlisted counts the operators that have a cost, but less time above their bound than those in the list;
-	// UnlistedNS is their time.
+	// Unlisted counts the operators with a cost that are too close to their bound for the list; UnlistedNS is their
+	// time.
 	Unlisted   int   `json:"unlisted,omitempty"`
 	UnlistedNS int64 `json:"unlisted_ns,omitempty"`
-	// Collectives are the collectives with a recorded size, most time first.
+	// Collectives lists the collectives with a recorded size, most time first.
 	Collectives []CollectiveRate `json:"collectives,omitempty"`
-	// Utilisation of the mean step, by the precision with most FLOPs: HFU counts all FLOPs that ran, MFU excludes
-	// those that fused attention computes a second time. 0 unknown.
+	// Utilisation of the mean step at the precision with the most FLOPs: HFU counts all FLOPs that ran, MFU leaves out
+	// those that fused attention recomputes. 0 unknown.
 	Precision string  `json:"precision,omitempty"`
 	StepFLOPs float64 `json:"step_flops,omitempty"`
 	HFU       float64 `json:"hfu,omitempty"`
 	MFU       float64 `json:"mfu,omitempty"`
-	// ProductsCounted is the share of the time in matrix products, convolutions and attention whose FLOPs are known;
-	// the utilisation is given from 95 % on.
+	// ProductsCounted is the share of time in products, convolutions and attention with known FLOPs. HFU and MFU need 95
+	// %.
 	ProductsCounted float64 `json:"products_counted"`
-	// Recomputed: activations are computed again in the backward pass, so MFU is unknown.
+	// Recomputed: the backward pass recomputes activations, so MFU is unknown.
 	Recomputed bool `json:"recomputed,omitempty"`
-	// Rows are indexes into Operators by index into Trace.GPU, -1 none; nil in an analysis that was read from a file.
+	// Rows maps indexes into Trace.GPU to indexes into Operators, -1 none; nil in an analysis that was read from a file.
 	Rows    []int32 `json:"-"`
-	Assumed bool    `json:"assumed,omitempty"` // the recording has no strides: operands are taken as dense
+	Assumed bool    `json:"assumed,omitempty"` // no strides were recorded: operands are assumed to be dense
 }
 
-// RooflineKey identifies an operator with its arguments in a trace: a name and Host.Stack.
+// RooflineKey identifies an operator and its arguments in a trace: a name and Host.Stack.
 type RooflineKey struct {
 	Op   model.NameID
 	Args uint32
 }
 
-// RooflineOperator adds up all calls of one operator with the same arguments, per step.
+// RooflineOperator adds up all calls of one operator with equal arguments, per step.
 type RooflineOperator struct {
 	Key       RooflineKey `json:"-"`
 	Product   []int64     `json:"-"` // M, N and K of a matrix product
 	Name      string      `json:"name"`
 	Shapes    string      `json:"shapes"`
 	Precision string      `json:"precision,omitempty"` // of its arithmetic
-	Kernel    string      `json:"kernel"`              // that takes most of its time
+	Kernel    string      `json:"kernel"`              // the kernel with most of the time
 	Calls     float64     `json:"calls"`
 	NS        int64       `json:"ns"`
 	FLOPs     float64     `json:"flops"`  // of a call
 	Bytes     float64     `json:"bytes"`  // of a call
 	Source    string      `json:"source"` // of the cost model
-	// The rates over the device's time.
-	FLOPsPerS float64 `json:"flops_per_s"`
-	BytesPerS float64 `json:"bytes_per_s"`
-	// BoundNS is the least time at peak rates; 0 without a bound, and Bound gives the reason.
+	FLOPsPerS float64     `json:"flops_per_s"`
+	BytesPerS float64     `json:"bytes_per_s"`
+	// BoundNS is the least time at peak rates. 0 means no bound; Bound then gives the reason.
 	BoundNS int64  `json:"bound_ns"`
 	Bound   string `json:"bound"` // "compute", "memory", "launch", or BoundInCache, BoundExceeded, BoundUnknown
 	AboveNS int64  `json:"above_ns"`
 }
 
-// Reasons why an operator has no bound.
+// Reasons for which an operator has no bound.
 const (
-	BoundInCache  = "in cache" // operands and result fit in the last cache: the memory does not bound it
+	BoundInCache  = "in cache" // operands and result fit in the last-level cache, so memory does not bound the operator
 	BoundExceeded = "faster than the bound"
 	BoundUnknown  = "no peak rate"
 )
 
-// Share returns the bound's share of the time, 0 without a bound.
+// Share returns the bound as a share of the time, 0 without a bound.
 func (o *RooflineOperator) Share() float64 {
 	if o.NS <= 0 {
 		return 0
@@ -83,20 +82,20 @@ func (o *RooflineOperator) Share() float64 {
 	return float64(o.BoundNS) / float64(o.NS)
 }
 
-// CollectiveRate adds up all calls of one kind of communication with one size.
+// CollectiveRate adds up all calls of one kind of collective with one size.
 type CollectiveRate struct {
 	Kind  string  `json:"kind"`
 	Ranks int     `json:"ranks"`
-	Bytes int64   `json:"bytes"` // of a call: what a rank gives; of an all-gather what it gets
+	Bytes int64   `json:"bytes"` // of a call: contribution of a rank; for an all-gather, what a rank receives
 	Calls float64 `json:"calls"` // per step
-	NS    int64   `json:"ns"`    // per step, waiting for the last rank included
-	// ShortestNS is the shortest call, in which this rank waited least; both rates use it.
+	NS    int64   `json:"ns"`    // per step, including the wait for the last rank
+	// ShortestNS is the time of the shortest call, which waited least; both rates are computed from it.
 	ShortestNS         int64   `json:"shortest_ns"`
 	AlgorithmBytesPerS float64 `json:"algorithm_bytes_per_s"`
 	BusBytesPerS       float64 `json:"bus_bytes_per_s"`
 }
 
-// UnmodelledRuntime is device time per step without a cost, by the missing input.
+// UnmodelledRuntime is device time per step without a cost model, with the reason.
 type UnmodelledRuntime struct {
 	Name   string `json:"name"`   // operator, or kernel without an operator
 	Reason string `json:"reason"` // "no model", "no shapes were recorded" …

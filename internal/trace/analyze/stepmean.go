@@ -10,19 +10,18 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Parts divides a device's time in the mean step, ns. Busy is the sum of the classes; busy, starved, queued, unknown
-// and outside add up to the step.
+// Parts divides a device's time in the mean step, ns. Busy is the sum of the classes. Busy and the idle parts add up
+// to the step.
 type Parts struct {
 	BusyNS    int64 `json:"busy_ns"`
 	StarvedNS int64 `json:"starved_ns"`
 	QueuedNS  int64 `json:"queued_ns"`
 	UnknownNS int64 `json:"unknown_ns"`
-	// OutsideNS is the time before the device's first operation and after its last one; the whole step if no device
-	// was recorded.
+	// OutsideNS is the time before the first and after the last operation; the whole step without a device.
 	OutsideNS int64                 `json:"outside_ns"`
 	Classes   map[model.Class]int64 `json:"classes"`
-	// CommHiddenNS is communication during which the device computes: that time counts for the classes of the
-	// computation. The class communication has the exposed time.
+	// CommHiddenNS is communication during computation; it counts for the class of the computation, not as
+	// communication.
 	CommHiddenNS int64 `json:"communication_hidden_ns"`
 }
 
@@ -30,10 +29,10 @@ type Parts struct {
 type Part struct {
 	Name  string
 	NS    int64
-	Means string // what the device does then
+	Means string // state of the device in this part
 }
 
-// Idle lists the idle parts of the step, in the order of printing.
+// Idle lists the idle parts in the order of printing.
 func (p *Parts) Idle() []Part {
 	return []Part{
 		{"starved", p.StarvedNS, "idle: the host had not launched the next operation"},
@@ -43,13 +42,13 @@ func (p *Parts) Idle() []Part {
 	}
 }
 
-// Total returns the sum of the parts.
+// Total returns the sum of the parts, which is the step.
 func (p *Parts) Total() int64 {
 	return p.BusyNS + p.StarvedNS + p.QueuedNS + p.UnknownNS + p.OutsideNS
 }
 
-// Shown lists the parts that take time, and communication also if it is fully hidden: the classes, the longest first,
-// those after the first most of them added up (0: all are listed), then the idle states. They add up to Total.
+// Shown lists the parts that take time, and hidden communication: classes, the longest first, then idle states.
+// Classes after the first most are added up as "other classes" (0: none are). The parts add up to Total.
 func (p *Parts) Shown(most int) []Part {
 	order := model.Classes()
 	slices.SortStableFunc(order, func(a, b model.Class) int { return cmp.Compare(p.Classes[b], p.Classes[a]) })
@@ -76,8 +75,8 @@ func (p *Parts) Shown(most int) []Part {
 	return out
 }
 
-// Most returns the kernel that took most of a class, or the meaning of an idle state. For communication it adds that
-// the part is exposed time, and the amount of hidden time.
+// Most returns the kernel with most time of a class, or the meaning of an idle state. For communication it adds the
+// hidden time.
 func (a *Analysis) Most(p Part) string {
 	most := a.mostKernel(p)
 	if p.Name != string(model.Communication) {
@@ -95,11 +94,10 @@ func (a *Analysis) mostKernel(p Part) string {
 	return p.Means
 }
 
-// StepMean is the step time of an analysis, to which all times "per step" add up: the mean over the steps that count.
-// The parts of means add up; the parts of medians do not.
+// StepMean is the mean over the steps that count, to which all times "per step" add up. Medians would not add up.
 type StepMean struct {
-	// Count is the number of steps in the mean, over all inputs. 0: no steps were found, and NS is the recording
-	// window (their mean, for several inputs).
+	// Count is the number of steps in the mean, over all inputs. If it is 0, no steps were found and NS is the recording
+	// window (the mean window of several inputs).
 	Count int   `json:"count"`
 	NS    int64 `json:"ns"`
 	MinNS int64 `json:"min_ns"` // the shortest step
@@ -107,13 +105,13 @@ type StepMean struct {
 	Parts       // of the mean device
 }
 
-// Stepped reports whether the trace has steps; without any, times refer to the recording window.
+// Stepped reports whether the trace has steps. Without steps, times refer to the recording window.
 func (x *Index) Stepped() bool { return len(x.Steps) > 0 && x.StepSource != model.WholeTrace }
 
 // PerStep returns the unit of the times of an analysis: "per step", or "in the recording window" without steps.
 func (a *Analysis) PerStep() string { return PerStepWord(a.Step.Count > 0) }
 
-// PerStepWord returns the unit of times, with and without steps.
+// PerStepWord returns the unit of times with or without steps.
 func PerStepWord(stepped bool) string {
 	if stepped {
 		return "per step"
@@ -121,7 +119,7 @@ func PerStepWord(stepped bool) string {
 	return "in the recording window"
 }
 
-// partSums are totals over the steps that count; sums of several devices are means, so they need not be whole.
+// partSums holds totals over the steps that count, ns; fractional, because several devices are averaged.
 type partSums struct {
 	starved, queued, unknown, outside, hidden float64
 	classes                                   [maxClasses]float64 // by index into classList
@@ -136,8 +134,8 @@ func (p *partSums) add(o *partSums, weight float64) {
 	}
 }
 
-// divideBy divides by n and rounds so that the parts add up to the rounded whole. It divides the running sum, not the
-// parts, so that halves round like the quotient of the whole.
+// divideBy returns the sums divided by n. It rounds running sums, so that the rounded parts add up to the rounded
+// step.
 func (p *partSums) divideBy(n float64) Parts {
 	out := Parts{Classes: map[model.Class]int64{}}
 	sum, given := 0.0, int64(0)
@@ -159,7 +157,6 @@ func (p *partSums) divideBy(n float64) Parts {
 	return out
 }
 
-// steadyParts divides a device's time in the steps that count.
 func (x *Index) steadyParts(d *DeviceTime) *partSums {
 	p := &partSums{outside: float64(x.Steady.Total())}
 	var sum [maxClasses]int64
@@ -178,7 +175,7 @@ func (x *Index) steadyParts(d *DeviceTime) *partSums {
 	return p
 }
 
-// meanStep returns the mean step over all inputs with steps, or the mean recording window if none has steps.
+// meanStep returns the mean step over all inputs with steps; the mean recording window if no input has steps.
 func meanStep(indexes []*Index) StepMean {
 	var m StepMean
 	var sums partSums
@@ -208,7 +205,7 @@ func meanStep(indexes []*Index) StepMean {
 		n = float64(max(windows, 1))
 	}
 	m.Parts = sums.divideBy(n)
-	m.NS = m.Parts.Total() // means over devices are not whole: their sum may be rounded otherwise than the steps'
+	m.NS = m.Parts.Total() // means over devices are not whole: rounding may differ
 	if m.Count == 0 {
 		m.MinNS, m.MaxNS = m.NS, m.NS
 	}

@@ -13,45 +13,43 @@ import (
 // StepSpan is one step of the program.
 type StepSpan struct {
 	Name string
-	Host model.Span // as recorded
-	// Full is Host with its end extended to the end of the last device operation launched inside it.
+	Host model.Span // as recorded on the host
+	// Full extends Host to the end of the last device operation launched in the step.
 	Full model.Span
-	// Window is the time that counts for the step: from its start on the host, or the end of Full of earlier steps if
-	// that is later, to the end of Full. Windows are disjoint, so they add up to the time of the steps.
+	// Window is the time that counts for the step. It starts when the step starts on the host and Full of all earlier
+	// steps has ended, and ends with Full. Windows are disjoint, so they add up.
 	Window model.Span
 	Lane   uint32
-	// Prefill and Decode count the requests of a serving step in each phase, by its name; -1 unknown. Both are 0 for
-	// other programs.
+	// Prefill and Decode count the requests in each phase by the name of a serving step; -1 unknown, 0 not serving.
 	Prefill, Decode int
-	// Tokens counts the tokens that a step of decode computes, and Context those whose keys and values it reads, by its
-	// name or its operands; 0 unknown.
+	// Tokens counts the tokens that a decode step computes, and Context the tokens whose keys and values it reads, from
+	// the step name or the operands of attention; 0 unknown.
 	Tokens, Context int64
-	Dropped         bool // counts nowhere: the first of several, and an empty one
-	// Empty marks a range that the profiler leaves after the last step, in which the program does almost none of the
-	// work of a step.
+	Dropped         bool // does not count: one of the first steps, or Empty
+	// Empty marks a range that the profiler leaves after the last step, with almost none of the work of a step.
 	Empty bool
-	// work counts the device operations that it launches; operators, without a device.
+	// work counts the device operations launched in the step; without a device, its operators.
 	work int
-	// device is the end of the last of them, 0 none.
+	// device is the end of the last device operation launched in the step, 0 none.
 	device int64
 }
 
-// profilerStep is the step source of the profiler's own ranges.
+// profilerStep is the step source for ranges of PyTorch's profiler.
 const profilerStep = "ProfilerStep"
 
 const (
 	// minRepeats is the least number of repeats of a range that marks steps.
 	minRepeats = 3
-	// roundingNS is the longest overlap of consecutive ranges of one name: a profiler rounds starts and lengths.
+	// roundingNS is the longest overlap of consecutive ranges of one name: profilers round starts and lengths.
 	roundingNS = 1000 // ns
-	// seamless: ranges with gaps of less than this part of their period follow one another directly.
+	// seamless: ranges whose median gap is at most 1/seamless of their median period follow one another directly.
 	seamless = 50
-	// restGap: a gap longer than restGap median gaps and longer than a step belongs to no step.
+	// restGap: a gap longer than restGap median gaps and longer than a median period belongs to no step.
 	restGap = 4
 )
 
-// findSteps finds the steps: the profiler's own, else the range that repeats and covers most, else from one optimizer
-// step to the next, else from one choice of a token to the next, else repeats in the order of launches, else none.
+// findSteps tries in turn: ranges of PyTorch's profiler; step names of engines; the repeating range with most time;
+// from one optimizer step to the next; from one token to the next; repeats in the order of launches.
 func (x *Index) findSteps() {
 	launches := x.launchesByLane()
 	x.Main = busiestLane(x.lanes, launches)
@@ -98,13 +96,13 @@ func (x *Index) findSteps() {
 	}
 }
 
-// isGenericFormat reports whether a format comes from recorders that see only the launches and ranges of a program.
-// The profiler of a framework sees steps: without marks it recorded none.
+// isGenericFormat reports whether the recorder of a format sees only launches and ranges. The profiler of a framework
+// could mark steps, so a trace without marks has none.
 func isGenericFormat(f model.Format) bool {
 	return f == model.CUDA || f == model.Nsys || f == model.Rocpd
 }
 
-// dropFirst leaves out the first of several steps, and an empty last one.
+// dropFirst drops the first steps, by default one, and an empty last step.
 func (x *Index) dropFirst() {
 	x.markEmpty()
 	if n := len(x.Steps); n > 2 || n == 2 && !x.Steps[1].Empty {
@@ -116,9 +114,9 @@ func (x *Index) dropFirst() {
 	}
 }
 
-// setWindows sets the window of every step and returns the windows of the steps that ok accepts. If steps launch
-// nothing and the device works longer than all of them, no time remains for them: then the first step ends at first,
-// not with its device work.
+// setWindows sets the window of every step and returns the windows of the steps that ok accepts. If device work
+// outlasts steps that launch nothing, no time remains for them: the caller then passes first as the end of the first
+// window.
 func (x *Index) setWindows(ok func(*StepSpan) bool, first int64) model.Spans {
 	var out []model.Span
 	done := max(x.cutAfter(), x.before)
@@ -136,8 +134,8 @@ func (x *Index) setWindows(ok func(*StepSpan) bool, first int64) model.Spans {
 	return model.UnionOf(out)
 }
 
-// unionOfSteps returns the time of the steps that ok accepts, each up to the next one. The last step ends on the
-// host: later host activity, such as a closing synchronization, is in no step.
+// unionOfSteps returns the host time of the steps that ok accepts, each up to the start of the next step. The last
+// step ends on the host, which excludes later host activity such as a closing synchronization.
 func (x *Index) unionOfSteps(ok func(*StepSpan) bool) model.Spans {
 	var out []model.Span
 	for i := range x.Steps {
@@ -152,8 +150,7 @@ func (x *Index) unionOfSteps(ok func(*StepSpan) bool) model.Spans {
 	return model.UnionOf(out)
 }
 
-// Lived returns the time of all steps, including those left out, without the profiler's work between them. Without
-// steps it returns the steady part.
+// Lived returns the time of all steps, also dropped ones, without gaps between steps; without steps, the steady part.
 func (x *Index) Lived() model.Spans {
 	if x.StepSource == model.WholeTrace {
 		return x.Steady
@@ -165,7 +162,6 @@ func (x *Index) addWarning(code, text, fix string) {
 	x.Warnings = append(x.Warnings, gpuprof.Warning{Code: code, Text: text, Fix: fix})
 }
 
-// launchesByLane counts device operations by the lane that launched them.
 func (x *Index) launchesByLane() map[uint32]int {
 	n := map[uint32]int{}
 	lane, count := uint32(math.MaxUint32), 0
@@ -194,7 +190,7 @@ func busiestLane(lanes []LaneRange, launches map[uint32]int) uint32 {
 	return best
 }
 
-// profilerSteps takes the ranges that PyTorch's profiler makes (ProfilerStep#N).
+// profilerSteps takes the ranges of PyTorch's profiler (ProfilerStep#N) as steps.
 func (x *Index) profilerSteps(launches map[uint32]int) bool {
 	groups := map[uint32][]int32{}
 	for i := range x.T.Host {
@@ -203,7 +199,7 @@ func (x *Index) profilerSteps(launches map[uint32]int) bool {
 		}
 	}
 	lane, found := uint32(0), false
-	for _, l := range x.lanes { // in order, so that ties fall the same way each time
+	for _, l := range x.lanes { // in lane order, so that ties are decided the same way each time
 		if len(groups[l.lane]) == 0 {
 			continue
 		}
@@ -219,7 +215,7 @@ func (x *Index) profilerSteps(launches map[uint32]int) bool {
 	return true
 }
 
-// takeSteps makes steps from host events, without repeats and events inside the previous step.
+// takeSteps makes steps from host events. It skips events inside the previous step.
 func (x *Index) takeSteps(events []int32) {
 	for _, i := range events {
 		h := &x.T.Host[i]
@@ -232,12 +228,12 @@ func (x *Index) takeSteps(events []int32) {
 
 type rangeGroup struct {
 	lane   uint32
-	name   string // digits replaced
+	name   string // numbers masked
 	events []int32
 	total  int64
 }
 
-// annotatedSteps takes the repeating range with most time among those in which half of the devices' work is launched.
+// annotatedSteps takes the repeating range with most time as steps, if enough of the devices' work is launched in it.
 func (x *Index) annotatedSteps(launches map[uint32]int) bool {
 	groups := slices.DeleteFunc(x.rangeGroups(x.isProgramRange), func(g *rangeGroup) bool { return len(g.events) < minRepeats })
 	slices.SortStableFunc(groups, func(a, b *rangeGroup) int {
@@ -257,10 +253,9 @@ func (x *Index) annotatedSteps(launches map[uint32]int) bool {
 	return false
 }
 
-// mostSources limits how many repeating ranges annotatedSteps tries as the source of the steps.
 const mostSources = 4
 
-// acceptSteps keeps the steps that were taken if they cover enough of the devices' work, and removes them otherwise.
+// acceptSteps keeps the steps if they cover enough of the devices' work; otherwise it removes them.
 func (x *Index) acceptSteps() bool {
 	x.extendSteps()
 	least := leastCover
@@ -279,9 +274,9 @@ func (x *Index) acceptSteps() bool {
 	return false
 }
 
-// joinSteps extends every step to the start of the next one. The time between two ranges is the program's too: it
-// fetches a batch there, or trains the other half of a GAN. The length of the last step is unknown, so it is left
-// out. A gap many times as long as the others (an evaluation, a checkpoint) is in no step.
+// joinSteps extends every step to the start of the next one, because the program also works between ranges: it fetches
+// a batch, or trains the other half of a GAN. It drops the last step, whose length is unknown. A gap many times as
+// long as the other gaps (an evaluation, a checkpoint) is in no step.
 func (x *Index) joinSteps() {
 	n := len(x.Steps) - 1
 	var gaps, periods []int64
@@ -303,7 +298,7 @@ func (x *Index) joinSteps() {
 	x.Steps = x.Steps[:n]
 }
 
-// busierLaneGroup returns the group of the same name on the lane that launches most, if it repeats there too.
+// busierLaneGroup returns the repeating group of the same name on the lane with the most launches.
 func (x *Index) busierLaneGroup(best *rangeGroup, launches map[uint32]int) *rangeGroup {
 	out := best
 	for _, g := range x.rangeGroups(func(h *model.Host) bool {
@@ -316,8 +311,8 @@ func (x *Index) busierLaneGroup(best *rangeGroup, launches map[uint32]int) *rang
 	return out
 }
 
-// rangeGroups collects host events by lane and name, without those inside another of the same name. Groups come in
-// the order of their first events.
+// rangeGroups groups the host events that ok accepts by lane and name, without those inside another event of the same
+// name. Groups are in the order of their first events.
 func (x *Index) rangeGroups(ok func(*model.Host) bool) []*rangeGroup {
 	type key struct {
 		lane uint32
@@ -352,8 +347,7 @@ func (x *Index) rangeGroups(ok func(*model.Host) bool) []*rangeGroup {
 	return out
 }
 
-// extendSteps extends every step to the end of the last device operation that
-// its process launched inside it.
+// extendSteps extends every step to the end of the last device operation launched in it by the same process.
 func (x *Index) extendSteps() {
 	if len(x.Steps) == 0 {
 		return
@@ -376,7 +370,7 @@ func (x *Index) extendSteps() {
 	}
 }
 
-// StepAt returns the step on the host that contains an instant, -1 none.
+// StepAt returns the step on the host that contains a time, -1 none.
 func (x *Index) StepAt(at int64) int {
 	i := sort.Search(len(x.Steps), func(i int) bool { return x.Steps[i].Host.Start > at })
 	if i--; i < 0 || x.Steps[i].Host.End <= at {

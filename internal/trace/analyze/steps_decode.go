@@ -11,8 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
-// stepTokens are the forms in which the names of steps count tokens, the more exact first: the sums of queries and of
-// context of vLLM's detailed names and of SGLang's, then tokens, then requests, which decode one token each.
+// stepTokens are the forms in which step names count tokens, the most exact first: sums of queries and of context in
+// the detailed names of vLLM and SGLang; tokens; requests, which decode one token each.
 var stepTokens = []*regexp.Regexp{
 	regexp.MustCompile(`_generation_\d+\(sq(\d+)sk(\d+)`),
 	regexp.MustCompile(`\bg_sq=(\d+).*?\bg_sk=(\d+)`),
@@ -23,8 +23,8 @@ var stepTokens = []*regexp.Regexp{
 	regexp.MustCompile(`^execute_new_0_cached_(\d+)`),
 }
 
-// parseTokens returns the tokens that a step of decode computes, and those that it reads from the cache, by its name;
-// 0 unknown.
+// parseTokens reads from a step name the tokens that a decode step computes and the cached ones that it reads; 0
+// unknown.
 func parseTokens(name string) (tokens, context int64) {
 	for _, form := range stepTokens {
 		m := form.FindStringSubmatch(name)
@@ -35,7 +35,7 @@ func parseTokens(name string) (tokens, context int64) {
 			if i >= len(m) {
 				return 0
 			}
-			n, _ := strconv.ParseInt(m[i], 10, 64) // 0 where it is no number of this size: unknown
+			n, _ := strconv.ParseInt(m[i], 10, 64) // 0, unknown, if the number is too large
 			return n
 		}
 		return count(1), count(2)
@@ -43,14 +43,14 @@ func parseTokens(name string) (tokens, context int64) {
 	return 0, 0
 }
 
-// generation counts the attention of a step by the length of its queries.
+// generation counts the attention calls of a step by phase.
 type generation struct {
 	decode, prefill int
-	tokens, context int64 // of one layer
+	tokens, context int64 // of one layer: decoded tokens and keys read
 }
 
-// samplingSteps takes the ends of the operator that chooses tokens as borders, in a program that generates and marks no
-// steps: attention with one query for each sequence, or frames of transformers' generate, show it.
+// samplingSteps takes the ends of the operator that chooses a token as step borders. It applies to programs that
+// generate: attention with one query for each sequence, or frames of transformers' generate.
 func (x *Index) samplingSteps(launches map[uint32]int) bool {
 	if x.Recording.Engine != huggingFace && !x.hasSingleQueries() {
 		return false
@@ -72,7 +72,7 @@ func (x *Index) samplingSteps(launches map[uint32]int) bool {
 	return true
 }
 
-// hasSingleQueries reports whether attention with one query for each sequence was recorded.
+// hasSingleQueries reports whether an attention call with one query for each sequence was recorded.
 func (x *Index) hasSingleQueries() (has bool) {
 	x.eachAttention(func(_ *model.Host, q, keys []int64) { has = has || q[2] == 1 && keys[2] > 1 })
 	return has
@@ -81,10 +81,9 @@ func (x *Index) hasSingleQueries() (has bool) {
 // scaledAttention is the operator whose operands show the phase of generation.
 const scaledAttention = "aten::scaled_dot_product_attention"
 
-// classifyGeneration finds the phases of a program that generates without an engine (transformers, a loop of its
-// own): a step whose attention has one query for each sequence decodes. Other programs have such attention too, so
-// the keys must grow by a token from one such step to the next, or a name must show transformers' generate. It needs
-// recorded shapes.
+// classifyGeneration finds the phases of a program that generates without an engine (transformers, or its own loop).
+// Steps with one attention query per sequence decode. Other programs have such steps too, so the keys must grow by a
+// token between two of them, or names must show transformers' generate. It needs recorded shapes.
 func (x *Index) classifyGeneration() {
 	if x.Recording.Serving != "" || x.Recording.Program != PyTorch || len(x.Steps) == 0 || x.Trains() {
 		return
@@ -115,7 +114,6 @@ func (x *Index) classifyGeneration() {
 	}
 }
 
-// countAttention counts the attention of each step by the length of its queries.
 func (x *Index) countAttention() []generation {
 	of := make([]generation, len(x.Steps))
 	x.eachAttention(func(h *model.Host, q, keys []int64) {
@@ -132,8 +130,8 @@ func (x *Index) countAttention() []generation {
 	return of
 }
 
-// eachAttention calls f for every call of attention whose shapes are recorded, with the dimensions of the queries and
-// of the keys: batch, heads, tokens, size of a head.
+// eachAttention calls f for each attention call with recorded shapes of queries and keys (batch, heads, tokens, head
+// size).
 func (x *Index) eachAttention(f func(h *model.Host, q, keys []int64)) {
 	id := slices.Index(x.T.Names, scaledAttention)
 	if id < 0 {
@@ -147,7 +145,7 @@ func (x *Index) eachAttention(f func(h *model.Host, q, keys []int64)) {
 		}
 		args, seen := parsed[h.Stack]
 		if !seen {
-			args, _ = opcost.Parse(x.T.ArgsOf(h)) // none where the text is no list of arguments
+			args, _ = opcost.Parse(x.T.ArgsOf(h)) // no arguments if the text is no list of arguments
 			parsed[h.Stack] = args
 		}
 		if len(args) >= 2 && len(args[0].Dims) == 4 && len(args[1].Dims) == 4 {
@@ -156,7 +154,6 @@ func (x *Index) eachAttention(f func(h *model.Host, q, keys []int64)) {
 	}
 }
 
-// servingPhase names the phases of serving that the steps contain.
 func servingPhase(prefill, decode bool) string {
 	switch {
 	case prefill && decode:
@@ -167,7 +164,7 @@ func servingPhase(prefill, decode bool) string {
 	return "decode"
 }
 
-// ServesRequests reports whether an engine names steps that serve requests; other programs that decode generate.
+// ServesRequests reports whether the steps are named by an engine that serves requests.
 func (x *Index) ServesRequests() bool {
 	return x.Recording.Serving != "" && strings.HasSuffix(x.StepSource, " step")
 }

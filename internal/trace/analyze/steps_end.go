@@ -6,11 +6,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// emptyStep: a last step with less than this fraction of the median step's work is empty.
+// emptyStep: a last step with less than 1/emptyStep of the work of the median step is empty.
 const emptyStep = 20
 
-// markEmpty finds the range that the profiler opens at the last call of step()
-// and closes at the end of the recording.
+// markEmpty marks the range that the profiler opens at the last call of step() and closes at the end of the recording.
 func (x *Index) markEmpty() {
 	n := len(x.Steps)
 	if x.StepSource != profilerStep || n < 2 {
@@ -34,11 +33,11 @@ func (x *Index) markEmpty() {
 	}
 }
 
-// longTail: the host part of the last step after its device work may be longer than usual by this fraction of a step.
+// longTail: trimLast shortens the last step if its tail exceeds the median tail by 1/longTail of a step.
 const longTail = 20
 
-// trimLast removes from the last step the time in which the profiler ends the recording: some releases close the
-// step's range after that. The step then ends as long after its device work as the other steps do.
+// trimLast removes from the last step the time in which the profiler ends the recording, because some releases close
+// the range of the step after that. The step then ends as long after its device work as the median of the other steps.
 func (x *Index) trimLast() {
 	n := len(x.Steps)
 	if x.StepSource != profilerStep || n < 3 || x.Steps[n-1].Empty || x.Steps[n-1].device == 0 {
@@ -60,7 +59,7 @@ func (x *Index) trimLast() {
 }
 
 // findTrailing finds the synchronization with which the profiler ends a recording: the last one of a whole device,
-// after the last step, with no device operation launched after it.
+// after the last step, with no launch after it.
 func (x *Index) findTrailing() {
 	last := int32(-1)
 	for i := range x.T.Host {
@@ -89,5 +88,5 @@ func (x *Index) findTrailing() {
 
 func isDeviceSync(name string) bool {
 	return strings.Contains(name, "DeviceSynchronize") || strings.Contains(name, "CtxSynchronize") ||
-		strings.Contains(name, "ThreadSynchronize") // its name before CUDA 4
+		strings.Contains(name, "ThreadSynchronize") // the name before CUDA 4
 }

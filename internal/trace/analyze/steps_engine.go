@@ -9,12 +9,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// engineStep is the pattern of an engine's step names.
 type engineStep struct {
 	engine string
 	name   *regexp.Regexp
-	// serves returns the numbers of requests in prefill and in decode, -1 unknown; nil if the steps do not serve
-	// requests.
+	// serves returns the requests in prefill and in decode from the name's submatches, -1 unknown; nil if not serving.
 	serves func(m []string) (prefill, decode int)
 }
 
@@ -28,10 +26,9 @@ func parseCount(s string) int {
 
 func parseBothCounts(m []string) (prefill, decode int) { return parseCount(m[1]), parseCount(m[2]) }
 
-// countBatch returns the requests of a step by the batch size in its name, 1 where the name has none.
 func countBatch(bs string) int { return max(1, parseCount(bs)) }
 
-// engineSteps are tried in order: SGLang's own names come before the ones that it shares.
+// engineSteps are tried in order: SGLang's own step names come before names that it shares with other engines.
 var engineSteps = []engineStep{
 	{"SGLang", regexp.MustCompile(`^step\[(DECODE|EXTEND|MIXED|TARGET_VERIFY|DRAFT_EXTEND)\b(?: bs=(\d+))?`), func(m []string) (int, int) {
 		switch n := countBatch(m[2]); m[1] {
@@ -56,7 +53,6 @@ var engineSteps = []engineStep{
 	{"TensorRT", regexp.MustCompile(`^(?:TensorRT: )?ExecutionContext::(?:execute|enqueue)`), nil},
 }
 
-// findEngineSteps takes the steps that an engine names, even if there is only one.
 func (x *Index) findEngineSteps(launches map[uint32]int) bool {
 	for _, e := range engineSteps {
 		ids := map[model.NameID]bool{}
@@ -101,10 +97,10 @@ func (x *Index) findEngineSteps(launches map[uint32]int) bool {
 	return false
 }
 
-// dropIdleSteps removes the steps without a launch: an engine without requests runs its loop too. All stay if no
-// launch is known.
+// dropIdleSteps removes steps without a launch, in which an engine has no requests. It keeps all if no launch is
+// known.
 func (x *Index) dropIdleSteps(steps []int32) []int32 {
-	launches := map[int32]bool{} // by place in steps
+	launches := map[int32]bool{} // by event
 	for i := range x.T.GPU {
 		l := x.T.GPU[i].Launch
 		if l < 0 || len(steps) == 0 || x.T.Host[l].Lane != x.T.Host[steps[0]].Lane {
@@ -122,8 +118,7 @@ func (x *Index) dropIdleSteps(steps []int32) []int32 {
 	return slices.DeleteFunc(slices.Clone(steps), func(s int32) bool { return !launches[s] })
 }
 
-// isEnclosed reports whether the program names larger parts of its loop than these events: one of its own ranges
-// repeats and takes more time than all of them.
+// isEnclosed reports whether the events are parts of a loop: a repeating range takes more time than all the events.
 func (x *Index) isEnclosed(events []int32) bool {
 	var total int64
 	for _, i := range events {
@@ -134,8 +129,8 @@ func (x *Index) isEnclosed(events []int32) bool {
 	})
 }
 
-// beginWithWork lets a single step begin with its first operation: the recording does not show how far the host was
-// ahead of the device before that.
+// beginWithWork sets the start of a single step to its first device operation, because the recording does not show how
+// far the host was ahead of the device before.
 func (x *Index) beginWithWork() {
 	if len(x.Steps) != 1 {
 		return
@@ -148,8 +143,8 @@ func (x *Index) beginWithWork() {
 	}
 }
 
-// graphCalls returns the calls of a compiled graph that repeat in each step of diffusion: one call is a step of
-// denoising. Steps without such calls stay.
+// graphCalls returns the calls of the compiled graph that repeats most in each diffusion step: one call is one
+// denoising step. It returns the steps themselves if they have no such calls.
 func (x *Index) graphCalls(steps []int32) []int32 {
 	var out []int32
 	for _, s := range steps {
@@ -180,7 +175,6 @@ var (
 	diffusion     = regexp.MustCompile(`^execute_diffusion_`)
 )
 
-// servingOf returns the phases of serving that the steps contain: "prefill", "decode" or "mixed"; "" for other steps.
 func (x *Index) servingOf(e engineStep) string {
 	if e.serves == nil {
 		return ""

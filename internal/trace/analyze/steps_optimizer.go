@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// optimizerSteps takes the ends of optimizer steps as borders. The time before the first one is a separate step,
-// which is dropped.
+// optimizerSteps takes the ends of optimizer steps as borders. The time before the first becomes a step, dropped
+// later.
 func (x *Index) optimizerSteps(launches map[uint32]int) bool {
 	var best *rangeGroup
 	var all []*rangeGroup
@@ -37,16 +37,15 @@ func (x *Index) optimizerSteps(launches map[uint32]int) bool {
 	return true
 }
 
-// optimizerUpdate distinguishes optimizers whose ranges have the same name, by the launches of their step, or by its
-// operators without launches.
+// optimizerUpdate tells apart optimizers with equal range names by the launches, else the operators, of their step.
 type optimizerUpdate struct {
 	name             model.NameID
 	launches, blocks int64
 }
 
-// rarestOptimizer finds, among optimizers that take turns on a lane, the steps of the one that steps least often, and
-// the number of optimizers: a GAN's critic steps five times for each step of the generator, and both are one
-// iteration. Among equally rare ones it takes the first. nil: they do not take turns, or have no distinguishing mark.
+// rarestOptimizer finds the steps of the optimizer that steps least often among optimizers that take turns on a lane,
+// and their number. One iteration has several such steps: a GAN's critic may step five times per step of the
+// generator. nil: the optimizers do not take turns, or cannot be told apart.
 func (x *Index) rarestOptimizer(lane uint32, groups []*rangeGroup) (events []int32, turns int) {
 	var order []int32
 	for _, g := range groups {
@@ -64,7 +63,7 @@ func (x *Index) rarestOptimizer(lane uint32, groups []*rangeGroup) (events []int
 		}
 		steps[u] = append(steps[u], i)
 	}
-	// A first step initializes the optimizer's state and is like no other.
+	// The first step of an optimizer initializes its state and differs from all later ones.
 	kinds = slices.DeleteFunc(kinds, func(u optimizerUpdate) bool { return len(steps[u]) < 2 })
 	if len(kinds) < 2 {
 		return nil, 0

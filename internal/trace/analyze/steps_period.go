@@ -9,13 +9,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// launchSequence has the launches of a process in the order of its calls. A graph launch is one.
+// launchSequence holds the launches of a process in the order of its calls. The launch of a graph is one launch.
 type launchSequence struct {
 	all  []period.Launch
 	lane []uint32 // by launch
 }
 
-// launchOrder returns the launches of the process that owns the busiest lane.
+// launchOrder returns the launches of the process with the busiest lane.
 func (x *Index) launchOrder() launchSequence {
 	process := x.T.ProcessOf(x.Main)
 	var gpus []int32
@@ -43,9 +43,9 @@ func (x *Index) launchOrder() launchSequence {
 			op := &x.T.GPU[g]
 			l.NS += op.Dur()
 			l.Kernel = l.Kernel || op.Kind == model.Kernel
-			sum += mixBits(uint64(op.Name)) // streams of a graph begin in any order
+			sum += mixBits(uint64(op.Name)) // a sum, because the streams of a graph begin in any order
 		}
-		if hi-lo > 1 { // equal contents, equal graphs
+		if hi-lo > 1 { // graphs with equal operations are equal
 			id, ok := graphs[sum]
 			if !ok {
 				id = int32(len(x.T.Names) + len(graphs))
@@ -59,7 +59,7 @@ func (x *Index) launchOrder() launchSequence {
 	return out
 }
 
-// mixBits spreads a number over 64 bits, so that sums distinguish sets (the finalizer of SplitMix64).
+// mixBits spreads a number over 64 bits, so that sums of mixed numbers distinguish sets (the finalizer of SplitMix64).
 func mixBits(v uint64) uint64 {
 	v += 0x9e3779b97f4a7c15
 	v = (v ^ v>>30) * 0xbf58476d1ce4e5b9
@@ -67,10 +67,9 @@ func mixBits(v uint64) uint64 {
 	return v ^ v>>31
 }
 
-// launchOrderSource begins the step source of repeats in the order of launches.
+// launchOrderSource begins StepSource for repeats in the order of launches.
 const launchOrderSource = "the order of launches"
 
-// launchSteps takes the repeats in the order of the program's launches as steps.
 func (x *Index) launchSteps() bool {
 	o := x.launchOrder()
 	f := period.Find(o.all)

@@ -8,14 +8,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// mostTurns limits the repeats of the most frequent range in one iteration. A GAN's critic is updated up to so many
-// times for each update of its generator; a rarer range is an evaluation or a checkpoint.
+// mostTurns limits the repeats of the most frequent range per iteration. A GAN's critic is updated up to so many times
+// per update of the generator; a range that is rarer than that is an evaluation or a checkpoint.
 const mostTurns = 10
 
-// stepsOfTurns takes whole iterations as steps if the most frequent range is only a part of one: another range
-// follows the same small number of its repeats each time, does not overlap them, takes as long, and also updates the
-// model. Each iteration lasts from the end of one such range to the end of the next; the time before the first is
-// dropped.
+// stepsOfTurns takes whole iterations as steps if best, the most frequent range, is only a part of one: a rarer range
+// follows the same small number of best's repeats each time, does not overlap them and also updates the model.
+// Iterations end with that rarer range; the time before the first end is dropped.
 func (x *Index) stepsOfTurns(best *rangeGroup) bool {
 	var rarest *rangeGroup
 	for _, g := range x.rangeGroups(x.isProgramRange) {
@@ -38,7 +37,6 @@ func (x *Index) stepsOfTurns(best *rangeGroup) bool {
 	return true
 }
 
-// stepsBetweenEnds takes the ends of ranges as borders of steps.
 func (x *Index) stepsBetweenEnds(g *rangeGroup, name func(k int) string) {
 	from := x.Span.Start
 	for k, i := range g.events {
@@ -48,8 +46,7 @@ func (x *Index) stepsBetweenEnds(g *rangeGroup, name func(k int) string) {
 	}
 }
 
-// countBetween returns the least and the largest number of others between two neighbours of some; both slices are in
-// order.
+// countBetween returns the least and largest number of others between neighbours of some; both slices are sorted.
 func countBetween(some, others []int32) (least, most int) {
 	for k := range some[1:] {
 		lo, _ := slices.BinarySearch(others, some[k])
@@ -62,7 +59,6 @@ func countBetween(some, others []int32) (least, most int) {
 	return least, most
 }
 
-// rangesOverlap reports whether two lists of ranges, each in order, have an instant in common.
 func (x *Index) rangesOverlap(a, b []int32) bool {
 	host := x.T.Host
 	for i, j := 0, 0; i < len(a) && j < len(b); {
@@ -78,9 +74,9 @@ func (x *Index) rangesOverlap(a, b []int32) bool {
 	return false
 }
 
-// updatesModel reports whether ranges of g train the model like the ranges of best. An optimizer steps in each of
-// them. If the recording has no optimizer, they take at least half the time of best, and their name is not one that
-// evaluations have.
+// updatesModel reports whether ranges of g train the model like the ranges of best. If every range of best contains an
+// optimizer step, every range of g must contain one. Otherwise a range of g must take at least half as long as one of
+// best, and not be named like an evaluation or a checkpoint.
 func (x *Index) updatesModel(g, best *rangeGroup) bool {
 	steps := func(of *rangeGroup) (n int) {
 		for _, i := range of.events {
@@ -103,12 +99,10 @@ func (x *Index) updatesModel(g, best *rangeGroup) bool {
 	return 2*g.total*int64(len(best.events)) >= best.total*int64(len(g.events))
 }
 
-// isProgramRange reports whether a host event is a range that the program named.
 func (x *Index) isProgramRange(h *model.Host) bool {
 	return h.Kind == model.Annotation && x.Info[h.Name].Flags&nameHousekeeping == 0
 }
 
-// rangeWord names a group of ranges as the source of steps.
 func (x *Index) rangeWord(g *rangeGroup) string {
 	name := x.T.Name(x.T.Host[g.events[0]].Name)
 	if slices.ContainsFunc(g.events, func(i int32) bool { return x.T.Name(x.T.Host[i].Name) != name }) {

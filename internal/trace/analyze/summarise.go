@@ -12,16 +12,15 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Options are the inputs of an analysis in addition to the traces.
+// Options are the inputs of an analysis besides the traces.
 type Options struct {
-	Rules func(*Index, *Ledger) []Found // that find something; nil for none
-	Tool  gpuprof.Tool                  // that writes the analysis
-	// Waits finds the waits between ranks in their collectives; nil for none. The result has a RankWaits for each of
-	// them, in their order.
+	Rules func(*Index, *Ledger) []Found // run on each trace; nil for none
+	Tool  gpuprof.Tool                  // the tool that writes the analysis
+	// Waits finds the waits between ranks: one RankWaits for each element of ranks, in order; nil for none.
 	Waits func(ranks []Collectives) *JobWaits
 	// Job makes findings from the waits; nil for none.
 	Job func(a *Analysis, indexes []*Index, waits *JobWaits) []Found
-	// Caveat returns a reason outside the trace that limits a finding, "" for none; a nil function means no caveats.
+	// Caveat returns a reason outside the trace that limits a finding, "" none; nil for no caveats.
 	Caveat func(a *Analysis, f gpuprof.Finding) string
 }
 
@@ -32,9 +31,9 @@ func (o Options) caveatOf(a *Analysis, f gpuprof.Finding) string {
 	return o.Caveat(a, f)
 }
 
-// SummariseIndexes runs the rules on traces, the ranks of one job or a single file, and puts everything into one
-// analysis. Totals of devices, operators, kernels, copies and calls cover the whole trace; findings, ranks and times
-// per step cover its steady part.
+// SummariseIndexes runs the rules on the traces of one job, or on one trace, and makes one analysis. Totals of
+// devices, operators, kernels, copies and calls cover whole traces; findings, ranks and times per step cover the
+// steady part.
 func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analysis, error) {
 	a := &Analysis{
 		Head:   document.NewHead(document.Analysis, o.Tool),
@@ -104,7 +103,7 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 	return a, nil
 }
 
-// sortRank sorts statements about the recording before problems in it, and causes before their effects.
+// sortRank sorts statements about the recording before problems in it, and causes before effects.
 func (f *Found) sortRank() int {
 	switch {
 	case f.Rule == gpuprof.RuleNotSteady && f.First:
@@ -115,7 +114,7 @@ func (f *Found) sortRank() int {
 	return 2
 }
 
-// addSteps adds the steps of one input. Device times belong to the device on which the steps' thread launches most.
+// addSteps adds the steps of one input, with the device times of its main device.
 func (a *Analysis) addSteps(input int, x *Index) {
 	d := x.mainDevice()
 	loader := x.loaderSpans()
@@ -141,7 +140,7 @@ func (a *Analysis) addSteps(input int, x *Index) {
 	}
 }
 
-// mainDevice returns the device on which the process of the main lane launches most, nil without devices.
+// mainDevice returns the device on which the process of the main lane launches most; nil without devices.
 func (x *Index) mainDevice() *DeviceTime {
 	process := x.T.ProcessOf(x.Main)
 	var best *DeviceTime
@@ -160,7 +159,6 @@ func (x *Index) mainDevice() *DeviceTime {
 	return best
 }
 
-// loaderSpans returns the time in which any thread waited for its next batch.
 func (x *Index) loaderSpans() model.Spans {
 	var v []model.Span
 	for i := range x.T.Host {
@@ -172,7 +170,7 @@ func (x *Index) loaderSpans() model.Spans {
 	return model.UnionOf(v)
 }
 
-// DeviceID returns the number that the recording gives to a device (index into T.Devices).
+// DeviceID returns the number of a device in the recording (device is an index into T.Devices).
 func (x *Index) DeviceID(device int) int {
 	if device < len(x.T.Devices) {
 		return x.T.Devices[device].ID
@@ -209,7 +207,7 @@ func (a *Analysis) addDevices(input int, x *Index) {
 	}
 }
 
-// addCalls adds up synchronization and copies, without the profiler's own closing synchronization.
+// addCalls adds up synchronization and copies, without the profiler's closing synchronization.
 func (a *Analysis) addCalls(x *Index) {
 	type sum struct{ count, ns int64 }
 	syncs := map[model.NameID]sum{}
@@ -237,7 +235,7 @@ func (a *Analysis) addCalls(x *Index) {
 			c.Count++
 			c.Bytes += g.Bytes
 			c.GPUNS += g.Dur()
-			// The call of a graph launches everything in it, not only this copy.
+			// The call of a graph launches all its operations, so its time is not the time of this copy.
 			if g.Launch >= 0 && x.Call(g.Launch) != model.CallGraph {
 				c.HostNS += x.T.Host[g.Launch].Dur()
 			}
@@ -246,7 +244,7 @@ func (a *Analysis) addCalls(x *Index) {
 	}
 }
 
-// CopyName returns the key in Analysis.Copies of a copy's direction and host memory.
+// CopyName returns the key of a copy in Analysis.Copies: direction and kind of host memory.
 func CopyName(g *model.GPU) string {
 	switch g.Dir {
 	case model.H2D, model.D2H:
@@ -273,8 +271,7 @@ func CopyName(g *model.GPU) string {
 	return "unknown"
 }
 
-// finishFindings fills in the fields that follow from the claims of an input's findings, and removes those that claim
-// less than LeastShare.
+// finishFindings completes an input's findings from their claims and removes claims of less than LeastShare.
 func (x *Index) finishFindings(input int, found []Found) []Found {
 	steady := x.Steady.Total()
 	var out []Found
@@ -297,7 +294,7 @@ func (x *Index) finishFindings(input int, found []Found) []Found {
 	return out
 }
 
-// SeverityOf returns the severity of a claim, ns, with its share of the steady time.
+// SeverityOf returns the severity of a claim, ns, that takes a share of the steady time.
 func SeverityOf(claim int64, share float64) gpuprof.Severity {
 	switch {
 	case claim <= 0:

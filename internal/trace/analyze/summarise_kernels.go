@@ -7,7 +7,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// kernelSums adds up device operations by name, over several traces.
 type kernelSums struct {
 	byName map[string]*kernelSum
 }
@@ -21,8 +20,7 @@ type kernelSum struct {
 
 func newKernelSums() *kernelSums { return &kernelSums{byName: map[string]*kernelSum{}} }
 
-// add counts the operations of a trace. Sums use name ids first, so that a million events cost a million table
-// accesses and no look-up of names.
+// add counts the operations of a trace. It groups them by name id first, so that each name is looked up once.
 func (k *kernelSums) add(x *Index) {
 	t := x.T
 	counts := make([]int32, len(t.Names)+1)
@@ -32,7 +30,7 @@ func (k *kernelSums) add(x *Index) {
 	for i := 1; i < len(counts); i++ {
 		counts[i] += counts[i-1]
 	}
-	order := make([]int32, len(t.GPU)) // operations grouped by name
+	order := make([]int32, len(t.GPU)) // grouped by name
 	for i := range t.GPU {
 		n := t.GPU[i].Name
 		order[counts[n]] = int32(i)
@@ -59,7 +57,7 @@ func (k *kernelSums) addGroup(x *Index, name string, group []int32) {
 		d := g.Dur()
 		s.ns += d
 		s.durations = append(s.durations, d)
-		s.classes[x.class[i]&(maxClasses-1)] += d + 1 // the one settles ties of operations without length
+		s.classes[x.class[i]&(maxClasses-1)] += d + 1 // + 1, so that operations of zero length count in ties
 		if op := x.gpuOp[i]; op >= 0 {
 			ops[x.T.Host[op].Name] += d + 1
 		}
@@ -69,7 +67,6 @@ func (k *kernelSums) addGroup(x *Index, name string, group []int32) {
 	}
 }
 
-// sortedKernels returns the sums, the longest first.
 func (k *kernelSums) sortedKernels() []KernelTime {
 	out := make([]KernelTime, 0, len(k.byName))
 	for name, s := range k.byName {

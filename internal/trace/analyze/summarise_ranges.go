@@ -7,22 +7,19 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// rangeSums adds up operators or modules by name, over several traces.
 type rangeSums struct {
 	byName map[string]*OperatorTime
 }
 
 func newRangeSums() *rangeSums { return &rangeSums{map[string]*OperatorTime{}} }
 
-// nameSum holds the sums of one name in one trace.
 type nameSum struct {
 	OperatorTime
 	longest int64
-	host    int32 // the longest one
+	host    int32 // event with the longest host time
 }
 
-// addOperators counts the operators of the steps that count: host time inside them, host time inside them without
-// nested operators, and the device time of their own launches.
+// addOperators counts operators in the steps that count: host time, self time, and device time of their launches.
 func (r *rangeSums) addOperators(x *Index) {
 	t := x.T
 	sums := make([]nameSum, len(t.Names))
@@ -40,8 +37,8 @@ func (r *rangeSums) addOperators(x *Index) {
 	r.merge(x, sums, func(id model.NameID) string { return t.Name(id) })
 }
 
-// addModules counts nn.Modules and the program's own ranges in the steps that count. Device time counts for the
-// innermost module; in the backward pass, for the module whose gradient is computed.
+// addModules counts nn.Modules and ranges of the program in the steps that count. Device time counts for the innermost
+// module; in the backward pass, for the module whose gradient is computed.
 func (r *rangeSums) addModules(x *Index) {
 	t := x.T
 	sums := make([]nameSum, len(t.Names))
@@ -59,7 +56,7 @@ func (r *rangeSums) addModules(x *Index) {
 				continue
 			}
 		}
-		if op := x.op[at]; op >= 0 { // kernels of one operator come together
+		if op := x.op[at]; op >= 0 { // kernels of one operator follow one another
 			at = op
 		}
 		if at != last {
@@ -72,8 +69,8 @@ func (r *rangeSums) addModules(x *Index) {
 	r.merge(x, sums, x.moduleLabel())
 }
 
-// isInSteps reports whether a device operation was launched in the steps that count; without a known launch, whether
-// it began there.
+// isInSteps reports whether a device operation was launched in the steps that count, or began in them if its launch is
+// unknown.
 func (x *Index) isInSteps(gpu int32) bool {
 	if l := x.T.GPU[gpu].Launch; l >= 0 {
 		return x.InSteady(x.T.Host[l].Start)
@@ -81,17 +78,17 @@ func (x *Index) isInSteps(gpu int32) bool {
 	return x.InSteady(x.T.GPU[gpu].Start)
 }
 
-// rangeWalk visits ranges in the order of their starts, with a stack of the ranges around the present one.
+// rangeWalk visits ranges by start, with a stack of the ranges around the current one.
 type rangeWalk struct {
 	x      *Index
 	sums   []nameSum
-	around []int32 // by host event, the innermost range that is it or encloses it
+	around []int32 // by host event: the innermost range that encloses or equals it
 	stack  []openRange
 }
 
-// openRange has been counted up to covered. Broken nesting is clipped: if ranges overlap without nesting, the shared
-// time counts for the first, and none extends beyond the one around it. So every instant of a thread counts as self
-// time of exactly one range.
+// openRange is a range on the stack; its self time is counted up to the time covered. If ranges overlap without
+// nesting, the shared time counts for the first; no range outlasts the range around it. So every time of a thread is
+// self time of exactly one range.
 type openRange struct {
 	host         int32
 	covered, end int64
@@ -127,16 +124,14 @@ func (w *rangeWalk) countRange(i int32) {
 	w.stack = append(w.stack, openRange{i, from, to})
 }
 
-// isOpen reports whether a range of the name is open: time inside it counts once.
 func (w *rangeWalk) isOpen(name model.NameID) bool {
 	return slices.ContainsFunc(w.stack, func(o openRange) bool { return w.x.T.Host[o.host].Name == name })
 }
 
-// manyNames limits the names that are shown one by one although they differ in numbers only: layers stay below it,
-// iterations do not.
+// manyNames: more names that differ only in numbers are shown as one, because they are iterations and not layers.
 const manyNames = 64
 
-// moduleLabel returns a function that gives the name under which a module is added up.
+// moduleLabel returns a function that maps a module to the name under which it is added up.
 func (x *Index) moduleLabel() func(model.NameID) string {
 	variants := map[string]int{}
 	for id := range x.T.Names {
@@ -177,8 +172,7 @@ func (r *rangeSums) merge(x *Index, sums []nameSum, label func(model.NameID) str
 	}
 }
 
-// sortedRanges returns the sums, the most device time first, then the most host time, with the means over steps
-// steps.
+// sortedRanges returns the sums, the most device time first, then the most host time, with means per step.
 func (r *rangeSums) sortedRanges(steps int) []OperatorTime {
 	out := make([]OperatorTime, 0, len(r.byName))
 	for _, o := range r.byName {

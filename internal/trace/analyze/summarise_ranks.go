@@ -10,11 +10,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// waitShare is the least share of the step that the other ranks wait for a straggler.
+// waitShare is the least share of the step for which the others must wait for a straggler.
 const waitShare = 0.05
 
-// rankTimes compares the ranks of a job, or the devices of one trace that communicate; nil if there are fewer than
-// two.
+// rankTimes compares the ranks of a job, or the communicating devices of one trace; nil with fewer than two.
 func rankTimes(indexes []*Index, job *JobWaits) []RankTime {
 	var out []RankTime
 	var parts []Parts
@@ -34,7 +33,7 @@ func rankTimes(indexes []*Index, job *JobWaits) []RankTime {
 			r := RankTime{
 				Rank: x.T.Rank, Input: i, Device: x.DeviceID(d.Device), StepNS: x.Steady.Total() / steps,
 				ComputeNS: in(d.Compute) / steps, CommNS: in(d.Comm) / steps,
-				ExposedCommNS: (in(d.Kernel) - in(d.Compute)) / steps, // kernels are one or the other, or both at once
+				ExposedCommNS: (in(d.Kernel) - in(d.Compute)) / steps, // device kernels without simultaneous computation
 				IdleNS:        (x.Steady.Total() - in(d.Busy)) / steps,
 			}
 			r.HiddenCommNS = r.CommNS - r.ExposedCommNS
@@ -61,8 +60,8 @@ func rankTimes(indexes []*Index, job *JobWaits) []RankTime {
 	return out
 }
 
-// stragglerCause names the part of the straggler's step that exceeds the median of the others by most; "" if none
-// does by waitShare of the step. loader is the straggler's time in its data loader, ns per step.
+// stragglerCause names the part of the straggler's step that exceeds the median of the others by most; "" if none does
+// by waitShare of the step. loader is the time in the straggler's data loader, ns per step.
 func stragglerCause(parts []Parts, at int, loader, step int64) string {
 	of := func(p *Parts) map[string]int64 {
 		out := map[string]int64{"starved": p.StarvedNS, "queued": p.QueuedNS}
@@ -100,20 +99,19 @@ func stragglerCause(parts []Parts, at int, loader, step int64) string {
 	return fmt.Sprintf("its %s kernels take %s longer: more work, or a slower device", best, gpuprof.FormatNS(most))
 }
 
-// mostOfWaits is the least share of all waits that several stragglers cause together, if none causes half.
+// mostOfWaits is the least share of all waits that stragglers must cause together, unless the first alone causes half.
 const mostOfWaits = 0.8
 
-// markStragglers marks the ranks for which the others wait longest without other work: two of them or a quarter of
-// the job at most, each for waitShare of its steady step or more and half as long as the first. Together they cause
-// mostOfWaits, or the first causes half of all waits, and they arrive last in half of the collectives or more. It
-// returns their indexes in ranks.
+// markStragglers marks the ranks for which the others wait longest, at most two or a quarter of the job, and returns
+// their indexes in ranks. The wait for each is waitShare of its step or more and half of the longest wait or more.
+// Together they cause mostOfWaits of all waits (or the first half) and arrive last in half of the collectives.
 func markStragglers(indexes []*Index, ranks []RankTime, job *JobWaits) (places []int) {
 	place := func(r *RankWaits) int {
 		return slices.IndexFunc(ranks, func(t RankTime) bool {
 			return t.Input == r.Input && t.Device == indexes[r.Input].DeviceID(r.Device)
 		})
 	}
-	all, waited := int64(0), make([]int64, len(job.Ranks)) // in the median of the others, per step
+	all, waited := int64(0), make([]int64, len(job.Ranks)) // the median wait of the other ranks, per step
 	order := make([]int, len(job.Ranks))
 	for by := range job.Ranks {
 		var waits []int64
@@ -147,7 +145,6 @@ func markStragglers(indexes []*Index, ranks []RankTime, job *JobWaits) (places [
 	return places
 }
 
-// medianOfSorted returns the median of sorted values, 0 without values.
 func medianOfSorted(v []int64) int64 {
 	if len(v) == 0 {
 		return 0

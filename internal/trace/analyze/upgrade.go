@@ -1,7 +1,6 @@
 package analyze
 
-// renameOldFields moves fields of an analysis from an older gpuprof to their present names: before 2.1.0 Knob held
-// the line to change in a PyTorch program.
+// renameOldFields moves fields of older versions: before 2.1.0 Knob held the line to change in a PyTorch program.
 func (a *Analysis) renameOldFields() {
 	for i := range a.Findings {
 		if f := &a.Findings[i]; f.PyTorch == "" {
@@ -10,7 +9,6 @@ func (a *Analysis) renameOldFields() {
 	}
 }
 
-// renameOldFields does the same for both sides.
 func (c *Comparison) renameOldFields() {
 	for _, a := range []*Analysis{c.Old, c.New} {
 		if a != nil {

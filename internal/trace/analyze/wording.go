@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// PlainCall removes the version suffixes of an entry point: cudaLaunchKernel_ptsz_v7000 becomes cudaLaunchKernel.
+// PlainCall removes version suffixes of an entry point: cudaLaunchKernel_ptsz_v7000 becomes cudaLaunchKernel.
 func PlainCall(s string) string {
 	for {
 		cut := s
@@ -23,8 +23,8 @@ func PlainCall(s string) string {
 	}
 }
 
-// CopyText names a copy like PyTorch's profiler does, so that traces of every kind have the same rows in a kernel
-// table. from and to are kinds of memory, such as "Pageable"; "" unknown.
+// CopyText names a copy as PyTorch's profiler does, so that traces of every format have the same rows in a kernel
+// table. from and to are kinds of memory such as "Pageable"; "" unknown.
 func CopyText(d model.Direction, from, to string) string {
 	name := "Memcpy"
 	switch d {
@@ -51,7 +51,7 @@ func Median(v []int64) int64 {
 	return medianOfSorted(v)
 }
 
-// Plural formats a number with its noun: "1 copy" or "12 copies".
+// Plural formats a number with its noun: "1 copy", "12 copies".
 func Plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -71,5 +71,5 @@ func ShortName(s string) string {
 	return s
 }
 
-// shortest is the longest name in a sentence, in characters: Tensile and Triton encode their settings in names.
+// shortest is the longest name in a sentence, in characters: Tensile and Triton encode settings in kernel names.
 const shortest = 80

@@ -19,8 +19,7 @@ const (
 	CallWaitEvent // makes a stream wait for an event: {cuda,cu,hip}StreamWaitEvent
 )
 
-// CallOf classifies an API function by its name, with or without the suffixes that Nsight adds for versions
-// ("cudaLaunchKernel_v7000", "cuMemcpyDtoHAsync_v2").
+// CallOf classifies an API function by name, with or without Nsight's suffixes for versions ("cuMemcpyDtoHAsync_v2").
 func CallOf(name string) Call {
 	rest := name
 	switch {
@@ -41,7 +40,7 @@ func CallOf(name string) Call {
 		return CallGraph
 	case strings.Contains(rest, "LaunchHostFunc"):
 		return CallOther
-	case strings.Contains(rest, "Launch"): // LaunchKernel, LaunchKernelExC, ExtModuleLaunchKernel, LaunchCooperativeKernel, LaunchGrid
+	case strings.Contains(rest, "Launch"): // LaunchKernel[ExC], ExtModuleLaunchKernel, LaunchCooperativeKernel, LaunchGrid
 		return CallLaunch
 	case strings.HasPrefix(rest, "Memcpy"):
 		return CallCopy

@@ -12,15 +12,15 @@ const (
 	RNN           Class = "rnn"
 	Attention     Class = "attention"
 	Norm          Class = "norm"
-	// Serving of language models. Attention without a phase in its name or its step stays Attention.
+	// Classes for serving of language models. Attention whose phase is unknown stays Attention.
 	AttentionPrefill Class = "attention_prefill"
 	AttentionDecode  Class = "attention_decode"
-	KVCache          Class = "kv_cache" // writes keys and values to the cache, or keeps its tables
+	KVCache          Class = "kv_cache" // writes keys and values to the cache, or manages its tables
 	Rotary           Class = "rotary"   // rotary position embedding
-	Quantize         Class = "quantize" // to 8 bits or fewer, and back
+	Quantize         Class = "quantize" // to 8 bits or fewer, or back
 	MoERouting       Class = "moe_routing"
-	MoEGEMM          Class = "moe_gemm"       // of the experts
-	MoEAllToAll      Class = "moe_all_to_all" // tokens to the ranks of their experts, and back
+	MoEGEMM          Class = "moe_gemm"       // products of experts
+	MoEAllToAll      Class = "moe_all_to_all" // sends tokens to the ranks of their experts, or back
 	Sampling         Class = "sampling"
 
 	Elementwise   Class = "elementwise"
@@ -31,7 +31,7 @@ const (
 	Other         Class = "other"
 )
 
-// Classes lists every class in the order of printing.
+// Classes lists all classes in the order of printing.
 func Classes() []Class {
 	return []Class{GEMM, Conv, TensorProduct, Scatter, RNN, Attention, Norm, Elementwise, Reduction, Copy, Communication, Optimizer, Other,
 		AttentionPrefill, AttentionDecode, KVCache, Rotary, Quantize, MoERouting, MoEGEMM, MoEAllToAll, Sampling}

@@ -2,7 +2,7 @@ package model
 
 import "github.com/gpuprof/gpuprof/internal/document"
 
-// cleanTexts makes every text of the file printable. Names that become equal merge, since equal names have equal ids.
+// cleanTexts makes all texts printable. Names that become equal are merged, because equal names have equal ids.
 func (t *Trace) cleanTexts() {
 	names, merge := t.Names, false
 	for i, name := range names {
@@ -10,7 +10,7 @@ func (t *Trace) cleanTexts() {
 			names[i], merge = clean, true
 		}
 	}
-	t.Names = nil // done, and they are most of the text
+	t.Names = nil // frees the old names, which are most of the text
 	document.CleanStrings(t)
 	if t.Names = names; merge {
 		t.mergeNames()

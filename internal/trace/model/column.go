@@ -8,11 +8,11 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Column is a list of whole numbers that is stored as the differences between neighbours: variable-length zigzag
-// numbers in base64. A list of times takes about a fifth of its size as text, and is read about ten times as fast.
+// Column is a list of integers, stored as differences of neighbours: variable-length zigzag numbers in base64. That
+// takes about a fifth of the size of text, and is about ten times as fast to read.
 type Column []int64
 
-// mostNumbers exceeds the length of every valid column, and bounds the memory that a damaged one takes.
+// mostNumbers exceeds the length of every valid column, which limits the memory for a damaged one.
 const mostNumbers = 1 << 20
 
 // MarshalJSON implements json.Marshaler.
@@ -39,7 +39,7 @@ func (c *Column) UnmarshalJSON(text []byte) error {
 	raw = raw[:n]
 	count := 0
 	for _, b := range raw {
-		if b < 0x80 { // the last byte of a number
+		if b < 0x80 { // last byte of a number
 			count++
 		}
 	}

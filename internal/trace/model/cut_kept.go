@@ -7,20 +7,18 @@ import (
 	"slices"
 )
 
-// Cut is a time span of a recording with its whole steps. The steps keep the names and times of the whole recording,
-// so that a cut trace has the same figures.
+// Cut is a time span of a recording with whole steps, which keep the names and times of the whole recording.
 type Cut struct {
-	// Host and Device are the kept time spans of the host and the devices, ns.
+	// Host and Device are the kept time spans, ns.
 	Host   Span      `json:"host"`
 	Device Span      `json:"device"`
 	Source string    `json:"step_source"`
-	After  int64     `json:"after"` // when the devices had done the steps before the first, ns
+	After  int64     `json:"after"` // end of the device work of all steps before the first kept one, ns
 	Steps  []CutStep `json:"steps"`
 
 	// Shift was added to the times of the file, ns.
 	Shift int64 `json:"-"`
-	// HostStarts and DeviceStarts are the starts of events outside these spans that are kept, because an event inside
-	// needs them.
+	// HostStarts and DeviceStarts are the start times of events outside these spans that events inside need.
 	HostStarts   map[int64]struct{} `json:"-"`
 	DeviceStarts map[int64]struct{} `json:"-"`
 }
@@ -47,7 +45,7 @@ func (p *Cut) KeepsDevice(start, end int64) bool {
 	return needed || p.Device.Overlaps(start, end)
 }
 
-// JSON encodes the part for document.PartMember.
+// JSON encodes the cut for document.PartMember.
 func (p *Cut) JSON() ([]byte, error) {
 	text, err := json.Marshal(p.shiftTimes(-p.Shift))
 	if err != nil {
@@ -56,7 +54,7 @@ func (p *Cut) JSON() ([]byte, error) {
 	return text, nil
 }
 
-// ReadCut decodes document.PartMember; nil for an invalid one. shift is added to its times, ns.
+// ReadCut decodes document.PartMember and adds shift, ns, to its times; nil for an invalid one.
 func ReadCut(text []byte, shift int64) *Cut {
 	p := &Cut{}
 	if json.Unmarshal(text, p) != nil {

@@ -8,14 +8,12 @@ import (
 	"sync"
 )
 
-// Finish cleans the texts, sorts the events and finds the launch of every device event. Readers call it once, after
-// reading. It is the gate for the records of all readers (gate.go): records that fail are left out or repaired, and
-// counted.
+// Finish cleans texts, sorts events, finds the launch of every device event, and removes or repairs and counts invalid
+// records (gate.go). Readers call it once, after reading.
 //
-// A device event belongs to the API call of its process with its correlation id; Process -1 means any process. Among
-// several such calls (broken traces repeat ids), calls that start work on a device come first, and of these the last
-// one to start before the device event. Clocks of host and device may disagree, so a call that starts after the
-// device event still counts if there is no earlier one.
+// A device event belongs to the API call with its correlation id in its process; Process -1 means any process. Broken
+// traces repeat ids: calls that start device work then come first, and among those the last one that starts before the
+// device event. Clocks of host and device may disagree, so without an earlier call a later one counts.
 func (t *Trace) Finish() {
 	t.cleanTexts()
 	t.dropUntimed()
@@ -38,8 +36,7 @@ func (t *Trace) Finish() {
 	t.warnLeftOut()
 }
 
-// hostBefore orders events of one lane: an event comes before its children. Of events with equal times the one that
-// can hold the other goes first.
+// hostBefore orders the events of a lane. At equal times, the event that can contain the other comes first.
 func hostBefore(a, b *Host) bool {
 	if a.Start != b.Start {
 		return a.Start < b.Start
@@ -50,10 +47,10 @@ func hostBefore(a, b *Host) bool {
 	return depthOf[a.Kind&15] < depthOf[b.Kind&15]
 }
 
-// depthOf ranks kinds of events by their usual depth in a program.
+// depthOf ranks kinds of events by their usual depth.
 var depthOf = [16]uint8{Step: 0, Annotation: 1, Python: 1, Op: 1, Overhead: 2, API: 3, Instant: 4}
 
-// sortHost groups the host events by lane and sorts each lane.
+// sortHost groups host events by lane and sorts each lane.
 func (t *Trace) sortHost() {
 	n := len(t.Host)
 	if n == 0 {
@@ -66,7 +63,7 @@ func (t *Trace) sortHost() {
 	order := make([]int32, n)
 	if int(lanes) < 4*n+1024 {
 		groupByLane(t.Host, order, int(lanes)+1)
-	} else { // lane numbers no reader makes: sort by them
+	} else { // lane numbers that no reader makes
 		for i := range order {
 			order[i] = int32(i)
 		}
@@ -81,7 +78,7 @@ func (t *Trace) sortHost() {
 	permuteInPlace(t.Host, order)
 }
 
-// groupByLane fills order with the events of lane 0, then 1 …, each in the order of the file.
+// groupByLane fills order with the events of lane 0, 1 and so on, each in file order.
 func groupByLane(host []Host, order []int32, lanes int) {
 	at := make([]int32, lanes+1)
 	for i := range host {
@@ -97,9 +94,8 @@ func groupByLane(host []Host, order []int32, lanes int) {
 	}
 }
 
-// sortOrder sorts indices, keeping equal ones in order: a merge sort that starts from the already sorted runs and
-// skips merges that would change nothing. Profilers write events nearly in order, or a few sorted lists after each
-// other; both take a few passes over memory.
+// sortOrder sorts indices stably: a merge sort that starts from sorted runs and skips needless merges. Profilers write
+// events nearly sorted, or as a few sorted lists, which takes a few passes over memory.
 func sortOrder(order []int32, less func(a, b int32) bool) {
 	runs := []int{0}
 	for i := 1; i < len(order); i++ {
@@ -127,9 +123,8 @@ func sortOrder(order []int32, less func(a, b int32) bool) {
 	}
 }
 
-// mergeRuns merges the sorted v[:mid] and v[mid:] in place, with tmp for the part of the first that moves.
+// mergeRuns merges the sorted v[:mid] and v[mid:] in place; tmp holds the part of the first run that moves.
 func mergeRuns(v []int32, mid int, tmp []int32, less func(a, b int32) bool) []int32 {
-	// Elements before all of the second run stay in place.
 	lo := sort.Search(mid, func(i int) bool { return less(v[mid], v[i]) })
 	tmp = append(tmp[:0], v[lo:mid]...)
 	i, j, k := 0, mid, lo
@@ -167,7 +162,6 @@ func permuteInPlace[T any](v []T, order []int32) {
 	}
 }
 
-// linkLaunches finds the launch of every device event.
 func (t *Trace) linkLaunches() {
 	tables := newLaunchTables(t.GPU)
 	anonymous := tables.tableOf(anyProcess) != nil
@@ -201,10 +195,9 @@ func (t *Trace) linkLaunches() {
 	}
 }
 
-// callPicker chooses among several calls with one id.
 type callPicker struct {
 	t    *Trace
-	many [][]int32 // each by start; calls that start device work only, where there are any
+	many [][]int32 // sorted by start; only calls that start device work, if there are any
 }
 
 func (t *Trace) newPicker(many [][]int32) *callPicker {
@@ -236,8 +229,8 @@ func (t *Trace) newPicker(many [][]int32) *callPicker {
 	return &callPicker{t, many}
 }
 
-// pickCall returns the last call that starts before the device event, else the first call. A device event of unknown
-// process has none if processes share the id.
+// pickCall returns the last call that starts before the device event, else the first call. It returns -1 if the
+// event's process is unknown and calls of several processes have the id.
 func (p *callPicker) pickCall(at int, g *GPU) int32 {
 	v := p.many[at]
 	if g.Process == anyProcess {
@@ -254,7 +247,7 @@ func (p *callPicker) pickCall(at int, g *GPU) int32 {
 	return v[max(i-1, 0)]
 }
 
-// ProcessOf returns the process of a lane; 0 for a lane that the trace does not describe.
+// ProcessOf returns the process of a lane, 0 unknown.
 func (t *Trace) ProcessOf(lane uint32) int32 {
 	if int(lane) < len(t.Lanes) {
 		return t.Lanes[lane].Process
@@ -262,7 +255,7 @@ func (t *Trace) ProcessOf(lane uint32) int32 {
 	return 0
 }
 
-// RunLength returns the number of leading indices below n for which same is true; same must be true for a prefix.
+// RunLength returns how many leading indices below n satisfy same, which must hold for a prefix.
 func RunLength(n int, same func(int) bool) int {
 	step := 1
 	for step < n && same(step) {

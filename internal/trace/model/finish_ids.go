@@ -2,25 +2,23 @@ package model
 
 import "math"
 
-// anyProcess is the process of device events of unknown process.
 const anyProcess = -1
 
-// Values of a launchTable for an id; anything from 0 is a host event.
+// Values of a launchTable for an id; values from 0 on are host events.
 const (
-	callNone      = -1 // asked for, no call has it
-	callUnknownID = -2 // no device event has it
-	callMany      = -3 // and below: several calls, list callMany-n
+	callNone      = -1 // a device event has the id, no call does
+	callUnknownID = -2 // no device event has the id
+	callMany      = -3 // and below: list callMany-n of several calls
 )
 
-// launchTables find API calls by process and correlation id. They hold only the ids of device events.
+// launchTables find API calls by process and correlation id, for ids of device events only.
 type launchTables struct {
-	tables []launchTable // one a process
+	tables []launchTable // one per process
 	at     map[int32]int // by process
-	last   int           // the one asked last; events of a process come together
+	last   int           // index of the last table used; events of a process come together
 }
 
-// launchTable holds the ids of one process: a list by id if they are close together, as counters make them, else open
-// addressing.
+// launchTable holds the ids of one process: dense ids as a list, others in a hash table with open addressing.
 type launchTable struct {
 	process   int32
 	low, high int64
@@ -35,8 +33,8 @@ type launchSlot struct {
 	call int32
 }
 
-// widestSpread limits the id range of a list relative to the number of its events. A slot of the open table takes
-// four times the memory and is at most two thirds full.
+// widestSpread limits the id range of a list, per event: a slot of the hash table takes four times the memory of a
+// list entry, and at most two thirds of the slots are used.
 const widestSpread = 16
 
 func newLaunchTables(gpu []GPU) *launchTables {
@@ -66,7 +64,7 @@ func newLaunchTables(gpu []GPU) *launchTables {
 	return l
 }
 
-// tableOf returns the table of a process, nil if no device event names it.
+// tableOf returns the table of a process, nil if it has no device events.
 func (l *launchTables) tableOf(process int32) *launchTable {
 	if l.last < len(l.tables) && l.tables[l.last].process == process {
 		return &l.tables[l.last]
@@ -94,7 +92,7 @@ func (l *launchTables) findCall(corr int64, process int32) *int32 {
 	return &p.findSlot(corr).call
 }
 
-// add stores a call under an id that a device event has. Calls that share an id go to a separate list.
+// add stores a call under its id. Calls that share an id go to a separate list.
 func (l *launchTables) add(many [][]int32, corr int64, process, host int32) [][]int32 {
 	call := l.findCall(corr, process)
 	switch {
@@ -137,8 +135,8 @@ func (p *launchTable) addID(corr int64) {
 	*p.findSlot(corr) = launchSlot{corr, callNone}
 }
 
-// findSlot returns the slot of an id, or the free slot for it. Four consecutive ids share a cache line, and lines are
-// scattered: ids may have any stride.
+// findSlot returns the slot of an id, or a free slot for it. Four consecutive ids share a cache line, and lines are
+// scattered because ids may have any stride.
 func (p *launchTable) findSlot(corr int64) *launchSlot {
 	u := uint64(corr)
 	mix := (u >> 2) * 0x9E3779B97F4A7C15 // 2^64 over the golden ratio: Knuth's multiplicative hash

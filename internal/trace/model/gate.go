@@ -9,38 +9,36 @@ import (
 )
 
 const (
-	// overrunNS is the longest time by which a record may run over the next one of its stream: old profilers round
-	// starts and lengths to microseconds.
+	// overrunNS is the longest accepted overlap of consecutive records of a stream: old profilers round to microseconds.
 	overrunNS = 1000
-	// apartNS is the longest pause within a recording. Records that a longer one separates carry a wrong time.
+	// apartNS is the longest pause in a recording. Records behind a longer pause have wrong times.
 	apartNS = 24 * 3600 * 1_000_000_000
-	// lateNS is the least time for which a device may work before the first and after the last host event; a longer
-	// recording of the host extends it to the length of that recording.
+	// lateNS is the longest accepted distance of device work from host events; or the length of the host recording, if
+	// longer.
 	lateNS = 60 * 1_000_000_000
-	// faultyShare: a device is faulty if more than one record in so many fails.
+	// faultyShare: a device is faulty if more than 1/faultyShare of its records fail.
 	faultyShare = 100
 )
 
-// GateCount counts the records of a device that fail the gate.
+// GateCount counts the invalid records of a device.
 type GateCount struct {
-	Records  int // that the reader handed over
-	Untimed  int // left out, as the time is 0 or far from all others; or without length, as it ends before it starts
-	Overruns int // clipped: they run over the start of the next record of their stream
-	Shared   int // unlinked: a plain launch starts one kernel, and theirs owns another
+	Records  int // all records of the reader
+	Untimed  int // removed (time 0 or far from all others), or given length 0 (end before start)
+	Overruns int // shortened: the record overlaps the next one of its stream
+	Shared   int // unlinked: the call that should have started it, a plain launch, started another kernel
 }
 
-// Failed returns the number of failed records.
+// Failed returns the number of invalid records.
 func (g *GateCount) Failed() int { return g.Untimed + g.Overruns + g.Shared }
 
-// Gate counts the records that fail.
+// Gate counts the invalid records of a trace.
 type Gate struct {
 	Devices  []GateCount // by index into Trace.Devices
-	Host     int         // host events without a time, left out
-	Launches int         // calls that start kernels, graph launches among them
+	Host     int         // removed host events without a time
+	Launches int         // calls that start kernels, including graph launches
 }
 
-// Faulty reports whether so many records of a device fail that its idle time and its links to launches are
-// unreliable.
+// Faulty reports whether so many records of a device are invalid that idle time and launch links are unreliable.
 func (g *Gate) Faulty(device int) bool {
 	if device >= len(g.Devices) {
 		return false
@@ -49,7 +47,6 @@ func (g *Gate) Faulty(device int) bool {
 	return c.Failed()*faultyShare > c.Records
 }
 
-// recordGate checks the records of a trace that is sorted and linked.
 type recordGate struct {
 	t     *Trace
 	calls []Call // by NameID
@@ -62,8 +59,7 @@ func (g *Gate) countsOf(device uint16) *GateCount {
 	return &g.Devices[device]
 }
 
-// dropUntimed leaves out the records whose time is zero, or apart from all others by more than the recording could
-// last, and repairs records that end before they start.
+// dropUntimed removes records with time 0 or impossibly far from all others; an end before the start becomes length 0.
 func (t *Trace) dropUntimed() {
 	for i := range t.GPU {
 		g := &t.GPU[i]
@@ -94,16 +90,15 @@ func (t *Trace) dropUntimed() {
 	}
 }
 
-// extents are the first start, the last start and the last end of all events, and of calls and device records
-// separately.
+// extents are the times of the first start, last start and last end, and the spans of calls and of device records.
 type extents struct {
 	first, last, end int64
-	calls            Span // of host events that are no marks
+	calls            Span // of host events except marks
 	device           Span
-	zeros            bool // some event has the time 0 of the file, and no length
+	zeros            bool // some event of zero length has the time 0 of the file
 }
 
-// scanTimes scans all events once; host events that end before they start get no length.
+// scanTimes scans all events once, and gives host events that end before they start the length 0.
 func (e *extents) scanTimes(t *Trace) {
 	*e = extents{math.MaxInt64, math.MinInt64, math.MinInt64, Span{math.MaxInt64, math.MinInt64}, Span{math.MaxInt64, math.MinInt64}, false}
 	for i := range t.Host {
@@ -133,18 +128,18 @@ func (e *extents) scanTimes(t *Trace) {
 type recordedWindow struct {
 	host, device Span
 	zero         int64 // time 0 of the file
-	zeroWrong    bool  // no other record begins near it
+	zeroWrong    bool  // time 0 is wrong: no other record begins near it
 }
 
 func (w *recordedWindow) isWrong(s, in Span) bool {
 	return w.zeroWrong && s.Start == w.zero && s.End == w.zero || s.Start < in.Start || s.End > in.End
 }
 
-// zeroNS is the largest distance from time 0 of the first record in a file in which 0 is a valid time.
+// zeroNS: time 0 is valid only if the first record of the file begins within zeroNS of it.
 const zeroNS = 1_000_000
 
-// findWindow returns the time span of valid records: the largest group of starts without a pause of a day, and for
-// device records the time near the host's events, if there are any. fine reports that all records are valid.
+// findWindow returns the time spans of valid records: the largest group of starts without a pause of apartNS, for
+// device records also near the host events. fine means that all records are valid.
 func (e *extents) findWindow(t *Trace) (w recordedWindow, fine bool) {
 	if e.first > e.last {
 		return w, true
@@ -174,7 +169,7 @@ func (e *extents) findWindow(t *Trace) (w recordedWindow, fine bool) {
 	return w, !wrong
 }
 
-// largestGroup returns the first and the last start of the largest group without a long pause.
+// largestGroup returns the first and last start of the largest group without a pause of more than apartNS.
 func (t *Trace) largestGroup() (first, last int64) {
 	starts := make([]int64, 0, len(t.Host)+len(t.GPU))
 	for i := range t.Host {
@@ -190,7 +185,7 @@ func (t *Trace) largestGroup() (first, last int64) {
 		for hi < len(starts) && starts[hi]-starts[hi-1] <= apartNS {
 			hi++
 		}
-		if hi-lo >= most { // of two as large the later one: clocks that were not read show 0
+		if hi-lo >= most { // of two equally large groups, the later: unread clocks show 0
 			most, first, last = hi-lo, starts[lo], starts[hi-1]
 		}
 		lo = hi
@@ -198,20 +193,19 @@ func (t *Trace) largestGroup() (first, last int64) {
 	return first, last
 }
 
-// streamKey identifies a stream: stream numbers count per process and device.
+// streamKey identifies a stream; stream numbers count per process and device.
 type streamKey struct {
 	stream  int64
 	process int32
 	device  uint16
 }
 
-// clipOverruns ends records at the start of the next one of their stream, which runs them one after the other.
-// Kernels of a graph run in parallel, and so do kernels from compute capability 9.0 on, where a kernel may begin
-// before the end of the kernel it depends on (programmatic dependent launch): it ends later.
+// clipOverruns ends each record at the start of the next one of its stream. Kernels of a graph may overlap. From
+// compute capability 9.0 on, a dependent kernel may begin before its predecessor ends (programmatic dependent launch).
 func (k *recordGate) clipOverruns() {
-	nested := k.t.Format == XLA // operations of a TPU nest in loops, which are operations too
+	nested := k.t.Format == XLA // on a TPU, operations nest in loops, which are operations too
 	var streams []streamLast
-	at := map[streamKey]int{} // of more streams than are looked through
+	at := map[streamKey]int{} // used with more than a few streams
 	here := 0
 	for i := range k.t.GPU {
 		g := &k.t.GPU[i]
@@ -239,13 +233,11 @@ func (k *recordGate) clipOverruns() {
 	}
 }
 
-// streamLast is the last operation of a stream so far.
 type streamLast struct {
 	key  streamKey
 	last int32
 }
 
-// placeOf returns the index of a stream, len(streams) for a new one.
 func placeOf(streams []streamLast, at map[streamKey]int, key streamKey) int {
 	const few = 16
 	if len(streams) > few {
@@ -262,15 +254,14 @@ func placeOf(streams []streamLast, at map[streamKey]int, key streamKey) int {
 	return len(streams)
 }
 
-// overlapsDependents reports whether kernels of one stream may overlap on a device.
+// overlapsDependents reports whether consecutive kernels of a stream may overlap on a device.
 func (k *recordGate) overlapsDependents(device uint16) bool {
 	return int(device) < len(k.t.Devices) && k.t.Devices[device].Major >= dependentLaunch && !k.t.Devices[device].AMD()
 }
 
-// dependentLaunch is the major compute capability from which on kernels of a stream may overlap.
+// dependentLaunch is the least major compute capability with overlapping kernels in a stream.
 const dependentLaunch = 9
 
-// isGraphOp reports whether a graph launch started an operation.
 func (k *recordGate) isGraphOp(g *GPU) bool {
 	return g.Graph || g.Launch >= 0 && k.callOf(g.Launch) == CallGraph
 }
@@ -282,7 +273,7 @@ func (k *recordGate) callOf(host int32) Call {
 	return CallNone
 }
 
-// unlinkShared removes the launch from kernels whose plain launch owns an earlier one.
+// unlinkShared unlinks kernels whose plain launch already started an earlier kernel.
 func (k *recordGate) unlinkShared() {
 	owned := make([]bool, len(k.t.Host))
 	for i := range k.t.GPU {
@@ -299,14 +290,14 @@ func (k *recordGate) unlinkShared() {
 	}
 }
 
-// warnLeftOut warns about the host events that were left out; rule trace-quality names the records of devices.
+// warnLeftOut warns about removed host events; the rule trace-quality reports device records.
 func (t *Trace) warnLeftOut() {
 	if n := t.Gate.Host; n > 0 {
 		t.Warn("bad-times", fmt.Sprintf("%d host events have the time 0, or one far from all others, and are left out", n), "")
 	}
 }
 
-// Words describes the failed records, "" without any.
+// Words describes the invalid records, "" if there are none.
 func (g *GateCount) Words() string {
 	var parts []string
 	for _, p := range []struct {
@@ -324,7 +315,7 @@ func (g *GateCount) Words() string {
 	return strings.Join(parts, "; ")
 }
 
-// readCalls classifies the name of every API function once, and counts the launches.
+// readCalls classifies every API name once and counts launches.
 func (k *recordGate) readCalls() {
 	k.calls = make([]Call, len(k.t.Names))
 	for i := range k.t.Host {
@@ -341,7 +332,7 @@ func (k *recordGate) readCalls() {
 	}
 }
 
-// gpuBefore orders operations by start; at equal starts the shorter one goes first.
+// gpuBefore orders operations by start, then by end.
 func gpuBefore(a, b *GPU) bool {
 	return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) < 0
 }

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// maxRangeLanes bounds the lanes that crossing ranges of one thread take.
+// maxRangeLanes limits the lanes for crossing ranges of one thread.
 const maxRangeLanes = 64
 
-// Nest places loose events (start/end ranges and overhead) on lanes: on their thread's lane if they nest with its
-// events, so that a launch is found inside its range; else on further lanes of the same thread. add stores one event.
+// Nest assigns lanes to loose events (start/end ranges, overhead): the lane of their thread if they nest with its
+// events, so that launches are found inside a range, else further lanes of the thread. add stores an event.
 func (t *Trace) Nest(loose []Host, add func(Host)) {
 	if len(loose) == 0 {
 		return
@@ -32,7 +32,7 @@ func (t *Trace) Nest(loose []Host, add func(Host)) {
 		}
 	}
 	lost := 0
-	for lane := range uint32(len(t.Lanes)) { // by index, so that equal files give equal traces
+	for lane := range uint32(len(t.Lanes)) { // in lane order, so that equal files give equal traces
 		th := threads[lane]
 		if th == nil {
 			continue
@@ -68,8 +68,7 @@ type openEvent struct {
 	loose int // index into loose, -1 of base
 }
 
-// placeRanges sweeps over both lists and returns as placed the loose events that cross nothing. If two loose events
-// cross, the one that began first stays.
+// placeRanges returns as placed the loose events that cross neither base nor an earlier placed event.
 func placeRanges(base, loose []Host) (placed, rest []Host) {
 	order := func(a, b Host) int {
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End))
@@ -98,7 +97,7 @@ func placeRanges(base, loose []Host) (placed, rest []Host) {
 				break
 			}
 			if top.loose < 0 {
-				break // the file's own events cross; that is not this list's doing
+				break // events of the file itself cross
 			}
 			out[top.loose] = true
 			stack = stack[:len(stack)-1]

@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// PyTorch's emit_nvtx names a range by its operator and appends details of the call: "aten::mm, seq = 12, op_id = 34,
-// sizes = [[2, 3], [3, 4]]". Without record_shapes and sequence number, older versions append nothing.
-
-// SplitNVTX splits such a text: the name, the sequence number plus one (0 none), and whether PyTorch wrote it.
+// SplitNVTX splits the text of a range of PyTorch's emit_nvtx, "aten::mm, seq = 12, op_id = 34, sizes = [[2, 3], [3,
+// 4]]", into the name, the sequence number plus one (0 none), and whether PyTorch wrote it. Older versions append
+// nothing without record_shapes and a sequence number.
 func SplitNVTX(s string) (name string, seq int64, marked bool) {
 	cut := len(s)
 	for _, key := range []string{", seq = ", ", op_id = ", ", sizes = ", ", input_op_ids = "} {
@@ -29,10 +28,9 @@ func SplitNVTX(s string) (name string, seq int64, marked bool) {
 	return s[:cut], seq, marked
 }
 
-// RangeKind distinguishes operators from ranges that a program or a library named. The text has no explicit mark:
-// record_function goes through emit_nvtx too. An operator has a namespace, or is one plain word with PyTorch's marks
-// on it, while names with blanks, brackets or a # ("Optimizer.step#Adam.step", "FSDP::forward (layer1)") come from
-// record_function.
+// RangeKind distinguishes operators from ranges named by a program or a library. emit_nvtx marks both alike, because
+// record_function uses it too. An operator has a namespace or a sequence number, or is one plain word with PyTorch's
+// marks. Names with blanks, brackets or a # ("Optimizer.step#Adam.step") come from record_function.
 func RangeKind(name string, seq, marked bool) Kind {
 	if strings.HasPrefix(name, "ProfilerStep#") {
 		return Step
@@ -49,11 +47,10 @@ func RangeKind(name string, seq, marked bool) Kind {
 	return Annotation
 }
 
-// libraryDomains are the NVTX domains of libraries: their ranges mark no steps of a program.
+// libraryDomains are NVTX domains of libraries, whose ranges mark no steps of a program.
 var libraryDomains = [...]string{"NCCL", "CCCL", "CUB", "Thrust", "cuBLAS", "cuDNN", "CUDNN", "cuFFT", "cuRAND", "cuSOLVER", "cuSPARSE", "cuTENSOR", "NVSHMEM", "UCX", "TSL", "XLA", "libcudf", "libkvikio"}
 
-// DomainRange returns the name of a range in an NVTX domain: with the domain before it if the domain belongs to a
-// library.
+// DomainRange returns the name of a range, preceded by its NVTX domain if a library owns the domain.
 func DomainRange(domain, name string) string {
 	for _, d := range libraryDomains {
 		if strings.HasPrefix(domain, d) {
@@ -63,7 +60,7 @@ func DomainRange(domain, name string) string {
 	return name
 }
 
-// OfLibrary reports whether a name has the domain of a library, as DomainRange adds it.
+// OfLibrary reports whether a name starts with the domain of a library, as DomainRange adds it.
 func OfLibrary(name string) bool {
 	domain, _, ok := strings.Cut(name, ": ")
 	return ok && slices.Contains(libraryDomains[:], domain)

@@ -10,31 +10,29 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Memory per item of a trace, in bytes: rows of the tables while they are gathered into one list, and the peak of
-// Index and Summarise for each. Measured on generated traces (docs/analyze.md).
+// Memory per item, bytes, at the peak of reading, Index and Summarise. Measured on generated traces (docs/analyze.md).
 const (
 	HostBytes   = 176
 	GPUBytes    = 280
 	MemoryBytes = 96
-	NameBytes   = 768 // in addition to three copies of its text
+	NameBytes   = 768 // plus textTimes copies of the text
 	textTimes   = 3
 )
 
-// TextBytes returns the memory of a text, such as a name or a stack, bytes.
+// TextBytes returns the memory of a name or a stack, bytes.
 func TextBytes(s string) int64 { return NameBytes + textTimes*int64(len(s)) }
 
-// Room is the memory budget of a trace while it is read and analysed. Of a larger file the part from its beginning up
-// to an instant is kept: every event that begins before that instant, wherever it is in the file, so that the figures
-// of this part are right.
+// Room is the memory budget of a trace. Of a larger file, the part up to a time is kept: every event that begins
+// before that time, wherever it is in the file, so that the figures of that part are right.
 type Room struct {
 	most int64
-	// Until is the instant, in ns of the file; math.MaxInt64 without one.
+	// Until is the end of the kept part, ns of the file; math.MaxInt64 if everything is kept.
 	Until int64
 	// Left counts the events that begin at Until or later.
 	Left int
 }
 
-// NewRoom makes the budget of one trace, bytes; 0 for outside.TraceMemory.
+// NewRoom makes the budget of one trace, bytes; 0 means outside.TraceMemory.
 func NewRoom(bytes int64) *Room {
 	if bytes <= 0 {
 		bytes = outside.TraceMemory()
@@ -42,7 +40,7 @@ func NewRoom(bytes int64) *Room {
 	return &Room{most: bytes, Until: math.MaxInt64}
 }
 
-// Keeps reports whether an event that begins at an instant is kept, and counts it if not.
+// Keeps reports whether an event that begins at a time is kept, and counts it in Left if not.
 func (r *Room) Keeps(start int64) bool {
 	if start < r.Until {
 		return true
@@ -51,23 +49,22 @@ func (r *Room) Keeps(start int64) bool {
 	return false
 }
 
-// Over reports whether so many bytes exceed the budget.
+// Over reports whether the given memory exceeds the budget.
 func (r *Room) Over(bytes int64) bool { return bytes > r.most }
 
-// AtMost returns how many of n rows of so many bytes fit into the budget.
+// AtMost returns how many of n rows of the given size, bytes, fit into the budget.
 func (r *Room) AtMost(n int, bytes int64) int { return int(min(int64(n), r.most/bytes)) }
 
-// After a cut the budget must allow to read on.
 const (
 	keptShare   = 0.6 // of the events
-	settledPart = 4   // quarters less one of the room are used at most
+	settledPart = 4   // (settledPart-1)/settledPart of the budget may be used
 )
 
-// Settled reports whether so many bytes leave enough of the budget to read on.
+// Settled reports whether the given memory leaves enough of the budget to read on.
 func (r *Room) Settled(bytes int64) bool { return bytes <= r.most/settledPart*(settledPart-1) }
 
-// Cut moves Until so that a part of the events begins before it; starts are the starts of all events, or of a sample.
-// It returns false if they all begin at once.
+// Cut moves Until so that keptShare of the events begin before it; starts are the starts of all events or of a sample.
+// It returns false if all events begin at one time.
 func (r *Room) Cut(starts []int64) bool {
 	if len(starts) == 0 {
 		return false
@@ -81,14 +78,13 @@ func (r *Room) Cut(starts []int64) bool {
 	return true
 }
 
-// sampledStarts is a number of starts that suffices to choose a cut.
+// sampledStarts is the size of a sample that suffices to choose a cut.
 const sampledStarts = 1 << 16
 
-// Sample returns the step with which a sample of n events is small enough to sort.
+// Sample returns the stride for a sample of n events that is small enough to sort.
 func Sample(n int) int { return max(1, n/sampledStarts) }
 
-// Finish ends a finished trace at Until, if it was cut, and warns about the events left out. shift was added to the
-// times of the file, ns.
+// Finish cuts a finished trace at Until, if set, and warns. shift was added to the file's times, ns.
 func (r *Room) Finish(t *Trace, shift int64) {
 	if r.Until == math.MaxInt64 {
 		return
@@ -102,9 +98,8 @@ func (r *Room) Finish(t *Trace, shift int64) {
 		fmt.Sprintf("set %s=%s to analyse more", outside.MemoryVariable, outside.MemoryText(4*outside.TraceMemory())))
 }
 
-// CutAt ends a finished trace at an instant, together with the events that are running then. A cut step, or a cut
-// range that repeats like steps, measures no step, and becomes a mark. So does one that ends after the last launch
-// with recorded work: its own work is missing.
+// CutAt ends a finished trace at a time, with all events that are running then. A step, or a range that repeats like
+// steps, becomes a mark if it is cut or ends after the last launch with recorded work: it no longer measures a step.
 func (t *Trace) CutAt(until int64) {
 	last := until
 	for i := len(t.GPU) - 1; i >= 0; i-- { // by start

@@ -16,11 +16,10 @@ type Span struct {
 // Len returns the span's length in ns.
 func (s Span) Len() int64 { return s.End - s.Start }
 
-// Spans is a set of instants: sorted, disjoint, none empty. The functions below return sets and leave their arguments
-// unchanged.
+// Spans is a set of times: sorted, disjoint, non-empty spans. Methods return new sets; their arguments stay unchanged.
 type Spans []Span
 
-// UnionOf makes a set of any spans, in any order; it sorts and reuses v.
+// UnionOf makes a set of spans in any order; it sorts and reuses v.
 func UnionOf(v []Span) Spans {
 	slices.SortFunc(v, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })
 	out := v[:0]
@@ -49,13 +48,13 @@ func (a Spans) Total() int64 {
 // And returns the intersection of two sets.
 func (a Spans) And(b Spans) Spans { return Gather(func(f func(Span)) { a.eachCommon(b, f) }) }
 
-// TotalAnd returns the length in ns of the intersection of two sets. It allocates nothing.
+// TotalAnd returns the length of the intersection of two sets, ns, without allocating.
 func (a Spans) TotalAnd(b Spans) (ns int64) {
 	a.eachCommon(b, func(s Span) { ns += s.Len() })
 	return ns
 }
 
-// eachCommon calls f for every piece of the intersection of two sets, in order.
+// eachCommon calls f for every span of the intersection of two sets, in order.
 func (a Spans) eachCommon(b Spans, f func(Span)) {
 	for i, j := 0, 0; i < len(a) && j < len(b); {
 		if from, to := max(a[i].Start, b[j].Start), min(a[i].End, b[j].End); from < to {
@@ -69,8 +68,8 @@ func (a Spans) eachCommon(b Spans, f func(Span)) {
 	}
 }
 
-// Gather makes a set of the pieces that each yields. It calls each twice, to count the pieces and to store them: a
-// long trace has a million pieces, and lists that double leave five times as much garbage as they hold.
+// Gather makes a set of the spans that each yields. It calls each twice, to count and to store: sets may have a
+// million spans, and growing slices would leave five times as much garbage.
 func Gather(each func(f func(Span))) Spans {
 	n := 0
 	each(func(Span) { n++ })
@@ -85,7 +84,7 @@ func Gather(each func(f func(Span))) Spans {
 // Minus returns the part of a outside b.
 func (a Spans) Minus(b Spans) Spans { return Gather(func(f func(Span)) { a.eachWithout(b, f) }) }
 
-// eachWithout calls f for every piece of a outside b, in order.
+// eachWithout calls f for every span of a outside b, in order.
 func (a Spans) eachWithout(b Spans, f func(Span)) {
 	j := 0
 	for _, s := range a {
@@ -120,7 +119,7 @@ func (a Spans) Within(w Span) Spans {
 	return out
 }
 
-// Near returns the whole pieces of a that w touches. The slice belongs to a.
+// Near returns the spans of a that touch w, unclipped. The slice belongs to a.
 func (a Spans) Near(w Span) Spans {
 	if w.End <= w.Start {
 		return nil
@@ -129,10 +128,10 @@ func (a Spans) Near(w Span) Spans {
 	return a[lo : lo+sort.Search(len(a)-lo, func(i int) bool { return a[lo+i].Start >= w.End })]
 }
 
-// Contains reports whether an instant is in the set.
+// Contains reports whether a time is in the set.
 func (a Spans) Contains(at int64) bool { return len(a.Around(at)) > 0 }
 
-// Around returns the span of a set that contains an instant, nil without one.
+// Around returns the span that contains a time, nil without one.
 func (a Spans) Around(at int64) Spans {
 	i := a.FirstFrom(at)
 	if i < len(a) && a[i].Start <= at {
@@ -141,12 +140,12 @@ func (a Spans) Around(at int64) Spans {
 	return nil
 }
 
-// FirstFrom returns the index of the first span that ends after an instant.
+// FirstFrom returns the index of the first span that ends after a time.
 func (a Spans) FirstFrom(at int64) int {
 	return sort.Search(len(a), func(i int) bool { return a[i].End > at })
 }
 
-// Before returns the end of the last piece that ends at or before an instant, 0 none.
+// Before returns the end of the last span that ends at or before a time, 0 none.
 func (a Spans) Before(at int64) int64 {
 	i := a.FirstFrom(at)
 	if i == 0 {
@@ -155,7 +154,7 @@ func (a Spans) Before(at int64) int64 {
 	return a[i-1].End
 }
 
-// TotalIn returns the length in ns of the part of the set inside w. It allocates nothing.
+// TotalIn returns the length of the set inside w, ns, without allocating.
 func (a Spans) TotalIn(w Span) int64 {
 	var n int64
 	for _, s := range a[a.FirstFrom(w.Start):] {
@@ -167,21 +166,20 @@ func (a Spans) TotalIn(w Span) int64 {
 	return n
 }
 
-// Overlaps reports whether an event is inside s, at least in part.
+// Overlaps reports whether an event is at least partly inside s.
 func (s Span) Overlaps(start, end int64) bool {
 	return start < s.End && (end > s.Start || start == end && start >= s.Start)
 }
 
-// isValid reports whether a span has its end after its start, with headroom for sums.
+// isValid reports whether the end is after the start, with headroom for sums.
 func (s Span) isValid() bool {
 	const most = math.MaxInt64 / 2
 	return s.Start >= -most && s.End <= most && s.Start <= s.End
 }
 
-// shiftBy moves a span by a time in ns.
 func (s Span) shiftBy(by int64) Span { return Span{s.Start + by, s.End + by} }
 
-// First returns the part of a set up to a total length in ns.
+// First returns the first part of a set with at most the given length, ns.
 func (a Spans) First(ns int64) Spans {
 	for i, s := range a {
 		if ns < s.Len() {

@@ -1,7 +1,6 @@
 // Package model defines a recording of a program: tables of host events, device operations and memory, in integer
-// nanoseconds, and sets of spans over them. Its input is the rows that the readers (trace/read) gather; its output
-// is a Trace whose rows are sorted, linked to their launches and bounded by the memory budget. It judges nothing and
-// imports no reader and no rule.
+// nanoseconds, and sets of spans. Readers (trace/read) fill its tables; Finish sorts the rows, links them to their
+// launches and checks them within the memory budget. It judges nothing and imports no reader and no rule.
 package model
 
 import (
@@ -14,14 +13,14 @@ import (
 // Kind is the kind of an event.
 type Kind uint8
 
-// Host events, then device events.
+// Kinds of host events, then of device events.
 const (
 	Op         Kind = iota + 1 // an operator (aten::mm, CompiledFxGraph …)
-	Annotation                 // a range the program or a library named (record_function, NVTX)
+	Annotation                 // a range named by the program or a library (record_function, NVTX)
 	Step                       // ProfilerStep#N
 	API                        // a call of the CUDA or HIP runtime or driver
-	Python                     // a Python frame
-	Overhead                   // the profiler's own work
+	Python                     // a frame
+	Overhead                   // work of the profiler
 	Instant                    // a mark without duration
 
 	Kernel
@@ -40,24 +39,24 @@ func (k Kind) String() string {
 // NameID is an index into Trace.Names; equal names have equal ids.
 type NameID uint32
 
-// Host is an event of a host thread. Host events of one lane nest.
+// Host is an event of a host thread. Events of one lane nest.
 type Host struct {
 	Start, End int64 // ns
 	Corr       int64 // API: correlation id, 0 none. Op, Annotation: external id, 0 none
-	Seq        int64 // autograd sequence number plus one, 0 none; a backward operator shares it with its forward one
+	Seq        int64 // autograd sequence number plus one, 0 none; equal for a forward operator and its backward operator
 	Name       NameID
 	Lane       uint32 // index into Trace.Lanes
 	Stack      uint32 // index into Trace.Stacks plus one, 0 none
 	Kind       Kind
 }
 
-// Dur returns the event's length in ns.
+// Dur returns the length of the event, ns.
 func (h *Host) Dur() int64 { return h.End - h.Start }
 
-// Direction of a copy.
+// Direction is the direction of a copy.
 type Direction uint8
 
-// Directions; NoCopy is for events that are no copy.
+// Directions; NoCopy for other events.
 const (
 	NoCopy Direction = iota
 	H2D
@@ -67,8 +66,8 @@ const (
 	H2H
 )
 
-// DirectionOf parses the direction of a copy from its name: "Memcpy DtoH" of CUPTI, or "CopyDeviceToHost" and
-// "MEMORY_COPY_DEVICE_TO_HOST" of ROCm; NoCopy if the name has none.
+// DirectionOf parses the direction in a copy's name, "Memcpy DtoH" (CUPTI), "CopyDeviceToHost" or
+// "MEMORY_COPY_DEVICE_TO_HOST" (ROCm); NoCopy without one.
 func DirectionOf(name string) Direction {
 	name = strings.NewReplacer("_", "", " ", "").Replace(strings.ToLower(name))
 	for _, d := range []struct {
@@ -90,7 +89,7 @@ func DirectionOf(name string) Direction {
 	return NoCopy
 }
 
-// HostMemory is the kind of host memory at a copy's host end.
+// HostMemory is the kind of host memory of a copy.
 type HostMemory uint8
 
 // Kinds of host memory.
@@ -98,11 +97,11 @@ const (
 	UnknownMemory HostMemory = iota
 	Pageable
 	Pinned
-	// Migrated is unified memory: the driver moves its pages to the processor that uses them.
+	// Migrated: the driver moves pages of unified memory to the processor that uses them.
 	Migrated
 )
 
-// PageFaults counts faults of unified memory in a recording.
+// PageFaults counts page faults of unified memory.
 type PageFaults struct {
 	Device int64 // on the devices
 	Host   int64
@@ -113,29 +112,29 @@ type GPU struct {
 	Start, End int64 // ns
 	Corr       int64 // correlation id, 0 none
 	Ext        int64 // external id of the operator, 0 none
-	Bytes      int64 // copies and fills
+	Bytes      int64 // of copies and fills
 	Stream     int64
 	Blocks     int64 // blocks of the grid, 0 unknown
 	Threads    int32 // threads per block, 0 unknown
-	// Launch is the index in Trace.Host of the call that launched it, -1 unknown. Finish fills it in.
+	// Launch is the call that launched the operation (index into Trace.Host), -1 unknown; set by Finish.
 	Launch  int32
-	Process int32 // process that launched it: correlation ids repeat across processes
+	Process int32 // that launched it (correlation ids count per process)
 	Name    NameID
 	Device  uint16 // index into Trace.Devices
 	Kind    Kind
 	Dir     Direction
 	Memory  HostMemory
-	Graph   bool // part of a graph launch: one call, many kernels
+	Graph   bool // part of a graph launch: one call, many operations
 }
 
-// Dur returns the event's length in ns.
+// Dur returns the length of the operation, ns.
 func (g *GPU) Dur() int64 { return g.End - g.Start }
 
-// KernelResources are the largest resources of the launches of a kernel; 0 unknown or none.
+// KernelResources are the largest resources of any launch of a kernel; 0 unknown or none.
 type KernelResources struct {
 	Registers   int64 // per thread
 	SharedBytes int64 // per block
-	LocalBytes  int64 // per thread, in device memory: spilled registers and arrays
+	LocalBytes  int64 // per thread, in device memory: spilled registers, arrays
 }
 
 // Lane is a host thread.
@@ -145,14 +144,14 @@ type Lane struct {
 	Name    string // "" unknown
 }
 
-// Device is a GPU as the profiler described it.
+// Device is a GPU as described by the profiler.
 type Device struct {
 	ID         int
 	Name       string // "" unknown
 	Major      int    // compute capability; 0 unknown
 	Minor      int    //
 	SMs        int    // multiprocessors; 0 unknown
-	TotalBytes int64  // memory; 0 unknown
+	TotalBytes int64  // of memory; 0 unknown
 	// PeakBytesPerS is the memory bandwidth; 0 unknown.
 	PeakBytesPerS float64
 }
@@ -166,31 +165,30 @@ func (d *Device) AMD() bool {
 type MemoryEvent struct {
 	At        int64 // ns
 	Bytes     int64 // negative for a release
-	Allocated int64 // total after it; -1 unknown
-	Reserved  int64 // total after it; -1 unknown
+	Allocated int64 // total after the event; -1 unknown
+	Reserved  int64 // total after the event; -1 unknown
 	Device    int   // -1 the host
 	Lane      uint32
 }
 
-// StreamWait is a call that makes a stream wait for an event, if the profiler recorded the event.
+// StreamWait is a call that makes a stream wait for an event that the profiler recorded.
 type StreamWait struct {
 	Corr   int64 // correlation id of the call
 	Record int64 // correlation id of the call that recorded the event, 0 unknown
-	Stream int64 // that waits
-	On     int64 // the stream that the event was recorded on, -1 unknown
+	Stream int64 // the waiting stream
+	On     int64 // the stream on which the event was recorded, -1 unknown
 }
 
-// Collective is the profiler's description of the communication in a kernel (PyTorch from 2.3 on). Names without a
-// text are unknown.
+// Collective describes the communication in a kernel (PyTorch 2.3 and later). A name without text is unknown.
 type Collective struct {
 	Corr    int64  // correlation id of the kernel
 	Name    NameID // "allreduce"
 	Group   NameID // the name of the group of ranks
-	Ranks   NameID // the ranks of the group, as a list that may be cut short
+	Ranks   NameID // ranks of the group, as a list that may be truncated
 	Element NameID // the type of an element: "Float"
 	Size    int32  // ranks of the group, 0 unknown
-	In, Out int64  // elements that the rank sends and receives
-	Seq     int64  // number in the group plus one, 0 unknown
+	In, Out int64  // elements that the rank sends, receives
+	Seq     int64  // number within the group plus one, 0 unknown
 }
 
 // Format is a kind of trace file.
@@ -205,79 +203,77 @@ const (
 	CUDA   Format = "cuda"   // gpuprof's CUDA recorder
 )
 
-// Framework is the framework of a program, if a recording shows it.
+// Framework is the framework of a program, if the recording shows it.
 type Framework uint8
 
 // Frameworks; the highest one in a process counts.
 const (
-	OtherFramework Framework = iota // CUDA itself, another one, or unknown
+	OtherFramework Framework = iota // plain CUDA, another framework, or unknown
 	JAX
 	PyTorch
 )
 
 // Program describes the program that `gpuprof run --` recorded.
 type Program struct {
-	Command []string `json:"command"` // as it was started, with secrets masked; empty unknown
-	CPUs    int      `json:"cpus"`    // that it may use on the machine; 0 unknown
-	Dir     string   `json:"dir"`     // the folder of the recording, as it is shown
-	Opens   string   `json:"-"`       // the path by which commands open it; empty is Dir
-	// Traces counts the recorded processes of the program: they share the CPUs.
+	Command []string `json:"command"` // as started, with masked secrets; empty unknown
+	CPUs    int      `json:"cpus"`    // available CPUs; 0 unknown
+	Dir     string   `json:"dir"`     // folder of the recording, for display
+	Opens   string   `json:"-"`       // path of the folder for commands; empty is Dir
+	// Traces counts the recorded processes of the program, which share the CPUs.
 	Traces int `json:"traces"`
-	// Skip is the number of steps to leave out at the beginning of the recording: a recorder that finds the steps in
-	// its own records also records the first ones.
+	// Skip is the number of first steps to drop, set by recorders whose records include the slow first steps.
 	Skip int `json:"-"`
 }
 
-// Trace is one file. Readers fill it and call Finish.
+// Trace is one trace file. Readers fill it and call Finish.
 type Trace struct {
-	Path   string // as it is shown
-	Opens  string // the path by which commands open it; empty is Path
+	Path   string // for display
+	Opens  string // path for commands; empty is Path
 	Format Format
 	Rank   int // -1 unknown
-	World  int // ranks in the job, 0 unknown
-	Events int // events in the file, including events that are not kept
-	// Lost is the largest number of records that the recorder dropped; 0 none or unknown.
+	World  int // ranks of the job, 0 unknown
+	Events int // in the file, including removed events
+	// Lost is an upper bound of the number of records that the recorder dropped; 0 none or unknown.
 	Lost int64
 
 	Names   []string
 	Lanes   []Lane
 	Devices []Device
-	// Host is sorted by lane, then start, then longest first; GPU by start.
+	// Host is sorted by lane, start, then longest first; GPU by start.
 	Host   []Host
 	GPU    []GPU
 	Memory []MemoryEvent
-	Waits  []StreamWait // none where the profiler did not record them
-	Faults PageFaults   // of unified memory; 0 where the profiler did not record them
-	// Resources of kernels by name; nil where the profiler did not record them.
+	Waits  []StreamWait // empty if not recorded
+	Faults PageFaults   // zeros if not recorded
+	// Resources holds the resources of kernels by name; nil if not recorded.
 	Resources map[NameID]KernelResources
 	// Collectives describe communication kernels, in any order.
 	Collectives []Collective
-	// Stacks are the texts attached to events, by Host.Stack: a call stack, outermost frame first, frames separated
-	// by ';', and after ArgsMark the arguments of an operator, which opcost.Parse parses. Either may be missing. See
-	// StackOf and ArgsOf.
+	// Stacks are texts attached to events, by Host.Stack: a call stack, outermost frame first, frames separated by ';';
+	// then ArgsMark and the arguments of an operator for opcost.Parse. Either may be missing. See StackOf and ArgsOf.
 	Stacks []string
 
-	// First is the start of the first event of the file, of any kind; Shift was added to the times of the file. Both
-	// ns. First is set for a trace that can be cut, Shift for Kineto only.
+	// First is the start of the file's first event, ns, if the trace can be cut. Shift, ns, was added to its times
+	// (Kineto).
 	First, Shift int64
-	Cut          *Cut // the part that a cut trace has, nil for a whole one
+	Cut          *Cut // set in a cut trace
 
-	// Sampled has the hook's measurements of the thread that makes the steps, nil unknown.
+	// Sampled holds the hook's measurements of the thread that runs the steps, nil unknown.
 	Sampled   *HostSamples
-	Program   Program   // that was recorded, if known
-	Process   string    // name of the process that launches, if known
-	Framework Framework // of a trace of CUDA; others are of one framework
+	Program   Program   // the recorded program, if known
+	Process   string    // name of the launching process, if known
+	Framework Framework // set for format CUDA; other formats have one framework
 
-	// Gate counts the records that failed; Finish fills it in.
+	// Gate counts invalid records; set by Finish.
 	Gate Gate
 
-	Truncated bool // the file ended early; the part before is here
+	Truncated bool // the file ended early; the trace is the part before
 	// Inflated: the profiler recorded Python frames or its own overhead, which slows the host.
 	Inflated bool
 	Warnings []gpuprof.Warning
 }
 
-// ArgsMark separates the call stack and the arguments of an operator in Stacks.
+// ArgsMark separates call stack and arguments in Stacks.
 const ArgsMark = "\u241e"
 
 // StackOf returns the call stack of a host event, "" without one.
@@ -286,13 +282,13 @@ func (t *Trace) StackOf(h *Host) string {
 	return stack
 }
 
-// ArgsOf returns the recorded arguments of an operator, for opcost.Parse; "" without any.
+// ArgsOf returns the recorded arguments of an operator for opcost.Parse; "" without any.
 func (t *Trace) ArgsOf(h *Host) string {
 	_, args, _ := strings.Cut(t.attachedText(h), ArgsMark)
 	return args
 }
 
-// CollectivesByCorr returns the Collectives by the correlation id of their kernel.
+// CollectivesByCorr returns the Collectives by correlation id of the kernel.
 func (t *Trace) CollectivesByCorr() map[int64]*Collective {
 	told := make(map[int64]*Collective, len(t.Collectives))
 	for i := range t.Collectives {
@@ -316,7 +312,7 @@ func (t *Trace) Name(id NameID) string {
 	return ""
 }
 
-// ProcessName returns the name of the process that launches, or its command; "" unknown.
+// ProcessName returns the name of the launching process, else its command; "" unknown.
 func (t *Trace) ProcessName() string {
 	if t.Process == "" && len(t.Program.Command) > 0 {
 		return t.Program.Command[0]
@@ -329,7 +325,7 @@ func (t *Trace) Warn(code, text, fix string) {
 	t.Warnings = append(t.Warnings, gpuprof.Warning{Code: code, Text: text, Fix: fix})
 }
 
-// MaxEvents is the most host or device events in a Trace: indices have 32 bits.
+// MaxEvents is the largest number of host or device events in a Trace: indices have 32 bits.
 const MaxEvents = math.MaxInt32
 
 // WholeTrace is the step source of a trace without steps.

@@ -1,7 +1,6 @@
-// Package opcost counts the arithmetic and the memory traffic of PyTorch operators from the arguments that a
-// recording has: FLOPs, and bytes with each operand read once and each result written once. The input is an
-// operator's name and its recorded arguments; the output is a Cost, or the reason why there is none. It imports
-// nothing of the profiler.
+// Package opcost computes the arithmetic and the memory traffic of PyTorch operators from recorded arguments: FLOPs,
+// and bytes if each operand is read once and each result written once. Its input are the name and the arguments of an
+// operator, its output is a Cost, or the reason why there is none. It imports nothing of the profiler.
 package opcost
 
 import (
@@ -10,23 +9,23 @@ import (
 	"strings"
 )
 
-// Arg is one recorded argument of an operator, by its place in the operator's schema.
+// Arg is one recorded argument, by its position in the operator's schema.
 type Arg struct {
-	Type    string    // "float", "c10::BFloat16", "Scalar", "TensorList"; "" where an optional tensor is missing
+	Type    string    // "float", "c10::BFloat16", "Scalar", "TensorList"; "" for a missing optional tensor
 	Dims    []int64   // of a tensor
-	Strides []int64   // of a tensor, in elements; nil where the recording lacks them
-	List    [][]int64 // dims of a list of tensors
+	Strides []int64   // of a tensor, in elements; nil if not recorded
+	List    [][]int64 // dims of a tensor list
 	Value   string    // of a number, a flag or a list of them: "1.", "True", "[1, 1]"
 }
 
 // Args are the arguments of one call.
 type Args []Arg
 
-// Separator separates the four recorded lists of an operator's arguments in a text: "Input Dims", "Input type",
-// "Input Strides" and "Concrete Inputs", each JSON, a missing one empty.
+// Separator separates the four recorded lists of an operator's arguments: "Input Dims", "Input type", "Input Strides"
+// and "Concrete Inputs", each JSON or empty.
 const Separator = "\u241f"
 
-// Parse parses a text of four lists; ok is false without types, or if a list is no JSON of its kind.
+// Parse parses the four lists; ok is false without types, or if a list is not valid JSON.
 func Parse(text string) (args Args, ok bool) {
 	parts := strings.Split(text, Separator)
 	if len(parts) != 4 {
@@ -60,7 +59,7 @@ func Parse(text string) (args Args, ok bool) {
 	return args, true
 }
 
-// parseShape parses the dims of a tensor, or of a list of tensors.
+// parseShape parses the dims of a tensor, or of a tensor list.
 func parseShape(text json.RawMessage) (dims []int64, list [][]int64, ok bool) {
 	if json.Unmarshal(text, &dims) == nil {
 		return dims, nil, isValidShape(dims)
@@ -85,7 +84,7 @@ func isValidShape(dims []int64) bool {
 	return true
 }
 
-// Largest returns the elements and the bytes of the tensor with most elements, 0 without tensors of a known type.
+// Largest returns elements and bytes of the tensor with most elements; 0 without tensors of a known type.
 func (a Args) Largest() (n, bytes float64) {
 	for i := range a {
 		if size := sizes[a[i].Type]; size > 0 && len(a[i].Dims) > 0 && countElements(a[i].Dims) > n {
@@ -96,7 +95,7 @@ func (a Args) Largest() (n, bytes float64) {
 	return n, bytes
 }
 
-// Shapes formats the dims of the tensors among the arguments: "[33, 40] [40, 56]".
+// Shapes formats the dims of the tensor arguments: "[33, 40] [40, 56]".
 func (a Args) Shapes() string {
 	var out []string
 	for i := range a {
@@ -112,7 +111,7 @@ func (a Args) Shapes() string {
 	return strings.Join(out, " ")
 }
 
-// sizes are the bytes of an element by the name of its type, in today's recordings and in recordings of 2021.
+// sizes are the bytes per element by type name, in recordings from 2021 on.
 var sizes = map[string]int64{
 	"float": 4, "double": 8, "c10::BFloat16": 2, "c10::Half": 2, "long int": 8, "int": 4, "short": 2, "short int": 2,
 	"signed char": 1, "unsigned char": 1, "bool": 1, "c10::complex<float>": 8, "c10::complex<double>": 16,
@@ -122,10 +121,10 @@ var sizes = map[string]int64{
 	"long": 8, "long long": 8, "Long": 8, "Int": 4, "Bool": 1, "Double": 8, "Float": 4, "Half": 2, "BFloat16": 2,
 }
 
-// ElementBytes returns the bytes of an element by the name of its type, 0 unknown.
+// ElementBytes returns the bytes per element of a type, 0 unknown.
 func ElementBytes(name string) int64 { return sizes[name] }
 
-// countElements returns the product of dims, 1 for a tensor without any.
+// countElements returns the product of dims, 1 for a scalar tensor.
 func countElements(dims []int64) float64 {
 	n := 1.0
 	for _, d := range dims {

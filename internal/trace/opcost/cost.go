@@ -5,17 +5,16 @@ import (
 	"strings"
 )
 
-// Cost is the arithmetic and the traffic of one call.
+// Cost is the arithmetic and the memory traffic of one call.
 type Cost struct {
 	FLOPs float64
-	// Bytes are read and written once each: the least traffic to the device's memory.
+	// Bytes counts each operand and result once: the least traffic to device memory.
 	Bytes float64
-	Type  string // of the elements of the operand that the arithmetic reads
-	// Recomputed is the part of FLOPs for values that were computed before: the scores in the backward pass of fused
-	// attention.
+	Type  string // element type of the operand that decides the arithmetic
+	// Recomputed is the part of FLOPs that repeats earlier work: the scores in the backward pass of fused attention.
 	Recomputed float64
 	Product    []int64 // M, N and K of a matrix product
-	// Assumed: the recording has no strides, and the operands count as dense.
+	// Assumed: no strides were recorded, so operands count as dense.
 	Assumed bool
 }
 
@@ -24,16 +23,15 @@ type Reason string
 
 // The reasons.
 const (
-	NoModel   Reason = "no model"                     // of this operator
-	NoShapes  Reason = "no shapes were recorded"      // record_shapes=True records them
+	NoModel   Reason = "no model"                     // for this operator
+	NoShapes  Reason = "no shapes were recorded"      // record_shapes=True would record them
 	NoValues  Reason = "an argument was not recorded" // a list of more than 30 tensors, a number, indices
 	NoLengths Reason = "the lengths of its sequences were not recorded"
-	NoMask    Reason = "its mask has no model" // a window, or a causal mask over more queries than keys
+	NoMask    Reason = "its mask has no model" // a window, or a causal mask with more queries than keys
 	BadShapes Reason = "the shapes do not fit the operator"
 )
 
-// Of counts one call of an operator by its arguments. element is the bytes of an element in lists of tensors, which
-// have no type in a recording; 0 unknown.
+// Of returns the cost of one call. element is the bytes per element of tensor lists (type not recorded), 0 unknown.
 func Of(name string, args Args, element int64) (Cost, Reason) {
 	m, ok := models[name]
 	if !ok {
@@ -56,7 +54,7 @@ func Of(name string, args Args, element int64) (Cost, Reason) {
 	return out, ""
 }
 
-// Known reports whether an operator has a model, so that its arguments are worth keeping.
+// Known reports whether an operator has a model; only then are its arguments kept.
 func Known(name string) bool {
 	_, ok := models[name]
 	return ok
@@ -65,7 +63,7 @@ func Known(name string) bool {
 // Source returns the source of an operator's formula, "" without a model.
 func Source(name string) string { return models[name].source }
 
-// call reads the arguments of one call, and records missing ones.
+// call reads the arguments of one call and records which are missing.
 type call struct {
 	args                  Args
 	element               int64
@@ -83,8 +81,7 @@ func (c *call) argument(i int) *Arg {
 	return &c.args[i]
 }
 
-// dims returns the shape of tensor i with rank dimensions, or at least -rank if rank is negative; zeros for another
-// shape.
+// dims returns the shape of tensor i if it has rank dimensions (at least -rank if rank is negative); otherwise zeros.
 func (c *call) dims(i, rank int) []int64 {
 	d := c.argument(i).Dims
 	if len(d) == rank || rank < 0 && len(d) >= -rank {
@@ -103,7 +100,6 @@ func (c *call) typeOf(i int) string {
 	return ""
 }
 
-// elementSize returns the bytes of an element of tensor i.
 func (c *call) elementSize(i int) float64 {
 	z := sizes[c.argument(i).Type]
 	if z == 0 {
@@ -112,10 +108,10 @@ func (c *call) elementSize(i int) float64 {
 	return float64(z)
 }
 
-// denseBytes returns the bytes of a dense tensor with the shape and type of tensor i.
+// denseBytes returns the bytes of a dense tensor with shape and type of tensor i.
 func (c *call) denseBytes(i int) float64 { return countElements(c.argument(i).Dims) * c.elementSize(i) }
 
-// readBytes returns the bytes that tensor i occupies in memory: a dimension broadcast by stride 0 is read once.
+// readBytes returns the bytes of tensor i in memory; a dimension broadcast with stride 0 is read once.
 func (c *call) readBytes(i int) float64 {
 	a := c.argument(i)
 	if len(a.Strides) != len(a.Dims) {
@@ -131,7 +127,7 @@ func (c *call) readBytes(i int) float64 {
 	return n * c.elementSize(i)
 }
 
-// optionalBytes returns readBytes of a tensor that may be missing.
+// optionalBytes is readBytes for a tensor that may be missing.
 func (c *call) optionalBytes(i int) float64 {
 	if !c.hasTensor(i) {
 		return 0
@@ -139,7 +135,6 @@ func (c *call) optionalBytes(i int) float64 {
 	return c.readBytes(i)
 }
 
-// integerList parses the numbers of argument i: "[1, 1]".
 func (c *call) integerList(i int) []int64 {
 	v := strings.TrimSpace(c.argument(i).Value)
 	inner, ok := strings.CutPrefix(v, "[")
@@ -163,7 +158,6 @@ func (c *call) integerList(i int) []int64 {
 	return out
 }
 
-// flagList parses the truth values of argument i: "[True, False]".
 func (c *call) flagList(i int) []bool {
 	var out []bool
 	for f := range strings.SplitSeq(strings.Trim(c.argument(i).Value, "[] "), ",") {
@@ -180,10 +174,9 @@ func (c *call) flagList(i int) []bool {
 	return out
 }
 
-// flag parses a truth value.
 func (c *call) flag(i int) bool { f := c.flagList(i); return len(f) == 1 && f[0] }
 
-// numberOr returns argument i as a number; other if the recording has none.
+// numberOr returns argument i as a number; other if it was not recorded.
 func (c *call) numberOr(i int, other float64) float64 {
 	if i >= len(c.args) {
 		return other
@@ -195,7 +188,7 @@ func (c *call) numberOr(i int, other float64) float64 {
 	return v
 }
 
-// requireInteger returns argument i as a whole number, which must be recorded.
+// requireInteger returns argument i as an integer; the cost is unknown if it was not recorded.
 func (c *call) requireInteger(i int) int64 {
 	v, err := strconv.ParseInt(c.argument(i).Value, 10, 64)
 	if err != nil {
@@ -204,10 +197,9 @@ func (c *call) requireInteger(i int) int64 {
 	return v
 }
 
-// requireEqual checks that two sizes agree.
 func (c *call) requireEqual(a, b int64) { c.bad = c.bad || a != b }
 
-// listElements adds up the elements of a list of tensors. PyTorch records no list of more than 30.
+// listElements adds up the elements of a tensor list. PyTorch records no list of more than 30 tensors.
 func (c *call) listElements(i int) float64 {
 	a := c.argument(i)
 	if a.Type != "TensorList" || len(a.List) == 0 {
@@ -221,7 +213,7 @@ func (c *call) listElements(i int) float64 {
 	return sum
 }
 
-// resolveAxis returns a dimension of a tensor by its number, which counts from the end if negative.
+// resolveAxis returns the size of dimension n; negative n count from the end.
 func (c *call) resolveAxis(dims []int64, n int64) int64 {
 	if n < 0 {
 		n += int64(len(dims))

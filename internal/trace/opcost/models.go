@@ -2,7 +2,7 @@ package opcost
 
 import "math"
 
-// model counts one operator. operand is the tensor whose type decides the arithmetic.
+// model computes the cost of one operator. operand is the tensor whose type decides the arithmetic.
 type model struct {
 	count   func(c *call) (flops, bytes float64)
 	operand int
@@ -16,11 +16,11 @@ const (
 	traffic = "operands and results, once each"
 )
 
-// logSumExp is the bytes that fused attention keeps of a row of scores: one float32.
+// logSumExp is the bytes per row of scores that fused attention stores: one float32.
 const logSumExp = 4
 
-// models are by the operator's name. Only the innermost operator around a launch is counted: aten::linear,
-// aten::matmul and aten::einsum have none, since they call operators that have one.
+// models are by operator name. Only the innermost operator around a launch is counted, so aten::linear, aten::matmul
+// and aten::einsum have no model: they call operators that have one.
 var models = addSimpleModels(map[string]model{
 	"aten::mm":          {countMM, 0, counter},
 	"aten::addmm":       {countAddMM, 1, counter},
@@ -50,12 +50,12 @@ var models = addSimpleModels(map[string]model{
 	"aten::_scaled_dot_product_efficient_attention_backward":     {attentionBackward(11), 1, counter + ": five products"},
 	"aten::_scaled_dot_product_cudnn_attention_backward":         {attentionBackward(13), 1, counter + ": five products"},
 
-	// flash_attn_interface.py of FlashAttention 2.7: batches, and sequences that are joined.
+	// flash_attn_interface.py of FlashAttention 2.7: batches, and concatenated sequences.
 	"flash_attn::_flash_attn_forward":         {flashAttention, 0, joinedSource},
 	"flash_attn::_flash_attn_backward":        {flashAttentionBackward, 1, joinedSource + ", five products"},
 	"flash_attn::_flash_attn_varlen_forward":  {joinedAttention, 0, joinedSource},
 	"flash_attn::_flash_attn_varlen_backward": {joinedAttentionBackward, 1, joinedSource + ", five products"},
-	// Their arguments have no lengths: those are in the engine's own metadata, or in values of tensors.
+	// The sequence lengths are no arguments: the engine's metadata or tensor values contain them.
 	"vllm::unified_attention":                 {pagedAttention, 0, pagedSource},
 	"vllm::unified_attention_with_output":     {pagedAttention, 0, pagedSource},
 	"vllm::unified_mla_attention":             {pagedAttention, 0, pagedSource},
@@ -109,7 +109,7 @@ var models = addSimpleModels(map[string]model{
 	"aten::_amp_foreach_non_finite_check_and_unscale_": {eachElement(1, 1), -1, traffic},
 })
 
-// addSimpleModels adds the operators that read a few tensors and write one, or reduce one.
+// addSimpleModels adds operators that read a few tensors and write one, and reductions.
 func addSimpleModels(models map[string]model) map[string]model {
 	for k, names := range map[int][]string{
 		1: {"relu", "relu_", "gelu", "silu", "silu_", "sigmoid", "sigmoid_", "tanh", "tanh_", "exp", "exp_", "neg", "abs", "sqrt", "sqrt_", "rsqrt", "pow",
@@ -133,7 +133,7 @@ func addSimpleModels(models map[string]model) map[string]model {
 	return models
 }
 
-// productCost returns 2mnk FLOPs, and the traffic of a times b if both are read once.
+// productCost returns 2mnk FLOPs, and the traffic if a and b are each read once.
 func (c *call) productCost(a, b int, batch, m, k, n float64) (flops, bytes float64) {
 	return 2 * batch * m * k * n, c.readBytes(a) + c.readBytes(b) + batch*m*n*c.elementSize(a)
 }
@@ -157,7 +157,7 @@ func (c *call) batchCost(a, b int) (flops, bytes float64) {
 
 func countBMM(c *call) (flops, bytes float64) { return c.batchCost(0, 1) }
 
-// addedBytes returns the bytes of the tensor that an operator adds, 0 if beta is 0.
+// addedBytes returns the bytes of the added tensor, 0 if beta is 0.
 func (c *call) addedBytes(beta int) float64 {
 	if c.numberOr(beta, 1) == 0 {
 		return 0
@@ -192,7 +192,7 @@ func countDot(c *call) (flops, bytes float64) {
 	return 2 * countElements(c.dims(0, 1)), c.readBytes(0) + c.readBytes(1) + c.elementSize(0)
 }
 
-// scaledMM is a product of 8-bit floats. The type of its result is recorded as a number; 16 bits are assumed.
+// scaledMM is a product of 8-bit floats; the result, whose type is recorded as a number, counts as 16 bits.
 func scaledMM(c *call) (flops, bytes float64) {
 	x, y := c.dims(0, 2), c.dims(1, 2)
 	c.requireEqual(x[1], y[0])
@@ -200,8 +200,7 @@ func scaledMM(c *call) (flops, bytes float64) {
 	return 2 * countElements(x) * float64(y[1]), c.readBytes(0) + c.readBytes(1) + c.optionalBytes(2) + c.optionalBytes(3) + c.optionalBytes(4) + 2*float64(x[0]*y[1])
 }
 
-// groupedMM multiplies each row of argument 0 by the matrix of its group. The groups of the rows are not recorded;
-// the arithmetic does not depend on them.
+// groupedMM multiplies each row of argument 0 by its group's matrix; the unrecorded groups do not change the cost.
 func groupedMM(c *call) (flops, bytes float64) {
 	x, w := c.dims(0, 2), c.dims(1, 3)
 	c.requireEqual(x[1], w[1])
@@ -209,7 +208,7 @@ func groupedMM(c *call) (flops, bytes float64) {
 	return 2 * countElements(x) * n, c.readBytes(0) + c.readBytes(1) + float64(x[0])*n*c.elementSize(0)
 }
 
-// expandSpatial expands a list of one number over all spatial dimensions.
+// expandSpatial expands a one-element list over all spatial dimensions.
 func expandSpatial(list []int64, n int, other int64) []int64 {
 	out := make([]int64, n)
 	for i := range out {
@@ -225,7 +224,8 @@ func expandSpatial(list []int64, n int, other int64) []int64 {
 	return out
 }
 
-// countConvolution: 2·N·prod(output's spatial dims)·prod(weights); a transposed one uses the input's dims.
+// countConvolution counts 2·N·prod(spatial dims of the output)·prod(weights) FLOPs; if transposed, with the dims of
+// the input.
 func countConvolution(c *call) (flops, bytes float64) {
 	x, w := c.dims(0, -3), c.dims(1, -3)
 	n := len(w) - 2
@@ -259,7 +259,7 @@ func countConvolution(c *call) (flops, bytes float64) {
 	return 2 * float64(x[0]) * countElements(places[2:]) * countElements(w), c.readBytes(0) + c.readBytes(1) + c.optionalBytes(2) + countElements(y)*c.elementSize(0)
 }
 
-// convolutionBackward costs a forward's arithmetic for each requested gradient, of the input and of the weights.
+// convolutionBackward costs the forward arithmetic for each requested gradient (input, weights).
 func convolutionBackward(c *call) (flops, bytes float64) {
 	gy, x, w := c.dims(0, -3), c.dims(1, -3), c.dims(2, -3)
 	if len(gy) != len(x) || len(x) != len(w) {
@@ -286,7 +286,7 @@ func convolutionBackward(c *call) (flops, bytes float64) {
 	return flops, bytes
 }
 
-// cudnnRNN: each weight matrix of every layer and direction is used once per row of the input.
+// cudnnRNN: every weight matrix of each layer and direction is used once per input row.
 func cudnnRNN(c *call) (flops, bytes float64) {
 	x := c.dims(0, -2)
 	weights := c.argument(1)

@@ -1,10 +1,10 @@
 package opcost
 
-// countAttention counts attention whose causal flag is argument 4 or 5; see attentionWith.
+// countAttention counts attention whose causal flag is argument 4 or 5.
 func countAttention(c *call) (flops, bytes float64) {
 	causal := 4
 	if len(c.args) > 5 && c.args[4].Type != "" && (c.args[5].Value == "True" || c.args[5].Value == "False") {
-		causal = 5 // aten::scaled_dot_product_attention has the mask and the dropout before it
+		causal = 5 // aten::scaled_dot_product_attention has mask and dropout before it
 	}
 	if len(c.args) > 5 && sizes[c.args[3].Type] > 0 {
 		causal = 5
@@ -16,7 +16,7 @@ func attentionWith(causal int) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) { return c.attentionCost(causal) }
 }
 
-// scoreCount returns the number of scores, with the heads of the query, without the part that a causal mask removes.
+// scoreCount returns the number of scores over the heads of the queries, without causally masked scores.
 func (c *call) scoreCount(q, k, causal int) float64 {
 	a, b := c.dims(q, 4), c.dims(k, 4)
 	n := float64(a[0]*a[1]) * float64(a[2]) * float64(b[2])
@@ -26,23 +26,21 @@ func (c *call) scoreCount(q, k, causal int) float64 {
 	return n
 }
 
-// attentionCost: two products with the scores, [batch, heads, queries, keys]. Grouped queries have more heads than
-// keys; the products have the heads of the queries. A causal mask keeps about half, and fused kernels skip the other
-// half.
+// attentionCost counts two products with the scores [batch, heads, queries, keys]. With grouped queries, the heads of
+// the queries count. Fused kernels skip the half that a causal mask removes.
 func (c *call) attentionCost(causal int) (flops, bytes float64) {
 	q, v := c.dims(0, 4), c.dims(2, 4)
 	return c.attentionForward(c.scoreCount(0, 1, causal), q[0]*q[1]*q[2], q[3], v[3])
 }
 
-// attentionForward counts two products of queries and values of head and value elements, with scores in all and rows
-// of queries. Arguments 0 to 2 are q, k and v.
+// attentionForward counts two products with the given number of scores: q·k over head elements and scores·v over value
+// elements. rows is the number of query rows over all heads. Arguments 0 to 2 are q, k and v.
 func (c *call) attentionForward(scores float64, rows, head, value int64) (flops, bytes float64) {
 	out := float64(rows)
 	return 2 * scores * float64(head+value), c.readBytes(0) + c.readBytes(1) + c.readBytes(2) + out*float64(value)*c.elementSize(0) + out*logSumExp
 }
 
-// attentionBackward: five products, one of which computes the scores again. Arguments: gradient of the output, q, k,
-// v.
+// attentionBackward: five products, one of which recomputes the scores. Arguments: gradient of the output, q, k, v.
 func (c *call) attentionBackward(scores float64, rows, head, value int64) (flops, bytes float64) {
 	c.recomputed = 2 * scores * float64(head)
 	flops = 2 * scores * float64(3*head+2*value)
@@ -58,7 +56,7 @@ func attentionBackward(causal int) func(c *call) (flops, bytes float64) {
 	}
 }
 
-// layerNorm: the input is read, the output written, with so many float32 of statistics per row.
+// layerNorm reads the input and writes the output, and the given number of float32 statistics per row.
 func layerNorm(weight, bias, statistics int) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
 		x, inner := c.argument(0).Dims, c.integerList(1)
@@ -85,7 +83,7 @@ func layerNormBackward(c *call) (flops, bytes float64) {
 	return 0, bytes
 }
 
-// batchNorm is a lower bound: most kernels read an input twice that does not stay in the cache.
+// batchNorm is a lower bound: most kernels read an input twice if it does not fit in the cache.
 func batchNorm(c *call) (flops, bytes float64) {
 	bytes = c.readBytes(0) + c.denseBytes(0)
 	for i := 1; i <= 4; i++ {
@@ -102,10 +100,9 @@ func readWrite(c *call) (flops, bytes float64) { return 0, c.readBytes(0) + c.de
 
 func countWritten(c *call) (flops, bytes float64) { return 0, c.denseBytes(0) }
 
-// countCopied: the destination is argument 0.
 func countCopied(c *call) (flops, bytes float64) { return 0, c.denseBytes(0) + c.readBytes(1) }
 
-// countSoftmax: softmax of 16-bit numbers may write float32, by argument 2.
+// countSoftmax: the softmax of 16-bit numbers may write float32 (argument 2).
 func countSoftmax(c *call) (flops, bytes float64) {
 	out := c.denseBytes(0)
 	if len(c.args) > 2 && c.args[2].Value == "True" {
@@ -119,7 +116,7 @@ func countDropout(c *call) (flops, bytes float64) {
 }
 
 // countPointwise reads up to n tensors and writes one of their common shape, with the largest type among the tensors
-// with most dimensions. Numbers are recorded as tensors without dimensions; a kernel has them as arguments.
+// with most dimensions. Tensors without dimensions are numbers: kernels get them as arguments.
 func countPointwise(n int) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
 		out, z, ok := c.commonShape(n)
@@ -136,7 +133,7 @@ func countPointwise(n int) func(c *call) (flops, bytes float64) {
 	}
 }
 
-// countComparison writes a byte for each pair.
+// countComparison writes one byte per pair.
 func countComparison(c *call) (flops, bytes float64) {
 	out, _, ok := c.commonShape(2)
 	if !ok {
@@ -146,8 +143,7 @@ func countComparison(c *call) (flops, bytes float64) {
 	return 0, c.optionalBytes(0) + c.optionalBytes(1) + countElements(out)
 }
 
-// commonShape returns the shape to which the first n tensors are broadcast, and the bytes of an element of the
-// result.
+// commonShape returns the shape to which the first n tensors broadcast, and the bytes per element of the result.
 func (c *call) commonShape(n int) (shape []int64, size float64, ok bool) {
 	most := -1
 	for i := range min(n, len(c.args)) {
@@ -180,14 +176,13 @@ func broadcastShape(a, b []int64) []int64 {
 	return out
 }
 
-// reducedDims is the argument with the dims of a reduction.
+// reducedDims is the index of the argument with the reduced dims, by name of the reduction.
 var reducedDims = map[string]int{
 	"sum": 1, "mean": 1, "amax": 1, "amin": 1, "max": 1, "min": 1, "var": 1, "std": 1, "norm": 2, "linalg_vector_norm": 2,
 	"argmax": 1, "argmin": 1, "any": 1, "all": 1, "prod": 1,
 }
 
-// countReduction reads a tensor, and writes it without the dims that an argument lists; without the argument it
-// removes all.
+// countReduction reads a tensor and writes it without the dims that an argument lists, or without all dims.
 func countReduction(dims int) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
 		x := c.argument(0).Dims
@@ -221,7 +216,7 @@ func countEmbedding(c *call) (flops, bytes float64) {
 	return 0, n*c.elementSize(1) + 2*n*float64(table[1])*c.elementSize(0)
 }
 
-// embeddingBackward fills the gradient of the whole table with zeros, and adds the rows.
+// embeddingBackward zeroes the gradient of the whole table and adds the rows.
 func embeddingBackward(c *call) (flops, bytes float64) {
 	gy := c.dims(0, -1)
 	return 0, c.readBytes(0) + c.readBytes(1) + float64(c.requireInteger(2))*float64(gy[len(gy)-1])*c.elementSize(0)
@@ -241,7 +236,7 @@ func countGather(c *call) (flops, bytes float64) {
 	return 0, n*c.elementSize(2) + 2*n*c.elementSize(0)
 }
 
-// scatterAdd reads the index and the source, and reads and writes the elements that they hit.
+// scatterAdd reads index and source, and reads and writes the elements that they address.
 func scatterAdd(index, source int) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
 		n := countElements(c.argument(source).Dims)
@@ -267,13 +262,14 @@ func topK(c *call) (flops, bytes float64) {
 	return 0, c.readBytes(0) + countElements(x)/float64(x[at])*float64(c.requireInteger(1))*(c.elementSize(0)+8)
 }
 
-// countSorted writes the values and their places.
+// countSorted writes values and indices.
 func countSorted(c *call) (flops, bytes float64) {
 	return 0, c.readBytes(0) + countElements(c.argument(0).Dims)*(c.elementSize(0)+8)
 }
 
-// eachElement reads and writes so many words for each element of a list of tensors, such as parameters or tensors to
-// join. The recording has no type of the list: the caller gives the size of an element, from the kernel's name.
+// eachElement counts the given numbers of elements read and written for each element of a tensor list, such as
+// parameters or concatenated tensors. The element size comes from the caller, because the recording has no type for
+// lists.
 func eachElement(read, write float64) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
 		if c.element == 0 {

@@ -9,16 +9,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
-// collective is one kind of communication of one size.
 type collective struct {
 	kind  analyze.CollectiveKind
 	ranks int32
 	bytes int64
 }
 
-// busFactor returns the part of an algorithm's bytes that each link carries, as nccl-tests define it
-// (PERFORMANCE.md): the bus bandwidth of n ranks is comparable to the speed of the link for every n. A transfer of
-// one rank has none.
+// busFactor returns the share of the algorithm's bytes that each link carries (nccl-tests, PERFORMANCE.md), so that
+// the bus bandwidth is comparable to the link speed for any number of ranks n. Transfers of one rank have no factor.
 func busFactor(kind analyze.CollectiveKind, n float64) float64 {
 	switch kind {
 	case analyze.AllReduceCalls:
@@ -31,8 +29,8 @@ func busFactor(kind analyze.CollectiveKind, n float64) float64 {
 	return 0
 }
 
-// countCollectives lists the communication with recorded sizes. A call also waits for the last rank, so the shortest
-// call gives the rate.
+// countCollectives lists the collectives with recorded sizes. Rates use the shortest call, because longer calls wait
+// for other ranks.
 func (c *counter) countCollectives(d *analyze.DeviceTime, steps float64) []analyze.CollectiveRate {
 	t := c.x.T
 	told := t.CollectivesByCorr()

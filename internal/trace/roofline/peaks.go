@@ -8,10 +8,9 @@ import (
 
 // peak is a row of a vendor's data sheet: dense rates at the boost clock.
 type peak struct {
-	// match are parts of the device's name; the name must have all of them.
+	// match are parts of the device's name, all of which must occur.
 	match []string
-	// sms counts the multiprocessors (compute units of AMD) of the whole card; least and most bound its memory in GB,
-	// 0 any.
+	// sms counts the multiprocessors (AMD: compute units) of the card; least and most limit its memory, GB (0 any).
 	sms            int
 	least, most    float64
 	fp64, fp64m    float64 // TFLOP/s: vector, matrix; 0 none
@@ -19,12 +18,12 @@ type peak struct {
 	half           float64 // fp16 and bf16 on the matrix units, accumulated in float32
 	fp8, int8      float64
 	gbPerS         float64
-	cacheMB        float64 // the last cache before the memory
-	reachable      float64 // share of half that the best public matrix product reaches, 0 unknown
+	cacheMB        float64 // last-level cache
+	reachable      float64 // share of half that the best public product reaches, 0 unknown
 	name, document string
 }
 
-// peaks has the more specific row first. Sparse rates of the sheets are halved. reachable comes from the shape
+// peaks lists more specific rows first. Sparse rates of data sheets are halved. reachable comes from the shape
 // searches in stas00/ml-engineering (bf16).
 var peaks = []peak{
 	{match: []string{"GH200", "144"}, sms: 132, fp64: 34, fp64m: 67, fp32: 67, tf32: 494.7, half: 989.4, fp8: 1978.9, int8: 1978.9, gbPerS: 4800, cacheMB: 50, reachable: 0.84, name: "GH200 144 GB", document: "NVIDIA GH200 data sheet"},
@@ -51,8 +50,7 @@ var peaks = []peak{
 	{match: []string{"MI210"}, sms: 104, fp64: 22.6, fp64m: 45.3, fp32: 45.3, half: 181, int8: 181, gbPerS: 1638, cacheMB: 8, name: "MI210", document: "AMD Instinct MI210 data sheet"},
 }
 
-// guessName returns the name of a device without one, by its multiprocessors and its memory in GB: vLLM's recordings
-// on ROCm have none.
+// guessName returns the name of an unnamed device (vLLM on ROCm) from its multiprocessors and its memory, GB.
 func guessName(sms int, gb float64) string {
 	if sms == 304 && gb > 200 && gb < 210 {
 		return "AMD Instinct MI300X"
@@ -60,8 +58,7 @@ func guessName(sms int, gb float64) string {
 	return ""
 }
 
-// findPeak returns the data sheet's row of a device. ok is false for an unknown device, and for a part of a card
-// (MIG, partitions), whose share of the bandwidth is unknown.
+// findPeak returns the row of a device; ok is false if unknown, or for a part of a card (MIG) of unknown bandwidth.
 func findPeak(d *model.Device) (peak, bool) {
 	gb := float64(d.TotalBytes) / 1e9
 	name := d.Name
@@ -80,23 +77,23 @@ func findPeak(d *model.Device) (peak, bool) {
 	return peak{}, false
 }
 
-// Rates are the peak rates of a device by its data sheet.
+// Rates are the peak rates of a device in its data sheet.
 type Rates struct {
-	Name      string  // of the data sheet's row
-	BytesPerS float64 // of its memory
+	Name      string  // of the row
+	BytesPerS float64 // of the memory
 	flopsOf   peak
 }
 
-// RatesOf returns the peak rates of a device; ok is false where no data sheet is known, and for a part of a card.
+// RatesOf returns the peak rates of a device; ok is false for unknown devices and parts of a card.
 func RatesOf(d *model.Device) (r Rates, ok bool) {
 	p, ok := findPeak(d)
 	return Rates{p.name, p.gbPerS * 1e9, p}, ok
 }
 
-// FLOPsPerS returns the dense peak rate of the products of a precision ("16-bit", "fp8"), 0 unknown.
+// FLOPsPerS returns the dense peak rate of products in a precision ("16-bit", "fp8"), 0 unknown.
 func (r *Rates) FLOPsPerS(precision string) float64 { return r.flopsOf.flopRate(precision) }
 
-// hasAll matches whole words: an A10 is no A100, and an L4 no L40S.
+// hasAll matches whole words: an A10 is not an A100, and an L4 is not an L40S.
 func hasAll(name string, parts []string) bool {
 	for _, part := range parts {
 		at := strings.Index(name, part)
@@ -115,7 +112,7 @@ func hasAll(name string, parts []string) bool {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// flopRate returns the peak of the arithmetic of one precision in FLOP/s, 0 none.
+// flopRate returns the peak rate of a precision, FLOP/s; 0 none.
 func (p *peak) flopRate(precision string) float64 {
 	const tera = 1e12
 	switch precision {

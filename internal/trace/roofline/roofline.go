@@ -1,7 +1,7 @@
-// Package roofline compares the operators of a recording with the peak rates of the device: the bound that holds, the
-// share of it that is reached, and the time above it. The input is an analyze.Index, whose operators have their
-// recorded arguments, and the precision of a kernel by its name; the output is an analyze.Roofline. The costs come
-// from opcost, the rates from the vendors' data sheets. It imports no reader and no rule.
+// Package roofline compares the operators of a recording with the peak rates of the device: the bound, the share of it
+// that is reached, and the time above it. It makes an analyze.Roofline from an analyze.Index with recorded arguments
+// and the precision of kernels by name. Costs come from opcost, rates from data sheets. It imports no reader and no
+// rule.
 package roofline
 
 import (
@@ -18,29 +18,29 @@ import (
 )
 
 const (
-	// leastArgs is the share of the device's time under operators with recorded arguments below which there is no
-	// roofline: the recording was made without shapes.
+	// leastArgs is the least share of device time under operators with recorded arguments: below it the recording was
+	// made without shapes, and there is no roofline.
 	leastArgs = 0.01
-	// leastCounted is the least share of the time in matrix products, convolutions and attention with known FLOPs: a
-	// graph's replayed products have none, and a utilisation without them would be false.
+	// leastCounted is the least share of the time of matrix products, convolutions and attention whose FLOPs must be
+	// known for a utilisation. The FLOPs of products replayed by a graph are unknown.
 	leastCounted = 0.95
-	// mostOperators are listed: a program whose shapes differ from step to step has one for each.
+	// mostOperators limits the list: a program with new shapes in every step has an operator for each.
 	mostOperators = 1000
-	// quickest is the quantile of kernel durations that represents a kernel without work.
+	// quickest is the quantile of kernel durations that represents an empty kernel.
 	quickest = 0.01
-	// emptyKernel is the longest time of a kernel without work, ns.
+	// emptyKernel is the longest time of an empty kernel, ns.
 	emptyKernel = 5000
 )
 
 type sums struct {
 	ns, kernels int64
-	products    int64 // ns in kernels that are products
+	products    int64 // time of products, ns
 	calls       int64
 	by          map[model.NameID]int64
 }
 
 // Of computes the roofline of the steady part of a recording on its busiest device; nil without recorded arguments.
-// precision returns the arithmetic of a matrix product's kernel by its name, "" for other kernels.
+// precision returns the precision of a product kernel by its name, "" for other kernels.
 func Of(x *analyze.Index, precision func(kernel model.NameID) string) *analyze.Roofline {
 	d := busiestDevice(x)
 	withArgs := func(text string) bool { return strings.Contains(text, model.ArgsMark) }
@@ -62,7 +62,7 @@ func Of(x *analyze.Index, precision func(kernel model.NameID) string) *analyze.R
 	return out
 }
 
-// busiestDevice returns the device that works most: ranks of one process do the same work.
+// busiestDevice returns the device with most work; devices of one process do the same work.
 func busiestDevice(x *analyze.Index) *analyze.DeviceTime {
 	var best *analyze.DeviceTime
 	for _, d := range x.Devices {
@@ -78,17 +78,16 @@ type uncosted struct{ name, reason string }
 type counter struct {
 	x             *analyze.Index
 	precisionOf   func(model.NameID) string
-	known         []bool // by name: an operator with a cost model
+	known         []bool // by name: has a cost model
 	ids           map[analyze.RooflineKey]int32
 	keys          []analyze.RooflineKey // by id
 	sums          []sums                // by id
-	groups        []int32               // by place in Trace.GPU: id plus one
-	seen          []bool                // by place in Trace.Host: its call is counted
+	groups        []int32               // by index in Trace.GPU: id plus one
+	seen          []bool                // by index in Trace.Host: call already counted
 	others        map[uncosted]int64
 	durations     []int64
 	all, withArgs int64
-	// products is the time of kernels that are matrix products, convolutions or attention; counted is the part with
-	// known FLOPs.
+	// products is the time of matrix products, convolutions and attention; counted is the part with known FLOPs.
 	products, counted int64
 }
 
@@ -125,7 +124,7 @@ func (c *counter) addDevice(d *analyze.DeviceTime, counts bool) {
 			s.products += op.Dur()
 		}
 		s.kernels++
-		if !c.seen[h] { // the call's first kernel
+		if !c.seen[h] { // first kernel of the call
 			c.seen[h] = true
 			s.calls++
 		}
@@ -133,7 +132,7 @@ func (c *counter) addDevice(d *analyze.DeviceTime, counts bool) {
 	}
 }
 
-// crossesLink reports whether the link to the host or to another device limits the rate of a copy.
+// crossesLink reports whether a copy crosses the link to the host or to another device.
 func crossesLink(op *model.GPU) bool { return op.Kind == model.Memcpy && op.Dir != model.D2D }
 
 func isProduct(class model.Class) bool {
@@ -144,7 +143,7 @@ func isProduct(class model.Class) bool {
 	return false
 }
 
-// costedOp returns the innermost operator with a cost model that equals or encloses the host event, -1 none.
+// costedOp returns the innermost operator with a cost model around or at a host event, -1 none.
 func (c *counter) costedOp(h int32) int32 {
 	for ; h >= 0; h = c.x.Parent(h) {
 		if e := &c.x.T.Host[h]; e.Kind == model.Op && c.known[e.Name] {
@@ -154,7 +153,6 @@ func (c *counter) costedOp(h int32) int32 {
 	return -1
 }
 
-// numberOf numbers an operator with its arguments.
 func (c *counter) numberOf(k analyze.RooflineKey) int32 {
 	id, ok := c.ids[k]
 	if !ok {
@@ -166,7 +164,7 @@ func (c *counter) numberOf(k analyze.RooflineKey) int32 {
 	return id
 }
 
-// operatorRows converts the ids of operations into indexes in the list of operators, -1 for operations outside it.
+// operatorRows converts ids of operations to indexes in operators, -1 for operations outside the list.
 func (c *counter) operatorRows(operators []analyze.RooflineOperator) []int32 {
 	row := make([]int32, len(c.keys))
 	for i := range row {
@@ -183,7 +181,7 @@ func (c *counter) operatorRows(operators []analyze.RooflineOperator) []int32 {
 	return c.groups
 }
 
-// reasonFor returns the reason why an operation of the device has no cost.
+// reasonFor returns the reason for which a device operation has no cost.
 func (c *counter) reasonFor(g int32, op *model.GPU) uncosted {
 	t := c.x.T
 	switch h := c.x.EnclosingOp(g); {
@@ -204,17 +202,17 @@ func (c *counter) reasonFor(g int32, op *model.GPU) uncosted {
 	}
 }
 
-// opaque matches the type of an element in kernels that only move it: OpaqueType<4u>.
+// opaque matches element types of kernels that only move data: OpaqueType<4u>.
 var opaque = regexp.MustCompile(`OpaqueType<(\d+)u?>`)
 
-// elementOf returns the bytes of an element of the lists that a kernel works on, by the types in its name; 0 unknown.
-// PyTorch's kernels over lists of tensors, and kernels that join them, are templates of the element type.
+// elementOf returns the bytes per element of the tensor lists of a kernel, from its template arguments; 0 unknown.
+// Only kernels over tensor lists and concatenations have such arguments.
 func elementOf(kernel string) int64 {
 	if !strings.Contains(kernel, "TensorList") && !strings.Contains(kernel, "CatArrayBatchedCopy") {
 		return 0
 	}
 	if m := opaque.FindStringSubmatch(kernel); m != nil {
-		n, _ := strconv.ParseInt(m[1], 10, 64) // 0 where it is no number of this size: unknown
+		n, _ := strconv.ParseInt(m[1], 10, 64) // 0, unknown, if the number is too large
 		return n
 	}
 	switch {
@@ -228,7 +226,6 @@ func elementOf(kernel string) int64 {
 	return 0
 }
 
-// buildRoofline converts the sums into operators per step.
 func (c *counter) buildRoofline(d *model.Device) *analyze.Roofline {
 	steps := float64(c.x.SteadySteps())
 	out := &analyze.Roofline{DeviceNS: int64(float64(c.all) / steps), Operators: []analyze.RooflineOperator{}, Unmodelled: []analyze.UnmodelledRuntime{}}
@@ -249,7 +246,7 @@ func (c *counter) buildRoofline(d *model.Device) *analyze.Roofline {
 	for id, k := range c.keys {
 		s := &c.sums[id]
 		if s.kernels == 0 {
-			continue // outside the steady part, or on another device
+			continue // not in the steady part, or on another device
 		}
 		first, _ := c.longestKernel(s.by, func(model.NameID) bool { return true })
 		name, kernel := c.x.T.Name(k.Op), c.x.T.Name(first)
@@ -298,12 +295,11 @@ func (c *counter) buildRoofline(d *model.Device) *analyze.Roofline {
 
 var precisions = []string{"fp64", "fp32", "tf32", "16-bit", "fp8", "int8"}
 
-// isVectorOp reports operators whose arithmetic differs from matrix products: it counts for no utilisation.
+// isVectorOp reports whether an operator's arithmetic is no matrix product: the utilisation leaves it out.
 func isVectorOp(name string) bool {
 	return strings.Contains(name, "scatter") || strings.Contains(name, "index_add") || strings.Contains(name, "_fft_")
 }
 
-// longestKernel returns the kernel with most time among the kernels that ok accepts.
 func (c *counter) longestKernel(by map[model.NameID]int64, ok func(kernel model.NameID) bool) (kernel model.NameID, found bool) {
 	most := int64(-1)
 	for id, ns := range by {
@@ -331,8 +327,7 @@ func (c *counter) newOperator(s *sums, name, kernel string, args opcost.Args, co
 	return o
 }
 
-// precisionOfType returns the arithmetic of operands, for kernels without it in their names. float32 may run as TF32:
-// the higher rate bounds it.
+// precisionOfType returns the precision of operands by type, TF32 for float32: the higher rate gives the bound.
 func precisionOfType(t string) string {
 	switch t {
 	case "double", "Double":
@@ -348,8 +343,7 @@ func precisionOfType(t string) string {
 	return ""
 }
 
-// launchNS returns the time of an empty kernel, ns: the fastest kernels of the recording. It returns 0 if even those
-// are too long to be empty.
+// launchNS returns the time of an empty kernel, ns: the fastest kernels of the recording, or 0 if too long.
 func (c *counter) launchNS() int64 {
 	if len(c.durations) == 0 {
 		return 0
@@ -361,8 +355,7 @@ func (c *counter) launchNS() int64 {
 	return 0
 }
 
-// setBound sets the longest of the times that the arithmetic, the traffic and the launches of an operator need per
-// step.
+// setBound sets the bound per step: the longest of the times for arithmetic, memory traffic and launches.
 func setBound(o *analyze.RooflineOperator, r *analyze.Roofline, launchNS float64) {
 	if r.Device == "" {
 		o.Bound = analyze.BoundUnknown
@@ -393,7 +386,7 @@ func setBound(o *analyze.RooflineOperator, r *analyze.Roofline, launchNS float64
 	}
 }
 
-// addUtilisation compares the FLOPs of the step with the peak of the precision that has most of them.
+// addUtilisation compares the FLOPs of the step with the peak rate of the precision that has most of them.
 func (c *counter) addUtilisation(out *analyze.Roofline, flops map[string]float64, recomputed float64) {
 	most := 0.0
 	for _, p := range precisions {

@@ -7,9 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// slowPool is the time from which on an allocation from a pool asks the driver for memory, ns: a pool that holds
-// enough answers in a few microseconds, and mapping memory takes hundreds (recorded on a Tesla T4: 1 to 5 us and
-// 1,060 us).
+// slowPool is the least time of a pool allocation that asks the driver for memory, ns: a pool with enough memory
+// answers in 1 to 5 us, mapping memory took 1,060 us (Tesla T4).
 const slowPool = 50_000
 
 // asksDriver reports whether a call takes device memory from the driver or releases it.
@@ -17,10 +16,9 @@ func (c *ruleContext) asksDriver(h *model.Host) bool {
 	return h.Kind == model.API && (c.nameHasMark(h.Name, markAlloc|markFree) || h.Dur() >= slowPool && c.nameHasMark(h.Name, markPool))
 }
 
-// findAllocatorChurn: the program allocates device memory from the driver, or releases it, in at least two steady
-// steps; PyTorch's allocator should already have enough by then. It claims the starved time that these calls cause
-// (see starvedByBlocking): a release waits for all work on the device, so host work after it finds the device idle
-// too.
+// findAllocatorChurn: the program takes device memory from the driver, or releases it, in at least two steady steps,
+// although PyTorch's allocator should hold enough by then. It claims the starved time that these calls cause (see
+// starvedByBlocking): a release waits for all device work, so the device idles during the host work after it.
 func (c *ruleContext) findAllocatorChurn() []analyze.Found {
 	var mallocs, pooled, frees int
 	var host int64
@@ -60,7 +58,7 @@ func (c *ruleContext) findAllocatorChurn() []analyze.Found {
 		c.addTransfers(byProcess)
 	}
 	claimOf := c.claimHost
-	if each { // operations that they delay at launch begin late as well
+	if each { // late launches delay operations too
 		claimOf = c.claimLate
 	}
 	cl := claimOf(func(d *ruleDevice) model.Spans {
@@ -82,7 +80,7 @@ func (c *ruleContext) findAllocatorChurn() []analyze.Found {
 	f := c.newFinding(cl, fmt.Sprintf("%s in %d steps (%s, %s, %s)", what, len(steps),
 		analyze.Plural(mallocs+pooled, "allocation", "allocations"), analyze.Plural(frees, "release", "releases"), c.formatPerStep(model.UnionOf(when))))
 	f.First = each
-	f.Suspect = pooled > mallocs // a call takes as long where the host thread was preempted in it
+	f.Suspect = pooled > mallocs // the call may be slow only because its thread was preempted
 	f.Evidence["mallocs"] = mallocs + pooled
 	f.Evidence["frees"] = frees
 	f.Evidence["steps_with_calls"] = len(steps)
@@ -101,10 +99,10 @@ func (c *ruleContext) findAllocatorChurn() []analyze.Found {
 // countSteadyLaunches counts the launches of kernels in the steps that count.
 func (c *ruleContext) countSteadyLaunches() int { return c.quality.launches + c.quality.graphLaunches }
 
-// addTransfers adds the copies and waits of a program that allocates for each launch, and its work from an allocation
-// to the next launch: with persistent buffers on the device they disappear with the allocations.
+// addTransfers adds the copies and waits of a program that allocates for each launch, and the time from each
+// allocation to the next launch. Persistent buffers on the device would make all of them unnecessary.
 func (c *ruleContext) addTransfers(byProcess map[int32][]model.Span) {
-	since, lane := int64(-1), uint32(0) // the first allocation that no launch followed
+	since, lane := int64(-1), uint32(0) // first allocation since the last launch
 	for i := range c.t.Host {
 		h := &c.t.Host[i]
 		if h.Kind != model.API {
@@ -130,7 +128,7 @@ func (c *ruleContext) addTransfers(byProcess map[int32][]model.Span) {
 	}
 }
 
-// steadyStepAt returns the steady step that contains an instant of the host, -1 none.
+// steadyStepAt returns the steady step that contains a host time, -1 none.
 func (c *ruleContext) steadyStepAt(at int64) int {
 	if !c.hasSteps() {
 		return -1
@@ -144,7 +142,7 @@ func (c *ruleContext) steadyStepAt(at int64) int {
 	return -1
 }
 
-// getPeakReserved returns the most device memory that the allocator held, bytes; 0 unknown.
+// getPeakReserved returns the largest amount of device memory that the allocator held, bytes; 0 unknown.
 func (c *ruleContext) getPeakReserved() int64 {
 	var peak int64
 	for i := range c.t.Memory {

@@ -11,34 +11,34 @@ import (
 
 // attentionReach is the share of the 16-bit peak that published attention kernels reach on a device.
 type attentionReach struct {
-	device            string // part of the data sheet's row
+	device            string // start of the device name in the data sheets
 	forward, backward float64
 	source            string
 }
 
 // FlashAttention-2 (arXiv:2307.08691) reaches 73 % forward and 63 % backward on the A100, FlashAttention-3
-// (arXiv:2407.08608) 75 % forward on the H100; for its backward pass only the gain is published.
+// (arXiv:2407.08608) 75 % forward on the H100. The backward rate of FlashAttention-3 is not published.
 var attentionReaches = []attentionReach{
 	{"A100", 0.73, 0.63, "FlashAttention-2"},
 	{"H100", 0.75, 0, "FlashAttention-3"},
 	{"H200", 0.75, 0, "FlashAttention-3"},
 }
 
-// The largest gains of FlashAttention-3 over FlashAttention-2 on Hopper (arXiv:2407.08608).
+// Largest gains of FlashAttention-3 over FlashAttention-2 on Hopper (arXiv:2407.08608), forward and backward.
 const (
 	gainForward3, gainBackward3 = 2, 1.75
-	flashHead                   = 256 // the largest head of FlashAttention-2
+	flashHead                   = 256 // largest head size of FlashAttention-2
 )
 
-// slowAttention is an attention operator for which the device has a quicker kernel.
+// slowAttention is an attention operator for which the device has a faster kernel.
 type slowAttention struct {
 	of     *analyze.RooflineOperator
-	spare  float64 // the share of its time that the quicker kernel does not need
-	hopper bool    // FlashAttention-2 on a device that FlashAttention-3 is made for
+	spare  float64 // share of the operator's time that the faster kernel saves
+	hopper bool    // FlashAttention-2 on a device with FlashAttention-3
 }
 
-// findAttentionOffPeak: fused attention in 16 bits by a kernel that is not the quickest for the device. It claims the
-// time above the published rate of the quickest one.
+// findAttentionOffPeak: fused 16-bit attention by a kernel that is not the fastest for the device. It claims the time
+// above the published rate of the fastest kernel.
 func (c *ruleContext) findAttentionOffPeak() []analyze.Found {
 	r := c.x.Roofline
 	if r == nil || len(c.devices) == 0 || c.isAMD(c.devices[0]) {
@@ -76,8 +76,7 @@ func findReach(device string) (attentionReach, bool) {
 	return attentionReach{}, false
 }
 
-// checkAttention returns an operator as slow if its kernel is not the quickest, and slower than the rate of the
-// quickest.
+// checkAttention accepts an operator whose kernel is not the fastest and runs below the rate of the fastest.
 func (c *ruleContext) checkAttention(o *analyze.RooflineOperator, reach *attentionReach) (slowAttention, bool) {
 	if o.Bound != "compute" || o.Precision != "16-bit" || !strings.Contains(o.Name, "attention") {
 		return slowAttention{}, false
@@ -108,13 +107,13 @@ func (c *ruleContext) checkAttention(o *analyze.RooflineOperator, reach *attenti
 	return a, a.spare > 0
 }
 
-// getHeadSize returns the last dimension of the queries, 0 unknown.
+// getHeadSize returns the head size: the last dimension of the queries or keys; 0 unknown.
 func (c *ruleContext) getHeadSize(o *analyze.RooflineOperator) int64 {
 	args, ok := opcost.Parse(c.t.ArgsOf(&model.Host{Stack: o.Key.Args}))
 	if !ok || len(args) < 2 {
 		return 0
 	}
-	d := args[1].Dims // the keys, or of the backward operator the queries
+	d := args[1].Dims // the keys; in the backward operator, the queries
 	if len(d) == 0 {
 		return 0
 	}

@@ -10,10 +10,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// findBlockingCopy: copies by a call that returns only when they are done, such as hipMemcpyWithStream, which PyTorch
-// for ROCm uses for all copies that are not non_blocking. It claims the starved time that they cause (see
-// starvedByBlocking). Other rules claim copies from the device to pageable memory, and copies in item() and in
-// operators whose shape depends on data.
+// findBlockingCopy: copies by a call that returns only after the copy, such as hipMemcpyWithStream, which PyTorch for
+// ROCm uses unless non_blocking is set. It claims the starved time that they cause (see starvedByBlocking). Other
+// rules claim copies from device to pageable memory, in item(), and in operators with data-dependent shape.
 func (c *ruleContext) findBlockingCopy() []analyze.Found {
 	own := func(s *stall) bool {
 		return s.blocks && s.owner < 0 && (s.copy < 0 || c.t.GPU[s.copy].Memory != model.Pageable || c.t.GPU[s.copy].Dir != model.D2H)

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// findDataDependentShape: nonzero, unique and masked_select need the size of their result before they can allocate
-// it, so they wait for the device. It claims the starved time that the wait causes (see starvedByBlocking).
+// findDataDependentShape: nonzero, unique and masked_select wait for the device because they need the size of their
+// result to allocate it. It claims the starved time that the wait causes (see starvedByBlocking).
 func (c *ruleContext) findDataDependentShape() []analyze.Found {
 	own := func(s *stall) bool { return s.by == ownedByShape }
 	owners := c.listOwners(ownedByShape)

@@ -7,11 +7,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// loaderPercent is the least share of the steps that the loader takes in a finding.
+// loaderPercent is the least share of the steps that loading must take for a finding, %.
 const loaderPercent = 5
 
-// findDataloaderStall: the training thread fetches a batch itself, or waits for a worker to do so. It claims the part
-// of that time in which the device was starved; in a trace without a device, the time itself.
+// findDataloaderStall: the training thread fetches a batch itself, or waits for a worker. It claims the part of that
+// time in which the device was starved; without a device, all of it.
 func (c *ruleContext) findDataloaderStall() []analyze.Found {
 	byLane := map[uint32][]model.Span{}
 	var total model.Spans
@@ -85,7 +85,7 @@ func (c *ruleContext) findDataloaderStall() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// isNestedLoader reports whether a fetch runs inside another one: a loader around a loader.
+// isNestedLoader reports whether a fetch runs inside another fetch: one loader wraps another.
 func (c *ruleContext) isNestedLoader(h int32) bool {
 	return c.findMarkAround(c.x.Parent(h), markLoader) >= 0
 }

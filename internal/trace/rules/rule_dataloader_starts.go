@@ -8,15 +8,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Frames of PyTorch's data loader: for each epoch it makes a new iterator, which starts each worker process.
+// PyTorch's data loader makes a new iterator for each epoch, which starts every worker process.
 var (
 	makesIterator = regexp.MustCompile(`torch/utils/data/dataloader\.py\(\d+\): _get_iterator$`)
 	startsProcess = regexp.MustCompile(`multiprocessing/process\.py\(\d+\): start$`)
 )
 
-// findRecordedStarts finds a loader whose workers, by a recording with Python frames, are started more than once from
-// one line; nil if there is none, or if the starts take little. It claims the time of the starts in which the device
-// starves: persistent workers are started once.
+// findRecordedStarts finds a loader whose workers start more than once from one line, in a recording with Python
+// frames; nil if starts take little. It claims the starved time of the starts: persistent workers start once.
 func (c *ruleContext) findRecordedStarts() *analyze.Found {
 	makes, starts, some := make([]bool, len(c.t.Names)), make([]bool, len(c.t.Names)), false
 	for id, name := range c.t.Names {

@@ -8,7 +8,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// getLoaderFacts returns the settings of the program's data loader, nil unknown.
 func (c *ruleContext) getLoaderFacts() *model.HostLoader {
 	if c.t.Sampled == nil {
 		return nil
@@ -16,7 +15,7 @@ func (c *ruleContext) getLoaderFacts() *model.HostLoader {
 	return c.t.Sampled.Facts.Loader
 }
 
-// getWorkers returns the number of worker processes of the loader, 0 unknown or none.
+// getWorkers returns the number of worker processes of the loader, 0 none or unknown.
 func (c *ruleContext) getWorkers() int64 {
 	if l := c.getLoaderFacts(); l != nil {
 		return int64(l.Workers)
@@ -24,8 +23,8 @@ func (c *ruleContext) getWorkers() int64 {
 	return 0
 }
 
-// limitWorkers returns the number of workers that have a CPU each, 0 unknown. Without a device the loop computes on
-// the CPUs too, and leaves one less to workers that compute.
+// limitWorkers returns how many workers can have a CPU each, 0 unknown. A loop without a device may need one CPU
+// itself.
 func (c *ruleContext) limitWorkers() int64 {
 	cpus := int64(c.countCPUs())
 	if cpus > 1 && len(c.devices) == 0 && !c.fetchBlocks() {
@@ -34,8 +33,7 @@ func (c *ruleContext) limitWorkers() int64 {
 	return cpus
 }
 
-// fetchBlocks reports whether fetches in the host thread mostly wait, for example for storage, and use little CPU
-// time.
+// fetchBlocks reports whether fetches in the host thread mostly wait, for example for storage, instead of computing.
 func (c *ruleContext) fetchBlocks() bool {
 	if c.t.Sampled == nil || c.getWorkers() > 0 {
 		return false
@@ -47,22 +45,22 @@ func (c *ruleContext) fetchBlocks() bool {
 	return sum.WallS > 0 && sum.CPUS+max(sum.DelayS, 0) < sum.WallS/2
 }
 
-// estimateWorkerGain returns the part of a step's loading that n workers hide, ns: the step then takes the longer of
-// its other work and making a batch. The present workers take at most the present step for a batch.
+// estimateWorkerGain returns the loading time per step that n workers hide, ns. A step then takes as long as its other
+// work or as making a batch. Making a batch is assumed to take the present workers a whole step.
 func (c *ruleContext) estimateWorkerGain(f fetchTimes, n int64) int64 {
 	rest := c.estimateRestOfStep(f)
 	work := f.step
 	if f.workers {
 		now := c.getWorkers()
 		if now == 0 {
-			return f.step // how many there are is unknown
+			return f.step // the number of workers is unknown
 		}
 		work = now * (rest + f.step)
 	}
 	return min(max(rest+f.step-max(rest, work/max(n, 1)), 0), f.step)
 }
 
-// scaleToUnrecorded scales a time of recorded steps to steps without recording, ns; it never increases it.
+// scaleToUnrecorded scales a time of recorded steps to unrecorded steps, ns; it never increases the time.
 func (c *ruleContext) scaleToUnrecorded(ns int64) int64 {
 	if c.host == nil || c.host.BareNS <= 0 || c.host.BareNS >= c.host.NS {
 		return ns
@@ -70,8 +68,8 @@ func (c *ruleContext) scaleToUnrecorded(ns int64) int64 {
 	return int64(float64(ns) * float64(c.host.BareNS) / float64(c.host.NS))
 }
 
-// findWorkerStarts finds a loader whose workers are started again for every epoch; nil if there is none, or if the
-// starts take little. total has the waits for the loader.
+// findWorkerStarts finds a loader whose workers start again for every epoch; nil if there is none or the starts take
+// little. total holds the waits for the loader.
 func (c *ruleContext) findWorkerStarts(total model.Spans) *analyze.Found {
 	l := c.getLoaderFacts()
 	if l == nil || l.Workers == 0 || l.Persistent || l.Starts < 2 || l.Batches == 0 || c.host == nil {
@@ -105,8 +103,7 @@ func (c *ruleContext) findWorkerStarts(total model.Spans) *analyze.Found {
 	return &f
 }
 
-// findSlowestCall returns the line of the user's code with most samples within the loader, and its share of them; ""
-// if no line takes half.
+// findSlowestCall returns the user line with most samples in the loader, and its share; "" if no line has half.
 func (c *ruleContext) findSlowestCall() (line string, share float64) {
 	if c.t.Sampled == nil {
 		return "", 0

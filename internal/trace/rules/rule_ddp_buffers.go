@@ -8,9 +8,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// findDDPBuffers: DistributedDataParallel sends the module's buffers from the first rank to all others before a
-// forward pass: they are flattened, broadcast, unflattened and copied back one by one. It claims the exclusive time
-// of these operations, the time to begin each, and the starved time in between.
+// findDDPBuffers: DistributedDataParallel broadcasts the module's buffers from the first rank before a forward pass:
+// flattened, sent, unflattened and copied back one by one. It claims the exclusive time of these operations, the time
+// to begin each, and the starved time in between.
 func (c *ruleContext) findDDPBuffers() []analyze.Found {
 	sent := c.findBroadcasts()
 	if len(sent) == 0 || len(sent) < 2 && c.steps > 1 {
@@ -50,8 +50,7 @@ func (c *ruleContext) findDDPBuffers() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// findBroadcasts returns the times in which a thread flattens, broadcasts, unflattens and copies back, in the steps
-// that count.
+// findBroadcasts returns the time in which a thread broadcasts buffers (see broadcastRole), in the steps that count.
 func (c *ruleContext) findBroadcasts() model.Spans {
 	roles := c.assignBroadcastRoles()
 	if roles == nil {
@@ -103,10 +102,10 @@ const (
 	roleFlattens broadcastRole = iota + 1
 	roleSends
 	roleUnflattens
-	roleCopies // copies, or only looks at a tensor another way
+	roleCopies // copies or views a tensor
 )
 
-// assignBroadcastRoles returns roles by NameID; nil if nothing is unflattened.
+// assignBroadcastRoles returns the role of each NameID; nil if nothing is unflattened.
 func (c *ruleContext) assignBroadcastRoles() []broadcastRole {
 	var out []broadcastRole
 	for id, name := range c.t.Names {

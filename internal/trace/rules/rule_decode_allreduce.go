@@ -8,11 +8,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// leastAllReduce is the share of the decode steps in all-reduces from which on they are a finding.
+// leastAllReduce is the least share of decode steps that all-reduces must take for a finding.
 const leastAllReduce = 0.1
 
-// findDecodeAllReduce: tensor parallelism sums activations across ranks in every layer, and such all-reduces take a
-// tenth of decode or more. It claims nothing: they also wait for the slowest rank.
+// findDecodeAllReduce: tensor parallelism sums activations across ranks in every layer, and these all-reduces take a
+// tenth of decode or more. It claims nothing, because the all-reduces also wait for the slowest rank.
 func (c *ruleContext) findDecodeAllReduce() []analyze.Found {
 	for _, d := range c.devices {
 		w := c.sumDecode(d)
@@ -38,7 +38,7 @@ func isNCCL(kernel string) bool {
 	return strings.Contains(name, "nccl") || strings.Contains(name, "rccl")
 }
 
-// isPipeline reports whether an operation passes activations between the stages of a pipeline.
+// isPipeline reports whether an operation sends activations between pipeline stages.
 func (c *ruleContext) isPipeline(g int32) bool {
 	return c.t.GPU[g].Kind == model.Kernel && c.x.Class(g) == model.Communication && c.x.CollectiveOf(g) == analyze.SendReceiveCalls
 }

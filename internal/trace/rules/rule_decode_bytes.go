@@ -12,23 +12,24 @@ import (
 )
 
 const (
-	// leastRead is the share of the decode steps in products of weights and attention from which on their bytes bound
-	// decode.
+	// leastRead: weight bytes bound decode only if products of weights and attention take at least this share of its
+	// time.
 	leastRead = 0.5
-	// leastShaped is the share of the time in products of weights with recorded shapes from which on their bytes count.
+	// leastShaped is the least share of product time with recorded shapes for which a sum of bytes is reported.
 	leastShaped = 0.9
 )
 
-// weightFormat is the storage of a weight, by words in the name of the kernel that reads it, lower case.
+// weightFormat is a storage format of weights, recognised by lower-case words in the name of the kernel that reads
+// them.
 type weightFormat struct {
 	words     []string
 	name      string
-	bytes     float64 // of a weight, with its scales
+	bytes     float64 // per weight, with scales
 	precision string  // of the arithmetic
 }
 
-// weightFormats are tried in order. Bytes of the microscaling formats: OCP MX specification 1.0, a scale of 8 bits per
-// 32 values; NVFP4 has one per 16; of 4-bit integers the usual group of 128 with a scale and a zero.
+// weightFormats are tried in order. Bytes: OCP MX specification 1.0 has an 8-bit scale per 32 values, NVFP4 one per
+// 16; 4-bit integers usually have a scale and a zero point per 128.
 var weightFormats = []weightFormat{
 	{[]string{"bf16xmxfp4", "fp16xmxfp4"}, "mxfp4", 17. / 32, "16-bit"},
 	{[]string{"mxfp4", "mxe2m1"}, "mxfp4", 17. / 32, "fp8"},
@@ -37,7 +38,7 @@ var weightFormats = []weightFormat{
 	{[]string{"e4m3", "e5m2", "fp8", "float8"}, "8-bit", 1, "fp8"},
 }
 
-// formatOf returns the storage of the weights that a kernel reads; ok is false where its name does not show it.
+// formatOf returns the format of the weights that a kernel reads; ok is false if the kernel's name does not show it.
 func (c *ruleContext) formatOf(kernel model.NameID) (f weightFormat, ok bool) {
 	name := strings.ToLower(c.t.Name(kernel))
 	for _, f := range weightFormats {
@@ -51,21 +52,21 @@ func (c *ruleContext) formatOf(kernel model.NameID) (f weightFormat, ok bool) {
 	return weightFormat{}, false
 }
 
-// decodeWork adds up the steps that only decode, on one device.
+// decodeWork adds up the decode-only steps of one device.
 type decodeWork struct {
 	steps           int
-	window          int64                 // of those steps, ns
-	tokens, context int64                 // of a step, median; 0 unknown
-	by              map[model.Class]int64 // kernels, ns
+	window          int64                 // of the steps, ns
+	tokens, context int64                 // per step, median; 0 unknown
+	by              map[model.Class]int64 // kernel time, ns
 	products        map[model.NameID]int64
-	rows            map[int32]int64 // products by row of the roofline, -1 none
-	graph           int64           // products that a graph replays, ns
-	// allReduces are the sums across ranks: calls, ns, and the ns of those by NCCL or RCCL.
+	rows            map[int32]int64 // product time by roofline row (-1 none), ns
+	graph           int64           // time of products in graphs, ns
+	// All-reduces: number of calls, time, and the time in NCCL or RCCL.
 	allReduces       int
 	reduceNS, ncclNS int64
 }
 
-// sumDecode adds up the decode steps of a device, once; nil without any.
+// sumDecode returns the sums over the decode steps of a device, computed once; nil without decode steps.
 func (c *ruleContext) sumDecode(d *ruleDevice) *decodeWork {
 	if c.x.Recording.Serving == "" || d.decode != nil {
 		return d.decode
@@ -112,7 +113,6 @@ func (c *ruleContext) sumDecode(d *ruleDevice) *decodeWork {
 	return w
 }
 
-// addAllReduce adds an operation if it sums across ranks.
 func (w *decodeWork) addAllReduce(c *ruleContext, g int32, op *model.GPU) {
 	if !c.isComm(g) || c.x.CollectiveOf(g) != analyze.AllReduceCalls {
 		return
@@ -124,14 +124,14 @@ func (w *decodeWork) addAllReduce(c *ruleContext, g int32, op *model.GPU) {
 	}
 }
 
-// countBytes returns the bytes that the products of a mean decode step read and write, and the time of those whose
-// shapes are recorded, ns per step.
+// countBytes returns the bytes that products read and write in a mean decode step, and their time, ns per step. It
+// includes only products with recorded shapes.
 func (w *decodeWork) countBytes(c *ruleContext) (bytes float64, ns int64) {
 	for row, took := range w.rows {
 		if row < 0 {
 			continue
 		}
-		// an operator with the same shapes may run in other steps too: its bytes are divided by time
+		// Calls with the same shapes may run in other steps too: the decode steps get a share of the bytes by time.
 		o := &c.x.Roofline.Operators[row]
 		share := float64(took) / float64(max(1, o.NS*c.steps))
 		bytes += o.Bytes * o.Calls * float64(c.steps) * share
@@ -140,19 +140,19 @@ func (w *decodeWork) countBytes(c *ruleContext) (bytes float64, ns int64) {
 	return bytes / float64(w.steps), ns / int64(w.steps)
 }
 
-// decodeBound is decode whose bytes bound it, with the rates of its device.
+// decodeBound is decode that is bound by weight bytes, with the rates of the device.
 type decodeBound struct {
 	*decodeWork
 	rates     roofline.Rates
 	format    weightFormat
-	balance   float64 // tokens from which on the arithmetic takes longer than the bytes
-	weights   int64   // products of weights, ns of all steps
+	balance   float64 // tokens per step above which arithmetic takes longer than reading the weights
+	weights   int64   // time of products of weights, ns
 	attention int64
 }
 
-// findDecodeBound returns the decode of a device that its bytes bound; nil for others, and where the recording does not
-// prove it. A product of n rows does 2n FLOPs for each weight: below the ratio of the device's peak rates, its bytes
-// take longer than its arithmetic (design of rooflines: Williams, Waterman, Patterson 2009).
+// findDecodeBound returns the decode of a device if the recording proves that weight bytes bound it, else nil. A
+// product with n tokens does 2n FLOPs per weight, so below the ratio of the peak rates reading takes longer than
+// arithmetic (roofline model: Williams, Waterman, Patterson 2009).
 func (c *ruleContext) findDecodeBound(d *ruleDevice) *decodeBound {
 	w := c.sumDecode(d)
 	if w == nil || w.tokens <= 0 {
@@ -182,8 +182,8 @@ func (c *ruleContext) findDecodeBound(d *ruleDevice) *decodeBound {
 	return b
 }
 
-// findDecodeBytes: decode that the bytes of its weights bound. It claims nothing: more requests per step make none of
-// them faster, and fewer bits change results.
+// findDecodeBytes: decode is bound by weight bytes. It claims nothing: more requests per step make no single request
+// faster, and fewer bits change the results.
 func (c *ruleContext) findDecodeBytes() []analyze.Found {
 	for _, d := range c.devices {
 		b := c.findDecodeBound(d)
@@ -224,7 +224,7 @@ func (c *ruleContext) findDecodeBytes() []analyze.Found {
 	return nil
 }
 
-// graphText gives the reason for missing shapes, where a graph replays the products.
+// graphText explains missing shapes if a graph replays most products, else "".
 func (w *decodeWork) graphText() string {
 	if 2*w.graph < w.by[model.GEMM]+w.by[model.MoEGEMM] {
 		return ""

@@ -7,9 +7,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// findDeterministicSort: kernels that sort, under operators that sort their indices when asked to add in a fixed
-// order. embedding_dense_backward sorts in any mode and does not count. It claims the exclusive time of the sorts,
-// and the time to begin each; suspected, since index_put_ with accumulate=True sorts in any mode.
+// findDeterministicSort: sort kernels under operators that sort indices in order to add in a fixed order.
+// embedding_dense_backward does not count because it always sorts. It claims the exclusive time of the sorts and the
+// time to begin each; suspected, because index_put_ with accumulate=True always sorts too.
 func (c *ruleContext) findDeterministicSort() []analyze.Found {
 	if !c.hasMark(markSort) || !c.hasMark(markSortUser) {
 		return nil
@@ -27,8 +27,8 @@ func (c *ruleContext) findDeterministicSort() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// findDeterministicFill: kernels that fill memory inside operators that only allocate: deterministic mode fills
-// uninitialised memory. It claims their exclusive time, and the time to begin each.
+// findDeterministicFill: fill kernels inside operators that only allocate, because deterministic mode fills new
+// memory. It claims their exclusive time and the time to begin each.
 func (c *ruleContext) findDeterministicFill() []analyze.Found {
 	if !c.hasMark(markFill) || !c.hasMark(markEmpty) {
 		return nil
@@ -46,8 +46,7 @@ func (c *ruleContext) findDeterministicFill() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// findSuspects is the common part of both rules: it claims the exclusive time of the kernels that pick accepts and
-// the waits before them, and fills in evidence and places.
+// findSuspects claims, for both rules, the exclusive time of the kernels that pick accepts and the waits before them.
 func (c *ruleContext) findSuspects(pick func(g int32) bool, what string) (analyze.Found, bool) {
 	kernels, ns := 0, int64(0)
 	ops := map[string]int{}

@@ -10,16 +10,15 @@ import (
 )
 
 const (
-	// chainKernels is the least number of kernels in a row that a compiler would fuse.
+	// chainKernels is the least number of kernels in a chain that a compiler would fuse.
 	chainKernels = 3
-	// chainPercent is the least share of the step that fusing the chains saves.
+	// chainPercent is the least share of the step that fusing the chains must save, %.
 	chainPercent = 5
 )
 
-// findElementwiseChain: at least three different elementwise or copying kernels in a row on a stream, which are
-// assumed to work on each other's results. A compiler fuses them into one kernel that is at least as long as the
-// longest: the rule claims the exclusive time of the others, and the time to begin each. Repeats of one kernel are no
-// chain (a loop over parameters), and neither are kernels that a compiler made.
+// findElementwiseChain: at least three different elementwise or copy kernels in a row on a stream, assumed to use each
+// other's results. A compiler fuses them into one kernel at least as long as the longest. It claims the exclusive time
+// of the others and the time to begin each. Repeats of one kernel and compiled kernels do not count.
 func (c *ruleContext) findElementwiseChain() []analyze.Found {
 	compiled := make([]bool, len(c.t.Names))
 	for id, name := range c.t.Names {
@@ -74,7 +73,7 @@ func (c *ruleContext) findElementwiseChain() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// continuesChain reports whether the i-th operation of a stream continues the chain that began at lo.
+// continuesChain reports whether operation i of a stream continues the chain that began at lo.
 func (c *ruleContext) continuesChain(stream []int32, i, lo int, compiled []bool) bool {
 	if !c.isPointwise(stream[i], compiled) {
 		return false
@@ -82,14 +81,14 @@ func (c *ruleContext) continuesChain(stream []int32, i, lo int, compiled []bool)
 	return i == lo || c.t.GPU[stream[i]].Name != c.t.GPU[stream[i-1]].Name
 }
 
-// isPointwise reports whether an operation works element by element, or copies.
+// isPointwise reports whether a kernel works elementwise or copies, and no compiler, graph or other rule covers it.
 func (c *ruleContext) isPointwise(g int32, compiled []bool) bool {
 	op := &c.t.GPU[g]
 	class := c.x.Class(g)
 	return op.Kind == model.Kernel && (class == model.Elementwise || class == model.Copy) && !compiled[op.Name] && !c.isGraphOp(op) && c.fusedBytes[g] == 0
 }
 
-// dropClaimed removes operations that another rule claims: they would not run.
+// dropClaimed removes operations that another rule claims, because they would not run.
 func (c *ruleContext) dropClaimed(d *ruleDevice, stream []int32) []int32 {
 	claimed := c.l.Claimed(d.Device)
 	if len(claimed) == 0 {

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// leastImbalance is the ratio of the longest expert time of a rank to the mean from which on it is a finding.
+	// leastImbalance is the least ratio of the longest to the mean expert time of a rank for a finding.
 	leastImbalance = 1.2
-	// leastExperts is the share of the step in products of experts from which on their balance matters.
+	// leastExperts is the least share of the step in products of experts for a finding.
 	leastExperts = 0.05
 )
 
-// Job finds the causes that lie between the ranks of a job. job is nil where the ranks' collectives are not known.
+// Job finds causes that lie between the ranks of a job. job is nil if the collectives of the ranks are unknown.
 func Job(a *analyze.Analysis, indexes []*analyze.Index, job *analyze.JobWaits) (found []analyze.Found) {
 	if job != nil {
 		found = findStragglers(a, indexes, job)
@@ -23,15 +23,14 @@ func Job(a *analyze.Analysis, indexes []*analyze.Index, job *analyze.JobWaits) (
 	return append(found, findExpertImbalance(indexes)...)
 }
 
-// expertTime is the time of a rank in products of experts.
 type expertTime struct {
 	input, device int
 	rank          int
 	ns, step      int64 // per step
 }
 
-// findExpertImbalance: the router sends more tokens to the experts of one rank than to the others, whose products take
-// longer, and the others wait. It claims nothing: the wait is part of the communication of the other ranks.
+// findExpertImbalance: the router sends more tokens to the experts of one rank than of the others, which then wait. It
+// claims nothing, because the wait is part of the communication of the waiting ranks.
 func findExpertImbalance(indexes []*analyze.Index) []analyze.Found {
 	ranks := sumExperts(indexes)
 	if len(ranks) < 2 {
@@ -59,7 +58,6 @@ func findExpertImbalance(indexes []*analyze.Index) []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// sumExperts returns the time in products of experts of each rank that has any.
 func sumExperts(indexes []*analyze.Index) (out []expertTime) {
 	for i, x := range indexes {
 		steps := int64(max(1, x.SteadySteps()))

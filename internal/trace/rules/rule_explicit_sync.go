@@ -10,8 +10,8 @@ import (
 )
 
 // findExplicitSync: calls that wait for a stream, an event or the whole device. It claims the starved time that they
-// cause (see starvedByBlocking). Calls inside item() and operators whose shape depends on data, and calls that end a
-// copy to pageable memory, are counted here and claimed by their own rules.
+// cause (see starvedByBlocking). Calls inside item() and operators with data-dependent shape, and calls that end a
+// copy to pageable memory, are counted here but claimed by their own rules.
 func (c *ruleContext) findExplicitSync() []analyze.Found {
 	isSync := (*stall).isSync
 	own := func(s *stall) bool { return isSync(s) && s.owner < 0 && !s.ends }
@@ -34,13 +34,13 @@ func (c *ruleContext) findExplicitSync() []analyze.Found {
 		}
 		sites.addHost(s.host, c.t.Host[s.host].Dur())
 	}
-	// A synchronization call that only ends an already reported copy is no second finding.
+	// A synchronization that only ends a copy is part of that copy's finding.
 	if free == 0 {
 		return nil
 	}
 	calls, host, when := c.sumHostTime(isSync)
 	if calls < 2 && c.steps > 1 {
-		return nil // one call in several steps is none of the loop
+		return nil // a single call in several steps is not part of the loop
 	}
 	cl := c.claimHost(c.starvedBecauseOf(own))
 	names := slices.Sorted(maps.Keys(byName))
@@ -61,7 +61,6 @@ func (c *ruleContext) findExplicitSync() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// isInCopy reports whether an operator that copies a tensor made a call.
 func (c *ruleContext) isInCopy(h int32) bool {
 	op := c.x.Op(h)
 	if op < 0 {

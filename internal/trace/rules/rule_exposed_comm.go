@@ -11,8 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// findExposedComm: communication kernels while the device computes nothing. It claims that time, and advises by the
-// collective that takes most of it.
+// findExposedComm: communication while the device computes nothing. It claims that time; advice is for the main
+// collective.
 func (c *ruleContext) findExposedComm() []analyze.Found {
 	kernels, ns := 0, int64(0)
 	by := map[analyze.CollectiveKind]int64{}
@@ -64,18 +64,17 @@ func (c *ruleContext) findExposedComm() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// A collective waits for a rank if its rate is the outlying-th part of the median of its kind or less, and it takes
-// longestTransfer at least: equal bytes take about the same time over one link.
+// A collective waits for a rank if its rate is at most 1/outlying of the median rate of its kind, and it takes
+// longestTransfer or more: equal bytes take about equal time over one link.
 const (
 	outlying        = 10
 	longestTransfer = 1_000_000 // ns
 	leastAlike      = 4
-	// Without recorded sizes the factor is larger: the largest of one kind may have so many times the bytes of the
-	// others.
+	// outlyingUntold replaces outlying without recorded sizes, because sizes of one kind may differ by so much.
 	outlyingUntold = 50
 )
 
-// findOutlyingWaits returns the time that collectives take above the time of their bytes at the median rate of their
+// findOutlyingWaits returns the time that collectives take beyond the time of their bytes at the median rate of their
 // kind, and the number of such calls. Without recorded sizes, all count as equal.
 func (c *ruleContext) findOutlyingWaits() (waits model.Spans, calls int) {
 	told := c.t.CollectivesByCorr()
@@ -96,7 +95,7 @@ func (c *ruleContext) findOutlyingWaits() (waits model.Spans, calls int) {
 		}
 	})
 	for _, group := range kinds {
-		var ns, each []int64 // of a call; of a million elements
+		var ns, each []int64 // time of a call; time of a million elements
 		for _, g := range group {
 			op := &c.t.GPU[g]
 			ns = append(ns, op.Dur())
@@ -115,15 +114,12 @@ func (c *ruleContext) findOutlyingWaits() (waits model.Spans, calls int) {
 	return model.UnionOf(waits), calls
 }
 
-// isComm reports whether an operation is a communication kernel.
 func (c *ruleContext) isComm(g int32) bool {
 	return c.t.GPU[g].Kind == model.Kernel && c.x.Class(g).Communicates()
 }
 
-// tensorParallel is the advice for layers that ranks share in inference.
 const tensorParallel = "tensor or expert parallelism: fewer ranks share a layer, inside one machine, and larger batches; collectives that overlap the product (async tensor parallelism)"
 
-// adviseCollective returns the change for a kind of communication in this program.
 func (c *ruleContext) adviseCollective(k analyze.CollectiveKind) string {
 	switch k {
 	case analyze.AllToAllCalls:
@@ -146,8 +142,8 @@ func (c *ruleContext) adviseCollective(k analyze.CollectiveKind) string {
 	return "start communication as early as its data is there, in pieces that overlap computation, and balance the work on all ranks"
 }
 
-// isDataParallel reports whether the all-reduces carry gradients: a name shows DDP, or the program trains and no
-// layer requests a sum in its forward pass.
+// isDataParallel reports whether all-reduces carry gradients: a name is of DDP, or at most half of a training's
+// collectives are launched in its forward pass.
 func (c *ruleContext) isDataParallel() bool {
 	for _, name := range c.t.Names {
 		if strings.HasPrefix(name, "DistributedDataParallel") || strings.Contains(name, "torch::distributed::reducer") {

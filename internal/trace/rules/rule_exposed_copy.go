@@ -8,10 +8,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// exposedPercent is the least share of a device's span that copies take alone in a finding.
+// exposedPercent is the least share of a device's span in exposed copies for a finding.
 const exposedPercent = 5
 
-// copyWords name the main direction of copies; exposedCopyLines have the advice for it.
+// copyWords describe copies by their main direction; exposedCopyLines hold the advice.
 var (
 	copyWords = map[model.Direction]string{model.H2D: "copies, most of them to the device,", model.D2H: "copies, most of them to the host,",
 		model.D2D: "copies, most of them on the device,", model.P2P: "copies, most of them between devices,", model.H2H: "copies, most of them on the host,", model.NoCopy: "copies, to the device and back,"}
@@ -25,7 +25,6 @@ var (
 	}
 )
 
-// mostOfCopies returns the direction that takes most time.
 func mostOfCopies(by map[model.Direction]int64) model.Direction {
 	best := model.NoCopy
 	for _, d := range []model.Direction{model.H2D, model.D2H, model.D2D, model.P2P, model.H2H} {
@@ -36,8 +35,7 @@ func mostOfCopies(by map[model.Direction]int64) model.Direction {
 	return best
 }
 
-// findExposedCopy: copies that run while the device does nothing else. It claims that time, less the time of
-// pageable-h2d.
+// findExposedCopy: copies while the device does nothing else. It claims that time, less the claim of pageable-h2d.
 func (c *ruleContext) findExposedCopy() []analyze.Found {
 	isCopy := func(g int32) bool { return c.t.GPU[g].Kind == model.Memcpy && c.t.GPU[g].Memory != model.Migrated }
 	exposed := c.exclusiveByDevice(isCopy)
@@ -77,7 +75,7 @@ func (c *ruleContext) findExposedCopy() []analyze.Found {
 	f.Sites = s.topSites()
 	dir := mostOfCopies(byDir)
 	if float64(byDir[dir]) < mostOf*float64(total) {
-		dir = model.NoCopy // no direction has most of the time
+		dir = model.NoCopy // no direction has half of the time
 	}
 	f.Title = strings.Replace(f.Title, "copies keep", copyWords[dir]+" keep", 1)
 	f.PyTorch = exposedCopyLines[dir]

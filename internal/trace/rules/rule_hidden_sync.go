@@ -7,9 +7,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// findHiddenSync: a copy from the device into pageable host memory returns only when it is done, whatever the value
-// of non_blocking. It claims the starved time that it causes (see starvedByBlocking). Copies inside item() and inside
-// operators whose shape depends on data are counted here and claimed by those more specific rules.
+// findHiddenSync: a copy from the device into pageable host memory returns only when it is done, whatever non_blocking
+// is. It claims the starved time that the copy causes (see starvedByBlocking). Copies inside item() and operators with
+// data-dependent shape are counted here but claimed by their own rules.
 func (c *ruleContext) findHiddenSync() []analyze.Found {
 	pageable := func(s *stall) bool {
 		return s.copy >= 0 && c.t.GPU[s.copy].Memory == model.Pageable && c.t.GPU[s.copy].Dir == model.D2H

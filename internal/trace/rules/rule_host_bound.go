@@ -11,19 +11,18 @@ import (
 )
 
 const (
-	// hostPercent is the share of the step, in percent, from which on a wait for the host that no other rule explains
-	// is a finding,
+	// hostPercent is the least share of the step, %, that unexplained waits for the host must take for a finding.
 	hostPercent = 5
-	// and idlePercent the idle share of the device from which on half a percent suffices.
+	// If the device idles for idlePercent of the step, half a percent suffices.
 	idlePercent = 15
 
-	// hostComputesNS bounds operators that only describe a tensor (a view, a transpose): these take a few us, ten times
-	// that under a profiler. A longer one without a call of the runtime computes on the host.
+	// hostComputesNS is the least time of an operator that computes on the host: without runtime calls, operators that
+	// only describe a tensor (a view, a transpose) take a few us, under a profiler ten times as long.
 	hostComputesNS = 200_000
 )
 
-// findHostBound: the device waits for launches, and no earlier rule explains it. It claims all remaining starved
-// time, with the latency of late launches, and names the host activity in the longest of these gaps.
+// findHostBound: the device waits for launches for no reason that an earlier rule explains. It claims all remaining
+// starved time with the latency of late launches, and names the host activity in the longest of these gaps.
 func (c *ruleContext) findHostBound() []analyze.Found {
 	if !slices.ContainsFunc(c.devices, func(d *ruleDevice) bool { return !d.faulty }) {
 		return nil
@@ -81,8 +80,7 @@ func (c *ruleContext) findHostBound() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// describeUnknownIdle makes the finding if the trace lacks the launches that end most of the waits: it names the host
-// activity, and claims nothing.
+// describeUnknownIdle makes the finding if most launches that end waits are unknown. It claims nothing.
 func (c *ruleContext) describeUnknownIdle(d *ruleDevice, when model.Spans) analyze.Found {
 	at := c.sumGapActivity(d, when)
 	what := fmt.Sprintf("the device is idle for %s before work of unknown launch", c.formatPerStep(when))
@@ -99,17 +97,17 @@ func (c *ruleContext) describeUnknownIdle(d *ruleDevice, when model.Spans) analy
 	return f
 }
 
-// findMostUnknown returns the device that is idle longest before work without a known launch, and that time.
+// findMostUnknown returns the device with most idle time before work without a known launch, and that time.
 func (c *ruleContext) findMostUnknown() (*ruleDevice, model.Spans) {
 	return c.findMostOf(func(d *ruleDevice) model.Spans { return c.lackLaunch(d).And(c.x.Steady) })
 }
 
-// findMostStarved returns the device that starves most, and that time, less the claimed time.
+// findMostStarved returns the device with most unclaimed starved time, and that time.
 func (c *ruleContext) findMostStarved() (*ruleDevice, model.Spans) {
 	return c.findMostOf(func(d *ruleDevice) model.Spans { return d.Starved.And(c.x.Steady).Minus(c.l.Claimed(d.Device)) })
 }
 
-// findMostOf returns the device for which of returns most time, and that time.
+// findMostOf returns the device for which of returns the most time, and that time.
 func (c *ruleContext) findMostOf(of func(*ruleDevice) model.Spans) (best *ruleDevice, most model.Spans) {
 	for _, d := range c.devices {
 		if s := of(d); !d.faulty && s.Total() > most.Total() {
@@ -119,7 +117,6 @@ func (c *ruleContext) findMostOf(of func(*ruleDevice) model.Spans) (best *ruleDe
 	return best, most
 }
 
-// adviseHost returns the change for the host activity during the gaps.
 func (c *ruleContext) adviseHost(at *gapSites) string {
 	const graphs = `torch.compile(model, mode="reduce-overhead") or CUDA graphs, and fewer, larger operators (batched, torch._foreach_*)`
 	op, ns := at.findComputing()
@@ -136,8 +133,7 @@ func (c *ruleContext) adviseHost(at *gapSites) string {
 	return "less Python between operators: logging, metrics and checks out of the loop, loops over tensors as one operator; torch.compile(model); record once with with_stack=True to see the lines"
 }
 
-// listSyncNames returns the names of the synchronization calls of the steady part, without those of reads and copies,
-// and counts the calls.
+// listSyncNames returns names and number of synchronization calls in the steady part, except in reads and copies.
 func (c *ruleContext) listSyncNames() (list []string, calls int) {
 	names := map[string]bool{}
 	for i := range c.stalls {
@@ -149,7 +145,8 @@ func (c *ruleContext) listSyncNames() (list []string, calls int) {
 	return slices.Sorted(maps.Keys(names)), calls
 }
 
-// findHostComputing returns whether an operator computes on the host: it is long, and calls no runtime of a device.
+// findHostComputing returns a test for operators that compute on the host: long ones without calls of a device
+// runtime.
 func (c *ruleContext) findHostComputing() func(op int32) bool {
 	calls := make([]bool, len(c.t.Host))
 	for i := range c.t.Host {
@@ -163,7 +160,7 @@ func (c *ruleContext) findHostComputing() func(op int32) bool {
 	return func(op int32) bool { return !calls[op] && c.t.Host[op].Dur() >= hostComputesNS }
 }
 
-// findComputing returns the operator that computes longest on the host during the gaps, and the time of all of them.
+// findComputing returns the operator that computes longest on the host in the gaps, and the time of all that do.
 func (g *gapSites) findComputing() (name string, ns int64) {
 	most := int64(0)
 	for id, n := range g.computing {

@@ -9,11 +9,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// hostOperatorPercent is the share of the step from which on one operator of the host is a finding.
+// hostOperatorPercent is the least share of the step that one operator must take on the host for a finding.
 const hostOperatorPercent = 25
 
-// findHostOperator: in a recording without a device, the operator or range with the longest own time. It claims
-// nothing: the recording does not show how much faster another implementation is.
+// findHostOperator: the operator or range with the longest self time in a recording without a device. It claims
+// nothing, because the recording does not show how much faster another implementation is.
 func (c *ruleContext) findHostOperator() []analyze.Found {
 	if len(c.devices) > 0 || c.findDeviceOp() != "" && !c.quality.noKernels {
 		return nil
@@ -27,11 +27,11 @@ func (c *ruleContext) findHostOperator() []analyze.Found {
 			return nil
 		}
 		if callers[o.Name] {
-			continue // its time is spent on launches and on waits for work whose records were lost
+			continue // its time goes into launches and waits for lost work
 		}
 		ofRange := o.Kind == model.Annotation
 		if ofRange && !c.hasSteps() && !o.Holds && o.Count < 3 {
-			continue // it names the program or a part of it, without a hint to the slow code
+			continue // the range covers the program or a part: no hint to the slow code
 		}
 		f := c.newFinding(claim{device: -1}, c.describeHostOperator(o))
 		f.Evidence["operator"], f.Evidence["calls"] = o.Name, o.Count
@@ -47,7 +47,6 @@ func (c *ruleContext) findHostOperator() []analyze.Found {
 	return nil
 }
 
-// listDeviceCallers returns the names of operators and ranges that call the device's runtime.
 func (c *ruleContext) listDeviceCallers() map[string]bool {
 	callers := map[string]bool{}
 	for i := range c.t.Host {
@@ -61,7 +60,6 @@ func (c *ruleContext) listDeviceCallers() map[string]bool {
 	return callers
 }
 
-// describeHostOperator returns the sentence about an operator or range and its own time.
 func (c *ruleContext) describeHostOperator(o analyze.OwnTime) string {
 	title := fmt.Sprintf("%s takes %s of the host's time %s (%.0f %% of it)", o.Name, gpuprof.FormatNS(o.NS/c.steps),
 		analyze.PerStepWord(c.hasSteps()), percent(o.NS, c.span))
@@ -74,7 +72,7 @@ func (c *ruleContext) describeHostOperator(o analyze.OwnTime) string {
 	return title + fmt.Sprintf(", in %s", analyze.Plural(o.Count, "call", "calls"))
 }
 
-// hostOperatorKnobs are changes by the names of PyTorch's operators, first match.
+// hostOperatorKnobs are changes by operator name, first match.
 var hostOperatorKnobs = []struct {
 	name *regexp.Regexp
 	text string
@@ -87,7 +85,6 @@ var hostOperatorKnobs = []struct {
 	{regexp.MustCompile(`copy_|::(cat|contiguous|clone|to|index|index_select|gather)$`), "fewer copies: results written in place (out=), one dtype and one layout from end to end"},
 }
 
-// adviseHostOperator returns the change for an operator or range.
 func (c *ruleContext) adviseHostOperator(o analyze.OwnTime) string {
 	if o.Kind == model.Annotation && o.Holds {
 		return "fewer, larger operators (larger batches, loops over tensors as one operator), and less code between them; ranges of its own in it show which part takes the time"
@@ -103,7 +100,7 @@ func (c *ruleContext) adviseHostOperator(o analyze.OwnTime) string {
 	return "operators that pass over the same tensors joined to one: torch.compile(model); smaller pieces that stay in the processor's cache" + c.adviseUnusedDevice()
 }
 
-// adviseUnusedDevice returns an addition to a change if the recording names a device without work in it.
+// adviseUnusedDevice returns an addition to the advice if the recording names a device but has no work of it.
 func (c *ruleContext) adviseUnusedDevice() string {
 	for i := range c.t.Devices {
 		if name := c.t.Devices[i].Name; name != "" && !c.quality.noKernels {
@@ -113,13 +110,12 @@ func (c *ruleContext) adviseUnusedDevice() string {
 	return ""
 }
 
-// deviceOp matches the name of an operator that only a GPU runs.
 var deviceOp = regexp.MustCompile(`^aten::_?(cudnn|miopen|cuda)_|_cuda(_|$)|^aten::_?(flash|efficient)_attention_(forward|backward)$`)
 
-// asksForCuDNN is an operator that recurrent layers call on every device.
+// asksForCuDNN is an operator that recurrent layers call on every device, so it proves no GPU.
 const asksForCuDNN = "aten::cudnn_is_acceptable"
 
-// findDeviceOp returns an operator that ran on a GPU without recorded work, "" none.
+// findDeviceOp returns an operator that ran on a GPU without recorded device work, "" none.
 func (c *ruleContext) findDeviceOp() string {
 	if len(c.devices) > 0 {
 		return ""

@@ -6,9 +6,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// findItem: item(), float(t), int(t), bool(t) of a tensor on the device. The operator counts only if it encloses a
-// synchronization call or a copy to the host on its own thread: item() of a CPU tensor waits for nothing. It claims
-// the starved time that the wait causes (see starvedByBlocking).
+// findItem: item(), float(t), int(t) or bool(t) of a device tensor. The operator counts only if its own thread makes a
+// synchronization call or a copy to the host in it: item() of a CPU tensor waits for nothing. It claims the starved
+// time that the wait causes (see starvedByBlocking).
 func (c *ruleContext) findItem() []analyze.Found {
 	own := func(s *stall) bool { return s.by == ownedByItem }
 	owners := c.listOwners(ownedByItem)

@@ -10,29 +10,28 @@ import (
 )
 
 const (
-	boundStarved = 20        // percent of a window in which the device is starved
-	shortKernel  = 20_000    // ns: more than PyTorch needs to launch an operator
-	boundParts   = 4         // a step that is not bound as a whole is looked at in quarters
-	boundKernels = 8         // kernels a window must hold to have a median worth the name
-	boundWhole   = 16        // windows of a trace without steps
-	launchGap    = 10        // median intervals from launch to launch: a longer gap is for other work of the host
-	leastGap     = 100_000   // ns, and never shorter than this
-	unknownLimit = int64(50) // one in this many: 2 %
+	boundStarved = 20        // least starved percent of a window
+	shortKernel  = 20_000    // ns: longer than PyTorch needs to launch an operator
+	boundParts   = 4         // parts in which a step that is not launch-bound as a whole is tested
+	boundKernels = 8         // least number of kernels in a part, for a median
+	boundWhole   = 16        // parts of a trace without steps
+	launchGap    = 10        // median launch intervals; a longer gap is other host work
+	leastGap     = 100_000   // ns; shorter gaps never count as other work
+	unknownLimit = int64(50) // at most 1/unknownLimit (2 %) of the time may have unknown launches
 )
 
-// window is a time span of one device with its kernels.
+// window is a time span of one device with the statistics of its kernels.
 type window struct {
 	model.Span
 	kernels, calls, intervals []int64
 	short                     int
-	gaps                      model.Spans // between launches, too long to be for the launches
+	gaps                      model.Spans // starved time that is too long for launches
 }
 
-// findLaunchBound: time spans in which starting a kernel takes the host longer than running it takes the device:
-// starved for at least a fifth, at least half of the kernels under 20 us, and the median interval from launch to
-// launch, including the framework's time, at least as long as the median kernel. It claims the remaining starved time
-// of those spans with the latency of the launches that ended it. Kernels of graphs do not count: one call starts
-// many. Neither do gaps of many intervals: the host did something else in them.
+// findLaunchBound: windows in which the host takes longer to start kernels than the device to run them. At least a
+// fifth is starved, half of the kernels are under 20 us, and the median launch interval (with framework time) is at
+// least the median kernel time. It claims the remaining starved time and the latency of the launches that end it.
+// Kernels of graphs do not count (one call starts many), nor do gaps of many intervals (other host work).
 func (c *ruleContext) findLaunchBound() []analyze.Found {
 	bound := map[int]model.Spans{}
 	var windows int
@@ -60,7 +59,7 @@ func (c *ruleContext) findLaunchBound() []analyze.Found {
 		return nil
 	}
 	cl := c.claimLate(func(d *ruleDevice) model.Spans { return bound[d.Device] })
-	if c.quality.linksBroken { // claimLate has recorded the withheld time
+	if c.quality.linksBroken { // claimLate has withheld the claim
 		return nil
 	}
 	kernels, short := len(total.kernels), total.short
@@ -83,7 +82,7 @@ func (c *ruleContext) findLaunchBound() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// getGraphCaveat returns the requirement of graphs, for programs whose advice mentions graphs.
+// getGraphCaveat returns the requirement of graphs, for programs whose advice names graphs.
 func (c *ruleContext) getGraphCaveat() string {
 	switch c.x.Recording.Program {
 	case analyze.OpenACC, analyze.OpenMP, analyze.Triton:
@@ -92,8 +91,8 @@ func (c *ruleContext) getGraphCaveat() string {
 	return "; in a graph shapes must not change from step to step"
 }
 
-// findBoundWindows returns the launch-bound windows of a device: steps, else quarters of a step; without steps, the
-// whole trace, else equal parts of it.
+// findBoundWindows returns the launch-bound windows: steps or quarters of steps; without steps, the trace or parts of
+// it.
 func (c *ruleContext) findBoundWindows(d *ruleDevice) []window {
 	parts := boundParts
 	var whole []model.Span
@@ -126,10 +125,10 @@ func (c *ruleContext) findBoundWindows(d *ruleDevice) []window {
 	return out
 }
 
-// testWindow tests one window for the three conditions; nil if one fails.
+// testWindow returns the window if it is launch-bound, else nil; least is the least number of kernels.
 func (c *ruleContext) testWindow(d *ruleDevice, s model.Span, least int) *window {
 	starved := d.Starved.Within(s)
-	if !c.quality.linksBroken { // else nothing is claimed, and trace-quality reports the withheld time
+	if !c.quality.linksBroken { // otherwise nothing is claimed, and trace-quality reports the time
 		starved = starved.Minus(d.doubt)
 	}
 	if starved.Total()*100 < s.Len()*boundStarved {
@@ -174,12 +173,12 @@ func (c *ruleContext) testWindow(d *ruleDevice, s model.Span, least int) *window
 	return w
 }
 
-// firstOp returns the index of the first operation that begins at or after an instant.
+// firstOp returns the index of the first operation that begins at or after a time.
 func firstOp(t *model.Trace, ops []int32, at int64) int {
 	return sort.Search(len(ops), func(i int) bool { return t.GPU[ops[i]].Start >= at })
 }
 
-// listLaunchSites returns the operators that start most kernels in the windows, with the time of the calls.
+// listLaunchSites returns the operators that start most kernels in the windows, with the time of their launch calls.
 func (c *ruleContext) listLaunchSites(bound map[int]model.Spans) []gpuprof.Site {
 	s := c.newSites("launch")
 	for _, d := range c.devices {

@@ -10,15 +10,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
-// memoryLink is a memory-bound operator of the roofline, as a link of a chain.
+// memoryLink is a memory-bound operator that may be a link of a chain.
 type memoryLink struct {
-	elements, bytes float64 // of its largest operand
-	traffic         float64 // bytes of a call
+	elements, bytes float64 // of the largest operand
+	traffic         float64 // bytes of one call
 }
 
-// findMemoryChain: at least three operators in a row on a stream, each bound by the memory, that work on tensors of
-// one size. A compiler fuses them into one kernel, which neither writes nor reads the tensors between them: it claims
-// the time of these bytes.
+// findMemoryChain: at least three memory-bound operators in a row on a stream, on tensors of one size. A fused kernel
+// neither writes nor reads the tensors in between. It claims the time of these bytes.
 func (c *ruleContext) findMemoryChain() []analyze.Found {
 	r := c.x.Roofline
 	if r == nil {
@@ -41,7 +40,7 @@ func (c *ruleContext) findMemoryChain() []analyze.Found {
 	}
 	gain := c.takeShares(func(g int32) float64 { return spare[g] })
 	if longestNS(gain)*100 < c.span*chainPercent {
-		return nil // elementwise-chain takes them with the others
+		return nil // elementwise-chain claims them together with others
 	}
 	c.fusedBytes = spare
 	cl := c.claimByDevice(gain)
@@ -56,7 +55,7 @@ func (c *ruleContext) findMemoryChain() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// listMemoryLinks returns the operators that may be links, by row of the roofline.
+// listMemoryLinks returns the operators that may be links, by roofline row.
 func (c *ruleContext) listMemoryLinks(r *analyze.Roofline) map[int32]memoryLink {
 	links := map[int32]memoryLink{}
 	for i := range r.Operators {
@@ -77,8 +76,8 @@ func (c *ruleContext) listMemoryLinks(r *analyze.Roofline) map[int32]memoryLink 
 	return links
 }
 
-// markMemoryChains marks the chains of a stream: it stores for each call the share of its time for tensors that
-// fusion keeps in registers, and returns the number of chains and the bytes saved.
+// markMemoryChains stores for each call the share of its time that fusion saves by keeping tensors in registers, and
+// returns the number of chains and the saved bytes.
 func (c *ruleContext) markMemoryChains(stream []int32, links map[int32]memoryLink, spare map[int32]float64) (chains int, saved float64) {
 	rows := c.x.Roofline.Rows
 	fusable := func(g int32) (memoryLink, bool) {
@@ -99,7 +98,7 @@ func (c *ruleContext) markMemoryChains(stream []int32, links map[int32]memoryLin
 			chains++
 			for i, g := range stream[lo:hi] {
 				l := links[rows[g]]
-				sides := 2.0 // reads the tensor before it, and writes the one after it
+				sides := 2.0 // reads the tensor before and writes the tensor after
 				if i == 0 || i == hi-lo-1 {
 					sides = 1
 				}

@@ -4,9 +4,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// findNotSteady: most of the recording is start-up, compilation or graph capture, or it has communication only. It
-// claims nothing, and comes before all other findings unless a program that may run once does its own work for a
-// large part of the recording.
+// findNotSteady: the recording is mostly start-up, compilation or graph capture, or has only communication. It claims
+// nothing. It comes first, except for a program that may run once and does its own work for a large part of the
+// recording.
 func (c *ruleContext) findNotSteady() []analyze.Found {
 	what, fix := c.x.NotSteady()
 	if what == "" {

@@ -7,21 +7,20 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// alignedTo is the multiple that the sizes of a product should be, by precision: 16 bytes of NVIDIA's tensor cores
-// (Matrix Multiplication Background User's Guide).
+// alignedTo is the number of which product sizes must be multiples for 16-byte access (NVIDIA Matrix Multiplication
+// Background User's Guide).
 var alignedTo = map[string]int64{"16-bit": 8, "tf32": 4, "fp8": 16, "int8": 16}
 
-// alignedProduct compares a matrix product with its bound.
+// alignedProduct compares a matrix product with the reachable rate.
 type alignedProduct struct {
 	of   *analyze.RooflineOperator
 	odd  []string // "N = 3238"
 	grid productGrid
-	// spare is the share of its time above the time of the best public kernels of the device; for aligned sizes at
-	// most what the last wave leaves free.
+	// spare is the share of the time beyond the best public kernels; for aligned sizes, at most waveLoss.
 	spare float64
 }
 
-// describe returns the cause, the change that is known for it, and causes without a known change.
+// describe returns the cause, its known change, and further causes without a known change.
 func (p *alignedProduct) describe() (cause, change string, others []string) {
 	reasons := p.grid.reasons()
 	unit := alignedTo[p.of.Precision]
@@ -35,9 +34,9 @@ func (p *alignedProduct) describe() (cause, change string, others []string) {
 			full, full+p.grid.sms, p.grid.rows, p.grid.columns, p.grid.blocks), reasons[1:]
 }
 
-// findOffPeakGEMM: products on the tensor cores that reach less of the peak than good kernels, whose sizes are no
-// multiples of the tensor cores' access size, or whose tiles leave multiprocessors free at the end. It claims the time
-// above the reachable rate, of the latter at most what the last wave leaves free.
+// findOffPeakGEMM: products on tensor cores below the reachable rate whose sizes are not multiples of the tensor
+// cores' access size, or whose tiles leave multiprocessors free in the last wave. It claims the time above the
+// reachable rate; for the last wave, at most the time that the wave leaves free.
 func (c *ruleContext) findOffPeakGEMM() []analyze.Found {
 	r := c.x.Roofline
 	if r == nil || r.Reachable <= 0 || len(c.devices) == 0 || c.isAMD(c.devices[0]) {
@@ -68,8 +67,8 @@ func (c *ruleContext) findOffPeakGEMM() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// matchOperators returns the operators of a roofline that pass a check, by row, and the first of them: the operators
-// come by their time above the bound.
+// matchOperators returns the matches of operators that pass check, by row, and the first: the farthest above its
+// bound.
 func matchOperators[T any](r *analyze.Roofline, check func(o *analyze.RooflineOperator) (T, bool)) (rows map[int32]T, worst *T) {
 	rows = map[int32]T{}
 	for i := range r.Operators {
@@ -85,7 +84,7 @@ func matchOperators[T any](r *analyze.Roofline, check func(o *analyze.RooflineOp
 	return rows, worst
 }
 
-// checkProduct returns a matrix product with its causes, if it is below the reachable rate.
+// checkProduct returns a matrix product with its causes if it runs below the reachable rate.
 func checkProduct(o *analyze.RooflineOperator, grid productGrid, reachable float64) (alignedProduct, bool) {
 	unit := alignedTo[o.Precision]
 	if o.Bound != "compute" || unit == 0 || o.NS <= 0 || len(o.Product) != 3 {

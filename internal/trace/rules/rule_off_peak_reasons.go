@@ -10,27 +10,24 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// leastWaveLoss is the part of the multiprocessors' time that the last wave of tiles leaves free, from which on it is a
-// cause of its own.
+// leastWaveLoss is the least share of multiprocessor time that the last wave must leave free to count as a cause.
 const leastWaveLoss = 0.1
 
-// tileSize matches the tile of a product in the name of a kernel of cuBLAS or CUTLASS: 128x256.
+// tileSize matches the tile of a product in kernel names of cuBLAS and CUTLASS: 128x256.
 var tileSize = regexp.MustCompile(`(?:_|tilesize)(\d{2,3})x(\d{2,3})[x_]`)
 
-// productGrid describes how a kernel divides a product among the multiprocessors.
+// productGrid describes how a kernel divides a product among multiprocessors.
 type productGrid struct {
-	rows, columns int64 // of a tile
+	rows, columns int64 // tile size
 	blocks, sms   int64
-	sumsNS, sums  int64   // time and number of the kernels that add up the parts of a product divided along K
-	fill          float64 // the part of the tiles that the product fills
+	sumsNS, sums  int64   // time and number of split-K kernels, which add up parts of a product
+	fill          float64 // share of the tiles that the product fills
 }
 
-// waves returns the number of rounds in which the multiprocessors compute all tiles.
 func (g *productGrid) waves() int64 { return (g.blocks + g.sms - 1) / g.sms }
 
-// waveLoss returns the part of the multiprocessors' time that the last wave leaves free, 0 unknown: some compute one
-// tile more than others (wave quantization in NVIDIA's Matrix Multiplication Background User's Guide). Products of one
-// wave are small-grid's.
+// waveLoss returns the share of multiprocessor time that the last wave leaves free, 0 unknown (wave quantization:
+// NVIDIA's Matrix Multiplication Background User's Guide). The rule small-grid covers products of a single wave.
 func (g *productGrid) waveLoss() float64 {
 	if g.blocks <= g.sms || g.sms == 0 {
 		return 0
@@ -38,7 +35,7 @@ func (g *productGrid) waveLoss() float64 {
 	return 1 - float64(g.blocks)/float64(g.waves()*g.sms)
 }
 
-// reasons lists the causes that keep a product from the peak, with their figures.
+// reasons lists the causes that keep a product below the peak, with figures.
 func (g *productGrid) reasons() []string {
 	var out []string
 	if loss := g.waveLoss(); loss >= leastWaveLoss {
@@ -54,8 +51,8 @@ func (g *productGrid) reasons() []string {
 	return out
 }
 
-// readGrids returns the grids of the products in the steady part, by operator. A kernel's tiles count only
-// where its grid has one block for each: persistent kernels and batches have other grids.
+// readGrids returns the grids of the products in the steady part, by operator. A kernel's tiles count only if its grid
+// has one block per tile, unlike persistent kernels and batches.
 func (c *ruleContext) readGrids(r *analyze.Roofline) map[*analyze.RooflineOperator]productGrid {
 	out := map[*analyze.RooflineOperator]productGrid{}
 	for _, d := range c.devices {
@@ -81,13 +78,12 @@ func (c *ruleContext) readGrids(r *analyze.Roofline) map[*analyze.RooflineOperat
 	return out
 }
 
-// isSplitSum reports kernels that add up the parts of a product divided along K.
 func isSplitSum(kernel string) bool {
 	return strings.Contains(kernel, "splitKreduce") || strings.Contains(kernel, "SplitKReduce") || strings.Contains(kernel, "splitk_reduce")
 }
 
-// tilesOf returns the tile of a kernel by its name, where so many tiles as the grid has blocks cover M and N. cuBLAS
-// computes the products of row-major matrices transposed.
+// tilesOf returns the tile size in a kernel's name if as many tiles as the grid has blocks cover M and N. It tries
+// both orders, because cuBLAS computes products of row-major matrices transposed.
 func tilesOf(kernel string, product []int64, blocks int64) (rows, columns int64, ok bool) {
 	m := tileSize.FindStringSubmatch(kernel)
 	if m == nil || blocks <= 0 {

@@ -13,20 +13,18 @@ import (
 )
 
 const (
-	// mostOfWork is the share of a device's work from which on one kernel is named, and mostOfTwo that of two.
+	// mostOfWork is the least share of a device's work for naming one kernel, mostOfTwo for naming two.
 	mostOfWork = 0.5
 	mostOfTwo  = 0.8
-	// leastOfSpan is the share of the step that they take at least.
+	// leastOfSpan is the least share of the step that the kernels must take.
 	leastOfSpan = 0.05
-	// mostAside is the share of the step, beside the starts of launched kernels, that other findings may claim where
-	// the kernel comes first.
+	// mostAside is the share of the step, without launch latency, that other findings may claim if this one comes first.
 	mostAside = 0.1
 )
 
-// libraryKernel matches kernels whose source is not the program's.
+// libraryKernel matches kernels of libraries, whose source is not the program's.
 var libraryKernel = regexp.MustCompile(`cutlass|cublas|cudnn|nccl|rocblas|\b(cub|thrust|at|c10)::|^(volta|turing|ampere|sm\d+|Cijk)_`)
 
-// kernelSum adds up the launches of one kernel.
 type kernelSum struct {
 	name     model.NameID
 	ns       int64
@@ -34,10 +32,9 @@ type kernelSum struct {
 	like     *model.GPU // the longest launch
 }
 
-// findOneKernel: one or two kernels of a program in C++, Fortran or the like take most of the work of a device, and
-// fill it. It claims nothing: the recording does not show how much faster they can be. A profiler of kernels does, so
-// the change is its command. Kernels that wait for pages of unified memory, or use a part of the device, have rules of
-// their own.
+// findOneKernel: one or two kernels of a program in C++, Fortran or the like take most of a device's work. It claims
+// nothing: the recording does not show how much faster they can be, but a kernel profiler does, so the advice is its
+// command. Other rules cover kernels that wait for unified memory or use a part of the device.
 func (c *ruleContext) findOneKernel() []analyze.Found {
 	if c.x.ServesRequests() {
 		return nil
@@ -68,8 +65,8 @@ func (c *ruleContext) findOneKernel() []analyze.Found {
 	return nil
 }
 
-// sumKernels returns the kernels of a device in the steady steps, the longest first, with the time of all its
-// operations, and that of migrations of unified memory, ns.
+// sumKernels returns the kernels of a device in the steady steps, the longest first, the time of all operations, and
+// the time of migrations of unified memory, ns.
 func (c *ruleContext) sumKernels(d *ruleDevice) (out []kernelSum, work, moved int64) {
 	at := map[model.NameID]int{}
 	for i, g := range d.Ops {
@@ -99,7 +96,6 @@ func (c *ruleContext) sumKernels(d *ruleDevice) (out []kernelSum, work, moved in
 	return out, work, moved
 }
 
-// describeKernel makes the finding about the kernels at the top of a device.
 func (c *ruleContext) describeKernel(d *ruleDevice, top []kernelSum, ns, work int64) analyze.Found {
 	k := &top[0]
 	name := analyze.ShortName(c.t.Name(k.name))
@@ -134,7 +130,6 @@ func (c *ruleContext) describeKernel(d *ruleDevice, top []kernelSum, ns, work in
 	return f
 }
 
-// formatMean prints a time of all steps, in ns, as its mean.
 func (c *ruleContext) formatMean(ns int64) string {
 	if !c.hasSteps() {
 		return gpuprof.FormatNS(ns)
@@ -142,8 +137,8 @@ func (c *ruleContext) formatMean(ns int64) string {
 	return gpuprof.FormatNS(ns/c.steps) + " per step"
 }
 
-// kernelCommand returns the command that profiles one launch of a kernel: the second one, where there are several, as
-// the first may load code.
+// kernelCommand returns the command that profiles one launch of a kernel: the second if possible; the first may load
+// code.
 func kernelCommand(name string, launches int, amd bool) string {
 	name = name[strings.LastIndex(name, "::")+1:]
 	pattern := strings.Map(func(r rune) rune {

@@ -12,18 +12,17 @@ import (
 )
 
 const (
-	// outsidePercent is the share of the sampled time, in percent, from which on a place outside operators is a
-	// finding,
+	// outsidePercent is the least share of the sampled time for a place outside operators to be a finding, %.
 	outsidePercent = 5
-	// and outsideSamples the least number of its samples.
+	// outsideSamples is its least number of samples.
 	outsideSamples = 5
-	// rareFactor: a cause with so many times its claim in sampled steps comes in some steps only.
+	// rareFactor: if the sampled steps show more than so many times its claim, a cause occurs in some steps only.
 	rareFactor = 2
-	// outsidePlaces limits the places that a rule names, each in a separate finding.
+	// outsidePlaces limits the places that a rule names, each in a finding of its own.
 	outsidePlaces = 3
 )
 
-// causeAdvice has the sentence and the change for a kind of cause.
+// causeAdvice holds the sentence and the change for a kind of cause.
 type causeAdvice struct{ what, change string }
 
 func adviceForCause(kind string) causeAdvice {
@@ -51,11 +50,10 @@ func (c *ruleContext) findCheckpointWrite() []analyze.Found {
 	return c.findOutsideCauses(analyze.CauseCheckpoint)
 }
 
-// findLogging: the step waits while the program writes its log.
 func (c *ruleContext) findLogging() []analyze.Found { return c.findOutsideCauses(analyze.CauseLogging) }
 
-// findOutsideCauses makes a finding for each large place of some kinds. With a device, host time costs only the
-// device's waits, which host-bound claims and names.
+// findOutsideCauses makes a finding for each large place of the given kinds, in recordings without a device. With a
+// device, host time costs only waits of the device, which host-bound claims.
 func (c *ruleContext) findOutsideCauses(kinds ...string) []analyze.Found {
 	if c.host == nil || len(c.devices) > 0 {
 		return nil
@@ -80,13 +78,13 @@ func (c *ruleContext) findOutsideCauses(kinds ...string) []analyze.Found {
 	return out
 }
 
-// getBlockedTime returns the blocked time of the thread outside operators in the mean step, ns, by its clocks: an
-// upper bound for the claims of all blocked lines. Without clocks there is no bound.
+// getBlockedTime returns the blocked time outside operators in the mean step, ns, by clocks: an upper bound for the
+// claims of all blocked lines. Without clocks there is no bound.
 func (c *ruleContext) getBlockedTime() int64 {
 	if c.host.Part(analyze.HostOutside) > 0 {
 		return math.MaxInt64
 	}
-	woken := int64(0) // the wait for a CPU after a wait belongs to that
+	woken := int64(0) // the wait for a CPU after a block counts as blocked
 	if c.host.RunDelayNS > 0 {
 		after := float64(c.host.RunDelayNS-c.host.PreemptedNS) / float64(c.host.RunDelayNS)
 		woken = int64(float64(c.host.Part(analyze.HostDelay)) * after)
@@ -131,11 +129,9 @@ func (c *ruleContext) describeOutsideCause(cause *analyze.HostCause, ns int64) a
 	return f
 }
 
-// isPlain reports whether the trace is of a Python program without torch: it has samples, and neither operators nor
-// steps.
+// isPlain reports whether the trace is of a Python program without torch, with samples but no operators or steps.
 func (c *ruleContext) isPlain() bool { return c.x.Recording.Program == analyze.Python }
 
-// adviceWithoutSteps is the advice for a program without operators and steps.
 func adviceWithoutSteps(kind string, of causeAdvice) causeAdvice {
 	of.what = strings.Replace(of.what, " outside any operator", "", 1)
 	switch kind {
@@ -147,7 +143,6 @@ func adviceWithoutSteps(kind string, of causeAdvice) causeAdvice {
 	return of
 }
 
-// describeSampledTime tells when the samples were taken.
 func (c *ruleContext) describeSampledTime() string {
 	switch {
 	case c.isPlain():
@@ -158,7 +153,7 @@ func (c *ruleContext) describeSampledTime() string {
 	return "sampled in " + analyze.Plural(c.host.Sampled, "step", "steps") + " after the recorded ones"
 }
 
-// claimOutside claims unclaimed time outside the events of the host thread; its position in the trace is unknown.
+// claimOutside claims unclaimed time outside host events; its position in the trace is arbitrary.
 func (c *ruleContext) claimOutside(ns int64) claim {
 	free := c.hostOutside
 	got := free.First(min(ns, free.Total()))
@@ -166,8 +161,8 @@ func (c *ruleContext) claimOutside(ns int64) claim {
 	return claim{got.Total(), got, -1}
 }
 
-// findHostPlace returns the place of the program with most of the time outside operators, "" unknown: it names code
-// without events in the trace.
+// findHostPlace returns the place with most time outside operators by samples, for which the trace has no events; ""
+// unknown.
 func (c *ruleContext) findHostPlace() string {
 	if c.host == nil || len(c.host.Causes) == 0 {
 		return ""
@@ -190,7 +185,7 @@ func (c *ruleContext) findHostPlace() string {
 	return cause.Where + " `" + cause.Text + "`"
 }
 
-// sumSamples returns the share of the sampled time whose stack ok accepts, and the number of these samples.
+// sumSamples returns the share and number of the samples whose stack ok accepts.
 func (c *ruleContext) sumSamples(ok func(st *model.HostStack, frames []model.HostFrame) bool) (share float64, count int) {
 	s := c.t.Sampled
 	var in, all float64

@@ -7,14 +7,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// smallCopy is the size, bytes, below which the cost of starting a copy, not the kind of memory, decides its time.
+// smallCopy is the size, bytes, below which the cost of starting a copy decides its time, not the kind of memory.
 const smallCopy = 64 << 10
 
 // findPageableH2D: large copies to the device from pageable memory, which the driver stages through a pinned buffer.
-// It claims their exclusive time, less the time of pinned copies of the same bytes at the rate that pinned copies
-// reach in this trace; the time the device waits for the staging to begin; and the starved time after the call, which
-// returns only when all is staged (see starvedByBlocking): a pinned copy would return at once. If the trace has no
-// pinned copy there is no reference, and no claim.
+// It claims their exclusive time beyond the time of the same bytes at the rate of this trace's pinned copies, the wait
+// of the device for the staging, and the starved time after the call (see starvedByBlocking), because a pinned copy
+// would return at once. Without pinned copies there is no reference, and no claim.
 func (c *ruleContext) findPageableH2D() []analyze.Found {
 	copies, bytes, gpu, host := 0, int64(0), int64(0), int64(0)
 	byDevice, calls := map[int]int64{}, map[int][]model.Span{}
@@ -74,16 +73,14 @@ func (c *ruleContext) findPageableH2D() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// isLargePageable reports whether an operation is a large copy to the device from pageable memory.
 func isLargePageable(op *model.GPU) bool {
 	return op.Kind == model.Memcpy && op.Dir == model.H2D && op.Memory == model.Pageable && op.Bytes >= smallCopy
 }
 
-// measurePinnedRate returns the rate of copies from pinned memory to the device in this trace, in bytes per ns, and
-// their number. It uses large copies if there are any: small ones are slow for another reason, and would only lower
-// the claim.
+// measurePinnedRate returns the rate of copies from pinned memory to the device, bytes per ns, and their number. It
+// uses large copies if there are any: small ones are slow for another reason and would lower the claim.
 func (c *ruleContext) measurePinnedRate() (rate float64, copies int) {
-	var bytes, ns [2]int64 // small, large
+	var bytes, ns [2]int64 // small copies, large copies
 	var n [2]int
 	for i := range c.t.GPU {
 		op := &c.t.GPU[i]
@@ -104,7 +101,6 @@ func (c *ruleContext) measurePinnedRate() (rate float64, copies int) {
 	return 0, 0
 }
 
-// bytesPerSecond returns the rate of bytes in ns.
 func bytesPerSecond(bytes, ns int64) float64 {
 	if ns <= 0 {
 		return 0

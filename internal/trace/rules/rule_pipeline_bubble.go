@@ -7,11 +7,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// leastBubble is the share of the step in which a pipeline stage only sends or receives, from which on it is a finding.
+// leastBubble is the least share of the step in which a pipeline stage only communicates, for a finding.
 const leastBubble = 0.03
 
-// findPipelineBubble: a stage of a pipeline computes nothing while it waits for activations or gradients of another
-// stage. It claims that time: more micro-batches fill it.
+// findPipelineBubble: a pipeline stage computes nothing while it waits for activations or gradients of another stage.
+// It claims that time, which more micro-batches would fill.
 func (c *ruleContext) findPipelineBubble() []analyze.Found {
 	exposed := c.exclusiveByDevice(c.isPipeline)
 	alone := longestSpans(exposed)

@@ -13,19 +13,18 @@ import (
 )
 
 const (
-	// Tensor cores have at most eight times the rate of the ordinary ones with TF32 (A100: 156 against 19.5 TF/s) and
-	// sixteen with 16 bits; 16-bit operands need half the bytes. Eight is the bound for both, as memory and the work
-	// around the products keep programs below it.
+	// tensorGain is the largest gain of tensor cores over ordinary cores. The rate with TF32 is at most eight times as
+	// high (A100: 156 against 19.5 TF/s), with 16 bits sixteen times, and 16-bit operands need half the bytes. Eight is
+	// the bound for both, because memory and other work keep programs below sixteen.
 	tensorGain = 8
-	// From TF32 to 16 bits the rate doubles and the bytes halve.
+	// halfGain is the gain from TF32 to 16 bits: double rate, half the bytes.
 	halfGain = 2
-	// The smaller chips (compute capability 8.6, 8.9 and 12) have at most twice the rate with TF32 (L40S: 183 against
-	// 91.6 TF/s; RTX 4090: 82.6 against 82.6) and four times with 16 bits (L40S: 362; RTX 4090: 165).
+	// smallTF32Gain and smallHalfGain are the largest gains on smaller chips (compute capability 8.6, 8.9 and 12). TF32:
+	// L40S 183 against 91.6 TF/s, RTX 4090 82.6 against 82.6. 16 bits: L40S 362, RTX 4090 165.
 	smallTF32Gain, smallHalfGain = 2, 4
 )
 
-// isAMD reports whether a device is from AMD: by its name, else by the calls of HIP's runtime, since some recordings
-// have no name.
+// isAMD reports whether a device is from AMD, by its name, or without a name by calls of the HIP runtime.
 func (c *ruleContext) isAMD(d *ruleDevice) bool {
 	if d.props.Name != "" {
 		return d.props.AMD()
@@ -40,9 +39,8 @@ func (c *ruleContext) isAMD(d *ruleDevice) bool {
 
 var instinct = regexp.MustCompile(`MI([1-9]\d\d)`)
 
-// getHalfRate returns the largest ratio of the rates of 16-bit and FP32 products; 0 unknown, or without 16-bit cores.
-// AMD's data sheets have for the matrix cores 1307 against 163 TF/s (MI300X), 383 against 96 (MI250X) and 185 against
-// 46 (MI100).
+// getHalfRate returns the largest ratio of 16-bit to FP32 product rates, 0 if unknown or without 16-bit cores. Matrix
+// cores in AMD's data sheets: 1307 to 163 TF/s (MI300X), 383 to 96 (MI250X), 185 to 46 (MI100).
 func (c *ruleContext) getHalfRate(d *ruleDevice) int64 {
 	m := instinct.FindStringSubmatch(d.props.Name)
 	switch {
@@ -58,7 +56,6 @@ func (c *ruleContext) getHalfRate(d *ruleDevice) int64 {
 	return 4
 }
 
-// getTF32Rate returns the largest ratio of the rates of TF32 and FP32 products.
 func (c *ruleContext) getTF32Rate(d *ruleDevice) int64 {
 	if isSmallChip(c.getCapability(d)) {
 		return smallTF32Gain
@@ -71,7 +68,6 @@ func isSmallChip(capability int) bool {
 	return capability == 86 || capability == 89 || capability >= 120
 }
 
-// products adds up the matrix products of the steady part by kind and precision.
 type products struct {
 	ns    map[matmul]int64
 	count map[precision]int
@@ -101,20 +97,18 @@ func (c *ruleContext) getMatmul(op *model.GPU) matmul {
 	return c.names[op.Name].matmul
 }
 
-// precisionNS returns the time in kernels of one precision, ns.
 func (p *products) precisionNS(prec precision) int64 {
 	return p.ns[matmul{matmulGEMM, prec}] + p.ns[matmul{matmulConv, prec}]
 }
 
-// isProduct reports whether an operation is a matrix product or convolution in one of the precisions.
 func (c *ruleContext) isProduct(g int32, precs ...precision) bool {
 	m := c.getMatmul(&c.t.GPU[g])
 	return (m.kind == matmulGEMM || m.kind == matmulConv) && slices.Contains(precs, m.prec)
 }
 
-// findNoTF32: FP32 products on the ordinary cores of a device that has TF32 (compute capability 8.0), if no product of
-// their kind uses it: PyTorch allows TF32 for matrix products and for convolutions apart. It claims at most seven
-// eighths of their exclusive time, half on chips with small tensor cores.
+// findNoTF32: FP32 products on ordinary cores of a device with TF32 (compute capability 8.0), if no product of the
+// same kind uses TF32: PyTorch enables TF32 for matrix products and for convolutions separately. It claims at most
+// seven eighths of their exclusive time, half on chips with small tensor cores.
 func (c *ruleContext) findNoTF32() []analyze.Found {
 	able := func(d *ruleDevice) bool { return c.getCapability(d) >= 80 }
 	p := c.sumProducts(able)
@@ -158,7 +152,6 @@ func (c *ruleContext) findNoTF32() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// nameProducts names the kinds of products, of which there is one at least.
 func nameProducts(gemm, conv bool) string {
 	switch {
 	case !conv:
@@ -169,7 +162,6 @@ func nameProducts(gemm, conv bool) string {
 	return "matrix products and convolutions"
 }
 
-// adviseTF32 returns the lines that allow TF32 for the kinds of products.
 func adviseTF32(gemm, conv bool) string {
 	const forGEMM, forConv = `torch.set_float32_matmul_precision("high")`, "torch.backends.cudnn.allow_tf32 = True"
 	switch {
@@ -181,9 +173,9 @@ func adviseTF32(gemm, conv bool) string {
 	return forGEMM + "; " + forConv
 }
 
-// findNoAMP: FP32 products and none in 16 bits on tensor cores, on a device that has them (compute capability 7.0, or
-// AMD Instinct MI100 and later). It claims at most seven eighths (MI100, MI200 and NVIDIA's chips with small tensor
-// cores: three quarters) of the time of products on the ordinary cores and half of the time of TF32 products, less the claim of no-tf32.
+// findNoAMP: FP32 products, and none in 16 bits on tensor cores, on a device with 16-bit cores (compute capability
+// 7.0, AMD Instinct MI100). It claims at most seven eighths of the time of products on ordinary cores (three quarters
+// on MI100, MI200 and chips with small tensor cores) and half of the time of TF32 products, less the claim of no-tf32.
 func (c *ruleContext) findNoAMP() []analyze.Found {
 	able := func(d *ruleDevice) bool { return c.getHalfRate(d) > 0 }
 	p := c.sumProducts(able)
@@ -193,7 +185,7 @@ func (c *ruleContext) findNoAMP() []analyze.Found {
 	}
 	amd := slices.ContainsFunc(c.devices, c.isAMD)
 	if amd && p.precisionNS(precUnknown) > 0 {
-		return nil // composable kernels name no type and may be in 16 bits
+		return nil // names of Composable Kernel have no type: the products may be in 16 bits
 	}
 	onFP32 := func(g int32) bool { return c.isProduct(g, precFP32) }
 	either := func(g int32) bool { return c.isProduct(g, precFP32, precTF32) }
@@ -232,8 +224,8 @@ func (c *ruleContext) findNoAMP() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// getAutocastLine returns the line for the type that the recorded devices have: bfloat16 from Ampere on and on AMD,
-// float16 before, with a scaler for training. If the capability is unknown the line has both.
+// getAutocastLine returns the autocast line for the recorded devices: bfloat16 from Ampere on and on AMD, before that
+// float16, with a scaler for training. If the capability is unknown, the line names both types.
 func (c *ruleContext) getAutocastLine(amd bool) string {
 	least := math.MaxInt
 	for _, d := range c.devices {
@@ -256,7 +248,7 @@ func (c *ruleContext) getAutocastLine(amd bool) string {
 	return `with torch.autocast("cuda", dtype=torch.bfloat16): (before Ampere dtype=torch.float16` + scaler + ")"
 }
 
-// usesHalf reports whether anything in the trace ran in 16 bits (or fewer) on tensor cores.
+// usesHalf reports whether anything ran in 16 bits or fewer on tensor cores.
 func (c *ruleContext) usesHalf() bool {
 	for i := range c.t.GPU {
 		if m := c.getMatmul(&c.t.GPU[i]); m.prec == precHalf || m.prec == precFP8 {
@@ -266,7 +258,6 @@ func (c *ruleContext) usesHalf() bool {
 	return false
 }
 
-// listGPUSites returns the places that launch the operations that pick accepts.
 func (c *ruleContext) listGPUSites(pick func(g int32) bool) []gpuprof.Site {
 	s := c.newSites("kernel")
 	c.eachSteadyOp(pick, func(_ *ruleDevice, g int32, op *model.GPU) { s.addGPU(g, op.Dur()) })

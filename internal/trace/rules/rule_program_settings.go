@@ -9,16 +9,15 @@ import (
 )
 
 const (
-	// Settings of the optimizer are reported if it takes this share of the step, in percent.
+	// optimizerPercent is the least share of the step in the optimizer for findings about its settings, %.
 	optimizerPercent = 5
-	// Recomputation is a finding from this share of the sampled time on, in percent.
+	// recomputePercent is the least share of the sampled time in recomputation for a finding, %.
 	recomputePercent = 5
-	// A product in float64 takes about this many times as long as in float32 on a CPU: twice the bytes, half the
-	// lanes.
+	// float64Factor is the time of a float64 product relative to float32 on a CPU: twice the bytes, half the SIMD lanes.
 	float64Factor = 2
 )
 
-// getFacts returns the settings of the program that the hook read, nil unknown.
+// getFacts returns the settings of the program that gpuprof's hook read, nil unknown.
 func (c *ruleContext) getFacts() *model.HostFacts {
 	if c.host == nil {
 		return nil
@@ -55,7 +54,7 @@ func (c *ruleContext) findAnomalyMode() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// findOptimizerLoop: the optimizer updates its parameters one at a time.
+// findOptimizerLoop: the optimizer updates parameters one at a time.
 func (c *ruleContext) findOptimizerLoop() []analyze.Found {
 	s := c.getFacts()
 	if s == nil || s.Optimizer == nil || s.Optimizer.Foreach == nil || *s.Optimizer.Foreach || s.Optimizer.Fused != nil && *s.Optimizer.Fused {
@@ -93,7 +92,7 @@ func (c *ruleContext) findFloat64Parameters() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// findRecomputation: activations are computed again in the backward pass while memory is free.
+// findRecomputation: the backward pass recomputes activations although memory is free.
 func (c *ruleContext) findRecomputation() []analyze.Found {
 	s := c.getFacts()
 	if s == nil || len(c.devices) > 0 || s.Memory.Available <= s.Memory.Resident {

@@ -10,15 +10,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// leastCompiled is the least share of the recording that compilation after the first step takes in a finding.
+// leastCompiled is the least share of the recording in compilation after the first step, for a finding.
 const leastCompiled = 0.01
 
-// compiledAgain matches the range of a frame that torch.compile compiled more than once: its number, and the number
-// of the compilation.
+// compiledAgain matches the range of a frame that torch.compile compiled more than once: frame number / compilation.
 var compiledAgain = regexp.MustCompile(`^Torch-Compiled Region: (\d+)/[1-9]`)
 
-// findRecompilation: the program compiles after its first step. Steps with compilation are not part of the step of
-// which findings claim time, so it claims nothing.
+// findRecompilation: the program compiles after its first step. It claims nothing, because steps with compilation are
+// not among the steps from which findings claim time.
 func (c *ruleContext) findRecompilation() []analyze.Found {
 	spans := c.x.CompiledAfterFirstStep()
 	ns := spans.Total()

@@ -13,30 +13,28 @@ import (
 const (
 	// leastDecodeSteps is the least number of decode steps for a median.
 	leastDecodeSteps = 3
-	// leastEager is the share of decode steps without a graph from which on they are a finding.
+	// leastEager is the least share of decode steps without a graph for a finding.
 	leastEager = 0.1
 	// leastEagerKernels is the least number of kernels in a decode step for which a graph matters.
 	leastEagerKernels = 10
-	// leastPause is the share of the engine's time in which the device is idle between steps, from which on it is a
-	// finding.
+	// leastPause is the least share of the engine's time with an idle device between steps, for a finding.
 	leastPause = 0.03
 )
 
-// newEngineFinding makes a finding about the serving engine; the change is a setting of that engine, if it is known.
+// newEngineFinding makes a finding about the serving engine, with a setting of that engine as advice if known.
 func (c *ruleContext) newEngineFinding(cl claim, what string) analyze.Found {
 	f := c.newFinding(cl, what)
 	f.PyTorch, f.AnyProgram = cmp.Or(c.adviseEngine(c.rule.id), noChange), true
 	return f
 }
 
-// stepWork is the work that a step of serving launches on one device.
+// stepWork is the work that a serving step launches on one device.
 type stepWork struct {
 	kernels, inGraph int
-	began, ended     int64 // when its first operation began, and when its last one ended; 0 without operations
+	began, ended     int64 // start of the first and end of the last operation; 0 without operations
 }
 
-// sumServingWork returns the work that each step launches on a device, by index in Steps; nil if the program serves
-// no requests.
+// sumServingWork returns the work of each step on a device, by index in Steps; nil if the program serves no requests.
 func (c *ruleContext) sumServingWork(d *ruleDevice) []stepWork {
 	if c.x.Recording.Serving == "" {
 		return nil
@@ -66,12 +64,11 @@ func (c *ruleContext) sumServingWork(d *ruleDevice) []stepWork {
 	return out
 }
 
-// findPrefillInDecode: a step that has requests in prefill, between steps that decode. A running request waits for
-// its next token as long as such a step takes longer than a decode step. It claims nothing: the tokens of prefill
-// must be computed in some step.
+// findPrefillInDecode: a step with requests in prefill comes between decode steps, so running requests wait longer for
+// their next token. It claims nothing, because the tokens of prefill must be computed in some step.
 func (c *ruleContext) findPrefillInDecode() []analyze.Found {
 	var decode, mixed, alone []int64
-	last := -1 // place of the last step that decodes
+	last := -1 // index of the last step that decodes
 	for k := range c.x.Steps {
 		if c.x.Steps[k].Decode > 0 {
 			last = k
@@ -119,9 +116,8 @@ func (c *ruleContext) findPrefillInDecode() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// findEagerDecode: decode steps with most of their kernels outside of graphs. It claims the starved time of the device between the
-// start of the first operation of such a step and the end of its last one, with the latency of the launches: a graph
-// launches all of it in one call.
+// findEagerDecode: decode steps with most kernels outside of graphs. It claims the starved time between the first and
+// the last operation of these steps, with the latency of the launches: a graph launches everything in one call.
 func (c *ruleContext) findEagerDecode() []analyze.Found {
 	inside := map[*ruleDevice][]model.Span{}
 	eager, all, launched, replayed := 0, 0, 0, 0
@@ -137,7 +133,7 @@ func (c *ruleContext) findEagerDecode() []analyze.Found {
 				inside[d] = append(inside[d], model.Span{Start: w.began, End: w.ended})
 			}
 			if i > 0 {
-				continue // steps are counted once
+				continue // each step counts once
 			}
 			launched, replayed = launched+w.kernels, replayed+w.inGraph
 			if all++; !graph {
@@ -161,9 +157,8 @@ func (c *ruleContext) findEagerDecode() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// findSchedulerGap: the time from the end of a step's last operation to the start of the next step's first one,
-// without other work of the device. It claims nothing: the time is in no step, and no recording shows how much of its
-// scheduling an engine can overlap with device work.
+// findSchedulerGap: the device idles between steps. It claims nothing: the time is in no step, and recordings do not
+// show how much of the scheduling an engine can overlap with device work.
 func (c *ruleContext) findSchedulerGap() []analyze.Found {
 	for _, d := range c.devices {
 		if c.isIdleUnsure(d) {

@@ -13,7 +13,6 @@ import (
 // leastInRow is the least number of collectives in a row that one collective would replace.
 const leastInRow = 4
 
-// sizedCollective is a collective with its size.
 type sizedCollective struct {
 	g     int32
 	kind  analyze.CollectiveKind
@@ -21,9 +20,9 @@ type sizedCollective struct {
 	bytes float64
 }
 
-// findSmallCollective: collectives of one kind in a row, between whose launches the program launches no computation:
-// a loop over parameters. One collective carries their bytes at once: it claims the time of all but the first above
-// the time of their bytes at the best rate in the recording.
+// findSmallCollective: collectives of one kind in a row without computation launched in between, as from a loop over
+// parameters. One collective could carry their bytes. It claims the time of all but the first, beyond the time of
+// their bytes at the best rate in the recording.
 func (c *ruleContext) findSmallCollective() []analyze.Found {
 	told := c.t.CollectivesByCorr()
 	if len(told) == 0 {
@@ -75,7 +74,7 @@ func (c *ruleContext) findSmallCollective() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// listSizedCollectives returns the collectives of a stream with their sizes, 0 unknown.
+// listSizedCollectives returns the collectives of a stream with their sizes, bytes; 0 unknown.
 func (c *ruleContext) listSizedCollectives(stream []int32, told map[int64]*model.Collective) []sizedCollective {
 	var out []sizedCollective
 	for _, g := range stream {
@@ -92,7 +91,7 @@ func (c *ruleContext) listSizedCollectives(stream []int32, told map[int64]*model
 	return out
 }
 
-// findBestRates returns the largest rate in bytes per ns by kind, which waits for other ranks lower least.
+// findBestRates returns the largest rate by kind, bytes per ns, because waits for other ranks reduce it least.
 func (c *ruleContext) findBestRates(list []sizedCollective) map[analyze.CollectiveKind]float64 {
 	best := map[analyze.CollectiveKind]float64{}
 	for _, s := range list {
@@ -103,7 +102,7 @@ func (c *ruleContext) findBestRates(list []sizedCollective) map[analyze.Collecti
 	return best
 }
 
-// canMerge reports whether a collective could be merged with the collective before it.
+// canMerge reports whether a collective can be merged with the previous one.
 func (c *ruleContext) canMerge(a, b *sizedCollective, launches []int64) bool {
 	p, q := &c.t.GPU[a.g], &c.t.GPU[b.g]
 	if a.kind != b.kind || a.ranks != b.ranks || a.bytes <= 0 || b.bytes <= 0 || p.Launch < 0 || q.Launch < 0 || p.Dur() <= 0 || q.Dur() <= 0 || a.kind == analyze.SendReceiveCalls {
@@ -117,7 +116,7 @@ func (c *ruleContext) canMerge(a, b *sizedCollective, launches []int64) bool {
 	return i == len(launches) || launches[i] > to
 }
 
-// listComputeLaunches returns the launch times, in order, of kernels that do more than scale or copy.
+// listComputeLaunches returns the sorted launch times of kernels that do more than scale or copy.
 func (c *ruleContext) listComputeLaunches() []int64 {
 	var out []int64
 	for g := range c.t.GPU {

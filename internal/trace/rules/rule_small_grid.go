@@ -8,31 +8,31 @@ import (
 )
 
 const (
-	// mostlyIdle is the part of the device that kernels fill, below which the saving of a full device is claimed.
+	// mostlyIdle: the rule claims time only if kernels fill less than this share of the device.
 	mostlyIdle = 0.5
-	// notFull is the largest part of the device that kernels fill to be reported.
+	// notFull is the largest share of the device that kernels may fill to be reported.
 	notFull = 0.8
-	// mostOfStep is the least part of the step that such kernels take for a claim; oneKernel is the share of that
-	// time from which on a single kernel is named.
+	// Kernels that do not fill the device must take mostOfStep of the step for a claim. One of them is named alone if it
+	// takes oneKernel of their time.
 	mostOfStep = 0.5
 	oneKernel  = 0.8
 )
 
-// gridLoad adds up the part of a device that the grids of its kernels fill, weighted by time.
+// gridLoad adds up the share of a device that the grids of its kernels fill, weighted by time.
 type gridLoad struct {
-	warp         int32   // threads that run together
+	warp         int32   // threads per warp
 	weighted     float64 // fill times ns
 	ns, under    int64
-	narrow       int64 // ns of under in blocks with fewer threads than a warp, whose number is large enough
-	serial       int64 // ns of under in kernels of one thread
+	narrow       int64 // part of under in blocks smaller than a warp, with enough blocks, ns
+	serial       int64 // part of under in kernels of one thread, ns
 	kernels, few int
-	by           map[model.NameID]int64 // ns of the kernels that do not fill it
+	by           map[model.NameID]int64 // time of kernels that do not fill the device, ns
 	like         map[model.NameID]*model.GPU
-	alike        map[model.NameID]bool // all of a name have one grid
+	alike        map[model.NameID]bool // all launches of the name have one grid
 }
 
-// gridFill returns the part of the device that the grid of a kernel can use: a block runs on one multiprocessor, and
-// a thread on one lane of a warp. 1 if the grid or the device is unknown.
+// gridFill returns the share of the device that a kernel's grid can use: a block runs on one multiprocessor, and a
+// thread on one lane of a warp. It is 1 if the grid or the device is unknown.
 func (d *ruleDevice) gridFill(op *model.GPU, warp int32) float64 {
 	if op.Blocks <= 0 || d.props.SMs <= 0 {
 		return 1
@@ -44,7 +44,6 @@ func (d *ruleDevice) gridFill(op *model.GPU, warp int32) float64 {
 	return full
 }
 
-// warpSize returns the number of threads in a warp (NVIDIA) or wavefront (AMD).
 func (d *ruleDevice) warpSize() int32 {
 	if d.props.AMD() {
 		return 64
@@ -52,10 +51,10 @@ func (d *ruleDevice) warpSize() int32 {
 	return 32
 }
 
-// findSmallGrid: kernels with fewer blocks than the device has multiprocessors, or fewer threads per block than a
-// warp has, weighted by time. If they take most of the step and fill less than half of the device, it claims the
-// saving of a full device; else nothing, as the gain depends on how the work can be split. Communication kernels use
-// few blocks on purpose and do not count.
+// findSmallGrid: kernels with fewer blocks than multiprocessors, or blocks smaller than a warp, weighted by time. If
+// they take most of the step and fill less than half of the device, it claims the saving of a full device; else
+// nothing, because the gain depends on how the work can be split. Communication kernels use few blocks on purpose and
+// do not count.
 func (c *ruleContext) findSmallGrid() []analyze.Found {
 	by := map[*ruleDevice]*gridLoad{}
 	s := c.newSites("kernel")
@@ -105,16 +104,15 @@ func (c *ruleContext) findSmallGrid() []analyze.Found {
 	return nil
 }
 
-// longKernel is the mean length from which on more launches instead of more blocks are no explanation of a small grid.
+// longKernel: kernels of at least this mean time are too long to be small pieces of one larger grid.
 const longKernel = 100_000 // ns
 
-// isLongAlone reports whether long kernels with few blocks are most of the work of a device that otherwise idles: a
-// program of one pass has its start and its end around them.
+// isLongAlone reports whether long kernels with few blocks are most of the work in the recording of one pass, where
+// the device idles while the program starts and ends.
 func (c *ruleContext) isLongAlone(d *ruleDevice, l *gridLoad) bool {
 	return c.x.Recording.Kind == analyze.OnePass && l.few > 0 && l.under >= longKernel*int64(l.few) && float64(l.under) >= mostOfStep*float64(d.Busy.TotalAnd(d.steady))
 }
 
-// isSerialGrid reports whether a kernel runs in one thread.
 func isSerialGrid(op *model.GPU) bool { return op.Blocks == 1 && op.Threads == 1 }
 
 func (l *gridLoad) add(op *model.GPU, full float64) {
@@ -135,7 +133,6 @@ func (l *gridLoad) add(op *model.GPU, full float64) {
 	}
 }
 
-// describeGrids makes the finding about the kernels of a device.
 func (c *ruleContext) describeGrids(d *ruleDevice, l *gridLoad, kernel func(g int32) bool) analyze.Found {
 	cl := claim{device: -1}
 	full := l.weighted / float64(l.ns)

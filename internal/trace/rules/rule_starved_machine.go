@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// A wait for a CPU is a finding from this share of the step on, in percent.
+	// starvedPercent is the least share of the step that waits for a CPU must take for a finding, %.
 	starvedPercent = 10
-	// The program's other threads may have taken the CPU if they ran for this part of the wait, in percent.
+	// ownPercent: other threads of the program may be the cause if they ran for this share of the wait, %.
 	ownPercent = 50
 )
 
-// findStarvedMachine: the host thread was ready and waited for a CPU. The delay after a block belongs to the call
-// that blocked, so only the part after involuntary switches counts.
+// findStarvedMachine: the host thread was ready and waited for a CPU. Only the delay after involuntary switches
+// counts, because the delay after a block belongs to the call that blocked.
 func (c *ruleContext) findStarvedMachine() []analyze.Found {
 	a := c.host
 	if a == nil || len(c.devices) > 0 || a.PreemptedNS*100 < starvedPercent*a.NS || a.CPUNS <= 0 {

@@ -11,11 +11,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// firstWait is the part of the step from which on a finding about a straggler comes before larger findings.
+// firstWait is the least share of the step for which a finding about a straggler precedes larger findings.
 const firstWait = 0.1
 
-// subtractWaits reduces communication to its transfer: the wait for another rank counts for that rank. It reports
-// whether the recording has the other ranks.
+// subtractWaits reduces communication to its transfer, because a wait for another rank counts for that rank. known
+// reports whether the recording has the other ranks.
 func (c *ruleContext) subtractWaits(exposed map[int]model.Spans) (known bool) {
 	for device, spans := range exposed {
 		if waits, ok := c.x.Waits(device); ok {
@@ -25,7 +25,7 @@ func (c *ruleContext) subtractWaits(exposed map[int]model.Spans) (known bool) {
 	return known
 }
 
-// findStragglers finds the ranks that the others wait for, a finding for each.
+// findStragglers makes a finding for each rank for which the others wait.
 func findStragglers(a *analyze.Analysis, indexes []*analyze.Index, job *analyze.JobWaits) (found []analyze.Found) {
 	for _, by := range job.Stragglers {
 		late := &job.Ranks[by]
@@ -38,8 +38,8 @@ func findStragglers(a *analyze.Analysis, indexes []*analyze.Index, job *analyze.
 	return found
 }
 
-// newStragglerFinding makes the finding about the waits of a job for one rank, by its index in the job. It claims the
-// rank's extra time between collectives, and no more than the median wait of the other ranks for it.
+// newStragglerFinding makes the finding about the rank with index by in the job. It claims the extra time of the rank
+// between collectives, at most the median wait of the other ranks for it.
 func newStragglerFinding(rank *analyze.RankTime, indexes []*analyze.Index, job *analyze.JobWaits, by int) []analyze.Found {
 	late := &job.Ranks[by]
 	var waiters []*analyze.RankWaits

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// findStreamWait: a device that is idle for at least 15 % of the step has work launched for at least 5 % of it and
-// does not begin it. It claims the part of that time that no other rule claimed, and names the reasons for the waits.
+// findStreamWait: a device that idles for at least 15 % of the step has launched work for at least 5 % of the step and
+// does not begin it. It claims the unclaimed part of that time and names the reasons for the waits.
 func (c *ruleContext) findStreamWait() []analyze.Found {
 	if c.getMostIdle()*100 < c.span*idlePercent {
 		return nil
@@ -49,7 +49,6 @@ func (c *ruleContext) findStreamWait() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// adviseWait returns the change for the longest wait.
 func adviseWait(kinds []string) string {
 	if len(kinds) == 0 {
 		return "look at the streams in the timeline: gpuprof analyze -o report.html"

@@ -10,12 +10,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
-// findTensorCores: a program that computes in 16 bits on tensor cores, or is meant to, but runs part of its products
-// on the ordinary cores: 16-bit operands whose sizes the tensor cores do not accept, and products left in FP32. It
-// claims at most seven eighths of the exclusive time of these products (three quarters on chips with small tensor
-// cores), less the claims of earlier rules.
+// findTensorCores: a program that uses 16 bits on tensor cores, or is meant to, runs part of its products on ordinary
+// cores: 16-bit operands of sizes that tensor cores do not accept, or products left in FP32. It claims at most seven
+// eighths of their exclusive time (three quarters on chips with small tensor cores), less earlier claims.
 func (c *ruleContext) findTensorCores() []analyze.Found {
-	// Names of AMD's kernels do not show the cores that compute FP32.
+	// Names of AMD's kernels do not show on which cores FP32 runs.
 	able := func(d *ruleDevice) bool { return c.getCapability(d) >= 70 }
 	p := c.sumProducts(able)
 	half, odd, full := p.precisionNS(precHalf)+p.precisionNS(precFP8), p.precisionNS(precHalfSIMT), p.precisionNS(precFP32)
@@ -49,15 +48,14 @@ func (c *ruleContext) findTensorCores() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// listProductSites returns the places of the products that pick accepts, with the shapes of their operands if the
-// profiler recorded them.
+// listProductSites returns the places of the products that pick accepts, with operand shapes if recorded.
 func (c *ruleContext) listProductSites(pick func(g int32) bool) []gpuprof.Site {
 	s := c.newSites("kernel")
 	c.eachSteadyOp(pick, func(_ *ruleDevice, g int32, op *model.GPU) { s.addGPUWithSuffix(g, c.formatShapes(g), op.Dur()) })
 	return s.topSites()
 }
 
-// formatShapes returns the shapes of the operands of a product, in brackets after a space; "" unknown.
+// formatShapes returns the operand shapes of a product as " (…)"; "" unknown.
 func (c *ruleContext) formatShapes(g int32) string {
 	h := c.x.EnclosingOp(g)
 	if h < 0 || c.t.Host[h].Stack == 0 {

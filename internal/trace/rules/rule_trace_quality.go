@@ -11,26 +11,24 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// droppedLimit: idle time is unreliable if more than 1/droppedLimit of the kernel launches have no kernel: a missing
-// kernel makes a busy device look starved. The same holds for lost records of all kinds.
+// droppedLimit: idle time is unreliable if more than 1/droppedLimit of the kernel launches have no kernel (a busy
+// device then looks starved), or if as large a share of all records is lost.
 const droppedLimit = 100
 
-// cutOffShare: up to 1/cutOffShare of the launches may be queued as a recording ends.
+// cutOffShare: at most 1/cutOffShare of the launches may be queued when a recording ends.
 const cutOffShare = 10
 
-// traceQuality has the defects of a trace that limit the rules.
 type traceQuality struct {
-	launches, dropped           int // calls that start a kernel; calls whose kernel is missing
-	cutOff                      int // launches at the end, after all whose work was recorded: it ran later
+	launches, dropped           int // calls that start a kernel; those without a recorded kernel
+	cutOff                      int // last launches, whose kernels ran after the recording
 	graphLaunches, graphKernels int
-	unknown, span               int64 // on the device where the share is largest
+	unknown, span               int64 // ns; of the device with the largest share
 	linksBroken                 bool
-	lost                        bool // more records are known to be missing than findings bear
-	noKernels                   bool // launches were recorded, and no operation of a device
+	lost                        bool // more records are missing than findings tolerate
+	noKernels                   bool // launches were recorded, but no device operation
 }
 
-// measureQuality measures the trace's quality in the steady part, and marks the waits that a missing kernel may have
-// filled.
+// measureQuality measures the quality of the steady part, and marks waits that a missing kernel may have filled.
 func (c *ruleContext) measureQuality() traceQuality {
 	var q traceQuality
 	c.countLaunches(&q)
@@ -49,8 +47,8 @@ func (c *ruleContext) measureQuality() traceQuality {
 	return q
 }
 
-// lackLaunch returns the idle time of a device before operations whose launch is missing. Pages of unified memory move
-// without a launch, when a processor touches them.
+// lackLaunch returns the idle time before operations without a launch, except migrations of unified memory (never
+// launched).
 func (c *ruleContext) lackLaunch(d *ruleDevice) model.Spans {
 	migrates := func(g int32) bool { return c.t.GPU[g].Memory == model.Migrated }
 	if !slices.ContainsFunc(d.Ops, migrates) {
@@ -65,7 +63,7 @@ func (c *ruleContext) lackLaunch(d *ruleDevice) model.Spans {
 	return lacking
 }
 
-// findLinkedLaunches marks the host events with recorded launches, and returns the start of the last of them.
+// findLinkedLaunches marks the host events with recorded device work, and returns the start of the last of them.
 func (c *ruleContext) findLinkedLaunches() (linked []bool, last int64) {
 	linked, last = make([]bool, len(c.t.Host)), math.MinInt64
 	for i := range c.t.GPU {
@@ -80,7 +78,7 @@ func (c *ruleContext) findLinkedLaunches() (linked []bool, last int64) {
 // countLaunches counts the launches of the steady part, and those whose kernels are missing.
 func (c *ruleContext) countLaunches(q *traceQuality) {
 	linked, last := c.findLinkedLaunches()
-	// Between begin and end of a capture a launch only records: its kernel is not missing.
+	// A launch during graph capture starts no kernel, so none is missing.
 	capturing, lane := false, uint32(0)
 	for i := range c.t.Host {
 		h := &c.t.Host[i]
@@ -117,13 +115,12 @@ func (c *ruleContext) countLaunches(q *traceQuality) {
 			}
 		}
 	}
-	if q.cutOff*cutOffShare > q.launches { // too many to have been queued as the recording ended
+	if q.cutOff*cutOffShare > q.launches { // too many to have been queued when the recording ended
 		q.dropped, q.cutOff = q.dropped+q.cutOff, 0
 	}
 }
 
-// doubtAfter marks the wait that ended with the first launch after a call whose kernel is missing: the kernel ran
-// before that launch's work, perhaps during the wait.
+// doubtAfter marks the wait that a missing kernel may have filled: the one ended by the first launch after its call.
 func (d *ruleDevice) doubtAfter(at int64) {
 	i, _ := slices.BinarySearch(d.Launches, at+1)
 	end := at + 1
@@ -135,8 +132,7 @@ func (d *ruleDevice) doubtAfter(at int64) {
 	}
 }
 
-// findTraceQuality: reasons to trust the other findings less. It runs last and lists the claims that were withheld
-// because of them.
+// findTraceQuality: reasons to trust the other findings less. It runs last and lists the withheld claims.
 func (c *ruleContext) findTraceQuality() []analyze.Found {
 	q := &c.quality
 	var why []string
@@ -203,7 +199,6 @@ func (c *ruleContext) findTraceQuality() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// sumFailedRecords adds up the records that failed the gate, with a text for each device.
 func (c *ruleContext) sumFailedRecords() (sum model.GateCount, texts []string) {
 	for device := range c.t.Gate.Devices {
 		g := &c.t.Gate.Devices[device]

@@ -8,23 +8,22 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// scoreKernels limits the kernels between the two products of an attention: scaling, masks, casts, the softmax,
-// dropout.
+// scoreKernels limits the kernels between the two products of an attention: scale, mask, cast, softmax, dropout.
 const scoreKernels = 16
 
-// attentionRole is the possible role of an operation in an attention made of single operators.
+// attentionRole is the possible role of an operation in an unfused attention.
 type attentionRole uint8
 
 const (
 	noRole attentionRole = iota
 	batchedProduct
 	softmaxKernel
-	scoreKernel // between them: element by element
+	scoreKernel // elementwise, between the products
 )
 
-// findUnfusedAttention: a softmax between two batched matrix products, with only elementwise kernels between them. A
-// fused kernel writes no scores: the rule claims the exclusive time of the kernels between the products, in forward
-// and backward, and the time to begin each.
+// findUnfusedAttention: a softmax between two batched matrix products, with only elementwise kernels in between. A
+// fused kernel does not write the scores, so the rule claims the exclusive time of the kernels between the products,
+// forward and backward, and the time to begin each.
 func (c *ruleContext) findUnfusedAttention() []analyze.Found {
 	roles, any := c.assignAttentionRoles()
 	if !any {
@@ -65,8 +64,7 @@ func (c *ruleContext) findUnfusedAttention() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// markAttentions marks the kernels between the products of each attention of a stream, and returns the number of
-// attentions.
+// markAttentions marks the kernels between the products of each attention of a stream, and returns their number.
 func (c *ruleContext) markAttentions(stream []int32, roles []attentionRole, scores []bool) (n int) {
 	var between []int32
 	product, softmax := false, false
@@ -95,8 +93,7 @@ func (c *ruleContext) markAttentions(stream []int32, roles []attentionRole, scor
 	return n
 }
 
-// assignAttentionRoles returns the roles that names of kernels allow; any is false without a softmax and a product
-// among them.
+// assignAttentionRoles returns the role of each kernel name; any is false without both a softmax and a product.
 func (c *ruleContext) assignAttentionRoles() (roles []attentionRole, any bool) {
 	roles = make([]attentionRole, len(c.t.Names))
 	products, softmaxes := false, false
@@ -116,7 +113,7 @@ func (c *ruleContext) assignAttentionRoles() (roles []attentionRole, any bool) {
 	return roles, products && softmaxes
 }
 
-// getAttentionRole returns the role of an operation by its name, unless its operator excludes that role.
+// getAttentionRole returns the role of an operation by its kernel name, unless its operator excludes that role.
 func (c *ruleContext) getAttentionRole(g int32, roles []attentionRole) attentionRole {
 	op := &c.t.GPU[g]
 	if op.Kind != model.Kernel {
@@ -139,7 +136,6 @@ func (c *ruleContext) getAttentionRole(g int32, roles []attentionRole) attention
 	return role
 }
 
-// isUnderAttention reports whether a kernel comes from scaled_dot_product_attention.
 func (c *ruleContext) isUnderAttention(g int32) bool {
 	for h := c.x.EnclosingOp(g); h >= 0; h = c.x.OpAbove(h) {
 		if strings.Contains(c.t.Name(c.t.Host[h].Name), "scaled_dot_product_attention") {

@@ -8,11 +8,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// leastMigration is the least share of the step that migrations take in a finding.
+// leastMigration is the least share of the step that migrations must take for a finding.
 const leastMigration = 0.01
 
-// findUnifiedMemory: the driver moves pages of unified memory. It claims the exclusive time of migrations: prefetched
-// pages move while the device computes. No recording shows how long kernels wait for pages.
+// findUnifiedMemory: the driver moves pages of unified memory. It claims the exclusive time of migrations, because
+// prefetched pages move while the device computes. How long kernels wait for pages is not recorded.
 func (c *ruleContext) findUnifiedMemory() []analyze.Found {
 	migrates := func(g int32) bool { return c.t.GPU[g].Memory == model.Migrated }
 	count, total := 0, int64(0)

@@ -1,8 +1,7 @@
-// Package rules turns the account of a recording into findings: a condition, the time
-// that the finding claims of the step, and the change that helps, by program (PyTorch,
-// JAX, CUDA). In come an analyze.Index and a ledger that grants each instant once; out
-// go findings in the order of the table in rules.go. Each rule has a file of its own.
-// It imports analyze and model, and no reader.
+// Package rules turns the account of a recording into findings: a condition, the time of the step that the finding
+// claims, and the change that helps, by kind of program (PyTorch, JAX, CUDA). Its input is an analyze.Index and a
+// ledger that grants each time once; its output are findings in the order of ruleTable. Each rule has its own file.
+// The package imports analyze and model, and no reader.
 package rules
 
 import (
@@ -16,17 +15,17 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/roofline"
 )
 
-// rule is one entry of the table: an id and the function that finds it.
 type rule struct {
 	id string
-	// host: the rule claims starved time, which requires known launches at the end of each wait.
+	// host: the rule claims starved time, for which the launch at the end of each wait must be known.
 	host bool
 	find func(c *ruleContext) []analyze.Found
-	// notes: a finding of the rule without a claim is worth reading.
+	// notes: a finding of the rule is reported even without a claim.
 	notes bool
-	// whole: the rule judges the whole recording, whether or not it has a steady part.
+	// whole: the rule judges the whole recording, even without a steady part.
 	whole bool
-	// alone: the rule claims work during which the device does nothing else, which requires a trace without gaps.
+	// alone: the rule claims work during which the device does nothing else; it is skipped if records of the device are
+	// lost or faulty.
 	alone bool
 }
 
@@ -83,7 +82,7 @@ func ruleTable() []rule {
 	}
 }
 
-// RuleIDs returns the ids of all rules in the order in which they claim time, the rules about a job's ranks first.
+// RuleIDs returns the ids of all rules in the order in which they claim time, rules about the ranks of a job first.
 func RuleIDs() []string {
 	ids := []string{gpuprof.RuleStraggler, gpuprof.RuleExpertImbalance}
 	for _, r := range ruleTable() {
@@ -92,13 +91,12 @@ func RuleIDs() []string {
 	return ids
 }
 
-// Compare compares two analyses, with the findings in the order of the rules; see analyze.CompareInOrder.
+// Compare compares two analyses with findings in the order of the rules; see analyze.CompareInOrder.
 func Compare(before, after *analyze.Analysis) *analyze.Comparison {
 	return analyze.CompareInOrder(before, after, RuleIDs())
 }
 
-// OfHost reports whether a rule claims time of the host. Slowdowns of the host, such as profiling, increase such
-// claims.
+// OfHost reports whether a rule claims host time, which a slow host (for example under a profiler) increases.
 func OfHost(rule string) bool {
 	for _, r := range ruleTable() {
 		if r.id == rule {
@@ -108,12 +106,10 @@ func OfHost(rule string) bool {
 	return false
 }
 
-// Rules runs every rule over a trace, in order, claiming time from the ledger. The findings are in the order of the
-// rules; times are totals over the steady steps in ns. Rules is deterministic.
-//
-// With several devices, a claim covers the device on which it frees most time, and later rules do not claim the same
-// instants again on another device: all claims of a trace add up to no more than its steady span. The settings found
-// in the events are stored in x.Recording, and operators against the peak rates in x.Roofline.
+// Rules runs every rule over a trace, in order, and claims time from the ledger. Findings are in the order of the
+// rules; times are totals over the steady steps, ns. Rules is deterministic. With several devices, a claim covers the
+// device on which it frees most time, and later rules cannot claim that time on another device: all claims of a trace
+// add up to at most its steady time. Rules also sets x.Recording.Settings and x.Roofline.
 func Rules(x *analyze.Index, l *analyze.Ledger) []analyze.Found {
 	c := newRuleContext(x, l)
 	var out []analyze.Found
@@ -141,60 +137,56 @@ func Rules(x *analyze.Index, l *analyze.Ledger) []analyze.Found {
 	return out
 }
 
-// isWorthReading reports whether a finding without a claim is kept: from a rule that cannot measure its cost, or
-// about the host if the trace does not allow a claim. Host time hidden behind device work saves nothing and makes no
-// finding.
+// isWorthReading reports whether a finding without a claim is kept: from a rule with notes, or about the host if the
+// trace does not allow a claim. Host time hidden behind device work saves nothing and makes no finding.
 func (c *ruleContext) isWorthReading(f *analyze.Found) bool {
 	return c.rule.notes || c.rule.host && c.quality.linksBroken && len(f.Sites) > 0
 }
 
-// ruleContext holds the data that the rules share: the trace, the ledger and facts that several rules need.
 type ruleContext struct {
 	x       *analyze.Index
 	t       *model.Trace
 	l       *analyze.Ledger
 	rule    rule
 	steps   int64
-	span    int64 // steady, ns
+	span    int64 // steady time, ns
 	names   []nameFacts
 	devices []*ruleDevice
 	quality traceQuality
-	// lived is the time of all steps, including those left out.
+	// lived is the time of all steps, including dropped ones.
 	lived model.Spans
-	// wall has the instants granted on any device; used with several devices only.
+	// wall is the time granted on any device; used with several devices only.
 	wall model.Spans
-	// stalls are the host calls that wait for a device, by lane, then start.
+	// stalls are the host calls that wait for a device, sorted by lane, then start.
 	stalls []stall
-	// others are the stalls of steps that are left out.
+	// others are the stalls of dropped steps.
 	others   []stall
 	blockers []blocker
-	// launches are the starts of calls that launch something, by process.
+	// launches holds the start times of launch calls by process.
 	launches map[int32][]int64
 	shapes   map[uint32]string // of operands, by Host.Stack; see formatShapes
 	tf32NS   int64             // claimed by no-tf32
 	copyNS   int64             // claimed by pageable-h2d
-	// fusedBytes has, for each operation that memory-bound-chain names, the share of its bytes that fusion saves:
-	// elementwise-chain leaves these operations out.
+	// fusedBytes is the share of bytes that memory-bound-chain saves per operation; elementwise-chain skips those.
 	fusedBytes map[int32]float64
-	withheld   map[string]model.Spans // by rule, on the device where it is most
-	// host is the account of the host thread, nil unknown. hostOutside is the part of its time outside events, and
-	// claimedHost the time that findings claim in a trace without a device.
+	withheld   map[string]model.Spans // by rule, on the device with most of it
+	// host is the account of the host thread, nil unknown. hostOutside is its unclaimed time outside events; claimedHost
+	// is the host time that findings without a device claim.
 	host                     *analyze.HostAccount
 	hostOutside, claimedHost model.Spans
 }
 
-// ruleDevice is a device with the facts that rules need.
 type ruleDevice struct {
 	*analyze.DeviceTime
 	props  model.Device
-	arch   int            // the least compute capability that its kernels need, 0 unknown
-	steady model.Spans    // the steady part of its window
-	mine   []bool         // by place in Ops: part of the steady steps
-	procs  map[int32]bool // processes that launch on it
-	doubt  model.Spans    // waits that a kernel missing from the trace may have filled
+	arch   int            // least compute capability that the device's kernels need, 0 unknown
+	steady model.Spans    // steady part of the device's window
+	mine   []bool         // by index in Ops: the operation belongs to the steady steps
+	procs  map[int32]bool // processes that launch on the device
+	doubt  model.Spans    // waits that a missing kernel may have filled
 	// withheld is time that was not claimed because the trace is unreliable.
 	withheld model.Spans
-	// faulty: too many of its records fail the gate, so its idle time is unknown.
+	// faulty: too many records fail the gate, so the idle time is unknown.
 	faulty bool
 	decode *decodeWork // see sumDecode
 }
@@ -232,14 +224,13 @@ func newRuleContext(x *analyze.Index, l *analyze.Ledger) *ruleContext {
 	return c
 }
 
-// isDrivenBy reports whether work of a lane can keep the device waiting: its process launches on the device. Without
-// known launches every process may.
+// isDrivenBy reports whether the process of a lane launches on the device, or no launch is known.
 func (d *ruleDevice) isDrivenBy(c *ruleContext, lane uint32) bool {
 	return len(d.procs) == 0 || d.procs[c.t.ProcessOf(lane)]
 }
 
-// claimHost claims, for each device, the starved part of host activity; want returns that activity for one device. If
-// the links to launches are unreliable, the claim is withheld and recorded for trace-quality.
+// claimHost claims, for each device, the starved part of the host activity that want returns. If links to launches are
+// unreliable, the claim is withheld and recorded for trace-quality.
 func (c *ruleContext) claimHost(want func(*ruleDevice) model.Spans) claim {
 	return c.grantClaim(func(d *ruleDevice) model.Spans {
 		if c.isIdleUnsure(d) {
@@ -250,12 +241,11 @@ func (c *ruleContext) claimHost(want func(*ruleDevice) model.Spans) claim {
 	})
 }
 
-// withholdStarved records starved time that a rule would have claimed of a device.
 func (c *ruleContext) withholdStarved(d *ruleDevice, want model.Spans) {
 	c.withholdTime(d, d.Starved.And(want).And(d.steady))
 }
 
-// withholdTime records time of any state that a rule would have claimed of a device.
+// withholdTime records time in any state that a rule would have claimed.
 func (c *ruleContext) withholdTime(d *ruleDevice, want model.Spans) {
 	lost := want.Minus(c.l.Claimed(d.Device)).Minus(d.withheld)
 	d.withheld = d.withheld.Or(lost)
@@ -264,7 +254,7 @@ func (c *ruleContext) withholdTime(d *ruleDevice, want model.Spans) {
 	}
 }
 
-// claimGPU claims the spans that want returns for each device, which no operation outside the finding may overlap.
+// claimGPU claims the spans that want returns for each device. No operation outside the finding may overlap them.
 func (c *ruleContext) claimGPU(want func(*ruleDevice) model.Spans) claim {
 	return c.grantClaim(func(d *ruleDevice) model.Spans {
 		if c.rule.alone && (c.quality.lost || d.faulty) {
@@ -275,20 +265,18 @@ func (c *ruleContext) claimGPU(want func(*ruleDevice) model.Spans) claim {
 	})
 }
 
-// claimOps claims operations that would not run at all, with the time that the device needed to begin each; see
-// claimGPU.
+// claimOps claims operations that would not run at all, with the time to begin each; see claimGPU.
 func (c *ruleContext) claimOps(pick func(g int32) bool, want func(*ruleDevice) model.Spans) claim {
 	return c.grantClaim(func(d *ruleDevice) model.Spans {
 		return c.l.ClaimGPU(d.Device, want(d).And(d.steady)).Or(c.claimQueued(d, d.waitsBefore(c, pick, false)))
 	})
 }
 
-// isIdleUnsure reports whether the idle time of a device is unreliable.
 func (c *ruleContext) isIdleUnsure(d *ruleDevice) bool {
 	return c.quality.linksBroken || d.faulty || c.x.OneCutStep()
 }
 
-// claimQueued claims time in which a device had work and had not begun it, if its records are reliable.
+// claimQueued claims queued time of a device whose records are reliable.
 func (c *ruleContext) claimQueued(d *ruleDevice, want model.Spans) model.Spans {
 	if d.faulty {
 		c.withholdTime(d, want.And(d.Queued).And(d.steady))
@@ -297,7 +285,7 @@ func (c *ruleContext) claimQueued(d *ruleDevice, want model.Spans) model.Spans {
 	return c.l.ClaimQueued(d.Device, want)
 }
 
-// claim is the time granted to a finding, on the device that gains most.
+// claim is the time granted to a finding, on the device with the largest gain.
 type claim struct {
 	ns     int64
 	spans  model.Spans
@@ -321,8 +309,7 @@ func (c *ruleContext) grantClaim(of func(*ruleDevice) model.Spans) claim {
 	return best
 }
 
-// newFinding makes a finding of the running rule from its claim; what describes the problem in a sentence, to which
-// the bound is added.
+// newFinding makes a finding of the running rule. what is a sentence about the problem; the claimed time is appended.
 func (c *ruleContext) newFinding(cl claim, what string) analyze.Found {
 	f := analyze.Found{
 		Finding: gpuprof.Finding{Rule: c.rule.id, ClaimNS: cl.ns, StepNS: cl.ns / c.steps, Title: what, Evidence: map[string]any{}},
@@ -347,7 +334,7 @@ func (c *ruleContext) newFinding(cl claim, what string) analyze.Found {
 // unsettled is the largest ratio of the longest to the shortest step of a settled program.
 const unsettled = 2
 
-// getStepRange returns the shortest and the longest of the steady steps, ns; 0 without steps.
+// getStepRange returns the shortest and the longest steady step, ns; 0 without steps.
 func (c *ruleContext) getStepRange() (low, high int64) {
 	if !c.hasSteps() {
 		return 0, 0

@@ -7,15 +7,14 @@ import (
 	"strings"
 )
 
-// NVIDIA's libraries include the architecture in the names of their kernels: sm80_xmma_gemm_…, cutlass_80_tensorop_…,
-// cutlass3x_sm90_…, ampere_sgemm_….
+// Kernels of NVIDIA's libraries name the architecture: sm80_xmma_gemm_…, cutlass3x_sm90_…, ampere_sgemm_….
 var (
 	smNumber   = regexp.MustCompile(`(?:^|[^a-z0-9])(?:sm_?|cutlass_)([5-9]\d|1[0-2]\d)(?:_|x|$)`)
 	generation = map[string]int{"volta_": 70, "turing_": 75, "ampere_": 80, "nvjet_": 90}
 )
 
-// parseArch returns the least compute capability of a device that runs a kernel of this name (8.0 is 80), 0 unknown:
-// a kernel runs on the capability it is compiled for and on later ones.
+// parseArch returns the least compute capability of a device that runs a kernel of this name (8.0 is 80), 0 unknown. A
+// kernel runs on the capability for which it is compiled and on later ones.
 func parseArch(name string) int {
 	s := strings.ToLower(name)
 	arch := 0
@@ -31,9 +30,8 @@ func parseArch(name string) int {
 	return arch
 }
 
-// getCapability returns the compute capability of an NVIDIA device as one number, 8.0 is 80. Without the device's
-// properties in the trace it returns the least one that its kernels need. 0 for AMD devices, whose traces have the
-// number of the architecture there (9.4 for gfx942).
+// getCapability returns the compute capability of an NVIDIA device (8.0 is 80), else the least that its kernels need.
+// It returns 0 for AMD devices, whose traces store the architecture there (9.4 for gfx942).
 func (c *ruleContext) getCapability(d *ruleDevice) int {
 	if c.isAMD(d) {
 		return 0
@@ -44,7 +42,7 @@ func (c *ruleContext) getCapability(d *ruleDevice) int {
 	return d.arch
 }
 
-// getArchCaveat returns the known facts about devices that the trace does not describe, nil if it describes all.
+// getArchCaveat returns the known facts about devices without properties in the trace, nil if there are none.
 func (c *ruleContext) getArchCaveat() []string {
 	least := 0
 	for _, d := range c.devices {

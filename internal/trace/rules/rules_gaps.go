@@ -11,29 +11,28 @@ import (
 )
 
 const (
-	// Bounds of the evaluated host activity, which keep the cost independent of the trace's length: the longest gaps
-	// evaluated, and the pieces into which host events divide them.
+	// longestGaps and gapPieces bound the cost on long traces: evaluated gaps, and the events that divide them.
 	longestGaps = 4096
 	gapPieces   = 1 << 15
 )
 
-// gapSites has the host activity during the longest gaps of a device: places by time, and the time by kind.
+// gapSites holds the host activity during the longest gaps of a device, by place and by kind.
 type gapSites struct {
 	*sites
 	gaps                      int
 	longest                   int64
 	inOps, inCalls, elsewhere int64
-	// computing has the time in each operator that computes on the host.
+	// computing is the time in each operator that computes on the host.
 	computing map[model.NameID]int64
-	// inner is by place the time by Python frame, for frames other than the place.
+	// inner is the time by Python frame below each place.
 	inner map[string]map[model.NameID]int64
-	last  map[string]int // by place, the gap that was counted last
+	last  map[string]int // by place: the gap counted last
 }
 
 // totalNS returns the time of the evaluated gaps, ns.
 func (g *gapSites) totalNS() int64 { return g.inOps + g.inCalls + g.elsewhere }
 
-// sumGapActivity sums the activity, during each gap, of the thread whose launch ended the gap.
+// sumGapActivity adds up, for each gap, the activity of the thread whose launch ended the gap.
 func (c *ruleContext) sumGapActivity(d *ruleDevice, gaps model.Spans) *gapSites {
 	out := &gapSites{sites: c.newSites("gap"), gaps: len(gaps), inner: map[string]map[model.NameID]int64{}, last: map[string]int{},
 		computing: map[model.NameID]int64{}}
@@ -75,7 +74,6 @@ func (c *ruleContext) sumGapActivity(d *ruleDevice, gaps model.Spans) *gapSites 
 	return out
 }
 
-// addGapTime adds time of a gap at a place; each gap counts once for a place.
 func (g *gapSites) addGapTime(where string, gap int, ns int64) {
 	g.add(where, ns)
 	if e := g.by[where]; e != nil && g.last[where] == gap {
@@ -84,7 +82,6 @@ func (g *gapSites) addGapTime(where string, gap int, ns int64) {
 	g.last[where] = gap
 }
 
-// addFrameTime adds time of a frame below a place.
 func (g *gapSites) addFrameTime(where string, frame model.NameID, ns int64) {
 	if g.inner[where] == nil {
 		g.inner[where] = map[model.NameID]int64{}
@@ -124,7 +121,7 @@ func longSpanLimit(gaps model.Spans, n int) int64 {
 	return 0
 }
 
-// namePlace names the activity of a thread: the place of an event, else the operators and calls before and after it.
+// namePlace names the activity of a thread: the place of an event, else the operators and calls before and after.
 func (c *ruleContext) namePlace(in, next int32, lane uint32) string {
 	if in >= 0 && !c.isStep(in) {
 		return c.nameSite(in)
@@ -152,7 +149,7 @@ func (c *ruleContext) namePlace(in, next int32, lane uint32) string {
 	return "code between " + a + " and " + b
 }
 
-// nameOutermost returns the name of the outermost event around one, or its own name, ignoring the step's own range.
+// nameOutermost returns the name of the outermost event around a host event or of itself, ignoring step ranges.
 func (c *ruleContext) nameOutermost(h int32) string {
 	for p := c.x.Parent(h); p >= 0 && !c.isStep(p); p = c.x.Parent(p) {
 		h = p
@@ -160,7 +157,6 @@ func (c *ruleContext) nameOutermost(h int32) string {
 	return c.t.Name(c.t.Host[h].Name)
 }
 
-// isStep reports whether an event is the range of a step.
 func (c *ruleContext) isStep(h int32) bool {
 	e := &c.t.Host[h]
 	if e.Kind != model.Annotation {
@@ -170,8 +166,8 @@ func (c *ruleContext) isStep(h int32) bool {
 	return k >= 0 && c.x.Steps[k].Host.Start == e.Start && c.x.Steps[k].Lane == e.Lane
 }
 
-// launchLatency returns the time between a late launch and the start of its operation, if it is no longer than a
-// launch takes; else until the call returns.
+// launchLatency returns the time from each late launch to the start of its operation; only to the return of the call
+// if the operation starts more than LatencyLimit later. Other launch calls count if they take more than LatencyLimit.
 func (d *ruleDevice) launchLatency(t *model.Trace) model.Spans {
 	var out model.Spans
 	ops, starved := d.Ops, d.Starved
@@ -201,8 +197,7 @@ func (d *ruleDevice) launchLatency(t *model.Trace) model.Spans {
 	return out
 }
 
-// claimLate claims, for each device, the time within a window in which it starved, and the latency of the launches
-// that came late.
+// claimLate claims, for each device, the starved time within window and the latency of the late launches.
 func (c *ruleContext) claimLate(window func(*ruleDevice) model.Spans) claim {
 	return c.grantClaim(func(d *ruleDevice) model.Spans {
 		w := window(d)
@@ -215,10 +210,8 @@ func (c *ruleContext) claimLate(window func(*ruleDevice) model.Spans) claim {
 	})
 }
 
-// sumIdle returns the idle time of a device in the steps that count, ns.
 func (c *ruleContext) sumIdle(d *ruleDevice) int64 { return c.span - d.Busy.TotalAnd(c.x.Steady) }
 
-// getMostIdle returns the largest idle time of any device, ns.
 func (c *ruleContext) getMostIdle() int64 {
 	var most int64
 	for _, d := range c.devices {
@@ -227,7 +220,6 @@ func (c *ruleContext) getMostIdle() int64 {
 	return most
 }
 
-// findDevice returns a device by its index in T.Devices, nil if absent.
 func (c *ruleContext) findDevice(index int) *ruleDevice {
 	i := slices.IndexFunc(c.devices, func(d *ruleDevice) bool { return d.Device == index })
 	if i < 0 {
@@ -236,7 +228,6 @@ func (c *ruleContext) findDevice(index int) *ruleDevice {
 	return c.devices[i]
 }
 
-// placePhrase formats a place for the end of a sentence.
 func placePhrase(where string) string {
 	if strings.HasPrefix(where, "code ") {
 		return "in " + where

@@ -8,10 +8,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// markSteadyOps marks the operations that belong to the steady steps, by their launch if it is known: a device may
-// still run work of the dropped step when the next one begins.
+// markSteadyOps marks the operations of steady steps, by launch if known: a device may lag behind by a step.
 func (c *ruleContext) markSteadyOps(d *ruleDevice) {
-	var in model.Span // the span found last: most operations are in the span of the previous one
+	var in model.Span // span of the previous operation, which most operations share
 	d.mine = make([]bool, len(d.Ops))
 	for i, g := range d.Ops {
 		op := &c.t.GPU[g]
@@ -30,8 +29,7 @@ func (c *ruleContext) markSteadyOps(d *ruleDevice) {
 	}
 }
 
-// exclusiveTime returns the steady time in which only operations of the steady steps that pick accepts run on the
-// device, without overlap by any other operation.
+// exclusiveTime returns the steady time in which only operations that pick accepts run on the device.
 func (d *ruleDevice) exclusiveTime(c *ruleContext, pick func(g int32) bool) model.Spans {
 	picked := make([]bool, len(d.Ops))
 	some := false
@@ -46,9 +44,8 @@ func (d *ruleDevice) exclusiveTime(c *ruleContext, pick func(g int32) bool) mode
 	return in.Minus(d.Union(c.t, func(k int, _ int32) bool { return !picked[k] })).And(d.steady)
 }
 
-// waitsBefore returns the idle times before operations that pick accepts, after their launch: these times go with the
-// operations. If the device starved directly before, the next operation would have to begin as well; such waits count
-// only if late is set.
+// waitsBefore returns the idle time between launch and start of the operations that pick accepts, which vanishes with
+// them. Waits directly after a starved device count only if late is set, because another operation would wait as well.
 func (d *ruleDevice) waitsBefore(c *ruleContext, pick func(g int32) bool, late bool) model.Spans {
 	var out []model.Span
 	for i, g := range d.Ops {
@@ -64,7 +61,8 @@ func (d *ruleDevice) waitsBefore(c *ruleContext, pick func(g int32) bool, late b
 	return model.UnionOf(out).And(d.steady)
 }
 
-// hasMark reports whether any name of the trace carries a mark: most rules find nothing in most traces.
+// hasMark reports whether any name carries a mark. Most rules end here, because most traces have no name with their
+// mark.
 func (c *ruleContext) hasMark(m nameMark) bool {
 	for i := range c.names {
 		if c.names[i].what&m != 0 {
@@ -74,8 +72,7 @@ func (c *ruleContext) hasMark(m nameMark) bool {
 	return false
 }
 
-// runningTime returns the time in which operations of the steady steps that pick accepts run, on the device with most
-// of it.
+// runningTime returns the steady time in which operations that pick accepts run, on the device with most of it.
 func (c *ruleContext) runningTime(pick func(g int32) bool) model.Spans {
 	by := map[int]model.Spans{}
 	for _, d := range c.devices {
@@ -93,8 +90,7 @@ func (c *ruleContext) exclusiveByDevice(pick func(g int32) bool) map[int]model.S
 	return out
 }
 
-// takeShares returns, for every device, a share of the exclusive time of each operation; a share of 0 or less leaves
-// an operation out.
+// takeShares returns, for every device, the given share of each operation's exclusive time.
 func (c *ruleContext) takeShares(share func(g int32) float64) map[int]model.Spans {
 	exposed := c.exclusiveByDevice(func(g int32) bool { return share(g) > 0 })
 	out := map[int]model.Spans{}
@@ -115,7 +111,6 @@ func (c *ruleContext) claimByDevice(by map[int]model.Spans) claim {
 	return c.claimGPU(func(d *ruleDevice) model.Spans { return by[d.Device] })
 }
 
-// longestSpans returns the set with the largest total.
 func longestSpans(by map[int]model.Spans) model.Spans {
 	var out model.Spans
 	for _, device := range slices.Sorted(maps.Keys(by)) {
@@ -126,7 +121,6 @@ func longestSpans(by map[int]model.Spans) model.Spans {
 	return out
 }
 
-// longestNS returns the largest total of sets of spans by device, ns.
 func longestNS(by map[int]model.Spans) int64 { return longestSpans(by).Total() }
 
 // eachSteadyOp calls f for every operation of the steady steps that pick accepts.
@@ -140,16 +134,14 @@ func (c *ruleContext) eachSteadyOp(pick func(g int32) bool, f func(d *ruleDevice
 	}
 }
 
-// anyOperation accepts every operation.
 func anyOperation(int32) bool { return true }
 
-// isGraphOp reports whether a graph launch started an operation: one call for many.
+// isGraphOp reports whether a graph launch started an operation.
 func (c *ruleContext) isGraphOp(op *model.GPU) bool {
 	return op.Graph || op.Launch >= 0 && c.nameHasMark(c.t.Host[op.Launch].Name, markGraph)
 }
 
-// findMarkedEvent returns the event with a mark under which a device operation was launched, or -1. Without a known
-// launch it starts from the operator with the operation's external id.
+// findMarkedEvent returns the marked event around the launch, else the operator, of a device operation; -1 none.
 func (c *ruleContext) findMarkedEvent(g int32, m nameMark) int32 {
 	if h := c.t.GPU[g].Launch; h >= 0 {
 		if e := c.findMarkAround(h, m); e >= 0 {

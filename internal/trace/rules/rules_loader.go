@@ -8,25 +8,24 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// handOverNS is the least cost of a batch from a worker process: pickling, sending and unpickling it, while the loop
-// waits for a queue. A worker cannot speed up a batch that takes less to fetch.
+// handOverNS is the least cost of a batch from a worker process: pickle, send and unpickle while the loop waits. A
+// batch that takes less to fetch gains nothing from workers.
 const handOverNS = 1_000_000 // ns
 
-// fetchTimes has the measurements of dataloader-stall.
+// fetchTimes holds the measurements of dataloader-stall.
 type fetchTimes struct {
 	batch   int64 // median time of a fetch, ns
 	step    int64 // time of fetches in the mean step, ns
-	workers bool  // there are worker processes
+	workers bool  // the loader has worker processes
 }
 
-// estimateWorkers returns the number of worker processes that make batches as fast as the step uses them, 0 if
-// workers do not help.
+// estimateWorkers returns how many workers make batches as fast as the step uses them, 0 if workers do not help.
 func (c *ruleContext) estimateWorkers(f fetchTimes) int64 {
 	if f.batch < handOverNS || c.countCPUs() == 1 {
 		return 0
 	}
 	rest := max(c.estimateRestOfStep(f), 1)
-	n := min((f.step+rest-1)/rest+1, mostWorkers) // one more than keeps up: fetches differ
+	n := min((f.step+rest-1)/rest+1, mostWorkers) // one more than keeps up, because fetches differ
 	if cpus := int64(c.countCPUs()); cpus > 0 {
 		n = min(n, cpus)
 		n = min(n, c.limitWorkers())
@@ -34,8 +33,8 @@ func (c *ruleContext) estimateWorkers(f fetchTimes) int64 {
 	return n
 }
 
-// estimateRestOfStep returns the least time of the mean step without its fetches, ns: the other work of the host, or
-// of the device.
+// estimateRestOfStep returns the least time of the mean step without fetches, ns: the larger of other host work and
+// device work.
 func (c *ruleContext) estimateRestOfStep(f fetchTimes) int64 {
 	rest := c.span/c.steps - f.step
 	for _, d := range c.devices {
@@ -44,15 +43,12 @@ func (c *ruleContext) estimateRestOfStep(f fetchTimes) int64 {
 	return rest
 }
 
-// mostWorkers limits the suggested worker processes: whether more help must be measured with these.
+// mostWorkers limits the suggested workers; the effect of more must be measured.
 const mostWorkers = 16
 
 const lessLoading = "less work per sample: vectorise __getitem__ and collate_fn"
 
-// adviseLoader returns the change to a data loader, depending on whether workers help. It never suggests more of them
-// than there are CPUs.
-//
-// The second result is the most that the change saves of the mean step, ns.
+// adviseLoader returns the change to a loader (never more workers than CPUs) and its largest saving per mean step, ns.
 func (c *ruleContext) adviseLoader(f fetchTimes) (string, int64) {
 	cpus, pin := c.countCPUs(), ""
 	if len(c.devices) > 0 {
@@ -84,11 +80,12 @@ func (c *ruleContext) adviseLoader(f fetchTimes) (string, int64) {
 	}
 }
 
-// describeShortage returns the addition for n workers that cannot keep up, or take the loop's CPUs; "" otherwise.
+// describeShortage returns an addition to the advice if n workers cannot keep up or take the CPUs of the loop, else
+// "".
 func (c *ruleContext) describeShortage(f fetchTimes, n int64) string {
 	if len(c.devices) == 0 {
 		if s := c.t.Sampled; s != nil && s.Facts.Threads > 0 && int64(s.Facts.Threads) <= int64(c.countCPUs())-n {
-			return "" // the loop leaves them CPUs already
+			return "" // the CPUs are already divided
 		}
 		if int64(c.countCPUs()) <= n {
 			return ""
@@ -101,7 +98,6 @@ func (c *ruleContext) describeShortage(f fetchTimes, n int64) string {
 	return ""
 }
 
-// usesWorkers reports whether the name of a fetch belongs to a loader with workers.
 func usesWorkers(name string) bool { return strings.Contains(name, "MultiProcessing") }
 
 // countCPUs returns the number of CPUs per recorded process of the program, 0 unknown.

@@ -7,7 +7,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// matmul describes a matrix product or convolution from the name of its kernel.
 type matmul struct {
 	kind matmulKind
 	prec precision
@@ -22,15 +21,15 @@ const (
 	matmulAttention
 )
 
-// precision is the arithmetic of a matrix product. Names without it stay precUnknown, and rules ignore those.
+// precision is the arithmetic of a matrix product. Rules ignore precUnknown.
 type precision uint8
 
 const (
 	precUnknown  precision = iota
-	precFP32               // FP32 on the ordinary cores
-	precTF32               // FP32 in, tensor cores with TF32 inside
+	precFP32               // FP32 on ordinary cores
+	precTF32               // FP32 operands, TF32 on tensor cores
 	precHalf               // fp16 or bf16 on tensor cores
-	precHalfSIMT           // fp16 or bf16 in memory, ordinary cores
+	precHalfSIMT           // fp16 or bf16 operands on ordinary cores
 	precFP8
 	precFP64
 	precInt8
@@ -75,7 +74,6 @@ var (
 	fp32Conv = regexp.MustCompile(`scudnn|_engine<float,|engine_float|convolve_sgemm<float`)
 )
 
-// parseMatmul parses a kernel's name.
 func parseMatmul(name string) matmul {
 	s := strings.ToLower(name)
 	if t := tensile.FindStringSubmatch(s); t != nil {
@@ -92,7 +90,7 @@ func parseMatmul(name string) matmul {
 		return matmul{}
 	}
 	if m.kind == matmulAttention {
-		// Fused attention in 16 bits runs on tensor cores; in FP32 its name does not show the cores.
+		// Fused attention in 16 bits runs on tensor cores. In FP32 the name does not show the cores.
 		if sixteen.MatchString(s) {
 			m.prec = precHalf
 		}
@@ -102,7 +100,7 @@ func parseMatmul(name string) matmul {
 	return m
 }
 
-// nameKernelPrecision returns the arithmetic of a matrix product's kernel, "" for other kernels and unclear names.
+// nameKernelPrecision returns the precision of a product's kernel, "" for other kernels and unclear names.
 func (c *ruleContext) nameKernelPrecision(kernel model.NameID) string {
 	m := c.names[kernel].matmul
 	if m.kind != notMatmul && m.prec == precHalfSIMT {
@@ -127,7 +125,7 @@ func parseMatmulKind(s string) matmulKind {
 
 func parsePrecision(s string) precision {
 	if strings.Contains(s, "ffma") || strings.Contains(s, "simt") {
-		// xmma and cutlass build kernels for the ordinary cores too.
+		// xmma and CUTLASS also make kernels for ordinary cores.
 		if sixteen.MatchString(s) {
 			return precHalfSIMT
 		}
@@ -157,7 +155,7 @@ func parsePrecision(s string) precision {
 		case ordinary.MatchString(s):
 			return precHalfSIMT
 		}
-		return precUnknown // the operands' type alone, as in templates of an engine's own, does not show the cores
+		return precUnknown // operand types alone, as in templates of engines, do not show the cores
 	case double.MatchString(s):
 		return precFP64
 	case simtFP32.MatchString(s), fp32Conv.MatchString(s):
@@ -166,7 +164,6 @@ func parsePrecision(s string) precision {
 	return precUnknown
 }
 
-// parseTensilePrecision parses the type of the operands of a Tensile kernel.
 func parseTensilePrecision(operands, name string) precision {
 	switch operands {
 	case "i8":

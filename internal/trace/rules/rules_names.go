@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// nameFacts has the facts that rules parse from an event's name.
+// nameFacts holds the facts that rules parse from an event name.
 type nameFacts struct {
 	matmul matmul
 	arch   int // see parseArch
@@ -21,35 +21,34 @@ const (
 	markLoader    nameMark = 1 << iota // fetches the next batch
 	markSync                           // API: waits for a device
 	markItem                           // reads a scalar
-	markShape                          // operator whose result's shape depends on data
+	markShape                          // operator with data-dependent shape
 	markAlloc                          // API: takes device memory from the driver
 	markFree                           // API: releases device memory
 	markPool                           // API: takes device memory from a pool
-	markSortUser                       // operator that sorts its indices to sum in a fixed order
-	markEmbedding                      // sorts in any mode
+	markSortUser                       // operator that sorts its indices to add in a fixed order
+	markEmbedding                      // operator that always sorts
 	markEmpty                          // operator that allocates without writing
 	markSort                           // kernel that sorts
 	markFill                           // kernel that writes one value
 	markLaunch                         // API: starts work on a device
 	markGraph                          // API: starts a recorded graph
 	markKernel                         // API: starts one kernel
-	markCapture                        // API: begins or ends recording a graph
-	markBlocks                         // API: copies, and returns when that is done
+	markCapture                        // API: begins or ends the capture of a graph
+	markBlocks                         // API: copies, and returns after the copy
 )
 
-// Function names carry a version or a stream suffix in some profilers.
+// Some profilers append a version or a stream suffix to function names.
 var (
 	apiSuffix = regexp.MustCompile(`(_v\d+|_ptsz|_ptds|_spt)+$`)
 	syncCall  = regexp.MustCompile(`^(cuda|cu|hip)(Stream|Device|Event|Ctx|Thread)Synchronize$`)
 	allocCall = regexp.MustCompile(`^(cudaMalloc|hipMalloc|cuMemAlloc|cuMemCreate|hipExtMallocWithFlags)(Pitch|3D|Managed|Array)?$`)
 	poolCall  = regexp.MustCompile(`^(cudaMalloc|hipMalloc|cuMemAlloc)(FromPool)?Async$`)
 	freeCall  = regexp.MustCompile(`^(cudaFree|hipFree|cuMemFree|cuMemRelease)(Array)?$`)
-	// Kernel launches of both vendors and their variants (LaunchKernelExC,
-	// hipExtModuleLaunchKernel), copies and fills; graphs are markGraph as well.
+	// Kernel launches of both vendors and their variants, copies and fills; graphs are markGraph as well.
 	launchCall = regexp.MustCompile(`^(cuda|cu|hip).*(LaunchKernel|LaunchCooperativeKernel|LaunchGrid|GraphLaunch|Memcpy|Memset)`)
 	kernelCall = regexp.MustCompile(`^(cuda|cu|hip).*(LaunchKernel|LaunchCooperativeKernel)(Ex|ExC)?$`)
 
-	// Copies that are not asynchronous; PyTorch for ROCm makes all that are not non_blocking by hipMemcpyWithStream.
+	// Synchronous copies. PyTorch for ROCm uses hipMemcpyWithStream for all copies that are not non_blocking.
 	blockingCall = regexp.MustCompile(`^(cuda|hip)Memcpy(WithStream|2D|3D|ToSymbol|FromSymbol|DtoH|HtoD|DtoD)?$|^cuMemcpy(DtoH|HtoD|DtoD|2D|3D)?$`)
 
 	loaderRange = regexp.MustCompile(`^enumerate\(Data(Loader|Pipe)\)#`)
@@ -60,7 +59,7 @@ var (
 	fillKernel  = regexp.MustCompile(`FillFunctor|fill_kernel|fill_empty`)
 )
 
-// describeRuleNames parses every name once: a trace has millions of events and thousands of names.
+// describeRuleNames parses every name once: a trace has millions of events, but only thousands of names.
 func describeRuleNames(t *model.Trace) []nameFacts {
 	out := make([]nameFacts, len(t.Names))
 	for i, s := range t.Names {
@@ -138,12 +137,11 @@ func parseOpMarks(s string) nameMark {
 	return m
 }
 
-// nameHasMark reports whether a name carries a mark.
 func (c *ruleContext) nameHasMark(id model.NameID, m nameMark) bool {
 	return int(id) < len(c.names) && c.names[id].what&m != 0
 }
 
-// findMarkAround returns the nearest event with a mark, from a host event upwards; -1 none.
+// findMarkAround returns the nearest event with a mark, from a host event outwards; -1 none.
 func (c *ruleContext) findMarkAround(h int32, m nameMark) int32 {
 	for ; h >= 0; h = c.x.Parent(h) {
 		if c.nameHasMark(c.t.Host[h].Name, m) {

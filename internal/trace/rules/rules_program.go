@@ -4,8 +4,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// isTraining reports whether the program trains. Advice about a backward pass or an optimizer applies to no other
-// program.
+// isTraining reports whether the program trains. Advice about backward pass and optimizer is for training only.
 func (c *ruleContext) isTraining() bool { return c.x.Recording.Kind == analyze.Training }
 
 // splitStreams returns the operations of a device in the steps that count, by stream, each in order.
@@ -43,7 +42,6 @@ func (c *ruleContext) splitStreams(d *ruleDevice) [][]int32 {
 	return out
 }
 
-// pickMarked returns a function that accepts the operations marked in a list.
 func pickMarked(marks []bool) func(int32) bool {
 	return func(g int32) bool { return marks[g] }
 }

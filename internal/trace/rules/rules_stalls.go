@@ -9,23 +9,19 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// stall is a call in which a host thread waits for a device: a synchronization call, or the call of a copy to the
-// host that cannot return before the copy is done.
+// stall is a host call that waits for a device: a synchronization, or a copy that returns only when it is done.
 type stall struct {
 	host int32
-	copy int32 // the copy (index into T.GPU), -1 for a synchronise call
-	// owner is the operator that made the call, if it has a rule of its own: a read of a scalar (item) or an operator
-	// whose shape depends on data (shape).
+	copy int32 // index into T.GPU, -1 for a synchronization
+	// owner is the calling operator if it has its own rule: a scalar read (item), or a data-dependent shape.
 	owner int32
 	by    stallOwner
-	// ends: a synchronization call that follows, in the same operator, a copy to pageable memory: PyTorch makes such
-	// copies this way.
+	// ends: a synchronization that ends a copy to pageable memory in the same operator, as PyTorch makes them.
 	ends bool
 	// blocks: the call returns only when the copy is done, whatever the memory.
 	blocks bool
 }
 
-// isSync reports whether a stall is a synchronization call.
 func (s *stall) isSync() bool { return s.copy < 0 && !s.blocks }
 
 type stallOwner uint8
@@ -36,10 +32,10 @@ const (
 	ownedByShape
 )
 
-// findStalls lists the stalls of the steady part by host event, and separately the stalls of the steps left out,
-// whose effect may reach into it. It leaves out the synchronization with which the profiler closes a recording and,
-// without steps, synchronization after the last launch: nothing waits for them. A stall has one owner, the most
-// specific one: unique() that reads a scalar inside is a data-dependent shape, not an item() of the program.
+// findStalls lists the stalls of the steady part by host event, and separately those of dropped steps, whose effect
+// may reach into the steady part. It skips the synchronization that closes the recording and, without steps, all after
+// the last launch, because nothing waits for them. The most specific operator owns a stall: a scalar read in unique()
+// belongs to the data-dependent shape, not to an item() of the program.
 func (c *ruleContext) findStalls() (steady, others []stall) {
 	var out []stall
 	add := func(h, g int32) {
@@ -73,7 +69,7 @@ func (c *ruleContext) findStalls() (steady, others []stall) {
 	}
 	for _, s := range out {
 		if c.t.Host[s.host].Start < c.x.Before() {
-			continue // it waits for work from before the recording
+			continue // waits for work from before the recording
 		}
 		if c.x.InSteady(c.t.Host[s.host].Start) {
 			steady = append(steady, s)
@@ -84,7 +80,7 @@ func (c *ruleContext) findStalls() (steady, others []stall) {
 	return steady, others
 }
 
-// listWaitingCalls returns the calls that wait for a device, without calls of copies that are in the trace.
+// listWaitingCalls returns the calls that wait for a device, except calls of recorded copies.
 func (c *ruleContext) listWaitingCalls() []int32 {
 	closing := int64(math.MaxInt64)
 	if !c.hasSteps() {
@@ -104,7 +100,6 @@ func (c *ruleContext) listWaitingCalls() []int32 {
 	return out
 }
 
-// findLastLaunch returns the time of the last launch by any process.
 func (c *ruleContext) findLastLaunch() int64 {
 	last := int64(math.MinInt64)
 	for _, v := range c.launches {
@@ -119,7 +114,6 @@ func (c *ruleContext) endsCopy(before, s *stall) bool {
 	return s.isSync() && parent >= 0 && before.copy >= 0 && c.t.GPU[before.copy].Memory == model.Pageable && c.x.Parent(before.host) == parent
 }
 
-// findLaunches collects the times at which each process starts work on a device.
 func (c *ruleContext) findLaunches() {
 	n := map[int32]int{}
 	each := func(f func(process int32, at int64)) {
@@ -140,8 +134,7 @@ func (c *ruleContext) findLaunches() {
 	}
 }
 
-// starvedBecauseOf returns the starved time of a device that would vanish with the stalls that gone accepts; all
-// other stalls stay.
+// starvedBecauseOf returns the starved time of a device that would vanish without the stalls that gone accepts.
 func (c *ruleContext) starvedBecauseOf(gone func(*stall) bool) func(*ruleDevice) model.Spans {
 	return func(d *ruleDevice) model.Spans {
 		var calls []model.Span
@@ -156,8 +149,8 @@ func (c *ruleContext) starvedBecauseOf(gone func(*stall) bool) func(*ruleDevice)
 	}
 }
 
-// blockedSpan returns the time in which a stall keeps its process from launching: after the last launch that another
-// thread makes during the call. A read of a scalar counts as a whole.
+// blockedSpan returns the time in which a stall keeps its process from launching: after the last launch by another
+// thread during the call. Without such launches, a scalar read counts with its whole operator.
 func (c *ruleContext) blockedSpan(s *stall) model.Span {
 	h := &c.t.Host[s.host]
 	v := c.launches[c.t.ProcessOf(h.Lane)]
@@ -172,33 +165,32 @@ func (c *ruleContext) blockedSpan(s *stall) model.Span {
 	return model.Span{Start: h.Start, End: h.End}
 }
 
-// profilerShare bounds the profiler's share of host time: host-bound programs took 1.1 to 1.25 times as long with it.
-const profilerShare = 5 // one in this many
+// profilerShare bounds the profiler's part of host time: host-bound programs took 1.1 to 1.25 times as long with it.
+const profilerShare = 5 // at most 1/profilerShare
 
 // waitCaveat is added to every claim about a wait.
 const waitCaveat = "the wait itself overlaps device work; the claim is the idle time it causes, at most the time the host was blocked and a fifth of its work beside the device (the profiler's share)"
 
-// starvedByBlocking returns the starved time of a device that would vanish if its process were not blocked during
-// blocked. The host would then be ahead of the device by the blocked time, and later starving is first paid from that
-// lead. So the claim never exceeds the starved time of the device, nor the blocked time of the host: a program that
-// cannot feed its device gains nothing from shorter waits.
+// starvedByBlocking returns the starved time of a device that would vanish if its process were not blocked during the
+// spans blocked. Without blocking, the host would run ahead of the device by the blocked time (the lead), and this
+// lead would cover later starved time. So the claim exceeds neither the starved time nor the blocked time: a program
+// that cannot feed its device gains nothing from shorter waits.
 //
-// While the device starves during a blocked call, the lead does not grow; that time itself is claimed. Time in spent,
-// which is also removed from the device's own work, adds no lead either. A remaining stall that finds the device done
-// resets the lead.
+// Starved time during a blocked call is claimed directly and does not add to the lead. Time in spent, which the change
+// also removes from the device's work, adds nothing either. A remaining stall that ends with an idle device resets the
+// lead to zero.
 //
-// A profiler slows the host and thereby shortens the wait: without it the host would have reached the wait earlier,
-// by a share of its work since the device last waited for it.
+// A profiler slows the host and thereby shortens its waits. Without it the host would wait earlier, so a share of the
+// host work since the last wait (profilerShare) is added to the lead.
 func (c *ruleContext) starvedByBlocking(d *ruleDevice, blocked, spent model.Spans, gone func(*stall) bool) model.Spans {
 	if len(blocked) == 0 {
 		return nil
 	}
-	// Before its first operation a device may have run work from before the recording; these rules ignore waits for
-	// it.
+	// Before its first operation a device may run work from before the recording; these rules ignore waits for it.
 	starved := d.Starved.Within(d.Worked).And(c.lived)
 	out := []model.Span(starved.And(blocked))
 	gain, rest, ends := blocked.Minus(starved).Minus(spent), starved.Minus(blocked), c.listDrains(d, gone)
-	var ahead, even int64 // the lead of the host, and the last instant at which it had none
+	var ahead, even int64 // lead of the host, and the last time without a lead
 	for len(rest) > 0 {
 		next := rest[0].Start
 		switch {
@@ -230,7 +222,7 @@ func (c *ruleContext) starvedByBlocking(d *ruleDevice, blocked, spent model.Span
 	return model.UnionOf(out)
 }
 
-// listDrains returns the ends of the remaining stalls that find the device done, sorted.
+// listDrains returns the sorted ends of the remaining stalls after which the device is idle.
 func (c *ruleContext) listDrains(d *ruleDevice, gone func(*stall) bool) []int64 {
 	var out []int64
 	add := func(h int32) {
@@ -254,14 +246,14 @@ func (c *ruleContext) listDrains(d *ruleDevice, gone func(*stall) bool) []int64 
 	return out
 }
 
-// blocker is a call that waits for a device as a side effect and has a rule of its own.
+// blocker is a call with its own rule that waits for a device as a side effect.
 type blocker struct {
 	rule string
 	lane uint32
 	at   int64 // end of the wait
 }
 
-// findBlockers lists releases of memory, and copies from pageable memory.
+// findBlockers lists releases of device memory and large copies from pageable memory.
 func (c *ruleContext) findBlockers() []blocker {
 	var out []blocker
 	if c.hasMark(markFree) {
@@ -301,8 +293,7 @@ func (c *ruleContext) listOwners(by stallOwner) (out []int32) {
 	return out
 }
 
-// sumHostTime returns the number and time (ns) of the calls of the stalls that ok accepts, each call once, and the
-// time spans of the calls.
+// sumHostTime returns number, time (ns) and spans of the calls of the stalls that ok accepts, each call once.
 func (c *ruleContext) sumHostTime(ok func(*stall) bool) (calls int, ns int64, when model.Spans) {
 	last := int32(-1)
 	var v []model.Span

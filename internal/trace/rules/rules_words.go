@@ -9,18 +9,17 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// formatPerStep formats instants of the steps that count as a time per step. It takes instants, not a sum of
-// durations: parallel work counts once, so no time per step exceeds the step.
+// formatPerStep formats time spans in the steps that count as a time per step. It takes spans, not a sum of durations,
+// so that parallel work counts once and no time exceeds the step.
 func (c *ruleContext) formatPerStep(when model.Spans) string {
 	return gpuprof.FormatNS(when.TotalAnd(c.x.Steady)/c.steps) + " " + analyze.PerStepWord(c.hasSteps())
 }
 
-// percentOfStep returns the part of the step that instants take, in percent.
+// percentOfStep returns the share of the step that time spans take, %.
 func (c *ruleContext) percentOfStep(when model.Spans) float64 {
 	return percent(when.TotalAnd(c.x.Steady), c.span)
 }
 
-// nameWhole names the whole of which shares are given.
 func (c *ruleContext) nameWhole() string {
 	if c.hasSteps() {
 		return "the step"
@@ -28,10 +27,9 @@ func (c *ruleContext) nameWhole() string {
 	return "the recording window"
 }
 
-// hasSteps reports whether the trace has steps; without any, times refer to the recording window.
+// hasSteps reports whether the trace has steps. Without steps, times refer to the recording window.
 func (c *ruleContext) hasSteps() bool { return c.x.Stepped() }
 
-// percent returns the share of part in whole, in percent.
 func percent(part, whole int64) float64 {
 	if whole <= 0 {
 		return 0
@@ -39,14 +37,13 @@ func percent(part, whole int64) float64 {
 	return 100 * float64(part) / float64(whole)
 }
 
-// sites adds up events by their place in the program.
 type sites struct {
 	c  *ruleContext
 	of string // the unit of the count: "kernel", "call"
 	by map[string]*gpuprof.Site
 }
 
-// newSites makes an empty sum of events by place; of names one event.
+// newSites makes an empty sum by place; of is the word for one event, such as "kernel".
 func (c *ruleContext) newSites(of string) *sites { return &sites{c, of, map[string]*gpuprof.Site{}} }
 
 // mostSites limits the places that a finding names.
@@ -65,13 +62,12 @@ func (s *sites) add(where string, ns int64) {
 	e.NS += ns
 }
 
-// addHost adds a host event.
 func (s *sites) addHost(h int32, ns int64) { s.add(s.c.nameSite(h), ns) }
 
-// addGPU adds a device operation at the place that launched it, or under its own name without a known place.
+// addGPU adds a device operation at the place that launched it, or under its own name if the place is unknown.
 func (s *sites) addGPU(g int32, ns int64) { s.addGPUWithSuffix(g, "", ns) }
 
-// addGPUWithSuffix adds a device operation with text after the place; see addGPU.
+// addGPUWithSuffix is addGPU with text after the place.
 func (s *sites) addGPUWithSuffix(g int32, words string, ns int64) {
 	op := &s.c.t.GPU[g]
 	where := ""
@@ -87,7 +83,6 @@ func (s *sites) addGPUWithSuffix(g int32, words string, ns int64) {
 	s.add(where+words, ns)
 }
 
-// topSites returns the places with most time.
 func (s *sites) topSites() []gpuprof.Site {
 	out := make([]gpuprof.Site, 0, len(s.by))
 	for _, e := range s.by {
@@ -99,8 +94,7 @@ func (s *sites) topSites() []gpuprof.Site {
 	return out[:min(len(out), mostSites)]
 }
 
-// nameSite names the place of a host event: file and line if the trace has stacks, else the part of the model, with
-// the outermost operator around it.
+// nameSite names the place of a host event: file and line if stacks were recorded, else module and outermost operator.
 func (c *ruleContext) nameSite(h int32) string {
 	site, op := c.x.Site(h), c.nameOuterOp(h)
 	inner := ""
@@ -116,8 +110,7 @@ func (c *ruleContext) nameSite(h int32) string {
 	return site + " (" + op + ")"
 }
 
-// nameOuterOp returns the name of the outermost operator around a host event (or the event itself), which the program
-// called.
+// nameOuterOp returns the name of the outermost operator around a host event or of the event itself.
 func (c *ruleContext) nameOuterOp(h int32) string {
 	outer := int32(-1)
 	for e := c.x.Op(h); e >= 0; e = c.x.Parent(e) {

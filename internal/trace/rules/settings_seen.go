@@ -9,12 +9,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// mostOf is the share of calls, bytes or time from which on a value counts as the setting of the recording: below it
-// the program has no single value.
+// mostOf is the least share of calls, bytes or time for which a value counts as the setting of the recording.
 const mostOf = 0.6
 
-// listSettings lists the settings that the events of the steady part show. A setting without a clear value is left
-// out.
+// listSettings lists the settings that events of the steady part show, without settings that have no clear value.
 func (c *ruleContext) listSettings() []analyze.Setting {
 	var out []analyze.Setting
 	for _, s := range []struct {
@@ -43,7 +41,7 @@ var precisionNames = map[precision]string{
 	precFP8: "fp8", precFP64: "fp64", precInt8: "int8",
 }
 
-// getProductPrecision returns the precision of most of the time in matrix products and convolutions, "" unclear.
+// getProductPrecision returns the precision of most time in matrix products and convolutions, "" unclear.
 func (c *ruleContext) getProductPrecision() string {
 	p := c.sumProducts(func(*ruleDevice) bool { return true })
 	var whole int64
@@ -57,7 +55,7 @@ func (c *ruleContext) getProductPrecision() string {
 	return findMajority(by, whole)
 }
 
-// findMajority returns the value with most of the whole, "" if none has mostOf of it.
+// findMajority returns the value with at least mostOf of the whole, "" none.
 func findMajority(by map[string]int64, whole int64) string {
 	for value, n := range by {
 		if float64(n) >= mostOf*float64(whole) && n > 0 {
@@ -67,7 +65,7 @@ func findMajority(by map[string]int64, whole int64) string {
 	return ""
 }
 
-// getLoaderSetting returns the processes that make batches, "" without a loader.
+// getLoaderSetting describes the processes that make batches, "" without a loader.
 func (c *ruleContext) getLoaderSetting() string {
 	if l := c.getLoaderFacts(); l != nil && l.Workers > 0 {
 		return analyze.Plural(l.Workers, "worker process", "worker processes")
@@ -86,7 +84,7 @@ func (c *ruleContext) getLoaderSetting() string {
 	return findMajority(by, all)
 }
 
-// getCopySetting returns the kind of host memory of most bytes copied to the devices, "" unclear.
+// getCopySetting returns the host memory of most bytes copied to the devices, "" unclear.
 func (c *ruleContext) getCopySetting() string {
 	by, all := map[string]int64{}, int64(0)
 	c.eachSteadyOp(anyOperation, func(_ *ruleDevice, _ int32, op *model.GPU) {
@@ -104,7 +102,7 @@ func (c *ruleContext) getCopySetting() string {
 	return findMajority(by, all)
 }
 
-// getLaunchSetting returns the kind of launch of most kernels, graph or single; "" unclear.
+// getLaunchSetting returns how most kernels are launched, by graphs or one by one; "" unclear.
 func (c *ruleContext) getLaunchSetting() string {
 	by, all := map[string]int64{}, int64(0)
 	c.eachSteadyOp(anyOperation, func(_ *ruleDevice, _ int32, op *model.GPU) {
@@ -121,7 +119,7 @@ func (c *ruleContext) getLaunchSetting() string {
 	return findMajority(by, all)
 }
 
-// getCompilerSetting returns whether a compiler made kernels of a PyTorch program; "" for other programs.
+// getCompilerSetting returns whether kernels of a PyTorch program were compiled; "" for other programs.
 func (c *ruleContext) getCompilerSetting() string {
 	if c.x.Recording.Program != analyze.PyTorch {
 		return ""
@@ -144,7 +142,7 @@ func (c *ruleContext) getCompilerSetting() string {
 	return "eager"
 }
 
-// getOptimizerSetting returns the implementation of PyTorch's optimizer, by its operators; "" unknown.
+// getOptimizerSetting returns the implementation of PyTorch's optimizer, from its operators; "" unknown.
 func (c *ruleContext) getOptimizerSetting() string {
 	found := ""
 	for i := range c.t.Host {
@@ -164,10 +162,10 @@ func (c *ruleContext) getOptimizerSetting() string {
 	return found
 }
 
-// updatesParameter are the operators by which an optimizer's loop changes one parameter.
+// updatesParameter holds the operators with which an optimizer loop changes one parameter.
 var updatesParameter = map[string]bool{"aten::add_": true, "aten::addcdiv_": true, "aten::addcmul_": true, "aten::lerp_": true}
 
-// getAttentionSetting returns whether fused kernels compute attention, "" without attention.
+// getAttentionSetting returns whether attention is fused, "" without attention.
 func (c *ruleContext) getAttentionSetting() string {
 	for _, d := range c.devices {
 		for i, g := range d.Ops {
@@ -189,8 +187,7 @@ func (c *ruleContext) getAttentionSetting() string {
 	return ""
 }
 
-// countScalarReads returns the number of values that a step reads from a device with .item() and similar calls; ""
-// unknown.
+// countScalarReads returns the number of scalars that a step reads with .item() and similar calls; "" unknown.
 func (c *ruleContext) countScalarReads() string {
 	if !c.hasSteps() || c.x.Recording.Program != analyze.PyTorch || len(c.devices) == 0 {
 		return ""

@@ -5,11 +5,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// noChange is the advice of a rule without advice for a kind of program.
+// noChange is the advice if a rule has none for a kind of program.
 const noChange = "no change is known for this kind of program"
 
-// changeFor returns the advice for a finding in the terms of the program's framework; own is the rule's advice for
-// PyTorch.
+// changeFor returns the advice of a rule in the terms of the program's framework; own is the advice for PyTorch.
 func changeFor(p analyze.Program, kind analyze.Kind, rule, own string) string {
 	if rule == gpuprof.RuleNotSteady || p == analyze.PyTorch {
 		return own
@@ -25,10 +24,9 @@ func changeFor(p analyze.Program, kind analyze.Kind, rule, own string) string {
 	return noChange
 }
 
-// adviceTable holds advice by rule.
 type adviceTable map[string]string
 
-// adviceTables returns the tables of a kind of program, its own before shared ones.
+// adviceTables returns the tables for a kind of program, its own before shared ones.
 func adviceTables(p analyze.Program) []adviceTable {
 	switch p {
 	case analyze.JAX:
@@ -60,7 +58,6 @@ func adviceTables(p analyze.Program) []adviceTable {
 	return nil
 }
 
-// selectRules returns the advice for some rules.
 func (w adviceTable) selectRules(rules ...string) adviceTable {
 	out := adviceTable{}
 	for _, r := range rules {

@@ -7,13 +7,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// ruleFewerBits is the key of the change that stores weights in 8 bits; decode-bytes adds it to its own.
+// ruleFewerBits is the key of advice to store weights in 8 bits, which decode-bytes adds to its own.
 const ruleFewerBits = gpuprof.RuleDecodeBytes + "/fewer-bits"
 
-// plainPyTorch is the key of programs that generate without an engine.
+// plainPyTorch is the key for programs that generate without an engine.
 const plainPyTorch = ""
 
-// engineFlags are the changes of an engine's own settings, by rule.
+// engineFlags are changes of settings of engines, by rule.
 var engineFlags = map[string]adviceTable{
 	"vLLM": {
 		gpuprof.RuleLaunchBound:     "vllm serve without --enforce-eager: compiled pieces and graphs replace single launches; more requests per step (--max-num-seqs, --max-num-batched-tokens)",
@@ -70,15 +70,15 @@ var engineFlags = map[string]adviceTable{
 	},
 }
 
-// adviseParallelism returns the change of a rule about jobs of several ranks: the engine's own, else PyTorch's.
+// adviseParallelism returns the advice for a rule about several ranks: the engine's, else PyTorch's.
 func adviseParallelism(x *analyze.Index, rule string) string {
 	return cmp.Or(adviseEngineOf(x, rule), engineFlags[plainPyTorch][rule])
 }
 
-// adviseEngine returns the change of a rule in the engine's settings, "" unknown.
+// adviseEngine returns the advice of a rule as settings of the program's engine, "" unknown.
 func (c *ruleContext) adviseEngine(rule string) string { return adviseEngineOf(c.x, rule) }
 
-// adviseEngineOf is adviseEngine for the findings of a job. Programs of PyTorch without an engine have a row too.
+// adviseEngineOf returns the engine's advice for findings of a job. PyTorch programs without an engine have a row too.
 func adviseEngineOf(x *analyze.Index, rule string) string {
 	if x.Recording.Engine == plainPyTorch && (x.Recording.Program != analyze.PyTorch || x.ServesRequests()) {
 		return ""

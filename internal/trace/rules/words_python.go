@@ -4,7 +4,6 @@ import "github.com/gpuprof/gpuprof"
 
 const recordCUDA = "record again with gpuprof run --cuda, a shorter stretch (--time-window)"
 
-// jaxWords are for JAX.
 var jaxWords = adviceTable{
 	gpuprof.RuleHostBound:        "more of the step in one function under jax.jit, loops over steps as jax.lax.scan or fori_loop, larger batches; no logging and no conversion to NumPy inside the loop",
 	gpuprof.RuleLaunchBound:      "more of the step in one function under jax.jit, loops over steps as jax.lax.scan or fori_loop, larger batches",
@@ -35,7 +34,6 @@ var xlaWords = adviceTable{
 	gpuprof.RuleDeterministicFill: "leave --xla_gpu_deterministic_ops out of XLA_FLAGS",
 }
 
-// tensorFlowWords are for TensorFlow.
 var tensorFlowWords = adviceTable{
 	gpuprof.RuleHostBound:        "the step in one @tf.function(jit_compile=True), several steps per call (Keras: compile(steps_per_execution=N)); no .numpy() and no logging inside the loop",
 	gpuprof.RuleLaunchBound:      "@tf.function(jit_compile=True) around the step; larger batches",
@@ -53,7 +51,7 @@ var tensorFlowWords = adviceTable{
 	gpuprof.RuleTraceQuality:     "record again with tf.profiler.experimental, fewer steps",
 }
 
-// tensorRTWords are for programs that run engines of TensorRT.
+// tensorRTWords are for programs that run TensorRT engines.
 var tensorRTWords = adviceTable{
 	gpuprof.RuleHostBound:       "enqueueV3 captured in a CUDA graph (trtexec --useCudaGraph); inputs of the next request prepared while this one runs; larger batches",
 	gpuprof.RuleLaunchBound:     "enqueueV3 captured in a CUDA graph (trtexec --useCudaGraph); larger batches",
@@ -67,7 +65,6 @@ var tensorRTWords = adviceTable{
 	gpuprof.RuleDataloaderStall: "prepare the next input on another thread, in memory from cudaHostAlloc, while the engine runs",
 }
 
-// onnxWords are for ONNX Runtime.
 var onnxWords = adviceTable{
 	gpuprof.RuleHostBound:        "IOBinding with tensors on the device, and enable_cuda_graph=1 of the CUDA execution provider; larger batches",
 	gpuprof.RuleLaunchBound:      "enable_cuda_graph=1 of the CUDA execution provider, with IOBinding; larger batches",
@@ -102,7 +99,7 @@ var cupyWords = adviceTable{
 	gpuprof.RuleTraceQuality:     recordCUDA,
 }
 
-// tritonWords are for kernels of Triton that no framework was seen around.
+// tritonWords are for Triton kernels without a known framework.
 var tritonWords = adviceTable{
 	gpuprof.RuleHostBound:        "less Python between launches; kernels that do more each",
 	gpuprof.RuleLaunchBound:      "fewer, larger kernels: join those that follow each other",
@@ -113,7 +110,7 @@ var tritonWords = adviceTable{
 	gpuprof.RuleTraceQuality:     recordCUDA,
 }
 
-// pythonWords are for Python programs whose framework no name shows.
+// pythonWords are for Python programs without a known framework.
 var pythonWords = adviceTable{
 	gpuprof.RuleHostBound:      "less Python between launches: logging and checks out of the loop, loops over arrays as one call",
 	gpuprof.RuleAllocatorChurn: "arrays that are allocated once before the loop",

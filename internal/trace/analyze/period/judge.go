@@ -5,17 +5,16 @@ import (
 	"slices"
 )
 
-// nameCounts counts one name within the repeats of a run.
+// nameCounts counts the launches of one name in the repeats of a run.
 type nameCounts struct {
-	repeats []int32 // in which it occurs
-	counts  []int32 // how often there
-	median  int32   // in the alike ones
-	n       int     // of all
-	ns      float64 // mean, of the device
+	repeats []int32 // indexes of the repeats that contain the name
+	counts  []int32 // launches in each of these repeats
+	median  int32   // over the alike repeats
+	n       int     // in all repeats
+	ns      float64 // mean device time
 	kernel  bool
 }
 
-// countNames returns the names within the repeats of a run.
 func (s *sequence) countNames(r nameRun) []*nameCounts {
 	byName := map[int32]*nameCounts{}
 	var order []*nameCounts
@@ -46,15 +45,15 @@ func (s *sequence) countNames(r nameRun) []*nameCounts {
 			}
 		}
 		slices.Sort(alike)
-		if at := (r.good-1)/2 - (r.good - len(alike)); at >= 0 { // the others have none
+		if at := (r.good-1)/2 - (r.good - len(alike)); at >= 0 { // the other alike repeats have no such launch
 			x.median = alike[at]
 		}
 	}
 	return order
 }
 
-// judgeRun returns two shares of a run's alike repeats. explained: of their launches or device time, whichever is
-// less, in the counts of the median repeat; extra: in addition to those, recurring at equal distances.
+// judgeRun judges the repeats of a run. explained is the share of launches or device time, whichever is less, that the
+// counts of the median repeat explain; extra is the share beyond these counts that recurs at equal distances.
 func (s *sequence) judgeRun(r nameRun) (explained, extra float64) {
 	var n, of, ns, ofNS float64
 	kinds := s.countNames(r)
@@ -76,8 +75,8 @@ func (s *sequence) judgeRun(r nameRun) (explained, extra float64) {
 	return explained, s.extraShare(kinds)
 }
 
-// extraShare returns the share of launches or device time that recurs at equal distances of two or more repeats and
-// so shows a longer period. Reading a number now and then shows none.
+// extraShare returns the share of launches or device time that recurs at equal distances of two or more repeats, which
+// shows that the true period is longer. A copy that reads a number now and then shows no longer period.
 func (s *sequence) extraShare(kinds []*nameCounts) (extra float64) {
 	n, ns := 0.0, 0.0
 	for _, x := range kinds {
@@ -113,7 +112,7 @@ func (s *sequence) extraShare(kinds []*nameCounts) (extra float64) {
 	return extra
 }
 
-// recursEvenly reports whether distances span two or more repeats and are mostly equal.
+// recursEvenly reports whether the median distance is two or more repeats and most distances are equal to it.
 func recursEvenly(gaps []int32) bool {
 	if len(gaps) == 0 {
 		return false
@@ -134,7 +133,7 @@ func recursEvenly(gaps []int32) bool {
 	return float64(equal) >= leastEven*float64(len(gaps))
 }
 
-// makeSteps makes steps from a run's alike repeats, several per step if they are short.
+// makeSteps makes steps from the alike repeats of a run, several repeats per step if they are short.
 func (s *sequence) makeSteps(r nameRun, first int) *Found {
 	var took []int64
 	for i := range len(r.at) - 1 {
@@ -163,7 +162,7 @@ func (s *sequence) makeSteps(r nameRun, first int) *Found {
 			held = 0
 		}
 	}
-	if len(lengths) > 0 { // none where every group is interrupted
+	if len(lengths) > 0 { // empty if every group of repeats is interrupted
 		f.Launches = int(math.Round(medianOf(lengths)))
 	}
 	return f

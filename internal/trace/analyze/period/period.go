@@ -1,4 +1,4 @@
-// Package period finds the steps of a program in the order of its launches: a training step, a decoded token or a
+// Package period finds the steps of a program from the order of its launches: a training step, a decoded token or a
 // time step of a simulation launches about the same work as the previous one.
 package period
 
@@ -11,45 +11,45 @@ import (
 
 // Launch is one launch, in the order of the host's calls.
 type Launch struct {
-	At     int64 // when the host called, ns
-	NS     int64 // of the device, ns
-	Name   int32 // equal work has equal numbers, from 0 on
-	Kernel bool  // and no copy or fill
+	At     int64 // start of the call, ns
+	NS     int64 // device time, ns
+	Name   int32 // equal for equal work, counted from 0
+	Kernel bool  // false for a copy or fill
 }
 
-// Step is one repeat: the launches from From to before To.
+// Step is one step: the launches [From, To).
 type Step struct{ From, To int }
 
-// Found is the period of a sequence.
+// Found is the period of a sequence of launches.
 type Found struct {
 	Steps    []Step
-	Launches int // of the median step
-	// Joined is the number of repeats per step, for programs that repeat more often than once a millisecond.
+	Launches int // in the median step
+	// Joined is the number of repeats per step; more than one if the program repeats more often than once a millisecond.
 	Joined int
 }
 
 const (
-	minRepeats     = 4     // alike distances wanted
-	spread         = 0.2   // a distance in launches may differ from the median so much
-	leastAlike     = 0.8   // part of all distances that must not differ more
-	leastCovered   = 0.8   // coverage of a candidate, as a share of the widest one that recurs as often
-	leastExplained = 0.9   // share of launches and of device time that the median repeat explains
-	leastEven      = 0.6   // share of the extra launches that must recur at equal distances
-	mostCopy       = 0.02  // of the device's time, for copies and fills beyond the median repeat
-	mostExtra      = 0.003 // of extra launches or time, from which the period is longer
-	looseRepeats   = 5     // repeats; from this median on, distances may differ by spread
-	shortestNS     = 1e6   // of a step
-	minSteps       = 3     // left by joining repeats to a step
+	minRepeats     = 4     // least number of alike distances
+	spread         = 0.2   // share by which a distance, in launches, may differ from the median
+	leastAlike     = 0.8   // least share of distances that are alike
+	leastCovered   = 0.8   // least coverage of a candidate, as a share of the widest candidate that recurs as often
+	leastExplained = 0.9   // least share of launches and of device time that the median repeat explains
+	leastEven      = 0.6   // least share of extra launches that recur at equal distances
+	mostCopy       = 0.02  // least share of device time from which extra copies and fills count
+	mostExtra      = 0.003 // share of extra launches or time from which the period is longer
+	looseRepeats   = 5     // median distance in repeats from which distances may differ by spread
+	shortestNS     = 1e6   // shortest step
+	minSteps       = 3     // least number of steps after joining repeats
 )
 
-// MostLaunches limits the launches that Find reads, from the end: more than a few steps of any program.
+// MostLaunches limits the launches that Find reads, from the end; it covers a few steps of any program.
 const MostLaunches = 1 << 19
 
 // Find returns the period of a program's launches; nil without one.
 //
 // A candidate is a run of names that occurs at about equal distances. Find takes the shortest period whose median
-// repeat explains nearly all launches and device time, and in addition to which nothing recurs at equal distances:
-// layers within a step do not explain the remaining step. Launches before the first equal distance are warm-up.
+// repeat explains nearly all launches and device time, if nothing else recurs at equal distances: layers within a step
+// leave the rest of the step unexplained. Launches before the first equal distance are warm-up.
 func Find(all []Launch) *Found {
 	first := max(0, len(all)-MostLaunches)
 	s := &sequence{all: all[first:]}
@@ -68,7 +68,7 @@ func Find(all []Launch) *Found {
 		if explained, extra := s.judgeRun(r); explained < leastExplained || extra >= mostExtra {
 			continue
 		}
-		// Repeats that are interrupted before they make a step are parts of one.
+		// Repeats that are interrupted before they make a step are parts of a step.
 		if f := s.makeSteps(r, first); len(f.Steps)*f.Launches*2 >= whole {
 			return f
 		}
@@ -76,17 +76,16 @@ func Find(all []Launch) *Found {
 	return nil
 }
 
-// sequence is the input of one search.
 type sequence struct {
 	all   []Launch
-	waits []int64 // reused
+	waits []int64 // buffer of medianPause
 }
 
-// nameRun has the places of a run of names, from the first to the last distance that is close to the median.
+// nameRun holds the places of a run of names, from the first to the last distance close to the median.
 type nameRun struct {
 	at     []int32
-	median float64 // distance, launches
-	good   int     // distances like it
+	median float64 // median distance, launches
+	good   int     // number of alike distances
 }
 
 func (r *nameRun) isAlike(i int) bool {
@@ -95,7 +94,7 @@ func (r *nameRun) isAlike(i int) bool {
 
 func (r *nameRun) coveredLaunches() int32 { return r.at[len(r.at)-1] - r.at[0] }
 
-// newSteadyRun returns the run of names at these places; false if it does not occur at equal distances.
+// newSteadyRun returns the run of names at these places; false if it does not recur at equal distances.
 func newSteadyRun(at []int32) (nameRun, bool) {
 	if len(at) < minRepeats+1 {
 		return nameRun{}, false
@@ -121,15 +120,15 @@ func newSteadyRun(at []int32) (nameRun, bool) {
 	return r, r.good >= minRepeats && float64(r.good) >= leastAlike*float64(hi-lo)
 }
 
-// medianOf sorts v and returns its median, the mean of the middle two for an even number.
+// medianOf sorts v and returns its median; for an even number of values, the mean of the middle two.
 func medianOf[T int32 | int64](v []T) float64 {
 	slices.Sort(v)
 	n := len(v)
 	return (float64(v[(n-1)/2]) + float64(v[n/2])) / 2
 }
 
-// findCandidates returns the runs of names that recur steadily, by the number of repeats: among those that recur
-// equally often and cover about as much, the run after the longest pause of the host.
+// findCandidates returns the runs of names that recur steadily, by number of repeats. Among runs that recur equally
+// often and cover about as much, it takes the one after the longest pause of the host.
 func (s *sequence) findCandidates() map[int]nameRun {
 	best := map[int]nameRun{}
 	wait := map[int]float64{}
@@ -179,8 +178,8 @@ func (s *sequence) medianPause(r nameRun) float64 {
 const longest = 21
 
 // eachLevel calls level for runs of 1, 2, 3, 5, 8, 13 and 21 launches, with the start positions of each run of names
-// that occurs more than minRepeats times. Runs are in the order of their first position. A run's id is made of the ids
-// of two shorter runs, so that comparing runs costs the same at every length.
+// that occurs more than minRepeats times, in the order of first positions. The id of a run combines the ids of two
+// shorter runs, so that comparing runs costs the same at every length.
 func (s *sequence) eachLevel(level func(places func(yield func([]int32)))) {
 	names := make([]int32, len(s.all))
 	for i := range s.all {
@@ -209,7 +208,7 @@ func (s *sequence) eachLevel(level func(places func(yield func([]int32)))) {
 	}
 }
 
-// numberValues numbers equal values equally, from 0 on in the order of their first places.
+// numberValues assigns equal numbers to equal values, from 0 on in the order of their first positions.
 func numberValues[T int32 | int64](v []T) (ids []int32, kinds int) {
 	known := map[T]int32{}
 	ids = make([]int32, len(v))
@@ -224,7 +223,6 @@ func numberValues[T int32 | int64](v []T) (ids []int32, kinds int) {
 	return ids, len(known)
 }
 
-// placesOf returns the places of each number.
 func placesOf(ids []int32, kinds int) [][]int32 {
 	count := make([]int32, kinds)
 	for _, id := range ids {

@@ -25,30 +25,30 @@ const (
 	tOverhead
 	tEnd
 	tGraph
-	tCut // which part of a recording the file is; the first chunk of one
+	tCut // which part of a recording the file is; comes first
 	types
 )
 
 const (
 	chunkMark  = 0x68435047 // "GPch"
 	chunkHead  = 24
-	mostBytes  = 16 << 20 // of a payload; the recorder's are at most 1 MiB
+	mostBytes  = 16 << 20 // of a payload; the recorder writes at most 1 MiB
 	readBuffer = 256 << 10
 )
 
-// chunk is one chunk of a file; its payload is valid until the next one is read.
+// chunk is one chunk of a file; its payload is valid until the next is read.
 type chunk struct {
 	kind    uint16
-	record  int // bytes, 0 for texts
+	record  int // bytes of a record, 0 for texts
 	count   int
-	at      int64 // when it was written, ns of the machine's clock
+	at      int64 // time of writing, ns of the machine's clock
 	payload []byte
 }
 
 // chunks reads chunks in sequence.
 type chunks struct {
 	in   *bufio.Reader
-	at   int64 // where the next one begins
+	at   int64 // position of the next chunk
 	room []byte
 }
 
@@ -71,12 +71,12 @@ func newChunks(in io.Reader) (*chunks, error) {
 	return c, nil
 }
 
-// chunkOf parses the head of a chunk, without its payload.
+// chunkOf parses the head of a chunk.
 func chunkOf(head []byte) chunk {
 	return chunk{kind: le.Uint16(head[4:]), record: int(le.Uint16(head[6:])), count: int(le.Uint32(head[8:])), at: clampInt64(le.Uint64(head[16:]))}
 }
 
-// next returns io.EOF at the end of a complete file; any other error gives the position and kind of the damage.
+// next returns io.EOF at the end of a complete file; other errors name position and kind of the damage.
 func (c *chunks) next() (chunk, error) {
 	var head [chunkHead]byte
 	n, err := io.ReadFull(c.in, head[:])
@@ -107,7 +107,7 @@ func (c *chunks) next() (chunk, error) {
 	return k, nil
 }
 
-// splitRecords returns the chunk's whole records of at least least bytes.
+// splitRecords returns the whole records of a chunk, if they have at least least bytes.
 func (k *chunk) splitRecords(least int) (out [][]byte) {
 	if k.record < least || k.record == 0 {
 		return nil

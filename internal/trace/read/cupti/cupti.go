@@ -1,10 +1,9 @@
 // Package cupti reads recordings of gpuprof's CUDA recorder (internal/record/inject): one file per process, of
-// self-contained chunks, so that a killed process leaves a recording that ends with its last whole chunk.
+// self-contained chunks, so that the recording of a killed process is readable up to its last whole chunk.
 //
-// A file begins with a magic, a version and a mark of its byte order. A chunk has a head of 24 bytes and a payload.
-// The head has a mark, the type, the size of a record, the number of records, the bytes, and the time of writing. The
-// first chunk names the fields of each type of record with their sizes, so readers take fields by name and accept
-// longer records.
+// A file begins with a magic, a version and a byte-order mark. A chunk has a head of 24 bytes (mark, type, record
+// size, number of records, bytes, time of writing) and a payload. The first chunk names the fields of each record type
+// with their sizes: readers find fields by name and accept longer records.
 package cupti
 
 import (
@@ -25,19 +24,18 @@ const (
 	byteOrder = 0x01020304
 )
 
-// Extension ends the names of the recorder's files.
+// Extension is the file name extension of recordings.
 const Extension = ".gpt"
 
 // recordAgain is the fix for an unreadable recording.
 const recordAgain = "record one with gpuprof run --cuda -- COMMAND"
 
-// Sniff reports whether a file that begins with head is a recording of this format.
+// Sniff reports whether a file that begins with head is a recording of gpuprof's CUDA recorder.
 func Sniff(head []byte) bool { return bytes.HasPrefix(head, []byte(magic)) }
 
-// Read reads a whole recording; path is for messages. A torn or damaged file yields the part before the damage, with
-// Truncated set and a warning; an error wraps gpuprof.ErrInput, or the context's. room is the memory budget of the
-// trace, bytes; 0 for outside.TraceMemory. Of a larger recording the first part is kept, with Truncated set and a
-// warning.
+// Read reads a recording; path is for messages. A damaged file yields the part before the damage, with Truncated set
+// and a warning. So does a recording that exceeds the memory budget room (bytes, 0 for outside.TraceMemory). Errors
+// wrap gpuprof.ErrInput or the context's error.
 func Read(ctx context.Context, in io.Reader, path string, room int64) (*model.Trace, error) {
 	r := newReader(path, model.NewRoom(room))
 	c, err := newChunks(in)

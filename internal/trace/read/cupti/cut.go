@@ -11,7 +11,7 @@ import (
 )
 
 // Cut writes the part of a recording that a model.Cut of its trace describes; path is for messages. It reads the
-// recording twice, as first and again: the kept ranges are known only after the first reading.
+// recording twice, from first and again, because only the first pass finds the ranges to keep.
 func Cut(ctx context.Context, first, again io.Reader, path string, part *model.Cut, out io.Writer) error {
 	text, err := part.JSON()
 	if err != nil {
@@ -47,16 +47,15 @@ func Cut(ctx context.Context, first, again io.Reader, path string, part *model.C
 type cutter struct {
 	part  *model.Cut
 	out   io.Writer
-	wrote int64 // bytes
+	wrote int64 // bytes written
 	err   error
-	r     *reader      // that read the whole
-	keep  map[int]bool // calls of NVTX, by their places
+	r     *reader      // of the first pass
+	keep  map[int]bool // kept NVTX calls, by position among them
 	event int
 	f     recordFields
 }
 
-// eachChunk calls take for the whole chunks of a recording, and returns their number. It ignores the bytes after them
-// in a torn file.
+// eachChunk calls take for the whole chunks of a recording and returns their number. It ignores a torn end.
 func (c *cutter) eachChunk(ctx context.Context, in io.Reader, path string, take func(chunk)) (n int, err error) {
 	chunks, err := newChunks(in)
 	if err != nil {
@@ -74,7 +73,7 @@ func (c *cutter) eachChunk(ctx context.Context, in io.Reader, path string, take 
 	}
 }
 
-// scanChunk reads the data that ranges need: the calls of NVTX, clocks, and the end of the recording.
+// scanChunk reads what ranges depend on: NVTX calls, clocks, and the end of the recording.
 func (c *cutter) scanChunk(k chunk) {
 	switch k.kind {
 	case tSchema, tClock, tNVTX:
@@ -82,7 +81,7 @@ func (c *cutter) scanChunk(k chunk) {
 		return
 	}
 	if k.kind == tOverhead {
-		return // it may end with the recorder
+		return // overhead may last to the end of the recorder
 	}
 	if _, end, ok := c.r.f.timeFields(k.kind); ok {
 		for _, record := range k.splitRecords(1) {
@@ -91,14 +90,13 @@ func (c *cutter) scanChunk(k chunk) {
 	}
 }
 
-// cutChunk writes the kept part of a chunk.
 func (c *cutter) cutChunk(k chunk) {
 	var keeps func(record []byte) bool
 	switch start, end, ok := c.f.timeFields(k.kind); {
 	case k.kind == tSchema:
 		c.f.set(parseSchema(string(k.payload)))
 	case k.kind == tCut:
-		return // of a part of a part the inner one counts no more
+		return // in a cut of a cut, the new description replaces the old one
 	case isDeviceRecord(k.kind):
 		keeps = func(record []byte) bool {
 			return c.part.KeepsDevice(clampInt64(start.valueIn(record)), clampInt64(end.valueIn(record)))
@@ -113,7 +111,7 @@ func (c *cutter) cutChunk(k chunk) {
 	c.filterRecords(k, keeps)
 }
 
-// filterRecords writes the kept records of a chunk, and returns the number of other records; nil keeps all.
+// filterRecords writes the kept records of a chunk (all if keeps is nil) and returns the number of others.
 func (c *cutter) filterRecords(k chunk, keeps func(record []byte) bool) (left int) {
 	if keeps == nil {
 		c.writeChunk(k, k.payload)
@@ -134,7 +132,7 @@ func (c *cutter) filterRecords(k chunk, keeps func(record []byte) bool) (left in
 	return len(records) - k.count
 }
 
-// keepsRange reports whether a call of NVTX is kept. Neither reading counts calls without a time.
+// keepsRange reports whether an NVTX call is kept. Neither pass counts calls without a time.
 func (c *cutter) keepsRange(record []byte) bool {
 	if t := c.f.nvtx.time.valueIn(record); t == 0 || clampInt64(t) != int64(t) {
 		return false

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// nameForm is the conversion of a name, by the kind of its event.
+// nameForm is the conversion of a name, depending on the kind of its event.
 type nameForm uint8
 
 const (
@@ -24,7 +24,7 @@ type formKey struct {
 	form nameForm
 }
 
-// Most bytes of a name, and the power of two that bounds a demangled one.
+// Most bytes of a name; the power of two that limits a demangled name.
 const (
 	maxName     = 8192
 	maxNamePow2 = 13
@@ -41,7 +41,7 @@ func (r *reader) takeNames(k chunk) {
 		if old, again := r.names[id]; !again {
 			r.bytes += model.TextBytes(text)
 		} else if old != text {
-			continue // a number has one name in a file
+			continue // a number has one name per file
 		}
 		r.names[id] = text
 		p = p[min(int64(len(p)), (size+3)&^3):]
@@ -59,7 +59,7 @@ func (r *reader) internText(s string) model.NameID {
 	return id
 }
 
-// nameID returns the id of a name of the file, converted for display.
+// nameID returns the id of a name in the file, converted for display.
 func (r *reader) nameID(id uint32, f nameForm) model.NameID {
 	key := formKey{id, f}
 	if n, ok := r.byForm[key]; ok {
@@ -81,7 +81,7 @@ func (r *reader) nameID(id uint32, f nameForm) model.NameID {
 	return n
 }
 
-// demangleName returns a C++ or Rust name in its source form, or the name itself.
+// demangleName returns the source form of a C++ or Rust name, else the name itself.
 func demangleName(s string) string {
 	if !strings.HasPrefix(s, "_Z") && !strings.HasPrefix(s, "_R") {
 		return s
@@ -93,14 +93,14 @@ func demangleName(s string) string {
 	return text
 }
 
-// isDriverCall reports whether a call belongs to the driver and not to the runtime.
+// isDriverCall reports whether a call belongs to the driver API, not to the runtime API.
 func isDriverCall(name string) bool {
 	return strings.HasPrefix(name, "cu") && len(name) > 2 && name[2] >= 'A' && name[2] <= 'Z'
 }
 
 func clampInt64(v uint64) int64 { return int64(min(v, math.MaxInt64)) }
 
-// newOperation fills in the fields that all device operations share; ok is false for one that is not kept.
+// newOperation sets the fields that all device operations share; ok is false if the operation is not kept.
 func (r *reader) newOperation(kind model.Kind, start, end, corr, stream, device uint64) (model.GPU, bool) {
 	r.t.Events++
 	if !r.isKept(clampInt64(start)) {
@@ -123,7 +123,7 @@ func (r *reader) takeKernel(record []byte) {
 	r.t.GPU = append(r.t.GPU, g)
 }
 
-// multiply returns the product of three numbers of at most 32 bits each, saturating at the largest int64.
+// multiply returns the product of three 32-bit numbers, saturating at the largest int64.
 func multiply(x, y, z uint64) int64 {
 	if p := x * y; z == 0 || p <= math.MaxInt64/z {
 		return int64(p * z)
@@ -131,7 +131,7 @@ func multiply(x, y, z uint64) int64 {
 	return math.MaxInt64
 }
 
-// CUPTI's kinds of copies, and of memory.
+// CUPTI's kinds of copies and of memory.
 const (
 	copyH2D     = 1
 	copyD2H     = 2
@@ -175,7 +175,7 @@ func (r *reader) takeCopy(record []byte) {
 		g.Memory = hostMemory(to)
 	case model.H2H:
 		if g.Memory = hostMemory(from); hostMemory(to) == model.Pageable {
-			g.Memory = model.Pageable // the slower end decides
+			g.Memory = model.Pageable // the slower memory decides
 		}
 	}
 	g.Graph = f.graph.valueIn(record) != 0 || f.node.valueIn(record) != 0
@@ -198,7 +198,7 @@ func (r *reader) takeFill(record []byte) {
 	r.t.GPU = append(r.t.GPU, g)
 }
 
-// takeGraph takes a graph that was recorded as a whole.
+// takeGraph stores a graph that was recorded as a whole.
 func (r *reader) takeGraph(record []byte) {
 	f := &r.f.graph
 	g, ok := r.newOperation(model.Kernel, f.start.valueIn(record), f.end.valueIn(record), f.corr.valueIn(record), f.stream.valueIn(record), f.device.valueIn(record))
@@ -221,7 +221,7 @@ func (r *reader) takeCall(record []byte) {
 	} else if corr != 0 {
 		r.runtime = append(r.runtime, corr)
 	}
-	if code := f.result.signedIn(record); code != 0 && code != 600 { // 600, not ready: the result of a query while work is running
+	if code := f.result.signedIn(record); code != 0 && code != 600 { // 600: not ready, the result of a query during work
 		r.failed++
 	}
 	if !r.isKept(start) {
@@ -234,7 +234,7 @@ func (r *reader) takeCall(record []byte) {
 
 func (r *reader) addHost(h model.Host) { r.t.Host = append(r.t.Host, h) }
 
-// CUPTI's kinds of its own work; 1, the driver's compilation, is not included.
+// CUPTI's kinds of overhead, without 1, the driver's compilation.
 var overheadNames = map[uint64]string{2 << 16: "CUPTI buffer flush", 3 << 16: "CUPTI instrumentation", 4 << 16: "CUPTI resource", 5 << 16: "CUPTI lazy function loading", 6 << 16: "CUPTI command buffer full", 7 << 16: "CUPTI activity buffer request"}
 
 func (r *reader) takeOverhead(record []byte) {
@@ -251,7 +251,7 @@ func (r *reader) takeOverhead(record []byte) {
 	r.loose = append(r.loose, model.Host{Start: int64(start), End: max(clampInt64(f.end.valueIn(record)), int64(start)), Kind: model.Overhead, Lane: r.laneOf(uint32(f.thread.valueIn(record))), Name: r.internText(name)})
 }
 
-// laneOf returns the index of a thread.
+// laneOf returns the lane of a thread; a new one if needed.
 func (r *reader) laneOf(thread uint32) uint32 {
 	i, ok := r.lanes[thread]
 	if !ok {
@@ -271,10 +271,10 @@ func (r *reader) takeThread(record []byte) {
 	}
 }
 
-// maxDevices is the number of devices that GPU.Device can distinguish.
+// maxDevices is the number of values of GPU.Device.
 const maxDevices = 1 << 16
 
-// deviceIndex returns the index of a device by its number in the process.
+// deviceIndex returns the index of a device from its number in the process.
 func (r *reader) deviceIndex(number uint64) uint16 {
 	if i, ok := r.devices[number]; ok {
 		return i
@@ -284,7 +284,7 @@ func (r *reader) deviceIndex(number uint64) uint16 {
 	}
 	i := uint16(len(r.t.Devices))
 	r.devices[number] = i
-	// A rank with one visible device calls it 0; the machine's number distinguishes ranks.
+	// Ranks with one visible device call it 0; the machine's number distinguishes them.
 	id := int(min(number, math.MaxInt32))
 	if number < uint64(len(r.visible)) {
 		id = r.visible[number]

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// looseTimes counts the copies of a range while it is placed; eventBytes is the memory of one call of NVTX, corrBytes
-// of a correlation id.
+// looseTimes is the number of copies of a range during placement. eventBytes and corrBytes are the memory of an NVTX
+// call and of a correlation id. Memory is checked every fitEvery records.
 const (
 	looseTimes = 3
 	eventBytes = 40
@@ -20,7 +20,7 @@ func (r *reader) usedBytes() int64 {
 		int64(len(r.events))*(eventBytes+looseTimes*model.HostBytes) + int64(len(r.runtime))*corrBytes + r.bytes
 }
 
-// isKept reports whether an event that begins at an instant is kept.
+// isKept reports whether an event that begins at a time is kept.
 func (r *reader) isKept(start int64) bool {
 	if r.rows++; r.rows%fitEvery == 0 {
 		r.fitBudget()
@@ -32,8 +32,8 @@ func (r *reader) isKept(start int64) bool {
 	return r.room.Keeps(start)
 }
 
-// fitBudget drops the latest events if the memory budget is exceeded, until there is room to read on. If data other
-// than events exhausts it, no more events are kept.
+// fitBudget drops the latest events if the memory budget is exceeded, until there is room to read on. If other data
+// exhausts the budget, no more events are kept.
 func (r *reader) fitBudget() {
 	if r.full || !r.room.Over(r.usedBytes()) {
 		return
@@ -48,7 +48,7 @@ func (r *reader) fitBudget() {
 	}
 }
 
-// startTimes returns the starts of all events, or of a sample.
+// startTimes returns the start times of all events, or of a sample.
 func (r *reader) startTimes() (out []int64) {
 	step := model.Sample(len(r.t.Host) + len(r.loose) + len(r.t.GPU) + len(r.events))
 	for _, hs := range [][]model.Host{r.t.Host, r.loose} {

@@ -6,7 +6,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// frameworkOf returns the framework that a mapped library belongs to.
 func frameworkOf(library string) model.Framework {
 	switch name := strings.ToLower(library); {
 	case strings.Contains(name, "libtorch"), strings.Contains(name, "libkineto"):

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// field is the position of a number in a record; an absent field reads as 0.
+// field is the position of a number in a record; missing fields read as 0.
 type field struct{ at, size int }
 
 func (f field) valueIn(record []byte) uint64 {
@@ -25,13 +25,13 @@ func (f field) valueIn(record []byte) uint64 {
 	return 0
 }
 
-// signedIn returns the value of a signed field of 4 bytes.
+// signedIn returns the value of a signed 4-byte field.
 func (f field) signedIn(record []byte) int32 { return int32(uint32(f.valueIn(record))) }
 
-// layouts are the fields of each type of record, by its name.
+// layouts maps record types to their fields by name.
 type layouts map[string]map[string]field
 
-// mostFields bounds the memory for a hostile text.
+// mostFields limits the memory for a hostile schema.
 const mostFields = 64
 
 // parseSchema parses lines of "kernel:start u64,end u64,uuid u8x16".
@@ -52,7 +52,7 @@ func parseSchema(text string) layouts {
 				n, err = strconv.Atoi(times)
 			}
 			if err != nil || bits < 8 || bits > 64 || n < 1 || n > 1024 || i >= mostFields {
-				break // further fields have no known position
+				break // later fields have no known position
 			}
 			fields[name] = field{at, bits / 8 * n}
 			at += bits / 8 * n
@@ -62,7 +62,6 @@ func parseSchema(text string) layouts {
 	return out
 }
 
-// recordFields are the fields that the reader uses.
 type recordFields struct {
 	kernel struct {
 		start, end, corr, name, stream, gx, gy, gz, bx, by, bz, device, graph, node field
@@ -81,8 +80,7 @@ type recordFields struct {
 	graph    struct{ start, end, corr, stream, graph, device field }
 }
 
-// timeFields returns the fields for the start and end of records of a type; ok is false for types without both, such
-// as calls of NVTX.
+// timeFields returns a record type's start and end fields; ok is false without both, as for NVTX calls.
 func (n *recordFields) timeFields(kind uint16) (start, end field, ok bool) {
 	switch kind {
 	case tKernel:
@@ -101,7 +99,7 @@ func (n *recordFields) timeFields(kind uint16) (start, end field, ok bool) {
 	return start, end, false
 }
 
-// isDeviceRecord reports whether records of a type are operations of a device.
+// isDeviceRecord reports whether a record type is a device operation.
 func isDeviceRecord(kind uint16) bool {
 	return kind == tKernel || kind == tCopy || kind == tFill || kind == tGraph
 }

@@ -11,10 +11,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Limit removes from a closed recording the records that begin more than stretch ns after the start of its first
-// kernel or graph (its first operation on a device, if it has neither). It returns the number of removed records:
-// operations, calls, and calls of NVTX. It changes the file in place, by moving kept records forward: after an
-// interruption, the part up to there is still a recording.
+// Limit removes the records from a closed recording that begin more than stretch ns after the start of its first
+// kernel or graph (without both, its first device operation), and returns their number. It moves kept records forward
+// within the file; if interrupted, the part already moved is still a valid recording.
 func Limit(ctx context.Context, f *os.File, stretch int64) (left int, err error) {
 	l := &limiter{cutter: cutter{r: newReader(f.Name(), model.NewRoom(math.MaxInt64))}, first: math.MaxInt64, other: math.MaxInt64}
 	if _, err := l.eachChunk(ctx, readWhole(f), f.Name(), l.scanChunk); err != nil {
@@ -41,19 +40,18 @@ func Limit(ctx context.Context, f *os.File, stretch int64) (left int, err error)
 
 func readWhole(f *os.File) io.Reader { return io.NewSectionReader(f, 0, math.MaxInt64) }
 
-// limiter cuts a recording at a time. Its cutter writes from the first changed chunk on.
+// limiter removes the records after a given time. Its cutter writes from the first changed chunk on.
 type limiter struct {
 	cutter
 	into        io.WriterAt
-	first, last int64 // when the first kernel or graph and the last of everything began, on CUPTI's clock
-	other       int64 // when the first operation of another kind did
+	first, last int64 // starts of the first kernel or graph and of the last record, on CUPTI's clock
+	other       int64 // start of the first other operation
 	until       int64
 	at          int64 // position of the first changed chunk
 	left        int
 }
 
-// startTime returns a function for the start of a record of a chunk, ns of CUPTI's clock; nil for chunks without
-// times.
+// startTime returns a function for the start of a record, ns of CUPTI's clock; nil for chunks without times.
 func (l *limiter) startTime(k chunk) func(record []byte) int64 {
 	if k.kind == tNVTX {
 		return func(record []byte) int64 { return l.r.convertTime(clampInt64(l.r.f.nvtx.time.valueIn(record))) }
@@ -97,7 +95,7 @@ func (l *limiter) cutChunk(k chunk) {
 		keeps = func(record []byte) bool { return !late(record) }
 	}
 	switch {
-	case keeps == nil && l.out == nil: // its position is unchanged
+	case keeps == nil && l.out == nil: // not moved
 		l.at += int64(chunkHead + len(k.payload))
 		return
 	case l.out == nil:

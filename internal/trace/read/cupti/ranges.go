@@ -37,10 +37,11 @@ func (r *reader) takeNVTX(record []byte) {
 	}
 }
 
-// clockPair is a simultaneous reading of the machine's clock, and of CUPTI's as an offset from it, ns.
+// clockPair is a simultaneous reading of two clocks, ns: the machine's, and CUPTI's as an offset from it.
 type clockPair struct{ realtime, offset int64 }
 
-// Clocks that agree within sameClock are one; a pair read over a longer gap than widestGap is ignored. ns.
+// Clocks that differ by at most sameClock count as equal. A pair whose reading took longer than widestGap is ignored.
+// ns.
 const (
 	sameClock = 1000
 	widestGap = 100_000
@@ -57,7 +58,7 @@ func (r *reader) takeClock(record []byte) {
 	}
 }
 
-// convertTime converts a time of the machine's clock to CUPTI's, by the nearest pair.
+// convertTime converts a time of the machine's clock to CUPTI's clock, with the nearest pair.
 func (r *reader) convertTime(at int64) int64 {
 	i, _ := slices.BinarySearchFunc(r.clocks, at, func(c clockPair, at int64) int { return int(max(-1, min(1, c.realtime-at))) })
 	switch {
@@ -72,15 +73,14 @@ func (r *reader) convertTime(at int64) int64 {
 	return at
 }
 
-// stackKey identifies a stack of nested ranges: one per thread and domain.
+// stackKey identifies a stack of nested ranges by thread and domain.
 type stackKey struct{ thread, domain uint32 }
 
-// placedRange is a range of NVTX: the calls that began and ended it, by their indexes in events. A mark is both; a
-// range that was open at the end of the recording has -1.
+// placedRange is an NVTX range: indexes in events of the calls that began and ended it. Both are equal for a mark; end
+// is -1 if the range was open at the end of the recording.
 type placedRange struct{ begin, end int }
 
-// pairRanges returns the ranges and marks of the NVTX calls. It ignores the end of a range that began before the
-// recording.
+// pairRanges returns the ranges and marks of NVTX calls, without ranges that began before the recording.
 func (r *reader) pairRanges() (out []placedRange) {
 	stacks := map[stackKey][]int{}
 	open := map[int64]int{}
@@ -112,14 +112,14 @@ func (r *reader) pairRanges() (out []placedRange) {
 	for _, i := range open {
 		left = append(left, i)
 	}
-	slices.Sort(left) // maps have no order, equal files give equal traces
+	slices.Sort(left) // maps have no order, but equal files must give equal traces
 	for _, i := range left {
 		out = append(out, placedRange{i, -1})
 	}
 	return out
 }
 
-// spanOf returns the span of a range on CUPTI's clock. A range that was open when the recording ended ends with it.
+// spanOf returns the span of a range on CUPTI's clock. An open range ends with the recording.
 func (r *reader) spanOf(p placedRange) model.Span {
 	e := &r.events[p.begin]
 	end := max(r.lastTime, e.time)
@@ -129,7 +129,7 @@ func (r *reader) spanOf(p placedRange) model.Span {
 	return model.Span{Start: r.convertTime(e.time), End: r.convertTime(end)}
 }
 
-// placeRanges adds the ranges and marks of the NVTX calls.
+// placeRanges adds the ranges and marks to the trace.
 func (r *reader) placeRanges() {
 	for _, p := range r.pairRanges() {
 		e := r.events[p.begin]
@@ -137,7 +137,7 @@ func (r *reader) placeRanges() {
 		h := model.Host{Start: span.Start, End: span.End, Lane: r.laneOf(e.thread)}
 		h.Name, h.Seq, h.Kind = r.rangeName(e)
 		if p.end < 0 && h.Kind == model.Step {
-			h.Kind = model.Annotation // a step that was cut off is none to measure
+			h.Kind = model.Annotation // a step cut off by the end measures no step
 		}
 		if e.op == opMark {
 			h.Kind, h.End = model.Instant, h.Start
@@ -146,7 +146,7 @@ func (r *reader) placeRanges() {
 	}
 }
 
-// rangeName returns a range's name, its sequence number and its kind.
+// rangeName returns name, sequence number and kind of a range.
 func (r *reader) rangeName(e nvtxEvent) (model.NameID, int64, model.Kind) {
 	text := r.names[e.name]
 	if text == "" {

@@ -13,39 +13,37 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// reader builds a trace from chunks.
 type reader struct {
 	t     *model.Trace
 	f     recordFields
 	room  *model.Room
-	torn  error // how the file breaks off, nil for one that does not
+	torn  error // how the file breaks off, nil if complete
 	ended bool  // the recorder wrote its end
 
-	names   map[uint32]string // the file's, by their numbers
+	names   map[uint32]string // names of the file by number
 	ids     map[string]model.NameID
 	byForm  map[formKey]model.NameID
-	bytes   int64 // that names and the like take
+	bytes   int64 // memory of names and similar data
 	process int32
-	visible []int // the devices that the process may use, in its order; nil as they are
+	visible []int // devices visible to the process, in its order; nil without a list
 
 	lanes    map[uint32]uint32
 	devices  map[uint64]uint16
 	events   []nvtxEvent
 	loose    []model.Host
-	runtime  []uint32 // correlation ids of calls of the runtime
-	drivers  bool     // there are calls of the driver
+	runtime  []uint32 // correlation ids of runtime calls
+	drivers  bool     // there are driver calls
 	clocks   []clockPair
 	lost     lostCounts
 	failed   int // calls with an error
-	graphs   int // recorded as a whole
+	graphs   int // graphs recorded as a whole
 	rows     int
 	dropped  int
 	full     bool
 	lastTime int64
 }
 
-// perBuffer is the largest number of records in a buffer of the recorder: 1 MiB of the smallest operations. mostLost
-// bounds counts in a damaged file.
+// perBuffer is the most records in a recorder's buffer (1 MiB); mostLost limits counts in damaged files.
 const (
 	perBuffer = 1 << 20 / 88
 	mostLost  = 1 << 40
@@ -124,7 +122,7 @@ func (r *reader) takeProcess(text string) {
 	}
 }
 
-// visibleDevices parses CUDA_VISIBLE_DEVICES if it is a list of numbers.
+// visibleDevices parses CUDA_VISIBLE_DEVICES if it lists numbers.
 func visibleDevices(list string) (out []int) {
 	for _, s := range strings.Split(list, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(s))
@@ -162,7 +160,6 @@ func (r *reader) finishTrace(at int64) (*model.Trace, error) {
 	return t, nil
 }
 
-// firstStart returns the start of the first event.
 func firstStart(t *model.Trace) int64 {
 	at := int64(math.MaxInt64)
 	if len(t.GPU) > 0 {
@@ -174,7 +171,7 @@ func firstStart(t *model.Trace) int64 {
 	return at
 }
 
-// dropInner removes driver calls that a call of the runtime made.
+// dropInner removes driver calls made by runtime calls.
 func (r *reader) dropInner() {
 	if !r.drivers || len(r.runtime) == 0 {
 		return
@@ -189,7 +186,7 @@ func (r *reader) dropInner() {
 	})
 }
 
-// sortDevices sorts the devices by number, whichever was used first.
+// sortDevices sorts devices by number instead of first use.
 func (r *reader) sortDevices() {
 	old := r.t.Devices
 	order := make([]int, len(old))
@@ -207,7 +204,6 @@ func (r *reader) sortDevices() {
 	}
 }
 
-// addWarnings warns about the limits of the analysis.
 func (r *reader) addWarnings(at int64) {
 	t := r.t
 	switch {

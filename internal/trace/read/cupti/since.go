@@ -11,9 +11,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// ReadSince reads the last stretch ns of a growing recording, up to its last whole chunk, which was written at the
-// returned time (ns of the machine's clock). Of the earlier part it reads only names, devices and similar data. A
-// trace without events is nil. path is for messages.
+// ReadSince reads the last stretch ns of a growing recording, up to its last whole chunk, and returns the time at
+// which that chunk was written, ns of the machine's clock. From the earlier part it reads only names, devices and the
+// like. The trace is nil without events. path is for messages.
 func ReadSince(ctx context.Context, in io.ReaderAt, path string, stretch int64) (t *model.Trace, at int64, err error) {
 	head := make([]byte, headBytes)
 	if _, err := in.ReadAt(head, 0); err != nil || !Sniff(head) {
@@ -37,26 +37,25 @@ func ReadSince(ctx context.Context, in io.ReaderAt, path string, stretch int64) 
 		}
 		p.payload = make([]byte, p.size)
 		if _, err := in.ReadAt(p.payload, p.offset); err != nil {
-			break // it became shorter
+			break // the file was shortened
 		}
 		r.takeChunk(p.chunk)
 	}
 	if len(r.t.Host)+len(r.t.GPU)+len(r.events) == 0 {
 		return nil, at, nil
 	}
-	r.ended = true // that it has not is no fault of one that is read while it grows
+	r.ended = true // a growing recording has no end yet, which is no fault
 	t, err = r.finishTrace(at)
 	return t, at, err
 }
 
-// chunkPlace is the position of a chunk's payload in the file.
 type chunkPlace struct {
 	chunk
 	offset int64
 	size   int
 }
 
-// listChunks returns the whole chunks of a file, by their heads.
+// listChunks returns the whole chunks of a file from their heads.
 func listChunks(in io.ReaderAt) (out []chunkPlace) {
 	var head [chunkHead]byte
 	for at := int64(headBytes); ; {
@@ -69,7 +68,7 @@ func listChunks(in io.ReaderAt) (out []chunkPlace) {
 			return out
 		}
 		at += chunkHead
-		if size > 0 { // a chunk is one write, and may be torn all the same
+		if size > 0 { // the last chunk may be torn although each is one write
 			if n, _ := in.ReadAt(head[:1], at+int64(size)-1); n < 1 {
 				return out
 			}

@@ -2,7 +2,7 @@ package kineto
 
 import "math"
 
-// parseArgs parses the object of arguments at i and returns the place after it. It skips the values of unknown keys.
+// parseArgs parses the args object at i and returns the index after it. It skips values of unknown keys.
 func (p *parser) parseArgs(i int) int {
 	b := p.b
 	if i = skipSpace(b, i+1); b[i] == '}' && i < p.n {
@@ -76,7 +76,7 @@ const (
 	wName       = 'n' | 'a'<<8 | 'm'<<16 | 'e'<<24 | '"'<<32
 )
 
-// argKey matches the keys of arguments like eventKey.
+// argKey matches keys of arguments, as eventKey matches keys of events.
 func argKey(b []byte, i int) (field, int) {
 	w := load(b, i)
 	switch w {
@@ -124,7 +124,7 @@ func argKey(b []byte, i int) (field, int) {
 	return shortArgKey(b, i, w)
 }
 
-// inputKey matches the keys that PyTorch records for an operator's arguments.
+// inputKey matches the keys of an operator's recorded arguments.
 func inputKey(b []byte, i int, w uint64) (field, int) {
 	switch w {
 	case wInputDims:
@@ -137,7 +137,6 @@ func inputKey(b []byte, i int, w uint64) (field, int) {
 	return matchTail(b, i+8, ` Inputs"`, fValues)
 }
 
-// shortArgKey matches keys of fewer than eight bytes.
 func shortArgKey(b []byte, i int, w uint64) (field, int) {
 	switch b[i] {
 	case 'S':
@@ -174,7 +173,7 @@ func shortArgKey(b []byte, i int, w uint64) (field, int) {
 	return other, -1
 }
 
-// matchTail returns f and the place after tail if b continues with tail at i, else other and -1.
+// matchTail returns f and the index after tail if b continues with tail at i, else other and -1.
 func matchTail(b []byte, i int, tail string, f field) (field, int) {
 	if string(b[i:i+len(tail)]) == tail {
 		return f, i + len(tail)
@@ -182,7 +181,7 @@ func matchTail(b []byte, i int, tail string, f field) (field, int) {
 	return other, -1
 }
 
-// parseArg parses the value at i of a known argument and returns the place after it.
+// parseArg parses the value at i of a known argument and returns the index after it.
 func (p *parser) parseArg(f field, i int) int {
 	e := &p.ev
 	if to, has := e.numberTarget(f); to != nil {
@@ -215,8 +214,7 @@ func (p *parser) parseArg(f field, i int) int {
 	return i
 }
 
-// numberTarget returns the variable for the value of a numeric argument and the flag to set with it; nil for other
-// arguments.
+// numberTarget returns the variable and the flag of a numeric argument; nil for other arguments.
 func (e *event) numberTarget(f field) (*int64, uint32) {
 	switch f {
 	case fCorr:
@@ -265,7 +263,7 @@ func (p *parser) parseGraph(i int) int {
 	return j
 }
 
-// parseProduct parses an array of whole numbers at i and multiplies them, saturating at the largest int64.
+// parseProduct multiplies the integers of the array at i, saturating at the largest int64.
 func (p *parser) parseProduct(i int, to *int64) int {
 	b := p.b
 	if b[i] != '[' {

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// assembleTrace converts the tables into the trace. It releases chunks as they are copied and groups host events by
-// lane. It returns the shift added to all times, ns.
+// assembleTrace converts the tables into the trace, with host events grouped by lane. It frees chunks as they are
+// copied. It returns the shift added to all times, ns.
 func (m *merger) assembleTrace() int64 {
 	t := m.t
 	if m.overhead > 0 {
@@ -34,7 +34,6 @@ func (m *merger) assembleTrace() int64 {
 	return shift
 }
 
-// fillTables fills the trace's tables, with shifted times.
 func (m *merger) fillTables(shift int64) {
 	t := m.t
 	at := make([]int, len(m.perLane)+1)
@@ -77,13 +76,12 @@ func (m *merger) fillTables(shift int64) {
 	}
 }
 
-// manyRows is the number of rows from which on the chunks are collected at once: otherwise the collector lets the
-// heap grow to twice the live size, and the chunks are as large as the tables. One collection scans no rows, as rows
-// hold no pointers.
+// From manyRows rows on, fillTables runs the garbage collector to free copied chunks, which are as large as the
+// tables. Otherwise the heap would grow to twice the live size. A collection is cheap, because rows hold no pointers.
 const manyRows = 1 << 19
 
-// timeShift returns the number of ns to add to every time. Newer Kineto counts from baseTimeNanoseconds; adding it
-// makes the ranks of a job comparable. Times after the base already include it.
+// timeShift returns the ns to add to every time: newer Kineto versions count from baseTimeNanoseconds, and absolute
+// times make the ranks of a job comparable. It is 0 if the times are already absolute.
 func (m *merger) timeShift() int64 {
 	raw, ok := m.doc.found["baseTimeNanoseconds"]
 	if !ok {
@@ -109,8 +107,7 @@ func (m *merger) timeShift() int64 {
 	return base
 }
 
-// numberLanes assigns the lanes in use their index in Trace.Lanes. Texts for pids and tids become negative numbers,
-// from -2 down.
+// numberLanes numbers the lanes in use. Texts for pids and tids become negative numbers, from -2 down.
 func (m *merger) numberLanes() {
 	used := slices.Clone(m.perLane)
 	for e := range m.memory.eachRow() {

@@ -6,11 +6,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// batch holds the events of one block of text. Names, lanes and stacks are numbered by the parser that made it. The
-// batch carries the parser's new texts, so that the merger never reads a parser while it runs.
+// batch holds the events of one block of text. Names, lanes and stacks have the numbers of the parser that made the
+// batch. The batch carries the parser's new texts, so that the merger never reads a running parser.
 type batch struct {
 	parser int
-	names  []string // new ones, in the order of their numbers
+	names  []string // new names, in the order of their numbers
 	stacks []string
 	lanes  []laneKey
 
@@ -23,15 +23,15 @@ type batch struct {
 	pairs       []halfEvent
 	meta        []threadName
 
-	events  int // elements of the array that are objects
-	phased  int // of them with a phase, which every event has
+	events  int // objects in the array
+	phased  int // objects with a phase, which every event has
 	unknown map[string]int
 	bad     [badKinds]int
-	first   int64 // place in the text of the first bad event, -1 none
-	least   int64 // the earliest time of an event, ns; math.MaxInt64 none
+	first   int64 // index in the text of the first bad event, -1 none
+	least   int64 // earliest time of an event, ns; math.MaxInt64 none
 	strange int   // elements that are no objects
-	at      int64 // place in the text of the window
-	pos     int   // where reading stopped, in the window
+	at      int64 // index of the window in the text
+	pos     int   // index in the window where reading stopped
 	st      status
 	ended   bool // the array's closing bracket was read; pos is after it
 }
@@ -44,7 +44,7 @@ func (t *batch) reset(at int64) {
 	}
 }
 
-// dropEvents drops the events and keeps the new texts, whose numbers the parser continues to use.
+// dropEvents drops the events but keeps the new texts, whose numbers the parser continues to use.
 func (t *batch) dropEvents() {
 	n, s, l := t.names, t.stacks, t.lanes
 	t.names, t.stacks, t.lanes = nil, nil, nil
@@ -55,15 +55,15 @@ func (t *batch) dropEvents() {
 // Kinds of bad events.
 const (
 	unreadable = iota
-	noPhase    // ph missing
-	noTime     // ts missing, no number or out of range
-	noDuration // dur missing or no number: taken as 0
-	negative   // dur below 0: taken as 0
-	unpaired   // a begin without an end or the other way round
+	noPhase    // ph is missing
+	noTime     // ts is missing, no number, or out of range
+	noDuration // dur is missing or no number: taken as 0
+	negative   // dur is negative: taken as 0
+	unpaired   // a begin without an end, or an end without a begin
 	badKinds   //
 )
 
-// laneKey identifies a host thread by the pid and tid in the file; the texts are empty for numbers.
+// laneKey identifies a host thread by pid and tid in the file; the texts are empty for numbers.
 type laneKey struct {
 	pid, tid         int64
 	pidText, tidText string
@@ -76,7 +76,7 @@ type flow struct {
 	start    bool
 }
 
-// halfEvent is a begin or end event; they are paired during the merge, as the two may be far apart.
+// halfEvent is a begin or an end event. The merger pairs them, because they may be in different batches.
 type halfEvent struct {
 	end  bool
 	what category // host, device, or ignored

@@ -7,17 +7,17 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
-// category is the use of an event according to its "cat".
+// category is the use of an event, from its "cat".
 type category uint8
 
 const (
 	unknown category = iota
-	ignored          // known, and not kept
+	ignored          // known category, not kept
 	launchFlow
 	instant
 	host    // see kind
 	device  // see kind
-	waiting // a wait of a thread or a stream, drawn on a device's track
+	waiting // a wait of a thread or a stream, on a device's track
 )
 
 type meaning struct {
@@ -25,8 +25,7 @@ type meaning struct {
 	kind     model.Kind
 }
 
-// parseCategory maps the categories of every release: they were capitalised once, and each kind of accelerator has
-// its own "_runtime" and "_driver".
+// parseCategory maps categories of all releases: some are capitalised, and accelerators have their own "_runtime".
 func parseCategory(cat string) meaning {
 	s := strings.ReplaceAll(strings.ToLower(strings.TrimSpace(cat)), " ", "_")
 	switch s {
@@ -50,7 +49,7 @@ func parseCategory(cat string) meaning {
 		return meaning{category: launchFlow}
 	case "cuda_sync":
 		return meaning{category: waiting}
-	case "gpu_user_annotation", // a host range drawn over the kernels launched in it
+	case "gpu_user_annotation", // a host range, drawn over the kernels launched in it
 		"cuda_event",
 		"trace", "traces", "fwdbwd", "external_correlation", "cuda_profiler_range", "gpu_pm_counter":
 		return meaning{category: ignored}
@@ -61,13 +60,13 @@ func parseCategory(cat string) meaning {
 	return meaning{}
 }
 
-// nameSense has the facts that a name implies about its event.
+// nameSense holds what a name implies about its event.
 type nameSense struct {
-	kind   model.Kind // for operators and annotations: Step or Annotation, or 0
+	kind   model.Kind // Step or Annotation for operators and annotations, else 0
 	memory bool       // an allocation or a release
-	window bool       // a mark of the profiler's own window
-	costed bool       // an operator with a cost model, whose arguments are kept
-	copied bool       // dir and end are known
+	window bool       // marks the window of the profiler itself
+	costed bool       // operator with a cost model, whose arguments are kept
+	copied bool       // direction and kind of memory are parsed
 	dir    model.Direction
 	end    model.HostMemory
 }
@@ -87,8 +86,7 @@ func parseName(name string) nameSense {
 	return s
 }
 
-// parseCopyName parses a copy's name: "Memcpy DtoH (Device -> Pageable)" from CUPTI; ROCm omits the kind of host
-// memory.
+// parseCopyName parses a copy's name: CUPTI's "Memcpy DtoH (Device -> Pageable)", ROCm's without the kind of memory.
 func parseCopyName(name string) (model.Direction, model.HostMemory) {
 	s := strings.ToLower(name)
 	if !strings.HasPrefix(s, "memcpy") && !strings.Contains(s, "copy") {

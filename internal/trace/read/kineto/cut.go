@@ -11,9 +11,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Cut writes the part of a trace as a complete trace: the text around the events unchanged, the metadata, the events
-// of the part byte for byte, and the arrows with both ends in the part, as plain text. r holds the whole file from
-// its beginning. It returns the number of events written. Elements that are no events are left out.
+// Cut writes a part of a trace as a complete trace in plain text: the text around the events, the metadata, the events
+// of the part byte for byte, and the flows with both ends in the part. Elements that are no events are left out. r
+// holds the whole file. It returns the number of written events.
 func Cut(ctx context.Context, r io.Reader, path string, part *model.Cut, shift int64, w io.Writer) (int, error) {
 	mark, err := part.JSON()
 	if err != nil {
@@ -38,40 +38,38 @@ func Cut(ctx context.Context, r io.Reader, path string, part *model.Cut, shift i
 	return c.written, nil
 }
 
-// cutter writes a part of the events that its merger reads.
+// cutter writes those events that belong to the part.
 type cutter struct {
 	m       *merger
 	part    *model.Cut
 	shift   int64
 	mark    []byte
-	w       *bufio.Writer // keeps its first error to itself until Flush
+	w       *bufio.Writer // keeps its first error until Flush
 	marked  bool
 	written int
 	open    map[laneKey][]openEvent
 	arrows  map[flowKey]*arrowEnds
 }
 
-// openEvent is a begin event without its end so far.
 type openEvent struct {
 	text []byte
 	ts   int64
 	kind category
 }
 
-// flowKey identifies a flow by its category and id.
 type flowKey struct {
 	category string
 	id       int64
 }
 
-// arrowEnds are the ends of a flow seen so far; text holds the first until the other arrives.
+// arrowEnds holds the ends of a flow seen so far; text is the first end until the other arrives.
 type arrowEnds struct {
 	ph   byte
 	text []byte
 	both bool
 }
 
-// copyOutside copies the text around the events, with the mark as the first member.
+// copyOutside copies the text around the events, with the description of the cut as the first member.
 func (c *cutter) copyOutside(text []byte, at int64) {
 	if d := &c.m.doc; d.extra >= 0 && d.state == finished {
 		text = text[:max(0, min(d.extra-at, int64(len(text))))]
@@ -90,7 +88,7 @@ func (c *cutter) copyOutside(text []byte, at int64) {
 	c.writeText(text)
 }
 
-// writeText writes text; Flush returns the error.
+// writeText writes text; errors show at Flush.
 func (c *cutter) writeText(text []byte) { _, _ = c.w.Write(text) }
 
 // close writes the closing brackets that the file lacks.
@@ -114,7 +112,7 @@ func (c *cutter) write(text []byte) {
 	c.written++
 }
 
-// writeEvent writes the event that the parser has parsed, if the part keeps it.
+// writeEvent writes the parsed event at [i, j) if it belongs to the part.
 func (c *cutter) writeEvent(i, j int) {
 	p := c.m.own
 	e, text := &p.ev, p.b[i:j]
@@ -139,7 +137,7 @@ func (c *cutter) writeEvent(i, j int) {
 		c.closeEvent(p.laneKey(), text, ts)
 	case 's', 't', 'f':
 		c.writeFlow(flowKey{string(p.bytesOfToken(e.cat)), e.id}, e.ph, text, ts)
-	default: // of one instant
+	default: // an event of zero length
 		if c.part.Host.Start <= ts && ts < max(c.part.Host.End, c.part.Device.End) {
 			c.write(text)
 		}
@@ -153,7 +151,6 @@ func (c *cutter) isKept(kind category, start, end int64) bool {
 	return c.part.KeepsHost(start, end)
 }
 
-// closeEvent closes the innermost open event of a thread.
 func (c *cutter) closeEvent(k laneKey, text []byte, ts int64) {
 	open := c.open[k]
 	if len(open) == 0 {
@@ -167,8 +164,7 @@ func (c *cutter) closeEvent(k laneKey, text []byte, ts int64) {
 	}
 }
 
-// writeFlow writes the ends of an arrow once both kinds of ends are in the part. The time of an end is the start of
-// the event that it is attached to.
+// writeFlow writes a flow once a start and an end are in the part. An end has the time of the event it is attached to.
 func (c *cutter) writeFlow(a flowKey, ph byte, text []byte, ts int64) {
 	if !c.part.KeepsHost(ts, ts) && !c.part.KeepsDevice(ts, ts) {
 		return

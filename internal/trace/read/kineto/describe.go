@@ -8,8 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// readDescription reads the ranks and devices from the document outside its events. It adds devices that only events
-// name.
+// readDescription reads ranks and devices from the document around the events, and adds devices that only events name.
 func (m *merger) readDescription() {
 	t := m.t
 	w := walker{}
@@ -25,7 +24,7 @@ func (m *merger) readDescription() {
 			t.World = int(v)
 		}
 	})
-	at := map[int]int{} // devices by id
+	at := map[int]int{} // by id
 	add := func(d model.Device) {
 		if _, ok := at[d.ID]; !ok {
 			at[d.ID] = 0
@@ -38,7 +37,7 @@ func (m *merger) readDescription() {
 		}
 	})
 	if len(t.Devices) == 1 && len(m.devices) == 1 {
-		// the only device: ROCm numbers it differently in its events, where CPUs count too
+		// A single device: ROCm numbers it differently in its events, which count CPUs too.
 		delete(at, t.Devices[0].ID)
 		t.Devices[0].ID = m.devices[0]
 		at[m.devices[0]] = 0
@@ -56,7 +55,7 @@ func (m *merger) readDescription() {
 	}
 }
 
-// walker walks small captured values with the scanner of events.
+// walker walks small captured JSON values with the parser.
 type walker struct{ p parser }
 
 func (w *walker) parseDevice(raw []byte) (model.Device, bool) {
@@ -88,7 +87,7 @@ func (w *walker) parseDevice(raw []byte) (model.Device, bool) {
 	return d, d.ID >= 0
 }
 
-// set makes raw the walker's window and returns the place of its first token.
+// set makes raw the window of the parser and returns the index of its first token.
 func (w *walker) set(raw []byte) int {
 	n := len(raw)
 	w.p.b, w.p.n = growBuffer(slices.Clone(raw), n), n
@@ -96,7 +95,7 @@ func (w *walker) set(raw []byte) int {
 	return skipSpace(w.p.b, 0)
 }
 
-// eachMember calls f with the members of an object; it stops at a malformed one.
+// eachMember calls f with the members of an object, up to a malformed one.
 func (w *walker) eachMember(raw []byte, f func(key string, raw []byte)) {
 	i := w.set(raw)
 	b, n := w.p.b, w.p.n
@@ -128,7 +127,6 @@ func (w *walker) eachMember(raw []byte, f func(key string, raw []byte)) {
 	}
 }
 
-// eachElement calls f with the elements of an array.
 func (w *walker) eachElement(raw []byte, f func(raw []byte)) {
 	i := w.set(raw)
 	b, n := w.p.b, w.p.n
@@ -149,7 +147,6 @@ func (w *walker) eachElement(raw []byte, f func(raw []byte)) {
 	}
 }
 
-// trimScalar returns a scalar without white space and quotation marks.
 func trimScalar(raw []byte) []byte {
 	for len(raw) > 0 && raw[0] <= ' ' {
 		raw = raw[1:]

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// emitEvent stores the needed data of the parsed event, which began at i.
+// emitEvent stores the parsed event that begins at i.
 func (p *parser) emitEvent(i int) {
 	e, t := &p.ev, p.out
 	t.events++
@@ -34,7 +34,7 @@ func (p *parser) emitEvent(i int) {
 	}
 }
 
-// checkTime reports whether the event has a time, and counts it as bad if not.
+// checkTime reports whether the event has a time; otherwise it counts the event as bad.
 func (p *parser) checkTime(i int) bool {
 	if p.ev.has&hasTS == 0 {
 		p.countBad(noTime, i)
@@ -64,7 +64,7 @@ func (p *parser) emitComplete(i int) {
 	case e.has&hasDur == 0:
 		p.countBad(noDuration, i)
 		e.dur = 0
-	case e.dur < 0 && c.meaning.category == host: // the gate counts negative durations of devices
+	case e.dur < 0 && c.meaning.category == host: // negative durations on devices are counted later (model.Gate)
 		p.countBad(negative, i)
 		e.dur = 0
 	}
@@ -78,7 +78,7 @@ func (p *parser) emitComplete(i int) {
 	p.fillHost(&t.host[len(t.host)-1], c.meaning.kind)
 }
 
-// emitCollective stores PyTorch's description of the collective that a kernel runs.
+// emitCollective stores PyTorch's description of the collective in a kernel.
 func (p *parser) emitCollective() {
 	e := &p.ev
 	if e.collective.to == e.collective.from || e.has&hasCorr == 0 {
@@ -92,7 +92,7 @@ func (p *parser) emitCollective() {
 	p.out.collectives = append(p.out.collectives, c)
 }
 
-// emitStreamWait stores a stream's wait for an event; waits of threads are also API calls, and stored as such.
+// emitStreamWait stores a stream's wait for an event. Waits of threads are also API calls and stored as such.
 func (p *parser) emitStreamWait() {
 	e := &p.ev
 	if e.has&(hasWait|hasStream|hasCorr) != hasWait|hasStream|hasCorr || string(p.bytesOfToken(e.name)) != "Stream Wait Event" {
@@ -172,7 +172,7 @@ func (p *parser) emitFlow() {
 	t.flows = append(t.flows, flow{e.id, e.ts, p.trackNumber(e.pid), p.trackNumber(e.tid), start})
 }
 
-// emitInstant stores allocations, and marks on a host thread.
+// emitInstant stores allocations, and marks on host threads.
 func (p *parser) emitInstant(i int) {
 	e, t := &p.ev, p.out
 	c := p.lookUpCategory(e.cat)

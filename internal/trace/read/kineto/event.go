@@ -24,10 +24,10 @@ const (
 // actor is a pid or tid: a number, or a text.
 type actor struct {
 	num  int64
-	text token // of a text; empty for a number
+	text token // empty for a number
 }
 
-// event holds the fields of one event; the next event overwrites it.
+// event holds the fields of the current event; the next event overwrites it.
 type event struct {
 	has  uint32
 	ph   byte
@@ -52,7 +52,7 @@ type event struct {
 	element                               token
 }
 
-// field is a key with a parsed value.
+// field is a key whose value is parsed.
 type field uint8
 
 const (
@@ -81,7 +81,7 @@ const (
 	fBlock
 	fGraph
 	fStack
-	fDims // the four of the arguments of an operator, in the order of opcost.Parse
+	fDims // four lists of an operator's arguments, in the order of opcost.Parse
 	fTypes
 	fStrides
 	fValues
@@ -98,8 +98,8 @@ const (
 	fCollectiveSeq
 )
 
-// parseEvent parses the event whose brace is at i into p.ev and returns the index after the event. It returns -1 at
-// malformed input or at the end of the window; p.st then has the reason, malformed or incomplete.
+// parseEvent parses the event whose brace is at i into p.ev and returns the index after it. It returns -1 with p.st
+// set to malformed or, at the end of the window, incomplete.
 func (p *parser) parseEvent(i int) int {
 	b := p.b
 	p.ev = event{}
@@ -135,8 +135,8 @@ func (p *parser) parseEvent(i int) int {
 	}
 }
 
-// eventKey matches the keys of an event by their first bytes, closing mark included: it returns the field and the
-// place after the mark, -1 for another key.
+// eventKey matches an event's key by its first bytes. It returns the field and the index after the closing quote, or
+// -1.
 func eventKey(b []byte, i int) (field, int) {
 	w := load(b, i)
 	switch w & 0xFFFFFFFF {
@@ -168,7 +168,7 @@ func eventKey(b []byte, i int) (field, int) {
 	return other, -1
 }
 
-// parseValue parses the value at i of an event's key and returns the place after it.
+// parseValue parses the value at i of an event's key and returns the index after it.
 func (p *parser) parseValue(f field, i int) int {
 	e := &p.ev
 	switch f {
@@ -203,7 +203,7 @@ func (p *parser) parseValue(f field, i int) int {
 	return i
 }
 
-// parseText parses a value as text: a string without its marks, or a token.
+// parseText parses a value as text: a string without its quotes, or any other token.
 func (p *parser) parseText(i int) (token, int) {
 	if p.b[i] != '"' {
 		j := p.skipValue(i, member)
@@ -216,7 +216,7 @@ func (p *parser) parseText(i int) (token, int) {
 	return token{i + 1, q}, q + 1
 }
 
-// parseTime parses a time in ns; strings holding one count.
+// parseTime parses a time in ns from a number or a string with a number.
 func (p *parser) parseTime(i int, to *int64, good, bad uint32) int {
 	b := p.b
 	if v, j, ok := parseNanos(b, i); ok && j < p.n {
@@ -239,7 +239,7 @@ func (p *parser) parseTime(i int, to *int64, good, bad uint32) int {
 	return j
 }
 
-// parseNumber parses an integer; strings holding one count, hexadecimal too.
+// parseNumber parses an integer from a number or a string, also hexadecimal.
 func (p *parser) parseNumber(i int, to *int64, good uint32) int {
 	if v, j, ok := parseInteger(p.b, i); ok && j < p.n {
 		*to = v

@@ -4,8 +4,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Memory of data outside the tables, bytes: a text in a parser's own list, a begin event without its end, an arrow, a
-// wait or a collective, a thread's name, a category.
+// Memory outside the tables, bytes: a parser's text, a begin event, a flow, a wait, a thread's name, a category.
 const (
 	localBytes    = 128
 	halfBytes     = 320
@@ -15,19 +14,18 @@ const (
 	categoryBytes = 160
 )
 
-// rowBytes returns the memory that events take, bytes.
 func (m *merger) rowBytes() int64 {
 	return int64(m.host.n)*model.HostBytes + int64(m.gpu.n)*model.GPUBytes + int64(m.memory.n)*model.MemoryBytes
 }
 
-// untabledBytes returns the memory that everything else takes, bytes.
+// untabledBytes returns the memory of data outside the tables, bytes.
 func (m *merger) untabledBytes() int64 {
 	return m.texts + int64(m.halves)*halfBytes + int64(len(m.flows))*flowBytes + int64(len(m.t.Waits)+len(m.t.Collectives))*waitBytes +
 		int64(len(m.meta))*metaBytes + int64(len(m.unknown))*categoryBytes
 }
 
 // fitBudget drops the latest events if the memory budget is exceeded, until there is room to read on. If data other
-// than events exhausts it, reading ends.
+// than events exhausts the budget, reading ends.
 func (m *merger) fitBudget() {
 	if !m.room.Over(m.rowBytes() + m.untabledBytes()) {
 		return
@@ -39,7 +37,7 @@ func (m *merger) fitBudget() {
 	}
 }
 
-// startTimes returns the starts of all events, or of a sample.
+// startTimes returns the start times of all events, or of a sample.
 func (m *merger) startTimes() []int64 {
 	var out []int64
 	step := model.Sample(m.host.n + m.gpu.n + m.memory.n)
@@ -62,7 +60,7 @@ func (m *merger) startTimes() []int64 {
 	return out
 }
 
-// dropLate removes the events after the cut-off of the memory budget.
+// dropLate removes the events after the budget's cut-off time.
 func (m *merger) dropLate() {
 	m.host.filterRows(func(h *model.Host) bool {
 		kept := m.room.Keeps(h.Start)
@@ -78,7 +76,7 @@ func (m *merger) dropLate() {
 // filterRows removes the rows that ok refuses, in place.
 func (c *table[T]) filterRows(ok func(*T) bool) {
 	kept := table[T]{}
-	at, n := 0, 0 // where the next row goes
+	at, n := 0, 0 // position of the next row
 	for _, chunk := range c.chunks {
 		for i := range chunk {
 			if !ok(&chunk[i]) {
@@ -102,8 +100,8 @@ func (c *table[T]) filterRows(ok func(*T) bool) {
 	*c = kept
 }
 
-// isDone reports whether further text changes nothing: the memory is full, or the document has ended and more text
-// after it has been seen, or it has no events.
+// isDone reports whether further text changes nothing: memory is full, or the document has ended and more text was
+// seen after it, or the document has no events.
 func (m *merger) isDone() bool {
 	return m.full || m.doc.state == finished && (m.doc.extra >= 0 || !m.doc.objects)
 }

@@ -12,17 +12,17 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// foreignFormat is a kind of file that users often give instead of a trace.
+// foreignFormat is a kind of file that users often give by mistake.
 type foreignFormat struct {
-	is   func(head []byte, name string) bool // name is the file's own, in lower case
+	is   func(head []byte, name string) bool // name is the file name in lower case
 	what string                              // "this is …"
 	fix  string
 }
 
-// giveTrace is the fix for other files that PyTorch wrote.
+// giveTrace is the fix for other files that PyTorch writes.
 const giveTrace = "give the trace that torch.profiler and export_chrome_trace write (docs/analyze.md)"
 
-// foreignFormats are tried in this order: containers of traces come first.
+// foreignFormats are tried in order, containers of traces first.
 func foreignFormats() []foreignFormat {
 	return []foreignFormat{
 		{isTar, "a tar archive", "unpack it with: tar xf %s, and give the folder, so that all its traces are read"},
@@ -45,8 +45,8 @@ func foreignFormats() []foreignFormat {
 	}
 }
 
-// Foreign returns the error for a file of a known kind that is no trace to analyse, nil for all others. head is the
-// beginning of its decompressed text; the error wraps ErrInput.
+// Foreign returns the error for a file of a known kind that is no trace, nil for others. head is the beginning of its
+// decompressed text. The error wraps ErrInput.
 func Foreign(head []byte, path string) error {
 	head = bytes.TrimPrefix(head, byteOrder)
 	base := filepath.Base(path)
@@ -64,7 +64,7 @@ func startsWith(mark string) func([]byte, string) bool {
 	}
 }
 
-// hasExtension recognizes binary files by their names; text is examined instead.
+// hasExtension recognizes binary files by name; text files are examined instead.
 func hasExtension(ext ...string) func([]byte, string) bool {
 	return func(head []byte, name string) bool {
 		for _, e := range ext {
@@ -80,7 +80,7 @@ func matchesPattern(pattern string) func([]byte, string) bool {
 	return func(head []byte, _ string) bool { return regexp.MustCompile(pattern).Match(head) }
 }
 
-// Offsets in a tar header of the format's name and the checksum, bytes.
+// Offsets in a tar header, bytes: format name and checksum.
 const (
 	tarMagic  = 257
 	tarSum    = 148
@@ -88,7 +88,7 @@ const (
 	tarBlock  = 512
 )
 
-// isTar recognizes every tar: the checksum of the first header counts its own field as blanks.
+// isTar recognizes a tar by the checksum of its first header, which counts its own field as blanks.
 func isTar(head []byte, _ string) bool {
 	if len(head) < tarBlock {
 		return false
@@ -110,8 +110,7 @@ func isPickle(head []byte, _ string) bool {
 	return len(head) > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5
 }
 
-// isModel recognizes ONNX, which begins with its version and its producer, and TensorFlow's SavedModel and frozen
-// graph, which have fixed names.
+// isModel recognizes ONNX by its version and producer, and TensorFlow's SavedModel and frozen graph by name.
 func isModel(head []byte, name string) bool {
 	binary := len(head) > 0 && head[0] != '{' && head[0] != '['
 	return binary && (strings.HasSuffix(name, ".onnx") || name == "saved_model.pb" || strings.HasPrefix(name, "frozen_") && strings.HasSuffix(name, ".pb")) ||
@@ -124,12 +123,12 @@ func isEventFile(head []byte, name string) bool {
 	return strings.Contains(name, "tfevents") && !bytes.HasPrefix(head, []byte("{"))
 }
 
-// isMemoryTimeline recognizes lists of lists: of times and sizes, or of single actions.
+// isMemoryTimeline recognizes lists of lists: times and sizes, or single actions.
 func isMemoryTimeline(head []byte, _ string) bool {
 	return regexp.MustCompile(`^\s*\[\s*\[\s*(-?[0-9]|\])`).Match(head)
 }
 
-// isExecutionTrace recognizes the members of the format: a schema, and nodes.
+// isExecutionTrace recognizes an execution trace by its members schema and nodes.
 func isExecutionTrace(head []byte, _ string) bool {
 	schema, nodes := false, false
 	document.JSONMembers(head, func(key string, _ []byte) bool {
@@ -142,11 +141,11 @@ func isExecutionTrace(head []byte, _ string) bool {
 
 var stackLine = regexp.MustCompile(`^[^{\["][^\n]*(;[^\n; ][^\n;]*)+ [0-9]+$`)
 
-// isStacks recognizes frames, separated by semicolons, and a number on the first lines.
+// isStacks recognizes lines of frames separated by semicolons, followed by a number.
 func isStacks(head []byte, _ string) bool {
 	lines := strings.Split(strings.TrimSpace(string(head)), "\n")
 	if len(lines) > 1 && len(head) > 1<<15 {
-		lines = lines[:len(lines)-1] // the last one may be cut
+		lines = lines[:len(lines)-1] // may be truncated
 	}
 	return !slices.ContainsFunc(lines[:min(len(lines), 8)], func(l string) bool { return !stackLine.MatchString(strings.TrimRight(l, "\r")) })
 }

@@ -2,23 +2,23 @@ package kineto
 
 import "hash/maphash"
 
-// interner numbers byte strings; a known string costs a hash and a comparison and allocates nothing.
+// interner numbers byte strings. A known string costs a hash and a comparison, and allocates nothing.
 type interner struct {
 	seed  maphash.Seed
-	slots []slot // power of two
+	slots []slot // length is a power of two
 	keys  []string
 }
 
 type slot struct {
 	hash uint64
-	id   uint32 // plus one
+	id   uint32 // number plus one
 }
 
 func newInterner() interner {
 	return interner{seed: maphash.MakeSeed(), slots: make([]slot, 1<<10)}
 }
 
-// numberOf returns the number of s and whether s is new.
+// numberOf returns the number of s, and whether s is new.
 func (t *interner) numberOf(s []byte) (uint32, bool) {
 	h := maphash.Bytes(t.seed, s)
 	mask := uint64(len(t.slots) - 1)

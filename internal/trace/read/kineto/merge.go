@@ -7,17 +7,17 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// merger merges batches in the order of the file. Names, lanes and stacks are numbered by their first use in the
-// file, so that the result does not depend on how parsers were scheduled.
+// merger merges batches in file order. It numbers names, lanes and stacks by first use in the file, so that the result
+// does not depend on the scheduling of parsers.
 type merger struct {
 	t      *model.Trace
 	doc    topLevel
 	own    *parser // for text that no other parser may read
 	locals []localNumbers
 
-	carry   []byte // text not yet read, from the place carryAt on
+	carry   []byte // unread text from index carryAt on
 	carryAt int64
-	need    int // length the carry must have before it is worth another try
+	need    int // least length of carry for another try
 
 	names  map[string]uint32
 	stacks map[string]uint32
@@ -28,14 +28,14 @@ type merger struct {
 	gpu      table[model.GPU]
 	memory   table[model.MemoryEvent]
 	perLane  []int
-	final    []uint32 // by lane: its index in Trace.Lanes
+	final    []uint32 // by lane: index in Trace.Lanes
 	inUse    []bool
-	place    []uint16 // by device slot: its index in Trace.Devices
+	place    []uint16 // by device slot: index in Trace.Devices
 	flows    []flow
 	open     map[uint32][]halfEvent // begin events by lane
-	halves   int                    // of them
+	halves   int                    // number of begin events in open
 	meta     []threadName
-	devices  []int // ids by first use; GPU.Device is an index into it
+	devices  []int // ids by first use; GPU.Device is an index into devices
 	slot     map[int]uint16
 	lastSlot uint16
 
@@ -45,24 +45,24 @@ type merger struct {
 	unknown          map[string]int
 	bad              [badKinds]int
 	first            int64
-	least            int64 // the earliest time in the file, ns
+	least            int64 // earliest time in the file, ns
 	room             *model.Room
-	pass             func(text []byte, at int64) // gets the text around the events, nil without need
-	texts            int64                       // bytes that names, stacks and threads take
-	full             bool                        // nothing more is kept
+	pass             func(text []byte, at int64) // gets the text around the events; nil if not needed
+	texts            int64                       // memory of names, stacks and threads
+	full             bool                        // no more events are kept
 	tooLong          bool                        // the element at cut is longer than carryMax
-	cut              int64                       // where an unfinished event begins, -1 none
+	cut              int64                       // index of an unfinished event, -1 none
 	end              int64                       // length of the text
 }
 
-// localNumbers translates a parser's numbers, plus one; 0 is not translated yet.
+// localNumbers maps a parser's numbers to merged numbers plus one; 0 is not mapped yet.
 type localNumbers struct {
 	names, stacks   []string
 	lanes           []laneKey
 	name, stack, in []uint32
 }
 
-// table grows in chunks, so that growing never holds a second copy.
+// table grows in chunks, so that growth never needs a second copy.
 type table[T any] struct {
 	chunks [][]T
 	n      int
@@ -79,7 +79,6 @@ func (c *table[T]) add(v T) {
 	c.n++
 }
 
-// eachRow yields all rows in the order in which they were added.
 func (c *table[T]) eachRow() iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		for _, chunk := range c.chunks {
@@ -104,8 +103,7 @@ func newMerger(path string, parsers int) *merger {
 	}
 }
 
-// mergeBlock merges the next block. guess, if any, holds the events that a parser found on the assumption that the
-// block begins between two events.
+// mergeBlock merges the next block. guess, if any, was parsed assuming that the block begins between two events.
 func (m *merger) mergeBlock(k *block, guess *batch) {
 	m.end = k.at + int64(k.n)
 	if guess != nil {
@@ -131,10 +129,10 @@ func (m *merger) mergeBlock(k *block, guess *batch) {
 	}
 }
 
-// carryMax limits the length of an element of the array, or of a key, bytes.
+// carryMax limits the length of an element or a key, bytes.
 const carryMax = 64 << 20
 
-// giveUp stops reading, since no event has that length.
+// giveUp stops reading, because no event has the length carryMax.
 func (m *merger) giveUp() {
 	m.cut, m.tooLong = m.carryAt, true
 	m.carry = nil
@@ -142,7 +140,6 @@ func (m *merger) giveUp() {
 	m.doc.extra = m.cut // no second warning for the following text
 }
 
-// readCarry reads the carried text.
 func (m *merger) readCarry(final bool) {
 	buf, at := growBuffer(m.carry, len(m.carry)), m.carryAt
 	n := len(m.carry)
@@ -161,7 +158,6 @@ func (m *merger) readAfter(b []byte, n int, done *batch, at int64) {
 	m.carryText(b[done.pos:n], at+int64(done.pos))
 }
 
-// closeEvents records the end of the array of events.
 func (m *merger) closeEvents() {
 	if m.pass != nil {
 		m.pass([]byte{']'}, 0)
@@ -172,7 +168,7 @@ func (m *merger) closeEvents() {
 	}
 }
 
-// carryText keeps text for the next window.
+// carryText keeps unread text for the next window.
 func (m *merger) carryText(b []byte, at int64) {
 	if len(b) == 0 {
 		return
@@ -202,7 +198,7 @@ func (m *merger) readWindow(b []byte, n, i int, at int64, final bool) {
 		if m.pass != nil {
 			m.pass(b[i:j], at+int64(i))
 		}
-		if p.looked += int64(j - i); j == i { // to find that it must see more it looks at all of it
+		if p.looked += int64(j - i); j == i { // no progress means that all of the window was scanned
 			p.looked += int64(n - i)
 		}
 		if j == i && m.doc.state != inEvents {
@@ -217,14 +213,12 @@ func (m *merger) readWindow(b []byte, n, i int, at int64, final bool) {
 	m.carryText(b[i:n], at+int64(i))
 }
 
-// finishText reads the carried text at the end of the file.
 func (m *merger) finishText() {
 	if len(m.carry) > 0 {
 		m.readCarry(true)
 	}
 }
 
-// addTexts adds a parser's new texts.
 func (m *merger) addTexts(t *batch) *localNumbers {
 	l := &m.locals[t.parser]
 	m.texts += localBytes * int64(len(t.names)+len(t.stacks)+len(t.lanes))
@@ -315,7 +309,7 @@ func (m *merger) putHost(h model.Host) {
 	m.host.add(h)
 }
 
-// putGPU stores a device event whose name is translated.
+// putGPU stores a device event whose name is mapped.
 func (m *merger) putGPU(g model.GPU) {
 	id := int(g.Launch)
 	if len(m.devices) == 0 || m.devices[m.lastSlot] != id {
@@ -383,7 +377,7 @@ func (m *merger) translateLane(l *localNumbers, local uint32) uint32 {
 	return id
 }
 
-// pairHalf closes the innermost open event of the lane with an end event.
+// pairHalf ends the innermost open event of a lane with an end event.
 func (m *merger) pairHalf(l *localNumbers, h *halfEvent) {
 	lane := m.translateLane(l, h.lane)
 	open := m.open[lane]

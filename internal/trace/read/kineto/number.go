@@ -6,22 +6,22 @@ import (
 	"strconv"
 )
 
-// timeLimitNS keeps a start plus a duration inside int64.
+// timeLimitNS keeps the sum of a start and a duration inside int64.
 const timeLimitNS = 4_000_000_000_000_000_000
 
-// parseEightDigits returns the value of eight decimal digits, and whether w consists of them.
+// parseEightDigits returns the value of eight decimal digits packed in w, and whether w consists of digits.
 func parseEightDigits(w uint64) (uint64, bool) {
 	if (w&(ones*0xF0))|((w+ones*6)&(ones*0xF0))>>4 != ones*0x33 {
 		return 0, false
 	}
-	// Pairs, then fours, then eights: each step weighs the left half by 10, 100, 10,000.
+	// Combine pairs, then fours, then eights: each step weighs the left half by 10, 100, 10,000.
 	w -= ones * '0'
 	w = (w*10 + w>>8) & 0x00FF00FF00FF00FF
 	w = (w*100 + w>>16) & 0x0000FFFF0000FFFF
 	return (w*10000 + w>>32) & 0xFFFFFFFF, true
 }
 
-// parseDigits parses decimal digits at i: it returns their value if there are at most 18, and the place after them.
+// parseDigits parses up to 18 decimal digits at i and returns their value and the index after all digits.
 func parseDigits(b []byte, i int) (uint64, int) {
 	var v uint64
 	if x, ok := parseEightDigits(load(b, i)); ok {
@@ -37,8 +37,8 @@ func parseDigits(b []byte, i int) (uint64, int) {
 	return v, i
 }
 
-// parseNanos parses the number at i, microseconds, as integer nanoseconds; exact, with more than three decimals
-// rounded half away from zero. It returns the place after the token; ok is false without a number or out of range.
+// parseNanos parses the number at i, us, as integer ns: exact, beyond three decimals rounded half away from zero. It
+// returns the index after the token; ok is false without a number or out of range.
 func parseNanos(b []byte, i int) (ns int64, end int, ok bool) {
 	from := i
 	if b[i] == '-' {
@@ -76,8 +76,7 @@ func parseNanosSlowly(b []byte, i int) (int64, int, bool) {
 	return ns, j, ok && ns <= timeLimitNS && ns >= -timeLimitNS
 }
 
-// parseDecimal returns the decimal number s times 10^shift, rounded half away from zero. ok is false without a
-// decimal number, or for one beyond 63 bits.
+// parseDecimal returns s times 10^shift, rounded half away from zero; ok is false without a number below 2^63.
 func parseDecimal(s []byte, shift int) (v int64, ok bool) {
 	neg := false
 	if len(s) > 0 && (s[0] == '-' || s[0] == '+') {
@@ -143,8 +142,8 @@ func splitExponent(s []byte) (mantissa []byte, exp int, ok bool) {
 	return s[:e], sign * exp, len(t) > 0
 }
 
-// parseInteger parses the integer at i; ok is false without one. Values up to 2^64-1 keep their bits, as some streams
-// and ids are written.
+// parseInteger parses the integer at i; ok is false without one. Values up to 2^64-1, used for some ids, keep their
+// bits.
 func parseInteger(b []byte, i int) (v int64, end int, ok bool) {
 	from := i
 	if b[i] == '-' {
@@ -165,7 +164,6 @@ func parseInteger(b []byte, i int) (v int64, end int, ok bool) {
 	return v, j, ok
 }
 
-// parseIntegerText parses a text that is an integer.
 func parseIntegerText(s []byte) (int64, bool) {
 	if len(s) == 0 || len(s) > 24 {
 		return 0, false

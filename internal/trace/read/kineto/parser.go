@@ -7,39 +7,39 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
-// parser parses windows of text into batches. It keeps its tables, names above all, from one window to the next.
+// parser parses windows of text into batches. Its tables of names and the like last over all windows.
 type parser struct {
 	b          []byte // text and padding
 	n          int    // length of the text
-	st         status // why reading stopped
+	st         status // reason why reading stopped
 	careful    bool
 	crossed    bool // a careful string ran into the next event
-	edge       int  // the first boundary behind edgeOf, n+1 for none; 0 not known
+	edge       int  // first boundary after edgeOf, n+1 for none; 0 not known
 	edgeOf     int
-	from, vain int // where the event began, and the bytes scanned without a result
-	// looked counts the bytes scanned in all windows, repeated scans included: the work, which must stay in
-	// proportion to the text (TestHostileText).
+	from, vain int // start of the current event; bytes scanned without a result
+	// looked counts all scanned bytes, also repeated: work that must stay proportional to the text (TestHostileText).
 	looked int64
 	ev     event
 	out    *batch
-	raw    func(i, j int) // gets the events in place of out, nil without need
+	raw    func(i, j int) // gets the events instead of out; nil if not needed
 
 	names  interner
 	senses []nameSense // by name
 	stacks interner
-	noText []bool // by stack: it has no frames
-	// scratch is the buffer in which stackWithArgs assembles a key.
+	noText []bool // by stack: no frames
+	// scratch is a buffer of stackWithArgs.
 	scratch []byte
 	lanes   map[laneKey]uint32
 	recent  [64]laneEntry
 	cats    [64]catEntry
-	// Flows matter only if events lack the correlation id.
+	// seenAPI, seenGPU: an API call, or a device event, with a correlation id was read. Events of that kind then need no
+	// flows.
 	seenAPI, seenGPU bool
 }
 
 type laneEntry struct {
 	pid, tid int64
-	id       uint32 // plus one
+	id       uint32 // number plus one
 }
 
 type catEntry struct {
@@ -52,13 +52,13 @@ func newParser(id int) *parser {
 	return &parser{names: newInterner(), stacks: newInterner(), lanes: map[laneKey]uint32{}, out: &batch{parser: id}}
 }
 
-// isGuarded reports whether the parser must find the end of an event before parsing it. It does so after the parser
-// scanned more than twice the window's bytes without a complete event, which bounds the work on hostile files. The
-// result depends on the window alone: a trace must not depend on how its blocks are divided among parsers.
+// isGuarded reports whether the parser must find the end of an event before it parses the event. It must after
+// scanning more than twice the window without a complete event, which bounds the work on hostile files. This depends
+// on the window only, because a trace must not depend on how blocks are divided among parsers.
 func (p *parser) isGuarded() bool { return p.vain > 2*len(p.b) }
 
-// parseEvents parses elements of the array of events from i on. It stops at the array's end, at the window's end, or
-// before an element that does not end in the window; final means that no more text follows the window.
+// parseEvents parses elements of the event array from i on, up to the end of the array or the window, or an element
+// that does not end in the window. final means that no text follows the window.
 func (p *parser) parseEvents(b []byte, n, i int, at int64, final bool) *batch {
 	p.b, p.n, p.edge, p.vain = b, n, 0, 0
 	t := p.out
@@ -97,8 +97,8 @@ func (p *parser) parseEvents(b []byte, n, i int, at int64, final bool) *batch {
 	}
 }
 
-// nextBoundary returns nextEventStart within the window, n+1 for none. It caches the result, so that all calls
-// together scan the window once.
+// nextBoundary returns nextEventStart, n+1 for none. It keeps the result, so that all calls together scan the window
+// once.
 func (p *parser) nextBoundary(i int) int {
 	if p.edge == 0 || i < p.edgeOf || i >= p.edge {
 		p.edgeOf, p.edge = i, nextEventStart(p.b, i, p.n)
@@ -110,7 +110,7 @@ func (p *parser) nextBoundary(i int) int {
 	return p.edge
 }
 
-// limitToEvent runs f with the window ending at the next boundary.
+// limitToEvent runs f on a window that ends at the next boundary.
 func (p *parser) limitToEvent(i int, f func(i int) int) int {
 	k, n := p.nextBoundary(i), p.n
 	p.n = min(k, n)
@@ -118,7 +118,7 @@ func (p *parser) limitToEvent(i int, f func(i int) int) int {
 	return f(i)
 }
 
-// skipElement skips the element at i, which is no object. It returns the place after it, or -1.
+// skipElement skips the element at i, which is no object. It returns the index after it, or -1.
 func (p *parser) skipElement(i int) int {
 	p.out.strange++
 	p.crossed, p.from = false, i
@@ -132,7 +132,7 @@ func (p *parser) skipElement(i int) int {
 	return -1
 }
 
-// nextEvent parses and stores the event at i and returns the place after it.
+// nextEvent parses and stores the event at i and returns the index after it.
 func (p *parser) nextEvent(i int) int {
 	if p.isGuarded() {
 		return p.limitToEvent(i, p.tryEvent)
@@ -147,7 +147,7 @@ func (p *parser) tryEvent(i int) int {
 		return j
 	}
 	if !p.careful {
-		// A name that closed too early may have closed the event with it.
+		// A name that ended too early may have ended the event too.
 		switch k := skipSpace(p.b, j); p.b[k] {
 		case ',', ']', '{':
 		default:
@@ -165,8 +165,8 @@ func (p *parser) tryEvent(i int) int {
 	return j
 }
 
-// repairEvent handles the event at i that could not be parsed: it tries once more with careful strings, then leaves
-// the event out. It returns the place to continue from, or -1 if that is outside the window.
+// repairEvent handles an event at i that was not parsed: it tries careful strings, else leaves the event out. It
+// returns the index where parsing continues, or -1 outside the window.
 func (p *parser) repairEvent(i int, final bool) int {
 	broken := p.st == malformed
 	p.careful = true
@@ -195,7 +195,6 @@ func (p *parser) repairEvent(i int, final bool) int {
 	return k
 }
 
-// countBad counts a bad event that begins at i.
 func (p *parser) countBad(why, i int) {
 	t := p.out
 	if why == unreadable {
@@ -209,7 +208,7 @@ func (p *parser) countBad(why, i int) {
 
 func (p *parser) bytesOfToken(t token) []byte { return p.b[t.from:t.to] }
 
-// lookUpCategory looks up a category; a file has only a few.
+// lookUpCategory returns the entry of a category; a file has only a few.
 func (p *parser) lookUpCategory(t token) *catEntry {
 	s := p.bytesOfToken(t)
 	h := uint(len(s))
@@ -224,7 +223,6 @@ func (p *parser) lookUpCategory(t token) *catEntry {
 	return e
 }
 
-// copyEnds parses a copy's name, once for each name.
 func (p *parser) copyEnds(t token, id model.NameID) nameSense {
 	s := &p.senses[id]
 	if !s.copied {
@@ -234,11 +232,9 @@ func (p *parser) copyEnds(t token, id model.NameID) nameSense {
 	return *s
 }
 
-// nameMax limits the length of a name, bytes: kernels of deep C++ templates have some thousand, and every rule
-// searches all of it.
+// nameMax limits a name, bytes. C++ templates take some thousand, and every rule searches whole names.
 const nameMax = 64 << 10
 
-// numberName numbers a name.
 func (p *parser) numberName(t token) model.NameID {
 	raw := p.bytesOfToken(t)
 	if len(raw) > nameMax {
@@ -256,7 +252,7 @@ func (p *parser) numberName(t token) model.NameID {
 	return model.NameID(id)
 }
 
-// numberStack numbers a call stack, plus one; 0 is an empty one.
+// numberStack returns the number of a call stack plus one; 0 for an empty stack.
 func (p *parser) numberStack(t token) uint32 {
 	if t.to == t.from {
 		return 0
@@ -273,14 +269,14 @@ func (p *parser) numberStack(t token) uint32 {
 	return id + 1
 }
 
-// Arguments longer than longestArgs, in bytes, and more than mostArgs different ones are not kept: an operator with
+// Argument lists longer than longestArgs, bytes, and more than mostArgs different ones are not kept: an operator with
 // new shapes in every call would fill the memory.
 const (
 	longestArgs = 4 << 10
 	mostArgs    = 1 << 17
 )
 
-// stackWithArgs numbers the stack of an operator together with its arguments.
+// stackWithArgs numbers an operator's stack together with its arguments.
 func (p *parser) stackWithArgs() uint32 {
 	e := &p.ev
 	p.scratch = append(p.scratch[:0], p.bytesOfToken(e.stack)...)
@@ -304,7 +300,6 @@ func (p *parser) stackWithArgs() uint32 {
 	return id + 1
 }
 
-// numberLane numbers the thread of the event.
 func (p *parser) numberLane() uint32 {
 	e := &p.ev
 	numbers := e.pid.text.to == 0 && e.tid.text.to == 0
@@ -333,7 +328,7 @@ func (p *parser) laneKey() laneKey {
 	return laneKey{e.pid.num, e.tid.num, decodeString(p.bytesOfToken(e.pid.text)), decodeString(p.bytesOfToken(e.tid.text))}
 }
 
-// trackNumber returns the number of a device's pid or tid: 7 of "stream 7".
+// trackNumber returns the number in a device's pid or tid: 7 for "stream 7".
 func (p *parser) trackNumber(a actor) int64 {
 	if a.text.to == 0 {
 		return a.num

@@ -4,13 +4,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// arrow is the position of an end of a flow.
+// arrow is the position of one end of a flow.
 type arrow struct {
 	pid, tid, ts int64
 }
 
-// linkFlows gives runtime calls and device events the id of the flow that begins or ends at them, in traces whose
-// arguments have no correlation ids.
+// linkFlows sets the id of the flow at calls and device events, in traces whose events have no correlation ids.
 func (m *merger) linkFlows() {
 	starts, ends := map[arrow]int64{}, map[arrow]int64{}
 	for _, f := range m.flows {
@@ -38,11 +37,10 @@ func (m *merger) linkFlows() {
 	}
 }
 
-// assignProcesses finds the process that launched each device event: the format gives the device as its process.
-//
-// With one process that calls the runtime, the events belong to it. In a file merged from several, a device belongs
-// to the process whose calls explain its events: ids of both agree and the call precedes the event. A device that no
-// process explains clearly better than the others keeps -1, any process.
+// assignProcesses finds the process that launched each device event, because the format stores the device as its
+// process. If one process calls the runtime, it owns all events. In a merged file, a device belongs to the process
+// whose calls explain its events (equal ids, and the call comes first). A device without a clear winner keeps -1, any
+// process.
 func (m *merger) assignProcesses() {
 	t := m.t
 	callers := map[int32]bool{}
@@ -69,10 +67,10 @@ func (m *merger) assignProcesses() {
 	}
 }
 
-// sampledEvents limits the events of each device from which its process is determined.
+// sampledEvents limits the events per device that determine its process.
 const sampledEvents = 4096
 
-// findOwners finds the process that each device's events come from, -1 unclear.
+// findOwners finds the process of each device's events, -1 unclear.
 func findOwners(t *model.Trace, owner []int32) {
 	type call struct {
 		process int32
@@ -117,9 +115,8 @@ func findOwners(t *model.Trace, owner []int32) {
 	electOwners(votes, owner)
 }
 
-// electOwners gives every device the process with the most votes. If another has nearly as many (ranks that run the
-// same program with the same ids), processes that already own a device are excluded, as each launched something; a
-// device that stays unclear gets -1.
+// electOwners gives every device the process with the most votes. If two have nearly as many (ranks that run one
+// program with the same ids), owners of other devices are excluded. A device that stays unclear gets -1.
 func electOwners(votes []map[int32]int, owner []int32) {
 	taken := map[int32]bool{}
 	for d := range owner {
@@ -140,8 +137,7 @@ func electOwners(votes []map[int32]int, owner []int32) {
 	}
 }
 
-// findWinner returns the process with the most votes among those not taken, -1 if another has nearly as many, or a
-// taken one has clearly more.
+// findWinner returns the process not taken with the most votes; -1 if another, or a taken one, has nearly as many.
 func findWinner(votes map[int32]int, taken map[int32]bool) int32 {
 	best, first, second, most := int32(-1), 0, 0, 0
 	for p, n := range votes {

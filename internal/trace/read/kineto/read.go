@@ -1,12 +1,11 @@
 // Package kineto reads traces of PyTorch's profiler: Kineto's Chrome trace JSON, plain or compressed, of any release.
 //
-// The text is read once, in blocks, and not kept. A goroutine reads and decompresses it, and cuts it at likely event
-// boundaries; parsers turn blocks into batches of events on that assumption; a merger merges the batches in the order
-// of the file, checks the assumption, and itself parses wrongly cut text again. An event allocates nothing but its
-// row in a table.
+// The text is read once, in blocks, and not stored. One goroutine reads, decompresses and cuts it at likely event
+// boundaries; parsers turn blocks into batches of events under that assumption; a merger merges the batches in file
+// order, checks the assumption, and parses wrongly cut text again. An event allocates only its table row.
 //
-// Damaged files are repaired rather than refused: see stringEnd for quotation marks in names, repairEvent for
-// unreadable events, and the warnings of a Trace for the repairs made.
+// Damaged files are repaired, not refused: see stringEnd for quotation marks in names, repairEvent for unreadable
+// events, and Trace.Warnings for the repairs made.
 package kineto
 
 import (
@@ -24,8 +23,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// IsTrace reports whether a text that begins with head is a JSON trace: it names the array of events, or is an array
-// whose first element is an event.
+// IsTrace reports whether head begins a JSON trace: an object with the event array, or an array that starts with an
+// event.
 func IsTrace(head []byte) bool {
 	head = bytes.TrimPrefix(head, byteOrder)
 	is := false
@@ -41,17 +40,12 @@ func IsTrace(head []byte) bool {
 
 var eventsMember = regexp.MustCompile(`"traceEvents"\s*:\s*\[`)
 
-// Read reads one trace. The first bytes of r decide between plain text, gzip and zstd; path is for messages. The
-// trace is finished (see model.Trace.Finish).
+// Read reads and finishes one trace (model.Trace.Finish). The first bytes of r distinguish plain text, gzip and zstd;
+// path is for messages. Device events name no process in this format; assignProcesses finds it.
 //
-// A file that ends early, or whose compression is broken, yields the part before the damage, with Truncated set and a
-// warning. Errors are of kind gpuprof.ErrInput (the file is no such trace, or has no events) or the context's.
-//
-// Device events name no process in this format, and correlation ids repeat across processes in merged files:
-// assignProcesses finds it.
-//
-// room is the memory budget of the trace, bytes; 0 for outside.TraceMemory. Of a larger trace the first part is kept,
-// with Truncated set and a warning.
+// A truncated file, or one with broken compression, yields the part before the damage, with Truncated set and a
+// warning. So does a trace that exceeds the memory budget room (bytes, 0 for outside.TraceMemory). Errors wrap
+// gpuprof.ErrInput (no such trace, or no events) or the context's error.
 func Read(ctx context.Context, r io.Reader, path string, room int64) (*model.Trace, error) {
 	return read(ctx, r, path, readOptions{parsers: max(1, min(runtime.GOMAXPROCS(0), 4)), block: 1 << 20, room: room})
 }
@@ -67,13 +61,12 @@ func read(ctx context.Context, r io.Reader, path string, how readOptions) (*mode
 	if err := run(ctx, src, m, how.parsers); err != nil {
 		return nil, fmt.Errorf("reading trace %s: %w", path, err)
 	}
-	if m.doc.bad >= 0 && !m.full { // the end of the file shows whether the file is damaged or was written so
+	if m.doc.bad >= 0 && !m.full { // the end of the file shows whether the text is damaged
 		src.readToEnd(ctx)
 	}
 	return m.buildTrace(src)
 }
 
-// buildTrace builds the trace from the merged events.
 func (m *merger) buildTrace(src *source) (*model.Trace, error) {
 	if err := m.checkEvents(src); err != nil {
 		return nil, err
@@ -128,7 +121,7 @@ func run(ctx context.Context, src *source, m *merger, parsers int) error {
 		}
 		m.mergeBlock(k, guess)
 		if m.isDone() {
-			return nil // the rest would be left out
+			return nil // further events would be dropped
 		}
 		if guess != nil {
 			batches[guess.parser] <- guess
@@ -142,7 +135,7 @@ func run(ctx context.Context, src *source, m *merger, parsers int) error {
 	return nil
 }
 
-// checkEvents returns the error for a file with nothing to analyse, nil otherwise.
+// checkEvents returns the error for a file without anything to analyse.
 func (m *merger) checkEvents(src *source) error {
 	if m.phased > 0 && m.host.n+m.gpu.n+m.memory.n > 0 {
 		return nil
@@ -172,7 +165,7 @@ func (m *merger) cutEarly() string {
 	return fmt.Sprintf("the text ends at byte %d before its first event does; copy the file again, or", m.end)
 }
 
-// describeDocument describes a document without an array of events.
+// describeDocument describes a document without an event array.
 func (m *merger) describeDocument() string {
 	d := &m.doc
 	switch {
@@ -188,7 +181,7 @@ func (m *merger) describeDocument() string {
 	return m.cutEarly()
 }
 
-// describeEmptyArray describes an array without a single usable event.
+// describeEmptyArray describes an array without a usable event.
 func (m *merger) describeEmptyArray(failed bool) string {
 	none := m.t.Events == 0 && m.strange == 0
 	switch {

@@ -6,8 +6,8 @@ import (
 	"math/bits"
 )
 
-// The scanner works on windows of text: b[:n] is text and b[n:] at least pad bytes of 0xFF, which end every token and
-// are no structure, so that loops need not check n and eight bytes can be loaded anywhere.
+// The scanner works on windows: b[:n] is text, followed by at least pad bytes of 0xFF. These end every token and are
+// no structure, so that loops need not check n and can load eight bytes anywhere.
 const pad = 64
 
 // status is the result of parsing an element.
@@ -15,8 +15,8 @@ type status uint8
 
 const (
 	fine       status = iota
-	incomplete        // the window ended inside it
-	malformed         // it cannot be JSON, not even with repairs
+	incomplete        // the window ended inside the element
+	malformed         // no JSON, even with repairs
 )
 
 const (
@@ -26,8 +26,7 @@ const (
 
 func load(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
 
-// skipSpace returns the first place at or after i without white space. Control characters count as white space: they
-// have no meaning between tokens.
+// skipSpace returns the first index from i on without white space. Control characters count as white space.
 func skipSpace(b []byte, i int) int {
 	if b[i] > ' ' {
 		return i
@@ -37,7 +36,7 @@ func skipSpace(b []byte, i int) int {
 	}
 	for {
 		w := load(b, i)
-		// A byte above ' ' carries into its top bit, or has it set already.
+		// A byte above ' ' carries into its top bit or already has it set.
 		if m := (w&^highs + ones*(0x7F-' ') | w) & highs; m != 0 {
 			return i + bits.TrailingZeros64(m)>>3
 		}
@@ -45,7 +44,7 @@ func skipSpace(b []byte, i int) int {
 	}
 }
 
-// skipSpaceBack returns the last place at or before i without white space, or -1.
+// skipSpaceBack returns the last index up to i without white space, or -1.
 func skipSpaceBack(b []byte, i int) int {
 	for i >= 0 && b[i] <= ' ' {
 		i--
@@ -53,7 +52,7 @@ func skipSpaceBack(b []byte, i int) int {
 	return i
 }
 
-// findQuote returns the first quotation mark at or after i, or n.
+// findQuote returns the first quotation mark from i on, or n.
 func findQuote(b []byte, i, n int) int {
 	for range 4 {
 		if i >= n {
@@ -73,7 +72,7 @@ func findQuote(b []byte, i, n int) int {
 	return n
 }
 
-// isEscaped reports whether the character at q has an odd number of backslashes before it, none of them before from.
+// isEscaped reports whether an odd number of backslashes, none before from, precedes the character at q.
 func isEscaped(b []byte, from, q int) bool {
 	k := q
 	for k > from && b[k-1] == '\\' {
@@ -82,7 +81,7 @@ func isEscaped(b []byte, from, q int) bool {
 	return (q-k)&1 == 1
 }
 
-// stringRole is the role of a string, which decides the characters that may follow it.
+// stringRole is the role of a string, which decides the characters that may follow.
 type stringRole uint8
 
 const (
@@ -91,10 +90,10 @@ const (
 	element
 )
 
-// stringEnd returns the quotation mark that closes the string whose first character is at i, or n.
+// stringEnd returns the index of the quotation mark that closes the string whose first character is at i, or n.
 //
-// Kernel and Python names reach traces with their quotation marks unescaped, so a mark closes a string only if the
-// next character after white space may follow a string: , : } or ]. Careful scanning requires more; see closesString.
+// Kernel and Python names contain unescaped quotation marks, so a mark closes a string only if the next character
+// except white space may follow a string: , : } or ]. Careful scanning requires more; see closesString.
 func (p *parser) stringEnd(i int, at stringRole) int {
 	b, from := p.b, i
 	for {
@@ -123,9 +122,9 @@ func (p *parser) stringEnd(i int, at stringRole) int {
 	}
 }
 
-// closesString reports whether the quotation mark at q closes a string, for an event in which the simple rule failed:
-// the following text must be a valid continuation of the object or array around the string. A mark after a lone
-// backslash may then close it too: Windows paths arrive unescaped.
+// closesString reports whether the mark at q closes a string in an event for which the simple rule failed: the
+// following text must continue the enclosing object or array. A mark after a single backslash may close a string too,
+// because Windows paths arrive unescaped.
 func (p *parser) closesString(from, q int, at stringRole) bool {
 	b := p.b
 	if isEscaped(b, from, q) && at != member {
@@ -163,10 +162,9 @@ func (p *parser) isKeyAt(i int) bool {
 
 var valueStart = bytesOf("\"-0123456789[{tfnNI")
 
-// stop ends numbers and literals; the padding does too.
+// stop ends numbers and literals, and includes the padding.
 var stop = bytesOf(",:}]\"\xff\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f ")
 
-// bytesOf returns the set of the bytes of s.
 func bytesOf(s string) (t [256]bool) {
 	for i := range len(s) {
 		t[s[i]] = true
@@ -182,7 +180,7 @@ func tokenEnd(b []byte, i int) int {
 	return i
 }
 
-// skipValue returns the place after the value at i, or -1 with p.st set.
+// skipValue returns the index after the value at i, or -1 with p.st set.
 func (p *parser) skipValue(i int, at stringRole) int {
 	switch p.b[i] {
 	case '"':
@@ -201,13 +199,13 @@ func (p *parser) skipValue(i int, at stringRole) int {
 	return j
 }
 
-// skipNested returns the place after the array or object at i.
+// skipNested returns the index after the array or object at i.
 func (p *parser) skipNested(i int) int {
 	b := p.b
-	// A bit for each open bracket: 1 for an object. Beyond a depth of 64 the kinds are not checked.
+	// One bit per open bracket, 1 for an object. Beyond a depth of 64 the kinds are not checked.
 	depth, objects, deep := 0, uint64(0), false
 	for {
-		// Both brackets, both braces (and Y, y, _) are 0x7F once or-ed with 0x26.
+		// Both brackets, both braces (and Y, y, _) become 0x7F if or-ed with 0x26.
 		w := load(b, i)
 		x, y := w^ones*'"', (w|ones*0x26)^ones*0x7F
 		m := ((x-ones)&^x | (y-ones)&^y) & highs
@@ -246,7 +244,7 @@ func (p *parser) skipNested(i int) int {
 	}
 }
 
-// nestedString returns the place after the string whose mark is at i.
+// nestedString returns the index after the string whose opening mark is at i.
 func (p *parser) nestedString(i int, object bool) int {
 	at := element
 	if object {
@@ -273,9 +271,9 @@ func (p *parser) failAt(i int) int {
 	return -1
 }
 
-// isEventStart reports whether an event of an array of events begins at the brace at i: after "}," and with a key
-// that events have. The result may be wrong; in a string the marks would be escaped, and callers that cut text there
-// verify it afterwards. The colon after the key also ends every string that was left open before.
+// isEventStart reports whether an event of the array begins at the brace at i: after "}," and with a key that events
+// have. The result may be wrong, so callers that cut text there verify it later. The colon after the key also ends
+// every string left open before.
 func isEventStart(b []byte, i, n int) bool {
 	k := skipSpaceBack(b, i-1)
 	if k < 1 || b[k] != ',' {
@@ -320,7 +318,7 @@ func hasEventStart(b []byte, from, to, n int) bool {
 	return false
 }
 
-// lastEventStart returns the last place in b where an event begins, or -1.
+// lastEventStart returns the last index in b at which an event begins, or -1.
 func lastEventStart(b []byte) int {
 	for i := len(b); i > 0; {
 		if i = bytes.LastIndexByte(b[:i], '{'); i > 0 && isEventStart(b, i, len(b)) {
@@ -330,7 +328,7 @@ func lastEventStart(b []byte) int {
 	return -1
 }
 
-// nextEventStart returns the first place after i where an event begins, or -1.
+// nextEventStart returns the first index after i at which an event begins, or -1.
 func nextEventStart(b []byte, i, n int) int {
 	for i++; i < n; i++ {
 		k := bytes.IndexByte(b[i:n], '{')

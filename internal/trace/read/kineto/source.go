@@ -8,24 +8,22 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// readOptions are the resources for reading a file.
 type readOptions struct {
-	parsers int   // without the merger's own
-	block   int   // bytes of text in a block, at least
+	parsers int   // in addition to the merger's own
+	block   int   // least bytes of text in a block
 	room    int64 // see Read
 }
 
 var byteOrder = []byte{0xef, 0xbb, 0xbf}
 
-// block is a range of text followed by padding.
+// block is a range of text with padding.
 type block struct {
-	buf  []byte // n bytes of text and the padding
+	buf  []byte // n bytes of text, then padding
 	n    int
-	at   int64 // place of buf[0] in the text
+	at   int64 // index of buf[0] in the text
 	done chan *batch
 }
 
-// growBuffer returns buf with room for n bytes of text and the padding.
 func growBuffer(buf []byte, n int) []byte {
 	if cap(buf) >= n+pad {
 		return buf[:n+pad]
@@ -33,7 +31,6 @@ func growBuffer(buf []byte, n int) []byte {
 	return append(make([]byte, 0, n+pad), buf...)[:n+pad]
 }
 
-// writePadding writes the padding after n bytes of text.
 func writePadding(buf []byte, n int) {
 	for i := range buf[n : n+pad] {
 		buf[n+i] = 0xFF
@@ -46,10 +43,10 @@ type source struct {
 	r     io.Reader
 	close func()
 	form  string // "gzip", "zstd" or ""
-	tail  []byte // text behind the last cut
-	at    int64  // place of the next block in the text
+	tail  []byte // text after the last cut
+	at    int64  // index of the next block in the text
 	err   error  // why reading ended, io.EOF at the end of the file
-	empty bool   // the file holds no byte
+	empty bool   // the file has no bytes
 }
 
 // open decompresses r if needed.
@@ -65,7 +62,7 @@ func open(r io.Reader, block int) *source {
 
 // nextBlock fills the block; it returns false at the end of the text.
 func (s *source) nextBlock(k *block) bool {
-	// It searches the last quarter for a place to cut; text after the cut goes into the next block.
+	// It looks for a cut in the last quarter; text after the cut goes into the next block.
 	search := s.block / 4
 	if k.buf == nil {
 		k.buf = make([]byte, s.block+search+pad)
@@ -97,7 +94,7 @@ func (s *source) nextBlock(k *block) bool {
 	return k.n > 0
 }
 
-// readToEnd reads a compressed file to its end, for the error that it may end with.
+// readToEnd reads a compressed file to its end, which may show an error.
 func (s *source) readToEnd(ctx context.Context) {
 	if s.form == "" {
 		return
@@ -107,8 +104,8 @@ func (s *source) readToEnd(ctx context.Context) {
 	}
 }
 
-// feedBlocks sends the blocks of the text in order, each to the parsers too, until the text or the context ends.
-// Blocks return through free.
+// feedBlocks sends each block, in order, to both channels order and work, until the text or ctx ends. Used blocks
+// return through free.
 func (s *source) feedBlocks(ctx context.Context, order, work chan<- *block, free <-chan *block) {
 	defer close(order)
 	defer close(work)
@@ -123,7 +120,7 @@ func (s *source) feedBlocks(ctx context.Context, order, work chan<- *block, free
 			return
 		}
 		k.done = make(chan *batch, 1)
-		if first { // it begins before the first event
+		if first { // begins before the first event
 			k.done <- nil
 		} else {
 			select {

@@ -8,8 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// decodeString returns the text of a JSON string, always valid UTF-8: it resolves escapes, keeps unknown ones
-// unchanged, and replaces bytes that are no UTF-8 by U+FFFD.
+// decodeString returns a JSON string as valid UTF-8: unknown escapes stay, invalid bytes become U+FFFD.
 func decodeString(raw []byte) string {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return strings.ToValidUTF8(string(raw), "\uFFFD")
@@ -49,8 +48,7 @@ func decodeString(raw []byte) string {
 	return strings.ToValidUTF8(string(out), "\uFFFD")
 }
 
-// codePoint parses four hexadecimal digits, and a second escape if the first is half of a surrogate pair. It returns
-// the bytes used, 0 without four digits.
+// codePoint parses four hexadecimal digits, or a surrogate pair, and returns the bytes used, 0 without digits.
 func codePoint(s []byte) (rune, int) {
 	r, ok := hex4(s)
 	if !ok {
@@ -87,7 +85,6 @@ func hex4(s []byte) (rune, bool) {
 	return r, true
 }
 
-// outermostFirst reverses a call stack, which the file has innermost first.
 func outermostFirst(s string) string {
 	frames := strings.Split(s, ";")
 	out := frames[:0]

@@ -11,24 +11,23 @@ type state uint8
 
 const (
 	begin     state = iota
-	inObject        // before a key of the outermost object
-	inSkipped       // in a value that is not wanted, or one that is captured
-	inEvents        // in the array of events
+	inObject        // before a key of the top-level object
+	inSkipped       // in a skipped or captured value
+	inEvents        // in the event array
 	finished        // after the document
-	lost            // in text that is no JSON; looking for the array of events
+	lost            // in text that is no JSON, searching the event array
 )
 
-// captureMax limits the captured length of a value of the outermost object, bytes.
+// captureMax limits the captured length of a top-level value, bytes.
 const captureMax = 4 << 20
 
-// topLevel parses the outermost level of the text, window by window. It may stop before a window's end and ask for
-// more text.
+// topLevel parses the top level of the text, window by window. It may stop before a window's end to get more text.
 type topLevel struct {
 	state   state
-	array   bool // the document is an array of events
-	objects bool // the key traceEvents held an array, or array
+	array   bool // the document is an event array
+	objects bool // traceEvents was an array, or the document is one
 	binary  bool // the document does not begin with text
-	noArray bool // the key traceEvents held something else
+	noArray bool // traceEvents was something else
 
 	key   string
 	depth int  // of brackets in a skipped value
@@ -36,11 +35,10 @@ type topLevel struct {
 	kept  []byte
 	keep  bool
 	found map[string][]byte // captured values by key
-	bad   int64             // first place that is no JSON, -1 none
-	extra int64             // where text after the document begins, -1 none
+	bad   int64             // first index that is no JSON, -1 none
+	extra int64             // index of text after the document, -1 none
 }
 
-// isWanted reports whether the value of a key is captured.
 func isWanted(key string) bool {
 	switch key {
 	case "deviceProperties", "distributedInfo", "baseTimeNanoseconds", document.PartMember:
@@ -49,15 +47,14 @@ func isWanted(key string) bool {
 	return false
 }
 
-// readOutside reads the text of p's window from i on until the array of events, or until it needs more text. It
-// returns the place reached.
+// readOutside reads the window of p from i up to the event array or its end, and returns the index reached.
 func (d *topLevel) readOutside(p *parser, i int, at int64, final bool) int {
 	for i < p.n {
 		was, from := d.state, i
 		switch d.state {
 		case begin:
 			if i = d.readOpening(p.b, i, p.n); d.state == begin && at+int64(i) > carryMax {
-				d.state, d.bad, d.binary = finished, 0, p.b[0] == 0 // blanks or zeros, without end perhaps
+				d.state, d.bad, d.binary = finished, 0, p.b[0] == 0 // blanks or zeros, perhaps without end
 			}
 		case inObject:
 			i = d.readMember(p, i, at, final)
@@ -65,7 +62,7 @@ func (d *topLevel) readOutside(p *parser, i int, at int64, final bool) int {
 			i = d.skipMember(p, i, final)
 		case lost:
 			if i = d.searchEvents(p.b[:p.n], i); d.state == lost && at+int64(i)-d.bad > carryMax {
-				d.state = finished // no file has its events behind so much else
+				d.state = finished // no file has so much text before its events
 			}
 		case finished:
 			if j := skipSpace(p.b, i); j < p.n && d.extra < 0 {
@@ -142,19 +139,17 @@ func (d *topLevel) readMember(p *parser, i int, at int64, final bool) int {
 	return j
 }
 
-// markMalformed records text that is no JSON.
 func (d *topLevel) markMalformed(i int, at int64) int {
 	if d.bad < 0 {
 		d.bad = at + int64(i)
 	}
 	d.state = lost
-	if d.objects { // the events are read; the following text matters less
+	if d.objects { // the events are already read
 		d.state = finished
 	}
 	return i
 }
 
-// skipMember skips a value and captures it if it is wanted.
 func (d *topLevel) skipMember(p *parser, i int, final bool) int {
 	j, done := d.scanValue(p, i, final)
 	if d.keep && len(d.kept)+j-i <= captureMax {
@@ -162,15 +157,15 @@ func (d *topLevel) skipMember(p *parser, i int, final bool) int {
 	}
 	if done {
 		d.state = inObject
-		if _, cut := d.found[document.PartMember]; d.keep && (!cut || d.key != document.PartMember) { // of a part of a part the outer one comes first
+		if _, cut := d.found[document.PartMember]; d.keep && (!cut || d.key != document.PartMember) { // in a cut of a cut, the outer one comes first
 			d.found[d.key] = d.kept
 		}
 	}
 	return j
 }
 
-// scanValue scans a value, or as much of it as the window holds. It leaves the last characters for later if the next
-// ones decide their meaning.
+// scanValue scans a value, as far as the window holds it. It leaves the last characters for the next window if the
+// following characters decide their meaning.
 func (d *topLevel) scanValue(p *parser, i int, final bool) (int, bool) {
 	b := p.b
 	for i < p.n {
@@ -198,7 +193,7 @@ func (d *topLevel) scanValue(p *parser, i int, final bool) (int, bool) {
 		case '[', '{':
 			d.depth++
 		case ']', '}':
-			if d.depth == 0 { // the end of a number, and of the object
+			if d.depth == 0 { // end of a number, and of the object
 				return i, true
 			}
 			if d.depth--; d.depth == 0 {
@@ -214,8 +209,8 @@ func (d *topLevel) scanValue(p *parser, i int, final bool) (int, bool) {
 	return p.n, false
 }
 
-// trimBackslashes returns to, or the first of the backslashes before it: they and the character that they may escape
-// must be in one window.
+// trimBackslashes returns the end of b[from:to] without its last backslashes, because a window must not split an
+// escape.
 func (d *topLevel) trimBackslashes(b []byte, from, to int, final bool) int {
 	if final {
 		return to
@@ -228,7 +223,7 @@ func (d *topLevel) trimBackslashes(b []byte, from, to int, final bool) int {
 
 var eventsKey = []byte(`"traceEvents"`)
 
-// searchEvents searches the array of events in text that is no JSON.
+// searchEvents searches the event array in text that is no JSON.
 func (d *topLevel) searchEvents(b []byte, i int) int {
 	k := bytes.Index(b[i:], eventsKey)
 	if k < 0 {

@@ -12,10 +12,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// recordAgain is the fix for a trace without its end.
 const recordAgain = "record it again, and let the program write the trace to its end"
 
-// addWarnings warns about the limits of the trace.
 func (m *merger) addWarnings(src *source) {
 	t, d := m.t, &m.doc
 	var cause error

@@ -22,11 +22,11 @@ import (
 // headerSize is the length of the SQLite database header.
 const headerSize = 100
 
-// maxValue bounds a single value; the longest in an export is a program's captured output, which is not even read.
+// maxValue limits a single value, bytes. The longest in an export is a program's captured output, which is not read.
 const maxValue = 64 << 20
 
-// expectedSize returns the database's length by its header: page size (offset 16, 1 meaning 65536) times page count
-// (offset 28), which only counts if the change counter (24) equals the counter for which the count is valid (92). See
+// expectedSize returns the length of the database by its header: page size (offset 16, 1 means 65536) times page count
+// (offset 28). The count is valid only if the change counter (24) equals the counter at 92. See
 // https://www.sqlite.org/fileformat.html, section 1.3.
 func expectedSize(head []byte) int64 {
 	be := binary.BigEndian
@@ -38,27 +38,26 @@ func expectedSize(head []byte) int64 {
 		page = 65536
 	}
 	if page < 512 || page&(page-1) != 0 {
-		return 0 // no header that SQLite would take
+		return 0 // SQLite would reject the header
 	}
 	return page * int64(be.Uint32(head[28:]))
 }
 
-// database is an open export and its tables.
 type database struct {
 	file
 	db    *sql.DB
 	conn  *sql.Conn
-	table map[string]columns // by name, without a version
-	// oldRocprof: the database comes from rocprof's first version.
+	table map[string]columns // by name without version
+	// oldRocprof: the first version of rocprof wrote the database.
 	oldRocprof bool
-	named      map[string]string // the name with its version, of tables that have one
+	named      map[string]string // name with version, for tables that have one
 }
 
-// columns are a table's columns by lower-case name, quoted for a query.
+// columns maps lower-case column names to names quoted for a query.
 type columns map[string]string
 
-// databaseURI returns the URI that opens a database without writing: SQLite takes no lock and searches no journal. A
-// view or a default in a hostile schema may call no function with side effects (trusted_schema).
+// databaseURI returns the URI that opens a database read-only, without lock and journal. trusted_schema keeps views
+// and defaults of a hostile schema from calling functions with side effects.
 func databaseURI(f file) (string, error) {
 	abs, err := filepath.Abs(f.at)
 	if err != nil {
@@ -71,8 +70,7 @@ func databaseURI(f file) (string, error) {
 	uri := (&url.URL{Scheme: "file", Path: abs}).String()
 	uri += "?mode=ro&immutable=1&_pragma=query_only(1)&_pragma=trusted_schema(0)&_pragma=cell_size_check(1)&_pragma=temp_store(memory)"
 	if f.isShort() {
-		// SQLite refuses a database that lacks pages unless the schema is declared to be under repair; nothing can be
-		// written all the same.
+		// With missing pages SQLite requires a schema declared to be under repair. The file still cannot be written.
 		uri += "&_pragma=writable_schema(1)"
 	}
 	return uri, nil
@@ -126,7 +124,7 @@ func cancelledError(ctx context.Context, f file) error {
 	return fmt.Errorf("reading trace %s: %w", f.path, context.Cause(ctx))
 }
 
-// readSchema lists the ordinary tables. nsys never writes views and virtual tables, which could run without end.
+// readSchema lists ordinary tables. nsys writes no views or virtual tables, which could run without end.
 func (d *database) readSchema(ctx context.Context) error {
 	var names []string
 	err := d.queryRows(ctx, `SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0`, 1, func(v []any) {
@@ -149,7 +147,7 @@ func (d *database) readSchema(ctx context.Context) error {
 			base, d.named[plain] = plain, name
 		}
 		cols := columns{}
-		// hidden: 0 an ordinary column; generated columns are computed, not stored.
+		// hidden: 0 for ordinary columns, else for generated columns, which are computed.
 		err := d.queryRows(ctx, `SELECT name FROM pragma_table_xinfo(`+quoteSQL(name, '\'')+`) WHERE hidden = 0`, 1, func(v []any) {
 			if s, ok := v[0].(string); ok {
 				cols[strings.ToLower(s)] = quoteSQL(s, '"')
@@ -163,18 +161,17 @@ func (d *database) readSchema(ctx context.Context) error {
 	return nil
 }
 
-// quotedTable returns a table for a query, by its name without a version.
+// quotedTable returns a table's full name for a query, from its name without version.
 func (d *database) quotedTable(table string) string {
 	return quoteSQL(cmp.Or(d.named[table], table), '"')
 }
 
-// quoteSQL quotes a name or a text for SQL.
 func quoteSQL(s string, mark rune) string {
 	m := string(mark)
 	return m + strings.ReplaceAll(s, m, m+m) + m
 }
 
-// firstColumn returns the first of the names that the table has, "NULL" without any.
+// firstColumn returns the first of the names that the table has, else "NULL".
 func (c columns) firstColumn(names ...string) string {
 	for _, n := range names {
 		if q, ok := c[strings.ToLower(n)]; ok {
@@ -193,22 +190,21 @@ func (c columns) hasAll(names ...string) bool {
 	return true
 }
 
-// errRows: a table has more rows than its file has room for; its pages point back to themselves.
+// errRows: a table has more rows than fit into the file, so its pages form a cycle.
 var errRows = errors.New("more rows than the file has room for")
 
-// The least size of a row in the file, bytes: pointer, sizes and header, and, for an event, its times and thread or
-// stream.
+// Least size of a row in the file, bytes: pointer, sizes and header; for an event also times and thread or stream.
 const (
 	leastRow   = 6
 	leastEvent = 16
 )
 
-// queryRows calls row for each row of width values: nil, int64, float64, string or []byte, valid until it returns.
+// queryRows calls row for each row with width values: nil, int64, float64, string or []byte, valid during the call.
 func (d *database) queryRows(ctx context.Context, q string, width int, row func([]any)) error {
 	return d.scanRows(ctx, q, width, leastRow, row)
 }
 
-// scanRows is queryRows for rows of at least least bytes each. It never reads more of them than the file can hold.
+// scanRows is queryRows for rows of at least least bytes. It reads at most as many rows as the file can hold.
 func (d *database) scanRows(ctx context.Context, q string, width int, least int64, row func([]any)) error {
 	rows, err := d.conn.QueryContext(ctx, q)
 	if err != nil {
@@ -238,15 +234,13 @@ func (d *database) scanRows(ctx context.Context, q string, width int, least int6
 	return ctx.Err()
 }
 
-// guessRows estimates the number of rows of some tables together, at no cost: their last row ids, limited by the size
-// of the file.
+// guessRows estimates the number of rows of some tables from their last row ids, limited by the size of the file.
 func (d *database) guessRows(ctx context.Context, tables ...string) int {
 	n := int64(0)
 	for _, table := range tables {
 		if _, ok := d.table[table]; !ok {
 			continue
 		}
-		// A failure shows again when the rows are read.
 		_ = d.queryRows(ctx, `SELECT max(rowid) FROM `+d.quotedTable(table), 1, func(v []any) { n += max(0, min(integerOrZero(v[0]), d.size)) })
 	}
 	return int(min(n, d.size/32))

@@ -6,8 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Memory of data outside the tables, bytes: a name whose text is unknown so far, a requested string, a call chain, a
-// frame of one with its share of the text.
+// Memory outside the tables, bytes: a name without text, a requested string, a call chain, a frame with its text.
 const (
 	pendingBytes = 192
 	foundBytes   = 96
@@ -15,7 +14,7 @@ const (
 	frameBytes   = 96
 )
 
-// looseTimes counts the copies of a range that may cross others while it is placed.
+// looseTimes counts the copies of a range that may cross others during placement.
 const looseTimes = 3
 
 // usedBytes returns the memory of the data read so far, bytes.
@@ -24,7 +23,6 @@ func (r *reader) usedBytes() int64 {
 		int64(len(r.t.Memory))*model.MemoryBytes + r.namesBytes()
 }
 
-// namesBytes returns the memory of data other than events, bytes.
 func (r *reader) namesBytes() int64 {
 	return int64(len(r.t.Lanes))*model.NameBytes + r.names.bytes + r.stacks.bytes
 }
@@ -32,7 +30,7 @@ func (r *reader) namesBytes() int64 {
 // fitEvery is the number of rows between checks of the memory budget.
 const fitEvery = 4096
 
-// isKept reports whether an event that begins at an instant is kept.
+// isKept reports whether an event that begins at a time is kept.
 func (r *reader) isKept(start int64) bool {
 	if r.rows++; r.rows%fitEvery == 0 {
 		r.fitBudget()
@@ -44,8 +42,8 @@ func (r *reader) isKept(start int64) bool {
 	return r.room.Keeps(start)
 }
 
-// fitBudget drops the latest events if the memory budget is exceeded, until there is room to read on. If data other
-// than events exhausts it, no more events are kept.
+// fitBudget drops the latest events if the memory budget is exceeded, until there is room to read on. If other data
+// exhausts the budget, no more events are kept.
 func (r *reader) fitBudget() {
 	if r.full || !r.room.Over(r.usedBytes()) {
 		return
@@ -57,7 +55,7 @@ func (r *reader) fitBudget() {
 	}
 }
 
-// startTimes returns the starts of all events, or of a sample.
+// startTimes returns the start times of all events, or of a sample.
 func (r *reader) startTimes() []int64 {
 	var out []int64
 	step := model.Sample(len(r.t.Host) + len(r.loose) + len(r.t.GPU) + len(r.t.Memory))
@@ -75,7 +73,6 @@ func (r *reader) startTimes() []int64 {
 	return out
 }
 
-// dropLate removes the events after the cut-off of the memory budget.
 func (r *reader) dropLate() {
 	late := func(h model.Host) bool { return !r.room.Keeps(h.Start) }
 	r.t.Host, r.loose = slices.DeleteFunc(r.t.Host, late), slices.DeleteFunc(r.loose, late)

@@ -9,16 +9,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// commonColumns are the columns that every device operation has, in this order.
+// commonColumns are the columns of every device operation, in order.
 func commonColumns(c columns) []string {
 	return []string{c.firstColumn("deviceId"), c.firstColumn("streamId"), c.firstColumn("correlationId"), c.firstColumn("globalPid")}
 }
 
 const nCommon = 4
 
-// newOperation fills in the fields that commonColumns selects.
+// newOperation sets the fields from the values of commonColumns.
 func (r *reader) newOperation(kind model.Kind, start, end int64, v []any) model.GPU {
-	pid := int32(-1) // Finish looks in every process
+	pid := int32(-1) // Finish searches all processes
 	if g, ok := parseInteger(v[3]); ok && g != 0 {
 		pid, _ = pidTid(g)
 	} else {
@@ -28,17 +28,16 @@ func (r *reader) newOperation(kind model.Kind, start, end int64, v []any) model.
 		Device: r.deviceIndex(int64(pid), integerOrZero(v[0])), Stream: integerOrZero(v[1]), Corr: integerOrZero(v[2]), Process: pid}
 }
 
-// productSQL multiplies columns in SQL; absent ones make it NULL.
+// productSQL multiplies columns in SQL; missing ones make the product NULL.
 func productSQL(c columns, x, y, z string) string {
 	return c.firstColumn(x) + "*" + c.firstColumn(y) + "*" + c.firstColumn(z)
 }
 
-// graphSQL is the SQL condition that an operation was part of a graph launch.
+// graphSQL is the SQL condition for operations of graph launches.
 func graphSQL(c columns) string {
 	return "COALESCE(" + c.firstColumn("graphNodeId") + ",0)<>0 OR COALESCE(" + c.firstColumn("graphId") + ",0)<>0"
 }
 
-// largest has the larger of each resource.
 func largest(a, b model.KernelResources) model.KernelResources {
 	return model.KernelResources{Registers: max(a.Registers, b.Registers), SharedBytes: max(a.SharedBytes, b.SharedBytes), LocalBytes: max(a.LocalBytes, b.LocalBytes)}
 }
@@ -84,7 +83,7 @@ func (r *reader) readCopies(ctx context.Context, table string, c columns) error 
 			g.Memory = hostMemory(dst)
 		case model.H2H:
 			if g.Memory = hostMemory(src); hostMemory(dst) == model.Pageable {
-				g.Memory = model.Pageable // the slower end decides
+				g.Memory = model.Pageable // the slower memory decides
 			}
 		}
 		g.Graph = integerOrZero(v[6]) != 0
@@ -98,18 +97,18 @@ func (r *reader) readCopies(ctx context.Context, table string, c columns) error 
 }
 
 const (
-	// unifiedCopy begins the names of the driver's copies of unified memory pages.
+	// unifiedCopy begins the names of copies of unified memory pages.
 	unifiedCopy = "UVM_"
-	// migrationStream is the stream of these copies: the driver makes them outside the streams of the program.
+	// migrationStream is the stream of these copies, which run outside the program's streams.
 	migrationStream = -1
 )
 
-// readDeviceFaults counts the page faults of unified memory on devices: a row is a group of them.
+// readDeviceFaults counts page faults of unified memory on devices; a row is a group of faults.
 func (r *reader) readDeviceFaults(ctx context.Context, table string, c columns) error {
 	return r.readFaults(ctx, table, c, c.firstColumn("numberOfPageFaults"), &r.t.Faults.Device)
 }
 
-// readHostFaults counts the page faults of unified memory on the host: a row is one.
+// readHostFaults counts page faults of unified memory on the host; a row is one fault.
 func (r *reader) readHostFaults(ctx context.Context, table string, c columns) error {
 	return r.readFaults(ctx, table, c, "1", &r.t.Faults.Host)
 }
@@ -125,7 +124,7 @@ func (r *reader) readFaults(ctx context.Context, table string, c columns, count 
 	})
 }
 
-// memKind returns the name of a kind of memory, "" if it was not recorded.
+// memKind returns the name of a kind of memory, "" if not recorded.
 func (r *reader) memKind(v any) string {
 	if n, ok := parseInteger(v); ok {
 		return r.memKinds[n]
@@ -148,8 +147,7 @@ func (r *reader) readFills(ctx context.Context, table string, c columns) error {
 	})
 }
 
-// readGraphLaunches reads graphs that were traced as a whole (--cuda-graph-trace=graph): one row per launch, its
-// kernels are missing.
+// readGraphLaunches reads graphs traced as a whole (--cuda-graph-trace=graph): one row per launch, without kernels.
 func (r *reader) readGraphLaunches(ctx context.Context, table string, c columns) error {
 	name := r.names.internText("CUDA graph")
 	n := 0
@@ -165,7 +163,7 @@ func (r *reader) readGraphLaunches(ctx context.Context, table string, c columns)
 	return err
 }
 
-// readMemory reads allocations and releases on the device.
+// readMemory reads allocations and releases on devices.
 func (r *reader) readMemory(ctx context.Context, table string, c columns) error {
 	if !c.hasAll("start", "bytes", "memoryOperationType") {
 		return nil
@@ -205,7 +203,7 @@ func (r *reader) readMemory(ctx context.Context, table string, c columns) error 
 	})
 }
 
-// processLane returns a thread of the process: the first one seen, else the main one.
+// processLane returns the first lane seen of a process, else its main thread's.
 func (r *reader) processLane(globalPid int64) uint32 {
 	pid, _ := pidTid(globalPid)
 	if i, ok := r.firstLane[pid]; ok {

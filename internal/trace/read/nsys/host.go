@@ -16,13 +16,12 @@ func hasSuffixFold(s, suffix string) bool {
 	return strings.HasSuffix(strings.ToUpper(s), suffix) && !strings.HasSuffix(strings.ToUpper(s), "_NO"+suffix)
 }
 
-// readCalls reads calls of the CUDA runtime and driver.
 func (r *reader) readCalls(ctx context.Context, table string, c columns) error {
 	failed := 0
 	sel := []string{c.firstColumn("globalTid"), c.firstColumn("correlationId"), c.firstColumn("nameId", "name"), c.firstColumn("returnValue"), c.firstColumn("callchainId")}
 	err := r.readEvents(ctx, table, c, "", sel, func(start, end int64, v []any) {
 		form := apiName
-		// A query returns cudaErrorNotReady (600) while work is running.
+		// Queries return cudaErrorNotReady (600) while work is running.
 		if code := integerOrZero(v[3]); code != 0 && code != 600 {
 			failed++
 			form = failedName
@@ -41,10 +40,10 @@ func (r *reader) readCalls(ctx context.Context, table string, c columns) error {
 	return err
 }
 
-// severalErrors marks calls that returned different errors.
+// severalErrors is the error code of a name whose calls returned different errors.
 const severalErrors = -1
 
-// noteError keeps the error of the calls of a name.
+// noteError stores the error code of the calls of a name.
 func noteError(errors map[model.NameID]int64, name model.NameID, code int64) {
 	if had, known := errors[name]; known && had != code {
 		code = severalErrors
@@ -52,12 +51,12 @@ func noteError(errors map[model.NameID]int64, name model.NameID, code int64) {
 	errors[name] = code
 }
 
-// launchErrors are the errors of a launch whose cause is in the build of a program, by their number.
+// launchErrors are launch errors that come from the build of a program, by code.
 func launchErrors() map[int64]string {
 	return map[int64]string{98: "cudaErrorInvalidDeviceFunction", 209: "cudaErrorNoKernelImageForDevice", 222: "cudaErrorUnsupportedPtxVersion"}
 }
 
-// warnFailedLaunches warns of launches that returned an error: their kernels never ran.
+// warnFailedLaunches warns of launches that returned an error, so that their kernels never ran.
 func (r *reader) warnFailedLaunches() {
 	name, known := r.names.byText[failedLaunch]
 	if !known {
@@ -81,7 +80,7 @@ func (r *reader) warnFailedLaunches() {
 	r.t.Warn("failed-launches", text+", and their kernels did not run", fix)
 }
 
-// readRanges reads NVTX: push/pop ranges nest within their thread, start/end ranges need not, marks have no length.
+// readRanges reads NVTX: push/pop ranges nest within their thread, start/end ranges may cross, marks have no length.
 func (r *reader) readRanges(ctx context.Context, table string, c columns) error {
 	kinds := map[int64]string{}
 	var ids []string
@@ -99,7 +98,7 @@ func (r *reader) readRanges(ctx context.Context, table string, c columns) error 
 	}
 	sel := []string{c.firstColumn("eventType"), c.firstColumn("globalTid"), c.firstColumn("text"), c.firstColumn("textId")}
 	return r.readEvents(ctx, table, c, where, sel, func(start, end int64, v []any) {
-		// Exports without eventType hold ranges only.
+		// Exports without eventType contain ranges only.
 		kind := nvtxPushPop
 		if id, ok := parseInteger(v[0]); ok {
 			kind = kinds[id]
@@ -116,7 +115,7 @@ func (r *reader) readRanges(ctx context.Context, table string, c columns) error 
 			r.addHost(h)
 		case nvtxStartEnd:
 			if h.End < start {
-				h.End = start - 1 // open; closeRanges ends it
+				h.End = start - 1 // open; closeRanges sets its end
 			}
 			r.loose = append(r.loose, h)
 		default:
@@ -128,8 +127,7 @@ func (r *reader) readRanges(ctx context.Context, table string, c columns) error 
 	})
 }
 
-// readOverhead reads the profiler's own work. The same table lists CUDA's own work, such as loading a module, which
-// does not come from profiling.
+// readOverhead reads the profiler's work, but not CUDA's own work in the table, such as loading a module.
 func (r *reader) readOverhead(ctx context.Context, table string, c columns) error {
 	own := map[int64]bool{}
 	if e, ok := r.table[tOverheadTypes]; ok && e.hasAll("id", "label") {
@@ -148,7 +146,6 @@ func (r *reader) readOverhead(ctx context.Context, table string, c columns) erro
 	})
 }
 
-// readThreads names the threads with events.
 func (r *reader) readThreads(ctx context.Context, table string, c columns) error {
 	return r.queryRows(ctx, "SELECT "+c.firstColumn("globalTid")+", "+c.firstColumn("nameId")+" FROM "+r.quotedTable(table), 2, func(v []any) {
 		global, ok := parseInteger(v[0])
@@ -158,7 +155,7 @@ func (r *reader) readThreads(ctx context.Context, table string, c columns) error
 	})
 }
 
-// readProcesses reads the names for threads without a name.
+// readProcesses reads process names, for threads without a name.
 func (r *reader) readProcesses(ctx context.Context, table string, c columns) error {
 	return r.queryRows(ctx, "SELECT "+c.firstColumn("globalPid")+", "+c.firstColumn("name")+" FROM "+r.quotedTable(table), 2, func(v []any) {
 		pid, _ := pidTid(integerOrZero(v[0]))

@@ -9,19 +9,19 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// nameForm is the conversion of a string of the StringIds table.
+// nameForm is the conversion of a string from StringIds.
 type nameForm uint8
 
 const (
 	plainName nameForm = iota
 	kernelName
 	apiName
-	failedName // of a call that returned an error
+	failedName // of a failed call
 	rangeName
 )
 
-// pendingBit marks a NameID as an index into names.pending: its text is in StringIds, which is read last, and only
-// for used names. That keeps the other strings, such as a program's captured output, out of memory.
+// pendingBit marks a NameID as an index into names.pending. StringIds is read last, and only for used names, to keep
+// other strings, such as a program's captured output, out of memory.
 const pendingBit = model.NameID(1) << 31
 
 type names struct {
@@ -31,7 +31,7 @@ type names struct {
 	pending []pending
 	found   map[int64]string // wanted strings by id; "" until read
 	missing int
-	bytes   int64 // that all this takes
+	bytes   int64 // memory of all names
 }
 
 type ref struct {
@@ -39,7 +39,7 @@ type ref struct {
 	form nameForm
 }
 
-// pending is a name with a still unknown text, and its final values.
+// pending is a name whose text is not yet known.
 type pending struct {
 	ref
 	name model.NameID
@@ -51,13 +51,12 @@ func newNames(t *model.Trace) names {
 	return names{t: t, byText: map[string]model.NameID{}, byRef: map[ref]model.NameID{}, found: map[int64]string{}}
 }
 
-// failedLaunch is the name of a launch that returned an error.
+// failedLaunch is the name of launches that returned an error.
 const failedLaunch = "launch that failed"
 
-// maxName exceeds the longest template instance worth keeping, bytes.
+// maxName limits a name, bytes: longer template instances are not worth keeping.
 const maxName = 8192
 
-// cleanName makes foreign text a valid name.
 func cleanName(s string) string {
 	if len(s) > maxName {
 		s = s[:maxName]
@@ -93,7 +92,7 @@ func (n *names) requestString(v any) int64 {
 	return id
 }
 
-// nameID returns the id of a column that refers to StringIds. Some tools write the text itself there.
+// nameID returns the id of a column that refers to StringIds, or contains the text itself, as some tools write.
 func (n *names) nameID(v any, f nameForm) model.NameID {
 	id, ok := parseInteger(v)
 	if !ok {
@@ -115,18 +114,18 @@ func (n *names) nameID(v any, f nameForm) model.NameID {
 	return name
 }
 
-// parseRange returns the id, sequence number and kind of a range by its text.
+// parseRange returns name, sequence number and kind of a range from its text.
 func (n *names) parseRange(s string) (model.NameID, int64, model.Kind) {
 	name, seq, marked := model.SplitNVTX(s)
 	return n.internText(name), seq, model.RangeKind(name, seq != 0, marked)
 }
 
-// formName converts a string to a name, by the kind of its event.
+// formName converts a string to a name, depending on the kind of its event.
 func formName(s string, f nameForm) string {
 	if f == apiName || f == failedName {
 		s = analyze.PlainCall(s)
 	}
-	if f == failedName && strings.Contains(s, "LaunchKernel") { // no kernel belongs to it
+	if f == failedName && strings.Contains(s, "LaunchKernel") { // no kernel belongs to the launch
 		s = failedLaunch
 	}
 	if s == "" {
@@ -135,7 +134,6 @@ func formName(s string, f nameForm) string {
 	return s
 }
 
-// readStrings reads the requested strings of StringIds.
 func (r *reader) readStrings(ctx context.Context, table string, c columns) error {
 	if !c.hasAll("id", "value") || len(r.names.found) == 0 {
 		return nil
@@ -161,7 +159,6 @@ func (r *reader) readStrings(ctx context.Context, table string, c columns) error
 	})
 }
 
-// resolveNames gives every pending name its text.
 func (r *reader) resolveNames() {
 	n := &r.names
 	for i := range n.pending {
@@ -205,7 +202,7 @@ func (r *reader) resolveNames() {
 	r.resolveStacks()
 }
 
-// resolved is the id of a name's text, once the pending names have theirs.
+// resolved returns the final id of a name, after resolveNames.
 func (n *names) resolved(name model.NameID) model.NameID {
 	if name&pendingBit != 0 {
 		return n.pending[name&^pendingBit].name

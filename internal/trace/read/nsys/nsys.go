@@ -1,13 +1,13 @@
-// Package nsys reads SQLite databases of profilers into a model.Trace: the export of an Nsight Systems report, and
+// Package nsys reads SQLite databases of profilers into a model.Trace: exports of Nsight Systems reports, and
 // databases of ROCm's rocprofv3 (rocpd.go).
 //
-// The export's schema changes between versions of Nsight Systems: tables without rows are left out, columns come and
-// go, and ENUM tables, which older versions lack, define the numbers. So the reader assumes nothing: it looks up the
-// existing tables and columns, takes meanings from the ENUM tables if they exist, and warns about missing data.
+// The schema of exports changes between versions of Nsight Systems: empty tables are left out, columns come and go,
+// and the ENUM tables that define numbers may be missing. So the reader looks up the existing tables, columns and ENUM
+// tables, and warns about missing data.
 //
-// Times are nanoseconds since the start of the recording. A globalTid holds the process in bits 24 to 47 and the
-// thread in the 24 bits below; a globalPid is the same without a thread. Correlation ids count per process, so an
-// operation and its launch belong together if both process and id are equal.
+// Times are ns since the start of the recording. A globalTid holds the process in bits 24 to 47 and the thread in the
+// 24 bits below; a globalPid has no thread. Correlation ids count per process: an operation and its launch have equal
+// process and id.
 package nsys
 
 import (
@@ -27,14 +27,14 @@ import (
 // magic begins every SQLite 3 database.
 const magic = "SQLite format 3\x00"
 
-// export is the command that makes an export for this package.
+// export is the command that makes an export.
 const export = "nsys export --type sqlite"
 
 // Sniff reports whether a file that begins with head is an SQLite database.
 func Sniff(head []byte) bool { return bytes.HasPrefix(head, []byte(magic)) }
 
-// IsReport reports whether a file is a report of Nsight Systems itself, which only nsys can read. head is the file's
-// beginning; a database that somebody named .nsys-rep is no report.
+// IsReport reports whether a file is an Nsight Systems report, which only nsys can read. head is its beginning: a
+// database renamed to .nsys-rep is no report.
 func IsReport(head []byte, path string) bool {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".nsys-rep", ".qdrep", ".qdstrm":
@@ -43,18 +43,17 @@ func IsReport(head []byte, path string) bool {
 	return false
 }
 
-// ReportError returns the error for a user who gave the report instead of its export.
+// ReportError returns the error for a report given instead of its export.
 func ReportError(path string) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this is an Nsight Systems report, which only nsys can read", path).WithFix("export it with: %s %s, and give the .sqlite file", export, filepath.Base(path))
 }
 
-// Read reads a whole export. It opens the file read-only and writes nothing. A damaged file yields its readable part
-// with Truncated set and a warning; an error means that there is nothing to analyse, and wraps gpuprof.ErrUsage for a
-// missing file, ctx's own error after cancellation, and gpuprof.ErrInput otherwise.
+// Read reads an export, read-only. A damaged file yields its readable part, with Truncated set and a warning. If there
+// is nothing to analyse, the error wraps gpuprof.ErrUsage for a missing file, ctx's error after cancellation, else
+// gpuprof.ErrInput.
 //
-// at is the path of the file's bytes, which may be a copy, and path is its own name. room is the memory budget of the
-// trace, bytes; 0 for outside.TraceMemory. Of a larger trace the first part is kept, with Truncated set and a
-// warning.
+// at is the path of the file's bytes, possibly a copy, and path its name in messages. A trace that exceeds the memory
+// budget room (bytes, 0 for outside.TraceMemory) yields its first part, with Truncated set and a warning.
 func Read(ctx context.Context, at, path string, room int64) (*model.Trace, error) {
 	f, err := inspectFile(at, path)
 	if err != nil {
@@ -79,17 +78,16 @@ func Read(ctx context.Context, at, path string, room int64) (*model.Trace, error
 	return r.t, nil
 }
 
-// file describes a database by its first page, without SQLite.
+// file describes a database from its first page, without SQLite.
 type file struct {
-	path     string // the file's own
-	at       string // where its bytes are
+	path     string // name in messages
+	at       string // path of the bytes
 	wal      bool   // written in WAL mode
-	rocpd    bool   // it has tables of ROCm's profilers
+	rocpd    bool   // has tables of ROCm's profilers
 	size     int64
-	expected int64 // bytes by the header's page count; 0 unknown
+	expected int64 // bytes by the page count in the header; 0 unknown
 }
 
-// isShort reports whether pages are missing at the end.
 func (f file) isShort() bool { return f.expected > f.size }
 
 func inspectFile(at, path string) (file, error) {
@@ -121,11 +119,11 @@ func inspectFile(at, path string) (file, error) {
 	case n < headerSize:
 		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the file ends after %d bytes, inside the database header", path, n).WithFix("export the report again with: %s report.nsys-rep", export)
 	}
-	// Bytes 18 and 19 are the versions of writing and reading; 2 is WAL.
+	// Bytes 18 and 19 are the write and read versions; 2 is WAL.
 	return file{path: path, at: at, wal: max(head[18], head[19]) > 1, size: info.Size(), expected: expectedSize(head)}, nil
 }
 
-// journalSize returns the size of a database's journal, bytes; 0 without one.
+// journalSize returns the size of a database's journal, bytes; 0 none.
 func journalSize(path, ext string) int64 {
 	info, err := os.Stat(path + ext)
 	if err != nil {
@@ -134,7 +132,7 @@ func journalSize(path, ext string) int64 {
 	return info.Size()
 }
 
-// journalError returns the error for a database in WAL mode whose tables are not in the file itself.
+// journalError returns the error for a database in WAL mode whose tables are in the journal only.
 func journalError(path string) error {
 	where := fmt.Sprintf("its data is in %s, which is missing; copy that file too, and", filepath.Base(path)+"-wal")
 	if n := journalSize(path, "-wal"); n > 0 {
@@ -143,8 +141,7 @@ func journalError(path string) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the database is in WAL mode and %s put both into one file with: sqlite3 %s 'PRAGMA journal_mode=DELETE'", path, where, filepath.Base(path))
 }
 
-// warnJournal warns about a journal of the database: the database was being written when it was copied, and the data
-// in the journal is missing.
+// warnJournal warns about a journal: the database was copied while written, and the journal's data is missing.
 func warnJournal(t *model.Trace) {
 	for _, ext := range []string{"-wal", "-journal"} {
 		if journalSize(t.Path, ext) == 0 {

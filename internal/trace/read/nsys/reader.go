@@ -11,37 +11,37 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// reader fills a trace from the tables, one pass over each.
+// reader fills a trace from the tables, in one pass over each.
 type reader struct {
 	*database
 	t *model.Trace
 
 	names      names
 	lanes      map[int64]uint32       // by globalTid
-	failedWith map[model.NameID]int64 // errors of calls by their name; severalErrors where they differ
-	// firstLane is the first thread seen of a process.
+	failedWith map[model.NameID]int64 // error codes by call name; severalErrors if they differ
+	// firstLane is the first lane seen of each process.
 	firstLane map[int32]uint32
 	devices   map[int64]uint16 // by GPU id
 	gpuOf     map[cudaDevice]int64
-	known     map[int64]model.Device // GPUs as described, by id
+	known     map[int64]model.Device // described GPUs by id
 	// loose are host events that may cross others of their lane.
 	loose        []model.Host
-	noProcess    int // device operations whose process is not recorded
+	noProcess    int // device operations without a recorded process
 	stacks       stacks
-	threadNames  map[uint32]int64 // string id by lane
+	threadNames  map[uint32]int64 // string ids by lane
 	processNames map[int32]string
 
 	copyKinds, memKinds, eventTypes map[int64]string
 
 	backwards int // events that end before they start
-	open      int // ranges that had not ended when the recording did
-	dropped   int // events that there is no room for, whenever they begin
+	open      int // ranges without an end in the recording
+	dropped   int // events outside the memory budget
 	room      *model.Room
-	rows      int  // of events that were looked at
-	full      bool // nothing more is kept
+	rows      int  // events looked at
+	full      bool // no more events are kept
 }
 
-// cudaDevice is the number of a GPU in a program.
+// cudaDevice is a GPU number within a process.
 type cudaDevice struct{ pid, id int64 }
 
 func newReader(d *database, room *model.Room) *reader {
@@ -52,7 +52,6 @@ func newReader(d *database, room *model.Room) *reader {
 		copyKinds: defaultCopyKinds(), memKinds: defaultMemKinds(), eventTypes: defaultEventTypes()}
 }
 
-// readTables reads every table of the export.
 func (r *reader) readTables(ctx context.Context) error {
 	if err := r.checkSchema(); err != nil {
 		return err
@@ -81,8 +80,8 @@ func (r *reader) readTables(ctx context.Context) error {
 	return nil
 }
 
-// readTable reads a table if it exists. If reading fails, the rows so far are kept, with a warning whose fix is
-// again; only an end of the context is an error.
+// readTable reads a table if it exists. After a failure the rows so far stay, with a warning whose fix is again. Only
+// the end of ctx is an error.
 func (r *reader) readTable(ctx context.Context, table, again string, read func(columns) error) error {
 	cols, ok := r.table[table]
 	if !ok {
@@ -98,7 +97,7 @@ func (r *reader) readTable(ctx context.Context, table, again string, read func(c
 	return nil
 }
 
-// warnIncomplete warns about a journal and about pages that are missing at the end of the file.
+// warnIncomplete warns about a journal, and about missing pages at the end of the file.
 func (r *reader) warnIncomplete(again string) {
 	warnJournal(r.t)
 	if r.isShort() {
@@ -107,7 +106,7 @@ func (r *reader) warnIncomplete(again string) {
 	}
 }
 
-// nsysTables counts the tables of events that nsys writes.
+// nsysTables counts the event tables of nsys.
 func (r *reader) nsysTables() int {
 	n := 0
 	for _, t := range []string{tKernel, tMemcpy, tMemset, tGraph, tRuntime, tDriver, tNVTX} {
@@ -118,7 +117,7 @@ func (r *reader) nsysTables() int {
 	return n
 }
 
-// checkSchema refuses a database that nsys did not write.
+// checkSchema returns an error for a database that nsys did not write.
 func (r *reader) checkSchema() error {
 	if r.nsysTables() > 0 {
 		return nil
@@ -161,7 +160,7 @@ func (r *reader) finishTrace(ctx context.Context) error {
 	return nil
 }
 
-// readEnum reads an ENUM table into a map, over its defaults.
+// readEnum returns a function that reads an ENUM table into a map, over the defaults.
 func (r *reader) readEnum(into func() map[int64]string, form func(string) string) func(context.Context, string, columns) error {
 	return func(ctx context.Context, table string, c columns) error {
 		if !c.hasAll("id", "name") {
@@ -178,8 +177,7 @@ func (r *reader) readEnum(into func() map[int64]string, form func(string) string
 	}
 }
 
-// readEvents runs a query over a table of events. selected are the columns after start and end; row gets valid values
-// of start and end, -1 for a missing end.
+// readEvents queries a table of events: start, end (-1 if missing) and the columns selected, for each call of row.
 func (r *reader) readEvents(ctx context.Context, table string, c columns, where string, selected []string, row func(start, end int64, v []any)) error {
 	if !c.hasAll("start", "end") {
 		r.t.Warn("unknown-schema", fmt.Sprintf("table %s has no columns start and end and is left out", table), "export again with: "+export+" --force-overwrite true report.nsys-rep")
@@ -189,7 +187,7 @@ func (r *reader) readEvents(ctx context.Context, table string, c columns, where 
 	return r.scanRows(ctx, q, 2+len(selected), leastEvent, func(v []any) { r.readRow(v, row) })
 }
 
-// readRow parses start and end of a row and calls row for a kept event.
+// readRow parses start and end of a row and calls row if the event is kept.
 func (r *reader) readRow(v []any, row func(start, end int64, v []any)) {
 	r.t.Events++
 	start, ok := parseInteger(v[0])
@@ -207,7 +205,7 @@ func (r *reader) readRow(v []any, row func(start, end int64, v []any)) {
 	row(start, end, v[2:])
 }
 
-// clampEnd returns the end of an event, or its start if it ends before it starts.
+// clampEnd returns the end of an event, or its start if that is later.
 func (r *reader) clampEnd(start, end int64) int64 {
 	if end < start {
 		r.backwards++
@@ -220,17 +218,15 @@ func (r *reader) addHost(h model.Host) {
 	r.t.Host = append(r.t.Host, h)
 }
 
-// addGPU stores a device operation.
 func (r *reader) addGPU(g model.GPU) {
 	r.t.GPU = append(r.t.GPU, g)
 }
 
-// pidTid splits a globalTid.
 func pidTid(global int64) (pid int32, tid int64) {
 	return int32(global >> 24 & 0xffffff), global & 0xffffff
 }
 
-// laneOf returns the index of a thread.
+// laneOf returns the lane of a thread; a new one if needed.
 func (r *reader) laneOf(globalTid int64) uint32 {
 	if i, ok := r.lanes[globalTid]; ok {
 		return i
@@ -245,7 +241,7 @@ func (r *reader) laneOf(globalTid int64) uint32 {
 	return i
 }
 
-// countLaunchers counts the processes that called CUDA.
+// countLaunchers counts the processes that call CUDA.
 func (r *reader) countLaunchers() int {
 	pids := map[int32]bool{}
 	for i := range r.t.Host {
@@ -256,7 +252,7 @@ func (r *reader) countLaunchers() int {
 	return len(pids)
 }
 
-// nameProcess names the process that calls the device most.
+// nameProcess sets the name of the process with most CUDA calls.
 func (r *reader) nameProcess() {
 	calls, most := map[int32]int{}, 0
 	for i := range r.t.Host {
@@ -271,8 +267,7 @@ func (r *reader) nameProcess() {
 	}
 }
 
-// closeRanges ends the ranges that were open when the recording stopped. A cut-off step measures no step: it stays as
-// a plain range.
+// closeRanges ends ranges open at the end of the recording; a step then becomes a plain range.
 func (r *reader) closeRanges() {
 	last := int64(math.MinInt64)
 	for i := range r.t.Host {
@@ -297,7 +292,7 @@ func (r *reader) closeRanges() {
 	}
 }
 
-// recordAdvice has the terms and commands for recording data that a database lacks.
+// recordAdvice holds the terms and commands for recording data that a database lacks.
 type recordAdvice struct{ calls, ranges, record, emit, names string }
 
 func (r *reader) recordingAdvice() recordAdvice {
@@ -308,7 +303,6 @@ func (r *reader) recordingAdvice() recordAdvice {
 	return recordAdvice{"CUDA", "NVTX", "record with nsys profile --trace=cuda,nvtx", "record with --trace=cuda,nvtx and put an NVTX range around each iteration (nvtxRangePush), or around each operator", tStrings}
 }
 
-// addWarnings warns about the limits of the analysis.
 func (r *reader) addWarnings() {
 	t, to := r.t, r.recordingAdvice()
 	kinds := map[model.Kind]int{}

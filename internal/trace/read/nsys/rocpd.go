@@ -14,11 +14,10 @@ import (
 )
 
 // rocprofv3 of ROCm 7 writes rocpd databases. The tables of one process share a suffix, its UUID; a merged database
-// has several sets of them, and ids count within each set. Views without a suffix join them; the reader ignores them.
-// There are two layouts: events with their start and end (schema 3), or with ids of rows of rocpd_timestamp and
-// rocpd_track (later). The schema is in source/share/rocprofiler-sdk-rocpd of ROCm/rocprofiler-sdk.
-//
-// An operation and its call share the stack_id of their events. Times are nanoseconds.
+// has several sets, and ids count within each set. The reader ignores the views that join the tables. Events contain
+// their start and end (schema 3), or ids of rows of rocpd_timestamp and rocpd_track (later schemas). The schema is in
+// source/share/rocprofiler-sdk-rocpd of ROCm/rocprofiler-sdk. An operation and its call share the stack_id of their
+// events. Times are ns.
 
 // The tables that are read, without their suffix.
 const (
@@ -36,10 +35,10 @@ const (
 	pdCopy      = "rocpd_memory_copy"
 )
 
-// rocprof is the command that records a database with all data that this package reads.
+// rocprof is the command that records all data that this package reads.
 const rocprof = "rocprofv3 --runtime-trace --output-format rocpd -- python train.py"
 
-// rocpdTable splits a table's name into one of the names above and the suffix.
+// rocpdTable splits a table name into one of the names above and the suffix.
 func rocpdTable(name string) (base, suffix string, ok bool) {
 	for _, base := range []string{pdString, pdNode, pdProcess, pdThread, pdAgent, pdSymbol, pdTrack, pdTimestamp, pdEvent, pdRegion, pdKernel, pdCopy} {
 		if suffix, ok := strings.CutPrefix(name, base); ok && (suffix == "" || suffix[0] == '_') {
@@ -49,7 +48,7 @@ func rocpdTable(name string) (base, suffix string, ok bool) {
 	return "", "", false
 }
 
-// processTables are the tables of one process, by their suffix, with the meaning of their ids.
+// processTables are the tables of one process, with the meaning of their ids.
 type processTables struct {
 	suffix  string
 	strings map[int64]string
@@ -64,8 +63,7 @@ type agent struct {
 	index int64 // among the GPUs of the machine
 }
 
-// listRocpdParts returns the sets of tables that have events, in the order of their suffixes; an error if no set has
-// a known schema.
+// listRocpdParts returns the sets of tables with events, sorted by suffix; an error if no set has a known schema.
 func (r *reader) listRocpdParts() ([]*processTables, error) {
 	sets := map[string]*processTables{}
 	for name, c := range r.table {
@@ -86,7 +84,6 @@ func (r *reader) listRocpdParts() ([]*processTables, error) {
 	return slices.SortedFunc(maps.Values(sets), func(a, b *processTables) int { return cmp.Compare(a.suffix, b.suffix) }), nil
 }
 
-// readRocpdTables reads a rocpd database.
 func (r *reader) readRocpdTables(ctx context.Context) error {
 	r.t.Format = model.Rocpd
 	parts, err := r.listRocpdParts()
@@ -115,7 +112,7 @@ func (r *reader) readRocpdTables(ctx context.Context) error {
 				return err
 			}
 		}
-		// GPUs of two machines have the same numbers.
+		// GPUs of different machines may have equal numbers.
 		if len(machines) > 1 {
 			return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the database holds recordings of several machines", r.path).WithFix("give the databases of the machines as they were before they were merged")
 		}
@@ -123,7 +120,7 @@ func (r *reader) readRocpdTables(ctx context.Context) error {
 	return nil
 }
 
-// readRocpdNames reads a table of texts by id; of several columns it takes the first with a text.
+// readRocpdNames returns a function that reads a table of texts by id, from the first non-empty column.
 func (r *reader) readRocpdNames(into func(*processTables) map[int64]string, from ...string) func(context.Context, *processTables, string, columns) error {
 	return func(ctx context.Context, p *processTables, table string, c columns) error {
 		sel := []string{c.firstColumn("id")}
@@ -147,7 +144,7 @@ func (r *reader) readRocpdNames(into func(*processTables) map[int64]string, from
 	}
 }
 
-// readRocpdIDs reads the system's number of a process or thread by its row.
+// readRocpdIDs returns a function that reads the system's ids of processes or threads by row.
 func (r *reader) readRocpdIDs(into func(*processTables) map[int64]int64, name string) func(context.Context, *processTables, string, columns) error {
 	return func(ctx context.Context, p *processTables, table string, c columns) error {
 		m := into(p)
@@ -162,7 +159,7 @@ func (r *reader) readRocpdIDs(into func(*processTables) map[int64]int64, name st
 	}
 }
 
-// readRocpdAgents reads the processors: GPUs by their number among the GPUs.
+// readRocpdAgents reads processors; GPUs get their number among the GPUs.
 func (r *reader) readRocpdAgents(ctx context.Context, p *processTables, table string, c columns) error {
 	sel := []string{c.firstColumn("id"), c.firstColumn("type"), c.firstColumn("type_index", "logical_index"), c.firstColumn("product_name"), c.firstColumn("model_name"), c.firstColumn("name"), c.firstColumn("extdata")}
 	return r.queryRows(ctx, "SELECT "+joinColumns(sel)+" FROM "+table, len(sel), func(v []any) {

@@ -11,15 +11,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// rocpdEvent are the columns that every event has, in the order in which readRocpdRows selects them after start and
-// end.
+// rocpdEvent lists the columns of every event, in the order of readRocpdRows after start and end.
 var rocpdEvent = [...]string{"pid", "tid", "agent_id", "stream_id", "queue_id"}
 
-// nRocpd is the index of the event's own columns: after the columns above and its stack_id.
+// nRocpd is the index of a table's own columns: after rocpdEvent and stack_id.
 const nRocpd = len(rocpdEvent) + 1
 
-// readRocpdRows runs a query over a table of events, in either layout. own are further columns of the table; category
-// and extdata of the event follow them.
+// readRocpdRows queries a table of events in either layout. A row has rocpdEvent, stack_id, the columns own, category
+// and extdata.
 func (r *reader) readRocpdRows(ctx context.Context, p *processTables, table string, c columns, own []string, row func(start, end int64, v []any)) error {
 	times := []string{"x." + c.firstColumn("start"), "x." + c.firstColumn("end")}
 	from := " FROM " + table + " AS x"
@@ -67,7 +66,7 @@ func (r *reader) readRocpdRows(ctx context.Context, p *processTables, table stri
 	return r.scanRows(ctx, "SELECT "+joinColumns(sel)+from, len(sel), leastRow, func(v []any) { r.readRow(v, row) })
 }
 
-// globalTid packs the process and thread of an event like nsys.
+// globalTid packs process and thread of an event as nsys does.
 func (p *processTables) globalTid(v []any) int64 {
 	pid, tid := integerOrZero(v[0]), integerOrZero(v[1])
 	if n, ok := p.pids[pid]; ok {
@@ -79,7 +78,7 @@ func (p *processTables) globalTid(v []any) int64 {
 	return (pid&0xffffff)<<24 | tid&0xffffff
 }
 
-// readRocpdRegions reads host events: calls of HIP and HSA, and ranges of ROCTx and of libraries, which may cross.
+// readRocpdRegions reads host events: HIP and HSA calls, and ranges of ROCTx and libraries, which may cross.
 func (r *reader) readRocpdRegions(ctx context.Context, p *processTables, table string, c columns) error {
 	return r.readRocpdRows(ctx, p, table, c, []string{"name_id"}, func(start, end int64, v []any) {
 		h := model.Host{Start: start, End: end, Lane: r.laneOf(p.globalTid(v)), Kind: model.Annotation}
@@ -101,13 +100,13 @@ func (r *reader) readRocpdRegions(ctx context.Context, p *processTables, table s
 			h.Name = r.names.internText(name)
 		}
 		if h.End < start {
-			h.End = start - 1 // open; closeRanges ends it
+			h.End = start - 1 // open; closeRanges sets its end
 		}
 		r.loose = append(r.loose, h)
 	})
 }
 
-// markerText returns the text of a marker, or its call's name without a text.
+// markerText returns the text of a marker, else the name of its call.
 func markerText(extdata, call string) string {
 	var more struct {
 		Message string `json:"message"`
@@ -118,13 +117,13 @@ func markerText(extdata, call string) string {
 	return more.Message
 }
 
-// newRocpdOperation fills in the fields that operations of a device share.
+// newRocpdOperation sets the fields that all device operations share.
 func (r *reader) newRocpdOperation(p *processTables, kind model.Kind, start, end int64, v []any) model.GPU {
 	pid, _ := pidTid(p.globalTid(v))
 	return model.GPU{Start: start, End: end, Kind: kind, Launch: -1, Stream: integerOrZero(v[3]), Corr: integerOrZero(v[5]), Process: pid}
 }
 
-// rocpdDeviceIndex returns the index of an agent's device.
+// rocpdDeviceIndex returns the device index of an agent.
 func (r *reader) rocpdDeviceIndex(p *processTables, pid int32, id int64) uint16 {
 	if a, ok := p.agents[id]; ok {
 		id = a.index
@@ -134,7 +133,7 @@ func (r *reader) rocpdDeviceIndex(p *processTables, pid int32, id int64) uint16 
 
 func (r *reader) readRocpdKernels(ctx context.Context, p *processTables, table string, c columns) error {
 	own := []string{"kernel_id", "grid_size_x", "grid_size_y", "grid_size_z", "workgroup_size_x", "workgroup_size_y", "workgroup_size_z"}
-	streams := false // without HIP streams all have the number 0, and the hardware queue distinguishes them
+	streams := false // without HIP streams all are 0: the hardware queue is used instead
 	first := len(r.t.GPU)
 	var queues []int64
 	err := r.readRocpdRows(ctx, p, table, c, own, func(start, end int64, v []any) {
@@ -162,7 +161,7 @@ func (r *reader) readRocpdKernels(ctx context.Context, p *processTables, table s
 	return err
 }
 
-// gridSize returns the number of groups and of work-items per group; the grid of HSA counts work-items. 0 unknown.
+// gridSize returns the number of work-groups and of work-items per group, 0 unknown. HSA grids count work-items.
 func gridSize(items, group []any) (blocks int64, threads int32) {
 	n, size := 1.0, 1.0
 	for i := range items {

@@ -38,27 +38,25 @@ const (
 	tMemOps        = "ENUM_CUDA_DEV_MEM_EVENT_OPER"
 )
 
-// isWantedTable reports whether a table is in the list above.
 func isWantedTable(name string) bool {
 	return slices.Contains([]string{tKernel, tMemcpy, tMemset, tGraph, tRuntime, tDriver, tNVTX, tOverhead, tMemory, tCallchain, tStrings, tThreads,
 		tProcesses, tGPU, tOldGPU, tDevice, tDiag, tGPUFaults, tCPUFaults, tCopyKinds, tMemKinds, tEventTypes, tSeverities, tOverheadTypes, tMemOps}, name)
 }
 
-// tableVersion ends the names of tables in some exports: NVTX_EVENTS_V2.
+// tableVersion matches the version at the end of some table names: NVTX_EVENTS_V2.
 var tableVersion = regexp.MustCompile(`_[vV]\d+$`)
 
-// splitVersion splits a table's name; version is "" without one.
 func splitVersion(name string) (base, version string) {
 	version = tableVersion.FindString(name)
 	return strings.TrimSuffix(name, version), version
 }
 
-// parseInteger reads a value that should be a whole number.
+// parseInteger converts a value that should be an integer.
 func parseInteger(v any) (int64, bool) {
 	switch x := v.(type) {
 	case int64:
 		return x, true
-	case float64: // an INTEGER column that another program rewrote
+	case float64: // an INTEGER column rewritten by another program
 		if x >= -1<<62 && x <= 1<<62 {
 			return int64(x), true
 		}
@@ -68,7 +66,7 @@ func parseInteger(v any) (int64, bool) {
 
 func integerOrZero(v any) int64 { n, _ := parseInteger(v); return n }
 
-// textOf reads a value that should be text.
+// textOf converts a value that should be text.
 func textOf(v any) string {
 	switch x := v.(type) {
 	case string:
@@ -79,7 +77,7 @@ func textOf(v any) string {
 	return ""
 }
 
-// The defaults come from CUPTI's headers, which the ENUM tables repeat.
+// The defaults come from CUPTI's headers; ENUM tables repeat them.
 
 func defaultCopyKinds() map[int64]string {
 	return map[int64]string{1: "HTOD", 2: "DTOH", 3: "HTOA", 4: "ATOH", 5: "ATOA", 6: "ATOD", 7: "DTOA", 8: "DTOD", 9: "HTOH", 10: "PTOP",
@@ -90,7 +88,7 @@ func defaultMemKinds() map[int64]string {
 	return map[int64]string{0: "PAGEABLE", 1: "PINNED", 2: "DEVICE", 3: "ARRAY", 4: "MANAGED", 5: "DEVICE_STATIC", 6: "MANAGED_STATIC", 7: "UNKNOWN"}
 }
 
-// Types of NVTX_EVENTS.
+// Event types in NVTX_EVENTS.
 const (
 	nvtxMark     = "nvtxmark"
 	nvtxPushPop  = "nvtxpushpoprange"
@@ -101,7 +99,7 @@ func defaultEventTypes() map[int64]string {
 	return map[int64]string{34: nvtxMark, 59: nvtxPushPop, 60: nvtxStartEnd}
 }
 
-// trimKind drops the prefix that the names of an ENUM table share: CUDA_MEMCPY_KIND_HTOD becomes HTOD.
+// trimKind removes the common prefix of an ENUM table: CUDA_MEMCPY_KIND_HTOD becomes HTOD.
 func trimKind(name string) string {
 	if _, rest, ok := strings.Cut(name, "KIND_"); ok {
 		return rest
@@ -109,7 +107,7 @@ func trimKind(name string) string {
 	return name
 }
 
-// directionOf returns the direction of a copy by the name of its kind. Arrays are device memory.
+// directionOf returns the direction of a copy kind. Arrays are device memory.
 func directionOf(kind string) model.Direction {
 	switch strings.TrimPrefix(kind, unifiedCopy) {
 	case "HTOD", "HTOA":
@@ -126,8 +124,7 @@ func directionOf(kind string) model.Direction {
 	return model.NoCopy
 }
 
-// hostMemory returns the kind of memory at a copy's host end: pageable, pinned, or unknown for others such as managed
-// memory.
+// hostMemory returns the kind of memory at the host side of a copy; unknown for others, such as managed memory.
 func hostMemory(kind string) model.HostMemory {
 	switch kind {
 	case "PAGEABLE":

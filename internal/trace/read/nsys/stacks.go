@@ -9,22 +9,21 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// maxFrames bounds a stack; the innermost frames are kept.
+// maxFrames limits a stack to its innermost frames.
 const maxFrames = 128
 
-// stacks holds the call chains that calls refer to. A Host.Stack is an index into frames plus one until resolveStacks
-// replaces it.
+// stacks holds the call stacks of API calls. Until resolveStacks, a Host.Stack is an index into frames plus one.
 type stacks struct {
 	slot   map[int64]uint32
 	frames [][]frame
-	bytes  int64 // that they take, their texts too
+	bytes  int64 // memory of frames and texts
 }
 
 type frame struct{ depth, symbol int64 }
 
 func newStacks() stacks { return stacks{slot: map[int64]uint32{}} }
 
-// slotOf returns the slot of a call chain, plus one.
+// slotOf returns the slot of a call chain plus one.
 func (s *stacks) slotOf(id int64) uint32 {
 	if i, ok := s.slot[id]; ok {
 		return i
@@ -36,7 +35,7 @@ func (s *stacks) slotOf(id int64) uint32 {
 	return i
 }
 
-// readCallchains reads the stacks of the calls (--cudabacktrace).
+// readCallchains reads the stacks of calls (--cudabacktrace).
 func (r *reader) readCallchains(ctx context.Context, table string, c columns) error {
 	if !c.hasAll("id", "symbol") {
 		return nil
@@ -59,12 +58,12 @@ func (r *reader) readCallchains(ctx context.Context, table string, c columns) er
 	})
 }
 
-// resolveStacks writes the stacks as text, and gives equal stacks one id.
+// resolveStacks writes stacks as text, and gives equal stacks one id.
 func (r *reader) resolveStacks() {
 	byText := map[string]uint32{}
 	final := make([]uint32, len(r.stacks.frames)+1)
 	for i, frames := range r.stacks.frames {
-		// Depth 0 is the call itself; a stack is written outermost first.
+		// Depth 0 is the call itself; texts start with the outermost frame.
 		slices.SortFunc(frames, func(a, b frame) int { return cmp.Compare(b.depth, a.depth) })
 		var parts []string
 		for _, f := range frames {

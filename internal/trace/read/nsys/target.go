@@ -10,8 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// readCUDADevices reads the GPU of each device number of a program: with CUDA_VISIBLE_DEVICES every rank calls its
-// own device 0.
+// readCUDADevices maps device numbers of processes to GPUs: under CUDA_VISIBLE_DEVICES, every rank has a device 0.
 func (r *reader) readCUDADevices(ctx context.Context, table string, c columns) error {
 	sel := []string{c.firstColumn("gpuId"), c.firstColumn("cudaId"), c.firstColumn("pid"), c.firstColumn("numMultiprocessors")}
 	return r.queryRows(ctx, "SELECT "+joinColumns(sel)+" FROM "+r.quotedTable(table), len(sel), func(v []any) {
@@ -20,7 +19,7 @@ func (r *reader) readCUDADevices(ctx context.Context, table string, c columns) e
 		if !ok1 || !ok2 {
 			return
 		}
-		pid := integerOrZero(v[2]) // 0 in versions without it
+		pid := integerOrZero(v[2]) // 0 in old versions
 		r.gpuOf[cudaDevice{pid, id}] = gpu
 		if sms := integerOrZero(v[3]); sms > 0 {
 			d := r.known[gpu]
@@ -30,7 +29,7 @@ func (r *reader) readCUDADevices(ctx context.Context, table string, c columns) e
 	})
 }
 
-// readGPUs reads the properties of the GPUs; the columns' names changed in 2021.
+// readGPUs reads the properties of GPUs; column names changed in 2021.
 func (r *reader) readGPUs(ctx context.Context, table string, c columns) error {
 	sel := []string{c.firstColumn("id", "gpuId", "deviceId"), c.firstColumn("name"), c.firstColumn("computeMajor", "computeCapabilityMajor"),
 		c.firstColumn("computeMinor", "computeCapabilityMinor"), c.firstColumn("smCount", "numMultiprocessors"),
@@ -59,8 +58,7 @@ func (r *reader) readGPUs(ctx context.Context, table string, c columns) error {
 		}
 		if n := integerOrZero(v[6]); n > 0 {
 			d.PeakBytesPerS = float64(n)
-			// CUPTI counts kilobytes per second, later versions bytes; no GPU that CUDA runs on has less than 10 GB/s
-			// or more than 10 PB/s.
+			// CUPTI counts kB/s, later versions bytes/s; no CUDA GPU has less than 10 GB/s or more than 10 PB/s.
 			if d.PeakBytesPerS < 1e10 {
 				d.PeakBytesPerS *= 1000
 			}
@@ -69,10 +67,10 @@ func (r *reader) readGPUs(ctx context.Context, table string, c columns) error {
 	})
 }
 
-// maxDevices is the number of devices that GPU.Device can distinguish.
+// maxDevices is the number of values of GPU.Device.
 const maxDevices = 1 << 16
 
-// deviceIndex returns the index of a GPU by its number in a process.
+// deviceIndex returns the index of a GPU from its number in a process.
 func (r *reader) deviceIndex(pid, id int64) uint16 {
 	gpu, ok := r.gpuOf[cudaDevice{pid, id}]
 	if !ok {
@@ -94,7 +92,7 @@ func (r *reader) deviceIndex(pid, id int64) uint16 {
 	return i
 }
 
-// sortDevices sorts the devices by number, whichever was used first.
+// sortDevices sorts devices by number instead of first use.
 func (r *reader) sortDevices() {
 	old := r.t.Devices
 	order := make([]int, len(old))
@@ -112,10 +110,10 @@ func (r *reader) sortDevices() {
 	}
 }
 
-// maxDiagnostics limits the messages of nsys that are passed on.
+// maxDiagnostics limits the reported messages of nsys.
 const maxDiagnostics = 8
 
-// readDiagnostics passes on nsys' own warnings: lost events above all.
+// readDiagnostics reports warnings of nsys, above all lost events.
 func (r *reader) readDiagnostics(ctx context.Context, table string, c columns) error {
 	serious := map[int64]bool{2: true, 3: true}
 	if e, ok := r.table[tSeverities]; ok && e.hasAll("id", "name") {
@@ -158,7 +156,6 @@ func (r *reader) readDiagnostics(ctx context.Context, table string, c columns) e
 	return err
 }
 
-// reportsLostEvents reports whether a message mentions missing events.
 func reportsLostEvents(s string) bool {
 	s = strings.ToLower(s)
 	for _, word := range []string{"dropped", "lost", "discarded", "missing events", "buffer overflow", "incomplete"} {

@@ -9,11 +9,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// event is one event of a line, times in ns.
+// event is one event of a line; times in ns.
 type event struct {
 	name       string
 	start, end int64
-	corr, step int64 // 0 none; step is one more than the number of the step
+	corr, step int64 // 0 none; step is the step number plus one
 	copied     string
 	kernel     string
 }
@@ -32,7 +32,6 @@ func (e *event) setStat(key, text string, number int64) {
 	}
 }
 
-// converter converts planes into a trace.
 type converter struct {
 	t     *model.Trace
 	names map[string]model.NameID
@@ -41,7 +40,7 @@ type converter struct {
 	err   error
 }
 
-// plane is the host, or a device by its index in the trace; others are skipped.
+// plane is the host, or a device by its index in the trace; other planes are skipped.
 type plane struct {
 	c      *converter
 	device int // -1 the host
@@ -119,7 +118,7 @@ func (p *plane) setDevice(key, text string, number int64) {
 
 var streamName = regexp.MustCompile(`^Stream #(\d{1,9})`)
 
-// newLine makes the line of a stream of a device, or of a thread. The operations of a TPU are one stream.
+// newLine makes the line of a thread, or of a device stream. The operations of a TPU are one stream.
 func (p *plane) newLine(id int64, name string) *line {
 	l := &line{plane: p, skip: p.skip}
 	if p.skip {
@@ -134,7 +133,7 @@ func (p *plane) newLine(id int64, name string) *line {
 		l.stream, _ = strconv.ParseInt(m[1], 10, 64)
 		return l
 	}
-	l.skip = name != "XLA Ops" // made from the streams, but on a TPU
+	l.skip = name != "XLA Ops" // on GPUs, derived from the streams
 	return l
 }
 
@@ -145,7 +144,6 @@ var (
 	blockOf = regexp.MustCompile(`block:(\d{1,5}),(\d{1,5}),(\d{1,5})`)
 )
 
-// add stores an event.
 func (c *converter) add(l *line, e *event) {
 	if l.skip {
 		return
@@ -159,7 +157,7 @@ func (c *converter) add(l *line, e *event) {
 	switch {
 	case apiName.MatchString(e.name):
 		h.Kind, h.Corr = model.API, e.corr
-	case strings.HasPrefix(e.name, "$"): // $file.py:12 function
+	case strings.HasPrefix(e.name, "$"): // Python frame: $file.py:12 function
 		h.Kind, c.t.Inflated = model.Python, true
 	case e.step > 0:
 		h.Kind = model.Annotation
@@ -191,11 +189,11 @@ func (c *converter) addDevice(l *line, e *event) {
 	}
 	g.Blocks = multiply(gridOf.FindStringSubmatch(e.kernel))
 	g.Threads = int32(min(multiply(blockOf.FindStringSubmatch(e.kernel)), math.MaxInt32))
-	g.Name = c.nameID(strings.TrimSuffix(e.name, ".kd")) // as ROCm calls its kernels
+	g.Name = c.nameID(strings.TrimSuffix(e.name, ".kd")) // kernel suffix of ROCm
 	c.t.GPU = append(c.t.GPU, g)
 }
 
-// multiply returns the product of the numbers of a match, 0 without a match.
+// multiply returns the product of the numbers in a match, 0 without a match.
 func multiply(match []string) int64 {
 	if len(match) == 0 {
 		return 0

@@ -22,7 +22,7 @@ type record struct {
 	Args map[string]any
 }
 
-// readJSON reads the Chrome trace: processes are planes, threads are lines, and the events may precede their names.
+// readJSON reads the Chrome trace: processes are planes and threads are lines. Events may precede the names of both.
 func (c *converter) readJSON(ctx context.Context, text []byte) error {
 	var events []byte
 	document.JSONMembers(text, func(key string, value []byte) bool {
@@ -36,7 +36,7 @@ func (c *converter) readJSON(ctx context.Context, text []byte) error {
 	}
 	planes, lines := map[int64]string{}, map[[2]int64]string{}
 	var bad error
-	each := func(mark string, f func(*record)) { // of the events whose text has a mark
+	each := func(mark string, f func(*record)) { // for events whose text contains mark
 		document.JSONElements(events, func(raw []byte) bool {
 			r := record{}
 			if !bytes.Contains(raw, []byte(mark)) {

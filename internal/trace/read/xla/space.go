@@ -17,7 +17,7 @@ type field struct {
 	text   []byte // of texts and messages
 }
 
-// eachField calls each with the fields of a message until it returns false.
+// eachField calls each with every field of a message until it returns false.
 func eachField(b []byte, each func(field) bool) error {
 	for len(b) > 0 {
 		tag, n := binary.Uvarint(b)
@@ -58,7 +58,7 @@ func eachField(b []byte, each func(field) bool) error {
 	return nil
 }
 
-// isSpace reports whether a file begins with a plane named by XLA.
+// isSpace reports whether a file begins with a plane that XLA named.
 func isSpace(head []byte) bool {
 	if len(head) < 4 || head[0] != 1<<3|2 {
 		return false
@@ -73,7 +73,7 @@ func isSpace(head []byte) bool {
 			s := string(f.text)
 			is = strings.HasPrefix(s, "/host:") || strings.HasPrefix(s, "/device:") || s == "Task Environment"
 		}
-		return f.number == 1 // the id comes before the name
+		return f.number == 1 // the id precedes the name
 	})
 	return is
 }
@@ -90,10 +90,10 @@ func (c *converter) readSpace(ctx context.Context, text []byte) error {
 	})
 }
 
-// nameTable has the names of the events or the statistics of a plane, by number.
+// nameTable maps numbers to names of the events or the statistics of a plane.
 type nameTable map[uint64]string
 
-// add reads an entry of the map: its key, and the name (field 2) in its value.
+// add reads a map entry: its key, and the name (field 2) in its value.
 func (n nameTable) add(entry []byte) error {
 	var key uint64
 	var name string
@@ -192,7 +192,7 @@ func (c *converter) spaceLine(p *plane, text []byte, events, stats nameTable) er
 	return err
 }
 
-// statOf reads one statistic: its name, and its text or its number.
+// statOf reads one statistic: its name, and its text or number.
 func statOf(b []byte, stats nameTable) (key, text string, number int64) {
 	_ = eachField(b, func(f field) bool {
 		switch f.number {

@@ -1,8 +1,8 @@
 // Package xla reads traces of XLA's profiler for JAX and TensorFlow: an XSpace (.xplane.pb) and its Chrome trace
 // (.trace.json.gz).
 //
-// Both hold planes: one of the host, one of each device, with a line for each thread or stream. Calls of the runtime
-// and device operations share correlation ids. Lines that XLA derives from others (modules, steps) are left out.
+// Both consist of planes, one for the host and one per device, with a line for each thread or stream. Runtime calls
+// and device operations share correlation ids. Lines that XLA derives from others (modules, steps) are skipped.
 package xla
 
 import (
@@ -29,9 +29,8 @@ func isJSON(head []byte) bool {
 	return bytes.HasPrefix(text, []byte("{")) && bytes.Contains(text, []byte(`"traceEvents"`)) && planeNames.Match(text)
 }
 
-// Read reads one trace; text is the whole file, path is for messages. The trace is finished. Errors wrap
-// gpuprof.ErrInput, a TooLarge if the events exceed the memory budget room (bytes, 0 for outside.TraceMemory), or the
-// context's error.
+// Read reads one trace and finishes it; text is the whole file, path is for messages. Errors wrap gpuprof.ErrInput, a
+// TooLarge if the events exceed the budget room (bytes, 0 for outside.TraceMemory), or the context's error.
 func Read(ctx context.Context, text []byte, path string, room int64) (*model.Trace, error) {
 	if room <= 0 {
 		room = outside.TraceMemory()
