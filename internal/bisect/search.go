@@ -14,8 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Search looks for the commit between GOOD and BAD from which a metric is worse. Positions number the commits: 0 is
-// GOOD, 1 to N are Commits, oldest first.
+// Search looks for the commit from which a metric is worse. Positions: 0 is GOOD, 1 to N are Commits, oldest first.
 type Search struct {
 	gpuprof.Head
 	Started time.Time        `json:"started"`
@@ -65,8 +64,7 @@ func (c Commit) Short() string { return c.ID[:min(len(c.ID), 7)] }
 type Options struct {
 	Threshold  float64 `json:"threshold"`
 	Confidence float64 `json:"confidence"`
-	// Scatter is the standard deviation between builds of equal code, as a logarithm. ScatterFrom is its source:
-	// "assumed", "given" or "history".
+	// Scatter is the logarithmic standard deviation between builds of equal code. ScatterFrom names its source.
 	Scatter     float64 `json:"scatter"`
 	ScatterFrom string  `json:"scatter_from"`
 	BudgetS     float64 `json:"budget_s"`

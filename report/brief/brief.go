@@ -112,7 +112,6 @@ const (
 	placeText = 120
 )
 
-// newDocument returns a short document with its head.
 func newDocument(of gpuprof.Head) *Document {
 	return &Document{
 		Head: document.NewHead(document.Brief, of.Tool), Of: of.Kind, Findings: []Finding{},

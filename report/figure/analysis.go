@@ -56,8 +56,7 @@ func (p part) formatShare(whole int64) string {
 	return gpuprof.FormatNS(p.ns) + ", " + view.Percent(float64(p.ns)/float64(whole))
 }
 
-// splitParts returns the parts of a device's time: classes with their own tone, the longest first, all other classes
-// together, and the idle states.
+// splitParts returns a device's time by classes with a tone, the longest first, all other classes, and idle states.
 func splitParts(classes map[model.Class]int64, idle []analyze.Part, tones map[model.Class]int) []part {
 	order := model.Classes()
 	slices.SortStableFunc(order, func(a, b model.Class) int { return cmp.Compare(classes[b], classes[a]) })

@@ -10,8 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// traceFindingList lists each rule's finding with the largest claim, since the ranks of a job mostly share their
-// problems. A page also lists the others.
+// traceFindingList lists each rule's largest finding, since ranks mostly share their problems; a page also the others.
 func traceFindingList(a *analyze.Analysis, xs []*analyze.Index) (findings Block, verdict string) {
 	if len(a.Findings) == 0 {
 		return nil, a.Bound.Text

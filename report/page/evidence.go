@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// unit is an ending of evidence keys, with the format of such figures.
+// unit is an ending of evidence keys and the format of their figures.
 type unit struct {
 	ending string
 	text   func(float64) string

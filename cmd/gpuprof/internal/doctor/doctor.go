@@ -1,6 +1,5 @@
-// Package doctor is gpuprof doctor: it reports what this machine can measure, and whether its GPUs are healthy. Main
-// gives it a Machine; it returns a diagnosis or a health report, and exit codes for schedulers. It imports cli, no
-// other verb, no probe and no device.
+// Package doctor is gpuprof doctor: it reports what this machine can measure, and whether its GPUs are healthy, with
+// exit codes for schedulers. Main gives it a Machine. It imports cli, no other verb, probe or device.
 package doctor
 
 import (
