@@ -132,7 +132,7 @@ func (s *Search) At(i int) Commit {
 	return s.Commits[i-1]
 }
 
-// Effect returns the mean logarithm of newer over older commit in the quartet's two pairs, in which a linear drift
+// Effect returns the mean logarithm of the ratio newer to older commit over the quartet's two pairs: a linear drift
 // cancels. It is positive if the newer commit is worse.
 func (s *Search) Effect(q Quartet) float64 {
 	v := [4]float64{}

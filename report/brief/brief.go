@@ -139,7 +139,7 @@ func (d *Document) countSkipped(what string, n int) {
 	}
 }
 
-// mostInputs limits the named files.
+// mostInputs limits the input files that a document names.
 const mostInputs = 3
 
 func (d *Document) addInputs(paths ...string) {

@@ -292,7 +292,7 @@ func BothOverviews(c *analyze.Comparison, old, now []*analyze.Index) *Figure {
 	return Overview(Traces{"before", c.Old, old}, Traces{"after", c.New, now})
 }
 
-// overviewPanel draws a device's columns: one mark of many boxes per part.
+// overviewPanel draws a device's time in columns; a part of the time is one mark, with a box per column.
 func overviewPanel(f *Figure, x *analyze.Index, d *analyze.DeviceTime, longest int64, tones map[model.Class]int, used map[string]bool) Panel {
 	p := Panel{Height: 46, Y: Axis{Max: 1, Bare: true}, X: secondsAxis("time", gpuprof.Seconds(longest))}
 	p.X.Bare = true

@@ -20,7 +20,6 @@ const (
 	leastArea   = 36.0 // below this height only the title is drawn
 )
 
-// shapeKind is the kind of a primitive.
 type shapeKind int
 
 const (

@@ -128,7 +128,7 @@ func siteCount(s gpuprof.Site) string {
 	return fmt.Sprintf("%.0f %s", s.Count, of)
 }
 
-// siteText formats the first place on one line. A page lists the others, and a sampled place is in the title.
+// siteText formats the first place on one line; a page lists the others. A sampled place is in the title instead.
 func siteText(sites []gpuprof.Site) string {
 	if len(sites) == 0 || sites[0].Count == 0 {
 		return ""

@@ -106,7 +106,8 @@ func examineDevices(a *cli.App, machine *Machine) []gpuprof.CheckLine {
 	return groupByCause(append(lines, gpus...))
 }
 
-// groupByCause marks lines that are missing because another line is, and details that matter only if missing.
+// groupByCause marks the lines that are missing because the driver is, and the details that matter only if they are
+// missing.
 func groupByCause(lines []gpuprof.CheckLine) []gpuprof.CheckLine {
 	needDriver := []string{"gpu nodes", "gpu", "gpu devices", "gpu telemetry", "gpu kernels", "cuBLAS", "cuDNN", "NVRTC", "cupti"}
 	details := []string{"command", "cpu quota", "cpu frequency", "clock", "timer", "cpu energy (RAPL)", "perf events"}
