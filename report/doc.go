@@ -1,3 +1,2 @@
-// Package report has no code: its subfolders render runs, one format each, as pure functions of the runs. Its tests
-// check all of these formats by the same rules.
+// Package report has no code: its subfolders render runs, one format each, and its tests check all by the same rules.
 package report

@@ -120,7 +120,6 @@ func spelled(a *cli.App, root *kong.Node, words []string) []string {
 // quiet reports whether --quiet is given; it runs before the words are parsed.
 func quiet(words []string) bool { return slices.Contains(words, "--quiet") }
 
-// line is a parsed command line.
 type line struct {
 	grammar
 	verb *kong.Context // nil if only help was printed

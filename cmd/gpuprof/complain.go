@@ -76,7 +76,6 @@ func formatAsked(args []string) string {
 	return format
 }
 
-// innermost returns the last error in a chain of causes.
 func innermost(err error) error {
 	for {
 		under := errors.Unwrap(err)

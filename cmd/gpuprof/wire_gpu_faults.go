@@ -23,9 +23,8 @@ import (
 // machineRoot is the folder with /proc, /sys, /dev/kmsg and /usr; tests set another.
 func (w *wiring) machineRoot() string { return cmp.Or(w.root, "/") }
 
-// accounts returns a card with the fault reports of every GPU that NVML or the kernel log mentions. If NVML lists no
-// GPU, the first card is AllGPUs with the reason. of maps the UUIDs of GPUs and MIG instances to the index of their
-// card.
+// accounts returns a card with the fault reports of every GPU in NVML or the kernel log; if NVML lists no GPU, the
+// first card is AllGPUs with the reason. of maps the UUIDs of GPUs and MIG instances to their card's index.
 func (w *wiring) accounts(ctx context.Context, lib *nvml.Library, noNVML error) (cards []health.Card, of map[string]int) {
 	of = map[string]int{}
 	devices, located := lib.Devices(), nvml.Locate(w.machineRoot())
@@ -53,7 +52,7 @@ func (w *wiring) accounts(ctx context.Context, lib *nvml.Library, noNVML error) 
 	return w.readKernelLog(cards), of
 }
 
-// machineAccounts is accounts for a check that has not opened NVML.
+// machineAccounts opens NVML and returns the cards of accounts.
 func (w *wiring) machineAccounts(ctx context.Context) ([]health.Card, error) {
 	lib, noNVML := nvml.Open()
 	cards, _ := w.accounts(ctx, lib, noNVML)
@@ -211,8 +210,7 @@ func (w *wiring) askNVIDIASMI(ctx context.Context, devices []nvml.DeviceInfo) {
 	}
 }
 
-// readRecoveryActions parses lines of nvidia-smi, "00000000:CA:00.0, Reset", into action numbers by PCI address. Other
-// words, such as [N/A], are ignored.
+// readRecoveryActions returns action numbers by PCI address, from lines such as "00000000:CA:00.0, Reset".
 func readRecoveryActions(text string) map[string]int {
 	numbers := map[string]int{"none": 0, "reset": 1, "gpu reset": 1, "reboot": 2, "node reboot": 2, "drain p2p": 3, "drain and reset": 4}
 	out := map[string]int{}

@@ -17,8 +17,8 @@ import (
 // linkTries is the number of measurements of each direction.
 const linkTries = 5
 
-// Between measures the links between the GPUs at the given positions, and a sum over all of them, bytes at a time. No
-// other code may have the GPUs open. A single GPU has no links.
+// Between measures the links between the GPUs at the given positions, and an all-reduce over them; each moves the
+// given bytes. No other code may have the GPUs open. A single GPU has no links.
 func (s *gpuSight) Between(ctx context.Context, here []int, bytes int) (links []health.Link, sum *health.AllReduce) {
 	if len(here) < 2 {
 		return nil, nil

@@ -226,8 +226,7 @@ func (p Posterior) UpTo(m int) float64 {
 
 func (p Posterior) Of(after, upTo int) float64 { return p.UpTo(upTo) - p.UpTo(after) }
 
-// Smallest returns the smallest set of parts with at least the given probability, in the order of commits. The commits
-// within a part cannot be distinguished.
+// Smallest returns the smallest set of parts with at least a probability, in order; it never divides a part.
 func (p Posterior) Smallest(share float64) []Span {
 	type part struct {
 		Span

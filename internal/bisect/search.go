@@ -14,8 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Search looks for the commit between GOOD and BAD from which a metric is worse. Positions number the commits: 0 is
-// GOOD, 1 to N are Commits, oldest first.
+// Search looks for the commit from which a metric is worse. Positions: 0 is GOOD, 1 to N are Commits, oldest first.
 type Search struct {
 	gpuprof.Head
 	Started time.Time        `json:"started"`
@@ -65,8 +64,7 @@ func (c Commit) Short() string { return c.ID[:min(len(c.ID), 7)] }
 type Options struct {
 	Threshold  float64 `json:"threshold"`
 	Confidence float64 `json:"confidence"`
-	// Scatter is the standard deviation between builds of equal code, as a logarithm. ScatterFrom is its source:
-	// "assumed", "given" or "history".
+	// Scatter is the logarithmic standard deviation between builds of equal code. ScatterFrom names its source.
 	Scatter     float64 `json:"scatter"`
 	ScatterFrom string  `json:"scatter_from"`
 	BudgetS     float64 `json:"budget_s"`
@@ -134,7 +132,7 @@ func (s *Search) At(i int) Commit {
 	return s.Commits[i-1]
 }
 
-// Effect returns the mean logarithm of newer over older commit in the quartet's two pairs, in which a linear drift
+// Effect returns the mean logarithm of the ratio newer to older commit over the quartet's two pairs: a linear drift
 // cancels. It is positive if the newer commit is worse.
 func (s *Search) Effect(q Quartet) float64 {
 	v := [4]float64{}

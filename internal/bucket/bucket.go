@@ -60,8 +60,7 @@ func Open(name string, w Words, getenv func(string) string) (Bucket, error) {
 // longName limits an object's name, bytes (Amazon's limit).
 const longName = 1024
 
-// checkName returns an error if a name leads out of its bucket or is no path of printable characters. Names come from
-// lists, users and results.
+// checkName refuses a name that leads out of its bucket or has unprintable characters; names can come from users.
 func checkName(name string) error {
 	if !fs.ValidPath(name) || name == "." || len(name) > longName || strings.ContainsFunc(name, unicode.IsControl) || strings.Contains(name, `\`) {
 		return fmt.Errorf("%q is no name of an object: it has an empty part, . or .., a backslash or a control character, or more than %d bytes", shorten(name), longName)

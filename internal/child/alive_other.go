@@ -4,7 +4,7 @@ package child
 
 import "syscall"
 
-// seesAll is false: only whole groups are found here.
+// seesAll is false: on this system, processes are found only by their process group.
 const seesAll = false
 
 func newGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -9,8 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// enoughThrottleS is the throttling time under load, s, that explains a slow matrix product. At the start of a load
-// every GPU throttles for a moment.
+// enoughThrottleS is the throttling, s, that explains a slow product: any GPU throttles briefly at a load's start.
 const enoughThrottleS = 0.1
 
 // remedy pairs an observed cause with its fix. It is empty if the cause was not observed.

@@ -60,8 +60,7 @@ type Report struct {
 	Reason   string    `json:"reason"` // one sentence
 	Devices  []Card    `json:"devices"`
 	Off      []Off     `json:"off"`
-	// Links are the connections between the GPUs, measured one by one; AllReduce is a sum over all GPUs. Neither is
-	// judged, and both are absent with one GPU.
+	// Links are the measured connections between GPUs, AllReduce a sum over all; not judged, absent with one GPU.
 	Links     []Link     `json:"links,omitempty"`
 	AllReduce *AllReduce `json:"all_reduce,omitempty"`
 	// Notes inform without reporting a fault.

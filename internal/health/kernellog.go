@@ -27,16 +27,14 @@ type Log struct {
 
 const addressPattern = `([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})(?:\.[0-9A-Fa-f])?`
 
-// The patterns follow the messages in the driver's sources (open-gpu-kernel-modules: kernel_rc.c, osinit.c, osapi.c,
-// gpu.c) and in the kernel's PCI core.
+// The patterns follow open-gpu-kernel-modules (kernel_rc.c, osinit.c, osapi.c, gpu.c) and the kernel's PCI core.
 var (
 	// "NVRM: Xid (PCI:0000:ca:00 GPU-I:05): 79, pid=…, GPU has fallen off the bus."; old drivers omit "PCI:".
 	xidLine = regexp.MustCompile(`NVRM: Xid \((?:PCI:)?` + addressPattern + `[^)]*\): (\d+)(.*)`)
 	// "NVRM: GPU 0000:ca:00.0: GPU has fallen off the bus."; old drivers: "NVRM: GPU at 0000:ca:00.0 has fallen off
 	// the bus."
 	offBusLine = regexp.MustCompile(`NVRM: GPU (?:at )?(?:PCI:)?` + addressPattern + `:? (?:GPU )?has fallen off the bus`)
-	// "NVRM: The NVIDIA GPU 0000:ca:00.0"; a later line ends with "fallen off the bus and is not responding to
-	// commands."
+	// "NVRM: The NVIDIA GPU 0000:ca:00.0", later "fallen off the bus and is not responding to commands."
 	offBusBegin = regexp.MustCompile(`NVRM: The NVIDIA GPU ` + addressPattern)
 	offBusEnd   = "fallen off the bus and is not responding"
 	// "NVRM: GPU at PCI:0000:ca:00: GPU-…"

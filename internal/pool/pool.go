@@ -250,8 +250,7 @@ func (p *Pool) Give(b *Block) {
 	p.addIdle(p.joinNeighbours(b))
 }
 
-// joinNeighbours joins a block, which is in no list, with idle neighbours, or a hole with neighbouring holes. The
-// result has the block's number.
+// joinNeighbours joins a block in no list with idle neighbours, or a hole with holes; the block's number stays.
 func (p *Pool) joinNeighbours(b *Block) *Block {
 	if n := b.next; unlist(n, b.hole) {
 		p.mergeNext(b)

@@ -2,8 +2,7 @@ package pool
 
 import "fmt"
 
-// Trim returns idle memory to the driver, of pool 0 and of the pools that a Releaser names: segments that are one idle
-// block, and idle pages of expandable segments.
+// Trim returns whole idle segments, and idle pages of expandable ones, of pool 0 and of the Releaser's pools.
 func (p *Pool) Trim() error {
 	p.shelfFor(0, 0)
 	for _, of := range p.shelves[0] {

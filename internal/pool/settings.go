@@ -70,7 +70,6 @@ func (s *Settings) Round(bytes int64) int64 {
 	return roundUp(bytes, grain)
 }
 
-// roundUp rounds n up to a multiple of to.
 func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }
 
 // Segment returns the bytes that the driver is asked for if no idle block serves a request.

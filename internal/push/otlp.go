@@ -155,8 +155,7 @@ func (d *dictionary) addLabels(s *profile.Sample) (out []int32) {
 	return out
 }
 
-// checkPartial parses OTLP's answer to an accepted message. Field 1 is a partial success: its field 1 counts the
-// rejected profiles, its field 2 has the reason.
+// checkPartial parses OTLP's answer. Field 1 is a partial success: the number of rejected profiles, and the reason.
 func (s *Server) checkPartial(answer []byte) error {
 	if s.pyroscope {
 		return nil

@@ -13,8 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/read/cupti"
 )
 
-// growth is the ratio of file sizes between two searches for steps. A geometric series: all searches together read at
-// most three times the final size.
+// growth is the ratio of file sizes between two searches; all searches read at most three times the final size.
 const growth = 1.5
 
 // stepsSeen summarizes the steps in one process's recording so far.

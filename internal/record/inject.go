@@ -97,8 +97,8 @@ func writeInjection(o *Options, cupti []string) (*injection, error) {
 	return in, nil
 }
 
-// placeLibrary writes the library where programs may execute it: into the recording's folder, or into another folder
-// if that one is mounted noexec.
+// placeLibrary writes the library where programs may execute it: into the recording's folder, or elsewhere if this
+// folder is mounted noexec.
 func (in *injection) placeLibrary() error {
 	var errs []error
 	for _, dir := range append([]string{in.dir}, fallbackFolders()...) {

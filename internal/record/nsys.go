@@ -22,8 +22,7 @@ if { : >&3; } 2>/dev/null; then exec "$@" >&3 2>&4 3>&- 4>&-; fi
 if { : >>"$out/1" && : >>"$out/2"; } 2>/dev/null; then exec "$@" >>"$out/1" 2>>"$out/2"; fi
 exec "$@"`
 
-// runNsys runs the program under `nsys profile` and exports the report. If nsys ends before it starts the program,
-// runNsys runs the program without nsys.
+// runNsys runs the program under `nsys profile` and exports the report; or without nsys if nsys ends before the start.
 func runNsys(ctx context.Context, o *Options, r *Result, s *signals) error {
 	r.Recorder = ByNsys
 	report := filepath.Join(o.Dir, "report.nsys-rep")

@@ -62,8 +62,8 @@ type Options struct {
 	Memory bool
 	// Window is the recorded time in a program without steps; the recording begins after WindowAfter.
 	Window, WindowAfter time.Duration
-	// Longest limits the total time of the recorded steps: the recording ends with the step that exceeds it. 0 means
-	// DefaultLongest. A single step may take ten times as long.
+	// Longest (0: DefaultLongest) limits the total time of the recorded steps: the recording ends with the step that
+	// exceeds Longest, or within a step at stepFactor times Longest.
 	Longest time.Duration
 	Nsys    NsysUse
 	// CUDA selects the programs that the CUDA recorder records. CUPTI is the path of a libcupti, ProgramsCUPTI, or "" for

@@ -13,8 +13,7 @@ type Overhead struct {
 	BeforeS float64 `json:"before_s"`
 	DuringS float64 `json:"during_s"`
 	AfterS  float64 `json:"after_s"`
-	// Ratio is a recorded step's time over an unrecorded step's; 0 if unknown. Steps before and after the recording have
-	// equal weight.
+	// Ratio is a recorded step's time over a bare step's, the steps before and after weighted equally; 0 if unknown.
 	Ratio float64 `json:"ratio"`
 	// Uneven marks that the steps before and after differ in pace, so that there is no Ratio.
 	Uneven  bool    `json:"uneven,omitempty"`

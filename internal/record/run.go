@@ -91,8 +91,7 @@ func SoFar(o *Options, h *Hook) *Result {
 	return r
 }
 
-// runHooked runs the program with the hook on PYTHONPATH, or without it if the hook cannot be written: the program
-// matters more than its trace.
+// runHooked runs the program with the hook on PYTHONPATH, or without it if the hook cannot be written.
 func runHooked(ctx context.Context, o *Options, r *Result, s *signals) error {
 	r.Recorder = ByHook
 	h, err := writeHook(o)
@@ -171,7 +170,6 @@ func removePartial(dir string) {
 	}
 }
 
-// childOf describes a child process to start.
 type childOf struct {
 	args, env []string
 	extra     []*os.File    // files of the child from descriptor 3 on
@@ -179,8 +177,7 @@ type childOf struct {
 	hook      string        // the folder of the Python hook, "" none
 }
 
-// runChild runs one command, samples its telemetry, passes signals on and records its resource use. The command
-// continues if gpuprof is killed.
+// runChild runs a command, samples telemetry, passes signals on and records resource use. The child outlives gpuprof.
 func runChild(ctx context.Context, o *Options, r *Result, s *signals, c childOf) error {
 	path, err := exec.LookPath(c.args[0])
 	if err != nil {

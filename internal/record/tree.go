@@ -142,8 +142,7 @@ func (t *tree) sampleTree() bool {
 // readProcess adds one process to sum. CPU times include the children that the process has waited for.
 func (t *tree) readProcess(pid int, sum *[treeTracks]float64) bool {
 	b := t.readFile(filepath.Join(t.proc, strconv.Itoa(pid), "stat"))
-	// The name, in brackets, may contain any character. After the last bracket follow the fields from number 3 of
-	// proc(5).
+	// The name, in brackets, may contain any character. After its last bracket follow fields 3 on of proc(5).
 	end := bytes.LastIndexByte(b, ')')
 	if end < 0 {
 		return false

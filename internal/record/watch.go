@@ -39,8 +39,7 @@ type watcher struct {
 	wg   sync.WaitGroup
 }
 
-// startWatcher starts a goroutine that calls Watch at once and whenever the event file grew, until Watch ends the
-// watch or close is called.
+// startWatcher calls Watch at once and whenever the event file grew, until Watch ends the watch or close is called.
 func startWatcher(o *Options, path string, s *signals) *watcher {
 	w := &watcher{done: make(chan struct{})}
 	if o.Watch == nil {

@@ -75,8 +75,7 @@ func (e *engine) askFindings() {
 	e.p.Findings = e.findingGains()
 }
 
-// earlierFindings restores the findings of the resumed search from its document. It never returns nil: nil would make
-// askFindings record again.
+// earlierFindings restores the resumed search's findings. It never returns nil, which would start a new recording.
 func earlierFindings(gains []tune.FindingGain) []Finding {
 	out := []Finding{}
 	for _, g := range gains {

@@ -83,8 +83,7 @@ func estimateRatio(gains []float64) (ratio float64, ci [2]float64) {
 }
 
 const (
-	// leastForInterval is the least number of pairs for an interval: two pairs leave one degree of freedom, and the
-	// interval is too wide for any use.
+	// leastForInterval is the least number of pairs for an interval: the interval of two pairs is too wide for any use.
 	leastForInterval = 3
 	widest           = 20.0 // maximum half width of a printed interval, in natural logarithms
 )

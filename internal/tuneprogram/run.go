@@ -214,7 +214,7 @@ func failureText(err error, said string, limit time.Duration) string {
 	return why
 }
 
-// longestWords limits the quoted part of that last line, bytes.
+// longestWords limits the quoted last line of a program's output, bytes.
 const longestWords = 300
 
 // pythonPath returns PYTHONPATH with the hook's folder first, so that Python finds the hook's sitecustomize.

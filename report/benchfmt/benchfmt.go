@@ -159,8 +159,7 @@ func goarch(r *gpuprof.Run) string {
 	return ""
 }
 
-// benchName formats "E3nn/preset=small/batch=512/…/device=host/mode=steady". The last part must not end in "-N", which
-// benchstat reads as a number of threads.
+// benchName formats "E3nn/preset=small/…/device=host/mode=steady". An end "-N" would be read as a number of threads.
 func benchName(r *gpuprof.Run, stage string) string {
 	parts := []string{exportedName(r.Workload), "preset=" + namePart(r.Preset)}
 	for _, k := range slices.Sorted(maps.Keys(r.Knobs)) {

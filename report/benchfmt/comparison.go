@@ -38,7 +38,7 @@ func WriteComparison(w io.Writer, c *compare.Comparison) error {
 	return nil
 }
 
-// unitOf returns a unit's metadata, once: its better direction, and whether it is an exact count.
+// unitOf returns the metadata of a metric's unit (the better direction, and whether the count is exact); nil if seen.
 func unitOf(m *compare.MetricResult, seen map[string]bool) []*benchfmt.UnitMetadata {
 	u := metricUnit(m)
 	if seen[u] || m.Samples == nil {

@@ -112,7 +112,6 @@ const (
 	placeText = 120
 )
 
-// newDocument returns a short document with its head.
 func newDocument(of gpuprof.Head) *Document {
 	return &Document{
 		Head: document.NewHead(document.Brief, of.Tool), Of: of.Kind, Findings: []Finding{},
@@ -140,7 +139,7 @@ func (d *Document) countSkipped(what string, n int) {
 	}
 }
 
-// mostInputs limits the named files.
+// mostInputs limits the input files that a document names.
 const mostInputs = 3
 
 func (d *Document) addInputs(paths ...string) {

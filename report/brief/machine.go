@@ -67,7 +67,7 @@ func offText(o *health.Off) string {
 	return text
 }
 
-// Explanations shortens the texts about a name.
+// Explanations builds the short document of the explanations of one name.
 func Explanations(entries []explain.Entry) *Document {
 	d := newDocument(gpuprof.Head{Kind: "explanation"})
 	for i := range entries {

@@ -53,7 +53,6 @@ func knobText(r *gpuprof.Run) string {
 	return strings.Join(out, " ")
 }
 
-// rows collects a run's rows.
 type rows struct {
 	first []string // cells shared by all rows
 	all   [][]string

@@ -56,8 +56,7 @@ func (p part) formatShare(whole int64) string {
 	return gpuprof.FormatNS(p.ns) + ", " + view.Percent(float64(p.ns)/float64(whole))
 }
 
-// splitParts returns the parts of a device's time: classes with their own tone, the longest first, all other classes
-// together, and the idle states.
+// splitParts returns a device's time by classes with a tone, the longest first, all other classes, and idle states.
 func splitParts(classes map[model.Class]int64, idle []analyze.Part, tones map[model.Class]int) []part {
 	order := model.Classes()
 	slices.SortStableFunc(order, func(a, b model.Class) int { return cmp.Compare(classes[b], classes[a]) })
@@ -293,7 +292,7 @@ func BothOverviews(c *analyze.Comparison, old, now []*analyze.Index) *Figure {
 	return Overview(Traces{"before", c.Old, old}, Traces{"after", c.New, now})
 }
 
-// overviewPanel draws a device's columns: one mark of many boxes per part.
+// overviewPanel draws a device's time in columns; a part of the time is one mark, with a box per column.
 func overviewPanel(f *Figure, x *analyze.Index, d *analyze.DeviceTime, longest int64, tones map[model.Class]int, used map[string]bool) Panel {
 	p := Panel{Height: 46, Y: Axis{Max: 1, Bare: true}, X: secondsAxis("time", gpuprof.Seconds(longest))}
 	p.X.Bare = true

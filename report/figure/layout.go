@@ -20,7 +20,6 @@ const (
 	leastArea   = 36.0 // below this height only the title is drawn
 )
 
-// shapeKind is the kind of a primitive.
 type shapeKind int
 
 const (
@@ -97,8 +96,7 @@ func (d *drawing) addText(x, y float64, anchor int, tone Tone, class, s string) 
 	return true
 }
 
-// layOut places everything for a width and height in units; with height 0 the panels determine it. alone: a file of
-// its own, with a head, a margin and all remarks.
+// layOut places a figure of width w and height h (0: the panels' height). alone: as its own file, with a head.
 func (f *Figure) layOut(w, h float64, alone bool) *drawing {
 	d := &drawing{ems: anyFont, w: w, h: h}
 	top := 0.0

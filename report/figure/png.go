@@ -158,7 +158,7 @@ func markPNG(png []byte, software string) []byte {
 	return bytes.Join([][]byte{png[:head], chunk, png[head:]}, nil)
 }
 
-// keepASCII reduces a version to what a tEXt chunk permits: Latin-1 on one line.
+// keepASCII prepares a version for a tEXt chunk, which is one line of Latin-1: it keeps printable ASCII.
 func keepASCII(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c < 0x20 || c > 0x7e {

@@ -23,7 +23,6 @@ type sectionView struct {
 	Sections       []sectionView
 }
 
-// blockView is a block for the template.
 type blockView struct {
 	Text     *textView
 	Lines    *linesView
@@ -61,7 +60,6 @@ type tableView struct {
 	Plain                              bool // narrow enough not to scroll
 }
 
-// columnView is a column with its CSS class.
 type columnView struct {
 	page.Column
 	Class string

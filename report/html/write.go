@@ -1,5 +1,4 @@
-// Package html writes a page as one self-contained file without network access, for screen and paper, in light and
-// dark. It is a pure function of the page.
+// Package html writes a page as one self-contained file, without network access, for screen and paper.
 package html
 
 import (

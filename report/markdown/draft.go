@@ -24,8 +24,7 @@ func (d *draft) addPart(t *rowsOf, format string, args ...any) {
 	d.parts = append(d.parts, part{s: fmt.Sprintf(format, args...), of: t})
 }
 
-// limitText returns at most limit bytes of the text; 0 means all. It drops rows without keep first, then rows with
-// keep, then lines from the end.
+// limitText returns at most limit bytes (0: all). It drops rows without keep, then other rows, then the last lines.
 func (d *draft) limitText(limit int) string {
 	rows := d.chooseRows(limit)
 	var b strings.Builder

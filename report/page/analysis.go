@@ -267,7 +267,7 @@ func kernelTable(a *analyze.Analysis) Table {
 	return t
 }
 
-// operatorTable lists operators by device time. Without a device it replaces the classes, by the host's own time.
+// operatorTable lists operators by device time, or by the host's own time in a trace without a device.
 func operatorTable(a *analyze.Analysis) Table {
 	t := totalsTable("operators", append(numberColumns("operator", "self, "+a.PerStep()), onlyHTML(numberColumns("calls", "device", "host, self", "host", "call site"))...)...)
 	t.Columns[len(t.Columns)-1].Left = true

@@ -10,8 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// traceFindingList lists each rule's finding with the largest claim, since the ranks of a job mostly share their
-// problems. A page also lists the others.
+// traceFindingList lists each rule's largest finding, since ranks mostly share their problems; a page also the others.
 func traceFindingList(a *analyze.Analysis, xs []*analyze.Index) (findings Block, verdict string) {
 	if len(a.Findings) == 0 {
 		return nil, a.Bound.Text
@@ -129,7 +128,7 @@ func siteCount(s gpuprof.Site) string {
 	return fmt.Sprintf("%.0f %s", s.Count, of)
 }
 
-// siteText formats the first place on one line. A page lists the others, and a sampled place is in the title.
+// siteText formats the first place on one line; a page lists the others. A sampled place is in the title instead.
 func siteText(sites []gpuprof.Site) string {
 	if len(sites) == 0 || sites[0].Count == 0 {
 		return ""

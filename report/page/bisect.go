@@ -11,8 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Bisect builds the page of a search for a commit: result and cost of the search, the measured commits, and the
-// probability of every commit.
+// Bisect builds the page of a search for a commit: result, cost, measured commits, and every commit's probability.
 func Bisect(s *bisect.Search) (*Page, error) {
 	if s == nil {
 		return nil, view.ErrNoRun("a bisection")

@@ -14,8 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Limits of a comparison's lists: a thousand unchanged metrics would hide the changed one. Failures get five times
-// more.
+// Limits of a comparison's lists: many unchanged metrics would hide the changed one. Failures get five times more.
 const (
 	maxMetrics     = 60
 	maxListed      = 20
@@ -23,8 +22,7 @@ const (
 	maxSuggestions = 5
 )
 
-// Comparison builds the page of compare and gate: a row per metric, failures first, then the origin of the change,
-// differences between the sides, and next steps.
+// Comparison builds the page of compare and gate: a row per metric, origin of the change, differences, next steps.
 func Comparison(c *compare.Comparison) (*Page, error) {
 	if c == nil {
 		return nil, view.ErrNoRun("a comparison")

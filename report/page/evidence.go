@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// unit is an ending of evidence keys, with the format of such figures.
+// unit is an ending of evidence keys and the format of their figures.
 type unit struct {
 	ending string
 	text   func(float64) string
@@ -30,8 +30,8 @@ func unitTable() []unit {
 	}
 }
 
-// evidenceOf formats a figure of a finding's evidence: "idle after", "1.20 ms". The key has its unit: an ending in
-// unitTable, or bytes_ or share_ at the front.
+// evidenceOf returns a figure of a finding's evidence as label and text: "idle after", "1.20 ms". The key determines
+// the unit, by an ending in unitTable or by bytes_ or share_ at the front.
 func evidenceOf(key string, v any) (label, text string) {
 	words := func(s string) string { return strings.ReplaceAll(s, "_", " ") }
 	x, ok := parseNumber(v)

@@ -44,8 +44,7 @@ func explainLines(parts []explain.Part) []Line {
 func aboutRule(id string) string      { return string(explain.Rule) + "-" + id }
 func aboutWarning(code string) string { return string(explain.Warning) + "-" + code }
 
-// addExplanations appends the texts about the page's rules and warnings, to which HTML links. A terminal prints the
-// command for one of them, once.
+// addExplanations appends texts about the page's rules and warnings for HTML's links; a terminal gets one command.
 func (p *Page) addExplanations() (*Page, error) {
 	all, err := explain.All(explain.Rule, explain.Warning)
 	if err != nil {

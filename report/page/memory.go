@@ -15,8 +15,7 @@ import (
 
 const memoryFooter = "Claims are upper bounds from the replay of the snapshot, each by itself: they are not a sum."
 
-// Memory builds the page of memory snapshots: the code lines that hold the memory at the peak or at an out-of-memory
-// error, and suggested changes.
+// Memory builds the page of memory snapshots: code lines that hold memory at the peak or at an error, and suggestions.
 func Memory(a *memsnap.Analysis) (*Page, error) {
 	if a == nil || len(a.Devices) == 0 {
 		return nil, view.ErrNoRun("an analysis of memory")

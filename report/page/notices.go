@@ -136,8 +136,7 @@ func countWarned(all []given, runs []*gpuprof.Run) string {
 	return ""
 }
 
-// sharedText returns the words that all texts share, with an ellipsis for the differing ones, and each text's
-// differing words; nil for equal texts.
+// sharedText returns the words common to all texts, with an ellipsis, and each text's own words; nil for equal texts.
 func sharedText(texts []string) (string, []string) {
 	words := make([][]string, len(texts))
 	for i, t := range texts {

@@ -74,7 +74,7 @@ const (
 	leastShare = 0.01
 )
 
-// sharesText defines the shares.
+// sharesText explains the table of exposed shares.
 const sharesText = "Exposed share of each stage: the part of the step that is its alone"
 
 // sharesOfRuns explains why one setting is faster than another: the exposed share of each large stage, for every run,

@@ -52,8 +52,7 @@ func noneText(q *loadtest.Requests) string {
 	return "no request was sent after the warm-up of the load"
 }
 
-// answeredText counts the requests without a latency; nil if nearly all were answered. A terminal short of lines drops
-// figures of the load before the percentiles.
+// answeredText counts the requests without a latency, above the percentiles; nil if nearly all were answered.
 func answeredText(r *gpuprof.Run, in Where) Block {
 	if r.Requests == nil {
 		return nil
@@ -77,8 +76,7 @@ func answeredText(r *gpuprof.Run, in Where) Block {
 	return Text{S: fmt.Sprintf("%s of the requests were %s: the latencies are those of the others.", view.Percent(float64(missing)/float64(t.Scheduled)), how), Tone: Unsure, In: in}
 }
 
-// lateText warns that the latencies contain delays of a late sender, for which a reader would blame the service. It
-// returns nil if the sender was in time.
+// lateText warns that a late sender delayed requests, for which a reader would blame the service; nil if in time.
 func lateText(r *gpuprof.Run, in Where) Block {
 	if r.Requests == nil || r.Requests.Told() == 1 {
 		return nil
@@ -90,8 +88,7 @@ func lateText(r *gpuprof.Run, in Where) Block {
 	return Text{S: text, Tone: Unsure, In: in}
 }
 
-// waitsText warns, above the percentiles, that the sender waited (closed loop); nil otherwise. A terminal short of
-// lines drops texts below tables.
+// waitsText warns, above the percentiles, that the sender waited (closed loop): texts below tables are dropped first.
 func waitsText(r *gpuprof.Run, in Where) Block {
 	if r.Requests == nil || r.Requests.Waits == "" {
 		return nil
@@ -187,8 +184,7 @@ func scheduleText(o *loadtest.Requests, throughput float64) string {
 	return text + "."
 }
 
-// latencyTable has a row for the mean, each percentile and the maximum, and a column per kind of time. It omits rows
-// that a late load generator may have caused.
+// latencyTable has a row per statistic and a column per kind of time, without rows that a late sender may have caused.
 func latencyTable(q *loadtest.Requests) Table {
 	t := Table{Name: "Table of latencies", Noun: "percentile", Caption: latencyCaption(q),
 		Columns: []Column{{Title: "percentile", Left: true}, {Title: "latency"}, {Title: "95 % interval", Drop: 300}}}

@@ -23,8 +23,7 @@ const (
 	manyBins = 12
 )
 
-// stageMetrics returns the columns of the stage table: first the parts of the step's time, then each stage's use of
-// the device. A narrow terminal drops rates first.
+// stageMetrics returns the columns of the stage table: the parts of the step's time, then each stage's device use.
 func stageMetrics() []metric {
 	return []metric{
 		{Column{Title: "stage", Left: true, Most: 24}, func(s view.Stage) Cell { return Cell{Text: s.Name} }, kernelName},
@@ -63,8 +62,7 @@ func methodText(method string) string {
 	return method
 }
 
-// stagesOf builds the table of stages. Kernels are rows in HTML and a table in Markdown; a terminal shows the gap
-// below.
+// stagesOf builds the table of stages. Kernels are rows in HTML, a table in Markdown. A terminal omits the gap's row.
 func stagesOf(r *gpuprof.Run, id string) Section {
 	s := Section{ID: id + "stages", Heading: "Stages", HeadingIn: HTML}
 	if !view.HasTimes(r) {

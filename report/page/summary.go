@@ -162,8 +162,7 @@ func checkSummary(r *gpuprof.Run) string {
 	return text
 }
 
-// toleranceShare returns a check's error over its own tolerance, which differs between stages. Zero error with zero
-// tolerance is 0; NaN is worse than any number.
+// toleranceShare returns a check's error over its tolerance; zero over zero is 0, and NaN ranks above any number.
 func toleranceShare(c gpuprof.Check) float64 {
 	e := float64(c.RelativeError)
 	v := e / c.Tolerance

@@ -158,7 +158,7 @@ func unitOf(points []point) string {
 func sweepTable(runs []*gpuprof.Run) (Table, Block) {
 	names, points := pointsOf(runs)
 	t := Table{Name: "Table of the sweep", Noun: "setting", Caption: "One row for each setting. Intervals: " + sweepIntervals(runs) + `. "x first" is the step's median over the first row's.`, Columns: settingColumns(names, true)}
-	// Status comes first (it is repeated at the end), then figures, then settings.
+	// A terminal drops the status first (the page repeats it below), then figures, then settings.
 	t.Columns = append(t.Columns, Column{Title: "step"}, Column{Title: "95 % interval", Drop: 300}, Column{Title: "throughput", Drop: 400},
 		Column{Title: "x first", Drop: 100}, Column{Title: "checks", Left: true, Drop: 200}, Column{Title: "status", Left: true, Drop: 500})
 	serves := slices.ContainsFunc(runs, func(r *gpuprof.Run) bool { return r.Requests != nil })

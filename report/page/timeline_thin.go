@@ -36,8 +36,7 @@ func mergeLimit(n int) int64 {
 	return 500 << (n - 1)
 }
 
-// rowBuilder builds a row from boxes in order of start. Above maxBoxes it merges neighbours as boxes arrive, with the
-// same result as merging at the end.
+// rowBuilder builds a row from boxes in order of start. Above maxBoxes it merges neighbours as boxes arrive.
 type rowBuilder struct {
 	last   int64 // end of the last box
 	hidden int
@@ -51,8 +50,7 @@ type joined struct {
 	open bool
 }
 
-// add adds a box without the part that overlaps the previous one: calls overlap only in damaged traces, and a row
-// shows one operation at a time.
+// add adds a box without its overlap with the previous one, since a row shows one operation at a time.
 func (r *rowBuilder) add(b box) {
 	b.ns = b.to - b.from
 	b.from = max(b.from, r.last)

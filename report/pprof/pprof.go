@@ -7,8 +7,8 @@
 // label.
 //
 // device_time and host_time overlap and do not add up to the step. step_time does: it is the step's median, divided by
-// the stages' shares. If stages were timed in a separate pass (Run.ProbedStep), it is the step of this pass, which a comment
-// notes. Energy is known only for the whole step, and is on the step's frame.
+// the stages' shares. If stages were timed in a separate pass (Run.ProbedStep), it is the step of this pass, and a
+// comment in the profile notes this. Energy is known only for the whole step, and is on the step's frame.
 //
 // Kernel times come from a separate marked pass and differ from the measured steps. Each kernel gets the share of its
 // stage that its median has of the stage's median. If the shares exceed the stage, they are scaled down; a remainder

@@ -47,8 +47,7 @@ type traceBuilder struct {
 	onDevice  bool
 }
 
-// node is a stack: its caller's stack and a name. A stack that occurs a million times is one node, so the profile is
-// only as large as the program.
+// node is a caller's stack and a name. Equal stacks share a node, so the profile is only as large as the program.
 type node struct {
 	parent int32 // -1: none
 	name   model.NameID
@@ -178,8 +177,7 @@ func sampledStacks(x *analyze.Index) []analyze.HostTree {
 	return nil
 }
 
-// addSample adds a stack, innermost frame first as in pprof. A negative host time counts as 0: clocks of nested events
-// can disagree by nanoseconds.
+// addSample adds a stack, innermost frame first. Negative host time, from clocks that disagree by ns, counts as 0.
 func (b *traceBuilder) addSample(x *analyze.Index, nodes []node, k int32, v stackValues, rank []string) {
 	v.host = max(v.host, 0)
 	if v == (stackValues{}) {

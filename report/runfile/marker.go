@@ -25,8 +25,7 @@ const (
 // SpeedscopeMark begins a speedscope file: the format has no comments, only a field for its writer.
 const SpeedscopeMark = `{"exporter":"gpuprof`
 
-// textMarker returns the first line that Write adds to text formats. The renderers omit it, because they print to
-// terminals too.
+// textMarker returns the first line that Write adds to text formats. The renderers, which also print, omit it.
 func textMarker(f Format) string {
 	switch f.Name {
 	case "markdown":
@@ -39,7 +38,7 @@ func textMarker(f Format) string {
 	return ""
 }
 
-// cutTrace begins a trace that was cut out of another one.
+// cutTrace is the beginning of a trace file that was cut out of another trace.
 const cutTrace = `{"` + document.PartMember + `":`
 
 // recordingMagic begins a recording of the CUDA recorder. partChunk is the type of the first chunk in a part cut out

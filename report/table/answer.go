@@ -27,8 +27,7 @@ func (p *printer) barSigns() signs {
 	return signs{[]rune("█▓▒░·"), '├', '┤', '─', '●', '·'}
 }
 
-// writeAnswer prints the answer: verdict, sentence, bar and action, whatever the limit of lines. A command stays on
-// one line, so that a user can copy it.
+// writeAnswer prints verdict, sentence, bar and action, at any limit. A command stays on one line, for copying.
 func (p *printer) writeAnswer(a gpuprof.Answer) {
 	badge := "[" + a.Verdict + "] "
 	for i, l := range wrapText(badge+a.Sentence, p.o.lineWidth()) {

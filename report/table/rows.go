@@ -23,8 +23,7 @@ type placed struct {
 	width  int
 }
 
-// buildTable formats a table with the columns that fit. Without a limit of lines it adds a legend, which explains
-// columns and names those that did not fit.
+// buildTable formats a table with the columns that fit, and without a limit of lines a legend of all columns.
 func (p *printer) buildTable(b page.Table) *block {
 	columns, rows, left := b.For(page.Terminal)
 	out := &block{noun: b.Noun, table: true, least: leastRows, left: left}

@@ -115,8 +115,7 @@ func (p *printer) addSection(s page.Section, verbose bool) {
 // omitsVerbose reports whether a part of a block is dropped because only -v prints it.
 func (p *printer) omitsVerbose(in page.Where) bool { return p.o.Lines > 0 && in&page.Verbose != 0 }
 
-// buildBlock formats a block; nil if a terminal does not print it. If lines are limited, a verbose block is only
-// counted.
+// buildBlock formats a block; nil if a terminal omits it. If lines are limited, a verbose block is only counted.
 func (p *printer) buildBlock(b page.Block, verbose bool) *block {
 	var out *block
 	switch b := b.(type) {

@@ -89,8 +89,7 @@ func showsTraces(o cli.Output) bool {
 	return slices.Contains([]string{"html", "png", "svg"}, o.Format.Name)
 }
 
-// runStudy analyses the given traces. keep holds the traces, which may be large, in memory for a comparison. first is
-// the first file if it is already open.
+// runStudy analyses traces; keep holds them in memory for a comparison. first is the first file if already open.
 func (c *Cmd) runStudy(a *cli.App, first *input.File, keep bool) (*cli.Study, error) {
 	if c.asksForPart() {
 		return c.cutStudy(a)

@@ -167,7 +167,7 @@ func openTrace(ctx context.Context, path string) (*input.File, error) {
 	return in, nil
 }
 
-// savedPart returns the kind with .json as the part of the trace, if a part was cut.
+// savedPart makes the outputs of extension .json the part that was cut out of the trace, if one was cut.
 func savedPart(k cli.Kind[*cli.Study], cut bool) cli.Kind[*cli.Study] {
 	if !cut {
 		return k

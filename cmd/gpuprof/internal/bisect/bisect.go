@@ -1,6 +1,5 @@
-// Package bisect is gpuprof bisect: it finds the commit that made a program slower. For the search of internal/bisect
-// it makes checkouts, builds and measures; it keeps the search's state in a file and reports. It imports cli and
-// judge, no other verb.
+// Package bisect is gpuprof bisect: it finds the commit that made a program slower. It makes checkouts, builds and
+// measures for internal/bisect, and keeps the search's state in a file. It imports cli and judge, no other verb.
 package bisect
 
 import (

@@ -19,8 +19,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
-// artifacts caches build outputs. The key is everything that a build depends on: the commit's tree, the build command,
-// the artifact's name and the toolchain.
+// artifacts caches build outputs by the commit's tree, the build command, the artifact's name and the toolchain.
 type artifacts struct {
 	run       judge.Children
 	how       buildFlags

@@ -143,12 +143,10 @@ func medianOver(results []*compare.Result, name string) (float64, bool) {
 	return stats.Median(all), len(all) == len(results)
 }
 
-// checkPairs is the number of process pairs that compare GOOD and BAD: nine quartets, from which the change and the
-// noise of a quartet are estimated.
+// checkPairs is the number of process pairs, nine quartets, from which the change and a quartet's noise are estimated.
 const checkPairs = compare.Stage1Blocks + 12
 
-// laterPairs limits the process pairs of later stages: a change that needs more cannot be found with a few quartets
-// per commit.
+// laterPairs limits the process pairs of later stages: few quartets per commit cannot find a smaller change.
 const laterPairs = 24
 
 // checkEnds compares GOOD with BAD like a gate. If there is nothing to search, found is false and s has an outcome.
@@ -211,8 +209,8 @@ func (r *quartetRunner) endsError(err error) error {
 	return err
 }
 
-// chooseMetric returns the metric to search by: of the slower ones that with the least adjusted p, timed metrics
-// before counters. If none is slower, the nearest to slower.
+// chooseMetric returns the metric to search by: of the slower metrics the one with the least adjusted p, timed metrics
+// before counters. If no metric is slower, it returns the one that is nearest to slower.
 func chooseMetric(c *compare.Comparison) *compare.MetricResult {
 	var best *compare.MetricResult
 	rank := func(m *compare.MetricResult) [3]float64 {

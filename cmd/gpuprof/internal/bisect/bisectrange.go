@@ -14,7 +14,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// repository is the git repository that is searched.
 type repository struct {
 	run         judge.Children
 	top, prefix string // root of the user's checkout, and the current folder's path in it
@@ -53,7 +52,6 @@ func (r *repository) resolveRevision(ref string) (string, error) {
 	return "", gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: %s is no git revision of %s", ref, r.top).WithFix("%s", fix)
 }
 
-// commitRange holds the commits between two revisions.
 type commitRange struct {
 	good    bisect.Commit
 	commits []bisect.Commit // oldest first; the last is BAD
@@ -126,8 +124,7 @@ func (c *Cmd) listCommits(r *repository, ids [2]string, paths []string) ([]bisec
 	return r.readLog(args...)
 }
 
-// listMerged lists the commits of the branch that a merge merged, and the commit at which the branch began; none for a
-// merge of more than two parents.
+// listMerged lists the commits of the branch that a two-parent merge merged, and the commit where this branch began.
 func (r *repository) listMerged(merge string) (good bisect.Commit, commits []bisect.Commit, err error) {
 	if _, err := r.run.Revision(r.top, merge+"^3"); err == nil || errors.Is(err, cli.ErrInterrupted) {
 		return good, nil, err

@@ -39,8 +39,8 @@ func ExitCode(err error) int {
 	return code
 }
 
-// Verdict is the outcome of a command that worked: ExitRegression, ExitInconclusive, or ExitFailed if a part of the
-// comparison has no figures.
+// Verdict is the outcome of a command that worked: ExitRegression, ExitInconclusive, or ExitFailed for missing
+// figures.
 type Verdict struct {
 	Code int
 	Text string

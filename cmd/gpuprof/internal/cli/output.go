@@ -120,8 +120,7 @@ func (a *App) Screen() Screen {
 	return o
 }
 
-// asciiLocale reports whether the environment's locale names an encoding other than UTF-8. A build server sets no
-// locale, and its log is UTF-8.
+// asciiLocale reports whether the locale names an encoding other than UTF-8. No locale (a build server) means UTF-8.
 func asciiLocale(getenv func(string) string) bool {
 	locale := cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG"))
 	upper := strings.ToUpper(strings.ReplaceAll(locale, "-", ""))

@@ -14,8 +14,7 @@ type Axis struct {
 	Values []string
 }
 
-// ParseSets parses knob=value[,value…] flags. A value may contain '=' (a file name), not ','. Names and values are
-// checked later, against the workload.
+// ParseSets parses knob=value[,value…] flags, without looking up names. A value may contain '=' (a file name).
 func ParseSets(flags []string) ([]Axis, error) {
 	var axes []Axis
 	given := map[string]bool{}

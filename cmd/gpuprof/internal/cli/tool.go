@@ -86,8 +86,7 @@ func buildID(path string) []byte {
 // emptyNote is the size of the note for an empty build ID, bytes: three lengths, and "Go" padded.
 const emptyNote = 16
 
-// CheckCache returns the folder of passed checks, and the hash of the build that passed them. Both are empty if either
-// is unknown, and every run checks again.
+// CheckCache returns the folder of passed checks and the hash of this build; both are "" if one is unknown.
 func CheckCache() (dir, build string) {
 	dir, err := CacheDir()
 	build = BuildHash()

@@ -14,8 +14,7 @@ func showingVerbs() []string {
 	return []string{"analyze", "report", "compare", "fleet", "history", "pprof"}
 }
 
-// FilesMeant splits a command line without a verb into files and flags. ok is false if the first word is a verb, a
-// program to run, or no file name.
+// FilesMeant splits a command line without a verb into files and flags; ok is false for a verb or a program.
 func FilesMeant(root *kong.Node, words []string) (files, flags []string, ok bool) {
 	for i := 0; i < len(words); i++ {
 		w := words[i]
@@ -63,8 +62,7 @@ func flagOfShowing(root *kong.Node, word string) *kong.Flag {
 	return nil
 }
 
-// namesFile reports whether the words are file names, not a program and its arguments: the first exists, or looks like
-// the path of a missing file.
+// namesFile reports whether words are file names: the first exists, or looks like the path of a missing file.
 func namesFile(words []string) bool {
 	name := words[0]
 	info, err := os.Stat(name)

@@ -16,8 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
-// ProgramMeant returns the error for a program in place of a verb or workload, which lacks the "--" before it; nil if
-// the words name no program.
+// ProgramMeant returns the error for a program without "--" in place of a verb or workload; nil for other words.
 func ProgramMeant(a *cli.App, root *kong.Node, words []string) error {
 	verb, at := firstWord(root, words, 0)
 	if at < 0 {

@@ -18,7 +18,7 @@ type occurrence struct {
 	taken []string
 }
 
-// TakeRepeats removes repeated flags from a command line.
+// TakeRepeats moves repeated flags from a command line into more: short has the words that kong parses.
 func TakeRepeats(root *kong.Node, args []string) (short []string, more Repeats) {
 	more = Repeats{}
 	node, given, behindArgument := root, map[string]bool{}, false

@@ -9,8 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// StandardInput replaces "-" by the name of standard input where a verb reads a file, and refuses to read standard
-// input twice. Output files are unchanged.
+// StandardInput replaces "-" by the name of standard input where a verb reads a file. Only one file may be "-".
 func StandardInput(kctx *kong.Context) error {
 	reads := 0
 	take := func(v reflect.Value) {

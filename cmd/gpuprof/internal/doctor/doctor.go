@@ -1,6 +1,5 @@
-// Package doctor is gpuprof doctor: it reports what this machine can measure, and whether its GPUs are healthy. Main
-// gives it a Machine; it returns a diagnosis or a health report, and exit codes for schedulers. It imports cli, no
-// other verb, no probe and no device.
+// Package doctor is gpuprof doctor: it reports what this machine can measure, and whether its GPUs are healthy, with
+// exit codes for schedulers. Main gives it a Machine. It imports cli, no other verb, probe or device.
 package doctor
 
 import (
@@ -107,7 +106,8 @@ func examineDevices(a *cli.App, machine *Machine) []gpuprof.CheckLine {
 	return groupByCause(append(lines, gpus...))
 }
 
-// groupByCause marks lines that are missing because another line is, and details that matter only if missing.
+// groupByCause marks the lines that are missing because the driver is, and the details that matter only if they are
+// missing.
 func groupByCause(lines []gpuprof.CheckLine) []gpuprof.CheckLine {
 	needDriver := []string{"gpu nodes", "gpu", "gpu devices", "gpu telemetry", "gpu kernels", "cuBLAS", "cuDNN", "NVRTC", "cupti"}
 	details := []string{"command", "cpu quota", "cpu frequency", "clock", "timer", "cpu energy (RAPL)", "perf events"}

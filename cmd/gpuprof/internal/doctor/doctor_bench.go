@@ -301,8 +301,7 @@ func notShown(shown []GPUName, name string, err error) error {
 	return gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: CUDA shows this process %s", name, strings.Join(names, ", ")).WithFix("choose one of them")
 }
 
-// benchElsewhere measures a GPU or MIG instance in another process, because CUDA shows a process only the one MIG
-// instance that CUDA_VISIBLE_DEVICES names.
+// benchElsewhere measures a GPU or MIG instance in another process: CUDA shows a process only one MIG instance.
 func benchElsewhere(ctx context.Context, uuid string) []health.Card {
 	exe, err := cli.OwnProgram()
 	if err != nil {

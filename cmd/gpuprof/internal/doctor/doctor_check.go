@@ -42,7 +42,6 @@ func (c *Cmd) timeLimit() time.Duration {
 	return 0
 }
 
-// checkFlags refuses contradictory flags.
 func (c *Cmd) checkFlags() error {
 	wrong := ""
 	switch {

@@ -13,8 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// pathLine reports which program the command gpuprof starts: another project on PyPI installs a command of that name.
-// self is this program's file.
+// pathLine reports which program the command gpuprof starts (a PyPI project shares the name). self: this executable.
 func pathLine(self string) gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: "command", State: gpuprof.OK, Found: "gpuprof is not on PATH; this program is " + self}
 	file, err := exec.LookPath("gpuprof")

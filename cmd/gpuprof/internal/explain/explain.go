@@ -1,5 +1,4 @@
-// Package explain is gpuprof explain: it explains a rule, a warning, a column or a term. It imports cli, no other
-// verb.
+// Package explain is gpuprof explain, for a rule, a warning, a column or a term. It imports cli, no other verb.
 package explain
 
 import (

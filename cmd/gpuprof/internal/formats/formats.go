@@ -153,8 +153,7 @@ func addPictures[D any](draw func(doc D, plot string) (*figure.Figure, error), o
 	return others
 }
 
-// addPages adds the formats made from a page, and the document's own JSON if others has none. limit is the maximum
-// size of Markdown, bytes; 0 for any.
+// addPages adds the formats of a page, and the document's JSON if others has none. limit: bytes of Markdown, 0: any.
 func addPages[D any](build func(D) (*page.Page, error), limit int, others map[string]cli.Writer[D]) map[string]cli.Writer[D] {
 	if others == nil {
 		others = map[string]cli.Writer[D]{}
@@ -275,8 +274,7 @@ var lists = regexp.MustCompile(`\[\n *(?:(?:null|[-+.0-9eE]+),?\n *)+\]`)
 // oneLine joins a list onto one line.
 func oneLine(list []byte) []byte { return bytes.Join(bytes.Fields(list), nil) }
 
-// startedAt returns the start of a comparison's first process, for JUnit; the zero time if unknown: the current time
-// would make the output differ for equal inputs.
+// startedAt returns the start of a comparison's first process; zero if unknown: equal inputs then give equal output.
 func startedAt(c *compare.Comparison) time.Time {
 	first := math.Inf(1)
 	for _, t := range c.Order {

@@ -21,8 +21,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// noiseBlocks is the number of pairs that gate --aa measures if the budget allows: 48 processes show the share of slow
-// ones to about 5 percentage points.
+// noiseBlocks limits the pairs of gate --aa: 48 processes show the share of slow ones to about 5 percentage points.
 const noiseBlocks = 24
 
 // measureNoise implements gate --aa: it measures the present build against itself.

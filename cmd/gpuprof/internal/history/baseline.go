@@ -16,8 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// BaselineCmd is the command line of gpuprof history baseline: it adds, lists, shows and removes stored sessions of a
-// workload with which later runs are compared.
+// BaselineCmd is gpuprof history baseline: it keeps stored sessions with which later runs are compared.
 type BaselineCmd struct {
 	Dir string `complete:"file" placeholder:"FOLDER" help:"Folder of the baselines (./baselines if it exists, else the user's data folder)."`
 

@@ -82,8 +82,7 @@ func (c *CheckCmd) checkFlags(command bool) error {
 	return nil
 }
 
-// toConfirm returns the largest of the metrics' latest changes that are worse by at least the threshold and may come
-// from code; nil if there is none.
+// toConfirm returns the largest of the latest changes that reach the threshold and may come from code; nil if none.
 func toConfirm(r *history.Report) *history.Change {
 	var found *history.Change
 	worst := math.Log1p(r.Threshold)

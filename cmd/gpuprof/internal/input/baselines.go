@@ -26,8 +26,7 @@ func OpenStore(asked string) (*baseline.Store, error) {
 	return baseline.Open(dir), nil
 }
 
-// StoredFit returns the sessions of the stored baseline that fits a run, latest last. dir has the same meaning as for
-// OpenStore.
+// StoredFit returns the sessions of the stored baseline that fits a run, latest last; dir is as for OpenStore.
 func StoredFit(r *gpuprof.Run, dir string) ([]*compare.Result, error) {
 	store, err := OpenStore(dir)
 	if err != nil {

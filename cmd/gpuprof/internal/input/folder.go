@@ -29,8 +29,7 @@ func IsRecording(path string) bool {
 	return err == nil
 }
 
-// SnapshotsIn returns the memory snapshots in a folder of gpuprof run --memory; none for another path. A snapshot that
-// is no regular file is ErrUsage.
+// SnapshotsIn returns the memory snapshots in a folder of gpuprof run --memory; ErrUsage if one is no regular file.
 func SnapshotsIn(path string) ([]string, error) {
 	found := outside.Dir(path).Glob("snapshot-*.pickle")
 	for _, file := range found {

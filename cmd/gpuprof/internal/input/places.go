@@ -9,8 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 )
 
-// fromHere returns a function that makes places such as "/home/u/p/train.py:41 in step" relative to the current
-// folder.
+// fromHere returns a function that makes the paths in places ("/home/u/train.py:41 in step") relative.
 func fromHere() func(text string) string {
 	here, err := os.Getwd()
 	if err != nil || here == string(filepath.Separator) {

@@ -45,8 +45,7 @@ const (
 const taken = "gpuprof FILE takes recordings, memory snapshots, results, the JSON of gpuprof, " +
 	"and the folder of a recording, a job or a history"
 
-// Show chooses the command for files without a verb by the kind of the first file. Files of different kinds are
-// ErrUsage, a file of unknown kind is ErrInput.
+// Show chooses the command for files by the first one's kind. Different kinds are ErrUsage, an unknown one ErrInput.
 func Show(ctx context.Context, paths []string) (Shown, error) {
 	var what []string
 	for _, path := range paths {

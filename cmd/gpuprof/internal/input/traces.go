@@ -24,8 +24,7 @@ import (
 // Caveats returns a limitation of a finding for reasons outside of the trace, see analyze.Options.
 type Caveats func(a *analyze.Analysis, f gpuprof.Finding) string
 
-// AnalyzeTraces reads the traces of one job and analyses them together. If one cannot be read, it fails: an analysis
-// of some ranks would pass for an analysis of all.
+// AnalyzeTraces analyses the traces of one job together. It fails if one is unreadable: part of a job would mislead.
 func AnalyzeTraces(a *cli.App, paths []string, caveat Caveats) (*analyze.Analysis, []*analyze.Index, error) {
 	return AnalyzeOpened(a, paths, nil, caveat)
 }

@@ -226,7 +226,6 @@ func (c *Builds) BuildIn(run Children, dir string) error {
 	return run.Shell(dir, c.Build)
 }
 
-// block implements BlockSource.
 func (m *ProcessPairs) block(bFirst bool) (compare.Block, error) {
 	got := [2]*compare.Result{}
 	for _, i := range FirstTo(bFirst) {

@@ -51,8 +51,7 @@ func (m *ProcessPairs) sideError(s Side, err error) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed: %w", s.Name, s.Args[0], err).WithFix("run it by itself to see why")
 }
 
-// clearResult removes the result of an earlier process, so that it is not taken for the next one's. It refuses to
-// remove a pipe or a device.
+// clearResult removes an earlier process's result, so that it is not taken for the next one's. A pipe is refused.
 func clearResult(s Side) error {
 	if s.File == "" {
 		return nil

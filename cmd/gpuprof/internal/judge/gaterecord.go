@@ -59,7 +59,7 @@ func (m *ProcessPairs) record(s Side) (*compare.Result, error) {
 	return r, nil
 }
 
-// errNoSteps is the cause of stepsError.
+// errNoSteps is the error that stepsError wraps.
 var errNoSteps = errors.New("gpuprof run -- recorded no steps of it")
 
 func stepsError(s Side) error {

@@ -57,7 +57,6 @@ func (c *Builds) Source(run Children, sides [2]Side, seed uint64) BlockSource {
 	}
 }
 
-// block implements BlockSource.
 func (t *turnPairs) block(bFirst bool) (compare.Block, error) {
 	if t.over {
 		return t.apart.block(bFirst)

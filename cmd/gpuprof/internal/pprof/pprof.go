@@ -1,5 +1,4 @@
-// Package pprof is gpuprof pprof: it opens a run or a profile in the built-in pprof, with pprof's own flags. It
-// imports cli and input, no other verb.
+// Package pprof is gpuprof pprof: it opens a run or a profile in the built-in pprof. It imports no other verb.
 package pprof
 
 import (
@@ -188,8 +187,7 @@ func openProfile(a *cli.App, path string) (*profile.Profile, error) {
 	return cleanProfile(p), nil
 }
 
-// cleanProfile cleans all texts of a profile. It may come from another program, and pprof prints its texts unchanged,
-// comments and labels at the beginning of a line.
+// cleanProfile cleans all texts of a profile, which may be hostile: pprof prints comments and labels unchanged.
 func cleanProfile(p *profile.Profile) *profile.Profile {
 	for _, texts := range []any{&p.Function, &p.Mapping, &p.SampleType, &p.PeriodType, &p.Comments} {
 		document.CleanStrings(texts)
@@ -265,8 +263,7 @@ type pprofFlags struct {
 	err   error
 }
 
-// newPprofFlags appends the profile to pprof's flags. It omits port 0, which pprof would take literally: without a
-// port pprof chooses a free one.
+// newPprofFlags appends the profile to pprof's flags. Port 0 is omitted: without a port pprof chooses a free one.
 func newPprofFlags(flags []string, file string) *pprofFlags {
 	f := &pprofFlags{FlagSet: flag.NewFlagSet("pprof", flag.ContinueOnError)}
 	for _, arg := range flags {
@@ -318,8 +315,7 @@ func (u *pprofUI) IsTerminal() bool                         { return false }
 func (u *pprofUI) WantBrowser() bool                        { return true }
 func (u *pprofUI) SetAutoComplete(func(part string) string) {}
 
-// say prints a message of pprof, except about binaries, which a run does not have, and about an unreadable file, for
-// which gpuprof has its own error.
+// say prints pprof's messages, except about missing binaries and an unreadable file, for which gpuprof has an error.
 func (u *pprofUI) say(text string) {
 	if strings.Contains(text, "binary filename") || u.fetch.err != nil || u.app.Quiet {
 		return

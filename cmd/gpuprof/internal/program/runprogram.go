@@ -60,7 +60,6 @@ func (Cmd) Help() string {
 	)
 }
 
-// program is one checked command to run.
 type program struct {
 	*Cmd
 	app     *cli.App
@@ -232,8 +231,7 @@ func (p *program) placeOutputs() error {
 // suffix matches a file extension, but not a version or date at the end of a folder's name.
 var suffix = regexp.MustCompile(`\.[A-Za-z][A-Za-z0-9_]*$`)
 
-// refuseSuffix refuses a name with a file extension that no output format has, unless it is a folder or ends with a
-// slash: the user did not mean a folder.
+// refuseSuffix refuses a path with an unknown file extension, unless it is a folder or ends with a slash.
 func (p *program) refuseSuffix(path string) error {
 	if strings.HasSuffix(path, "/") || cli.IsDir(path) || !suffix.MatchString(filepath.Base(path)) {
 		return nil
@@ -268,8 +266,7 @@ func (p *program) useFiles(files []string) (err error) {
 	return nil
 }
 
-// isRecordingFile reports whether a recording's folder uses that file name, other than for the analysis. It ignores
-// case, as some file systems do.
+// isRecordingFile reports whether a recording's folder uses a file name (in any case) for other than the analysis.
 func isRecordingFile(name string) bool {
 	name = strings.ToLower(name)
 	return name == "telemetry.json" || strings.HasPrefix(name, "trace-") || strings.HasPrefix(name, "snapshot-")

@@ -61,8 +61,7 @@ func windowsWere(n int) string {
 	return fmt.Sprintf("%d windows were", n)
 }
 
-// showLive notes that the program waits for gpuprof run record (--idle). With --watch it prints tables while the
-// program runs, until end is called.
+// showLive notes that --idle waits for gpuprof run record, and with --watch prints tables until end is called.
 func (p *program) showLive() (end func()) {
 	if p.Idle {
 		p.app.Note("the recorder is armed; record a window with gpuprof run record %s", p.dir)

@@ -45,12 +45,10 @@ func (p *program) watchRecording(h *record.Hook, ended <-chan struct{}) record.W
 	}
 }
 
-// accountWithin limits the wait of an early analysis for the host's samples, which are taken in the steps after the
-// recorded ones: these may be long.
+// accountWithin limits the wait for the host's samples, which are taken in the steps after the recorded ones.
 const accountWithin = 20 * time.Second
 
-// noteState notes changes of the recording's state on a terminal, as lines and not as a progress bar, since the
-// program prints there too.
+// noteState notes changes of the recording's state on a terminal, as lines, since the program prints there too.
 func (p *program) noteState(h *record.Hook) {
 	f := cli.FileBehind(p.app.Stderr)
 	if f == nil || !term.IsTerminal(int(f.Fd())) {

@@ -18,9 +18,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/record"
 )
 
-// setUpRank makes this process a rank of a job, if a launcher set its rank and -o names the job's folder or bucket.
-// The recording then has a folder of its own. It reports whether this process is a rank. Errors come before the
-// program starts.
+// setUpRank reports whether this process is a rank of a job (a launcher set its rank, -o names the job's folder or
+// bucket), and makes the rank's own folder for the recording. Errors come before the program starts.
 func (p *program) setUpRank() (bool, error) {
 	at := slices.IndexFunc(p.Output, cli.IsRankFolder)
 	if at < 0 {
@@ -51,8 +50,7 @@ func (p *program) setUpRank() (bool, error) {
 // recordings is the subfolder of a job's folder for the ranks' recordings.
 const recordings = "recording"
 
-// rankDir makes the folder for one rank's recording. If the user restarted the job, and the launcher counts no
-// attempts, the next free name is taken.
+// rankDir makes the folder for one rank's recording; after a restart of the job, one with the next free name.
 func rankDir(job string, p launch.Place) (string, error) {
 	above := filepath.Join(job, recordings)
 	if err := os.MkdirAll(above, 0o755); err != nil {

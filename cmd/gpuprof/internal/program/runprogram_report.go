@@ -23,8 +23,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// noteSummary notes in a few lines how the program ended. All output of gpuprof goes to standard error, since standard
-// output belongs to the program.
+// noteSummary notes on standard error how the program ended; standard output belongs to the program.
 func (p *program) noteSummary(r *record.Result) {
 	a := p.app
 	ended := fmt.Sprintf("ended with exit code %d", r.ExitCode)

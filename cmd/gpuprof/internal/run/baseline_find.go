@@ -43,8 +43,7 @@ func (s *session) findOld() (err error) {
 	return nil
 }
 
-// compareBaselines compares the measured runs with --baseline. A run that cannot be compared gives an error; the
-// others are still compared.
+// compareBaselines compares the runs with --baseline; an incomparable run adds an error, the others are compared.
 func (s *session) compareBaselines(runs []*gpuprof.Run) ([]*compare.Comparison, error) {
 	out := make([]*compare.Comparison, len(runs))
 	if len(s.olds) == 0 { // no --baseline
@@ -78,8 +77,7 @@ func (s *session) againstOne(r *gpuprof.Run, old *input.OldSide) (*compare.Compa
 	return old.Against(s.app, now, o)
 }
 
-// addFindings adds findings that would close the gap to the runs, unless a run already has one for the same stage and
-// knob: no time is claimed twice.
+// addFindings adds the comparisons' findings to the runs, each stage and knob once: no time is claimed twice.
 func addFindings(runs []*gpuprof.Run, comparisons []*compare.Comparison) []*gpuprof.Run {
 	out := slices.Clone(runs)
 	for i, c := range comparisons {

@@ -112,8 +112,7 @@ func (d *deviceTurn) takeTurn(length time.Duration, together bool) error {
 	return err
 }
 
-// measureRounds measures rounds until there are enough or a device fails. The first judge.WarmTurns rounds warm up all
-// devices and are not counted.
+// measureRounds measures rounds until there are enough or a device fails, after judge.WarmTurns rounds of warm-up.
 func (s *session) measureRounds(devices []*deviceTurn, show func(measure.Progress)) {
 	if len(devices) < 2 {
 		return

@@ -1,6 +1,5 @@
-// Package run is gpuprof run: it measures a reference workload, in this process, in several, or on several devices.
-// Runs with findings and a comparison go to the terminal, to files or to a job's folder. It imports cli, input and
-// judge, no other verb.
+// Package run is gpuprof run: it measures a reference workload, in this process, in several, or on several devices,
+// with findings and a comparison. It imports cli, input and judge, no other verb.
 package run
 
 import (
@@ -90,7 +89,6 @@ func (c *Cmd) completeTimes(w measure.Warmup, device string) {
 	c.MinTime = cmp.Or(c.MinTime, min(defaultMinTime, c.MaxTime))
 }
 
-// session is one checked run command.
 type session struct {
 	*Cmd
 	app   *cli.App

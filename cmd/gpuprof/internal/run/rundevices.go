@@ -20,8 +20,7 @@ const (
 	devicesPage = "devices.html"
 )
 
-// runDevices measures the workload on several GPUs, in turns together and each alone. The result is a fleet report
-// with the devices as its ranks.
+// runDevices measures the workload on several GPUs, together and each alone, and reports them as ranks of a fleet.
 func (c *Cmd) runDevices(a *cli.App) error {
 	doc := a.Documents.Fleet.Without("png", "svg").Called("a measurement of several devices")
 	if err := c.refuseWithDevices(doc.Prints); err != nil {

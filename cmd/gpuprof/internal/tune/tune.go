@@ -60,7 +60,6 @@ func (Cmd) Help() string {
 	)
 }
 
-// tuning is one checked tune command.
 type tuning struct {
 	*Cmd
 	app    *cli.App
@@ -113,8 +112,7 @@ func (c *Cmd) Run(a *cli.App) (err error) {
 	return errors.Join(t.interruptError(err), t.finish(r))
 }
 
-// watchEnergy connects the bench to the device's energy counter if the goal needs it. Without a counter it returns an
-// error before anything is measured or written.
+// watchEnergy connects the bench to the device's energy counter if the goal needs it. It fails without a counter.
 func (t *tuning) watchEnergy(bench *search.InProcess) (done func(), err error) {
 	if t.opts.Goal != tune.Energy {
 		return func() {}, nil
@@ -218,8 +216,7 @@ func (c *Cmd) checkTune() error {
 	return nil
 }
 
-// findTarget finds workload, device and settings. It checks names first: a misspelt name is wrong on every machine,
-// and must be reported before anything is written.
+// findTarget finds workload, device and settings. Names are checked first: a wrong name is wrong on every machine.
 func (t *tuning) findTarget() error {
 	t.opts.Set = gpuprof.Settings{}
 	if !t.Claims {

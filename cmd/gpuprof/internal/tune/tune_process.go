@@ -127,8 +127,7 @@ func (c *Cmd) measurePair(a *cli.App) error {
 	return runfile.Write(c.PairOut, true, func(w io.Writer) error { return json.NewEncoder(w).Encode(o) })
 }
 
-// measureFindings measures the start in another process, as run does, and returns the knobs that its findings would
-// change, the largest claim first.
+// measureFindings measures the start in another process and returns its findings' knobs, the largest claim first.
 func (t *tuning) measureFindings(ctx context.Context, limit time.Duration) ([]tune.Hint, error) {
 	run, err := t.measureWhole(ctx, t.opts.Workload, t.opts.Preset, t.opts.Set, limit)
 	if run == nil {

@@ -54,7 +54,6 @@ func (Cmd) Help() string {
 	)
 }
 
-// tuning is one checked command.
 type tuning struct {
 	*Cmd
 	app   *cli.App

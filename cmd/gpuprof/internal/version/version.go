@@ -1,5 +1,4 @@
-// Package version is gpuprof version: it prints the program's version, its schemas and the licenses of its modules. It
-// imports cli, no other verb.
+// Package version is gpuprof version: the program's version, schemas and licenses. It imports cli, no other verb.
 package version
 
 import (

@@ -124,8 +124,7 @@ func open(s *jsonschema.Schema) {
 	}
 }
 
-// describe sets descriptions by path ("device.kind"); list items add nothing to a path. An unknown path is an error,
-// because the type has changed.
+// describe sets descriptions by path ("device.kind"), without list items; an unknown path is an error.
 func describe(s *jsonschema.Schema, docs map[string]string) error {
 	for _, path := range slices.Sorted(maps.Keys(docs)) {
 		at := s
