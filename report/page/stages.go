@@ -62,7 +62,8 @@ func methodText(method string) string {
 	return method
 }
 
-// stagesOf builds the table of stages. Kernels are rows in HTML, a table in Markdown. A terminal omits the gap's row.
+// stagesOf builds the table of stages. Kernels are rows in HTML, and a table in Markdown. A terminal has no row for
+// the gap: the summary's lines below the table name it.
 func stagesOf(r *gpuprof.Run, id string) Section {
 	s := Section{ID: id + "stages", Heading: "Stages", HeadingIn: HTML}
 	if !view.HasTimes(r) {
