@@ -290,7 +290,7 @@ func (c *ruleContext) isIdleUnsure(d *ruleDevice) bool {
 
 // claimQueued claims time in which a device had work and had not begun it, if its records are reliable.
 func (c *ruleContext) claimQueued(d *ruleDevice, want model.Spans) model.Spans {
-	if d.faulty {
+	if d.faulty || c.rule.alone && c.quality.lost {
 		c.withholdTime(d, want.And(d.Queued).And(d.steady))
 		return nil
 	}
