@@ -3,6 +3,7 @@ package memsnap
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -41,9 +42,65 @@ func (d *Device) calmAnswer() gpuprof.Answer {
 		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Bar: d.peakBar(),
 			Sentence: fmt.Sprintf("Tensors hold %s, and the snapshot has no event that would show when they came.", gpuprof.FormatBytes(float64(d.Peak.Requested)))}
 	}
+	none := fmt.Sprintf("no change was found that saves %s or more, and %.0f %% of the peak", gpuprof.FormatBytes(trifleBytes), 100*mediumPart)
+	if limit := d.unjudgedText(); limit != "" {
+		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Bar: d.peakBar(),
+			Sentence: fmt.Sprintf("Tensors take up to %s%s. %s, but %s.", gpuprof.FormatBytes(float64(d.Peak.Requested)), d.holderText(), strings.ToUpper(none[:1])+none[1:], limit)}
+	}
 	return gpuprof.Answer{Verdict: "healthy", Tone: gpuprof.ToneGood, Bar: d.peakBar(),
-		Sentence: fmt.Sprintf("Tensors take up to %s, and no change was found that saves %s or more, and %.0f %% of the peak.",
-			gpuprof.FormatBytes(float64(d.Peak.Requested)), gpuprof.FormatBytes(trifleBytes), 100*mediumPart)}
+		Sentence: fmt.Sprintf("Tensors take up to %s, and %s.", gpuprof.FormatBytes(float64(d.Peak.Requested)), none)}
+}
+
+// unjudgedText states why a snapshot without a finding is not healthy yet: it cannot show growth, or a large part of
+// the reserved memory holds no tensor; "" without such a limit.
+func (d *Device) unjudgedText() string {
+	var limits []string
+	if len(d.Steps) <= leastSteps {
+		seen := "the snapshot marks no steps"
+		if len(d.Steps) > 0 {
+			seen = map[bool]string{true: "the snapshot has one step", false: fmt.Sprintf("the snapshot has %d steps", len(d.Steps))}[len(d.Steps) == 1]
+		}
+		limits = append(limits, fmt.Sprintf("%s: growth from step to step shows from %d on", seen, leastSteps+1))
+		if rise := d.End.Requested - d.begin(); len(d.Steps) == 0 && rise >= trifleBytes && float64(rise) >= highPart*float64(d.Peak.Requested) {
+			limits = append(limits, fmt.Sprintf("tensors hold %s more at its end than at its beginning", gpuprof.FormatBytes(float64(rise))))
+		}
+	}
+	if unused := d.PeakReserved - d.Peak.Requested; unused >= trifleBytes && float64(unused) >= unusedPart*float64(d.PeakReserved) {
+		limits = append(limits, fmt.Sprintf("%s of the %s reserved hold no tensor at the peak", gpuprof.FormatBytes(float64(unused)), gpuprof.FormatBytes(float64(d.PeakReserved))))
+	}
+	return gpuprof.WordList(limits, "and")
+}
+
+// unusedPart is the share of reserved memory without a tensor that a calm answer names.
+const unusedPart = 0.25
+
+// begin returns the tensors' bytes before the first event.
+func (d *Device) begin() int64 {
+	if d.Replay == nil {
+		return 0
+	}
+	return d.Replay.Start.Requested
+}
+
+// holderText names the category or the line that holds most of the peak, "" where none holds half of it.
+func (d *Device) holderText() string {
+	half := d.Peak.Requested / 2
+	for _, c := range d.Peak.Categories {
+		if c.Bytes < half || c.Bytes <= 0 || c.Category == Other.String() || c.Category == Autograd.String() {
+			continue
+		}
+		return fmt.Sprintf(", %s of it %s", shareText(c.Bytes, d.Peak.Requested), c.Category)
+	}
+	for _, s := range d.Peak.Sites {
+		if s.Bytes >= half && s.Bytes > 0 {
+			return fmt.Sprintf(", %s of it from %s", shareText(s.Bytes, d.Peak.Requested), s.Where)
+		}
+	}
+	return ""
+}
+
+func shareText(part, whole int64) string {
+	return fmt.Sprintf("%.0f %%", 100*float64(part)/float64(max(whole, 1)))
 }
 
 // outageText states which request failed and what held the memory.

@@ -15,6 +15,15 @@ func TestAnswer(t *testing.T) {
 			Growth: []Growth{{Where: "a.py:3", PerStep: 1 * mib, First: 2 * mib, Last: 12 * mib, Steps: 11}, {Where: "train.py:41", PerStep: 4 * mib, First: 8 * mib, Last: 48 * mib, Steps: 11}},
 			OOMs:   []Outage{{Request: 256 * mib, Cause: "live", Moment: Moment{Requested: 800 * mib, Reserved: 850 * mib, Categories: []Part{{Category: "other", Bytes: 800 * mib}}}}}}}}
 	}
+	stepped := func(n int, findings ...Finding) *Analysis {
+		a := held(findings...)
+		a.Devices[0].Steps = make([]Step, n)
+		return a
+	}
+	unused := stepped(6)
+	unused.Devices[0].PeakReserved = 1200 * mib
+	risen := held()
+	risen.Devices[0].End.Requested = 600 * mib
 	still := held()
 	still.Devices[0].Events = 0
 	for name, c := range map[string]struct {
@@ -25,8 +34,13 @@ func TestAnswer(t *testing.T) {
 		"out of memory": {held(Finding{Rule: gpuprof.RuleOutOfMemory}), "out of memory", "A request for 256 MiB failed while tensors took 800 MiB of 850 MiB reserved: live tensors fill the device.", gpuprof.ToneBad},
 		"leak":          {held(Finding{Rule: gpuprof.RuleLeak, Severity: gpuprof.Low}), "leak", "Memory from train.py:41 grows by 4.00 MiB in each step: from 8.00 MiB to 48.0 MiB over 11 steps; 1 more line grows.", gpuprof.ToneBad},
 		"large":         {held(Finding{Rule: gpuprof.RulePeakActivation, Severity: gpuprof.High, ClaimBytes: 400 * mib, Share: 0.5}), "peak can fall", "The peak of 800 MiB of tensors could fall by up to 400 MiB (50 %), since activations make most of the peak.", gpuprof.ToneUnsure},
-		"small":         {held(Finding{Rule: gpuprof.RuleRounding, Severity: gpuprof.Low, ClaimBytes: mib}), "healthy", "no change was found that saves 64.0 MiB or more, and 3 % of the peak.", gpuprof.ToneGood},
-		"none":          {held(), "healthy", "Tensors take up to 800 MiB", gpuprof.ToneGood},
+		"small":         {stepped(6, Finding{Rule: gpuprof.RuleRounding, Severity: gpuprof.Low, ClaimBytes: mib}), "healthy", "no change was found that saves 64.0 MiB or more, and 3 % of the peak.", gpuprof.ToneGood},
+		"none":          {stepped(5), "healthy", "Tensors take up to 800 MiB", gpuprof.ToneGood},
+		"no steps":      {held(), "not decided", "Tensors take up to 800 MiB, 62 % of it activation. No change was found that saves 64.0 MiB or more, and 3 % of the peak, but the snapshot marks no steps: growth from step to step shows from 5 on.", gpuprof.ToneUnsure},
+		"one step":      {stepped(1), "not decided", "but the snapshot has one step: growth from step to step shows from 5 on.", gpuprof.ToneUnsure},
+		"few steps":     {stepped(4), "not decided", "but the snapshot has 4 steps:", gpuprof.ToneUnsure},
+		"rises":         {risen, "not decided", "and tensors hold 600 MiB more at its end than at its beginning.", gpuprof.ToneUnsure},
+		"unused":        {unused, "not decided", "but 400 MiB of the 1.17 GiB reserved hold no tensor at the peak.", gpuprof.ToneUnsure},
 		"no event":      {still, "not decided", "has no event", gpuprof.ToneUnsure},
 		"no device":     {&Analysis{}, "not decided", "no device", gpuprof.ToneUnsure},
 	} {

@@ -35,7 +35,7 @@ func (a *Analysis) verdict() gpuprof.Answer {
 		return gpuprof.Answer{Verdict: fmt.Sprintf("slow: rank %d", r.Rank), Tone: gpuprof.ToneBad, Sentence: a.stragglerText(r), Action: actionOf(f)}
 	case f != nil && f.Rule == gpuprof.RuleUnifiedMemory && f.Severity == gpuprof.Low:
 		return gpuprof.Answer{Verdict: "slow: " + shortCause(f.Rule), Tone: gpuprof.ToneBad, Sentence: upperFirst(f.Title) + ".", Action: actionOf(f)}
-	case f != nil && f.Severity != gpuprof.Low && f.Severity != gpuprof.Note:
+	case f != nil && f.Severity != gpuprof.Low && f.Severity != gpuprof.Note && !a.isBusy(f):
 		return gpuprof.Answer{Verdict: "slow: " + shortCause(f.Rule), Tone: gpuprof.ToneBad, Sentence: a.causeText(f), Action: actionOf(f)}
 	case decode != nil:
 		return gpuprof.Answer{Verdict: "bound by memory", Tone: gpuprof.ToneGood, Sentence: upperFirst(decode.Title) + ".", Action: actionOf(decode)}
@@ -54,6 +54,16 @@ func (a *Analysis) verdict() gpuprof.Answer {
 	}
 	return gpuprof.Answer{Verdict: "healthy", Tone: gpuprof.ToneGood, Sentence: text}
 }
+
+// isBusy reports whether the devices are busy nearly all the time, and a finding claims the little time in which they
+// are not: what bounds the program is their work.
+func (a *Analysis) isBusy(f *gpuprof.Finding) bool {
+	return float64(a.idleNS()) < busyIdle*float64(a.Step.NS) && 2*idlePart(f) > f.StepNS && f.Share < highShare
+}
+
+// busyIdle is the share of idle time below which a device counts as busy, and highShare the claim that is worth a
+// verdict all the same.
+const busyIdle, highShare = 0.1, 0.1
 
 // mainFinding returns the first finding that claims time; nil without one, or if the recording is not steady work.
 func (a *Analysis) mainFinding() *gpuprof.Finding {
@@ -85,7 +95,8 @@ func (a *Analysis) fault(bounded bool) (text string, action *gpuprof.Action) {
 			return upperFirst(w.Text) + ".", &gpuprof.Action{Text: upperFirst(w.Fix) + "."}
 		}
 	}
-	if bounded || a.mainFinding() != nil {
+	sampled := slices.ContainsFunc(a.Findings, func(f gpuprof.Finding) bool { return f.Evidence["sampled_operators"] != nil })
+	if !sampled && (bounded || a.mainFinding() != nil) {
 		return "", nil
 	}
 	for i := range a.Findings {
@@ -203,10 +214,54 @@ func (a *Analysis) undecidedText() string {
 			return upperFirst(f.Title) + "."
 		}
 	}
+	if why := a.recorderText(); why != "" {
+		return a.Bound.Text + " " + why
+	}
 	if a.Bound.Text != "" {
 		return a.Bound.Text
 	}
 	return "The recording has nothing that a rule could judge."
+}
+
+// recorderText returns the recorder's own message about what keeps it from recording a device, where no device was
+// recorded; "" without one.
+func (a *Analysis) recorderText() string {
+	if len(a.Devices) > 0 {
+		return ""
+	}
+	best, text := 0, ""
+	for _, w := range a.Warnings {
+		if rank := rankOfMessage(w); rank > best {
+			best, text = rank, w.Text
+		}
+	}
+	if text == "" {
+		return ""
+	}
+	return upperFirst(strings.TrimSuffix(text, ".")) + "."
+}
+
+// rankOfMessage ranks a recorder's message by what it explains of a device that is missing: an unsupported driver or
+// a refused permission is a cause, lost events are a symptom; 0 for other messages.
+func rankOfMessage(w gpuprof.Warning) int {
+	if w.Code != "nsys" && w.Code != "dropped-events" {
+		return 0
+	}
+	text := strings.ToLower(w.Text)
+	contains := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(s string) bool { return strings.Contains(text, s) })
+	}
+	switch {
+	case !contains("cuda", "cupti", "driver", "gpu"):
+		return 0
+	case contains("not supported", "unsupported", "permission", "privilege", "incompatible", "not compatible", "failed", "unable", "cannot", "could not", "error"):
+		return 3
+	case contains("no cuda events", "not all cuda events"):
+		return 1
+	case contains("missing", "dropped", "lost"):
+		return 2
+	}
+	return 0
 }
 
 func shareText(part, whole int64) string {

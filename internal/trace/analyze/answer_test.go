@@ -25,6 +25,9 @@ func claimed(rule, part string, ms int64) gpuprof.Finding {
 func TestAnswerFollowsTheState(t *testing.T) {
 	withheld := gpuprof.Finding{Rule: gpuprof.RuleTraceQuality, Title: "records of the trace are wrong: 40 of 100", Severity: gpuprof.Note,
 		Evidence: map[string]any{"suppressed": "host-bound item"}, PyTorch: "record again"}
+	unsupported := &Analysis{Bound: Bound{Text: "No device operation was recorded, so nothing can be said of a GPU."}, Warnings: []gpuprof.Warning{
+		{Code: "nsys", Text: "Nsight Systems reported: No NVTX events collected."}, {Code: "nsys", Text: "Nsight Systems reported: Not all CUDA events might have been collected."},
+		{Code: "nsys", Text: "Nsight Systems reported: Installed CUDA driver version (13.3) is not supported by this build."}}}
 	lost := judged(0)
 	lost.Warnings = []gpuprof.Warning{{Code: lostKernels, Text: "no kernel was recorded", Fix: "record again"}}
 	late := judged(10, claimed(gpuprof.RuleStraggler, "communication", 12))
@@ -51,6 +54,9 @@ func TestAnswerFollowsTheState(t *testing.T) {
 		"straggler":         {late, "slow: rank 3", gpuprof.ToneBad, "The other ranks wait for rank 3: 12.0 ms of each 100 ms step, since its data loader takes 12 ms more."},
 		"healthy":           {judged(2), "healthy", gpuprof.ToneGood, "The GPU is busy 98 % of each 100 ms step, and no finding claims 0.5 % of it."},
 		"nearly healthy":    {judged(4, claimed(gpuprof.RuleItem, "starved", 2)), "healthy", gpuprof.ToneGood, "the largest saving that was found is up to 2.00 ms."},
+		"busy":              {judged(7, claimed(gpuprof.RuleHostBound, "starved", 6)), "healthy", gpuprof.ToneGood, "The GPU is busy 93 % of each 100 ms step; the largest saving that was found is up to 6.00 ms."},
+		"busy, kernels":     {judged(7, claimed(gpuprof.RuleNoTF32, "gemm", 6)), "slow: float32 products", gpuprof.ToneBad, "up to 6.00 ms of each 100 ms step (6 %)."},
+		"unsupported":       {unsupported, "not decided", gpuprof.ToneUnsure, "No device operation was recorded, so nothing can be said of a GPU. Nsight Systems reported: Installed CUDA driver version (13.3) is not supported by this build."},
 		"idle, no cause":    {judged(60), "not decided", gpuprof.ToneUnsure, "The GPU idles 60 % of each 100 ms step, and no finding explains as much as 3 % of the mean step."},
 		"withheld":          {judged(30, withheld), "fault of the recording", gpuprof.ToneBad, "Findings are withheld: host-bound, item."},
 		"lost":              {lost, "fault of the recording", gpuprof.ToneBad, "No kernel was recorded."},

@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,6 +20,9 @@ const (
 	// lateInitCallNS replaces initCallNS after the first launch, for library calls that load modules and choose
 	// algorithms. It is longer because programs that allocate in their loop also make slow calls.
 	lateInitCallNS = 100_000_000 // ns
+	// leastLoadNS is the least duration of a launch that loads the code of its kernel, and loadFactor how many times as
+	// long as the median launch it is.
+	leastLoadNS, loadFactor = 1_000_000, 100
 	// mostInitCalls limits the initializing calls of one name; a name with more calls is part of the loop.
 	mostInitCalls = 2
 	// compileGapNS is the shortest pause before the first launch of a Triton kernel that counts as its compilation.
@@ -145,7 +149,7 @@ func (x *Index) lateInit(after int64) model.Spans {
 	}
 	devices := model.UnionOf(busy)
 	all = slices.DeleteFunc(model.UnionOf(all), func(c model.Span) bool { return devices.TotalIn(c)*10 > c.Len() })
-	if n := len(all); n > 0 {
+	if n := len(all); n > 0 && all.Total() >= initCallNS {
 		if start := (model.Span{Start: x.Span.Start, End: all[n-1].End}); 2*all.Total() > start.Len() {
 			return model.Spans{start}
 		}
@@ -153,22 +157,29 @@ func (x *Index) lateInit(after int64) model.Spans {
 	return all
 }
 
-// listLoads returns launches after the first launch that load code: the first launch of each kernel, if it takes
-// initCallNS or more. ROCm loads the code of each kernel at its first launch.
+// listLoads returns the launches after the first one that load code: the first of their kernel, as long as other calls
+// that initialize, or leastLoadNS and loadFactor times as long as the median launch. ROCm loads the code of every
+// kernel so, one by one, and CUDA does with CUDA_MODULE_LOADING=LAZY.
 func (x *Index) listLoads(after int64) model.Spans {
 	first := map[model.NameID]int32{}
+	var lengths []int64
+	every := model.Sample(len(x.T.GPU))
 	for i := range x.T.GPU {
 		op := &x.T.GPU[i]
 		if op.Kind != model.Kernel || op.Launch < 0 {
 			continue
+		}
+		if i%every == 0 {
+			lengths = append(lengths, x.T.Host[op.Launch].Dur())
 		}
 		if l, seen := first[op.Name]; !seen || x.T.Host[op.Launch].Start < x.T.Host[l].Start {
 			first[op.Name] = op.Launch
 		}
 	}
 	var loads model.Spans
+	least := min(initCallNS, max(leastLoadNS, loadFactor*Median(lengths)))
 	for _, l := range first {
-		if h := &x.T.Host[l]; h.Start >= after && h.Dur() >= initCallNS && x.Info[h.Name].call == model.CallLaunch {
+		if h := &x.T.Host[l]; h.Start >= after && h.Dur() >= least && x.Info[h.Name].call == model.CallLaunch {
 			loads = append(loads, model.Span{Start: h.Start, End: h.End})
 		}
 	}
@@ -322,14 +333,31 @@ func (x *Index) Unjudged() bool {
 	return !x.Stepped() && len(x.T.GPU) > 0 && x.PhasesFirst() && x.phaseSpans().Total()*unjudged > x.Span.Len()*(unjudged-1)
 }
 
-// PhasesFirst reports whether the report on a recording without steps starts with its phases. It does for programs
-// with models, which run long. For other programs, phases must be all but 1/nativeUnjudged of the recording.
+// PhasesFirst reports whether phases are the first statement about a recording without steps. They are for a program
+// with models, which runs long. Another program may run once and end: creating its context takes as long, whatever it
+// computes. There phases come first if the devices do almost nothing behind them.
 func (x *Index) PhasesFirst() bool {
-	return x.Recording.Program.hasModels() || x.phaseSpans().Total()*nativeUnjudged > x.Span.Len()*(nativeUnjudged-1)
+	if x.Recording.Program.hasModels() {
+		return true
+	}
+	if x.phaseSpans().Total()*nativeUnjudged <= x.Span.Len()*(nativeUnjudged-1) {
+		return false
+	}
+	for _, d := range x.Devices {
+		if work := d.Busy.TotalAnd(x.Steady); work >= leastNativeWork && work*restWork >= x.Steady.Total() {
+			return false
+		}
+	}
+	return true
 }
 
-// nativeUnjudged replaces unjudged for programs that may run once and end, for example in C++.
-const nativeUnjudged = 20
+const (
+	// nativeUnjudged replaces unjudged for a program that may run once and end, in C++ for example.
+	nativeUnjudged = 20
+	// leastNativeWork is the work of a device that is judged however long start-up takes, ns, if it is one part in
+	// restWork of what start-up leaves of the recording.
+	leastNativeWork, restWork = 1_000_000, 10
+)
 
 // unjudged: rules judge a recording only if at least 1/unjudged of it is steady work.
 const unjudged = 10
@@ -346,19 +374,27 @@ func (x *Index) NotSteady() (what, fix string) {
 	if r.Kind == CommunicationOnly {
 		return "the records of devices are of communication alone: what else the devices did is not in the recording, so nothing can be said of exposed communication or idle time", "record kernels and copies, too: without a filter on names or categories"
 	}
-	if x.Stepped() && !x.isMostlyPhases() || len(x.T.GPU) == 0 {
+	if len(x.T.GPU) == 0 {
 		return "", ""
+	}
+	of, recorded := model.Spans{x.Span}, gpuprof.FormatNS(x.Span.Len())+" recorded"
+	stepped := x.Stepped() && !x.isMostlyPhases()
+	if stepped {
+		of, recorded = x.Steady, gpuprof.FormatNS(x.Steady.Total())+" step"
+		if n := x.SteadySteps(); n > 1 {
+			recorded = fmt.Sprintf("%s of %d steps", gpuprof.FormatNS(x.Steady.Total()), n)
+		}
 	}
 	var most Phase
 	for _, p := range r.Phases {
-		if p.NS > most.NS {
-			most = p
+		if ns := p.Spans.TotalAnd(of); ns > most.NS {
+			most = Phase{Name: p.Name, NS: ns}
 		}
 	}
-	if 2*x.phaseSpans().Total() < x.Span.Len() {
+	if 2*x.phaseSpans().TotalAnd(of) < of.Total() || most.NS == 0 {
 		return "", ""
 	}
-	what = gpuprof.FormatNS(most.NS) + " of the " + gpuprof.FormatNS(x.Span.Len()) + " recorded are " + most.Name
+	what = gpuprof.FormatNS(most.NS) + " of the " + recorded + " are " + most.Name
 	switch most.Name {
 	case PhaseCompile:
 		fix = "record after the first iterations, once everything is compiled"
@@ -374,6 +410,9 @@ func (x *Index) NotSteady() (what, fix string) {
 	}
 	if first := x.firstLaunch(); first >= 0 && x.firstBatchBefore(x.T.Host[first].Start) {
 		return what + ", with the first batch of a data loader, whose workers start", "record several batches after the first; persistent_workers=True keeps the workers from epoch to epoch"
+	}
+	if stepped {
+		return what + " (creating the context, loading modules, first allocations, the profiler's own start)", "record several steps after the first ones"
 	}
 	return what + " (creating the context, loading modules, first allocations, the profiler's own start)", "record longer, so that the program's own work outweighs it; a program that runs once pays it once"
 }

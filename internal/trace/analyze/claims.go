@@ -22,8 +22,10 @@ type claimable struct {
 // NewLedger returns a ledger without claims.
 func (x *Index) NewLedger() *Ledger {
 	l := &Ledger{x: x, steady: map[int]claimable{}, claimed: map[int]model.Spans{}}
+	phases := x.phaseSpans() // of a step that counts because no other step does
+	steady := x.Steady.Minus(phases)
 	for _, d := range x.Devices {
-		l.steady[d.Device] = claimable{d.Starved.And(x.Steady), d.Busy.And(x.Steady), d.Queued}
+		l.steady[d.Device] = claimable{d.Starved.And(steady), d.Busy.And(steady), d.Queued.Minus(phases)}
 	}
 	return l
 }

@@ -241,6 +241,11 @@ func (x *Index) annotatedSteps(launches map[uint32]int) bool {
 	})
 	for _, g := range groups[:min(len(groups), mostSources)] {
 		best := x.busierLaneGroup(g, launches)
+		if outer := x.stepsOfLayers(best); outer != nil {
+			best = outer
+		} else if layerName.MatchString(best.name) {
+			continue
+		}
 		if !x.stepsOfTurns(best) {
 			x.StepSource = x.rangeWord(best)
 			x.takeSteps(best.events)

@@ -278,7 +278,7 @@ func (c *ruleContext) isIdleUnsure(d *ruleDevice) bool {
 
 // claimQueued claims queued time of a device whose records are reliable.
 func (c *ruleContext) claimQueued(d *ruleDevice, want model.Spans) model.Spans {
-	if d.faulty {
+	if d.faulty || c.rule.alone && c.quality.lost {
 		c.withholdTime(d, want.And(d.Queued).And(d.steady))
 		return nil
 	}

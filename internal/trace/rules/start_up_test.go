@@ -1,6 +1,7 @@
 package rules_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,6 +126,106 @@ func TestQueuedTritonKernelWasCompiledBefore(t *testing.T) {
 		}
 		if compiles == queued {
 			t.Errorf("%s: compiles is %v", name, compiles)
+		}
+	}
+}
+
+// A program that runs once is judged by what its device does behind a long start-up, if that is work at all.
+func TestStartUpBeforeTheWorkOfOneKernel(t *testing.T) {
+	for name, c := range map[string]struct {
+		kernel int64 // ns
+		first  string
+	}{
+		"a kernel of 10 ms": {10 * ms, gpuprof.RuleOneKernel},
+		"a kernel of 20 us": {20 * us, gpuprof.RuleNotSteady},
+	} {
+		s := newScene()
+		s.native = true
+		s.call("cudaMalloc", 1200*ms)
+		s.copy(7, model.H2D, model.Pageable, 4096, 100*us, true)
+		s.kernel("matrixMulKernel(float *, float *, int)", c.kernel)
+		s.wait("cudaDeviceSynchronize")
+		a, _ := analyse(t, s.trace())
+		if len(a.Findings) == 0 || a.Findings[0].Rule != c.first {
+			t.Errorf("%s: the findings are %v", name, a.Findings)
+		}
+	}
+}
+
+// The only step loads the code of a kernel for most of its time: that is start-up, and no rule claims it.
+func TestStepThatLoadsAKernel(t *testing.T) {
+	for name, load := range map[string]int64{"loads": 6 * ms, "launches": 10 * us} {
+		s := newScene()
+		s.repeat(1, func() {
+			for i := range 12 {
+				if i == 8 {
+					c := s.call("hipLaunchKernel", load)
+					s.gpu(sceneEvent{kind: model.Kernel, name: "first_use", corr: c, stream: 7, blocks: 64}, 5*us)
+				}
+				s.op("aten::add", addKernel, 5*us)
+				s.work(90 * us)
+			}
+		})
+		a, x := analyse(t, s.end().trace())
+		f := find(a, gpuprof.RuleNotSteady)
+		if loads := load >= ms; loads != (f != nil) {
+			t.Errorf("%s: the findings are %v", name, a.Findings)
+		} else if loads && (a.Findings[0].Rule != f.Rule || !strings.Contains(f.Title, "6.00 ms of the")) {
+			t.Errorf("%s: title %q", name, f.Title)
+		}
+		var claimed int64
+		for _, f := range a.Findings {
+			claimed += f.ClaimNS
+		}
+		if most := x.Steady.Total() - load; claimed > most {
+			t.Errorf("%s: findings claim %d ns of %d", name, claimed, most)
+		}
+	}
+}
+
+// A recording of which a filter kept a few events claims no idle time, and tells that it is a sample. A stretch of a
+// recording, whose operators follow one another, is none.
+func TestSampledRecording(t *testing.T) {
+	for name, c := range map[string]struct {
+		keep    func(i, n int) bool // operator i of n
+		sampled bool
+	}{
+		"one operator in fifteen": {func(i, _ int) bool { return i%15 == 0 }, true},
+		"all":                     {func(int, int) bool { return true }, false},
+		"the first and the last":  {func(i, n int) bool { return i < 150 || i >= n-150 }, false},
+	} {
+		s := newScene()
+		s.repeat(4, func() {
+			for range 1000 {
+				s.op("aten::add", addKernel, 5*us)
+				s.work(20 * us)
+			}
+		})
+		n, ops := 0, 4000
+		gone := map[int64]bool{}
+		for i := range s.events {
+			if e := &s.events[i]; e.kind == model.Op {
+				e.corr = int64(1000 + n)
+				if !c.keep(n, ops) {
+					e.kind, gone[s.events[i+1].corr] = model.Overhead+100, true
+				}
+				n++
+			}
+		}
+		s.events = slices.DeleteFunc(s.events, func(e sceneEvent) bool { return e.kind == model.Overhead+100 || e.kind != model.Op && gone[e.corr] })
+		a, x := analyse(t, s.trace())
+		f := find(a, gpuprof.RuleTraceQuality)
+		if sampled := f != nil && strings.Contains(f.Title, "it is a sample"); sampled != c.sampled {
+			t.Errorf("%s: the findings are %v", name, a.Findings)
+		}
+		if verdict := a.Answer().Verdict; c.sampled != (verdict == "fault of the recording") {
+			t.Errorf("%s: verdict %q", name, verdict)
+		}
+		for i, f := range a.Findings {
+			idle := model.Spans{x.Devices[0].Window}.Minus(x.Devices[0].Busy)
+			if ns := idle.TotalAnd(a.ClaimedBy(i)); c.sampled && ns > 0 {
+				t.Errorf("%s: %s claims %d ns in which the device does nothing", name, f.Rule, ns)
+			}
 		}
 	}
 }

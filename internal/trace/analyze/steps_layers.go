@@ -1,0 +1,51 @@
+package analyze
+
+import (
+	"regexp"
+)
+
+// layerName matches ranges named for a part of a model: a layer, a block, attention. They repeat within each pass.
+var layerName = regexp.MustCompile(`(?i)(^|[^a-z])(layers?|blocks?|attn|attention|mlp|ffn|encoderlayer|decoderlayer)([^a-z]|$)|(encoder|decoder|transformer|self|res)_?(layer|block|attn|attention)`)
+
+// passName matches ranges named for one pass of a program, and epochName for many of them.
+var (
+	passName  = regexp.MustCompile(`(?i)(^|[^a-z])(step|iter|iteration|forward|generate|decode|prefill|token|inference|pass|request|frame)([^a-z]|$)`)
+	epochName = regexp.MustCompile(`(?i)epoch|(^|[^a-z])(main|train|training|eval|loop|run|profile|benchmark)([^a-z]|$)`)
+)
+
+// stepsOfLayers returns the ranges around the ranges of g, if those are layers: each larger one holds the same number
+// of them, two or more. It needs two larger ones; nil without them. A name tells them from the batches of epochs.
+func (x *Index) stepsOfLayers(g *rangeGroup) *rangeGroup {
+	var best *rangeGroup
+	for _, o := range x.rangeGroups(x.isProgramRange) {
+		if o.lane != g.lane || o.name == g.name || len(o.events) < 2 || epochName.MatchString(o.name) {
+			continue
+		}
+		if !layerName.MatchString(g.name) && !passName.MatchString(o.name) || layerName.MatchString(o.name) {
+			continue
+		}
+		if n := x.countInEach(o.events, g.events); n >= 2 && n*len(o.events) == len(g.events) && (best == nil || o.total > best.total) {
+			best = o
+		}
+	}
+	return best
+}
+
+// countInEach returns how many of inner each of outer encloses, if the number is the same for all, else 0. Both are in
+// order.
+func (x *Index) countInEach(outer, inner []int32) int {
+	same, k := -1, 0
+	for _, o := range outer {
+		n := 0
+		for ; k < len(inner) && x.T.Host[inner[k]].Start < x.T.Host[o].End; k++ {
+			if x.T.Host[inner[k]].Start >= x.T.Host[o].Start && x.T.Host[inner[k]].End <= x.T.Host[o].End {
+				n++
+			}
+		}
+		if same >= 0 && n != same {
+			return 0
+		}
+		same = n
+	}
+	return max(same, 0)
+}
