@@ -26,6 +26,10 @@ type Finding struct {
 	ClaimNS int64   `json:"claim_ns,omitempty"`
 	StepNS  int64   `json:"claim_step_ns,omitempty"`
 	Share   float64 `json:"claim_share,omitempty"` // of the steady time of a trace
+	// A cause that comes in some steps only claims nothing of the recorded ones. RareNS is its time in the mean of the
+	// steps after them, in which the host was sampled, and RareShare its part of that mean.
+	RareNS    int64   `json:"rare_step_ns,omitempty"`
+	RareShare float64 `json:"rare_share,omitempty"`
 	// Parts divides StepNS by the part of the step that it falls in, a class or an idle state; only a trace has it.
 	Parts map[string]int64 `json:"claim_parts,omitempty"`
 
@@ -45,6 +49,9 @@ func (f *Finding) TryCommand() string {
 	}
 	return ""
 }
+
+// SavesTime reports whether the finding claims time, or has a cause that takes time in some steps.
+func (f *Finding) SavesTime() bool { return f.ClaimNS > 0 || f.RareNS > 0 }
 
 // PerStepS is the largest possible saving in seconds per step, of a run's finding or a trace's.
 func (f *Finding) PerStepS() float64 {

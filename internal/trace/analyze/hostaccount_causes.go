@@ -32,9 +32,10 @@ type HostCause struct {
 	NS    int64   `json:"ns"`              // of a step that was not recorded
 	Share float64 `json:"share"`           // of the sampled time
 	Count int     `json:"samples"`
-	// SampledNS is its time in the mean sampled step; 0 without steps. It is longer than ns where the cause comes in
-	// some steps only, and the recorded ones had less of it.
+	// SampledNS is its time in the mean sampled step; 0 without steps.
 	SampledNS int64 `json:"sampled_ns,omitempty"`
+	// Rare marks a cause in some steps only: the mean sampled step is longer than the usual one because of it.
+	Rare bool `json:"rare,omitempty"`
 	// Anywhere marks a cause that takes time in operators too.
 	Anywhere bool `json:"anywhere,omitempty"`
 }
@@ -224,12 +225,14 @@ func (o *sampleSplit) outsideScale(a *HostAccount) float64 {
 	return min(max(float64(a.Outside())/float64(a.Step())/(sum/o.total), 1), mostScale)
 }
 
+// rareFactor: a cause with more than so many times its usual time in the mean sampled step may be rare.
+const rareFactor = 2
+
 func (n *causeAt) toHostCause(a *HostAccount, total, scale float64) HostCause {
 	c := HostCause{Kind: n.kind, Where: FrameName(n.frame), Text: n.frame.Text, Share: n.outside / total, Count: n.count}
 	c.NS = int64(min(c.Share*scale, 1) * float64(a.Step()))
-	if a.Sampled > 0 {
-		c.SampledNS = int64(n.outside * 1e9 / float64(a.Sampled))
-	}
+	c.SampledNS = int64(c.Share * float64(a.sampledNS))
+	c.Rare = c.SampledNS > rareFactor*c.NS && 2*(a.sampledNS-a.Step()) > c.SampledNS
 	var best model.HostFrame
 	most := -1.0
 	for f, s := range n.inner {

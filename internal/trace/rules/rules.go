@@ -130,7 +130,7 @@ func Rules(x *analyze.Index, l *analyze.Ledger) []analyze.Found {
 			} else if !f.AnyProgram {
 				f.PyTorch = changeFor(x.Recording.Program, x.Recording.Kind, f.Rule, f.PyTorch)
 			}
-			if f.ClaimNS > 0 || c.isWorthReading(&f) {
+			if f.SavesTime() || c.isWorthReading(&f) {
 				out = append(out, f)
 			}
 			if f.Device < 0 {
@@ -181,6 +181,7 @@ type ruleContext struct {
 	// claimedHost the time that findings claim in a trace without a device.
 	host                     *analyze.HostAccount
 	hostOutside, claimedHost model.Spans
+	readsAt                  string // the line of findManyReads
 }
 
 // ruleDevice is a device with the facts that rules need.
