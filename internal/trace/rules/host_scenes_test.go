@@ -185,7 +185,11 @@ func TestComputingLineClaimsNoWaitForACPU(t *testing.T) {
 // Values of a tensor on the CPU that are read one at a time: the line claims its share of the samples, in the operator
 // and outside of it, and has one finding. A few reads have none.
 func TestManyReads(t *testing.T) {
-	for _, c := range []struct{ reads, want int }{{200, 1}, {20, 0}} {
+	for _, c := range []struct {
+		reads    int
+		iterates bool
+		want     string // the place
+	}{{200, false, "train.py:9 in step `v.item()`"}, {200, true, "train.py:8 in total `for v in x:`"}, {20, false, ""}} {
 		s := newScene()
 		s.repeat(3, func() {
 			s.in("aten::mm", func() { s.work(98 * us) })
@@ -197,13 +201,21 @@ func TestManyReads(t *testing.T) {
 		h := &hostSampler{s: model.HostSamples{Recorded: []model.HostClocks{clocksOfStep(0, 1)}, WaitedS: -1, ThrottledS: -1}}
 		loop := h.frame("train.py", "step", 9, "sum(v.item() for v in x)")
 		read := h.frame("train.py", "step.<locals>.<genexpr>", 9, "v.item()")
-		h.stack(40, model.InNative, "torch", h.frame("train.py", "step", 8, "net(x)"))
-		h.stack(25, model.InNative, "torch", loop, read)
-		h.stack(35, model.InPython, "other", loop, read)
+		h.stack(20, model.InNative, "torch", h.frame("train.py", "step", 8, "net(x)"))
+		next := h.frame("train.py", "total", 8, "for v in x:")
+		if c.iterates {
+			loop = h.frame("train.py", "total", 9, "sum += float(v)")
+			h.stack(25, model.InNative, "torch", next, h.frame("torch/_tensor.py", "Tensor.__iter__", 1227, "self.unbind(0)"))
+			h.stack(35, model.InPython, "other", loop)
+		} else {
+			h.stack(25, model.InNative, "torch", loop, read)
+			h.stack(35, model.InPython, "other", loop, read)
+		}
+		h.stack(20, model.InNative, "torch", h.frame("train.py", "parse", 30, "float(s)"))
 		s.host = &h.s
 		a, _ := analyse(t, s.trace())
 		f := find(a, "item")
-		if f == nil != (c.want == 0) {
+		if f == nil != (c.want == "") {
 			t.Errorf("%d reads: found %+v", c.reads, a.Findings)
 		}
 		if f == nil {
@@ -212,7 +224,7 @@ func TestManyReads(t *testing.T) {
 		if want := a.Step.NS * 6 / 10; f.StepNS < want-3*us || f.StepNS > want+3*us {
 			t.Errorf("claims %d ns, want %d", f.StepNS, want)
 		}
-		if !strings.Contains(f.Title, "reads 200 values per step one at a time, at train.py:9 in step `v.item()`") {
+		if !strings.Contains(f.Title, "reads 200 values per step one at a time, at "+c.want+", which") {
 			t.Errorf("the title is %q", f.Title)
 		}
 		if find(a, "outside-operators") != nil {

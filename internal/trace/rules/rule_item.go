@@ -1,8 +1,11 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
@@ -13,8 +16,8 @@ import (
 // manyReads is the least number of reads of single values per step that make a finding without a device.
 const manyReads = 100
 
-// readsValue matches an expression that reads one value of a tensor.
-var readsValue = regexp.MustCompile(`\.item\(\)|\b(float|int|bool)\(`)
+// convertsValue matches an expression that may read one value of a tensor.
+var convertsValue = regexp.MustCompile(`\b(float|int|bool)\(`)
 
 // findItem: item(), float(t), int(t), bool(t) of a tensor on the device. The operator counts only if it encloses a
 // synchronization call or a copy to the host on its own thread: item() of a CPU tensor waits for nothing. It claims
@@ -65,61 +68,89 @@ func (c *ruleContext) findManyReads() []analyze.Found {
 	}
 	spans := c.listReads()
 	reads := int64(len(spans)) / c.steps
-	line, text, share, count := c.findReadingLine()
-	if reads < manyReads || 100*share < outsidePercent || count < outsideSamples {
+	if reads < manyReads {
 		return nil
 	}
-	c.readsAt = line
+	lines := c.findReadingLines()
+	if 100*lines.share < outsidePercent || lines.count < outsideSamples {
+		return nil
+	}
+	c.reading = lines.lines
 	free := model.UnionOf(spans).Or(c.hostOutside).Minus(c.claimedHost)
-	got := free.First(min(int64(share*float64(c.host.Step()))*c.steps, free.Total()))
+	got := free.First(min(int64(lines.share*float64(c.host.Step()))*c.steps, free.Total()))
 	c.hostOutside = c.hostOutside.Minus(got)
-	at := line + " `" + text + "`"
+	at := lines.at + " `" + lines.text + "`"
 	f := c.newFinding(claim{got.Total(), got, -1}, fmt.Sprintf("the program reads %d values per step one at a time, at %s", reads, at))
 	f.Evidence["reads"], f.Evidence["reads_step"] = len(spans), float64(len(spans))/float64(c.steps)
-	f.Evidence["samples"], f.Evidence["sampled_share"] = count, share
+	f.Evidence["samples"], f.Evidence["sampled_share"] = lines.count, lines.share
 	f.Sites = []gpuprof.Site{{Where: at, NS: f.ClaimNS}}
 	f.PyTorch = "read all values at once (x.tolist()), or compute with whole tensors (sum, where)"
-	f.Caveats = append(f.Caveats, fmt.Sprintf("%s (%d of %d samples at this line)", c.describeSampledTime(), count, c.host.Samples))
+	f.Caveats = append(f.Caveats, fmt.Sprintf("%s (%d of %d samples at this loop)", c.describeSampledTime(), lines.count, c.host.Samples))
 	return []analyze.Found{f}
 }
 
-// findReadingLine returns the line of the user's code that reads single values in most samples, its expression, its share
-// of the sampled time and the number of its samples; "" without one.
-func (c *ruleContext) findReadingLine() (line, text string, share float64, count int) {
-	by, texts := map[string]float64{}, map[string]string{}
-	readingLine := func(frames []model.HostFrame) (string, string) {
-		reads := ""
-		for i := len(frames) - 1; i >= 0; i-- {
-			f := &frames[i]
-			if f.Library {
-				continue
-			}
-			if reads == "" {
-				if reads = f.Text; !readsValue.MatchString(reads) {
-					return "", ""
-				}
-			}
-			if !strings.HasSuffix(f.Function, "comp>") && !strings.HasSuffix(f.Function, "<genexpr>") {
-				return analyze.FrameName(*f), reads
-			}
-		}
-		return "", ""
-	}
+// readingLines are the lines of one function that read single values of tensors, or iterate over them.
+type readingLines struct {
+	at, text string          // one of the lines, and its expression
+	lines    map[string]bool // by FrameName
+	share    float64         // of the sampled time
+	count    int             // samples
+}
+
+// findReadingLines returns the function with most samples at item() of a tensor, or in iterations over one; a zero value
+// without one. In such a function float(), int() and bool() read too.
+func (c *ruleContext) findReadingLines() (out readingLines) {
+	by, at, texts := map[string]float64{}, map[string]map[string]bool{}, map[string]string{}
 	c.sumSamples(func(st *model.HostStack, frames []model.HostFrame) bool {
-		if where, reads := readingLine(frames); where != "" {
-			by[where] += st.S
-			texts[where] = reads
+		line, text, iterates := findUserLine(frames)
+		item := strings.Contains(text, ".item()")
+		if line == nil || !item && !iterates && !convertsValue.MatchString(text) {
+			return false
+		}
+		f, name := line.File+" "+line.Function, analyze.FrameName(*line)
+		if at[f] == nil {
+			at[f] = map[string]bool{}
+		}
+		at[f][name] = true
+		if item || iterates {
+			by[f] += st.S
+		}
+		if item || texts[name] == "" {
+			texts[name] = text
 		}
 		return false
 	})
-	for where, s := range by {
-		if s > by[line] || s == by[line] && where < line {
-			line = where
+	most := 0.0
+	for _, f := range slices.Sorted(maps.Keys(by)) {
+		if by[f] > most {
+			most, out.lines = by[f], at[f]
 		}
 	}
-	share, count = c.sumSamples(func(_ *model.HostStack, frames []model.HostFrame) bool {
-		where, _ := readingLine(frames)
-		return where != "" && where == line
+	for _, name := range slices.Sorted(maps.Keys(out.lines)) {
+		if out.at == "" || strings.Contains(texts[name], ".item()") {
+			out.at, out.text = name, texts[name]
+		}
+	}
+	out.share, out.count = c.sumSamples(func(_ *model.HostStack, frames []model.HostFrame) bool {
+		line, _, _ := findUserLine(frames)
+		return line != nil && out.lines[analyze.FrameName(*line)]
 	})
-	return line, texts[line], share, count
+	return out
+}
+
+// findUserLine returns the innermost line of the user's code outside comprehensions, nil without one, the innermost
+// expression on it, and whether the line iterates over a tensor.
+func findUserLine(frames []model.HostFrame) (line *model.HostFrame, text string, iterates bool) {
+	for i := len(frames) - 1; i >= 0; i-- {
+		f := &frames[i]
+		if f.Library {
+			iterates = iterates || f.File == "torch/_tensor.py" && strings.HasSuffix(f.Function, "__iter__")
+			continue
+		}
+		text = cmp.Or(text, f.Text)
+		if !strings.HasSuffix(f.Function, "comp>") && !strings.HasSuffix(f.Function, "<genexpr>") {
+			return f, text, iterates
+		}
+	}
+	return nil, text, iterates
 }

@@ -62,7 +62,7 @@ func (c *ruleContext) findOutsideCauses(kinds ...string) []analyze.Found {
 	waits, busy := c.getBlockedTime(), c.getBusyTime()
 	for i := range c.host.Causes {
 		cause := &c.host.Causes[i]
-		if cause.Where == c.readsAt {
+		if c.reading[cause.Where] {
 			continue // the line has a finding, with its time in operators
 		}
 		if !slices.Contains(kinds, cause.Kind) || 100*cause.Share < outsidePercent || cause.Count < outsideSamples || len(out) == outsidePlaces {

@@ -181,7 +181,7 @@ type ruleContext struct {
 	// claimedHost the time that findings claim in a trace without a device.
 	host                     *analyze.HostAccount
 	hostOutside, claimedHost model.Spans
-	readsAt                  string // the line of findManyReads
+	reading                  map[string]bool // lines of the finding of findManyReads
 }
 
 // ruleDevice is a device with the facts that rules need.
