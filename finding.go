@@ -25,6 +25,10 @@ type Finding struct {
 	ClaimNS int64   `json:"claim_ns,omitempty"`
 	StepNS  int64   `json:"claim_step_ns,omitempty"`
 	Share   float64 `json:"claim_share,omitempty"` // ClaimNS as a share of the trace's steady time
+	// RareNS is the time of a cause that occurs in some steps only and in none of the recorded ones: the mean over the
+	// later steps in which the host was sampled. RareShare is its share of the mean of these steps.
+	RareNS    int64   `json:"rare_step_ns,omitempty"`
+	RareShare float64 `json:"rare_share,omitempty"`
 	// Parts divides StepNS by class or idle state of the device; for traces only.
 	Parts map[string]int64 `json:"claim_parts,omitempty"`
 
@@ -44,6 +48,9 @@ func (f *Finding) TryCommand() string {
 	}
 	return ""
 }
+
+// SavesTime reports whether the finding claims time, or has a cause that takes time in some steps.
+func (f *Finding) SavesTime() bool { return f.ClaimNS > 0 || f.RareNS > 0 }
 
 // PerStepS returns the largest possible saving in seconds per step, of a run or a trace.
 func (f *Finding) PerStepS() float64 {

@@ -189,8 +189,20 @@ func (c *Comparison) undecidedText(m *MetricResult) string {
 	if span == "" {
 		return fmt.Sprintf("%s is not decided: %s.", m.Name, cmp.Or(m.Reason, "the reason was not recorded"))
 	}
+	if m.excludesThreshold() {
+		return fmt.Sprintf("%s; not decided yet: %s.", m.changeText(), cmp.Or(m.Reason, "the reason was not recorded"))
+	}
 	return fmt.Sprintf("%s: the change is not known well enough (%s): one of %s is neither shown nor ruled out; %s, was %s.", m.Name, span,
 		thresholdText(m.Threshold), FormatMetric(float64(m.New), m.Unit, m.Exact), FormatMetric(float64(m.Old), m.Unit, m.Exact))
+}
+
+// excludesThreshold reports whether the interval of the ratio lies on one side of a slowdown by the threshold.
+func (m *MetricResult) excludesThreshold() bool {
+	slower := 1 + m.Threshold
+	if m.HigherIsBetter {
+		slower = 1 / slower
+	}
+	return float64(m.CI95[0]) > slower || float64(m.CI95[1]) < slower
 }
 
 // passText words a comparison without a regression. The text names only metrics and budgets that were judged.

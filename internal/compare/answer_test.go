@@ -29,6 +29,10 @@ func TestAnswers(t *testing.T) {
 	rate.Unit, rate.HigherIsBetter = "probes/s", true
 	once := ratioOf("step", compare.Inconclusive, 0.01, 1.3, nan, nan)
 	once.Reason = "1 run on the old side and 1 on the new one"
+	unconfirmed := ratioOf("step", compare.Inconclusive, 0.01, 2.15, 1.4, 3.3)
+	unconfirmed.Reason = "stage 2 has not been measured"
+	lessUnconfirmed := ratioOf("served", compare.Inconclusive, 10, 0.8, 0.78, 0.82)
+	lessUnconfirmed.Unit, lessUnconfirmed.HigherIsBetter, lessUnconfirmed.Reason = "req/s", true, unconfirmed.Reason
 	faster := ratioOf("step", compare.Same, 0.01, 0.31, 0.2, 0.5)
 	faster.PBetterAdjusted = 0.01
 	one := ratioOf("step", compare.Same, 0.01, 1, nan, nan)
@@ -72,6 +76,10 @@ func TestAnswers(t *testing.T) {
 			"nothing judged", gpuprof.TonePlain, "No metric of these results is large enough to be judged.", 0},
 		"undecided": {compare.Comparison{Verdict: compare.Inconclusive, Metrics: []compare.MetricResult{ratioOf("step", compare.Inconclusive, 0.01, 1.03, 0.979, 1.084)}},
 			"not decided", gpuprof.ToneUnsure, "step: the change is not known well enough (95 % -2.1 % to +8.4 %): one of 5 % is neither shown nor ruled out; 10.3 ms, was 10.0 ms.", 1.03},
+		"slower in one stage": {compare.Comparison{Verdict: compare.Inconclusive, Metrics: []compare.MetricResult{unconfirmed}},
+			"not decided", gpuprof.ToneUnsure, "step takes 2.150 times as long (95 % x1.400 to x3.300): 21.5 ms, was 10.0 ms; not decided yet: stage 2 has not been measured.", 2.15},
+		"a slower rate in one stage": {compare.Comparison{Verdict: compare.Inconclusive, Metrics: []compare.MetricResult{lessUnconfirmed}},
+			"not decided", gpuprof.ToneUnsure, "served is 20.0 % lower (95 % -22.0 % to -18.0 %): 8.00 req/s, was 10.0 req/s; not decided yet: stage 2 has not been measured.", 0.8},
 		"one run": {compare.Comparison{Verdict: compare.Inconclusive, Metrics: []compare.MetricResult{once}},
 			"not decided", gpuprof.ToneUnsure, "step is not decided: 1 run on the old side and 1 on the new one.", 1.3},
 		"empty": {compare.Comparison{Verdict: compare.Inconclusive},

@@ -19,7 +19,7 @@ func traceFindingList(a *analyze.Analysis, xs []*analyze.Index) (findings Block,
 	claims, first := 0, map[string]int{}
 	others := map[string]int{}
 	for _, f := range a.Findings {
-		if f.ClaimNS > 0 {
+		if f.SavesTime() {
 			claims++
 		}
 		if at, ok := first[f.Rule]; !ok {

@@ -6,8 +6,8 @@ usage: record_host_plants.py GPUPROF PYTHON FOLDER [CAUSE ...]
 PYTHON has torch. Each cause of testdata/programs/host is recorded once, into FOLDER, and PAIRS blocks of its steps
 with the cause and without it run in turns, not recorded. The gain is the median of the differences. A line for each
 cause has the rule that names it, the sum of the claims that name it, and the ratio of two shares: of the claim in the
-recorded program's step, and of the gain in the step with the cause. Shares stay when the machine's speed changes between
-the two. A cause whose recording and times are in FOLDER is only analysed again, with the rules of GPUPROF.
+recorded program's step, or of a cause in some steps in the mean step after them, and of the gain in the step with the
+cause. Shares stay when the machine's speed changes between the two. The gain of a loader is that of the printed change. A cause whose recording and times are in FOLDER is only analysed again, with the rules of GPUPROF.
 """
 
 import json
@@ -47,7 +47,7 @@ EVERYDAY = {
     "storage": ("dataloader-stall", "time.sleep"),
     "database": ("dataloader-stall", "execute"),
     "pickled": ("dataloader-stall", ""),
-    "item": ("", ".item()"),
+    "item": ("item", ".item()"),
     "json": ("outside-operators", "json.loads"),
     "collector": ("outside-operators", "gc.collect"),
     "interpreter": ("outside-operators", "interpreter lock"),
@@ -95,15 +95,16 @@ def judge(gpuprof, cause, folder):
         return {"cause": cause, "healthy": not [r for r, _ in claims if r not in HINTS], "findings": claims}
     rule, text = (PLANTED | EVERYDAY)[cause]
     named = [f for f in findings if rule in ("", f["rule"]) and text in f.get("title", "") + f.get("pytorch", "")]
-    claim = sum(f.get("claim_step_ns", 0) for f in named) / 1e6
+    claim = sum(f.get("claim_step_ns", 0) + f.get("rare_step_ns", 0) for f in named) / 1e6
     with open(os.path.join(folder, "times.json"), encoding="utf-8") as f:
         times = json.load(f)
     gains = sorted(a - b for a, b in zip(times["with_ms"], times["without_ms"]))
     gain = statistics.median(gains)
     share = gain / statistics.median(times["with_ms"])
     step = min(v for v in (host.get("ns", 0), host.get("bare_ns", 0)) if v > 0) / 1e6
+    claimed = sum(f.get("claim_step_ns", 0) / 1e6 / step + f.get("rare_share", 0) for f in named)
     return {"cause": cause, "named": bool(named), "findings": claims, "claim_ms": round(claim, 3), "gain_ms": round(gain, 3), "gains_ms": [round(gains[0], 3), round(gains[-1], 3)],
-            "without_ms": round(statistics.median(times["without_ms"]), 3), "step_ms": round(step, 3), "ratio": round(claim / step / share, 2) if gain > 0 and claim else None}
+            "without_ms": round(statistics.median(times["without_ms"]), 3), "step_ms": round(step, 3), "ratio": round(claimed / share, 2) if gain > 0 and claim else None}
 
 
 def main():

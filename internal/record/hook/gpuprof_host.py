@@ -15,7 +15,8 @@ tools = part("gpuprof_tools")  # noqa: F821, see part in gpuprof_hook
 names = part("gpuprof_names")  # noqa: F821
 
 SWITCH_S = 1e-4
-GAP_S = 0.012  # between two samples
+GAP_S, FIRST_GAP_S = 0.012, 0.005  # between two samples; between the first ones, for programs that end soon
+FIRST = 100  # samples that are taken more often
 LEAST_S = 0.001  # that a sample stands for
 ENOUGH = 200  # samples
 MOST_S = 5.0  # steps are sampled for so long, or until enough samples are there
@@ -317,7 +318,7 @@ class Host:
     def sample(self, stop):
         waits, thread, here = names.switch_counter(), self.thread, names.HERE
         before, last, delayed = waits()[0], self.clocks.read(), self.delay.read()
-        while not stop.acquire(timeout=GAP_S):
+        while not stop.acquire(timeout=FIRST_GAP_S if self.taken < FIRST else GAP_S):
             # One voluntary switch is the pause; another one is the wait for the interpreter's lock.
             held = waits()[0] - before > 1
             stack, inside = [], False

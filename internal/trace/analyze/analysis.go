@@ -226,6 +226,7 @@ type Found struct {
 	// ByInput and ByDevice identify the rank that causes the wait and is charged with it.
 	ByInput, ByDevice int
 	reduced           bool
+	rare              int64 // RareShare of the steady time, ns: sorts the finding among claims
 }
 
 // Comparison is two analyses of one program, before and after a change.

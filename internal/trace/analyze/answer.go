@@ -65,9 +65,9 @@ func (a *Analysis) isBusy(f *gpuprof.Finding) bool {
 // verdict all the same.
 const busyIdle, highShare = 0.1, 0.1
 
-// mainFinding returns the first finding that claims time; nil without one, or if the recording is not steady work.
+// mainFinding returns the first finding that saves time; nil without one, or if the recording is not steady work.
 func (a *Analysis) mainFinding() *gpuprof.Finding {
-	i := slices.IndexFunc(a.Findings, func(f gpuprof.Finding) bool { return f.ClaimNS > 0 })
+	i := slices.IndexFunc(a.Findings, func(f gpuprof.Finding) bool { return f.SavesTime() })
 	if i < 0 || a.Findings[0].Rule == gpuprof.RuleNotSteady {
 		return nil
 	}
@@ -155,6 +155,9 @@ func (a *Analysis) causeText(f *gpuprof.Finding) string {
 	cause, seems := causeOf(f.Rule), ""
 	if f.Suspect {
 		seems = "it seems, "
+	}
+	if f.RareNS > 0 {
+		return fmt.Sprintf("%s, in some steps only: %s of the mean step after the recorded ones (%.0f %%).", upperFirst(seems+cause), gpuprof.FormatNS(f.RareNS), 100*f.RareShare)
 	}
 	claim := gpuprof.FormatNS(f.StepNS)
 	idle := a.idleNS()

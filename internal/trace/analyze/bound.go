@@ -50,7 +50,7 @@ func idleKnown(indexes []*Index) bool {
 // findBound finds the resource that bounds the program, and whether any finding claims enough to be worth a change.
 func (a *Analysis) findBound(indexes []*Index, found []Found) {
 	b := &a.Bound
-	b.Nothing = !slices.ContainsFunc(found, func(f Found) bool { return f.ClaimNS > 0 })
+	b.Nothing = !slices.ContainsFunc(found, func(f Found) bool { return f.SavesTime() })
 	whole := "the step"
 	if a.Step.Count == 0 {
 		whole = "the recording window"

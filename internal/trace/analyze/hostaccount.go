@@ -36,6 +36,8 @@ type HostAccount struct {
 	Causes  []HostCause `json:"causes"`  // causes of time outside operators, the longest first
 	Stacks  []HostTree  `json:"stacks,omitempty"`
 
+	sampledNS int64 // length of the mean sampled step, 0 without sampled steps
+
 	// RunDelayNS is the time for which the thread waited for a CPU in the mean step, also within operators; negative if
 	// unknown. CPUNS is the CPU time of the thread, OthersNS of the other threads of the process.
 	RunDelayNS int64 `json:"run_delay_ns"`
@@ -106,6 +108,7 @@ func (x *Index) newHostAccount() *HostAccount {
 	if a.NS <= 0 {
 		return nil
 	}
+	a.sampledNS = int64(meanClocks(s.Sampled, len(s.Sampled)).WallS * 1e9)
 	rest, n := over, int64(max(steps, 1))
 	add := func(name string, ns int64) {
 		if ns > 0 {
@@ -122,8 +125,8 @@ func (x *Index) newHostAccount() *HostAccount {
 	seen := newSampleSplit(s, float64(outside)/float64(a.NS), steps > 0)
 	x.splitOutside(a, s, outside, seen, add)
 	slices.SortStableFunc(a.Parts, func(p, q HostPart) int { return int(min(max(q.NS-p.NS, -1), 1)) })
-	if a.contended(s) {
-		ns := a.Step() - int64(meanClocks(s.Sampled, len(s.Sampled)).WallS*1e9)
+	if a.contended() {
+		ns := a.Step() - a.sampledNS
 		share := float64(ns) / float64(a.Step())
 		a.Causes = append(a.Causes, HostCause{Kind: CauseLock, Where: "any line of the step", NS: ns, Share: share, Count: s.Samples, Anywhere: true})
 	} else {
@@ -237,7 +240,7 @@ func (x *Index) splitOutside(a *HostAccount, s *model.HostSamples, outside int64
 	delay = woken + (delay-woken)*(float64(outside)-blocked)/running
 	delay = min(max(delay, 0), float64(outside)-blocked)
 	lock := blocked * seen.lockShare()
-	if a.contended(s) {
+	if a.contended() {
 		lock = blocked
 	}
 	off1 := HostBlocked
@@ -257,9 +260,8 @@ const contendedFactor = 2
 
 // contended reports whether the thread mostly waits for other threads of its process that hold the GIL. Sampled steps
 // are then shorter, because their short switch interval makes threads release the GIL more often.
-func (a *HostAccount) contended(s *model.HostSamples) bool {
-	sampled := meanClocks(s.Sampled, len(s.Sampled)).WallS * 1e9
-	return a.Steps > 0 && sampled > 0 && float64(a.Step()) > contendedFactor*sampled && 2*a.OthersNS > a.NS
+func (a *HostAccount) contended() bool {
+	return a.Steps > 0 && a.sampledNS > 0 && a.Step() > contendedFactor*a.sampledNS && 2*a.OthersNS > a.NS
 }
 
 func meanClocks(rows []model.HostClocks, n int) model.HostClocks {

@@ -35,6 +35,8 @@ type HostCause struct {
 	// SampledNS is the time in the mean sampled step (0 without steps). It exceeds ns if recorded steps had less of the
 	// cause.
 	SampledNS int64 `json:"sampled_ns,omitempty"`
+	// Rare marks a cause that occurs in some steps only: it makes the mean sampled step longer than the median one.
+	Rare bool `json:"rare,omitempty"`
 	// Anywhere marks a cause that also takes time within operators.
 	Anywhere bool `json:"anywhere,omitempty"`
 }
@@ -220,12 +222,14 @@ func (o *sampleSplit) outsideScale(a *HostAccount) float64 {
 	return min(max(float64(a.Outside())/float64(a.Step())/(sum/o.total), 1), mostScale)
 }
 
+// rareFactor: a cause with more than so many times its usual time in the mean sampled step may be rare.
+const rareFactor = 2
+
 func (n *causeAt) toHostCause(a *HostAccount, total, scale float64) HostCause {
 	c := HostCause{Kind: n.kind, Where: FrameName(n.frame), Text: n.frame.Text, Share: n.outside / total, Count: n.count}
 	c.NS = int64(min(c.Share*scale, 1) * float64(a.Step()))
-	if a.Sampled > 0 {
-		c.SampledNS = int64(n.outside * 1e9 / float64(a.Sampled))
-	}
+	c.SampledNS = int64(c.Share * float64(a.sampledNS))
+	c.Rare = c.SampledNS > rareFactor*c.NS && 2*(a.sampledNS-a.Step()) > c.SampledNS
 	var best model.HostFrame
 	most := -1.0
 	for f, s := range n.inner {

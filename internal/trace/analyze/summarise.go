@@ -89,7 +89,7 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 	a.findBound(indexes, found)
 	a.explainParts(indexes, found)
 	slices.SortStableFunc(found, func(p, q Found) int {
-		return cmp.Or(cmp.Compare(p.sortRank(), q.sortRank()), cmp.Compare(q.ClaimNS, p.ClaimNS))
+		return cmp.Or(cmp.Compare(p.sortRank(), q.sortRank()), cmp.Compare(max(q.ClaimNS, q.rare), max(p.ClaimNS, p.rare)))
 	})
 	for _, f := range found {
 		f.Parts = indexes[f.Input].claimParts(&f)
@@ -286,6 +286,9 @@ func (x *Index) finishFindings(input int, found []Found) []Found {
 			continue
 		}
 		f.Severity = SeverityOf(f.ClaimNS, f.Share)
+		if f.RareNS > 0 {
+			f.Severity, f.rare = SeverityOf(f.RareNS, f.RareShare), int64(f.RareShare*float64(steady))
+		}
 		if f.Evidence == nil {
 			f.Evidence = map[string]any{}
 		}

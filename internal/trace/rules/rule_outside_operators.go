@@ -16,9 +16,7 @@ const (
 	outsidePercent = 5
 	// outsideSamples is its least number of samples.
 	outsideSamples = 5
-	// rareFactor: if the sampled steps show more than so many times its claim, a cause occurs in some steps only.
-	rareFactor = 2
-	// outsidePlaces limits the places that a rule names, each in a finding of its own.
+	// outsidePlaces limits the places that a rule names, each in a separate finding.
 	outsidePlaces = 3
 )
 
@@ -59,16 +57,27 @@ func (c *ruleContext) findOutsideCauses(kinds ...string) []analyze.Found {
 		return nil
 	}
 	var out []analyze.Found
-	waits := c.getBlockedTime()
+	waits, busy := c.getBlockedTime(), c.getBusyTime()
 	for i := range c.host.Causes {
 		cause := &c.host.Causes[i]
+		if c.reading[cause.Where] {
+			continue // the line has a finding, with its time in operators
+		}
 		if !slices.Contains(kinds, cause.Kind) || 100*cause.Share < outsidePercent || cause.Count < outsideSamples || len(out) == outsidePlaces {
 			continue
 		}
+		if cause.Rare {
+			out = append(out, c.describeRareCause(cause))
+			continue
+		}
 		ns := cause.NS
-		if cause.Kind == analyze.CauseBlocked {
+		switch cause.Kind {
+		case analyze.CauseBlocked:
 			ns = min(ns, waits)
 			waits -= ns
+		case analyze.CauseCPU:
+			ns = min(ns, busy)
+			busy -= ns
 		}
 		if 100*ns < outsidePercent*c.host.Step() {
 			continue
@@ -92,8 +101,40 @@ func (c *ruleContext) getBlockedTime() int64 {
 	return c.host.Part(analyze.HostBlocked) + c.host.Part(analyze.HostBlockedDelay) + woken
 }
 
+// getBusyTime returns the CPU time of the thread outside operators in the mean step, ns: an upper bound for the claims
+// of all lines that compute. Samples show the wait for a CPU at such a line too. Without clocks there is no bound.
+func (c *ruleContext) getBusyTime() int64 {
+	if c.host.Part(analyze.HostOutside) > 0 {
+		return math.MaxInt64
+	}
+	return c.host.Part(analyze.HostOnCPU)
+}
+
 // describeOutsideCause makes the finding about one place that takes ns of the mean step.
 func (c *ruleContext) describeOutsideCause(cause *analyze.HostCause, ns int64) analyze.Found {
+	cl := c.claimOutside(ns * c.steps)
+	if cause.Anywhere {
+		cl.spans = c.x.Steady.First(ns * c.steps)
+		cl.ns = cl.spans.Total()
+	}
+	f := c.newOutsideFinding(cl, cause, "")
+	if cause.Kind == analyze.CauseCPU {
+		f.Caveats = append(f.Caveats, "work that moves to another thread or process takes as long there: the claim needs a free CPU")
+	}
+	return f
+}
+
+// describeRareCause makes the finding about a place in some steps only: its time in the mean sampled step, and no claim
+// of the recorded ones.
+func (c *ruleContext) describeRareCause(cause *analyze.HostCause) analyze.Found {
+	f := c.newOutsideFinding(claim{device: -1}, cause, fmt.Sprintf(", in some steps only: %s (%.0f %%) of the mean of %s after the recorded ones",
+		gpuprof.FormatNS(cause.SampledNS), 100*cause.Share, analyze.Plural(c.host.Sampled, "step", "steps")))
+	f.RareNS, f.RareShare = cause.SampledNS, cause.Share
+	return f
+}
+
+// newOutsideFinding makes the finding about one place with its claim; size is the end of its sentence.
+func (c *ruleContext) newOutsideFinding(cl claim, cause *analyze.HostCause, size string) analyze.Found {
 	words := adviceForCause(cause.Kind)
 	if c.isPlain() {
 		words = adviceWithoutSteps(cause.Kind, words)
@@ -106,12 +147,7 @@ func (c *ruleContext) describeOutsideCause(cause *analyze.HostCause, ns int64) a
 	if cause.Inner != "" {
 		what += ", most of it in " + cause.Inner
 	}
-	cl := c.claimOutside(ns * c.steps)
-	if cause.Anywhere {
-		cl.spans = c.x.Steady.First(ns * c.steps)
-		cl.ns = cl.spans.Total()
-	}
-	f := c.newFinding(cl, what)
+	f := c.newFinding(cl, what+size)
 	f.Evidence["samples"] = cause.Count
 	f.Evidence["sampled_share"] = cause.Share
 	f.Evidence["outside_ns"] = c.host.Outside() * c.steps
@@ -119,13 +155,6 @@ func (c *ruleContext) describeOutsideCause(cause *analyze.HostCause, ns int64) a
 	f.PyTorch = words.change
 	f.AnyProgram = c.isPlain()
 	f.Caveats = append(f.Caveats, fmt.Sprintf("%s (%d of %d samples)", c.describeSampledTime(), cause.Count, c.host.Samples))
-	if cl.ns > 0 && cause.SampledNS*c.steps > rareFactor*cl.ns {
-		f.Caveats = append(f.Caveats, fmt.Sprintf("the mean sampled step has %s of it: it comes in some steps only, and the recorded ones had less", gpuprof.FormatNS(cause.SampledNS)))
-		f.Evidence["sampled_step_ns"] = cause.SampledNS
-	}
-	if cause.Kind == analyze.CauseCPU {
-		f.Caveats = append(f.Caveats, "work that moves to another thread or process takes as long there: the claim needs a free CPU")
-	}
 	return f
 }
 

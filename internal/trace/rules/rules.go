@@ -126,7 +126,7 @@ func Rules(x *analyze.Index, l *analyze.Ledger) []analyze.Found {
 			} else if !f.AnyProgram {
 				f.PyTorch = changeFor(x.Recording.Program, x.Recording.Kind, f.Rule, f.PyTorch)
 			}
-			if f.ClaimNS > 0 || c.isWorthReading(&f) {
+			if f.SavesTime() || c.isWorthReading(&f) {
 				out = append(out, f)
 			}
 			if f.Device < 0 {
@@ -174,6 +174,7 @@ type ruleContext struct {
 	// is the host time that findings without a device claim.
 	host                     *analyze.HostAccount
 	hostOutside, claimedHost model.Spans
+	reading                  map[string]bool // lines of the finding of findManyReads
 }
 
 type ruleDevice struct {

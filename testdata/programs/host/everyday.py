@@ -111,12 +111,26 @@ class Files(Loaded):
             return torch.tensor(pickle.load(f)["values"][:128])
 
 
-class Storage(Loaded):
-    """Each item waits for a slow storage."""
+class Waiting(torch.utils.data.Dataset):
+    """Items of a slow storage."""
 
-    def item(self, i):
+    def __init__(self, n):
+        self.n = n
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, i):
         time.sleep(0.001)
-        return self.ready
+        return torch.ones(128)
+
+
+class Storage(Loaded):
+    """Each item waits for a slow storage. The change that gpuprof prints is workers, one for each CPU."""
+
+    def batches(self, n):
+        more = {"num_workers": len(os.sched_getaffinity(0)), "persistent_workers": True, "prefetch_factor": 4} if self.fixed else {}
+        yield from torch.utils.data.DataLoader(Waiting(n * 16), 16, **more)
 
 
 class Database(Loaded):
