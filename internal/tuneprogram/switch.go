@@ -1,6 +1,7 @@
 package tuneprogram
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -69,6 +70,7 @@ const (
 	mostBlocks                  = 10
 	leastBlocks                 = 4    // that decide something
 	shareOfBudget       float64 = 0.15 // that the blocks may take
+	masking                     = 1.5  // times faster: a set that may hide the gain of others
 )
 
 // switchSettings compares the settings that one process can switch between its steps: many pairs of neighbouring
@@ -128,6 +130,45 @@ func (e *engine) switchedGains(base, tuned Set, phase string) ([]float64, error)
 		return nil, err
 	}
 	return listBlockGains(r.Blocks[0]), nil
+}
+
+// listMasked compares the settings that lost the screening once more, beside the best set. What is a small part of a
+// plain step is a large part of one that the set made much shorter. It returns the promising ones, the best first; each
+// must still be compared alone.
+func (e *engine) listMasked(best Set) ([]*row, error) {
+	rows := slices.DeleteFunc(slices.Clone(e.rows), func(r *row) bool {
+		return r.failed != "" || r.worse != "" || !e.canSwitch(r.Setting) || best.hasKnob(r.Knob)
+	})
+	if len(rows) == 0 || e.p.Metric != tune.PerStep || e.gainOf(best) < math.Log(masking) || !e.fitsBudget(1, reserve, best) {
+		return nil, nil
+	}
+	c := Cells{Base: best}
+	for _, r := range rows {
+		c.Settings = append(c.Settings, r.Setting)
+	}
+	run, err := e.runCells(c, "comparing in one process")
+	if err != nil {
+		return nil, err
+	}
+	gains := map[string]float64{}
+	for _, b := range run.Blocks {
+		if g := listBlockGains(b); isBetter(g) {
+			gains[b.Name] = stat.Mean(g, nil)
+		}
+	}
+	rows = slices.DeleteFunc(rows, func(r *row) bool { return gains[r.Name()] <= math.Log(promising) })
+	slices.SortStableFunc(rows, func(a, b *row) int { return cmp.Compare(gains[b.Name()], gains[a.Name()]) })
+	return bestOfKnobs(rows), nil
+}
+
+// gainOf is the sum of the gains that the settings of a set have alone.
+func (e *engine) gainOf(s Set) (sum float64) {
+	for _, r := range e.rows {
+		if len(r.gains) > 0 && slices.ContainsFunc(s, func(one Setting) bool { return one.Name() == r.Name() }) {
+			sum += r.meanGain()
+		}
+	}
+	return sum
 }
 
 // canSwitch reports whether the hook can switch a setting within a process. The state of a fused optimizer is on the
