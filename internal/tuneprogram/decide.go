@@ -26,9 +26,14 @@ func (e *engine) listCandidates() (out []*row) {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b *row) int { return cmp.Compare(b.meanGain(), a.meanGain()) })
+	return bestOfKnobs(out)
+}
+
+// bestOfKnobs keeps the first row of each knob, at most mostCandidates rows.
+func bestOfKnobs(rows []*row) []*row {
 	had := map[string]bool{}
-	out = slices.DeleteFunc(out, func(r *row) bool { again := had[r.Knob]; had[r.Knob] = true; return again })
-	return out[:min(len(out), mostCandidates)]
+	rows = slices.DeleteFunc(rows, func(r *row) bool { again := had[r.Knob]; had[r.Knob] = true; return again })
+	return rows[:min(len(rows), mostCandidates)]
 }
 
 // combineSettings adds the candidates one by one to a set and keeps each that makes the set faster. Then it compares
@@ -38,15 +43,16 @@ func (e *engine) combineSettings() (Set, error) {
 	if len(c) == 0 {
 		return nil, nil
 	}
-	best := Set{c[0].Setting}
-	for _, r := range c[1:] {
-		gains, err := e.compareSets(best, best.addSetting(r.Setting), "combining")
-		if err != nil {
-			return nil, err
-		}
-		if isBetter(gains) {
-			best = best.addSetting(r.Setting)
-		}
+	best, err := e.addRows(Set{c[0].Setting}, c[1:])
+	if err != nil {
+		return nil, err
+	}
+	masked, err := e.listMasked(best)
+	if err != nil {
+		return nil, err
+	}
+	if best, err = e.addRows(best, masked); err != nil {
+		return nil, err
 	}
 	if len(best) == 1 {
 		return best, nil
@@ -58,6 +64,20 @@ func (e *engine) combineSettings() (Set, error) {
 		}
 		if len(best) > 1 && !isBetter(gains) {
 			best = best.dropKnob(s.Knob)
+		}
+	}
+	return best, nil
+}
+
+// addRows adds the settings of rows to a set one by one, and keeps each that makes the set faster.
+func (e *engine) addRows(best Set, rows []*row) (Set, error) {
+	for _, r := range rows {
+		gains, err := e.compareSets(best, best.addSetting(r.Setting), "combining")
+		if err != nil {
+			return nil, err
+		}
+		if isBetter(gains) {
+			best = best.addSetting(r.Setting)
 		}
 	}
 	return best, nil

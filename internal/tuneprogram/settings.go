@@ -72,6 +72,10 @@ func (s Set) dropKnob(knob string) Set {
 	return slices.DeleteFunc(slices.Clone(s), func(has Setting) bool { return has.Knob == knob })
 }
 
+func (s Set) hasKnob(knob string) bool {
+	return slices.ContainsFunc(s, func(has Setting) bool { return has.Knob == knob })
+}
+
 // hookSettings merges the hook keys of all settings and joins lists under the same key.
 func (s Set) hookSettings() map[string]any {
 	out := map[string]any{}

@@ -19,6 +19,7 @@ type machine struct {
 	now     time.Time
 	random  *rand.Rand
 	gains   map[string]float64 // times faster, by the name of a setting; others have no effect
+	parts   map[string]float64 // share of a plain step that a setting removes
 	changes map[string]bool    // settings that change the losses
 	noise   float64            // standard deviation of the logarithm of a run's cost
 	slow    float64            // share of runs that are slower by half
@@ -27,21 +28,30 @@ type machine struct {
 	end     context.CancelFunc
 }
 
+// costOf is the cost of a step with settings, without noise.
+func (m *machine) costOf(s Set) float64 {
+	share, gain := 1.0, 1.0
+	for _, one := range s {
+		share -= m.parts[one.Name()]
+		if g, ok := m.gains[one.Name()]; ok {
+			gain *= g
+		}
+	}
+	return 0.01 * share / gain
+}
+
 func (m *machine) Run(ctx context.Context, s Set, p Plan, _ time.Duration) (tune.ProgramRun, error) {
 	if m.runs++; m.runs == m.stop {
 		m.end()
 		return tune.ProgramRun{}, ctx.Err()
 	}
-	cost := 0.01 * math.Exp(m.noise*m.random.NormFloat64())
+	cost := m.costOf(s) * math.Exp(m.noise*m.random.NormFloat64())
 	if m.random.Float64() < m.slow {
 		cost *= 1.5
 	}
 	two := 0
 	loss := "0x1p+00"
 	for _, one := range s {
-		if gain, ok := m.gains[one.Name()]; ok {
-			cost /= gain
-		}
 		if m.changes[one.Name()] {
 			loss = "0x1p+01"
 		}
@@ -71,14 +81,11 @@ func (m *machine) Switch(ctx context.Context, c Cells, warm int, _ time.Duration
 		b := tune.Switched{Name: s.Name(), Took: 1}
 		for range c.Blocks {
 			sides := [2]float64{}
-			for i := range sides {
-				sides[i] = 0.01 * float64(2*c.Steps) * math.Exp(m.noise*m.random.NormFloat64())
+			for i, with := range []Set{c.Base, c.Base.addSetting(s)} {
+				sides[i] = m.costOf(with) * float64(2*c.Steps) * math.Exp(m.noise*m.random.NormFloat64())
 				if m.random.Float64() < m.slow {
 					sides[i] *= 1.5
 				}
-			}
-			if gain, ok := m.gains[s.Name()]; ok {
-				sides[1] /= gain
 			}
 			b.Seconds = append(b.Seconds, sides)
 		}
@@ -154,6 +161,31 @@ func TestPlanted(t *testing.T) {
 		if found < searches*4/5 || other > 1 {
 			t.Errorf("%s: found in %d of %d, another set in %d", name, found, searches, other)
 		}
+	}
+}
+
+// TestMasked: a setting that removes 2 % of a plain step is among the losers of the screening. Beside one that removes
+// 90 % its part is a fifth of what is left, and the recommended set has both.
+func TestMasked(t *testing.T) {
+	both, dominating := 0, 0
+	const searches = 15
+	for seed := range uint64(searches) {
+		m := &machine{noise: 0.02, parts: map[string]float64{"anomaly_detection=off": 0.9, "set_to_none=True": 0.02}}
+		r, err := m.search(context.Background(), seed, 10*time.Minute, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch got := recommended(r); got {
+		case "anomaly_detection=off set_to_none=True":
+			both++
+		case "anomaly_detection=off":
+			dominating++
+		default:
+			t.Errorf("seed %d: %q: %s", seed, got, r.Conclusion.Text)
+		}
+	}
+	if both < searches*4/5 {
+		t.Errorf("both in %d of %d, the dominating one alone in %d", both, searches, dominating)
 	}
 }
 

@@ -1,6 +1,7 @@
 package tuneprogram
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -67,6 +68,7 @@ const (
 	mostBlocks                  = 10
 	leastBlocks                 = 4    // that decide a setting
 	shareOfBudget       float64 = 0.15 // maximum share of the budget for the blocks
+	masking                     = 1.5  // times faster: gain of a set that may hide the gains of other settings
 )
 
 // switchSettings compares all settings that can be switched within one process: many pairs of neighbouring steps cost
@@ -125,6 +127,45 @@ func (e *engine) switchedGains(base, tuned Set, phase string) ([]float64, error)
 		return nil, err
 	}
 	return listBlockGains(r.Blocks[0]), nil
+}
+
+// listMasked compares the settings outside the best set once more, with that set on both sides. A small part of a plain
+// step is a large part of a step that the set made much shorter. It returns the promising settings, the best first; each
+// must still be confirmed by compareSets.
+func (e *engine) listMasked(best Set) ([]*row, error) {
+	rows := slices.DeleteFunc(slices.Clone(e.rows), func(r *row) bool {
+		return r.failed != "" || r.worse != "" || !e.canSwitch(r.Setting) || best.hasKnob(r.Knob)
+	})
+	if len(rows) == 0 || e.p.Metric != tune.PerStep || e.gainOf(best) < math.Log(masking) || !e.fitsBudget(1, reserve, best) {
+		return nil, nil
+	}
+	c := Cells{Base: best}
+	for _, r := range rows {
+		c.Settings = append(c.Settings, r.Setting)
+	}
+	run, err := e.runCells(c, "comparing in one process")
+	if err != nil {
+		return nil, err
+	}
+	gains := map[string]float64{}
+	for _, b := range run.Blocks {
+		if g := listBlockGains(b); isBetter(g) {
+			gains[b.Name] = stat.Mean(g, nil)
+		}
+	}
+	rows = slices.DeleteFunc(rows, func(r *row) bool { return gains[r.Name()] <= math.Log(promising) })
+	slices.SortStableFunc(rows, func(a, b *row) int { return cmp.Compare(gains[b.Name()], gains[a.Name()]) })
+	return bestOfKnobs(rows), nil
+}
+
+// gainOf sums the gains that the settings of a set have alone (logarithms).
+func (e *engine) gainOf(s Set) (sum float64) {
+	for _, r := range e.rows {
+		if len(r.gains) > 0 && slices.ContainsFunc(s, func(one Setting) bool { return one.Name() == r.Name() }) {
+			sum += r.meanGain()
+		}
+	}
+	return sum
 }
 
 // canSwitch reports whether the hook can switch a setting within a process. A fused optimizer's state is on the GPU

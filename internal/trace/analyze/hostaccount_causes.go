@@ -35,7 +35,7 @@ type HostCause struct {
 	// SampledNS is the time in the mean sampled step (0 without steps). It exceeds ns if recorded steps had less of the
 	// cause.
 	SampledNS int64 `json:"sampled_ns,omitempty"`
-	// Rare marks a cause that occurs in some steps only: it makes the mean sampled step longer than the median one.
+	// Rare marks a cause that occurs in some steps only: it makes the mean sampled step longer than the usual step.
 	Rare bool `json:"rare,omitempty"`
 	// Anywhere marks a cause that also takes time within operators.
 	Anywhere bool `json:"anywhere,omitempty"`
