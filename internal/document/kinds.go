@@ -66,8 +66,8 @@ func kinds() []kind {
 		{Tune, "2.8.0", "a tuning result", "gpuprof tune", "the file that gpuprof tune left, or start again with another -o FILE", "which gpuprof report and tune --resume take"},
 		{Claims, "2.5.0", "a test of claims", "gpuprof tune --claims", "the file that gpuprof tune --claims left", "which gpuprof report and tune --claims --resume take"},
 		// 2.1.0: kind; the line to change in a PyTorch program is "pytorch", which was "knob";
-		// warnings carry their fix apart. 2.2.0: answer.
-		{Analysis, "2.2.0", "an analysis", "gpuprof analyze", "a file written by gpuprof analyze -o FILE.json", "which gpuprof report, compare and gate take"},
+		// warnings carry their fix apart. 2.2.0: answer. 2.3.0: the measurement behind the reachable rate of a roofline.
+		{Analysis, "2.3.0", "an analysis", "gpuprof analyze", "a file written by gpuprof analyze -o FILE.json", "which gpuprof report, compare and gate take"},
 		{TraceComparison, "2.2.0", "a comparison of traces", "gpuprof analyze --compare", "a file written by gpuprof analyze --compare -o FILE.json", "which gpuprof report takes"},
 		// 1.2.0: the second best of several rounds. 1.3.0: node, time and XIDs. 1.4.0: links between GPUs.
 		// 1.5.0: the sources of faults and their answers, among them XIDs, which were condition.fault; PCI

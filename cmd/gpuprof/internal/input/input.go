@@ -150,7 +150,7 @@ func (in *File) Results(a *cli.App) ([]*compare.Result, error) {
 		}
 		return []*compare.Result{results.FromMemory(found)}, nil
 	}
-	analysis, indexes, traceErr := AnalyzeInputs(a, []*File{in}, nil)
+	analysis, indexes, traceErr := AnalyzeInputs(a, []*File{in}, AnalyzeOptions{})
 	switch {
 	case traceErr != nil && err != nil:
 		return nil, err // what it is no result for says more

@@ -24,15 +24,21 @@ import (
 // Caveats limit findings for reasons outside the trace, see analyze.Options.
 type Caveats func(a *analyze.Analysis, f gpuprof.Finding) string
 
+// AnalyzeOptions are what an analysis knows from elsewhere than the traces.
+type AnalyzeOptions struct {
+	Caveat Caveats
+	Peaks  *Peaks // nil: the data sheets and public measurements
+}
+
 // AnalyzeTraces reads the files of one job and analyses them together. A file
 // that cannot be read ends the command: an analysis of some of the ranks would
 // pass for one of all.
-func AnalyzeTraces(a *cli.App, paths []string, caveat Caveats) (*analyze.Analysis, []*analyze.Index, error) {
-	return AnalyzeOpened(a, paths, nil, caveat)
+func AnalyzeTraces(a *cli.App, paths []string, o AnalyzeOptions) (*analyze.Analysis, []*analyze.Index, error) {
+	return AnalyzeOpened(a, paths, nil, o)
 }
 
 // AnalyzeOpened is AnalyzeTraces; first is the first file, where it is open.
-func AnalyzeOpened(a *cli.App, paths []string, first *File, caveat Caveats) (*analyze.Analysis, []*analyze.Index, error) {
+func AnalyzeOpened(a *cli.App, paths []string, first *File, o AnalyzeOptions) (*analyze.Analysis, []*analyze.Index, error) {
 	files, err := TraceFiles(paths)
 	if err != nil {
 		return nil, nil, err
@@ -44,11 +50,11 @@ func AnalyzeOpened(a *cli.App, paths []string, first *File, caveat Caveats) (*an
 			ins[0] = first
 		}
 	}
-	return AnalyzeInputs(a, ins, caveat)
+	return AnalyzeInputs(a, ins, o)
 }
 
 // AnalyzeInputs is AnalyzeTraces of files that are open, or are opened in turn.
-func AnalyzeInputs(a *cli.App, ins []*File, caveat Caveats) (*analyze.Analysis, []*analyze.Index, error) {
+func AnalyzeInputs(a *cli.App, ins []*File, o AnalyzeOptions) (*analyze.Analysis, []*analyze.Index, error) {
 	var analysis *analyze.Analysis
 	var indexes []*analyze.Index
 	defer LimitHeap(outside.TraceMemory())()
@@ -60,13 +66,16 @@ func AnalyzeInputs(a *cli.App, ins []*File, caveat Caveats) (*analyze.Analysis, 
 			}
 			t.Path, t.Opens = document.CleanText(cli.ShownPath(in.Path)), document.CleanText(cli.StoredPath(in.Path))
 			t.Program, t.Sampled = recordingOf(in.Path)
+			if err := o.Peaks.apply(t); err != nil {
+				return err
+			}
 			x, err := analyze.NewIndex(a.Ctx, t)
 			if err != nil {
 				return err
 			}
 			indexes = append(indexes, x)
 		}
-		analysis, err = analyze.SummariseIndexes(a.Ctx, indexes, analyze.Options{Rules: rules.Rules, Waits: fleet.Waits, Job: rules.Job, Tool: a.Tool, Caveat: caveat})
+		analysis, err = analyze.SummariseIndexes(a.Ctx, indexes, analyze.Options{Rules: rules.Rules, Waits: fleet.Waits, Job: rules.Job, Tool: a.Tool, Caveat: o.Caveat})
 		return err
 	})
 	if err != nil {
