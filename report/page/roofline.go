@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -36,6 +37,14 @@ func rooflineCharts(a *analyze.Analysis) []Block {
 	return append(blocks, Chart{ID: "roofline", Figure: func() *figure.Figure { return figure.TraceRoofline(a) }})
 }
 
+// measuredProducts names the products that doctor measured; "" if the reachable rate comes from public measurements.
+func measuredProducts(r *analyze.Roofline) string {
+	if r.ReachedBy == "" {
+		return ""
+	}
+	return "Matrix products in bf16 that " + r.ReachedBy + " measured"
+}
+
 // rooflineLead states the share of device time with a cost model, and the utilisation of the step.
 func rooflineLead(a *analyze.Analysis, r *analyze.Roofline) string {
 	var b strings.Builder
@@ -45,7 +54,7 @@ func rooflineLead(a *analyze.Analysis, r *analyze.Roofline) string {
 	} else {
 		fmt.Fprintf(&b, " Bounds are the dense peak rates of the %s (%s).", r.Device, r.Document)
 		if r.Reachable > 0 {
-			fmt.Fprintf(&b, " The best public matrix products reach %s of the 16-bit peak.", view.Percent(r.Reachable))
+			fmt.Fprintf(&b, " %s reach %s of the 16-bit peak.", cmp.Or(measuredProducts(r), "The best public matrix products"), view.Percent(r.Reachable))
 		}
 	}
 	if r.HFU == 0 && r.StepFLOPs > 0 && r.Device != "" {

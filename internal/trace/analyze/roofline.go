@@ -11,8 +11,10 @@ type Roofline struct {
 	FLOPsPerS  map[string]float64 `json:"flops_per_s,omitempty"`
 	BytesPerS  float64            `json:"bytes_per_s,omitempty"`
 	CacheBytes float64            `json:"cache_bytes,omitempty"`
-	// Reachable is the share of the 16-bit peak rate that the best public matrix product reaches, 0 unknown.
+	// Reachable is the share of the 16-bit peak rate that a good matrix product reaches, 0 unknown. ReachedBy names
+	// the measurement by doctor behind it; "" means the best public product.
 	Reachable float64 `json:"reachable,omitempty"`
+	ReachedBy string  `json:"reached_by,omitempty"`
 	// DeviceNS is the device time per step. ModelledNS is the part in operators with a known cost.
 	DeviceNS   int64               `json:"device_ns"`
 	ModelledNS int64               `json:"modelled_ns"`

@@ -154,6 +154,10 @@ type Device struct {
 	TotalBytes int64  // of memory; 0 unknown
 	// PeakBytesPerS is the memory bandwidth; 0 unknown.
 	PeakBytesPerS float64
+	// ProductFLOPsPerS is the rate of bf16 matrix products that doctor measured on this machine, MeasuredBy names that
+	// measurement; 0 and "" unknown.
+	ProductFLOPsPerS float64
+	MeasuredBy       string
 }
 
 // AMD reports whether a device is from AMD, by its name.

@@ -233,6 +233,9 @@ func (c *counter) buildRoofline(d *model.Device) *analyze.Roofline {
 	if known {
 		out.Device, out.Document = p.name, p.document
 		out.BytesPerS, out.CacheBytes, out.Reachable = p.gbPerS*1e9, p.cacheMB*1e6, p.reachable
+		if half := p.flopRate("16-bit"); d.ProductFLOPsPerS > 0 && half > 0 {
+			out.Reachable, out.ReachedBy = min(1, d.ProductFLOPsPerS/half), d.MeasuredBy
+		}
 		out.FLOPsPerS = map[string]float64{}
 		for _, name := range precisions {
 			if r := p.flopRate(name); r > 0 {

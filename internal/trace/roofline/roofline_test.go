@@ -208,6 +208,20 @@ func TestRecomputedScores(t *testing.T) {
 	}
 }
 
+// TestMeasuredPeak: the rate that doctor measured replaces that of the best public product, and never exceeds the peak.
+func TestMeasuredPeak(t *testing.T) {
+	for rate, want := range map[float64]float64{0: 0.87, 156e12: 0.5, 900e12: 1} {
+		x := recording{a100, 3, []operator{product(4096, 4096, 4096, 600)}}.index(t)
+		if rate > 0 {
+			x.T.Devices[0].ProductFLOPsPerS, x.T.Devices[0].MeasuredBy = rate, "gpuprof doctor"
+		}
+		rules.Rules(x, x.NewLedger())
+		if r := x.Roofline; math.Abs(r.Reachable-want) > 1e-9 || (r.ReachedBy != "") != (rate > 0) {
+			t.Errorf("measured %g FLOP/s: %v of the peak by %q, want %v", rate, r.Reachable, r.ReachedBy, want)
+		}
+	}
+}
+
 // A device that is in no table, and a part of a card, have costs and no bounds.
 func TestUnknownDevice(t *testing.T) {
 	for name, sms := range map[string]int{"NVIDIA Strange 9000": 108, "NVIDIA A100-SXM4-80GB": 42} {

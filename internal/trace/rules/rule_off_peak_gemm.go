@@ -63,7 +63,11 @@ func (c *ruleContext) findOffPeakGEMM() []analyze.Found {
 	if len(others) > 0 {
 		f.Caveats = append(f.Caveats, "other causes: "+strings.Join(others, "; "))
 	}
-	f.Caveats = append(f.Caveats, fmt.Sprintf("the bound is %.0f %% of the peak, which the best public products in bf16 reach on the %s; other causes than the sizes may keep these from it", 100*r.Reachable, r.Device))
+	reachedBy := "the best public products in bf16 reach on the " + r.Device
+	if r.ReachedBy != "" {
+		reachedBy = r.ReachedBy + " measured for products in bf16"
+	}
+	f.Caveats = append(f.Caveats, fmt.Sprintf("the bound is %.0f %% of the peak, which %s; other causes than the sizes may keep these from it", 100*r.Reachable, reachedBy))
 	return []analyze.Found{f}
 }
 

@@ -25,6 +25,7 @@ type Cmd struct {
 	Limit   cli.Size `name:"memory-limit" placeholder:"SIZE" help:"Of a memory snapshot: what torch.cuda.set_per_process_memory_fraction let the process reserve; garbage_collection_threshold needs it, and no snapshot has it."`
 	Steps   string   `placeholder:"A..B" help:"Cut out steps A to B of one trace: analyse them, and -o FILE.json.gz (of a .gpt: FILE.gpt) writes their events as a trace."`
 	Window  string   `placeholder:"T..U" help:"Cut out the time from T to U (10s..12s, from the first event on) of one trace, as --steps does."`
+	Peaks   string   `complete:"file" placeholder:"REPORT" help:"Judge matrix products by the rate that gpuprof doctor --bench --format json measured on this machine, and not by the best public ones."`
 	Force   bool     `help:"Replace files that gpuprof did not write."`
 
 	cli.Pushed `embed:""`
@@ -91,21 +92,26 @@ func showsTraces(o cli.Output) bool {
 
 // runStudy analyses traces; keep holds them in memory for a comparison. first is the first file if already open.
 func (c *Cmd) runStudy(a *cli.App, first *input.File, keep bool) (*cli.Study, error) {
+	peaks, err := input.ReadPeaks(c.Peaks)
+	if err != nil {
+		return nil, err
+	}
+	o := input.AnalyzeOptions{Peaks: peaks}
 	if c.asksForPart() {
-		return c.cutStudy(a)
+		return c.cutStudy(a, o)
 	}
 	if !c.Compare {
-		analysis, indexes, err := input.AnalyzeOpened(a, c.Traces, first, nil)
+		analysis, indexes, err := input.AnalyzeOpened(a, c.Traces, first, o)
 		return &cli.Study{Analysis: analysis, Indexes: indexes}, err
 	}
-	old, before, err := input.AnalyzeOpened(a, c.Traces[:1], first, nil)
+	old, before, err := input.AnalyzeOpened(a, c.Traces[:1], first, o)
 	if err != nil {
 		return nil, err
 	}
 	if !keep {
 		before = nil
 	}
-	now, after, err := input.AnalyzeTraces(a, c.Traces[1:], nil)
+	now, after, err := input.AnalyzeTraces(a, c.Traces[1:], o)
 	if err != nil {
 		return nil, err
 	}

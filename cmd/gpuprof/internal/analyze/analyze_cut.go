@@ -55,7 +55,7 @@ func (c *Cmd) requestedPart() (func(x *analyze.Index) (*model.Cut, error), error
 }
 
 // cutStudy writes the part to a temporary file and analyses that file.
-func (c *Cmd) cutStudy(a *cli.App) (*cli.Study, error) {
+func (c *Cmd) cutStudy(a *cli.App, o input.AnalyzeOptions) (*cli.Study, error) {
 	files, err := input.TraceFiles(c.Traces)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (c *Cmd) cutStudy(a *cli.App) (*cli.Study, error) {
 		var in *input.File
 		if in, err = input.OpenFile(a.Ctx, s.Part); err == nil {
 			in.Path = files[0]
-			s.Analysis, s.Indexes, err = input.AnalyzeInputs(a, []*input.File{in}, nil)
+			s.Analysis, s.Indexes, err = input.AnalyzeInputs(a, []*input.File{in}, o)
 			err = errors.Join(err, in.Close())
 		}
 	}

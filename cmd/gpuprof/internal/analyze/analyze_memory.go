@@ -61,6 +61,9 @@ func (c *Cmd) runMemory(a *cli.App, first *input.File) error {
 	if c.asksForPart() {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting %s: it is a memory snapshot, and only traces can be cut", first.Path).WithFix("leave --steps and --window out: the analysis shows each step")
 	}
+	if c.Peaks != "" {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --peaks: %s is a memory snapshot, and only traces have matrix products", first.Path).WithFix("leave --peaks out")
+	}
 	outs, err := formats.Outputs(c.Output, c.Force)
 	if err == nil {
 		err = cli.CheckPlot(a, c.Plot, outs)

@@ -74,7 +74,7 @@ func (in *File) folderResult(a *cli.App) ([]*compare.Result, error) {
 		}
 		return []*compare.Result{results.FromMemory(found)}, nil
 	}
-	analysis, indexes, err := AnalyzeTraces(a, in.folder, nil)
+	analysis, indexes, err := AnalyzeTraces(a, in.folder, AnalyzeOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -119,6 +119,6 @@ func AnalyzeRecordings(a *cli.App, paths []string) (memory *memsnap.Analysis, tr
 			return memory, nil, err
 		}
 	}
-	_, traces, err = AnalyzeTraces(a, paths, nil)
+	_, traces, err = AnalyzeTraces(a, paths, AnalyzeOptions{})
 	return nil, traces, err
 }

@@ -144,7 +144,7 @@ func (in *File) Results(a *cli.App) ([]*compare.Result, error) {
 		}
 		return []*compare.Result{results.FromMemory(found)}, nil
 	}
-	analysis, indexes, traceErr := AnalyzeInputs(a, []*File{in}, nil)
+	analysis, indexes, traceErr := AnalyzeInputs(a, []*File{in}, AnalyzeOptions{})
 	switch {
 	case traceErr != nil && err != nil:
 		return nil, err // the error of reading a result is more helpful

@@ -24,13 +24,19 @@ import (
 // Caveats returns a limitation of a finding for reasons outside of the trace, see analyze.Options.
 type Caveats func(a *analyze.Analysis, f gpuprof.Finding) string
 
+// AnalyzeOptions are the inputs of an analysis beyond the traces.
+type AnalyzeOptions struct {
+	Caveat Caveats
+	Peaks  *Peaks // nil: the data sheets and public measurements
+}
+
 // AnalyzeTraces analyses the traces of one job together. It fails if one is unreadable: part of a job would mislead.
-func AnalyzeTraces(a *cli.App, paths []string, caveat Caveats) (*analyze.Analysis, []*analyze.Index, error) {
-	return AnalyzeOpened(a, paths, nil, caveat)
+func AnalyzeTraces(a *cli.App, paths []string, o AnalyzeOptions) (*analyze.Analysis, []*analyze.Index, error) {
+	return AnalyzeOpened(a, paths, nil, o)
 }
 
 // AnalyzeOpened is AnalyzeTraces; first is the first file if it is already open, or nil.
-func AnalyzeOpened(a *cli.App, paths []string, first *File, caveat Caveats) (*analyze.Analysis, []*analyze.Index, error) {
+func AnalyzeOpened(a *cli.App, paths []string, first *File, o AnalyzeOptions) (*analyze.Analysis, []*analyze.Index, error) {
 	files, err := TraceFiles(paths)
 	if err != nil {
 		return nil, nil, err
@@ -42,11 +48,11 @@ func AnalyzeOpened(a *cli.App, paths []string, first *File, caveat Caveats) (*an
 			ins[0] = first
 		}
 	}
-	return AnalyzeInputs(a, ins, caveat)
+	return AnalyzeInputs(a, ins, o)
 }
 
 // AnalyzeInputs is AnalyzeTraces for files that may be open. Others are opened one after the other.
-func AnalyzeInputs(a *cli.App, ins []*File, caveat Caveats) (*analyze.Analysis, []*analyze.Index, error) {
+func AnalyzeInputs(a *cli.App, ins []*File, o AnalyzeOptions) (*analyze.Analysis, []*analyze.Index, error) {
 	var analysis *analyze.Analysis
 	var indexes []*analyze.Index
 	defer LimitHeap(outside.TraceMemory())()
@@ -58,13 +64,16 @@ func AnalyzeInputs(a *cli.App, ins []*File, caveat Caveats) (*analyze.Analysis, 
 			}
 			t.Path, t.Opens = document.CleanText(cli.ShownPath(in.Path)), document.CleanText(cli.StoredPath(in.Path))
 			t.Program, t.Sampled = recordingOf(in.Path)
+			if err := o.Peaks.apply(t); err != nil {
+				return err
+			}
 			x, err := analyze.NewIndex(a.Ctx, t)
 			if err != nil {
 				return err
 			}
 			indexes = append(indexes, x)
 		}
-		analysis, err = analyze.SummariseIndexes(a.Ctx, indexes, analyze.Options{Rules: rules.Rules, Waits: fleet.Waits, Job: rules.Job, Tool: a.Tool, Caveat: caveat})
+		analysis, err = analyze.SummariseIndexes(a.Ctx, indexes, analyze.Options{Rules: rules.Rules, Waits: fleet.Waits, Job: rules.Job, Tool: a.Tool, Caveat: o.Caveat})
 		return err
 	})
 	if err != nil {

@@ -75,7 +75,7 @@ func (c *RecordCmd) Run(a *cli.App) error {
 	ctx, stop := cli.NotifyInterrupt(context.WithoutCancel(a.Ctx))
 	defer stop()
 	inner.Ctx = ctx
-	found, indexes, err := input.AnalyzeTraces(&inner, files, nil)
+	found, indexes, err := input.AnalyzeTraces(&inner, files, input.AnalyzeOptions{})
 	if err != nil {
 		return err
 	}

@@ -143,7 +143,7 @@ func (p *program) analyzeRecording(a *cli.App, r *record.Result) (write func(w i
 			return a.Documents.Memory.Write(w, format, found, s)
 		}, err
 	}
-	analysis, indexes, err := input.AnalyzeTraces(a, files, inflationCaveats(r.Overhead))
+	analysis, indexes, err := input.AnalyzeTraces(a, files, input.AnalyzeOptions{Caveat: inflationCaveats(r.Overhead)})
 	if p.sink != nil && err == nil {
 		p.collectives = analyze.CollectivesOf(indexes)
 	}

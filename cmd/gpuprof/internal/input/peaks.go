@@ -1,0 +1,79 @@
+package input
+
+import (
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/health"
+	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// productMetric is the figure of doctor that Peaks uses.
+const productMetric = "gemm_bf16"
+
+// Peaks has the rates of matrix products that doctor --bench measured on the devices of one machine.
+type Peaks struct {
+	path, measuredBy string
+	rates            map[string]float64 // FLOP/s of bf16 products, by the device's name
+}
+
+// ReadPeaks reads a report of doctor --bench; nil for the path "". The error is ErrUsage where the report has no rate
+// of bf16 products. Of several devices with one name the fastest counts.
+func ReadPeaks(path string) (*Peaks, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := outside.ReadFound(path)
+	if err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --peaks %s: %w", path, err).WithFix("write one with gpuprof doctor --bench --format json")
+	}
+	var r health.Report
+	if err := document.Decode(text, path, &r, document.Health); err != nil {
+		return nil, err
+	}
+	p := &Peaks{path: path, measuredBy: "gpuprof doctor", rates: map[string]float64{}}
+	if r.Node != "" {
+		p.measuredBy += " on " + document.CleanText(r.Node)
+	}
+	if !r.Measured.IsZero() {
+		p.measuredBy += " (" + r.Measured.UTC().Format("2006-01-02") + ")"
+	}
+	for i := range r.Devices {
+		c := &r.Devices[i]
+		if m, ok := c.Metric(productMetric); ok {
+			p.rates[c.Name] = max(p.rates[c.Name], float64(m.Value))
+		}
+	}
+	if len(p.rates) == 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --peaks %s: it has no rate of matrix products in bf16 (%s)", path, productMetric).
+			WithFix("write one with gpuprof doctor --bench --format json on the machine of the recording, with cuBLAS installed")
+	}
+	return p, nil
+}
+
+// apply gives the devices of a trace their measured rates. The error is ErrUsage where no device of the trace has the
+// name of a measured one.
+func (p *Peaks) apply(t *model.Trace) error {
+	if p == nil {
+		return nil
+	}
+	known, name := false, ""
+	for i := range t.Devices {
+		d := &t.Devices[i]
+		name = d.Name
+		if rate := p.rates[d.Name]; rate > 0 && !math.IsInf(rate, 0) {
+			d.ProductFLOPsPerS, d.MeasuredBy, known = rate, p.measuredBy, true
+		}
+	}
+	if known {
+		return nil
+	}
+	recorded := "names no device"
+	if name != "" {
+		recorded = "is of the device " + name
+	}
+	return gpuprof.Errorf(gpuprof.ErrUsage, "using --peaks %s: it measured no device of %s, which %s", p.path, t.Path, recorded).
+		WithFix("leave --peaks out, or give the report of the machine that recorded this trace")
+}
