@@ -3,12 +3,12 @@ package compare
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 // The exit codes a comparison can have; cmd/gpuprof has the whole table.
@@ -133,7 +133,7 @@ func joinCodes(codes []string) string {
 	return strings.Join(slices.Compact(slices.Clone(codes)), ", ")
 }
 
-var ofProcess = regexp.MustCompile(`^process \d+: `)
+var ofProcess = lazyregexp.New(`^process \d+: `)
 
 // sideWarnings prefixes the warnings of a side with its name. A warning of several processes appears once, with their
 // number.

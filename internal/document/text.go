@@ -2,12 +2,13 @@ package document
 
 import (
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 // CleanText makes text of other origin fit for one line of a terminal, of a log and of a report: white space that
@@ -25,7 +26,7 @@ func CleanText(s string) string {
 }
 
 // logCommand matches the commands that Azure Pipelines, GitHub Actions and TeamCity obey inside a line.
-var logCommand = regexp.MustCompile(`(##[A-Za-z]*)\[`)
+var logCommand = lazyregexp.New(`(##[A-Za-z]*)\[`)
 
 // plainText holds for printable ASCII, which most names are.
 func plainText(s string) bool {

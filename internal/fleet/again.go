@@ -3,12 +3,12 @@ package fleet
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/health"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 // A second measurement repeats the suspect nodes together with as many healthy ones. A figure stays off only if both
@@ -186,7 +186,7 @@ func (t *noteList) formatNotes() []string {
 }
 
 // hostName matches node names that are safe in a host list for a shell.
-var hostName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+var hostName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // Again returns the nodes to measure again, sorted by name: those that are off or delay others, and one healthy node
 // with the same GPUs for each, from the middle of the list. It omits nodes whose name does not match hostName.

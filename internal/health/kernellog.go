@@ -3,10 +3,11 @@ package health
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 // Event is a message of the NVIDIA driver in the kernel log that concerns a GPU.
@@ -31,30 +32,30 @@ const addressPattern = `([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})(?:\.[0-
 // gpu.c) and of the kernel's PCI core.
 var (
 	// "NVRM: Xid (PCI:0000:ca:00 GPU-I:05): 79, pid=…, GPU has fallen off the bus."; old drivers omit "PCI:".
-	xidLine = regexp.MustCompile(`NVRM: Xid \((?:PCI:)?` + addressPattern + `[^)]*\): (\d+)(.*)`)
+	xidLine = lazyregexp.New(`NVRM: Xid \((?:PCI:)?` + addressPattern + `[^)]*\): (\d+)(.*)`)
 	// "NVRM: GPU 0000:ca:00.0: GPU has fallen off the bus."; old drivers: "NVRM: GPU at 0000:ca:00.0 has fallen off
 	// the bus."
-	offBusLine = regexp.MustCompile(`NVRM: GPU (?:at )?(?:PCI:)?` + addressPattern + `:? (?:GPU )?has fallen off the bus`)
+	offBusLine = lazyregexp.New(`NVRM: GPU (?:at )?(?:PCI:)?` + addressPattern + `:? (?:GPU )?has fallen off the bus`)
 	// "NVRM: The NVIDIA GPU 0000:ca:00.0"; a later line ends with "fallen off the bus and is not responding to
 	// commands."
-	offBusBegin = regexp.MustCompile(`NVRM: The NVIDIA GPU ` + addressPattern)
+	offBusBegin = lazyregexp.New(`NVRM: The NVIDIA GPU ` + addressPattern)
 	offBusEnd   = "fallen off the bus and is not responding"
 	// "NVRM: GPU at PCI:0000:ca:00: GPU-…"
-	uuidLine = regexp.MustCompile(`NVRM: GPU at (?:PCI:)?` + addressPattern + `: (GPU-[0-9A-Fa-f-]{36})`)
+	uuidLine = lazyregexp.New(`NVRM: GPU at (?:PCI:)?` + addressPattern + `: (GPU-[0-9A-Fa-f-]{36})`)
 	// "NVRM: GPU0 nvCheckOkFailedNoLog: Check failed: Reset required [NV_ERR_RESET_REQUIRED] …" names the GPU by a
 	// driver number that differs from NVML's.
-	resetRequired = regexp.MustCompile(`NVRM: (?:.*\b` + addressPattern + `)?.*NV_ERR_RESET_REQUIRED`)
+	resetRequired = lazyregexp.New(`NVRM: (?:.*\b` + addressPattern + `)?.*NV_ERR_RESET_REQUIRED`)
 	// "… 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)": the texts differ between
 	// drivers, the numbers do not.
-	recoveryLine = regexp.MustCompile(`recovery action changed from .* to (0[xX][0-9A-Fa-f]+|\d+)`)
+	recoveryLine = lazyregexp.New(`recovery action changed from .* to (0[xX][0-9A-Fa-f]+|\d+)`)
 	// "nvidia 0000:ca:00.0: reset done" of the PCI core in newer kernels (pci_dev_restore), and "GPU 00000000:CA:00.0
 	// was successfully reset." of nvidia-smi, if it was copied into the log.
-	resetLine = regexp.MustCompile(`nvidia ` + addressPattern + `: reset done|GPU ` + addressPattern + ` was successfully reset`)
-	bootLine  = regexp.MustCompile(`(?:^|;|\] )Linux version \d`)
+	resetLine = lazyregexp.New(`nvidia ` + addressPattern + `: reset done|GPU ` + addressPattern + ` was successfully reset`)
+	bootLine  = lazyregexp.New(`(?:^|;|\] )Linux version \d`)
 	// A record of /dev/kmsg is "priority,number,time,flags;message"; the first one has the number 0.
-	laterRecord = regexp.MustCompile(`^\d+,[1-9]\d*,`)
-	needReset   = regexp.MustCompile(`\bRST: Yes`) // containment errors, and "D-RST: Yes"
-	severity    = regexp.MustCompile(`(?i)\b(non[-_ ]?)?fatal\b`)
+	laterRecord = lazyregexp.New(`^\d+,[1-9]\d*,`)
+	needReset   = lazyregexp.New(`\bRST: Yes`) // containment errors, and "D-RST: Yes"
+	severity    = lazyregexp.New(`(?i)\b(non[-_ ]?)?fatal\b`)
 )
 
 // ReadLog parses a kernel log. A GPU's events are cleared by a reset of it, by the driver's message that no recovery

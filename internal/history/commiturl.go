@@ -2,12 +2,13 @@ package history
 
 import (
 	"net/url"
-	"regexp"
 	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 // shortRemote is git's short form of an ssh remote: "git@github.com:owner/name.git".
-var shortRemote = regexp.MustCompile(`^(?:[\w.-]+@)?([\w-]+(?:\.[\w-]+)+):([\w.~-]+(?:/[\w.~-]+)+)$`)
+var shortRemote = lazyregexp.New(`^(?:[\w.-]+@)?([\w-]+(?:\.[\w-]+)+):([\w.~-]+(?:/[\w.~-]+)+)$`)
 
 // CommitURL returns the page of a commit on the host of a remote, "" for a remote without one, such as a folder. User
 // names, passwords and ports of the remote are left out.

@@ -2,11 +2,11 @@ package memsnap
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 // allocConf is the variable with the settings of PyTorch's allocator.
@@ -53,7 +53,7 @@ func (w *WhatIf) confLine(s *Settings) string {
 }
 
 // parts matches the settings of a text, each with its name first; lists are in brackets.
-var parts = regexp.MustCompile(`([A-Za-z0-9_]+):((?:\[[^\]]*\]|[^,\[])*)`)
+var parts = lazyregexp.New(`([A-Za-z0-9_]+):((?:\[[^\]]*\]|[^,\[])*)`)
 
 // removeSetting returns the text of the settings without one.
 func (s *Settings) removeSetting(name string) string {

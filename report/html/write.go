@@ -13,6 +13,7 @@ import (
 	"html/template"
 	"io"
 	"strings"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -24,7 +25,10 @@ import (
 //go:embed *.tmpl *.css *.js
 var files embed.FS
 
-var templates = template.Must(template.New("").Funcs(template.FuncMap{"pieces": splitFlags}).ParseFS(files, "*.tmpl"))
+// templates are parsed at the first page: most starts of the program write none.
+var templates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{"pieces": splitFlags}).ParseFS(files, "*.tmpl"))
+})
 
 // pageView holds the data of page.tmpl.
 type pageView struct {
@@ -77,7 +81,7 @@ func Write(w io.Writer, p *page.Page) error {
 	}
 	// Into memory first: a template that fails must not leave half a page.
 	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, "page.tmpl", v); err != nil {
+	if err := templates().ExecuteTemplate(&b, "page.tmpl", v); err != nil {
 		return err
 	}
 	_, err := w.Write(b.Bytes())

@@ -2,13 +2,14 @@ package analyze
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
+
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 // backends are the parts of operators' names by which PyTorch tells apart the libraries behind one operator: those of
 // NVIDIA and of AMD, and the kernels of attention.
-var backends = regexp.MustCompile(`(cudnn|miopen|native|flash|efficient)_(attention|batch_norm)`)
+var backends = lazyregexp.New(`(cudnn|miopen|native|flash|efficient)_(attention|batch_norm)`)
 
 // boundChanges pairs the operators of two rooflines by their name without the library, and their shapes; nil if a side
 // has no roofline.

@@ -7,11 +7,11 @@ package roofline
 import (
 	"cmp"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 	"github.com/gpuprof/gpuprof/internal/trace/opcost"
@@ -205,7 +205,7 @@ func (c *counter) reasonFor(g int32, op *model.GPU) uncosted {
 }
 
 // opaque matches the type of an element in kernels that only move it: OpaqueType<4u>.
-var opaque = regexp.MustCompile(`OpaqueType<(\d+)u?>`)
+var opaque = lazyregexp.New(`OpaqueType<(\d+)u?>`)
 
 // elementOf returns the bytes of an element of the lists that a kernel works on, by the types in its name; 0 unknown.
 // PyTorch's kernels over lists of tensors, and kernels that join them, are templates of the element type.

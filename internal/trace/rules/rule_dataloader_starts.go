@@ -2,16 +2,16 @@ package rules
 
 import (
 	"fmt"
-	"regexp"
 
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
 // Frames of PyTorch's data loader: for each epoch it makes a new iterator, which starts each worker process.
 var (
-	makesIterator = regexp.MustCompile(`torch/utils/data/dataloader\.py\(\d+\): _get_iterator$`)
-	startsProcess = regexp.MustCompile(`multiprocessing/process\.py\(\d+\): start$`)
+	makesIterator = lazyregexp.New(`torch/utils/data/dataloader\.py\(\d+\): _get_iterator$`)
+	startsProcess = lazyregexp.New(`multiprocessing/process\.py\(\d+\): start$`)
 )
 
 // findRecordedStarts finds a loader whose workers, by a recording with Python frames, are started more than once from

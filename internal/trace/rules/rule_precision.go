@@ -3,11 +3,11 @@ package rules
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
@@ -38,7 +38,7 @@ func (c *ruleContext) isAMD(d *ruleDevice) bool {
 	return false
 }
 
-var instinct = regexp.MustCompile(`MI([1-9]\d\d)`)
+var instinct = lazyregexp.New(`MI([1-9]\d\d)`)
 
 // getHalfRate returns the largest ratio of the rates of 16-bit and FP32 products; 0 unknown, or without 16-bit cores.
 // AMD's data sheets have for the matrix cores 1307 against 163 TF/s (MI300X), 383 against 96 (MI250X) and 185 against

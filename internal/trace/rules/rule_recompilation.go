@@ -2,11 +2,11 @@ package rules
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
@@ -15,7 +15,7 @@ const leastCompiled = 0.01
 
 // compiledAgain matches the range of a frame that torch.compile compiled more than once: its number, and the number
 // of the compilation.
-var compiledAgain = regexp.MustCompile(`^Torch-Compiled Region: (\d+)/[1-9]`)
+var compiledAgain = lazyregexp.New(`^Torch-Compiled Region: (\d+)/[1-9]`)
 
 // findRecompilation: the program compiles after its first step. Steps with compilation are not part of the step of
 // which findings claim time, so it claims nothing.

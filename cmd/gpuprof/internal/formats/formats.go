@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -21,6 +20,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/fleet"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/internal/history"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/benchfmt"
@@ -271,7 +271,7 @@ func EncodeVerdict(w io.Writer, c *compare.Comparison, _ cli.Screen) error {
 }
 
 // lists matches indented lists of numbers. Texts of JSON hold no line break, so it matches none of them.
-var lists = regexp.MustCompile(`\[\n *(?:(?:null|[-+.0-9eE]+),?\n *)+\]`)
+var lists = lazyregexp.New(`\[\n *(?:(?:null|[-+.0-9eE]+),?\n *)+\]`)
 
 // oneLine prints a process's samples in one line, not one a line.
 func oneLine(list []byte) []byte { return bytes.Join(bytes.Fields(list), nil) }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"regexp"
 	"strings"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
@@ -92,7 +92,7 @@ func (c Children) runChild(cmd child.Command) ([]byte, error) {
 
 // failure matches a line by which programs report a failure: a traceback of Python, a panic of Go, a failed
 // assertion of pytest.
-var failure = regexp.MustCompile(`(?m)^(Traceback \(most recent call last\)|panic: |E  +\S)`)
+var failure = lazyregexp.New(`(?m)^(Traceback \(most recent call last\)|panic: |E  +\S)`)
 
 // failureText returns the end of a program's message: of standard error, or of standard output if only that has a
 // failure or standard error is empty.

@@ -12,12 +12,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/owner"
 	"github.com/gpuprof/gpuprof/internal/record"
@@ -231,7 +231,7 @@ func (p *program) placeOutputs() error {
 }
 
 // suffix is the extension of a file; a version or a date at the end of a folder's name is none.
-var suffix = regexp.MustCompile(`\.[A-Za-z][A-Za-z0-9_]*$`)
+var suffix = lazyregexp.New(`\.[A-Za-z][A-Za-z0-9_]*$`)
 
 // refuseSuffix refuses a name with the suffix of a file that no writer has: a folder of that name was not meant. A
 // folder that is there, or has a slash behind it, was.

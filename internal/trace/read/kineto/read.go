@@ -15,12 +15,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"runtime"
 	"sync"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
@@ -39,7 +39,7 @@ func IsTrace(head []byte) bool {
 	return is || eventsMember.Match(head)
 }
 
-var eventsMember = regexp.MustCompile(`"traceEvents"\s*:\s*\[`)
+var eventsMember = lazyregexp.New(`"traceEvents"\s*:\s*\[`)
 
 // Read reads one trace. The first bytes of r decide between plain text, gzip and zstd; path is for messages. The
 // trace is finished (see model.Trace.Finish).

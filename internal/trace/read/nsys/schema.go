@@ -1,10 +1,10 @@
 package nsys
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
@@ -45,7 +45,7 @@ func isWantedTable(name string) bool {
 }
 
 // tableVersion ends the names of tables in some exports: NVTX_EVENTS_V2.
-var tableVersion = regexp.MustCompile(`_[vV]\d+$`)
+var tableVersion = lazyregexp.New(`_[vV]\d+$`)
 
 // splitVersion splits a table's name; version is "" without one.
 func splitVersion(name string) (base, version string) {
