@@ -80,7 +80,24 @@ type Observer interface {
 	Observed(since time.Time) (map[string]any, map[string]gpuprof.Track)
 }
 
-// Joiner is a session whose main stream does not wait for all work that its steps enqueue.
+// Theorist is a session that also compares a model of itself with results of theory. These checks depend on the program
+// alone: neither on a setting nor on the device.
+type Theorist interface {
+	KnownAnswers(context.Context) ([]gpuprof.Check, error)
+}
+
+// CheckAll returns the checks of a session, those of a Theorist included.
+func CheckAll(ctx context.Context, s Session) ([]gpuprof.Check, error) {
+	checks, err := s.Check(ctx)
+	t, is := s.(Theorist)
+	if err != nil || !is {
+		return checks, err
+	}
+	known, err := t.KnownAnswers(ctx)
+	return append(checks, known...), err
+}
+
+// Joiner is a session whose main stream does not wait for all that its steps enqueue.
 type Joiner interface {
 	// Join makes the main stream wait for all enqueued work of the session, without allocating.
 	Join() error

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -35,6 +34,7 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/tuneprogram"
 	versionverb "github.com/gpuprof/gpuprof/cmd/gpuprof/internal/version"
 	"github.com/gpuprof/gpuprof/internal/child"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
@@ -219,7 +219,7 @@ func restError(verb string) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof %s: it takes nothing after --", verb).WithFix("leave that out")
 }
 
-var unknownFlag = regexp.MustCompile(`^unknown flag (\S+?),? ?(did you mean.*)?$`)
+var unknownFlag = lazyregexp.New(`^unknown flag (\S+?),? ?(did you mean.*)?$`)
 
 // parseError rewrites kong's error as one sentence with a fix.
 func parseError(parser *kong.Kong, args []string, err error) error {
@@ -254,7 +254,7 @@ func parseError(parser *kong.Kong, args []string, err error) error {
 }
 
 // missingArgument matches kong's error about a missing argument, with the argument's name.
-var missingArgument = regexp.MustCompile(`^expected "<([a-z]+)>(?: \.\.\.)?`)
+var missingArgument = lazyregexp.New(`^expected "<([a-z]+)>(?: \.\.\.)?`)
 
 func flagInError(err error) (string, bool) {
 	m := unknownFlag.FindStringSubmatch(err.Error())

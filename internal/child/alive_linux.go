@@ -17,8 +17,9 @@ func newGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }
 
-// liveProcesses returns the processes with a mark in their environment or in a group (0: none), without zombies.
-func liveProcesses(mark string, group int) []int {
+// liveProcesses returns the processes with a mark in their environment or in a group (0: none), without zombies. It
+// skips processes that started before since (ticks of owner.StartOf): reading the environment of every process is slow.
+func liveProcesses(mark string, group int, since uint64) []int {
 	var out []int
 	entries, _ := os.ReadDir("/proc") // without /proc only the group is signalled
 	for _, e := range entries {
@@ -28,6 +29,9 @@ func liveProcesses(mark string, group int) []int {
 		}
 		f := owner.Stat(pid)
 		if len(f) < 20 || f[0][0] == 'Z' || f[0][0] == 'X' {
+			continue
+		}
+		if start, err := strconv.ParseUint(string(f[19]), 10, 64); err == nil && start < since {
 			continue
 		}
 		if group != 0 && string(f[2]) == strconv.Itoa(group) || hasMark(pid, mark) {

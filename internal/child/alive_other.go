@@ -9,6 +9,6 @@ const seesAll = false
 
 func newGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-func liveProcesses(string, int) []int { return nil }
+func liveProcesses(string, int, uint64) []int { return nil }
 
 func hasSetting(string) bool { return false }

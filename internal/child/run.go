@@ -133,8 +133,9 @@ type Process struct {
 	c          Command
 	cmd        *exec.Cmd
 	mark       string
-	err        error // exit error; valid once Ended is closed
-	spent      Spent // valid once Ended is closed
+	began      uint64 // start of the program by owner.StartOf, 0 if unknown
+	err        error  // exit error; valid once Ended is closed
+	spent      Spent  // valid once Ended is closed
 	stderr     *os.File
 	stderrDone chan struct{} // closed when standard error has ended
 	stderrTail tailBuffer
@@ -189,6 +190,9 @@ func (c Command) start(in *os.File) (*Process, error) {
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
 		began := time.Now()
+		if err == nil {
+			p.began = owner.StartOf(p.Pid()) // before Wait: until then the ID is the program's
+		}
 		started <- err
 		if err == nil {
 			p.err = p.cmd.Wait()
@@ -323,9 +327,9 @@ func (p *Process) findRemains() processSet {
 		}
 	default:
 	}
-	r.pids = liveProcesses(p.mark, p.Pid())
+	r.pids = liveProcesses(p.mark, p.Pid(), p.began)
 	if !r.isNonempty() { // a process that ended during the scan may have started another process
-		r.pids = liveProcesses(p.mark, p.Pid())
+		r.pids = liveProcesses(p.mark, p.Pid(), p.began)
 	}
 	return r
 }

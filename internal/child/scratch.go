@@ -130,7 +130,7 @@ func sweepOne(dir string, by owner.Process) {
 	}
 	if by.Start > 0 {
 		for range 20 { // the next round finds processes started meanwhile
-			pids := liveProcesses(markOf(by.Pid, by.Start), 0)
+			pids := liveProcesses(markOf(by.Pid, by.Start), 0, by.Start)
 			if len(pids) == 0 {
 				break
 			}

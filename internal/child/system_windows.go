@@ -23,6 +23,6 @@ func lock(*os.File) error { return errWindows }
 
 func newGroup() *syscall.SysProcAttr { return nil }
 
-func liveProcesses(string, int) []int { return nil }
+func liveProcesses(string, int, uint64) []int { return nil }
 
 func hasSetting(string) bool { return false }

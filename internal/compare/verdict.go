@@ -3,12 +3,12 @@ package compare
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 // The exit codes of a comparison; cmd/gpuprof has all exit codes.
@@ -131,7 +131,7 @@ func joinCodes(codes []string) string {
 	return strings.Join(slices.Compact(slices.Clone(codes)), ", ")
 }
 
-var ofProcess = regexp.MustCompile(`^process \d+: `)
+var ofProcess = lazyregexp.New(`^process \d+: `)
 
 // sideWarnings prefixes warnings with their side's name, and merges equal warnings of processes with their number.
 func sideWarnings(side string, all []gpuprof.Warning) []gpuprof.Warning {

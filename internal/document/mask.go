@@ -2,9 +2,10 @@ package document
 
 import (
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 const masked = "***"
@@ -67,10 +68,10 @@ func runsShell(said map[string]bool) bool {
 }
 
 var (
-	shellFlag  = regexp.MustCompile(`^-[a-z]*c$`)
-	flagLike   = regexp.MustCompile(`^--?[A-Za-z][\w.-]*$`)
-	assignment = regexp.MustCompile(`^([-+~]*[A-Za-z_][\w./@:-]*)=`)
-	shellWords = regexp.MustCompile(`(?:[^\s'"]|'[^']*'|"(?:[^"\\]|\\.)*"|['"])+`)
+	shellFlag  = lazyregexp.New(`^-[a-z]*c$`)
+	flagLike   = lazyregexp.New(`^--?[A-Za-z][\w.-]*$`)
+	assignment = lazyregexp.New(`^([-+~]*[A-Za-z_][\w./@:-]*)=`)
+	shellWords = lazyregexp.New(`(?:[^\s'"]|'[^']*'|"(?:[^"\\]|\\.)*"|['"])+`)
 )
 
 // maskArgument masks secrets that an argument shows by itself.
@@ -101,13 +102,13 @@ func maskInside(text string) string {
 
 var (
 	// user information of a URL up to the last @ before the host; user:password@host
-	userInfo = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s"']*@`)
-	userHost = regexp.MustCompile(`(^|[\s='"])[\w.+-]+:[^@\s/:"']+@([A-Za-z0-9])`)
-	query    = regexp.MustCompile(`([?&;])([\w.-]+)=([^&;#\s"']*)`)
+	userInfo = lazyregexp.New(`([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s"']*@`)
+	userHost = lazyregexp.New(`(^|[\s='"])[\w.+-]+:[^@\s/:"']+@([A-Za-z0-9])`)
+	query    = lazyregexp.New(`([?&;])([\w.-]+)=([^&;#\s"']*)`)
 	// name: value, in a header or in JSON
-	pair = regexp.MustCompile(`(["']?)([A-Za-z][\w-]*)(["']?\s*:\s*)((?:(?i:bearer|basic|token)\s+)?)("[^"]*"|'[^']*'|[^\s,}"'/:][^\s,}"']*)`)
+	pair = lazyregexp.New(`(["']?)([A-Za-z][\w-]*)(["']?\s*:\s*)((?:(?i:bearer|basic|token)\s+)?)("[^"]*"|'[^']*'|[^\s,}"'/:][^\s,}"']*)`)
 	// tokens of GitHub, GitLab, Hugging Face, OpenAI, Slack, AWS and Google, and JSON web tokens
-	tokens = regexp.MustCompile(`\b(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{16,}|sk-[\w-]{20,}|xox[abprs]-[\w-]{10,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)`)
+	tokens = lazyregexp.New(`\b(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{16,}|sk-[\w-]{20,}|xox[abprs]-[\w-]{10,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)`)
 )
 
 // MaskLinks masks secrets recognisable in any text: user information and secret parameters of URLs, known tokens.
@@ -136,10 +137,10 @@ func maskForms(text string) string {
 }
 
 var (
-	secretIn = regexp.MustCompile(`key|token|secret|passw|passphrase|credential|bearer|cookie`)
-	harmless = regexp.MustCompile(`tokeni[sz][a-z]*|key(board|point|frame|word)s?|(mon|tur|hoc|don)keys?`)
-	quantity = regexp.MustCompile(`(^|[^a-z])(num|n|max|min|size|dim|dims|heads|len|length|count|per|batch|limit|rate)([^a-z]|$)`)
-	number   = regexp.MustCompile(`^[0-9][0-9_.,eE+-]*[kKMG]?$`)
+	secretIn = lazyregexp.New(`key|token|secret|passw|passphrase|credential|bearer|cookie`)
+	harmless = lazyregexp.New(`tokeni[sz][a-z]*|key(board|point|frame|word)s?|(mon|tur|hoc|don)keys?`)
+	quantity = lazyregexp.New(`(^|[^a-z])(num|n|max|min|size|dim|dims|heads|len|length|count|per|batch|limit|rate)([^a-z]|$)`)
+	number   = lazyregexp.New(`^[0-9][0-9_.,eE+-]*[kKMG]?$`)
 )
 
 // secretName reports whether the value with this name is secret. A count ("--max-tokens 512") is not.

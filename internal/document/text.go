@@ -2,12 +2,13 @@ package document
 
 import (
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 // CleanText makes a foreign text fit for one line of a terminal, a log or a report. White space that breaks lines
@@ -25,7 +26,7 @@ func CleanText(s string) string {
 }
 
 // logCommand matches commands that Azure Pipelines, GitHub Actions and TeamCity execute inside a line.
-var logCommand = regexp.MustCompile(`(##[A-Za-z]*)\[`)
+var logCommand = lazyregexp.New(`(##[A-Za-z]*)\[`)
 
 // plainText reports printable ASCII, which most names are.
 func plainText(s string) bool {

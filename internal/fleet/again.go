@@ -3,12 +3,12 @@ package fleet
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/health"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 // A second measurement covers the suspect nodes and as many healthy ones; a figure is off only if both find it off.
@@ -185,7 +185,7 @@ func (t *noteList) formatNotes() []string {
 }
 
 // hostName matches node names that are safe to put into a shell command.
-var hostName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+var hostName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // Again returns the nodes to measure again, sorted by name: the nodes that are off or delay others, and for each a
 // healthy node with the same GPU model. It omits nodes whose name does not match hostName.

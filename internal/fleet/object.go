@@ -6,19 +6,19 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/bucket"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/launch"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 const suffix = ".json.zst"
 
 // objectName matches the names of objects: rank, attempt and hash.
-var objectName = regexp.MustCompile(`^\d{6,}-\d+-[0-9a-f]{12}\.json\.zst$`)
+var objectName = lazyregexp.New(`^\d{6,}-\d+-[0-9a-f]{12}\.json\.zst$`)
 
 // Object is the file that a rank writes to the folder of its job.
 type Object struct {

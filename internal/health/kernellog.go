@@ -3,10 +3,11 @@ package health
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 // Event is a driver message in the kernel log about a GPU.
@@ -30,29 +31,29 @@ const addressPattern = `([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})(?:\.[0-
 // The patterns follow open-gpu-kernel-modules (kernel_rc.c, osinit.c, osapi.c, gpu.c) and the kernel's PCI core.
 var (
 	// "NVRM: Xid (PCI:0000:ca:00 GPU-I:05): 79, pid=…, GPU has fallen off the bus."; old drivers omit "PCI:".
-	xidLine = regexp.MustCompile(`NVRM: Xid \((?:PCI:)?` + addressPattern + `[^)]*\): (\d+)(.*)`)
+	xidLine = lazyregexp.New(`NVRM: Xid \((?:PCI:)?` + addressPattern + `[^)]*\): (\d+)(.*)`)
 	// "NVRM: GPU 0000:ca:00.0: GPU has fallen off the bus."; old drivers: "NVRM: GPU at 0000:ca:00.0 has fallen off
 	// the bus."
-	offBusLine = regexp.MustCompile(`NVRM: GPU (?:at )?(?:PCI:)?` + addressPattern + `:? (?:GPU )?has fallen off the bus`)
+	offBusLine = lazyregexp.New(`NVRM: GPU (?:at )?(?:PCI:)?` + addressPattern + `:? (?:GPU )?has fallen off the bus`)
 	// "NVRM: The NVIDIA GPU 0000:ca:00.0", later "fallen off the bus and is not responding to commands."
-	offBusBegin = regexp.MustCompile(`NVRM: The NVIDIA GPU ` + addressPattern)
+	offBusBegin = lazyregexp.New(`NVRM: The NVIDIA GPU ` + addressPattern)
 	offBusEnd   = "fallen off the bus and is not responding"
 	// "NVRM: GPU at PCI:0000:ca:00: GPU-…"
-	uuidLine = regexp.MustCompile(`NVRM: GPU at (?:PCI:)?` + addressPattern + `: (GPU-[0-9A-Fa-f-]{36})`)
+	uuidLine = lazyregexp.New(`NVRM: GPU at (?:PCI:)?` + addressPattern + `: (GPU-[0-9A-Fa-f-]{36})`)
 	// "NVRM: GPU0 nvCheckOkFailedNoLog: Check failed: Reset required [NV_ERR_RESET_REQUIRED] …". The driver's GPU number
 	// differs from NVML's.
-	resetRequired = regexp.MustCompile(`NVRM: (?:.*\b` + addressPattern + `)?.*NV_ERR_RESET_REQUIRED`)
+	resetRequired = lazyregexp.New(`NVRM: (?:.*\b` + addressPattern + `)?.*NV_ERR_RESET_REQUIRED`)
 	// "… 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)": the texts differ between
 	// drivers, the numbers do not.
-	recoveryLine = regexp.MustCompile(`recovery action changed from .* to (0[xX][0-9A-Fa-f]+|\d+)`)
+	recoveryLine = lazyregexp.New(`recovery action changed from .* to (0[xX][0-9A-Fa-f]+|\d+)`)
 	// "nvidia 0000:ca:00.0: reset done", from the PCI core of newer kernels (pci_dev_restore), or "GPU 00000000:CA:00.0
 	// was successfully reset.", from nvidia-smi if its output was copied into the log.
-	resetLine = regexp.MustCompile(`nvidia ` + addressPattern + `: reset done|GPU ` + addressPattern + ` was successfully reset`)
-	bootLine  = regexp.MustCompile(`(?:^|;|\] )Linux version \d`)
+	resetLine = lazyregexp.New(`nvidia ` + addressPattern + `: reset done|GPU ` + addressPattern + ` was successfully reset`)
+	bootLine  = lazyregexp.New(`(?:^|;|\] )Linux version \d`)
 	// A record of /dev/kmsg is "priority,number,time,flags;message". The first record since boot has number 0.
-	laterRecord = regexp.MustCompile(`^\d+,[1-9]\d*,`)
-	needReset   = regexp.MustCompile(`\bRST: Yes`) // containment errors, and "D-RST: Yes"
-	severity    = regexp.MustCompile(`(?i)\b(non[-_ ]?)?fatal\b`)
+	laterRecord = lazyregexp.New(`^\d+,[1-9]\d*,`)
+	needReset   = lazyregexp.New(`\bRST: Yes`) // containment errors, and "D-RST: Yes"
+	severity    = lazyregexp.New(`(?i)\b(non[-_ ]?)?fatal\b`)
 )
 
 // ReadLog parses a kernel log. A GPU's events are cleared by its reset, by the driver's message that no recovery

@@ -2,12 +2,13 @@ package history
 
 import (
 	"net/url"
-	"regexp"
 	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 // shortRemote matches git's short form of an ssh remote: "git@github.com:owner/name.git".
-var shortRemote = regexp.MustCompile(`^(?:[\w.-]+@)?([\w-]+(?:\.[\w-]+)+):([\w.~-]+(?:/[\w.~-]+)+)$`)
+var shortRemote = lazyregexp.New(`^(?:[\w.-]+@)?([\w-]+(?:\.[\w-]+)+):([\w.~-]+(?:/[\w.~-]+)+)$`)
 
 // CommitURL returns a commit's web page on a remote's host, without credentials and port; "" if there is none.
 func CommitURL(remote, id string) string {

@@ -3,8 +3,9 @@ package memsnap
 import (
 	"cmp"
 	"path"
-	"regexp"
 	"slices"
+
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 // mostChanges limits the lines of a comparison.
@@ -41,7 +42,7 @@ func (a *Analysis) Against(old *Analysis) {
 
 func absBytes(n int64) int64 { return max(n, -n) }
 
-var lineFrame = regexp.MustCompile(`^(.*):[0-9]+ in (.*)$`)
+var lineFrame = lazyregexp.New(`^(.*):[0-9]+ in (.*)$`)
 
 // stripLine reduces a site to file name and function.
 func stripLine(where string) string {

@@ -2,11 +2,11 @@ package memsnap
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 // allocConf is the environment variable with the settings of PyTorch's allocator.
@@ -53,7 +53,7 @@ func (w *WhatIf) confLine(s *Settings) string {
 }
 
 // parts matches the settings in a text, name first; lists are in brackets.
-var parts = regexp.MustCompile(`([A-Za-z0-9_]+):((?:\[[^\]]*\]|[^,\[])*)`)
+var parts = lazyregexp.New(`([A-Za-z0-9_]+):((?:\[[^\]]*\]|[^,\[])*)`)
 
 func (s *Settings) removeSetting(name string) string {
 	var kept []string

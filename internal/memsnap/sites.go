@@ -2,9 +2,10 @@ package memsnap
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 // Sites of stacks without a program line.
@@ -57,7 +58,7 @@ func siteOfStack(stack []Frame) string {
 	return noFrame
 }
 
-var backward = regexp.MustCompile(`(?:^|[: ])([A-Za-z0-9]+)Backward[0-9]*::`)
+var backward = lazyregexp.New(`(?:^|[: ])([A-Za-z0-9]+)Backward[0-9]*::`)
 
 func (f *Frame) frameText() string {
 	if f.Name == "" {

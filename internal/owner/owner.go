@@ -11,12 +11,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
@@ -53,7 +53,7 @@ const Prefix = ".gpuprof-"
 // length of a path can shift a program's memory layout.
 const hostDigits, pidDigits, startDigits = 6, 5, 8
 
-var tagged = regexp.MustCompile(fmt.Sprintf(`-([0-9a-z]{%d})-([0-9a-z]{%d})-([0-9a-z]{%d})-[0-9A-Z]+`, hostDigits, pidDigits, startDigits))
+var tagged = lazyregexp.New(fmt.Sprintf(`-([0-9a-z]{%d})-([0-9a-z]{%d})-([0-9a-z]{%d})-[0-9A-Z]+`, hostDigits, pidDigits, startDigits))
 
 // TempName returns a unique name for a file or folder of this process: prefix, owner, random part, suffix.
 func TempName(prefix, suffix string) string {

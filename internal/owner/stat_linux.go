@@ -2,8 +2,8 @@ package owner
 
 import (
 	"bytes"
-	"os"
 	"strconv"
+	"syscall"
 )
 
 // StartOf returns the start of a process, in clock ticks since the machine's start; 0 if the process has ended.
@@ -22,11 +22,21 @@ func isZombie(pid int) bool {
 	return len(f) > 0 && (f[0][0] == 'Z' || f[0][0] == 'X')
 }
 
-// Stat returns the fields of /proc/PID/stat from the third, the state; the second, a name, may hold any character.
+// statBytes is larger than a stat file with its 52 fields.
+const statBytes = 2048
+
+// Stat returns the fields of /proc/PID/stat from the third, the state; the second, a name, may hold any character. A
+// search for a program's processes reads this file of every process, so Stat makes only three system calls.
 func Stat(pid int) [][]byte {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	fd, err := syscall.Open("/proc/"+strconv.Itoa(pid)+"/stat", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}
-	return bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	var text [statBytes]byte
+	n, err := syscall.Read(fd, text[:])
+	_ = syscall.Close(fd)
+	if err != nil {
+		return nil
+	}
+	return bytes.Fields(text[bytes.LastIndexByte(text[:n], ')')+1 : n])
 }

@@ -6,20 +6,20 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // The command line alone selects the recorder: running the program to find out would run it twice.
 
 var (
-	pythonName   = regexp.MustCompile(`^(python|pypy|ipython|jupyter)[0-9.]*t?d?$|^(torchrun|accelerate|deepspeed|lightning|composer|pytest|py\.test|pyinstrument|horovodrun)$`)
-	pythonWords  = regexp.MustCompile(`(?m)(^|[\s/;&|("'=])(python|pypy|ipython)[0-9.]*t?($|[\s;&|)"'])|torchrun|accelerate\s+launch|deepspeed\s|\.py($|[\s;&|)"'])`)
-	importsTorch = regexp.MustCompile(`(?m)^\s*(import|from)\s+(torch\w*|lightning|pytorch_lightning|transformers|accelerate|fastai|e3nn|mace|timm|diffusers|ultralytics)\b`)
-	importsOther = regexp.MustCompile(`(?m)^\s*(import|from)\s+(jax|flax|cupy|tensorflow|numba\.cuda|pycuda|mxnet|warp|triton)\b`)
+	pythonName   = lazyregexp.New(`^(python|pypy|ipython|jupyter)[0-9.]*t?d?$|^(torchrun|accelerate|deepspeed|lightning|composer|pytest|py\.test|pyinstrument|horovodrun)$`)
+	pythonWords  = lazyregexp.New(`(?m)(^|[\s/;&|("'=])(python|pypy|ipython)[0-9.]*t?($|[\s;&|)"'])|torchrun|accelerate\s+launch|deepspeed\s|\.py($|[\s;&|)"'])`)
+	importsTorch = lazyregexp.New(`(?m)^\s*(import|from)\s+(torch\w*|lightning|pytorch_lightning|transformers|accelerate|fastai|e3nn|mace|timm|diffusers|ultralytics)\b`)
+	importsOther = lazyregexp.New(`(?m)^\s*(import|from)\s+(jax|flax|cupy|tensorflow|numba\.cuda|pycuda|mxnet|warp|triton)\b`)
 )
 
 // headBytes limits the part of a script that is searched for imports and commands.

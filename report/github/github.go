@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/report/internal/verdict"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
@@ -124,7 +124,7 @@ func listWorst(c *compare.Comparison) []annotation {
 }
 
 // where matches a Python frame, "train.py(41): step", or "train.py:41".
-var where = regexp.MustCompile(`^([^\s:()]+\.\w+)(?:\((\d+)\)|:(\d+))`)
+var where = lazyregexp.New(`^([^\s:()]+\.\w+)(?:\((\d+)\)|:(\d+))`)
 
 // parseSite returns the file and line of a call site; "" if it has none.
 func parseSite(site string) (file, line string) {

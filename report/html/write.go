@@ -11,6 +11,7 @@ import (
 	"html/template"
 	"io"
 	"strings"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -22,7 +23,10 @@ import (
 //go:embed *.tmpl *.css *.js
 var files embed.FS
 
-var templates = template.Must(template.New("").Funcs(template.FuncMap{"pieces": splitFlags}).ParseFS(files, "*.tmpl"))
+// templates are parsed at the first page: most starts of the program write none.
+var templates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{"pieces": splitFlags}).ParseFS(files, "*.tmpl"))
+})
 
 // pageView is the data of page.tmpl.
 type pageView struct {
@@ -75,7 +79,7 @@ func Write(w io.Writer, p *page.Page) error {
 	}
 	// Write into memory first, so that a failing template leaves no half-written page.
 	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, "page.tmpl", v); err != nil {
+	if err := templates().ExecuteTemplate(&b, "page.tmpl", v); err != nil {
 		return err
 	}
 	_, err := w.Write(b.Bytes())

@@ -2,12 +2,12 @@ package page
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
@@ -36,7 +36,7 @@ type given struct{ run, process, text string }
 
 func (g given) processLabel() string { return strings.TrimSpace(g.run + " " + g.process) }
 
-var ofProcess = regexp.MustCompile(`^(process \d+): `)
+var ofProcess = lazyregexp.New(`^(process \d+): `)
 
 // groupNotices joins warnings of several runs with equal code and fix: readers skip a list that repeats itself.
 func groupNotices(runs []*gpuprof.Run) []notice {

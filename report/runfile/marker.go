@@ -3,11 +3,11 @@ package runfile
 import (
 	"bytes"
 	"encoding/binary"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
@@ -100,11 +100,11 @@ func writtenByUs(path string, f Format) (bool, error) {
 }
 
 var (
-	htmlComment = regexp.MustCompile(`(?s)<!--.*?(-->|$)`)
-	htmlBody    = regexp.MustCompile(`(?i)<(body|script|title|style)[\s>]`)
-	generator   = regexp.MustCompile(`(?i)<meta\s+name="generator"\s+content="gpuprof[ "]`)
-	ourMetrics  = regexp.MustCompile(`^(\{\s*"gpuprof/|# TYPE gpuprof_result_)`) // neither format has comments
-	svgMark     = regexp.MustCompile(`^(\s*<\?xml[^>]*\?>)?\s*<!-- ` + Marker + `\b`)
+	htmlComment = lazyregexp.New(`(?s)<!--.*?(-->|$)`)
+	htmlBody    = lazyregexp.New(`(?i)<(body|script|title|style)[\s>]`)
+	generator   = lazyregexp.New(`(?i)<meta\s+name="generator"\s+content="gpuprof[ "]`)
+	ourMetrics  = lazyregexp.New(`^(\{\s*"gpuprof/|# TYPE gpuprof_result_)`) // neither format has comments
+	svgMark     = lazyregexp.New(`^(\s*<\?xml[^>]*\?>)?\s*<!-- ` + Marker + `\b`)
 )
 
 // ourHTML requires the generator element in the head, before elements that could quote it.

@@ -25,7 +25,7 @@ func Check(ctx context.Context, dev device.Device, plan Plan) ([]gpuprof.Check, 
 	if text := substitutedText(sess); text != "" && plan.Note != nil {
 		plan.Note(text)
 	}
-	return plan.checkSession(ctx, sess)
+	return plan.checkSession(ctx, sess, "")
 }
 
 func substitutedText(sess workloads.Session) string {
@@ -50,8 +50,19 @@ func (p Plan) open(ctx context.Context, dev device.Device) (workloads.Session, e
 	return sess, nil
 }
 
-func (p Plan) checkSession(ctx context.Context, sess workloads.Session) ([]gpuprof.Check, error) {
+// checkSession compares an open session with its reference and with theory. The file known, "" for none, caches the
+// latter for the other settings of the same build.
+func (p Plan) checkSession(ctx context.Context, sess workloads.Session, known string) ([]gpuprof.Check, error) {
 	checks, err := sess.Check(ctx)
+	if t, is := sess.(workloads.Theorist); is && err == nil {
+		answers, cached := readCache(known)
+		if !cached {
+			if answers, err = t.KnownAnswers(ctx); err == nil && checkError(p, answers) == nil {
+				writeCache(known, answers)
+			}
+		}
+		checks = append(checks, answers...)
+	}
 	if err != nil {
 		return checks, fmt.Errorf("checking %s: %w", p.Workload.Name(), err)
 	}
@@ -77,7 +88,7 @@ func checkOrCached(ctx context.Context, dev device.Device, sess workloads.Sessio
 	if checks, ok := readCache(path); ok {
 		return checks, nil
 	}
-	checks, err := plan.checkSession(ctx, sess)
+	checks, err := plan.checkSession(ctx, sess, knownPath(plan))
 	if err == nil {
 		writeCache(path, checks)
 	}
@@ -99,6 +110,15 @@ func cachePath(info device.Info, plan Plan, code string) string {
 	}
 	key := hashed(16, plan.Build, info, code, plan.Workload.Name(), plan.Preset, plan.Knobs, plan.Seed, plan.Mode)
 	if key == "" {
+		return ""
+	}
+	return filepath.Join(plan.CacheDir, "checks", key+".json")
+}
+
+// knownPath is the cached result of a workloads.Theorist, "" when nothing can be cached.
+func knownPath(plan Plan) string {
+	key := hashed(16, plan.Build, plan.Workload.Name(), "known answers")
+	if plan.CacheDir == "" || plan.Build == "" || key == "" {
 		return ""
 	}
 	return filepath.Join(plan.CacheDir, "checks", key+".json")

@@ -116,7 +116,7 @@ func (p *InProcess) checkSession(ctx context.Context, s *bench) error {
 
 // checkResults compares with the float64 reference: a setting with other results is no alternative.
 func (s *bench) checkResults(ctx context.Context) error {
-	checks, err := s.sess.Check(ctx)
+	checks, err := workloads.CheckAll(ctx, s.sess)
 	if err != nil {
 		return err
 	}

@@ -8,13 +8,20 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
+	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// A check compares the service with what is known of it, too.
+// The checks of a session compare the service with what is known of it, too.
 func TestCheckHasTheKnownAnswers(t *testing.T) {
 	var virtual []string // whose error is none of the settings'
-	for _, c := range workloadtest.Passes(t, onHost(t, fast("max_batch=4")...)) {
+	checks, err := workloads.CheckAll(t.Context(), onHost(t, fast("max_batch=4")...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range checks {
+		if !c.Pass {
+			t.Errorf("%s differs by %.3g, allowed %.3g", c.Stage, c.RelativeError, c.Tolerance)
+		}
 		if c.Virtual {
 			virtual = append(virtual, c.Stage)
 		}

@@ -3,9 +3,10 @@ package structure
 import (
 	"io"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 // defaultColumns are the columns of plain XYZ.
@@ -88,7 +89,7 @@ func (l *lineReader) endOfFrame(n int) error {
 }
 
 // wantedPair matches an assignment to a key that this package uses.
-var wantedPair = regexp.MustCompile(`(?i)(^|\s)["']?(lattice|properties|pbc)["']?\s*=`)
+var wantedPair = lazyregexp.New(`(?i)(^|\s)["']?(lattice|properties|pbc)["']?\s*=`)
 
 // commentPairs returns the pairs by lower-cased key. A comment without a wantedPair is free text.
 func commentPairs(l *lineReader, comment string) (map[string]string, error) {

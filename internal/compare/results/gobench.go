@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"golang.org/x/perf/benchfmt"
 	"golang.org/x/perf/benchmath"
 
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
@@ -118,7 +118,7 @@ func convertToSeconds(value float64, unit string) (float64, string) {
 	return value, unit
 }
 
-var goFailed = regexp.MustCompile(`(?m)^\s*--- FAIL: (Benchmark\S+)`)
+var goFailed = lazyregexp.New(`(?m)^\s*--- FAIL: (Benchmark\S+)`)
 
 func goFailures(text []byte) []string {
 	var out []string

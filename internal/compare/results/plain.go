@@ -3,17 +3,17 @@ package results
 import (
 	"bytes"
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 // plainLine matches a line "name value unit" of any program. All figures of a name are samples of one process.
 
-var plainLine = regexp.MustCompile(`^\s*([A-Za-z_][\w./=+-]*?)[:=]?\s+([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-zµμ][\w/µμ]*)\s*$`)
+var plainLine = lazyregexp.New(`^\s*([A-Za-z_][\w./=+-]*?)[:=]?\s+([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-zµμ][\w/µμ]*)\s*$`)
 
 // plainUnit maps a unit of plain figures to its base unit and the factor to it; a rate "x/s" keeps its name.
 func plainUnit(unit string) (scale float64, base string, ok bool) {

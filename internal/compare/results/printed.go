@@ -2,25 +2,25 @@ package results
 
 import (
 	"bytes"
-	"regexp"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 // printed lists known programs' human-readable outputs by pattern, with the option that writes a result file instead.
 var printed = []struct {
-	line     *regexp.Regexp
+	line     *lazyregexp.Regexp
 	is, give string
 }{
-	{regexp.MustCompile(`(?m)^Benchmark #?\d+: |^command,mean,stddev,|^\| Command \| Mean \[`), "hyperfine shows", "hyperfine --export-json FILE"},
-	{regexp.MustCompile(`(?m)^Benchmark +Time +CPU +Iterations|^name,iterations,real_time,cpu_time,`), "Google Benchmark shows", "--benchmark_out=FILE --benchmark_out_format=json"},
-	{regexp.MustCompile(`(?m)^\|.* Samples \| *CPU Time *\|`), "NVBench shows", "--jsonbin FILE"},
-	{regexp.MustCompile(`(?m)^-+ benchmark.*: \d+ tests -+\r?$`), "pytest-benchmark shows", "--benchmark-json FILE"},
-	{regexp.MustCompile(`(?m)^# JMH version: |^Benchmark +(\([\w.]+\) +)*Mode +Cnt +Score`), "JMH shows", "-rf json -rff FILE"},
-	{regexp.MustCompile(`(?m)^=+ Serving Benchmark Result =+\r?$`), "vllm bench serve shows", "--save-result --result-filename FILE"},
+	{lazyregexp.New(`(?m)^Benchmark #?\d+: |^command,mean,stddev,|^\| Command \| Mean \[`), "hyperfine shows", "hyperfine --export-json FILE"},
+	{lazyregexp.New(`(?m)^Benchmark +Time +CPU +Iterations|^name,iterations,real_time,cpu_time,`), "Google Benchmark shows", "--benchmark_out=FILE --benchmark_out_format=json"},
+	{lazyregexp.New(`(?m)^\|.* Samples \| *CPU Time *\|`), "NVBench shows", "--jsonbin FILE"},
+	{lazyregexp.New(`(?m)^-+ benchmark.*: \d+ tests -+\r?$`), "pytest-benchmark shows", "--benchmark-json FILE"},
+	{lazyregexp.New(`(?m)^# JMH version: |^Benchmark +(\([\w.]+\) +)*Mode +Cnt +Score`), "JMH shows", "-rf json -rff FILE"},
+	{lazyregexp.New(`(?m)^=+ Serving Benchmark Result =+\r?$`), "vllm bench serve shows", "--save-result --result-filename FILE"},
 	// A program may print other text before its JSON.
-	{regexp.MustCompile(`(?m)^[\[{]\s*$|^\{"`), "a program printed before its JSON", "the JSON alone, best in a file"},
+	{lazyregexp.New(`(?m)^[\[{]\s*$|^\{"`), "a program printed before its JSON", "the JSON alone, best in a file"},
 }
 
 // foreignText returns an error with the fix for a recognized text that is no result; nil for other texts.
@@ -34,7 +34,7 @@ func foreignText(text []byte, name string) error {
 }
 
 // members matches members of the known JSON documents, even in a document that is broken or follows other text.
-var members = regexp.MustCompile(`"(schema_version|benchmarks|results)"\s*:`)
+var members = lazyregexp.New(`"(schema_version|benchmarks|results)"\s*:`)
 
 // Known reports whether a text is a result of a known program, complete or broken, or that program's human-readable
 // output. Output of a training program, even a JSON line per step, is neither.

@@ -1,10 +1,10 @@
 package analyze
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
@@ -50,22 +50,22 @@ func (p Program) Interpreted() bool {
 
 type programMark struct {
 	program Program
-	name    *regexp.Regexp
+	name    *lazyregexp.Regexp
 	what    string // what carries the name, for Recording.Evidence
 }
 
 // programMarks are tried in order. PyTorch is first because it calls kernels of all other programs.
 var programMarks = []programMark{
-	{PyTorch, regexp.MustCompile(`\bat::native::|\bc10::|^aten::|^ProfilerStep#|^autograd::engine|\btorch::`), "names of PyTorch's operators and kernels"},
-	{TensorFlow, regexp.MustCompile(`\btensorflow::|\bEigen::internal::EigenMetaKernel|^EagerExecute|^TfOp`), "names of TensorFlow's kernels"},
-	{JAX, regexp.MustCompile(`^(TSL|XLA): |^PjitFunction\(|\bxla::|^(loop|input|wrapped|gemm|command_buffer)\w*_fusion|^fusion(_\d+)?$|^jit_`), "names of XLA's modules and fusions"},
-	{TensorRT, regexp.MustCompile(`^ExecutionContext::|\bnvinfer1::|^trt_|_trt_|^__myl_`), "names of TensorRT's layers and kernels"},
-	{ONNXRuntime, regexp.MustCompile(`\bonnxruntime::`), "names of ONNX Runtime's kernels"},
-	{OpenMP, regexp.MustCompile(`^nvkernel_|_F1L\d+_|^__omp_offloading_`), "names of kernels that compilers make of OpenMP's target regions"},
-	{OpenACC, regexp.MustCompile(`__pgi_uacc|_\d+_gpu(__red)?$`), "names of kernels that NVIDIA's Fortran and C compilers make of OpenACC"},
-	{Julia, regexp.MustCompile(`^(_Z\d+)?(julia_|gpu_\w+_kernel|ptxcall_)|\bCuDeviceArray`), "names of kernels that Julia compiles"},
-	{CuPyNumba, regexp.MustCompile(`^cupy_|\bcupy::|\bcudapy|^_ZN6cudapy`), "names of kernels of CuPy and Numba"},
-	{Triton, regexp.MustCompile(`^triton_|^_?\w+_kernel_0d1d`), "names of kernels that Triton compiles"},
+	{PyTorch, lazyregexp.New(`\bat::native::|\bc10::|^aten::|^ProfilerStep#|^autograd::engine|\btorch::`), "names of PyTorch's operators and kernels"},
+	{TensorFlow, lazyregexp.New(`\btensorflow::|\bEigen::internal::EigenMetaKernel|^EagerExecute|^TfOp`), "names of TensorFlow's kernels"},
+	{JAX, lazyregexp.New(`^(TSL|XLA): |^PjitFunction\(|\bxla::|^(loop|input|wrapped|gemm|command_buffer)\w*_fusion|^fusion(_\d+)?$|^jit_`), "names of XLA's modules and fusions"},
+	{TensorRT, lazyregexp.New(`^ExecutionContext::|\bnvinfer1::|^trt_|_trt_|^__myl_`), "names of TensorRT's layers and kernels"},
+	{ONNXRuntime, lazyregexp.New(`\bonnxruntime::`), "names of ONNX Runtime's kernels"},
+	{OpenMP, lazyregexp.New(`^nvkernel_|_F1L\d+_|^__omp_offloading_`), "names of kernels that compilers make of OpenMP's target regions"},
+	{OpenACC, lazyregexp.New(`__pgi_uacc|_\d+_gpu(__red)?$`), "names of kernels that NVIDIA's Fortran and C compilers make of OpenACC"},
+	{Julia, lazyregexp.New(`^(_Z\d+)?(julia_|gpu_\w+_kernel|ptxcall_)|\bCuDeviceArray`), "names of kernels that Julia compiles"},
+	{CuPyNumba, lazyregexp.New(`^cupy_|\bcupy::|\bcudapy|^_ZN6cudapy`), "names of kernels of CuPy and Numba"},
+	{Triton, lazyregexp.New(`^triton_|^_?\w+_kernel_0d1d`), "names of kernels that Triton compiles"},
 }
 
 // engineMarks are name patterns that occur in one engine only. A pattern is tried only on a name that contains one of
@@ -73,20 +73,20 @@ var programMarks = []programMark{
 var engineMarks = []struct {
 	engine string
 	words  []string
-	name   *regexp.Regexp
+	name   *lazyregexp.Regexp
 }{
-	{"SGLang", []string{"sglang", "sgl_kernel", "step[", "scheduler.run_batch"}, regexp.MustCompile(`\bsglang\b|sgl_kernel|^step\[(DECODE|EXTEND|MIXED)|^scheduler\.run_batch`)},
-	{"vLLM", []string{"vllm::", "vllm/", "gpu_model_runner: ", "execute_"}, regexp.MustCompile(`\bvllm::|\bvllm/|^gpu_model_runner: |^execute_(new_\d|context_\d)`)},
-	{"TensorRT-LLM", []string{"tensorrt_llm", "_forward_step"}, regexp.MustCompile(`\btensorrt_llm\b|^\[Executor\] _forward_step`)},
-	{"xDiT", []string{"xfuser", "execute_diffusion_"}, regexp.MustCompile(`\bxfuser\b|^execute_diffusion_`)},
-	{"DeepSpeed", []string{"deepspeed"}, regexp.MustCompile(`(?i)\bdeepspeed\b`)},
-	{"Megatron", []string{"megatron"}, regexp.MustCompile(`(?i)\bmegatron\b`)},
-	{"Lightning", []string{"[pl]", "[strategy]", "lightning"}, regexp.MustCompile(`^\[pl\]|^\[Strategy\]|pytorch_lightning|lightning/pytorch`)},
-	{"MACE", []string{"mace"}, regexp.MustCompile(`\bmace/modules|\bScaleShiftMACE|nn\.Module: MACE`)},
-	{"NequIP", []string{"nequip"}, regexp.MustCompile(`\bnequip\b`)},
-	{"e3nn", []string{"e3nn"}, regexp.MustCompile(`\be3nn\b`)},
-	{"PyG", []string{"torch_geometric", "torch_scatter"}, regexp.MustCompile(`\btorch_geometric\b|\btorch_scatter\b`)},
-	{huggingFace, []string{"transformers/generation", "generationmixin"}, regexp.MustCompile(`transformers/generation|\bGenerationMixin\b`)},
+	{"SGLang", []string{"sglang", "sgl_kernel", "step[", "scheduler.run_batch"}, lazyregexp.New(`\bsglang\b|sgl_kernel|^step\[(DECODE|EXTEND|MIXED)|^scheduler\.run_batch`)},
+	{"vLLM", []string{"vllm::", "vllm/", "gpu_model_runner: ", "execute_"}, lazyregexp.New(`\bvllm::|\bvllm/|^gpu_model_runner: |^execute_(new_\d|context_\d)`)},
+	{"TensorRT-LLM", []string{"tensorrt_llm", "_forward_step"}, lazyregexp.New(`\btensorrt_llm\b|^\[Executor\] _forward_step`)},
+	{"xDiT", []string{"xfuser", "execute_diffusion_"}, lazyregexp.New(`\bxfuser\b|^execute_diffusion_`)},
+	{"DeepSpeed", []string{"deepspeed"}, lazyregexp.New(`(?i)\bdeepspeed\b`)},
+	{"Megatron", []string{"megatron"}, lazyregexp.New(`(?i)\bmegatron\b`)},
+	{"Lightning", []string{"[pl]", "[strategy]", "lightning"}, lazyregexp.New(`^\[pl\]|^\[Strategy\]|pytorch_lightning|lightning/pytorch`)},
+	{"MACE", []string{"mace"}, lazyregexp.New(`\bmace/modules|\bScaleShiftMACE|nn\.Module: MACE`)},
+	{"NequIP", []string{"nequip"}, lazyregexp.New(`\bnequip\b`)},
+	{"e3nn", []string{"e3nn"}, lazyregexp.New(`\be3nn\b`)},
+	{"PyG", []string{"torch_geometric", "torch_scatter"}, lazyregexp.New(`\btorch_geometric\b|\btorch_scatter\b`)},
+	{huggingFace, []string{"transformers/generation", "generationmixin"}, lazyregexp.New(`transformers/generation|\bGenerationMixin\b`)},
 }
 
 // huggingFace is the engine of programs that call generate of the transformers library.

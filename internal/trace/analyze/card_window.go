@@ -1,12 +1,11 @@
 package analyze
 
 import (
-	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
@@ -225,7 +224,7 @@ func (x *Index) captureSpans() model.Spans {
 }
 
 // compileRange matches frames and ranges of the compilers torch.compile, Triton and XLA.
-var compileRange = regexp.MustCompile(`torch/_inductor/(compile_fx|async_compile|codecache|graph)\.py|torch/_dynamo/(convert_frame|eval_frame)\.py\(\d+\): _?(compile|convert|catch_errors)|` +
+var compileRange = lazyregexp.New(`torch/_inductor/(compile_fx|async_compile|codecache|graph)\.py|torch/_dynamo/(convert_frame|eval_frame)\.py\(\d+\): _?(compile|convert|catch_errors)|` +
 	`triton/(compiler/compiler|runtime/autotuner)\.py|CachingAutotuner\.benchmark|^compile_fx|^dynamo_timed|^(nvrtcCompileProgram|nvrtc: )|^XlaCompile|^backend_compile|BackendCompile$`)
 
 // compileSpans returns the time of compilers: their frames and ranges, and the pause before a new Triton kernel.

@@ -2,12 +2,13 @@ package analyze
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
+
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 // backends matches the library in an operator's name: cuDNN, MIOpen, and the implementations of attention.
-var backends = regexp.MustCompile(`(cudnn|miopen|native|flash|efficient)_(attention|batch_norm)`)
+var backends = lazyregexp.New(`(cudnn|miopen|native|flash|efficient)_(attention|batch_norm)`)
 
 // boundChanges pairs the operators of two rooflines by shapes and name without library; nil if a side has no roofline.
 func boundChanges(before, after *Roofline) []BoundChange {

@@ -2,25 +2,25 @@ package analyze
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
 // stepTokens are the forms in which step names count tokens, the most exact first: sums of queries and of context in
 // the detailed names of vLLM and SGLang; tokens; requests, which decode one token each.
-var stepTokens = []*regexp.Regexp{
-	regexp.MustCompile(`_generation_\d+\(sq(\d+)sk(\d+)`),
-	regexp.MustCompile(`\bg_sq=(\d+).*?\bg_sk=(\d+)`),
-	regexp.MustCompile(`_generation_\d+\((\d+)[)_]`),
-	regexp.MustCompile(`^decode\[.*?\btok=(\d+)`),
-	regexp.MustCompile(`^step\[DECODE bs=(\d+)`),
-	regexp.MustCompile(`(\d+) gen reqs`),
-	regexp.MustCompile(`^execute_new_0_cached_(\d+)`),
+var stepTokens = []*lazyregexp.Regexp{
+	lazyregexp.New(`_generation_\d+\(sq(\d+)sk(\d+)`),
+	lazyregexp.New(`\bg_sq=(\d+).*?\bg_sk=(\d+)`),
+	lazyregexp.New(`_generation_\d+\((\d+)[)_]`),
+	lazyregexp.New(`^decode\[.*?\btok=(\d+)`),
+	lazyregexp.New(`^step\[DECODE bs=(\d+)`),
+	lazyregexp.New(`(\d+) gen reqs`),
+	lazyregexp.New(`^execute_new_0_cached_(\d+)`),
 }
 
 // parseTokens reads from a step name the tokens that a decode step computes and the cached ones that it reads; 0

@@ -2,16 +2,16 @@ package analyze
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strconv"
 
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
 type engineStep struct {
 	engine string
-	name   *regexp.Regexp
+	name   *lazyregexp.Regexp
 	// serves returns the requests in prefill and in decode from the name's submatches, -1 unknown; nil if not serving.
 	serves func(m []string) (prefill, decode int)
 }
@@ -30,7 +30,7 @@ func countBatch(bs string) int { return max(1, parseCount(bs)) }
 
 // engineSteps are tried in order: SGLang's own step names come before names that it shares with other engines.
 var engineSteps = []engineStep{
-	{"SGLang", regexp.MustCompile(`^step\[(DECODE|EXTEND|MIXED|TARGET_VERIFY|DRAFT_EXTEND)\b(?: bs=(\d+))?`), func(m []string) (int, int) {
+	{"SGLang", lazyregexp.New(`^step\[(DECODE|EXTEND|MIXED|TARGET_VERIFY|DRAFT_EXTEND)\b(?: bs=(\d+))?`), func(m []string) (int, int) {
 		switch n := countBatch(m[2]); m[1] {
 		case "EXTEND", "DRAFT_EXTEND":
 			return n, 0
@@ -40,17 +40,17 @@ var engineSteps = []engineStep{
 			return 0, n
 		}
 	}},
-	{"vLLM", regexp.MustCompile(`^execute_new_(\d+)_cached_(\d+)`), parseBothCounts},
-	{"vLLM", regexp.MustCompile(`^execute_(?:\d+_)?context_(\d+)\(.*?\)_generation_(\d+)`), parseBothCounts},
-	{"TensorRT-LLM", regexp.MustCompile(`^\[Executor\] _forward_step(?: \d+)?: (\d+) ctx reqs,.*?(\d+) gen reqs`), parseBothCounts},
-	{"ATOM", regexp.MustCompile(`^(prefill|decode)\[bs=(\d+)`), func(m []string) (int, int) {
+	{"vLLM", lazyregexp.New(`^execute_new_(\d+)_cached_(\d+)`), parseBothCounts},
+	{"vLLM", lazyregexp.New(`^execute_(?:\d+_)?context_(\d+)\(.*?\)_generation_(\d+)`), parseBothCounts},
+	{"TensorRT-LLM", lazyregexp.New(`^\[Executor\] _forward_step(?: \d+)?: (\d+) ctx reqs,.*?(\d+) gen reqs`), parseBothCounts},
+	{"ATOM", lazyregexp.New(`^(prefill|decode)\[bs=(\d+)`), func(m []string) (int, int) {
 		if n := countBatch(m[2]); m[1] == "decode" {
 			return 0, n
 		}
 		return countBatch(m[2]), 0
 	}},
-	{"xDiT", regexp.MustCompile(`^execute_diffusion_\d+_`), nil},
-	{"TensorRT", regexp.MustCompile(`^(?:TensorRT: )?ExecutionContext::(?:execute|enqueue)`), nil},
+	{"xDiT", lazyregexp.New(`^execute_diffusion_\d+_`), nil},
+	{"TensorRT", lazyregexp.New(`^(?:TensorRT: )?ExecutionContext::(?:execute|enqueue)`), nil},
 }
 
 func (x *Index) findEngineSteps(launches map[uint32]int) bool {
@@ -171,8 +171,8 @@ func (x *Index) graphCalls(steps []int32) []int32 {
 }
 
 var (
-	compiledGraph = regexp.MustCompile(`^## Call CompiledFxGraph`)
-	diffusion     = regexp.MustCompile(`^execute_diffusion_`)
+	compiledGraph = lazyregexp.New(`^## Call CompiledFxGraph`)
+	diffusion     = lazyregexp.New(`^execute_diffusion_`)
 )
 
 func (x *Index) servingOf(e engineStep) string {

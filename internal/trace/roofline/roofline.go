@@ -7,11 +7,11 @@ package roofline
 import (
 	"cmp"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 	"github.com/gpuprof/gpuprof/internal/trace/opcost"
@@ -203,7 +203,7 @@ func (c *counter) reasonFor(g int32, op *model.GPU) uncosted {
 }
 
 // opaque matches element types of kernels that only move data: OpaqueType<4u>.
-var opaque = regexp.MustCompile(`OpaqueType<(\d+)u?>`)
+var opaque = lazyregexp.New(`OpaqueType<(\d+)u?>`)
 
 // elementOf returns the bytes per element of the tensor lists of a kernel, from its template arguments; 0 unknown.
 // Only kernels over tensor lists and concatenations have such arguments.

@@ -2,16 +2,16 @@ package rules
 
 import (
 	"fmt"
-	"regexp"
 
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
 // PyTorch's data loader makes a new iterator for each epoch, which starts every worker process.
 var (
-	makesIterator = regexp.MustCompile(`torch/utils/data/dataloader\.py\(\d+\): _get_iterator$`)
-	startsProcess = regexp.MustCompile(`multiprocessing/process\.py\(\d+\): start$`)
+	makesIterator = lazyregexp.New(`torch/utils/data/dataloader\.py\(\d+\): _get_iterator$`)
+	startsProcess = lazyregexp.New(`multiprocessing/process\.py\(\d+\): start$`)
 )
 
 // findRecordedStarts finds a loader whose workers start more than once from one line, in a recording with Python

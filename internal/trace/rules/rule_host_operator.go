@@ -2,9 +2,9 @@ package rules
 
 import (
 	"fmt"
-	"regexp"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
@@ -74,15 +74,15 @@ func (c *ruleContext) describeHostOperator(o analyze.OwnTime) string {
 
 // hostOperatorKnobs are changes by operator name, first match.
 var hostOperatorKnobs = []struct {
-	name *regexp.Regexp
+	name *lazyregexp.Regexp
 	text string
 }{
-	{regexp.MustCompile(`slow_conv|thnn_conv`), "a build of PyTorch with oneDNN, whose convolutions take the place of this reference implementation (torch.backends.mkldnn.is_available()); memory_format=torch.channels_last"},
-	{regexp.MustCompile(`batch_norm`), "model.eval() for inference, and batch norm folded into the convolution before it (torch.nn.utils.fuse_conv_bn_eval)"},
-	{regexp.MustCompile(`::(_?u?random_?|normal_?|uniform_?|bernoulli_?|randn?|randint|randperm|exponential_?)$`), "draw numbers once before the loop, or where they are used: torch.randn(..., device=x.device)"},
-	{regexp.MustCompile(`::addc(mul|div)_$`), "the optimizer with foreach=True, or fused=True where it has that: one operator for all parameters"},
-	{regexp.MustCompile(`conv|::(add|ba|sparse_)?b?mm$|addmv|linear|matmul|_?scaled_dot`), `16 bits where the processor computes in them (torch.autocast("cpu", dtype=torch.bfloat16)); torch.compile(model)`},
-	{regexp.MustCompile(`copy_|::(cat|contiguous|clone|to|index|index_select|gather)$`), "fewer copies: results written in place (out=), one dtype and one layout from end to end"},
+	{lazyregexp.New(`slow_conv|thnn_conv`), "a build of PyTorch with oneDNN, whose convolutions take the place of this reference implementation (torch.backends.mkldnn.is_available()); memory_format=torch.channels_last"},
+	{lazyregexp.New(`batch_norm`), "model.eval() for inference, and batch norm folded into the convolution before it (torch.nn.utils.fuse_conv_bn_eval)"},
+	{lazyregexp.New(`::(_?u?random_?|normal_?|uniform_?|bernoulli_?|randn?|randint|randperm|exponential_?)$`), "draw numbers once before the loop, or where they are used: torch.randn(..., device=x.device)"},
+	{lazyregexp.New(`::addc(mul|div)_$`), "the optimizer with foreach=True, or fused=True where it has that: one operator for all parameters"},
+	{lazyregexp.New(`conv|::(add|ba|sparse_)?b?mm$|addmv|linear|matmul|_?scaled_dot`), `16 bits where the processor computes in them (torch.autocast("cpu", dtype=torch.bfloat16)); torch.compile(model)`},
+	{lazyregexp.New(`copy_|::(cat|contiguous|clone|to|index|index_select|gather)$`), "fewer copies: results written in place (out=), one dtype and one layout from end to end"},
 }
 
 func (c *ruleContext) adviseHostOperator(o analyze.OwnTime) string {
@@ -110,7 +110,7 @@ func (c *ruleContext) adviseUnusedDevice() string {
 	return ""
 }
 
-var deviceOp = regexp.MustCompile(`^aten::_?(cudnn|miopen|cuda)_|_cuda(_|$)|^aten::_?(flash|efficient)_attention_(forward|backward)$`)
+var deviceOp = lazyregexp.New(`^aten::_?(cudnn|miopen|cuda)_|_cuda(_|$)|^aten::_?(flash|efficient)_attention_(forward|backward)$`)
 
 // asksForCuDNN is an operator that recurrent layers call on every device, so it proves no GPU.
 const asksForCuDNN = "aten::cudnn_is_acceptable"

@@ -2,11 +2,11 @@ package rules
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
@@ -14,7 +14,7 @@ import (
 const leastWaveLoss = 0.1
 
 // tileSize matches the tile of a product in kernel names of cuBLAS and CUTLASS: 128x256.
-var tileSize = regexp.MustCompile(`(?:_|tilesize)(\d{2,3})x(\d{2,3})[x_]`)
+var tileSize = lazyregexp.New(`(?:_|tilesize)(\d{2,3})x(\d{2,3})[x_]`)
 
 // productGrid describes how a kernel divides a product among multiprocessors.
 type productGrid struct {

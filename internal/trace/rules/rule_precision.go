@@ -3,11 +3,11 @@ package rules
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
@@ -37,7 +37,7 @@ func (c *ruleContext) isAMD(d *ruleDevice) bool {
 	return false
 }
 
-var instinct = regexp.MustCompile(`MI([1-9]\d\d)`)
+var instinct = lazyregexp.New(`MI([1-9]\d\d)`)
 
 // getHalfRate returns the largest ratio of 16-bit to FP32 product rates, 0 if unknown or without 16-bit cores. Matrix
 // cores in AMD's data sheets: 1307 to 163 TF/s (MI300X), 383 to 96 (MI250X), 185 to 46 (MI100).

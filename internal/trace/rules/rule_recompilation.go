@@ -2,11 +2,11 @@ package rules
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
@@ -14,7 +14,7 @@ import (
 const leastCompiled = 0.01
 
 // compiledAgain matches the range of a frame that torch.compile compiled more than once: frame number / compilation.
-var compiledAgain = regexp.MustCompile(`^Torch-Compiled Region: (\d+)/[1-9]`)
+var compiledAgain = lazyregexp.New(`^Torch-Compiled Region: (\d+)/[1-9]`)
 
 // findRecompilation: the program compiles after its first step. It claims nothing, because steps with compilation are
 // not among the steps from which findings claim time.

@@ -2,14 +2,15 @@ package rules
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 // Kernels of NVIDIA's libraries name the architecture: sm80_xmma_gemm_…, cutlass3x_sm90_…, ampere_sgemm_….
 var (
-	smNumber   = regexp.MustCompile(`(?:^|[^a-z0-9])(?:sm_?|cutlass_)([5-9]\d|1[0-2]\d)(?:_|x|$)`)
+	smNumber   = lazyregexp.New(`(?:^|[^a-z0-9])(?:sm_?|cutlass_)([5-9]\d|1[0-2]\d)(?:_|x|$)`)
 	generation = map[string]int{"volta_": 70, "turing_": 75, "ampere_": 80, "nvjet_": 90}
 )
 

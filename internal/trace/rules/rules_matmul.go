@@ -1,9 +1,9 @@
 package rules
 
 import (
-	"regexp"
 	"strings"
 
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
@@ -53,25 +53,25 @@ const (
 // instruction: depth 16 exists for 16-bit types only; depth 8 on Ampere and
 // later, without a type, is TF32, and before Ampere 16-bit.
 var (
-	mmTag  = regexp.MustCompile(`gemm|nvjet|cutlass|xmma|wgmma|hmma|gemv`)
-	cvTag  = regexp.MustCompile(`convolve|fprop|dgrad|wgrad|scudnn|[hs]\d{3,6}cudnn|implicit_gemm|winograd_\d`)
-	atTag  = regexp.MustCompile(`flash_fwd|flash_bwd|fmha|flash_attn|flashattn|sdpa`)
-	helper = regexp.MustCompile(`splitkreduce|splitk_reduce|computeoffsets|compute\w*offsets|nchwtonhwc|nhwctonchw|im2col|col2im|reduce_wgrad|generatewinograd|winogradforward|winogradwgrad|scalepackedtensor|gemv`)
+	mmTag  = lazyregexp.New(`gemm|nvjet|cutlass|xmma|wgmma|hmma|gemv`)
+	cvTag  = lazyregexp.New(`convolve|fprop|dgrad|wgrad|scudnn|[hs]\d{3,6}cudnn|implicit_gemm|winograd_\d`)
+	atTag  = lazyregexp.New(`flash_fwd|flash_bwd|fmha|flash_attn|flashattn|sdpa`)
+	helper = lazyregexp.New(`splitkreduce|splitk_reduce|computeoffsets|compute\w*offsets|nchwtonhwc|nhwctonchw|im2col|col2im|reduce_wgrad|generatewinograd|winogradforward|winogradwgrad|scalepackedtensor|gemv`)
 
-	sixteen  = regexp.MustCompile(`bf16|bfloat16|fp16|(^|[^a-z0-9])f16|f16f16|half|hgemm|h\d{3,6}(gemm|cudnn)|nvjet_(sm\d+_)?[ht][a-z]{2,}`)
-	eight    = regexp.MustCompile(`e4m3|e5m2|fp8|float8|nvjet_(sm\d+_)?q[a-z]{2,}`)
-	integer  = regexp.MustCompile(`i8i8|i8i32|i8816|i16832|imma|int8|s8s8|igemm`)
-	double   = regexp.MustCompile(`dgemm|zgemm|d884|f64f64|cgemm|double`)
-	tf32     = regexp.MustCompile(`tf32`)
-	mmaDeep  = regexp.MustCompile(`[hs](16816|161616|16832|884)|h\d{3,6}(gemm|cudnn)|x16gemm`)
-	mmaShort = regexp.MustCompile(`s1688|s161608`)
-	oldTensr = regexp.MustCompile(`volta|turing|cutlass_7\d|sm7\d`)
-	tensor   = regexp.MustCompile(`tensorop|wgmma|hmma|xmma|nvjet|wmma`)
-	ordinary = regexp.MustCompile(`sgemm|hgemm|_engine<|gemmk1`)
-	tensile  = regexp.MustCompile(`^cijk_[a-z]+_[a-z]+_(4x)?(i8|[fb]8|[a-z])`)
-	implicit = regexp.MustCompile(`^igemm_(?:fwd|bwd|wrw)_gtc.*?_(fp32|fp16|bf16)_`)
-	simtFP32 = regexp.MustCompile(`sgemm|ffma|f32f32_f32f32_f32`)
-	fp32Conv = regexp.MustCompile(`scudnn|_engine<float,|engine_float|convolve_sgemm<float`)
+	sixteen  = lazyregexp.New(`bf16|bfloat16|fp16|(^|[^a-z0-9])f16|f16f16|half|hgemm|h\d{3,6}(gemm|cudnn)|nvjet_(sm\d+_)?[ht][a-z]{2,}`)
+	eight    = lazyregexp.New(`e4m3|e5m2|fp8|float8|nvjet_(sm\d+_)?q[a-z]{2,}`)
+	integer  = lazyregexp.New(`i8i8|i8i32|i8816|i16832|imma|int8|s8s8|igemm`)
+	double   = lazyregexp.New(`dgemm|zgemm|d884|f64f64|cgemm|double`)
+	tf32     = lazyregexp.New(`tf32`)
+	mmaDeep  = lazyregexp.New(`[hs](16816|161616|16832|884)|h\d{3,6}(gemm|cudnn)|x16gemm`)
+	mmaShort = lazyregexp.New(`s1688|s161608`)
+	oldTensr = lazyregexp.New(`volta|turing|cutlass_7\d|sm7\d`)
+	tensor   = lazyregexp.New(`tensorop|wgmma|hmma|xmma|nvjet|wmma`)
+	ordinary = lazyregexp.New(`sgemm|hgemm|_engine<|gemmk1`)
+	tensile  = lazyregexp.New(`^cijk_[a-z]+_[a-z]+_(4x)?(i8|[fb]8|[a-z])`)
+	implicit = lazyregexp.New(`^igemm_(?:fwd|bwd|wrw)_gtc.*?_(fp32|fp16|bf16)_`)
+	simtFP32 = lazyregexp.New(`sgemm|ffma|f32f32_f32f32_f32`)
+	fp32Conv = lazyregexp.New(`scudnn|_engine<float,|engine_float|convolve_sgemm<float`)
 )
 
 func parseMatmul(name string) matmul {

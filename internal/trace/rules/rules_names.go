@@ -1,9 +1,9 @@
 package rules
 
 import (
-	"regexp"
 	"strings"
 
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
@@ -39,24 +39,24 @@ const (
 
 // Some profilers append a version or a stream suffix to function names.
 var (
-	apiSuffix = regexp.MustCompile(`(_v\d+|_ptsz|_ptds|_spt)+$`)
-	syncCall  = regexp.MustCompile(`^(cuda|cu|hip)(Stream|Device|Event|Ctx|Thread)Synchronize$`)
-	allocCall = regexp.MustCompile(`^(cudaMalloc|hipMalloc|cuMemAlloc|cuMemCreate|hipExtMallocWithFlags)(Pitch|3D|Managed|Array)?$`)
-	poolCall  = regexp.MustCompile(`^(cudaMalloc|hipMalloc|cuMemAlloc)(FromPool)?Async$`)
-	freeCall  = regexp.MustCompile(`^(cudaFree|hipFree|cuMemFree|cuMemRelease)(Array)?$`)
+	apiSuffix = lazyregexp.New(`(_v\d+|_ptsz|_ptds|_spt)+$`)
+	syncCall  = lazyregexp.New(`^(cuda|cu|hip)(Stream|Device|Event|Ctx|Thread)Synchronize$`)
+	allocCall = lazyregexp.New(`^(cudaMalloc|hipMalloc|cuMemAlloc|cuMemCreate|hipExtMallocWithFlags)(Pitch|3D|Managed|Array)?$`)
+	poolCall  = lazyregexp.New(`^(cudaMalloc|hipMalloc|cuMemAlloc)(FromPool)?Async$`)
+	freeCall  = lazyregexp.New(`^(cudaFree|hipFree|cuMemFree|cuMemRelease)(Array)?$`)
 	// Kernel launches of both vendors and their variants, copies and fills; graphs are markGraph as well.
-	launchCall = regexp.MustCompile(`^(cuda|cu|hip).*(LaunchKernel|LaunchCooperativeKernel|LaunchGrid|GraphLaunch|Memcpy|Memset)`)
-	kernelCall = regexp.MustCompile(`^(cuda|cu|hip).*(LaunchKernel|LaunchCooperativeKernel)(Ex|ExC)?$`)
+	launchCall = lazyregexp.New(`^(cuda|cu|hip).*(LaunchKernel|LaunchCooperativeKernel|LaunchGrid|GraphLaunch|Memcpy|Memset)`)
+	kernelCall = lazyregexp.New(`^(cuda|cu|hip).*(LaunchKernel|LaunchCooperativeKernel)(Ex|ExC)?$`)
 
 	// Synchronous copies. PyTorch for ROCm uses hipMemcpyWithStream for all copies that are not non_blocking.
-	blockingCall = regexp.MustCompile(`^(cuda|hip)Memcpy(WithStream|2D|3D|ToSymbol|FromSymbol|DtoH|HtoD|DtoD)?$|^cuMemcpy(DtoH|HtoD|DtoD|2D|3D)?$`)
+	blockingCall = lazyregexp.New(`^(cuda|hip)Memcpy(WithStream|2D|3D|ToSymbol|FromSymbol|DtoH|HtoD|DtoD)?$|^cuMemcpy(DtoH|HtoD|DtoD|2D|3D)?$`)
 
-	loaderRange = regexp.MustCompile(`^enumerate\(Data(Loader|Pipe)\)#`)
-	shapeOp     = regexp.MustCompile(`^aten::(nonzero|nonzero_numpy|_?unique\w*|masked_select\w*)$`)
-	sortUser    = regexp.MustCompile(`^aten::(_?index_put|index_add|scatter_add|scatter_reduce|_index_put_impl)`)
-	emptyOp     = regexp.MustCompile(`^aten::_?(empty|new_empty|resize)([._]|$)`)
-	sortKernel  = regexp.MustCompile(`radix_?sort|bitonic_?sort|merge_?sort|block_?sort|segmented_?sort|sort_?key_?value|sort_?pairs`)
-	fillKernel  = regexp.MustCompile(`FillFunctor|fill_kernel|fill_empty`)
+	loaderRange = lazyregexp.New(`^enumerate\(Data(Loader|Pipe)\)#`)
+	shapeOp     = lazyregexp.New(`^aten::(nonzero|nonzero_numpy|_?unique\w*|masked_select\w*)$`)
+	sortUser    = lazyregexp.New(`^aten::(_?index_put|index_add|scatter_add|scatter_reduce|_index_put_impl)`)
+	emptyOp     = lazyregexp.New(`^aten::_?(empty|new_empty|resize)([._]|$)`)
+	sortKernel  = lazyregexp.New(`radix_?sort|bitonic_?sort|merge_?sort|block_?sort|segmented_?sort|sort_?key_?value|sort_?pairs`)
+	fillKernel  = lazyregexp.New(`FillFunctor|fill_kernel|fill_empty`)
 )
 
 // describeRuleNames parses every name once: a trace has millions of events, but only thousands of names.

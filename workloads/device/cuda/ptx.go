@@ -2,19 +2,19 @@ package cuda
 
 import (
 	"iter"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 // ptxTarget and ptxEntry are matched at their words only: searching the whole text dominated the time of a load.
 var (
-	ptxTarget = regexp.MustCompile(`^\.target\s+sm_(\d+)`)
-	ptxEntry  = regexp.MustCompile(`^\.entry\s+([A-Za-z_$%][\w$]*)\s*(?:\(([^)]*)\))?`)
-	ptxType   = regexp.MustCompile(`^\.param\s+(?:\.align\s+\d+\s+)?\.([bsuf])(\d+)\b`)
-	cName     = regexp.MustCompile(`^[A-Za-z_]\w*$`)
+	ptxTarget = lazyregexp.New(`^\.target\s+sm_(\d+)`)
+	ptxEntry  = lazyregexp.New(`^\.entry\s+([A-Za-z_$%][\w$]*)\s*(?:\(([^)]*)\))?`)
+	ptxType   = lazyregexp.New(`^\.param\s+(?:\.align\s+\d+\s+)?\.([bsuf])(\d+)\b`)
+	cName     = lazyregexp.New(`^[A-Za-z_]\w*$`)
 )
 
 // ptxText is a PTX text with its target and entries, parsed once for all loads.

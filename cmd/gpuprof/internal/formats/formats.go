@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -20,6 +19,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/fleet"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/internal/history"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/benchfmt"
@@ -269,7 +269,7 @@ func EncodeVerdict(w io.Writer, c *compare.Comparison, _ cli.Screen) error {
 }
 
 // lists matches indented lists of numbers. It cannot match inside a JSON string, which contains no line break.
-var lists = regexp.MustCompile(`\[\n *(?:(?:null|[-+.0-9eE]+),?\n *)+\]`)
+var lists = lazyregexp.New(`\[\n *(?:(?:null|[-+.0-9eE]+),?\n *)+\]`)
 
 // oneLine joins a list onto one line.
 func oneLine(list []byte) []byte { return bytes.Join(bytes.Fields(list), nil) }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -13,10 +12,11 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
 	"github.com/gpuprof/gpuprof/internal/history"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 // hexCommit matches a commit's ID or its first digits.
-var hexCommit = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
+var hexCommit = lazyregexp.New(`^[0-9a-f]{7,64}$`)
 
 // commitOf returns the commit of a revision. Outside of its checkout a commit must be given by its digits.
 func commitOf(c judge.Children, revision string) (string, error) {

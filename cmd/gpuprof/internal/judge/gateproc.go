@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"regexp"
 	"strings"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
@@ -91,7 +91,7 @@ func (c Children) runChild(cmd child.Command) ([]byte, error) {
 }
 
 // failure matches lines that report a failure: a Python traceback, a Go panic, a failed pytest assertion.
-var failure = regexp.MustCompile(`(?m)^(Traceback \(most recent call last\)|panic: |E  +\S)`)
+var failure = lazyregexp.New(`(?m)^(Traceback \(most recent call last\)|panic: |E  +\S)`)
 
 // failureText returns the end of a program's message: of standard error, or of standard output if standard error is
 // empty or only standard output reports a failure.

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 type programIn struct {
@@ -127,7 +127,7 @@ func (in *programIn) commandArgs() []string {
 }
 
 // programEnded matches gpuprof's note about the end of a program. All text before it is the program's.
-var programEnded = regexp.MustCompile(`(?m)^gpuprof: \S.* (ended with exit code|was ended) `)
+var programEnded = lazyregexp.New(`(?m)^gpuprof: \S.* (ended with exit code|was ended) `)
 
 // programOf parses how a program ended, from its output and the notes of gpuprof run.
 func programOf(e ended, folder string) program {

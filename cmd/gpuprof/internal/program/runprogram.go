@@ -11,12 +11,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/owner"
 	"github.com/gpuprof/gpuprof/internal/record"
@@ -229,7 +229,7 @@ func (p *program) placeOutputs() error {
 }
 
 // suffix matches a file extension, but not a version or date at the end of a folder's name.
-var suffix = regexp.MustCompile(`\.[A-Za-z][A-Za-z0-9_]*$`)
+var suffix = lazyregexp.New(`\.[A-Za-z][A-Za-z0-9_]*$`)
 
 // refuseSuffix refuses a path with an unknown file extension, unless it is a folder or ends with a slash.
 func (p *program) refuseSuffix(path string) error {

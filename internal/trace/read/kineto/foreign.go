@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 // foreignFormat is a kind of file that users often give by mistake.
@@ -117,7 +118,7 @@ func isModel(head []byte, name string) bool {
 		onnx.Match(head)
 }
 
-var onnx = regexp.MustCompile(`^\x08[\x01-\x20]\x12[\x01-\x7f][a-zA-Z][a-zA-Z0-9._ -]+[\x1a\x22\x28\x32\x3a]`)
+var onnx = lazyregexp.New(`^\x08[\x01-\x20]\x12[\x01-\x7f][a-zA-Z][a-zA-Z0-9._ -]+[\x1a\x22\x28\x32\x3a]`)
 
 func isEventFile(head []byte, name string) bool {
 	return strings.Contains(name, "tfevents") && !bytes.HasPrefix(head, []byte("{"))
@@ -139,7 +140,7 @@ func isExecutionTrace(head []byte, _ string) bool {
 	return schema && (nodes || regexp.MustCompile(`"nodes"\s*:\s*\[`).Match(head))
 }
 
-var stackLine = regexp.MustCompile(`^[^{\["][^\n]*(;[^\n; ][^\n;]*)+ [0-9]+$`)
+var stackLine = lazyregexp.New(`^[^{\["][^\n]*(;[^\n; ][^\n;]*)+ [0-9]+$`)
 
 // isStacks recognizes lines of frames separated by semicolons, followed by a number.
 func isStacks(head []byte, _ string) bool {

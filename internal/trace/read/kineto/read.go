@@ -14,12 +14,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"runtime"
 	"sync"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
@@ -38,7 +38,7 @@ func IsTrace(head []byte) bool {
 	return is || eventsMember.Match(head)
 }
 
-var eventsMember = regexp.MustCompile(`"traceEvents"\s*:\s*\[`)
+var eventsMember = lazyregexp.New(`"traceEvents"\s*:\s*\[`)
 
 // Read reads and finishes one trace (model.Trace.Finish). The first bytes of r distinguish plain text, gzip and zstd;
 // path is for messages. Device events name no process in this format; assignProcesses finds it.

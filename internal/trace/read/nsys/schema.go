@@ -1,10 +1,10 @@
 package nsys
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
@@ -44,7 +44,7 @@ func isWantedTable(name string) bool {
 }
 
 // tableVersion matches the version at the end of some table names: NVTX_EVENTS_V2.
-var tableVersion = regexp.MustCompile(`_[vV]\d+$`)
+var tableVersion = lazyregexp.New(`_[vV]\d+$`)
 
 func splitVersion(name string) (base, version string) {
 	version = tableVersion.FindString(name)

@@ -2,10 +2,10 @@ package xla
 
 import (
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
@@ -75,7 +75,7 @@ func (c *converter) nameID(s string) model.NameID {
 	return id
 }
 
-var devicePlane = regexp.MustCompile(`^/device:(GPU|TPU):(\d{1,5})`)
+var devicePlane = lazyregexp.New(`^/device:(GPU|TPU):(\d{1,5})`)
 
 func (c *converter) newPlane(name string) *plane {
 	p := &plane{c: c, device: -1}
@@ -116,7 +116,7 @@ func (p *plane) setDevice(key, text string, number int64) {
 	}
 }
 
-var streamName = regexp.MustCompile(`^Stream #(\d{1,9})`)
+var streamName = lazyregexp.New(`^Stream #(\d{1,9})`)
 
 // newLine makes the line of a thread, or of a device stream. The operations of a TPU are one stream.
 func (p *plane) newLine(id int64, name string) *line {
@@ -138,10 +138,10 @@ func (p *plane) newLine(id int64, name string) *line {
 }
 
 var (
-	apiName = regexp.MustCompile(`^(cu|cuda|hip)[A-Z]`)
-	sizeOf  = regexp.MustCompile(`(?:size|num_bytes):(\d{1,18})`)
-	gridOf  = regexp.MustCompile(`grid:(\d{1,9}),(\d{1,9}),(\d{1,9})`)
-	blockOf = regexp.MustCompile(`block:(\d{1,5}),(\d{1,5}),(\d{1,5})`)
+	apiName = lazyregexp.New(`^(cu|cuda|hip)[A-Z]`)
+	sizeOf  = lazyregexp.New(`(?:size|num_bytes):(\d{1,18})`)
+	gridOf  = lazyregexp.New(`grid:(\d{1,9}),(\d{1,9}),(\d{1,9})`)
+	blockOf = lazyregexp.New(`block:(\d{1,5}),(\d{1,5}),(\d{1,5})`)
 )
 
 func (c *converter) add(l *line, e *event) {

@@ -9,9 +9,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"regexp"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
@@ -19,7 +19,7 @@ import (
 // recordAgain is the fix for an unreadable trace.
 const recordAgain = "record one with jax.profiler.trace (docs/analyze.md)"
 
-var planeNames = regexp.MustCompile(`"name"\s*:\s*"/(host:CPU|device:(GPU|TPU|CPU):\d+)`)
+var planeNames = lazyregexp.New(`"name"\s*:\s*"/(host:CPU|device:(GPU|TPU|CPU):\d+)`)
 
 // IsTrace reports whether a text that begins with head is an XLA trace.
 func IsTrace(head []byte) bool { return isSpace(head) || isJSON(head) }
