@@ -97,7 +97,7 @@ func CheckAll(ctx context.Context, s Session) ([]gpuprof.Check, error) {
 	return append(checks, known...), err
 }
 
-// Joiner is a session whose main stream does not wait for all that its steps enqueue.
+// Joiner is a session whose main stream does not wait for all work that its steps enqueue.
 type Joiner interface {
 	// Join makes the main stream wait for all enqueued work of the session, without allocating.
 	Join() error
