@@ -143,7 +143,8 @@ func (m *MetricResult) changeText() string {
 	return fmt.Sprintf("%s: %s, was %s", text, now, old)
 }
 
-// shareText formats a cause's share: "gemm makes 92 % of the change". It returns "" for shares outside of 0 to 1.
+// shareText formats a cause: "gemm makes 92 % of the change", or, if the share is not between 0 and 1, "gemm changed
+// most".
 func (c *Cause) shareText() string {
 	if !(c.ShareOfChange > 0) || c.ShareOfChange > 1.005 { // a share above 1: other stages changed the other way
 		return c.Stage + " changed most"

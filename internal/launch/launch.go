@@ -99,7 +99,7 @@ func Refused(get func(string) string) string {
 	return "GPUPROF_RANK=" + rank + " is no rank of GPUPROF_WORLD=" + world
 }
 
-// parsePlace returns the place; ok is false unless the rank is below the world size.
+// parsePlace returns the place; ok is false without a rank, or if the rank is not below the world size.
 func (r *launcherRow) parsePlace(get func(string) string) (Place, bool) {
 	for _, name := range r.needs {
 		if get(name) == "" {

@@ -15,11 +15,11 @@ const (
 	driftBound = 1e-4
 )
 
-// synchroniser relates the device's event clock to the caller's. Each block records an anchor event between two
-// reads of the caller's clock, so the anchor's time is known to their distance, the slack. The first anchor is the
-// origin: the time from the origin to a later anchor on both clocks gives the ratio of their rates, with an error
-// of both slacks over that time. CUDA's elapsed times are single precision, with a relative error of 6e-8: enough
-// for the ratio, but not for a long time. Times in a block therefore count from the block's own anchor.
+// synchroniser relates the device's event clock to the caller's. Each block records an anchor event between two reads
+// of the caller's clock, so the anchor's time is known to their distance, the slack. The first anchor is the origin:
+// the time from the origin to a later anchor on both clocks gives the ratio of their rates, with an error of both
+// slacks over that time. Elapsed times between events are single precision, with a relative error of 6e-8: enough for
+// the ratio, but not for a long time. Times in a block therefore count from the block's own anchor.
 type synchroniser struct {
 	origin     device.Event
 	started    bool

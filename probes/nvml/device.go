@@ -141,7 +141,7 @@ func (d *Device) throttledSeconds(i int) (float64, bool) {
 }
 
 // ThrottledS returns the seconds for which the clocks were reduced since the device was opened, and the reasons.
-// Simultaneous reasons each count, so the sum can exceed the elapsed time; the difference of two calls is 0 exactly
+// Simultaneous reasons each count, so the sum can exceed the elapsed time; the difference of two calls is 0 only
 // if no reason was active between them. ok is false if no counter is known.
 func (d *Device) ThrottledS() (s float64, reasons []string, ok bool) {
 	for name, v := range d.Throttles() {
