@@ -294,22 +294,7 @@ func (c *checker) compareBuffer(stage int, b device.Buffer, at int, ref []float6
 }
 
 func (c *checker) read(b device.Buffer, at, n int) ([]float32, error) {
-	out := make([]float32, n)
-	if n == 0 {
-		return out, nil
-	}
-	tmp, err := c.s.dev.Alloc(4*n, device.Pageable)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.s.Compute.Copy(tmp, 0, b, 4*at, 4*n); err != nil {
-		return nil, err
-	}
-	if err := c.s.Compute.Sync(); err != nil {
-		return nil, err
-	}
-	copy(out, device.Floats(tmp))
-	return out, tmp.Free()
+	return c.s.mem.Receive(c.s.Compute, b, at, n)
 }
 
 func (c *checker) stageChecks() []gpuprof.Check {

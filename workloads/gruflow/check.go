@@ -183,7 +183,7 @@ func (c *checker) checkGroup(g *group) error {
 }
 
 func (c *checker) read(b device.Buffer, at, n int) ([]float32, error) {
-	return op.Receive(c.s.mem.Dev, c.s.stream, c.s.current(b), at, n)
+	return c.s.mem.Receive(c.s.stream, c.s.current(b), at, n)
 }
 
 // checkLayer compares one layer's new states with the formula, from the layer's own input and preceding state. It

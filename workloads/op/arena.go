@@ -15,7 +15,8 @@ type Arena struct {
 	Dev device.Device
 	Err error
 
-	bufs []device.Buffer
+	bufs    []device.Buffer
+	staging device.Buffer // of Receive, nil before its first use
 }
 
 // Bytes allocates n bytes, at least four: an empty array still needs an address.
@@ -71,8 +72,31 @@ func (a *Arena) Free() error {
 			first = err
 		}
 	}
-	a.bufs = nil
+	a.bufs, a.staging = nil, nil
 	return first
+}
+
+// stagingBytes is the size of the buffer through which Arena.Receive reads; larger reads allocate their own.
+const stagingBytes = 1 << 16
+
+// Receive copies n floats of src from index at to the host, like the function Receive. It reads through a buffer of
+// the arena, so that a check that reads row by row allocates none per row.
+func (a *Arena) Receive(s device.Stream, src device.Buffer, at, n int) ([]float32, error) {
+	if n == 0 || n*floatBytes > stagingBytes {
+		return Receive(a.Dev, s, src, at, n)
+	}
+	if a.staging == nil {
+		if a.staging = a.Bytes("a buffer for reading", stagingBytes, device.Pageable); a.Err != nil {
+			return nil, a.Err
+		}
+	}
+	if err := s.Copy(a.staging, 0, src, at*floatBytes, n*floatBytes); err != nil {
+		return nil, err
+	}
+	if err := s.Sync(); err != nil {
+		return nil, err
+	}
+	return slices.Clone(device.Floats(a.staging)[:n]), nil
 }
 
 // Send copies v to dst through a temporary pageable buffer and waits, because it frees that buffer.

@@ -33,6 +33,16 @@ func TestArena(t *testing.T) {
 	if got, err := Receive(r.dev, r.s, up, 3, 0); err != nil || len(got) != 0 {
 		t.Errorf("%v came back of nothing, error %v", got, err)
 	}
+	// Through the staging buffer, and past it.
+	long := a.Upload(r.s, "many", make([]float32, stagingBytes))
+	for _, n := range []int{0, 1, stagingBytes / floatBytes, stagingBytes/floatBytes + 1} {
+		if got, err := a.Receive(r.s, up, 1, min(n, 2)); err != nil || !slices.Equal(got, want[1:][:min(n, 2)]) {
+			t.Errorf("%v came back from element 1, error %v", got, err)
+		}
+		if got, err := a.Receive(r.s, long, 0, n); err != nil || len(got) != n || n > 0 && got[n-1] != 0 {
+			t.Errorf("%d elements came back, want %d, error %v", len(got), n, err)
+		}
+	}
 	if err := errors.Join(a.Drop(early), a.Drop(nil), a.Free()); err != nil {
 		t.Error(err)
 	}
