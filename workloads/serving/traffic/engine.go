@@ -45,8 +45,10 @@ func (s *Service) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if waiting, _, _ := s.Queue.Waiting(); over && waiting == 0 && s.n == 0 {
-			return nil
+		if over && s.n == 0 {
+			if waiting, _, _ := s.Queue.Waiting(); waiting == 0 {
+				return nil
+			}
 		}
 		if ctx.Err() != nil {
 			return nil

@@ -88,9 +88,12 @@ func (q *Queue) Given() int64 {
 }
 
 func (q *Queue) isFull() bool {
+	if q.limit == 0 { // it never changes
+		return false
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.limit > 0 && q.n == q.limit
+	return q.n == q.limit
 }
 
 // Take appends the oldest requests, at most n, to into.
