@@ -223,10 +223,11 @@ type Found struct {
 	First bool
 	// AnyProgram: the change is the same for every kind of program.
 	AnyProgram bool
-	// ByInput and ByDevice identify the rank that causes the wait and is charged with it.
+	// ByInput and ByDevice are the input and the device of the rank that the others wait for, and which is charged with
+	// the wait.
 	ByInput, ByDevice int
 	reduced           bool
-	rare              int64 // RareShare of the steady time, ns: sorts the finding among claims
+	rare              int64 // RareShare of the steady time, ns; replaces a smaller ClaimNS in the sort order
 }
 
 // Comparison is two analyses of one program, before and after a change.

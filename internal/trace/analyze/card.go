@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Recording describes the recorded program and the quality of the recording. It is complete before any rule runs.
+// Recording describes the recorded program and the quality of the recording. It is filled before any rule runs.
 type Recording struct {
 	Program  Program `json:"program"`          // framework or language of the program
 	Engine   string  `json:"engine,omitempty"` // that serves or trains: "vLLM", "DeepSpeed"
@@ -186,7 +186,7 @@ func (x *Index) stepBefore(at int64) int {
 	return i - 1
 }
 
-// cardText returns the line under the title of a report.
+// cardText describes the recording (Recording) in one sentence, which is the line under the title of a report.
 func (x *Index) cardText() string {
 	r := &x.Recording
 	what := string(r.Program)

@@ -62,7 +62,7 @@ func newSampleSplit(s *model.HostSamples, outside float64, stepped bool) *sample
 	return o
 }
 
-// whole: without steps, a line with at least this share of the time below it is a border.
+// whole: in samples without steps, a line is a border if at least this share of all sampled time is below it.
 const whole = 0.8
 
 func (o *sampleSplit) addWholeLines() {
@@ -96,7 +96,8 @@ func (o *sampleSplit) waitsForOthers(st *model.HostStack) bool {
 	})
 }
 
-// noCause is the kind of frames whose time is no cause outside operators.
+// noCause is the kind of frames of the data loader and the optimizer. A stack with such a frame is not reported as a
+// cause of host time outside operators.
 const noCause = "none"
 
 const loaderFile = "torch/utils/data/dataloader.py"

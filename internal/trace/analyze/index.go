@@ -26,7 +26,8 @@ type Index struct {
 	StepSource string
 	// StepLaunches is the number of launches of the median step if the order of launches gave the steps, else 0.
 	StepLaunches int
-	// Steady is the time that findings may claim: windows of the steps not dropped; without steps, Span minus notSteady.
+	// Steady is the time that findings may claim: the windows of the steps that are not dropped; without steps, Span
+	// minus notSteady.
 	Steady  model.Spans
 	Devices []*DeviceTime
 	// Main is the lane of the steps; without steps, the lane with the most launches.
@@ -64,7 +65,7 @@ type Index struct {
 	waits       map[int]model.Spans // by device: waits for ranks that arrive later in collectives
 }
 
-// LaneRange is the range of T.Host with the events of one lane.
+// LaneRange is the range of indices into T.Host that holds the events of one lane.
 type LaneRange struct {
 	lane   uint32
 	Lo, Hi int32

@@ -114,9 +114,9 @@ func (x *Index) dropFirst() {
 	}
 }
 
-// setWindows sets the window of every step and returns the windows of the steps that ok accepts. If device work
-// outlasts steps that launch nothing, no time remains for them: the caller then passes first as the end of the first
-// window.
+// setWindows sets the window of every step and returns the windows of the steps that ok accepts. If the device is
+// still busy with earlier work while steps launch nothing, the windows of these steps would be empty. The caller then
+// passes the end of the first window as first.
 func (x *Index) setWindows(ok func(*StepSpan) bool, first int64) model.Spans {
 	var out []model.Span
 	done := max(x.cutAfter(), x.before)
@@ -134,8 +134,9 @@ func (x *Index) setWindows(ok func(*StepSpan) bool, first int64) model.Spans {
 	return model.UnionOf(out)
 }
 
-// unionOfSteps returns the host time of the steps that ok accepts, each up to the start of the next step. The last
-// step ends on the host, which excludes later host activity such as a closing synchronization.
+// unionOfSteps returns the time of the steps that ok accepts, each from its start on the host to the end of its device
+// work, but at most to the start of the next step. The last step ends with its host range, so that later host activity
+// such as a closing synchronization does not count.
 func (x *Index) unionOfSteps(ok func(*StepSpan) bool) model.Spans {
 	var out []model.Span
 	for i := range x.Steps {
@@ -303,7 +304,7 @@ func (x *Index) joinSteps() {
 	x.Steps = x.Steps[:n]
 }
 
-// busierLaneGroup returns the repeating group of the same name on the lane with the most launches.
+// busierLaneGroup returns, of the repeating groups with the name of best, the one on the lane with the most launches.
 func (x *Index) busierLaneGroup(best *rangeGroup, launches map[uint32]int) *rangeGroup {
 	out := best
 	for _, g := range x.rangeGroups(func(h *model.Host) bool {

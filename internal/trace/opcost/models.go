@@ -2,7 +2,8 @@ package opcost
 
 import "math"
 
-// model computes the cost of one operator. operand is the tensor whose type decides the arithmetic.
+// model computes the cost of one operator. operand is the index of the tensor argument whose type decides the
+// arithmetic.
 type model struct {
 	count   func(c *call) (flops, bytes float64)
 	operand int
@@ -50,7 +51,7 @@ var models = addSimpleModels(map[string]model{
 	"aten::_scaled_dot_product_efficient_attention_backward":     {attentionBackward(11), 1, counter + ": five products"},
 	"aten::_scaled_dot_product_cudnn_attention_backward":         {attentionBackward(13), 1, counter + ": five products"},
 
-	// flash_attn_interface.py of FlashAttention 2.7: batches, and concatenated sequences.
+	// Source: flash_attn_interface.py of FlashAttention 2.7, for batches of sequences and for concatenated sequences.
 	"flash_attn::_flash_attn_forward":         {flashAttention, 0, joinedSource},
 	"flash_attn::_flash_attn_backward":        {flashAttentionBackward, 1, joinedSource + ", five products"},
 	"flash_attn::_flash_attn_varlen_forward":  {joinedAttention, 0, joinedSource},

@@ -28,7 +28,7 @@ func joinedAttentionBackward(c *call) (flops, bytes float64) {
 	return c.attentionBackward(c.joinedScores(q, k, 9, 15), q[0]*q[1], q[2], v[2])
 }
 
-// flashAttention counts q, k and v of [batch, tokens, heads, head].
+// flashAttention counts attention over q, k and v of shape [batch, tokens, heads, head size].
 func flashAttention(c *call) (flops, bytes float64) {
 	q, v := c.dims(0, 4), c.dims(2, 4)
 	return c.attentionForward(c.flashScores(q, c.dims(1, 4), 5), q[0]*q[1]*q[2], q[3], v[3])

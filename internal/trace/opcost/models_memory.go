@@ -133,7 +133,7 @@ func countPointwise(n int) func(c *call) (flops, bytes float64) {
 	}
 }
 
-// countComparison writes one byte per pair.
+// countComparison reads two tensors and writes one byte for each pair of elements.
 func countComparison(c *call) (flops, bytes float64) {
 	out, _, ok := c.commonShape(2)
 	if !ok {
@@ -262,7 +262,7 @@ func topK(c *call) (flops, bytes float64) {
 	return 0, c.readBytes(0) + countElements(x)/float64(x[at])*float64(c.requireInteger(1))*(c.elementSize(0)+8)
 }
 
-// countSorted writes values and indices.
+// countSorted reads a tensor, and writes the sorted values and an int64 index for each.
 func countSorted(c *call) (flops, bytes float64) {
 	return 0, c.readBytes(0) + countElements(c.argument(0).Dims)*(c.elementSize(0)+8)
 }

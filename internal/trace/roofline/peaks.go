@@ -10,7 +10,8 @@ import (
 type peak struct {
 	// match are parts of the device's name, all of which must occur.
 	match []string
-	// sms counts the multiprocessors (AMD: compute units) of the card; least and most limit its memory, GB (0 any).
+	// sms is the number of multiprocessors (AMD: compute units) of the device; least and most limit its memory, GB (0:
+	// no limit).
 	sms            int
 	least, most    float64
 	fp64, fp64m    float64 // TFLOP/s: vector, matrix; 0 none
@@ -58,7 +59,8 @@ func guessName(sms int, gb float64) string {
 	return ""
 }
 
-// findPeak returns the row of a device; ok is false if unknown, or for a part of a card (MIG) of unknown bandwidth.
+// findPeak returns the row of a device; ok is false for an unknown device, or for a part of a GPU (MIG) whose
+// bandwidth is unknown.
 func findPeak(d *model.Device) (peak, bool) {
 	gb := float64(d.TotalBytes) / 1e9
 	name := d.Name
@@ -84,7 +86,7 @@ type Rates struct {
 	flopsOf   peak
 }
 
-// RatesOf returns the peak rates of a device; ok is false for unknown devices and parts of a card.
+// RatesOf returns the peak rates of a device; ok is false for unknown devices and for parts of a GPU (MIG).
 func RatesOf(d *model.Device) (r Rates, ok bool) {
 	p, ok := findPeak(d)
 	return Rates{p.name, p.gbPerS * 1e9, p}, ok

@@ -133,7 +133,8 @@ func (c *ruleContext) describeRareCause(cause *analyze.HostCause) analyze.Found 
 	return f
 }
 
-// newOutsideFinding makes the finding about one place with its claim; size is the end of its sentence.
+// newOutsideFinding makes the finding about one place with its claim; the parameter size is the text about the place's
+// time, which ends the sentence.
 func (c *ruleContext) newOutsideFinding(cl claim, cause *analyze.HostCause, size string) analyze.Found {
 	words := adviceForCause(cause.Kind)
 	if c.isPlain() {

@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// longestGaps and gapPieces bound the cost on long traces: evaluated gaps, and the events that divide them.
+	// longestGaps limits the number of evaluated gaps, and gapPieces the number of pieces into which host events divide
+	// them all, which bounds the cost on long traces.
 	longestGaps = 4096
 	gapPieces   = 1 << 15
 )

@@ -13,7 +13,7 @@ type parser struct {
 	n          int    // length of the text
 	st         status // reason why reading stopped
 	careful    bool
-	crossed    bool // a careful string ran into the next event
+	crossed    bool // careful scanning of a string (see stringEnd) ran into the next event
 	edge       int  // first boundary after edgeOf, n+1 for none; 0 not known
 	edgeOf     int
 	from, vain int // start of the current event; bytes scanned without a result
