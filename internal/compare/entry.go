@@ -22,7 +22,7 @@ type entry struct {
 	ok      bool          // effect can be tested
 	noise   stats.Noise   // of a gate's blocks
 	drift   stats.Trend   // of the runs, if it matters
-	trended [2][]float64  // the part of each side's log run medians that the drift or step explains
+	trended [2][]float64  // the part of each side's log run medians that the drift or the level change explains
 	alike   stats.Alike   // dependence between runs, for sides that did not take turns
 	session float64       // spread between sessions, a share
 	assumed bool          // session is assumed, not estimated
@@ -208,8 +208,8 @@ func (e *entry) blockVerdict(b blame, why string) {
 	}
 }
 
-// applyFloor raises samples to the floor, which is share of the quantity named by of. A metric with both centres
-// below the floor is not judged; a metric that grows past the floor is judged by its excess.
+// applyFloor raises samples to the floor, which is the given share of the quantity that the text of names. A metric
+// with both centres below the floor is not judged; a metric that grows past the floor is judged by its excess.
 func (e *entry) applyFloor(floor, share float64, of string) {
 	low := [2]bool{float64(e.result.Old) < floor, float64(e.result.New) < floor}
 	e.floored, e.raised = low[0] && low[1], low[0] || low[1]
@@ -296,7 +296,7 @@ func (e *entry) worseSign() float64 {
 	return 1
 }
 
-// worse returns the effect with the sign that positive means worse.
+// worse returns the effect with its sign set so that positive means worse.
 func (e *entry) worse() stats.Effect { return e.worseOf(e.effect) }
 
 func (e *entry) worseOf(effect stats.Effect) stats.Effect {

@@ -107,7 +107,7 @@ func (r *Result) addExact(name, unit string, value float64) {
 	}
 }
 
-// stageSites returns the stages with a counter's counts, the largest first.
+// stageSites returns the value of a counter in each stage, the largest first.
 func stageSites(r *gpuprof.Run, name string) []gpuprof.Site {
 	var out []gpuprof.Site
 	for i := range r.Stages {
@@ -185,8 +185,8 @@ func formatCount(v float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// runInfo assigns the instrumented samples in order to the processes, by their numbers of step samples; nil on
-// mismatch.
+// runInfo returns each process's start and flags. The samples with stage events carry the flags: runInfo divides them
+// among the processes in order, by each process's number of step samples; nil if the numbers do not match.
 func runInfo(r *gpuprof.Run) []RunInfo {
 	if r.Step == nil {
 		return nil

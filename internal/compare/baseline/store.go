@@ -65,7 +65,7 @@ func dataDir(getenv func(string) string, system string) (dir, variable string) {
 type Store struct {
 	dir  string
 	lock locker
-	// between, if set, is a test hook that runs between reading, writing and replacing a file.
+	// between, if set, is a hook for tests. It runs after a file was read and before it is replaced.
 	between func()
 }
 
