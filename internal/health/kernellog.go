@@ -28,7 +28,8 @@ type Log struct {
 
 const addressPattern = `([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})(?:\.[0-9A-Fa-f])?`
 
-// The patterns follow open-gpu-kernel-modules (kernel_rc.c, osinit.c, osapi.c, gpu.c) and the kernel's PCI core.
+// The patterns of this list follow open-gpu-kernel-modules (kernel_rc.c, osinit.c, osapi.c, gpu.c) and the kernel's
+// PCI core.
 var (
 	// "NVRM: Xid (PCI:0000:ca:00 GPU-I:05): 79, pid=…, GPU has fallen off the bus."; old drivers omit "PCI:".
 	xidLine = lazyregexp.New(`NVRM: Xid \((?:PCI:)?` + addressPattern + `[^)]*\): (\d+)(.*)`)

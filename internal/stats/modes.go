@@ -12,7 +12,7 @@ type Modes struct {
 }
 
 const (
-	// fewestInMode and leastShare are the least number and share of processes of a mode.
+	// A mode has at least fewestInMode processes, and at least the share leastShare of all processes.
 	fewestInMode = 3
 	leastShare   = 0.2
 	// modesApart is the least distance between the modes, in multiples of either's range.

@@ -311,7 +311,8 @@ func Decode(b []byte, name string) (*Result, error) {
 	return r, nil
 }
 
-// before2 converts a result of schema 1, without conclusion and perhaps with an unconfirmed recommendation.
+// before2 converts a result of schema 1 to the present schema: it has no conclusion, and its recommendation may be
+// unconfirmed.
 func (r *Result) before2() {
 	rec := r.Recommended
 	if rec == nil {
