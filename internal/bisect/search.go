@@ -2,9 +2,8 @@
 // a newer one, BAD. Each measurement, a Quartet, runs four processes of two commits. No single measurement decides:
 // each updates the probabilities of all commits.
 //
-//	A Search is the whole state, and the document of gpuprof bisect. The next measurement, the posterior and the
-//
-// outcome are pure functions of it, so an interrupted search can be resumed exactly.
+// A Search is the whole state, and the document of gpuprof bisect. The next measurement, the posterior and the outcome
+// are pure functions of it, so an interrupted search can be resumed exactly.
 package bisect
 
 import (

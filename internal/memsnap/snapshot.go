@@ -1,11 +1,10 @@
 // Package memsnap reads memory snapshots of PyTorch's allocator, replays them to the live memory at every moment, and
 // finds the lines that hold the memory. It executes no code of the file; Read names the accepted pickles.
 //
-//	A snapshot has, for each device, a trace: the list of the allocator's events, numbered from 0. A row is the entry
-//
-// of an allocation in the table of its trace; an event refers to a row. Segments are ranges of memory that the
-// allocator took from the driver, blocks their parts. A pool, private or default, is the part of the allocator from
-// which a request is served; the model is a simulation of the allocator (package pool) with the recorded requests.
+// A snapshot has, for each device, a trace: the list of the allocator's events, numbered from 0. A row is the entry of
+// an allocation in the table of its trace; an event refers to a row. Segments are ranges of memory that the allocator
+// took from the driver, blocks their parts. A pool, private or default, is the part of the allocator from which a
+// request is served; the model is a simulation of the allocator (package pool) with the recorded requests.
 package memsnap
 
 // Action is the kind of one event of a snapshot.

@@ -176,13 +176,11 @@ const waitCaveat = "the wait itself overlaps device work; the claim is the idle 
 // lead would cover later starved time. So the claim exceeds neither the starved time nor the blocked time: a program
 // that cannot feed its device gains nothing from shorter waits.
 //
-//	Starved time during a blocked call is claimed directly and does not add to the lead. Neither does blocked time in
-//
+// Starved time during a blocked call is claimed directly and does not add to the lead. Neither does blocked time in
 // spent: there the advised change also shortens the device's work. A stall that the change leaves, and that ends with
 // an idle device, resets the lead to zero.
 //
-//	A profiler slows the host and thereby shortens its waits. Without it the host would wait earlier, so a share of the
-//
+// A profiler slows the host and thereby shortens its waits. Without it the host would wait earlier, so a share of the
 // host work since the last wait (profilerShare) is added to the lead.
 func (c *ruleContext) starvedByBlocking(d *ruleDevice, blocked, spent model.Spans, gone func(*stall) bool) model.Spans {
 	if len(blocked) == 0 {
