@@ -58,7 +58,8 @@ const (
 	blameSender   // requests were sent late
 )
 
-// pairEntries pairs both sides' metrics in the old side's order, then the new side's own. It settles exact metrics.
+// pairEntries pairs both sides' metrics, in the old side's order, then those of the new side alone. Exact metrics get
+// their verdict at once.
 func pairEntries(old, new *Result, o Options, paired bool) ([]*entry, error) {
 	oldBy, newBy := indexByName(old), indexByName(new)
 	names := make([]string, 0, len(old.Metrics))
@@ -126,8 +127,8 @@ func stageFloor(old, new *Result) float64 {
 	return 0
 }
 
-// fillSides fills the entry's figures and blocks the metric if something forbids a test. In paired data a missing
-// run leaves its block without a partner.
+// fillSides fills the entry's figures and blocks the metric if something forbids a test. In paired data, a run that
+// lacks the metric leaves the other process of its block without a partner.
 func (e *entry) fillSides(paired bool) {
 	e.result = MetricResult{
 		Name: e.Name, Unit: e.Unit, HigherIsBetter: e.HigherIsBetter, Exact: e.Exact, Threshold: e.margins.Threshold, Verdict: Inconclusive,

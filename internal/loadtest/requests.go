@@ -37,7 +37,8 @@ type Requests struct {
 	SenderLate string          `json:"sender_late,omitempty"`
 	FromSent   *LatencySummary `json:"from_send,omitempty"` // latency as a closed-loop sender measures it
 	Goodput    float64         `json:"goodput_per_s"`       // answers within the SLO
-	// FloorS is a lower bound of the latency: one request at peak rates, with copies of known rate; 0 if unknown.
+	// FloorS is a lower bound of the latency: the time of one request whose kernels reach the device's peak rates and
+	// whose copies reach the known copy rates; 0 if unknown.
 	FloorS     float64     `json:"floor_s,omitempty"`
 	OnSchedule *OnSchedule `json:"on_schedule,omitempty"`
 	// Decode is the time to decode the bodies of external requests, part of Late.

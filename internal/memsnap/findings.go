@@ -47,8 +47,8 @@ func (a *Analysis) findAll() {
 	})
 }
 
-// urgency is the first key in the order of findings, before savings: errors that ended the program, leaks that will
-// end it, others.
+// urgency returns the first key by which findings are sorted, before their savings: errors that ended the program,
+// leaks that will end it, others.
 func urgency(f Finding) int {
 	switch f.Rule {
 	case gpuprof.RuleOutOfMemory:

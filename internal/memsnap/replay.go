@@ -312,7 +312,7 @@ func (r *Replay) stepIntervals() []interval {
 	if len(chosen) == 0 {
 		return nil
 	}
-	// One pass converts times to events.
+	// One pass over the levels finds the event at each of these times.
 	var times []int64
 	for _, n := range chosen {
 		times = append(times, n[0].Micros, n[1].Micros)

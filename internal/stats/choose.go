@@ -116,7 +116,8 @@ func (x *Blocks) Noise(slack float64) Noise {
 	case shared && paired == 0, !shared && paired+single == 0:
 		return Noise{Spread: stat.StdDev(ofBlocks, nil) / math.Sqrt2, Rule: PairedMean}
 	case shared:
-		// A block is an outlier if at least one of its processes is: 1 - paired = (1 - slow)^2.
+		// paired is the share of outliers among blocks. A block is an outlier if at least one of its processes is, so for
+		// the share slow among processes 1 - paired = (1 - slow)^2.
 		return Noise{blocks, 1 - math.Sqrt(1-paired), PairRanks}
 	}
 	return Noise{sides, max(single, 1-math.Sqrt(1-paired)), ProcessRanks}

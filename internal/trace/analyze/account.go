@@ -311,7 +311,8 @@ func EndOfWait(t *model.Trace, ops []int32, at int64) int32 {
 	return pick
 }
 
-// Ranks of overlapping operations: the lowest rank counts, and within it the operation that began first.
+// Ranks of operations that overlap: their time counts for the lowest rank, and within a rank for the operation that
+// began first. See sweepClasses.
 const (
 	rankCompute = iota
 	rankComm

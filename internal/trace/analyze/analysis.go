@@ -221,7 +221,7 @@ type Found struct {
 	Device int          // index into Trace.Devices, -1 none
 	// First sorts the finding before larger ones, because it is their cause.
 	First bool
-	// AnyProgram: the change is the same for every kind of program.
+	// AnyProgram reports that the advised change is the same for every kind of program.
 	AnyProgram bool
 	// ByInput and ByDevice are the input and the device of the rank that the others wait for, and which is charged with
 	// the wait.
@@ -230,7 +230,7 @@ type Found struct {
 	rare              int64 // RareShare of the steady time, ns; replaces a smaller ClaimNS in the sort order
 }
 
-// Comparison is two analyses of one program, before and after a change.
+// Comparison compares two analyses of one program, before and after a change.
 type Comparison struct {
 	gpuprof.Head
 	Old       *Analysis       `json:"old"`

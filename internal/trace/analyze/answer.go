@@ -77,8 +77,8 @@ func (a *Analysis) mainFinding() *gpuprof.Finding {
 // mostDecodeIdle is the largest share of idle time in a decode step that is bound by reading the weights.
 const mostDecodeIdle = 0.2
 
-// decodeFinding returns the finding of decode-bytes, that reading the weights bounds decode; nil without one, or if
-// the device idles for more than mostDecodeIdle of the step.
+// decodeFinding returns the finding of rule decode-bytes, by which reading the weights bounds decode; nil without one,
+// or if the device idles for more than mostDecodeIdle of the step.
 func (a *Analysis) decodeFinding() *gpuprof.Finding {
 	i := slices.IndexFunc(a.Findings, func(f gpuprof.Finding) bool { return f.Rule == gpuprof.RuleDecodeBytes })
 	if i < 0 || float64(a.idleNS()) > mostDecodeIdle*float64(a.Step.NS) {
@@ -244,8 +244,8 @@ func (a *Analysis) recorderText() string {
 	return upperFirst(strings.TrimSuffix(text, ".")) + "."
 }
 
-// rankOfMessage ranks a recorder's message by what it explains of a device that is missing: an unsupported driver or
-// a refused permission is a cause, lost events are a symptom; 0 for other messages.
+// rankOfMessage ranks a recorder's message by how well it explains that no device was recorded: an unsupported driver
+// or a refused permission is a cause, lost events are a symptom; 0 for other messages.
 func rankOfMessage(w gpuprof.Warning) int {
 	if w.Code != "nsys" && w.Code != "dropped-events" {
 		return 0

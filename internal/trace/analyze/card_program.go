@@ -54,7 +54,8 @@ type programMark struct {
 	what    string // what carries the name, for Recording.Evidence
 }
 
-// programMarks are tried in order. PyTorch is first because it calls kernels of all other programs.
+// programMarks are patterns of names by which frameworks are recognized, tried in order. PyTorch is first because it
+// calls kernels of all other frameworks.
 var programMarks = []programMark{
 	{PyTorch, lazyregexp.New(`\bat::native::|\bc10::|^aten::|^ProfilerStep#|^autograd::engine|\btorch::`), "names of PyTorch's operators and kernels"},
 	{TensorFlow, lazyregexp.New(`\btensorflow::|\bEigen::internal::EigenMetaKernel|^EagerExecute|^TfOp`), "names of TensorFlow's kernels"},

@@ -258,7 +258,7 @@ func (x *Index) compileSpans() model.Spans {
 	if last < 0 {
 		return model.UnionOf(out)
 	}
-	// A pause: neither the host nor a device records anything.
+	// A pause is a time in which neither the host nor a device records anything.
 	done := x.Span.Start
 	for _, s := range x.recordedBefore(last) {
 		if s.Start-done >= compileGapNS {

@@ -51,7 +51,8 @@ type Index struct {
 	// products: some name shows that the program has tensor products of irreducible representations.
 	products bool
 
-	// By host event: enclosing event (-1 none), one past the last nested event, innermost operator and module around it.
+	// parent, end, op and mod have one entry for each host event: its enclosing event (-1 none), the index after its
+	// last nested event, and the innermost operator and module around it.
 	parent, end, op, mod []int32
 	lanes                []LaneRange
 

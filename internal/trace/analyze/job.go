@@ -9,7 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// JobWaits divides a job's time in collectives into transfer and waits, from a rank's own arrival to the last one.
+// JobWaits holds the waits in the collectives of a job. A rank waits from its own arrival at a collective to the
+// arrival of the last rank; the rest of the collective is the transfer.
 type JobWaits struct {
 	Collectives int // collectives with records of several ranks
 	Ranks       []RankWaits

@@ -7,7 +7,8 @@ import "github.com/gpuprof/gpuprof/internal/trace/model"
 type Roofline struct {
 	Device   string `json:"device"`   // row of the device in the data sheets, "" if there is none
 	Document string `json:"document"` // vendor's document with the peak rates
-	// The peak rates of the device: FLOP/s by precision, and bytes/s of its memory. CacheBytes is its last-level cache.
+	// The peak rates of the device: FLOP/s by precision, and bytes/s of its memory. CacheBytes is the size of its
+	// last-level cache.
 	FLOPsPerS  map[string]float64 `json:"flops_per_s,omitempty"`
 	BytesPerS  float64            `json:"bytes_per_s,omitempty"`
 	CacheBytes float64            `json:"cache_bytes,omitempty"`

@@ -48,8 +48,9 @@ const (
 	restGap = 4
 )
 
-// findSteps tries in turn: ranges of PyTorch's profiler; step names of engines; the repeating range with most time;
-// from one optimizer step to the next; from one token to the next; repeats in the order of launches.
+// findSteps tries these sources of steps in turn: ranges of PyTorch's profiler; step names of engines; the repeating
+// range with the most time; the time from one optimizer step to the next; the time from one token to the next; repeats
+// in the order of launches.
 func (x *Index) findSteps() {
 	launches := x.launchesByLane()
 	x.Main = busiestLane(x.lanes, launches)
@@ -96,8 +97,8 @@ func (x *Index) findSteps() {
 	}
 }
 
-// isGenericFormat reports whether the recorder of a format sees only launches and ranges. The profiler of a framework
-// could mark steps, so a trace without marks has none.
+// isGenericFormat reports whether the recorder of a format sees only launches and ranges. Other formats come from the
+// profiler of a framework, which could mark steps, so that a trace without marks has no steps.
 func isGenericFormat(f model.Format) bool {
 	return f == model.CUDA || f == model.Nsys || f == model.Rocpd
 }

@@ -63,7 +63,7 @@ func (t *Trace) Nest(loose []Host, add func(Host)) {
 	}
 }
 
-// openEvent is an open event of the sweep.
+// openEvent is an event that has begun and not yet ended at the current time of placeRanges' sweep.
 type openEvent struct {
 	end   int64
 	loose int // index into loose, -1 of base

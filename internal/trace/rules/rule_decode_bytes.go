@@ -140,7 +140,8 @@ func (w *decodeWork) countBytes(c *ruleContext) (bytes float64, ns int64) {
 	return bytes / float64(w.steps), ns / int64(w.steps)
 }
 
-// decodeBound is decode that is bound by weight bytes, with the rates of the device.
+// decodeBound describes the decode steps of a device whose time is bound by reading the weights, with the peak rates
+// of the device.
 type decodeBound struct {
 	*decodeWork
 	rates     roofline.Rates
