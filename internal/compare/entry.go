@@ -32,7 +32,7 @@ type entry struct {
 	floor   float64       // samples below it were raised to it; 0 for none
 	unlike  bool          // the sides have different kinds of figure: there is no ratio
 	paired  bool          // the runs of both sides were taken in blocks
-	// zero: a sample is 0. positive: a sample of the old or of the new side is above 0.
+	// zero reports that a sample is 0, positive that a sample of the old or of the new side is above 0.
 	zero     bool
 	positive [2]bool
 	result   MetricResult
@@ -238,8 +238,8 @@ func raiseToFloor(runs [][]float64, floor float64) [][]float64 {
 	return out
 }
 
-// requireRuns blocks metrics with too few runs. It settles metrics that are zero on both sides, and sides that hold
-// the same measurement (one: oneSource found it for all metrics).
+// requireRuns blocks metrics with too few runs. Metrics that are zero on both sides get a verdict at once, and so do
+// sides that hold the same measurement (one: oneSource found it for all metrics).
 func (e *entry) requireRuns(one bool) {
 	if e.blocked != "" {
 		return

@@ -73,8 +73,9 @@ func FromRun(r *gpuprof.Run) (*Result, error) {
 	return out, nil
 }
 
-// bareWhereDear takes the bare step as the run's step if the probe costs more than its limit. Older files from a
-// host have the probe's cost in the step, so their step does not compare with a newer run's.
+// bareWhereDear returns the run with the step that was measured without stage events (BareStep) as its step, if stage
+// events cost more than the device's limit. Older files from a host have this cost in the step, so their step does not
+// compare with a newer run's.
 func bareWhereDear(r *gpuprof.Run) *gpuprof.Run {
 	if o := r.Overhead; o != nil && o.CI95[0]-1 > r.Device.ProbeLimit() {
 		if kept, ok := stats.KeepApart(r); ok {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Tone grades a change for display in terminal, page and comment.
+// Tone returns how good a change is, for its colour in terminal, page and comment.
 func (c *Change) Tone() gpuprof.Tone {
 	switch {
 	case c.Cause == FromMachine:
@@ -106,7 +106,7 @@ type SeenIn struct {
 	Seen   Seen
 }
 
-// firstSeen returns the largest Seen, preferring changes of the whole step.
+// firstSeen returns the largest worsening that raised no alarm yet (Seen), preferring changes of the whole step.
 func (r *Report) firstSeen() (top SeenIn, ok bool) {
 	for t := range r.Trends {
 		for k := range r.Trends[t].Metrics {
@@ -148,7 +148,7 @@ func (s SeenIn) answer() gpuprof.Answer {
 	return a
 }
 
-// awaited words how many further sessions would raise the alarm.
+// awaited formats how many further sessions would raise the alarm.
 func (s Seen) awaited() string {
 	switch s.Sessions {
 	case 0:

@@ -161,7 +161,7 @@ func (c *ruleInput) isRelevant(bytes int64) bool {
 	return bytes > 0 && float64(bytes) >= mediumPart*float64(c.Peak.Requested)
 }
 
-// endOfStep returns the last event of the step of an event; never without steps.
+// endOfStep returns the last event of the step that contains an event; the constant never without steps.
 func (c *ruleInput) endOfStep(event uint32) uint32 {
 	k := c.r.stepOf(int(event))
 	if k == 0 || event >= c.r.phases[k-1].Last {

@@ -12,7 +12,8 @@ import (
 // valueKind is the kind of a value on the pickle's stack.
 type valueKind uint8
 
-// The memo returns kinds before vSpent. No writer refers to numbers, booleans or floats through the memo.
+// Only values of the kinds before vSpent can be read back from the memo. No writer refers to numbers, booleans or
+// floats through the memo.
 const (
 	vNone valueKind = iota
 	vText

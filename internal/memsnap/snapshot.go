@@ -120,7 +120,7 @@ type Snapshot struct {
 	Opens    string // absolute path on this machine
 	Protocol int    // of the pickle
 	Bytes    int64  // of the pickle
-	// Truncated: the file ends early and has only the state at the end.
+	// Truncated reports that the file ends early and has only the state at the end.
 	Truncated bool
 	Segments  []Segment
 	Settings  Settings

@@ -315,7 +315,7 @@ func FromAnalysis(a *analyze.Analysis) (*compare.Result, error) {
 	return r, nil
 }
 
-// itemReads returns the number of single values read per step, as the finding of that rule states it.
+// itemReads returns the number of single values read per step, as the finding of the rule about item() states it.
 func itemReads(a *analyze.Analysis) float64 {
 	most := 0.0
 	for _, f := range a.Findings {

@@ -240,7 +240,8 @@ type Comparison struct {
 	Classes   []Change        `json:"classes"`   // classes of the step, largest change first
 	Operators []Change        `json:"operators"` //
 	Settings  []SettingChange `json:"settings"`  // the settings that both recordings show with different values
-	// Bounds compares operators with equal shapes on both sides with their bounds, largest change first.
+	// Bounds compares the times of operators with equal shapes on both sides with their bounds; the largest change is
+	// first.
 	Bounds   []BoundChange     `json:"bounds,omitempty"`
 	Findings []FindingChange   `json:"findings"`
 	Warnings []gpuprof.Warning `json:"warnings"`

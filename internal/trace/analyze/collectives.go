@@ -29,7 +29,7 @@ type Collectives struct {
 	Cut   int          `json:"cut"`   // earlier steps that were left out
 	Names []string     `json:"names"` // names of kinds and groups
 
-	// Kind to After have one entry for each collective, in the order of requests.
+	// The columns from Kind to After have one entry for each collective, in the order of requests.
 	Kind  model.Column `json:"kind"`  // index into Names
 	Group model.Column `json:"group"` // index into Names
 	Seq   model.Column `json:"seq"`   // number within the group plus one, 0 unknown
@@ -109,7 +109,7 @@ type timeline struct {
 	compute model.Spans // time in which the rank works
 	other   model.Spans // communication outside calls
 	waited  func(end, next int64) bool
-	// lateEnds: the recorded end of a call may be later than the time at which the rank resumed.
+	// lateEnds reports that the recorded end of a call may be later than the time at which the rank resumed.
 	lateEnds bool
 }
 

@@ -30,7 +30,7 @@ type WaitSum struct {
 // WaitSums maps the reason of a wait to its sums.
 type WaitSums map[string]*WaitSum
 
-// add counts one wait of ns; example is "" if the reason needs none.
+// add counts one wait of ns nanoseconds; example is "" if the reason needs none.
 func (w WaitSums) add(kind, example string, ns int64) {
 	if ns > 0 {
 		w.sum(kind, float64(ns), 1)

@@ -102,7 +102,7 @@ const noCause = "none"
 
 const loaderFile = "torch/utils/data/dataloader.py"
 
-// kindOfFrame returns the kind that a library frame decides for its whole stack, "" none.
+// kindOfFrame returns the kind of cause of every stack with this library frame, "" if the frame does not decide it.
 func kindOfFrame(f *model.HostFrame) string {
 	starts := func(prefixes ...string) bool {
 		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(f.File, p) })

@@ -36,7 +36,7 @@ type Roofline struct {
 	// ProductsCounted is the share of time in products, convolutions and attention with known FLOPs. HFU and MFU need 95
 	// %.
 	ProductsCounted float64 `json:"products_counted"`
-	// Recomputed: the backward pass recomputes activations, so MFU is unknown.
+	// Recomputed reports that the backward pass recomputes activations, so that MFU is unknown.
 	Recomputed bool `json:"recomputed,omitempty"`
 	// Rows maps indexes into Trace.GPU to indexes into Operators, -1 none; nil in an analysis that was read from a file.
 	Rows    []int32 `json:"-"`

@@ -14,7 +14,7 @@ import (
 const (
 	// outsidePercent is the least share of the sampled time for a place outside operators to be a finding, %.
 	outsidePercent = 5
-	// outsideSamples is its least number of samples.
+	// outsideSamples is the least number of samples for a place outside operators to be a finding.
 	outsideSamples = 5
 	// outsidePlaces limits the places that a rule names, each in a separate finding.
 	outsidePlaces = 3
@@ -124,8 +124,8 @@ func (c *ruleContext) describeOutsideCause(cause *analyze.HostCause, ns int64) a
 	return f
 }
 
-// describeRareCause makes the finding about a place in some steps only: its time in the mean sampled step, and no claim
-// of the recorded ones.
+// describeRareCause makes the finding about a place in some steps only. The finding has its time in the mean sampled
+// step, and claims no time of the recorded steps.
 func (c *ruleContext) describeRareCause(cause *analyze.HostCause) analyze.Found {
 	f := c.newOutsideFinding(claim{device: -1}, cause, fmt.Sprintf(", in some steps only: %s (%.0f %%) of the mean of %s after the recorded ones",
 		gpuprof.FormatNS(cause.SampledNS), 100*cause.Share, analyze.Plural(c.host.Sampled, "step", "steps")))

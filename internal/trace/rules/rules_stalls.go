@@ -16,9 +16,9 @@ type stall struct {
 	// owner is the calling operator if it has its own rule: a scalar read (item), or a data-dependent shape.
 	owner int32
 	by    stallOwner
-	// ends: a synchronization that ends a copy to pageable memory in the same operator, as PyTorch makes them.
+	// ends marks a synchronization that ends a copy to pageable memory in the same operator, as PyTorch makes them.
 	ends bool
-	// blocks: the call returns only when the copy is done, whatever the memory.
+	// blocks marks a copy whose call returns only when the copy is done, whatever the kind of memory.
 	blocks bool
 }
 
