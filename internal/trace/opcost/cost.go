@@ -14,7 +14,7 @@ type Cost struct {
 	// Recomputed is the part of FLOPs that repeats earlier work: the scores in the backward pass of fused attention.
 	Recomputed float64
 	Product    []int64 // M, N and K of a matrix product
-	// Assumed: no strides were recorded, so operands count as dense.
+	// Assumed reports that no strides were recorded, so that operands count as dense.
 	Assumed bool
 }
 

@@ -21,8 +21,8 @@ func joinedAttention(c *call) (flops, bytes float64) {
 	return c.attentionForward(c.joinedScores(q, k, 3, 9), q[0]*q[1], q[2], v[2])
 }
 
-// joinedAttentionBackward: five products, one of which recomputes the scores. Arguments: gradient of the output, q, k,
-// v, output, its row sums, dq, dk, dv, ends of the sequences, longest sequences.
+// joinedAttentionBackward counts five products, one of which recomputes the scores. Arguments: gradient of the output,
+// q, k, v, output, its row sums, dq, dk, dv, ends of the sequences, longest sequences.
 func joinedAttentionBackward(c *call) (flops, bytes float64) {
 	q, k, v := c.dims(1, 3), c.dims(2, 3), c.dims(3, 3)
 	return c.attentionBackward(c.joinedScores(q, k, 9, 15), q[0]*q[1], q[2], v[2])

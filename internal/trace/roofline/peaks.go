@@ -95,7 +95,7 @@ func RatesOf(d *model.Device) (r Rates, ok bool) {
 // FLOPsPerS returns the dense peak rate of products in a precision ("16-bit", "fp8"), 0 unknown.
 func (r *Rates) FLOPsPerS(precision string) float64 { return r.flopsOf.flopRate(precision) }
 
-// hasAll matches whole words: an A10 is not an A100, and an L4 is not an L40S.
+// hasAll reports whether a name contains all parts as whole words: an A10 is not an A100, and an L4 is not an L40S.
 func hasAll(name string, parts []string) bool {
 	for _, part := range parts {
 		at := strings.Index(name, part)

@@ -32,8 +32,8 @@ type parser struct {
 	lanes   map[laneKey]uint32
 	recent  [64]laneEntry
 	cats    [64]catEntry
-	// seenAPI, seenGPU: an API call, or a device event, with a correlation id was read. Events of that kind then need no
-	// flows.
+	// seenAPI reports that an API call with a correlation id was read, seenGPU that a device event with one was. Events
+	// of that kind then need no flows.
 	seenAPI, seenGPU bool
 }
 
@@ -165,8 +165,8 @@ func (p *parser) tryEvent(i int) int {
 	return j
 }
 
-// repairEvent handles an event at i that was not parsed: it tries careful strings, else leaves the event out. It
-// returns the index where parsing continues, or -1 outside the window.
+// repairEvent handles an event at i that was not parsed: it tries careful scanning of strings (see stringEnd), else
+// leaves the event out. It returns the index where parsing continues, or -1 outside the window.
 func (p *parser) repairEvent(i int, final bool) int {
 	broken := p.st == malformed
 	p.careful = true
