@@ -1,6 +1,6 @@
 // Package bisect finds the commit that made a program slower, by measuring. The user names an older commit, GOOD, and
-// a newer one, BAD. Each measurement, a Quartet, runs four processes of two commits. No single measurement decides:
-// each updates the probabilities of all commits.
+// a newer one, BAD. Each measurement, a Quartet, runs four processes of two commits; a quartet of a commit against
+// GOOD is a probe. No single measurement decides: each updates the probabilities of all commits.
 //
 // A Search is the whole state, and the document of gpuprof bisect. The next measurement, the posterior and the outcome
 // are pure functions of it, so an interrupted search can be resumed exactly.

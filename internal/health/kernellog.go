@@ -252,7 +252,7 @@ func AskLog(cards []Card, l Log, why string) []Card {
 	return cards
 }
 
-// buildAnswer returns the log's answer about one GPU, whose events belongs selects.
+// buildAnswer returns the log's answer about one GPU, whose events the function belongs accepts.
 func (l *Log) buildAnswer(belongs func(Event) bool) Source {
 	s := Source{Name: SourceLog, Answer: NoFault}
 	var faults []string

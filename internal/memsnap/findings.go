@@ -332,7 +332,7 @@ func findCachedUnused(c *ruleInput) (Finding, bool) {
 		Caveats:  []string{"it helps other processes and later larger requests; the peak of this process stays"}}, true
 }
 
-// idleSince returns the bytes of whole segments that held no block from an event to the end.
+// idleSince returns the bytes of segments that held no block from an event to the end.
 func (r *Replay) idleSince(event int) (bytes int64) {
 	used := make([]bool, len(r.spans))
 	r.eachAlloc(func(a *allocation) {

@@ -22,7 +22,7 @@ const (
 	Throughput Goal = "throughput"
 	Energy     Goal = "energy"
 	Memory     Goal = "memory"
-	// Latency is p99 of scheduled requests at a fixed rate.
+	// Latency is the 99th percentile of the latency of requests that are sent at a fixed rate.
 	Latency Goal = "latency"
 )
 

@@ -226,7 +226,7 @@ func (s *Store) removeFile(name, want string) (string, error) {
 	return file, nil
 }
 
-// ErrNone marks Find's error if no baseline matches.
+// ErrNone is part of the error of Find if no baseline matches.
 var ErrNone = errors.New("no baseline fits")
 
 // Find returns the baseline of a fingerprint. Without one it returns ErrUsage and ErrNone, with the differences of

@@ -143,7 +143,7 @@ type DeviceAccount struct {
 	// Utilisation is the share of the time from the first step to the last device operation in which a kernel runs.
 	Utilisation float64               `json:"utilisation"`
 	Classes     map[model.Class]int64 `json:"classes"`
-	// Step divides the device's time in the mean step of its input.
+	// Step divides the device's time in the mean step of the trace that contains the device.
 	Step Parts `json:"step"`
 }
 

@@ -108,7 +108,7 @@ func (c *ruleContext) findLastLaunch() int64 {
 	return last
 }
 
-// endsCopy reports whether a stall ends the copy of the previous stall.
+// endsCopy reports whether s waits for the copy from or to pageable memory of the stall before it, in the same event.
 func (c *ruleContext) endsCopy(before, s *stall) bool {
 	parent := c.x.Parent(s.host)
 	return s.isSync() && parent >= 0 && before.copy >= 0 && c.t.GPU[before.copy].Memory == model.Pageable && c.x.Parent(before.host) == parent

@@ -147,7 +147,7 @@ func (p *parser) tryEvent(i int) int {
 		return j
 	}
 	if !p.careful {
-		// A name that ended too early may have ended the event too.
+		// If a name ended too early, the event may have ended too early as well.
 		switch k := skipSpace(p.b, j); p.b[k] {
 		case ',', ']', '{':
 		default:
